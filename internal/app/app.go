@@ -37,20 +37,20 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// Config is what the service is started with. Its values have been checked.
+// Config configures the service. Its values have been checked.
 type Config struct {
 	BaseURL        string // the issuer, an exact https origin
 	DatabaseURL    string
 	ReadURL        string // of streaming replicas, hosts separated by commas, for rows of activity; empty: none
 	Keys           *credential.Keyring
 	Listen         string       // the public listener; port 0 is any free one
-	Listener       net.Listener // the public listener, open already, in place of Listen; the App closes it
+	Listener       net.Listener // an open public listener, instead of Listen; the App closes it
 	PrivateListen  string
-	PrivateHosts   []string        // names in lower case by which the private listener is reached, besides IP addresses and localhost
-	ReadyListen    string          // a listener of /healthz and /readyz alone, for load balancers; empty: none
-	DrainDelay     time.Duration   // how long everything is still served, and /readyz is 503, after a stop was asked for
-	TrustedProxies network.Proxies // whose X-Forwarded-For is believed
-	LimiterURL     string          // of Redis or Valkey; empty: the rate policy is kept in PostgreSQL
+	PrivateHosts   []string        // names, in lower case, of the private listener besides IP addresses and localhost
+	ReadyListen    string          // a listener with only /healthz and /readyz, for load balancers; empty: none
+	DrainDelay     time.Duration   // how long everything is still served, and /readyz is 503, before a stop
+	TrustedProxies network.Proxies // their X-Forwarded-For is trusted
+	LimiterURL     string          // of Redis or Valkey; empty: the limiter uses PostgreSQL
 	Mailer         *account.Mailer
 
 	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
@@ -60,10 +60,10 @@ type Config struct {
 
 	Operators *operators.Tokens // nil: the operator API and the console are off
 
-	Memory int64 // bytes that the process may use; 0: nobody said
+	Memory int64 // bytes that the process may use; 0: unknown
 
 	DevelopersSite bool   // whether the public listener serves /developers/
-	SDKModule      string // path of the Go SDK's module as that site hands it out; empty: developers.DefaultModule
+	SDKModule      string // path of the Go SDK's module on that site; empty: developers.DefaultModule
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
@@ -71,29 +71,29 @@ type Config struct {
 	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
 
 	AuditRetention        time.Duration     // how long events of the audit log are kept; 0: for ever
-	Brand                 brand.Brand       // whose pages and emails these are; without a name: the program's own
+	Brand                 brand.Brand       // of pages and emails; without a name: the program's own
 	Texts                 *locale.Catalogue // nil: the program's own
-	ActivityUpdatedWindow time.Duration     // for how long changes are merged into one activity.updated
+	ActivityUpdatedWindow time.Duration     // how long changes are merged into one activity.updated
 	WebhookNetworks       []netip.Prefix    // private networks that webhooks may reach
-	WebhookRootCAs        *x509.CertPool    // the authorities that webhook receivers' certificates need; nil: the system's
+	WebhookRootCAs        *x509.CertPool    // the authorities of webhook receivers' certificates; nil: the system's
 
-	// For programs that are more than the service, such as the sandbox. No setting leads here. Public and Private wrap the
-	// handlers of the listeners, WebhookTransport the way to webhook receivers; nil: nothing. PrivateListener is open
-	// already, in place of PrivateListen.
+	// These fields are for programs that extend the service, such as the sandbox; no setting sets them. Public and Private wrap
+	// the handlers of the listeners, and WebhookTransport wraps the transport to webhook receivers; nil: no wrapper.
+	// PrivateListener is an open listener, instead of PrivateListen.
 	Public, Private  func(http.Handler) http.Handler
 	WebhookTransport func(http.RoundTripper) http.RoundTripper
 	Random           io.Reader // source of the ids and secrets of clients, webhooks and grants, used concurrently; nil: crypto/rand
 	PrivateListener  net.Listener
-	ConsoleToken     string                 // that the console's sign-in is filled with, on one's own machine
-	Observe          func(*telemetry.Event) // is given each finished request of the public listener; it must not block
+	ConsoleToken     string                 // fills the console's sign-in form, on a developer's machine
+	Observe          func(*telemetry.Event) // gets each finished request of the public listener; it must not block
 
-	Limits timelimit.Limits // the zero value is timelimit.Default; no setting leads here
+	Limits timelimit.Limits // the zero value is timelimit.Default; no setting sets it
 	Clock  *postgres.Clock  // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
 }
 
-// App is the service: its domains, for those who start it, and its listeners.
+// App is the service: its domains, for the program that starts it, and its listeners.
 type App struct {
 	Pool     *postgres.Pool
 	Clients  *client.Registry
@@ -104,10 +104,10 @@ type App struct {
 	Webhooks *webhook.Webhooks
 	Replicas *replica.Set // nil: none
 
-	config          Config // as it was at the start
+	config          Config // at the start
 	reloads         reloads
 	edges           atomic.Pointer[edges]
-	bodies          *contract.Budget // of the memory for bodies of the operator API, for all edges that there will be
+	bodies          *contract.Budget // memory for bodies of the operator API, also after reloads
 	audit           *audit.Log
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
@@ -128,8 +128,8 @@ type App struct {
 	drainDelay, certificateInterval time.Duration
 }
 
-// Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves
-// them. Every error is one line that says what could not be opened. Call Run or Close afterwards.
+// Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves them. Every
+// error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
 	config.Limits = config.Limits.OrDefault()
 	a := &App{
@@ -225,8 +225,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	return a.listen(ctx, config, public, private)
 }
 
-// bodyMemory is what bodies may take of the process's memory: half of it. The rest is for what the service has in memory anyway, and
-// for what has not been collected yet.
+// bodyMemory returns how much memory bodies may use: half of the process's memory. The rest is for everything else, and for garbage
+// that has not been collected yet.
 func bodyMemory(memory int64) int64 {
 	if memory == 0 {
 		return 1 << 30
@@ -261,7 +261,7 @@ func (a *App) listen(ctx context.Context, config Config, public, private http.Ha
 	return err
 }
 
-// openLimiter opens the rate limiter that is configured.
+// openLimiter opens the configured rate limiter.
 func (a *App) openLimiter(ctx context.Context, config Config) error {
 	if config.LimiterURL == "" {
 		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool), config.Limits.Limiter)
@@ -275,8 +275,8 @@ func (a *App) openLimiter(ctx context.Context, config Config) error {
 	return nil
 }
 
-// publicHandler serves the partner API, the browser's pages and the developers' site. It is no http.ServeMux, which would
-// redirect paths that it finds untidy: unknown paths are 404 here (specification 4).
+// publicHandler serves the partner API, the browser's pages and the developers' site. It does not use http.ServeMux, which redirects
+// untidy paths: unknown paths are 404 (specification 4).
 func (a *App) publicHandler(config Config) (http.Handler, error) {
 	api, err := partner.New(partner.Config{
 		BaseURL:  config.BaseURL,
@@ -303,13 +303,13 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	}), nil
 }
 
-// PublicAddr is the address of the public listener, with the port that it got.
+// PublicAddr returns the address of the public listener, with its actual port.
 func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
 
-// PrivateAddr is the address of the private listener, with the port that it got.
+// PrivateAddr returns the address of the private listener, with its actual port.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
-// ReadyAddr is the address of the listener for load balancers, or nil if there is none.
+// ReadyAddr returns the address of the listener for load balancers, or nil.
 func (a *App) ReadyAddr() net.Addr {
 	if a.probing == nil {
 		return nil
@@ -317,10 +317,10 @@ func (a *App) ReadyAddr() net.Addr {
 	return a.probing.listener.Addr()
 }
 
-// Handler is what the public listener serves.
+// Handler returns the handler of the public listener.
 func (a *App) Handler() http.Handler { return a.public.Handler }
 
-// PrivateHandler is what the private listener serves.
+// PrivateHandler returns the handler of the private listener.
 func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
 
 // servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests
@@ -329,7 +329,7 @@ func (a *App) httpServers() []*server {
 	return slices.DeleteFunc([]*server{a.public, a.private, a.probing}, func(s *server) bool { return s == nil })
 }
 
-// Close releases what Open took. Run calls it as well.
+// Close releases everything that Open opened. Run calls it as well.
 func (a *App) Close() {
 	for _, s := range a.httpServers() {
 		s.breakOff()

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeNoMore lets the kernel drop attempts to connect to a listener, and tells whether it does. Who attempts it tries again
-// after a second and is refused by then, because the listener is closed. Connections that are there are not affected, nor those
-// that wait to be accepted: closing the listener would reset them, with the requests that may be on them.
+// takeNoMore has the kernel drop attempts to connect to a listener, and reports whether it does. A caller tries again after a second
+// and is refused then, because the listener is closed. Open connections are not affected, nor are those that wait to be accepted:
+// closing the listener would reset them, and lose requests.
 func takeNoMore(listener net.Listener) bool {
 	socket, isSocket := listener.(syscall.Conn)
 	if !isSocket {
@@ -33,7 +33,7 @@ func takeNoMore(listener net.Listener) bool {
 	return failure == nil && err == nil
 }
 
-// waiting is how many connections wait to be accepted by a listener.
+// waiting returns the number of connections that a listener has not accepted yet.
 func waiting(listener net.Listener) (connections int) {
 	socket, isSocket := listener.(syscall.Conn)
 	if !isSocket {
@@ -43,9 +43,9 @@ func waiting(listener net.Listener) (connections int) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // fails where the listener is closed
+	_ = raw.Control(func(fd uintptr) { // fails if the listener is closed
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			connections = int(info.Unacked) // of a listener it is the length of its queue
+			connections = int(info.Unacked) // the length of a listener's queue
 		}
 	})
 	return connections

@@ -16,35 +16,36 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Certificate reads a listener's certificate with its chain and key. It is called at the start and again and again after it,
-// so that one that was renewed is used without a restart.
+// Certificate reads a listener's certificate with its chain and key. It is called at the start and regularly afterwards, so that a
+// renewed certificate is used without a restart.
 type Certificate func() (*tls.Certificate, error)
 
-// FixedCertificate is one that is never renewed.
+// FixedCertificate returns a Certificate that is never renewed.
 func FixedCertificate(pair *tls.Certificate) Certificate {
 	return func() (*tls.Certificate, error) { return pair, nil }
 }
 
-// certificateInterval is how often certificates are read. Reading is cheap, and unlike notifications of a file system it sees
-// every way in which files are replaced: links that are swapped (Kubernetes, certbot), new files, files that are written over.
+// certificateInterval is the interval between reads of the certificates. Reading is cheap. Unlike notifications of a file system it
+// notices every way to replace files: swapped links (Kubernetes, certbot), new files, and files that are overwritten.
 const certificateInterval = 5 * time.Second
 
-// certificate is what a listener presents.
+// certificate is the certificate of a listener.
 type certificate struct {
-	listener, setting string // its names on pages and in the log
-	host              string // that callers connect to; empty: not known
+	listener, setting string // names of the listener on pages and in the log
+	host              string // to which callers connect; empty: unknown
 	read              Certificate
 	now               func() time.Time
 	logger            *slog.Logger
 
 	current atomic.Pointer[tls.Certificate] // with its Leaf
 
-	mu        sync.Mutex // of what follows
-	complaint string     // about what was read last; empty: none
-	seen      int        // how often in a row
+	mu        sync.Mutex // guards the fields below
+	complaint string     // about the last read; empty: none
+	seen      int        // number of reads in a row with this complaint
 }
 
-// secure makes the TLS of a listener and adds to the metrics when its certificate ends. Without a certificate there is none.
+// secure returns the TLS configuration of a listener, and adds the expiry of its certificate to the metrics. It returns nil if there
+// is no certificate.
 func (a *App) secure(listener, setting, host string, read Certificate, now func() time.Time) (*tls.Config, error) {
 	if read == nil {
 		return nil, nil
@@ -54,7 +55,7 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 	if err != nil {
 		return nil, fmt.Errorf("certificate (%s): %w", setting, err)
 	}
-	// The service starts with one that no caller can use all the same: a proxy in front of it may not look.
+	// The service starts even with a certificate that no caller can use, because a proxy in front of it may not check it.
 	if problem := c.problem(pair.Leaf); problem != "" {
 		a.logger.Warn("the certificate ("+setting+") cannot be used by callers", "problem", problem,
 			"host", host, "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
@@ -69,21 +70,21 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 	}, nil
 }
 
-// readPair reads the certificate and parses its first part.
+// readPair reads the certificate and parses its leaf.
 func (c *certificate) readPair() (*tls.Certificate, error) {
 	read, err := c.read()
 	if err != nil {
 		return nil, err
 	}
-	pair := *read // which may be shared
+	pair := *read // read may be shared
 	if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
 		return nil, err
 	}
 	return &pair, nil
 }
 
-// CheckCertificate returns an error if no caller can connect with the certificate. The base URL is empty where it is not known
-// by which name they do.
+// CheckCertificate returns an error if no caller can connect with the certificate. The base URL names the host to which callers
+// connect; it is empty if the host is unknown.
 func CheckCertificate(read Certificate, baseURL string) error {
 	host, err := hostOf(baseURL)
 	if err != nil {
@@ -100,7 +101,7 @@ func CheckCertificate(read Certificate, baseURL string) error {
 	return nil
 }
 
-// problem is why no caller can connect with a certificate, or nothing.
+// problem returns why no caller can connect with a certificate, or "".
 func (c *certificate) problem(leaf *x509.Certificate) string {
 	var problems []string
 	now := c.now()
@@ -116,9 +117,9 @@ func (c *certificate) problem(leaf *x509.Certificate) string {
 	return strings.Join(problems, ", ")
 }
 
-// refresh reads the certificate again and presents it from now on, unless it cannot be used and the one before can. That is
-// kept, with one warning. The first sight of trouble is no reason for a warning yet, unless told so: certificate and key are
-// two files, and only one of them may have been replaced by now.
+// refresh reads the certificate again and presents it from now on. If the new certificate cannot be used but the old one can, refresh
+// keeps the old one and warns once. Unless insist is set, it warns at the second read only: certificate and key are two files, of
+// which only one may have been replaced so far.
 func (c *certificate) refresh(insist bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +129,7 @@ func (c *certificate) refresh(insist bool) {
 	case err != nil:
 		complaint = err.Error()
 	case slices.EqualFunc(pair.Certificate, old.Certificate, slices.Equal[[]byte]):
-		// nothing new
+		// unchanged
 	case c.problem(pair.Leaf) != "" && c.problem(old.Leaf) == "":
 		complaint = c.problem(pair.Leaf)
 	default:

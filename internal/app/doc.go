@@ -3,11 +3,12 @@
 //
 // # Invariants
 //
-//   - The public listener serves what the specification names and nothing else. Health and everything for the operator
-//     are on the private listener.
-//   - It starts only on a schema that it can work on. Any other is refused, and the error says what to do.
-//   - When asked to stop, it accepts nothing new, finishes running requests, and ends within fifteen seconds. Until then
-//     readiness says no, so that a load balancer sends nothing more.
+//   - Health and everything for the operator are on the private listener only (TestConsoleIsPrivate, TestOperatorAPIIsPrivate).
+//   - It starts only on a schema that it works on; otherwise the error says what to do (TestServeOnANewerSchema).
+//   - After it was asked to stop, it accepts nothing new, finishes running requests, and ends within fifteen seconds. Meanwhile
+//     /readyz is 503, so that load balancers send nothing more (TestDrain, TestStopBreaksOffWhatDoesNotEnd).
+//   - Background work that panics is logged and goes on (TestSweepThatPanics).
+//   - One of the servers that are up sweeps (TestOneServerSweeps), however long a sweep takes (TestSweepThatTakesLong).
 //
-// It holds no rules: the domains decide what a request may do, and the edges how to respond.
+// It has no rules: the domains decide what a request may do, and the edges how to respond.
 package app

@@ -10,10 +10,10 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// OnlyHosts answers requests for an IP address, for localhost and for the names, on any port, and 421 (Misdirected Request,
-// RFC 9110, section 15.5.20) to all others. A page in a browser could otherwise read a listener that only the browser's
-// machine reaches: its own name is made to lead to that listener's address (DNS rebinding), and what the page reads
-// there counts as its own. Such a request has the page's name for its host. The names are in lower case.
+// OnlyHosts passes on requests for an IP address, localhost or one of the names, on any port. It answers all others with 421
+// (Misdirected Request, RFC 9110, section 15.5.20). Otherwise a page in a browser could read a listener that only the browser's
+// machine can reach, by resolving the page's own name to the listener's address (DNS rebinding): the browser takes the listener for
+// the page's own server. The host of such a request is the name of the page. The names are in lower case.
 func OnlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isHost(r.Host, names) {
@@ -27,7 +27,7 @@ func OnlyHosts(names []string, next http.Handler) http.Handler {
 }
 
 func isHost(host string, names []string) bool {
-	if host == "" { // HTTP/1.0, as probes of load balancers speak it and browsers never do
+	if host == "" { // HTTP/1.0, which some load balancers use for probes and no browser uses
 		return true
 	}
 	name := host

@@ -28,12 +28,13 @@ func (a *App) countUsage(event *telemetry.Event) {
 		Operation: event.Operation,
 		Status:    event.Status,
 		Duration:  event.Duration,
-		// A request that finds all leases taken has been charged all the same. See package ratelimit.
+		// A request that finds all leases taken has been charged, too. See package ratelimit.
 		Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
 	})
 }
 
-// noteRefusal notes a refused request of a client, or of one that named it. It is an observer of telemetry.Requests.
+// noteRefusal records a refused request of a client, or one that claimed to be from the client. It is an observer of
+// telemetry.Requests.
 func (a *App) noteRefusal(event *telemetry.Event) {
 	clientID := cmp.Or(event.ClientID, event.ClaimedID)
 	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
@@ -45,7 +46,7 @@ func (a *App) noteRefusal(event *telemetry.Event) {
 	}, event.Network)
 }
 
-// fromNetworks notes from which network each request comes.
+// fromNetworks adds the network of the caller to the event of each request.
 func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Network = proxies.Of(r)
@@ -53,8 +54,8 @@ func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 	})
 }
 
-// collect adds what the domains and the database pool count to the metrics. They do not import telemetry: Prometheus
-// reads their counts when it scrapes.
+// collect adds the counts of the domains and of the database pool to the metrics. Prometheus reads them when it scrapes, so that the
+// domains do not import telemetry.
 func (a *App) collect() {
 	a.metrics.Gauge("build_info", "1, with what this program was built from.",
 		prometheus.Labels{"version": a.config.Version, "commit": a.config.Commit, "go_version": runtime.Version()},
@@ -143,17 +144,16 @@ func (a *App) collectReplicas() {
 		func() float64 { return float64(a.Replicas.Counts().Failed) })
 }
 
-// scraped are metrics that the database is asked for when Prometheus scrapes. Where it is away there are none of these, and all
-// others.
+// scraped are metrics that are read from the database when Prometheus scrapes. If the database is down, only these are missing.
 type scraped struct {
 	logger       *slog.Logger
-	limit        time.Duration // of what a reading waits for the database
+	limit        time.Duration // of a read
 	about        string        // in the log
 	descriptions []*prometheus.Desc
 	ask          func(context.Context, teller) error
 }
 
-// teller adds a metric to what is scraped.
+// teller adds a metric to the answer of a scrape.
 type teller func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
 
 // Describe implements [prometheus.Collector].
@@ -167,7 +167,7 @@ func (m *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 func (m *scraped) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.limit)
 	defer cancel()
-	err := panics.Try(func() error { // in a goroutine of the registry's
+	err := panics.Try(func() error { // this is a goroutine of the registry
 		return m.ask(ctx, func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 			metrics <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 		})
@@ -177,8 +177,8 @@ func (m *scraped) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// collectWebhooks adds how the delivery of webhooks goes, by client name. These are the one place where a client is a label: the
-// operator must see whose receiver is down, and there are as many as the operator has registered partners.
+// collectWebhooks adds the delivery of webhooks, by client name. Only these metrics have a client as a label: the operator must see
+// which receiver is down, and there are only as many clients as the operator has registered.
 func (a *App) collectWebhooks() {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("connect_webhook_"+name, help, append([]string{"client"}, labels...), nil)

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Each request that its caller abandoned adds to a connection's debt. The server pauses for the debt, up to a bound, before it
-// reads on from the connection. Time forgives a part of the debt: a caller that gives up now and then hardly notices, one that
-// keeps on doing it waits longer and longer.
+// Each abandoned request adds to the debt of its connection. The server pauses for the debt, up to a bound, before it reads from the
+// connection again. Time reduces the debt: a caller that abandons a request now and then hardly notices, and one that keeps doing it
+// waits longer and longer.
 const (
 	debtEach  = 20 * time.Millisecond
 	maxPause  = 5 * time.Second
 	forgiving = 20 // seconds forgive a second of debt
 )
 
-// pacedListener accepts connections that pause for requests that were abandoned. Opening and resetting a stream of HTTP/2
-// costs the sender nothing, but it takes time of this server that other callers need. A connection from a trusted proxy never
-// pauses: it may carry the requests of many callers, who must not wait for one of them.
+// pacedListener accepts connections that pause for abandoned requests. Opening and resetting a stream of HTTP/2 costs the sender
+// nothing, but it costs this server time that other callers need. A connection from a trusted proxy never pauses: it may carry the
+// requests of many callers, who must not wait for one of them.
 type pacedListener struct {
 	net.Listener
 	proxies []netip.Prefix
@@ -44,7 +44,7 @@ type pacedConn struct {
 	net.Conn
 	abandoned atomic.Int64 // requests, since the last pause
 
-	debt  time.Duration // when it was counted
+	debt  time.Duration // at since
 	since time.Time
 }
 
@@ -59,7 +59,7 @@ func (c *pacedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// CloseWrite lets net/http close its side first, so that a caller who is refused while still sending can read why.
+// CloseWrite lets net/http close its side first, so that a caller that is refused while it sends can read the reason.
 func (c *pacedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -77,7 +77,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, pacedKey{}, conn)
 }
 
-// paced counts the requests that are abandoned.
+// paced counts abandoned requests.
 func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -18,12 +18,11 @@ import (
 
 var errStopping = errors.New("stopping")
 
-// brief is for those who probe from anywhere: no reasons, which name hosts and schemas.
+// brief probes give no reasons, which name hosts and schemas: anyone may be able to send them.
 const brief = true
 
-// probes serves GET /healthz, which says that the process responds, and GET /readyz, which says whether it should be sent
-// requests: 503 while the database cannot be reached, has a schema that this program does not work on, or the service is
-// stopping.
+// probes serves GET /healthz, which shows that the process responds, and GET /readyz, which shows whether it accepts requests: it is
+// 503 if the database cannot be reached, if its schema does not fit this program, or if the service is stopping.
 func (a *App) probes(brief bool) chi.Router {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
@@ -47,13 +46,13 @@ func (a *App) probes(brief bool) chi.Router {
 	return router
 }
 
-// probed names the operation of a request that comes again and again.
+// probed names the operation of a request that is repeated regularly.
 func probed(r *http.Request, operation string) {
 	event := telemetry.EventOf(r.Context())
 	event.Operation, event.Probe = operation, true
 }
 
-// tools are the routes for the operator's tools: the probes with reasons, GET /metrics for Prometheus.
+// tools serves the operator's tools: probes with reasons, and GET /metrics for Prometheus.
 func (a *App) tools() chi.Router {
 	router := a.probes(!brief)
 	router.Get("/metrics", func(w http.ResponseWriter, r *http.Request) {
@@ -64,8 +63,8 @@ func (a *App) tools() chi.Router {
 	return router
 }
 
-// privateHandler serves the operator and the operator's tools. The operator API and the console are off without a token: their paths
-// are 404.
+// privateHandler serves the operator and the operator's tools. Without an operator token, the operator API and the console are off
+// and their paths are 404.
 func (a *App) privateHandler() http.Handler {
 	tools := a.tools()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +80,7 @@ func (a *App) privateHandler() http.Handler {
 	})
 }
 
-// usageMoved leads from where usage was to its pages in the console.
+// usageMoved redirects from the former page of usage to its pages in the console.
 func (a *App) usageMoved(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = "usage"
 	if a.edges.Load().console == nil {
@@ -104,20 +103,20 @@ func (a *App) ready(ctx context.Context) error {
 	if a.stopping.Load() {
 		return errStopping
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Probe) // a probe does not wait for long
+	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Probe) // of a probe
 	defer cancel()
 	return CheckSchema(ctx, a.Pool)
 }
 
-// status is what probes are told.
+// status is the answer to a probe.
 type status struct {
 	Status string            `json:"status"`
 	Reason string            `json:"reason,omitempty"`
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-// describe adds the reason for not being ready, if there is one. A mail server that refuses is none: sign-ins need it, but
-// refreshes and reads do not, and other servers have the same.
+// describe adds the reason why the service is not ready, if there is one. A mail server that refuses emails is not a reason: sign-ins
+// need it, but refreshes and reads do not, and the other servers have the same problem.
 func (s *status) describe(a *App, err error, verbose bool) {
 	service := "ok"
 	if err != nil {
@@ -140,5 +139,5 @@ func writeStatus(w http.ResponseWriter, code int, answer status) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // fails only if the prober is gone
+	_ = json.NewEncoder(w).Encode(answer) // fails only if the caller has gone
 }

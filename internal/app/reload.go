@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/web/pages"
 )
 
-// edges are the handlers that are made of what can be read again while the service runs.
+// edges are the handlers that a reload replaces.
 type edges struct {
 	pages    http.Handler
 	site     *developers.Site // nil: off
@@ -85,16 +85,15 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 	return e, nil
 }
 
-// reloads are what the service runs with since it read its settings again.
+// reloads are the settings since the last reload.
 type reloads struct {
 	sync.Mutex
-	config Config         // as the last reload that could be used left it
-	last   console.Reload // that there was
+	config Config // of the last usable reload
+	last   console.Reload
 }
 
-// Reload takes over what config says of brand, texts and operator tokens, and reads the certificates again. What else config
-// says needs a restart. Requests that are being answered are not affected. inPart says which of the operator tokens could not be
-// read; nil: all could.
+// Reload applies brand, texts and operator tokens of config, and reads the certificates again. Everything else in config needs a
+// restart. Running requests are not affected. inPart says which operator tokens could not be read; nil: all could.
 func (a *App) Reload(config Config, inPart error) error {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()
@@ -109,8 +108,8 @@ func (a *App) Reload(config Config, inPart error) error {
 	return nil
 }
 
-// Withdraw is for settings that were read again and cannot be used: everything stays as it is, except that nobody has a token any more
-// that is not among those that were read. A token that is new there does not work.
+// Withdraw is for new settings that cannot be used. Everything stays the same, except that tokens which are not among those that were
+// read stop working. New tokens do not work.
 func (a *App) Withdraw(read *operators.Tokens, because error) error {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()
@@ -124,7 +123,7 @@ func (a *App) withdraw(read *operators.Tokens, because error) error {
 	return a.takeOver(less)
 }
 
-// takeOver makes the edges anew.
+// takeOver replaces the edges.
 func (a *App) takeOver(config Config) error {
 	edges, err := a.newEdges(config)
 	if err != nil {
@@ -142,7 +141,7 @@ func (a *App) noteReload(problem error) {
 	}
 }
 
-// lastReload is how the last reload went.
+// lastReload returns the result of the last reload.
 func (a *App) lastReload() console.Reload {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()

@@ -9,21 +9,21 @@ import (
 	"connect-svc/internal/panics"
 )
 
-// A proxy that does not ask /readyz, such as nginx, sends requests until it is refused. What it has begun to connect is there within
-// backlogTime. All that waits is accepted before the listener closes, however busy the machine is, unless that takes too long.
+// A proxy that does not use /readyz, such as nginx, sends requests until it is refused. Connections that it has begun arrive within
+// backlogTime. All of them are accepted before the listener closes, however busy the machine is, unless that takes too long.
 const (
 	backlogTime = 50 * time.Millisecond
 	backlogEnds = 40 // times
 )
 
-// sweepEvery is how often expired rows are deleted. Nothing depends on it: an expired row is refused all the same.
+// sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
 const sweepEvery = time.Minute
 
-// Run serves until ctx ends or a listener fails. When ctx ends it says on /readyz that it should be sent nothing more, and
-// goes on serving for the drain delay, in which load balancers notice. Then it accepts nothing more, finishes running requests
-// and the emails on their way, and closes everything. It returns the failure of a listener, and nil when it was asked to stop.
+// Run serves until ctx ends or a listener fails. When ctx ends, /readyz becomes 503, and Run serves everything for the drain delay, in
+// which load balancers notice. Then it accepts nothing new, finishes running requests and emails that are being sent, and closes
+// everything. It returns the error of a listener, or nil if ctx ended.
 func (a *App) Run(ctx context.Context) error {
-	// Background work outlives ctx: requests that finish may still need it.
+	// Background work outlives ctx, because running requests may need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
 	var work sync.WaitGroup
@@ -39,7 +39,7 @@ func (a *App) Run(ctx context.Context) error {
 		})
 	})
 	start(background, "usage", a.Usage.Run)
-	// The delivery of webhooks ends before: pending events wait for another server, or for the next start.
+	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
 	start(delivering, "webhooks", a.Webhooks.Run)
@@ -73,7 +73,7 @@ func (a *App) Run(ctx context.Context) error {
 	return failure
 }
 
-// addresses are those of the listeners, for the log.
+// addresses returns the addresses of the listeners, for the log.
 func (a *App) addresses() []any {
 	list := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String()}
 	if a.probing != nil {
@@ -82,8 +82,8 @@ func (a *App) addresses() []any {
 	return list
 }
 
-// drain serves for the drain delay, or until a listener fails. Whoever sends requests is told to send them elsewhere: by
-// /readyz, and by each answer, see closing. So nobody is about to send one when the listeners close.
+// drain serves for the drain delay, or until a listener fails. Meanwhile /readyz and each answer (see closing) tell callers to send
+// requests elsewhere, so that none are on their way when the listeners close.
 func (a *App) drain(failures <-chan error) error {
 	a.stopping.Store(true)
 	if a.drainDelay == 0 {
@@ -104,8 +104,8 @@ func (a *App) drain(failures <-chan error) error {
 	return nil
 }
 
-// closing closes the connection with each answer while the service stops: HTTP/1 is told "Connection: close", HTTP/2 GOAWAY,
-// which lets the streams end that have begun.
+// closing closes the connection with each answer while the service stops: with "Connection: close" in HTTP/1, and in HTTP/2 with
+// GOAWAY, after which open streams still end.
 func (a *App) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {
@@ -115,9 +115,8 @@ func (a *App) closing(next http.Handler) http.Handler {
 	})
 }
 
-// stop ends everything in order, within the time limits, which are below the fifteen seconds after which a supervisor may kill the
-// process. The public listener ends first, so that readiness can say no while
-// requests run.
+// stop ends everything in order, within time limits that are below the fifteen seconds after which a supervisor may kill the process.
+// The public listener ends first, so that /readyz still answers while requests run.
 func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	a.stopping.Store(true)
 	limit, cancel := context.WithTimeout(context.Background(), a.config.Limits.Stop)
@@ -138,12 +137,12 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	}()
 	select {
 	case <-done:
-	case <-limit.Done(): // an email or a statement that hangs: the process ends without it
+	case <-limit.Done(): // an email or a statement hangs: the process ends anyway
 		a.logger.Warn("work was broken off")
 	}
 }
 
-// every acts again and again until ctx ends.
+// every calls act at each interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, act func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

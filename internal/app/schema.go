@@ -8,8 +8,8 @@ import (
 	"connect-svc/internal/postgres/migrate"
 )
 
-// CheckSchema returns an error unless this program works on the database: the database has all migrations that the program
-// was built with, and none of a later program that removes what this one uses. The error says what to do.
+// CheckSchema returns an error unless this program works on the database: the database has all migrations of this program, and none of
+// a later program that removes something this program uses. The error says what to do.
 func CheckSchema(ctx context.Context, pool *postgres.Pool) error {
 	schema, err := migrate.SchemaOf(ctx, pool)
 	switch {

@@ -24,24 +24,24 @@ const (
 	maxStreams        = 16 // of HTTP/2 on one connection: more than the concurrent reads of a client by default
 )
 
-// server is one of the two listeners and the HTTP server on it.
+// server is a listener and the HTTP server on it.
 type server struct {
 	http.Server
 	name     string
 	listener net.Listener
-	socket   net.Listener       // which listener accepts from
+	socket   net.Listener       // under listener
 	breakOff context.CancelFunc // ends the contexts of all requests
 }
 
-// listen makes a server with the limits above, on the listener open if there is one, else on address. The name says in
-// errors which setting is meant. No request takes longer than longest. The proxies' connections carry the requests of many callers.
+// listen makes a server with the limits above, on the listener open if there is one, otherwise on address. Errors contain name, which
+// says which setting is wrong. No request takes longer than longest. Connections of the proxies carry the requests of many callers.
 func listen(
 	ctx context.Context, name string, open net.Listener, address string, proxies []netip.Prefix, handler http.Handler,
 	longest time.Duration, logger *slog.Logger,
 ) (*server, error) {
 	if open == nil {
 		var config net.ListenConfig
-		config.SetMultipathTCP(false) // which knows no filters, see takeNoMore
+		config.SetMultipathTCP(false) // it does not support filters, see takeNoMore
 		var err error
 		if open, err = config.Listen(ctx, "tcp", address); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -68,7 +68,7 @@ func listen(
 	}, nil
 }
 
-// byTLSAlone lets browsers come back by TLS alone, where they came by TLS: an operator's console has no other way then.
+// byTLSAlone has browsers that came by TLS come back by TLS only: there is no other way to the console then.
 func byTLSAlone(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {
@@ -78,9 +78,9 @@ func byTLSAlone(next http.Handler) http.Handler {
 	})
 }
 
-// oneOfChunks closes a connection of HTTP/1 after a request that came in chunks. It may have had a length, too, which net/http
-// removes: a proxy that went by the length takes for the body what the service would take for the next request (RFC 9112,
-// section 6.1). In HTTP/1.0 it is the chunks that net/http passes over without a word, so there each connection is closed.
+// oneOfChunks closes a connection of HTTP/1 after a chunked request. The request may have had a length, too, which net/http removes. A
+// proxy that goes by the length takes bytes for the body that the service would take for the next request (RFC 9112, section 6.1).
+// In HTTP/1.0, net/http silently ignores the chunks instead, so that each connection is closed.
 func oneOfChunks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
@@ -90,7 +90,7 @@ func oneOfChunks(next http.Handler) http.Handler {
 	})
 }
 
-// run serves until the server is stopped, which is no error.
+// run serves until the server is stopped. A stop is not an error.
 func (s *server) run() error {
 	var err error
 	if s.TLSConfig != nil {
@@ -104,11 +104,11 @@ func (s *server) run() error {
 	return fmt.Errorf("%s: %w", s.name, err)
 }
 
-// drain stops accepting and waits for running requests. Those that outlast ctx are broken off.
+// drain stops accepting and waits for running requests. It aborts those that outlast ctx.
 func (s *server) drain(ctx context.Context, logger *slog.Logger) {
 	if err := s.Shutdown(ctx); err != nil {
 		logger.Warn("requests were broken off", "listener", s.name, "cause", err)
-		_ = s.Close() // before the contexts end: a request that is broken off must not write a response
+		_ = s.Close() // before the contexts end: an aborted request must not write a response
 		s.breakOff()
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind says what a sealed value is for. It is part of what is authenticated, so its text never changes.
+// Kind is the purpose of a sealed value. It is authenticated, so its text never changes.
 type Kind string
 
 // The kinds of sealed values.
@@ -21,18 +21,18 @@ const (
 	AccessToken       Kind = "access-token"
 	RefreshToken      Kind = "refresh-token"
 	Cursor            Kind = "cursor"
-	// AuthorizationRequest, RequestSession and AccountSession are what a browser keeps in cookies: what it asked for, and that
-	// somebody has signed in there, to a request or to the account pages.
+	// AuthorizationRequest, RequestSession and AccountSession are in cookies: the request of a browser, and the sign-in of its user to
+	// the request or to the account pages.
 	AuthorizationRequest Kind = "authorization-request"
 	RequestSession       Kind = "request-session"
 	AccountSession       Kind = "account-session"
 	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"
-	// keyMark is nothing, sealed for the database, by which it knows a key again.
+	// keyMark is an empty payload that is sealed for the database, as the mark of a key.
 	keyMark Kind = "key-mark"
 )
 
-// What starts a client secret and a token of an operator, which are random and not sealed.
+// These prefixes start client secrets and operator tokens, which are random and not sealed.
 const (
 	clientSecretPrefix  = "svci_"
 	operatorTokenPrefix = "svco_"
@@ -46,7 +46,7 @@ var prefixes = map[Kind]string{
 	Cursor:            "cc1_",
 }
 
-// maxLength bounds the length of a value in characters, prefix included (specification 8 and 4.9), or the size of a cookie.
+// maxLength returns the maximum length of a value in characters, prefix included (specification 8 and 4.9; cookies).
 func (k Kind) maxLength() int {
 	switch k {
 	case Cursor:
@@ -57,11 +57,11 @@ func (k Kind) maxLength() int {
 	return 2048
 }
 
-// ErrInvalid is the error for every value that this keyset did not seal as the kind asked for. It says no more, because no
-// caller may tell the cases apart.
+// ErrInvalid is the error for every value that this keyset did not seal as the kind in question. It gives no reason, because callers
+// must not tell the cases apart.
 var ErrInvalid = errors.New("credential: not a value of this kind")
 
-// encoding accepts one spelling of each value: otherwise the last character could be changed without notice.
+// encoding accepts one spelling of each value. Otherwise a changed last character could go unnoticed.
 var encoding = base64.RawURLEncoding.Strict()
 
 // NewClientSecret makes a client secret of 256 bits read from random, and the hash under which it is stored.
@@ -74,7 +74,7 @@ func NewClientSecret(random io.Reader) (secret string, hash []byte, err error) {
 	return secret, Hash(secret), nil
 }
 
-// NewOperatorToken makes a token of an operator of 256 random bits, and the hash by which it is known.
+// NewOperatorToken makes an operator token of 256 random bits, and the hash that identifies it.
 func NewOperatorToken() (token string, hash []byte) {
 	var random [32]byte
 	rand.Read(random[:])
@@ -82,24 +82,24 @@ func NewOperatorToken() (token string, hash []byte) {
 	return token, Hash(token)
 }
 
-// Hash is the SHA-256 of a value that nobody can guess, a client secret or a refresh token: 32 bytes.
+// Hash returns the SHA-256 of a value that cannot be guessed, such as a client secret or a refresh token: 32 bytes.
 func Hash(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return sum[:]
 }
 
-// MatchesHash tells in constant time whether hash is that of value.
+// MatchesHash reports in constant time whether hash is the hash of value.
 func MatchesHash(value string, hash []byte) bool {
 	return subtle.ConstantTimeCompare(Hash(value), hash) == 1
 }
 
-// secretShape finds credentials by their prefixes anywhere in a text, even after an encoded character, as in
-// "token%3Dsvca_…". Webhook signing secrets (whsec_, Standard Webhooks) are standard base64.
+// secretShape finds credentials by their prefixes anywhere in a text, even after an encoded character, as in "token%3Dsvca_…". Webhook
+// secrets (whsec_, Standard Webhooks) are standard base64.
 var secretShape = regexp.MustCompile(`(svci_|svco_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
 
-// Redact replaces every credential in text but leaves its prefix, so that a reader sees what kind it was.
+// Redact replaces every credential in text except its prefix, which shows its kind.
 func Redact(text string) string {
-	// Nearly all texts hold none, and this finds that out in a hundredth of the time.
+	// Nearly all texts have no credential, and this check takes a hundredth of the time.
 	if !strings.Contains(text, "svc") && !strings.Contains(text, "cc1_") && !strings.Contains(text, "whsec_") {
 		return text
 	}

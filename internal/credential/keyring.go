@@ -19,8 +19,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring seals and opens credentials. It is safe for concurrent use and never changes: a server reads a rotated keyset
-// when it starts again.
+// Keyring seals and opens credentials. It is safe for concurrent use and never changes: a server reads a rotated keyset when it
+// restarts.
 type Keyring struct {
 	sealing     tink.AEAD
 	primary     uint32 // the id of the key that seals
@@ -42,15 +42,15 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	return k, nil
 }
 
-// identifier is HMAC-SHA-256 under the identifier key with the memory for its input and output. It is used again, because
-// a page of activities has 500 identifiers.
+// identifier is HMAC-SHA-256 under the identifier key, with buffers for its input and output. It is reused, because a page of
+// activities has 500 identifiers.
 type identifier struct {
 	mac   hash.Hash
 	input []byte
 	sum   []byte
 }
 
-// identifierKey is the key material. Tink's own PRF sets up HMAC for each value, which is most of its work.
+// identifierKey returns the key material. Tink's own PRF sets up HMAC for each value, which is most of its work.
 func identifierKey(handle *keyset.Handle) ([]byte, error) {
 	entry, err := handle.Primary()
 	if err != nil {
@@ -63,8 +63,8 @@ func identifierKey(handle *keyset.Handle) ([]byte, error) {
 	return key.KeyBytes().Data(insecuresecretdataaccess.Token{}), nil
 }
 
-// Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. One whose value would be longer
-// than its kind may be is an error.
+// Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. Seal returns an error if the value would
+// be longer than its kind allows.
 func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 	sealed, err := k.sealing.Encrypt(payload, boundTo(kind))
 	if err != nil {
@@ -77,8 +77,7 @@ func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 	return value, nil
 }
 
-// Open returns the payload of a value that this keyset sealed as kind, under any of its keys. Everything else is
-// [ErrInvalid].
+// Open returns the payload of a value that a key of this keyset sealed as kind. The error for every other value is [ErrInvalid].
 func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
 	text, found := strings.CutPrefix(value, prefixes[kind])
 	if !found || len(value) > kind.maxLength() || strings.ContainsAny(text, "\r\n") {
@@ -97,12 +96,12 @@ func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
 
 func boundTo(kind Kind) []byte { return []byte("connect-svc/1/" + string(kind)) }
 
-// PRF is a keyed pseudo-random function of a label, which names the use, and any parts. Its 32 bytes stay the same for as
-// long as the keyset exists, and nobody without the keyset can compute or invert them.
+// PRF is a keyed pseudo-random function of a label, which names the use, and any parts. Its 32 bytes stay the same as long as the
+// keyset exists. Computing or inverting them takes the keyset.
 func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	id := k.identifiers.Get().(*identifier) //nolint:errcheck // nothing else is in the pool
 	defer k.identifiers.Put(id)
-	// The length comes before each part, so that no two lists of parts have the same input.
+	// Each part follows its length, so that no two lists of parts have the same input.
 	id.input = append(binary.BigEndian.AppendUint32(id.input[:0], uint32(len(label))), label...)
 	for _, part := range parts {
 		id.input = append(binary.BigEndian.AppendUint32(id.input, uint32(len(part))), part...)
@@ -115,10 +114,10 @@ func (k *Keyring) PRF(label string, parts ...[]byte) (output [32]byte) {
 	return output
 }
 
-// Keys describes the sealing keys, oldest first.
+// Keys returns the sealing keys, oldest first.
 func (k *Keyring) Keys() []KeyInfo { return slices.Clone(k.keys) }
 
-// NewTestKeyring is a keyring of new keys that are stored nowhere.
+// NewTestKeyring returns a keyring of new keys that are stored nowhere.
 func NewTestKeyring() *Keyring {
 	keys, err := newKeysets()
 	if err != nil {

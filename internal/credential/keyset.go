@@ -15,18 +15,17 @@ import (
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 )
 
-// sealingTemplate is XAES-256-GCM, whose 192-bit random nonces never run out. Plain AES-GCM with random nonces is good for
-// some four billion values a key, which a busy service seals in a few weeks.
+// sealingTemplate is XAES-256-GCM, whose 192-bit random nonces never run out. Plain AES-GCM with random nonces is safe for some four
+// billion values a key, which a busy service seals in a few weeks.
 func sealingTemplate() *tinkpb.KeyTemplate { return aead.XAES256GCM192BitNonceKeyTemplate() }
 
-// keysetFile is the form of a keyset on disk: two Tink keysets in Tink's own JSON form, in the clear. The file's mode
-// protects it (0600).
+// keysetFile is a keyset on disk: two Tink keysets in the JSON form of Tink, unencrypted. The mode of the file protects them (0600).
 type keysetFile struct {
 	Sealing     json.RawMessage `json:"sealing"`
 	Identifiers json.RawMessage `json:"identifiers"`
 }
 
-// KeyStatus says what a sealing key is for.
+// KeyStatus is the state of a sealing key.
 type KeyStatus string
 
 // The states of a sealing key, in the order of its life.
@@ -42,7 +41,7 @@ type KeyInfo struct {
 	Status KeyStatus `json:"status"`
 }
 
-// CreateKeyset writes a new keyset to a file that must not exist yet, readable by its owner alone.
+// CreateKeyset writes a new keyset to a new file that only its owner can read. The file must not exist.
 func CreateKeyset(path string) error {
 	keys, err := newKeysets()
 	if err != nil {
@@ -75,8 +74,8 @@ func LoadKeyring(path string) (*Keyring, error) {
 	return newKeyring(keys)
 }
 
-// RotateKeyset makes the next sealing key the primary one and adds a new next key. The file is replaced atomically: a
-// concurrent reader gets the old or the new keyset. It keeps its owner and mode.
+// RotateKeyset makes the next sealing key the primary one and adds a new next key. It replaces the file atomically, so that a
+// concurrent reader gets the old or the new keyset, and keeps its owner and mode.
 func RotateKeyset(path string) error {
 	keys, err := readKeysets(path)
 	if err != nil {
@@ -103,7 +102,7 @@ func RotateKeyset(path string) error {
 	return replaceFile(path, text)
 }
 
-// ListKeyset describes the sealing keys of a file, oldest first.
+// ListKeyset returns the sealing keys of a file, oldest first.
 func ListKeyset(path string) ([]KeyInfo, error) {
 	keys, err := readKeysets(path)
 	if err != nil {
@@ -112,7 +111,7 @@ func ListKeyset(path string) ([]KeyInfo, error) {
 	return keyInfos(keys.sealing), nil
 }
 
-// keyInfos derives the states from the order: keys are only ever added at the end, and become primary in that order.
+// keyInfos derives the states from the order: keys are added at the end and become primary in that order.
 func keyInfos(handle *keyset.Handle) []KeyInfo {
 	info := handle.KeysetInfo()
 	list := make([]KeyInfo, 0, len(info.GetKeyInfo()))
@@ -129,7 +128,7 @@ func keyInfos(handle *keyset.Handle) []KeyInfo {
 	return list
 }
 
-// maxKeyset is far above what rotations for a lifetime come to.
+// maxKeyset is far above the size after a lifetime of rotations.
 const maxKeyset = 1 << 20
 
 func readKeysets(path string) (keysets, error) {
@@ -164,7 +163,7 @@ func (k keysets) encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// replaceFile replaces a file by one of the same owner and mode, in whose place a reader finds the one or the other.
+// replaceFile atomically replaces a file by one of the same owner and mode.
 func replaceFile(path string, text []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -4,5 +4,5 @@ package credential
 
 import "os"
 
-// keepOwner does nothing: who may replace a file owns the new one.
+// keepOwner does nothing: the user who replaces a file owns the new one.
 func keepOwner(string, os.FileInfo) error { return nil }

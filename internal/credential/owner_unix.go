@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a new file the owner and group of the one that it replaces.
+// keepOwner gives a new file the owner and group of the file that it replaces.
 func keepOwner(path string, of os.FileInfo) error {
 	owner, known := of.Sys().(*syscall.Stat_t)
 	if !known || int(owner.Uid) == os.Geteuid() && int(owner.Gid) == os.Getegid() {

@@ -9,12 +9,12 @@ import (
 	"runtime"
 )
 
-// othersMay are the permissions that a file with a secret must not give: others read or write it, or its group writes it. The
-// group may read: that is how Kubernetes and packages hand a secret to a program that does not own it.
+// othersMay are the permissions that a file with a secret must not have: read or write for others, and write for its group. The group
+// may read it, because Kubernetes and packages pass secrets that way to a program that does not own the file.
 const othersMay os.FileMode = 0o026
 
-// ReadSecretFile reads a file with a secret in it, of at most so many bytes, unless its mode lets others read it or change it.
-// Every error is a [*fs.PathError], and holds nothing of what is in the file.
+// ReadSecretFile reads a file with a secret, of at most most bytes. It returns an error if the mode lets others read or change the
+// file. Every error is a [*fs.PathError] without content of the file.
 func ReadSecretFile(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"connect-svc/internal/panics"
 )
 
-// cancelOnDeadline has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If the cancel
-// request is not known to have arrived, the connection is closed: the request could cancel the next statement, which is another
-// caller's. The overdue statement may then run on, until its own timeout, and hold its locks.
+// cancelOnDeadline has PostgreSQL cancel a statement that is past its deadline, so that its connection can be used again. If it cannot
+// confirm that the cancel request arrived, it closes the connection, because the request could cancel the next statement, of another
+// caller. The overdue statement may then run until its own timeout and hold its locks.
 type cancelOnDeadline struct {
 	conn *pgconn.PgConn
-	time time.Duration // that PostgreSQL has for it
+	time time.Duration // for the cancel request
 	done chan struct{}
 }
 
@@ -27,7 +27,7 @@ func (c *cancelOnDeadline) HandleCancel(context.Context) {
 	go func() {
 		defer close(c.done)
 		defer cancel()
-		// CancelRequest returns when the server closes the request's own connection, which it does after it sent the signal.
+		// CancelRequest returns when the server closes the connection of the request, which it does after it sent the signal.
 		if err := panics.Try(func() error { return c.conn.CancelRequest(ctx) }); err != nil || ctx.Err() != nil {
 			_ = c.conn.Conn().Close()
 		}

@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Clock is the time of one pool: the real time plus an offset. The zero value is the real time, and so is nil. It is
-// safe for concurrent use; a change is seen by every connection that is acquired afterwards.
+// Clock is the time of one pool: the real time plus an offset. The zero value and nil are the real time. A Clock is safe for
+// concurrent use. Every connection that is acquired after a change has the new time.
 type Clock struct {
-	// Changed, unless nil, is called with each new offset: the nodes of a cluster do not hear what a connection is given.
+	// Changed, if set, is called with each new offset, because a connection does not pass its offset on to the nodes of a cluster.
 	// Set it before the clock is used.
 	Changed func(offset time.Duration)
 
 	offset atomic.Int64 // nanoseconds
 }
 
-// Now is the real time plus the offset. Pass the method value where a `now func() time.Time` is asked for.
+// Now returns the real time plus the offset. Its method value is a `now func() time.Time`.
 func (c *Clock) Now() time.Time { return time.Now().Add(c.Offset()) }
 
-// Offset is by how much the clock differs from the real time; below zero it is set back.
+// Offset returns the difference from the real time. It is negative if the clock is set back.
 func (c *Clock) Offset() time.Duration {
 	if c == nil {
 		return 0
@@ -30,14 +30,13 @@ func (c *Clock) Offset() time.Duration {
 	return time.Duration(c.offset.Load())
 }
 
-// Set makes the clock differ from the real time by offset, rounded to whole microseconds, which is what PostgreSQL
-// can hold.
+// Set makes the clock differ from the real time by offset, rounded to whole microseconds, the resolution of PostgreSQL.
 func (c *Clock) Set(offset time.Duration) {
 	c.offset.Store(int64(offset.Round(time.Microsecond)))
 	c.changed()
 }
 
-// Advance moves the clock forward by d, or back when d is below zero.
+// Advance moves the clock forward by d, or back if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	c.offset.Add(int64(d.Round(time.Microsecond)))
 	c.changed()
@@ -49,10 +48,10 @@ func (c *Clock) changed() {
 	}
 }
 
-// clockOffsetKey is where a connection remembers the offset that it was last given.
+// clockOffsetKey is the key of a connection's present offset among its custom data.
 const clockOffsetKey = "connect.clock_offset"
 
-// prepare gives conn the clock's present offset. Only a connection that has another one is asked to change it.
+// prepare gives conn the present offset of the clock. It sends a statement only if conn has another offset.
 func (c *Clock) prepare(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	want := c.Offset()
 	data := conn.PgConn().CustomData()

@@ -19,35 +19,35 @@ const (
 	codeInternalError       = "XX000"
 )
 
-// phrases tell violations apart that a Citus node passes on from another one: what is inserted from a query comes back as an
-// internal error with the other node's words.
+// phrases identify violations that a Citus node passes on from another node. If rows are inserted from a query, such a violation is
+// an internal error with the message of the other node.
 var phrases = map[string]string{
 	codeForeignKeyViolation: "violates foreign key constraint",
 	codeUniqueViolation:     "violates unique constraint",
 }
 
-// IsUniqueViolation reports whether err says that the unique constraint or index of this name refused a row; the
+// IsUniqueViolation reports whether err means that the unique constraint or index of this name refused a row. The
 // empty name stands for any.
 func IsUniqueViolation(err error, constraint string) bool {
 	return isViolation(err, codeUniqueViolation, constraint)
 }
 
-// IsForeignKeyViolation reports whether err says that the foreign key of this name refused a row; the empty name
+// IsForeignKeyViolation reports whether err means that the foreign key of this name refused a row. The empty name
 // stands for any.
 func IsForeignKeyViolation(err error, constraint string) bool {
 	return isViolation(err, codeForeignKeyViolation, constraint)
 }
 
-// IsDeadlock reports whether err says that two transactions waited for each other, and that this one was chosen to fail.
+// IsDeadlock reports whether err means that two transactions waited for each other, and that PostgreSQL ended this one.
 func IsDeadlock(err error) bool { return isViolation(err, codeDeadlock, "") }
 
-// IsLockNotAvailable reports whether err says that a lock was not free within lock_timeout.
+// IsLockNotAvailable reports whether err means that a lock was not free within lock_timeout.
 func IsLockNotAvailable(err error) bool { return isViolation(err, codeLockNotAvailable, "") }
 
-// IsUndefinedTable reports whether err says that there is no such table.
+// IsUndefinedTable reports whether err means that a table does not exist.
 func IsUndefinedTable(err error) bool { return isViolation(err, codeUndefinedTable, "") }
 
-// IsTimeout reports whether err says that a statement took longer than statement_timeout allows.
+// IsTimeout reports whether err means that a statement took longer than statement_timeout allows.
 func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }
 
 func isViolation(err error, code, constraint string) bool {
@@ -60,8 +60,8 @@ func isViolation(err error, code, constraint string) bool {
 	return (pgErr.Code == code || passedOn) && (constraint == "" || isNamed(pgErr, constraint))
 }
 
-// isNamed says whether an error names a constraint. That of a shard has the shard's number behind its name, and a node that
-// passes on another node's error leaves the name in the message alone.
+// isNamed reports whether an error names a constraint. The name of a shard's constraint ends with the number of the shard. A node
+// that passes on the error of another node keeps the name only in the message.
 func isNamed(err *pgconn.PgError, constraint string) bool {
 	return strings.Contains(cmp.Or(err.ConstraintName, err.Message), constraint)
 }

@@ -16,7 +16,7 @@ import (
 	"connect-svc/internal/fairqueue"
 )
 
-// connectAgainAfter is the pause after an attempt to connect that failed.
+// connectAgainAfter is the pause after a failed attempt to connect.
 const connectAgainAfter = 50 * time.Millisecond
 
 // Pool is a pool of connections. Every statement waits for its connection in a fair queue (package fairqueue): the pgx pool, whose
@@ -27,16 +27,16 @@ const connectAgainAfter = 50 * time.Millisecond
 type Pool struct {
 	conns     *pgxpool.Pool
 	queue     *fairqueue.Queue
-	elsewhere bool // another server can be asked: do not wait for one that cannot be reached
+	elsewhere bool // another server can answer, so that a statement does not wait for this one to come back
 }
 
-// newPool connects to nothing yet.
+// newPool makes a pool without connections.
 func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	prepare := config.PrepareConn
 	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		switch {
 		case hungUp(conn.PgConn().Conn()):
-			return false, nil // another one is taken
+			return false, nil // the pool takes another one
 		case prepare == nil:
 			return true, nil
 		}
@@ -52,16 +52,16 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 // Close ends the connections. It waits for those in use.
 func (p *Pool) Close() { p.conns.Close() }
 
-// QueueStats returns how statements waited for their connections.
+// QueueStats returns counts of the statements that wait, and that waited, for a connection.
 func (p *Pool) QueueStats() fairqueue.Stats { return p.queue.Stats() }
 
-// Stat returns what the connections are doing.
+// Stat returns counts of the connections by state.
 func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
 
-// MaxConns is how many connections the pool has at most.
+// MaxConns returns the maximum number of connections.
 func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
 
-// acquire waits in the queue, and then for a connection. Call release when done.
+// acquire waits in the queue, and then for a connection. Call release afterwards.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	if err := p.queue.Acquire(ctx); err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 			return conn, func() { conn.Release(); p.queue.Release() }, nil
 		}
 		if err == nil || ctx.Err() == nil {
-			err = failure // says more than that the deadline has passed
+			err = failure // it is more specific than the deadline
 		}
 		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
 			p.queue.Release()
@@ -82,7 +82,7 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 	}
 }
 
-// pause reports false where the context ends before.
+// pause waits for d. It reports false if the context ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -94,8 +94,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// again is for the first statement on a connection: it is sent again where a pooler did not pass it on, until the deadline of
-// ctx.
+// again sends the first statement on a connection, and sends it again until the deadline of ctx if a pooler did not pass it on.
 func (p *Pool) again(ctx context.Context, send func() error) error {
 	for {
 		err := send()
@@ -105,15 +104,15 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 	}
 }
 
-// notPassedOn knows what PgBouncer says where PostgreSQL cannot be reached, or goes away while PgBouncer prepares a connection
-// for the client. The words alone tell: the code stands for statements that may have happened, too.
+// notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it
+// prepared a connection. It compares messages, because statements that may have happened fail with the same code.
 func notPassedOn(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Severity == "FATAL" &&
 		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter")
 }
 
-// Exec carries out a statement.
+// Exec executes a statement.
 func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.CommandTag, err error) {
 	err = p.again(ctx, func() error {
 		conn, release, err := p.acquire(ctx)
@@ -127,12 +126,12 @@ func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.C
 	return done, err
 }
 
-// Query asks for rows. The connection is given back when they are closed.
+// Query returns rows. Closing them releases the connection.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return p.query(ctx, sql, args)
 }
 
-// QueryRow asks for one row. The connection is given back when the row is scanned.
+// QueryRow returns one row. Scanning it releases the connection.
 func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	found, err := p.query(ctx, sql, args)
 	return row{found, err}
@@ -156,7 +155,7 @@ func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (found *ro
 		return nil, err
 	}
 	defer func() {
-		if found == nil { // an error, or a panic of an argument
+		if found == nil { // an error, or a panic in an argument
 			release()
 		}
 	}()
@@ -164,14 +163,14 @@ func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (found *ro
 	if err != nil {
 		return nil, err
 	}
-	return &rows{Rows: answer, release: release, has: answer.Next()}, nil // when it has a row, the statement was sent
+	return &rows{Rows: answer, release: release, has: answer.Next()}, nil // a row proves that the statement was sent
 }
 
-// rows hold a connection until they are closed, or were all read. The first of them has been asked for.
+// rows hold a connection until they are closed or have all been read. The first row has been requested already.
 type rows struct {
 	pgx.Rows
 	release func()
-	has     bool // a row, to which Rows has come
+	has     bool // Rows is at a row
 	begun   bool
 }
 
@@ -214,11 +213,11 @@ func (r row) Scan(into ...any) error {
 	if err := r.rows.Scan(into...); err != nil {
 		return err
 	}
-	r.rows.Close() // what was done is committed, or has failed
+	r.rows.Close() // now the statement is committed or has failed
 	return r.rows.Err()
 }
 
-// SendBatch sends several statements at once. The connection is given back when the results are closed: a batch must not begin a
+// SendBatch sends several statements at once. Closing the results releases the connection, so that a batch must not begin a
 // transaction.
 func (p *Pool) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	conn, release, err := p.acquire(ctx)
@@ -227,7 +226,7 @@ func (p *Pool) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 	}
 	var sent pgx.BatchResults
 	defer func() {
-		if sent == nil { // a panic of an argument
+		if sent == nil { // a panic in an argument
 			release()
 		}
 	}()
@@ -247,7 +246,7 @@ func (b *batchResults) Close() error {
 	return b.BatchResults.Close()
 }
 
-// Begin starts a transaction. The connection is given back when it ends.
+// Begin starts a transaction. Its end releases the connection.
 func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 	var begun *tx
 	err := p.again(ctx, func() error {
@@ -289,17 +288,17 @@ func (t *tx) end(err error) error {
 	return err
 }
 
-// InTx runs act in a transaction: committed when act returns nil, rolled back when it returns an error or panics.
-// The error of act is returned as it is.
+// InTx runs act in a transaction. It commits if act returns nil, and rolls back if act returns an error or panics. It returns the
+// error of act unchanged.
 func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, act)
 }
 
-// attempts is how often [InTxAgain] runs a transaction at most.
+// attempts is the maximum number of times that [InTxAgain] runs a transaction.
 const attempts = 3
 
-// InTxAgain is [InTx] for a transaction whose act can be run again from its beginning: where another transaction got in its
-// way, by a deadlock or by deleting a row that it refers to, it is.
+// InTxAgain is [InTx] for an act that can be repeated. It repeats the act after a deadlock, and after another transaction deleted a
+// row that the act refers to.
 func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) (err error) {
 	for range attempts {
 		err = InTx(ctx, pool, act)

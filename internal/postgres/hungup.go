@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// hungUp reports that the server has closed the connection, or has sent something unasked, as it does when it shuts down. A
-// statement sent on such a connection could seem to have been received.
+// hungUp reports whether the server has closed the connection or has sent something unrequested, as it does when it shuts down. A
+// statement on such a connection could seem to have been received.
 func hungUp(conn net.Conn) bool {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = secured.NetConn()
@@ -23,7 +23,7 @@ func hungUp(conn net.Conn) bool {
 		return true
 	}
 	hung := false
-	err = raw.Control(func(fd uintptr) { // Read would wait for the driver, which may be reading in the background
+	err = raw.Control(func(fd uintptr) { // Read would wait for a read of the driver in the background
 		var first [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		hung = !errors.Is(err, syscall.EAGAIN)

@@ -2,6 +2,6 @@ package postgres
 
 import "net"
 
-// hungUp is false on Windows, where a socket cannot be looked at without reading from it. So a statement that meets a restart of
-// PostgreSQL may fail there that would succeed elsewhere. Windows is for the sandbox and the demo, whose database stays.
+// hungUp returns false on Windows, where a program cannot peek at a socket. During a restart of PostgreSQL, a statement may fail
+// there that would succeed elsewhere. Windows is for the sandbox and the demo, whose database does not restart.
 func hungUp(net.Conn) bool { return false }

@@ -21,36 +21,34 @@ import (
 const (
 	// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
 	connectTimeout = 5 * time.Second
-	// maxConns is how many connections a pool has at most. Commits that wait for the disk at the same time share the
-	// wait, so there are more of them than processors; and four servers are still within PostgreSQL's own default of a
-	// hundred connections.
+	// maxConns is the default maximum number of connections. It exceeds the number of processors, because commits that wait for
+	// the disk at the same time share the wait. Four servers stay below a hundred connections, PostgreSQL's own default.
 	maxConns = 20
-	// preparedStatements is how many of them a connection keeps: more than the service has. The driver's own default takes
-	// memory for 512, twice, on each connection.
+	// preparedStatements is how many prepared statements a connection keeps: more than the service has. The default of the driver
+	// takes memory for 512, twice, on each connection.
 	preparedStatements = 160
 )
 
 // Option changes how [Open] sets up the pool.
 type Option func(*pgxpool.Config)
 
-// WithClock makes every connection of the pool live in the time of clock.
+// WithClock gives every connection of the pool the time of clock.
 func WithClock(clock *Clock) Option {
 	return func(c *pgxpool.Config) { c.PrepareConn = clock.prepare }
 }
 
-// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is 20, or what the URL says as
-// pool_max_conns.
+// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pool_max_conns of the URL, or else 20.
 func WithMaxConns(n int) Option {
 	return func(c *pgxpool.Config) { c.MaxConns = int32(n) }
 }
 
-// WithTracer tells tracer of every query. Nil is none.
+// WithTracer has tracer trace every query. Nil means no tracer.
 func WithTracer(tracer pgx.QueryTracer) Option {
 	return func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }
 }
 
-// WithLimits bounds what a statement, its cancelling, and a pause in a transaction may take, unless the URL says statement_timeout
-// or idle_in_transaction_session_timeout. The default is [timelimit.Default].
+// WithLimits bounds statements, their cancelling, and pauses in transactions. The URL's statement_timeout and
+// idle_in_transaction_session_timeout take precedence. The default is [timelimit.Default].
 func WithLimits(limits timelimit.Limits) Option {
 	return func(c *pgxpool.Config) {
 		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
@@ -61,7 +59,7 @@ func WithLimits(limits timelimit.Limits) Option {
 	}
 }
 
-// WithoutStatementTimeout is for bulk work, which may take as long as it needs.
+// WithoutStatementTimeout lets bulk work take any time.
 func WithoutStatementTimeout() Option {
 	return func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["statement_timeout"] = "0"
@@ -69,10 +67,9 @@ func WithoutStatementTimeout() Option {
 	}
 }
 
-// Open connects to the PostgreSQL at url (`postgres://user:password@host:port/name`) and asks it once, so that a
-// database that is down or refuses us is known here. The error is one line and holds neither the password nor the
-// URL. Settings in the URL win over the defaults of this package. Statements are prepared once for each connection
-// and kept (pgx's default).
+// Open connects to the PostgreSQL at url (`postgres://user:password@host:port/name`) and pings it, so that it fails if the
+// database is down or refuses the connection. The error is one line without the password and the URL. Settings in the URL take
+// precedence over the defaults of this package. Each connection prepares a statement once and keeps it (pgx's default).
 func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	config, err := parseURL(url)
 	if err != nil {
@@ -139,8 +136,8 @@ func BulkConfig(url string) (*pgx.ConnConfig, error) {
 	return config.ConnConfig, nil
 }
 
-// checkStatementTimeout finds out that a pooler between us and PostgreSQL did not pass on what we asked for, and that
-// nothing else limits a statement's time there: what ends a lease in the rate limiter after 30 s counts on it.
+// checkStatementTimeout returns an error if a pooler did not pass our statement_timeout on to PostgreSQL, and nothing else limits
+// the time of a statement there. Leases of the rate limiter, which end after 30 s, rely on that limit.
 func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	config := pool.conns.Config().ConnConfig
 	asked := strings.TrimRight(config.RuntimeParams["statement_timeout"], "dhimnsu ")
@@ -168,7 +165,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	config.PingTimeout = connectTimeout
 	capStatements(config.ConnConfig, url)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		pgxuuid.Register(conn.TypeMap()) // else each id goes through its text
+		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
 		return nil
 	}
 	config.ConnConfig.BuildContextWatcherHandler = nil
@@ -181,7 +178,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	applyDefaults(config.ConnConfig)
 }
 
-// capStatements bounds what a connection remembers of statements, in whichever way they are sent.
+// capStatements bounds the caches of statements of a connection, for every way to send statements.
 func capStatements(config *pgx.ConnConfig, url string) {
 	if !strings.Contains(url, "statement_cache_capacity") {
 		config.StatementCacheCapacity = preparedStatements
@@ -208,8 +205,8 @@ func setDefault(config *pgx.ConnConfig, name, value string) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// ConnectError says in one line which database could not be reached, and why. It does not wrap the cause, whose text
-// has a line for each address and each way that was tried.
+// ConnectError returns one line that says which database could not be reached, and why. It does not wrap the cause, whose text has a
+// line for each attempt.
 func ConnectError(config *pgx.ConnConfig, err error) error {
 	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, Address(config), Reason(err))
 }
@@ -222,7 +219,7 @@ func Address(config *pgx.ConnConfig) string {
 	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
-// Reason says in one line why a server could not be used.
+// Reason returns one line that says why a server could not be used.
 func Reason(err error) string {
 	var refused *pgconn.PgError
 	var network *net.OpError
@@ -245,7 +242,8 @@ func Reason(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// ClockDifference is how far the clock that decides every expiry is ahead of this machine's, to within half of a round trip.
+// ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The error
+// is at most half of a round trip.
 func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
 	var theirs time.Time
 	before := time.Now()

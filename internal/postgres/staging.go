@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// IsSharded is an SQL expression: users are spread over several databases (Citus). One statement cannot lock rows in several
-// of them there.
+// IsSharded is an SQL expression that is true if users are spread over several databases (Citus). There, a statement cannot lock rows
+// in several databases.
 const IsSharded = "to_regclass('pg_catalog.pg_dist_node') is not null"
 
 // Staged is the temporary table into which [Stage] copies.
 const Staged = "staged"
 
-// Stage copies rows to a temporary table of this transaction, which nobody else sees and which is written to no log. Each
-// statement of the transaction may then take the time that is given, 0 for any.
+// Stage copies rows to a temporary table that exists in this transaction only and is not written to the write-ahead log. From then on
+// each statement of the transaction may take as long as limit; 0 means any time.
 func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types []string, rows pgx.CopyFromSource) error {
 	create := "create temporary table " + Staged + " ("
 	for i, name := range columns {
@@ -30,7 +30,7 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 		fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds()),
 		"set local idle_in_transaction_session_timeout = 0",
 		"set local work_mem = '64MB'", // of one sort, on one connection
-		"set local jit = off",         // compiling takes longer than it saves
+		"set local jit = off",         // compiling would take longer than it saves
 		create + ") on commit drop",
 	} {
 		if _, err := tx.Exec(ctx, statement); err != nil {
@@ -41,8 +41,8 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 	return Wrap("copy", err)
 }
 
-// A temporary table has up to 30 parts, none below 256 pages, some ten thousand rows. A part takes up to two savepoints, and with
-// more than 64 of them in one transaction PostgreSQL is slower for everybody.
+// A temporary table has up to 30 parts of at least 256 pages, some ten thousand rows. A part takes up to two savepoints, and more than
+// 64 savepoints in a transaction slow PostgreSQL down for everybody.
 const (
 	maxParts     = 30
 	minPartPages = 256
@@ -55,17 +55,17 @@ type Part struct {
 	Share       float64   // of the table, up to the end of this part: 0 to 1
 }
 
-// InPart is the condition that a row of the temporary table is in a part, and OfPart the condition that another table's row may
-// belong to one in it. Their parameters, $1 to $4, are [Part.Args]. The cast lets PostgreSQL read those pages alone.
+// InPart is true for a row of the temporary table that is in a part. OfPart is true for a row of another table that may belong to a
+// row in the part. Their parameters, $1 to $4, are [Part.Args]. The cast lets PostgreSQL read only the pages of the part.
 const (
 	InPart = "ctid >= ($1::text)::tid and ctid < ($2::text)::tid"
 	OfPart = "user_id between $3::uuid and $4::uuid"
 )
 
-// Args are the parameters of [InPart] and [OfPart].
+// Args returns the parameters of [InPart] and [OfPart].
 func (p Part) Args() []any { return []any{p.From, p.Until, p.First, p.Last} }
 
-// InParts calls act for one part after the other of a temporary table whose rows were written in the order of their user_id.
+// InParts calls act for each part of a temporary table, in order. The rows must have been written in the order of their user_id.
 func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error) error {
 	var pages int64
 	err := tx.QueryRow(ctx, "select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint", table).Scan(&pages)

@@ -14,15 +14,15 @@ import (
 	"connect-svc/internal/network"
 )
 
-// errURL does not wrap what the parser said: that holds the URL.
+// errURL does not wrap the error of the parser, which holds the URL.
 var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
 
-// parseURL reads where a database is, and how it is reached. Everything that connects begins here, so that nothing connects
-// with less: the driver's default (sslmode=prefer) is content with any certificate, or with none at all.
+// parseURL parses the URL of a database. Everything that connects uses it, so that no connection is less secure: the default of the
+// driver (sslmode=prefer) accepts any certificate, and no TLS at all.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errURL // the parser's own text quotes the URL
+		return nil, errURL
 	}
 	if !saysSSLMode(url) {
 		verify(config.ConnConfig)
@@ -30,14 +30,14 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// CheckURL tells whether url can be that of a database. The error does not repeat it.
+// CheckURL returns an error if url is not the URL of a database. The error does not quote the URL.
 func CheckURL(url string) error {
 	_, err := parseURL(url)
 	return err
 }
 
-// saysSSLMode tells whether sslmode is said where an operator would look for it: in the URL, also in the form of keywords
-// and values, or in PGSSLMODE.
+// saysSSLMode reports whether sslmode is set where an operator would look for it: in the URL, in its form of keywords and values, or
+// in PGSSLMODE.
 func saysSSLMode(text string) bool {
 	return os.Getenv("PGSSLMODE") != "" || inURL.MatchString(text) || !isURL.MatchString(text) && inKeywords.MatchString(text)
 }
@@ -48,7 +48,7 @@ var (
 	inKeywords = regexp.MustCompile(`(^|\s)sslmode\s*=\s*'?[a-z]`)
 )
 
-// verify makes sslmode=verify-full of what was not said, for each host but this machine itself.
+// verify sets sslmode=verify-full for each host except this machine.
 func verify(config *pgx.ConnConfig) {
 	var ways []*pgconn.FallbackConfig
 	for _, host := range byHost(config) {
@@ -56,9 +56,9 @@ func verify(config *pgx.ConnConfig) {
 			ways = append(ways, host...)
 			continue
 		}
-		verified := &tls.Config{} //nolint:gosec // Go's own least version, 1.2
+		verified := &tls.Config{} //nolint:gosec // the minimum version of Go, 1.2
 		for _, way := range host {
-			if way.TLSConfig != nil { // with the roots and the client's certificate that were named
+			if way.TLSConfig != nil { // with the roots and the client certificate of the URL
 				verified = way.TLSConfig.Clone()
 			}
 		}
@@ -68,13 +68,13 @@ func verify(config *pgx.ConnConfig) {
 	config.Host, config.Port, config.TLSConfig, config.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
 }
 
-// isHere tells whether what is sent this way stays on this machine.
+// isHere reports whether a connection stays on this machine.
 func isHere(way *pgconn.FallbackConfig) bool {
 	protocol, _ := pgconn.NetworkAddress(way.Host, way.Port)
 	return protocol == "unix" || network.IsLoopback(way.Host)
 }
 
-// byHost groups the ways to connect by server. A host has two where TLS is preferred but not required.
+// byHost groups the ways to connect by server. A host has two ways if TLS is preferred but not required.
 func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	for _, way := range ways {
@@ -90,8 +90,8 @@ func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 	return hosts
 }
 
-// Security says in a few words how those on the way to the database at url are kept from reading and answering: of several
-// hosts, of the one that is protected the least.
+// Security returns a few words on how the connection to the database at url is protected. If the URL names several hosts, they are
+// about the least protected one.
 func Security(url string) (string, error) {
 	config, err := parseURL(url)
 	if err != nil {
@@ -104,7 +104,7 @@ func Security(url string) (string, error) {
 	return securities[least], nil
 }
 
-// From the best to the least.
+// The levels of security, from the best to the worst.
 const (
 	onThisMachine = iota
 	fullyVerified

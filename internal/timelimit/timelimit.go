@@ -1,77 +1,77 @@
-// Package timelimit has how long the service waits in real time before it answers that it could not, or answers with less. It owns
-// the values and knows nothing of what they limit. No setting leads here: the service runs with [Default]. Tests replace them,
-// because on a busy machine every limit runs out at some time, and the answer would tell of the machine alone.
+// Package timelimit holds the limits, in real time, after which the service answers with an error or with less. No setting changes
+// them: the service runs with [Default]. Tests replace them, because on a busy machine every limit is exceeded at some time, and the
+// test would only test the machine.
 //
-// What makes no answer differ, such as how often something is looked at, is a constant where it is used.
+// Durations that change no answer, such as polling intervals, are constants where they are used.
 package timelimit
 
 import "time"
 
-// Limits are what a part of the service may take. The zero value stands for [Default], see [Limits.OrDefault].
+// Limits bound parts of the service. The zero value stands for [Default], see [Limits.OrDefault].
 type Limits struct {
 	// Reads of the partner API are answered within 2 s, everything else within 5 s, and the operator's batches within 30 s
-	// (decisions, section 5). What is missing here is for cancelling a statement and writing the response.
+	// (decisions, section 5). The rest of that time is for cancelling a statement and writing the response.
 	Read  time.Duration
 	Act   time.Duration
 	Batch time.Duration
 
-	// Body is how long a large body waits until there is memory for it. Then the request is 503, with the body unread. What is left
-	// of the server's time for reading a request is for sending it.
+	// Body is how long a large body waits for memory. Then the answer is 503, and the body is not read. The rest of the server's
+	// read timeout is for sending the body.
 	Body time.Duration
 
-	// Statement is what a statement of PostgreSQL may take that says nothing else in its transaction: it ends one that hangs, or
-	// waits for a lock, before the time of its request is over.
+	// Statement bounds a statement of PostgreSQL, unless its transaction sets another limit. It ends a statement that hangs, or waits
+	// for a lock, before the limit of its request.
 	Statement time.Duration
-	// Cancel is what PostgreSQL has to cancel a statement that is past its deadline. Then its connection is closed.
+	// Cancel is how long PostgreSQL may take to cancel a statement that is past its deadline. Then its connection is closed.
 	Cancel time.Duration
-	// IdleTransaction is how long a transaction may rest between two statements: it frees the locks of a server that vanished.
+	// IdleTransaction bounds the pause between two statements of a transaction. It frees the locks of a server that vanished.
 	IdleTransaction time.Duration
-	// Recognize is how long a request that is malformed waits until it is known whose it is, which the log alone says.
+	// Recognize is how long a malformed request waits until its client is known, for the log only.
 	Recognize time.Duration
-	// Limiter is what one question to the store of the rate limiter may take. Then the read is 503 (decisions, section 5).
+	// Limiter bounds one request to the store of the rate limiter. Then the read is 503 (decisions, section 5).
 	Limiter time.Duration
-	// Replica is how long a read waits for a read replica before it asks the primary, and ReplicaCheck what finding out which
-	// replicas are current may take: a replica that has not answered by then is left out.
+	// Replica is how long a read waits for a read replica before it asks the primary. ReplicaCheck bounds a check of all replicas: a
+	// replica that has not answered by then is left out.
 	Replica      time.Duration
 	ReplicaCheck time.Duration
-	// ReplicaLag is how old the rows of a replica may be.
+	// ReplicaLag is the maximum age of the rows of a replica.
 	ReplicaLag time.Duration
 
-	// Mail is how long a page waits for the email with a code to leave before it says that the email has not left yet, and
-	// MailDelay the time within which it leaves at a random instant.
+	// Mail is how long a page waits for the email with a code to be sent, before it says that the email has not been sent yet. The
+	// email is sent at a random instant within MailDelay.
 	Mail      time.Duration
 	MailDelay time.Duration
 
-	// What a server takes in the background: leasing work, and ending leases (Claim), a request to a receiver of webhooks with its
-	// response (Webhook), and an attempt to send an email with its statements, which is twice the time of the mail server's session
-	// (MailSend).
+	// These bound work in the background: leasing work and ending leases (Claim), a request to a receiver of webhooks with its
+	// response (Webhook), and an attempt to send an email with its statements, which is twice the limit of the session with the mail
+	// server (MailSend).
 	Claim    time.Duration
 	Webhook  time.Duration
 	MailSend time.Duration
 
-	// A server that stops finishes the requests that are running, and the emails that are on their way, within Drain. What it writes
-	// down at the end may take Leave. Then the process ends, within Stop in all.
+	// A server that stops finishes running requests, and emails that are being sent, within Drain. Its last writes may take Leave. The
+	// process ends within Stop in all.
 	Drain time.Duration
 	Leave time.Duration
 	Stop  time.Duration
 
-	// Check is what each check of `connect-svc check` may take, Database what an embedded PostgreSQL has to stop before it is killed,
-	// and Partner how long the demo's example partner waits for an answer.
+	// Check bounds each check of `connect-svc check`, Database the stop of an embedded PostgreSQL before it is killed, and Partner the
+	// answers to the demo's example partner.
 	Check    time.Duration
 	Database time.Duration
 	Partner  time.Duration
 
-	// Count is what counting the connections of one client may take, and half of it that of all clients. Then the count is not
-	// exact.
+	// Count bounds counting the connections of one client, and half of it bounds counting those of all clients. Then the count is
+	// not exact.
 	Count time.Duration
-	// Search is how long a page of the audit log goes on to look for entries that fit. Then it says how far it came.
+	// Search bounds the search for entries of a page of the audit log. Then the page says how far the search came.
 	Search time.Duration
-	// Settle is how long a page of the audit log, oldest first, waits for transactions that may still add entries to it. Then it
-	// ends before these.
+	// Settle is how long a list of the audit log, oldest first, waits for transactions that may still add earlier entries. Then the
+	// list ends before those entries.
 	Settle time.Duration
 
-	// What the private listener asks the database for: whether the server is ready, which others there are and which alerts
-	// fire on them (Probe), the facts of the service, each of which may be missing (Facts), and metrics (Scrape).
+	// These bound the private listener's requests to the database: whether the server is ready, the other servers and their alerts
+	// (Probe), the facts of the service, each of which may be missing (Facts), and metrics (Scrape).
 	Probe  time.Duration
 	Facts  time.Duration
 	Scrape time.Duration
@@ -118,7 +118,7 @@ var Default = Limits{
 	Scrape: 4 * time.Second,
 }
 
-// OrDefault are the limits, or [Default] if nothing was said.
+// OrDefault returns the limits, or [Default] for the zero value.
 func (l Limits) OrDefault() Limits {
 	if l == (Limits{}) {
 		return Default

@@ -3,9 +3,9 @@
 //
 // # Invariants
 //
-//   - The service goes on meanwhile (TestDistributeUnderLoad).
-//   - A distribution that was cut off goes on where it was when it is started again (TestDistributeUnderLoad).
-//   - A database that cannot be distributed is refused in one line, and left as it is (TestDistributeRefuses).
+//   - The service keeps working meanwhile (TestDistributeUnderLoad).
+//   - A distribution that was interrupted continues when it is started again (TestDistributeUnderLoad).
+//   - The error for a database that cannot be distributed is one line, and the database is unchanged (TestDistributeRefuses).
 package citus
 
 import (
@@ -22,13 +22,13 @@ import (
 	"connect-svc/migrations"
 )
 
-// lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than PostgreSQL
-// waits before it looks for a deadlock (deadlock_timeout, 1 s), so that no statement of the service is broken off for a step.
+// lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than deadlock_timeout
+// (1 s), after which PostgreSQL looks for deadlocks, so that no statement of the service is canceled for a step.
 const lockWait = 300 * time.Millisecond
 
-// Distribute spreads the tables of a migrated database over the nodes of the Citus cluster whose coordinator it is: shards
-// of them, 1 to 1024. The service goes on meanwhile. It is done in steps; done is called after each that changed something.
-// Called again after it was cut off, it goes on where it was. The error is one line.
+// Distribute spreads the tables of a migrated database over the nodes of its Citus cluster. url leads to the coordinator, and shards
+// is 1 to 1024. The service keeps working meanwhile. Distribute calls done after each step that changed something. If it was
+// interrupted, the next call continues. The error is one line.
 func Distribute(ctx context.Context, url string, shards int, done func(step string, took time.Duration)) error {
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
@@ -67,7 +67,7 @@ type distributor struct {
 	done func(step string, took time.Duration)
 }
 
-// check refuses a database that cannot be distributed.
+// check returns an error if the database cannot be distributed.
 func (d distributor) check(ctx context.Context) error {
 	needed, err := migrate.Newest()
 	if err != nil {
@@ -100,7 +100,7 @@ func (d distributor) check(ctx context.Context) error {
 	return nil
 }
 
-// step runs a statement, again and again where it would hold up others by waiting for a lock.
+// step runs a statement. If the statement would hold up others because it waits for a lock, step tries again.
 func (d distributor) step(ctx context.Context, name, statement string, args ...any) error {
 	began := time.Now()
 	for {
@@ -127,7 +127,7 @@ func (d distributor) holds(ctx context.Context, condition string, args ...any) (
 // isDistributed is a condition on a table.
 const isDistributed = "exists (select from pg_dist_partition where logicalrelid = $1::text::regclass)"
 
-// each takes a step for those of the tables that meet a condition.
+// each takes a step for each table that meets a condition.
 func (d distributor) each(ctx context.Context, tables []string, condition, name, statement string) error {
 	for _, table := range tables {
 		holds, err := d.holds(ctx, condition, table)
@@ -146,7 +146,7 @@ func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKe
 		key.Table, key.Name())
 }
 
-// dropForeignKeys drops them in one statement, of those tables that are not distributed yet.
+// dropForeignKeys drops the foreign keys of tables that are not distributed yet, in one statement.
 func (d distributor) dropForeignKeys(ctx context.Context) error {
 	var drops []string
 	for _, key := range migrations.ForeignKeys {
@@ -168,8 +168,8 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 	return d.step(ctx, fmt.Sprintf("drop %d foreign keys", len(drops)), strings.Join(drops, ";"))
 }
 
-// fewRows is up to how many rows a table is locked while it is copied: for less than a second. A larger one is copied while it
-// is written to, which takes some seconds for the least.
+// fewRows is the maximum number of rows of a table that is locked while it is copied, for less than a second. A larger table is
+// copied while it is written to, which takes at least some seconds.
 const fewRows = 10_000
 
 func (d distributor) shard(ctx context.Context, shards int) error {
@@ -198,8 +198,8 @@ func (d distributor) shard(ctx context.Context, shards int) error {
 	return nil
 }
 
-// addForeignKeys adds them without a look at the rows, which takes a lock for a moment only, and has the rows checked after
-// that, while the tables are read and written.
+// addForeignKeys adds the foreign keys without checking the rows, which takes a lock for a moment only. Then it has the rows checked,
+// while the tables are read and written. A row may have lost what it refers to meanwhile: such orphans are deleted.
 func (d distributor) addForeignKeys(ctx context.Context) error {
 	for _, key := range migrations.ForeignKeys {
 		name := key.Name()
@@ -237,7 +237,7 @@ func (d distributor) addForeignKeys(ctx context.Context) error {
 	return nil
 }
 
-// truncate frees what the tables took on the coordinator.
+// truncate frees the disk that the tables used on the coordinator.
 func (d distributor) truncate(ctx context.Context) error {
 	tables := append([]string{}, migrations.ReferenceTables...)
 	for _, table := range migrations.ShardedTables {

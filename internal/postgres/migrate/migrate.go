@@ -1,9 +1,9 @@
-// Package migrate changes the schema of a database, and tells whether a program fits it.
+// Package migrate changes the schema of a database, and tells whether it fits this program.
 //
 // # Invariants
 //
-//   - Of several programs that migrate at a time, one does and the others wait (TestMigrateAtTheSameTime).
-//   - Every migration can be taken back, and then leaves nothing (TestMigrate).
+//   - One program at a time migrates, and the others wait (TestMigrateAtTheSameTime).
+//   - Every migration can be rolled back, and then leaves nothing (TestMigrate).
 //   - A migration that waits for the lock of a table does not hold up the service (TestMigrationBesideTraffic).
 package migrate
 
@@ -30,7 +30,7 @@ import (
 // Direction of a migration.
 type Direction int
 
-// Up applies every migration that is missing; Down takes the newest one back.
+// Up applies every missing migration. Down rolls the newest one back.
 const (
 	Up Direction = iota
 	Down
@@ -44,23 +44,22 @@ type Migration struct {
 }
 
 const (
-	// lockTimeout is how long a migration waits for the lock of a table at a time. Whoever comes for the table meanwhile waits
-	// behind it, even to read, and has four seconds.
+	// lockTimeout is how long a migration waits for the lock of a table at a time. Meanwhile every other statement on the table waits
+	// behind it, even a read, and has four seconds.
 	lockTimeout = time.Second
-	// lockPause is how long the others then have the table for themselves, and lockPatience how long [Apply] tries.
+	// lockPause is the pause before the migration tries again. lockPatience is how long [Apply] tries in all.
 	lockPause    = time.Second
 	lockPatience = time.Minute
 )
 
-// Apply changes the schema of the database at url and returns the migrations that it applied or took back, in that
-// order: none when there was nothing to do. Each is a transaction of its own, unless it says otherwise. Of several callers
-// at one time all but one wait, for a minute at most. As long it tries to get the lock of a table that somebody else holds,
-// such as a backup.
+// Apply changes the schema of the database at url and returns the migrations that it applied or rolled back, in that order. Each is a
+// transaction of its own, unless it says otherwise. One caller at a time migrates; the others wait for up to a minute. Apply also
+// tries for a minute to lock a table that something else has locked, such as a backup.
 func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
 	return ApplyFrom(ctx, migrations.Files, url, direction, lockPatience)
 }
 
-// ApplyFrom is [Apply] with the migrations of files, and tries for as long as patience to get the lock of a table.
+// ApplyFrom is [Apply] with the migrations of files. It tries for patience to get the lock of a table.
 func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction, patience time.Duration) (done []Migration, err error) {
 	for end := time.Now().Add(patience); ; {
 		results, err := apply(ctx, files, url, direction)
@@ -81,7 +80,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 	}
 }
 
-// apply tries once. With an error it returns what it has done before.
+// apply tries once. With an error it also returns what it did before.
 func apply(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
 	provider, err := openProvider(ctx, files, url)
 	if err != nil {
@@ -106,7 +105,7 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction) (r
 	return results, postgres.Wrap("database: migrate", err)
 }
 
-// Status lists all migrations that this program knows, oldest first, with when each was applied.
+// Status lists the migrations of this program, oldest first, and when each was applied.
 func Status(ctx context.Context, url string) ([]Migration, error) {
 	provider, err := openProvider(ctx, migrations.Files, url)
 	if err != nil {
@@ -119,7 +118,7 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 	}), postgres.Wrap("database: migrations", err)
 }
 
-// openProvider connects without a statement time-out: a migration may build an index of a large table.
+// openProvider connects without a statement timeout: a migration may build an index of a large table.
 func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider, error) {
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
@@ -147,17 +146,17 @@ func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider
 	return nil, fmt.Errorf("database: migrations: %w", err)
 }
 
-// directSetting is a setting of the session that means nothing: it arrives at PostgreSQL itself, and not through a pooler.
+// directSetting is a setting without a meaning. A session has it if it reaches PostgreSQL directly, and not through a pooler.
 const directSetting = "connect.direct"
 
-// checkDirect refuses a connection pooler. The lock that keeps migrations apart belongs to a session: a pooler that gives
-// each transaction another one would take it here and give it back there.
+// checkDirect returns an error for a connection pooler. The lock that keeps migrations apart belongs to a session, and a pooler may
+// use another session for each transaction.
 func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error {
 	var direct bool
 	err := db.QueryRowContext(ctx, "select coalesce(current_setting('"+directSetting+"', true), '') = 'yes'").Scan(&direct)
 	refused := new(pgconn.PgError)
 	switch {
-	// PostgreSQL takes each of the settings, and a pooler names the first that it does not know.
+	// PostgreSQL accepts each setting, and a pooler names the first one that it does not know.
 	case errors.As(err, &refused) && strings.Contains(refused.Message, "unsupported startup parameter"), err == nil && !direct:
 		return fmt.Errorf("database %q at %s: migrations need PostgreSQL itself, and this is a connection pooler",
 			config.Database, postgres.Address(config))
@@ -167,14 +166,14 @@ func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error 
 	return nil
 }
 
-// Schema tells how the schema of a database and a program fit together. All are numbers of migrations.
+// Schema compares the schema of a database with this program, by numbers of migrations.
 type Schema struct {
-	Current int64 // the newest one that was applied, 0 before the first
-	Needed  int64 // the newest one that this program was built with
-	Oldest  int64 // programs that were built with this one, or with a later one, work on the schema
+	Current int64 // the newest migration that was applied; 0 if there is none
+	Needed  int64 // the newest migration of this program
+	Oldest  int64 // programs that have this migration work on the schema
 }
 
-// SchemaOf looks at the database of pool.
+// SchemaOf returns the Schema of the database of pool.
 func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err error) {
 	if schema.Needed, err = Newest(); err != nil {
 		return Schema{}, err
@@ -183,7 +182,7 @@ func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err erro
 	if postgres.IsUndefinedTable(err) {
 		return schema, nil
 	}
-	if err == nil && schema.Current >= schema.Needed { // before that there may be no such function
+	if err == nil && schema.Current >= schema.Needed { // an older schema may lack the function
 		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package replica reads from streaming replicas of the database what may be up to five seconds old.
+// Package replica reads from streaming replicas of the database. It is for reads that may be up to five seconds old.
 //
 // # Invariants
 //
@@ -36,9 +36,9 @@ const (
 // Set is the streaming replicas of a primary. A nil *Set has none. It is
 // safe for concurrent use.
 //
-// How old a replica's rows are follows from its position in the write-ahead log. The replica is asked how far it has
-// replayed; its rows are as of the latest instant at which the primary was no further. So replicas of an idle primary are
-// never late, a replica that lost its primary is noticed, and no two clocks are compared.
+// The age of a replica's rows follows from its position in the write-ahead log: they are as of the latest instant at which the
+// primary was not further than the replica is now. Replicas of an idle primary are therefore never late, a replica that has lost
+// its primary is late, and no two clocks are compared.
 type Set struct {
 	primary *postgres.Pool
 	list    []*replica
@@ -59,15 +59,15 @@ type replica struct {
 	asOf atomic.Pointer[time.Time]
 }
 
-// position is how far the primary's write-ahead log went at an instant. All that was committed before is within it.
+// position is the end of the primary's write-ahead log at an instant. Everything that was committed before is within it.
 type position struct {
 	at  time.Time
 	lsn int64
 }
 
 // Open prepares pools for the replicas at url, whose hosts are separated by commas. Each host must be one replica,
-// not a load balancer for several. It connects to none of them: nothing is read from a replica until [Set.Check] has
-// found it current, and one that is down at the start is no error. Call Close afterwards.
+// not a load balancer for several. It connects to none of them: a replica is not read until [Set.Check] has found it current, and a
+// replica that is down at the start is not an error. Call Close afterwards.
 func Open(
 	ctx context.Context, url string, primary *postgres.Pool, limits timelimit.Limits, now func() time.Time, logger *slog.Logger, opts ...postgres.Option,
 ) (*Set, error) {
@@ -109,7 +109,7 @@ func (r *Set) Run(ctx context.Context) {
 	}
 }
 
-// Check finds out which replicas are current. It takes as long as a check may take at most.
+// Check finds out which replicas are current, within the time limit of a check.
 func (r *Set) Check(ctx context.Context) {
 	r.checking.Lock()
 	defer r.checking.Unlock()
@@ -123,13 +123,12 @@ func (r *Set) Check(ctx context.Context) {
 	checks.Wait()
 }
 
-// locatePrimary records the primary's position. While the primary cannot be reached, the replicas become too old by
-// themselves.
+// locatePrimary records the primary's position. If it cannot reach the primary, the replicas become too old.
 func (r *Set) locatePrimary(ctx context.Context) {
 	here := position{at: r.now()}
 	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > r.limits.ReplicaLag })
-	// This is where the next record goes, beyond all that is committed, with or without synchronous_commit. On a new page
-	// that is after the page's header, while a replica that has replayed everything is still before the header.
+	// This is the position of the next record, after everything that is committed, with or without synchronous_commit. On a new
+	// page it is after the header of the page, but a replica that has replayed everything is still before the header.
 	if r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&here.lsn) != nil {
 		return
 	}
@@ -155,7 +154,7 @@ func (r *Set) check(ctx context.Context, one *replica) {
 	}
 }
 
-// asOf is the instant of the newest rows of a replica, or an error if it must not be read from.
+// asOf returns the instant of the newest rows of a replica, or an error if the replica must not be read.
 func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
 	var inRecovery bool
 	var replayed *int64
@@ -197,14 +196,14 @@ func (r *Set) pick() *replica {
 	return nil
 }
 
-// current tells whether the rows of a replica are recent enough: they age between two checks.
+// current reports whether the rows of a replica are recent enough. They age between two checks.
 func (r *Set) current(one *replica) bool {
 	asOf := one.asOf.Load()
 	return asOf != nil && r.now().Sub(*asOf) <= r.limits.ReplicaLag
 }
 
-// Read asks a replica that is current. If there is none, or it fails, Read asks the primary at once. A replica that is down
-// is left out until a check finds it current.
+// Read asks a current replica. If there is none, or if it fails, Read asks the primary at once. A replica that is down is left out
+// until a check finds it current.
 func Read[T any](
 	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
 ) (T, error) {
@@ -226,29 +225,28 @@ func Read[T any](
 	return ask(ctx, primary)
 }
 
-// isDown tells whether the whole server cannot be used (SQLSTATE class 57P: it shuts down, or does not accept connections
-// yet). A server that refuses or cancels one statement, for instance because the rows that it reads are being removed, is
-// not down.
+// isDown reports whether a server cannot be used at all (SQLSTATE class 57P: it shuts down, or does not accept connections yet). A
+// server that refuses or cancels one statement, for instance because the rows that it reads are being removed, is not down.
 func isDown(err error) bool {
 	var refused *pgconn.PgError
 	return !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P")
 }
 
-// Counts are the replicas that are current and those that are left out, and the reads that replicas answered and
-// those that failed there, so that the primary answered.
+// Counts are the numbers of replicas that are current and that are left out, and of reads that a replica answered and that failed
+// there, so that the primary answered.
 type Counts struct {
 	Used, LeftOut    int
 	Answered, Failed uint64
 }
 
-// State is one of the replicas.
+// State is the state of one replica.
 type State struct {
 	Name string        // host:port
 	Used bool          // it is current
-	Lag  time.Duration // the most that its rows are old, 0 where it is not used; checked once a second
+	Lag  time.Duration // the maximum age of its rows, updated once a second; 0 if it is not used
 }
 
-// States are the replicas now, in the order of the URL.
+// States returns the present states, in the order of the URL.
 func (r *Set) States() []State {
 	if r == nil {
 		return nil
@@ -263,7 +261,7 @@ func (r *Set) States() []State {
 	return states
 }
 
-// Counts is the state of the replicas now, and their reads since the start.
+// Counts returns the present states of the replicas, and their reads since the start.
 func (r *Set) Counts() (counts Counts) {
 	if r == nil {
 		return counts

@@ -18,7 +18,7 @@ type Proxy struct {
 	TurnedAway atomic.Int64
 	// Hang stops all connections while it is locked: nothing arrives, and neither end is told.
 	Hang sync.RWMutex
-	// Before, if it is set before the first connection, is called with the first eight bytes of each, before they are sent to the
+	// Before, if it is set before Open, is called with the first eight bytes of each, before they are sent to the
 	// server. If it returns a function, that is called when the server has closed the connection.
 	Before func(first []byte) (after func())
 
@@ -71,6 +71,11 @@ func (p *Proxy) Close() { p.server.Store(nil) }
 
 func (p *Proxy) pass(life context.Context, from net.Conn) {
 	defer from.Close()
+	server := p.server.Load() // and with it what Before was when Open stored it
+	if server == nil {
+		p.TurnedAway.Add(1)
+		return
+	}
 	var source io.Reader = from
 	if p.Before != nil {
 		first := make([]byte, 8)
@@ -81,11 +86,6 @@ func (p *Proxy) pass(life context.Context, from net.Conn) {
 			defer after()
 		}
 		source = io.MultiReader(bytes.NewReader(first), from)
-	}
-	server := p.server.Load()
-	if server == nil {
-		p.TurnedAway.Add(1)
-		return
 	}
 	to, err := net.Dial("tcp", *server)
 	if err != nil {

@@ -126,7 +126,7 @@ var (
 		` --user[ =]|\s-u\s*\S+:|Authorization:|--oauth2-bearer|-token[ =]["']?\$|password '|://[^/\s@]*:[^/\s@]+@|\s-a ['"$]|--from-literal|` +
 		`(?i:code|verifier|secret|password|token)=["']?\$)`)
 	scripts = regexp.MustCompile("(?ms)^( *)```(?:bash|sh|console|)\n(.*?)^ *```$")
-	// What stands here reaches a program by a file descriptor, and is written by the shell itself.
+	// The shell itself writes these, and they reach a program by a file descriptor.
 	notArguments = []*regexp.Regexp{
 		regexp.MustCompile(`(?ms)<<END\b.*?^ *END$`),
 		regexp.MustCompile(`<\((?:echo|printf)[^)]*\)`), regexp.MustCompile(`(?m)\{? *(?:echo|printf) [^|\n]*\|`),

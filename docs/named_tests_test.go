@@ -12,17 +12,7 @@ var namedTest = regexp.MustCompile("`([a-z-]+\\.(?:Test|Fuzz)\\w+)`")
 // TestDocumentsNameTests: each test that a document names exists, and the rows of these tables name one.
 func TestDocumentsNameTests(t *testing.T) {
 	t.Parallel()
-	tests := map[string]bool{}
-	for _, file := range tracked(t, "*_test.go") {
-		source := read(t, file)
-		name := strings.TrimSuffix(regexp.MustCompile(`(?m)^package (\w+)`).FindStringSubmatch(source)[1], "_test")
-		if name == "main" {
-			name = path.Base(path.Dir(file))
-		}
-		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(source, -1) {
-			tests[name+"."+found[1]] = true
-		}
-	}
+	tests := tests(t)
 	for document, least := range map[string]int{"docs/threat-model.md": 50, "docs/reliability.md": 30} {
 		text := read(t, document)
 		named := namedTest.FindAllStringSubmatch(text, -1)
@@ -47,4 +37,21 @@ func TestDocumentsNameTests(t *testing.T) {
 	if rows != 7+13 { // promises and faults
 		t.Errorf("docs/reliability.md has %d rows with tests", rows)
 	}
+}
+
+// tests are all tests of the repository, as package.Test.
+func tests(t *testing.T) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	for _, file := range tracked(t, "*_test.go") {
+		source := read(t, file)
+		name := strings.TrimSuffix(regexp.MustCompile(`(?m)^package (\w+)`).FindStringSubmatch(source)[1], "_test")
+		if name == "main" {
+			name = path.Base(path.Dir(file))
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(source, -1) {
+			tests[name+"."+found[1]] = true
+		}
+	}
+	return tests
 }

@@ -1,7 +1,7 @@
 // Package migrations holds the schema of the database: one file a subject, applied in the order of their numbers, each
-// with its way back. What a release has applied stays as it is, and a later change is a file of its own. They are embedded
-// in the binary, so that a server always knows which version it expects, and sqlc reads the same files as its schema.
-// cluster.go tells where each table goes on a Citus cluster.
+// with its way back. Released migrations stay as they are, and a later change is a file of its own. They are embedded in the
+// binary, so that a server always knows which version it expects, and sqlc reads the same files as its schema. cluster.go tells
+// where each table goes on a Citus cluster.
 package migrations
 
 import "embed"

@@ -28,7 +28,7 @@ func (c checked) statuses() map[string]string {
 	return all
 }
 
-// Where all is well, check says so, and leaves the database as it was.
+// If everything works, check says so and leaves the database as it was.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -59,7 +59,7 @@ func (r registration) change() operatorapi.ClientChange {
 	}
 }
 
-// logoFile is a flag that names a file, which it holds in base64. An empty name is no logo.
+// logoFile is a flag that names a file, which it holds in base64. An empty name means none.
 type logoFile string
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -124,7 +124,7 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands, api *operato
 	return c.printNextSteps(p, created)
 }
 
-// What people see of a new secret, and of a client.
+// Texts for people: a new secret, and a client.
 const (
 	secretFields = "client_id client_secret old_secret_until webhook_secret"
 	saveSecret   = "Save the secret now: it is not stored and cannot be shown again."

@@ -124,7 +124,7 @@ func TestEmptyListsAreArrays(t *testing.T) {
 	}
 }
 
-// Who registers a client by hand is told how to go on, where a script does not read it and without the secret.
+// After a registration by hand the command prints the next steps where a script does not read them, without the secret.
 func TestClientCreateSaysWhatComesNext(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// What a shell is told when somebody asks how a line goes on.
+// The answers to a shell that asks how a line goes on.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{

@@ -18,7 +18,7 @@ func atTerminal(ctx context.Context, env []string, answer string, args ...string
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
-// What destroys something says what, and asks or takes --yes.
+// A destructive command says what it destroys, and asks or takes --yes.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

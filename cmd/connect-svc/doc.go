@@ -11,6 +11,7 @@
 // # Invariants
 //
 //   - A command that is called wrongly, or with a bad setting, ends with status 2. A command that fails ends with status 1. Both
-//     say why in one line on standard error, without credentials.
-//   - With --output json, standard output is one JSON value and nothing else.
+//     say why in one line on standard error, without credentials (TestWrongUsage, TestAllBadSettingsAreTold,
+//     TestWebhookVerifyNeverPrintsTheSecret).
+//   - With --output json, standard output is one JSON value and nothing else (TestEmptyListsAreArrays, TestClient).
 package main

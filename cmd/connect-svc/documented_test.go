@@ -120,7 +120,7 @@ func pieces(t *testing.T, document string, groups []string) (list []piece) {
 }
 
 // Every command in a document does what it is there for: those of the program are carried out one after the other, in the order in
-// which an operator comes to them, from an empty database on. Whatever is not carried out here is in the list of who does it.
+// which an operator comes to them, from an empty database on. A list says who carries out the others.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")

@@ -36,7 +36,7 @@ func TestLimitMemory(t *testing.T) {
 	}
 }
 
-// What the environment says counts, whatever the container has. The log's first line has it.
+// The environment wins over the container's limit. The log's first line has it.
 func TestServeMemoryLimit(t *testing.T) {
 	t.Parallel()
 	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "GOMEMLIMIT=3GiB"))

@@ -31,8 +31,8 @@ func (r *reloader) log(logger *slog.Logger) {
 	}
 }
 
-// reload reads all settings again, and what their files hold. Where one cannot be used, everything stays as it is, except that
-// operator tokens that have gone from their file work no more. A bad line of that file stops its own token alone.
+// reload reads all settings and their files again. If one cannot be used, everything stays as it is, except that operator tokens
+// that have gone from their file stop working. A bad line of that file stops only its own token.
 func (r *reloader) reload() error {
 	parser, line, from := newParser(r.program)
 	if _, err := parser.Parse(r.program.args); err != nil {

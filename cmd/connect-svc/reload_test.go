@@ -15,8 +15,8 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// SIGHUP reads certificate, logo, texts, the rest of the brand and the operators' tokens again. What cannot be used leaves everything as it was,
-// and lets nobody new in.
+// SIGHUP reads certificate, logo, texts, the rest of the brand and the operators' tokens again. A file that cannot be used leaves
+// everything as it was, and lets nobody new in.
 func TestServeReloads(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := certificateFiles(t)

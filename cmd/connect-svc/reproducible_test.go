@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Whoever builds a commit gets the released program, byte for byte, and it says what it was built from.
+// Building a commit gives the released program, byte for byte, and the program says what it was built from.
 func TestReproducibleBuild(t *testing.T) {
 	t.Parallel()
 	git := func(dir string, args ...string) string {

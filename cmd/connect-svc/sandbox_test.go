@@ -81,7 +81,7 @@ func TestSandboxRefusals(t *testing.T) {
 	refuse(t, nil, statusFailed, []string{"--private-listen"}, "sandbox", "--listen", "127.0.0.1:0", "--private-listen", taken.Addr().String())
 }
 
-// No setting of serve leads to what the sandbox puts before the service, and none of the driver's paths is served.
+// No setting of serve enables what the sandbox puts before the service, and serve answers no path of the driver.
 func TestServeIsNoSandbox(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -112,7 +112,7 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// What a later program's migration does: it adds, or it ends what this program needs.
+// A later program's migration adds something, or removes what this program needs.
 const (
 	newerSchema  = "insert into goose_db_version (version_id, is_applied) values (9999, true)"
 	brokenSchema = "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'"

@@ -66,7 +66,7 @@ and exit status 2. ` + "`connect-svc check`" + ` takes the same settings and rep
 	}
 }
 
-// What deploy/ sets are settings of the program.
+// The files of deploy/ set settings that the program has.
 func TestDeployedSettings(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

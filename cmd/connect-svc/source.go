@@ -26,8 +26,8 @@ func (p problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// source is where the settings of one command line come from. What the command line names counts, then the environment, then
-// the file of --config. It notes what is wrong instead of stopping at it, so that everything is told at once.
+// source is where the settings of one command line come from: the command line first, then the environment, then the file of
+// --config. It collects problems instead of stopping at the first one.
 type source struct {
 	environ, file map[string]string // by variable
 	known         map[string]bool   // variables that are settings

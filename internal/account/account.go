@@ -21,8 +21,8 @@ import (
 
 // Settings of an Accounts.
 type Settings struct {
-	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0 is no limit
-	CodesPerNetwork int // emails requested from one network in an hour; 0 is no limit
+	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0: no limit
+	CodesPerNetwork int // emails requested from one network in an hour; 0: no limit
 	Logger          *slog.Logger
 	Limits          timelimit.Limits // of a statement of a batch, and of emails
 

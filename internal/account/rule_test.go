@@ -57,8 +57,8 @@ func TestLimitIsExact(t *testing.T) {
 	})
 }
 
-// Whatever strangers in any networks request for an address: the emails of an hour and of a day are at most those of the budget and as many
-// first emails of networks, of one network at most half of a day's, and a known browser is not affected.
+// Strangers in any networks request emails for an address: the emails of an hour and of a day are at most those of the budget and
+// as many first emails of networks, of one network at most half of a day's, and a known browser is not affected.
 func TestAdmitBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

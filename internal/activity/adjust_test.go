@@ -50,7 +50,7 @@ func TestRemoveAdjustment(t *testing.T) {
 	}
 }
 
-// What support is shown of a day is what partners read of it.
+// Support sees the same day as partners read.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -33,7 +33,7 @@ func everything() activity.Batch {
 			{UserID: user, ID: uuid.UUID{1}, Date: day("2026-04-02"), Delta: 50, Note: "tunnel"},
 		},
 		Removals: []activity.RideRemoval{{UserID: user, SourceID: "r1"}},
-		// What is not there.
+		// Rows that do not exist.
 		DailyStepsRemovals:        []activity.StepsRemoval{{UserID: user, Date: day("2026-04-09")}},
 		StepCorrectionRemovals:    []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
 		CyclingAdjustmentRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
@@ -207,8 +207,8 @@ func TestPutBatchNamesAllBadRows(t *testing.T) {
 	}
 }
 
-// What a batch removes is gone from what is read: a day without its record, even where a correction stays, and a correction or
-// an adjustment.
+// Reads no longer have what a batch has removed: a day without its record, even where a correction stays, and a correction or an
+// adjustment.
 func TestPutBatchRemoves(t *testing.T) {
 	t.Parallel()
 	w := newImportWorld(t)
@@ -311,7 +311,7 @@ func TestPutBatchesAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
-	// Whichever came last came whole.
+	// The last one is there as a whole.
 	if deltas := pgtest.Value[int64](t, w.DB, "select count(distinct delta) from step_corrections"); deltas != 1 {
 		t.Errorf("corrections of %d batches are mixed", deltas)
 	}

@@ -9,7 +9,7 @@ import (
 	"connect-svc/internal/intake"
 )
 
-// Whatever a file holds: each row is taken as what it says, or refused with its line.
+// Each row of any file is taken as it is, or refused with its line.
 
 func FuzzStepsFile(f *testing.F) {
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000\n")
@@ -60,7 +60,7 @@ func FuzzRidesFile(f *testing.F) {
 	})
 }
 
-// readAll goes on behind what is no row, as an import does.
+// readAll goes on after a bad row, as an import does.
 func readAll(t *testing.T, columns []string, rows string, parse func(row []string) faults) {
 	last, seen := 1, 0
 	inOrder := func(line int) {

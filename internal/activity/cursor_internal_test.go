@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Whatever is decoded is exactly what was encoded: no two payloads mean the same cursor.
+// Decoding returns exactly what was encoded: no two payloads mean the same cursor.
 func FuzzDecodeCursor(f *testing.F) {
 	head := traversal{reader: Reader{UserID: uuid.New(), ClientID: uuid.New(), ConnectionVersion: 3}, limit: 100}.cursorHead()
 	valid, err := encodeCursor(head, "source-1")

@@ -87,7 +87,7 @@ func TestImportMeetsDeletion(t *testing.T) {
 	}
 }
 
-// What an import finds new, and another writer stores first, is merged.
+// A row that an import finds new, and another writer stores first, is merged.
 func TestImportMeetsImport(t *testing.T) {
 	t.Parallel()
 	w := newImportWorld(t)
@@ -134,7 +134,7 @@ func TestImportInterruptedWhileStoring(t *testing.T) {
 	}
 }
 
-// poolOfPlainRole works on the same database as a role that is no superuser.
+// poolOfPlainRole works on the same database as a role without a superuser's rights.
 func (w world) poolOfPlainRole(t *testing.T) *postgres.Pool {
 	t.Helper()
 	role := "plain_" + strings.ReplaceAll(uuid.NewString(), "-", "")

@@ -67,8 +67,8 @@ type Config struct {
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
-	CodesPerEmail   int // one-time codes sent to one address an hour; 0 is no limit
-	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0 is no limit
+	CodesPerEmail   int // one-time codes sent to one address an hour; 0: no limit
+	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0: no limit
 
 	AuditRetention        time.Duration     // how long events of the audit log are kept; 0: for ever
 	Brand                 brand.Brand       // of pages and emails; without a name: the program's own

@@ -64,7 +64,7 @@ func openOn(t *testing.T, db *pgtest.DB, change func(*Config)) (*App, *bytes.Buf
 	return a, &log
 }
 
-// What has expired is deleted, and what has not is kept.
+// A sweep deletes what has expired, and nothing else.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	a, db, log := open(t)

@@ -4,7 +4,7 @@
 // # Invariants
 //
 //   - Health and everything for the operator are on the private listener only (TestConsoleIsPrivate, TestOperatorAPIIsPrivate).
-//   - It starts only on a schema that it works on; otherwise the error says what to do (TestServeOnANewerSchema).
+//   - It starts only on a schema that it works on; otherwise the error says what to do (connect-svc.TestServeOnANewerSchema).
 //   - After it was asked to stop, it accepts nothing new, finishes running requests, and ends within fifteen seconds. Meanwhile
 //     /readyz is 503, so that load balancers send nothing more (TestDrain, TestStopBreaksOffWhatDoesNotEnd).
 //   - Background work that panics is logged and goes on (TestSweepThatPanics).

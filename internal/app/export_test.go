@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/web/console"
 )
 
-// What the tests of package app_test look at, which have the fixture of package e2e.
+// For the tests of package app_test, which have the fixture of package e2e.
 
 func (a *App) Facts(ctx context.Context) console.Facts { return a.facts(ctx) }
 

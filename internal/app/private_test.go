@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who still asks for /usage is led to the console, or told that it needs a token.
+// A request for /usage leads to the console, or to the answer that it needs a token.
 func TestUsageMoved(t *testing.T) {
 	t.Parallel()
 	ask := func(a *App, path string) *httptest.ResponseRecorder {

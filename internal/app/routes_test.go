@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever is asked of either listener, at their own paths and at all others, nothing of it is a fault.
+// No request to either listener causes a fault, at their own paths and at all others.
 func TestUnforeseenRequests(t *testing.T) {
 	t.Parallel()
 	a, _, _ := open(t)

@@ -81,8 +81,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// What an operator looks at or does in the console is allowed to take long, as a report of all partners or an offboarding does, and
-// nobody is called for it. The same requests of a partner raise both alerts.
+// An operator's requests in the console may take long, such as a report of all partners or an offboarding, and raise no alert. The
+// same requests of a partner raise both alerts.
 func TestConsoleRaisesNoAlerts(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
@@ -236,7 +236,7 @@ func TestServerIsDownWhileNobodyKnows(t *testing.T) {
 	}
 }
 
-// Where the database is away, a look gives up and says so; the alerts of what this server knows by itself are right.
+// If the database is away, an evaluation gives up and says so; alerts about what this server knows by itself are right.
 func TestWatchWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)

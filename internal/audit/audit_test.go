@@ -128,7 +128,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What was refused or failed is not in the log.
+// Refused and failed acts are not in the log.
 func TestRefusedChangesAreNotNoted(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -177,7 +177,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Who acts under the context is the actor of every act of the operator, in every domain.
+// The context's actor is the actor of every operator's act, in every domain.
 func TestActor(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

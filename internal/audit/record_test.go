@@ -11,8 +11,8 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// However many networks try, and however often, what they add in a minute is bounded, and so is what is remembered of them. What could
-// not be written is written at the next try.
+// For any number of networks and tries, the entries of a minute are bounded, and so is the memory of them. Entries that could not
+// be written are written at the next try.
 func TestFailedSignInsAreBounded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

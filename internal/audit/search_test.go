@@ -324,7 +324,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// What a spreadsheet would calculate is text.
+// Formulas of a spreadsheet become text.
 func TestCSVIsDefused(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{

@@ -47,8 +47,7 @@ var (
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
 
-// readDrawing writes again what it knows of an SVG file: shapes, paints and text. Whatever is within an element that it does
-// not know is left out.
+// readDrawing writes again what it knows of an SVG file: shapes, paints and text. The content of unknown elements is left out.
 func readDrawing(file []byte) ([]byte, error) {
 	decoder := xml.NewDecoder(bytes.NewReader(file))
 	d := drawing{parts: map[string]*part{}, sums: map[*part]int{}}

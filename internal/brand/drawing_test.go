@@ -223,7 +223,7 @@ func TestHostileDrawings(t *testing.T) {
 	}
 }
 
-// What drawing programs write is accepted, and looks as it did.
+// Files of drawing programs are accepted, and look as before.
 func TestUsualDrawings(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{

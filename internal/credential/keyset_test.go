@@ -60,7 +60,7 @@ func TestKeysOfAKeyring(t *testing.T) {
 	}
 }
 
-// Who rotates a keyset leaves it to whom it belonged, also behind a symbolic link.
+// Rotating a keyset keeps its owner, also behind a symbolic link.
 func TestRotationKeepsOwnerAndMode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ func waiter(t *testing.T, q *fairqueue.Queue, caller string, got chan<- string) 
 	synctest.Wait() // it waits now
 }
 
-// Who asks for much waits behind itself: others have their turn after one of it.
+// A caller with many requests waits behind itself: others come next after one of them.
 func TestQueueServesCallersInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestQueueIsBoundedForEachCaller(t *testing.T) {
 	})
 }
 
-// Who does not want to wait any more leaves the line, and no place with it.
+// A caller that stops waiting leaves the queue, and no place is lost.
 func TestQueueLosesNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func (l leaving) Done() <-chan struct{} {
 	return l.Context.Done()
 }
 
-// Who leaves while a place is handed over takes it or returns it: which of the two is chance.
+// A caller that leaves while a place is handed over takes it or returns it: which of the two is chance.
 func TestQueueLosesNoPlaceHandedOver(t *testing.T) {
 	t.Parallel()
 	for range 64 {

@@ -11,5 +11,5 @@
 //   - A language is chosen by lookup (RFC 4647, section 3.4) in the order of the browser's qualities (RFC 9110, section 12.5.4): the
 //     first available one, or else English (TestNegotiate).
 //   - The console has English, and the languages for which the operator has texts of it (TestLanguagesOfTheConsole).
-//   - A key that English lacks is a fault of the program and panics.
+//   - A key that English lacks is a fault of the program and panics (TestTextsAreSet).
 package locale

@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/operators"
 )
 
-// What openssl and the service itself make passes; what repeats itself does not, however long it is.
+// Tokens of openssl and of the service pass; tokens that repeat themselves fail at any length.
 func TestBits(t *testing.T) {
 	t.Parallel()
 	random := rand.NewChaCha8([32]byte{}) // the same tokens each time: one of millions of random ones has digits alone

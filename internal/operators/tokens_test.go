@@ -79,7 +79,7 @@ func TestTokens(t *testing.T) {
 	check("without a name, without the file", unnamed, operators.Operator{Name: "operator"}, true)
 }
 
-// What is left of a list lets in nobody who was not in it, and nobody with more rights than both give.
+// The rest of a list lets in nobody who was not in it, and nobody with more rights than both give.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	ada, adaLine := create(t, "ada", false)

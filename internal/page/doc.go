@@ -6,5 +6,5 @@
 // # Invariants
 //
 //   - A cursor continues the list that it was made for, with the same filters, and no other (TestCursors).
-//   - A cursor grants nothing. It is neither sealed nor stored, and it does not expire.
+//   - A cursor grants nothing. It is neither sealed nor stored, and it does not expire (TestCursors).
 package page

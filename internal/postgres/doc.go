@@ -11,7 +11,7 @@
 //     (TestOpenErrors).
 //   - Every session runs in UTC, so that a cast between date and timestamptz means the same everywhere (TestOpenDefaultsYieldToURL).
 //   - Neither this package nor another one of the foundation names a table of a domain
-//     (TestFoundationNamesNoTableOfADomain).
+//     (owners.TestFoundationNamesNoTableOfADomain).
 //
 // The embedded PostgreSQL of tests and the demo is internal/local/embedded.
 package postgres

@@ -151,7 +151,7 @@ func (panicking) Scan(any) error { panic("no value") }
 
 func (panicking) Value() (driver.Value, error) { panic("no value") }
 
-// Whatever becomes of a statement, its connection comes back.
+// The connection of a statement comes back, however the statement ends.
 func TestPoolLosesNoConnection(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -292,7 +292,7 @@ func TestPoolCallsOffNobodyElse(t *testing.T) {
 	}
 }
 
-// Where the server has ended connections meanwhile a statement is not sent to one of them.
+// If the server has ended connections meanwhile, a statement is not sent to one of them.
 func TestPoolFindsConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -19,7 +19,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// What nobody said is verified, unless it stays on this machine; what was said holds.
+// TLS is verified by default, unless the connection stays on this machine; an explicit setting holds.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{

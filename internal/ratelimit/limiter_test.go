@@ -69,7 +69,7 @@ func TestLostQuestionReleasesNothing(t *testing.T) {
 	}
 }
 
-// What a question whose outcome is unknown would have given is not taken from a server that gave the same at that time.
+// An admission of unknown outcome is not taken from a server that gave the same at that time.
 func TestUnknownQuestionReleasesItsOwn(t *testing.T) {
 	t.Parallel()
 	store, id := new(memory), uuid.New()

@@ -283,7 +283,7 @@ func testOutOfBudget(t *testing.T, newFleet func(*testing.T, int) fleet) {
 	}
 }
 
-// Whoever does not wait for the decision gives back what it is given.
+// A caller that does not wait for the decision gives back what it is given.
 func testLeaving(t *testing.T, newFleet func(*testing.T, int) fleet) {
 	f := newFleet(t, 1)
 	client := f.newClient(t)

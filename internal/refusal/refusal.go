@@ -7,7 +7,7 @@ package refusal
 
 import "errors"
 
-// Errors of several domains. What an act names does not exist, or can no longer be changed.
+// Errors of several domains: the named user or client does not exist, or can no longer be changed.
 var (
 	ErrUserNotFound     = errors.New("no such user")
 	ErrClientNotFound   = errors.New("no such client")

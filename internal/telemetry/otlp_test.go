@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The standard variables say where spans go and how. What the collector cannot take just now is sent again, and nothing else.
+// The standard variables say where spans go and how. Only spans that the collector cannot take just now are sent again.
 func TestOTLP(t *testing.T) {
 	statuses := []int{http.StatusServiceUnavailable, http.StatusOK, http.StatusBadRequest}
 	var got []*http.Request

@@ -43,7 +43,7 @@ func patient(db *pgtest.DB, logger *slog.Logger) *Usage {
 	return u
 }
 
-// What several servers counted adds up to one report, hour by hour.
+// The counts of several servers add up to one report, hour by hour.
 func TestServersAddUp(t *testing.T) {
 	t.Parallel()
 	one, db, log := newUsage(t)

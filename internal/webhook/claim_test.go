@@ -95,8 +95,8 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// The figure: an import that changed something of each of 100,000 connected users. What it costs the memory is measured
-// while their events are merged, and for half a minute of delivery.
+// The figure: an import that changed something of each of 100,000 connected users. Memory is measured while their events are
+// merged, and for half a minute of delivery.
 func BenchmarkImport(b *testing.B) {
 	const users, delivery = 100_000, 30 * time.Second
 	w := newWorld(b)
@@ -178,7 +178,7 @@ func TestClaim(t *testing.T) {
 	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+share:], other.ID: {later}})
 }
 
-// What a server leased that was killed is sent by another one when the lease is over.
+// Another server sends what a killed server had leased, when the lease is over.
 func TestLeaseOfAServerThatWasKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -215,7 +215,7 @@ func TestGoneAfterANewURL(t *testing.T) {
 	}
 }
 
-// What waits for an endpoint that was removed is not sent.
+// Events that wait for a removed endpoint are not sent.
 func TestRemovedEndpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// What was written before a client was offboarded is still sent: a partner has to know whose data it may keep no longer.
+// Events written before a client was offboarded are still sent: a partner has to know whose data it may keep no longer.
 func TestOffboarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

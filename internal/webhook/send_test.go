@@ -21,7 +21,7 @@ import (
 	"connect-svc/internal/timelimit"
 )
 
-// What a receiver can do, and what the attempt says then. 2xx alone is success.
+// The receiver's behaviours, and the attempt's result for each. 2xx alone is success.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	elsewhere := receive(t, nil)
@@ -250,7 +250,7 @@ func resolve(t *testing.T, address func() netip.Addr) *net.Resolver {
 	}}
 }
 
-// Who is not vouched for, speaks no TLS, is not there or has no name gets nothing.
+// A receiver without a valid certificate, without TLS, without a name, or that is away gets nothing.
 func TestReceiversThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	r := receive(t, nil)

@@ -57,7 +57,7 @@ where r.request_id = @request_id and r.session_hash = @session_hash and not r.de
 
 -- name: AllowAuthorizationRequest :one
 -- Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
--- (3.1). What was read about the user before is in the code, too, and is checked again when the code is exchanged.
+-- (3.1). The code also holds what was read about the user before, and the exchange checks it again.
 with allowed as (
     update authorization_requests r
     set decided = true

@@ -188,7 +188,7 @@ returning event_id, user_id, client_id;
 select * from webhook_events where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);
 
 -- name: ListWebhookTargets :many
--- Where the events of clients are sent. The URL is empty if a client has no webhook or it was stopped.
+-- The endpoints of clients' events. The URL is empty if a client has no webhook or it was stopped.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
     connect_now()::timestamptz as now

@@ -110,8 +110,8 @@ func (r *rule) alert(t *testing.T, one *active, now time.Time) alerts.Alert {
 	return alerts.Alert{Name: r.Alert, Severity: r.Labels["severity"], Summary: summary, Since: one.since}
 }
 
-// scrape adds samples with the labels that a scrape gives them, and marks the series that have ended. What was after an instant
-// is forgotten when the clock is set back to it, as the service does it.
+// scrape adds samples with the labels that a scrape gives them, and marks the series that have ended. Samples after an instant are
+// forgotten when the clock is set back to it, as the service does it.
 func (p *prometheus) scrape(now time.Time, samples []alerts.Sample) {
 	if !now.After(p.now) {
 		p.series = map[string]*promql.Series{}

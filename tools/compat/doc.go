@@ -12,6 +12,6 @@
 //
 // # Invariants
 //
-//   - A keyword that oasdiff compares and has no rule for must stay as it is.
-//   - The package reads nothing but the two documents, and writes nothing.
+//   - A keyword that oasdiff compares and has no rule for must stay as it is (TestPlanted).
+//   - It reads nothing but the two documents (TestFilesThatCannotBeRead).
 package compat

@@ -286,7 +286,7 @@ func FuzzBody(f *testing.F) {
 				readBatch(&batch)
 			}
 			if err != nil {
-				api.Fail(w, r, err) // with 500, where it is no answer of the table
+				api.Fail(w, r, err) // with 500, if the table has no answer for it
 			}
 		})
 	})

@@ -49,7 +49,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	}
 	batch := fmt.Sprintf(`{"daily_steps":[{"user_id":%q,"date":"2026-03-09","steps":1}]}`, f.User.ID)
 
-	// What each operation answers by itself. The first one is good.
+	// The answers of each operation by itself. The first one is a success.
 	answers := map[string][]expected{
 		"listUsers": {
 			{"200", "GET", "/operator/v1/users", ""},
@@ -163,7 +163,7 @@ func (f *fixture) fill(t *testing.T) {
 	}
 }
 
-// Who has no token learns nothing, not even which paths there are.
+// Without a token a caller learns nothing, not even which paths exist.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,9 +14,8 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever comes that the document describes, and whatever comes close to it, is answered as the document says: never with
-// a fault, with what is not documented, or with success for what the document does not allow; and what it allows is never
-// called malformed.
+// Requests that the document describes, and requests close to them, are answered as the document says: never with a fault or an
+// undocumented answer, never with success where the document forbids it, and never as malformed where it allows it.
 func TestGeneratedRequests(t *testing.T) {
 	t.Parallel()
 	document, err := operatorapi.GetSpec()

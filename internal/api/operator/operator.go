@@ -44,8 +44,8 @@ type Config struct {
 	Budget    *contract.Budget // of the memory for bodies; nil: no bound
 }
 
-// handlers has the operations, in the files beside this one. Where one returns an error, the generated server writes that alone,
-// whatever the response beside it.
+// handlers has the operations, in the files beside this one. If one returns an error, the generated server writes the error and
+// ignores the response beside it.
 type handlers struct {
 	Config
 	api       *contract.API
@@ -131,8 +131,8 @@ var failures = []contract.Failure{
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }
 
-// authenticate requires an operator token in exactly one Authorization header (RFC 6750, section 2.1), and has its holder act. What
-// changes something has another method than GET.
+// authenticate requires an operator token in exactly one Authorization header (RFC 6750, section 2.1), and makes its holder the
+// actor. Only GET changes nothing.
 func (h handlers) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder, known := h.holder(r.Header.Values("Authorization"))

@@ -10,7 +10,7 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever the operator's backend asks for, nothing of it is a fault.
+// No request of the operator's backend causes a fault.
 func TestUnforeseenRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

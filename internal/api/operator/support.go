@@ -175,8 +175,8 @@ func (h handlers) recordListing(ctx context.Context, filter audit.Filter, first 
 	return nil
 }
 
-// given is an instant of a query, zero where it is left out. What is written like one and is none, such as the 30th of February,
-// is malformed.
+// given is an instant of a query, zero where it is left out. A text in that form that names none, such as the 30th of February, is
+// malformed.
 func given(text *operatorapi.GivenInstant) (time.Time, error) {
 	if text == nil {
 		return time.Time{}, nil

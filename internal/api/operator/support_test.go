@@ -66,7 +66,7 @@ func TestNamedTokens(t *testing.T) {
 	}
 }
 
-// Who takes the log away is in it, once a minute however many pages that is.
+// Listing the log leaves an entry in it, one a minute for any number of pages.
 func TestListingOfTheLogIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -56,7 +56,7 @@ func TestPutUsers(t *testing.T) {
 	}
 }
 
-// Each problem is named by its place, and none of the users is taken.
+// Each problem is named by its place, and no user is taken.
 func TestPutInvalidUsers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

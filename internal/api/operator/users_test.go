@@ -129,7 +129,7 @@ func TestInvalidUser(t *testing.T) {
 	}
 }
 
-// Bodies that are no JSON, or that two readers may take differently.
+// Bodies that are not JSON, or that two readers may take differently.
 func TestMalformedBody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

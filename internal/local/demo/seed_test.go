@@ -51,7 +51,7 @@ func TestFilesCutOff(t *testing.T) {
 	}
 }
 
-// Who offboards the example partner has it again at the next start.
+// An offboarded example partner is back at the next start.
 func TestOffboardedPartner(t *testing.T) {
 	t.Parallel()
 	config := Config{Dir: t.TempDir(), Port: freePorts(t)}

@@ -49,7 +49,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// What was committed outlives a crash, and the end of the primary whose replica is promoted.
+// Commits outlive a crash, and the end of the primary whose replica is promoted.
 func TestCrashAndFailover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/"

@@ -39,7 +39,7 @@ func decision(url string, user uuid.UUID, decision string) string {
 	return fmt.Sprintf(`{"authorization_url":%q,"user_id":%q,"decision":%q}`, url, user, decision)
 }
 
-// What a driver can do, on one sandbox, one after the other: the last one moves the clock as far as it goes.
+// Every act of a driver, on one sandbox, one after the other: the last one moves the clock as far as it goes.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	r := start(t)
@@ -76,7 +76,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	nobody := "/sandbox/users/" + uuid.NewString()
 	const steps = `{"daily_steps":[{"date":"2026-03-09","steps":1}]}`
 
-	// What each operation answers by itself. The first one is good.
+	// The answers of each operation by itself. The first one is a success.
 	answers := map[string][]struct{ want, method, path, body string }{
 		"readSandbox": {{"200", "GET", "/sandbox", ""}},
 		"decideAuthorization": {
@@ -166,7 +166,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	}
 }
 
-// What is refused says where and why.
+// Refusals say where and why.
 func testRefusals(t *testing.T, r *running) {
 	user := r.described.Users[0].UserId
 	long := r.authorizationURL("daily_steps:read", func(q url.Values) { q.Set("state", strings.Repeat("s", 17_000)) })

@@ -16,7 +16,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 )
 
-// What the client of a generator reads of a day, and why it is refused days before the consent.
+// A generated client reads a day, and learns why days before the consent are refused.
 type readByGenerated struct {
 	Steps, Meters, Rides []int64
 	Refused              string

@@ -15,7 +15,7 @@ import (
 )
 
 // The Python of the developers' guides is one program, and so is their PHP: each connects, reads, refreshes, receives a webhook
-// and disconnects as it stands in the pages, but for the length of a page of rides. What plays it is testdata/guides/play.*.
+// and disconnects as it stands in the pages, but for the length of a page of rides. testdata/guides/play.* plays it.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	r := start(t)

@@ -62,7 +62,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// What cannot start says why in one line, and leaves nothing.
+// A sandbox that cannot start says why in one line, and leaves nothing.
 func TestCannotStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -127,7 +127,7 @@ func ofType(name sandboxapi.WebhookType) func(sandboxapi.Webhook) bool {
 	return func(sent sandboxapi.Webhook) bool { return sent.Type == name }
 }
 
-// What a partner's CI does, with the Go SDK. The scenarios come one after the other: they share the clock.
+// A partner's CI with the Go SDK. The scenarios come one after the other: they share the clock.
 var partnerScenarios = []struct {
 	name string
 	play func(*testing.T, *running)

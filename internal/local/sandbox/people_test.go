@@ -14,7 +14,7 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// What the document says of each kind, over 210 days, which hold all its periods.
+// The document's words on each kind, over 210 days, which hold all its periods.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) // a Monday

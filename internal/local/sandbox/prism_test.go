@@ -78,7 +78,7 @@ type prism struct {
 	address string
 
 	mu         sync.Mutex
-	answers    map[string]int // by method and the last part of the path that is no id
+	answers    map[string]int // by method and the last part of the path that is not an id
 	violations []string
 }
 

@@ -8,7 +8,7 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever a partner's test asks the driver for, nothing of it is a fault.
+// No request of a partner's test to the driver causes a fault.
 func TestUnforeseenRequests(t *testing.T) {
 	t.Parallel()
 	r := start(t)

@@ -45,7 +45,7 @@ func (r *running) everything(t *testing.T) []asked {
 	}
 }
 
-// Whatever is away, everything is answered as documented. That it is answered in time is measured by TestTimedStandstill.
+// Everything is answered as documented, even if something is away. TestTimedStandstill measures that it is answered in time.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
 	r := start(t, withoutCancelling)

@@ -12,7 +12,7 @@ import (
 // promised is for every operation (decisions, section 5).
 const promised = 5 * time.Second
 
-// Whatever is away, everything is answered in time, as documented.
+// Everything is answered in time, as documented, even if something is away.
 func TestTimedStandstill(t *testing.T) {
 	start(t, withDefaultLimits).standstill(t, timelimit.Default.Act, promised)
 }

@@ -55,7 +55,7 @@ func texts(t *testing.T, db *pgtest.DB, query string) []string {
 	return found
 }
 
-// What a cluster asks of a schema is true of it on one PostgreSQL, too: it is the same schema.
+// The schema meets a cluster's demands on one PostgreSQL, too: it is the same schema.
 func TestSchemaCanBeDistributed(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCluster(t, "it is one already")
@@ -159,7 +159,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 }
 
-// A database that is no cluster is refused in one line, and left as it is.
+// A database without a cluster is refused in one line, and left as it is.
 func TestDistributeRefuses(t *testing.T) {
 	t.Parallel()
 	pgtest.NotOnCluster(t, "it is one")

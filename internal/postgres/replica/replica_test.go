@@ -35,8 +35,8 @@ func openReplicas(t *testing.T, db *pgtest.DB, hosts string) *replica.Set {
 	return replicas
 }
 
-// A server that is no replica, none at all, and one that does not answer are left out, each by itself, and reads go to the
-// primary. How a real replica is used, and left out when it is late or dies, is shown in e2e/cluster.
+// A server that is not a replica, a missing one, and one that does not answer are left out, each by itself, and reads go to the
+// primary. e2e/cluster shows how a real replica is used, and left out when it is late or dies.
 func TestReplicasThatAreNone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -90,7 +90,7 @@ func TestAudit(t *testing.T) {
 	next := page.Find("a[rel=next]").AttrOr("href", "")
 	v.fails(v.Get(strings.Replace(next, "?", "?actor=ada&", 1)), http.StatusBadRequest, "This page of the list does not exist")
 
-	// What was searched for is in the form, and each entry leads to more like it.
+	// The form keeps the search, and each entry leads to more like it.
 	page = v.Get(auditPath + "?actor=ada&from=2026-03-10T12:00")
 	if actor, from := page.Find("#actor").AttrOr("value", ""), page.Find("#from").AttrOr("value", ""); actor != "ada" || from != "2026-03-10T12:00" {
 		t.Errorf("the form has %q from %q", actor, from)

@@ -9,12 +9,15 @@
 //     (TestSignIn, TestCookie).
 //   - A GET changes nothing. Forms are accepted only from the console's own pages (http.CrossOriginProtection), and not from read-only
 //     tokens. The listener has checked the Host (TestForgedForms, TestPartnersForReadingAlone).
-//   - A page announces each act, in numbers, and has its form. The audit log has the act under the operator's name.
-//   - A secret is shown once, in the answer to the form that created it, and no browser stores it.
-//   - Every page works without scripts, at 320 px, in light and dark. Charts are there in words and numbers, too.
+//   - A page announces each act, in numbers, and has its form. The audit log has the act under the operator's name (TestAdjust,
+//     TestDisconnect, TestOffboard).
+//   - A secret is shown once, in the answer to the form that created it, and no browser stores it (TestRegister,
+//     TestReplaceSecret).
+//   - Every page works without scripts, at 320 px, in light and dark. Charts are there in words and numbers, too
+//     (TestChromiumPartner, TestChromiumUsage, TestChromiumHostileTexts).
 //   - Text that users, partners and operators have written stays text on every page (TestChromiumHostileTexts).
-//   - A page reads a bounded number of rows from an index, in bounded time.
-//   - A field is refused in the words of the domain, which the operator API has, too.
+//   - A page reads a bounded number of rows from an index (TestTimelineBehindManyOthers, TestAuditSearchesInParts).
+//   - A field is refused in the words of the domain, which the operator API has, too (TestRegister, TestChangeUser).
 //
 // The package has no rules. They belong to the domains.
 package console

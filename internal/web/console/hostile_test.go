@@ -49,8 +49,8 @@ func hostileWorld(t *testing.T, f *fixture) map[string]string {
 	}
 }
 
-// What others have written is text on every page of the console: no script of theirs runs, no element of theirs is there, and
-// nothing is cut off, and everything can be read in forced colors.
+// Words of others are text on every page of the console: no script of theirs runs, no element of theirs is there, and nothing is
+// cut off, and everything can be read in forced colors.
 func TestChromiumHostileTexts(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)

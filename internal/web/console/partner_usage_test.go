@@ -28,7 +28,7 @@ func (f *fixture) ask(t testing.TB) asked {
 	f.DB.Exec(t, "update clients set status = 'disabled' where client_id = $1", a.nowhere)
 
 	// Eight days: more by day than by night, slower in the evening; the answers' times are in the buckets up to 5, 10, 25 and
-	// 100 ms. What is charged comes every ten minutes.
+	// 100 ms. Charged requests come every ten minutes.
 	f.DB.Exec(t, `with counted as (
 			select client, hour, operation, status,
 				ceil(4.5 * scale * share * (1 + .8 * sin((extract(hour from hour) - 8) / 12 * pi())))::bigint n

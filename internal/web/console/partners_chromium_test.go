@@ -39,7 +39,7 @@ func TestChromiumPartner(t *testing.T) {
 
 	s.at(t, path+"/change")
 	s.looks(t, "change-partner")
-	// What is wrong far below is where the page begins.
+	// The page begins at a problem far below.
 	for field, wrong := range map[string]string{"webhook-parallel": `document.querySelector("#f-webhook-parallel").value = "99"`,
 		"daily_steps:read": `document.querySelectorAll("fieldset input").forEach((box) => box.checked = false)`} {
 		s.at(t, path+"/change")
@@ -153,8 +153,8 @@ func TestChromiumWebhooks(t *testing.T) {
 	s.looks(t, "webhook-removed")
 }
 
-// Texts that nobody would write, in the lists and forms of a real browser. What all pages have to be is looked at with names that
-// somebody would.
+// Texts that nobody would write, in the lists and forms of a real browser. The rules for all pages are checked with plausible
+// names.
 func TestChromiumHostilePartners(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)

@@ -164,7 +164,7 @@ func TestChangePartner(t *testing.T) {
 	}
 	v.goes(v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "WaIk Rewards")...), partnerPath(partner.ID)+"?done=partner_changed")
 
-	// Who saves what began with an older registration undoes nothing of what somebody else has saved.
+	// Saving a form that began with an older registration undoes nothing that somebody else has saved.
 	stale := v.Post(path, registration("seen", seen, "name", "Ride Club", "burst", "1")...)
 	v.shows(stale, "Change WaIk Rewards", "Somebody else changed this registration in the meantime")
 	if stale.StatusCode != http.StatusUnprocessableEntity || stale.Find("#f-burst").AttrOr("value", "") != "60" {
@@ -408,7 +408,7 @@ func TestPartnersForReadingAlone(t *testing.T) {
 	}
 }
 
-// What a partner, or whoever registers it, has written is text.
+// Words of a partner, or of the operator who registers it, are text.
 func TestHostilePartner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -185,7 +185,7 @@ func TestAdjust(t *testing.T) {
 	v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.User.Email, "Partners see the correction when something is recorded.")
 	v.shows(v.Post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
 
-	// What was agreed to must still be so.
+	// The confirmed change must still be the same.
 	stale := sent(v.Post(path, with(fields, "delta", "100")...))
 	f.putSteps(t, 9, 20_000)
 	moved := v.Post(path, stale...)
@@ -445,7 +445,7 @@ func TestDisconnect(t *testing.T) {
 	v.fails(v.Post(connectionPath(f.User.ID, uuid.New())+"/disconnect"), http.StatusNotFound, "There is no such connection")
 }
 
-// What people have written is text, and breaks no page.
+// People's words are text, and break no page.
 func TestHostileTextsOfPeople(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -33,7 +33,7 @@ func (f *fixture) previewed(t *testing.T) client.Client {
 	return partner
 }
 
-// Whoever looks sees what users would, and changes nothing: of the page's forms none is sent.
+// The preview shows what users would see, and changes nothing: no form of the page is sent.
 func TestChromiumConsentPage(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)

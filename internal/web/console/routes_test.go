@@ -9,7 +9,7 @@ import (
 	"connect-svc/internal/testing/generated"
 )
 
-// Whatever an operator's browser asks for, nothing of it is a fault.
+// No request of an operator's browser causes a fault.
 func TestUnforeseenRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

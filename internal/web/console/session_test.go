@@ -66,8 +66,8 @@ func TestSignOut(t *testing.T) {
 	v.goes(v.Get(Path+"/users"), Path+"/sign-in?ended=&to=%2Fconsole%2Fusers")
 }
 
-// Who signs in, out, or takes the log away is in the audit log; who tries in vain as well, once a minute for each network, and nobody's
-// address. The log's lines name the operator.
+// Signing in, signing out and exporting the log are in the audit log, and failed sign-ins once a minute for each network, without
+// an address. The log's lines name the operator.
 func TestSignInsAreAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -156,7 +156,7 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// Who brings a key along does not choose the key of the session: it is new with each sign-in, and the old one ends.
+// A browser that brings a key along does not choose the key of the session: it is new with each sign-in, and the old one ends.
 func TestFixation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

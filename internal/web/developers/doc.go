@@ -12,15 +12,18 @@
 // # Invariants
 //
 //   - The pages are the same for everybody: they contain nothing of a request or the database, and of the settings only
-//     the brand, the service's address and the path of the Go module. They are made once, at start.
-//   - Links are relative, so that the site works in any folder. Every link and every anchor leads somewhere.
+//     the brand, the service's address and the path of the Go module. They are made once, at start (TestReferenceIsOfTheService,
+//     TestBrand).
+//   - Links are relative, so that the site works in any folder. Every link and every anchor leads somewhere (TestLinks).
 //   - Pages are complete without scripts, and none asks another host for anything. One script, static/site.js, copies examples,
-//     shows them in one language at a time and searches. It runs in a sandbox, with an origin of its own, and can store nothing.
-//   - Headings, operations, fields and error codes can be linked to. Neighboring examples in different languages are one example.
+//     shows them in one language at a time and searches. It runs in a sandbox, with an origin of its own, and can store nothing
+//     (TestInChromium, TestScriptIsNobodyToOtherPages).
+//   - Headings, operations, fields and error codes can be linked to. Neighboring examples in different languages are one example
+//     (TestIndex, TestTogether).
 //   - Each error code of the contract is explained in pages/error-codes.md, and each of its versions has a date in
-//     pages/changelog.md.
+//     pages/changelog.md (TestErrorCodes, TestChangelog).
 //   - Every example runs or compiles as it stands in the Markdown: tests take it from there. The guides agree with the
-//     specification and the contract.
-//   - A file with a version in its name never changes.
-//   - The site serves GET and HEAD only, and knows nothing of the rest of the service.
+//     specification and the contract (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
+//   - A file with a version in its name never changes (TestServing).
+//   - The site serves GET and HEAD only, and knows nothing of the rest of the service (TestServing).
 package developers

@@ -7,15 +7,18 @@
 // # Invariants
 //
 //   - A request belongs to the browser that opened it. One cookie holds the browser's secret, of which the domain knows
-//     the hash, and every page and form needs it. Another browser, a request that has ended and one that never existed
-//     get the same error page.
+//     the hash, and every page and form needs it. Another browser, a request that has ended and one that never existed get the same
+//     error page (TestAnotherBrowser, TestRequestEnds_3_1).
 //   - A session of the account pages is one cookie, too, and expires by the database's clock. It lists and ends only its
-//     own user's connections. An authorization request signs nobody in to the account pages, nor the other way round.
-//   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page.
+//     own user's connections. An authorization request signs nobody in to the account pages, nor the other way round
+//     (TestAccountSessionEnds_4, TestAccountAndAuthorizationSignInsAreApart_5_3).
+//   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page (TestAuthorizeErrors_7_2,
+//     TestWholeWay_3_1).
 //   - A form is accepted only from our own pages: the cookie is SameSite, and http.CrossOriginProtection checks
-//     Sec-Fetch-Site. The body is bounded; each field is known, occurs once and contains no NUL.
-//   - Every page is complete without scripts and carries the headers of headers.go, whatever its status.
-//   - Neither a page nor its timing reveals whether an address has an account.
+//     Sec-Fetch-Site. The body is bounded; each field is known, occurs once and contains no NUL (TestForeignForms, TestForms).
+//   - Every page is complete without scripts and carries the headers of headers.go, whatever its status (TestChromiumEveryPage,
+//     TestHeaders).
+//   - Neither a page nor its timing reveals whether an address has an account (TestUnknownAddress4, TestAccountUnknownAddress_4).
 //
 // The package decides nothing: the rules are those of packages oauth and account.
 package pages

@@ -188,7 +188,7 @@ func TestFullInbox(t *testing.T) {
 	}
 }
 
-// What came is shown to a person, and no grant_id with it.
+// The page shows received events to a person, without a grant_id.
 func TestReceivedIsShown(t *testing.T) {
 	t.Parallel()
 	p := newService().partner(t)

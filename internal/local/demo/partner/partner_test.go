@@ -227,7 +227,7 @@ func TestStateBelongsToTheBrowser(t *testing.T) {
 	}
 }
 
-// What the store holds is found again, also what a process did not live to finish (specification 5.4).
+// The next process finds what the store holds, also an act that a process did not finish (specification 5.4).
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := newService()

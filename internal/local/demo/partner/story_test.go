@@ -144,7 +144,7 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// What goes wrong is told as well: what happened, and what to do next.
+// Failures are told as well: what happened, and what to do next.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -250,7 +250,7 @@ func TestStoryIsBounded(t *testing.T) {
 	}
 }
 
-// What is masked, and what of it can be seen.
+// The masked parts, and the visible ones.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

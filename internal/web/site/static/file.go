@@ -61,14 +61,14 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3). Where identity is as welcome, smaller is better.
+// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3). If identity is as welcome, smaller is better.
 func takesGzip(lines []string) bool {
 	weights := map[string]float64{}
 	for coding := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 		name, weight, weighed := strings.Cut(strings.ToLower(strings.ReplaceAll(coding, " ", "")), ";q=")
 		weights[name] = 1
 		if weighed {
-			weights[name], _ = strconv.ParseFloat(weight, 64) // what is no number is 0
+			weights[name], _ = strconv.ParseFloat(weight, 64) // 0 if it is not a number
 		}
 	}
 	gzip, named := weights["gzip"]

@@ -139,7 +139,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// What is as small already, such as a photograph or a small drawing, is sent as it is.
+// Files that compression does not shrink, such as photographs and small drawings, are sent as they are.
 func TestNotSmaller(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "short", string(zip([]byte(text)))} {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+
 	"connect-svc/gen/operatorapi"
 )
 
@@ -9,9 +11,24 @@ type adjustCommands struct {
 	databaseSetting
 	Steps   adjustStepsCommand   `cmd:"" help:"Correct a day's steps." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
 	Cycling adjustCyclingCommand `cmd:"" help:"Correct a day's cycling distance." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
+	List    adjustListCommand    `cmd:"" help:"List a user's corrections, by date." example:"connect-svc adjust list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
 }
 
-// adjustment has the flags of both commands.
+type adjustListCommand struct {
+	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
+}
+
+func (c adjustListCommand) Run(p *program, group *adjustCommands, api *operatorAPI) error {
+	id, err := c.User.find(p, api)
+	if err != nil {
+		return err
+	}
+	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
+		return api.ListAdjustments(p.ctx, id, &operatorapi.ListAdjustmentsParams{Limit: new(pageRows), Cursor: cursor})
+	}), "date dataset delta adjustment_id created_at note")
+}
+
+// adjustment has the flags of the commands that correct.
 type adjustment struct {
 	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
 	Date date        `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date. A correction does not create a record where there is none."`

@@ -220,6 +220,7 @@ func TestWebhookSample(t *testing.T) {
 		got = outcome{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 		var row operatorapi.WebhookSample
 		if len(args) > 0 && args[len(args)-1] == "json" {
+			checkSchema(t, answered{"WebhookSample", args}, got.stdout)
 			if err := json.Unmarshal([]byte(got.stdout), &row); err != nil {
 				t.Fatalf("%v in %+v", err, got)
 			}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// noCommand has the operations that no command calls, and why.
+var noCommand = map[string]string{
+	"putUsers":    "import users takes files that are longer than a batch",
+	"readWebhook": "client show has the webhook",
+}
+
+// answered is a command and what its JSON is: a schema of api/operator.yaml, or of the rows if it begins with "[]".
+type answered struct {
+	schema string
+	args   []string
+}
+
+// Every operation has a command, which prints what the operation answers.
+func TestEveryOperationHasACommand(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	env, company, leaving := settings(t, db), db.Client(t), db.Client(t)
+	user, id := db.User(t), company.ID.String()
+	connected(t, db, user, company)
+	event := messageOf(failedEvent(t, db, company.ID))
+	const date = "2026-01-02"
+	succeed(t, env, "user_id,date,steps\n"+walker+","+date+",100\n", "import", "daily-steps", "-")
+	command := func(schema string, args ...string) answered { return answered{schema, args} }
+
+	operations := []struct {
+		id string
+		by answered
+	}{
+		{"createUser", command("User", "user", "create", "--email", "new@example.com", "--timezone", "UTC", "--registered-on", date)},
+		{"listUsers", command("[]User", "user", "list")},
+		{"readUser", command("User", "user", "show", walker)},
+		{"changeUser", command("User", "user", "update", "ada@example.com", "--timezone", "Asia/Tokyo")},
+		{"putActivity", command("Removed", "remove", "steps", "--user", walker, "--date", date)},
+		{"createAdjustment", command("Adjustment", "adjust", "steps", "--user", walker, "--date", date, "--delta", "5", "--note", "n")},
+		{"createAdjustment", command("Adjustment", "adjust", "cycling", "--user", walker, "--date", date, "--delta", "5", "--note", "n")},
+		{"listAdjustments", command("[]Adjustment", "adjust", "list", "--user", "ada@example.com")},
+		{"removeAdjustment", command("Removed", "remove", "adjustment", "--user", walker, "--id")},
+		{"createClient", command("CreatedClient", append(slices.Clone(walkRewards), "--webhook-url", hook)...)},
+		{"listClients", command("[]Client", "client", "list")},
+		{"setWebhook", command("WebhookWithSecret", "client", "webhook", "set", id, hook)},
+		{"rotateWebhookSecret", command("WebhookWithSecret", "client", "webhook", "rotate-secret", id)},
+		{"readClient", command("Client", "client", "show", id)},
+		{"changeClient", command("Client", "client", "update", id, "--webhook-url", hook+"8", "--burst", "7")},
+		{"rotateClientSecret", command("RotatedClientSecret", "client", "rotate-secret", id, "--overlap", "1h")},
+		{"disableClient", command("Client", "client", "disable", id)},
+		{"enableClient", command("Client", "client", "enable", id)},
+		{"listClientErrors", command("[]ClientError", "client", "errors", id)},
+		{"readClientUsage", command("Usage", "usage", "--client", id)},
+		{"listWebhookEvents", command("[]WebhookEvent", "webhook", "list", "--state", "failed")},
+		{"readWebhookEvent", command("WebhookEventDetail", "webhook", "show", event)},
+		{"replayWebhookEvent", command("WebhookEvent", "webhook", "replay", event)},
+		{"removeWebhook", command("Client", "client", "webhook", "remove", id)},
+		{"offboardClient", command("OffboardedClient", "client", "offboard", leaving.ID.String())},
+		{"findConnections", command("[]FoundConnection", "connection", "list", "--user", user.Email)},
+		{"disconnectUser", command("FoundConnection", "connection", "disconnect", "--user", user.Email, "--client", id)},
+		{"listConnections", command("", "user", "delete", user.ID.String())}, // to say what ends
+		{"deleteUser", command("", "user", "delete", walker)},                // answers 204
+		{"listAuditLog", command("[]AuditEvent", "audit", "list")},
+		{"testWebhook", command("WebhookSample", "webhook", "test", "--client", id)}, // see TestWebhookSample
+	}
+	var held []string
+	for _, operation := range operations {
+		held = append(held, operation.id)
+		args := operation.by.args
+		switch operation.id {
+		case "testWebhook":
+			continue
+		case "removeAdjustment":
+			args = append(args, pgtest.Value[string](t, db, "select adjustment_id::text from cycling_adjustments"))
+		case "listClientErrors":
+			db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
+				values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'code has expired', 1)`, company.ID)
+		}
+		if slices.Contains([]string{"remove", "offboard", "disconnect", "delete"}, args[0]) || slices.Contains([]string{"offboard", "disconnect", "delete"}, args[1]) {
+			args = append(args, "--yes")
+		}
+		checkSchema(t, operation.by, succeed(t, env, "", append(args, "--output", "json")...))
+	}
+
+	document, err := operatorapi.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, noCommand := sources(t), maps.Clone(noCommand)
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			name := operation.OperationID
+			reason, excepted := noCommand[name]
+			if isCalled := strings.Contains(calls, "api."+strings.ToUpper(name[:1])+name[1:]+"("); slices.Contains(held, name) == excepted || isCalled == excepted {
+				t.Errorf("%s %s: %s is held to a command: %t, called: %t, excepted: %q", method, path, name, slices.Contains(held, name), isCalled, reason)
+			}
+			delete(noCommand, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(noCommand)) {
+		t.Errorf("%s is no operation", name)
+	}
+}
+
+// checkSchema holds the JSON that a command has printed against the document. A list has rows.
+func checkSchema(t *testing.T, by answered, text string) {
+	t.Helper()
+	name, isList := strings.CutPrefix(by.schema, "[]")
+	values := []json.RawMessage{json.RawMessage(text)}
+	if isList {
+		if err := json.Unmarshal([]byte(text), &values); err != nil || len(values) == 0 {
+			t.Fatalf("%v: %v, %d rows", by.args, err, len(values))
+		}
+	}
+	for _, value := range values {
+		if name == "" {
+			continue
+		}
+		if err := contracttest.Operator.CheckSchema(name, value); err != nil {
+			t.Errorf("connect-svc %s: %v in %s", strings.Join(by.args, " "), err, value)
+		}
+	}
+}
+
+// sources is the program's own text, without tests.
+func sources(t *testing.T) string {
+	t.Helper()
+	files, err := fs.Glob(os.DirFS("."), "*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all bytes.Buffer
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		} else if !strings.HasSuffix(file, "_test.go") {
+			all.Write(text)
+		}
+	}
+	return all.String()
+}

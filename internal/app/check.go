@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/ratelimit"
+	"connect-svc/internal/timelimit"
+)
+
+// maxClockDifference is far more than machines that keep the time differ by.
+const maxClockDifference = 2 * time.Second
+
+// Skipped is the result of a check that cannot be made, or need not be. Its text says why.
+type Skipped string
+
+func (s Skipped) Error() string { return string(s) }
+
+// Check tries everything that the service needs, and changes nothing. It reports each check with its name and with what was
+// found, or with an error: [Skipped], or a problem. Fields of the configuration may be empty if their settings cannot be used.
+func Check(ctx context.Context, c Config, report func(check, detail string, err error)) {
+	for _, check := range []struct {
+		name string
+		run  func(context.Context) (string, error)
+	}{
+		{"certificate", func(context.Context) (string, error) { return checkCertificate(c.Certificate, c.BaseURL) }},
+		{"private certificate", func(context.Context) (string, error) { return checkCertificate(c.PrivateCertificate, "") }},
+		{"mail server", c.checkMail},
+		{"rate limiter", c.checkLimiter},
+		{"read replicas", c.checkReplicas},
+	} {
+		ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
+		detail, err := check.run(ctx)
+		cancel()
+		report(check.name, detail, err)
+	}
+	c.checkDatabase(ctx, report)
+}
+
+func checkCertificate(read Certificate, baseURL string) (string, error) {
+	if read == nil {
+		return "", Skipped("none")
+	}
+	return "can be used by callers", CheckCertificate(read, baseURL)
+}
+
+func (c Config) checkMail(ctx context.Context) (string, error) {
+	if c.Mailer == nil {
+		return "", Skipped("its settings cannot be used")
+	}
+	return "takes a session; " + c.Mailer.Security(), c.Mailer.Check(ctx)
+}
+
+func (c Config) checkLimiter(ctx context.Context) (string, error) {
+	if c.LimiterURL == "" {
+		return "", Skipped("is in PostgreSQL")
+	}
+	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, timelimit.Default.Limiter)
+	if err != nil {
+		return "", err
+	}
+	store.Close()
+	return "answers; " + ratelimit.RedisSecurity(c.LimiterURL), nil
+}
+
+func (c Config) checkReplicas(ctx context.Context) (string, error) {
+	if c.ReadURL == "" {
+		return "", Skipped("none")
+	}
+	pool, err := postgres.Open(ctx, c.ReadURL)
+	if err != nil {
+		return "", err
+	}
+	pool.Close()
+	security, err := postgres.Security(c.ReadURL)
+	return "one of them answers; " + security, err
+}
+
+// checkDatabase makes the checks that need a connection to the database.
+func (c Config) checkDatabase(ctx context.Context, report func(check, detail string, err error)) {
+	ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
+	defer cancel()
+	var pool *postgres.Pool
+	security, err := "", error(Skipped("its URL cannot be used"))
+	if c.DatabaseURL != "" {
+		if security, err = postgres.Security(c.DatabaseURL); err == nil {
+			pool, err = postgres.Open(ctx, c.DatabaseURL)
+		}
+	}
+	report("database", "answers; "+security, err)
+	if err != nil {
+		for _, check := range []string{"schema", "clock", "keyset"} {
+			report(check, "", Skipped("no database"))
+		}
+		return
+	}
+	defer pool.Close()
+
+	schema := CheckSchema(ctx, pool)
+	report("schema", "is one that this program works on", schema)
+
+	detail, err := "", error(Skipped("no schema"))
+	if schema == nil {
+		var difference time.Duration
+		difference, err = postgres.ClockDifference(ctx, pool)
+		detail = fmt.Sprintf("the database's is %s ahead of this machine's", difference.Round(time.Millisecond))
+		if err == nil && difference.Abs() > maxClockDifference {
+			err = errors.New(detail)
+		}
+	}
+	report("clock", detail, err)
+
+	err = error(Skipped("no keyset, or no schema"))
+	if schema == nil && c.Keys != nil {
+		err = c.Keys.TryMarks(ctx, pool)
+	}
+	report("keyset", "is the database's", err)
+}

@@ -3,6 +3,7 @@
 package pgbouncertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -12,20 +13,22 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/local/authority"
 	"connect-svc/internal/testing/process"
 )
 
 // Server is a running PgBouncer. It ends with the test.
 type Server struct {
 	*process.Server
-	URL string // of the database behind it
+	URL string // of the database behind it, by verified TLS
 }
 
 // Start runs a PgBouncer before the database at databaseURL. ini is the path of docs/pgbouncer.ini; settings are changed in it,
-// as in "default_pool_size", "2".
+// as in "default_pool_size", "2". It verifies the database as sslmode and sslrootcert of databaseURL say.
 func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 	t.Helper()
 	database, err := url.Parse(databaseURL)
@@ -46,17 +49,32 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 		t.Fatal(err)
 	}
 	password, _ := database.User.Password()
+	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	of, err := authority.Open(filepath.Join(dir, "tls"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	readable(t, filepath.Join(dir, "tls"))
+	roots := database.Query().Get("sslrootcert")
+	if roots == "" {
+		roots = of.File
+	}
 	write(t, filepath.Join(dir, "userlist.txt"), fmt.Sprintf("%q %q\n", database.User.Username(), password))
 
 	behind := url.URL{
 		Scheme: "postgres", User: database.User, Path: "/connect",
-		RawQuery: "sslmode=disable&default_query_exec_mode=cache_describe",
+		RawQuery: "sslmode=verify-full&sslrootcert=" + url.QueryEscape(of.File) + "&default_query_exec_mode=cache_describe",
 	}
 	server := process.Start(t, func(port string) process.Config {
 		behind.Host = net.JoinHostPort("127.0.0.1", port)
 		path := filepath.Join(dir, "pgbouncer.ini")
 		write(t, path, change(t, string(text), append([]string{
 			"host=", database.Hostname(), "port=", database.Port(), "dbname=", strings.TrimPrefix(database.Path, "/"),
+			"listen_addr", "127.0.0.1", "client_tls_cert_file", filepath.Join(dir, "tls", "server.pem"),
+			"client_tls_key_file", filepath.Join(dir, "tls", "server-key.pem"),
+			"server_tls_sslmode", cmp.Or(database.Query().Get("sslmode"), "disable"), "server_tls_ca_file", roots,
 			"listen_port", port, "auth_file", filepath.Join(dir, "userlist.txt"), "pidfile", "",
 		}, settings...)))
 		args := []string{path}
@@ -89,6 +107,20 @@ func change(t testing.TB, config string, settings []string) string {
 		config = pattern.ReplaceAllLiteralString(config, value)
 	}
 	return config
+}
+
+// readable lets PgBouncer read the files of a folder as the user that it becomes.
+func readable(t testing.TB, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func write(t testing.TB, path, text string) {

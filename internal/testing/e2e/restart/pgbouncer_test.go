@@ -3,6 +3,7 @@ package restart_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
@@ -110,6 +112,26 @@ func TestThroughPgBouncer(t *testing.T) {
 	// Every session of PostgreSQL that the service was in has the limit of time.
 	if limit := pgtest.Value[string](t, &pgtest.DB{Pool: e.App.Pool}, "show statement_timeout"); limit != "4s" {
 		t.Errorf("statement_timeout is %s", limit)
+	}
+}
+
+// As documented, PgBouncer verifies the server behind it, which is another PgBouncer here, and is verified itself.
+func TestPgBouncerVerifies(t *testing.T) {
+	t.Parallel()
+	first := pgbouncertest.Start(t, pgbouncerINI, pgtest.New(t).URL).URL
+	second := pgbouncertest.Start(t, pgbouncerINI, first).URL
+	for address, verified := range map[string]bool{
+		second: true,
+		regexp.MustCompile(`sslrootcert=[^&]+`).ReplaceAllString(second, ""): false, // an authority that nobody knows
+		strings.Replace(second, "sslmode=verify-full", "sslmode=disable", 1): false,
+	} {
+		pool, err := postgres.Open(t.Context(), address)
+		if (err == nil) != verified {
+			t.Errorf("%s: %v", address[strings.Index(address, "@"):], err)
+		}
+		if err == nil {
+			pool.Close()
+		}
 	}
 }
 

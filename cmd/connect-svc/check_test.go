@@ -110,6 +110,38 @@ func TestCheckFindsAllProblems(t *testing.T) {
 	}
 }
 
+// How the way to each server is protected is told, also where the server does not answer.
+func TestCheckNamesUnverifiedTLS(t *testing.T) {
+	t.Parallel()
+	const database, limiter, mail = "postgres://u:hush@db.invalid/n", "://u:hush@redis.invalid", "://mail.invalid:465"
+	for name, tt := range map[string]struct{ database, limiter, mail, tls, option string }{
+		"not at all":   {database + "?sslmode=disable", "redis" + limiter + "?tls=off", "smtp" + mail + "?tls=off", "TLS is not verified (%s)", "tls=off"},
+		"not verified": {database + "?sslmode=require", "redis" + limiter + "?tls=off", "smtp" + mail + "?tls=off", "TLS is not verified (%s)", "tls=off"},
+		"verified":     {database, "rediss" + limiter, "smtps" + mail, "TLS is verified", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, mode, _ := strings.Cut(tt.database, "?")
+			var got checked
+			out := call(t, with(settings(t, pgtest.NewEmpty(t)), "CONNECT_DATABASE_URL="+tt.database, "CONNECT_DATABASE_READ_URL="+tt.database,
+				"CONNECT_LIMITER_URL="+tt.limiter, "CONNECT_SMTP_URL="+tt.mail), "", "check", "--output", "json")
+			if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+				t.Fatalf("%v: %s", err, out.stderr)
+			}
+			want := map[string]string{"database": mode, "read replicas": mode, "rate limiter": tt.option, "mail server": tt.option}
+			for _, check := range got.Checks {
+				says := strings.ReplaceAll(tt.tls, "%s", want[check.Check])
+				if _, is := want[check.Check]; is && (check.Status != "failed" || !strings.HasSuffix(check.Detail, "; "+says)) {
+					t.Errorf("%s is %s: %q, want %q at the end", check.Check, check.Status, check.Detail, says)
+				}
+			}
+			if strings.Contains(out.stdout+out.stderr, "hush") {
+				t.Error("a password is shown")
+			}
+		})
+	}
+}
+
 // The clock is the one that decides expiries. It may be as far off as machines are that keep the time, ahead or behind.
 func TestCheckClock(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func (c Config) checkMail(ctx context.Context) (string, error) {
 	if c.Mailer == nil {
 		return "", Skipped("its settings cannot be used")
 	}
-	return "takes a session; " + c.Mailer.Security(), c.Mailer.Check(ctx)
+	return secured("takes a session", c.Mailer.Security(), c.Mailer.Check(ctx))
 }
 
 func (c Config) checkLimiter(ctx context.Context) (string, error) {
@@ -59,24 +59,33 @@ func (c Config) checkLimiter(ctx context.Context) (string, error) {
 		return "", Skipped("is in PostgreSQL")
 	}
 	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, timelimit.Default.Limiter)
-	if err != nil {
-		return "", err
+	if err == nil {
+		store.Close()
 	}
-	store.Close()
-	return "answers; " + ratelimit.RedisSecurity(c.LimiterURL), nil
+	return secured("answers", ratelimit.RedisSecurity(c.LimiterURL), err)
 }
 
 func (c Config) checkReplicas(ctx context.Context) (string, error) {
 	if c.ReadURL == "" {
 		return "", Skipped("none")
 	}
-	pool, err := postgres.Open(ctx, c.ReadURL)
+	security, err := postgres.Security(c.ReadURL)
 	if err != nil {
 		return "", err
 	}
-	pool.Close()
-	security, err := postgres.Security(c.ReadURL)
-	return "one of them answers; " + security, err
+	pool, err := postgres.Open(ctx, c.ReadURL)
+	if err == nil {
+		pool.Close()
+	}
+	return secured("one of them answers", security, err)
+}
+
+// secured adds to the result of a check how the connection to the server is protected, also if the server does not answer.
+func secured(detail, security string, err error) (string, error) {
+	if err != nil {
+		return "", fmt.Errorf("%w; %s", err, security)
+	}
+	return detail + "; " + security, nil
 }
 
 // checkDatabase makes the checks that need a connection to the database.
@@ -84,13 +93,15 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
 	defer cancel()
 	var pool *postgres.Pool
-	security, err := "", error(Skipped("its URL cannot be used"))
+	detail, err := "", error(Skipped("its URL cannot be used"))
 	if c.DatabaseURL != "" {
+		var security string
 		if security, err = postgres.Security(c.DatabaseURL); err == nil {
 			pool, err = postgres.Open(ctx, c.DatabaseURL)
+			detail, err = secured("answers", security, err)
 		}
 	}
-	report("database", "answers; "+security, err)
+	report("database", detail, err)
 	if err != nil {
 		for _, check := range []string{"schema", "clock", "keyset"} {
 			report(check, "", Skipped("no database"))
@@ -102,7 +113,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	schema := CheckSchema(ctx, pool)
 	report("schema", "is one that this program works on", schema)
 
-	detail, err := "", error(Skipped("no schema"))
+	detail, err = "", error(Skipped("no schema"))
 	if schema == nil {
 		var difference time.Duration
 		difference, err = postgres.ClockDifference(ctx, pool)

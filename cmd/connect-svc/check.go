@@ -6,11 +6,12 @@ import (
 	"io"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/settings"
 )
 
 type checkCommand struct {
 	output
-	serviceSettings
+	settings.Service
 }
 
 // checkResult is what came of one check.
@@ -21,7 +22,7 @@ type checkResult struct {
 }
 
 // Run makes all checks whose settings can be used.
-func (c *checkCommand) Run(p *program, from *source) error {
+func (c *checkCommand) Run(p *program, from *settings.Source) error {
 	var results []checkResult
 	add := func(check, detail string, err error) {
 		result := checkResult{check, "ok", detail}
@@ -33,13 +34,13 @@ func (c *checkCommand) Run(p *program, from *source) error {
 		}
 		results = append(results, result)
 	}
-	for _, problem := range from.problems {
+	for _, problem := range from.Problems {
 		add("setting", "", problem)
 	}
-	if len(from.problems) == 0 {
+	if len(from.Problems) == 0 {
 		add("setting", "all can be used", nil)
 	}
-	app.Check(p.ctx, c.config, add)
+	app.Check(p.ctx, c.Config, add)
 
 	failed := 0
 	for _, result := range results {
@@ -58,7 +59,7 @@ func (c *checkCommand) Run(p *program, from *source) error {
 		return err
 	}
 	switch {
-	case len(from.problems) > 0:
+	case len(from.Problems) > 0:
 		return usagef("%d of %d checks failed", failed, len(results))
 	case failed > 0:
 		return fmt.Errorf("%d of %d checks failed", failed, len(results))

@@ -34,7 +34,7 @@ func TestCheck(t *testing.T) {
 	db := pgtest.New(t)
 	cert, key, _ := certificateFiles(t)
 	post := mailtest.Start(t, mailtest.Config{})
-	env := with(settings(t, db), "CONNECT_BASE_URL=https://127.0.0.1:8443", "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key,
+	env := with(allSettings(t, db), "CONNECT_BASE_URL=https://127.0.0.1:8443", "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key,
 		"CONNECT_SMTP_URL=smtp://"+post.Address, "CONNECT_LIMITER_URL="+redistest.Start(t).URL(), "CONNECT_DATABASE_READ_URL="+db.URL)
 	got := succeedJSON[checked](t, env, "", "check")
 	if diff := cmp.Diff(map[string]string{
@@ -66,7 +66,7 @@ func TestCheckFindsAllProblems(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := certificateFiles(t) // for 127.0.0.1
 	foreign := pgtest.New(t)
-	start(t, settings(t, foreign)) // with another keyset
+	start(t, allSettings(t, foreign)) // with another keyset
 	bad := []string{"CONNECT_SMTP_URL=smtp://127.0.0.1:1", "CONNECT_LIMITER_URL=redis://u:hush@127.0.0.1:1",
 		"CONNECT_DATABASE_READ_URL=postgres://u:hush@127.0.0.1:1/n", "CONNECT_TLS_CERT=" + cert, "CONNECT_TLS_KEY=" + key}
 	for name, tt := range map[string]struct {
@@ -74,11 +74,11 @@ func TestCheckFindsAllProblems(t *testing.T) {
 		status int
 		want   map[string]string
 	}{
-		"all but the database": {with(with(settings(t, foreign), env(foreign)...), bad...), statusFailed, map[string]string{
+		"all but the database": {with(with(allSettings(t, foreign), env(foreign)...), bad...), statusFailed, map[string]string{
 			"setting": "ok", "certificate": "failed", "private certificate": "skipped", "mail server": "failed", "rate limiter": "failed",
 			"read replicas": "failed", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "failed",
 		}},
-		"empty database": {with(settings(t, foreign), env(pgtest.NewEmpty(t))...), statusFailed, map[string]string{
+		"empty database": {with(allSettings(t, foreign), env(pgtest.NewEmpty(t))...), statusFailed, map[string]string{
 			"setting": "ok", "certificate": "skipped", "private certificate": "skipped", "mail server": "failed", "rate limiter": "skipped",
 			"read replicas": "skipped", "database": "ok", "clock": "skipped", "schema": "failed", "keyset": "skipped",
 		}},
@@ -123,7 +123,7 @@ func TestCheckNamesUnverifiedTLS(t *testing.T) {
 			t.Parallel()
 			_, mode, _ := strings.Cut(tt.database, "?")
 			var got checked
-			out := call(t, with(settings(t, pgtest.NewEmpty(t)), "CONNECT_DATABASE_URL="+tt.database, "CONNECT_DATABASE_READ_URL="+tt.database,
+			out := call(t, with(allSettings(t, pgtest.NewEmpty(t)), "CONNECT_DATABASE_URL="+tt.database, "CONNECT_DATABASE_READ_URL="+tt.database,
 				"CONNECT_LIMITER_URL="+tt.limiter, "CONNECT_SMTP_URL="+tt.mail), "", "check", "--output", "json")
 			if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
 				t.Fatalf("%v: %s", err, out.stderr)
@@ -146,7 +146,7 @@ func TestCheckNamesUnverifiedTLS(t *testing.T) {
 func TestCheckClock(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env := with(settings(t, db), "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
+	env := with(allSettings(t, db), "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
 	for _, test := range []struct {
 		offset string
 		status int

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/webhook"
 )
 
@@ -42,12 +43,12 @@ type registration struct {
 	Logo              *logoFile `placeholder:"FILE" help:"The company's logo, SVG or PNG, up to 64 KiB."`
 	WebhookURL        *string   `name:"webhook-url" placeholder:"URL" help:"URL that receives events. Needs the keyset."`
 	WebhookParallel   *int32    `placeholder:"N" help:"Events that each server sends concurrently, 1 to 64 (default 8). Raise it for a slow receiver."`
-	keysetSetting
+	settings.OptionalKeyset
 }
 
 // AfterApply implements a hook of kong: the keyset is for the webhook's secret alone.
-func (r *registration) AfterApply(from *source) error {
-	r.onlyIf(r.WebhookURL != nil && *r.WebhookURL != "", from)
+func (r *registration) AfterApply(from *settings.Source) error {
+	r.OnlyIf(r.WebhookURL != nil && *r.WebhookURL != "", from)
 	return nil
 }
 
@@ -68,7 +69,7 @@ func (l *logoFile) UnmarshalText(name []byte) error {
 	if len(name) == 0 {
 		return nil
 	}
-	content, _, err := readLogo(string(name))
+	content, _, err := settings.ReadLogo(string(name))
 	if err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
@@ -213,7 +214,7 @@ func (c clientUpdateCommand) change() operatorapi.ClientChange {
 }
 
 // AfterApply implements a hook of kong.
-func (c *clientUpdateCommand) AfterApply(from *source) error {
+func (c *clientUpdateCommand) AfterApply(from *settings.Source) error {
 	if reflect.ValueOf(c.change()).IsZero() {
 		return usagef("nothing to change: give at least one flag, such as --burst 120")
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/webhook"
 )
 
@@ -12,26 +12,6 @@ type clientWebhookCommands struct {
 	Set          clientWebhookSetCommand          `cmd:"" help:"Set the URL that receives a client's events." detail:"The signing secret is printed the first time only. A webhook that was stopped resumes." example:"connect-svc client webhook set 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 https://partner.example/webhooks"`
 	RotateSecret clientWebhookRotateSecretCommand `cmd:"" help:"Replace the signing secret and print it once." detail:"Events are signed with both secrets for 24 hours." example:"connect-svc client webhook rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Remove       clientWebhookRemoveCommand       `cmd:"" help:"Stop sending a client events." detail:"Pending events are not sent. The delivery log is kept." example:"connect-svc client webhook remove 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-}
-
-// sealingSetting is the setting of the commands that seal or open the signing secrets of webhooks.
-type sealingSetting struct {
-	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
-}
-
-// keysetSetting is that of the commands that may have to.
-type keysetSetting struct {
-	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
-}
-
-// onlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
-func (s *keysetSetting) onlyIf(needed bool, from *source) {
-	switch {
-	case !needed:
-		s.KeysetFile = nil
-	case s.KeysetFile == nil && !from.hasRefused("keyset-file"):
-		from.problems = append(from.problems, settingError{"keyset-file", "is not set", settingTypes["keyset"].accepted})
-	}
 }
 
 // webhookNotes are lines that people read below a client's webhook and its secret, either of which may be missing.
@@ -64,7 +44,7 @@ func (c clientCommands) showWebhook(p *program, response *http.Response, err err
 type clientWebhookSetCommand struct {
 	clientID
 	URL string `arg:"" help:"An https URL that the service can reach."`
-	sealingSetting
+	settings.Keyset
 }
 
 func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
@@ -78,7 +58,7 @@ func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, api *ope
 
 type clientWebhookRotateSecretCommand struct {
 	clientID
-	sealingSetting
+	settings.Keyset
 }
 
 func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {

@@ -18,7 +18,7 @@ const hook = "https://partner.example/webhooks?tenant=7"
 func TestClientWithWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env := settings(t, db)
+	env := allSettings(t, db)
 	created := succeedJSON[operatorapi.CreatedClient](t, env, "", append(slices.Clone(walkRewards), "--webhook-url", hook)...)
 	if created.WebhookSecret == nil || !strings.HasPrefix(*created.WebhookSecret, "whsec_") || created.ClientSecret == "" {
 		t.Fatalf("secrets: %+v", created)
@@ -52,7 +52,7 @@ func TestClientWithWebhook(t *testing.T) {
 func TestClientUpdateOfTheWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env, id := settings(t, db), db.Client(t).ID.String()
+	env, id := allSettings(t, db), db.Client(t).ID.String()
 	update := func(args ...string) operatorapi.Client {
 		t.Helper()
 		return succeedJSON[operatorapi.Client](t, env, "", append([]string{"client", "update", id}, args...)...)
@@ -76,7 +76,7 @@ func TestClientUpdateOfTheWebhook(t *testing.T) {
 func TestClientWebhook(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env, id := settings(t, db), db.Client(t).ID.String()
+	env, id := allSettings(t, db), db.Client(t).ID.String()
 	act := func(args ...string) operatorapi.WebhookWithSecret {
 		t.Helper()
 		return succeedJSON[operatorapi.WebhookWithSecret](t, env, "", append([]string{"client", "webhook"}, args...)...)
@@ -114,7 +114,7 @@ func TestClientWebhook(t *testing.T) {
 func TestClientWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	good, id, unknown := settings(t, db), db.Client(t).ID.String(), uuid.NewString()
+	good, id, unknown := allSettings(t, db), db.Client(t).ID.String(), uuid.NewString()
 	create := append(slices.Clone(walkRewards), "--webhook-url")
 	for name, tt := range map[string]struct {
 		env    []string

@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
+
+	"connect-svc/internal/settings"
 )
 
 // commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,
@@ -40,34 +38,21 @@ type commands struct {
 }
 
 // newParser builds the command line of p, with what it fills in and where its settings come from.
-func newParser(p *program) (*kong.Kong, *commands, *source) {
-	from := newSource(p.environ)
-	options := []kong.Option{
+func newParser(p *program) (*kong.Kong, *commands, *settings.Source) {
+	from := settings.New(p.environ)
+	options := append(from.Options(),
 		kong.Name("connect-svc"),
 		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
 		kong.Vars{"version": built().String()},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.Resolvers(kong.ResolverFunc(from.resolve)),
-		kong.Bind(from),
-		kong.NamedMapper("secret file", kong.MapperFunc(from.decodeSecretFile)),
-		kong.NamedMapper("settings file", kong.MapperFunc(from.decodeSettingsFile)),
 		kong.WithHyphenPrefixedParameters(true), // --delta -500
 		kong.PostBuild(describe),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-	}
-	for name, of := range settingTypes {
-		options = append(options, kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-			return from.decode(of, ctx, target)
-		})))
-	}
+	)
 	line := new(commands)
 	parser := kong.Must(line, options...)
-	for _, command := range parser.Model.Leaves(false) {
-		for _, setting := range settingsOf(command) {
-			from.known[variable(setting.Name)] = true
-		}
-	}
+	from.Know(parser.Model)
 	return parser, line, from
 }
 
@@ -83,8 +68,8 @@ func describe(k *kong.Kong) error {
 		if detail := command.Tag.Get("detail"); detail != "" {
 			command.Detail = detail + "\n\n"
 		}
-		if settings := settingsTable(command); settings != "" {
-			command.Detail += "Settings, each as a flag or as the environment variable after it:\n\n" + settings + "\n"
+		if table := settings.Table(command); table != "" {
+			command.Detail += "Settings, each as a flag or as the environment variable after it:\n\n" + table + "\n"
 		}
 		example := command.Tag.Get("example")
 		if example == "" {
@@ -93,23 +78,4 @@ func describe(k *kong.Kong) error {
 		command.Detail += "Example:\n\n    " + example
 	}
 	return nil
-}
-
-func settingsOf(command *kong.Node) []*kong.Flag {
-	return slices.DeleteFunc(slices.Concat(command.AllFlags(false)...), func(flag *kong.Flag) bool { return !flag.Tag.Has("setting") })
-}
-
-func settingsTable(command *kong.Node) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, flag := range settingsOf(command) {
-		flag.Hidden = true // in the list of flags
-		value := "=" + flag.Default
-		if !flag.HasDefault {
-			value = " " + flag.PlaceHolder
-		}
-		fmt.Fprintf(w, "    --%s%s\t%s\t%s\n", flag.Name, value, variable(flag.Name), flag.Help)
-	}
-	_ = w.Flush() // to memory
-	return text.String()
 }

@@ -6,13 +6,13 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/settings"
 )
 
 // databaseSetting is the setting of the commands that work on the database. Their Run has among its parameters an [*operatorAPI]
 // or, for acts outside the operator API, a [*database]; or one of the two that is unhurried.
 type databaseSetting struct {
-	DatabaseURLFile string `setting:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
-	DatabaseURL     string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
+	settings.Database
 }
 
 // database is one that this program can work on. It is closed when the command is done.

@@ -208,7 +208,7 @@ func newOperatorsMachine(t *testing.T) *operatorsMachine {
 		return name
 	}
 	keyset := filepath.Join(folder, "keyset.json") // made by a command
-	config := slices.DeleteFunc(settings(t, m.db), func(setting string) bool { return strings.HasPrefix(setting, "CONNECT_KEYSET_FILE=") })
+	config := slices.DeleteFunc(allSettings(t, m.db), func(setting string) bool { return strings.HasPrefix(setting, "CONNECT_KEYSET_FILE=") })
 	config = with(slices.DeleteFunc(config, func(setting string) bool { return strings.HasPrefix(setting, "CONNECT_SMTP_URL=") }),
 		"CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
 	m.env = with(config, "CONNECT_KEYSET_FILE="+keyset)

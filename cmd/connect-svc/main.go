@@ -16,6 +16,7 @@ import (
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/settings"
 )
 
 // Exit statuses of every command.
@@ -71,8 +72,8 @@ func (p *program) run() (status int) {
 	if err != nil {
 		return p.fail(usageError{err})
 	}
-	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.problems) > 0 && !checks {
-		return p.fail(from.problems)
+	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.Problems) > 0 && !checks {
+		return p.fail(from.Problems)
 	}
 	defer func() {
 		for _, end := range slices.Backward(p.atEnd) {
@@ -97,10 +98,10 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // asUsage finds the caller's mistake in err, if there is one.
 func asUsage(err error) (usage error, isUsage bool) {
-	if all, found := errors.AsType[problems](err); found {
+	if all, found := errors.AsType[settings.Problems](err); found {
 		return all, true
 	}
-	if setting, found := errors.AsType[settingError](err); found { // of a setting that only some ways of calling need
+	if setting, found := errors.AsType[settings.Error](err); found { // of a setting that only some ways of calling need
 		return setting, true
 	}
 	_, found := errors.AsType[usageError](err)
@@ -123,9 +124,9 @@ func (p *program) fail(err error) int {
 	if p.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("stopped")
 	}
-	lines, several := errors.AsType[problems](err)
+	lines, several := errors.AsType[settings.Problems](err)
 	if !several {
-		lines = problems{err}
+		lines = settings.Problems{err}
 	}
 	for _, line := range lines {
 		fmt.Fprintln(p.stderr, "connect-svc:", oneLine(line))

@@ -7,6 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/muesli/roff"
+
+	"connect-svc/internal/settings"
 )
 
 // manCommand prints the manual page, which packages install. It is made from the command line itself.
@@ -37,7 +39,7 @@ func (c manCommand) Run(p *program, command *kong.Context) error {
 			for _, flag := range node.Flags {
 				term := flag.String()
 				if flag.Tag.Has("setting") {
-					term += ", " + variable(flag.Name)
+					term += ", " + settings.Variable(flag.Name)
 				}
 				define(term, flag.Help)
 			}

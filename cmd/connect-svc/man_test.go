@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"connect-svc/internal/settings"
 )
 
 // The manual page has every command and every setting.
@@ -15,8 +17,8 @@ func TestMan(t *testing.T) {
 		}
 		for _, flags := range leaf.AllFlags(false) {
 			for _, flag := range flags {
-				if flag.Tag.Has("setting") && !strings.Contains(page, variable(flag.Name)+`\fP`) {
-					t.Errorf("%s: no %s", leaf.Path(), variable(flag.Name))
+				if flag.Tag.Has("setting") && !strings.Contains(page, settings.Variable(flag.Name)+`\fP`) {
+					t.Errorf("%s: no %s", leaf.Path(), settings.Variable(flag.Name))
 				}
 			}
 		}

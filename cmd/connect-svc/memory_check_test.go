@@ -57,7 +57,7 @@ func TestMemoryOfBatches(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), program, "serve")
-			cmd.Env = with(settings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+token, fmt.Sprintf("GOMEMLIMIT=%dKiB", test.memory*1024*9/10))
+			cmd.Env = with(allSettings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+token, fmt.Sprintf("GOMEMLIMIT=%dKiB", test.memory*1024*9/10))
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
 				t.Fatal(err)

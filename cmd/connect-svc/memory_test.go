@@ -39,7 +39,7 @@ func TestLimitMemory(t *testing.T) {
 // The environment wins over the container's limit. The log's first line has it.
 func TestServeMemoryLimit(t *testing.T) {
 	t.Parallel()
-	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "GOMEMLIMIT=3GiB"))
+	cmd, s, ended := startProcess(t, with(allSettings(t, pgtest.New(t)), "GOMEMLIMIT=3GiB"))
 	if log := s.log.String(); !strings.Contains(log, `"memory_limit_bytes":3221225472`) {
 		t.Errorf("the log: %s", log)
 	}

@@ -31,7 +31,7 @@ type answered struct {
 func TestEveryOperationHasACommand(t *testing.T) {
 	t.Parallel()
 	db := withWalker(t)
-	env, company, leaving := settings(t, db), db.Client(t), db.Client(t)
+	env, company, leaving := allSettings(t, db), db.Client(t), db.Client(t)
 	user, id := db.User(t), company.ID.String()
 	connected(t, db, user, company)
 	event := messageOf(failedEvent(t, db, company.ID))

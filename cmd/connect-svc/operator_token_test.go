@@ -38,11 +38,11 @@ func TestOperatorTokens(t *testing.T) {
 	}
 	db := pgtest.New(t)
 	write("# people", ada.Line, "grace admin "+strings.Fields(grace.Line)[2])
-	refuse(t, settings(t, db), statusUsage, []string{"CONNECT_OPERATOR_TOKENS_FILE (--operator-tokens-file)", "line 3:", "NAME read|write sha256:HEX"},
+	refuse(t, allSettings(t, db), statusUsage, []string{"CONNECT_OPERATOR_TOKENS_FILE (--operator-tokens-file)", "line 3:", "NAME read|write sha256:HEX"},
 		"serve", "--operator-tokens-file", file)
-	refuse(t, settings(t, db), statusUsage, []string{"CONNECT_OPERATOR_TOKENS_FILE", "cannot be read"}, "serve", "--operator-tokens-file", file+"x")
+	refuse(t, allSettings(t, db), statusUsage, []string{"CONNECT_OPERATOR_TOKENS_FILE", "cannot be read"}, "serve", "--operator-tokens-file", file+"x")
 	write("# people", ada.Line, grace.Line)
-	s := start(t, settings(t, db), "--operator-tokens-file", file)
+	s := start(t, allSettings(t, db), "--operator-tokens-file", file)
 	status := func(who, token string) int {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.private+"/operator/v1/users",

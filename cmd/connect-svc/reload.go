@@ -6,6 +6,7 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/settings"
 )
 
 // reloader reads the settings again while the service runs.
@@ -13,11 +14,11 @@ type reloader struct {
 	program *program
 	service *app.App
 	level   *slog.LevelVar
-	last    serviceSettings // as they could be read last
+	last    settings.Service // as they could be read last
 }
 
 // errInPart is the error for settings that were taken over, all but bad lines of the operators' tokens.
-type errInPart struct{ problems }
+type errInPart struct{ settings.Problems }
 
 // log reads the settings again, and says how that went.
 func (r *reloader) log(logger *slog.Logger) {
@@ -37,30 +38,30 @@ func (r *reloader) reload() error {
 	parser, line, from := newParser(r.program)
 	if _, err := parser.Parse(r.program.args); err != nil {
 		// No setting is known, as where the settings file cannot be read: the tokens are looked for where they were.
-		because := problems{err}
-		left, err := readOperators(r.last.OperatorToken, r.last.OperatorTokensFile)
+		because := settings.Problems{err}
+		left, err := settings.ReadOperators(r.last.OperatorToken, r.last.OperatorTokensFile)
 		if err != nil {
 			because = append(because, err)
 		}
 		return r.refuse(left, because)
 	}
-	r.last = line.Serve.serviceSettings
-	bad, others := errInPart{}, problems{}
-	for _, problem := range from.problems {
-		if wrong, found := errors.AsType[settingError](problem); found && wrong.flag == operatorTokensFile {
-			bad.problems = append(bad.problems, problem)
+	r.last = line.Serve.Service
+	bad, others := errInPart{}, settings.Problems{}
+	for _, problem := range from.Problems {
+		if wrong, found := errors.AsType[settings.Error](problem); found && wrong.Flag == settings.OperatorTokensFile {
+			bad.Problems = append(bad.Problems, problem)
 		} else {
 			others = append(others, problem)
 		}
 	}
 	if len(others) > 0 {
-		return r.refuse(r.last.config.Operators, from.problems)
+		return r.refuse(r.last.Config.Operators, from.Problems)
 	}
 	var inPart error
-	if len(bad.problems) > 0 {
+	if len(bad.Problems) > 0 {
 		inPart = bad
 	}
-	if err := r.service.Reload(r.last.config, inPart); err != nil {
+	if err := r.service.Reload(r.last.Config, inPart); err != nil {
 		return err
 	}
 	r.level.Set(r.last.LogLevel)
@@ -68,7 +69,7 @@ func (r *reloader) reload() error {
 }
 
 // refuse takes nothing over but what is left of the operators' tokens.
-func (r *reloader) refuse(left *operators.Tokens, because problems) error {
+func (r *reloader) refuse(left *operators.Tokens, because settings.Problems) error {
 	if err := r.service.Withdraw(left, because); err != nil {
 		return append(because, err)
 	}

@@ -28,7 +28,7 @@ func TestServeReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := writeNamed(t, "tokens", line+"\n")
-	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_TLS_CERT="+cert,
+	cmd, s, ended := startProcess(t, with(allSettings(t, pgtest.New(t)), "CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_TLS_CERT="+cert,
 		"CONNECT_TLS_KEY="+key, "CONNECT_TEXTS_DIR="+texts, "CONNECT_BRAND_LOGO="+logo, "CONNECT_OPERATOR_TOKENS_FILE="+tokens))
 	page := func() string {
 		t.Helper()
@@ -153,7 +153,7 @@ func TestServeTakesTokensAway(t *testing.T) {
 	const inUse, inPart, refused = "the settings were read again\"", "operator tokens of bad lines do not work", "the settings cannot be used; the old ones are kept"
 	file, logo := writeNamed(t, "tokens", lines["ada"]+"\n"+lines["bob"]), writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`)
 	config := writeNamed(t, "settings", "CONNECT_OPERATOR_TOKENS_FILE="+file+"\nCONNECT_BRAND_LOGO="+logo+"\n")
-	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+operatorToken), "--config", config)
+	cmd, s, ended := startProcess(t, with(allSettings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+operatorToken), "--config", config)
 	good := map[string]string{}
 	for _, name := range []string{file, logo, config} {
 		text, err := os.ReadFile(filepath.Clean(name))

@@ -12,6 +12,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/client"
 	"connect-svc/internal/local/sandbox"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/webhook"
 )
@@ -35,7 +36,7 @@ func (c sandboxCommand) Run(p *program) error {
 	}
 	c.Host = slices.DeleteFunc(c.Host, func(name string) bool { return name == "" }) // a variable that is not set
 	for _, name := range c.Host {
-		if !hostName.MatchString(name) {
+		if !settings.IsHostName(name) {
 			return usagef("--host: must be a name in lower case, such as sandbox or sandbox.test")
 		}
 	}
@@ -79,13 +80,13 @@ var driverToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,256}$`)
 // isEverywhere tells whether address is a port of all addresses of the machine.
 func isEverywhere(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
-	return isAddress(address) && (host == "0.0.0.0" || host == "::")
+	return settings.IsAddress(address) && (host == "0.0.0.0" || host == "::")
 }
 
 // isLoopback tells whether address is a port of one of the hosts that the sandbox's certificate is for.
 func isLoopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
-	return isAddress(address) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
+	return settings.IsAddress(address) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
 // ready prints where everything is.

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -85,7 +86,7 @@ func TestSandboxRefusals(t *testing.T) {
 func TestServeIsNoSandbox(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	env := with(settings(t, db), "CONNECT_OPERATOR_TOKEN="+operatorToken)
+	env := with(allSettings(t, db), "CONNECT_OPERATOR_TOKEN="+operatorToken)
 	s := start(t, env)
 	spec, err := sandboxapi.GetSpec()
 	if err != nil {
@@ -121,16 +122,16 @@ func TestServeIsNoSandbox(t *testing.T) {
 		t.Errorf("the log has errors:\n%s", s.log.String())
 	}
 
-	var command serviceSettings
+	var command settings.Service
 	for i := range reflect.TypeOf(command).NumField() { // every setting has some value: whether it is a good one is not asked
 		if field := reflect.ValueOf(&command).Elem().Field(i); field.Kind() == reflect.String {
 			field.SetString("sandbox")
 		}
 	}
-	if err := command.AfterApply(newSource(nil)); err != nil {
+	if err := command.AfterApply(settings.New(nil)); err != nil {
 		t.Fatal(err)
 	}
-	config := command.config
+	config := command.Config
 	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
 		t.Errorf("a setting of serve leads to %+v", config)
 	}

@@ -24,8 +24,8 @@ import (
 	"connect-svc/internal/testing/redistest"
 )
 
-// settings are good ones on a database, on ports that are free.
-func settings(t *testing.T, db *pgtest.DB) []string {
+// allSettings are good ones on a database, on ports that are free.
+func allSettings(t *testing.T, db *pgtest.DB) []string {
 	t.Helper()
 	keyset := filepath.Join(t.TempDir(), "keyset.json")
 	succeed(t, nil, "", "keys", "create", "--out", keyset)
@@ -121,7 +121,7 @@ const (
 func TestServe(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	s := start(t, settings(t, db))
+	s := start(t, allSettings(t, db))
 	public, private := "http://"+s.public, "http://"+s.private
 
 	if status, body := get(t, http.DefaultClient, public+"/.well-known/oauth-authorization-server"); status != http.StatusOK ||
@@ -162,7 +162,7 @@ func TestServe(t *testing.T) {
 // Specification 8: an authorization URL may have 16 KB; what is beyond all bounds never reaches a handler.
 func TestServeHeaderLimit(t *testing.T) {
 	t.Parallel()
-	s := start(t, settings(t, pgtest.New(t)))
+	s := start(t, allSettings(t, pgtest.New(t)))
 	long := func(n int) string { return "http://" + s.public + "/oauth/authorize?state=" + strings.Repeat("a", n) }
 	if status, _ := get(t, http.DefaultClient, long(16<<10)); status != http.StatusBadRequest {
 		t.Errorf("16 KB: %d", status)
@@ -187,7 +187,7 @@ func TestServeOnANewerSchema(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	db.Exec(t, newerSchema)
-	s := start(t, settings(t, db))
+	s := start(t, allSettings(t, db))
 	if status, body := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, body)
 	}
@@ -195,7 +195,7 @@ func TestServeOnANewerSchema(t *testing.T) {
 
 func TestServeWithRedis(t *testing.T) {
 	t.Parallel()
-	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_LIMITER_URL="+redistest.Start(t).URL()))
+	s := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_LIMITER_URL="+redistest.Start(t).URL()))
 	if status, body := get(t, http.DefaultClient, "http://"+s.private+"/readyz"); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, body)
 	}
@@ -204,7 +204,7 @@ func TestServeWithRedis(t *testing.T) {
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificateFiles(t)
-	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key))
+	s := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key))
 	client := func(config *tls.Config) *http.Client {
 		config.RootCAs = pool
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
@@ -229,7 +229,7 @@ func TestServeTLS(t *testing.T) {
 func TestServePrivateTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificateFiles(t)
-	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_PRIVATE_TLS_CERT="+cert, "CONNECT_PRIVATE_TLS_KEY="+key, "CONNECT_READY_LISTEN=127.0.0.1:0"))
+	s := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_PRIVATE_TLS_CERT="+cert, "CONNECT_PRIVATE_TLS_KEY="+key, "CONNECT_READY_LISTEN=127.0.0.1:0"))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	if status, body := get(t, client, "https://"+s.private+"/metrics"); status != http.StatusOK ||
 		!strings.Contains(body, `connect_certificate_expiry_timestamp_seconds{listener="private"}`) {
@@ -246,7 +246,7 @@ func TestServePrivateTLS(t *testing.T) {
 // The first SIGTERM begins the drain delay, the second ends it with everything else.
 func TestServeEndsAtTheSecondSignal(t *testing.T) {
 	t.Parallel()
-	cmd, s, ended := startProcess(t, with(settings(t, pgtest.New(t)), "CONNECT_DRAIN_DELAY=60s"))
+	cmd, s, ended := startProcess(t, with(allSettings(t, pgtest.New(t)), "CONNECT_DRAIN_DELAY=60s"))
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestServeStopsGracefully(t *testing.T) {
 // stopGracefully returns how long the process took to end.
 func stopGracefully(t *testing.T) time.Duration {
 	t.Helper()
-	cmd, s, ended := startProcess(t, settings(t, pgtest.New(t)))
+	cmd, s, ended := startProcess(t, allSettings(t, pgtest.New(t)))
 
 	// A request whose body is not complete: the server is in the middle of it.
 	conn, err := net.Dial("tcp", s.public)
@@ -350,9 +350,9 @@ func TestServeCannotStart(t *testing.T) {
 	newer := pgtest.New(t)
 	newer.Exec(t, newerSchema)
 	newer.Exec(t, brokenSchema)
-	good := settings(t, pgtest.New(t))
+	good := allSettings(t, pgtest.New(t))
 	sealed := pgtest.New(t)
-	start(t, settings(t, sealed)) // with a keyset of its own
+	start(t, allSettings(t, sealed)) // with a keyset of its own
 
 	tests := map[string]struct {
 		env  []string
@@ -378,7 +378,7 @@ func TestServeCannotStart(t *testing.T) {
 // A variable that nobody knows is told, since it may be a misspelt one.
 func TestServeWarnsOfUnknownVariables(t *testing.T) {
 	t.Parallel()
-	s := start(t, with(settings(t, pgtest.New(t)), "CONNECT_BASE_ULR=https://x"))
+	s := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_BASE_ULR=https://x"))
 	if log := s.log.String(); !strings.Contains(log, "CONNECT_BASE_ULR") || strings.Contains(log, `"CONNECT_BASE_URL"`) {
 		t.Errorf("the log: %s", log)
 	}
@@ -388,7 +388,7 @@ func TestServeWarnsOfUnknownVariables(t *testing.T) {
 func TestServeOperatorAPI(t *testing.T) {
 	t.Parallel()
 	const token = operatorToken
-	s := start(t, settings(t, pgtest.New(t)), "--operator-token", token)
+	s := start(t, allSettings(t, pgtest.New(t)), "--operator-token", token)
 	create := func(token string) int {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.private+"/operator/v1/users",

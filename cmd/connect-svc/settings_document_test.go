@@ -14,6 +14,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/settings"
 )
 
 var updateSettings = flag.Bool("update-settings", false, "write docs/settings.md")
@@ -48,8 +50,8 @@ and exit status 2. ` + "`connect-svc check`" + ` takes the same settings and rep
 		case flag.HasDefault:
 			standard = "`" + flag.Default + "`"
 		}
-		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", variable(flag.Name), standard,
-			cell.Replace(strings.Replace(flag.Help, " (required).", ".", 1)), cell.Replace(cmp.Or(settingTypes[flag.Tag.Get("type")].accepted, "a file")))
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", settings.Variable(flag.Name), standard,
+			cell.Replace(strings.Replace(flag.Help, " (required).", ".", 1)), cell.Replace(cmp.Or(settings.Accepted(flag), "a file")))
 	}
 	const file = "../../docs/settings.md"
 	if *updateSettings {
@@ -72,7 +74,7 @@ func TestDeployedSettings(t *testing.T) {
 	known := map[string]bool{}
 	for _, leaf := range modelOf(t).Leaves(false) {
 		for _, flag := range slices.Concat(leaf.AllFlags(false)...) {
-			known[variable(flag.Name)] = true
+			known[settings.Variable(flag.Name)] = true
 		}
 	}
 	var found int

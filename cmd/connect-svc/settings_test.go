@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"connect-svc/internal/settings"
 )
 
 // certificateFiles are a certificate for 127.0.0.1 and its key, and who trusts it.
@@ -338,7 +340,7 @@ func TestServeSettings(t *testing.T) {
 		}
 		help := succeed(t, nil, "", "serve", "--help")
 		for _, flag := range slices.Concat(leaf.AllFlags(false)...) {
-			name := variable(flag.Name)
+			name := settings.Variable(flag.Name)
 			if !flag.Tag.Has("setting") {
 				continue
 			}

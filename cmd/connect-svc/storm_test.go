@@ -135,7 +135,7 @@ func newStorm(t *testing.T) *storm {
 	receiver.StartTLS()
 	t.Cleanup(receiver.Close)
 	authority := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})))
-	s.env = with(settings(t, &pgtest.DB{URL: at}), asProgram+"=1",
+	s.env = with(allSettings(t, &pgtest.DB{URL: at}), asProgram+"=1",
 		"SSL_CERT_FILE="+authority, "CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8")
 	s.register(t, receiver)
 	s.grants, s.ghosts = s.connect(t, stormSize), s.connect(t, 20)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/webhook"
 )
 
@@ -104,7 +105,7 @@ func (c webhookReplayCommand) Run(p *program, group *webhookCommands, api *opera
 
 type webhookTestCommand struct {
 	databaseSetting
-	sealingSetting
+	settings.Keyset
 	WebhookAllowCIDRs []netip.Prefix          `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 	Client            uuid.UUID               `required:"" placeholder:"UUID" help:"The client's id."`
 	Type              operatorapi.WebhookType `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated (default ${default})."`

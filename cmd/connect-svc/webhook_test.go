@@ -140,7 +140,7 @@ func TestWebhookReplay(t *testing.T) {
 	partner := db.Client(t)
 	id := failedEvent(t, db, partner.ID)
 	refuse(t, env(db), statusFailed, []string{"has no webhook"}, "webhook", "replay", id.String())
-	succeed(t, settings(t, db), "", "client", "webhook", "set", partner.ID.String(), hook)
+	succeed(t, allSettings(t, db), "", "client", "webhook", "set", partner.ID.String(), hook)
 	if got := succeedJSON[operatorapi.WebhookEvent](t, env(db), "", "webhook", "replay", messageOf(id)); got.State != operatorapi.WebhookStatePending || got.WebhookId != messageOf(id) {
 		t.Errorf("replayed: %+v", got)
 	}
@@ -152,7 +152,7 @@ func TestWebhookReplay(t *testing.T) {
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	good, partner, unknown := settings(t, db), db.Client(t).ID.String(), uuid.NewString()
+	good, partner, unknown := allSettings(t, db), db.Client(t).ID.String(), uuid.NewString()
 	for name, tt := range map[string]struct {
 		args   []string
 		status int
@@ -204,7 +204,7 @@ func TestWebhookSample(t *testing.T) {
 	if err := os.WriteFile(roots, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good, id := settings(t, db), db.Client(t).ID.String()
+	good, id := allSettings(t, db), db.Client(t).ID.String()
 	secret := succeedJSON[operatorapi.WebhookWithSecret](t, good, "", "client", "webhook", "set", id, receiver.URL+"/hook").WebhookSecret
 
 	sample := func(args ...string) (outcome, operatorapi.WebhookSample) {

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bufio"
@@ -9,16 +9,17 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
 	"connect-svc/internal/credential"
 )
 
-// problems are all settings that cannot be used, and lines of the settings file. Each is a line of its own.
-type problems []error
+// Problems are all settings that cannot be used, and lines of the settings file. Each is a line of its own.
+type Problems []error
 
-func (p problems) Error() string {
+func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
 		lines[i] = problem.Error()
@@ -26,20 +27,21 @@ func (p problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// source is where the settings of one command line come from: the command line first, then the environment, then the file of
+// Source is where the settings of one command line come from: the command line first, then the environment, then the file of
 // --config. It collects problems instead of stopping at the first one.
-type source struct {
+type Source struct {
 	environ, file map[string]string // by variable
 	known         map[string]bool   // variables that are settings
-	problems      problems
+	Problems      Problems
 
 	secrets  map[string]string // what files of secrets hold, by the flag of the secret
 	given    map[string]bool   // flags of secrets that the command line names
 	resolved map[string]bool   // flags that it does not name
 }
 
-func newSource(environ []string) *source {
-	s := &source{
+// New returns a source with the environment, entries such as CONNECT_LISTEN=:8443.
+func New(environ []string) *Source {
+	s := &Source{
 		environ: map[string]string{}, known: map[string]bool{},
 		secrets: map[string]string{}, given: map[string]bool{}, resolved: map[string]bool{},
 	}
@@ -52,12 +54,12 @@ func newSource(environ []string) *source {
 
 // resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set. A file
 // with a secret is declared before the secret, so that it has been read by now.
-func (s *source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (s *Source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !flag.Tag.Has("setting") {
 		return nil, nil
 	}
 	s.resolved[flag.Name] = true
-	name := variable(flag.Name)
+	name := Variable(flag.Name)
 	value := cmp.Or(s.environ[name], s.file[name])
 	if secret, found := s.secrets[flag.Name]; found {
 		if value != "" {
@@ -71,20 +73,20 @@ func (s *source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	return value, nil // "" as well, so that the setting's type can refuse it
 }
 
-func (s *source) twice(flag string) {
-	s.problems = append(s.problems, settingError{flag, "is set, and so is " + variable(flag) + "_FILE", "one of the two"})
+func (s *Source) twice(flag string) {
+	s.Problems = append(s.Problems, Error{flag, "is set, and so is " + Variable(flag) + "_FILE", "one of the two"})
 }
 
-// hasRefused tells whether a setting is among the problems.
-func (s *source) hasRefused(flag string) bool {
-	return slices.ContainsFunc(s.problems, func(problem error) bool {
-		wrong, found := errors.AsType[settingError](problem)
-		return found && wrong.flag == flag
+// refused tells whether a setting is among the problems.
+func (s *Source) refused(flag string) bool {
+	return slices.ContainsFunc(s.Problems, func(problem error) bool {
+		wrong, found := errors.AsType[Error](problem)
+		return found && wrong.Flag == flag
 	})
 }
 
 // decode reads a setting and notes what is wrong with it.
-func (s *source) decode(t settingType, ctx *kong.DecodeContext, target reflect.Value) error {
+func (s *Source) decode(t Type, ctx *kong.DecodeContext, target reflect.Value) error {
 	flag := ctx.Value.Name
 	if _, fromFile := s.secrets[flag]; fromFile && !s.resolved[flag] {
 		s.twice(flag)
@@ -96,7 +98,7 @@ func (s *source) decode(t settingType, ctx *kong.DecodeContext, target reflect.V
 	}
 	value, problem := t.read(ctx.Value, text)
 	if secret, fromFile := s.secrets[flag]; problem != nil && (!fromFile || secret != "") { // else it was told of the file
-		s.problems = append(s.problems, problem)
+		s.Problems = append(s.Problems, problem)
 	}
 	if value == nil {
 		target.SetZero()
@@ -110,7 +112,7 @@ func (s *source) decode(t settingType, ctx *kong.DecodeContext, target reflect.V
 const maxSecret = 64 << 10
 
 // decodeSecretFile reads a setting that names a file with another setting in it.
-func (s *source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value) error {
+func (s *Source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("value", &path); err != nil || path == "" {
 		return err
@@ -127,14 +129,14 @@ func (s *source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value)
 	}
 	if err != nil {
 		text = ""
-		s.problems = append(s.problems, settingError{ctx.Value.Name, err.Error(), "a file with " + variable(flag) + " in it and nothing else"})
+		s.Problems = append(s.Problems, Error{ctx.Value.Name, err.Error(), "a file with " + Variable(flag) + " in it and nothing else"})
 	}
 	s.secrets[flag] = text
 	return nil
 }
 
 // decodeSettingsFile reads --config.
-func (s *source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Value) error {
+func (s *Source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
 	if err := ctx.Scan.PopValueInto("file", &path); err != nil {
 		return err
@@ -149,14 +151,14 @@ func (s *source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Valu
 	lines.Buffer(nil, 1<<20+1)
 	for number := 1; lines.Scan(); number++ {
 		if problem := s.readLine(strings.TrimSpace(lines.Text())); problem != "" {
-			s.problems = append(s.problems, fmt.Errorf("%s:%d: %s", path, number, problem))
+			s.Problems = append(s.Problems, fmt.Errorf("%s:%d: %s", path, number, problem))
 		}
 	}
 	return nil
 }
 
 // readLine reads a line of the settings file and returns what is wrong with it, which never holds a value.
-func (s *source) readLine(line string) (problem string) {
+func (s *Source) readLine(line string) (problem string) {
 	if line == "" || strings.HasPrefix(line, "#") {
 		return ""
 	}
@@ -175,4 +177,50 @@ func (s *source) readLine(line string) (problem string) {
 	}
 	s.file[name] = value
 	return ""
+}
+
+// Options make kong fill in the settings.
+func (s *Source) Options() []kong.Option {
+	options := []kong.Option{
+		kong.Resolvers(kong.ResolverFunc(s.resolve)),
+		kong.Bind(s),
+		kong.NamedMapper("secret file", kong.MapperFunc(s.decodeSecretFile)),
+		kong.NamedMapper("settings file", kong.MapperFunc(s.decodeSettingsFile)),
+	}
+	for name, of := range types {
+		options = append(options, kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			return s.decode(of, ctx, target)
+		})))
+	}
+	return options
+}
+
+// Know makes the settings of all commands known to a settings file.
+func (s *Source) Know(line *kong.Application) {
+	for _, command := range line.Leaves(false) {
+		for _, setting := range Of(command) {
+			s.known[Variable(setting.Name)] = true
+		}
+	}
+}
+
+// Of are the settings of a command.
+func Of(command *kong.Node) []*kong.Flag {
+	return slices.DeleteFunc(slices.Concat(command.AllFlags(false)...), func(flag *kong.Flag) bool { return !flag.Tag.Has("setting") })
+}
+
+// Table describes the settings of a command, a line each, and hides them from its flags. It is empty if there are none.
+func Table(command *kong.Node) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, flag := range Of(command) {
+		flag.Hidden = true // in the list of flags
+		value := "=" + flag.Default
+		if !flag.HasDefault {
+			value = " " + flag.PlaceHolder
+		}
+		fmt.Fprintf(w, "    --%s%s\t%s\t%s\n", flag.Name, value, Variable(flag.Name), flag.Help)
+	}
+	_ = w.Flush() // to memory
+	return text.String()
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"crypto/tls"
@@ -31,34 +31,31 @@ import (
 	"connect-svc/internal/web/developers"
 )
 
-// A flag with the tag `setting` is a setting: it can also be given as an environment variable of the same name. It is
-// optional if it has neither a default nor the tag's value "required". Its `type` is one of settingTypes.
-
-// variable is the environment variable of a setting: base-url is CONNECT_BASE_URL.
-func variable(flag string) string {
+// Variable is the environment variable of a setting: base-url is CONNECT_BASE_URL.
+func Variable(flag string) string {
 	return "CONNECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// settingError is a setting that cannot be used: what is wrong with it, and what is accepted.
-type settingError struct{ flag, problem, accepted string }
+// Error is a setting that cannot be used: what is wrong with it, and what is accepted.
+type Error struct{ Flag, Problem, Accepted string }
 
-func (e settingError) Error() string {
-	return fmt.Sprintf("%s (--%s): %s; accepted: %s", variable(e.flag), e.flag, e.problem, e.accepted)
+func (e Error) Error() string {
+	return fmt.Sprintf("%s (--%s): %s; accepted: %s", Variable(e.Flag), e.Flag, e.Problem, e.Accepted)
 }
 
-// settingType is what settings of one type accept.
-type settingType struct {
+// Type is what settings of one type accept.
+type Type struct {
 	accepted string
 	secret   bool // the value is never printed, not even in the message that refuses it
 	// parse returns a value of the field's type, or an error that completes a sentence, such as "is not a number".
 	parse func(string) (any, error)
 }
 
-// read returns the value of a setting, nil for none, or a settingError.
-func (t settingType) read(flag *kong.Value, text string) (any, error) {
+// read returns the value of a setting, nil for none, or a Error.
+func (t Type) read(flag *kong.Value, text string) (any, error) {
 	if text == "" {
 		if flag.HasDefault || flag.Tag.Get("setting") == "required" {
-			return nil, settingError{flag.Name, "is not set", t.accepted}
+			return nil, Error{flag.Name, "is not set", t.accepted}
 		}
 		return nil, nil
 	}
@@ -70,10 +67,13 @@ func (t settingType) read(flag *kong.Value, text string) (any, error) {
 	if !t.secret {
 		problem = fmt.Sprintf("%q %s", text, err)
 	}
-	return nil, settingError{flag.Name, problem, t.accepted}
+	return nil, Error{flag.Name, problem, t.accepted}
 }
 
-var settingTypes = map[string]settingType{
+// Accepted says what a setting accepts. It is empty for any text.
+func Accepted(flag *kong.Flag) string { return types[flag.Tag.Get("type")].accepted }
+
+var types = map[string]Type{
 	"origin": {
 		accepted: "https://host or https://host:port in lower case, without a path or trailing slash",
 		parse:    parseOrigin,
@@ -125,7 +125,7 @@ var settingTypes = map[string]settingType{
 	},
 	"address": {
 		accepted: "host:port or :port, with a port from 0 (any free one) to 65535",
-		parse:    kept(isAddress, "is not an address to listen on"),
+		parse:    kept(IsAddress, "is not an address to listen on"),
 	},
 	"host names": {
 		accepted: "host names separated by commas, without ports, such as connect.internal,connect-svc",
@@ -141,7 +141,7 @@ var settingTypes = map[string]settingType{
 	"logo": {
 		accepted: "an SVG or PNG file of at most 64 KiB, or nothing",
 		parse: func(s string) (any, error) {
-			_, logo, err := readLogo(s)
+			_, logo, err := ReadLogo(s)
 			return logo, err
 		},
 	},
@@ -241,6 +241,9 @@ func parseOrigin(s string) (any, error) {
 	return s, nil
 }
 
+// IsHostName reports whether the text is a host name in lower case.
+func IsHostName(s string) bool { return hostName.MatchString(s) }
+
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
 // listed is the parse of a setting with commas.
@@ -263,7 +266,8 @@ func isPort(s string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-func isAddress(s string) bool {
+// IsAddress reports whether the text is host:port or :port.
+func IsAddress(s string) bool {
 	_, port, err := net.SplitHostPort(s)
 	return err == nil && isPort(port, 0)
 }
@@ -293,12 +297,12 @@ func hashOperatorToken(s string) (any, error) {
 }
 
 // lifetime is from one second to most.
-func lifetime(most time.Duration) settingType {
+func lifetime(most time.Duration) Type {
 	return seconds(time.Second, most, fmt.Sprintf("whole seconds from 1s to %s, such as 90s or 2m", most))
 }
 
-func seconds(least, most time.Duration, accepted string) settingType {
-	return settingType{accepted: accepted, parse: func(s string) (any, error) {
+func seconds(least, most time.Duration, accepted string) Type {
+	return Type{accepted: accepted, parse: func(s string) (any, error) {
 		d, err := time.ParseDuration(s)
 		switch {
 		case err != nil:
@@ -321,9 +325,9 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "":
-		return nil, settingError{cert, "is not set, but " + variable(key) + " is", accepted}
+		return nil, Error{cert, "is not set, but " + Variable(key) + " is", accepted}
 	case keyFile == "":
-		return nil, settingError{key, "is not set, but " + variable(cert) + " is", accepted}
+		return nil, Error{key, "is not set, but " + Variable(cert) + " is", accepted}
 	}
 	read := func() (*tls.Certificate, error) {
 		certificate, err := os.ReadFile(filepath.Clean(certFile))
@@ -338,19 +342,19 @@ func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) 
 		return &pair, err
 	}
 	if _, err := read(); err != nil {
-		return nil, settingError{cert, fmt.Sprintf("cannot be used with %s (--%s): %v", variable(key), key, err), accepted}
+		return nil, Error{cert, fmt.Sprintf("cannot be used with %s (--%s): %v", Variable(key), key, err), accepted}
 	}
 	return read, nil
 }
 
-// operatorTokensFile is the flag whose file can be used in part.
-const operatorTokensFile = "operator-tokens-file"
+// OperatorTokensFile is the flag whose file can be used in part.
+const OperatorTokensFile = "operator-tokens-file"
 
-// readOperators reads the two settings that say who may use the operator API; nil: nobody. Beside an error it returns what can be used.
-func readOperators(unnamed []byte, file string) (*operators.Tokens, error) {
+// ReadOperators reads the two settings that say who may use the operator API; nil: nobody. Beside an error it returns what can be used.
+func ReadOperators(unnamed []byte, file string) (*operators.Tokens, error) {
 	tokens, err := operators.New(unnamed, file)
 	if err != nil {
-		return tokens, settingError{operatorTokensFile, fmt.Sprintf("%q %v", file, err),
+		return tokens, Error{OperatorTokensFile, fmt.Sprintf("%q %v", file, err),
 			"a file with a line NAME read|write sha256:HEX for each token, or nothing"}
 	}
 	return tokens, nil

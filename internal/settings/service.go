@@ -1,0 +1,179 @@
+package settings
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/app"
+	"connect-svc/internal/brand"
+	"connect-svc/internal/credential"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/oauth"
+)
+
+// Service is the table of the service's settings.
+type Service struct {
+	Config app.Config `kong:"-"` // what they say, without the program's version
+
+	BaseURL string `setting:"required" type:"origin" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
+	Database
+	DatabaseReadURLFile string `setting:"" type:"secret file" name:"database-read-url-file" placeholder:"FILE" help:"A file with that URL in it."`
+	DatabaseReadURL     string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
+
+	KeysetFile         *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
+	Listen             string              `setting:"" type:"address" default:":8443" help:"The public listener."`
+	TLSCert            string              `setting:"" name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Without it and the key: plain HTTP behind a proxy that terminates TLS."`
+	TLSKey             string              `setting:"" name:"tls-key" placeholder:"FILE" help:"The certificate's key, PEM."`
+	PrivateListen      string              `setting:"" type:"address" default:"127.0.0.1:9090" help:"The private listener: /healthz, /readyz, /metrics, the operator API and /console."`
+	PrivateTLSCert     string              `setting:"" name:"private-tls-cert" placeholder:"FILE" help:"Certificate chain of the private listener, PEM. Without it and the key: plain HTTP."`
+	PrivateTLSKey      string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
+	PrivateHosts       []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
+	ReadyListen        string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
+	DrainDelay         time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
+	OperatorTokenFile  string              `setting:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
+	OperatorToken      []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
+	OperatorTokensFile string              `setting:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
+
+	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
+
+	LogLevel slog.Level `setting:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
+
+	LimiterURLFile string         `setting:"" type:"secret file" name:"limiter-url-file" placeholder:"FILE" help:"A file with the limiter URL in it."`
+	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: rediss://user:password@host:6379, or redis:// on this machine. Empty: PostgreSQL."`
+	TrustedProxies []netip.Prefix `setting:"" type:"networks" placeholder:"CIDR,…" help:"Networks of proxies whose X-Forwarded-For is trusted, for the sign-in limits."`
+	SMTPURLFile    string         `setting:"" type:"secret file" name:"smtp-url-file" placeholder:"FILE" help:"A file with the mail server's URL in it."`
+	SMTPURL        string         `setting:"required" type:"mail server" name:"smtp-url" placeholder:"URL" help:"Mail server for one-time codes: smtp://host:port with STARTTLS, or smtps://user:password@host:port (required)."`
+	MailFrom       string         `setting:"required" type:"sender" placeholder:"ADDRESS" help:"Sender of one-time codes (required)."`
+
+	Brand
+
+	AccessTokenLifetime time.Duration `setting:"" type:"1s to 5m" default:"300s" help:"Lifetime of an access token, 1s to 300s."`
+	CodeLifetime        time.Duration `setting:"" type:"1s to 2m" default:"120s" help:"Lifetime of an authorization code, 1s to 120s."`
+	RequestLifetime     time.Duration `setting:"" type:"1s to 10m" default:"10m" help:"Time allowed for sign-in and consent, 1s to 10m."`
+	CursorLifetime      time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time allowed for reading all pages of one query, 1s to 15m."`
+	RefreshInactivity   time.Duration `setting:"" type:"1s or more" default:"2160h" help:"A connection lapses when it has not been refreshed for this long, 1s or more."`
+
+	AuditRetention time.Duration `setting:"" type:"0 or 1s or more" default:"9600h" help:"How long audit log entries are kept, 1s or more; 0: forever."`
+
+	ActivityUpdatedWindow time.Duration  `setting:"" type:"1s to 1h" default:"60s" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
+	WebhookAllowCIDRs     []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
+
+	SignInCodesPerEmail   int `setting:"" type:"hourly limit" default:"5" help:"Emails with a one-time code sent to one address per hour, and four times as many per day; 0: no limit."`
+	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
+}
+
+// AfterApply implements a hook of kong: it makes the configuration, and checks the settings that only make sense together before
+// any of them is told.
+func (s *Service) AfterApply(from *Source) error {
+	s.Config = app.Config{
+		BaseURL:        s.BaseURL,
+		DatabaseURL:    s.DatabaseURL,
+		ReadURL:        s.DatabaseReadURL,
+		Keys:           s.KeysetFile,
+		Listen:         s.Listen,
+		PrivateListen:  s.PrivateListen,
+		PrivateHosts:   s.PrivateHosts,
+		ReadyListen:    s.ReadyListen,
+		DrainDelay:     s.DrainDelay,
+		Brand:          s.Look(),
+		Texts:          s.TextsDir,
+		DevelopersSite: s.DevelopersSite,
+		SDKModule:      s.SDKModule,
+		TrustedProxies: s.TrustedProxies,
+		LimiterURL:     s.LimiterURL,
+		OAuth: oauth.Settings{
+			AccessTokenLifetime: s.AccessTokenLifetime,
+			CodeLifetime:        s.CodeLifetime,
+			RequestLifetime:     s.RequestLifetime,
+			RefreshInactivity:   s.RefreshInactivity,
+		},
+		CursorLifetime:        s.CursorLifetime,
+		AuditRetention:        s.AuditRetention,
+		ActivityUpdatedWindow: s.ActivityUpdatedWindow,
+		WebhookNetworks:       s.WebhookAllowCIDRs,
+		CodesPerEmail:         s.SignInCodesPerEmail,
+		CodesPerNetwork:       s.SignInCodesPerNetwork,
+	}
+	note := func(err error) {
+		if err != nil {
+			from.Problems = append(from.Problems, err)
+		}
+	}
+	var err error
+	s.Config.Operators, err = ReadOperators(s.OperatorToken, s.OperatorTokensFile)
+	note(err)
+	s.Config.Certificate, err = readCertificate("tls", s.TLSCert, s.TLSKey)
+	note(err)
+	s.Config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey)
+	note(err)
+	if s.SMTPURL != "" && s.MailFrom != "" { // or it has been told
+		s.Config.Mailer, err = account.NewMailer(s.SMTPURL, s.MailFrom)
+		note(err)
+	}
+	return nil
+}
+
+// Database is the setting of every command that works on the database.
+type Database struct {
+	DatabaseURLFile string `setting:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
+	DatabaseURL     string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
+}
+
+// Keyset is the setting of the commands that seal or open the signing secrets of webhooks.
+type Keyset struct {
+	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
+}
+
+// OptionalKeyset is that of the commands that may have to.
+type OptionalKeyset struct {
+	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
+}
+
+// OnlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
+func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {
+	switch {
+	case !needed:
+		s.KeysetFile = nil
+	case s.KeysetFile == nil && !from.refused("keyset-file"):
+		from.Problems = append(from.Problems, Error{"keyset-file", "is not set", types["keyset"].accepted})
+	}
+}
+
+// Brand has the settings of how the pages and emails look to users.
+type Brand struct {
+	BrandName       string            `setting:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
+	BrandLogo       brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
+	BrandLogoDark   brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
+	BrandColor      brand.Color       `setting:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
+	BrandSupportURL string            `setting:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
+	BrandPrivacyURL string            `setting:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
+	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
+}
+
+// Look is what the settings say.
+func (s Brand) Look() brand.Brand {
+	return brand.Brand{
+		Name: s.BrandName, Logo: s.BrandLogo, LogoDark: s.BrandLogoDark, Color: s.BrandColor,
+		SupportURL: s.BrandSupportURL, PrivacyURL: s.BrandPrivacyURL,
+	}
+}
+
+// ReadLogo reads a file that holds a logo, and returns its content, too.
+func ReadLogo(name string) (content []byte, logo brand.Logo, err error) {
+	file, err := os.Open(name)
+	if err == nil {
+		defer file.Close()
+		content, err = io.ReadAll(io.LimitReader(file, brand.MaxLogo+1))
+	}
+	if err != nil {
+		return nil, logo, errors.New("is not a file that can be read")
+	}
+	logo, err = brand.ReadLogo(content)
+	return content, logo, err
+}

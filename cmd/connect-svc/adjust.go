@@ -19,12 +19,12 @@ type adjustListCommand struct {
 }
 
 func (c adjustListCommand) Run(p *program, group *adjustCommands, api *operatorAPI) error {
-	id, err := c.User.find(p, api)
+	user, err := c.User.read(p, api)
 	if err != nil {
 		return err
 	}
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListAdjustments(p.ctx, id, &operatorapi.ListAdjustmentsParams{Limit: new(pageRows), Cursor: cursor})
+		return api.ListAdjustments(p.ctx, user.UserId, &operatorapi.ListAdjustmentsParams{Limit: new(pageRows), Cursor: cursor})
 	}), "date dataset delta adjustment_id created_at note")
 }
 
@@ -56,11 +56,11 @@ func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, api unhurri
 func (c adjustCommands) run(
 	p *program, api unhurriedAPI, of adjustment, dataset operatorapi.AdjustedDataset, delta int32, unit string,
 ) error {
-	id, err := of.User.find(p, api.operatorAPI)
+	user, err := of.User.read(p, api.operatorAPI)
 	if err != nil {
 		return err
 	}
-	made, err := decode[operatorapi.Adjustment](api.CreateAdjustment(p.ctx, id, operatorapi.NewAdjustment{
+	made, err := decode[operatorapi.Adjustment](api.CreateAdjustment(p.ctx, user.UserId, operatorapi.NewAdjustment{
 		Dataset: dataset, Date: of.Date.Date, Delta: delta, Note: of.Note,
 	}))
 	if err != nil {

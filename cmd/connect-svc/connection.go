@@ -25,11 +25,11 @@ type connectionListCommand struct {
 func (c connectionListCommand) Run(p *program, group *connectionCommands, api *operatorAPI) error {
 	params := operatorapi.FindConnectionsParams{Email: c.Email, ClientId: c.Client, Limit: new(pageRows)}
 	if c.User != nil {
-		id, err := c.User.find(p, api)
+		user, err := c.User.read(p, api)
 		if err != nil {
 			return err
 		}
-		params.UserId = &id
+		params.UserId = &user.UserId
 	}
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
 		params.Cursor = cursor

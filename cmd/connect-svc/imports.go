@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"connect-svc/internal/activity"
@@ -74,17 +70,20 @@ func (c activityFile) run(p *program, group *importCommands, db unhurried, heade
 			result, err := take(db.activity(), p.ctx, file, options)
 			return importJSON(result), err
 		}
-		skipped, err := newSkippedRows(c.SkipUnknown, c.File, header)
-		if err != nil {
-			return importJSON{}, err
+		skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File, header)
+		if errors.Is(err, intake.ErrSameFile) {
+			err = usageError{err}
 		}
-		defer skipped.discard()
+		if err != nil {
+			return importJSON{}, fmt.Errorf("--skip-unknown: %w", err)
+		}
+		defer skipped.Discard()
 		options.SkipUnknown = skipped.Write
 		result, err := take(db.activity(), p.ctx, file, options)
 		if err != nil {
 			return importJSON{}, err
 		}
-		return importJSON(result), skipped.keep()
+		return importJSON(result), skipped.Keep()
 	})
 }
 
@@ -112,47 +111,6 @@ func (c importCommands) run(p *program, from importFile, take func(io.Reader, fu
 		}
 		fmt.Fprintln(w)
 	})
-}
-
-// skippedRows writes rows that are not imported to a file, which is there, with its header, when the import is done, and before as
-// it was.
-type skippedRows struct {
-	*csv.Writer
-	file *os.File
-	name string
-}
-
-func newSkippedRows(name, source string, header []string) (*skippedRows, error) {
-	if there, err := os.Stat(name); err == nil {
-		if input, err := os.Stat(source); err == nil && os.SameFile(there, input) {
-			return nil, usagef("--skip-unknown: must not be the file that is imported")
-		}
-	}
-	file, err := os.CreateTemp(filepath.Dir(name), ".skipped-*.csv")
-	if err != nil {
-		return nil, fmt.Errorf("--skip-unknown: %w", err)
-	}
-	rows := &skippedRows{csv.NewWriter(file), file, name}
-	return rows, rows.Write(header)
-}
-
-// keep gives the file its name.
-func (r *skippedRows) keep() error {
-	r.Flush()
-	err := errors.Join(r.Error(), r.file.Close())
-	if err == nil {
-		err = os.Rename(r.file.Name(), r.name)
-	}
-	if err != nil {
-		return fmt.Errorf("the other rows are imported, but those of unknown users cannot be written: %w", err)
-	}
-	return nil
-}
-
-// discard removes what keep has not kept.
-func (r *skippedRows) discard() {
-	_ = r.file.Close()
-	_ = os.Remove(r.file.Name())
 }
 
 // input opens a file to import, or standard input for "-". It returns its size in bytes too, or -1 if that is unknown.
@@ -189,32 +147,5 @@ func (p *program) progress(size int64) (show func(intake.Progress), finish func(
 	if !isFile || !term.IsTerminal(int(screen.Fd())) {
 		return nil, func() {}
 	}
-	return showProgress(screen, size)
-}
-
-// A display that fails does not stop the import.
-func showProgress(screen io.Writer, size int64) (show func(intake.Progress), finish func()) {
-	newBar := func(size int64, options ...progressbar.Option) *progressbar.ProgressBar {
-		return progressbar.NewOptions64(size, append(options,
-			progressbar.OptionSetWriter(screen),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
-		)...)
-	}
-	bar, storing := newBar(size, progressbar.OptionShowBytes(true)), false
-	show = func(done intake.Progress) {
-		if !done.Storing {
-			bar.Describe(fmt.Sprintf("reading row %d", done.Rows))
-			_ = bar.Set64(done.Bytes)
-			return
-		}
-		if !storing {
-			storing = true
-			_ = bar.Clear()
-			bar = newBar(done.Rows, progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"), progressbar.OptionShowCount())
-			bar.Describe("storing rows")
-		}
-		_ = bar.Set64(done.Stored)
-	}
-	return show, func() { _ = bar.Clear() }
+	return intake.ShowProgress(screen, size)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/intake"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -151,22 +149,4 @@ func TestRemove(t *testing.T) {
 		t.Errorf("audit log (-want +got):\n%s", diff)
 	}
 	refuse(t, env(db), statusUsage, []string{"--date: must"}, "remove", "steps", "--user", walker, "--date", "1800-01-01", "--yes")
-}
-
-// While rows are stored the display goes on, with a rate and the time that remains.
-func TestProgressWhileStoring(t *testing.T) {
-	t.Parallel()
-	var screen bytes.Buffer
-	show, finish := showProgress(&screen, 1000)
-	show(intake.Progress{Rows: 50, Bytes: 500})
-	for stored := range int64(100) {
-		show(intake.Progress{Rows: 100, Bytes: 1000, Storing: true, Stored: stored})
-	}
-	show(intake.Progress{Rows: 100, Bytes: 1000, Storing: true, Stored: 100})
-	finish()
-	for _, want := range []string{"reading row 50", "storing rows", "(100/100", "rows/s"} {
-		if !strings.Contains(screen.String(), want) {
-			t.Errorf("the display has no %q:\n%q", want, screen.String())
-		}
-	}
 }

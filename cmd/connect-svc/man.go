@@ -16,7 +16,7 @@ type manCommand struct{}
 
 func (c manCommand) Run(p *program, command *kong.Context) error {
 	page := roff.NewDocument()
-	page.Heading(1, command.Model.Name, "connect-svc "+built().Version, built().at)
+	page.Heading(1, command.Model.Name, "connect-svc "+built().Version, built().At)
 	section := func(title, text string) {
 		page.Section(title)
 		page.Text(text)

@@ -139,20 +139,18 @@ func (o output) list(p *program, rows iter.Seq2[any, error], columns string) err
 
 func tableTo(out io.Writer, columns []string) (write func(any) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	cells := func(of func(column string) string) {
-		for i, column := range columns {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, of(column))
+	line := func(of func(column string) string) {
+		var cells []string
+		for _, column := range columns {
+			cells = append(cells, of(column))
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	// The header waits for the rows that it is aligned with.
-	cells(func(column string) string { return strings.ToUpper(strings.ReplaceAll(column, "_", " ")) })
+	line(func(column string) string { return strings.ToUpper(strings.ReplaceAll(column, "_", " ")) })
 	written := 0
 	return func(row any) error {
-		cells(func(column string) string { return cell(at(row, column)) })
+		line(func(column string) string { return cell(at(row, column)) })
 		if written++; written%pageRows == 0 {
 			return w.Flush()
 		}

@@ -33,7 +33,7 @@ func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
 	of := built()
 	config.Version, config.Commit = of.Version, of.Commit
 	config.Logger = logger
-	config.Memory = limitMemory(memlimit.FromCgroup)
+	config.Memory = app.LimitMemory(memlimit.FromCgroup)
 	warnOfUnknown(logger, p.environ, command)
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
 		return usageError{err}

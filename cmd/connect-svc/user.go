@@ -77,15 +77,6 @@ func (u userOrEmail) read(p *program, api *operatorAPI) (operatorapi.User, error
 	return page.Data[0], nil
 }
 
-// find returns the user's id. If the user is named by id, there may be no such user.
-func (u userOrEmail) find(p *program, api *operatorAPI) (uuid.UUID, error) {
-	if u.email == "" {
-		return u.id, nil
-	}
-	user, err := u.read(p, api)
-	return user.UserId, err
-}
-
 // userID is the argument of the commands on one user.
 type userID struct {
 	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
@@ -113,11 +104,11 @@ func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI
 	if c.RegisteredOn != nil {
 		change.RegisteredOn = &c.RegisteredOn.Date
 	}
-	id, err := c.ID.find(p, api)
+	user, err := c.ID.read(p, api)
 	if err != nil {
 		return err
 	}
-	response, err := api.ChangeUser(p.ctx, id, change)
+	response, err := api.ChangeUser(p.ctx, user.UserId, change)
 	return group.answer(p, response, err, userFields)
 }
 

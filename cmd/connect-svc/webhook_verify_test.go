@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"connect-svc/internal/webhook/verify"
 )
 
 const (
@@ -52,12 +54,12 @@ func TestWebhookVerify(t *testing.T) {
 	t.Parallel()
 	signed := verifySigned
 	id, event, later := "msg_1", "connection.revoked", "goal.reached"
-	genuine := verdictJSON{Genuine: true, WebhookID: &id, SignedAt: &signed, Type: &event}
+	genuine := verify.Verdict{Genuine: true, WebhookID: &id, SignedAt: &signed, Type: &event}
 	for name, tt := range map[string]struct {
 		body string
 		edit func(headers, body string) (string, string)
 		more []string
-		want verdictJSON
+		want verify.Verdict
 	}{
 		"as it came": {verifyBody, nil, nil, genuine},
 		"a whole request": {verifyBody, func(h, b string) (string, string) {
@@ -67,8 +69,8 @@ func TestWebhookVerify(t *testing.T) {
 			return strings.ReplaceAll(h, "webhook-", "Webhook-"), b
 		}, nil, genuine},
 		"in time":         {verifyBody, nil, []string{"--received", "2026-11-21T10:04:00Z"}, genuine},
-		"a type of later": {`{"type":"goal.reached"}`, nil, nil, verdictJSON{Genuine: true, WebhookID: &id, SignedAt: &signed, Type: &later}},
-		"genuine and no event": {"hello", nil, nil, verdictJSON{
+		"a type of later": {`{"type":"goal.reached"}`, nil, nil, verify.Verdict{Genuine: true, WebhookID: &id, SignedAt: &signed, Type: &later}},
+		"genuine and no event": {"hello", nil, nil, verify.Verdict{
 			Genuine: true, WebhookID: &id, SignedAt: &signed,
 			Reason: "the call is genuine, but its body is no event: invalid character 'h' looking for beginning of value",
 		}},
@@ -76,7 +78,7 @@ func TestWebhookVerify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append(received(t, tt.body, tt.edit), tt.more...)
-			if diff := cmp.Diff(tt.want, succeedJSON[verdictJSON](t, nil, "", args...)); diff != "" {
+			if diff := cmp.Diff(tt.want, succeedJSON[verify.Verdict](t, nil, "", args...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if text := succeed(t, nil, "", args...); !strings.HasPrefix(text, "genuine     yes\n") || !strings.Contains(text, "msg_1") {
@@ -107,7 +109,7 @@ func TestWebhookVerifyRefusals(t *testing.T) {
 			refuse(t, nil, statusFailed, []string{"not genuine: ", tt.says}, args...)
 
 			got := call(t, nil, "", append(args, "--output", "json")...)
-			var verdict verdictJSON
+			var verdict verify.Verdict
 			if err := json.Unmarshal([]byte(got.stdout), &verdict); err != nil || got.status != statusFailed {
 				t.Fatalf("status %d, %v in %s", got.status, err, got.stdout)
 			}

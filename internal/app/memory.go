@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"math"
@@ -6,9 +6,9 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// limitMemory has Go's runtime collect garbage in time for the memory that the process may have: nine tenths of what the container
+// LimitMemory has Go's runtime collect garbage in time for the memory that the process may have: nine tenths of what the container
 // has, which [memlimit.FromCgroup] tells, unless GOMEMLIMIT says something else. It returns that limit, 0 where there is none.
-func limitMemory(container memlimit.Provider) (bytes int64) {
+func LimitMemory(container memlimit.Provider) (bytes int64) {
 	bytes, _ = memlimit.Set(memlimit.WithProvider(container)) // an error: no container, or not on Linux
 	if bytes == math.MaxInt64 {
 		return 0

@@ -21,7 +21,8 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// hold takes every database connection of the service, until the function that it returns is called.
+// hold takes every database connection of the service, until the function that it returns is called, or the test ends: the service
+// could not be closed otherwise.
 func hold(t *testing.T, e *e2e.Service) (free func()) {
 	t.Helper()
 	var held []pgx.Tx
@@ -32,11 +33,13 @@ func hold(t *testing.T, e *e2e.Service) (free func()) {
 		}
 		held = append(held, tx)
 	}
-	return func() {
+	free = sync.OnceFunc(func() {
 		for _, tx := range held {
 			_ = tx.Rollback(context.WithoutCancel(t.Context())) // it changed nothing
 		}
-	}
+	})
+	t.Cleanup(free)
+	return free
 }
 
 // A server that has just started has seen no credentials yet. However many strangers guess secrets, of this client and of others,

@@ -53,7 +53,7 @@ type AllowAuthorizationRequestRow struct {
 }
 
 // Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
-// (3.1). What was read about the user before is in the code, too, and is checked again when the code is exchanged.
+// (3.1). The code also holds what was read about the user before, and the exchange checks it again.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
 		arg.CodeLifetime,

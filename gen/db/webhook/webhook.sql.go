@@ -686,7 +686,7 @@ type ListWebhookTargetsRow struct {
 	Now             time.Time
 }
 
-// Where the events of clients are sent. The URL is empty if a client has no webhook or it was stopped.
+// The endpoints of clients' events. The URL is empty if a client has no webhook or it was stopped.
 func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID) ([]ListWebhookTargetsRow, error) {
 	rows, err := q.db.Query(ctx, listWebhookTargets, clientIds)
 	if err != nil {

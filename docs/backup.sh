@@ -22,7 +22,11 @@ export PGPASSWORD=${PGPASSWORD-}
 # As the service does: TLS that is verified to another machine, unless something else is asked for. A socket ignores this.
 if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([^@/?]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]*)?([/?]|$) ]]; then
   export PGSSLMODE=verify-full
-  [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=${PGSSLROOTCERT:-system}
+  # The authorities that the service trusts, too. libpq knows `system` only from version 16 on.
+  for roots in "${PGSSLROOTCERT-}" "${SSL_CERT_FILE-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem system; do
+    [[ $roots != system && ! -r $roots ]] || break
+  done
+  [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=$roots
 fi
 half=$(mktemp -d "$1.XXXXXX")
 trap 'rm -rf "$half"' EXIT

@@ -52,7 +52,7 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	of, err := authority.Open(filepath.Join(dir, "tls"), time.Now())
+	of, err := authority.Open(filepath.Join(dir, "tls"), time.Now(), "pgbouncer")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -88,6 +89,43 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the backup can be read by others: %v", err)
+	}
+}
+
+// Without sslmode the scripts verify the server of another machine by the authorities of this one, whichever libpq there is.
+func TestBackupVerifiesTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keyset := filepath.Join(dir, "keyset.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"backup.sh", "restore.sh"} {
+		database := pgtest.New(t)
+		if name == "restore.sh" {
+			database = pgtest.NewEmpty(t)
+		}
+		server, err := url.Parse(pgbouncertest.Start(t, "../../../../docs/pgbouncer.ini", database.URL, "pool_mode", "session").URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		authority := server.Query().Get("sslrootcert")
+		server.Host, server.RawQuery = "pgbouncer:"+server.Port(), "hostaddr=127.0.0.1" // the name in its certificate
+		run := func(trusted string) (string, error) {
+			c := command(name, server.String(), keyset, filepath.Join(dir, "backup"))
+			c.Env = append(c.Env, "HOME="+dir, "SSL_CERT_FILE="+trusted, "PGSSLROOTCERT=")
+			if name == "restore.sh" {
+				c.Env = append(c.Env, "CONNECT_KEYSET_FILE="+filepath.Join(dir, "restored.json"))
+			}
+			out, err := c.CombinedOutput()
+			return string(out), err
+		}
+		if out, err := run(""); err == nil || !strings.Contains(out, "certificate verify failed") {
+			t.Errorf("%s, of an authority that nobody knows: %v, %s", name, err, out)
+		}
+		if out, err := run(authority); err != nil {
+			t.Fatalf("%s: %v, %s", name, err, out)
+		}
 	}
 }
 

@@ -3,17 +3,22 @@ package main
 import (
 	"archive/tar"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -179,6 +184,7 @@ func serves(t *testing.T, root string, uid int, command []string, environ map[st
 func testSandboxImage(t *testing.T) {
 	t.Parallel()
 	root, config := unpacked(t, "../../bin/image-sandbox")
+	holdsBill(t, root)
 	const token = "only-for-this-container"
 	process.Start(t, func(port string) process.Config {
 		command := append(config.Entrypoint, strings.Fields("sandbox --listen 0.0.0.0:0 --private-listen 0.0.0.0:"+port)...)
@@ -189,4 +195,46 @@ func testSandboxImage(t *testing.T) {
 			},
 		}
 	}, "bwrap")
+}
+
+// holdsBill checks that the bill of materials has each file of an image with its hash, but for those that `make image` writes itself.
+func holdsBill(t *testing.T, root string) {
+	t.Helper()
+	const name = "/usr/share/doc/connect-svc.cdx.json"
+	bom := new(cdx.BOM)
+	if err := cdx.NewBOMDecoder(strings.NewReader(read(t, root, name)), cdx.BOMFileFormatJSON).Decode(bom); err != nil {
+		t.Fatal(err)
+	}
+	listed, packages := map[string]string{}, map[string]string{}
+	for _, c := range *bom.Components {
+		packages[c.Name] = c.Version
+		if c.Components != nil {
+			for _, file := range *c.Components {
+				listed[file.Name] = (*file.Hashes)[0].Value
+			}
+		}
+	}
+	for _, part := range []string{"std", "libc6", "dash", "tzdata"} {
+		if packages[part] == "" {
+			t.Errorf("the bill of materials has no %s", part)
+		}
+	}
+	own := []string{name, "/connect-svc", "/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/etc/group"}
+	n := 0
+	if err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		in := strings.TrimPrefix(file, root)
+		if err != nil || d.IsDir() || slices.Contains(own, in) {
+			return err
+		}
+		n++
+		if sum := sha256.Sum256([]byte(read(t, root, in))); listed[in] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s is listed with the hash %q", in, listed[in])
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n < 100 {
+		t.Errorf("the image has %d files", n)
+	}
 }

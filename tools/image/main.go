@@ -2,8 +2,8 @@
 //
 //	go run -C tools ./image --program FILE --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
 //
-// The image is the static program, the certificate authorities that Mozilla trusts, and the bill of materials; nothing else. It
-// runs as user 65532, who owns /keys. With --sandbox it also has this machine's PostgreSQL with the libraries that it needs, and
+// The image is the static program, the certificate authorities that Mozilla trusts, and their bill of materials; nothing else. It
+// runs as user 65532, who owns /keys. With --sandbox it also has this machine's PostgreSQL with the libraries that it needs, by Debian's packages, and
 // runs `connect-svc sandbox`. SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
 package main
 
@@ -44,21 +44,24 @@ func main() {
 // write makes the layout folder anew.
 func (s source) write() error {
 	at := time.Unix(s.Epoch, 0).UTC()
-	service, err := s.service()
-	if err != nil {
-		return err
-	}
-	layers, command := []tree{service}, []string{"serve"}
+	var layers []tree
+	command := []string{"serve"}
 	title, description := "connect-svc", "Lets partner companies read users' activity, with consent."
+	var database tree
 	if s.Sandbox {
-		database, err := postgres()
-		if err != nil {
+		var err error
+		if database, err = postgres(); err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
-		layers = []tree{database, service} // what changes with each version comes last
+		layers = append(layers, database)
 		command = []string{"sandbox", "--listen", "0.0.0.0:8443", "--private-listen", "0.0.0.0:9090"}
 		title, description = "connect-svc sandbox", "A throwaway connect-svc for partners' automated tests."
 	}
+	service, err := s.service(database)
+	if err != nil {
+		return err
+	}
+	layers = append(layers, service) // it changes with each version, and so comes last
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, files := range layers {
 		layer, err := files.layer(at)

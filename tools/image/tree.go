@@ -93,13 +93,13 @@ func (t tree) addAll(folder string) error {
 	})
 }
 
-// service is the layer of the program.
-func (s source) service() (tree, error) {
+// service is the layer of the program, with the bill of materials of all that the image has.
+func (s source) service(database tree) (tree, error) {
 	program, err := os.ReadFile(s.Program)
 	if err != nil {
 		return nil, err
 	}
-	bill, err := os.ReadFile(s.Bill)
+	bill, err := s.bill(database)
 	if err != nil {
 		return nil, err
 	}

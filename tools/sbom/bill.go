@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,30 +23,88 @@ import (
 // program around it is published.
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "PostgreSQL", "Unlicense"}
 
-// billOf is the bill of materials of a program: the modules that the Go tool has linked.
+// billOf is the bill of materials of a program: the modules that the Go tool has linked, the standard library, and which needs which.
 func billOf(program string) (*cdx.BOM, error) {
 	build, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
+	std, err := standardLibrary(strings.TrimPrefix(build.GoVersion, "go"))
+	if err != nil {
+		return nil, err
+	}
+	main := cdx.Component{
+		Type: cdx.ComponentTypeApplication, Name: build.Main.Path, Version: build.Main.Version,
+		BOMRef: "pkg:golang/" + build.Main.Path + "@" + build.Main.Version,
+	}
 	var components []cdx.Component
+	refs := map[string]string{build.Main.Path: main.BOMRef} // by the module's path
+	linked := map[string]string{build.Main.Path: ""}        // to the version that is linked
 	for _, module := range build.Deps {
-		if module.Replace != nil {
-			continue // a folder of this repository
+		linked[module.Path] = module.Version
+		if module.Replace != nil { // a folder of this repository
+			refs[module.Path] = main.BOMRef
+			continue
 		}
 		component, err := componentOf(module)
 		if err != nil {
 			return nil, err
 		}
+		refs[module.Path] = component.BOMRef
 		components = append(components, component)
 	}
+	needs, err := needsOf(build.Main.Path, linked, refs)
+	if err != nil {
+		return nil, err
+	}
+	var dependencies []cdx.Dependency
+	for _, component := range append([]cdx.Component{main}, components...) {
+		all := slices.Compact(slices.Sorted(slices.Values(append(needs[component.BOMRef], std.BOMRef))))
+		dependencies = append(dependencies, cdx.Dependency{Ref: component.BOMRef, Dependencies: &all})
+	}
+	components = append(components, std)
+	dependencies = append(dependencies, cdx.Dependency{Ref: std.BOMRef})
 	bom := cdx.NewBOM()
-	bom.Components = &components
-	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{
-		Type: cdx.ComponentTypeApplication, Name: build.Main.Path, Version: build.Main.Version,
-		Properties: &[]cdx.Property{{Name: "go:version", Value: build.GoVersion}},
-	}}
+	bom.Metadata, bom.Components, bom.Dependencies = &cdx.Metadata{Component: &main}, &components, &dependencies
 	return bom, nil
+}
+
+// needsOf lists what each linked module requires, by their references, of what is linked as well.
+func needsOf(main string, linked, refs map[string]string) (map[string][]string, error) {
+	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", main).Output() //nolint:gosec // the program's own module
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", main, err)
+	}
+	graph := exec.Command("go", "mod", "graph")
+	graph.Dir = strings.TrimSpace(string(folder))
+	output, err := graph.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go mod graph: %w", err)
+	}
+	needs := map[string][]string{}
+	for line := range strings.Lines(string(output)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		from, version, _ := strings.Cut(from, "@")
+		to, _, _ = strings.Cut(to, "@")
+		if is, found := linked[from]; found && is == version && refs[to] != "" && refs[to] != refs[from] {
+			needs[refs[from]] = append(needs[refs[from]], refs[to])
+		}
+	}
+	return needs, nil
+}
+
+// standardLibrary is Go's own part of each program. It has no checksum: it comes with the Go tool.
+func standardLibrary(version string) (cdx.Component, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return cdx.Component{}, fmt.Errorf("go env: %w", err)
+	}
+	licenses, err := licensesOf("std", strings.TrimSpace(string(root)))
+	if err != nil {
+		return cdx.Component{}, err
+	}
+	purl := "pkg:golang/std@" + version
+	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: "std", Version: version, PackageURL: purl, Licenses: licensed(licenses...)}, nil
 }
 
 func componentOf(module *debug.Module) (cdx.Component, error) {
@@ -60,9 +121,14 @@ func componentOf(module *debug.Module) (cdx.Component, error) {
 	if err != nil {
 		return cdx.Component{}, err
 	}
+	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(module.Sum, "h1:"))
+	if err != nil || len(sum) != sha256.Size {
+		return cdx.Component{}, fmt.Errorf("%s: the checksum %q is not one of go.sum", module.Path, module.Sum)
+	}
+	purl := "pkg:golang/" + module.Path + "@" + module.Version
 	return cdx.Component{
-		Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
-		PackageURL: "pkg:golang/" + module.Path + "@" + module.Version,
+		Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: module.Path, Version: module.Version, PackageURL: purl,
+		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}},
 		Licenses:   licensed(licenses...),
 		Properties: &[]cdx.Property{{Name: "go.sum", Value: module.Sum}},
 	}, nil

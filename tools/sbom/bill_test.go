@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -54,12 +55,54 @@ func TestLicenses(t *testing.T) {
 		}
 	}
 
+	holdsGraph(t, bom)
+
 	var text bytes.Buffer
 	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).Encode(bom); err != nil {
 		t.Fatal(err)
 	}
 	if err := cdx.NewBOMDecoder(&text, cdx.BOMFileFormatJSON).Decode(new(cdx.BOM)); err != nil {
 		t.Errorf("the bill of materials cannot be read: %v", err)
+	}
+}
+
+// holdsGraph checks that each component but the standard library has a hash, and that all of them are reached from the program.
+func holdsGraph(t *testing.T, bom *cdx.BOM) {
+	t.Helper()
+	needs := map[string][]string{}
+	for _, d := range *bom.Dependencies {
+		needs[d.Ref] = nil
+		if d.Dependencies != nil {
+			needs[d.Ref] = *d.Dependencies
+		}
+	}
+	reached := map[string]bool{}
+	var reach func(string)
+	reach = func(ref string) {
+		if _, known := needs[ref]; !known {
+			t.Errorf("%s is needed, and is no component", ref)
+		}
+		if !reached[ref] {
+			reached[ref] = true
+			for _, next := range needs[ref] {
+				reach(next)
+			}
+		}
+	}
+	reach(bom.Metadata.Component.BOMRef)
+	std := false
+	for _, c := range *bom.Components {
+		if !reached[c.BOMRef] {
+			t.Errorf("nothing needs %s", c.BOMRef)
+		}
+		if c.Name == "std" {
+			std = c.Version == strings.TrimPrefix(runtime.Version(), "go")
+		} else if c.Hashes == nil || len((*c.Hashes)[0].Value) != 64 {
+			t.Errorf("%s has no hash", c.Name)
+		}
+	}
+	if !std || len(needs) != len(*bom.Components)+1 {
+		t.Errorf("the standard library is listed: %v; %d components, %d of them in the graph", std, len(*bom.Components), len(needs)-1)
 	}
 }
 

@@ -2,7 +2,8 @@
 //
 //	go run -C tools ./sbom PROGRAM > connect-svc.cdx.json
 //
-// Each module has its version, its checksum as in go.sum, and its licenses, which are read from its files. It exits with 1
+// Each module has its version, its checksum of go.sum, which is a SHA-256 over its files, its licenses, which are read from its files,
+// and the modules that it requires. The standard library is one of them. It exits with 1
 // where a license cannot be read or is not one of those that the project accepts, and with 2 for wrong usage.
 package main
 

@@ -206,7 +206,7 @@ func (w *world) samples() (list []alerts.Sample) {
 		}
 	}
 	for _, m := range w.list {
-		if !m.gone && !(m.Labels["le"] != "" && whole[m.Labels["operation"]]) {
+		if !m.gone && (m.Labels["le"] == "" || !whole[m.Labels["operation"]]) {
 			list = append(list, m.Sample)
 		}
 	}

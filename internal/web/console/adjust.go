@@ -98,10 +98,8 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 	if form["total"] != totalOf(day) { // the operator has not seen this total
 		return c.confirmAdjustment(w, r, user, dataset, record, "console.adjust.moved")
 	}
-	if _, err := c.Activity.Adjust(r.Context(), dataset, record); err != nil {
-		return err
-	}
-	return done(userPath(user.ID), "activity_adjusted")
+	_, err = c.Activity.Adjust(r.Context(), dataset, record)
+	return outcome(err, userPath(user.ID), "activity_adjusted")
 }
 
 // totalOf returns a day's total for a hidden field, empty if the day has none.
@@ -225,14 +223,10 @@ func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request
 // removeAdjustment removes a correction. A second click finds it removed, and succeeds.
 func (c *console) removeAdjustment(_ http.ResponseWriter, r *http.Request, user account.User) error {
 	one, err := c.adjustmentOf(r)
-	if errors.Is(err, activity.ErrNoAdjustment) {
-		return done(userPath(user.ID), "adjustment_removed")
+	if err == nil {
+		_, err = c.Activity.RemoveAdjustment(r.Context(), one.Dataset, user.ID, one.ID)
+	} else if errors.Is(err, activity.ErrNoAdjustment) {
+		err = nil
 	}
-	if err != nil {
-		return err
-	}
-	if _, err := c.Activity.RemoveAdjustment(r.Context(), one.Dataset, user.ID, one.ID); err != nil {
-		return err
-	}
-	return done(userPath(user.ID), "adjustment_removed")
+	return outcome(err, userPath(user.ID), "adjustment_removed")
 }

@@ -217,8 +217,5 @@ func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one 
 }
 
 func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, one connection) error {
-	if err := c.OAuth.DisconnectByOperator(r.Context(), one.User.ID, one.Partner.ClientID); err != nil {
-		return err
-	}
-	return done(one.path(), "connection_disconnected")
+	return outcome(c.OAuth.DisconnectByOperator(r.Context(), one.User.ID, one.Partner.ClientID), one.path(), "connection_disconnected")
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -152,6 +153,9 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, part, name stri
 
 // done redirects to a page that shows the text console.done.{what}.
 func done(path, what string) site.Redirect { return site.Redirect(path + "?done=" + what) }
+
+// outcome returns the error of an act, or redirects like done.
+func outcome(err error, path, what string) error { return cmp.Or[error](err, done(path, what)) }
 
 // news returns the text of the act that the query names, or an empty string.
 func (c *console) news(r *http.Request) string {

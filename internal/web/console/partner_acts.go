@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
@@ -109,35 +110,39 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 		if !rotated.OverlapUntil.IsZero() {
 			until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
 		}
-		return c.write(w, r, "partners", "secret", secretPage{
-			aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text("console.secret.replaced"),
-			Says:    []template.HTML{in.HTML("console.secret.once"), until},
-			Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), rotated.Secret}},
-		})
+		return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
 	}
 	return site.ErrBadForm
 }
 
-func (c *console) confirmDisable(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.confirmStatus(w, r, partner, "disable", true)
+// writeSecret shows a partner's client secret once.
+func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML) error {
+	in := c.site.Locale(r)
+	return c.write(w, r, "partners", "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text(heading), Says: []template.HTML{in.HTML("console.secret.once"), says},
+		Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
+	})
 }
 
-func (c *console) disablePartner(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
-	if err := c.Clients.Disable(r.Context(), partner.ID); err != nil {
-		return err
-	}
-	return done(partnerPath(partner.ID), "partner_disabled")
+// writeWebhookSecret shows the secret of a partner's webhook once.
+func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says ...template.HTML) error {
+	in := c.site.Locale(r)
+	return c.write(w, r, "partners", "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text(heading),
+		Says:    append([]template.HTML{in.HTML("console.secret.once")}, says...),
+		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
+	})
 }
 
-func (c *console) confirmEnable(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.confirmStatus(w, r, partner, "enable", false)
-}
-
-func (c *console) enablePartner(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
-	if err := c.Clients.Enable(r.Context(), partner.ID); err != nil {
-		return err
-	}
-	return done(partnerPath(partner.ID), "partner_enabled")
+// routeStatus routes an act, disable or enable, that changes a partner's status.
+func (c *console) routeStatus(r chi.Router, act string, grave bool, change func(context.Context, uuid.UUID) error) {
+	routeAct(c, r, partnersPath+"/{partner}/"+act, c.changeable,
+		func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+			return c.confirmStatus(w, r, partner, act, grave)
+		},
+		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+			return outcome(change(r.Context(), partner.ID), partnerPath(partner.ID), "partner_"+act+"d")
+		}))
 }
 
 func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, partner client.Client, act string, grave bool) error {
@@ -243,10 +248,8 @@ func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner cli
 }
 
 func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, what string) error {
-	if _, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo }); err != nil {
-		return err
-	}
-	return done(partnerPath(partner.ID), what)
+	_, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo })
+	return outcome(err, partnerPath(partner.ID), what)
 }
 
 // readFile reads a form that has one file and nothing else. It reads at most max+1 bytes of the file. Error: site.ErrBadForm.

@@ -157,13 +157,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	in := c.site.Locale(r)
-	return c.write(w, r, "partners", "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "overview"},
-		Heading:      in.Text("console.secret.created"),
-		Says:         []template.HTML{in.HTML("console.secret.once"), in.HTML("console.secret.hand_over")},
-		Secrets:      []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
-	})
+	return c.writeSecret(w, r, partner, "console.secret.created", secret, c.site.Locale(r).HTML("console.secret.hand_over"))
 }
 
 // lookAlikes returns partners whose names users could mistake for this one, unless the operator has confirmed the name.

@@ -46,10 +46,8 @@ func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request, user
 }
 
 func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user account.User) error {
-	if _, err := c.Accounts.DeleteUser(r.Context(), user.ID); err != nil {
-		return err
-	}
-	return done(usersPath, "user_deleted")
+	_, err := c.Accounts.DeleteUser(r.Context(), user.ID)
+	return outcome(err, usersPath, "user_deleted")
 }
 
 // userFields lists the fields of the form. Each is sent with its value when the form was shown, so that the change does not overwrite
@@ -119,10 +117,7 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong || errors.Is(err, account.ErrEmailTaken) {
 		return c.askChangeUser(w, r, user, values, before, err)
 	}
-	if err != nil {
-		return err
-	}
-	return done(userPath(user.ID), "user_changed")
+	return outcome(err, userPath(user.ID), "user_changed")
 }
 
 // userChange returns the fields that differ from before. A malformed date is zero, which the domain refuses.

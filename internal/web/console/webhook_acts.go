@@ -50,11 +50,7 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 	if secret == "" {
 		return done(hooksPath(partner), "webhook_set")
 	}
-	return c.write(w, r, "partners", "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text("console.webhook.address.set"),
-		Says:    []template.HTML{in.HTML("console.secret.once")},
-		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
-	})
+	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }
 
 func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
@@ -96,12 +92,8 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	if failure != nil {
 		return c.askWebhookSecret(w, r, hook{partner, endpoint}, c.site.Locale(r).HTML("console.secret.replaced_since"))
 	}
-	in := c.site.Locale(r)
-	return c.write(w, r, "partners", "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text("console.webhook.secret.replaced"),
-		Says:    []template.HTML{in.HTML("console.secret.once"), in.HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil))},
-		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
-	})
+	return c.writeWebhookSecret(w, r, partner, "console.webhook.secret.replaced", secret,
+		c.site.Locale(r).HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil)))
 }
 
 func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
@@ -121,10 +113,7 @@ func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request, o
 }
 
 func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
-	if err := c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID); err != nil {
-		return err
-	}
-	return done(hooksPath(one.partner), "webhook_removed")
+	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), hooksPath(one.partner), "webhook_removed")
 }
 
 // webhookTest sends a sample event and shows the answer.
@@ -175,10 +164,7 @@ func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) 
 	if _, err := c.hookOf(r); err != nil {
 		return err
 	}
-	if err := c.Webhooks.Replay(r.Context(), one.ID); err != nil {
-		return err
-	}
-	return done(one.path(), "event_replayed")
+	return outcome(c.Webhooks.Replay(r.Context(), one.ID), one.path(), "event_replayed")
 }
 
 // replayPart is the number of failed events that one form sends again.

@@ -16,8 +16,8 @@ import (
 // ConsentPreview is the consent page for operators, as users of a partner see it. It asks nobody, and what is pressed on it does
 // nothing: browsers send none of its forms.
 type ConsentPreview struct {
-	site *site.Site
-	now  func() time.Time
+	*site.Site
+	now func() time.Time
 }
 
 // NewConsentPreview makes it. static is the path of the files that it needs, with a slash at its end. An error means that the
@@ -37,7 +37,7 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 	asked := r.Clone(r.Context())
 	asked.Header.Set("Accept-Language", tag)
 	w.Header().Set("Content-Security-Policy", strings.Replace(site.Policy, "form-action 'self'", "form-action 'none'", 1))
-	p.site.Write(w, asked, http.StatusOK, "consent", view{
+	p.Write(w, asked, http.StatusOK, "consent", view{
 		Base: back,
 		Partner: partner{Partner: oauth.Partner{
 			ClientID: of.ID, Name: of.Name, HomepageURL: of.HomepageURL, PrivacyURL: of.PrivacyURL, TermsURL: of.TermsURL,
@@ -45,11 +45,6 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 		Email:   email,
 		Consent: oauth.Consent{Scopes: of.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
 		Reads:   of.Scopes.Names(),
-		Preview: back, Operator: p.site.Texts.Console().Negotiate(r.Header.Get("Accept-Language")),
+		Preview: back, Operator: p.Texts.Console().Negotiate(r.Header.Get("Accept-Language")),
 	})
-}
-
-// ServeFile sends the file that the page needs and the path names. Error: [site.ErrNotFound].
-func (p *ConsentPreview) ServeFile(w http.ResponseWriter, r *http.Request) error {
-	return p.site.ServeFile(w, r)
 }

@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 )
 
 // floodsCommand floods each public route, as somebody without any credential can.
@@ -116,13 +114,12 @@ func floods(files []string) []flood {
 			}
 		}},
 		{name: "forms of the account", next: func(n int) request {
-			r := request{
+			return request{
 				path: []string{"/account/code", "/account/new-code", "/account" + link, "/account/sign-out", "/account/browsers", disconnect}[n%6],
 				form: "code=123456",
 				cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50) +
 					"; __Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n)),
 			}
-			return r
 		}},
 		{name: "files", next: get(files...)},
 		{name: "developers", next: get("/developers/", "/developers/openapi.yaml", "/developers/quick-start.html", "/developers/nothing")},
@@ -130,7 +127,7 @@ func floods(files []string) []flood {
 	}
 }
 
-// Run writes the figures to a file. Error: a bound that does not hold.
+// Run starts a server behind a proxy, and measures the chosen floods.
 func (f *floodsCommand) Run(ctx context.Context) error {
 	s := newStage(f.settings)
 	defer s.close()
@@ -157,41 +154,22 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcomes := []*outcome{}
-	var failed error
-	for n, flood := range floods(files) {
-		for m, who := range whoFloods {
-			name := flood.name + ", " + who.name
-			if !f.Only.MatchString(name) || ctx.Err() != nil {
-				continue
-			}
-			beside := &besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: len(whoFloods)*n + m}
-			o, err := beside.measure(ctx)
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
-				continue
-			}
-			o.Case = name
-			outcomes = append(outcomes, o)
+	var names []string
+	var beside []besideFlood
+	for _, flood := range floods(files) {
+		for _, who := range whoFloods {
+			names = append(names, flood.name+", "+who.name)
+			beside = append(beside, besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: len(beside)})
 		}
 	}
-	return errors.Join(failed, reportIsolation(os.Stdout, f.Out, outcomes))
+	return s.report(ctx, f.Out, names, func(n int) (*outcome, error) { return beside[n].measure(ctx) })
 }
 
 // filesOf are the files that the sign-in page names, a partner's logo, and files that do not exist.
 func filesOf(ctx context.Context, server endpoint) ([]string, error) {
-	client := http2Client(server)
+	client := server.browser(nil)
 	defer client.CloseIdleConnections()
-	message, err := http.NewRequestWithContext(ctx, http.MethodGet, baseURL+"/account/sign-in", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(message)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
+	page, err := get(ctx, client, baseURL+"/account/sign-in")
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +194,6 @@ type besideFlood struct {
 // measure is like that of the isolation of partners. The others also are users, of networks of their own: one who looks at the account
 // pages again and again, and some who go from the authorization to the callback. A request of theirs that fails is an error, too.
 func (b *besideFlood) measure(ctx context.Context) (*outcome, error) {
-	fmt.Printf("%s, %s; load of the machine: %s", b.flood.name, b.who.name, loadAverage())
 	connected, err := b.connectFrom(ctx, b.number*otherGrants, otherGrants, partnerB)
 	if err != nil {
 		return nil, err
@@ -228,141 +205,68 @@ func (b *besideFlood) measure(ctx context.Context) (*outcome, error) {
 		}
 		defer func() { _ = server.Process.Signal(os.Interrupt) }()
 	}
-	visitors := &visitors{stage: b.stage, server: server.endpoint, mail: b.mail, first: users/2 + b.number*100}
-	others := newOthers(server.endpoint, connected)
-	alone := func(begin func()) error {
-		begin()
-		return nil
-	}
-	during := func(act func(func()) error) (sample, error) {
-		return others.during(b.duration(), func(begin func()) error {
-			return act(func() {
-				begin()
-				visitors.begin(ctx)
-			})
-		})
-	}
 	o := &outcome{Connections: floodConnections}
-	beside := func() (sample, error) {
-		return during(func(begin func()) error { return b.send(server.endpoint, b.flood.next, begin, o) })
+	m := measurements{
+		others:   newOthers(server.endpoint, connected),
+		visitors: &visitors{stage: b.stage, server: server.endpoint, mail: b.mail, first: users/2 + b.number*100},
+		seconds:  b.duration(),
+		fresh:    b.flood.fresh,
 	}
-	var flooded sample
-	if b.flood.fresh { // before anything else was asked
-		if flooded, err = beside(); err != nil {
-			return nil, err
-		}
-		flooded = visitors.end(flooded)
-	}
-	if _, err := others.during(settle, alone); err != nil {
-		return nil, err
-	}
-	quiet, err := during(alone)
-	if err != nil {
-		return nil, err
-	}
-	quiet = visitors.end(quiet)
-	if !b.flood.fresh {
-		if flooded, err = beside(); err != nil {
-			return nil, err
-		}
-		flooded = visitors.end(flooded)
-	}
-	if _, err := others.during(settle, alone); err != nil {
-		return nil, err
-	}
-	constant := func(int) request { return discovery }
-	reference, err := during(func(begin func()) error { return b.send(server.endpoint, constant, begin, new(outcome)) })
-	if err != nil {
-		return nil, err
-	}
-	reference = visitors.end(reference)
-	o.judge(isolationCase{}, quiet, flooded, reference)
-	return o, nil
+	return o, m.take(ctx, o, 0, func(begin func()) error { return b.send(server.endpoint, b.flood.next, begin, o) }, func(begin func()) error {
+		return b.send(server.endpoint, func(int) request { return discovery }, begin, new(outcome))
+	})
 }
 
 // send sends the flood for a time, and counts its answers.
 func (b *besideFlood) send(server endpoint, next func(int) request, begin func(), o *outcome) error {
-	from := func(n int) string {
-		if b.who.many {
-			return fmt.Sprintf("198.18.%d.%d", n%networks/250, n%networks%250)
-		}
-		return "203.0.113.1"
-	}
-	requests := func(n int) request {
+	var sent atomic.Int64
+	requests := func() request {
+		n := int(sent.Add(1))
 		r := next(n)
-		r.from = from(n)
+		r.from = "203.0.113.1"
+		if b.who.many {
+			r.from = fmt.Sprintf("198.18.%d.%d", n%networks/250, n%networks%250)
+		}
 		return r
 	}
+	var all sample
+	var err error
 	if b.who.http2 {
-		return b.sendStreams(server, requests, begin, o)
+		all = b.sendStreams(server, requests, begin)
+	} else {
+		l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(), true }, anyStatus: true}
+		all, err = l.run(server, b.duration(), begin)
 	}
-	var sent counter
-	l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(sent.next()), true }, anyStatus: true}
-	callers, err := l.connect(server)
-	if err != nil {
-		return err
-	}
-	defer callers.close()
-	begin()
-	all, err := callers.run(b.duration())
 	o.Statuses, o.Seconds = all.Statuses, all.Elapsed.Seconds()
 	return err
 }
 
-// counter numbers what is sent.
-type counter struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (c *counter) next() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-	return c.n
-}
-
 // sendStreams sends over connections of HTTP/2, each of which has several requests under way.
-func (b *besideFlood) sendStreams(server endpoint, requests func(int) request, begin func(), o *outcome) error {
-	var sent counter
+func (b *besideFlood) sendStreams(server endpoint, requests func() request, begin func()) sample {
+	all := sample{Statuses: map[int]int{}}
 	var mu sync.Mutex
-	o.Statuses = map[int]int{}
-	var group errgroup.Group
+	var group sync.WaitGroup
 	begin()
 	began := time.Now()
 	end := began.Add(b.duration())
 	for range floodConnections / floodStreams {
-		client := http2Client(server)
+		client := server.browser(nil)
 		defer client.CloseIdleConnections()
 		for range floodStreams {
-			group.Go(func() error {
-				statuses := map[int]int{}
+			group.Go(func() {
+				own := sample{Statuses: map[int]int{}}
 				for time.Now().Before(end) {
-					statuses[sendHTTP2(client, requests(sent.next()))]++
+					own.Statuses[sendHTTP2(client, requests())]++
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				for status, n := range statuses {
-					o.Statuses[status] += n
-				}
-				return nil
+				all.merge(own)
 			})
 		}
 	}
-	err := group.Wait()
-	o.Seconds = time.Since(began).Seconds()
-	return err
-}
-
-func http2Client(server endpoint) *http.Client {
-	return &http.Client{
-		Timeout:       responseLimit,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			ForceAttemptHTTP2: true, DialContext: dialAlways(server.address),
-			TLSClientConfig: &tls.Config{RootCAs: server.roots, ServerName: "localhost", MinVersion: tls.VersionTLS13},
-		},
-	}
+	group.Wait()
+	all.Elapsed = time.Since(began)
+	return all
 }
 
 // sendHTTP2 is the status of the response, 0 where there is none.

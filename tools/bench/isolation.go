@@ -40,99 +40,116 @@ const (
 	settle = time.Second // before a measurement
 )
 
-// Run writes the figures to a file. Error: a bound that does not hold.
-func (i *isolationCommand) Run(ctx context.Context) error {
+// Run starts two servers, and measures the chosen cases.
+func (i *isolationCommand) Run(ctx context.Context) (err error) {
 	s := newStage(i.settings)
 	defer s.close()
-	if err := s.openIsolation(ctx); err != nil {
-		return err
-	}
-	outcomes := []*outcome{}
-	var failed error
-	for n, c := range isolationCases {
-		if !i.Only.MatchString(c.name) || ctx.Err() != nil {
-			continue
-		}
-		o, err := s.measure(ctx, n, c)
-		if err != nil { // the next case has a client and users of its own
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", c.name, err))
-			continue
-		}
-		outcomes = append(outcomes, o)
-	}
-	return errors.Join(failed, reportIsolation(os.Stdout, i.Out, outcomes))
-}
-
-// openIsolation starts a database and the service, with partners whose rate policies the cases are about.
-func (s *stage) openIsolation(ctx context.Context) (err error) {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
-	}
-	for n, c := range isolationCases {
-		if c.name == "over_budget" {
-			if _, err := s.conn.Exec(ctx, "update clients set concurrent_reads = 10, requests_per_minute = 600, burst = 60 where client_id = $1",
-				clientID(partnerA+n)); err != nil {
-				return err
-			}
-		}
 	}
 	if s.tls, err = s.serve(ctx, "isolation", true); err != nil {
 		return err
 	}
-	s.second, err = s.serve(ctx, "second", true)
-	return err
+	if s.second, err = s.serve(ctx, "second", true); err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range isolationCases {
+		names = append(names, c.name)
+	}
+	return s.report(ctx, i.Out, names, func(n int) (*outcome, error) { return s.measure(ctx, n, isolationCases[n]) })
 }
 
-// measure shows that one caller's trouble does not reach others. They are the connections of partner B, which are
-// refreshed and read at a fixed rate: alone, beside the trouble, and beside as many connections to a constant page of the
-// same server as the trouble uses, which is what the machine's processors alone cost.
+// report measures the chosen cases, and writes the figures to a file. Error: a case that failed, or a bound that does not hold.
+func (s *stage) report(ctx context.Context, file string, cases []string, measure func(n int) (*outcome, error)) error {
+	outcomes := []*outcome{}
+	var failed error
+	for n, name := range cases {
+		if !s.Only.MatchString(name) || ctx.Err() != nil {
+			continue
+		}
+		fmt.Printf("%s; load of the machine: %s", name, loadAverage())
+		o, err := measure(n)
+		if err != nil { // the next case has a client and users of its own
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		o.Case = name
+		outcomes = append(outcomes, o)
+	}
+	return errors.Join(failed, reportIsolation(os.Stdout, file, outcomes))
+}
+
+// measure shows that one caller's trouble does not reach others. They are the connections of partner B.
 func (s *stage) measure(ctx context.Context, n int, c isolationCase) (*outcome, error) {
-	fmt.Printf("%s; load of the machine: %s", c.name, loadAverage())
 	connected, err := s.connectFrom(ctx, n*otherGrants, otherGrants, partnerB)
 	if err != nil {
 		return nil, err
 	}
-	others := newOthers(s.tls.endpoint, connected)
-	o := &outcome{Case: c.name, partnerA: partnerA + n}
+	o := &outcome{partnerA: partnerA + n}
+	m := measurements{others: newOthers(s.tls.endpoint, connected), seconds: s.duration()}
+	return o, m.take(ctx, o, c.times, func(begin func()) error { return c.cause(s, ctx, begin, o) }, func(begin func()) error {
+		_, err := s.flood(load{connections: o.Connections, requests: inTurns(discovery)}, s.duration(), begin)
+		return err
+	})
+}
+
+// measurements of the others, who are refreshed and read at a fixed rate.
+type measurements struct {
+	others   *others
+	visitors *visitors // nil: none
+	seconds  time.Duration
+	fresh    bool // the trouble comes first, to a server that nobody has asked yet
+}
+
+// take measures the others alone, beside the trouble, and beside the reference: as many connections to a constant page of the same
+// server as the trouble uses, which is what the machine's processors alone cost. It judges the outcome.
+func (m measurements) take(ctx context.Context, o *outcome, times float64, trouble, reference func(begin func()) error) error {
 	alone := func(begin func()) error {
 		begin()
 		return nil
 	}
-	if _, err := others.during(settle, alone); err != nil { // opens the service's connections to the database
-		return nil, err
+	var failed error
+	during := func(act func(begin func()) error) (of sample) {
+		if failed != nil {
+			return of
+		}
+		of, failed = m.others.during(m.seconds, func(begin func()) error {
+			return act(func() {
+				begin()
+				if m.visitors != nil {
+					m.visitors.begin(ctx)
+				}
+			})
+		})
+		if m.visitors != nil && failed == nil {
+			of = m.visitors.end(of)
+		}
+		return of
 	}
-	quiet, err := others.during(s.duration(), alone)
-	if err != nil {
-		return nil, err
+	pause := func() { // opens the service's connections to the database, too
+		if failed == nil {
+			_, failed = m.others.during(settle, alone)
+		}
 	}
-	beside, err := others.during(s.duration(), func(begin func()) error { return c.cause(s, ctx, begin, o) })
-	if err != nil {
-		return nil, err
+	var beside sample
+	if m.fresh {
+		beside = during(trouble)
 	}
-	if _, err := others.during(settle, alone); err != nil {
-		return nil, err
+	pause()
+	quiet := during(alone)
+	if !m.fresh {
+		beside = during(trouble)
 	}
-	reference, err := others.during(s.duration(), func(begin func()) error {
-		_, err := s.flood(load{connections: o.Connections, requests: inTurns(discovery)}, s.duration(), begin)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	o.judge(c, quiet, beside, reference)
-	return o, nil
+	pause()
+	o.judge(times, quiet, beside, during(reference))
+	return failed
 }
 
 // flood sends a load from this process, whatever the responses.
 func (s *stage) flood(l load, duration time.Duration, begin func()) (sample, error) {
 	l.anyStatus = true
-	callers, err := l.connect(s.tls.endpoint)
-	if err != nil {
-		return sample{}, err
-	}
-	defer callers.close()
-	begin()
-	return callers.run(duration)
+	return l.run(s.tls.endpoint, duration, begin)
 }
 
 // connectFrom connects n users, from one on, with a partner.

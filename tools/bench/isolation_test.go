@@ -25,7 +25,7 @@ func TestJudge(t *testing.T) {
 	const ms = time.Millisecond
 	good := map[int]int{200: 240}
 	for name, test := range map[string]struct {
-		isolationCase
+		times                    float64
 		quiet, beside, reference time.Duration
 		statuses                 map[int]int
 		want                     []string
@@ -33,13 +33,13 @@ func TestJudge(t *testing.T) {
 		"within the quiet bound":       {quiet: 10 * ms, reference: 1 * ms, beside: 30 * ms, statuses: good},
 		"within the reference's":       {quiet: 10 * ms, reference: 30 * ms, beside: 45 * ms, statuses: good},
 		"above both":                   {quiet: 10 * ms, reference: 30 * ms, beside: 46 * ms, statuses: good, want: []string{"others_p99_ms"}},
-		"a row has a bound of its own": {isolationCase: isolationCase{times: 2}, quiet: 10 * ms, reference: 30 * ms, beside: 21 * ms, statuses: good, want: []string{"others_p99_ms"}},
+		"a row has a bound of its own": {times: 2, quiet: 10 * ms, reference: 30 * ms, beside: 21 * ms, statuses: good, want: []string{"others_p99_ms"}},
 		"an error":                     {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 503: 1}, want: []string{"others_errors"}},
 		"no answer":                    {quiet: 10 * ms, beside: 10 * ms, statuses: map[int]int{200: 239, 0: 1}, want: []string{"others_errors"}},
 		"nothing was sent":             {quiet: 10 * ms, want: []string{"others sent"}},
 	} {
 		o := outcome{}
-		o.judge(test.isolationCase, othersOf(test.quiet, good), othersOf(test.beside, test.statuses), othersOf(test.reference, good))
+		o.judge(test.times, othersOf(test.quiet, good), othersOf(test.beside, test.statuses), othersOf(test.reference, good))
 		if !slices.EqualFunc(o.Broken, test.want, strings.HasPrefix) {
 			t.Errorf("%s: broken %q, want %q", name, o.Broken, test.want)
 		}

@@ -178,10 +178,6 @@ func (s *stage) measureConstant(secure bool, size, connections int) (sample, err
 	if !secure {
 		server = s.plainConstant
 	}
-	callers, err := load{connections: connections, requests: inTurns(request{path: fmt.Sprintf("/%d", size)}), warm: true}.connect(server)
-	if err != nil {
-		return sample{}, err
-	}
-	defer callers.close()
-	return callers.run(s.duration())
+	l := load{connections: connections, requests: inTurns(request{path: fmt.Sprintf("/%d", size)}), warm: true}
+	return l.run(server, s.duration(), func() {})
 }

@@ -44,6 +44,16 @@ func (e endpoint) client(connections int) *fasthttp.HostClient {
 // request is a POST where it has a form, and a GET otherwise, unless it says another method.
 type request struct{ path, authorization, form, method, cookie, from string } // from is the address that a proxy would tell of
 
+func (r request) verb() string {
+	switch {
+	case r.method != "":
+		return r.method
+	case r.form != "":
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
 // headers are those that the request needs.
 func (r request) headers() map[string]string {
 	headers := map[string]string{}
@@ -94,13 +104,8 @@ func send(client *fasthttp.HostClient, r request, response *fasthttp.Response) (
 	for name, value := range r.headers() {
 		message.Header.Set(name, value)
 	}
-	if r.form != "" {
-		message.Header.SetMethod(http.MethodPost)
-		message.SetBodyString(r.form)
-	}
-	if r.method != "" {
-		message.Header.SetMethod(r.method)
-	}
+	message.Header.SetMethod(r.verb())
+	message.SetBodyString(r.form)
 	if err := client.Do(message, response); err != nil {
 		return 0, err
 	}
@@ -175,6 +180,17 @@ func (l load) connect(e endpoint) (c callers, err error) {
 		_, err = c.run(warmUp)
 	}
 	return c, err
+}
+
+// run connects, calls begin, and lets the callers send for a duration.
+func (l load) run(e endpoint, duration time.Duration, begin func()) (sample, error) {
+	callers, err := l.connect(e)
+	if err != nil {
+		return sample{}, err
+	}
+	defer callers.close()
+	begin()
+	return callers.run(duration)
 }
 
 // run lets each caller send one request after the other for a duration, or until there are no more.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -141,7 +142,7 @@ func (s *stage) measureOperation(ctx context.Context, o *operation, connections 
 
 // profile takes a CPU profile of a service while it works.
 func (s *stage) profile(ctx context.Context, target *service, o *operation, connections int) error {
-	taken, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, s.Seconds))
+	taken, err := get(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, s.Seconds))
 	if err != nil {
 		return fmt.Errorf("profile (was the program built with -tags profile?): %w", err)
 	}

@@ -156,9 +156,9 @@ func refreshLoad(ctx context.Context, s *stage, n int) (load, error) {
 func exchangeLoad(ctx context.Context, s *stage, connections int) (load, error) {
 	pairs := s.nextPairs()
 	codes, err := s.codes(ctx, pairs)
-	requests := make([]request, len(codes))
+	var requests []request
 	for i, code := range codes {
-		requests[i] = exchangeRequest(pairs[i].client, code)
+		requests = append(requests, exchangeRequest(pairs[i].client, code))
 	}
 	return load{connections: connections, requests: eachOnce(requests)}, err
 }
@@ -166,18 +166,18 @@ func exchangeLoad(ctx context.Context, s *stage, connections int) (load, error) 
 // revokeLoad revokes refresh tokens, whose connections SQL has authorized again.
 func revokeLoad(ctx context.Context, s *stage, connections int) (load, error) {
 	_, err := s.conn.Exec(ctx, authorizeAgain+theClients(firstPair, many))
-	requests := make([]request, len(s.revocable))
-	for i, c := range s.revocable {
-		requests[i] = formRequest("/oauth/revoke", c.client, "token="+c.RefreshToken)
-	}
-	return load{connections: connections, requests: eachOnce(requests)}, err
+	return revocations(connections, s.revocable, func(c connection) string { return c.RefreshToken }), err
 }
 
 func revokeAccessLoad(ctx context.Context, s *stage, connections int) (load, error) {
 	connected, err := s.connect(ctx, s.nextPairs())
-	requests := make([]request, len(connected))
-	for i, c := range connected {
-		requests[i] = formRequest("/oauth/revoke", c.client, "token="+c.AccessToken+"&token_type_hint=access_token")
+	return revocations(connections, connected, func(c connection) string { return c.AccessToken + "&token_type_hint=access_token" }), err
+}
+
+func revocations(connections int, of []connection, token func(connection) string) load {
+	var requests []request
+	for _, c := range of {
+		requests = append(requests, formRequest("/oauth/revoke", c.client, "token="+token(c)))
 	}
-	return load{connections: connections, requests: eachOnce(requests)}, err
+	return load{connections: connections, requests: eachOnce(requests)}
 }

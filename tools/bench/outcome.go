@@ -34,16 +34,16 @@ type outcome struct {
 	Seconds        float64     `json:"seconds,omitempty"`
 }
 
-// judge takes the three measurements of the others, and holds them against the bounds.
-func (o *outcome) judge(c isolationCase, quiet, beside, reference sample) {
+// judge holds the three measurements of the others against the bounds. times is what their p99 may be of their quiet one; 0: see below.
+func (o *outcome) judge(times float64, quiet, beside, reference sample) {
 	o.OthersP50, o.OthersP99 = beside.figures().P50, beside.figures().P99
 	o.QuietP50, o.QuietP99 = quiet.figures().P50, quiet.figures().P99
 	o.ReferenceP99 = reference.figures().P99
 	o.Others, o.OthersStatuses = len(beside.Latencies), beside.Statuses
 	o.OthersErrors = o.Others - beside.Statuses[http.StatusOK]
 	o.Bound = max(1.5*o.ReferenceP99, 3*o.QuietP99)
-	if c.times > 0 {
-		o.Bound = c.times * o.QuietP99
+	if times > 0 {
+		o.Bound = times * o.QuietP99
 	}
 	o.Broken = []string{}
 	check := func(holds bool, format string, args ...any) {

@@ -113,7 +113,7 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 	}
 	began := time.Now()
 	err = s.start(ctx, name, cmd, func() error {
-		_, err := get(ctx, "http://"+started.private+"/readyz")
+		_, err := get(ctx, http.DefaultClient, "http://"+started.private+"/readyz")
 		return err
 	})
 	started.startToReady = time.Since(began)
@@ -121,12 +121,12 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 }
 
 // get is the body of a response with status 200.
-func get(ctx context.Context, url string) ([]byte, error) {
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ var (
 
 // spent asks the service's own metrics.
 func (s *service) spent(ctx context.Context) (spent, error) {
-	metrics, err := get(ctx, "http://"+s.private+"/metrics")
+	metrics, err := get(ctx, http.DefaultClient, "http://"+s.private+"/metrics")
 	return spent{1000 * number(cpuSeconds, metrics), number(allocations, metrics)}, err
 }
 

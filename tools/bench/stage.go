@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,20 +135,15 @@ func (s *stage) connectReaders(ctx context.Context) (err error) {
 
 // startRedis starts a Redis with nothing on disk.
 func (s *stage) startRedis(ctx context.Context) (url string, err error) {
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if program, err = exec.LookPath("valkey-server"); err != nil {
-			return "", errors.New("redis-server is not installed: make tools installs it, or says what to install")
-		}
+	program := "redis-server"
+	if _, err := exec.LookPath(program); err != nil {
+		program = "valkey-server"
 	}
 	addresses, err := freeAddresses(1)
 	if err != nil {
 		return "", err
 	}
-	_, port, err := net.SplitHostPort(addresses[0])
-	if err != nil {
-		return "", err
-	}
+	port := addresses[0][strings.LastIndex(addresses[0], ":")+1:]
 	cmd := exec.CommandContext(s.life, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
 	return "redis://" + addresses[0], s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
 }

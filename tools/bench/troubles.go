@@ -73,6 +73,10 @@ func (s *stage) repeatCode(ctx context.Context, begin func(), o *outcome) error 
 
 // exceedBudget reads far more than partner A may.
 func (s *stage) exceedBudget(ctx context.Context, begin func(), o *outcome) error {
+	if _, err := s.conn.Exec(ctx, "update clients set concurrent_reads = 10, requests_per_minute = 600, burst = 60 where client_id = $1",
+		clientID(o.partnerA)); err != nil {
+		return err
+	}
 	connected, err := s.connectFrom(ctx, troubleUser, 50, o.partnerA)
 	if err != nil {
 		return err

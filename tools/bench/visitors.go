@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -70,7 +71,7 @@ func (v *visitors) fails(err error) {
 
 // visitor is a browser.
 type visitor struct {
-	http.Client
+	*http.Client
 	from, email string
 	mail        *mail
 }
@@ -79,14 +80,7 @@ func (v *visitors) visitor(number int) *visitor {
 	jar, _ := cookiejar.New(nil) // without options it has no error
 	return &visitor{
 		from: fmt.Sprintf("192.0.%d.%d", number/250%250, number%250), email: fmt.Sprint(number, "@user.example"), mail: v.mail,
-		Client: http.Client{
-			Jar: jar, Timeout: responseLimit,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{
-				DialContext:     dialAlways(v.server.address),
-				TLSClientConfig: &tls.Config{RootCAs: v.server.roots, ServerName: "localhost", MinVersion: tls.VersionTLS13},
-			},
-		},
+		Client: v.server.browser(jar),
 	}
 }
 
@@ -96,36 +90,41 @@ func challenge() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// authorize goes from the authorization to the callback, and has the partner exchange the code.
+// authorize has a user connect.
 func (v *visitors) authorize(ctx context.Context, number int) {
-	browser := v.visitor(number)
-	defer browser.CloseIdleConnections()
+	if err := v.visitor(number).connect(ctx); err != nil {
+		v.fails(fmt.Errorf("a user who connects: %w", err))
+	}
+}
+
+// connect goes from the authorization to the callback, and has the partner exchange the code.
+func (v *visitor) connect(ctx context.Context) error {
+	defer v.CloseIdleConnections()
 	query := url.Values{
 		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
 		"state": {strings.Repeat("s", 22)}, "code_challenge": {challenge()}, "code_challenge_method": {"S256"},
 	}
-	base, err := browser.ask(ctx, request{path: "/oauth/authorize?" + query.Encode()}, http.StatusSeeOther)
-	if err == nil {
-		base = strings.TrimSuffix(base, "/sign-in")
-		err = browser.signIn(ctx, base)
+	base, err := v.ask(ctx, request{path: "/oauth/authorize?" + query.Encode()}, http.StatusSeeOther)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = browser.ask(ctx, request{path: base + "/consent"}, http.StatusOK)
+	base = strings.TrimSuffix(base, "/sign-in")
+	if err := v.signIn(ctx, base); err != nil {
+		return err
 	}
-	var location string
-	if err == nil {
-		location, err = browser.ask(ctx, request{path: base + "/consent", form: "decision=allow"}, http.StatusSeeOther)
+	if _, err := v.ask(ctx, request{path: base + "/consent"}, http.StatusOK); err != nil {
+		return err
+	}
+	location, err := v.ask(ctx, request{path: base + "/consent", form: "decision=allow"}, http.StatusSeeOther)
+	if err != nil {
+		return err
 	}
 	_, code, allowed := strings.Cut(location, "&code=")
-	if err == nil && !allowed {
-		err = fmt.Errorf("allowing leads elsewhere")
+	if !allowed {
+		return errors.New("allowing leads elsewhere")
 	}
-	if err == nil {
-		_, err = browser.ask(ctx, exchangeRequest(floodPartner, code), http.StatusOK)
-	}
-	if err != nil {
-		v.fails(fmt.Errorf("a user who connects: %w", err))
-	}
+	_, err = v.ask(ctx, exchangeRequest(floodPartner, code), http.StatusOK)
+	return err
 }
 
 // look signs in to the account pages and looks at them.
@@ -160,9 +159,10 @@ func (v *visitor) signIn(ctx context.Context, base string) error {
 		return err
 	}
 	code, err := v.mail.codeFor(ctx, v.email)
-	if err == nil {
-		_, err = v.ask(ctx, request{path: base + "/code", form: "code=" + code}, http.StatusSeeOther)
+	if err != nil {
+		return err
 	}
+	_, err = v.ask(ctx, request{path: base + "/code", form: "code=" + code}, http.StatusSeeOther)
 	return err
 }
 
@@ -187,14 +187,7 @@ func (v *visitor) ask(ctx context.Context, r request, want int) (location string
 
 // http is the request for package net/http.
 func (r request) http(base string) (*http.Request, error) {
-	method := r.method
-	if method == "" {
-		method = http.MethodGet
-		if r.form != "" {
-			method = http.MethodPost
-		}
-	}
-	message, err := http.NewRequest(method, base+r.path, strings.NewReader(r.form))
+	message, err := http.NewRequest(r.verb(), base+r.path, strings.NewReader(r.form))
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +202,19 @@ func drain(response *http.Response) {
 	_ = response.Body.Close()
 }
 
-func dialAlways(address string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
+// browser is a client that finds the server, whatever the name, and follows no redirect: with a jar for cookies that of a visitor,
+// without one that of a flood, over HTTP/2.
+func (e endpoint) browser(jar http.CookieJar) *http.Client {
+	return &http.Client{
+		Jar: jar, Timeout: responseLimit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			ForceAttemptHTTP2: jar == nil,
+			TLSClientConfig:   &tls.Config{RootCAs: e.roots, ServerName: "localhost", MinVersion: tls.VersionTLS13},
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, e.address)
+			},
+		},
 	}
 }
 

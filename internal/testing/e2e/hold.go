@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -16,7 +18,7 @@ import (
 func (e *Service) NewConnection(t *testing.T, partner pgtest.Client) (pgtest.User, oauth.Tokens) {
 	t.Helper()
 	user := e.DB.User(t)
-	return user, Exchange(t, e.App, partner, Authorized(t, e.App, partner, user))
+	return user, edgetest.Connect(t, e.App.OAuth, partner, scope.All, user.ID)
 }
 
 // Hold takes a lock by a session of the test's own, until it is freed or the test ends.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/url"
 	"testing"
 
@@ -40,23 +41,35 @@ func Challenge(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(hash[:])
 }
 
-// Code has the user sign in and allow what a partner asks for, in a browser of its own, and returns the authorization code.
-func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
+// Consenting is a request of a partner at which the user has to decide, and the user's browser.
+func Consenting(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) (uuid.UUID, [sha256.Size]byte) {
 	t.Helper()
-	ctx := t.Context()
-	var browser [sha256.Size]byte
-	_, _ = rand.Read(browser[:])
-	var location string
-	request, err := b.OAuth.Authorize(ctx, AuthorizationQuery(of, scopes).Encode(), 1000, browser)
-	for _, step := range []func() error{
-		func() error { return err },
-		func() error { return b.OAuth.SignIn(ctx, request, browser, browser, b.User.ID) },
-		func() (err error) { _, err = b.OAuth.Consent(ctx, request.ID, browser); return err },
-		func() (err error) { location, err = b.OAuth.Allow(ctx, request.ID, browser); return err },
-	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+	query := AuthorizationQuery(of, scopes).Encode()
+	browser := sha256.Sum256([]byte(rand.Text()))
+	request, err := server.Authorize(t.Context(), query, len(query), browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.SignIn(t.Context(), request, browser, browser, user); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Consent(t.Context(), request.ID, browser); err != nil {
+		t.Fatal(err)
+	}
+	return request.ID, browser
+}
+
+// Code has a user sign in and allow what a partner asks for, in a browser of its own, and returns the authorization code.
+func Code(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) string {
+	t.Helper()
+	id, browser := Consenting(t, server, of, scopes, user)
+	location, err := server.Allow(t.Context(), id, browser)
+	if errors.Is(err, oauth.ErrRequestEnded) { // the day was over in between, and with it what was consented to
+		id, browser = Consenting(t, server, of, scopes, user)
+		location, err = server.Allow(t.Context(), id, browser)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	callback, err := url.Parse(location)
 	if err != nil {
@@ -65,16 +78,34 @@ func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
 	return callback.Query().Get("code")
 }
 
-// Connect goes on to tokens.
-func (b Backend) Connect(t testing.TB, of pgtest.Client, scopes scope.Set) oauth.Tokens {
+// Exchange exchanges a code of [Code].
+func Exchange(t testing.TB, server *oauth.Server, of pgtest.Client, code string) oauth.Tokens {
 	t.Helper()
-	tokens, err := b.OAuth.Exchange(t.Context(), Credentials(of), oauth.ExchangeParams{
-		Code: b.Code(t, of, scopes), RedirectURI: of.CallbackURL, CodeVerifier: Verifier,
+	tokens, err := server.Exchange(t.Context(), Credentials(of), oauth.ExchangeParams{
+		Code: code, RedirectURI: of.CallbackURL, CodeVerifier: Verifier,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tokens
+}
+
+// Connect connects a user with a partner.
+func Connect(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) oauth.Tokens {
+	t.Helper()
+	return Exchange(t, server, of, Code(t, server, of, scopes, user))
+}
+
+// Code is [Code] of the backend's user.
+func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
+	t.Helper()
+	return Code(t, b.OAuth, of, scopes, b.User.ID)
+}
+
+// Connect is [Connect] of the backend's user.
+func (b Backend) Connect(t testing.TB, of pgtest.Client, scopes scope.Set) oauth.Tokens {
+	t.Helper()
+	return Connect(t, b.OAuth, of, scopes, b.User.ID)
 }
 
 // ConnectNew registers a partner of a name, and connects the user with it to everything.

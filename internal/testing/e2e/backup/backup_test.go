@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgbouncertest"
@@ -32,8 +33,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := old.Activity.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user.ID, Date: day, Steps: 4711}}}); err != nil {
 		t.Fatal(err)
 	}
-	connected := e2e.Exchange(t, old, partner, e2e.Authorized(t, old, partner, user))
-	inFlight := e2e.Authorized(t, old, partner, user)
+	connected := edgetest.Connect(t, old.OAuth, partner, scope.All, user.ID)
+	inFlight := edgetest.Code(t, old.OAuth, partner, scope.All, user.ID)
 
 	// A password may have any characters, in either place of a URL.
 	const role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
@@ -71,7 +72,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if err != nil || refreshed.GrantID != connected.GrantID || !refreshed.HistoryFrom.Equal(connected.HistoryFrom) {
 		t.Fatalf("the refresh token: %v", err)
 	}
-	again := e2e.Exchange(t, fresh, partner, inFlight)
+	again := edgetest.Exchange(t, fresh.OAuth, partner, inFlight)
 	if again.ConnectionVersion != connected.ConnectionVersion+1 {
 		t.Errorf("the code in flight: version %d", again.ConnectionVersion)
 	}

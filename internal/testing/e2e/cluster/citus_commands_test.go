@@ -17,7 +17,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -56,7 +56,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 	connected := func() (tokens oauth.Tokens) {
 		t.Helper()
 		tokens, err := service.Exchange(t.Context(), me, oauth.ExchangeParams{
-			Code: e2e.Authorized(t, f.App, f.Partner, user), RedirectURI: f.Partner.CallbackURL, CodeVerifier: edgetest.Verifier,
+			Code: edgetest.Code(t, f.App.OAuth, f.Partner, scope.All, user.ID), RedirectURI: f.Partner.CallbackURL, CodeVerifier: edgetest.Verifier,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 	}
 	tokens := connected()
 	day := activity.Range{From: time.Now().Add(-24 * time.Hour), To: time.Now()}
-	code := e2e.Authorized(t, f.App, f.Partner, user)
+	code := edgetest.Code(t, f.App.OAuth, f.Partner, scope.All, user.ID)
 	for _, act := range []struct {
 		name string
 		do   func() error
@@ -96,7 +96,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 		for range 7 { // until plans are kept
 			commands = nil
 			if act.name == "exchange" {
-				code = e2e.Authorized(t, f.App, f.Partner, user)
+				code = edgetest.Code(t, f.App.OAuth, f.Partner, scope.All, user.ID)
 			}
 			if strings.HasPrefix(act.name, "revocation") {
 				tokens = connected()

@@ -27,6 +27,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -363,7 +364,7 @@ func TestRacesBetweenNodes(t *testing.T) {
 	}
 	for range 10 {
 		user := db.User(t)
-		code := e2e.Authorized(t, f.apps[1], f.Partner, user)
+		code := edgetest.Code(t, f.apps[1].OAuth, f.Partner, scope.All, user.ID)
 		tokens := make(chan oauth.Tokens, 9)
 		if won, _ := race(func(a *app.App) error {
 			got, err := a.OAuth.Exchange(t.Context(), edgetest.Credentials(f.Partner), oauth.ExchangeParams{

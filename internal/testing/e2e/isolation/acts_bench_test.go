@@ -12,7 +12,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -39,7 +39,7 @@ func BenchmarkActs(b *testing.B) {
 	tokens, of := make([]oauth.Tokens, users), make([]pgtest.User, users)
 	for i := range users {
 		of[i] = db.User(b)
-		tokens[i] = e2e.Exchange(b, a, partner, e2e.Authorized(b, a, partner, of[i]))
+		tokens[i] = edgetest.Connect(b, a.OAuth, partner, scope.All, of[i].ID)
 	}
 	day := activity.Range{From: time.Now().Add(-30 * 24 * time.Hour), To: time.Now()}
 	// each runs act for b.N users in turn, eight at a time. No two work on one user.
@@ -94,7 +94,7 @@ func BenchmarkActs(b *testing.B) {
 	b.Run("exchange", func(b *testing.B) {
 		codes := make([]string, users)
 		for n := range users {
-			codes[n] = e2e.Authorized(b, a, partner, of[n])
+			codes[n] = edgetest.Code(b, a.OAuth, partner, scope.All, of[n].ID)
 		}
 		once(b, func(n int) (err error) {
 			tokens[n], err = a.OAuth.Exchange(b.Context(), me, oauth.ExchangeParams{
@@ -106,7 +106,7 @@ func BenchmarkActs(b *testing.B) {
 	connected := func(b *testing.B) {
 		b.Helper()
 		for n := range users {
-			tokens[n] = e2e.Exchange(b, a, partner, e2e.Authorized(b, a, partner, of[n]))
+			tokens[n] = edgetest.Connect(b, a.OAuth, partner, scope.All, of[n].ID)
 		}
 	}
 	b.Run("revoke an access token", func(b *testing.B) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -67,8 +68,8 @@ func TestIsolationOfAUsedCode(t *testing.T) {
 	e := e2e.New(t)
 	f := e2e.NewFront(t, e, true)
 	user := e.DB.User(t)
-	code := e2e.Authorized(t, e.App, e.Partner, user)
-	e2e.Exchange(t, e.App, e.Partner, code)
+	code := edgetest.Code(t, e.App.OAuth, e.Partner, scope.All, user.ID)
+	edgetest.Exchange(t, e.App.OAuth, e.Partner, code)
 	e.Hold(t, "select 1 from connections c join users u on u.user_id = c.user_id where c.user_id = $1 for update", user.ID)
 	if !pgtest.OnCluster() { // where a registration is held on all nodes at once
 		e.Hold(t, "select 1 from clients where client_id = $1 for update", e.Partner.ID)

@@ -51,7 +51,7 @@ func TestStrangersDelayNoPartner(t *testing.T) {
 	_, refreshed := e.NewConnection(t, e.Partner)
 	_, revoked := e.NewConnection(t, e.Partner)
 	_, ended := e.NewConnection(t, e.Partner)
-	code := e2e.Authorized(t, e.App, e.Partner, e.DB.User(t))
+	code := edgetest.Code(t, e.App.OAuth, e.Partner, scope.All, e.DB.User(t).ID)
 	wrong := e.Partner
 	wrong.Secret = "svci_wrong"
 

@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -129,7 +130,7 @@ func (tr *traffic) round(t *testing.T, e *e2e.Service, f *e2e.Front, other pgtes
 	if _, err := e.App.Activity.Put(ctx, batch); err != nil {
 		t.Errorf("a write: %v", err)
 	}
-	theirs := e2e.Exchange(t, e.App, other, e2e.Authorized(t, e.App, other, user))
+	theirs := edgetest.Connect(t, e.App.OAuth, other, scope.All, user.ID)
 	if err := e.App.OAuth.Revoke(ctx, edgetest.Credentials(other), theirs.RefreshToken); err != nil {
 		t.Errorf("a revocation: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgbouncertest"
@@ -40,7 +41,7 @@ func TestThroughPgBouncer(t *testing.T) {
 	for range 4 {
 		user := e.DB.User(t)
 		others.Go(func() {
-			tokens := e2e.Exchange(t, e.App, e.Partner, e2e.Authorized(t, e.App, e.Partner, user))
+			tokens := edgetest.Connect(t, e.App.OAuth, e.Partner, scope.All, user.ID)
 			for range 10 {
 				next, err := e.App.OAuth.Refresh(t.Context(), edgetest.Credentials(e.Partner), tokens.RefreshToken)
 				if err != nil {

@@ -76,7 +76,7 @@ func (w *whole) asks(t *testing.T) []ask {
 func (w *whole) connected(t *testing.T) (pgtest.User, oauth.Tokens) {
 	t.Helper()
 	user := w.DB.User(t)
-	return user, e2e.Exchange(t, w.App, w.Partner, e2e.Authorized(t, w.App, w.Partner, user))
+	return user, edgetest.Connect(t, w.App.OAuth, w.Partner, scope.All, user.ID)
 }
 
 func (w *whole) partnerAsks(t *testing.T) []ask {
@@ -86,7 +86,7 @@ func (w *whole) partnerAsks(t *testing.T) []ask {
 	_, halfRevoked := w.connected(t)
 	_, disconnected := w.connected(t)
 	_, read := w.connected(t)
-	code := e2e.Authorized(t, w.App, w.Partner, w.DB.User(t))
+	code := edgetest.Code(t, w.App.OAuth, w.Partner, scope.All, w.DB.User(t).ID)
 	partners := &http.Client{Transport: w.TLS}
 	act := func(operation, path string, form url.Values) ask {
 		return ask{operation, contracttest.Partner.Transport, partners, http.MethodPost, w.public + path, w.basic(), form.Encode(), actLimit, 200, 500}

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -18,7 +19,7 @@ func TestChangedAddressEndsWhatItBegan(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
 	connected, tokens := e.NewConnection(t, e.Partner)
-	request, browser := e2e.Consenting(t, e.App, e.Partner, connected)
+	request, browser := edgetest.Consenting(t, e.App.OAuth, e.Partner, scope.All, connected.ID)
 	code := func(signIn uuid.UUID) string {
 		t.Helper()
 		if err := e.App.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: signIn, Email: connected.Email}); err != nil {

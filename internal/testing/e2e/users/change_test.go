@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -48,7 +49,7 @@ func TestChangedTimezone(t *testing.T) {
 		}
 	}
 
-	request, browser := e2e.Consenting(t, e.App, other, user)
+	request, browser := edgetest.Consenting(t, e.App.OAuth, other, scope.All, user.ID)
 	change("Europe/Berlin") // the same day
 	if _, err := e.App.OAuth.Consent(t.Context(), request, browser); err != nil {
 		t.Errorf("the consent after a zone with the same day: %v", err)
@@ -71,7 +72,7 @@ func TestChangedTimezone(t *testing.T) {
 	if err := e.App.OAuth.DisconnectByOperator(t.Context(), user.ID, e.Partner.ID); err != nil {
 		t.Fatal(err)
 	}
-	tokens = e2e.Exchange(t, e.App, e.Partner, e2e.Authorized(t, e.App, e.Partner, user))
+	tokens = edgetest.Connect(t, e.App.OAuth, e.Partner, scope.All, user.ID)
 	if got := tokens.HistoryFrom.Format(time.DateOnly); got != "2026-03-11" {
 		t.Errorf("history_from of a new connection is %s", got)
 	}
@@ -113,7 +114,7 @@ func TestImportedAddressEndsWhatItBegan(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
 	user, tokens := e.NewConnection(t, e.Partner)
-	request, browser := e2e.Consenting(t, e.App, e.DB.Client(t), user)
+	request, browser := edgetest.Consenting(t, e.App.OAuth, e.DB.Client(t), scope.All, user.ID)
 	signIn := uuid.New()
 	if err := e.App.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: signIn, Email: user.Email}); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -169,17 +170,17 @@ func (w *life) know(t *testing.T, name string) known {
 	w.askForCode(t, email) // before there is an account
 	user := known{User: w.db.User(t, func(u *pgtest.User) { u.Email = strings.ToUpper(email) })}
 	w.askForCode(t, email)
-	e2e.Exchange(t, w.service, w.other, e2e.Authorized(t, w.service, w.other, user.User))
+	edgetest.Connect(t, w.service.OAuth, w.other, scope.All, user.ID)
 	if err := w.service.OAuth.DisconnectUser(t.Context(), user.ID, w.other.ID); err != nil {
 		t.Fatal(err)
 	}
-	first := e2e.Exchange(t, w.service, w.partner, e2e.Authorized(t, w.service, w.partner, user.User))
+	first := edgetest.Connect(t, w.service.OAuth, w.partner, scope.All, user.ID)
 	if err := w.service.OAuth.Revoke(t.Context(), edgetest.Credentials(w.partner), first.AccessToken); err != nil {
 		t.Fatal(err)
 	}
-	user.tokens = e2e.Exchange(t, w.service, w.partner, e2e.Authorized(t, w.service, w.partner, user.User))
-	user.code = e2e.Authorized(t, w.service, w.partner, user.User)
-	e2e.Consenting(t, w.service, w.partner, user.User)
+	user.tokens = edgetest.Connect(t, w.service.OAuth, w.partner, scope.All, user.ID)
+	user.code = edgetest.Code(t, w.service.OAuth, w.partner, scope.All, user.ID)
+	edgetest.Consenting(t, w.service.OAuth, w.partner, scope.All, user.ID)
 
 	steps, meters := 40_000_000+int(user.ID[0])<<8+int(user.ID[1]), 70_000_000+int(user.ID[2])<<8+int(user.ID[3])
 	today := time.Now().UTC().Truncate(24 * time.Hour)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -53,11 +54,30 @@ func (e *Service) Client(t *testing.T) context.Context {
 func (e *Service) Read(t *testing.T, token *oauth2.Token) int {
 	t.Helper()
 	day := token.Extra("history_from")
+	answer := e.ask(t, token, fmt.Sprintf("daily-activity?from=%s&to=%s", day, day))
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+// Get reads something of the grant that must be there.
+func (e *Service) Get(t *testing.T, token *oauth2.Token, query string, into any) {
+	t.Helper()
+	answer := e.ask(t, token, query)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s answers %d", query, answer.StatusCode)
+	}
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *Service) ask(t *testing.T, token *oauth2.Token, query string) *http.Response {
+	t.Helper()
 	answer, err := oauth2.NewClient(e.Client(t), oauth2.StaticTokenSource(token)).Get(
-		fmt.Sprintf("%s/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", e.Base, token.Extra("grant_id"), day, day))
+		fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s", e.Base, token.Extra("grant_id"), query))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = answer.Body.Close()
-	return answer.StatusCode
+	return answer
 }

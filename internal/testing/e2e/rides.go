@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -11,23 +9,6 @@ import (
 
 	"connect-svc/internal/activity"
 )
-
-// Get reads something of the grant that must be there.
-func (e *Service) Get(t *testing.T, token *oauth2.Token, query string, into any) {
-	t.Helper()
-	answer, err := oauth2.NewClient(e.Client(t), oauth2.StaticTokenSource(token)).Get(
-		fmt.Sprintf("%s/connect-svc/v1/grants/%s/%s", e.Base, token.Extra("grant_id"), query))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s answers %d", query, answer.StatusCode)
-	}
-	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
-}
 
 type ridesPage struct {
 	Data []struct {

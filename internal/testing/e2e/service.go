@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -122,43 +122,22 @@ func configOn(t *testing.T, db *pgtest.DB, base, mailServer string) app.Config {
 // Authorize plays the user's browser from the authorization URL to the callback, whose query it returns.
 func (e *Service) Authorize(t *testing.T, authorizationURL string) url.Values {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	partner, err := url.Parse(e.Partner.CallbackURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	browser := &http.Client{Transport: e.TLS, Jar: jar, CheckRedirect: func(request *http.Request, _ []*http.Request) error {
-		if request.URL.Host == partner.Host {
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}}
-	page, err := browser.Get(authorizationURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	submit := func(wantPage string, form url.Values) {
+	browser := edgetest.Visit(t, e.Server, e.Base)
+	pages := strings.TrimSuffix(browser.Location(browser.Get(authorizationURL)), "/sign-in")
+	submit := func(page, field, value string) string {
 		t.Helper()
-		_ = page.Body.Close()
-		if page.StatusCode != http.StatusOK || path.Base(page.Request.URL.Path) != wantPage {
-			t.Fatalf("the browser is at %s with %d, want the page %s", path.Base(page.Request.URL.Path), page.StatusCode, wantPage)
+		if shown := browser.Get(pages + page); shown.StatusCode != http.StatusOK {
+			t.Fatalf("the page %s answers %d", page, shown.StatusCode)
 		}
-		if page, err = browser.PostForm(page.Request.URL.String(), form); err != nil { //nolint:bodyclose // closed by the next call, or at the end
-			t.Fatal(err)
-		}
+		return browser.Location(browser.Post(pages+page, field, value))
 	}
-	submit("sign-in", url.Values{"email": {e.User.Email}})
-	submit("code", url.Values{"code": {e.Mail.Next(t).Code}})
-	submit("consent", url.Values{"decision": {"allow"}})
-	defer page.Body.Close()
-	location, err := page.Location()
-	if err != nil || page.StatusCode != http.StatusSeeOther {
-		t.Fatalf("Allow answers %d: %v", page.StatusCode, err)
+	submit("/sign-in", "email", e.User.Email)
+	submit("/code", "code", e.Mail.Next(t).Code)
+	callback, err := url.Parse(submit("/consent", "decision", "allow"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return location.Query()
+	return callback.Query()
 }
 
 // CodeOf names an error without the answer's text.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
@@ -28,6 +29,21 @@ const (
 	MailSent    Mail = "sent"
 	MailFailed  Mail = "failed"
 )
+
+// SealSignIn returns the id of a sign-in for the browser to store.
+func (a *Accounts) SealSignIn(id uuid.UUID) (string, error) {
+	return a.keys.Seal(credential.AccountSignIn, id[:])
+}
+
+// OpenSignIn opens a sealed id. That it opens proves that this browser began the sign-in. The sign-in may have ended.
+func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
+	text, err := a.keys.Open(credential.AccountSignIn, sealed)
+	if err != nil {
+		return id, false
+	}
+	id, err = uuid.FromBytes(text)
+	return id, err == nil
+}
 
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {

@@ -21,10 +21,11 @@ const (
 	AccessToken       Kind = "access-token"
 	RefreshToken      Kind = "refresh-token"
 	Cursor            Kind = "cursor"
-	// AuthorizationRequest, RequestSession and AccountSession are in cookies: the request of a browser, and the sign-in of its user to
-	// the request or to the account pages.
+	// AuthorizationRequest, RequestSession, AccountSignIn and AccountSession are in cookies: the request of a browser, the sign-in of its
+	// user to the request, and a sign-in to the account pages before and after the code.
 	AuthorizationRequest Kind = "authorization-request"
 	RequestSession       Kind = "request-session"
+	AccountSignIn        Kind = "account-sign-in"
 	AccountSession       Kind = "account-session"
 	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"

@@ -4,7 +4,7 @@
 // Everyone who asks is a caller of some kind: a partner, a user, a stranger's network, the operator, or the background work of
 // the service. [WithCaller] names the caller, and [Within] also sets a deadline. A [Queue] serves the kinds in rotation, and the
 // callers of each kind in rotation. A caller that asks for much therefore waits behind itself, and any number of strangers wait
-// behind one another. A caller that is alone may use every place. [Locks] lets one caller at a time act on a row; the others wait
+// behind one another. A caller that is alone may use every place of a queue. [Locks] lets one caller at a time act on a row; the others wait
 // here, without a database connection. A [Batch] answers the questions of callers who have not yet proved who they are.
 //
 // # Invariants

@@ -4,6 +4,7 @@
 // # Invariants
 //
 //   - Every statement waits for its connection in the fair queue (TestPoolHasNoOtherMethods, TestBatchesAreQueued).
+//   - Strangers use at most a quarter of the connections at a time (TestStrangersShareAQuarter).
 //   - The service has one clock, the clock of the database. SQL reads it through connect_now(), never through now(). A [Clock]
 //     shifts it for the connections of one pool, and gives the same time to Go code, so that tests and the demo can travel in
 //     time. The zero Clock is the real time and costs no statement (TestClock, TestZeroClockSetsNothing).

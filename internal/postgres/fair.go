@@ -27,7 +27,8 @@ const connectAgainAfter = 50 * time.Millisecond
 type Pool struct {
 	conns     *pgxpool.Pool
 	queue     *fairqueue.Queue
-	elsewhere bool // another server can answer, so that a statement does not wait for this one to come back
+	strangers *fairqueue.Queue // of the callers who have proved nothing, in front of the other one
+	elsewhere bool             // another server can answer, so that a statement does not wait for this one to come back
 }
 
 // newPool makes a pool without connections.
@@ -46,14 +47,24 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	if err != nil {
 		return nil, ConnectError(config.ConnConfig, err)
 	}
-	return &Pool{conns: pool, queue: fairqueue.New(int(config.MaxConns), fairqueue.Unbounded)}, nil
+	most := int(config.MaxConns)
+	return &Pool{
+		conns: pool, queue: fairqueue.New(most, fairqueue.Unbounded), strangers: fairqueue.New(max(most/4, 1), fairqueue.Unbounded),
+	}, nil
 }
 
 // Close ends the connections. It waits for those in use.
 func (p *Pool) Close() { p.conns.Close() }
 
 // QueueStats returns counts of the statements that wait, and that waited, for a connection.
-func (p *Pool) QueueStats() fairqueue.Stats { return p.queue.Stats() }
+func (p *Pool) QueueStats() fairqueue.Stats {
+	stats, strangers := p.queue.Stats(), p.strangers.Stats()
+	stats.Waited += strangers.Waited
+	stats.GivenUp += strangers.GivenUp
+	stats.WaitTime += strangers.WaitTime
+	stats.Waiting += strangers.Waiting
+	return stats
+}
 
 // Stat returns counts of the connections by state.
 func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
@@ -61,22 +72,40 @@ func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
 // MaxConns returns the maximum number of connections.
 func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
 
+// turn waits in the queue. Call leave afterwards. Strangers use a quarter of the connections at a time: a flood of theirs would
+// otherwise keep PostgreSQL busy with as many statements as there are connections, beside those of everybody else.
+func (p *Pool) turn(ctx context.Context) (leave func(), err error) {
+	kind := fairqueue.CallerOf(ctx).Kind
+	if kind != fairqueue.Strangers && kind != fairqueue.Codes {
+		return p.queue.Release, p.queue.Acquire(ctx)
+	}
+	if err := p.strangers.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.queue.Acquire(ctx); err != nil {
+		p.strangers.Release()
+		return nil, err
+	}
+	return func() { p.queue.Release(); p.strangers.Release() }, nil
+}
+
 // acquire waits in the queue, and then for a connection. Call release afterwards.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
-	if err := p.queue.Acquire(ctx); err != nil {
+	leave, err := p.turn(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	_, limited := ctx.Deadline()
 	for {
 		conn, failure := p.conns.Acquire(ctx)
 		if failure == nil {
-			return conn, func() { conn.Release(); p.queue.Release() }, nil
+			return conn, func() { conn.Release(); leave() }, nil
 		}
 		if err == nil || ctx.Err() == nil {
 			err = failure // it is more specific than the deadline
 		}
 		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
-			p.queue.Release()
+			leave()
 			return nil, nil, err
 		}
 	}

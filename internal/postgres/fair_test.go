@@ -65,6 +65,48 @@ func TestPoolIsFair(t *testing.T) {
 	}
 }
 
+// Strangers use a quarter of the connections at a time, and everybody else the others.
+func TestStrangersShareAQuarter(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t).URL, postgres.WithMaxConns(8), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	by := func(kind fairqueue.Kind) context.Context {
+		return fairqueue.WithCaller(t.Context(), fairqueue.Caller{Kind: kind})
+	}
+	var held []pgx.Tx
+	release := func() {
+		for _, tx := range held {
+			_ = tx.Rollback(context.Background())
+		}
+	}
+	defer release() // before the pool waits for them
+	hold := func(kind fairqueue.Kind) {
+		tx, err := pool.Begin(by(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, tx)
+	}
+	hold(fairqueue.Strangers)
+	hold(fairqueue.Codes)
+	third := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(by(fairqueue.Strangers), "select 1")
+		third <- err
+	}()
+	wait.Until(t, "the third stranger waits", func() bool { return pool.QueueStats().Waiting == 1 })
+	for range 6 {
+		hold(fairqueue.Users)
+	}
+	release()
+	if err := <-third; err != nil {
+		t.Error(err)
+	}
+}
+
 // Every way to the database goes through the queue: a new method is listed here, and has its own test.
 func TestPoolHasNoOtherMethods(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,8 @@ type flood struct {
 }
 
 // floods ask for every public route in the ways that cost the service most, and for these files. Routes that cost alike take turns.
-func floods(files []string) []flood {
+// begun is the cookie of a sign-in to the account pages that somebody has begun.
+func floods(files []string, begun string) []flood {
 	authorize := "/oauth/authorize?" + url.Values{
 		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
 		"state": {strings.Repeat("s", 2048)}, "code_challenge": {strings.Repeat("c", 42) + "A"}, "code_challenge_method": {"S256"},
@@ -118,7 +119,7 @@ func floods(files []string) []flood {
 				path: []string{"/account/code", "/account/new-code", "/account" + link, "/account/sign-out", "/account/browsers", disconnect}[n%6],
 				form: "code=123456",
 				cookie: "__Host-connect-account=" + strings.Repeat("A", 100+n%50) +
-					"; __Host-connect-sign-in=" + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%032d", n)),
+					"; " + begun,
 			}
 		}},
 		{name: "files", next: get(files...)},
@@ -154,15 +155,40 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	begun, err := beginSignIn(ctx, s.tls.endpoint)
+	if err != nil {
+		return err
+	}
 	var names []string
 	var beside []besideFlood
-	for _, flood := range floods(files) {
+	for _, flood := range floods(files, begun) {
 		for _, who := range whoFloods {
 			names = append(names, flood.name+", "+who.name)
 			beside = append(beside, besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: len(beside)})
 		}
 	}
 	return s.report(ctx, f.Out, names, func(n int) (*outcome, error) { return beside[n].measure(ctx) })
+}
+
+// beginSignIn asks for a code to sign in to the account pages. It returns the cookie.
+func beginSignIn(ctx context.Context, server endpoint) (string, error) {
+	client := server.browser(nil)
+	defer client.CloseIdleConnections()
+	message, err := request{path: "/account/sign-in", form: "email=stranger%40nobody.example"}.http(baseURL)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(message.WithContext(ctx))
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	for _, cookie := range response.Cookies() {
+		if cookie.Name == "__Host-connect-sign-in" {
+			return cookie.Name + "=" + cookie.Value, nil
+		}
+	}
+	return "", fmt.Errorf("%s without the cookie of a sign-in", response.Status)
 }
 
 // filesOf are the files that the sign-in page names, a partner's logo, and files that do not exist.

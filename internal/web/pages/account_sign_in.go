@@ -14,7 +14,7 @@ import (
 // accountBase is the prefix of the paths of the account pages.
 const accountBase = "/account"
 
-// signInLifetime is how long the browser keeps the secret of a sign-in. It is longer than a code is valid, so that a
+// signInLifetime is how long the browser keeps the id of a sign-in. It is longer than a code is valid, so that a
 // page can say that a code was entered too late.
 const signInLifetime = 30 * time.Minute
 
@@ -25,17 +25,20 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	} else if !errors.Is(err, account.ErrNoSession) {
 		return signIn{}, err
 	}
-	secret, had := secretIn(r, signInCookie)
-	if !had {
-		secret = newSecret()
+	id, begun := uuid.New(), false
+	if cookie, err := r.Cookie(signInCookie); err == nil {
+		if sealed, ok := p.Accounts.OpenSignIn(cookie.Value); ok {
+			id, begun = sealed, true
+		}
 	}
-	// The id is a hash, so that only the browser can continue the sign-in.
-	hash := secret.hash()
-	id := uuid.UUID(hash[:16])
+	sealed, err := p.Accounts.SealSignIn(id)
+	if err != nil {
+		return signIn{}, err
+	}
 	return signIn{
-		id: id, page: "account-sign-in",
+		id: id, begun: begun, page: "account-sign-in",
 		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
-		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, encoded(secret[:]), signInLifetime) },
+		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, sealed, signInLifetime) },
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			key, err := p.Accounts.StartSession(r.Context(), id, verified)
 			if err != nil {

@@ -83,6 +83,30 @@ func TestAccountSignIn_4(t *testing.T) {
 	}
 }
 
+// Only a browser that asked for a code has a sign-in, because the cookie is sealed. A cookie that somebody made up costs no statement.
+func TestForgedSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.stopMail() // nothing else uses the database
+	v := f.visitor(t)
+	v.give(&http.Cookie{Name: signInCookie, Value: encoded(make([]byte, 32)), Path: "/"},
+		&http.Cookie{Name: typedCookie, Value: "1", Path: "/"})
+	before := f.DB.Pool.QueueStats().Acquired
+	for _, got := range []string{
+		v.Location(v.Get("/account/code")), v.Location(v.Post("/account/code", "code", "123456")), v.Location(v.Post("/account/new-code")),
+	} {
+		if got != "/account/sign-in" {
+			t.Errorf("location = %q", got)
+		}
+	}
+	v.Get("/account/sign-in")
+	v.Get("/account/link/" + strings.Repeat("A", 43))
+	v.Post("/account/link/" + strings.Repeat("A", 43))
+	if n := f.DB.Pool.QueueStats().Acquired - before; n != 0 {
+		t.Errorf("%d statements", n)
+	}
+}
+
 func TestAccountSessionEnds_4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)

@@ -16,7 +16,7 @@ import (
 // Names of cookies. Browsers accept the prefix __Host- only for this host, over TLS and for all paths.
 const (
 	browserCookie = "__Host-connect-browser" // secret of the browser, for authorization requests
-	signInCookie  = "__Host-connect-sign-in" // secret of a sign-in to the account pages
+	signInCookie  = "__Host-connect-sign-in" // id of a sign-in to the account pages, sealed
 	sessionCookie = "__Host-connect-account" // key of a session of the account pages, sealed
 	goneCookie    = "__Host-connect-gone"    // name of the partner just disconnected, until the list has said so
 	knownCookie   = "__Host-connect-known"   // keys of former sign-ins in this browser, of several users

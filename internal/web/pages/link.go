@@ -15,18 +15,13 @@ import (
 // where to enter the code, and does nothing: so somebody who sends a link of his own to others signs nobody in.
 func (p *pages) elsewhere(find func(*http.Request) (signIn, error), handle site.About[signIn]) site.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		s, err := find(r)
+		err := site.Given(find, handle)(w, r)
 		if errors.Is(err, oauth.ErrRequestEnded) {
 			if cause, _ := p.ending(r); cause != string(oauth.EndedElsewhere) {
 				return err
 			}
-		} else if err != nil {
+		} else if !errors.Is(err, account.ErrNoSignIn) {
 			return err
-		}
-		if err == nil {
-			if err = handle(w, r, s); !errors.Is(err, account.ErrNoSignIn) {
-				return err
-			}
 		}
 		p.site.Write(w, r, http.StatusOK, "link-elsewhere", view{})
 		return nil

@@ -17,6 +17,7 @@ import (
 // but for the first one.
 type signIn struct {
 	id       uuid.UUID
+	begun    bool                                                                          // in this browser, by an address or an authorization request
 	page     string                                                                        // name of the first page, which asks for the address
 	view     view                                                                          // what all its pages show
 	remember func(http.ResponseWriter)                                                     // lets the browser know the sign-in
@@ -26,14 +27,30 @@ type signIn struct {
 // routeSignIn serves the pages of a sign-in under base. find returns the sign-in that is under way in the browser; where
 // somebody has signed in already it redirects, so that going back or submitting a form again leads to where the user is.
 func (p *pages) routeSignIn(router chi.Router, base string, find func(*http.Request) (signIn, error)) {
-	with := func(handle site.About[signIn]) http.HandlerFunc { return p.page(site.Given(find, handle)) }
-	router.Get(base+"/sign-in", with(p.askAddress))
-	router.Post(base+"/sign-in", with(p.takeAddress))
-	router.Get(base+"/code", with(p.askCode))
-	router.Post(base+"/code", with(p.takeCode))
-	router.Post(base+"/new-code", with(p.sendNewCode))
-	router.Get(base+"/link/{link}", p.page(p.elsewhere(find, p.askLink)))
-	router.Post(base+"/link/{link}", p.page(p.elsewhere(find, p.takeLink)))
+	begun := func(r *http.Request) (signIn, error) {
+		s, err := find(r)
+		if err == nil && !s.begun {
+			err = account.ErrNoSignIn
+		}
+		return s, err
+	}
+	// Without a sign-in these pages redirect to the form for the address.
+	orBegin := func(handle site.About[signIn]) http.HandlerFunc {
+		return p.page(func(w http.ResponseWriter, r *http.Request) error {
+			err := site.Given(begun, handle)(w, r)
+			if errors.Is(err, account.ErrNoSignIn) {
+				return site.Redirect(baseOf(r) + "/sign-in")
+			}
+			return err
+		})
+	}
+	router.Get(base+"/sign-in", p.page(site.Given(find, p.askAddress)))
+	router.Post(base+"/sign-in", p.page(site.Given(find, p.takeAddress)))
+	router.Get(base+"/code", orBegin(p.askCode))
+	router.Post(base+"/code", orBegin(p.takeCode))
+	router.Post(base+"/new-code", orBegin(p.sendNewCode))
+	router.Get(base+"/link/{link}", p.page(p.elsewhere(begun, p.askLink)))
+	router.Post(base+"/link/{link}", p.page(p.elsewhere(begun, p.takeLink)))
 }
 
 // requestSignIn is the sign-in for a pending authorization request.
@@ -47,7 +64,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 		return signIn{}, consent
 	}
 	return signIn{
-		id: request.asked.ID, page: "sign-in", view: p.view(request),
+		id: request.asked.ID, begun: true, page: "sign-in", view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			session := oauth.Session{UserID: verified.UserID, Secret: verified.Secret}
@@ -69,7 +86,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 // come for the first time, and cost nothing.
 func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
 	s.view.News = r.URL.RawQuery
-	if _, err := r.Cookie(typedCookie); err == nil {
+	if _, err := r.Cookie(typedCookie); err == nil && s.begun {
 		typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
 		if err != nil && !errors.Is(err, account.ErrNoSignIn) {
 			return err
@@ -106,7 +123,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
-	typed, err := p.typed(r, s)
+	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
 	if err != nil {
 		return err
 	}
@@ -140,8 +157,6 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired),
 		errors.Is(err, account.ErrCodeNotSent):
 		return site.Redirect(s.view.Base + "/code?wrong")
-	case errors.Is(err, account.ErrNoSignIn):
-		return site.Redirect(s.view.Base + "/sign-in")
 	}
 	return err
 }
@@ -190,13 +205,13 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 // mailPoll is how often a page that waits for the email to leave looks whether it has.
 const mailPoll = 100 * time.Millisecond
 
-// mailed is typed, once the email has left or was given up, or it has taken too long: so the page seldom has to say that it has
-// not left. The wait does not depend on whether the address has an account.
+// mailed returns the sign-in once its email was sent or given up, or has taken too long. So the page seldom has to say that the email
+// is on its way. The wait does not depend on whether the address has an account.
 func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 	look := time.NewTicker(mailPoll)
 	defer look.Stop()
 	for end := time.After(p.Limits.Mail); ; {
-		typed, err := p.typed(r, s)
+		typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
 		if err != nil || typed.Mail != account.MailWaiting {
 			return typed, err
 		}
@@ -206,15 +221,6 @@ func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 			return typed, nil
 		}
 	}
-}
-
-// typed is the state of the sign-in since the address was typed; without one it redirects to the form for it.
-func (p *pages) typed(r *http.Request, s signIn) (account.SignIn, error) {
-	typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
-	if errors.Is(err, account.ErrNoSignIn) {
-		return typed, site.Redirect(s.view.Base + "/sign-in")
-	}
-	return typed, err
 }
 
 // form shows a page of the sign-in.

@@ -62,7 +62,7 @@ func (r request) headers() map[string]string {
 			headers[name] = value
 		}
 	}
-	if r.form != "" {
+	if r.form != "" || r.method == http.MethodPost {
 		headers["Content-Type"] = "application/x-www-form-urlencoded"
 	}
 	return headers

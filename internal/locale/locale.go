@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ var files embed.FS
 type Catalogue struct {
 	locales map[string]*Locale
 	console map[string]*Locale
+	known   map[string][]string // the names of the values of each text, from English
 }
 
 // Locale is one language.
@@ -40,31 +42,23 @@ type Locale struct {
 func New(operator fs.FS) (*Catalogue, error) {
 	bundle := i18n.NewBundle(language.English)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
-	embedded, err := fs.Sub(files, "texts")
+	c := &Catalogue{locales: map[string]*Locale{}, known: map[string][]string{}}
+	names, err := fs.Glob(files, "texts/*.toml")
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]string{} // the names of the values of each text
-	for _, name := range []string{"en.toml", "console/en.toml"} {
-		english, err := add(bundle, embedded, name, nil)
+	for _, name := range append(names, "texts/console/en.toml") {
+		file, err := bundle.LoadMessageFileFS(files, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, message := range english {
-			known[message.ID] = slots(message)
-		}
-	}
-	names, err := fs.Glob(embedded, "*.toml")
-	if err != nil {
-		return nil, err
-	}
-	c := &Catalogue{locales: map[string]*Locale{}}
-	for _, name := range names {
-		if _, err := add(bundle, embedded, name, known); err != nil {
-			return nil, err
-		}
-		tag := strings.TrimSuffix(name, ".toml")
+		tag := file.Tag.String()
 		c.locales[tag] = newLocale(bundle, tag)
+		for _, message := range file.Messages {
+			if tag == "en" {
+				c.known[message.ID] = slots(message)
+			}
+		}
 	}
 	c.console = map[string]*Locale{"en": c.locales["en"]}
 	if operator == nil {
@@ -75,24 +69,43 @@ func New(operator fs.FS) (*Catalogue, error) {
 		return nil, err
 	}
 	for _, name := range own {
-		tag := strings.TrimSuffix(name, ".toml")
-		base, err := language.ParseBase(tag)
-		if err != nil || base.String() != tag {
-			return nil, fmt.Errorf("%s: want the code of a language, such as de.toml", name)
-		}
-		added, err := add(bundle, operator, name, known)
-		if err != nil {
-			return nil, err
-		}
-		for _, message := range added {
-			if strings.HasPrefix(message.ID, "console.") {
-				c.console[tag] = newLocale(bundle, tag)
-			} else if c.locales[tag] == nil {
-				return nil, fmt.Errorf("%s: %s: pages and emails have no language %s, only %s", name, message.ID, tag, strings.Join(c.Tags(), ", "))
-			}
+		if err := c.add(bundle, operator, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return c, nil
+}
+
+// add reads a file of the operator.
+func (c *Catalogue) add(bundle *i18n.Bundle, operator fs.FS, name string) error {
+	tag := strings.TrimSuffix(name, ".toml")
+	if base, err := language.ParseBase(tag); err != nil || base.String() != tag {
+		return errors.New("want the code of a language, such as de.toml")
+	}
+	file, err := bundle.LoadMessageFileFS(operator, name)
+	if err != nil {
+		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	for _, message := range file.Messages {
+		values, known := c.known[message.ID]
+		if !known {
+			return errors.New("there is no text " + message.ID)
+		}
+		for _, value := range slots(message) {
+			if !slices.Contains(values, value) {
+				return fmt.Errorf("%s: {{.%s}} is not known here", message.ID, value)
+			}
+		}
+		if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
+			return errors.New(message.ID + ": not a text with {{.Name}} in it")
+		}
+		if strings.HasPrefix(message.ID, "console.") {
+			c.console[tag] = newLocale(bundle, tag)
+		} else if c.locales[tag] == nil {
+			return fmt.Errorf("%s: pages and emails have no language %s, only %s", message.ID, tag, strings.Join(c.Tags(), ", "))
+		}
+	}
+	return nil
 }
 
 func newLocale(bundle *i18n.Bundle, tag string) *Locale {
@@ -111,103 +124,51 @@ var Default = sync.OnceValue(func() *Catalogue {
 	return c
 })
 
-// add reads a file of texts. If known is not nil, it refuses unknown texts and unknown names of values.
-func add(bundle *i18n.Bundle, files fs.FS, name string, known map[string]string) ([]*i18n.Message, error) {
-	text, err := fs.ReadFile(files, name)
-	if err != nil {
-		return nil, err
-	}
-	file, err := bundle.ParseMessageFileBytes(text, name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(err.Error()), " "))
-	}
-	for _, message := range file.Messages {
-		if known == nil {
-			continue
-		}
-		has, is := known[message.ID]
-		if !is {
-			return nil, fmt.Errorf("%s: there is no text %s", name, message.ID)
-		}
-		for put := range strings.FieldsSeq(slots(message)) {
-			if !slices.Contains(strings.Fields(has), put) {
-				return nil, fmt.Errorf("%s: %s: {{.%s}} is not known here", name, message.ID, put)
-			}
-		}
-		if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
-			return nil, errors.New(name + ": " + message.ID + ": not a text with {{.Name}} in it")
-		}
-	}
-	return file.Messages, nil
-}
-
 func forms(m *i18n.Message) []string {
 	return slices.DeleteFunc([]string{m.Zero, m.One, m.Two, m.Few, m.Many, m.Other}, func(form string) bool { return form == "" })
 }
 
 var slot = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
 
-// slots returns the names of a message's values, sorted and separated by spaces.
-func slots(message *i18n.Message) string {
-	var names []string
-	for _, form := range forms(message) {
-		for _, found := range slot.FindAllStringSubmatch(form, -1) {
-			names = append(names, found[1])
-		}
+// slots returns the names of a message's values, sorted.
+func slots(message *i18n.Message) (names []string) {
+	for _, found := range slot.FindAllStringSubmatch(strings.Join(forms(message), ""), -1) {
+		names = append(names, found[1])
 	}
 	slices.Sort(names)
-	return strings.Join(slices.Compact(names), " ")
+	return slices.Compact(names)
 }
 
 // Tags returns the languages, sorted.
-func (c *Catalogue) Tags() []string {
-	var tags []string
-	for tag := range c.locales {
-		tags = append(tags, tag)
-	}
-	slices.Sort(tags)
-	return tags
-}
+func (c *Catalogue) Tags() []string { return slices.Sorted(maps.Keys(c.locales)) }
 
 // Locale returns a language by its tag, or English.
-func (c *Catalogue) Locale(tag string) *Locale {
-	if found, ok := c.locales[tag]; ok {
-		return found
-	}
-	return c.locales["en"]
-}
+func (c *Catalogue) Locale(tag string) *Locale { return cmp.Or(c.locales[tag], c.locales["en"]) }
 
 // maxHeader limits the length of an Accept-Language. Real ones are shorter.
 const maxHeader = 1000
 
 // Negotiate returns the language for an Accept-Language header.
 func (c *Catalogue) Negotiate(header string) *Locale {
+	best, quality := c.Locale("en"), float32(0)
 	if len(header) > maxHeader {
-		return c.Locale("en")
+		return best
 	}
-	type wanted struct {
-		tag     language.Tag
-		quality float32
-	}
-	var list []wanted
 	for part := range strings.SplitSeq(header, ",") { // each separately, so that an invalid one does not affect the others
 		tags, qualities, err := language.ParseAcceptLanguage(part)
-		if err == nil && len(tags) == 1 {
-			list = append(list, wanted{tags[0], qualities[0]})
+		if err != nil || len(tags) != 1 || qualities[0] <= quality {
+			continue
 		}
-	}
-	slices.SortStableFunc(list, func(a, b wanted) int { return cmp.Compare(b.quality, a.quality) })
-	for _, one := range list {
-		base, confidence := one.tag.Base()
+		base, confidence := tags[0].Base()
 		name := base.String()
 		if name == "no" || name == "nn" { // readers of Nynorsk prefer Bokmål to English
 			name = "nb"
 		}
 		if found, ok := c.locales[name]; ok && confidence != language.No {
-			return found
+			best, quality = found, qualities[0]
 		}
 	}
-	return c.Locale("en")
+	return best
 }
 
 // Text returns a text with values, which are pairs of a name and a value. The value named Count selects the plural form.

@@ -1,13 +1,12 @@
 package page
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -44,23 +43,6 @@ type List struct {
 	Cursor  *string // nil: the first page
 }
 
-// cursor is the content of a cursor. K is [Key], or an array of keys for a list that is merged from several.
-type cursor[K comparable] struct {
-	List  []byte `json:"l"` // a hash of the list's name and filters
-	After K      `json:"a"`
-}
-
-var encoding = base64.RawURLEncoding.Strict()
-
-func (l List) hash() ([]byte, error) {
-	text, err := json.Marshal(l.Filters)
-	if err != nil {
-		return nil, fmt.Errorf("cursor: %w", err)
-	}
-	sum := sha256.Sum256([]byte(l.Name + "\x00" + string(text)))
-	return sum[:8], nil
-}
-
 // Read returns a page of a list, and the cursor of the next page, or nil on the last one. fetch returns at most limit rows after
 // a key. Error: ErrCursor.
 func Read[T any, K comparable](
@@ -80,45 +62,25 @@ func Read[T any, K comparable](
 func Search[T any, K comparable](
 	l List, fetch func(after K, limit int) (rows []T, next K, err error),
 ) (rows []T, next *string, err error) {
-	hash, err := l.hash()
-	if err != nil {
-		return nil, nil, err
-	}
-	var after, none K
-	if l.Cursor != nil {
-		from, err := decode[K](*l.Cursor)
-		if err != nil || !bytes.Equal(from.List, hash) {
-			return nil, nil, ErrCursor
-		}
-		after = from.After
-	}
-	limit := defaultLimit
-	if l.Limit != nil {
-		limit = *l.Limit
-	}
-	rows, last, err := fetch(after, limit)
-	if err != nil || last == none {
-		return rows, nil, err
-	}
-	text, err := json.Marshal(cursor[K]{hash, last})
+	filters, err := json.Marshal(l.Filters)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cursor: %w", err)
 	}
-	return rows, new(encoding.EncodeToString(text)), nil
-}
-
-func decode[K comparable](text string) (from cursor[K], err error) {
-	content, err := encoding.DecodeString(text)
-	if err != nil {
-		return from, err
+	hash := sha256.Sum256([]byte(l.Name + "\x00" + string(filters)))
+	cursor := func(after K) string { // K is [Key], or an array of keys for a list that is merged from several
+		text, _ := json.Marshal(after) // cannot fail
+		return base64.RawURLEncoding.EncodeToString(append(hash[:8:8], text...))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&from); err != nil {
-		return from, err
+	var after, none K
+	if l.Cursor != nil {
+		content, _ := base64.RawURLEncoding.DecodeString(*l.Cursor)
+		if len(content) < 8 || json.Unmarshal(content[8:], &after) != nil || cursor(after) != *l.Cursor {
+			return nil, nil, ErrCursor
+		}
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return from, ErrCursor
+	rows, last, err := fetch(after, *cmp.Or(l.Limit, new(defaultLimit)))
+	if err != nil || last == none {
+		return rows, nil, err
 	}
-	return from, nil
+	return rows, new(cursor(last)), nil
 }

@@ -71,7 +71,8 @@ func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 	return a, nil
 }
 
-// loadOrIssue reads a certificate and its key, or issues them if they are missing, about to expire, or not signed by the parent.
+// loadOrIssue reads a certificate and its key, or issues them if they are missing, about to expire, or not signed by the parent. A
+// certificate without a parent signs itself.
 func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	switch {
@@ -83,11 +84,6 @@ func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *t
 	default:
 		return &pair, nil
 	}
-	return issue(certFile, keyFile, template, parent, now)
-}
-
-// issue makes a key and a certificate for it, signed by the parent or else by itself.
-func issue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -113,6 +109,6 @@ func issue(certFile, keyFile string, template *x509.Certificate, parent *tls.Cer
 	if err := errors.Join(os.WriteFile(keyFile, keyPEM, 0o600), os.WriteFile(certFile, certPEM, 0o644)); err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	pair, err = tls.X509KeyPair(certPEM, keyPEM)
 	return &pair, err
 }

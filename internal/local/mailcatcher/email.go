@@ -55,8 +55,7 @@ func (e *Email) read(contentType string, body io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("content type: %w", err)
 	}
-	switch mediaType {
-	case "multipart/alternative", "multipart/related":
+	if strings.HasPrefix(mediaType, "multipart/") {
 		parts := multipart.NewReader(body, params["boundary"])
 		for {
 			part, err := parts.NextPart() // decodes quoted-printable
@@ -70,17 +69,14 @@ func (e *Email) read(contentType string, body io.Reader) error {
 				return err
 			}
 		}
-	case "text/plain", "text/html":
-		content, err := io.ReadAll(body)
-		if err != nil {
-			return err
-		}
-		text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
-		if mediaType == "text/html" {
-			e.HTML = text
-		} else {
-			e.Text = text
-		}
 	}
-	return nil
+	content, err := io.ReadAll(body)
+	text := strings.TrimSpace(strings.ReplaceAll(string(content), "\r\n", "\n"))
+	switch mediaType {
+	case "text/plain":
+		e.Text = text
+	case "text/html":
+		e.HTML = text
+	}
+	return err
 }

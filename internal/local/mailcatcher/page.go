@@ -1,7 +1,6 @@
 package mailcatcher
 
 import (
-	"bytes"
 	"embed"
 	"html/template"
 	"net/http"
@@ -15,22 +14,15 @@ var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 // Handler serves the page that shows the emails, only at `/`.
 func (c *Catcher) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.showEmails)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		_ = pageTemplate.Execute(w, c.Emails()) // fails only if the browser has gone
+	})
 	mux.Handle("GET /style.css", http.FileServerFS(files))
 	return mux
-}
-
-func (c *Catcher) showEmails(w http.ResponseWriter, _ *http.Request) {
-	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, c.Emails()); err != nil {
-		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	_, _ = page.WriteTo(w)
 }

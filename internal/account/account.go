@@ -26,10 +26,9 @@ type Settings struct {
 	Logger          *slog.Logger
 	Limits          timelimit.Limits // of a statement of a batch, and of emails
 
-	// The brand, the links and the texts of the emails. The defaults are the program's own name, the host of the sender's address, and
-	// the program's own texts.
+	// The brand, the links and the texts of the emails. The defaults are the program's own name and texts.
 	Brand   brand.Brand
-	BaseURL string // such as https://connect.example.com
+	BaseURL string // such as https://connect.example.com; [Accounts.Run] needs it
 	Texts   *locale.Catalogue
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
@@ -49,17 +48,13 @@ type Accounts struct {
 	design   atomic.Pointer[design]
 	mailer   *Mailer
 	outbox   *outbox
-	codes    codeCounts
-
-	timezones timezones
-	batches   *fairqueue.Queue // of users
+	codes    map[string]*atomic.Uint64 // by CodeOutcomes; the map never changes
+	zones    atomic.Pointer[map[string]bool]
+	batches  *fairqueue.Queue // of users
 }
 
 // New returns the accounts in a database. No email is sent until [Accounts.Run] is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
-	if settings.BaseURL == "" && mailer != nil {
-		settings.BaseURL = "https://" + mailer.domain
-	}
 	settings.Limits = settings.Limits.OrDefault()
 	a := &Accounts{
 		pool:     pool,
@@ -68,8 +63,11 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		settings: settings,
 		mailer:   mailer,
 		outbox:   newOutbox(),
-		codes:    newCodeCounts(),
+		codes:    map[string]*atomic.Uint64{},
 		batches:  fairqueue.New(concurrentBatches, waitingBatches),
+	}
+	for _, outcome := range CodeOutcomes {
+		a.codes[outcome] = new(atomic.Uint64)
 	}
 	a.SetDesign(settings.Brand, settings.Texts)
 	return a

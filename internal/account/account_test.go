@@ -64,6 +64,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	log := new(logtest.Buffer)
 	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
 	settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { return nil } // another domain's
+	settings.BaseURL = "https://service.example"
 	settings.Limits = wait.Patient
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}

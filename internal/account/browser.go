@@ -38,6 +38,7 @@ type Browser struct {
 	ID         uuid.UUID
 	Name       string // such as "Firefox (Linux)"; empty if unknown
 	SignedInAt time.Time
+	This       bool // the caller has its key
 }
 
 // RememberBrowser makes the browser known in which a user has just signed in. Ten browsers of an account are known: another one replaces
@@ -61,11 +62,11 @@ func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys [
 	return key, postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
 }
 
-// Browsers returns the known browsers of a user, latest sign-in first.
-func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID) ([]Browser, error) {
+// Browsers returns the known browsers of a user, latest sign-in first. keys are those of the caller's browser.
+func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID, keys ...BrowserKey) ([]Browser, error) {
 	rows, err := a.queries.ListBrowsers(ctx, userID)
 	return postgres.Map(rows, func(row accountdb.ListBrowsersRow) Browser {
-		return Browser{ID: row.BrowserID, Name: row.Name, SignedInAt: row.SignedInAt}
+		return Browser{row.BrowserID, row.Name, row.SignedInAt, keyOf(keys, userID).id() == row.BrowserID}
 	}), postgres.Wrap("account: list browsers", err)
 }
 
@@ -82,17 +83,10 @@ func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uui
 	return postgres.Wrap("account: forget a browser", err)
 }
 
-// Is reports whether this is the browser with these keys.
-func (b Browser) Is(keys []BrowserKey) bool {
-	return slices.ContainsFunc(keys, func(key BrowserKey) bool { return key.id() == b.ID })
-}
-
 // keyOf returns the key for a user, or the zero value.
 func keyOf(keys []BrowserKey, userID uuid.UUID) BrowserKey {
-	for _, key := range keys {
-		if key.UserID == userID {
-			return key
-		}
+	if i := slices.IndexFunc(keys, func(key BrowserKey) bool { return key.UserID == userID }); i >= 0 {
+		return keys[i]
 	}
 	return BrowserKey{}
 }

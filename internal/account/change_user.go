@@ -26,22 +26,8 @@ type UserChange struct {
 // It locks the user's row while an address changes, so that concurrent changes follow each other. An import that moves the same address
 // may deadlock with it. Then the change is repeated.
 func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (user User, err error) {
-	if change.Email != nil {
-		if err := checkEmail(*change.Email); err != nil {
-			return User{}, err
-		}
-	}
-	if change.Timezone != nil {
-		if err := a.checkTimezone(ctx, *change.Timezone); err != nil {
-			return User{}, err
-		}
-	}
-	if change.RegisteredOn != nil {
-		date, err := dateOf(*change.RegisteredOn)
-		if err != nil {
-			return User{}, err
-		}
-		change.RegisteredOn = &date
+	if err := a.check(ctx, change); err != nil {
+		return User{}, err
 	}
 	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
@@ -71,19 +57,20 @@ func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, e
 		return err
 	}
 	return cmp.Or(
-		endSignIns(ctx, queries, []uuid.UUID{id}, []string{former}),
+		a.endAccess(ctx, tx, []uuid.UUID{id}, []string{former}),
 		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: former}),
 		queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: email}),
-		a.settings.EndRequests(ctx, tx, []uuid.UUID{id}),
 	)
 }
 
-// endSignIns ends the pending sign-ins, the sessions and the known browsers of users whose addresses change.
-func endSignIns(ctx context.Context, queries *accountdb.Queries, ids []uuid.UUID, former []string) error {
+// endAccess ends the pending sign-ins, the sessions, the known browsers and the undecided requests of users whose addresses change.
+func (a *Accounts) endAccess(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, former []string) error {
+	queries := a.queries.WithTx(tx)
 	return cmp.Or(
 		queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: ids, Emails: former}),
 		queries.DeleteSessionsOf(ctx, ids),
 		queries.DeleteBrowsersOf(ctx, ids),
+		a.settings.EndRequests(ctx, tx, ids),
 	)
 }
 

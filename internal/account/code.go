@@ -1,7 +1,6 @@
 package account
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -32,13 +31,6 @@ func digitValue(c rune) (value rune) {
 		value++
 	}
 	return value % 10
-}
-
-// newSeed returns the seed of a new code and link.
-func newSeed() []byte {
-	seed := make([]byte, 16)
-	rand.Read(seed)
-	return seed
 }
 
 // codeOf derives the code of a sign-in from its seed. Every server with the keys can derive it and write the email. The database alone

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 )
 
@@ -50,38 +49,19 @@ func (a *Accounts) EmailsWaiting(ctx context.Context) (waiting int, oldest time.
 	return int(row.Waiting), time.Duration(row.Oldest * float64(time.Second)), err
 }
 
-// codeCounts has the keys CodeOutcomes. The map never changes.
-type codeCounts map[string]*atomic.Uint64
-
-func newCodeCounts() codeCounts {
-	counts := codeCounts{}
-	for _, outcome := range CodeOutcomes {
-		counts[outcome] = new(atomic.Uint64)
-	}
-	return counts
-}
-
-// sent counts the result of SendCode. Failures are not counted.
-func (c codeCounts) sent(err error) {
-	switch {
-	case err == nil:
-		c["sent"].Add(1)
-	case errors.Is(err, ErrTooManyCodes):
-		c["limited"].Add(1)
-	}
-}
-
-// verified counts the result of VerifyCode. Failures and malformed codes are not counted.
-func (c codeCounts) verified(err error) {
+// count counts the outcome of SendCode or VerifyCode: done if err is nil. Malformed codes and other failures are not counted.
+func (a *Accounts) count(done string, err error) {
 	var wrong *WrongCodeError
 	switch {
 	case err == nil:
-		c["accepted"].Add(1)
+		a.codes[done].Add(1)
+	case errors.Is(err, ErrTooManyCodes):
+		a.codes["limited"].Add(1)
 	case errors.As(err, &wrong):
-		c["rejected"].Add(1)
+		a.codes["rejected"].Add(1)
 	case errors.Is(err, ErrCodeSpent):
-		c["locked"].Add(1)
+		a.codes["locked"].Add(1)
 	case errors.Is(err, ErrCodeExpired):
-		c["expired"].Add(1)
+		a.codes["expired"].Add(1)
 	}
 }

@@ -29,21 +29,14 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()
 	}
-	if err := checkEmail(user.Email); err != nil {
-		return User{}, err
-	}
-	registeredOn, err := dateOf(user.RegisteredOn)
-	if err != nil {
-		return User{}, err
-	}
-	if err := a.checkTimezone(ctx, user.Timezone); err != nil {
+	if err := a.check(ctx, UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}); err != nil {
 		return User{}, err
 	}
 	var row accountdb.InsertUserRow
-	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) (err error) {
+	err := postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) (err error) {
 		queries := a.queries.WithTx(tx)
 		row, err = queries.InsertUser(ctx, accountdb.InsertUserParams{
-			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: registeredOn, Actor: actor.Of(ctx),
+			UserID: user.ID, Email: user.Email, Timezone: user.Timezone, RegisteredOn: user.RegisteredOn, Actor: actor.Of(ctx),
 		})
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	}
 	message.Subject(email.subject())
 	message.SetDate()
-	message.SetMessageIDWithValue(rand.Text() + "@" + m.domain)
+	message.SetMessageIDWithValue(rand.Text() + m.address[strings.LastIndexByte(m.address, '@'):])
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
 	message.SetGenHeader("Content-Language", email.in.Tag)
 	message.SetBodyString(mail.TypeTextPlain, text)
@@ -81,12 +81,16 @@ func (e codeEmail) subject() string {
 
 // render returns the two parts of the email in its language.
 func (e codeEmail) render() (text, html string, err error) {
+	link, err := url.Parse(e.link)
+	if err != nil {
+		return "", "", err
+	}
 	values := struct {
 		*locale.Locale
 		Subject, Partner, Code, Link, Host, Time string
 		Brand                                    brand.Brand
 		Logo                                     bool
-	}{e.in, e.subject(), e.partner, e.code, e.link, hostOf(e.link), ClockTime(e.sent), e.brand, e.hasLogo()}
+	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, ClockTime(e.sent), e.brand, e.hasLogo()}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err
@@ -98,13 +102,4 @@ func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) 
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
 	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
 	return codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.render()
-}
-
-// hostOf returns the host of a URL.
-func hostOf(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return parsed.Host
 }

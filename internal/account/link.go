@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/postgres"
 )
 
@@ -20,32 +21,33 @@ func (a *Accounts) linkOf(signIn uuid.UUID, seed []byte) string {
 // CheckLink reports whether a link would sign in. It changes nothing, because programs that scan emails open links, too. Errors:
 // ErrWrongLink, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) CheckLink(ctx context.Context, signIn uuid.UUID, link string) error {
-	_, _, _, err := a.link(ctx, signIn, link)
+	_, err := a.link(ctx, signIn, link)
 	return err
 }
 
 // VerifyLink returns the user of a link. The number of wrong codes does not matter. Errors: those of CheckLink.
 func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string) (verified Verified, err error) {
-	user, seed, budget, err := a.link(ctx, signIn, link)
+	found, err := a.link(ctx, signIn, link)
 	if err != nil {
 		return Verified{}, err
 	}
-	return a.accept(ctx, signIn, user, seed, budget, link)
+	return a.accept(ctx, signIn, *found.UserID, found.Seed, found.Budget, link)
 }
 
-func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (user uuid.UUID, seed, budget []byte, err error) {
-	found, err := a.queries.GetLink(ctx, signIn)
+// link returns the sign-in of a link that would sign in.
+func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (found accountdb.GetLinkRow, err error) {
+	found, err = a.queries.GetLink(ctx, signIn)
 	if err != nil {
-		return user, nil, nil, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
+		return found, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
 	}
 	right := subtle.ConstantTimeCompare([]byte(a.linkOf(signIn, found.Seed)), []byte(link)) == 1
 	switch {
 	case !right || found.UserID == nil:
-		return user, nil, nil, ErrWrongLink
+		return found, ErrWrongLink
 	case Mail(found.Mail) == MailFailed:
-		return user, nil, nil, ErrCodeNotSent
+		return found, ErrCodeNotSent
 	case found.Expired:
-		return user, nil, nil, ErrCodeExpired
+		return found, ErrCodeExpired
 	}
-	return *found.UserID, found.Seed, found.Budget, nil
+	return found, nil
 }

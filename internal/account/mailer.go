@@ -21,7 +21,7 @@ import (
 type Mailer struct {
 	client   *mail.Client
 	from     string // with the name
-	domain   string
+	address  string // without it
 	security string
 }
 
@@ -35,20 +35,61 @@ type Mailer struct {
 // Certificates are always verified. The errors say what was wrong and what is accepted. They never contain the URL, which can hold a
 // password.
 func NewMailer(smtpURL, from string) (*Mailer, error) {
-	server, err := parseSMTPURL(smtpURL)
+	server, err := url.Parse(smtpURL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("not a URL: %w", ErrSMTPURL)
 	}
-	client, err := mail.NewClient(server.host, server.options...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
+	port, err := strconv.ParseUint(server.Port(), 10, 16)
+	password, hasPassword := server.User.Password()
+	inClear := server.RawQuery == "tls=off"
+	wrong := ""
+	switch {
+	case server.Scheme != "smtp" && server.Scheme != "smtps":
+		wrong = "the scheme is neither smtp nor smtps"
+	case server.Hostname() == "":
+		wrong = "no host"
+	case err != nil || port == 0:
+		wrong = "no port from 1 to 65535"
+	case strings.Trim(server.Path, "/") != "" || server.RawQuery != "" && !inClear || server.Fragment != "":
+		wrong = "something follows the port"
+	case inClear && (server.Scheme == "smtps" || server.User != nil):
+		wrong = "a password, or smtps, needs TLS"
+	case server.User != nil && (!hasPassword || password == "" || server.User.Username() == ""):
+		wrong = "user and password only come together"
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("%s: %w", wrong, ErrSMTPURL)
 	}
 	sender, err := netmail.ParseAddress(from)
 	if err != nil || !mailbox.Valid(sender.Address) {
 		return nil, ErrMailFrom
 	}
-	domain := sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
-	return &Mailer{client: client, from: from, domain: domain, security: server.security}, nil
+
+	m := &Mailer{from: from, address: sender.Address, security: "TLS is verified"}
+	isLoopback := network.IsLoopback(server.Hostname())
+	switch {
+	case isLoopback:
+		m.security = "stays on this machine"
+	case inClear:
+		m.security = "TLS is not verified (tls=off)"
+	}
+	encryption := mail.WithTLSPolicy(mail.TLSMandatory)
+	switch {
+	case inClear:
+		encryption = mail.WithTLSPolicy(mail.NoTLS)
+	case server.Scheme == "smtps":
+		encryption = mail.WithSSL()
+	case isLoopback && server.User == nil:
+		encryption = mail.WithTLSPolicy(mail.TLSOpportunistic)
+	}
+	options := []mail.Option{mail.WithPort(int(port)), encryption}
+	if server.User != nil {
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(server.User.Username()), mail.WithPassword(password))
+	}
+	if m.client, err = mail.NewClient(server.Hostname(), options...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
+	}
+	return m, nil
 }
 
 // Errors of NewMailer. They tell which of the two settings is wrong.
@@ -56,60 +97,6 @@ var (
 	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
 	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
 )
-
-// mailServer is a parsed URL.
-type mailServer struct {
-	host     string
-	options  []mail.Option
-	security string
-}
-
-func parseSMTPURL(text string) (server mailServer, err error) {
-	parsed, err := url.Parse(text)
-	if err != nil {
-		return server, fmt.Errorf("not a URL: %w", ErrSMTPURL)
-	}
-	port, err := strconv.ParseUint(parsed.Port(), 10, 16)
-	password, hasPassword := parsed.User.Password()
-	inClear := parsed.RawQuery == "tls=off"
-	switch {
-	case parsed.Scheme != "smtp" && parsed.Scheme != "smtps":
-		return server, fmt.Errorf("the scheme is neither smtp nor smtps: %w", ErrSMTPURL)
-	case parsed.Hostname() == "":
-		return server, fmt.Errorf("no host: %w", ErrSMTPURL)
-	case err != nil || port == 0:
-		return server, fmt.Errorf("no port from 1 to 65535: %w", ErrSMTPURL)
-	case strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" && !inClear || parsed.Fragment != "":
-		return server, fmt.Errorf("something follows the port: %w", ErrSMTPURL)
-	case inClear && (parsed.Scheme == "smtps" || parsed.User != nil):
-		return server, fmt.Errorf("a password, or smtps, needs TLS: %w", ErrSMTPURL)
-	case parsed.User != nil && (!hasPassword || password == "" || parsed.User.Username() == ""):
-		return server, fmt.Errorf("user and password only come together: %w", ErrSMTPURL)
-	}
-
-	isLoopback := network.IsLoopback(parsed.Hostname())
-	encryption := mail.WithTLSPolicy(mail.TLSMandatory)
-	switch {
-	case inClear:
-		encryption = mail.WithTLSPolicy(mail.NoTLS)
-	case parsed.Scheme == "smtps":
-		encryption = mail.WithSSL()
-	case isLoopback && parsed.User == nil:
-		encryption = mail.WithTLSPolicy(mail.TLSOpportunistic)
-	}
-	server = mailServer{parsed.Hostname(), []mail.Option{mail.WithPort(int(port)), encryption}, "TLS is verified"}
-	switch {
-	case isLoopback:
-		server.security = "stays on this machine"
-	case inClear:
-		server.security = "TLS is not verified (tls=off)"
-	}
-	if parsed.User != nil {
-		server.options = append(server.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
-			mail.WithUsername(parsed.User.Username()), mail.WithPassword(password))
-	}
-	return server, nil
-}
 
 // Security describes in a few words how codes are protected on the way to the mail server.
 func (m *Mailer) Security() string { return m.security }
@@ -140,10 +127,6 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 	if err != nil {
 		return err
 	}
-	from, err := message.GetSender(false)
-	if err != nil {
-		return err
-	}
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
 		return err
@@ -152,7 +135,7 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 		_ = session.Quit() // the outcome is known by now
 		_ = session.Close()
 	}()
-	if err := session.Mail(from); err != nil {
+	if err := session.Mail(m.address); err != nil {
 		return &stepError{"MAIL FROM", err}
 	}
 	if err := accepted(); err != nil {
@@ -167,21 +150,17 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 	if err := message.To(email.to); err != nil { // a mail server would refuse it, too
 		return &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
 	}
-	to, err := message.GetRecipients()
-	if err != nil {
-		return err
-	}
-	if err := session.Rcpt(to[0]); err != nil {
+	if err := session.Rcpt(email.to); err != nil {
 		return &stepError{"RCPT TO", err}
 	}
 	body, err := session.Data()
+	if err == nil {
+		_, err = message.WriteTo(body)
+	}
+	if err == nil {
+		err = body.Close()
+	}
 	if err != nil {
-		return &stepError{"DATA", err}
-	}
-	if _, err := message.WriteTo(body); err != nil {
-		return &stepError{"DATA", err}
-	}
-	if err := body.Close(); err != nil {
 		return &stepError{"DATA", err}
 	}
 	return nil

@@ -169,26 +169,25 @@ func (o *outbox) leave(network [32]byte) {
 // errReplaced means that a newer code has replaced this one, or that its sign-in is gone.
 var errReplaced = errors.New("the code is no longer the sign-in's")
 
+// errTooLate means that the servers were busy or down for too long.
+var errTooLate = errors.New("it has waited too long")
+
 // deliver makes one attempt and records its outcome. If the outcome cannot be recorded, the email is sent again when its lease ends. It
 // calls release when the next delivery may begin.
 func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
 	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
 	defer cancel()
-	err := panics.Try(func() error { return a.attemptAndSettle(limited, email, release) })
+	err := panics.Try(func() error {
+		return a.settle(limited, email, panics.Try(func() error { return a.attempt(limited, email, release) }))
+	})
 	if err != nil && ctx.Err() == nil {
 		a.settings.Logger.Error("the outcome of an email could not be recorded", "cause", err)
 	}
 }
 
-func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, release func()) error {
+// settle records the outcome of an attempt.
+func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) error {
 	pauses := a.outbox.pauses
-	last := int(email.Attempts) > len(pauses)
-	var err error
-	if email.Late || int(email.Attempts) > len(pauses)+1 {
-		last, err = true, errors.New("it has waited too long") // the servers were busy or down
-	} else {
-		err = panics.Try(func() error { return a.attempt(ctx, email, release) })
-	}
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
 		return a.deleteEmail(ctx, email)
@@ -196,7 +195,7 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
 		defer cancel()
 		return a.delayEmail(ctx, email, 0)
-	case last || isPermanent(err):
+	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
 		return a.giveUpEmail(ctx, email)
@@ -210,6 +209,9 @@ func (a *Accounts) attemptAndSettle(ctx context.Context, email waitingEmail, rel
 // the mail server has accepted the sender. The rest depends on whether there is a recipient, so neither the page nor the next email
 // waits for it.
 func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
+	if email.Late || int(email.Attempts) > len(a.outbox.pauses)+1 {
+		return errTooLate
+	}
 	recipient, code, sent, err := a.codeToSend(ctx, email)
 	if err != nil {
 		return err
@@ -222,8 +224,12 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 		partner: email.Partner, brand: design.brand, in: design.texts.Locale(email.Language), sent: sent,
 	}, func() error {
 		accepted = true
-		if err := a.markSent(ctx, email); err != nil {
+		marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
+		if err != nil {
 			return err
+		}
+		if marked == 0 {
+			return errReplaced
 		}
 		release()
 		select {
@@ -262,15 +268,6 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipien
 		code = a.codeOf(email.SignInID, email.Seed)
 	}
 	return recipient, code, signIn.ExpiresAt.Add(-CodeLifetime), err
-}
-
-// markSent lets the page say that the email was sent. Error: errReplaced.
-func (a *Accounts) markSent(ctx context.Context, email waitingEmail) error {
-	marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
-	if err == nil && marked == 0 {
-		return errReplaced
-	}
-	return err
 }
 
 func (a *Accounts) deleteEmail(ctx context.Context, email waitingEmail) error {

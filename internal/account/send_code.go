@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	mathrand "math/rand/v2"
 	"net/netip"
@@ -50,7 +51,7 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	if !mailbox.Valid(request.Email) {
 		return ErrInvalidEmail
 	}
-	defer func() { a.codes.sent(err) }()
+	defer func() { a.count("sent", err) }()
 	// The email leaves after a random delay. Otherwise a mail server nearby would slow down the requests that follow, and so reveal that
 	// there is an account.
 	delay := mathrand.N(a.settings.Limits.MailDelay)
@@ -75,7 +76,8 @@ func (a *Accounts) storeCodeIn(ctx context.Context, queries *accountdb.Queries, 
 	if err != nil {
 		return err
 	}
-	seed, limits := newSeed(), a.limits(found.Folded, browser, request.Network)
+	seed, limits := make([]byte, 16), a.limits(found.Folded, browser, request.Network)
+	rand.Read(seed)
 	counted, err := countEmail(ctx, queries, found.Now, limits, a.firsts(found.Folded))
 	if err != nil {
 		return err
@@ -96,29 +98,22 @@ func (a *Accounts) storeCodeIn(ctx context.Context, queries *accountdb.Queries, 
 	})
 }
 
-// findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it.
+// findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it, or the zero value. A
+// browser without such a key causes the same statements with and without an account.
 func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
-	if found, err = queries.FindForSignIn(ctx, request.Email); err == nil {
-		browser, err = knownBrowser(ctx, queries, found.UserID, request.Known)
+	found, err = queries.FindForSignIn(ctx, request.Email)
+	if err != nil || found.UserID == nil {
+		return found, browser, err
 	}
-	return found, browser, err
-}
-
-// knownBrowser returns the key that proves that the browser is known to the user, or the zero value. A browser without such a key
-// causes the same statements with and without an account.
-func knownBrowser(ctx context.Context, queries *accountdb.Queries, user *uuid.UUID, keys []BrowserKey) (BrowserKey, error) {
-	if user == nil {
-		return BrowserKey{}, nil
-	}
-	key := keyOf(keys, *user)
+	key := keyOf(request.Known, *found.UserID)
 	if key == (BrowserKey{}) {
-		return key, nil
+		return found, browser, nil
 	}
 	known, err := queries.KnowsBrowser(ctx, accountdb.KnowsBrowserParams{UserID: key.UserID, BrowserID: key.id()})
-	if err != nil || !known {
-		return BrowserKey{}, err
+	if known {
+		browser = key
 	}
-	return key, nil
+	return found, browser, err
 }
 
 // NextCode returns when this browser may request another code for the sign-in, and how long that is from now; zero values mean now. It

@@ -43,29 +43,28 @@ var (
 	errRegisteredOn = &refusal.FieldError{Field: "registered_on", Problem: "must be a date from 1900-01-01 to 9999-12-31"}
 )
 
-func checkEmail(text string) error {
-	if !mailbox.Valid(text) {
-		return errEmail
+// wrong returns the errors of the fields that are not nil.
+func (c UserChange) wrong(zones map[string]bool) (wrong []*refusal.FieldError) {
+	if c.Email != nil && !mailbox.Valid(*c.Email) {
+		wrong = append(wrong, errEmail)
 	}
-	return nil
+	if c.Timezone != nil && !zones[*c.Timezone] {
+		wrong = append(wrong, errTimezone)
+	}
+	if c.RegisteredOn != nil && (c.RegisteredOn.Year() < 1900 || c.RegisteredOn.Year() > 9999) {
+		wrong = append(wrong, errRegisteredOn)
+	}
+	return wrong
 }
 
-// dateOf returns the date of a time as the database stores it: midnight UTC.
-func dateOf(t time.Time) (time.Time, error) {
-	year, month, day := t.Date()
-	if year < 1900 || year > 9999 {
-		return time.Time{}, errRegisteredOn
-	}
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC), nil
-}
-
-func (a *Accounts) checkTimezone(ctx context.Context, name string) error {
-	known, err := a.timezones.known(ctx, a.listTimezones)
+// check returns the first error of the fields that are not nil.
+func (a *Accounts) check(ctx context.Context, change UserChange) error {
+	zones, err := a.timezones(ctx)
 	if err != nil {
 		return err
 	}
-	if !known[name] {
-		return errTimezone
+	if wrong := change.wrong(zones); len(wrong) > 0 {
+		return wrong[0]
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type Verified struct {
 // before the code is compared, until one is right. After a hundred failed ones no code is compared. Errors: ErrMalformedCode (spends no
 // attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
-	defer func() { a.codes.verified(err) }()
+	defer func() { a.count("accepted", err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return Verified{}, ErrMalformedCode

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +17,7 @@ import (
 // bulkWriter writes rows of users from a staging table.
 type bulkWriter struct {
 	*Accounts
+	limit    time.Duration   // of each statement; 0: none
 	bad      *intake.BadRows // complete when all rows are staged
 	progress func(share float64)
 	taken    bool // the previous attempt found an id or an address taken
@@ -27,11 +27,12 @@ type bulkWriter struct {
 // On a cluster nothing is locked before the comparison, so several others may come first.
 const bulkAttempts = 20
 
-func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
+// write writes the rows. read returns how many rows were read, including bad ones.
+func (w *bulkWriter) write(ctx context.Context, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
 	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
 	types := []string{"bigint", "uuid", "text", "text", "date"}
 	err = postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
-		if err := postgres.Stage(ctx, tx, limit, columns, types, rows); err != nil {
+		if err := postgres.Stage(ctx, tx, w.limit, columns, types, rows); err != nil {
 			return err
 		}
 		w.progress(0)
@@ -58,20 +59,22 @@ func (w *bulkWriter) write(ctx context.Context, limit time.Duration, rows pgx.Co
 
 // attempt writes the staged rows, unless a row is wrong. If another transaction interferes, the error is a unique violation, a
 // deadlock, or errOvertaken.
-func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (intake.Result, error) {
+func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (result intake.Result, err error) {
 	if err := w.compare(ctx, tx); err != nil {
-		return intake.Result{}, err
+		return result, err
 	}
-	deleted, err := w.namesDeleted(ctx, tx)
-	if err != nil {
-		return intake.Result{}, err
+	var deleted bool // one of the new ids belonged to a deleted user
+	if err := tx.QueryRow(ctx, `select count(*) filter (where is_new), count(*) filter (where not is_new),
+		exists (select 1 from writing join audit_log e on e.subject = writing.user_id where writing.is_new and e.action = 'user.deleted')
+		from writing`).Scan(&result.Inserted, &result.Updated, &deleted); err != nil {
+		return result, fmt.Errorf("count: %w", err)
 	}
 	if deleted || w.taken || w.bad.Count > 0 {
 		if err := w.findWrong(ctx, tx, rows); err != nil {
-			return intake.Result{}, err
+			return result, err
 		}
 	}
-	return w.writeChanges(ctx, tx)
+	return result, w.writeChanges(ctx, tx, result.Updated)
 }
 
 // compare creates the table of rows to write: the last staged row of each id, ordered by id, with the stored values. Rows that are
@@ -81,14 +84,10 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&sharded); err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	if !sharded {
-		if _, err := tx.Exec(ctx, `select 1 from users stored join staged using (user_id)
-			where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
-			order by stored.user_id for no key update of stored`); err != nil {
-			return fmt.Errorf("lock: %w", err)
-		}
-	}
-	for _, statement := range []string{
+	statements := []string{
+		`select 1 from users stored join staged using (user_id)
+		where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
+		order by stored.user_id for no key update of stored`,
 		`create temporary table writing on commit drop as
 		select latest.*, stored.email as former_email, stored.timezone as former_timezone,
 			stored.registered_on as former_registered_on, stored.user_id is null as is_new
@@ -98,19 +97,16 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 			or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)
 		order by latest.user_id`,
 		"analyze writing",
-	} {
+	}
+	if sharded {
+		statements = statements[1:]
+	}
+	for _, statement := range statements {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
 	return nil
-}
-
-// namesDeleted reports whether one of the new ids belonged to a deleted user.
-func (w *bulkWriter) namesDeleted(ctx context.Context, tx pgx.Tx) (deleted bool, err error) {
-	err = tx.QueryRow(ctx, `select exists (select 1 from writing join audit_log e on e.subject = writing.user_id
-		where writing.is_new and e.action = 'user.deleted')`).Scan(&deleted)
-	return deleted, postgres.Wrap("look for deleted users", err)
 }
 
 // findWrong returns the error of all wrong rows, including those that only the database can detect; nil if there are none. An address
@@ -139,7 +135,7 @@ from wrong order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRo
 	var count int64
 	var wrong []*intake.RowError
 	if _, err := pgx.ForEachRow(found, []any{&line, &field, &reason, &count}, func() error {
-		reasons := []error{1: ErrUserDeleted, 2: ErrEmailTaken, 3: errSameEmail}
+		reasons := []error{1: ErrUserDeleted, 2: ErrEmailTaken, 3: errors.New("another row has this e-mail address")}
 		wrong = append(wrong, &intake.RowError{Line: line, Column: field, Err: reasons[reason]})
 		return nil
 	}); err != nil {
@@ -151,58 +147,41 @@ from wrong order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRo
 
 // writeChanges writes the compared rows. The error is errOvertaken if a row has changed since, and a unique violation if another
 // transaction has added one of the ids or addresses.
-func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx) (result intake.Result, err error) {
-	if err := tx.QueryRow(ctx, "select count(*) filter (where is_new), count(*) filter (where not is_new) from writing").
-		Scan(&result.Inserted, &result.Updated); err != nil {
-		return result, fmt.Errorf("count: %w", err)
-	}
-	if result.Updated > 0 {
+func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx, changing int64) error {
+	if changing > 0 {
 		// Before anything is inserted, because an address may move from one user to another.
 		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.deleteAddresses(ctx, tx, part) }); err != nil {
-			return result, err
+			return err
 		}
 	}
-	var updated int64
-	err = postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
+	var changed int64
+	err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
 		n, err := w.writePart(ctx, tx, part)
-		updated += n
+		changed += n
 		w.progress(part.Share)
 		return err
 	})
-	if err == nil && updated != result.Updated {
-		err = errOvertaken
+	if err == nil && changed != changing {
+		return errOvertaken
 	}
-	return result, err
+	return err
 }
 
 // deleteAddresses does for the former addresses of a part what [Accounts.changeAddress] does for one.
 func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
 	args := part.Args()[:2]
-	rows, _ := tx.Query(ctx, "select user_id, former_email "+moving, args...) // ForEachRow has its error
-	var id uuid.UUID
-	var email string
 	var ids []uuid.UUID
 	var former []string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &email}, func() error {
-		ids, former = append(ids, id), append(former, email)
-		return nil
-	}); err != nil {
+	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email) "+moving, args...).Scan(&ids, &former); err != nil {
 		return fmt.Errorf("read former addresses: %w", err)
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	const atOnce = 10_000
-	queries := w.queries.WithTx(tx)
-	addresses := slices.Collect(slices.Chunk(former, atOnce))
-	for i, users := range slices.Collect(slices.Chunk(ids, atOnce)) {
-		if err := endSignIns(ctx, queries, users, addresses[i]); err != nil {
+	for len(ids) > 0 {
+		n := min(len(ids), 10_000)
+		if err := w.endAccess(ctx, tx, ids[:n], former[:n]); err != nil {
 			return fmt.Errorf("end sign-ins: %w", err)
 		}
-		if err := w.settings.EndRequests(ctx, tx, users); err != nil {
-			return fmt.Errorf("end requests: %w", err)
-		}
+		ids, former = ids[n:], former[n:]
 	}
 	_, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
 	return postgres.Wrap("delete former addresses", err)

@@ -52,25 +52,13 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	return list, nil
 }
 
-// browser is a browser that the user has signed in with, as the account pages show it.
-type browser struct {
-	Name  string
-	Last  time.Time // the user's calendar day
-	This  bool
-	Field string // the value of the form that forgets it
-}
-
-func (p *pages) browsers(r *http.Request, user account.User) ([]browser, error) {
-	found, err := p.Accounts.Browsers(r.Context(), user.ID)
-	if err != nil {
-		return nil, err
+// browsers returns the known browsers of a user. Days are those of the user's calendar.
+func (p *pages) browsers(r *http.Request, user account.User) ([]account.Browser, error) {
+	list, err := p.Accounts.Browsers(r.Context(), user.ID, knownKeys(r)...)
+	for i := range list {
+		list[i].SignedInAt = list[i].SignedInAt.In(zoneOf(user))
 	}
-	zone, keys := zoneOf(user), knownKeys(r)
-	list := make([]browser, len(found))
-	for i, b := range found {
-		list[i] = browser{Name: b.Name, Last: b.SignedInAt.In(zone), This: b.Is(keys), Field: b.ID.String()}
-	}
-	return list, nil
+	return list, err
 }
 
 // forgetBrowser ends what a browser is known for, and signs it out.

@@ -62,6 +62,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
+	settings.BaseURL = "https://" + serviceHost
 	settings.Limits = wait.Patient
 	settings.Logger = slog.New(slog.NewJSONHandler(f.Log, nil))
 	f.Accounts = account.New(f.DB.Pool, f.Keys, mailer, settings)

@@ -87,7 +87,7 @@ func samples() []sample {
 		{"account-link", "Account: link of the email", "link", atAccount},
 		{"account", "Account", "account", with(atAccount, func(v *view) {
 			v.Connections = connections
-			v.Browsers = []browser{{Name: "Firefox on Linux", Last: day, This: true}, {Last: day}}
+			v.Browsers = []account.Browser{{Name: "Firefox on Linux", SignedInAt: day, This: true}, {SignedInAt: day}}
 		})},
 		{"account-none", "Account: no connections", "account", atAccount},
 		{"account-gone", "Account: disconnected", "account", with(atAccount, func(v *view) {

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 )
@@ -29,9 +30,9 @@ type view struct {
 
 	News string // what has just happened: the query of the URL, of which the template knows some values
 
-	Connections []connection // of the user: all, or the one to be disconnected
-	Browsers    []browser    // that the user has signed in with
-	Gone        string       // name of the partner that was just disconnected
+	Connections []connection      // of the user: all, or the one to be disconnected
+	Browsers    []account.Browser // that the user has signed in with
+	Gone        string            // name of the partner that was just disconnected
 
 	Consent oauth.Consent
 	Reads   []string // names of the scopes

@@ -27,8 +27,8 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 		if !p.trust(address) {
 			break
 		}
-		next, ok := parseHop(hop)
-		if !ok {
+		next := parseHop(hop)
+		if !next.IsValid() {
 			break // nothing is known beyond the last proxy
 		}
 		address = next
@@ -50,16 +50,20 @@ func (p Proxies) trust(address netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// parseHop parses an address in X-Forwarded-For, to which some proxies append a port.
-func parseHop(hop string) (netip.Addr, bool) {
+// parseHop parses an address in X-Forwarded-For, to which some proxies append a port. The zero value means that it is none.
+func parseHop(hop string) netip.Addr {
 	hop = strings.TrimSpace(hop)
 	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
 	if err != nil {
-		withPort, err := netip.ParseAddrPort(hop)
-		if err != nil {
-			return netip.Addr{}, false
-		}
+		withPort, _ := netip.ParseAddrPort(hop)
 		address = withPort.Addr()
 	}
-	return address.Unmap().WithZone(""), true
+	return address.Unmap().WithZone("")
+}
+
+// IsLoopback reports whether data sent to host stays on this machine: host is a loopback address or localhost. Other names are not
+// resolved, because they may resolve to another address later.
+func IsLoopback(host string) bool {
+	address, _ := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || address.Unmap().IsLoopback()
 }

@@ -86,15 +86,8 @@ func Timed(caller func(*http.Request) fairqueue.Caller, limit func(*http.Request
 // nothing.
 func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if failure := recover(); failure == any(http.ErrAbortHandler) {
-				panic(failure)
-			} else if failure != nil {
-				fail(w, r, panics.New(failure))
-			}
-		}()
 		var to Redirect
-		switch err := handle(w, r); {
+		switch err := panics.Try(func() error { return handle(w, r) }); {
 		case errors.As(err, &to):
 			w.Header().Set("Location", string(to))
 			w.WriteHeader(http.StatusSeeOther)

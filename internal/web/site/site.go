@@ -37,13 +37,11 @@ type Config struct {
 type Site struct {
 	Config
 	pages     map[string]*template.Template // by name, as parsed
-	views     sync.Map                      // from viewKey to *template.Template
+	views     sync.Map                      // from page and language to *template.Template
 	files     map[string]*static.File       // by served name
 	names     map[string]string             // from file name to served name
 	rendering *fairqueue.Queue              // with [places]
 }
-
-type viewKey struct{ page, language string }
 
 // New reads the files. It fails only if they are inconsistent.
 func New(config Config) (*Site, error) {
@@ -53,13 +51,7 @@ func New(config Config) (*Site, error) {
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
 		rendering: fairqueue.New(places(), fairqueue.Unbounded)}
-	if err := s.readStatic(); err != nil {
-		return nil, err
-	}
-	if err := s.readPages(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, cmp.Or(s.readStatic(), s.readPages())
 }
 
 // places returns how many pages are rendered concurrently. They use half of the processors and leave the rest to other requests.
@@ -112,7 +104,7 @@ func (s *Site) readPages() error {
 
 // view returns a page in a language. It is created on first use, because most languages need few pages.
 func (s *Site) view(page string, in *locale.Locale) *template.Template {
-	key := viewKey{page, in.Tag}
+	key := [2]string{page, in.Tag}
 	made, ok := s.views.Load(key)
 	if !ok {
 		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned

@@ -38,11 +38,11 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
 	}
 	logo, found, err := r.logos.Ask(ctx, logoKey{id, name})
-	switch {
-	case err != nil:
+	if err == nil && !found {
+		err = refusal.ErrClientNotFound
+	}
+	if err != nil {
 		return brand.Logo{}, clientError(id, err)
-	case !found:
-		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
 	}
 	return logo, nil
 }

@@ -51,15 +51,16 @@ var Limits = map[string]int{
 
 // validate returns a *refusal.FieldError with the command line's name of the field: contact-email.
 func (r *Registration) validate() error {
-	if r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > Limits["name"] ||
-		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic) {
+	switch callback := ValidateCallback(r.CallbackURL); {
+	case r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > Limits["name"] ||
+		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic):
 		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
-	}
-	if err := ValidateCallback(r.CallbackURL); err != nil {
-		return &refusal.FieldError{Field: "callback", Problem: err.Error()}
-	}
-	if r.Scopes == 0 || !scope.All.Contains(r.Scopes) {
+	case callback != nil:
+		return &refusal.FieldError{Field: "callback", Problem: callback.Error()}
+	case r.Scopes == 0 || !scope.All.Contains(r.Scopes):
 		return &refusal.FieldError{Field: "scope", Problem: "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
+	case r.ContactEmail != "" && !mailbox.Valid(r.ContactEmail):
+		return &refusal.FieldError{Field: "contact-email", Problem: "must be an e-mail address like name@example.com"}
 	}
 	for _, number := range []struct {
 		field string
@@ -72,11 +73,6 @@ func (r *Registration) validate() error {
 	} {
 		if most := Limits[number.field]; number.value < 1 || number.value > most {
 			return &refusal.FieldError{Field: number.field, Problem: fmt.Sprintf("must be 1 to %d", most)}
-		}
-	}
-	if r.ContactEmail != "" {
-		if !mailbox.Valid(r.ContactEmail) {
-			return &refusal.FieldError{Field: "contact-email", Problem: "must be an e-mail address like name@example.com"}
 		}
 	}
 	for _, page := range []struct{ field, address string }{
@@ -101,11 +97,13 @@ func unseen(c rune) bool {
 // Callbacks are compared as exact strings, so they must be visible ASCII.
 func ValidateCallback(callback string) error {
 	parsed, err := url.Parse(callback)
+	if err != nil || strings.ContainsFunc(callback, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errors.New("must be a URL of visible ASCII characters")
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
 	switch {
 	case len(callback) > Limits["callback"]:
 		return errors.New("must be at most 2048 bytes")
-	case err != nil, !visibleASCII(callback):
-		return errors.New("must be a URL of visible ASCII characters")
 	case !strings.HasPrefix(callback, "https://") || parsed.Hostname() == "":
 		return errors.New("must begin with https:// and a host")
 	case parsed.User != nil:
@@ -114,19 +112,10 @@ func ValidateCallback(callback string) error {
 		return errors.New("must not contain a fragment, a wildcard or a backslash")
 	case parsed.Path == "" || parsed.Path == "/":
 		return errors.New("must have a path other than /")
-	}
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
+	case err != nil:
 		return errors.New("must have a well-formed query, if any")
-	}
-	for _, reserved := range []string{"code", "state", "error", "error_description"} {
-		if query.Has(reserved) {
-			return errors.New("must not have code, state, error or error_description in its query")
-		}
+	case query.Has("code") || query.Has("state") || query.Has("error") || query.Has("error_description"):
+		return errors.New("must not have code, state, error or error_description in its query")
 	}
 	return nil
-}
-
-func visibleASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -28,16 +28,16 @@ const MaxOverlap = 30 * 24 * time.Hour
 // to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: *refusal.FieldError, refusal.ErrClientNotFound,
 // refusal.ErrClientOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
-	return r.rotateSecret(ctx, id, overlap, nil)
+	return r.rotate(ctx, id, overlap, nil)
 }
 
 // RotateSeenSecret is RotateSecret for a caller that has seen [Client.OverlapUntil]. If another previous secret works by now, nothing is
 // replaced, because its holder was promised the overlap. Additional error: ErrReplacedSince.
 func (r *Registry) RotateSeenSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, overlapUntil time.Time) (Secret, error) {
-	return r.rotateSecret(ctx, id, overlap, &overlapUntil)
+	return r.rotate(ctx, id, overlap, &overlapUntil)
 }
 
-func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
+func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
 	if overlap < 0 || overlap > MaxOverlap || overlap%time.Second != 0 {
 		return Secret{}, &refusal.FieldError{Field: "overlap", Problem: "must be 0 or whole seconds, at most 720h"}
 	}
@@ -49,14 +49,12 @@ func (r *Registry) rotateSecret(ctx context.Context, id uuid.UUID, overlap time.
 		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		known, err := r.Get(ctx, id)
-		switch {
-		case err != nil:
-			return Secret{}, err
-		case known.Status == Offboarded:
-			return Secret{}, clientError(id, refusal.ErrClientOffboarded)
+		err = ErrReplacedSince
+		if known, unknown := r.Get(ctx, id); unknown != nil {
+			return Secret{}, unknown
+		} else if known.Status == Offboarded {
+			err = refusal.ErrClientOffboarded
 		}
-		return Secret{}, clientError(id, ErrReplacedSince)
 	}
 	if err != nil {
 		return Secret{}, clientError(id, err)

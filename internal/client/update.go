@@ -66,25 +66,23 @@ func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Regist
 
 // differences returns the changed fields with their old and new values. Contact addresses are personal, so their values are left out.
 func differences(before, after Registration) map[string]any {
-	changes := map[string]any{}
-	differ := func(field string, from, to any) {
-		if from != to {
-			changes[field] = map[string]any{"from": from, "to": to}
+	changes, to := map[string]any{}, after.audited()
+	for field, from := range before.audited() {
+		if from != to[field] {
+			changes[field] = map[string]any{"from": from, "to": to[field]}
 		}
 	}
-	differ("name", before.Name, after.Name)
-	differ("callback_url", before.CallbackURL, after.CallbackURL)
-	differ("scopes", before.Scopes.String(), after.Scopes.String())
-	differ("requests_per_minute", before.Policy.RequestsPerMinute, after.Policy.RequestsPerMinute)
-	differ("burst", before.Policy.Burst, after.Policy.Burst)
-	differ("concurrent_reads", before.Policy.ConcurrentReads, after.Policy.ConcurrentReads)
-	differ("webhook_parallel", before.WebhookParallel, after.WebhookParallel)
-	differ("homepage_url", before.HomepageURL, after.HomepageURL)
-	differ("privacy_url", before.PrivacyURL, after.PrivacyURL)
-	differ("terms_url", before.TermsURL, after.TermsURL)
-	differ("logo", before.Logo.Name, after.Logo.Name)
 	if before.ContactEmail != after.ContactEmail {
 		changes["contact_email"] = map[string]any{}
 	}
 	return changes
+}
+
+// audited returns the fields whose values the audit log contains.
+func (r Registration) audited() map[string]any {
+	return map[string]any{
+		"name": r.Name, "callback_url": r.CallbackURL, "scopes": r.Scopes.String(), "webhook_parallel": r.WebhookParallel,
+		"requests_per_minute": r.Policy.RequestsPerMinute, "burst": r.Policy.Burst, "concurrent_reads": r.Policy.ConcurrentReads,
+		"homepage_url": r.HomepageURL, "privacy_url": r.PrivacyURL, "terms_url": r.TermsURL, "logo": r.Logo.Name,
+	}
 }

@@ -190,7 +190,6 @@ func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) er
 	pauses := a.outbox.pauses
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
-		return a.deleteEmail(ctx, email)
 	case ctx.Err() != nil: // this server stops, or was slow: not a failure of the mail server
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
 		defer cancel()
@@ -198,10 +197,14 @@ func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) er
 	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
-		return a.giveUpEmail(ctx, email)
+		if err := a.giveUpEmail(ctx, email); err != nil {
+			return err
+		}
+	default:
+		a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
+		return a.delayEmail(ctx, email, pauses[email.Attempts-1])
 	}
-	a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
-	return a.delayEmail(ctx, email, pauses[email.Attempts-1])
+	return a.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.SignInID, Seed: email.Seed})
 }
 
 // attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server on the
@@ -270,10 +273,6 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipien
 	return recipient, code, signIn.ExpiresAt.Add(-CodeLifetime), err
 }
 
-func (a *Accounts) deleteEmail(ctx context.Context, email waitingEmail) error {
-	return a.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.SignInID, Seed: email.Seed})
-}
-
 // delayEmail ends the lease and sets the next attempt.
 func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
 	return a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
@@ -281,8 +280,8 @@ func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay tim
 	})
 }
 
-// giveUpEmail deletes an email that was not sent. Unless its page has said that it was sent, the page now says that it failed, and the
-// code neither works nor counts any more. The rows are locked in the order of storeCode.
+// giveUpEmail ends the code of an email that was not sent, unless the page has said that it was sent: the page now says that it failed,
+// and the code neither works nor counts any more. The rows are locked in the order of storeCode.
 func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
@@ -293,14 +292,14 @@ func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
 		}
 		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.SignInID, Seed: email.Seed})
 		if err == nil && marked == 0 {
-			return errReplaced // or the page has said that it was sent
+			return errReplaced // or the page has said that it was sent: nothing changes
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, errReplaced) {
-		return err
+	if errors.Is(err, errReplaced) {
+		return nil
 	}
-	return a.deleteEmail(ctx, email)
+	return err
 }
 
 // isPermanent reports whether the mail server refused permanently (RFC 5321, section 4.2.1).

@@ -15,12 +15,8 @@ import (
 
 // connection is a connection of the user as the account pages show it.
 type connection struct {
-	Partner  partner
-	State    oauth.State
-	Reads    []string   // names of the scopes
-	Since    time.Time  // the user's calendar day
-	From     time.Time  // the first readable day
-	LastRead *time.Time // the user's calendar day; nil if nothing was read yet
+	oauth.Connection
+	Partner partner
 }
 
 // Path is that of the page that disconnects the connection.
@@ -28,28 +24,18 @@ func (c connection) Path() string {
 	return accountBase + "/connections/" + c.Partner.ClientID.String() + "/disconnect"
 }
 
-// connections of a user. Days are those of the user's calendar.
+// connections returns the connections of a user. Days are those of the user's calendar.
 func (p *pages) connections(r *http.Request, user account.User) ([]connection, error) {
 	found, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
-	if err != nil {
-		return nil, err
-	}
-	zone := zoneOf(user)
 	list := make([]connection, len(found))
 	for i, c := range found {
-		list[i] = connection{
-			Partner: partner{Partner: c.Partner},
-			State:   c.State,
-			Reads:   c.Scopes.Names(),
-			Since:   c.AuthorizedAt.In(zone),
-			From:    c.HistoryFrom,
-		}
+		c.AuthorizedAt = c.AuthorizedAt.In(zoneOf(user))
 		if c.LastReadAt != nil {
-			day := c.LastReadAt.In(zone)
-			list[i].LastRead = &day
+			*c.LastReadAt = c.LastReadAt.In(zoneOf(user))
 		}
+		list[i] = connection{c, partner{Partner: c.Partner}}
 	}
-	return list, nil
+	return list, err
 }
 
 // browsers returns the known browsers of a user. Days are those of the user's calendar.

@@ -25,11 +25,9 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	} else if !errors.Is(err, account.ErrNoSession) {
 		return signIn{}, err
 	}
-	id, begun := uuid.New(), false
-	if cookie, err := r.Cookie(signInCookie); err == nil {
-		if sealed, ok := p.Accounts.OpenSignIn(cookie.Value); ok {
-			id, begun = sealed, true
-		}
+	id, begun := p.Accounts.OpenSignIn(cookieText(r, signInCookie))
+	if !begun {
+		id = uuid.New()
 	}
 	sealed, err := p.Accounts.SealSignIn(id)
 	if err != nil {
@@ -74,11 +72,7 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // sessionKey reads the key of the session from its cookie.
 func (p *pages) sessionKey(r *http.Request) (key account.SessionKey, ok bool) {
-	cookie, err := r.Cookie(sessionCookie)
-	if err != nil {
-		return key, false
-	}
-	return p.Accounts.OpenSession(cookie.Value)
+	return p.Accounts.OpenSession(cookieText(r, sessionCookie))
 }
 
 // session returns the user who is signed in. Error: account.ErrNoSession.
@@ -94,11 +88,11 @@ func (p *pages) session(r *http.Request) (account.User, error) {
 // just come to the first page.
 func (p *pages) signedIn(r *http.Request) (account.User, error) {
 	user, err := p.session(r)
-	if errors.Is(err, account.ErrNoSession) {
-		if r.URL.Path == accountBase {
-			return user, site.Redirect(accountBase + "/sign-in")
-		}
-		return user, site.Redirect(accountBase + "/sign-in?ended")
+	switch {
+	case !errors.Is(err, account.ErrNoSession):
+		return user, err
+	case r.URL.Path == accountBase:
+		return user, site.Redirect(accountBase + "/sign-in")
 	}
-	return user, err
+	return user, site.Redirect(accountBase + "/sign-in?ended")
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"crypto/rand"
 	"net/http"
 	"time"
 
@@ -18,7 +19,7 @@ const endingLifetime = time.Hour
 func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 	secret, had := secretIn(r, browserCookie)
 	if !had {
-		secret = newSecret()
+		rand.Read(secret[:])
 	}
 	urlLength := len("https://") + len(r.Host) + len(r.RequestURI)
 	asked, err := p.OAuth.Authorize(r.Context(), r.URL.RawQuery, urlLength, secret.hash())
@@ -44,9 +45,7 @@ func keeps(r *http.Request) (asked oauth.SealedRequest, browser secret, err erro
 	if asked.ID, err = site.PathID(r, "request"); err != nil {
 		return asked, browser, err
 	}
-	if cookie, err := r.Cookie(askedCookie); err == nil {
-		asked.Sealed = cookie.Value
-	}
+	asked.Sealed = cookieText(r, askedCookie)
 	browser, _ = secretIn(r, browserCookie)
 	return asked, browser, nil
 }
@@ -58,8 +57,8 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 		return pending{}, err
 	}
 	found := pending{asked: asked, browser: browser.hash(), base: requestPath(asked.ID)}
-	if session, ok := p.requestSession(r); ok && session.request == asked.ID && session.browser == found.browser {
-		found.session = session.Session
+	if request, browser, session, ok := p.requestSession(r); ok && request == asked.ID && browser == found.browser {
+		found.session = session
 		found.Request, err = p.OAuth.Request(r.Context(), asked.ID, found.session.Hash())
 	} else {
 		found.Request, err = p.OAuth.OpenRequest(r.Context(), asked, found.browser)
@@ -67,28 +66,7 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 	return found, err
 }
 
-// requestSession is a sign-in to an authorization request.
-type requestSession struct {
-	oauth.Session
-	request uuid.UUID
-	browser [32]byte // hash of its secret
-}
-
-// requestSession is the sign-in that the browser kept.
-func (p *pages) requestSession(r *http.Request) (session requestSession, ok bool) {
-	cookie, err := r.Cookie(requestSessionCookie)
-	if err != nil {
-		return session, false
-	}
-	session.request, session.browser, session.Session, ok = p.OAuth.OpenSession(cookie.Value)
-	return session, ok
-}
-
-// signInTo lets the browser know its sign-in to a request.
-func (p *pages) signInTo(w http.ResponseWriter, request pending, session oauth.Session) error {
-	sealed, err := p.OAuth.SealSession(request.asked.ID, request.browser, session)
-	if err == nil {
-		setCookieAt(w, request.base, requestSessionCookie, sealed, p.RequestLifetime+endingLifetime)
-	}
-	return err
+// requestSession opens the sign-in to a request that the browser kept.
+func (p *pages) requestSession(r *http.Request) (request uuid.UUID, browser [32]byte, session oauth.Session, ok bool) {
+	return p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
 }

@@ -24,8 +24,10 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 		return err
 	}
 	v := p.view(request)
-	v.Consent, v.Reads, v.Current = consent, consent.Scopes.Names(), consent.Current.Names()
-	allowCallback(w)
+	v.Consent = consent
+	// Browsers apply form-action to every redirect that follows a form. The callback's origin alone would not be enough: many callbacks
+	// redirect to another host of the partner, where Chromium would stop silently.
+	w.Header().Set("Content-Security-Policy", site.Policy+" https:")
 	p.site.Write(w, r, status, "consent", v)
 	return nil
 }
@@ -66,14 +68,14 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	p.forget(w, request)
-	return site.Redirect(callback)
+	return p.end(w, request, callback)
 }
 
-// forget leaves nothing of a decided request in the browser but that it was decided.
-func (p *pages) forget(w http.ResponseWriter, request pending) {
+// end redirects to the callback. It leaves nothing of the decided request in the browser but that it was decided.
+func (p *pages) end(w http.ResponseWriter, request pending, callback string) error {
 	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(decided), request.Partner.ClientID[:]...)), p.RequestLifetime)
 	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
+	return site.Redirect(callback)
 }
 
 // cancel ends a request before the sign-in, and redirects to the callback. It is reached by a link: the pages on which an address
@@ -86,8 +88,7 @@ func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	p.forget(w, request)
-	return site.Redirect(callback)
+	return p.end(w, request, callback)
 }
 
 // restart lets somebody else sign in to the request.

@@ -44,7 +44,6 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 		}, Callback: of.CallbackURL, logo: logo},
 		Email:   email,
 		Consent: oauth.Consent{Scopes: of.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
-		Reads:   of.Scopes.Names(),
 		Preview: back, Operator: p.Texts.Console().Negotiate(r.Header.Get("Accept-Language")),
 	})
 }

@@ -1,9 +1,9 @@
 package pages
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"net/http"
 	"slices"
 	"time"
@@ -51,22 +51,22 @@ func secretIn(r *http.Request, name string) (s secret, ok bool) {
 	return secret(value), true
 }
 
-func newSecret() (s secret) {
-	rand.Read(s[:])
-	return s
-}
-
 // cookieValue decodes a cookie; nil if there is none, or it is not one of ours.
 func cookieValue(r *http.Request, name string) []byte {
-	cookie, err := r.Cookie(name)
-	if err != nil {
-		return nil
-	}
-	value, err := secretEncoding.DecodeString(cookie.Value)
+	value, err := secretEncoding.DecodeString(cookieText(r, name))
 	if err != nil {
 		return nil
 	}
 	return value
+}
+
+// cookieText returns a cookie; empty if there is none.
+func cookieText(r *http.Request, name string) string {
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
 }
 
 // decided begins askedCookie once the user has decided; the id of the client follows. It is what is left of the request: going back
@@ -78,15 +78,12 @@ const maxKnown = 4
 
 // knownKeys reads what the browser kept of former sign-ins.
 func knownKeys(r *http.Request) []account.BrowserKey {
-	const size = len(account.BrowserKey{}.UserID) + len(account.BrowserKey{}.Secret)
 	value := cookieValue(r, knownCookie)
-	if len(value)%size != 0 || len(value) > maxKnown*size {
+	keys := make([]account.BrowserKey, len(value)/binary.Size(account.BrowserKey{}))
+	if len(keys) > maxKnown || binary.Size(keys) != len(value) {
 		return nil
 	}
-	var keys []account.BrowserKey
-	for entry := range slices.Chunk(value, size) {
-		keys = append(keys, account.BrowserKey{UserID: uuid.UUID(entry[:16]), Secret: [32]byte(entry[16:])})
-	}
+	_, _ = binary.Decode(value, binary.BigEndian, keys) // has the size
 	return keys
 }
 
@@ -97,10 +94,11 @@ func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID)
 	if err != nil {
 		return err
 	}
-	value := slices.Concat(key.UserID[:], key.Secret[:])
 	keys = slices.DeleteFunc(keys, func(other account.BrowserKey) bool { return other.UserID == user })
-	for _, other := range keys[:min(len(keys), maxKnown-1)] {
-		value = slices.Concat(value, other.UserID[:], other.Secret[:])
+	keys = append([]account.BrowserKey{key}, keys[:min(len(keys), maxKnown-1)]...)
+	value, err := binary.Append(nil, binary.BigEndian, keys)
+	if err != nil {
+		return err
 	}
 	setCookie(w, knownCookie, encoded(value), account.BrowserLifetime)
 	return nil

@@ -16,7 +16,7 @@
 //     TestWholeWay_3_1).
 //   - A form is accepted only from our own pages: the cookie is SameSite, and http.CrossOriginProtection checks
 //     Sec-Fetch-Site. The body is bounded; each field is known, occurs once and contains no NUL (TestForeignForms, TestForms).
-//   - Every page is complete without scripts and carries the headers of headers.go, whatever its status (TestChromiumEveryPage,
+//   - Every page is complete without scripts and carries the headers of site.Headers, whatever its status (TestChromiumEveryPage,
 //     TestHeaders).
 //   - Neither a page nor its timing reveals whether an address has an account (TestUnknownAddress4, TestAccountUnknownAddress_4).
 //

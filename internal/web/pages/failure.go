@@ -26,34 +26,34 @@ type failure struct {
 }
 
 // failureOf is the table of errors and their pages. An error that is not in it is a fault of the service.
-func failureOf(err error) (f failure, known bool) {
+func failureOf(err error) failure {
 	var refused *oauth.AuthorizeError
 	switch {
 	case errors.As(err, &refused):
-		return failure{http.StatusBadRequest, "refused", string(refused.Cause)}, true
+		return failure{http.StatusBadRequest, "refused", string(refused.Cause)}
 	case errors.Is(err, oauth.ErrRequestEnded):
-		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}, true
+		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}
 	case errors.Is(err, site.ErrBadForm):
-		return failure{http.StatusBadRequest, "bad-form", "bad_form"}, true
+		return failure{http.StatusBadRequest, "bad-form", "bad_form"}
 	case errors.Is(err, site.ErrForeignForm):
-		return failure{http.StatusForbidden, "bad-form", "foreign_form"}, true
+		return failure{http.StatusForbidden, "bad-form", "foreign_form"}
 	case errors.Is(err, site.ErrNotFound), errors.Is(err, refusal.ErrClientNotFound):
-		return failure{http.StatusNotFound, "not-found", "not_found"}, true
+		return failure{http.StatusNotFound, "not-found", "not_found"}
 	case errors.Is(err, account.ErrTooManyCodes):
-		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}, true
+		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}
 	}
-	return failure{http.StatusInternalServerError, "fault", "fault"}, false
+	return failure{http.StatusInternalServerError, "fault", "fault"}
 }
 
 // fail responds with the error's page, never with a redirect to the callback (specification 7.1).
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	event := telemetry.EventOf(r.Context())
-	failure, known := failureOf(err)
+	failure := failureOf(err)
 	event.Code = failure.code
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
 		event.Reason, event.ClaimedID = refused.Reason, refused.ClientID // whoever has the link could have sent it
 	}
-	if !known {
+	if failure.status == http.StatusInternalServerError {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", site.Policy)

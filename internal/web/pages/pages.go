@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/brand"
@@ -49,7 +50,7 @@ func New(config Config) (http.Handler, error) {
 	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, secure, site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
+	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))

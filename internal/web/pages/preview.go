@@ -1,11 +1,11 @@
 package pages
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"html/template"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -45,21 +45,19 @@ func samples() []sample {
 	}
 	consent := func(asked, current scope.Set) view {
 		return with(request, func(v *view) {
-			v.Consent = oauth.Consent{Email: v.Email, HistoryFrom: day, ScopeMismatch: current != 0}
-			v.Reads, v.Current = asked.Names(), current.Names()
+			v.Consent = oauth.Consent{Scopes: asked, Current: current, Email: v.Email, HistoryFrom: day, ScopeMismatch: current != 0}
 		})
 	}
 	connected := func(name string, state oauth.State, scopes scope.Set) connection {
-		return connection{
-			Partner: partner{Partner: oauth.Partner{ClientID: id, Name: name}}, State: state, Reads: scopes.Names(), Since: day, From: day,
-		}
+		return connection{oauth.Connection{State: state, Scopes: scopes, AuthorizedAt: day, HistoryFrom: day},
+			partner{Partner: oauth.Partner{ClientID: id, Name: name}}}
 	}
 	connections := []connection{
 		connected("Stride Club", oauth.Authorized, scope.All),
 		connected("Walk & Win", oauth.Lapsed, scope.DailySteps),
 		connected("Velo Versicherung AG", oauth.Revoked, scope.CyclingDaily),
 	}
-	connections[0].Partner, connections[0].LastRead = stride, &day
+	connections[0].Partner, connections[0].LastReadAt = stride, &day
 	ended := func(cause string, of partner) view {
 		return view{Base: request.Base, Problem: cause, Partner: of, Code: string(oauth.InvalidRequest)}
 	}
@@ -122,24 +120,22 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p := &pages{site: files}
-	of, texts = files.Brand, files.Texts
+	texts = files.Texts
 	router := chi.NewRouter()
-	router.Get("/", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "/"+files.Locale(r).Tag, http.StatusSeeOther) //nolint:gosec // one of our languages
-	})
-	for path, name := range map[string]string{ // where links of the pages lead, which have no language in their paths
+	for from, name := range map[string]string{ // links of the pages have no language in their paths
+		"/":                           "",
 		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/cancel": "sign-in", "/authorize/{client}/code": "code",
 		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
 	} {
-		router.Get(path, func(w http.ResponseWriter, r *http.Request) {
+		router.Get(from, func(w http.ResponseWriter, r *http.Request) {
 			tag := files.Locale(r).Tag
-			if seen, err := r.Cookie("language"); err == nil {
-				tag = texts.Locale(seen.Value).Tag
+			if seen := cookieText(r, "language"); seen != "" {
+				tag = texts.Locale(seen).Tag
 			}
-			http.Redirect(w, r, "/"+tag+"/"+name, http.StatusSeeOther) //nolint:gosec // one of our languages
+			http.Redirect(w, r, path.Join("/", tag, name), http.StatusSeeOther) //nolint:gosec // one of our languages
 		})
 	}
-	router.Get("/preview/{file}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, previewFiles, r.URL.Path[1:]) })
+	router.Handle("/preview/*", http.FileServerFS(previewFiles))
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Route("/{language}", func(router chi.Router) {
 		router.Use(func(next http.Handler) http.Handler {
@@ -155,40 +151,35 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 			})
 		})
 		router.Get("/", func(w http.ResponseWriter, r *http.Request) {
-			var page bytes.Buffer
-			if err := previewPages.ExecuteTemplate(&page, "index.html", struct {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			if err := previewPages.ExecuteTemplate(w, "index.html", struct {
 				Brand, Tag string
 				Tags       []string
 				Samples    []sample
-			}{of.Name, files.Locale(r).Tag, texts.Tags(), samples()}); err != nil {
+			}{files.Brand.Name, files.Locale(r).Tag, texts.Tags(), samples()}); err != nil {
 				panic(err)
 			}
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = page.WriteTo(w)
 		})
-		router.Get("/{sample}", func(w http.ResponseWriter, r *http.Request) {
-			all := samples()
-			found := slices.IndexFunc(all, func(s sample) bool { return s.Name == chi.URLParam(r, "sample") })
-			if found < 0 {
-				http.NotFound(w, r)
-				return
-			}
-			files.Write(w, r, http.StatusOK, all[found].view, all[found].data)
-		})
-		for path, email := range map[string]struct{ partner, code string }{
+		for _, s := range samples() {
+			router.Get("/"+s.Name, func(w http.ResponseWriter, r *http.Request) { files.Write(w, r, http.StatusOK, s.view, s.data) })
+		}
+		for name, email := range map[string]struct{ partner, code string }{
 			"/email": {"Stride Club", "012345"}, "/email-account": {"", "012345"}, "/email-link": {"Stride Club", ""},
 		} {
-			for suffix, part := range map[string]int{"": 1, ".txt": 0} {
-				router.Get(path+suffix, func(w http.ResponseWriter, r *http.Request) {
-					text, html, err := account.SampleEmail(of, r.Host, email.partner, email.code, files.Locale(r))
-					if err != nil {
-						panic(err)
-					}
-					html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+of.Logo.Name+`"`)
-					w.Header().Set("Content-Type", []string{"text/plain; charset=utf-8", "text/html; charset=utf-8"}[part])
-					_, _ = fmt.Fprint(w, []string{text, html}[part]) //nolint:gosec // the templates have escaped it
-				})
+			show := func(w http.ResponseWriter, r *http.Request) {
+				text, html, err := account.SampleEmail(files.Brand, r.Host, email.partner, email.code, files.Locale(r))
+				if err != nil {
+					panic(err)
+				}
+				if path.Ext(r.URL.Path) == ".txt" {
+					http.ServeContent(w, r, "email.txt", time.Time{}, strings.NewReader(text))
+					return
+				}
+				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+files.Brand.Logo.Name+`"`)
+				http.ServeContent(w, r, "email.html", time.Time{}, strings.NewReader(html))
 			}
+			router.Get(name, show)
+			router.Get(name+".txt", show)
 		}
 	})
 	return router, nil

@@ -71,9 +71,11 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 			if err := p.OAuth.SignIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
 				return err
 			}
-			if err := p.signInTo(w, request, session); err != nil {
+			sealed, err := p.OAuth.SealSession(request.asked.ID, request.browser, session)
+			if err != nil {
 				return err
 			}
+			setCookieAt(w, request.base, requestSessionCookie, sealed, p.RequestLifetime+endingLifetime)
 			if err := p.remember(w, r, verified.UserID); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"math"
 	"net/url"
 	"time"
 	"unicode"
@@ -35,8 +36,6 @@ type view struct {
 	Gone        string            // name of the partner that was just disconnected
 
 	Consent oauth.Consent
-	Reads   []string // names of the scopes
-	Current []string // of the connection that there is
 
 	Code string // of the error
 
@@ -91,4 +90,4 @@ func hostOf(address string) string {
 }
 
 // minutes rounds up, and is at least one.
-func minutes(d time.Duration) int { return max(1, int((d+time.Minute-1)/time.Minute)) }
+func minutes(d time.Duration) int { return max(1, int(math.Ceil(d.Minutes()))) }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the service's account. It starts nothing: the settings are not written yet. Nor does an upgrade restart the service: the
-# operator migrates the database first, and restarts one server after the other.
+# Creates the service's account. An installation does not start the service, because the settings are still missing. An upgrade does
+# not restart it: the operator migrates the database first, and restarts one server after the other.
 set -e
 if command -v systemd-sysusers >/dev/null; then
 	systemd-sysusers ${DPKG_ROOT:+--root="$DPKG_ROOT"} connect-svc.conf

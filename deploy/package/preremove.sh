@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stops the service when the package goes. An upgrade ("upgrade" of dpkg, 1 of rpm) keeps it running.
+# Stops the service when the package is removed. An upgrade ("upgrade" of dpkg, 1 of rpm) keeps it running.
 set -e
 case "$1" in
 remove | 0)

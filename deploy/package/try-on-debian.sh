@@ -3,14 +3,14 @@
 #
 #   make packages && deploy/package/try-on-debian.sh [FILE.deb]
 #
-# The machine is a Debian that debootstrap makes, of this machine's release, in a folder. It runs in namespaces of its own with
-# systemd as its first process, and its network is loopback alone: packages are fetched before it starts. What is installed,
-# configured and started there is what docs/install.md says under "On Debian, from nothing", pasted block by block; only the
-# certificate, which that section takes for granted, and a mail server are made here. The partner and the user's browser are
-# curl on this side of the namespaces.
+# debootstrap creates the machine in a folder, a Debian of this machine's release. The machine runs in namespaces of its own with
+# systemd as its first process, and its network is only loopback: the script fetches packages before it starts. It installs,
+# configures and starts everything by the blocks of docs/install.md under "On Debian, from nothing", pasted one by one. It adds only
+# the certificate, which that section presupposes, and a mail server. The partner and the user's browser are curl outside of the
+# namespaces.
 #
-# As root, with debootstrap, curl, jq and openssl. MIRROR and SUITE name another mirror or release. bin/debian keeps what was
-# fetched. Nothing else stays, nor does anything of this machine change.
+# Run it as root, with debootstrap, curl, jq and openssl. MIRROR and SUITE name another mirror or release. bin/debian keeps the fetched
+# packages. Nothing else remains, and nothing of this machine changes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 repository=$PWD

@@ -19,25 +19,15 @@ const (
 func (d driver) AdvanceClock(
 	ctx context.Context, request sandboxapi.AdvanceClockRequestObject,
 ) (sandboxapi.AdvanceClockResponseObject, error) {
-	if err := d.advance(ctx, time.Duration(request.Body.AdvanceSeconds)*time.Second); err != nil {
-		return nil, err
-	}
-	if err := d.growAll(ctx); err != nil {
-		return nil, err
-	}
-	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, nil
-}
-
-func (s *sandbox) advance(ctx context.Context, by time.Duration) error {
-	if err := s.people.growing.Acquire(ctx); err != nil { // one at a time, so that the bound holds
-		return err
-	}
-	defer s.people.growing.Release()
-	if s.clock.Offset()+by > farthest {
-		return contract.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
-	}
-	s.clock.Advance(by)
-	return nil
+	by := time.Duration(request.Body.AdvanceSeconds) * time.Second
+	err := d.growAll(ctx, func() error { // one at a time, so that the bound holds
+		if d.clock.Offset()+by > farthest {
+			return contract.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
+		}
+		d.clock.Advance(by)
+		return nil
+	})
+	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, err
 }
 
 // followClock makes users record when days begin, until ctx ends. The service delivers webhooks by the clock itself.
@@ -50,7 +40,7 @@ func (s *sandbox) followClock(ctx context.Context) {
 			return
 		case <-grow.C:
 			limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
-			err := s.growAll(limited)
+			err := s.growAll(limited, nil)
 			cancel()
 			if err != nil && ctx.Err() == nil {
 				s.config.Logger.Error("follow the clock", "cause", err)

@@ -52,17 +52,16 @@ func newDriver(s *sandbox) (http.Handler, error) {
 // driving adds the driver to the private listener. It reads s.driver late: the service is opened before the driver.
 func (s *sandbox) driving(others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/sandbox" || strings.HasPrefix(r.URL.Path, "/sandbox/") {
-			if !s.mayDrive(r) {
-				telemetry.EventOf(r.Context()).Code = "unauthorized"
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				w.Header().Set("Cache-Control", "no-store")
-				http.Error(w, "The driver needs its token (--driver-token).", http.StatusUnauthorized)
-				return
-			}
-			s.driver.ServeHTTP(w, r)
-		} else {
+		switch {
+		case r.URL.Path != "/sandbox" && !strings.HasPrefix(r.URL.Path, "/sandbox/"):
 			others.ServeHTTP(w, r)
+		case s.mayDrive(r):
+			s.driver.ServeHTTP(w, r)
+		default:
+			telemetry.EventOf(r.Context()).Code = "unauthorized"
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("Cache-Control", "no-store")
+			http.Error(w, "The driver needs its token (--driver-token).", http.StatusUnauthorized)
 		}
 	})
 }
@@ -92,13 +91,6 @@ func (d driver) CreateUser(
 	}
 	user, err := d.addPerson(ctx, request.Body.Kind, timezone)
 	return sandboxapi.CreateUser201JSONResponse(user), err
-}
-
-// DeleteUser deletes an account.
-func (d driver) DeleteUser(
-	ctx context.Context, request sandboxapi.DeleteUserRequestObject,
-) (sandboxapi.DeleteUserResponseObject, error) {
-	return sandboxapi.DeleteUser204Response{}, d.deletePerson(ctx, request.UserId)
 }
 
 // DisconnectUser ends a connection as its user.

@@ -103,30 +103,37 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	return one.User, s.grow(ctx, one)
 }
 
-// deletePerson deletes an account, as an operator does.
-func (s *sandbox) deletePerson(ctx context.Context, id uuid.UUID) error {
-	if err := s.people.growing.Acquire(ctx); err != nil { // no records for a deleted user
-		return err
+// DeleteUser deletes an account, as an operator does.
+func (d driver) DeleteUser(
+	ctx context.Context, request sandboxapi.DeleteUserRequestObject,
+) (sandboxapi.DeleteUserResponseObject, error) {
+	if err := d.people.growing.Acquire(ctx); err != nil { // no records for a deleted user
+		return nil, err
 	}
-	defer s.people.growing.Release()
-	if !s.people.has(id) {
-		return errUserNotFound
+	defer d.people.growing.Release()
+	if !d.people.has(request.UserId) {
+		return nil, errUserNotFound
 	}
-	if _, err := s.service.Accounts.DeleteUser(ctx, id); err != nil {
-		return err
+	if _, err := d.service.Accounts.DeleteUser(ctx, request.UserId); err != nil {
+		return nil, err
 	}
-	s.people.mu.Lock()
-	defer s.people.mu.Unlock()
-	s.people.list = slices.DeleteFunc(s.people.list, func(one *person) bool { return one.UserId == id })
-	return nil
+	d.people.mu.Lock()
+	defer d.people.mu.Unlock()
+	d.people.list = slices.DeleteFunc(d.people.list, func(one *person) bool { return one.UserId == request.UserId })
+	return sandboxapi.DeleteUser204Response{}, nil
 }
 
-// growAll makes all users record up to today.
-func (s *sandbox) growAll(ctx context.Context) error {
+// growAll makes all users record up to today, after change, if there is one, during which nobody records.
+func (s *sandbox) growAll(ctx context.Context, change func() error) error {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return err
 	}
 	defer s.people.growing.Release()
+	if change != nil {
+		if err := change(); err != nil {
+			return err
+		}
+	}
 	for _, one := range s.people.list {
 		if err := s.grow(ctx, one); err != nil {
 			return err

@@ -64,7 +64,7 @@ func testPeopleRecordUpToToday(t *testing.T, r *running) {
 	r.advanceBy(t, 45*24*time.Hour)
 	check("after a move")
 	r.clock.Advance(30 * time.Hour)
-	if err := r.growAll(t.Context()); err != nil {
+	if err := r.growAll(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	check("after a day that came by itself")

@@ -90,8 +90,8 @@ type sandbox struct {
 	service  *app.App
 	mail     mailcatcher.Catcher
 	answers  *answers
-	sent     outbox
-	asked    requests
+	sent     recent[sandboxapi.Webhook]       // webhooks
+	asked    recent[sandboxapi.LoggedRequest] // requests to the public listener
 	driver   http.Handler
 
 	client        client.Client

@@ -97,7 +97,7 @@ func (r *running) standstillAtMidnight(t *testing.T, act, promised time.Duration
 	}
 	r.clock.Advance(48 * time.Hour)
 	var under sync.WaitGroup
-	under.Go(func() { _ = r.growAll(context.Background()) }) // what becomes of it does not matter here
+	under.Go(func() { _ = r.growAll(context.Background(), nil) }) // what becomes of it does not matter here
 	wait.Until(t, "the users record", func() bool {
 		var waiting bool
 		err := r.service.Pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where wait_event_type = 'Lock')").Scan(&waiting)

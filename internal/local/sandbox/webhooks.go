@@ -19,18 +19,28 @@ import (
 )
 
 const (
-	keptWebhooks = 1000
-	keptAttempts = 100 // of each of them
+	kept         = 1000 // webhooks, and requests
+	keptAttempts = 100  // of each webhook
 )
 
-// outbox lists the sent webhooks.
-type outbox struct {
+// recent lists what happened last. The caller of add holds mu.
+type recent[T any] struct {
 	mu   sync.Mutex
-	list []sandboxapi.Webhook // oldest first
+	list []T // oldest first
 }
 
-// add lists an attempt to send a webhook.
-func (o *outbox) add(header http.Header, body []byte, attempt sandboxapi.Try) {
+func (r *recent[T]) add(one T) { r.list = append(r.list[max(0, len(r.list)-kept+1):], one) }
+
+func (r *recent[T]) newestFirst() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := append([]T{}, r.list...) // never null in JSON
+	slices.Reverse(list)
+	return list
+}
+
+// record lists an attempt to send a webhook.
+func (s *sandbox) record(header http.Header, body []byte, attempt sandboxapi.Try) {
 	var event struct {
 		Type sandboxapi.WebhookType `json:"type"`
 	}
@@ -43,25 +53,17 @@ func (o *outbox) add(header http.Header, body []byte, attempt sandboxapi.Try) {
 			sent.Headers[strings.ToLower(name)] = values[0]
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.list, func(w sandboxapi.Webhook) bool { return w.Id == sent.Id })
+	s.sent.mu.Lock()
+	defer s.sent.mu.Unlock()
+	i := slices.IndexFunc(s.sent.list, func(w sandboxapi.Webhook) bool { return w.Id == sent.Id })
 	if i < 0 {
 		sent.Tries = []sandboxapi.Try{attempt}
-		o.list = append(o.list[max(0, len(o.list)-keptWebhooks+1):], sent)
+		s.sent.add(sent)
 		return
 	}
-	before := o.list[i].Tries
+	before := s.sent.list[i].Tries
 	sent.Tries = append(slices.Clone(before[max(0, len(before)-keptAttempts+1):]), attempt)
-	o.list[i] = sent
-}
-
-func (o *outbox) newestFirst() []sandboxapi.Webhook {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := append([]sandboxapi.Webhook{}, o.list...) // never null in JSON
-	slices.Reverse(list)
-	return list
+	s.sent.list[i] = sent
 }
 
 // recorder lists the webhooks that the service sends over the network.
@@ -87,7 +89,7 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil {
 		attempt.Status = &response.StatusCode
 	}
-	r.sandbox.sent.add(request.Header, body, attempt)
+	r.sandbox.record(request.Header, body, attempt)
 	return response, err
 }
 

@@ -97,15 +97,15 @@ func testWebhookWithoutAnswer(t *testing.T, r *running) {
 // The list is bounded, newest first, and an event stands in it once.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
-	var o outbox
-	for n := range keptWebhooks + 5 {
-		o.add(http.Header{"Webhook-Id": {string(rune('a' + n))}}, []byte(`{"type":"activity.updated"}`), sandboxapi.Try{})
+	var s sandbox
+	for n := range kept + 5 {
+		s.record(http.Header{"Webhook-Id": {string(rune('a' + n))}}, []byte(`{"type":"activity.updated"}`), sandboxapi.Try{})
 	}
 	for range keptAttempts + 5 {
-		o.add(http.Header{"Webhook-Id": {string(rune('a' + 10))}}, []byte(`{}`), sandboxapi.Try{})
+		s.record(http.Header{"Webhook-Id": {string(rune('a' + 10))}}, []byte(`{}`), sandboxapi.Try{})
 	}
-	list := o.newestFirst()
-	if len(list) != keptWebhooks || list[0].Id != string(rune('a'+keptWebhooks+4)) || len(list[keptWebhooks-6].Tries) != keptAttempts {
-		t.Errorf("%d webhooks, the newest %q, with %d tries of one", len(list), list[0].Id, len(list[keptWebhooks-6].Tries))
+	list := s.sent.newestFirst()
+	if len(list) != kept || list[0].Id != string(rune('a'+kept+4)) || len(list[kept-6].Tries) != keptAttempts {
+		t.Errorf("%d webhooks, the newest %q, with %d tries of one", len(list), list[0].Id, len(list[kept-6].Tries))
 	}
 }

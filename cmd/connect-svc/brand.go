@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
-	"time"
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/settings"
@@ -36,11 +33,5 @@ func (c brandPreviewCommand) Run(p *program) error {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "All pages and emails: http://%s/\nStop with Ctrl-C.\n", listener.Addr())
-	server := &http.Server{Handler: app.OnlyHosts(nil, handler), ReadHeaderTimeout: 5 * time.Second}
-	stop := context.AfterFunc(p.ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return app.ServeLocally(p.ctx, listener, nil, handler, 0, slog.Default())
 }

@@ -1,11 +1,16 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"connect-svc/internal/telemetry"
 )
@@ -37,4 +42,31 @@ func isHost(host string, names []string) bool {
 	name = strings.ToLower(strings.Trim(name, "[]")) // an IPv6 address without a port
 	_, err := netip.ParseAddr(name)
 	return err == nil || name == "localhost" || slices.Contains(names, name)
+}
+
+// ServeLocally serves the programs of this machine (see [OnlyHosts]) until ctx ends, with TLS if there is a certificate. Requests that
+// run then have the time of drain.
+func ServeLocally(
+	ctx context.Context, listener net.Listener, certificate *tls.Certificate, handler http.Handler, drain time.Duration, logger *slog.Logger,
+) error {
+	server := &http.Server{
+		Handler: OnlyHosts(nil, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, ErrorLog: telemetry.ServerErrors(logger),
+	}
+	if certificate != nil {
+		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}})
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		_ = server.Shutdown(limit)
+		_ = server.Close()
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-stopped
+	return nil
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -247,39 +246,17 @@ func (d *demo) writeEnvironment() error {
 // run serves everything until ctx ends or a part fails.
 func (d *demo) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	serve := func(listener net.Listener, handler http.Handler, stopped func()) {
-		server := &http.Server{Handler: app.OnlyHosts(nil, handler), ReadHeaderTimeout: 5 * time.Second, ErrorLog: telemetry.ServerErrors(d.logger)}
-		group.Go(func() error {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
-		group.Go(func() error {
-			<-ctx.Done()
-			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.config.Limits.OrDefault().Drain)
-			defer cancel()
-			_ = server.Shutdown(limit)
-			_ = server.Close()
-			stopped()
-			return nil
-		})
-	}
+	drain := d.config.Limits.OrDefault().Drain
 	group.Go(func() error { return d.service.Run(ctx) })
 	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
-	serve(d.mailListener, d.mail.Handler(), func() {})
-	encrypted := tls.NewListener(d.partnerListener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{d.authority.Server}})
-	serve(encrypted, d.partner.Handler(), d.partner.Wait) // an interrupted refresh costs the connection
+	group.Go(func() error { return app.ServeLocally(ctx, d.mailListener, nil, d.mail.Handler(), drain, d.logger) })
+	group.Go(func() error {
+		defer d.partner.Wait() // an interrupted refresh costs the connection
+		return app.ServeLocally(ctx, d.partnerListener, &d.authority.Server, d.partner.Handler(), drain, d.logger)
+	})
 	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.database.Done():
-			return errors.New("the embedded PostgreSQL ended by itself")
-		}
-	})
+	group.Go(func() error { return d.database.Watch(ctx) })
 	fmt.Fprint(d.config.Out, d.screen(ctx))
 	if d.config.Started != nil {
 		d.config.Started(d.addresses)

@@ -91,6 +91,16 @@ func (s *Server) Program(name string) string { return s.place.programs.path(name
 // Done is closed when the server's process has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
+// Watch returns when ctx ends, or with an error when the server's process has ended by itself.
+func (s *Server) Watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.done:
+		return errors.New("the embedded PostgreSQL ended by itself")
+	}
+}
+
 // Stop ends the server with all sessions, and waits for its end. A second Stop returns the result of the first.
 func (s *Server) Stop() error { return s.stop() }
 

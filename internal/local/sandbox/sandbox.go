@@ -296,21 +296,12 @@ func (s *sandbox) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.service.Run(ctx) })
 	group.Go(func() error { return s.mail.ServeSMTP(ctx, s.smtp, s.config.Logger) })
+	group.Go(func() error { return app.ServeLocally(ctx, s.mailPage, nil, s.mail.Handler(), 0, s.config.Logger) })
 	group.Go(func() error {
-		return serve(ctx, s.mailPage, app.OnlyHosts(nil, s.mail.Handler()), nil, s.config.Logger)
-	})
-	group.Go(func() error {
-		return serve(ctx, s.receiver, app.OnlyHosts(nil, http.HandlerFunc(receive)), &s.authority.Server, s.config.Logger)
+		return app.ServeLocally(ctx, s.receiver, &s.authority.Server, http.HandlerFunc(receive), 0, s.config.Logger)
 	})
 	group.Go(func() error { s.followClock(ctx); return nil })
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.database.Done():
-			return errors.New("the embedded PostgreSQL ended by itself")
-		}
-	})
+	group.Go(func() error { return s.database.Watch(ctx) })
 	description, err := s.describe(ctx)
 	if err == nil {
 		err = s.config.Ready(description)

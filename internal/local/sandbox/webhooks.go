@@ -2,20 +2,14 @@ package sandbox
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/telemetry"
 )
 
 const (
@@ -116,24 +110,4 @@ func (d driver) SetWebhook(
 ) (sandboxapi.SetWebhookResponseObject, error) {
 	_, err := d.service.Webhooks.SetEndpoint(ctx, d.client.ID, request.Body.Url)
 	return sandboxapi.SetWebhook204Response{}, err
-}
-
-// serve is an HTTP server for short responses, without a graceful end. It runs until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *tls.Certificate, logger *slog.Logger) error {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      15 * time.Second,
-		ErrorLog:          telemetry.ServerErrors(logger),
-	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if certificate != nil {
-		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}})
-	}
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

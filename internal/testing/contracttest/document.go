@@ -28,7 +28,7 @@ type document struct {
 	compiled sync.Map // by schema, functions that return the compiled one
 
 	mu   sync.Mutex
-	seen map[outcome]int // how often each response came as documented
+	seen map[string]int // how often each outcome came as documented
 }
 
 // Contract reads an embedded document once.

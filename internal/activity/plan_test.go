@@ -1,13 +1,9 @@
 package activity_test
 
 import (
-	"context"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/credential"
@@ -50,7 +46,7 @@ func TestReadsUsePrimaryKeysAlone(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			queries := new(queryRecorder)
+			queries := new(pgtest.Statements)
 			pool, err := postgres.Open(t.Context(), w.URL, postgres.WithTracer(queries))
 			if err != nil {
 				t.Fatal(err)
@@ -64,50 +60,17 @@ func TestReadsUsePrimaryKeysAlone(t *testing.T) {
 			if len(*queries) != 1 {
 				t.Fatalf("%d statements, want 1: %v", len(*queries), *queries)
 			}
-			checkPlan(t, w, (*queries)[0])
+			queries.Explain(t, pool, func(_ string, plan []pgtest.PlanNode) {
+				for _, n := range plan {
+					good := strings.HasSuffix(n.Index, "_pkey") || n.Type == "Bitmap Heap Scan" || n.Alias == "rides" && n.Table == ""
+					if strings.HasSuffix(n.Type, "Scan") && !good {
+						t.Errorf("%s of %s %s in the plan", n.Type, n.Alias, n.Index)
+					}
+					if n.Filter != "" {
+						t.Errorf("the plan reads rows that it throws away: %s", n.Filter)
+					}
+				}
+			})
 		})
-	}
-}
-
-// queryRecorder keeps the statements of a pool.
-type queryRecorder []pgx.TraceQueryStartData
-
-func (r *queryRecorder) TraceQueryStart(
-	ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData,
-) context.Context {
-	*r = append(*r, query)
-	return ctx
-}
-
-func (*queryRecorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-var (
-	anyScan  = regexp.MustCompile(`[A-Z][A-Za-z ]* Scan .*`)
-	goodScan = regexp.MustCompile(`^(Index Scan|Index Only Scan) using \w+_pkey on |` +
-		`^Bitmap Index Scan on \w+_pkey |^Bitmap Heap Scan on |^Subquery Scan on rides |^CTE Scan on rides `)
-)
-
-func checkPlan(t *testing.T, w world, query pgx.TraceQueryStartData) {
-	t.Helper()
-	rows, err := w.Pool.Query(t.Context(), "explain "+query.SQL, query.Args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := strings.Join(lines, "\n")
-	scans := anyScan.FindAllString(plan, -1)
-	if len(scans) == 0 {
-		t.Errorf("no scan in the plan:\n%s", plan)
-	}
-	for _, scan := range scans {
-		if !goodScan.MatchString(scan) {
-			t.Errorf("%s in the plan:\n%s", scan, plan)
-		}
-	}
-	if strings.Contains(plan, "Filter:") {
-		t.Errorf("the plan reads rows that it throws away:\n%s", plan)
 	}
 }

@@ -1,12 +1,7 @@
 package audit
 
 import (
-	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	auditdb "connect-svc/gen/db/audit"
 )
 
 // For tests of the package's own parts.
@@ -22,6 +17,3 @@ func (l *Log) Bound(slice, page, file int) {
 
 // Settle bounds how long a list waits for transactions that may add entries.
 func (l *Log) Settle(limit time.Duration) { l.bounds.settle = limit }
-
-// ReadInOrder has a transaction plan its statements as those of a search are.
-func ReadInOrder(ctx context.Context, tx pgx.Tx) error { return auditdb.New(tx).ReadInOrder(ctx) }

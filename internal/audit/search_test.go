@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/audit"
 	"connect-svc/internal/page"
@@ -165,44 +163,13 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// statements are those of a pool.
-type statements []pgx.TraceQueryStartData
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	*s = append(*s, query)
-	return ctx
-}
-
-func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// node is a node of a plan that was carried out.
-type node struct {
-	Type    string  `json:"Node Type"`
-	Index   string  `json:"Index Name"`
-	Rows    float64 `json:"Actual Rows"`
-	Loops   float64 `json:"Actual Loops"`
-	Removed float64 `json:"Rows Removed by Filter"`
-	Plans   []node
-}
-
-func (n node) indexes() (indexes []string, rows float64) {
-	if n.Loops > 0 && strings.HasSuffix(n.Type, "Scan") && n.Rows+n.Removed > 0 && n.Type != "Subquery Scan" && n.Type != "CTE Scan" {
-		indexes, rows = append(indexes, n.Type+" "+n.Index), (n.Rows+n.Removed)*n.Loops
-	}
-	for _, below := range n.Plans {
-		more, others := below.indexes()
-		indexes, rows = append(indexes, more...), rows+others
-	}
-	return indexes, rows
-}
-
 // Each search reads one index in its order, that of the rarest kind that it asks for, and no more of it than a slice a statement:
 // also where statistics are of another time.
 func TestSearchUsesIndexes(t *testing.T) {
 	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
 	h := newHistory(t)
-	queries := new(statements)
+	queries := new(pgtest.Statements)
 	pool, err := postgres.Open(t.Context(), h.db.URL, postgres.WithTracer(queries))
 	if err != nil {
 		t.Fatal(err)
@@ -235,35 +202,19 @@ func TestSearchUsesIndexes(t *testing.T) {
 			if _, err := log.List(t.Context(), filter, page.Key{}, 50); err != nil {
 				t.Fatal(err)
 			}
-			for _, query := range *queries {
-				if !strings.Contains(query.SQL, "audit_log") {
-					continue
+			queries.Explain(t, pool, func(sql string, plan []pgtest.PlanNode) {
+				for _, n := range plan {
+					if n.Read() == 0 || !strings.HasSuffix(n.Type, "Scan") || n.Type == "Subquery Scan" || n.Type == "CTE Scan" ||
+						!strings.Contains(sql, "audit_log") {
+						continue
+					}
+					if n.Read() > 51 || n.Type+" "+n.Index != "Index Scan "+index {
+						t.Errorf("%s, statistics %s: %.0f rows by %s %s, want %s", name, statistics, n.Read(), n.Type, n.Index, index)
+					}
 				}
-				used, rows := explain(t, pool, query)
-				if rows > 51 || len(used) > 0 && !slices.Equal(used, []string{"Index Scan " + index}) {
-					t.Errorf("%s, statistics %s: %.0f rows by %q, want %s", name, statistics, rows, used, index)
-				}
-			}
+			})
 		}
 	}
-}
-
-func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData) (indexes []string, rows float64) {
-	t.Helper()
-	var text []byte
-	if err := postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
-		if err := audit.ReadInOrder(t.Context(), tx); err != nil {
-			return err
-		}
-		return tx.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var plans []struct{ Plan node }
-	if err := json.Unmarshal(text, &plans); err != nil {
-		t.Fatal(err)
-	}
-	return plans[0].Plan.indexes()
 }
 
 func atOnce(ctx context.Context) (context.Context, context.CancelFunc) {

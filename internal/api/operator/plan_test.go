@@ -1,15 +1,12 @@
 package operator
 
 import (
-	"context"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
@@ -23,41 +20,6 @@ import (
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
-
-// statements are those of a pool.
-type statements []pgx.TraceQueryStartData
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	*s = append(*s, query)
-	return ctx
-}
-
-func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// node is a node of a plan that was carried out.
-type node struct {
-	Type    string  `json:"Node Type"`
-	Table   string  `json:"Relation Name"`
-	Rows    float64 `json:"Actual Rows"`
-	Loops   float64 `json:"Actual Loops"`
-	Removed float64 `json:"Rows Removed by Filter"`
-	Plans   []node
-}
-
-// read counts the rows that scans read, and collects the tables that are read as a whole.
-func (n node) read() (rows float64, whole []string) {
-	if strings.Contains(n.Type, "Scan") && n.Table != "" {
-		rows = (n.Rows + n.Removed) * n.Loops
-	}
-	if n.Type == "Seq Scan" {
-		whole = append(whole, n.Table)
-	}
-	for _, below := range n.Plans {
-		more, others := below.read()
-		rows, whole = rows+more, append(whole, others...)
-	}
-	return rows, whole
-}
 
 // A page of a list reads about as many rows as it has, however many there are and wherever it begins: an index has its order.
 func TestListsUseIndexes(t *testing.T) {
@@ -106,7 +68,7 @@ func TestListsUseIndexes(t *testing.T) {
 	email := pgtest.Value[string](t, db, "select email from users where user_id = $1", user)
 	middle := pgtest.Value[time.Time](t, db, "select at from audit_log order by at offset 5000 limit 1")
 
-	queries := new(statements)
+	queries := new(pgtest.Statements)
 	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithTracer(queries))
 	if err != nil {
 		t.Fatal(err)
@@ -202,49 +164,30 @@ func TestListsUseIndexes(t *testing.T) {
 		if err := list(); err != nil {
 			t.Fatal(err)
 		}
-		asked := *queries
-		settings := "" // of the transaction
-		for _, query := range asked {
-			switch {
-			case strings.Contains(query.SQL, "set_config"):
-				settings = query.SQL
-				continue
-			case !strings.HasPrefix(query.SQL, "-- name:"), // the beginning and the end of a transaction
-				strings.Contains(query.SQL, "ListQueued"), strings.Contains(query.SQL, "CountQueued"): // by an index, of an empty table
-				continue
+		queries.Explain(t, pool, func(sql string, plan []pgtest.PlanNode) {
+			if strings.Contains(sql, "ListQueued") || strings.Contains(sql, "CountQueued") { // by an index, of an empty table
+				return
 			}
-			rows, whole := explain(t, pool, query, settings)
-			for _, table := range whole {
-				// The names of some hundred partners, which a page joins.
-				if table != "clients" || name == "clients" {
-					t.Errorf("%s: the whole of %s is read", name, table)
-				}
-			}
-			most := 20 * limit
+			most := float64(20 * limit)
 			if name == "audit log of a client's actor" {
 				most = 1000 // a slice of the client's
 			}
-			if rows > float64(most)+500*float64(len(whole)) {
+			rows := 0.0
+			for _, n := range plan {
+				if strings.Contains(n.Type, "Scan") && n.Table != "" {
+					rows += n.Read()
+				}
+				if n.Type == "Seq Scan" {
+					most += 500
+					// The names of some hundred partners, which a page joins.
+					if n.Table != "clients" || name == "clients" {
+						t.Errorf("%s: the whole of %s is read", name, n.Table)
+					}
+				}
+			}
+			if rows > most {
 				t.Errorf("%s: %.0f rows are read for a page of %d", name, rows, limit)
 			}
-		}
+		})
 	}
-}
-
-func explain(t *testing.T, pool *postgres.Pool, query pgx.TraceQueryStartData, settings string) (rows float64, whole []string) {
-	t.Helper()
-	var text []byte
-	if err := postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), settings); err != nil {
-			return err
-		}
-		return tx.QueryRow(t.Context(), "explain (analyze, format json) "+query.SQL, query.Args...).Scan(&text)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var plans []struct{ Plan node }
-	if err := json.Unmarshal(text, &plans); err != nil {
-		t.Fatal(err)
-	}
-	return plans[0].Plan.read()
 }

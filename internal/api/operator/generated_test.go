@@ -2,7 +2,6 @@ package operator
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -58,13 +57,7 @@ func TestGeneratedRequests(t *testing.T) {
 					{strings.Repeat("x", 5000)}}).Draw(rt, "credentials")
 				r.Valid = false
 			}
-			request, response, body, err := r.Send(http.DefaultTransport, f.url)
-			if err != nil {
-				rt.Fatalf("%s %q: %v", r.Method, r.Target, err)
-			}
-			if err := contracttest.Operator.Check(request, response.StatusCode, response.Header, body); err != nil {
-				rt.Fatalf("%s %q with %q and %q: %d is not as documented: %v", r.Method, r.Target, r.Header, r.Body, response.StatusCode, err)
-			}
+			status, body := r.Try(rt, f.url, contracttest.Operator)
 			var answered struct {
 				UserID string `json:"user_id"`
 			}
@@ -72,10 +65,7 @@ func TestGeneratedRequests(t *testing.T) {
 			if answered.UserID != "" {
 				users = append(users, answered.UserID)
 			}
-			if err := r.Judge(response.StatusCode, contracttest.ErrorCode(body)); err != nil {
-				rt.Fatal(err)
-			}
-			if sent++; response.StatusCode < 300 {
+			if sent++; status < 300 {
 				successes[r.Operation.OperationID]++
 			}
 		}

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/testing/contracttest"
 )
 
 const (
@@ -132,8 +135,9 @@ func (g Generator) form(r *Request, schema *openapi3.Schema) {
 	r.Body = strings.Join(g.spoil("form", pairs, &r.Valid), "&")
 }
 
-// Send sends the request to the server at base, as it is.
-func (r Request) Send(transport http.RoundTripper, base string) (*http.Request, *http.Response, []byte, error) {
+// Try sends the request to the server at base, and returns the answer. It fails if the contract does not have the answer, and after
+// success for what the document does not allow, a complaint about the form of what it allows, or a fault.
+func (r Request) Try(t *rapid.T, base string, held contracttest.Contract) (status int, body []byte) {
 	var content io.Reader
 	if r.Body != "" {
 		content = strings.NewReader(r.Body)
@@ -143,29 +147,34 @@ func (r Request) Send(transport http.RoundTripper, base string) (*http.Request, 
 	}
 	request, err := http.NewRequestWithContext(context.Background(), r.Method, base+r.Target, content)
 	if err != nil {
-		return nil, nil, nil, err
+		t.Fatal(err)
 	}
 	maps.Copy(request.Header, r.Header)
-	response, err := transport.RoundTrip(request)
+	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
-		return nil, nil, nil, err
+		t.Fatalf("%s %q: %v", r.Method, r.Target, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return request, response, body, err
-}
-
-// Judge says what is wrong with an answer, given the code of its error: a fault, success for what the document does not allow,
-// or a complaint about the form of what it allows.
-func (r Request) Judge(status int, code string) error {
+	if body, err = io.ReadAll(response.Body); err != nil {
+		t.Fatalf("%s %q: %v", r.Method, r.Target, err)
+	}
+	status = response.StatusCode
+	wrong := func(what string) {
+		t.Fatalf("%s %.500q with %.500q and %.2000q: %s, but the answer is %d", r.Method, r.Target, r.Header, r.Body, what, status)
+	}
+	if err := held.Check(request, status, response.Header, body); err != nil {
+		wrong(err.Error())
+	}
+	code, open := contracttest.ErrorCode(body), r.Operation.Security
 	malformed := code == "invalid_request" || code == "malformed-request" || code == "too-large" || strings.HasPrefix(code, "unsupported")
 	switch {
 	case status >= 500:
-		return fmt.Errorf("%s %.500q with %.2000q: %d", r.Method, r.Target, r.Body, status)
+		wrong("it must be answered")
+	case open != nil && len(*open) == 0 && status < 400: // anybody may ask, with anything beside it
 	case r.Valid && malformed:
-		return fmt.Errorf("%s %.500q with %.2000q: the document allows it, but the answer is %s", r.Method, r.Target, r.Body, code)
+		wrong("the document allows it")
 	case !r.Valid && status < 400:
-		return fmt.Errorf("%s %.500q with %.2000q: the document does not allow it, but the answer is %d", r.Method, r.Target, r.Body, status)
+		wrong("the document does not allow it")
 	}
-	return nil
+	return status, body
 }

@@ -127,6 +127,16 @@ func TestPutBatchBadRows(t *testing.T) {
 		column string
 	}{
 		{"steps below 0", func(b *activity.Batch) { b.DailySteps[0].Steps = -1 }, activity.PartDailySteps, "steps"},
+		{"steps of 33 bits", func(b *activity.Batch) { b.DailySteps[0].Steps = 1 << 31 }, activity.PartDailySteps, "steps"},
+		{"date with a time", func(b *activity.Batch) { b.DailySteps[0].Date = clock("2026-04-02T00:00:01") }, activity.PartDailySteps, "date"},
+		{"date with a zone", func(b *activity.Batch) { b.DailySteps[0].Date = b.DailySteps[0].Date.In(time.FixedZone("", 3600)) },
+			activity.PartDailySteps, "date"},
+		{"date of year 1", func(b *activity.Batch) { b.DailySteps[0].Date = time.Time{} }, activity.PartDailySteps, "date"},
+		{"steps of nobody", func(b *activity.Batch) { b.DailySteps[0].UserID = uuid.New() }, activity.PartDailySteps, "user_id"},
+		{"ride without name", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "" }, activity.PartCyclingActivities, "source_id"},
+		{"ride with NUL", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "a\x00" }, activity.PartCyclingActivities, "source_id"},
+		{"ride of year 1", func(b *activity.Batch) { b.CyclingActivities[0].Start = time.Time{} },
+			activity.PartCyclingActivities, "recorded_start_time"},
 		{"ride below 0", func(b *activity.Batch) { b.CyclingActivities[0].DistanceMeters = -1 }, activity.PartCyclingActivities, "distance_meters"},
 		{"ride of nobody", func(b *activity.Batch) { b.CyclingActivities[0].UserID = uuid.New() }, activity.PartCyclingActivities, "user_id"},
 		{"correction of nothing", func(b *activity.Batch) { b.StepCorrections[0].Delta = 0 }, activity.PartStepCorrections, "delta"},
@@ -158,6 +168,9 @@ func TestPutBatchBadRows(t *testing.T) {
 		var bad activity.BatchError
 		if !errors.As(err, &bad) || len(bad) != 1 || bad[0].Part != test.part || bad[0].Line != 1 || bad[0].Column != test.column {
 			t.Errorf("%s: error %v, want part %s, line 1, column %s", test.name, err, test.part, test.column)
+		}
+		if nobody := test.column == "user_id"; nobody != errors.Is(err, refusal.ErrUserNotFound) {
+			t.Errorf("%s: error %v; is it refusal.ErrUserNotFound: %t", test.name, err, !nobody)
 		}
 		if diff := cmp.Diff(untouched, w.rows(t)); diff != "" {
 			t.Fatalf("%s: rows (-want +got):\n%s", test.name, diff)
@@ -314,65 +327,6 @@ func TestPutBatchesAtOnce(t *testing.T) {
 	// The last one is there as a whole.
 	if deltas := pgtest.Value[int64](t, w.DB, "select count(distinct delta) from step_corrections"); deltas != 1 {
 		t.Errorf("corrections of %d batches are mixed", deltas)
-	}
-}
-
-// A bad record of a batch is reported with its number, and nothing of the batch is taken.
-func TestPutBadRecords(t *testing.T) {
-	t.Parallel()
-	w := newImportWorld(t)
-	user := uuid.MustParse(userU)
-	steps := func(changes ...func(*activity.StepsRecord)) error {
-		records := make([]activity.StepsRecord, len(changes))
-		for i, change := range changes {
-			records[i] = activity.StepsRecord{UserID: user, Date: day("2026-04-01"), Steps: 7}
-			change(&records[i])
-		}
-		_, err := w.Put(t.Context(), activity.Batch{DailySteps: records})
-		return err
-	}
-	rides := func(changes ...func(*activity.RideRecord)) error {
-		records := make([]activity.RideRecord, len(changes))
-		for i, change := range changes {
-			records[i] = activity.RideRecord{UserID: user, SourceID: "r1", Start: clock("2026-04-01T08:00:00"), DistanceMeters: 7}
-			change(&records[i])
-		}
-		_, err := w.Put(t.Context(), activity.Batch{CyclingActivities: records})
-		return err
-	}
-	goodSteps, goodRide := func(*activity.StepsRecord) {}, func(*activity.RideRecord) {}
-	for name, test := range map[string]struct {
-		err    error
-		line   int
-		column string
-	}{
-		"steps below 0":    {steps(goodSteps, func(r *activity.StepsRecord) { r.Steps = -1 }), 2, "steps"},
-		"steps of 33 bits": {steps(func(r *activity.StepsRecord) { r.Steps = 1 << 31 }), 1, "steps"},
-		"date with a time": {steps(goodSteps, func(r *activity.StepsRecord) { r.Date = r.Date.Add(1) }), 2, "date"},
-		"date with a zone": {steps(func(r *activity.StepsRecord) { r.Date = r.Date.In(time.FixedZone("", 3600)) }), 1, "date"},
-		"date of year 1":   {steps(func(r *activity.StepsRecord) { r.Date = time.Time{} }), 1, "date"},
-		"steps of nobody":  {steps(goodSteps, func(r *activity.StepsRecord) { r.UserID = uuid.New() }), 2, "user_id"},
-		"nobody comes first": {steps(
-			func(r *activity.StepsRecord) { r.UserID = uuid.New() }, func(r *activity.StepsRecord) { r.Steps = -1 }), 1, "user_id"},
-		"ride without name": {rides(goodRide, func(r *activity.RideRecord) { r.SourceID = "" }), 2, "source_id"},
-		"ride with NUL":     {rides(func(r *activity.RideRecord) { r.SourceID = "a\x00" }), 1, "source_id"},
-		"ride of year 1":    {rides(func(r *activity.RideRecord) { r.Start = time.Time{} }), 1, "recorded_start_time"},
-		"distance below 0":  {rides(goodRide, func(r *activity.RideRecord) { r.DistanceMeters = -1 }), 2, "distance_meters"},
-		"ride of nobody":    {rides(func(r *activity.RideRecord) { r.UserID = uuid.New() }), 1, "user_id"},
-	} {
-		var bad *intake.RowError
-		if !errors.As(test.err, &bad) || bad.Line != test.line || bad.Column != test.column {
-			t.Errorf("%s: error %v, want line %d, column %s", name, test.err, test.line, test.column)
-		}
-		if nobody := test.column == "user_id"; nobody != errors.Is(test.err, refusal.ErrUserNotFound) {
-			t.Errorf("%s: error %v; is it refusal.ErrUserNotFound: %t", name, test.err, !nobody)
-		}
-	}
-	if got := w.stored(t, "daily_steps"); len(got) != 1 || got[0] != "2026-04-01 1000" {
-		t.Errorf("stored: %v", got)
-	}
-	if got := w.stored(t, "cycling_activities"); len(got) != 1 || !strings.HasSuffix(got[0], " 1000") {
-		t.Errorf("stored: %v", got)
 	}
 }
 

@@ -124,7 +124,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		note := func(origin, method, path, contentType, body string) string {
 			got := r.send(t, r.driver, method, origin+path, contentType, body)
-			given = append(given, strings.TrimSpace(fmt.Sprintf("%s %d %s", id, got.status, got.name)))
+			given = append(given, strings.TrimSpace(fmt.Sprintf("%s %d %s", id, got.Status, got.Code)))
 			return given[len(given)-1]
 		}
 		for i, test := range answers[id] {
@@ -150,18 +150,18 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 		{"GET", "/sandbox/"}, {"POST", "/sandbox"}, {"HEAD", "/sandbox"}, {"GET", "/sandbox/answers"}, {"GET", "/sandbox/webhook"},
 		{"GET", "/sandbox//webhooks"}, {"GET", "/sandbox/x/../webhooks"}, {"DELETE", "/sandbox/webhooks"}, {"GET", "/sandbox/users"},
 	} {
-		if got := r.drive(t, test.method, test.path, ""); got.status != 404 {
-			t.Errorf("%s %s: %d", test.method, test.path, got.status)
+		if got := r.drive(t, test.method, test.path, ""); got.Status != 404 {
+			t.Errorf("%s %s: %d", test.method, test.path, got.Status)
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} { // the service's own are still there
-		if got := r.send(t, http.DefaultClient, "GET", r.described.DriverUrl+path, "", ""); got.status != 200 {
-			t.Errorf("%s: %d", path, got.status)
+		if got := r.send(t, http.DefaultClient, "GET", r.described.DriverUrl+path, "", ""); got.Status != 200 {
+			t.Errorf("%s: %d", path, got.Status)
 		}
 	}
 	for _, path := range []string{"/sandbox", "/sandbox/webhooks"} { // and the driver is on the private listener alone
-		if got := r.send(t, &http.Client{Transport: p.partner}, "GET", p.described.BaseUrl+path, "", ""); got.status != 404 {
-			t.Errorf("%s of the public listener: %d", path, got.status)
+		if got := r.send(t, &http.Client{Transport: p.partner}, "GET", p.described.BaseUrl+path, "", ""); got.Status != 404 {
+			t.Errorf("%s of the public listener: %d", path, got.Status)
 		}
 	}
 }
@@ -211,20 +211,20 @@ func testRefusals(t *testing.T, r *running) {
 		{"PUT", "/sandbox/webhook", `{"url":"http://localhost:8444/"}`, "/url", "https"},
 	} {
 		got := r.drive(t, test.method, test.path, test.body)
-		if got.status != 422 || !strings.Contains(got.errors[test.pointer], test.detail) || len(got.errors) != 1 {
-			t.Errorf("%s %s %.150s: %d %v, want %s to be told %q", test.method, test.path, test.body, got.status, got.errors, test.pointer, test.detail)
+		if got.Status != 422 || !strings.Contains(got.Errors[test.pointer], test.detail) || len(got.Errors) != 1 {
+			t.Errorf("%s %s %.150s: %d %v, want %s to be told %q", test.method, test.path, test.body, got.Status, got.Errors, test.pointer, test.detail)
 		}
 	}
 	if got := r.drive(t, "POST", "/sandbox/users/"+user.String()+"/activity", `{"removals":[`+strings.Repeat(`{"source_id":"a"},`, 6000)+`{"source_id":"b"}],"daily_steps":[`+
-		strings.Repeat(`{"date":"2026-02-20","steps":1},`, 4000)+`{"date":"2026-02-20","steps":1}]}`); !strings.Contains(got.errors[""], "10000 rows") {
-		t.Errorf("10,002 rows: %d %v", got.status, got.errors)
+		strings.Repeat(`{"date":"2026-02-20","steps":1},`, 4000)+`{"date":"2026-02-20","steps":1}]}`); !strings.Contains(got.Errors[""], "10000 rows") {
+		t.Errorf("10,002 rows: %d %v", got.Status, got.Errors)
 	}
 	// The clock goes ten years ahead, and no further.
 	for r.clock.Offset() < farthest-366*24*time.Hour {
 		r.advanceBy(t, 366*24*time.Hour)
 	}
-	if got := r.drive(t, "POST", "/sandbox/clock", `{"advance_seconds":31622400}`); got.status != 422 || !strings.Contains(got.errors["/advance_seconds"], "ten years") {
-		t.Errorf("beyond ten years: %d %v", got.status, got.errors)
+	if got := r.drive(t, "POST", "/sandbox/clock", `{"advance_seconds":31622400}`); got.Status != 422 || !strings.Contains(got.Errors["/advance_seconds"], "ten years") {
+		t.Errorf("beyond ten years: %d %v", got.Status, got.Errors)
 	}
 	if got := want[sandboxapi.Sandbox](t, r, 200, "GET", "/sandbox", ""); got.Now <= r.described.Now {
 		t.Errorf("it is %s", got.Now)

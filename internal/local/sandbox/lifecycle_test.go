@@ -57,8 +57,8 @@ func TestSideBySide(t *testing.T) {
 		}
 	}
 	second.newPartner(t, sandboxapi.KindSparse).connect(t)
-	if got := second.send(t, http.DefaultClient, "GET", second.described.MailUrl, "", ""); got.status != 200 {
-		t.Errorf("the caught mail: %d", got.status)
+	if got := second.send(t, http.DefaultClient, "GET", second.described.MailUrl, "", ""); got.Status != 200 {
+		t.Errorf("the caught mail: %d", got.Status)
 	}
 }
 

@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -16,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -76,54 +74,17 @@ func start(t *testing.T, change ...func(*Config)) *running {
 	return r
 }
 
-// answer of the driver.
-type answer struct {
-	status int
-	body   []byte
-	name   string            // of a problem, the last part of its type
-	errors map[string]string // of a problem, details by pointer
-}
-
-func (r *running) send(t *testing.T, client *http.Client, method, url, contentType, body string) answer {
+func (r *running) send(t *testing.T, client *http.Client, method, url, contentType, body string) edgetest.Answer {
 	t.Helper()
-	var content io.Reader
+	header := http.Header{}
 	if body != "" {
-		content = strings.NewReader(body)
+		header.Set("Content-Type", contentType)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	got := answer{status: response.StatusCode, errors: map[string]string{}}
-	if got.body, err = io.ReadAll(response.Body); err != nil {
-		t.Fatal(err)
-	}
-	if response.Header.Get("Content-Type") == "application/problem+json" && len(got.body) > 0 {
-		var problem struct {
-			Type   string
-			Errors []contract.FieldError
-		}
-		if err := json.Unmarshal(got.body, &problem); err != nil {
-			t.Fatal(err)
-		}
-		got.name = strings.TrimPrefix(problem.Type, contract.TypePrefix)
-		for _, field := range problem.Errors {
-			got.errors[field.Pointer] = field.Detail
-		}
-	}
-	return got
+	return edgetest.Send(t, client, url, edgetest.Request{Method: method, Body: body, Header: header})
 }
 
 // drive asks the driver, with a body that is JSON unless it is empty.
-func (r *running) drive(t *testing.T, method, path, body string) answer {
+func (r *running) drive(t *testing.T, method, path, body string) edgetest.Answer {
 	t.Helper()
 	return r.send(t, r.driver, method, r.described.DriverUrl+path, "application/json", body)
 }
@@ -132,11 +93,11 @@ func (r *running) drive(t *testing.T, method, path, body string) answer {
 func want[T any](t *testing.T, r *running, status int, method, path, body string) (value T) {
 	t.Helper()
 	got := r.drive(t, method, path, body)
-	if got.status != status {
-		t.Fatalf("%s %s: %d, want %d: %s", method, path, got.status, status, got.body)
+	if got.Status != status {
+		t.Fatalf("%s %s: %d, want %d: %s", method, path, got.Status, status, got.Body)
 	}
-	if len(got.body) > 0 {
-		decoder := json.NewDecoder(bytes.NewReader(got.body))
+	if len(got.Body) > 0 {
+		decoder := json.NewDecoder(strings.NewReader(got.Body))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&value); err != nil {
 			t.Fatal(err)

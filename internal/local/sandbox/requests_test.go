@@ -74,8 +74,8 @@ func TestDeletedAccount(t *testing.T) {
 	if !strings.Contains(sent.Body, "account_deleted") {
 		t.Errorf("the webhook says %s", sent.Body)
 	}
-	if got := r.drive(t, "DELETE", "/sandbox/users/"+p.user.String(), ""); got.status != 404 || got.name != "user-not-found" {
-		t.Errorf("deleting once more: %d %s", got.status, got.name)
+	if got := r.drive(t, "DELETE", "/sandbox/users/"+p.user.String(), ""); got.Status != 404 || got.Code != "user-not-found" {
+		t.Errorf("deleting once more: %d %s", got.Status, got.Code)
 	}
 	for _, user := range want[sandboxapi.Sandbox](t, r, 200, "GET", "/sandbox", "").Users {
 		if user.UserId == p.user {

@@ -24,7 +24,6 @@ type mutant struct {
 	overlay string // the file that go build -overlay takes, once it is written
 }
 
-// load reads the lists.
 func load() (mutants []mutant, err error) {
 	known := map[string]bool{}
 	files, err := fs.Glob(lists, "*.txt")
@@ -96,13 +95,6 @@ func (m mutant) changed(root string) (string, error) {
 func (m mutant) writeOverlay(root, folder string) (string, error) {
 	text, err := m.changed(root)
 	if err != nil {
-		return "", err
-	}
-	folder, err = filepath.Abs(folder)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
 	copied, overlay := filepath.Join(folder, m.name+filepath.Ext(m.file)), filepath.Join(folder, m.name+".json")

@@ -1,7 +1,7 @@
 // Mutants checks that the tests can fail. It builds the service with one deliberate fault after the other, and has the test that is
 // named beside the fault find it. `make mutants` runs it, by hand.
 //
-//	go run -C tools ./mutants [-only REGEXP] [-list] [-overlay FOLDER] FOLDER
+//	go run -C tools ./mutants [-only REGEXP] FOLDER
 //
 // The faults are in the lists beside this file. To add one, write a block like this, with an empty line around it:
 //
@@ -17,8 +17,7 @@
 // statement with one must still be one that PostgreSQL accepts, with all its parameters: what breaks all that uses the code says
 // nothing about its tests, and neither does what makes one wait for ever. The fault of a statement is in gen/db, since that is what runs.
 //
-// The checkout is never touched: the Go tool is told to read a changed copy in place of the file (-overlay of go build). With
-// -overlay the program writes what it is told with, FOLDER/name.json for each fault, and runs nothing.
+// The checkout is never touched: the Go tool reads a changed copy in place of the file (-overlay of go build).
 //
 // It exits with 1 where a fault survives or the list is wrong, and with 2 for wrong usage.
 package main
@@ -44,58 +43,40 @@ const atOnce = 2
 
 func main() {
 	only := flag.String("only", "", "take the faults whose names match")
-	list := flag.Bool("list", false, "list the faults and stop")
-	overlays := flag.String("overlay", "", "write what go build -overlay needs into this folder and stop")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil || flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-only REGEXP] [-list] [-overlay FOLDER] FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-only REGEXP] FOLDER")
 		os.Exit(2)
 	}
-	if err := run(flag.Arg(0), pattern, *list, *overlays); err != nil {
+	if err := run(flag.Arg(0), pattern); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root string, only *regexp.Regexp, list bool, overlays string) error {
+func run(root string, only *regexp.Regexp) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	all, err := load()
+	chosen, err := load()
 	if err != nil {
 		return err
 	}
-	var chosen []mutant
-	for _, m := range all {
-		if only.MatchString(m.name) {
-			chosen = append(chosen, m)
-		}
-	}
+	chosen = slices.DeleteFunc(chosen, func(m mutant) bool { return !only.MatchString(m.name) })
 	if len(chosen) == 0 {
 		return fmt.Errorf("no fault has a name that matches %s", only)
 	}
-	if list {
-		for _, m := range chosen {
-			fmt.Printf("%-30s %s\n", m.name, m.fault)
-		}
-		return nil
+	folder, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
 	}
-	folder := overlays
-	if overlays == "" {
-		if folder, err = os.MkdirTemp("", "mutants-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(folder)
-	}
+	defer os.RemoveAll(folder)
 	for i := range chosen {
 		if chosen[i].overlay, err = chosen[i].writeOverlay(root, folder); err != nil {
 			return err
 		}
-	}
-	if overlays != "" {
-		return nil
 	}
 	return try(root, chosen)
 }

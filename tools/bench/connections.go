@@ -33,7 +33,6 @@ func (s *stage) nextPairs() []pair {
 	return pairs
 }
 
-// ids are those of the users and of the clients.
 func ids(pairs []pair) (userIDs, clientIDs []uuid.UUID) {
 	for _, p := range pairs {
 		userIDs, clientIDs = append(userIDs, userID(p.user)), append(clientIDs, clientID(p.client))

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// sample is the raw outcome of a measurement.
 type sample struct {
 	Latencies    []time.Duration
 	Statuses     map[int]int   // how often each status came; 0: no response
@@ -19,7 +18,6 @@ func (s *sample) add(status int, latency time.Duration) {
 	s.Latencies = append(s.Latencies, latency)
 }
 
-// merge adds what other callers measured at the same time.
 func (s *sample) merge(other sample) {
 	s.Latencies = append(s.Latencies, other.Latencies...)
 	s.BodySize = max(s.BodySize, other.BodySize)

@@ -219,7 +219,6 @@ func filesOf(ctx context.Context, server endpoint) ([]string, error) {
 	return append(files, partner+"/logo.svg", partner+"/nothing.png", "/static/nothing.css"), nil
 }
 
-// besideFlood measures partners and users beside a flood.
 type besideFlood struct {
 	*stage
 	mail    *mail

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// isolationCommand measures each case.
 type isolationCommand struct {
 	settings
 	Out string `default:"bin/isolation.json" help:"File for the figures."`

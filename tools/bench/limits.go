@@ -172,7 +172,6 @@ func readPgbenchLogs(files []string, connections, work int) (sample sample, err 
 	return sample, nil
 }
 
-// measureConstant measures a constant response of a size.
 func (s *stage) measureConstant(secure bool, size, connections int) (sample, error) {
 	server := s.constant
 	if !secure {

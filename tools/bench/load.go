@@ -126,13 +126,11 @@ type load struct {
 // connection's last response.
 type source func(n int, body []byte) (next request, more bool)
 
-// inTurns sends the requests round and round.
 func inTurns(requests ...request) source {
 	var sent atomic.Int64
 	return func(int, []byte) (request, bool) { return requests[int(sent.Add(1)-1)%len(requests)], true }
 }
 
-// eachOnce sends each request once.
 func eachOnce(requests []request) source {
 	var sent atomic.Int64
 	return func(int, []byte) (next request, more bool) {
@@ -158,7 +156,6 @@ func chains(connections []connection) source {
 // callers are the connections of a load.
 type callers []*caller
 
-// caller is one connection.
 type caller struct {
 	load
 	n        int

@@ -11,7 +11,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands are what `connect-bench` can do.
 type commands struct {
 	Measure   measureCommand   `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
 	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`

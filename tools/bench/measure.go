@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// measureCommand measures operations and their limits.
 type measureCommand struct {
 	settings
 	Rounds      int    `default:"3" help:"Rounds, of which the median counts."`
@@ -140,7 +139,6 @@ func (s *stage) measureOperation(ctx context.Context, o *operation, connections 
 	return measured, u, profile.Wait()
 }
 
-// profile takes a CPU profile of a service while it works.
 func (s *stage) profile(ctx context.Context, target *service, o *operation, connections int) error {
 	taken, err := get(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", target.profiles, s.Seconds))
 	if err != nil {

@@ -17,7 +17,6 @@ type operation struct {
 	load    func(context.Context, *stage, int) (load, error)
 }
 
-// service is the one that is asked.
 func (o *operation) service(s *stage) *service {
 	switch {
 	case o.plain:
@@ -92,7 +91,6 @@ var (
 // set is a command of pgbench.
 func set(variable, expression string) string { return "\\set " + variable + " " + expression + "\n" }
 
-// chooseReader chooses one of the readers from a user on.
 func chooseReader(firstUser int) string {
 	return set("u", fmt.Sprintf("random(%d, %d)", firstUser, firstUser+readers-1))
 }

@@ -57,7 +57,6 @@ func dial(address string) error {
 	return err
 }
 
-// freeAddresses are as many as are asked for.
 func freeAddresses(n int) ([]string, error) {
 	addresses := make([]string, n)
 	for i := range addresses {
@@ -79,7 +78,6 @@ type service struct {
 	startToReady            time.Duration
 }
 
-// serve starts the program and waits until it says that it is ready.
 func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...string) (*service, error) {
 	addresses, err := freeAddresses(3)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"connect-svc/internal/postgres/migrate"
 )
 
-// stage is everything that runs.
 type stage struct {
 	settings
 	dir        string
@@ -51,7 +50,6 @@ func newStage(settings settings) *stage {
 	return s
 }
 
-// open starts everything.
 func (s *stage) open(ctx context.Context) (err error) {
 	if s.statements, err = readStatements("sql"); err != nil {
 		return err
@@ -133,7 +131,6 @@ func (s *stage) connectReaders(ctx context.Context) (err error) {
 	return err
 }
 
-// startRedis starts a Redis with nothing on disk.
 func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 	program := "redis-server"
 	if _, err := exec.LookPath(program); err != nil {
@@ -148,7 +145,6 @@ func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 	return "redis://" + addresses[0], s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
 }
 
-// startConstant starts a net/http server of constant responses.
 func (s *stage) startConstant(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -164,7 +160,6 @@ func (s *stage) startConstant(ctx context.Context) error {
 	})
 }
 
-// close ends everything and removes it.
 func (s *stage) close() {
 	s.end()
 	s.running.Wait()

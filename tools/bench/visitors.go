@@ -69,7 +69,6 @@ func (v *visitors) fails(err error) {
 	fmt.Println(err)
 }
 
-// visitor is a browser.
 type visitor struct {
 	*http.Client
 	from, email string
@@ -84,13 +83,11 @@ func (v *visitors) visitor(number int) *visitor {
 	}
 }
 
-// challenge is that of the verifier.
 func challenge() string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// authorize has a user connect.
 func (v *visitors) authorize(ctx context.Context, number int) {
 	if err := v.visitor(number).connect(ctx); err != nil {
 		v.fails(fmt.Errorf("a user who connects: %w", err))
@@ -127,7 +124,6 @@ func (v *visitor) connect(ctx context.Context) error {
 	return err
 }
 
-// look signs in to the account pages and looks at them.
 func (v *visitors) look(ctx context.Context, number int) {
 	browser := v.visitor(number)
 	defer browser.CloseIdleConnections()
@@ -147,7 +143,6 @@ func (v *visitors) look(ctx context.Context, number int) {
 	}
 }
 
-// signIn has a code sent and enters it.
 func (v *visitor) signIn(ctx context.Context, base string) error {
 	if _, err := v.ask(ctx, request{path: base + "/sign-in"}, http.StatusOK); err != nil {
 		return err
@@ -253,7 +248,6 @@ func (m *mail) deliver(email mailcatcher.Email) {
 	}
 }
 
-// codeFor waits for the code of an address.
 func (m *mail) codeFor(ctx context.Context, address string) (string, error) {
 	select {
 	case code := <-m.box(address):

@@ -49,7 +49,6 @@ const limitHash = "sha256('limit')"
 // authorizeAgain makes revoked connections whole; which ones is to follow.
 const authorizeAgain = "update connections set state = 'authorized', refresh_hash = " + limitHash + " where state = 'revoked' and "
 
-// theClient is a client's id in SQL.
 func theClient(n int) string { return "'" + clientID(n).String() + "'" }
 
 // theClients is a condition in SQL: n clients from one on.

@@ -23,7 +23,6 @@ import (
 // account is the number of the user that the program runs as, which no person has.
 const account = 65532
 
-// source is what an image is made of.
 type source struct {
 	Program string `required:"" help:"The built program."`
 	Bill    string `required:"" help:"Its bill of materials."`
@@ -41,7 +40,6 @@ func main() {
 	command.FatalIfErrorf(s.write())
 }
 
-// write makes the layout folder anew.
 func (s source) write() error {
 	at := time.Unix(s.Epoch, 0).UTC()
 	var layers []tree

@@ -79,7 +79,6 @@ func (t tree) add(name string) error {
 	return nil
 }
 
-// addAll adds all files below a folder.
 func (t tree) addAll(folder string) error {
 	return filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -109,7 +109,6 @@ func (h history) checkCommand(table string, c command, breaks bool) string {
 	return c.Subtype + ": rewrites the table, or is not known to be harmless"
 }
 
-// checkColumn says what is wrong with a new column.
 func (h history) checkColumn(column node) string {
 	name := last(column.ColumnDef.TypeName.Names)
 	if h.domains[name] || slices.Contains([]string{"serial", "bigserial", "smallserial"}, name) {

@@ -33,7 +33,6 @@ func Check(migrations []string) (map[int][]string, error) {
 	return found, nil
 }
 
-// history is what earlier migrations have made.
 type history struct {
 	tables, domains map[string]bool
 	notNull         map[string]string // table and constraint, to table and column of its check that this is not null
@@ -175,7 +174,6 @@ func (s statement) commands() (commands []command) {
 	return commands
 }
 
-// dropped are the names of what a statement drops.
 func (s statement) dropped() (names []string) {
 	for _, object := range s.Objects {
 		names = append(names, last(object.List.Items))

@@ -15,7 +15,6 @@ const (
 	rideEvery = 5 * time.Minute // on average
 )
 
-// growRegularly adds to today's activity until ctx ends.
 func (d *demo) growRegularly(ctx context.Context) {
 	every := cmp.Or(d.config.Every, growEvery)
 	ticker := time.NewTicker(every)

@@ -11,7 +11,6 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// person is a sample user.
 type person struct {
 	key, name, email, timezone string
 	seed                       uint64 // of the sample data

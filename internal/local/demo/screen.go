@@ -9,7 +9,6 @@ import (
 	"connect-svc/internal/web/console"
 )
 
-// screen returns the addresses to open, on one screen.
 func (d *demo) screen(ctx context.Context) string {
 	a := d.addresses
 	kept := "Everything is deleted when the demo stops."

@@ -49,7 +49,6 @@ func (p *place) initialize(ctx context.Context) (password string, err error) {
 
 func (p *place) passwordFile() string { return filepath.Join(p.dir, "password") }
 
-// keepPassword stores the password for the next start.
 func (p *place) keepPassword(password string) error {
 	if err := os.WriteFile(p.passwordFile(), []byte(password+"\n"), 0o600); err != nil {
 		return err
@@ -101,7 +100,6 @@ func (p *place) command(ctx context.Context, program string, args ...string) *ex
 	return cmd
 }
 
-// run runs one of PostgreSQL's programs to its end.
 func (p *place) run(ctx context.Context, input, program string, args ...string) error {
 	cmd := p.command(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(input)

@@ -163,7 +163,6 @@ func (s *Server) run(ctx context.Context) (err error) {
 	return err
 }
 
-// awaitReady returns when the server accepts connections.
 func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		conn, err := pgx.Connect(ctx, s.URL())

@@ -77,7 +77,6 @@ func (c *Catcher) ServeSMTP(ctx context.Context, listener net.Listener, logger *
 	return nil
 }
 
-// session is one connection of a sender.
 type session struct {
 	catcher  *Catcher
 	conn     *smtp.Conn

@@ -18,13 +18,11 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// failure is an error of the partner API.
 type failure struct {
 	status int
 	code   string
 }
 
-// operation of the partner API.
 type operation struct {
 	id string
 	// failures are the errors in the document, and whether the rate limiter counts a request that gets one.
@@ -83,7 +81,6 @@ func codeOf(example any) string {
 	return code
 }
 
-// before returns the handler in front of the service.
 func (a *answers) before(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := a.routes.Handler(r)

@@ -72,7 +72,6 @@ func ride(user uuid.UUID, date time.Time, n int, random *rand.Rand) activity.Rid
 	return record
 }
 
-// correct adds the corrections of a day.
 func correct(batch *activity.Batch, user uuid.UUID, date time.Time, day int, random *rand.Rand) {
 	id := func(what string) uuid.UUID { return uuid.NewSHA1(user, []byte(what+date.Format(time.DateOnly))) }
 	delta, note := 0, "device on a swing"

@@ -74,7 +74,6 @@ func (s *sandbox) live(ctx context.Context) error {
 	return nil
 }
 
-// sandbox holds all parts.
 type sandbox struct {
 	config    Config
 	dir       string // removed at the end
@@ -264,7 +263,6 @@ func (s *sandbox) openService(ctx context.Context) error {
 	return err
 }
 
-// seed creates the client and the users.
 func (s *sandbox) seed(ctx context.Context) (err error) {
 	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
 		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,

@@ -153,7 +153,6 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	}
 }
 
-// hold takes the lock of a connection and loads it.
 func (c *Client) hold(ctx context.Context, key string) (lock Lock, held Connection, err error) {
 	if lock, err = c.config.Store.Lock(ctx, key); err != nil {
 		return nil, held, err

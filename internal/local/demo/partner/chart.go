@@ -27,7 +27,6 @@ const (
 	height = 1000
 )
 
-// unit of a chart.
 type unit struct {
 	name, suffix string
 	number       func(int64) string

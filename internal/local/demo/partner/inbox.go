@@ -34,7 +34,6 @@ type received struct {
 	Call     exchange
 }
 
-// task is an event that waits for Run.
 type task struct {
 	event webhook.Event
 	row   *received

@@ -40,7 +40,6 @@ const (
 	lastLines  = 10
 )
 
-// mask returns the shown part of a credential.
 func mask(value string) string {
 	prefix := ""
 	if found := credential.FindStringSubmatchIndex(value); found != nil && found[0] == 0 {

@@ -34,7 +34,6 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 // patientFor bounds the time that a page waits for the service.
 const patientFor = 20 * time.Second
 
-// view is the content of the page.
 type view struct {
 	Member   Member
 	Members  []Member
@@ -52,7 +51,6 @@ type view struct {
 // Uncertain reports that a refresh may have used up its token.
 func (v view) Uncertain() bool { return v.Held.State == connect.StateUncertain }
 
-// reading is the activity of one member, drawn.
 type reading struct {
 	At                       time.Time
 	StepsTotal, CyclingTotal int64
@@ -77,7 +75,6 @@ func (p *Partner) page(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, http.StatusOK, member, v)
 }
 
-// write writes the page with the headers of all pages.
 func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, member Member, v view) {
 	v.Member, v.Members, v.MailPage = member, p.config.Members, p.config.MailPage
 	var err error
@@ -99,7 +96,6 @@ func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, memb
 	_, _ = page.WriteTo(w)
 }
 
-// drawn returns a reading with charts of the days from first to last.
 func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {
 	r := &reading{At: at, Pages: a.Pages}
 	steps, meters := map[time.Time]int64{}, map[time.Time]int64{}

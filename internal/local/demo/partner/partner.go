@@ -174,7 +174,6 @@ func (p *Partner) Handler() http.Handler {
 	return headers(p.config.Issuer, http.NewCrossOriginProtection().Handler(mux))
 }
 
-// connect sends the browser to the service.
 func (p *Partner) connect(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	begun := p.connector.Begin(id, member.Key)
@@ -183,7 +182,6 @@ func (p *Partner) connect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
 }
 
-// callback receives the browser with a code, or after the user denied.
 func (p *Partner) callback(w http.ResponseWriter, r *http.Request) {
 	id, member := p.session(w, r)
 	ctx, trace := traced(r.Context())

@@ -26,7 +26,6 @@ type exchange struct {
 	Status            int // 0: there was no response
 }
 
-// newExchange returns an exchange without a response.
 func newExchange(r *http.Request, body string) exchange {
 	target := maskTarget(r.URL)
 	path, _, _ := strings.Cut(target, "\n")
@@ -57,7 +56,6 @@ func navigation(address, response string) exchange {
 	return e
 }
 
-// trace holds the exchanges of one step.
 type trace struct {
 	mu        sync.Mutex
 	exchanges []exchange

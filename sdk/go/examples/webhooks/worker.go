@@ -98,7 +98,6 @@ func (wk *Worker) work(ctx context.Context, event webhook.Event) error {
 	return nil
 }
 
-// each calls act for each user whose connection the event is about.
 func (wk *Worker) each(ctx context.Context, grantID string, act func(user string) error) error {
 	users, err := wk.Store.KeysOf(ctx, grantID)
 	for _, user := range users {

@@ -38,10 +38,9 @@
 //   - The id of a deleted user is not used again. (TestIDOfADeletedUser)
 //
 // The deletion of a user ends all connections and removes what is stored about the user, in one transaction. Every table with rows of a user
-// references the user's row with "on delete cascade", and operator.TestDeleteUser searches all
-// tables for remains. The audit log keeps what happened to the
-// connections under the user's id, which is random: it proves to a partner or a court when access began and ended, and only someone who
-// knows the id can find the entries. The counters of codes keep a keyed hash of the address for a day, or 30 days after failed attempts.
+// references the user's row with "on delete cascade", and operator.TestDeleteUser searches all tables for remains. The audit log keeps what
+// happened to the connections under the user's id, which is random: it proves when access began and ended, and only someone who knows the
+// id can find the entries. The counters of codes keep a keyed hash of the address for a day, or 30 days after failed attempts.
 //
 // The package never logs an address or a code, and does not decide what a signed-in user may do.
 package account

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/semaphore"
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/panics"
@@ -37,7 +38,7 @@ var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.S
 type outbox struct {
 	pauses     []time.Duration // tests replace them, so that no attempt follows before the test has checked the previous one
 	wake       chan struct{}   // an email may be due, or a network may have room
-	delivering chan struct{}   // capacity: deliveries
+	delivering *semaphore.Weighted
 
 	mu      sync.Mutex
 	sending map[[32]byte]int // by network
@@ -61,7 +62,7 @@ func (o *outbox) recordSession(taken bool, err error) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: make(chan struct{}, deliveries), sending: map[[32]byte]int{}}
+	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: semaphore.NewWeighted(deliveries), sending: map[[32]byte]int{}}
 }
 
 func (o *outbox) signal() {
@@ -80,23 +81,18 @@ func (a *Accounts) Run(ctx context.Context) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
 	var group sync.WaitGroup
 	defer group.Wait()
-	free := make(chan struct{}, senders)
-	for {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
+	free := semaphore.NewWeighted(senders)
+	for free.Acquire(ctx, 1) == nil {
 		email, found := a.claimEmail(working)
 		if found {
 			group.Go(func() {
-				release := sync.OnceFunc(func() { <-free; a.outbox.leave([32]byte(email.Network)) })
+				release := sync.OnceFunc(func() { free.Release(1); a.outbox.leave([32]byte(email.Network)) })
 				defer release()
 				a.deliver(working, email, release)
 			})
 			continue
 		}
-		<-free
+		free.Release(1)
 		if !a.awaitEmail(ctx) {
 			return
 		}
@@ -235,13 +231,11 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 			return errReplaced
 		}
 		release()
-		select {
-		case a.outbox.delivering <- struct{}{}:
-			settled = func() { <-a.outbox.delivering }
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := a.outbox.delivering.Acquire(ctx, 1); err != nil {
+			return err
 		}
+		settled = func() { a.outbox.delivering.Release(1) }
+		return nil
 	})
 	if accepted || ctx.Err() == nil { // otherwise this server stopped, or was slow
 		a.outbox.recordSession(accepted, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -39,12 +40,11 @@ func (a *Accounts) SealSession(key SessionKey) (string, error) {
 // OpenSession opens a sealed key. That it opens proves that the user signed in there. The session may have ended.
 func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 	text, err := a.keys.Open(credential.AccountSession, sealed)
-	if err != nil || len(text) != len(key.UserID)+len(key.Secret) {
+	if err != nil || len(text) != binary.Size(key) {
 		return key, false
 	}
-	copy(key.UserID[:], text)
-	copy(key.Secret[:], text[len(key.UserID):])
-	return key, true
+	_, err = binary.Decode(text, binary.BigEndian, &key)
+	return key, err == nil
 }
 
 // StartSession starts a session of the account pages with a verified sign-in, and ends the sign-in, or does neither. Error: ErrNoSignIn

@@ -37,8 +37,5 @@ func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int6
 		return 0, r.unchanged(ctx, id)
 	}
 	connections, err = r.endConnections(ctx, r.pool, id)
-	if err != nil {
-		return connections, fmt.Errorf("client %s is offboarded, and the service ends the rest of its connections: %w", id, err)
-	}
-	return connections, nil
+	return connections, postgres.Wrap(fmt.Sprintf("client %s is offboarded, and the service ends the rest of its connections", id), err)
 }

@@ -14,8 +14,8 @@ import (
 // endingLifetime is how long a browser keeps a request that has expired, so that a page can say why it has ended.
 const endingLifetime = time.Hour
 
-// authorize accepts an authorization request (specification 4.2) and redirects to the sign-in. One secret serves all
-// requests of a browser, so that several tabs can be open; each new request prolongs its cookie.
+// authorize accepts an authorization request (specification 4.2) and redirects to the sign-in. All requests of a browser share one
+// secret, so that several tabs can be open. Each new request extends the lifetime of its cookie.
 func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 	secret, had := secretIn(r, browserCookie)
 	if !had {
@@ -40,23 +40,21 @@ type pending struct {
 	base    string              // of its paths
 }
 
-// keeps is what this browser keeps of the request that the path names.
-func keeps(r *http.Request) (asked oauth.SealedRequest, browser secret, err error) {
-	if asked.ID, err = site.PathID(r, "request"); err != nil {
-		return asked, browser, err
-	}
+// keeps returns what this browser keeps of the request that the path names, and the hash of the browser's secret.
+func keeps(r *http.Request) (asked oauth.SealedRequest, browser [32]byte, err error) {
+	asked.ID, err = site.PathID(r, "request")
 	asked.Sealed = cookieText(r, askedCookie)
-	browser, _ = secretIn(r, browserCookie)
-	return asked, browser, nil
+	secret, _ := secretIn(r, browserCookie)
+	return asked, secret.hash(), err
 }
 
-// pending finds the request that the path names, by its sign-in or as it was asked for.
+// pending finds the request that the path names, by its sign-in or by what was asked for.
 func (p *pages) pending(r *http.Request) (pending, error) {
 	asked, browser, err := keeps(r)
 	if err != nil {
 		return pending{}, err
 	}
-	found := pending{asked: asked, browser: browser.hash(), base: requestPath(asked.ID)}
+	found := pending{asked: asked, browser: browser, base: requestPath(asked.ID)}
 	if request, browser, session, ok := p.requestSession(r); ok && request == asked.ID && browser == found.browser {
 		found.session = session
 		found.Request, err = p.OAuth.Request(r.Context(), asked.ID, found.session.Hash())

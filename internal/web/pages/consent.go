@@ -3,7 +3,6 @@ package pages
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"connect-svc/internal/oauth"
@@ -39,36 +38,38 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	decision := form["decision"]
-	if !slices.Contains([]string{"allow", "deny", "disconnect"}, decision) {
-		return site.ErrBadForm
-	}
-	if decision != "deny" && !request.SignedIn {
-		return site.Redirect(request.base + "/sign-in")
-	}
 	var callback string
 	id, session := request.asked.ID, request.session.Hash()
-	switch {
-	case !request.SignedIn:
-		callback, err = p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
+	switch decision := form["decision"]; {
+	case decision != "allow" && decision != "deny" && decision != "disconnect":
+		return site.ErrBadForm
+	case decision != "deny" && !request.SignedIn:
+		return site.Redirect(request.base + "/sign-in")
 	case decision == "deny":
-		callback, err = p.OAuth.Deny(r.Context(), id, session)
+		callback, err = p.deny(r, request)
 	case decision == "allow":
 		callback, err = p.OAuth.Allow(r.Context(), id, session)
-	case decision == "disconnect": // offered where the scopes differ
+	default: // offered where the scopes differ
 		if err = p.OAuth.DisconnectMismatch(r.Context(), id, session); err == nil {
-			callback, err = p.OAuth.Deny(r.Context(), id, session)
+			callback, err = p.deny(r, request)
 		}
 	}
 	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
-		// Perhaps the request goes on and only Allow was refused, because the connection has other scopes by now. The
-		// consent page says so; if the request has ended, it says that.
+		// Allow is also refused if the connection has other scopes by now. The consent page says which of the two it is.
 		return p.askConsent(w, r, request, http.StatusConflict)
 	}
 	if err != nil {
 		return err
 	}
 	return p.end(w, request, callback)
+}
+
+// deny ends the request, with or without a sign-in.
+func (p *pages) deny(r *http.Request, request pending) (callback string, err error) {
+	if request.SignedIn {
+		return p.OAuth.Deny(r.Context(), request.asked.ID, request.session.Hash())
+	}
+	return p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 }
 
 // end redirects to the callback. It leaves nothing of the decided request in the browser but that it was decided.
@@ -78,20 +79,20 @@ func (p *pages) end(w http.ResponseWriter, request pending, callback string) err
 	return site.Redirect(callback)
 }
 
-// cancel ends a request before the sign-in, and redirects to the callback. It is reached by a link: the pages on which an address
-// or a code is entered let no form lead away from here, not by a redirect either. Nothing is stored of such a request.
+// cancel ends a request before the sign-in, and redirects to the callback. It is a link, because the policy of the pages for the address
+// and the code allows no form to lead to another site, nor to redirect there. Nothing is stored of such a request.
 func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
 		return site.Redirect(request.base + "/consent")
 	}
-	callback, err := p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
+	callback, err := p.deny(r, request)
 	if err != nil {
 		return err
 	}
 	return p.end(w, request, callback)
 }
 
-// restart lets somebody else sign in to the request.
+// restart lets another user sign in to the request.
 func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
 		if err := p.OAuth.SignOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {

@@ -13,8 +13,8 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// ConsentPreview is the consent page for operators, as users of a partner see it. It asks nobody, and what is pressed on it does
-// nothing: browsers send none of its forms.
+// ConsentPreview is the consent page for operators, as users of a partner see it. It asks no domain, and browsers
+// send none of its forms.
 type ConsentPreview struct {
 	*site.Site
 	now func() time.Time
@@ -30,8 +30,8 @@ func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, n
 	return &ConsentPreview{files, now}, nil
 }
 
-// Show sends the page in a language, under a bar in the operator's own. logo is the address of the partner's logo, empty where it has none; back is where the page
-// leads back to.
+// Show sends the page in a language, under a bar in the operator's own. logo is the address of the partner's logo, or empty. back is the
+// address that the bar links to.
 func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string) {
 	const email = "robin@example.com"
 	asked := r.Clone(r.Context())

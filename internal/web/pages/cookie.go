@@ -69,14 +69,14 @@ func cookieText(r *http.Request, name string) string {
 	return cookie.Value
 }
 
-// decided begins askedCookie once the user has decided; the id of the client follows. It is what is left of the request: going back
-// to its pages says so.
+// decided begins askedCookie once the user has decided. The id of the client follows. With it the pages of the request say that it was
+// decided.
 const decided = "decided:"
 
-// maxKnown are the users whose key a browser keeps.
+// maxKnown is how many users' keys a browser keeps.
 const maxKnown = 4
 
-// knownKeys reads what the browser kept of former sign-ins.
+// knownKeys reads the keys of former sign-ins in this browser.
 func knownKeys(r *http.Request) []account.BrowserKey {
 	value := cookieValue(r, knownCookie)
 	keys := make([]account.BrowserKey, len(value)/binary.Size(account.BrowserKey{}))
@@ -87,7 +87,7 @@ func knownKeys(r *http.Request) []account.BrowserKey {
 	return keys
 }
 
-// remember gives the browser a key of its own for the user who has just signed in.
+// remember gives the browser a key for the user who has just signed in.
 func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID) error {
 	keys := knownKeys(r)
 	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent())

@@ -51,7 +51,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failure := failureOf(err)
 	event.Code = failure.code
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
-		event.Reason, event.ClaimedID = refused.Reason, refused.ClientID // whoever has the link could have sent it
+		event.Reason, event.ClaimedID = refused.Reason, refused.ClientID // anyone with the link can send it
 	}
 	if failure.status == http.StatusInternalServerError {
 		event.Cause = err
@@ -68,34 +68,31 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.site.Write(w, r, failure.status, failure.view, v)
 }
 
-// ending says why a request has ended, by a name that the template knows, and whose it was, as far as this browser may know.
-// It must not fail: what cannot be found out is unknown.
+// ending returns why a request has ended, as a name that the template knows, and the partner, as far as this browser may know them. After
+// a failure the cause is unknown.
 func (p *pages) ending(r *http.Request) (cause string, of partner) {
 	asked, browser, err := keeps(r)
 	if err != nil {
 		return "unknown", partner{}
 	}
 	if client, ok := bytes.CutPrefix(cookieValue(r, askedCookie), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
-		found, err := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client))
-		if err != nil {
-			return "decided", partner{}
-		}
+		found, _ := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client)) // without one the page names nobody
 		return "decided", partner{Partner: found}
 	}
-	ending, err := p.OAuth.Ending(r.Context(), asked, browser.hash())
+	ending, err := p.OAuth.Ending(r.Context(), asked, browser)
 	if err != nil {
 		return "unknown", partner{}
 	}
 	return string(ending.Cause), partner{Partner: ending.Partner}
 }
 
-// baseOf is the prefix of the paths of the request's sign-in, or empty. Error pages link to the page of its code, from
-// where the user can go on; that page redirects to the form for the address if no code was sent.
+// baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which
+// redirects to the form for the address if no code was sent.
 func baseOf(r *http.Request) string {
 	if request := chi.URLParam(r, "request"); request != "" {
 		return "/authorize/" + request
 	}
-	if strings.HasPrefix(r.URL.Path, accountBase+"/") || r.URL.Path == accountBase {
+	if strings.HasPrefix(r.URL.Path+"/", accountBase+"/") {
 		return accountBase
 	}
 	return ""

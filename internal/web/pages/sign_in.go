@@ -99,7 +99,7 @@ func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) err
 	return nil
 }
 
-// takeAddress sends a code to the address, or seems to: with and without an account everything is the same.
+// takeAddress sends a code to the address. Everything is the same without an account, except that no email is sent.
 func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
 	s.remember(w)
 	form, err := site.ReadForm(w, r, "email")

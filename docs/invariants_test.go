@@ -18,7 +18,7 @@ func TestInvariantsNameTheirProof(t *testing.T) {
 	t.Parallel()
 	exists := tests(t)
 	checked := 0
-	for _, name := range tracked(t, "*doc.go") {
+	for _, name := range tracked(t, "*.go") {
 		for _, invariant := range invariants(t, name) {
 			checked++
 			named := proof.FindStringSubmatch(invariant)

@@ -241,6 +241,9 @@ func TestServePrivateTLS(t *testing.T) {
 	if status, _ := get(t, http.DefaultClient, "http://"+s.ready+"/readyz"); status != http.StatusOK {
 		t.Errorf("readyz for load balancers: %d", status)
 	}
+	if status, _ := get(t, http.DefaultClient, "http://"+s.ready+"/metrics"); status != http.StatusNotFound {
+		t.Errorf("metrics for load balancers: %d", status)
+	}
 }
 
 // The first SIGTERM begins the drain delay, the second ends it with everything else.

@@ -3,10 +3,12 @@
 //
 // # Invariants
 //
-//   - Health and everything for the operator are on the private listener only (TestConsoleIsPrivate, TestOperatorAPIIsPrivate).
+//   - The public listener has neither health nor anything for the operator. The listener for load balancers has only health
+//     (TestConsoleIsPrivate, TestOperatorAPIIsPrivate, connect-svc.TestServePrivateTLS).
 //   - It starts only on a schema that it works on; otherwise the error says what to do (connect-svc.TestServeOnANewerSchema).
-//   - After it was asked to stop, it accepts nothing new, finishes running requests, and ends within fifteen seconds. Meanwhile
-//     /readyz is 503, so that load balancers send nothing more (TestDrain, TestStopBreaksOffWhatDoesNotEnd).
+//   - After it was asked to stop, /readyz is 503, so that load balancers send nothing more. It serves everything for the drain delay.
+//     Then it accepts nothing new, finishes running requests, and ends within fifteen seconds (TestDrain,
+//     TestStopBreaksOffWhatDoesNotEnd).
 //   - Background work that panics is logged and goes on (TestSweepThatPanics).
 //   - One of the servers that are up sweeps (TestOneServerSweeps), however long a sweep takes (TestSweepThatTakesLong).
 //

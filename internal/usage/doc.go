@@ -11,8 +11,8 @@
 //   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so
 //     (TestCountsWaitWithinBounds).
 //
-//   - Counts are kept for [Retention] (TestSweep). They name a client, an hour, an operation and a status, and never a user
-//     (TestServersAddUp, users.TestDeletedUserLeavesNothing).
+//   - Counts are kept for [Retention] (TestSweep). They name a client, an operation, a status and an hour, or a client and a minute,
+//     and never a user (TestServersAddUp, users.TestDeletedUserLeavesNothing).
 //
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient).
 //

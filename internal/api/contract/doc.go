@@ -13,8 +13,8 @@
 //
 // # Invariants
 //
-//   - Every error ends in [Failures.Write], which looks it up in the edge's one table. An error that the table does not have is
-//     opaque to the caller, and the cause in the request's one log event (partner.TestFaults_7, operator.TestEvents).
+//   - Every error of a request is written by [Failures.Write], which looks it up in a table of the edge. An error that the table does
+//     not have is opaque to the caller, and the cause in the request's one log event (partner.TestFaults_7, operator.TestEvents).
 //   - An error of a field names its place and what is accepted there, never the value (operator.TestInvalidActivity,
 //     operator.TestInvalidUser).
 package contract

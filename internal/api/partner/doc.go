@@ -12,9 +12,9 @@
 //
 // # Invariants
 //
-//   - Every error ends in [edge.fail]. One of two tables has its status, code and text: one for reads, one for the rest. An error
-//     that the table does not have is an opaque server_error or data_unavailable, and the cause in the request's log event
-//     (TestFaults_7).
+//   - Every error of a request ends in [edge.fail]. One of two tables has its status, code and text: one for reads, one for the rest.
+//     The sandbox forces errors of the same tables by [Fail]. An error that the table does not have is an opaque server_error or
+//     data_unavailable, and the cause in the request's log event (TestFaults_7).
 //   - The lease of a read is released before its response is written. So a client that waits for its responses never holds more
 //     leases than it has requests open (TestConcurrency_8).
 //   - The package never asks the database, never decides what a credential may do, and never logs a path, a query or a body

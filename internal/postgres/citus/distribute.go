@@ -3,8 +3,8 @@
 //
 // # Invariants
 //
-//   - The service keeps working meanwhile (TestDistributeUnderLoad).
-//   - A distribution that was interrupted continues when it is started again (TestDistributeUnderLoad).
+//   - The service keeps working meanwhile. Every refresh succeeds; for a moment reads and batches can fail (cluster.TestDistributeUnderLoad).
+//   - A distribution that was interrupted continues when it is started again (cluster.TestDistributeUnderLoad).
 //   - The error for a database that cannot be distributed is one line, and the database is unchanged (TestDistributeRefuses).
 package citus
 

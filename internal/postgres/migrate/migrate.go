@@ -4,7 +4,7 @@
 //
 //   - One program at a time migrates, and the others wait (TestMigrateAtTheSameTime).
 //   - Every migration can be rolled back, and then leaves nothing (TestMigrate).
-//   - A migration that waits for the lock of a table does not hold up the service (TestMigrationBesideTraffic).
+//   - A migration that waits for the lock of a table does not hold up the service (restart.TestMigrationBesideTraffic).
 package migrate
 
 import (

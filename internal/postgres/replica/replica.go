@@ -2,7 +2,7 @@
 //
 // # Invariants
 //
-//   - Rows from a replica are at most five seconds old, whatever the clocks of the servers say (TestReadReplica).
+//   - Rows from a replica are at most five seconds old, whatever the clocks of the servers say (cluster.TestReadReplica).
 //   - A server that is not a replica, does not answer, or is late is left out, and the primary is read
 //     (TestReplicasThatAreNone).
 package replica

@@ -7,8 +7,8 @@
 // # Invariants
 //
 //   - A request belongs to the browser that opened it. One cookie holds the browser's secret, of which the domain knows
-//     the hash, and every page and form needs it. Another browser, a request that has ended and one that never existed get the same
-//     error page (TestAnotherBrowser, TestRequestEnds_3_1).
+//     the hash, and every page and form of the request needs it. In another browser no page reveals whose request it is, or
+//     whether it exists (TestAnotherBrowser). In its own browser an ended request says why it ended (TestRequestEnds_3_1).
 //   - A session of the account pages is one cookie, too, and expires by the database's clock. It lists and ends only its
 //     own user's connections. An authorization request signs nobody in to the account pages, nor the other way round
 //     (TestAccountSessionEnds_4, TestAccountAndAuthorizationSignInsAreApart_5_3).

@@ -173,29 +173,26 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 
 // Text returns a text with values, which are pairs of a name and a value. The value named Count selects the plural form.
 func (l *Locale) Text(key string, values ...any) string {
-	return l.localize(key, values, func(value any) any { return value })
-}
-
-// HTML returns a text as HTML. It escapes values that are strings.
-func (l *Locale) HTML(key string, values ...any) template.HTML {
-	return template.HTML(l.localize(key, values, func(value any) any { //nolint:gosec // of texts that are ours or the operator's
-		if text, ok := value.(string); ok {
-			return template.HTMLEscapeString(text)
-		}
-		return value
-	}))
-}
-
-func (l *Locale) localize(key string, values []any, escape func(any) any) string {
 	data := map[string]any{}
 	for pair := range slices.Chunk(values, 2) {
-		data[pair[0].(string)] = escape(pair[1])
+		data[pair[0].(string)] = pair[1]
 	}
 	text, err := l.localizer.Localize(&i18n.LocalizeConfig{MessageID: key, TemplateData: data, PluralCount: data["Count"]})
 	if text == "" {
 		panic(fmt.Errorf("locale: text %s in %s: %w", key, l.Tag, err))
 	}
 	return text
+}
+
+// HTML returns a text as HTML. It escapes values that are strings.
+func (l *Locale) HTML(key string, values ...any) template.HTML {
+	escaped := slices.Clone(values)
+	for i := 1; i < len(escaped); i += 2 {
+		if text, ok := escaped[i].(string); ok {
+			escaped[i] = template.HTMLEscapeString(text)
+		}
+	}
+	return template.HTML(l.Text(key, escaped...)) //nolint:gosec // the texts are ours or the operator's
 }
 
 // Day writes a day in words, such as 21 November 2026.

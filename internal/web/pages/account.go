@@ -94,45 +94,43 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 	return nil
 }
 
-// showDisconnect asks for confirmation and says what ends. Once the connection is gone it redirects to the list.
-func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of pair) error {
-	if len(of.found) == 0 {
+// showDisconnect asks for confirmation and says what ends. Without a connection it redirects to the list.
+func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of connection) error {
+	if of.State == "" {
 		return site.Redirect(accountBase)
 	}
-	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: of.found[0].Partner, Connections: of.found})
+	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: of.Partner, Connections: []connection{of}})
 	return nil
 }
 
 // disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
-func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of pair) error {
-	err := p.OAuth.DisconnectUser(r.Context(), of.user.ID, of.client)
+func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of connection) error {
+	err := p.OAuth.DisconnectUser(r.Context(), of.UserID, of.Partner.ClientID)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		return site.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	if len(of.found) > 0 {
-		setCookie(w, goneCookie, encoded([]byte(of.found[0].Partner.Name)), time.Minute)
+	if of.State != "" {
+		setCookie(w, goneCookie, encoded([]byte(of.Partner.Name)), time.Minute)
 	}
 	return site.Redirect(accountBase)
 }
 
-// pair is the user who is signed in and the client that the path names, with the connection between them if there is one.
-type pair struct {
-	user   account.User
-	client uuid.UUID
-	found  []connection
-}
-
-func (p *pages) connectionOf(r *http.Request) (of pair, err error) {
-	if of.user, err = p.signedIn(r); err != nil {
+// connectionOf returns the connection between the signed-in user and the client that the path names. Without one it has no state.
+func (p *pages) connectionOf(r *http.Request) (of connection, err error) {
+	user, err := p.signedIn(r)
+	if err != nil {
 		return of, err
 	}
-	if of.client, err = site.PathID(r, "client"); err != nil {
+	of.UserID = user.ID
+	if of.Partner.ClientID, err = site.PathID(r, "client"); err != nil {
 		return of, err
 	}
-	of.found, err = p.connections(r, of.user)
-	of.found = slices.DeleteFunc(of.found, func(c connection) bool { return c.Partner.ClientID != of.client })
+	list, err := p.connections(r, user)
+	if i := slices.IndexFunc(list, func(c connection) bool { return c.Partner.ClientID == of.Partner.ClientID }); i >= 0 {
+		of = list[i]
+	}
 	return of, err
 }

@@ -15,7 +15,7 @@ const (
 )
 
 // others are callers who know nothing of each other: an open loop, whose requests are due at fixed instants, however long
-// those before them take. A latency is counted from the instant, so that who waits for a connection or for its turn waits, too.
+// those before them take. A latency is counted from the instant, so it includes the wait for a connection or a turn.
 type others struct {
 	client *fasthttp.HostClient
 	grants chan *connection // each at most once under way, because a refresh ends the tokens that came before it

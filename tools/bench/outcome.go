@@ -21,7 +21,7 @@ type outcome struct {
 	OthersErrors int     `json:"others_errors"`
 	ReferenceP99 float64 `json:"reference_p99_ms"`
 
-	// What OthersP99 may be at most, and the bounds that do not hold.
+	// The bound of OthersP99, and the bounds that do not hold.
 	Bound  float64  `json:"bound_p99_ms"`
 	Broken []string `json:"broken"`
 

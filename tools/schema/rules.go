@@ -127,7 +127,7 @@ func (h history) checkColumn(column node) string {
 				value = &value.TypeCast.Arg
 			}
 			if value.Constant == nil {
-				return "add column: a default that is no constant may rewrite the table"
+				return "add column: a default that is not a constant may rewrite the table"
 			}
 		default:
 			return "add column: " + constraint.Type + " reads or rewrites the table; add the constraint by itself"

@@ -72,7 +72,7 @@ var receiverCAs = sync.OnceValue(func() *x509.CertPool {
 	return pool
 })
 
-// Receiver is a partner's server for webhooks, which answers as it is told, and what it was sent. Without an answer it takes all.
+// Receiver is a partner's server for webhooks, and lists the bodies that it was sent. Without an answer it accepts each with 204.
 func Receiver(t testing.TB, answer http.HandlerFunc) (address string, sent func() []string) {
 	t.Helper()
 	if answer == nil {

@@ -173,7 +173,7 @@ func (n nodes) follow(t testing.TB, database string, clock *postgres.Clock) {
 func NewUndistributed(t testing.TB) *DB {
 	t.Helper()
 	ctx := context.Background()
-	db := create(t, func(*testServer) string { return "template0" })
+	db := create(t, "template0")
 	if err := server.nodes.join(ctx, db.name); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

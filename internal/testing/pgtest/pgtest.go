@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -182,23 +183,24 @@ func hashOfMigrations() (string, error) {
 // New gives t a migrated database that no other test sees, and drops it when t ends.
 func New(t testing.TB) *DB {
 	t.Helper()
-	return create(t, func(s *testServer) string { return s.template })
+	return create(t, "")
 }
 
 // NewEmpty gives t a database without any migration.
 func NewEmpty(t testing.TB) *DB {
 	t.Helper()
-	return create(t, func(*testServer) string { return "template0" })
+	return create(t, "template0")
 }
 
-func create(t testing.TB, template func(*testServer) string) *DB {
+// create copies a database of the server, by default the migrated template.
+func create(t testing.TB, from string) *DB {
 	t.Helper()
 	if err := server.start(); err != nil {
 		t.Fatalf("pgtest: no PostgreSQL for the tests: %v", err)
 	}
 	ctx := context.Background()
 	db := &DB{Clock: new(postgres.Clock), name: "test_" + strings.ToLower(rand.Text())}
-	from := template(&server)
+	from = cmp.Or(from, server.template)
 	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+server.strategy()); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

@@ -26,8 +26,7 @@ type Authorization struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Begin makes the address that the user's browser is to be sent to, with a fresh state and PKCE verifier. It sends
-// nothing.
+// Begin makes the URL to send the user's browser to, with a fresh state and PKCE verifier. It sends nothing.
 func (c *Client) Begin() Authorization {
 	a := Authorization{State: rand.Text(), Verifier: rand.Text() + rand.Text(), ExpiresAt: c.config.Now().Add(beginLifetime)}
 	challenge := sha256.Sum256([]byte(a.Verifier))
@@ -43,9 +42,9 @@ func (c *Client) Begin() Authorization {
 	return a
 }
 
-// Finish takes the browser back: it exchanges the code of the callback's query for the first tokens, and stores the
-// connection under key in place of the one that may be there. It is [ErrState] if the callback does not belong to begun,
-// [ErrDenied] if the user said no, and an [*Error] if the service refuses the code.
+// Finish handles the callback: it exchanges the code of the callback's query for the first tokens, and stores the
+// connection under key in place of an earlier one. The error is [ErrState] if the callback does not belong to begun,
+// [ErrDenied] if the user refused, and an [*Error] if the service refuses the code.
 func (c *Client) Finish(ctx context.Context, key string, begun Authorization, callback url.Values) (Connection, error) {
 	if begun.State == "" || len(callback["state"]) != 1 || !c.config.Now().Before(begun.ExpiresAt) ||
 		subtle.ConstantTimeCompare([]byte(callback.Get("state")), []byte(begun.State)) == 0 {

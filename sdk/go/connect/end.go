@@ -59,8 +59,8 @@ func (c *Client) Disconnect(ctx context.Context, key string) error {
 }
 
 // Ended notes what a connection.revoked webhook says, and throws the tokens away: those of that connection version and
-// of all before it do not work any more. It reports whether that was news: it is none of a connection that is not there,
-// has ended already, or was made again since, so that its version is a later one.
+// of all before it do not work any more. It reports whether this changed the connection. Nothing changes if the
+// connection does not exist, has ended already, or was made again since, so that its version is later.
 func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, error) {
 	lock, held, err := c.hold(ctx, key)
 	if errors.Is(err, ErrNotConnected) {
@@ -72,7 +72,7 @@ func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, er
 	defer lock.Unlock()
 	current, err := strconv.ParseInt(held.Version, 10, 64)
 	if err != nil {
-		return false, fmt.Errorf("connect: the stored connection version is no number: %w", err)
+		return false, fmt.Errorf("connect: the stored connection version is not a number: %w", err)
 	}
 	if held.State == StateEnded || version < current {
 		return false, nil

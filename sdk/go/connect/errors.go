@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	// ErrReconnect is what every error Is after which nothing helps but that the user connects again. The error itself is
-	// a [*ReconnectError], which says why.
+	// ErrReconnect matches, with errors.Is, each error after which the user must connect again. The error itself is a
+	// [*ReconnectError], which says why.
 	ErrReconnect = errors.New("connect: the user must connect again")
 	// ErrNotConnected says that the store has no connection of that key.
 	ErrNotConnected = errors.New("connect: not connected")
 	// ErrDenied says that the user did not agree. Nothing was connected.
 	ErrDenied = errors.New("connect: the user did not agree")
-	// ErrState says that the browser came back with an answer to another question than the one that it was sent with,
-	// or too late. Nothing was connected; begin again.
+	// ErrState reports a callback that belongs to another authorization, or comes too late. Nothing was connected; begin
+	// again.
 	ErrState = errors.New("connect: the callback does not belong to this authorization")
 )
 
@@ -36,8 +36,7 @@ func (e *ReconnectError) Error() string {
 // Is reports that it is an [ErrReconnect].
 func (e *ReconnectError) Is(target error) bool { return target == ErrReconnect }
 
-// Error is an answer of the service that is an error. It holds what is to be logged of it, and no more
-// (specification section 7).
+// Error is an error response of the service. It holds the fields to log, and no others (specification section 7).
 type Error struct {
 	Operation string // of the OpenAPI document, such as readDailyActivity
 	Status    int    // of HTTP
@@ -71,7 +70,7 @@ func refusal(operation string, a answer) *Error {
 	return e
 }
 
-// isReadCode says whether a read can be refused with this code.
+// isReadCode reports whether reads have this error code.
 func isReadCode(code string) bool {
 	return connectsdk.CyclingActivitiesBadRequestDetailCode(code).Valid() || // has those of the other reads
 		connectsdk.InvalidAccessTokenDetailCode(code).Valid() || connectsdk.InsufficientScopeDetailCode(code).Valid() ||

@@ -12,7 +12,7 @@ import (
 	connectsdk "connect.invalid/connect-go"
 )
 
-// lockTimeout bounds the wait for a lock: whoever holds it needs about the time of a request.
+// lockTimeout bounds the wait for a lock: its holder needs about the time of a request.
 const lockTimeout = 90 * time.Second
 
 // flight is a refresh under way in this process. Callers that need its result wait for done.
@@ -23,22 +23,21 @@ type flight struct {
 	err      error
 }
 
-// Connection is the connection as it was last stored, without its tokens: how it stands, and from which day it can be
-// read. It sends nothing.
+// Connection returns the stored connection without its tokens: its state, and the first day that can be read. It sends
+// nothing.
 func (c *Client) Connection(ctx context.Context, key string) (Connection, error) {
 	held, err := c.config.Store.Load(ctx, key)
 	return held.over(held.State), err
 }
 
-// AccessToken is an access token that works, as far as can be known, and the connection that it belongs to. It refreshes
-// if it must. The reads of this package do this by themselves.
+// AccessToken returns the connection with an access token that can be used. It refreshes if necessary. The reads of this
+// package do so by themselves.
 func (c *Client) AccessToken(ctx context.Context, key string) (Connection, error) {
 	return c.fresh(ctx, key, "")
 }
 
-// Refresh gets a new pair of tokens although the old one still works, unless another instance has just done so. It keeps
-// a connection alive that is seldom read: one that was not refreshed for the inactivity period, 90 days by default,
-// lapses.
+// Refresh gets a new pair of tokens even if the old one still works, unless another instance has just done so. It keeps a
+// seldom read connection alive: a connection lapses without a refresh within the inactivity period, 90 days by default.
 func (c *Client) Refresh(ctx context.Context, key string) (Connection, error) {
 	held, err := c.config.Store.Load(ctx, key)
 	if err != nil {
@@ -112,7 +111,7 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	defer lock.Unlock()
 	switch {
 	case held.State == StateRefreshing:
-		// The lock is ours, so whoever sent the token is gone, and did not hear the answer.
+		// This process has the lock: the one that sent the token ended before the answer came.
 		return c.end(ctx, lock, held, StateUncertain)
 	case held.State != StateActive:
 		return Connection{}, &ReconnectError{State: held.State}

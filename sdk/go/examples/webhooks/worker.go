@@ -73,7 +73,7 @@ func (wk *Worker) work(ctx context.Context, event webhook.Event) error {
 	switch event := event.(type) {
 	case webhook.ConnectionRevoked:
 		return wk.each(ctx, event.Data.GrantId.String(), func(user string) error {
-			_, err := wk.Client.Ended(ctx, user, event.Version) // looks at the version itself
+			_, err := wk.Client.Ended(ctx, user, event.Version) // checks the version itself
 			return err
 		})
 	case webhook.ActivityUpdated:

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,4 +51,15 @@ func (tab *Tab) Violations(rules ...string) []string {
 		return result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).join(", "));
 	})`
 	return value(tab, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
+}
+
+//go:embed layout.js
+var layoutFaults string
+
+// LayoutFaults measures what is on the page at its present size and in its present colors, and describes each part
+// that fails: text below the contrast of WCAG 2.2 AA (1.4.3), edges of fields below that of 1.4.11, targets below
+// 2.5.8, and anything that makes the page scroll sideways (1.4.10).
+func (tab *Tab) LayoutFaults() []string {
+	tab.t.Helper()
+	return value(tab, chromedp.Evaluate[[]string](layoutFaults))
 }

@@ -9,8 +9,8 @@ import (
 type adjustCommands struct {
 	output
 	databaseSetting
-	Steps   adjustStepsCommand   `cmd:"" help:"Correct a day's steps." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
-	Cycling adjustCyclingCommand `cmd:"" help:"Correct a day's cycling distance." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
+	Steps   adjustStepsCommand   `cmd:"" unhurried:"" help:"Correct a day's steps." example:"connect-svc adjust steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta -500 --note 'device on a swing'"`
+	Cycling adjustCyclingCommand `cmd:"" unhurried:"" help:"Correct a day's cycling distance." example:"connect-svc adjust cycling --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --delta-meters 1200 --note 'tunnel'"`
 	List    adjustListCommand    `cmd:"" help:"List a user's corrections, by date." example:"connect-svc adjust list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
 }
 
@@ -40,7 +40,7 @@ type adjustStepsCommand struct {
 	Delta int32 `required:"" placeholder:"N" help:"Steps to add; negative to subtract."`
 }
 
-func (c adjustStepsCommand) Run(p *program, group *adjustCommands, api unhurriedAPI) error {
+func (c adjustStepsCommand) Run(p *program, group *adjustCommands, api *operatorAPI) error {
 	return group.run(p, api, c.adjustment, operatorapi.AdjustedDatasetDailySteps, c.Delta, "steps")
 }
 
@@ -49,14 +49,14 @@ type adjustCyclingCommand struct {
 	DeltaMeters int32 `required:"" aliases:"delta" placeholder:"N" help:"Metres to add; negative to subtract."`
 }
 
-func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, api unhurriedAPI) error {
+func (c adjustCyclingCommand) Run(p *program, group *adjustCommands, api *operatorAPI) error {
 	return group.run(p, api, c.adjustment, operatorapi.AdjustedDatasetCyclingDaily, c.DeltaMeters, "metres")
 }
 
 func (c adjustCommands) run(
-	p *program, api unhurriedAPI, of adjustment, dataset operatorapi.AdjustedDataset, delta int32, unit string,
+	p *program, api *operatorAPI, of adjustment, dataset operatorapi.AdjustedDataset, delta int32, unit string,
 ) error {
-	user, err := of.User.read(p, api.operatorAPI)
+	user, err := of.User.read(p, api)
 	if err != nil {
 		return err
 	}

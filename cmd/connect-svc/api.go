@@ -13,59 +13,73 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/api/operator"
+	"connect-svc/internal/app"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/settings"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/webhook"
 )
 
-// operatorAPI calls the handlers of the operator API in this process, so that a command checks, acts, fails and is audited as the API does.
+// databaseSetting is the setting of the commands that work on the database. Their Run has an [*operatorAPI] among its parameters.
+type databaseSetting struct{ settings.Database }
+
+// operatorAPI calls the handlers of the operator API in this process, so that a command checks, acts, fails and is audited as the API
+// does. Acts outside the operator API use the domains.
 type operatorAPI struct {
 	*operatorapi.Caller
-	db      *database
-	handler http.Handler
-	cause   error // of the latest answer, if the service could not do all that it was asked
+	pool     *postgres.Pool
+	accounts *account.Accounts
+	activity *activity.Store
+	handler  http.Handler
+	cause    error // of the latest answer, if the service could not do all that it was asked
 }
 
-// unhurriedAPI is an operatorAPI whose statements take the time that they need.
-type unhurriedAPI struct{ *operatorAPI }
-
-// ProvideAPI makes kong connect before it calls Run.
-func (s databaseSetting) ProvideAPI(p *program) (*operatorAPI, error) {
-	db, err := s.open(p)
+// ProvideAPI makes kong connect before it calls Run. The statements of a command with the tag `unhurried` may take any time.
+func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operatorAPI, error) {
+	var options []postgres.Option
+	if command.Selected().Tag.Has("unhurried") {
+		options = append(options, postgres.WithoutStatementTimeout())
+	}
+	pool, err := postgres.Open(p.ctx, s.DatabaseURL, options...)
 	if err != nil {
 		return nil, err
 	}
-	return newAPI(db, nil, webhook.Settings{})
-}
-
-// ProvideUnhurriedAPI is the same without a limit for statements.
-func (s databaseSetting) ProvideUnhurriedAPI(p *program) (unhurriedAPI, error) {
-	db, err := s.ProvideUnhurried(p)
-	if err != nil {
-		return unhurriedAPI{}, err
+	p.atEnd = append(p.atEnd, pool.Close)
+	if err := app.CheckSchema(p.ctx, pool); err != nil {
+		return nil, err
 	}
-	api, err := newAPI(db.database, nil, webhook.Settings{})
-	return unhurriedAPI{api}, err
+	return newAPI(pool, nil, webhook.Settings{})
 }
 
 // newAPI needs keys only to set, test or rotate a webhook.
-func newAPI(db *database, keys *credential.Keyring, webhooks webhook.Settings) (*operatorAPI, error) {
-	a := &operatorAPI{db: db}
+func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Settings) (*operatorAPI, error) {
+	a := &operatorAPI{
+		pool: pool,
+		accounts: account.New(pool, nil, nil, account.Settings{
+			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
+		}),
+		activity: activity.New(pool, nil, activity.Settings{}),
+	}
 	handler, err := operator.NewInProcess(operator.Config{
-		Accounts: db.accounts(),
-		Activity: db.activity(),
-		OAuth:    oauth.New(db.Pool, nil, oauth.Settings{}),
-		Clients:  client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
-		Webhooks: webhook.New(db.Pool, keys, webhooks),
-		Usage:    usage.New(db.Pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now),
-		Audit:    audit.New(db.Pool, timelimit.Default, 0),
+		Accounts: a.accounts,
+		Activity: a.activity,
+		OAuth:    oauth.New(pool, nil, oauth.Settings{}),
+		Clients:  client.NewRegistry(pool, oauth.EndConnectionsOfClient),
+		Webhooks: webhook.New(pool, keys, webhooks),
+		Usage:    usage.New(pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now),
+		Audit:    audit.New(pool, timelimit.Default, 0),
 		Now:      time.Now,
 	})
 	if err != nil {
@@ -81,10 +95,10 @@ func (a *operatorAPI) sealing(p *program, keys *credential.Keyring, webhooks web
 	if keys == nil {
 		return a, nil
 	}
-	if err := keys.CheckMarks(p.ctx, a.db.Pool); err != nil {
+	if err := keys.CheckMarks(p.ctx, a.pool); err != nil {
 		return nil, err
 	}
-	return newAPI(a.db, keys, webhooks)
+	return newAPI(a.pool, keys, webhooks)
 }
 
 // recorder is a response in memory.

@@ -63,7 +63,6 @@ func (r registration) change() operatorapi.ClientChange {
 // logoFile is a flag that names a file, which it holds in base64. An empty name means none.
 type logoFile string
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (l *logoFile) UnmarshalText(name []byte) error {
 	*l = ""
 	if len(name) == 0 {
@@ -181,7 +180,6 @@ type clientRotateSecretCommand struct {
 	Overlap time.Duration `default:"0s" placeholder:"DURATION" help:"How long the old secret keeps working, in whole seconds, up to 720h (default ${default})."`
 }
 
-// AfterApply implements a hook of kong.
 func (c clientRotateSecretCommand) AfterApply() error {
 	if c.Overlap < 0 || c.Overlap > 720*time.Hour || c.Overlap%time.Second != 0 {
 		return usagef("--overlap: must be 0 or whole seconds, at most 720h")
@@ -213,7 +211,6 @@ func (c clientUpdateCommand) change() operatorapi.ClientChange {
 	return change
 }
 
-// AfterApply implements a hook of kong.
 func (c *clientUpdateCommand) AfterApply(from *settings.Source) error {
 	if reflect.ValueOf(c.change()).IsZero() {
 		return usagef("nothing to change: give at least one flag, such as --burst 120")

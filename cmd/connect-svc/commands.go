@@ -31,7 +31,7 @@ type commands struct {
 	Adjust        adjustCommands        `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
 	Remove        removeCommands        `cmd:"" group:"Users and data:" help:"Remove recorded activity and corrections."`
 	Usage         usageCommand          `cmd:"" group:"Support:" help:"Show a client's requests, refusals, latency and budget." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
-	SampleData    sampleDataCommand     `cmd:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
+	SampleData    sampleDataCommand     `cmd:"" unhurried:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`
 	Version       versionCommand        `cmd:"" group:"Support:" help:"Print the versions of the program and of the partner API." example:"connect-svc version --output json"`
 	Man           manCommand            `cmd:"" group:"Set up:" help:"Print the manual page." example:"connect-svc man > ~/.local/share/man/man1/connect-svc.1"`
 	Completion    completionCommand     `cmd:"" group:"Set up:" help:"Print a shell completion script." example:"connect-svc completion bash > ~/.local/share/bash-completion/completions/connect-svc"`

@@ -3,10 +3,10 @@
 //
 // main calls run, which gets everything from outside as arguments, so that tests run commands in process. There is one file for
 // each group of commands. A command has no rules: it checks how it was called, calls an operation of api/operator.yaml in this
-// process (api.go), and prints the answer (output.go). Imports, migrations, keys and whatever else is not an operation of that
+// process (api.go), and prints the answer (output.go). Imports, migrations, keys and all else that is not an operation of that
 // document call a domain. A command's flags are the fields of its type, and a setting is a flag with the tag `setting`
-// (settings.go). The parameters of its Run are what it needs: the program, its group, and the operator API or the database
-// (database.go), to which kong connects before.
+// (package settings). The parameters of its Run are what it needs: the program, its group, and the operator API, for which kong
+// connects to the database before.
 //
 // # Invariants
 //

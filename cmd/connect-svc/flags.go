@@ -21,7 +21,6 @@ func (d *date) UnmarshalText(text []byte) (err error) {
 // instant is a flag that is a day, which stands for its midnight in UTC, or a time of RFC 3339.
 type instant struct{ time.Time }
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (i *instant) UnmarshalText(text []byte) error {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if at, err := time.Parse(layout, string(text)); err == nil {
@@ -43,7 +42,6 @@ func (i instant) param() *string {
 // since is an instant, or a duration back from now.
 type since struct{ instant }
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *since) UnmarshalText(text []byte) error {
 	if back, err := time.ParseDuration(string(text)); err == nil && back > 0 {
 		s.Time = time.Now().Add(-back)

@@ -16,9 +16,9 @@ import (
 type importCommands struct {
 	output
 	databaseSetting
-	Users             importUsersCommand `cmd:"" help:"Create and change users." detail:"The CSV file has the header user_id,email,timezone,registered_on. A user_id that is known changes that user, another one creates a user with this id, and an empty one creates a user with a new id." example:"connect-svc import users users.csv"`
-	DailySteps        importStepsCommand `cmd:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
-	CyclingActivities importRidesCommand `cmd:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
+	Users             importUsersCommand `cmd:"" unhurried:"" help:"Create and change users." detail:"The CSV file has the header user_id,email,timezone,registered_on. A user_id that is known changes that user, another one creates a user with this id, and an empty one creates a user with a new id." example:"connect-svc import users users.csv"`
+	DailySteps        importStepsCommand `cmd:"" unhurried:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
+	CyclingActivities importRidesCommand `cmd:"" unhurried:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
 }
 
 type importJSON struct {
@@ -36,9 +36,9 @@ type importFile struct {
 
 type importUsersCommand struct{ importFile }
 
-func (c importUsersCommand) Run(p *program, group *importCommands, db unhurried) error {
+func (c importUsersCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
-		result, err := db.accounts().ImportUsers(p.ctx, file, progress)
+		result, err := api.accounts.ImportUsers(p.ctx, file, progress)
 		return importJSON(result), err
 	})
 }
@@ -51,23 +51,23 @@ type activityFile struct {
 
 type importStepsCommand struct{ activityFile }
 
-func (c importStepsCommand) Run(p *program, group *importCommands, db unhurried) error {
-	return c.run(p, group, db, activity.DailyStepsColumns(), (*activity.Store).ImportDailySteps)
+func (c importStepsCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
+	return c.run(p, group, api, activity.DailyStepsColumns(), (*activity.Store).ImportDailySteps)
 }
 
 type importRidesCommand struct{ activityFile }
 
-func (c importRidesCommand) Run(p *program, group *importCommands, db unhurried) error {
-	return c.run(p, group, db, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
+func (c importRidesCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
+	return c.run(p, group, api, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
 }
 
 type importer func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error)
 
-func (c activityFile) run(p *program, group *importCommands, db unhurried, header []string, take importer) error {
+func (c activityFile) run(p *program, group *importCommands, api *operatorAPI, header []string, take importer) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
 		options := activity.ImportOptions{Progress: progress}
 		if c.SkipUnknown == "" {
-			result, err := take(db.activity(), p.ctx, file, options)
+			result, err := take(api.activity, p.ctx, file, options)
 			return importJSON(result), err
 		}
 		skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File, header)
@@ -79,7 +79,7 @@ func (c activityFile) run(p *program, group *importCommands, db unhurried, heade
 		}
 		defer skipped.Discard()
 		options.SkipUnknown = skipped.Write
-		result, err := take(db.activity(), p.ctx, file, options)
+		result, err := take(api.activity, p.ctx, file, options)
 		if err != nil {
 			return importJSON{}, err
 		}

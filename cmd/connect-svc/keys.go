@@ -26,9 +26,20 @@ func (c keysCreateCommand) Run(p *program, group *keysCommands) error {
 	return group.show(p, c.Out)
 }
 
-type keysRotateCommand struct {
+// keysetFile is the argument of the commands on a keyset.
+type keysetFile struct {
 	File string `arg:"" help:"The keyset file."`
 }
+
+type (
+	keysRotateCommand struct{ keysetFile }
+	keysListCommand   struct{ keysetFile }
+	keysAdoptCommand  struct {
+		databaseSetting
+		confirmation
+		keysetFile
+	}
+)
 
 func (c keysRotateCommand) Run(p *program, group *keysCommands) error {
 	if err := credential.RotateKeyset(c.File); err != nil {
@@ -37,13 +48,7 @@ func (c keysRotateCommand) Run(p *program, group *keysCommands) error {
 	return group.show(p, c.File)
 }
 
-type keysAdoptCommand struct {
-	databaseSetting
-	confirmation
-	File string `arg:"" help:"The keyset file."`
-}
-
-func (c keysAdoptCommand) Run(p *program, group *keysCommands, db *database) error {
+func (c keysAdoptCommand) Run(p *program, group *keysCommands, api *operatorAPI) error {
 	keys, err := credential.LoadKeyring(c.File)
 	if err != nil {
 		return err
@@ -52,29 +57,20 @@ func (c keysAdoptCommand) Run(p *program, group *keysCommands, db *database) err
 		"and servers with another keyset will not start"); err != nil {
 		return err
 	}
-	if err := keys.AdoptMarks(p.ctx, db.Pool); err != nil {
+	if err := keys.AdoptMarks(p.ctx, api.pool); err != nil {
 		return err
 	}
 	return group.show(p, c.File)
 }
 
-type keysListCommand struct {
-	File string `arg:"" help:"The keyset file."`
-}
-
 func (c keysListCommand) Run(p *program, group *keysCommands) error { return group.show(p, c.File) }
-
-type keysetJSON struct {
-	File string               `json:"file"`
-	Keys []credential.KeyInfo `json:"keys"`
-}
 
 func (c keysCommands) show(p *program, file string) error {
 	keys, err := credential.ListKeyset(file)
 	if err != nil {
 		return err
 	}
-	return c.print(p, keysetJSON{file, keys}, func(w io.Writer) {
+	return c.print(p, map[string]any{"file": file, "keys": keys}, func(w io.Writer) {
 		fmt.Fprintln(w, "KEY ID\tSTATUS")
 		for _, key := range keys {
 			fmt.Fprintf(w, "%d\t%s\n", key.ID, key.Status)

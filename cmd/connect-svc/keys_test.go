@@ -12,6 +12,11 @@ import (
 )
 
 // statuses of the keys of a file, in order.
+type keysetJSON struct {
+	File string
+	Keys []credential.KeyInfo
+}
+
 func statuses(set keysetJSON) (list []credential.KeyStatus) {
 	for _, key := range set.Keys {
 		list = append(list, key.Status)

@@ -21,8 +21,12 @@ type migrateCommands struct {
 }
 
 type migrationJSON struct {
-	Version   int64      `json:"version"`
-	Name      string     `json:"name"`
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+}
+
+type statusJSON struct {
+	migrationJSON
 	AppliedAt *time.Time `json:"applied_at"`
 }
 
@@ -41,25 +45,13 @@ func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(status) {
-		if m.AppliedAt.IsZero() {
-			continue
-		}
-		if err := c.confirm(p, "roll back "+m.Name+" and destroy the data that it added room for"); err != nil {
+	status = slices.DeleteFunc(status, func(m migrate.Migration) bool { return m.AppliedAt.IsZero() })
+	if len(status) > 0 {
+		if err := c.confirm(p, "roll back "+status[len(status)-1].Name+" and destroy the data that it added room for"); err != nil {
 			return err
 		}
-		break
 	}
 	return group.run(p, migrate.Down, "rolled back")
-}
-
-type migratedJSON struct {
-	Migrated []migrationNameJSON `json:"migrated"`
-}
-
-type migrationNameJSON struct {
-	Version int64  `json:"version"`
-	Name    string `json:"name"`
 }
 
 func (c migrateCommands) run(p *program, direction migrate.Direction, done string) error {
@@ -67,11 +59,11 @@ func (c migrateCommands) run(p *program, direction migrate.Direction, done strin
 	if err != nil {
 		return err
 	}
-	result := migratedJSON{Migrated: []migrationNameJSON{}}
+	result := []migrationJSON{}
 	for _, m := range migrated {
-		result.Migrated = append(result.Migrated, migrationNameJSON{m.Version, m.Name})
+		result = append(result, migrationJSON{m.Version, m.Name})
 	}
-	return c.print(p, result, func(w io.Writer) {
+	return c.print(p, map[string]any{"migrated": result}, func(w io.Writer) {
 		for _, m := range migrated {
 			fmt.Fprintf(w, "%s\t%s\n", m.Name, done)
 		}
@@ -86,9 +78,9 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 	if err != nil {
 		return err
 	}
-	result := []migrationJSON{}
+	result := []statusJSON{}
 	for _, m := range status {
-		row := migrationJSON{Version: m.Version, Name: m.Name}
+		row := statusJSON{migrationJSON{m.Version, m.Name}, nil}
 		if !m.AppliedAt.IsZero() {
 			row.AppliedAt = new(m.AppliedAt.UTC())
 		}

@@ -13,7 +13,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
 	status := func() (applied, pending int) {
-		for _, m := range succeedJSON[[]migrationJSON](t, env(db), "", "migrate", "status") {
+		for _, m := range succeedJSON[[]statusJSON](t, env(db), "", "migrate", "status") {
 			if m.AppliedAt == nil {
 				pending++
 			} else {
@@ -27,7 +27,7 @@ func TestMigrate(t *testing.T) {
 	if applied != 0 || all == 0 {
 		t.Fatalf("an empty database: %d applied, %d pending", applied, all)
 	}
-	if up := succeedJSON[migratedJSON](t, env(db), "", "migrate", "up"); len(up.Migrated) != all {
+	if up := succeedJSON[struct{ Migrated []migrationJSON }](t, env(db), "", "migrate", "up"); len(up.Migrated) != all {
 		t.Errorf("up applied %d of %d", len(up.Migrated), all)
 	}
 	if again := succeed(t, env(db), "", "migrate", "up"); again != "nothing to do\n" {
@@ -37,14 +37,14 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after up: %d applied, %d pending", applied, pending)
 	}
 	for i := range all {
-		if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 1 {
+		if down := succeedJSON[struct{ Migrated []migrationJSON }](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 1 {
 			t.Fatalf("down %d took back %d", i, len(down.Migrated))
 		}
 	}
 	if applied, pending := status(); applied != 0 || pending != all {
 		t.Errorf("after all downs: %d applied, %d pending", applied, pending)
 	}
-	if down := succeedJSON[migratedJSON](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 0 {
+	if down := succeedJSON[struct{ Migrated []migrationJSON }](t, env(db), "", "migrate", "down", "--yes"); len(down.Migrated) != 0 {
 		t.Errorf("one down more took back %v", down.Migrated)
 	}
 	if text := succeed(t, env(db), "", "migrate", "status"); strings.Count(text, "pending") != all {

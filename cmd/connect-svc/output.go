@@ -30,18 +30,11 @@ func (o output) print(p *program, value any, text func(w io.Writer)) error {
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetEscapeHTML(false) // URLs stay readable
 		encoder.SetIndent("", "  ")
-		return printed(encoder.Encode(value))
+		return encoder.Encode(value)
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	text(w)
-	return printed(w.Flush())
-}
-
-func printed(err error) error {
-	if err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return nil
+	return w.Flush()
 }
 
 // answer shows what an operation of the operator API answers.
@@ -131,10 +124,10 @@ func (o output) list(p *program, rows iter.Seq2[any, error], columns string) err
 			return err
 		}
 		if err := write(row); err != nil {
-			return printed(err)
+			return err
 		}
 	}
-	return printed(errors.Join(end(), out.Flush()))
+	return errors.Join(end(), out.Flush())
 }
 
 func tableTo(out io.Writer, columns []string) (write func(any) error, end func() error) {

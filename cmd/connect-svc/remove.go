@@ -11,9 +11,9 @@ import (
 type removeCommands struct {
 	output
 	databaseSetting
-	Steps      removeStepsCommand      `cmd:"" help:"Remove a day's recorded steps." detail:"The corrections of the day stay, and count again if it is recorded anew." example:"connect-svc remove steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --yes"`
-	Ride       removeRideCommand       `cmd:"" help:"Remove a cycling activity." example:"connect-svc remove ride --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --source-id ride-20260131-1 --yes"`
-	Adjustment removeAdjustmentCommand `cmd:"" help:"Remove a correction of steps or of cycling distance." detail:"Its id is what the command adjust printed, or what the operator API was sent." example:"connect-svc remove adjustment --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --id 51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02 --yes"`
+	Steps      removeStepsCommand      `cmd:"" unhurried:"" help:"Remove a day's recorded steps." detail:"The corrections of the day stay, and count again if it is recorded anew." example:"connect-svc remove steps --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --date 2026-01-31 --yes"`
+	Ride       removeRideCommand       `cmd:"" unhurried:"" help:"Remove a cycling activity." example:"connect-svc remove ride --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --source-id ride-20260131-1 --yes"`
+	Adjustment removeAdjustmentCommand `cmd:"" unhurried:"" help:"Remove a correction of steps or of cycling distance." detail:"Its id is what the command adjust printed, or what the operator API was sent." example:"connect-svc remove adjustment --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --id 51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02 --yes"`
 }
 
 // removal has the flags of all of them.
@@ -27,7 +27,7 @@ type removeStepsCommand struct {
 	Date date `required:"" placeholder:"YYYY-MM-DD" help:"The recorded date."`
 }
 
-func (c removeStepsCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+func (c removeStepsCommand) Run(p *program, group *removeCommands, api *operatorAPI) error {
 	return group.run(p, api, c.removal, "the steps of "+c.Date.String(), func(user uuid.UUID) (operatorapi.Removed, error) {
 		result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.ActivityBatch{
 			DailyStepsRemovals: []operatorapi.StepsRemovalRow{{UserId: user, Date: c.Date.Date}},
@@ -41,7 +41,7 @@ type removeRideCommand struct {
 	SourceID string `required:"" placeholder:"ID" help:"The name that the source gave the ride."`
 }
 
-func (c removeRideCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+func (c removeRideCommand) Run(p *program, group *removeCommands, api *operatorAPI) error {
 	return group.run(p, api, c.removal, "the ride "+c.SourceID, func(user uuid.UUID) (operatorapi.Removed, error) {
 		result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.ActivityBatch{
 			Removals: []operatorapi.RemovalRow{{UserId: user, SourceId: c.SourceID}},
@@ -55,7 +55,7 @@ type removeAdjustmentCommand struct {
 	ID uuid.UUID `required:"" placeholder:"UUID" help:"The adjustment's id."`
 }
 
-func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, api unhurriedAPI) error {
+func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, api *operatorAPI) error {
 	return group.run(p, api, c.removal, "the adjustment "+c.ID.String(), func(user uuid.UUID) (operatorapi.Removed, error) {
 		return decode[operatorapi.Removed](api.RemoveAdjustment(p.ctx, user, c.ID))
 	})
@@ -63,9 +63,9 @@ func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, api unhu
 
 // run has act remove something of a user, once that is confirmed.
 func (c removeCommands) run(
-	p *program, api unhurriedAPI, of removal, what string, act func(user uuid.UUID) (operatorapi.Removed, error),
+	p *program, api *operatorAPI, of removal, what string, act func(user uuid.UUID) (operatorapi.Removed, error),
 ) error {
-	user, err := of.User.read(p, api.operatorAPI)
+	user, err := of.User.read(p, api)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ type sampleDataJSON struct {
 	CyclingActivities importJSON `json:"cycling_activities"`
 }
 
-// AfterApply implements a hook of kong.
 func (c sampleDataCommand) AfterApply() error {
 	if c.Days < 1 || c.Days > 3650 {
 		return usagef("--days: must be from 1 to 3650")
@@ -29,8 +28,8 @@ func (c sampleDataCommand) AfterApply() error {
 	return nil
 }
 
-func (c sampleDataCommand) Run(p *program, db unhurried) error {
-	result, err := db.activity().SampleData(p.ctx, c.User, c.Days, c.Seed)
+func (c sampleDataCommand) Run(p *program, api *operatorAPI) error {
+	result, err := api.activity.SampleData(p.ctx, c.User, c.Days, c.Seed)
 	if err != nil {
 		return err
 	}

@@ -44,11 +44,13 @@ func (c sandboxCommand) Run(p *program) error {
 		return usagef("--now: must be in the years from 2000 to ten years ahead")
 	}
 	for flag, address := range map[string]string{"listen": c.Listen, "private-listen": c.PrivateListen} {
-		if !isLoopback(address) && (c.DriverToken == "" || !isEverywhere(address)) {
-			if c.DriverToken == "" && isEverywhere(address) {
-				return usagef("--%s: 0.0.0.0 needs a --driver-token", flag)
-			}
+		host, _, _ := net.SplitHostPort(address)
+		everywhere := host == "0.0.0.0" || host == "::"
+		switch {
+		case !settings.IsAddress(address), !everywhere && !slices.Contains(loopback, host):
 			return usagef("--%s: must be 127.0.0.1, [::1] or localhost with a port, such as 127.0.0.1:8443", flag)
+		case everywhere && c.DriverToken == "":
+			return usagef("--%s: 0.0.0.0 needs a --driver-token", flag)
 		}
 	}
 	if err := client.ValidateCallback(c.Callback); err != nil {
@@ -77,17 +79,8 @@ func (c sandboxCommand) Run(p *program) error {
 
 var driverToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,256}$`)
 
-// isEverywhere tells whether address is a port of all addresses of the machine.
-func isEverywhere(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	return settings.IsAddress(address) && (host == "0.0.0.0" || host == "::")
-}
-
-// isLoopback tells whether address is a port of one of the hosts that the sandbox's certificate is for.
-func isLoopback(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	return settings.IsAddress(address) && (host == "127.0.0.1" || host == "::1" || host == "localhost")
-}
+// loopback are the hosts that the sandbox's certificate is for.
+var loopback = []string{"127.0.0.1", "::1", "localhost"}
 
 // ready prints where everything is.
 func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {

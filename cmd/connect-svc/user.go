@@ -18,7 +18,7 @@ type userCommands struct {
 	List   userListCommand   `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
 	Show   userShowCommand   `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
 	Update userUpdateCommand `cmd:"" help:"Change a user." detail:"Another address ends the user's sign-ins, sessions and undecided requests. Another time zone decides calendar days from now on: the first readable dates of connections stay. Another registration day bounds the reads of steps at once, also of existing connections." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
-	Delete userDeleteCommand `cmd:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
+	Delete userDeleteCommand `cmd:"" unhurried:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 type userCreateCommand struct {
@@ -52,7 +52,6 @@ type userOrEmail struct {
 	email string // empty: by id
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (u *userOrEmail) UnmarshalText(text []byte) (err error) {
 	if strings.Contains(string(text), "@") {
 		u.email = string(text)
@@ -112,7 +111,6 @@ func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI
 	return group.answer(p, response, err, userFields)
 }
 
-// AfterApply implements a hook of kong.
 func (c userUpdateCommand) AfterApply() error {
 	if c.Email == nil && c.Timezone == nil && c.RegisteredOn == nil {
 		return usagef("nothing to change: give --email, --timezone or --registered-on")
@@ -120,13 +118,14 @@ func (c userUpdateCommand) AfterApply() error {
 	return nil
 }
 
+// userDeleteCommand is unhurried: an import may lock the user for long.
 type userDeleteCommand struct {
 	confirmation
 	userID
 }
 
-func (c userDeleteCommand) Run(p *program, group *userCommands, api unhurriedAPI) error { // an import may lock the user for long
-	user, err := c.ID.read(p, api.operatorAPI)
+func (c userDeleteCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	user, err := c.ID.read(p, api)
 	if err != nil {
 		return err
 	}

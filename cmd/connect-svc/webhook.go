@@ -46,7 +46,6 @@ type eventID struct {
 // messageID is a webhook-id, which may also be written as a UUID.
 type messageID string
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (m *messageID) UnmarshalText(text []byte) error {
 	id, err := webhook.ParseEventID(string(text))
 	if err != nil {

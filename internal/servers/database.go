@@ -2,7 +2,7 @@ package servers
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	serversdb "connect-svc/gen/db/servers"
@@ -18,24 +18,16 @@ const (
 
 // Database is PostgreSQL's description of itself.
 type Database struct {
-	Version string
-	Bytes   int64
-	Sizes   []Size // one a day, oldest first; days may be missing
-	Tables  []Table
+	serversdb.DatabaseRow
+	Sizes  []Size // one a day, oldest first; days may be missing
+	Tables []Table
 }
 
 // Size of the database on a day.
-type Size struct {
-	Day   time.Time
-	Bytes int64
-}
+type Size = serversdb.DatabaseSize
 
-// Table is one of the largest tables, with everything that belongs to it.
-type Table struct {
-	Name           string
-	Bytes, Indexes int64
-	Rows           int64 // as PostgreSQL estimates them
-}
+// Table is one of the largest tables, with everything that belongs to it, and about how many rows it has.
+type Table = serversdb.LargestTablesRow
 
 // Growth returns by how many bytes the database grew since the first of its sizes, and over how many days. known is false if there is
 // no size of an earlier day.
@@ -48,18 +40,9 @@ func (d Database) Growth(today time.Time) (bytes int64, days int, known bool) {
 }
 
 // Database asks PostgreSQL for its version and size, the sizes of the last 30 days, and the largest tables.
-func (s *Servers) Database(ctx context.Context) (d Database, err error) {
+func (s *Servers) Database(ctx context.Context) (Database, error) {
 	now, err := s.queries.Database(ctx)
-	if err != nil {
-		return Database{}, fmt.Errorf("servers: database: %w", err)
-	}
-	d.Version, d.Bytes = now.Version, now.Bytes
-	days, err := s.queries.ListDatabaseSizes(ctx, growthDays)
-	if err != nil {
-		return Database{}, fmt.Errorf("servers: sizes: %w", err)
-	}
-	d.Sizes = postgres.Map(days, func(day serversdb.DatabaseSize) Size { return Size(day) })
-	tables, err := s.queries.LargestTables(ctx, maxTables)
-	d.Tables = postgres.Map(tables, func(t serversdb.LargestTablesRow) Table { return Table{t.Name, t.Bytes, t.IndexBytes, t.EstimatedRows} })
-	return d, postgres.Wrap("servers: tables", err)
+	sizes, failure := s.queries.ListDatabaseSizes(ctx, growthDays)
+	tables, last := s.queries.LargestTables(ctx, maxTables)
+	return Database{now, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
 }

@@ -2,9 +2,7 @@ package servers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,31 +19,23 @@ const maxServers = 200
 // Servers send heartbeats at every other evaluation of the alerts.
 const lostAfter = 4 * alerts.Interval
 
-// Server is one that works on the database, as it describes itself.
-type Server struct {
-	ID              uuid.UUID // of its process
-	Host            string
-	Version, Commit string
-	StartedAt       time.Time
-	SeenAt          time.Time
-	Ago             time.Duration // since SeenAt, by the database's clock
-	Alerts          []alerts.Alert
-}
+// Server is one that works on the database, as it describes itself. ID is of its process, and Ago is the time since SeenAt.
+type Server serversdb.ListServersRow
 
 // Lost reports whether the server's heartbeats have stopped.
 func (s Server) Lost() bool { return s.Ago > lostAfter }
 
 // Servers gives one server access to the list of servers, which holds its own row.
 type Servers struct {
-	queries               *serversdb.Queries
-	id                    uuid.UUID
-	host, version, commit string
-	startedAt             time.Time
+	queries *serversdb.Queries
+	self    serversdb.PutServerParams
 }
 
 // New returns the access of a server that started at startedAt, on a migrated database. [Servers.Heartbeat] adds it to the list.
 func New(pool *postgres.Pool, host, version, commit string, startedAt time.Time) *Servers {
-	return &Servers{serversdb.New(pool), uuid.New(), short(host), short(version), short(commit), startedAt}
+	return &Servers{serversdb.New(pool), serversdb.PutServerParams{
+		ServerID: uuid.New(), Host: short(host), Version: short(version), Commit: short(commit), StartedAt: startedAt,
+	}}
 }
 
 // short cuts a text to the length of a column.
@@ -57,42 +47,25 @@ func short(text string) string {
 }
 
 // ID identifies this server's process.
-func (s *Servers) ID() uuid.UUID { return s.id }
+func (s *Servers) ID() uuid.UUID { return s.self.ServerID }
 
 // Heartbeat records that this server runs, and which alerts fire on it.
 func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
-	text, err := json.Marshal(append([]alerts.Alert{}, firing...))
-	if err == nil {
-		err = s.queries.PutServer(ctx, serversdb.PutServerParams{
-			ServerID: s.id, Host: s.host, Version: s.version, Commit: s.commit, StartedAt: s.startedAt, Alerts: text,
-		})
-	}
-	return postgres.Wrap("servers: heartbeat", err)
+	beat := s.self
+	beat.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
+	return postgres.Wrap("servers: heartbeat", s.queries.PutServer(ctx, beat))
 }
 
 // Deregister removes this server's row.
 func (s *Servers) Deregister(ctx context.Context) error {
-	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(ctx, s.id))
+	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(ctx, s.ID()))
 }
 
 // List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
 // longest ago are left out.
 func (s *Servers) List(ctx context.Context) ([]Server, error) {
 	rows, err := s.queries.ListServers(ctx, maxServers)
-	if err != nil {
-		return nil, fmt.Errorf("servers: list: %w", err)
-	}
-	list := make([]Server, len(rows))
-	for i, row := range rows {
-		list[i] = Server{
-			ID: row.ServerID, Host: row.Host, Version: row.Version, Commit: row.Commit, StartedAt: row.StartedAt, SeenAt: row.SeenAt,
-			Ago: time.Duration(row.SecondsAgo * float64(time.Second)),
-		}
-		if err := json.Unmarshal(row.Alerts, &list[i].Alerts); err != nil {
-			return nil, fmt.Errorf("servers: list: %w", err)
-		}
-	}
-	return list, nil
+	return postgres.Map(rows, func(row serversdb.ListServersRow) Server { return Server(row) }), postgres.Wrap("servers: list", err)
 }
 
 // Sweep deletes servers that were lost a day ago, and records the size of the database once a day.

@@ -10,8 +10,7 @@ delete from servers where server_id = @server_id;
 
 -- name: ListServers :many
 -- The servers that were seen last, with the time since then by the database's clock.
-select server_id, host, version, commit, started_at, seen_at, alerts,
-    extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
+select server_id as id, host, version, commit, started_at, seen_at, alerts, (connect_now() - seen_at)::interval as ago
 from (select * from servers order by seen_at desc limit @max_rows) s
 order by host, started_at, server_id;
 
@@ -42,8 +41,8 @@ select current_setting('server_version')::text as version, pg_database_size(curr
 
 -- name: LargestTables :many
 -- Sizes include indexes and TOAST. The number of rows is PostgreSQL's estimate.
-select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as index_bytes,
-    greatest(c.reltuples, 0)::bigint as estimated_rows
+select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as indexes,
+    greatest(c.reltuples, 0)::bigint as rows
 from pg_catalog.pg_class c
 where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
 order by 2 desc, 1

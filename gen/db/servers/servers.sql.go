@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/alerts"
 	"github.com/google/uuid"
 )
 
@@ -62,8 +63,8 @@ func (q *Queries) DeleteServer(ctx context.Context, serverID uuid.UUID) error {
 }
 
 const largestTables = `-- name: LargestTables :many
-select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as index_bytes,
-    greatest(c.reltuples, 0)::bigint as estimated_rows
+select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as indexes,
+    greatest(c.reltuples, 0)::bigint as rows
 from pg_catalog.pg_class c
 where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
 order by 2 desc, 1
@@ -71,10 +72,10 @@ limit $1
 `
 
 type LargestTablesRow struct {
-	Name          string
-	Bytes         int64
-	IndexBytes    int64
-	EstimatedRows int64
+	Name    string
+	Bytes   int64
+	Indexes int64
+	Rows    int64
 }
 
 // Sizes include indexes and TOAST. The number of rows is PostgreSQL's estimate.
@@ -90,8 +91,8 @@ func (q *Queries) LargestTables(ctx context.Context, maxRows int32) ([]LargestTa
 		if err := rows.Scan(
 			&i.Name,
 			&i.Bytes,
-			&i.IndexBytes,
-			&i.EstimatedRows,
+			&i.Indexes,
+			&i.Rows,
 		); err != nil {
 			return nil, err
 		}
@@ -130,21 +131,20 @@ func (q *Queries) ListDatabaseSizes(ctx context.Context, days int32) ([]Database
 }
 
 const listServers = `-- name: ListServers :many
-select server_id, host, version, commit, started_at, seen_at, alerts,
-    extract(epoch from connect_now() - seen_at)::float8 as seconds_ago
+select server_id as id, host, version, commit, started_at, seen_at, alerts, (connect_now() - seen_at)::interval as ago
 from (select server_id, host, version, commit, started_at, seen_at, alerts from servers order by seen_at desc limit $1) s
 order by host, started_at, server_id
 `
 
 type ListServersRow struct {
-	ServerID   uuid.UUID
-	Host       string
-	Version    string
-	Commit     string
-	StartedAt  time.Time
-	SeenAt     time.Time
-	Alerts     []byte
-	SecondsAgo float64
+	ID        uuid.UUID
+	Host      string
+	Version   string
+	Commit    string
+	StartedAt time.Time
+	SeenAt    time.Time
+	Alerts    []alerts.Alert
+	Ago       time.Duration
 }
 
 // The servers that were seen last, with the time since then by the database's clock.
@@ -158,14 +158,14 @@ func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServers
 	for rows.Next() {
 		var i ListServersRow
 		if err := rows.Scan(
-			&i.ServerID,
+			&i.ID,
 			&i.Host,
 			&i.Version,
 			&i.Commit,
 			&i.StartedAt,
 			&i.SeenAt,
 			&i.Alerts,
-			&i.SecondsAgo,
+			&i.Ago,
 		); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ type PutServerParams struct {
 	Version   string
 	Commit    string
 	StartedAt time.Time
-	Alerts    []byte
+	Alerts    []alerts.Alert
 }
 
 // The servers that work on the database, and the database's size.

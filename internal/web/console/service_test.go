@@ -59,7 +59,8 @@ func busyService() Facts {
 		Ages: []webhook.Age{{UpTo: time.Minute, Count: 5}, {UpTo: 5 * time.Minute, Count: 40}, {UpTo: time.Hour, Count: 300},
 			{UpTo: 6 * time.Hour, Count: 10000}, {UpTo: 24 * time.Hour, Count: 1900}, {Count: 100}},
 	}}
-	database := servers.Database{Version: "17.2", Bytes: 12_345_678_901}
+	var database servers.Database
+	database.Version, database.Bytes = "17.2", 12_345_678_901
 	for day := 30; day >= 0; day-- {
 		if day == 12 {
 			continue // nobody looked

@@ -10,7 +10,6 @@ import (
 
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/timelimit"
 )
 
 // Connections counts connections by state (decisions, section 4).
@@ -41,16 +40,6 @@ type countBounds struct {
 	timeout time.Duration // of counting, and again of sampling
 	exact   int64         // up to so many connections of a client are counted exactly
 	sample  int64         // about so many connections of all clients are read for an estimate
-}
-
-// clientBounds returns the bounds of a report.
-func clientBounds(limits timelimit.Limits) countBounds {
-	return countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000}
-}
-
-// overviewBounds returns the bounds of a page that shows all clients.
-func overviewBounds(limits timelimit.Limits) countBounds {
-	return countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000}
 }
 
 // minSample is the number of a client's connections that a sample needs to be used: with 100 the standard error of the estimate is
@@ -90,39 +79,22 @@ func twoDigits(n float64) int64 {
 
 // Connections counts a client's present connections by state. An unknown client has none.
 func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
-	counted, unknown, err := u.countInTime(ctx, []uuid.UUID{clientID}, u.bounds)
-	found := counted[clientID]
-	if unknown {
-		found.Precision = Unknown
-	}
-	return found, postgres.Wrap("usage: connections", err)
+	counted, err := u.countConnections(ctx, []uuid.UUID{clientID}, u.bounds)
+	return counted[clientID], postgres.Wrap("usage: connections", err)
 }
 
-// countConnections adds the connections of their clients to reports, within bounds. Zero bounds: it adds nothing.
-func (u *Usage) countConnections(ctx context.Context, reports []Report, bounds countBounds) error {
-	if bounds == (countBounds{}) {
-		return nil
-	}
-	ids := postgres.Map(reports, func(report Report) uuid.UUID { return report.ClientID })
-	connections, unknown, err := u.countInTime(ctx, ids, bounds)
-	if err != nil {
-		return err
-	}
-	for i := range reports {
-		if reports[i].Connections = connections[reports[i].ClientID]; unknown {
-			reports[i].Connections.Precision = Unknown
-		}
-	}
-	return nil
-}
-
-// countInTime is countByState; unknown reports that it took too long.
-func (u *Usage) countInTime(ctx context.Context, clients []uuid.UUID, bounds countBounds) (found map[uuid.UUID]Connections, unknown bool, err error) {
-	found, err = u.countByState(ctx, clients, bounds)
+// countConnections counts the connections of clients within bounds. If that takes too long, all counts are Unknown.
+func (u *Usage) countConnections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
+	counted, err := u.countByState(ctx, clients, bounds)
 	if postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return found, true, nil
+		for _, id := range clients {
+			one := counted[id]
+			one.Precision = Unknown
+			counted[id] = one
+		}
+		err = nil
 	}
-	return found, false, err
+	return counted, err
 }
 
 // countByState counts the connections of clients in bounded time: exactly for a client with few, by a sample of the table for

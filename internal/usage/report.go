@@ -1,10 +1,8 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,81 +12,91 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// Of returns the report of one client since the hour of since. Errors: refusal.ErrClientNotFound.
+// Of returns the report of [Usage.Requests] with the client's connections, which take longer to count. Errors:
+// refusal.ErrClientNotFound.
 func (u *Usage) Of(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
-	return u.of(ctx, clientID, since, u.bounds)
-}
-
-// Requests returns the report of [Usage.Of] without connections, which take longer to count. Errors: refusal.ErrClientNotFound.
-func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
-	return u.of(ctx, clientID, since, countBounds{})
-}
-
-func (u *Usage) of(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) (Report, error) {
-	reports, err := u.reports(ctx, clientID, since, bounds)
+	report, err := u.Requests(ctx, clientID, since)
 	if err != nil {
 		return Report{}, err
 	}
-	if clientID == uuid.Nil || len(reports) == 0 {
-		return Report{}, refusal.ErrClientNotFound
-	}
-	return reports[0], nil
+	report.Connections, err = u.Connections(ctx, clientID)
+	return report, err
 }
 
-// All returns the reports of all clients since the hour of since, oldest client first.
-func (u *Usage) All(ctx context.Context, since time.Time) ([]Report, error) {
-	return u.reports(ctx, uuid.Nil, since, u.bounds)
-}
-
-// reports returns the reports of all clients, or of one, since an hour.
-func (u *Usage) reports(ctx context.Context, clientID uuid.UUID, since time.Time, bounds countBounds) ([]Report, error) {
+// Requests returns the report of one client since the hour of since, without connections. Errors: refusal.ErrClientNotFound.
+func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Time) (Report, error) {
 	since, until := u.span(since)
-	every := clientID == uuid.Nil
-	reports, byID, err := u.newReports(ctx, clientID, since, until)
+	client, err := u.queries.UsageClient(ctx, clientID)
 	if err != nil {
-		return nil, fmt.Errorf("usage: report: %w", err)
+		return Report{}, postgres.WrapNoRows("usage: client", err, refusal.ErrClientNotFound)
 	}
-	counted, err := u.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	report := newReport(usagedb.UsageClientsRow(client), since, until)
+	for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
+		report.Hours = append(report.Hours, Hour{Start: hour})
+	}
+	counted, err := u.queries.UsageByHour(ctx, usagedb.UsageByHourParams{Since: since, ClientID: clientID})
 	if err != nil {
-		return nil, fmt.Errorf("usage: report: %w", err)
+		return Report{}, fmt.Errorf("usage: report: %w", err)
+	}
+	for _, row := range counted {
+		report.count(row)
+	}
+	budgets, err := u.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID})
+	for _, row := range budgets {
+		report.spend(row)
+	}
+	return report, postgres.Wrap("usage: report", err)
+}
+
+// Overview returns reports of all clients, oldest client first, for a page that shows all at once: totals only, without operations and
+// hours, and connections that are counted less exactly.
+func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error) {
+	since, until := u.span(since)
+	clients, err := u.queries.UsageClients(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage: overview: %w", err)
+	}
+	reports, byID := make([]Report, len(clients)), map[uuid.UUID]*Report{}
+	for i, row := range clients {
+		reports[i] = newReport(row, since, until)
+		byID[row.ClientID] = &reports[i]
+	}
+	counted, err := u.queries.UsageByClient(ctx, since)
+	if err != nil {
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
 	for _, row := range counted {
 		if report := byID[row.ClientID]; report != nil {
-			report.count(row)
+			rest := row.Requests
+			for bucket, n := range row.Durations {
+				report.Total.count(int(row.Status), bucket, n)
+				rest -= n
+			}
+			report.Total.count(int(row.Status), len(row.Durations), rest) // in buckets that only a newer server has
 		}
 	}
-	budgets, err := u.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID, EveryClient: every})
+	budgets, err := u.queries.BudgetByClient(ctx, since)
 	if err != nil {
-		return nil, fmt.Errorf("usage: report: %w", err)
+		return nil, fmt.Errorf("usage: overview: %w", err)
 	}
 	for _, row := range budgets {
 		if report := byID[row.ClientID]; report != nil {
-			report.spend(row)
+			report.Charged, report.BusiestMinute = row.Charged, row.BusiestMinute
 		}
 	}
-	for _, report := range reports {
-		slices.SortFunc(report.Operations, func(a, b Operation) int { return cmp.Compare(a.Name, b.Name) })
+	connections, err := u.countConnections(ctx, postgres.Map(reports, func(r Report) uuid.UUID { return r.ClientID }), u.overview)
+	for i := range reports {
+		reports[i].Connections = connections[reports[i].ClientID]
 	}
-	return reports, postgres.Wrap("usage: report", u.countConnections(ctx, reports, bounds))
+	return reports, postgres.Wrap("usage: overview", err)
 }
 
-// newReports returns reports without figures, of all clients or of one, as a list and by client.
-func (u *Usage) newReports(
-	ctx context.Context, clientID uuid.UUID, since, until time.Time,
-) (reports []Report, byID map[uuid.UUID]*Report, err error) {
-	clients, err := u.queries.UsageClients(ctx, usagedb.UsageClientsParams{ClientID: clientID, EveryClient: clientID == uuid.Nil})
-	reports, byID = make([]Report, len(clients)), map[uuid.UUID]*Report{}
-	for i, row := range clients {
-		reports[i] = Report{
-			ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: int(row.RequestsPerMinute),
-			Since: since, Until: until,
-		}
-		for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
-			reports[i].Hours = append(reports[i].Hours, Hour{Start: hour})
-		}
-		byID[row.ClientID] = &reports[i]
+// newReport returns a report without figures.
+func newReport(client usagedb.UsageClientsRow, since, until time.Time) Report {
+	return Report{
+		ClientID: client.ClientID, Name: client.Name, Status: client.Status, RequestsPerMinute: int(client.RequestsPerMinute),
+		Since: since, Until: until,
 	}
-	return reports, byID, err
 }
 
 // span returns the time of a report, from a whole hour until now. It begins within the retention.
@@ -101,23 +109,22 @@ func (u *Usage) span(since time.Time) (from, until time.Time) {
 }
 
 // hourOf returns the index of an hour. within is false for an hour in the future, because the clocks of servers differ a little.
-func (r *Report) hourOf(hour time.Time) (int, bool) {
-	index := int(hour.Sub(r.Since) / time.Hour)
+func (r *Report) hourOf(hour time.Time) (index int, within bool) {
+	index = int(hour.Sub(r.Since) / time.Hour)
 	return index, index >= 0 && index < len(r.Hours)
 }
 
+// count adds a row. Rows come in the order of their operations.
 func (r *Report) count(row usagedb.UsageByHourRow) {
 	hour, within := r.hourOf(row.Hour)
 	if !within {
 		return
 	}
-	operation := slices.IndexFunc(r.Operations, func(o Operation) bool { return o.Name == row.Operation })
-	if operation < 0 {
-		operation = len(r.Operations)
+	if n := len(r.Operations); n == 0 || r.Operations[n-1].Name != row.Operation {
 		r.Operations = append(r.Operations, Operation{Name: row.Operation, Hours: make([]Figures, len(r.Hours))})
 	}
-	found := &r.Operations[operation]
-	for _, figures := range []*Figures{&r.Total, &r.Hours[hour].Figures, &found.Total, &found.Hours[hour]} {
+	operation := &r.Operations[len(r.Operations)-1]
+	for _, figures := range []*Figures{&r.Total, &r.Hours[hour].Figures, &operation.Total, &operation.Hours[hour]} {
 		for i, n := range row.Durations {
 			figures.count(int(row.Status), i, n)
 		}
@@ -126,8 +133,7 @@ func (r *Report) count(row usagedb.UsageByHourRow) {
 
 func (r *Report) spend(row usagedb.BudgetByHourRow) {
 	if hour, within := r.hourOf(row.Hour); within {
-		r.Hours[hour].Charged = row.Charged
-		r.Hours[hour].BusiestMinute = row.BusiestMinute
+		r.Hours[hour].Charged, r.Hours[hour].BusiestMinute = row.Charged, row.BusiestMinute
 		r.Charged += row.Charged
 		r.BusiestMinute = max(r.BusiestMinute, row.BusiestMinute)
 	}

@@ -95,8 +95,12 @@ func (r *row) add(other row) {
 
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
-	return &Usage{pool: pool, queries: usagedb.New(pool), bounds: clientBounds(limits), overview: overviewBounds(limits), logger: logger, now: now, rows: map[rowKey]*row{},
-		errors: clientErrors{waiting: map[bool]map[Refusal]ClientError{}}, flushLimit: 5 * time.Second}
+	return &Usage{
+		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, flushLimit: 5 * time.Second,
+		bounds:   countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000},
+		overview: countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000},
+		errors:   clientErrors{waiting: map[bool]map[Refusal]ClientError{}},
+	}
 }
 
 // Count counts a request. It never waits for the database.

@@ -14,10 +14,10 @@ on conflict (client_id, minute) do update
 set charged = u.charged + excluded.charged;
 
 -- name: UsageByHour :many
-select client_id, hour, operation, status, durations
+select hour, operation, status, durations
 from usage_hours
-where hour >= @since and (client_id = @client_id or @every_client::boolean)
-order by client_id, hour, operation, status;
+where client_id = @client_id and hour >= @since
+order by operation, hour, status;
 
 -- One sum for each bucket of internal/usage, which is much faster than a row for each.
 -- name: UsageByClient :many
@@ -40,12 +40,11 @@ where minute >= @since
 group by client_id;
 
 -- name: BudgetByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
+select date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
 from usage_minutes
-where minute >= @since and (client_id = @client_id or @every_client::boolean)
-group by 1, 2
-order by 1, 2;
+where client_id = @client_id and minute >= @since
+group by 1;
 
 -- A client can have as many connections as there are users, so only a bounded number is counted.
 -- name: CountConnectionStates :batchmany
@@ -66,10 +65,11 @@ from connections tablesample system (@percent::real)
 where version > 0
 group by 1, 2;
 
+-- name: UsageClient :one
+select client_id, name, status, requests_per_minute from clients where client_id = @client_id;
+
 -- name: UsageClients :many
-select client_id, name, status, requests_per_minute from clients
-where client_id = @client_id or @every_client::boolean
-order by created_at, client_id;
+select client_id, name, status, requests_per_minute from clients order by created_at, client_id;
 
 -- name: SweepUsage :execrows
 delete from usage_hours where hour < connect_now() - @retention::interval;

@@ -46,29 +46,26 @@ func (q *Queries) BudgetByClient(ctx context.Context, since time.Time) ([]Budget
 }
 
 const budgetByHour = `-- name: BudgetByHour :many
-select client_id, date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
+select date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
 from usage_minutes
-where minute >= $1 and (client_id = $2 or $3::boolean)
-group by 1, 2
-order by 1, 2
+where client_id = $1 and minute >= $2
+group by 1
 `
 
 type BudgetByHourParams struct {
-	Since       time.Time
-	ClientID    uuid.UUID
-	EveryClient bool
+	ClientID uuid.UUID
+	Since    time.Time
 }
 
 type BudgetByHourRow struct {
-	ClientID      uuid.UUID
 	Hour          time.Time
 	Charged       int64
 	BusiestMinute int64
 }
 
 func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]BudgetByHourRow, error) {
-	rows, err := q.db.Query(ctx, budgetByHour, arg.Since, arg.ClientID, arg.EveryClient)
+	rows, err := q.db.Query(ctx, budgetByHour, arg.ClientID, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +73,7 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	var items []BudgetByHourRow
 	for rows.Next() {
 		var i BudgetByHourRow
-		if err := rows.Scan(
-			&i.ClientID,
-			&i.Hour,
-			&i.Charged,
-			&i.BusiestMinute,
-		); err != nil {
+		if err := rows.Scan(&i.Hour, &i.Charged, &i.BusiestMinute); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -273,20 +265,18 @@ func (q *Queries) UsageByClient(ctx context.Context, since time.Time) ([]UsageBy
 }
 
 const usageByHour = `-- name: UsageByHour :many
-select client_id, hour, operation, status, durations
+select hour, operation, status, durations
 from usage_hours
-where hour >= $1 and (client_id = $2 or $3::boolean)
-order by client_id, hour, operation, status
+where client_id = $1 and hour >= $2
+order by operation, hour, status
 `
 
 type UsageByHourParams struct {
-	Since       time.Time
-	ClientID    uuid.UUID
-	EveryClient bool
+	ClientID uuid.UUID
+	Since    time.Time
 }
 
 type UsageByHourRow struct {
-	ClientID  uuid.UUID
 	Hour      time.Time
 	Operation string
 	Status    int16
@@ -294,7 +284,7 @@ type UsageByHourRow struct {
 }
 
 func (q *Queries) UsageByHour(ctx context.Context, arg UsageByHourParams) ([]UsageByHourRow, error) {
-	rows, err := q.db.Query(ctx, usageByHour, arg.Since, arg.ClientID, arg.EveryClient)
+	rows, err := q.db.Query(ctx, usageByHour, arg.ClientID, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +293,6 @@ func (q *Queries) UsageByHour(ctx context.Context, arg UsageByHourParams) ([]Usa
 	for rows.Next() {
 		var i UsageByHourRow
 		if err := rows.Scan(
-			&i.ClientID,
 			&i.Hour,
 			&i.Operation,
 			&i.Status,
@@ -319,16 +308,32 @@ func (q *Queries) UsageByHour(ctx context.Context, arg UsageByHourParams) ([]Usa
 	return items, nil
 }
 
-const usageClients = `-- name: UsageClients :many
-select client_id, name, status, requests_per_minute from clients
-where client_id = $1 or $2::boolean
-order by created_at, client_id
+const usageClient = `-- name: UsageClient :one
+select client_id, name, status, requests_per_minute from clients where client_id = $1
 `
 
-type UsageClientsParams struct {
-	ClientID    uuid.UUID
-	EveryClient bool
+type UsageClientRow struct {
+	ClientID          uuid.UUID
+	Name              string
+	Status            string
+	RequestsPerMinute int32
 }
+
+func (q *Queries) UsageClient(ctx context.Context, clientID uuid.UUID) (UsageClientRow, error) {
+	row := q.db.QueryRow(ctx, usageClient, clientID)
+	var i UsageClientRow
+	err := row.Scan(
+		&i.ClientID,
+		&i.Name,
+		&i.Status,
+		&i.RequestsPerMinute,
+	)
+	return i, err
+}
+
+const usageClients = `-- name: UsageClients :many
+select client_id, name, status, requests_per_minute from clients order by created_at, client_id
+`
 
 type UsageClientsRow struct {
 	ClientID          uuid.UUID
@@ -337,8 +342,8 @@ type UsageClientsRow struct {
 	RequestsPerMinute int32
 }
 
-func (q *Queries) UsageClients(ctx context.Context, arg UsageClientsParams) ([]UsageClientsRow, error) {
-	rows, err := q.db.Query(ctx, usageClients, arg.ClientID, arg.EveryClient)
+func (q *Queries) UsageClients(ctx context.Context) ([]UsageClientsRow, error) {
+	rows, err := q.db.Query(ctx, usageClients)
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Private != nil {
 		private = config.Private(private)
 	}
-	observers := []func(*telemetry.Event){a.metrics.Observe, a.countUsage, a.noteRefusal}
+	observers := []func(*telemetry.Event){a.metrics.Observe, a.countUsage}
 	if config.Observe != nil {
 		observers = append(observers, config.Observe)
 	}

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Certificate reads a listener's certificate with its chain and key. It is called at the start and regularly afterwards, so that a
@@ -44,8 +42,7 @@ type certificate struct {
 	seen      int        // number of reads in a row with this complaint
 }
 
-// secure returns the TLS configuration of a listener, and adds the expiry of its certificate to the metrics. It returns nil if there
-// is no certificate.
+// secure returns the TLS configuration of a listener, or nil if there is no certificate.
 func (a *App) secure(listener, setting, host string, read Certificate, now func() time.Time) (*tls.Config, error) {
 	if read == nil {
 		return nil, nil
@@ -62,8 +59,6 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 	}
 	c.current.Store(pair)
 	a.certificates = append(a.certificates, c)
-	a.metrics.Gauge("certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
-		prometheus.Labels{"listener": listener}, func() float64 { return float64(c.current.Load().Leaf.NotAfter.Unix()) })
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },

@@ -3,39 +3,31 @@ package app
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"net/http"
 	"runtime"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/network"
-	"connect-svc/internal/panics"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 )
 
-// countUsage counts a request of an authenticated client. It is an observer of telemetry.Requests.
+// countUsage counts a request of an authenticated client. It records a refused request of a client, or one that claimed to be from the
+// client. It is an observer of telemetry.Requests.
 func (a *App) countUsage(event *telemetry.Event) {
-	if event.ClientID == uuid.Nil {
-		return
+	if event.ClientID != uuid.Nil {
+		a.Usage.Count(usage.Request{
+			ClientID:  event.ClientID,
+			Operation: event.Operation,
+			Status:    event.Status,
+			Duration:  event.Duration,
+			// A request that finds all leases taken has been charged, too. See package ratelimit.
+			Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
+		})
 	}
-	a.Usage.Count(usage.Request{
-		ClientID:  event.ClientID,
-		Operation: event.Operation,
-		Status:    event.Status,
-		Duration:  event.Duration,
-		// A request that finds all leases taken has been charged, too. See package ratelimit.
-		Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
-	})
-}
-
-// noteRefusal records a refused request of a client, or one that claimed to be from the client. It is an observer of
-// telemetry.Requests.
-func (a *App) noteRefusal(event *telemetry.Event) {
 	clientID := cmp.Or(event.ClientID, event.ClaimedID)
 	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
 		return
@@ -54,151 +46,111 @@ func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 	})
 }
 
-// collect adds the counts of the domains and of the database pool to the metrics. Prometheus reads them when it scrapes, so that the
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// collect adds the counts of the domains and of the database pool to the metrics. They are read when metrics are gathered, so that the
 // domains do not import telemetry.
 func (a *App) collect() {
-	a.metrics.Gauge("build_info", "1, with what this program was built from.",
-		prometheus.Labels{"version": a.config.Version, "commit": a.config.Commit, "go_version": runtime.Version()},
-		func() float64 { return 1 })
-	a.metrics.Gauge("config_last_reload_successful", "Whether all settings could be used when they were read last, at the start or by SIGHUP.", nil, func() float64 {
-		if a.lastReload().Problem != "" {
-			return 0
-		}
-		return 1
-	})
-	a.collectAccounts()
-	a.collectUsage()
-	a.collectPool()
-	a.collectReplicas()
-	a.collectWebhooks()
+	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellAccounts, a.tellPool, a.tellReplicas} {
+		a.metrics.Collect(func(tell telemetry.Tell) error { read(tell); return nil })
+	}
+	// These ask the database. If it is down, only these metrics are missing.
+	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks} {
+		a.metrics.Collect(func(tell telemetry.Tell) error {
+			ctx, cancel := context.WithTimeout(context.Background(), a.config.Limits.Scrape)
+			defer cancel()
+			return ask(ctx, tell)
+		})
+	}
 }
 
-func (a *App) collectAccounts() {
-	const codes = "Sign-in codes: made (sent), refused by the hourly limits (limited), and the results of attempts."
+func (a *App) tellSelf(tell telemetry.Tell) {
+	tell(gauge, "build_info", "1, with what this program was built from.", 1,
+		"version", a.config.Version, "commit", a.config.Commit, "go_version", runtime.Version())
+	reloaded := 1.0
+	if a.lastReload().Problem != "" {
+		reloaded = 0
+	}
+	tell(gauge, "config_last_reload_successful",
+		"Whether all settings could be used when they were read last, at the start or by SIGHUP.", reloaded)
+	for _, c := range a.certificates {
+		tell(gauge, "certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
+			float64(c.current.Load().Leaf.NotAfter.Unix()), "listener", c.listener)
+	}
+	rows, dropped := a.Usage.Waiting()
+	tell(gauge, "usage_rows_waiting", "Counts of usage that wait to be written to the database.", float64(rows))
+	tell(counter, "usage_uncounted_requests_total",
+		"Requests missing in the counts of usage, because too many rows waited.", float64(dropped))
+}
+
+func (a *App) tellAccounts(tell telemetry.Tell) {
+	counts := a.Accounts.Counts()
 	for _, outcome := range account.CodeOutcomes {
-		a.metrics.Counter("sign_in_codes_total", codes, prometheus.Labels{"outcome": outcome},
-			func() float64 { return float64(a.Accounts.Counts().Codes[outcome]) })
+		tell(counter, "sign_in_codes_total", "Sign-in codes: made (sent), refused by the hourly limits (limited), and the results of attempts.",
+			float64(counts.Codes[outcome]), "outcome", outcome)
 	}
 	const emails = "Emails that this server handed to the mail server (sent), and those that were refused or given up (failed)."
-	a.metrics.Counter("emails_total", emails, prometheus.Labels{"outcome": "sent"},
-		func() float64 { return float64(a.Accounts.Counts().EmailsSent) })
-	a.metrics.Counter("emails_total", emails, prometheus.Labels{"outcome": "failed"},
-		func() float64 { return float64(a.Accounts.Counts().EmailsFailed) })
-	a.metrics.Counter("mail_server_failures_total", "Sessions that the mail server refused, and attempts to reach it in vain.", nil,
-		func() float64 { return float64(a.Accounts.Counts().MailRefusals) })
-	waiting := prometheus.NewDesc("connect_emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", nil, nil)
-	oldest := prometheus.NewDesc("connect_emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", nil, nil)
-	a.metrics.RegisterAsking(&scraped{a.logger, a.config.Limits.Scrape, "emails", []*prometheus.Desc{waiting, oldest}, func(ctx context.Context, tell teller) error {
-		count, age, err := a.Accounts.EmailsWaiting(ctx)
-		if err != nil {
-			return err
-		}
-		tell(waiting, prometheus.GaugeValue, float64(count))
-		tell(oldest, prometheus.GaugeValue, age.Seconds())
-		return nil
-	}})
+	tell(counter, "emails_total", emails, float64(counts.EmailsSent), "outcome", "sent")
+	tell(counter, "emails_total", emails, float64(counts.EmailsFailed), "outcome", "failed")
+	tell(counter, "mail_server_failures_total", "Sessions that the mail server refused, and attempts to reach it in vain.",
+		float64(counts.MailRefusals))
 }
 
-func (a *App) collectUsage() {
-	a.metrics.Gauge("usage_rows_waiting", "Counts of usage that wait to be written to the database.", nil,
-		func() float64 { rows, _ := a.Usage.Waiting(); return float64(rows) })
-	a.metrics.Counter("usage_uncounted_requests_total", "Requests missing in the counts of usage, because too many rows waited.", nil,
-		func() float64 { _, dropped := a.Usage.Waiting(); return float64(dropped) })
-}
-
-func (a *App) collectPool() {
+func (a *App) tellPool(tell telemetry.Tell) {
+	conns, queue := a.Pool.Stat(), a.Pool.QueueStats()
 	const connections = "Connections of the database pool by state."
-	a.metrics.Gauge("database_connections", connections, prometheus.Labels{"state": "in_use"},
-		func() float64 { return float64(a.Pool.Stat().AcquiredConns()) })
-	a.metrics.Gauge("database_connections", connections, prometheus.Labels{"state": "idle"},
-		func() float64 { return float64(a.Pool.Stat().IdleConns()) })
-	a.metrics.Gauge("database_connections", connections, prometheus.Labels{"state": "connecting"},
-		func() float64 { return float64(a.Pool.Stat().ConstructingConns()) })
-	a.metrics.Gauge("database_connections_limit", "Connections that the database pool may have.", nil,
-		func() float64 { return float64(a.Pool.Stat().MaxConns()) })
-	a.metrics.Counter("database_acquires_total", "Connections taken from the pool.", nil,
-		func() float64 { return float64(a.Pool.QueueStats().Acquired) })
-	a.metrics.Counter("database_waits_total", "Acquires that waited because the pool had no free connection.", nil,
-		func() float64 { return float64(a.Pool.QueueStats().Waited) })
-	a.metrics.Counter("database_wait_seconds_total", "Time spent waiting because the pool had no free connection.", nil,
-		func() float64 { return a.Pool.QueueStats().WaitTime.Seconds() })
-	a.metrics.Counter("database_canceled_waits_total", "Acquires that were given up, or refused because too many waited.", nil,
-		func() float64 { return float64(a.Pool.QueueStats().GivenUp) })
-	a.metrics.Gauge("database_waiting", "Statements that wait for a connection.", nil,
-		func() float64 { return float64(a.Pool.QueueStats().Waiting) })
+	tell(gauge, "database_connections", connections, float64(conns.AcquiredConns()), "state", "in_use")
+	tell(gauge, "database_connections", connections, float64(conns.IdleConns()), "state", "idle")
+	tell(gauge, "database_connections", connections, float64(conns.ConstructingConns()), "state", "connecting")
+	tell(gauge, "database_connections_limit", "Connections that the database pool may have.", float64(conns.MaxConns()))
+	tell(counter, "database_acquires_total", "Connections taken from the pool.", float64(queue.Acquired))
+	tell(counter, "database_waits_total", "Acquires that waited because the pool had no free connection.", float64(queue.Waited))
+	tell(counter, "database_wait_seconds_total", "Time spent waiting because the pool had no free connection.", queue.WaitTime.Seconds())
+	tell(counter, "database_canceled_waits_total", "Acquires that were given up, or refused because too many waited.", float64(queue.GivenUp))
+	tell(gauge, "database_waiting", "Statements that wait for a connection.", float64(queue.Waiting))
 }
 
-func (a *App) collectReplicas() {
+func (a *App) tellReplicas(tell telemetry.Tell) {
 	if a.Replicas == nil {
 		return
 	}
+	counts := a.Replicas.Counts()
 	const replicas = "Read replicas in use (used), and replicas that are down or more than 5 s behind (left_out)."
-	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "used"},
-		func() float64 { return float64(a.Replicas.Counts().Used) })
-	a.metrics.Gauge("database_replicas", replicas, prometheus.Labels{"state": "left_out"},
-		func() float64 { return float64(a.Replicas.Counts().LeftOut) })
+	tell(gauge, "database_replicas", replicas, float64(counts.Used), "state", "used")
+	tell(gauge, "database_replicas", replicas, float64(counts.LeftOut), "state", "left_out")
 	const reads = "Reads that a replica answered, and reads that failed there and were answered by the primary."
-	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "answered"},
-		func() float64 { return float64(a.Replicas.Counts().Answered) })
-	a.metrics.Counter("database_replica_reads_total", reads, prometheus.Labels{"outcome": "failed"},
-		func() float64 { return float64(a.Replicas.Counts().Failed) })
+	tell(counter, "database_replica_reads_total", reads, float64(counts.Answered), "outcome", "answered")
+	tell(counter, "database_replica_reads_total", reads, float64(counts.Failed), "outcome", "failed")
 }
 
-// scraped are metrics that are read from the database when Prometheus scrapes. If the database is down, only these are missing.
-type scraped struct {
-	logger       *slog.Logger
-	limit        time.Duration // of a read
-	about        string        // in the log
-	descriptions []*prometheus.Desc
-	ask          func(context.Context, teller) error
-}
-
-// teller adds a metric to the answer of a scrape.
-type teller func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
-
-// Describe implements [prometheus.Collector].
-func (m *scraped) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range m.descriptions {
-		descriptions <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (m *scraped) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.limit)
-	defer cancel()
-	err := panics.Try(func() error { // this is a goroutine of the registry
-		return m.ask(ctx, func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			metrics <- prometheus.MustNewConstMetric(d, kind, value, labels...)
-		})
-	})
+func (a *App) tellEmails(ctx context.Context, tell telemetry.Tell) error {
+	count, age, err := a.Accounts.EmailsWaiting(ctx)
 	if err != nil {
-		m.logger.Warn("metrics of "+m.about, "cause", err)
+		return err
 	}
+	tell(gauge, "emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", float64(count))
+	tell(gauge, "emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", age.Seconds())
+	return nil
 }
 
-// collectWebhooks adds the delivery of webhooks, by client name. Only these metrics have a client as a label: the operator must see
+// tellWebhooks tells of the delivery of webhooks by client name. Only these metrics have a client as a label: the operator must see
 // which receiver is down, and there are only as many clients as the operator has registered.
-func (a *App) collectWebhooks() {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("connect_webhook_"+name, help, append([]string{"client"}, labels...), nil)
+func (a *App) tellWebhooks(ctx context.Context, tell telemetry.Tell) error {
+	all, err := a.Webhooks.Stats(ctx)
+	if err != nil {
+		return err // a part of them would look as if all were well
 	}
-	pending := describe("events_pending", "Events that wait to be delivered, in the database: the same on every server.")
-	oldest := describe("oldest_pending_seconds", "Age of the oldest of them; 0 where there is none.")
-	settled := describe("events_total", "Events that this server delivered, or gave up (failed).", "outcome")
-	failed := describe("failed_attempts_total", "Delivery attempts of this server that failed.")
-	a.metrics.RegisterAsking(&scraped{a.logger, a.config.Limits.Scrape, "webhooks", []*prometheus.Desc{pending, oldest, settled, failed}, func(ctx context.Context, tell teller) error {
-		all, err := a.Webhooks.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			tell(pending, prometheus.GaugeValue, float64(s.Pending), s.Client)
-			tell(oldest, prometheus.GaugeValue, s.Oldest.Seconds(), s.Client)
-			tell(settled, prometheus.CounterValue, float64(s.Delivered), s.Client, "delivered")
-			tell(settled, prometheus.CounterValue, float64(s.Failed), s.Client, "failed")
-			tell(failed, prometheus.CounterValue, float64(s.FailedAttempts), s.Client)
-		}
-		return nil
-	}})
+	for _, s := range all {
+		tell(gauge, "webhook_events_pending", "Events that wait to be delivered, in the database: the same on every server.",
+			float64(s.Pending), "client", s.Client)
+		tell(gauge, "webhook_oldest_pending_seconds", "Age of the oldest of them; 0 where there is none.", s.Oldest.Seconds(), "client", s.Client)
+		const settled = "Events that this server delivered, or gave up (failed)."
+		tell(counter, "webhook_events_total", settled, float64(s.Delivered), "client", s.Client, "outcome", "delivered")
+		tell(counter, "webhook_events_total", settled, float64(s.Failed), "client", s.Client, "outcome", "failed")
+		tell(counter, "webhook_failed_attempts_total", "Delivery attempts of this server that failed.", float64(s.FailedAttempts), "client", s.Client)
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/servers"
-	"connect-svc/internal/webhook"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
@@ -24,16 +23,13 @@ func (a *App) openServers() {
 
 // watch evaluates the alerts and sends this server's heartbeats until ctx ends. Then it removes this server's row.
 func (a *App) watch(ctx context.Context) {
-	var logged string // the same error is logged once
+	failed := false // a failure is logged when it begins
 	look := func() {
-		failure := ""
 		err := panics.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
-		if err != nil && ctx.Err() == nil {
-			if failure = err.Error(); failure != logged {
-				a.logger.Warn("watch", "cause", err)
-			}
+		if err != nil && !failed && ctx.Err() == nil {
+			a.logger.Warn("watch", "cause", err)
 		}
-		logged = failure
+		failed = err != nil
 	}
 	look()
 	every(ctx, alerts.Interval, look)
@@ -66,26 +62,11 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		a.sweptElsewhere.Store(a.sweepsElsewhere())
 		return err
 	})
-	samples, failure := alerts.Gather(a.metrics.Gatherer())
+	samples, failure := alerts.Gather(a.metrics)
 	if failure != nil {
 		err = failure
 	}
-	samples = append(samples, a.upSamples()...)
-	act(func(ctx context.Context) error {
-		_, oldest, err := a.Accounts.EmailsWaiting(ctx)
-		if err == nil {
-			samples = append(samples, alerts.Sample{Metric: "connect_emails_oldest_waiting_seconds", Value: oldest.Seconds()})
-		}
-		return err
-	})
-	act(func(ctx context.Context) error {
-		all, err := a.Webhooks.Stats(ctx)
-		if err == nil {
-			samples = append(samples, webhookSamples(all)...)
-		}
-		return err
-	})
-	a.alerts.Evaluate(now, samples)
+	a.alerts.Evaluate(now, append(samples, a.upSamples()...))
 	firing := a.alerts.Firing()
 	if a.heartbeatSent && slices.Equal(firing, a.alertsSent) {
 		a.heartbeatSent = false
@@ -123,15 +104,6 @@ func (a *App) upSamples() (samples []alerts.Sample) {
 		} else if instance != self {
 			sample(instance, 0)
 		}
-	}
-	return samples
-}
-
-func webhookSamples(all []webhook.Stats) (samples []alerts.Sample) {
-	for _, s := range all {
-		samples = append(samples,
-			alerts.Sample{Metric: "connect_webhook_oldest_pending_seconds", Labels: alerts.Labels{"client": s.Client}, Value: s.Oldest.Seconds()},
-			alerts.Sample{Metric: "connect_webhook_events_total", Labels: alerts.Labels{"client": s.Client, "outcome": "failed"}, Value: float64(s.Failed)})
 	}
 	return samples
 }

@@ -3,8 +3,7 @@
 //
 // # Invariants
 //
-//   - No log line contains a credential. Every string, error and value passes through [credential.Redact], in every attribute,
-//     group and message (TestLoggerRedacts).
+//   - No log line contains a credential. Every line passes through [credential.Redact] (TestLoggerRedacts).
 //   - An event names the operation. It never contains the path, the query, a header or a network address, because paths contain
 //     grant ids and queries contain codes (TestOneEventForEachRequest).
 //

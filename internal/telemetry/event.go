@@ -17,32 +17,22 @@ import (
 // Event is the one log event of a request. The edge that handles the request fills it in, and [Requests] writes it after the response.
 // It belongs to the goroutine that handles the request.
 type Event struct {
-	// RequestID identifies the request. The caller sees it as X-Request-ID and request_id (specification 4, 7.1).
-	RequestID uuid.UUID
-	// Operation is the name of the operation in the contract, or the pattern of the page's route. It is never the path.
-	Operation string
+	RequestID uuid.UUID // which the caller sees as X-Request-ID and request_id (specification 4, 7.1)
+	Operation string    // the operation in the contract, or the pattern of the page's route; never the path
 	// ClientID is the authenticated client, or the client to which the access token was issued, even if the token has expired or was
 	// revoked. It is uuid.Nil if there is none.
 	ClientID uuid.UUID
 	// ClaimedID is the client that a request named without proof: its authentication failed, or it came from a browser. Anybody can
 	// name any client.
 	ClaimedID uuid.UUID
-	// Operator is the name of the operator token that authenticated the request, or empty.
-	Operator string
-	// Code is the error code of the response, or empty for a success.
-	Code string
-	// Reason is why the request was refused (package refusal). The caller never sees it.
-	Reason string
-	// Limiter is the decision of the rate limiter, or empty if the request did not reach it.
-	Limiter LimiterDecision
-	// Refresh is the outcome of a refresh, or empty if no refresh token was presented.
-	Refresh RefreshOutcome
-	// Probe marks the repeated requests of monitoring tools. They are logged at DEBUG unless they fail.
-	Probe bool
-	// Network is the caller's network, if known. It is never logged.
-	Network netip.Prefix
-	// Cause is the error behind an opaque 500 or 503. The caller never sees it. It raises the log level to ERROR.
-	Cause error
+	Operator  string          // the operator token that authenticated the request; empty: none
+	Code      string          // the error code of the response; empty: a success
+	Reason    string          // why the request was refused (package refusal); the caller never sees it
+	Limiter   LimiterDecision // empty: the request did not reach the limiter
+	Refresh   RefreshOutcome  // empty: no refresh token was presented
+	Probe     bool            // a repeated request of a monitoring tool, which is logged at DEBUG unless it fails
+	Network   netip.Prefix    // the caller's, if known; never logged
+	Cause     error           // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
 
 	// Status and Duration of the response. [Requests] sets them.
 	Status   int

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"encoding/json"
 	"io"
 	"log"
 	"log/slog"
@@ -26,13 +25,23 @@ func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, f
 }
 
 func newLogger(lines *lineWriter, level slog.Leveler) *slog.Logger {
-	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: redact}), lines.flush})
+	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: bytesAsText}), lines.flush})
+}
+
+// bytesAsText makes a string of a byte slice: base64 would hide the prefixes of credentials.
+func bytesAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindAny {
+		if text, is := a.Value.Any().([]byte); is {
+			a.Value = slog.StringValue(string(text))
+		}
+	}
+	return a
 }
 
 // maxBuffered is how many bytes a lineWriter may buffer.
 const maxBuffered = 32 << 10
 
-// lineWriter writes whole lines, in order.
+// lineWriter writes whole lines, in order and without credentials.
 type lineWriter struct {
 	w     io.Writer
 	delay time.Duration // how long a line may be buffered
@@ -43,16 +52,13 @@ type lineWriter struct {
 
 // Write buffers a line until the buffer is full or the delay is over.
 func (l *lineWriter) Write(line []byte) (int, error) {
-	if l.delay == 0 {
-		return l.w.Write(line)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.buffer) == 0 {
+	if len(l.buffer) == 0 && l.delay > 0 {
 		time.AfterFunc(l.delay, l.flush)
 	}
-	l.buffer = append(l.buffer, line...)
-	if len(l.buffer) >= maxBuffered {
+	l.buffer = append(l.buffer, credential.Redact(string(line))...)
+	if l.delay == 0 || len(l.buffer) >= maxBuffered {
 		l.writeBuffer()
 	}
 	return len(line), nil
@@ -68,45 +74,6 @@ func (l *lineWriter) writeBuffer() {
 	if len(l.buffer) > 0 {
 		_, _ = l.w.Write(l.buffer) // an error could not be logged
 		l.buffer = l.buffer[:0]
-	}
-}
-
-// redact redacts an attribute's key and value. The handler calls it for the message and for each attribute that is not a group, at any
-// depth, after it has resolved the value.
-func redact(_ []string, a slog.Attr) slog.Attr {
-	return slog.Attr{Key: credential.Redact(a.Key), Value: redactValue(a.Value)}
-}
-
-func redactValue(v slog.Value) slog.Value {
-	switch v.Kind() {
-	case slog.KindString:
-		return slog.StringValue(credential.Redact(v.String()))
-	case slog.KindAny:
-		return redactAny(v)
-	default: // numbers, times, booleans
-		return v
-	}
-}
-
-// redactAny handles values that the JSON handler would pass to encoding/json. A byte slice is logged as text, because base64 would
-// hide the prefixes of credentials.
-func redactAny(v slog.Value) slog.Value {
-	switch value := v.Any().(type) {
-	case nil, *slog.Source, slog.Level:
-		return v
-	case error:
-		return slog.StringValue(credential.Redact(value.Error()))
-	case []byte:
-		return slog.StringValue(credential.Redact(string(value)))
-	default:
-		text, err := json.Marshal(value)
-		if err != nil {
-			return slog.StringValue("a value that JSON cannot hold")
-		}
-		if clean := credential.Redact(string(text)); clean != string(text) {
-			return slog.StringValue(clean)
-		}
-		return v
 	}
 }
 

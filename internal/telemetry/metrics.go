@@ -3,11 +3,15 @@ package telemetry
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"connect-svc/internal/panics"
 )
 
 // namespace is the prefix of the service's own metrics.
@@ -21,9 +25,9 @@ var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 // user, and only the metrics of webhooks name a client. Package usage counts requests by client.
 type Metrics struct {
 	http.Handler // answers a scrape
+	prometheus.Gatherer
 
-	registry  *prometheus.Registry // of what this process knows
-	asked     *prometheus.Registry // of what other systems are asked for
+	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	limiter   *prometheus.CounterVec
@@ -32,23 +36,25 @@ type Metrics struct {
 
 // NewMetrics returns the metrics of requests, the Go runtime and the process. It logs errors of scrapes.
 func NewMetrics(logger *slog.Logger) *Metrics {
+	registry := prometheus.NewRegistry()
+	with := promauto.With(registry)
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		asked:    prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Gatherer: registry,
+		registry: registry,
+		requests: with.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "requests_total",
 			Help: "Finished requests by operation and HTTP status.",
 		}, []string{"operation", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		durations: with.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
 			Help:    "Time from the request's headers to the end of the response, by operation and HTTP status.",
 			Buckets: DurationBounds,
 		}, []string{"operation", "status"}),
-		limiter: prometheus.NewCounterVec(prometheus.CounterOpts{
+		limiter: with.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "limiter_decisions_total",
 			Help: "Decisions of the rate limiter on reads: admitted, refused for the rate or the concurrency, or failed.",
 		}, []string{"decision"}),
-		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refreshes: with.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "refreshes_total",
 			Help: "Refresh tokens presented: rotated, replayed (the connection was revoked), lapsed, refused otherwise, or failed.",
 		}, []string{"outcome"}),
@@ -60,35 +66,38 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 	for _, outcome := range []RefreshOutcome{RefreshRotated, RefreshReplayed, RefreshLapsed, RefreshRefused, RefreshFailed} {
 		m.refreshes.WithLabelValues(string(outcome))
 	}
-	m.Register(m.requests, m.durations, m.limiter, m.refreshes,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Handler = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.asked}, promhttp.HandlerOpts{
-		Registry: m.registry,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError),
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		Registry:      registry,
+		ErrorLog:      slog.NewLogLogger(logger.Handler(), slog.LevelError),
+		ErrorHandling: promhttp.ContinueOnError,
 	})
 	return m
 }
 
-// Register adds collectors of what this process knows. It panics if two metrics have one name, which is a bug.
-func (m *Metrics) Register(collectors ...prometheus.Collector) {
-	m.registry.MustRegister(collectors...)
-}
+// Tell adds the value of a metric. Labels are pairs of a name and a value.
+type Tell func(kind prometheus.ValueType, name, help string, value float64, labels ...string)
 
-// RegisterAsking adds a collector that asks another system. Only a scrape reads it.
-func (m *Metrics) RegisterAsking(collector prometheus.Collector) {
-	m.asked.MustRegister(collector)
-}
+// Collect adds metrics that read tells whenever metrics are gathered. If it returns an error, the rest of its metrics is missing.
+func (m *Metrics) Collect(read func(Tell) error) { m.registry.MustRegister(collector(read)) }
 
-// Counter adds a counter that reads its value from a function.
-func (m *Metrics) Counter(name, help string, labels prometheus.Labels, value func() float64) {
-	m.Register(prometheus.NewCounterFunc(
-		prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
-}
+// collector implements prometheus.Collector.
+type collector func(Tell) error
 
-// Gauge adds a gauge that reads its value from a function.
-func (m *Metrics) Gauge(name, help string, labels prometheus.Labels, value func() float64) {
-	m.Register(prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels}, value))
+// Describe describes nothing: only reading shows which metrics there are.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	tell := func(kind prometheus.ValueType, name, help string, value float64, labels ...string) {
+		var names, values []string
+		for pair := range slices.Chunk(labels, 2) {
+			names, values = append(names, pair[0]), append(values, pair[1])
+		}
+		metrics <- prometheus.MustNewConstMetric(prometheus.NewDesc(namespace+"_"+name, help, names, nil), kind, value, values...)
+	}
+	if err := panics.Try(func() error { return c(tell) }); err != nil { // this is a goroutine of the registry
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+	}
 }
 
 // Observe counts one request. It is an observer of [Requests].
@@ -103,6 +112,3 @@ func (m *Metrics) Observe(event *Event) {
 		m.refreshes.WithLabelValues(string(event.Refresh)).Inc()
 	}
 }
-
-// Gatherer gathers what this process knows. It asks no other system.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

@@ -22,12 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-const (
-	// retryPause is the pause after the first attempt that failed; it doubles each time.
-	retryPause = time.Second
-	// maxOTLPAnswer is how much of a collector's answer is read.
-	maxOTLPAnswer = 64 << 10
-)
+// maxOTLPAnswer is how much of a collector's answer is read.
+const maxOTLPAnswer = 64 << 10
 
 // otlp sends spans to a collector by OTLP over HTTP. It is an otlptrace.Client; OpenTelemetry's own links gRPC.
 type otlp struct {
@@ -35,13 +31,13 @@ type otlp struct {
 	url     string
 	headers http.Header
 	gzip    bool
-	pause   time.Duration // see retryPause
+	pause   time.Duration // after the first attempt that failed; it doubles each time
 }
 
 // newOTLP reads the standard variables of exporters, OTEL_EXPORTER_OTLP_TRACES_* before OTEL_EXPORTER_OTLP_*. An error names the
 // variable and not its value.
 func newOTLP() (*otlp, error) {
-	o := &otlp{headers: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"connect-svc"}}, pause: retryPause}
+	o := &otlp{headers: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"connect-svc"}}, pause: time.Second}
 	for _, read := range []func() error{o.readEndpoint, o.readHeaders, o.readCompression, o.readClient} {
 		if err := read(); err != nil {
 			return nil, err
@@ -123,16 +119,14 @@ func (o *otlp) readClient() error {
 	return nil
 }
 
-// Start implements otlptrace.Client.
 func (o *otlp) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client.
 func (o *otlp) Stop(context.Context) error {
 	o.client.CloseIdleConnections()
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. It tries again until ctx ends if the collector cannot be reached, or asks for it.
+// UploadTraces tries again until ctx ends if the collector cannot be reached, or asks for it.
 func (o *otlp) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // on the wire the same as an ExportTraceServiceRequest
 	if err != nil {
@@ -174,7 +168,6 @@ func (o *otlp) post(ctx context.Context, body []byte) (again bool, err error) {
 	if response.StatusCode/100 == 2 {
 		return false, nil
 	}
-	again = slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout},
-		response.StatusCode)
+	again = slices.Contains([]int{429, 502, 503, 504}, response.StatusCode) // as OTLP says
 	return again, fmt.Errorf("the collector answered with status %d", response.StatusCode)
 }

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +61,7 @@ func tracing() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
-	on := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	on := exporterSetting("ENDPOINT") != ""
 	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
 	case "":
 	case "none":
@@ -72,7 +71,7 @@ func tracing() (bool, error) {
 	default:
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is not known: want otlp or none", exporter)
 	}
-	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
+	protocol := exporterSetting("PROTOCOL")
 	if on && protocol != "" && protocol != "http/protobuf" {
 		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not known: want http/protobuf", protocol)
 	}
@@ -141,7 +140,6 @@ type queryTracer struct{ tracer trace.Tracer }
 
 type querySpan struct{}
 
-// TraceQueryStart implements pgx.QueryTracer.
 func (q queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx // background work
@@ -151,7 +149,6 @@ func (q queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.
 	return context.WithValue(ctx, querySpan{}, span)
 }
 
-// TraceQueryEnd implements pgx.QueryTracer.
 func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	span, ok := ctx.Value(querySpan{}).(trace.Span)
 	if !ok {

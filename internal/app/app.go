@@ -309,13 +309,8 @@ func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
 // PrivateAddr returns the address of the private listener, with its actual port.
 func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
 
-// ReadyAddr returns the address of the listener for load balancers, or nil.
-func (a *App) ReadyAddr() net.Addr {
-	if a.probing == nil {
-		return nil
-	}
-	return a.probing.listener.Addr()
-}
+// ReadyAddr returns the address of the listener for load balancers, which the configuration names.
+func (a *App) ReadyAddr() net.Addr { return a.probing.listener.Addr() }
 
 // Handler returns the handler of the public listener.
 func (a *App) Handler() http.Handler { return a.public.Handler }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Certificate reads a listener's certificate with its chain and key. It is called at the start and regularly afterwards, so that a
+// Certificate reads a listener's certificate with its chain, key and Leaf. It is called at the start and regularly afterwards, so that a
 // renewed certificate is used without a restart.
 type Certificate func() (*tls.Certificate, error)
 
@@ -35,7 +35,7 @@ type certificate struct {
 	now               func() time.Time
 	logger            *slog.Logger
 
-	current atomic.Pointer[tls.Certificate] // with its Leaf
+	current atomic.Pointer[tls.Certificate]
 
 	mu        sync.Mutex // guards the fields below
 	complaint string     // about the last read; empty: none
@@ -48,7 +48,7 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 		return nil, nil
 	}
 	c := &certificate{listener: listener, setting: setting, host: host, read: read, now: now, logger: a.logger}
-	pair, err := c.readPair()
+	pair, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("certificate (%s): %w", setting, err)
 	}
@@ -65,19 +65,6 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 	}, nil
 }
 
-// readPair reads the certificate and parses its leaf.
-func (c *certificate) readPair() (*tls.Certificate, error) {
-	read, err := c.read()
-	if err != nil {
-		return nil, err
-	}
-	pair := *read // read may be shared
-	if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-		return nil, err
-	}
-	return &pair, nil
-}
-
 // CheckCertificate returns an error if no caller can connect with the certificate. The base URL names the host to which callers
 // connect; it is empty if the host is unknown.
 func CheckCertificate(read Certificate, baseURL string) error {
@@ -85,11 +72,11 @@ func CheckCertificate(read Certificate, baseURL string) error {
 	if err != nil {
 		return err
 	}
-	c := &certificate{read: read, host: host, now: time.Now}
-	pair, err := c.readPair()
+	pair, err := read()
 	if err != nil {
 		return err
 	}
+	c := certificate{host: host, now: time.Now}
 	if problem := c.problem(pair.Leaf); problem != "" {
 		return errors.New(problem)
 	}
@@ -119,7 +106,7 @@ func (c *certificate) refresh(insist bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, complaint := c.current.Load(), ""
-	pair, err := c.readPair()
+	pair, err := c.read()
 	switch {
 	case err != nil:
 		complaint = err.Error()

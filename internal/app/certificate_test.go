@@ -212,6 +212,9 @@ func TestCertificateOfAnAddress(t *testing.T) {
 	}, &x509.Certificate{}, key.Public(), key); err != nil {
 		t.Fatal(err)
 	}
+	if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+		t.Fatal(err)
+	}
 	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = FixedCertificate(pair) })
 	defer a.Close()
 	f := a.facts(t.Context())

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/account"
-	"connect-svc/internal/network"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 )
@@ -36,14 +35,6 @@ func (a *App) countUsage(event *telemetry.Event) {
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
 	}, event.Network)
-}
-
-// fromNetworks adds the network of the caller to the event of each request.
-func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		telemetry.EventOf(r.Context()).Network = proxies.Of(r)
-		next.ServeHTTP(w, r)
-	})
 }
 
 const (

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -77,7 +76,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) addresses() []any {
 	list := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String()}
 	if a.probing != nil {
-		list = append(list, "ready", a.probing.listener.Addr().String())
+		list = append(list, "ready", a.ReadyAddr().String())
 	}
 	return list
 }
@@ -102,17 +101,6 @@ func (a *App) drain(failures <-chan error) error {
 		}
 	}
 	return nil
-}
-
-// closing closes the connection with each answer while the service stops: with "Connection: close" in HTTP/1, and in HTTP/2 with
-// GOAWAY, after which open streams still end.
-func (a *App) closing(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.stopping.Load() {
-			w.Header().Set("Connection", "close") // net/http makes a GOAWAY of it
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // stop ends everything in order, within time limits that are below the fifteen seconds after which a supervisor may kill the process.

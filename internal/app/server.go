@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,28 +69,6 @@ func listen(
 	}, nil
 }
 
-// byTLSAlone has browsers that came by TLS come back by TLS only: there is no other way to the console then.
-func byTLSAlone(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS != nil {
-			w.Header().Set("Strict-Transport-Security", "max-age=63072000")
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// oneOfChunks closes a connection of HTTP/1 after a chunked request. The request may have had a length, too, which net/http removes. A
-// proxy that goes by the length takes bytes for the body that the service would take for the next request (RFC 9112, section 6.1).
-// In HTTP/1.0, net/http silently ignores the chunks instead, so that each connection is closed.
-func oneOfChunks(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // run serves until the server is stopped. A stop is not an error.
 func (s *server) run() error {
 	var err error
@@ -111,4 +90,31 @@ func (s *server) drain(ctx context.Context, logger *slog.Logger) {
 		_ = s.Close() // before the contexts end: an aborted request must not write a response
 		s.breakOff()
 	}
+}
+
+// ServeLocally serves the programs of this machine (see [OnlyHosts]) until ctx ends, with TLS if there is a certificate. Requests that
+// run then have the time of drain.
+func ServeLocally(
+	ctx context.Context, listener net.Listener, certificate *tls.Certificate, handler http.Handler, drain time.Duration, logger *slog.Logger,
+) error {
+	server := &http.Server{
+		Handler: OnlyHosts(nil, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, ErrorLog: telemetry.ServerErrors(logger),
+	}
+	if certificate != nil {
+		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}})
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		_ = server.Shutdown(limit)
+		_ = server.Close()
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-stopped
+	return nil
 }

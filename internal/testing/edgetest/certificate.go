@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Certificate is one for a host that is good from one time to another, without its parsed form.
+// Certificate is one for a host that is good from one time to another.
 func Certificate(t testing.TB, host string, from, to time.Time) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -23,5 +23,9 @@ func Certificate(t testing.TB, host string, from, to time.Time) *tls.Certificate
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }

@@ -3,13 +3,13 @@ package operators
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	operatorsdb "connect-svc/gen/db/operators"
+	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
@@ -28,10 +28,7 @@ var ErrNoToken = errors.New("operators: unknown token")
 // SessionKey is the secret of a session. Only the browser that signed in holds it.
 type SessionKey [32]byte
 
-func (k SessionKey) hash() []byte {
-	hash := sha256.Sum256(k[:])
-	return hash[:]
-}
+func (k SessionKey) hash() []byte { return credential.Hash(string(k[:])) }
 
 // Sessions are the sessions of the console. They are in the database, so that every server knows them.
 type Sessions struct {
@@ -42,15 +39,9 @@ type Sessions struct {
 // NewSessions returns the sessions in a migrated database.
 func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{pool, operatorsdb.New(pool)} }
 
-// The actions that sessions write to the audit log.
-const (
-	signedIn  = "console.signed_in"
-	signedOut = "console.signed_out"
-)
-
 // Start signs in the holder of a token. Errors: ErrNoToken.
 func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key SessionKey, holder Operator, err error) {
-	held, found := tokens.find(text)
+	held, found := tokens.find(credential.Hash(text))
 	if !found {
 		return key, holder, ErrNoToken
 	}
@@ -60,7 +51,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime}); err != nil {
 			return err
 		}
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: signedIn})
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"})
 	})
 	return key, held.Operator, postgres.Wrap("start session", err)
 }
@@ -72,7 +63,7 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 	if err != nil {
 		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
 	}
-	held, found := tokens.byHash(row.TokenHash)
+	held, found := tokens.find(row.TokenHash)
 	if !found {
 		return Operator{}, ErrNoSession
 	}
@@ -87,13 +78,13 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 		if err != nil {
 			return err
 		}
-		held, found := tokens.byHash(row.TokenHash)
+		held, found := tokens.find(row.TokenHash)
 		ended, err := queries.EndSession(ctx, key.hash())
 		if err != nil || ended == 0 || !found {
 			return err
 		}
 		holder = held.Operator
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: signedOut})
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"})
 	})
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }

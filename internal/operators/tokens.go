@@ -1,11 +1,10 @@
 package operators
 
 import (
-	"bytes"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"connect-svc/internal/actor"
@@ -38,19 +37,20 @@ func New(unnamed []byte, file string) (*Tokens, error) {
 	if unnamed == nil && file == "" {
 		return nil, nil
 	}
-	var list []token
+	tokens := &Tokens{}
 	if unnamed != nil {
-		list = append(list, token{Operator{Name: actor.Operator}, unnamed})
+		tokens.list = []token{{Operator{Name: actor.Operator}, unnamed}}
 	}
 	if file == "" {
-		return &Tokens{list}, nil
+		return tokens, nil
 	}
 	text, err := credential.ReadSecretFile(file, maxFile)
 	if err != nil {
-		return &Tokens{list}, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller adds
+		return tokens, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller adds
 	}
 	named, err := parse(string(text), unnamed)
-	return &Tokens{append(list, named...)}, err
+	tokens.list = append(tokens.list, named...)
+	return tokens, err
 }
 
 // Left returns the tokens of before that are also among those of now, with the rights that both give. An invalid list may thus remove
@@ -61,7 +61,7 @@ func (now *Tokens) Left(before *Tokens) *Tokens {
 	}
 	left := &Tokens{}
 	for _, one := range before.list {
-		if same, found := now.byHash(one.hash); found {
+		if same, found := now.find(one.hash); found {
 			one.ReadOnly = one.ReadOnly || same.ReadOnly
 			left.list = append(left.list, one)
 		}
@@ -69,49 +69,51 @@ func (now *Tokens) Left(before *Tokens) *Tokens {
 	return left
 }
 
-// byHash need not take constant time: hashes are not secret.
-func (t *Tokens) byHash(hash []byte) (found token, ok bool) {
+// find looks a token up by its hash. It compares with all in constant time.
+func (t *Tokens) find(hash []byte) (found token, ok bool) {
 	if t == nil {
 		return token{}, false
 	}
-	i := slices.IndexFunc(t.list, func(one token) bool { return bytes.Equal(one.hash, hash) })
-	if i < 0 {
-		return token{}, false
+	for _, one := range t.list {
+		if subtle.ConstantTimeCompare(one.hash, hash) == 1 {
+			found, ok = one, true
+		}
 	}
-	return t.list[i], true
+	return found, ok
 }
 
 const lineForm = "want NAME read|write sha256:HEX"
 
-// errTwice is the error for a token that appears twice.
-var errTwice = errors.New("another token is the same, and its holder would be ambiguous")
-
-// line is a line that is neither empty nor a comment.
-type line struct {
-	number int
-	token
-	err    error
-	hashes []string // anywhere in the line: a token of an invalid line must not become valid through another line
-}
+// maxNamed bounds the invalid lines that an error names.
+const maxNamed = 20
 
 // parse parses a file. It returns the tokens of the valid lines; the error names the others.
 func parse(text string, unnamed []byte) (list []token, err error) {
-	lines := readLines(text)
-	times := map[string]int{string(unnamed): 1}
-	for _, one := range lines {
-		for _, hash := range one.hashes {
-			times[hash]++
+	var lines [][]string
+	times := map[string]int{string(unnamed): 1} // also of hashes in invalid lines: their tokens must not become valid through other lines
+	for content := range strings.Lines(text) {
+		content, _, _ = strings.Cut(content, "#")
+		fields := strings.Fields(content)
+		for _, field := range fields {
+			if hash, ok := parseHash(field); ok {
+				times[string(hash)]++
+			}
 		}
+		lines = append(lines, fields)
 	}
 	var problems []string
-	for _, one := range lines {
-		if one.err == nil && times[string(one.hash)] > 1 {
-			one.err = errTwice
+	for i, fields := range lines {
+		if len(fields) == 0 {
+			continue
 		}
-		if one.err == nil {
-			list = append(list, one.token)
+		one, err := parseLine(fields)
+		if err == nil && times[string(one.hash)] > 1 {
+			err = errors.New("another token is the same, and its holder would be ambiguous")
+		}
+		if err == nil {
+			list = append(list, one)
 		} else {
-			problems = append(problems, fmt.Sprintf("line %d: %v", one.number, one.err))
+			problems = append(problems, fmt.Sprintf("line %d: %v", i+1, err))
 		}
 	}
 	if more := len(problems) - maxNamed; more > 0 {
@@ -121,30 +123,6 @@ func parse(text string, unnamed []byte) (list []token, err error) {
 		return list, errors.New(strings.Join(problems, "; "))
 	}
 	return list, nil
-}
-
-// maxNamed bounds the invalid lines that an error names.
-const maxNamed = 20
-
-func readLines(text string) (lines []line) {
-	number := 0
-	for content := range strings.Lines(text) {
-		number++
-		content, _, _ = strings.Cut(content, "#")
-		fields := strings.Fields(content)
-		if len(fields) == 0 {
-			continue
-		}
-		one := line{number: number}
-		one.token, one.err = parseLine(fields)
-		for _, field := range fields {
-			if hash, ok := parseHash(field); ok {
-				one.hashes = append(one.hashes, string(hash))
-			}
-		}
-		lines = append(lines, one)
-	}
-	return lines
 }
 
 func parseLine(fields []string) (token, error) {
@@ -174,17 +152,8 @@ func parseHash(field string) (hash []byte, ok bool) {
 
 // Find returns the holder of a token.
 func (t *Tokens) Find(text string) (holder Operator, found bool) {
-	held, found := t.find(text)
+	held, found := t.find(credential.Hash(text))
 	return held.Operator, found
-}
-
-func (t *Tokens) find(text string) (held token, found bool) {
-	for _, one := range t.list {
-		if credential.MatchesHash(text, one.hash) {
-			held, found = one, true
-		}
-	}
-	return held, found
 }
 
 // NameForm describes valid names.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -54,4 +55,20 @@ type Filter struct {
 
 	// Itself narrows a search to events of the client itself, without those of its connections.
 	Itself bool
+}
+
+// sweepRows bounds the rows of a statement, so that it ends within its timeout.
+const sweepRows = 10_000
+
+// Sweep deletes events whose retention is over.
+func (l *Log) Sweep(ctx context.Context) error {
+	if l.retention == 0 {
+		return nil
+	}
+	for {
+		n, err := l.queries.SweepAuditLog(ctx, auditdb.SweepAuditLogParams{Retention: l.retention, MaxRows: sweepRows})
+		if err != nil || n < sweepRows {
+			return postgres.Wrap("audit log: sweep", err)
+		}
+	}
 }

@@ -31,9 +31,9 @@ func (l *Log) WriteCSV(
 		return postgres.Wrap(act, err)
 	}
 	for before := newestFirst.begin(filter, page.Key{}); before != (page.Key{}); {
-		var part slice
+		var part Page
 		limited, cancel := within(ctx)
-		err := l.inOrder(limited, newestFirst, func(read func(Filter, page.Key, int) (slice, error)) (err error) {
+		err := l.inOrder(limited, newestFirst, func(read func(Filter, page.Key, int) (Page, error)) (err error) {
 			part, err = read(filter, before, l.bounds.file)
 			return err
 		})
@@ -41,10 +41,10 @@ func (l *Log) WriteCSV(
 		if err != nil {
 			return postgres.Wrap(act, err)
 		}
-		if err := file.WriteAll(postgres.Map(part.found, Event.cells)); err != nil {
+		if err := file.WriteAll(postgres.Map(part.Events, Event.cells)); err != nil {
 			return postgres.Wrap(act, err)
 		}
-		before = part.next
+		before = part.Next
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"sync"
 	"time"
@@ -12,12 +13,6 @@ import (
 	auditdb "connect-svc/gen/db/audit"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
-)
-
-// The actions that this package writes. The statements that make a change write all others.
-const (
-	signInFailed = "console.sign_in_failed"
-	exported     = "audit.exported"
 )
 
 // rarely is the shortest time between two equal entries of kinds that could otherwise flood the log.
@@ -30,13 +25,13 @@ const maxRare = 1000
 // no address.
 func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network string) error {
 	return l.failedSignIns.once(network, now, func() error {
-		return l.record(ctx, "system", signInFailed, nil)
+		return l.record(ctx, "system", "console.sign_in_failed", map[string]string{})
 	})
 }
 
 // RecordExport records that the operator of ctx exports the events that match a filter. by names the interface.
 func (l *Log) RecordExport(ctx context.Context, by string, filter Filter) error {
-	return l.record(ctx, actor.Of(ctx), exported, filter.detail(by))
+	return l.record(ctx, actor.Of(ctx), "audit.exported", filter.detail(by))
 }
 
 // RecordListing is RecordExport for the pages of a list, at most once a minute for each operator.
@@ -47,9 +42,6 @@ func (l *Log) RecordListing(ctx context.Context, now time.Time, by string) error
 }
 
 func (l *Log) record(ctx context.Context, actor, action string, detail map[string]string) error {
-	if detail == nil {
-		detail = map[string]string{}
-	}
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err
@@ -93,8 +85,8 @@ func (r *rare) once(key string, now time.Time, act func() error) error {
 	err := act()
 	if err != nil {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		delete(r.done, key)
-		r.mu.Unlock()
 	}
 	return err
 }
@@ -102,22 +94,17 @@ func (r *rare) once(key string, now time.Time, act func() error) error {
 func (r *rare) claim(key string, now time.Time) (claimed string, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.done) >= maxRare {
-		for key, at := range r.done {
-			if now.Sub(at).Abs() >= rarely {
-				delete(r.done, key)
-			}
-		}
-	}
-	if _, known := r.done[key]; !known && len(r.done) >= maxRare {
-		key = ""
-	}
-	if at, known := r.done[key]; known && now.Sub(at).Abs() < rarely { // the clock may have been set back
-		return key, false
-	}
 	if r.done == nil {
 		r.done = map[string]time.Time{}
 	}
-	r.done[key] = now
-	return key, true
+	maps.DeleteFunc(r.done, func(_ string, at time.Time) bool { return now.Sub(at).Abs() >= rarely }) // the clock may have been set back
+	_, known := r.done[key]
+	if !known && len(r.done) >= maxRare {
+		key = ""
+		_, known = r.done[key]
+	}
+	if !known {
+		r.done[key] = now
+	}
+	return key, !known
 }

@@ -29,18 +29,12 @@ func usual(limits timelimit.Limits) bounds {
 	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000, settle: limits.Settle}
 }
 
-// Page is one page of a search, in the order of the search.
+// Page is one page of a search, or a part of it, in the order of the search.
 type Page struct {
 	Events []Event
 	// Next is where the search continues; the zero value: it has ended. If the page has fewer events than its limit, the search stopped
 	// at a bound, and Next.At is how far it came.
 	Next page.Key
-}
-
-// slice holds the matching events of one part of the log. next is where the following part begins, zero at the end.
-type slice struct {
-	found []Event
-	next  page.Key
 }
 
 // List returns events that match the filter, oldest first: at most limit of them, 1 or more, those after a key. A page takes a bounded
@@ -64,10 +58,41 @@ func (l *Log) Search(ctx context.Context, filter Filter, before page.Key, limit 
 	return l.find(ctx, newestFirst, filter, before, limit)
 }
 
+// settlePause is the pause before settled asks again.
+const settlePause = 10 * time.Millisecond
+
+// settled returns the instant before which no event is added any more. It waits, but not for long, until that is the time of the call,
+// or until if that is earlier.
+func (l *Log) settled(ctx context.Context, until time.Time) (time.Time, error) {
+	wanted, err := l.queries.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !until.IsZero() && until.Before(wanted) {
+		wanted = until
+	}
+	for end := time.Now().Add(l.bounds.settle); ; {
+		settled, err := l.queries.Settled(ctx)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case !settled.Before(wanted):
+			return wanted, nil
+		case time.Now().After(end):
+			return settled, nil
+		}
+		select {
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		case <-time.After(settlePause):
+		}
+	}
+}
+
 func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, limit int) (found Page, err error) {
 	from = in.begin(filter, from)
 	began := time.Now()
-	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (slice, error)) error {
+	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (Page, error)) error {
 		for scanned := 0; ; {
 			size := l.bounds.slice
 			if filter.isOneKind() { // all entries that it reads match
@@ -78,12 +103,12 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, 
 				return err
 			}
 			scanned += size
-			if room := limit - len(found.Events); len(part.found) > room {
-				part = slice{part.found[:room], part.found[room-1].Key()}
+			if room := limit - len(found.Events); len(part.Events) > room {
+				part = Page{part.Events[:room], part.Events[room-1].Key()}
 			}
-			found.Events, found.Next = append(found.Events, part.found...), part.next
-			from = part.next
-			if part.next == (page.Key{}) || len(found.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
+			found.Events, found.Next = append(found.Events, part.Events...), part.Next
+			from = part.Next
+			if part.Next == (page.Key{}) || len(found.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
 				return nil
 			}
 		}
@@ -140,22 +165,22 @@ func (in order) end(f Filter) time.Time {
 	return f.Until
 }
 
-// inOrder calls act with a function that reads slices of the log, in one transaction. A slice has at most size entries of the index of
+// inOrder calls act with a function that reads parts of the log, in one transaction. A part has at most size entries of the index of
 // the filter's rarest kind, in an order from a key.
-func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, page.Key, int) (slice, error)) error) error {
+func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, page.Key, int) (Page, error)) error) error {
 	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
 		queries := auditdb.New(tx)
 		if err := queries.ReadInOrder(ctx); err != nil {
 			return err
 		}
-		return act(func(filter Filter, from page.Key, size int) (slice, error) {
+		return act(func(filter Filter, from page.Key, size int) (Page, error) {
 			params := newScan(filter, from, in.end(filter), size)
 			if in == oldestFirst {
 				rows, err := queries.ScanForward(ctx, auditdb.ScanForwardParams(params))
-				return newSlice(rows, size), err
+				return newPart(rows, size), err
 			}
 			rows, err := queries.ScanBackward(ctx, params)
-			return newSlice(rows, size), err
+			return newPart(rows, size), err
 		})
 	})
 }
@@ -186,19 +211,19 @@ func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanB
 	return params
 }
 
-// newSlice returns the matching events among the entries that were read, and where the next slice begins.
-func newSlice[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (s slice) {
+// newPart returns the matching events among the entries that were read, and where the next part begins.
+func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (part Page) {
 	for _, each := range rows {
 		row := auditdb.ScanBackwardRow(each)
 		event := newEvent(row)
 		if row.Found {
-			s.found = append(s.found, event)
+			part.Events = append(part.Events, event)
 		}
 		if int(row.Place) == size {
-			s.next = event.Key()
+			part.Next = event.Key()
 		}
 	}
-	return s
+	return part
 }
 
 func newEvent(row auditdb.ScanBackwardRow) Event {

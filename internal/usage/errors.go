@@ -47,21 +47,6 @@ type ClientError struct {
 // Key returns the error's place in a list.
 func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
 
-// clientErrors hold the errors that wait to be written. Equal ones are counted together.
-type clientErrors struct {
-	mu      sync.Mutex
-	waiting map[bool]map[Refusal]ClientError // by whether the client is authenticated
-}
-
-// Refuse counts a refused request from a network. It never waits for the database, and drops requests beyond the bounds.
-func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
-	now := u.now()
-	if !refusal.Authenticated && !u.errors.waits(refusal) && !u.unproven.take(refusal.ClientID, from, now) {
-		return
-	}
-	u.errors.add(ClientError{Refusal: refusal, At: now, Requests: 1})
-}
-
 const (
 	// unprovenErrors bounds the different errors without authentication that a network can add to a client in an hour, on each server.
 	// A stranger can displace only so many of the hundred that are kept.
@@ -73,55 +58,52 @@ const (
 	maxUnproven = 10_000
 )
 
-// unproven counts the errors without authentication of the present hour.
-type unproven struct {
-	mu    sync.Mutex
-	hour  time.Time
-	added map[unprovenKey]int
+// clientErrors hold the errors that wait to be written. Equal ones are counted together.
+type clientErrors struct {
+	mu      sync.Mutex
+	waiting map[bool]map[Refusal]ClientError // by whether the client is authenticated
+
+	hour     time.Time
+	unproven map[unprovenKey]int // errors without authentication of that hour
 }
 
 type unprovenKey struct {
-	clientID uuid.UUID
+	clientID uuid.UUID // uuid.Nil: any
 	from     netip.Prefix
 }
 
-// take reports whether one more may be added.
-func (u *unproven) take(clientID uuid.UUID, from netip.Prefix, now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if hour := now.Truncate(time.Hour); u.added == nil || !hour.Equal(u.hour) {
-		u.hour, u.added = hour, map[unprovenKey]int{}
+// Refuse counts a refused request from a network. It never waits for the database, and drops requests beyond the bounds.
+func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
+	now, e := u.now(), &u.errors
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, waits := e.waiting[refusal.Authenticated][refusal] // then one more needs no row
+	if refusal.Authenticated || waits || e.admits(refusal.ClientID, from, now) {
+		e.add(ClientError{Refusal: refusal, At: now, Requests: 1})
 	}
-	key := unprovenKey{clientID, from}
-	before, known := u.added[key]
-	ofNetwork := unprovenKey{from: from}
-	if before == unprovenErrors || u.added[ofNetwork] == unprovenOfNetwork || !known && len(u.added) >= maxUnproven {
+}
+
+// admits reports whether one more error without authentication may be added, and counts it.
+func (e *clientErrors) admits(clientID uuid.UUID, from netip.Prefix, now time.Time) bool {
+	if hour := now.Truncate(time.Hour); e.unproven == nil || !hour.Equal(e.hour) {
+		e.hour, e.unproven = hour, map[unprovenKey]int{}
+	}
+	key, ofNetwork := unprovenKey{clientID, from}, unprovenKey{from: from}
+	before, known := e.unproven[key]
+	if before == unprovenErrors || e.unproven[ofNetwork] == unprovenOfNetwork || !known && len(e.unproven) >= maxUnproven {
 		return false
 	}
-	u.added[key]++
-	u.added[ofNetwork]++
+	e.unproven[key]++
+	e.unproven[ofNetwork]++
 	return true
 }
 
-// waits reports whether an equal refusal waits, so that one more needs no row.
-func (e *clientErrors) waits(refusal Refusal) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, waits := e.waiting[refusal.Authenticated][refusal]
-	return waits
-}
-
+// add requires e.mu.
 func (e *clientErrors) add(one ClientError) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	waiting := e.waiting[one.Authenticated]
 	before, known := waiting[one.Refusal]
-	switch {
-	case !known && len(waiting) >= maxErrors[one.Authenticated]:
+	if !known && len(waiting) >= maxErrors[one.Authenticated] {
 		return
-	case waiting == nil:
-		waiting = map[Refusal]ClientError{}
-		e.waiting[one.Authenticated] = waiting
 	}
 	one.Requests += before.Requests
 	if one.At.Before(before.At) {
@@ -134,8 +116,17 @@ func (e *clientErrors) take(authenticated bool) map[Refusal]ClientError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	taken := e.waiting[authenticated]
-	delete(e.waiting, authenticated)
+	e.waiting[authenticated] = map[Refusal]ClientError{}
 	return taken
+}
+
+// putBack keeps errors that could not be written.
+func (e *clientErrors) putBack(taken map[Refusal]ClientError) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range taken {
+		e.add(one)
+	}
 }
 
 // flushErrors writes the waiting errors: those of authenticated requests, then the others. If that fails they wait for the next time.
@@ -150,9 +141,7 @@ func (u *Usage) flushErrors(ctx context.Context) {
 		cancel()
 		if err != nil {
 			u.logger.ErrorContext(ctx, "the errors of clients wait", "rows", len(taken), "cause", err)
-			for _, one := range taken {
-				u.errors.add(one)
-			}
+			u.errors.putBack(taken)
 		}
 	}
 }

@@ -92,9 +92,9 @@ func TestErrorsOfANetwork(t *testing.T) {
 	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {
 		t.Errorf("an hour later %d errors are kept", all)
 	}
-	u.unproven.added = map[unprovenKey]int{}
+	u.errors.unproven = map[unprovenKey]int{}
 	for i := range maxUnproven {
-		u.unproven.added[unprovenKey{uuid.New(), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)}] = 1
+		u.errors.unproven[unprovenKey{uuid.New(), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)}] = 1
 	}
 	refuse("one too many", partner)
 	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {

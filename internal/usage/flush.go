@@ -24,12 +24,12 @@ func (u *Usage) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			u.flush(lasting)
-			u.flushErrors(lasting)
-			return
 		case <-ticker.C:
-			u.flush(lasting)
-			u.flushErrors(lasting)
+		}
+		u.flush(lasting)
+		u.flushErrors(lasting)
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -184,14 +185,7 @@ func served(l Labels) bool {
 
 // has selects series by the value of a label.
 func has(label string, values ...string) func(Labels) bool {
-	return func(l Labels) bool {
-		for _, value := range values {
-			if l[label] == value {
-				return true
-			}
-		}
-		return false
-	}
+	return func(l Labels) bool { return slices.Contains(values, l[label]) }
 }
 
 // when is the result of a rule without subjects.

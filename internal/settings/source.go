@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -147,10 +145,10 @@ func (s *Source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Valu
 		return err
 	}
 	s.file = map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, 1<<20+1)
-	for number := 1; lines.Scan(); number++ {
-		if problem := s.readLine(strings.TrimSpace(lines.Text())); problem != "" {
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		if problem := s.readLine(strings.TrimSpace(line)); problem != "" {
 			s.Problems = append(s.Problems, fmt.Errorf("%s:%d: %s", path, number, problem))
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
@@ -21,11 +23,11 @@ type clientCommands struct {
 	databaseSetting
 	Create       clientCreateCommand       `cmd:"" help:"Register a client and print its secrets once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
 	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
-	Show         clientShowCommand         `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Show         clientActCommand          `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Update       clientUpdateCommand       `cmd:"" help:"Change a client's registration." detail:"Only what is named changes. Giving a contact, URL or logo as an empty string removes it." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
 	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and print the new one once." detail:"The old secret stops working immediately, or after --overlap. A secret older than that one stops in any case." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --overlap 24h"`
-	Disable      clientDisableCommand      `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Enable       clientEnableCommand       `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Disable      clientActCommand          `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Enable       clientActCommand          `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Webhook      clientWebhookCommands     `cmd:"" help:"Manage where a client's events are sent."`
 	Errors       clientErrorsCommand       `cmd:"" help:"List a client's refused requests and the true reasons." detail:"Newest first: the last 1,000 of the client, and the last 100 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Offboard     clientOffboardCommand     `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
@@ -132,15 +134,6 @@ const (
 		"privacy_url terms_url logo webhook_parallel created_at old_secret_until" + webhookFields
 )
 
-// showClient prints what an operation answers, which is a client.
-func (c clientCommands) showClient(p *program, response *http.Response, err error) error {
-	found, err := decode[operatorapi.Client](response, err)
-	if err != nil {
-		return err
-	}
-	return c.show(p, found, clientFields, webhookNotes(found.Webhook, nil)...)
-}
-
 type clientListCommand struct{}
 
 func (clientListCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
@@ -154,25 +147,18 @@ type clientID struct {
 	ID uuid.UUID `arg:"" help:"The client's id."`
 }
 
-type (
-	clientShowCommand    struct{ clientID }
-	clientDisableCommand struct{ clientID }
-	clientEnableCommand  struct{ clientID }
-)
+// clientActCommand shows, disables or enables a client, by the name of the command.
+type clientActCommand struct{ clientID }
 
-func (c clientShowCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	response, err := api.ReadClient(p.ctx, c.ID)
-	return group.showClient(p, response, err)
-}
-
-func (c clientDisableCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	response, err := api.DisableClient(p.ctx, c.ID)
-	return group.showClient(p, response, err)
-}
-
-func (c clientEnableCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	response, err := api.EnableClient(p.ctx, c.ID)
-	return group.showClient(p, response, err)
+func (c clientActCommand) Run(p *program, group *clientCommands, api *operatorAPI, command *kong.Context) error {
+	act := map[string]func(context.Context, uuid.UUID, ...operatorapi.RequestEditorFn) (*http.Response, error){
+		"show": api.ReadClient, "disable": api.DisableClient, "enable": api.EnableClient,
+	}[command.Selected().Name]
+	found, err := decode[operatorapi.Client](act(p.ctx, c.ID))
+	if err != nil {
+		return err
+	}
+	return group.show(p, found, clientFields, webhookNotes(found.Webhook, nil)...)
 }
 
 type clientRotateSecretCommand struct {

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/term"
-
 	"connect-svc/internal/activity"
 	"connect-svc/internal/intake"
 )
@@ -65,25 +63,23 @@ type importer func(*activity.Store, context.Context, io.Reader, activity.ImportO
 
 func (c activityFile) run(p *program, group *importCommands, api *operatorAPI, header []string, take importer) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
-		options := activity.ImportOptions{Progress: progress}
-		if c.SkipUnknown == "" {
-			result, err := take(api.activity, p.ctx, file, options)
-			return importJSON(result), err
+		options, keep := activity.ImportOptions{Progress: progress}, func() error { return nil }
+		if c.SkipUnknown != "" {
+			skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File, header)
+			if errors.Is(err, intake.ErrSameFile) {
+				err = usageError{err}
+			}
+			if err != nil {
+				return importJSON{}, fmt.Errorf("--skip-unknown: %w", err)
+			}
+			defer skipped.Discard()
+			options.SkipUnknown, keep = skipped.Write, skipped.Keep
 		}
-		skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File, header)
-		if errors.Is(err, intake.ErrSameFile) {
-			err = usageError{err}
-		}
-		if err != nil {
-			return importJSON{}, fmt.Errorf("--skip-unknown: %w", err)
-		}
-		defer skipped.Discard()
-		options.SkipUnknown = skipped.Write
 		result, err := take(api.activity, p.ctx, file, options)
-		if err != nil {
-			return importJSON{}, err
+		if err == nil {
+			err = keep()
 		}
-		return importJSON(result), skipped.Keep()
+		return importJSON(result), err
 	})
 }
 
@@ -143,9 +139,8 @@ func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 // progress shows how far an import of size bytes is, with its rate and the time that remains, if standard error is a
 // terminal: first reading its bytes, then storing its rows. finish removes the display.
 func (p *program) progress(size int64) (show func(intake.Progress), finish func()) {
-	screen, isFile := p.stderr.(*os.File)
-	if !isFile || !term.IsTerminal(int(screen.Fd())) {
+	if !isTerminal(p.stderr) {
 		return nil, func() {}
 	}
-	return intake.ShowProgress(screen, size)
+	return intake.ShowProgress(p.stderr, size)
 }

@@ -44,12 +44,11 @@ type program struct {
 
 // run carries out one command and returns the exit status. The end of ctx asks the command to stop.
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	p := &program{ctx, args, environ, stdin, stdout, stderr, isTerminal(stdin), nil}
-	return p.run()
+	return (&program{ctx, args, environ, stdin, stdout, stderr, isTerminal(stdin), nil}).run()
 }
 
-func isTerminal(stdin io.Reader) bool {
-	file, isFile := stdin.(*os.File)
+func isTerminal(stream any) bool {
+	file, isFile := stream.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
@@ -73,7 +72,7 @@ func (p *program) run() (status int) {
 		return p.fail(usageError{err})
 	}
 	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.Problems) > 0 && !checks {
-		return p.fail(from.Problems)
+		return p.fail(usageError{from.Problems})
 	}
 	defer func() {
 		for _, end := range slices.Backward(p.atEnd) {
@@ -96,18 +95,6 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// asUsage finds the caller's mistake in err, if there is one.
-func asUsage(err error) (usage error, isUsage bool) {
-	if all, found := errors.AsType[settings.Problems](err); found {
-		return all, true
-	}
-	if setting, found := errors.AsType[settings.Error](err); found { // of a setting that only some ways of calling need
-		return setting, true
-	}
-	_, found := errors.AsType[usageError](err)
-	return err, found
-}
-
 // fail prints err as one line without a credential, or each of its problems as one, and returns the exit status. Bad rows have
 // a line each before it.
 func (p *program) fail(err error) int {
@@ -118,8 +105,8 @@ func (p *program) fail(err error) int {
 		}
 		err = fmt.Errorf("%w; nothing was imported", bad)
 	}
-	if usage, isUsage := asUsage(err); isUsage {
-		err, status = usage, statusUsage
+	if _, isUsage := errors.AsType[usageError](err); isUsage {
+		status = statusUsage
 	}
 	if p.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("stopped")

@@ -22,16 +22,18 @@ type Alert struct {
 // Alerts evaluates the rules on the samples of this process. Call Evaluate from one goroutine; Firing and Dropped are safe for
 // concurrent use.
 type Alerts struct {
+	rules   []rule
 	history *history
 	active  []map[string]time.Time // for each rule, since when its condition is met, by subject
 	firing  atomic.Pointer[[]Alert]
 }
 
-// New returns the rules of docs/alerts.yaml without any samples.
-func New() *Alerts {
-	a := &Alerts{history: newHistory(), active: make([]map[string]time.Time, len(rules))}
+// New returns the rules of docs/alerts.yaml, which is the document, without any samples.
+func New(document []byte) (*Alerts, error) {
+	rules, err := readRules(document)
+	a := &Alerts{rules: rules, history: newHistory(), active: make([]map[string]time.Time, len(rules))}
 	a.firing.Store(&[]Alert{})
-	return a
+	return a, err
 }
 
 // Evaluate adds the samples of one instant and evaluates all rules at that instant. A series that has no sample in this call has
@@ -39,7 +41,7 @@ func New() *Alerts {
 func (a *Alerts) Evaluate(now time.Time, samples []Sample) {
 	a.history.add(now, samples)
 	firing := []Alert{}
-	for i, rule := range rules {
+	for i, rule := range a.rules {
 		before := a.active[i]
 		a.active[i] = map[string]time.Time{}
 		for _, subject := range rule.met(a.history) {
@@ -51,7 +53,7 @@ func (a *Alerts) Evaluate(now time.Time, samples []Sample) {
 		}
 		for subject, since := range a.active[i] {
 			if now.Sub(since) >= rule.hold {
-				summary := strings.ReplaceAll(rule.summary, subjectMark, subject)
+				summary := subjectMark.ReplaceAllLiteralString(rule.summary, subject)
 				firing = append(firing, Alert{Name: rule.name, Severity: rule.severity, Summary: summary, Since: since})
 			}
 		}

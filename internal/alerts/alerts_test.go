@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 )
 
@@ -28,8 +29,12 @@ func newStage(t *testing.T) *stage {
 	counter := func(name, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, []string{label})
 	}
+	rules, err := alerts.New(docs.Alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &stage{
-		T: t, Alerts: alerts.New(), now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry(),
+		T: t, Alerts: rules, now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry(),
 		limiter: counter("connect_limiter_decisions_total", "decision"),
 		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "connect_webhook_events_total"}, []string{"client", "outcome"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "connect_request_duration_seconds", Buckets: []float64{.1, 1, 5}},

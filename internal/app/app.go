@@ -198,8 +198,9 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, config.Clock.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
-	a.openServers()
-
+	if err := a.openServers(); err != nil {
+		return err
+	}
 	a.bodies = contract.NewBudget(bodyMemory(config.Memory), config.Limits.Body)
 	if err := a.takeOver(config); err != nil {
 		return err

@@ -6,19 +6,21 @@ import (
 	"slices"
 	"time"
 
+	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/servers"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
-func (a *App) openServers() {
+func (a *App) openServers() (err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // servers.New has a word for it
 	}
 	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
-	a.alerts = alerts.New()
+	a.alerts, err = alerts.New(docs.Alerts)
+	return err
 }
 
 // watch evaluates the alerts and sends this server's heartbeats until ctx ends. Then it removes this server's row.

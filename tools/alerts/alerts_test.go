@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 )
 
@@ -32,7 +33,10 @@ func TestRulesAreThoseOfPrometheus(t *testing.T) {
 		w := newWorld(seed)
 		reference := newPrometheus(t)
 		names = reference.names()
-		ours := alerts.New()
+		ours, err := alerts.New(docs.Alerts)
+		if err != nil {
+			t.Fatal(err)
+		}
 		before := map[string]bool{}
 		for step := range steps {
 			w.step()

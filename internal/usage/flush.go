@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	usagedb "connect-svc/gen/db/usage"
@@ -43,33 +43,16 @@ func (u *Usage) flush(ctx context.Context) {
 	if dropped > 0 {
 		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
 	}
-	for len(rows) > 0 {
-		if err := panics.Try(func() error { return u.writeSome(ctx, rows) }); err != nil {
+	for batch := range slices.Chunk(slices.Collect(maps.Keys(rows)), maxBatch) {
+		if err := panics.Try(func() error { return u.write(ctx, rows, batch) }); err != nil {
 			u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
 			u.putBack(rows)
 			return
 		}
-	}
-}
-
-// writeSome writes at most one batch of rows and removes them. A slow database can write a batch within its time.
-func (u *Usage) writeSome(ctx context.Context, rows map[rowKey]*row) error {
-	batch := make(map[rowKey]*row, min(len(rows), maxBatch))
-	for key, counted := range rows {
-		if len(batch) == maxBatch {
-			break
+		for _, key := range batch {
+			delete(rows, key)
 		}
-		batch[key] = counted
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
-	defer cancel()
-	if err := u.write(ctx, batch); err != nil {
-		return err
-	}
-	for key := range batch {
-		delete(rows, key)
-	}
-	return nil
 }
 
 // putBack keeps rows that could not be written. It adds the few rows that were counted since to them, not the other way
@@ -84,67 +67,41 @@ func (u *Usage) putBack(rows map[rowKey]*row) {
 	}
 }
 
-// write adds all rows or none. It sorts them, so that servers that write concurrently cannot deadlock.
-func (u *Usage) write(ctx context.Context, rows map[rowKey]*row) error {
-	hours, charged := inHours(rows), inMinutes(rows)
+// write adds the rows of a batch, or none. It sorts them, so that servers that write concurrently cannot deadlock.
+func (u *Usage) write(ctx context.Context, rows map[rowKey]*row, batch []rowKey) error {
+	ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
+	defer cancel()
+	slices.SortFunc(batch, func(a, b rowKey) int {
+		return cmp.Or(bytes.Compare(a.clientID[:], b.clientID[:]), cmp.Compare(a.operation, b.operation),
+			cmp.Compare(a.status, b.status), cmp.Compare(a.minute, b.minute))
+	})
+	hours := postgres.Map(batch, func(key rowKey) usagedb.AddUsageParams {
+		return usagedb.AddUsageParams{
+			ClientID: key.clientID, Hour: time.Unix(key.minute, 0).UTC().Truncate(time.Hour), Operation: key.operation,
+			Status: int16(key.status), Requests: rows[key].requests, Durations: rows[key].durations[:],
+		}
+	})
+	slices.SortFunc(batch, func(a, b rowKey) int {
+		return cmp.Or(bytes.Compare(a.clientID[:], b.clientID[:]), cmp.Compare(a.minute, b.minute))
+	})
+	var minutes []usagedb.AddChargedParams
+	for _, key := range batch {
+		if charged := rows[key].charged; charged > 0 {
+			minute := usagedb.AddChargedParams{ClientID: key.clientID, Minute: time.Unix(key.minute, 0).UTC()}
+			if n := len(minutes); n == 0 || minutes[n-1].ClientID != minute.ClientID || !minutes[n-1].Minute.Equal(minute.Minute) {
+				minutes = append(minutes, minute)
+			}
+			minutes[len(minutes)-1].Charged += charged
+		}
+	}
 	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
 		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
 		queries := u.queries.WithTx(tx)
 		queries.AddUsage(ctx, hours).Exec(collect)
 		if failure == nil {
-			queries.AddCharged(ctx, charged).Exec(collect)
+			queries.AddCharged(ctx, minutes).Exec(collect)
 		}
 		return failure
 	})
-}
-
-// inHours returns the requests of rows by hour.
-func inHours(rows map[rowKey]*row) []usagedb.AddUsageParams {
-	sums := map[rowKey]*row{}
-	for key, counted := range rows {
-		key.minute -= key.minute % int64(time.Hour/time.Second)
-		if sums[key] == nil {
-			sums[key] = new(row)
-		}
-		sums[key].add(*counted)
-	}
-	batch := make([]usagedb.AddUsageParams, 0, len(sums))
-	for key, counted := range sums {
-		batch = append(batch, usagedb.AddUsageParams{
-			ClientID:  key.clientID,
-			Hour:      time.Unix(key.minute, 0).UTC(),
-			Operation: key.operation,
-			Status:    int16(key.status), //nolint:gosec // a status of HTTP
-			Requests:  counted.requests,
-			Durations: counted.durations[:],
-		})
-	}
-	slices.SortFunc(batch, func(a, b usagedb.AddUsageParams) int {
-		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Hour.Compare(b.Hour),
-			cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status))
-	})
-	return batch
-}
-
-// inMinutes returns the charged requests of clients by minute, for all operations.
-func inMinutes(rows map[rowKey]*row) []usagedb.AddChargedParams {
-	type of struct {
-		clientID uuid.UUID
-		minute   int64
-	}
-	sums := map[of]int64{}
-	for key, counted := range rows {
-		if counted.charged > 0 {
-			sums[of{key.clientID, key.minute}] += counted.charged
-		}
-	}
-	batch := make([]usagedb.AddChargedParams, 0, len(sums))
-	for key, charged := range sums {
-		batch = append(batch, usagedb.AddChargedParams{ClientID: key.clientID, Minute: time.Unix(key.minute, 0).UTC(), Charged: charged})
-	}
-	slices.SortFunc(batch, func(a, b usagedb.AddChargedParams) int {
-		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), a.Minute.Compare(b.Minute))
-	})
-	return batch
 }

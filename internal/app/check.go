@@ -70,15 +70,22 @@ func (c Config) checkReplicas(ctx context.Context) (string, error) {
 	if c.ReadURL == "" {
 		return "", Skipped("none")
 	}
-	security, err := postgres.Security(c.ReadURL)
-	if err != nil {
-		return "", err
-	}
-	pool, err := postgres.Open(ctx, c.ReadURL)
+	pool, detail, err := connect(ctx, c.ReadURL, "one of them answers")
 	if err == nil {
 		pool.Close()
 	}
-	return secured("one of them answers", security, err)
+	return detail, err
+}
+
+// connect opens a database to check it.
+func connect(ctx context.Context, url, answers string) (pool *postgres.Pool, detail string, err error) {
+	security, err := postgres.Security(url)
+	if err != nil {
+		return nil, "", err
+	}
+	pool, err = postgres.Open(ctx, url)
+	detail, err = secured(answers, security, err)
+	return pool, detail, err
 }
 
 // secured adds to the result of a check how the connection to the server is protected, also if the server does not answer.
@@ -96,11 +103,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	var pool *postgres.Pool
 	detail, err := "", error(Skipped("its URL cannot be used"))
 	if c.DatabaseURL != "" {
-		var security string
-		if security, err = postgres.Security(c.DatabaseURL); err == nil {
-			pool, err = postgres.Open(ctx, c.DatabaseURL)
-			detail, err = secured("answers", security, err)
-		}
+		pool, detail, err = connect(ctx, c.DatabaseURL, "answers")
 	}
 	report("database", detail, err)
 	if err != nil {

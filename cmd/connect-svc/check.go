@@ -14,7 +14,7 @@ type checkCommand struct {
 	settings.Service
 }
 
-// checkResult is what came of one check.
+// checkResult is the result of one check.
 type checkResult struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // ok, failed or skipped

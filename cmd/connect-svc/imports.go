@@ -83,7 +83,7 @@ func (c activityFile) run(p *program, group *importCommands, api *operatorAPI, h
 	})
 }
 
-// run imports a file with take, and says what became of it.
+// run imports a file with take, and prints the result.
 func (c importCommands) run(p *program, from importFile, take func(io.Reader, func(intake.Progress)) (importJSON, error)) error {
 	file, size, err := p.input(from.File)
 	if err != nil {

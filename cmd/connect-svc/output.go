@@ -163,7 +163,7 @@ func arrayTo(out *bufio.Writer) (write func(any) error, end func() error) {
 			if err := encoder.Encode(row); err != nil {
 				return err
 			}
-			_, _ = out.WriteString(before) // the next one tells
+			_, _ = out.WriteString(before) // a bufio.Writer keeps its first error
 			before, last = ",\n  ", "\n]\n"
 			_, err := out.Write(bytes.TrimSuffix(encoded.Bytes(), []byte("\n")))
 			return err

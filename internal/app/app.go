@@ -125,7 +125,7 @@ type App struct {
 	certificates    []*certificate // of the listeners that speak TLS
 	stopping        atomic.Bool
 
-	drainDelay, certificateInterval time.Duration
+	certificateInterval time.Duration
 }
 
 // Open connects to the database, checks its schema, and opens the listeners. Connections wait until [App.Run] serves them. Every
@@ -135,7 +135,6 @@ func Open(ctx context.Context, config Config) (*App, error) {
 	a := &App{
 		config:              config,
 		logger:              config.Logger,
-		drainDelay:          config.DrainDelay,
 		certificateInterval: certificateInterval,
 	}
 	if err := a.open(ctx, config); err != nil {
@@ -319,8 +318,7 @@ func (a *App) Handler() http.Handler { return a.public.Handler }
 // PrivateHandler returns the handler of the private listener.
 func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
 
-// servers are those of the listeners that there are, in the order in which they stop: readiness can say no while requests
-// run.
+// httpServers returns the open servers in the order in which they stop: /readyz answers while requests run.
 func (a *App) httpServers() []*server {
 	return slices.DeleteFunc([]*server{a.public, a.private, a.probing}, func(s *server) bool { return s == nil })
 }

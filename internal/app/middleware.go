@@ -40,7 +40,7 @@ func isHost(host string, names []string) bool {
 	return err == nil || name == "localhost" || slices.Contains(names, name)
 }
 
-// byTLSAlone has browsers that came by TLS come back by TLS only: there is no other way to the console then.
+// byTLSAlone makes browsers that came by TLS use nothing else from then on.
 func byTLSAlone(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {

@@ -85,12 +85,12 @@ func (a *App) addresses() []any {
 // requests elsewhere, so that none are on their way when the listeners close.
 func (a *App) drain(failures <-chan error) error {
 	a.stopping.Store(true)
-	if a.drainDelay == 0 {
+	if a.config.DrainDelay == 0 {
 		return nil
 	}
-	a.logger.Info("draining", "seconds", a.drainDelay.Seconds())
+	a.logger.Info("draining", "seconds", a.config.DrainDelay.Seconds())
 	select {
-	case <-time.After(a.drainDelay):
+	case <-time.After(a.config.DrainDelay):
 	case failure := <-failures:
 		return failure
 	}

@@ -43,8 +43,8 @@ func (a *App) watch(ctx context.Context) {
 }
 
 // look evaluates the alerts on this server's metrics and the state of the other servers. It sends a heartbeat if the alerts have
-// changed, and otherwise every other time: that is all that an idle server writes. It returns the last error. While the list of servers cannot be read, the last one that was read remains valid: a short outage of the database must not
-// end the alert of a server that is down.
+// changed, and otherwise every other time: that is all that an idle server writes. It returns the last error. While the list of
+// servers cannot be read, the last list stays valid: a short outage of the database must not end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	act := func(do func(context.Context) error) {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)

@@ -68,8 +68,7 @@ type Service struct {
 	SignInCodesPerNetwork int `setting:"" type:"hourly limit" default:"30" help:"One-time codes requested from one network address per hour; 0: no limit."`
 }
 
-// AfterApply implements a hook of kong: it makes the configuration, and checks the settings that only make sense together before
-// any of them is told.
+// AfterApply is called by kong. It makes the configuration, and checks the settings that only make sense together.
 func (s *Service) AfterApply(from *Source) error {
 	s.Config = app.Config{
 		BaseURL:        s.BaseURL,
@@ -112,7 +111,7 @@ func (s *Service) AfterApply(from *Source) error {
 	note(err)
 	s.Config.PrivateCertificate, err = readCertificate("private-tls", s.PrivateTLSCert, s.PrivateTLSKey)
 	note(err)
-	if s.SMTPURL != "" && s.MailFrom != "" { // or it has been told
+	if s.SMTPURL != "" && s.MailFrom != "" { // otherwise the problem was reported
 		s.Config.Mailer, err = account.NewMailer(s.SMTPURL, s.MailFrom)
 		note(err)
 	}

@@ -95,7 +95,7 @@ func (s *Source) decode(t Type, ctx *kong.DecodeContext, target reflect.Value) e
 		return err
 	}
 	value, problem := t.read(ctx.Value, text)
-	if secret, fromFile := s.secrets[flag]; problem != nil && (!fromFile || secret != "") { // else it was told of the file
+	if secret, fromFile := s.secrets[flag]; problem != nil && (!fromFile || secret != "") { // otherwise the problem of the file was reported
 		s.Problems = append(s.Problems, problem)
 	}
 	if value == nil {

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -165,12 +164,7 @@ func (s Brand) Look() brand.Brand {
 
 // ReadLogo reads a file that holds a logo, and returns its content, too.
 func ReadLogo(name string) (content []byte, logo brand.Logo, err error) {
-	file, err := os.Open(name)
-	if err == nil {
-		defer file.Close()
-		content, err = io.ReadAll(io.LimitReader(file, brand.MaxLogo+1))
-	}
-	if err != nil {
+	if content, err = os.ReadFile(name); err != nil {
 		return nil, logo, errors.New("is not a file that can be read")
 	}
 	logo, err = brand.ReadLogo(content)

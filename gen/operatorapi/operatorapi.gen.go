@@ -302,7 +302,7 @@ func (e WebhookType) Valid() bool {
 	}
 }
 
-// ActivityBatch At most 10,000 rows in all.
+// ActivityBatch At most 10,000 rows in total.
 type ActivityBatch struct {
 	CyclingActivities         []RideRow                     `json:"cycling_activities,omitempty"`
 	CyclingAdjustmentRemovals []CyclingAdjustmentRemovalRow `json:"cycling_adjustment_removals,omitempty"`
@@ -316,47 +316,47 @@ type ActivityBatch struct {
 
 // ActivityBatchResult defines model for ActivityBatchResult.
 type ActivityBatchResult struct {
-	// CyclingActivities Each row is counted once more, as inserted, updated or unchanged.
+	// CyclingActivities `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 	CyclingActivities         Written `json:"cycling_activities"`
 	CyclingAdjustmentRemovals Removed `json:"cycling_adjustment_removals"`
 
-	// CyclingAdjustments Each row is counted once more, as inserted, updated or unchanged.
+	// CyclingAdjustments `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 	CyclingAdjustments Written `json:"cycling_adjustments"`
 
-	// DailySteps Each row is counted once more, as inserted, updated or unchanged.
+	// DailySteps `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 	DailySteps             Written `json:"daily_steps"`
 	DailyStepsRemovals     Removed `json:"daily_steps_removals"`
 	Removals               Removed `json:"removals"`
 	StepCorrectionRemovals Removed `json:"step_correction_removals"`
 
-	// StepCorrections Each row is counted once more, as inserted, updated or unchanged.
+	// StepCorrections `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 	StepCorrections Written `json:"step_corrections"`
 }
 
-// AdjustedDataset What is corrected.
+// AdjustedDataset The dataset that is corrected.
 type AdjustedDataset string
 
-// Adjustment Steps or metres that are added to a day.
+// Adjustment A number of steps or metres that is added to a day.
 type Adjustment struct {
-	// AdjustmentId A UUID. Answers have it in lowercase.
+	// AdjustmentId A UUID. Responses write it in lower case.
 	AdjustmentId Id `json:"adjustment_id"`
 
 	// CreatedAt An instant in UTC with milliseconds.
 	CreatedAt Instant `json:"created_at"`
 
-	// Dataset What is corrected.
+	// Dataset The dataset that is corrected.
 	Dataset AdjustedDataset `json:"dataset"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	Date CalendarDate `json:"date"`
 
-	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 	Delta Delta `json:"delta"`
 
-	// Note Why, for those who look later. Without NUL.
+	// Note The reason for the correction, without NUL.
 	Note Note `json:"note"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -364,27 +364,27 @@ type Adjustment struct {
 type AdjustmentPage struct {
 	Data []Adjustment `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
 // AuditEvent defines model for AuditEvent.
 type AuditEvent struct {
-	// Action What happened to what.
+	// Action The object and the act, such as `client.updated`.
 	Action string `json:"action"`
 
-	// Actor `user`, `client`, `operator`, `system`, or the name of an operator’s token.
+	// Actor `user`, `client`, `operator`, `system`, or the name of an operator token.
 	Actor string `json:"actor"`
 
 	// At An instant in UTC with milliseconds.
 	At       Instant             `json:"at"`
 	ClientId *openapi_types.UUID `json:"client_id"`
 
-	// ConnectionVersion The version after the act; null where no connection is concerned.
+	// ConnectionVersion The version of the connection after the act. Null if the act is not about a connection.
 	ConnectionVersion *string         `json:"connection_version"`
 	Detail            json.RawMessage `json:"detail"`
 
-	// Id Tells events of one time apart.
+	// Id Distinguishes entries of the same instant.
 	Id     int64               `json:"id"`
 	UserId *openapi_types.UUID `json:"user_id"`
 }
@@ -393,26 +393,26 @@ type AuditEvent struct {
 type AuditPage struct {
 	Data []AuditEvent `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
 // CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 type CalendarDate = openapi_types.Date
 
-// ChangedClient Look-alikes are looked for where the name is given.
+// ChangedClient `look_alikes` is empty unless the request has a name.
 type ChangedClient struct {
-	// Client `webhook` is absent from lists, and if there is no webhook.
+	// Client Lists have no `webhook`. It is also absent if the client has none.
 	Client     Client      `json:"client"`
 	LookAlikes []LookAlike `json:"look_alikes"`
 }
 
-// Client `webhook` is absent from lists, and if there is no webhook.
+// Client Lists have no `webhook`. It is also absent if the client has none.
 type Client struct {
 	Burst       int32  `json:"burst"`
 	CallbackUrl string `json:"callback_url"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId        Id     `json:"client_id"`
 	ConcurrentReads int32  `json:"concurrent_reads"`
 	ContactEmail    string `json:"contact_email"`
@@ -421,68 +421,68 @@ type Client struct {
 	CreatedAt   Instant `json:"created_at"`
 	HomepageUrl string  `json:"homepage_url"`
 
-	// Logo The name under which the logo is served; empty for none.
+	// Logo The file name of the served logo. Empty: none.
 	Logo string `json:"logo"`
 
 	// Name The name of the company, as users see it.
 	Name string `json:"name"`
 
-	// OldSecretUntil Until when the previous secret works, too; null if it does not.
+	// OldSecretUntil When the previous secret stops working. Null if it no longer works.
 	OldSecretUntil    *string `json:"old_secret_until"`
 	PrivacyUrl        string  `json:"privacy_url"`
 	RequestsPerMinute int32   `json:"requests_per_minute"`
 	Scopes            []Scope `json:"scopes"`
 
-	// Status Disabled can be undone and offboarded can not.
+	// Status A disabled client can be enabled again. An offboarded client cannot.
 	Status          ClientStatus `json:"status"`
 	TermsUrl        string       `json:"terms_url"`
 	Webhook         *Webhook     `json:"webhook,omitempty"`
 	WebhookParallel int32        `json:"webhook_parallel"`
 
-	// WebhookSecret Shown once, in the answer of the change that made the webhook.
+	// WebhookSecret Shown once, in the response of the change that created the webhook.
 	WebhookSecret *string `json:"webhook_secret,omitempty"`
 }
 
-// ClientStatus Disabled can be undone and offboarded can not.
+// ClientStatus A disabled client can be enabled again. An offboarded client cannot.
 type ClientStatus string
 
 // ClientChange defines model for ClientChange.
 type ClientChange struct {
-	// Burst Activity requests allowed in a burst; 60 where nothing else is said.
+	// Burst Activity requests in a burst.
 	Burst *int32 `json:"burst,omitempty"`
 
-	// CallbackUrl The one https callback. It must match exactly.
+	// CallbackUrl The https callback URL. Requests must name it exactly.
 	CallbackUrl *string `json:"callback_url,omitempty"`
 
-	// ConcurrentReads Activity requests at the same time; 10 where nothing else is said.
+	// ConcurrentReads Concurrent activity requests.
 	ConcurrentReads *int32 `json:"concurrent_reads,omitempty"`
 
-	// ContactEmail Contact at the company; empty for none.
+	// ContactEmail A contact at the company. Empty: none.
 	ContactEmail *string `json:"contact_email,omitempty"`
 
-	// HomepageUrl Its website, https, which users see; empty for none.
+	// HomepageUrl The https URL of its website, which users see. Empty: none.
 	HomepageUrl *string `json:"homepage_url,omitempty"`
 
-	// Logo An SVG or PNG file of at most 64 KiB in base64; empty for none.
+	// Logo An SVG or PNG file of at most 64 KiB, in base64. Empty: none.
 	Logo *string `json:"logo,omitempty"`
 
 	// Name The name of the company, as users see it.
 	Name *string `json:"name,omitempty"`
 
-	// PrivacyUrl Its privacy policy, https, linked from the consent page; empty for none.
+	// PrivacyUrl The https URL of its privacy policy, which the consent page links to. Empty: none.
 	PrivacyUrl *string `json:"privacy_url,omitempty"`
 
-	// RequestsPerMinute Sustained activity requests a minute; 600 where nothing else is said.
+	// RequestsPerMinute Sustained activity requests per minute.
 	RequestsPerMinute *int32  `json:"requests_per_minute,omitempty"`
 	Scopes            []Scope `json:"scopes,omitempty"`
 
-	// TermsUrl Its terms, https, linked from the consent page; empty for none.
+	// TermsUrl The https URL of its terms, which the consent page links to. Empty: none.
 	TermsUrl *string `json:"terms_url,omitempty"`
 
-	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
+	// WebhookParallel Events that each server sends concurrently.
 	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
 
-	// WebhookUrl An https URL that receives events, as setWebhook sets it; empty removes the webhook.
+	// WebhookUrl The https URL that receives events, as in `setWebhook`. Empty removes the webhook.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
@@ -491,15 +491,15 @@ type ClientError struct {
 	// At An instant in UTC with milliseconds.
 	At Instant `json:"at"`
 
-	// Authenticated Whether the client proved who it is.
+	// Authenticated Whether the client authenticated.
 	Authenticated bool   `json:"authenticated"`
 	Code          string `json:"code"`
 	Operation     string `json:"operation"`
 
-	// Reason Fixed words of the service.
+	// Reason A fixed text of the service.
 	Reason string `json:"reason"`
 
-	// Requests How many were refused like this within some seconds, of which this is the last.
+	// Requests The number of equal refusals within some seconds. `at` is the last one.
 	Requests int64 `json:"requests"`
 	Status   int32 `json:"status"`
 }
@@ -508,7 +508,7 @@ type ClientError struct {
 type ClientErrorPage struct {
 	Data []ClientError `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -516,13 +516,13 @@ type ClientErrorPage struct {
 type ClientPage struct {
 	Data []Client `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
 // ClientSecretRotation defines model for ClientSecretRotation.
 type ClientSecretRotation struct {
-	// OverlapSeconds How long the old secret keeps working, up to 30 days; 0 where it is left out.
+	// OverlapSeconds How long the old secret keeps working, up to 30 days. Default: 0.
 	OverlapSeconds *int32 `json:"overlap_seconds,omitempty"`
 }
 
@@ -531,30 +531,30 @@ type Connection struct {
 	// AuthorizedAt An instant in UTC with milliseconds.
 	AuthorizedAt Instant `json:"authorized_at"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
 	// ClientName The name of the company.
 	ClientName string `json:"client_name"`
 
-	// ConnectionVersion Generation of the connection, a decimal number.
+	// ConnectionVersion The generation of the connection, a decimal number.
 	ConnectionVersion string `json:"connection_version"`
 
-	// GrantId A UUID. Answers have it in lowercase.
+	// GrantId A UUID. Responses write it in lower case.
 	GrantId Id `json:"grant_id"`
 
 	// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	HistoryFrom CalendarDate `json:"history_from"`
 
-	// LastReadAt When the company last read, to within an hour; null when it has not.
+	// LastReadAt When the company last read, accurate to an hour. Null if it never has.
 	LastReadAt *string `json:"last_read_at"`
 	Scopes     []Scope `json:"scopes"`
 
-	// State Lapsed is a connection that was not refreshed for too long; as a revoked one it needs the user again.
+	// State A lapsed connection was not refreshed in time. Like a revoked one, it needs a new authorization by the user.
 	State ConnectionState `json:"state"`
 }
 
-// ConnectionState Lapsed is a connection that was not refreshed for too long; as a revoked one it needs the user again.
+// ConnectionState A lapsed connection was not refreshed in time. Like a revoked one, it needs a new authorization by the user.
 type ConnectionState string
 
 // ConnectionCounts defines model for ConnectionCounts.
@@ -568,14 +568,14 @@ type ConnectionCounts struct {
 	// Lapsed Connections in this state.
 	Lapsed int64 `json:"lapsed"`
 
-	// Precision A client can have too many connections to count.
+	// Precision A client can have too many connections for an exact count.
 	Precision ConnectionCountsPrecision `json:"precision"`
 
 	// Revoked Connections in this state.
 	Revoked int64 `json:"revoked"`
 }
 
-// ConnectionCountsPrecision A client can have too many connections to count.
+// ConnectionCountsPrecision A client can have too many connections for an exact count.
 type ConnectionCountsPrecision string
 
 // Connections defines model for Connections.
@@ -588,77 +588,77 @@ type Count = int32
 
 // CreatedClient defines model for CreatedClient.
 type CreatedClient struct {
-	// Client `webhook` is absent from lists, and if there is no webhook.
+	// Client Lists have no `webhook`. It is also absent if the client has none.
 	Client Client `json:"client"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
 	// ClientSecret Shown once.
 	ClientSecret string      `json:"client_secret"`
 	LookAlikes   []LookAlike `json:"look_alikes"`
 
-	// WebhookSecret Shown once. Absent without `webhook_url`, and if the webhook could not be set: then set it with setWebhook.
+	// WebhookSecret Shown once. Absent without `webhook_url`, or if setting the webhook failed: use `setWebhook` then.
 	WebhookSecret *string `json:"webhook_secret,omitempty"`
 }
 
 // CyclingAdjustmentRemovalRow defines model for CyclingAdjustmentRemovalRow.
 type CyclingAdjustmentRemovalRow struct {
-	// AdjustmentId A UUID. Answers have it in lowercase.
+	// AdjustmentId A UUID. Responses write it in lower case.
 	AdjustmentId Id `json:"adjustment_id"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
 // CyclingAdjustmentRow defines model for CyclingAdjustmentRow.
 type CyclingAdjustmentRow struct {
-	// AdjustmentId A UUID. Answers have it in lowercase.
+	// AdjustmentId A UUID. Responses write it in lower case.
 	AdjustmentId Id `json:"adjustment_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	Date CalendarDate `json:"date"`
 
-	// DeltaMeters What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	// DeltaMeters The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 	DeltaMeters Delta `json:"delta_meters"`
 
-	// Note Why, for those who look later. Without NUL.
+	// Note The reason for the correction, without NUL.
 	Note Note `json:"note"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
-// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 type Delta = int32
 
-// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 type Email = string
 
 // FieldError defines model for FieldError.
 type FieldError struct {
-	// Detail What is accepted there. It never repeats the value.
+	// Detail What the service accepts there. It never repeats the value.
 	Detail string `json:"detail"`
 
-	// Pointer Where in the body, a JSON pointer (RFC 6901); empty for the whole of it.
+	// Pointer The place in the body, as a JSON pointer (RFC 6901). Empty for the whole body.
 	Pointer string `json:"pointer"`
 }
 
 // Figures defines model for Figures.
 type Figures struct {
-	// Failed Those answered with a 5xx.
+	// Failed Requests with the response 5xx.
 	Failed int64        `json:"failed"`
 	P50Ms  Milliseconds `json:"p50_ms"`
 	P99Ms  Milliseconds `json:"p99_ms"`
 
-	// RateLimited Those answered with 429.
+	// RateLimited Requests with the response 429.
 	RateLimited      int64   `json:"rate_limited"`
 	RateLimitedShare float64 `json:"rate_limited_share"`
 
-	// Refused Those answered with another 4xx.
+	// Refused Requests with the response another 4xx.
 	Refused int64 `json:"refused"`
 
-	// Requests All.
+	// Requests All requests.
 	Requests int64 `json:"requests"`
 }
 
@@ -667,40 +667,40 @@ type FoundConnection struct {
 	// AuthorizedAt An instant in UTC with milliseconds.
 	AuthorizedAt Instant `json:"authorized_at"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
 	// ClientName The name of the company.
 	ClientName string `json:"client_name"`
 
-	// ConnectionVersion Generation of the connection, a decimal number.
+	// ConnectionVersion The generation of the connection, a decimal number.
 	ConnectionVersion string `json:"connection_version"`
 
-	// GrantId A UUID. Answers have it in lowercase.
+	// GrantId A UUID. Responses write it in lower case.
 	GrantId Id `json:"grant_id"`
 
 	// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	HistoryFrom CalendarDate `json:"history_from"`
 
-	// LastReadAt When the company last read, to within an hour; null when it has not.
+	// LastReadAt When the company last read, accurate to an hour. Null if it never has.
 	LastReadAt *string `json:"last_read_at"`
 	Scopes     []Scope `json:"scopes"`
 
-	// State Lapsed is a connection that was not refreshed for too long.
+	// State A lapsed connection was not refreshed in time.
 	State FoundConnectionState `json:"state"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
-// FoundConnectionState Lapsed is a connection that was not refreshed for too long.
+// FoundConnectionState A lapsed connection was not refreshed in time.
 type FoundConnectionState string
 
 // FoundConnectionPage defines model for FoundConnectionPage.
 type FoundConnectionPage struct {
 	Data []FoundConnection `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -709,7 +709,7 @@ type GivenInstant = string
 
 // HourUsage defines model for HourUsage.
 type HourUsage struct {
-	// BusiestMinute The most requests in one minute that count for the budget.
+	// BusiestMinute The most budgeted requests in one minute.
 	BusiestMinute int64   `json:"busiest_minute"`
 	Figures       Figures `json:"figures"`
 
@@ -718,15 +718,15 @@ type HourUsage struct {
 	Operations []OperationUsage `json:"operations"`
 }
 
-// Id A UUID. Answers have it in lowercase.
+// Id A UUID. Responses write it in lower case.
 type Id = openapi_types.UUID
 
 // Instant An instant in UTC with milliseconds.
 type Instant = string
 
-// LookAlike A client whose name users could take for this one.
+// LookAlike A client with a name that users could mistake for this one.
 type LookAlike struct {
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id     `json:"client_id"`
 	Name     string `json:"name"`
 }
@@ -736,86 +736,86 @@ type Milliseconds = float64
 
 // NewAdjustment defines model for NewAdjustment.
 type NewAdjustment struct {
-	// AdjustmentId A UUID. Answers have it in lowercase.
+	// AdjustmentId A UUID. Responses write it in lower case.
 	AdjustmentId *Id `json:"adjustment_id,omitempty"`
 
-	// Dataset What is corrected.
+	// Dataset The dataset that is corrected.
 	Dataset AdjustedDataset `json:"dataset"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	Date CalendarDate `json:"date"`
 
-	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 	Delta Delta `json:"delta"`
 
-	// Note Why, for those who look later. Without NUL.
+	// Note The reason for the correction, without NUL.
 	Note Note `json:"note"`
 }
 
 // ClientRegistration defines model for NewClient.
 type ClientRegistration struct {
-	// Burst Activity requests allowed in a burst; 60 where nothing else is said.
+	// Burst Activity requests in a burst. Default: 60.
 	Burst *int32 `json:"burst,omitempty"`
 
-	// CallbackUrl The one https callback. It must match exactly.
+	// CallbackUrl The https callback URL. Requests must name it exactly.
 	CallbackUrl string `json:"callback_url"`
 
-	// ConcurrentReads Activity requests at the same time; 10 where nothing else is said.
+	// ConcurrentReads Concurrent activity requests. Default: 10.
 	ConcurrentReads *int32 `json:"concurrent_reads,omitempty"`
 
-	// ContactEmail Contact at the company; empty for none.
+	// ContactEmail A contact at the company. Empty: none.
 	ContactEmail *string `json:"contact_email,omitempty"`
 
-	// HomepageUrl Its website, https, which users see; empty for none.
+	// HomepageUrl The https URL of its website, which users see. Empty: none.
 	HomepageUrl *string `json:"homepage_url,omitempty"`
 
-	// Logo An SVG or PNG file of at most 64 KiB in base64; empty for none.
+	// Logo An SVG or PNG file of at most 64 KiB, in base64. Empty: none.
 	Logo *string `json:"logo,omitempty"`
 
 	// Name The name of the company, as users see it.
 	Name string `json:"name"`
 
-	// PrivacyUrl Its privacy policy, https, linked from the consent page; empty for none.
+	// PrivacyUrl The https URL of its privacy policy, which the consent page links to. Empty: none.
 	PrivacyUrl *string `json:"privacy_url,omitempty"`
 
-	// RequestsPerMinute Sustained activity requests a minute; 600 where nothing else is said.
+	// RequestsPerMinute Sustained activity requests per minute. Default: 600.
 	RequestsPerMinute *int32  `json:"requests_per_minute,omitempty"`
 	Scopes            []Scope `json:"scopes"`
 
-	// TermsUrl Its terms, https, linked from the consent page; empty for none.
+	// TermsUrl The https URL of its terms, which the consent page links to. Empty: none.
 	TermsUrl *string `json:"terms_url,omitempty"`
 
-	// WebhookParallel Events that each server sends at the same time; 8 where nothing else is said.
+	// WebhookParallel Events that each server sends concurrently. Default: 8.
 	WebhookParallel *int32 `json:"webhook_parallel,omitempty"`
 
-	// WebhookUrl An https URL that receives events; empty for none.
+	// WebhookUrl The https URL that receives events. Empty: none.
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
 // NewUser defines model for NewUser.
 type NewUser struct {
-	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+	// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 	Email Email `json:"email"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	RegisteredOn CalendarDate `json:"registered_on"`
 
-	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	// Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
 
-	// UserId The user's id; a new one where it is left out.
+	// UserId The user's id. Default: a new id.
 	UserId *Id `json:"user_id,omitempty"`
 }
 
-// Note Why, for those who look later. Without NUL.
+// Note The reason for the correction, without NUL.
 type Note = string
 
 // OffboardedClient defines model for OffboardedClient.
 type OffboardedClient struct {
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
-	// ConnectionsEnded Those that were not disconnected before.
+	// ConnectionsEnded Connections that were not disconnected before.
 	ConnectionsEnded int64                  `json:"connections_ended"`
 	Status           OffboardedClientStatus `json:"status"`
 }
@@ -831,23 +831,23 @@ type OperationUsage struct {
 
 // Problem defines model for Problem.
 type Problem struct {
-	// Errors With `invalid-content` alone. What is wrong, in the order of the pointers.
+	// Errors The invalid fields, sorted by pointer. Only with `invalid-content`.
 	Errors []FieldError `json:"errors,omitempty"`
 
-	// RequestId A UUID. Answers have it in lowercase.
+	// RequestId A UUID. Responses write it in lower case.
 	RequestId Id `json:"request_id"`
 
-	// Status The status of the answer.
+	// Status The status of the response.
 	Status int `json:"status"`
 
-	// Title A fixed text for each type.
+	// Title The fixed text of the type.
 	Title string `json:"title"`
 
-	// Type Which of them an answer can have stands with the answer.
+	// Type Each response lists the types that it can have.
 	Type ProblemType `json:"type"`
 }
 
-// ProblemType Which of them an answer can have stands with the answer.
+// ProblemType Each response lists the types that it can have.
 type ProblemType string
 
 // RecordedTime A recorded clock time without a zone, with up to six fractional digits.
@@ -855,10 +855,10 @@ type RecordedTime = string
 
 // RemovalRow defines model for RemovalRow.
 type RemovalRow struct {
-	// SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
+	// SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
 	SourceId SourceId `json:"source_id"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -867,7 +867,7 @@ type Removed struct {
 	Removed Rows `json:"removed"`
 	Rows    Rows `json:"rows"`
 
-	// Unchanged Not there before, or named twice.
+	// Unchanged Rows that did not exist, or were named twice.
 	Unchanged Rows `json:"unchanged"`
 }
 
@@ -875,28 +875,28 @@ type Removed struct {
 type RideRow struct {
 	DistanceMeters Count `json:"distance_meters"`
 
-	// RecordedEndTime As the start. Null, left out or before the start, the end is unknown.
+	// RecordedEndTime The format is that of the start. The end is unknown if it is null, missing or before the start.
 	RecordedEndTime *string `json:"recorded_end_time,omitempty"`
 
 	// RecordedStartTime A recorded clock time without a zone, with up to six fractional digits.
 	RecordedStartTime RecordedTime `json:"recorded_start_time"`
 
-	// SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
+	// SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
 	SourceId SourceId `json:"source_id"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
 // RotatedClientSecret defines model for RotatedClientSecret.
 type RotatedClientSecret struct {
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
 	// ClientSecret Shown once.
 	ClientSecret string `json:"client_secret"`
 
-	// OldSecretUntil Until when the secret of before works, too; null when it has ended.
+	// OldSecretUntil When the previous secret stops working. Null if it no longer works.
 	OldSecretUntil *string `json:"old_secret_until"`
 }
 
@@ -906,33 +906,33 @@ type Rows = int64
 // Scope One permission.
 type Scope string
 
-// SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
+// SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
 
 // StepCorrectionRemovalRow defines model for StepCorrectionRemovalRow.
 type StepCorrectionRemovalRow struct {
-	// CorrectionId A UUID. Answers have it in lowercase.
+	// CorrectionId A UUID. Responses write it in lower case.
 	CorrectionId Id `json:"correction_id"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
 // StepCorrectionRow defines model for StepCorrectionRow.
 type StepCorrectionRow struct {
-	// CorrectionId A UUID. Answers have it in lowercase.
+	// CorrectionId A UUID. Responses write it in lower case.
 	CorrectionId Id `json:"correction_id"`
 
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	Date CalendarDate `json:"date"`
 
-	// Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
+	// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 	Delta Delta `json:"delta"`
 
-	// Note Why, for those who look later. Without NUL.
+	// Note The reason for the correction, without NUL.
 	Note Note `json:"note"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -941,7 +941,7 @@ type StepsRemovalRow struct {
 	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	Date CalendarDate `json:"date"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -951,31 +951,31 @@ type StepsRow struct {
 	Date  CalendarDate `json:"date"`
 	Steps Count        `json:"steps"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
-// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+// Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day.
 type Timezone = string
 
 // Usage defines model for Usage.
 type Usage struct {
-	// BudgetUsed 1 is all of it, and a burst can be a little more.
+	// BudgetUsed The used share of the budget. 1 is all of it; a burst can exceed it slightly.
 	BudgetUsed float64 `json:"budget_used"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId    Id               `json:"client_id"`
 	Connections ConnectionCounts `json:"connections"`
 
 	// Failed As in `total`.
 	Failed int64 `json:"failed"`
 
-	// Hours Those with requests
+	// Hours Hours with requests
 	Hours      []HourUsage      `json:"hours"`
 	Name       string           `json:"name"`
 	Operations []OperationUsage `json:"operations"`
 
-	// PeakBudgetUsed The same of the busiest minute.
+	// PeakBudgetUsed The used share of the budget in the busiest minute.
 	PeakBudgetUsed float64 `json:"peak_budget_used"`
 
 	// RateLimited As in `total`.
@@ -1001,16 +1001,16 @@ type User struct {
 	// CreatedAt An instant in UTC with milliseconds.
 	CreatedAt Instant `json:"created_at"`
 
-	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+	// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 	Email Email `json:"email"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	RegisteredOn CalendarDate `json:"registered_on"`
 
-	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	// Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -1021,19 +1021,19 @@ type UserBatch struct {
 
 // UserBatchResult defines model for UserBatchResult.
 type UserBatchResult struct {
-	// Users Each row is counted once more, as inserted, updated or unchanged.
+	// Users `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 	Users Written `json:"users"`
 }
 
 // UserChange defines model for UserChange.
 type UserChange struct {
-	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+	// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 	Email *Email `json:"email,omitempty"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	RegisteredOn *CalendarDate `json:"registered_on,omitempty"`
 
-	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	// Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day.
 	Timezone *Timezone `json:"timezone,omitempty"`
 }
 
@@ -1041,22 +1041,22 @@ type UserChange struct {
 type UserPage struct {
 	Data []User `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
 // UserRow defines model for UserRow.
 type UserRow struct {
-	// Email A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+	// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 	Email Email `json:"email"`
 
 	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 	RegisteredOn CalendarDate `json:"registered_on"`
 
-	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	// Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
 
-	// UserId A UUID. Answers have it in lowercase.
+	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
 }
 
@@ -1065,10 +1065,10 @@ type Webhook struct {
 	// CreatedAt An instant in UTC with milliseconds.
 	CreatedAt Instant `json:"created_at"`
 
-	// RotatingUntil Until when the secret of before signs, too; null when it does not.
+	// RotatingUntil When the previous secret stops signing. Null if it no longer signs.
 	RotatingUntil *string `json:"rotating_until"`
 
-	// StoppedAt When the receiver answered 410, since when nothing is sent; null while events are sent.
+	// StoppedAt When the receiver responded with 410, which stopped the webhook. Null if events are sent.
 	StoppedAt *string `json:"stopped_at"`
 	Url       string  `json:"url"`
 }
@@ -1078,22 +1078,22 @@ type WebhookAttempt struct {
 	// At An instant in UTC with milliseconds.
 	At Instant `json:"at"`
 
-	// Attempt From 1 on and 0 of a sample.
+	// Attempt The number of the attempt. A sample has 0.
 	Attempt int32 `json:"attempt"`
 
-	// DurationMs Until the response was read.
+	// DurationMs The time until the response was read.
 	DurationMs int64 `json:"duration_ms"`
 
-	// Fault Why there was no response, or what was wrong with it; empty for nothing.
+	// Fault Why there was no response, or what was wrong with it. Empty: nothing.
 	Fault string `json:"fault"`
 
-	// Response The first 8,192 bytes of the body. It is the receiver’s text: escape it.
+	// Response The first 8,192 bytes of the body. The receiver chose this text: escape it.
 	Response string `json:"response"`
 
-	// Status Of the response; null where there was none.
+	// Status The status of the response. Null without a response.
 	Status *int `json:"status"`
 
-	// WebhookTimestamp The header of that name.
+	// WebhookTimestamp The header `webhook-timestamp`.
 	WebhookTimestamp int64 `json:"webhook_timestamp"`
 }
 
@@ -1101,40 +1101,40 @@ type WebhookAttempt struct {
 type WebhookEvent struct {
 	Attempts int32 `json:"attempts"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
-	// ConnectionVersion Generation of the connection, a decimal number.
+	// ConnectionVersion The generation of the connection, a decimal number.
 	ConnectionVersion string `json:"connection_version"`
 
 	// CreatedAt An instant in UTC with milliseconds.
 	CreatedAt Instant `json:"created_at"`
 
-	// Datasets Of `activity.updated`; empty of others.
+	// Datasets The datasets of `activity.updated`. Empty for other types.
 	Datasets []WebhookEventDatasets `json:"datasets"`
 
-	// From Of `activity.updated`; null of others.
+	// From The first date of `activity.updated`. Null for other types.
 	From *openapi_types.Date `json:"from"`
 
-	// GrantId A UUID. Answers have it in lowercase.
+	// GrantId A UUID. Responses write it in lower case.
 	GrantId Id `json:"grant_id"`
 
-	// NextAttemptAt Of a pending event; in the past it is sent as soon as a sender is free.
+	// NextAttemptAt When a pending event is sent next. If this is in the past, the service sends it as soon as a sender is free.
 	NextAttemptAt *string `json:"next_attempt_at"`
 
-	// Reason Of `connection.revoked`; null of others.
+	// Reason The reason of `connection.revoked`. Null for other types.
 	Reason *string `json:"reason"`
 
-	// State What became of an event.
+	// State The state of an event's delivery.
 	State WebhookState `json:"state"`
 
-	// To Of `activity.updated`; null of others.
+	// To The last date of `activity.updated`. Null for other types.
 	To *openapi_types.Date `json:"to"`
 
 	// Type The type of an event.
 	Type WebhookType `json:"type"`
 
-	// WebhookId The `webhook-id` of an event, the same in each attempt.
+	// WebhookId The `webhook-id` of an event. It is the same in every attempt.
 	WebhookId WebhookId `json:"webhook_id"`
 }
 
@@ -1143,21 +1143,21 @@ type WebhookEventDatasets string
 
 // WebhookEventDetail defines model for WebhookEventDetail.
 type WebhookEventDetail struct {
-	// Body The bytes that every attempt sends.
+	// Body The body of every attempt.
 	Body string `json:"body"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id               `json:"client_id"`
 	Event    WebhookEvent     `json:"event"`
 	Log      []WebhookAttempt `json:"log"`
 
-	// State What became of an event.
+	// State The state of an event's delivery.
 	State WebhookState `json:"state"`
 
 	// Type The type of an event.
 	Type WebhookType `json:"type"`
 
-	// WebhookId The `webhook-id` of an event, the same in each attempt.
+	// WebhookId The `webhook-id` of an event. It is the same in every attempt.
 	WebhookId WebhookId `json:"webhook_id"`
 }
 
@@ -1165,11 +1165,11 @@ type WebhookEventDetail struct {
 type WebhookEventPage struct {
 	Data []WebhookEvent `json:"data"`
 
-	// NextCursor The cursor of the next page; null on the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
-// WebhookId The `webhook-id` of an event, the same in each attempt.
+// WebhookId The `webhook-id` of an event. It is the same in every attempt.
 type WebhookId = string
 
 // WebhookSample defines model for WebhookSample.
@@ -1177,17 +1177,17 @@ type WebhookSample struct {
 	Accepted bool           `json:"accepted"`
 	Attempt  WebhookAttempt `json:"attempt"`
 
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id `json:"client_id"`
 
-	// Delivered Another name of `accepted`.
+	// Delivered The same as `accepted`.
 	Delivered bool `json:"delivered"`
 
 	// Type The type of an event.
 	Type WebhookType `json:"type"`
 }
 
-// WebhookState What became of an event.
+// WebhookState The state of an event's delivery.
 type WebhookState string
 
 // WebhookTarget defines model for WebhookTarget.
@@ -1207,28 +1207,28 @@ type WebhookType string
 
 // WebhookWithSecret defines model for WebhookWithSecret.
 type WebhookWithSecret struct {
-	// ClientId A UUID. Answers have it in lowercase.
+	// ClientId A UUID. Responses write it in lower case.
 	ClientId Id      `json:"client_id"`
 	Webhook  Webhook `json:"webhook"`
 
-	// WebhookSecret Shown once; null where the secret is the one of before.
+	// WebhookSecret Shown once. Null if the secret is unchanged.
 	WebhookSecret *string `json:"webhook_secret"`
 }
 
-// Written Each row is counted once more, as inserted, updated or unchanged.
+// Written `rows` counts all rows. Each row is also counted as inserted, updated or unchanged.
 type Written struct {
 	Inserted Rows `json:"inserted"`
 	Rows     Rows `json:"rows"`
 
-	// Unchanged Stored like that before, or replaced by a later row of the batch.
+	// Unchanged Rows that were already stored, or were replaced by a later row of the batch.
 	Unchanged Rows `json:"unchanged"`
 	Updated   Rows `json:"updated"`
 }
 
-// AdjustmentId A UUID. Answers have it in lowercase.
+// AdjustmentId A UUID. Responses write it in lower case.
 type AdjustmentId = Id
 
-// ClientId A UUID. Answers have it in lowercase.
+// ClientId A UUID. Responses write it in lower case.
 type ClientId = Id
 
 // Cursor defines model for Cursor.
@@ -1240,22 +1240,22 @@ type FilterAction = string
 // FilterActor defines model for FilterActor.
 type FilterActor = string
 
-// FilterClient A UUID. Answers have it in lowercase.
+// FilterClient A UUID. Responses write it in lower case.
 type FilterClient = Id
 
-// FilterEmail A bare address, without quotes and numeric hosts, at most 254 bytes. Addresses that differ in nothing but case are the same.
+// FilterEmail An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 type FilterEmail = Email
 
 // FilterSince An instant in UTC, with up to six fractional digits.
 type FilterSince = GivenInstant
 
-// FilterState What became of an event.
+// FilterState The state of an event's delivery.
 type FilterState = WebhookState
 
 // FilterUntil An instant in UTC, with up to six fractional digits.
 type FilterUntil = GivenInstant
 
-// FilterUser A UUID. Answers have it in lowercase.
+// FilterUser A UUID. Responses write it in lower case.
 type FilterUser = Id
 
 // Limit defines model for Limit.
@@ -1264,7 +1264,7 @@ type Limit = int
 // UsageSince An instant in UTC, with up to six fractional digits.
 type UsageSince = GivenInstant
 
-// UserId A UUID. Answers have it in lowercase.
+// UserId A UUID. Responses write it in lower case.
 type UserId = Id
 
 // Busy defines model for Busy.
@@ -1335,106 +1335,106 @@ type WebhookEventNotFound = Problem
 
 // ListAuditLogParams defines parameters for ListAuditLog.
 type ListAuditLogParams struct {
-	// Since Only what happened at this instant or later.
+	// Since Only entries at or after this instant.
 	Since *FilterSince `form:"since,omitempty" json:"since,omitempty"`
 
-	// Until Only what happened before this instant.
+	// Until Only entries before this instant.
 	Until *FilterUntil `form:"until,omitempty" json:"until,omitempty"`
 
-	// Actor Only what this actor did: `user`, `client`, `operator`, `system`, or the name of a token.
+	// Actor Only entries of this actor: `user`, `client`, `operator`, `system`, or the name of a token.
 	Actor *FilterActor `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action Only this action, such as `client.updated`.
+	// Action Only entries of this action, such as `client.updated`.
 	Action *FilterAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// UserId Only what is about this user.
+	// UserId Only rows of this user.
 	UserId *FilterUser `form:"user_id,omitempty" json:"user_id,omitempty"`
 
-	// ClientId Only what is about this client.
+	// ClientId Only rows of this client.
 	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
 
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListClientsParams defines parameters for ListClients.
 type ListClientsParams struct {
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListClientErrorsParams defines parameters for ListClientErrors.
 type ListClientErrorsParams struct {
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ReadClientUsageParams defines parameters for ReadClientUsage.
 type ReadClientUsageParams struct {
-	// Since Where the report begins.
+	// Since The beginning of the report.
 	Since *UsageSince `form:"since,omitempty" json:"since,omitempty"`
 }
 
 // FindConnectionsParams defines parameters for FindConnections.
 type FindConnectionsParams struct {
-	// UserId Only what is about this user.
+	// UserId Only rows of this user.
 	UserId *FilterUser `form:"user_id,omitempty" json:"user_id,omitempty"`
 
-	// Email Only what is about the user with this address, in whatever case.
+	// Email Only rows of the user with this address. Upper and lower case are the same.
 	Email *FilterEmail `form:"email,omitempty" json:"email,omitempty"`
 
-	// ClientId Only what is about this client.
+	// ClientId Only rows of this client.
 	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
 
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
-	// Email Only what is about the user with this address, in whatever case.
+	// Email Only rows of the user with this address. Upper and lower case are the same.
 	Email *FilterEmail `form:"email,omitempty" json:"email,omitempty"`
 
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListAdjustmentsParams defines parameters for ListAdjustments.
 type ListAdjustmentsParams struct {
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListWebhookEventsParams defines parameters for ListWebhookEvents.
 type ListWebhookEventsParams struct {
-	// ClientId Only what is about this client.
+	// ClientId Only rows of this client.
 	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
 
 	// State Only events in this state.
 	State *FilterState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit The most rows on a page, a plain decimal. Leaving it out equals `limit=100`.
+	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before, unchanged, with the same filters; `limit` may be another.
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -1542,54 +1542,54 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// PutActivityWithBody Write a batch
+	// PutActivityWithBody Write a batch of activity
 	//
-	// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
-	// again changes nothing.
+	// Writes and removes up to 10,000 rows in total, of any users, in one transaction, all of them or none. Repeating a batch
+	// changes nothing.
 	//
-	// | Rows | Key | The same key again |
+	// | Rows | Key | Writing an existing key |
 	// |---|---|---|
 	// | `daily_steps` | user and date | replaces the total |
-	// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
-	// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
-	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+	// | `cycling_activities` | user and `source_id` | replaces the ride, including its start |
+	// | `step_corrections` | user and `correction_id` | replaces the correction, including its date |
+	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, including its date |
 	//
-	// | Rows | Name | |
+	// | Rows | Key | Effect |
 	// |---|---|---|
-	// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
-	// | `removals` | user and `source_id` | the ride is removed |
-	// | `step_correction_removals` | user and `correction_id` | the correction is removed |
-	// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+	// | `daily_steps_removals` | user and date | removes the date's total; its corrections stay, and apply again if a total is written |
+	// | `removals` | user and `source_id` | removes the ride |
+	// | `step_correction_removals` | user and `correction_id` | removes the correction |
+	// | `cycling_adjustment_removals` | user and `adjustment_id` | removes the adjustment |
 	//
-	// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
-	// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+	// Removing something that does not exist is not an error. If two rows of a batch have the same key, the last one counts. A
+	// batch that both writes and removes a key is an error. The response lists up to 100 errors.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
 	PutActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutActivity Write a batch
+	// PutActivity Write a batch of activity
 	//
-	// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
-	// again changes nothing.
+	// Writes and removes up to 10,000 rows in total, of any users, in one transaction, all of them or none. Repeating a batch
+	// changes nothing.
 	//
-	// | Rows | Key | The same key again |
+	// | Rows | Key | Writing an existing key |
 	// |---|---|---|
 	// | `daily_steps` | user and date | replaces the total |
-	// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
-	// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
-	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+	// | `cycling_activities` | user and `source_id` | replaces the ride, including its start |
+	// | `step_corrections` | user and `correction_id` | replaces the correction, including its date |
+	// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, including its date |
 	//
-	// | Rows | Name | |
+	// | Rows | Key | Effect |
 	// |---|---|---|
-	// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
-	// | `removals` | user and `source_id` | the ride is removed |
-	// | `step_correction_removals` | user and `correction_id` | the correction is removed |
-	// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+	// | `daily_steps_removals` | user and date | removes the date's total; its corrections stay, and apply again if a total is written |
+	// | `removals` | user and `source_id` | removes the ride |
+	// | `step_correction_removals` | user and `correction_id` | removes the correction |
+	// | `cycling_adjustment_removals` | user and `adjustment_id` | removes the adjustment |
 	//
-	// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
-	// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+	// Removing something that does not exist is not an error. If two rows of a batch have the same key, the last one counts. A
+	// batch that both writes and removes a key is an error. The response lists up to 100 errors.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1598,22 +1598,31 @@ type ClientInterface interface {
 
 	// ListAuditLog Read the audit log
 	//
-	// Who changed clients, users and connections, signed in to the console or exported this log, oldest first. Reading it is an export: an entry once a minute for each operator. Filters narrow the list, and all that are given must fit. A user may have been deleted, and every entry outlives the token of its actor. Where few entries fit several filters, a page may end before it is full, even empty: go on with its `next_cursor` until that is null. An entry is listed once no earlier one can be added any more, which is at once unless a change that began before it is still under way. To follow the log, ask again from the `at` of the last entry (`since`), and pass over the entries of that instant whose `id` you have: you miss none.
+	// Lists changes of clients, users and connections, sign-ins to the console and exports of this log, oldest first. Reading the
+	// log is an export: it adds one entry a minute for each operator. Rows match all given filters. Entries stay when their user is
+	// deleted or the token of their actor is removed.
+	//
+	// If few entries match several filters, a page can be shorter than `limit`, or empty: continue with its `next_cursor` until
+	// that is null.
+	//
+	// An entry is listed as soon as no earlier entry can be added: at once, unless a change that began before it is still running.
+	// To follow the log, ask again with the `at` of the last entry as `since`, and skip entries of that instant whose `id` you
+	// already have. This misses none.
 	//
 	// Corresponds with GET /operator/v1/audit-log (the `ListAuditLog` operationId).
 	ListAuditLog(ctx context.Context, params *ListAuditLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListClients List the clients
 	//
-	// Oldest first, whatever their status.
+	// Oldest first, with every status.
 	//
 	// Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
 	ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateClientWithBody Register a client
 	//
-	// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
-	// webhook, too, and makes its signing secret.
+	// The secrets are only in this response. Without a rate policy the client gets the default one. With `webhook_url` the client
+	// also gets a webhook and its signing secret.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1622,8 +1631,8 @@ type ClientInterface interface {
 
 	// CreateClient Register a client
 	//
-	// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
-	// webhook, too, and makes its signing secret.
+	// The secrets are only in this response. Without a rate policy the client gets the default one. With `webhook_url` the client
+	// also gets a webhook and its signing secret.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1632,16 +1641,16 @@ type ClientInterface interface {
 
 	// ReadClient Read a client
 	//
-	// As it is registered now.
+	// Returns the current registration.
 	//
 	// Corresponds with GET /operator/v1/clients/{client_id} (the `ReadClient` operationId).
 	ReadClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ChangeClientWithBody Change a client
 	//
-	// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
-	// `client.webhook_secret`. A new callback ends the authorizations that are
-	// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+	// Changes the given fields. An empty contact, URL or logo removes it. The first `webhook_url` creates a signing secret,
+	// `client.webhook_secret`. A new callback ends authorizations that are in progress with the old one. Connections with a scope
+	// that the client loses cannot be refreshed any more.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1650,48 +1659,49 @@ type ClientInterface interface {
 
 	// ChangeClient Change a client
 	//
-	// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
-	// `client.webhook_secret`. A new callback ends the authorizations that are
-	// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+	// Changes the given fields. An empty contact, URL or logo removes it. The first `webhook_url` creates a signing secret,
+	// `client.webhook_secret`. A new callback ends authorizations that are in progress with the old one. Connections with a scope
+	// that the client loses cannot be refreshed any more.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
 	ChangeClient(ctx context.Context, clientId ClientId, body ChangeClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DisableClient Lock a client out
+	// DisableClient Disable a client
 	//
-	// Its connections are kept. A client that is locked out stays so.
+	// The client's requests are refused. Its connections are kept. If the client is already disabled, nothing changes.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/disable (the `DisableClient` operationId).
 	DisableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EnableClient Let a client in again
+	// EnableClient Enable a client
 	//
-	// Its connections work again. A client that may come in already still may.
+	// The client's connections work again. If the client is already enabled, nothing changes.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
 	EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListClientErrors List refused requests
 	//
-	// With their true reasons, the latest first, of the last 35 days: up to 1,000 of the client, and up to 100 that named it without proof, such as with a wrong secret. They are there after some seconds.
+	// Refused requests of the last 35 days with their true reasons, latest first: up to 1,000 of the client, and up to 100 that named the client without proof, such as with a wrong secret. A refused request appears after some seconds.
 	//
 	// Corresponds with GET /operator/v1/clients/{client_id}/errors (the `ListClientErrors` operationId).
 	ListClientErrors(ctx context.Context, clientId ClientId, params *ListClientErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OffboardClient End a client for good
+	// OffboardClient Offboard a client
 	//
-	// The client can never be used again, and all its connections are disconnected. Where they are too many for the time of the
-	// request the answer is a 500, and the service goes on by itself: a repetition answers `client-offboarded`.
+	// Disables the client permanently, and disconnects all its connections. If there are too many connections for one request,
+	// the response is a 500 and the service disconnects the rest in the background. A repetition gets the error
+	// `client-offboarded`.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 	OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RotateClientSecretWithBody Replace the secret
 	//
-	// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
-	// older stops in any case. Connections notice nothing.
+	// The new secret is only in this response. The old secret stops working at once, or after `overlap_seconds`. A secret that is
+	// even older stops at once. Connections are not affected.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1700,38 +1710,38 @@ type ClientInterface interface {
 
 	// RotateClientSecret Replace the secret
 	//
-	// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
-	// older stops in any case. Connections notice nothing.
+	// The new secret is only in this response. The old secret stops working at once, or after `overlap_seconds`. A secret that is
+	// even older stops at once. Connections are not affected.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
 	RotateClientSecret(ctx context.Context, clientId ClientId, body RotateClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReadClientUsage Read what a client asked
+	// ReadClientUsage Read a client's usage
 	//
-	// Whole hours from `since` on, without it the last 24 hours; counts are kept for 35 days.
+	// Whole hours since `since`, or the last 24 hours. Counts are kept for 35 days.
 	//
 	// Corresponds with GET /operator/v1/clients/{client_id}/usage (the `ReadClientUsage` operationId).
 	ReadClientUsage(ctx context.Context, clientId ClientId, params *ReadClientUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RemoveWebhook Remove a webhook
 	//
-	// No more events are written for it, and pending ones are not sent. The log of its events stays.
+	// The service stops creating events for it, and does not send pending ones. The log of its events stays.
 	//
 	// Corresponds with DELETE /operator/v1/clients/{client_id}/webhook (the `RemoveWebhook` operationId).
 	RemoveWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReadWebhook Read a webhook
 	//
-	// Where the events of a client go.
+	// Returns the URL and the state of a client's webhook.
 	//
 	// Corresponds with GET /operator/v1/clients/{client_id}/webhook (the `ReadWebhook` operationId).
 	ReadWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetWebhookWithBody Set a webhook
 	//
-	// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+	// A new webhook gets a signing secret, which is only in this response. Changing the URL keeps the secret, and restarts a stopped webhook.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1740,7 +1750,7 @@ type ClientInterface interface {
 
 	// SetWebhook Set a webhook
 	//
-	// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+	// A new webhook gets a signing secret, which is only in this response. Changing the URL keeps the secret, and restarts a stopped webhook.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1749,23 +1759,23 @@ type ClientInterface interface {
 
 	// RotateWebhookSecret Replace the signing secret
 	//
-	// The new secret is in this answer and nowhere else. Both sign for 24 hours.
+	// The new secret is only in this response. For 24 hours events are signed with both secrets.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/secret (the `RotateWebhookSecret` operationId).
 	RotateWebhookSecret(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TestWebhookWithBody Send a sample
+	// TestWebhookWithBody Send a sample event
 	//
-	// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+	// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/test (the `TestWebhook` operationId).
 	TestWebhookWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TestWebhook Send a sample
+	// TestWebhook Send a sample event
 	//
-	// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+	// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1774,24 +1784,23 @@ type ClientInterface interface {
 
 	// FindConnections Find connections
 	//
-	// In the order of users and clients, those that have ended, too. Filters narrow the list, and all that are given must fit. An
-	// e-mail address stands for its user; the service writes neither paths nor query strings to its log, but a proxy in front of it
-	// may.
+	// Sorted by user and client, including connections that have ended. Rows match all given filters. `email` stands for the user
+	// with this address. The service does not log paths and query strings, but a proxy in front of it may.
 	//
 	// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
 	FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users
 	//
-	// By id. With `email` the page has the one user with this address, or nobody. The service writes neither paths nor query
-	// strings to its log, but a proxy in front of it may.
+	// Sorted by id. With `email`, the page has the user with this address, or no rows. The service does not log paths and query
+	// strings, but a proxy in front of it may.
 	//
 	// Corresponds with GET /operator/v1/users (the `ListUsers` operationId).
 	ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserWithBody Create a user
 	//
-	// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+	// With an id of your own, the request is safe to repeat. A repetition gets the error `user-exists`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1800,7 +1809,7 @@ type ClientInterface interface {
 
 	// CreateUser Create a user
 	//
-	// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+	// With an id of your own, the request is safe to repeat. A repetition gets the error `user-exists`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1809,12 +1818,12 @@ type ClientInterface interface {
 
 	// PutUsersWithBody Create or change a batch of users
 	//
-	// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
-	// becomes as described here. A batch that is sent again changes nothing.
+	// Writes up to 10,000 users in one transaction, all of them or none. An unknown id creates a user, and a known id changes that
+	// user. Repeating a batch changes nothing.
 	//
-	// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
-	// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
-	// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+	// Users may exchange addresses within a batch. A changed address or time zone has the same effects as in `changeUser`. If two
+	// rows have the same id, the last one counts. It is an error if an id belonged to a deleted user, or if an address belongs to
+	// a user outside the batch or to another row.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1823,12 +1832,12 @@ type ClientInterface interface {
 
 	// PutUsers Create or change a batch of users
 	//
-	// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
-	// becomes as described here. A batch that is sent again changes nothing.
+	// Writes up to 10,000 users in one transaction, all of them or none. An unknown id creates a user, and a known id changes that
+	// user. Repeating a batch changes nothing.
 	//
-	// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
-	// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
-	// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+	// Users may exchange addresses within a batch. A changed address or time zone has the same effects as in `changeUser`. If two
+	// rows have the same id, the last one counts. It is an error if an id belonged to a deleted user, or if an address belongs to
+	// a user outside the batch or to another row.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1837,25 +1846,24 @@ type ClientInterface interface {
 
 	// DeleteUser Delete a user
 	//
-	// Disconnects every company, then removes the user and all recorded activity, for good. The id is not given to
-	// another user. A repetition answers `user-not-found`.
+	// Disconnects every company, then deletes the user and all recorded activity permanently. The id is never used again. A
+	// repetition gets the error `user-not-found`.
 	//
 	// Corresponds with DELETE /operator/v1/users/{user_id} (the `DeleteUser` operationId).
 	DeleteUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReadUser Read a user
 	//
-	// As the user is now.
+	// Returns the user's current fields.
 	//
 	// Corresponds with GET /operator/v1/users/{user_id} (the `ReadUser` operationId).
 	ReadUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ChangeUserWithBody Change a user
 	//
-	// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
-	// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
-	// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
-	// readable by it.
+	// Changes the given fields. Sign-in codes that were sent to the old address stop working. A new time zone decides calendar
+	// days from now on; the first readable dates of existing connections stay. A new registration day limits reads of steps at
+	// once, also for existing connections. It never makes dates readable that are before a connection's first readable date.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1864,10 +1872,9 @@ type ClientInterface interface {
 
 	// ChangeUser Change a user
 	//
-	// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
-	// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
-	// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
-	// readable by it.
+	// Changes the given fields. Sign-in codes that were sent to the old address stop working. A new time zone decides calendar
+	// days from now on; the first readable dates of existing connections stay. A new registration day limits reads of steps at
+	// once, also for existing connections. It never makes dates readable that are before a connection's first readable date.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1876,15 +1883,15 @@ type ClientInterface interface {
 
 	// ListAdjustments List corrections
 	//
-	// By date, of steps and of cycling distance.
+	// Corrections of steps and of cycling distance, sorted by date.
 	//
 	// Corresponds with GET /operator/v1/users/{user_id}/adjustments (the `ListAdjustments` operationId).
 	ListAdjustments(ctx context.Context, userId UserId, params *ListAdjustmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAdjustmentWithBody Correct a day
 	//
-	// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
-	// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+	// Adds `delta` to the total of a day, also if the day is recorded again later. A day without a record stays without one. With
+	// an id of your own, the request is safe to repeat: an existing id replaces the correction, including its date.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1893,80 +1900,80 @@ type ClientInterface interface {
 
 	// CreateAdjustment Correct a day
 	//
-	// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
-	// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+	// Adds `delta` to the total of a day, also if the day is recorded again later. A day without a record stays without one. With
+	// an id of your own, the request is safe to repeat: an existing id replaces the correction, including its date.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /operator/v1/users/{user_id}/adjustments (the `CreateAdjustment` operationId).
 	CreateAdjustment(ctx context.Context, userId UserId, body CreateAdjustmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RemoveAdjustment Take a correction back
+	// RemoveAdjustment Remove a correction
 	//
-	// Removes the correction of steps and the one of cycling distance that have this id: `rows` counts both, `removed` those that
-	// existed. Unlike the removals of a batch, this is in the audit log. It can be repeated safely.
+	// Removes the correction of steps and the correction of cycling distance with this id. `rows` counts both, and `removed` counts
+	// those that existed. Unlike the removals of a batch, this is in the audit log. The request is safe to repeat.
 	//
 	// Corresponds with DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id} (the `RemoveAdjustment` operationId).
 	RemoveAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListConnections List a user's connections
 	//
-	// By the name of the company, without those that were disconnected.
+	// Sorted by the company's name. Disconnected connections are left out.
 	//
 	// Corresponds with GET /operator/v1/users/{user_id}/connections (the `ListConnections` operationId).
 	ListConnections(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DisconnectUser Disconnect a company
 	//
-	// All codes and tokens of the connection stop working, and a later one needs fresh consent. A connection that was
-	// disconnected before stays so.
+	// All codes and tokens of the connection stop working, and a later connection needs fresh consent. If the connection is
+	// already disconnected, nothing changes.
 	//
 	// Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 	DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhookEvents List events
 	//
-	// Oldest first, of the last 30 days. A filter narrows the list.
+	// Events of the last 30 days, oldest first.
 	//
 	// Corresponds with GET /operator/v1/webhook-events (the `ListWebhookEvents` operationId).
 	ListWebhookEvents(ctx context.Context, params *ListWebhookEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReadWebhookEvent Read an event
 	//
-	// With what is sent, and every attempt.
+	// Returns the event with its body and every attempt.
 	//
 	// Corresponds with GET /operator/v1/webhook-events/{webhook_id} (the `ReadWebhookEvent` operationId).
 	ReadWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplayWebhookEvent Send an event again
 	//
-	// At once, with the same `webhook-id`, whatever became of it before. Its schedule of attempts begins again.
+	// Sends the event at once with the same `webhook-id`, whatever its state. Its schedule of attempts starts again.
 	//
 	// Corresponds with POST /operator/v1/webhook-events/{webhook_id}/replay (the `ReplayWebhookEvent` operationId).
 	ReplayWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// PutActivityWithBody Write a batch
+// PutActivityWithBody Write a batch of activity
 //
-// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
-// again changes nothing.
+// Writes and removes up to 10,000 rows in total, of any users, in one transaction, all of them or none. Repeating a batch
+// changes nothing.
 //
-// | Rows | Key | The same key again |
+// | Rows | Key | Writing an existing key |
 // |---|---|---|
 // | `daily_steps` | user and date | replaces the total |
-// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
-// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
-// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+// | `cycling_activities` | user and `source_id` | replaces the ride, including its start |
+// | `step_corrections` | user and `correction_id` | replaces the correction, including its date |
+// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, including its date |
 //
-// | Rows | Name | |
+// | Rows | Key | Effect |
 // |---|---|---|
-// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
-// | `removals` | user and `source_id` | the ride is removed |
-// | `step_correction_removals` | user and `correction_id` | the correction is removed |
-// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+// | `daily_steps_removals` | user and date | removes the date's total; its corrections stay, and apply again if a total is written |
+// | `removals` | user and `source_id` | removes the ride |
+// | `step_correction_removals` | user and `correction_id` | removes the correction |
+// | `cycling_adjustment_removals` | user and `adjustment_id` | removes the adjustment |
 //
-// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
-// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+// Removing something that does not exist is not an error. If two rows of a batch have the same key, the last one counts. A
+// batch that both writes and removes a key is an error. The response lists up to 100 errors.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1983,27 +1990,27 @@ func (c *Caller) PutActivityWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutActivity Write a batch
+// PutActivity Write a batch of activity
 //
-// Up to 10,000 rows in all, of any users, in one transaction: all of them are taken or none. A batch that is sent
-// again changes nothing.
+// Writes and removes up to 10,000 rows in total, of any users, in one transaction, all of them or none. Repeating a batch
+// changes nothing.
 //
-// | Rows | Key | The same key again |
+// | Rows | Key | Writing an existing key |
 // |---|---|---|
 // | `daily_steps` | user and date | replaces the total |
-// | `cycling_activities` | user and `source_id` | replaces the ride, its start, too |
-// | `step_corrections` | user and `correction_id` | replaces the correction, its date, too |
-// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, its date, too |
+// | `cycling_activities` | user and `source_id` | replaces the ride, including its start |
+// | `step_corrections` | user and `correction_id` | replaces the correction, including its date |
+// | `cycling_adjustments` | user and `adjustment_id` | replaces the adjustment, including its date |
 //
-// | Rows | Name | |
+// | Rows | Key | Effect |
 // |---|---|---|
-// | `daily_steps_removals` | user and date | the date's total is removed; its corrections stay, and count when it is written anew |
-// | `removals` | user and `source_id` | the ride is removed |
-// | `step_correction_removals` | user and `correction_id` | the correction is removed |
-// | `cycling_adjustment_removals` | user and `adjustment_id` | the adjustment is removed |
+// | `daily_steps_removals` | user and date | removes the date's total; its corrections stay, and apply again if a total is written |
+// | `removals` | user and `source_id` | removes the ride |
+// | `step_correction_removals` | user and `correction_id` | removes the correction |
+// | `cycling_adjustment_removals` | user and `adjustment_id` | removes the adjustment |
 //
-// What is not there can be removed without an error. Of two rows with one key in a batch the last one counts. What is
-// written and removed by the same batch is an error. Up to 100 errors are named at a time.
+// Removing something that does not exist is not an error. If two rows of a batch have the same key, the last one counts. A
+// batch that both writes and removes a key is an error. The response lists up to 100 errors.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2022,7 +2029,16 @@ func (c *Caller) PutActivity(ctx context.Context, body PutActivityJSONRequestBod
 
 // ListAuditLog Read the audit log
 //
-// Who changed clients, users and connections, signed in to the console or exported this log, oldest first. Reading it is an export: an entry once a minute for each operator. Filters narrow the list, and all that are given must fit. A user may have been deleted, and every entry outlives the token of its actor. Where few entries fit several filters, a page may end before it is full, even empty: go on with its `next_cursor` until that is null. An entry is listed once no earlier one can be added any more, which is at once unless a change that began before it is still under way. To follow the log, ask again from the `at` of the last entry (`since`), and pass over the entries of that instant whose `id` you have: you miss none.
+// Lists changes of clients, users and connections, sign-ins to the console and exports of this log, oldest first. Reading the
+// log is an export: it adds one entry a minute for each operator. Rows match all given filters. Entries stay when their user is
+// deleted or the token of their actor is removed.
+//
+// If few entries match several filters, a page can be shorter than `limit`, or empty: continue with its `next_cursor` until
+// that is null.
+//
+// An entry is listed as soon as no earlier entry can be added: at once, unless a change that began before it is still running.
+// To follow the log, ask again with the `at` of the last entry as `since`, and skip entries of that instant whose `id` you
+// already have. This misses none.
 //
 // Corresponds with GET /operator/v1/audit-log (the `ListAuditLog` operationId).
 func (c *Caller) ListAuditLog(ctx context.Context, params *ListAuditLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2039,7 +2055,7 @@ func (c *Caller) ListAuditLog(ctx context.Context, params *ListAuditLogParams, r
 
 // ListClients List the clients
 //
-// Oldest first, whatever their status.
+// Oldest first, with every status.
 //
 // Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
 func (c *Caller) ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2056,8 +2072,8 @@ func (c *Caller) ListClients(ctx context.Context, params *ListClientsParams, req
 
 // CreateClientWithBody Register a client
 //
-// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
-// webhook, too, and makes its signing secret.
+// The secrets are only in this response. Without a rate policy the client gets the default one. With `webhook_url` the client
+// also gets a webhook and its signing secret.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2076,8 +2092,8 @@ func (c *Caller) CreateClientWithBody(ctx context.Context, contentType string, b
 
 // CreateClient Register a client
 //
-// The secrets are in this answer and nowhere else. Without a rate policy the client gets the default one. A `webhook_url` sets a
-// webhook, too, and makes its signing secret.
+// The secrets are only in this response. Without a rate policy the client gets the default one. With `webhook_url` the client
+// also gets a webhook and its signing secret.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2096,7 +2112,7 @@ func (c *Caller) CreateClient(ctx context.Context, body CreateClientJSONRequestB
 
 // ReadClient Read a client
 //
-// As it is registered now.
+// Returns the current registration.
 //
 // Corresponds with GET /operator/v1/clients/{client_id} (the `ReadClient` operationId).
 func (c *Caller) ReadClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2113,9 +2129,9 @@ func (c *Caller) ReadClient(ctx context.Context, clientId ClientId, reqEditors .
 
 // ChangeClientWithBody Change a client
 //
-// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
-// `client.webhook_secret`. A new callback ends the authorizations that are
-// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+// Changes the given fields. An empty contact, URL or logo removes it. The first `webhook_url` creates a signing secret,
+// `client.webhook_secret`. A new callback ends authorizations that are in progress with the old one. Connections with a scope
+// that the client loses cannot be refreshed any more.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2134,9 +2150,9 @@ func (c *Caller) ChangeClientWithBody(ctx context.Context, clientId ClientId, co
 
 // ChangeClient Change a client
 //
-// Changes the fields that are given; an empty contact, URL or logo removes it. The first `webhook_url` makes a signing secret,
-// `client.webhook_secret`. A new callback ends the authorizations that are
-// in progress with the old one. Connections with a scope that the client loses can no longer be refreshed.
+// Changes the given fields. An empty contact, URL or logo removes it. The first `webhook_url` creates a signing secret,
+// `client.webhook_secret`. A new callback ends authorizations that are in progress with the old one. Connections with a scope
+// that the client loses cannot be refreshed any more.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2153,9 +2169,9 @@ func (c *Caller) ChangeClient(ctx context.Context, clientId ClientId, body Chang
 	return c.Client.Do(req)
 }
 
-// DisableClient Lock a client out
+// DisableClient Disable a client
 //
-// Its connections are kept. A client that is locked out stays so.
+// The client's requests are refused. Its connections are kept. If the client is already disabled, nothing changes.
 //
 // Corresponds with POST /operator/v1/clients/{client_id}/disable (the `DisableClient` operationId).
 func (c *Caller) DisableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2170,9 +2186,9 @@ func (c *Caller) DisableClient(ctx context.Context, clientId ClientId, reqEditor
 	return c.Client.Do(req)
 }
 
-// EnableClient Let a client in again
+// EnableClient Enable a client
 //
-// Its connections work again. A client that may come in already still may.
+// The client's connections work again. If the client is already enabled, nothing changes.
 //
 // Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
 func (c *Caller) EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2189,7 +2205,7 @@ func (c *Caller) EnableClient(ctx context.Context, clientId ClientId, reqEditors
 
 // ListClientErrors List refused requests
 //
-// With their true reasons, the latest first, of the last 35 days: up to 1,000 of the client, and up to 100 that named it without proof, such as with a wrong secret. They are there after some seconds.
+// Refused requests of the last 35 days with their true reasons, latest first: up to 1,000 of the client, and up to 100 that named the client without proof, such as with a wrong secret. A refused request appears after some seconds.
 //
 // Corresponds with GET /operator/v1/clients/{client_id}/errors (the `ListClientErrors` operationId).
 func (c *Caller) ListClientErrors(ctx context.Context, clientId ClientId, params *ListClientErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2204,10 +2220,11 @@ func (c *Caller) ListClientErrors(ctx context.Context, clientId ClientId, params
 	return c.Client.Do(req)
 }
 
-// OffboardClient End a client for good
+// OffboardClient Offboard a client
 //
-// The client can never be used again, and all its connections are disconnected. Where they are too many for the time of the
-// request the answer is a 500, and the service goes on by itself: a repetition answers `client-offboarded`.
+// Disables the client permanently, and disconnects all its connections. If there are too many connections for one request,
+// the response is a 500 and the service disconnects the rest in the background. A repetition gets the error
+// `client-offboarded`.
 //
 // Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 func (c *Caller) OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2224,8 +2241,8 @@ func (c *Caller) OffboardClient(ctx context.Context, clientId ClientId, reqEdito
 
 // RotateClientSecretWithBody Replace the secret
 //
-// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
-// older stops in any case. Connections notice nothing.
+// The new secret is only in this response. The old secret stops working at once, or after `overlap_seconds`. A secret that is
+// even older stops at once. Connections are not affected.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2244,8 +2261,8 @@ func (c *Caller) RotateClientSecretWithBody(ctx context.Context, clientId Client
 
 // RotateClientSecret Replace the secret
 //
-// The new secret is in this answer and nowhere else. The old one stops working at once, or after `overlap_seconds`; one that is
-// older stops in any case. Connections notice nothing.
+// The new secret is only in this response. The old secret stops working at once, or after `overlap_seconds`. A secret that is
+// even older stops at once. Connections are not affected.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2262,9 +2279,9 @@ func (c *Caller) RotateClientSecret(ctx context.Context, clientId ClientId, body
 	return c.Client.Do(req)
 }
 
-// ReadClientUsage Read what a client asked
+// ReadClientUsage Read a client's usage
 //
-// Whole hours from `since` on, without it the last 24 hours; counts are kept for 35 days.
+// Whole hours since `since`, or the last 24 hours. Counts are kept for 35 days.
 //
 // Corresponds with GET /operator/v1/clients/{client_id}/usage (the `ReadClientUsage` operationId).
 func (c *Caller) ReadClientUsage(ctx context.Context, clientId ClientId, params *ReadClientUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2281,7 +2298,7 @@ func (c *Caller) ReadClientUsage(ctx context.Context, clientId ClientId, params 
 
 // RemoveWebhook Remove a webhook
 //
-// No more events are written for it, and pending ones are not sent. The log of its events stays.
+// The service stops creating events for it, and does not send pending ones. The log of its events stays.
 //
 // Corresponds with DELETE /operator/v1/clients/{client_id}/webhook (the `RemoveWebhook` operationId).
 func (c *Caller) RemoveWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2298,7 +2315,7 @@ func (c *Caller) RemoveWebhook(ctx context.Context, clientId ClientId, reqEditor
 
 // ReadWebhook Read a webhook
 //
-// Where the events of a client go.
+// Returns the URL and the state of a client's webhook.
 //
 // Corresponds with GET /operator/v1/clients/{client_id}/webhook (the `ReadWebhook` operationId).
 func (c *Caller) ReadWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2315,7 +2332,7 @@ func (c *Caller) ReadWebhook(ctx context.Context, clientId ClientId, reqEditors 
 
 // SetWebhookWithBody Set a webhook
 //
-// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+// A new webhook gets a signing secret, which is only in this response. Changing the URL keeps the secret, and restarts a stopped webhook.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2334,7 +2351,7 @@ func (c *Caller) SetWebhookWithBody(ctx context.Context, clientId ClientId, cont
 
 // SetWebhook Set a webhook
 //
-// A new webhook gets a signing secret, which is in this answer and nowhere else. Another URL keeps the secret, and starts a webhook that was stopped.
+// A new webhook gets a signing secret, which is only in this response. Changing the URL keeps the secret, and restarts a stopped webhook.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2353,7 +2370,7 @@ func (c *Caller) SetWebhook(ctx context.Context, clientId ClientId, body SetWebh
 
 // RotateWebhookSecret Replace the signing secret
 //
-// The new secret is in this answer and nowhere else. Both sign for 24 hours.
+// The new secret is only in this response. For 24 hours events are signed with both secrets.
 //
 // Corresponds with POST /operator/v1/clients/{client_id}/webhook/secret (the `RotateWebhookSecret` operationId).
 func (c *Caller) RotateWebhookSecret(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2368,9 +2385,9 @@ func (c *Caller) RotateWebhookSecret(ctx context.Context, clientId ClientId, req
 	return c.Client.Do(req)
 }
 
-// TestWebhookWithBody Send a sample
+// TestWebhookWithBody Send a sample event
 //
-// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2387,9 +2404,9 @@ func (c *Caller) TestWebhookWithBody(ctx context.Context, clientId ClientId, con
 	return c.Client.Do(req)
 }
 
-// TestWebhook Send a sample
+// TestWebhook Send a sample event
 //
-// Sends a made-up event, signed like a real one, also to a webhook that was stopped. It is not in the list of events, and not sent again.
+// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2408,9 +2425,8 @@ func (c *Caller) TestWebhook(ctx context.Context, clientId ClientId, body TestWe
 
 // FindConnections Find connections
 //
-// In the order of users and clients, those that have ended, too. Filters narrow the list, and all that are given must fit. An
-// e-mail address stands for its user; the service writes neither paths nor query strings to its log, but a proxy in front of it
-// may.
+// Sorted by user and client, including connections that have ended. Rows match all given filters. `email` stands for the user
+// with this address. The service does not log paths and query strings, but a proxy in front of it may.
 //
 // Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
 func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2427,8 +2443,8 @@ func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsPar
 
 // ListUsers List users
 //
-// By id. With `email` the page has the one user with this address, or nobody. The service writes neither paths nor query
-// strings to its log, but a proxy in front of it may.
+// Sorted by id. With `email`, the page has the user with this address, or no rows. The service does not log paths and query
+// strings, but a proxy in front of it may.
 //
 // Corresponds with GET /operator/v1/users (the `ListUsers` operationId).
 func (c *Caller) ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2445,7 +2461,7 @@ func (c *Caller) ListUsers(ctx context.Context, params *ListUsersParams, reqEdit
 
 // CreateUserWithBody Create a user
 //
-// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+// With an id of your own, the request is safe to repeat. A repetition gets the error `user-exists`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2464,7 +2480,7 @@ func (c *Caller) CreateUserWithBody(ctx context.Context, contentType string, bod
 
 // CreateUser Create a user
 //
-// With an id of your own the creation can be repeated safely, and answers `user-exists` then.
+// With an id of your own, the request is safe to repeat. A repetition gets the error `user-exists`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2483,12 +2499,12 @@ func (c *Caller) CreateUser(ctx context.Context, body CreateUserJSONRequestBody,
 
 // PutUsersWithBody Create or change a batch of users
 //
-// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
-// becomes as described here. A batch that is sent again changes nothing.
+// Writes up to 10,000 users in one transaction, all of them or none. An unknown id creates a user, and a known id changes that
+// user. Repeating a batch changes nothing.
 //
-// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
-// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
-// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+// Users may exchange addresses within a batch. A changed address or time zone has the same effects as in `changeUser`. If two
+// rows have the same id, the last one counts. It is an error if an id belonged to a deleted user, or if an address belongs to
+// a user outside the batch or to another row.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2507,12 +2523,12 @@ func (c *Caller) PutUsersWithBody(ctx context.Context, contentType string, body 
 
 // PutUsers Create or change a batch of users
 //
-// Up to 10,000 users in one transaction: all of them are taken or none. A user whose id is new is created, another one
-// becomes as described here. A batch that is sent again changes nothing.
+// Writes up to 10,000 users in one transaction, all of them or none. An unknown id creates a user, and a known id changes that
+// user. Repeating a batch changes nothing.
 //
-// Users may take addresses over from each other within a batch. A changed address or time zone has the consequences that
-// it has when one user is changed. Of two rows with one id the last one counts. An id that belonged to a user who was
-// deleted, and an address of somebody who is not in the batch or of another row, are errors.
+// Users may exchange addresses within a batch. A changed address or time zone has the same effects as in `changeUser`. If two
+// rows have the same id, the last one counts. It is an error if an id belonged to a deleted user, or if an address belongs to
+// a user outside the batch or to another row.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2531,8 +2547,8 @@ func (c *Caller) PutUsers(ctx context.Context, body PutUsersJSONRequestBody, req
 
 // DeleteUser Delete a user
 //
-// Disconnects every company, then removes the user and all recorded activity, for good. The id is not given to
-// another user. A repetition answers `user-not-found`.
+// Disconnects every company, then deletes the user and all recorded activity permanently. The id is never used again. A
+// repetition gets the error `user-not-found`.
 //
 // Corresponds with DELETE /operator/v1/users/{user_id} (the `DeleteUser` operationId).
 func (c *Caller) DeleteUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2549,7 +2565,7 @@ func (c *Caller) DeleteUser(ctx context.Context, userId UserId, reqEditors ...Re
 
 // ReadUser Read a user
 //
-// As the user is now.
+// Returns the user's current fields.
 //
 // Corresponds with GET /operator/v1/users/{user_id} (the `ReadUser` operationId).
 func (c *Caller) ReadUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2566,10 +2582,9 @@ func (c *Caller) ReadUser(ctx context.Context, userId UserId, reqEditors ...Requ
 
 // ChangeUserWithBody Change a user
 //
-// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
-// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
-// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
-// readable by it.
+// Changes the given fields. Sign-in codes that were sent to the old address stop working. A new time zone decides calendar
+// days from now on; the first readable dates of existing connections stay. A new registration day limits reads of steps at
+// once, also for existing connections. It never makes dates readable that are before a connection's first readable date.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2588,10 +2603,9 @@ func (c *Caller) ChangeUserWithBody(ctx context.Context, userId UserId, contentT
 
 // ChangeUser Change a user
 //
-// Changes the fields that are given. Sign-in codes that went to the former address stop working. Another time zone
-// decides calendar days from now on; the first readable dates of connections stay. Another registration day bounds the
-// reads of steps at once, also those of existing connections; nothing before a connection's first readable date becomes
-// readable by it.
+// Changes the given fields. Sign-in codes that were sent to the old address stop working. A new time zone decides calendar
+// days from now on; the first readable dates of existing connections stay. A new registration day limits reads of steps at
+// once, also for existing connections. It never makes dates readable that are before a connection's first readable date.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2610,7 +2624,7 @@ func (c *Caller) ChangeUser(ctx context.Context, userId UserId, body ChangeUserJ
 
 // ListAdjustments List corrections
 //
-// By date, of steps and of cycling distance.
+// Corrections of steps and of cycling distance, sorted by date.
 //
 // Corresponds with GET /operator/v1/users/{user_id}/adjustments (the `ListAdjustments` operationId).
 func (c *Caller) ListAdjustments(ctx context.Context, userId UserId, params *ListAdjustmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2627,8 +2641,8 @@ func (c *Caller) ListAdjustments(ctx context.Context, userId UserId, params *Lis
 
 // CreateAdjustmentWithBody Correct a day
 //
-// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
-// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+// Adds `delta` to the total of a day, also if the day is recorded again later. A day without a record stays without one. With
+// an id of your own, the request is safe to repeat: an existing id replaces the correction, including its date.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2647,8 +2661,8 @@ func (c *Caller) CreateAdjustmentWithBody(ctx context.Context, userId UserId, co
 
 // CreateAdjustment Correct a day
 //
-// Adds to what is recorded for a day, now and later, or takes away from it. A day without a record stays without one. With an id
-// of your own this can be repeated safely: the same id again replaces the correction, its date, too.
+// Adds `delta` to the total of a day, also if the day is recorded again later. A day without a record stays without one. With
+// an id of your own, the request is safe to repeat: an existing id replaces the correction, including its date.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2665,10 +2679,10 @@ func (c *Caller) CreateAdjustment(ctx context.Context, userId UserId, body Creat
 	return c.Client.Do(req)
 }
 
-// RemoveAdjustment Take a correction back
+// RemoveAdjustment Remove a correction
 //
-// Removes the correction of steps and the one of cycling distance that have this id: `rows` counts both, `removed` those that
-// existed. Unlike the removals of a batch, this is in the audit log. It can be repeated safely.
+// Removes the correction of steps and the correction of cycling distance with this id. `rows` counts both, and `removed` counts
+// those that existed. Unlike the removals of a batch, this is in the audit log. The request is safe to repeat.
 //
 // Corresponds with DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id} (the `RemoveAdjustment` operationId).
 func (c *Caller) RemoveAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2685,7 +2699,7 @@ func (c *Caller) RemoveAdjustment(ctx context.Context, userId UserId, adjustment
 
 // ListConnections List a user's connections
 //
-// By the name of the company, without those that were disconnected.
+// Sorted by the company's name. Disconnected connections are left out.
 //
 // Corresponds with GET /operator/v1/users/{user_id}/connections (the `ListConnections` operationId).
 func (c *Caller) ListConnections(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2702,8 +2716,8 @@ func (c *Caller) ListConnections(ctx context.Context, userId UserId, reqEditors 
 
 // DisconnectUser Disconnect a company
 //
-// All codes and tokens of the connection stop working, and a later one needs fresh consent. A connection that was
-// disconnected before stays so.
+// All codes and tokens of the connection stop working, and a later connection needs fresh consent. If the connection is
+// already disconnected, nothing changes.
 //
 // Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2720,7 +2734,7 @@ func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId Cli
 
 // ListWebhookEvents List events
 //
-// Oldest first, of the last 30 days. A filter narrows the list.
+// Events of the last 30 days, oldest first.
 //
 // Corresponds with GET /operator/v1/webhook-events (the `ListWebhookEvents` operationId).
 func (c *Caller) ListWebhookEvents(ctx context.Context, params *ListWebhookEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2737,7 +2751,7 @@ func (c *Caller) ListWebhookEvents(ctx context.Context, params *ListWebhookEvent
 
 // ReadWebhookEvent Read an event
 //
-// With what is sent, and every attempt.
+// Returns the event with its body and every attempt.
 //
 // Corresponds with GET /operator/v1/webhook-events/{webhook_id} (the `ReadWebhookEvent` operationId).
 func (c *Caller) ReadWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2754,7 +2768,7 @@ func (c *Caller) ReadWebhookEvent(ctx context.Context, webhookId WebhookId, reqE
 
 // ReplayWebhookEvent Send an event again
 //
-// At once, with the same `webhook-id`, whatever became of it before. Its schedule of attempts begins again.
+// Sends the event at once with the same `webhook-id`, whatever its state. Its schedule of attempts starts again.
 //
 // Corresponds with POST /operator/v1/webhook-events/{webhook_id}/replay (the `ReplayWebhookEvent` operationId).
 func (c *Caller) ReplayWebhookEvent(ctx context.Context, webhookId WebhookId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4399,7 +4413,7 @@ func (c *Caller) applyEditors(ctx context.Context, req *http.Request, additional
 // A caller reads the responses of a [Caller] itself.
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// PutActivity Write a batch
+	// PutActivity Write a batch of activity
 	// (POST /operator/v1/activity)
 	PutActivity(w http.ResponseWriter, r *http.Request)
 	// ListAuditLog Read the audit log
@@ -4417,22 +4431,22 @@ type ServerInterface interface {
 	// ChangeClient Change a client
 	// (PATCH /operator/v1/clients/{client_id})
 	ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
-	// DisableClient Lock a client out
+	// DisableClient Disable a client
 	// (POST /operator/v1/clients/{client_id}/disable)
 	DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
-	// EnableClient Let a client in again
+	// EnableClient Enable a client
 	// (POST /operator/v1/clients/{client_id}/enable)
 	EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// ListClientErrors List refused requests
 	// (GET /operator/v1/clients/{client_id}/errors)
 	ListClientErrors(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListClientErrorsParams)
-	// OffboardClient End a client for good
+	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
-	// ReadClientUsage Read what a client asked
+	// ReadClientUsage Read a client's usage
 	// (GET /operator/v1/clients/{client_id}/usage)
 	ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams)
 	// RemoveWebhook Remove a webhook
@@ -4447,7 +4461,7 @@ type ServerInterface interface {
 	// RotateWebhookSecret Replace the signing secret
 	// (POST /operator/v1/clients/{client_id}/webhook/secret)
 	RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
-	// TestWebhook Send a sample
+	// TestWebhook Send a sample event
 	// (POST /operator/v1/clients/{client_id}/webhook/test)
 	TestWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// FindConnections Find connections
@@ -4477,7 +4491,7 @@ type ServerInterface interface {
 	// CreateAdjustment Correct a day
 	// (POST /operator/v1/users/{user_id}/adjustments)
 	CreateAdjustment(w http.ResponseWriter, r *http.Request, userId UserId)
-	// RemoveAdjustment Take a correction back
+	// RemoveAdjustment Remove a correction
 	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
 	RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId)
 	// ListConnections List a user's connections
@@ -4501,7 +4515,7 @@ type ServerInterface interface {
 
 type Unimplemented struct{}
 
-// PutActivity Write a batch
+// PutActivity Write a batch of activity
 // (POST /operator/v1/activity)
 func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4537,13 +4551,13 @@ func (_ Unimplemented) ChangeClient(w http.ResponseWriter, r *http.Request, clie
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// DisableClient Lock a client out
+// DisableClient Disable a client
 // (POST /operator/v1/clients/{client_id}/disable)
 func (_ Unimplemented) DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// EnableClient Let a client in again
+// EnableClient Enable a client
 // (POST /operator/v1/clients/{client_id}/enable)
 func (_ Unimplemented) EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4555,7 +4569,7 @@ func (_ Unimplemented) ListClientErrors(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// OffboardClient End a client for good
+// OffboardClient Offboard a client
 // (POST /operator/v1/clients/{client_id}/offboard)
 func (_ Unimplemented) OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4567,7 +4581,7 @@ func (_ Unimplemented) RotateClientSecret(w http.ResponseWriter, r *http.Request
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// ReadClientUsage Read what a client asked
+// ReadClientUsage Read a client's usage
 // (GET /operator/v1/clients/{client_id}/usage)
 func (_ Unimplemented) ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4597,7 +4611,7 @@ func (_ Unimplemented) RotateWebhookSecret(w http.ResponseWriter, r *http.Reques
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// TestWebhook Send a sample
+// TestWebhook Send a sample event
 // (POST /operator/v1/clients/{client_id}/webhook/test)
 func (_ Unimplemented) TestWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4657,7 +4671,7 @@ func (_ Unimplemented) CreateAdjustment(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// RemoveAdjustment Take a correction back
+// RemoveAdjustment Remove a correction
 // (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
 func (_ Unimplemented) RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -10428,7 +10442,7 @@ func (response ReplayWebhookEvent500ApplicationProblemPlusJSONResponse) VisitRep
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// PutActivity Write a batch
+	// PutActivity Write a batch of activity
 	// (POST /operator/v1/activity)
 	PutActivity(ctx context.Context, request PutActivityRequestObject) (PutActivityResponseObject, error)
 	// ListAuditLog Read the audit log
@@ -10446,22 +10460,22 @@ type StrictServerInterface interface {
 	// ChangeClient Change a client
 	// (PATCH /operator/v1/clients/{client_id})
 	ChangeClient(ctx context.Context, request ChangeClientRequestObject) (ChangeClientResponseObject, error)
-	// DisableClient Lock a client out
+	// DisableClient Disable a client
 	// (POST /operator/v1/clients/{client_id}/disable)
 	DisableClient(ctx context.Context, request DisableClientRequestObject) (DisableClientResponseObject, error)
-	// EnableClient Let a client in again
+	// EnableClient Enable a client
 	// (POST /operator/v1/clients/{client_id}/enable)
 	EnableClient(ctx context.Context, request EnableClientRequestObject) (EnableClientResponseObject, error)
 	// ListClientErrors List refused requests
 	// (GET /operator/v1/clients/{client_id}/errors)
 	ListClientErrors(ctx context.Context, request ListClientErrorsRequestObject) (ListClientErrorsResponseObject, error)
-	// OffboardClient End a client for good
+	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(ctx context.Context, request OffboardClientRequestObject) (OffboardClientResponseObject, error)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
-	// ReadClientUsage Read what a client asked
+	// ReadClientUsage Read a client's usage
 	// (GET /operator/v1/clients/{client_id}/usage)
 	ReadClientUsage(ctx context.Context, request ReadClientUsageRequestObject) (ReadClientUsageResponseObject, error)
 	// RemoveWebhook Remove a webhook
@@ -10476,7 +10490,7 @@ type StrictServerInterface interface {
 	// RotateWebhookSecret Replace the signing secret
 	// (POST /operator/v1/clients/{client_id}/webhook/secret)
 	RotateWebhookSecret(ctx context.Context, request RotateWebhookSecretRequestObject) (RotateWebhookSecretResponseObject, error)
-	// TestWebhook Send a sample
+	// TestWebhook Send a sample event
 	// (POST /operator/v1/clients/{client_id}/webhook/test)
 	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
 	// FindConnections Find connections
@@ -10506,7 +10520,7 @@ type StrictServerInterface interface {
 	// CreateAdjustment Correct a day
 	// (POST /operator/v1/users/{user_id}/adjustments)
 	CreateAdjustment(ctx context.Context, request CreateAdjustmentRequestObject) (CreateAdjustmentResponseObject, error)
-	// RemoveAdjustment Take a correction back
+	// RemoveAdjustment Remove a correction
 	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
 	RemoveAdjustment(ctx context.Context, request RemoveAdjustmentRequestObject) (RemoveAdjustmentResponseObject, error)
 	// ListConnections List a user's connections
@@ -11469,248 +11483,246 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L39cts4sjd8Kyi+W7UzZymbkuXEVmrrPc7H7OY9mWRO4pyc3XGOBZGQhQkFaAjIijbjqvc2ntt7ruQp",
-	"dAMkSJESJcuJkyd/7I5jk0QDaHQ3+uPXn4JYTmdSMKFVMPgUsI90OksZ/Px4rpbmv9c0nTPzQ8Z+nzOl",
-	"L3kSDIL+uDt+mByxznGP9jv9+IR1TuMHcefhKKIn4yg5Hfe6QRgoTfVcBYPj6CgMNNcpCwbBuZRkOo8n",
-	"hCsyYlxckUXGtWaC/DZXmgi5OAjCQC9n5uF5JgaxFILFuqOu48Esk6OUTQcjQ97NTRg8STkT+qXUP8m5",
-	"SPZGcT/qexRPWMYMuUISZSiPYdAWZOKDHSF1Zwz0FSS/Go9HkmYJ2yfRpyWiLZ1kQRWR+XDtyS7eAbqf",
-	"TSlPz+kHJu6G4jMh9YRlZK5YRiZUET3hirCOGZbQJMmYUi2IZ+b5jgY6DdnPxTVNefJECs2ELpHOskxm",
-	"Khj8+ilImKY8DQbB1DDhiBGqScqo0iQKwmAmudAsCwbBYUJ5urxUms3UYffhIfwQ3LwPb7cOvV6xDj9x",
-	"liZmx4ieMGI/S6hhQZxKi0WwT3ZiO2t/IeaZktketzCqMB18nySSmQOjiSGBiznD7Uy50tvQj8Qa8n+m",
-	"6VhmU5a8RmrvbgZuybkiUzdoC5rzZzv2A0D2S/mOjSZSfrgz2eSOuTkyQpIFDteCYCE79mFLqX6CT7G7",
-	"E6R4unnOGjgcWXA9QQYxKomKZSvydSf/gpvB51EDemL0lvl3SzoL6f9S6tdsltIlHaXszkW/FSLsepVB",
-	"CBVLMpWtp5AVVJt5vGY0eSXS5R6ncFSegpyxjGqZES0/MEGmdIlMM6HiihnqYRdaUJ8xmnSkodUQ/oZl",
-	"1yx7ZkT/Hg2cBhESy3maANkjBqydMt1KmCigsgMaCsg+l/IFza72yDLdynqPZLI07K2lJKkZqgWZWsoO",
-	"PAs0vhV0ricy4//aqwTpruULI6W5UuZAyowsMtmKJ+Y+qUi7ms9mMtMs+ZklnJ7D+3tb6+Oatc5Njdks",
-	"5THVXIrD35QUrcjPqe1MDbkdeAEmolj2lAGf3ZGdhjK8ENk8ARMzYW2Z27zfsY/nND/7yBXeQz4PyQzG",
-	"a0stPp0T+5kvHIaEtpSW1Y01Pp5df/5bEiidFlRbfdSB5+vJf6PlbHaXNyWnEw0fKxxsC8rtG8GNIXnC",
-	"aMIyYOQnNJ4wc/HIZGr+nTAVZ3xmDjrcd9SCZQose8GuWWZGznBgMzmemRnrbM7CQMUTNqXmG7EUxvYN",
-	"hOzA4wWVSmdcXOEVc0LTlAnUFuVR/y4XREtipB8T2ogdRn54/dMT8uDhcfRju7EfM5qxjGSMptO/XgTq",
-	"Ou44oXwR1BME5sgLiVJulSqzBzOqJ85gKW7YzdTMqNYsM2//z6Eb/vC6e4jvqsNfo84p7Yw77z8dPbj5",
-	"Uy1Z7QlyJ3B7csybrYix95rnySo1L+mUqdJ1kAv4Zyqv1lP1p4yNg0Hw/xwWrp5D/Ks6fJ7YcXW2PBvD",
-	"/XaFR82vyUQuyNSYi4rFUiTGRCCKiaR8Qb2iXKwnZsoFn86nwaCbz9/cq69YhkdnRjM6ZdqenrPkt7nS",
-	"UyZql8RsEE9yfpFZxmLzJ0MBNw+Y3QvCQNCpGYfmHzMC45YrhtzcRJU1vZ8/LYjLrzQ1lOHj+6Aqv9iv",
-	"0jQU7KO+xNv00NE1o1eMjNhYZiwkc4GGdRI6NcmIolNGxjw1O/KIDFM+5XoIhrixWtBdk8/q9znLlt60",
-	"kJrS9tOPL5i40pNg0I16/dDwQ/6L0D9Av551/kk7/4o6p5ed93+pPy4/AV1ncf35NVcTVPUUnghRJ1FF",
-	"hla2zGcJ1SwZNk0A32uawIO15NPOvw4uNxJet1lA92JCdU68zEjCkwEZGkEyDB395icnZszPaqk0mw5D",
-	"YwSbvTOzMBtN0UxeM8vmXXrQbo8ONm0Snpd1kzVTHcm5nXUh/Ws5yzswWx0QJAbcmC1pYVW70bohQyN/",
-	"zcOgtmOqWBOx4I1sTSjSVtD6houYraN1QmczJlhCHMNwoTQ1F/+MpFQ3H08FX25L19/4NRPP8dM+eZrq",
-	"JvLAmlOop7gxqqhuXCT4Y2ticpvQvFQQ81bo9fuarxWKvNJ6NVE2h4/ecpnMhaE98ztLo5YcxbIdGP+F",
-	"Edz1imEqlSaZXCgiBaGgEkLz35RyQRIW8ylND8gLRq/NBZtrYuhkv89pqqxC+Gs3ihqFKDxRIjdhYzpP",
-	"tVEBUWiEjbUIIvinZyD4oqbbOX1vLKj3n6LwyDefCvPB3MvoFWs4Me/gcoLmirk2kxG74kLd0ekwG95k",
-	"HZS2t2wJFLt7KzvAno8mAobu1sKTYck/2ECVffw2hBUUgZmXMTWTQpUDjXERn/H9Ifaq9ZffFGp5P0Y5",
-	"sq/WDe2eO3zsIoXtSP0Fx0NCy4v3ZlPckmjU28U9eMqmMluSsdXJI5ksQ7KY8HgCztgpiiEqSJ/8B398",
-	"QJ6jk3ZBuWYJUXLKcpPbfAMMLrC+mUjC3A9tLq0ZowmhIin9MpECZG71Strx7qR1i2GfPyzdX91NoZNf",
-	"Fda96l0qbsLgvzv2ctN5/nTzm+4adFMf4N2BU1bisJu4pjLqTRi0f7d4ax9c1xB8fkSGOUVDssjFG9xZ",
-	"raP/7dvnT/e5/bfexXLMe/d9lKXvtNjIV+VI9j42xQ+uM5GwBE7olZTJPVlysCWfSDFOeax3XG8/lr5p",
-	"pb30gL2scX06gJcHcA/W2L/efGkRdYfC5l6t9pdXBRU3+6YPlOIFd7NNcEZkdr+2azXxZoftqiaybFrs",
-	"yqD7k/b4QZe5AMZVPJ8yoVkCPhdqblFF1suY6/xyh279gbk9CXDkUutWmMjiBQgwhaDD0a1JXUANHs79",
-	"OlYAwhNWQhorj7z07D7rybsnfJAn7uzIAqt5NZuYYCVVaG9s4JzdRh9RArdGgu4u5AFj4d+3ZX8sk+U3",
-	"vfQh4Vrl6QvmMP1/b169JFyQt+c/dU5CQgWRo99Y7F4ec5YmRC94zMy2FdewB338m4LjlnKlFVyq8G0M",
-	"1RVPn5CEsdl92+5fKIb9biNs80hCK1lrc/TCe8MuwxVChgMQnqUDi7yQx5zw9s4VmYsPQi5ESDI2Y9QI",
-	"YJk1CP38rm9PPhmWl9AOa1MieUlqG+4y35BjvNe7QMsBecyuuMB4Gvp1GRnzTGnwzt03dvtP8Jx9/eLl",
-	"rlnjfmxbKRv1SzlS8qzTzZ4UR+39c8DAJvNqUuVX5pappvzuwBHlLNwWW1MM+GU3tXAsYPLNiDGxLiO5",
-	"7daq+7O35UTjHTc3K31k0x55Q96EQTVBatMHKule+/bVNSRAu6PsJX+FZMRiOlcMTMuMxYwbHqGQssUS",
-	"0u9GA6KYhj+/ff0CFfQ92Xk/NXuHTS/SpTdtVz7Q3jZqNbd3LCHRLDFqmaZ7DmjcYpEraeQ7rHMpxXvT",
-	"UvvD7SmaNWXoMRhTnrIkt3GMObOU84xAnPaerLaf/b7DUhdp6pvWOR9obywN99JytK/7gPzMH4flu2c3",
-	"isIoiggkuN4XJVLN6N9h7eeVT6z3lVbT8u9IqtRVDOxrud+9e9c589JrN76fJ+vedq/qKxh22rPa8oLN",
-	"u1dDwf52UTAytI7djvn00ImrYbWCYhiiroD9NYbc8BGJJzRTTP91rsedk+F9OV+KZV8oRmfjGElRKrIx",
-	"iuHKSty7LC/Z2Pjqs6J+4o4igzzBa7efpSfN3xP393u057cMYu1ybbqvcauv7MrcVFDz2XaxqVym5d2q",
-	"TPjdbCuQ1mZfi1S0e7G7+WJg/UGs+TXXy8dUxxPY1yThZso0/SUzJoXmZh/HNFVsRURpzKzsok0HCZZc",
-	"EJqmZqJTLvwvdMNg5v3zUxAv45SLq0uKFNjfcs2matM2veYJey0X6I3/+Bxf6UaQXWlzJmmW0aV5IB+m",
-	"qI3I2FRe07T9eE/wG0Wtxmv8wu403GbsloN6GA6tB3tjnt5hgO2XFEfabhm3HmTL75upXBZFNrtN6kn+",
-	"/u1G33nUVsPd5L/AqJ95pSQKXjMFCcwbBEKbI702aRazS1sc1I37jCZbw1FrSUPlzGz/1i4k7/DKOk7d",
-	"7RPt53vjJ0j/WlqysI4Daoaq36aGhfQWaM3E1/PP+zp2h+dY8pRqqpiuS6dHX5EdDlNNmJhPm6cNv/VG",
-	"c0VCoVfnt6WSBUEJThSmM6iPpIiTQ5OEJVDlShIKobfyYSwXA7bIqg+DOIN43yXVG593hQBm0/L1W/dG",
-	"dbnxTbZR/dGUiYRmT6EOxixOqjeacU/hIYy8bBzhpcQvu8KEdvUH/hEoShqqBZhubexcHfmWsNKCN7Oo",
-	"+ZzLd9hCGJuxW+sQjz1vVlWTV1fZUA2KsX9baGEehzD+IyLmaUqkLeOlShPr28YRfnUHJAzMg8H7VeGC",
-	"q+WNX7tO84RrsPm3XCPaUFj5rlRKpSVkuR0ENeea1lc47lrHKHI33v/+//+XKqoaV8fd5ogWxYSDT8FY",
-	"ZlPzdjCfA482bUUY2DihkbPXLFONJeT2j4SOMY2AERpru/d4JRKSFB9DmSpilgkfgKCOAgdY1rSpWJ9T",
-	"5ocw+Ni5ktaXFwDUyGu6+JkpRdH7yOtqhliaKlfOJ8fghtN8ygid0Qx2Pl82LvSDfuCVcUWrhVoladJ2",
-	"wSu8jwLFzMeVr+bFun5xaCF8arYrX8HGU3PngqU4ml+hYClpn1XcABLbvxMj3kMy/Mc//vGPzs8/d54+",
-	"HYZknMkp6Z5GUSfqdqKuESOnp6ennW6vc9QtsZRVDl4x4A/d0z9+7bmCwB+xLLB301n54U91wuEJpsYW",
-	"Fclb2BsvpPzQoSn/wDATMJXyg637KNwbIK+4Ilf8GuVT5R6QD7xWteNTN2FgxrjEMVszlqHzzLyyyleV",
-	"vbbUlIep3e1d1stVGg6xwlUxoXHnIbEyhMxKPi4VzHngdeV1G80zTA/zhc1RL6gTMDFN0xGNP1zOMxCQ",
-	"K0xQEvotbD8p4nmWodlME9WWDCk0jfUlcwXnq3TsYlRO5JSZg944u1ReyXqRAbw5FwnknvN44iBEJGSp",
-	"s+yaJY8Im840liyKkuDwRsDK0MYRyrAXIaFY1GyGYITXGwsyTS4VizOmL+f1hdxQ320OGkq2WcauuZyb",
-	"j5q3yEJmH1RItJRWAvIx4TrPr18RKh2jw8qS5eIi+dS/6Zj/9Nx/zvE/g9J/Li4OzA9HN//801odPcv4",
-	"NY2XjTtlsx7V5Yxll1Mu5ihKW/CWiuVsC4nwxjxe9n0cgZp2jpCKnAiDueC/z5n9s7Elbgr0pOrOPOWK",
-	"jlKWkJgKMgIOM0YCJE7nhXfwR7sR7qYIV2Gw/e0XgjDwavvqLouaZVPVuKAbEgsr9cjeG5czmtE0ZWnL",
-	"9XevIfOtLsmbiVwIYiy50EH1YO5QfjgQxRCurFOaoO5Yhe70oDRW5TbaNnAY882pSL+cU+qZLbRytUbG",
-	"1SxNVaRVZFGZ3/2tsjKpJPBqjnyz4kGtvVH9bPKr50qkYqxY754rMVCEpqlcsARc9gTeekQeRLnFjnkz",
-	"LFWgthTF8MUK25TADVbwDTbrrfoQ+ETrmSLuWagZByDBKdXxhLCPNNYp+Dw8IJde1D+pQrmsaqMaNbdx",
-	"oXQBFGQE6iPSveUybVykqlYtk/gE/+wIy3M3V7WavzzH/Zr1qCra8kDPtTLnVXFj3cKeuMr+XNdtGhU2",
-	"paX6PhPkzX/9zVyKf3n5NzLmKV6KbZjpAeAHGHYdUcUe9DeMfPLw6KTfAObzl8P3//bXT1HYYD/fXvWX",
-	"UKCijVxZ0aGrm2AfIDOZ8niZ70XKBRjnxt5EkgQYoHhH2mVjGrR1RfDPlaYcEHlWDwvBt4wsuXNh8kUs",
-	"hJJ2Xt0q+PMd7lCdMi9T8QzdGKB2GY0naPVmgGZXJ81Odt4mi521ZocctbXLdSasoH/7+gWSa5OQnSsG",
-	"zpZi2toy5kdFuHYLB/59ixnomRWb1vCmUQXnma7b+BC3udf4iJRJLYIPJP0U6JBklslrlkAZLdeE+1iu",
-	"IylTRjF4JhNWayyiO9G67mpOO1V1Xr2f+EczpswKiH7DQzyuvyq5w18PxAmgigvDYBkbzxVLiLmCY77S",
-	"ghuWK4HAhGZEd3PjCsCarZNnBz9cYc5vNHgr5ieab/ny+canWex88aqb6i3H+/WMdte+N5+nv0bnG5D/",
-	"eRbp612fN3C5eC11fsq3WCl5zbKUzi7t0as/v6kUVzAVmSbOEfGBsZkCdwSUJs9nREtyFJGELtUj4vQ+",
-	"CCySsjEgqq1XJb3j015Z40e1R3R1GXK397aCO0/Cvtw9mtLCsYaPb2VT1krZNuGYvzFhBVbxRfdWCGgL",
-	"AHZHxHw6Qoi2JgS67km9bXyV0S0mP+FKy2x5aeyfbUO95uTAJc1uz4qqFP6S4UEzj4cQsEPFQgWZyHlW",
-	"BKNEUc74ZdxlX8ypVcN9L+jMqGOo3/Xic2CJLXCNjM7OmJrYEAC0TZDi6hGB4uGMXUN0wFzZuSaCsUQV",
-	"iKI5WHLuCivKHsz2msFBXcJHajxhaxxC/qnymLIhClZgb1o/UYkvw4ooqLDe+7VC54mc2xyjnURP7eXe",
-	"froGWHRL6yfhqlS2encj2d280zFmGYt5vdw7c+ZybE48vWbAqWB5xh4FWpLY7JfPlOBMMv9Wmk+tBUf1",
-	"JfTFguME1fC1flrHuXc468oRKJYg3HCaKpu/nonVnVpYhYLeFKqD79aTOhf1kbHCgOj2H/ZPjh70H27i",
-	"oyfooG0Z7rtdaHM3Y2Gzx73WQthzHHWbCMABOcPYp1G8cq5zBFZz8x/6YdC8MrnUNkgxDTAiwhYcY0VT",
-	"cfXfLlyQh3zL69kiBLwm03tLEb99+t3+M9DaTfFzzG3nXL/LolfC15Lylyf6OdotVXW78dTlM9bnnkKS",
-	"5yMyYqlckH+xTBoVpukHRuiCLkMHhkuiA3IGSSj5+TPGWSyzxOidpcp/LQVzbxEtNU3JlWTKG2DDLa1O",
-	"yHby357UidsGLPozMrJprFjG5ij8fS41Q0QqMZ+yjMdkIjGVwgYCesd9Mlpqpg7IGb7t8mITPh6zzKhc",
-	"58sczTVA10Mui/N71kVGPA/9UY1ohX6Vu7gHixS2hh2OYzbTUJrOMgaRLoTqQPQdNKehXNoW1ayNI7gW",
-	"nvXQ4DZIiwjNFAHE7Cu2Pc5p1P3Rd0uDvJ5IDMSshDagI5yftXT46/8cvv+3H//tTxultaN0bYbaT/xq",
-	"nrFtjRMs9a+7a0vFCnQLUDCUHH/8uIspehxdbtatP/M05c63Yt46Pd3hrYxqdgkY821n1e+d7jAnf5xL",
-	"NaFZOU8jkfNRykpBmtovomsBzWNw97bcCVvv2t9pP5o90GdYjXYbozv/eGUvapesmHboODFnl5wDapld",
-	"zkXy3Zn13Zn13Zn1mZ1Z7V1UjZfqgqX2YVPeI0dXRSrddTSmKgS/wrBMqVFKXcjbdS8C6NYnthMZRlAU",
-	"/0jGGeb505Qk/Ipj9869newf7NHuhg9ufvx//1krFf8u5xn0mdlyp0dzxZnSjWkjRSselyzCBbiO8QU8",
-	"quCfK5qJzJMrtkvcd1yYjmv5zT4GmVDzbAvFmUeG24u/V+6Vt64UZa0zDAgqZhJW17dEQx0n1jXHOUOY",
-	"CeL6coKvlAMzpnLBMtfmq1q04mtW7PJ41vnp/acTrERw/+xv889uQ/ZV+7ODR2fq2ct3rgU9OgvP2Zaw",
-	"CXlXDTCDMV8d8sfQIwbX+7GDebEyqs4L2dpwcebalvm2dTxVupzUXw/WXQlessUWlbD78Dp9A7WpNXqo",
-	"uai0btNessVOzu7vqcTfU4m/pxJ/TyX+nkr8PZX4a08l3mWFKorX3sHra4/eN9Sh2waTqH9fsyuutM0o",
-	"RcXs+qZuoZZzUd6iy66ZgRmTZSy5lGJbk8bs6r+k2GionLvnyh4QmqavxsHg18222vsm8PI/K8KTR4QS",
-	"wRagz+tTC6t75Yq38glUF6LWTpK6tq3qMrT2uLHXFxMJRdG29TB5Z+NWL9++WBXXUc2pK/r03SIDYZu6",
-	"XpfkcQkt/Jrc8egos4eX+H4u20v4VtnXRliZ97zKx20C+l7udXU6dRtZuWlvGT/a2nWwLsm+Mik/odwN",
-	"VDcDh0S4pWTIMpnVGKLvAB620mZsaKHGiQtFAkhwXsops6So5LThOuwl3MqRV8RLq2hk69RkYTa0ZvCm",
-	"gl0jQPBvbhIYcDqorXXVXKe1EA9jKIXQ7CM6pUAJmtdroxrrAIQrGJM5bLDPHfC+I8bjem9N1jCLw0Ku",
-	"ii9jZOMSTAkVrkY3z5RTmhplbntB+MvknOLzTAzsweuo63hg8T4Hq61twsZnSwjZzY8VUJ9rPlWGeF3/",
-	"scJbv+GDFud3w1MOSbj5MR+quPmpAqx93ZLVAlQ3v1DtI9jiSfRjNz9Y9ElofmalX87GR0taoHn38h46",
-	"zQ81AcWuZwqv3cfmT7u+Hs1PQo/u5j+XeiDUxYxeQ6YOS4wVVSeDMvt3Eqcy/oDAREWez78gp6dNFGEX",
-	"gJlz98Ng5YcfLi4O8GeMJtRegHdOoFNynsWshRp4Aw/uL4WuGLhO1joIxe0mkxVvrcVnlAtM+TD/bfns",
-	"XNhOmO0Nbnx1xeR+KV1jdzT4AJ7M3F9sG8FVKxvoDPPZ+cTUrp3F7d0ygMiNhopZy0xATBUGQvHUGDvx",
-	"UtcfLUyvUppm+oC8nKdpmN8pzORxHYpnsHUpE4nXJ+2zHqy6IHw+TyAxn+l6HFBP4NyE9+Gs1c8jXNn9",
-	"Wr6SukjofpPnKt/hpepWadpbwwDZojs5dgy5ggPkJ4PAtegLpINsrtbJ07BboaK8tkJw9c7Z5ACvvYOi",
-	"p25liV8JRmYsgx4pUjRAu4L5U8V3rf6ywLrFv9Rp+PzcNLuC4f4Nuw3PkiuoYpkwkvGEhQTdh3lgHJsK",
-	"AKhct3eC6bC5TfDy7YsD8gvNtGCZ6/xW71DubQ5zNIJab3nCCtDez5kPXx62js1W4bPvfGLfHvBteRHa",
-	"RyarMPBbpxZtvY77mC2M2zydzzKPViDluS20t1m7getmf+45i6tXGD/aBfcX8yBJqKYjqliILTWoIsNn",
-	"c7M0h49ZlnIxPCBPWcwTVlSV/ln5qJvVwO2D/kZ5tltmU3JldFVtNnMXcg7TFFPksbrCRsEdWBwlKdc6",
-	"xb7aZdXcKm1id59v++I8W8h6EzYm0J9BwtYQykaGO3iDJ3KeqSb3M9xfvUzrVl7GIlOtLlGwPuvlTlK3",
-	"wmDG6IfLtXxy7kJl9hjYdC4b5NyBK9YXBtx2txqz92//4cZc/T19eQeoSS5itkX2H5C4RYQgt/Nbfb8F",
-	"ECLQ677bjHtYsGMNh4brKhtWixhwzqXj4850WeTU6YYdwpw7Acd+PbHRnfXwxtDmxr4CZjPaNXwq7wik",
-	"prSWmWaU1t1oqlNV6wnfqT1NTv4ufU7WE7Un7M57zb03DXO/65oAEB1fYSGA4/9vNbnj7gRY3Wq+K1CP",
-	"71qHZACmJa529c4pfiVqvXNfFKfbhrHW15/VNoEPCZgbOA2X2QVg6qJo88FT5vpnULMGTHyZadajZld5",
-	"ETK3SkDN3vKscMAafjzTmk1n+k4xI4shKiiN0GDCCDJz5YwgwdXcMGYpq8+1W48VNEerzlYo17E8coia",
-	"SWEubFRBheIuxTnUKu+VRCsbf8J6vXwsCEQtXCEfpKngfbGAAsW0PmDNBohK/FS9phhzc1k/CbunPetK",
-	"dXc0mSwhZdyiULrzgd152Ec9IEzFdNYI+d+UnfJqXFrNUrccfw3KismtocfvLivSHC2l6XRWP0NsBYrT",
-	"ohrcMbUbtxEUE3nRdqZZHbzMR14KC+65txFrDtVOrZyQsnqoz/XsuLN35UuWLt+mV1s9Pw5dBvbBfGak",
-	"dTJ0h0uOCRTnl9O/2rTCq+0I+L4xc6ow7lyNdSsq0Z7ziay21mnWF9uVgIPNZ1mtVpO+MjJ4xkQC2c/Y",
-	"Itgm1M2MpYl5q5C3TRVR0ghvZcQ2g44lXJFxxtgX0ZxNYMBm0QvuPbC10LXLvs76aOHjtsf/jXYGqvws",
-	"LNAma8+Shll7heDbzDf2xRqD2PtGueTbZnltqvXO8YfzU22PDSzcinmDq5CLyVVe3iSQn25oxlbvOZfJ",
-	"sl4joZ7FyoJrli2JJQVrC+pBI7YT1Oy6BVRbSeVgOVHrm2nFBrypa+q7C9vfT350LITLGuLW4oJtYp27",
-	"dhFUN/FrcxUUm1JL3bBoIT+0bSJhE8Ki/IYLTE22h6hiUUzV1aUtvX7/6aihVM2xIVwgtm6kiShW3tXL",
-	"Q6f3bjDbHactD3zCUmOc1wYtLLyQi0MOHcXDekD9rc/gGp+9PT/5GvmEFouzhi/e1COeQN7+iMVF81Dg",
-	"Cj+XxVoilSGtS/99MxOc0+xq6ySqloVZXjcBiI9mhnG3L8CtudKvWcJzpradzm1ZAN5fR1Jtur457+aN",
-	"ph1dtcRsZ1DfIFq3te+4nnyOHLnd25RtTqurXpedD87e0qVghTvuYLeUtSL1vEJW7Y7aoMF2QBDPjMDO",
-	"5AIb4s6FBiTtGLMEoBaYC8UyzZKQ2I0lMiN5ju0qLoR7/n7nGb/RMiu6gIAMy9ONITM/ZgkZLQnFEjtY",
-	"IuePodrICkOO5fRW1NenLeerVXxtfQazMehYPM+4Xr4x37dNFGzH5nP5gTV1SKbpHNXOk1cvXz57cn75",
-	"6pdnr8/OX72+PH/1H89eYidoiv2e1zz35vKn5y+egcqCCYLSYjQDl5Al1kjb4MbQysVY2to7TWM4ULYa",
-	"FbARLNmVBi+oR0tuRptyaB/4syLmGNLZDEF9tSIjGn9gIsHUl3KlpK1gsVXt5u8zm5fo3GrYktPZWFCd",
-	"rtmFSLnSTLAMi9Tw01KkS+tqzvupei2zcfkGvghYu95IpRxfiPXLHaJplbelmcCN3Sxl6LpdF8tI5wnX",
-	"JJVXSPKULskI0zYzRsErgFV3FyJP0JzYTE+ewcomMp5PwbobyhkTdMYPlnSaDg8uxIV4w0SCSVTAKrQQ",
-	"eMMzW18FbqcBeQx8MbSevwPyWCbc9vQF4E+A0Pmpc1LgqnYfkJ/54wKJdcxZmqgLYbU2VzlpeSQDaTcT",
-	"LepR4DWsGHhkHVw47AKlpBkZa1JcAeIZ+X1uboAonmF99YRdCDccA66hmAHudgPaTnpcUXhOAVZWLGG9",
-	"XnCljXRFE9nY9ODbHUKmw9CIFnVAhp59PiQpowlAxZeuAvkxMdaWYc5H1pdTe0MgZxfC3ikQn48wkQwq",
-	"X+QKndqGOuV1T0fwP7kA7hIwjTNPw9W22syTMly3zQ9M5dloMRUWZntCE9uWwXwV6jNxb2ytEkE0VoVw",
-	"sKf944c/hmRIZ7OUx/D5Q/vgX35TskjPM9J6aOTP8BEZFsWKQwfxAQlySuKuWlf08L87r/HJznNol81F",
-	"4pzs8Gs30VReHZB3uaq3xW0Y7cgfBTAC8DGHZIhlsEM4opaVQKsoQ6ePeqs82FvChd1z+1HQwMNDz715",
-	"2H14CD8MB7bUqhtFrrTSsPFxFBFFl+pCuDAZCA0buEikYI+ss6PYL5siiHC/LCGKjlm6DAG5uJCl+a5C",
-	"ryz8tmALW4/Kp2xAKHbdMIrkQhQJucXJFIQbGW3hp0LwOhqmQiZZ2Cpg8E1qSWjeUs2wypMJiz8oks1F",
-	"3tAAC4SplUcYQgEyx8BByJ9qYCXVD/2oiwP1oyOYGCVmIjJBn515VZC/PTv/MSQzqifmhf6P4YXwRUNI",
-	"pmwqswKbeCSTJfnhODr6EUr0p37cxnwhCkm/e2T+7/jHMGedH/q93o94uoppo1FiRg1JPzoNLwQQ2+uh",
-	"8JYL9eMBAfFLyXF0hMfInlojy4avmc6WnTPzi+EAFjdDHGcjTqjCbhRQ82nIA1lsxCVkwxpbD6s3igke",
-	"XIggDFIeMxu34gkTmo85y4JB8AJ//5qNO8bQzDjTNFu6DLFB4P/S2C3z6dT8OAh+Ygg27fQ5bgogGhST",
-	"KdQ16iUvvesgL1AeBFaFkRzoyKaTkjfu27luPvvleRAGecAk6B5EB5HNxjQ6LhgERwfdgwgdFxOwrA7d",
-	"24fX3UN3xzF/mMk6XKq39kiGURTBhgEeVZqGeJda4qxChzqoMyoUVkkOXP4u1kgbSUPBErNYIeQMLU/k",
-	"b3tILgSyANqLKg8/muPyBzGGJ/mD/Adbkj9Invr5gS0t4/xxIf7odDr5/8w7Q0/WDMkftouOSBDZ/Q9n",
-	"HCtrAGiaEnxvNchSen2Yl1kNq1/B4hKz5a7ATUr7UUPGZSFHKp8sZfyvfLb4K37cTMD/dk5wjulW+XwJ",
-	"7G3l88Vfaz7vrf5Ls+Z/bFzrywwrEGoX3YxnfvyzskvOlW08mTyCwb0lArB9q3MBx9JlfgC6Alo/1Iht",
-	"JKF22PJmuT3yRq3fnvo5rG5TeXdWP7u6Mw1fXtmh8sZUvnwhHMqEyKtMc82HT3l6ChT4AXk1Jnoh8ShD",
-	"vN8cW3OEEGfOnsjC7MJFVzmixYUoFj3JxxktC0MOv4HXCDvo21yxs8I8wirYXF6jaM51+PMkGASzuXZi",
-	"sMisfWzDH64i31ydPWPqNxtwYx/B6YphVYp5mXBnhHdXI6jm4r1SFtvtnfSj2rLXoBf1HnS63U4vOo9O",
-	"Br1ocBQdHDeUXJaffjjoHw+iqFSqOQgMR3bMY91uL+p0Ay8vLDgaR7Q/Sh50TpPjuNNPTmjnlB4fdR4m",
-	"3fGDcXd8QqMuOAXWcBpMsIL3GBx346Pxw4R1HvTi405/dMw6JzRinePxw7g77o5O4+h4X5TsTMGRK5Tx",
-	"l7HaD2TQ7UWRK9IK9FwIaDy/A+V+7B2YomZo+9eTfq972zHKG1QZrHuy2xxK32zgsu5pp7fb15vEJIxW",
-	"qd1rs8H9vZCx8/C9dfwVDDrHHmMlDHzs0ghLtUDH59akgycJvWkbYVSt+MPU8puy180i3rn0HxB1vSi6",
-	"C+Ho+0Ej5+TsljyYkedA7N5skEUefEPD5+o/0Y6UrkdKdFM50v773c1TqbxfP4em79z4R7Hd882Ha6f3",
-	"d5nwrvxpKwjg9bVhNbDA5EKB17mPHFs3Ss7Zhz87WCTQ/vBWd/Nbb32AJHjpaPNLrxlNXokUR+m2eOFc",
-	"yhcAOwQvHLchKwch+pklnLqMg36vt/nl5wgz9MQe8JswOG6zgG/g5pyjhx23WYnHc4WVJMVN913GNXOG",
-	"orm10isjd3NYXgwAlS+Z84Trjs0BuWK1SarS3vgS60hRoXdd9i7KISSCIyqy9SzFUihoppQR9hEXFX0p",
-	"4C+WacKURk/KAXlt3cV4ezD2KbwxgB+FzpYYK3IgqQU6mZvPAfmJp+DkEjTL5AJNZa5ciWqa4nXW2LdX",
-	"/JoJxEUec23uu2DoT+kSPbwjxgSx2Ff4OrqxLCFznfLr/F5qYxjg4I2BEPTejdkCXuBMmVGIMt+gKRkj",
-	"mSGh6Bc1ozLhYAftAowBnIUZMiEpcUCuJLHeLfS/lJy4c5uwTHMf7QE5cwtnFpyrPNwmJGE0SznL8BJh",
-	"a3aTxJj8YmnDcYUnU+Nrc5EyBd1GgB1cKOsKXvcoV5qnKZlDft+CLg/IuSRjmaZuRyBUoD5Yv0AO7zqk",
-	"eujkD1xwkPYfhpCMP/wxtNEUpYi8tp5jt7ouzdfB5SPS/NDc05ZyDls6gJ+mXBVZxuX7jFmhM3McXsgr",
-	"cMo4B3xj2K945BA57w1UKd6ELR+HJPP2j58Z3trqcURdbUsNlh21fDrv+Lnx+Rd8yls9+ATzhdBE3tpq",
-	"aqkSzQZDdlaNIjyD47iD3vvF1kjvpPe21xAloW/EZjkQ50t+87sasW8FeaPQf+VJ5hBcxsweOZ5ZkMn6",
-	"A/TEfnjb83OvmAQn8U1xyQuuLOB9vkGOR9yWvYd+inV+5vM84QSdQy4gYiNy2F0TA5IsVayACKYko5pZ",
-	"5HVveHLFbKPHhEEMy8YQy010iYIBL4T9JTg8XZQZw30KTA5jNSB9dX4qTAt+4jrk7u6ospWDxVWs1I4B",
-	"8hDU4PDQxvsP7KuH7rEiVPGOph/Ia7agWaIKQO06JKZtbqNF04tWN9Hu/o5Lqb10zYk5LzY+t17sfgVh",
-	"gOFRoOqFjHNY4boR7aP2gOZPw5Dfbypf0U3ltS1/zYOztfKoQWsdfsrz1m4aNdiZstZoUWlrhNSq1jLn",
-	"zBMOt/LWVCWE7SfzIAp3EBZe+mEQjR6Mu/S41zmiJ6zTp0dx53R0knQejLrjKH447iXdKKjr0NKNVjqi",
-	"BFz/e2XYcvFE1X0eRYMoOoii6J9BtelJ4zwC16ckaBR7q6iA5tZSaegRNGB9DB5E0VrJWYth976oT8QU",
-	"UqiTKXpSBEFdj4iTLYRwGyG4g+lwC1HV3/wSEv1SauhGuC+bdO3R3tY+xDdt44SZg/KotPaxcWnMzmBp",
-	"oir3/UfgSoAKP3smQsjSlpkxm6UNmBnBcUCKKtmyTYKWB63YHeGFGNrNLWfPDo1VI9gi78dEmMv6oX76",
-	"WkHqheCCzDJ5lZnLdg5SLtMEjaQCwEq5ls5wDIpcc6tqU6mYgsu9wLafLMPoo20JWmsrwRLega1kJWG3",
-	"F219mCzUyN7c6y3HRpdXK6OGOl0DCua+2yK7SYR+dNr2taLfx3fbp8b2Qc66teVzmHAFgO6DT7eSpbU3",
-	"vueQ5lEIGiNCP7AZOEot0ztXYyrjDywBAGml6VIRJVeNLEvrbeys/enf257Xb/es3tbJIOMPOV8bjtiZ",
-	"t5n4bKy9kJl1RVeZe0qXeSI1TY0BubS+7SnicJZ5HGn+zuLfNoszXXC44QvDOLuzed6+qD70Zo0/nhFj",
-	"7hAsgFehDZFoz0Xrx02OjklClypP2Yb0UIfK4VKhReJldOcQKYnhGpeXNsukHBdItdbYRDQa674xZvIS",
-	"80exEgESapU5NF6D4iY3Mabjfwu+YpjJ/XIYf5mbH/iZLZamj2671xtgm6PlOu7ciQ7xBC3cryA4MgK8",
-	"ZltuUoSceY0p5Teb80o97EmSElPnXc4/JMzj+b0QrgDEq4jhCjL0ozCvTXDVxleSKSIFGS0NGSwdD6CE",
-	"ZMY0lGy6kgUyXGlTNKy7Hbo/35W7bDePV7XbX7cX9T0/j9d6aYur50rPwvXqluddKL6r2n2p2mei8CHB",
-	"WbiSMtlZ1RY11nciDQRbVCvW1gXIzguPDlFaztAMhWJJbSv9ZGa16VBesyyls0urUYePsJrDpXzLNDE6",
-	"F75iLBKxJDFVFU+RkJrHzCvZWPWDQ0+ZUkuZfTqAKpMIBicP+tH2ziCkDPrf5JGffedc7kMslfvlBOo6",
-	"5pfP/vvs519ePKt1fRcu9955N/Jd7lssUV1boAa5VfDrd4fVd4fVpmAdVCJ5uBM7S+G560XRlGqYMgII",
-	"65gWZlO/iBRFkTbXxU2n18enH9lCmNxPBfrC3oPWhfywu8G2pii8ZXO93t9B0NDrqRAdRL3wloYREFGc",
-	"wcERNBkr+oQOemGQ0pmyucazjMXcFi2yjzRGPYDIK5D47dplRHmHi18N1dDcIY/P9fpR6HcW9l6aHUeA",
-	"udo96IfB7PQU/nFy0Ks2eOhWfnOpJjRjsCZdr13Dkd9hoduLItt5wxeq3fPotBzH9Hti/Prpy1HqtVKG",
-	"m/FTytNlnrB7894wWEP89CuZQV2rkMiQU0NB4zhro8DYy8KPWpdVqNe+4vMuzYpy7xrKjnZS7rYRy6o6",
-	"xz42ITiERAyF9Galq9nZO+j5/5yzbPk1hp6hxp0WvlAEjfrsPggPEQpTyVdV3ksJ2dY+krgr4TQqzAFa",
-	"OIBVKSyiiZAaIcfhKpHKK5eAbj8EoZg6zTeV1+xdDvVUUV392ssN4s4I6fAR8hzxr/+2+1J6cFy35jyz",
-	"tgWMhMdxdhBkuQbTx8F92A0EtA+XLSnrbZjGfbz1jadlMlC1cQAm8PjA+/ib9blCC7c6W0jDfNvqrzcO",
-	"yeO+Zdrsl98gyWYDt93G2zHXtZ3t2CKXBJDHu5IMU5SObHSEOJjKt69fkA+MzZR3y0DRB5XaqpgoOj4W",
-	"FBBMDJ+tng3FtH809uXCuDMutuCT99WZ4amxLyUYVrESg8VEsTj3qWy/6B4s5HohElaTlgkfF4VW7HvG",
-	"z3cHygYHyhsIGq8V1FuYk/fMlf1Y6gkoADBYnUfmoMG/7AB+CwfzHcVltz3lxSG/lWv0m7ZvPTdgSeHf",
-	"nqW1RSveO0O/gXRbSqY0YZ35zMGI20JlQGSlJGM0JQi6CaB9cp21YVE8zQXM4fVxBeh8aLmH9oxo2/QC",
-	"MotWToOZ8F3YKA4IvoqPvINRYrbks5gkBZa6+X4JPb1sZ3QLv04P7Yz80ajSz+mkn3ddCvwmPPAvFxuG",
-	"QHFNP6Huw9Pj3vEx+nB2MJg8WHac0f52xYLVN6E41LY0+zYMlJIo+25irJgYEC1XrpynjTwuRwhq3RLP",
-	"UcIh8qUc+7gPDgrCg+sE5ATIg4BSzVvhMYgLwTpTylNCkwRKIZSmRpajWwwRGx+Vsl0WGdfM6G8OV0pA",
-	"VSRCZiWwXQC6Ne8DDMEIilRnmfwIGGvjTCLQKtcXYkqXdXHyMReJF1nfESlgu2J71/7y267Nh5tHsbRf",
-	"YTodLv8evdk/8bIT3/di+w2oVw533vq39lg/XhKeYJk2GUJZ4NB27LpiDo0akkwAFMXWIJlLAB7FEHFC",
-	"sVfgeesTeCG2O4Kk4QQaEfIW5rfb2Wt9mu7V6cg7D39TkARzu4+Oq3Ffm6EIgGUB2NnwyFLOEUIeUpsz",
-	"th5gGpSOy3g0A3fYR660GiLseANwAEjq25joNKElc9eV4dKE/rt97iCGLmaV5sZo+EbdzlHXbx48CJ7N",
-	"Mzljh49ZlkLy+bYYd1thCqCm2heiwLqFqXcudleCuV/TAhart+p5MKPuCIDwFUEftPEiQkd5KcYpx/Yy",
-	"3837as0gHA2LeF8vLuebAMLRdt8JCxzNADD0eWLd3tDEB0+sEa0YxpGCXYgRsw0eFEFyRiwhE5Y1wIqT",
-	"ZlRxmB7UYRmSnPnBLAAYpIghAhwMbuyUAigZqrksbp27QsgMk+mNGMjtnNis+u9zJmLbnvFCWGh6ALPO",
-	"zSAzX9uHqB6omSf14MxnAv8EaGlQiJ2gj8ktK1lQdSFKaHNUFESPoaAGEP7Nw2XnE64ntmNxuwCtNMxG",
-	"Yn1RA3izM6F212x6IcsBMuXssC8vosOCiJEctSKi14kqRJxNWcZjatTg5T9k9mFbOnrb4cmaHblDLNmG",
-	"7apFIO2tQY/dZUbf0Uf/b9FRMnP4kA6x3vmNavRW7bX18JM9ZDfrMqee5imsymJzGkKpWNo+Jw7MQ1tL",
-	"K/c5OQx44tyxYV5dgrdZq+Kktl4pLS+EE61gs5Gz2iIquFIIqTtjc/uvraDCyeRXihbJV7nuserh649J",
-	"mdnv0UXyFNZlnWnUhA+lvdVthIaq36vo+1Vnh6vOPUvG2jMj2nysZgt9yxoDlt0S7uiAvOFXomNsa5m4",
-	"1uML2+0K3jKLnHkOdjlzdWhFZlZuMBsLNeYJYAqlTCQ0g/IKNMOFXBApHnmdsczhoaMUe8mAFetXwSpN",
-	"l8UYyMy2P1hCl2Rk9kS5ileaoBWs2UwVBXK2wRq2NCTgyuHiyh/lkbtMOHxi6v31z6qOUGIvLzgs/BqK",
-	"Z5vBkm7tH7Ko8X4Q17NAFaeH5/LDUm57FPcNm/RdnFV08reH+lQViK18N+BN/+68aQP41KAaNhjBh5UG",
-	"G00RHewJVshJAS5yi4JIXPekBtxzb4ivGo6jmMhXGD7cs0ECARa/2UhtR4jbGCa1IZqzBLvJukaT+X0L",
-	"e2AmdBmCuQBdGKlmGfYmRlzFBV2iQYFNGYwtUDTaxS9ZmDH3a3BRFmGhC1GOC3HVEA8aFE3RuAXtaNnS",
-	"rxlkuuC+vSZ1JVRTBUnPfq+c2/RF2i4E5E3r8ySEbd+GrNcIYbtqhex/Oe/SDqkufg0GSc6o36gZ8t2g",
-	"qBgUuOEoTNv1+VljUxx+Kp23tU63155TzWuqWTI6vG70VePDSxMDycyTARlmcqGGroB/JPUktI1CWTL0",
-	"sssuBFzxWHJA3gpI3MVkR2zAhfVy4G8M7beLxuGuMQbk7tZrg1pEFCCiItP3KuhWW4b1Km3WtgD/sN+q",
-	"ERJ/lwtElFqwLG8/+t2RWDlV5xBi9NnaArHv0WjabCQX7FZbZlw9x22SOB9j6w3hRVhyV7mzorwsTmCS",
-	"EkJZPYRfKSttzwfDqGjsSJrzUV3NWfd4cBQd9I5Bre8O01OPr1As7WXRxfsoCIOrjLpxTuKHI/aQRp3T",
-	"JBp1+nGXdU7GD0ad3vhk3B8/oN34+DgIgwlXWmbLS2PZVi2MlCpE6/fK4tZ1BMH0dUgn987YNmFGf+ca",
-	"TYrb4AZ8fbckvJv/WbXKtdz5xrTFYa72uGhSyGdpar27oHrlByZUccjd50quXZtggHcv0NSCsUQRgIXH",
-	"bAiBQM/F+64K5kL4gsG5VXPc57qIV/78VlEvK6Ag8FUSRV9/RZaTnHtJoiyioKC6YNH2zrjhbYAxbH1N",
-	"B6ujWnYcK8HZRgjjRM5s40RbTqDyeoJ6BWVLH55d7+TV2jaT3jYABNH8taUW+yv11Wbd3w2ULbuudEtb",
-	"U1BT5vTDT66ybF2bInBcLbxsOL/ZqK1uWwv+AZt2B52LwGsVfLqA2rWLYHDh2UMHFg7sIggvgrxuDh5q",
-	"crvAo8aquwgGny5yEwreaWNEwfurFhm8fwR/RHBs+AUoVF9tXAQ3N7tZiLCXWIkIe4HNmW+Fx1axJrf0",
-	"WhkmfB8GaEmitbi9PQqdY+2MPLMTlzAYrC5gUFidRXFjGGjpXrUVjqs84nVUAgqn6uqyP+6OHyZH7LhH",
-	"+/34hJ3GD+KHo4iejKPkdNzrmsMLLYl/3aICtHtHFaDvG6a+3wlvXQgK5/4p01DKUm/EA+/eO/Pdp3/v",
-	"2RcCJ70fMBz7agurpiTrDyGKsNy+nN0frzG44rIf8sZQEMFwPao6PBl6/VqLtEqurbF+QJ5rRQwzJfMU",
-	"/uQkGxmxKy5UU8U6zur2Wmd7Ll/L399Yp4um09EqFP9SagBpWELzlNufKSwqFm6hK60ufEvIvMbiecb1",
-	"EjjdHZVzcyE1GgvEKAyER2F1N6Htn0aDngmsjEF4oE/2T5fuT0aXX9OMm2kC51UfwHPjpL+DF7Ky+oAL",
-	"zTJB0yCsBWEbPnn18uWzJ+eXv7x+/l9n588uXzx/c/7s5RBjmdScHGjqZk4W3py1JCPoErPy6t9fvTl/",
-	"M3yEBQoLrhi2BFCk3+seGL5+n69nDRiuedz6HJHHD4pmipg8YC4QNenUWOrhAq/eWwUsZ82LPJ7YKyRn",
-	"MNWEcO29XPIbhc23ds4sCMbCQhIsEYLR/5SFYGygv6ACnJFapv7L7wpYqJpFy4s+zOj+1KEV9s37m/8T",
-	"AAD//w==",
+	"7L17d9s4kjj6VXB455ye3qFkSpYdW3P23J/z6NncTSe9trO9M+2sBZOQhTYFaAjIjibt734PqgASpEiJ",
+	"kuXEyS9/zLQj4lEACoV616cgltOZFExoFQw/Bewjnc5SBn8/n6uF+e8tTefM/JGxf86Z0pc8CYbBYNwb",
+	"P0v2WeegTwedQXzEOsfxYdx5dhXRo3GUHI/7vSAMlKZ6roLhQbQfBprrlAXD4FxKMp3HE8IVuWJcXJO7",
+	"jGvNBPl9rjQR8q4bhIFezEzjeSaGsRSCxbqjbuPhLJNXKZsOrwx49/dh8CLlTOi3Uv8k5yLZGcSDaOBB",
+	"PGEZM+AKSZSBPIZJW4CJDTtC6s4Y4CtAfjceX0maJWyXQB+XgLZwkjuqiMynaw920QfgfjWlPD2nN0w8",
+	"DsQnQuoJy8hcsYxMqCJ6whVhHTMtoUmSMaVaAM9M+44GOA3Yr8UtTXnyQgrNhC6BzrJMZioY/vYpSJim",
+	"PA2GwdQg4RUjVJOUUaVJFITBTHKhWRYMg72E8nRxqTSbqb3esz34I7j/ED5sH/r9Yh9+4ixNzIkRPWHE",
+	"DkuoQUFcSotNsC07sV21vxHzTMlsh0cYVZAOxieJZObCaGJA4GLO8DhTrvQm8COwBvyfaTqW2ZQlpwjt",
+	"463AbTlXZOombQFz3rZjBwCw38pf2dVEyptHo03umpsrIyS5w+laACxkxza2kOoX2Io9HiHF281z1MDp",
+	"yB3XE0QQ8yRRsWgFvu7kI7gVfJ5nQE/Mu2X+3RLOgvq/lfqUzVK6oFcpe3TSb4kIu11GEELFgkxl6yVk",
+	"BdRmHaeMJu9EutjhEvbLS5AzllEtM6LlDRNkSheINBMqrpmBHk6hBfQZo0lHGlgN4Gcsu2XZK0P6d8jg",
+	"NJCQWM7TBMC+YoDaKdOtiIkCKDvwQgHY51K+odn1DlGmV9nvK5ksDHprKUlqpmoBppayA20BxveCzvVE",
+	"ZvxfO6UgvZV4Yag0V8pcSJmRu0y2wom5DyrCruazmcw0S35mCafn0H9ne31Qs9c5qzGbpTymmkux97uS",
+	"ohX4ObSdqQG3Ax1gIYplLxng2SPxaUjDC5LNE2AxE9YWuU3/jm2ew/zqI1coh3wekBnM1xZabJ0D+5kF",
+	"DgNCW0jLz41lPl7dfn4pCR6dFlDb96gD7evBP9NyNntMScm9iQaPFU62AeS2R3BvQJ4wmrAMEPkFjSfM",
+	"CB6ZTM2/E6bijM/MRQ+GwSlTMykUU0gI7COhtMxwcrNAnplV62zOwkDFEzalZpxYCsP/BkJ2oHkBqdIZ",
+	"F9coZk5omjKBL0Z55v+Qd0RLYiggE9qQHkb+fPrTC3L47CD6sd3czxnNWEYyRtPpv18E6jbuOMJ8EdQD",
+	"BCzJG4mUbhkqcw4zqieOaSmk7GZoZlRrlpne/7vnpt+77e1hX7X3W9Q5pp1x58On/cP7P9WC1R4gdws3",
+	"B8f0bAWMlW1eJ8vQvE7MWY05UyW5kAv4ZyqvV4P2p4yNg2Hw/+wVOp89/Kr2Xid2cp0tTsYg6C4j64xR",
+	"XZZITUskp2I+vWKZ2SfFYikStRqWKRd8Op8Gw16+B0a+vmYZXqEZzeiUaXuLTpLf50pPmajdFnNIPMlx",
+	"RmYZi80nAwE3DcwJBmEg6NTMQ/PBDOF44IYhRjdBZVnw1y8L4HLRpgYybL4LqHIBfxmmuUD2OSEjwT7q",
+	"S5SvRw7CWcZuuZwrMqPXrEtMjzFPzUHkzIpppuiU/ZWMUj7legSMecLHY7wcsLJ/zlm28JaGEJVQgH58",
+	"w8S1ngTDXtQfhAYn8h9C/yL9dtL5B+38K+ocX3Y+/KX+2vwEQJ7E9ffYiCmECZ2ZuwMr5YpQaBziU0UV",
+	"GVlyM58lVLNk1LQW7Ne0lsOVK6Gdf3Uv166h7uyaliCzIRkZ6jIK3QrMX472mL/VQmk2HYWGOzaHZ9Zh",
+	"hqDIP69YZ/ORHbY7sO66E8ML1LDcTN4Vay0eg1oE8+7ORncFwQDN5looWJWJdDpJ8n42YxmhIiGpvGMZ",
+	"ialioLBzl6UJbtBVtoYZwSzAPuMiZmtwhWpz7h6p5kJp2ryTCsZsC9Hf+C0Tr3FEHzBNdSNghstT+Gxx",
+	"w2xR3bg98LE1MDmvaDoVwLwXuvFw3S5dsbHMWKsNmsNwD9wgI0K0wXrHcdQColi2Bca/MUS7/nGY0o/m",
+	"WfZecwRGEGofhJdsTOepHpJeFDXBBa9CCaoEexlKH4WBnQX+FYUlXsAnIr3O8QfDMH34FIX7PrdUcApG",
+	"FKPXrOEagJjNrrkQoBpw2nQjND8S8ptTbWIGSidZfviLg3zQs2/RvwmAkRNWeDIqqQUboLLNHwJYARFw",
+	"dZmTd3z7YlyYZXw1iJWw/vK7wgfdN01e2a51U7t2e8+dgbAdqL/gfAjo8uahNs4pUKdsKrMFGRvCipoc",
+	"OQZNKtETKsiA/Cd/HpIrFtO5YgSNWpZphitNuEbeynHSZtw7yjVLiJJTljPR5K3VNBux1DJu5riqImbH",
+	"kzHrVmnb75XkUcfwd3KOf1VXTza4D4P/6VhBpfP65fqeTqS5rzfYboECS3bVdehQmfU+DNr3LXrtCJ1q",
+	"jclklEM0GiIzbkTPkhmNckOK379//XKXWPDgwyybsrc/Tlkap8V5visbqHdy1Rtt5k9gu4EBfCHFOOWx",
+	"3nKvffP4ul32LP472d96C79n2n8Ce+wLJl+aSj0mvXlKu/3lX4OK5nzdACUTwOMcE9wRmT2t41r2pdni",
+	"uKq+Kes2uzLp7ig9DuicEagiiYznUyY0S0BbQo38A80ymvBYK6ucJwnVdEi4Bl2KIlSQubgR8k7AqYXw",
+	"eqNOkjqrmP1idTCW5EELjyY+OsP3gKPP3W+2PPVl75h1577k8LOzk/f5bkpACCSomyI5T//Utv25TBbf",
+	"9NbjtXFOCOZG/n9n794SLsj78586R6G5ZvLqdxZrI8Uzqs0AY87SxByaGa8QwQ4H+EXBjUu5EbyoSGx/",
+	"Bbo5wZS5l0WnI5IwNntq5/4LRQveQwhtbhBoRWety134ZPBmtASIlZBKNxcxKjcdmTMF2m5Jc2ixhgG6",
+	"1BN87R5hSwLIqLyFdlrr4XjFUimuFVhSLRE3mAYDSSv2W+tJl5xpmmlCr0GEQzvamGdKo2LtieHcf4Fa",
+	"7OsnNo+NH0/j2Eoepl9KmZJ7kq7Xpjhon54SBg6ZL3nSfpWqmao37xaIUXawbXFCxYRf9mwLBYNgtyxb",
+	"6Wfc9nDN0aqnc7ZlH+ItDzcrDbLujLwp78Og6vu0boCKJ9eu9XUNvs25xFXj4JVr6LlWJGMx47egqFcz",
+	"KRKHK4Ne1CVnTEOj96dv8NV+Injg+2BvgQKFX/S6w8sn2tmxLTvx5tA8kc2t+Ilvsb8lH+51W+xPt1O7",
+	"FY8ZGVOePhlNgu/JvsWuFi7n67Y0n2hn+wnSaVnU7B2Sn/lzoDPej1EURlFEwFn1qbwaVe/8LfZ+Xhli",
+	"tZK06mL/SISjzvt/V9v966+/dk48N9m1/XOn24eeVX00wlZnVhsqsP70aiDYNfOtCftIY50uiBSMjKyK",
+	"t2PmGjlm3DYcVaMkRiGhqekmrU/W6K8kntBMMf3vcz3uHI2eyr1TLPtCRjtr2EiKcJC1Zg0XOuL6sjws",
+	"Y23XV0WMxCOZCnmC/FxhNbSKel/LTiY0cc2fEAo80Mi1jTj1VO1aX6dE3RRK89kOsylQpqXoVQb8cU4X",
+	"PcraH6/vlfYkjjnfFQw9iDW/5XrxnOp4AgecJNysnaa/ZIYT0dwc6Jimii1RME2mUmnSQ1YQXCm5IFpq",
+	"mpqlTrnwx+iFwcz756cgXsQpF9eXFGGwv3LNpmrdiZ3yhJ3KO9Thf3yNXXoR+FtaL0qaZXRhGuTTFIER",
+	"GZvKW5q2n+8FjlEEapziCNvD8JC5W07qJXJoPdmZab3FBJtvKc602TZuPMmG45ulXBYRNtst6kXe/2Gz",
+	"bz1rq+nu8x/QZGi6lIjBKVPg0ryGJLS50itdaDE1TouLuvackadruGotYajcmc17bQPyFl1WYep2Q7Rf",
+	"773vLv1bacvCOgyomar+mBo20tugFQtfjT8f6tAd2rHkJdVUsYaQgQQ/5sY0OzXqmpiYT5u3AH71ZnbB",
+	"QaEX8Lfpk+sHIprpQCvDdAYxkwghTRKWgM2WJBR0jeU7Wg4QbOF6HwZxBnbDS6rXtnfRAuYs821d1aN6",
+	"CtiTrX0VacpEQrOXEAtj9inVaxm9l9AITTdrZ3grcWQXvdAuSMG/GUXcQzUo0+2NXasD3wJW2vBmzDXD",
+	"OeeJDWi0mbv10+Jh6v3yi+VFWDZEiKIjgY3GMM1tnM3beZoSaSN7qeclgFP85i5LGIh5mgYflokObpcH",
+	"QO1GzROuQSzYcJNo3BwxbX10qEjQ1S3Wq4Msl64/rQ+B3DbMUVRUhvVzbnJ1i2jD4adgLLOp6R3M54C7",
+	"TScUBtYKacjyLctU4wbaj0XUsOuWh/HBrlos4WP3Q+7IeCXnmlCvY3clXC71WRMGYMhPGXnC4GPnWlpN",
+	"YgBJS07p3c9MKYq6T14ThvSSK83F9ZyrCVPlaFYMk/Rj7/J95UIfDgIvUCxaDgUrkaG2J1K5M0iJzNJc",
+	"6Gse6uuHlxZUq+Y8881svG2PTpGKK/01UqTSu7UE4QmJ7XfDeLCQjP7+97//vfPzz52XL0chGWdySnrH",
+	"UdSJep2oZx754+Pj406v39nvlXDKPitevOGfe8d//NZ3MYc/YuRh/76z9Mef6sjHC3TVLcKZN2BaRqmU",
+	"N5c05TdMjcwdZtOZXpC5SJkqp3pADyZh44krokU+9Uq2AFvdh4E3aWvceiPlzYnpsoxaldO20JSnqT3v",
+	"bXbsDfhzTugtI0LmKqRRl7xGDi9VktArBb7dfioR6yQgarbvap6hp5pPdvb7QR2piWmaXtH45nKeAdVc",
+	"wobS+9CCfZQinmcZMuQ0UW3BkELTWF8yF7y+DMc2fOlETpm5242rS+W1rCceY54W7652YZMJMT265JVB",
+	"62G+/0vjYtxp3bj+kNZtJzTcBGRVIYpBQGXdkDJNLhWLM6Yv5/VR4L9OmChnvsD24COiyJ3Mbri4Lp5a",
+	"rg3KpVJcswy+qiW60tF8WiEuFxfJp8F9x/yn7/5zjv8Zlv5zcdE1f+zf/+NPK5/sWcZvabxoPCMXbXo5",
+	"Y9nllIs5UtMWWKViOduAJJyZ5mV9yj481U65UiEUYTAX/J9zZj8b1uK+SMu0TO8TruhVyhJ3g2MqyBUj",
+	"TOCv4E/bJSfCi9XzmgqpfTkUhG4QJ+yoQRh4MYd1oqhm2VQ1bvMan8dKHLTX43JGM5qmLG15Kq4bIufy",
+	"Rp1N5J0gUsQsdAmBXLR1fnEwbSKIwZYw+I5R3dosHcs0HVkfuKv5uVVIYo5E9XgYWmJbQ/hq9qdK5yoE",
+	"qnwV/POyhKpEBWsoQvOjhG/62qdpnRo/f1kqqG2ViUVgONhDoHWV/QWkKKVNWMqcsP6VWiarE61nirh2",
+	"5P3pmy45ddBgSjLgyXMjfRfBcFlf+tHgqJoGZvkNqnncyqC8yFsQWt2UFjuxdh+qz+QSS4kNnFd+7hda",
+	"ea/8hR8MalZafTibNvz96RtzJ7lW5u4pbvjYuwm3plF4z1ZODrve8lU+EeTsv/9mROJf3v4N32cjElvL",
+	"1KHNVMAFuaKKHQ5WzXv0bP9o0JDn5y97H/7t3z9FYQN3/PCXvZQtKlqLdJXnscVJ2B5kJlMeL9yBWPEb",
+	"OElztCTl4kYRLbc4oIYnuULH50pTLszLtkQfZiwj2G8n9OGLPPSl57TFsUD7xziNune4DM8rzFME7yWj",
+	"8cTlAFFMJIoUZA3JYvNx2FRZK07CwdJiWwAa66qsbColuDBckJFi+tdcFIIdIaDgtwkDvYd+3f7cNz6K",
+	"uTvsJsrCTcQPPydlUsuvg1uQJ9SVenhszJWUKaNoOpMJq2XgUDNoNXE1V5aqOiXdCRnzj4Z9Yh+1L+rw",
+	"uF6ycVe4gQbmJgv2zzlNScbGc0VTBU5tXFQywoyoBiVBroexKL+huqzguNdynxU2ENmofN98JtDscr5r",
+	"1aP0tuHDavR6bBWZj8lfpY4M4P88u/QVb9AZsPmnUucXfIOtkrcsS+ns0t67+hS6qRTXsBaZJk5vcMNY",
+	"oTcIyXxGtCT7EUnoQnn506LVj0b/4LhffsOj2ou5vPRcJ70pkc5dtS+3t4W00HVh8404wlqa2taYcs2E",
+	"JVXL9pQQHEdjPqWppcLdoDkJXe+onru9zugGGzDhSstscTnO5HRTI665MiBF2SNqUGXZbcMbZpqHhMbx",
+	"PKOaYawymch5VtZpMZve7Itos76YzqnWxJDSmWKJb3a7o2hYy9g4Y2rCEtCx8Cnrkjf8hhFKMnYrb1hi",
+	"HuMQ95MloKtnd8TdLETCq0UplXSumioiJcw5GwjgxYRhazRTK3Qz/hXzsLPBXlWk2LQqmxKChhW6UMHB",
+	"Dysp0As5t95FW9GhWk2BHbomf+iGDFDCVSm09fFmsqf5qHPMMhbzeiJ44qtOwWaipSRTQyBiDwJIZihQ",
+	"00Nic3I+esLP5t9K86ll56i+hAJZcL8ghL5Wg+pw+BHXX7kMxWaEa+5VBQ1Wo7N6VG6reLfX2dZg3HpQ",
+	"56LehlXwFb3Bs8HR/uHg2TqMeoFa05b2uYfZIrfjIdbrwmsZhx0bPjfRzXfJCVoljWQn5zo3XRrR38Y7",
+	"jYliWnPLWLqoZYzfHELyUF/ON43EZqr73DRb3sYWptoVTt4b0vjNXex272XWbomfY21b+/NdFjUSvha3",
+	"vtyZz8Fuoao7jZfOZ7FRZ2K42STpkhMi2DXV/Db/ouZXOqOxVn8lEQaXj+eKQVMDRX4DDesWyywxL89C",
+	"5T8DHwcebFLT1KWRuJaQ8+eO/Itlco0AV0doO/mvR3UktyEL/YkopYuzuvv+wYBcLTRTobeWhKtZShcg",
+	"RIXkn3OpmcL4ODGfsozHZCKVbpmvvmrw8HTu+zV0FapWbqMeLNzPqvKMtci4IHYax2wGKlmWMXD2wGNx",
+	"2cBMWwi4ttE1Ky0ErqBnbc2XlMbM2VGvZII2CYr5yGxPWy/nOOr96JStY5dqYiJTlicI8rYRqsT5Pkd7",
+	"v/3v3od/+/Hf/rSWgjt4VzqY/cSv5xnblE/Bt6Wu4os1PNicKZ5J+eDjx22Y1IPocv1b+zNPU+7ULqbX",
+	"8fEWvYywewmZ6Ddc2qB/vMXS/Oku1YRmZXeLRM6vUlYy0tSOiMQLuWagVxuB7pKQDbY6nWYl9UmaNhpk",
+	"N+XN81kqR1S7hcU2hA5LcyzKEaP2Isi5SL6rwr6rwr6rwj6bKqy1MqtR6C7waBfM5xNSiVXI0WNbbqrU",
+	"72s04ZRqq9SxxDZSANPDvkAm2FpbFP9Ixhk679OUJPya693e5j/b69wLD+9//H//UUsL/0POMyhPs+FR",
+	"X80VZ0o3uohAoR4jAVzNk2vIeeF7kEnBGpxEWrAA44J/XIlfthn4PM2zDV7I3GzcnsK9c13eu8iSlcox",
+	"AKhYSVjdzhIMdYhXVz7nBLNQkKJg513GNXjGceGJUKUtt8En/hOK5R9POj99+HSEAQXun4NN/tlrcLNq",
+	"f13wtkw9nvnRHzsPzkKbtml0p6vNYaDHQAj0iEF3May1PeVK0xtmpTGuSK2//4a8mmPSNvSQrUOwkqRS",
+	"LySsEgzesrsNwmN3oZv6BqJUa96g5vDSukN7y+620oRv4/xbOAkcRt89gXPB0689990t+Ltb8He34CW3",
+	"YJ9yRN+dhJ+Wk3BxOEdf2GF4452oPJ9WjK6P+fnQECluq0riK3rKrrnS1oMUn1dXEXWDxzUn3S1q5poV",
+	"mDlZxpJLKTZlTAwz/C8p1rIb565dWYlB0/TdOBj+tp7j+tCUzfwHyGZYIBH6FvGku3Q8Lk4qh7m69loG",
+	"RzbJmujOmxs3itwyheHp7fs3y9Q4qrlQRb2+B/gVbBJX61w3LplI1vmgwFW5YxkDBZevo7LlgR/kZm1o",
+	"kunnxRtuYrX3nKyri6o7zorUvKFBaGM1wCo3+sqifM9xN1HdClzSwQ1JQpbJrMHP3pZyyQsDKchtS64W",
+	"zqTXJVCAGXPJVoqUYTn4Vtq3wg5aTTO26iksWIHW+N0UNQuJv+FbUfUYFRfd2uBSzXXKmiK6q3EOpnut",
+	"FWJVUuFKJsk8lbCPGNDfAeMhvLcrK/DE5UeuPM/mSc7tY1gGyi3CZYQqHON8FfY8E0N71TrqNh7aZJ7D",
+	"5eo2YWPbUrLs5mZFHs8VQ5XTuK4erNCtrxnQpvZd08olD25u5mcnbm5V5G1ftWW1uaqbO1RrCbZoiUrn",
+	"5oZFVYTmNkslc9Y2LdH95tPLy+g0N2rKArsaKbxSH+uHdjU9mltCDe7mz6XKB3UWnlPwumGJYZjqpO/M",
+	"fidxKuMbsDB5fi7/Av+cNir/bTK8nLs/hkt//Pnioot/o+q/Vq7d2i9OyXkWsxb0/wwa7s4zrpi4jsS6",
+	"pIibLSYreq3MuCjv0GHD/Ldl27mwpTHb89bYdYm7Nj/jO5DwxOaj5wrrQCErSKfmAbyD0L4lZwYzaJiv",
+	"1Aesdh9tVt4NTX9caSpi1tLZD52AAVC8QYZLvNS8SdWCDC1GFNIimlHTzNaoZyLxqqRZIzlXRMzTNPRr",
+	"LyCT7HX/nNevzpae7wCAk+/B6vyfHlm6D5/CjaxfR7iEF7UYJ3XhxH2W+yc/osj1INfsbzRdz/pYndwH",
+	"u1V6klNLKpdl0SYNeK1sisq6pS1+JxiZsQwuNmYOrEnjCkxSNZdr9ccixy1+qeMD8ntTL8XAV1B9MKH5",
+	"mLPcJSHjCQsJqg9z5YStsTwmkPut1z9CF9mSooL8QjMtWOaceuu1yf319ozGZNYb3rAiWe/ndIYvT1uH",
+	"Zstpsx99Yd9eZtvyJrQ3OFbTv2/sLrTxPu5itTBv83I+yzpaJSfPuaSdrdpNXLf6c097vJSwmk4ZJq4E",
+	"xYSRc0xTSKx9RRXzcue+mpvN2XvOspQLzHaYsJgnNr+H1RJ7GTKrZtrDwVqitp3HUnJtHqxaf2Wrv04I",
+	"uPQ66o1duqSH+RpTNOX81dnAQSXDPsaMJeYJVym/nlQTrbRzl9heZdw+Ys/Gud6Hja70J5igBYJJRluo",
+	"kSdyntXmIJhn1hHc86tupaUsvNPqvAPrvV0exX8rDGaM3lxujUN5mAb6edU5v7XDlNURAw89wUZ//ocP",
+	"3Oi2v6ORt8ghyUXMNnALBBA3MDfkwkGr8VukMQR43bjNWQsLFK3B2nBVbMNyGAOuuXSl3D0vk6G6B2UL",
+	"Y+lWuWC/Hgvr1o/3Wmvp2moD5jDa1Ycqnwg4s7Smo2aW1qVrqktVqwHfqpZNDv42RVFWA7WjzJtPGnvv",
+	"G9b+2MEBQDq+xogAdwG+VR+Rx6Ngdbv5a5G5+LEfkQwycInrLXV6il+LZp2e+fqFIrXQRrY6/mxFVXnn",
+	"sOaK0fspGvO1osMWhGYrVqmL8bkWWp/8uoqO4ANWSrXsbdASEqxAyROt2XSmHzXHZDHFqnSMUFYFm3bJ",
+	"CVFQTRNqCDQ4V65OODRHPs8GMy9PDLI/bE85rPeOYm38bQJ6qH3Xq+i5wCB6G86Xz4V2L/CDogqLaSO+",
+	"cu05DeoJxyLbNc6sOE6TM4kR7Y/C3nHf6mWdJCeTBRqb8vsST6RiGL+h2Uc9JEzFdNaY6H8LVxi8Y34e",
+	"iKqPzG/5Vnq3wflemtNSmk5nDR6YUFu0KG+aN6+XxNbm3ESEtfVplmEoo5fnPYMY4J3Mipu3VSEohKw+",
+	"k+hq5NxaNfOlo5wfUu5NrSyjB1g6cj7eRZUsL8EEhviDA1PJJa1Nrb3a8oMfGn25CubQRWg33WlIqdIA",
+	"OlyzGsirtXiaH6DNosqBj7Ro2fw4UzJjIuHiGp9YwhU8sMDXdsnrsa0frpx6aUaVDkvZSNDFm2tCFVFS",
+	"CkwRYn5lmek4zhj7Iu91U9Ziz5nXHJVXHcxGZq84rFVsUAsdvSUwZ9qxyg0FZEB8eFxkauOmaMFFN8WC",
+	"3K7HQNuxhl33xiiHplv/tnUx6XlS5ZyO2FsJm7nEeeEu5MR5+VasewZerqkJV28IkMmi/mDNF8hwfcuy",
+	"Rc5U1RLXzV4Fdtsi01zpfcOgqNbycoUrva+rS7zNDXiaaOgwB7c1xBPFDVuHMY+tuKge4lenwChOpRY8",
+	"vxK+rVtpi+m/1i7hu62RuHyNvPdkqq4vbbT4h0/7DaF3Dh1BpNm49mfMZtZIspxq35OtNrtWG178hKVG",
+	"UGgyF8FOUWUeEYR2VF8ZYON7uMKaYO9Qvj8+kMXGrECNs/o8LE6IYT5a/KCIHX3h++hYrqYyt7U6fGjG",
+	"hHOaXW/sHFYbf3YiquFnPtcUU2GYkHiyeQRxjcZhxV6eM7Xpch6KC9B/FUi1MQrnNh6hdOe9E13m02xl",
+	"Up81WnW0v3I9+Ry+f9sXQ2uTOdWvdWv1g+CVah1uu9v53xXe9hVYao/RGjM2LO+ZyTs1wpTK6OtgfugS",
+	"jE2Rd3nFSmjBEqzmolimWRISe75EZuW1lk/Ktf9anK3BtZqmGaPJgigtM7NU53INkQoxRmZRklLNMtgn",
+	"pyyi2lAPA5nF/VYLqXfdzjeuGG21F7fh91g8z7henJnxbbUIW2D6XN6wpqLONJ2jWPPi3du3r16cX777",
+	"5dXpyfm708vzd//56i2m/6VYoprcgfprQtXEyqANvc4uf3r95hW8bbBceN0YzUBnZUE31Di4N5BzMZY2",
+	"FlHTGC6cDcuFut2uSna5og0+tuXlcEVOfnkNUq71vLSNf1DEXFk6m4UQmn1F4xsmkjCvBj5jcpZCikxi",
+	"I31sUL9pMLOemTYQD20C/Na8fClXmgmWXQgILTGCNw4qTUteU+bbQBdLgTGGSbdx3wmmiLG1wdds9IXA",
+	"IDJlODCa2lsMG2YPzOalcdp9y7hBRWmnS6DzhGuSymtcgS1pmYcdeR6qmK59wnhmtvVCJDKeT5nQWPpc",
+	"0BnvLug0HXUvxIU4Y3aP7fKFS9YByxud+GUIhuQ5YMnIKiq75LlMOENLA6Q5hURBP3WO/MQQvUPyM3/e",
+	"Je9tLICBHpOvsuRCYFwljJBn230LSjb80ar+AJ1nKeXChengJv5zbnjaGc0oOLSTKV0QGcfzzJa1NJO5",
+	"IAQpWHkis36vKrBh4FGXBj4YI0tyRx6LPoIEH1zMmcdam8N1kkAuIODUNuJhWU4gL2A8ZU7HRpDMeMZQ",
+	"n50PAqgB+uecCI5lmsq7YjRD4yy3BKaAXGENXiWwxBPv6UPEr6/1mTuV+OU+FWjxX7vCqA7nbA1VMzxE",
+	"reLG2kAugtlmFWa7PR4cPPsxJCM6m6U8hgn2bMO//K6kGHXJyBCdEUlKld71hE27ZFREco6w1BXuCGLg",
+	"hRj9T8fmnOm8fjmyu+78vsuFsO2yU3ltdXWg5NVMQAALLdopF/UbkhHGBo9sGCjGjfWiCLP9KkLVhfAT",
+	"/Covw6/BXelD4Hll7nka173esz34Y9QlJ1Crn5KDKKqcCWA2Irg5B4OxF2JCZzMmzJ15BcJd0ZwrougY",
+	"8lXiZQvBNXKmLdHxjhhqhYF5BrIDQEYKg0tDQoHM4hNT+CQ788eFoIKYTaI2xVYIqkyDangOYBNyOlIt",
+	"Cc1NlQZvXkxYfKNINhd5IQeZJSwryD6qiY0YMs9YyWvVoe7Qkq0/D6IePIWDaB+LUhCzJJk4ld+ECvK3",
+	"V+c/hmRG9cS0H/wYXggkH8j6hWTKpjIrMjKD+unPB9H+jyEEPPmGJzNCFJJBb9/838GPYY5Kfx70+z+G",
+	"lj8BFT3MFpJBdIwg9vtmuAthLvWPYCPE9B+Q3whvKFVYawMiX82EQGV1QXPgrhueTysHNjWEQQ0JzVFo",
+	"P7RnX7oGdxMmLsTolOls0QF8GwGdmVGFRDEIg5THzFrkiiAKqKEOv5+yccewsBlnmmYL5xM3DPwfDdMz",
+	"n07Nn0PgglmRh8beC/v+44lPqTAkz6wIHvfQYhW+8p5zWzcP+B4G9tEjeW4s62BLztzQ+ft+8svrIAxy",
+	"K1DQ60bdyPqnmkcxGAb73V43QsXIBFi0Pdd777a356A3H2ayLkMXrFLZFw5rKDqKEUZRhGTcILvUNA1R",
+	"dlu41do8jDqjQlFneEInZ0MKDepA6hVyCmdqritFvvbCsp4qN7Oa+/UHAdb5D/KfbEH+IAY26CMwWtH8",
+	"fWO+XIg/Op1O/j/TceRRpxH5A6mAWRVo2f9wzLYNizeLIdhv2VJU6j7KA9RG1VEwMoeLOJ2DgcWgAUSu",
+	"2ZENLJcFDaqMWwqYWBrbzz5SngHXUwY9T3dXmaOUB29pjuJr0xxLJ/JqPDaYuu4ALjMM6Gg4iaJUp/np",
+	"B4Xn8VeY2tsvKFWAF808xAt8wIEHtifIMUGlZsLuSO281SMspjcnWH9Y9SuoO7RiNO+5aTqfhmFrzqkY",
+	"tviIRwLBMuakijcQA3sl3ia8K8DHSQ13x/ADyD/cSbzQwDzARcxZbyTSN2wRlkpuWnm+S04uBHaAya6k",
+	"nmBy0DLtoHBBjaSfz3vu821VngR5FaTgOSfwOgmGwWyuHYUsXI6fW8OLy4JgJHWPR/vd2gPZR9D3or2Y",
+	"osMqyKXQd9k0bOT8pfDjXv9oENWGFwf9qH/Y6fU6/eg8Ohr2o+F+1D1oCGAtt342HBwMo6gU+DoMDB52",
+	"TLNerx91eoHnLxfsjyM6uEoOO8fJQdwZJEe0c0wP9jvPkt74cNwbH9GoBzqIFdgGC6wkxQwOevH++FnC",
+	"Oof9+KAzuDpgnSMasc7B+FncG/eujuPoYFeQbA3Bvgs78rexWlpl2OtHkQt5C/RcCKinvwXkvlMBIEXN",
+	"1Pbr0aDfe+gc5QOqTNY72m4NpTEbsKx33OlvN3oTnYTZKpGQbQ54sBMwtp6+vwq/gmHnwEOshIFmXwoj",
+	"M9yh5nVj0EE/hRq7tblmLflDn/v7smbPphB0hBVIXT+KHoM4+mrXyOlUeyWFaeQpKXv3a2iRlzKjYbj6",
+	"IdqB0vNAie4rV9rv31u/lEr/+jU0jXPvX8V27Zsv11b9t1nwtvhpQyuge5OvKfAdjmEDTZWRZQaItXUz",
+	"5di997NLRwUcAPTqre/13k9MBZ3213c6ZTR5J1Kcpdeiw7mUbyDdE3Q4aANWnvzpZ5Zw6hwfBv3++s6v",
+	"Uc/zwl7y+zA4aLOBZyCw5+naDtrsxPO5wjCbJaHY8o6GjSx4NE2vDR3Okz6jRaosj84TrjvWLeW6zhSG",
+	"yk0nHMqxk6hDT33uCdYhOMZ3uFBOQI+lUDJl0JB9NLtsXWK5QlW0TBOmNGpqjGRKE1uE8EKk8trxrtBz",
+	"CG5vSYKKcyZ0tiDURl6CzgUUT26BXZSVprA1Rgy+5rdMkDFPNej6XwmdcYZiDag0rMYb5ACuLoRNQEas",
+	"Mgf1RChL88yp1pXltVEX/HpMxuwOQDND49xWae9mDglF1axVwKuJQT2rYbKKY1DzMHR8dvpi5xGtKvpk",
+	"cN2+ENqqysQ8TVFpK+wWmZ3mypr4nMugkITRLOUss60sNDRJWDIkVFv191ykTBlBAnHAihvsGlpD4h1M",
+	"y6M0T1OSzYVA7cG5LCmaweigbqzMmNeQGlE9ckoxEHHsoSoyguBIq45VN3yWbyo0N2u1pQXQZjUyktpC",
+	"zi+Es+9Baj0CRqMpVwqkMcHqZBuzOyfmKryR16C7sbYA1WhxLJrs/QSnegahnPdhy+bvIRqhdfMTg2sb",
+	"NccEt22hwdislq3z+qlr278xuNymIZoyLLu8MQfV8nk0BwzOYjWP4on1vdr4/fvFBpdv9f5t/lKUiL+h",
+	"lWXDnk/1zW81JN/S70aC/84jxzbVHXp9oWt/t/byvLCDbnp3nhSC4CK+KQwxrze+wvkBOfxwR/YBilKq",
+	"hqAktMWgaa4w/MGj58JZfi0iWahmNmO9Nym5Zjb7aYI5pKEwCnQr1yH2+hgiriT2zE0+aJjTeWSeBa6O",
+	"oKNV6oWrOLy9tsqGVRbyWKmkBbg4qOHennUg6Nque65ZYdb4laY35JTd0SxRRdLyuuRWm4ikRXmQVuJo",
+	"b3d3pVSlu0HK8KvmwLnheQVhgKZXgOqNjPMMznUz2qb2duatYcrvospXJKqc2tjg3NZbS4wanqu9T7n3",
+	"3H3j03XK9DwTVvlv67lkXsb/5bfLXDiPSjxId1MlFbYEz2EUbkE1PBfIILo6HPfoQb+zT49YZ0D3487x",
+	"1VHSObzqjaP42bif9KKgrsxNL1oqNxNw/X8q05aDOKrK9CgaRlE3iqJ/BNWSMo3rCFz5l6CR/i1nXIS0",
+	"nuVKKUFDSpThYRStJKG1+QE/FNGa6MYK8TpFyY8gqCu8cbQBNW5DDbdgIB5AswbrOyHQb6WG6o274kpX",
+	"3vFNuUTsaatUzFzGk0pBBauhMHffyfksTVSXGDEYohjtVQixhEtm+GWZG8q4zTqLDiNlvsS5MdEK5xFe",
+	"iJE91bIX7wgrw98Vla0gZo/6nnDWGQsd1Mgsk9dQaT2XjGWaIKPkl4qwBegA9a3E7zFaqTRCru9l5Wql",
+	"UrEgU5nVCr8o1z8Cr2QJYK8fbXyHbCKWnenYW86NKtg11xgbbX+dPzMbsh0NGETHbbsVtVW+sz01bA8i",
+	"1YOZnr2EK0iiP/z0IOrZKOnhVD+oosBXyaH2NfiCFJTIfLxhM134QSINgqAC1L9ZiJPQ+RQ5NfIyH2ab",
+	"PoQV28kT/dC7/e3e6wcyBS/xgB9+DZj4PLfAx/U7mVnF9QpsR8DaIDu2/I7r3yquvxI7QvW8plSDtAuk",
+	"uaDXvhll/4AkdFGwkzwjhnuyeRhUCOFNTs07dA5g4GEqfQy34Q+5fxiwnLY2RVnDI+facLFyXLioW24V",
+	"0/lY5Q85cW9K7k1MZzNGM2W9jpWcgtrRFYduUjZjzMC3oHGGlTwttfOXkRxBW13BDrVrCbLNzXM1kx7l",
+	"mbFPofIv0IxlUyqgXifeuKIKIIZu8jL75d6hjAEjpqVEZ3//1YJsJaKIHDHyouf5aZ4uiBFxoRIuUtqf",
+	"2vYokh3T+OY6M8eNF3nGNISjFjp+IFq5XOxVnxrVyZ7u82Pp4LZTo1WLN/b60cBTHnkVtTYQbJdKUK5W",
+	"mnNDz12P76/z7l5nN9jD3+cievxRWFHB7mqj7krGt3OrKaqrRlP4cMjMPq4jecuylM4u7QM7wtgh6Gv9",
+	"Ry4Eu2UCvHIyO54dp6yKorZeKYUQBBf1U1GvQxmgUhWgXSqYKosJhkeHg2hzZRNCBiWLcsvSrh07d0GY",
+	"yiWOAnUb88tX/3Py8y9vXtVq1AtNfv+8F/ma/A22qK6SU5NTYY6w37Vi37Vi64yBEPjkZdXYmgzPXeWQ",
+	"Winp14lMGYH89gQ8ygrHMuvWB/JSf4BtDI2bu8y3N2ymgY2y0tQq+yFWmdiUL4Ve1nXswyNYIL3aFlE3",
+	"6ocPZIgAiOLmDfehGlxR9nXYD4OUzpR1Y55lLOY2VBJSAgD1x1Qy4FPuypZEeaWR3wzUUFAjN/b1B1Ho",
+	"l4b2Os0OIshq2+sOwmB2fAz/OOr2q0U1epVfLqGeB+xJzyuRse9Xtej1o8hWQPFJae88Oi4bRf3aJL99",
+	"+nKQerWwQUx+SXm6yH1/7z8YBGswxn4lK6gr2RIZcGogaJxnpUkZ64f4JvDyw+mVDPm8W7P0pPcMZPtb",
+	"Pem2IM7yI46kD3VDIl6ErtLNUvD0xq/7f81Ztvia7dg/KDK3FP6zayO8/Fbokd7kqmfzwwLPDjbrPM0s",
+	"agNc6po8MlUxkeT5aKVgCgWKVF5jXSzleivd8PxN5S37Nc9lVXm/BvWAOnc+z3X+q5dv30ovvdiDEc9s",
+	"SuH36OGcnQSRbq0P1PvTN4V2J8/jV2C0S6VRy9Y0nuqDRZ+WzkbV8g3oIORXP8BfVvsi3bkd24BA5kdZ",
+	"L+fk2/bEPHl2i4NA/NZg4EP0HnNdW5WQ3eX0wXr/VnxuivxWDSoRMLjbECK4AjeMzZQnaYQ2Qh6CwmEG",
+	"Wwmj8T4opv3rsCv9xaNhrk2q+VQ1Gd6D9qWIwXIOyOBuolicK1Q233Qv3eVqwhFWPaK92ubs7rvu5Lvu",
+	"ZLXu5Myw5KtJ8wZs5ZNQY/8ks1wFU6o9xK+FK10EKU5sPEq3QdXs8hkXuuZHstxueueLK/8gLek3zfV6",
+	"GsHSk/9wFNc2J/POEfwM/XpdiSbA3NBhbcpvGOQEpKkRrkL4jEnsqhwHsanDzSA2UZBLNQiZIV1BriIl",
+	"pNQkYzrjmJW3fBfMch+DX3GZ76s5oLdgUMyBfBb2pEgab8YvpYkv8xy9QtXTR54jbxpVimgdDfIKV4Ff",
+	"4gj+5czEYDOuKdrUe3Z80D84QLXOFsyTl38eV7S7U7FZ+RsomSuR9YNHuL8JXqVExb5zG0vchkgqFK4l",
+	"QS7bDWq1FWewJeRqUSRfc35nRQY836kFjNSQIg18M9aleBhB2NOIKE0NoXZpOc1kF8L6xnFFaJJkTFnt",
+	"V+4H47RkqbyGlJ+Y7MLP96lCcgWRr7NMfgS+ZpxJzAXLNZnSRZ1RfMxF4hnSt8w3sFnIvis0+m1H+IOs",
+	"UWztV+hSh9u/QyX2T7ysu/f1136t76Xbm1dZXnNveeJCufGqhbZqmZd5Gq720mULMRupzZDd9uJdiAfc",
+	"PMNLvYd1bXfnWt+iJ3Ur8uLO31RSg7k9R4fNeK7NyQwARyHZtMGRhZxDZvuwnN27mvB6pZMjGRkYOpDd",
+	"U426DTkIgE4/hAmnCS0xtC6Qlyb0/9h23RjqsVWKSCNrG/U6+z2/SPMweDXP5IztPWdZysUWOfM2Sk+A",
+	"79SukhOs2ph6VWJvyYL7NW1gsXvL/LiZdctcCl9RFoU2WkMo3S/FOOVYL+c7D1+NQcQk/ZiLv55ozptz",
+	"kZfyj2PWt9aJxk9EXjuDJ14gtRnGppImxec8hpvqCwH4vZypnNQlKoeFQGED9tHmKbNsBsMwFC5cf0PT",
+	"XeyTbQOeYHzKiLnfOdsC+ZcZeLcqrI1ERtjRzDZyCZwxCX8lbTNPGrI2Y0k9l4zZ1o/hCbliUFc+QfWQ",
+	"SzyHu5S3c+BiY0W0vBCuvsJcK56wolARrEkSKrB6QSbvGpI6O4Zo+xdK38myWUs5rurLk9qwAOJKXrUC",
+	"ot+JKkCcTFnGY2qes8u/y+xmUzj6m+WZNSfyiDlmG46rNjNpf0VW2W1W9D0r6f9N743MXNJIL0FpE+Ne",
+	"K4DufbIX7X6V99NLL2IJc9UZQKnA1PnCklNPGIV3J02Jyw9fVBXxArFQKOWobjfDEohLs3HAJxdinWQg",
+	"pO6MjRxfG/qEQOXiQRvHKZuY1D0PX7/9yKx+h8qOl7Avq9ictS5TpucPKs8eZXPI1DpI1R9d9F2K2UKK",
+	"eWKeVDvGS+tM1cx8bxgzwLJtcyGdYXJmEsuE+SUxXXktl3jIcZpKy5kLJ3M5jQpO2ZXTimnKREKzCwEx",
+	"5+NMTomQd0SKv3pFuMydgcD4BGQAOS6KCPkafqXpwk3lJ28jCV0QcJxWrszVmEDOL2KkBVurL1USE0HX",
+	"DA3cN1LyKb1hygKSw5XnY7J5janX+QdVt4rmdEoPVvvY5PK+9dVjSBWne+fyZiE3vYa7Tqz0nZQtZ9TY",
+	"kqQ9QctolQ620saAlvy7OqZNSqiGF2ENK7xXKcFRy9S88Op2FYRSgPbbJkckrsRSSFRuzwGyVp8g3Zv1",
+	"q866USzkK7QQ7pg1AVuKX6GktmzEQ1iUWmvMSZIoMoKiPiPHd2AJOYhQSKDOnHnLbeF18/aDw6CT16CK",
+	"AJToNryC+XxXpKGGVhizkv+c55y2JUc3sAINSwUPebJJZcDm5NQFFu7URyuhmirwZ/YL7TykqNJm9h5v",
+	"WZ/Hv2vzGmb9xoy3y7zJ7rfzMbmT6ubX8Cg5tn6jHMp3XqPCa+CBI1FtVxRoBbux96l031Zq5U7rS3GW",
+	"mJHlb1XexHMc4UmXjDJ5p0bWnAIu4WhFGtlIQvfpQng1qoF2s6RL3gvwyUVqj6W8vNKboZ1GLdXLd0Uz",
+	"m9wE6lKfADwVIr9TyrdcgKxfKdq2QZYPO9Z6xbyd1ecZvushmwI4i03aLV+1no8uEK82zLh6xTfz1cRb",
+	"Cxr2HxRkA+ySl14eiKVEsSkbayLnuiGfX8k9bce3xDzgWOw0x6O6YLPewXA/6vYP4NHfPjlPfX6FYjsu",
+	"i9rh+0EYXGfUzXMUP7tiz2jUOU6iq84g7rHO0fjwqtMfH40H40Paiw8OgjCYcKVltrgcZ3Ja5T9SqjD1",
+	"vxcPt6rOCPqqg++4d8c2sVT6J9fIcDwkb8DXJ0vR3ITQwulya7lqg/tcrZzR9FyfpKlVC8PDLG+YyFOK",
+	"FsOVNMLOgQPkML+RYCxRBJLPQ/0/Jrw80UUzropibX4emeUcunX2s7zDRjY0S7fAjOZN+S3EYjlCuquE",
+	"zXZz4B2DTds5HocPSZVhY2s6GBnV+Gy9wmjCUnLcCNI5VUpP1r5NNr4BB9nSbbi9N70tJQhU+WtzM/Z3",
+	"6qv1vH+clLbstlJ7bUXUTBmr9z65CLK2dY+gXxFteiWTBZZeBb8IG9K2MuPHq9vHKYcEuq3g0wUErF0E",
+	"wwuPL+ratGAXQXgR5MFy0KhJOQNNDXd3EQw/XeSsFPRpw0xB/2XODPrvw0fMlQ0/wMPqvxcXwf39dpwi",
+	"RlBB+CGcBdZ/flBetgpXuaFuy2DkhzBAjhK5xs35UihIa1fksZ+4hcFweQODgvssIhrDQEvX1YY1LuOI",
+	"V6YJIJyq68vBuDd+luyzgz4dDOIjdhwfxs+uIno0jpLjcb9nbjJUOf5tg7DP3iOFfX5oWPpuF7xx9Cfc",
+	"+5dMQ4xLPTMPuPvk2Hgf/p17bYhVIY+b8gO2awt2pkT498DgsNg8gt2fb3UIe/F02GS/RSEqcGh2BbE6",
+	"PBmF5G5CNfhRcMwNphkWiDEYlcxTzDNlyRtxaXbAb67m4TFLe/jTszmqrzPjfwFkfwy5oOl2tLLlv5Ua",
+	"8jIsoOjKw+8UBhMLh2oGJRrYItONxfOM6wVgursq50YwNS8WkFGYCK/C8kFCLUGNKRSYwGAZzA/0yX66",
+	"dJ/MW35LMw6J+eGeVRrgvXHU3+UXsrS6y4VmmaBpUIdPeZDBmIxevHv79tWL88tfTl//98n5q8s3r8/O",
+	"X72FLNwTqbCyBpnOFZRv42K5w3+8Ozs/G/2VgFf/HVfMMnZ+Wv9Bv9c1yP0h39nq7vzC5Cxl5G4inbE0",
+	"zx5QVGxEbwQjXVS5zarTrKvLW9IJ5+MUCTzDZScF0A2o3C+YaGmFTe780zJb5Bor7leBLGmgakB1/kPe",
+	"qNbuwLO8xIQ/nk3quDyWlSNzJzHnMpcP7I3ya5Fnqg4xbX5FF8hSAERjLbPS3kER7/sP9/9/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

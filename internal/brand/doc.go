@@ -4,6 +4,6 @@
 //
 //   - A logo is never served as it was uploaded. A picture is decoded and encoded again (TestReadPicture), and only the shapes and
 //     paints of a drawing are written, so that a logo can neither run nor load anything (TestDrawingIsHarmless).
-//   - A logo takes little to draw, whatever its file refers to (TestReadLogoRefuses).
+//   - A logo is cheap to draw, whatever its file refers to (TestReadLogoRefuses).
 //   - Text in an accepted color is readable, in light and in dark pages (TestColorsCanBeRead).
 package brand

@@ -13,14 +13,14 @@ const (
 	xlinkSpace = "http://www.w3.org/1999/xlink"
 )
 
-// maxShown is how much a drawing may show, in bytes of its own text: a part counts wherever it is shown, because one that is shown twice
-// may show others twice. A reference costs referring beside what it shows, for a mask is a picture of its own.
+// maxShown limits how much a drawing shows, in bytes of its text. A part counts each time it is shown, because a part that is shown twice
+// may show others twice. A reference costs referring in addition to what it shows, because a mask is a picture of its own.
 const (
 	maxShown  = 512 << 10
 	referring = 512
 )
 
-// properties are what a shape may look like, as attributes and in styles. Dashes are left out: a short path can have any number.
+// properties lists the accepted attributes and styles of shapes. Dashes are left out: a short path can have any number of them.
 const properties = `fill(-opacity|-rule)?|stroke(-width|-linecap|-linejoin|-miterlimit|-opacity)?|stop-(color|opacity)|clip-(path|rule)|mask|mask-type|` +
 	`font(-family|-size|-stretch|-style|-variant|-weight)?|text-anchor|letter-spacing|opacity|color|display|visibility|overflow|paint-order|` +
 	`vector-effect|(shape|text)-rendering|isolation|mix-blend-mode`
@@ -38,16 +38,16 @@ var (
 		`viewBox|preserveAspectRatio|transform|gradientTransform|gradientUnits|spreadMethod|clipPathUnits|maskUnits|maskContentUnits|` +
 		`pathLength|version|` + properties + `)$`)
 
-	// partID names a part, and link is a reference to it. Browsers would also find a name that is escaped: such a link is left out.
+	// partID names a part, and link refers to it. Browsers would also resolve escaped names, so links with escapes are left out.
 	partID = regexp.MustCompile(`^[\w.-]+$`)
 	link   = regexp.MustCompile(`^#[\w.-]+$`)
 
-	// reference matches the only kind of URL that a style or a paint may contain: a part of the same file.
+	// reference matches the only accepted kind of URL in a style or a paint: a part of the same file.
 	reference = regexp.MustCompile(`url\(\s*["']?#([\w.-]+)["']?\s*\)`)
 	harmful   = regexp.MustCompile(`(?i)url\(|@|\\|expression|javascript:|image|src\(`)
 )
 
-// readDrawing writes again what it knows of an SVG file: shapes, paints and text. The content of unknown elements is left out.
+// readDrawing copies the known elements of an SVG file: shapes, paints and text. It leaves out unknown elements with their content.
 func readDrawing(file []byte) ([]byte, error) {
 	decoder := xml.NewDecoder(bytes.NewReader(file))
 	d := drawing{parts: map[string]*part{}, sums: map[*part]int{}}
@@ -61,8 +61,11 @@ func readDrawing(file []byte) ([]byte, error) {
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			if err := d.start(token); err != nil {
-				return nil, err
+			if len(d.open) == 0 && token.Name != (xml.Name{Space: svgSpace, Local: "svg"}) {
+				return nil, errDrawing
+			}
+			if !d.start(token) && decoder.Skip() != nil {
+				return nil, errDrawing
 			}
 		case xml.EndElement:
 			d.end(token)
@@ -82,26 +85,25 @@ func readDrawing(file []byte) ([]byte, error) {
 // drawing is the state of reading a file.
 type drawing struct {
 	out    bytes.Buffer
-	open   []*part // the open elements; nil: dropped
-	hidden int     // how many dropped elements are open
-	style  *bytes.Buffer
+	open   []*part       // the open elements
+	style  *bytes.Buffer // the text of the open style, if any
 	drawn  bool
 	root   *part
 	parts  map[string]*part // by id
 	rules  int              // selectors of all styles
 	paints []string         // parts that styles paint with
-	each   int              // what the styles cost for each element
+	each   int              // the cost of the styles for each element
 	sums   map[*part]int
 }
 
-// part is an element with what it shows: its own text, the parts within, and those that it refers to by id.
+// part is an element. It shows its own text, the parts within, and the parts that it refers to by id.
 type part struct {
 	own    int // bytes
 	within []*part
 	refers []string
 }
 
-// shown is how much the drawing shows, as far as maxShown. A style may paint all elements, each with two of its paints.
+// shown returns how much the drawing shows, up to just above maxShown. A style may paint all elements, each with two of its paints.
 func (d *drawing) shown() int {
 	heaviest := 0
 	for _, id := range d.paints {
@@ -112,7 +114,7 @@ func (d *drawing) shown() int {
 	return d.sum(d.root)
 }
 
-// sum is how much is drawn to show a part. One that shows itself is too much.
+// sum returns how much is drawn to show a part. A part that shows itself exceeds maxShown.
 func (d *drawing) sum(p *part) int {
 	if p == nil {
 		return 0
@@ -120,7 +122,7 @@ func (d *drawing) sum(p *part) int {
 	if sum, found := d.sums[p]; found {
 		return sum
 	}
-	d.sums[p] = maxShown + 1 // as long as it is not known
+	d.sums[p] = maxShown + 1 // until it is known
 	sum := p.own + d.each
 	for _, inner := range p.within {
 		sum = min(sum+d.sum(inner), maxShown+1)
@@ -132,16 +134,15 @@ func (d *drawing) sum(p *part) int {
 	return sum
 }
 
-func (d *drawing) start(element xml.StartElement) error {
+// start opens an element, and reports whether it is known.
+func (d *drawing) start(element xml.StartElement) bool {
 	draws, known := elements[element.Name.Local]
-	known = known && element.Name.Space == svgSpace && d.style == nil // a style has no elements
-	if len(d.open) == 0 && (!known || element.Name.Local != "svg") {
-		return errDrawing
+	if d.style != nil {
+		d.style.WriteByte('@') // a style has no elements: this one is not harmless
+		return false
 	}
-	if d.hidden > 0 || !known {
-		d.hidden++
-		d.open = append(d.open, nil)
-		return nil
+	if !known || element.Name.Space != svgSpace {
+		return false
 	}
 	mine := &part{}
 	if n := len(d.open); n == 0 {
@@ -157,10 +158,10 @@ func (d *drawing) start(element xml.StartElement) error {
 	before := d.out.Len()
 	d.writeStart(element, mine)
 	mine.own += d.out.Len() - before
-	return nil
+	return true
 }
 
-// writeStart writes the attributes that are known, and keeps what they refer to.
+// writeStart writes the known attributes, and records their references.
 func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 	d.out.WriteString("<" + element.Name.Local)
 	if len(d.open) == 1 {
@@ -198,12 +199,8 @@ func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 
 func (d *drawing) end(element xml.EndElement) {
 	d.open = d.open[:len(d.open)-1]
-	if d.hidden > 0 {
-		d.hidden--
-		return
-	}
 	if d.style != nil {
-		_ = xml.EscapeText(&d.out, []byte(d.sheet(d.style.String()))) // all of it at once, because a comment between two parts of a word goes
+		_ = xml.EscapeText(&d.out, []byte(d.sheet(d.style.String()))) // as a whole, because removing a comment joins the text around it
 		d.style = nil
 	}
 	d.out.WriteString("</" + element.Name.Local + ">")
@@ -213,11 +210,9 @@ func (d *drawing) text(text xml.CharData) {
 	switch {
 	case d.style != nil:
 		d.style.Write(text)
-	case d.hidden == 0 && len(d.open) > 0:
+	case len(d.open) > 0:
 		before := d.out.Len()
 		_ = xml.EscapeText(&d.out, text) // a buffer takes all
-		if mine := d.open[len(d.open)-1]; mine != nil {
-			mine.own += d.out.Len() - before
-		}
+		d.open[len(d.open)-1].own += d.out.Len() - before
 	}
 }

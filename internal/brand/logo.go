@@ -11,8 +11,8 @@ import (
 // MaxLogo is the maximum size of a logo in bytes, both as a file and as it is served.
 const MaxLogo = 64 << 10
 
-// maxSide is the side of the largest picture, in pixels. Another shape may have as many pixels: to read and write them again takes less
-// than a tenth of a second, which the request of an operator who sets a logo can wait.
+// maxSide is the side of the largest square picture, in pixels. Other shapes may have as many pixels. Decoding and encoding them takes
+// less than a tenth of a second of the operator's request.
 const maxSide = 1024
 
 // Logo is a picture that is safe to serve. The zero value means that there is none.
@@ -29,7 +29,7 @@ func (l Logo) MediaType() string {
 	return "image/png"
 }
 
-// The texts of errors complete a sentence that begins with the file's name.
+// Each text completes a sentence that begins with the file's name.
 var (
 	errPNG     = errors.New("is not a PNG file that can be read")
 	errDrawing = errors.New("is neither a PNG file nor an SVG file that can be read")
@@ -37,9 +37,8 @@ var (
 	errNothing = errors.New("draws nothing that can be shown: no path, shape or text")
 )
 
-// ReadLogo makes a logo of an SVG or PNG file of at most 64 KiB and as many pixels as 1024 x 1024. Metadata, scripts, links and
-// everything else that is not to be seen are left out. It is called once for each logo, when somebody sets it: pages serve what it
-// returned. An error completes a sentence that begins with the file's name.
+// ReadLogo makes a logo from an SVG or PNG file of at most 64 KiB and as many pixels as 1024 x 1024. It leaves out metadata, scripts,
+// links and everything else that is invisible. An error completes a sentence that begins with the file's name.
 func ReadLogo(file []byte) (Logo, error) {
 	if len(file) > MaxLogo {
 		return Logo{}, fmt.Errorf("is larger than %d KiB", MaxLogo>>10)

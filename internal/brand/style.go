@@ -8,19 +8,19 @@ import (
 var (
 	comment = regexp.MustCompile(`(?s)/\*.*?\*/`)
 
-	// selector chooses elements by their name, class or id alone: a browser finds out at once whether an element is meant.
+	// selector matches elements only by name, class or id, which a browser compares at once.
 	selector = regexp.MustCompile(`^\s*[.#]?[\w-]+(\s*,\s*[.#]?[\w-]+)*\s*$`)
 
-	// declaration is a property with a value whose quotes are closed, so that nothing behind it can become a part of it.
+	// declaration matches a property whose value has closed quotes, so that later text cannot become a part of it.
 	declaration = regexp.MustCompile(`^\s*((?:` + properties + `)\s*:\s*(?:[^"'{}:]|"[^"{}\r\n\f]*"|'[^'{}\r\n\f]*')+?)\s*$`)
 
 	clipped = regexp.MustCompile(`^(clip|mask)`)
 )
 
-// harmless says whether a style or a value loads nothing.
+// harmless reports whether a style or a value loads nothing.
 func harmless(value string) bool { return !harmful.MatchString(reference.ReplaceAllString(value, "")) }
 
-// declarations are those of a style that are known.
+// declarations returns the known declarations of a style.
 func declarations(style string) string {
 	var kept []string
 	for text := range strings.SplitSeq(style, ";") {
@@ -31,8 +31,8 @@ func declarations(style string) string {
 	return strings.Join(kept, ";")
 }
 
-// sheet is what is kept of a style sheet: rules with plain selectors. They neither mask nor clip, which would be done for each element
-// that they choose.
+// sheet returns the rules of a style sheet that have plain selectors. It drops masks and clips, which would apply to every selected
+// element.
 func (d *drawing) sheet(text string) string {
 	text = comment.ReplaceAllString(text, " ")
 	if !harmless(text) {

@@ -10,13 +10,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// language is one that examples are in.
+// language of examples.
 type language struct {
-	label string
-	// program says that examples in it stand for each other: neighbors in different languages are the same example twice.
-	program bool
-	// words finds what is highlighted. Its groups are comments, strings, keywords and numbers.
-	words *regexp.Regexp
+	label   string
+	program bool           // neighboring examples in different languages are the same example
+	words   *regexp.Regexp // what is highlighted; the groups are comments, strings, keywords and numbers
 }
 
 const (
@@ -31,10 +29,10 @@ func words(comments, strings, keywords string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)(` + comments + `)|(` + strings + `)|(\b(?:` + keywords + `)\b)|(` + numbers + `)`)
 }
 
-// languages are those that the pages have examples in, by their names in Markdown.
+// languages lists the languages of examples by their names in Markdown.
 var languages = map[string]language{
-	"bash": {"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)},
-	"sh":   {"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)},
+	"bash": shell,
+	"sh":   shell,
 	"go": {"Go", true, words(slashes, quotes+"|`[^`]*`",
 		`break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false`)},
 	"ts": {"TypeScript", true, script},
@@ -48,10 +46,12 @@ var languages = map[string]language{
 	"text": {"Text", false, regexp.MustCompile(`()()()()\A\z\z.`)},
 }
 
+var shell = language{"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)}
+
 var script = words(slashes, quotes+"|`(?:\\\\.|[^`\\\\])*`",
 	`as async await break case catch class const continue declare default do else enum export extends false finally for from function if implements import in instanceof interface let new null of return static switch this throw true try type typeof undefined var void while yield`)
 
-// highlighted is code as HTML, in which comments, strings, keywords and numbers are marked.
+// highlighted returns code as HTML with marked comments, strings, keywords and numbers.
 func highlighted(name, code string) template.HTML {
 	var marked strings.Builder
 	last := 0
@@ -65,10 +65,10 @@ func highlighted(name, code string) template.HTML {
 		last = at[1]
 	}
 	marked.WriteString(template.HTMLEscapeString(code[last:]))
-	return template.HTML(marked.String()) //nolint:gosec // is escaped
+	return template.HTML(marked.String()) //nolint:gosec // escaped
 }
 
-// listing is a block of code. A script adds the rest, such as a button that copies it.
+// listing returns a block of code. The script adds a button that copies it.
 func listing(name, code string) template.HTML {
 	label := languages[name].label
 	if strings.HasPrefix(code, "curl ") {
@@ -93,10 +93,10 @@ func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (
 	return ast.WalkSkipChildren, nil
 }
 
-// Marks of the beginning and the end of an example in several languages.
+// Attributes of the first and the last block of an example in several languages.
 const firstExample, lastExample = "first example", "last example"
 
-// together marks examples that stand for each other: blocks of code in different languages with nothing between them.
+// together marks blocks of code in different languages with nothing between them: they are the same example.
 func together(document ast.Node, source []byte) {
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
 		var seen []string

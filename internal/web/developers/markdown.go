@@ -18,7 +18,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// section is a heading of the second level, for the list of what is on a page, with those below it where the list has them.
+// section is an entry of the list of a page's headings.
 type section struct {
 	ID, Label string
 	Sections  []section
@@ -31,8 +31,8 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(wide{}, 100))),
 )
 
-// convert makes HTML of a Markdown page, whose first line is the title. Pages link to each other's Markdown, so that the links
-// work in the repository, too.
+// convert renders a Markdown page, whose first line is the title. Pages link to each other's Markdown files, so that the links also
+// work in the repository.
 func convert(source []byte) (title string, body template.HTML, sections []section, err error) {
 	document := markdown.Parser().Parse(text.NewReader(source))
 	err = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -43,7 +43,7 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 		case *ast.Heading:
 			label := string(node.Lines().Value(source)) // headings are plain text
 			if name.MatchString(label) {
-				node.SetAttributeString("id", []byte(label)) // an error code, whose anchor is itself
+				node.SetAttributeString("id", []byte(label)) // an error code is its own anchor
 			}
 			switch node.Level {
 			case 1:
@@ -77,19 +77,20 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 func render(document ast.Node, source []byte) (template.HTML, error) {
 	var rendered bytes.Buffer
 	err := markdown.Renderer().Render(&rendered, source, document)
-	return template.HTML(rendered.String()), err //nolint:gosec // of Markdown that is ours
+	return template.HTML(rendered.String()), err //nolint:gosec // our own Markdown
 }
 
-// described makes HTML of a description in the contract.
+// described renders a description in the contract.
 func described(description string) (template.HTML, error) {
 	source := []byte(description)
 	return render(markdown.Parser().Parse(text.NewReader(source)), source)
 }
 
-// name is one word as programs write it, which no other heading is.
+// name matches an identifier such as invalid_grant. No heading in words matches.
 var name = regexp.MustCompile(`^[a-z]+(_[a-z]+)+$`)
 
-// wide renders what may be wider than the window, code and tables: each scrolls for itself, also by keyboard.
+// wide renders code and tables, which may be wider than the window: each scrolls by itself, also by keyboard. It also renders
+// headings, with links to themselves.
 type wide struct{}
 
 func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -98,7 +99,6 @@ func (wide) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(extensionast.KindTable, renderTable)
 }
 
-// renderHeading lets readers link to each section.
 func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	heading := node.(*ast.Heading)
 	id, _ := heading.AttributeString("id")

@@ -12,21 +12,21 @@ import (
 	"connect-svc/internal/web/developers/reference"
 )
 
-// view is what the layout shows.
+// view is the data of the layout.
 type view struct {
 	Brand    brand.Brand
-	Root     string // before each link; empty where the page lies in the root of the site
+	Root     string // before each link; empty for pages in the root of the site
 	Page     page
 	Title    string
 	Contents []group
-	Outline  []section     // of the reference, which the contents list while it is open
-	Body     template.HTML // all but the frame
-	Sections []section     // of it
-	Before   *page         // the neighbors, in the order of reading
+	Outline  []section     // of the reference, shown in the contents while the reference is open
+	Body     template.HTML // without the frame
+	Sections []section     // of the body
+	Before   *page         // the neighbors in the contents
 	After    *page
 }
 
-// addPages makes the bodies of all pages first: the site's index and the search list what is in them.
+// addPages adds the pages. It renders all bodies first, because the site's index and the search list their headings and fields.
 func (s *Site) addPages() error {
 	document, err := contract()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Site) addPages() error {
 	var places []place
 	views := make([]view, len(all))
 	for i, p := range all {
-		v := view{Page: p, Title: p.Label, Contents: contents, Brand: s.brand, Outline: outlineOf(document)}
+		v := view{Page: p, Title: p.Label, Contents: contents, Brand: s.config.Brand, Outline: outlineOf(document)}
 		if i > 0 {
 			v.Before = &all[i-1]
 		}
@@ -53,9 +53,9 @@ func (s *Site) addPages() error {
 		switch p.Name {
 		case referenceName:
 			v.Body, err = execute(layouts, "reference.html", document)
-			v.Body = template.HTML(s.ofService([]byte(v.Body))) //nolint:gosec // an address is an origin
+			v.Body = template.HTML(s.ofService(string(v.Body))) //nolint:gosec // an address is an origin
 		case rulesName:
-			v.Title, v.Body, v.Sections, err = convert(s.ofService([]byte("# " + p.Label + "\n\n" + document.Description)))
+			v.Title, v.Body, v.Sections, err = convert([]byte(s.ofService("# " + p.Label + "\n\n" + document.Description)))
 		case indexName:
 			v.Body, err = execute(layouts, "site-index.html", places)
 		default:
@@ -68,7 +68,7 @@ func (s *Site) addPages() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if p.Name != indexName { // which would be everything again
+		if p.Name != indexName { // it would list everything twice
 			places = append(places, found...)
 		}
 		views[i] = v
@@ -86,12 +86,12 @@ func (s *Site) addPages() error {
 		s.files[v.Page.File()] = newFile("text/html; charset=utf-8", []byte(text))
 	}
 	s.files[""] = s.files["index.html"]
-	text, err := execute(layouts, "missing.html", view{Root: Path, Title: "Not found", Contents: contents, Brand: s.brand})
+	text, err := execute(layouts, "missing.html", view{Root: Path, Title: "Not found", Contents: contents, Brand: s.config.Brand})
 	s.missing = newFile("text/html; charset=utf-8", []byte(text))
 	return err
 }
 
-// read takes title, body and sections of a Markdown page.
+// read returns the title, body and sections of a Markdown page.
 func (s *Site) read(p page, document *reference.Document) (title string, body template.HTML, sections []section, err error) {
 	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
 	if err != nil {
@@ -100,13 +100,12 @@ func (s *Site) read(p page, document *reference.Document) (title string, body te
 	if p.Name == codesName {
 		source = withAnswers(source, document)
 	}
-	return convert(bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.baseURL)))
+	return convert(bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.config.BaseURL)))
 }
 
-// ofService puts the service's address into what comes from the contract.
-func (s *Site) ofService(text []byte) []byte {
-	text = bytes.ReplaceAll(text, []byte("{base_url}"), []byte(s.baseURL))
-	return bytes.ReplaceAll(text, []byte("https://connect.example"), []byte(s.baseURL))
+// ofService puts the service's address into a text from the contract.
+func (s *Site) ofService(text string) string {
+	return strings.NewReplacer("{base_url}", s.config.BaseURL, "https://connect.example", s.config.BaseURL).Replace(text)
 }
 
 func (s *Site) layouts(document *reference.Document) (*template.Template, error) {
@@ -130,5 +129,5 @@ func (s *Site) layouts(document *reference.Document) (*template.Template, error)
 func execute(layouts *template.Template, layout string, data any) (template.HTML, error) {
 	var text bytes.Buffer
 	err := layouts.ExecuteTemplate(&text, layout, data)
-	return template.HTML(text.String()), err //nolint:gosec // of templates that escape
+	return template.HTML(text.String()), err //nolint:gosec // the templates escape
 }

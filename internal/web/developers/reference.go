@@ -17,15 +17,15 @@ import (
 	"connect-svc/internal/web/developers/reference"
 )
 
-// contract is read once: it is the same for every site.
+// contract reads the partner API's document once.
 var contract = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Partner) })
 
-// sdkSamples are how the SDKs ask for an operation, by its ID.
+// sdkSamples has a file of examples with the SDKs for each operation ID.
 //
 //go:embed samples
 var sdkSamples embed.FS
 
-// addSamples puts those of the SDKs behind those of the contract.
+// addSamples returns the contract's examples of an operation, followed by those of the SDKs.
 func addSamples(o reference.Operation) ([]reference.Sample, error) {
 	source, err := fs.ReadFile(sdkSamples, "samples/"+o.ID+".md")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func addSamples(o reference.Operation) ([]reference.Sample, error) {
 	return samples, err
 }
 
-// outlineOf lists what is on the page of the reference.
+// outlineOf lists the headings of the reference.
 func outlineOf(document *reference.Document) []section {
 	outline := []section{{ID: "authentication", Label: "Authentication"}}
 	for _, g := range document.Groups {
@@ -54,7 +54,7 @@ func outlineOf(document *reference.Document) []section {
 	return outline
 }
 
-// withAnswers puts into the page of error codes, below each code, which operations answer with it.
+// withAnswers adds to each code on the page of error codes the operations that respond with it.
 func withAnswers(page []byte, document *reference.Document) []byte {
 	for _, code := range document.Codes {
 		if len(code.Uses) == 0 {

@@ -26,8 +26,8 @@ const (
 	nobodysModule = "connect.invalid/connect-go"
 )
 
-// DefaultModule is the path of the Go SDK's module at a service: its host and /connect-go. If a module cannot have the host, such
-// as localhost or an IP address, it is the path in the sources.
+// DefaultModule returns the path of the Go SDK's module at a service: its host and /connect-go. If the host cannot be part of a
+// module path, such as localhost or an IP address, it returns the path in the sources.
 func DefaultModule(baseURL string) string {
 	base, err := url.Parse(baseURL)
 	if err != nil {
@@ -40,7 +40,7 @@ func DefaultModule(baseURL string) string {
 	return path
 }
 
-// CheckModule says whether the Go SDK can have this module path. A path for a later major version, such as x.example/y/v2, would
+// CheckModule checks a module path for the Go SDK. It refuses paths with a later major version, such as x.example/y/v2, which would
 // contradict the SDK's version.
 func CheckModule(path string) error {
 	if err := module.CheckPath(path); err != nil {
@@ -54,14 +54,14 @@ func CheckModule(path string) error {
 
 // own puts the service's address and module into a page or a source.
 func (s *Site) own(text []byte) []byte {
-	text = bytes.ReplaceAll(text, []byte(nobodysModule), []byte(s.module))
-	return bytes.ReplaceAll(text, []byte(nobodysURL), []byte(s.baseURL))
+	text = bytes.ReplaceAll(text, []byte(nobodysModule), []byte(s.config.SDKModule))
+	return bytes.ReplaceAll(text, []byte(nobodysURL), []byte(s.config.BaseURL))
 }
 
-// addSDKs adds the npm package, and the Go module as the module proxy protocol has it (https://go.dev/ref/mod#goproxy-protocol).
-// Files with a version in their name never change.
+// addSDKs adds the npm package, and the Go module for the module proxy protocol (https://go.dev/ref/mod#goproxy-protocol). Files
+// with a version in their name never change.
 func (s *Site) addSDKs() error {
-	document, err := contract() // whose version the SDKs have, too
+	document, err := contract() // the SDKs have its version
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,11 @@ func (s *Site) addSDKs() error {
 		source.Files[i].Data = s.own(source.Files[i].Data)
 	}
 	version := "v" + document.Version
-	zipped, err := zipOf(source, s.module+"@"+version)
+	zipped, err := zipOf(source, s.config.SDKModule+"@"+version)
 	if err != nil {
 		return err
 	}
-	escaped, err := module.EscapePath(s.module)
+	escaped, err := module.EscapePath(s.config.SDKModule)
 	if err != nil {
 		return err
 	}
@@ -98,13 +98,14 @@ func (s *Site) addSDKs() error {
 	return nil
 }
 
-// newArchive is sent as it is, since a package manager may take a content coding for its own archive.
+// newArchive returns a file that is sent without a content coding, which package managers could mistake for the archive's own
+// compression.
 func newArchive(mediaType string, content []byte) *file {
 	return &file{File: static.NewPacked(mediaType, content), forever: true}
 }
 
-// tarballOf compresses nothing: partners' lock files name the tarball by its hash, which must not depend on the compressor of the
-// Go release that built the service.
+// tarballOf returns an uncompressed tarball. Partners' lock files contain its hash, which must not depend on the compressor of the Go
+// release that built the service.
 func tarballOf(files *txtar.Archive) ([]byte, error) {
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
@@ -124,7 +125,7 @@ func tarballOf(files *txtar.Archive) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// zipOf is a module zip file (https://go.dev/ref/mod#zip-files), whose hash in go.sum is that of the files.
+// zipOf returns a module zip file (https://go.dev/ref/mod#zip-files). Its hash in go.sum is that of the files.
 func zipOf(files *txtar.Archive, root string) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := zip.NewWriter(&packed)
@@ -141,17 +142,16 @@ func zipOf(files *txtar.Archive, root string) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// AsksForModule says whether the go command asks where the Go SDK's module, or a package of it, comes from
-// (https://go.dev/ref/mod#vcs-find). It asks the module's host, which may be another than ours, and knows no ports.
+// AsksForModule reports whether the go command asks for the source of the Go SDK's module or of a package in it
+// (https://go.dev/ref/mod#vcs-find). It asks the module's host, which may not be ours, on the default port.
 func (s *Site) AsksForModule(r *http.Request) bool {
-	path, found := strings.CutPrefix("https://"+s.module, s.baseURL+"/")
+	path, found := strings.CutPrefix("https://"+s.config.SDKModule, s.config.BaseURL+"/")
 	return found && r.Method == http.MethodGet && r.URL.RawQuery == "go-get=1" && strings.HasPrefix(r.URL.Path+"/", "/"+path+"/")
 }
 
 func (s *Site) serveModule(w http.ResponseWriter) {
-	headers(w.Header())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	content := html.EscapeString(s.module + " mod " + s.baseURL + Path + "go")
-	_, _ = fmt.Fprintf(w, "<!doctype html>\n<meta name=\"go-import\" content=\"%s\">\n", content) // fails only where nobody reads it any more
+	content := html.EscapeString(s.config.SDKModule + " mod " + s.config.BaseURL + Path + "go")
+	_, _ = fmt.Fprintf(w, "<!doctype html>\n<meta name=\"go-import\" content=\"%s\">\n", content) // fails only if the client has gone
 }

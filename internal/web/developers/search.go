@@ -9,18 +9,18 @@ import (
 	"golang.org/x/net/html"
 )
 
-// place is something on a page that can be linked to and searched for: the page, a heading or a field.
+// place is a page, a heading or a field, which readers can link to and search for.
 type place struct {
 	Page   page
 	ID     string // empty for the page itself
 	Label  string
-	Within string // the heading that a field is below
-	Text   string // from here to the next place
+	Within string // the heading above a field
+	Text   string // up to the next place
 	Field  bool
 	Top    bool // a heading of the second level
 }
 
-// placesOf finds what is on a page. Folded parts repeat the rest.
+// placesOf finds the places of a page. It skips folded parts, which repeat the others.
 func placesOf(p page, body template.HTML) ([]place, error) {
 	document, err := html.Parse(strings.NewReader(string(body)))
 	if err != nil {
@@ -59,7 +59,7 @@ func attribute(element *html.Node, name string) string {
 	return element.Attr[at].Val
 }
 
-// textOf is the text of a heading, but for its link to itself.
+// textOf returns the text of a heading without its link to itself.
 func textOf(heading *html.Node) (text string) {
 	for node := range heading.Descendants() {
 		if node.Type == html.TextNode && attribute(node.Parent, "class") != "anchor" {
@@ -69,20 +69,17 @@ func textOf(heading *html.Node) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// searchIndex is a script that hands the places over to the one that searches. A script can be loaded from a disk, too.
+// searchIndex returns a script that passes the places to site.js. Unlike JSON, a script also loads from a disk.
 func searchIndex(places []place) ([]byte, error) {
-	type entry [4]string // label, where it is, address, and text, which for a field begins with its label
+	type entry [4]string // label, where it is, address and text, without the label with which a field's text begins
 	entries := make([]entry, len(places))
 	for i, p := range places {
-		where, address := p.Page.Label, p.Page.File()
-		if p.ID == "" {
-			where = groupOf(p.Page)
+		where, address := groupOf(p.Page), p.Page.File()
+		if p.ID != "" {
+			where, address = p.Page.Label, address+"#"+p.ID
 		}
 		if p.Within != "" {
 			where += " › " + p.Within
-		}
-		if p.ID != "" {
-			address += "#" + p.ID
 		}
 		entries[i] = entry{p.Label, where, address, strings.TrimPrefix(strings.Join(strings.Fields(p.Text), " "), p.Label+" ")}
 	}
@@ -90,7 +87,7 @@ func searchIndex(places []place) ([]byte, error) {
 	return slices.Concat([]byte("self.places = "), list, []byte(";\n")), err
 }
 
-// groupOf is the part of the navigation that a page is in.
+// groupOf returns the label of a page's group.
 func groupOf(p page) string {
 	at := slices.IndexFunc(contents, func(g group) bool { return slices.Contains(g.Pages, p) })
 	return contents[at].Label

@@ -29,7 +29,7 @@ type page struct {
 	Summary string // a sentence, for search engines and the overview
 }
 
-// File is where the page lies, beside all others.
+// File returns the name of the page's file. All pages are in one folder.
 func (p page) File() string { return p.Name + ".html" }
 
 // group is a part of the navigation.
@@ -38,7 +38,7 @@ type group struct {
 	Pages []page
 }
 
-// Pages that are not made of Markdown alone.
+// Pages that are not only Markdown.
 const (
 	referenceName = "reference"
 	rulesName     = "rules" // of the contract's description
@@ -46,7 +46,7 @@ const (
 	indexName     = "site-index"
 )
 
-// contents is the site from top to bottom. Each page but the reference, the rules and the site's index is pages/NAME.md.
+// contents lists the pages in order. Each page except the reference, the rules and the site's index is pages/NAME.md.
 var contents = []group{
 	{"Start", []page{
 		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
@@ -73,30 +73,26 @@ var contents = []group{
 	}},
 }
 
-// Site is the finished pages and files.
+// Site has the finished pages and files.
 type Site struct {
-	brand   brand.Brand
-	baseURL string
-	module  string            // of the Go SDK
+	config  Config
 	files   map[string]*file  // by their path below [Path]
-	assets  map[string]string // such paths by the names of what lies in static/
-	missing *file             // the page for what is not there
+	assets  map[string]string // paths of the files in static/, by their names
+	missing *file             // the page for unknown paths
 }
 
-// Config is whose site it is.
+// Config of the site.
 type Config struct {
 	Brand     brand.Brand // without a name: the program's own
 	BaseURL   string      // of the service
 	SDKModule string      // path of the Go SDK's module; empty: [DefaultModule]
 }
 
-// New makes the site from what is embedded, for an operator. An error says that the parts do not fit together.
+// New makes the site from the embedded files. It fails only if they are inconsistent.
 func New(config Config) (*Site, error) {
-	s := &Site{brand: config.Brand, baseURL: config.BaseURL, module: config.SDKModule, files: map[string]*file{}, assets: map[string]string{}}
-	s.brand.Name = cmp.Or(s.brand.Name, brand.DefaultName)
-	if s.module == "" {
-		s.module = DefaultModule(s.baseURL)
-	}
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
+	config.SDKModule = cmp.Or(config.SDKModule, DefaultModule(config.BaseURL))
+	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
 	for _, add := range []func() error{s.addAssets, s.addPages, s.addSDKs} {
 		if err := add(); err != nil {
 			return nil, fmt.Errorf("developers: %w", err)
@@ -105,7 +101,7 @@ func New(config Config) (*Site, error) {
 	for name, document := range map[string][]byte{
 		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,
 	} {
-		document, err := withContact(document, s.brand.SupportURL)
+		document, err := withContact(document, config.Brand.SupportURL)
 		if err != nil {
 			return nil, fmt.Errorf("developers: %s: %w", name, err)
 		}
@@ -114,7 +110,7 @@ func New(config Config) (*Site, error) {
 	return s, nil
 }
 
-// withContact adds where the operator gives help to the contact in a document's info; without such an address it stays as it is.
+// withContact adds the operator's address for support to the contact in a document's info. Without an address it changes nothing.
 func withContact(document []byte, support string) ([]byte, error) {
 	if support == "" {
 		return document, nil
@@ -134,7 +130,7 @@ func withContact(document []byte, support string) ([]byte, error) {
 	return bytes.Replace(document, []byte(contact), fmt.Appendf(nil, "%s    %s: %s\n", contact, field, quoted), 1), nil
 }
 
-// addAssets adds what pages need.
+// addAssets adds the files of static/ and of the brand.
 func (s *Site) addAssets() error {
 	entries, err := fs.ReadDir(files, "static")
 	if err != nil {
@@ -147,7 +143,7 @@ func (s *Site) addAssets() error {
 		}
 		s.addAsset(entry.Name(), content)
 	}
-	for _, own := range s.brand.Files() {
+	for _, own := range s.config.Brand.Files() {
 		f := newFile(own.MediaType, own.Content)
 		f.forever = true
 		s.assets[own.Name] = "static/" + own.Name
@@ -156,7 +152,7 @@ func (s *Site) addAssets() error {
 	return nil
 }
 
-// addAsset adds a file under a name that changes with its content, so that browsers may keep it forever.
+// addAsset adds a file under a name that changes with its content, so that browsers may cache it forever.
 func (s *Site) addAsset(base string, content []byte) {
 	extension := path.Ext(base)
 	f := newFile(mime.TypeByExtension(extension), content)
@@ -165,11 +161,11 @@ func (s *Site) addAsset(base string, content []byte) {
 	s.files[s.assets[base]] = f
 }
 
-// Write puts the site into a folder, which is made if it is missing. Nothing in it is removed.
+// Write writes the site to a folder, and creates the folder if it is missing. It removes nothing.
 func (s *Site) Write(dir string) error {
 	for name, f := range s.files {
 		if name == "" {
-			continue // is index.html
+			continue // the same as index.html
 		}
 		target := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// errorOf is the code and the text of an error's body, in either of its two shapes.
+// errorOf returns the code and the text of an error's body, in either of its two shapes.
 func errorOf(body any) (code, text string) {
 	object, _ := body.(map[string]any)
 	if detail, is := object["error"].(map[string]any); is {
@@ -21,8 +21,7 @@ func errorOf(body any) (code, text string) {
 	return code, text
 }
 
-// readCodes finds which operations answer with which code, by the examples of their answers, and which codes no operation
-// answers with.
+// readCodes finds the operations of each code by the examples of their responses. Some codes have no operation.
 func (r *Document) readCodes(parsed *openapi3.T, operations []Operation) {
 	codes := map[string]*Code{}
 	know := func(name string) *Code {
@@ -56,7 +55,7 @@ func (c *Code) use(status, text string, o Operation) {
 	c.Uses = append(c.Uses, Use{status, text, []Operation{o}})
 }
 
-// knownCodes are those that the schemas of errors allow.
+// knownCodes returns the codes that the schemas of errors allow.
 func knownCodes(parsed *openapi3.T) (names []string) {
 	for name, schema := range parsed.Components.Schemas {
 		values := schema.Value.Enum

@@ -1,7 +1,6 @@
-// Package reference reads an OpenAPI document into what a page shows of it: operations and webhooks in the order of the
-// document, their fields with everything that the schemas demand of them, examples, and the error codes with the answers that
-// have them. Descriptions stay Markdown.
+// Package reference reads an OpenAPI document for the pages of the reference: operations and webhooks in the order of the document,
+// their fields with all rules of the schemas, examples, and the error codes with their responses. Descriptions stay Markdown.
 //
-// Each operation, field and header has an ID that is one in the document and made of names alone, such as
-// readDailyActivity-200-data-steps: links to it last as long as the name.
+// Each operation, field and header has a unique ID made of names, such as readDailyActivity-200-data-steps, so that links last as
+// long as the names.
 package reference

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Document is an OpenAPI document as pages show it.
+// Document is an OpenAPI document for pages.
 type Document struct {
 	Version     string
 	Description string // Markdown
@@ -28,7 +29,7 @@ type Scheme struct {
 // Scope is a permission.
 type Scope struct{ Name, Description string }
 
-// Group are the operations of a tag.
+// Group has the operations of a tag.
 type Group struct {
 	ID, Label, Description string
 	Operations             []Operation
@@ -37,32 +38,32 @@ type Group struct {
 // Operation is a request to the service or, as a webhook, from it.
 type Operation struct {
 	ID, Label, Description string
-	Webhook                string // its name; empty for what partners ask
+	Webhook                string // its name; empty for requests to the service
 	Method, Path           string
-	Scheme                 *Scheme // nil where none is needed
+	Scheme                 *Scheme // nil: none
 	Scopes                 []string
 	Parameters             []Parameters
-	Bodies                 []Body // more than one where the body is one of several
+	Bodies                 []Body // the body is one of them
 	Answers, Errors        []Answer
 	Samples                []Sample // of requests
 
 	tags []string
 }
 
-// Parameters are those of one place.
+// Parameters are in the path, the query or the headers.
 type Parameters struct {
 	Label  string
 	Fields []Field
 }
 
-// Body is that of a request.
+// Body of a request.
 type Body struct {
-	Label     string // says which of several; else empty
+	Label     string // distinguishes several; empty: there is one
 	MediaType string
 	Fields    []Field
 }
 
-// Answer is what comes back.
+// Answer is a response.
 type Answer struct {
 	ID, Status, Label, Description string
 	Headers, Fields                []Field
@@ -70,16 +71,16 @@ type Answer struct {
 	Samples                        []Sample
 }
 
-// Sample is an example, as it is sent.
+// Sample is an example as it is sent.
 type Sample struct{ Label, Language, Text string }
 
-// Code is an error code with the answers that have it, if any.
+// Code is an error code with its responses, if any.
 type Code struct {
 	Name string
 	Uses []Use
 }
 
-// Use are the operations that answer with a code, a status and a text.
+// Use has the operations that respond with a code, a status and a text.
 type Use struct {
 	Status, Text string
 	Operations   []Operation
@@ -107,13 +108,13 @@ func Read(document []byte) (*Document, error) {
 			operations = append(operations, r.operation(parsed, "", name, method, item, operation))
 		}
 	}
-	// The library keeps no order: that of the document is where its text names them.
+	// The library does not keep the document's order, so take it from the positions in the text.
 	place := func(o Operation) int { return bytes.Index(document, []byte("operationId: "+o.ID+"\n")) }
 	slices.SortFunc(operations, func(a, b Operation) int { return place(a) - place(b) })
 	for _, o := range operations {
 		at := slices.IndexFunc(r.Groups, func(g Group) bool { return slices.Equal(o.tags, []string{g.Label}) })
 		if at < 0 {
-			return nil, fmt.Errorf("%s: has not one tag that the document knows: %q", o.ID, o.tags)
+			return nil, fmt.Errorf("%s: must have one tag that the document knows: %q", o.ID, o.tags)
 		}
 		r.Groups[at].Operations = append(r.Groups[at].Operations, o)
 	}
@@ -196,8 +197,7 @@ func answerOf(operation, status string, from *openapi3.Response) Answer {
 	case "default":
 		a.Status, a.Label = "else", "Not taken"
 	default:
-		var number int
-		_, _ = fmt.Sscan(status, &number) // three digits, as OpenAPI demands
+		number, _ := strconv.Atoi(status) // OpenAPI requires three digits
 		a.Label = http.StatusText(number)
 	}
 	for name, header := range from.Headers {
@@ -214,7 +214,7 @@ func answerOf(operation, status string, from *openapi3.Response) Answer {
 				a.Codes, a.texts = append(a.Codes, code), append(a.texts, text)
 			}
 		}
-		// The OAuth shape lists all codes that there are: which an answer can have, its examples say.
+		// The OAuth schema lists all codes. The examples have the codes of this response.
 		if len(a.Codes) > 0 && a.Fields[0].Values != nil {
 			a.Fields[0].Values = a.Codes
 		}

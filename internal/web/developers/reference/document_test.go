@@ -232,7 +232,7 @@ func TestCurl(t *testing.T) {
 			}
 			for i, sample := range o.Samples {
 				curl := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail")
-				curl.Stdin = strings.NewReader("CLIENT_ID=id CLIENT_SECRET=secret ACCESS_TOKEN=token\n" + strings.ReplaceAll(sample.Text, serverURL, server.URL))
+				curl.Stdin = strings.NewReader("CLIENT_ID=id CLIENT_SECRET=secret ACCESS_TOKEN=token\n" + strings.ReplaceAll(sample.Text, "{base_url}", server.URL))
 				if output, err := curl.CombinedOutput(); err != nil {
 					t.Fatalf("%s: %v\n%s", o.ID, err, output)
 				}

@@ -12,15 +12,15 @@ import (
 // Field is a field of a body, a parameter or a header.
 type Field struct {
 	ID, Name, Type string
-	Presence       string   // whether it has to be there, or is; empty where it goes without saying
+	Presence       string   // such as "optional"; empty if that is obvious
 	Rules          []string // such as "1 to 500"
-	Values         []string // that it can have, where these are few
+	Values         []string // all allowed values, if they are few
 	Pattern        string
 	Description    string
 	Fields         []Field
 }
 
-// presence is how to say that a field is required, and that it is not.
+// presence has the words for required and optional fields.
 type presence struct{ required, optional string }
 
 var (
@@ -28,7 +28,7 @@ var (
 	received = presence{"", "not always"}
 )
 
-// names are the fields of a schema: the required ones as the schema lists them, then the others.
+// names returns the fields of a schema: the required ones in the order of the schema, then the others.
 func names(schema *openapi3.Schema) []string {
 	names := slices.DeleteFunc(slices.Clone(schema.Required), func(name string) bool { return schema.Properties[name] == nil })
 	var others []string
@@ -84,7 +84,7 @@ func typeOf(schema *openapi3.Schema) string {
 	return strings.Join(types, " or ")
 }
 
-// rulesOf says in words what a schema demands of a value.
+// rulesOf describes the rules of a schema in words.
 func rulesOf(schema *openapi3.Schema) (rules, values []string, pattern string) {
 	for _, value := range schema.Enum {
 		values = append(values, fmt.Sprint(value))
@@ -111,7 +111,7 @@ func rulesOf(schema *openapi3.Schema) (rules, values []string, pattern string) {
 	if schema.Default != nil {
 		rules = append(rules, fmt.Sprint(schema.Default)+" if left out")
 	}
-	if values == nil && schema.Format == "" { // a format says it better
+	if values == nil && schema.Format == "" { // the format describes it better
 		pattern = schema.Pattern
 	}
 	return rules, values, pattern
@@ -131,7 +131,7 @@ func span(least, most uint64, what string) string {
 	}
 }
 
-// bodiesOf are the bodies that a request may have: several where the schema is one of several, which its discriminator tells.
+// bodiesOf returns the possible bodies of a request: one for each value of the schema's discriminator, if it has one.
 func bodiesOf(parent, mediaType string, ref *openapi3.SchemaRef) (bodies []Body) {
 	if ref.Value.Discriminator == nil {
 		return []Body{{"", mediaType, sent.fieldsOf(parent, ref.Value)}}

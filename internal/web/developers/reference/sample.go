@@ -11,7 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// example is one of the document's.
+// example is an example of the document.
 type example struct {
 	label  string
 	value  any
@@ -30,10 +30,7 @@ func examplesOf(media *openapi3.MediaType) (examples []example) {
 	return examples
 }
 
-// serverURL stands in the examples for the address of the service.
-const serverURL = "{base_url}"
-
-// requestSamples are a request as curl sends it, for each example of its body, or a webhook as it comes.
+// requestSamples returns a curl command for each example of a request's body, or a webhook's request.
 func requestSamples(o Operation, parameters openapi3.Parameters, bodies []example) (samples []Sample) {
 	if o.Webhook != "" {
 		for _, body := range bodies {
@@ -49,7 +46,7 @@ func requestSamples(o Operation, parameters openapi3.Parameters, bodies []exampl
 		bodies = []example{{}}
 	}
 	for _, body := range bodies {
-		address := serverURL + o.Path
+		address := "{base_url}" + o.Path
 		var fields []string
 		for _, p := range parameters {
 			value := fmt.Sprint(plain(p.Value.Example))
@@ -94,7 +91,7 @@ func plain(value any) any {
 	return value
 }
 
-// inOrder are the names of an object's fields, as the schema has them.
+// inOrder returns the names of an object's fields in the order of the schema.
 func inOrder(object map[string]any, schema *openapi3.Schema) (ordered []string) {
 	if schema != nil {
 		for _, choice := range schema.OneOf {
@@ -107,12 +104,12 @@ func inOrder(object map[string]any, schema *openapi3.Schema) (ordered []string) 
 	return ordered
 }
 
-// jsonOf is a value with its fields in the order of the schema, each on a line.
+// jsonOf writes a value with its fields in the order of the schema, each on a line.
 func jsonOf(value any, schema *openapi3.Schema) string {
 	var compact bytes.Buffer
 	write(&compact, value, schema)
 	var text bytes.Buffer
-	_ = json.Indent(&text, compact.Bytes(), "", "  ") // is valid
+	_ = json.Indent(&text, compact.Bytes(), "", "  ") // valid
 	return text.String() + "\n"
 }
 
@@ -138,7 +135,7 @@ func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 		}
 		w.WriteByte(']')
 	default:
-		text, _ := json.Marshal(value) // came from such a text
+		text, _ := json.Marshal(value) // read from JSON
 		w.Write(text)
 	}
 }

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -16,23 +15,21 @@ import (
 // TypePrefix begins the types of problems.
 const TypePrefix = "urn:connect-svc:problem:"
 
-// jsonType is the media type of bodies.
 const jsonType = "application/json"
 
 var (
 	errNoOperation    = errors.New("no such path or method")
-	errInvalidContent = errors.New("invalid fields") // what every ContentError is
+	errInvalidContent = errors.New("invalid fields") // every ContentError is this error
 )
 
 // API is an edge whose bodies are JSON, and whose errors are problem details (RFC 9457).
 type API struct {
-	Budget     *Budget // of the memory for bodies; nil: no bound
+	Budget     *Budget // of the memory for bodies; nil: unlimited
 	operations map[string]*Operation
 	failures   Failures
 }
 
-// NewAPI reads the document from what was generated of it. Failures are the errors of the edge's own. An error says that
-// the embedded document is not what this package can work with.
+// NewAPI reads the embedded document. failures lists the edge's own errors. It fails only if the document is not usable.
 func NewAPI(text func() ([]byte, error), failures ...Failure) (*API, error) {
 	operations, err := Read(text, jsonType)
 	if err != nil {
@@ -64,14 +61,14 @@ type problem struct {
 func problemOf(r *http.Request, failure Failure, err error) any {
 	var fields ContentError
 	_ = errors.As(err, &fields)
-	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, RequestID(r.Context()), fields.sorted()}
+	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields.sorted()}
 }
 
-// Fail responds with an error.
+// Fail writes the response to an error.
 func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) { a.failures.Write(w, r, err) }
 
-// Handler serves the operations that mount adds to its router, and 404 for everything else, wrong methods included. The
-// middleware comes before routing. telemetry.Requests, which makes the request ids, must come before the handler.
+// Handler serves the operations that mount adds to its router, and 404 for unknown paths and wrong methods. The middleware runs before
+// routing. Mount the handler behind telemetry.Requests, which makes the request ids.
 func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) http.Handler) http.Handler {
 	noOperation := func(w http.ResponseWriter, r *http.Request) { a.Fail(w, r, errNoOperation) }
 	router := chi.NewRouter()
@@ -79,11 +76,11 @@ func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) h
 	router.Use(middleware...)
 	router.NotFound(noOperation)
 	router.MethodNotAllowed(noOperation)
-	mount(router.With(a.guard)) // after routing, before anything is bound
+	mount(router.With(a.guard)) // between routing and binding
 	return router
 }
 
-// Timed is middleware that gives each request of the operator this time, whether its caller stays or not.
+// Timed sets the deadline of each request of the operator. A caller that disconnects does not end the request.
 func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,23 +91,17 @@ func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Hand
 	}
 }
 
-// NoStore is the Cache-Control of every response.
-const NoStore = "no-store"
-
 // headers sets the headers of every response.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", NoStore)
-		w.Header().Set("X-Request-ID", RequestID(r.Context()).String())
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Request-ID", telemetry.EventOf(r.Context()).RequestID.String())
 		next.ServeHTTP(w, r)
 	})
 }
 
-// RequestID is the X-Request-ID of the response.
-func RequestID(ctx context.Context) uuid.UUID { return telemetry.EventOf(ctx).RequestID }
-
-// guard passes a request on to its operation if its shape and its body are as the document says. It checks in the order that
-// the document promises. It reads the body and puts it back.
+// guard checks the shape and the body of a request in the order that the document promises, and passes it to its operation. It reads
+// the body and puts it back.
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := a.operations[Route(r)]

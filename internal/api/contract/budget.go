@@ -10,39 +10,38 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// freeBody is the length of bodies that cost next to nothing, such as one row: they wait for nothing.
+// freeBody is the length of bodies that cost almost nothing, such as one row. They never wait.
 const freeBody = 4 << 10
 
-// cost is the memory that a body of so many bytes takes at most while it is read, checked and carried out, as measured: a text
-// exists up to five times, and values cost what they are made into. Those that say nothing, such as rows without fields,
-// cost most for their length, and their number is bounded by maxValues.
+// cost returns the maximum memory that a request takes for a body of a length, as measured. A text exists up to five times. Values also
+// take memory when they are parsed. Short values, such as rows without fields, take the most for their length, and maxValues limits
+// their number.
 func cost(length int64) int64 {
-	if length < 0 || length > MaxBody { // what comes in chunks says nothing of its length
+	if length < 0 || length > MaxBody { // a chunked body has no length
 		length = MaxBody
 	}
 	return 5*length + min(256*length, 40<<20)
 }
 
-// Budget bounds the memory that large bodies take at the same time, in all edges that have it.
+// Budget limits the memory that concurrent large bodies take in all edges that share it.
 type Budget struct {
 	bytes    int64
 	free     *semaphore.Weighted
 	patience time.Duration
 }
 
-// NewBudget is one of so many bytes. A request that finds too few of them free waits in the order of arrival, at most for the
-// patience.
+// NewBudget returns a budget of a number of bytes. If too few are free, requests wait in the order of arrival for at most patience.
 func NewBudget(bytes int64, patience time.Duration) *Budget {
 	return &Budget{bytes, semaphore.NewWeighted(bytes), patience}
 }
 
 var errBusy = errors.New("no memory for the body")
 
-// Busy is the error for a body for which there was no memory in time. An edge with a budget has it in its table.
+// Busy is the failure of a body that got no memory in time. Edges with a budget list it.
 var Busy = Failure{Err: errBusy, Code: "busy", Text: "Too much is being written just now.", Status: 503, RetryAfter: "5"}
 
-// enter waits until there is memory for the body, which has not been read. Call leave when the request has been answered. A body
-// that costs more than the whole budget has all of it.
+// enter waits until there is memory for the body, before it is read. Call leave after the response. A body that costs more than the
+// whole budget takes all of it.
 func (b *Budget) enter(r *http.Request) (leave func(), err error) {
 	if b == nil || r.ContentLength >= 0 && r.ContentLength <= freeBody {
 		return func() {}, nil
@@ -51,7 +50,7 @@ func (b *Budget) enter(r *http.Request) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), b.patience)
 	defer cancel()
 	if b.free.Acquire(ctx, needed) != nil {
-		// Closing the connection while the caller still sends would keep the response from it.
+		// If the connection closed while the caller still sends, it would not get the response.
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, MaxBody))
 		return nil, errBusy
 	}

@@ -19,36 +19,36 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Bounds of bodies and of what is said about them.
+// Limits of bodies and of errors about them.
 const (
 	MaxBody   = 16 << 20 // bytes: 10,000 rows with room for notes
 	maxValues = 100_000  // in a body: 10,000 rows have 60,000
 	maxDepth  = 8        // lists and objects within each other: the rows of a batch are the third
 	maxNames  = 64       // in an object: no document has more than a dozen
-	MaxErrors = 100      // that one response names
-	maxName   = 100      // bytes of an unknown field's name that is repeated
+	MaxErrors = 100      // in one response
+	maxName   = 100      // bytes of an unknown field's name that an error repeats
 )
 
-// FieldError names a place in a body by a JSON pointer (RFC 6901), and what is accepted there, never the value.
+// FieldError has a place in a body as a JSON pointer (RFC 6901), and describes the accepted values there. It never repeats the value.
 type FieldError struct {
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
 
-// ContentError says which fields are wrong.
+// ContentError lists the wrong fields.
 type ContentError []FieldError
 
 func (e ContentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
 
-// Field is a ContentError of one field, which is named by its path in the body.
+// Field returns a ContentError of one field with its path in the body.
 func Field(detail string, path ...string) ContentError {
 	return ContentError{{Pointer: pointer(path), Detail: detail}}
 }
 
-// Is implements the interface of [errors.Is].
+// Is implements the interface for [errors.Is].
 func (ContentError) Is(target error) bool { return target == errInvalidContent }
 
-// checkBody reads the body, holds it against the document, and puts it back.
+// checkBody reads the body, validates it against the document, and puts it back.
 func (op *Operation) checkBody(r *http.Request) error {
 	body, err := ReadBody(r, jsonType, MaxBody)
 	if err != nil {
@@ -71,8 +71,8 @@ func (op *Operation) checkBody(r *http.Request) error {
 	return nil
 }
 
-// scan reads the body without keeping it. A body that is wider or deeper than any document is refused before it takes memory: later
-// steps may take the square of its depth. A field that stands twice is ambiguous.
+// scan reads the body without keeping it. It refuses bodies that are wider or deeper than any document before they take memory, because
+// later steps may take the square of the depth. It also refuses repeated fields, which are ambiguous.
 func scan(body []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -118,9 +118,9 @@ func scan(body []byte) error {
 	}
 }
 
-// checkContent finds what is wrong, for each place one thing, in the order of the pointers.
+// checkContent returns one error for each wrong place, sorted by pointer.
 func (op *Operation) checkContent(content any) ContentError {
-	// First the numbers: JSON Schema takes 1.0 and 1e3 for whole numbers, and the generated binding does not.
+	// Check numbers first: JSON Schema accepts 1.0 and 1e3 as integers, and the generated binding does not.
 	if found := checkNumbers(content, nil, nil); len(found) > 0 {
 		return found.sorted()
 	}
@@ -134,7 +134,7 @@ func (op *Operation) checkContent(content any) ContentError {
 var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
 func checkNumbers(content any, path []string, found ContentError) ContentError {
-	if len(found) == MaxErrors { // it goes in the order of the pointers, so that these are the first
+	if len(found) == MaxErrors { // these are the first, because it visits values in the order of the pointers
 		return found
 	}
 	switch content := content.(type) {
@@ -148,7 +148,7 @@ func checkNumbers(content any, path []string, found ContentError) ContentError {
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(content)) {
-			if len(name) > maxName { // not repeated: the schema refuses the field
+			if len(name) > maxName { // the schema refuses the field without its name
 				continue
 			}
 			found = checkNumbers(content[name], append(slices.Clip(path), name), found)
@@ -157,7 +157,7 @@ func checkNumbers(content any, path []string, found ContentError) ContentError {
 	return found
 }
 
-// describe says in words of our own what a schema refused. Those of the library repeat the value.
+// describe describes what a schema refused in our own words, because those of the library repeat the value.
 func describe(invalid *jsonschema.ValidationError, found ContentError) ContentError {
 	for _, cause := range invalid.Causes {
 		found = describe(cause, found)
@@ -219,7 +219,7 @@ func describe(invalid *jsonschema.ValidationError, found ContentError) ContentEr
 
 var escaped = strings.NewReplacer("~", "~0", "/", "~1") // made once: it costs 50 kB
 
-// pointer is a JSON pointer (RFC 6901).
+// pointer returns a JSON pointer (RFC 6901).
 func pointer(path []string) string {
 	var text strings.Builder
 	for _, segment := range path {
@@ -228,7 +228,7 @@ func pointer(path []string) string {
 	return text.String()
 }
 
-// sorted keeps one error for each place, and at most MaxErrors of them.
+// sorted sorts the errors by pointer. It keeps one for each place, and at most MaxErrors.
 func (e ContentError) sorted() ContentError {
 	slices.SortFunc(e, func(a, b FieldError) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
@@ -237,7 +237,7 @@ func (e ContentError) sorted() ContentError {
 	return e[:min(len(e), MaxErrors)]
 }
 
-// comparePointers puts row 9 before row 10. It allocates nothing: there may be an error for each value.
+// comparePointers puts row 9 before row 10. It allocates nothing, because every value may have an error.
 func comparePointers(a, b string) int {
 	for {
 		segmentA, restA, moreA := strings.Cut(a, "/")

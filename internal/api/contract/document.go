@@ -18,22 +18,22 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Operation is what a document says about one operation.
+// Operation is an operation of a document.
 type Operation struct {
 	ID    string
-	Needs map[string][]string         // the scopes that it takes, by security scheme
+	Needs map[string][]string         // the required scopes, by security scheme
 	Path  map[string]*openapi3.Schema // of its segments in braces
 	Query map[string]*openapi3.Schema
-	Body  *openapi3.Schema   // nil where no body is allowed
-	whole *jsonschema.Schema // the same, compiled: the one that knows if, then and else
+	Body  *openapi3.Schema   // nil: no body is allowed
+	whole *jsonschema.Schema // Body, compiled by the library that supports if, then and else
 
-	written map[string]*regexp.Regexp // of the query's numbers
+	digits map[string]*regexp.Regexp // patterns of the query's integers, which openapi3 ignores
 }
 
 const documentURL = "https://connect.example/document.json"
 
-// Read returns the operations of an OpenAPI document, whose bodies have one media type, by method and path, as in
-// "GET /operator/v1/users/{user_id}".
+// Read returns the operations of an OpenAPI document by method and path, such as "GET /operator/v1/users/{user_id}". All bodies have the
+// media type.
 func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation, error) {
 	encoded, err := text()
 	if err != nil {
@@ -60,7 +60,7 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 		for method, described := range item.Operations() {
 			op := &Operation{ID: described.OperationID, Needs: map[string][]string{},
 				Path: map[string]*openapi3.Schema{}, Query: map[string]*openapi3.Schema{},
-				written: map[string]*regexp.Regexp{}}
+				digits: map[string]*regexp.Regexp{}}
 			operations[method+" "+path] = op
 			security := &loaded.Security
 			if described.Security != nil {
@@ -72,15 +72,19 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 				}
 			}
 			for _, parameter := range append(item.Parameters, described.Parameters...) {
+				name, schema := parameter.Value.Name, parameter.Value.Schema.Value
 				switch parameter.Value.In {
 				case openapi3.ParameterInPath:
-					op.Path[parameter.Value.Name] = parameter.Value.Schema.Value
+					op.Path[name] = schema
 				case openapi3.ParameterInQuery:
-					op.Query[parameter.Value.Name] = parameter.Value.Schema.Value
+					op.Query[name] = schema
+					if !schema.Type.Is(openapi3.TypeInteger) {
+						continue
+					}
+					if op.digits[name], err = regexp.Compile(schema.Pattern); err != nil {
+						return nil, fmt.Errorf("contract: %s: %w", op.ID, err)
+					}
 				}
-			}
-			if err := op.readWritten(); err != nil {
-				return nil, fmt.Errorf("contract: %s: %w", op.ID, err)
 			}
 			if body := described.RequestBody; body != nil {
 				schema := body.Value.Content[mediaType].Schema
@@ -94,12 +98,12 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 	return operations, nil
 }
 
-// Route is the method and the path of the operation that the router has found, as a key for what [Read] returns.
+// Route returns the method and path of the routed operation, a key of the map of [Read].
 func Route(r *http.Request) string {
 	return r.Method + " " + chi.RouteContext(r.Context()).RoutePattern()
 }
 
-// CheckPath says whether the segments of the path are as described.
+// CheckPath reports whether the path parameters are as documented.
 func (op *Operation) CheckPath(r *http.Request) bool {
 	for name, schema := range op.Path {
 		if schema.VisitJSON(chi.URLParam(r, name)) != nil {
@@ -109,13 +113,13 @@ func (op *Operation) CheckPath(r *http.Request) bool {
 	return true
 }
 
-// Validate holds a body against the document. Its error names places in the body and may quote values: do not show it.
+// Validate validates a body against the document. Its error may quote values: do not show or log it.
 func (op *Operation) Validate(body any) error { return op.whole.Validate(body) }
 
-// HasBody says whether a request announces a body, be it of unknown length.
+// HasBody reports whether a request has a body, even of unknown length.
 func HasBody(r *http.Request) bool { return r.ContentLength != 0 }
 
-// HasQuery says whether a request has a query string, be it an empty one.
+// HasQuery reports whether a request has a query string, even an empty one.
 func HasQuery(r *http.Request) bool { return r.URL.RawQuery != "" || r.URL.ForceQuery }
 
 // Errors of a body as a whole.
@@ -125,7 +129,7 @@ var (
 	ErrTooLarge  = errors.New("body too large")
 )
 
-// ReadBody reads a body of at most so many bytes. Its one content type is the media type, alone or with charset=utf-8.
+// ReadBody reads a body of at most a number of bytes. There must be one content type: the media type, alone or with charset=utf-8.
 func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 {
@@ -137,8 +141,8 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 		given && !strings.EqualFold(charset, "utf-8") {
 		return nil, ErrMediaType
 	}
-	// One byte more shows that a body is too long. http.MaxBytesReader would close the connection while the caller still
-	// sends, and the response would not arrive.
+	// One more byte shows that a body is too long. http.MaxBytesReader would close the connection while the caller still sends, so that
+	// the response would not arrive.
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	if err != nil {
 		return nil, ErrMalformed
@@ -149,11 +153,10 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// Clean says whether PostgreSQL and JSON can hold the text: it has no NUL and is valid UTF-8.
+// Clean reports whether PostgreSQL and JSON can hold a text: it is valid UTF-8 without NUL.
 func Clean(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// ParsePairs reads a query string or a form. Each name may occur once, and all of it must be well-formed: the error is a reason in
-// fixed words.
+// ParsePairs reads a query string or a form. Each name may occur once, and all texts must be [Clean]. The error is a fixed text.
 func ParsePairs(encoded string) (url.Values, error) {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
@@ -170,30 +173,17 @@ func ParsePairs(encoded string) (url.Values, error) {
 	return values, nil
 }
 
-// readWritten reads how the numbers of the query are written, which is what the document means by their patterns.
-func (op *Operation) readWritten() (err error) {
-	for name, described := range op.Query {
-		if !described.Type.Is(openapi3.TypeInteger) {
-			continue
-		}
-		if op.written[name], err = regexp.Compile(described.Pattern); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Accepts says whether the document accepts the text as the value of a parameter of the query, which it has.
+// Accepts reports whether the document accepts a text as the value of a known query parameter.
 func (op *Operation) Accepts(name, text string) bool {
-	described, written := op.Query[name], op.written[name]
-	if written == nil {
-		return described.VisitJSON(text) == nil
+	schema, pattern := op.Query[name], op.digits[name]
+	if pattern == nil {
+		return schema.VisitJSON(text) == nil
 	}
 	number, err := strconv.ParseFloat(text, 64)
-	return err == nil && written.MatchString(text) && described.VisitJSON(number) == nil
+	return err == nil && pattern.MatchString(text) && schema.VisitJSON(number) == nil
 }
 
-// checkQuery holds the query string against the document.
+// checkQuery validates the query string against the document.
 func (op *Operation) checkQuery(r *http.Request) error {
 	if len(op.Query) == 0 {
 		if HasQuery(r) {

@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Failure is an error as the caller sees it. The texts are those of the document's examples.
+// Failure is an error as the caller sees it, with the text of the document's example.
 type Failure struct {
 	Err        error
 	Status     int
@@ -23,15 +23,15 @@ type Failure struct {
 	RetryAfter string // seconds, with 503
 }
 
-// Failures are the errors of some operations, and how they are written.
+// Failures writes the errors of some operations.
 type Failures struct {
-	Table       []Failure // the first whose Err fits
-	Fault       Failure   // stands for all other errors, which only the log describes
+	Table       []Failure // the first with a matching Err is written
+	Fault       Failure   // of all other errors, which only the log describes
 	ContentType string
 	Body        func(r *http.Request, failure Failure, err error) any
 }
 
-// Write responds with an error, unless a response has begun already: then the connection broke.
+// Write writes the response to an error. If a response has begun, it does nothing, because the connection broke.
 func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
 	if written, ok := w.(middleware.WrapResponseWriter); ok && written.Status() != 0 {
 		return
@@ -48,7 +48,7 @@ func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
 	f.WriteFailure(w, r, f.Fault, err)
 }
 
-// WriteFailure responds with one of the failures.
+// WriteFailure writes a failure.
 func (f *Failures) WriteFailure(w http.ResponseWriter, r *http.Request, failure Failure, err error) {
 	telemetry.EventOf(r.Context()).Code = failure.Code
 	if failure.Challenge != "" {
@@ -59,10 +59,10 @@ func (f *Failures) WriteFailure(w http.ResponseWriter, r *http.Request, failure 
 	}
 	w.Header().Set("Content-Type", f.ContentType)
 	w.WriteHeader(failure.Status)
-	_ = json.NewEncoder(w).Encode(f.Body(r, failure, err)) // fails only where nobody reads it any more
+	_ = json.NewEncoder(w).Encode(f.Body(r, failure, err)) // fails only if the caller has gone
 }
 
-// Recovered turns a panic into a fault. A response that has begun can only be cut off.
+// Recovered turns a panic into a fault. It cuts off a response that has begun.
 func Recovered(fail func(http.ResponseWriter, *http.Request, error)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"connect-svc/internal/activity"
 )
 
-// PutActivity writes a batch, whole or not at all.
+// PutActivity writes a whole batch or nothing.
 func (h handlers) PutActivity(
 	ctx context.Context, request operatorapi.PutActivityRequestObject,
 ) (operatorapi.PutActivityResponseObject, error) {
@@ -15,7 +15,7 @@ func (h handlers) PutActivity(
 	return operatorapi.PutActivity200JSONResponse(result), err
 }
 
-// PutActivity is the operation without its envelope. The sandbox's driver has it, too.
+// PutActivity is the operation without its envelope, also for the sandbox's driver.
 func PutActivity(
 	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
 ) (operatorapi.ActivityBatchResult, error) {
@@ -38,7 +38,7 @@ func written(result activity.Result) operatorapi.Written {
 	}
 }
 
-// readBatch turns the body into what the domain takes.
+// readBatch converts the body for the domain.
 func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 	for _, row := range body.DailySteps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
@@ -46,8 +46,7 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 		})
 	}
 	for _, row := range body.CyclingActivities {
-		meters := int(row.DistanceMeters)
-		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, meters)
+		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, int(row.DistanceMeters))
 	}
 	for _, row := range body.StepCorrections {
 		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{

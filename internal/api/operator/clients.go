@@ -64,7 +64,7 @@ func (h handlers) CreateClient(
 	if answer.WebhookSecret, err = h.changeWebhook(ctx, created.ID, body.WebhookUrl); err == nil {
 		answer.Client, err = h.detail(ctx, created)
 	}
-	// The client exists, and no other answer will have its secret: an error of its webhook is for the log alone.
+	// The client exists, and only this response has its secret, so an error of its webhook is only logged.
 	telemetry.EventOf(ctx).Cause = err
 	return operatorapi.CreateClient201JSONResponse{
 		Body:    answer,
@@ -99,11 +99,11 @@ func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Clie
 	return body, err
 }
 
-// ChangeClient changes the fields that are given.
+// ChangeClient changes the given fields.
 func (h handlers) ChangeClient(
 	ctx context.Context, request operatorapi.ChangeClientRequestObject,
 ) (operatorapi.ChangeClientResponseObject, error) {
-	// Check what cannot be read, and do what takes long, before the client's row is locked.
+	// Refuse bad fields, and read the logo, which takes long, before the client's row is locked.
 	if err := errors.Join(checkWebhookURL(request.Body.WebhookUrl), change(&client.Registration{}, *request.Body)); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func checkWebhookURL(url *string) error {
 	return nil
 }
 
-// changeWebhook sets or removes a client's webhook. The secret is that of a new webhook, otherwise nil.
+// changeWebhook sets or removes a client's webhook. It returns the secret of a new webhook, otherwise nil.
 func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) (secret *string, err error) {
 	switch {
 	case url == nil:
@@ -153,7 +153,7 @@ func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) 
 	return nil, nil // there was none
 }
 
-// change puts the fields that are given into a registration.
+// change sets the given fields of a registration.
 func change(r *client.Registration, to operatorapi.ClientChange) error {
 	replace(&r.Name, to.Name)
 	replace(&r.CallbackURL, to.CallbackUrl)
@@ -206,7 +206,7 @@ func readLogo(text string) (brand.Logo, error) {
 	return brand.ReadLogo(file)
 }
 
-// DisableClient locks a client out.
+// DisableClient disables a client.
 func (h handlers) DisableClient(
 	ctx context.Context, request operatorapi.DisableClientRequestObject,
 ) (operatorapi.DisableClientResponseObject, error) {
@@ -214,7 +214,7 @@ func (h handlers) DisableClient(
 	return operatorapi.DisableClient200JSONResponse(found), err
 }
 
-// EnableClient lets a client in again.
+// EnableClient enables a client.
 func (h handlers) EnableClient(
 	ctx context.Context, request operatorapi.EnableClientRequestObject,
 ) (operatorapi.EnableClientResponseObject, error) {
@@ -245,7 +245,7 @@ func (h handlers) RotateClientSecret(
 	}, err
 }
 
-// OffboardClient ends a client for good.
+// OffboardClient disables a client permanently, and ends its connections.
 func (h handlers) OffboardClient(
 	ctx context.Context, request operatorapi.OffboardClientRequestObject,
 ) (operatorapi.OffboardClientResponseObject, error) {
@@ -255,7 +255,6 @@ func (h handlers) OffboardClient(
 	}, err
 }
 
-// clientBody is a client.
 func clientBody(c client.Client) operatorapi.Client {
 	return operatorapi.Client{
 		ClientId:          c.ID,
@@ -285,11 +284,10 @@ func scopesBody(scopes scope.Set) []operatorapi.Scope {
 	return each(scopes.Names(), func(name string) operatorapi.Scope { return operatorapi.Scope(name) })
 }
 
-// instantOrNull is null for the zero time.
+// instantOrNull returns null for the zero time.
 func instantOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := instant(t)
-	return &text
+	return new(instant(t))
 }

@@ -11,11 +11,11 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// jsonFields are the names in JSON of the domains' fields, if they differ by more than hyphens.
+// jsonFields maps the domains' fields to their names in JSON, if these differ by more than hyphens.
 var jsonFields = map[string]string{"callback": "callback_url", "homepage": "homepage_url", "scope": "scopes", "overlap": "overlap_seconds"}
 
-// Fields names the fields of the body that a domain has refused; another error stays as it is. The texts of the domains are fixed
-// and hold no values. The sandbox's driver has it, too.
+// Fields turns a domain's refusal of fields into a [contract.ContentError]. It returns other errors unchanged. The texts of the domains
+// are fixed and contain no values. The sandbox's driver uses it, too.
 func Fields(err error) error {
 	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
 		name, another := jsonFields[wrong.Field]

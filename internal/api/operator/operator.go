@@ -26,7 +26,7 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// Path is where the operator API begins.
+// Path begins every path of the operator API.
 const Path = "/operator/"
 
 // Config of the edge. Every field but the last two is required.
@@ -40,12 +40,11 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Now       func() time.Time
-	Limits    timelimit.Limits // of the time that a request may take
-	Budget    *contract.Budget // of the memory for bodies; nil: no bound
+	Limits    timelimit.Limits // of requests' time
+	Budget    *contract.Budget // of the memory for bodies; nil: unlimited
 }
 
-// handlers has the operations, in the files beside this one. If one returns an error, the generated server writes the error and
-// ignores the response beside it.
+// handlers implements the operations. If one returns an error, the generated server writes the error and ignores the response.
 type handlers struct {
 	Config
 	api       *contract.API
@@ -54,8 +53,8 @@ type handlers struct {
 
 var _ operatorapi.StrictServerInterface = handlers{}
 
-// New returns the handler for the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. It
-// fails only if the embedded document cannot be read.
+// New returns the handler for the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. It fails only
+// if the embedded document is not usable.
 func New(config Config) (http.Handler, error) {
 	api, err := newAPI(config)
 	if err != nil {
@@ -66,7 +65,7 @@ func New(config Config) (http.Handler, error) {
 	return h.handler(h.authenticate, contract.Timed(h.timeOf)), nil
 }
 
-// NewInProcess returns the handler for a caller in the same process, such as the command line. It asks for no token: the actor is
+// NewInProcess returns the handler for a caller in the same process, such as the command line. It requires no token: the actor is
 // that of the request's context. It sets no time limit: the request ends with its context. Config needs no Operators and Limits.
 func NewInProcess(config Config) (http.Handler, error) {
 	api, err := newAPI(config)
@@ -95,9 +94,9 @@ func (h handlers) handler(middleware ...func(http.Handler) http.Handler) http.Ha
 	}, middleware...)
 }
 
-// timeOf is the time limit of a request.
+// timeOf returns the time limit of a request. Requests for many rows, for the connections of a client, or to a partner's server take
+// longer than others.
 func (h handlers) timeOf(r *http.Request) time.Duration {
-	// Many rows, the connections of a client, or somebody else's server.
 	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut ||
 		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
 		return h.Limits.Batch
@@ -107,11 +106,11 @@ func (h handlers) timeOf(r *http.Request) time.Duration {
 
 var (
 	errUnauthorized = errors.New("no operator token")
-	// errNotReplayable is webhook.ErrNoEndpoint where the event is what was asked for.
+	// errNotReplayable stands for webhook.ErrNoEndpoint if the request names an event.
 	errNotReplayable = errors.New("the client of the event has no webhook")
 )
 
-// failures are the errors of this edge. The tests compare their texts with the document's examples.
+// failures lists the errors of this edge. Tests compare the texts with the document's examples.
 var failures = []contract.Failure{
 	{Err: errUnauthorized, Code: "unauthorized", Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
@@ -132,7 +131,7 @@ var failures = []contract.Failure{
 }
 
 // authenticate requires an operator token in exactly one Authorization header (RFC 6750, section 2.1), and makes its holder the
-// actor. Only GET changes nothing.
+// actor. Every method except GET changes something.
 func (h handlers) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		holder, known := h.holder(r.Header.Values("Authorization"))
@@ -159,7 +158,7 @@ func (h handlers) holder(given []string) (holder operators.Operator, known bool)
 	return h.Operators.Find(token)
 }
 
-// each is a list of bodies, never null in JSON.
+// each converts rows to bodies. The list is never null in JSON.
 func each[T, B any](rows []T, body func(T) B) []B {
 	bodies := make([]B, len(rows))
 	for i, row := range rows {

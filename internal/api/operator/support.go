@@ -16,7 +16,7 @@ import (
 	"connect-svc/internal/page"
 )
 
-// FindConnections lists connections of everybody, or of who is asked for.
+// FindConnections lists the connections that match filters.
 func (h handlers) FindConnections(
 	ctx context.Context, request operatorapi.FindConnectionsRequestObject,
 ) (operatorapi.FindConnectionsResponseObject, error) {
@@ -31,7 +31,7 @@ func (h handlers) FindConnections(
 			return nil, err
 		}
 		if filter.UserID != nil && *filter.UserID != user.ID {
-			return operatorapi.FindConnections200JSONResponse{Data: []operatorapi.FoundConnection{}}, nil // nobody is both
+			return operatorapi.FindConnections200JSONResponse{Data: []operatorapi.FoundConnection{}}, nil // no user matches both
 		}
 		filter.UserID = &user.ID
 	}
@@ -42,7 +42,7 @@ func (h handlers) FindConnections(
 	return operatorapi.FindConnections200JSONResponse{Data: each(rows, foundConnectionBody), NextCursor: next}, err
 }
 
-// known says whether there are the user and the client that a list is narrowed to.
+// known returns an error if the user or the client of a filter does not exist.
 func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
 	if filter.UserID != nil {
 		if _, err := h.Accounts.GetUser(ctx, *filter.UserID); err != nil {
@@ -57,7 +57,7 @@ func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
 	return nil
 }
 
-// foundConnectionBody is a connection, with its user.
+// foundConnectionBody is connectionBody with the user.
 func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
 	body := connectionBody(connection)
 	return operatorapi.FoundConnection{
@@ -74,7 +74,7 @@ func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnectio
 	}
 }
 
-// ListAdjustments lists what was corrected for a user.
+// ListAdjustments lists a user's corrections.
 func (h handlers) ListAdjustments(
 	ctx context.Context, request operatorapi.ListAdjustmentsRequestObject,
 ) (operatorapi.ListAdjustmentsResponseObject, error) {
@@ -96,7 +96,7 @@ func (h handlers) CreateAdjustment(
 		UserID: request.UserId, Date: request.Body.Date.Time, Delta: int(request.Body.Delta), Note: request.Body.Note,
 	}
 	if id := request.Body.AdjustmentId; id != nil {
-		if *id == uuid.Nil { // the domain takes it for no id
+		if *id == uuid.Nil { // it means no id to the domain
 			return nil, contract.Field("must not be the nil UUID", "adjustment_id")
 		}
 		one.ID = *id
@@ -105,7 +105,7 @@ func (h handlers) CreateAdjustment(
 	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), err
 }
 
-// RemoveAdjustment takes back the corrections of a user with an id, one of each dataset at most.
+// RemoveAdjustment removes a user's corrections with an id, at most one of each dataset.
 func (h handlers) RemoveAdjustment(
 	ctx context.Context, request operatorapi.RemoveAdjustmentRequestObject,
 ) (operatorapi.RemoveAdjustmentResponseObject, error) {
@@ -136,7 +136,7 @@ func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {
 	}
 }
 
-// ListAuditLog lists who changed what.
+// ListAuditLog lists entries of the audit log.
 func (h handlers) ListAuditLog(
 	ctx context.Context, request operatorapi.ListAuditLogRequestObject,
 ) (operatorapi.ListAuditLogResponseObject, error) {
@@ -175,8 +175,7 @@ func (h handlers) recordListing(ctx context.Context, filter audit.Filter, first 
 	return nil
 }
 
-// given is an instant of a query, zero where it is left out. A text in that form that names none, such as the 30th of February, is
-// malformed.
+// given reads an instant of a query, zero if it is missing. An impossible date, such as the 30th of February, is malformed.
 func given(text *operatorapi.GivenInstant) (time.Time, error) {
 	if text == nil {
 		return time.Time{}, nil
@@ -188,7 +187,6 @@ func given(text *operatorapi.GivenInstant) (time.Time, error) {
 	return at, nil
 }
 
-// auditBody is an entry of the audit log.
 func auditBody(e audit.Event) operatorapi.AuditEvent {
 	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail}
 	if e.ClientID != uuid.Nil {
@@ -226,8 +224,7 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 		AuthorizedAt:      instant(connection.AuthorizedAt),
 	}
 	if connection.LastReadAt != nil {
-		lastRead := instant(*connection.LastReadAt)
-		body.LastReadAt = &lastRead
+		body.LastReadAt = new(instant(*connection.LastReadAt))
 	}
 	return body
 }

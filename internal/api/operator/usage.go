@@ -20,7 +20,6 @@ func (h handlers) ListClientErrors(
 	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next}, err
 }
 
-// clientErrorBody is a refused request.
 func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 	return operatorapi.ClientError{
 		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
@@ -28,7 +27,7 @@ func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 	}
 }
 
-// ReadClientUsage reports what a client asked.
+// ReadClientUsage reports a client's requests and connections.
 func (h handlers) ReadClientUsage(
 	ctx context.Context, request operatorapi.ReadClientUsageRequestObject,
 ) (operatorapi.ReadClientUsageResponseObject, error) {
@@ -78,7 +77,6 @@ func usageBody(r usage.Report) operatorapi.Usage {
 	return body
 }
 
-// countsBody is how many connections there are.
 func countsBody(c usage.Connections) operatorapi.ConnectionCounts {
 	return operatorapi.ConnectionCounts{
 		Precision:    operatorapi.ConnectionCountsPrecision(c.Precision.String()),
@@ -89,7 +87,6 @@ func countsBody(c usage.Connections) operatorapi.ConnectionCounts {
 	}
 }
 
-// figuresBody is what became of requests.
 func figuresBody(f usage.Figures) operatorapi.Figures {
 	milliseconds := func(q float64) float64 {
 		return float64(f.Quantile(q).Round(100*time.Microsecond)) / float64(time.Millisecond)

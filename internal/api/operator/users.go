@@ -15,7 +15,7 @@ import (
 	"connect-svc/internal/refusal"
 )
 
-// ListUsers lists all users, or the one with an email address.
+// ListUsers lists all users, or the user with an email address.
 func (h handlers) ListUsers(
 	ctx context.Context, request operatorapi.ListUsersRequestObject,
 ) (operatorapi.ListUsersResponseObject, error) {
@@ -42,7 +42,7 @@ func (h handlers) CreateUser(
 		Email: request.Body.Email, Timezone: request.Body.Timezone, RegisteredOn: request.Body.RegisteredOn.Time,
 	}
 	if id := request.Body.UserId; id != nil {
-		if *id == uuid.Nil { // the domain takes it for no id
+		if *id == uuid.Nil { // it means no id to the domain
 			return nil, contract.Field("must not be the nil UUID", "user_id")
 		}
 		user.ID = *id
@@ -62,7 +62,7 @@ func (h handlers) ReadUser(
 	return operatorapi.ReadUser200JSONResponse(userBody(user)), err
 }
 
-// ChangeUser changes the fields that are given.
+// ChangeUser changes the given fields.
 func (h handlers) ChangeUser(
 	ctx context.Context, request operatorapi.ChangeUserRequestObject,
 ) (operatorapi.ChangeUserResponseObject, error) {
@@ -93,12 +93,9 @@ func (h handlers) PutUsers(
 		users[i] = account.NewUser{ID: row.UserId, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn.Time}
 	}
 	result, err := h.Accounts.PutUsers(ctx, users)
-	return operatorapi.PutUsers200JSONResponse{Users: operatorapi.Written{
-		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
-	}}, err
+	return operatorapi.PutUsers200JSONResponse{Users: written(result)}, err
 }
 
-// userBody is a user.
 func userBody(user account.User) operatorapi.User {
 	return operatorapi.User{
 		UserId:       user.ID,
@@ -109,5 +106,5 @@ func userBody(user account.User) operatorapi.User {
 	}
 }
 
-// instant has three digits after the point, always.
+// instant always writes three digits after the point.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

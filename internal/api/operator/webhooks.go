@@ -15,7 +15,7 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// ReadWebhook returns where a client's events go.
+// ReadWebhook returns a client's webhook.
 func (h handlers) ReadWebhook(
 	ctx context.Context, request operatorapi.ReadWebhookRequestObject,
 ) (operatorapi.ReadWebhookResponseObject, error) {
@@ -40,7 +40,7 @@ func webhookBody(w webhook.Endpoint) operatorapi.Webhook {
 	}
 }
 
-// SetWebhook sets where a client's events go.
+// SetWebhook sets the address of a client's webhook.
 func (h handlers) SetWebhook(
 	ctx context.Context, request operatorapi.SetWebhookRequestObject,
 ) (operatorapi.SetWebhookResponseObject, error) {
@@ -52,7 +52,7 @@ func (h handlers) SetWebhook(
 	return operatorapi.SetWebhook200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: secret}, err
 }
 
-// setEndpoint returns the secret of a new webhook, nil for one that keeps its secret.
+// setEndpoint sets a webhook, and returns the secret if it is new.
 func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string) (*string, error) {
 	secret, err := h.Webhooks.SetEndpoint(ctx, id, url)
 	if secret == "" {
@@ -61,7 +61,7 @@ func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string
 	return &secret, err
 }
 
-// RotateWebhookSecret replaces what signs a client's events.
+// RotateWebhookSecret replaces the secret that signs a client's events.
 func (h handlers) RotateWebhookSecret(
 	ctx context.Context, request operatorapi.RotateWebhookSecretRequestObject,
 ) (operatorapi.RotateWebhookSecretResponseObject, error) {
@@ -76,7 +76,7 @@ func (h handlers) RotateWebhookSecret(
 	return operatorapi.RotateWebhookSecret200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: &secret}, err
 }
 
-// RemoveWebhook ends a client's webhook.
+// RemoveWebhook removes a client's webhook.
 func (h handlers) RemoveWebhook(
 	ctx context.Context, request operatorapi.RemoveWebhookRequestObject,
 ) (operatorapi.RemoveWebhookResponseObject, error) {
@@ -86,7 +86,7 @@ func (h handlers) RemoveWebhook(
 	return operatorapi.RemoveWebhook204Response{}, h.Webhooks.RemoveEndpoint(ctx, request.ClientId)
 }
 
-// TestWebhook sends a sample.
+// TestWebhook sends a sample event.
 func (h handlers) TestWebhook(
 	ctx context.Context, request operatorapi.TestWebhookRequestObject,
 ) (operatorapi.TestWebhookResponseObject, error) {
@@ -100,7 +100,7 @@ func (h handlers) TestWebhook(
 	}, err
 }
 
-// ListWebhookEvents lists what clients were told, or are to be told.
+// ListWebhookEvents lists sent and pending events.
 func (h handlers) ListWebhookEvents(
 	ctx context.Context, request operatorapi.ListWebhookEventsRequestObject,
 ) (operatorapi.ListWebhookEventsResponseObject, error) {
@@ -158,7 +158,7 @@ func (h handlers) ReplayWebhookEvent(
 	return operatorapi.ReplayWebhookEvent200JSONResponse(eventBody(event)), err
 }
 
-// eventBody is an event, without its attempts.
+// eventBody returns an event without its attempts.
 func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 	body := operatorapi.WebhookEvent{
 		WebhookId:         e.MessageID(),
@@ -183,7 +183,6 @@ func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 	return body
 }
 
-// attemptBody is an attempt to deliver an event.
 func attemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
 	body := operatorapi.WebhookAttempt{
 		Attempt:          int32(a.Number),

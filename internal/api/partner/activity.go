@@ -14,7 +14,7 @@ import (
 const defaultLimit = 100
 
 // ReadDailyActivity is specification 4.7.
-func (h handlers) ReadDailyActivity(
+func (e *edge) ReadDailyActivity(
 	ctx context.Context, request partnerapi.ReadDailyActivityRequestObject,
 ) (partnerapi.ReadDailyActivityResponseObject, error) {
 	params, reader := request.Params, callOf(ctx).reader()
@@ -22,7 +22,7 @@ func (h handlers) ReadDailyActivity(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.DailySteps(ctx, reader.UserID, dates)
+	rows, err := e.Activity.DailySteps(ctx, reader.UserID, dates)
 	data := make([]partnerapi.DailySteps, len(rows)) // never null in JSON
 	for i, row := range rows {
 		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
@@ -32,12 +32,12 @@ func (h handlers) ReadDailyActivity(
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		Source:     partnerapi.SourceSvc,
-		SnapshotAt: h.snapshot(),
+		SnapshotAt: e.snapshot(),
 	}}, err
 }
 
 // ReadCyclingDaily is specification 4.8.
-func (h handlers) ReadCyclingDaily(
+func (e *edge) ReadCyclingDaily(
 	ctx context.Context, request partnerapi.ReadCyclingDailyRequestObject,
 ) (partnerapi.ReadCyclingDailyResponseObject, error) {
 	params, reader := request.Params, callOf(ctx).reader()
@@ -45,7 +45,7 @@ func (h handlers) ReadCyclingDaily(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.Activity.CyclingDaily(ctx, reader.UserID, dates)
+	rows, err := e.Activity.CyclingDaily(ctx, reader.UserID, dates)
 	data := make([]partnerapi.CyclingDay, len(rows))
 	for i, row := range rows {
 		data[i] = partnerapi.CyclingDay{
@@ -58,12 +58,12 @@ func (h handlers) ReadCyclingDaily(
 		From:       params.From,
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
-		SnapshotAt: h.snapshot(),
+		SnapshotAt: e.snapshot(),
 	}}, err
 }
 
 // ReadCyclingActivities is specification 4.9.
-func (h handlers) ReadCyclingActivities(
+func (e *edge) ReadCyclingActivities(
 	ctx context.Context, request partnerapi.ReadCyclingActivitiesRequestObject,
 ) (partnerapi.ReadCyclingActivitiesResponseObject, error) {
 	params, reader := request.Params, callOf(ctx).reader()
@@ -76,9 +76,9 @@ func (h handlers) ReadCyclingActivities(
 		limit = *params.Limit
 	}
 	if params.Cursor != nil {
-		cursor = *params.Cursor // never empty: the document says so
+		cursor = *params.Cursor // never empty according to the document
 	}
-	page, err := h.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
+	page, err := e.Activity.CyclingPage(ctx, reader, dates, limit, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (h handlers) ReadCyclingActivities(
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
 		TimeBasis:  partnerapi.CyclingActivitiesMetaTimeBasisSvcRecordedClock,
-		SnapshotAt: h.snapshot(),
+		SnapshotAt: e.snapshot(),
 	}
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
@@ -95,15 +95,15 @@ func (h handlers) ReadCyclingActivities(
 	return ridesResponse{page.Rides(), meta}, nil
 }
 
-// instant is the format of specification 2.8: three digits after the point, always.
+// instant is the format of specification 2.8. It always has three digits after the point.
 const instant = "2006-01-02T15:04:05.000Z"
 
 func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: day} }
 
-// snapshot is the instant at which the response is produced.
-func (h handlers) snapshot() string { return h.Now().UTC().Format(instant) }
+// snapshot returns the instant at which the response is produced.
+func (e *edge) snapshot() string { return e.Now().UTC().Format(instant) }
 
-// reader is the bearer of the access token, in the terms of package activity.
+// reader returns the bearer of the access token for package activity.
 func (c *call) reader() activity.Reader {
 	return activity.Reader{
 		UserID:            c.access.UserID,

@@ -8,8 +8,8 @@ import (
 	"connect-svc/internal/api/contract"
 )
 
-// basicCredentials takes client ID and secret from the value of an Authorization header (specification 5.1): each of
-// them form-encoded, joined with a colon, in base64. The name of the scheme is case-insensitive (RFC 9110, 11.1).
+// basicCredentials returns the client ID and secret of an Authorization header (specification 5.1): both form-encoded, joined with a
+// colon, in base64. The name of the scheme is case-insensitive (RFC 9110, 11.1).
 func basicCredentials(header string) (id, secret string, ok bool) {
 	encoded, ok := authorization(header, "Basic")
 	if !ok {
@@ -32,12 +32,8 @@ func basicCredentials(header string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// bearerToken takes the access token from the value of an Authorization header (RFC 6750, section 2.1).
-func bearerToken(header string) (token string, ok bool) {
-	return authorization(header, "Bearer")
-}
-
-// authorization is what follows the scheme in an Authorization header: one word, on one line, which base64 would not mind.
+// authorization returns what follows the scheme in an Authorization header. It must be one word on one line, which the base64 decoder
+// does not check.
 func authorization(header, scheme string) (value string, ok bool) {
 	name, value, _ := strings.Cut(header, " ")
 	return value, strings.EqualFold(name, scheme) && value != "" && !strings.ContainsAny(value, " \r\n")

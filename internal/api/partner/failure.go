@@ -17,7 +17,7 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// Errors that this edge finds itself.
+// Errors of this edge.
 var (
 	errNoOperation          = errors.New("no such path or method")
 	errMalformed            = contract.ErrMalformed
@@ -28,11 +28,11 @@ var (
 	errRateLimited          = errors.New("rate limited")
 )
 
-// malformed is errMalformed for a reason.
+// malformed returns errMalformed with a reason.
 func malformed(reason string) error { return refusal.Because(errMalformed, reason) }
 
-// oauthFailures are those of discovery, token, revoke and disconnect (specification 7.3). The tests compare the texts with
-// the document's examples.
+// oauthFailures lists the errors of discovery, token, revoke and disconnect (specification 7.3). Tests compare the texts with the
+// document's examples.
 var oauthFailures = contract.Failures{
 	Table: []contract.Failure{
 		{Err: errNoOperation, Status: 404, Code: "invalid_request", Text: "The request is malformed."},
@@ -50,7 +50,7 @@ var oauthFailures = contract.Failures{
 	},
 }
 
-// readFailures are those of the three reads (specification 5.2, 7.4).
+// readFailures lists the errors of the three reads (specification 5.2, 7.4).
 var readFailures = contract.Failures{
 	Table: []contract.Failure{
 		{Err: errNoOperation, Status: 404, Code: "not_found", Text: "There is nothing here."},
@@ -71,8 +71,7 @@ var readFailures = contract.Failures{
 	},
 }
 
-// readError is the body of every error of a read. The document has a schema for each status, which lists the codes of that
-// status; they do not differ otherwise.
+// readError is the body of every error of a read. The document has a schema for each status. They differ only in the listed codes.
 type readError struct {
 	Error     readErrorDetail `json:"error"`
 	RequestID uuid.UUID       `json:"request_id"`
@@ -83,7 +82,7 @@ type readErrorDetail struct {
 	Message string `json:"message"`
 }
 
-// isRead says whether the path is that of a read, or could be (decisions, section 2).
+// isRead reports whether errors of a path have the shape of reads (decisions, section 2).
 func isRead(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/connect-svc/v1/grants/") }
 
 func failuresOf(r *http.Request) *contract.Failures {
@@ -93,7 +92,7 @@ func failuresOf(r *http.Request) *contract.Failures {
 	return &oauthFailures
 }
 
-// fail responds with an error, and releases the lease of a read.
+// fail writes the response to an error, and releases the lease of a read.
 func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e.release(r.Context())
 	if errors.Is(err, fairqueue.ErrGone) {
@@ -106,16 +105,14 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 // noOperation responds to unknown paths and wrong methods.
 func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
 
-// IsBackend says whether a path is one that backends call, known or not; all others are for browsers (decisions,
-// section 2).
+// IsBackend reports whether a path, known or not, is for backends. All others are for browsers (decisions, section 2).
 func IsBackend(path string) bool {
 	return strings.HasPrefix(path, "/connect-svc/") || path == "/.well-known/oauth-authorization-server" ||
 		strings.HasPrefix(path, "/oauth/") && path != "/oauth/authorize"
 }
 
-// Fail responds with the error of this status and code, as the operation of the request's path does. The budget is what the
-// response to a counted request shows, nil for one that was not counted. Fail reports false, and writes nothing, if the path has
-// no such error. telemetry.Requests must come before it.
+// Fail writes the error with a status and a code, as the operation of the request's path does. budget is nil if the request was not
+// counted. If the path has no such error, Fail writes nothing and returns false. Call it behind telemetry.Requests.
 func Fail(w http.ResponseWriter, r *http.Request, status int, code string, budget *ratelimit.Decision) bool {
 	failures := failuresOf(r)
 	for _, failure := range append([]contract.Failure{failures.Fault}, failures.Table...) {

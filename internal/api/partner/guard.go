@@ -1,6 +1,7 @@
 package partner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -19,17 +20,17 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// call is what the guard knows of a request. It belongs to the goroutine that handles it.
+// call has what the guard learns about a request. It belongs to the goroutine that handles it.
 type call struct {
 	operation   *operation
-	credentials oauth.Credentials  // of token, revoke and disconnect: checked by the act, which finds its line in the queue
+	credentials oauth.Credentials  // of token, revoke and disconnect; the domain checks them
 	access      oauth.Access       // of a read
 	decision    ratelimit.Decision // of a read
 }
 
 type callKey struct{}
 
-// callOf returns the call of a request that has passed the guard, or nil.
+// callOf returns the call of a request, or nil if it did not reach the guard.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -54,8 +55,8 @@ func setHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guard passes a request on to its operation if all checks before the operation itself succeed. From here on the request has its
-// time, whether its caller stays or not.
+// guard makes all checks that come before the operation itself. It sets the request's deadline. If the caller disconnects, only a
+// read that still waits for the database is dropped.
 func (e *edge) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := e.operations[contract.Route(r)]
@@ -68,10 +69,10 @@ func (e *edge) guard(next http.Handler) http.Handler {
 		ctx, cancel := within(context.WithValue(r.Context(), callKey{}, c), fairqueue.Caller{Kind: fairqueue.Proofs}, limit)
 		defer cancel()
 		r = r.WithContext(ctx)
-		defer e.release(ctx) // where something panics
+		defer e.release(ctx) // after a panic
 		var err error
 		switch {
-		case op.Path[grantID] != nil && chi.URLParam(r, grantID) == "": // chi takes an empty segment for one
+		case op.Path[grantID] != nil && chi.URLParam(r, grantID) == "": // chi accepts an empty segment
 			err = errNoOperation
 		case op.scope != 0:
 			err = e.guardRead(w, r, c)
@@ -89,9 +90,8 @@ func (e *edge) guard(next http.Handler) http.Handler {
 	})
 }
 
-// guardClient makes the checks of token, revoke and disconnect, in the order of decisions, section 2. It leaves the
-// authentication of the client to the act, which does it in its own statement, unless the form is malformed. The fields of the
-// form are in r.Form afterwards.
+// guardClient makes the checks of token, revoke and disconnect, in the order of decisions, section 2. Unless the form is malformed, it
+// leaves the authentication of the client to the domain, which does it in the statement of the act. It puts the fields into r.Form.
 func (e *edge) guardClient(r *http.Request, c *call) error {
 	authorization := r.Header.Values("Authorization")
 	err := oauth.ErrInvalidClient
@@ -117,37 +117,31 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 		}
 		return broken
 	}
-	if err != nil {
+	if err != nil || ill == nil {
 		return err
-	}
-	if ill == nil {
-		return nil
 	}
 	err = e.OAuth.AuthenticateClient(r.Context(), c.credentials)
 	authenticated(r.Context(), c, err)
-	if err != nil {
-		return err
-	}
-	return ill
+	return cmp.Or(err, ill)
 }
 
-// recognize finds out whose a request is that is refused in any case, for the client's own list of errors and its usage. The answer
-// does not depend on it, and does not wait for a database that is away.
+// recognize authenticates the client of a request that is refused in any case, for the client's list of errors and its usage. The
+// response does not depend on it, and does not wait for a database that is unavailable.
 func (e *edge) recognize(ctx context.Context, c *call) {
 	ctx, cancel := context.WithTimeout(ctx, e.Limits.Recognize)
 	defer cancel()
 	authenticated(ctx, c, e.OAuth.AuthenticateClient(ctx, c.credentials))
 }
 
-// authenticated notes whether the act has found the client's credentials to be right.
+// authenticated records the client if err shows that its credentials are right.
 func authenticated(ctx context.Context, c *call, err error) {
 	if err == nil || errors.Is(err, oauth.ErrInvalidGrant) {
 		telemetry.EventOf(ctx).ClientID = c.credentials.ClientID
 	}
 }
 
-// readBody reads a request of token, revoke or disconnect. An err is for everybody; ill, which says what is wrong with the
-// fields or the path, is only for a client that has authenticated.
+// readBody reads a request of token, revoke or disconnect. Any caller may get err. Only an authenticated client may get ill, an error of
+// the fields or the path.
 func (op *operation) readBody(r *http.Request) (ill, err error) {
 	if op.Body == nil {
 		if contract.HasBody(r) {
@@ -162,7 +156,7 @@ func (op *operation) readBody(r *http.Request) (ill, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Form = make(url.Values, len(fields)) // where the generated binding finds them
+	r.Form = make(url.Values, len(fields)) // the generated binding reads it
 	for name, value := range fields {
 		r.Form[name] = []string{value.(string)}
 	}
@@ -173,14 +167,14 @@ func (op *operation) readBody(r *http.Request) (ill, err error) {
 // guardRead makes the checks of a read up to its dates, in the order of decisions, section 2.
 func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	refuse := func(reason string) error { return refusal.Because(oauth.ErrInvalidAccessToken, reason) }
-	authorization := r.Header.Values("Authorization")
+	given := r.Header.Values("Authorization")
 	switch {
-	case len(authorization) == 0:
+	case len(given) == 0:
 		return refuse("there is no Authorization header")
-	case len(authorization) > 1:
+	case len(given) > 1:
 		return refuse("there is more than one Authorization header")
 	}
-	token, ok := bearerToken(authorization[0])
+	token, ok := authorization(given[0], "Bearer") // RFC 6750, section 2.1
 	if !ok {
 		return refuse("Authorization is not Bearer with an access token")
 	}
@@ -201,13 +195,13 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	return e.admit(w, r, c)
 }
 
-// limits are the two parts of a rate policy.
+// limits has the reasons of refusals by the rate policy.
 var limits = map[ratelimit.Reason]string{
 	ratelimit.ReasonRate:        "more requests than the rate policy allows",
 	ratelimit.ReasonConcurrency: "more concurrent reads than the rate policy allows",
 }
 
-// admit holds the client to its rate policy. From here on the request is counted, and its response shows the budget.
+// admit applies the rate policy. From here on the request is counted, and its response shows the budget.
 func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	event := telemetry.EventOf(r.Context())
 	c.decision, err = e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
@@ -238,7 +232,7 @@ func budgetHeaders(h http.Header, decision *ratelimit.Decision) {
 	}
 }
 
-// release releases the lease of a read, if it has one.
+// release releases the lease of a read, if there is one.
 func (e *edge) release(ctx context.Context) {
 	if c := callOf(ctx); c != nil {
 		if err := c.decision.Release(ctx); err != nil {
@@ -247,7 +241,7 @@ func (e *edge) release(ctx context.Context) {
 	}
 }
 
-// releasing releases the lease when the data has been read and before the response is written.
+// releasing releases the lease after the data is read and before the response is written.
 func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		response, err := next(ctx, w, r, request)
@@ -256,7 +250,7 @@ func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi
 	}
 }
 
-// bindingFailed handles an error of the generated binding. Only a bad date gets that far.
+// bindingFailed handles an error of the generated binding. Only bad dates get there.
 func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, err error) {
 	reason := "from or to is no date"
 	if missing := (*partnerapi.RequiredParamError)(nil); errors.As(err, &missing) {

@@ -11,20 +11,14 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// handlers implement the generated interface, one method an operation. The guard runs before them. If one returns an error, the
-// generated server writes the error and ignores the response beside it.
-type handlers struct{ *edge }
-
-var _ partnerapi.StrictServerInterface = handlers{}
-
 // GetAuthorizationServerMetadata is specification 4.1.
-func (h handlers) GetAuthorizationServerMetadata(
+func (e *edge) GetAuthorizationServerMetadata(
 	context.Context, partnerapi.GetAuthorizationServerMetadataRequestObject,
 ) (partnerapi.GetAuthorizationServerMetadataResponseObject, error) {
-	return partnerapi.GetAuthorizationServerMetadata200JSONResponse(h.metadata), nil
+	return partnerapi.GetAuthorizationServerMetadata200JSONResponse(e.metadata), nil
 }
 
-// metadata is the body of discovery, which is the same for all.
+// metadata returns the body of discovery.
 func metadata(baseURL string) partnerapi.AuthorizationServerMetadata {
 	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
 	var scopes []partnerapi.Scope
@@ -47,18 +41,18 @@ func metadata(baseURL string) partnerapi.AuthorizationServerMetadata {
 	}
 }
 
-// RequestToken is specification 4.3 and 4.4. Which fields there are has been checked.
-func (h handlers) RequestToken(
+// RequestToken is specification 4.3 and 4.4. The guard has checked that the fields of the grant exist.
+func (e *edge) RequestToken(
 	ctx context.Context, request partnerapi.RequestTokenRequestObject,
 ) (partnerapi.RequestTokenResponseObject, error) {
 	c, fields := callOf(ctx), request.Body
 	var tokens oauth.Tokens
 	var err error
 	if fields.GrantType == partnerapi.GrantTypeRefreshToken {
-		tokens, err = h.OAuth.Refresh(ctx, c.credentials, *fields.RefreshToken)
+		tokens, err = e.OAuth.Refresh(ctx, c.credentials, *fields.RefreshToken)
 		telemetry.EventOf(ctx).Refresh = refreshOutcome(err)
 	} else {
-		tokens, err = h.OAuth.Exchange(ctx, c.credentials, oauth.ExchangeParams{
+		tokens, err = e.OAuth.Exchange(ctx, c.credentials, oauth.ExchangeParams{
 			Code:         *fields.Code,
 			RedirectURI:  *fields.RedirectUri,
 			CodeVerifier: *fields.CodeVerifier,
@@ -77,7 +71,7 @@ func (h handlers) RequestToken(
 	}, err
 }
 
-// refreshOutcome is for the operator alone: the caller gets the same response for every refusal.
+// refreshOutcome returns the outcome for the operator. The caller gets the same response for every refusal.
 func refreshOutcome(err error) telemetry.RefreshOutcome {
 	switch {
 	case err == nil:
@@ -94,22 +88,22 @@ func refreshOutcome(err error) telemetry.RefreshOutcome {
 	return telemetry.RefreshFailed
 }
 
-// RevokeToken is specification 4.5. The hint is not needed: a credential knows its kind.
-func (h handlers) RevokeToken(
+// RevokeToken is specification 4.5. It ignores the hint, because a credential knows its kind.
+func (e *edge) RevokeToken(
 	ctx context.Context, request partnerapi.RevokeTokenRequestObject,
 ) (partnerapi.RevokeTokenResponseObject, error) {
 	c := callOf(ctx)
-	err := h.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
+	err := e.OAuth.Revoke(ctx, c.credentials, request.Body.Token)
 	authenticated(ctx, c, err)
 	return partnerapi.RevokeToken200Response{}, err
 }
 
 // DisconnectGrant is specification 4.10.
-func (h handlers) DisconnectGrant(
+func (e *edge) DisconnectGrant(
 	ctx context.Context, request partnerapi.DisconnectGrantRequestObject,
 ) (partnerapi.DisconnectGrantResponseObject, error) {
 	c := callOf(ctx)
-	err := h.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
+	err := e.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
 	authenticated(ctx, c, err)
 	return partnerapi.DisconnectGrant204Response{}, err
 }

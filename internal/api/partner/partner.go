@@ -16,7 +16,7 @@ import (
 	"connect-svc/internal/timelimit"
 )
 
-// Config is what the edge is made of. All of it is needed.
+// Config of the edge. Every field is required.
 type Config struct {
 	BaseURL  string // the issuer, an exact https origin
 	OAuth    *oauth.Server
@@ -24,18 +24,19 @@ type Config struct {
 	Limiter  *ratelimit.Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time // for snapshot_at
-	Limits   timelimit.Limits // of the time that a request may take
+	Limits   timelimit.Limits // of requests' time
 }
 
-// edge is the configuration with what was read from the document.
+// edge implements the operations. The guard runs before them. If one returns an error, the generated server writes the error and ignores
+// the response.
 type edge struct {
 	Config
-	operations map[string]*operation // by method and path, as in "POST /oauth/token"
+	operations map[string]*operation // by method and path, such as "POST /oauth/token"
 	metadata   partnerapi.AuthorizationServerMetadata
 }
 
-// New serves the seven operations, and 404 for everything else, at the paths of [IsBackend]. telemetry.Requests, which makes the
-// request ids, must come before it. An error says that this package cannot work with the embedded document.
+// New serves the seven operations, and 404 for everything else, at the paths of [IsBackend]. Mount it behind telemetry.Requests, which
+// makes the request ids. It fails only if the embedded document is not usable.
 func New(config Config) (http.Handler, error) {
 	operations, err := readOperations()
 	if err != nil {
@@ -47,12 +48,12 @@ func New(config Config) (http.Handler, error) {
 	router := chi.NewRouter()
 	router.Use(headers, contract.Recovered(e.fail))
 	router.NotFound(e.noOperation)
-	router.MethodNotAllowed(e.noOperation) // a wrong method is 404, too (specification 4)
+	router.MethodNotAllowed(e.noOperation) // specification 4: a wrong method is 404
 
-	strict := partnerapi.NewStrictHandlerWithOptions(handlers{e}, []partnerapi.StrictMiddlewareFunc{e.releasing},
+	strict := partnerapi.NewStrictHandlerWithOptions(e, []partnerapi.StrictMiddlewareFunc{e.releasing},
 		partnerapi.StrictHTTPServerOptions{RequestErrorHandlerFunc: e.fail, ResponseErrorHandlerFunc: e.fail})
 	partnerapi.HandlerWithOptions(strict, partnerapi.ChiServerOptions{
-		BaseRouter:       router.With(e.guard), // after routing, before anything is bound
+		BaseRouter:       router.With(e.guard), // between routing and binding
 		ErrorHandlerFunc: e.bindingFailed,
 	})
 	return router, nil

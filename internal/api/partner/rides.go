@@ -11,9 +11,9 @@ import (
 	"connect-svc/internal/activity"
 )
 
-// ridesResponse is the success of ReadCyclingActivities. It is the one response that is not generated: encoding/json
-// would take more than a quarter of the request's CPU to reflect on ten fields of up to 500 rows (BenchmarkRides). A test compares
-// its bytes with those of the generated type.
+// ridesResponse is the success of ReadCyclingActivities, the only response that is not generated: for ten fields of up to 500 rows the
+// reflection of encoding/json would take more than a quarter of the request's CPU (BenchmarkRides). A test compares its bytes with
+// those of the generated type.
 type ridesResponse struct {
 	rides iter.Seq[activity.Ride]
 	meta  partnerapi.CyclingActivitiesMeta
@@ -48,13 +48,13 @@ func (a ridesResponse) VisitReadCyclingActivitiesResponse(w http.ResponseWriter)
 	return err
 }
 
-// A body is written in parts of about the size of a TLS record.
+// A part of the body has about the size of a TLS record.
 const (
 	maxPart = 15 << 10
 	maxRide = 512
 )
 
-// clock is that of specification 2.7: always six fractional digits, never a zone.
+// clock is the format of specification 2.7. It always has six fractional digits, and never a zone.
 const clock = "2006-01-02T15:04:05.000000"
 
 // appendRide appends a row (specification 2.7). No text in it needs an escape.

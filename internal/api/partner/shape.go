@@ -18,7 +18,7 @@ import (
 	"connect-svc/internal/telemetry"
 )
 
-// The names that the document gives its parts.
+// Names in the document.
 const (
 	basicScheme  = "clientCredentials"
 	bearerScheme = "accessToken"
@@ -26,14 +26,14 @@ const (
 	grantID      = "grant_id"
 )
 
-// operation is what the document says about one operation.
+// operation of the document.
 type operation struct {
 	*contract.Operation
-	basic bool      // needs client authentication
-	scope scope.Set // the scope that an access token needs; 0 where none is taken
+	basic bool      // it requires client authentication
+	scope scope.Set // that an access token needs; 0: it takes no access token
 }
 
-// readOperations reads the embedded document, once for all edges of a process.
+// readOperations reads the embedded document once for all edges of a process.
 var readOperations = sync.OnceValues(func() (map[string]*operation, error) {
 	described, err := contract.Read(partnerapi.GetSpecJSON, formType)
 	if err != nil {
@@ -57,12 +57,12 @@ var readOperations = sync.OnceValues(func() (map[string]*operation, error) {
 
 // Limits of specification section 8.
 const (
-	maxReadURL   = 4096 // characters of a read's whole URL
+	maxReadURL   = 4096 // characters of a read's complete URL
 	maxBody      = 8192 // bytes of a form
 	maxFieldSize = 2048 // characters of a form's field
 )
 
-// parsePairs reads a query string or a form. Each name may occur once, and all of it must be well-formed.
+// parsePairs is [contract.ParsePairs] with errors of this edge.
 func parsePairs(encoded string) (url.Values, error) {
 	values, err := contract.ParsePairs(encoded)
 	if err != nil {
@@ -71,7 +71,7 @@ func parsePairs(encoded string) (url.Values, error) {
 	return values, nil
 }
 
-// checkRead checks the shape of a read (decisions, section 2): its URL, its parameters except for the dates, no body.
+// checkRead checks the shape of a read (decisions, section 2): its URL, and its parameters except the dates. It refuses a body.
 func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	if len(baseURL)+len(r.URL.RequestURI()) > maxReadURL {
 		return malformed("the URL has more than 4096 characters")
@@ -88,15 +88,14 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 		if !known {
 			return malformed("there is a parameter that is not known")
 		}
-		if described.Format != "date" && !op.Accepts(name, list[0]) { // whether a date is allowed is decided later
+		if described.Format != "date" && !op.Accepts(name, list[0]) { // dates are checked later
 			return malformed(name + " is not as documented")
 		}
 	}
 	return nil
 }
 
-// readForm reads a form, all of whose fields the document must have. A field without a value counts as missing (RFC 6749,
-// section 3.2).
+// readForm reads a form. Every field must be in the document. A field without a value is missing (RFC 6749, section 3.2).
 func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	body, err := contract.ReadBody(r, formType, maxBody)
 	switch {
@@ -124,7 +123,7 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	return fields, nil
 }
 
-// unknownField says which of the usual mistakes a form with an unknown field is. Names are not repeated: they could be anything.
+// unknownField describes the usual mistakes of forms with unknown fields. It does not repeat other names, which could be anything.
 func unknownField(values url.Values) string {
 	for _, name := range []string{"client_secret", "client_assertion", "client_id"} {
 		if values.Has(name) {
@@ -141,25 +140,22 @@ func unknownField(values url.Values) string {
 	return "field scope is not allowed"
 }
 
-// claim notes the client that a body with credentials names, so that support can tell its makers what is wrong.
+// claim records the client that a body with credentials names, so that support can explain the error to the client.
 func claim(r *http.Request, values url.Values) {
-	if id, err := uuid.Parse(values.Get("client_id")); err == nil {
-		event := telemetry.EventOf(r.Context())
-		if event.ClaimedID == uuid.Nil {
-			event.ClaimedID = id
-		}
+	event := telemetry.EventOf(r.Context())
+	if id, err := uuid.Parse(values.Get("client_id")); err == nil && event.ClaimedID == uuid.Nil {
+		event.ClaimedID = id
 	}
 }
 
-// unsupported are the errors of the fields whose values the document lists: another value is not malformed, but unsupported
+// unsupported has the errors of fields with a list of values in the document. Another value is not malformed but unsupported
 // (specification 7.3).
 var unsupported = map[string]error{
 	"grant_type":      errUnsupportedGrantType,
 	"token_type_hint": errUnsupportedTokenType,
 }
 
-// checkFields holds the fields of a form against the document. An unsupported value is reported only if all other fields are
-// right.
+// checkFields validates the fields of a form against the document. It reports an unsupported value only if all other fields are right.
 func (op *operation) checkFields(fields map[string]any) error {
 	for name, value := range fields {
 		if utf8.RuneCountInString(value.(string)) > maxFieldSize {
@@ -189,13 +185,13 @@ func (op *operation) checkFields(fields map[string]any) error {
 	return malformed(ofGrant(fields))
 }
 
-// grantFields are those that a grant takes beside grant_type.
+// grantFields lists the fields of each grant besides grant_type.
 var grantFields = map[any][]string{
 	string(partnerapi.GrantTypeAuthorizationCode): {"code", "code_verifier", "redirect_uri"},
 	string(partnerapi.GrantTypeRefreshToken):      {"refresh_token"},
 }
 
-// ofGrant says which field a grant lacks or does not take.
+// ofGrant names a field that the grant lacks or does not allow.
 func ofGrant(fields map[string]any) string {
 	grant, takes := fields["grant_type"], grantFields[fields["grant_type"]]
 	for _, name := range takes {

@@ -38,8 +38,8 @@ func (a *App) facts(ctx context.Context) console.Facts {
 	f := console.Facts{
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
 		Self: a.servers.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
-		Mail:    console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
-		Limiter: console.Limiter{Redis: a.config.LimiterURL != ""}, Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
+		Mail:  console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
+		Redis: a.config.LimiterURL != "", Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
 		Reload: a.lastReload(),
 	}
 	for _, c := range a.certificates {
@@ -64,14 +64,12 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		return w, err
 	})
 	find(a, &questions, "webhooks", &f.Webhooks, func() (webhook.Queue, error) { return a.Webhooks.Queue(ctx) })
-	var answered console.Optional[time.Duration]
-	find(a, &questions, "limiter", &answered, func() (time.Duration, error) {
+	find(a, &questions, "limiter", &f.Limiter, func() (time.Duration, error) {
 		began := time.Now()
 		err := a.limiter.Check(ctx)
 		return time.Since(began), err
 	})
 	questions.Wait()
-	f.Limiter.Answers, f.Limiter.Took = answered.Known, answered.Value
 	return f
 }
 

@@ -57,7 +57,7 @@ func TestFacts(t *testing.T) {
 		t.Errorf("the certificates are %+v", f.Certificates)
 	case f.Mail != console.Mail{Sent: 1, Used: true} || !f.MailWaiting.Known:
 		t.Errorf("mail is %+v, %+v", f.Mail, f.MailWaiting)
-	case !f.Limiter.Redis || !f.Limiter.Answers || f.Limiter.Took <= 0:
+	case !f.Redis || !f.Limiter.Known || f.Limiter.Value <= 0:
 		t.Errorf("the limiter is %+v", f.Limiter)
 	case len(f.Replicas) != 1 || f.Replicas[0].Used || f.Replicas[0].Lag != 0:
 		t.Errorf("the replicas are %+v", f.Replicas)
@@ -81,7 +81,7 @@ func TestFacts(t *testing.T) {
 	redis.Kill()
 	e.DB.Exec(t, "alter table webhook_queue rename to gone")
 	f = e.App.Facts(t.Context())
-	if f.Limiter.Answers || f.Webhooks.Known || !f.Servers.Known {
+	if f.Limiter.Known || f.Webhooks.Known || !f.Servers.Known {
 		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)
 	}
 	if page := consolePage(t, e, "/service"); !strings.Contains(page, "does not answer") || !strings.Contains(page, "could not be determined") {

@@ -15,7 +15,6 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
-	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/web/site"
 )
@@ -31,37 +30,25 @@ func (c *console) routeAdjustments(r chi.Router) {
 		adjust = usersPath + "/{user}/adjust"
 		remove = usersPath + "/{user}/corrections/{dataset}/{correction}/remove"
 	)
-	routeAct(c, r, adjust, c.userOf, c.showAdjust, c.adjust)
+	routeAct(c, r, adjust, c.userOf, c.askAdjustment, c.adjust)
 	routeAct(c, r, remove, c.userOf, c.confirmRemoveAdjustment, site.Confirmed(c.removeAdjustment))
 }
 
-func (c *console) showAdjust(w http.ResponseWriter, r *http.Request, user account.User) error {
-	return c.askAdjustment(w, r, user, map[string]string{"dataset": string(activity.AdjustedSteps)}, nil)
-}
-
-// askAdjustment shows the form of a correction, with the field that was refused, if any.
-func (c *console) askAdjustment(
-	w http.ResponseWriter, r *http.Request, user account.User, values map[string]string, wrong *refusal.FieldError,
-) error {
-	in := c.site.Locale(r)
+func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	x := confirmation{
 		Title: in.Text("console.adjust.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.adjust.says")},
 		Action: in.Text("console.adjust.look"), Back: userPath(user.ID),
 		Fields: []field{
-			{Name: "dataset", Label: in.HTML("console.adjust.dataset")},
+			{Name: "dataset", Label: in.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},
 			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
 			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
-			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", newWriter(in).number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
+			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", in.number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
 		},
 	}
 	for _, dataset := range datasets {
 		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{string(dataset), in.Text("console.dataset." + string(dataset))})
 	}
-	for i, f := range x.Fields {
-		x.Fields[i].Value = values[f.Name]
-		x.Fields[i].refuse(in, wrong)
-	}
-	return c.confirm(w, r, "users", x)
+	return x, nil
 }
 
 // adjust takes the form in two steps. The first shows the day's total before and after. The second sends an id that was made for
@@ -76,8 +63,8 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 		return site.ErrBadForm
 	}
 	record := readAdjustment(user.ID, form)
-	if wrong, is := errors.AsType[*refusal.FieldError](activity.CheckAdjustment(dataset, record)); is {
-		return c.askAdjustment(w, r, user, form, wrong)
+	if err := activity.CheckAdjustment(dataset, record); err != nil {
+		return refused{form, err}
 	}
 	if form["correction"] == "" {
 		record.ID = uuid.New()
@@ -126,38 +113,35 @@ func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentR
 func (c *console) confirmAdjustment(
 	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
 ) error {
-	x, day, err := c.changeOf(r, user, dataset, record, record.Delta)
+	in := c.writer(r)
+	x, day, err := c.changeOf(r, in, user, dataset, record, record.Delta)
 	if err != nil {
 		return err
 	}
-	in := newWriter(c.site.Locale(r))
 	x.Says[0] = in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta))
 	x.Action = in.Text("console.adjust.act")
-	x.Hidden = []choice{
+	x.Hidden = []named{
 		{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
 		{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
 	}
 	if !day.IsRecorded {
 		x.Says[1] = in.HTML("console.adjust.nothing")
 	}
-	if problem != "" {
-		x.Problem = in.HTML(problem)
+	if problem == "" {
+		return c.write(w, r, "confirm", x)
 	}
-	return c.confirm(w, r, "users", x)
+	x.Problem = in.HTML(problem)
+	return c.refuse(w, r, "confirm", x)
 }
 
 // changeOf returns the page that confirms a change of a day by delta. The caller sets the first paragraph and the button.
 func (c *console) changeOf(
-	r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
+	r *http.Request, in writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
 	if day, err = c.Activity.Day(r.Context(), dataset, user.ID, record.Date); err != nil {
 		return x, day, err
 	}
 	seen, err := c.seenBy(r, dataset, user.ID, record.Date)
-	if err != nil {
-		return x, day, err
-	}
-	in := newWriter(c.site.Locale(r))
 	x = confirmation{
 		Title: in.change(dataset, day, day.With(delta), record.Date), Back: userPath(user.ID),
 		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", seen)},
@@ -165,7 +149,7 @@ func (c *console) changeOf(
 	if record.Note != "" {
 		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
 	}
-	return x, day, nil
+	return x, day, err
 }
 
 // change describes a day before and after: 12,345 → 10,345 steps on 2026-03-09.
@@ -205,19 +189,18 @@ func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
 	return c.Activity.GetAdjustment(r.Context(), dataset, user, id)
 }
 
-func (c *console) confirmRemoveAdjustment(w http.ResponseWriter, r *http.Request, user account.User) error {
+func (c *console) confirmRemoveAdjustment(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	one, err := c.adjustmentOf(r)
 	if err != nil {
-		return err
+		return confirmation{}, err
 	}
-	x, _, err := c.changeOf(r, user, one.Dataset, one.AdjustmentRecord, -one.Delta)
+	x, _, err := c.changeOf(r, in, user, one.Dataset, one.AdjustmentRecord, -one.Delta)
 	if err != nil {
-		return err
+		return x, err
 	}
-	in := newWriter(c.site.Locale(r))
 	x.Says[0] = in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt))
 	x.Action, x.Grave = in.Text("console.adjust.remove.act"), true
-	return c.confirm(w, r, "users", x)
+	return x, nil
 }
 
 // removeAdjustment removes a correction. A second click finds it removed, and succeeds.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/audit"
@@ -36,9 +37,6 @@ type auditView struct {
 	Pages    pages
 	CSV      string // the address of the CSV file with the same filters
 }
-
-// Name returns the name of a partner, empty if there is none.
-func (v auditView) Name(id uuid.UUID) string { return v.Partners[id] }
 
 // HasUser reports whether an event is about a user.
 func (auditView) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
@@ -79,7 +77,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	filter, ok := auditFilter(query)
 	if !ok {
 		view.Wrong = true
-		return c.write(w, r, "audit", "audit", view)
+		return c.write(w, r, "audit", view)
 	}
 	var next *string
 	view.Rows, next, err = page.Search(listingOf(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
@@ -100,7 +98,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if view.Partners, err = c.Clients.Names(r.Context(), named); err != nil {
 		return err
 	}
-	return c.write(w, r, "audit", "audit", view)
+	return c.write(w, r, "audit", view)
 }
 
 // auditFilter reads the filters. ok is false if one is malformed.
@@ -108,21 +106,22 @@ func auditFilter(query map[string]string) (filter audit.Filter, ok bool) {
 	filter = audit.Filter{Actor: query["actor"], Action: query["action"]}
 	var problem error
 	instant := func(name string) (at time.Time) {
-		if text := query[name]; text != "" {
-			var err error
-			if at, err = time.Parse("2006-01-02T15:04", text); err != nil {
-				if at, err = time.Parse("2006-01-02T15:04:05", text); err != nil {
-					at, err = time.Parse(time.DateOnly, text)
-				}
-			}
-			problem = cmp.Or(problem, err)
+		if query[name] == "" {
+			return at
 		}
+		var err error
+		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {
+			if at, err = time.Parse(layout, query[name]); err == nil {
+				return at
+			}
+		}
+		problem = err
 		return at
 	}
 	id := func(name string) (id uuid.UUID) {
-		if text := query[name]; text != "" {
+		if query[name] != "" {
 			var err error
-			id, err = uuid.Parse(text)
+			id, err = uuid.Parse(query[name])
 			problem = cmp.Or(problem, err)
 		}
 		return id
@@ -144,32 +143,22 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if err := c.Audit.RecordExport(r.Context(), "console", filter); err != nil {
 		return err
 	}
-	file := &attachment{ResponseWriter: w}
+	file := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+	file.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	file.Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)
 	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
 		return fairqueue.Within(ctx, inConsole, c.Limits.Act)
 	})
-	if err != nil && file.begun {
+	if err != nil && file.Status() != 0 {
 		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
+	}
+	if err != nil {
+		w.Header().Del("Content-Disposition") // a page shows the error
 	}
 	return err
 }
 
 // partTime limits how long one part takes to read from the database and to send.
 const partTime = 30 * time.Second
-
-// attachment is a file that a browser saves. It sends its headers with its first bytes, so that an earlier error can show a page.
-type attachment struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (a *attachment) Write(part []byte) (int, error) {
-	if !a.begun {
-		a.begun = true
-		a.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-		a.Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)
-	}
-	return a.ResponseWriter.Write(part)
-}

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"html/template"
 	"net/http"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
-	"connect-svc/internal/webhook"
 )
 
 func (c *console) routeConnections(r chi.Router) {
@@ -76,10 +74,10 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	if x.Pages.First != "" {
 		latest = nil // this page has older ones
 	}
-	if x.Why, err = c.why(r.Context(), newWriter(c.site.Locale(r)), one.Details, latest); err != nil {
+	if x.Why, err = c.why(r.Context(), c.writer(r), one.Details, latest); err != nil {
 		return err
 	}
-	return c.write(w, r, "users", "connection", x)
+	return c.write(w, r, "connection", x)
 }
 
 // why explains why a connection works or does not. latest holds its latest moments, if they were already read.
@@ -190,22 +188,19 @@ func (w writer) span(d time.Duration) string {
 	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
 }
 
-func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one connection) error {
+func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, _ refused) (confirmation, error) {
 	if one.State == oauth.Disconnected {
-		return site.Redirect(one.path())
+		return confirmation{}, site.Redirect(one.path())
 	}
-	in := newWriter(c.site.Locale(r))
 	notified := "notified"
-	switch endpoint, err := c.Webhooks.Endpoint(r.Context(), one.Partner.ClientID); {
-	case errors.Is(err, webhook.ErrNoEndpoint):
+	endpoint, set, err := c.endpointOf(r, one.Partner.ClientID)
+	if !set {
 		notified = "not_notified"
-	case err != nil:
-		return err
-	case !endpoint.StoppedAt.IsZero():
+	} else if !endpoint.StoppedAt.IsZero() {
 		notified = "stopped"
 	}
 	name := isolated(one.Partner.Name)
-	return c.confirm(w, r, "users", confirmation{
+	return confirmation{
 		Title: in.Text("console.disconnect.heading", "Email", one.User.Email, "Partner", one.Partner.Name),
 		Says: []template.HTML{
 			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
@@ -213,7 +208,7 @@ func (c *console) confirmDisconnect(w http.ResponseWriter, r *http.Request, one 
 			in.HTML("console.disconnect."+notified, "Partner", name),
 		},
 		Action: in.Text("console.disconnect.act"), Grave: true, Back: one.path(),
-	})
+	}, err
 }
 
 func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, one connection) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func New(config Config) (http.Handler, error) {
 		c.routeConnections(r)
 		c.routeAdjustments(r)
 		c.routePartners(r)
-		c.routeService(r)
+		r.Get(servicePath, c.page(c.showService))
 		c.routeAudit(r)
 	})
 	return router, nil
@@ -112,12 +111,6 @@ func New(config Config) (http.Handler, error) {
 // page serves a handler, and turns its error or panic into a redirect or an error page.
 func (c *console) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, c.fail)
-}
-
-// routeAct routes the page that asks for an act with GET, and the act with POST.
-func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), ask, act site.About[T]) {
-	r.Get(path, c.page(site.Given(of, ask)))
-	r.Post(path, c.page(site.Given(of, act)))
 }
 
 // longTime limits requests that end many connections or call a partner's server.
@@ -139,15 +132,19 @@ type view struct {
 	X    any                // the page's own data
 }
 
-// write sends a page of a part of the console.
-func (c *console) write(w http.ResponseWriter, r *http.Request, part, name string, x any) error {
-	c.site.Write(w, r, http.StatusOK, name, view{Who: holderOf(r), Part: part, News: c.news(r), X: x})
-	return nil
+// write sends a page.
+func (c *console) write(w http.ResponseWriter, r *http.Request, name string, x any) error {
+	return c.show(w, r, http.StatusOK, name, x)
 }
 
 // refuse sends the page of a form again, with its problems.
-func (c *console) refuse(w http.ResponseWriter, r *http.Request, part, name string, x any) error {
-	c.site.Write(w, r, http.StatusUnprocessableEntity, name, view{Who: holderOf(r), Part: part, X: x})
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x any) error {
+	return c.show(w, r, http.StatusUnprocessableEntity, name, x)
+}
+
+func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
+	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
+	c.site.Write(w, r, status, name, view{Who: holderOf(r), Part: part, News: c.news(r), X: x})
 	return nil
 }
 
@@ -172,25 +169,4 @@ var doneTexts = map[string]struct{}{
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
-}
-
-// confirmation is the page that asks to confirm an act, and its form.
-type confirmation struct {
-	Title  string          // of the page and its heading
-	Says   []template.HTML // what will happen, one paragraph each
-	Action string          // the text of the button
-	Grave  bool            // the act removes something
-	Back   string          // the path of the page before
-	Fields []field         // empty: only a button
-	Hidden []choice        // hidden fields
-
-	Problem template.HTML // of the whole form; empty: none
-}
-
-// confirm asks to confirm an act. The form is posted to the path of the page.
-func (c *console) confirm(w http.ResponseWriter, r *http.Request, part string, x confirmation) error {
-	if x.HasProblem() {
-		return c.refuse(w, r, part, "confirm", x)
-	}
-	return c.write(w, r, part, "confirm", x)
 }

@@ -26,7 +26,8 @@ type Facts struct {
 	Mail            Mail
 	MailWaiting     Optional[MailWaiting]
 	Webhooks        Optional[webhook.Queue]
-	Limiter         Limiter
+	Redis           bool                    // or Valkey is the store of the rate policy; else PostgreSQL
+	Limiter         Optional[time.Duration] // how long that store took to answer
 	Replicas        []Replica
 	Reload          Reload
 }
@@ -72,13 +73,6 @@ type Mail struct {
 type MailWaiting struct {
 	Count  int
 	Oldest time.Duration
-}
-
-// Limiter is the store of the rate policy.
-type Limiter struct {
-	Redis   bool // or Valkey; else PostgreSQL
-	Answers bool
-	Took    time.Duration // to answer
 }
 
 // Replica answers reads of activity.

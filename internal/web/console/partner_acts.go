@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,36 +30,37 @@ type secretPage struct {
 	Back    string // empty: the partner's page
 }
 
-type named struct{ Name, Value string }
-
-// overlaps lists how long the previous secret may keep working.
-var overlaps = []struct {
+// overlap is how long the previous secret keeps working.
+type overlap struct {
 	name string
 	time time.Duration
-}{
+}
+
+func (o overlap) seconds() string { return strconv.Itoa(int(o.time.Seconds())) }
+
+var overlaps = []overlap{
 	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
 }
 
-func (c *console) confirmSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.askSecret(w, r, partner, strconv.Itoa(24*60*60), "")
-}
-
-func (c *console) askSecret(w http.ResponseWriter, r *http.Request, partner client.Client, chosen string, problem template.HTML) error {
-	in := c.site.Locale(r)
-	overlap := field{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
-		Value: chosen}
+func (c *console) askSecret(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+	x := confirmation{
+		Title:  in.Text("console.secret.replace_heading", "Partner", partner.Name),
+		Says:   []template.HTML{in.HTML("console.secret.replace_says")},
+		Action: in.Text("console.secret.replace_act"), Back: partnerPath(partner.ID),
+		Fields: []field{{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
+			Value: "86400"}},
+		Hidden: []named{{"older", untilOf(partner.OverlapUntil)}},
+	}
 	for _, o := range overlaps {
-		overlap.Choices = append(overlap.Choices, choice{strconv.Itoa(int(o.time.Seconds())), in.Text("console.secret.for." + o.name)})
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{o.seconds(), in.Text("console.secret.for." + o.name)})
 	}
-	says := []template.HTML{in.HTML("console.secret.replace_says")}
 	if !partner.OverlapUntil.IsZero() {
-		says = append(says, in.HTML("console.secret.older_ends", "Until", instant(partner.OverlapUntil)))
+		x.Says = append(x.Says, in.HTML("console.secret.older_ends", "Until", instant(partner.OverlapUntil)))
 	}
-	return c.confirm(w, r, "partners", confirmation{
-		Title: in.Text("console.secret.replace_heading", "Partner", partner.Name), Says: says,
-		Action: in.Text("console.secret.replace_act"), Back: partnerPath(partner.ID), Fields: []field{overlap},
-		Hidden: []choice{{"older", untilOf(partner.OverlapUntil)}}, Problem: problem,
-	})
+	if no.error != nil {
+		x.Problem = in.HTML("console.secret.replaced_since")
+	}
+	return x, nil
 }
 
 // untilOf returns the end of the previous secret for a hidden field, empty if there is none.
@@ -70,15 +72,13 @@ func untilOf(at time.Time) string {
 }
 
 // readUntil reverses untilOf. Error: site.ErrBadForm.
-func readUntil(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+func readUntil(text string) (at time.Time, err error) {
+	if text != "" {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			err = site.ErrBadForm
+		}
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return at, site.ErrBadForm
-	}
-	return at, nil
+	return at, err
 }
 
 // replaceSecret replaces the secret, and shows the new one and the end of the previous one.
@@ -91,34 +91,29 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 	if err != nil {
 		return err
 	}
-	for _, o := range overlaps {
-		if form["overlap"] != strconv.Itoa(int(o.time.Seconds())) {
-			continue
-		}
-		rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, o.time, older)
-		if errors.Is(err, client.ErrReplacedSince) { // often by a second click
-			if partner, err = c.Clients.Get(r.Context(), partner.ID); err != nil {
-				return err
-			}
-			return c.askSecret(w, r, partner, form["overlap"], c.site.Locale(r).HTML("console.secret.replaced_since"))
-		}
-		if err != nil {
-			return err
-		}
-		in := c.site.Locale(r)
-		until := in.HTML("console.secret.old_ended")
-		if !rotated.OverlapUntil.IsZero() {
-			until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
-		}
-		return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
+	chosen := slices.IndexFunc(overlaps, func(o overlap) bool { return o.seconds() == form["overlap"] })
+	if chosen < 0 {
+		return site.ErrBadForm
 	}
-	return site.ErrBadForm
+	rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, overlaps[chosen].time, older)
+	if errors.Is(err, client.ErrReplacedSince) { // often by a second click
+		return refused{form, err}
+	}
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	until := in.HTML("console.secret.old_ended")
+	if !rotated.OverlapUntil.IsZero() {
+		until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
+	}
+	return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
 }
 
 // writeSecret shows a partner's client secret once.
 func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML) error {
 	in := c.site.Locale(r)
-	return c.write(w, r, "partners", "secret", secretPage{
+	return c.write(w, r, "secret", secretPage{
 		aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text(heading), Says: []template.HTML{in.HTML("console.secret.once"), says},
 		Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
 	})
@@ -127,7 +122,7 @@ func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner cl
 // writeWebhookSecret shows the secret of a partner's webhook once.
 func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says ...template.HTML) error {
 	in := c.site.Locale(r)
-	return c.write(w, r, "partners", "secret", secretPage{
+	return c.write(w, r, "secret", secretPage{
 		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text(heading),
 		Says:    append([]template.HTML{in.HTML("console.secret.once")}, says...),
 		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
@@ -136,52 +131,36 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 
 // routeStatus routes an act, disable or enable, that changes a partner's status.
 func (c *console) routeStatus(r chi.Router, act string, grave bool, change func(context.Context, uuid.UUID) error) {
-	routeAct(c, r, partnersPath+"/{partner}/"+act, c.changeable,
-		func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-			return c.confirmStatus(w, r, partner, act, grave)
-		},
+	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+		counted, err := c.Usage.Connections(r.Context(), partner.ID)
+		return confirmation{
+			Title: in.Text("console.partner."+act+".heading", "Partner", partner.Name),
+			Says: []template.HTML{
+				in.HTML("console.partner." + act + ".says"),
+				in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
+			},
+			Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: partnerPath(partner.ID),
+		}, err
+	}
+	routeAct(c, r, partnersPath+"/{partner}/"+act, c.changeable, ask,
 		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
 			return outcome(change(r.Context(), partner.ID), partnerPath(partner.ID), "partner_"+act+"d")
 		}))
 }
 
-func (c *console) confirmStatus(w http.ResponseWriter, r *http.Request, partner client.Client, act string, grave bool) error {
+func (c *console) askOffboard(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
 	counted, err := c.Usage.Connections(r.Context(), partner.ID)
 	if err != nil {
-		return err
-	}
-	in := newWriter(c.site.Locale(r))
-	return c.confirm(w, r, "partners", confirmation{
-		Title: in.Text("console.partner."+act+".heading", "Partner", partner.Name),
-		Says: []template.HTML{
-			in.HTML("console.partner." + act + ".says"),
-			in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
-		},
-		Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: partnerPath(partner.ID),
-	})
-}
-
-func (c *console) confirmOffboard(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.askOffboard(w, r, partner, "", false)
-}
-
-func (c *console) askOffboard(w http.ResponseWriter, r *http.Request, partner client.Client, typed string, wrong bool) error {
-	counted, err := c.Usage.Connections(r.Context(), partner.ID)
-	if err != nil {
-		return err
+		return confirmation{}, err
 	}
 	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
-	if err != nil {
-		return err
-	}
-	in := newWriter(c.site.Locale(r))
 	name := field{Name: "name", Type: "text", Label: in.HTML("console.partner.offboard.name"),
-		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Value: typed, Max: 100}
-	if wrong {
+		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
+	if no.error != nil {
 		name.Problem = in.HTML("console.partner.offboard.wrong")
 	}
 	ends := counted.Authorized + counted.Lapsed + counted.Revoked
-	return c.confirm(w, r, "partners", confirmation{
+	return confirmation{
 		Title: in.Text("console.partner.offboard.heading", "Partner", partner.Name),
 		Says: []template.HTML{
 			in.HTML("console.partner.offboard.says"),
@@ -189,7 +168,7 @@ func (c *console) askOffboard(w http.ResponseWriter, r *http.Request, partner cl
 			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
 		},
 		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: partnerPath(partner.ID), Fields: []field{name},
-	})
+	}, err
 }
 
 // bounded writes a count of events.
@@ -207,7 +186,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 		return err
 	}
 	if form["name"] != partner.Name {
-		return c.askOffboard(w, r, partner, form["name"], true)
+		return refused{form, errors.New("another name")}
 	}
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
@@ -226,7 +205,7 @@ type logoForm struct {
 }
 
 func (c *console) showLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.write(w, r, "partners", "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
+	return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
 }
 
 // setLogo sets the logo from a form with one file.
@@ -238,7 +217,7 @@ func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client
 	logo, err := brand.ReadLogo(file)
 	if err != nil {
 		problem := c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
-		return c.refuse(w, r, "partners", "logo", logoForm{aboutPartner{partner, "overview"}, problem})
+		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "overview"}, problem})
 	}
 	return c.replaceLogo(r, partner, logo, "logo_set")
 }

@@ -88,30 +88,27 @@ func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string,
 	return form, registration, nil
 }
 
-// fill sets the fields of a registration. form has the submitted values, if any; wrong is the refused field, if any.
-func (p *partnerForm) fill(in writer, registration client.Registration, form map[string]string, wrong *refusal.FieldError) {
+// fill sets the fields of a registration, with the submitted values of a refused form.
+func (p *partnerForm) fill(in writer, registration client.Registration, no refused) {
 	for _, f := range partnerFields {
 		most := client.Limits[f.name]
 		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Label: in.HTML("console.partner.field." + f.name),
-			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.number(most)), Value: form[f.name]}
+			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.number(most)), Value: no.form[f.name], Problem: no.problem(in, f.name)}
 		if f.value != nil {
 			one.Max = most
 		}
-		if form == nil && f.value != nil {
+		if no.form == nil && f.value != nil {
 			one.Value = *f.value(&registration)
-		} else if form == nil {
+		} else if no.form == nil {
 			one.Value = strconv.Itoa(*f.number(&registration))
 		}
-		one.refuse(in.Locale, wrong)
 		p.Fields = append(p.Fields, one)
 	}
 	for _, name := range scope.All.Names() {
 		one, _ := scope.Parse(name) // known
 		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(one)})
 	}
-	scopes := field{Name: "scope"}
-	scopes.refuse(in.Locale, wrong)
-	p.ScopeProblem = scopes.Problem
+	p.ScopeProblem = no.problem(in, "scope")
 }
 
 // seenAs returns a hash of a registration without its logo.
@@ -123,10 +120,10 @@ func seenAs(r client.Registration) string {
 
 func (c *console) showNewPartner(w http.ResponseWriter, r *http.Request) error {
 	form := partnerForm{New: true, ID: uuid.New()}
-	form.fill(newWriter(c.site.Locale(r)), client.Registration{
+	form.fill(c.writer(r), client.Registration{
 		Scopes: scope.All, Policy: client.DefaultPolicy, WebhookParallel: client.DefaultWebhookParallel,
-	}, nil, nil)
-	return c.write(w, r, "partners", "partner-form", form)
+	}, refused{})
+	return c.write(w, r, "partner-form", form)
 }
 
 // createPartner registers a partner and shows its secret.
@@ -139,39 +136,44 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || id.String() != form["id"] || id.Version() != 4 {
 		return site.ErrBadForm
 	}
-	again := func(wrong *refusal.FieldError, alike []client.Client) error {
-		page := partnerForm{New: true, ID: id, Alike: alike, AlikeTo: registration.Name}
-		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
-		return c.refuse(w, r, "partners", "partner-form", page)
+	page := partnerForm{New: true, ID: id, AlikeTo: registration.Name}
+	if page.Alike, err = c.lookAlikes(r, form["alike"], registration.Name, client.Client{ID: id}); err != nil {
+		return err
 	}
-	if alike, err := c.lookAlikes(r, registration.Name, form["alike"], id); err != nil || len(alike) > 0 {
-		return cmp.Or(err, again(nil, alike))
+	if len(page.Alike) > 0 {
+		return c.refusePartner(w, r, page, registration, refused{form: form})
 	}
 	partner, secret, err := c.Clients.Register(r.Context(), id, registration)
-	wrong := (*refusal.FieldError)(nil)
-	switch {
-	case errors.As(err, &wrong):
-		return again(wrong, nil)
-	case errors.Is(err, client.ErrExists):
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
+		return c.refusePartner(w, r, page, registration, refused{form, err})
+	}
+	if errors.Is(err, client.ErrExists) {
 		return done(partnerPath(id), "partner_exists")
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	return c.writeSecret(w, r, partner, "console.secret.created", secret, c.site.Locale(r).HTML("console.secret.hand_over"))
 }
 
-// lookAlikes returns partners whose names users could mistake for this one, unless the operator has confirmed the name.
-func (c *console) lookAlikes(r *http.Request, name, confirmed string, except uuid.UUID) ([]client.Client, error) {
-	if name == "" || name == confirmed {
+// refusePartner shows the form again.
+func (c *console) refusePartner(w http.ResponseWriter, r *http.Request, page partnerForm, registration client.Registration, no refused) error {
+	page.fill(c.writer(r), registration, no)
+	return c.refuse(w, r, "partner-form", page)
+}
+
+// lookAlikes returns partners whose names users could mistake for a new name, unless the operator has confirmed the name.
+func (c *console) lookAlikes(r *http.Request, confirmed, name string, of client.Client) ([]client.Client, error) {
+	if name == of.Name || name == confirmed || name == "" {
 		return nil, nil
 	}
-	return c.Clients.LookAlikes(r.Context(), name, except)
+	return c.Clients.LookAlikes(r.Context(), name, of.ID)
 }
 
 func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	form := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: seenAs(partner.Registration)}
-	form.fill(newWriter(c.site.Locale(r)), partner.Registration, nil, nil)
-	return c.write(w, r, "partners", "partner-form", form)
+	form.fill(c.writer(r), partner.Registration, refused{})
+	return c.write(w, r, "partner-form", form)
 }
 
 // changeable returns the partner in the path if it can be changed. Error: refusal.ErrClientOffboarded.
@@ -188,18 +190,12 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 	if err != nil {
 		return err
 	}
-	page := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: form["seen"]}
-	again := func(wrong *refusal.FieldError) error {
-		page.fill(newWriter(c.site.Locale(r)), registration, form, wrong)
-		return c.refuse(w, r, "partners", "partner-form", page)
+	page := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: form["seen"], AlikeTo: registration.Name}
+	if page.Alike, err = c.lookAlikes(r, form["alike"], registration.Name, partner); err != nil {
+		return err
 	}
-	if registration.Name != partner.Name {
-		if page.Alike, err = c.lookAlikes(r, registration.Name, form["alike"], partner.ID); err != nil {
-			return err
-		}
-		if page.AlikeTo = registration.Name; len(page.Alike) > 0 {
-			return again(nil)
-		}
+	if len(page.Alike) > 0 {
+		return c.refusePartner(w, r, page, registration, refused{form: form})
 	}
 	var now client.Registration
 	_, err = c.Clients.Update(r.Context(), partner.ID, func(present *client.Registration) {
@@ -211,16 +207,12 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 			page.Stale = true
 		}
 	})
-	wrong := (*refusal.FieldError)(nil)
-	switch {
-	case errors.As(err, &wrong):
-		return again(wrong)
-	case err != nil:
-		return err
-	case page.Stale: // show the current values, so that nobody overwrites values that they have not seen
-		page.Seen, page.Partner.Registration = seenAs(now), now
-		page.fill(newWriter(c.site.Locale(r)), now, nil, nil)
-		return c.refuse(w, r, "partners", "partner-form", page)
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
+		return c.refusePartner(w, r, page, registration, refused{form, err})
 	}
-	return done(partnerPath(partner.ID), "partner_changed")
+	if err == nil && page.Stale { // show the current values, so that nobody overwrites values that they have not seen
+		page.Seen, page.Partner.Registration = seenAs(now), now
+		return c.refusePartner(w, r, page, now, refused{})
+	}
+	return outcome(err, partnerPath(partner.ID), "partner_changed")
 }

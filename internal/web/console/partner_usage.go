@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
 )
@@ -80,8 +82,8 @@ func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner clie
 		return err
 	}
 	u := partnerUsage{aboutPartner: aboutPartner{partner, "usage"}, Window: looked, Report: report}
-	u.draw(newWriter(c.site.Locale(r)))
-	return c.write(w, r, "partners", "partner-usage", u)
+	u.draw(c.writer(r))
+	return c.write(w, r, "partner-usage", u)
 }
 
 func (u *partnerUsage) draw(in writer) {
@@ -120,12 +122,7 @@ func (in writer) drawRequests(report usage.Report) chart {
 		return in.Text("console.usage.requests.hour", "Requests", in.number(h.Requests), "Limited", in.number(h.RateLimited),
 			"Refused", in.number(h.Refused), "Failed", in.number(h.Failed))
 	})
-	busiest := report.Hours[0]
-	for _, hour := range report.Hours {
-		if hour.Requests > busiest.Requests {
-			busiest = hour
-		}
-	}
+	busiest := slices.MaxFunc(report.Hours, func(a, b usage.Hour) int { return cmp.Compare(a.Requests, b.Requests) })
 	top := niceAbove(busiest.Requests)
 	floor := make([]float64, len(report.Hours))
 	for _, part := range []struct {
@@ -183,4 +180,26 @@ func (in writer) drawTimes(report usage.Report) chart {
 	c.Keys = []chartKey{{"median", "p50"}, {"span", in.Text("console.usage.to_p99")}}
 	c.Summary = in.Text("console.usage.times.summary", "Half", in.took(report.Total.Quantile(.5)), "Most", in.took(report.Total.Quantile(.99)))
 	return c
+}
+
+// refusedList is a page of a partner's refused requests, newest first.
+type refusedList struct {
+	aboutPartner
+	Rows  []usage.ClientError
+	Pages pages
+}
+
+func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	_, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}
+	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
+		return c.Usage.Errors(r.Context(), partner.ID, after, limit)
+	}, usage.ClientError.Key)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "refused", list)
 }

@@ -27,12 +27,12 @@ func (c *console) routePartners(r chi.Router) {
 	r.Get(partner+"/refused", c.page(site.Given(c.partnerOf, c.listRefused)))
 	r.Get(partner+"/logo/{file}", c.page(c.serveLogo))
 	r.Post(partner+"/logo/remove", c.page(site.Given(c.changeable, site.Confirmed(c.removeLogo))))
-	routeAct(c, r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
-	routeAct(c, r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
-	routeAct(c, r, partner+"/secret", c.changeable, c.confirmSecret, c.replaceSecret)
+	routeForm(c, r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
+	routeForm(c, r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
+	routeAct(c, r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
 	c.routeStatus(r, "disable", true, c.Clients.Disable)
 	c.routeStatus(r, "enable", false, c.Clients.Enable)
-	routeAct(c, r, partner+"/offboard", c.changeable, c.confirmOffboard, c.offboardPartner)
+	routeAct(c, r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
 	c.routeWebhooks(r)
 	c.routePreview(r)
 }
@@ -96,11 +96,11 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list.Pages = to
-	in := newWriter(c.site.Locale(r))
+	in := c.writer(r)
 	for _, report := range reports {
 		list.Rows = append(list.Rows, partnerRow{report, in.counted(report.Connections).Authorized})
 	}
-	return c.write(w, r, "partners", "partners", list)
+	return c.write(w, r, "partners", list)
 }
 
 // partnerView is a partner with its registration.
@@ -114,7 +114,7 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "partners", "partner", partnerView{aboutPartner{partner, "overview"}, newWriter(c.site.Locale(r)).counted(connections)})
+	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections)})
 }
 
 // connectionCounts has formatted counts of connections.

@@ -471,3 +471,17 @@ func TestPartnerPages(t *testing.T) {
 	}
 	v.fails(v.Get(partnersPath+"?after=x"), http.StatusBadRequest, "This page of the list does not exist")
 }
+
+// A fault while the form is handled shows only the page of the fault.
+func TestRegisterDuringAFault(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.AdaToken)
+	id := v.Get(partnersPath+"/new").Find("input[name=id]").AttrOr("value", "")
+	f.DB.Exec(t, "alter table clients rename to gone")
+	page := v.Post(partnersPath+"/new", registration("id", id)...)
+	v.fails(page, http.StatusInternalServerError, "Something went wrong")
+	if page.Find("input[name=callback]").Length() != 0 {
+		t.Error("the form is on the page of the fault")
+	}
+}

@@ -33,18 +33,15 @@ func (c *console) routePreview(r chi.Router) {
 // previewChoice links to the consent page in each language.
 type previewChoice struct {
 	aboutPartner
-	Languages []tongue
+	Languages []choice // their own names
 }
-
-// tongue is a language and its own name.
-type tongue struct{ Tag, Name string }
 
 func (c *console) choosePreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	x := previewChoice{aboutPartner: aboutPartner{partner, "consent"}}
 	for _, tag := range c.Texts.Tags() {
-		x.Languages = append(x.Languages, tongue{tag, display.Self.Name(language.Make(tag))})
+		x.Languages = append(x.Languages, choice{tag, display.Self.Name(language.Make(tag))})
 	}
-	return c.write(w, r, "partners", "consent", x)
+	return c.write(w, r, "consent", x)
 }
 
 func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner client.Client) error {

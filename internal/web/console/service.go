@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/docs"
@@ -16,10 +15,6 @@ import (
 )
 
 const servicePath = Path + "/service"
-
-func (c *console) routeService(r chi.Router) {
-	r.Get(servicePath, c.page(c.showService))
-}
 
 // guide explains what to do when an alert fires.
 var guide = docs.Guide()
@@ -42,7 +37,7 @@ type firing struct {
 func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	x := serviceView{Facts: c.Facts(r.Context())}
 	x.Firing = x.firing()
-	in := newWriter(c.site.Locale(r))
+	in := c.writer(r)
 	if database := x.Database.Value; x.Database.Known {
 		if grew, days, known := database.Growth(x.At); known && grew >= 0 {
 			x.Grew = in.Text("console.service.database.grew", "Size", in.size(grew), "Count", days)
@@ -54,7 +49,7 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	if x.Webhooks.Value.Waiting > 0 {
 		x.Queue = in.drawQueue(x.Webhooks.Value)
 	}
-	return c.write(w, r, "service", "service", x)
+	return c.write(w, r, "service", x)
 }
 
 // firing returns the alerts of all running servers, pages before tickets.

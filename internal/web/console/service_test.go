@@ -34,9 +34,9 @@ func busyService() Facts {
 			{Listener: "public", Names: []string{"connect.example.com", "www.connect.example.com"}, NotAfter: start.Add(50 * 24 * time.Hour)},
 			{Listener: "private", NotAfter: start.Add(9 * time.Hour), Problem: "is not for the host of the base URL"},
 		},
-		Mail:    Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
-		Reload:  Reload{At: start.Add(-time.Hour), Problem: "CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName},
-		Limiter: Limiter{Redis: true, Answers: true, Took: 1700 * time.Microsecond},
+		Mail:   Mail{Sent: 12345, Failed: 2, Used: true, Trouble: "454 4.7.0 " + hostileName},
+		Reload: Reload{At: start.Add(-time.Hour), Problem: "CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName},
+		Redis:  true, Limiter: Optional[time.Duration]{Known: true, Value: 1700 * time.Microsecond},
 		Replicas: []Replica{
 			{Name: "replica-1:5432", Used: true, Lag: 900 * time.Millisecond}, {Name: "replica-2:5432"},
 		},

@@ -24,17 +24,13 @@ func (w writer) amount(what string, n int) string {
 	return w.Text("console.count."+what, "Count", n, "Number", text)
 }
 
-func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request, user account.User) error {
+func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	if err != nil {
-		return err
+		return confirmation{}, err
 	}
 	stored, err := c.Activity.Count(r.Context(), user.ID, countedTo+1)
-	if err != nil {
-		return err
-	}
-	in := newWriter(c.site.Locale(r))
-	return c.confirm(w, r, "users", confirmation{
+	return confirmation{
 		Title: in.Text("console.user.delete.heading", "Email", user.Email),
 		Says: []template.HTML{
 			in.HTML("console.user.delete.connections", "Count", len(connections)),
@@ -42,7 +38,7 @@ func (c *console) confirmDeleteUser(w http.ResponseWriter, r *http.Request, user
 				"Corrections", in.amount("corrections", stored.Adjustments)),
 		},
 		Action: in.Text("console.user.delete.act"), Grave: true, Back: userPath(user.ID),
-	})
+	}, err
 }
 
 func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user account.User) error {
@@ -50,30 +46,16 @@ func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user accoun
 	return outcome(err, usersPath, "user_deleted")
 }
 
-// userFields lists the fields of the form. Each is sent with its value when the form was shown, so that the change does not overwrite
-// somebody else's.
-var userFields = []string{"email", "timezone", "registered_on"}
+// was prefixes the names of hidden fields. Each field of the form is sent with its value when the form was shown, so that the change does
+// not overwrite somebody else's.
+const was = "was_"
 
-func userValues(user account.User) map[string]string {
-	return map[string]string{"email": user.Email, "timezone": user.Timezone, "registered_on": user.RegisteredOn.Format(time.DateOnly)}
-}
-
-func (c *console) showChangeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
-	values := userValues(user)
-	return c.askChangeUser(w, r, user, values, values, nil)
-}
-
-// askChangeUser shows the form with values, and the reason why one was refused, if any.
-func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user account.User, values, before map[string]string, refused error) error {
+func (c *console) askChangeUser(r *http.Request, in writer, user account.User, no refused) (confirmation, error) {
 	ends, err := c.Accounts.CountEndings(r.Context(), user)
 	if err != nil {
-		return err
+		return confirmation{}, err
 	}
 	requests, err := c.OAuth.CountRequests(r.Context(), user.ID)
-	if err != nil {
-		return err
-	}
-	in := newWriter(c.site.Locale(r))
 	x := confirmation{
 		Title: in.Text("console.user.change.heading", "Email", user.Email),
 		Says: []template.HTML{
@@ -83,56 +65,54 @@ func (c *console) askChangeUser(w http.ResponseWriter, r *http.Request, user acc
 		},
 		Action: in.Text("console.user.change.act"), Back: userPath(user.ID),
 		Fields: []field{
-			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: mailbox.MaxLength},
-			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64},
-			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered")},
+			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: mailbox.MaxLength, Value: user.Email},
+			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64,
+				Value: user.Timezone},
+			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered"),
+				Value: user.RegisteredOn.Format(time.DateOnly)},
 		},
 	}
-	wrong, _ := errors.AsType[*refusal.FieldError](refused)
-	for i, f := range x.Fields {
-		x.Fields[i].Value = values[f.Name]
-		x.Fields[i].refuse(in.Locale, wrong)
-		x.Hidden = append(x.Hidden, choice{"was_" + f.Name, before[f.Name]})
+	for _, f := range x.Fields {
+		before := f.Value
+		if no.form != nil {
+			before = no.form[was+f.Name]
+		}
+		x.Hidden = append(x.Hidden, named{was + f.Name, before})
 	}
-	if errors.Is(refused, account.ErrEmailTaken) {
+	if errors.Is(no, account.ErrEmailTaken) {
 		x.Fields[0].Problem = in.HTML("console.user.change.taken")
 	}
-	return c.confirm(w, r, "users", x)
+	return x, err
 }
 
 func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
-	form, err := site.ReadForm(w, r, append([]string{"was_email", "was_timezone", "was_registered_on"}, userFields...)...)
+	form, err := site.ReadForm(w, r, "email", "timezone", "registered_on", was+"email", was+"timezone", was+"registered_on")
 	if err != nil {
 		return err
 	}
-	values, before := map[string]string{}, map[string]string{}
-	for _, name := range userFields {
-		values[name], before[name] = form[name], form["was_"+name]
-	}
-	change, changes := userChange(values, before)
-	if !changes {
+	change := userChange(form)
+	if change == (account.UserChange{}) {
 		return site.Redirect(userPath(user.ID))
 	}
 	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
 	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong || errors.Is(err, account.ErrEmailTaken) {
-		return c.askChangeUser(w, r, user, values, before, err)
+		return refused{form, err}
 	}
 	return outcome(err, userPath(user.ID), "user_changed")
 }
 
 // userChange returns the fields that differ from before. A malformed date is zero, which the domain refuses.
-func userChange(values, before map[string]string) (change account.UserChange, changes bool) {
+func userChange(form map[string]string) (change account.UserChange) {
 	changed := func(name string) *string {
-		if values[name] == before[name] {
+		if form[name] == form[was+name] {
 			return nil
 		}
-		changes = true
-		return new(values[name])
+		return new(form[name])
 	}
 	change.Email, change.Timezone = changed("email"), changed("timezone")
 	if date := changed("registered_on"); date != nil {
 		day, _ := time.Parse(time.DateOnly, *date)
 		change.RegisteredOn = &day
 	}
-	return change, changes
+	return change
 }

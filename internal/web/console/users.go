@@ -25,7 +25,7 @@ func (c *console) routeUsers(r chi.Router) {
 	const user = usersPath + "/{user}"
 	r.Get(usersPath, c.page(c.listUsers))
 	r.Get(user, c.page(site.Given(c.userOf, c.showUser)))
-	routeAct(c, r, user+"/change", c.userOf, c.showChangeUser, c.changeUser)
+	routeAct(c, r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
 	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
@@ -52,7 +52,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		list.NotFound = true
-		return c.write(w, r, "users", "users", list)
+		return c.write(w, r, "users", list)
 	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after page.Key, limit int) ([]account.User, error) {
 		return c.Accounts.ListUsers(r.Context(), after.ID, int32(limit))
@@ -60,7 +60,7 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "users", "users", list)
+	return c.write(w, r, "users", list)
 }
 
 // find returns the path for an address, a user's id or a grant. Errors: refusal.ErrUserNotFound, oauth.ErrNotConnected.
@@ -120,5 +120,5 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "users", "user", x)
+	return c.write(w, r, "user", x)
 }

@@ -7,28 +7,20 @@ import (
 	"strconv"
 
 	"connect-svc/internal/client"
-	"connect-svc/internal/locale"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
 
-func (c *console) addressForm(in *locale.Locale, name, back, value string) confirmation {
+func (c *console) askAddress(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+	endpoint, _, err := c.endpointOf(r, partner.ID)
 	return confirmation{
-		Title:  in.Text("console.webhook.address.heading", "Partner", name),
+		Title:  in.Text("console.webhook.address.heading", "Partner", partner.Name),
 		Says:   []template.HTML{in.HTML("console.webhook.address.says")},
-		Action: in.Text("console.webhook.address.act"), Back: back,
+		Action: in.Text("console.webhook.address.act"), Back: hooksPath(partner),
 		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
-			Hint: in.HTML("console.webhook.address.hint"), Value: value, Max: webhook.MaxURL}},
-	}
-}
-
-func (c *console) showAddress(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	endpoint, _, err := c.endpointOf(r, partner)
-	if err != nil {
-		return err
-	}
-	return c.confirm(w, r, "partners", c.addressForm(c.site.Locale(r), partner.Name, hooksPath(partner), endpoint.URL))
+			Hint: in.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
+	}, err
 }
 
 // setAddress sets the webhook's address. For the first address it shows the new secret.
@@ -37,38 +29,30 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 	if err != nil {
 		return err
 	}
-	in := c.site.Locale(r)
 	secret, err := c.Webhooks.SetEndpoint(r.Context(), partner.ID, form["url"])
-	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
-		again := c.addressForm(in, partner.Name, hooksPath(partner), form["url"])
-		again.Fields[0].refuse(in, wrong)
-		return c.confirm(w, r, "partners", again)
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
+		return refused{form, err}
 	}
-	if err != nil {
-		return err
-	}
-	if secret == "" {
-		return done(hooksPath(partner), "webhook_set")
+	if err != nil || secret == "" {
+		return outcome(err, hooksPath(partner), "webhook_set")
 	}
 	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }
 
-func (c *console) confirmWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
-	return c.askWebhookSecret(w, r, one, "")
-}
-
-func (c *console) askWebhookSecret(w http.ResponseWriter, r *http.Request, one hook, problem template.HTML) error {
-	partner, endpoint := one.partner, one.endpoint
-	in := c.site.Locale(r)
+func (c *console) askWebhookSecret(_ *http.Request, in writer, one hook, no refused) (confirmation, error) {
 	says := []template.HTML{in.HTML("console.webhook.secret.says")}
-	if !endpoint.RotatingUntil.IsZero() {
-		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(endpoint.RotatingUntil)))
+	if !one.endpoint.RotatingUntil.IsZero() {
+		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(one.endpoint.RotatingUntil)))
 	}
-	return c.confirm(w, r, "partners", confirmation{
-		Title: in.Text("console.webhook.secret.heading", "Partner", partner.Name), Says: says,
-		Action: in.Text("console.webhook.secret.act"), Back: hooksPath(partner),
-		Hidden: []choice{{"older", untilOf(endpoint.RotatingUntil)}}, Problem: problem,
-	})
+	x := confirmation{
+		Title: in.Text("console.webhook.secret.heading", "Partner", one.partner.Name), Says: says,
+		Action: in.Text("console.webhook.secret.act"), Back: hooksPath(one.partner),
+		Hidden: []named{{"older", untilOf(one.endpoint.RotatingUntil)}},
+	}
+	if no.error != nil {
+		x.Problem = in.HTML("console.secret.replaced_since")
+	}
+	return x, nil
 }
 
 func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
@@ -80,36 +64,30 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	if err != nil {
 		return err
 	}
-	partner := one.partner
-	secret, failure := c.Webhooks.RotateSeenSecret(r.Context(), partner.ID, older)
-	if failure != nil && !errors.Is(failure, webhook.ErrReplacedSince) {
-		return failure
+	secret, err := c.Webhooks.RotateSeenSecret(r.Context(), one.partner.ID, older)
+	if errors.Is(err, webhook.ErrReplacedSince) {
+		return refused{form, err}
 	}
-	endpoint, err := c.Webhooks.Endpoint(r.Context(), partner.ID)
 	if err != nil {
 		return err
 	}
-	if failure != nil {
-		return c.askWebhookSecret(w, r, hook{partner, endpoint}, c.site.Locale(r).HTML("console.secret.replaced_since"))
+	endpoint, err := c.Webhooks.Endpoint(r.Context(), one.partner.ID)
+	if err != nil {
+		return err
 	}
-	return c.writeWebhookSecret(w, r, partner, "console.webhook.secret.replaced", secret,
+	return c.writeWebhookSecret(w, r, one.partner, "console.webhook.secret.replaced", secret,
 		c.site.Locale(r).HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil)))
 }
 
-func (c *console) confirmRemoveWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
-	partner := one.partner
-	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
-	if err != nil {
-		return err
-	}
-	in := newWriter(c.site.Locale(r))
-	return c.confirm(w, r, "partners", confirmation{
-		Title: in.Text("console.webhook.remove.heading", "Partner", partner.Name),
+func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
+	waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
+	return confirmation{
+		Title: in.Text("console.webhook.remove.heading", "Partner", one.partner.Name),
 		Says: []template.HTML{
 			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(waiting)),
 		},
-		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: hooksPath(partner),
-	})
+		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: hooksPath(one.partner),
+	}, err
 }
 
 func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
@@ -128,36 +106,34 @@ type webhookTest struct {
 var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}
 
 func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request, one hook) error {
-	return c.write(w, r, "partners", "webhook-test", webhookTest{
+	return c.write(w, r, "webhook-test", webhookTest{
 		aboutPartner: aboutPartner{one.partner, "webhooks"}, URL: one.endpoint.URL, Types: eventTypes, Type: eventTypes[0],
 	})
 }
 
 func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
-	partner, endpoint := one.partner, one.endpoint
 	form, err := site.ReadForm(w, r, "type")
 	if err != nil {
 		return err
 	}
-	attempt, err := c.Webhooks.SendSample(r.Context(), partner.ID, form["type"])
+	attempt, err := c.Webhooks.SendSample(r.Context(), one.partner.ID, form["type"])
 	if err != nil {
 		return err
 	}
 	got := newAttemptView(attempt)
-	return c.write(w, r, "partners", "webhook-test", webhookTest{
-		aboutPartner: aboutPartner{partner, "webhooks"}, URL: endpoint.URL, Types: eventTypes, Type: form["type"], Got: &got,
+	return c.write(w, r, "webhook-test", webhookTest{
+		aboutPartner: aboutPartner{one.partner, "webhooks"}, URL: one.endpoint.URL, Types: eventTypes, Type: form["type"], Got: &got,
 	})
 }
 
-func (c *console) confirmReplay(w http.ResponseWriter, r *http.Request, one hookEvent) error {
-	in := c.site.Locale(r)
-	return c.confirm(w, r, "partners", confirmation{
+func (c *console) confirmReplay(_ *http.Request, in writer, one hookEvent, _ refused) (confirmation, error) {
+	return confirmation{
 		Title: in.Text("console.webhook.replay.heading", "Partner", one.partner.Name),
 		Says: []template.HTML{
 			in.HTML("console.webhook.replay.says", "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
 		},
 		Action: in.Text("console.webhook.replay.act"), Back: one.path(),
-	})
+	}, nil
 }
 
 func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) error {
@@ -172,24 +148,23 @@ const replayPart = 500
 
 // confirmReplayFailed asks to send failed events again, one part after the other. queued is the size of the part before.
 func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, one hook) error {
-	partner, endpoint := one.partner, one.endpoint
 	query, err := parseQuery(r, "queued")
 	if err != nil {
 		return err
 	}
-	if !endpoint.StoppedAt.IsZero() {
+	if !one.endpoint.StoppedAt.IsZero() {
 		return webhook.ErrStopped
 	}
-	_, failed, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	_, failed, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
 	if err != nil {
 		return err
 	}
-	in := newWriter(c.site.Locale(r))
-	x := replayFailedView{aboutPartner: aboutPartner{partner, "webhooks"}, Failed: in.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
+	in := c.writer(r)
+	x := replayFailedView{aboutPartner: aboutPartner{one.partner, "webhooks"}, Failed: in.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
 	if queued, err := strconv.Atoi(query["queued"]); err == nil && queued >= 0 {
 		x.Queued, x.Done = in.number(queued), true
 	}
-	return c.write(w, r, "partners", "webhook-replay", x)
+	return c.write(w, r, "webhook-replay", x)
 }
 
 // replayFailedView has the numbers of queued, failed and next events.
@@ -203,10 +178,9 @@ type replayFailedView struct {
 }
 
 func (c *console) replayFailed(_ http.ResponseWriter, r *http.Request, one hook) error {
-	partner := one.partner
-	queued, err := c.Webhooks.ReplayFailed(r.Context(), partner.ID, replayPart)
+	queued, err := c.Webhooks.ReplayFailed(r.Context(), one.partner.ID, replayPart)
 	if err != nil {
 		return err
 	}
-	return site.Redirect(hooksPath(partner) + "/replay?queued=" + strconv.Itoa(queued))
+	return site.Redirect(hooksPath(one.partner) + "/replay?queued=" + strconv.Itoa(queued))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
@@ -18,11 +19,11 @@ import (
 func (c *console) routeWebhooks(r chi.Router) {
 	const hooks = partnersPath + "/{partner}/webhooks"
 	r.Get(hooks, c.page(site.Given(c.partnerOf, c.listEvents)))
-	routeAct(c, r, hooks+"/address", c.changeable, c.showAddress, c.setAddress)
-	routeAct(c, r, hooks+"/secret", c.hookOf, c.confirmWebhookSecret, c.replaceWebhookSecret)
+	routeAct(c, r, hooks+"/address", c.changeable, c.askAddress, c.setAddress)
+	routeAct(c, r, hooks+"/secret", c.hookOf, c.askWebhookSecret, c.replaceWebhookSecret)
 	routeAct(c, r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
-	routeAct(c, r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
-	routeAct(c, r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
+	routeForm(c, r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
+	routeForm(c, r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
 	r.Get(hooks+"/{event}", c.page(site.Given(c.eventOf, c.showEvent)))
 	routeAct(c, r, hooks+"/{event}/replay", c.eventOf, c.confirmReplay, site.Confirmed(c.replay))
 }
@@ -56,14 +57,14 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 		return site.ErrBadForm
 	}
 	list := eventList{aboutPartner: aboutPartner{partner, "webhooks"}, State: query["state"], States: eventStates}
-	if list.Endpoint, list.Set, err = c.endpointOf(r, partner); err != nil {
+	if list.Endpoint, list.Set, err = c.endpointOf(r, partner.ID); err != nil {
 		return err
 	}
 	waiting, failed, err := c.Webhooks.Waiting(r.Context(), partner.ID)
 	if err != nil {
 		return err
 	}
-	in := newWriter(c.site.Locale(r))
+	in := c.writer(r)
 	list.Waiting, list.Failed, list.AnyFail = in.bounded(waiting), in.bounded(failed), failed > 0
 	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after page.Key, limit int) ([]webhook.Event, error) {
 		return c.Webhooks.Events(r.Context(), webhook.Filter{
@@ -73,11 +74,11 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "partners", "webhooks", list)
+	return c.write(w, r, "webhooks", list)
 }
 
-func (c *console) endpointOf(r *http.Request, partner client.Client) (endpoint webhook.Endpoint, set bool, err error) {
-	endpoint, err = c.Webhooks.Endpoint(r.Context(), partner.ID)
+func (c *console) endpointOf(r *http.Request, partner uuid.UUID) (endpoint webhook.Endpoint, set bool, err error) {
+	endpoint, err = c.Webhooks.Endpoint(r.Context(), partner)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return webhook.Endpoint{}, false, nil
 	}
@@ -152,7 +153,7 @@ func (c *console) eventOf(r *http.Request) (one hookEvent, err error) {
 
 func (c *console) showEvent(w http.ResponseWriter, r *http.Request, one hookEvent) error {
 	partner, event := one.partner, one.Event
-	endpoint, set, err := c.endpointOf(r, partner)
+	endpoint, set, err := c.endpointOf(r, partner.ID)
 	if err != nil {
 		return err
 	}
@@ -166,5 +167,5 @@ func (c *console) showEvent(w http.ResponseWriter, r *http.Request, one hookEven
 	for _, attempt := range event.Attempts[:min(len(event.Attempts), shownAttempts)] {
 		x.Attempts = append(x.Attempts, newAttemptView(attempt))
 	}
-	return c.write(w, r, "partners", "webhook-event", x)
+	return c.write(w, r, "webhook-event", x)
 }

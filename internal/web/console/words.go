@@ -3,6 +3,7 @@ package console
 import (
 	"html/template"
 	"math"
+	"net/http"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func words(in *locale.Locale) template.FuncMap {
 func newWriter(in *locale.Locale) writer {
 	return writer{in, message.NewPrinter(language.Make(in.Tag))}
 }
+
+// writer returns the writer in the language of a request.
+func (c *console) writer(r *http.Request) writer { return newWriter(c.site.Locale(r)) }
 
 // parts lists the entries of the navigation.
 var parts = []string{"users", "partners", "service", "audit"}

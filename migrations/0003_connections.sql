@@ -44,6 +44,17 @@ create function connection_state(state text, refresh_deadline timestamptz) retur
     language sql stable parallel safe
     return case when state = 'authorized' and not is_authorized(state, refresh_deadline) then 'lapsed' else state end;
 
+-- Whether an authentic refresh token of a client proves that commits were lost: it has not lapsed, and is of a later version or generation
+-- than its connection, whose row is from a backup or from a replica that took over. When it lapses depends on when it was issued, because
+-- the row's deadline is from before. A token that is older than the authorization is of a version that was lost and has begun anew since:
+-- it proves nothing. Servers' clocks, which say when a token was issued, differ by less than a minute. A connection that
+-- has ended stays ended.
+create function is_ahead(token_version bigint, token_generation bigint, issued_at timestamptz, inactivity interval,
+    state text, version bigint, refresh_generation bigint, authorized_at timestamptz) returns boolean
+    language sql stable parallel safe
+    return (token_version, token_generation) > (version, refresh_generation) and issued_at > authorized_at - interval '1 minute'
+        and issued_at > connect_now() - inactivity and state = 'authorized';
+
 -- The user and the client of each grant. A disconnect names only the grant (specification 4.10), and this table routes it. There
 -- is no foreign key to the user, whose rows may be on another node: the deletion of a user deletes these rows.
 create table grant_directory (
@@ -95,6 +106,7 @@ create index authorization_requests_user on authorization_requests (user_id) whe
 drop table authorization_requests;
 drop table revoked_access_tokens;
 drop table grant_directory;
+drop function is_ahead;
 drop function connection_state;
 drop function is_authorized;
 drop table connections;

@@ -172,6 +172,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	})
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
+	config.OAuth.Now = config.Clock.Now
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
 		if a.Replicas, err = replica.Open(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,

@@ -43,12 +43,16 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", postgres.NoRowsAs(err, ErrRequestEnded))
 	}
+	historyFrom := found.user.Today
+	if found.user.Connected {
+		historyFrom = *found.user.HistoryFrom
+	}
 	code, err := s.seal(credential.AuthorizationCode, authorizationCode{
 		UserID:        userID,
 		ClientID:      allowed.ClientID,
 		Version:       found.user.Version,
 		Scopes:        allowed.Scopes,
-		ConsentDay:    found.user.Today.Unix(),
+		HistoryFrom:   historyFrom.Unix(),
 		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
 		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),

@@ -15,7 +15,8 @@
 // # Terms
 //
 // The version of a connection counts its authorizations and disconnects. The generation of a refresh token counts the refreshes within a
-// version. A family is every credential of one version. A replay is the use of a refresh token that was current before.
+// version. A family is every credential of one version. A replay is the use of a refresh token that was current before, or of another one
+// of the current generation.
 //
 // # Invariants
 //
@@ -24,6 +25,8 @@
 //   - A code works once: it names the version under which it was issued, and the exchange raises the version. (TestCodesInFlight)
 //   - One refresh token of a connection is current, the one with the row's generation and hash. A replay revokes the family, and the
 //     revocation is committed before the caller gets a response. (TestCredentials_3_2)
+//   - A refresh token that is ahead of its connection proves that the database lost commits, and restores them. A connection
+//     that has ended stays ended. (TestLostRefreshes, TestLostCommitsReviveNothing)
 //   - One statement on the row settles every race (sql/oauth/connection.sql). No act decides on what it read earlier.
 //     (TestParallelRefreshes)
 //   - The database's clock decides every expiry, in the statement that acts. (TestCodeExpires_3_1)

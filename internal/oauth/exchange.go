@@ -41,6 +41,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 	ctx = asClient(ctx, code.ClientID)
 	next, err := s.seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
+		IssuedAt: s.settings.Now().UnixMicro(), Scopes: code.Scopes, HistoryFrom: code.HistoryFrom,
 	})
 	if err != nil {
 		return Tokens{}, fmt.Errorf("exchange: %w", err)
@@ -59,7 +60,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 			CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
 			RedirectUri:   params.RedirectURI,
 			Scopes:        code.Scopes,
-			ConsentDay:    time.Unix(code.ConsentDay, 0).UTC(),
+			HistoryFrom:   time.Unix(code.HistoryFrom, 0).UTC(),
 			RefreshHash:   credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
 		})

@@ -39,8 +39,10 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db := pgtest.New(t)
 	db.StartAt(t, start)
+	settings := DefaultSettings
+	settings.Now = db.Now
 	f := &fixture{
-		Server:   New(db.Pool, credential.NewTestKeyring(), DefaultSettings),
+		Server:   New(db.Pool, credential.NewTestKeyring(), settings),
 		db:       db,
 		registry: client.NewRegistry(db.Pool, EndConnectionsOfClient),
 	}

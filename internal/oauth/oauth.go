@@ -24,7 +24,8 @@ type Settings struct {
 	RequestLifetime     time.Duration // 1 s to 10 min
 	RefreshInactivity   time.Duration // 1 s and up
 
-	Random io.Reader // source of grant ids, used concurrently; nil: crypto/rand
+	Random io.Reader        // source of grant ids, used concurrently; nil: crypto/rand
+	Now    func() time.Time // says when refresh tokens are issued; nil: time.Now
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.
@@ -76,6 +77,9 @@ type connectionKey struct{ userID, clientID uuid.UUID }
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
 	if settings.Random == nil {
 		settings.Random = rand.Reader
+	}
+	if settings.Now == nil {
+		settings.Now = time.Now
 	}
 	s := &Server{
 		pool:        pool,

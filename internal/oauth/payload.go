@@ -21,7 +21,7 @@ type authorizationCode struct {
 	ClientID      uuid.UUID
 	Version       int64
 	Scopes        scope.Set
-	ConsentDay    int64 // midnight UTC of the user's calendar day
+	HistoryFrom   int64 // of the connection after the exchange: midnight UTC of a day
 	CodeChallenge [sha256.Size]byte
 	RedirectURI   [sha256.Size]byte // a hash, because the callback may be as long as a code
 	ExpiresAt     int64
@@ -36,12 +36,16 @@ type accessToken struct {
 	ExpiresAt int64
 }
 
-// refreshToken is one generation of a connection version. It is current while the connection's row has its generation and its hash.
+// refreshToken is one generation of a connection version. It is current while the connection's row has its generation and its hash. The
+// other fields restore a row that has lost commits.
 type refreshToken struct {
-	UserID     uuid.UUID
-	ClientID   uuid.UUID
-	Version    int64
-	Generation int64
+	UserID      uuid.UUID
+	ClientID    uuid.UUID
+	Version     int64
+	Generation  int64
+	IssuedAt    int64 // by the server's clock
+	Scopes      scope.Set
+	HistoryFrom int64 // midnight UTC of a day
 }
 
 // seal makes a credential of a payload.

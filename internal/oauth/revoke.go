@@ -47,6 +47,8 @@ func (s *Server) revokeFamily(ctx context.Context, client Credentials, token ref
 	defer unlock()
 	_, err = s.queries.RevokeConnection(ctx, oauthdb.RevokeConnectionParams{
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
+		Generation: token.Generation, IssuedAt: time.UnixMicro(token.IssuedAt), Scopes: token.Scopes,
+		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(), Inactivity: s.settings.RefreshInactivity,
 	})
 	return postgres.NoRowsAs(err, errWrongClient)
 }

@@ -32,7 +32,7 @@ with authorized as (
     set version = c.version + 1,
         state = 'authorized',
         scopes = @scopes::scope_set,
-        history_from = case when c.state = 'disconnected' then @consent_day::date else c.history_from end,
+        history_from = @history_from::date,
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = @refresh_hash::bytea,
@@ -61,6 +61,9 @@ select exists (
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
 ) as possible, (case
+    when exists (select 1 from connections c
+        where c.user_id = @user_id and c.client_id = @client_id and c.version < @code_version::bigint)
+        then 'code is of a later version of the connection than the database, which has lost commits'
     when not exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @code_version::bigint)
         then 'code was used, or another code was, or the user has disconnected or is deleted'
@@ -87,13 +90,38 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
+-- name: RecoverConnection :one
+-- The refresh with a token that proves lost commits (is_ahead): it moves the row to what the token says, and rotates the token.
+with recovered as (
+    update connections c
+    set version = @version,
+        scopes = @scopes::scope_set,
+        history_from = @history_from::date,
+        authorized_at = case when c.version = @version then c.authorized_at else least(@issued_at::timestamptz, connect_now()) end,
+        refresh_generation = 1 + @generation::bigint,
+        refresh_hash = @new_hash::bytea,
+        refresh_deadline = connect_now() + @inactivity::interval
+    from clients cl
+    where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
+        and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
+            c.state, c.version, c.refresh_generation, c.authorized_at)
+        and is_active(cl.status) and cl.scopes & @scopes::scope_set = @scopes::scope_set
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'client', 'connection.recovered', user_id, client_id, version, jsonb_build_object('scopes', scope_text(scopes))
+    from recovered
+)
+select grant_id, version, scopes, history_from, refresh_deadline from recovered;
+
 -- The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
 -- The event names the version whose credentials stopped working.
 
 -- name: RefuseRefresh :one
--- Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
--- replay: it revokes the whole family, including a token that was issued a moment ago (3.2), even if the connection has lapsed.
--- possible: the refresh would succeed now.
+-- Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, or is another
+-- one of the current generation, this is a replay: it revokes the whole family, including a token that was issued a moment ago (3.2),
+-- even if the connection has lapsed. possible: the refresh would succeed now. recoverable: RecoverConnection would.
 with client as (
     select client_id, scopes from clients
     where client_id = @client_id and is_active(status)
@@ -103,7 +131,7 @@ with client as (
     set state = 'revoked', refresh_hash = null
     from client
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
-        and c.refresh_generation > @generation
+        and (c.refresh_generation > @generation or c.refresh_generation = @generation and c.refresh_hash <> @presented_hash)
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
@@ -123,27 +151,37 @@ select exists (select 1 from revoked) as replayed,
         where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
             and is_authorized(c.state, c.refresh_deadline) and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
             and client.scopes & c.scopes = c.scopes) as possible,
+    exists (select 1 from connections c
+        where c.user_id = @user_id and c.client_id = @client_id
+            and is_ahead(@version, @generation, @issued_at::timestamptz, @inactivity::interval,
+                c.state, c.version, c.refresh_generation, c.authorized_at)
+            and client.scopes & @scopes::scope_set = @scopes::scope_set) as recoverable,
     coalesce((select case
-            when c.version <> @version then 'refresh_token is of an earlier version of the connection'
+            when c.version > @version then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
             when client.scopes & c.scopes <> c.scopes then 'the client may no longer have all scopes of the connection'
+            when (c.version, c.refresh_generation) < (@version, @generation::bigint)
+                then 'refresh_token is later than the database, which has lost commits, and has lapsed or is of another history'
             else 'refresh_token is not the current one'
         end from connections c
         where c.user_id = @user_id and c.client_id = @client_id), 'the user is deleted')::text as reason
 from client;
 
 -- name: RevokeConnection :one
--- There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken.
+-- There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken. A token that proves lost commits moves
+-- the row, so that no later one of its version can do so.
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = @client_id and is_active(cl.status)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
-    set state = 'revoked', refresh_hash = null
+    set state = 'revoked', refresh_hash = null, version = @version, scopes = @scopes::scope_set, history_from = @history_from::date
     from client
-    where c.user_id = @user_id and c.client_id = @client_id and c.version = @version and c.state = 'authorized'
-        and c.client_id = client.client_id
+    where c.user_id = @user_id and c.client_id = @client_id and c.state = 'authorized' and c.client_id = client.client_id
+        and (c.version = @version::bigint
+            or is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
+                c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
@@ -284,7 +322,8 @@ where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
 -- Why AuthenticateAccess found no row. There is no row here either if the user was deleted.
 select (case
     when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
-    when c.version <> @version then 'the access token is of an earlier version of the connection'
+    when c.version > @version then 'the access token is of an earlier version of the connection'
+    when c.version < @version then 'the access token is of a later version of the connection than the database, which has lost commits'
     when c.state <> 'authorized' then 'the connection is ' || c.state
     when connection_state(c.state, c.refresh_deadline) = 'lapsed' then 'the connection has lapsed: it was not refreshed in time'
     when not is_active(cl.status) then 'the client is not active'

@@ -169,7 +169,7 @@ with authorized as (
     set version = c.version + 1,
         state = 'authorized',
         scopes = $1::scope_set,
-        history_from = case when c.state = 'disconnected' then $2::date else c.history_from end,
+        history_from = $2::date,
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = $3::bytea,
@@ -192,7 +192,7 @@ select grant_id, version, scopes, history_from, authorized_at from authorized
 
 type AuthorizeConnectionParams struct {
 	Scopes        scope.Set
-	ConsentDay    time.Time
+	HistoryFrom   time.Time
 	RefreshHash   []byte
 	Inactivity    time.Duration
 	UserID        uuid.UUID
@@ -217,7 +217,7 @@ type AuthorizeConnectionRow struct {
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
 		arg.Scopes,
-		arg.ConsentDay,
+		arg.HistoryFrom,
 		arg.RefreshHash,
 		arg.Inactivity,
 		arg.UserID,
@@ -430,10 +430,82 @@ func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) error {
 	return err
 }
 
+const recoverConnection = `-- name: RecoverConnection :one
+with recovered as (
+    update connections c
+    set version = $1,
+        scopes = $2::scope_set,
+        history_from = $3::date,
+        authorized_at = case when c.version = $1 then c.authorized_at else least($4::timestamptz, connect_now()) end,
+        refresh_generation = 1 + $5::bigint,
+        refresh_hash = $6::bytea,
+        refresh_deadline = connect_now() + $7::interval
+    from clients cl
+    where c.user_id = $8 and c.client_id = $9 and cl.client_id = c.client_id
+        and is_ahead($1::bigint, $5::bigint, $4::timestamptz, $7::interval,
+            c.state, c.version, c.refresh_generation, c.authorized_at)
+        and is_active(cl.status) and cl.scopes & $2::scope_set = $2::scope_set
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select user_id, 'client', 'connection.recovered', user_id, client_id, version, jsonb_build_object('scopes', scope_text(scopes))
+    from recovered
+)
+select grant_id, version, scopes, history_from, refresh_deadline from recovered
+`
+
+type RecoverConnectionParams struct {
+	Version     int64
+	Scopes      scope.Set
+	HistoryFrom time.Time
+	IssuedAt    time.Time
+	Generation  int64
+	NewHash     []byte
+	Inactivity  time.Duration
+	UserID      uuid.UUID
+	ClientID    uuid.UUID
+	SecretHash  []byte
+}
+
+type RecoverConnectionRow struct {
+	GrantID         uuid.UUID
+	Version         int64
+	Scopes          scope.Set
+	HistoryFrom     time.Time
+	RefreshDeadline time.Time
+}
+
+// The refresh with a token that proves lost commits (is_ahead): it moves the row to what the token says, and rotates the token.
+func (q *Queries) RecoverConnection(ctx context.Context, arg RecoverConnectionParams) (RecoverConnectionRow, error) {
+	row := q.db.QueryRow(ctx, recoverConnection,
+		arg.Version,
+		arg.Scopes,
+		arg.HistoryFrom,
+		arg.IssuedAt,
+		arg.Generation,
+		arg.NewHash,
+		arg.Inactivity,
+		arg.UserID,
+		arg.ClientID,
+		arg.SecretHash,
+	)
+	var i RecoverConnectionRow
+	err := row.Scan(
+		&i.GrantID,
+		&i.Version,
+		&i.Scopes,
+		&i.HistoryFrom,
+		&i.RefreshDeadline,
+	)
+	return i, err
+}
+
 const refuseAccess = `-- name: RefuseAccess :one
 select (case
     when $1::timestamptz <= connect_now() then 'the access token has expired'
-    when c.version <> $2 then 'the access token is of an earlier version of the connection'
+    when c.version > $2 then 'the access token is of an earlier version of the connection'
+    when c.version < $2 then 'the access token is of a later version of the connection than the database, which has lost commits'
     when c.state <> 'authorized' then 'the connection is ' || c.state
     when connection_state(c.state, c.refresh_deadline) = 'lapsed' then 'the connection has lapsed: it was not refreshed in time'
     when not is_active(cl.status) then 'the client is not active'
@@ -476,6 +548,9 @@ select exists (
         and $5::timestamptz > connect_now()
         and is_registered_for($6, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
 ) as possible, (case
+    when exists (select 1 from connections c
+        where c.user_id = $1 and c.client_id = $2 and c.version < $3::bigint)
+        then 'code is of a later version of the connection than the database, which has lost commits'
     when not exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version = $3::bigint)
         then 'code was used, or another code was, or the user has disconnected or is deleted'
@@ -525,13 +600,13 @@ const refuseRefresh = `-- name: RefuseRefresh :one
 with client as (
     select client_id, scopes from clients
     where client_id = $2 and is_active(status)
-        and is_secret_of($6, secret_hash, previous_secret_hash, previous_secret_until)
+        and is_secret_of($9, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
     from client
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
-        and c.refresh_generation > $4
+        and (c.refresh_generation > $4 or c.refresh_generation = $4 and c.refresh_hash <> $5)
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
@@ -551,10 +626,17 @@ select exists (select 1 from revoked) as replayed,
         where c.user_id = $1 and c.client_id = $2 and c.version = $3
             and is_authorized(c.state, c.refresh_deadline) and c.refresh_generation = $4 and c.refresh_hash = $5
             and client.scopes & c.scopes = c.scopes) as possible,
+    exists (select 1 from connections c
+        where c.user_id = $1 and c.client_id = $2
+            and is_ahead($3, $4, $6::timestamptz, $7::interval,
+                c.state, c.version, c.refresh_generation, c.authorized_at)
+            and client.scopes & $8::scope_set = $8::scope_set) as recoverable,
     coalesce((select case
-            when c.version <> $3 then 'refresh_token is of an earlier version of the connection'
+            when c.version > $3 then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
             when client.scopes & c.scopes <> c.scopes then 'the client may no longer have all scopes of the connection'
+            when (c.version, c.refresh_generation) < ($3, $4::bigint)
+                then 'refresh_token is later than the database, which has lost commits, and has lapsed or is of another history'
             else 'refresh_token is not the current one'
         end from connections c
         where c.user_id = $1 and c.client_id = $2), 'the user is deleted')::text as reason
@@ -567,21 +649,25 @@ type RefuseRefreshParams struct {
 	Version       int64
 	Generation    int64
 	PresentedHash []byte
+	IssuedAt      time.Time
+	Inactivity    time.Duration
+	Scopes        scope.Set
 	SecretHash    []byte
 }
 
 type RefuseRefreshRow struct {
-	Replayed bool
-	Lapsed   bool
-	Possible bool
-	Reason   string
+	Replayed    bool
+	Lapsed      bool
+	Possible    bool
+	Recoverable bool
+	Reason      string
 }
 
 // The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
 // The event names the version whose credentials stopped working.
-// Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, this is a
-// replay: it revokes the whole family, including a token that was issued a moment ago (3.2), even if the connection has lapsed.
-// possible: the refresh would succeed now.
+// Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, or is another
+// one of the current generation, this is a replay: it revokes the whole family, including a token that was issued a moment ago (3.2),
+// even if the connection has lapsed. possible: the refresh would succeed now. recoverable: RecoverConnection would.
 func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (RefuseRefreshRow, error) {
 	row := q.db.QueryRow(ctx, refuseRefresh,
 		arg.UserID,
@@ -589,6 +675,9 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		arg.Version,
 		arg.Generation,
 		arg.PresentedHash,
+		arg.IssuedAt,
+		arg.Inactivity,
+		arg.Scopes,
 		arg.SecretHash,
 	)
 	var i RefuseRefreshRow
@@ -596,6 +685,7 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		&i.Replayed,
 		&i.Lapsed,
 		&i.Possible,
+		&i.Recoverable,
 		&i.Reason,
 	)
 	return i, err
@@ -651,10 +741,12 @@ with client as (
         and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 ), revoked as (
     update connections c
-    set state = 'revoked', refresh_hash = null
+    set state = 'revoked', refresh_hash = null, version = $3, scopes = $4::scope_set, history_from = $5::date
     from client
-    where c.user_id = $3 and c.client_id = $1 and c.version = $4 and c.state = 'authorized'
-        and c.client_id = client.client_id
+    where c.user_id = $6 and c.client_id = $1 and c.state = 'authorized' and c.client_id = client.client_id
+        and (c.version = $3::bigint
+            or is_ahead($3::bigint, $7::bigint, $8::timestamptz, $9::interval,
+                c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
@@ -670,19 +762,30 @@ select client_id from client
 `
 
 type RevokeConnectionParams struct {
-	ClientID   uuid.UUID
-	SecretHash []byte
-	UserID     uuid.UUID
-	Version    int64
+	ClientID    uuid.UUID
+	SecretHash  []byte
+	Version     int64
+	Scopes      scope.Set
+	HistoryFrom time.Time
+	UserID      uuid.UUID
+	Generation  int64
+	IssuedAt    time.Time
+	Inactivity  time.Duration
 }
 
-// There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken.
+// There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken. A token that proves lost commits moves
+// the row, so that no later one of its version can do so.
 func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, revokeConnection,
 		arg.ClientID,
 		arg.SecretHash,
-		arg.UserID,
 		arg.Version,
+		arg.Scopes,
+		arg.HistoryFrom,
+		arg.UserID,
+		arg.Generation,
+		arg.IssuedAt,
+		arg.Inactivity,
 	)
 	var client_id uuid.UUID
 	err := row.Scan(&client_id)

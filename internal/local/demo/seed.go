@@ -167,7 +167,9 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 		return err
 	}
 	defer pool.Close()
-	server := oauth.New(pool, d.keys, oauth.DefaultSettings)
+	lifetimes := oauth.DefaultSettings
+	lifetimes.Now = clock.Now
+	server := oauth.New(pool, d.keys, lifetimes)
 
 	begun := d.partner.Begin()
 	_, query, _ := strings.Cut(begun.URL, "?")

@@ -47,13 +47,15 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 	t.Helper()
 	db, keys := pgtest.New(t), credential.NewTestKeyring()
 	db.StartAt(t, start)
+	lifetimes := oauth.DefaultSettings
+	lifetimes.Now = db.Now
 	return Backend{
 		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),
 		Accounts: account.New(db.Pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers, Limits: wait.Patient,
 		}),
 		Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
-		OAuth:    oauth.New(db.Pool, keys, oauth.DefaultSettings),
+		OAuth:    oauth.New(db.Pool, keys, lifetimes),
 		Clients:  client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
 		Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
 			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,

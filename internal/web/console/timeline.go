@@ -84,6 +84,8 @@ func newDeed(event audit.Event) *deed {
 		d.Text = strings.ReplaceAll(event.Action, ".", "_")
 	case "connection.authorized":
 		d.Text, d.Tone = "authorized", "good"
+	case "connection.recovered":
+		d.Text, d.Tone = "recovered", "good"
 	case "connection.revoked":
 		d.Text, d.Tone = "revoked."+reasonOf(event), "bad"
 	case "connection.disconnected":

@@ -28,6 +28,7 @@ type migrationJSON struct {
 type statusJSON struct {
 	migrationJSON
 	AppliedAt *time.Time `json:"applied_at"`
+	Differs   bool       `json:"differs"` // the database was migrated with another file
 }
 
 type (
@@ -80,7 +81,7 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 	}
 	result := []statusJSON{}
 	for _, m := range status {
-		row := statusJSON{migrationJSON{m.Version, m.Name}, nil}
+		row := statusJSON{migrationJSON{m.Version, m.Name}, nil, m.Differs}
 		if !m.AppliedAt.IsZero() {
 			row.AppliedAt = new(m.AppliedAt.UTC())
 		}
@@ -92,6 +93,9 @@ func (migrateStatusCommand) Run(p *program, group *migrateCommands) error {
 			applied := "pending"
 			if m.AppliedAt != nil {
 				applied = m.AppliedAt.Format(time.RFC3339)
+			}
+			if m.Differs {
+				applied += " (with another file)"
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
 		}

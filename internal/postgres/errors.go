@@ -13,6 +13,7 @@ const (
 	codeForeignKeyViolation = "23503"
 	codeUniqueViolation     = "23505"
 	codeUndefinedTable      = "42P01"
+	codeUndefinedColumn     = "42703"
 	codeDeadlock            = "40P01"
 	codeLockNotAvailable    = "55P03"
 	codeQueryCanceled       = "57014"
@@ -46,6 +47,9 @@ func IsLockNotAvailable(err error) bool { return isViolation(err, codeLockNotAva
 
 // IsUndefinedTable reports whether err means that a table does not exist.
 func IsUndefinedTable(err error) bool { return isViolation(err, codeUndefinedTable, "") }
+
+// IsUndefinedColumn reports whether err means that a table lacks a column.
+func IsUndefinedColumn(err error) bool { return isViolation(err, codeUndefinedColumn, "") }
 
 // IsTimeout reports whether err means that a statement took longer than statement_timeout allows.
 func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }

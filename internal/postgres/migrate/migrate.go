@@ -3,6 +3,7 @@
 // # Invariants
 //
 //   - One program at a time migrates, and the others wait (TestMigrateAtTheSameTime).
+//   - A database that was migrated with other files than those of this program is refused and stays as it is (TestEditedMigration).
 //   - Every migration can be rolled back, and then leaves nothing (TestMigrate).
 //   - A migration that waits for the lock of a table does not hold up the service (restart.TestMigrationBesideTraffic).
 package migrate
@@ -13,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +44,7 @@ type Migration struct {
 	Version   int64
 	Name      string // of its file
 	AppliedAt time.Time
+	Differs   bool // the database was migrated with another file
 }
 
 const (
@@ -82,11 +86,18 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 
 // apply tries once. With an error it also returns what it did before.
 func apply(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
-	provider, err := openProvider(ctx, files, url)
+	known, err := readFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	provider, applied, err := openProvider(ctx, files, known, url)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
+	if err := checkApplied(known, applied); err != nil {
+		return nil, err
+	}
 	switch direction {
 	case Up:
 		results, err = provider.Up(ctx)
@@ -107,43 +118,65 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction) (r
 
 // Status lists the migrations of this program, oldest first, and when each was applied.
 func Status(ctx context.Context, url string) ([]Migration, error) {
-	provider, err := openProvider(ctx, migrations.Files, url)
+	known, err := ownFiles()
+	if err != nil {
+		return nil, err
+	}
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = provider.Close() }()
-	known, err := provider.Status(ctx)
-	return postgres.Map(known, func(m *goose.MigrationStatus) Migration {
-		return Migration{Version: m.Source.Version, Name: m.Source.Path, AppliedAt: m.AppliedAt}
+	status, err := provider.Status(ctx)
+	return postgres.Map(status, func(m *goose.MigrationStatus) Migration {
+		version := m.Source.Version
+		return Migration{
+			Version: version, Name: m.Source.Path, AppliedAt: m.AppliedAt,
+			Differs: !m.AppliedAt.IsZero() && applied[version] != known[version].checksum,
+		}
 	}), postgres.Wrap("database: migrations", err)
 }
 
-// openProvider connects without a statement timeout: a migration may build an index of a large table.
-func openProvider(ctx context.Context, files fs.FS, url string) (*goose.Provider, error) {
+// openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the checksums of
+// the migrations that are applied.
+func openProvider(ctx context.Context, files fs.FS, known map[int64]file, url string) (*goose.Provider, map[int64]string, error) {
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, set := config.RuntimeParams["lock_timeout"]; !set {
 		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	}
 	config.RuntimeParams[directSetting] = "yes"
 	db := stdlib.OpenDB(*config)
-	if err := checkDirect(ctx, db, config); err != nil {
+	provider, applied, err := newProvider(ctx, db, config, files, known)
+	if err != nil {
 		_ = db.Close()
-		return nil, err
+	}
+	return provider, applied, err // the provider closes db with itself
+}
+
+func newProvider(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, files fs.FS, known map[int64]file) (*goose.Provider, map[int64]string, error) {
+	if err := checkDirect(ctx, db, config); err != nil {
+		return nil, nil, err
+	}
+	var text string
+	err := db.QueryRowContext(ctx, selectApplied).Scan(&text)
+	applied, err := readApplied(text, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	versions, err := newStore(known)
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: migrations: %w", err)
 	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
-	if err == nil {
-		var provider *goose.Provider
-		provider, err = goose.NewProvider(goose.DialectPostgres, db, files,
-			goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
-		if err == nil {
-			return provider, nil // closes db with itself
-		}
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: migrations: %w", err)
 	}
-	_ = db.Close()
-	return nil, fmt.Errorf("database: migrations: %w", err)
+	provider, err := goose.NewProvider(goose.DialectCustom, db, files,
+		goose.WithStore(versions), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	return provider, applied, postgres.Wrap("database: migrations", err)
 }
 
 // directSetting is a setting without a meaning. A session has it if it reaches PostgreSQL directly, and not through a pooler.
@@ -173,36 +206,37 @@ type Schema struct {
 	Oldest  int64 // programs that have this migration work on the schema
 }
 
-// SchemaOf returns the Schema of the database of pool.
+// SchemaOf returns the Schema of the database of pool. It is an error if the database was migrated with other files than those of this
+// program.
 func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err error) {
-	if schema.Needed, err = Newest(); err != nil {
+	known, err := ownFiles()
+	if err != nil {
 		return Schema{}, err
 	}
-	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version").Scan(&schema.Current)
-	if postgres.IsUndefinedTable(err) {
-		return schema, nil
-	}
-	if err == nil && schema.Current >= schema.Needed { // an older schema may lack the function
-		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
+	var text string
+	err = pool.QueryRow(ctx, selectApplied).Scan(&text)
+	applied, err := readApplied(text, err)
+	if err == nil {
+		err = checkApplied(known, applied)
 	}
 	if err != nil {
-		return Schema{}, fmt.Errorf("database: schema: %w", err)
+		return Schema{}, err
 	}
-	return schema, nil
+	schema.Needed = slices.Max(slices.Collect(maps.Keys(known)))
+	for version := range applied {
+		schema.Current = max(schema.Current, version)
+	}
+	if schema.Current >= schema.Needed { // an older schema may lack the function
+		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
+	}
+	return schema, postgres.Wrap("database: schema", err)
 }
 
 // Newest returns the number of the newest migration that this program was built with.
-func Newest() (newest int64, err error) {
-	names, err := fs.Glob(migrations.Files, "*.sql")
+func Newest() (int64, error) {
+	known, err := ownFiles()
 	if err != nil {
-		return 0, fmt.Errorf("migrations: %w", err)
+		return 0, err
 	}
-	for _, name := range names {
-		version, err := goose.NumericComponent(name)
-		if err != nil {
-			return 0, fmt.Errorf("migrations: %w", err)
-		}
-		newest = max(newest, version)
-	}
-	return newest, nil
+	return slices.Max(slices.Collect(maps.Keys(known))), nil
 }

@@ -1,0 +1,89 @@
+package migrate_test
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/migrations"
+)
+
+const first = "0001_clock_and_turns.sql"
+
+// edited returns the migrations with a comment behind the first one.
+func edited(t *testing.T) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	files[first].Data = append(files[first].Data, "-- edited\n"...)
+	return files
+}
+
+// A database that other files made is refused in both directions, and stays as it is.
+func TestEditedMigration(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.NewEmpty(t)
+	if _, err := migrate.ApplyFrom(ctx, edited(t), db.URL, migrate.Up, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "delete from goose_db_version where version_id = (select max(version_id) from goose_db_version)") // one is pending
+	before := pgtest.Value[int](t, db, "select count(*) from goose_db_version")
+	for _, direction := range []migrate.Direction{migrate.Up, migrate.Down} {
+		done, err := migrate.Apply(ctx, db.URL, direction)
+		if err == nil || !strings.Contains(err.Error(), "differ from those of this program: "+first) || len(done) != 0 {
+			t.Errorf("direction %d: %v, %v", direction, done, err)
+		}
+	}
+	if after := pgtest.Value[int](t, db, "select count(*) from goose_db_version"); after != before {
+		t.Errorf("%d migrations applied, were %d", after, before)
+	}
+	if _, err := migrate.SchemaOf(ctx, db.Pool); err == nil || !strings.Contains(err.Error(), first) {
+		t.Errorf("SchemaOf: %v", err)
+	}
+	status, err := migrate.Status(ctx, db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range status {
+		if m.Differs != (m.Name == first) {
+			t.Errorf("status: %+v", m)
+		}
+	}
+}
+
+// A database of a program that stored no checksums cannot be told apart from others: its schema had the same numbers.
+func TestMigratedBeforeChecksums(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.NewEmpty(t)
+	if _, err := migrate.Apply(ctx, db.URL, migrate.Up); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "alter table goose_db_version drop column checksum")
+	const want = "before version 1.0.0"
+	if _, err := migrate.Apply(ctx, db.URL, migrate.Up); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("up: %v", err)
+	}
+	if _, err := migrate.Status(ctx, db.URL); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("status: %v", err)
+	}
+	if _, err := migrate.SchemaOf(ctx, db.Pool); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("SchemaOf: %v", err)
+	}
+}

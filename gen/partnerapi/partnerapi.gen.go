@@ -2023,6 +2023,7 @@ type DisconnectBadRequestResponseHeaders struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 type DisconnectBadRequestJSONResponse struct {
 	Body OAuthError
@@ -2061,6 +2062,7 @@ type InvalidClientResponseHeaders struct {
 	Pragma          string
 	ReferrerPolicy  string
 	WWWAuthenticate string
+	XRequestID      openapi_types.UUID
 }
 type InvalidClientJSONResponse struct {
 	Body OAuthError
@@ -2100,6 +2102,7 @@ type RevokeBadRequestResponseHeaders struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 type RevokeBadRequestJSONResponse struct {
 	Body OAuthError
@@ -2111,6 +2114,7 @@ type ServerErrorResponseHeaders struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 type ServerErrorJSONResponse struct {
 	Body OAuthError
@@ -2122,6 +2126,7 @@ type TokenBadRequestResponseHeaders struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 type TokenBadRequestJSONResponse struct {
 	Body OAuthError
@@ -2180,6 +2185,7 @@ func (response DisconnectGrant400JSONResponse) VisitDisconnectGrantResponse(w ht
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2198,6 +2204,7 @@ func (response DisconnectGrant401JSONResponse) VisitDisconnectGrantResponse(w ht
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2215,6 +2222,7 @@ func (response DisconnectGrant500JSONResponse) VisitDisconnectGrantResponse(w ht
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2715,6 +2723,7 @@ func (response RevokeToken400JSONResponse) VisitRevokeTokenResponse(w http.Respo
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2733,6 +2742,7 @@ func (response RevokeToken401JSONResponse) VisitRevokeTokenResponse(w http.Respo
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2750,6 +2760,7 @@ func (response RevokeToken500JSONResponse) VisitRevokeTokenResponse(w http.Respo
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2789,6 +2800,7 @@ func (response RequestToken400JSONResponse) VisitRequestTokenResponse(w http.Res
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(400)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2807,6 +2819,7 @@ func (response RequestToken401JSONResponse) VisitRequestTokenResponse(w http.Res
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2824,6 +2837,7 @@ func (response RequestToken500JSONResponse) VisitRequestTokenResponse(w http.Res
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("Referrer-Policy", fmt.Sprint(response.Headers.ReferrerPolicy))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3100,7 +3114,7 @@ func (sh *strictHandler) RequestToken(w http.ResponseWriter, r *http.Request) {
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
 	"7H0LdxNHlvBfqaNkz9qzLSHJssHy4ewxhkyYEGCwCZMgPqvUXbI6blUpXdUWCnh/+3fuvVXd1Q/JMoaE",
-	"2c2c3SBL3fW87+eHVqjmCyWFNLo1/NAS7/l8kQj8fBya+Co2q6fyiidx9Er8lglt4JcrnmQCH09TlcKH",
+	"3cmc3SBL3fW87+eHVqjmCyWFNLo1/NAS7/l8kQj8fBya+Co2q6fyiidx9Er8lglt4JcrnmQCH09TlcKH",
 	"UEWiNWzF9Oh5ap8NWnOhNb+A385mgtnvWazZnCdTlc5F1GldBy37w3kctYatwbQ3vR/tifZ+nw/ag/CB",
 	"aB+GB2H7/qTLH0y70eG032tdXwetx9zw15Jf8Tjhk0RsXFrEDT/PvIera4MHYGFGzBcq5WmcrJj3/B2W",
 	"+VTqbDqNw1hIcxqqhbjhDIunzzU+Xl0qD0OhNTPqUkiW8PBSM2NPN05FxPCtOy0Yr/EYpzmDWba6dVrW",
@@ -3130,192 +3144,192 @@ var swaggerSpec = []string{
 	"Fa2CwurBhAwVYBX89vrVM6auRMqAWLNwxlMeAjs6AggbSaddNMLOkPEctsogF1g4RRmJ4BbYDvzYRLwD",
 	"NifWyuVI7vVwUG1ZVT5CBc6Pcs1nJFslhR5V5ranMzedvn3+Xkm/Lonhm96yT/kyZDsnfBuna9SpS+OU",
 	"hOLbjFW8WBnPCre3Gwte8mTTdiGcbhqnIspeB61/tS1Ut58+vvltJ3si8J+swiSWF8c5x7gzbQhzAWsb",
-	"umDFMY8o/LvRlg0n+DUQmYABwtv5nECKlId9IcIzkmspD7s14SnWZiXyIRPvF8AZA8YTI/CDmo4kl8rM",
-	"RMqQmcJicKcBfFJTOF2VRCJl1nIQK8muRKpjJb25HomLWDJ+AVISNygYTlFGBgHqLxr4v5UGNvhzb0H3",
-	"ah7emyhOdbrtSU3lzbXkxfmVEfqXMw6ortIoloB6hTGOAX7E2nc3W1sD6BFzIVHx/gvi/xdCfKwtIbwz",
-	"u9+WzzZ5G7eHfHx7I7yTP+zpY+eN4ixRS5GGXAv2+vXTxwGANflPuWUSZCABHHGsVaUer1JSsDHMq9L4",
-	"dzyIMaPz/FPR4m5gszYw5FZXXwsVuVlSq065/d3X3t0IBx6Dr3pRnGFXLUSKu/s3vseg9ebNm7bvcblp",
-	"hA0OqbsRk+awnU8gJaVAni1lf3/W24BU9eWNMLUmiMgTxQMnlZLwfqUu4TtThke04ONPKJ/yhXYPZVpg",
-	"SE4kMHYACZHnAYdfYg38Ofo/BrJNfsfPAq1FxNanqLj5y1upuPT052J2m2LFGEV2WfjssOeKApO4jJhU",
-	"leAk8mxLnc3/j4FVJRrluhqXdQuIKCK1bgKGfILt4cC9spE2eb4MK/kA4QDZxYDgD5ecCpOlUkTOWxXr",
-	"EkX7t777O1CCSkzaLW69FKV208X702x/995bG68flpJzCyXDLE2FDFfWdQ8gId7PeKbRvnHmOZH9wJaA",
-	"GaX+jXS9z6LkfRbt7guodegvb+cO880v5671O6ICiiV/ri4YrAtEvGm0xkDHz8VtGyy1hf2VlMZlquQF",
-	"s8eFYZGBM+UGvuk0t+lOY5FEOqjoocFIepGOTGVGx5HIqfkaTZSNm09tPGTj4q/zWSwNMQgRgx48kmNf",
-	"2h4zqVI2tvKB/e5PNnjeXc+txPneAqBLEcA3wZ8/zee0aNwQX8xeTBkvRDoAk8yEao4mDhCGWCZDkRoe",
-	"y39zewVi9Z2J04WL8d9GZqeEgE9wJ21B2rzw7luQtiJ8/P8maStODUib91eFqvlDnYPy00zbCr8SDjUe",
-	"WglqTRZHvunc+ZSB8j6SnkIPGLpSWaoDmC2KUxGa8yyN0TV2JdJ4GouU8VTQsdbMA3lQGRokyWTljJmU",
-	"6MK4XI3kXKXi35w25xC8JizlsTA8xm3wKIrhdHjyMlULkZoYsHrKEy2C1sL7yqWQ1INcQQvC0G44dYzF",
-	"kdm8NXzbkNjS4IN+V4un89JSNqMfYt6P9tnraz+o5y2tthiqmEZNfhUhEo11USu3O5aNTGx9gIy9gkqS",
-	"zQ1KiydVlnfrcmm8sTbt+PUCbiB6zA2/cbdSmW13Z4d9ciWIuFfhx6HiuXUN3+j6z9/4yb4ARJYbrgXl",
-	"tcZGzPU2Xj2rPMz5+6f0yh7GxNk/iphOnqZ81QJ+Ev+WCfuzSTNxHVAA5a0CxIIiLHHb6MOgZdStgzF9",
-	"SPACIRsO3Du+wEWEGrUNrNCl3g41Igtft4AdBEk4hXgutOHzxRbeC2NlCcfyXZi4DdNcdTIau9UkBWKa",
-	"lY1SFVfWJ1uP8PWP2KZvFUukU20+RZ9fnjRS0CK9kVYR8iSZ8PCyw96o9FIzJUObOcFtOGWv32WaQrth",
-	"tV64cr87eHBDuHLDmjzBz2J7+R5LvB2+2Hw+5cffXa9jJBvBonZu1wG+eO44/c3EIxI/uWdzVKzBSE2e",
-	"qUHJk/ckOTCO19QAH7D9Qh65mYrTs6/TeA32WgCzqymNXT2EG2GOtKcfheHRNtS+fFPl0xEyWqhYmiYh",
-	"QNi0gkmqltbZoi0yFdkQuP7a2eGGQmcuPp8LM1ORPs9F060JPdx4bnb+EYcpE/3eJqJfApFPmd7TIPxJ",
-	"+/6k/a04Tax1JtbkUEy4FuVUmjyRZZvDdvHKn7zLV3aA+kZvOl0Q5cObIOlUCDZ++eL0jN1TAH33SAEY",
-	"b7e32gTnMMZdQAqdQcclX9CnQBZqG5+yAOvMXyu67G0FUGSpusWpWy1ui0MvD/11nHeFqFp0CtaRs9r5",
-	"NMPqtnu9FSBuQf4aoGcDHq+jYk2MoiRI1tNNQRLB321ix/jnn3/+uf3jj+3Hj8ugAT+X09xGo+jD4LoN",
-	"//TdP982gc+GC/e4NDmEz7UIU2HOJ1zHYY1Nf3929pKh67GRQzcxB2+G0/7+QW3I0++P2/39g7Xj/eSJ",
-	"InVK/fKHkyeFXWI5U1qw/J7RPUQZ0S7FrQSdFbmu1y+LdYO9clbhcfsX3v692z7snP9P+92HwV7Q6z9Y",
-	"c+K5VkBeic+mBdYG/rJ64CeoVqng1oDZYMMQMhJRxWbkWzNKUu25tUshJpa/XyR8RYhNQBvlsYD4baZF",
-	"Wv2Oh+goPLfhKQ02kVsqeXajjTjffEufX7FrhrPPpNp5V1TcxB+u3NXhsgZafxfSBsPl6l3+UsB4niwo",
-	"s/lEpB32KtZCE00QVyJdMSmWZcqAwSb0WwFGnUqWcZ7W96Eb9NYRgmpixScCwXaMvTTZqszNMUWxKjLN",
-	"hbl9bgjoObUrxYXaARuvcX2GyVdkKA2qGUB/ouX0xpycL2BCvfmW/lhbajPs3RqFBIoz2xgxxSN88BMt",
-	"kV7WfZP8LyMWG8Y1G7vMfKPYhTBFrQDM0WHPsyRhiopYJNyl7pSFlfU5828dqAYtmSUJ2oa05As9U+ac",
-	"m9swhHjunZxjC/oqPE9FqNJIROdhosLLVj28T4WXDMk7+ooMymUUyyVSwdzrQZ6/zdnvSjabfe5oqy0M",
-	"sIEPCqXdlQ+ofI83g+XqEwDytpAVxXArIaou1ltWqbkhTCqKuh+5WZYdR79m2sxhdLwL54oL0ddplJdo",
-	"X9I3YmkOBq1gY20UEhCzhKf2FByMWFdjDTCOkyVfaTa2v49ZnKewsV7j7ccN5Q9eLPhvmeiwU+Ol+3ib",
-	"DigWGXg4yYcVzh3y80KYP0dRvpl7z7nMeEM5LbsNQK91O0DUQ1C0mCJkdA4g1zCaje83PDUW+bEkSmw8",
-	"ry1GxUpbhO9GNfCM/hmW/hmNOvDhwNtrE63IV4wLyte8mc7TK2fwLJAblaXhjW+d0lOW0AD+3+mkrQPC",
-	"krhPHKZq1Ygs1WjVUbD5pJpu3NtgDlNl1MmPrLSNDaTnMY+T1R8gSz7mFTFyr3cnKRLXfRcBshjgq5UC",
-	"PpHZfiE2569m47l+RWzMq0nEPfblmBvM/Am86rZU6UsQlLW0ZFv8R/j/dMGD38KjHyerUyMW+vMQgNLC",
-	"P4kC1Ef4X0YCbs02vxTJcLB4E+3wYOTL0w7t5iljopM9mFHGFoRioUpTMv/ogElxJVI2EYlaYnmoT6Ac",
-	"X5AS0K62QPtS1vydTCZOSG8o636jNeXPMoY0Vg34AgaQ5nP+Y40eLpaqrvfI3NBqZqkAPZpTdIozckWA",
-	"kOcOpkJi7ef4rfd3ofE12rcK6rdO63dcrLS6x1SYoazu+yUg3euNcFQCkAY32TR+Dzgu3hvU9wQPZ+sj",
-	"RdYWznvO50JXY1bVFCN4UWdE8rFSWQC4nCff56omFqexzgjYrIxwVzhUWX3+4lUp7S5dReyN4TSBFw/s",
-	"g0tjYE4lsqhhYsey6tckWUy/2Ro4dJ7zOEliL5aq5NNsWxXpDhrt3vUvjQdUyxb/LGSzscnEV0s41xQe",
-	"+AKkc91p/7HEs54V/5kuvbFPx1d87c3FAb7Iva858T/24l2i8We5br95xVd7x+XU6i9ws5Uj/WPv08v7",
-	"+QJbK0Z3ca8NjSLuJIWs2XV9ms2bP1nj54zDmZUF54xLxqVeipSFXLIZv0Jjsoy0Z0bB3zvsrBDN8BEm",
-	"1RLjSkE/khfMqHqYTF5PncJOt3Oq5q2Cqs1nMukGF95Ta/t3rO0p4v9QCtTy5nTc2VLtSMiYYr3KzVG8",
-	"tlUlfahJ9vFy2j8Lpak0i/lqiU0tl/8LIGX9bP9YklNyYzRgv1NgWJj7N6sOTPY0byWDJSDJ+MAXCyEj",
-	"Nv5l/Bl9Nz5QetHujWFyqbiINRaazDMfgqLkO9cOxTeFx22V9vCKlIe8glJDFgZWdzDl9EQ/DeOu09YT",
-	"LbhcvZi2hm8/rMHFzZQbn3p3HdQTNsrpCDfla3hPN4xWS7u4eVFegsJ1PQGkORWjrNwFNVtariI2BH5X",
-	"8lM2o6IHBhvzL9Zpmz5Wrm00ceZBMIAvJWuysV9FYvxHq+Wl4P1SOF1D3kspjWS9QYOi+zzIvgXpNc24",
-	"eCzLJcFqGcN56R0M7cZQgZXKPgU7KzUc1oRtrVTGzCyWl+T4BlnFax8SgzgDhJb6GvHEtg0zWiTTkk2j",
-	"rKHdZM2oRiauBcO8yGDdJrcQKeaRl2NZPVvcMBU8qhrkql8WVjn6pUn6OM09BJ5dbm2Uhb4Kx43gVKWT",
-	"G6GpknDflJxu+KXQbIx/1BLHsYdIiV6Nj6qp7G6EaoL7cZKMZC7mpkWfzgCHJUOjNYlS6WQqoUmPTjPt",
-	"yr5HMWxiHktuSA6Z88XCFthpsIJtmzD3Kpd7K+TxZrLoFVaw+Lp67rfZMDb3R0lhmdetUvmK4ben1Pk7",
-	"777GbMJbWTj9/hv1+/1Yuq3dOhkPWu/bF6ptvywlnX1yFuIXYqFNtMreJvGhWyL4cZLYChiIRZxoyYJa",
-	"yzm0A42RgskI7dCsW0lrrBTCbArhYhNqi1YU1shrN+eujRuYjc/JR6P3/V57NHp/X7z7r2+b0yA/S1oE",
-	"FdDQ57Hc0A7KuT9KXFabOElYEl8JtzlyO+5VG8g0h9rdMhfDL2F/W3drDVgbL7Dh5mzTK0LF28n1t7tM",
-	"3cyRz1ytXO8OKB7wIhUoxwRMiwVPMQBysmI6lheJYHrBQ1EFuf1ev0xMPK7+scTOP9b5+C4y8h32CS/t",
-	"fugGa+TLclWxcoPBtaIA/Ty+2U7lZb2UoGdNEkxF2iq3Xi2wJKgpHnR5deIF9yrCLI3N6hQg0ycmG7TK",
-	"cnVbycR7Hppk1VCaZ8jsWeQles7qBi+UKtkM9fZcOQYg+k89ktYOdkTJZ2hiO+3vH1DHYBmBhLEiqWOa",
-	"qGU9x9uZ9Epfvk6T1rA1M2ahh/fuuYwTW0TJJozmhrPiPLd5rXTkxM7XiJygAfKIxTKKr+Io4wmzT1aC",
-	"hBvkWPuqwar9cbLK33ShTh2MMqmIxPYtegO+pygOaoyM695+g9fXBTDB130k+GhgPCkKN9XBx9aiffrY",
-	"CxhmlAUZkIUXtMc29ikR1Gec4CNgv6o4L0k6HpKo657DLydci4NBUIHIkayBJNdxmEPkSLqeY7AZl4lp",
-	"9wZHQZWwYjlVro4YD8ngQRIkQDQVCKfOIZ4XvlUroXXMFjw1EvuKzBdcrthOUbZ5lxgxjrDkySXCAhyT",
-	"u11uOPYmse7zmWIzrgtSy2JDCAaMLJ1ybEU5klwyNHGzfqdbwT2s0kFSvG2yOjjctX5kh12Eb4h++Mz9",
-	"g72DXSebFIERIzmST65EuqLmx4jGsWaRCrO5LUkd8iQhLrBSWcomPLwUMuqwF9ISDwTKRkLg7OFYdWsk",
-	"S7sIGJ3xREQsk5FI2ajV6zBMAcn5kbW124sZtXzjIZdFhfci7tEuHDc2/gDAdZ6lyfXYVstbU7LAyWyk",
-	"yKfYpgehEbvEnjKVxhexRGWLLbiZkeCXKmWElfVwwm++YbmefiG8tp3OuAgPtUEezxFqh2Pbgl1cAS/j",
-	"ltPv4TNWsphhlLsMxVHeCJQzTPUMxTxva0xB8YnS5ghmgytyFk32+tWzIRs7WjEOXP9e2JRVD7Epwtj9",
-	"pjLDpim/mKNou4yTKORpFPjdugO2nMVGoHDAVDqSDIFEJxykm5NMGzXHvkWErxQTQj0KMVnapVzkzgpc",
-	"NpdUDg0II9yWlVfomLAc7gLrjOHD8RSPeYm90mdiHrClmMyUutRD3D/dort7GkPHFxJg3p41XM1HhiYM",
-	"9pGhhKjZx5H82G638f/h53GVPI/ZR4+g4/eMnqwzgPKzVeJfea3Cd9y7G/kODDGSz/2jHLJ4vkjiMDYB",
-	"drddKry8Wsd1PJNIIC4gZdEBe7EQ8uljZsX7gEUryefYcR2AmRAvGEknUJhU6YXLKI1lmCJIwkJBxbIo",
-	"+c037CYklyP5I78ErZVMbWNtuBFjttPvw6MgFLOrWMeTRLDj05OnT70uWA6NyjnvO4M9eLPXf+A9it2k",
-	"xsftXxhv/8667UPWYefsf1h7vEuOS0xtBbF2vjAd9oMQCzZRZgYUzieEXm9YgQYuR1pyao+pDy6TayQ5",
-	"4HFqqMTg6gjlsoVhPN8oFVqCjSggsaQ0cIMDIkmQzGnYpVo3Rg2R6o3HRrw3I1lQv6pwBCj63zYvPI4e",
-	"jrJudy88efb0yfOz86eP8U98Bj71D3x13j5r1jlMFiINhTROFKgP5XkhH8IjxW+I4A89BPuPvWMA/f/o",
-	"d0u4ZL/2XoRjsws7PTs+e1KdtVzawj756Pj0ycHg9atnO6ffH/f3D3YcuOzuBmywV2qtJhVb8CiK5cXm",
-	"oW3VjIfAe/EiiKi8dM3d2Ef2KktEnazkdwF4jtBVcAh6omww/JjLSmtvAiUV+ApkDVegMy/dhVg0WRmh",
-	"8/G9m4EJyFRpf8W7gW/Xa4VWECTgBUh3eJJT8WL2/V7fx0Q7B0H/R7YFnh8Vxe7zFr6OgJZuBMYrXSZg",
-	"ZybhNmEPKHtmadL4rr1NPAy40THRV5ABtLgSsmJtxe0XIiwwaWKoRWNq3+h6RAIj9mYH5hjroq7aAfvh",
-	"UYc9R8foIjOMj6STtjkpcOSazCkcCAKSxUjN6QuPBsWShExY/Jn7ErgfSmtWAFCSwgyLRhIooGL/MA47",
-	"JvarkFxL9OO+oUvudW0je12iRqGaC9AEQeogv0haiCGTFeNsr7s3tAIRysJDNibUdI8Rsv33OvzOEdAR",
-	"sBeP7U9jGDQEmAPR9ZPGRX/4w1JUBGLzcV6vGWlyrG3xXDwYxVQC6k1EDZklw1Goq3hF4NyB2TPNBt3u",
-	"7lG1ZBmWdUaRSEhTOsMOezOLEzLp+tG5KPyWwnNRyaBq0kIyv9JHQHwlNpqBPKmF8eSrkEs28WR1ICAX",
-	"PJZHJG3a7otaeEYjmMgobwrqpuj4fb/Dcku0K76Lakf1S4B/wJshdry3RjGBMQRr6w7WWrPXHSuoejhM",
-	"6bDGvipDX4FlO2UutusRYxjQCuRO7y2puuSGIUY/Ho4Dq+uWVV0aBBThTSaYkr7LTkqy2ooikkSiRcWR",
-	"g2xHz0YyBLLWbodKTuML1mY1aYDkNgJ/+u+T549HEq/0IRu1vs0FgqH7ePrk5NWTs1FrJFGphacKM/vD",
-	"uhPBPdnO0sQeBLyDOPstomvzAyWJ49uT42fPHh2f/LBhtNx/8vDbn568evrd0yev4GnckGXDp0bZ2oA2",
-	"EEzIMF0tUEb2mqvINeHvdQRDXVQbvtIF+JWD30GJL0W/V3o1O510ahv0r4imAPLO+Qo19A4wpapRcczS",
-	"hvIsFf26uT4LO0sFt7DrGaa5ZspmjBPXQfBUUuQtqoojCpAl5DY+KmM9VxMkS4sFgfcliMuIC6BAqilL",
-	"1AUpGVY1YSYOL4XRjkrsddgrlOpGMtcOShZLG7+wjbXymGGpEiRMtocteliNGgdOhre94UEmGUlqDt/D",
-	"5vB521uinQ0ttoF2g/6HBcftE6TXrQqiWMhku7YJbt5mHlSmWp95WjHWOIfzN2k8n1tT2kplw7yYOrER",
-	"LdhEZdJanSxAr2tLD0wLW/wWgVgwN/EHG7E1ZHyihQzzUuSYBuYkhgZVkzoQSORt2nGl8VwY3vFKQ+TN",
-	"imSWJIGtH29lVtuexiffI+l68uOJ4aVRJ2P8TEZENzLyIGpumsuAcJIm5YAn3PqQWG8/l09gcOR7Rbtf",
-	"GHgkkWWj8aSC+S5XjcbXR64TcqVbMel4a1sKox0HTwptOLgwomUB08reB+K+nYfNBZdLPFNiyFiFn+rP",
-	"48mbZQyMUiNR865lsmLjOBo7rBoAViE1QtmlEs9C5+O46l63qObLngCBcMEuJGuDGoFVoPwh/vY3Urjh",
-	"h1JszN/+Zo1+8MuCx6mzU1k0Tix54UbNYxDMVh2SBV9lMl8SILsblYxd3tVwAGQSDpDsgpSKUibl14QC",
-	"aEsbUKvcDq3wtrGX5LJF0MZK/3bGK3Vp10nyuVfmC4as9RSY8/SyCjmAXUJEOHaJLk9Wvr+Nx5UxSdaw",
-	"jQrqndyoobft5sZOKIuT5q5YcwjZ7Bnsv39PvQsssaDhaVjgNdhyxI36WDnhk6rxkPxnkHOs21bjWWPv",
-	"Q10u1YHHDJd52EV6e5S/Q6S0w16AiLmMtYB3LJUSMnIwvd9hp0Yt4C+M+SJ7exksReFeptjJ4snKEvFJ",
-	"AB38s0igb2ogDvsYyeLynIjsCQDOSglHFlT5BgoLHVZ05YUFCUfFixmPGGcJBzqDnhA4b22NYdaWhhc8",
-	"ERdxjpXlqTrsEbC5GaDZFMM+kNrqPKw9tbxoydMo58EYteyAx6QxSDAj9MXRlzb4mdRYivPH+HhBUg/S",
-	"9qWTYNDkxx6LELiWhXkM3mPP1IUNSLE6EJLgckQi23GVaizA6t0OO3YKVc4mQcWaLwzISjpLbOwF/QQU",
-	"1O4XhVVAHlvY0Np6j4ltfiSbPWgwqmaZGXS7ARt09+A/A/LigFjGPsLDgCRwUKuhS6cusTY7QK/0moM+",
-	"spPYQyNrAWp9m7HMjtk/ZB/ZkseGjb02YmNPGSK6BbROpGyhVBLQ8HZCHMbSBIAfA0/awy2vli4VBc33",
-	"FA8B8iJopGo6xeP+NTZo2sIhu116n5ArPwmmhWCjlseOWkc2LMmRH4C3yCEOjBtrdgHk2LJlUrYrpLc0",
-	"K9Ft2JKnipb3YNc9JCkQwDiOxHyhsO8NWndOZiK81CzNZO4MU2lkSyUVbB3XM+Ux0lqET5Jf9bBMiHYG",
-	"3d5uYLu87Ay6eyANFtrGzqA72A1GUs94USHSndrOoNtlte49uwF5P3YG/cPdAAU7XXnUE/52A0YiykiW",
-	"n7GCC43A2c5+d2+3w87ItmRPEn0C+VEOGa0SxtnNfQiV/qR2vxQdRXPuBtZXSVUwUzaLpXGjmLylN36B",
-	"krBvX6Ej9oRsephQ3HIs7SAJgHkky1HzVu5xJaLIzwVAT2YbMvEBZA26g6GVMPPUtnEe9O+IER0B+SvH",
-	"ztfe1lfhvavePXKc3BsHI0kDVe/ODUeOXRoLdHjU5mnvHBfDE62Q4ljWqW/q/xmi9Jyjf7H3b75hmC+i",
-	"iebhZ/aR/cSTrG6Hpvz0WFoxyCHvXo/wrKgxiOYtkp8/sh7Qzn0glL1ul2UyAfBHFsBXZAJFZo5DnCDY",
-	"MaCLhwclG3tVTC+L0PT261fPSuSpNggwcjUFuQGff6SiFWIVaZDI1xCyP7IHvcM+GcCPrCUHQJaszlXT",
-	"dDkC/aNn8TwiwPMMUkdl/PeEahrrVUn6+OikoFw3y+ikRvJnEGU9PyeZ2dB1v+Cp0cOCqXO7HIpKSMU0",
-	"TpLdgE0yOL2d/DFnRsR/c2Un7yA6ktMsSciDlrcYNTZOgD01KE1oksOdqG0jH9SFgGse4g8gG9mroOXm",
-	"XnrUEx1Sj6TF6hhxv1ewWfhPE+FzgG+7mR6RdYMCF0gtQxkzQOwZySZyaN2Dg/7hZlqX+6TtXCh7WDU7",
-	"D/q3v8HFjOS40tsUdNiGbqVWqa20Hx0D7gNXn1oz8pzLVe0S3EQFxx+yXq7qvbEOb/jTfcZtqAWFtZIW",
-	"mse8kGEww4qINQ+5NTvgYi9QS8S/Kj7zYCTHy5kW4TnZD8m+aU3w5eQEFD4WCsCQ/CRXglz1KeiAmv3j",
-	"9MXzo6I+Mq3cUktt5fCx8+mPnZQ+knm8B80WX0hucE9FkQ01ZW9PDZcRT6P8lN7tuBiI5XLZ0fZnN0En",
-	"VPNd1ut0ye68xFTSPKR3JJN4knKQj2GJeFcJlxcZmUJgIX9Xjj+iDcqO28HI7dU4sCM6vTrfNtrhqIIJ",
-	"0HysnU9+FpWZkeSMJl4hBQxFfGXdBajLS6EDhmuMJXu5MjMlnT94gX+NZCSm7sUd27UtwBaAu0PGvsFP",
-	"pBiSZ5BMbitkLgGiw4Kn2kr9yxTkPsAKsRxJxhiLp4xP9A6o5B34z84ua7NYGjfV21HLHkQ7L2s9ar3b",
-	"3SUjtABiOaSh4H90OiBA03eXYsUeWht6Z3IwiATQ3h2ySXdSMVdXYgHE7/3OqGXBsrW7Sy8DZIiIPWTT",
-	"//xQX04cjVrvrjsfNi/0uvOfHbI77+yy/8LTosHF+wU6VtAcfdULRi34OV+ofWc252Enii+ENjuXYhXY",
-	"NQVs1NIz3t8/gNV27K528yOlUKcVvW6duud2GDdxgEgqKXABPwIM1HeT48eo9a6jF0lsdnZ3Nxx5LCfq",
-	"fSeWWqTmnBj7OaLBzpoztNAEwBRlKZ8kIkBIhruzxm7veenN2e8OclN9r8MIU1BdAI7IcxwqbmTM5iQU",
-	"cskK2UFNpx12ouYL4Icw3/c/Hp+0bQcFjPlgzPkDvaUgAHbKXxd37/+a8iVdPZG5QuWCPTo1xdgOOQcD",
-	"ZNaA0Mgvcy8usCGK+yCjAmMO8dHYDkBUJ6lMSNTK4bFx7U5zsgKkr+yndw763zKeaIw3PCFAYjHNjSHS",
-	"KKMD8uY+xiL0bCKA7FsTnp/eYJbKLYuIZX/AZipL9TC389lRnALl6AXsF9Uw9N2s0BIKXCbkztxq7XoI",
-	"/2yuMMLNZjp1RrLfcRq81aA77KVNfnPENHaubHrOurr779+7AIX9ih/RGR4fsB8eHaH67JlJyFfAmBfW",
-	"ICIU0QBOyWNVFBCeKnoAVmnFYLuOgCxxEnADhDcQh7JU5IkjLBJJjI4bgCRQi3FWa1xGQcdb9z6+tpeL",
-	"pAHrB2wfZPGA9QYB63fxAXctNk4BWIkxibB2pskKjxwDC1mi5IVICVF88wIsZ6akylIRsWyBbiAQXm1M",
-	"kjXWwW5cdEMubFwKsQDAQwjZsyIvCppclu2MHZp30OuOmTZqQcY5KxS4OAInpmTSxEl5Ji0M8VA32l6H",
-	"nfFL4YsdBCxPDYGamguPktjgKzxlXpb5LpTBqEqG00hn7re2LbcCGBj3gCLPjHvGwXFBcMaWBqDtLic0",
-	"5CBzCA0S/lzMJ4I8cLEVvu3xdUZy0GFPLyQsfWnpjkqiDntCh5VvDq6YwsnIFYf2jPxVMrGAoNToacRI",
-	"0qULC0WLvsXd3FeZWxnLeuqRC0GyqYnaNpeAle+XVw6jWHsaqOkBST64ZpdnlcSXFkOct8t4+IxC8Avp",
-	"b8E15BiDFoLuFVGy8XJTstYvAY5hhGq3xjEpm0i5+FxEzHWupOsfSdRWrc/QKOtlzJ0qPQvrzlkx9AiU",
-	"RsWvcPuQYEVqllQ4ESgGaEUHMIulW9xIarQbS2X7iVglwCZgaXLcxRquLy+3SDhJ4cugRRcG1pLqA1q7",
-	"Vnl4T/66jT91MeoYQ3KRqqUmw8VcXfHERq5LlUlgE70+myuJ4dIgMBS80ooPbPwYRLbQNoTGQPXD+4N9",
-	"UkLHp5kE5Yi+f7B/ONiluP8kDoXN2itCnlrD1jP6/pWYtl+mapHGwvB01QpczL//5XXQ0tl8Dh9thgV3",
-	"QetNQfxF3fR8D/ZpF92KJaxNgvPYZAFXiNWF0LJTm2AQtPLUulav0+10MYt1ISRfxK1ha6/T63QpQ3OG",
-	"2Rj3OkuRJG00YVH0RrtkFm5TtRasadBUFbFswKCH2dz2YrTHO+gNdjvsOfoapKrY9To2BNDr5DVG2kYB",
-	"BmTerFUzhPXqwBqr8qI6RXgD6vVwcLmF4GnUGsIWNrWOLJqO4dn0u91bdoqfe00or3iSiU0tJm+Rb3Rz",
-	"A8m31N/r3doWj9vWG3SdGdetblNntrxex5pWiDfsmMjq7brLwZQNrdPeNTUk/DxVASqNBrdM/9qyieCa",
-	"3Vxv37F/E3w3tPA/m4kcXTulBMDW8O07n5Khb/HKSgy8Ae1hl/xCwybQCg3LDlpVS3aISRsidSbtD46r",
-	"XxNxSURTp74nja7MJEHBIMzdiJYLg3SHInYsL2yGYR7HkotM5PW3/gMr5PAErnlFndICv/tD3pq/w54r",
-	"9luGtAkjn8kxqFBzq1Ocgvv93ZbgqpCYQWNKZWqjZZjOsMhZIU2gvpIKzNEbEIFqAod8lnuFT7hoJ0Qv",
-	"925+2ZYXpMhGeGt/mykJ7KhS1fV1DYisHRTZXAPQAHdyYc1rSy8UjxQp1+8awK0GZfcsbrd5qStYI3Nb",
-	"E6BEMm1ej4p83hgGFedZamgUDkBqFtpGrQZeUNPzdfAC8FdvW3bbI/kuVfO1xSe8587UNk+hOXmbB8kF",
-	"gxUs7shIE67N+cJWVss5KbHWt66Ceavf7R+0e712v9tQ1X/Y6z8YdCtNcrzeODEcd8jPf5kfXv08/271",
-	"8/y7g/BfPw3W//2kaCAyxKizpv4y3qLOeg+G/e6wu9fZ78L/1jQtKb9yfzjoD3vdTte94urS22IzRbcW",
-	"WoJfHR2+gcN3HQH8mvuNNaSpNEH5HEtttGiOUkH94uneWa877ML/wWp/KXd1WtOqyqjSCMCStmZtdbxo",
-	"YGhYEohfeCkhLs4PFYqtyeaGZmy3pZ5ecVZ6dW+bVyv1fOnNwc1vurqh+EL/8OYXvMJ/ROG3WF6lUntV",
-	"cKjUDHi7XqC6flfTluoU12MSefONP4xPRK7ZTyOLOKnmWuaVSRv4gzMFFl1VAsZ1KGRUyqBCF7laWgkF",
-	"+61sxTAe20rzX45X3J2wKynOI+p2czeyXiGLn50Mbk/z7k7R6OLWSOdAtvL4HZAqtqdhDln+Il2fgXR5",
-	"CmIT1WpOvf5TKBcuxcm360nX42rdj4b2LVtSp3GedILhRV5+g8teULLwdVfTGG6gbuWmS183eTNLBeQN",
-	"PxcAcrZUNgFETe0xwClirQ7LJ1rBlvTQNuJ5MOj3/kyqV5VK70AEy/f7FxX8KqlgzXK2nga6BjifnfCV",
-	"rITDD62F0k1Ku40PdiZEW6Sm2z2kOO9KRTi10M5UdOTcPpU4fjRE2zqtU2txcgYZzP9EL0akXIjOWmOT",
-	"V9q16C0aFLYlDB+1JijrY8oTpdIsEdor0EcRlKVYpPHLF6dnzDc8jsmrUaWpMPJZXqIVR3qkotUGWve+",
-	"vVwu25jJmqdIRlXiVytal1M0V5dTX4Vp//x48v2b43+9/P2HwS9pf/5gdZj1lq2GQrWVAW9BUsoVe6/L",
-	"ZdZMmonrZkrf0F8frwzuFq+J/PbOBoe3DYwLrhOzBbanSrTEr8Ak98pGKbLcVN1gxPWN2Wsx7w1GJm9M",
-	"2x0XKdmWmBeJ+wLz+kvRuXGax9jqI5f77E1QrWO7rsJ5aXDb6ztOyenrp5/aahTBSFbya2wZ3boTWxu+",
-	"yqPZuC3WVLEQe3CCLN9FguRxwoEfJ6ykLRollfumVmL3iHH6jQKzKfMSsY1CRzHADqsiw+zjE0Lq9hkW",
-	"4Ig1G9+I2+OA8QTjhlJ37kcYvayFeZiZafvBGtqCwPwFiEtTnWBfxqqUpPXlKVtUWF+FoaU9P/b/8eSn",
-	"p7/9/Oj3f+5FvVatUm4revTr1PxD/DI4+elle/7osP9D/342m7z+x+veopeeL9/0Lr57892LJ7/+67JV",
-	"LpW7zs3m163NfUa29lvuM3LIYAtDVsipj7P4k7/J0hqq9R6r9ZF9Ovzjfb3/XO5/1zOPrrq/3YbKlssW",
-	"b01kbyNOI+aXvamlyrawE2438lw+SHrhP/Z+uy+6ut9cM3PY2ivXxqTar0V119aD8P5E3Ofd9mHUnbQH",
-	"YU+0H0wPJu3+9MF0MD3gvXB/v1qesyJEbzrtGtezdVRrAhZrdEz65Udd1dHb35gtTdwgah+zPKk2J7zb",
-	"8zQc/itgaRvKUzfxt6ro21C28i2JuzgjSa4NZW8pNqHDngL9tXFksbZRsxRgVq/bBzpvhmU2izIaiNdp",
-	"DII5Ar/7gVjulGeJ2eigr6+NvPpBc/FBL3t/wc2sA4DxLj+nmtnA+oFXgXO3lqN8kOXYfE/shlRJS+oU",
-	"UTN0A6CcNwheXinJ2nDlpClvxEKNDBrbHPgxJBTn5AL/bACduzhvTAp6Q+uAi+InQlSO5lovF53m9RNR",
-	"i82DWTy3rivKwZYY/Rqh+9mFbiH0ztUVpmXbLH4bZcondG82SweD8ijSfyQpfIuNXVTZuNoe1I4fVCtZ",
-	"eCIYfJVwbd2blPIaRx32ZiZsegLm5DC9kuFIugMGjQcrPlE9CRti6eo6YPKQHoKIlAlbU5ESqHjEKIqn",
-	"EgPbIGi4039tD7+mWa5rPWpPJW9eEucKHip5LkKWxRg+5HBq2Jrri/Nu73CPDyYPooOwez/anx5Oe2Gf",
-	"700G4X50IO5PsfkVYCbGoBUQVARntqo80qfcfn3u/f1N5bmP27/w9u/d9uF5u7E8dxP0C5tzCvtcgnjI",
-	"gTLGMk8i0zFInr3D+912t9fu9rB+iH8GvfuH+/39/T5wzI37zKNON253fRvohgrs9R29kPVodicq+5H5",
-	"NsKdys0sVTl+nVMEO6OCGKZUE7UcmF6Ghqte8MO++mX6+/PD/V8OX/+U9Z7o6T/n05+e/3MmL3/pL349",
-	"VIfPHz+/9/29xdPBw5sAIw/MvRV8eBBx1QsKoPive+8+DPauH+6wxq93/9YEMe+2ldab5LS8O3jFhvlh",
-	"vQzmqFK1cfK7ZsPk7SW0mkmS3NMEl5s9OlaQrxL420RhlckTspCtROR//avOP37GkmuW9Vn6dVzkHfjJ",
-	"BkcOA1Db9HMOAKKx7BPVoLZCRL0vUTWhAA36PC8Lui6xgMKOY+3op0u4pyyAzZFleTBrUcrasiZPWrNc",
-	"GM0R9VDsG5ivcp5Znud/TLFEhBjWzH1AG+2ogV+7Bb63jTiKagIYXu4VwCtqeOTlrXA//jNYRoDKRbha",
-	"VKCzd9ZGydt6jGhlpNgjryDLSGqjFgsR5QFvDdyyGPiVPa+/+OVf/PIvfvln8cuSheDco2Hb88/bM8RU",
-	"cFzKmtlvzR8bqPBtQh+qJOkvHrmRR/raYoXiN3LJ6+v/HwAA//8=",
+	"umDFMY8o/G+jLRtO8GsgMgEDhLfzOYEUKQ/7QoRnJNdSHnZrwlOszUrkQybeL4AzBownRuAHNR1JLpWZ",
+	"iZQhM4XF4E4D+KSmcLoqiUTKrOUgVpJdiVTHSnpzPRIXsWT8AqQkblAwnKKMDALUXzTw/yoNbPDn3oLu",
+	"1Ty8N1Gc6nTbk5rKm2vJi/MrI/QvZxxQXaVRLAH1CmMcA/yIte9utrYG0CPmQqLi/RfE/x+E+FhbQnhn",
+	"dr8tn23yNm4P+fj2Rngnf9jTx84bxVmiliINuRbs9eunjwMAa/KfcsskyEACOOJYq0o9XqWkYGOYV6Xx",
+	"73gQY0bn+aeixZ8INo0RJbeCmVqMyc0iXnXK7YGm9u5GAPIkg6r7xVmE1UKkuLv/1QDw5s2btu+quWmE",
+	"DZ6su4JTU7zPJ9CgUgTQlkqDP+ttQKr68kaYWhN95MnwgRNnSeq/UpfwnSnDI5r+8ScUbPlCu4cyLTCW",
+	"JxIYdIAUzHOdwy+xBsYe/ZuBbJPD8rNAaxHq9Sm6cf7yVroxPf25uOSmIDNGIWEWPjvsuaKIJi4jJlUl",
+	"qolc4lJn838zsKqEsdwNnvxIsFuAUhEbdhMU5RNsD0DulY1EzfOeWFkLKA5ISwZUDYCOVJgslSJy/rFY",
+	"l0jhv6v8VImCu8Wtl+Librp4f5rt7957a+P1w1JyNqNkmKWpkOHKBgsASIj3M55ptKiceW5rP5QmYEap",
+	"/0Xa5WdRKz+LPvkFFEn00LdzF/3ml3Nn/h1RAeWZP1f7DNaFPt40WmNo5edi0w224cLiS2rqMlXygtnj",
+	"wkDMwBmPA99Ym1uRp7FIIh1UNN9gJL3YSqYyo+NI5NR8je7Lxs2nNh6ycfHX+SyWhhiEiEHzHsmxL6aP",
+	"mVQpG1vBwn73J5tY/0TOUAlJvgUmlIKVbwJcf5rPaXy5IRSavZgyXgiRAF+ZCdUcrTEgfrFMhiI1PP63",
+	"FQ2QjtyZHF64PIZt1AtKevgEl9kWxNQLYb8FMS1C5P89iWlxakBMvb8qdNQf6hz0tGZqWvjOcKjx0Mps",
+	"azJV8k3nDrZMiygYSc/2AKi9UlmqA5gtilMRmvMsjdH9dyXSeBqLlPFU0LHWLBl54BwaXcm65gy2lMzD",
+	"uFyN5Fyl4t+VG+SgvyZm57EwPMb98yiK4Vh58jJVC5GaGMjBlCdaBK2F95XLr6lHAIPChnHvcF0YqCSz",
+	"eWv4tiHrp8FB/64WbOjl7GzGW0TZH+2z19d+xNNbWm0xVDGNmvwqQqQ260J6bncsG9nm+ughewWVDKQb",
+	"9Cvvjsu7dYlG3libdvx6ATcQPeaG37hbqcy2u7PDPrkSxBWq8ONw+Nz6zW+Mi8jf+Mm+ANSZG64FJf3G",
+	"Rsz1Ni5Pq+fM+fun9MoeBgzaP4qAV56mfNUCRhT/lgn7s0kzcR1QdOmtoueCImZz29DMoGXUrSNVfUjw",
+	"okQbDtw7vsCFyxq1DazQpd4ONSILX7eAHQRJOIV4LrTh88UWHhpjhRAnK7gYehvDuupkNHarSe7EHDQb",
+	"wiuurMO6Hv7sH7HNbSuWSKfafIo+oz1ppKBF7ietIuRJMuHhZYe9UemlZkqGNq2E21jTXr/LNMW9w2q9",
+	"WO5+d/DghljuhjV5EqPF9vI9loQC+GLz+ZQff3e9jpFsBIvauV0H+OK5ExFuJh6R+Mk9m6NiDUZqglAN",
+	"Sp68J5GDcbymBviA7ReCzM1UnJ59ncZrsNcCmF1NaezqIdwIc6Sv/SgMj7ah9uWbKp+OkNFCxdI0CQHC",
+	"5lxMUrW0DiVtkalIFcH1184ONxQ6k/j5XJiZivR5LtNuTejhxnPT+o84TJno9zYR/RKIfMr0nurhT9r3",
+	"J+1vxWlirTOxJsFkwrUo5xnlWT7bHLYL5v7kXb6yA9Q3etPpgg4Q3gRJp0Kw8csXp2fsngLou0eaw3i7",
+	"vdUmOIcx7gJS6PA6Lvm7PgWyUE35lAXYgIW1osveVgBFRrVbnLpV/7Y49PLQX8d5V4iqRadgHTmrnU8z",
+	"rG6711sB4hbkrwF6NuDxOirWxChKgmQ9FxckEfzdZr2Mf/7555/bP/7Yfvy4DBrwczkHcDSKPgyu2/BP",
+	"3/3zbRP4bLhwj0uT0/tcizAV5nzCdRzW2PT3Z2cvGbpXGzl0E3PwZjjt7x/Uhjz9/rjd3z9YO95PnihS",
+	"p9Qvfzh5Uhg0ljOlBcvvGT1ZlC7u8v9K0FmR63r9slg32CunXB63f+Ht37vtw875/7TffRjsBb3+gzUn",
+	"nmsF5ED5bFpgbeAvqwd+gmqVCm4tnw02DCEjEVWMTb41oyTVnluDFmJi+ftFwleE2AS0UR4oid9mWqTV",
+	"73iIPs1zG4LTYBO5pZJnN9qI88239PkVu2Y4+0yqnXdFxU384cpdHS5roPV3IW3AX67e5S8FjOeZlDKb",
+	"T0TaYa9iLTTRBHEl0hWTYlmmDBhQQ78VYNSppGDnOY8fukFvHSGoZp18IhBsx9hLk63K3BzzN6si01yY",
+	"2yfOgJ5Tu1JcqB2w8RrXp998RYbSoJoe9SdaTm9MWPoCJtSbb+mPtaU2w96tUUigOLONEVM8wgc/0RLp",
+	"lSRokv9lxGLDuGZjV7bAKHYhTFFIAROY2PMsSZiiCh8Jd3lNZWFlfUGBtw5Ug5bMkgRtQ1ryhZ4pc87N",
+	"bRhCPPdOzrEFfRWepyJUaSSi8zBR4WWrHsKowkuG5B2dTAblMgo7E6lg7vUgT27n7Hclm80+d7TVFgbY",
+	"wAeF0u7KB1S+x5vBcvUJAHlbyIpiuJUQVRfrZqsUJBEmFUVRlNwsy46jXzNt5jA63oXz4YXoJDXKq0JQ",
+	"0jdiaQ4GrWBj4RgSELOEp/YUHIxYH2UNMI6TJV9pNra/j1mc5/exXuPtxw21IV4s+G+Z6LBT4+VCeZsO",
+	"KN4aeDjJhxXOHfLzQpg/R1G+mXvPucx4Q60xuw1Ar3U7QNRDULSYImR0DiDXMJrNYTA8NRb5sV5MbDx3",
+	"L0b+Sluh8EY18Iz+GZb+GY068OHA22sTrchXjAvK17yZztMrZ/AskBuVpeGNb53SU5bQAP7f6aStA8KS",
+	"uE8cpmrViCzVaNVRsPmkmm7c22AOU2XUyY+stI0NpOcxj5PVHyBLPuYVMXKvdycpEtd9FwGyGOCrlQI+",
+	"kdl+ITbnr2bjuX5FbMwr2MQ99uWYG8z8CbzqtlTpSxCUtbRkW/xH+P90wYPfwqMfJ6tTIxb68xCA0sI/",
+	"iQLUR/g/RgJuzTa/FMlwsHgT7fBg5MvTDu3mKWOikz2YUcZWy2KhSlMy/+iASXElUjYRiVpi7axPoBxf",
+	"kBLQrrZA+1JJgTuZTJyQ3lDz/kZryp9lDGksqfAFDCDN5/zHGj1cLFVd75G5odXMUgF6NKfoFGfkigAh",
+	"zx1MhcTaz/Fb7+9C42u0bxXUb53W77hYaXWPqWpFWd3362O61xvhqAQgDW6yafwecFy8N6jvCR7O1keK",
+	"rK0q+JzPha4Gu6ophv6izojkY6WyAHA5r0yQq5pYucc6I2CzMsJd4VBl9fmLl+y0u3TlwjeG0wReILEP",
+	"Lo2BOZXIooaJHcuqX5NkMf1mCwTRec7jJIm9WKqST7NtVaQ7aLR71780HlAtI/6zkM3GDhxfLeFcU1zh",
+	"C5DOdaf9xxLPeub/Z7r0xiYmX/G1NxdA+CL3vubE/9iLdznRn+W6/c4eX+0dl7PAv8DNVo70j71PL2Ho",
+	"C2ytGN3FvTZ00biTFLJm1/VpNm/+ZI2fMw5nVhacMy4Zl3opUhZyyWb8Co3JMtKeGQV/77CzQjTDR5hU",
+	"S4wrBf1IXjCj6mEyebF5Cjvdzqma91GqdubJpBtceE+tbW6ytuGK/0MpUMub03FnS7UjIWOK9Sp3jvF6",
+	"epX0oSbZx0u//yyUptJJ56slNrWyA18AKetn+8eSnJIbowH7nQLDwty/WXVgsqd5nx2sj0nGB75YCBmx",
+	"8S/jz+i78YHSi3ZvDJNLxUWssQpnnvkQFPXwuXYovik8bqu0h1ekPORVohqyMLAQhSnnNfppGHedtp5o",
+	"weXqxbQ1fPthDS5uptz41LvroJ6wUU5HuClfw3u6YbRa2sXNi/ISFK7rCSDNqRhl5S6o2dJyFbEh8LuS",
+	"n7IZFT0w2Jh/sU7b9LFybReOMw+CAXwpT5ON/ZzO8R+tlpeC90vhdA15L6U0kvUGDYru8yD7FqTXNOPi",
+	"sSyXPaulGudVgjC0G0MFVir7FOyslJtYE7a1Uhkzs1hekuMbZBWvt0oM4gwQWmr6xBPbU81okUxLNo2y",
+	"hnaTNaMambgWDPNCinWb3EKkmIBejmX1bHHDVPCoapCrfllY5eiXJunjNPcQeHa5tVEW+iocN4JTlU5u",
+	"hKZKpn5TVrvhl0KzMf5RyzjHBislejU+qubAuxGqmfHHSTKSuZibFk1MAxyWDI3WJEp1pam+KD06zbSr",
+	"iR/FsIl5LLkhOWTOFwtbC6jBCrZtwtyrXO6tkMebyaJXkcHi6+q534PE2NwfJYVlXrdK5SuG355S5++8",
+	"+xqzCW9l4fSbk9Tv92PptnbrZDxovW9fqLb9spR09slZiF+IhTbRKnubxIduieDHSWJLZyAWcaIlC+q7",
+	"59AONEYKJiO0Q7NuJa2xUuyzKYSLTahnXFGRIy9snbs2bmA2Picfjd73e+3R6P198e6/vm1Og/wsaRFU",
+	"eUOfx3JDryzn/ihxWW3iJGFJfCXc5sjtuFftrtMcanfLXAy/vv9t3a01YG28wIabsx3BCBVvJ9ff7jJ1",
+	"M0c+c/WAvTugeMCLVKAcEzAtFjzFAMjJiulYXiSC6QUPRRXk9nv9MjHxuPrHEjv/WOfju8jId9gnvLT7",
+	"oRuskS/LBdDK3RfXigL08/hmO5WX9VKCnjVJMBVpq9yXtsCSoKZ40OXViRfcqwizNDarU4BMn5hs0CrL",
+	"FXwlE+95aJJVQ02fIbNnkdf2OasbvFCqZDPU23PlGIDoP/VIWjvYESWfoYnttL9/QO2UZQQSxoqkjmmi",
+	"lvUcb2fSK335Ok1aw9bMmIUe3rvnMk5s9SWbMJobzorz3Oa10pETO18jcoIGyCMWyyi+iqOMJ8w+WQkS",
+	"bpBj7asGWxrEySp/04U6dTDKpCIS27foDfieojioazSue/sNXl8XwARf95Hgo4HxpKj4VAcfW2/36WMv",
+	"YJhRFmRAFl7QHtvYxEVQE3aCj4D9quK8eup4SKKuew6/nHAtDgZBBSJHsgaSXMdhDpEj6RqywWZcJqbd",
+	"GxwFldCK5VS5AmQ8JIMHSZAA0VQEndqqeF74Vq321jFb8NRIbLoyX3C5YjtFaepdYsQ4wpInlwgLcEzu",
+	"drnh2LjFus9nis24Lkgtiw0hGDCydMqxT+dIcsnQxM36nW4F97BKB0nxtgPt4HDX+pEddhG+IfrhM/cP",
+	"9g52nWxSBEaM5Eg+uRLpijpDIxrHmkUqzOa27HbIk4S4wEplKZvw8FLIqMNeSEs8ECgbCYGzh2O5rpEs",
+	"7SJgdMYTEbFMRiJlo1avwzAFJOdH1tZuL2bU8o2HXBZV7Iu4R7tw3Nj4AwDXeZYm12Nbn29NyQIns5Ei",
+	"n2IPI4RGbKF7ylQaX8QSlS224GZGgl+qlBFW1sMJv/mG5Xr6hfB6mjrjIjzUBnk8R6gdjj0ddnEFvIxb",
+	"Tr+Hz1jJYoZR7jIUR3mXVM4w1TMU87znMwXFJ0qbI5gNrshZNNnrV8+GbOxoxThwzY1hU1Y9xI4RY/eb",
+	"ygybpvxijqLtMk6ikKdR4LcyD9hyFhuBwgFT6UgyBBKdcJBuTjJt1BybOhG+UkwINXDEZGmXcpE7K3DZ",
+	"XFIdNSCMcFtWXqFjwsq9CyxQhg/HUzzmJTaSn4l5wJZiMlPqUg9x/3SL7u5pDB1fSIB5e9ZwNR8ZmjDY",
+	"R4YSomYfR/Jju93G/4efx1XyPGYfPYKO3zN6ss4Ays9WiX/ltQrfce9u5DswxEg+949yyOL5IonD2ATY",
+	"+nep8PJq7ejxTCKBuICURQfsxULIp4+ZFe8DFq0kn2M7egBmQrxgJJ1AYVKlFy6jNJZhiiAJCwUVy6Lk",
+	"N9+wm5BcjuSP/BK0VjK1jbXhRozZTr8Pj4JQzK5iHU8SwY5PT54+9VqEOTQq57zvDPbgzV7/gfcottoa",
+	"H7d/Ybz9O+u2D1mHnbP/Ye3xLjkuMbUVxNr5wnTYD0Is2ESZGVA4nxB6jXMFGrgcacmpPaY+uEyukeSA",
+	"x6mh2oSrI5TLFobxfKNUaAk2ooDEktLADQ6IJEEyp2GXat0YNUSqNx4b8d6MZEH9qsIRoOh/27zwOHo4",
+	"yrrdvfDk2dMnz8/Onz7GP/EZ+NQ/8NV5+6xZ5zBZiDQU0jhRoD6U54V8CI8UvyGCP/QQ7D/2jgH0/6Pf",
+	"LeGS/dp7EY7NLuz07PjsSXXWcmkL++Sj49MnB4PXr57tnH5/3N8/2HHgsrsbsMFeqe+cVGzBoyiWF5uH",
+	"tlUzHgLvxYsgovLSdb5jH9mrLBF1spLfBeA5QlfBIeiJssHwYy4rrb0JlFTgK5A1XGXPvHQXYtFkZYTO",
+	"x/duBiYgU6X9Fe8Gvl2vFVpBkIAXIN3hSU7Fi9n3e30fE+0cBP0f2RZ4flTU5c/7GzsCWroRGK90mYCd",
+	"mYTbhD2g7JmlSeO79jbxMOBGx0RfQQbQ4krIirUVt1+IsMCkiaEWXbt9o+sRCYzYuB6YY6yLumoH7IdH",
+	"HfYcHaOLzDA+kk7a5qTAkWsyp3AgCEgWIzWnLzwaFEsSMmHxZ+5L4H4orVkBQEkKMyyaZaCAis3VOOyY",
+	"2K9Cci3Rj/uGLrnXtV3+dYkahWouQBMEqYP8ImkhhkxWjLO97t7QCkQoCw/ZmFDTPUbI9t/r8DtHQEfA",
+	"Xjy2P41h0BBgDkTXTxoX/eEPS1ERiM3HeYVopMmxtlV38WAUUwmoNxF1q5YMR6GW6xWBcwdmzzQbdLu7",
+	"R9WSZVhIGkUiIU3pDDvszSxOyKTrR+ei8FsKz0Ulg+pXC8n8Sh8B8ZXYaAbypBbGk69CLtnEk9WBgFzw",
+	"WB6RtGlbU2rhGY1gIqO8KajVpOP3/Q7LLdGuai+qHdUvAf4Bb4YgwS6tUUxgDMHauoO1vvV1xwqqHg5T",
+	"Oqyxd8zQV2DZTpmL7XrEGAa0ArnTe0uqLrlhiNGPh+PA6rplVZcGAUV4kwmmpO+yk5KstqKIJJFoUXHk",
+	"INvRs5EMgay126GS0/iCtVlNGiC5jcCf/vvk+eORxCt9yEatb3OBYOg+nj45efXkbNQaSVRq4anCzP6w",
+	"7kRwT7azNLEHAe8gzn6L6Nr8QEni+Pbk+NmzR8cnP2wYLfefPPz2pyevnn739MkreBo3ZNnwqVG2NqAN",
+	"BBMyTFcLlJG9PjByTfh7HcFQF9WGr3QBfuXgd1DiS9HvlUbWTielzqwRXxFNAeSd8xVq6B1gSlWj4pil",
+	"DeVZKvp1c30WdpYKbmHXM0xzzZTNGCeug+CppMjbcBVHFCBLyG18VP96riZIlhYLAu9LEJcRF0CBVFOW",
+	"qAtSMqxqwkwcXgqjHZXY67BXKNWNZK4dlCyWNn5hG2vlMcNSJUiYbINf9LAaNQ6cDG8b54NMMpLUOb+H",
+	"nfPznsBEOxv6jwPtBv0PK5XbJ0ivWxVEsZDJdm2H4LwHP6hMtSb8tGIsjg7nb9J4PremtJXKhnkVdmIj",
+	"WrCJyqS1OlmAXtezH5gW9j8uArFgbuIPNmJryPhECxnmNcwxDcxJDA2qJvU8kMjbtONK47kwvOOVhsj7",
+	"KsksSQJbeN7KrLaTjk++R3Js+yzjieGlUZtn/ExGRDcy8iDq/JrLgHCSJuWAJ9z6kFhvP5dPYHDke0Uv",
+	"ZBh4JJFlo/GkgvkuV43G10euTXSllTPpeGv7LaMdB08KbTi4MKJlAdPK3gfivp2HzQWXSzxTYshYvp8K",
+	"1+PJm2UMjFIjUfOuZbJi4zgaO6waAFYhNULZpRLPQufjuOpet6jmy54AgXDBLiRrgxqBVaD8If72N1K4",
+	"4YdSbMzf/maNfvDLgseps1NZNE4seeFGzWMQzFYdkgVfZTJfEiC7G5WMXd7VcABkEg6Q7IKUilIm5deE",
+	"AmhLG1Cr3PKt8Laxl+SyRdDGFgF2xit1addJ8rlX5guGrDUjmPP0sgo5gF1CRDh2iS5PVr6/jceVMUnW",
+	"sB0O6t3qqNu57VjHTiiLk+auWHMI2ewZ7L9/T00PLLGg4WlY4DXY5MSN+lg54ZOq8ZD8Z5BzrNtW41lj",
+	"f0ddLtWBxwyXedhFenuUv0OktMNegIi5jLWAdyyVEjJyML3fYadGLeAvjPkie3sZLEXhXqbYyeLJyhLx",
+	"SQAd/LNIoG/qrg77GMni8pyI7AkAzkoJRxZU+QYKCx1WtCyGBQlHxYsZjxhnCQc6g54QOG9tjWHWloYX",
+	"PBEXcY6V5ak67BGwuRmg2RTDPpDa6jysPbW8aMnTKOfBGLXsgMekMUgwI/TF0Zc2+JnUWIrzx/h4QVIP",
+	"0valk2DQ5MceixC4loV5DN5jz9SFDUixOhCS4EpEIjt22lPOE0Gfmi8MCEY6S2ygBf0E5NJuDiVTwBRb",
+	"xdAado+JR34kAz2oK6pmhhl0uwEbdPfgPwNy2YAMxj7Cw4ARcCqrocudLvExO0Cv9JoDNTKK2BMi0wCq",
+	"eJtRyo7ZP2Qf2ZLHho299mZjT/MhIgWETaRsoVQS0PB2QhzGEgAAFgNP2sMtr5ZuEKXK9xT8AMIhqJ9q",
+	"OsXj/jU2aMfCIbtdep8wKT8JpoVgo5bHe1pHNgbJ0RoArshhCYwba3YBtNfyYNKsK3S2NCsRadiSp3eW",
+	"92DXPSSRD2A2jsR8obA7DppyTmYivNQszWTu+VJpZOsiFTwc1zPlMRJWACNNwqoelqnOzqDb2w1sL5id",
+	"QXcPRL9CtdgZdAe7wUjqGS/KQbpT2xl0u6zW42c3IFfHzqB/uBugFKcrj3qS3m7ASB4ZyfIzVkqhETjb",
+	"2e/u7XbYGRmS7EmiAyA/yiGjVcI4u7nDoNJw1e6XQqFozt3AOiap5GXKZrE0bhSTNzfHL1Ds9Y0pdMSe",
+	"RE0PE4pb9qQdJAEwj2Q5RN4KOa4eFDm1AOjJRkP2PICsQXcwtOJknsc2ziP8bf0MewTknBw7x3pbX4X3",
+	"rnr3yEtybxyMJA1UvTs3HHlxaSxQ2FF1p71zXAxPtEKKY/mkvqkvaYiico7+xd6/+YZhcogmmoef2Uf2",
+	"E0+yutGZktFjaWUeh7x7PcKzoqAg2rJIWP7IekA794FQ9rpdlskEwB/pPV+RvRM5Nw5xgmDHgC4eHpQM",
+	"6lWZvCwv09uvXz0rkafaIMC11RSEBHz+kYpWiFWkLiITQ8j+yB70Dvtk7T6yZhsAWTIxV+3Q5XDzj555",
+	"84gAz7M+HZXx35OgaaxXJVHjoxN5ckUso5MayZ9BbvWcmmRTQz/9gqdGDwsOzu1yKAQhFdM4SXYDNsng",
+	"9Hbyx5zNEP/NNZu8s+lITrMkIXdZ3vrU2KAA9tSg6KBJ6HZytQ1zUBcCrnmIP4AgZK+Clpu75FEpdEg9",
+	"kharY8T9XsFm4T9NhM8Bvu2yekSmDIpSIB0MBcoAsWckm8ih9QUO+oebaV3ugLZzoexhdeo8wt/+Bhcz",
+	"kuNKz1VQWBu6qFoNttIWFWQb5OpTazOec7mqXYKbqOD4Q9bL9bo31rsNf7rPuA21oBhWUjnzABeyAmZY",
+	"/rDmDrc2BlzsBaqE+FfFQR6M5Hg50yI8J2MhGTOtvb2ciYDCx0IBGJJT5EqQXz4FhU+zf5y+eH5UFEOm",
+	"lVtqqa3QPXYO/LETyUcyD+6g2eILyQ3uqaiooabs7anhMuJplJ/Sux0X8LBcLjva/uwm6IRqvst6nS4Z",
+	"mZeYN5rH745kEk9SDsIwLBHvKuHyIiO7Byzk78rxRzQ42XE7GKa9Ggd2RKdE59tGoxuVKwGaj4Xyyami",
+	"MjOSnNHEK6SAoYivrG8AFXcpdMBwjbFkL1dmpqRz/i7wr5GMxNS9uGO7swXYKHB3yNg3+Im0QHIDkn1t",
+	"hcwlQHRY8FRbEX+ZgtwHWCGWI8kYY/GU8YneAf27A//Z2WVtFkvjpno7atmDaOc1rEetd7u7ZHEWQCyH",
+	"NBT8j04HBGj67lKs2ENrMO9MDgaRANq7QwboTirm6kosgPi93xm1LFi2dnfpZYAMEbGHbPqfH+rLiaNR",
+	"691158PmhV53/rNDRuadXfZfeFo0uHi/QC8K2p6vesGoBT/nC7XvzOY87ETxhdBm51KsArumgI1aesb7",
+	"+wew2o7d1W5+pBTXtKLXrQf33A7jJg4QSSVFKeBHgIH6bnL8GLXedfQiic3O7u6GI4/lRL3vxFKL1JwT",
+	"Yz9HNNhZc4YWmgCYoizlk0QECMlwd9ay7T0vvTn73UFul+91GGEKqgvAEXmOQ8WNjNmchEIuWSE7qOm0",
+	"w07UfAH8EOb7/sfjk7Ztl4ABHow555+3FATATvnr4u79X1O+pKsnMleoXLBHp6YY2w7nYIDMGhAa+WXu",
+	"sgU2REEeZEFgzCE+WtYBiOoklQmJKjg8Nq7daU5WgPSVnfLOG/9bxhONwYUnBEgsprkxHhpldEDe3KFY",
+	"xJlNBJB9a6/zcxnMUrllEbHsD9hMZake5kY9O4pToBy9gP2iGoaOmhWaPYHLhNzZVq0RD+GfzRWGs9m0",
+	"ps5I9jtOg7cadIe9tJlujpjGzm9Nz1m/dv/9exeNsF9xGjor4wP2w6MjVJ89mwg5BhjzYhhEhCIawCm5",
+	"p4pqwVNFD8AqrRhs1xGQ2U0CboDwBuJQloo8S4RFIonRSwOQBGoxzmotySjoeOvex9f2cpE0YP2A7YMs",
+	"HrDeIGD9Lj7grsUGJQArMSYR1qg0WeGRYxQhS5S8ECkhim9egOXMlFRZKiKWLdDnA8KrDUCyljnYjQtl",
+	"yIWNSyEWAHgIIXtW5EVBk8uyUbFD8w563THTRi3IEmeFAhc04MSUTJo4Kc+khSEe6kbb67Azfil8sYOA",
+	"5akhUFNz4VESG2mFp8zLMt+FMhhCyXAa6Wz71pDlVgAD4x5Q5JlxzxI4LgjO2NIANNTlhIa8YQ6hQcKf",
+	"i/lEkLsttsK3Pb7OSA467OmFhKUvLd1RSdRhT+iw8s3BFVPsGPnd0J6Rv0omFhCUGt2KGDa6dDGgaL63",
+	"uJs7JnOTYllPPXLxRjYPUdtOErDy/fLKYRRrTwM1PSDJB9fskqqS+NJiiHNtGQ+fUQh+If0tuO4bY9BC",
+	"0JciSgZdbkqm+SXAMYxQbc04JmUTKRefi4i5NpV0/SOJ2qp1EBplXYq5B6VnYd15JoYegdKo+BU+HhKs",
+	"SM2SCicCxQBN5gBmsXSLG0mNRmKpbPMQqwTYbCtNXrpYw/XltRUJJylWGbRoZ9OoqD6gtWuVx/Lkr9tg",
+	"UxeQjgEjF6laajJczNUVT2yYulSZBDbR67O5khgbDQJDwSut+MDGj0FkC23baIxKP7w/2CcldHyaSVCO",
+	"6PsH+4eDXQryT+JQ2BS9Ir6pNWw9o+9fiWn7ZaoWaSwMT1etwAX4+19eBy2dzefw0aZTcBeh3hSxXxRJ",
+	"z/dgn3ahrFiv2iQ4j80McFVXXbwsO7XZBEErz6Nr9TrdThdTVhdC8kXcGrb2Or1Ol9IxZ5h6ca+zFEnS",
+	"RhMWhWq0S2bhNpVmwQIGTSUQywYMepjNbeNFe7yD3mC3w56jY0Gqil2vY+P9vLZdY6RtFE1A5s1a6UJY",
+	"rw6ssSqvoFPEMqBeDweXWwieRq0hbGFTn8iiwxieTb/bvWU/+bnXcfKKJ5nY1E/yFslFN3eLfEvNvN6t",
+	"7ee4bXFB14Zx3eo2tWHLi3Os6Xt4w46JrN6ulRxM2dAn7V1T98HPUwKg0lVwy1yvLTsGrtnN9fZ9/TfB",
+	"d0Oj/7OZyNG1U8r2aw3fvvMpGToSr6zEwBvQHnbJLzRsAq3QsOygVbVkh5ihIVJn0v7guPo1EZdENLXl",
+	"e9Lot0wSFAzC3GdouTBIdyhix/LCphPmQSu5yEQufus/sEIOT+CaV9QWLfBbPeQN/DvsuWK/ZUibMMyZ",
+	"HIMKNbc6xSm4399tva0KiRk05k+mNjSG6QwrmhXSBOorqcCEvAERqCZwyGe5VziAi95B9HLv5pdtLUEK",
+	"Y4S39reZksCOylJdX9eAyNpBkc01AA1wJxfDvLbOQvFIkV/9rgHcalB2z+J2m5dagDUytzXRSCTT5sWn",
+	"yMGNMU9xnpKGRuEApGahbYhq4EUwPV8HLwB/9R5ltz2S71I1X1tpwnvuTG3zFJqTt3mQXDBYruKOjDTh",
+	"2pwvbBm1nJMSa33rypW3+t3+QbvXa/e7DSX8h73+g0G30hHHa4QTw3GH/PyX+eHVz/PvVj/PvzsI//XT",
+	"YP3fT4puIUMMMWtqJuMt6qz3YNjvDrt7nf0u/G9Nh5LyK/eHg/6w1+103SuuCL2tLFO0ZqEl+KXQ4Rs4",
+	"fFf+3y+w31gwmuoQlM+x1DOL5ihVzy+e7p31usMu/B+s9pdyC6c1famMKo0ALGlr1lbHiwaGhvV/+IWX",
+	"/+GC+lCh2Jpsbui8dlvq6VVipVf3tnm1UryX3hzc/KYrEoov9A9vfsGr8kcUfovlVcqyVwWHSoGAt+sF",
+	"qut3NW2pTnE9JpF32vjD+ETkOvs0soiTamJlXoa0gT84U2DRQiVgXIdCRqV0KXSRq6WVULC5ylYM47Et",
+	"K//leMXdCbuS4jyi1jZ3I+sVsvjZyeD2NO/uFI0ubo10DmQrj98BqWJ7GuaQ5S/S9RlIl6cgNlGt5jzr",
+	"P4Vy4VKcfLuedD2uFvlo6NWyJXUa5xkmGF7kJTO4VAUlC193NWfhBupW7rD0dZM3s1RA3vBzASBnS2Wz",
+	"PdTUHgOcIhbmsHyiFWxJD23XnQeDfu/PpHpVqfQORLB8v39Rwa+SCtYsZ+tpoOt289kJX8lKOPzQWijd",
+	"pLTb+GBnQrQVabrdw12KtSqXf1ML7UxFR87tUwnaR0O0Lco6tRYnZ5DBZE/0YkTKheisNTZ5dVyLRqJB",
+	"YVvC8FFrgrI+pjwrKs0Sob1qfBRBWYpFGr98cXrGfMPjmLwaVZoKI5/l9VhxpEcqWm2gde/by+WyjWmr",
+	"eT5kVCV+tQp1OUVzRTj1VZj2z48n3785/tfL338Y/JL25w9Wh1lv2WqoSlsZ8BYkpVye97pcU82kmbhu",
+	"pvQNzfTxyuBu8ZrIb+9scHjbwLjgOjFbYHuqREv8Ckxyr2yUIstN1Q1GXN+YvRbz3mBk8sYc3XGRf22J",
+	"eZGlLzCJvxSdG6d5jK0+conO3gTVorXrypmXBreNveOUnL5+rqktPRGMZCWZxtbMrTuxteGrPJqN28pM",
+	"FQuxByfI8l0kSB4nHPhxwkraClFSuW9q9XSPGKffKDCb0iwR2yh0FAPssAQyzD4+IaRun2G1jViz8Y24",
+	"PQ4YTzBuKHXnfoTRy1qYh5mZth+soS0IzF+AuDQVBfZlrEr9WV+eshWE9VUYWtrzY/8fT356+tvPj37/",
+	"517Ua9XK4raiR79OzT/EL4OTn162548O+z/072ezyet/vO4teun58k3v4rs337148uu/Llvlurjr3Gx+",
+	"kdrcZ2QLveU+I4cMtgpkhZz6OIs/+ZssraFa3LFaDNmnwz/e1/vP5f53PfPoqvvbbahsuUbx1kT2NuI0",
+	"Yn7Zm1oqYws74XYjz+WDpBf+Y++3+6Kr+80FMoetvXIhTCr0WpRybT0I70/Efd5tH0bdSXsQ9kT7wfRg",
+	"0u5PH0wH0wPeC/f3q7U4K0L0ptOucT1bNLUmYLFGx6Rfa9SVGL39jdk6xA2i9jHLM2hzwrs9T8PhvwKW",
+	"tqEWdRN/q4q+DTUq35K4izOS5NpQ45ZiEzrsKdBfG0cWaxs1SwFm9SJ9oPNmWFOzqJmBeJ3GIJgj8Lsf",
+	"iOVOeZaYjQ76+trIqx80Vxr0UvUX3Mw6ABjv8nOqmQ2sH3gVOHdrOcoHWY5N7sTWR5W0pE4RNUM3AMp5",
+	"g+Dl1Y2sDVdOmvJGLNTIoLGngR9DQnFOLvDPBtC5i/PGpKA3tA64KH4iROVorvVy0WleLBG12DyYxXPr",
+	"ugocbInRrxG6n13oFkLvXF1hDrZN2bdRpnxC92azdDAojyL9R5LCt9jYRZWNq71A7fhBtWyFJ4LBVwnX",
+	"1r1JKa9x1GFvZsKmJ2BODtMrGY6kO2DQeLC8ExWPsCGWrogDJg/pIYhImbAFFCmBikeMongqMbANgoY7",
+	"/df28Gua5bo+o/ZU8k4lca7goZLnImRZjOFDDqeGrbm+OO/2Dvf4YPIgOgi796P96eG0F/b53mQQ7kcH",
+	"4v4UO10BZmIMWgFBRXBmq8ojfcrtF+Pe399Ui/u4/Qtv/95tH563G2txN0G/sDmnsM8liIccKGMs8yQy",
+	"HYPk2Tu83213e+1uD4uF+GfQu3+439/f7wPH3LjPPOp043bX93xuKLde39ELWY9md6KyH5lvI9yptsxS",
+	"lePXOUWwM6p+YUoFUMuB6WVouOoFP+yrX6a/Pz/c/+Xw9U9Z74me/nM+/en5P2fy8pf+4tdDdfj88fN7",
+	"399bPB08vAkw8sDcW8GHBxFXvaAAiv+69+7DYO/64Q5r/Hr3b00Q825bab1JTstbgVdsmB/Wy2COKlW7",
+	"JL9rNkzeXkKrmSTJPU1wudmjYwX5KoG/TRRWmTwhC9lKRP7Xv+r842esr2ZZn6Vfx0XegZ9scOQwALVN",
+	"P+cAIBprPFHBaStE1JsQVRMK0KDP8xqg6xILKOw41o5+uoR7ygLYHFmWB7MWdasta/KkNcuF0RxRD8W+",
+	"gfkq55nlef7HFOtBiGHN3Ae00Y4a+IVa4HvbdaOoJoDh5V61u6JgR17LCvfjP4NlBKhchCs8BTp7Z22U",
+	"vC2+iFZGij3yqq+MpDZqsRBRHvDWwC2LgV/Z8/qLX/7FL//il38WvyxZCM49GrY9/7w9Q0wFx6Wsmf3W",
+	"/LGBCt8m9KFKkv7ikRt5pK8tVih+I5e8vv7/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

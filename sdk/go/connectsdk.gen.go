@@ -2113,6 +2113,7 @@ type GetAuthorizationServerMetadataResponse200Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 type GetAuthorizationServerMetadataResponse struct {
@@ -2163,6 +2164,7 @@ type DisconnectGrantResponse204Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // DisconnectGrantResponse400Headers the declared response headers of an HTTP 400 response for DisconnectGrant
@@ -2170,6 +2172,7 @@ type DisconnectGrantResponse400Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // DisconnectGrantResponse401Headers the declared response headers of an HTTP 401 response for DisconnectGrant
@@ -2178,6 +2181,7 @@ type DisconnectGrantResponse401Headers struct {
 	Pragma          string
 	ReferrerPolicy  string
 	WWWAuthenticate string
+	XRequestID      openapi_types.UUID
 }
 
 // DisconnectGrantResponse500Headers the declared response headers of an HTTP 500 response for DisconnectGrant
@@ -2185,6 +2189,7 @@ type DisconnectGrantResponse500Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 type DisconnectGrantResponse struct {
@@ -2759,6 +2764,7 @@ type RevokeTokenResponse200Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // RevokeTokenResponse400Headers the declared response headers of an HTTP 400 response for RevokeToken
@@ -2766,6 +2772,7 @@ type RevokeTokenResponse400Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // RevokeTokenResponse401Headers the declared response headers of an HTTP 401 response for RevokeToken
@@ -2774,6 +2781,7 @@ type RevokeTokenResponse401Headers struct {
 	Pragma          string
 	ReferrerPolicy  string
 	WWWAuthenticate string
+	XRequestID      openapi_types.UUID
 }
 
 // RevokeTokenResponse500Headers the declared response headers of an HTTP 500 response for RevokeToken
@@ -2781,6 +2789,7 @@ type RevokeTokenResponse500Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 type RevokeTokenResponse struct {
@@ -2851,6 +2860,7 @@ type RequestTokenResponse200Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // RequestTokenResponse400Headers the declared response headers of an HTTP 400 response for RequestToken
@@ -2858,6 +2868,7 @@ type RequestTokenResponse400Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 // RequestTokenResponse401Headers the declared response headers of an HTTP 401 response for RequestToken
@@ -2866,6 +2877,7 @@ type RequestTokenResponse401Headers struct {
 	Pragma          string
 	ReferrerPolicy  string
 	WWWAuthenticate string
+	XRequestID      openapi_types.UUID
 }
 
 // RequestTokenResponse500Headers the declared response headers of an HTTP 500 response for RequestToken
@@ -2873,6 +2885,7 @@ type RequestTokenResponse500Headers struct {
 	CacheControl   string
 	Pragma         string
 	ReferrerPolicy string
+	XRequestID     openapi_types.UUID
 }
 
 type RequestTokenResponse struct {
@@ -3145,6 +3158,13 @@ func ParseGetAuthorizationServerMetadataResponse(rsp *http.Response) (*GetAuthor
 			}
 			headers.ReferrerPolicy = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers200 = &headers
 	}
 
@@ -3215,6 +3235,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 			}
 			headers.ReferrerPolicy = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers204 = &headers
 	case rsp.StatusCode == 400:
 		var headers DisconnectGrantResponse400Headers
@@ -3238,6 +3265,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 401:
@@ -3270,6 +3304,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 			}
 			headers.WWWAuthenticate = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers401 = &headers
 	case rsp.StatusCode == 500:
 		var headers DisconnectGrantResponse500Headers
@@ -3293,6 +3334,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers500 = &headers
 	}
@@ -4543,6 +4591,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 			}
 			headers.ReferrerPolicy = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers RevokeTokenResponse400Headers
@@ -4566,6 +4621,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 401:
@@ -4598,6 +4660,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 			}
 			headers.WWWAuthenticate = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers401 = &headers
 	case rsp.StatusCode == 500:
 		var headers RevokeTokenResponse500Headers
@@ -4621,6 +4690,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers500 = &headers
 	}
@@ -4696,6 +4772,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 			}
 			headers.ReferrerPolicy = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
 		var headers RequestTokenResponse400Headers
@@ -4719,6 +4802,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 401:
@@ -4751,6 +4841,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 			}
 			headers.WWWAuthenticate = value
 		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
 		response.Headers401 = &headers
 	case rsp.StatusCode == 500:
 		var headers RequestTokenResponse500Headers
@@ -4774,6 +4871,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
+			var value openapi_types.UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-ID", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
 		}
 		response.Headers500 = &headers
 	}

@@ -2,7 +2,7 @@
 //
 // A request passes
 //
-//	headers     the three cache and referrer headers of every response, X-Request-ID of reads
+//	headers     the cache and referrer headers and the X-Request-ID of every response
 //	Recovered   turns a panic into an opaque error
 //	chi         path and method, or 404
 //	guard       all checks before the operation itself, in the order of decisions, section 2, by the embedded document

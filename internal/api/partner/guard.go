@@ -44,15 +44,13 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// setHeaders sets the headers of every response (specification 4), and the request id of reads.
+// setHeaders sets the headers of every response (specification 4; decisions, section 5).
 func setHeaders(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Pragma", "no-cache")
 	h.Set("Referrer-Policy", "no-referrer")
-	if isRead(r) {
-		h.Set("X-Request-ID", telemetry.EventOf(r.Context()).RequestID.String())
-	}
+	h.Set("X-Request-ID", telemetry.EventOf(r.Context()).RequestID.String())
 }
 
 // guard makes all checks that come before the operation itself. It sets the request's deadline. If the caller disconnects, only a

@@ -48,7 +48,7 @@ func TestHandler(t *testing.T) {
 	reported := &complaints{TB: t}
 	handler := Handler(reported, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
-			"Cache-Control": "no-store", "Pragma": "no-cache", "Referrer-Policy": "no-referrer", "Content-Type": "application/json",
+			"Cache-Control": "no-store", "Pragma": "no-cache", "Referrer-Policy": "no-referrer", "Content-Type": "application/json", "X-Request-ID": id,
 		} {
 			w.Header().Set(name, value)
 		}

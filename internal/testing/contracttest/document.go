@@ -167,7 +167,7 @@ func checkError(response *openapi3.Response, status int, header http.Header, bod
 	if !slices.ContainsFunc(examples, func(example map[string]any) bool { return reflect.DeepEqual(fixed(example), fixed(failure)) }) {
 		return fmt.Errorf("the error %s is none of the examples", body)
 	}
-	if id, _ := failure["request_id"].(string); id != header.Get("X-Request-Id") {
+	if id, has := failure["request_id"].(string); has && id != header.Get("X-Request-Id") {
 		return fmt.Errorf("request_id is %q, but the header is %q", id, header.Get("X-Request-Id"))
 	}
 	if (failure["errors"] != nil) != (status == http.StatusUnprocessableEntity) {

@@ -22,19 +22,18 @@ const (
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	oauth := http.Header{
-		"Cache-Control": {"no-store"}, "Pragma": {"no-cache"}, "Referrer-Policy": {"no-referrer"},
+		"Cache-Control": {"no-store"}, "Pragma": {"no-cache"}, "Referrer-Policy": {"no-referrer"}, "X-Request-Id": {id},
 		"Content-Type": {"application/json"}, "Date": {"Sat, 21 Nov 2026 10:00:00 GMT"},
 	}
 	empty := with(oauth, "Content-Type", "")
-	activity := with(oauth, "X-Request-Id", id)
-	counted := with(activity, "Ratelimit-Limit", "600", "Ratelimit-Remaining", "59", "Ratelimit-Reset", "1")
+	counted := with(oauth, "Ratelimit-Limit", "600", "Ratelimit-Remaining", "59", "Ratelimit-Reset", "1")
 
 	expect(t, Partner, []response{
 		{"an OAuth error", "POST", "/oauth/token", 400, oauth, malformed, ""},
 		{"an empty response", "POST", "/oauth/revoke", 200, empty, "", ""},
 		{"rows", "GET", reads, 200, counted, steps, ""},
 		{"a counted error", "GET", reads, 400, counted, badDates, ""},
-		{"an unknown path of reads", "GET", "/connect-svc/v1/grants/x", 404, activity, notFound, ""},
+		{"an unknown path of reads", "GET", "/connect-svc/v1/grants/x", 404, oauth, notFound, ""},
 		{"an unknown path", "GET", "/connect-svc/v1/x", 404, oauth, malformed, ""},
 		{"a wrong method", "GET", "/oauth/token", 404, oauth, malformed, ""},
 		{"a page", "GET", "/account", 200, http.Header{}, "<html>", ""},
@@ -53,11 +52,11 @@ func TestCheck(t *testing.T) {
 		{"bad value", "GET", reads, 200, counted, strings.Replace(steps, ".000Z", "Z", 1), "schema"},
 		{"missing field", "GET", reads, 200, counted, strings.Replace(steps, `"source":"svc",`, "", 1), "schema"},
 		{"other request id", "GET", reads, 400, with(counted, "X-Request-Id", strings.Replace(id, "4", "5", 1)), badDates, "request_id"},
-		{"counted without headers", "GET", reads, 400, activity, badDates, "RateLimit"},
+		{"counted without headers", "GET", reads, 400, oauth, badDates, "RateLimit"},
 		{"no number", "GET", reads, 200, with(counted, "Ratelimit-Reset", "0"), steps, "RateLimit-Reset"},
 		{"unknown path answered", "GET", "/connect-svc/v1/x", 200, oauth, malformed, "404"},
 		{"unknown path in the other shape", "GET", "/connect-svc/v1/x", 404, oauth, notFound, "examples"},
-		{"unknown path without header", "GET", "/connect-svc/v1/grants/x", 404, oauth, notFound, "X-Request-ID"},
+		{"unknown path without header", "GET", "/connect-svc/v1/grants/x", 404, with(oauth, "X-Request-Id", ""), notFound, "X-Request-ID"},
 	})
 }
 

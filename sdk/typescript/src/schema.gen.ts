@@ -612,6 +612,7 @@ export interface components {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                "X-Request-ID": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -628,6 +629,7 @@ export interface components {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                "X-Request-ID": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -640,6 +642,7 @@ export interface components {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                "X-Request-ID": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -652,6 +655,7 @@ export interface components {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                "X-Request-ID": components["headers"]["RequestId"];
                 "WWW-Authenticate": components["headers"]["BasicChallenge"];
                 [name: string]: unknown;
             };
@@ -665,6 +669,7 @@ export interface components {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                "X-Request-ID": components["headers"]["RequestId"];
                 [name: string]: unknown;
             };
             content: {
@@ -864,6 +869,7 @@ export interface operations {
                     "Cache-Control": components["headers"]["CacheControl"];
                     Pragma: components["headers"]["Pragma"];
                     "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                    "X-Request-ID": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -891,6 +897,7 @@ export interface operations {
                     "Cache-Control": components["headers"]["CacheControl"];
                     Pragma: components["headers"]["Pragma"];
                     "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                    "X-Request-ID": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -921,6 +928,7 @@ export interface operations {
                     "Cache-Control": components["headers"]["CacheControl"];
                     Pragma: components["headers"]["Pragma"];
                     "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                    "X-Request-ID": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -1111,6 +1119,7 @@ export interface operations {
                     "Cache-Control": components["headers"]["CacheControl"];
                     Pragma: components["headers"]["Pragma"];
                     "Referrer-Policy": components["headers"]["ReferrerPolicy"];
+                    "X-Request-ID": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content?: never;

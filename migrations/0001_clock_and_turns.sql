@@ -31,6 +31,43 @@ create table keyset_marks (
     since timestamptz not null default connect_now()
 );
 
+-- The history of commits that the database has, in one row.
+create table database_history (
+    id         int  primary key default 1 check (id = 1),
+    origin     text not null, -- database_origin() when the mark was made
+    mark       uuid not null default gen_random_uuid(),
+    reconciled text not null  -- the first origin, or the one that an operator has reconciled with what was lost
+);
+
+-- Tells histories apart: the cluster, its timeline, which changes when a replica takes over and after a recovery to a point in time,
+-- and this table, which pg_restore makes anew. The nodes of a Citus cluster have no common history.
+-- +goose StatementBegin
+create function database_origin() returns text
+    language plpgsql volatile as
+$$
+begin
+    if to_regclass('pg_catalog.pg_dist_node') is not null then
+        return 'citus';
+    end if;
+    return (select system_identifier || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '/'
+        || 'database_history'::regclass::oid from pg_control_system());
+end
+$$;
+-- +goose StatementEnd
+
+insert into database_history (origin, reconciled) select origin, origin from database_origin() as origin;
+
+-- The mark of the history, null if it is of an earlier one. A replica has the mark if it is of the primary's history.
+-- +goose StatementBegin
+create function database_mark() returns uuid
+    language plpgsql volatile as
+$$
+begin
+    return (select mark from database_history where case when pg_is_in_recovery() then true else origin = database_origin() end);
+end
+$$;
+-- +goose StatementEnd
+
 -- The servers of this database. Each one updates its row regularly and deletes it when it stops. The row of a killed server is swept.
 create table servers (
     server_id  uuid        primary key, -- random for each process
@@ -53,6 +90,9 @@ create table database_sizes (
 
 drop table database_sizes;
 drop table servers;
+drop function database_mark;
+drop function database_origin;
+drop table database_history;
 drop table keyset_marks;
 drop table turns;
 drop function connect_now();

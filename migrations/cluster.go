@@ -33,8 +33,8 @@ var (
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
-	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "servers", "database_sizes",
-		"rate_limits", "goose_db_version"}
+	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "database_history", "servers",
+		"database_sizes", "rate_limits", "goose_db_version"}
 
 	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added
 	// again after.

@@ -47,6 +47,7 @@ var owners = map[string]string{
 	"operator_sessions":      "operators",
 	"turns":                  "postgres",
 	"keyset_marks":           "credential",
+	"database_history":       "postgres",
 	"servers":                "servers",
 	"database_sizes":         "servers",
 }
@@ -206,7 +207,7 @@ func TestFoundationNamesNoTableOfADomain(t *testing.T) {
 			})
 		}
 	}
-	for _, own := range []string{"turns", "keyset_marks"} {
+	for _, own := range []string{"turns", "keyset_marks", "database_history"} {
 		if !found[own] {
 			t.Errorf("the search does not find %s", own)
 		}

@@ -53,6 +53,10 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
+	db.Exec(t, "update database_history set reconciled = 'another'")
+	if got := succeedJSON[checked](t, env, "", "check"); got.statuses()["history"] != "ok" {
+		t.Errorf("check asks for no reconciliation of a restored database: %v", got)
+	}
 	if n := pgtest.Value[int64](t, db, "select count(*) from keyset_marks"); n != 0 {
 		t.Errorf("check left %d marks of the keyset", n)
 	}

@@ -115,6 +115,7 @@ type App struct {
 	heartbeatSent   bool            // by the last look
 	alertsSent      []alerts.Alert  // with the last heartbeat
 	sweptElsewhere  atomic.Bool     // another server sweeps
+	mayLackCommits  bool            // as of the last look
 	sessions        *operators.Sessions
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()

@@ -15,6 +15,10 @@ import (
 // maxClockDifference is far more than machines that keep the time differ by.
 const maxClockDifference = 2 * time.Second
 
+// lackingCommits asks the operator for a reconciliation.
+const lackingCommits = "the database was restored, or a replica took over: what has ended since may be alive; " +
+	"run connect-svc restore reconcile, see Backup and restore (docs/backup.md)"
+
 // Skipped is the result of a check that cannot be made, or need not be. Its text says why.
 type Skipped string
 
@@ -116,6 +120,12 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 
 	schema := CheckSchema(ctx, pool)
 	report("schema", "is one that this program works on", schema)
+
+	if schema == nil {
+		if may, err := postgres.MayLackCommits(ctx, pool); may || err != nil {
+			report("history", lackingCommits, err)
+		}
+	}
 
 	detail, err = "", error(Skipped("no schema"))
 	if schema == nil {

@@ -9,6 +9,7 @@ import (
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/panics"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/servers"
 )
 
@@ -68,6 +69,14 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	if failure != nil {
 		err = failure
 	}
+	act(func(ctx context.Context) error {
+		may, err := postgres.MayLackCommits(ctx, a.Pool)
+		if err == nil && may && !a.mayLackCommits {
+			a.logger.Warn(lackingCommits)
+		}
+		a.mayLackCommits = may
+		return err
+	})
 	a.alerts.Evaluate(now, append(samples, a.upSamples()...))
 	firing := a.alerts.Firing()
 	if a.heartbeatSent && slices.Equal(firing, a.alertsSent) {

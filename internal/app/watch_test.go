@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -11,9 +12,11 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
+	"connect-svc/internal/app"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -38,6 +41,23 @@ func firing(e *e2e.Service) (names []string) {
 		names = append(names, alert.Name)
 	}
 	return names
+}
+
+// A restored database asks for a reconciliation, once.
+func TestRestoredDatabase(t *testing.T) {
+	t.Parallel()
+	log := new(logtest.Buffer)
+	e := e2e.New(t, func(config *app.Config) { config.Logger = telemetry.NewLogger(log, slog.LevelInfo) })
+	const asks = "connect-svc restore reconcile"
+	watches(t, e, time.Minute, nil)
+	if strings.Contains(log.String(), asks) {
+		t.Errorf("a database that was not restored asks:\n%s", log)
+	}
+	e.DB.Exec(t, "update database_history set reconciled = 'another'")
+	watches(t, e, time.Minute, nil)
+	if strings.Count(log.String(), asks) != 1 {
+		t.Errorf("the log:\n%s", log)
+	}
 }
 
 // A fault raises the alert of docs/alerts.yaml that is for it, after the time that is written there, on this server and in its

@@ -3,8 +3,8 @@
 // # Invariants
 //
 //   - Rows from a replica are at most five seconds old, whatever the clocks of the servers say (cluster.TestReadReplica).
-//   - A server that is not a replica, does not answer, or is late is left out, and the primary is read
-//     (TestReplicasThatAreNone).
+//   - A server that is not a replica, does not answer, is late or has another history than the primary is left out, and the primary is
+//     read (TestReplicasThatAreNone, cluster.TestReplicaOfAnotherHistory).
 package replica
 
 import (
@@ -39,6 +39,9 @@ const (
 // The age of a replica's rows follows from its position in the write-ahead log: they are as of the latest instant at which the
 // primary was not further than the replica is now. Replicas of an idle primary are therefore never late, a replica that has lost
 // its primary is late, and no two clocks are compared.
+//
+// Positions say nothing about a replica whose primary was another server, before a failover or a restore. It lacks the mark that the
+// primary's history has (postgres.MarkHistory), or is ahead of the primary.
 type Set struct {
 	primary *postgres.Pool
 	list    []*replica
@@ -49,6 +52,7 @@ type Set struct {
 
 	checking sync.Mutex
 	seen     []position // of the primary, newest last
+	mark     *string    // of the primary's history; nil: unknown
 
 	answered, failed atomic.Uint64
 }
@@ -129,13 +133,18 @@ func (r *Set) locatePrimary(ctx context.Context) {
 	r.seen = slices.DeleteFunc(r.seen, func(p position) bool { return here.at.Sub(p.at) > r.limits.ReplicaLag })
 	// This is the position of the next record, after everything that is committed, with or without synchronous_commit. On a new
 	// page it is after the header of the page, but a replica that has replayed everything is still before the header.
-	if r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&here.lsn) != nil {
+	former := r.mark
+	if r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint, database_mark()::text").Scan(&here.lsn, &r.mark) != nil {
+		return
+	}
+	if r.mark == nil {
+		_ = postgres.MarkHistory(ctx, r.primary) // for the next check
 		return
 	}
 	if onPage := here.lsn % walPage; onPage <= walPageHeader {
 		here.lsn -= onPage
 	}
-	if n := len(r.seen); n > 0 && here.lsn < r.seen[n-1].lsn {
+	if n := len(r.seen); n > 0 && here.lsn < r.seen[n-1].lsn || former == nil || *former != *r.mark {
 		r.seen = nil // another server has become the primary
 	}
 	r.seen = append(r.seen, here)
@@ -158,7 +167,9 @@ func (r *Set) check(ctx context.Context, one *replica) {
 func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
 	var inRecovery bool
 	var replayed *int64
-	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint").Scan(&inRecovery, &replayed)
+	var mark *string
+	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint, database_mark()::text").
+		Scan(&inRecovery, &replayed, &mark)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return time.Time{}, errors.New("no answer in time")
@@ -166,6 +177,16 @@ func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
 		return time.Time{}, err
 	case !inRecovery || replayed == nil:
 		return time.Time{}, errors.New("the server is no replica")
+	case mark == nil || r.mark == nil || *mark != *r.mark:
+		return time.Time{}, errors.New("its rows are not of the primary's history")
+	}
+	if n := len(r.seen); n > 0 && *replayed > r.seen[n-1].lsn { // the primary may have gone on, too
+		ahead := false
+		err := r.primary.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::bigint < $1", *replayed).Scan(&ahead)
+		if err == nil && ahead {
+			_ = postgres.MarkHistory(ctx, r.primary) // with a mark that the replica will not have
+			return time.Time{}, errors.New("it is ahead of the primary, which has lost commits")
+		}
 	}
 	for _, p := range slices.Backward(r.seen) {
 		if p.lsn <= *replayed {

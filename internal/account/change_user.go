@@ -42,7 +42,7 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 		user = userOf(accountdb.User(row))
 		return err
 	})
-	if postgres.IsUniqueViolation(err, uniqueAddress) {
+	if postgres.Violates(err, uniqueAddress) {
 		return User{}, ErrEmailTaken
 	}
 	return user, postgres.WrapNoRows("account: change user", err, refusal.ErrUserNotFound)

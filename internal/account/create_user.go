@@ -44,11 +44,11 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: user.ID, Email: user.Email})
 	})
 	switch {
-	case postgres.IsUniqueViolation(err, "users_pkey"):
+	case postgres.Violates(err, "users_pkey"):
 		return User{}, ErrUserExists
 	case errors.Is(err, pgx.ErrNoRows):
 		return User{}, ErrUserDeleted
-	case postgres.IsUniqueViolation(err, uniqueAddress):
+	case postgres.Violates(err, uniqueAddress):
 		return User{}, ErrEmailTaken
 	}
 	return userOf(accountdb.User(row)), postgres.Wrap("account: create user", err)

@@ -55,7 +55,7 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified 
 	started, err := a.queries.StartSession(ctx, accountdb.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, Seed: verified.seed, SecretHash: key.hash(), Lifetime: SessionLifetime,
 	})
-	if err == nil && started == 0 || postgres.IsForeignKeyViolation(err, "") { // the latter: the user was deleted
+	if err == nil && started == 0 || postgres.Is(err, postgres.ForeignKeyViolation) { // the latter: the user was deleted
 		return SessionKey{}, ErrNoSignIn
 	}
 	return key, postgres.Wrap("account: start session", err)

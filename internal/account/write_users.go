@@ -41,8 +41,8 @@ func (w *bulkWriter) write(ctx context.Context, rows pgx.CopyFromSource, read fu
 				result, err = w.attempt(ctx, tx, read())
 				return err
 			})
-			w.taken = postgres.IsUniqueViolation(err, "")
-			switch overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.IsDeadlock(err); {
+			w.taken = postgres.Is(err, postgres.UniqueViolation)
+			switch overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.Is(err, postgres.DeadlockDetected); {
 			case !overtaken:
 				return err
 			case attempt == bulkAttempts:

@@ -68,7 +68,7 @@ func importFile[R record](
 		}
 		reader.Storing(0)
 		err = mergeStaged(ctx, tx, into, usersLocked, state.notify, reader.Storing, &result)
-		if postgres.IsForeignKeyViolation(err, "") { // a user was deleted since
+		if postgres.Is(err, postgres.ForeignKeyViolation) { // a user was deleted since
 			return cmp.Or(unknownUsers(ctx, tx, reader), err)
 		}
 		result.Settle(reader.Rows())
@@ -110,7 +110,7 @@ func mergePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, u
 		return err
 	})
 	switch {
-	case postgres.IsUniqueViolation(err, ""):
+	case postgres.Is(err, postgres.UniqueViolation):
 		inserted = 0
 	case err != nil:
 		return Result{}, fmt.Errorf("insert: %w", err)

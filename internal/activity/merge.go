@@ -31,7 +31,7 @@ func merge(ctx context.Context, tx pgx.Tx, into table, rows, stored string, noti
 		})
 		// Rides and adjustments have two unique keys, and the statement resolves conflicts of one of them. If two merges insert
 		// the same row at the same time, one can fail on the other key; the second time it finds the row.
-		if into.primaryKey != "" && postgres.IsUniqueViolation(err, into.primaryKey) {
+		if into.primaryKey != "" && postgres.Violates(err, into.primaryKey) {
 			continue
 		}
 		if err != nil {

@@ -58,7 +58,7 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 		}
 		return putLogo(ctx, queries, id, registration.Logo)
 	})
-	if postgres.IsUniqueViolation(err, "clients_pkey") {
+	if postgres.Violates(err, "clients_pkey") {
 		err = ErrExists
 	}
 	if err != nil {

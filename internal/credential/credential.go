@@ -67,20 +67,22 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // NewClientSecret makes a client secret of 256 bits read from random, and the hash under which it is stored.
 func NewClientSecret(random io.Reader) (secret string, hash []byte, err error) {
-	var bits [32]byte
-	if _, err := io.ReadFull(random, bits[:]); err != nil {
-		return "", nil, fmt.Errorf("client secret: %w", err)
-	}
-	secret = clientSecretPrefix + encoding.EncodeToString(bits[:])
-	return secret, Hash(secret), nil
+	return newSecret(clientSecretPrefix, random)
 }
 
 // NewOperatorToken makes an operator token of 256 random bits, and the hash that identifies it.
 func NewOperatorToken() (token string, hash []byte) {
-	var random [32]byte
-	rand.Read(random[:])
-	token = operatorTokenPrefix + encoding.EncodeToString(random[:])
-	return token, Hash(token)
+	token, hash, _ = newSecret(operatorTokenPrefix, rand.Reader) // which never fails
+	return token, hash
+}
+
+func newSecret(prefix string, random io.Reader) (secret string, hash []byte, err error) {
+	var bits [32]byte
+	if _, err := io.ReadFull(random, bits[:]); err != nil {
+		return "", nil, fmt.Errorf("new secret: %w", err)
+	}
+	secret = prefix + encoding.EncodeToString(bits[:])
+	return secret, Hash(secret), nil
 }
 
 // Hash returns the SHA-256 of a value that cannot be guessed, such as a client secret or a refresh token: 32 bytes.

@@ -141,25 +141,31 @@ func (k *Keyring) UseIdentifierKey(key [32]byte) {
 }
 
 // newKeysets makes the keys of a new installation: a primary sealing key, the next one, and the identifier key.
-func newKeysets() (keysets, error) {
-	manager := keyset.NewManager()
-	primary, err := manager.Add(sealingTemplate())
-	if err == nil {
-		err = manager.SetPrimary(primary)
+func newKeysets() (keys keysets, err error) {
+	if keys.sealing, err = keyset.NewHandle(sealingTemplate()); err == nil {
+		keys.sealing, err = withNext(keys.sealing)
 	}
 	if err == nil {
-		_, err = manager.Add(sealingTemplate())
+		keys.identifiers, err = keyset.NewHandle(prf.HMACSHA256PRFKeyTemplate())
 	}
 	if err != nil {
-		return keysets{}, fmt.Errorf("credential: new sealing keys: %w", err)
+		return keysets{}, fmt.Errorf("credential: new keys: %w", err)
 	}
-	sealing, err := manager.Handle()
-	if err != nil {
-		return keysets{}, fmt.Errorf("credential: new sealing keys: %w", err)
+	return keys, nil
+}
+
+// withNext makes the next key the primary one, if there is one, and adds a new next key.
+func withNext(sealing *keyset.Handle) (*keyset.Handle, error) {
+	manager := keyset.NewManagerFromHandle(sealing)
+	for _, key := range keyInfos(sealing) {
+		if key.Status == KeyNext {
+			if err := manager.SetPrimary(key.ID); err != nil {
+				return nil, err
+			}
+		}
 	}
-	identifiers, err := keyset.NewHandle(prf.HMACSHA256PRFKeyTemplate())
-	if err != nil {
-		return keysets{}, fmt.Errorf("credential: new identifier key: %w", err)
+	if _, err := manager.Add(sealingTemplate()); err != nil {
+		return nil, err
 	}
-	return keysets{sealing, identifiers}, nil
+	return manager.Handle()
 }

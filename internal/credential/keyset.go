@@ -81,18 +81,7 @@ func RotateKeyset(path string) error {
 	if err != nil {
 		return err
 	}
-	manager := keyset.NewManagerFromHandle(keys.sealing)
-	for _, key := range keyInfos(keys.sealing) {
-		if key.Status == KeyNext {
-			if err := manager.SetPrimary(key.ID); err != nil {
-				return fmt.Errorf("keyset %s: %w", path, err)
-			}
-		}
-	}
-	if _, err := manager.Add(sealingTemplate()); err != nil {
-		return fmt.Errorf("keyset %s: %w", path, err)
-	}
-	if keys.sealing, err = manager.Handle(); err != nil {
+	if keys.sealing, err = withNext(keys.sealing); err != nil {
 		return fmt.Errorf("keyset %s: %w", path, err)
 	}
 	text, err := keys.encode()
@@ -157,10 +146,7 @@ func (k keysets) encode() ([]byte, error) {
 		return nil, fmt.Errorf("keyset: %w", err)
 	}
 	text, err := json.MarshalIndent(keysetFile{sealing.Bytes(), identifiers.Bytes()}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("keyset: %w", err)
-	}
-	return append(text, '\n'), nil
+	return append(text, '\n'), err
 }
 
 // replaceFile atomically replaces a file by one of the same owner and mode.

@@ -17,6 +17,7 @@ const IdentifierKey = "identifiers"
 // Database holds the marks, in its table keyset_marks.
 type Database interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // CheckMarks returns an error unless the keyset has every key that was used on this database before. It then marks the keys that
@@ -53,14 +54,9 @@ func (k *Keyring) AdoptMarks(ctx context.Context, db Database) error {
 
 // MarkedSince returns when each key was first used on a database, by its name.
 func MarkedSince(ctx context.Context, db Database) (map[string]time.Time, error) {
-	since := map[string]time.Time{}
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, "select key, since from keyset_marks") // ForEachRow has its error
-		key, at := "", time.Time{}
-		_, err := pgx.ForEachRow(rows, []any{&key, &at}, func() error { since[key] = at; return nil })
-		return err
-	})
-	if err != nil {
+	since, key, at := map[string]time.Time{}, "", time.Time{}
+	rows, _ := db.Query(ctx, "select key, since from keyset_marks") // ForEachRow has its error
+	if _, err := pgx.ForEachRow(rows, []any{&key, &at}, func() error { since[key] = at; return nil }); err != nil {
 		return nil, fmt.Errorf("database: keys: %w", err)
 	}
 	return since, nil

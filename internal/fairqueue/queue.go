@@ -90,23 +90,21 @@ func (q *Queue) Acquire(ctx context.Context) error {
 	case <-gone(ctx):
 		err = ErrGone
 	}
-	if err != nil && !q.leave(mine) {
-		q.Release() // it was handed over at this moment
-	}
-	q.count(time.Since(began), err == nil)
-	return err
-}
-
-func (q *Queue) count(waited time.Duration, got bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.stats.WaitTime += waited
-	if got {
+	q.stats.WaitTime += time.Since(began)
+	switch {
+	case err == nil:
 		q.stats.Acquired++
 		q.stats.Waited++
-	} else {
-		q.stats.GivenUp++
+		return nil
+	case mine.element == nil:
+		q.release() // it was handed over at this moment
+	default:
+		q.remove(mine)
 	}
+	q.stats.GivenUp++
+	return err
 }
 
 // join takes a free place, or else waits behind what waits for the caller already.
@@ -142,22 +140,15 @@ func (q *Queue) join(who Caller) (*waiter, error) {
 	return mine, nil
 }
 
-// leave reports whether mine still waited for a place.
-func (q *Queue) leave(mine *waiter) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if mine.element == nil {
-		return false
-	}
-	q.remove(mine)
-	return true
-}
-
 // Release returns a place. The place goes to the first that waits for the first caller of the first kind. This caller and this
 // kind are served last from then on.
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.release()
+}
+
+func (q *Queue) release() {
 	first := q.order.Front()
 	if first == nil {
 		q.free++

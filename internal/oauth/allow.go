@@ -80,7 +80,7 @@ func (s *Server) addConnection(ctx context.Context, userID, clientID uuid.UUID, 
 		}
 		return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: grantID, UserID: userID, ClientID: clientID})
 	})
-	if postgres.IsForeignKeyViolation(err, "") {
+	if postgres.Is(err, postgres.ForeignKeyViolation) {
 		return ErrRequestEnded
 	}
 	return err

@@ -31,7 +31,7 @@ func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, toke
 		TokenID:    token.TokenID,
 		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
 	})
-	if postgres.IsForeignKeyViolation(err, "") { // the user was deleted, and the token with the user
+	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted, and the token with the user
 		return nil
 	}
 	return postgres.NoRowsAs(err, errWrongClient)

@@ -8,64 +8,45 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQLSTATE codes, PostgreSQL manual appendix A.
+// Code is an SQLSTATE code (PostgreSQL manual, appendix A).
+type Code string
+
+// The codes that the service distinguishes. LockNotAvailable means that a lock was not free within lock_timeout, and QueryCanceled
+// that a statement took longer than statement_timeout allows.
 const (
-	codeForeignKeyViolation = "23503"
-	codeUniqueViolation     = "23505"
-	codeUndefinedTable      = "42P01"
-	codeUndefinedColumn     = "42703"
-	codeDeadlock            = "40P01"
-	codeLockNotAvailable    = "55P03"
-	codeQueryCanceled       = "57014"
-	codeInternalError       = "XX000"
+	ForeignKeyViolation Code = "23503"
+	UniqueViolation     Code = "23505"
+	UndefinedTable      Code = "42P01"
+	UndefinedColumn     Code = "42703"
+	DeadlockDetected    Code = "40P01"
+	LockNotAvailable    Code = "55P03"
+	QueryCanceled       Code = "57014"
+
+	internalError Code = "XX000"
 )
 
 // phrases identify violations that a Citus node passes on from another node. If rows are inserted from a query, such a violation is
 // an internal error with the message of the other node.
-var phrases = map[string]string{
-	codeForeignKeyViolation: "violates foreign key constraint",
-	codeUniqueViolation:     "violates unique constraint",
+var phrases = map[Code]string{
+	ForeignKeyViolation: "violates foreign key constraint",
+	UniqueViolation:     "violates unique constraint",
 }
 
-// IsUniqueViolation reports whether err means that the unique constraint or index of this name refused a row. The
-// empty name stands for any.
-func IsUniqueViolation(err error, constraint string) bool {
-	return isViolation(err, codeUniqueViolation, constraint)
-}
-
-// IsForeignKeyViolation reports whether err means that the foreign key of this name refused a row. The empty name
-// stands for any.
-func IsForeignKeyViolation(err error, constraint string) bool {
-	return isViolation(err, codeForeignKeyViolation, constraint)
-}
-
-// IsDeadlock reports whether err means that two transactions waited for each other, and that PostgreSQL ended this one.
-func IsDeadlock(err error) bool { return isViolation(err, codeDeadlock, "") }
-
-// IsLockNotAvailable reports whether err means that a lock was not free within lock_timeout.
-func IsLockNotAvailable(err error) bool { return isViolation(err, codeLockNotAvailable, "") }
-
-// IsUndefinedTable reports whether err means that a table does not exist.
-func IsUndefinedTable(err error) bool { return isViolation(err, codeUndefinedTable, "") }
-
-// IsUndefinedColumn reports whether err means that a table lacks a column.
-func IsUndefinedColumn(err error) bool { return isViolation(err, codeUndefinedColumn, "") }
-
-// IsTimeout reports whether err means that a statement took longer than statement_timeout allows.
-func IsTimeout(err error) bool { return isViolation(err, codeQueryCanceled, "") }
-
-func isViolation(err error, code, constraint string) bool {
+// Is reports whether PostgreSQL returned an error with this code.
+func Is(err error, code Code) bool {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
 		return false
 	}
 	phrase := phrases[code]
-	passedOn := pgErr.Code == codeInternalError && phrase != "" && strings.Contains(pgErr.Message, phrase)
-	return (pgErr.Code == code || passedOn) && (constraint == "" || isNamed(pgErr, constraint))
+	passedOn := Code(pgErr.Code) == internalError && phrase != "" && strings.Contains(pgErr.Message, phrase)
+	return Code(pgErr.Code) == code || passedOn
 }
 
-// isNamed reports whether an error names a constraint. The name of a shard's constraint ends with the number of the shard. A node
-// that passes on the error of another node keeps the name only in the message.
-func isNamed(err *pgconn.PgError, constraint string) bool {
-	return strings.Contains(cmp.Or(err.ConstraintName, err.Message), constraint)
+// Violates reports whether the unique constraint or index of this name refused a row.
+func Violates(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	// The name of a shard's constraint ends with the number of the shard. A node that passes on the error of another node keeps the
+	// name only in the message.
+	return Is(err, UniqueViolation) && errors.As(err, &pgErr) && strings.Contains(cmp.Or(pgErr.ConstraintName, pgErr.Message), constraint)
 }

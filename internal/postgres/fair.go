@@ -331,7 +331,7 @@ const attempts = 3
 func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) (err error) {
 	for range attempts {
 		err = InTx(ctx, pool, act)
-		if !isViolation(err, codeDeadlock, "") && !IsForeignKeyViolation(err, "") {
+		if !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation) {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
+	// connectTimeout bounds one attempt to connect, unless the URL has a connect_timeout.
 	connectTimeout = 5 * time.Second
 	// maxConns is the default maximum number of connections. It exceeds the number of processors, because commits that wait for
 	// the disk at the same time share the wait. Four servers stay below a hundred connections, PostgreSQL's own default.
@@ -128,11 +128,7 @@ func BulkConfig(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
 	config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
-	applyDefaults(config.ConnConfig)
 	return config.ConnConfig, nil
 }
 
@@ -156,14 +152,16 @@ func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 }
 
 func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
 	}
 	config.PingTimeout = connectTimeout
-	capStatements(config.ConnConfig, url)
+	if !strings.Contains(url, "statement_cache_capacity") {
+		config.ConnConfig.StatementCacheCapacity = preparedStatements
+	}
+	if !strings.Contains(url, "description_cache_capacity") {
+		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
+	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
 		return nil
@@ -174,26 +172,6 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 	}
 	if config.ConnConfig.BuildContextWatcherHandler == nil {
 		WithLimits(timelimit.Default)(config)
-	}
-	applyDefaults(config.ConnConfig)
-}
-
-// capStatements bounds the caches of statements of a connection, for every way to send statements.
-func capStatements(config *pgx.ConnConfig, url string) {
-	if !strings.Contains(url, "statement_cache_capacity") {
-		config.StatementCacheCapacity = preparedStatements
-	}
-	if !strings.Contains(url, "description_cache_capacity") {
-		config.DescriptionCacheCapacity = preparedStatements
-	}
-}
-
-func applyDefaults(config *pgx.ConnConfig) {
-	for name, value := range map[string]string{
-		"application_name": "connect-svc",
-		"timezone":         "UTC",
-	} {
-		setDefault(config, name, value)
 	}
 }
 

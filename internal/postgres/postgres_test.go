@@ -204,20 +204,24 @@ func TestViolations(t *testing.T) {
 		parent integer constraint t_parent references t)`)
 	db.Exec(t, "insert into t values (1, 1, null)")
 	for _, test := range []struct {
-		name, insert, constraint string
-		is                       func(error, string) bool
+		name, insert string
+		code         postgres.Code
+		constraint   string
 	}{
-		{"unique", "insert into t values (1, 1, null)", "t_key", postgres.IsUniqueViolation},
-		{"foreign key", "insert into t values (2, 1, 7)", "t_parent", postgres.IsForeignKeyViolation},
+		{"unique", "insert into t values (1, 1, null)", postgres.UniqueViolation, "t_key"},
+		{"foreign key", "insert into t values (2, 1, 7)", postgres.ForeignKeyViolation, ""},
 		// As a Citus node passes on what another one said.
-		{"unique elsewhere", passOn("duplicate key value violates unique constraint \"t_key_102012\""), "t_key", postgres.IsUniqueViolation},
+		{"unique elsewhere", passOn("duplicate key value violates unique constraint \"t_key_102012\""), postgres.UniqueViolation, "t_key"},
 		{"foreign key elsewhere", passOn("insert or update on table \"t_102012\" violates foreign key constraint \"t_parent_102012\""),
-			"t_parent", postgres.IsForeignKeyViolation},
+			postgres.ForeignKeyViolation, ""},
 	} {
 		_, err := db.Pool.Exec(context.Background(), test.insert)
 		err = fmt.Errorf("wrapped: %w", err)
-		if !test.is(err, test.constraint) || !test.is(err, "") || test.is(err, "another") || test.is(nil, "") {
+		if !postgres.Is(err, test.code) || postgres.Is(err, postgres.DeadlockDetected) || postgres.Is(nil, test.code) {
 			t.Errorf("%s: %v is not recognized as what it is", test.name, err)
+		}
+		if unique := test.constraint != ""; postgres.Violates(err, test.constraint) != unique || postgres.Violates(err, "another") {
+			t.Errorf("%s: %v is not recognized by its constraint", test.name, err)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,31 +15,25 @@ import (
 // in several databases.
 const IsSharded = "to_regclass('pg_catalog.pg_dist_node') is not null"
 
-// Staged is the temporary table into which [Stage] copies.
-const Staged = "staged"
-
-// Stage copies rows to a temporary table that exists in this transaction only and is not written to the write-ahead log. From then on
+// Stage copies rows to the temporary table staged, which exists in this transaction only and is not written to the write-ahead log. From then on
 // each statement of the transaction may take as long as limit; 0 means any time.
 func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types []string, rows pgx.CopyFromSource) error {
-	create := "create temporary table " + Staged + " ("
-	for i, name := range columns {
-		if i > 0 {
-			create += ", "
-		}
-		create += name + " " + types[i]
+	definitions := slices.Clone(columns)
+	for i, typed := range types {
+		definitions[i] += " " + typed
 	}
 	for _, statement := range []string{
 		fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds()),
 		"set local idle_in_transaction_session_timeout = 0",
 		"set local work_mem = '64MB'", // of one sort, on one connection
 		"set local jit = off",         // compiling would take longer than it saves
-		create + ") on commit drop",
+		"create temporary table staged (" + strings.Join(definitions, ", ") + ") on commit drop",
 	} {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{Staged}, columns, rows)
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, columns, rows)
 	return Wrap("copy", err)
 }
 

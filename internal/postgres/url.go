@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"os"
@@ -17,8 +18,9 @@ import (
 // errURL does not wrap the error of the parser, which holds the URL.
 var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
 
-// parseURL parses the URL of a database. Everything that connects uses it, so that no connection is less secure: the default of the
-// driver (sslmode=prefer) accepts any certificate, and no TLS at all.
+// parseURL parses the URL of a database and adds what every connection of the service has, unless the URL says otherwise. Everything
+// that connects uses it, so that no connection is less secure: the default of the driver (sslmode=prefer) accepts any certificate, and
+// no TLS at all.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -27,6 +29,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	if !saysSSLMode(url) {
 		verify(config.ConnConfig)
 	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
+	setDefault(config.ConnConfig, "application_name", "connect-svc")
+	setDefault(config.ConnConfig, "timezone", "UTC")
 	return config, nil
 }
 
@@ -97,49 +102,40 @@ func Security(url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	least := onThisMachine
+	least := 0
 	for _, host := range byHost(config.ConnConfig) {
 		least = max(least, securityOf(host))
 	}
 	return securities[least], nil
 }
 
-// The levels of security, from the best to the worst.
-const (
-	onThisMachine = iota
-	fullyVerified
-	authorityVerified
-	required
-	preferred
-	allowed
-	disabled
-)
-
+// securities are the levels of security, from the best to the worst.
 var securities = [...]string{
-	onThisMachine:     "stays on this machine",
-	fullyVerified:     "TLS is verified",
-	authorityVerified: "TLS does not verify the server's name (sslmode=verify-ca)",
-	required:          "TLS is not verified (sslmode=require)",
-	preferred:         "TLS is not verified (sslmode=prefer)",
-	allowed:           "TLS is not verified (sslmode=allow)",
-	disabled:          "TLS is not verified (sslmode=disable)",
+	"stays on this machine",
+	"TLS is verified",
+	"TLS does not verify the server's name (sslmode=verify-ca)",
+	"TLS is not verified (sslmode=require)",
+	"TLS is not verified (sslmode=prefer)",
+	"TLS is not verified (sslmode=allow)",
+	"TLS is not verified (sslmode=disable)",
 }
 
+// securityOf returns the level of a host.
 func securityOf(host []*pgconn.FallbackConfig) int {
 	first, last := host[0].TLSConfig, host[len(host)-1].TLSConfig
 	switch {
 	case isHere(host[0]):
-		return onThisMachine
+		return 0
 	case first == nil && last == nil:
-		return disabled
+		return 6
 	case first == nil:
-		return allowed
+		return 5
 	case last == nil:
-		return preferred
+		return 4
 	case !first.InsecureSkipVerify:
-		return fullyVerified
+		return 1
 	case first.VerifyPeerCertificate != nil:
-		return authorityVerified
+		return 2
 	}
-	return required
+	return 3
 }

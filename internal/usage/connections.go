@@ -86,7 +86,7 @@ func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connection
 // countConnections counts the connections of clients within bounds. If that takes too long, all counts are Unknown.
 func (u *Usage) countConnections(ctx context.Context, clients []uuid.UUID, bounds countBounds) (map[uuid.UUID]Connections, error) {
 	counted, err := u.countByState(ctx, clients, bounds)
-	if postgres.IsTimeout(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if postgres.Is(err, postgres.QueryCanceled) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		for _, id := range clients {
 			one := counted[id]
 			one.Precision = Unknown

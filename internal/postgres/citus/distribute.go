@@ -90,7 +90,7 @@ func (d distributor) check(ctx context.Context) error {
 			"the database is being distributed already"},
 	} {
 		var holds bool
-		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !postgres.IsUndefinedTable(err) {
+		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !postgres.Is(err, postgres.UndefinedTable) {
 			return fmt.Errorf("distribute: %w", err)
 		}
 		if !holds {
@@ -108,7 +108,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 		if err == nil {
 			_, err = d.conn.Exec(ctx, statement, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 		}
-		if postgres.IsLockNotAvailable(err) && ctx.Err() == nil {
+		if postgres.Is(err, postgres.LockNotAvailable) && ctx.Err() == nil {
 			continue
 		}
 		if err != nil {

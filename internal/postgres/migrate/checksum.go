@@ -85,9 +85,9 @@ const selectApplied = `select coalesce(json_object_agg(version_id, coalesce(chec
 func readApplied(text string, err error) (map[int64]string, error) {
 	applied := map[int64]string{}
 	switch {
-	case postgres.IsUndefinedTable(err):
+	case postgres.Is(err, postgres.UndefinedTable):
 		return applied, nil
-	case postgres.IsUndefinedColumn(err):
+	case postgres.Is(err, postgres.UndefinedColumn):
 		return nil, fmt.Errorf("database: a program before version 1.0.0 migrated it, and this one cannot upgrade it: create it anew")
 	case err == nil:
 		err = json.Unmarshal([]byte(text), &applied)

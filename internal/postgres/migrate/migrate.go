@@ -73,7 +73,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 		if err == nil {
 			return done, nil
 		}
-		if !postgres.IsLockNotAvailable(err) || time.Now().After(end) {
+		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) {
 			return nil, err
 		}
 		select {

@@ -34,6 +34,12 @@ type Connection struct {
 	HistoryFrom  time.Time  // the first readable date: midnight UTC
 	AuthorizedAt time.Time  // of the current version
 	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
+
+	Refreshes       int64     // since AuthorizedAt
+	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
+	RefreshDeadline time.Time // when it lapses, or lapsed; meaningless once the connection has ended
+	ClientStatus    string    // active, disabled or offboarded
+	MissingScopes   scope.Set // scopes of the connection that the client is no longer registered for: it cannot refresh
 }
 
 // Filter selects connections. A nil field matches all.
@@ -47,67 +53,51 @@ func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key,
 	rows, err := s.lists.ListConnections(ctx, oauthdb.ListConnectionsParams{
 		UserID: filter.UserID, ClientID: filter.ClientID, AfterUser: after.Of, AfterClient: after.ID, MaxRows: int32(limit),
 	})
-	return postgres.Map(rows, func(row oauthdb.ListConnectionsRow) Connection {
-		return connectionOf(oauthdb.ListConnectionsOfUserRow(row)) // the same columns
-	}), err
+	return postgres.Map(rows, s.connectionOf), err
 }
 
 // ConnectionsOfUser returns a user's connections, ordered by the name of the client, without disconnected ones. There are none for an
 // unknown user.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
-	return postgres.Map(rows, connectionOf), err
+	return postgres.Map(rows, func(row oauthdb.ListConnectionsOfUserRow) Connection {
+		return s.connectionOf(oauthdb.ListConnectionsRow(row)) // the same columns
+	}), err
 }
 
-func connectionOf(row oauthdb.ListConnectionsOfUserRow) Connection {
-	return Connection{
-		UserID:       row.UserID,
-		Partner:      Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
-		GrantID:      row.GrantID,
-		Version:      row.Version,
-		State:        State(row.State),
-		Scopes:       row.Scopes,
-		HistoryFrom:  row.HistoryFrom,
-		AuthorizedAt: row.AuthorizedAt,
-		LastReadAt:   row.LastReadAt,
+// Connection returns a connection, also one that has ended. Error: ErrNotConnected.
+func (s *Server) Connection(ctx context.Context, userID, clientID uuid.UUID) (Connection, error) {
+	found, err := s.Connections(ctx, Filter{&userID, &clientID}, page.Key{}, 1)
+	if err == nil && len(found) == 0 {
+		err = ErrNotConnected
 	}
-}
-
-// Details are a connection with its refreshes.
-type Details struct {
-	Connection
-	Refreshes       int64     // since AuthorizedAt
-	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
-	RefreshDeadline time.Time // when it lapses, or lapsed; meaningless once the connection has ended
-	ClientStatus    string    // active, disabled or offboarded
-	MissingScopes   scope.Set // scopes of the connection that the client is no longer registered for: it cannot refresh
-}
-
-// Details returns a connection, also one that has ended. Error: ErrNotConnected.
-func (s *Server) Details(ctx context.Context, userID, clientID uuid.UUID) (Details, error) {
-	row, err := s.queries.GetConnection(ctx, oauthdb.GetConnectionParams{UserID: userID, ClientID: clientID})
 	if err != nil {
-		return Details{}, postgres.NoRowsAs(err, ErrNotConnected)
+		return Connection{}, err
 	}
-	details := Details{
-		Connection: connectionOf(oauthdb.ListConnectionsOfUserRow{
-			UserID: row.UserID, ClientID: row.ClientID, GrantID: row.GrantID, Name: row.Name, HomepageUrl: row.HomepageUrl,
-			PrivacyUrl: row.PrivacyUrl, TermsUrl: row.TermsUrl, Logo: row.Logo, Version: row.Version, State: row.State, Scopes: row.Scopes,
-			HistoryFrom: row.HistoryFrom, AuthorizedAt: row.AuthorizedAt, LastReadAt: row.LastReadAt,
-		}),
+	return found[0], nil
+}
+
+func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
+	connection := Connection{
+		UserID:          row.UserID,
+		Partner:         Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
+		GrantID:         row.GrantID,
+		Version:         row.Version,
+		State:           State(row.State),
+		Scopes:          row.Scopes,
+		HistoryFrom:     row.HistoryFrom,
+		AuthorizedAt:    row.AuthorizedAt,
+		LastReadAt:      row.LastReadAt,
 		Refreshes:       row.RefreshGeneration - 1,
 		RefreshDeadline: row.RefreshDeadline,
 		ClientStatus:    row.Status,
 		MissingScopes:   row.Scopes &^ row.Registered,
 	}
-	if details.Refreshes > 0 {
-		details.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)
+	if connection.Refreshes > 0 {
+		connection.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)
 	}
-	return details, nil
+	return connection
 }
-
-// RefreshInactivity is how long a connection may go without a refresh before it lapses.
-func (s *Server) RefreshInactivity() time.Duration { return s.settings.RefreshInactivity }
 
 // FindGrant returns the user and the client of a grant. Error: ErrNotConnected.
 func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {

@@ -35,6 +35,7 @@ func TestConnectionsOfUser_2_2(t *testing.T) {
 	want := Connection{
 		UserID: f.user, Partner: Partner{ClientID: f.client.ID, Name: "Ride Club", HomepageURL: "https://ride.example/"}, GrantID: tokens.GrantID, Version: 1, State: Authorized, Scopes: scope.DailySteps,
 		HistoryFrom: time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC), AuthorizedAt: start,
+		RefreshDeadline: start.Add(f.settings.RefreshInactivity), ClientStatus: "active",
 	}
 	about := cmpopts.EquateApproxTime(time.Minute)
 	if diff := cmp.Diff([]Connection{want}, f.ofUser(t), about); diff != "" {
@@ -203,19 +204,19 @@ func TestDisconnectUser_3_2(t *testing.T) {
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	life := func() Details {
+	life := func() Connection {
 		t.Helper()
-		life, err := f.Details(t.Context(), f.user, f.client.ID)
+		life, err := f.Connection(t.Context(), f.user, f.client.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return life
 	}
-	if _, err := f.Details(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+	if _, err := f.Connection(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("before a connection: %v", err)
 	}
 	code := f.code(t, scope.All)
-	if _, err := f.Details(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
+	if _, err := f.Connection(t.Context(), f.user, f.client.ID); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("of a code that was not exchanged: %v", err)
 	}
 	tokens, err := f.exchange(t, code)
@@ -238,7 +239,7 @@ func TestDetails(t *testing.T) {
 	f.refresh(t, f.refresh(t, tokens))
 	refreshed := f.db.Now()
 	about := func(got, want time.Time) bool { return got.Sub(want).Abs() < time.Minute }
-	if got := life(); got.Refreshes != 2 || !about(got.LastRefreshAt, refreshed) || !about(got.RefreshDeadline, refreshed.Add(f.RefreshInactivity())) {
+	if got := life(); got.Refreshes != 2 || !about(got.LastRefreshAt, refreshed) || !about(got.RefreshDeadline, refreshed.Add(f.settings.RefreshInactivity)) {
 		t.Errorf("after two refreshes: %+v", got)
 	}
 
@@ -248,8 +249,8 @@ func TestDetails(t *testing.T) {
 	if got := life(); got.MissingScopes != scope.All&^scope.DailySteps {
 		t.Errorf("the registration has lost scopes: %+v", got)
 	}
-	f.db.Clock.Advance(f.RefreshInactivity())
-	if got := life(); got.State != Lapsed || !about(got.RefreshDeadline, refreshed.Add(f.RefreshInactivity())) {
+	f.db.Clock.Advance(f.settings.RefreshInactivity)
+	if got := life(); got.State != Lapsed || !about(got.RefreshDeadline, refreshed.Add(f.settings.RefreshInactivity)) {
 		t.Errorf("lapsed: %+v", got)
 	}
 	if err := f.DisconnectByOperator(t.Context(), f.user, f.client.ID); err != nil {

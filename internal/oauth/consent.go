@@ -57,7 +57,7 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 
 // consentState is a request with its signed-in user.
 type consentState struct {
-	request oauthdb.GetConsentRequestRow
+	request oauthdb.GetAuthorizationRequestRow
 	user    oauthdb.GetConsentUserRow
 }
 
@@ -68,7 +68,7 @@ func (c consentState) scopeMismatch() bool {
 
 // consent reads what Consent, Allow and DisconnectMismatch decide on. Error: ErrRequestEnded, also if the day of the consent is over.
 func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
-	found.request, err = s.queries.GetConsentRequest(ctx, oauthdb.GetConsentRequestParams{RequestID: id, SessionHash: session[:]})
+	found.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}

@@ -2,15 +2,8 @@
 // (RFC 6749, RFC 7636), refresh with rotation, revocation (RFC 7009), disconnect, and the authentication of access tokens. One file for
 // each act.
 //
-// A connection links one user to one client (specification 2.2, 3). It is one row:
-//
-//	(none) ──exchange──▶ authorized ──revoke a refresh token, replay a used one──▶ revoked
-//	                      │  ▲  ▲  ▲                                                │  │
-//	                      │  │  │  └────────────── exchange, same scopes ───────────┘  │
-//	           disconnect │  │  └─refresh                                              │ disconnect
-//	                      ▼  └──────────────── exchange ──────── disconnected ◀────────┘
-//
-// "Lapsed" is an authorized connection whose refresh deadline has passed. It is derived and never stored.
+// A connection links one user to one client (specification 2.2, 3). It is one row, whose states ARCHITECTURE.md draws. "Lapsed" is an
+// authorized connection whose refresh deadline has passed: it is derived and never stored.
 //
 // # Terms
 //

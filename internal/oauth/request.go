@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,18 +75,27 @@ func (r *pendingRequest) isRegistered(client *registration) bool {
 	return client.Status == active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)
 }
 
+// registration returns the client of a request. Error: ErrRequestEnded if the client is not active and registered for the request.
+func (s *Server) registration(ctx context.Context, request *pendingRequest) (registration, error) {
+	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	if err == nil && (!known || !request.isRegistered(&client)) {
+		err = ErrRequestEnded
+	}
+	return client, postgres.Wrap("authorization request", err)
+}
+
 // OpenRequest returns a pending request before sign-in. Concurrent calls share a statement. Error: ErrRequestEnded.
 func (s *Server) OpenRequest(ctx context.Context, sealed SealedRequest, browser [sha256.Size]byte) (Request, error) {
 	request, err := s.unsealRequest(sealed, browser)
 	if err != nil {
 		return Request{}, err
 	}
-	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	client, err := s.registration(ctx, &request)
 	if err != nil {
-		return Request{}, fmt.Errorf("authorization request: %w", err)
+		return Request{}, err
 	}
 	expires := time.UnixMicro(request.ExpiresAt)
-	if !known || !request.isRegistered(&client) || !expires.After(client.Now) {
+	if !expires.After(client.Now) {
 		return Request{}, ErrRequestEnded
 	}
 	return Request{Partner: partnerOf(&client), CallbackURL: client.CallbackUrl, Scopes: request.Scopes, ExpiresAt: expires}, nil

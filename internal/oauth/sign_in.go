@@ -19,12 +19,9 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 	if err != nil {
 		return err
 	}
-	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	client, err := s.registration(ctx, &request)
 	if err != nil {
 		return err
-	}
-	if !known || !request.isRegistered(&client) {
-		return ErrRequestEnded
 	}
 	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID:     request.ID,
@@ -52,30 +49,23 @@ func (s *Server) SignOut(ctx context.Context, id uuid.UUID, session [sha256.Size
 	return err
 }
 
-// Session is a sign-in to an authorization request, as its browser stores it.
+// Session is a sign-in to an authorization request. Its browser stores it, sealed.
 type Session struct {
-	UserID uuid.UUID
-	Secret [32]byte
-}
-
-// Hash identifies the session to the acts on its request.
-func (s Session) Hash() [sha256.Size]byte { return sha256.Sum256(s.Secret[:]) }
-
-// sessionPayload is the content of a sealed session.
-type sessionPayload struct {
 	RequestID, UserID uuid.UUID
 	Browser           [sha256.Size]byte // as in [requestPayload]
 	Secret            [32]byte
 }
 
+// Hash identifies the session to the acts on its request.
+func (s Session) Hash() [sha256.Size]byte { return sha256.Sum256(s.Secret[:]) }
+
 // SealSession returns the session for the browser that signed in.
-func (s *Server) SealSession(requestID uuid.UUID, browser [sha256.Size]byte, session Session) (string, error) {
-	return s.seal(credential.RequestSession, sessionPayload{requestID, session.UserID, browser, session.Secret})
+func (s *Server) SealSession(session Session) (string, error) {
+	return s.seal(credential.RequestSession, session)
 }
 
 // OpenSession opens a sealed session. That it opens proves that the user signed in. Whether the request can continue is decided by the
-// acts on it.
-func (s *Server) OpenSession(sealed string) (requestID uuid.UUID, browser [sha256.Size]byte, session Session, ok bool) {
-	opened, err := open[sessionPayload](s, credential.RequestSession, sealed)
-	return opened.RequestID, opened.Browser, Session{opened.UserID, opened.Secret}, err == nil
+// acts on it. Error: [credential.ErrInvalid].
+func (s *Server) OpenSession(sealed string) (Session, error) {
+	return open[Session](s, credential.RequestSession, sealed)
 }

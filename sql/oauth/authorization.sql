@@ -20,7 +20,8 @@ on conflict (request_id) do update set user_id = excluded.user_id, session_hash 
 where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id);
 
 -- name: GetAuthorizationRequest :one
-select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
+    r.user_id, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = @request_id and r.session_hash = @session_hash::bytea and not r.decided and r.expires_at > connect_now()
@@ -30,13 +31,6 @@ where r.request_id = @request_id and r.session_hash = @session_hash::bytea and n
 update authorization_requests
 set user_id = null, session_hash = null, consent_day = null
 where request_id = @request_id and session_hash = @session_hash::bytea and not decided and expires_at > connect_now();
-
--- name: GetConsentRequest :one
-select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
-from authorization_requests r
-join clients cl using (client_id)
-where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
-    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes);
 
 -- name: GetConsentUser :one
 -- The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not

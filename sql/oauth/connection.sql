@@ -304,35 +304,27 @@ select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, en
 from ended;
 
 -- name: AuthenticateAccess :one
--- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. last_read_is_old: RecordRead is
--- due, because the recorded time is more than an hour old.
+-- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
+-- access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
+-- time is more than an hour old.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old
+    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old,
+    (case
+        when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
+        when c.version > @version then 'the access token is of an earlier version of the connection'
+        when c.version < @version
+            then 'the access token is of a later version of the connection than the database, which has lost commits'
+        when c.state <> 'authorized' then 'the connection is ' || c.state
+        when not is_authorized(c.state, c.refresh_deadline) then 'the connection has lapsed: it was not refreshed in time'
+        when not is_active(cl.status) then 'the client is not active'
+        when exists (select 1 from revoked_access_tokens r where r.user_id = @user_id and r.token_id = @token_id)
+            then 'the access token was revoked'
+        else ''
+    end)::text as refusal
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
-where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-    and is_authorized(c.state, c.refresh_deadline)
-    and @expires_at::timestamptz > connect_now() and is_active(cl.status)
-    and not exists (select 1 from revoked_access_tokens r
-        where r.user_id = @user_id and r.token_id = @token_id);
-
--- name: RefuseAccess :one
--- Why AuthenticateAccess found no row. There is no row here either if the user was deleted.
-select (case
-    when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
-    when c.version > @version then 'the access token is of an earlier version of the connection'
-    when c.version < @version then 'the access token is of a later version of the connection than the database, which has lost commits'
-    when c.state <> 'authorized' then 'the connection is ' || c.state
-    when connection_state(c.state, c.refresh_deadline) = 'lapsed' then 'the connection has lapsed: it was not refreshed in time'
-    when not is_active(cl.status) then 'the client is not active'
-    when exists (select 1 from revoked_access_tokens r
-        where r.user_id = @user_id and r.token_id = @token_id) then 'the access token was revoked'
-    else 'the access token was not valid a moment ago'
-end)::text as reason
-from connections c
-join clients cl on cl.client_id = c.client_id
 where c.user_id = @user_id and c.client_id = @client_id;
 
 -- name: RecordRead :exec

@@ -1,8 +1,9 @@
--- Lists of connections, for people.
+-- Lists of connections for people, with the refreshes, and the client's status and allowance, on which they depend.
 
 -- name: ListConnectionsOfUser :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where c.user_id = @user_id and c.state <> 'disconnected'
@@ -11,7 +12,8 @@ order by lower(cl.name), c.client_id;
 -- name: ListConnections :many
 -- Includes connections that have ended. A null filter matches all.
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.version > 0
@@ -19,15 +21,6 @@ where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.
     and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
 order by c.user_id, c.client_id
 limit @max_rows;
-
--- name: GetConnection :one
--- One connection with its refreshes, and the client's status and allowance, on which they depend.
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
-    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
-from connections c
-join clients cl using (client_id)
-where c.user_id = @user_id and c.client_id = @client_id and c.version > 0;
 
 -- name: GetGrant :one
 select user_id, client_id from grant_directory where grant_id = @grant_id;

@@ -121,7 +121,8 @@ func (q *Queries) EndRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) e
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
-select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at
+select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,
+    r.user_id, r.consent_day
 from authorization_requests r
 join clients cl using (client_id)
 where r.request_id = $1 and r.session_hash = $2::bytea and not r.decided and r.expires_at > connect_now()
@@ -143,6 +144,8 @@ type GetAuthorizationRequestRow struct {
 	RedirectUri string
 	Scopes      scope.Set
 	ExpiresAt   time.Time
+	UserID      *uuid.UUID
+	ConsentDay  *time.Time
 }
 
 func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizationRequestParams) (GetAuthorizationRequestRow, error) {
@@ -158,41 +161,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 		&i.RedirectUri,
 		&i.Scopes,
 		&i.ExpiresAt,
-	)
-	return i, err
-}
-
-const getConsentRequest = `-- name: GetConsentRequest :one
-select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.expires_at, r.consent_day
-from authorization_requests r
-join clients cl using (client_id)
-where r.request_id = $1 and r.session_hash = $2 and not r.decided and r.expires_at > connect_now()
-    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
-`
-
-type GetConsentRequestParams struct {
-	RequestID   uuid.UUID
-	SessionHash []byte
-}
-
-type GetConsentRequestRow struct {
-	UserID      *uuid.UUID
-	ClientID    uuid.UUID
-	RedirectUri string
-	Scopes      scope.Set
-	ExpiresAt   time.Time
-	ConsentDay  *time.Time
-}
-
-func (q *Queries) GetConsentRequest(ctx context.Context, arg GetConsentRequestParams) (GetConsentRequestRow, error) {
-	row := q.db.QueryRow(ctx, getConsentRequest, arg.RequestID, arg.SessionHash)
-	var i GetConsentRequestRow
-	err := row.Scan(
 		&i.UserID,
-		&i.ClientID,
-		&i.RedirectUri,
-		&i.Scopes,
-		&i.ExpiresAt,
 		&i.ConsentDay,
 	)
 	return i, err

@@ -27,68 +27,6 @@ func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (in
 	return count, err
 }
 
-const getConnection = `-- name: GetConnection :one
-select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
-    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
-from connections c
-join clients cl using (client_id)
-where c.user_id = $1 and c.client_id = $2 and c.version > 0
-`
-
-type GetConnectionParams struct {
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-}
-
-type GetConnectionRow struct {
-	UserID            uuid.UUID
-	ClientID          uuid.UUID
-	GrantID           uuid.UUID
-	Name              string
-	HomepageUrl       string
-	PrivacyUrl        string
-	TermsUrl          string
-	Logo              string
-	Version           int64
-	State             string
-	Scopes            scope.Set
-	HistoryFrom       time.Time
-	AuthorizedAt      time.Time
-	LastReadAt        *time.Time
-	RefreshGeneration int64
-	RefreshDeadline   time.Time
-	Status            string
-	Registered        scope.Set
-}
-
-// One connection with its refreshes, and the client's status and allowance, on which they depend.
-func (q *Queries) GetConnection(ctx context.Context, arg GetConnectionParams) (GetConnectionRow, error) {
-	row := q.db.QueryRow(ctx, getConnection, arg.UserID, arg.ClientID)
-	var i GetConnectionRow
-	err := row.Scan(
-		&i.UserID,
-		&i.ClientID,
-		&i.GrantID,
-		&i.Name,
-		&i.HomepageUrl,
-		&i.PrivacyUrl,
-		&i.TermsUrl,
-		&i.Logo,
-		&i.Version,
-		&i.State,
-		&i.Scopes,
-		&i.HistoryFrom,
-		&i.AuthorizedAt,
-		&i.LastReadAt,
-		&i.RefreshGeneration,
-		&i.RefreshDeadline,
-		&i.Status,
-		&i.Registered,
-	)
-	return i, err
-}
-
 const getGrant = `-- name: GetGrant :one
 select user_id, client_id from grant_directory where grant_id = $1
 `
@@ -107,7 +45,8 @@ func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow,
 
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
@@ -126,20 +65,24 @@ type ListConnectionsParams struct {
 }
 
 type ListConnectionsRow struct {
-	UserID       uuid.UUID
-	ClientID     uuid.UUID
-	GrantID      uuid.UUID
-	Name         string
-	HomepageUrl  string
-	PrivacyUrl   string
-	TermsUrl     string
-	Logo         string
-	Version      int64
-	State        string
-	Scopes       scope.Set
-	HistoryFrom  time.Time
-	AuthorizedAt time.Time
-	LastReadAt   *time.Time
+	UserID            uuid.UUID
+	ClientID          uuid.UUID
+	GrantID           uuid.UUID
+	Name              string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
+	Version           int64
+	State             string
+	Scopes            scope.Set
+	HistoryFrom       time.Time
+	AuthorizedAt      time.Time
+	LastReadAt        *time.Time
+	RefreshGeneration int64
+	RefreshDeadline   time.Time
+	Status            string
+	Registered        scope.Set
 }
 
 // Includes connections that have ended. A null filter matches all.
@@ -173,6 +116,10 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
+			&i.RefreshGeneration,
+			&i.RefreshDeadline,
+			&i.Status,
+			&i.Registered,
 		); err != nil {
 			return nil, err
 		}
@@ -187,7 +134,8 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'
@@ -195,23 +143,27 @@ order by lower(cl.name), c.client_id
 `
 
 type ListConnectionsOfUserRow struct {
-	UserID       uuid.UUID
-	ClientID     uuid.UUID
-	GrantID      uuid.UUID
-	Name         string
-	HomepageUrl  string
-	PrivacyUrl   string
-	TermsUrl     string
-	Logo         string
-	Version      int64
-	State        string
-	Scopes       scope.Set
-	HistoryFrom  time.Time
-	AuthorizedAt time.Time
-	LastReadAt   *time.Time
+	UserID            uuid.UUID
+	ClientID          uuid.UUID
+	GrantID           uuid.UUID
+	Name              string
+	HomepageUrl       string
+	PrivacyUrl        string
+	TermsUrl          string
+	Logo              string
+	Version           int64
+	State             string
+	Scopes            scope.Set
+	HistoryFrom       time.Time
+	AuthorizedAt      time.Time
+	LastReadAt        *time.Time
+	RefreshGeneration int64
+	RefreshDeadline   time.Time
+	Status            string
+	Registered        scope.Set
 }
 
-// Lists of connections, for people.
+// Lists of connections for people, with the refreshes, and the client's status and allowance, on which they depend.
 func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]ListConnectionsOfUserRow, error) {
 	rows, err := q.db.Query(ctx, listConnectionsOfUser, userID)
 	if err != nil {
@@ -236,6 +188,10 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
+			&i.RefreshGeneration,
+			&i.RefreshDeadline,
+			&i.Status,
+			&i.Registered,
 		); err != nil {
 			return nil, err
 		}

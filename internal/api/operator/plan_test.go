@@ -122,7 +122,7 @@ func TestListsUseIndexes(t *testing.T) {
 		}),
 		"latest failed of a client": listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner, LatestFirst: true}),
 		"what failed of a client":   func() error { _, _, err := events.Waiting(t.Context(), partner); return err },
-		"a connection":              func() error { _, err := server.Details(t.Context(), user, partner); return err },
+		"a connection":              func() error { _, err := server.Connection(t.Context(), user, partner); return err },
 		"a grant":                   func() error { _, _, err := server.FindGrant(t.Context(), grant); return err },
 		"requests":                  func() error { _, err := server.CountRequests(t.Context(), user); return err },
 		"endings": func() error {

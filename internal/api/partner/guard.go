@@ -203,9 +203,9 @@ var limits = map[ratelimit.Reason]string{
 func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	event := telemetry.EventOf(r.Context())
 	c.decision, err = e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
-		RequestsPerMinute: c.access.RequestsPerMinute,
-		Burst:             c.access.Burst,
-		ConcurrentReads:   c.access.ConcurrentReads,
+		RequestsPerMinute: int(c.access.RequestsPerMinute),
+		Burst:             int(c.access.Burst),
+		ConcurrentReads:   int(c.access.ConcurrentReads),
 	}, c.access.Now)
 	if err != nil {
 		event.Limiter = telemetry.LimiterFailed

@@ -32,7 +32,7 @@ func connectionPath(user, client uuid.UUID) string {
 // connection is a connection with its user.
 type connection struct {
 	User account.User
-	oauth.Details
+	oauth.Connection
 }
 
 func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
@@ -46,7 +46,7 @@ func (c *console) connectionOf(r *http.Request) (one connection, err error) {
 	if err != nil {
 		return one, err
 	}
-	one.Details, err = c.OAuth.Details(r.Context(), one.User.ID, partner)
+	one.Connection, err = c.OAuth.Connection(r.Context(), one.User.ID, partner)
 	return one, err
 }
 
@@ -65,7 +65,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	}
 	x := connectionView{connection: one}
 	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
-		return c.moments(r.Context(), one.Details, after, limit)
+		return c.moments(r.Context(), one.Connection, after, limit)
 	}, func(m moment) [3]page.Key { return m.keys })
 	if err != nil {
 		return err
@@ -74,14 +74,14 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	if x.Pages.First != "" {
 		latest = nil // this page has older ones
 	}
-	if x.Why, err = c.why(r.Context(), c.writer(r), one.Details, latest); err != nil {
+	if x.Why, err = c.why(r.Context(), c.writer(r), one.Connection, latest); err != nil {
 		return err
 	}
 	return c.write(w, r, "connection", x)
 }
 
 // why explains why a connection works or does not. latest holds its latest moments, if they were already read.
-func (c *console) why(ctx context.Context, in writer, life oauth.Details, latest []moment) (template.HTML, error) {
+func (c *console) why(ctx context.Context, in writer, life oauth.Connection, latest []moment) (template.HTML, error) {
 	say := func(key string, values ...any) template.HTML {
 		values = append(values, "Partner", isolated(life.Partner.Name))
 		return in.HTML("console.why."+key, values...)
@@ -123,7 +123,7 @@ func (c *console) why(ctx context.Context, in writer, life oauth.Details, latest
 }
 
 // endOf returns the audit entry of the act that ended a connection, or nil if the log no longer has it.
-func (c *console) endOf(ctx context.Context, life oauth.Details, latest []moment, action string) (*audit.Event, error) {
+func (c *console) endOf(ctx context.Context, life oauth.Connection, latest []moment, action string) (*audit.Event, error) {
 	for _, m := range latest {
 		if m.Deed != nil && m.Deed.Action == action {
 			return &m.Deed.Event, nil

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/web/site"
 )
@@ -55,7 +53,7 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 		return pending{}, err
 	}
 	found := pending{asked: asked, browser: browser, base: requestPath(asked.ID)}
-	if request, browser, session, ok := p.requestSession(r); ok && request == asked.ID && browser == found.browser {
+	if session, ok := p.requestSession(r); ok && session.RequestID == asked.ID && session.Browser == found.browser {
 		found.session = session
 		found.Request, err = p.OAuth.Request(r.Context(), asked.ID, found.session.Hash())
 	} else {
@@ -65,6 +63,7 @@ func (p *pages) pending(r *http.Request) (pending, error) {
 }
 
 // requestSession opens the sign-in to a request that the browser kept.
-func (p *pages) requestSession(r *http.Request) (request uuid.UUID, browser [32]byte, session oauth.Session, ok bool) {
-	return p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
+func (p *pages) requestSession(r *http.Request) (session oauth.Session, ok bool) {
+	session, err := p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
+	return session, err == nil
 }

@@ -240,12 +240,12 @@ func (v visitor) asked(base string) oauth.SealedRequest {
 // signedIn has the user sign in to a request without a code.
 func (v visitor) signedIn(base string) {
 	v.T.Helper()
-	session := oauth.Session{UserID: v.f.User.ID}
 	asked, browser := v.asked(base), v.secret().hash()
+	session := oauth.Session{RequestID: asked.ID, UserID: v.f.User.ID, Browser: browser}
 	if err := v.f.OAuth.SignIn(v.T.Context(), asked, browser, session.Hash(), session.UserID); err != nil {
 		v.T.Fatal(err)
 	}
-	sealed, err := v.f.OAuth.SealSession(asked.ID, browser, session)
+	sealed, err := v.f.OAuth.SealSession(session)
 	if err != nil {
 		v.T.Fatal(err)
 	}

@@ -13,7 +13,7 @@ func (p *pages) caller(r *http.Request) fairqueue.Caller {
 	if key, ok := p.sessionKey(r); ok {
 		return fairqueue.Caller{Kind: fairqueue.Users, Name: key.UserID.String()}
 	}
-	if _, _, session, ok := p.requestSession(r); ok {
+	if session, ok := p.requestSession(r); ok {
 		return fairqueue.Caller{Kind: fairqueue.Users, Name: session.UserID.String()}
 	}
 	kind := fairqueue.Strangers

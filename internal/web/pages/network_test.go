@@ -21,7 +21,7 @@ func TestLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := f.OAuth.SealSession(f.client.ID, [32]byte{}, oauth.Session{UserID: f.User.ID})
+	request, err := f.OAuth.SealSession(oauth.Session{RequestID: f.client.ID, UserID: f.User.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,11 +67,13 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 		id: request.asked.ID, begun: true, page: "sign-in", view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
-			session := oauth.Session{UserID: verified.UserID, Secret: verified.Secret}
+			session := oauth.Session{
+				RequestID: request.asked.ID, UserID: verified.UserID, Browser: request.browser, Secret: verified.Secret,
+			}
 			if err := p.OAuth.SignIn(r.Context(), request.asked, request.browser, session.Hash(), verified.UserID); err != nil {
 				return err
 			}
-			sealed, err := p.OAuth.SealSession(request.asked.ID, request.browser, session)
+			sealed, err := p.OAuth.SealSession(session)
 			if err != nil {
 				return err
 			}

@@ -54,15 +54,12 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 	at := time.Now()
 	params := webhookdb.ListClaimedParams{}
 	missing := map[uuid.UUID]bool{}
-	var clients []uuid.UUID
+	clients := map[uuid.UUID]bool{}
 	for _, row := range leased {
 		params.UserIds, params.EventIds = append(params.UserIds, row.UserID), append(params.EventIds, row.EventID)
-		missing[row.EventID] = true
-		if !slices.Contains(clients, row.ClientID) {
-			clients = append(clients, row.ClientID)
-		}
+		missing[row.EventID], clients[row.ClientID] = true, true
 	}
-	targets, err := w.targets(ctx, clients)
+	targets, err := w.targets(ctx, slices.Collect(maps.Keys(clients))...)
 	if err != nil {
 		return nil, err
 	}
@@ -80,23 +77,6 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 		return list, w.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
 	}
 	return list, nil
-}
-
-// targets returns the targets of clients. The URL is empty if there is no endpoint or it was stopped.
-func (w *Webhooks) targets(ctx context.Context, clients []uuid.UUID) (map[uuid.UUID]target, error) {
-	rows, err := w.queries.ListWebhookTargets(ctx, clients)
-	targets := make(map[uuid.UUID]target, len(rows))
-	for _, row := range rows {
-		targets[row.ClientID] = target{
-			Endpoint:       Endpoint{ClientID: row.ClientID, URL: row.Url},
-			clientName:     row.Name,
-			parallel:       int(row.WebhookParallel),
-			secret:         row.Secret,
-			previousSecret: row.PreviousSecret,
-			now:            row.Now,
-		}
-	}
-	return targets, err
 }
 
 // release ends the leases of events. If that fails they end by themselves.

@@ -246,7 +246,7 @@ func (w *Webhooks) deliver(ctx context.Context, event claimed) {
 
 func (w *Webhooks) attempt(ctx context.Context, event claimed) error {
 	target := event.target
-	if target.URL == "" {
+	if target.URL == "" || !target.StoppedAt.IsZero() {
 		return w.giveUp(ctx, event.Event, target)
 	}
 	target.now = target.now.Add(time.Since(event.at))

@@ -39,16 +39,33 @@ func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, 
 }
 
 func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, error) {
-	row, err := w.queries.GetWebhookEndpoint(ctx, clientID)
-	found := target{
-		Endpoint: Endpoint{ClientID: row.ClientID, URL: row.Url, CreatedAt: row.CreatedAt, StoppedAt: postgres.Value(row.StoppedAt)},
-		secret:   row.Secret,
-		now:      row.Now,
+	found, err := w.targets(ctx, clientID)
+	if err == nil && found[clientID].URL == "" {
+		err = ErrNoEndpoint
 	}
-	if row.Rotating {
-		found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
+	return found[clientID], ofClient(clientID, err)
+}
+
+// targets returns the targets of clients. The URL is empty if there is no endpoint.
+func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.UUID]target, error) {
+	rows, err := w.queries.ListWebhookTargets(ctx, clients)
+	targets := make(map[uuid.UUID]target, len(rows))
+	for _, row := range rows {
+		found := target{
+			Endpoint: Endpoint{
+				ClientID: row.ClientID, URL: row.Url, CreatedAt: postgres.Value(row.CreatedAt), StoppedAt: postgres.Value(row.StoppedAt),
+			},
+			clientName: row.Name,
+			parallel:   int(row.WebhookParallel),
+			secret:     row.Secret,
+			now:        row.Now,
+		}
+		if row.Rotating {
+			found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
+		}
+		targets[row.ClientID] = found
 	}
-	return found, ofClient(clientID, postgres.NoRowsAs(err, ErrNoEndpoint))
+	return targets, err
 }
 
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be

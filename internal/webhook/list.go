@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,31 +48,15 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 
 // EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a key, whose
 // zero value is after the newest. Each has its last ten attempts, without the responses.
-func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) ([]Event, error) {
-	const act = "webhook events of a connection"
+func (w *Webhooks) EventsOf(ctx context.Context, userID, clientID uuid.UUID, before page.Key, limit int) (events []Event, err error) {
 	before = before.OrNewest()
 	rows, err := w.queries.ListEventsOfConnection(ctx, webhookdb.ListEventsOfConnectionParams{
 		UserID: userID, ClientID: clientID, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(limit),
 	})
-	if err != nil {
-		return nil, postgres.Wrap(act, err)
+	if err == nil {
+		events, err = w.withAttempts(ctx, userID, rows, 10, false)
 	}
-	events, err := w.withDue(ctx, rows)
-	if err != nil {
-		return nil, postgres.Wrap(act, err)
-	}
-	attempts, err := w.queries.ListLatestAttempts(ctx, webhookdb.ListLatestAttemptsParams{UserID: userID, EventIds: ids(events)})
-	if err != nil {
-		return nil, postgres.Wrap(act, err)
-	}
-	of := map[uuid.UUID][]Attempt{}
-	for _, row := range attempts {
-		of[row.EventID] = append(of[row.EventID], attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
-	}
-	for i, event := range events {
-		events[i].Attempts = of[event.ID]
-	}
-	return events, nil
+	return events, postgres.Wrap("webhook events of a connection", err)
 }
 
 // Event returns an event with its attempts. Errors: ErrNoEvent.
@@ -80,17 +65,35 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	if err != nil {
 		return Event{}, ofEvent(id, postgres.NoRowsAs(err, ErrNoEvent))
 	}
-	found, err := w.withDue(ctx, []webhookdb.WebhookEvent{row})
+	found, err := w.withAttempts(ctx, row.UserID, []webhookdb.WebhookEvent{row}, math.MaxInt32, true)
 	if err != nil {
 		return Event{}, ofEvent(id, err)
 	}
-	event := found[0]
-	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{UserID: row.UserID, EventID: id})
-	for i, row := range attempts {
-		event.Attempts = append(event.Attempts, attemptOf(row.Attempt, row.At, row.DurationMs, row.Status, row.Fault))
-		event.Attempts[i].Response = row.Response
+	return found[0], nil
+}
+
+// withAttempts makes events of a user's rows, each with up to most of its latest attempts.
+func (w *Webhooks) withAttempts(
+	ctx context.Context, userID uuid.UUID, rows []webhookdb.WebhookEvent, most int32, responses bool,
+) ([]Event, error) {
+	events, err := w.withDue(ctx, rows)
+	if err != nil {
+		return nil, err
 	}
-	return event, ofEvent(id, err)
+	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{
+		UserID: userID, EventIds: ids(events), OfEach: most, Responses: responses,
+	})
+	of := map[uuid.UUID][]Attempt{}
+	for _, row := range attempts {
+		of[row.EventID] = append(of[row.EventID], Attempt{
+			Number: int(row.Attempt), At: row.At, Duration: time.Duration(row.DurationMs) * time.Millisecond,
+			Status: int(postgres.Value(row.Status)), Fault: postgres.Value(row.Fault), Response: row.Response,
+		})
+	}
+	for i, event := range events {
+		events[i].Attempts = of[event.ID]
+	}
+	return events, err
 }
 
 // withDue makes events of rows, and sets when pending events are due. An event that is not in the queue yet is due at once.
@@ -116,13 +119,6 @@ func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) 
 
 func ids(events []Event) []uuid.UUID {
 	return postgres.Map(events, func(event Event) uuid.UUID { return event.ID })
-}
-
-func attemptOf(number int32, at time.Time, milliseconds int32, status *int32, fault *string) Attempt {
-	return Attempt{
-		Number: int(number), At: at, Duration: time.Duration(milliseconds) * time.Millisecond,
-		Status: int(postgres.Value(status)), Fault: postgres.Value(fault),
-	}
 }
 
 func fromRow(row webhookdb.WebhookEvent) Event {

@@ -242,7 +242,7 @@ func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 // toSend is an event as if it had been claimed.
 func (w *world) toSend(t testing.TB, event Event) claimed {
 	t.Helper()
-	targets, err := w.targets(t.Context(), []uuid.UUID{event.ClientID})
+	targets, err := w.targets(t.Context(), event.ClientID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,13 +45,8 @@ func (w *Webhooks) record(
 			return err
 		}
 	}
-	release, err := w.slot(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
 	// held is false if another server recorded an attempt since the event was leased.
-	held, err := w.queries.RecordWebhookAttempt(ctx, webhookdb.RecordWebhookAttemptParams{
+	held, err := inSlot(ctx, w, w.queries.RecordWebhookAttempt, webhookdb.RecordWebhookAttemptParams{
 		UserID:     event.userID,
 		EventID:    event.ID,
 		Attempts:   int32(event.AttemptCount),
@@ -92,12 +87,7 @@ func (w *Webhooks) record(
 
 // stop stops an endpoint whose receiver answered that it is gone, unless its URL was replaced.
 func (w *Webhooks) stop(ctx context.Context, event Event, target target) error {
-	release, err := w.slot(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	stopped, err := w.queries.StopWebhookEndpoint(ctx, webhookdb.StopWebhookEndpointParams{
+	stopped, err := inSlot(ctx, w, w.queries.StopWebhookEndpoint, webhookdb.StopWebhookEndpointParams{
 		ClientID: event.ClientID, Url: target.URL, EventID: event.ID,
 	})
 	if stopped > 0 {
@@ -108,12 +98,7 @@ func (w *Webhooks) stop(ctx context.Context, event Event, target target) error {
 
 // giveUp fails an event whose endpoint was stopped or removed. If the endpoint is back, the event is due again when its lease ends.
 func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error {
-	release, err := w.slot(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	n, err := w.queries.FailWebhookEvent(ctx, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
+	n, err := inSlot(ctx, w, w.queries.FailWebhookEvent, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
 	if n > 0 {
 		w.count(target.clientName, func(s *Stats) { s.Failed++ })
 	}

@@ -13,19 +13,10 @@ import (
 // rotationOverlap is how long a secret signs beside the one that replaced it.
 const rotationOverlap = 24 * time.Hour
 
-// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. Errors:
-// ErrNoEndpoint.
-func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID) (string, error) {
-	return w.rotateSecret(ctx, clientID, nil)
-}
-
-// RotateSeenSecret is RotateSecret for a caller who has seen [Endpoint.RotatingUntil]. If another secret signs beside the newest one
-// by now, it replaces nothing. Errors: ErrNoEndpoint, ErrReplacedSince.
-func (w *Webhooks) RotateSeenSecret(ctx context.Context, clientID uuid.UUID, rotatingUntil time.Time) (string, error) {
-	return w.rotateSecret(ctx, clientID, &rotatingUntil)
-}
-
-func (w *Webhooks) rotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. seenUntil is the
+// [Endpoint.RotatingUntil] that the caller has seen, or nil: if another secret signs beside the newest one by now, nothing is
+// replaced. Errors: ErrNoEndpoint, ErrReplacedSince.
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
 	secret, sealed, err := w.newSecret()
 	if err != nil {
 		return "", ofClient(clientID, err)

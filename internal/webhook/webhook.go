@@ -121,13 +121,16 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// slot waits for one of the database connections that deliveries may use.
-func (w *Webhooks) slot(ctx context.Context) (release func(), err error) {
+// inSlot runs a statement with one of the database connections that deliveries may use.
+func inSlot[Params, Result any](
+	ctx context.Context, w *Webhooks, statement func(context.Context, Params) (Result, error), params Params,
+) (result Result, err error) {
 	select {
 	case w.slots <- struct{}{}:
-		return func() { <-w.slots }, nil
+		defer func() { <-w.slots }()
+		return statement(ctx, params)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return result, ctx.Err()
 	}
 }
 

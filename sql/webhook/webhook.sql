@@ -1,10 +1,5 @@
 -- Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 
--- name: GetWebhookEndpoint :one
-select w.*, connect_now()::timestamptz as now, coalesce(w.previous_until > connect_now(), false)::bool as rotating
-from webhook_endpoints w
-where w.client_id = @client_id;
-
 -- name: CreateWebhookEndpoint :execrows
 -- Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
 with created as (
@@ -81,25 +76,23 @@ where user_id = @user_id and client_id = @client_id and (created_at, event_id) <
 order by created_at desc, event_id desc
 limit @max_rows;
 
--- name: ListLatestAttempts :many
--- The last ten attempts of each event, without the responses.
-select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault
+-- name: ListWebhookAttempts :many
+-- The last attempts of each event, with or without the responses.
+select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault, a.response::bytea as response
 from webhook_events e
 cross join lateral (
-    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
+    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault,
+        case when @responses::boolean then l.response end as response
     from webhook_attempts l
     where l.user_id = @user_id and l.event_id = e.event_id
     order by l.attempt desc
-    limit 10
+    limit @of_each
 ) a
 where e.user_id = @user_id and e.event_id = any (@event_ids::uuid[])
 order by a.event_id, a.attempt;
 
 -- name: GetWebhookEvent :one
 select * from webhook_events where event_id = @event_id;
-
--- name: ListWebhookAttempts :many
-select * from webhook_attempts where user_id = @user_id and event_id = @event_id order by attempt;
 
 -- name: ListQueued :many
 -- The due times of events that are in the queue.
@@ -188,12 +181,12 @@ returning event_id, user_id, client_id;
 select * from webhook_events where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);
 
 -- name: ListWebhookTargets :many
--- The endpoints of clients' events. The URL is empty if a client has no webhook or it was stopped.
+-- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
-    connect_now()::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > connect_now(), false)::bool as rotating,
+    w.created_at, w.stopped_at, connect_now()::timestamptz as now
 from clients cl
-left join webhook_endpoints w on w.client_id = cl.client_id and w.stopped_at is null
+left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any (@client_ids::uuid[]);
 
 -- name: RecordWebhookAttempt :one

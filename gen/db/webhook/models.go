@@ -11,17 +11,6 @@ import (
 	"github.com/google/uuid"
 )
 
-type WebhookAttempt struct {
-	UserID     uuid.UUID
-	EventID    uuid.UUID
-	Attempt    int32
-	At         time.Time
-	DurationMs int32
-	Status     *int32
-	Fault      *string
-	Response   []byte
-}
-
 type WebhookEvent struct {
 	UserID            uuid.UUID
 	EventID           uuid.UUID

@@ -199,6 +199,7 @@ func (q *Queries) CountUnqueued(ctx context.Context) ([]CountUnqueuedRow, error)
 }
 
 const createWebhookEndpoint = `-- name: CreateWebhookEndpoint :execrows
+
 with created as (
     insert into webhook_endpoints (client_id, url, secret)
     select cl.client_id, $3, $4 from clients cl
@@ -218,6 +219,7 @@ type CreateWebhookEndpointParams struct {
 	ClientID uuid.UUID
 }
 
+// Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 // Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
 func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEndpointParams) (int64, error) {
 	result, err := q.db.Exec(ctx, createWebhookEndpoint,
@@ -255,43 +257,6 @@ func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventPara
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const getWebhookEndpoint = `-- name: GetWebhookEndpoint :one
-
-select w.client_id, w.url, w.secret, w.previous_secret, w.previous_until, w.stopped_at, w.created_at, connect_now()::timestamptz as now, coalesce(w.previous_until > connect_now(), false)::bool as rotating
-from webhook_endpoints w
-where w.client_id = $1
-`
-
-type GetWebhookEndpointRow struct {
-	ClientID       uuid.UUID
-	Url            string
-	Secret         string
-	PreviousSecret *string
-	PreviousUntil  *time.Time
-	StoppedAt      *time.Time
-	CreatedAt      time.Time
-	Now            time.Time
-	Rotating       bool
-}
-
-// Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
-func (q *Queries) GetWebhookEndpoint(ctx context.Context, clientID uuid.UUID) (GetWebhookEndpointRow, error) {
-	row := q.db.QueryRow(ctx, getWebhookEndpoint, clientID)
-	var i GetWebhookEndpointRow
-	err := row.Scan(
-		&i.ClientID,
-		&i.Url,
-		&i.Secret,
-		&i.PreviousSecret,
-		&i.PreviousUntil,
-		&i.StoppedAt,
-		&i.CreatedAt,
-		&i.Now,
-		&i.Rotating,
-	)
-	return i, err
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
@@ -425,62 +390,6 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 	return items, nil
 }
 
-const listLatestAttempts = `-- name: ListLatestAttempts :many
-select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault
-from webhook_events e
-cross join lateral (
-    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault
-    from webhook_attempts l
-    where l.user_id = $1 and l.event_id = e.event_id
-    order by l.attempt desc
-    limit 10
-) a
-where e.user_id = $1 and e.event_id = any ($2::uuid[])
-order by a.event_id, a.attempt
-`
-
-type ListLatestAttemptsParams struct {
-	UserID   uuid.UUID
-	EventIds []uuid.UUID
-}
-
-type ListLatestAttemptsRow struct {
-	EventID    uuid.UUID
-	Attempt    int32
-	At         time.Time
-	DurationMs int32
-	Status     *int32
-	Fault      *string
-}
-
-// The last ten attempts of each event, without the responses.
-func (q *Queries) ListLatestAttempts(ctx context.Context, arg ListLatestAttemptsParams) ([]ListLatestAttemptsRow, error) {
-	rows, err := q.db.Query(ctx, listLatestAttempts, arg.UserID, arg.EventIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListLatestAttemptsRow
-	for rows.Next() {
-		var i ListLatestAttemptsRow
-		if err := rows.Scan(
-			&i.EventID,
-			&i.Attempt,
-			&i.At,
-			&i.DurationMs,
-			&i.Status,
-			&i.Fault,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
 select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
 where client_id = $1
@@ -571,25 +480,53 @@ func (q *Queries) ListQueued(ctx context.Context, eventIds []uuid.UUID) ([]ListQ
 }
 
 const listWebhookAttempts = `-- name: ListWebhookAttempts :many
-select user_id, event_id, attempt, at, duration_ms, status, fault, response from webhook_attempts where user_id = $1 and event_id = $2 order by attempt
+select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault, a.response::bytea as response
+from webhook_events e
+cross join lateral (
+    select l.event_id, l.attempt, l.at, l.duration_ms, l.status, l.fault,
+        case when $1::boolean then l.response end as response
+    from webhook_attempts l
+    where l.user_id = $2 and l.event_id = e.event_id
+    order by l.attempt desc
+    limit $3
+) a
+where e.user_id = $2 and e.event_id = any ($4::uuid[])
+order by a.event_id, a.attempt
 `
 
 type ListWebhookAttemptsParams struct {
-	UserID  uuid.UUID
-	EventID uuid.UUID
+	Responses bool
+	UserID    uuid.UUID
+	OfEach    int32
+	EventIds  []uuid.UUID
 }
 
-func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemptsParams) ([]WebhookAttempt, error) {
-	rows, err := q.db.Query(ctx, listWebhookAttempts, arg.UserID, arg.EventID)
+type ListWebhookAttemptsRow struct {
+	EventID    uuid.UUID
+	Attempt    int32
+	At         time.Time
+	DurationMs int32
+	Status     *int32
+	Fault      *string
+	Response   []byte
+}
+
+// The last attempts of each event, with or without the responses.
+func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemptsParams) ([]ListWebhookAttemptsRow, error) {
+	rows, err := q.db.Query(ctx, listWebhookAttempts,
+		arg.Responses,
+		arg.UserID,
+		arg.OfEach,
+		arg.EventIds,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []WebhookAttempt
+	var items []ListWebhookAttemptsRow
 	for rows.Next() {
-		var i WebhookAttempt
+		var i ListWebhookAttemptsRow
 		if err := rows.Scan(
-			&i.UserID,
 			&i.EventID,
 			&i.Attempt,
 			&i.At,
@@ -669,10 +606,10 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 
 const listWebhookTargets = `-- name: ListWebhookTargets :many
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    (case when w.previous_until > connect_now() then coalesce(w.previous_secret, '') else '' end)::text as previous_secret,
-    connect_now()::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > connect_now(), false)::bool as rotating,
+    w.created_at, w.stopped_at, connect_now()::timestamptz as now
 from clients cl
-left join webhook_endpoints w on w.client_id = cl.client_id and w.stopped_at is null
+left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any ($1::uuid[])
 `
 
@@ -682,11 +619,15 @@ type ListWebhookTargetsRow struct {
 	WebhookParallel int16
 	Url             string
 	Secret          string
-	PreviousSecret  string
+	PreviousSecret  *string
+	PreviousUntil   *time.Time
+	Rotating        bool
+	CreatedAt       *time.Time
+	StoppedAt       *time.Time
 	Now             time.Time
 }
 
-// The endpoints of clients' events. The URL is empty if a client has no webhook or it was stopped.
+// The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
 func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID) ([]ListWebhookTargetsRow, error) {
 	rows, err := q.db.Query(ctx, listWebhookTargets, clientIds)
 	if err != nil {
@@ -703,6 +644,10 @@ func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID)
 			&i.Url,
 			&i.Secret,
 			&i.PreviousSecret,
+			&i.PreviousUntil,
+			&i.Rotating,
+			&i.CreatedAt,
+			&i.StoppedAt,
 			&i.Now,
 		); err != nil {
 			return nil, err

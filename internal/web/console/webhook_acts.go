@@ -64,7 +64,7 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	if err != nil {
 		return err
 	}
-	secret, err := c.Webhooks.RotateSeenSecret(r.Context(), one.partner.ID, older)
+	secret, err := c.Webhooks.RotateSecret(r.Context(), one.partner.ID, &older)
 	if errors.Is(err, webhook.ErrReplacedSince) {
 		return refused{form, err}
 	}

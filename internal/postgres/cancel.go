@@ -18,7 +18,6 @@ type cancelOnDeadline struct {
 	done chan struct{}
 }
 
-// HandleCancel implements [ctxwatch.Handler].
 func (c *cancelOnDeadline) HandleCancel(context.Context) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	end, _ := ctx.Deadline()
@@ -34,7 +33,6 @@ func (c *cancelOnDeadline) HandleCancel(context.Context) {
 	}()
 }
 
-// HandleUnwatchAfterCancel implements [ctxwatch.Handler].
 func (c *cancelOnDeadline) HandleUnwatchAfterCancel() {
 	<-c.done
 	_ = c.conn.Conn().SetDeadline(time.Time{})

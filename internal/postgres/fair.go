@@ -203,7 +203,6 @@ type rows struct {
 	begun   bool
 }
 
-// Next implements [pgx.Rows].
 func (r *rows) Next() bool {
 	if r.begun && r.has {
 		r.has = r.Rows.Next()
@@ -215,7 +214,6 @@ func (r *rows) Next() bool {
 	return r.has
 }
 
-// Close implements [pgx.Rows].
 func (r *rows) Close() {
 	r.Rows.Close()
 	if r.release != nil {
@@ -230,7 +228,6 @@ type row struct {
 	err  error
 }
 
-// Scan implements [pgx.Row].
 func (r row) Scan(into ...any) error {
 	if r.err != nil {
 		return r.err
@@ -269,7 +266,6 @@ type batchResults struct {
 	release func()
 }
 
-// Close implements [pgx.BatchResults].
 func (b *batchResults) Close() error {
 	defer b.release()
 	return b.BatchResults.Close()
@@ -303,10 +299,8 @@ type tx struct {
 	release func()
 }
 
-// Commit implements [pgx.Tx].
 func (t *tx) Commit(ctx context.Context) error { return t.end(t.Tx.Commit(ctx)) }
 
-// Rollback implements [pgx.Tx].
 func (t *tx) Rollback(ctx context.Context) error { return t.end(t.Tx.Rollback(ctx)) }
 
 func (t *tx) end(err error) error {

@@ -89,9 +89,9 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 // RemoveAdjustment removes an adjustment; removed reports that it existed. The audit log names the actor of ctx. Errors:
 // refusal.ErrUserNotFound.
 func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (removed bool, err error) {
-	batch := Batch{StepCorrectionRemovals: []AdjustmentRemoval{{userID, id}}}
+	batch := Batch{StepCorrectionRemovals: []AdjustmentRecord{{UserID: userID, ID: id}}}
 	if dataset == AdjustedCycling {
-		batch = Batch{CyclingAdjustmentRemovals: []AdjustmentRemoval{{userID, id}}}
+		batch = Batch{CyclingAdjustmentRemovals: []AdjustmentRecord{{UserID: userID, ID: id}}}
 	}
 	_, err = s.putAnd(ctx, batch, func(tx pgx.Tx, result BatchResult) error {
 		if removed = result.StepCorrectionRemovals.Removed+result.CyclingAdjustmentRemovals.Removed > 0; !removed {
@@ -103,19 +103,6 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 		return false, refusal.ErrUserNotFound
 	}
 	return removed && err == nil, err
-}
-
-// AdjustSteps adds delta (-2^31 to 2^31-1) to a user's date. The note gives the reason in at most 1,000 characters. See
-// [Store.Adjust].
-func (s *Store) AdjustSteps(ctx context.Context, userID uuid.UUID, date time.Time, delta int, note string) (id uuid.UUID, err error) {
-	stored, err := s.Adjust(ctx, AdjustedSteps, AdjustmentRecord{userID, uuid.Nil, date, delta, note})
-	return stored.ID, err
-}
-
-// AdjustCycling adds deltaMeters to the distance of a user's date. Otherwise it works like [Store.AdjustSteps].
-func (s *Store) AdjustCycling(ctx context.Context, userID uuid.UUID, date time.Time, deltaMeters int, note string) (id uuid.UUID, err error) {
-	stored, err := s.Adjust(ctx, AdjustedCycling, AdjustmentRecord{userID, uuid.Nil, date, deltaMeters, note})
-	return stored.ID, err
 }
 
 // auditAdjustment writes to the audit log what the actor of ctx did with an adjustment.

@@ -21,11 +21,12 @@ type Batch struct {
 	StepCorrections    []AdjustmentRecord // upserted by user and id, even if the date has changed
 	CyclingAdjustments []AdjustmentRecord // the same
 
-	// Rows to delete. A row that does not exist is not an error.
-	DailyStepsRemovals        []StepsRemoval
-	Removals                  []RideRemoval
-	StepCorrectionRemovals    []AdjustmentRemoval
-	CyclingAdjustmentRemovals []AdjustmentRemoval
+	// Rows to delete, by their keys; the other fields are ignored. A row that does not exist is not an error. The corrections of a
+	// deleted day stay, and count again if the day is recorded again.
+	DailyStepsRemovals        []StepsRecord
+	Removals                  []RideRecord
+	StepCorrectionRemovals    []AdjustmentRecord
+	CyclingAdjustmentRemovals []AdjustmentRecord
 
 	noClock []BadRow // rides with times that do not exist, such as 25:00
 }

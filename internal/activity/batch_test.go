@@ -32,11 +32,11 @@ func everything() activity.Batch {
 		CyclingAdjustments: []activity.AdjustmentRecord{
 			{UserID: user, ID: uuid.UUID{1}, Date: day("2026-04-02"), Delta: 50, Note: "tunnel"},
 		},
-		Removals: []activity.RideRemoval{{UserID: user, SourceID: "r1"}},
+		Removals: []activity.RideRecord{{UserID: user, SourceID: "r1"}},
 		// Rows that do not exist.
-		DailyStepsRemovals:        []activity.StepsRemoval{{UserID: user, Date: day("2026-04-09")}},
-		StepCorrectionRemovals:    []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
-		CyclingAdjustmentRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: uuid.UUID{9}}},
+		DailyStepsRemovals:        []activity.StepsRecord{{UserID: user, Date: day("2026-04-09")}},
+		StepCorrectionRemovals:    []activity.AdjustmentRecord{{UserID: user, ID: uuid.UUID{9}}},
+		CyclingAdjustmentRemovals: []activity.AdjustmentRecord{{UserID: user, ID: uuid.UUID{9}}},
 	}
 }
 
@@ -91,7 +91,7 @@ func TestPutBatch(t *testing.T) {
 	changed.StepCorrections = append(changed.StepCorrections, changed.StepCorrections[0])
 	changed.StepCorrections[1].Delta = -200
 	changed.CyclingAdjustments[0].Note = "bridge"
-	changed.Removals = append(changed.Removals, activity.RideRemoval{UserID: uuid.MustParse(userU), SourceID: "never"})
+	changed.Removals = append(changed.Removals, activity.RideRecord{UserID: uuid.MustParse(userU), SourceID: "never"})
 	put(changed, activity.BatchResult{
 		DailyStepsRemovals: absent, StepCorrectionRemovals: absent, CyclingAdjustmentRemovals: absent,
 		DailySteps: none, CyclingActivities: none,
@@ -256,13 +256,13 @@ func TestPutBatchRemoves(t *testing.T) {
 		want  string
 	}{
 		{activity.Batch{}, "[{2026-04-01 00:00:00 +0000 UTC 1005}] [{2026-04-01 00:00:00 +0000 UTC 1007}]"},
-		{activity.Batch{CyclingAdjustmentRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: id}}},
+		{activity.Batch{CyclingAdjustmentRemovals: []activity.AdjustmentRecord{{UserID: user, ID: id}}},
 			"[{2026-04-01 00:00:00 +0000 UTC 1005}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
-		{activity.Batch{DailyStepsRemovals: []activity.StepsRemoval{{UserID: user, Date: day("2026-04-01")}}},
+		{activity.Batch{DailyStepsRemovals: []activity.StepsRecord{{UserID: user, Date: day("2026-04-01")}}},
 			"[] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
 		{activity.Batch{DailySteps: []activity.StepsRecord{{UserID: user, Date: day("2026-04-01"), Steps: 10}}},
 			"[{2026-04-01 00:00:00 +0000 UTC 15}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
-		{activity.Batch{StepCorrectionRemovals: []activity.AdjustmentRemoval{{UserID: user, ID: id}, {UserID: user, ID: id}}},
+		{activity.Batch{StepCorrectionRemovals: []activity.AdjustmentRecord{{UserID: user, ID: id}, {UserID: user, ID: id}}},
 			"[{2026-04-01 00:00:00 +0000 UTC 10}] [{2026-04-01 00:00:00 +0000 UTC 1000}]"},
 	} {
 		result := put(step.batch)
@@ -297,7 +297,7 @@ func TestPutBatchesAtOnce(t *testing.T) {
 			if i%2 == writer%2 {
 				b.CyclingActivities = append(b.CyclingActivities, ride(i))
 			} else {
-				b.Removals = append(b.Removals, activity.RideRemoval{UserID: user, SourceID: ride(i).SourceID})
+				b.Removals = append(b.Removals, activity.RideRecord{UserID: user, SourceID: ride(i).SourceID})
 			}
 		}
 		return b

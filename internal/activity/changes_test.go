@@ -93,16 +93,22 @@ func TestChangesAreNoted(t *testing.T) {
 		{"a ride comes back", put(activity.Batch{CyclingActivities: []activity.RideRecord{
 			{UserID: user, SourceID: "far", Start: clock("2026-04-16T10:00:00"), DistanceMeters: 900},
 		}}), []string{"6 2026-04-16 2026-04-16"}},
-		{"a ride is removed", put(activity.Batch{Removals: []activity.RideRemoval{{UserID: user, SourceID: "far"}}}),
+		{"a ride is removed", put(activity.Batch{Removals: []activity.RideRecord{{UserID: user, SourceID: "far"}}}),
 			[]string{"6 2026-04-16 2026-04-16"}},
-		{"nothing is removed", put(activity.Batch{Removals: []activity.RideRemoval{{UserID: user, SourceID: "far"}}}), nil},
+		{"nothing is removed", put(activity.Batch{Removals: []activity.RideRecord{{UserID: user, SourceID: "far"}}}), nil},
 		{"a correction", put(correction("2026-04-12", -3)), []string{"1 2026-04-12 2026-04-12"}},
 		{"the same correction", put(correction("2026-04-12", -3)), nil},
 		{"a correction of another day", put(correction("2026-04-11", -3)), []string{"1 2026-04-11 2026-04-12"}},
 		{"an adjustment", put(adjustment("2026-04-12", 30)), []string{"2 2026-04-12 2026-04-12"}},
-		{"another adjustment by hand", func() error { _, err := w.AdjustCycling(t.Context(), user, day("2026-04-13"), 5, "n"); return err },
+		{"another adjustment by hand", func() error {
+			_, err := w.Adjust(t.Context(), activity.AdjustedCycling, activity.AdjustmentRecord{UserID: user, Date: day("2026-04-13"), Delta: 5, Note: "n"})
+			return err
+		},
 			[]string{"2 2026-04-13 2026-04-13"}},
-		{"an adjustment before the history", func() error { _, err := w.AdjustSteps(t.Context(), user, day("2026-04-09"), 5, "n"); return err }, nil},
+		{"an adjustment before the history", func() error {
+			_, err := w.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: user, Date: day("2026-04-09"), Delta: 5, Note: "n"})
+			return err
+		}, nil},
 	} {
 		if err := step.act(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)

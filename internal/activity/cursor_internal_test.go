@@ -9,7 +9,7 @@ import (
 
 // Decoding returns exactly what was encoded: no two payloads mean the same cursor.
 func FuzzDecodeCursor(f *testing.F) {
-	head := traversal{reader: Reader{UserID: uuid.New(), ClientID: uuid.New(), ConnectionVersion: 3}, limit: 100}.cursorHead()
+	head := begin(Reader{UserID: uuid.New(), ClientID: uuid.New(), ConnectionVersion: 3}, Range{}, 100)
 	valid, err := encodeCursor(head, "source-1")
 	if err != nil {
 		f.Fatal(err)

@@ -24,41 +24,25 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 // putAnd is Put with one more function, called at the end of the transaction.
 func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, BatchResult) error) (BatchResult, error) {
 	var result BatchResult
-	steps := newPart(PartDailySteps, stepsTable, batch.DailySteps, StepsRecord.check)
-	rides := newPart(PartCyclingActivities, ridesTable, batch.CyclingActivities, RideRecord.check)
-	corrections := newPart(PartStepCorrections, stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps)
-	adjustments := newPart(PartCyclingAdjustments, cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters)
-	written := []struct {
-		part
-		result *Result
-	}{
-		{steps, &result.DailySteps},
-		{rides, &result.CyclingActivities},
-		{corrections, &result.StepCorrections},
-		{adjustments, &result.CyclingAdjustments},
-	}
-	removed := []struct {
-		part
-		stored part // that the batch writes to the same table
-		result *Removed
-	}{
-		{newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, StepsRemoval.check), steps, &result.DailyStepsRemovals},
-		{newPart(PartRemovals, ridesTable.keys(), batch.Removals, RideRemoval.check), rides, &result.Removals},
-		{newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRemoval.check),
-			corrections, &result.StepCorrectionRemovals},
-		{newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRemoval.check),
-			adjustments, &result.CyclingAdjustmentRemovals},
+	sets := []dataset{
+		{newPart(PartDailySteps, stepsTable, batch.DailySteps, StepsRecord.check),
+			newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, StepsRecord.checkKey),
+			&result.DailySteps, &result.DailyStepsRemovals},
+		{newPart(PartCyclingActivities, ridesTable, batch.CyclingActivities, RideRecord.check),
+			newPart(PartRemovals, ridesTable.keys(), batch.Removals, RideRecord.checkKey),
+			&result.CyclingActivities, &result.Removals},
+		{newPart(PartStepCorrections, stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps),
+			newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRecord.checkKey),
+			&result.StepCorrections, &result.StepCorrectionRemovals},
+		{newPart(PartCyclingAdjustments, cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters),
+			newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRecord.checkKey),
+			&result.CyclingAdjustments, &result.CyclingAdjustmentRemovals},
 	}
 	var parts []part
-	for _, w := range written {
-		parts = append(parts, w.part)
-	}
-	for _, r := range removed {
-		parts = append(parts, r.refuseStored(r.stored))
-	}
 	var users []any
-	for _, p := range parts {
-		users = append(users, p.users()...)
+	for _, set := range sets {
+		parts = append(parts, set.written, set.removed.refuseStored(set.written))
+		users = append(append(users, set.written.users()...), set.removed.users()...)
 	}
 	if len(users) > maxBatchRows {
 		return result, ErrBatchSize
@@ -68,7 +52,8 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 	}
 	defer s.batches.Release()
 	err := postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
-		if err := allowTime(ctx, tx); err != nil {
+		// The request of a batch may take 30 s (decisions, section 5).
+		if _, err := tx.Exec(ctx, "set local statement_timeout = '28s'"); err != nil {
 			return err
 		}
 		state, err := readState(ctx, tx)
@@ -82,33 +67,10 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 		if err := check(batch.noClock, parts, known); err != nil {
 			return err
 		}
-		for _, from := range removed {
-			rows := int64(len(from.users()))
-			if rows == 0 {
-				continue
-			}
-			if !state.sharded {
-				if err := lockRows(ctx, tx, from.part, from.stored); err != nil {
-					return err
-				}
-			}
-			n, err := remove(ctx, tx, from.part, state.notify)
-			if err != nil {
+		for _, set := range sets {
+			if err := set.write(ctx, tx, state); err != nil {
 				return err
 			}
-			*from.result = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
-		}
-		for _, to := range written {
-			rows := int64(len(to.users()))
-			if rows == 0 {
-				continue
-			}
-			merged, err := merge(ctx, tx, to.table, to.arrayRows(), "", state.notify, to.args()...)
-			if err != nil {
-				return err
-			}
-			merged.Settle(rows)
-			*to.result = merged
 		}
 		return also(tx, result)
 	})
@@ -116,6 +78,50 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 		return BatchResult{}, fmt.Errorf("activity: put: %w", err)
 	}
 	return result, nil
+}
+
+// dataset is the parts of a batch for one table, with their results.
+type dataset struct {
+	written, removed part
+	result           *Result
+	removedResult    *Removed
+}
+
+// write deletes and stores the rows of a dataset.
+func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) error {
+	if rows := int64(len(d.removed.users())); rows > 0 {
+		if !state.sharded {
+			if err := d.lockRows(ctx, tx); err != nil {
+				return err
+			}
+		}
+		var n int64
+		if err := tx.QueryRow(ctx, d.removed.remove(state.notify), d.removed.args()...).Scan(&n); err != nil {
+			return fmt.Errorf("remove from %s: %w", d.removed.stored, err)
+		}
+		*d.removedResult = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
+	}
+	if rows := int64(len(d.written.users())); rows > 0 {
+		merged, err := merge(ctx, tx, d.written.table, d.written.arrayRows(), "", state.notify, d.written.args()...)
+		if err != nil {
+			return err
+		}
+		merged.Settle(rows)
+		*d.result = merged
+	}
+	return nil
+}
+
+// lockRows locks the rows that a batch removes or writes, in the order in which a merge locks them. This prevents deadlocks with
+// imports.
+func (d dataset) lockRows(ctx context.Context, tx pgx.Tx) error {
+	both := d.removed
+	both.arrays = make([][]any, len(both.key))
+	for i := range both.arrays {
+		both.arrays[i] = slices.Concat(d.removed.arrays[i], d.written.arrays[i])
+	}
+	_, err := tx.Exec(ctx, both.lock(), both.args()...)
+	return postgres.Wrap("lock rows of "+both.stored, err)
 }
 
 // part is a list of a batch on its way into the database.
@@ -143,8 +149,8 @@ func newPart[R record](name Part, into table, records []R, check func(R) faults)
 			p.bad = append(p.bad, BadRow{name, fault})
 		}
 		values = r.appendValues(values[:0])
-		for c, value := range values {
-			p.arrays[c] = append(p.arrays[c], value)
+		for c := range p.arrays {
+			p.arrays[c] = append(p.arrays[c], values[c])
 		}
 	}
 	return p
@@ -190,12 +196,6 @@ func check(noClock []BadRow, parts []part, known map[any]bool) error {
 	return found[:min(len(found), intake.MaxNamed)]
 }
 
-// allowTime raises the timeout of the statements of a batch to the time of its request (decisions, section 5: 30 s).
-func allowTime(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, "set local statement_timeout = '28s'")
-	return err
-}
-
 // lockUsers returns the users that exist. Its lock serializes batches for the same users, and keeps the users from being deleted until
 // the batch is done. It is the weakest lock that does so: connecting, signing in and imports continue. If users are sharded it
 // locks none.
@@ -212,22 +212,4 @@ func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known
 		return nil
 	})
 	return known, postgres.Wrap("lock the users", err)
-}
-
-// lockRows locks the rows that a batch removes or writes, in the order in which a merge locks them. This prevents deadlocks with
-// imports.
-func lockRows(ctx context.Context, tx pgx.Tx, removals, written part) error {
-	both := removals
-	both.arrays = make([][]any, len(removals.key))
-	for i := range both.arrays {
-		both.arrays[i] = slices.Concat(removals.arrays[i], written.arrays[i])
-	}
-	_, err := tx.Exec(ctx, both.lock(), both.args()...)
-	return postgres.Wrap("lock rows of "+both.stored, err)
-}
-
-// remove deletes the rows that a part names, and returns how many existed.
-func remove(ctx context.Context, tx pgx.Tx, named part, notify bool) (removed int64, err error) {
-	err = tx.QueryRow(ctx, named.remove(notify), named.args()...).Scan(&removed)
-	return removed, postgres.Wrap("remove from "+named.stored, err)
 }

@@ -30,17 +30,12 @@ type Reader struct {
 	Now               time.Time // by the database's clock
 }
 
-// Steps of one date (specification 2.5).
-type Steps struct {
-	Date  time.Time // midnight UTC
-	Steps int64     // recorded and corrected, 0 or more
-}
+// Steps of one date (specification 2.5): recorded and corrected, 0 or more. The date is midnight UTC.
+type Steps = activitydb.ReadDailyStepsRow
 
-// CyclingDay is the distance of the rides that started on one date (specification 2.6).
-type CyclingDay struct {
-	Date           time.Time // midnight UTC
-	DistanceMeters int64     // recorded and adjusted, 0 or more
-}
+// CyclingDay is the distance of the rides that started on one date (specification 2.6): recorded and adjusted, 0 or more. The date is
+// midnight UTC.
+type CyclingDay = activitydb.ReadCyclingDailyRow
 
 // Ride is a cycling activity as a partner sees it (specification 2.7).
 type Ride struct {
@@ -75,35 +70,33 @@ func (p Page) Rides() iter.Seq[Ride] {
 
 // DailySteps returns the recorded dates of a range, oldest first: at most 31.
 func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]Steps, error) {
-	rows, err := read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
+	return read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
 		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
 	})
-	return postgres.Map(rows, func(row activitydb.ReadDailyStepsRow) Steps { return Steps(row) }), err
 }
 
 // CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
 func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]CyclingDay, error) {
-	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
+	return read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
 		UserID: userID, Since: dates.From, Until: dates.until(),
 	})
-	return postgres.Map(rows, func(row activitydb.ReadCyclingDailyRow) CyclingDay { return CyclingDay(row) }), err
 }
 
 // CyclingPage returns the rides that started in a range, oldest first: at most limit (1 to 500) of them from the start
 // of the range or, with a cursor, from the end of the page that returned it. A cursor of another reader, range or limit, or one
 // that has expired, is [ErrInvalidCursor].
 func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, limit int, cursor string) (Page, error) {
-	at := traversal{reader: reader, dates: dates, limit: limit, began: reader.Now, position: position{time: dates.From}}
+	at, sourceID := begin(reader, dates, limit), ""
 	if cursor != "" {
 		var err error
-		if at, err = s.resume(at, cursor); err != nil {
+		if at, sourceID, err = s.resume(at, cursor); err != nil {
 			return Page{}, err
 		}
 	}
 	// One ride more than fits the page tells whether another page follows. The pages of a traversal may come from different replicas:
 	// a position means the same in each of them.
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingActivities, activitydb.ReadCyclingActivitiesParams{
-		UserID: reader.UserID, AfterTime: at.position.time, AfterSourceID: at.position.sourceID, Until: dates.until(),
+		UserID: reader.UserID, AfterTime: at.position(), AfterSourceID: sourceID, Until: dates.until(),
 		MaxRows: int32(limit + 1), //nolint:gosec // at most 501
 	})
 	if err != nil {
@@ -112,8 +105,8 @@ func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, lim
 	page := Page{id: func(sourceID string) string { return s.rideID(sourceID, reader) }}
 	if len(rows) > limit {
 		rows = rows[:limit]
-		at.position = position{time: rows[limit-1].StartTime, sourceID: rows[limit-1].SourceID}
-		if page.NextCursor, err = s.sealCursor(at); err != nil {
+		at.Position = rows[limit-1].StartTime.UnixMicro()
+		if page.NextCursor, err = s.sealCursor(at, rows[limit-1].SourceID); err != nil {
 			return Page{}, fmt.Errorf("activity: %w", err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestDailySteps(t *testing.T) {
 		corrections map[string][]int
 		want        []activity.Steps
 	}{
-		{name: "2.5 no record: no rows", want: []activity.Steps{}},
+		{name: "2.5 no record: no rows"},
 		{
 			name:     "2.5 ascending, absent dates are absent, zero is zero",
 			recorded: map[string]int{"2026-04-03": 30, "2026-04-01": 10, "2026-04-09": 0},
@@ -53,7 +53,6 @@ func TestDailySteps(t *testing.T) {
 		{
 			name:        "2.5 a correction alone makes no date",
 			corrections: map[string][]int{"2026-04-01": {5000}},
-			want:        []activity.Steps{},
 		},
 		{
 			name:        "2.5 sums beyond 32 bits",
@@ -72,12 +71,12 @@ func TestDailySteps(t *testing.T) {
 			w.putSteps(t, other, "2026-04-05", 99)
 			for date, deltas := range test.corrections {
 				for _, delta := range deltas {
-					if _, err := w.AdjustSteps(t.Context(), user, day(date), delta, "asked for by the user"); err != nil {
+					if _, err := w.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: user, Date: day(date), Delta: delta, Note: "asked for by the user"}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if _, err := w.AdjustSteps(t.Context(), other, day("2026-04-01"), 7777, ""); err != nil {
+			if _, err := w.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: other, Date: day("2026-04-01"), Delta: 7777}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := w.DailySteps(t.Context(), user, april)
@@ -99,7 +98,7 @@ func TestCyclingDaily(t *testing.T) {
 		adjustments map[string][]int
 		want        []activity.CyclingDay
 	}{
-		{name: "2.6 no rides: no rows", want: []activity.CyclingDay{}},
+		{name: "2.6 no rides: no rows"},
 		{
 			name: "2.6 sums by start date",
 			rides: map[string]int{
@@ -136,7 +135,6 @@ func TestCyclingDaily(t *testing.T) {
 		{
 			name:        "2.6 an adjustment alone makes no date",
 			adjustments: map[string][]int{"2026-04-02": {1001}},
-			want:        []activity.CyclingDay{},
 		},
 		{
 			name:  "2.6 a ride without distance makes a date",
@@ -154,12 +152,12 @@ func TestCyclingDaily(t *testing.T) {
 			w.putRides(t, activity.RideRecord{UserID: other, SourceID: "a", Start: clock("2026-04-02T08:00:00"), DistanceMeters: 9})
 			for date, deltas := range test.adjustments {
 				for _, delta := range deltas {
-					if _, err := w.AdjustCycling(t.Context(), user, day(date), delta, ""); err != nil {
+					if _, err := w.Adjust(t.Context(), activity.AdjustedCycling, activity.AdjustmentRecord{UserID: user, Date: day(date), Delta: delta}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if _, err := w.AdjustCycling(t.Context(), other, day("2026-04-02"), 7777, ""); err != nil {
+			if _, err := w.Adjust(t.Context(), activity.AdjustedCycling, activity.AdjustmentRecord{UserID: other, Date: day("2026-04-02"), Delta: 7777}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := w.CyclingDaily(t.Context(), user, april)
@@ -216,7 +214,7 @@ func TestRides(t *testing.T) {
 			test.ride.UserID, test.ride.SourceID, test.ride.DistanceMeters = reader.UserID, "source-1", 1234
 			w.putRides(t, test.ride)
 			// 2.7: support adjustments are not allocated to activities.
-			if _, err := w.AdjustCycling(t.Context(), reader.UserID, day(test.wantDate), 500, ""); err != nil {
+			if _, err := w.Adjust(t.Context(), activity.AdjustedCycling, activity.AdjustmentRecord{UserID: reader.UserID, Date: day(test.wantDate), Delta: 500}); err != nil {
 				t.Fatal(err)
 			}
 			page, err := w.CyclingPage(t.Context(), reader, april, 100, "")

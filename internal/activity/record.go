@@ -45,24 +45,6 @@ type AdjustmentRecord struct {
 	Note   string    // the reason; at most 1,000 characters of UTF-8 without NUL
 }
 
-// StepsRemoval names a day whose recorded steps are deleted. Its corrections stay, and count again if the day is recorded again.
-type StepsRemoval struct {
-	UserID uuid.UUID
-	Date   time.Time // midnight UTC
-}
-
-// RideRemoval names a ride to delete.
-type RideRemoval struct {
-	UserID   uuid.UUID
-	SourceID string
-}
-
-// AdjustmentRemoval names a step correction or a cycling adjustment to delete.
-type AdjustmentRemoval struct {
-	UserID uuid.UUID
-	ID     uuid.UUID
-}
-
 // Result of a write.
 type Result = intake.Result
 
@@ -89,8 +71,13 @@ func (f *faults) unless(good bool, column string, wanted error) {
 	}
 }
 
-func (r StepsRecord) check() (bad faults) {
+func (r StepsRecord) checkKey() (bad faults) {
 	bad.unless(dateInBounds(r.Date), "date", errDate)
+	return bad
+}
+
+func (r StepsRecord) check() faults {
+	bad := r.checkKey()
 	bad.unless(countInBounds(r.Steps), "steps", errCount)
 	return bad
 }
@@ -99,8 +86,13 @@ func (r StepsRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
 }
 
-func (r RideRecord) check() (bad faults) {
-	bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
+func (r RideRecord) checkKey() (bad faults) {
+	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", errSourceID)
+	return bad
+}
+
+func (r RideRecord) check() faults {
+	bad := r.checkKey()
 	bad.unless(yearInBounds(r.Start), "recorded_start_time", errClock)
 	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", errCount)
 	return bad
@@ -132,32 +124,10 @@ func (r AdjustmentRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
 }
 
-func (r StepsRemoval) check() (bad faults) {
-	bad.unless(dateInBounds(r.Date), "date", errDate)
-	return bad
-}
-
-func (r StepsRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.Date) }
-
-func (r RideRemoval) check() (bad faults) {
-	bad.unless(isSourceID(r.SourceID), "source_id", errSourceID)
-	return bad
-}
-
-func (r RideRemoval) appendValues(to []any) []any { return append(to, pgUUID(r.UserID), r.SourceID) }
-
-func (r AdjustmentRemoval) check() faults { return nil }
-
-func (r AdjustmentRemoval) appendValues(to []any) []any {
-	return append(to, pgUUID(r.UserID), pgUUID(r.ID))
-}
+func (r AdjustmentRecord) checkKey() faults { return nil }
 
 // pgUUID converts to the driver's own type, which saves it from finding an encoding for each row.
 func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
-
-func isSourceID(text string) bool {
-	return text != "" && len(text) <= maxSourceID && intake.IsText(text)
-}
 
 func countInBounds(n int) bool { return n >= 0 && n <= math.MaxInt32 }
 

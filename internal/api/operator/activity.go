@@ -59,16 +59,16 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 		})
 	}
 	for _, row := range body.Removals {
-		batch.Removals = append(batch.Removals, activity.RideRemoval{UserID: row.UserId, SourceID: row.SourceId})
+		batch.Removals = append(batch.Removals, activity.RideRecord{UserID: row.UserId, SourceID: row.SourceId})
 	}
 	for _, row := range body.DailyStepsRemovals {
-		batch.DailyStepsRemovals = append(batch.DailyStepsRemovals, activity.StepsRemoval{UserID: row.UserId, Date: row.Date.Time})
+		batch.DailyStepsRemovals = append(batch.DailyStepsRemovals, activity.StepsRecord{UserID: row.UserId, Date: row.Date.Time})
 	}
 	for _, row := range body.StepCorrectionRemovals {
-		batch.StepCorrectionRemovals = append(batch.StepCorrectionRemovals, activity.AdjustmentRemoval{UserID: row.UserId, ID: row.CorrectionId})
+		batch.StepCorrectionRemovals = append(batch.StepCorrectionRemovals, activity.AdjustmentRecord{UserID: row.UserId, ID: row.CorrectionId})
 	}
 	for _, row := range body.CyclingAdjustmentRemovals {
-		batch.CyclingAdjustmentRemovals = append(batch.CyclingAdjustmentRemovals, activity.AdjustmentRemoval{UserID: row.UserId, ID: row.AdjustmentId})
+		batch.CyclingAdjustmentRemovals = append(batch.CyclingAdjustmentRemovals, activity.AdjustmentRecord{UserID: row.UserId, ID: row.AdjustmentId})
 	}
 	return batch
 }

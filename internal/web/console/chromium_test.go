@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"connect-svc/internal/activity"
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -159,7 +160,7 @@ func TestChromiumUser(t *testing.T) {
 	for day, delta := range map[int]int{9: -2000, 8: 1_234_567} {
 		s.putSteps(t, day, 12_345)
 		note := "counted twice \u202e" + strings.Repeat("x", 200)
-		if _, err := s.config.Activity.AdjustSteps(t.Context(), s.User.ID, time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), delta, note); err != nil {
+		if _, err := s.config.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: s.User.ID, Date: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Delta: delta, Note: note}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -84,7 +84,7 @@ func TestUserPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 60 {
-		if _, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, start.Truncate(24*time.Hour), i+1, fmt.Sprintf("note %d", i+1)); err != nil {
+		if _, err := f.config.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: f.User.ID, Date: start.Truncate(24 * time.Hour), Delta: i + 1, Note: fmt.Sprintf("note %d", i+1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -224,11 +224,11 @@ func TestRemoveAdjustment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.putSteps(t, 9, 12_345)
-	id, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), -2000, "counted twice")
+	correction, err := f.config.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: f.User.ID, Date: time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), Delta: -2000, Note: "counted twice"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := userPath(f.User.ID) + "/corrections/daily_steps/" + id.String() + "/remove"
+	path := userPath(f.User.ID) + "/corrections/daily_steps/" + correction.ID.String() + "/remove"
 	grace := f.signedIn(t, edgetest.GraceToken)
 	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
 	v := f.signedIn(t, edgetest.AdaToken)
@@ -239,7 +239,7 @@ func TestRemoveAdjustment(t *testing.T) {
 	v.shows(v.Get(userPath(f.User.ID)+"?done=adjustment_removed"), f.User.Email, "The correction is removed.", "There are no corrections.")
 	f.wasNoted(t, "activity.adjustment_removed")
 	v.fails(v.Get(path), http.StatusNotFound, "There is no such correction")
-	v.fails(v.Get(userPath(f.User.ID)+"/corrections/rides/"+id.String()+"/remove"), http.StatusNotFound, "There is no such page")
+	v.fails(v.Get(userPath(f.User.ID)+"/corrections/rides/"+correction.ID.String()+"/remove"), http.StatusNotFound, "There is no such page")
 }
 
 // The page of a connection says why it stopped, whatever stopped it.
@@ -451,7 +451,7 @@ func TestHostileTextsOfPeople(t *testing.T) {
 	f := newFixture(t)
 	const hostile = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`
 	partner, _ := f.ConnectNew(t, hostile+"\u202e")
-	if _, err := f.config.Activity.AdjustSteps(t.Context(), f.User.ID, start.Truncate(24*time.Hour), 1, hostile+strings.Repeat("x", 200)); err != nil {
+	if _, err := f.config.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: f.User.ID, Date: start.Truncate(24 * time.Hour), Delta: 1, Note: hostile + strings.Repeat("x", 200)}); err != nil {
 		t.Fatal(err)
 	}
 	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason) values ($1, $2, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, f.User.ID, partner.ID)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/activity"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/web/console"
 )
@@ -54,11 +55,11 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 	deleted := "/users/" + w.DB.User(t).ID.String()
 	page := "/users/" + user.ID.String()
 	connection := page + "/connections/" + w.Partner.ID.String()
-	steps, err := w.App.Activity.AdjustSteps(t.Context(), user.ID, time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), 1, "")
+	correction, err := w.App.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: user.ID, Date: time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), Delta: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove := page + "/corrections/daily_steps/" + steps.String() + "/remove"
+	remove := page + "/corrections/daily_steps/" + correction.ID.String() + "/remove"
 	one, leaving := w.clerk(t), w.clerk(t)
 	signIn := one.get("/sign-in", "/sign-in")
 	signIn.client = &http.Client{Transport: w.plain} // asks nobody, since there is no session to ask for

@@ -61,7 +61,7 @@ func readDrawing(file []byte) ([]byte, error) {
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
-			if len(d.open) == 0 && token.Name != (xml.Name{Space: svgSpace, Local: "svg"}) {
+			if len(d.open) == 0 && (d.root != nil || token.Name != (xml.Name{Space: svgSpace, Local: "svg"})) { // a file has one root
 				return nil, errDrawing
 			}
 			if !d.start(token) && decoder.Skip() != nil {

@@ -223,6 +223,18 @@ func TestHostileDrawings(t *testing.T) {
 	}
 }
 
+// A second root would hide from the bound what the first one draws.
+func TestDrawingHasOneRoot(t *testing.T) {
+	t.Parallel()
+	const one = `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9"/></svg>`
+	if _, err := ReadLogo([]byte(one)); err != nil {
+		t.Error(err)
+	}
+	if logo, err := ReadLogo([]byte(one + one)); err == nil {
+		t.Errorf("two roots are accepted: %s", logo.Content)
+	}
+}
+
 // Files of drawing programs are accepted, and look as before.
 func TestUsualDrawings(t *testing.T) {
 	t.Parallel()

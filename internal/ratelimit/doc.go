@@ -21,6 +21,8 @@
 //     holds more leases than its policy allows (TestRuleBounds, TestPostgres, TestRedis).
 //   - Deciding requests together has the outcome of deciding them in turn (TestRuleTogetherIsInTurn).
 //   - A changed policy applies to the next request: the bucket is cut to the new burst, and running reads may complete (TestPostgres).
+//   - A state of a clock that was ahead refuses nobody for longer than its bucket takes to fill, or five seconds
+//     (TestStateOfAClockThatWasAhead).
 //   - A state that is lost after it says nothing more changes no decision (TestRuleFullAfter).
 //
 // The only clock is the database's: now is when the database authenticated the request.

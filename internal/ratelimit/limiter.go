@@ -19,6 +19,8 @@ const enoughTime = time.Second
 
 // Store stores one small text for each client, for all servers.
 type Store interface {
+	// ID identifies the store: two servers share it if and only if their texts are equal.
+	ID(ctx context.Context) (string, error)
 	// Load returns the text of a client, empty if there is none.
 	Load(ctx context.Context, clientID uuid.UUID) (string, error)
 	// CompareAndSet replaces old by next. It returns false, and changes nothing, if the store does not hold old. After the duration
@@ -47,6 +49,13 @@ func (l *Limiter) Check(ctx context.Context) error {
 		return fmt.Errorf("ratelimit: %w", err)
 	}
 	return nil
+}
+
+// Store identifies the limiter's store. Its texts differ if the stores differ.
+func (l *Limiter) Store(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
+	defer cancel()
+	return l.store.ID(ctx)
 }
 
 // client is a client that has sent requests to this server.
@@ -111,7 +120,7 @@ func (d *Decision) Release(ctx context.Context) error {
 func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.loaded {
+	if !c.loaded || c.state.isAhead(policy, now) {
 		return Decision{}, false
 	}
 	_, decisions := c.state.admit(policy, now, 1, c.number)
@@ -215,7 +224,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 		}
 		before := known.at(c.policy, now)
 		next, decisions = before.release(c.unreleased).admit(c.policy, now, n, c.number)
-		if next.same(before) { // all requests are refused for their rate, and no lease is released
+		if next.same(before) && before.At >= known.At { // all requests are refused for their rate, and no lease is released
 			return known, old, decisions, nil
 		}
 		text, err := json.Marshal(next)

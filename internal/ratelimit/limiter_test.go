@@ -21,6 +21,8 @@ type memory struct {
 	lost   bool   // once, when a text is to be set next: nothing is set, and nobody knows
 }
 
+func (m *memory) ID(context.Context) (string, error) { return "memory", nil }
+
 func (m *memory) Load(context.Context, uuid.UUID) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,5 +86,31 @@ func TestUnknownQuestionReleasesItsOwn(t *testing.T) {
 	}
 	if got := admit(t, one, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
 		t.Errorf("while the other server's read runs: %+v", got)
+	}
+}
+
+// A state of a clock that was an hour ahead refuses nobody for longer than its bucket takes to fill, or five seconds, and gives nothing
+// twice. That holds for the server that knows the state, and for another one.
+func TestStateOfAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	policy := ratelimit.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 1}
+	for name, other := range map[string]bool{"the same server": false, "another server": true} {
+		store, id := new(memory), uuid.New()
+		server := patient(store)
+		for range policy.Burst { // the bucket is empty, and one read runs
+			admit(t, server, id, policy, start.Add(time.Hour))
+		}
+		if other {
+			server = patient(store)
+		}
+		if got := admit(t, server, id, policy, start); got.Allowed || got.Remaining != 0 {
+			t.Errorf("%s: with an empty bucket: %+v", name, got)
+		}
+		if got := admit(t, server, id, policy, start.Add(time.Second)); !got.Allowed || got.Remaining != 9 {
+			t.Errorf("%s: a second later: %+v", name, got)
+		}
+		if got := admit(t, server, id, policy, start.Add(time.Second-ratelimit.OutOfOrder)); got.Remaining != 8 { // overtaken
+			t.Errorf("%s: a request that was overtaken: %+v", name, got)
+		}
 	}
 }

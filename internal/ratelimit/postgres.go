@@ -18,6 +18,9 @@ type Postgres struct {
 // NewPostgres stores the texts in the database of pool.
 func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New(pool)} }
 
+// ID implements [Store]. All servers have the same database.
+func (p Postgres) ID(context.Context) (string, error) { return "PostgreSQL", nil }
+
 // Load implements [Store].
 func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 	stored, err := p.queries.LoadState(ctx, clientID)

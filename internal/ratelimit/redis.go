@@ -146,6 +146,21 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 // Close closes the connections.
 func (r *Redis) Close() { _ = r.pool.Close() }
 
+// ID implements [Store]. The store holds its id, because servers may reach one store by several addresses, and several stores by one.
+func (r *Redis) ID(ctx context.Context) (string, error) {
+	conn, err := r.pool.GetContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	const key = "connect:limiter"
+	if _, err := redis.DoContext(conn, ctx, "SET", key, uuid.NewString(), "NX"); err != nil {
+		return "", err
+	}
+	id, err := redis.String(redis.DoContext(conn, ctx, "GET", key))
+	return "Redis " + id, err
+}
+
 // Load implements [Store].
 func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 	conn, err := r.pool.GetContext(ctx)

@@ -211,3 +211,28 @@ func BenchmarkRedis(b *testing.B) {
 	limiter, client := openRedis(b, redistest.Start(b)), uuid.New()
 	benchmarkLimiter(b, limiter, client)
 }
+
+// Servers that reach one Redis by several addresses share its id, also over a restart without data, and another Redis has another id.
+func TestRedisIsKnownByItsID(t *testing.T) {
+	t.Parallel()
+	one, another := redistest.Start(t), redistest.Start(t)
+	id := func(limiter *ratelimit.Limiter) string {
+		t.Helper()
+		id, err := limiter.Store(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	a, b := openRedis(t, one), openRedis(t, one)
+	first := id(a)
+	if id(b) != first || id(openRedis(t, another)) == first {
+		t.Error("the id is not that of the store")
+	}
+	if _, err := ask(t, one).Do("FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	if second := id(a); second == first || id(b) != second {
+		t.Error("after a loss of the data the servers do not agree on an id")
+	}
+}

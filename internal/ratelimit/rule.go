@@ -48,7 +48,7 @@ const request = 60_000_000
 // state of a client. The zero value is that of a new client: a full bucket, and no leases.
 type state struct {
 	Credit int64    `json:"credit"`
-	At     int64    `json:"at"` // the time of Credit, in microseconds since 1970; it never decreases
+	At     int64    `json:"at"` // the time of Credit, in microseconds since 1970
 	Leases []leases `json:"leases,omitempty"`
 }
 
@@ -96,10 +96,23 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 	return s, decisions
 }
 
+// outOfOrder is more than the time between the authentication of a request and its decision.
+const outOfOrder = 5 * time.Second
+
+// isAhead reports whether the state is of a time to come: later than a request that was overtaken, and than a bucket that was spent before
+// the clock was set back takes to fill. The clock was wrong then.
+func (s state) isAhead(policy Policy, now time.Time) bool {
+	burst := time.Duration(policy.Burst) * time.Minute / time.Duration(policy.RequestsPerMinute)
+	return s.At > now.Add(max(burst, outOfOrder)).UnixMicro()
+}
+
 // at returns the state at a later time: refilled up to the burst, and without the leases that have ended. An earlier time changes
-// nothing.
+// nothing, unless the state is ahead of it: then the credit counts from that time on, and all leases have ended.
 func (s state) at(policy Policy, now time.Time) state {
 	perMicrosecond, full := int64(policy.RequestsPerMinute), int64(policy.Burst)*request
+	if s.isAhead(policy, now) {
+		s.At, s.Leases = now.UnixMicro(), nil
+	}
 	instant := max(now.UnixMicro(), s.At)
 	if elapsed := instant - s.At; elapsed > (full-s.Credit)/perMicrosecond {
 		s.Credit = full

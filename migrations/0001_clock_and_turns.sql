@@ -16,11 +16,29 @@ end
 $$;
 -- +goose StatementEnd
 
+-- A server knows from its own monotonic clock which time to expect. It is null, and bounds nothing, in programs that have not observed
+-- the clock.
+
+-- Whether the clock is within a minute of the expected time.
+create function is_believed(expected timestamptz) returns boolean
+    language sql stable parallel safe
+    return connect_now() <@ tstzrange(expected - interval '1 minute', expected + interval '1 minute', '[]'); -- asks the clock once
+
+-- The time at which a lifetime begins: now, but at most half a minute after the expected time, which is not exact.
+create function issue_time(expected timestamptz) returns timestamptz
+    language sql stable parallel safe
+    return least(connect_now(), expected + interval '30 seconds');
+
 -- Tasks that one server at a time does, whichever node it is connected to. It holds the lock of the row, which the others skip. Advisory
 -- locks would be local to a node of a cluster.
 create table turns (task text primary key);
 
-insert into turns (task) values ('webhook_queue'), ('webhook_merge');
+insert into turns (task) values ('webhook_queue'), ('webhook_merge'), ('limiter');
+
+-- One row: sweeps have deleted what had expired by then. It moves by small steps, so that a clock that jumps deletes little.
+create table sweeps (swept_until timestamptz not null);
+
+insert into sweeps (swept_until) values (connect_now() - interval '5 minutes');
 
 -- A mark of each key of the keyset, so that a keyset without one of them is refused: an empty string sealed with each sealing key that a
 -- server has used, by the key's id, and the digest of an empty string for the key of identifiers. The marks reveal no key.
@@ -70,14 +88,19 @@ $$;
 
 -- The servers of this database. Each one updates its row regularly and deletes it when it stops. The row of a killed server is swept.
 create table servers (
-    server_id  uuid        primary key, -- random for each process
-    host       text        not null check (octet_length(host) between 1 and 255),
-    version    text        not null check (octet_length(version) <= 255),
-    commit     text        not null check (octet_length(commit) <= 255),
-    started_at timestamptz not null,
-    seen_at    timestamptz not null,
+    server_id      uuid        primary key, -- random for each process
+    host           text        not null check (octet_length(host) between 1 and 255),
+    version        text        not null check (octet_length(version) <= 255),
+    commit         text        not null check (octet_length(commit) <= 255),
+    started_at     timestamptz not null,
+    seen_at        timestamptz not null,
     -- The alerts that fire on the server, by its own evaluation: an array of objects.
-    alerts     jsonb       not null check (jsonb_typeof(alerts) = 'array')
+    alerts         jsonb       not null check (jsonb_typeof(alerts) = 'array'),
+    -- By how much the database's clock is ahead of the server's, and whether the server believes it.
+    clock_ahead    interval    not null default '0',
+    clock_believed boolean     not null default true,
+    -- The store of the server's rate limiter. Empty if it is unknown.
+    limiter        text        not null default '' check (octet_length(limiter) <= 255)
 );
 
 -- The size of the database at the first measurement of each day.
@@ -93,6 +116,9 @@ drop table servers;
 drop function database_mark;
 drop function database_origin;
 drop table database_history;
+drop table sweeps;
 drop table keyset_marks;
 drop table turns;
+drop function issue_time;
+drop function is_believed;
 drop function connect_now();

@@ -33,7 +33,7 @@ var (
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
-	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "keyset_marks", "database_history", "servers",
+	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "sweeps", "keyset_marks", "database_history", "servers",
 		"database_sizes", "rate_limits", "goose_db_version"}
 
 	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added

@@ -50,6 +50,7 @@ var owners = map[string]string{
 	"database_history":       "postgres",
 	"servers":                "servers",
 	"database_sizes":         "servers",
+	"sweeps":                 "servers",
 }
 
 // guests are the domains that write a table of another domain, with the reason.

@@ -3,9 +3,10 @@ package account
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -88,20 +89,14 @@ func (a *Accounts) SetDesign(of brand.Brand, texts *locale.Catalogue) {
 	a.design.Store(&design{of, texts})
 }
 
-// Sweep deletes expired sign-ins, limits that have no effect any more, ended sessions, and browsers that are no longer known. Every
-// server may call it at any time; once a minute is enough.
-func (a *Accounts) Sweep(ctx context.Context) error {
-	for what, sweep := range map[string]func(context.Context) (int64, error){
-		"sign-ins": a.queries.DeleteExpiredSignIns,
-		"limits": func(ctx context.Context) (int64, error) {
-			return a.queries.DeletePastLimits(ctx, accountdb.DeletePastLimitsParams{EmailsCount: day, FailedCount: failedLifetime})
-		},
-		"sessions": a.queries.DeleteExpiredSessions,
-		"browsers": a.queries.DeletePastBrowsers,
-	} {
-		if _, err := sweep(ctx); err != nil {
-			return fmt.Errorf("account: sweep %s: %w", what, err)
-		}
-	}
-	return nil
+// Sweep deletes what had no effect any more at that time: expired sign-ins, limits, ended sessions, and browsers that were no longer known.
+// Every server may call it at any time; once a minute is enough.
+func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
+	_, signIns := a.queries.DeleteExpiredSignIns(ctx, before)
+	_, limits := a.queries.DeletePastLimits(ctx, accountdb.DeletePastLimitsParams{
+		EmailsBefore: before.Add(-day), FailedBefore: before.Add(-failedLifetime),
+	})
+	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
+	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
+	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers))
 }

@@ -73,7 +73,7 @@ func TestGuessesAreBounded(t *testing.T) {
 			sum, after := 0, map[string]int{}
 			for now := time.Duration(0); now < 365*day; now += 30 * day { // until the attempts are forgotten
 				b.db.Clock.Set(now)
-				if err := b.Sweep(t.Context()); err != nil {
+				if err := b.Sweep(t.Context(), b.db.Now()); err != nil {
 					t.Fatal(err)
 				}
 				before := sum
@@ -369,7 +369,7 @@ func TestAKnownBrowserHasItsOwnBudget(t *testing.T) {
 		t.Errorf("%d guesses in a known browser, want 100", sum)
 	}
 	b.db.Clock.Advance(180*24*time.Hour + time.Second)
-	if err := b.Sweep(t.Context()); err != nil {
+	if err := b.Sweep(t.Context(), b.db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from known_browsers"); n != 0 {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/credential"
@@ -18,7 +17,7 @@ func TestIdleOutboxWritesNothing(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithClock(db.Clock), postgres.WithLimits(wait.Patient),
-		func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
+		func(c *postgres.Options) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
 	if err != nil {
 		t.Fatal(err)
 	}

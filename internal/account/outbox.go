@@ -253,7 +253,7 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipien
 	if err != nil {
 		return "", "", made, postgres.NoRowsAs(err, errReplaced)
 	}
-	account, err := a.queries.FindForSignIn(ctx, signIn.Email)
+	account, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: signIn.Email})
 	if err != nil {
 		return "", "", made, err
 	}

@@ -54,6 +54,7 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified 
 	rand.Read(key.Secret[:])
 	started, err := a.queries.StartSession(ctx, accountdb.StartSessionParams{
 		SignInID: signIn, UserID: key.UserID, Seed: verified.seed, SecretHash: key.hash(), Lifetime: SessionLifetime,
+		Expected: a.pool.Expected(),
 	})
 	if err == nil && started == 0 || postgres.Is(err, postgres.ForeignKeyViolation) { // the latter: the user was deleted
 		return SessionKey{}, ErrNoSignIn

@@ -46,7 +46,7 @@ func TestSession4ThirtyMinutes(t *testing.T) {
 	if _, err := b.GetSession(ctx, key); !errors.Is(err, ErrNoSession) {
 		t.Errorf("after 30 minutes: %v, want ErrNoSession", err)
 	}
-	if err := b.Sweep(ctx); err != nil {
+	if err := b.Sweep(ctx, b.db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 0 {

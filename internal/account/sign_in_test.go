@@ -382,7 +382,7 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{CodesPerEmail: 5})
 	count := func() [2]int64 {
-		if err := b.Sweep(context.Background()); err != nil {
+		if err := b.Sweep(context.Background(), b.db.Now()); err != nil {
 			t.Fatal(err)
 		}
 		return [2]int64{

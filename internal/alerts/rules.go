@@ -60,6 +60,8 @@ var kept = map[string]time.Duration{
 	"connect_emails_oldest_waiting_seconds":        0,
 	"connect_sign_in_codes_total":                  time.Hour,
 	"connect_database_wait_seconds_total":          5 * time.Minute,
+	"connect_database_clock_believed":              0,
+	"connect_database_clock_ahead_seconds":         0,
 	"connect_certificate_expiry_timestamp_seconds": 0,
 	"connect_config_last_reload_successful":        0,
 	"connect_usage_rows_waiting":                   0,
@@ -117,6 +119,12 @@ var conditions = map[string]func(*history) []string{
 	"ConnectDatabasePoolExhausted": func(h *history) []string {
 		const window = 5 * time.Minute
 		return when(h.increase("connect_database_wait_seconds_total", window, nil)/window.Seconds() > 1)
+	},
+	"ConnectClockNotBelieved": func(h *history) []string {
+		return h.subjects("connect_database_clock_believed", "", func(believed float64) bool { return believed == 0 })
+	},
+	"ConnectClocksDiffer": func(h *history) []string {
+		return h.subjects("connect_database_clock_ahead_seconds", "", func(ahead float64) bool { return ahead > 60 || ahead < -60 })
 	},
 	"ConnectCertificateEnds": func(h *history) []string {
 		soon := float64(h.now.UnixMilli())/1000 + 14*24*3600

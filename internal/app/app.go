@@ -173,7 +173,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	})
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
-	config.OAuth.Now = config.Clock.Now
+	config.OAuth.Now = a.Pool.Now
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
 		if a.Replicas, err = replica.Open(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
@@ -196,7 +196,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := a.openLimiter(ctx, config); err != nil {
 		return err
 	}
-	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, config.Clock.Now)
+	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, a.Pool.Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 	if err := a.openServers(); err != nil {
@@ -286,7 +286,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		Activity: a.Activity,
 		Limiter:  a.limiter,
 		Logger:   config.Logger,
-		Now:      config.Clock.Now,
+		Now:      a.Pool.Now,
 		Limits:   config.Limits,
 	})
 	if err != nil {

@@ -89,12 +89,12 @@ func TestSweep(t *testing.T) {
 	authorize()
 	db.Clock.Advance(9 * time.Minute)
 	authorize()
-	a.Sweep(t.Context())
+	a.Sweep(t.Context(), db.Now())
 	if n := pending(); n != 2 {
 		t.Errorf("after 9 minutes %d requests are left, want 2", n)
 	}
 	db.Clock.Advance(2 * time.Minute)
-	a.Sweep(t.Context())
+	a.Sweep(t.Context(), db.Now())
 	if n := pending(); n != 1 {
 		t.Errorf("after 11 minutes %d requests are left, want 1", n)
 	}
@@ -117,7 +117,7 @@ func TestSweepThatTakesLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	swept := make(chan struct{})
-	go func() { a.Sweep(t.Context()); close(swept) }()
+	go func() { a.Sweep(t.Context(), db.Now()); close(swept) }()
 	for _, state := range []string{ // the sweep waits, and then nothing that waits for it is idle any more
 		"exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')",
 		`not exists (select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'
@@ -142,7 +142,7 @@ func TestSweepThatPanics(t *testing.T) {
 	db.Exec(t, `insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
 		values (gen_random_uuid(), 'gone', '', '', connect_now() - interval '2 years', connect_now() - interval '1 year', '[]')`)
 	a.audit = nil
-	a.Sweep(t.Context())
+	a.Sweep(t.Context(), db.Now())
 	if n := pgtest.Value[int](t, db, "select count(*) from servers where host = 'gone'"); n != 0 {
 		t.Errorf("%d servers are left that were swept by others", n)
 	}

@@ -16,6 +16,12 @@ func (a *App) Facts(ctx context.Context) console.Facts { return a.facts(ctx) }
 
 func (a *App) Look(ctx context.Context, now time.Time) error { return a.look(ctx, now) }
 
+func (a *App) Deregister(ctx context.Context) error { return a.servers.Deregister(ctx) }
+
+func (a *App) LookAtClock(ctx context.Context) { a.lookAtClock(ctx) }
+
+func (a *App) SweepStep(ctx context.Context) { a.sweepNext(ctx) }
+
 func (a *App) Firing() []alerts.Alert { return a.alerts.Firing() }
 
 func (a *App) Servers(ctx context.Context) ([]servers.Server, error) { return a.servers.List(ctx) }

@@ -40,7 +40,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		Self: a.servers.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
 		Mail:  console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
 		Redis: a.config.LimiterURL != "", Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
-		Reload: a.lastReload(),
+		Reload: a.lastReload(), Clock: a.servers.Clock(),
 	}
 	for _, c := range a.certificates {
 		leaf := c.current.Load().Leaf
@@ -49,7 +49,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
 		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Facts) // a page without one answer is better than none
+	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Facts) // a page without one answer is better than none
 	defer cancel()
 	var questions sync.WaitGroup
 	find(a, &questions, "servers", &f.Servers, func() ([]servers.Server, error) { return a.servers.List(ctx) })

@@ -40,7 +40,7 @@ func TestFacts(t *testing.T) {
 	if err := e.App.Look(t.Context(), e.DB.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	e.App.Sweep(t.Context()) // notes the size
+	e.App.Sweep(t.Context(), e.DB.Now()) // notes the size
 	f := e.App.Facts(t.Context())
 	version := pgtest.Value[string](t, e.DB, "show server_version")
 	switch migrated := pgtest.Value[int64](t, e.DB, "select max(version_id) from goose_db_version"); {

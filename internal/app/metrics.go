@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/usage"
 )
@@ -51,7 +52,7 @@ func (a *App) collect() {
 	// These ask the database. If it is down, only these metrics are missing.
 	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks} {
 		a.metrics.Collect(func(tell telemetry.Tell) error {
-			ctx, cancel := context.WithTimeout(context.Background(), a.config.Limits.Scrape)
+			ctx, cancel := context.WithTimeout(postgres.AnyClock(context.Background()), a.config.Limits.Scrape)
 			defer cancel()
 			return ask(ctx, tell)
 		})
@@ -67,6 +68,12 @@ func (a *App) tellSelf(tell telemetry.Tell) {
 	}
 	tell(gauge, "config_last_reload_successful",
 		"Whether all settings could be used when they were read last, at the start or by SIGHUP.", reloaded)
+	clock, believed := a.servers.Clock(), 1.0
+	if clock.Doubt != "" {
+		believed = 0
+	}
+	tell(gauge, "database_clock_ahead_seconds", "By how much the database's clock is ahead of this server's.", clock.Ahead.Seconds())
+	tell(gauge, "database_clock_believed", "Whether this server believes the database's clock. While it is 0, nothing is decided.", believed)
 	for _, c := range a.certificates {
 		tell(gauge, "certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
 			float64(c.current.Load().Leaf.NotAfter.Unix()), "listener", c.listener)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/api/operator"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/console"
 )
@@ -73,6 +74,9 @@ func (a *App) privateHandler() http.Handler {
 		case edges.operator != nil && strings.HasPrefix(r.URL.Path, operator.Path):
 			edges.operator.ServeHTTP(w, r)
 		case edges.console != nil && console.Serves(r.URL.Path):
+			if r.Method != http.MethodPost || strings.HasPrefix(r.URL.Path, console.Path+"/sign-") {
+				r = r.WithContext(postgres.AnyClock(r.Context())) // operators must see what is wrong
+			}
 			edges.console.ServeHTTP(w, r)
 		default:
 			tools.ServeHTTP(w, r)
@@ -105,7 +109,7 @@ func (a *App) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Probe) // of a probe
 	defer cancel()
-	return CheckSchema(ctx, a.Pool)
+	return CheckSchema(postgres.AnyClock(ctx), a.Pool)
 }
 
 // status is the answer to a probe.
@@ -116,7 +120,8 @@ type status struct {
 }
 
 // describe adds the reason why the service is not ready, if there is one. A mail server that refuses emails is not a reason: sign-ins
-// need it, but refreshes and reads do not, and the other servers have the same problem.
+// need it, but refreshes and reads do not, and the other servers have the same problem. Nor is a clock of the database that is wrong:
+// without a server, callers would not get the documented errors.
 func (s *status) describe(a *App, err error, verbose bool) {
 	service := "ok"
 	if err != nil {
@@ -133,6 +138,9 @@ func (s *status) describe(a *App, err error, verbose bool) {
 		mail = "ok"
 	}
 	s.Checks = map[string]string{"service": service, "mail_server": mail}
+	if clock := a.servers.Clock(); clock.Wrong() {
+		s.Checks["clock"] = clock.String()
+	}
 }
 
 func writeStatus(w http.ResponseWriter, code int, answer status) {

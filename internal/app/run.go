@@ -18,10 +18,18 @@ const (
 // sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
 const sweepEvery = time.Minute
 
+// sweepStep is the most time whose expired rows a sweep deletes, because the database's clock may have jumped. It exceeds sweepEvery, so
+// that sweeps catch up after the servers were stopped.
+const sweepStep = 2 * sweepEvery
+
 // Run serves until ctx ends or a listener fails. When ctx ends, /readyz becomes 503, and Run serves everything for the drain delay, in
 // which load balancers notice. Then it accepts nothing new, finishes running requests and emails that are being sent, and closes
-// everything. It returns the error of a listener, or nil if ctx ended.
+// everything. It returns the error of a listener, a [servers.LimiterError], or nil if ctx ended.
 func (a *App) Run(ctx context.Context) error {
+	if err := a.join(ctx); err != nil {
+		a.Close()
+		return err
+	}
 	// Background work outlives ctx, because running requests may need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
@@ -30,13 +38,7 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
 	}
 	start(background, "emails", a.Accounts.Run)
-	start(background, "sweep", func(ctx context.Context) {
-		every(ctx, sweepEvery, func() {
-			if !a.sweptElsewhere.Load() {
-				a.Sweep(ctx)
-			}
-		})
-	})
+	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
@@ -46,9 +48,8 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "certificates", func(ctx context.Context) {
 		every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
 	})
-	start(background, "watch", a.watch)
-
-	failures := make(chan error, len(a.httpServers()))
+	failures := make(chan error, 1+len(a.httpServers()))
+	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
 	for _, s := range a.httpServers() {
 		work.Go(func() {
 			if err := panics.Try(s.run); err != nil {
@@ -144,18 +145,32 @@ func every(ctx context.Context, interval time.Duration, act func()) {
 	}
 }
 
-// Sweep deletes expired rows. It takes no lock and writes nothing if there are none. The next sweep tries again what failed.
-func (a *App) Sweep(ctx context.Context) {
-	for domain, sweep := range map[string]func(context.Context) error{
+// sweepNext sweeps a step further, unless another server does or a clock is wrong.
+func (a *App) sweepNext(ctx context.Context) {
+	if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
+		return
+	}
+	before, err := a.servers.SweepUntil(ctx, sweepStep)
+	if err != nil {
+		a.logger.Error("sweep", "cause", err)
+		return
+	}
+	a.Sweep(ctx, before)
+}
+
+// Sweep deletes rows that expired before that time. It takes no lock and writes nothing if there are none. The next sweep tries again what
+// failed.
+func (a *App) Sweep(ctx context.Context, before time.Time) {
+	for domain, sweep := range map[string]func(context.Context, time.Time) error{
 		"oauth":     a.OAuth.Sweep,
 		"account":   a.Accounts.Sweep,
 		"usage":     a.Usage.Sweep,
 		"webhook":   a.Webhooks.Sweep,
 		"audit":     a.audit.Sweep,
-		"servers":   a.servers.Sweep,
+		"servers":   func(ctx context.Context, _ time.Time) error { return a.servers.Sweep(ctx) },
 		"operators": a.sessions.Sweep,
 	} {
-		err := panics.Try(func() error { return sweep(ctx) })
+		err := panics.Try(func() error { return sweep(ctx, before) })
 		if err != nil && ctx.Err() == nil {
 			a.logger.Error("sweep", "domain", domain, "cause", err)
 		}

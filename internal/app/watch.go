@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -20,22 +21,70 @@ func (a *App) openServers() (err error) {
 		host = "" // servers.New has a word for it
 	}
 	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
+	a.servers.Limiter = a.limiter.Store
 	a.alerts, err = alerts.New(docs.Alerts)
 	return err
 }
 
-// watch evaluates the alerts and sends this server's heartbeats until ctx ends. Then it removes this server's row.
-func (a *App) watch(ctx context.Context) {
+// join looks at the clocks and puts this server into the list. Error: *[servers.LimiterError].
+func (a *App) join(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+	defer cancel()
+	a.lookAtClock(limited)
+	err := a.servers.Heartbeat(limited, nil)
+	if conflict, found := errors.AsType[*servers.LimiterError](err); found {
+		return conflict
+	}
+	if err != nil && ctx.Err() == nil {
+		a.logger.Warn("join the servers", "cause", err)
+	}
+	return nil
+}
+
+// lookAtClock compares the clocks. It logs a change, and reports it.
+func (a *App) lookAtClock(ctx context.Context) (changed bool) {
+	before := a.servers.Clock().Doubt
+	if err := a.servers.LookAtClock(ctx); err != nil {
+		return false // other looks at the database fail, too, and are logged
+	}
+	doubt := a.servers.Clock().Doubt
+	switch {
+	case doubt != "" && before == "":
+		a.logger.Error("the database's clock is not believed: nothing is decided by it", "cause", doubt)
+	case doubt == "" && before != "":
+		a.logger.Info("the database's clock is believed again")
+	}
+	return (doubt == "") != (before == "")
+}
+
+// watch looks at the clocks every second, evaluates the alerts and sends this server's heartbeats, until ctx ends. Then it removes this
+// server's row. It reports a *[servers.LimiterError].
+func (a *App) watch(ctx context.Context, failures chan<- error) {
 	failed := false // a failure is logged when it begins
 	look := func() {
 		err := panics.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
+		if conflict, found := errors.AsType[*servers.LimiterError](err); found {
+			select {
+			case failures <- conflict:
+			default: // it ends already
+			}
+		}
 		if err != nil && !failed && ctx.Err() == nil {
 			a.logger.Warn("watch", "cause", err)
 		}
 		failed = err != nil
 	}
 	look()
-	every(ctx, alerts.Interval, look)
+	looked := time.Now()
+	every(ctx, servers.LookEvery, func() {
+		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+		changed := a.lookAtClock(limited)
+		cancel()
+		if changed || time.Since(looked) >= alerts.Interval {
+			looked = time.Now()
+			look()
+		}
+	})
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.Limits.Leave)
 	defer cancel()
 	if err := a.servers.Deregister(leaving); err != nil {
@@ -48,7 +97,7 @@ func (a *App) watch(ctx context.Context) {
 // servers cannot be read, the last list stays valid: a short outage of the database must not end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	act := func(do func(context.Context) error) {
-		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+		limited, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
 		defer cancel()
 		if failure := do(limited); failure != nil {
 			err = failure

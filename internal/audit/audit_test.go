@@ -168,7 +168,7 @@ func TestSweep(t *testing.T) {
 		{24 * time.Hour, []string{"operator user.created"}},
 	} {
 		log := audit.New(db.Pool, wait.Patient, test.retention)
-		if err := log.Sweep(t.Context()); err != nil {
+		if err := log.Sweep(t.Context(), db.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(test.want, actions(list(t, log, audit.Filter{}))); diff != "" {

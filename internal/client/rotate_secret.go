@@ -47,6 +47,7 @@ func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Durati
 	}
 	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
 		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
+		Expected: r.pool.Expected(),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrReplacedSince

@@ -11,6 +11,7 @@ import (
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 )
 
@@ -39,10 +40,13 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 		TokenID:   token.TokenID,
 		Version:   token.Version,
 		ExpiresAt: time.UnixMicro(token.ExpiresAt),
+		Expected:  s.pool.Expected(),
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = refusal.Because(ErrInvalidAccessToken, "the user was deleted")
+	case err == nil && !row.Believed:
+		err = postgres.ErrClock
 	case err == nil && row.Refusal != "":
 		err = refusal.Because(ErrInvalidAccessToken, row.Refusal)
 	case err == nil && row.LastReadIsOld:

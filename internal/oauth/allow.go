@@ -39,6 +39,7 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		ConsentDay:   found.request.ConsentDay,
 		Version:      found.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
+		Expected:     s.pool.Expected(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", postgres.NoRowsAs(err, ErrRequestEnded))

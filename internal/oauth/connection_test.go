@@ -215,7 +215,7 @@ func TestCredentials_3_2(t *testing.T) {
 		f.works(t, f.refresh(t, two))
 		f.db.Clock.Advance(301 * time.Second)
 		f.dead(t, one)
-		if err := f.Sweep(t.Context()); err != nil {
+		if err := f.Sweep(t.Context(), f.db.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if n := pgtest.Value[int](t, f.db, "select count(*)::int from revoked_access_tokens"); n != 0 {
@@ -393,4 +393,26 @@ func TestCredentialsOfOtherKinds(t *testing.T) {
 	f.works(t, tokens)
 	f.keys = credential.NewTestKeyring()
 	f.dead(t, tokens)
+}
+
+// An access token that expires later than any that is issued now was issued by a clock that was ahead. It gives no access.
+func TestAccessTokenOfAWrongClock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, scope.All)
+	payload, err := open[accessToken](f.Server, credential.AccessToken, tokens.AccessToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left, works := range map[time.Duration]bool{355 * time.Second: true, 365 * time.Second: false, 65 * time.Minute: false} {
+		payload.ExpiresAt = f.db.Now().Add(left).UnixMicro()
+		if tokens.AccessToken, err = f.seal(credential.AccessToken, payload); err != nil {
+			t.Fatal(err)
+		}
+		if works {
+			f.works(t, tokens)
+		} else {
+			f.dead(t, tokens)
+		}
+	}
 }

@@ -73,7 +73,7 @@ func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
-		UserID: *found.request.UserID, ClientID: found.request.ClientID,
+		UserID: *found.request.UserID, ClientID: found.request.ClientID, Expected: s.pool.Expected(),
 	})
 	if err != nil {
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)

@@ -94,7 +94,7 @@ func TestRequestExpires_3_1(t *testing.T) {
 	}
 	f.db.Clock.Advance(2 * time.Second)
 	f.ended(t, "expired", other, otherBrowser)
-	if err := f.Sweep(t.Context()); err != nil {
+	if err := f.Sweep(t.Context(), f.db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, f.db, "select count(*)::int from authorization_requests"); n != 0 {

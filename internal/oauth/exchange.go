@@ -63,6 +63,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 			HistoryFrom:   time.Unix(code.HistoryFrom, 0).UTC(),
 			RefreshHash:   credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
+			Expected:      s.pool.Expected(),
 		})
 		if err == nil {
 			return s.withAccessToken(Tokens{
@@ -91,10 +92,13 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
 		RedirectUri:   redirectURI,
 		Scopes:        code.Scopes,
+		Expected:      s.pool.Expected(),
 	})
 	switch {
 	case err != nil:
 		return postgres.NoRowsAs(err, errWrongClient)
+	case !found.Believed:
+		return postgres.ErrClock
 	case found.Possible:
 		return errRepeat
 	}

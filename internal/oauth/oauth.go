@@ -94,11 +94,11 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 	return s
 }
 
-// Sweep deletes rows that have no effect any more: ended authorization requests, and revoked access tokens that have expired. It also
-// disconnects what the offboarding of a client has left. Call it every minute or so; nothing depends on when.
-func (s *Server) Sweep(ctx context.Context) error {
-	_, requests := s.queries.SweepAuthorizationRequests(ctx)
-	_, tokens := s.queries.SweepRevokedAccessTokens(ctx)
+// Sweep deletes rows that have no effect any more: authorization requests and revoked access tokens that expired before that time. It
+// also disconnects what the offboarding of a client has left. Call it every minute or so; nothing depends on when.
+func (s *Server) Sweep(ctx context.Context, before time.Time) error {
+	_, requests := s.queries.SweepAuthorizationRequests(ctx, before)
+	_, tokens := s.queries.SweepRevokedAccessTokens(ctx, before)
 	_, connections := endOffboarded(ctx, s.queries, nil)
 	return errors.Join(requests, tokens, connections)
 }

@@ -180,7 +180,7 @@ func TestOffboardWins(t *testing.T) {
 		}
 	}
 	// An exchange that began before may have ended after the last part. Nobody can use what it made, and it does not stay.
-	if err := f.Sweep(t.Context()); err != nil {
+	if err := f.Sweep(t.Context(), f.db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state <> 'disconnected'"); n != 0 {

@@ -54,6 +54,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 			PresentedHash: credential.Hash(presented),
 			NewHash:       credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
+			Expected:      s.pool.Expected(),
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = s.refuseRefresh(ctx, client, token, presented)
@@ -89,6 +90,7 @@ func (s *Server) recover(ctx context.Context, client Credentials, token refreshT
 		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(),
 		NewHash:     credential.Hash(next),
 		Inactivity:  s.settings.RefreshInactivity,
+		Expected:    s.pool.Expected(),
 	})
 	return oauthdb.RotateRefreshTokenRow(row), postgres.NoRowsAs(err, errRepeat)
 }
@@ -106,12 +108,15 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 		IssuedAt:      time.UnixMicro(token.IssuedAt),
 		Scopes:        token.Scopes,
 		Inactivity:    s.settings.RefreshInactivity,
+		Expected:      s.pool.Expected(),
 	})
 	switch {
 	case err != nil:
 		return postgres.NoRowsAs(err, errWrongClient)
 	case found.Replayed:
 		return ErrReplayed
+	case !found.Believed:
+		return postgres.ErrClock
 	case found.Recoverable:
 		return errRecoverable
 	case found.Lapsed:

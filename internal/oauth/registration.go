@@ -26,7 +26,7 @@ const active = "active"
 const registrationsPerStatement = 500
 
 func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (map[uuid.UUID]registration, error) {
-	rows, err := s.queries.ListRegistrations(ctx, clientIDs)
+	rows, err := s.queries.ListRegistrations(ctx, oauthdb.ListRegistrationsParams{ClientIds: clientIDs, Expected: s.pool.Expected()})
 	found := make(map[uuid.UUID]registration, len(rows))
 	for _, row := range rows {
 		found[row.ClientID] = row

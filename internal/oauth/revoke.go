@@ -23,16 +23,20 @@ func (s *Server) Revoke(ctx context.Context, client Credentials, presented strin
 }
 
 func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, token accessToken) error {
-	_, err := s.queries.RevokeAccessToken(asClient(ctx, token.ClientID), oauthdb.RevokeAccessTokenParams{
+	believed, err := s.queries.RevokeAccessToken(asClient(ctx, token.ClientID), oauthdb.RevokeAccessTokenParams{
 		UserID:     token.UserID,
 		ClientID:   token.ClientID,
 		SecretHash: client.SecretHash[:],
 		Version:    token.Version,
 		TokenID:    token.TokenID,
 		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
+		Expected:   s.pool.Expected(),
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted, and the token with the user
 		return nil
+	}
+	if err == nil && !believed {
+		return postgres.ErrClock
 	}
 	return postgres.NoRowsAs(err, errWrongClient)
 }

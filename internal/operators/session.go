@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// SessionLifetime is how long a session of the console lasts, by the database's clock. Activity does not extend it.
+// SessionLifetime is how long a session of the console lasts, by [postgres.Pool.Expected]. Activity does not extend it.
 const SessionLifetime = 8 * time.Hour
 
 // ErrNoSession is the error for an unknown session, and for one that has ended: by its time, by signing out or with its token.
@@ -48,7 +48,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 	rand.Read(key[:])
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
-		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime}); err != nil {
+		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected()}); err != nil {
 			return err
 		}
 		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"})
@@ -59,7 +59,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 // Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
 // Errors: ErrNoSession.
 func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
-	row, err := s.queries.GetSession(ctx, key.hash())
+	row, err := s.queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
 	if err != nil {
 		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
 	}
@@ -74,7 +74,7 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
-		row, err := queries.GetSession(ctx, key.hash())
+		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
 		if err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }
 
-// Sweep deletes expired sessions.
-func (s *Sessions) Sweep(ctx context.Context) error {
-	_, err := s.queries.DeleteExpiredSessions(ctx)
+// Sweep deletes sessions that had expired at that time.
+func (s *Sessions) Sweep(ctx context.Context, before time.Time) error {
+	_, err := s.queries.DeleteExpiredSessions(ctx, before)
 	return postgres.Wrap("sweep sessions of the console", err)
 }

@@ -96,7 +96,7 @@ func TestSession(t *testing.T) {
 	key = start(ada)
 	db.Clock.Advance(operators.SessionLifetime)
 	is("after its end as well", tokens, key, nobody)
-	if err := sessions.Sweep(ctx); err != nil {
+	if err := sessions.Sweep(ctx, db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int64](t, db, "select count(*) from operator_sessions"); n != 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,10 +30,13 @@ type Pool struct {
 	queue     *fairqueue.Queue
 	strangers *fairqueue.Queue // of the callers who have proved nothing, in front of the other one
 	elsewhere bool             // another server can answer, so that a statement does not wait for this one to come back
+	clock     *Clock
+	reference atomic.Pointer[reference]
+	doubt     atomic.Pointer[error]
 }
 
-// newPool makes a pool without connections.
-func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
+// newPool makes a pool without connections. The clock may be nil.
+func newPool(ctx context.Context, config *pgxpool.Config, clock *Clock) (*Pool, error) {
 	prepare := config.PrepareConn
 	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		switch {
@@ -49,7 +53,7 @@ func newPool(ctx context.Context, config *pgxpool.Config) (*Pool, error) {
 	}
 	most := int(config.MaxConns)
 	return &Pool{
-		conns: pool, queue: fairqueue.New(most, fairqueue.Unbounded), strangers: fairqueue.New(max(most/4, 1), fairqueue.Unbounded),
+		conns: pool, queue: fairqueue.New(most, fairqueue.Unbounded), strangers: fairqueue.New(max(most/4, 1), fairqueue.Unbounded), clock: clock,
 	}, nil
 }
 
@@ -91,6 +95,9 @@ func (p *Pool) turn(ctx context.Context) (leave func(), err error) {
 
 // acquire waits in the queue, and then for a connection. Call release afterwards.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
+	if err := p.doubted(ctx); err != nil {
+		return nil, nil, err
+	}
 	leave, err := p.turn(ctx)
 	if err != nil {
 		return nil, nil, err

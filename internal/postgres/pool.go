@@ -30,27 +30,33 @@ const (
 )
 
 // Option changes how [Open] sets up the pool.
-type Option func(*pgxpool.Config)
+type Option func(*Options)
+
+// Options are what an [Option] changes.
+type Options struct {
+	*pgxpool.Config
+	clock *Clock
+}
 
 // WithClock gives every connection of the pool the time of clock.
 func WithClock(clock *Clock) Option {
-	return func(c *pgxpool.Config) { c.PrepareConn = clock.prepare }
+	return func(o *Options) { o.clock, o.PrepareConn = clock, clock.prepare }
 }
 
 // WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pool_max_conns of the URL, or else 20.
 func WithMaxConns(n int) Option {
-	return func(c *pgxpool.Config) { c.MaxConns = int32(n) }
+	return func(c *Options) { c.MaxConns = int32(n) }
 }
 
 // WithTracer has tracer trace every query. Nil means no tracer.
 func WithTracer(tracer pgx.QueryTracer) Option {
-	return func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }
+	return func(c *Options) { c.ConnConfig.Tracer = tracer }
 }
 
 // WithLimits bounds statements, their cancelling, and pauses in transactions. The URL's statement_timeout and
 // idle_in_transaction_session_timeout take precedence. The default is [timelimit.Default].
 func WithLimits(limits timelimit.Limits) Option {
-	return func(c *pgxpool.Config) {
+	return func(c *Options) {
 		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
 		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
 		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
@@ -61,7 +67,7 @@ func WithLimits(limits timelimit.Limits) Option {
 
 // WithoutStatementTimeout lets bulk work take any time.
 func WithoutStatementTimeout() Option {
-	return func(c *pgxpool.Config) {
+	return func(c *Options) {
 		c.ConnConfig.RuntimeParams["statement_timeout"] = "0"
 		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
 	}
@@ -75,8 +81,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepareConfig(config, url, opts)
-	pool, err := newPool(ctx, config)
+	pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +113,7 @@ func OpenHosts(ctx context.Context, url string, opts ...Option) (hosts []Host, e
 		config := all.Copy()
 		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = ways[0].Host, ways[0].Port, ways[0].TLSConfig
 		config.ConnConfig.Fallbacks = ways[1:]
-		prepareConfig(config, url, opts)
-		pool, err := newPool(ctx, config)
+		pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
 		if err != nil {
 			for _, host := range hosts {
 				host.Pool.Close()
@@ -151,7 +155,8 @@ func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	return nil
 }
 
-func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
+// prepareConfig applies the defaults and the options, and returns the clock of the pool, if it has one.
+func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
 	}
@@ -167,12 +172,14 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) {
 		return nil
 	}
 	config.ConnConfig.BuildContextWatcherHandler = nil
+	o := &Options{Config: config}
 	for _, opt := range opts {
-		opt(config)
+		opt(o)
 	}
 	if config.ConnConfig.BuildContextWatcherHandler == nil {
-		WithLimits(timelimit.Default)(config)
+		WithLimits(timelimit.Default)(o)
 	}
+	return o.clock
 }
 
 func setDefault(config *pgx.ConnConfig, name, value string) {
@@ -218,13 +225,4 @@ func Reason(err error) string {
 		err = failed.Unwrap()
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
-}
-
-// ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The error
-// is at most half of a round trip.
-func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
-	var theirs time.Time
-	before := time.Now()
-	err := pool.QueryRow(ctx, "select connect_now()").Scan(&theirs)
-	return theirs.Sub(before.Add(time.Since(before) / 2)), err
 }

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -87,7 +85,7 @@ func TestVerifiesServers(t *testing.T) {
 		"without TLS":        {at("example.com:", "sslrootcert="+authority), "TLS"},
 		"as it was asked to": {at("example.com:", "sslmode=disable"), ""},
 	} {
-		pool, err := postgres.Open(t.Context(), test.url, func(config *pgxpool.Config) {
+		pool, err := postgres.Open(t.Context(), test.url, func(config *postgres.Options) {
 			config.ConnConfig.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 		})
 		switch {

@@ -3,9 +3,12 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/alerts"
@@ -22,20 +25,39 @@ const lostAfter = 4 * alerts.Interval
 // Server is one that works on the database, as it describes itself. ID is of its process, and Ago is the time since SeenAt.
 type Server serversdb.ListServersRow
 
-// Lost reports whether the server's heartbeats have stopped.
-func (s Server) Lost() bool { return s.Ago > lostAfter }
+// Lost reports whether the server's heartbeats have stopped. A heartbeat of the future is from a time when the clock was wrong.
+func (s Server) Lost() bool { return s.Ago.Abs() > lostAfter }
 
 // Servers gives one server access to the list of servers, which holds its own row.
 type Servers struct {
+	// Limiter, if set, identifies the store of this server's rate limiter: two servers share a store if and only if the texts are equal.
+	Limiter func(context.Context) (string, error)
+
+	pool    *postgres.Pool
 	queries *serversdb.Queries
 	self    serversdb.PutServerParams
+	seenAt  time.Time // of the last heartbeat; zero if this server must join the list, or join it again
+	clock   atomic.Pointer[Clock]
+}
+
+// LimiterError means that another server limits rates in another store, so that clients would have more than their budgets.
+type LimiterError struct {
+	Host         string // of the other server
+	Theirs, Ours string // stores
+}
+
+func (e *LimiterError) Error() string {
+	return fmt.Sprintf("rate limiter (CONNECT_LIMITER_URL): the server %s uses %s and this one %s: all servers must use one store. "+
+		"To change it, stop all servers first; one that was killed counts for a minute", e.Host, e.Theirs, e.Ours)
 }
 
 // New returns the access of a server that started at startedAt, on a migrated database. [Servers.Heartbeat] adds it to the list.
 func New(pool *postgres.Pool, host, version, commit string, startedAt time.Time) *Servers {
-	return &Servers{serversdb.New(pool), serversdb.PutServerParams{
+	s := &Servers{pool: pool, queries: serversdb.New(pool), self: serversdb.PutServerParams{
 		ServerID: uuid.New(), Host: short(host), Version: short(version), Commit: short(commit), StartedAt: startedAt,
 	}}
+	s.clock.Store(new(Clock))
+	return s
 }
 
 // short cuts a text to the length of a column.
@@ -49,23 +71,65 @@ func short(text string) string {
 // ID identifies this server's process.
 func (s *Servers) ID() uuid.UUID { return s.self.ServerID }
 
-// Heartbeat records that this server runs, and which alerts fire on it.
+// Heartbeat records that this server runs, what it knows of the clock, and which alerts fire on it. Call it from one goroutine.
+//
+// Error: *LimiterError, if this server joins the list, or was lost, and another server has another store. Then it must stop.
 func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
-	beat := s.self
-	beat.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
-	return postgres.Wrap("servers: heartbeat", s.queries.PutServer(ctx, beat))
+	if s.Limiter != nil {
+		if store, err := s.Limiter(ctx); err == nil {
+			s.self.Limiter = store
+		}
+	}
+	clock := s.Clock()
+	s.self.ClockAhead, s.self.ClockBelieved = clock.Ahead, clock.Doubt == ""
+	s.self.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
+	err := postgres.InTx(postgres.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		if s.self.Limiter != "" && time.Since(s.seenAt) > lostAfter {
+			if err := s.checkLimiter(ctx, queries); err != nil {
+				return err
+			}
+		}
+		return queries.PutServer(ctx, s.self)
+	})
+	if err == nil {
+		s.seenAt = time.Now()
+	}
+	if clock.Doubt != "" {
+		s.seenAt = time.Time{} // this server seems lost to others that join
+	}
+	return postgres.Wrap("servers: heartbeat", err)
+}
+
+// checkLimiter returns a *LimiterError if another server has another store. Servers that join at the same time do so in turn.
+func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) error {
+	if err := queries.LockLimiter(ctx); err != nil {
+		return err
+	}
+	ours := s.self.Limiter
+	others, err := queries.FindOtherLimiter(ctx, serversdb.FindOtherLimiterParams{ServerID: s.ID(), Limiter: ours, LostAfter: lostAfter})
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return &LimiterError{others[0].Host, others[0].Limiter, ours}
 }
 
 // Deregister removes this server's row.
 func (s *Servers) Deregister(ctx context.Context) error {
-	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(ctx, s.ID()))
+	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(postgres.AnyClock(ctx), s.ID()))
 }
 
 // List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
 // longest ago are left out.
 func (s *Servers) List(ctx context.Context) ([]Server, error) {
-	rows, err := s.queries.ListServers(ctx, maxServers)
+	rows, err := s.queries.ListServers(postgres.AnyClock(ctx), maxServers)
 	return postgres.Map(rows, func(row serversdb.ListServersRow) Server { return Server(row) }), postgres.Wrap("servers: list", err)
+}
+
+// SweepUntil moves the time until which sweeps delete by a step, and returns it. It is at least five minutes ago.
+func (s *Servers) SweepUntil(ctx context.Context, step time.Duration) (time.Time, error) {
+	until, err := s.queries.MoveSweep(ctx, step)
+	return until, postgres.Wrap("servers: sweep", err)
 }
 
 // Sweep deletes servers that were lost a day ago, and records the size of the database once a day.

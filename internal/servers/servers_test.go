@@ -1,12 +1,17 @@
 package servers_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/testing/pgtest"
@@ -142,5 +147,104 @@ func TestLongNames(t *testing.T) {
 	text, _ := json.Marshal(list[0].Alerts) //nolint:errchkjson // strings
 	if len(list[0].Host) != 255 || len(text) < 900 {
 		t.Errorf("the host has %d characters, the alerts %d", len(list[0].Host), len(text))
+	}
+}
+
+// A server with another store for its rate limiter does not join those that run. Of those that join at the same time, one store remains. A
+// server that was lost joins again.
+func TestOneLimiter(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	with := func(host, store string) *servers.Servers {
+		s := servers.New(db.Pool, host, "v1", "abc", db.Clock.Now())
+		s.Limiter = func(context.Context) (string, error) { return store, nil }
+		return s
+	}
+	refused := func(s *servers.Servers) string {
+		t.Helper()
+		err := s.Heartbeat(t.Context(), nil)
+		other := new(servers.LimiterError)
+		if err != nil && !errors.As(err, &other) {
+			t.Fatal(err)
+		}
+		return other.Host
+	}
+	var together sync.WaitGroup
+	joined := make([]string, 6)
+	for i := range joined {
+		together.Go(func() {
+			store := []string{"PostgreSQL", "Redis"}[i%2]
+			if err := with(store, store).Heartbeat(t.Context(), nil); err == nil {
+				joined[i] = store
+			} else if other := new(servers.LimiterError); !errors.As(err, &other) {
+				t.Error(err)
+			}
+		})
+	}
+	together.Wait()
+	if slices.Sort(joined); joined[2] != "" || joined[3] == "" || joined[3] != joined[5] {
+		t.Errorf("joined at the same time: %q", joined)
+	}
+
+	db.Exec(t, "delete from servers")
+	a, unknown := with("a", "PostgreSQL"), servers.New(db.Pool, "old", "v0", "abc", db.Clock.Now())
+	must(t, a.Heartbeat(t.Context(), nil))
+	must(t, unknown.Heartbeat(t.Context(), nil))
+	must(t, with("b", "PostgreSQL").Heartbeat(t.Context(), nil))
+	c := with("c", "Redis")
+	if refused(c) == "" {
+		t.Error("a server with another store has joined")
+	}
+	db.Exec(t, "update servers set seen_at = seen_at - interval '61 seconds'")
+	if host := refused(c); host != "" {
+		t.Errorf("beside servers that are lost, %s refuses a server with another store", host)
+	}
+	a.BeLost()
+	if host := refused(a); host != "c" {
+		t.Errorf("a server that was lost is refused by %q", host)
+	}
+}
+
+// The votes on the database's clock.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	others := func(n, agreeing, believing int64) serversdb.CountClocksRow {
+		return serversdb.CountClocksRow{Servers: n, Agreeing: agreeing, Believing: believing}
+	}
+	alone := others(0, 0, 0)
+	for name, test := range map[string]struct {
+		ahead, jump time.Duration // 0: not
+		started     bool          // just now: nothing is known of the clock
+		jumpedFor   time.Duration
+		others      serversdb.CountClocksRow
+		doubted     bool
+		ownWrong    bool
+	}{
+		"all is well":                                        {others: others(2, 2, 2)},
+		"alone":                                              {others: alone},
+		"alone, just started":                                {started: true, others: alone},
+		"the clocks differ by a minute":                      {ahead: -time.Minute, jump: time.Minute, others: alone},
+		"the database's clock jumped":                        {ahead: hour, jump: hour, others: alone, doubted: true},
+		"it jumped back":                                     {ahead: -hour, jump: -hour, others: others(2, 0, 0), doubted: true},
+		"it jumped long ago":                                 {ahead: hour, jump: hour, jumpedFor: 24 * hour, others: alone, doubted: true},
+		"it jumped, and other servers just started":          {ahead: hour, jump: hour, others: others(2, 0, 0), doubted: true},
+		"alone, just started, and the clocks differ":         {ahead: hour, started: true, others: alone, doubted: true},
+		"just started, and the database's differs from most": {ahead: hour, started: true, others: others(2, 0, 0), doubted: true},
+		"just started, and one's own clock is wrong":         {ahead: hour, started: true, others: others(1, 1, 1), ownWrong: true},
+		"one's own clock jumped":                             {ahead: hour, others: alone, ownWrong: true},
+		"one's own clock jumped, beside others":              {ahead: hour, others: others(2, 2, 2), ownWrong: true},
+		"the server was suspended":                           {jump: hour, others: others(1, 1, 1)},
+		"it was suspended, and its clock is behind":          {ahead: hour, jump: hour, others: others(1, 1, 1), ownWrong: true},
+		"all clocks jumped together":                         {jump: hour, others: alone, doubted: true},
+		"all clocks jumped together, on all servers":         {jump: hour, others: others(2, 2, 0), doubted: true},
+		"all clocks jumped together, ten minutes ago":        {jump: hour, jumpedFor: 10 * time.Minute, others: others(2, 2, 0)},
+	} {
+		now := time.Now()
+		before := servers.Jumped(now.Add(-test.jumpedFor))
+		got := servers.Judge(now, before, test.ahead, test.jump, !test.started, test.others)
+		if (got.Doubt != "") != test.doubted || got.OwnWrong() != test.ownWrong {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

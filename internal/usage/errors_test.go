@@ -138,7 +138,7 @@ func TestErrorsWaitWithinBounds(t *testing.T) {
 		t.Errorf("%d errors are written, %d wait", n, len(u.errors.waiting[true]))
 	}
 	db.Clock.Advance(Retention + time.Hour)
-	if err := u.Sweep(t.Context()); err != nil {
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 0 {

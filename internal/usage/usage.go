@@ -137,10 +137,11 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return len(u.rows), u.dropped
 }
 
-// Sweep deletes counts and errors that are older than [Retention]. Any server may call it at any time.
-func (u *Usage) Sweep(ctx context.Context) error {
-	_, counts := u.queries.SweepUsage(ctx, Retention+time.Hour) // from the beginning of the hour
-	_, charged := u.queries.SweepCharged(ctx, Retention)
-	_, refused := u.queries.SweepClientErrors(ctx, Retention)
+// Sweep deletes counts and errors that were older than [Retention] at that time. Any server may call it at any time.
+func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
+	before = before.Add(-Retention)
+	_, counts := u.queries.SweepUsage(ctx, before.Add(-time.Hour)) // from the beginning of the hour
+	_, charged := u.queries.SweepCharged(ctx, before)
+	_, refused := u.queries.SweepClientErrors(ctx, before)
 	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused))
 }

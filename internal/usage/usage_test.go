@@ -217,7 +217,7 @@ func TestSweep(t *testing.T) {
 		want  int64
 	}{{34 * day, 2}, {35*day - time.Minute, 2}, {35*day + time.Hour, 1}, {36*day + time.Hour, 0}} {
 		db.SetTime(start.Add(step.after))
-		if err := u.Sweep(t.Context()); err != nil {
+		if err := u.Sweep(t.Context(), db.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if n := pgtest.Value[int64](t, db, "select count(*) from usage_hours"); n != step.want {

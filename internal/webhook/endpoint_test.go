@@ -207,7 +207,7 @@ func TestLog(t *testing.T) {
 	}
 
 	w.db.Clock.Advance(30*24*time.Hour - 4*time.Second)
-	if err := w.Sweep(t.Context()); err != nil {
+	if err := w.Sweep(t.Context(), w.db.Now()); err != nil {
 		t.Fatal(err)
 	}
 	check("after 30 days and a second", list(Filter{Limit: 10}), 1, 2, 3, 4)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
@@ -19,7 +18,7 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.window = time.Minute
 	pool, err := postgres.Open(t.Context(), w.db.URL, postgres.WithClock(w.db.Clock), postgres.WithLimits(wait.Patient),
-		func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
+		func(c *postgres.Options) { c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,7 @@ func (w *Webhooks) record(
 		Attempts:   int32(event.AttemptCount),
 		State:      string(state),
 		Delay:      delay,
+		Expected:   w.pool.Expected(),
 		At:         attempt.At,
 		DurationMs: int32(attempt.Duration.Milliseconds()),
 		Status:     postgres.Null(int32(attempt.Status)),

@@ -23,6 +23,7 @@ func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUnt
 	}
 	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
 		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: actor.Of(ctx),
+		Expected: w.pool.Expected(),
 	})
 	if err == nil && n == 0 {
 		if _, err := w.Endpoint(ctx, clientID); err != nil {

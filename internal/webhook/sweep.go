@@ -11,11 +11,11 @@ import (
 // maxAge is how long settled events are kept after they were written.
 const maxAge = 30 * 24 * time.Hour
 
-// Sweep deletes the events older than 30 days that are not pending, with their attempts.
-func (w *Webhooks) Sweep(ctx context.Context) error {
+// Sweep deletes the events that were older than 30 days at that time and are not pending, with their attempts.
+func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
 	for {
-		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Age: maxAge, MaxRows: batch})
+		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Before: before.Add(-maxAge), MaxRows: batch})
 		if err != nil || n < batch {
 			return postgres.Wrap("sweep webhook events", err)
 		}

@@ -85,7 +85,8 @@ values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_buil
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
 -- same for accounts and limits.
-select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::timestamptz as now
+select lower(typed.email)::text as folded, a.user_id, a.email,
+    issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from (select @email::text as email) as typed
 left join user_addresses a on a.address = lower(@email::text);
 
@@ -221,7 +222,7 @@ delete from account_sessions where user_id = @user_id and secret_hash <> @secret
 
 -- name: DeletePastBrowsers :execrows
 delete from known_browsers where (user_id, browser_id) in (
-    select user_id, browser_id from known_browsers where signed_in_at <= connect_now() - interval '180 days' limit 50000
+    select user_id, browser_id from known_browsers where signed_in_at <= @before::timestamptz limit 50000
 );
 
 -- name: GetSignIn :one
@@ -232,15 +233,15 @@ where sign_in_id = @sign_in_id;
 -- name: DeleteExpiredSignIns :execrows
 -- The limit here and below keeps the statement within its timeout.
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000
+    select sign_in_id from sign_ins where expires_at <= @before::timestamptz limit 50000
 );
 
 -- name: DeletePastLimits :execrows
 -- Limits without emails that count, and without failed attempts that count.
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - @emails_count::interval
-        and (failed = 0 or last_at <= connect_now() - @failed_count::interval)
+    where last_at <= @emails_before::timestamptz
+        and (failed = 0 or last_at <= @failed_before::timestamptz)
     limit 50000
 );
 
@@ -254,7 +255,7 @@ with used as (
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, @secret_hash::bytea, connect_now() + @lifetime::interval from used;
+select used.user_id, @secret_hash::bytea, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval from used;
 
 -- name: GetSession :one
 select u.*
@@ -267,5 +268,5 @@ delete from account_sessions where user_id = @user_id and secret_hash = @secret_
 
 -- name: DeleteExpiredSessions :execrows
 delete from account_sessions where (user_id, secret_hash) in (
-    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000
+    select user_id, secret_hash from account_sessions where expires_at <= @before::timestamptz limit 50000
 );

@@ -8,7 +8,7 @@ values ('00000000-0000-0000-0000-000000000000', @actor, @action, @detail);
 -- name: SweepAuditLog :execrows
 -- The limit keeps the statement within its timeout.
 delete from audit_log where (subject, at, id) in (
-    select subject, at, id from audit_log where at < connect_now() - @retention::interval order by at limit @max_rows
+    select subject, at, id from audit_log where at < @before::timestamptz order by at limit @max_rows
 );
 
 -- name: Now :one

@@ -5,7 +5,7 @@
 
 -- name: ListRegistrations :many
 -- The registrations that requests are checked against, with what users see of the clients.
-select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, connect_now()::timestamptz as now
+select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :execrows
@@ -35,7 +35,7 @@ where request_id = @request_id and session_hash = @session_hash::bytea and not d
 -- name: GetConsentUser :one
 -- The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
 -- disconnected.
-select u.email, (connect_now() at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+select u.email, (issue_time(sqlc.narg(expected)::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     c.scopes, c.history_from
 from users u
@@ -68,7 +68,7 @@ with allowed as (
     from allowed
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
-    least(expires_at, connect_now() + @code_lifetime::interval)::timestamptz as code_expires_at
+    least(expires_at, issue_time(sqlc.narg(expected)::timestamptz) + @code_lifetime::interval)::timestamptz as code_expires_at
 from allowed;
 
 -- name: DenyAuthorizationRequest :one
@@ -98,5 +98,5 @@ where user_id = any (@user_ids::uuid[]);
 -- name: SweepAuthorizationRequests :execrows
 -- A request that is sealed in a browser has expired by then, too. The limit keeps the statement within its timeout.
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
+    select request_id from authorization_requests where expires_at <= @before::timestamptz limit 50000
 );

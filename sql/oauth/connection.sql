@@ -43,6 +43,7 @@ with authorized as (
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed(sqlc.narg(expected)::timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -60,7 +61,7 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
-) as possible, (case
+) as possible, is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed, (case
     when exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version < @code_version::bigint)
         then 'code is of a later version of the connection than the database, which has lost commits'
@@ -88,6 +89,7 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_believed(sqlc.narg(expected)::timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
 -- name: RecoverConnection :one
@@ -107,6 +109,7 @@ with recovered as (
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & @scopes::scope_set = @scopes::scope_set
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed(sqlc.narg(expected)::timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -156,6 +159,7 @@ select exists (select 1 from revoked) as replayed,
             and is_ahead(@version, @generation, @issued_at::timestamptz, @inactivity::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & @scopes::scope_set = @scopes::scope_set) as recoverable,
+    is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed,
     coalesce((select case
             when c.version > @version then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -203,6 +207,7 @@ with revoked as (
     where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
         and is_active(cl.status)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed(sqlc.narg(expected)::timestamptz)
     on conflict do nothing
     returning user_id
 ), audited as (
@@ -210,7 +215,7 @@ with revoked as (
     select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
     from revoked
 )
-select cl.client_id from clients cl
+select is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed from clients cl
 where cl.client_id = @client_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
 
@@ -306,7 +311,8 @@ from ended;
 -- name: AuthenticateAccess :one
 -- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
 -- access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
--- time is more than an hour old.
+-- time is more than an hour old. A token that expires later than the longest lifetime from now, and the minute by which clocks may differ,
+-- was issued while the clock was wrong.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
     ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old,
@@ -320,8 +326,10 @@ select c.grant_id, c.scopes, c.history_from, u.registered_on,
         when not is_active(cl.status) then 'the client is not active'
         when exists (select 1 from revoked_access_tokens r where r.user_id = @user_id and r.token_id = @token_id)
             then 'the access token was revoked'
+        when @expires_at::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
         else ''
-    end)::text as refusal
+    end)::text as refusal,
+    is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
@@ -337,5 +345,5 @@ where connections.user_id = @user_id and connections.client_id = @client_id and 
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000
+    select user_id, token_id from revoked_access_tokens where expires_at <= @before::timestamptz limit 50000
 );

@@ -1,23 +1,52 @@
 -- The servers that work on the database, and the database's size.
 
 -- name: PutServer :exec
-insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
-values (@server_id, @host, @version, @commit, @started_at, connect_now(), @alerts)
-on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts;
+insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
+values (@server_id, @host, @version, @commit, @started_at, connect_now(), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
+on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
+    clock_believed = excluded.clock_believed, limiter = excluded.limiter;
+
+-- name: LockLimiter :exec
+-- One server after the other compares its limiter with those of the others and joins them.
+select task from turns where task = 'limiter' for update;
+
+-- name: FindOtherLimiter :many
+-- The server that was seen last of those whose limiter has another store.
+select host, limiter from servers
+where server_id <> @server_id and limiter <> @limiter and limiter <> ''
+    and seen_at between connect_now() - @lost_after::interval and connect_now() + @lost_after::interval
+order by seen_at desc
+limit 1;
+
+-- name: CountClocks :one
+-- The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
+-- heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future.
+select count(*) as servers,
+    count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
+    count(*) filter (where clock_believed) as believing
+from servers
+where server_id <> @server_id and seen_at between connect_now() - interval '45 seconds' and connect_now() + interval '5 seconds';
+
+-- name: MoveSweep :one
+-- Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little
+-- wrong has not really made expire.
+update sweeps set swept_until = least(connect_now() - interval '5 minutes', swept_until + @step::interval) returning swept_until;
 
 -- name: DeleteServer :exec
 delete from servers where server_id = @server_id;
 
 -- name: ListServers :many
 -- The servers that were seen last, with the time since then by the database's clock.
-select server_id as id, host, version, commit, started_at, seen_at, alerts, (connect_now() - seen_at)::interval as ago
+select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
 from (select * from servers order by seen_at desc limit @max_rows) s
 order by host, started_at, server_id;
 
 -- name: DeleteLostServers :execrows
 -- The limit keeps the statement within its timeout.
 delete from servers where server_id in (
-    select server_id from servers where seen_at < connect_now() - interval '1 day' limit 10000
+    select server_id from servers
+    where seen_at not between connect_now() - interval '1 day' and connect_now() + interval '1 day'
+    limit 10000
 );
 
 -- name: RecordDatabaseSize :exec

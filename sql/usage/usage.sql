@@ -72,10 +72,10 @@ select client_id, name, status, requests_per_minute from clients where client_id
 select client_id, name, status, requests_per_minute from clients order by created_at, client_id;
 
 -- name: SweepUsage :execrows
-delete from usage_hours where hour < connect_now() - @retention::interval;
+delete from usage_hours where hour < @before;
 
 -- name: SweepCharged :execrows
-delete from usage_minutes where minute < connect_now() - @retention::interval;
+delete from usage_minutes where minute < @before;
 
 -- An unknown client gets no errors: callers can make up ids.
 -- name: AddClientError :batchexec
@@ -104,4 +104,4 @@ limit @max_rows;
 select exists (select 1 from clients where client_id = @client_id);
 
 -- name: SweepClientErrors :execrows
-delete from client_errors where at < connect_now() - @retention::interval;
+delete from client_errors where at < @before;

@@ -29,7 +29,7 @@ select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_
 -- With seen_until, the statement changes nothing if another previous secret signs by now.
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = connect_now() + @overlap::interval, secret = @secret
+    set previous_secret = w.secret, previous_until = issue_time(sqlc.narg(expected)::timestamptz) + @overlap::interval, secret = @secret
     where w.client_id = @client_id
         and (sqlc.narg(seen_until)::timestamptz is null or w.previous_until is null
             or w.previous_until <= connect_now() or w.previous_until = sqlc.narg(seen_until))
@@ -152,7 +152,7 @@ with fresh as (
     returning e.event_id, e.user_id, e.client_id, e.created_at
 )
 insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-select event_id, user_id, client_id, created_at, created_at from fresh;
+select event_id, user_id, client_id, created_at, least(created_at, connect_now()) from fresh;
 
 -- name: ClaimWebhookEvents :many
 -- Leases events that are due. room bounds the events of each client; of a client that is not in it, as many are leased as are sent
@@ -209,7 +209,7 @@ with event as (
 ), settled as (
     delete from webhook_queue where event_id in (select event.event_id from event where event.state <> 'pending')
 ), delayed as (
-    update webhook_queue q set next_attempt_at = connect_now() + @delay::interval, leased_until = null
+    update webhook_queue q set next_attempt_at = issue_time(sqlc.narg(expected)::timestamptz) + @delay::interval, leased_until = null
     from event where q.event_id = @event_id and event.state = 'pending' and event.held
 )
 select event.held from event;
@@ -272,7 +272,7 @@ select count(*) from merged;
 delete from webhook_events
 where (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    where e.created_at < connect_now() - @age::interval and e.state <> 'pending'
+    where e.created_at < @before::timestamptz and e.state <> 'pending'
     order by e.created_at
     limit @max_rows
 );

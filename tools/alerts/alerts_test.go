@@ -130,6 +130,8 @@ func newWorld(seed uint64) *world {
 	}
 	w.gauge("connect_emails_oldest_waiting_seconds", []float64{0, 60, 600})
 	w.gauge("connect_config_last_reload_successful", []float64{1, 0})
+	w.gauge("connect_database_clock_believed", []float64{1, 0})
+	w.gauge("connect_database_clock_ahead_seconds", []float64{0, 60, -3600, 1e7})
 	w.gauge("connect_usage_rows_waiting", []float64{0, 5000, 1e5})
 	slices.SortFunc(w.list, func(a, b *metric) int { return strings.Compare(nameOf(a.Sample), nameOf(b.Sample)) })
 	for _, m := range w.list {

@@ -216,12 +216,12 @@ func (q *Queries) DeleteCodeEmail(ctx context.Context, arg DeleteCodeEmailParams
 
 const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
 delete from account_sessions where (user_id, secret_hash) in (
-    select user_id, secret_hash from account_sessions where expires_at <= connect_now() limit 50000
+    select user_id, secret_hash from account_sessions where expires_at <= $1::timestamptz limit 50000
 )
 `
 
-func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteExpiredSessions)
+func (q *Queries) DeleteExpiredSessions(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteExpiredSessions, before)
 	if err != nil {
 		return 0, err
 	}
@@ -230,13 +230,13 @@ func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
 
 const deleteExpiredSignIns = `-- name: DeleteExpiredSignIns :execrows
 delete from sign_ins where sign_in_id in (
-    select sign_in_id from sign_ins where expires_at <= connect_now() limit 50000
+    select sign_in_id from sign_ins where expires_at <= $1::timestamptz limit 50000
 )
 `
 
 // The limit here and below keeps the statement within its timeout.
-func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteExpiredSignIns)
+func (q *Queries) DeleteExpiredSignIns(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteExpiredSignIns, before)
 	if err != nil {
 		return 0, err
 	}
@@ -245,12 +245,12 @@ func (q *Queries) DeleteExpiredSignIns(ctx context.Context) (int64, error) {
 
 const deletePastBrowsers = `-- name: DeletePastBrowsers :execrows
 delete from known_browsers where (user_id, browser_id) in (
-    select user_id, browser_id from known_browsers where signed_in_at <= connect_now() - interval '180 days' limit 50000
+    select user_id, browser_id from known_browsers where signed_in_at <= $1::timestamptz limit 50000
 )
 `
 
-func (q *Queries) DeletePastBrowsers(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, deletePastBrowsers)
+func (q *Queries) DeletePastBrowsers(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, deletePastBrowsers, before)
 	if err != nil {
 		return 0, err
 	}
@@ -260,20 +260,20 @@ func (q *Queries) DeletePastBrowsers(ctx context.Context) (int64, error) {
 const deletePastLimits = `-- name: DeletePastLimits :execrows
 delete from sign_in_limits where key in (
     select key from sign_in_limits
-    where last_at <= connect_now() - $1::interval
-        and (failed = 0 or last_at <= connect_now() - $2::interval)
+    where last_at <= $1::timestamptz
+        and (failed = 0 or last_at <= $2::timestamptz)
     limit 50000
 )
 `
 
 type DeletePastLimitsParams struct {
-	EmailsCount time.Duration
-	FailedCount time.Duration
+	EmailsBefore time.Time
+	FailedBefore time.Time
 }
 
 // Limits without emails that count, and without failed attempts that count.
 func (q *Queries) DeletePastLimits(ctx context.Context, arg DeletePastLimitsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deletePastLimits, arg.EmailsCount, arg.FailedCount)
+	result, err := q.db.Exec(ctx, deletePastLimits, arg.EmailsBefore, arg.FailedBefore)
 	if err != nil {
 		return 0, err
 	}
@@ -344,10 +344,16 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 }
 
 const findForSignIn = `-- name: FindForSignIn :one
-select lower(typed.email)::text as folded, a.user_id, a.email, connect_now()::timestamptz as now
-from (select $1::text as email) as typed
-left join user_addresses a on a.address = lower($1::text)
+select lower(typed.email)::text as folded, a.user_id, a.email,
+    issue_time($1::timestamptz)::timestamptz as now
+from (select $2::text as email) as typed
+left join user_addresses a on a.address = lower($2::text)
 `
+
+type FindForSignInParams struct {
+	Expected *time.Time
+	Email    string
+}
 
 type FindForSignInRow struct {
 	Folded string
@@ -358,8 +364,8 @@ type FindForSignInRow struct {
 
 // Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
 // same for accounts and limits.
-func (q *Queries) FindForSignIn(ctx context.Context, email string) (FindForSignInRow, error) {
-	row := q.db.QueryRow(ctx, findForSignIn, email)
+func (q *Queries) FindForSignIn(ctx context.Context, arg FindForSignInParams) (FindForSignInRow, error) {
+	row := q.db.QueryRow(ctx, findForSignIn, arg.Expected, arg.Email)
 	var i FindForSignInRow
 	err := row.Scan(
 		&i.Folded,
@@ -905,16 +911,17 @@ func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
 const startSession = `-- name: StartSession :execrows
 with used as (
     delete from sign_ins
-    where sign_in_id = $3 and sign_ins.user_id = $4::uuid and seed = $5
+    where sign_in_id = $4 and sign_ins.user_id = $5::uuid and seed = $6
         and sign_ins.expires_at > connect_now()
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, $1::bytea, connect_now() + $2::interval from used
+select used.user_id, $1::bytea, issue_time($2::timestamptz) + $3::interval from used
 `
 
 type StartSessionParams struct {
 	SecretHash []byte
+	Expected   *time.Time
 	Lifetime   time.Duration
 	SignInID   uuid.UUID
 	UserID     uuid.UUID
@@ -926,6 +933,7 @@ type StartSessionParams struct {
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, startSession,
 		arg.SecretHash,
+		arg.Expected,
 		arg.Lifetime,
 		arg.SignInID,
 		arg.UserID,

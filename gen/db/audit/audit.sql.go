@@ -314,18 +314,18 @@ func (q *Queries) Settled(ctx context.Context) (time.Time, error) {
 
 const sweepAuditLog = `-- name: SweepAuditLog :execrows
 delete from audit_log where (subject, at, id) in (
-    select subject, at, id from audit_log where at < connect_now() - $1::interval order by at limit $2
+    select subject, at, id from audit_log where at < $1::timestamptz order by at limit $2
 )
 `
 
 type SweepAuditLogParams struct {
-	Retention time.Duration
-	MaxRows   int32
+	Before  time.Time
+	MaxRows int32
 }
 
 // The limit keeps the statement within its timeout.
 func (q *Queries) SweepAuditLog(ctx context.Context, arg SweepAuditLogParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepAuditLog, arg.Retention, arg.MaxRows)
+	result, err := q.db.Exec(ctx, sweepAuditLog, arg.Before, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

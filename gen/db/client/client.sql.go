@@ -341,14 +341,14 @@ with replaced as (
     update clients cl
     set secret_hash = $1,
         previous_secret_hash = case when $2::interval > interval '0' then cl.secret_hash end,
-        previous_secret_until = case when $2::interval > interval '0' then connect_now() + $2::interval end
-    where cl.client_id = $3 and cl.status <> 'offboarded'
-        and ($4::timestamptz is null or cl.previous_secret_until is null
-            or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = $4)
+        previous_secret_until = case when $2::interval > interval '0' then issue_time($3::timestamptz) + $2::interval end
+    where cl.client_id = $4 and cl.status <> 'offboarded'
+        and ($5::timestamptz is null or cl.previous_secret_until is null
+            or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = $5)
     returning cl.client_id, cl.previous_secret_until
 ), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)
-    select replaced.client_id, $5::text, 'client.secret_replaced', replaced.client_id,
+    select replaced.client_id, $6::text, 'client.secret_replaced', replaced.client_id,
         case when $2::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from $2::interval)::bigint) else '{}' end
     from replaced
@@ -359,6 +359,7 @@ select replaced.previous_secret_until from replaced
 type ReplaceClientSecretParams struct {
 	SecretHash []byte
 	Overlap    time.Duration
+	Expected   *time.Time
 	ClientID   uuid.UUID
 	SeenUntil  *time.Time
 	Actor      string
@@ -370,6 +371,7 @@ func (q *Queries) ReplaceClientSecret(ctx context.Context, arg ReplaceClientSecr
 	row := q.db.QueryRow(ctx, replaceClientSecret,
 		arg.SecretHash,
 		arg.Overlap,
+		arg.Expected,
 		arg.ClientID,
 		arg.SeenUntil,
 		arg.Actor,

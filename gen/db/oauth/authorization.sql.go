@@ -18,23 +18,24 @@ with allowed as (
     update authorization_requests r
     set decided = true
     from clients cl
-    where r.request_id = $2 and r.session_hash = $3 and not r.decided and r.expires_at > connect_now()
+    where r.request_id = $3 and r.session_hash = $4 and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
-        and r.user_id = $4 and r.consent_day = $5
+        and r.user_id = $5 and r.consent_day = $6
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif($6::bigint, 0),
+    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif($7::bigint, 0),
         jsonb_build_object('scopes', scope_text(scopes))
     from allowed
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
-    least(expires_at, connect_now() + $1::interval)::timestamptz as code_expires_at
+    least(expires_at, issue_time($1::timestamptz) + $2::interval)::timestamptz as code_expires_at
 from allowed
 `
 
 type AllowAuthorizationRequestParams struct {
+	Expected     *time.Time
 	CodeLifetime time.Duration
 	RequestID    uuid.UUID
 	SessionHash  []byte
@@ -56,6 +57,7 @@ type AllowAuthorizationRequestRow struct {
 // (3.1). The code also holds what was read about the user before, and the exchange checks it again.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
+		arg.Expected,
 		arg.CodeLifetime,
 		arg.RequestID,
 		arg.SessionHash,
@@ -168,15 +170,16 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 }
 
 const getConsentUser = `-- name: GetConsentUser :one
-select u.email, (connect_now() at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+select u.email, (issue_time($1::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     c.scopes, c.history_from
 from users u
-left join connections c on c.user_id = u.user_id and c.client_id = $1
-where u.user_id = $2
+left join connections c on c.user_id = u.user_id and c.client_id = $2
+where u.user_id = $3
 `
 
 type GetConsentUserParams struct {
+	Expected *time.Time
 	ClientID uuid.UUID
 	UserID   uuid.UUID
 }
@@ -194,7 +197,7 @@ type GetConsentUserRow struct {
 // The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
 // disconnected.
 func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) (GetConsentUserRow, error) {
-	row := q.db.QueryRow(ctx, getConsentUser, arg.ClientID, arg.UserID)
+	row := q.db.QueryRow(ctx, getConsentUser, arg.Expected, arg.ClientID, arg.UserID)
 	var i GetConsentUserRow
 	err := row.Scan(
 		&i.Email,
@@ -210,9 +213,14 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 
 const listRegistrations = `-- name: ListRegistrations :many
 
-select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, connect_now()::timestamptz as now
-from clients where client_id = any ($1::uuid[])
+select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::timestamptz)::timestamptz as now
+from clients where client_id = any ($2::uuid[])
 `
+
+type ListRegistrationsParams struct {
+	Expected  *time.Time
+	ClientIds []uuid.UUID
+}
 
 type ListRegistrationsRow struct {
 	ClientID    uuid.UUID
@@ -232,8 +240,8 @@ type ListRegistrationsRow struct {
 // ends a request names the secret of its sign-in and requires that the request can still succeed: it has not expired, was not decided,
 // and its client is active and registered for it.
 // The registrations that requests are checked against, with what users see of the clients.
-func (q *Queries) ListRegistrations(ctx context.Context, clientIds []uuid.UUID) ([]ListRegistrationsRow, error) {
-	rows, err := q.db.Query(ctx, listRegistrations, clientIds)
+func (q *Queries) ListRegistrations(ctx context.Context, arg ListRegistrationsParams) ([]ListRegistrationsRow, error) {
+	rows, err := q.db.Query(ctx, listRegistrations, arg.Expected, arg.ClientIds)
 	if err != nil {
 		return nil, err
 	}
@@ -361,13 +369,13 @@ func (q *Queries) SignOutAuthorizationRequest(ctx context.Context, arg SignOutAu
 
 const sweepAuthorizationRequests = `-- name: SweepAuthorizationRequests :execrows
 delete from authorization_requests where request_id in (
-    select request_id from authorization_requests where expires_at <= connect_now() limit 50000
+    select request_id from authorization_requests where expires_at <= $1::timestamptz limit 50000
 )
 `
 
 // A request that is sealed in a browser has expired by then, too. The limit keeps the statement within its timeout.
-func (q *Queries) SweepAuthorizationRequests(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepAuthorizationRequests)
+func (q *Queries) SweepAuthorizationRequests(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepAuthorizationRequests, before)
 	if err != nil {
 		return 0, err
 	}

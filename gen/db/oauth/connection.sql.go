@@ -72,12 +72,14 @@ select c.grant_id, c.scopes, c.history_from, u.registered_on,
         when not is_active(cl.status) then 'the client is not active'
         when exists (select 1 from revoked_access_tokens r where r.user_id = $3 and r.token_id = $4)
             then 'the access token was revoked'
+        when $1::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
         else ''
-    end)::text as refusal
+    end)::text as refusal,
+    is_believed($5::timestamptz)::boolean as believed
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
-where c.user_id = $3 and c.client_id = $5
+where c.user_id = $3 and c.client_id = $6
 `
 
 type AuthenticateAccessParams struct {
@@ -85,6 +87,7 @@ type AuthenticateAccessParams struct {
 	Version   int64
 	UserID    uuid.UUID
 	TokenID   uuid.UUID
+	Expected  *time.Time
 	ClientID  uuid.UUID
 }
 
@@ -99,17 +102,20 @@ type AuthenticateAccessRow struct {
 	Now               time.Time
 	LastReadIsOld     bool
 	Refusal           string
+	Believed          bool
 }
 
 // Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
 // access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
-// time is more than an hour old.
+// time is more than an hour old. A token that expires later than the longest lifetime from now, and the minute by which clocks may differ,
+// was issued while the clock was wrong.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
 		arg.ExpiresAt,
 		arg.Version,
 		arg.UserID,
 		arg.TokenID,
+		arg.Expected,
 		arg.ClientID,
 	)
 	var i AuthenticateAccessRow
@@ -124,6 +130,7 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 		&i.Now,
 		&i.LastReadIsOld,
 		&i.Refusal,
+		&i.Believed,
 	)
 	return i, err
 }
@@ -191,6 +198,7 @@ with authorized as (
         and $8::timestamptz > connect_now()
         and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed($11::timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -212,6 +220,7 @@ type AuthorizeConnectionParams struct {
 	CodeExpiresAt time.Time
 	RedirectUri   string
 	SecretHash    []byte
+	Expected      *time.Time
 }
 
 type AuthorizeConnectionRow struct {
@@ -237,6 +246,7 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 		arg.CodeExpiresAt,
 		arg.RedirectUri,
 		arg.SecretHash,
+		arg.Expected,
 	)
 	var i AuthorizeConnectionRow
 	err := row.Scan(
@@ -457,6 +467,7 @@ with recovered as (
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & $2::scope_set = $2::scope_set
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed($11::timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -477,6 +488,7 @@ type RecoverConnectionParams struct {
 	UserID      uuid.UUID
 	ClientID    uuid.UUID
 	SecretHash  []byte
+	Expected    *time.Time
 }
 
 type RecoverConnectionRow struct {
@@ -500,6 +512,7 @@ func (q *Queries) RecoverConnection(ctx context.Context, arg RecoverConnectionPa
 		arg.UserID,
 		arg.ClientID,
 		arg.SecretHash,
+		arg.Expected,
 	)
 	var i RecoverConnectionRow
 	err := row.Scan(
@@ -519,7 +532,7 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = $4::scope_set)
         and $5::timestamptz > connect_now()
         and is_registered_for($6, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
-) as possible, (case
+) as possible, is_believed($7::timestamptz)::boolean as believed, (case
     when exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version < $3::bigint)
         then 'code is of a later version of the connection than the database, which has lost commits'
@@ -533,7 +546,7 @@ select exists (
 end)::text as reason
 from clients cl
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($7, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type RefuseExchangeParams struct {
@@ -543,11 +556,13 @@ type RefuseExchangeParams struct {
 	Scopes        scope.Set
 	CodeExpiresAt time.Time
 	RedirectUri   string
+	Expected      *time.Time
 	SecretHash    []byte
 }
 
 type RefuseExchangeRow struct {
 	Possible bool
+	Believed bool
 	Reason   string
 }
 
@@ -560,10 +575,11 @@ func (q *Queries) RefuseExchange(ctx context.Context, arg RefuseExchangeParams) 
 		arg.Scopes,
 		arg.CodeExpiresAt,
 		arg.RedirectUri,
+		arg.Expected,
 		arg.SecretHash,
 	)
 	var i RefuseExchangeRow
-	err := row.Scan(&i.Possible, &i.Reason)
+	err := row.Scan(&i.Possible, &i.Believed, &i.Reason)
 	return i, err
 }
 
@@ -572,7 +588,7 @@ const refuseRefresh = `-- name: RefuseRefresh :one
 with client as (
     select client_id, scopes from clients
     where client_id = $2 and is_active(status)
-        and is_secret_of($9, secret_hash, previous_secret_hash, previous_secret_until)
+        and is_secret_of($10, secret_hash, previous_secret_hash, previous_secret_until)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -603,6 +619,7 @@ select exists (select 1 from revoked) as replayed,
             and is_ahead($3, $4, $6::timestamptz, $7::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & $8::scope_set = $8::scope_set) as recoverable,
+    is_believed($9::timestamptz)::boolean as believed,
     coalesce((select case
             when c.version > $3 then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -624,6 +641,7 @@ type RefuseRefreshParams struct {
 	IssuedAt      time.Time
 	Inactivity    time.Duration
 	Scopes        scope.Set
+	Expected      *time.Time
 	SecretHash    []byte
 }
 
@@ -632,6 +650,7 @@ type RefuseRefreshRow struct {
 	Lapsed      bool
 	Possible    bool
 	Recoverable bool
+	Believed    bool
 	Reason      string
 }
 
@@ -650,6 +669,7 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		arg.IssuedAt,
 		arg.Inactivity,
 		arg.Scopes,
+		arg.Expected,
 		arg.SecretHash,
 	)
 	var i RefuseRefreshRow
@@ -658,6 +678,7 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		&i.Lapsed,
 		&i.Possible,
 		&i.Recoverable,
+		&i.Believed,
 		&i.Reason,
 	)
 	return i, err
@@ -666,23 +687,25 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 const revokeAccessToken = `-- name: RevokeAccessToken :one
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select $3::uuid, $4::uuid, $5::timestamptz from clients cl
-    where $5::timestamptz > connect_now() and cl.client_id = $1
+    select $4::uuid, $5::uuid, $6::timestamptz from clients cl
+    where $6::timestamptz > connect_now() and cl.client_id = $2
         and is_active(cl.status)
-        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_believed($1::timestamptz)
     on conflict do nothing
     returning user_id
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
-    select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $1::uuid, $6::bigint
+    select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $2::uuid, $7::bigint
     from revoked
 )
-select cl.client_id from clients cl
-where cl.client_id = $1 and is_active(cl.status)
-    and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+select is_believed($1::timestamptz)::boolean as believed from clients cl
+where cl.client_id = $2 and is_active(cl.status)
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
 `
 
 type RevokeAccessTokenParams struct {
+	Expected   *time.Time
 	ClientID   uuid.UUID
 	SecretHash []byte
 	UserID     uuid.UUID
@@ -692,8 +715,9 @@ type RevokeAccessTokenParams struct {
 }
 
 // If the user was deleted, the foreign key refuses the row.
-func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (uuid.UUID, error) {
+func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (bool, error) {
 	row := q.db.QueryRow(ctx, revokeAccessToken,
+		arg.Expected,
 		arg.ClientID,
 		arg.SecretHash,
 		arg.UserID,
@@ -701,9 +725,9 @@ func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenPa
 		arg.ExpiresAt,
 		arg.Version,
 	)
-	var client_id uuid.UUID
-	err := row.Scan(&client_id)
-	return client_id, err
+	var believed bool
+	err := row.Scan(&believed)
+	return believed, err
 }
 
 const revokeConnection = `-- name: RevokeConnection :one
@@ -775,6 +799,7 @@ where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.refresh_generation = $6 and c.refresh_hash = $7
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
     and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_believed($9::timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `
 
@@ -787,6 +812,7 @@ type RotateRefreshTokenParams struct {
 	Generation    int64
 	PresentedHash []byte
 	SecretHash    []byte
+	Expected      *time.Time
 }
 
 type RotateRefreshTokenRow struct {
@@ -808,6 +834,7 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 		arg.Generation,
 		arg.PresentedHash,
 		arg.SecretHash,
+		arg.Expected,
 	)
 	var i RotateRefreshTokenRow
 	err := row.Scan(
@@ -822,12 +849,12 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 
 const sweepRevokedAccessTokens = `-- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= connect_now() limit 50000
+    select user_id, token_id from revoked_access_tokens where expires_at <= $1::timestamptz limit 50000
 )
 `
 
-func (q *Queries) SweepRevokedAccessTokens(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepRevokedAccessTokens)
+func (q *Queries) SweepRevokedAccessTokens(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepRevokedAccessTokens, before)
 	if err != nil {
 		return 0, err
 	}

@@ -28,12 +28,12 @@ func (q *Queries) AuditSession(ctx context.Context, arg AuditSessionParams) erro
 
 const deleteExpiredSessions = `-- name: DeleteExpiredSessions :execrows
 delete from operator_sessions where secret_hash in (
-    select secret_hash from operator_sessions where expires_at <= connect_now() limit 50000
+    select secret_hash from operator_sessions where expires_at <= $1::timestamptz limit 50000
 )
 `
 
-func (q *Queries) DeleteExpiredSessions(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteExpiredSessions)
+func (q *Queries) DeleteExpiredSessions(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteExpiredSessions, before)
 	if err != nil {
 		return 0, err
 	}
@@ -55,16 +55,21 @@ func (q *Queries) EndSession(ctx context.Context, secretHash []byte) (int64, err
 const getSession = `-- name: GetSession :one
 select token_hash, expires_at
 from operator_sessions
-where secret_hash = $1 and expires_at > connect_now()
+where secret_hash = $1 and expires_at > coalesce($2::timestamptz, connect_now())
 `
+
+type GetSessionParams struct {
+	SecretHash []byte
+	Expected   *time.Time
+}
 
 type GetSessionRow struct {
 	TokenHash []byte
 	ExpiresAt time.Time
 }
 
-func (q *Queries) GetSession(ctx context.Context, secretHash []byte) (GetSessionRow, error) {
-	row := q.db.QueryRow(ctx, getSession, secretHash)
+func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (GetSessionRow, error) {
+	row := q.db.QueryRow(ctx, getSession, arg.SecretHash, arg.Expected)
 	var i GetSessionRow
 	err := row.Scan(&i.TokenHash, &i.ExpiresAt)
 	return i, err
@@ -73,17 +78,24 @@ func (q *Queries) GetSession(ctx context.Context, secretHash []byte) (GetSession
 const startSession = `-- name: StartSession :exec
 
 insert into operator_sessions (secret_hash, token_hash, expires_at)
-values ($1, $2, connect_now() + $3::interval)
+values ($1, $2, coalesce($3::timestamptz, connect_now()) + $4::interval)
 `
 
 type StartSessionParams struct {
 	SecretHash []byte
 	TokenHash  []byte
+	Expected   *time.Time
 	Lifetime   time.Duration
 }
 
-// Sessions of the operator's console.
+// Sessions of the operator's console. They live by the time that the server expects, because operators need the console while the
+// database's clock is wrong.
 func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) error {
-	_, err := q.db.Exec(ctx, startSession, arg.SecretHash, arg.TokenHash, arg.Lifetime)
+	_, err := q.db.Exec(ctx, startSession,
+		arg.SecretHash,
+		arg.TokenHash,
+		arg.Expected,
+		arg.Lifetime,
+	)
 	return err
 }

@@ -13,6 +13,29 @@ import (
 	"github.com/google/uuid"
 )
 
+const countClocks = `-- name: CountClocks :one
+select count(*) as servers,
+    count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
+    count(*) filter (where clock_believed) as believing
+from servers
+where server_id <> $1 and seen_at between connect_now() - interval '45 seconds' and connect_now() + interval '5 seconds'
+`
+
+type CountClocksRow struct {
+	Servers   int64
+	Agreeing  int64
+	Believing int64
+}
+
+// The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
+// heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future.
+func (q *Queries) CountClocks(ctx context.Context, serverID uuid.UUID) (CountClocksRow, error) {
+	row := q.db.QueryRow(ctx, countClocks, serverID)
+	var i CountClocksRow
+	err := row.Scan(&i.Servers, &i.Agreeing, &i.Believing)
+	return i, err
+}
+
 const database = `-- name: Database :one
 select current_setting('server_version')::text as version, pg_database_size(current_database()) as bytes
 `
@@ -31,7 +54,9 @@ func (q *Queries) Database(ctx context.Context) (DatabaseRow, error) {
 
 const deleteLostServers = `-- name: DeleteLostServers :execrows
 delete from servers where server_id in (
-    select server_id from servers where seen_at < connect_now() - interval '1 day' limit 10000
+    select server_id from servers
+    where seen_at not between connect_now() - interval '1 day' and connect_now() + interval '1 day'
+    limit 10000
 )
 `
 
@@ -60,6 +85,46 @@ delete from servers where server_id = $1
 func (q *Queries) DeleteServer(ctx context.Context, serverID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deleteServer, serverID)
 	return err
+}
+
+const findOtherLimiter = `-- name: FindOtherLimiter :many
+select host, limiter from servers
+where server_id <> $1 and limiter <> $2 and limiter <> ''
+    and seen_at between connect_now() - $3::interval and connect_now() + $3::interval
+order by seen_at desc
+limit 1
+`
+
+type FindOtherLimiterParams struct {
+	ServerID  uuid.UUID
+	Limiter   string
+	LostAfter time.Duration
+}
+
+type FindOtherLimiterRow struct {
+	Host    string
+	Limiter string
+}
+
+// The server that was seen last of those whose limiter has another store.
+func (q *Queries) FindOtherLimiter(ctx context.Context, arg FindOtherLimiterParams) ([]FindOtherLimiterRow, error) {
+	rows, err := q.db.Query(ctx, findOtherLimiter, arg.ServerID, arg.Limiter, arg.LostAfter)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindOtherLimiterRow
+	for rows.Next() {
+		var i FindOtherLimiterRow
+		if err := rows.Scan(&i.Host, &i.Limiter); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const largestTables = `-- name: LargestTables :many
@@ -131,20 +196,23 @@ func (q *Queries) ListDatabaseSizes(ctx context.Context, days int32) ([]Database
 }
 
 const listServers = `-- name: ListServers :many
-select server_id as id, host, version, commit, started_at, seen_at, alerts, (connect_now() - seen_at)::interval as ago
-from (select server_id, host, version, commit, started_at, seen_at, alerts from servers order by seen_at desc limit $1) s
+select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
+from (select server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter from servers order by seen_at desc limit $1) s
 order by host, started_at, server_id
 `
 
 type ListServersRow struct {
-	ID        uuid.UUID
-	Host      string
-	Version   string
-	Commit    string
-	StartedAt time.Time
-	SeenAt    time.Time
-	Alerts    []alerts.Alert
-	Ago       time.Duration
+	ID            uuid.UUID
+	Host          string
+	Version       string
+	Commit        string
+	StartedAt     time.Time
+	SeenAt        time.Time
+	Alerts        []alerts.Alert
+	ClockAhead    time.Duration
+	ClockBelieved bool
+	Limiter       string
+	Ago           time.Duration
 }
 
 // The servers that were seen last, with the time since then by the database's clock.
@@ -165,6 +233,9 @@ func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServers
 			&i.StartedAt,
 			&i.SeenAt,
 			&i.Alerts,
+			&i.ClockAhead,
+			&i.ClockBelieved,
+			&i.Limiter,
 			&i.Ago,
 		); err != nil {
 			return nil, err
@@ -177,20 +248,47 @@ func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServers
 	return items, nil
 }
 
+const lockLimiter = `-- name: LockLimiter :exec
+select task from turns where task = 'limiter' for update
+`
+
+// One server after the other compares its limiter with those of the others and joins them.
+func (q *Queries) LockLimiter(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, lockLimiter)
+	return err
+}
+
+const moveSweep = `-- name: MoveSweep :one
+update sweeps set swept_until = least(connect_now() - interval '5 minutes', swept_until + $1::interval) returning swept_until
+`
+
+// Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little
+// wrong has not really made expire.
+func (q *Queries) MoveSweep(ctx context.Context, step time.Duration) (time.Time, error) {
+	row := q.db.QueryRow(ctx, moveSweep, step)
+	var swept_until time.Time
+	err := row.Scan(&swept_until)
+	return swept_until, err
+}
+
 const putServer = `-- name: PutServer :exec
 
-insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
-values ($1, $2, $3, $4, $5, connect_now(), $6)
-on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts
+insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
+values ($1, $2, $3, $4, $5, connect_now(), $6, $7::interval, $8, $9)
+on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
+    clock_believed = excluded.clock_believed, limiter = excluded.limiter
 `
 
 type PutServerParams struct {
-	ServerID  uuid.UUID
-	Host      string
-	Version   string
-	Commit    string
-	StartedAt time.Time
-	Alerts    []alerts.Alert
+	ServerID      uuid.UUID
+	Host          string
+	Version       string
+	Commit        string
+	StartedAt     time.Time
+	Alerts        []alerts.Alert
+	ClockAhead    time.Duration
+	ClockBelieved bool
+	Limiter       string
 }
 
 // The servers that work on the database, and the database's size.
@@ -202,6 +300,9 @@ func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 		arg.Commit,
 		arg.StartedAt,
 		arg.Alerts,
+		arg.ClockAhead,
+		arg.ClockBelieved,
+		arg.Limiter,
 	)
 	return err
 }

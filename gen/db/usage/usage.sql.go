@@ -182,11 +182,11 @@ func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]Sam
 }
 
 const sweepCharged = `-- name: SweepCharged :execrows
-delete from usage_minutes where minute < connect_now() - $1::interval
+delete from usage_minutes where minute < $1
 `
 
-func (q *Queries) SweepCharged(ctx context.Context, retention time.Duration) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepCharged, retention)
+func (q *Queries) SweepCharged(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepCharged, before)
 	if err != nil {
 		return 0, err
 	}
@@ -194,11 +194,11 @@ func (q *Queries) SweepCharged(ctx context.Context, retention time.Duration) (in
 }
 
 const sweepClientErrors = `-- name: SweepClientErrors :execrows
-delete from client_errors where at < connect_now() - $1::interval
+delete from client_errors where at < $1
 `
 
-func (q *Queries) SweepClientErrors(ctx context.Context, retention time.Duration) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepClientErrors, retention)
+func (q *Queries) SweepClientErrors(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepClientErrors, before)
 	if err != nil {
 		return 0, err
 	}
@@ -206,11 +206,11 @@ func (q *Queries) SweepClientErrors(ctx context.Context, retention time.Duration
 }
 
 const sweepUsage = `-- name: SweepUsage :execrows
-delete from usage_hours where hour < connect_now() - $1::interval
+delete from usage_hours where hour < $1
 `
 
-func (q *Queries) SweepUsage(ctx context.Context, retention time.Duration) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepUsage, retention)
+func (q *Queries) SweepUsage(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepUsage, before)
 	if err != nil {
 		return 0, err
 	}

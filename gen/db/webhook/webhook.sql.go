@@ -870,7 +870,7 @@ with fresh as (
     returning e.event_id, e.user_id, e.client_id, e.created_at
 )
 insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-select event_id, user_id, client_id, created_at, created_at from fresh
+select event_id, user_id, client_id, created_at, least(created_at, connect_now()) from fresh
 `
 
 // Puts new events into the queue, oldest first. Each event is marked by one statement only, even if several run at the same time.
@@ -900,7 +900,7 @@ with event as (
 ), settled as (
     delete from webhook_queue where event_id in (select event.event_id from event where event.state <> 'pending')
 ), delayed as (
-    update webhook_queue q set next_attempt_at = connect_now() + $10::interval, leased_until = null
+    update webhook_queue q set next_attempt_at = issue_time($10::timestamptz) + $11::interval, leased_until = null
     from event where q.event_id = $4 and event.state = 'pending' and event.held
 )
 select event.held from event
@@ -916,6 +916,7 @@ type RecordWebhookAttemptParams struct {
 	Status     *int32
 	Fault      *string
 	Response   []byte
+	Expected   *time.Time
 	Delay      time.Duration
 }
 
@@ -932,6 +933,7 @@ func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAtt
 		arg.Status,
 		arg.Fault,
 		arg.Response,
+		arg.Expected,
 		arg.Delay,
 	)
 	var held bool
@@ -996,10 +998,10 @@ func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEvent
 const rotateWebhookSecret = `-- name: RotateWebhookSecret :execrows
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = connect_now() + $2::interval, secret = $3
-    where w.client_id = $4
-        and ($5::timestamptz is null or w.previous_until is null
-            or w.previous_until <= connect_now() or w.previous_until = $5)
+    set previous_secret = w.secret, previous_until = issue_time($2::timestamptz) + $3::interval, secret = $4
+    where w.client_id = $5
+        and ($6::timestamptz is null or w.previous_until is null
+            or w.previous_until <= connect_now() or w.previous_until = $6)
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
@@ -1008,6 +1010,7 @@ select rotated.client_id, $1::text, 'webhook.secret_rotated', rotated.client_id 
 
 type RotateWebhookSecretParams struct {
 	Actor     string
+	Expected  *time.Time
 	Overlap   time.Duration
 	Secret    string
 	ClientID  uuid.UUID
@@ -1018,6 +1021,7 @@ type RotateWebhookSecretParams struct {
 func (q *Queries) RotateWebhookSecret(ctx context.Context, arg RotateWebhookSecretParams) (int64, error) {
 	result, err := q.db.Exec(ctx, rotateWebhookSecret,
 		arg.Actor,
+		arg.Expected,
 		arg.Overlap,
 		arg.Secret,
 		arg.ClientID,
@@ -1058,19 +1062,19 @@ const sweepWebhookEvents = `-- name: SweepWebhookEvents :execrows
 delete from webhook_events
 where (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    where e.created_at < connect_now() - $1::interval and e.state <> 'pending'
+    where e.created_at < $1::timestamptz and e.state <> 'pending'
     order by e.created_at
     limit $2
 )
 `
 
 type SweepWebhookEventsParams struct {
-	Age     time.Duration
+	Before  time.Time
 	MaxRows int32
 }
 
 func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEventsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepWebhookEvents, arg.Age, arg.MaxRows)
+	result, err := q.db.Exec(ctx, sweepWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

@@ -28,6 +28,7 @@ type Facts struct {
 	Webhooks        Optional[webhook.Queue]
 	Redis           bool                    // or Valkey is the store of the rate policy; else PostgreSQL
 	Limiter         Optional[time.Duration] // how long that store took to answer
+	Clock           servers.Clock           // of the database, as this server sees it
 	Replicas        []Replica
 	Reload          Reload
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
@@ -32,7 +31,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 	f := newFleet(t, db)
 	var commands []string
 	spied, err := postgres.Open(t.Context(), db.URLs[0]+"&citus.log_remote_commands=on&citus.log_local_commands=on&client_min_messages=log",
-		postgres.WithClock(db.Clock), postgres.WithMaxConns(1), func(config *pgxpool.Config) {
+		postgres.WithClock(db.Clock), postgres.WithMaxConns(1), func(config *postgres.Options) {
 			config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 				_, command, issued := strings.Cut(notice.Message, "issuing ")
 				if !issued {

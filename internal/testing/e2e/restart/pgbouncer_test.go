@@ -108,7 +108,7 @@ func TestThroughPgBouncer(t *testing.T) {
 		t.Errorf("a read with a revoked token answers %d", status)
 	}
 	e.StopRequests()
-	e.App.Sweep(t.Context())
+	e.App.Sweep(t.Context(), e.DB.Now())
 	e.Private(t, "/readyz")
 	// Every session of PostgreSQL that the service was in has the limit of time.
 	if limit := pgtest.Value[string](t, &pgtest.DB{Pool: e.App.Pool}, "show statement_timeout"); limit != "4s" {

@@ -149,7 +149,7 @@ func measure(t *testing.T, e *e2e.Service, load *traffic) sample {
 	load.gate.Lock()
 	defer load.gate.Unlock()
 	e.DB.Clock.Advance(soakStep)
-	e.App.Sweep(t.Context())
+	e.App.Sweep(t.Context(), e.DB.Now())
 	e.DB.Exec(t, "vacuum")
 	runtime.GC()
 	var memory runtime.MemStats

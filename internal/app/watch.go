@@ -28,10 +28,21 @@ func (a *App) openServers() (err error) {
 
 // join looks at the clocks and puts this server into the list. Error: *[servers.LimiterError].
 func (a *App) join(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
-	defer cancel()
-	a.lookAtClock(limited)
-	err := a.servers.Heartbeat(limited, nil)
+	heartbeat := func() error {
+		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+		defer cancel()
+		a.lookAtClock(limited)
+		return a.servers.Heartbeat(limited, nil)
+	}
+	err := heartbeat()
+	for errors.Is(err, servers.ErrUnsure) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(servers.LookEvery):
+			err = heartbeat()
+		}
+	}
 	if conflict, found := errors.AsType[*servers.LimiterError](err); found {
 		return conflict
 	}

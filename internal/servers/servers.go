@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,8 +38,16 @@ type Servers struct {
 	queries *serversdb.Queries
 	self    serversdb.PutServerParams
 	seenAt  time.Time // of the last heartbeat; zero if this server must join the list, or join it again
+	unsure  time.Time // since when another server has another Redis; zero if none has
 	clock   atomic.Pointer[Clock]
 }
+
+// ErrUnsure means that another server has another Redis, or the same one, which has lost its data and so has another id now. The other server
+// notices that with its next heartbeat. Try again.
+var ErrUnsure = errors.New("servers: waiting for another server, which has another Redis or does not know that it lost its data")
+
+// unsureFor is longer than the time between heartbeats.
+const unsureFor = 3 * alerts.Interval
 
 // LimiterError means that another server limits rates in another store, so that clients would have more than their budgets.
 type LimiterError struct {
@@ -73,7 +82,8 @@ func (s *Servers) ID() uuid.UUID { return s.self.ServerID }
 
 // Heartbeat records that this server runs, what it knows of the clock, and which alerts fire on it. Call it from one goroutine.
 //
-// Error: *LimiterError, if this server joins the list, or was lost, and another server has another store. Then it must stop.
+// Errors if this server joins the list, or was lost, and another server has another store: *LimiterError, with which it must stop, or
+// ErrUnsure.
 func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 	if s.Limiter != nil {
 		if store, err := s.Limiter(ctx); err == nil {
@@ -101,7 +111,7 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 	return postgres.Wrap("servers: heartbeat", err)
 }
 
-// checkLimiter returns a *LimiterError if another server has another store. Servers that join at the same time do so in turn.
+// checkLimiter returns a *LimiterError or ErrUnsure if another server has another store. Servers that join at the same time do so in turn.
 func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) error {
 	if err := queries.LockLimiter(ctx); err != nil {
 		return err
@@ -109,9 +119,17 @@ func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) 
 	ours := s.self.Limiter
 	others, err := queries.FindOtherLimiter(ctx, serversdb.FindOtherLimiterParams{ServerID: s.ID(), Limiter: ours, LostAfter: lostAfter})
 	if err != nil || len(others) == 0 {
+		s.unsure = time.Time{}
 		return err
 	}
-	return &LimiterError{others[0].Host, others[0].Limiter, ours}
+	theirs := others[0].Limiter
+	if s.unsure.IsZero() {
+		s.unsure = time.Now()
+	}
+	if strings.Fields(theirs)[0] == strings.Fields(ours)[0] && time.Since(s.unsure) < unsureFor {
+		return ErrUnsure
+	}
+	return &LimiterError{others[0].Host, theirs, ours}
 }
 
 // Deregister removes this server's row.

@@ -169,6 +169,26 @@ func TestOneLimiter(t *testing.T) {
 		}
 		return other.Host
 	}
+	store := "Redis 1"
+	flushed := servers.New(db.Pool, "flushed", "v1", "abc", db.Clock.Now())
+	flushed.Limiter = func(context.Context) (string, error) { return store, nil }
+	must(t, flushed.Heartbeat(t.Context(), nil))
+	other := with("other", "Redis 2")
+	for range 2 {
+		if err := other.Heartbeat(t.Context(), nil); !errors.Is(err, servers.ErrUnsure) {
+			t.Error(err)
+		}
+	}
+	store = "Redis 2" // its Redis has lost its data
+	must(t, flushed.Heartbeat(t.Context(), nil))
+	must(t, other.Heartbeat(t.Context(), nil))
+	another := with("another", "Redis 3")
+	another.BeSure()
+	if refused(another) == "" {
+		t.Error("a server with another Redis has joined")
+	}
+
+	db.Exec(t, "delete from servers")
 	var together sync.WaitGroup
 	joined := make([]string, 6)
 	for i := range joined {

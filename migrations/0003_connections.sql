@@ -15,7 +15,7 @@ create table connections (
     scopes             scope_set   not null,
     history_from       date        not null,
     authorized_at      timestamptz not null,
-    refresh_generation bigint      not null check (refresh_generation >= 1),
+    refresh_generation bigint      not null check (refresh_generation >= 0), -- 0: an authorization that was lost, whose token has not come yet
     refresh_hash       bytea       check (octet_length(refresh_hash) = 32),
     refresh_deadline   timestamptz not null,
     -- When the client last read, accurate to an hour, for the user and the operator. It is written at most once an hour, so that

@@ -23,6 +23,7 @@ import (
 var elsewhere = map[string]string{
 	"connect-svc webhook test ":        "TestWebhookSample, with a receiver whose certificate it trusts",
 	"connect-svc sandbox":              "TestSandboxSaysWhatThereIs, on ports that are free, and TestSandboxDocument",
+	"connect-svc restore reconcile --": "TestReconcileAfterRestore",
 	"connect-svc migrate distribute ":  "make test-citus: it needs a cluster",
 	"select citus_":                    "make test-citus",
 	"select recover_prepared_":         "make test-citus",

@@ -88,7 +88,7 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 		HistoryFrom:     row.HistoryFrom,
 		AuthorizedAt:    row.AuthorizedAt,
 		LastReadAt:      row.LastReadAt,
-		Refreshes:       row.RefreshGeneration - 1,
+		Refreshes:       max(row.RefreshGeneration-1, 0),
 		RefreshDeadline: row.RefreshDeadline,
 		ClientStatus:    row.Status,
 		MissingScopes:   row.Scopes &^ row.Registered,

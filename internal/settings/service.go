@@ -21,8 +21,7 @@ type Service struct {
 
 	BaseURL string `setting:"required" type:"origin" placeholder:"ORIGIN" help:"The issuer: an exact https://host[:port] origin (required)."`
 	Database
-	DatabaseReadURLFile string `setting:"" type:"secret file" name:"database-read-url-file" placeholder:"FILE" help:"A file with that URL in it."`
-	DatabaseReadURL     string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
+	Replicas
 
 	KeysetFile         *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The keyset, made by connect-svc keys create (required)."`
 	Listen             string              `setting:"" type:"address" default:":8443" help:"The public listener."`
@@ -121,6 +120,12 @@ func (s *Service) AfterApply(from *Source) error {
 type Database struct {
 	DatabaseURLFile string `setting:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
 	DatabaseURL     string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer: postgres://user:password@host:port/name (required)."`
+}
+
+// Replicas is the setting of the read replicas.
+type Replicas struct {
+	DatabaseReadURLFile string `setting:"" type:"secret file" name:"database-read-url-file" placeholder:"FILE" help:"A file with that URL in it."`
+	DatabaseReadURL     string `setting:"" type:"replicas" placeholder:"URL" help:"Streaming replicas that may answer activity reads: postgres://user:password@host,host/name. Empty: the primary."`
 }
 
 // Keyset is the setting of the commands that seal or open the signing secrets of webhooks.

@@ -347,3 +347,70 @@ where connections.user_id = @user_id and connections.client_id = @client_id and 
 delete from revoked_access_tokens where (user_id, token_id) in (
     select user_id, token_id from revoked_access_tokens where expires_at <= @before::timestamptz limit 50000
 );
+
+-- name: ReplayActs :many
+-- Each act is the last one on its connection, as the audit log of a database with later commits has it. It is replayed unless this
+-- database's own log has a later one. An act that ended the connection ends it. An authorization moves the connection to its version, where
+-- it has lapsed until its refresh token comes (is_ahead). The rows are the numbers of connections that changed, by act.
+with given as (
+    select unnest(@user_ids::uuid[]) as user_id, unnest(@client_ids::uuid[]) as client_id, unnest(@versions::bigint[]) as version,
+        unnest(@actions::text[]) as action, unnest(@actors::text[]) as actor, unnest(@reasons::text[]) as reason,
+        unnest(@scopes::smallint[]) as scopes, unnest(@instants::timestamptz[]) as acted_at
+), before as (
+    select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
+        given.actor, given.reason, given.acted_at, given.action = 'connection.authorized' as begins,
+        case
+            when given.action = 'connection.authorized' then 'authorized'
+            -- The consent of a revoked connection remains, if no disconnect can have been lost.
+            when given.action = 'connection.revoked' and c.state <> 'disconnected' and given.version <= c.version + 1 then 'revoked'
+            else 'disconnected'
+        end as state,
+        case when given.action = 'connection.authorized' then given.scopes else c.scopes end as scopes,
+        case
+            when given.action = 'connection.authorized' and (c.state = 'disconnected' or given.version > c.version + 1)
+                then (given.acted_at at time zone u.timezone)::date
+            else c.history_from
+        end as history_from
+    from given
+    join connections c on c.user_id = given.user_id and c.client_id = given.client_id
+    join users u on u.user_id = c.user_id
+    where (c.version < given.version
+            or c.version = given.version and c.state = 'authorized' and given.action <> 'connection.authorized')
+        and not exists (select 1 from audit_log a
+            where a.subject = c.user_id and a.client_id = c.client_id and a.at > given.acted_at
+                and a.action in ('connection.authorized', 'connection.revoked', 'connection.disconnected'))
+), replayed as (
+    update connections c
+    set version = before.version,
+        state = before.state,
+        scopes = before.scopes,
+        history_from = before.history_from,
+        authorized_at = case when before.begins then before.acted_at else c.authorized_at end,
+        refresh_generation = case when before.begins then 0 else c.refresh_generation end,
+        refresh_hash = case when before.begins then sha256('') end,
+        refresh_deadline = case when before.begins then before.acted_at else c.refresh_deadline end,
+        last_read_at = case when before.state = 'disconnected' then null else c.last_read_at end
+    from before
+    where c.user_id = before.user_id and c.client_id = before.client_id and c.version = before.former_version
+        and c.state = before.former_state
+    returning c.user_id, c.client_id, c.grant_id, before.action, before.actor, before.reason, before.version, before.acted_at, before.begins,
+        before.former_state
+), notified as (
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select replayed.user_id, replayed.client_id, 'connection.revoked', replayed.grant_id,
+        replayed.version - case when replayed.action = 'connection.disconnected' then 1 else 0 end,
+        case
+            when replayed.reason = 'refresh_token_replayed' then replayed.reason
+            when replayed.action = 'connection.revoked' then 'refresh_token_revoked'
+            when replayed.actor = 'client' then 'client_disconnected'
+            else 'user_disconnected'
+        end
+    from replayed join webhook_endpoints w on w.client_id = replayed.client_id
+    where not replayed.begins and replayed.former_state <> 'disconnected'
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select replayed.user_id, @actor::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
+        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at))
+    from replayed
+)
+select action::text as action, count(*) as connections from replayed group by action;

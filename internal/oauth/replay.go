@@ -1,0 +1,52 @@
+package oauth
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/scope"
+)
+
+// Act is the last act on a connection, as the audit log of a database with later commits has it.
+type Act struct {
+	UserID, ClientID uuid.UUID
+	Version          int64
+	Action           string // connection.authorized, connection.revoked or connection.disconnected
+	Actor, Reason    string
+	Scopes           scope.Set // of an authorization
+	At               time.Time
+}
+
+// Replay brings connections that a restore or a failover has set back to where acts left them, in parts, and returns how many changed by
+// each action. It skips acts that the database has, and those on connections that have changed since. It may be repeated. Refresh tokens of
+// replayed authorizations work again, see [Server.Refresh]. An ended connection sends its event.
+func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]int64, error) {
+	const perStatement = 1000
+	changed := map[string]int64{}
+	for part := range slices.Chunk(acts, perStatement) {
+		rows, err := oauthdb.New(pool).ReplayActs(ctx, oauthdb.ReplayActsParams{
+			UserIds:   postgres.Map(part, func(a Act) uuid.UUID { return a.UserID }),
+			ClientIds: postgres.Map(part, func(a Act) uuid.UUID { return a.ClientID }),
+			Versions:  postgres.Map(part, func(a Act) int64 { return a.Version }),
+			Actions:   postgres.Map(part, func(a Act) string { return a.Action }),
+			Actors:    postgres.Map(part, func(a Act) string { return a.Actor }),
+			Reasons:   postgres.Map(part, func(a Act) string { return a.Reason }),
+			Scopes:    postgres.Map(part, func(a Act) int16 { return int16(a.Scopes) }),
+			Instants:  postgres.Map(part, func(a Act) time.Time { return a.At }),
+			Actor:     actor.Of(ctx),
+		})
+		if err != nil {
+			return changed, postgres.Wrap("replay", err)
+		}
+		for _, row := range rows {
+			changed[row.Action] += row.Connections
+		}
+	}
+	return changed, nil
+}

@@ -52,8 +52,11 @@ func has(t *testing.T, replica, written *pgtest.DB) {
 func TestReplicaOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	config := embedded.Config{Ephemeral: true, Limits: wait.Patient}
-	first, err := embedded.Start(t.Context(), config)
-	first = start(t, first, err)
+	kept := embedded.Config{Dir: t.TempDir() + "/first", Limits: wait.Patient}
+	first, err := embedded.Start(t.Context(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := migrate.Apply(t.Context(), first.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +100,8 @@ func TestReplicaOfAnotherHistory(t *testing.T) {
 		})
 	}
 	r.record(t, token, 2000)
+	const much = "select pg_logical_emit_message(true, '', repeat('x', 100000))::text"
+	pgtest.Value[string](t, primary, much)
 	has(t, stranger, primary)
 	if err := first.StopAtOnce(); err != nil {
 		t.Fatal(err)
@@ -125,13 +130,30 @@ func TestReplicaOfAnotherHistory(t *testing.T) {
 		}
 	}
 	reads("beside a replica that is ahead,")
-	behind := "select pg_current_wal_lsn() > '" + pgtest.Value[string](t, stranger, "select pg_last_wal_replay_lsn()::text") + "'"
-	for !pgtest.Value[bool](t, primary, behind) {
-		r.record(t, token, 1000)
+
+	// The former primary comes back, and the stranger follows it: they go on beside the new primary.
+	first, err = embedded.Start(t.Context(), kept)
+	former := on(t, start(t, first, err))
+	stranger.Exec(t, "alter system set primary_conninfo = '"+former.URL+"'")
+	stranger.Exec(t, "select pg_reload_conf()")
+	has(t, stranger, former)
+	advance := func(one, beyond *pgtest.DB, position string) {
+		t.Helper()
+		end := pgtest.Value[string](t, beyond, "select "+position+"::text")
+		for !pgtest.Value[bool](t, one, "select pg_current_wal_insert_lsn() > '"+end+"'") {
+			pgtest.Value[string](t, one, much)
+		}
+	}
+	for range 3 {
+		r.App.Replicas.Check(t.Context())
+		reads("beside a replica of the former primary,")
+		advance(former, primary, "pg_current_wal_insert_lsn()")
+		has(t, stranger, former)
+		advance(primary, stranger, "pg_last_wal_replay_lsn()")
 	}
 	has(t, follower, primary)
 	wait.Until(t, "the replica of the new primary is read", used(1))
-	reads("beside a replica that was passed,")
+	reads("at last,")
 	if may, err := postgres.MayLackCommits(t.Context(), primary.Pool); err != nil || !may {
 		t.Errorf("after the failover: %t, %v", may, err)
 	}

@@ -18,6 +18,19 @@ var (
 	ErrGone = errors.New("the caller has gone away")
 )
 
+// NotAttempted reports whether err means that an act has certainly not begun: no place came free for it, or nothing that can do it was
+// reached (see [Unreached]).
+func NotAttempted(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrLate) || errors.As(err, new(unreached))
+}
+
+type unreached struct{ error }
+
+func (u unreached) Unwrap() error { return u.error }
+
+// Unreached marks the error of an act that reached nothing that can do it. It does not change the text.
+func Unreached(err error) error { return unreached{err} }
+
 // Unbounded lets any number of one caller wait: only their deadlines bound the wait.
 const Unbounded = math.MaxInt
 

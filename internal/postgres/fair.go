@@ -113,7 +113,7 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 		}
 		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
 			leave()
-			return nil, nil, err
+			return nil, nil, fairqueue.Unreached(err)
 		}
 	}
 }
@@ -134,8 +134,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (p *Pool) again(ctx context.Context, send func() error) error {
 	for {
 		err := send()
-		if _, limited := ctx.Deadline(); !limited || !notPassedOn(err) || !pause(ctx, connectAgainAfter) {
+		if !notPassedOn(err) {
 			return err
+		}
+		if _, limited := ctx.Deadline(); !limited || !pause(ctx, connectAgainAfter) {
+			return fairqueue.Unreached(err)
 		}
 	}
 }

@@ -2187,8 +2187,10 @@ type DisconnectGrantResponse401Headers struct {
 // DisconnectGrantResponse500Headers the declared response headers of an HTTP 500 response for DisconnectGrant
 type DisconnectGrantResponse500Headers struct {
 	CacheControl   string
+	ConnectOutcome *string
 	Pragma         string
 	ReferrerPolicy string
+	RetryAfter     *int
 	XRequestID     openapi_types.UUID
 }
 
@@ -2787,8 +2789,10 @@ type RevokeTokenResponse401Headers struct {
 // RevokeTokenResponse500Headers the declared response headers of an HTTP 500 response for RevokeToken
 type RevokeTokenResponse500Headers struct {
 	CacheControl   string
+	ConnectOutcome *string
 	Pragma         string
 	ReferrerPolicy string
+	RetryAfter     *int
 	XRequestID     openapi_types.UUID
 }
 
@@ -2883,8 +2887,10 @@ type RequestTokenResponse401Headers struct {
 // RequestTokenResponse500Headers the declared response headers of an HTTP 500 response for RequestToken
 type RequestTokenResponse500Headers struct {
 	CacheControl   string
+	ConnectOutcome *string
 	Pragma         string
 	ReferrerPolicy string
+	RetryAfter     *int
 	XRequestID     openapi_types.UUID
 }
 
@@ -3321,6 +3327,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 			}
 			headers.CacheControl = value
 		}
+		if values := rsp.Header.Values("Connect-Outcome"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Connect-Outcome", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ConnectOutcome = &value
+		}
 		if values := rsp.Header.Values("Pragma"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Pragma", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -3334,6 +3347,13 @@ func ParseDisconnectGrantResponse(rsp *http.Response) (*DisconnectGrantResponse,
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
 		}
 		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
 			var value openapi_types.UUID
@@ -4677,6 +4697,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 			}
 			headers.CacheControl = value
 		}
+		if values := rsp.Header.Values("Connect-Outcome"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Connect-Outcome", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ConnectOutcome = &value
+		}
 		if values := rsp.Header.Values("Pragma"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Pragma", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -4690,6 +4717,13 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
 		}
 		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
 			var value openapi_types.UUID
@@ -4858,6 +4892,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 			}
 			headers.CacheControl = value
 		}
+		if values := rsp.Header.Values("Connect-Outcome"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Connect-Outcome", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ConnectOutcome = &value
+		}
 		if values := rsp.Header.Values("Pragma"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Pragma", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -4871,6 +4912,13 @@ func ParseRequestTokenResponse(rsp *http.Response) (*RequestTokenResponse, error
 				return nil, err
 			}
 			headers.ReferrerPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
 		}
 		if values := rsp.Header.Values("X-Request-ID"); len(values) > 0 {
 			var value openapi_types.UUID

@@ -167,6 +167,10 @@ func TestFaults_7(t *testing.T) {
 			if has := got.Header.Get("RateLimit-Limit") != ""; has != test.counted {
 				t.Errorf("counted: %t, want %t", has, test.counted)
 			}
+			unsent := test.status == 500 && test.cause == "closed pool"
+			if outcome := got.Header.Get("Connect-Outcome"); (outcome == "not-attempted") != unsent {
+				t.Errorf("outcome is %q although the statement was sent: %t", outcome, !unsent)
+			}
 			event := f.event(t)
 			cause, _ := event["cause"].(string)
 			if event["level"] != "ERROR" || !strings.Contains(cause, test.cause) {

@@ -99,6 +99,10 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 		telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
 		panic(http.ErrAbortHandler)
 	}
+	if !isRead(r) && fairqueue.NotAttempted(err) { // decisions, section 5
+		w.Header().Set("Connect-Outcome", "not-attempted")
+		w.Header().Set("Retry-After", "1")
+	}
 	failuresOf(r).Write(w, r, err)
 }
 

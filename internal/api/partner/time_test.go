@@ -64,8 +64,12 @@ func (b blocked) send(t *testing.T, limits timelimit.Limits) (took time.Duration
 	limited.config.Limits = limits
 	limited.serve(t)
 	began := time.Now()
-	limited.send(t, b.request(f, tokens)).Check(t, b.status, b.code)
+	answer := limited.send(t, b.request(f, tokens))
 	took = time.Since(began)
+	answer.Check(t, b.status, b.code)
+	if outcome := answer.Header.Get("Connect-Outcome"); outcome != "" { // the statement was sent
+		t.Errorf("outcome is %q", outcome)
+	}
 	if err := hold.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

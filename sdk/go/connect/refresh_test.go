@@ -67,12 +67,17 @@ func TestRefreshToken(t *testing.T) {
 		answer func() (*http.Response, error)
 		want   connect.State
 	}{
-		"a new pair":               {func() (*http.Response, error) { return respond(200, tokens) }, connect.StateActive},
-		"could not be dialled":     {failure(&net.OpError{Op: "dial", Err: errors.New("refused")}), connect.StateActive},
-		"invalid_client":           {oauthError(401, "invalid_client"), connect.StateActive},
-		"invalid_request":          {oauthError(400, "invalid_request"), connect.StateActive},
-		"invalid_grant":            {oauthError(400, "invalid_grant"), connect.StateEnded},
-		"server_error":             {oauthError(500, "server_error"), connect.StateUncertain},
+		"a new pair":           {func() (*http.Response, error) { return respond(200, tokens) }, connect.StateActive},
+		"could not be dialled": {failure(&net.OpError{Op: "dial", Err: errors.New("refused")}), connect.StateActive},
+		"invalid_client":       {oauthError(401, "invalid_client"), connect.StateActive},
+		"invalid_request":      {oauthError(400, "invalid_request"), connect.StateActive},
+		"invalid_grant":        {oauthError(400, "invalid_grant"), connect.StateEnded},
+		"server_error":         {oauthError(500, "server_error"), connect.StateUncertain},
+		"server_error, not attempted": {func() (*http.Response, error) {
+			answer, err := oauthError(500, "server_error")()
+			answer.Header.Set("Connect-Outcome", "not-attempted")
+			return answer, err
+		}, connect.StateActive},
 		"a gateway's answer":       {func() (*http.Response, error) { return respond(502, "<html>") }, connect.StateUncertain},
 		"somebody else's 400":      {func() (*http.Response, error) { return respond(400, "<html>") }, connect.StateUncertain},
 		"a redirect":               {func() (*http.Response, error) { return respond(307, "") }, connect.StateUncertain},

@@ -145,7 +145,8 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 		return next, c.save(ctx, lock, next)
 	case a.status == http.StatusBadRequest && refused.Code == string(connectsdk.OAuthErrorCodeInvalidGrant):
 		return c.end(ctx, lock, held, StateEnded)
-	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "":
+	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "",
+		a.header.Get("Connect-Outcome") == "not-attempted":
 		return Connection{}, errors.Join(refused, c.save(ctx, lock, held)) // refused before it was looked at
 	default:
 		return c.end(ctx, lock, held, StateUncertain)

@@ -305,7 +305,8 @@ export class ConnectClient {
       }
       const refused = refusal("requestToken", answer);
       if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended");
-      if ((answer.status === 400 || answer.status === 401) && refused.code !== undefined) {
+      const early = (answer.status === 400 || answer.status === 401) && refused.code !== undefined;
+      if (early || answer.headers.get("Connect-Outcome") === "not-attempted") {
         await this.#save(lock, held); // refused before it was looked at
         throw refused;
       }

@@ -663,13 +663,15 @@ export interface components {
                 "application/json": components["schemas"]["OAuthError"];
             };
         };
-        /** @description The request could not be completed. Of a refresh the outcome is then uncertain. */
+        /** @description The request could not be completed. Whether it had an effect is uncertain, unless `Connect-Outcome` says that it had none. */
         ServerError: {
             headers: {
                 "Cache-Control": components["headers"]["CacheControl"];
                 Pragma: components["headers"]["Pragma"];
                 "Referrer-Policy": components["headers"]["ReferrerPolicy"];
                 "X-Request-ID": components["headers"]["RequestId"];
+                "Connect-Outcome": components["headers"]["ConnectOutcome"];
+                "Retry-After": components["headers"]["NotAttemptedRetryAfter"];
                 [name: string]: unknown;
             };
             content: {
@@ -843,6 +845,10 @@ export interface components {
         CountedRateLimitReset: number;
         /** @description Seconds to wait before the next request. */
         RetryAfter: number;
+        /** @description Present when the request certainly had no effect. The credential was not used and may be sent again. */
+        ConnectOutcome: "not-attempted";
+        /** @description Seconds to wait before the request is sent again. Present with `Connect-Outcome`. */
+        NotAttemptedRetryAfter: number;
         /** @description Authenticate with the client credentials. */
         BasicChallenge: "Basic realm=\"svc-connect\"";
         /** @description Authenticate with a valid access token (RFC 6750). */

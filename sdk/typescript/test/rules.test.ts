@@ -45,6 +45,11 @@ for (const [name, answer, want] of [
   ["invalid_request", oauthError(400, "invalid_request"), "active"],
   ["invalid_grant", oauthError(400, "invalid_grant"), "ended"],
   ["server_error", oauthError(500, "server_error"), "uncertain"],
+  ["server_error, not attempted", () => {
+    const answer = oauthError(500, "server_error")();
+    answer.headers.set("Connect-Outcome", "not-attempted");
+    return answer;
+  }, "active"],
   ["a gateway's answer", () => new Response("<html>", { status: 502 }), "uncertain"],
   ["somebody else's 400", () => new Response("<html>", { status: 400 }), "uncertain"],
   ["a redirect", () => new Response(null, { status: 307 }), "uncertain"],

@@ -22,7 +22,7 @@ type commands struct {
 	Brand         brandCommands         `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
 	Keys          keysCommands          `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
 	OperatorToken operatorTokenCommands `cmd:"" group:"Set up:" help:"Create tokens of the operator API."`
-	Restore       restoreCommands       `cmd:"" group:"Set up:" help:"Reconcile a database that a restore or a failover has set back."`
+	Restore       restoreCommands       `cmd:"" group:"Set up:" help:"Reconcile a database after a restore or a failover."`
 	Client        clientCommands        `cmd:"" group:"Partners:" help:"Register partners; manage their secrets and webhooks."`
 	User          userCommands          `cmd:"" group:"Users and data:" help:"Create, list, change and delete users."`
 	Connection    connectionCommands    `cmd:"" group:"Users and data:" help:"List and end users' connections with partners."`

@@ -37,7 +37,7 @@ type limit struct {
 var arguments = map[string]string{
 	"user_id": "md5('user ' || :u)::uuid", "client_id": "md5('client ' || :c)::uuid", "secret_hash": fmt.Sprintf(`'\x%x'`, secretHash),
 	"version": "1", "scopes": "7", "redirect_uri": "'" + callback + "'",
-	"code_version": "0", "code_expires_at": "now() + interval '1 hour'", "consent_day": "current_date",
+	"code_version": "0", "code_expires_at": "now() + interval '1 hour'", "history_from": "current_date",
 	"generation": "1 + :n", "presented_hash": limitHash, "new_hash": limitHash, "refresh_hash": limitHash, "inactivity": "interval '2160 hours'",
 	"token_id": "gen_random_uuid()", "expires_at": "now() + interval '1 hour'",
 	"first_date": "current_date - 30", "last_date": "current_date",

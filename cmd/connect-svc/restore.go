@@ -27,7 +27,7 @@ import (
 type restoreCommands struct {
 	output
 	databaseSetting
-	Reconcile restoreReconcileCommand `cmd:"" unhurried:"" help:"Replay ends of connections that a restore or a failover has lost." detail:"Run it before the servers start. It deletes users, offboards clients, and revokes and disconnects connections, as an audit log with later entries says; and it lets the refresh tokens of later authorizations work. It may be repeated: acts on what has changed since are skipped." example:"connect-svc restore reconcile --audit audit.json"`
+	Reconcile restoreReconcileCommand `cmd:"" unhurried:"" help:"Replay ends of connections that were lost." detail:"Run it before the servers start. It deletes users, offboards clients, and revokes and disconnects connections, as an audit log with later entries says; and it lets the refresh tokens of later authorizations work. It may be repeated: acts on what has changed since are skipped." example:"connect-svc restore reconcile --audit audit.json"`
 }
 
 type restoreReconcileCommand struct {

@@ -36,7 +36,7 @@ type limit struct {
 // arguments are the values of the statements' arguments in a turn. Each hash is that of the connections that populate makes.
 var arguments = map[string]string{
 	"user_id": "md5('user ' || :u)::uuid", "client_id": "md5('client ' || :c)::uuid", "secret_hash": fmt.Sprintf(`'\x%x'`, secretHash),
-	"version": "1", "scopes": "7", "redirect_uri": "'" + callback + "'",
+	"version": "1", "scopes": "7", "issued_at": "now()", "redirect_uri": "'" + callback + "'",
 	"code_version": "0", "code_expires_at": "now() + interval '1 hour'", "history_from": "current_date",
 	"generation": "1 + :n", "presented_hash": limitHash, "new_hash": limitHash, "refresh_hash": limitHash, "inactivity": "interval '2160 hours'",
 	"token_id": "gen_random_uuid()", "expires_at": "now() + interval '1 hour'",

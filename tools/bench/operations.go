@@ -52,7 +52,7 @@ var (
 		name:       "the statement of a revocation, committed",
 		statements: []string{"RevokeConnection"},
 		choose:     set("u", ":k"),
-		args:       map[string]string{"client_id": theClient(limitRevoke)},
+		args:       map[string]string{"client_id": theClient(limitRevoke), "generation": "1"},
 		reset:      authorizeAgain + "client_id = " + theClient(limitRevoke),
 		effect:     "select count(*) from connections where state = 'revoked' and client_id = " + theClient(limitRevoke),
 		work:       users,

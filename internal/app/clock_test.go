@@ -75,6 +75,10 @@ func (w *timeless) revoke(t *testing.T, token *oauth2.Token) int {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
+	outcome := answer.Header.Get("Connect-Outcome")
+	if fault := answer.StatusCode == http.StatusInternalServerError; (outcome == "not-attempted") != fault {
+		t.Errorf("%d has the outcome %q", answer.StatusCode, outcome)
+	}
 	return answer.StatusCode
 }
 

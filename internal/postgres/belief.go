@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"connect-svc/internal/fairqueue"
 )
 
 // ClockTolerance is by how much two clocks may differ. The function is_believed of the schema has it, too.
@@ -13,8 +15,8 @@ const ClockTolerance = time.Minute
 // moves far in many small jumps is not followed.
 const maxSlew = 10 * time.Millisecond
 
-// ErrClock means that a statement was not sent, because the database's clock is not believed.
-var ErrClock = errors.New("the database's clock is not believed")
+// ErrClock means that a statement was not sent or did nothing, because the database's clock is not believed.
+var ErrClock = fairqueue.Unreached(errors.New("the database's clock is not believed"))
 
 // reference is what the database's clock showed when it was last believed.
 type reference struct {

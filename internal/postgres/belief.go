@@ -20,14 +20,15 @@ var ErrClock = fairqueue.Unreached(errors.New("the database's clock is not belie
 
 // reference is what the database's clock showed when it was last believed.
 type reference struct {
-	at    time.Time     // with a reading of the monotonic clock
+	at    time.Time     // by this machine's clock
+	up    time.Duration // [uptime] then
 	ahead time.Duration // of the database's clock before at
 }
 
 // now returns what the database's clock shows now if it has run evenly since.
-func (r reference) now() time.Time { return r.at.Add(time.Since(r.at) + r.ahead).Round(0) }
+func (r reference) now() time.Time { return r.at.Add(uptime() - r.up + r.ahead) }
 
-// Expected returns what the database's clock should show by the monotonic clock of this machine, with the offset of the pool's [Clock]. It
+// Expected returns what the database's clock should show by the [uptime] of this machine, with the offset of the pool's [Clock]. It
 // is nil before the first [Pool.Believe].
 func (p *Pool) Expected() *time.Time {
 	r := p.reference.Load()
@@ -62,7 +63,7 @@ func (p *Pool) Believe(ahead time.Duration) {
 	if jumped, known := p.Jumped(ahead); known && jumped.Abs() <= ClockTolerance {
 		ahead -= jumped - min(max(jumped, -maxSlew), maxSlew)
 	}
-	p.reference.Store(&reference{time.Now(), ahead})
+	p.reference.Store(&reference{time.Now().Round(0), uptime(), ahead})
 	p.doubt.Store(nil)
 }
 

@@ -4,3 +4,6 @@ import "github.com/jackc/pgx/v5/pgxpool"
 
 // ConfigOf is how a pool connects.
 func ConfigOf(p *Pool) *pgxpool.Config { return p.conns.Config() }
+
+// Uptime is how long this machine has run.
+var Uptime = uptime

@@ -42,7 +42,7 @@ type certificate struct {
 	seen      int        // number of reads in a row with this complaint
 }
 
-// secure returns the TLS configuration of a listener, or nil if there is no certificate.
+// secure returns the TLS configuration of a listener. Without a certificate it returns nil.
 func (a *App) secure(listener, setting, host string, read Certificate, now func() time.Time) (*tls.Config, error) {
 	if read == nil {
 		return nil, nil

@@ -39,7 +39,7 @@ type Connection struct {
 	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
 	RefreshDeadline time.Time // when it lapses, or lapsed; meaningless once the connection has ended
 	ClientStatus    string    // active, disabled or offboarded
-	MissingScopes   scope.Set // scopes of the connection that the client is no longer registered for: it cannot refresh
+	MissingScopes   scope.Set // the client has lost these scopes of the connection, and so cannot refresh it
 }
 
 // Filter selects connections. A nil field matches all.

@@ -46,7 +46,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 	return found[clientID], ofClient(clientID, err)
 }
 
-// targets returns the targets of clients. The URL is empty if there is no endpoint.
+// targets returns the targets of clients. A client without an endpoint has an empty URL.
 func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.UUID]target, error) {
 	rows, err := w.queries.ListWebhookTargets(ctx, clients)
 	targets := make(map[uuid.UUID]target, len(rows))

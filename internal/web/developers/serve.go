@@ -11,7 +11,7 @@ import (
 // Path is the path of the site.
 const Path = "/developers/"
 
-// Serves reports whether a path belongs to the site, even if there is no such page.
+// Serves reports whether the site answers a path, with a page or with its own 404.
 func Serves(path string) bool { return strings.HasPrefix(path, Path) || path+"/" == Path }
 
 // policy is the content security policy of every response. A page has one script, and connects to nothing. The sandbox gives it an

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/app"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
@@ -190,11 +191,11 @@ func (l *lossy) check(t *testing.T, pool *postgres.Pool) {
 }
 
 // reconciled is what reconciling a [lossy] service does.
-var reconciled = reconciledJSON{Users: 1, Clients: 1, Revoked: 4, Disconnected: 4, Authorized: 5}
+var reconciled = app.Reconciled{Users: 1, Clients: 1, Revoked: 4, Disconnected: 4, Authorized: 5}
 
-func reconcile(t *testing.T, env []string, want reconciledJSON, args ...string) {
+func reconcile(t *testing.T, env []string, want app.Reconciled, args ...string) {
 	t.Helper()
-	got := succeedJSON[reconciledJSON](t, env, "", append([]string{"restore", "reconcile"}, args...)...)
+	got := succeedJSON[app.Reconciled](t, env, "", append([]string{"restore", "reconcile"}, args...)...)
 	if got.Entries == 0 {
 		t.Error("no entries")
 	}
@@ -257,9 +258,9 @@ func TestReconcileAfterRestore(t *testing.T) {
 		if events != 9+1 { // and one of before the backup
 			t.Errorf("%d events, want one for each end", events)
 		}
-		reconcile(t, env(after), reconciledJSON{}, "--audit", log)
+		reconcile(t, env(after), app.Reconciled{}, "--audit", log)
 		l.check(t, after.Pool)
-		reconcile(t, env(after), reconciledJSON{}, "--audit", log)
+		reconcile(t, env(after), app.Reconciled{}, "--audit", log)
 	}
 }
 
@@ -307,7 +308,7 @@ func TestReconcileAfterFailover(t *testing.T) {
 	settings := with(env(after), "CONNECT_DATABASE_READ_URL="+witness.URL)
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	reconcile(t, settings, reconciled, "--since", since)
-	reconcile(t, settings, reconciledJSON{}, "--since", since)
+	reconcile(t, settings, app.Reconciled{}, "--since", since)
 	l.check(t, after.Pool)
 }
 
@@ -343,7 +344,7 @@ func TestReconcileLate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reconcile(t, env(db), reconciledJSON{Authorized: 1}, "--audit", log) // the first one, which had no version
+	reconcile(t, env(db), app.Reconciled{Authorized: 1}, "--audit", log) // the first one, which had no version
 	if n := pgtest.Value[int](t, db, "select count(*) from connections where state = 'authorized'"); n != begun+1 {
 		t.Errorf("%d connections are authorized, want %d", n, begun+1)
 	}

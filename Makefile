@@ -56,7 +56,10 @@ demo: build ## run everything on this machine, with sample data and an example p
 
 # `make check` has go vet look at all of it, and linking takes less time without what a debugger needs. Many tests wait for a
 # browser or a database most of the time: more of them run at once than there are processors.
-TESTFLAGS := -race -vet=off -trimpath -ldflags=-w -p 3 -parallel 4 -timeout 30m
+TESTFLAGS := -race -vet=off -trimpath -ldflags='-s -w' -p 4 -parallel 4 -timeout 30m
+
+# Go tests packages in the order in which they are named. Those that take longest come first, so that none is left alone at the end.
+LONGEST := ./cmd/connect-svc ./internal/web/console ./internal/web/pages ./internal/web/developers ./internal/local/...
 
 # What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`.
 TESTARGS ?=
@@ -67,7 +70,7 @@ export GORACE := atexit_sleep_ms=50
 .PHONY: test
 test: tools ## all tests of the service and of the Go SDK, with the race detector
 	@cd sdk/go && go test $(TESTFLAGS) $(TESTARGS) ./...
-	@go test $(TESTFLAGS) $(TESTARGS) ./...
+	@go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt

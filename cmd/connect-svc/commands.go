@@ -11,8 +11,8 @@ import (
 // commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,
 // and where that line is not enough a detail; describe puts them into its --help.
 type commands struct {
-	Config      string           `type:"settings file" placeholder:"FILE" help:"Settings, a line CONNECT_NAME=value for each; the environment and flags override them."`
-	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
+	Config      string      `type:"settings file" placeholder:"FILE" help:"Settings, a line CONNECT_NAME=value for each; the environment and flags override them."`
+	ShowVersion versionFlag `name:"version" help:"Print the version and exit."`
 
 	Serve         serveCommand          `cmd:"" group:"Run:" help:"Run the service." example:"connect-svc serve --base-url https://connect.example.com --database-url postgres://connect@db/connect --keyset-file keyset.json --smtp-url smtp://mail:25 --mail-from no-reply@example.com"`
 	Check         checkCommand          `cmd:"" group:"Run:" help:"Check every setting and all that the service needs." detail:"Exit status: 0 when the service can run with these settings, 1 when something it needs is wrong, 2 when a setting is. It changes nothing, and may run beside the service." example:"connect-svc check --config /etc/connect-svc/settings"`
@@ -44,7 +44,6 @@ func newParser(p *program) (*kong.Kong, *commands, *settings.Source) {
 	options := append(from.Options(),
 		kong.Name("connect-svc"),
 		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
-		kong.Vars{"version": built().String()},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.WithHyphenPrefixedParameters(true), // --delta -500

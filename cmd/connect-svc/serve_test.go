@@ -35,6 +35,7 @@ func allSettings(t *testing.T, db *pgtest.DB) []string {
 		"CONNECT_LISTEN=127.0.0.1:0",
 		"CONNECT_PRIVATE_LISTEN=127.0.0.1:0",
 		"CONNECT_DRAIN_DELAY=0",
+		"CONNECT_DEVELOPERS_SITE=off", // each start and each reload would render it
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:25",
 		"CONNECT_MAIL_FROM=no-reply@example.com",
 	)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
+
+	"github.com/alecthomas/kong"
 
 	"connect-svc/internal/app"
 )
@@ -11,6 +14,15 @@ var version string
 
 // built is what this program was built from.
 func built() app.Build { return app.BuildOf(version) }
+
+// versionFlag is [kong.VersionFlag] without its variable: kong looks for variables in the text of that for each flag anew.
+type versionFlag bool
+
+func (versionFlag) BeforeReset(line *kong.Kong) error {
+	_, err := fmt.Fprintln(line.Stdout, built())
+	line.Exit(0)
+	return err
+}
 
 type versionCommand struct{ output }
 

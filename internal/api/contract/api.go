@@ -3,6 +3,7 @@ package contract
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -29,9 +30,14 @@ type API struct {
 	failures   Failures
 }
 
-// NewAPI reads the embedded document. failures lists the edge's own errors. It fails only if the document is not usable.
-func NewAPI(text func() ([]byte, error), failures ...Failure) (*API, error) {
-	operations, err := Read(text, jsonType)
+// Document returns what reads an embedded document whose bodies are JSON: once for all its APIs in a process.
+func Document(text func() ([]byte, error)) func() (map[string]*Operation, error) {
+	return sync.OnceValues(func() (map[string]*Operation, error) { return Read(text, jsonType) })
+}
+
+// NewAPI makes the API of a [Document]. failures lists the edge's own errors. It fails only if the document is not usable.
+func NewAPI(document func() (map[string]*Operation, error), failures ...Failure) (*API, error) {
+	operations, err := document()
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 5 * time.Second
-		api, err := NewAPI(operatorapi.GetSpecJSON, Busy)
+		api, err := NewAPI(Document(operatorapi.GetSpecJSON), Busy)
 		if err != nil {
 			t.Fatal(err)
 		}

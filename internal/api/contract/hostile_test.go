@@ -19,7 +19,7 @@ import (
 // No body costs more than a full batch, and one of a shape that no document has next to nothing. This test is not parallel:
 // it measures what the whole process allocates.
 func TestHostileBodies(t *testing.T) {
-	api, err := NewAPI(operatorapi.GetSpecJSON)
+	api, err := NewAPI(Document(operatorapi.GetSpecJSON))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -274,7 +274,7 @@ func TestBatchesWhileUserIsDeleted(t *testing.T) {
 
 // FuzzBody: whatever is sent, it is refused with an answer of the table, or the generated code can read it.
 func FuzzBody(f *testing.F) {
-	api, err := contract.NewAPI(operatorapi.GetSpecJSON, failures...)
+	api, err := contract.NewAPI(document, failures...)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -75,8 +75,10 @@ func NewInProcess(config Config) (http.Handler, error) {
 	return handlers{config, api, true}.handler(), nil
 }
 
+var document = contract.Document(operatorapi.GetSpecJSON)
+
 func newAPI(config Config) (*contract.API, error) {
-	api, err := contract.NewAPI(operatorapi.GetSpecJSON, failures...)
+	api, err := contract.NewAPI(document, failures...)
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}

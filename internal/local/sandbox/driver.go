@@ -35,8 +35,10 @@ var (
 	}
 )
 
+var document = contract.Document(sandboxapi.GetSpecJSON)
+
 func newDriver(s *sandbox) (http.Handler, error) {
-	api, err := contract.NewAPI(sandboxapi.GetSpecJSON, failures...)
+	api, err := contract.NewAPI(document, failures...)
 	if err != nil {
 		return nil, err
 	}

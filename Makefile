@@ -70,7 +70,8 @@ export GORACE := atexit_sleep_ms=50
 .PHONY: test
 test: tools ## all tests of the service and of the Go SDK, with the race detector
 	@cd sdk/go && go test $(TESTFLAGS) $(TESTARGS) ./...
-	@go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...
+	@# With the race detector a collection costs much: fewer of them, for more memory.
+	@GOGC=400 go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...
 	@# Go remembers results, but not the table that these tests write.
 	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
 	@cat bin/contract-coverage.txt

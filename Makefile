@@ -31,10 +31,9 @@ PROFILES ?=
 # The service that the site of `make docs` is for.
 BASE_URL ?= https://connect.example.com
 
-# What `connect-svc version` prints: the tag, or the newest release of the changelog where git is not at hand. Empty, it is
-# what the Go tool knows.
-VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null), \
-	$(shell sed -nE '/^.. \[[0-9]/ { s/^.. \[([^]]+)\].*/v\1/p; q; }' CHANGELOG.md))
+# What `connect-svc version` prints: see .ci/version. Empty, it is what the Go tool knows.
+VERSION ?= $(shell .ci/version 2>/dev/null)
+COMMIT ?= $(shell .ci/version commit 2>/dev/null)
 
 # The service; what partners use; and the workshop, whose dependencies are not the service's.
 MODULES := . sdk/go tools
@@ -212,9 +211,11 @@ docs: ## build the developers' site of a service, BASE_URL, as static files: bin
 pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png
 	go test -count=1 ./internal/web/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
 
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
 .PHONY: build
 build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere
-	CGO_ENABLED=0 GOARCH=$(ARCH) go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION)' -o bin/connect-svc ./cmd/connect-svc
+	CGO_ENABLED=0 GOARCH=$(ARCH) go build -trimpath -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/connect-svc ./cmd/connect-svc
 
 # What `make packages` and `make image` are for: amd64 or arm64.
 ARCH ?= $(shell go env GOARCH)
@@ -225,7 +226,7 @@ export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a manual page: bin/*.deb, bin/*.rpm
 	@mkdir -p bin/package && rm -f bin/*.deb bin/*.rpm
 	@# What the program says of itself it says here, whatever machine the packages are for.
-	@if [ $(ARCH) = $$(go env GOARCH) ]; then cp bin/connect-svc bin/package/; else go build -o bin/package/ ./cmd/connect-svc; fi
+	@if [ $(ARCH) = $$(go env GOARCH) ]; then cp bin/connect-svc bin/package/; else go build -ldflags '$(LDFLAGS)' -o bin/package/ ./cmd/connect-svc; fi
 	@bin/package/connect-svc man | gzip -9n >bin/package/connect-svc.1.gz
 	@for shell in bash zsh fish; do bin/package/connect-svc completion $$shell | sed "s|$(CURDIR)/bin/package/connect-svc|/usr/bin/connect-svc|g" >bin/package/connect-svc.$$shell; done
 	@go build -C tools -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
@@ -241,11 +242,11 @@ try-install: packages ## as root, from an empty Debian with the .deb to a partne
 image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
 	@go build -C tools -o ../bin/connect-image ./image
 	@for kind in '' --sandbox; do bin/connect-image $$kind --program bin/connect-svc --bill bin/connect-svc.cdx.json --version $(VERSION) \
-		--commit "$$(git rev-parse HEAD 2>/dev/null)" --arch $(ARCH) bin/image$${kind#-}; done
+		--commit '$(COMMIT)' --arch $(ARCH) bin/image$${kind#-}; done
 
 .PHONY: sbom
 sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON: bin/connect-svc.cdx.json
-	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" >bin/connect-svc.cdx.json
+	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" '$(VERSION)' >bin/connect-svc.cdx.json
 
 .PHONY: tools
 tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, HAProxy, nginx, Chromium, Node.js), or install it

@@ -28,7 +28,7 @@ func TestReproducibleBuild(t *testing.T) {
 	}
 	// The sources as they are now, committed, in two folders.
 	first, second := t.TempDir(), filepath.Join(t.TempDir(), "another", "place")
-	for _, name := range []string{"Makefile", "CHANGELOG.md", "go.mod", "go.sum", "api", "cmd", "docs", "gen", "internal", "migrations", "sdk/go"} {
+	for _, name := range []string{".ci", "Makefile", "CHANGELOG.md", "go.mod", "go.sum", "api", "cmd", "docs", "gen", "internal", "migrations", "sdk/go"} {
 		copyTree(t, filepath.Join("..", "..", name), filepath.Join(first, name))
 	}
 	git(first, "init", "--quiet")

@@ -9,11 +9,11 @@ import (
 	"connect-svc/internal/app"
 )
 
-// version is the release that this program was built from. `make build` sets it.
-var version string
+// version and commit are those of the sources. `make build` sets both, as .ci/version prints them.
+var version, commit string
 
 // built is what this program was built from.
-func built() app.Build { return app.BuildOf(version) }
+func built() app.Build { return app.BuildOf(version, commit) }
 
 // versionFlag is [kong.VersionFlag] without its variable: kong looks for variables in the text of that for each flag anew.
 type versionFlag bool

@@ -16,9 +16,9 @@ type Build struct {
 
 func (b Build) String() string { return fmt.Sprintf("%s (commit %s)", b.Version, b.Commit) }
 
-// BuildOf takes from the Go tool what is not set: it records the rest about every build.
-func BuildOf(version string) Build {
-	b := Build{Version: version, Commit: "unknown"}
+// BuildOf takes what is not set from what the Go tool records about every build. The commit that the Go tool records goes first.
+func BuildOf(version, commit string) Build {
+	b := Build{Version: version, Commit: commit}
 	info, known := debug.ReadBuildInfo()
 	if !known {
 		info = &debug.BuildInfo{}
@@ -36,6 +36,9 @@ func BuildOf(version string) Build {
 		case "vcs.time":
 			b.At, _ = time.Parse(time.RFC3339, setting.Value) // the Go tool's own form
 		}
+	}
+	if b.Commit == "" {
+		b.Commit = "unknown"
 	}
 	return b
 }

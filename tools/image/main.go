@@ -10,6 +10,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -103,5 +104,6 @@ func (s source) write() error {
 	}
 	return path.AppendImage(image,
 		layout.WithPlatform(v1.Platform{OS: "linux", Architecture: s.Arch}),
-		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": s.Version}))
+		// A tag, which cannot have the plus sign of a version after a release.
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": strings.ReplaceAll(s.Version, "+", "_")}))
 }

@@ -60,6 +60,7 @@ func testDeb(t *testing.T) {
 		"dpkg", "--root="+root, "--force-script-chrootless", "--log=/dev/null", "-i", deb)
 
 	uid := holdsAll(t, root)
+	holdsVersion(t, output(t, "dpkg-deb", "--field", deb, "Version"), root, "sh", "-c", `dpkg --compare-versions "$0" lt "$1"`)
 	if conffiles := output(t, "dpkg-deb", "--info", deb, "conffiles"); !strings.Contains(conffiles, "/etc/connect-svc/connect-svc.env\n") {
 		t.Errorf("an upgrade would overwrite the settings: %q", conffiles)
 	}
@@ -75,6 +76,19 @@ func testDeb(t *testing.T) {
 	output(t, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--root="+root, "connect-svc.service")
 
 	serves(t, root, uid, startOf(t, root), nil)
+}
+
+// holdsVersion checks that a package has the version of its program, and that one built after 1.0.0 is newer than 1.0.0 and older than
+// 1.0.1 for the package manager. newer exits with 0 if the second of its last two arguments is newer than the first.
+func holdsVersion(t *testing.T, got, root string, newer ...string) {
+	t.Helper()
+	out := output(t, filepath.Join(root, "usr/bin/connect-svc"), "version", "--output", "json")
+	if version := regexp.MustCompile(`"version": ?"v([^"]+)"`).FindStringSubmatch(out); version == nil || strings.TrimSpace(got) != version[1] {
+		t.Errorf("the package has version %s, and the program in it %s", got, out)
+	}
+	for _, versions := range [][]string{{"1.0.0", "1.0.0+0.g834402a"}, {"1.0.0+9.gffffffa", "1.0.0+57.g034402a"}, {"1.0.0+57.g834402a", "1.0.1"}} {
+		output(t, newer[0], append(newer[1:len(newer):len(newer)], versions...)...)
+	}
 }
 
 // read is a file below a root.
@@ -143,6 +157,8 @@ func testRPM(t *testing.T) {
 
 	output(t, "bwrap", append(rpm, "--install", "/package.rpm")...)
 	uid := holdsAll(t, root)
+	holdsVersion(t, output(t, "rpm", "--query", "--package", "--queryformat", "%{VERSION}", file), root,
+		"sh", "-c", `test "$(rpm --eval "%{lua: print(rpm.vercmp('$0', '$1'))}")" = -1`)
 	serves(t, root, uid, startOf(t, root), nil)
 
 	// An upgrade keeps the settings, which hold secrets. Those that somebody wrote stay even when the package goes.

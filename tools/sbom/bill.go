@@ -23,8 +23,8 @@ import (
 // program around it is published.
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "PostgreSQL", "Unlicense"}
 
-// billOf is the bill of materials of a program: the modules that the Go tool has linked, the standard library, and which needs which.
-func billOf(program string) (*cdx.BOM, error) {
+// billOf is the bill of materials of a program of that version: the modules that the Go tool has linked, the standard library, and which needs which.
+func billOf(program, version string) (*cdx.BOM, error) {
 	build, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func billOf(program string) (*cdx.BOM, error) {
 		return nil, err
 	}
 	main := cdx.Component{
-		Type: cdx.ComponentTypeApplication, Name: build.Main.Path, Version: build.Main.Version,
-		BOMRef: "pkg:golang/" + build.Main.Path + "@" + build.Main.Version,
+		Type: cdx.ComponentTypeApplication, Name: build.Main.Path, Version: version,
+		BOMRef: "pkg:golang/" + build.Main.Path + "@" + version,
 	}
 	var components []cdx.Component
 	refs := map[string]string{build.Main.Path: main.BOMRef} // by the module's path

@@ -24,7 +24,7 @@ func TestLicenses(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	bom, err := billOf(program)
+	bom, err := billOf(program, "v1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Sbom writes the bill of materials of a Go program that was built, in CycloneDX's JSON, the same bytes for the same program.
 //
-//	go run -C tools ./sbom PROGRAM > connect-svc.cdx.json
+//	go run -C tools ./sbom PROGRAM VERSION > connect-svc.cdx.json
 //
 // Each module has its version, its checksum of go.sum, which is a SHA-256 over its files, its licenses, which are read from its files,
 // and the modules that it requires. The standard library is one of them. It exits with 1
@@ -15,11 +15,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM VERSION")
 		os.Exit(2)
 	}
-	bom, err := billOf(os.Args[1])
+	bom, err := billOf(os.Args[1], os.Args[2])
 	if err == nil {
 		err = cdx.NewBOMEncoder(os.Stdout, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 	}

@@ -55,19 +55,20 @@ demo: build ## run everything on this machine, with sample data and an example p
 
 # `make check` has go vet look at all of it, and linking takes less time without what a debugger needs. Many tests wait for a
 # browser or a database most of the time: more of them run at once than there are processors.
-TESTFLAGS := -race -vet=off -trimpath -ldflags='-s -w' -p 4 -parallel 4 -timeout 30m
+TESTFLAGS := -vet=off -trimpath -ldflags='-s -w' -p 4 -parallel 4 -timeout 30m
 
 # Go tests packages in the order in which they are named. Those that take longest come first, so that none is left alone at the end.
 LONGEST := ./cmd/connect-svc ./internal/web/console ./internal/web/pages ./internal/web/developers ./internal/local/...
 
-# What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`.
+# What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`. CI and `make test-busy` add -race. The race
+# detector doubles the time of the tests and of their compilation, so a contributor's `make test` runs without it.
 TESTARGS ?=
 
 # The race detector has each process wait for a second at its end, of which there are many: tests, and programs that they start.
 export GORACE := atexit_sleep_ms=50
 
 .PHONY: test
-test: tools ## all tests of the service and of the Go SDK, with the race detector
+test: tools ## all tests of the service and of the Go SDK; TESTARGS=-race, as in CI, for the race detector
 	@cd sdk/go && go test $(TESTFLAGS) $(TESTARGS) ./...
 	@# With the race detector a collection costs much: fewer of them, for more memory.
 	@GOGC=400 go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...

@@ -18,13 +18,13 @@ import (
 func serve(t *testing.T, handler http.HandlerFunc) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
-	req := httptest.NewRequest(http.MethodGet, "/connect-svc/v1/grants/5f0c/daily-activity?from=2026-01-01", nil)
+	req := httptest.NewRequest(http.MethodGet, "/connect-svc/v1/grants/a-grant/daily-activity?from=2026-01-01", nil)
 	req.RemoteAddr = "192.0.2.7:51234"
 	func() {
 		defer func() { _ = recover() }()
 		Requests(NewLogger(&out, slog.LevelInfo), handler).ServeHTTP(httptest.NewRecorder(), req)
 	}()
-	for _, secret := range []string{"5f0c", "2026-01-01", "192.0.2.7"} {
+	for _, secret := range []string{"a-grant", "2026-01-01", "192.0.2.7"} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the event holds %q: %s", secret, &out)
 		}

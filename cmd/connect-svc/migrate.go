@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"connect-svc/internal/postgres/citus"
@@ -42,13 +41,12 @@ func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
 }
 
 func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
-	status, err := migrate.Status(p.ctx, group.DatabaseURL)
+	last, err := migrate.Last(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	status = slices.DeleteFunc(status, func(m migrate.Migration) bool { return m.AppliedAt.IsZero() })
-	if len(status) > 0 {
-		if err := c.confirm(p, "roll back "+status[len(status)-1].Name+" and destroy the data that it added room for"); err != nil {
+	if last.Version > 0 {
+		if err := c.confirm(p, "roll back "+last.Name+" and destroy the data that it added room for"); err != nil {
 			return err
 		}
 	}

@@ -50,6 +50,9 @@ func TestMigrate(t *testing.T) {
 	if text := succeed(t, env(db), "", "migrate", "status"); strings.Count(text, "pending") != all {
 		t.Errorf("the table does not say pending %d times:\n%s", all, text)
 	}
+	succeed(t, env(db), "", "migrate", "up")
+	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")
+	refuse(t, env(db), statusFailed, []string{"the database is at migration 9001", "run the newer program"}, "migrate", "down")
 }
 
 func TestDistributeOnOnePostgreSQL(t *testing.T) {

@@ -105,6 +105,9 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction) (r
 			results = partial.Applied
 		}
 	case Down:
+		if _, err := lastOf(known, applied); err != nil {
+			return nil, err
+		}
 		var result *goose.MigrationResult
 		if result, err = provider.Down(ctx); errors.Is(err, goose.ErrNoNextVersion) {
 			return nil, nil
@@ -114,6 +117,34 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction) (r
 		}
 	}
 	return results, postgres.Wrap("database: migrate", err)
+}
+
+// Last returns the newest migration of the database, which [Apply] would roll back. The version is 0 if none is applied. It is an error if
+// this program does not have the migration.
+func Last(ctx context.Context, url string) (Migration, error) {
+	known, err := ownFiles()
+	if err != nil {
+		return Migration{}, err
+	}
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url)
+	if err != nil {
+		return Migration{}, err
+	}
+	defer func() { _ = provider.Close() }()
+	return lastOf(known, applied)
+}
+
+func lastOf(known map[int64]file, applied map[int64]string) (last Migration, err error) {
+	for version := range applied {
+		last.Version = max(last.Version, version)
+	}
+	own, ok := known[last.Version]
+	if !ok && last.Version > 0 {
+		return Migration{}, fmt.Errorf("the database is at migration %d, which this program does not have: run the newer program that applied it",
+			last.Version)
+	}
+	last.Name = own.name
+	return last, nil
 }
 
 // Status lists the migrations of this program, oldest first, and when each was applied.

@@ -96,6 +96,32 @@ func TestMigrateAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A program rolls back none of its own migrations while one of a newer program is applied.
+func TestDownByAnOlderProgram(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.New(t)
+	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")
+	const want = "the database is at migration 9001, which this program does not have: run the newer program that applied it"
+	if done, err := migrate.Apply(ctx, db.URL, migrate.Down); err == nil || err.Error() != want || len(done) != 0 {
+		t.Errorf("Apply = %v, %v", done, err)
+	}
+	if last, err := migrate.Last(ctx, db.URL); err == nil || err.Error() != want {
+		t.Errorf("Last = %+v, %v", last, err)
+	}
+	db.Exec(t, "delete from goose_db_version where version_id = 9001")
+	newest, err := migrate.Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := migrate.Last(ctx, db.URL); err != nil || last.Version != newest || last.Name == "" {
+		t.Errorf("Last = %+v, %v", last, err)
+	}
+	if last, err := migrate.Last(ctx, pgtest.NewEmpty(t).URL); err != nil || last.Version != 0 {
+		t.Errorf("Last of an empty database = %+v, %v", last, err)
+	}
+}
+
 func TestMigrationStatusPending(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)

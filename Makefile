@@ -96,7 +96,11 @@ test-long: tools ## what CI has no time for: promised time limits, an install on
 
 .PHONY: test-faults
 test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULTS_FOR=3m sets how long, CONNECT_TEST_FAULTS_SEED=n repeats one
-	go test -tags faults -count 1 -timeout 0 -v ./internal/testing/storm
+	go test -tags faults -count 1 -timeout 0 -v -run '^TestStorm$$' ./internal/testing/storm
+
+.PHONY: test-upgrade
+test-upgrade: tools ## upgrade and downgrade three servers under load on two million rows, from the last release to a made-up next one; CONNECT_TEST_UPGRADE_ROWS=n takes fewer
+	go test -tags faults -count 1 -timeout 30m -v -run '^TestUpgrade$$' ./internal/testing/storm
 
 .PHONY: test-requests
 test-requests: tools ## requests generated from the partner API document, PROCESSES (2) at a time, and from the routes of all other edges: SEQUENCES (10000) each

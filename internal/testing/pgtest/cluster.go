@@ -169,15 +169,21 @@ func (n nodes) follow(t testing.TB, database string, clock *postgres.Clock) {
 	}
 }
 
+// NewCluster gives t an empty database of a cluster.
+func NewCluster(t testing.TB) *DB {
+	t.Helper()
+	db := create(t, "template0")
+	if err := server.nodes.join(context.Background(), db.name); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return db
+}
+
 // NewUndistributed gives t a migrated database of a cluster's coordinator, of which no table is on another node yet.
 func NewUndistributed(t testing.TB) *DB {
 	t.Helper()
-	ctx := context.Background()
-	db := create(t, "template0")
-	if err := server.nodes.join(ctx, db.name); err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	if _, err := migrate.Apply(ctx, db.URLs[0], migrate.Up); err != nil {
+	db := NewCluster(t)
+	if _, err := migrate.Apply(context.Background(), db.URLs[0], migrate.Up); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	return db

@@ -74,7 +74,7 @@ func (s *storm) calm() {
 	})
 	s.until("nothing is under way", func(ctx context.Context) (bool, error) {
 		left, err := query[int](ctx, s.database, `select (select count(*) from pg_prepared_xacts) + (select count(*) from pg_stat_activity
-			where backend_type = 'client backend' and pid <> pg_backend_pid() and (state like 'idle in transaction%' or state = 'active'))`)
+			where backend_type = 'client backend' and datname = current_database() and pid <> pg_backend_pid() and (state like 'idle in transaction%' or state = 'active'))`)
 		return left == 0, err
 	})
 	s.until("no lease is left", s.noLeases)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ import (
 // patience is for how long a client waits for an answer.
 const patience = 12 * time.Second
 
-// anyServer sends each request to one of the servers, as a load balancer does that knows of no fault.
+// anyServer sends each request to one of the servers that are not out, as a load balancer does. In a storm it knows of no fault.
 type anyServer struct {
 	*storm
 	base *http.Transport
@@ -36,7 +37,11 @@ type anyServer struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (a anyServer) RoundTrip(request *http.Request) (*http.Response, error) {
-	one := a.servers[rand.IntN(len(a.servers))]
+	in := slices.DeleteFunc(slices.Clone(a.servers), func(one *server) bool { return one.out.Load() })
+	if len(in) == 0 {
+		return nil, errors.New("no server is ready")
+	}
+	one := in[rand.IntN(len(in))]
 	sent := request.Clone(request.Context())
 	sent.URL.Scheme, sent.URL.Host = "http", one.front.address
 	if strings.HasPrefix(request.URL.Path, "/operator/") {

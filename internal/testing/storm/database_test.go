@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // link is a way between two programs, which faults cut and hold up.
@@ -117,8 +118,10 @@ func (l *link) cut(ctx context.Context, lasts time.Duration) error {
 
 // database is the PostgreSQL of a storm, wherever it is at present.
 type database struct {
+	cluster string // the URL of a cluster's coordinator; empty: a private server
+
 	base string // of the directories, one for each server in turn
-	full bool   // the base is a small file system of its own, which can be filled
+	full bool   // the base is a file system of its own, which can be filled
 	way  *link  // leads to the present server
 
 	mu     sync.Mutex
@@ -126,17 +129,17 @@ type database struct {
 	number int
 }
 
-// smallDisk is how many bytes the file system of the database has, if there can be one of its own.
+// smallDisk is how many bytes the file system of a storm's database has, if there can be one of its own.
 const smallDisk = 1 << 30
 
-func newDatabase(t *testing.T) *database {
+func newDatabase(t *testing.T, disk int64) *database {
 	t.Helper()
 	base, err := os.MkdirTemp("", "connect-svc-storm-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &database{base: base}
-	d.full = syscall.Mount("tmpfs", base, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", smallDisk)) == nil // root alone may
+	d.full = syscall.Mount("tmpfs", base, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", disk)) == nil // root alone may
 	t.Cleanup(func() {
 		if d.full {
 			if err := syscall.Unmount(base, syscall.MNT_DETACH); err != nil {
@@ -158,20 +161,24 @@ func newDatabase(t *testing.T) *database {
 
 func (d *database) dir() string { return filepath.Join(d.base, fmt.Sprint(d.number)) }
 
-func (d *database) address() string {
-	at, err := url.Parse(d.server.URL())
-	if err != nil {
-		panic("the URL of the embedded server cannot be read")
+// present is the URL of the present server.
+func (d *database) present() *url.URL {
+	text := d.cluster
+	if text == "" {
+		text = d.server.URL()
 	}
-	return at.Host
+	at, err := url.Parse(text)
+	if err != nil {
+		panic("the URL of the database cannot be read")
+	}
+	return at
 }
+
+func (d *database) address() string { return d.present().Host }
 
 // url is the database's through a link.
 func (d *database) url(by *link) string {
-	at, err := url.Parse(d.server.URL())
-	if err != nil {
-		panic("the URL of the embedded server cannot be read")
-	}
+	at := d.present()
 	at.Host = by.address
 	return at.String()
 }
@@ -179,7 +186,7 @@ func (d *database) url(by *link) string {
 // connect is a session at the present server, past all links.
 func (d *database) connect(ctx context.Context) (*pgx.Conn, error) {
 	d.mu.Lock()
-	at := d.server.URL()
+	at := d.present().String()
 	d.mu.Unlock()
 	return pgx.Connect(ctx, at)
 }
@@ -217,6 +224,14 @@ func (d *database) restart(ctx context.Context, stop func(*embedded.Server) erro
 	return d.start()
 }
 
+// newCluster is the database of a Citus cluster, which CONNECT_TEST_CITUS_URLS names. No table is there.
+func newCluster(t *testing.T) *database {
+	t.Helper()
+	d := &database{cluster: pgtest.NewCluster(t).URLs[0]}
+	d.way = newLink(t, "coordinator", d.address())
+	return d
+}
+
 // start is for a server that has ended.
 func (d *database) start() (err error) {
 	if d.server, err = embedded.Start(context.Background(), embedded.Config{Dir: d.dir()}); err != nil {
@@ -227,6 +242,9 @@ func (d *database) start() (err error) {
 
 // revive starts the server if it has ended by itself, as it may where its disk is full.
 func (d *database) revive() error {
+	if d.cluster != "" {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {

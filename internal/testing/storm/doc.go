@@ -1,5 +1,6 @@
 // Package storm lets three servers run on a private PostgreSQL while everything around them fails: `make test-faults`. Its
-// tests have the build tag `faults`, because they take minutes; nothing else is in it.
+// tests have the build tag `faults`, because they take minutes; nothing else is in it. TestUpgrade has the same load and the same
+// checks. It has no faults: meanwhile the servers are replaced by those of other versions (`make test-upgrade`).
 //
 //	clients ──▶ proxy ──▶ server ──▶ proxy ──▶ (PgBouncer) ──▶ proxy ──▶ PostgreSQL ··▶ replica that takes over
 //	                        │ └────▶ proxy ──▶ (Redis)

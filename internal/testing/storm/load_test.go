@@ -16,8 +16,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/history"
 )
 
@@ -187,7 +185,7 @@ func (s *storm) deleteUser(u *user, connections []*connection) {
 	}
 }
 
-// toggle disables the flighty client and enables it again, past all faults of the network and until it is done. All its
+// toggle has a command disable the flighty client and enable it again, past all faults of the network and until it is done. All its
 // connections have the two acts in their histories.
 func (s *storm) toggle(chance *rand.Rand) {
 	await(s.stop, between(chance, 4, 12))
@@ -208,19 +206,11 @@ func (s *storm) toggle(chance *rand.Rand) {
 func (s *storm) setStatus(act history.Act) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	s.database.mu.Lock()
-	at := s.database.server.URL()
-	s.database.mu.Unlock()
-	pool, err := postgres.Open(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	registry := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
-	if act == history.DisableClient {
-		return registry.Disable(ctx, s.flighty.id)
-	}
-	return registry.Enable(ctx, s.flighty.id)
+	verb := map[history.Act]string{history.DisableClient: "disable", history.EnableClient: "enable"}[act]
+	program, done := s.programs.any()
+	defer done()
+	_, err := s.command(ctx, s.env, program, "client", verb, s.flighty.id.String())
+	return err
 }
 
 var firstDay = time.Date(2021, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -278,15 +268,22 @@ func (s *storm) importFile(chance *rand.Rand) {
 		ctx, cancel = context.WithTimeout(context.Background(), time.Minute)
 	}
 	defer cancel()
-	command := exec.CommandContext(ctx, s.program, "import", "cycling-activities", "-")
+	program, done := s.programs.any()
+	command := exec.CommandContext(ctx, program, "import", "cycling-activities", "-")
 	command.Env, command.Stdin = s.env, strings.NewReader(file.String())
 	var complaint bytes.Buffer
 	command.Stderr = &complaint
 	began := time.Now()
 	err := command.Run()
-	s.sum.answer("import", map[bool]string{true: "done", false: "failed or killed"}[err == nil], time.Since(began))
-	if err == nil {
+	done()
+	switch {
+	case err == nil:
 		s.book.acknowledge(d)
+		s.sum.answer("import", "done", time.Since(began))
+	case ctx.Err() != nil:
+		s.sum.answer("import", "killed", time.Since(began))
+	default:
+		s.sum.answer("import", "failed", time.Since(began))
 	}
 	if credentials.Match(complaint.Bytes()) || strings.Contains(complaint.String(), "panic") {
 		s.Error("a command panicked, or printed a credential")

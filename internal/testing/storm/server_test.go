@@ -16,16 +16,18 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// program builds connect-svc once, as it is delivered.
-func program(t *testing.T) string {
+// build builds connect-svc as it is delivered, from the sources in a folder. It says which version it is.
+func build(t *testing.T, version, sources string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "connect-svc")
-	build := exec.Command("go", "build", "-o", path, "connect-svc/cmd/connect-svc")
+	build := exec.Command("go", append(append([]string{"build", "-ldflags", "-X main.version=" + version, "-o", path}, flags...), "connect-svc/cmd/connect-svc")...)
+	build.Dir = sources
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -37,13 +39,15 @@ type server struct {
 	t       *testing.T
 	program string
 	env     []string
-	front   *link // leads to its public listener
-	back    *link // leads to its private listener
+	front   *link       // leads to its public listener
+	back    *link       // leads to its private listener
+	out     atomic.Bool // the balancer sends it nothing
 
 	mu      sync.Mutex
 	command *exec.Cmd
 	ended   chan struct{} // when the process has ended, and its log was read
 	last    []string      // lines of the log
+	errors  []string      // of it that say that a request failed
 	lines   int           // of it in all
 }
 
@@ -107,11 +111,16 @@ func (s *server) tryStart() error {
 // credentials are told by their prefixes (specification 2.9).
 var credentials = regexp.MustCompile(`svci_|svcc_|svca_|svcr2_|cc1_|whsec_`)
 
+var failedRequest = regexp.MustCompile(`"status":5\d\d`)
+
 func (s *server) logged(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines++
 	s.last = append(s.last[max(0, len(s.last)-50):], line)
+	if failedRequest.MatchString(line) && !strings.Contains(line, `"operation":"readyz"`) {
+		s.errors = append(s.errors[max(0, len(s.errors)-50):], line)
+	}
 	if credentials.MatchString(line) {
 		s.t.Error("a log holds a credential")
 	}

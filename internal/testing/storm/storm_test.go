@@ -20,16 +20,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/process"
 	"connect-svc/internal/testing/redistest"
-	"connect-svc/internal/webhook"
 )
 
 const (
@@ -45,7 +39,7 @@ type storm struct {
 	began time.Time
 	dir   string
 
-	program  string
+	programs programs // that commands are given to
 	database *database
 	redis    *redistest.Server // nil: the limiter is in PostgreSQL
 	pooled   bool              // by PgBouncer
@@ -92,7 +86,7 @@ func TestStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStorm(t, seed, seed%2 == 1, seed/2%2 == 1)
+	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", ""), seed%2 == 1, seed/2%2 == 1)
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, for %s", seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, lasts)
 	defer func() {
 		if t.Failed() {
@@ -116,13 +110,12 @@ func TestStorm(t *testing.T) {
 	s.sum.print(t)
 }
 
-// newStorm starts everything but the load.
-func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
+// newStorm starts everything but the load. The servers also have the settings of env.
+func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled bool, env ...string) *storm {
 	t.Helper()
-	s := &storm{T: t, seed: seed, began: time.Now(), dir: t.TempDir(), pooled: pooled, sum: newSummary(), book: newBook()}
-	s.program = program(t)
-	s.database = newDatabase(t)
-	if _, err := migrate.Apply(t.Context(), s.database.url(s.database.way), migrate.Up); err != nil {
+	s := &storm{T: t, seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook()}
+	s.programs.are(program)
+	if err := s.migrate(t.Context(), program, "up"); err != nil {
 		t.Fatal(err)
 	}
 	behind := s.database.way.address
@@ -147,6 +140,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 		"CONNECT_SIGN_IN_CODES_PER_EMAIL=0", "CONNECT_SIGN_IN_CODES_PER_NETWORK=0", "CONNECT_ACTIVITY_UPDATED_WINDOW=1s",
 		"CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8", "SSL_CERT_FILE=" + s.receiver.authority,
 	}
+	s.env = append(s.env, env...)
 	for n := range servers {
 		db := newLink(t, fmt.Sprintf("server %d to its database", n), behind)
 		front := newLink(t, fmt.Sprintf("clients to server %d", n), "127.0.0.1:9") // it has no address yet
@@ -158,7 +152,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 			env = append(env, "CONNECT_LIMITER_URL=redis://"+limiter.address)
 			s.links = append(s.links, limiter)
 		}
-		one := &server{t: t, program: s.program, env: env, front: front, back: back}
+		one := &server{t: t, program: program, env: env, front: front, back: back}
 		if err := one.start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +160,7 @@ func newStorm(t *testing.T, seed uint64, redis, pooled bool) *storm {
 		s.servers = append(s.servers, one)
 	}
 	s.env = append(s.env, "CONNECT_DATABASE_URL="+databaseURL) // of commands
-	s.register(keyset)
+	s.steady, s.flighty, s.hot = s.register("Steady", plenty), s.register("Flighty", plenty), s.register("Hot", hotPolicy)
 	return s
 }
 
@@ -196,36 +190,11 @@ func hostOf(address string) string {
 	return host
 }
 
-// register makes the partners and their webhooks.
-func (s *storm) register(keyset string) {
-	s.Helper()
-	pool, err := postgres.Open(s.Context(), s.database.url(s.database.way))
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer pool.Close()
-	keys, err := credential.LoadKeyring(keyset)
-	if err != nil {
-		s.Fatal(err)
-	}
-	registry := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
-	hooks := webhook.New(pool, keys, webhook.Settings{})
-	plenty := client.Policy{RequestsPerMinute: 1_000_000, Burst: 100_000, ConcurrentReads: 1000}
-	one := func(name string, policy client.Policy) *partner {
-		registered, secret, err := registry.Create(s.Context(), client.Registration{
-			Name: name, CallbackURL: callback, Scopes: scope.All, Policy: policy, WebhookParallel: 8,
-		})
-		if err != nil {
-			s.Fatal(err)
-		}
-		signing, err := hooks.SetEndpoint(s.Context(), registered.ID, s.receiver.url)
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.receiver.trust(s.T, signing)
-		return &partner{registered.ID, secret}
-	}
-	s.steady, s.flighty, s.hot = one("Steady", plenty), one("Flighty", plenty), one("Hot", hotPolicy)
+// sample is a request, and when its answer came.
+type sample struct {
+	kind, answer string
+	at           time.Time
+	took         time.Duration
 }
 
 // summary is what happened, by kind.
@@ -234,6 +203,7 @@ type summary struct {
 	faults  map[string]int
 	answers map[string]map[string]int
 	longest map[string]time.Duration
+	samples []sample
 	facts   []string
 }
 
@@ -255,6 +225,7 @@ func (s *summary) answer(kind, answer string, took time.Duration) {
 		s.answers[kind] = map[string]int{}
 	}
 	s.answers[kind][answer]++
+	s.samples = append(s.samples, sample{kind, answer, time.Now(), took})
 	if answer != "none" {
 		s.longest[kind] = max(s.longest[kind], took)
 	}

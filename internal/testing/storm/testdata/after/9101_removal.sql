@@ -1,0 +1,13 @@
+-- +goose Up
+
+-- The second step, a release later: programs before 9006 call what is removed here.
+drop function is_secret_of;
+create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9006::bigint';
+
+-- +goose Down
+
+create function is_secret_of(presented bytea, secret_hash bytea, previous_hash bytea, previous_until timestamptz) returns boolean
+    language sql stable parallel safe
+    return presented = secret_hash or (presented = previous_hash and previous_until > connect_now());
+
+create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 10::bigint';

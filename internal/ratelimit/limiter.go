@@ -171,8 +171,9 @@ func (c *client) run() {
 // answer answers all waiting questions with one question to the store. The caller holds c.mu, which is released while the store is
 // asked.
 func (c *client) answer(ctx context.Context) {
-	questions, now := c.waiting, time.UnixMicro(c.state.At)
+	questions := c.waiting
 	c.waiting = nil
+	var now time.Time
 	var admissions []*question
 	for _, q := range questions {
 		if q.release != (lease{}) {
@@ -205,7 +206,7 @@ func (c *client) answer(ctx context.Context) {
 	c.asking = len(c.waiting) > 0 || err == nil && len(c.unreleased) > 0
 }
 
-// settle stores the state after the release of unreleased leases and after n requests. It needs no lock, because only one settle runs
+// settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock, because only one settle runs
 // for a client. If it fails, the decisions are those that may have been stored nevertheless.
 func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, stored string, decisions []Decision, err error) {
 	defer func() {

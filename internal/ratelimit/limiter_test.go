@@ -114,3 +114,24 @@ func TestStateOfAClockThatWasAhead(t *testing.T) {
 		}
 	}
 }
+
+// A read that ends after the store did not answer a question ends its own lease, and changes nothing else.
+func TestReleaseAfterAFailedQuestion(t *testing.T) {
+	t.Parallel()
+	store, id := new(memory), uuid.New()
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 5, ConcurrentReads: 2}
+	server := patient(store)
+	ended := admit(t, server, id, policy, start)
+	admit(t, patient(store), id, policy, start) // it goes on at another server
+	store.lost = true
+	if got, err := server.Admit(t.Context(), id, policy, start.Add(time.Second)); err == nil {
+		t.Fatalf("the store was away: %+v", got)
+	}
+	release(t, &ended)
+	if got := admit(t, server, id, policy, start); !got.Allowed || got.Remaining != 2 {
+		t.Errorf("after the release: %+v, want the third request of five", got)
+	}
+	if got := admit(t, server, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
+		t.Errorf("with a read at each server: %+v", got)
+	}
+}

@@ -100,10 +100,10 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 const outOfOrder = 5 * time.Second
 
 // isAhead reports whether the state is of a time to come: later than a request that was overtaken, and than a bucket that was spent before
-// the clock was set back takes to fill. The clock was wrong then.
+// the clock was set back takes to fill. The clock was wrong then. No state is ahead of the zero time, which is that of releases alone.
 func (s state) isAhead(policy Policy, now time.Time) bool {
 	burst := time.Duration(policy.Burst) * time.Minute / time.Duration(policy.RequestsPerMinute)
-	return s.At > now.Add(max(burst, outOfOrder)).UnixMicro()
+	return !now.IsZero() && s.At > now.Add(max(burst, outOfOrder)).UnixMicro()
 }
 
 // at returns the state at a later time: refilled up to the burst, and without the leases that have ended. An earlier time changes

@@ -23,6 +23,8 @@
 //   - A changed policy applies to the next request: the bucket is cut to the new burst, and running reads may complete (TestPostgres).
 //   - A state of a clock that was ahead refuses nobody for longer than its bucket takes to fill, or five seconds
 //     (TestStateOfAClockThatWasAhead).
+//   - A state of another version is never read as one of this program's: until it says nothing more, reads of its client get an error
+//     (TestPostgres, TestRedis, TestStateOfAnotherVersionThatWasAhead).
 //   - A state that is lost after it says nothing more changes no decision (TestRuleFullAfter).
 //
 // The only clock is the database's: now is when the database authenticated the request.

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -180,7 +179,7 @@ func (c *client) answer(ctx context.Context) {
 			c.unreleased = append(c.unreleased, q.release)
 			continue
 		}
-		if len(admissions) == 0 || q.now.After(now) { // the latest request has the newest policy
+		if q.now.After(now) { // the latest request has the newest policy
 			c.policy, now = q.policy, q.now
 		}
 		admissions = append(admissions, q)
@@ -206,8 +205,8 @@ func (c *client) answer(ctx context.Context) {
 	c.asking = len(c.waiting) > 0 || err == nil && len(c.unreleased) > 0
 }
 
-// settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock, because only one settle runs
-// for a client. If it fails, the decisions are those that may have been stored nevertheless.
+// settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock,
+// because only one settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless.
 func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, stored string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // it may run outside the goroutine of a request
@@ -219,7 +218,10 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 	known, old, loaded := c.state, c.stored, c.loaded
 	for {
 		if !loaded {
-			if known, old, err = c.load(ctx); err != nil {
+			if old, err = c.store.Load(ctx, c.id); err == nil {
+				known, err = parse(old, c.policy, now)
+			}
+			if err != nil {
 				return state{}, "", nil, fmt.Errorf("ratelimit: load: %w", err)
 			}
 		}
@@ -228,26 +230,17 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 		if next.same(before) && before.At >= known.At { // all requests are refused for their rate, and no lease is released
 			return known, old, decisions, nil
 		}
-		text, err := json.Marshal(next)
+		text, err := next.text()
 		if err != nil {
 			return state{}, "", nil, err
 		}
-		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.fullAfter(c.policy))
+		set, err := c.store.CompareAndSet(ctx, c.id, old, text, next.fullAfter(c.policy))
 		if err != nil {
 			return state{}, "", decisions, fmt.Errorf("ratelimit: compare and set: %w", err)
 		}
 		if set {
-			return next, string(text), decisions, nil
+			return next, text, decisions, nil
 		}
 		loaded = false // another server was faster
 	}
-}
-
-// load asks the store for the state.
-func (c *client) load(ctx context.Context) (known state, stored string, err error) {
-	stored, err = c.store.Load(ctx, c.id)
-	if err == nil && stored != "" {
-		err = json.Unmarshal([]byte(stored), &known)
-	}
-	return known, stored, err
 }

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -112,6 +113,20 @@ func TestStateOfAClockThatWasAhead(t *testing.T) {
 		if got := admit(t, server, id, policy, start.Add(time.Second-ratelimit.OutOfOrder)); got.Remaining != 8 { // overtaken
 			t.Errorf("%s: a request that was overtaken: %+v", name, got)
 		}
+	}
+}
+
+// The same state of another version gives the least that there can be in its place: an empty bucket.
+func TestStateOfAnotherVersionThatWasAhead(t *testing.T) {
+	t.Parallel()
+	policy := ratelimit.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 1}
+	store, id := &memory{text: fmt.Sprintf(`{"version":2,"at":%d}`, start.Add(time.Hour).UnixMicro())}, uuid.New()
+	server := patient(store)
+	if got := admit(t, server, id, policy, start); got.Allowed || got.Remaining != 0 {
+		t.Errorf("at once: %+v", got)
+	}
+	if got := admit(t, server, id, policy, start.Add(time.Second)); !got.Allowed || got.Remaining != 9 {
+		t.Errorf("a second later: %+v", got)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestPostgres(t *testing.T) {
 	t.Parallel()
 	testStore(t, func(t *testing.T, servers int) fleet {
 		db := pgtest.New(t)
-		f := fleet{newClient: func(t testing.TB) uuid.UUID { return db.Client(t).ID }}
+		f := fleet{store: ratelimit.NewPostgres(db.Pool), newClient: func(t testing.TB) uuid.UUID { return db.Client(t).ID }}
 		for range servers {
 			f.servers = append(f.servers, patient(ratelimit.NewPostgres(db.Open(t))))
 		}

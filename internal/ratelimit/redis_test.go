@@ -19,7 +19,7 @@ func TestRedis(t *testing.T) {
 	t.Parallel()
 	testStore(t, func(t *testing.T, servers int) fleet {
 		server := redistest.Start(t)
-		f := fleet{newClient: func(testing.TB) uuid.UUID { return uuid.New() }}
+		f := fleet{store: openStore(t, server), newClient: func(testing.TB) uuid.UUID { return uuid.New() }}
 		for range servers {
 			f.servers = append(f.servers, openRedis(t, server))
 		}
@@ -30,12 +30,17 @@ func TestRedis(t *testing.T) {
 // openRedis is a limiter that gives no answer but by the rules, however busy the machine is.
 func openRedis(t testing.TB, server *redistest.Server) *ratelimit.Limiter {
 	t.Helper()
+	return patient(openStore(t, server))
+}
+
+func openStore(t testing.TB, server *redistest.Server) *ratelimit.Redis {
+	t.Helper()
 	store, err := ratelimit.OpenRedis(t.Context(), server.URL(), wait.Patient.Limiter)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return patient(store)
+	return store
 }
 
 // ask is a connection to the server for the test itself.

@@ -2,7 +2,9 @@ package ratelimit_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +18,9 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// fleet is servers that share one limit, and its clients.
+// fleet is servers that share one limit, their store, and its clients.
 type fleet struct {
+	store     ratelimit.Store
 	servers   []*ratelimit.Limiter
 	newClient func(testing.TB) uuid.UUID
 }
@@ -33,6 +36,7 @@ func testStore(t *testing.T, newFleet func(t *testing.T, servers int) fleet) {
 		"a server that starts finds what is kept": testRestart,
 		"8 out of budget is known without asking": testOutOfBudget,
 		"who leaves holds no lease":               testLeaving,
+		"a state of another version":              testAnotherVersion,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,6 +307,37 @@ func testLeaving(t *testing.T, newFleet func(*testing.T, int) fleet) {
 	for i := range 3 {
 		if got := admit(t, f.servers[0], client, policy, start); !got.Allowed {
 			t.Errorf("read %d of three: %+v", i, got)
+		}
+	}
+}
+
+// A state of another version refuses reads, and stays as it is, until the bucket would be full and the leases over, whatever it says. Then
+// it is replaced.
+func testAnotherVersion(t *testing.T, newFleet func(*testing.T, int) fleet) {
+	f := newFleet(t, 1)
+	for name, test := range map[string]struct {
+		text   string
+		policy ratelimit.Policy
+		over   time.Duration
+	}{
+		"a later one":                {`{"version":2,"at":%d,"credit":"much"}`, ratelimit.Policy{RequestsPerMinute: 60, Burst: 40, ConcurrentReads: 1}, 40 * time.Second},
+		"a later one, and its lease": {`{"version":2,"at":%d}`, ratelimit.Policy{RequestsPerMinute: 60, Burst: 1, ConcurrentReads: 1}, ratelimit.LeaseLifetime},
+		"none":                       {`{"credit":60000000,"at":%d}`, ratelimit.Policy{RequestsPerMinute: 60, Burst: 1, ConcurrentReads: 1}, ratelimit.LeaseLifetime},
+	} {
+		client, text := f.newClient(t), fmt.Sprintf(test.text, start.UnixMicro())
+		if set, err := f.store.CompareAndSet(t.Context(), client, "", text, time.Hour); err != nil || !set {
+			t.Fatalf("%s: %t, %v", name, set, err)
+		}
+		for _, after := range []time.Duration{0, test.over - time.Microsecond} {
+			got, err := f.servers[0].Admit(t.Context(), client, test.policy, start.Add(after))
+			if stored, _ := f.store.Load(t.Context(), client); err == nil || got.Allowed || stored != text {
+				t.Errorf("%s, after %v: %+v, %v, stored %s", name, after, got, err, stored)
+			}
+		}
+		got := admit(t, f.servers[0], client, test.policy, start.Add(test.over+time.Microsecond))
+		stored, err := f.store.Load(t.Context(), client)
+		if !got.Allowed || got.Remaining != test.policy.Burst-1 || err != nil || !strings.HasPrefix(stored, `{"version":1,`) {
+			t.Errorf("%s, when it is over: %+v, stored %s, %v", name, got, stored, err)
 		}
 	}
 }

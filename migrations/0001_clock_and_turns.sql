@@ -29,11 +29,11 @@ create function issue_time(expected timestamptz) returns timestamptz
     language sql stable parallel safe
     return least(connect_now(), expected + interval '30 seconds');
 
--- Tasks that one server at a time does, whichever node it is connected to. It holds the lock of the row, which the others skip. Advisory
--- locks would be local to a node of a cluster.
-create table turns (task text primary key);
+-- One server at a time has a turn, whichever node it is connected to. It holds the lock of the row. Advisory locks would be local to a node of
+-- a cluster.
+create table turns (turn text primary key);
 
-insert into turns (task) values ('webhook_queue'), ('webhook_merge'), ('limiter');
+insert into turns (turn) values ('webhook_queue'), ('webhook_merge'), ('limiter');
 
 -- One row: sweeps have deleted what had expired by then. It moves by small steps, so that a clock that jumps deletes little.
 create table sweeps (swept_until timestamptz not null);

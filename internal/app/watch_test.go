@@ -222,7 +222,7 @@ func TestOneServerSweeps(t *testing.T) {
 	watches(t, e, time.Minute, nil)
 	sweptElsewhere(false, "when that is lost")
 	e.App.Sweep(t.Context(), e.DB.Now())
-	if n := pgtest.Value[int](t, e.DB, "select count(*)::int from turns where xmax <> 0 and task <> 'limiter'"); n != 0 {
+	if n := pgtest.Value[int](t, e.DB, "select count(*)::int from turns where xmax <> 0 and turn <> 'limiter'"); n != 0 {
 		t.Errorf("%d turns were taken", n)
 	}
 }

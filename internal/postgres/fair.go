@@ -76,9 +76,9 @@ func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
 // MaxConns returns the maximum number of connections.
 func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
 
-// turn waits in the queue. Call leave afterwards. Strangers use a quarter of the connections at a time: a flood of theirs would
+// enter waits in the queue. Call leave afterwards. Strangers use a quarter of the connections at a time: a flood of theirs would
 // otherwise keep PostgreSQL busy with as many statements as there are connections, beside those of everybody else.
-func (p *Pool) turn(ctx context.Context) (leave func(), err error) {
+func (p *Pool) enter(ctx context.Context) (leave func(), err error) {
 	kind := fairqueue.CallerOf(ctx).Kind
 	if kind != fairqueue.Strangers && kind != fairqueue.Codes {
 		return p.queue.Release, p.queue.Acquire(ctx)
@@ -98,7 +98,7 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 	if err := p.doubted(ctx); err != nil {
 		return nil, nil, err
 	}
-	leave, err := p.turn(ctx)
+	leave, err := p.enter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

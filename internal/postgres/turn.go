@@ -6,15 +6,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Turn is a task that one server at a time does. It is a row of the table turns.
+// Turn is what one server at a time does. It is a row of the table turns.
 type Turn string
 
 // InTurn calls act in a transaction. If another server has the turn, it returns nil at once. The turn ends with the transaction, even
 // if the server dies. PostgreSQL ends a transaction that is idle for 30 s, so the act must be short.
 func InTurn(ctx context.Context, pool *Pool, turn Turn, act func(pgx.Tx) error) error {
 	err := InTx(ctx, pool, func(tx pgx.Tx) error {
-		var task string
-		err := tx.QueryRow(ctx, "select task from turns where task = $1 for update skip locked", string(turn)).Scan(&task)
+		err := tx.QueryRow(ctx, "select turn from turns where turn = $1 for update skip locked", string(turn)).Scan(&turn)
 		if err != nil {
 			return err
 		}

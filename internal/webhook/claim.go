@@ -15,7 +15,7 @@ import (
 	"connect-svc/internal/postgres"
 )
 
-// These tasks are done by one server at a time.
+// The turns of this package.
 const (
 	turnQueue postgres.Turn = "webhook_queue"
 	turnMerge postgres.Turn = "webhook_merge"

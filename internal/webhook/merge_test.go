@@ -188,7 +188,7 @@ func TestMergeIsSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec(t.Context(), "select from turns where task = 'webhook_merge' for update"); err != nil {
+	if _, err := other.Exec(t.Context(), "select from turns where turn = 'webhook_merge' for update"); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := w.merge(t.Context()); n != 0 || err != nil {

@@ -8,7 +8,7 @@ on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = exclu
 
 -- name: LockLimiter :exec
 -- One server after the other compares its limiter with those of the others and joins them.
-select task from turns where task = 'limiter' for update;
+select turn from turns where turn = 'limiter' for update;
 
 -- name: FindOtherLimiter :many
 -- The server that was seen last of those whose limiter has another store.

@@ -249,7 +249,7 @@ func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServers
 }
 
 const lockLimiter = `-- name: LockLimiter :exec
-select task from turns where task = 'limiter' for update
+select turn from turns where turn = 'limiter' for update
 `
 
 // One server after the other compares its limiter with those of the others and joins them.

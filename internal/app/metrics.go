@@ -32,7 +32,7 @@ func (a *App) countUsage(event *telemetry.Event) {
 	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
 		return
 	}
-	a.Usage.Refuse(usage.Refusal{
+	a.Usage.AddError(usage.ClientError{
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
 	}, event.Network)

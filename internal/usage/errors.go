@@ -26,22 +26,24 @@ var keptErrors = map[bool]int32{true: 1000, false: 100}
 // texts are the service's own, so that a client has at most about two hundred different errors, however often it is refused.
 var maxErrors = map[bool]int{true: 2000, false: 200}
 
-// Refusal describes a refused request in fixed words of the service (package refusal).
-type Refusal struct {
+// ClientError is a refused request of a client, or several equal ones, in fixed words of the service (package refusal).
+type ClientError struct {
 	ClientID uuid.UUID
 	// Authenticated reports that the client proved its identity. Other requests are kept apart, because anyone can name any client.
 	Authenticated           bool
 	Operation, Code, Reason string
 	Status                  int // of HTTP, 400 and up
-}
 
-// ClientError counts equal refusals, for support.
-type ClientError struct {
-	Refusal
-	At       time.Time // of the last one
-	Requests int64     // refused in this way within some seconds
+	At       time.Time // of the last request
+	Requests int64     // the number of equal requests within some seconds
 
 	id uuid.UUID // nil until it is stored
+}
+
+// kind returns what equal errors have in common.
+func (e ClientError) kind() ClientError {
+	e.At, e.Requests = time.Time{}, 0
+	return e
 }
 
 // Key returns the error's place in a list.
@@ -61,7 +63,7 @@ const (
 // clientErrors hold the errors that wait to be written. Equal ones are counted together.
 type clientErrors struct {
 	mu      sync.Mutex
-	waiting map[bool]map[Refusal]ClientError // by whether the client is authenticated
+	waiting map[bool]map[ClientError]ClientError // by whether the client is authenticated, and by kind
 
 	hour     time.Time
 	unproven map[unprovenKey]int // errors without authentication of that hour
@@ -72,14 +74,16 @@ type unprovenKey struct {
 	from     netip.Prefix
 }
 
-// Refuse counts a refused request from a network. It never waits for the database, and drops requests beyond the bounds.
-func (u *Usage) Refuse(refusal Refusal, from netip.Prefix) {
+// AddError adds the error of one request from a network, and sets At and Requests. It never waits for the database, and drops errors
+// beyond the bounds.
+func (u *Usage) AddError(one ClientError, from netip.Prefix) {
 	now, e := u.now(), &u.errors
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, waits := e.waiting[refusal.Authenticated][refusal] // then one more needs no row
-	if refusal.Authenticated || waits || e.admits(refusal.ClientID, from, now) {
-		e.add(ClientError{Refusal: refusal, At: now, Requests: 1})
+	_, waits := e.waiting[one.Authenticated][one.kind()] // then one more needs no row
+	if one.Authenticated || waits || e.admits(one.ClientID, from, now) {
+		one.At, one.Requests = now, 1
+		e.add(one)
 	}
 }
 
@@ -101,7 +105,7 @@ func (e *clientErrors) admits(clientID uuid.UUID, from netip.Prefix, now time.Ti
 // add requires e.mu.
 func (e *clientErrors) add(one ClientError) {
 	waiting := e.waiting[one.Authenticated]
-	before, known := waiting[one.Refusal]
+	before, known := waiting[one.kind()]
 	if !known && len(waiting) >= maxErrors[one.Authenticated] {
 		return
 	}
@@ -109,19 +113,19 @@ func (e *clientErrors) add(one ClientError) {
 	if one.At.Before(before.At) {
 		one.At = before.At
 	}
-	waiting[one.Refusal] = one
+	waiting[one.kind()] = one
 }
 
-func (e *clientErrors) take(authenticated bool) map[Refusal]ClientError {
+func (e *clientErrors) take(authenticated bool) map[ClientError]ClientError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	taken := e.waiting[authenticated]
-	e.waiting[authenticated] = map[Refusal]ClientError{}
+	e.waiting[authenticated] = map[ClientError]ClientError{}
 	return taken
 }
 
 // putBack keeps errors that could not be written.
-func (e *clientErrors) putBack(taken map[Refusal]ClientError) {
+func (e *clientErrors) putBack(taken map[ClientError]ClientError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range taken {
@@ -148,7 +152,7 @@ func (u *Usage) flushErrors(ctx context.Context) {
 
 // addErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
 // concurrently cannot deadlock.
-func (u *Usage) addErrors(ctx context.Context, all map[Refusal]ClientError, kept int32) error {
+func (u *Usage) addErrors(ctx context.Context, all map[ClientError]ClientError, kept int32) error {
 	var added []usagedb.AddClientErrorParams
 	var trimmed []usagedb.TrimClientErrorsParams
 	for _, one := range all {
@@ -186,7 +190,7 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, 
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		list[i] = ClientError{
-			Refusal{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}, row.At, row.Requests, row.ErrorID,
+			row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status), row.At, row.Requests, row.ErrorID,
 		}
 	}
 	return list, postgres.Wrap("usage: errors", err)

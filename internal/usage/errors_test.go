@@ -21,7 +21,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	refuse := func(reason string, authenticated bool, client uuid.UUID) {
 		network++
 		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(network >> 8), byte(network)}), 32)
-		u.Refuse(Refusal{client, authenticated, "requestToken", "invalid_grant", reason, 400}, from)
+		u.AddError(ClientError{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, from)
 	}
 	for range 5000 {
 		refuse("code has expired", true, client)
@@ -63,7 +63,7 @@ func TestErrorsOfANetwork(t *testing.T) {
 	client := db.Client(t).ID
 	partner, stranger := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	refuse := func(reason string, from netip.Prefix) {
-		u.Refuse(Refusal{client, false, "requestToken", "invalid_client", reason, 401}, from)
+		u.AddError(ClientError{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, from)
 	}
 	kept := func() (all, own int64) {
 		u.flushErrors(t.Context())
@@ -107,7 +107,7 @@ func TestErrorsOfUnknownClients(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
 	refuse := func(client uuid.UUID, from string) {
-		u.Refuse(Refusal{client, false, "requestToken", "invalid_client", "wrong", 401}, netip.MustParsePrefix(from))
+		u.AddError(ClientError{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, netip.MustParsePrefix(from))
 	}
 	for range 1000 {
 		refuse(uuid.New(), "192.0.2.2/32")
@@ -126,7 +126,7 @@ func TestErrorsWaitWithinBounds(t *testing.T) {
 	client := db.Client(t).ID
 	db.Exec(t, "alter table client_errors rename to away")
 	for i := range maxErrors[true] + 7 {
-		u.Refuse(Refusal{client, true, "requestToken", "invalid_grant", fmt.Sprint("reason ", i), 400}, netip.Prefix{})
+		u.AddError(ClientError{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: fmt.Sprint("reason ", i), Status: 400}, netip.Prefix{})
 	}
 	u.flushErrors(t.Context())
 	if n := len(u.errors.waiting[true]); n != maxErrors[true] {

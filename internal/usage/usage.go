@@ -98,7 +98,7 @@ func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now 
 		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, flushLimit: 5 * time.Second,
 		bounds:   countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000},
 		overview: countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000},
-		errors:   clientErrors{waiting: map[bool]map[Refusal]ClientError{true: {}, false: {}}},
+		errors:   clientErrors{waiting: map[bool]map[ClientError]ClientError{true: {}, false: {}}},
 	}
 }
 

@@ -20,21 +20,21 @@ func CyclingActivitiesColumns() []string {
 
 // A field that cannot be parsed becomes a value that the check of the record refuses.
 
-func parseStepsRow(row []string) (StepsRecord, faults) {
+func parseStepsRow(row []string) (StepsRecord, rowErrors) {
 	user, bad := parseUser(row[0])
 	date, _ := parseDate(row[1]) // the year 1
 	record := StepsRecord{UserID: user, Date: date, Steps: parseCount(row[2])}
 	return record, append(bad, record.check()...)
 }
 
-func parseRideRow(row []string) (RideRecord, faults) {
+func parseRideRow(row []string) (RideRecord, rowErrors) {
 	user, bad := parseUser(row[0])
 	start, end := parseClock(row[2]), parseClock(row[3]) // an end of the year 1 is unknown (decisions, section 1)
 	record := RideRecord{UserID: user, SourceID: row[1], Start: start, End: end, DistanceMeters: parseCount(row[4])}
 	return record, append(bad, record.check()...)
 }
 
-func parseUser(text string) (id uuid.UUID, bad faults) {
+func parseUser(text string) (id uuid.UUID, bad rowErrors) {
 	id, err := intake.ParseUUID(text)
 	bad.unless(err == nil, "user_id", intake.ErrUUID)
 	return id, bad

@@ -15,7 +15,7 @@ func FuzzStepsFile(f *testing.F) {
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000\n")
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-31,-1\r\n\"x")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, DailyStepsColumns(), rows, func(row []string) faults {
+		readAll(t, DailyStepsColumns(), rows, func(row []string) rowErrors {
 			record, err := parseStepsRow(row)
 			if err != nil {
 				return err
@@ -38,7 +38,7 @@ func FuzzRidesFile(f *testing.F) {
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,r1,2026-04-01T08:00:00,2026-04-01T09:00:00.123456,1000\n")
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,\"a\nb\",2026-04-01T08:00:00.5,,0\n")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, CyclingActivitiesColumns(), rows, func(row []string) faults {
+		readAll(t, CyclingActivitiesColumns(), rows, func(row []string) rowErrors {
 			record, err := parseRideRow(row)
 			if err != nil {
 				return err
@@ -61,7 +61,7 @@ func FuzzRidesFile(f *testing.F) {
 }
 
 // readAll goes on after a bad row, as an import does.
-func readAll(t *testing.T, columns []string, rows string, parse func(row []string) faults) {
+func readAll(t *testing.T, columns []string, rows string, parse func(row []string) rowErrors) {
 	last, seen := 1, 0
 	inOrder := func(line int) {
 		if line <= last {

@@ -39,12 +39,12 @@ func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, opt
 // So the rows that others read are locked only at the end, and always in one order, which prevents deadlocks between imports.
 func importFile[R record](
 	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
-	into table, header []string, parse func([]string) (R, faults),
+	into table, header []string, parse func([]string) (R, rowErrors),
 ) (result Result, err error) {
 	reader, err := intake.NewReader(file, header, options.Progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
 		record, bad := parse(row)
-		for _, fault := range bad {
-			fault.Line = line
+		for _, wrong := range bad {
+			wrong.Line = line
 		}
 		if bad != nil {
 			return nil, bad

@@ -140,13 +140,13 @@ func (p part) args() []any {
 	return postgres.Map(p.arrays, func(array []any) any { return array })
 }
 
-func newPart[R record](name Part, into table, records []R, check func(R) faults) part {
+func newPart[R record](name Part, into table, records []R, check func(R) rowErrors) part {
 	p := part{table: into, name: name, arrays: make([][]any, len(into.types))}
 	var values []any
 	for i, r := range records {
-		for _, fault := range check(r) {
-			fault.Line = i + 1
-			p.bad = append(p.bad, BadRow{name, fault})
+		for _, wrong := range check(r) {
+			wrong.Line = i + 1
+			p.bad = append(p.bad, BadRow{name, wrong})
 		}
 		values = r.appendValues(values[:0])
 		for c := range p.arrays {

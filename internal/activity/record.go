@@ -62,21 +62,21 @@ var (
 // record is a row as a source sends it. appendValues appends the row's key and values in the order of its table, the user first.
 type record interface{ appendValues(to []any) []any }
 
-// faults are the errors of a record. The caller sets the line.
-type faults []*intake.RowError
+// rowErrors are the errors of a record. The caller sets the line.
+type rowErrors []*intake.RowError
 
-func (f *faults) unless(good bool, column string, wanted error) {
+func (e *rowErrors) unless(good bool, column string, wanted error) {
 	if !good {
-		*f = append(*f, &intake.RowError{Column: column, Err: wanted})
+		*e = append(*e, &intake.RowError{Column: column, Err: wanted})
 	}
 }
 
-func (r StepsRecord) checkKey() (bad faults) {
+func (r StepsRecord) checkKey() (bad rowErrors) {
 	bad.unless(dateInBounds(r.Date), "date", errDate)
 	return bad
 }
 
-func (r StepsRecord) check() faults {
+func (r StepsRecord) check() rowErrors {
 	bad := r.checkKey()
 	bad.unless(countInBounds(r.Steps), "steps", errCount)
 	return bad
@@ -86,12 +86,12 @@ func (r StepsRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
 }
 
-func (r RideRecord) checkKey() (bad faults) {
+func (r RideRecord) checkKey() (bad rowErrors) {
 	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", errSourceID)
 	return bad
 }
 
-func (r RideRecord) check() faults {
+func (r RideRecord) check() rowErrors {
 	bad := r.checkKey()
 	bad.unless(yearInBounds(r.Start), "recorded_start_time", errClock)
 	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", errCount)
@@ -110,10 +110,10 @@ func (r RideRecord) end() *time.Time {
 	return &r.End
 }
 
-func (r AdjustmentRecord) checkSteps() faults  { return r.check("delta") }
-func (r AdjustmentRecord) checkMeters() faults { return r.check("delta_meters") }
+func (r AdjustmentRecord) checkSteps() rowErrors  { return r.check("delta") }
+func (r AdjustmentRecord) checkMeters() rowErrors { return r.check("delta_meters") }
 
-func (r AdjustmentRecord) check(delta string) (bad faults) {
+func (r AdjustmentRecord) check(delta string) (bad rowErrors) {
 	bad.unless(dateInBounds(r.Date), "date", errDate)
 	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta, errDelta)
 	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note", errNote)
@@ -124,7 +124,7 @@ func (r AdjustmentRecord) appendValues(to []any) []any {
 	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
 }
 
-func (r AdjustmentRecord) checkKey() faults { return nil }
+func (r AdjustmentRecord) checkKey() rowErrors { return nil }
 
 // pgUUID converts to the driver's own type, which saves it from finding an encoding for each row.
 func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

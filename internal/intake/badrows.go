@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// MaxNamed is how many faults an error lists.
+// MaxNamed is how many errors of rows BadRows lists.
 const MaxNamed = 100
 
-// RowError is a fault of a row.
+// RowError is what is wrong with a row.
 type RowError struct {
 	Line   int    // of the file, or number of the row in a batch; from 1
 	Column string // empty if the whole line is wrong
@@ -27,13 +27,13 @@ func (e *RowError) Unwrap() error { return e.Err }
 
 // BadRows is the error of an import or a batch with bad rows. None of its rows was stored.
 type BadRows struct {
-	Named []*RowError // the first 100 faults, by line
+	Named []*RowError // the first 100 errors, by line
 	Count int64       // of bad rows
 	Rows  int64       // read, including the bad ones
 	Cut   bool        // the file could not be read beyond the last named row
 }
 
-// Error summarizes the faults in one line.
+// Error summarizes the errors in one line.
 func (e *BadRows) Error() string {
 	text := fmt.Sprintf("%d of %d rows cannot be taken", e.Count, e.Rows)
 	if e.Cut {
@@ -45,7 +45,7 @@ func (e *BadRows) Error() string {
 	return text
 }
 
-// Unwrap returns the named faults.
+// Unwrap returns the named errors.
 func (e *BadRows) Unwrap() []error {
 	all := make([]error, len(e.Named))
 	for i, row := range e.Named {
@@ -54,13 +54,13 @@ func (e *BadRows) Unwrap() []error {
 	return all
 }
 
-// Add records the faults of one more row.
-func (e *BadRows) Add(faults ...*RowError) { e.Found(1, faults...) }
+// Add records the errors of one more row.
+func (e *BadRows) Add(errs ...*RowError) { e.Found(1, errs...) }
 
-// Found records that count more rows are bad, with their first faults.
-func (e *BadRows) Found(count int64, faults ...*RowError) {
+// Found records that count more rows are bad, with their first errors.
+func (e *BadRows) Found(count int64, errs ...*RowError) {
 	e.Count += count
-	e.Named = append(e.Named, faults...)
+	e.Named = append(e.Named, errs...)
 	if len(e.Named) > MaxNamed {
 		slices.SortStableFunc(e.Named, func(a, b *RowError) int { return cmp.Compare(a.Line, b.Line) })
 		e.Named = slices.Delete(e.Named, MaxNamed, len(e.Named))

@@ -13,7 +13,7 @@ import (
 const maxRowBytes = 1 << 20
 
 var (
-	// ErrUUID is the fault of a column of ids.
+	// ErrUUID is the error of a column of ids.
 	ErrUUID = errors.New("must be a UUID")
 
 	errText    = errors.New("must be UTF-8 without NUL")

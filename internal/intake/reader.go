@@ -37,7 +37,7 @@ func (r *Result) Settle(rows int64) {
 const progressEvery = 10_000
 
 // Reader is a pgx.CopyFromSource of the good rows of a file of comma-separated values (RFC 4180), with or without a byte order mark. It
-// collects the faults of the other rows.
+// collects the errors of the other rows.
 type Reader struct {
 	file     *limitedReader
 	csv      *csv.Reader
@@ -53,7 +53,7 @@ type Reader struct {
 }
 
 // NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
-// returns its faults. progress may be nil. The error is a [RowError] or the cause of another failure.
+// returns its errors. progress may be nil. The error is a [RowError] or the cause of another failure.
 func NewReader(
 	file io.Reader, columns []string, progress func(Progress),
 	appendValues func(values []any, row []string, line int) ([]any, []*RowError),
@@ -117,21 +117,21 @@ func (r *Reader) Next() bool {
 		if r.rows++; r.rows%progressEvery == 0 {
 			r.progress(Progress{Rows: r.rows, Bytes: r.file.read})
 		}
-		var faults []*RowError
+		var errs []*RowError
 		switch malformed := (*RowError)(nil); {
 		case errors.As(err, &malformed):
-			faults = []*RowError{malformed}
+			errs = []*RowError{malformed}
 			r.bad.Cut = errors.Is(err, errLongRow)
 		case err != nil:
 			r.err = fmt.Errorf("read the file: %w", err)
 			return false
 		default:
-			r.values, faults = r.append(r.values[:0], row, r.line)
+			r.values, errs = r.append(r.values[:0], row, r.line)
 		}
-		if len(faults) == 0 {
+		if len(errs) == 0 {
 			return true
 		}
-		r.bad.Add(faults...)
+		r.bad.Add(errs...)
 		if r.bad.Cut {
 			return false
 		}
@@ -147,7 +147,7 @@ func (r *Reader) Err() error { return r.err }
 // Rows returns how many rows were read, including the bad ones.
 func (r *Reader) Rows() int64 { return r.rows }
 
-// Bad returns the faults of the rows that were read.
+// Bad returns the errors of the rows that were read.
 func (r *Reader) Bad() *BadRows { return &r.bad }
 
 // Storing reports the progress of storing: all rows have been read, and this share of them, from 0 to 1, is stored.

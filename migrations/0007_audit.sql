@@ -17,13 +17,14 @@ create table audit_log (
     client_id          uuid,
     connection_version bigint      check (connection_version >= 1),
     detail             jsonb       not null default '{}' check (jsonb_typeof(detail) = 'object'),
-    -- The log of one subject is read in this order. The indexes below serve the other filters.
+    -- The log of one subject is read in this order. Each index below serves one other filter, and no other index bounds what that filter
+    -- reads: without audit_log_connection, entries with one partner would hide those with another.
     primary key (subject, at, id)
 );
 
 create index audit_log_at on audit_log (at, id);
-create index audit_log_connection on audit_log (subject, client_id, at, id);
-create index audit_log_client on audit_log (client_id, at, id);
+create index audit_log_connection on audit_log (subject, client_id, at, id) where client_id is not null;
+create index audit_log_client on audit_log (client_id, at, id) where client_id is not null;
 create index audit_log_actor on audit_log (actor, at, id);
 create index audit_log_action on audit_log (action, at, id);
 

@@ -32,6 +32,7 @@ with slice as (
     (select * from audit_log
     where (subject, client_id, at, id) < (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
         and (subject, client_id, at, id) >= (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @to_at::timestamptz, 0)
+        and client_id is not null
     order by subject desc, client_id desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
@@ -42,6 +43,7 @@ with slice as (
     (select * from audit_log
     where (client_id, at, id) < (sqlc.narg(of_client)::uuid, @from_at::timestamptz, @from_id::bigint)
         and (client_id, at, id) >= (sqlc.narg(of_client)::uuid, @to_at::timestamptz, 0)
+        and client_id is not null
     order by client_id desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
@@ -77,6 +79,7 @@ with slice as (
     (select * from audit_log
     where (subject, client_id, at, id) > (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @from_at::timestamptz, @from_id::bigint)
         and (subject, client_id, at, id) < (sqlc.narg(connected_user)::uuid, sqlc.narg(connected_client)::uuid, @to_at::timestamptz, 0)
+        and client_id is not null
     order by subject, client_id, at, id limit @slice::int)
     union all
     (select * from audit_log
@@ -87,6 +90,7 @@ with slice as (
     (select * from audit_log
     where (client_id, at, id) > (sqlc.narg(of_client)::uuid, @from_at::timestamptz, @from_id::bigint)
         and (client_id, at, id) < (sqlc.narg(of_client)::uuid, @to_at::timestamptz, 0)
+        and client_id is not null
     order by client_id, at, id limit @slice::int)
     union all
     (select * from audit_log

@@ -60,6 +60,7 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (subject, client_id, at, id) < ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
         and (subject, client_id, at, id) >= ($2::uuid, $3::uuid, $6::timestamptz, 0)
+        and client_id is not null
     order by subject desc, client_id desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
@@ -70,6 +71,7 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (client_id, at, id) < ($8::uuid, $4::timestamptz, $5::bigint)
         and (client_id, at, id) >= ($8::uuid, $6::timestamptz, 0)
+        and client_id is not null
     order by client_id desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
@@ -184,6 +186,7 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (subject, client_id, at, id) > ($2::uuid, $3::uuid, $4::timestamptz, $5::bigint)
         and (subject, client_id, at, id) < ($2::uuid, $3::uuid, $6::timestamptz, 0)
+        and client_id is not null
     order by subject, client_id, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
@@ -194,6 +197,7 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (client_id, at, id) > ($8::uuid, $4::timestamptz, $5::bigint)
         and (client_id, at, id) < ($8::uuid, $6::timestamptz, 0)
+        and client_id is not null
     order by client_id, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log

@@ -11,7 +11,7 @@ create table sign_ins (
     seed       bytea       not null check (octet_length(seed) = 16),
     -- The key of sign_in_limits that attempts count towards.
     budget     bytea       not null check (octet_length(budget) = 32),
-    attempts   smallint    not null default 0 check (attempts between 0 and 5),
+    attempts   smallint    not null default 0 check (attempts >= 0),
     -- The state of the code's email, as far as its page may tell: the mail server was not reached yet, has taken the email, or could not
     -- be reached, which ends the code. A refused recipient is not shown.
     mail       text        not null default 'waiting' check (mail in ('waiting', 'sent', 'failed')),

@@ -36,7 +36,10 @@ create table turns (turn text primary key);
 insert into turns (turn) values ('webhook_queue'), ('webhook_merge'), ('limiter');
 
 -- One row: sweeps have deleted what had expired by then. It moves by small steps, so that a clock that jumps deletes little.
-create table sweeps (swept_until timestamptz not null);
+create table sweeps (
+    id          int         primary key default 1 check (id = 1),
+    swept_until timestamptz not null
+);
 
 insert into sweeps (swept_until) values (connect_now() - interval '5 minutes');
 

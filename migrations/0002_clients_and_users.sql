@@ -28,7 +28,7 @@ create table clients (
     -- How many webhook events a server sends to the client concurrently.
     webhook_parallel    smallint    not null default 8 check (webhook_parallel between 1 and 64),
     created_at          timestamptz not null,
-    check ((previous_secret_hash is null) = (previous_secret_until is null))
+    constraint clients_previous_secret check ((previous_secret_hash is null) = (previous_secret_until is null))
 );
 
 -- For the operator's list of clients.

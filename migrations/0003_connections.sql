@@ -22,8 +22,8 @@ create table connections (
     -- most reads write nothing.
     last_read_at       timestamptz,
     primary key (user_id, client_id),
-    check ((state = 'authorized') = (refresh_hash is not null)),
-    check (version > 0 or state = 'disconnected')
+    constraint connections_refresh_token check ((state = 'authorized') = (refresh_hash is not null)),
+    constraint connections_consented check (version > 0 or state = 'disconnected')
 ) with (fillfactor = 50);
 
 -- For the operator's list of a client's connections. No update of a connection changes either column.
@@ -92,8 +92,8 @@ create table authorization_requests (
     consent_day    date,
     -- Allowed or denied by the user, or ended by a change of the user's address.
     decided        boolean     not null default false,
-    check ((user_id is null) = (session_hash is null)),
-    check (consent_day is null or user_id is not null)
+    constraint authorization_requests_session check ((user_id is null) = (session_hash is null)),
+    constraint authorization_requests_consent check (consent_day is null or user_id is not null)
 );
 
 create index authorization_requests_expiry on authorization_requests (expires_at);

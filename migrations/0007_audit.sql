@@ -7,7 +7,7 @@
 -- are deleted after the operator's retention time.
 create table audit_log (
     -- The user, or the client if the row concerns no user, or the zero UUID if it concerns neither, such as an operator's sign-in.
-    subject            uuid        not null check (subject = coalesce(user_id, client_id, '00000000-0000-0000-0000-000000000000')),
+    subject            uuid        not null constraint audit_log_subject check (subject = coalesce(user_id, client_id, '00000000-0000-0000-0000-000000000000')),
     id                 bigint      generated always as identity,
     at                 timestamptz not null default connect_now(),
     -- user, client, system or operator; or the name of an operator's token (internal/actor).

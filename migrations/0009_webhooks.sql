@@ -11,7 +11,7 @@ create table webhook_endpoints (
     -- The receiver answered 410: nothing is sent until the operator sets a URL again.
     stopped_at      timestamptz,
     created_at      timestamptz not null default connect_now(),
-    check ((previous_secret is null) = (previous_until is null))
+    constraint webhook_endpoints_previous_secret check ((previous_secret is null) = (previous_until is null))
 );
 
 -- Events, written by the statement or transaction that makes the change, so that none is lost and none announces a change that was rolled
@@ -36,8 +36,8 @@ create table webhook_events (
     -- It has been put into webhook_queue.
     queued             boolean     not null default false,
     primary key (user_id, event_id),
-    check (queued or state = 'pending'),
-    check (case type
+    constraint webhook_events_queued check (queued or state = 'pending'),
+    constraint webhook_events_content check (case type
         when 'connection.revoked' then reason is not null and num_nonnulls(datasets, first_date, last_date) = 0
         when 'activity.updated' then reason is null and num_nonnulls(datasets, first_date, last_date) = 3
                                      and first_date <= last_date
@@ -78,7 +78,7 @@ create table webhook_attempts (
     response    bytea       check (octet_length(response) <= 8192),
     primary key (user_id, event_id, attempt),
     foreign key (user_id, event_id) references webhook_events on delete cascade,
-    check (num_nonnulls(status, fault) >= 1)
+    constraint webhook_attempts_outcome check (num_nonnulls(status, fault) >= 1)
 );
 
 -- Changes of activity that become activity.updated. They are kept for the window in which they are merged into one event for each
@@ -93,7 +93,7 @@ create table webhook_changes (
     changed_at timestamptz not null default connect_now(),
     primary key (user_id, client_id, change_id),
     foreign key (user_id, client_id) references connections on delete cascade,
-    check (first_date <= last_date)
+    constraint webhook_changes_dates check (first_date <= last_date)
 );
 
 create index webhook_changes_age on webhook_changes (changed_at);

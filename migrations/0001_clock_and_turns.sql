@@ -1,5 +1,8 @@
 -- +goose Up
 
+-- Text that is part of an index has the collation "C" in this schema, because the order of every other collation may change with the
+-- system library, which breaks the index.
+
 -- The clock of the service. It decides every expiry inside the statement that acts on the row, so that servers with different clocks
 -- agree. It is constant within a statement. Tests and the demo shift it for their own connections with the setting connect.clock_offset
 -- (an interval).
@@ -31,7 +34,7 @@ create function issue_time(expected timestamptz) returns timestamptz
 
 -- One server at a time has a turn, whichever node it is connected to. It holds the lock of the row. Advisory locks would be local to a node of
 -- a cluster.
-create table turns (turn text primary key);
+create table turns (turn text collate "C" primary key);
 
 insert into turns (turn) values ('webhook_queue'), ('webhook_merge'), ('limiter');
 
@@ -46,7 +49,7 @@ insert into sweeps (swept_until) values (connect_now() - interval '5 minutes');
 -- A mark of each key of the keyset, so that a keyset without one of them is refused: an empty string sealed with each sealing key that a
 -- server has used, by the key's id, and the digest of an empty string for the key of identifiers. The marks reveal no key.
 create table keyset_marks (
-    key   text primary key,
+    key   text collate "C" primary key,
     mark  text not null,
     -- When a server used the key for the first time.
     since timestamptz not null default connect_now()

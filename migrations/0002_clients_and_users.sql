@@ -71,7 +71,7 @@ create table users (
 -- The user of an address. The lookup is the same with and without an account. Addresses that differ only in case are the same:
 -- address is in lower case, email is as it was registered.
 create table user_addresses (
-    address text primary key check (address = lower(email)),
+    address text collate "C" primary key check (address = lower(email)),
     user_id uuid not null,
     email   text not null
 );

@@ -21,7 +21,7 @@ create table sign_ins (
 create index sign_ins_expiry on sign_ins (expires_at);
 
 -- A change of a user's address ends the user's sign-ins, and counts them first.
-create index sign_ins_email on sign_ins (lower(email));
+create index sign_ins_email on sign_ins (lower(email) collate "C");
 create index sign_ins_user on sign_ins (user_id) where user_id is not null;
 
 -- Emails with a code that wait for the mail server. The sign-in, if it still exists, has the seed and the address. On a cluster the table

@@ -11,8 +11,8 @@ create table audit_log (
     id                 bigint      generated always as identity,
     at                 timestamptz not null default connect_now(),
     -- user, client, system or operator; or the name of an operator's token (internal/actor).
-    actor              text        not null check (actor ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'),
-    action             text        not null check (action ~ '^[a-z]+([._][a-z]+)*$'),
+    actor              text        collate "C" not null check (actor ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'),
+    action             text        collate "C" not null check (action ~ '^[a-z]+([._][a-z]+)*$'),
     user_id            uuid,
     client_id          uuid,
     connection_version bigint      check (connection_version >= 1),

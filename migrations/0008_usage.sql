@@ -5,7 +5,7 @@
 create table usage_hours (
     client_id uuid        not null references clients,
     hour      timestamptz not null,
-    operation text        not null,
+    operation text        collate "C" not null,
     -- The HTTP status of the answers: 429 apart from other refusals.
     status    smallint    not null check (status between 100 and 599),
     requests  bigint      not null check (requests > 0),

@@ -29,7 +29,7 @@ create table webhook_events (
     first_date         date,
     last_date          date,
     created_at         timestamptz not null default connect_now(),
-    state              text        not null default 'pending' check (state in ('pending', 'delivered', 'failed')),
+    state              text        collate "C" not null default 'pending' check (state in ('pending', 'delivered', 'failed')),
     -- Attempts so far, and how many of them came before the last replay: the schedule counts from there.
     attempts           integer     not null default 0 check (attempts >= 0),
     attempts_before    integer     not null default 0 check (attempts_before between 0 and attempts),

@@ -55,13 +55,13 @@ select email from users where user_id = @user_id for update;
 -- name: DeleteSignInsOf :exec
 -- Includes sign-ins that began when the address had no account.
 delete from sign_ins
-where lower(email) in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
+where lower(email) collate "C" in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
 
 -- name: CountSignInsOf :one
 -- The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
 select count(*) from (
     select 1 from sign_ins i
-    where (lower(i.email) = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
+    where (lower(i.email) collate "C" = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
 ) as i;
 
 -- name: CountSessionsOf :one

@@ -137,7 +137,7 @@ func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountS
 const countSignInsOf = `-- name: CountSignInsOf :one
 select count(*) from (
     select 1 from sign_ins i
-    where (lower(i.email) = lower($1) or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
+    where (lower(i.email) collate "C" = lower($1) or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
 ) as i
 `
 
@@ -291,7 +291,7 @@ func (q *Queries) DeleteSessionsOf(ctx context.Context, userIds []uuid.UUID) err
 
 const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
 delete from sign_ins
-where lower(email) in (select lower(former) from unnest($1::text[]) as former) or user_id = any ($2::uuid[])
+where lower(email) collate "C" in (select lower(former) from unnest($1::text[]) as former) or user_id = any ($2::uuid[])
 `
 
 type DeleteSignInsOfParams struct {

@@ -216,14 +216,16 @@ docs: ## build the developers' site of a service, BASE_URL, as static files: bin
 pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png
 	go test -count=1 ./internal/web/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
 
-LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 .PHONY: build
 build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere
-	CGO_ENABLED=0 GOARCH=$(ARCH) go build -trimpath -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/connect-svc ./cmd/connect-svc
+	GOOS=$(SYSTEM) GOARCH=$(ARCH) $(BUILD) -o bin/connect-svc ./cmd/connect-svc
 
-# What `make packages` and `make image` are for: amd64 or arm64.
-ARCH ?= $(shell go env GOARCH)
+# What `make build`, `make packages` and `make image` are for: a system that Go knows, and amd64 or arm64.
+HOST := $(shell go env GOARCH)
+ARCH ?= $(HOST)
+SYSTEM ?= $(shell go env GOOS)
 MAINTAINER ?= the operator of connect-svc <root@localhost>
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
@@ -231,7 +233,7 @@ export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a manual page: bin/*.deb, bin/*.rpm
 	@mkdir -p bin/package && rm -f bin/*.deb bin/*.rpm
 	@# What the program says of itself it says here, whatever machine the packages are for.
-	@if [ $(ARCH) = $$(go env GOARCH) ]; then cp bin/connect-svc bin/package/; else go build -ldflags '$(LDFLAGS)' -o bin/package/ ./cmd/connect-svc; fi
+	@if [ $(ARCH) = $(HOST) ]; then cp bin/connect-svc bin/package/; else $(BUILD) -o bin/package/ ./cmd/connect-svc; fi
 	@bin/package/connect-svc man | gzip -9n >bin/package/connect-svc.1.gz
 	@for shell in bash zsh fish; do bin/package/connect-svc completion $$shell | sed "s|$(CURDIR)/bin/package/connect-svc|/usr/bin/connect-svc|g" >bin/package/connect-svc.$$shell; done
 	@go build -C tools -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
@@ -243,10 +245,14 @@ try-install: packages ## as root, from an empty Debian with the .deb to a partne
 	@.ci/tools debootstrap
 	@deploy/package/try-on-debian.sh
 
+# The Debian whose PostgreSQL the sandbox's image has: this machine, or for another architecture what apt fetches.
+DEBIAN ?= $(if $(filter $(HOST),$(ARCH)),,bin/debian-$(ARCH))
+
 .PHONY: image
 image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
 	@go build -C tools -o ../bin/connect-image ./image
-	@for kind in '' --sandbox; do bin/connect-image $$kind --program bin/connect-svc --bill bin/connect-svc.cdx.json --version $(VERSION) \
+	@[ -z '$(DEBIAN)' ] || .ci/debian $(ARCH) '$(DEBIAN)'
+	@for kind in '' --sandbox; do bin/connect-image $$kind --root '$(DEBIAN)' --program bin/connect-svc --bill bin/connect-svc.cdx.json --version $(VERSION) \
 		--commit '$(COMMIT)' --arch $(ARCH) bin/image$${kind#-}; done
 
 .PHONY: sbom

@@ -27,7 +27,7 @@ func (s source) bill(files tree) ([]byte, error) {
 	if err := cdx.NewBOMDecoder(program, cdx.BOMFileFormatJSON).Decode(bom); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Bill, err)
 	}
-	packages, err := packagesOf(files)
+	packages, err := packagesOf(s.Root, files)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,12 @@ func (s source) bill(files tree) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// packagesOf lists the Debian packages that brought files to this machine.
-func packagesOf(files tree) (packages []cdx.Component, err error) {
+// packagesOf lists the packages that brought files to the Debian at root.
+func packagesOf(root string, files tree) (packages []cdx.Component, err error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	owners, err := ownersOf()
+	owners, err := ownersOf(root)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func packagesOf(files tree) (packages []cdx.Component, err error) {
 			continue
 		}
 		owner := owners[merged(name)]
-		if target, err := filepath.EvalSymlinks(name); owner == "" && err == nil {
-			owner = owners[merged(target)]
+		if target, err := filepath.EvalSymlinks(root + name); owner == "" && err == nil {
+			owner = owners[merged(strings.TrimPrefix(target, root))]
 		}
 		if owner == "" {
 			return nil, fmt.Errorf("%s is of no Debian package", name)
@@ -74,7 +74,7 @@ func packagesOf(files tree) (packages []cdx.Component, err error) {
 		})
 	}
 	for _, owner := range slices.Sorted(maps.Keys(of)) {
-		out, err := exec.Command("dpkg-query", "--show", "--showformat=${Package} ${Version} ${Architecture}", owner).Output() //nolint:gosec // a name of dpkg's own
+		out, err := exec.Command("dpkg-query", "--admindir="+root+"/var/lib/dpkg", "--show", "--showformat=${Package} ${Version} ${Architecture}", owner).Output() //nolint:gosec // a name of dpkg's own
 		known := strings.Fields(string(out))
 		if err != nil || len(known) != 3 {
 			return nil, fmt.Errorf("dpkg-query %s: %q, %w", owner, out, err)
@@ -89,8 +89,8 @@ func packagesOf(files tree) (packages []cdx.Component, err error) {
 }
 
 // ownersOf reads from dpkg's lists which package brought each file.
-func ownersOf() (map[string]string, error) {
-	lists, err := filepath.Glob("/var/lib/dpkg/info/*.list")
+func ownersOf(root string) (map[string]string, error) {
+	lists, err := filepath.Glob(root + "/var/lib/dpkg/info/*.list")
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,9 @@
 //	go run -C tools ./image --program FILE --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
 //
 // The image is the static program, the certificate authorities that Mozilla trusts, and their bill of materials; nothing else. It
-// runs as user 65532, who owns /keys. With --sandbox it also has this machine's PostgreSQL with the libraries that it needs, by Debian's packages, and
-// runs `connect-svc sandbox`. SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
+// runs as user 65532, who owns /keys. With --sandbox it also has the PostgreSQL of a Debian, this machine or the one in the folder
+// --root, with the libraries that it needs, and runs `connect-svc sandbox`. The bill of materials is also written to FOLDER.cdx.json.
+// SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
 package main
 
 import (
@@ -31,6 +32,7 @@ type source struct {
 	Commit  string `help:"The commit that it was built from."`
 	Arch    string `required:"" help:"Its architecture, as Go names it."`
 	Sandbox bool   `help:"Make the image of the sandbox, with PostgreSQL inside."`
+	Root    string `help:"The Debian whose PostgreSQL it is, without a slash at the end; this machine by default."`
 	Epoch   int64  `env:"SOURCE_DATE_EPOCH" help:"The time of all files, in seconds."`
 	Folder  string `arg:"" help:"The layout folder."`
 }
@@ -49,7 +51,7 @@ func (s source) write() error {
 	var database tree
 	if s.Sandbox {
 		var err error
-		if database, err = postgres(); err != nil {
+		if database, err = postgres(s.Root, s.Arch); err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
 		layers = append(layers, database)

@@ -1,25 +1,29 @@
 package main
 
 import (
+	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 )
 
-// library is a line of ldd's: the file that the program needs.
-var library = regexp.MustCompile(`(?m)(?:=> |^\s+)(/\S+) \(0x`)
+// architectures are how Debian's folders and ELF files name those of Go.
+var architectures = map[string]struct {
+	triplet string
+	machine elf.Machine
+}{"amd64": {"x86_64-linux-gnu", elf.EM_X86_64}, "arm64": {"aarch64-linux-gnu", elf.EM_AARCH64}}
 
-// postgres is the newest PostgreSQL of this machine, as Debian installs it, with the shared libraries and the time zones that it
-// needs, and the shell that initdb calls. The program finds it where it finds an installed one.
-func postgres() (tree, error) {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+// postgres is the newest PostgreSQL of the Debian at root, with the shared libraries and the time zones that it needs, and the shell
+// that initdb calls. The program finds it where it finds an installed one.
+func postgres(root, arch string) (tree, error) {
+	found, err := filepath.Glob(root + "/usr/lib/postgresql/*/bin/postgres")
 	if err != nil || len(found) == 0 {
-		return nil, errors.New("is not installed below /usr/lib/postgresql")
+		return nil, errors.New("is not installed below " + root + "/usr/lib/postgresql")
 	}
-	bin := filepath.Dir(slices.Max(found))
+	bin := filepath.Dir(strings.TrimPrefix(slices.Max(found), root))
 	home := filepath.Dir(bin)
 	files := tree{}
 	programs := []string{bin + "/postgres", bin + "/initdb", "/bin/sh"}
@@ -27,23 +31,50 @@ func postgres() (tree, error) {
 		programs = append(programs, home+"/lib/"+module+".so")
 	}
 	for _, program := range programs {
-		if err := files.add(program); err != nil {
+		if err := files.addProgram(root, program, arch); err != nil {
 			return nil, err
-		}
-		needs, err := exec.Command("ldd", program).Output() //nolint:gosec // a program of PostgreSQL
-		if err != nil {
-			return nil, fmt.Errorf("ldd %s: %w", program, err)
-		}
-		for _, match := range library.FindAllSubmatch(needs, -1) {
-			if err := files.add(string(match[1])); err != nil {
-				return nil, err
-			}
 		}
 	}
 	for _, folder := range []string{"/usr/share/postgresql/" + filepath.Base(home), "/usr/share/zoneinfo"} {
-		if err := files.addAll(folder); err != nil {
+		if err := files.addAll(root, folder); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
+}
+
+// addProgram adds a program or a library, its loader, and the libraries that it needs.
+func (t tree) addProgram(root, name, arch string) error {
+	if _, found := t[name]; found {
+		return nil
+	}
+	if err := t.add(root, name); err != nil {
+		return err
+	}
+	program, err := elf.NewFile(bytes.NewReader(t[name].content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if program.Machine != architectures[arch].machine {
+		return fmt.Errorf("%s is for %s, and not for %s", root+name, program.Machine, arch)
+	}
+	if loader := program.Section(".interp"); loader != nil {
+		path, err := loader.Data()
+		if err != nil {
+			return err
+		}
+		if err := t.addProgram(root, string(bytes.TrimRight(path, "\x00")), arch); err != nil {
+			return err
+		}
+	}
+	libraries, err := program.ImportedLibraries()
+	if err != nil {
+		return err
+	}
+	for _, library := range libraries {
+		if err := t.addProgram(root, "/lib/"+architectures[arch].triplet+"/"+library, arch); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -65,13 +65,13 @@ func (t tree) layer(at time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
 }
 
-// add puts this machine's file into the tree, under the same path; a link becomes what it leads to.
-func (t tree) add(name string) error {
-	info, err := os.Stat(name)
+// add puts a file of the Debian at root into the tree, under the same path; a link becomes what it leads to.
+func (t tree) add(root, name string) error {
+	info, err := os.Stat(root + name)
 	if err != nil {
 		return err
 	}
-	content, err := os.ReadFile(name)
+	content, err := os.ReadFile(root + name)
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (t tree) add(name string) error {
 	return nil
 }
 
-func (t tree) addAll(folder string) error {
-	return filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+func (t tree) addAll(root, folder string) error {
+	return filepath.WalkDir(root+folder, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t tree) addAll(folder string) error {
 		if err != nil || info.IsDir() {
 			return err
 		}
-		return t.add(name)
+		return t.add(root, strings.TrimPrefix(name, root))
 	})
 }
 
@@ -100,6 +100,9 @@ func (s source) service(database tree) (tree, error) {
 	}
 	bill, err := s.bill(database)
 	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(s.Folder+".cdx.json", bill, 0o644); err != nil { //nolint:gosec // nothing secret
 		return nil, err
 	}
 	var authorities bytes.Buffer

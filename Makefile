@@ -39,7 +39,7 @@ COMMIT ?= $(shell .ci/version commit 2>/dev/null)
 MODULES := . sdk/go tools
 
 # The build tags of tests that `make test` leaves out.
-TAGS := check,citus,faults,timed
+TAGS := check,citus,faults,release,timed
 
 # Go keeps what it has compiled under what went into it. Without the clone's folder in that (-trimpath), another clone compiles
 # nothing again; and what is checked is compiled as `make build` does it.
@@ -258,6 +258,14 @@ image: sbom ## build OCI images, of the service and of the sandbox, without a co
 .PHONY: sbom
 sbom: build ## write the bill of materials of bin/connect-svc as CycloneDX JSON: bin/connect-svc.cdx.json
 	go run -C tools ./sbom "$(CURDIR)/bin/connect-svc" '$(VERSION)' >bin/connect-svc.cdx.json
+
+# SNAPSHOT=1 makes one of any commit, with a version that says so. KEY is a file with a secret key of minisign's, to sign it.
+SNAPSHOT ?=
+KEY ?=
+
+.PHONY: release
+release: ## make a release from a clean checkout at its tag, reproducibly: programs, packages, images, SDKs, bills, notes, checksums: bin/release
+	@.ci/release '$(SNAPSHOT)' '$(KEY)'
 
 .PHONY: tools
 tools: ## find what the tests need (PostgreSQL, Redis, PgBouncer, HAProxy, nginx, Chromium, Node.js), or install it

@@ -8,6 +8,7 @@ replace (
 )
 
 tool (
+	aead.dev/minisign/cmd/minisign
 	github.com/goreleaser/nfpm/v2/cmd/nfpm
 	github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 	github.com/sqlc-dev/sqlc/cmd/sqlc
@@ -16,6 +17,7 @@ tool (
 )
 
 require (
+	aead.dev/minisign v0.3.0
 	connect-svc v0.0.0
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/alecthomas/kong v1.17.0
@@ -202,6 +204,7 @@ require (
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/telemetry v0.0.0-20261010193011-f71dc92da45e // indirect
+	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/vuln v1.9.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20261019180522-ce908d29299b // indirect

@@ -1,11 +1,14 @@
 // Image writes an OCI image of connect-svc as a layout folder, without a container engine, the same bytes for the same files.
 //
 //	go run -C tools ./image --program FILE --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
+//	go run -C tools ./image join FOLDER connect-svc:v1.0.0=image-amd64,image-arm64
 //
 // The image is the static program, the certificate authorities that Mozilla trusts, and their bill of materials; nothing else. It
 // runs as user 65532, who owns /keys. With --sandbox it also has the PostgreSQL of a Debian, this machine or the one in the folder
 // --root, with the libraries that it needs, and runs `connect-svc sandbox`. The bill of materials is also written to FOLDER.cdx.json.
 // SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
+//
+// With join it puts images of several platforms into one layout, under one name each.
 package main
 
 import (
@@ -38,12 +41,16 @@ type source struct {
 }
 
 func main() {
-	var s source
-	command := kong.Parse(&s, kong.Name("image"))
-	command.FatalIfErrorf(s.write())
+	var commands struct {
+		Write source `cmd:"" default:"withargs" help:"Write an image."`
+		Join  joined `cmd:"" help:"Put images into one layout."`
+	}
+	command := kong.Parse(&commands, kong.Name("image"))
+	command.FatalIfErrorf(command.Run())
 }
 
-func (s source) write() error {
+// Run writes the image.
+func (s source) Run() error {
 	at := time.Unix(s.Epoch, 0).UTC()
 	var layers []tree
 	command := []string{"serve"}

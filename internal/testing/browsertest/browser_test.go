@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -84,9 +85,27 @@ func TestFaults(t *testing.T) {
 			<p style="display: flex">back to <b>Stride</b></p>
 			<p style="width: 2000px">wide</p></main>`)
 	})
+	measured := make(chan struct{})
+	pages.HandleFunc("GET /styled", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><title>Styled</title><link rel="stylesheet" href="/style.css"><main><a href="/">Home</a></main>`)
+	})
+	pages.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		<-measured
+		w.Header().Set("Content-Type", "text/css")
+		_, _ = io.WriteString(w, "a { display: inline-block; padding: 1rem }"+strings.Repeat("/* long */", 1<<20))
+	})
 	server := httptest.NewServer(pages)
 	t.Cleanup(server.Close)
 	tab := Share(t, nil).NewTab(t)
+
+	// A page that loads itself anew is measured once it has its style sheet.
+	var assigned string
+	tab.Evaluate(fmt.Sprintf(`(location = %q)`, server.URL+"/styled"), &assigned)
+	tab.WaitTitle("Styled")
+	close(measured)
+	if got := tab.LayoutFaults(); len(got) != 0 {
+		t.Errorf("faults of a page that waits for its style sheet: %q", got)
+	}
 
 	tab.Open(server.URL + "/sound")
 	if got := tab.LayoutFaults(); len(got) != 0 {

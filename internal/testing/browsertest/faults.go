@@ -61,5 +61,5 @@ var layoutFaults string
 // 2.5.8, and anything that makes the page scroll sideways (1.4.10).
 func (tab *Tab) LayoutFaults() []string {
 	tab.t.Helper()
-	return value(tab, chromedp.Evaluate[[]string](layoutFaults))
+	return value(tab, chromedp.Evaluate[[]string](layoutFaults, chromedp.EvalAwaitPromise))
 }

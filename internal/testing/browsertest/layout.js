@@ -1,4 +1,6 @@
-(() => {
+(async () => {
+  // A page that loads itself anew has no style sheet at first.
+  if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done));
   const faults = [];
   const describe = (element) => `${element.tagName.toLowerCase()}.${element.className.baseVal ?? element.className} "${element.textContent.trim().slice(0, 40)}"`;
   const parse = (color) => {

@@ -98,7 +98,7 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	if err != nil {
 		return pendingRequest{}, fmt.Errorf("authorize: %w", err)
 	}
-	if !known || registered.Status != active {
+	if !known || !registered.Active {
 		return pendingRequest{}, fmt.Errorf("authorize: %w", &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
 	}
 	refuse := func(cause Cause, reason string) (pendingRequest, error) {

@@ -19,9 +19,6 @@ type Partner struct {
 // registration is a client's row at the time Now.
 type registration = oauthdb.ListRegistrationsRow
 
-// active is the status of a client that may act.
-const active = "active"
-
 // registrationsPerStatement bounds how many clients one statement looks up.
 const registrationsPerStatement = 500
 

@@ -72,7 +72,7 @@ func (s *Server) unsealRequest(sealed SealedRequest, browser [sha256.Size]byte) 
 
 // isRegistered reports whether the client is active and registered for the request.
 func (r *pendingRequest) isRegistered(client *registration) bool {
-	return client.Status == active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)
+	return client.Active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)
 }
 
 // registration returns the client of a request. Error: ErrRequestEnded if the client is not active and registered for the request.

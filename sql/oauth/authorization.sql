@@ -5,7 +5,7 @@
 
 -- name: ListRegistrations :many
 -- The registrations that requests are checked against, with what users see of the clients.
-select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :execrows

@@ -213,7 +213,7 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 
 const listRegistrations = `-- name: ListRegistrations :many
 
-select client_id, status, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::timestamptz)::timestamptz as now
+select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::timestamptz)::timestamptz as now
 from clients where client_id = any ($2::uuid[])
 `
 
@@ -224,7 +224,7 @@ type ListRegistrationsParams struct {
 
 type ListRegistrationsRow struct {
 	ClientID    uuid.UUID
-	Status      string
+	Active      bool
 	CallbackUrl string
 	Scopes      scope.Set
 	Name        string
@@ -251,7 +251,7 @@ func (q *Queries) ListRegistrations(ctx context.Context, arg ListRegistrationsPa
 		var i ListRegistrationsRow
 		if err := rows.Scan(
 			&i.ClientID,
-			&i.Status,
+			&i.Active,
 			&i.CallbackUrl,
 			&i.Scopes,
 			&i.Name,

@@ -216,7 +216,7 @@ func TestFoundationNamesNoTableOfADomain(t *testing.T) {
 }
 
 // The rules of clients and connections are SQL functions of the migrations (is_active, is_authorized, connection_state).
-var repeatedRule = regexp.MustCompile(`(?i)\brefresh_deadline\s*[<>]|\bstatus\s*(?:=|<>|==|!=)\s*(?:'active'|"active"|active\b)`)
+var repeatedRule = regexp.MustCompile(`(?i)\brefresh_deadline\s*[<>]|\bstatus\s*(?:(?:=|<>)\s*'active'|[!=]=\s*"?active\b)`)
 
 func TestStatementsCallTheRules(t *testing.T) {
 	t.Parallel()

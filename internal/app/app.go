@@ -222,8 +222,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		observers = append(observers, config.Observe)
 	}
 	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
-	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, public), observers...))
-	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, private)), a.metrics.Observe)
+	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(public)), observers...))
+	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(private))), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)
 }
 
@@ -238,17 +238,20 @@ func bodyMemory(memory int64) int64 {
 
 // listen opens the listeners. Connections wait until they are served.
 func (a *App) listen(ctx context.Context, config Config, public, private http.Handler) (err error) {
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, config.TrustedProxies,
+	most := connectionsOf(config.Memory, openFiles())
+	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, newConnections(most, config.TrustedProxies),
 		a.closing(public), config.Limits.Batch, a.logger); err != nil {
 		return err
 	}
-	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, nil,
+	a.public.HTTP2.MaxReceiveBufferPerConnection = maxUnread
+	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, newConnections(most/8, config.TrustedProxies),
 		a.closing(private), config.Limits.Batch, a.logger); err != nil {
 		return err
 	}
 	if config.ReadyListen != "" {
 		probes := telemetry.Requests(a.logger, a.closing(a.probes(brief)), a.metrics.Observe)
-		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, nil, probes, config.Limits.Batch, a.logger); err != nil {
+		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, newConnections(most/8, config.TrustedProxies),
+			probes, config.Limits.Batch, a.logger); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,28 @@
 package app
 
 import (
+	"context"
 	"net"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// roundTrip is the time from the answer to an attempt to connect until the caller is connected.
+const roundTrip = 200 * time.Millisecond
+
+// acceptRest returns when everything has been accepted that was connected to a listener, and the kernel drops further attempts, or when
+// ctx ends. The server goes on accepting meanwhile. Closing the listener at once would reset what waits to be accepted.
+func acceptRest(ctx context.Context, listener net.Listener) {
+	if !takeNoMore(listener) {
+		return
+	}
+	<-time.After(roundTrip)
+	for waiting(listener) > 0 && ctx.Err() == nil {
+		<-time.After(pollTime)
+	}
+}
 
 // takeNoMore has the kernel drop attempts to connect to a listener, and reports whether it does. A caller tries again after a second
 // and is refused then, because the listener is closed. Open connections are not affected, nor are those that wait to be accepted:
@@ -49,4 +66,13 @@ func waiting(listener net.Listener) (connections int) {
 		}
 	})
 	return connections
+}
+
+// openFiles returns how many files the process may open; 0: unknown. The Go runtime has raised the limit as far as it may.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return limit.Cur
 }

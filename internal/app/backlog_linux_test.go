@@ -50,7 +50,7 @@ func TestDrainServesWhatWaits(t *testing.T) {
 	wait.Until(t, "it waits", func() bool { return waiting(open) == 1 })
 	stop()
 	wait.Until(t, "the service drains", func() bool { return strings.Contains(log.String(), "draining") })
-	<-time.After(4 * backlogTime)
+	<-time.After(2 * roundTrip)
 	close(late.accept)
 	if status, closes := openHTTP1(conn).ask(t); status != http.StatusOK || !closes {
 		t.Errorf("%d, closes %t", status, closes)

@@ -46,7 +46,7 @@ const (
 // collect adds the counts of the domains and of the database pool to the metrics. They are read when metrics are gathered, so that the
 // domains do not import telemetry.
 func (a *App) collect() {
-	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellAccounts, a.tellPool, a.tellReplicas} {
+	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellConnections, a.tellAccounts, a.tellPool, a.tellReplicas} {
 		a.metrics.Collect(func(tell telemetry.Tell) error { read(tell); return nil })
 	}
 	// These ask the database. If it is down, only these metrics are missing.
@@ -82,6 +82,20 @@ func (a *App) tellSelf(tell telemetry.Tell) {
 	tell(gauge, "usage_rows_waiting", "Counts of usage that wait to be written to the database.", float64(rows))
 	tell(counter, "usage_uncounted_requests_total",
 		"Requests missing in the counts of usage, because too many rows waited.", float64(dropped))
+}
+
+func (a *App) tellConnections(tell telemetry.Tell) {
+	for listener, s := range map[string]*server{"public": a.public, "private": a.private, "ready": a.probing} {
+		if s == nil {
+			continue
+		}
+		counts := s.connections.counts()
+		tell(gauge, "http_connections", "Open connections of a listener.", float64(counts.open), "listener", listener)
+		tell(gauge, "http_connections_limit", "Connections that a listener may have.", float64(s.connections.most), "listener", listener)
+		const closed = "Connections closed for lack of room: idle ones that made room for new ones (replaced), and new ones, because none was idle (refused)."
+		tell(counter, "http_connections_closed_total", closed, float64(counts.replaced), "listener", listener, "outcome", "replaced")
+		tell(counter, "http_connections_closed_total", closed, float64(counts.refused), "listener", listener, "outcome", "refused")
+	}
 }
 
 func (a *App) tellAccounts(tell telemetry.Tell) {

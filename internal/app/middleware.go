@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"connect-svc/internal/api/partner"
 	"connect-svc/internal/network"
 	"connect-svc/internal/telemetry"
 )
@@ -67,6 +68,26 @@ func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Network = proxies.Of(r)
 		next.ServeHTTP(w, r)
+	})
+}
+
+type noRoomKey struct{}
+
+// roomy answers requests for which there is no room (see [connections]): nothing has been attempted.
+func roomy(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(noRoomKey{}) == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if partner.IsBackend(r.URL.Path) {
+			partner.FailBusy(w, r)
+			return
+		}
+		telemetry.EventOf(r.Context()).Code = "busy"
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "The service is busy. Please try again.", http.StatusServiceUnavailable)
 	})
 }
 

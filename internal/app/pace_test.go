@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,7 @@ func TestPacedConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
-		conn := &pacedConn{Conn: here}
+		conn := &connection{Conn: here, pace: new(pace)}
 		var _ interface{ CloseWrite() error } = conn // or net/http would not close it gently
 		go func() { _, _ = there.Write([]byte("abcdef")) }()
 		handler := paced(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -36,7 +35,7 @@ func TestPacedConnection(t *testing.T) {
 		} {
 			<-time.After(test.after)
 			for i := range test.abandoned + test.answered {
-				ctx, cancel := context.WithCancel(withConn(t.Context(), conn))
+				ctx, cancel := context.WithCancel(withConnection(t.Context(), conn))
 				if i < test.abandoned {
 					cancel()
 				}
@@ -52,29 +51,4 @@ func TestPacedConnection(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A proxy's connection carries many callers: it does not pause for one of them.
-func TestPacedListenerSparesProxies(t *testing.T) {
-	t.Parallel()
-	for proxies, paced := range map[string]bool{"127.0.0.0/8": false, "192.0.2.0/24": true} {
-		open, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = open.Close() }()
-		client, err := net.Dial("tcp", open.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = client.Close() }()
-		conn, err := pacedListener{open, []netip.Prefix{netip.MustParsePrefix(proxies)}}.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		if _, got := conn.(*pacedConn); got != paced {
-			t.Errorf("%s trusted: paced %t, want %t", proxies, got, paced)
-		}
-	}
 }

@@ -8,13 +8,6 @@ import (
 	"connect-svc/internal/panics"
 )
 
-// A proxy that does not use /readyz, such as nginx, sends requests until it is refused. Connections that it has begun arrive within
-// backlogTime. All of them are accepted before the listener closes, however busy the machine is, unless that takes too long.
-const (
-	backlogTime = 50 * time.Millisecond
-	backlogEnds = 40 // times
-)
-
 // sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
 const sweepEvery = time.Minute
 
@@ -94,12 +87,6 @@ func (a *App) drain(failures <-chan error) error {
 	case <-time.After(a.config.DrainDelay):
 	case failure := <-failures:
 		return failure
-	}
-	if takeNoMore(a.public.socket) {
-		<-time.After(backlogTime)
-		for n := 0; waiting(a.public.socket) > 0 && n < backlogEnds; n++ {
-			<-time.After(backlogTime)
-		}
 	}
 	return nil
 }

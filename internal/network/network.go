@@ -24,7 +24,7 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 	address := peer.Addr().Unmap()
 	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(forwarded) {
-		if !p.trust(address) {
+		if !p.Trust(address) {
 			break
 		}
 		next := parseHop(hop)
@@ -36,9 +36,12 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 	return address
 }
 
-// Of returns the network of the caller's address: an IPv4 address, or the IPv6 /48 that a provider assigns to a customer.
-func (p Proxies) Of(r *http.Request) netip.Prefix {
-	address := p.Address(r)
+// Of returns the network of the caller's address.
+func (p Proxies) Of(r *http.Request) netip.Prefix { return Of(p.Address(r)) }
+
+// Of returns the network of an address: an IPv4 address, or the IPv6 /48 that a provider assigns to a customer.
+func Of(address netip.Addr) netip.Prefix {
+	address = address.Unmap()
 	bits := 48
 	if address.Is4() {
 		bits = 32
@@ -46,7 +49,9 @@ func (p Proxies) Of(r *http.Request) netip.Prefix {
 	return netip.PrefixFrom(address.WithZone(""), bits).Masked()
 }
 
-func (p Proxies) trust(address netip.Addr) bool {
+// Trust reports whether the address is that of a trusted proxy.
+func (p Proxies) Trust(address netip.Addr) bool {
+	address = address.Unmap()
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 

@@ -99,11 +99,21 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 		telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
 		panic(http.ErrAbortHandler)
 	}
+	write(w, r, err)
+}
+
+func write(w http.ResponseWriter, r *http.Request, err error) {
 	if !isRead(r) && fairqueue.NotAttempted(err) { // decisions, section 5
 		w.Header().Set("Connect-Outcome", "not-attempted")
 		w.Header().Set("Retry-After", "1")
 	}
 	failuresOf(r).Write(w, r, err)
+}
+
+// FailBusy writes the error of a request that was not attempted, because there is no room for it. Call it behind telemetry.Requests.
+func FailBusy(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w, r)
+	write(w, r, fairqueue.ErrFull)
 }
 
 // noOperation responds to unknown paths and wrong methods.

@@ -1,0 +1,325 @@
+package app
+
+import (
+	"cmp"
+	"container/heap"
+	"container/list"
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"connect-svc/internal/network"
+)
+
+// connectionMemory is what a connection costs, with TLS, one request and its garbage: 34 to 48 kB were measured, and the kernel needs a
+// few. Another request on a connection of HTTP/2 costs 27 kB.
+const connectionMemory = 48 << 10
+
+// connectionsOf returns how many places for connections the public listener may have: a quarter of the process's memory is for them (see
+// [bodyMemory] for another part), and half of the files that it may open. 0 bytes or files: unknown.
+func connectionsOf(memory int64, files uint64) int {
+	most := 2 * bodyMemory(memory) / 4 / connectionMemory
+	if files > 0 {
+		most = min(most, int64(min(files, 1<<40))/2)
+	}
+	return int(max(most, 64))
+}
+
+// connections are those that a listener has open. Each takes a place, and so does each request on it beside another. There are so many
+// places in all, and one network may take half. If there is none, a new connection or request replaces the connection that has been idle
+// for the longest: of its own network, if that has half, otherwise of the network that has the most. If none is idle, the new one is
+// refused. A connection is idle while it has no request, new ones included. A trusted proxy carries the requests of many networks, so
+// each of its connections counts as a network of its own.
+type connections struct {
+	most    int
+	proxies network.Proxies
+
+	mu       sync.Mutex
+	networks map[netip.Prefix]*peers
+	idle     idlePeers
+	turn     uint64 // how often a connection has become idle
+	connectionCounts
+}
+
+// connectionCounts are for the metrics, and for a stop.
+type connectionCounts struct {
+	open     int
+	taken    int    // places: one of each connection, and one of each request beside another of its connection
+	unread   int    // connections with a request that may not have been read: new ones, for example
+	replaced uint64 // idle connections, closed for something new
+	refused  uint64 // new connections and requests, because none was idle
+}
+
+// peers are the connections of a network.
+type peers struct {
+	proxy   bool
+	network netip.Prefix // the zero value: of a proxy, or unknown
+	taken   int          // places, as in connectionCounts
+	idle    list.List    // of *connection; the first has been idle for the longest
+	place   int          // in idlePeers, if some are idle
+}
+
+// boundListener accepts as many connections as there is room for.
+type boundListener struct {
+	net.Listener
+	connections *connections
+}
+
+// Accept implements [net.Listener].
+func (l boundListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := l.connections.admit(conn); admitted != nil {
+			return admitted, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+func newConnections(most int, proxies network.Proxies) *connections {
+	return &connections{most: most, proxies: proxies, networks: map[netip.Prefix]*peers{}}
+}
+
+// admit counts a new connection. nil: there is no room.
+func (c *connections) admit(conn net.Conn) *connection {
+	b, replaced := c.add(conn)
+	if replaced != nil {
+		_ = replaced.Conn.Close() // not by TLS, which would wait until the caller has read that
+	}
+	return b
+}
+
+func (c *connections) add(conn net.Conn) (b, replaced *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.peersOf(conn)
+	replaced, fits := c.makeRoom(p)
+	if !fits {
+		return nil, nil
+	}
+	b = &connection{Conn: conn, of: c, peers: p, unread: true}
+	if !p.proxy {
+		b.pace = new(pace)
+	}
+	if p.network.IsValid() {
+		c.networks[p.network] = p
+	}
+	c.open++
+	c.unread++
+	c.take(p, 1)
+	c.setIdle(b, true)
+	return b, replaced
+}
+
+// makeRoom reports whether there is a place for one of p. It may have to close an idle connection for it, which it returns.
+func (c *connections) makeRoom(p *peers) (replaced *connection, fits bool) {
+	switch {
+	case p.taken >= (c.most+1)/2:
+		replaced = p.longestIdle()
+	case c.taken >= c.most && len(c.idle) > 0:
+		replaced = c.idle[0].longestIdle()
+	case c.taken < c.most:
+		return nil, true
+	}
+	if replaced == nil {
+		c.refused++
+		return nil, false
+	}
+	c.replaced++
+	c.remove(replaced)
+	return replaced, true
+}
+
+// take takes places, or gives them back.
+func (c *connections) take(p *peers, places int) {
+	c.taken += places
+	p.taken += places
+	if p.idle.Len() > 0 {
+		heap.Fix(&c.idle, p.place)
+	}
+	if p.taken == 0 {
+		delete(c.networks, p.network)
+	}
+}
+
+func (c *connections) peersOf(conn net.Conn) *peers {
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if c.proxies.Trust(peer.Addr()) {
+		return &peers{proxy: true}
+	}
+	of := network.Of(peer.Addr())
+	if p, known := c.networks[of]; known {
+		return p
+	}
+	return &peers{network: of}
+}
+
+func (c *connections) remove(b *connection) {
+	b.closed = true
+	c.open--
+	c.setUnread(b, false)
+	c.setIdle(b, false)
+	c.take(b.peers, -1)
+}
+
+// leave takes a connection that closes out of the count.
+func (c *connections) leave(b *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !b.closed {
+		c.remove(b)
+	}
+}
+
+func (c *connections) setUnread(b *connection, unread bool) {
+	if b.unread != unread {
+		b.unread = unread
+		c.unread += map[bool]int{true: 1, false: -1}[unread]
+	}
+}
+
+// setIdle keeps the order of those that are idle.
+func (c *connections) setIdle(b *connection, idle bool) {
+	p := b.peers
+	before := p.idle.Len()
+	if b.idle != nil {
+		p.idle.Remove(b.idle)
+		b.idle = nil
+	}
+	if idle {
+		c.turn++
+		b.since = c.turn
+		b.idle = p.idle.PushBack(b)
+	}
+	switch after := p.idle.Len(); {
+	case before == 0 && after > 0:
+		heap.Push(&c.idle, p)
+	case before > 0 && after == 0:
+		heap.Remove(&c.idle, p.place)
+	case after > 0:
+		heap.Fix(&c.idle, p.place)
+	}
+}
+
+// observe follows the requests of connections. It is a [http.Server.ConnState].
+func (c *connections) observe(conn net.Conn, state http.ConnState) {
+	b := underTLS(conn)
+	if b == nil || state != http.StateActive && state != http.StateIdle {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !b.closed {
+		c.setUnread(b, state == http.StateActive)
+		c.setIdle(b, state == http.StateIdle)
+	}
+}
+
+// bound counts the requests that run, and marks those for which there is no room (see [roomy]).
+func (c *connections) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b := connectionOf(r); b != nil {
+			places, answers := c.begin(b)
+			if !answers {
+				panic(http.ErrAbortHandler)
+			}
+			defer c.end(b, places)
+			if places < 0 {
+				r = r.WithContext(context.WithValue(r.Context(), noRoomKey{}, true))
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// begin takes a place for a request of a connection that has another one already, and returns how many it took; -1: there is no room. It
+// reports whether the request may be answered: its connection may have been replaced while the request was read. Nothing has been done
+// for it yet.
+func (c *connections) begin(b *connection) (places int, answers bool) {
+	replaced, places, answers := c.beginLocked(b)
+	if replaced != nil {
+		_ = replaced.Conn.Close()
+	}
+	return places, answers
+}
+
+func (c *connections) beginLocked(b *connection) (replaced *connection, places int, answers bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setUnread(b, false)
+	if b.closed {
+		return nil, 0, false
+	}
+	b.running++
+	if b.running == 1 {
+		return nil, 0, true
+	}
+	replaced, fits := c.makeRoom(b.peers)
+	if !fits {
+		return nil, -1, true
+	}
+	c.take(b.peers, 1)
+	return replaced, 1, true
+}
+
+func (c *connections) end(b *connection, places int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.running--
+	if places > 0 {
+		c.take(b.peers, -places)
+	}
+}
+
+// allRead waits until no request is unread, or ctx ends.
+func (c *connections) allRead(ctx context.Context) {
+	for c.counts().unread > 0 && ctx.Err() == nil {
+		<-time.After(pollTime)
+	}
+}
+
+func (c *connections) counts() connectionCounts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connectionCounts
+}
+
+func (p *peers) longestIdle() *connection {
+	if front := p.idle.Front(); front != nil {
+		return front.Value.(*connection)
+	}
+	return nil
+}
+
+// idlePeers are the networks with idle connections, as a [heap.Interface]. The first has the most connections.
+type idlePeers []*peers
+
+func (h idlePeers) Len() int { return len(h) }
+
+func (h idlePeers) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[j].taken, h[i].taken), cmp.Compare(h[i].longestIdle().since, h[j].longestIdle().since)) < 0
+}
+
+func (h idlePeers) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push implements [heap.Interface].
+func (h *idlePeers) Push(p any) {
+	p.(*peers).place = len(*h)
+	*h = append(*h, p.(*peers))
+}
+
+// Pop implements [heap.Interface].
+func (h *idlePeers) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

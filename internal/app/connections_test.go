@@ -1,0 +1,497 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/network"
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/wait"
+)
+
+// knock is a new connection from an address.
+type knock struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (k *knock) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(k.from), 1))
+}
+
+func (k *knock) Close() error {
+	k.closed = true
+	if k.Conn == nil {
+		return nil
+	}
+	return k.Conn.Close()
+}
+
+// modelled is a connection as TestConnections sees it.
+type modelled struct {
+	*connection
+	idle     bool
+	requests []int // the places that each has taken
+}
+
+// A new connection, or a request beside another, replaces the connection that has been idle for the longest: of its own network if that
+// has half of all places, otherwise of the network that has the most. None that has a request is closed. The test compares each choice
+// with one that looks at all connections.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	const proxy = "10.0.0.1"
+	proxies := network.Proxies{netip.MustParsePrefix("10.0.0.0/8")}
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(2, 12).Draw(t, "most")
+		c := newConnections(most, proxies)
+		var all []*modelled // in the order in which they became idle
+		var want connectionCounts
+		together := func(a, b *modelled) bool {
+			from, other := a.Conn.(*knock).from, b.Conn.(*knock).from
+			return a == b || from != proxy && network.Of(netip.MustParseAddr(from)) == network.Of(netip.MustParseAddr(other))
+		}
+		taken := func(by func(*modelled) bool) (places int) {
+			for _, m := range all {
+				if !by(m) {
+					continue
+				}
+				if !m.closed {
+					places++
+				}
+				for _, n := range m.requests {
+					places += max(0, n)
+				}
+			}
+			return places
+		}
+		ofNetwork := func(of *modelled) int { return taken(func(m *modelled) bool { return together(of, m) }) }
+		inAll := func() int { return taken(func(*modelled) bool { return true }) }
+		// room says which connection something new must replace, if any, and whether it has a place.
+		room := func(of *modelled) (victim *modelled, fits bool) {
+			candidates, full := slices.Clone(all), inAll() >= most
+			if ofNetwork(of) >= (most+1)/2 {
+				candidates, full = slices.DeleteFunc(candidates, func(m *modelled) bool { return !together(of, m) }), true
+			}
+			candidates = slices.DeleteFunc(candidates, func(m *modelled) bool { return !m.idle || m.closed })
+			switch {
+			case !full:
+				return nil, true
+			case len(candidates) == 0:
+				want.refused++
+				return nil, false
+			}
+			want.replaced++
+			return slices.MaxFunc(candidates, func(a, b *modelled) int {
+				return cmp.Or(cmp.Compare(ofNetwork(a), ofNetwork(b)), cmp.Compare(slices.Index(all, b), slices.Index(all, a)))
+			}), true
+		}
+		replaced := func(t *rapid.T, victim *modelled) {
+			if victim == nil {
+				return
+			}
+			if _, answers := c.begin(victim.connection); !victim.Conn.(*knock).closed || answers {
+				t.Fatal("another one was closed, or its next request would be answered")
+			}
+			c.observe(victim, http.StateIdle) // net/http has yet to find out
+		}
+		one := func(act func(*rapid.T, *modelled)) func(*rapid.T) {
+			return func(t *rapid.T) {
+				if len(all) == 0 {
+					return
+				}
+				act(t, rapid.SampledFrom(all).Draw(t, "connection"))
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				want.open, want.taken, want.unread = 0, inAll(), 0
+				for _, m := range all {
+					if !m.closed {
+						want.open++
+					}
+					if m.unread {
+						want.unread++
+					}
+				}
+				if got := c.counts(); got != want || want.taken > most {
+					t.Fatalf("%+v, want %+v", got, want)
+				}
+				if want.taken == 0 && (len(c.networks) > 0 || len(c.idle) > 0) {
+					t.Fatal("networks without connections are left")
+				}
+			},
+			"open": func(t *rapid.T) {
+				from := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", proxy}).Draw(t, "from")
+				m := &modelled{connection: &connection{Conn: &knock{from: from}, closed: true}}
+				victim, fits := room(m)
+				b := c.admit(m.Conn)
+				if (b != nil) != fits {
+					t.Fatalf("admitted %t, want %t", b != nil, fits)
+				}
+				replaced(t, victim)
+				if fits {
+					all = append(all, &modelled{connection: b, idle: true})
+				}
+			},
+			"ask": one(func(t *rapid.T, m *modelled) {
+				if m.closed {
+					return
+				}
+				if len(m.requests) == 0 {
+					c.observe(m.connection, http.StateActive)
+					m.idle = false
+				}
+				if rapid.Bool().Draw(t, "is still being read") {
+					return
+				}
+				var victim *modelled
+				want := 0
+				if len(m.requests) > 0 {
+					var fits bool
+					victim, fits = room(m)
+					want = map[bool]int{true: 1, false: -1}[fits]
+				}
+				places, answers := c.begin(m.connection)
+				if !answers || places != want {
+					t.Fatalf("it takes %d places, want %d", places, want)
+				}
+				replaced(t, victim)
+				m.requests = append(m.requests, places)
+			}),
+			"answer": one(func(_ *rapid.T, m *modelled) {
+				if len(m.requests) == 0 {
+					return
+				}
+				c.end(m.connection, m.requests[0])
+				m.requests = m.requests[1:]
+				if len(m.requests) == 0 && !m.closed {
+					c.observe(m.connection, http.StateIdle)
+					m.idle = true
+					all = append(slices.DeleteFunc(all, func(other *modelled) bool { return m == other }), m)
+				}
+			}),
+			"close": one(func(_ *rapid.T, m *modelled) { _, _ = m.Close(), m.Close() }),
+		})
+	})
+}
+
+// The rules of TestConnections, in one case each.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	c := newConnections(6, nil)
+	admit := func(from byte) *connection { return c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", from)}) }
+	var first [6]*connection
+	for n, from := range []byte{1, 1, 1, 2, 2, 3} {
+		first[n] = admit(from)
+	}
+	replaced := func(act string, n int) {
+		t.Helper()
+		if _, answers := c.begin(first[n]); !first[n].closed || answers {
+			t.Errorf("%s does not replace connection %d, or its next request would be answered", act, n)
+		}
+	}
+	admit(1)
+	replaced("another of a network with half of the places", 0)
+	admit(4)
+	replaced("one of a new network", 1) // two of network 1 are left, one of them new, and two of network 2
+	c.observe(first[2], http.StateActive)
+	if places, answers := c.begin(first[2]); places != 0 || !answers {
+		t.Errorf("the first request takes %d places, answered %t", places, answers)
+	}
+	if places, answers := c.begin(first[2]); places != 1 || !answers {
+		t.Errorf("the second request takes %d places, answered %t", places, answers)
+	}
+	if got := c.counts(); got.open != 5 || got.taken != 6 {
+		t.Errorf("beside two requests of one connection: %+v", got)
+	}
+	if first[4].closed || first[5].closed {
+		t.Error("the only connection of a network was replaced, or one that was idle for less time")
+	}
+	for n := range 20 {
+		if b := admit(byte(100 + n)); b != nil {
+			c.observe(b, http.StateActive)
+		}
+	}
+	if got := c.counts(); got.taken != 6 || got.refused == 0 || first[2].closed {
+		t.Errorf("all have requests: %+v, the first of them is closed: %t", got, first[2].closed)
+	}
+	if places, _ := c.begin(first[2]); places != -1 {
+		t.Errorf("a third request takes %d places", places)
+	}
+}
+
+// A proxy's connection carries many callers: it does not pause for one of them.
+func TestProxiesAreNotPaced(t *testing.T) {
+	t.Parallel()
+	c := newConnections(9, network.Proxies{netip.MustParsePrefix("10.0.0.0/8")})
+	for from, paced := range map[string]bool{"10.0.0.1": false, "::ffff:10.0.0.1": false, "192.0.2.1": true} {
+		if b := c.admit(&knock{from: from}); (b.pace != nil) != paced {
+			t.Errorf("%s: paced %t, want %t", from, b.pace != nil, paced)
+		}
+	}
+}
+
+// The bound comes from the memory and the files that there are.
+func TestConnectionsOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		memory int64
+		files  uint64
+		want   int
+	}{
+		{172 << 20, 1 << 20, 917},
+		{460 << 20, 1 << 20, 2453},
+		{0, 1 << 20, 10_922},
+		{0, 0, 10_922},
+		{8 << 30, 1024, 512},
+		{8 << 30, 1<<64 - 1, 43_690},
+		{1 << 20, 1 << 20, 64},
+	} {
+		if got := connectionsOf(test.memory, test.files); got != test.want {
+			t.Errorf("%d bytes, %d files: %d, want %d", test.memory, test.files, got, test.want)
+		}
+	}
+}
+
+// One network opens more connections than there is room for, and sends nothing or half of a request. Another one is answered all the
+// time, on a connection that stays open, too, and finds room for as many as it may have.
+func TestFloodFromOneNetwork(t *testing.T) {
+	t.Parallel()
+	a, _, _ := openWith(t, func(c *Config) { c.Memory = 1 })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	most := a.public.connections.most
+	var open []net.Conn
+	dial := func(from byte) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}
+		conn, err := dialer.Dial("tcp", a.PublicAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
+		return conn
+	}
+	kept := openHTTP1(dial(3))
+	for n := range 3 * most {
+		conn := dial(2)
+		if n%2 == 0 {
+			_, _ = io.WriteString(conn, "POST /oauth/token HTTP/1.1\r\nHost: connect.example.com\r\nContent-Length: 8\r\n"+
+				"Content-Type: application/x-www-form-urlencoded\r\n\r\n") // fails if there is no room
+		}
+		for name, conn := range map[string]*http1{"a connection that stays open": kept, "a new connection": openHTTP1(dial(3))} {
+			if status, closes := conn.ask(t); status != http.StatusOK || closes {
+				t.Fatalf("%s: %d, closes %t", name, status, closes)
+			}
+		}
+	}
+	a.public.connections.mu.Lock()
+	half := a.public.connections.networks[netip.MustParsePrefix("127.0.0.2/32")].taken
+	a.public.connections.mu.Unlock()
+	if half > most/2 {
+		t.Errorf("one network has %d of %d places", half, most)
+	}
+	counts := a.public.connections.counts()
+	if counts.taken > most || counts.replaced+counts.refused < uint64(2*most) {
+		t.Errorf("of %d places: %+v", most, counts)
+	}
+	_, metrics := edgetest.GetAnew(t, "http://"+a.PrivateAddr().String()+"/metrics")
+	for _, want := range []string{
+		`connect_http_connections_limit{listener="public"} 64`, `connect_http_connections_limit{listener="private"} 8`,
+		`connect_http_connections_closed_total{listener="public",outcome="replaced"} ` + fmt.Sprint(counts.replaced),
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A request for which there is no room is answered as one that was not attempted.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	a, _, _ := open(t)
+	defer a.Close()
+	for _, test := range []struct {
+		handler      http.Handler
+		method, path string
+		status       int
+		body         string
+		outcome      string
+	}{
+		{a.Handler(), http.MethodPost, "/oauth/token", 500, `"server_error"`, "not-attempted"},
+		{a.Handler(), http.MethodGet, "/connect-svc/v1/grants/1/daily-activity", 503, `"data_unavailable"`, ""},
+		{a.Handler(), http.MethodGet, "/account", 503, "busy", ""},
+		{a.PrivateHandler(), http.MethodGet, "/healthz", 503, "busy", ""},
+	} {
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), noRoomKey{}, true), test.method, test.path, nil)
+		r.Host = "localhost"
+		test.handler.ServeHTTP(answer, r)
+		if answer.Code != test.status || !strings.Contains(answer.Body.String(), test.body) ||
+			answer.Header().Get("Connect-Outcome") != test.outcome {
+			t.Errorf("%s: %d %v %s", test.path, answer.Code, answer.Header(), answer.Body)
+		}
+	}
+}
+
+// HTTP/2 has the same time limits as HTTP/1: a connection that never says anything, that never asks for anything, or that has nothing
+// more to ask for is closed. That of a caller who has gone is closed, too.
+func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	for name, test := range map[string]struct {
+		protocol string // empty: not even a handshake
+		speak    func(*testing.T, *tls.Conn)
+		want     time.Duration
+	}{
+		"silent":                   {"", nil, readHeaderTimeout},
+		"HTTP/1 without a request": {"http/1.1", func(*testing.T, *tls.Conn) {}, readHeaderTimeout},
+		"HTTP/1 after an answer":   {"http/1.1", func(t *testing.T, conn *tls.Conn) { openHTTP1(conn).ask(t) }, idleTimeout},
+		"HTTP/2 without a preface": {"h2", func(*testing.T, *tls.Conn) {}, 10 * time.Second},
+		"HTTP/2 without a request": {"h2", func(t *testing.T, conn *tls.Conn) { answering(openHTTP2(t, conn)) }, idleTimeout + time.Second},
+		"HTTP/2 after an answer":   {"h2", func(t *testing.T, conn *tls.Conn) { two := openHTTP2(t, conn); two.ask(t, 1); answering(two) }, idleTimeout + time.Second},
+		"HTTP/2 of one who is gone": {"h2", func(t *testing.T, conn *tls.Conn) {
+			openHTTP2(t, conn)
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}, pingAfter + 15*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := &pipeListener{dialled: make(chan net.Conn)}
+				listener.closed, listener.close = context.WithCancel(t.Context())
+				connections := newConnections(9, nil)
+				s, err := listen(t.Context(), "test", listener, "", connections, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusOK)
+				}), time.Second, telemetry.NewLogger(io.Discard, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*pair}, Time: func() time.Time { return now }}
+				ended := make(chan error, 1)
+				go func() { ended <- s.run() }()
+				near, far := net.Pipe()
+				here, there := buffered(near), buffered(far)
+				began := time.Now()
+				listener.dialled <- &knock{Conn: there, from: "192.0.2.1"}
+				if test.protocol != "" {
+					conn := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{test.protocol}})
+					if err := conn.Handshake(); err != nil {
+						t.Fatal(err)
+					}
+					test.speak(t, conn)
+				}
+				for connections.counts().open > 0 {
+					<-time.After(100 * time.Millisecond)
+				}
+				if took := time.Since(began).Truncate(time.Second); took != test.want {
+					t.Errorf("closed after %v, want %v", took, test.want)
+				}
+				_ = here.Close()
+				s.drain(t.Context(), telemetry.NewLogger(io.Discard, nil))
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// answering answers the pings of a server, until the connection is closed.
+func answering(c *http2Conn) {
+	go func() {
+		for {
+			frame, err := c.framer.ReadFrame()
+			if err != nil {
+				return
+			}
+			if ping, is := frame.(*http2.PingFrame); is && !ping.IsAck() {
+				_ = c.framer.WritePing(true, ping.Data)
+			}
+		}
+	}()
+}
+
+// pipeListener accepts what is dialled.
+type pipeListener struct {
+	dialled chan net.Conn
+	closed  context.Context
+	close   context.CancelFunc
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.dialled:
+		return conn, nil
+	case <-l.closed.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.close()
+	return nil
+}
+
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// bufferedConn is an end of a pipe that is written to without waiting for the reader.
+type bufferedConn struct {
+	net.Conn
+	written chan []byte
+	ended   context.Context
+	end     context.CancelFunc
+}
+
+func buffered(conn net.Conn) *bufferedConn {
+	c := &bufferedConn{Conn: conn, written: make(chan []byte, 1000)}
+	c.ended, c.end = context.WithCancel(context.Background())
+	go func() {
+		for {
+			select {
+			case p := <-c.written:
+				_, _ = conn.Write(p)
+			case <-c.ended.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+func (c *bufferedConn) Write(p []byte) (int, error) {
+	c.written <- slices.Clone(p)
+	return len(p), nil
+}
+
+func (c *bufferedConn) Close() error {
+	c.end()
+	return c.Conn.Close()
+}

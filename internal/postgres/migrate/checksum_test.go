@@ -16,7 +16,7 @@ import (
 const first = "0001_clock_and_turns.sql"
 
 // edited returns the migrations with a comment behind the first one.
-func edited(t *testing.T) fs.FS {
+func edited(t *testing.T) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
 	names, err := fs.Glob(migrations.Files, "*.sql")

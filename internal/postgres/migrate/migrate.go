@@ -48,9 +48,11 @@ type Migration struct {
 }
 
 const (
-	// lockTimeout is how long a migration waits for the lock of a table at a time. Meanwhile every other statement on the table waits
-	// behind it, even a read, and has four seconds.
-	lockTimeout = time.Second
+	// firstLockWait is how long a migration first waits for the lock of a table. Meanwhile every other statement on the table waits behind
+	// it, even a read. Each time it tries again it waits twice as long, up to lockWait. After a second of waiting, PostgreSQL cancels an
+	// autovacuum of the table.
+	firstLockWait = 50 * time.Millisecond
+	lockWait      = time.Second
 	// lockPause is the pause before the migration tries again. lockPatience is how long [Apply] tries in all.
 	lockPause    = time.Second
 	lockPatience = time.Minute
@@ -65,8 +67,9 @@ func Apply(ctx context.Context, url string, direction Direction) ([]Migration, e
 
 // ApplyFrom is [Apply] with the migrations of files. It tries for patience to get the lock of a table.
 func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction, patience time.Duration) (done []Migration, err error) {
-	for end := time.Now().Add(patience); ; {
-		results, err := apply(ctx, files, url, direction)
+	end := time.Now().Add(patience)
+	for wait := firstLockWait; ; wait = min(2*wait, lockWait) {
+		results, err := apply(ctx, files, url, direction, wait)
 		for _, result := range results {
 			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
 		}
@@ -84,13 +87,13 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 	}
 }
 
-// apply tries once. With an error it also returns what it did before.
-func apply(ctx context.Context, files fs.FS, url string, direction Direction) (results []*goose.MigrationResult, err error) {
+// apply tries once, and waits for each lock for up to wait. With an error it also returns what it did before.
+func apply(ctx context.Context, files fs.FS, url string, direction Direction, wait time.Duration) (results []*goose.MigrationResult, err error) {
 	known, err := readFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	provider, applied, err := openProvider(ctx, files, known, url)
+	provider, applied, err := openProvider(ctx, files, known, url, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +129,7 @@ func Last(ctx context.Context, url string) (Migration, error) {
 	if err != nil {
 		return Migration{}, err
 	}
-	provider, applied, err := openProvider(ctx, migrations.Files, known, url)
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
 	if err != nil {
 		return Migration{}, err
 	}
@@ -153,7 +156,7 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, applied, err := openProvider(ctx, migrations.Files, known, url)
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +173,13 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 
 // openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the checksums of
 // the migrations that are applied.
-func openProvider(ctx context.Context, files fs.FS, known map[int64]file, url string) (*goose.Provider, map[int64]string, error) {
+func openProvider(ctx context.Context, files fs.FS, known map[int64]file, url string, wait time.Duration) (*goose.Provider, map[int64]string, error) {
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, set := config.RuntimeParams["lock_timeout"]; !set {
-		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
+		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(wait.Milliseconds(), 10)
 	}
 	config.RuntimeParams[directSetting] = "yes"
 	db := stdlib.OpenDB(*config)

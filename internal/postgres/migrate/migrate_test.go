@@ -1,14 +1,17 @@
 package migrate_test
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -119,6 +122,44 @@ func TestDownByAnOlderProgram(t *testing.T) {
 	}
 	if last, err := migrate.Last(ctx, pgtest.NewEmpty(t).URL); err != nil || last.Version != 0 {
 		t.Errorf("Last of an empty database = %+v, %v", last, err)
+	}
+}
+
+// A migration that waits for the lock of a table holds up others for a moment at first, and then for longer.
+func TestLockWaits(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.New(t)
+	db.Exec(t, "create table waited (attempt serial, timeout text)")
+	files := edited(t)
+	files[first].Data = bytes.TrimSuffix(files[first].Data, []byte("-- edited\n"))
+	files["9001_next.sql"] = &fstest.MapFile{Data: []byte("-- +goose NO TRANSACTION\n-- +goose Up\n" +
+		"insert into waited (timeout) values (current_setting('lock_timeout'));\nalter table users add column next_release text;\n-- +goose Down\n")}
+	holder, err := db.Pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(ctx) }()
+	if _, err := holder.Exec(ctx, "lock table users in access share mode"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := migrate.ApplyFrom(ctx, files, db.URL, migrate.Up, wait.Limit)
+		done <- err
+	}()
+	wait.Until(t, "the migration tries again", func() bool {
+		return len(done) > 0 || pgtest.Value[int](t, db, "select count(*) from waited") == 3
+	})
+	if err := holder.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	got := pgtest.Value[string](t, db, "select string_agg(timeout, ' ' order by attempt) from waited where attempt <= 3")
+	if want := "50ms 100ms 200ms"; got != want {
+		t.Errorf("the migration waited for %s, want %s", got, want)
 	}
 }
 

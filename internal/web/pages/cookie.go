@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/refusal"
 )
 
 // Names of cookies. Browsers accept the prefix __Host- only for this host, over TLS and for all paths.
@@ -87,10 +89,14 @@ func knownKeys(r *http.Request) []account.BrowserKey {
 	return keys
 }
 
-// remember gives the browser a key for the user who has just signed in.
+// remember gives the browser a key for the user who has just signed in. It does nothing if the user was deleted since: the next page says
+// what that means.
 func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID) error {
 	keys := knownKeys(r)
 	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent())
+	if errors.Is(err, refusal.ErrUserNotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,22 @@ func TestForms4(t *testing.T) {
 	}
 }
 
+// A user may be deleted while the code is entered. The next page says that the request has ended.
+func TestUserDeletedDuringSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	code := v.ask(base, email)
+	f.DB.Exec(t, "delete from users where user_id = $1", f.User.ID) // the sign-in is not yet gone
+	if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/consent" {
+		t.Errorf("location = %q", got)
+	}
+	if got := v.Get(base + "/consent"); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("the consent page answers %d", got.StatusCode)
+	}
+}
+
 // TestSteps: whoever goes back, reloads or skips a step is led to where the request stands.
 func TestSteps(t *testing.T) {
 	t.Parallel()

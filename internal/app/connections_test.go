@@ -424,6 +424,47 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
+// A caller of HTTP/2 may send no more than maxUnread that nobody has read, on all streams of a connection to the public listener.
+func TestUnreadBodies(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	a, _, _ := openWith(t, func(c *Config) { c.Certificate = FixedCertificate(pair) })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	conn, err := tls.Dial("tcp", a.PublicAddr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
+	two := openHTTP2(t, conn)
+	if err := two.framer.WritePing(false, [8]byte{}); err != nil {
+		t.Fatal(err)
+	}
+	window := uint32(1<<16 - 1) // RFC 9113, 6.9.2
+	for answered := false; !answered; {
+		frame, err := two.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.WindowUpdateFrame:
+			window += frame.Increment
+		case *http2.PingFrame:
+			answered = frame.IsAck()
+		}
+	}
+	if window > maxUnread {
+		t.Errorf("%d bytes may be sent", window)
+	}
+	_ = conn.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // answering answers the pings of a server, until the connection is closed.
 func answering(c *http2Conn) {
 	go func() {

@@ -10,6 +10,6 @@
 //
 // # The end
 //
-// [Look] is the last act: what the database has of the connection, and which events its partner was told. A change of state
-// that told nobody, told twice, or was told and never happened has no order either.
+// [Look] is the last act: what the database and its audit log have of the connection, and which events its partner was told. A change
+// of state that is not told or audited, is so twice, or was told or audited and never happened has no order either.
 package history

@@ -18,8 +18,21 @@ func inTurn(ops ...Op) []Op {
 		if ops[i].Answer == "" {
 			ops[i].Answer = Done
 		}
+		if ops[i].Act == Look && ops[i].Seen.Audited == "" {
+			ops[i].Seen.Audited = allAudited(ops[:i], ops[i].Seen.Told)
+		}
 	}
 	return ops
+}
+
+// allAudited is the log in which no entry of these acts is missing, and none besides.
+func allAudited(ops []Op, told string) string {
+	for _, op := range ops {
+		if op.Act == Exchange && op.Answer == Done {
+			told = add(told, Event(op.Version, Authorized))
+		}
+	}
+	return told
 }
 
 // during moves an act: it was called and answered at these places of the others.
@@ -49,7 +62,13 @@ var (
 )
 
 func look(state string, version, generation int64, events ...string) Op {
-	return Op{Act: Look, Seen: Row{state, version, generation, Events(events)}}
+	return Op{Act: Look, Seen: Row{State: state, Version: version, Generation: generation, Told: Events(events)}}
+}
+
+// audited has a look find these entries.
+func audited(look Op, entries ...string) Op {
+	look.Seen.Audited = Events(entries)
+	return look
 }
 
 func TestCheck(t *testing.T) {
@@ -75,7 +94,7 @@ func TestCheck(t *testing.T) {
 		"and the second works not":       {false, inTurn(consent, consent2, exchange, Op{Act: Exchange, Code: 2, Version: 2})},
 		"a refresh token honoured twice": {false, inTurn(consent, exchange, refresh1, refresh1)},
 		"at one time neither":            {false, inTurn(consent, exchange, during(refresh1, 3, 5), during(refresh1, 3, 5))},
-		"one of them is a replay":        {true, inTurn(consent, exchange, during(refresh1, 3, 5), during(answered(refresh1, Refused), 3, 5), Op{Act: Look, Seen: Row{"revoked", 1, 0, "1 refresh_token_replayed"}, Call: 90, Return: 91})},
+		"one of them is a replay":        {true, inTurn(consent, exchange, during(refresh1, 3, 5), during(answered(refresh1, Refused), 3, 5), Op{Act: Look, Seen: Row{State: "revoked", Version: 1, Told: "1 refresh_token_replayed"}, Call: 90, Return: 91})},
 		"a replay revokes":               {true, inTurn(consent, exchange, refresh1, answered(refresh1, Refused), answered(refresh2, Refused), answered(read, Refused))},
 		"a replay that does not revoke":  {false, inTurn(consent, exchange, refresh1, answered(refresh1, Refused), refresh2)},
 		"a read after a replay":          {false, inTurn(consent, exchange, refresh1, answered(refresh1, Refused), read)},
@@ -105,7 +124,13 @@ func TestCheck(t *testing.T) {
 		"unknown, and it happened later": {true, inTurn(consent, exchange, answered(disconnect, Unknown), read, answered(read, Refused), look("disconnected", 2, 0, "1 client_disconnected"))},
 		"unknown before it was called":   {false, inTurn(consent, exchange, answered(read, Refused), answered(disconnect, Unknown))},
 		"unknown of an older version":    {true, inTurn(consent, exchange, answered(refresh1, Unknown), disconnect, consent2, exchange3, look("authorized", 3, 1, "1 client_disconnected"))},
-		"an unknown exchange":            {true, inTurn(consent, answered(exchange, Unknown), answered(exchange, Refused), look("authorized", 1, 1))},
+		"an unknown exchange":            {true, inTurn(consent, answered(exchange, Unknown), answered(exchange, Refused), audited(look("authorized", 1, 1), "1 authorized"))},
+
+		"an end without its entry":      {false, inTurn(consent, exchange, disconnect, audited(look("disconnected", 2, 0, "1 client_disconnected"), "1 authorized"))},
+		"an exchange without its entry": {false, inTurn(consent, exchange, disconnect, audited(look("disconnected", 2, 0, "1 client_disconnected"), "1 client_disconnected"))},
+		"an entry without an act":       {false, inTurn(consent, exchange, audited(look("authorized", 1, 1), "1 authorized", "1 refresh_token_revoked"))},
+		"an entry with another reason":  {false, inTurn(consent, exchange, disconnect, audited(look("disconnected", 2, 0, "1 client_disconnected"), "1 authorized", "1 user_disconnected"))},
+		"two entries of one act":        {false, inTurn(consent, exchange, audited(look("authorized", 1, 1), "1 authorized", "1 authorized"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,11 @@ type Row struct {
 	Version    int64
 	Generation int64
 	Told       string // the events, as [Events] writes them
+	Audited    string // the entries of the audit log, in the same form: each end as its event, and each exchange as [Authorized]
 }
+
+// Authorized is the reason of an exchange's entry.
+const Authorized = "authorized"
 
 // Events writes events in the form of [Row.Told]: each is a version and a reason.
 func Events(events []string) string {
@@ -88,13 +92,18 @@ const (
 
 func number(n int) string { return fmt.Sprintf("#%d ", n) }
 
-func (s state) told(reason string) state {
-	var events []string
-	if s.row.Told != "" {
-		events = strings.Split(s.row.Told, "; ")
-	}
-	s.row.Told = Events(append(events, Event(s.row.Version, reason)))
+// ended is told and audited.
+func (s state) ended(reason string) state {
+	s.row.Told = add(s.row.Told, Event(s.row.Version, reason))
+	s.row.Audited = add(s.row.Audited, Event(s.row.Version, reason))
 	return s
+}
+
+func add(events, event string) string {
+	if events == "" {
+		return event
+	}
+	return Events(append(strings.Split(events, "; "), event))
 }
 
 // raised is the next version: all credentials of before are dead.
@@ -128,9 +137,9 @@ func (s state) step(op Op) (state, Answer) {
 			return s, Refused
 		}
 		if s.row.State == authorized || s.row.State == revoked {
-			s = s.told("account_deleted")
+			s = s.ended("account_deleted")
 		}
-		return state{row: Row{State: deleted, Told: s.row.Told}, disabled: s.disabled}, Done
+		return state{row: Row{State: deleted, Told: s.row.Told, Audited: s.row.Audited}, disabled: s.disabled}, Done
 	case DisconnectByUser:
 		if s.row.Version == 0 {
 			return s, Refused
@@ -152,6 +161,7 @@ func (s state) step(op Op) (state, Answer) {
 		}
 		s = s.raised(authorized)
 		s.row.Generation = 1
+		s.row.Audited = add(s.row.Audited, Event(s.row.Version, Authorized))
 		return s, Done
 	case Refresh:
 		if s.current(op.Version) && s.row.Generation == op.Generation {
@@ -159,13 +169,13 @@ func (s state) step(op Op) (state, Answer) {
 			return s, Done
 		}
 		if s.current(op.Version) && s.row.Generation > op.Generation {
-			s = s.told("refresh_token_replayed")
+			s = s.ended("refresh_token_replayed")
 			s.row.State = revoked
 		}
 		return s, Refused
 	case RevokeRefresh:
 		if s.current(op.Version) {
-			s = s.told("refresh_token_revoked")
+			s = s.ended("refresh_token_revoked")
 			s.row.State = revoked
 		}
 		return s, Done
@@ -186,7 +196,7 @@ func (s state) step(op Op) (state, Answer) {
 // disconnect raises the version also of what is disconnected, and is silent then.
 func (s state) disconnect(reason string) state {
 	if s.row.State != disconnected {
-		s = s.told(reason)
+		s = s.ended(reason)
 	}
 	return s.raised(disconnected)
 }

@@ -16,6 +16,7 @@ import (
 type book struct {
 	mu          sync.Mutex
 	connections []*connection
+	users       []*user
 	toggles     []history.Op
 	deliveries  []*delivery
 	admitted    []admission
@@ -37,6 +38,12 @@ func (b *book) add(c *connection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.connections = append(b.connections, c)
+}
+
+func (b *book) addUser(u *user) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.users = append(b.users, u)
 }
 
 func (b *book) toggled(op history.Op) {

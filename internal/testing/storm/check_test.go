@@ -4,8 +4,6 @@ package storm
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -67,7 +64,13 @@ func (s *storm) calm() {
 			if err != nil {
 				return false, err
 			}
-			s.sum.fact("events are slow: %s", text)
+			sessions, err := query[string](ctx, s.database, `select coalesce(string_agg(format('%s for %s, waits for %s %s, blocked by %s: %s', state, now() - state_change,
+				wait_event_type, wait_event, pg_blocking_pids(pid), left(regexp_replace(query, '\s+', ' ', 'g'), 120)), E'\n'), 'none') from pg_stat_activity
+				where backend_type = 'client backend' and pid <> pg_backend_pid() and state <> 'idle'`)
+			if err != nil {
+				return false, err
+			}
+			s.sum.fact("events are slow: %s; sessions: %s", text, sessions)
 		}
 		left, err := query[int](ctx, s.database, "select (select count(*) from webhook_changes) + (select count(*) from webhook_queue) + (select count(*) from webhook_events where state <> 'delivered')")
 		return left == 0, err
@@ -108,47 +111,6 @@ func (s *storm) until(what string, happened func(context.Context) (bool, error))
 	}
 }
 
-// noLeases looks for places of reads that have not ended. Those of servers that were killed end by themselves after 30 s.
-func (s *storm) noLeases(ctx context.Context) (bool, error) {
-	states, err := query[[]string](ctx, s.database, "select coalesce(array_agg(state), '{}') from rate_limits")
-	if err != nil {
-		return false, err
-	}
-	if s.redis != nil {
-		conn, err := redis.DialContext(ctx, "tcp", s.redis.Addr)
-		if err != nil {
-			return false, err
-		}
-		defer conn.Close()
-		for _, p := range []*partner{s.steady, s.flighty, s.hot} {
-			state, err := redis.String(redis.DoContext(conn, ctx, "GET", "connect:limit:"+p.id.String()))
-			if err != nil && !errors.Is(err, redis.ErrNil) {
-				return false, err
-			}
-			states = append(states, state)
-		}
-	}
-	for _, text := range states {
-		var state struct {
-			Leases []struct {
-				End int64 `json:"end"`
-			} `json:"leases"`
-		}
-		if text == "" {
-			continue
-		}
-		if err := json.Unmarshal([]byte(text), &state); err != nil {
-			return false, err
-		}
-		for _, lease := range state.Leases {
-			if lease.End > time.Now().UnixMicro() {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
-}
-
 // check holds what was noted against what is there.
 func (s *storm) check() {
 	s.Helper()
@@ -159,10 +121,18 @@ func (s *storm) check() {
 		s.Fatal(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
+	s.checkSteps()
 	s.checkEvents(ctx, conn)
 	s.checkHistories(ctx, conn)
 	s.checkDeliveries(ctx, conn)
 	s.checkAdmissions()
+	s.checkAudit(ctx, conn)
+	s.checkUsers(ctx, conn)
+	s.checkCodes()
+	s.checkSecrets()
+	if s.database.cluster == "" { // whose nodes have locks of their own
+		s.checkLeases(ctx)
+	}
 	lines := 0
 	for _, one := range s.servers {
 		lines += one.lines
@@ -320,7 +290,8 @@ func (s *storm) look(ctx context.Context, conn *pgx.Conn, c *connection) (histor
 		}
 	}
 	row.Told = history.Events(events)
-	return row, nil
+	row.Audited, err = auditedOf(ctx, conn, c)
+	return row, err
 }
 
 // checkDeliveries: each is whole or not there, and each that was acknowledged is there, and was told to the partners of its users.
@@ -380,42 +351,4 @@ func (s *storm) told(grant string, d *delivery) bool {
 		}
 	}
 	return false
-}
-
-// checkAdmissions: in no span of time was the hot client let in more often than its budget allows. If PostgreSQL crashes or Redis
-// ends, the limiter loses its memory and the bucket is full again (ARCHITECTURE.md).
-func (s *storm) checkAdmissions() {
-	var losses []happening
-	for _, f := range s.book.faults {
-		kinds := []string{"PostgreSQL crashed and started", "failover to a replica", "disk full"}
-		if s.redis != nil {
-			kinds = []string{"Redis killed and started"}
-		}
-		if slices.Contains(kinds, f.kind) {
-			losses = append(losses, f)
-		}
-	}
-	admitted := s.book.admitted
-	slices.SortFunc(admitted, func(a, b admission) int { return a.received.Compare(b.received) })
-	for i, first := range admitted {
-		within := 0
-		for _, a := range admitted[max(0, i-50):] { // answers come within a time
-			if a.sent.Before(first.sent) {
-				continue
-			}
-			within++
-			full := 1
-			for _, f := range losses {
-				if s.began.Add(f.end).After(first.sent) && s.began.Add(f.began).Before(a.received) {
-					full++
-				}
-			}
-			span := a.received.Sub(first.sent)
-			if most := float64(full*hotPolicy.Burst) + float64(hotPolicy.RequestsPerMinute)/60*span.Seconds() + 1; float64(within) > most {
-				s.Errorf("%d reads of a client were admitted in %s, want at most %.1f", within, span, most)
-				return
-			}
-		}
-	}
-	s.sum.fact("%d reads of a client with a budget of %d a minute were admitted", len(admitted), hotPolicy.RequestsPerMinute)
 }

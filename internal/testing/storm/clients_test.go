@@ -124,31 +124,19 @@ func (s *storm) operate(kind, method, path string, body any) reply {
 	return s.send(kind, s.operator, request)
 }
 
-// user is somebody with an address.
-type user struct {
-	id uuid.UUID
-
-	mu    sync.Mutex
-	email string
-}
-
-func (u *user) address() string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.email
-}
-
-func newEmail() string { return "user-" + uuid.NewString() + "@users.example" }
-
 // newUser asks until it is there. It returns nil where the storm is over before.
 func (s *storm) newUser(ctx context.Context) *user {
 	u := &user{id: uuid.New(), email: newEmail()}
+	s.book.addUser(u)
+	acknowledged := s.audit.ask("user.created", u.id, nobody)
 	for ctx.Err() == nil {
 		got := s.operate("create user", http.MethodPost, "/users", map[string]any{
 			"user_id": u.id, "email": u.email, "timezone": "UTC", "registered_on": "2020-01-01",
 		})
 		switch {
 		case got.status == http.StatusCreated || got.status == http.StatusConflict:
+			acknowledged()
+			u.created = true
 			return u
 		case !got.unknown():
 			s.Errorf("the creation of a user is answered %d %s", got.status, got.body)
@@ -164,68 +152,34 @@ var errNoCode = errors.New("no code")
 
 var verifier = oauth2.GenerateVerifier()
 
-// consent plays the browser of a user up to the last page; allow then presses the button.
-func (s *storm) consent(u *user, p *partner) (allow func() (code string, err error), err error) {
+// open opens an authorization request.
+func (s *storm) open(p *partner) (*browser, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	browser := &http.Client{
+	b := &browser{storm: s, partner: p, client: &http.Client{
 		Transport: s.api.Transport, Jar: jar, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	}}
 	config := oauth2.Config{ClientID: p.id.String(), RedirectURL: callback, Scopes: scope.All.Names(), Endpoint: oauth2.Endpoint{AuthURL: "/oauth/authorize"}}
 	first := config.AuthCodeURL(strings.Repeat("s", 22), oauth2.S256ChallengeOption(verifier))
-	visit := func(kind, method, path string, form url.Values, want int) (string, error) {
-		request := s.request(method, path, form)
-		request.Header.Set("Origin", baseURL)
-		request.Header.Set("Sec-Fetch-Site", "same-origin")
-		got := s.send(kind, browser, request)
-		if got.status != want {
-			return "", errNoCode
-		}
-		return got.header.Get("Location"), nil
-	}
-	location, err := visit("authorize", http.MethodGet, first, nil, http.StatusSeeOther)
+	location, err := b.visit("authorize", http.MethodGet, first, nil, http.StatusSeeOther)
+	b.base = strings.TrimSuffix(location, "/sign-in")
+	return b, err
+}
+
+// consent plays the browser of a user up to the last page.
+func (s *storm) consent(u *user, p *partner) (*browser, error) {
+	b, code, err := s.signIn(u, p)
 	if err != nil {
 		return nil, err
 	}
-	base := strings.TrimSuffix(location, "/sign-in")
-	email := u.address()
-	emails := s.mail.of(email)
-	for old := true; old; { // of a server that died with the email: another one has sent it since
-		select {
-		case <-emails:
-		default:
-			old = false
-		}
-	}
-	if _, err := visit("sign in", http.MethodPost, base+"/sign-in", url.Values{"email": {email}}, http.StatusSeeOther); err != nil {
-		return nil, err
-	}
-	var code string
-	select {
-	case code = <-emails:
-	case <-time.After(10 * time.Second):
+	if in, err := b.enter(code); err != nil || !in {
 		return nil, errNoCode
 	}
-	if _, err := visit("sign in", http.MethodPost, base+"/code", url.Values{"code": {code}}, http.StatusSeeOther); err != nil {
-		return nil, err
-	}
-	if _, err := visit("consent page", http.MethodGet, base+"/consent", nil, http.StatusOK); err != nil {
-		return nil, err
-	}
-	return func() (string, error) {
-		location, err := visit("consent", http.MethodPost, base+"/consent", url.Values{"decision": {"allow"}}, http.StatusSeeOther)
-		if err != nil {
-			return "", err
-		}
-		at, err := url.Parse(location)
-		if err != nil || at.Query().Get("code") == "" {
-			return "", errNoCode
-		}
-		return at.Query().Get("code"), nil
-	}, nil
+	_, err = b.visit("consent page", http.MethodGet, b.base+"/consent", nil, http.StatusOK)
+	return b, err
 }
 
 // mailbox is where one-time codes arrive.
@@ -236,10 +190,11 @@ type mailbox struct {
 	codes map[string]chan string
 }
 
-func newMailbox(t *testing.T) *mailbox {
+func newMailbox(t *testing.T, ledger *codeLedger) *mailbox {
 	t.Helper()
 	m := &mailbox{codes: map[string]chan string{}}
 	catcher := &mailcatcher.Catcher{Config: mailcatcher.Config{OnEmail: func(email mailcatcher.Email) {
+		ledger.arrived(email.To[0], email.Code)
 		select {
 		case m.of(email.To[0]) <- email.Code:
 		default: // nobody waits for so many

@@ -24,12 +24,16 @@ type connection struct {
 	ops    []history.Op
 	grant  string
 	day    string // the first that can be read
+	from   string // and to are the days to read, if they are not this one
+	to     string
 	tokens []tokens
 	codes  []code
 	number int  // of the last code or access token
 	doubt  bool // the last answer was none
 	stale  bool
 	asking bool // somebody is in the browser
+
+	revocations map[int]func() // of access tokens, by number
 }
 
 type tokens struct {
@@ -94,12 +98,12 @@ func (c *connection) answerOf(what string, got reply, done, refused int) history
 
 // connect goes through the browser and exchanges the code.
 func (c *connection) connect(caller int) {
-	allow, err := c.consent(c.user, c.partner)
+	page, err := c.consent(c.user, c.partner)
 	if err != nil {
 		return
 	}
 	c.note(caller, history.Op{Act: history.Consent, Answer: history.Done}, func(op *history.Op) bool {
-		value, err := allow()
+		value, err := page.allow()
 		if err != nil { // without a code, whatever happened, nothing follows
 			return false
 		}
@@ -193,12 +197,31 @@ func (c *connection) refresh(caller int, with tokens) {
 	})
 }
 
-func (c *connection) revoke(caller int, op history.Op, token string) {
+func (c *connection) revoke(caller int, op history.Op, token string) (noted history.Op) {
 	c.note(caller, op, func(op *history.Op) bool {
 		got := c.act(string(op.Act), c.partner, http.MethodPost, "/oauth/revoke", url.Values{"token": {token}})
 		op.Answer = c.answerOf("a revocation", got, http.StatusOK, -1)
+		noted = *op
 		return true
 	})
+	return noted
+}
+
+// revokeOne revokes an access token. It has one entry in the audit log, however often, unless its user is deleted meanwhile.
+func (c *connection) revokeOne(caller int, with tokens) {
+	c.mu.Lock()
+	if c.revocations == nil {
+		c.revocations = map[int]func(){}
+	}
+	if c.revocations[with.number] == nil {
+		c.revocations[with.number] = c.audit.ask("access_token.revoked", c.user.id, c.partner.id)
+	}
+	acknowledged := c.revocations[with.number]
+	c.mu.Unlock()
+	op := c.revoke(caller, history.Op{Act: history.RevokeAccess, Token: with.number, Version: with.version}, with.access)
+	if op.Answer == history.Done && !c.user.isLeaving() {
+		acknowledged()
+	}
 }
 
 func (c *connection) disconnectByClient(caller int) {
@@ -227,6 +250,9 @@ func (c *connection) disconnectByUser(caller int) {
 func (c *connection) read(caller int, with tokens, dataset string) []byte {
 	c.mu.Lock()
 	path, query := "/connect-svc/v1/grants/"+c.grant+"/"+dataset, "?from="+c.day+"&to="+c.day
+	if c.from != "" {
+		query = "?from=" + c.from + "&to=" + c.to
+	}
 	c.mu.Unlock()
 	if dataset == "cycling-activities" {
 		query += "&limit=1"
@@ -304,7 +330,7 @@ func (c *connection) step(caller int, chance *rand.Rand) {
 	case draw < 82:
 		c.refresh(caller, old)
 	case draw < 87:
-		c.revoke(caller, history.Op{Act: history.RevokeAccess, Token: old.number, Version: old.version}, old.access)
+		c.revokeOne(caller, old)
 	case draw < 90:
 		c.revoke(caller, history.Op{Act: history.RevokeRefresh, Version: old.version, Generation: old.generation}, old.refresh)
 	case draw < 92:

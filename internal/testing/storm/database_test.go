@@ -83,6 +83,13 @@ func (l *link) lead(to string) error {
 	})
 }
 
+// target is where it leads.
+func (l *link) target() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to
+}
+
 // toxic does something to what passes, in one direction, until it is taken back. Connections that it held up end then.
 func (l *link) toxic(kind, stream string, attributes map[string]any) error {
 	text, err := json.Marshal(map[string]any{"type": kind, "stream": stream, "attributes": attributes})
@@ -123,6 +130,8 @@ type database struct {
 	base string // of the directories, one for each server in turn
 	full bool   // the base is a file system of its own, which can be filled
 	way  *link  // leads to the present server
+	// The directory of the server that was the primary before an asynchronous failover.
+	former string
 
 	mu     sync.Mutex
 	server *embedded.Server
@@ -256,8 +265,9 @@ func (d *database) revive() error {
 	}
 }
 
-// failOver makes a replica, has all commits wait for it, and lets it take over from a primary that is gone at once.
-func (d *database) failOver(ctx context.Context, meanwhile time.Duration) error {
+// failOver makes a replica, has all commits wait for it, and lets it take over from a primary that is gone at once. last is what happens
+// before that; nil: nothing.
+func (d *database) failOver(ctx context.Context, meanwhile time.Duration, last func(heir *embedded.Server) error) error {
 	d.mu.Lock()
 	primary, former := d.server, d.dir()
 	next := filepath.Join(d.base, fmt.Sprint(d.number+1))
@@ -266,7 +276,10 @@ func (d *database) failOver(ctx context.Context, meanwhile time.Duration) error 
 	if err != nil {
 		return err
 	}
-	for _, statement := range []string{"alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"} {
+	if err := follow(ctx, replica, primary.URL()+"&application_name=heir"); err != nil {
+		return errors.Join(err, replica.Stop())
+	}
+	for _, statement := range []string{"alter system set synchronous_standby_names = 'heir'", "select pg_reload_conf()"} {
 		if err := d.exec(ctx, statement); err != nil {
 			return errors.Join(err, replica.Stop())
 		}
@@ -277,6 +290,11 @@ func (d *database) failOver(ctx context.Context, meanwhile time.Duration) error 
 		}
 	}
 	await(ctx, time.Second+meanwhile) // commits of before have come, and more
+	if last != nil {
+		if err := last(replica); err != nil {
+			return errors.Join(err, replica.Stop())
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := primary.StopAtOnce(); err != nil {

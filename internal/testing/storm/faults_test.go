@@ -43,6 +43,12 @@ func (s *storm) processFaults(chance *rand.Rand) {
 		{"a table locked", s.lockTable},
 		{"all connections of PostgreSQL taken", s.exhaust},
 		{"failover to a replica", s.failOver},
+		{"the database's clock jumps, and is right again", s.jump},
+		{"a flood of connections", s.flood},
+	}
+	if s.replica != nil {
+		faults = append(faults, fault{"the replica is late", s.replicaLate}, fault{"the replica follows nobody", s.replicaDetached},
+			fault{"the replica is gone, and made anew", s.replicaGone}, fault{"failover beside a replica of another history", s.replicaStays})
 	}
 	if s.database.full {
 		faults = append(faults, fault{"disk full", s.fillDisk})
@@ -213,7 +219,7 @@ func (s *storm) exhaust(ctx context.Context, _ *rand.Rand, lasts time.Duration) 
 }
 
 func (s *storm) failOver(ctx context.Context, _ *rand.Rand, lasts time.Duration) error {
-	return s.database.failOver(ctx, lasts/2)
+	return s.database.failOver(ctx, lasts/2, nil)
 }
 
 // fillDisk leaves PostgreSQL no room. It may end by itself, or crash and recover.

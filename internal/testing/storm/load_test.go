@@ -5,10 +5,10 @@ package storm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -23,11 +23,18 @@ const (
 	lives   = 4 // users at a time, each with a connection to two partners
 	callers = 2 // backends of a partner that act on one connection
 	feeds   = 4 // users whose connections last, and whose activity comes in batches
+	walks   = 2 // users whose steps are written and read
 	rows    = 20
 )
 
 // hotPolicy is what the hot client has.
 var hotPolicy = client.Policy{RequestsPerMinute: 120, Burst: 20, ConcurrentReads: 3}
+
+// narrowPolicy is what the client has that reads at the bound of its places.
+var narrowPolicy = client.Policy{RequestsPerMinute: 1_000_000, Burst: 100_000, ConcurrentReads: 3}
+
+// nobody is the user, or the client, of an act that concerns none.
+var nobody uuid.UUID
 
 // feed is a user whose connection lasts, with what was written for it.
 type feed struct{ *connection }
@@ -37,19 +44,21 @@ func (s *storm) prepare() {
 	s.Helper()
 	s.newClients()
 	s.stop = s.Context()
-	lasting := func() *connection {
-		c := s.newConnection(s.newUser(s.Context()), s.steady)
-		c.connect(0)
-		if _, ok := c.token(0); !ok {
-			s.Fatal("nobody can connect before the storm")
-		}
-		return c
+	conn, err := s.database.connect(s.Context())
+	if err == nil {
+		err = errors.Join(s.audit.allow(s.Context(), conn), conn.QueryRow(s.Context(), "select count(*) from users").Scan(&s.before), conn.Close(s.Context()))
+	}
+	if err != nil {
+		s.Fatal(err)
 	}
 	for range feeds {
-		s.feeds = append(s.feeds, &feed{lasting()})
+		s.feeds = append(s.feeds, &feed{s.lasting()})
 	}
 	for range 3 {
-		s.ghosts = append(s.ghosts, lasting().user.id)
+		s.ghosts = append(s.ghosts, s.lasting().user.id)
+	}
+	for range walks {
+		s.walks = append(s.walks, newWalk(s.lasting()))
 	}
 	// Changes are announced from the first readable day on: each batch has a day of its own.
 	if err := s.database.exec(s.Context(), "update connections set history_from = $1 where client_id = $2", firstDay, s.steady.id); err != nil {
@@ -82,9 +91,22 @@ func (s *storm) startLoad(all *sync.WaitGroup) {
 	run(s.batch)
 	run(s.importFile)
 	run(s.attemptInVain)
+	for _, w := range s.walks {
+		run(w.write)
+		for caller := range 2 {
+			run(func(chance *rand.Rand) { w.look(caller, chance) })
+		}
+	}
+	suspect := s.newUser(s.Context())
+	run(func(chance *rand.Rand) { s.misuse(suspect, chance) })
+	run(s.rotate)
+	for range 2 {
+		run(s.present)
+	}
+	run(s.watchLeases)
 	hot := s.newConnection(s.newUser(s.Context()), s.hot)
 	hot.connect(0)
-	for n := range 3 {
+	for n := range hotPolicy.ConcurrentReads + 2 {
 		run(func(chance *rand.Rand) { s.ask(hot, n, chance) })
 	}
 }
@@ -131,9 +153,12 @@ func (s *storm) lookAfter(u *user, chance *rand.Rand) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		email := newEmail()
+		acknowledged := s.audit.ask("user.changed", u.id, nobody)
 		if got := s.operate("change address", http.MethodPatch, "/users/"+u.id.String(), map[string]any{"email": email}); got.status == http.StatusOK {
+			acknowledged()
 			u.email = email
 		} else if got.unknown() { // the app asks what it is
+			u.maybe = append(u.maybe, email)
 			for s.stop.Err() == nil {
 				var is struct{ Email string }
 				got := s.operate("read user", http.MethodGet, "/users/"+u.id.String(), nil)
@@ -165,12 +190,18 @@ func (s *storm) lookAfter(u *user, chance *rand.Rand) {
 // deleteUser asks until the user is gone. That is one act, however often it was asked for: who finds the user gone after that did
 // it before.
 func (s *storm) deleteUser(u *user, connections []*connection) {
+	u.mu.Lock()
+	u.leaving = true
+	u.mu.Unlock()
+	acknowledged := s.audit.ask("user.deleted", u.id, nobody)
 	op := history.Op{Act: history.DeleteUser, Answer: history.Unknown, Caller: callers, Call: s.now()}
 	for s.stop.Err() == nil && op.Answer == history.Unknown {
 		got := s.operate("delete user", http.MethodDelete, "/users/"+u.id.String(), nil)
 		switch {
 		case got.status == http.StatusNoContent || got.status == http.StatusNotFound:
 			op.Answer, op.Return = history.Done, s.now()
+			acknowledged()
+			u.deleted = true
 		case !got.unknown():
 			s.Errorf("the deletion of a user is answered %d", got.status)
 			return
@@ -191,10 +222,12 @@ func (s *storm) toggle(chance *rand.Rand) {
 	await(s.stop, between(chance, 4, 12))
 	for _, act := range []history.Act{history.DisableClient, history.EnableClient} {
 		op := history.Op{Act: act, Answer: history.Done, Caller: callers + 1, Call: s.now()}
+		acknowledged := s.audit.ask(map[history.Act]string{history.DisableClient: "client.disabled", history.EnableClient: "client.enabled"}[act], nobody, s.flighty.id)
 		for err := s.setStatus(act); err != nil; err = s.setStatus(act) {
 			await(context.Background(), 100*time.Millisecond)
 		}
 		op.Return = s.now()
+		acknowledged()
 		s.book.toggled(op)
 		s.sum.answer(string(act), "OK", time.Duration(op.Return-op.Call))
 		if act == history.DisableClient {
@@ -262,31 +295,8 @@ func (s *storm) importFile(chance *rand.Rand) {
 		ride := d.ride(s.feeds[n%feeds].user.id, n)
 		fmt.Fprintf(&file, "%s,%s,%s,,%d\n", ride["user_id"], ride["source_id"], ride["recorded_start_time"], ride["distance_meters"])
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), between(chance, 0.02, 0.4)) // killed then
-	if chance.IntN(3) > 0 {
-		cancel()
-		ctx, cancel = context.WithTimeout(context.Background(), time.Minute)
-	}
-	defer cancel()
-	program, done := s.programs.any()
-	command := exec.CommandContext(ctx, program, "import", "cycling-activities", "-")
-	command.Env, command.Stdin = s.env, strings.NewReader(file.String())
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	began := time.Now()
-	err := command.Run()
-	done()
-	switch {
-	case err == nil:
+	if s.importRows(chance, "import", "cycling-activities", file.String()) {
 		s.book.acknowledge(d)
-		s.sum.answer("import", "done", time.Since(began))
-	case ctx.Err() != nil:
-		s.sum.answer("import", "killed", time.Since(began))
-	default:
-		s.sum.answer("import", "failed", time.Since(began))
-	}
-	if credentials.Match(complaint.Bytes()) || strings.Contains(complaint.String(), "panic") {
-		s.Error("a command panicked, or printed a credential")
 	}
 	await(s.stop, between(chance, 0.5, 2))
 }

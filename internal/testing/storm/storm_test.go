@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ type storm struct {
 	database *database
 	redis    *redistest.Server // nil: the limiter is in PostgreSQL
 	pooled   bool              // by PgBouncer
+	replica  *replica          // that servers read; nil: none
 	links    []*link           // that the network's faults choose from
 	servers  []*server
 	env      []string
@@ -52,12 +54,21 @@ type storm struct {
 	operator *http.Client
 
 	steady, flighty, hot *partner // flighty is disabled now and then; hot asks too much
+	turning, narrow      *partner // the secret of turning is replaced now and then; narrow reads at the bound of its places
+	walks                []*walk
 	feeds                []*feed
 	ghosts               []uuid.UUID // users of whom all that is attempted is refused, or rolled back
 
 	stop context.Context // ends with the load
 	sum  *summary
 	book *book
+
+	audit      *auditLedger
+	codes      *codeLedger
+	secrets    *secretLedger
+	leasesSeen atomic.Int64
+	before     int           // users that were there before the load
+	staleness  time.Duration // of what is read at most
 }
 
 // partner is a client with its secret.
@@ -76,7 +87,7 @@ func setting(t *testing.T, name, otherwise string) string {
 	return otherwise
 }
 
-// TestStorm: see the package's comment. Of four seeds in a row each has another limiter, or a way to the database of its own.
+// TestStorm: see the package's comment. Of eight seeds in a row each has another limiter, another way to the database, or a replica or none.
 func TestStorm(t *testing.T) {
 	seed, err := strconv.ParseUint(setting(t, "CONNECT_TEST_FAULTS_SEED", fmt.Sprint(time.Now().UnixNano()%1_000_000)), 10, 64)
 	if err != nil {
@@ -86,8 +97,9 @@ func TestStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", ""), seed%2 == 1, seed/2%2 == 1)
-	t.Logf("seed %d, limiter in %s, PgBouncer %v, for %s", seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, lasts)
+	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", ""), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1)
+	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s",
+		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts)
 	defer func() {
 		if t.Failed() {
 			s.book.timeline(t)
@@ -107,13 +119,17 @@ func TestStorm(t *testing.T) {
 	load.Wait()
 	s.calm()
 	s.check()
+	s.loseCommits(rand.New(rand.NewPCG(seed, 3)))
 	s.sum.print(t)
 }
 
 // newStorm starts everything but the load. The servers also have the settings of env.
-func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled bool, env ...string) *storm {
+func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled, replicated bool, env ...string) *storm {
 	t.Helper()
-	s := &storm{T: t, seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook()}
+	s := &storm{
+		T: t, seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook(),
+		audit: newAuditLedger(), codes: newCodeLedger(),
+	}
 	s.programs.are(program)
 	if err := s.migrate(t.Context(), program, "up"); err != nil {
 		t.Fatal(err)
@@ -129,7 +145,10 @@ func newStorm(t *testing.T, seed uint64, database *database, program string, red
 	if redis {
 		s.redis = redistest.Start(t)
 	}
-	s.mail, s.receiver = newMailbox(t), newReceiver(t, s)
+	if replicated {
+		s.replica = s.newReplica()
+	}
+	s.mail, s.receiver = newMailbox(t, s.codes), newReceiver(t, s)
 	keyset := filepath.Join(s.dir, "keyset.json")
 	if err := credential.CreateKeyset(keyset); err != nil {
 		t.Fatal(err)
@@ -152,6 +171,9 @@ func newStorm(t *testing.T, seed uint64, database *database, program string, red
 			env = append(env, "CONNECT_LIMITER_URL=redis://"+limiter.address)
 			s.links = append(s.links, limiter)
 		}
+		if replicated {
+			env = append(env, "CONNECT_DATABASE_READ_URL="+s.database.url(s.replica.way))
+		}
 		one := &server{t: t, program: program, env: env, front: front, back: back}
 		if err := one.start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -161,6 +183,8 @@ func newStorm(t *testing.T, seed uint64, database *database, program string, red
 	}
 	s.env = append(s.env, "CONNECT_DATABASE_URL="+databaseURL) // of commands
 	s.steady, s.flighty, s.hot = s.register("Steady", plenty), s.register("Flighty", plenty), s.register("Hot", hotPolicy)
+	s.turning, s.narrow = s.register("Turning", plenty), s.register("Narrow", narrowPolicy)
+	s.secrets = newSecretLedger(s.turning)
 	return s
 }
 

@@ -63,7 +63,7 @@ func TestUpgrade(t *testing.T) {
 	} else {
 		db = newDatabase(t, bigDisk)
 	}
-	u.storm = newStorm(t, 0, db, u.released, false, false, "CONNECT_DRAIN_DELAY="+drained.String())
+	u.storm = newStorm(t, 0, db, u.released, false, false, false, "CONNECT_DRAIN_DELAY="+drained.String())
 	t.Logf("on %s, with %d rows of daily steps", map[bool]string{true: "a cluster", false: "PostgreSQL"}[pgtest.OnCluster()], rows)
 	u.fill(rows)
 	u.prepare()
@@ -358,9 +358,9 @@ func kindOf(request string) string {
 	switch request {
 	case "authorize", "sign in", "consent page", "consent":
 		return "pages"
-	case "exchange", "refresh", string(history.RevokeAccess), string(history.RevokeRefresh), string(history.DisconnectByClient):
+	case "exchange", "refresh", "authenticate", string(history.RevokeAccess), string(history.RevokeRefresh), string(history.DisconnectByClient):
 		return "tokens"
-	case "import", string(history.DisableClient), string(history.EnableClient):
+	case "import", "import steps", string(history.DisableClient), string(history.EnableClient):
 		return "commands"
 	}
 	if strings.HasPrefix(request, "read ") && request != "read user" {

@@ -97,7 +97,11 @@ func TestStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", ""), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1)
+	var flags []string
+	if overlay := os.Getenv("CONNECT_TEST_FAULTS_OVERLAY"); overlay != "" { // tools/mutants
+		flags = []string{"-overlay", overlay}
+	}
+	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", "", flags...), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1)
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s",
 		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts)
 	defer func() {

@@ -13,7 +13,7 @@ func run(t *testing.T, dir, name string, args ...string) (output string, err err
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null",
+	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "MAKELEVEL=", "MAKEFLAGS=", // `make check` runs these tests
 		"GIT_AUTHOR_NAME=test", "GIT_AUTHOR_EMAIL=test@example.com", "GIT_AUTHOR_DATE=2026-01-31T08:00:00Z",
 		"GIT_COMMITTER_NAME=test", "GIT_COMMITTER_EMAIL=test@example.com", "GIT_COMMITTER_DATE=2026-01-31T08:00:00Z")
 	out, err := command.CombinedOutput()

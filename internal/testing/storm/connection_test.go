@@ -269,6 +269,9 @@ func (c *connection) read(caller int, with tokens, dataset string) []byte {
 				op.Answer = history.Done
 			case http.StatusUnauthorized:
 				op.Answer = history.Refused
+				c.mu.Lock()
+				c.stale = c.stale || c.from != "" // nobody else ends it: its token is too old
+				c.mu.Unlock()
 			case 0, http.StatusServiceUnavailable:
 				return false
 			default:

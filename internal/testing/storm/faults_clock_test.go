@@ -20,6 +20,9 @@ func (s *storm) jump(ctx context.Context, chance *rand.Rand, lasts time.Duration
 			$$ begin return statement_timestamp() + interval '%d microseconds'
 				+ coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval; end $$`, ahead.Microseconds()))
 	}
+	s.secrets.mu.Lock()
+	s.secrets.jumps = append(s.secrets.jumps, s.now())
+	s.secrets.mu.Unlock()
 	if err := set(jumps[chance.IntN(len(jumps))]); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,10 +15,14 @@ import (
 // overlap is how long a replaced secret works beside the new one.
 const overlap = 4 * time.Second
 
+// generous is how much longer an overlap may be that was given while the clock was ahead and no server had noticed (issue_time).
+const generous = 31 * time.Second
+
 // secretLedger has the rotations of one client's secret: the former one works for the overlap, the new one at once, and older ones never.
 type secretLedger struct {
 	mu        sync.Mutex
 	rotations []rotation
+	jumps     []int64      // when the clock jumped
 	checked   map[bool]int // uses that had to be right, or wrong
 }
 
@@ -100,6 +105,9 @@ func (s *storm) holdSecret(n int, call, end int64, right bool) {
 		if i > n && other.acked() {
 			if acked++; acked == 1 {
 				dead = other.end + overlap.Nanoseconds()
+				if slices.ContainsFunc(s.secrets.jumps, func(at int64) bool { return at < other.end && at > other.call-landing.Nanoseconds() }) {
+					dead += generous.Nanoseconds()
+				}
 			} else {
 				dead = min(dead, other.end)
 			}

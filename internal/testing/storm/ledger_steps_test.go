@@ -145,7 +145,7 @@ func (w *walk) look(caller int, chance *rand.Rand) {
 	if w.connects(caller, !some) || !some {
 		return
 	}
-	if time.Since(last.at) > tokenAge {
+	if time.Since(last.at) > tokenAge && caller == 0 { // two at a time would be a replay
 		w.refresh(caller, last)
 		return
 	}

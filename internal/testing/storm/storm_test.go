@@ -105,6 +105,9 @@ func TestStorm(t *testing.T) {
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s",
 		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts)
 	defer func() {
+		if err := s.sum.add(seed, lasts, !t.Failed()); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			s.book.timeline(t)
 			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s", seed, lasts)

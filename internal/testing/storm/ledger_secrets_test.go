@@ -114,6 +114,9 @@ func (s *storm) holdSecret(n int, call, end int64, right bool) {
 		}
 	}
 	must, mustNot := call >= from && end <= until, call > dead
+	if n < len(s.secrets.rotations)-1 && slices.ContainsFunc(s.secrets.jumps, func(at int64) bool { return at < end && at > call-landing.Nanoseconds() }) {
+		must = false // until a server notices, the clock says that the overlap is over
+	}
 	if must && !right || mustNot && right {
 		s.Errorf("at %s a secret is right: %v; it was given at %s, and overlaps until %s, or until %s at the latest",
 			time.Duration(call), right, time.Duration(from), time.Duration(until), time.Duration(dead))

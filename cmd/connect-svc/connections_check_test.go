@@ -5,12 +5,9 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -18,7 +15,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"connect-svc/internal/testing/edgetest"
-	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -27,28 +23,15 @@ import (
 func TestMemoryOfConnections(t *testing.T) {
 	t.Parallel()
 	const container, attempts = 192, 4_200 // MiB, connections
-	program := filepath.Join(t.TempDir(), "connect-svc")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := buildReleased(t)
 	cert, key, roots := certificateFiles(t)
 	for name, speak := range map[string]func(conn net.Conn) error{
 		"idle":    func(conn net.Conn) error { return openStreams(conn, 0) },
 		"streams": func(conn net.Conn) error { return openStreams(conn, 16) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), program, "serve")
-			cmd.Env = with(allSettings(t, pgtest.New(t)), "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key,
-				fmt.Sprintf("GOMEMLIMIT=%dKiB", container*1024*9/10))
-			stderr, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			s := new(service)
-			ended := s.watch(t, stderr)
+			s, cmd, kill := serveIn(t, program, container, "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key)
+			defer kill()
 			flood := &tls.Dialer{
 				NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: wait.Limit},
 				Config:    &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}},
@@ -102,9 +85,6 @@ func TestMemoryOfConnections(t *testing.T) {
 				_, metrics := edgetest.GetAnew(t, "http://"+s.private+"/metrics")
 				return bytes.Contains([]byte(metrics), []byte("\nconnect_http_connections{listener=\"public\"} 0\n"))
 			})
-			_ = cmd.Process.Kill()
-			<-ended
-			_ = cmd.Wait() // it was killed
 		})
 	}
 }

@@ -24,10 +24,7 @@ import (
 // the memory of a container: that of deploy/kubernetes, and a quarter of it.
 func TestMemoryOfBatches(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "connect-svc")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := buildReleased(t)
 	const token = operatorToken
 	steps := func(user string, n int) string {
 		var rows strings.Builder
@@ -56,17 +53,8 @@ func TestMemoryOfBatches(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), program, "serve")
-			cmd.Env = with(allSettings(t, pgtest.New(t)), "CONNECT_OPERATOR_TOKEN="+token, fmt.Sprintf("GOMEMLIMIT=%dKiB", test.memory*1024*9/10))
-			stderr, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			s := new(service)
-			ended := s.watch(t, stderr)
+			s, cmd, kill := serveIn(t, program, test.memory, "CONNECT_OPERATOR_TOKEN="+token)
+			defer kill()
 			send := func(method, path, body string) (status int, retryAfter, answer string) {
 				request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.private+path, strings.NewReader(body))
 				if err != nil {
@@ -112,10 +100,38 @@ func TestMemoryOfBatches(t *testing.T) {
 			if most > test.memory {
 				t.Errorf("%d MiB at most, in a container of %d MiB", most, test.memory)
 			}
-			_ = cmd.Process.Kill()
-			<-ended
-			_ = cmd.Wait() // it was killed
 		})
+	}
+}
+
+// buildReleased builds the program without the race detector, which takes memory of its own.
+func buildReleased(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "connect-svc")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// serveIn runs the program with the memory limit of a container, in MiB, until kill.
+func serveIn(t *testing.T, program string, container int, env ...string) (s *service, cmd *exec.Cmd, kill func()) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), program, "serve")
+	cmd.Env = with(allSettings(t, pgtest.New(t)), append(env, fmt.Sprintf("GOMEMLIMIT=%dKiB", container*1024*9/10))...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s = new(service)
+	ended := s.watch(t, stderr)
+	return s, cmd, func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = cmd.Wait() // it was killed
 	}
 }
 

@@ -86,7 +86,7 @@ func newConnections(most int, proxies network.Proxies) *connections {
 	return &connections{most: most, proxies: proxies, networks: map[netip.Prefix]*peers{}}
 }
 
-// admit counts a new connection. nil: there is no room.
+// admit gives a new connection a place. It returns nil if the connection is refused.
 func (c *connections) admit(conn net.Conn) *connection {
 	b, replaced := c.add(conn)
 	if replaced != nil {
@@ -221,7 +221,7 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// bound counts the requests that run, and marks those for which there is no room (see [roomy]).
+// bound counts the requests that run, and marks those that got no place, which [roomy] refuses.
 func (c *connections) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b := connectionOf(r); b != nil {
@@ -238,9 +238,9 @@ func (c *connections) bound(next http.Handler) http.Handler {
 	})
 }
 
-// begin takes a place for a request of a connection that has another one already, and returns how many it took; -1: there is no room. It
-// reports whether the request may be answered: its connection may have been replaced while the request was read. Nothing has been done
-// for it yet.
+// begin counts a request. The first one of a connection uses the connection's place, and each further one takes another. places is how
+// many it took, or -1 if the request is refused. answers is false if the connection was replaced while the request was read: the
+// request is dropped, and nothing has been done for it.
 func (c *connections) begin(b *connection) (places int, answers bool) {
 	replaced, places, answers := c.beginLocked(b)
 	if replaced != nil {

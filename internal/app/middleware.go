@@ -73,7 +73,7 @@ func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 
 type noRoomKey struct{}
 
-// roomy answers requests for which there is no room (see [connections]): nothing has been attempted.
+// roomy refuses requests that got no place (see [connections]). The handlers do not see them.
 func roomy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(noRoomKey{}) == nil {

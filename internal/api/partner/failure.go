@@ -110,7 +110,8 @@ func write(w http.ResponseWriter, r *http.Request, err error) {
 	failuresOf(r).Write(w, r, err)
 }
 
-// FailBusy writes the error of a request that was not attempted, because there is no room for it. Call it behind telemetry.Requests.
+// FailBusy refuses a request because the server has no place for it. It says that nothing was attempted. Call it behind
+// telemetry.Requests.
 func FailBusy(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w, r)
 	write(w, r, fairqueue.ErrFull)

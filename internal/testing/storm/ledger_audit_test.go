@@ -19,7 +19,7 @@ type entry struct {
 	user, client uuid.UUID
 }
 
-// auditLedger has the acts that are audited: each one that was acknowledged has exactly its entry, and there is no entry without an act.
+// auditLedger counts the acts that the audit log records. An acknowledged act has one entry, and each entry has an act.
 // The ends and the exchanges of connections are in their histories.
 type auditLedger struct {
 	mu          sync.Mutex

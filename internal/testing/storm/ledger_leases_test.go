@@ -57,7 +57,7 @@ func (s *storm) limiterState(ctx context.Context, p *partner) (state limiterStat
 	return state, json.Unmarshal([]byte(text), &state)
 }
 
-// watchLeases: the store never has more leases of a client than its policy allows.
+// watchLeases checks that the store has at most as many leases of a client as its policy allows.
 func (s *storm) watchLeases(chance *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

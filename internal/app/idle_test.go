@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"connect-svc/internal/telemetry"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/wait"
+)
+
+// HTTP/2 has the same time limits as HTTP/1: a connection that never says anything, that never asks for anything, or that has nothing
+// more to ask for is closed. That of a caller who has gone is closed, too.
+func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	for name, test := range map[string]struct {
+		protocol string // empty: not even a handshake
+		speak    func(*testing.T, *tls.Conn)
+		want     time.Duration
+	}{
+		"silent":                   {"", nil, readHeaderTimeout},
+		"HTTP/1 without a request": {"http/1.1", func(*testing.T, *tls.Conn) {}, readHeaderTimeout},
+		"HTTP/1 after an answer":   {"http/1.1", func(t *testing.T, conn *tls.Conn) { openHTTP1(conn).ask(t) }, idleTimeout},
+		"HTTP/2 without a preface": {"h2", func(*testing.T, *tls.Conn) {}, 10 * time.Second},
+		"HTTP/2 without a request": {"h2", func(t *testing.T, conn *tls.Conn) { answering(openHTTP2(t, conn)) }, idleTimeout + time.Second},
+		"HTTP/2 after an answer":   {"h2", func(t *testing.T, conn *tls.Conn) { two := openHTTP2(t, conn); two.ask(t, 1); answering(two) }, idleTimeout + time.Second},
+		"HTTP/2 of one who is gone": {"h2", func(t *testing.T, conn *tls.Conn) {
+			openHTTP2(t, conn)
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}, pingAfter + 15*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := &pipeListener{dialled: make(chan net.Conn)}
+				listener.closed, listener.close = context.WithCancel(t.Context())
+				connections := newConnections(9, nil)
+				s, err := listen(t.Context(), "test", listener, "", connections, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusOK)
+				}), time.Second, telemetry.NewLogger(io.Discard, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*pair}, Time: func() time.Time { return now }}
+				ended := make(chan error, 1)
+				go func() { ended <- s.run() }()
+				near, far := net.Pipe()
+				here, there := buffered(near), buffered(far)
+				began := time.Now()
+				listener.dialled <- &knock{Conn: there, from: "192.0.2.1"}
+				if test.protocol != "" {
+					conn := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{test.protocol}})
+					if err := conn.Handshake(); err != nil {
+						t.Fatal(err)
+					}
+					test.speak(t, conn)
+				}
+				for connections.counts().open > 0 {
+					<-time.After(100 * time.Millisecond)
+				}
+				if took := time.Since(began).Truncate(time.Second); took != test.want {
+					t.Errorf("closed after %v, want %v", took, test.want)
+				}
+				_ = here.Close()
+				s.drain(t.Context(), telemetry.NewLogger(io.Discard, nil))
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A caller of HTTP/2 may send no more than maxUnread that nobody has read, on all streams of a connection to the public listener.
+func TestUnreadBodies(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	a, _, _ := openWith(t, func(c *Config) { c.Certificate = FixedCertificate(pair) })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	conn, err := tls.Dial("tcp", a.PublicAddr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
+	two := openHTTP2(t, conn)
+	if err := two.framer.WritePing(false, [8]byte{}); err != nil {
+		t.Fatal(err)
+	}
+	window := uint32(1<<16 - 1) // RFC 9113, 6.9.2
+	for answered := false; !answered; {
+		frame, err := two.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.WindowUpdateFrame:
+			window += frame.Increment
+		case *http2.PingFrame:
+			answered = frame.IsAck()
+		}
+	}
+	if window > maxUnread {
+		t.Errorf("%d bytes may be sent", window)
+	}
+	_ = conn.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// answering answers the pings of a server, until the connection is closed.
+func answering(c *http2Conn) {
+	go func() {
+		for {
+			frame, err := c.framer.ReadFrame()
+			if err != nil {
+				return
+			}
+			if ping, is := frame.(*http2.PingFrame); is && !ping.IsAck() {
+				_ = c.framer.WritePing(true, ping.Data)
+			}
+		}
+	}()
+}
+
+// pipeListener accepts what is dialled.
+type pipeListener struct {
+	dialled chan net.Conn
+	closed  context.Context
+	close   context.CancelFunc
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.dialled:
+		return conn, nil
+	case <-l.closed.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.close()
+	return nil
+}
+
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// bufferedConn is an end of a pipe that is written to without waiting for the reader.
+type bufferedConn struct {
+	net.Conn
+	written chan []byte
+	ended   context.Context
+	end     context.CancelFunc
+}
+
+func buffered(conn net.Conn) *bufferedConn {
+	c := &bufferedConn{Conn: conn, written: make(chan []byte, 1000)}
+	c.ended, c.end = context.WithCancel(context.Background())
+	go func() {
+		for {
+			select {
+			case p := <-c.written:
+				_, _ = conn.Write(p)
+			case <-c.ended.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+func (c *bufferedConn) Write(p []byte) (int, error) {
+	c.written <- slices.Clone(p)
+	return len(p), nil
+}
+
+func (c *bufferedConn) Close() error {
+	c.end()
+	return c.Conn.Close()
+}

@@ -30,14 +30,13 @@ func parse(text string, policy Policy, now time.Time) (state, error) {
 	if text == "" {
 		return state{}, nil
 	}
-	var of struct{ Version, At int64 }
+	var s versioned
+	if err := json.Unmarshal([]byte(text), &s); err == nil && s.Version == version {
+		return s.state, nil
+	}
+	var of struct{ Version, At int64 } // the other fields may have other types
 	if err := json.Unmarshal([]byte(text), &of); err != nil {
 		return state{}, err
-	}
-	if of.Version == version {
-		var s versioned
-		err := json.Unmarshal([]byte(text), &s)
-		return s.state, err
 	}
 	empty := state{At: of.At}
 	if empty.isAhead(policy, now) {

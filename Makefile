@@ -130,7 +130,7 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	@[ -z "$(PROFILES)" ] || go build -trimpath -tags profile -o bin/connect-svc-profile ./cmd/connect-svc
 	bin/connect-bench --seconds $(BENCH_SECONDS) --rounds $(BENCH_ROUNDS) --connections $(BENCH_CONNECTIONS) --only '$(BENCH_ONLY)' \
 		--steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),--profiles $(PROFILES) --program bin/connect-svc-profile)
-	@$(BENCHSTAT) -col /of -filter '.unit:(rate/s OR rate_ratio OR p99_ms OR p99_ratio OR cpu_ms_per_request)' "$(CURDIR)/bin/bench.txt"
+	@$(BENCHSTAT) -col /of -filter '.unit:(rate/s OR rate_ratio OR p99_ms OR p99_ratio OR cpu_ms_per_request OR database_cpu_ms_per_request)' "$(CURDIR)/bin/bench.txt"
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity ./internal/account
 	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook

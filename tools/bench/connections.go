@@ -1,11 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/google/uuid"
+	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
 	"connect-svc/internal/oauth"
@@ -91,6 +96,26 @@ func (s *stage) connect(ctx context.Context, pairs []pair) ([]connection, error)
 	_, err = s.conn.Exec(ctx, `update connections c set history_from = current_date - 30, last_read_at = now()
 		from unnest($1::uuid[], $2::uuid[]) as t (u, c) where c.user_id = t.u and c.client_id = t.c`, userIDs, clientIDs)
 	return connected, err
+}
+
+// refresh refreshes connections at a service, because access tokens last for five minutes.
+func refresh(ctx context.Context, at endpoint, connected []connection) error {
+	client := at.client(preparers)
+	defer client.CloseIdleConnections()
+	return inParallel(ctx, len(connected), func(_ context.Context, i int) error {
+		c, response := &connected[i], fasthttp.Response{}
+		status, err := send(client, refreshRequest(c.client, c.RefreshToken), &response)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("refresh: status %d: %s", status, response.Body())
+		}
+		var fresh struct {
+			AccessToken  string `json:"access_token"`
+			RefreshToken string `json:"refresh_token"`
+		}
+		err = cmp.Or(err, json.Unmarshal(response.Body(), &fresh))
+		c.AccessToken, c.RefreshToken = fresh.AccessToken, fresh.RefreshToken
+		return err
+	})
 }
 
 func inParallel(ctx context.Context, n int, act func(context.Context, int) error) error {

@@ -39,14 +39,14 @@ var arguments = map[string]string{
 	"version": "1", "scopes": "7", "issued_at": "now()", "redirect_uri": "'" + callback + "'",
 	"code_version": "0", "code_expires_at": "now() + interval '1 hour'", "history_from": "current_date",
 	"generation": "1 + :n", "presented_hash": limitHash, "new_hash": limitHash, "refresh_hash": limitHash, "inactivity": "interval '2160 hours'",
-	"token_id": "gen_random_uuid()", "expires_at": "now() + interval '1 hour'",
+	"token_id": "gen_random_uuid()", "expires_at": "now() + interval '1 hour'", "expected": "now()",
 	"first_date": "current_date - 30", "last_date": "current_date",
 	"since": "current_date - 30", "after_time": "current_date - 30", "after_source_id": "''", "until": "current_date + 1",
 }
 
 var (
 	statementName = regexp.MustCompile(`(?m)^-- name: (\w+) :\w+\n`)
-	argument      = regexp.MustCompile(`@[a-z_]+`)
+	argument      = regexp.MustCompile(`@([a-z_]+)|sqlc\.n?arg\(([a-z_]+)\)`)
 	comment       = regexp.MustCompile(`(?m)^\s*--.*\n`)
 )
 
@@ -78,12 +78,13 @@ func (l limit) script(statements map[string]string) (string, error) {
 		if !found {
 			return "", fmt.Errorf("there is no statement %s", name)
 		}
-		for _, name := range argument.FindAllString(statement, -1) {
-			value := cmp.Or(l.args[name[1:]], arguments[name[1:]])
+		for _, match := range argument.FindAllStringSubmatch(statement, -1) {
+			name := cmp.Or(match[1], match[2])
+			value := cmp.Or(l.args[name], arguments[name])
 			if value == "" {
 				return "", fmt.Errorf("no value for %s in %s", name, statement)
 			}
-			statement = strings.Replace(statement, name, "("+value+")", 1)
+			statement = strings.Replace(statement, match[0], "("+value+")", 1)
 		}
 		script += statement + "\n"
 	}

@@ -20,7 +20,7 @@ func TestLimitsAreStatementsOfTheService(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", o.limit.name, err)
 		}
-		if strings.Contains(script, "@") || strings.Contains(script, "-- ") {
+		if strings.Contains(script, "@") || strings.Contains(script, "sqlc.") || strings.Contains(script, "-- ") {
 			t.Errorf("%s: an argument or a comment is left:\n%s", o.limit.name, script)
 		}
 	}

@@ -97,13 +97,14 @@ func (s sample) line() string {
 func ratios(measured, bound sample, used used) string {
 	got, limit := measured.figures(), bound.figures()
 	ofMachine := 100 * measured.CPU.Seconds() / measured.Elapsed.Seconds() / float64(runtime.NumCPU())
-	return fmt.Sprintf("%.3f rate_ratio %.3f p99_ratio %.4f cpu_ms_per_request %.1f allocs_per_request %.1f peak_rss_mib "+
-		"%.1f load_generator_percent %d body_bytes", got.Rate/limit.Rate, got.P99/limit.P99, used.cpu, used.allocations, used.peakRSS,
+	return fmt.Sprintf("%.3f rate_ratio %.3f p99_ratio %.4f cpu_ms_per_request %.4f database_cpu_ms_per_request %.1f allocs_per_request %.1f peak_rss_mib "+
+		"%.1f load_generator_percent %d body_bytes", got.Rate/limit.Rate, got.P99/limit.P99, used.cpu, used.databaseCPU, used.allocations, used.peakRSS,
 		ofMachine, measured.BodySize)
 }
 
-// used is what a service alone has used: processors and allocations for each request, and memory at most.
-type used struct{ cpu, allocations, peakRSS float64 }
+// used is what a service and its PostgreSQL have used: processors of both and the service's allocations for each request, and the
+// service's memory at most.
+type used struct{ cpu, databaseCPU, allocations, peakRSS float64 }
 
 // measureOperation sends a load to a service, and measures both.
 func (s *stage) measureOperation(ctx context.Context, o *operation, connections int) (measured sample, u used, err error) {
@@ -123,19 +124,19 @@ func (s *stage) measureOperation(ctx context.Context, o *operation, connections 
 	if s.Profiles != "" {
 		profile.Go(func() error { return s.profile(ctx, target, o, connections) })
 	}
-	before, err := target.spent(ctx)
+	before, err := s.spent(ctx, target)
 	if err != nil {
 		return measured, u, err
 	}
 	if measured, err = callers.run(s.duration()); err != nil {
 		return measured, u, err
 	}
-	after, err := target.spent(ctx)
+	after, err := s.spent(ctx, target)
 	if err != nil {
 		return measured, u, err
 	}
 	n := float64(len(measured.Latencies))
-	u = used{(after.cpu - before.cpu) / n, (after.allocations - before.allocations) / n, target.peakRSS()}
+	u = used{(after.cpu - before.cpu) / n, (after.databaseCPU - before.databaseCPU) / n, (after.allocations - before.allocations) / n, target.peakRSS()}
 	return measured, u, profile.Wait()
 }
 

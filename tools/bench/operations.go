@@ -112,15 +112,20 @@ func pageLimit(rows int) limit {
 // readOperations read for the readers from the first one on, over many clients and over one, with both limiters.
 func readOperations(name string, bound *limit, path, query string, firstUser int) (list []operation) {
 	for _, oneClient := range []bool{false, true} {
-		read := func(_ context.Context, s *stage, connections int) (load, error) {
-			var requests []request
-			for _, c := range s.readers[oneClient][firstUser:][:readers] {
-				requests = append(requests, readRequest(readPath(c, path)+query, c.AccessToken))
-			}
-			return load{connections: connections, requests: inTurns(requests...), warm: true}, nil
-		}
 		for _, limiter := range []string{"postgres", "redis"} {
-			list = append(list, operation{name: name, limit: bound, limiter: limiter, load: read})
+			one := operation{name: name, limit: bound, limiter: limiter}
+			one.load = func(ctx context.Context, s *stage, connections int) (load, error) {
+				of := s.readers[audience{limiter, oneClient}][firstUser:][:readers]
+				if err := refresh(ctx, one.service(s).endpoint, of); err != nil {
+					return load{}, err
+				}
+				var requests []request
+				for _, c := range of {
+					requests = append(requests, readRequest(readPath(c, path)+query, c.AccessToken))
+				}
+				return load{connections: connections, requests: inTurns(requests...), warm: true}, nil
+			}
+			list = append(list, one)
 		}
 		name += ", one client"
 	}

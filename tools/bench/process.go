@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -135,19 +136,32 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// spent is what a service has used since it began: milliseconds of processors, and allocations.
-type spent struct{ cpu, allocations float64 }
+// spent is what a service has used since it began: milliseconds of processors, and allocations. databaseCPU is what PostgreSQL has used.
+type spent struct{ cpu, databaseCPU, allocations float64 }
 
 var (
 	cpuSeconds  = regexp.MustCompile(`(?m)^process_cpu_seconds_total (.*)$`)
 	allocations = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (.*)$`)
+	firstNumber = regexp.MustCompile(`^(\d+)`)
 	peakMemory  = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 )
 
-// spent asks the service's own metrics.
-func (s *service) spent(ctx context.Context) (spent, error) {
-	metrics, err := get(ctx, http.DefaultClient, "http://"+s.private+"/metrics")
-	return spent{1000 * number(cpuSeconds, metrics), number(allocations, metrics)}, err
+// spent asks the service's own metrics, and the kernel about PostgreSQL.
+func (s *stage) spent(ctx context.Context, of *service) (spent, error) {
+	metrics, err := get(ctx, http.DefaultClient, "http://"+of.private+"/metrics")
+	return spent{1000 * number(cpuSeconds, metrics), s.databaseCPU(), number(allocations, metrics)}, err
+}
+
+// databaseCPU returns how many milliseconds of processors the processes of PostgreSQL that run have used.
+func (s *stage) databaseCPU() (total float64) {
+	lock, _ := os.ReadFile(filepath.Join(s.database.Dir(), "data", "postmaster.pid"))
+	postmaster, _, _ := strings.Cut(string(lock), "\n")
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%[1]s/children", postmaster))
+	for pid := range strings.FieldsSeq(string(children)) {
+		onCPU, _ := os.ReadFile(filepath.Join("/proc", pid, "schedstat"))
+		total += number(firstNumber, onCPU) / 1e6 // nanoseconds
+	}
+	return total
 }
 
 // number is what a pattern finds in a text.

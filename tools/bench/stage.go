@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +41,7 @@ type stage struct {
 	second                  *service // as the first, on the same database
 	constant, plainConstant endpoint
 
-	readers              map[bool][]connection // with many clients, and, where it is true, with one
+	readers              map[audience][]connection
 	revocable            []connection
 	usedPairs, refreshed int
 }
@@ -60,6 +62,10 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if err := s.connectReaders(ctx); err != nil {
 		return err
 	}
+	copied, err := s.copyDatabase(ctx)
+	if err != nil {
+		return err
+	}
 	redis, err := s.startRedis(ctx)
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.tls, err = s.serve(ctx, "tls", true); err != nil {
 		return err
 	}
-	if s.redis, err = s.serve(ctx, "redis", true, "CONNECT_LIMITER_URL="+redis); err != nil {
+	if s.redis, err = s.serve(ctx, "redis", true, "CONNECT_LIMITER_URL="+redis, "CONNECT_DATABASE_URL="+copied); err != nil {
 		return err
 	}
 	s.plain, err = s.serve(ctx, "plain", false)
@@ -94,27 +100,53 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if s.conn, err = pgx.Connect(ctx, s.database.URL()); err != nil {
 		return err
 	}
-	if s.pool, err = postgres.Open(ctx, s.database.URL(), postgres.WithMaxConns(preparers)); err != nil {
-		return err
-	}
 	if err := credential.CreateKeyset(s.keysetFile()); err != nil {
 		return err
 	}
+	if err := s.openPool(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.StepsRows, users*days))
+	return errors.Join(s.populate(ctx), s.move(ctx))
+}
+
+func (s *stage) openPool(ctx context.Context) (err error) {
 	keys, err := credential.LoadKeyring(s.keysetFile())
 	if err != nil {
 		return err
 	}
-	lifetimes := oauth.DefaultSettings
-	lifetimes.AccessTokenLifetime = 24 * time.Hour // outlasts the run
-	s.oauth = oauth.New(s.pool, keys, lifetimes)
-	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.StepsRows, users*days))
-	return errors.Join(s.populate(ctx), s.move(ctx))
+	if s.pool, err = postgres.Open(ctx, s.database.URL(), postgres.WithMaxConns(preparers)); err != nil {
+		return err
+	}
+	s.oauth = oauth.New(s.pool, keys, oauth.DefaultSettings)
+	return nil
+}
+
+// copyDatabase copies the database for the service whose limiter is Redis, because all servers of a database use one store. It returns
+// the copy's URL.
+func (s *stage) copyDatabase(ctx context.Context) (string, error) {
+	s.pool.Close() // PostgreSQL copies only what nobody else uses
+	if _, err := s.conn.Exec(ctx, "create database copied template "+pgx.Identifier{s.conn.Config().Database}.Sanitize()); err != nil {
+		return "", err
+	}
+	copied, err := url.Parse(s.database.URL())
+	if err != nil {
+		return "", err
+	}
+	copied.Path = "/copied"
+	return copied.String(), s.openPool(ctx)
+}
+
+// audience is readers with many clients, or with one, of the service with a limiter.
+type audience struct {
+	limiter   string
+	oneClient bool
 }
 
 func (s *stage) keysetFile() string { return filepath.Join(s.dir, "keyset.json") }
 
 func (s *stage) connectReaders(ctx context.Context) (err error) {
-	s.readers = map[bool][]connection{}
+	s.readers = map[audience][]connection{}
 	for _, one := range []bool{false, true} {
 		pairs := make([]pair, 2*readers)
 		for i := range pairs {
@@ -123,8 +155,12 @@ func (s *stage) connectReaders(ctx context.Context) (err error) {
 				pairs[i].client = oneClient
 			}
 		}
-		if s.readers[one], err = s.connect(ctx, pairs); err != nil {
+		connected, err := s.connect(ctx, pairs)
+		if err != nil {
 			return err
+		}
+		for _, limiter := range []string{"postgres", "redis"} {
+			s.readers[audience{limiter, one}] = slices.Clone(connected)
 		}
 	}
 	s.revocable, err = s.connect(ctx, s.nextPairs())

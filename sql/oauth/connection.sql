@@ -99,11 +99,11 @@ with recovered as (
     set version = @version,
         scopes = @scopes::scope_set,
         history_from = @history_from::date,
-        authorized_at = case when c.version = @version then c.authorized_at else least(@issued_at::timestamptz, connect_now()) end,
+        authorized_at = case when c.version = @version then c.authorized_at else begun.at end,
         refresh_generation = 1 + @generation::bigint,
         refresh_hash = @new_hash::bytea,
         refresh_deadline = connect_now() + @inactivity::interval
-    from clients cl
+    from clients cl, (select least(@issued_at::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
         and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)

@@ -29,8 +29,11 @@ where server_id <> @server_id and seen_at between connect_now() - interval '45 s
 
 -- name: MoveSweep :one
 -- Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little
--- wrong has not really made expire.
-update sweeps set swept_until = least(connect_now() - interval '5 minutes', swept_until + @step::interval) returning swept_until;
+-- wrong has not really made expire. Citus refuses to add to the column in the update itself.
+update sweeps s set swept_until = moved.until
+from (select id, least(connect_now() - interval '5 minutes', swept_until + @step::interval)::timestamptz as until from sweeps) moved
+where s.id = moved.id
+returning moved.until;
 
 -- name: DeleteServer :exec
 delete from servers where server_id = @server_id;

@@ -457,13 +457,13 @@ with recovered as (
     set version = $1,
         scopes = $2::scope_set,
         history_from = $3::date,
-        authorized_at = case when c.version = $1 then c.authorized_at else least($4::timestamptz, connect_now()) end,
-        refresh_generation = 1 + $5::bigint,
-        refresh_hash = $6::bytea,
-        refresh_deadline = connect_now() + $7::interval
-    from clients cl
-    where c.user_id = $8 and c.client_id = $9 and cl.client_id = c.client_id
-        and is_ahead($1::bigint, $5::bigint, $4::timestamptz, $7::interval,
+        authorized_at = case when c.version = $1 then c.authorized_at else begun.at end,
+        refresh_generation = 1 + $4::bigint,
+        refresh_hash = $5::bytea,
+        refresh_deadline = connect_now() + $6::interval
+    from clients cl, (select least($9::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
+    where c.user_id = $7 and c.client_id = $8 and cl.client_id = c.client_id
+        and is_ahead($1::bigint, $4::bigint, $9::timestamptz, $6::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & $2::scope_set = $2::scope_set
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
@@ -481,12 +481,12 @@ type RecoverConnectionParams struct {
 	Version     int64
 	Scopes      scope.Set
 	HistoryFrom time.Time
-	IssuedAt    time.Time
 	Generation  int64
 	NewHash     []byte
 	Inactivity  time.Duration
 	UserID      uuid.UUID
 	ClientID    uuid.UUID
+	IssuedAt    time.Time
 	SecretHash  []byte
 	Expected    *time.Time
 }
@@ -505,12 +505,12 @@ func (q *Queries) RecoverConnection(ctx context.Context, arg RecoverConnectionPa
 		arg.Version,
 		arg.Scopes,
 		arg.HistoryFrom,
-		arg.IssuedAt,
 		arg.Generation,
 		arg.NewHash,
 		arg.Inactivity,
 		arg.UserID,
 		arg.ClientID,
+		arg.IssuedAt,
 		arg.SecretHash,
 		arg.Expected,
 	)

@@ -259,16 +259,19 @@ func (q *Queries) LockLimiter(ctx context.Context) error {
 }
 
 const moveSweep = `-- name: MoveSweep :one
-update sweeps set swept_until = least(connect_now() - interval '5 minutes', swept_until + $1::interval) returning swept_until
+update sweeps s set swept_until = moved.until
+from (select id, least(connect_now() - interval '5 minutes', swept_until + $1::interval)::timestamptz as until from sweeps) moved
+where s.id = moved.id
+returning moved.until
 `
 
 // Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little
-// wrong has not really made expire.
+// wrong has not really made expire. Citus refuses to add to the column in the update itself.
 func (q *Queries) MoveSweep(ctx context.Context, step time.Duration) (time.Time, error) {
 	row := q.db.QueryRow(ctx, moveSweep, step)
-	var swept_until time.Time
-	err := row.Scan(&swept_until)
-	return swept_until, err
+	var until time.Time
+	err := row.Scan(&until)
+	return until, err
 }
 
 const putServer = `-- name: PutServer :exec

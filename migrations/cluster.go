@@ -5,7 +5,7 @@ import "strings"
 // These variables tell where the tables go on a Citus cluster (docs/scaling.md).
 var (
 	// ReferenceTables have a copy on each node.
-	ReferenceTables = []string{"clients", "client_logos", "webhook_endpoints"}
+	ReferenceTables = []string{"clients", "client_logos", "webhook_endpoints", "database_history", "goose_db_version"}
 
 	// ShardedTables are spread over the nodes by a column.
 	ShardedTables = []ShardedTable{
@@ -33,8 +33,8 @@ var (
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
-	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "sweeps", "keyset_marks", "database_history", "servers",
-		"database_sizes", "rate_limits", "goose_db_version"}
+	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "sweeps", "keyset_marks", "servers",
+		"database_sizes", "rate_limits"}
 
 	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added
 	// again after.

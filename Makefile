@@ -95,7 +95,7 @@ test-long: tools ## what CI has no time for: promised time limits, an install on
 	@for module in $(MODULES); do (cd $$module && go test -race -count 3 -timeout 60m ./...); done
 
 .PHONY: test-faults
-test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULTS_FOR=3m sets how long, CONNECT_TEST_FAULTS_SEED=n repeats one; MUTANTS=all builds broken services instead, and a test or a storm must find each
+test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULTS_FOR=3m sets how long, CONNECT_TEST_FAULTS_SEED=n repeats one, CONNECT_TEST_FAULTS_PACE=3 has three times the faults; MUTANTS=all builds broken services instead, and a test or a storm must find each
 	@if [ -n '$(MUTANTS)' ]; then exec go run -C tools ./mutants -storm -only '$(MUTANTS:all=)' "$(CURDIR)"; fi; \
 	go test -tags faults -count 1 -timeout 0 -v -run '^TestStorm$$' ./internal/testing/storm
 

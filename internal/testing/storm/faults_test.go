@@ -65,7 +65,8 @@ func (s *storm) processFaults(chance *rand.Rand) {
 func (s *storm) inTurn(faults []fault, chance *rand.Rand, shortest, longest, shortestPause, longestPause float64) {
 	for s.stop.Err() == nil {
 		for _, n := range chance.Perm(len(faults)) {
-			lasts, pause := between(chance, shortest, longest), between(chance, shortestPause, longestPause)
+			lasts := between(chance, shortest/s.pace, longest/s.pace)
+			pause := between(chance, shortestPause/s.pace, longestPause/s.pace)
 			if s.stop.Err() != nil {
 				return
 			}

@@ -13,7 +13,7 @@ import (
 const results = "bin/storms.jsonl"
 
 // add adds this storm to the results. One that met a program with a deliberate fault is not added.
-func (s *summary) add(seed uint64, lasts time.Duration, passed bool) error {
+func (s *summary) add(seed uint64, pace float64, lasts time.Duration, passed bool) error {
 	if os.Getenv("CONNECT_TEST_FAULTS_OVERLAY") != "" {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (s *summary) add(seed uint64, lasts time.Duration, passed bool) error {
 		total += n
 	}
 	line, err := json.Marshal(map[string]any{
-		"at": time.Now().UTC().Format(time.RFC3339), "seed": seed, "for": lasts.String(), "passed": passed,
+		"at": time.Now().UTC().Format(time.RFC3339), "seed": seed, "for": lasts.String(), "pace": pace, "passed": passed,
 		"faults": total, "kinds": s.faults, "requests": len(s.samples), "answers": s.answers, "facts": s.facts,
 	})
 	if err != nil {

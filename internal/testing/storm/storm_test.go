@@ -37,6 +37,7 @@ const (
 type storm struct {
 	*testing.T
 	seed  uint64
+	pace  float64 // by which the times of faults and between them are divided
 	began time.Time
 	dir   string
 
@@ -97,20 +98,25 @@ func TestStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pace, err := strconv.ParseFloat(setting(t, "CONNECT_TEST_FAULTS_PACE", "1"), 64)
+	if err != nil || pace <= 0 {
+		t.Fatalf("CONNECT_TEST_FAULTS_PACE: %v, %v", pace, err)
+	}
 	var flags []string
 	if overlay := os.Getenv("CONNECT_TEST_FAULTS_OVERLAY"); overlay != "" { // tools/mutants
 		flags = []string{"-overlay", overlay}
 	}
 	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", "", flags...), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1)
-	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s",
-		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts)
+	s.pace = pace
+	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s at a pace of %v",
+		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts, pace)
 	defer func() {
-		if err := s.sum.add(seed, lasts, !t.Failed()); err != nil {
+		if err := s.sum.add(seed, pace, lasts, !t.Failed()); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
 			s.book.timeline(t)
-			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s", seed, lasts)
+			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s CONNECT_TEST_FAULTS_PACE=%v", seed, lasts, pace)
 		}
 	}()
 	s.prepare()

@@ -114,6 +114,22 @@ func TestRuleTogetherIsInTurn(t *testing.T) {
 	})
 }
 
+// Of two reads that began at one moment at one server, the place of the one that is over is given back, once.
+func TestReleaseOfOneOfTwo(t *testing.T) {
+	t.Parallel()
+	policy := Policy{RequestsPerMinute: 60, Burst: 10, ConcurrentReads: 2}
+	both, decisions := state{}.admit(policy, noon, 2, 1)
+	if !decisions[0].Allowed || !decisions[1].Allowed {
+		t.Fatalf("two reads are answered %+v", decisions)
+	}
+	ended := both.release([]lease{both.Leases[0].lease})
+	for _, want := range []bool{true, false} {
+		if ended, decisions = ended.admit(policy, noon, 1, 1); decisions[0].Allowed != want {
+			t.Errorf("beside a read that is not over, another one is answered %+v", decisions)
+		}
+	}
+}
+
 // Retry-After is enough, and one second less is not.
 func TestRuleRetryAfter(t *testing.T) {
 	t.Parallel()

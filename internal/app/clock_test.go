@@ -16,6 +16,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/app"
+	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/postgres"
@@ -186,6 +187,35 @@ func TestExchangeWhileTheClockIsWrong(t *testing.T) {
 	if err := exchange(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Before the service has looked at a clock that is wrong, a replaced secret works for its overlap, and not a moment longer.
+func TestOverlapWhileTheClockIsWrong(t *testing.T) {
+	t.Parallel()
+	w := beforeTheJump(t)
+	replaced := edgetest.Credentials(w.Partner)
+	rotated, err := w.App.Clients.RotateSecret(t.Context(), w.Partner.ID, 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := func(when string, want error) {
+		t.Helper()
+		if err := w.App.OAuth.AuthenticateClient(t.Context(), replaced); !errors.Is(err, want) {
+			t.Errorf("%s the replaced secret is answered %v", when, err)
+		}
+		if err := w.App.OAuth.Disconnect(t.Context(), replaced, uuid.New()); !errors.Is(err, want) {
+			t.Errorf("%s a disconnect with the replaced secret is answered %v", when, err)
+		}
+	}
+	w.DB.Jump(t, 401*24*time.Hour)
+	right("within the overlap, while the clock is ahead,", nil)
+	if _, err := w.App.Clients.RotateSeenSecret(t.Context(), w.Partner.ID, 0, rotated.OverlapUntil.Add(time.Second)); !errors.Is(err, client.ErrReplacedSince) {
+		t.Errorf("a rotation that ends an overlap which nobody has seen: %v", err)
+	}
+	w.DB.Jump(t, 0)
+	w.DB.Clock.Advance(24 * time.Hour)
+	w.DB.Jump(t, -time.Hour)
+	right("after the overlap, while the clock is behind,", oauth.ErrInvalidClient)
 }
 
 // Nothing that is issued while the clock is an hour ahead, before the service has looked at it, lives for longer than a minute more than it

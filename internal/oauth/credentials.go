@@ -46,6 +46,7 @@ func (s *Server) authenticateClients(ctx context.Context, given []Credentials) (
 	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
 		ClientIds:    postgres.Map(given, func(c Credentials) uuid.UUID { return c.ClientID }),
 		SecretHashes: postgres.Map(given, func(c Credentials) []byte { return c.SecretHash[:] }),
+		Expected:     s.pool.Expected(),
 	})
 	right := make(map[Credentials]struct{}, len(rows))
 	for _, row := range rows {

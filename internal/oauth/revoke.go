@@ -53,6 +53,7 @@ func (s *Server) revokeFamily(ctx context.Context, client Credentials, token ref
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 		Generation: token.Generation, IssuedAt: time.UnixMicro(token.IssuedAt), Scopes: token.Scopes,
 		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(), Inactivity: s.settings.RefreshInactivity,
+		Expected: s.pool.Expected(),
 	})
 	return postgres.NoRowsAs(err, errWrongClient)
 }

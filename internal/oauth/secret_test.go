@@ -105,7 +105,7 @@ func TestRulesAreInlined(t *testing.T) {
 		where c.user_id = $1 and c.client_id = $2 and is_authorized(c.state, c.refresh_deadline) and is_active(cl.status)
 			and is_ahead(1, 2, '2026-01-01', '1 day', c.state, c.version, c.refresh_generation, c.authorized_at)
 			and is_registered_for($3, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
-			and is_secret_of($5, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+			and is_secret_of($5, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, c.last_read_at)
 			and is_believed(c.authorized_at) and issue_time(c.authorized_at) > c.last_read_at`,
 		f.user, f.client.ID, callback, scope.All, []byte("x"))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestRulesAreInlined(t *testing.T) {
 	}
 	plan := strings.Join(lines, "\n")
 	for _, call := range []string{"connection_state(", "is_authorized(", "is_ahead(", "is_active(", "is_registered_for(", "is_secret_of(",
-		"is_believed(", "issue_time(",
+		"is_believed(", "issue_time(", "believed_time(",
 	} {
 		if strings.Contains(plan, call) {
 			t.Errorf("%s is not inlined", call)

@@ -225,7 +225,7 @@ func TestClaimReadsNoTable(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan"); err != nil {
 		t.Fatal(err)
 	}
-	inTx := &Webhooks{queries: w.queries.WithTx(tx)}
+	inTx := &Webhooks{queries: w.queries.WithTx(tx), pool: w.pool}
 	if events, err := inTx.claim(t.Context(), nil, 10); err != nil || len(events) != 1 {
 		t.Fatalf("%d events, %v", len(events), err)
 	}

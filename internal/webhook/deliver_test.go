@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +45,32 @@ func TestDelivered(t *testing.T) {
 	}
 	if w.log.String() != "" {
 		t.Errorf("the log: %s", w.log)
+	}
+}
+
+// An event that is sent while the database's clock is wrong, and no server has noticed, has the right timestamp, because receivers refuse
+// others. Both secrets sign it for as long as they should.
+func TestDeliveredWhileTheClockIsWrong(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	w := newWorld(t)
+	r := receive(t, func(http.ResponseWriter, *http.Request) {})
+	client := w.client(t, r)
+	if _, err := w.RotateSecret(t.Context(), client.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, jump := range []time.Duration{401 * 24 * time.Hour, -time.Hour} {
+		w.pool.Believe(0)
+		w.db.Jump(t, jump)
+		w.attemptNow(t, w.revoked(t, client))
+		c := r.next(t)
+		if at, err := strconv.ParseInt(c.header.Get("webhook-timestamp"), 10, 64); err != nil || time.Since(time.Unix(at, 0)).Abs() > time.Minute {
+			t.Errorf("with the clock at %s an event of now has a timestamp of %s ago (%v)", jump, time.Since(time.Unix(at, 0)), err)
+		}
+		if n := len(strings.Fields(c.header.Get("webhook-signature"))); n != 2 {
+			t.Errorf("with the clock at %s an event has %d signatures", jump, n)
+		}
+		w.db.Jump(t, 0)
 	}
 }
 

@@ -29,7 +29,7 @@ type target struct {
 	clientName             string
 	parallel               int       // events that are sent at the same time
 	secret, previousSecret string    // sealed; the second is empty unless it also signs
-	now                    time.Time // the database's clock
+	now                    time.Time // the database's clock, or what it should show if it is not believed
 }
 
 // Endpoint returns where a client's events are sent. Errors: ErrNoEndpoint.
@@ -48,7 +48,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 
 // targets returns the targets of clients. A client without an endpoint has an empty URL.
 func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.UUID]target, error) {
-	rows, err := w.queries.ListWebhookTargets(ctx, clients)
+	rows, err := w.queries.ListWebhookTargets(ctx, webhookdb.ListWebhookTargetsParams{ClientIds: clients, Expected: w.pool.Expected()})
 	targets := make(map[uuid.UUID]target, len(rows))
 	for _, row := range rows {
 		found := target{

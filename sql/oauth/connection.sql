@@ -11,7 +11,7 @@ select cl.client_id, given.secret_hash
 from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as given
 join clients cl on cl.client_id = given.client_id
 where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: AddConnection :execrows
 -- The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
@@ -42,7 +42,7 @@ with authorized as (
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
         and is_believed(sqlc.narg(expected)::timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), audited as (
@@ -75,7 +75,7 @@ select exists (
 end)::text as reason
 from clients cl
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: RotateRefreshToken :one
 -- The refresh (3.2, 4.4): one conditional update of one row. The time of the refresh is the new deadline minus the inactivity.
@@ -88,7 +88,7 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and c.version = @version and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
     and is_believed(sqlc.narg(expected)::timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
@@ -108,7 +108,7 @@ with recovered as (
         and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & @scopes::scope_set = @scopes::scope_set
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
         and is_believed(sqlc.narg(expected)::timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), audited as (
@@ -128,7 +128,7 @@ select grant_id, version, scopes, history_from, refresh_deadline from recovered;
 with client as (
     select client_id, scopes from clients
     where client_id = @client_id and is_active(status)
-        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until)
+        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until, sqlc.narg(expected)::timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -177,7 +177,7 @@ from client;
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = @client_id and is_active(cl.status)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null, version = @version, scopes = @scopes::scope_set, history_from = @history_from::date
@@ -206,7 +206,7 @@ with revoked as (
     select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
     where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
         and is_active(cl.status)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
         and is_believed(sqlc.narg(expected)::timestamptz)
     on conflict do nothing
     returning user_id
@@ -217,7 +217,7 @@ with revoked as (
 )
 select is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed from clients cl
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: FindGrant :one
 -- The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
@@ -225,7 +225,7 @@ select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: DisconnectConnection :one
 -- The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may

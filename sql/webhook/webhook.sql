@@ -29,10 +29,10 @@ select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_
 -- With seen_until, the statement changes nothing if another previous secret signs by now.
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = issue_time(sqlc.narg(expected)::timestamptz) + @overlap::interval, secret = @secret
+    set previous_secret = w.secret, previous_until = believed_time(sqlc.narg(expected)::timestamptz) + @overlap::interval, secret = @secret
     where w.client_id = @client_id
         and (sqlc.narg(seen_until)::timestamptz is null or w.previous_until is null
-            or w.previous_until <= connect_now() or w.previous_until = sqlc.narg(seen_until))
+            or w.previous_until <= believed_time(sqlc.narg(expected)::timestamptz) or w.previous_until = sqlc.narg(seen_until))
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)
@@ -183,8 +183,8 @@ select * from webhook_events where user_id = any (@user_ids::uuid[]) and event_i
 -- name: ListWebhookTargets :many
 -- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    w.previous_secret, w.previous_until, coalesce(w.previous_until > connect_now(), false)::bool as rotating,
-    w.created_at, w.stopped_at, connect_now()::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(sqlc.narg(expected)::timestamptz), false)::bool as rotating,
+    w.created_at, w.stopped_at, believed_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any (@client_ids::uuid[]);

@@ -341,10 +341,11 @@ with replaced as (
     update clients cl
     set secret_hash = $1,
         previous_secret_hash = case when $2::interval > interval '0' then cl.secret_hash end,
-        previous_secret_until = case when $2::interval > interval '0' then issue_time($3::timestamptz) + $2::interval end
+        previous_secret_until = case when $2::interval > interval '0'
+            then believed_time($3::timestamptz) + $2::interval end
     where cl.client_id = $4 and cl.status <> 'offboarded'
         and ($5::timestamptz is null or cl.previous_secret_until is null
-            or cl.previous_secret_until <= connect_now() or cl.previous_secret_until = $5)
+            or cl.previous_secret_until <= believed_time($3::timestamptz) or cl.previous_secret_until = $5)
     returning cl.client_id, cl.previous_secret_until
 ), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)

@@ -141,12 +141,13 @@ select cl.client_id, given.secret_hash
 from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as given
 join clients cl on cl.client_id = given.client_id
 where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::timestamptz)
 `
 
 type AuthenticateClientsParams struct {
 	ClientIds    []uuid.UUID
 	SecretHashes [][]byte
+	Expected     *time.Time
 }
 
 type AuthenticateClientsRow struct {
@@ -162,7 +163,7 @@ type AuthenticateClientsRow struct {
 // finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
 // The given credentials that are right.
 func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClientsParams) ([]AuthenticateClientsRow, error) {
-	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes)
+	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes, arg.Expected)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ with authorized as (
         and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
         and $8::timestamptz > connect_now()
         and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
-        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
         and is_believed($11::timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
 ), audited as (
@@ -390,18 +391,24 @@ select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $4::timestamptz)
 `
 
 type FindGrantParams struct {
 	GrantID    uuid.UUID
 	ClientID   uuid.UUID
 	SecretHash []byte
+	Expected   *time.Time
 }
 
 // The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
 func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, findGrant, arg.GrantID, arg.ClientID, arg.SecretHash)
+	row := q.db.QueryRow(ctx, findGrant,
+		arg.GrantID,
+		arg.ClientID,
+		arg.SecretHash,
+		arg.Expected,
+	)
 	var user_id *uuid.UUID
 	err := row.Scan(&user_id)
 	return user_id, err
@@ -466,7 +473,7 @@ with recovered as (
         and is_ahead($1::bigint, $4::bigint, $9::timestamptz, $6::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & $2::scope_set = $2::scope_set
-        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
         and is_believed($11::timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), audited as (
@@ -546,7 +553,7 @@ select exists (
 end)::text as reason
 from clients cl
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $7::timestamptz)
 `
 
 type RefuseExchangeParams struct {
@@ -588,7 +595,7 @@ const refuseRefresh = `-- name: RefuseRefresh :one
 with client as (
     select client_id, scopes from clients
     where client_id = $2 and is_active(status)
-        and is_secret_of($10, secret_hash, previous_secret_hash, previous_secret_until)
+        and is_secret_of($10, secret_hash, previous_secret_hash, previous_secret_until, $9::timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -805,7 +812,7 @@ with revoked as (
     select $4::uuid, $5::uuid, $6::timestamptz from clients cl
     where $6::timestamptz > connect_now() and cl.client_id = $2
         and is_active(cl.status)
-        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
         and is_believed($1::timestamptz)
     on conflict do nothing
     returning user_id
@@ -816,7 +823,7 @@ with revoked as (
 )
 select is_believed($1::timestamptz)::boolean as believed from clients cl
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
 `
 
 type RevokeAccessTokenParams struct {
@@ -849,14 +856,14 @@ const revokeConnection = `-- name: RevokeConnection :one
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = $1 and is_active(cl.status)
-        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::timestamptz)
 ), revoked as (
     update connections c
-    set state = 'revoked', refresh_hash = null, version = $3, scopes = $4::scope_set, history_from = $5::date
+    set state = 'revoked', refresh_hash = null, version = $4, scopes = $5::scope_set, history_from = $6::date
     from client
-    where c.user_id = $6 and c.client_id = $1 and c.state = 'authorized' and c.client_id = client.client_id
-        and (c.version = $3::bigint
-            or is_ahead($3::bigint, $7::bigint, $8::timestamptz, $9::interval,
+    where c.user_id = $7 and c.client_id = $1 and c.state = 'authorized' and c.client_id = client.client_id
+        and (c.version = $4::bigint
+            or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version
 ), notified as (
@@ -875,6 +882,7 @@ select client_id from client
 type RevokeConnectionParams struct {
 	ClientID    uuid.UUID
 	SecretHash  []byte
+	Expected    *time.Time
 	Version     int64
 	Scopes      scope.Set
 	HistoryFrom time.Time
@@ -890,6 +898,7 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 	row := q.db.QueryRow(ctx, revokeConnection,
 		arg.ClientID,
 		arg.SecretHash,
+		arg.Expected,
 		arg.Version,
 		arg.Scopes,
 		arg.HistoryFrom,
@@ -913,7 +922,7 @@ where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = $6 and c.refresh_hash = $7
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
-    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until)
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $9::timestamptz)
     and is_believed($9::timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `

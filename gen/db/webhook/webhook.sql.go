@@ -606,12 +606,17 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 
 const listWebhookTargets = `-- name: ListWebhookTargets :many
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    w.previous_secret, w.previous_until, coalesce(w.previous_until > connect_now(), false)::bool as rotating,
-    w.created_at, w.stopped_at, connect_now()::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::timestamptz), false)::bool as rotating,
+    w.created_at, w.stopped_at, believed_time($1::timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
-where cl.client_id = any ($1::uuid[])
+where cl.client_id = any ($2::uuid[])
 `
+
+type ListWebhookTargetsParams struct {
+	Expected  *time.Time
+	ClientIds []uuid.UUID
+}
 
 type ListWebhookTargetsRow struct {
 	ClientID        uuid.UUID
@@ -628,8 +633,8 @@ type ListWebhookTargetsRow struct {
 }
 
 // The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
-func (q *Queries) ListWebhookTargets(ctx context.Context, clientIds []uuid.UUID) ([]ListWebhookTargetsRow, error) {
-	rows, err := q.db.Query(ctx, listWebhookTargets, clientIds)
+func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargetsParams) ([]ListWebhookTargetsRow, error) {
+	rows, err := q.db.Query(ctx, listWebhookTargets, arg.Expected, arg.ClientIds)
 	if err != nil {
 		return nil, err
 	}
@@ -998,10 +1003,10 @@ func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEvent
 const rotateWebhookSecret = `-- name: RotateWebhookSecret :execrows
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = issue_time($2::timestamptz) + $3::interval, secret = $4
+    set previous_secret = w.secret, previous_until = believed_time($2::timestamptz) + $3::interval, secret = $4
     where w.client_id = $5
         and ($6::timestamptz is null or w.previous_until is null
-            or w.previous_until <= connect_now() or w.previous_until = $6)
+            or w.previous_until <= believed_time($2::timestamptz) or w.previous_until = $6)
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id)

@@ -15,8 +15,8 @@ import (
 // overlap is how long a replaced secret works beside the new one.
 const overlap = 4 * time.Second
 
-// generous is how much longer an overlap may be that was given while the clock was ahead and no server had noticed (issue_time).
-const generous = 31 * time.Second
+// unsure is by how much a server may be wrong about a clock that jumps: by half of the round trip in which it looked at the clock.
+const unsure = 2 * time.Second
 
 // secretLedger has the rotations of one client's secret: the former one works for the overlap, the new one at once, and older ones never.
 type secretLedger struct {
@@ -36,6 +36,11 @@ func (r rotation) acked() bool { return r.secret != "" }
 
 func newSecretLedger(p *partner) *secretLedger {
 	return &secretLedger{rotations: []rotation{{secret: p.secret}}, checked: map[bool]int{}}
+}
+
+// jumped reports whether the clock was wrong for an act, or may have been: its statement may have waited.
+func (l *secretLedger) jumped(call, end int64) bool {
+	return slices.ContainsFunc(l.jumps, func(at int64) bool { return at < end && at > call-landing.Nanoseconds() })
 }
 
 // rotate asks until the new secret is known: an answer that is lost takes its secret with it.
@@ -105,18 +110,18 @@ func (s *storm) holdSecret(n int, call, end int64, right bool) {
 		if i > n && other.acked() {
 			if acked++; acked == 1 {
 				dead = other.end + overlap.Nanoseconds()
-				if slices.ContainsFunc(s.secrets.jumps, func(at int64) bool { return at < other.end && at > other.call-landing.Nanoseconds() }) {
-					dead += generous.Nanoseconds()
+				if s.secrets.jumped(other.call, other.end) {
+					dead += unsure.Nanoseconds()
 				}
 			} else {
 				dead = min(dead, other.end)
 			}
 		}
 	}
-	must, mustNot := call >= from && end <= until, call > dead
-	if n < len(s.secrets.rotations)-1 && slices.ContainsFunc(s.secrets.jumps, func(at int64) bool { return at < end && at > call-landing.Nanoseconds() }) {
-		must = false // until a server notices, the clock says that the overlap is over
+	if s.secrets.jumped(call, end) {
+		until, dead = until-unsure.Nanoseconds(), dead+min(unsure.Nanoseconds(), math.MaxInt64-dead)
 	}
+	must, mustNot := call >= from && end <= until, call > dead
 	if must && !right || mustNot && right {
 		s.Errorf("at %s a secret is right: %v; it was given at %s, and overlaps until %s, or until %s at the latest",
 			time.Duration(call), right, time.Duration(from), time.Duration(until), time.Duration(dead))

@@ -6,6 +6,7 @@
 //   - The service keeps working meanwhile. Every refresh succeeds; for a moment reads and batches can fail (cluster.TestDistributeUnderLoad).
 //   - A distribution that was interrupted continues when it is started again (cluster.TestDistributeUnderLoad).
 //   - The error for a database that cannot be distributed is one line, and the database is unchanged (TestDistributeRefuses).
+//   - A distribution ends well only if every node has all that the service needs (cluster.TestNodeThatLacksSomethingOnACluster).
 package citus
 
 import (
@@ -44,6 +45,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		return err
 	}
 	for _, step := range []func(context.Context) error{
+		d.copyFunctions,
 		d.dropForeignKeys,
 		func(ctx context.Context) error {
 			return d.each(ctx, migrations.ReferenceTables, "not "+isDistributed, "copy to each node", "select create_reference_table($1)")
@@ -54,6 +56,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		},
 		d.addForeignKeys,
 		d.truncate,
+		d.checkNodes,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -139,6 +142,24 @@ func (d distributor) each(ctx context.Context, tables []string, condition, name,
 		}
 	}
 	return nil
+}
+
+// copyFunctions copies to each node the functions that Citus does not know. It knows those that were created after the extension, and
+// copies by itself only those that a table needs.
+func (d distributor) copyFunctions(ctx context.Context) error {
+	rows, err := d.conn.Query(ctx, `select p.oid::regprocedure::text from pg_proc p
+		where p.pronamespace = current_schema()::regnamespace
+			and not exists (select from pg_dist_object where classid = 'pg_proc'::regclass and objid = p.oid)
+			and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e')
+		order by 1`)
+	if err != nil {
+		return fmt.Errorf("distribute: %w", err)
+	}
+	functions, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("distribute: %w", err)
+	}
+	return d.each(ctx, functions, "$1::text <> ''", "copy to each node", "select create_distributed_function($1::regprocedure)")
 }
 
 func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKey) (bool, error) {

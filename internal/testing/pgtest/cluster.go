@@ -82,7 +82,7 @@ func (n nodes) connect(ctx context.Context, database string) (nodes, error) {
 	return openNodes(ctx, urls)
 }
 
-// join makes the databases of one name a cluster without a table.
+// join makes the databases of one name a cluster, as docs/scaling.md says. No table is distributed.
 func (n nodes) join(ctx context.Context, database string) error {
 	there, err := n.connect(ctx, database)
 	if err != nil {
@@ -172,18 +172,22 @@ func (n nodes) follow(t testing.TB, database string, clock *postgres.Clock) {
 // NewCluster gives t an empty database of a cluster.
 func NewCluster(t testing.TB) *DB {
 	t.Helper()
-	db := create(t, "template0")
-	if err := server.nodes.join(context.Background(), db.name); err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	return db
+	return newJoined(t, func(*DB) error { return nil })
 }
 
-// NewUndistributed gives t a migrated database of a cluster's coordinator, of which no table is on another node yet.
+// NewUndistributed gives t a database of a cluster's coordinator that was migrated before it had Citus. No table is on another node yet.
 func NewUndistributed(t testing.TB) *DB {
 	t.Helper()
-	db := NewCluster(t)
-	if _, err := migrate.Apply(context.Background(), db.URLs[0], migrate.Up); err != nil {
+	return newJoined(t, func(db *DB) error {
+		_, err := migrate.Apply(context.Background(), db.URLs[0], migrate.Up)
+		return err
+	})
+}
+
+func newJoined(t testing.TB, before func(*DB) error) *DB {
+	t.Helper()
+	db := create(t, "template0")
+	if err := errors.Join(before(db), server.nodes.join(context.Background(), db.name)); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	return db

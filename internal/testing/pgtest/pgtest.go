@@ -151,17 +151,14 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 	if err := nodes.exec(ctx, "drop database if exists "+half+" with (force)", "create database "+half); err != nil {
 		return "", err
 	}
-	if len(nodes) > 1 {
-		if err := nodes.join(ctx, half); err != nil {
-			return "", err
-		}
-	}
 	if _, err := migrate.Apply(ctx, urlOf(nodes[0].url, half), migrate.Up); err != nil {
 		return "", err
 	}
 	if len(nodes) > 1 {
-		if err := errors.Join(nodes.distribute(ctx, half), nodes.seal(ctx, half)); err != nil {
-			return "", err
+		for _, step := range []func(context.Context, string) error{nodes.join, nodes.distribute, nodes.seal} {
+			if err := step(ctx, half); err != nil {
+				return "", err
+			}
 		}
 	}
 	return template, nodes.exec(ctx, "drop database if exists "+template, "alter database "+half+" rename to "+template)

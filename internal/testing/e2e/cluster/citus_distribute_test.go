@@ -1,0 +1,108 @@
+//go:build citus
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// One PostgreSQL with data and traffic becomes a cluster, and the one who does it may be cut off at any step.
+func TestDistributeUnderLoad(t *testing.T) {
+	db := pgtest.NewUndistributed(t)
+	f := newFleet(t, db)
+	many := db.User(t)
+	db.Exec(t, "insert into daily_steps select $1, '1990-01-01'::date + n, n from generate_series(1, 12000) n", many.ID)
+	l := f.newLoad(t, 6)
+	l.await(500)
+	l.report(t, "one PostgreSQL")
+	steps, cut := 0, errors.New("cut off")
+	for finished := false; !finished; {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := citus.Distribute(ctx, db.URLs[0], 4, func(step string, took time.Duration) {
+			if took > 200*time.Millisecond {
+				t.Logf("%s: %s", step, took.Round(time.Millisecond))
+			}
+			if steps++; steps%15 == 0 {
+				cancel(cut)
+			}
+		})
+		finished = err == nil
+		if err != nil && context.Cause(ctx) != cut {
+			t.Fatal(err)
+		}
+		cancel(nil)
+	}
+	answers := l.report(t, fmt.Sprintf("%d steps of distributing", steps))
+	// At the moment when a large table is switched over a read or a batch may fail as a whole. No refresh may.
+	if answers["refresh 500"] > 0 || 20*answers["read 503"] > answers["read 200"] || 20*answers["write 500"] > answers["write 200"] {
+		t.Errorf("too many faults")
+	}
+	l.await(300)
+	l.report(t, "the cluster, by its coordinator")
+	l.stop()
+	for _, url := range db.URLs[1:] {
+		f.join(t, url)
+	}
+	f.settle(t, l)
+	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("again: %s", step) }); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Value[int](t, db, "select count(*)::int from daily_steps where user_id = $1", many.ID); n != 12000 {
+		t.Errorf("%d of 12000 rows", n)
+	}
+	if err := citus.Distribute(t.Context(), db.URLs[1], 4, func(string, time.Duration) {}); err == nil || !strings.Contains(err.Error(), "not its coordinator") {
+		t.Errorf("on a worker: %v", err)
+	}
+}
+
+// A cluster is whole only if each node has all that the service needs. What is missing or differs is named.
+func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
+	db := pgtest.New(t)
+	distribute := func() error {
+		return citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("a step: %s", step) })
+	}
+	if err := distribute(); err != nil {
+		t.Fatal(err)
+	}
+	node := session(t, db.URLs[1])
+	for _, damage := range []string{
+		"set citus.enable_ddl_propagation = off",
+		"drop function add_counts(bigint[], bigint[])",
+		"create or replace function is_active(status text) returns boolean language sql as 'select true'",
+		"drop index connections_live",
+		"revoke insert on users from current_user",
+	} {
+		if _, err := node.Exec(t.Context(), damage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var owner string
+	if err := node.QueryRow(t.Context(), "select current_user::text").Scan(&owner); err != nil {
+		t.Fatal(err)
+	}
+	err := distribute()
+	for _, named := range []string{
+		"lacks the function add_counts(bigint[],bigint[]);", "has another function is_active(text);", "lacks the index connections_live;",
+		"lacks the privilege to insert of " + owner + " on table users",
+	} {
+		if err == nil || !strings.Contains(err.Error(), named) {
+			t.Errorf("the error does not name the fault %q: %v", named, err)
+		}
+	}
+	// What the error advises is enough.
+	config := node.Config()
+	if _, err := session(t, db.URLs[0]).Exec(t.Context(), "select start_metadata_sync_to_node($1, $2)", config.Host, config.Port); err != nil {
+		t.Error(err)
+	}
+	if err := distribute(); err != nil {
+		t.Error(err)
+	}
+}

@@ -63,7 +63,7 @@ func TestDistributeUnderLoad(t *testing.T) {
 	}
 }
 
-// A cluster is whole only if each node has all that the service needs. What is missing or differs is named.
+// A cluster is whole only if each node has all that the service needs. The error names what a node lacks.
 func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 	db := pgtest.New(t)
 	distribute := func() error {
@@ -97,7 +97,7 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 			t.Errorf("the error does not name the fault %q: %v", named, err)
 		}
 	}
-	// What the error advises is enough.
+	// The advice of the error cures it.
 	config := node.Config()
 	if _, err := session(t, db.URLs[0]).Exec(t.Context(), "select start_metadata_sync_to_node($1, $2)", config.Host, config.Port); err != nil {
 		t.Error(err)

@@ -80,46 +80,50 @@ func importFile[R record](
 	return result, nil
 }
 
-// mergeStaged writes the staged rows and adds to result. It works in a savepoint, which keeps the staged rows after an error.
+// mergeStaged writes the staged rows and adds to result. It works in a savepoint, which keeps the staged rows after an error. If another
+// transaction stores one of the new rows at the same time, it begins again, and merges all of them.
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
-	return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
-			return fmt.Errorf("sort: %w", err)
-		}
-		return postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
-			merged, err := mergePart(ctx, tx, into, part, usersLocked, notify)
-			if err != nil {
-				return err
-			}
-			result.Inserted += merged.Inserted
-			result.Updated += merged.Updated
-			progress(part.Share)
-			return nil
+	if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
+		return fmt.Errorf("sort: %w", err)
+	}
+	for overtaken := false; ; overtaken = true {
+		var written Result
+		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			return postgres.InParts(ctx, tx, "sorted", func(part postgres.Part) error {
+				defer progress(part.Share)
+				return writePart(ctx, tx, into, part, usersLocked, notify, overtaken, &written)
+			})
 		})
-	})
+		if !postgres.Is(err, postgres.UniqueViolation) {
+			result.Inserted, result.Updated = written.Inserted, written.Updated
+			return err
+		}
+	}
 }
 
-// mergePart is merge for a part of a sorted file. Such a part has many rows, most of them new. usersLocked is the result of
-// [lockStagedUsers].
-func mergePart(ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify bool) (Result, error) {
-	var inserted, rows int64
-	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) (err error) { // a savepoint
-		inserted, rows, err = insertPart(ctx, tx, into, part, usersLocked, notify)
-		return err
-	})
-	switch {
-	case postgres.Is(err, postgres.UniqueViolation):
-		inserted = 0
-	case err != nil:
-		return Result{}, fmt.Errorf("insert: %w", err)
-	case inserted == rows:
-		return Result{Inserted: inserted}, nil
+// writePart inserts the new rows of a part of a sorted file, which most of its rows are, unless the import was overtaken. It merges the
+// others, and adds to result. usersLocked is the result of [lockStagedUsers].
+func writePart(
+	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify, overtaken bool, result *Result,
+) error {
+	if !overtaken {
+		inserted, rows, err := insertPart(ctx, tx, into, part, usersLocked, notify)
+		if err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+		if result.Inserted += inserted; inserted == rows {
+			return nil
+		}
 	}
-	result, err := merge(ctx, tx, into, partRows, partUsers, notify, part.Args()...)
+	var inserted, updated int64
+	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, notify), part.Args()...).Scan(&inserted, &updated); err != nil {
+		return fmt.Errorf("merge into %s: %w", into.stored, err)
+	}
 	result.Inserted += inserted
-	return result, err
+	result.Updated += updated
+	return nil
 }
 
 // insertPart inserts the new rows. If all users are locked, the foreign key is known to hold, and checking it for each row would take

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -18,6 +20,7 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // The foreign key is set aside where the role may do so, for that one statement, and checks each row elsewhere. A
@@ -112,6 +115,54 @@ func TestImportMeetsImport(t *testing.T) {
 	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps may join daily_steps june
 		on june.user_id = may.user_id and june.date = may.date + 31 where may.date between '2026-05-01' and '2026-05-31' and may.steps <> june.steps`); n != 0 {
 		t.Errorf("%d files were taken in halves", n)
+	}
+}
+
+// An import whose last rows another writer stores first begins again, with all its parts.
+func TestImportOvertaken(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	const rows = 10_000
+	w := newImportWorld(t)
+	last := day("2026-04-02").AddDate(0, 0, rows-1)
+	other, err := w.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
+	if _, err := other.Exec(t.Context(), "insert into daily_steps values ($1, $2, 7)", userU, last); err != nil {
+		t.Fatal(err)
+	}
+	var file strings.Builder
+	file.WriteString(stepsHeader)
+	for n := range rows {
+		fmt.Fprintf(&file, "%s,%s,%d\n", userU, day("2026-04-02").AddDate(0, 0, n).Format(time.DateOnly), n)
+	}
+	var stored []int64
+	done := make(chan error, 1)
+	go func() {
+		result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{Progress: func(p intake.Progress) {
+			stored = append(stored, p.Stored)
+		}})
+		if want := (activity.Result{Rows: rows, Inserted: rows - 1, Updated: 1}); err == nil && result != want {
+			err = fmt.Errorf("%+v, want %+v", result, want)
+		}
+		done <- err
+	}()
+	wait.Until(t, "the import waits", func() bool {
+		return pgtest.Value[bool](t, w.DB, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+	})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if slices.IsSorted(stored) {
+		t.Errorf("it did not begin again: %v", stored)
+	}
+	if sum := pgtest.Value[int](t, w.DB, "select sum(steps)::int from daily_steps"); sum != 1000+rows*(rows-1)/2 {
+		t.Errorf("%d steps are stored", sum)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // in several databases.
 const IsSharded = "to_regclass('pg_catalog.pg_dist_node') is not null"
 
-// Stage copies rows to the temporary table staged, which exists in this transaction only and is not written to the write-ahead log. From then on
-// each statement of the transaction may take as long as limit; 0 means any time.
+// Stage copies rows to the temporary table staged, which exists in this transaction only and is not written to the write-ahead log. It
+// pauses in between. From then on each statement of the transaction may take as long as limit; 0 means any time.
 func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types []string, rows pgx.CopyFromSource) error {
 	definitions := slices.Clone(columns)
 	for i, typed := range types {
@@ -33,15 +33,26 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, columns, rows)
+	pace, n := newPace(), 0
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+		if n++; n%copiedRows == 0 {
+			if err := pace.yield(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if !rows.Next() {
+			return nil, rows.Err()
+		}
+		return rows.Values()
+	}))
 	return Wrap("copy", err)
 }
 
-// A temporary table has up to 30 parts of at least 256 pages, some ten thousand rows. A part takes up to two savepoints, and more than
-// 64 savepoints in a transaction slow PostgreSQL down for everybody.
+// The size of a part, which takes some ten milliseconds: rows that are copied, and pages of a temporary table that are written from it,
+// which have some four thousand rows.
 const (
-	maxParts     = 30
-	minPartPages = 256
+	copiedRows = 4096
+	partPages  = 32
 )
 
 // Part is a piece of a temporary table.
@@ -61,7 +72,8 @@ const (
 // Args returns the parameters of [InPart] and [OfPart].
 func (p Part) Args() []any { return []any{p.From, p.Until, p.First, p.Last} }
 
-// InParts calls act for each part of a temporary table, in order. The rows must have been written in the order of their user_id.
+// InParts calls act for each part of a temporary table, in order, and pauses in between. The rows must have been written in the order of
+// their user_id. act uses no savepoint: more than 64 of them in a transaction slow PostgreSQL down for everybody.
 func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error) error {
 	var pages int64
 	err := tx.QueryRow(ctx, "select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint", table).Scan(&pages)
@@ -70,9 +82,9 @@ func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error)
 	}
 	page := func(n int64) string { return fmt.Sprintf("(%d,0)", n) }
 	user := "select user_id from " + table + " where " + InPart + " order by user_id "
-	size := max(minPartPages, (pages+maxParts-1)/maxParts)
-	for from := int64(0); from < pages; from += size {
-		until := min(from+size, pages)
+	pace := newPace()
+	for from := int64(0); from < pages; from += partPages {
+		until := min(from+partPages, pages)
 		part := Part{From: page(from), Until: page(until), Share: float64(until) / float64(pages)}
 		if err := tx.QueryRow(ctx, user+"limit 1", page(from), page(from+1)).Scan(&part.First); err != nil {
 			return fmt.Errorf("begin a part of %s: %w", table, err)
@@ -81,6 +93,9 @@ func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error)
 			return fmt.Errorf("end a part of %s: %w", table, err)
 		}
 		if err := act(part); err != nil {
+			return err
+		}
+		if err := pace.yield(ctx); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
 	err = postgres.InTurn(ctx, w.pool, turnMerge, func(tx pgx.Tx) error {
 		n, err := w.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-			WindowLength: w.window, MaxConnections: mergeBatch,
+			WindowLength: w.window, MaxConnections: mergeBatch, Expected: w.pool.Expected(),
 		})
 		connections = int(n)
 		return err

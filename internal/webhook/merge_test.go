@@ -232,3 +232,57 @@ func TestChangeIsDelivered(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is wrong, before a server has noticed, loses no change: neither one that waits, nor one that is dated by that clock.
+func TestMergeWhileTheClockIsWrong(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	w := newWorld(t)
+	w.db.Jump(t, 0)
+	w.pool.Believe(0)
+	client := w.client(t, nil)
+	user, grant := w.connect(t, client, scope.All, "2026-11-10")
+	w.steps(t, user, "2026-11-10", 1)
+	w.db.Clock.Advance(w.window)
+	w.db.Jump(t, 401*24*time.Hour) // the connection has lapsed by this clock
+	if n, err := w.merge(t.Context()); err != nil || n != 0 {
+		t.Errorf("while the clock is ahead, %d connections are merged, %v", n, err)
+	}
+	another, ahead := w.connect(t, client, scope.All, "2026-11-10")
+	w.steps(t, another, "2026-11-10", 1)
+	w.db.Jump(t, 0)
+	if work, err := w.queries.LookForWork(t.Context(), w.window); err != nil || !work.Changes {
+		t.Errorf("no change is due: %v", err)
+	}
+	w.mergeAll(t)
+	if work, err := w.queries.LookForWork(t.Context(), w.window); err != nil || work.Changes {
+		t.Errorf("changes still wait: %v", err)
+	}
+	for _, grant := range []uuid.UUID{grant, ahead} {
+		if got := w.updates(t, grant); len(got) != 1 {
+			t.Errorf("a change makes the events %q", got)
+		}
+	}
+}
+
+// An event that is replayed while the clock is ahead is due when the clock is right.
+func TestReplayWhileTheClockIsWrong(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	w := newWorld(t)
+	w.db.Jump(t, 0)
+	w.pool.Believe(0)
+	client := w.client(t, nil)
+	id := w.revoked(t, client)
+	w.queued(t)
+	w.db.Exec(t, "update webhook_events set state = 'failed'")
+	w.db.Exec(t, "delete from webhook_queue")
+	w.db.Jump(t, 401*24*time.Hour)
+	if err := w.Replay(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.db.Jump(t, 0)
+	if got := w.claimed(t, nil); len(got) != 1 {
+		t.Errorf("%d events are due", len(got))
+	}
+}

@@ -37,7 +37,7 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		return queries.QueueReplay(ctx, webhookdb.QueueReplayParams{
-			EventID: id, UserID: row.UserID, ClientID: row.ClientID, CreatedAt: row.CreatedAt,
+			EventID: id, UserID: row.UserID, ClientID: row.ClientID, CreatedAt: row.CreatedAt, Expected: w.pool.Expected(),
 		})
 	}))
 }

@@ -119,7 +119,7 @@ from replayed;
 
 -- name: QueueReplay :exec
 insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-values (@event_id, @user_id, @client_id, @created_at, connect_now())
+values (@event_id, @user_id, @client_id, @created_at, believed_time(sqlc.narg(expected)::timestamptz))
 on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at;
 
 -- name: LookForWork :one
@@ -138,7 +138,9 @@ with new_events as materialized (
     ) e
     limit 1
 ), changes as materialized (
-    select 1 as found from webhook_changes where changed_at <= connect_now() - @window_length::interval limit 1
+    select 1 as found from webhook_changes
+    where changed_at <= connect_now() - @window_length::interval or changed_at > connect_now() + interval '1 minute'
+    limit 1
 )
 select exists (select 1 from new_events) as new_events, exists (select 1 from due) as due, exists (select 1 from changes) as changes;
 
@@ -239,10 +241,12 @@ delete from webhook_queue where event_id = any (@event_ids::uuid[]);
 
 -- name: MergeWebhookChanges :one
 -- Merges the changes of each connection into one event, starting with those that waited longest. Changes that the client may not
--- read any more are dropped.
+-- read any more are dropped, so nothing is merged by a clock that is not believed. A change of the future is due: the clock was ahead when
+-- it was noted.
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
-    where ch.changed_at <= connect_now() - @window_length::interval
+    where (ch.changed_at <= connect_now() - @window_length::interval or ch.changed_at > connect_now() + interval '1 minute')
+        and is_believed(sqlc.narg(expected)::timestamptz)
     order by ch.changed_at
     limit 4 * @max_connections::int
 ), due as materialized (

@@ -705,7 +705,9 @@ with new_events as materialized (
     ) e
     limit 1
 ), changes as materialized (
-    select 1 as found from webhook_changes where changed_at <= connect_now() - $1::interval limit 1
+    select 1 as found from webhook_changes
+    where changed_at <= connect_now() - $1::interval or changed_at > connect_now() + interval '1 minute'
+    limit 1
 )
 select exists (select 1 from new_events) as new_events, exists (select 1 from due) as due, exists (select 1 from changes) as changes
 `
@@ -728,11 +730,12 @@ func (q *Queries) LookForWork(ctx context.Context, windowLength time.Duration) (
 const mergeWebhookChanges = `-- name: MergeWebhookChanges :one
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
-    where ch.changed_at <= connect_now() - $1::interval
+    where (ch.changed_at <= connect_now() - $1::interval or ch.changed_at > connect_now() + interval '1 minute')
+        and is_believed($2::timestamptz)
     order by ch.changed_at
-    limit 4 * $2::int
+    limit 4 * $3::int
 ), due as materialized (
-    select distinct user_id, client_id from oldest limit $2::int
+    select distinct user_id, client_id from oldest limit $3::int
 ), taken as (
     delete from webhook_changes ch using due
     where ch.user_id = due.user_id and ch.client_id = due.client_id
@@ -757,13 +760,15 @@ select count(*) from merged
 
 type MergeWebhookChangesParams struct {
 	WindowLength   time.Duration
+	Expected       *time.Time
 	MaxConnections int32
 }
 
 // Merges the changes of each connection into one event, starting with those that waited longest. Changes that the client may not
-// read any more are dropped.
+// read any more are dropped, so nothing is merged by a clock that is not believed. A change of the future is due: the clock was ahead when
+// it was noted.
 func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.MaxConnections)
+	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.Expected, arg.MaxConnections)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -845,7 +850,7 @@ func (q *Queries) QueueBacklog(ctx context.Context) (QueueBacklogRow, error) {
 
 const queueReplay = `-- name: QueueReplay :exec
 insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-values ($1, $2, $3, $4, connect_now())
+values ($1, $2, $3, $4, believed_time($5::timestamptz))
 on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at
 `
 
@@ -854,6 +859,7 @@ type QueueReplayParams struct {
 	UserID    uuid.UUID
 	ClientID  uuid.UUID
 	CreatedAt time.Time
+	Expected  *time.Time
 }
 
 func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error {
@@ -862,6 +868,7 @@ func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error 
 		arg.UserID,
 		arg.ClientID,
 		arg.CreatedAt,
+		arg.Expected,
 	)
 	return err
 }

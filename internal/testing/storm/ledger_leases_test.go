@@ -196,7 +196,7 @@ func (s *storm) checkAdmissions() {
 			}
 			span := a.received.Sub(first.sent)
 			if most := float64(full*hotPolicy.Burst) + float64(hotPolicy.RequestsPerMinute)/60*span.Seconds() + 1; float64(within) > most {
-				s.Errorf("%d reads of a client were admitted in %s, want at most %.1f", within, span, most)
+				s.Errorf("%d reads of a client were admitted in %s until %s, want at most %.1f", within, span, a.received.Sub(s.began), most)
 				return
 			}
 		}

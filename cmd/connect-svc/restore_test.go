@@ -78,6 +78,12 @@ func newLossy(t *testing.T, db *pgtest.DB, keys *credential.Keyring) (l *lossy, 
 		t.Helper()
 		done(l.Disconnect(t.Context(), credentials, c.tokens[0].GrantID))
 	}
+	disconnectAhead := func(c *later) {
+		t.Helper()
+		db.Jump(t, time.Hour)
+		disconnect(c)
+		db.Jump(t, 0)
+	}
 	type kind struct {
 		what  string
 		ended bool
@@ -89,6 +95,8 @@ func newLossy(t *testing.T, db *pgtest.DB, keys *credential.Keyring) (l *lossy, 
 		{"refreshed often", false, func(c *later) { refresh(c); refresh(c); refresh(c) }},
 		{"authorized again", false, func(c *later) { connect(c, scope.All); refresh(c) }},
 		{"disconnected, and authorized for less", false, func(c *later) { disconnect(c); connect(c, scope.DailySteps) }},
+		{"disconnected while the clock was ahead, and authorized again", false, func(c *later) { disconnectAhead(c); connect(c, scope.All) }},
+		{"disconnected while the clock was behind", true, func(c *later) { connect(c, scope.All); db.Jump(t, -time.Hour); disconnect(c); db.Jump(t, 0) }},
 		{"revoked, and authorized again", false, func(c *later) { revoke(c); connect(c, scope.All) }},
 		{"revoked by the partner", true, revoke},
 		{"refreshed and revoked", true, func(c *later) { refresh(c); revoke(c) }},
@@ -119,6 +127,10 @@ func newLossy(t *testing.T, db *pgtest.DB, keys *credential.Keyring) (l *lossy, 
 	revoked := later{of: l.partner, user: db.User(t)}
 	connect(&revoked, scope.All)
 	revoke(&revoked)
+	ahead := later{of: l.partner, user: db.User(t)}
+	connect(&ahead, scope.All)
+	disconnectAhead(&ahead)
+	connect(&ahead, scope.All)
 	first := later{of: l.partner, user: db.User(t)}
 	l.code = edgetest.Code(t, l.Server, l.partner, scope.All, first.user.ID)
 	return l, func() {
@@ -134,6 +146,8 @@ func newLossy(t *testing.T, db *pgtest.DB, keys *credential.Keyring) (l *lossy, 
 		_, err := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient).Offboard(t.Context(), l.leaving.ID)
 		done(err)
 		l.ended = append(l.ended, held{"the partner is offboarded", l.leaving, left.tokens})
+		disconnect(&ahead)
+		l.ended = append(l.ended, held{"disconnected while the clock was ahead, authorized again and disconnected", l.partner, ahead.tokens})
 		connect(&revoked, scope.All)
 		first.tokens = append(first.tokens, edgetest.Exchange(t, l.Server, l.partner, l.code))
 		refresh(&first)
@@ -191,7 +205,7 @@ func (l *lossy) check(t *testing.T, pool *postgres.Pool) {
 }
 
 // reconciled is what reconciling a [lossy] service does.
-var reconciled = app.Reconciled{Users: 1, Clients: 1, Revoked: 4, Disconnected: 4, Authorized: 5}
+var reconciled = app.Reconciled{Users: 1, Clients: 1, Revoked: 4, Disconnected: 6, Authorized: 6}
 
 func reconcile(t *testing.T, env []string, want app.Reconciled, args ...string) {
 	t.Helper()
@@ -255,7 +269,7 @@ func TestReconcileAfterRestore(t *testing.T) {
 			t.Errorf("the reconciled database asks for a reconciliation: %t, %v", may, err)
 		}
 		events := pgtest.Value[int](t, after, "select count(*) from webhook_events where type = 'connection.revoked'")
-		if events != 9+1 { // and one of before the backup
+		if events != 11+2 { // and two of before the backup
 			t.Errorf("%d events, want one for each end", events)
 		}
 		reconcile(t, env(after), app.Reconciled{}, "--audit", log)
@@ -306,7 +320,7 @@ func TestReconcileAfterFailover(t *testing.T) {
 	}
 	after.Exec(t, "select pg_promote()")
 	settings := with(env(after), "CONNECT_DATABASE_READ_URL="+witness.URL)
-	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	since := time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339)
 	reconcile(t, settings, reconciled, "--since", since)
 	reconcile(t, settings, app.Reconciled{}, "--since", since)
 	l.check(t, after.Pool)

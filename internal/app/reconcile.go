@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -51,11 +50,11 @@ type lost struct {
 	entries     int64
 	users       map[uuid.UUID]time.Time // when they were deleted
 	clients     map[uuid.UUID]bool      // that were offboarded
-	connections map[[2]uuid.UUID]oauth.Act
+	connections map[[2]uuid.UUID][]oauth.Act
 }
 
 func readLost(events iter.Seq2[audit.Event, error]) (lost, error) {
-	l := lost{users: map[uuid.UUID]time.Time{}, clients: map[uuid.UUID]bool{}, connections: map[[2]uuid.UUID]oauth.Act{}}
+	l := lost{users: map[uuid.UUID]time.Time{}, clients: map[uuid.UUID]bool{}, connections: map[[2]uuid.UUID][]oauth.Act{}}
 	for event, err := range events {
 		if err != nil {
 			return l, err
@@ -69,18 +68,50 @@ func readLost(events iter.Seq2[audit.Event, error]) (lost, error) {
 		case "client.offboarded":
 			l.clients[event.ClientID] = true
 		case "connection.authorized", "connection.recovered", "connection.revoked", "connection.disconnected":
-			key := [2]uuid.UUID{event.UserID, event.ClientID}
-			// In JSON, times are accurate to a millisecond. Of one version, the revocation comes last, also in the alphabet.
-			if known := l.connections[key]; cmp.Or(known.At.Compare(event.At), cmp.Compare(known.Version, event.ConnectionVersion),
-				cmp.Compare(known.Action, event.Action)) > 0 {
-				continue
-			}
-			if l.connections[key], err = actOf(event); err != nil {
+			act, err := actOf(event)
+			if err != nil {
 				return l, fmt.Errorf("audit log: %s at %s: %w", event.Action, event.At.UTC().Format(time.RFC3339Nano), err)
 			}
+			key := [2]uuid.UUID{event.UserID, event.ClientID}
+			l.connections[key] = insert(l.connections[key], act)
 		}
 	}
 	return l, nil
+}
+
+// later orders the acts on a connection by version. An act may be dated ahead, if the clock was. Of one version, the revocation comes
+// last, also in the alphabet.
+func later(a, b oauth.Act) int {
+	return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Action, b.Action))
+}
+
+// insert adds an act, unless one of a later version is dated later, too. Then the versions began anew, because the user was deleted, or the
+// clock was wrong: see [lost.acts].
+func insert(acts []oauth.Act, one oauth.Act) []oauth.Act {
+	follows := func(a, b oauth.Act) bool { return later(a, b) >= 0 && !a.At.Before(b.At) }
+	if slices.ContainsFunc(acts, func(a oauth.Act) bool { return follows(a, one) }) {
+		return acts
+	}
+	return append(slices.DeleteFunc(acts, func(a oauth.Act) bool { return follows(one, a) }), one)
+}
+
+// acts returns the last act on each connection, of those since the user was deleted.
+func (l lost) acts() (last []oauth.Act) {
+	for key, acts := range l.connections {
+		acts = slices.DeleteFunc(acts, func(a oauth.Act) bool { return !a.At.After(l.users[key[0]]) })
+		if len(acts) == 0 {
+			continue
+		}
+		act := slices.MaxFunc(acts, later)
+		act.Until = act.At
+		for _, a := range acts {
+			if a.Action == "connection.authorized" && a.At.After(act.Until) {
+				act.Until = a.At
+			}
+		}
+		last = append(last, act)
+	}
+	return last
 }
 
 func actOf(event audit.Event) (oauth.Act, error) {
@@ -124,7 +155,7 @@ func (l lost) replay(ctx context.Context, pool *postgres.Pool, accounts *account
 			return done, err
 		}
 	}
-	changed, err := oauth.Replay(ctx, pool, slices.Collect(maps.Values(l.connections)))
+	changed, err := oauth.Replay(ctx, pool, l.acts())
 	done.Revoked, done.Disconnected, done.Authorized =
 		changed["connection.revoked"], changed["connection.disconnected"], changed["connection.authorized"]
 	return done, err

@@ -21,6 +21,8 @@ type Act struct {
 	Actor, Reason    string
 	Scopes           scope.Set // of an authorization
 	At               time.Time
+	// Until is At, or the time of an earlier authorization that is later than At: the clock was behind when the connection ended.
+	Until time.Time
 }
 
 // Replay brings connections that a restore or a failover has set back to where acts left them, in parts, and returns how many changed by
@@ -39,7 +41,9 @@ func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]in
 			Reasons:   postgres.Map(part, func(a Act) string { return a.Reason }),
 			Scopes:    postgres.Map(part, func(a Act) int16 { return int16(a.Scopes) }),
 			Instants:  postgres.Map(part, func(a Act) time.Time { return a.At }),
-			Actor:     actor.Of(ctx),
+			// Times may be rounded down to milliseconds.
+			Befores: postgres.Map(part, func(a Act) time.Time { return a.Until.Add(time.Millisecond) }),
+			Actor:   actor.Of(ctx),
 		})
 		if err != nil {
 			return changed, postgres.Wrap("replay", err)

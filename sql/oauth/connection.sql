@@ -349,13 +349,14 @@ delete from revoked_access_tokens where (user_id, token_id) in (
 );
 
 -- name: ReplayActs :many
--- Each act is the last one on its connection, as the audit log of a database with later commits has it. It is replayed unless this
--- database's own log has a later one. An act that ended the connection ends it. An authorization moves the connection to its version, where
--- it has lapsed until its refresh token comes (is_ahead). The rows are the numbers of connections that changed, by act.
+-- Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
+-- connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its
+-- refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. The rows are the numbers of connections that changed, by act.
 with given as (
     select unnest(@user_ids::uuid[]) as user_id, unnest(@client_ids::uuid[]) as client_id, unnest(@versions::bigint[]) as version,
         unnest(@actions::text[]) as action, unnest(@actors::text[]) as actor, unnest(@reasons::text[]) as reason,
-        unnest(@scopes::smallint[]) as scopes, unnest(@instants::timestamptz[]) as acted_at
+        unnest(@scopes::smallint[]) as scopes, unnest(@instants::timestamptz[]) as acted_at,
+        unnest(@befores::timestamptz[]) as authorized_before
 ), before as (
     select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
         given.actor, given.reason, given.acted_at, given.action = 'connection.authorized' as begins,
@@ -374,11 +375,12 @@ with given as (
     from given
     join connections c on c.user_id = given.user_id and c.client_id = given.client_id
     join users u on u.user_id = c.user_id
-    where (c.version < given.version
-            or c.version = given.version and c.state = 'authorized' and given.action <> 'connection.authorized')
-        and not exists (select 1 from audit_log a
+    where case when given.action = 'connection.authorized'
+        then c.version < given.version and not exists (select 1 from audit_log a
             where a.subject = c.user_id and a.client_id = c.client_id and a.at > given.acted_at
                 and a.action in ('connection.authorized', 'connection.revoked', 'connection.disconnected'))
+        else (c.version < given.version or c.version = given.version and c.state = 'authorized') and c.authorized_at < given.authorized_before
+        end
 ), replayed as (
     update connections c
     set version = before.version,

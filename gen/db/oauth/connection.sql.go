@@ -695,7 +695,8 @@ const replayActs = `-- name: ReplayActs :many
 with given as (
     select unnest($1::uuid[]) as user_id, unnest($2::uuid[]) as client_id, unnest($3::bigint[]) as version,
         unnest($4::text[]) as action, unnest($5::text[]) as actor, unnest($6::text[]) as reason,
-        unnest($7::smallint[]) as scopes, unnest($8::timestamptz[]) as acted_at
+        unnest($7::smallint[]) as scopes, unnest($8::timestamptz[]) as acted_at,
+        unnest($9::timestamptz[]) as authorized_before
 ), before as (
     select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
         given.actor, given.reason, given.acted_at, given.action = 'connection.authorized' as begins,
@@ -714,11 +715,12 @@ with given as (
     from given
     join connections c on c.user_id = given.user_id and c.client_id = given.client_id
     join users u on u.user_id = c.user_id
-    where (c.version < given.version
-            or c.version = given.version and c.state = 'authorized' and given.action <> 'connection.authorized')
-        and not exists (select 1 from audit_log a
+    where case when given.action = 'connection.authorized'
+        then c.version < given.version and not exists (select 1 from audit_log a
             where a.subject = c.user_id and a.client_id = c.client_id and a.at > given.acted_at
                 and a.action in ('connection.authorized', 'connection.revoked', 'connection.disconnected'))
+        else (c.version < given.version or c.version = given.version and c.state = 'authorized') and c.authorized_at < given.authorized_before
+        end
 ), replayed as (
     update connections c
     set version = before.version,
@@ -749,7 +751,7 @@ with given as (
     where not replayed.begins and replayed.former_state <> 'disconnected'
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select replayed.user_id, $9::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
+    select replayed.user_id, $10::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
         jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at))
     from replayed
 )
@@ -765,6 +767,7 @@ type ReplayActsParams struct {
 	Reasons   []string
 	Scopes    []int16
 	Instants  []time.Time
+	Befores   []time.Time
 	Actor     string
 }
 
@@ -773,9 +776,9 @@ type ReplayActsRow struct {
 	Connections int64
 }
 
-// Each act is the last one on its connection, as the audit log of a database with later commits has it. It is replayed unless this
-// database's own log has a later one. An act that ended the connection ends it. An authorization moves the connection to its version, where
-// it has lapsed until its refresh token comes (is_ahead). The rows are the numbers of connections that changed, by act.
+// Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
+// connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its
+// refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. The rows are the numbers of connections that changed, by act.
 func (q *Queries) ReplayActs(ctx context.Context, arg ReplayActsParams) ([]ReplayActsRow, error) {
 	rows, err := q.db.Query(ctx, replayActs,
 		arg.UserIds,
@@ -786,6 +789,7 @@ func (q *Queries) ReplayActs(ctx context.Context, arg ReplayActsParams) ([]Repla
 		arg.Reasons,
 		arg.Scopes,
 		arg.Instants,
+		arg.Befores,
 		arg.Actor,
 	)
 	if err != nil {

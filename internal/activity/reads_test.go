@@ -45,6 +45,12 @@ func TestDailySteps(t *testing.T) {
 			want:        []activity.Steps{{Date: day("2026-04-01"), Steps: 1300}, {Date: day("2026-04-02"), Steps: 1000}},
 		},
 		{
+			name:        "2.5 a correction of the last date alone",
+			recorded:    map[string]int{"2026-04-30": 1000},
+			corrections: map[string][]int{"2026-04-30": {500}, "2026-05-01": {100}},
+			want:        []activity.Steps{{Date: day("2026-04-30"), Steps: 1500}},
+		},
+		{
 			name:        "2.5 never below zero",
 			recorded:    map[string]int{"2026-04-01": 1000},
 			corrections: map[string][]int{"2026-04-01": {-5000, 10}},
@@ -125,6 +131,18 @@ func TestCyclingDaily(t *testing.T) {
 			want: []activity.CyclingDay{
 				{Date: day("2026-04-02"), DistanceMeters: 1200}, {Date: day("2026-04-03"), DistanceMeters: 1000},
 			},
+		},
+		{
+			name:        "2.6 an adjustment of the first date alone",
+			rides:       map[string]int{"2026-04-01T00:00:00": 1000},
+			adjustments: map[string][]int{"2026-03-31": {100}, "2026-04-01": {300}},
+			want:        []activity.CyclingDay{{Date: day("2026-04-01"), DistanceMeters: 1300}},
+		},
+		{
+			name:        "2.6 an adjustment of the last date alone",
+			rides:       map[string]int{"2026-04-30T23:59:59.999999": 1000},
+			adjustments: map[string][]int{"2026-04-30": {300}, "2026-05-01": {100}},
+			want:        []activity.CyclingDay{{Date: day("2026-04-30"), DistanceMeters: 1300}},
 		},
 		{
 			name:        "2.6 never below zero",

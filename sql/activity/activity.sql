@@ -2,24 +2,32 @@
 -- and batches depend on the table: internal/activity/table.go makes them.
 
 -- name: ReadDailySteps :many
--- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
-select s.date, greatest(0, s.steps + coalesce((
-    select sum(c.delta) from step_corrections c where c.user_id = @user_id and c.date = s.date), 0))::bigint as steps
+-- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5). Few users have
+-- corrections: they are looked up date by date only if there are any in the range.
+select s.date, greatest(0, s.steps + case
+        when exists (select 1 from step_corrections c where c.user_id = @user_id and c.date between @first_date and @last_date)
+        then coalesce((select sum(c.delta) from step_corrections c where c.user_id = @user_id and c.date = s.date), 0)
+        else 0
+    end)::bigint as steps
 from daily_steps s
 where s.user_id = @user_id and s.date between @first_date and @last_date
 order by s.date;
 
 -- name: ReadCyclingDaily :many
--- Metres by start date with their adjustments, never below zero. An adjustment alone makes no row (specification 2.6).
+-- Metres by start date with their adjustments, never below zero. An adjustment alone makes no row (specification 2.6). They are looked
+-- up like the corrections of steps.
 with rides as (
     select start_time::date as date, sum(distance_meters) as meters
     from cycling_activities
     where user_id = @user_id and start_time >= @since::timestamp and start_time < @until::timestamp
     group by start_time::date
 )
-select rides.date::date as date, greatest(0, rides.meters + coalesce((
-    select sum(a.delta_meters) from cycling_adjustments a where a.user_id = @user_id and a.date = rides.date), 0)
-    )::bigint as distance_meters
+select rides.date::date as date, greatest(0, rides.meters + case
+        when exists (select 1 from cycling_adjustments a
+            where a.user_id = @user_id and a.date >= @since::timestamp and a.date < @until::timestamp)
+        then coalesce((select sum(a.delta_meters) from cycling_adjustments a where a.user_id = @user_id and a.date = rides.date), 0)
+        else 0
+    end)::bigint as distance_meters
 from rides
 order by rides.date;
 

@@ -392,9 +392,12 @@ with rides as (
     where user_id = $1 and start_time >= $2::timestamp and start_time < $3::timestamp
     group by start_time::date
 )
-select rides.date::date as date, greatest(0, rides.meters + coalesce((
-    select sum(a.delta_meters) from cycling_adjustments a where a.user_id = $1 and a.date = rides.date), 0)
-    )::bigint as distance_meters
+select rides.date::date as date, greatest(0, rides.meters + case
+        when exists (select 1 from cycling_adjustments a
+            where a.user_id = $1 and a.date >= $2::timestamp and a.date < $3::timestamp)
+        then coalesce((select sum(a.delta_meters) from cycling_adjustments a where a.user_id = $1 and a.date = rides.date), 0)
+        else 0
+    end)::bigint as distance_meters
 from rides
 order by rides.date
 `
@@ -410,7 +413,8 @@ type ReadCyclingDailyRow struct {
 	DistanceMeters int64
 }
 
-// Metres by start date with their adjustments, never below zero. An adjustment alone makes no row (specification 2.6).
+// Metres by start date with their adjustments, never below zero. An adjustment alone makes no row (specification 2.6). They are looked
+// up like the corrections of steps.
 func (q *Queries) ReadCyclingDaily(ctx context.Context, arg ReadCyclingDailyParams) ([]ReadCyclingDailyRow, error) {
 	rows, err := q.db.Query(ctx, readCyclingDaily, arg.UserID, arg.Since, arg.Until)
 	if err != nil {
@@ -433,8 +437,11 @@ func (q *Queries) ReadCyclingDaily(ctx context.Context, arg ReadCyclingDailyPara
 
 const readDailySteps = `-- name: ReadDailySteps :many
 
-select s.date, greatest(0, s.steps + coalesce((
-    select sum(c.delta) from step_corrections c where c.user_id = $1 and c.date = s.date), 0))::bigint as steps
+select s.date, greatest(0, s.steps + case
+        when exists (select 1 from step_corrections c where c.user_id = $1 and c.date between $2 and $3)
+        then coalesce((select sum(c.delta) from step_corrections c where c.user_id = $1 and c.date = s.date), 0)
+        else 0
+    end)::bigint as steps
 from daily_steps s
 where s.user_id = $1 and s.date between $2 and $3
 order by s.date
@@ -453,7 +460,8 @@ type ReadDailyStepsRow struct {
 
 // Recorded activity and its corrections. Every read is a range of primary keys that begin with the user. The statements of imports
 // and batches depend on the table: internal/activity/table.go makes them.
-// Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5).
+// Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5). Few users have
+// corrections: they are looked up date by date only if there are any in the range.
 func (q *Queries) ReadDailySteps(ctx context.Context, arg ReadDailyStepsParams) ([]ReadDailyStepsRow, error) {
 	rows, err := q.db.Query(ctx, readDailySteps, arg.UserID, arg.FirstDate, arg.LastDate)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
@@ -277,5 +278,22 @@ func TestCountRequests(t *testing.T) {
 	}
 	if n, err := f.CountRequests(t.Context(), f.newUser(t, "UTC")); err != nil || n != 0 {
 		t.Errorf("%d requests of another user, %v", n, err)
+	}
+}
+
+// The table refuses every row that is not a connection.
+func TestConnectionsAreWhole(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connect(t, scope.DailySteps)
+	for _, wrong := range []string{
+		"version = -1", "state = 'lapsed', refresh_hash = null", "refresh_generation = -1", "refresh_hash = 'short'", "refresh_hash = null",
+		"state = 'disconnected'", "version = 0",
+	} {
+		_, err := f.db.Pool.Exec(t.Context(), "update connections set "+wrong)
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.ConstraintName != "connections_whole" {
+			t.Errorf("%s: %v", wrong, err)
+		}
 	}
 }

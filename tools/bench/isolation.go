@@ -26,6 +26,7 @@ var isolationCases = []isolationCase{
 	{name: "locked_row", times: 2, cause: (*stage).lockRow},
 	{name: "used_code", cause: (*stage).repeatCode},
 	{name: "over_budget", cause: (*stage).exceedBudget},
+	{name: "aborted_streams", cause: (*stage).resetStreams},
 	{name: "import", cause: (*stage).importSteps},
 	{name: "burst", cause: (*stage).refreshAll},
 }
@@ -46,6 +47,9 @@ func (i *isolationCommand) Run(ctx context.Context) (err error) {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
+	if err := s.keepSegments(ctx); err != nil {
+		return err
+	}
 	if s.tls, err = s.serve(ctx, "isolation", true); err != nil {
 		return err
 	}
@@ -57,6 +61,19 @@ func (i *isolationCommand) Run(ctx context.Context) (err error) {
 		names = append(names, c.name)
 	}
 	return s.report(ctx, i.Out, names, func(n int) (*outcome, error) { return s.measure(ctx, n, isolationCases[n]) })
+}
+
+// keepSegments sets min_wal_size as docs/operations.md advises for imports, and writes as much, so that there are segments to use again.
+func (s *stage) keepSegments(ctx context.Context) error {
+	for _, statement := range []string{
+		"alter system set min_wal_size = '1GB'", "select pg_reload_conf()",
+		"select pg_logical_emit_message(false, '', repeat('x', 16000000)) from generate_series(1, 50)", "checkpoint",
+	} {
+		if _, err := s.conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // report measures the chosen cases, and writes the figures to a file. Error: a case that failed, or a bound that does not hold.

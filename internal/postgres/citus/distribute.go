@@ -4,28 +4,32 @@
 // # Invariants
 //
 //   - The service keeps working meanwhile. Every refresh succeeds; for a moment reads and batches can fail (cluster.TestDistributeUnderLoad).
-//   - A distribution that was interrupted continues when it is started again (cluster.TestDistributeUnderLoad).
+//   - A distribution that was interrupted between or within steps continues when it is started again (cluster.TestDistributeUnderLoad,
+//     cluster.TestDistributeBrokenOffOnACluster).
+//   - The operator's own things that are in the way are named before the first step (cluster.TestDistributeBesideOwnTablesOnACluster).
 //   - The error for a database that cannot be distributed is one line, and the database is unchanged (TestDistributeRefuses).
 //   - A distribution ends well only if every node has all that the service needs (cluster.TestNodeThatLacksSomethingOnACluster).
 package citus
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
 	"connect-svc/migrations"
 )
 
 // lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than deadlock_timeout
 // (1 s), after which PostgreSQL looks for deadlocks, so that no statement of the service is canceled for a step.
 const lockWait = 300 * time.Millisecond
+
+// lockPatience is how long Distribute waits for the end of another call of it.
+const lockPatience = 20 * time.Second
 
 // Distribute spreads the tables of a migrated database over the nodes of its Citus cluster. url leads to the coordinator, and shards
 // is 1 to 1024. The service keeps working meanwhile. Distribute calls done after each step that changed something. If it was
@@ -35,6 +39,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 	if err != nil {
 		return err
 	}
+	config.RuntimeParams["client_connection_check_interval"] = "1s" // a step ends soon after this program
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return postgres.ConnectError(config, err)
@@ -45,18 +50,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		d.copyFunctions,
-		d.dropForeignKeys,
-		func(ctx context.Context) error {
-			return d.each(ctx, migrations.ReferenceTables, "not "+isDistributed, "copy to each node", "select create_reference_table($1)")
-		},
-		func(ctx context.Context) error { return d.shard(ctx, shards) },
-		func(ctx context.Context) error {
-			return d.each(ctx, migrations.CoordinatorTables, "not "+isDistributed, "tell each node where it is", "select citus_add_local_table_to_metadata($1)")
-		},
-		d.addForeignKeys,
-		d.truncate,
-		d.checkNodes,
+		d.copyFunctions, d.dropForeignKeys, func(ctx context.Context) error { return d.place(ctx, shards) }, d.addForeignKeys, d.truncate, d.checkNodes,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -68,39 +62,6 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 type distributor struct {
 	conn *pgx.Conn
 	done func(step string, took time.Duration)
-}
-
-// check returns an error if the database cannot be distributed.
-func (d distributor) check(ctx context.Context) error {
-	needed, err := migrate.Newest()
-	if err != nil {
-		return err
-	}
-	for _, wanted := range []struct{ condition, otherwise string }{
-		{"exists (select from pg_extension where extname = 'citus')",
-			"the database has no Citus: create extension citus on each node, and add the nodes"},
-		{"exists (select from pg_dist_node where groupid = 0)",
-			"the cluster does not know its coordinator: select citus_set_coordinator_host('…')"},
-		{"exists (select from pg_dist_node where groupid <> 0 and isactive and shouldhaveshards and noderole = 'primary')",
-			"the cluster has no node for shards: select citus_add_node('…', 5432)"},
-		{"(select groupid = 0 from pg_dist_local_group)",
-			"this is a node of the cluster, and not its coordinator"},
-		{"current_setting('wal_level') = 'logical'",
-			"wal_level is not logical: tables can not be moved while they are written to"},
-		{fmt.Sprintf("coalesce((select max(version_id) from goose_db_version), 0) = %d", needed),
-			"the schema is not this program's: run connect-svc migrate up first"},
-		{"pg_try_advisory_lock(hashtextextended('connect-svc.distribute', 0))",
-			"the database is being distributed already"},
-	} {
-		var holds bool
-		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !postgres.Is(err, postgres.UndefinedTable) {
-			return fmt.Errorf("distribute: %w", err)
-		}
-		if !holds {
-			return errors.New("distribute: " + wanted.otherwise)
-		}
-	}
-	return nil
 }
 
 // step runs a statement. If the statement would hold up others because it waits for a lock, step tries again.
@@ -122,13 +83,19 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 	}
 }
 
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("distribute: %w", context.Cause(ctx))
+	case <-time.After(d):
+		return nil
+	}
+}
+
 func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
 	err = d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds)
 	return holds, postgres.Wrap("distribute", err)
 }
-
-// isDistributed is a condition on a table.
-const isDistributed = "exists (select from pg_dist_partition where logicalrelid = $1::text::regclass)"
 
 // each takes a step for each table that meets a condition.
 func (d distributor) each(ctx context.Context, tables []string, condition, name, statement string) error {
@@ -167,11 +134,11 @@ func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKe
 		key.Table, key.Name())
 }
 
-// dropForeignKeys drops the foreign keys of tables that are not distributed yet, in one statement.
+// dropForeignKeys drops the foreign keys of tables that are not where they go, in one statement.
 func (d distributor) dropForeignKeys(ctx context.Context) error {
 	var drops []string
 	for _, key := range migrations.ForeignKeys {
-		distributed, err := d.holds(ctx, isDistributed, key.Table)
+		placed, err := d.isPlaced(ctx, key.Table)
 		if err != nil {
 			return err
 		}
@@ -179,7 +146,7 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if there && !distributed {
+		if there && !placed {
 			drops = append(drops, fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
 		}
 	}
@@ -187,36 +154,6 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 		return nil
 	}
 	return d.step(ctx, fmt.Sprintf("drop %d foreign keys", len(drops)), strings.Join(drops, ";"))
-}
-
-// fewRows is the maximum number of rows of a table that is locked while it is copied, for less than a second. A larger table is
-// copied while it is written to, which takes at least some seconds.
-const fewRows = 10_000
-
-func (d distributor) shard(ctx context.Context, shards int) error {
-	for _, table := range migrations.ShardedTables {
-		if distributed, err := d.holds(ctx, isDistributed, table.Name); err != nil {
-			return err
-		} else if distributed {
-			continue
-		}
-		large, err := d.holds(ctx, fmt.Sprintf("exists (select from %s offset %d)", table.Name, fewRows))
-		if err != nil {
-			return err
-		}
-		name, function := table.Name+": shard by "+table.Column, "create_distributed_table"
-		if large {
-			name, function = name+", while it is written to", "create_distributed_table_concurrently"
-		}
-		options, last := "colocate_with => $3", any(table.Leader)
-		if table.Leader == "" {
-			options, last = "colocate_with => 'none', shard_count => $3", shards
-		}
-		if err := d.step(ctx, name, fmt.Sprintf("select %s($1, $2, %s)", function, options), table.Name, table.Column, last); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addForeignKeys adds the foreign keys without checking the rows, which takes a lock for a moment only. Then it has the rows checked,
@@ -260,10 +197,7 @@ func (d distributor) addForeignKeys(ctx context.Context) error {
 
 // truncate frees the disk that the tables used on the coordinator.
 func (d distributor) truncate(ctx context.Context) error {
-	tables := append([]string{}, migrations.ReferenceTables...)
-	for _, table := range migrations.ShardedTables {
-		tables = append(tables, table.Name)
-	}
+	tables := slices.DeleteFunc(tables(), func(table string) bool { return slices.Contains(migrations.CoordinatorTables, table) })
 	return d.each(ctx, tables, "pg_relation_size($1::text::regclass) > 0", "free the coordinator's disk",
 		"select truncate_local_data_after_distributing_table($1)")
 }

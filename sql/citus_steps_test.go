@@ -1,0 +1,49 @@
+//go:build citus
+
+package owners
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// between are the statements that Citus refuses between two steps, after each of these tables was placed. Requests that need them are sent
+// again, webhooks wait, and ReplayActs is for the operator, after a restore.
+var between = map[string][]string{
+	"oauth.RefuseExchange":       {"connections"},
+	"webhook.ClaimWebhookEvents": {"clients", "webhook_changes", "webhook_attempts", "webhook_events", "webhook_endpoints"},
+	"webhook.FailWebhookEvent":   {"webhook_events"},
+	"activity.ReadDailySteps":    {"daily_steps"},
+}
+
+// Every other generated statement works between any two steps of the distribution.
+func TestStatementsBetweenStepsOnACluster(t *testing.T) {
+	db := pgtest.NewUndistributed(t)
+	conn, err := pgx.Connect(t.Context(), db.URLs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	all := statements(t)
+	names := slices.Sorted(maps.Keys(all))
+	steps := 0
+	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) {
+		steps++
+		for _, name := range names {
+			if _, err := try(t.Context(), conn, all[name]); err != nil {
+				t.Errorf("after %q: %s: %v", step, name, err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d statements after each of %d steps", len(names), steps)
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/postgres"
@@ -16,7 +17,15 @@ import (
 // Deny ends a request after sign-in, and returns the address to send the browser to. secret is the hash of the sign-in's secret, or of
 // the one that opened the request. Error: ErrRequestEnded.
 func (s *Server) Deny(ctx context.Context, id uuid.UUID, secret [sha256.Size]byte) (string, error) {
-	row, err := s.queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: secret[:]})
+	var row oauthdb.DenyAuthorizationRequestRow
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		queries := s.queries.WithTx(tx)
+		row, err = queries.DenyAuthorizationRequest(ctx, oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: secret[:]})
+		if err != nil || row.UserID == nil { // a cancellation before sign-in is not audited
+			return err
+		}
+		return queries.AuditDenied(ctx, oauthdb.AuditDeniedParams{UserID: *row.UserID, ClientID: row.ClientID, Scopes: row.Scopes})
+	})
 	if err != nil {
 		return "", fmt.Errorf("deny: %w", postgres.NoRowsAs(err, ErrRequestEnded))
 	}

@@ -255,7 +255,8 @@ with used as (
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, @secret_hash::bytea, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval from used;
+select u.user_id, @secret_hash::bytea, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval
+from used join users u on u.user_id = @user_id::uuid; -- a cluster sends it to the user's node alone
 
 -- name: GetSession :one
 select u.*

@@ -61,31 +61,31 @@ with allowed as (
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = @user_id and r.consent_day = @consent_day
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif(@version::bigint, 0),
-        jsonb_build_object('scopes', scope_text(scopes))
-    from allowed
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif(@version::bigint, 0),
+        jsonb_build_object('scopes', scope_text(allowed.scopes))
+    from allowed cross join fresh join users u on u.user_id = @user_id
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
     least(expires_at, issue_time(sqlc.narg(expected)::timestamptz) + @code_lifetime::interval)::timestamptz as code_expires_at
 from allowed;
 
 -- name: DenyAuthorizationRequest :one
--- The secret is that of the sign-in, or of the browser that opened the request. A cancellation before sign-in is not audited.
-with denied as (
-    update authorization_requests r
-    set decided = true
-    from clients cl
-    where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and not r.decided
-        and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
-    returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
-), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, detail)
-    select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
-    from denied where user_id is not null
-)
-select redirect_uri, state from denied;
+-- The secret is that of the sign-in, or of the browser that opened the request.
+update authorization_requests r
+set decided = true
+from clients cl
+where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and not r.decided
+    and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
+returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes;
+
+-- name: AuditDenied :exec
+insert into audit_log (subject, actor, action, user_id, client_id, detail)
+values (@user_id::uuid, 'user', 'consent.denied', @user_id::uuid, @client_id::uuid, jsonb_build_object('scopes', scope_text(@scopes::scope_set)));
 
 -- name: RequestIsStored :one
 select exists (select 1 from authorization_requests where request_id = @request_id);

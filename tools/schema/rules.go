@@ -41,6 +41,10 @@ func (m migration) check(earlier history) (wrong []string) {
 			if old && s.Where == nil {
 				refuse(s.kind + " of all rows of " + s.Relation.Name + ": the rows stay locked until the end; let the program do it in batches")
 			}
+		case "GrantStmt":
+			if !s.IsGrant {
+				refuse("revoke: older programs may need the right")
+			}
 		case "RenameStmt", "DropStmt":
 			if !m.breaks() {
 				refuse(s.kind + ": older programs may use it; replace connect_oldest_program() in the same migration")

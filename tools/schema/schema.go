@@ -114,9 +114,10 @@ type statement struct {
 	Concurrent bool      `json:"concurrent"`
 	MissingOK  bool      `json:"missing_ok"`
 	IfNot      bool      `json:"if_not_exists"`
-	Name       string    `json:"name"`    // of a setting
-	Index      string    `json:"idxname"` // that is created
-	Objects    []node    `json:"objects"` // that are dropped
+	IsGrant    bool      `json:"is_grant"` // and not a revoke
+	Name       string    `json:"name"`     // of a setting
+	Index      string    `json:"idxname"`  // that is created
+	Objects    []node    `json:"objects"`  // that are dropped
 	Where      *struct{} `json:"whereClause"`
 }
 

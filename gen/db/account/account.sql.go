@@ -481,6 +481,7 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 }
 
 const getSession = `-- name: GetSession :one
+
 select u.user_id, u.email, u.timezone, u.registered_on, u.created_at
 from account_sessions s
 join users u using (user_id)
@@ -492,6 +493,7 @@ type GetSessionParams struct {
 	SecretHash []byte
 }
 
+// a cluster sends it to the user's node alone
 func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, error) {
 	row := q.db.QueryRow(ctx, getSession, arg.UserID, arg.SecretHash)
 	var i User
@@ -911,20 +913,21 @@ func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
 const startSession = `-- name: StartSession :execrows
 with used as (
     delete from sign_ins
-    where sign_in_id = $4 and sign_ins.user_id = $5::uuid and seed = $6
+    where sign_in_id = $5 and sign_ins.user_id = $4::uuid and seed = $6
         and sign_ins.expires_at > connect_now()
     returning sign_ins.user_id
 )
 insert into account_sessions (user_id, secret_hash, expires_at)
-select used.user_id, $1::bytea, issue_time($2::timestamptz) + $3::interval from used
+select u.user_id, $1::bytea, issue_time($2::timestamptz) + $3::interval
+from used join users u on u.user_id = $4::uuid
 `
 
 type StartSessionParams struct {
 	SecretHash []byte
 	Expected   *time.Time
 	Lifetime   time.Duration
-	SignInID   uuid.UUID
 	UserID     uuid.UUID
+	SignInID   uuid.UUID
 	Seed       []byte
 }
 
@@ -935,8 +938,8 @@ func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int
 		arg.SecretHash,
 		arg.Expected,
 		arg.Lifetime,
-		arg.SignInID,
 		arg.UserID,
+		arg.SignInID,
 		arg.Seed,
 	)
 	if err != nil {

@@ -23,11 +23,14 @@ with allowed as (
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = $5 and r.consent_day = $6
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select user_id, 'user', 'consent.allowed', user_id, client_id, nullif($7::bigint, 0),
-        jsonb_build_object('scopes', scope_text(scopes))
-    from allowed
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($7::bigint, 0),
+        jsonb_build_object('scopes', scope_text(allowed.scopes))
+    from allowed cross join fresh join users u on u.user_id = $5
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
     least(expires_at, issue_time($1::timestamptz) + $2::interval)::timestamptz as code_expires_at
@@ -77,20 +80,29 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 	return i, err
 }
 
+const auditDenied = `-- name: AuditDenied :exec
+insert into audit_log (subject, actor, action, user_id, client_id, detail)
+values ($1::uuid, 'user', 'consent.denied', $1::uuid, $2::uuid, jsonb_build_object('scopes', scope_text($3::scope_set)))
+`
+
+type AuditDeniedParams struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	Scopes   scope.Set
+}
+
+func (q *Queries) AuditDenied(ctx context.Context, arg AuditDeniedParams) error {
+	_, err := q.db.Exec(ctx, auditDenied, arg.UserID, arg.ClientID, arg.Scopes)
+	return err
+}
+
 const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
-with denied as (
-    update authorization_requests r
-    set decided = true
-    from clients cl
-    where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and not r.decided
-        and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
-    returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
-), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, detail)
-    select user_id, 'user', 'consent.denied', user_id, client_id, jsonb_build_object('scopes', scope_text(scopes))
-    from denied where user_id is not null
-)
-select redirect_uri, state from denied
+update authorization_requests r
+set decided = true
+from clients cl
+where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and not r.decided
+    and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
+returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
 `
 
 type DenyAuthorizationRequestParams struct {
@@ -101,13 +113,22 @@ type DenyAuthorizationRequestParams struct {
 type DenyAuthorizationRequestRow struct {
 	RedirectUri string
 	State       string
+	ClientID    uuid.UUID
+	UserID      *uuid.UUID
+	Scopes      scope.Set
 }
 
-// The secret is that of the sign-in, or of the browser that opened the request. A cancellation before sign-in is not audited.
+// The secret is that of the sign-in, or of the browser that opened the request.
 func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthorizationRequestParams) (DenyAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, denyAuthorizationRequest, arg.RequestID, arg.BrowserHash)
 	var i DenyAuthorizationRequestRow
-	err := row.Scan(&i.RedirectUri, &i.State)
+	err := row.Scan(
+		&i.RedirectUri,
+		&i.State,
+		&i.ClientID,
+		&i.UserID,
+		&i.Scopes,
+	)
 	return i, err
 }
 

@@ -161,6 +161,10 @@ type AuthenticateClientsRow struct {
 // The acts of a client also authenticate it: they require an active client whose secret has the given hash. If an act changed
 // nothing, a second statement (RefuseExchange, RefuseRefresh) finds the reason. It reads client and connection in one snapshot. If it
 // finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
+//
+// A statement that changes a connection also inserts its event and its entry of the audit log. These inserts join the user's row and no
+// other table, and take new ids from "fresh", because a Citus cluster then sends them to the user's node alone. Otherwise it would send the
+// changed rows to every node, and fail while one is away (docs/scaling.md).
 // The given credentials that are right.
 func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClientsParams) ([]AuthenticateClientsRow, error) {
 	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes, arg.Expected)
@@ -201,11 +205,14 @@ with authorized as (
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
         and is_believed($11::timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select user_id, 'client', 'connection.authorized', user_id, client_id, version,
-        jsonb_build_object('scopes', scope_text(scopes))
-    from authorized
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'client', 'connection.authorized', authorized.user_id, authorized.client_id, authorized.version,
+        jsonb_build_object('scopes', scope_text(authorized.scopes))
+    from authorized cross join fresh join users u on u.user_id = $5
 )
 select grant_id, version, scopes, history_from, authorized_at from authorized
 `
@@ -279,16 +286,23 @@ with before as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from before
     where c.user_id = $1 and c.client_id = $2 and c.client_id = before.client_id
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+), endpoint as materialized (
+    select client_id from webhook_endpoints where client_id = $2
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
+    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
+    select u.user_id, fresh.event_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
         case when $3::text = 'client' then 'client_disconnected' else 'user_disconnected' end
-    from before join webhook_endpoints w on w.client_id = before.client_id
+    from before cross join fresh join users u on u.user_id = $1
+    join endpoint on endpoint.client_id = before.client_id
     where before.state <> 'disconnected'
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
-    select before.user_id, $3::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
-    from before where before.state <> 'disconnected'
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
+    overriding system value
+    select u.user_id, fresh.entry_id, $3::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
+    from before cross join fresh join users u on u.user_id = $1
+    where before.state <> 'disconnected'
 )
 select version + 1 as version from before
 `
@@ -476,10 +490,14 @@ with recovered as (
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
         and is_believed($11::timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select user_id, 'client', 'connection.recovered', user_id, client_id, version, jsonb_build_object('scopes', scope_text(scopes))
-    from recovered
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'client', 'connection.recovered', recovered.user_id, recovered.client_id, recovered.version,
+        jsonb_build_object('scopes', scope_text(recovered.scopes))
+    from recovered cross join fresh join users u on u.user_id = $7
 )
 select grant_id, version, scopes, history_from, refresh_deadline from recovered
 `
@@ -603,15 +621,21 @@ with client as (
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
         and (c.refresh_generation > $4 or c.refresh_generation = $4 and c.refresh_hash <> $5)
     returning c.user_id, c.client_id, c.grant_id, c.version
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+), endpoint as materialized (
+    select client_id from webhook_endpoints where client_id = $2
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
-    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
+    select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
+    from revoked cross join fresh join users u on u.user_id = $1
+    join endpoint on endpoint.client_id = revoked.client_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_replayed')
-    from revoked
+    from revoked cross join fresh join users u on u.user_id = $1
 )
 select exists (select 1 from revoked) as replayed,
     exists (select 1 from connections c
@@ -820,10 +844,13 @@ with revoked as (
         and is_believed($1::timestamptz)
     on conflict do nothing
     returning user_id
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
-    select revoked.user_id, 'client', 'access_token.revoked', revoked.user_id, $2::uuid, $7::bigint
-    from revoked
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'client', 'access_token.revoked', revoked.user_id, $2::uuid, $7::bigint
+    from revoked cross join fresh join users u on u.user_id = $4
 )
 select is_believed($1::timestamptz)::boolean as believed from clients cl
 where cl.client_id = $2 and is_active(cl.status)
@@ -870,15 +897,21 @@ with client as (
             or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version
+), fresh as materialized (
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+), endpoint as materialized (
+    select client_id from webhook_endpoints where client_id = $1
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
-    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
+    select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    from revoked cross join fresh join users u on u.user_id = $7
+    join endpoint on endpoint.client_id = revoked.client_id
 ), audited as (
-    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select revoked.user_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
+    overriding system value
+    select u.user_id, fresh.entry_id, 'client', 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
         jsonb_build_object('reason', 'refresh_token_revoked')
-    from revoked
+    from revoked cross join fresh join users u on u.user_id = $7
 )
 select client_id from client
 `

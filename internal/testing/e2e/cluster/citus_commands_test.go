@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -21,7 +22,8 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// docs/scaling.md says how many commands an act sends to nodes, beside those that begin and end its transaction.
+// docs/scaling.md says how many commands an act sends to nodes, beside those that begin and end its transaction. All go to the user's node,
+// so that an act does not depend on another node and commits as one PostgreSQL does.
 func TestCommandsOfActsOnACluster(t *testing.T) {
 	document, err := os.ReadFile("../../../../docs/scaling.md")
 	if err != nil {
@@ -30,6 +32,7 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 	db := pgtest.New(t)
 	f := newFleet(t, db)
 	var commands []string
+	nodes := map[string]bool{} // that a command went to, beside the node that was asked
 	spied, err := postgres.Open(t.Context(), db.URLs[0]+"&citus.log_remote_commands=on&citus.log_local_commands=on&client_min_messages=log",
 		postgres.WithClock(db.Clock), postgres.WithMaxConns(1), func(config *postgres.Options) {
 			config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
@@ -41,6 +44,10 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 					"BEGIN", "COMMIT", "ROLLBACK", "PREPARE", "SAVEPOINT", "RELEASE",
 				}, strings.TrimSuffix(word, ";")) {
 					commands = append(commands, command)
+					node, _, remote := strings.Cut(notice.Detail, " connectionId")
+					if remote && !strings.Contains(command, "grant_directory") {
+						nodes[node] = true
+					}
 				}
 			}
 		})
@@ -89,17 +96,20 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 		{"disconnect", func() error {
 			tokens = connected()
 			commands = nil
+			clear(nodes)
 			return service.Disconnect(t.Context(), me, tokens.GrantID)
 		}},
 	} {
 		for range 7 { // until plans are kept
 			commands = nil
+			clear(nodes)
 			if act.name == "exchange" {
 				code = edgetest.Code(t, f.App.OAuth, f.Partner, scope.All, user.ID)
 			}
 			if strings.HasPrefix(act.name, "revocation") {
 				tokens = connected()
 				commands = nil
+				clear(nodes)
 			}
 			if err := act.do(); err != nil {
 				t.Fatalf("%s: %v", act.name, err)
@@ -110,6 +120,9 @@ func TestCommandsOfActsOnACluster(t *testing.T) {
 			t.Errorf("docs/scaling.md does not say how many commands are sent for: %s", act.name)
 		} else if most, _ := strconv.Atoi(string(row[1])); len(commands) > most {
 			t.Errorf("%s: docs/scaling.md says %d commands", act.name, most)
+		}
+		if len(nodes) > 1 {
+			t.Errorf("%s asks several nodes: %v", act.name, slices.Sorted(maps.Keys(nodes)))
 		}
 		t.Logf("%s: %d", act.name, len(commands))
 	}

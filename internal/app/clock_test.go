@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -22,8 +23,10 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/servers"
+	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
@@ -248,6 +251,38 @@ func TestNothingOutlivesAClockThatWasAhead(t *testing.T) {
 		if left := time.Until(pgtest.Value[time.Time](t, w.DB, test.sql)); left > test.lifetime+postgres.ClockTolerance || left < test.lifetime-time.Minute {
 			t.Errorf("%s lives for %s", what, left)
 		}
+	}
+}
+
+// A server that could not look at the clock when it started decides nothing until it has.
+func TestStartWithoutALookAtTheClock(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	first := e2e.New(t)
+	var log logtest.Buffer
+	config := first.Config
+	config.Logger = telemetry.NewLogger(&log, slog.LevelInfo)
+	a, err := app.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.SetProbeLimit(time.Second)
+	free := first.Hold(t, "lock table servers in access exclusive mode")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	wait.Until(t, "the server serves", func() bool { return strings.Contains(log.String(), `"serving"`) })
+	if _, err := a.Pool.Exec(t.Context(), "select connect_now()"); !errors.Is(err, postgres.ErrClock) {
+		t.Errorf("a statement by a clock that nobody has looked at: %v", err)
+	}
+	free()
+	wait.Until(t, "the server has looked at the clock", func() bool {
+		_, err := a.Pool.Exec(t.Context(), "select connect_now()")
+		return err == nil
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -28,6 +29,8 @@ func (a *App) openServers() (err error) {
 
 // join looks at the clocks and puts this server into the list. Error: *[servers.LimiterError].
 func (a *App) join(ctx context.Context) error {
+	// The database may not answer now, and no statement can protect itself before the first look.
+	a.Pool.Doubt(fmt.Errorf("%w: this server has not looked at it yet", postgres.ErrClock))
 	heartbeat := func() error {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 		defer cancel()

@@ -118,7 +118,7 @@ func writePart(
 		}
 	}
 	var inserted, updated int64
-	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, notify), part.Args()...).Scan(&inserted, &updated); err != nil {
+	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, notify), part.Args()...).Scan(&inserted, &updated); err != nil {
 		return fmt.Errorf("merge into %s: %w", into.stored, err)
 	}
 	result.Inserted += inserted

@@ -23,11 +23,11 @@ func readState(ctx context.Context, tx pgx.Tx) (state databaseState, err error) 
 	return state, err
 }
 
-// merge writes rows to their table, and counts those that it inserted and updated. stored is a condition for [table.merge].
-func merge(ctx context.Context, tx pgx.Tx, into table, rows, stored string, notify bool, args ...any) (result Result, err error) {
+// merge runs [table.merge], and counts the rows that it inserted and updated.
+func merge(ctx context.Context, tx pgx.Tx, into table, statement string, args ...any) (result Result, err error) {
 	for {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			return tx.QueryRow(ctx, into.merge(rows, stored, notify), args...).Scan(&result.Inserted, &result.Updated)
+			return tx.QueryRow(ctx, statement, args...).Scan(&result.Inserted, &result.Updated)
 		})
 		// Rides and adjustments have two unique keys, and the statement resolves conflicts of one of them. If two merges insert
 		// the same row at the same time, one can fail on the other key; the second time it finds the row.

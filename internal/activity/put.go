@@ -96,13 +96,13 @@ func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) erro
 			}
 		}
 		var n int64
-		if err := tx.QueryRow(ctx, d.removed.remove(state.notify), d.removed.args()...).Scan(&n); err != nil {
+		if err := tx.QueryRow(ctx, d.removed.remove(state.sharded, state.notify), d.removed.args()...).Scan(&n); err != nil {
 			return fmt.Errorf("remove from %s: %w", d.removed.stored, err)
 		}
 		*d.removedResult = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 	}
 	if rows := int64(len(d.written.users())); rows > 0 {
-		merged, err := merge(ctx, tx, d.written.table, d.written.arrayRows(), "", state.notify, d.written.args()...)
+		merged, err := merge(ctx, tx, d.written.table, d.written.merge(d.written.arrayRows(), "", state.sharded, state.notify), d.written.args()...)
 		if err != nil {
 			return err
 		}

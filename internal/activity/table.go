@@ -126,7 +126,7 @@ with existing as (
 	where existing.user_id is null
 	order by FRESH.KEY
 	returning user_id, DATE as date
-)` + t.recordChanges(notify) + `
+)` + t.recordChanges(false, notify) + `
 select count(*), (select count(*) from ` + partRows + `) from changes`)
 }
 
@@ -134,8 +134,14 @@ select count(*), (select count(*) from ` + partRows + `) from changes`)
 // last one. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
 // insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
 // is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. notify
-// records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty.
-func (t table) merge(rows, stored string, notify bool) string {
+// records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
+// and a cluster runs the statement on their users' nodes alone, because each part of it names the users.
+func (t table) merge(rows, stored string, own, notify bool) string {
+	source, owners := "changing", ""
+	if own {
+		source, owners = "owner", " join users owner using (user_id) where "+ofBatch("owner")
+		stored = "\n\twhere " + ofBatch("stored")
+	}
 	return t.fill(`
 with latest as materialized (
 	select distinct on (KEY) COLUMNS
@@ -150,8 +156,8 @@ with latest as materialized (
 	where before.user_id is null or (BEFORE.VALUES) is distinct from (LATEST.VALUES)
 ), merged as (
 	insert into TABLE as stored (INSERTED)
-	select SOURCES
-	from changing
+	select ` + source + `.SOURCES
+	from changing` + owners + `
 	order by KEY
 	on conflict (KEY) do update set (VALUES) = row (EXCLUDED.VALUES)
 	where (STORED.VALUES) is distinct from (EXCLUDED.VALUES)
@@ -160,18 +166,25 @@ with latest as materialized (
 	select user_id, changed_date as date from merged
 	union all
 	select before.user_id, before.DATE from before join merged on (BEFORE.KEY) = (MERGED.KEY)
-)` + t.recordChanges(notify) + `
+)` + t.recordChanges(own, notify) + `
 select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`)
 }
 
-// remove returns the statement that deletes rows by their keys, and counts them.
-func (t table) remove(notify bool) string {
+// ofBatch is a condition on the users of a table: those of [table.arrayRows].
+func ofBatch(table string) string { return table + ".user_id = any ($1::uuid[])" }
+
+// remove returns the statement that deletes rows by their keys, and counts them. own is as in [table.merge].
+func (t table) remove(own, notify bool) string {
+	condition := ""
+	if own {
+		condition = " and " + ofBatch(t.stored)
+	}
 	return t.fill(`
 with changes as (
 	delete from TABLE
-	where (KEY) in (select KEY from ` + t.arrayRows() + `)
+	where (KEY) in (select KEY from ` + t.arrayRows() + `)` + condition + `
 	returning user_id, DATE as date
-)` + t.recordChanges(notify) + `
+)` + t.recordChanges(own, notify) + `
 select count(*) from changes`)
 }
 
@@ -182,19 +195,28 @@ select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order b
 }
 
 // recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
-// that may read them and whose client has a webhook.
-func (t table) recordChanges(notify bool) string {
+// that may read them and whose client has a webhook. own is as in [table.merge]: a cluster sends an insert to the users' nodes alone if it
+// joins no table of clients and generates no number.
+func (t table) recordChanges(own, notify bool) string {
 	if !notify {
 		return ""
 	}
-	return strings.ReplaceAll(`, recorded as (
-	insert into webhook_changes (user_id, client_id, datasets, first_date, last_date)
-	select c.user_id, c.client_id, c.scopes & READERS, min(changes.date), max(changes.date)
-	from changes
-	join connections c on c.user_id = changes.user_id
-	join webhook_endpoints w on w.client_id = c.client_id
-	where is_authorized(c.state, c.refresh_deadline) and c.scopes & READERS <> 0
-		and w.stopped_at is null and changes.date >= c.history_from
+	condition := ""
+	if own {
+		condition = " and " + ofBatch("c")
+	}
+	return strings.ReplaceAll(`, numbered as materialized (
+	select user_id, date, nextval('webhook_changes_change_id_seq') as change_id from changes
+), listening as materialized (
+	select client_id from webhook_endpoints where stopped_at is null
+), recorded as (
+	insert into webhook_changes (user_id, client_id, change_id, datasets, first_date, last_date)
+	overriding system value
+	select c.user_id, c.client_id, min(numbered.change_id), c.scopes & READERS, min(numbered.date), max(numbered.date)
+	from numbered
+	join connections c on c.user_id = numbered.user_id
+	join listening on listening.client_id = c.client_id
+	where is_authorized(c.state, c.refresh_deadline) and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+condition+`
 	group by c.user_id, c.client_id, c.scopes
 )`, "READERS", strconv.Itoa(t.readers)+"::smallint")
 }

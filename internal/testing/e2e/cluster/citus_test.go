@@ -43,12 +43,15 @@ type fleet struct {
 }
 
 // newFleet starts the first server; join starts another one.
-func newFleet(t *testing.T, db *pgtest.DB) *fleet {
+func newFleet(t *testing.T, db *pgtest.DB, change ...func(*app.Config)) *fleet {
 	t.Helper()
 	f := &fleet{}
 	f.Service = e2e.NewOn(t, db, func(config *app.Config) {
 		config.DatabaseURL, config.LimiterURL = db.URLs[0], redistest.Start(t).URL()
 		config.Logger = slog.New(slog.DiscardHandler) // a node that is away is told of by each request
+		for _, apply := range change {
+			apply(config)
+		}
 		f.first = *config
 	})
 	f.DB.Exec(t, "update clients set requests_per_minute = 1000000, burst = 100000, concurrent_reads = 1000")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/migrations"
 )
 
 // between are the statements that Citus refuses between two steps, after each of these tables was placed. Requests that need them are sent
@@ -34,10 +36,21 @@ func TestStatementsBetweenStepsOnACluster(t *testing.T) {
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	all := statements(t)
 	names := slices.Sorted(maps.Keys(all))
-	steps := 0
+	placed := slices.Concat(migrations.ReferenceTables, migrations.CoordinatorTables)
+	for _, table := range migrations.ShardedTables {
+		placed = append(placed, table.Name)
+	}
+	tried := 0 // a step concerns the statements that name its table
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) {
-		steps++
+		table, _, _ := strings.Cut(step, ":")
+		if !slices.Contains(placed, table) {
+			return
+		}
 		for _, name := range names {
+			if !strings.Contains(all[name], table) || name == "oauth.ReplayActs" || slices.Contains(between[name], table) {
+				continue
+			}
+			tried++
 			if _, err := try(t.Context(), conn, all[name]); err != nil {
 				t.Errorf("after %q: %s: %v", step, name, err)
 			}
@@ -45,5 +58,7 @@ func TestStatementsBetweenStepsOnACluster(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d statements after each of %d steps", len(names), steps)
+	if tried < 500 {
+		t.Errorf("%d statements of tables just placed", tried)
+	}
 }

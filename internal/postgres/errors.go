@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,6 +42,23 @@ func Is(err error, code Code) bool {
 	phrase := phrases[code]
 	passedOn := Code(pgErr.Code) == internalError && phrase != "" && strings.Contains(pgErr.Message, phrase)
 	return Code(pgErr.Code) == code || passedOn
+}
+
+// onTheMove are parts of the messages with which a Citus cluster refuses a statement while a table moves to other nodes, by code: the
+// table has been switched over since the statement was planned, or the statement needs two tables of which one was not switched over yet.
+var onTheMove = map[Code][]string{
+	"40001":       {"does not exist"},
+	"0A000":       {"direct joins between distributed and local tables", "is not distributed"},
+	internalError: {"is not distributed", "could not find valid entry for "},
+}
+
+// IsOnTheMove reports whether a cluster refused a statement because a table is on the move. The statement has not happened, nor has its
+// transaction.
+func IsOnTheMove(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && slices.ContainsFunc(onTheMove[Code(pgErr.Code)], func(part string) bool {
+		return strings.Contains(pgErr.Message, part)
+	})
 }
 
 // Violates reports whether the unique constraint or index of this name refused a row.

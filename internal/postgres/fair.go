@@ -23,8 +23,8 @@ const connectAgainAfter = 50 * time.Millisecond
 // Pool is a pool of connections. Every statement waits for its connection in a fair queue (package fairqueue): the pgx pool, whose
 // methods would not wait there, is a field. Pool has the methods that the generated queries need.
 //
-// A statement that could not be sent, because there was no connection, has not happened. If its context has a deadline, it is
-// sent as soon as there is a connection, until that deadline.
+// A statement that could not be sent, because there was no connection, has not happened, and neither has one that a cluster refuses
+// because a table is on the move. If its context has a deadline, it is sent again until it succeeds or that deadline comes.
 type Pool struct {
 	conns     *pgxpool.Pool
 	queue     *fairqueue.Queue
@@ -130,17 +130,22 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// again sends the first statement on a connection, and sends it again until the deadline of ctx if a pooler did not pass it on.
+// again sends the first statement on a connection, and sends it again until the deadline of ctx if it has certainly not happened.
 func (p *Pool) again(ctx context.Context, send func() error) error {
 	for {
 		err := send()
-		if !notPassedOn(err) {
+		if !p.notHappened(err) {
 			return err
 		}
 		if _, limited := ctx.Deadline(); !limited || !pause(ctx, connectAgainAfter) {
 			return fairqueue.Unreached(err)
 		}
 	}
+}
+
+// notHappened reports whether a statement has certainly not happened, and can happen soon.
+func (p *Pool) notHappened(err error) bool {
+	return notPassedOn(err) || !p.elsewhere && IsOnTheMove(err)
 }
 
 // notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it
@@ -179,7 +184,7 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, err error) {
 	err = p.again(ctx, func() error {
 		found, err = p.queryOnce(ctx, sql, args)
-		if err == nil && !found.has && notPassedOn(found.Err()) {
+		if err == nil && !found.has && p.notHappened(found.Err()) {
 			found.Close()
 			return found.Err()
 		}
@@ -331,13 +336,15 @@ func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 const attempts = 3
 
 // InTxAgain is [InTx] for an act that can be repeated. It repeats the act after a deadlock, and after another transaction deleted a
-// row that the act refers to.
-func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) (err error) {
-	for range attempts {
-		err = InTx(ctx, pool, act)
-		if !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation) {
+// row that the act refers to. While a table of a cluster is on the move it repeats the act until the deadline of ctx.
+func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := InTx(ctx, pool, act)
+		_, limited := ctx.Deadline()
+		switch {
+		case limited && IsOnTheMove(err) && pause(ctx, connectAgainAfter):
+		case attempt == attempts || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
 			return err
 		}
 	}
-	return err
 }

@@ -141,6 +141,11 @@ bench-isolation: tools build ## measure whether one caller's trouble reaches oth
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
 
+.PHONY: bench-costs
+bench-costs: tools build ## measure what operations use (CPU of service, PostgreSQL and Redis, write-ahead log) and what users cost: three minutes, writes bin/costs.txt
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
+	bin/connect-bench costs --seconds 2
+
 .PHONY: bench-burst
 bench-burst: tools build ## refresh 5,000 connections of one partner at once at two servers, beside others: one minute, writes bin/burst.json; fails if one fails or it reaches the others
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench

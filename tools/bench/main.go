@@ -14,6 +14,7 @@ import (
 type commands struct {
 	Measure   measureCommand   `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
 	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`
+	Costs     costsCommand     `cmd:"" help:"Measure what operations and users cost."`
 	Floods    floodsCommand    `cmd:"" help:"Measure whether a flood of requests without credentials reaches partners and users."`
 	Constant  constantCommand  `cmd:"" hidden:""`
 }

@@ -97,14 +97,13 @@ func (s sample) line() string {
 func ratios(measured, bound sample, used used) string {
 	got, limit := measured.figures(), bound.figures()
 	ofMachine := 100 * measured.CPU.Seconds() / measured.Elapsed.Seconds() / float64(runtime.NumCPU())
-	return fmt.Sprintf("%.3f rate_ratio %.3f p99_ratio %.4f cpu_ms_per_request %.4f database_cpu_ms_per_request %.1f allocs_per_request %.1f peak_rss_mib "+
-		"%.1f load_generator_percent %d body_bytes", got.Rate/limit.Rate, got.P99/limit.P99, used.cpu, used.databaseCPU, used.allocations, used.peakRSS,
+	return fmt.Sprintf("%.3f rate_ratio %.3f p99_ratio %.4f cpu_ms_per_request %.4f database_cpu_ms_per_request %.4f redis_cpu_ms_per_request %.0f wal_bytes_per_request %.1f allocs_per_request %.1f peak_rss_mib "+
+		"%.1f load_generator_percent %d body_bytes", got.Rate/limit.Rate, got.P99/limit.P99, used.cpu, used.databaseCPU, used.redisCPU, used.wal, used.allocations, used.peakRSS,
 		ofMachine, measured.BodySize)
 }
 
-// used is what a service and its PostgreSQL have used: processors of both and the service's allocations for each request, and the
-// service's memory at most.
-type used struct{ cpu, databaseCPU, allocations, peakRSS float64 }
+// used is what was used for each request, see spent, and the service's memory at most.
+type used struct{ cpu, databaseCPU, redisCPU, wal, allocations, peakRSS float64 }
 
 // measureOperation sends a load to a service, and measures both.
 func (s *stage) measureOperation(ctx context.Context, o *operation, connections int) (measured sample, u used, err error) {
@@ -135,8 +134,8 @@ func (s *stage) measureOperation(ctx context.Context, o *operation, connections 
 	if err != nil {
 		return measured, u, err
 	}
-	n := float64(len(measured.Latencies))
-	u = used{(after.cpu - before.cpu) / n, (after.databaseCPU - before.databaseCPU) / n, (after.allocations - before.allocations) / n, target.peakRSS()}
+	u = after.since(before, len(measured.Latencies))
+	u.peakRSS = target.peakRSS()
 	return measured, u, profile.Wait()
 }
 

@@ -97,6 +97,8 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		"CONNECT_DRAIN_DELAY=0",
 		"CONNECT_SMTP_URL=smtp://127.0.0.1:1", // nobody signs in
 		"CONNECT_MAIL_FROM=no-reply@connect.example",
+		"CONNECT_OPERATOR_TOKEN=" + secret,
+		"CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8,::1/128", "SSL_CERT_FILE=" + s.authority.File,
 	}, environ...)
 	if s.Profiles != "" {
 		cmd.Env = append(cmd.Env, "CONNECT_PROFILE_LISTEN="+started.profiles)
@@ -136,8 +138,18 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// spent is what a service has used since it began: milliseconds of processors, and allocations. databaseCPU is what PostgreSQL has used.
-type spent struct{ cpu, databaseCPU, allocations float64 }
+// spent is what a service has used since it began: milliseconds of processors, and allocations; and what PostgreSQL and Redis have used,
+// with the bytes of the write-ahead log.
+type spent struct{ cpu, databaseCPU, redisCPU, wal, allocations float64 }
+
+// since returns what was used for each of n requests.
+func (s spent) since(before spent, n int) used {
+	each := func(after, before float64) float64 { return (after - before) / float64(n) }
+	return used{
+		cpu: each(s.cpu, before.cpu), databaseCPU: each(s.databaseCPU, before.databaseCPU), redisCPU: each(s.redisCPU, before.redisCPU),
+		wal: each(s.wal, before.wal), allocations: each(s.allocations, before.allocations),
+	}
+}
 
 var (
 	cpuSeconds  = regexp.MustCompile(`(?m)^process_cpu_seconds_total (.*)$`)
@@ -149,7 +161,12 @@ var (
 // spent asks the service's own metrics, and the kernel about PostgreSQL.
 func (s *stage) spent(ctx context.Context, of *service) (spent, error) {
 	metrics, err := get(ctx, http.DefaultClient, "http://"+of.private+"/metrics")
-	return spent{1000 * number(cpuSeconds, metrics), s.databaseCPU(), number(allocations, metrics)}, err
+	if err != nil {
+		return spent{}, err
+	}
+	used := spent{cpu: 1000 * number(cpuSeconds, metrics), databaseCPU: s.databaseCPU(), redisCPU: onCPU(s.redisPID), allocations: number(allocations, metrics)}
+	err = s.conn.QueryRow(ctx, "select (pg_current_wal_insert_lsn() - '0/0')::float8").Scan(&used.wal)
+	return used, err
 }
 
 // databaseCPU returns how many milliseconds of processors the processes of PostgreSQL that run have used.
@@ -158,10 +175,15 @@ func (s *stage) databaseCPU() (total float64) {
 	postmaster, _, _ := strings.Cut(string(lock), "\n")
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%[1]s/children", postmaster))
 	for pid := range strings.FieldsSeq(string(children)) {
-		onCPU, _ := os.ReadFile(filepath.Join("/proc", pid, "schedstat"))
-		total += number(firstNumber, onCPU) / 1e6 // nanoseconds
+		total += onCPU(pid)
 	}
 	return total
+}
+
+// onCPU returns how many milliseconds of a processor a process has used.
+func onCPU(pid string) float64 {
+	nanoseconds, _ := os.ReadFile(filepath.Join("/proc", pid, "schedstat"))
+	return number(firstNumber, nanoseconds) / 1e6
 }
 
 // number is what a pattern finds in a text.

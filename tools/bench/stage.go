@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type stage struct {
 
 	tls, redis, plain       *service // with the limiter in PostgreSQL, in Redis, and as the first without TLS
 	second                  *service // as the first, on the same database
+	redisPID                string
 	constant, plainConstant endpoint
 
 	readers              map[audience][]connection
@@ -178,7 +180,11 @@ func (s *stage) startRedis(ctx context.Context) (url string, err error) {
 	}
 	port := addresses[0][strings.LastIndex(addresses[0], ":")+1:]
 	cmd := exec.CommandContext(s.life, program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.dir, "--loglevel", "warning")
-	return "redis://" + addresses[0], s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) })
+	if err := s.start(ctx, "redis-server", cmd, func() error { return dial(addresses[0]) }); err != nil {
+		return "", err
+	}
+	s.redisPID = strconv.Itoa(cmd.Process.Pid)
+	return "redis://" + addresses[0], nil
 }
 
 func (s *stage) startConstant(ctx context.Context) error {

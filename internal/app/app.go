@@ -334,6 +334,11 @@ func (a *App) Close() {
 		s.breakOff()
 		_ = s.listener.Close() // may be closed already
 	}
+	if a.limiter != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), a.config.Limits.Limiter)
+		defer cancel()
+		a.limiter.Flush(ctx)
+	}
 	if a.closeLimiter != nil {
 		a.closeLimiter()
 	}

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/account"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
@@ -160,6 +161,24 @@ func TestRunEndsWithAListener(t *testing.T) {
 	}
 	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "CONNECT_PRIVATE_LISTEN") {
 		t.Errorf("Run returned %v", err)
+	}
+}
+
+// A server that stops leaves no lease behind, although the release of one may wait.
+func TestCloseReleasesLeases(t *testing.T) {
+	t.Parallel()
+	a, db, _ := open(t)
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 1, ConcurrentReads: 10}
+	decision, err := a.limiter.Admit(t.Context(), db.Client(t).ID, policy, db.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := decision.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if n := pgtest.Value[int](t, db, `select count(*) from rate_limits where state like '%"leases"%'`); n != 0 {
+		t.Errorf("%d clients have leases", n)
 	}
 }
 

@@ -9,7 +9,7 @@
 // Requests a minute and burst form a token bucket, which holds burst requests and refills evenly. A request is refused, and takes
 // nothing, if the bucket holds less than one. Reads at one time are leases. A request that the bucket paid for is refused if no lease
 // is free, and stays paid for. A lease ends with its request, or [LeaseLifetime] after the request began if its server died; a read
-// must therefore end sooner.
+// must therefore end sooner. While few leases are used, a server stores the end of one a little later, with the client's next admission.
 //
 // The rule, in rule.go, is a pure function of policy, state and time. [Limiter] applies it. A [Store], which is PostgreSQL or
 // Redis, stores one small text for each client, for all servers; it only compares and sets. A server asks the store one question
@@ -20,6 +20,9 @@
 //   - In any span of time a client is admitted at most burst requests plus those that refill in that span, over all servers, and never
 //     holds more leases than its policy allows (TestRuleBounds, TestPostgres, TestRedis).
 //   - Deciding requests together has the outcome of deciding them in turn (TestRuleTogetherIsInTurn).
+//   - A release waits for a moment, only while the client uses less than half of its leases, and refuses nobody: a request that would be
+//     refused for leases of other servers is decided once the releases that waited are stored (TestReleaseWaits,
+//     TestRefusalWaitsForOtherServers).
 //   - A changed policy applies to the next request: the bucket is cut to the new burst, and running reads may complete (TestPostgres).
 //   - A state of a clock that was ahead refuses nobody for longer than its bucket takes to fill, or five seconds
 //     (TestStateOfAClockThatWasAhead).

@@ -2,8 +2,12 @@ package ratelimit
 
 import "time"
 
-// OutOfOrder is exported for tests.
-const OutOfOrder = outOfOrder
+// These are exported for tests.
+const (
+	OutOfOrder    = outOfOrder
+	ReleaseWithin = releaseWithin
+	AskAgainAfter = askAgainAfter
+)
 
 // SetTimeLimit sets the time limit of a question to the store.
 func (l *Limiter) SetTimeLimit(d time.Duration) { l.timeLimit = d }

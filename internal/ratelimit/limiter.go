@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,14 @@ import (
 
 // enoughTime is the least time that a question to the store gets. Requests with an earlier deadline do not ask it themselves.
 const enoughTime = time.Second
+
+const (
+	// releaseWithin is how long the release of a lease may wait for the client's next admission, which is stored with it.
+	releaseWithin = 10 * time.Millisecond
+	// askAgainAfter is after what time a request is decided that was about to be refused for leases of other servers: those whose
+	// release waited are released by then.
+	askAgainAfter = 20 * time.Millisecond
+)
 
 // Store stores one small text for each client, for all servers.
 type Store interface {
@@ -65,7 +74,9 @@ type client struct {
 	mu      sync.Mutex
 	asking  bool // a question is under way
 	waiting []*question
-	policy  Policy // of the latest admission
+	later   []*question // releases that wait for the next question
+	timer   *time.Timer // that ends this wait
+	policy  Policy      // of the latest admission
 
 	loaded     bool    // state and stored are the last that this server knows of the store
 	state      state   // of the client
@@ -78,6 +89,7 @@ type question struct {
 	policy   Policy
 	now      time.Time
 	release  lease // zero for an admission
+	again    bool  // it was about to be refused, and is decided now
 	left     bool  // the caller does not wait any more; guarded by the client
 	answered chan struct{}
 	decision Decision
@@ -95,7 +107,7 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 	if refusal, sure := c.refuse(policy, now); sure {
 		return refusal, nil
 	}
-	q := &question{policy: policy, now: now}
+	q := &question{policy: policy, now: now, answered: make(chan struct{})}
 	if err := c.ask(ctx, q); err != nil {
 		return Decision{}, err
 	}
@@ -103,15 +115,59 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 }
 
 // Release ends the lease of an admitted request. Call it when the read has ended, even if it failed. It does nothing for a refusal,
-// and nothing the second time. If the context ends first, the lease is released as soon as possible. After an error the lease may
-// have to end by itself: only log it.
+// and nothing the second time. While the client uses less than half of its leases, this one may end with the client's next admission, but
+// within [releaseWithin]. If the context ends first, the lease is released as soon as possible. After an error the lease may have to end by
+// itself: only log it.
 func (d *Decision) Release(ctx context.Context) error {
-	q := &question{release: d.lease}
+	q := &question{release: d.lease, answered: make(chan struct{})}
 	if q.release == (lease{}) {
 		return nil
 	}
 	d.lease = lease{}
+	if d.client.postpone(q) {
+		return nil
+	}
 	return d.client.ask(ctx, q)
+}
+
+// Flush stores the releases that wait. Call it after the last read.
+func (l *Limiter) Flush(ctx context.Context) {
+	for _, of := range l.clients.Range {
+		c := of.(*client)
+		c.mu.Lock()
+		later := c.later
+		c.later = nil
+		c.mu.Unlock()
+		for _, q := range later {
+			_ = c.ask(ctx, q) // at worst the lease ends by itself
+		}
+	}
+}
+
+// postpone has the release wait if the client uses less than half of its leases.
+func (c *client) postpone(release *question) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.loaded || 2*c.state.held() >= c.policy.ConcurrentReads {
+		return false
+	}
+	if len(c.later) == 0 {
+		c.timer = time.AfterFunc(releaseWithin, func() { c.resume() })
+	}
+	c.later = append(c.later, release)
+	return true
+}
+
+// resume asks about questions whose wait has ended, and with them about the releases that wait.
+func (c *client) resume(questions ...*question) {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, questions...)
+	idle := !c.asking && len(c.waiting)+len(c.later) > 0
+	c.asking = c.asking || idle
+	c.mu.Unlock()
+	if idle {
+		c.run()
+	}
 }
 
 // refuse decides without the store if the client is certainly out of budget: other servers can only have taken from the bucket since,
@@ -129,7 +185,6 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 // ask waits for the answer. If no other question is under way, and the context leaves time for one, it asks the store itself;
 // otherwise the next question answers all that wait. If the context ends first, a lease in the answer is released.
 func (c *client) ask(ctx context.Context, q *question) error {
-	q.answered = make(chan struct{})
 	c.mu.Lock()
 	c.waiting = append(c.waiting, q)
 	if !c.asking {
@@ -170,26 +225,41 @@ func (c *client) run() {
 // answer answers all waiting questions with one question to the store. The caller holds c.mu, which is released while the store is
 // asked.
 func (c *client) answer(ctx context.Context) {
-	questions := c.waiting
-	c.waiting = nil
 	var now time.Time
-	var admissions []*question
-	for _, q := range questions {
-		if q.release != (lease{}) {
+	var again, first, ended []*question
+	for _, q := range slices.Concat(c.waiting, c.later) {
+		switch {
+		case q.release != (lease{}):
 			c.unreleased = append(c.unreleased, q.release)
+			ended = append(ended, q)
 			continue
+		case q.again:
+			again = append(again, q)
+		default:
+			first = append(first, q)
 		}
 		if q.now.After(now) { // the latest request has the newest policy
 			c.policy, now = q.policy, q.now
 		}
-		admissions = append(admissions, q)
 	}
+	if c.waiting = nil; len(c.later) > 0 {
+		c.later = nil
+		c.timer.Stop()
+	}
+	admissions := slices.Concat(again, first)
 	c.mu.Unlock()
-	next, stored, decisions, err := c.settle(ctx, now, len(admissions))
+	next, stored, decisions, err := c.settle(ctx, now, len(admissions), len(again))
 	c.mu.Lock()
 	c.loaded, c.state, c.stored = err == nil, next, stored
 	if err == nil {
 		c.unreleased = nil
+		if undecided := admissions[len(decisions):]; len(undecided) > 0 {
+			admissions = admissions[:len(decisions)]
+			for _, q := range undecided {
+				q.again = true
+			}
+			time.AfterFunc(askAgainAfter, func() { c.resume(undecided...) })
+		}
 	}
 	for i, decision := range decisions {
 		decision.client = c
@@ -198,7 +268,7 @@ func (c *client) answer(ctx context.Context) {
 			c.unreleased = append(c.unreleased, decision.lease)
 		}
 	}
-	for _, q := range questions {
+	for _, q := range slices.Concat(ended, admissions) {
 		q.err = err
 		close(q.answered)
 	}
@@ -206,8 +276,9 @@ func (c *client) answer(ctx context.Context) {
 }
 
 // settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock,
-// because only one settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless.
-func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, stored string, decisions []Decision, err error) {
+// because only one settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless. Requests that
+// would be refused for leases of other servers have no decision, except for the first ones, which were asked about before.
+func (c *client) settle(ctx context.Context, now time.Time, n, again int) (next state, stored string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // it may run outside the goroutine of a request
 			err = fmt.Errorf("ratelimit: %w", panics.New(failure))
@@ -226,7 +297,11 @@ func (c *client) settle(ctx context.Context, now time.Time, n int) (next state, 
 			}
 		}
 		before := known.at(c.policy, now)
-		next, decisions = before.release(c.unreleased).admit(c.policy, now, n, c.number)
+		released := before.release(c.unreleased)
+		next, decisions = released.admit(c.policy, now, n, c.number)
+		if sure := released.sure(decisions, again, c.number); sure < n {
+			next, decisions = released.admit(c.policy, now, sure, c.number)
+		}
 		if next.same(before) && before.At >= known.At { // all requests are refused for their rate, and no lease is released
 			return known, old, decisions, nil
 		}

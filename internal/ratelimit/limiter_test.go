@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +19,7 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	text   string
+	sets   int    // texts that were set
 	before func() // is done once before a text is compared
 	away   bool   // once, when the text is loaded next
 	lost   bool   // once, when a text is to be set next: nothing is set, and nobody knows
@@ -49,6 +52,7 @@ func (m *memory) CompareAndSet(_ context.Context, _ uuid.UUID, old, next string,
 		return false, nil
 	}
 	m.text = next
+	m.sets++
 	return true, nil
 }
 
@@ -149,4 +153,69 @@ func TestReleaseAfterAFailedQuestion(t *testing.T) {
 	if got := admit(t, server, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
 		t.Errorf("with a read at each server: %+v", got)
 	}
+}
+
+// A release waits for the next admission, or for [ratelimit.ReleaseWithin] at most, while less than half of the leases are used.
+func TestReleaseWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, id := new(memory), uuid.New()
+		policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 10, ConcurrentReads: 3}
+		server := patient(store)
+		check := func(after string, sets, leases int) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.Count(store.text, `"end"`); store.sets != sets || got != leases {
+				t.Errorf("%s: %d texts were set, and there are leases of %d instants; want %d and %d", after, store.sets, got, sets, leases)
+			}
+		}
+		first := admit(t, server, id, policy, start)
+		release(t, &first)
+		check("the first release", 1, 1)
+		second := admit(t, server, id, policy, start)
+		check("the next admission", 2, 1)
+		release(t, &second)
+		time.Sleep(ratelimit.ReleaseWithin)
+		check("the longest wait", 3, 0)
+		third, fourth := admit(t, server, id, policy, start), admit(t, server, id, policy, start)
+		release(t, &third)
+		check("a release while most leases are used", 6, 1)
+		release(t, &fourth)
+		check("a release while one lease is used", 6, 1)
+		server.Flush(t.Context())
+		check("the end", 7, 0)
+	})
+}
+
+// A request that finds all leases taken, some of them by another server, is decided once their releases cannot wait any more. Until then
+// it costs nothing. The leases of its own server do not wait.
+func TestRefusalWaitsForOtherServers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, id := new(memory), uuid.New()
+		policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 10, ConcurrentReads: 3}
+		one, other := patient(store), patient(store)
+		began := time.Now()
+		held := admit(t, one, id, policy, start)
+		release(t, &held) // it waits
+		var running []ratelimit.Decision
+		for range 3 {
+			running = append(running, admit(t, other, id, policy, start))
+		}
+		for _, decision := range running {
+			if !decision.Allowed {
+				t.Errorf("while a release waits: %+v", decision)
+			}
+		}
+		if waited := time.Since(began); waited != ratelimit.AskAgainAfter {
+			t.Errorf("the answers took %v, want %v", waited, ratelimit.AskAgainAfter)
+		}
+		if got := admit(t, other, id, policy, start); got.Reason != ratelimit.ReasonConcurrency || time.Since(began) != ratelimit.AskAgainAfter {
+			t.Errorf("with all leases at its own server: %+v after %v", got, time.Since(began))
+		}
+		if got := admit(t, one, id, policy, start); got.Reason != ratelimit.ReasonConcurrency || got.Remaining != 4 ||
+			time.Since(began) != 2*ratelimit.AskAgainAfter {
+			t.Errorf("with all leases at the other server: %+v after %v, want the sixth request of ten", got, time.Since(began))
+		}
+	})
 }

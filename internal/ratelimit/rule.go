@@ -67,10 +67,7 @@ type leases struct {
 // admit decides n requests of a client at this server, in order, at one time.
 func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after state, decisions []Decision) {
 	s = s.at(policy, now)
-	held := 0
-	for _, l := range s.Leases {
-		held += l.Count
-	}
+	held := s.held()
 	given := leases{lease: lease{s.At + LeaseLifetime.Microseconds(), server}}
 	if last := len(s.Leases) - 1; last >= 0 {
 		given.End = max(given.End, s.Leases[last].End+1)
@@ -94,6 +91,24 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 		s.Leases = append(slices.Clip(s.Leases), given)
 	}
 	return s, decisions
+}
+
+// held counts the leases.
+func (s state) held() (n int) {
+	for _, l := range s.Leases {
+		n += l.Count
+	}
+	return n
+}
+
+// sure returns how many decisions are final. A refusal for concurrency is not if another server has a lease, whose release may wait, unless
+// it is one of the first n.
+func (s state) sure(decisions []Decision, n int, server uint32) int {
+	doubtful := slices.IndexFunc(decisions[n:], func(d Decision) bool { return d.Reason == ReasonConcurrency })
+	if doubtful < 0 || !slices.ContainsFunc(s.Leases, func(l leases) bool { return l.Server != server }) {
+		return len(decisions)
+	}
+	return n + doubtful
 }
 
 // outOfOrder is more than the time between the authentication of a request and its decision.

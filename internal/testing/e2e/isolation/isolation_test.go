@@ -110,6 +110,7 @@ func TestIsolationOfAClientWithoutBudget(t *testing.T) {
 	kept := func() string {
 		return pgtest.Value[string](t, s.DB, "select ctid || ' ' || xmin || ' ' || state from rate_limits where client_id = $1", s.Partner.ID)
 	}
+	wait.Until(t, "the lease of the first read is released", func() bool { return !strings.Contains(kept(), `"leases"`) })
 	before := kept()
 	waits := make(chan time.Duration, 100)
 	for range 5 {
@@ -119,17 +120,17 @@ func TestIsolationOfAClientWithoutBudget(t *testing.T) {
 			}
 		}()
 	}
-	var wait time.Duration
+	var due time.Duration
 	for range cap(waits) {
-		wait = max(wait, <-waits)
+		due = max(due, <-waits)
 	}
-	wait = max(wait, s.refused(t, 1))
-	s.DB.Clock.Advance(wait / 2)
+	due = max(due, s.refused(t, 1))
+	s.DB.Clock.Advance(due / 2)
 	s.refused(t, 1)
 	if diff := cmp.Diff(before, kept()); diff != "" {
 		t.Errorf("refused reads changed what is kept (-before +after):\n%s", diff)
 	}
-	s.DB.Clock.Advance(wait - wait/2)
+	s.DB.Clock.Advance(due - due/2)
 	if got := s.ask(t, 1); got.status != http.StatusOK {
 		t.Errorf("when the next is due a read answers %d", got.status)
 	}

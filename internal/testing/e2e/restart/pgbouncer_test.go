@@ -20,6 +20,7 @@ import (
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 const pgbouncerINI = "../../../../docs/pgbouncer.ini"
@@ -97,9 +98,9 @@ func TestThroughPgBouncer(t *testing.T) {
 	}
 	e.DB.Exec(t, "update clients set burst = 1000, requests_per_minute = 1000000")
 	others.Wait()
-	if n := pgtest.Value[int](t, e.DB, "select jsonb_array_length(coalesce(state::jsonb -> 'leases', '[]')) from rate_limits"); n != 0 {
-		t.Errorf("%d leases are left", n)
-	}
+	wait.Until(t, "no lease is left", func() bool {
+		return pgtest.Value[int](t, e.DB, "select jsonb_array_length(coalesce(state::jsonb -> 'leases', '[]')) from rate_limits") == 0
+	})
 
 	if err := e.App.OAuth.Revoke(t.Context(), edgetest.Credentials(e.Partner), token.AccessToken); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,9 @@ func (d distributor) check(ctx context.Context) error {
 	if err := d.lock(ctx); err != nil {
 		return err
 	}
+	if err := d.checkSettings(ctx); err != nil {
+		return err
+	}
 	return d.checkObstacles(ctx)
 }
 

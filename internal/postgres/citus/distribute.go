@@ -3,7 +3,8 @@
 //
 // # Invariants
 //
-//   - The service keeps working meanwhile. Every refresh succeeds; for a moment reads and batches can fail (cluster.TestDistributeUnderLoad).
+//   - The service keeps working meanwhile. Every refresh and read succeeds; for a moment batches can fail (cluster.TestDistributeUnderLoad).
+//   - A step that holds up others lets them pass for several times as long (cluster.TestDistributeMakesWayOnACluster).
 //   - A distribution that was interrupted between or within steps continues when it is started again (cluster.TestDistributeUnderLoad,
 //     cluster.TestDistributeBrokenOffOnACluster).
 //   - The operator's own things that are in the way are named before the first step (cluster.TestDistributeBesideOwnTablesOnACluster).
@@ -24,28 +25,24 @@ import (
 	"connect-svc/migrations"
 )
 
-// lockWait is how long a step waits for a table's lock before it lets others pass and tries again. It is less than deadlock_timeout
-// (1 s), after which PostgreSQL looks for deadlocks, so that no statement of the service is canceled for a step.
-const lockWait = 300 * time.Millisecond
-
-// lockPatience is how long Distribute waits for the end of another call of it.
-const lockPatience = 20 * time.Second
-
 // Distribute spreads the tables of a migrated database over the nodes of its Citus cluster. url leads to the coordinator, and shards
-// is 1 to 1024. The service keeps working meanwhile. Distribute calls done after each step that changed something. If it was
-// interrupted, the next call continues. The error is one line.
+// is 1 to 1024. The service keeps working meanwhile. Distribute calls done after each step that changed something, and with a text that
+// names the holder of a lock for which a step makes way. If ctx ends, the present step is ended, or has finished; the error says
+// which. The next call continues. The error is one line.
 func Distribute(ctx context.Context, url string, shards int, done func(step string, took time.Duration)) error {
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
 		return err
 	}
 	config.RuntimeParams["client_connection_check_interval"] = "1s" // a step ends soon after this program
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return postgres.ConnectError(config, err)
+	var conns [2]*pgx.Conn
+	for i := range conns {
+		if conns[i], err = pgx.ConnectConfig(ctx, config); err != nil {
+			return postgres.ConnectError(config, err)
+		}
+		defer func() { _ = conns[i].Close(context.WithoutCancel(ctx)) }()
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	d := distributor{conn, done}
+	d := distributor{conns[0], conns[1], done}
 	if err := d.check(ctx); err != nil {
 		return err
 	}
@@ -60,36 +57,9 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 }
 
 type distributor struct {
-	conn *pgx.Conn
-	done func(step string, took time.Duration)
-}
-
-// step runs a statement. If the statement would hold up others because it waits for a lock, step tries again.
-func (d distributor) step(ctx context.Context, name, statement string, args ...any) error {
-	began := time.Now()
-	for {
-		_, err := d.conn.Exec(ctx, fmt.Sprintf("set lock_timeout = %d", lockWait.Milliseconds()))
-		if err == nil {
-			_, err = d.conn.Exec(ctx, statement, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
-		}
-		if postgres.Is(err, postgres.LockNotAvailable) && ctx.Err() == nil {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("distribute: %s: %w", name, err)
-		}
-		d.done(name, time.Since(began))
-		return nil
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("distribute: %w", context.Cause(ctx))
-	case <-time.After(d):
-		return nil
-	}
+	conn  *pgx.Conn // takes the steps
+	watch *pgx.Conn // sees who is in their way
+	done  func(step string, took time.Duration)
 }
 
 func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
@@ -134,26 +104,22 @@ func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKe
 		key.Table, key.Name())
 }
 
-// dropForeignKeys drops the foreign keys of tables that are not where they go, in one statement.
+// dropForeignKeys drops the foreign keys of tables that are not where they go.
 func (d distributor) dropForeignKeys(ctx context.Context) error {
-	var drops []string
 	for _, key := range migrations.ForeignKeys {
 		placed, err := d.isPlaced(ctx, key.Table)
 		if err != nil {
 			return err
 		}
 		there, err := d.hasForeignKey(ctx, key)
+		if err == nil && there && !placed {
+			err = d.step(ctx, key.Name()+": drop", fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
+		}
 		if err != nil {
 			return err
 		}
-		if there && !placed {
-			drops = append(drops, fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
-		}
 	}
-	if len(drops) == 0 {
-		return nil
-	}
-	return d.step(ctx, fmt.Sprintf("drop %d foreign keys", len(drops)), strings.Join(drops, ";"))
+	return nil
 }
 
 // addForeignKeys adds the foreign keys without checking the rows, which takes a lock for a moment only. Then it has the rows checked,

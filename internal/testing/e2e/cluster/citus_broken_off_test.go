@@ -4,6 +4,8 @@ package cluster_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
@@ -158,6 +162,54 @@ func TestDistributeBesideOwnTablesOnACluster(t *testing.T) {
 	}
 	db.Exec(t, "drop table notes")
 	db.Exec(t, "drop trigger loud on clients")
+	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(string, time.Duration) {}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A step that has to wait for a lock names who has it and lets others pass for several times as long. One that is interrupted is ended
+// or has finished, and the error says which.
+func TestDistributeMakesWayOnACluster(t *testing.T) {
+	db := pgtest.NewUndistributed(t)
+	dump := session(t, db.URLs[0]+"&application_name=dump")
+	if _, err := dump.Exec(t.Context(), "begin; lock table users in access share mode", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	told, ended := make(chan string, 100), make(chan error, 1)
+	distribute := func(ctx context.Context) {
+		ended <- citus.Distribute(ctx, db.URLs[0], 4, func(step string, _ time.Duration) { told <- step })
+	}
+	go distribute(ctx)
+	made := fmt.Sprintf(": makes way for backend %d of postgres (dump)", dump.PgConn().PID())
+	for step := ""; !strings.HasSuffix(step, made); step = wait.For(t, "it makes way", told) {
+		t.Log(step)
+	}
+	interrupt()
+	if err := wait.For(t, "it ends", ended); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("interrupted while it makes way: %v", err)
+	}
+
+	ctx, interrupt = context.WithCancel(t.Context())
+	defer interrupt()
+	go distribute(ctx)
+	_ = wait.For(t, "it makes way again", told)
+	wait.Until(t, "it is in a step", func() bool {
+		return pgtest.Value[bool](t, db, "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and query like 'alter table%')")
+	})
+	interrupt()
+	if err := wait.For(t, "it ends", ended); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("interrupted within a step: %v", err)
+	}
+	if _, err := dump.Exec(t.Context(), "rollback"); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, interrupt = context.WithCancel(t.Context())
+	if err := citus.Distribute(ctx, db.URLs[0], 4, func(string, time.Duration) { interrupt() }); err == nil || !strings.Contains(err.Error(), "is finished") {
+		t.Errorf("interrupted at the end of a step: %v", err)
+	}
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(string, time.Duration) {}); err != nil {
 		t.Error(err)
 	}

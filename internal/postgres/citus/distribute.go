@@ -47,7 +47,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		d.copyFunctions, d.dropForeignKeys, func(ctx context.Context) error { return d.place(ctx, shards) }, d.addForeignKeys, d.truncate, d.checkNodes,
+		d.copyFunctions, d.dropForeignKeys, func(ctx context.Context) error { return d.place(ctx, shards) }, d.truncate, d.addForeignKeys, d.checkNodes,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (d distributor) addForeignKeys(ctx context.Context) error {
 	return nil
 }
 
-// truncate frees the disk that the tables used on the coordinator.
+// truncate frees the disk that the tables used on the coordinator. With foreign keys, Citus would lock all tables that refer to one.
 func (d distributor) truncate(ctx context.Context) error {
 	tables := slices.DeleteFunc(tables(), func(table string) bool { return slices.Contains(migrations.CoordinatorTables, table) })
 	return d.each(ctx, tables, "pg_relation_size($1::text::regclass) > 0", "free the coordinator's disk",

@@ -5,6 +5,9 @@
 #
 # The directory must not exist yet; it is there only when both are in it. Whoever has it can make credentials for every
 # user: keep it as you keep the keyset. pg_dump reads one snapshot, so the service may run meanwhile.
+#
+# On a Citus cluster it is not one snapshot: each node has its own. The script says so, and names a restore point of all nodes, up to
+# which you can restore them together from backups of each node with its archived log.
 set -euo pipefail
 umask 077
 [ $# -eq 1 ] || { echo "usage: backup.sh DIRECTORY" >&2; exit 2; }
@@ -30,6 +33,12 @@ if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([
 fi
 half=$(mktemp -d "$1.XXXXXX")
 trap 'rm -rf "$half"' EXIT
+if [[ $(psql -XAtd "$url" -c "select to_regclass('pg_catalog.pg_dist_node') is not null") == t ]]; then
+  point=connect-svc-$(date -u +%Y%m%dT%H%M%SZ)
+  psql -XAtqd "$url" -v ON_ERROR_STOP=1 -c "select citus_create_restore_point('$point')" >/dev/null
+  echo "backup: the nodes of this cluster are not read in one snapshot, so rows of one node may lack those of another." \
+    "All nodes can be restored together to the restore point $point" >&2
+fi
 # The buckets of the rate limiter are worth nothing later.
 pg_dump --format=custom --no-owner --no-unlogged-table-data --file="$half/database.dump" --dbname="$url"
 cp -- "${CONNECT_KEYSET_FILE:?is not set}" "$half/keyset.json"

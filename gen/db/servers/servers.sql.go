@@ -37,7 +37,7 @@ func (q *Queries) CountClocks(ctx context.Context, serverID uuid.UUID) (CountClo
 }
 
 const database = `-- name: Database :one
-select current_setting('server_version')::text as version, pg_database_size(current_database()) as bytes
+select current_setting('server_version')::text as version, database_bytes()::bigint as bytes
 `
 
 type DatabaseRow struct {
@@ -128,10 +128,8 @@ func (q *Queries) FindOtherLimiter(ctx context.Context, arg FindOtherLimiterPara
 }
 
 const largestTables = `-- name: LargestTables :many
-select c.relname::text as name, pg_total_relation_size(c.oid) as bytes, pg_indexes_size(c.oid) as indexes,
-    greatest(c.reltuples, 0)::bigint as rows
-from pg_catalog.pg_class c
-where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
+select t.name::text as name, t.bytes::bigint as bytes, t.indexes::bigint as indexes, t.rows::bigint as rows
+from table_sizes() as t
 order by 2 desc, 1
 limit $1
 `
@@ -312,7 +310,7 @@ func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 
 const recordDatabaseSize = `-- name: RecordDatabaseSize :exec
 insert into database_sizes (day, bytes)
-select today.day, pg_database_size(current_database())
+select today.day, database_bytes()
 from (select (connect_now() at time zone 'UTC')::date as day) today
 where not exists (select 1 from database_sizes recorded where recorded.day = today.day)
 on conflict (day) do nothing

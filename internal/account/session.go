@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/credential"
@@ -52,11 +53,20 @@ func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified Verified) (SessionKey, error) {
 	key := SessionKey{UserID: verified.UserID}
 	rand.Read(key.Secret[:])
-	started, err := a.queries.StartSession(ctx, accountdb.StartSessionParams{
-		SignInID: signIn, UserID: key.UserID, Seed: verified.seed, SecretHash: key.hash(), Lifetime: SessionLifetime,
-		Expected: a.pool.Expected(),
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		used, err := queries.UseSignIn(ctx, accountdb.UseSignInParams{SignInID: signIn, UserID: key.UserID, Seed: verified.seed})
+		if err != nil {
+			return err
+		}
+		if used == 0 {
+			return ErrNoSignIn
+		}
+		return queries.InsertSession(ctx, accountdb.InsertSessionParams{
+			UserID: key.UserID, SecretHash: key.hash(), Lifetime: SessionLifetime, Expected: a.pool.Expected(),
+		})
 	})
-	if err == nil && started == 0 || postgres.Is(err, postgres.ForeignKeyViolation) { // the latter: the user was deleted
+	if errors.Is(err, ErrNoSignIn) || postgres.Is(err, postgres.ForeignKeyViolation) { // the latter: the user was deleted
 		return SessionKey{}, ErrNoSignIn
 	}
 	return key, postgres.Wrap("account: start session", err)

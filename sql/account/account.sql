@@ -245,18 +245,13 @@ delete from sign_in_limits where key in (
     limit 50000
 );
 
--- name: StartSession :execrows
--- Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed identifies the accepted code: a
--- newer one may have replaced it.
-with used as (
-    delete from sign_ins
-    where sign_in_id = @sign_in_id and sign_ins.user_id = @user_id::uuid and seed = @seed
-        and sign_ins.expires_at > connect_now()
-    returning sign_ins.user_id
-)
+-- name: UseSignIn :execrows
+-- Ends the sign-in. The seed identifies the accepted code: a newer one may have replaced it.
+delete from sign_ins where sign_in_id = @sign_in_id and user_id = @user_id::uuid and seed = @seed and expires_at > connect_now();
+
+-- name: InsertSession :exec
 insert into account_sessions (user_id, secret_hash, expires_at)
-select u.user_id, @secret_hash::bytea, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval
-from used join users u on u.user_id = @user_id::uuid; -- a cluster sends it to the user's node alone
+values (@user_id, @secret_hash, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval);
 
 -- name: GetSession :one
 select u.*

@@ -481,7 +481,6 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 }
 
 const getSession = `-- name: GetSession :one
-
 select u.user_id, u.email, u.timezone, u.registered_on, u.created_at
 from account_sessions s
 join users u using (user_id)
@@ -493,7 +492,6 @@ type GetSessionParams struct {
 	SecretHash []byte
 }
 
-// a cluster sends it to the user's node alone
 func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, error) {
 	row := q.db.QueryRow(ctx, getSession, arg.UserID, arg.SecretHash)
 	var i User
@@ -590,6 +588,28 @@ type InsertBrowserParams struct {
 
 func (q *Queries) InsertBrowser(ctx context.Context, arg InsertBrowserParams) error {
 	_, err := q.db.Exec(ctx, insertBrowser, arg.UserID, arg.BrowserID, arg.Name)
+	return err
+}
+
+const insertSession = `-- name: InsertSession :exec
+insert into account_sessions (user_id, secret_hash, expires_at)
+values ($1, $2, issue_time($3::timestamptz) + $4::interval)
+`
+
+type InsertSessionParams struct {
+	UserID     uuid.UUID
+	SecretHash []byte
+	Expected   *time.Time
+	Lifetime   time.Duration
+}
+
+func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
+	_, err := q.db.Exec(ctx, insertSession,
+		arg.UserID,
+		arg.SecretHash,
+		arg.Expected,
+		arg.Lifetime,
+	)
 	return err
 }
 
@@ -910,44 +930,6 @@ func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
 	return err
 }
 
-const startSession = `-- name: StartSession :execrows
-with used as (
-    delete from sign_ins
-    where sign_in_id = $5 and sign_ins.user_id = $4::uuid and seed = $6
-        and sign_ins.expires_at > connect_now()
-    returning sign_ins.user_id
-)
-insert into account_sessions (user_id, secret_hash, expires_at)
-select u.user_id, $1::bytea, issue_time($2::timestamptz) + $3::interval
-from used join users u on u.user_id = $4::uuid
-`
-
-type StartSessionParams struct {
-	SecretHash []byte
-	Expected   *time.Time
-	Lifetime   time.Duration
-	UserID     uuid.UUID
-	SignInID   uuid.UUID
-	Seed       []byte
-}
-
-// Ends the sign-in and starts the session in one statement, so that a code starts one session. The seed identifies the accepted code: a
-// newer one may have replaced it.
-func (q *Queries) StartSession(ctx context.Context, arg StartSessionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, startSession,
-		arg.SecretHash,
-		arg.Expected,
-		arg.Lifetime,
-		arg.UserID,
-		arg.SignInID,
-		arg.Seed,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
@@ -1045,4 +1027,23 @@ func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateU
 		&i.CreatedAt,
 	)
 	return i, err
+}
+
+const useSignIn = `-- name: UseSignIn :execrows
+delete from sign_ins where sign_in_id = $1 and user_id = $2::uuid and seed = $3 and expires_at > connect_now()
+`
+
+type UseSignInParams struct {
+	SignInID uuid.UUID
+	UserID   uuid.UUID
+	Seed     []byte
+}
+
+// Ends the sign-in. The seed identifies the accepted code: a newer one may have replaced it.
+func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) (int64, error) {
+	result, err := q.db.Exec(ctx, useSignIn, arg.SignInID, arg.UserID, arg.Seed)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -35,11 +36,16 @@ type link struct {
 
 func newLink(t *testing.T, name, to string) *link {
 	t.Helper()
-	l := &link{name: name, address: "127.0.0.1:0", to: to}
-	if err := l.open(); err != nil {
-		t.Fatal(err)
+	l := &link{name: name, to: to}
+	for tries := 1; ; tries++ {
+		// Linux gives higher ports to connections. One of them could take the port while the link is cut.
+		l.address = fmt.Sprintf("127.0.0.1:%d", 16_000+rand.IntN(16_000))
+		if err := l.open(); err == nil {
+			break
+		} else if tries == 100 {
+			t.Fatal(err)
+		}
 	}
-	l.address = l.proxy.Listen
 	t.Cleanup(func() { _ = l.within(func(p *toxiproxy.Proxy) error { p.Stop(); return nil }) })
 	return l
 }

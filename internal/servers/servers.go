@@ -91,7 +91,10 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 		}
 	}
 	clock := s.Clock()
-	s.self.ClockAhead, s.self.ClockBelieved = clock.Ahead, clock.Doubt == ""
+	s.self.ClockAhead, s.self.ClockBelieved, s.self.Expected = clock.Ahead, clock.Doubt == "", nil
+	if s.self.ClockBelieved {
+		s.self.Expected = s.pool.Expected()
+	}
 	s.self.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
 	err := postgres.InTx(postgres.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)

@@ -42,6 +42,31 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// A server that has not noticed a jump of the clock does not speak for it, so that one that starts does not believe it.
+func TestHeartbeatDuringAJump(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	for _, jump := range []time.Duration{90 * time.Second, 401 * 24 * time.Hour, -time.Hour} {
+		db := pgtest.New(t)
+		var others []*servers.Servers
+		for range 2 {
+			other := servers.New(db.Open(t), "a", "v1", "abc", db.Now())
+			must(t, other.LookAtClock(t.Context()))
+			must(t, other.Heartbeat(t.Context(), nil))
+			others = append(others, other)
+		}
+		db.Jump(t, jump)
+		for _, other := range others {
+			must(t, other.Heartbeat(t.Context(), nil))
+		}
+		starting := servers.New(db.Open(t), "b", "v1", "abc", db.Now())
+		must(t, starting.LookAtClock(t.Context()))
+		if starting.Clock().Doubt == "" {
+			t.Errorf("a server that starts after a jump by %s believes the clock", jump)
+		}
+	}
+}
+
 func TestServers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

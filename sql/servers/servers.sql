@@ -1,8 +1,10 @@
 -- The servers that work on the database, and the database's size.
 
 -- name: PutServer :exec
+-- A heartbeat of a server that has not noticed a jump of the clock has the time that the server expects. By the clock that jumped it is
+-- not recent, so it says nothing in favour of that clock (CountClocks).
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
-values (@server_id, @host, @version, @commit, @started_at, connect_now(), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
+values (@server_id, @host, @version, @commit, @started_at, believed_time(sqlc.narg(expected)::timestamptz), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
     clock_believed = excluded.clock_believed, limiter = excluded.limiter;
 

@@ -275,7 +275,7 @@ func (q *Queries) MoveSweep(ctx context.Context, step time.Duration) (time.Time,
 const putServer = `-- name: PutServer :exec
 
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
-values ($1, $2, $3, $4, $5, connect_now(), $6, $7::interval, $8, $9)
+values ($1, $2, $3, $4, $5, believed_time($6::timestamptz), $7, $8::interval, $9, $10)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
     clock_believed = excluded.clock_believed, limiter = excluded.limiter
 `
@@ -286,6 +286,7 @@ type PutServerParams struct {
 	Version       string
 	Commit        string
 	StartedAt     time.Time
+	Expected      *time.Time
 	Alerts        []alerts.Alert
 	ClockAhead    time.Duration
 	ClockBelieved bool
@@ -293,6 +294,8 @@ type PutServerParams struct {
 }
 
 // The servers that work on the database, and the database's size.
+// A heartbeat of a server that has not noticed a jump of the clock has the time that the server expects. By the clock that jumped it is
+// not recent, so it says nothing in favour of that clock (CountClocks).
 func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 	_, err := q.db.Exec(ctx, putServer,
 		arg.ServerID,
@@ -300,6 +303,7 @@ func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 		arg.Version,
 		arg.Commit,
 		arg.StartedAt,
+		arg.Expected,
 		arg.Alerts,
 		arg.ClockAhead,
 		arg.ClockBelieved,

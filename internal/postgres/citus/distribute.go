@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - The service keeps working meanwhile. Every refresh succeeds; for a moment few reads and batches can fail (cluster.TestDistributeUnderLoad).
+//   - The service keeps working meanwhile. Every refresh and read succeeds; for a moment batches can fail (cluster.TestDistributeUnderLoad).
 //   - A step that holds up others lets them pass for several times as long (cluster.TestDistributeMakesWayOnACluster).
 //   - A distribution that was interrupted between or within steps continues when it is started again (cluster.TestDistributeUnderLoad,
 //     cluster.TestDistributeBrokenOffOnACluster).

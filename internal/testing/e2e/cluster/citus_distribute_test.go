@@ -47,8 +47,8 @@ func TestDistributeUnderLoad(t *testing.T) {
 		cancel(nil)
 	}
 	answers := l.report(t, fmt.Sprintf("%d steps of distributing", steps))
-	// No refresh notices that a table is switched over. A batch may fail as a whole, and a read of an older snapshot may find no row (401).
-	if answers["refresh 500"]+answers["read 503"] > 0 || 100*answers["read 401"] > answers["read 200"] || 20*answers["write 500"] > answers["write 200"] {
+	// No refresh and no read notices that a table is switched over. A batch may fail as a whole.
+	if answers["refresh 500"]+answers["read 503"]+answers["read 401"] > 0 || 20*answers["write 500"] > answers["write 200"] {
 		t.Errorf("too many faults")
 	}
 	l.await(300)

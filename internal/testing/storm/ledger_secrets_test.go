@@ -15,8 +15,8 @@ import (
 // overlap is how long a replaced secret works beside the new one.
 const overlap = 4 * time.Second
 
-// unsure is by how much a server may be wrong about a clock that jumps: by half of the round trip in which it looked at the clock.
-const unsure = 2 * time.Second
+// unsure is by how much a statement may be wrong about a clock that jumps: it has the time that the server expected before it waited.
+const unsure = 5 * time.Second
 
 // secretLedger has the rotations of one client's secret: the former one works for the overlap, the new one at once, and older ones never.
 type secretLedger struct {

@@ -175,7 +175,7 @@ func TestReleaseWaits(t *testing.T) {
 		second := admit(t, server, id, policy, start)
 		check("the next admission", 2, 1)
 		release(t, &second)
-		time.Sleep(ratelimit.ReleaseWithin)
+		<-time.After(ratelimit.ReleaseWithin)
 		check("the longest wait", 3, 0)
 		third, fourth := admit(t, server, id, policy, start), admit(t, server, id, policy, start)
 		release(t, &third)

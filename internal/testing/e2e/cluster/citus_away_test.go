@@ -145,7 +145,7 @@ func TestNodesAwayOnACluster(t *testing.T) {
 			for _, user := range users {
 				grant := user.tokens.GrantID.String()
 				var err error
-				for ; !strings.Contains(sent(), grant); time.Sleep(10 * time.Millisecond) {
+				for ; !strings.Contains(sent(), grant); <-time.After(10 * time.Millisecond) {
 					if !works["webhook"] || time.Now().After(end) {
 						err = fmt.Errorf("no event arrives")
 						break

@@ -137,13 +137,16 @@ func TestChangesAreNotedForWhoMayRead(t *testing.T) {
 		change string
 		want   []string
 	}{
-		"all scopes":    {scope.All, "", []string{"1 2026-04-12 2026-04-12", "6 2026-04-12 2026-04-12"}},
-		"steps alone":   {scope.DailySteps, "", []string{"1 2026-04-12 2026-04-12"}},
-		"rides alone":   {scope.CyclingActivities, "", []string{"4 2026-04-12 2026-04-12"}},
-		"no webhook":    {scope.All, "delete from webhook_endpoints where client_id = $1", nil},
-		"stopped":       {scope.All, "update webhook_endpoints set stopped_at = connect_now() where client_id = $1", nil},
-		"revoked":       {scope.All, "update connections set state = 'revoked', refresh_hash = null where client_id = $1", nil},
-		"lapsed":        {scope.All, "update connections set refresh_deadline = connect_now() where client_id = $1", nil},
+		"all scopes":  {scope.All, "", []string{"1 2026-04-12 2026-04-12", "6 2026-04-12 2026-04-12"}},
+		"steps alone": {scope.DailySteps, "", []string{"1 2026-04-12 2026-04-12"}},
+		"rides alone": {scope.CyclingActivities, "", []string{"4 2026-04-12 2026-04-12"}},
+		"no webhook":  {scope.All, "delete from webhook_endpoints where client_id = $1", nil},
+		"stopped":     {scope.All, "update webhook_endpoints set stopped_at = connect_now() where client_id = $1", nil},
+		"revoked":     {scope.All, "update connections set state = 'revoked', refresh_hash = null where client_id = $1", nil},
+		"lapsed, by a clock that may be wrong": {
+			scope.All, "update connections set refresh_deadline = connect_now() where client_id = $1",
+			[]string{"1 2026-04-12 2026-04-12", "6 2026-04-12 2026-04-12"},
+		},
 		"another user":  {scope.All, "", nil},
 		"from tomorrow": {scope.All, "update connections set history_from = '2026-04-13' where client_id = $1", nil},
 	} {

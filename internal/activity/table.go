@@ -196,7 +196,8 @@ select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order b
 
 // recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
 // that may read them and whose client has a webhook. own is as in [table.merge]: a cluster sends an insert to the users' nodes alone if it
-// joins no table of clients and generates no number.
+// joins no table of clients and generates no number. Whether a connection has lapsed is decided when changes become an event, by a clock that
+// is believed.
 func (t table) recordChanges(own, notify bool) string {
 	if !notify {
 		return ""
@@ -216,7 +217,7 @@ func (t table) recordChanges(own, notify bool) string {
 	from numbered
 	join connections c on c.user_id = numbered.user_id
 	join listening on listening.client_id = c.client_id
-	where is_authorized(c.state, c.refresh_deadline) and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+condition+`
+	where c.state = 'authorized' and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+condition+`
 	group by c.user_id, c.client_id, c.scopes
 )`, "READERS", strconv.Itoa(t.readers)+"::smallint")
 }

@@ -29,12 +29,13 @@ func (a *App) openServers() (err error) {
 
 // join looks at the clocks and puts this server into the list. Error: *[servers.LimiterError].
 func (a *App) join(ctx context.Context) error {
-	// The database may not answer now, and no statement can protect itself before the first look.
-	a.Pool.Doubt(fmt.Errorf("%w: this server has not looked at it yet", postgres.ErrClock))
 	heartbeat := func() error {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 		defer cancel()
 		a.lookAtClock(limited)
+		if a.Pool.Expected() == nil && a.servers.Clock().Doubt == "" && ctx.Err() == nil { // no statement can protect itself before a look
+			a.Pool.Doubt(fmt.Errorf("%w: this server could not look at it yet", postgres.ErrClock))
+		}
 		return a.servers.Heartbeat(limited, nil)
 	}
 	err := heartbeat()

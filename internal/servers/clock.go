@@ -62,7 +62,7 @@ func (s *Servers) LookAtClock(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("servers: clock: %w", err)
 	}
-	others, err := s.queries.CountClocks(ctx, s.ID())
+	others, err := s.queries.CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID(), Expected: s.pool.Expected()})
 	if err != nil {
 		return fmt.Errorf("servers: clocks: %w", err)
 	}

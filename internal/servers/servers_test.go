@@ -67,6 +67,36 @@ func TestHeartbeatDuringAJump(t *testing.T) {
 	}
 }
 
+// A server that was killed a while ago does not speak for a clock that jumped back to the time of its last heartbeat.
+func TestJumpBackToAServerThatWasKilled(t *testing.T) {
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	t.Parallel()
+	db := pgtest.New(t)
+	for range 3 {
+		killed := servers.New(db.Open(t), "killed", "v1", "abc", db.Now())
+		must(t, killed.LookAtClock(t.Context()))
+		must(t, killed.Heartbeat(t.Context(), nil))
+	}
+	db.Exec(t, "update servers set seen_at = seen_at - interval '100 seconds'")
+	running := servers.New(db.Open(t), "running", "v1", "abc", db.Now())
+	must(t, running.LookAtClock(t.Context()))
+	look := func(who string, server *servers.Servers) {
+		t.Helper()
+		must(t, server.LookAtClock(t.Context()))
+		if server.Clock().Doubt == "" {
+			t.Errorf("%s believes a clock that jumped back", who)
+		}
+	}
+	db.Jump(t, -90*time.Second)
+	look("a server that knows the time", running)
+
+	db.Jump(t, 0)
+	must(t, running.LookAtClock(t.Context()))
+	must(t, running.Heartbeat(t.Context(), nil))
+	db.Jump(t, -90*time.Second)
+	look("a server that starts beside one with a later heartbeat", servers.New(db.Open(t), "starts", "v1", "abc", db.Now()))
+}
+
 func TestServers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -22,12 +22,17 @@ limit 1;
 
 -- name: CountClocks :one
 -- The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
--- heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future.
+-- heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future. The clock
+-- may jump back to the time when a server was killed: its heartbeat does not count, because it is older than what others believed, or
+-- than the expected time.
 select count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
-from servers
-where server_id <> @server_id and seen_at between connect_now() - interval '45 seconds' and connect_now() + interval '5 seconds';
+from servers, (
+    select greatest(connect_now(), sqlc.narg(expected)::timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
+    from servers s
+) latest
+where servers.server_id <> @server_id and servers.seen_at between latest.at - interval '45 seconds' and connect_now() + interval '5 seconds';
 
 -- name: MoveSweep :one
 -- Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little

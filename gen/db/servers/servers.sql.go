@@ -17,9 +17,17 @@ const countClocks = `-- name: CountClocks :one
 select count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
-from servers
-where server_id <> $1 and seen_at between connect_now() - interval '45 seconds' and connect_now() + interval '5 seconds'
+from servers, (
+    select greatest(connect_now(), $1::timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
+    from servers s
+) latest
+where servers.server_id <> $2 and servers.seen_at between latest.at - interval '45 seconds' and connect_now() + interval '5 seconds'
 `
+
+type CountClocksParams struct {
+	Expected *time.Time
+	ServerID uuid.UUID
+}
 
 type CountClocksRow struct {
 	Servers   int64
@@ -28,9 +36,11 @@ type CountClocksRow struct {
 }
 
 // The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
-// heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future.
-func (q *Queries) CountClocks(ctx context.Context, serverID uuid.UUID) (CountClocksRow, error) {
-	row := q.db.QueryRow(ctx, countClocks, serverID)
+// heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future. The clock
+// may jump back to the time when a server was killed: its heartbeat does not count, because it is older than what others believed, or
+// than the expected time.
+func (q *Queries) CountClocks(ctx context.Context, arg CountClocksParams) (CountClocksRow, error) {
+	row := q.db.QueryRow(ctx, countClocks, arg.Expected, arg.ServerID)
 	var i CountClocksRow
 	err := row.Scan(&i.Servers, &i.Agreeing, &i.Believing)
 	return i, err

@@ -19,6 +19,7 @@ type stage struct {
 	now      time.Time
 	registry *prometheus.Registry
 	limiter  *prometheus.CounterVec
+	closed   *prometheus.CounterVec
 	events   *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	up       map[string]float64
@@ -36,13 +37,15 @@ func newStage(t *testing.T) *stage {
 	s := &stage{
 		T: t, Alerts: rules, now: time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC), registry: prometheus.NewPedanticRegistry(),
 		limiter: counter("connect_limiter_decisions_total", "decision"),
+		closed:  counter("connect_http_connections_closed_total", "outcome"),
 		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "connect_webhook_events_total"}, []string{"client", "outcome"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "connect_request_duration_seconds", Buckets: []float64{.1, 1, 5}},
 			[]string{"operation"}),
 		up: map[string]float64{"here": 1},
 	}
-	s.registry.MustRegister(s.limiter, s.events, s.took)
+	s.registry.MustRegister(s.limiter, s.closed, s.events, s.took)
 	s.limiter.WithLabelValues("failed")
+	s.closed.WithLabelValues("refused")
 	return s
 }
 
@@ -106,6 +109,17 @@ func TestFiring(t *testing.T) {
 }
 
 // The other servers report one that has gone.
+func TestConnectionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.passes(10*time.Minute, func() { s.closed.WithLabelValues("replaced").Inc() })
+	s.fires("while idle connections make room")
+	began := s.now.Add(alerts.Interval)
+	s.passes(5*time.Minute+alerts.Interval, func() { s.closed.WithLabelValues("refused").Inc() })
+	s.fires("after five minutes", alerts.Alert{Name: "ConnectConnectionsRefused", Severity: "ticket",
+		Summary: "A server has no place for new connections, or one network has used up its half.", Since: began})
+}
+
 func TestAnotherServerIsDown(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

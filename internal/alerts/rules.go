@@ -60,6 +60,7 @@ var kept = map[string]time.Duration{
 	"connect_emails_oldest_waiting_seconds":        0,
 	"connect_sign_in_codes_total":                  time.Hour,
 	"connect_database_wait_seconds_total":          5 * time.Minute,
+	"connect_http_connections_closed_total":        5 * time.Minute,
 	"connect_database_clock_believed":              0,
 	"connect_database_clock_ahead_seconds":         0,
 	"connect_certificate_expiry_timestamp_seconds": 0,
@@ -119,6 +120,9 @@ var conditions = map[string]func(*history) []string{
 	"ConnectDatabasePoolExhausted": func(h *history) []string {
 		const window = 5 * time.Minute
 		return when(h.increase("connect_database_wait_seconds_total", window, nil)/window.Seconds() > 1)
+	},
+	"ConnectConnectionsRefused": func(h *history) []string {
+		return when(h.increase("connect_http_connections_closed_total", 5*time.Minute, has("outcome", "refused")) > 0)
 	},
 	"ConnectClockNotBelieved": func(h *history) []string {
 		return h.subjects("connect_database_clock_believed", "", func(believed float64) bool { return believed == 0 })

@@ -220,7 +220,10 @@ func (s *storm) exhaust(ctx context.Context, _ *rand.Rand, lasts time.Duration) 
 }
 
 func (s *storm) failOver(ctx context.Context, _ *rand.Rand, lasts time.Duration) error {
-	return s.database.failOver(ctx, lasts/2, nil)
+	if err := s.database.failOver(ctx, lasts/2, nil); err != nil || s.replica == nil {
+		return err
+	}
+	return s.replica.rejoin(ctx)
 }
 
 // fillDisk leaves PostgreSQL no room. It may end by itself, or crash and recover.

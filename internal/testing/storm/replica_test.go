@@ -63,6 +63,18 @@ func (r *replica) build(ctx context.Context) error {
 	return r.lead()
 }
 
+// rejoin waits until the replica follows a new primary. If it has got commits that the new primary lacks, it never does, and is built anew.
+func (r *replica) rejoin(ctx context.Context) error {
+	const within = 20 * time.Second // a replica asks every 5 s
+	for began := time.Now(); time.Since(began) < within; await(ctx, 100*time.Millisecond) {
+		follows, err := query[bool](ctx, r.of, "select exists (select from pg_stat_replication where state = 'streaming')")
+		if err == nil && follows {
+			return nil
+		}
+	}
+	return r.build(ctx)
+}
+
 // lead has the way lead to where the server listens.
 func (r *replica) lead() error {
 	at, err := url.Parse(r.server.URL())

@@ -97,15 +97,15 @@ func (s *storm) until(what string, happened func(context.Context) (bool, error))
 	for {
 		ok, err := happened(ctx)
 		switch {
-		case err != nil:
-			s.Fatalf("%s: %v", what, err)
-		case ok:
-			return
 		case ctx.Err() != nil:
 			for n, one := range s.servers {
 				s.Logf("server %d wrote at last:\n%s", n, one.tail(5))
 			}
-			s.Fatalf("not within three minutes: %s", what)
+			s.Fatalf("not within three minutes: %s (%v)", what, err)
+		case err != nil:
+			s.Fatalf("%s: %v", what, err)
+		case ok:
+			return
 		}
 		await(ctx, 100*time.Millisecond)
 	}

@@ -114,6 +114,7 @@ func TestStorm(t *testing.T) {
 		if err := s.sum.add(seed, pace, lasts, !t.Failed()); err != nil {
 			t.Error(err)
 		}
+		s.sum.print(t)
 		if t.Failed() {
 			s.book.timeline(t)
 			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s CONNECT_TEST_FAULTS_PACE=%v", seed, lasts, pace)
@@ -133,7 +134,6 @@ func TestStorm(t *testing.T) {
 	s.calm()
 	s.check()
 	s.loseCommits(rand.New(rand.NewPCG(seed, 3)))
-	s.sum.print(t)
 }
 
 // newStorm starts everything but the load. The servers also have the settings of env.

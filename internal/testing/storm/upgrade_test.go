@@ -315,7 +315,8 @@ func (u *upgrade) judge() {
 		for _, kind := range kinds {
 			ratio := float64(took.p99(kind)) / float64(quiet.p99(kind))
 			fmt.Fprintf(&text, " %12.1f (×%5.2f)", float64(took.p99(kind))/float64(time.Millisecond), ratio)
-			if judged := kind == "all" || n == len(u.phases); judged && ratio > slower {
+			// The operator sends so few requests that its p99 is that of the first ones at new servers, whose connections prepare statements.
+			if judged := kind == "all" || n == len(u.phases) && kind != "operator"; judged && ratio > slower {
 				u.Errorf("%s: p99 of %s is %.2f × quiet", p.name, kind, ratio)
 			}
 		}

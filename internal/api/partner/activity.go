@@ -2,6 +2,7 @@ package partner
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
@@ -23,11 +24,7 @@ func (e *edge) ReadDailyActivity(
 		return nil, err
 	}
 	rows, err := e.Activity.DailySteps(ctx, reader.UserID, dates)
-	data := make([]partnerapi.DailySteps, len(rows)) // never null in JSON
-	for i, row := range rows {
-		data[i] = partnerapi.DailySteps{Date: date(row.Date), Steps: row.Steps}
-	}
-	return partnerapi.ReadDailyActivity200JSONResponse{Data: data, Meta: partnerapi.DailyActivityMeta{
+	return rowsResponse[activity.Steps]{slices.Values(rows), appendSteps, partnerapi.DailyActivityMeta{
 		From:       params.From,
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
@@ -46,15 +43,7 @@ func (e *edge) ReadCyclingDaily(
 		return nil, err
 	}
 	rows, err := e.Activity.CyclingDaily(ctx, reader.UserID, dates)
-	data := make([]partnerapi.CyclingDay, len(rows))
-	for i, row := range rows {
-		data[i] = partnerapi.CyclingDay{
-			Date:           date(row.Date),
-			DistanceMeters: row.DistanceMeters,
-			Source:         partnerapi.SourceSvc,
-		}
-	}
-	return partnerapi.ReadCyclingDaily200JSONResponse{Data: data, Meta: partnerapi.CyclingDailyMeta{
+	return rowsResponse[activity.CyclingDay]{slices.Values(rows), appendCyclingDay, partnerapi.CyclingDailyMeta{
 		From:       params.From,
 		To:         params.To,
 		DateBasis:  partnerapi.DateBasisSvcRecordedDate,
@@ -92,7 +81,7 @@ func (e *edge) ReadCyclingActivities(
 	if page.NextCursor != "" {
 		meta.NextCursor = &page.NextCursor
 	}
-	return ridesResponse{page.Rides(), meta}, nil
+	return rowsResponse[activity.Ride]{page.Rides(), appendRide, meta}, nil
 }
 
 // instant is the format of specification 2.8. It always has three digits after the point.

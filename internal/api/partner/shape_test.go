@@ -1,12 +1,59 @@
 package partner
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/api/contract"
 )
+
+// The checks of single fields and grants accept exactly what the document's whole schema accepts.
+func TestFieldsAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
+	operations, err := readOperations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := rapid.OneOf(rapid.SampledFrom([]string{"refresh_token", verifier[1:], "x", strings.Repeat("x", 2049)}),
+		rapid.StringN(1, 50, -1).Filter(contract.Clean))
+	accepted := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		grant := rapid.SampledFrom([]string{"", "authorization_code", "refresh_token"}).Draw(t, "grant")
+		op, takes := operations["POST /oauth/token"], append([]string{"grant_type"}, grantFields[grant]...)
+		if grant == "" {
+			op, takes = operations["POST /oauth/revoke"], []string{"token", "token_type_hint"}
+		}
+		right := map[string]string{"grant_type": grant, "code_verifier": verifier, "token_type_hint": "access_token"}
+		sometimes := func(what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 0 }
+		fields := map[string]any{}
+		for _, name := range op.fields {
+			if slices.Contains(takes, name) == sometimes(name+" is otherwise") {
+				continue
+			}
+			fields[name] = cmp.Or(right[name], "x")
+			if sometimes(name + " is odd") {
+				fields[name] = odd.Draw(t, name)
+			}
+		}
+		got, want := op.checkFields(fields), op.Validate(fields)
+		if (got == nil) != (want == nil) {
+			t.Fatalf("%q: %v, the document: %v", fields, got, want)
+		}
+		if got == nil {
+			accepted[grant] = true
+		}
+	})
+	if len(accepted) != 3 {
+		t.Errorf("accepted were only %v, want both grants and a revocation", accepted)
+	}
+}
 
 // BenchmarkValidation is what the checks against the document cost for the requests that come most often.
 func BenchmarkValidation(b *testing.B) {

@@ -19,6 +19,7 @@
 //
 //   - In any span of time a client is admitted at most burst requests plus those that refill in that span, over all servers, and never
 //     holds more leases than its policy allows (TestRuleBounds, TestPostgres, TestRedis).
+//   - A lease that is released twice, because the store's answer was lost, releases no other (TestReleaseOfOneOfTwo).
 //   - Deciding requests together has the outcome of deciding them in turn (TestRuleTogetherIsInTurn).
 //   - A release waits for a moment, only while the client uses less than half of its leases, and refuses nobody: a request that would be
 //     refused for leases of other servers is decided once the releases that waited are stored (TestReleaseWaits,

@@ -119,10 +119,10 @@ func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, 
 // within [releaseWithin]. If the context ends first, the lease is released as soon as possible. After an error the lease may have to end by
 // itself: only log it.
 func (d *Decision) Release(ctx context.Context) error {
-	q := &question{release: d.lease, answered: make(chan struct{})}
-	if q.release == (lease{}) {
+	if d.lease == (lease{}) {
 		return nil
 	}
+	q := &question{release: d.lease, answered: make(chan struct{})}
 	d.lease = lease{}
 	if d.client.postpone(q) {
 		return nil

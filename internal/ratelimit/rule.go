@@ -52,13 +52,13 @@ type state struct {
 	Leases []leases `json:"leases,omitempty"`
 }
 
-// lease of a read. Leases that a server gave at one time are equal.
+// lease of a read. All leases of a client differ, so that releasing one twice, after an answer of the store that was lost, releases no other.
 type lease struct {
 	End    int64  `json:"end"`    // in microseconds since 1970
 	Server uint32 `json:"server"` // that gave it
 }
 
-// leases counts equal leases. A state has them in the order of their ends, which all differ.
+// leases are a lease, or several equal ones of a server with release 1.0. A state has them in the order of their ends.
 type leases struct {
 	lease
 	Count int `json:"count"`
@@ -67,28 +67,27 @@ type leases struct {
 // admit decides n requests of a client at this server, in order, at one time.
 func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after state, decisions []Decision) {
 	s = s.at(policy, now)
-	held := s.held()
-	given := leases{lease: lease{s.At + LeaseLifetime.Microseconds(), server}}
+	held, given := s.held(), lease{s.At + LeaseLifetime.Microseconds(), server}
 	if last := len(s.Leases) - 1; last >= 0 {
 		given.End = max(given.End, s.Leases[last].End+1)
 	}
+	s.Leases = slices.Clip(s.Leases)
 	decisions = make([]Decision, n)
 	for i := range decisions {
 		switch {
 		case s.Credit < request:
 			decisions[i].Reason = ReasonRate
-		case held+given.Count >= policy.ConcurrentReads:
+		case held >= policy.ConcurrentReads:
 			s.Credit -= request
 			decisions[i].Reason = ReasonConcurrency
 		default:
 			s.Credit -= request
-			given.Count++
-			decisions[i].Allowed, decisions[i].lease = true, given.lease
+			s.Leases = append(s.Leases, leases{given, 1})
+			decisions[i].Allowed, decisions[i].lease = true, given
+			held++
+			given.End++
 		}
 		decisions[i].fill(policy, s.Credit)
-	}
-	if given.Count > 0 {
-		s.Leases = append(slices.Clip(s.Leases), given)
 	}
 	return s, decisions
 }

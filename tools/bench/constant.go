@@ -12,21 +12,31 @@ import (
 type constantCommand struct {
 	Authority  string `arg:"" help:"Directory of the certificate authority."`
 	TLS, Plain string `arg:"" help:"Address to listen on."`
+	Database   string `arg:"" help:"URL of the database of the bare handlers."`
+}
+
+var constantContent = bytes.Repeat([]byte("x"), 1<<20)
+
+func writeConstant(w http.ResponseWriter, r *http.Request) {
+	size, err := strconv.Atoi(r.PathValue("size"))
+	if err != nil || size < 0 || size > len(constantContent) {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	_, _ = w.Write(constantContent[:size]) // the load generator counts what arrives
 }
 
 // Run serves until ctx ends.
 func (c *constantCommand) Run(ctx context.Context) error {
-	content := bytes.Repeat([]byte("x"), 1<<20)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		size, err := strconv.Atoi(r.URL.Path[1:])
-		if err != nil || size < 0 || size > len(content) {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(size))
-		_, _ = w.Write(content[:size]) // the load generator counts what arrives
-	})
+	bare, err := bareHandlers(ctx, c.Database)
+	if err != nil {
+		return err
+	}
+	handler := http.NewServeMux()
+	handler.HandleFunc("/{size}", writeConstant)
+	handler.HandleFunc("/{size}/{operation}/{u}/{c}/{n}", bare)
 	secure := &http.Server{Addr: c.TLS, Handler: handler, ReadHeaderTimeout: responseLimit}
 	plain := &http.Server{Addr: c.Plain, Handler: handler, ReadHeaderTimeout: responseLimit}
 	failed := make(chan error, 2)

@@ -21,6 +21,9 @@
 // after each other, in several rounds. Each line of bin/bench.txt is one measurement, with its ratios to the limit, in the format
 // of Go's benchmarks: benchstat, Go's own tool for it, finds the medians and compares two files.
 //
+// Refreshes and reads of steps also have a bare handler, which sends the same statements with pgx and a constant response with net/http. What
+// lies between it and the limit is the cost of a server in Go, and what lies between it and the service is ours.
+//
 // # Isolation
 //
 // `make bench-isolation` asks on the same stage whether one caller's trouble reaches the others. It has bounds and fails where

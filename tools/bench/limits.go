@@ -42,6 +42,8 @@ var arguments = map[string]string{
 	"token_id": "gen_random_uuid()", "expires_at": "now() + interval '1 hour'", "expected": "now()",
 	"first_date": "current_date - 30", "last_date": "current_date",
 	"since": "current_date - 30", "after_time": "current_date - 30", "after_source_id": "''", "until": "current_date + 1",
+	// Any state is the expected one, and the next has one lease.
+	"old": "state", "next": `'{"version":1,"credit":60000000000000,"at":1764112345678901,"leases":[{"end":1764112375678901,"server":1234567890,"count":1}]}'`,
 }
 
 var (
@@ -70,21 +72,30 @@ func readStatements(dir string) (map[string]string, error) {
 	return found, nil
 }
 
+// statement is one of statements, with the values of a turn.
+func (l limit) statement(statements map[string]string, name string) (string, error) {
+	statement, found := statements[name]
+	if !found {
+		return "", fmt.Errorf("there is no statement %s", name)
+	}
+	for _, match := range argument.FindAllStringSubmatch(statement, -1) {
+		name := cmp.Or(match[1], match[2])
+		value := cmp.Or(l.args[name], arguments[name])
+		if value == "" {
+			return "", fmt.Errorf("no value for %s in %s", name, statement)
+		}
+		statement = strings.Replace(statement, match[0], "("+value+")", 1)
+	}
+	return statement, nil
+}
+
 // script is the limit for pgbench.
 func (l limit) script(statements map[string]string) (string, error) {
 	script := l.choose
 	for _, name := range l.statements {
-		statement, found := statements[name]
-		if !found {
-			return "", fmt.Errorf("there is no statement %s", name)
-		}
-		for _, match := range argument.FindAllStringSubmatch(statement, -1) {
-			name := cmp.Or(match[1], match[2])
-			value := cmp.Or(l.args[name], arguments[name])
-			if value == "" {
-				return "", fmt.Errorf("no value for %s in %s", name, statement)
-			}
-			statement = strings.Replace(statement, match[0], "("+value+")", 1)
+		statement, err := l.statement(statements, name)
+		if err != nil {
+			return "", err
 		}
 		script += statement + "\n"
 	}

@@ -83,6 +83,13 @@ func (m *measureCommand) measureAll(ctx context.Context, s *stage, connections i
 		name := fmt.Sprintf("Benchmark_%s/limiter=%s/connections=%d", strings.NewReplacer(", ", "/", " ", "_").Replace(o.name),
 			cmp.Or(o.limiter, "none"), connections)
 		fmt.Fprintf(out, "%s/of=limit %s\n%s/of=service %s %s\n", name, bound.line(), name, measured.line(), ratios(measured, bound, used))
+		if len(o.bare.statements) > 0 {
+			least, err := s.measureBare(ctx, i, measured.BodySize, connections)
+			if err != nil {
+				return fmt.Errorf("bare handler of %s: %w", o.name, err)
+			}
+			fmt.Fprintf(out, "%s/of=bare %s %.3f rate_ratio\n", name, least.line(), least.figures().Rate/bound.figures().Rate)
+		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ type operation struct {
 	limit   *limit
 	limiter string // empty where the operation has none
 	plain   bool   // HTTP
+	bare    bare   // without statements: none
 	load    func(context.Context, *stage, int) (load, error)
 }
 
@@ -71,13 +72,13 @@ var (
 	constant         = limit{name: "net/http constant", constant: true}
 	operations       = slices.Concat(
 		[]operation{
-			{name: "refresh", limit: &refreshLimit, load: refreshLoad},
+			{name: "refresh", limit: &refreshLimit, bare: bareRefresh, load: refreshLoad},
 			{name: "refresh, plain HTTP", limit: &refreshLimit, plain: true, load: refreshLoad},
 			{name: "exchange", limit: &exchangeLimit, load: exchangeLoad},
 			{name: "revoke", limit: &revokeLimit, load: revokeLoad},
 			{name: "revoke, access token", limit: &revokeAccessLimit, load: revokeAccessLoad},
 		},
-		readOperations("steps", &stepsLimit, "daily-activity", "", 0),
+		withBare(bareSteps, readOperations("steps", &stepsLimit, "daily-activity", "", 0)),
 		readOperations("cycling_daily", &cyclingLimit, "cycling-daily", "", 0),
 		readOperations("activities_100", &page100, "cycling-activities", "&limit=100", readers),
 		readOperations("activities_500", &page500, "cycling-activities", "&limit=500", readers),
@@ -129,6 +130,12 @@ func readOperations(name string, bound *limit, path, query string, firstUser int
 		}
 		name += ", one client"
 	}
+	return list
+}
+
+// withBare gives a bare handler to the first operation.
+func withBare(b bare, list []operation) []operation {
+	list[0].bare = b
 	return list
 }
 

@@ -197,7 +197,7 @@ func (s *stage) startConstant(ctx context.Context) error {
 		return err
 	}
 	s.constant, s.plainConstant = endpoint{addresses[0], s.authority.Roots}, endpoint{addresses[1], nil}
-	return s.start(ctx, "constant", exec.CommandContext(s.life, self, "constant", s.dir, addresses[0], addresses[1]), func() error {
+	return s.start(ctx, "constant", exec.CommandContext(s.life, self, "constant", s.dir, addresses[0], addresses[1], s.database.URL()), func() error {
 		return errors.Join(dial(addresses[0]), dial(addresses[1]))
 	})
 }

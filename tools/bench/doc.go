@@ -21,8 +21,8 @@
 // after each other, in several rounds. Each line of bin/bench.txt is one measurement, with its ratios to the limit, in the format
 // of Go's benchmarks: benchstat, Go's own tool for it, finds the medians and compares two files.
 //
-// Refreshes and reads of steps also have a bare handler, which sends the same statements with pgx and a constant response with net/http. What
-// lies between it and the limit is the cost of a server in Go, and what lies between it and the service is ours.
+// Refreshes and reads of steps also have a bare handler, which sends the same statements with pgx and a constant response with net/http. The
+// distance from the limit to it is the cost of a server in Go, and the distance from it to the service is ours.
 //
 // # Isolation
 //

@@ -19,10 +19,10 @@ const enoughTime = time.Second
 
 const (
 	// releaseWithin is how long the release of a lease may wait for the client's next admission, which is stored with it.
-	releaseWithin = 10 * time.Millisecond
+	releaseWithin = 50 * time.Millisecond
 	// askAgainAfter is after what time a request is decided that was about to be refused for leases of other servers: those whose
 	// release waited are released by then.
-	askAgainAfter = 20 * time.Millisecond
+	askAgainAfter = 100 * time.Millisecond
 )
 
 // Store stores one small text for each client, for all servers.

@@ -11,7 +11,7 @@ var Judge = judge
 func Jumped(at time.Time) Clock { return Clock{jumped: at} }
 
 // BeSure has the server be one that is unsure for long.
-func (s *Servers) BeSure() { s.unsure = time.Now().Add(-unsureFor) }
+func (s *Servers) BeSure() { s.unsure = time.Now().Add(-time.Hour) }
 
 // BeLost has the server be one that has sent no heartbeat for long.
 func (s *Servers) BeLost() { s.seenAt = time.Time{} }

@@ -37,17 +37,15 @@ type Servers struct {
 	pool    *postgres.Pool
 	queries *serversdb.Queries
 	self    serversdb.PutServerParams
+	joined  bool      // this server has joined the list once
 	seenAt  time.Time // of the last heartbeat; zero if this server must join the list, or join it again
-	unsure  time.Time // since when another server has another Redis; zero if none has
+	unsure  time.Time // since when another server has another Redis, by the database's clock; zero if none has
 	clock   atomic.Pointer[Clock]
 }
 
 // ErrUnsure means that another server has another Redis, or the same one, which has lost its data and so has another id now. The other server
 // notices that with its next heartbeat. Try again.
 var ErrUnsure = errors.New("servers: waiting for another server, which has another Redis or does not know that it lost its data")
-
-// unsureFor is longer than the time between heartbeats.
-const unsureFor = 3 * alerts.Interval
 
 // LimiterError means that another server limits rates in another store, so that clients would have more than their budgets.
 type LimiterError struct {
@@ -96,17 +94,23 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 		s.self.Expected = s.pool.Expected()
 	}
 	s.self.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
+	var conflict error
 	err := postgres.InTx(postgres.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		if s.self.Limiter != "" && time.Since(s.seenAt) > lostAfter {
-			if err := s.checkLimiter(ctx, queries); err != nil {
-				return err
-			}
+			conflict = s.checkLimiter(ctx, queries)
+		}
+		// Servers that join again tell each other which Redis they have: all may know of another one than their rows say.
+		if conflict != nil && !(s.joined && errors.Is(conflict, ErrUnsure)) {
+			return conflict
 		}
 		return queries.PutServer(ctx, s.self)
 	})
+	if err == nil && conflict == nil {
+		s.joined, s.seenAt = true, time.Now()
+	}
 	if err == nil {
-		s.seenAt = time.Now()
+		err = conflict
 	}
 	if clock.Doubt != "" {
 		s.seenAt = time.Time{} // this server seems lost to others that join
@@ -125,14 +129,15 @@ func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) 
 		s.unsure = time.Time{}
 		return err
 	}
-	theirs := others[0].Limiter
+	other := others[0]
 	if s.unsure.IsZero() {
-		s.unsure = time.Now()
+		s.unsure = s.pool.Now()
 	}
-	if strings.Fields(theirs)[0] == strings.Fields(ours)[0] && time.Since(s.unsure) < unsureFor {
+	sameKind := strings.Fields(other.Limiter)[0] == strings.Fields(ours)[0]
+	if sameKind && other.SeenAt.Before(s.unsure.Add(alerts.Interval)) { // it may have been killed, or has not looked since
 		return ErrUnsure
 	}
-	return &LimiterError{others[0].Host, theirs, ours}
+	return &LimiterError{other.Host, other.Limiter, ours}
 }
 
 // Deregister removes this server's row.

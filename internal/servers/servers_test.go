@@ -280,6 +280,42 @@ func TestOneLimiter(t *testing.T) {
 	}
 }
 
+// Redis loses its data, and then servers doubt the clock for a moment, so that they join again. None of them takes the others for servers
+// with another Redis, nor a server that was killed before it noticed the loss.
+func TestServersJoinAgainAfterRedisLostItsData(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	store := "Redis 1"
+	running := func(host string) *servers.Servers {
+		s := servers.New(db.Pool, host, "v1", "abc", db.Clock.Now())
+		s.Limiter = func(context.Context) (string, error) { return store, nil }
+		must(t, s.Heartbeat(t.Context(), nil))
+		return s
+	}
+	unsure := func(s *servers.Servers) {
+		t.Helper()
+		if err := s.Heartbeat(t.Context(), nil); !errors.Is(err, servers.ErrUnsure) {
+			t.Error(err)
+		}
+	}
+	a, b := running("a"), running("b")
+	store = "Redis 2"
+	a.BeLost()
+	b.BeLost()
+	unsure(a)
+	must(t, b.Heartbeat(t.Context(), nil)) // knows the new one from a's row
+	must(t, a.Heartbeat(t.Context(), nil))
+
+	running("killed")
+	store = "Redis 3"
+	a.BeLost()
+	unsure(a)
+	db.Clock.Advance(50 * time.Second) // a server that was killed counts for a minute
+	unsure(a)
+	db.Clock.Advance(11 * time.Second)
+	must(t, a.Heartbeat(t.Context(), nil))
+}
+
 // The votes on the database's clock.
 func TestJudge(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ select turn from turns where turn = 'limiter' for update;
 
 -- name: FindOtherLimiter :many
 -- The server that was seen last of those whose limiter has another store.
-select host, limiter from servers
+select host, limiter, seen_at from servers
 where server_id <> @server_id and limiter <> @limiter and limiter <> ''
     and seen_at between connect_now() - @lost_after::interval and connect_now() + @lost_after::interval
 order by seen_at desc

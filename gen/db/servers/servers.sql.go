@@ -98,7 +98,7 @@ func (q *Queries) DeleteServer(ctx context.Context, serverID uuid.UUID) error {
 }
 
 const findOtherLimiter = `-- name: FindOtherLimiter :many
-select host, limiter from servers
+select host, limiter, seen_at from servers
 where server_id <> $1 and limiter <> $2 and limiter <> ''
     and seen_at between connect_now() - $3::interval and connect_now() + $3::interval
 order by seen_at desc
@@ -114,6 +114,7 @@ type FindOtherLimiterParams struct {
 type FindOtherLimiterRow struct {
 	Host    string
 	Limiter string
+	SeenAt  time.Time
 }
 
 // The server that was seen last of those whose limiter has another store.
@@ -126,7 +127,7 @@ func (q *Queries) FindOtherLimiter(ctx context.Context, arg FindOtherLimiterPara
 	var items []FindOtherLimiterRow
 	for rows.Next() {
 		var i FindOtherLimiterRow
-		if err := rows.Scan(&i.Host, &i.Limiter); err != nil {
+		if err := rows.Scan(&i.Host, &i.Limiter, &i.SeenAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -2,7 +2,6 @@ package migrate_test
 
 import (
 	"context"
-	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,7 +9,6 @@ import (
 
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
-	"connect-svc/migrations"
 )
 
 const first = "0001_clock_and_turns.sql"
@@ -18,18 +16,7 @@ const first = "0001_clock_and_turns.sql"
 // edited returns the migrations with a comment behind the first one.
 func edited(t *testing.T) fstest.MapFS {
 	t.Helper()
-	files := fstest.MapFS{}
-	names, err := fs.Glob(migrations.Files, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = &fstest.MapFile{Data: text}
-	}
+	files := pgtest.Migrations(t, nil)
 	files[first].Data = append(files[first].Data, "-- edited\n"...)
 	return files
 }

@@ -1,11 +1,9 @@
 package migrate_test
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,10 +129,8 @@ func TestLockWaits(t *testing.T) {
 	ctx := context.Background()
 	db := pgtest.New(t)
 	db.Exec(t, "create table waited (attempt serial, timeout text)")
-	files := edited(t)
-	files[first].Data = bytes.TrimSuffix(files[first].Data, []byte("-- edited\n"))
-	files["9001_next.sql"] = &fstest.MapFile{Data: []byte("-- +goose NO TRANSACTION\n-- +goose Up\n" +
-		"insert into waited (timeout) values (current_setting('lock_timeout'));\nalter table users add column next_release text;\n-- +goose Down\n")}
+	files := pgtest.Migrations(t, map[string]string{"9001_next.sql": "-- +goose NO TRANSACTION\n-- +goose Up\n" +
+		"insert into waited (timeout) values (current_setting('lock_timeout'));\nalter table users add column next_release text;\n-- +goose Down\n"})
 	holder, err := db.Pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)

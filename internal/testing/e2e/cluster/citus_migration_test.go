@@ -3,9 +3,7 @@
 package cluster_test
 
 import (
-	"io/fs"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,19 +18,7 @@ import (
 // A release upgrades a cluster as docs/upgrade.md says, with what CONTRIBUTING.md allows: a column, a table that refers to users, an index
 // that is built while the table is written to, and a function. All of it can be taken back.
 func TestMigrateOnACluster(t *testing.T) {
-	files := fstest.MapFS{}
-	names, err := fs.Glob(migrations.Files, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = &fstest.MapFile{Data: text}
-	}
-	for name, text := range map[string]string{
+	files := pgtest.Migrations(t, map[string]string{
 		"9001_column.sql": "-- +goose Up\nalter table daily_steps add column floors integer not null default 0;\n" +
 			"-- +goose Down\nalter table daily_steps drop column floors;\n",
 		"9002_table.sql": "-- +goose Up\ncreate table goals (user_id uuid primary key references users on delete cascade, steps integer not null);\n" +
@@ -42,9 +28,7 @@ func TestMigrateOnACluster(t *testing.T) {
 			"-- +goose Down\ndrop index concurrently if exists daily_steps_floors;\n",
 		"9004_function.sql": "-- +goose Up\ncreate function doubled(integer) returns integer language sql immutable as 'select 2 * $1';\n" +
 			"-- +goose Down\ndrop function doubled;\n",
-	} {
-		files[name] = &fstest.MapFile{Data: []byte(text)}
-	}
+	})
 	db := pgtest.New(t)
 	user := db.User(t)
 	db.Exec(t, "insert into daily_steps (user_id, date, steps) values ($1, '2026-01-01', 7)", user.ID)

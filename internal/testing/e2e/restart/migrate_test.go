@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -24,14 +23,13 @@ import (
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/migrations"
 )
 
 // nextMigrations are those of the service and, behind them, what a next release may do with tables that are in use.
 func nextMigrations(t *testing.T) fstest.MapFS {
 	t.Helper()
-	files := fstest.MapFS{
-		"9100_indexes.sql": {Data: []byte(`-- +goose NO TRANSACTION
+	more := map[string]string{
+		"9100_indexes.sql": `-- +goose NO TRANSACTION
 -- +goose Up
 set lock_timeout = 0;
 drop index concurrently if exists connections_next;
@@ -40,27 +38,16 @@ drop index concurrently if exists daily_steps_next;
 create index concurrently daily_steps_next on daily_steps (next_release);
 reset lock_timeout;
 -- +goose Down
-`)},
+`,
 	}
 	for i, change := range []string{
 		"connections add column next_release text",
 		"users add column next_release int not null default 7",
 		"daily_steps add column next_release text",
 	} {
-		files[fmt.Sprintf("%d_column.sql", 9001+i)] = &fstest.MapFile{Data: []byte("-- +goose Up\nalter table " + change + ";\n-- +goose Down\n")}
+		more[fmt.Sprintf("%d_column.sql", 9001+i)] = "-- +goose Up\nalter table " + change + ";\n-- +goose Down\n"
 	}
-	names, err := fs.Glob(migrations.Files, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = &fstest.MapFile{Data: text}
-	}
-	return files
+	return pgtest.Migrations(t, more)
 }
 
 // traffic is what goes on at a service: each loop refreshes a connection, reads with it, writes the user's activity, signs

@@ -1,6 +1,9 @@
 package migrations
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // These variables tell where the tables go on a Citus cluster (docs/scaling.md).
 var (
@@ -74,4 +77,21 @@ type ForeignKey struct{ Table, Columns, RefersTo, Cascade string }
 // Name returns the name of the constraint.
 func (k ForeignKey) Name() string {
 	return k.Table + "_" + strings.ReplaceAll(k.Columns, ", ", "_") + "_fkey"
+}
+
+// Tables returns the names of all tables, in the order in which they are placed.
+func Tables() []string {
+	all := slices.Clone(FirstPlaced)
+	add := func(table string) {
+		if !slices.Contains(all, table) {
+			all = append(all, table)
+		}
+	}
+	for _, table := range ShardedTables {
+		add(table.Name)
+	}
+	for _, table := range slices.Concat(ReferenceTables, CoordinatorTables) {
+		add(table)
+	}
+	return all
 }

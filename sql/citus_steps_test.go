@@ -36,10 +36,7 @@ func TestStatementsBetweenStepsOnACluster(t *testing.T) {
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	all := statements(t)
 	names := slices.Sorted(maps.Keys(all))
-	placed := slices.Concat(migrations.ReferenceTables, migrations.CoordinatorTables)
-	for _, table := range migrations.ShardedTables {
-		placed = append(placed, table.Name)
-	}
+	placed := migrations.Tables()
 	tried := 0 // a step concerns the statements that name its table
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) {
 		table, _, _ := strings.Cut(step, ":")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/timelimit"
@@ -124,6 +125,9 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	if schema == nil {
 		if may, err := postgres.MayLackCommits(ctx, pool); may || err != nil {
 			report("history", lackingCommits, err)
+		}
+		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
+			report("cluster", "each node suits the service", err)
 		}
 	}
 

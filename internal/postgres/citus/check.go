@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,6 +12,36 @@ import (
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/migrations"
 )
+
+// querier is a connection or a pool.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Check returns an error that names everything on the nodes of a cluster that does not suit the service, or its distribution if the
+// tables are not distributed yet. is is false for a database without Citus.
+func Check(ctx context.Context, db querier) (is bool, err error) {
+	if is, err := isCluster(ctx, db); err != nil || !is {
+		return false, err
+	}
+	if err := checkSettings(ctx, db); err != nil {
+		return true, err
+	}
+	rest, err := unplaced(ctx, db)
+	switch {
+	case err != nil:
+		return true, err
+	case len(rest) > 0:
+		return true, checkObstacles(ctx, db, rest)
+	}
+	return true, checkNodes(ctx, db)
+}
+
+func isCluster(ctx context.Context, db querier) (is bool, err error) {
+	err = db.QueryRow(ctx, "select to_regclass('pg_catalog.pg_dist_node') is not null").Scan(&is)
+	return is, postgres.Wrap("distribute", err)
+}
 
 // check returns an error if the database cannot be distributed. Nothing has changed then.
 func (d distributor) check(ctx context.Context) error {
@@ -32,9 +61,9 @@ func (d distributor) check(ctx context.Context) error {
 		{fmt.Sprintf("coalesce((select max(version_id) from goose_db_version), 0) = %d", needed),
 			"the schema is not this program's: run connect-svc migrate up first"},
 	} {
-		var holds bool
-		if err := d.conn.QueryRow(ctx, "select "+wanted.condition).Scan(&holds); err != nil && !postgres.Is(err, postgres.UndefinedTable) {
-			return fmt.Errorf("distribute: %w", err)
+		holds, err := d.holds(ctx, wanted.condition)
+		if err != nil && !postgres.Is(err, postgres.UndefinedTable) {
+			return err
 		}
 		if !holds {
 			return errors.New("distribute: " + wanted.otherwise)
@@ -43,26 +72,24 @@ func (d distributor) check(ctx context.Context) error {
 	if err := d.lock(ctx); err != nil {
 		return err
 	}
-	if err := d.checkSettings(ctx); err != nil {
+	if err := checkSettings(ctx, d.conn); err != nil {
 		return err
 	}
-	return d.checkObstacles(ctx)
+	rest, err := unplaced(ctx, d.conn)
+	if err != nil {
+		return err
+	}
+	return checkObstacles(ctx, d.conn, rest)
 }
 
 // lock keeps other distributions away. PostgreSQL takes a moment to notice that one which was killed is gone.
 func (d distributor) lock(ctx context.Context) error {
-	for began := time.Now(); ; {
-		locked, err := d.holds(ctx, "pg_try_advisory_lock(hashtextextended('connect-svc.distribute', 0))")
-		if err != nil || locked {
-			return err
-		}
-		if time.Since(began) > lockPatience {
-			return errors.New("distribute: the database is being distributed already")
-		}
-		if err := pause(ctx, lockWait); err != nil {
-			return err
-		}
+	_, err := d.conn.Exec(ctx, fmt.Sprintf("set lock_timeout = %d; select pg_advisory_lock(hashtextextended('connect-svc.distribute', 0))",
+		lockPatience.Milliseconds()))
+	if postgres.Is(err, postgres.LockNotAvailable) {
+		return errors.New("distribute: the database is being distributed already")
 	}
+	return postgres.Wrap("distribute", err)
 }
 
 // obstacles are things that are not the service's and keep a table from being placed.
@@ -77,31 +104,26 @@ select 'table ' || inhrelid::regclass || ' inherits from ' || inhparent::regclas
 	from pg_inherits where inhparent = any ($1::text[]::regclass[]) or inhrelid = any ($1::text[]::regclass[])
 order by 1`
 
-// checkObstacles returns an error that names the operator's own things that keep a table from being placed.
-func (d distributor) checkObstacles(ctx context.Context) error {
-	var rest, keys []string
-	for _, table := range tables() {
-		placed, err := d.isPlaced(ctx, table)
-		if err != nil {
-			return err
-		}
-		if !placed {
-			rest = append(rest, table)
-		}
+// checkObstacles returns an error that names the operator's own things that keep tables from being placed.
+func checkObstacles(ctx context.Context, db querier, rest []string) error {
+	return refuse(ctx, db, "remove these first, as a table that is spread over nodes can not have them: ", "", obstacles, rest,
+		postgres.Map(migrations.ForeignKeys, migrations.ForeignKey.Name))
+}
+
+// refuse returns an error that names the faults that a query finds.
+func refuse(ctx context.Context, db querier, before, after, query string, args ...any) error {
+	faults, err := texts(ctx, db, query, args...)
+	if err == nil && len(faults) > 0 {
+		err = errors.New("distribute: " + before + strings.Join(faults, "; ") + after)
 	}
-	for _, key := range migrations.ForeignKeys {
-		keys = append(keys, key.Name())
-	}
-	rows, err := d.conn.Query(ctx, obstacles, rest, keys)
+	return err
+}
+
+func texts(ctx context.Context, db querier, query string, args ...any) ([]string, error) {
+	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
-		return fmt.Errorf("distribute: %w", err)
+		return nil, fmt.Errorf("distribute: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("distribute: %w", err)
-	}
-	if len(found) > 0 {
-		return errors.New("distribute: remove these first, as a table that is spread over nodes can not have them: " + strings.Join(found, "; "))
-	}
-	return nil
+	return found, postgres.Wrap("distribute", err)
 }

@@ -47,7 +47,8 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		d.copyFunctions, d.dropForeignKeys, func(ctx context.Context) error { return d.place(ctx, shards) }, d.truncate, d.addForeignKeys, d.checkNodes,
+		d.copyFunctions, d.dropForeignKeys, func(ctx context.Context) error { return d.place(ctx, shards) }, d.truncate, d.addForeignKeys,
+		func(ctx context.Context) error { return checkNodes(ctx, d.conn) },
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -62,59 +63,55 @@ type distributor struct {
 	done  func(step string, took time.Duration)
 }
 
-func (d distributor) holds(ctx context.Context, condition string, args ...any) (holds bool, err error) {
-	err = d.conn.QueryRow(ctx, "select "+condition, args...).Scan(&holds)
+// stepIf takes a step if a condition holds.
+func (d distributor) stepIf(ctx context.Context, condition, name, statement string) error {
+	holds, err := d.holds(ctx, condition)
+	if err != nil || !holds {
+		return err
+	}
+	return d.step(ctx, name, statement)
+}
+
+func (d distributor) holds(ctx context.Context, condition string) (holds bool, err error) {
+	err = d.conn.QueryRow(ctx, "select "+condition).Scan(&holds)
 	return holds, postgres.Wrap("distribute", err)
 }
 
-// each takes a step for each table that meets a condition.
-func (d distributor) each(ctx context.Context, tables []string, condition, name, statement string) error {
-	for _, table := range tables {
-		holds, err := d.holds(ctx, condition, table)
-		if err == nil && holds {
-			err = d.step(ctx, table+": "+name, statement, table)
-		}
-		if err != nil {
+// copyFunctions copies to each node the functions that Citus does not know. It knows those that were created after the extension, and
+// copies by itself only those that a table needs.
+func (d distributor) copyFunctions(ctx context.Context) error {
+	functions, err := texts(ctx, d.conn, `select p.oid::regprocedure::text from pg_proc p
+		where p.pronamespace = current_schema()::regnamespace
+			and not exists (select from pg_dist_object where classid = 'pg_proc'::regclass and objid = p.oid)
+			and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e')
+		order by 1`)
+	if err != nil {
+		return err
+	}
+	for _, function := range functions {
+		if err := d.step(ctx, function+": copy to each node", "select create_distributed_function($1)", function); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyFunctions copies to each node the functions that Citus does not know. It knows those that were created after the extension, and
-// copies by itself only those that a table needs.
-func (d distributor) copyFunctions(ctx context.Context) error {
-	rows, err := d.conn.Query(ctx, `select p.oid::regprocedure::text from pg_proc p
-		where p.pronamespace = current_schema()::regnamespace
-			and not exists (select from pg_dist_object where classid = 'pg_proc'::regclass and objid = p.oid)
-			and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e')
-		order by 1`)
-	if err != nil {
-		return fmt.Errorf("distribute: %w", err)
-	}
-	functions, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("distribute: %w", err)
-	}
-	return d.each(ctx, functions, "$1::text <> ''", "copy to each node", "select create_distributed_function($1::regprocedure)")
-}
-
-func (d distributor) hasForeignKey(ctx context.Context, key migrations.ForeignKey) (bool, error) {
-	return d.holds(ctx, "exists (select from pg_constraint where conrelid = $1::text::regclass and conname = $2)",
-		key.Table, key.Name())
+// exists returns a condition: the foreign key exists, with a property.
+func exists(key migrations.ForeignKey, property string) string {
+	return fmt.Sprintf("exists (select from pg_constraint where conrelid = '%s'::regclass and conname = '%s' and %s)", key.Table, key.Name(), property)
 }
 
 // dropForeignKeys drops the foreign keys of tables that are not where they go.
 func (d distributor) dropForeignKeys(ctx context.Context) error {
+	rest, err := unplaced(ctx, d.conn)
+	if err != nil {
+		return err
+	}
 	for _, key := range migrations.ForeignKeys {
-		placed, err := d.isPlaced(ctx, key.Table)
-		if err != nil {
-			return err
+		if !slices.Contains(rest, key.Table) {
+			continue
 		}
-		there, err := d.hasForeignKey(ctx, key)
-		if err == nil && there && !placed {
-			err = d.step(ctx, key.Name()+": drop", fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
-		}
+		err := d.stepIf(ctx, exists(key, "true"), key.Name()+": drop", fmt.Sprintf("alter table %s drop constraint %s", key.Table, key.Name()))
 		if err != nil {
 			return err
 		}
@@ -126,36 +123,20 @@ func (d distributor) dropForeignKeys(ctx context.Context) error {
 // while the tables are read and written. A row may have lost what it refers to meanwhile: such orphans are deleted.
 func (d distributor) addForeignKeys(ctx context.Context) error {
 	for _, key := range migrations.ForeignKeys {
-		name := key.Name()
-		there, err := d.hasForeignKey(ctx, key)
-		if err != nil {
-			return err
+		var same []string
+		for column := range strings.SplitSeq(key.Columns, ", ") {
+			same = append(same, fmt.Sprintf("other.%s = %s.%[1]s", column, key.Table))
 		}
-		if !there {
-			if err := d.step(ctx, name+": add", fmt.Sprintf("alter table %s add constraint %s foreign key (%s) references %s %s not valid",
-				key.Table, name, key.Columns, key.RefersTo, key.Cascade)); err != nil {
+		for _, part := range []struct{ condition, name, statement string }{
+			{"not " + exists(key, "true"), "add", fmt.Sprintf("alter table %s add constraint %s foreign key (%s) references %s %s not valid",
+				key.Table, key.Name(), key.Columns, key.RefersTo, key.Cascade)},
+			{exists(key, fmt.Sprintf("not convalidated and %t", key.Cascade != "")), "delete rows whose owner was deleted meanwhile", fmt.Sprintf(
+				"delete from %s where not exists (select from %s other where %s)", key.Table, key.RefersTo, strings.Join(same, " and "))},
+			{exists(key, "not convalidated"), "check", fmt.Sprintf("alter table %s validate constraint %s", key.Table, key.Name())},
+		} {
+			if err := d.stepIf(ctx, part.condition, key.Name()+": "+part.name, part.statement); err != nil {
 				return err
 			}
-		}
-		valid, err := d.holds(ctx, "convalidated from pg_constraint where conrelid = $1::text::regclass and conname = $2", key.Table, name)
-		if err != nil {
-			return err
-		}
-		if valid {
-			continue
-		}
-		if key.Cascade != "" {
-			same := make([]string, 0, 2)
-			for column := range strings.SplitSeq(key.Columns, ", ") {
-				same = append(same, "other."+column+" = "+key.Table+"."+column)
-			}
-			if err := d.step(ctx, name+": delete rows whose owner was deleted meanwhile", fmt.Sprintf(
-				"delete from %s where not exists (select from %s other where %s)", key.Table, key.RefersTo, strings.Join(same, " and "))); err != nil {
-				return err
-			}
-		}
-		if err := d.step(ctx, name+": check", fmt.Sprintf("alter table %s validate constraint %s", key.Table, name)); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -163,7 +144,14 @@ func (d distributor) addForeignKeys(ctx context.Context) error {
 
 // truncate frees the disk that the tables used on the coordinator. With foreign keys, Citus would lock all tables that refer to one.
 func (d distributor) truncate(ctx context.Context) error {
-	tables := slices.DeleteFunc(tables(), func(table string) bool { return slices.Contains(migrations.CoordinatorTables, table) })
-	return d.each(ctx, tables, "pg_relation_size($1::text::regclass) > 0", "free the coordinator's disk",
-		"select truncate_local_data_after_distributing_table($1)")
+	for _, table := range migrations.Tables() {
+		if wanted(table) == local {
+			continue
+		}
+		if err := d.stepIf(ctx, fmt.Sprintf("pg_relation_size('%s'::regclass) > 0", table), table+": free the coordinator's disk",
+			fmt.Sprintf("select truncate_local_data_after_distributing_table('%s')", table)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

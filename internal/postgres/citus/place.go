@@ -17,28 +17,12 @@ const (
 	distributed = "distributed"
 )
 
-// tables returns all tables, in the order in which they are placed.
-func tables() []string {
-	all := slices.Clone(migrations.FirstPlaced)
-	add := func(table string) {
-		if !slices.Contains(all, table) {
-			all = append(all, table)
-		}
-	}
-	for _, table := range migrations.ShardedTables {
-		add(table.Name)
-	}
-	for _, table := range slices.Concat(migrations.ReferenceTables, migrations.CoordinatorTables) {
-		add(table)
-	}
-	return all
-}
-
-func (d distributor) kind(ctx context.Context, table string) (kind string, err error) {
-	err = d.conn.QueryRow(ctx, `select coalesce((
-		select case when partmethod = 'h' then 'distributed' when repmodel = 't' then 'reference' when colocationid = 0 then 'local' else 'other' end
-		from pg_dist_partition where logicalrelid = $1::text::regclass), '')`, table).Scan(&kind)
-	return kind, postgres.Wrap("distribute", err)
+// kinds returns the kind of each table that Citus knows.
+func kinds(ctx context.Context, db querier) (kinds map[string]string, err error) {
+	err = db.QueryRow(ctx, `select coalesce(json_object_agg(logicalrelid::regclass, case
+			when partmethod = 'h' then 'distributed' when repmodel = 't' then 'reference' when colocationid = 0 then 'local' else 'other' end), '{}')
+		from pg_dist_partition`).Scan(&kinds)
+	return kinds, postgres.Wrap("distribute", err)
 }
 
 // wanted returns the kind that a table is to have.
@@ -52,28 +36,28 @@ func wanted(table string) string {
 	return distributed
 }
 
-func (d distributor) isPlaced(ctx context.Context, table string) (bool, error) {
-	kind, err := d.kind(ctx, table)
-	return kind == wanted(table), err
+// unplaced returns the tables that are not where they go.
+func unplaced(ctx context.Context, db querier) ([]string, error) {
+	kinds, err := kinds(ctx, db)
+	return slices.DeleteFunc(migrations.Tables(), func(table string) bool { return kinds[table] == wanted(table) }), err
 }
 
 // place has each table go where it belongs.
 func (d distributor) place(ctx context.Context, shards int) error {
-	for _, table := range tables() {
-		kind, err := d.kind(ctx, table)
-		if err != nil {
-			return err
-		}
+	kinds, err := kinds(ctx, d.conn)
+	if err != nil {
+		return err
+	}
+	for _, table := range migrations.Tables() {
 		switch want := wanted(table); {
-		case kind == want:
-			continue
+		case kinds[table] == want:
 		case want == onEachNode:
 			err = d.step(ctx, table+": copy to each node", "select create_reference_table($1)", table)
 		case want == local:
 			err = d.step(ctx, table+": tell each node where it is", "select citus_add_local_table_to_metadata($1)", table)
 		default:
 			i := slices.IndexFunc(migrations.ShardedTables, func(sharded migrations.ShardedTable) bool { return sharded.Name == table })
-			err = d.shard(ctx, migrations.ShardedTables[i], kind, shards)
+			err = d.shard(ctx, migrations.ShardedTables[i], kinds[table], shards)
 		}
 		if err != nil {
 			return err
@@ -81,6 +65,9 @@ func (d distributor) place(ctx context.Context, shards int) error {
 	}
 	return nil
 }
+
+// concurrently is the function that copies a table while it is written to.
+const concurrently = "create_distributed_table_concurrently"
 
 // fewRows is the maximum number of rows of a table that is locked while it is copied, for less than a second. A larger table is
 // copied while it is written to, which takes at least some seconds.
@@ -101,7 +88,7 @@ func (d distributor) shard(ctx context.Context, table migrations.ShardedTable, k
 				return err
 			}
 		}
-		name, function = name+", while it is written to", "create_distributed_table_concurrently"
+		name, function = name+", while it is written to", concurrently
 	}
 	options, last := "colocate_with => $3", any(table.Leader)
 	if table.Leader == "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/app"
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -94,13 +95,13 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 	if err := node.QueryRow(t.Context(), "select current_user::text").Scan(&owner); err != nil {
 		t.Fatal(err)
 	}
-	err := distribute()
+	err, checked := distribute(), checkOf(t, db)
 	for _, named := range []string{
 		"lacks the function add_counts(bigint[],bigint[]);", "has another function is_active(text);", "lacks the index connections_live;",
 		"lacks the privilege to insert of " + owner + " on table users",
 	} {
-		if err == nil || !strings.Contains(err.Error(), named) {
-			t.Errorf("the error does not name the fault %q: %v", named, err)
+		if err == nil || !strings.Contains(err.Error(), named) || fmt.Sprint(err) != fmt.Sprint(checked) {
+			t.Errorf("the error does not name the fault %q: %v; check says %v", named, err, checked)
 		}
 	}
 	// The advice of the error cures it.
@@ -108,9 +109,23 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 	if _, err := session(t, db.URLs[0]).Exec(t.Context(), "select start_metadata_sync_to_node($1, $2)", config.Host, config.Port); err != nil {
 		t.Error(err)
 	}
-	if err := distribute(); err != nil {
-		t.Error(err)
+	for _, err := range []error{distribute(), checkOf(t, db)} {
+		if err != nil {
+			t.Error(err)
+		}
 	}
+}
+
+// checkOf returns what connect-svc check says about a cluster.
+func checkOf(t *testing.T, db *pgtest.DB) (found error) {
+	t.Helper()
+	found = errors.New("it does not say anything")
+	app.Check(t.Context(), app.Config{DatabaseURL: db.URLs[0]}, func(check, _ string, err error) {
+		if check == "cluster" {
+			found = err
+		}
+	})
+	return found
 }
 
 // A node that would make a later step fail is named before the first one.
@@ -123,11 +138,22 @@ func TestNodesAreCheckedBeforeTheFirstStepOnACluster(t *testing.T) {
 	name := fmt.Sprintf("node %s:%d ", node.Config().Host, node.Config().Port)
 	refused := func(fault string) {
 		t.Helper()
-		if err := distribute(); err == nil || !strings.Contains(err.Error(), name+fault) {
-			t.Errorf("the error does not name the fault %q: %v", fault, err)
+		for _, err := range []error{distribute(), checkOf(t, db)} {
+			if err == nil || !strings.Contains(err.Error(), name+fault) {
+				t.Errorf("the error does not name the fault %q: %v", fault, err)
+			}
 		}
 	}
-	if _, err := node.Exec(t.Context(), "set citus.enable_ddl_propagation = off; create table keyset_marks ()", pgx.QueryExecModeSimpleProtocol); err != nil {
+	if err := checkOf(t, db); err != nil {
+		t.Error(err)
+	}
+	if _, err := node.Exec(t.Context(), `set citus.enable_ddl_propagation = off;
+		create or replace function pg_catalog.citus_local_disk_space_stats(out available_disk_size bigint, out total_disk_size bigint)
+		language sql as 'select 0::bigint, 0::bigint'`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	refused("has less than ")
+	if _, err := node.Exec(t.Context(), "create table keyset_marks ()"); err != nil {
 		t.Fatal(err)
 	}
 	refused("has tables of the service already")

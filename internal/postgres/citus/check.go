@@ -79,7 +79,15 @@ func (d distributor) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return checkObstacles(ctx, d.conn, rest)
+	if err := checkObstacles(ctx, d.conn, rest); err != nil {
+		return err
+	}
+	// A call that was broken off can leave transactions that nodes have prepared. Citus ends them within a minute, and steps can fail until then.
+	may, err := d.holds(ctx, "has_function_privilege('recover_prepared_transactions()', 'execute')")
+	if err == nil && may {
+		_, err = d.conn.Exec(ctx, "select recover_prepared_transactions()")
+	}
+	return postgres.Wrap("distribute", err)
 }
 
 // lock keeps other distributions away. PostgreSQL takes a moment to notice that one which was killed is gone.

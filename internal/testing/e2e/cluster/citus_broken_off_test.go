@@ -5,7 +5,9 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
+	"connect-svc/migrations"
 )
 
 // distributing is the environment variable that makes a test distribute a database, as a process that can be killed.
@@ -27,7 +31,8 @@ const distributing = "CONNECT_TEST_DISTRIBUTE"
 // moments are conditions in the order in which they become true while Citus copies a table that is written to.
 var moments = []string{"true", "exists (select from pg_publication)", "exists (select from pg_replication_slots)", "exists (select from pg_subscription)"}
 
-var function = regexp.MustCompile(`^select (\w+)`)
+// kind is the part of a step that others share.
+var kind = regexp.MustCompile(`^(?:(select \w+|delete)|alter table \w+ (\w+)).*?(: commit)?$`)
 
 // A step can be broken off within itself, in each way, and the next call continues.
 func TestDistributeBrokenOffOnACluster(t *testing.T) {
@@ -37,38 +42,38 @@ func TestDistributeBrokenOffOnACluster(t *testing.T) {
 		}
 		return
 	}
+	crash := func(node int) func(*testing.T, *pgtest.DB, int, *exec.Cmd, func()) {
+		return func(t *testing.T, db *pgtest.DB, _ int, _ *exec.Cmd, end func()) { restart(t, db.URLs[node], end) }
+	}
 	for _, way := range []struct {
 		name string
 		each bool // step, or else one of each kind
-		off  func(t *testing.T, db *pgtest.DB, pid int, command *exec.Cmd, ended <-chan error)
+		many int  // at least
+		off  func(t *testing.T, db *pgtest.DB, pid int, command *exec.Cmd, end func())
 	}{
-		{"the backend is terminated", true, func(t *testing.T, db *pgtest.DB, pid int, _ *exec.Cmd, ended <-chan error) {
+		{"the backend is terminated", true, 60, func(t *testing.T, db *pgtest.DB, pid int, _ *exec.Cmd, end func()) {
 			pgtest.Value[bool](t, db, "select pg_terminate_backend($1::int)", pid)
-			_ = wait.For(t, "the command ends", ended)
+			end()
 		}},
-		{"the command is killed", true, func(t *testing.T, _ *pgtest.DB, _ int, command *exec.Cmd, ended <-chan error) {
+		{"the command is killed", true, 60, func(t *testing.T, _ *pgtest.DB, _ int, command *exec.Cmd, end func()) {
 			if err := command.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = wait.For(t, "the command ends", ended)
+			end()
 		}},
-		{"a node crashes", false, func(t *testing.T, db *pgtest.DB, _ int, _ *exec.Cmd, ended <-chan error) {
-			restart(t, db.URLs[1], func() { _ = wait.For(t, "the command ends", ended) })
-			for _, url := range db.URLs {
-				if _, err := session(t, url).Exec(t.Context(), "select recover_prepared_transactions()"); err != nil {
-					t.Error(err)
-				}
-			}
-		}},
+		{"a worker crashes", false, 5, crash(1)},
+		{"the coordinator crashes", false, 5, crash(0)},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			db := pgtest.NewUndistributed(t)
 			user := db.User(t)
 			db.Exec(t, "insert into daily_steps select $1, '1990-01-01'::date + n, n from generate_series(1, 12000) n", user.ID)
+			stored := rows(t, db)
 			done := map[string]int{}
-			for finished := false; !finished; {
+			for finished, calls := false, 1; !finished; calls++ {
+				name := fmt.Sprintf("distributing-%d", calls)
 				command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDistributeBrokenOffOnACluster$")
-				command.Env = append(os.Environ(), distributing+"="+db.URLs[0]+"&application_name=distributing")
+				command.Env = append(os.Environ(), distributing+"="+db.URLs[0]+"&application_name="+name)
 				var output bytes.Buffer
 				command.Stdout, command.Stderr = &output, &output
 				if err := command.Start(); err != nil {
@@ -76,6 +81,7 @@ func TestDistributeBrokenOffOnACluster(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- command.Wait() }()
+				watch, before := session(t, db.URLs[0]), ""
 				for broken := false; !finished && !broken; {
 					select {
 					case err := <-ended:
@@ -83,9 +89,14 @@ func TestDistributeBrokenOffOnACluster(t *testing.T) {
 							t.Fatalf("it ended by itself after %v: %s", done, &output)
 						}
 					default:
-						pid, step := distributor(t, db)
+						pid, step := stepOf(t, watch, name)
+						if step == "commit" {
+							step = before + ": commit"
+						} else if step != "" {
+							before = step
+						}
 						if !way.each {
-							step = strings.Join(function.FindStringSubmatch(step), "")
+							step = kind.ReplaceAllString(step, "$1$2$3")
 						}
 						moment, last := moments[min(done[step], len(moments)-1)], 1
 						if strings.Contains(step, "concurrently") {
@@ -95,56 +106,110 @@ func TestDistributeBrokenOffOnACluster(t *testing.T) {
 							continue
 						}
 						done[step]++
-						way.off(t, db, pid, command, ended)
-						broken = true
+						way.off(t, db, pid, command, func() { _ = wait.For(t, "the command ends", ended) })
+						if broken = true; !way.each {
+							db.Pool = db.Open(t) // a crash broke its connections
+						}
 					}
 				}
+				_ = watch.Close(t.Context())
 			}
-			t.Logf("broken off in %d steps", len(done))
+			if t.Logf("broken off in %d places", len(done)); len(done) < way.many {
+				t.Errorf("at least %d were wanted: %q", way.many, slices.Sorted(maps.Keys(done)))
+			}
 			isWhole(t, db)
-			if n := pgtest.Value[int](t, db, "select count(*)::int from daily_steps where user_id = $1", user.ID); n != 12000 {
-				t.Errorf("%d of 12000 rows", n)
+			if diff := cmp.Diff(stored, rows(t, db)); diff != "" {
+				t.Errorf("rows (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-// distributor returns the step that is being taken, without the values, and its backend.
-func distributor(t *testing.T, db *pgtest.DB) (pid int, step string) {
+// stepOf returns the step that a call is taking, and its backend.
+func stepOf(t *testing.T, watch *pgx.Conn, name string) (pid int, step string) {
 	t.Helper()
-	found := pgtest.Value[[]string](t, db, `select coalesce((select array[pid::text, query] from pg_stat_activity where datname = current_database()
-		and application_name = 'distributing' and state = 'active'
-		and query ~* '^ *(select (create|citus|truncate)_|alter|delete)'), array['0', ''])`)
-	for _, digit := range found[0] {
-		pid = 10*pid + int(digit-'0')
+	err := watch.QueryRow(t.Context(), `select pid, trim(query) from pg_stat_activity where datname = current_database()
+		and application_name = $1 and state = 'active' and query ~* '^ *(select (create|citus|truncate)_|alter|delete|commit)'`, name).Scan(&pid, &step)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		t.Fatal(err)
 	}
-	return pid, found[1]
+	return pid, step
 }
 
-// isWhole tells whether each table is where it goes, and nothing is left of what was broken off.
+// rows counts the rows of each table.
+func rows(t *testing.T, db *pgtest.DB) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, table := range migrations.Tables() {
+		counts[table] = pgtest.Value[int](t, db, "select count(*)::int from "+table)
+	}
+	return counts
+}
+
+// faultsOfNode are shards that a node lacks, that are not like their table, or that belong to nothing, and what else is left.
+const faultsOfNode = `with placed as (
+	select logicalrelid as whole, name, to_regclass(name) as shard from pg_dist_shard join pg_dist_placement using (shardid),
+		shard_name(logicalrelid, shardid) as name where groupid = (select groupid from pg_dist_local_group)
+)
+select 'lacks the shard ' || name from placed where shard is null
+union all select 'has other constraints on the shard ' || name from placed where shard is not null
+	and (select count(*) from pg_constraint where conrelid = shard and convalidated)
+		<> (select count(*) from pg_constraint where conrelid = whole and convalidated)
+union all select 'has other indexes on the shard ' || name from placed where shard is not null
+	and (select count(*) from pg_index where indrelid = shard and indisvalid) <> (select count(*) from pg_index where indrelid = whole and indisvalid)
+union all select 'has the table ' || relname || ', which belongs to nothing' from pg_class
+	where relnamespace = 'public'::regnamespace and relkind = 'r' and relname ~ '_[0-9]{6,}$' and oid not in (select shard from placed where shard is not null)
+union all select 'has the publication ' || pubname from pg_publication
+union all select 'has the subscription ' || subname from pg_subscription join pg_database d on d.oid = subdbid where datname = current_database()
+union all select 'has the replication slot ' || slot_name from pg_replication_slots where database = current_database()
+union all select 'has the prepared transaction ' || gid from pg_prepared_xacts where database = current_database()
+order by 1`
+
+// isWhole tells whether each table is where it goes, on each node, and nothing is left of what was broken off.
 func isWhole(t *testing.T, db *pgtest.DB) {
 	t.Helper()
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("again: %s", step) }); err != nil {
 		t.Error(err)
 	}
-	kinds := pgtest.Value[[]string](t, db, `select array_agg(distinct concat(partmethod, repmodel)) from pg_dist_partition`)
-	if !slices.Equal(kinds, []string{"hs", "ns", "nt"}) {
-		t.Errorf("the kinds of tables: %q", kinds)
+	kinds := map[string]string{}
+	for _, table := range migrations.ShardedTables {
+		kinds[table.Name] = "distributed"
+	}
+	for _, table := range migrations.ReferenceTables {
+		kinds[table] = "reference"
+	}
+	for _, table := range migrations.CoordinatorTables {
+		kinds[table] = "local"
+	}
+	if diff := cmp.Diff(kinds, pgtest.Value[map[string]string](t, db, "select json_object_agg(table_name, citus_table_type) from citus_tables")); diff != "" {
+		t.Errorf("the kinds of tables (-want +got):\n%s", diff)
 	}
 	if n := pgtest.Value[int](t, db, `select count(*)::int from pg_constraint join pg_dist_partition on logicalrelid = conrelid
-		where contype = 'f' and convalidated`); n != 18 {
-		t.Errorf("%d of 18 foreign keys", n)
+		where contype = 'f' and convalidated`); n != len(migrations.ForeignKeys) {
+		t.Errorf("%d of %d foreign keys", n, len(migrations.ForeignKeys))
 	}
-	db.Exec(t, "call citus_cleanup_orphaned_resources()")
-	for _, url := range db.URLs {
-		var left int
-		if err := session(t, url).QueryRow(t.Context(), `select (select count(*) from pg_publication) + (select count(*) from pg_subscription
-			join pg_database d on d.oid = subdbid where datname = current_database())
-			+ (select count(*) from pg_replication_slots where database = current_database())`).Scan(&left); err != nil {
-			t.Error(err)
-		} else if left > 0 {
-			t.Errorf("%d publications, subscriptions and replication slots are left", left)
+	for n, url := range db.URLs {
+		node := session(t, url)
+		if _, err := node.Exec(t.Context(), "set citus.override_table_visibility = off"); err != nil {
+			t.Fatal(err)
 		}
+		var faults []string
+		t.Cleanup(func() {
+			if len(faults) > 0 {
+				t.Errorf("node %d %s", n, strings.Join(faults, "; "))
+			}
+		})
+		wait.Until(t, fmt.Sprintf("node %d is whole", n), func() bool { // Citus removes in the background what it could not remove at once
+			db.Exec(t, "call citus_cleanup_orphaned_resources()")
+			found, err := node.Query(t.Context(), faultsOfNode)
+			if err == nil {
+				faults, err = pgx.CollectRows(found, pgx.RowTo[string])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(faults) == 0
+		})
 	}
 }
 
@@ -207,7 +272,11 @@ func TestDistributeMakesWayOnACluster(t *testing.T) {
 	}
 
 	ctx, interrupt = context.WithCancel(t.Context())
-	if err := citus.Distribute(ctx, db.URLs[0], 4, func(string, time.Duration) { interrupt() }); err == nil || !strings.Contains(err.Error(), "is finished") {
+	if err := citus.Distribute(ctx, db.URLs[0], 4, func(step string, _ time.Duration) {
+		if strings.HasPrefix(step, "users: shard") {
+			interrupt()
+		}
+	}); err == nil || !strings.Contains(err.Error(), "is finished") {
 		t.Errorf("interrupted at the end of a step: %v", err)
 	}
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(string, time.Duration) {}); err != nil {

@@ -35,6 +35,7 @@ func Distribute(ctx context.Context, url string, shards int, done func(step stri
 		return err
 	}
 	config.RuntimeParams["client_connection_check_interval"] = "1s" // a step ends soon after this program
+	config.RuntimeParams["citus.propagate_set_commands"] = "local"  // a step has its lock_timeout on each node
 	var conns [2]*pgx.Conn
 	for i := range conns {
 		if conns[i], err = pgx.ConnectConfig(ctx, config); err != nil {

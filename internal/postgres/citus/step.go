@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,9 +59,6 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 // try runs a statement, and cancels it if ctx ends. It also returns who holds a lock for which it waited.
 func (d distributor) try(ctx context.Context, wait time.Duration, statement string, args []any) (holder string, err error) {
 	undisturbed := context.WithoutCancel(ctx) // pgx would close the connection, and leave the statement at work
-	if _, err := d.conn.Exec(undisturbed, fmt.Sprintf("set lock_timeout = %d", wait.Milliseconds())); err != nil {
-		return "", err
-	}
 	ended := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -81,13 +79,32 @@ func (d distributor) try(ctx context.Context, wait time.Duration, statement stri
 			}
 		}
 	})
-	_, err = d.conn.Exec(undisturbed, statement, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+	err = d.run(undisturbed, wait, statement, append([]any{pgx.QueryExecModeSimpleProtocol}, args...))
 	close(ended)
 	watching.Wait()
 	if holder == "" {
 		holder = "a statement on another node"
 	}
 	return holder, err
+}
+
+// run runs a statement in a transaction, so that the other nodes wait no longer for a lock either. A copy of a large table cannot be in one.
+func (d distributor) run(ctx context.Context, wait time.Duration, statement string, args []any) error {
+	timeout := fmt.Sprintf("lock_timeout = %d", wait.Milliseconds())
+	if strings.Contains(statement, concurrently) {
+		if _, err := d.conn.Exec(ctx, "set "+timeout); err != nil {
+			return err
+		}
+		_, err := d.conn.Exec(ctx, statement, args...)
+		return err
+	}
+	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set local "+timeout); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, statement, args...)
+		return err
+	})
 }
 
 // holder returns whose lock the present statement waits for, or nothing.

@@ -282,4 +282,24 @@ func TestDistributeMakesWayOnACluster(t *testing.T) {
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(string, time.Duration) {}); err != nil {
 		t.Error(err)
 	}
+
+	// A lock on another node is not waited for any longer.
+	db.Define(t, "alter table known_browsers drop constraint known_browsers_user_id_fkey")
+	user, writer := db.User(t), session(t, db.URLs[1])
+	if _, err := writer.Exec(t.Context(), "begin; update users set timezone = 'UTC' where user_id = '"+user.ID.String()+"'", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt = context.WithCancel(t.Context())
+	defer interrupt()
+	told = make(chan string, 100)
+	go distribute(ctx)
+	if step := wait.For(t, "it makes way", told); !strings.HasSuffix(step, ": makes way for a statement on another node") {
+		t.Errorf("beside a writer at another node: %s", step)
+	}
+	if _, err := writer.Exec(t.Context(), "rollback"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "it ends", ended); err != nil {
+		t.Error(err)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
@@ -34,6 +35,9 @@ type Reconciled struct {
 // Reconcile brings a database that a restore or a failover has set back to where the events of a later audit log left it, in any order. It
 // deletes users, offboards clients and replays the last act on each connection. It skips what has changed since, and may be repeated.
 func Reconcile(ctx context.Context, pool *postgres.Pool, accounts *account.Accounts, events iter.Seq2[audit.Event, error]) (Reconciled, error) {
+	if half, err := citus.IsHalfDone(ctx, pool); half || err != nil {
+		return Reconciled{}, cmp.Or(err, errors.New("the tables are being distributed: run connect-svc migrate distribute to its end first"))
+	}
 	lost, err := readLost(events)
 	if err != nil {
 		return Reconciled{}, err

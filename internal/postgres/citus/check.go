@@ -38,6 +38,15 @@ func Check(ctx context.Context, db querier) (is bool, err error) {
 	return true, checkNodes(ctx, db)
 }
 
+// IsHalfDone reports whether some tables are distributed and others are not yet.
+func IsHalfDone(ctx context.Context, db querier) (half bool, err error) {
+	if is, err := isCluster(ctx, db); err != nil || !is {
+		return false, err
+	}
+	rest, err := unplaced(ctx, db)
+	return len(rest) > 0 && len(rest) < len(migrations.Tables()), err
+}
+
 func isCluster(ctx context.Context, db querier) (is bool, err error) {
 	err = db.QueryRow(ctx, "select to_regclass('pg_catalog.pg_dist_node') is not null").Scan(&is)
 	return is, postgres.Wrap("distribute", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/app"
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -278,6 +279,9 @@ func TestDistributeMakesWayOnACluster(t *testing.T) {
 		}
 	}); err == nil || !strings.Contains(err.Error(), "is finished") {
 		t.Errorf("interrupted at the end of a step: %v", err)
+	}
+	if _, err := app.Reconcile(t.Context(), db.Pool, nil, nil); err == nil || !strings.Contains(err.Error(), "run connect-svc migrate distribute") {
+		t.Errorf("a reconciliation in between: %v", err)
 	}
 	if err := citus.Distribute(t.Context(), db.URLs[0], 4, func(string, time.Duration) {}); err != nil {
 		t.Error(err)

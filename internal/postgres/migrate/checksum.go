@@ -68,10 +68,15 @@ func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) err
 
 // Insert implements [database.Store].
 func (s store) Insert(ctx context.Context, db database.DBTxConn, applied database.InsertRequest) error {
-	if err := s.Store.Insert(ctx, db, applied); err != nil {
+	// Citus gave the table a new sequence if release 1.0.0 distributed it.
+	_, err := db.ExecContext(ctx, "select setval(pg_get_serial_sequence('goose_db_version', 'id'), max(id)) from goose_db_version")
+	if err == nil {
+		err = s.Store.Insert(ctx, db, applied)
+	}
+	if err != nil {
 		return err
 	}
-	_, err := db.ExecContext(ctx, "update goose_db_version set checksum = $1 where version_id = $2",
+	_, err = db.ExecContext(ctx, "update goose_db_version set checksum = $1 where version_id = $2",
 		s.known[applied.Version].checksum, applied.Version)
 	return err
 }

@@ -54,6 +54,20 @@ func TestEditedMigration(t *testing.T) {
 	}
 }
 
+// The numbers of the rows begin anew on a cluster that release 1.0.0 has distributed. It can be upgraded.
+func TestRowsAreNumberedAnew(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	db.Exec(t, "select setval(pg_get_serial_sequence('goose_db_version', 'id'), 1, false)")
+	files := pgtest.Migrations(t, map[string]string{
+		"9001_one.sql": "-- +goose Up\nselect 1;\n-- +goose Down\nselect 1;\n",
+		"9002_two.sql": "-- +goose Up\nselect 1;\n-- +goose Down\nselect 1;\n",
+	})
+	if done, err := migrate.ApplyFrom(context.Background(), files, db.URL, migrate.Up, time.Minute); err != nil || len(done) != 2 {
+		t.Errorf("%v, %v", done, err)
+	}
+}
+
 // A database of a program that stored no checksums cannot be told apart from others: its schema had the same numbers.
 func TestMigratedBeforeChecksums(t *testing.T) {
 	t.Parallel()

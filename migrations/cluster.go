@@ -8,7 +8,7 @@ import (
 // These variables tell where the tables go on a Citus cluster (docs/scaling.md).
 var (
 	// ReferenceTables have a copy on each node.
-	ReferenceTables = []string{"clients", "client_logos", "webhook_endpoints", "database_history", "goose_db_version"}
+	ReferenceTables = []string{"clients", "client_logos", "webhook_endpoints", "database_history", "goose_db_version", "user_addresses"}
 
 	// ShardedTables are spread over the nodes by a column.
 	ShardedTables = []ShardedTable{
@@ -25,10 +25,10 @@ var (
 		{"webhook_events", "user_id", "users"},
 		{"webhook_attempts", "user_id", "users"},
 		{"audit_log", "subject", "users"},
-		{"user_addresses", "address", ""},
 		{"grant_directory", "grant_id", ""},
 		{"authorization_requests", "request_id", ""},
 		{"sign_ins", "sign_in_id", "authorization_requests"},
+		{"code_emails", "sign_in_id", "authorization_requests"},
 		{"sign_in_limits", "key", ""},
 		{"usage_hours", "client_id", ""},
 		{"usage_minutes", "client_id", "usage_hours"},
@@ -36,8 +36,7 @@ var (
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
-	CoordinatorTables = []string{"webhook_queue", "code_emails", "operator_sessions", "turns", "sweeps", "keyset_marks", "servers",
-		"database_sizes", "rate_limits"}
+	CoordinatorTables = []string{"webhook_queue", "operator_sessions", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits"}
 
 	// FirstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
 	// two of them if one is distributed and the other is not, so they follow each other (TestStatementsBetweenStepsOnACluster).

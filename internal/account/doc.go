@@ -24,6 +24,7 @@
 //     after it has handed the email over, the email is sent twice, with the same code. (TestAnotherServerSendsTheEmail)
 //   - An email is tried five times within about two minutes. Then its code neither works nor counts any more, and the page says so.
 //     (TestAnEmailIsGivenUp)
+//   - While the emails of a node that is away cannot be listed, a server sends those that it has stored. (TestEmailsWhileANodeIsAway)
 //   - The emails of one network wait behind each other, not before those of other networks. (TestANetworkWaitsBehindItself)
 //   - A file or batch of users is written as a whole or not at all. Users in it may exchange addresses. (TestBulkAtOnce)
 //   - A session of the account pages lasts 30 minutes from its sign-in, or until the user signs out. The database holds a hash of its secret.
@@ -34,6 +35,8 @@
 //   - Wrong codes lock nobody out: the links of a budget work always. (TestCodesThatWorkNoMore)
 //   - A browser in which the user has signed in before has a budget of its own. (TestAKnownBrowserHasItsOwnBudget)
 //   - Strangers in a few networks cannot take the last email of an address. (TestNobodyTakesTheLastEmail)
+//   - While a node of a cluster is away, its limits count under other keys, and its sign-ins begin under other ids. (TestLimitsElsewhere,
+//     TestSignInAway)
 //   - Opening a link changes nothing. A link works only for its own sign-in, so only in one browser. (TestLink)
 //   - The id of a deleted user is not used again. (TestIDOfADeletedUser)
 //

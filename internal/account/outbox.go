@@ -1,16 +1,19 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/textproto"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/semaphore"
 
@@ -24,7 +27,10 @@ const (
 	perNetwork = senders / 2 // of them, those for one network
 	deliveries = 32          // concurrent deliveries whose sender the mail server has accepted
 
-	pollInterval = time.Second // of an idle server, for emails that other servers have left
+	pollInterval = 3 * time.Second // of an idle server, for emails that other servers have left: as often as their pages look
+
+	claimable = 16   // emails that a server asks for at a time, because others may lease the first ones
+	mostOwn   = 4096 // emails that a server remembers
 
 	// tooLate is the age at which an email is no longer sent: half of the code's lifetime is over.
 	tooLate = 5 * time.Minute
@@ -42,6 +48,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	sending map[[32]byte]int // by network
+	own     []waiting
 
 	sent, failed atomic.Uint64
 
@@ -72,6 +79,60 @@ func (o *outbox) signal() {
 	}
 }
 
+// waiting is an email that this server has stored and that nobody has leased, as far as it knows.
+type waiting struct {
+	signIn  uuid.UUID
+	network [32]byte
+	place   int32 // how many of the network waited already
+	due     time.Time
+}
+
+// place returns how many other emails of a network wait that this server has stored.
+func (o *outbox) place(email waiting) (place int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, other := range o.own {
+		if other.network == email.network && other.signIn != email.signIn {
+			place++
+		}
+	}
+	return place
+}
+
+// wait remembers an email, and has Run look when it is due.
+func (o *outbox) wait(email waiting, delay time.Duration) {
+	email.due = time.Now().Add(delay)
+	time.AfterFunc(delay, o.signal)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own = slices.DeleteFunc(o.own, func(other waiting) bool {
+		return other.signIn == email.signIn || time.Since(other.due) > tooLate // another server has sent it
+	})
+	if len(o.own) < mostOwn {
+		o.own = append(o.own, email)
+	}
+}
+
+// due returns the own emails that are due and not of a busy network, in the order of ListDueEmails.
+func (o *outbox) due(busy [][]byte) (signIns []uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	slices.SortFunc(o.own, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.place, b.place), a.due.Compare(b.due)) })
+	for _, email := range o.own {
+		isBusy := slices.ContainsFunc(busy, func(network []byte) bool { return [32]byte(network) == email.network })
+		if !isBusy && time.Since(email.due) >= 0 {
+			signIns = append(signIns, email.signIn)
+		}
+	}
+	return signIns
+}
+
+func (o *outbox) forget(signIn uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own = slices.DeleteFunc(o.own, func(email waiting) bool { return email.signIn == signIn })
+}
+
 // Run sends the emails that wait in the database until ctx ends, and then finishes those in flight, for 10 seconds at most. Another
 // server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its lease ends. If
 // the mail server had accepted it by then, it arrives twice, with the same code.
@@ -99,26 +160,15 @@ func (a *Accounts) Run(ctx context.Context) {
 	}
 }
 
-// awaitEmail waits until an email may be due. It reports false if ctx ends before. It locks and writes nothing, so that an idle server
-// does neither.
+// awaitEmail waits until an email may be due. It reports false if ctx ends before.
 func (a *Accounts) awaitEmail(ctx context.Context) bool {
-	for {
-		select {
-		case <-a.outbox.wake:
-			return true
-		case <-ctx.Done():
-			return false
-		case <-time.After(pollInterval):
-		}
-		limited, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
-		due, err := a.queries.IsEmailDue(limited)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			a.settings.Logger.Error("emails that wait could not be read", "cause", err)
-		}
-		if due {
-			return true
-		}
+	select {
+	case <-a.outbox.wake:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-time.After(pollInterval):
+		return true
 	}
 }
 
@@ -126,7 +176,7 @@ func (a *Accounts) awaitEmail(ctx context.Context) bool {
 // attempts start at 1, and late means that it is too old to be sent.
 type waitingEmail = accountdb.ClaimCodeEmailRow
 
-// claimEmail leases the next email that is due, of a network that is not busy.
+// claimEmail leases the next email that is due, of a network that is not busy. If there is none it locks and writes nothing.
 func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bool) {
 	o := a.outbox
 	busy := [][]byte{} // not nil: null would exclude every network
@@ -139,18 +189,31 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
 	defer cancel()
-	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
-	email, err := a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{Busy: busy, Lease: lease, TooLate: lease + tooLate})
-	if err != nil {
-		if !errors.Is(err, pgx.ErrNoRows) {
-			a.settings.Logger.Error("emails that wait could not be read", "cause", err)
-		}
-		return email, false
+	due, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
+	if postgres.IsNodeAway(err) {
+		due, err = o.due(busy), nil // those that other servers have left wait until the node is back
 	}
-	o.mu.Lock()
-	o.sending[[32]byte(email.Network)]++
-	o.mu.Unlock()
-	return email, true
+	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
+	for _, signIn := range due {
+		email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
+		switch {
+		case err == nil:
+			o.forget(signIn)
+			o.mu.Lock()
+			o.sending[[32]byte(email.Network)]++
+			o.mu.Unlock()
+			return email, true
+		case errors.Is(err, pgx.ErrNoRows): // another server leased it
+			o.forget(signIn)
+		case !postgres.IsNodeAway(err):
+			a.settings.Logger.Error("an email that waits could not be leased", "cause", err)
+			return email, false
+		}
+	}
+	if err != nil && len(due) == 0 {
+		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+	}
+	return email, false
 }
 
 func (o *outbox) leave(network [32]byte) {
@@ -269,9 +332,13 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipien
 
 // delayEmail ends the lease and sets the next attempt.
 func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
-	return a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
+	err := a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
 		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
 	})
+	if err == nil {
+		a.outbox.wait(waiting{signIn: email.SignInID, network: [32]byte(email.Network)}, delay)
+	}
+	return err
 }
 
 // giveUpEmail ends the code of an email that was not sent, unless the page has said that it was sent: the page now says that it failed,

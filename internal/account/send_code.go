@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"time"
@@ -31,6 +32,8 @@ type CodeRequest struct {
 var (
 	ErrInvalidEmail = errors.New("not an e-mail address")
 	ErrTooManyCodes = errors.New("too many codes within an hour or a day")
+	// ErrSignInAway means that the node of a cluster which would store the sign-in is away. Another sign-in may be stored.
+	ErrSignInAway = errors.New("the node of the sign-in is away")
 )
 
 // TooManyCodesError is ErrTooManyCodes with its end.
@@ -46,7 +49,7 @@ func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 
 // SendCode makes a new code and a new link, and stores their email for Run to send. The result does not reveal whether the address has
 // an account. The new code and link replace the earlier ones of this sign-in, and its attempts. A browser in which the user has signed
-// in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError.
+// in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError, ErrSignInAway.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if !mailbox.Valid(request.Email) {
 		return ErrInvalidEmail
@@ -54,46 +57,56 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	defer func() { a.count("sent", err) }()
 	// The email leaves after a random delay. Otherwise a mail server nearby would slow down the requests that follow, and so reveal that
 	// there is an account.
-	delay := mathrand.N(a.settings.Limits.MailDelay)
-	if err := a.storeCode(ctx, request, delay); err != nil {
-		return err
-	}
-	time.AfterFunc(delay, a.outbox.signal)
-	return nil
+	return a.storeCode(ctx, request, mathrand.N(a.settings.Limits.MailDelay))
 }
 
 // storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another
-// one has counted an email in the meantime, which the limits allow only a few times. Error: *TooManyCodesError.
+// one has counted an email in the meantime, which the limits allow only a few times, or if the node of a limit is away. Errors:
+// *TooManyCodesError, ErrSignInAway.
 func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay time.Duration) (err error) {
-	for err = errOvertaken; errors.Is(err, errOvertaken) && ctx.Err() == nil; {
-		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error { return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay) })
+	away, stored := away{}, waiting{signIn: request.SignIn}
+	for err = errOvertaken; ctx.Err() == nil && (errors.Is(err, errOvertaken) || away.found(err)); {
+		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, away, &stored)
+		})
+	}
+	if err == nil {
+		a.outbox.wait(stored, delay)
 	}
 	return postgres.Wrap("account: store a code", err)
 }
 
-func (a *Accounts) storeCodeIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration) error {
+func (a *Accounts) storeCodeIn(
+	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, away away, stored *waiting,
+) error {
 	found, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
 		return err
 	}
-	seed, limits := make([]byte, 16), a.limits(found.Folded, browser, request.Network)
+	seed, limits := make([]byte, 16), a.elsewhere(away, a.limits(found.Folded, browser, request.Network)...)
 	rand.Read(seed)
-	counted, err := countEmail(ctx, queries, found.Now, limits, a.firsts(found.Folded))
+	counted, err := countEmail(ctx, queries, found.Now, limits, a.elsewhere(away, a.firsts(found.Folded))[0])
 	if err != nil {
 		return err
 	}
-	if err := queries.PutSignIn(ctx, accountdb.PutSignInParams{
+	err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
 		SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: limits[len(limits)-1].key[:],
 		ExpiresAt: found.Now.Add(CodeLifetime),
-	}); err != nil {
+	})
+	if postgres.IsNodeAway(err) {
+		return fmt.Errorf("%w: %w", ErrSignInAway, err)
+	}
+	if err != nil {
 		return err
 	}
 	queues := a.networkLimits(request.Network)
 	if browser != (BrowserKey{}) {
 		queues = limits // the email of a known browser does not wait behind its network
 	}
+	stored.network = queues[len(queues)-1].key
+	stored.place = a.outbox.place(*stored)
 	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
-		SignInID: request.SignIn, Seed: seed, Network: queues[len(queues)-1].key[:], Limits: counted, CountedAt: found.Now,
+		SignInID: request.SignIn, Seed: seed, Network: stored.network[:], Place: stored.place, Limits: counted, CountedAt: found.Now,
 		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, Delay: delay,
 	})
 }
@@ -123,7 +136,10 @@ func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.T
 	if err != nil {
 		return at, wait, postgres.Wrap("account: when the next code may be made", err)
 	}
-	counters, err := readCounters(ctx, a.queries, a.limits(found.Folded, browser, request.Network)...)
+	counters, away := []counter(nil), away{}
+	for again := true; again; again = away.found(err) {
+		counters, err = readCounters(ctx, a.queries, a.elsewhere(away, a.limits(found.Folded, browser, request.Network)...)...)
+	}
 	if next := nextOf(counters); next.After(found.Now) {
 		at, wait = next, next.Sub(found.Now)
 	}

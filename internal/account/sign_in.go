@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
@@ -45,9 +46,12 @@ func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
 	return id, err == nil
 }
 
-// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
+// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn, also if its node of a cluster is away: the user begins again.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
 	row, err := a.queries.GetSignIn(ctx, id)
+	if postgres.IsNodeAway(err) {
+		err = pgx.ErrNoRows
+	}
 	if err != nil {
 		return SignIn{}, postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -146,25 +147,34 @@ from wrong order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRo
 }
 
 // writeChanges writes the compared rows. The error is errOvertaken if a row has changed since, and a unique violation if another
-// transaction has added one of the ids or addresses.
+// transaction has added one of the ids or addresses. Users come before addresses, as in the other acts: on a cluster a deletion of
+// addresses keeps all others from writing any, so whoever holds a user that they wait for must not wait for it.
 func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx, changing int64) error {
-	if changing > 0 {
-		// Before anything is inserted, because an address may move from one user to another.
-		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.deleteAddresses(ctx, tx, part) }); err != nil {
-			return err
-		}
-	}
 	var changed int64
 	err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
 		n, err := w.writePart(ctx, tx, part)
 		changed += n
-		w.progress(part.Share)
+		w.progress(part.Share / 2)
 		return err
 	})
-	if err == nil && changed != changing {
+	switch {
+	case err != nil:
+		return err
+	case changed != changing:
 		return errOvertaken
+	case changing > 0:
+		// Before any is inserted, because an address may move from one user to another.
+		if err := postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error { return w.deleteAddresses(ctx, tx, part) }); err != nil {
+			return err
+		}
 	}
-	return err
+	return postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
+		_, err := tx.Exec(ctx, `insert into user_addresses (address, user_id, email)
+			select lower(email), user_id, email from writing where `+postgres.InPart+` and (is_new or email <> former_email)
+			order by lower(email) collate "C"`, part.Args()[:2]...)
+		w.progress((1 + part.Share) / 2)
+		return postgres.Wrap("write addresses", err)
+	})
 }
 
 // deleteAddresses does for the former addresses of a part what [Accounts.changeAddress] does for one.
@@ -176,18 +186,23 @@ func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgr
 	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email) "+moving, args...).Scan(&ids, &former); err != nil {
 		return fmt.Errorf("read former addresses: %w", err)
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), 10_000)
-		if err := w.endAccess(ctx, tx, ids[:n], former[:n]); err != nil {
+	if len(ids) == 0 {
+		return nil
+	}
+	for some := range slices.Chunk(ids, 10_000) {
+		if err := w.endAccess(ctx, tx, some, former[:len(some)]); err != nil {
 			return fmt.Errorf("end sign-ins: %w", err)
 		}
-		ids, former = ids[n:], former[n:]
+		former = former[len(some):]
 	}
-	_, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
+	deleted, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
+	if err == nil && deleted.RowsAffected() != int64(len(ids)) {
+		return errOvertaken // on a cluster: a change of which one node tells before another
+	}
 	return postgres.Wrap("delete former addresses", err)
 }
 
-// writePart writes a part, with its addresses and its entries of the audit log. It returns how many users it changed: those that still
+// writePart writes the users of a part, with their entries of the audit log. It returns how many users it changed: those that still
 // are as compared.
 func (w *bulkWriter) writePart(ctx context.Context, tx pgx.Tx, part postgres.Part) (updated int64, err error) {
 	const inPart = " from writing where " + postgres.InPart
@@ -208,8 +223,6 @@ where stored.user_id = w.user_id and stored.`+postgres.OfPart+`
 	}{
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
 		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`, first},
-		{`insert into user_addresses (address, user_id, email)
-		select lower(email), user_id, email` + inPart + ` and (is_new or email <> former_email) order by lower(email) collate "C"`, first},
 		{`insert into audit_log (subject, at, actor, action, user_id, detail)
 		select user_id, (select connect_now()), $3::text, case when is_new then 'user.created' else 'user.changed' end, user_id,
 			case when is_new then '{}' else jsonb_build_object('email', email <> former_email, 'timezone', timezone <> former_timezone,

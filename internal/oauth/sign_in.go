@@ -9,6 +9,7 @@ import (
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/postgres"
 )
 
 // SignIn records the user who signed in for a request. The first user stays; for another one the error is ErrRequestEnded. From then on
@@ -23,7 +24,7 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 	if err != nil {
 		return err
 	}
-	n, err := s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
+	_, err = s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID:     request.ID,
 		BrowserHash:   browser[:],
 		ClientID:      request.ClientID,
@@ -35,10 +36,7 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 		UserID:        userID,
 		SessionHash:   session[:],
 	})
-	if err == nil && n == 0 {
-		return ErrRequestEnded
-	}
-	return err
+	return postgres.NoRowsAs(err, ErrRequestEnded)
 }
 
 // SignOut reverts the sign-in to a request, so that another user can sign in. Without a sign-in it changes nothing.

@@ -116,30 +116,28 @@ set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, bu
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the waiting one.
 insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
-select @sign_in_id, @seed, @network, count(*), @limits, @counted_at, @language, @partner, @link_path, now() + @delay::interval
-from code_emails w where w.network = @network
+values (@sign_in_id, @seed, @network, @place, @limits, @counted_at, @language, @partner, @link_path, now() + @delay::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
     put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
--- name: IsEmailDue :one
--- Locks nothing and writes nothing.
-select exists (select 1 from code_emails where due_at <= now() and (leased_until is null or leased_until <= now()))::bool;
+-- name: ListDueEmails :many
+-- Emails in the order in which they leave. busy are the networks for which this server already sends as many emails as it may. Locks nothing
+-- and writes nothing.
+select sign_in_id from code_emails
+where due_at <= now() and (leased_until is null or leased_until <= now()) and network <> all (@busy::bytea[])
+order by place, due_at
+limit @most::int;
 
 -- name: ClaimCodeEmail :one
--- Leases the next email and counts the attempt first, so that attempts are bounded even if the server dies. busy are the networks for
--- which this server already sends as many emails as it may. The array makes the planner find the row by its key. too_late is an email's
--- age at the end of the lease, because Citus refuses now() in a returning clause.
-with due as (
-    select w.sign_in_id from code_emails w
-    where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all (@busy::bytea[])
-    order by w.place, w.due_at
-    limit 1
-    for update skip locked
-)
+-- Leases an email unless another server has, and counts the attempt first, so that attempts are bounded even if the server dies. too_late is
+-- an email's age at the end of the lease, because Citus refuses now() in a returning clause.
 update code_emails set leased_until = now() + @lease::interval, attempts = attempts + 1
-where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
+where code_emails.sign_in_id = @sign_in_id and sign_in_id in (
+    select w.sign_in_id from code_emails w
+    where w.sign_in_id = @sign_in_id and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
+    for update skip locked)
 returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
     (leased_until - put_at >= @too_late::interval)::bool as late;
 

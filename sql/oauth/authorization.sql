@@ -8,8 +8,8 @@
 select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from clients where client_id = any (@client_ids::uuid[]);
 
--- name: SignInAuthorizationRequest :execrows
--- The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+-- name: SignInAuthorizationRequest :one
+-- There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
 -- opened it can only sign in again.
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
     user_id, session_hash)
@@ -17,7 +17,8 @@ select @request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @
     @user_id::uuid, @session_hash::bytea
 where @expires_at::timestamptz > connect_now()
 on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
-where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id);
+where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id)
+returning r.request_id;
 
 -- name: GetAuthorizationRequest :one
 select cl.client_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, r.redirect_uri, r.scopes, r.expires_at,

@@ -13,23 +13,19 @@ import (
 )
 
 const claimCodeEmail = `-- name: ClaimCodeEmail :one
-with due as (
-    select w.sign_in_id from code_emails w
-    where w.due_at <= now() and (w.leased_until is null or w.leased_until <= now()) and w.network <> all ($3::bytea[])
-    order by w.place, w.due_at
-    limit 1
-    for update skip locked
-)
 update code_emails set leased_until = now() + $1::interval, attempts = attempts + 1
-where code_emails.sign_in_id = any (array(select due.sign_in_id from due))
+where code_emails.sign_in_id = $2 and sign_in_id in (
+    select w.sign_in_id from code_emails w
+    where w.sign_in_id = $2 and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
+    for update skip locked)
 returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
-    (leased_until - put_at >= $2::interval)::bool as late
+    (leased_until - put_at >= $3::interval)::bool as late
 `
 
 type ClaimCodeEmailParams struct {
-	Lease   time.Duration
-	TooLate time.Duration
-	Busy    [][]byte
+	Lease    time.Duration
+	SignInID uuid.UUID
+	TooLate  time.Duration
 }
 
 type ClaimCodeEmailRow struct {
@@ -45,11 +41,10 @@ type ClaimCodeEmailRow struct {
 	Late      bool
 }
 
-// Leases the next email and counts the attempt first, so that attempts are bounded even if the server dies. busy are the networks for
-// which this server already sends as many emails as it may. The array makes the planner find the row by its key. too_late is an email's
-// age at the end of the lease, because Citus refuses now() in a returning clause.
+// Leases an email unless another server has, and counts the attempt first, so that attempts are bounded even if the server dies. too_late is
+// an email's age at the end of the lease, because Citus refuses now() in a returning clause.
 func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) (ClaimCodeEmailRow, error) {
-	row := q.db.QueryRow(ctx, claimCodeEmail, arg.Lease, arg.TooLate, arg.Busy)
+	row := q.db.QueryRow(ctx, claimCodeEmail, arg.Lease, arg.SignInID, arg.TooLate)
 	var i ClaimCodeEmailRow
 	err := row.Scan(
 		&i.SignInID,
@@ -681,18 +676,6 @@ func (q *Queries) InsertUserDeleted(ctx context.Context, arg InsertUserDeletedPa
 	return err
 }
 
-const isEmailDue = `-- name: IsEmailDue :one
-select exists (select 1 from code_emails where due_at <= now() and (leased_until is null or leased_until <= now()))::bool
-`
-
-// Locks nothing and writes nothing.
-func (q *Queries) IsEmailDue(ctx context.Context) (bool, error) {
-	row := q.db.QueryRow(ctx, isEmailDue)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const knowsBrowser = `-- name: KnowsBrowser :one
 select exists (
     select 1 from known_browsers
@@ -737,6 +720,40 @@ func (q *Queries) ListBrowsers(ctx context.Context, userID uuid.UUID) ([]ListBro
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listDueEmails = `-- name: ListDueEmails :many
+select sign_in_id from code_emails
+where due_at <= now() and (leased_until is null or leased_until <= now()) and network <> all ($1::bytea[])
+order by place, due_at
+limit $2::int
+`
+
+type ListDueEmailsParams struct {
+	Busy [][]byte
+	Most int32
+}
+
+// Emails in the order in which they leave. busy are the networks for which this server already sends as many emails as it may. Locks nothing
+// and writes nothing.
+func (q *Queries) ListDueEmails(ctx context.Context, arg ListDueEmailsParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listDueEmails, arg.Busy, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var sign_in_id uuid.UUID
+		if err := rows.Scan(&sign_in_id); err != nil {
+			return nil, err
+		}
+		items = append(items, sign_in_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -827,8 +844,7 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 
 const putCodeEmail = `-- name: PutCodeEmail :exec
 insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
-select $1, $2, $3, count(*), $4, $5, $6, $7, $8, now() + $9::interval
-from code_emails w where w.network = $3
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
@@ -839,6 +855,7 @@ type PutCodeEmailParams struct {
 	SignInID  uuid.UUID
 	Seed      []byte
 	Network   []byte
+	Place     int32
 	Limits    [][]byte
 	CountedAt time.Time
 	Language  string
@@ -853,6 +870,7 @@ func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) erro
 		arg.SignInID,
 		arg.Seed,
 		arg.Network,
+		arg.Place,
 		arg.Limits,
 		arg.CountedAt,
 		arg.Language,

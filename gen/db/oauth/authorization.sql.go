@@ -325,7 +325,7 @@ func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (i
 	return result.RowsAffected(), nil
 }
 
-const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :execrows
+const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :one
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
     user_id, session_hash)
 select $1, $2, $3, $4, $5, $6, $7, $8::timestamptz,
@@ -333,6 +333,7 @@ select $1, $2, $3, $4, $5, $6, $7, $8::timestamptz,
 where $8::timestamptz > connect_now()
 on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
 where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id)
+returning r.request_id
 `
 
 type SignInAuthorizationRequestParams struct {
@@ -348,10 +349,10 @@ type SignInAuthorizationRequestParams struct {
 	SessionHash   []byte
 }
 
-// The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+// There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
 // opened it can only sign in again.
-func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (int64, error) {
-	result, err := q.db.Exec(ctx, signInAuthorizationRequest,
+func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, signInAuthorizationRequest,
 		arg.RequestID,
 		arg.BrowserHash,
 		arg.ClientID,
@@ -363,10 +364,9 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 		arg.UserID,
 		arg.SessionHash,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var request_id uuid.UUID
+	err := row.Scan(&request_id)
+	return request_id, err
 }
 
 const signOutAuthorizationRequest = `-- name: SignOutAuthorizationRequest :execrows

@@ -52,7 +52,12 @@ func (d distributor) place(ctx context.Context, shards int) error {
 		switch want := wanted(table); {
 		case kinds[table] == want:
 		case want == onEachNode:
-			err = d.step(ctx, table+": copy to each node", "select create_reference_table($1)", table)
+			if kinds[table] == distributed { // as release 1.0.0 placed user_addresses
+				err = d.step(ctx, table+": gather", "select undistribute_table($1)", table)
+			}
+			if err == nil {
+				err = d.step(ctx, table+": copy to each node", "select create_reference_table($1)", table)
+			}
 		case want == local:
 			err = d.step(ctx, table+": tell each node where it is", "select citus_add_local_table_to_metadata($1)", table)
 		default:

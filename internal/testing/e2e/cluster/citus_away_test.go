@@ -134,7 +134,7 @@ func TestNodesAwayOnACluster(t *testing.T) {
 				v := visit{edgetest.Visit(t, pages[at], f.Base), count, f.Mail, user.User}
 				v.connect(t, third)
 				v.exchange(t, front, other, user.code)
-				if v.signIn(t, "account: sign-in", "/account", nil) {
+				if _, in := v.signIn(t, "account: sign-in", "/account", nil); in {
 					count.try(t, "account: page", status(v.Get("/account").StatusCode, http.StatusOK))
 				}
 				got = front.Disconnect(t.Context(), t, f.Partner, user.tokens.GrantID)
@@ -190,7 +190,8 @@ func promised(t *testing.T) [2]map[string]bool {
 func (v visit) connect(t *testing.T, partner pgtest.Client) {
 	t.Helper()
 	base, err := v.to(v.Get("/oauth/authorize?" + edgetest.AuthorizationQuery(partner, scope.All).Encode()))
-	if base = strings.TrimSuffix(base, "/sign-in"); !v.signIn(t, "sign-in", base, err) {
+	base, in := v.signIn(t, "sign-in", strings.TrimSuffix(base, "/sign-in"), err)
+	if !in {
 		return
 	}
 	shown := v.Get(base + "/consent")
@@ -228,14 +229,15 @@ func (v visit) to(p edgetest.Page) (string, error) {
 	return p.Header.Get("Location"), status(p.StatusCode, http.StatusSeeOther)
 }
 
-// signIn signs in by a code at the pages under base.
-func (v visit) signIn(t *testing.T, step, base string, err error) bool {
+// signIn signs in by a code at the pages under base, and returns where it went on, which is elsewhere if a node is away.
+func (v visit) signIn(t *testing.T, step, base string, err error) (string, bool) {
 	t.Helper()
 	if err == nil {
 		err = status(v.Get(base+"/sign-in").StatusCode, http.StatusOK)
 	}
 	if err == nil {
-		_, err = v.to(v.Post(base+"/sign-in", "email", v.user.Email))
+		base, err = v.to(v.Post(base+"/sign-in", "email", v.user.Email))
+		base = strings.TrimSuffix(base, "/code")
 	}
 	if err == nil {
 		err = status(v.Get(base+"/code").StatusCode, http.StatusOK)
@@ -243,7 +245,7 @@ func (v visit) signIn(t *testing.T, step, base string, err error) bool {
 	if err == nil {
 		_, err = v.to(v.Post(base+"/code", "code", v.mail.Next(t).Code))
 	}
-	return v.count.try(t, step, err)
+	return base, v.count.try(t, step, err)
 }
 
 // private asks the private listener.

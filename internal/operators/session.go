@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	operatorsdb "connect-svc/gen/db/operators"
@@ -45,15 +46,31 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 	if !found {
 		return key, holder, ErrNoToken
 	}
-	rand.Read(key[:])
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := operatorsdb.New(tx)
-		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected()}); err != nil {
-			return err
-		}
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"})
+	err = s.audited(ctx, func(queries *operatorsdb.Queries) (operatorsdb.AuditSessionParams, error) {
+		rand.Read(key[:])
+		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"}, queries.StartSession(ctx, operatorsdb.StartSessionParams{
+			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected(),
+		})
 	})
 	return key, held.Operator, postgres.Wrap("start session", err)
+}
+
+// audited runs act in a transaction with the entry of the audit log that it returns; without an actor there is none. On a cluster the entry
+// is filed where a node answers.
+func (s *Sessions) audited(ctx context.Context, act func(*operatorsdb.Queries) (operatorsdb.AuditSessionParams, error)) error {
+	return postgres.Elsewhere(ctx, func(try int) error {
+		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+			queries := operatorsdb.New(tx)
+			entry, err := act(queries)
+			if err != nil || entry.Actor == "" {
+				return err
+			}
+			if try > 0 {
+				entry.Subject = uuid.New()
+			}
+			return queries.AuditSession(ctx, entry)
+		})
+	})
 }
 
 // Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
@@ -72,19 +89,18 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 
 // End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := operatorsdb.New(tx)
+	err = s.audited(ctx, func(queries *operatorsdb.Queries) (entry operatorsdb.AuditSessionParams, err error) {
 		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
 		if err != nil {
-			return err
+			return entry, err
 		}
 		held, found := tokens.find(row.TokenHash)
 		ended, err := queries.EndSession(ctx, key.hash())
 		if err != nil || ended == 0 || !found {
-			return err
+			return entry, err
 		}
 		holder = held.Operator
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"})
+		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"}, nil
 	})
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }

@@ -64,22 +64,26 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 	return callbackURL(allowed.RedirectUri, allowed.State, "code", code), nil
 }
 
-// addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. Error: ErrRequestEnded
-// if the user was deleted.
+// addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. If the node of a cluster is
+// away that would have the derived grant, the grant is a random one. Error: ErrRequestEnded if the user was deleted.
 func (s *Server) addConnection(ctx context.Context, userID, clientID uuid.UUID, scopes scope.Set, today time.Time) error {
-	grantID, err := uuid.NewRandomFromReader(s.settings.Random)
-	if err != nil {
-		return err
-	}
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := s.queries.WithTx(tx)
-		n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{
-			UserID: userID, ClientID: clientID, GrantID: grantID, Scopes: scopes, HistoryFrom: today,
-		})
-		if err != nil || n == 0 {
-			return err
+	err := postgres.Elsewhere(ctx, func(try int) (err error) {
+		grantID, derived := s.grantOf(userID, clientID)
+		if !derived || try > 0 {
+			if grantID, err = uuid.NewRandomFromReader(s.settings.Random); err != nil {
+				return err
+			}
 		}
-		return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: grantID, UserID: userID, ClientID: clientID})
+		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+			queries := s.queries.WithTx(tx)
+			n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{
+				UserID: userID, ClientID: clientID, GrantID: grantID, Scopes: scopes, HistoryFrom: today,
+			})
+			if err != nil || n == 0 {
+				return err
+			}
+			return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: grantID, UserID: userID, ClientID: clientID})
+		})
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) {
 		return ErrRequestEnded

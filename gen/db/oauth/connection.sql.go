@@ -45,6 +45,7 @@ func (q *Queries) AddConnection(ctx context.Context, arg AddConnectionParams) (i
 
 const addGrant = `-- name: AddGrant :exec
 insert into grant_directory (grant_id, user_id, client_id) values ($1, $2, $3)
+on conflict (grant_id) do nothing
 `
 
 type AddGrantParams struct {
@@ -187,6 +188,7 @@ func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClien
 }
 
 const authorizeConnection = `-- name: AuthorizeConnection :one
+
 with authorized as (
     update connections c
     set version = c.version + 1,
@@ -239,6 +241,7 @@ type AuthorizeConnectionRow struct {
 	AuthorizedAt time.Time
 }
 
+// derived, and left by a restore of one node
 // The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 // of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
 // offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection.
@@ -426,6 +429,35 @@ func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUI
 	var user_id *uuid.UUID
 	err := row.Scan(&user_id)
 	return user_id, err
+}
+
+const isGrantOf = `-- name: IsGrantOf :one
+select true from connections c
+join clients cl on cl.client_id = c.client_id
+where c.user_id = $1 and c.client_id = $2 and c.grant_id = $3 and is_active(cl.status)
+    and is_secret_of($4, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $5::timestamptz)
+`
+
+type IsGrantOfParams struct {
+	UserID     uuid.UUID
+	ClientID   uuid.UUID
+	GrantID    uuid.UUID
+	SecretHash []byte
+	Expected   *time.Time
+}
+
+// There is a row if the grant is that of the user's connection, and the client's credentials are right.
+func (q *Queries) IsGrantOf(ctx context.Context, arg IsGrantOfParams) (bool, error) {
+	row := q.db.QueryRow(ctx, isGrantOf,
+		arg.UserID,
+		arg.ClientID,
+		arg.GrantID,
+		arg.SecretHash,
+		arg.Expected,
+	)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const listGrantsOfUser = `-- name: ListGrantsOfUser :many

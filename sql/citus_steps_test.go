@@ -55,7 +55,7 @@ func TestStatementsBetweenStepsOnACluster(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if tried < 500 {
+	if tried < 250 {
 		t.Errorf("%d statements of tables just placed", tried)
 	}
 }

@@ -21,6 +21,9 @@ const (
 	mostLockWait = 900 * time.Millisecond
 )
 
+// failedTransaction is an error that Citus sometimes returns after a lock was not free on another node.
+const failedTransaction postgres.Code = "25P02"
+
 // lockPatience is how long Distribute waits for the end of another call of it.
 const lockPatience = 20 * time.Second
 
@@ -42,7 +45,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 			return nil
 		case ctx.Err() != nil && (postgres.Is(err, postgres.QueryCanceled) || postgres.Is(err, postgres.LockNotAvailable)):
 			return fmt.Errorf("distribute: interrupted: the step %q was ended, and the next call takes it again: %w", name, context.Cause(ctx))
-		case !postgres.Is(err, postgres.LockNotAvailable):
+		case !postgres.Is(err, postgres.LockNotAvailable) && !(postgres.Is(err, failedTransaction) && time.Since(tried) >= wait):
 			return fmt.Errorf("distribute: %s: %w", name, err)
 		}
 		held := min(time.Since(tried), mostLockWait) // a copy of a large table holds up nobody until its last moments

@@ -36,12 +36,10 @@ func failedEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 func pendingEvent(t *testing.T, db *pgtest.DB, client uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
-	db.Exec(t, `with event as (
-		insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, queued)
-		values ($1, $1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', true)
-		returning *)
-		insert into webhook_queue (user_id, event_id, client_id, created_at, next_attempt_at)
-		select user_id, event_id, client_id, created_at, '2031-11-21T11:05:00Z' from event`, id, client)
+	db.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date,
+			created_at, due_at)
+		values ($1, $1, $2, 'activity.updated', gen_random_uuid(), 1, 5, '2026-11-20', '2026-11-21', '2026-11-21T11:00:00Z', '2031-11-21T11:05:00Z')`,
+		id, client)
 	return id
 }
 

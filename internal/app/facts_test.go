@@ -79,7 +79,7 @@ func TestFacts(t *testing.T) {
 		}
 	}
 	redis.Kill()
-	e.DB.Exec(t, "alter table webhook_queue rename to gone")
+	e.DB.Exec(t, "alter table webhook_events rename to gone")
 	f = e.App.Facts(t.Context())
 	if f.Limiter.Known || f.Webhooks.Known || !f.Servers.Known {
 		t.Errorf("while Redis and a table are gone: %+v, %+v", f.Limiter, f.Webhooks)

@@ -3,22 +3,17 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
-)
-
-// The turns of this package.
-const (
-	turnQueue postgres.Turn = "webhook_queue"
-	turnMerge postgres.Turn = "webhook_merge"
 )
 
 // claimed is an event that this server leased, with its target.
@@ -26,68 +21,178 @@ type claimed struct {
 	Event
 	target target
 	at     time.Time // of the claim, by this server's clock
+	part   int64     // where the event is, see look
 }
 
-// queue puts up to limit new events into the queue, and returns their number.
-func (w *Webhooks) queue(ctx context.Context, limit int) (n int, err error) {
-	err = postgres.InTurn(ctx, w.pool, turnQueue, func(tx pgx.Tx) error {
-		rows, err := w.queries.WithTx(tx).QueueWebhookEvents(ctx, int32(limit))
-		n = int(rows)
-		return err
-	})
-	return n, err
+// claims is what a claim has found.
+type claims struct {
+	room    map[uuid.UUID]int // that it was for
+	events  []claimed
+	due     bool // events are due, of which another server may have leased some meanwhile
+	changes bool // there are changes whose window is over
+	took    time.Duration
+	err     error // of a part of it
 }
 
 // claim leases up to limit events that are due. room bounds the events of each client; of a client that is not in it, as many are
 // leased as are sent at the same time.
-func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) ([]claimed, error) {
-	roomJSON, err := json.Marshal(room)
+func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
+	found.room = room
+	work, err := w.look(ctx, room, limit, 1)
 	if err != nil {
-		return nil, err
+		found.err = err
+		return found
 	}
-	leased, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{
-		Lease: w.limits.lease(), Room: roomJSON, MaxEvents: int32(limit),
+	left := maps.Clone(room) // no node knows what another one has found
+	if left == nil {
+		left = map[uuid.UUID]int{}
+	}
+	parts := map[int64]webhookdb.ClaimWebhookEventsParams{}
+	for _, row := range work {
+		if !row.IsEvent {
+			found.changes = true
+			continue
+		}
+		found.due = true
+		fits, known := left[row.ClientID]
+		if !known {
+			fits = int(row.Share)
+		}
+		if left[row.ClientID] = max(0, fits-1); fits == 0 || limit == 0 {
+			continue
+		}
+		limit--
+		part := parts[row.Part]
+		part.UserIds, part.EventIds = append(part.UserIds, row.UserID), append(part.EventIds, row.EventID)
+		parts[row.Part] = part
+	}
+	var mu sync.Mutex
+	failed := atOnce(slices.Collect(maps.Keys(parts)), func(part int64) error {
+		params := parts[part]
+		params.Lease = w.limits.lease()
+		rows, err := w.queries.ClaimWebhookEvents(ctx, params)
+		at := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, row := range rows {
+			found.events = append(found.events, claimed{Event: fromRow(row), at: at, part: part})
+		}
+		return err
 	})
-	if err != nil || len(leased) == 0 {
-		return nil, err
+	found.err = errors.Join(slices.Collect(maps.Values(failed))...)
+	if len(found.events) == 0 {
+		return found
 	}
-	at := time.Now()
-	params := webhookdb.ListClaimedParams{}
-	missing := map[uuid.UUID]bool{}
 	clients := map[uuid.UUID]bool{}
-	for _, row := range leased {
-		params.UserIds, params.EventIds = append(params.UserIds, row.UserID), append(params.EventIds, row.EventID)
-		missing[row.EventID], clients[row.ClientID] = true, true
+	for _, event := range found.events {
+		clients[event.ClientID] = true
 	}
 	targets, err := w.targets(ctx, slices.Collect(maps.Keys(clients))...)
-	if err != nil {
-		return nil, err
+	if err != nil { // they are due again when their leases end
+		found.events, found.err = nil, err
+		return found
 	}
-	rows, err := w.queries.ListClaimed(ctx, params)
-	if err != nil {
-		return nil, err
+	for i := range found.events {
+		found.events[i].target = targets[found.events[i].ClientID]
 	}
-	list := make([]claimed, 0, len(rows))
-	for _, row := range rows {
-		delete(missing, row.EventID)
-		list = append(list, claimed{fromRow(row), targets[row.ClientID], at})
-	}
-	slices.SortFunc(list, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	if len(missing) > 0 { // deleted with a user's account
-		return list, w.queries.Unqueue(ctx, slices.Collect(maps.Keys(missing)))
-	}
-	return list, nil
+	slices.SortFunc(found.events, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return found
 }
 
 // release ends the leases of events. If that fails they end by themselves.
 func (w *Webhooks) release(ctx context.Context, events []claimed) {
-	if len(events) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
-	ids := postgres.Map(events, func(event claimed) uuid.UUID { return event.ID })
-	if err := panics.Try(func() error { return w.queries.Release(ctx, ids) }); err != nil {
+	parts := map[int64]webhookdb.ReleaseParams{}
+	for _, event := range events {
+		part := parts[event.part]
+		part.UserIds, part.EventIds = append(part.UserIds, event.userID), append(part.EventIds, event.ID)
+		parts[event.part] = part
+	}
+	for _, err := range atOnce(slices.Collect(maps.Keys(parts)), func(part int64) error { return w.queries.Release(ctx, parts[part]) }) {
 		w.logger.Error("leases of webhook events could not be ended", "cause", err)
 	}
+}
+
+// places are ids on the nodes of the database, of which one PostgreSQL has one.
+type places struct {
+	mu    sync.Mutex
+	ids   []uuid.UUID
+	asked time.Time // for these ids
+}
+
+// placesAge is how long a server uses the same list of places, and does without a node that did not answer.
+const placesAge = 10 * time.Second
+
+// look asks each node for events that are due and for changes whose window is over, up to so many of each, and returns them in the order in
+// which they became due. A part is some users' rows that one statement can change on one node. The others' work goes on while a node does
+// not answer. It is an error if none answers.
+func (w *Webhooks) look(ctx context.Context, room map[uuid.UUID]int, events, changes int) ([]webhookdb.LookForWorkRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim/2) // the rest is for the nodes that answer
+	defer cancel()
+	asked, err := w.askable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	roomJSON, err := json.Marshal(room)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var work []webhookdb.LookForWorkRow
+	failed := atOnce(asked, func(place uuid.UUID) error {
+		rows, err := w.queries.LookForWork(ctx, webhookdb.LookForWorkParams{
+			Place: place, WindowLength: w.window, Room: roomJSON, MaxEvents: int32(events), MaxChanges: int32(changes),
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		work = append(work, rows...)
+		return err
+	})
+	w.places.mu.Lock()
+	defer w.places.mu.Unlock()
+	if len(failed) == len(asked) {
+		w.places.asked = time.Time{}
+		return nil, errors.Join(slices.Collect(maps.Values(failed))...)
+	}
+	for place, err := range failed {
+		w.places.ids = slices.DeleteFunc(slices.Clone(w.places.ids), func(id uuid.UUID) bool { return id == place })
+		w.logger.Error("a node of the database could not be asked for webhooks", "cause", err)
+	}
+	slices.SortStableFunc(work, func(a, b webhookdb.LookForWorkRow) int { return a.DueAt.Compare(b.DueAt) })
+	return work, nil
+}
+
+// askable returns the places of the nodes that are to be asked.
+func (w *Webhooks) askable(ctx context.Context) (ids []uuid.UUID, err error) {
+	w.places.mu.Lock()
+	defer w.places.mu.Unlock()
+	if time.Since(w.places.asked) > placesAge {
+		if ids, err = w.queries.ListPlaces(ctx); err != nil {
+			return nil, err
+		}
+		w.places.ids, w.places.asked = ids, time.Now()
+	}
+	return w.places.ids, nil
+}
+
+// atOnce calls act for several keys at the same time, and returns the errors.
+func atOnce[K comparable](keys []K, act func(K) error) (failed map[K]error) {
+	const most = 4
+	failed = map[K]error{}
+	var mu sync.Mutex
+	var all errgroup.Group
+	all.SetLimit(most)
+	for _, key := range keys {
+		all.Go(func() error {
+			if err := panics.Try(func() error { return act(key) }); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[key] = err
+			}
+			return nil
+		})
+	}
+	_ = all.Wait() // the errors are in failed
+	return failed
 }

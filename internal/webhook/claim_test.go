@@ -146,13 +146,12 @@ func TestClaim(t *testing.T) {
 	otherEvent := w.revoked(t, other)
 	later := w.revoked(t, other)
 	locked := w.revoked(t, other)
-	w.queued(t)
-	w.db.Exec(t, "update webhook_queue set next_attempt_at = connect_now() + interval '1 minute' where event_id = $1", later)
+	w.db.Exec(t, "update webhook_events set due_at = connect_now() + interval '1 minute' where event_id = $1", later)
 	tx, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "select from webhook_queue where event_id = $1 for update", locked); err != nil {
+	if _, err := tx.Exec(t.Context(), "select 1 from webhook_events where user_id = $1 for update", w.event(t, locked).userID); err != nil {
 		t.Fatal(err)
 	}
 	byClient := func(events []claimed) map[uuid.UUID][]uuid.UUID {
@@ -191,11 +190,11 @@ func TestLeaseOfAServerThatWasKilled(t *testing.T) {
 		t.Fatalf("%d events are leased", len(events))
 	}
 	after := pgtest.Value[time.Time](t, w.db, "select now()")
-	end := pgtest.Value[time.Time](t, w.db, "select leased_until from webhook_queue")
+	end := pgtest.Value[time.Time](t, w.db, "select leased_until from webhook_events")
 	if end.Sub(before) < usual.attempt() || end.Sub(after) > usual.lease() || usual.lease() > 29*time.Second { // "within half a minute", docs/operations.md
 		t.Errorf("the lease of %s to %s ends at %s", before, after, end)
 	}
-	w.db.Exec(t, "update webhook_queue set leased_until = now()")
+	w.db.Exec(t, "update webhook_events set leased_until = now()")
 	w.run(t)
 	if c := r.next(t); c.id != messageID(id) {
 		t.Errorf("webhook-id %s", c.id)
@@ -212,11 +211,11 @@ func TestClaimReadsNoTable(t *testing.T) {
 	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', true
 		from generate_series(1, 5000)`, client.ID)
-	w.db.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-		select gen_random_uuid(), gen_random_uuid(), $1, now(), now() + interval '1 hour' from generate_series(1, 5000)`, client.ID)
-	w.db.Exec(t, "analyze webhook_events, webhook_queue")
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
+		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, now() + interval '1 hour', now()
+		from generate_series(1, 5000)`, client.ID)
+	w.db.Exec(t, "analyze webhook_events")
 	w.revoked(t, client)
-	w.queued(t)
 	tx, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -225,13 +224,13 @@ func TestClaimReadsNoTable(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan"); err != nil {
 		t.Fatal(err)
 	}
-	inTx := &Webhooks{queries: w.queries.WithTx(tx), pool: w.pool}
-	if events, err := inTx.claim(t.Context(), nil, 10); err != nil || len(events) != 1 {
-		t.Fatalf("%d events, %v", len(events), err)
+	inTx := &Webhooks{queries: w.queries.WithTx(tx), pool: w.pool, limits: w.limits}
+	if found := inTx.claim(t.Context(), nil, 10); found.err != nil || len(found.events) != 1 {
+		t.Fatalf("%d events, %v", len(found.events), found.err)
 	}
 	var scans []string
 	if err := tx.QueryRow(t.Context(), `select array_agg(relname::text) from pg_stat_xact_user_tables
-		where relname in ('webhook_events', 'webhook_queue') and seq_scan > 0`).Scan(&scans); err != nil {
+		where relname = 'webhook_events' and seq_scan > 0`).Scan(&scans); err != nil {
 		t.Fatal(err)
 	}
 	if len(scans) != 0 {

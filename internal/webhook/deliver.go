@@ -16,8 +16,6 @@ const (
 	// one client.
 	maxHeld  = 1536
 	maxAhead = 256
-	// queueBatch is the number of events that a poll puts into the queue.
-	queueBatch = 500
 	// pollInterval is how often a server polls for work while there is some. Without work the interval doubles up to maxInterval, and
 	// [Webhooks.Wake] ends it. The server polls because LISTEN does not work through PgBouncer, and NOTIFY serializes the commits
 	// of all writers. If the database is slow, a server spends at most one part in pollShare of its time on polls.
@@ -42,16 +40,6 @@ func (l limits) lease() time.Duration { return l.Claim + waitTimeout + l.attempt
 
 // stop is the time that attempts in flight get when a server stops.
 func (l limits) stop() time.Duration { return l.Webhook + time.Second }
-
-// claims is the result of a poll.
-type claims struct {
-	room   map[uuid.UUID]int // that it asked for
-	events []claimed
-	queued int  // events that it put into the queue
-	idle   bool // there was no work
-	took   time.Duration
-	err    error
-}
 
 // line holds the leased events of one client.
 type line struct {
@@ -126,9 +114,9 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 			switch {
 			case found.err != nil:
 				poll.Reset(faultInterval)
-			case again || found.queued == queueBatch:
+			case again:
 				poll.Reset(0)
-			case found.idle && !woken:
+			case !found.due && !woken:
 				interval = min(2*interval, w.maxInterval)
 				poll.Reset(max(interval, time.Until(notBefore)))
 			default:
@@ -204,27 +192,17 @@ func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <
 	}
 }
 
-// poll puts new events into the queue, unless another server is doing so, and leases up to limit that are due. It starts with a
-// statement that locks and writes nothing, and ends there if there is no work.
+// poll leases up to limit events that are due. It starts with statements that lock and write nothing, and ends there if there is no work.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()
 	began := time.Now()
-	found.room = room
-	found.err = panics.Try(func() error {
-		work, err := w.queries.LookForWork(ctx, w.window)
-		found.idle = !work.NewEvents && !work.Due
-		if work.NewEvents {
-			found.queued, err = w.queue(ctx, queueBatch)
-		}
-		if err == nil && !found.idle {
-			found.events, err = w.claim(ctx, room, limit)
-		}
-		if work.Changes {
-			signal(w.changed)
-		}
-		return err
-	})
+	if err := panics.Try(func() error { found = w.claim(ctx, room, limit); return nil }); err != nil {
+		found.err = err
+	}
+	if found.changes {
+		signal(w.changed)
+	}
 	if found.err != nil {
 		w.logger.Error("webhook events that are due could not be read", "cause", found.err)
 	}

@@ -322,7 +322,7 @@ func TestTwoServersWithOneEvent(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	id := w.revoked(t, w.client(t, r))
-	w.queued(t)
+	w.taken(t)
 	event := w.event(t, id)
 	var servers sync.WaitGroup
 	for range 2 {
@@ -349,7 +349,7 @@ func TestLateFailure(t *testing.T) {
 	w := newWorld(t)
 	status := http.StatusInternalServerError
 	id := w.revoked(t, w.client(t, receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })))
-	w.queued(t)
+	w.taken(t)
 	late := w.toSend(t, w.event(t, id))
 	fail := func() {
 		t.Helper()
@@ -418,7 +418,7 @@ func TestStop(t *testing.T) {
 	if event := w.event(t, later); event.State != Pending || event.AttemptCount != 0 {
 		t.Errorf("the event that came later: %+v", event)
 	}
-	if n := pgtest.Value[int](t, w.db, "select count(leased_until)::int from webhook_queue"); n != 0 {
+	if n := pgtest.Value[int](t, w.db, "select count(*)::int from webhook_events where leased_until > now()"); n != 0 {
 		t.Errorf("%d events are left leased", n)
 	}
 }

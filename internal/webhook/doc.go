@@ -4,14 +4,16 @@
 // # The life of an event
 //
 // The statement or transaction that ends a connection also inserts the event's row. The statements that write activity record
-// their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. One server at a time
-// puts new events into the queue. A server leases events that are due, sends them, and records each attempt, the event's next state
-// and the end of the lease in one statement.
+// their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. A server asks each node
+// of the database for events that are due, leases them, sends them, and records each attempt, the event's next state and the end of the
+// lease in one statement. All rows of an event are where its user is, so no statement needs two nodes.
 //
 // # Invariants
 //
 //   - A server without work takes no lock and writes nothing (TestIdlePollWritesNothing). An event leaves at once if its process calls
 //     [Webhooks.Wake] (TestWake).
+//   - Of two servers that find the same work at the same time one does it (TestClaimOfTwoServers, TestMergeOfTwoServers).
+//   - Events that programs of release 1.0.0 queued are sent (TestQueueOfOlderPrograms).
 //   - Every attempt to deliver an event has the same webhook-id and body (TestSchedule).
 //   - An event whose server was killed is sent by another one when the lease ends (TestLeaseOfAServerThatWasKilled).
 //   - A leased event is not leased again before its lease ends, which outlasts every attempt (TestClaim).

@@ -25,19 +25,19 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	t.Cleanup(pool.Close)
 	reader := New(pool, credential.NewTestKeyring(), Settings{Window: time.Minute, Limits: wait.Patient})
 	client := w.client(t, receive(t, nil))
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || !found.idle || len(reader.changed) > 0 {
+	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || found.due || len(reader.changed) > 0 {
 		t.Errorf("without work: %+v", found)
 	}
 	w.revoked(t, client)
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || found.idle {
+	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || !found.due {
 		t.Errorf("with a new event: %+v", found)
 	}
-	w.queued(t)
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || found.idle {
+	w.taken(t)
+	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || !found.due {
 		t.Errorf("with an event that is due: %+v", found)
 	}
 	w.claimed(t, map[uuid.UUID]int{client.ID: maxHeld})
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || !found.idle {
+	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || found.due {
 		t.Errorf("while another server sends it: %+v", found)
 	}
 }

@@ -26,8 +26,9 @@ type Filter struct {
 }
 
 // Events lists events, without their attempts: the oldest first, unless the filter says otherwise.
-func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, err error) {
+func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 	var rows []webhookdb.WebhookEvent
+	var err error
 	state := postgres.Null(string(filter.State))
 	if filter.LatestFirst {
 		before := filter.After.OrNewest()
@@ -40,10 +41,7 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) (events []Event, e
 			AfterTime: filter.After.At, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 		})
 	}
-	if err == nil {
-		events, err = w.withDue(ctx, rows)
-	}
-	return events, postgres.Wrap("webhook events", err)
+	return postgres.Map(rows, fromRow), postgres.Wrap("webhook events", err)
 }
 
 // EventsOf lists the events of a user's connection with a client, newest first: at most limit of them, those before a key, whose
@@ -76,12 +74,9 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 func (w *Webhooks) withAttempts(
 	ctx context.Context, userID uuid.UUID, rows []webhookdb.WebhookEvent, most int32, responses bool,
 ) ([]Event, error) {
-	events, err := w.withDue(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
+	events := postgres.Map(rows, fromRow)
 	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{
-		UserID: userID, EventIds: ids(events), OfEach: most, Responses: responses,
+		UserID: userID, EventIds: postgres.Map(events, func(event Event) uuid.UUID { return event.ID }), OfEach: most, Responses: responses,
 	})
 	of := map[uuid.UUID][]Attempt{}
 	for _, row := range attempts {
@@ -96,33 +91,8 @@ func (w *Webhooks) withAttempts(
 	return events, err
 }
 
-// withDue makes events of rows, and sets when pending events are due. An event that is not in the queue yet is due at once.
-func (w *Webhooks) withDue(ctx context.Context, found []webhookdb.WebhookEvent) ([]Event, error) {
-	events := postgres.Map(found, fromRow)
-	rows, err := w.queries.ListQueued(ctx, ids(events))
-	if err != nil {
-		return nil, err
-	}
-	due := make(map[uuid.UUID]time.Time, len(rows))
-	for _, row := range rows {
-		due[row.EventID] = row.NextAttemptAt
-	}
-	for i, event := range events {
-		if at, queued := due[event.ID]; queued && event.State == Pending {
-			events[i].NextAttemptAt = at
-		} else if event.State == Pending {
-			events[i].NextAttemptAt = event.CreatedAt
-		}
-	}
-	return events, nil
-}
-
-func ids(events []Event) []uuid.UUID {
-	return postgres.Map(events, func(event Event) uuid.UUID { return event.ID })
-}
-
 func fromRow(row webhookdb.WebhookEvent) Event {
-	return Event{
+	event := Event{
 		ID:                row.EventID,
 		ClientID:          row.ClientID,
 		Type:              row.Type,
@@ -138,4 +108,11 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		userID:            row.UserID,
 		attemptsBefore:    int(row.AttemptsBefore),
 	}
+	if event.State == Pending {
+		event.NextAttemptAt = row.DueAt
+		if row.DueAt.Before(row.CreatedAt) { // it is new
+			event.NextAttemptAt = row.CreatedAt
+		}
+	}
+	return event
 }

@@ -212,30 +212,22 @@ func (w *world) event(t testing.TB, id uuid.UUID) Event {
 	return event
 }
 
-// queued puts all events into the queue that are not there yet. Another test that has the turn may have begun before the
-// last of them was written.
-func (w *world) queued(t testing.TB) {
+// taken has each event be one that a server has leased, and released.
+func (w *world) taken(t testing.TB) {
 	t.Helper()
-	for {
-		if _, err := w.queue(t.Context(), 10_000); err != nil {
-			t.Fatal(err)
-		}
-		if !pgtest.Value[bool](t, w.db, "select count(*) > 0 from webhook_events where not queued") {
-			return
-		}
-	}
+	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now() where not queued")
 }
 
 // attemptNow makes an attempt of an event without a lease, due or not, and returns in how many seconds the next one is
 // due; 0: the event is settled.
 func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 	t.Helper()
-	w.queued(t)
+	w.taken(t)
 	if err := w.attempt(t.Context(), w.toSend(t, w.event(t, id))); err != nil {
 		t.Fatal(err)
 	}
-	seconds := pgtest.Value[float64](t, w.db, `select coalesce(
-		(select extract(epoch from next_attempt_at - connect_now()) from webhook_queue where event_id = $1), 0)::float8`, id)
+	seconds := pgtest.Value[float64](t, w.db, `select case state when 'pending' then extract(epoch from due_at - connect_now()) else 0 end::float8
+		from webhook_events where event_id = $1`, id)
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second)
 }
 
@@ -246,16 +238,15 @@ func (w *world) toSend(t testing.TB, event Event) claimed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claimed{event, targets[event.ClientID], time.Now()}
+	return claimed{Event: event, target: targets[event.ClientID], at: time.Now()}
 }
 
 // claimed leases what is due, as a server does that has this much room.
 func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []claimed {
 	t.Helper()
-	w.queued(t)
-	events, err := w.claim(t.Context(), room, maxHeld)
-	if err != nil {
-		t.Fatal(err)
+	found := w.claim(t.Context(), room, maxHeld)
+	if found.err != nil {
+		t.Fatal(found.err)
 	}
-	return events
+	return found.events
 }

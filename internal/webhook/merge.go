@@ -2,19 +2,24 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/google/uuid"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
 )
 
 const (
-	// mergeInterval is the pause after a merge.
+	// mergeInterval is the pause after a merge. If more changes are due, it is mergePause times as long as the merge took, so that those of
+	// a large import are spread.
 	mergeInterval = time.Second
-	// mergeBatch is the number of connections whose changes become events at one time, so that those of a large import are spread.
+	mergePause    = 2
+	// mergeBatch is the number of connections whose changes become events at one time.
 	mergeBatch = 500
 )
 
@@ -26,7 +31,7 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 			return
 		case <-w.changed:
 		}
-		n := 0
+		n, began := 0, time.Now()
 		err := panics.Try(func() (err error) {
 			n, err = w.merge(ctx)
 			return err
@@ -37,14 +42,21 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 		case n > 0:
 			w.Wake()
 		}
+		pause := mergeInterval
+		if n >= mergeBatch {
+			pause = min(pause, mergePause*time.Since(began))
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(mergeInterval):
+		case <-time.After(pause):
 		}
 		select {
 		case <-w.changed: // by a poll before the end of this merge; the next poll knows better
 		default:
+		}
+		if n >= mergeBatch {
+			signal(w.changed)
 		}
 	}
 }
@@ -52,12 +64,26 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 // merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
 // returns the number of connections.
 func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
-	err = postgres.InTurn(ctx, w.pool, turnMerge, func(tx pgx.Tx) error {
-		n, err := w.queries.WithTx(tx).MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-			WindowLength: w.window, MaxConnections: mergeBatch, Expected: w.pool.Expected(),
+	work, err := w.look(ctx, nil, 0, 4*mergeBatch)
+	if err != nil {
+		return 0, err
+	}
+	type connection struct{ user, client uuid.UUID }
+	taken := map[connection]bool{}
+	parts := map[int64][]uuid.UUID{}
+	for _, row := range work {
+		if c := (connection{row.UserID, row.ClientID}); len(taken) < mergeBatch && !taken[c] {
+			taken[c] = true
+			parts[row.Part] = append(parts[row.Part], row.UserID)
+		}
+	}
+	var merged atomic.Int64
+	failed := atOnce(slices.Collect(maps.Keys(parts)), func(part int64) error {
+		n, err := w.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
+			UserIds: parts[part], WindowLength: w.window, Expected: w.pool.Expected(),
 		})
-		connections = int(n)
+		merged.Add(n)
 		return err
 	})
-	return connections, err
+	return int(merged.Load()), errors.Join(slices.Collect(maps.Values(failed))...)
 }

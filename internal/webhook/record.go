@@ -51,8 +51,7 @@ func (w *Webhooks) record(
 		EventID:    event.ID,
 		Attempts:   int32(event.AttemptCount),
 		State:      string(state),
-		Delay:      delay,
-		Expected:   w.pool.Expected(),
+		DueAt:      attempt.At.Add(attempt.Duration + delay), // by the database's clock, as attempt.At is
 		At:         attempt.At,
 		DurationMs: int32(attempt.Duration.Milliseconds()),
 		Status:     postgres.Null(int32(attempt.Status)),

@@ -31,13 +31,8 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 		case event.Stopped:
 			return ErrStopped
 		}
-		if err := queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{
-			UserID: row.UserID, EventID: id, Actor: actor.Of(ctx),
-		}); err != nil {
-			return err
-		}
-		return queries.QueueReplay(ctx, webhookdb.QueueReplayParams{
-			EventID: id, UserID: row.UserID, ClientID: row.ClientID, CreatedAt: row.CreatedAt, Expected: w.pool.Expected(),
+		return queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{
+			UserID: row.UserID, EventID: id, Actor: actor.Of(ctx), Expected: w.pool.Expected(),
 		})
 	}))
 }

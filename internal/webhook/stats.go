@@ -37,24 +37,15 @@ func (w *Webhooks) count(client string, change func(*Stats)) {
 }
 
 // Stats describes delivery for the metrics, sorted by name: for each client that has pending events or that this server sent to.
-// Pending events are in the queue or will be put there.
 func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 	w.statsMu.Lock()
 	all := maps.Clone(w.stats)
 	w.statsMu.Unlock()
-	queued, err := w.queries.CountQueued(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("webhook statistics: %w", err)
-	}
-	unqueued, err := w.queries.CountUnqueued(ctx)
-	for _, row := range unqueued {
-		queued = append(queued, webhookdb.CountQueuedRow(row))
-	}
-	for _, row := range queued {
+	pending, err := w.queries.CountPendingByClient(ctx)
+	for _, row := range pending {
 		stats := all[row.Name]
 		stats.Client = row.Name
-		stats.Pending += row.Pending
-		stats.Oldest = max(stats.Oldest, time.Duration(row.OldestSeconds*float64(time.Second)))
+		stats.Pending, stats.Oldest = row.Pending, max(0, time.Duration(row.OldestSeconds*float64(time.Second)))
 		all[row.Name] = stats
 	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return strings.Compare(a.Client, b.Client) })
@@ -78,24 +69,18 @@ type Age struct {
 
 // Queue asks the database for the state of delivery.
 func (w *Webhooks) Queue(ctx context.Context) (Queue, error) {
-	row, err := w.queries.QueueBacklog(ctx)
-	if err != nil {
-		return Queue{}, fmt.Errorf("webhook queue: %w", err)
-	}
-	more, err := w.queries.UnqueuedBacklog(ctx)
+	row, err := w.queries.Backlog(ctx)
 	if err != nil {
 		return Queue{}, fmt.Errorf("webhook queue: %w", err)
 	}
 	failed, err := w.queries.CountFailedOfDay(ctx)
 	q := Queue{
-		Waiting: row.Waiting + more.Waiting, Due: row.Due + more.Due, Failed: failed,
-		Oldest: time.Duration(max(row.OldestSeconds, more.OldestSeconds) * float64(time.Second)),
+		Waiting: row.Waiting, Due: row.Due, Failed: failed, Oldest: time.Duration(row.OldestSeconds * float64(time.Second)),
 	}
 	younger := int64(0)
 	for _, age := range []Age{
-		{time.Minute, row.Under1m + more.Under1m}, {5 * time.Minute, row.Under5m + more.Under5m},
-		{time.Hour, row.Under1h + more.Under1h}, {6 * time.Hour, row.Under6h + more.Under6h},
-		{24 * time.Hour, row.Under24h + more.Under24h}, {0, q.Waiting},
+		{time.Minute, row.Under1m}, {5 * time.Minute, row.Under5m}, {time.Hour, row.Under1h}, {6 * time.Hour, row.Under6h},
+		{24 * time.Hour, row.Under24h}, {0, q.Waiting},
 	} {
 		q.Ages = append(q.Ages, Age{age.UpTo, age.Count - younger})
 		younger = age.Count
@@ -109,10 +94,10 @@ const CountBound = 10_000
 // Waiting counts a client's events that wait to be sent, and those that failed: each up to [CountBound], and one more if there are
 // more.
 func (w *Webhooks) Waiting(ctx context.Context, clientID uuid.UUID) (waiting, failed int, err error) {
-	queued, err := w.queries.CountQueuedWebhookEvents(ctx, webhookdb.CountQueuedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
+	pending, err := w.queries.CountPendingWebhookEvents(ctx, webhookdb.CountPendingWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
 	if err != nil {
 		return 0, 0, ofClient(clientID, err)
 	}
 	given, err := w.queries.CountFailedWebhookEvents(ctx, webhookdb.CountFailedWebhookEventsParams{ClientID: clientID, AtMost: CountBound + 1})
-	return int(queued), int(given), ofClient(clientID, err)
+	return int(pending), int(given), ofClient(clientID, err)
 }

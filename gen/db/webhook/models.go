@@ -27,4 +27,6 @@ type WebhookEvent struct {
 	Attempts          int32
 	AttemptsBefore    int32
 	Queued            bool
+	DueAt             time.Time
+	LeasedUntil       *time.Time
 }

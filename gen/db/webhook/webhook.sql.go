@@ -12,51 +12,113 @@ import (
 	"github.com/google/uuid"
 )
 
+const backlog = `-- name: Backlog :one
+select count(*) as waiting, count(*) filter (where w.due) as due,
+    coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
+    count(*) filter (where w.age < interval '1 minute') as under_1m,
+    count(*) filter (where w.age < interval '5 minutes') as under_5m,
+    count(*) filter (where w.age < interval '1 hour') as under_1h,
+    count(*) filter (where w.age < interval '6 hours') as under_6h,
+    count(*) filter (where w.age < interval '1 day') as under_24h
+from (
+    select (select connect_now()) - created_at as age,
+        due_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
+    from webhook_events where state = 'pending'
+) w
+`
+
+type BacklogRow struct {
+	Waiting       int64
+	Due           int64
+	OldestSeconds float64
+	Under1m       int64
+	Under5m       int64
+	Under1h       int64
+	Under6h       int64
+	Under24h      int64
+}
+
+// The events that are to be sent, by how long they have waited. The subqueries read the clock once instead of once a row.
+func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
+	row := q.db.QueryRow(ctx, backlog)
+	var i BacklogRow
+	err := row.Scan(
+		&i.Waiting,
+		&i.Due,
+		&i.OldestSeconds,
+		&i.Under1m,
+		&i.Under5m,
+		&i.Under1h,
+		&i.Under6h,
+		&i.Under24h,
+	)
+	return i, err
+}
+
+const bringQueuedWebhookEvent = `-- name: BringQueuedWebhookEvent :exec
+update webhook_events set due_at = $1, leased_until = now()
+where user_id = $2 and event_id = $3 and state = 'pending' and leased_until is null
+`
+
+type BringQueuedWebhookEventParams struct {
+	DueAt   time.Time
+	UserID  uuid.UUID
+	EventID uuid.UUID
+}
+
+func (q *Queries) BringQueuedWebhookEvent(ctx context.Context, arg BringQueuedWebhookEventParams) error {
+	_, err := q.db.Exec(ctx, bringQueuedWebhookEvent, arg.DueAt, arg.UserID, arg.EventID)
+	return err
+}
+
 const claimWebhookEvents = `-- name: ClaimWebhookEvents :many
-with due as (
-    select e.event_id
-    from clients cl
-    cross join lateral (
-        select o.event_id, o.next_attempt_at from webhook_queue o
-        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
-            and (o.leased_until is null or o.leased_until <= now())
-        order by o.next_attempt_at
-        limit coalesce(($2::jsonb ->> cl.client_id::text)::int, cl.webhook_parallel)
-        for update skip locked
-    ) e
-    order by e.next_attempt_at
-    limit $3
+with free as materialized (
+    select e.event_id from webhook_events e
+    where e.user_id = any ($2::uuid[]) and e.event_id = any ($3::uuid[])
+        and e.state = 'pending' and (not e.queued or e.leased_until <= now())
+    for update skip locked
 )
-update webhook_queue set leased_until = now() + $1::interval
-where event_id = any (array(select due.event_id from due))
-returning event_id, user_id, client_id
+update webhook_events e set queued = true, leased_until = now() + $1::interval
+where e.user_id = any ($2::uuid[]) and e.event_id = any (array(select free.event_id from free))
+returning user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until
 `
 
 type ClaimWebhookEventsParams struct {
-	Lease     time.Duration
-	Room      []byte
-	MaxEvents int32
+	Lease    time.Duration
+	UserIds  []uuid.UUID
+	EventIds []uuid.UUID
 }
 
-type ClaimWebhookEventsRow struct {
-	EventID  uuid.UUID
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-}
-
-// Leases events that are due. room bounds the events of each client; of a client that is not in it, as many are leased as are sent
-// at the same time. A lease is measured in real time, even if a test shifts the clock, because it bounds the work of a server.
-// The array makes PostgreSQL find each event by its key, however many events the planner expects.
-func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]ClaimWebhookEventsRow, error) {
-	rows, err := q.db.Query(ctx, claimWebhookEvents, arg.Lease, arg.Room, arg.MaxEvents)
+// Leases those of some events, all of one part, that are still free. A lease is measured in real time, even if a test shifts the clock,
+// because it bounds the work of a server. The array makes PostgreSQL find each event by its key, however many events the planner expects.
+func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]WebhookEvent, error) {
+	rows, err := q.db.Query(ctx, claimWebhookEvents, arg.Lease, arg.UserIds, arg.EventIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ClaimWebhookEventsRow
+	var items []WebhookEvent
 	for rows.Next() {
-		var i ClaimWebhookEventsRow
-		if err := rows.Scan(&i.EventID, &i.UserID, &i.ClientID); err != nil {
+		var i WebhookEvent
+		if err := rows.Scan(
+			&i.UserID,
+			&i.EventID,
+			&i.ClientID,
+			&i.Type,
+			&i.GrantID,
+			&i.ConnectionVersion,
+			&i.Reason,
+			&i.Datasets,
+			&i.FirstDate,
+			&i.LastDate,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.AttemptsBefore,
+			&i.Queued,
+			&i.DueAt,
+			&i.LeasedUntil,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -114,28 +176,29 @@ func (q *Queries) CountFailedWebhookEvents(ctx context.Context, arg CountFailedW
 	return count, err
 }
 
-const countQueued = `-- name: CountQueued :many
-select cl.name, count(*) as pending, extract(epoch from connect_now() - min(q.created_at))::float8 as oldest_seconds
-from webhook_queue q
+const countPendingByClient = `-- name: CountPendingByClient :many
+select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
+from webhook_events e
 join clients cl using (client_id)
+where e.state = 'pending'
 group by cl.name
 `
 
-type CountQueuedRow struct {
+type CountPendingByClientRow struct {
 	Name          string
 	Pending       int64
 	OldestSeconds float64
 }
 
-func (q *Queries) CountQueued(ctx context.Context) ([]CountQueuedRow, error) {
-	rows, err := q.db.Query(ctx, countQueued)
+func (q *Queries) CountPendingByClient(ctx context.Context) ([]CountPendingByClientRow, error) {
+	rows, err := q.db.Query(ctx, countPendingByClient)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountQueuedRow
+	var items []CountPendingByClientRow
 	for rows.Next() {
-		var i CountQueuedRow
+		var i CountPendingByClientRow
 		if err := rows.Scan(&i.Name, &i.Pending, &i.OldestSeconds); err != nil {
 			return nil, err
 		}
@@ -147,55 +210,21 @@ func (q *Queries) CountQueued(ctx context.Context) ([]CountQueuedRow, error) {
 	return items, nil
 }
 
-const countQueuedWebhookEvents = `-- name: CountQueuedWebhookEvents :one
-select count(*) from (select 1 from webhook_queue where client_id = $1 limit $2) counted
+const countPendingWebhookEvents = `-- name: CountPendingWebhookEvents :one
+select count(*) from (select 1 from webhook_events where client_id = $1 and state = 'pending' limit $2) counted
 `
 
-type CountQueuedWebhookEventsParams struct {
+type CountPendingWebhookEventsParams struct {
 	ClientID uuid.UUID
 	AtMost   int32
 }
 
 // The events of a client that are to be sent, up to a bound.
-func (q *Queries) CountQueuedWebhookEvents(ctx context.Context, arg CountQueuedWebhookEventsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countQueuedWebhookEvents, arg.ClientID, arg.AtMost)
+func (q *Queries) CountPendingWebhookEvents(ctx context.Context, arg CountPendingWebhookEventsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countPendingWebhookEvents, arg.ClientID, arg.AtMost)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const countUnqueued = `-- name: CountUnqueued :many
-select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
-from webhook_events e
-join clients cl using (client_id)
-where not e.queued
-group by cl.name
-`
-
-type CountUnqueuedRow struct {
-	Name          string
-	Pending       int64
-	OldestSeconds float64
-}
-
-func (q *Queries) CountUnqueued(ctx context.Context) ([]CountUnqueuedRow, error) {
-	rows, err := q.db.Query(ctx, countUnqueued)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CountUnqueuedRow
-	for rows.Next() {
-		var i CountUnqueuedRow
-		if err := rows.Scan(&i.Name, &i.Pending, &i.OldestSeconds); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const createWebhookEndpoint = `-- name: CreateWebhookEndpoint :execrows
@@ -236,13 +265,9 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 }
 
 const failWebhookEvent = `-- name: FailWebhookEvent :execrows
-with failed as (
-    update webhook_events e set state = 'failed'
-    where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
-        and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
-    returning e.event_id
-)
-delete from webhook_queue where event_id in (select failed.event_id from failed)
+update webhook_events e set state = 'failed'
+where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
+    and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
 `
 
 type FailWebhookEventParams struct {
@@ -260,7 +285,7 @@ func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventPara
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events where event_id = $1
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events where event_id = $1
 `
 
 func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (WebhookEvent, error) {
@@ -282,58 +307,14 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 		&i.Attempts,
 		&i.AttemptsBefore,
 		&i.Queued,
+		&i.DueAt,
+		&i.LeasedUntil,
 	)
 	return i, err
 }
 
-const listClaimed = `-- name: ListClaimed :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events where user_id = any ($1::uuid[]) and event_id = any ($2::uuid[])
-`
-
-type ListClaimedParams struct {
-	UserIds  []uuid.UUID
-	EventIds []uuid.UUID
-}
-
-// The claimed events, without those that were deleted with their user's account.
-func (q *Queries) ListClaimed(ctx context.Context, arg ListClaimedParams) ([]WebhookEvent, error) {
-	rows, err := q.db.Query(ctx, listClaimed, arg.UserIds, arg.EventIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WebhookEvent
-	for rows.Next() {
-		var i WebhookEvent
-		if err := rows.Scan(
-			&i.UserID,
-			&i.EventID,
-			&i.ClientID,
-			&i.Type,
-			&i.GrantID,
-			&i.ConnectionVersion,
-			&i.Reason,
-			&i.Datasets,
-			&i.FirstDate,
-			&i.LastDate,
-			&i.CreatedAt,
-			&i.State,
-			&i.Attempts,
-			&i.AttemptsBefore,
-			&i.Queued,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listEventsOfConnection = `-- name: ListEventsOfConnection :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
 where user_id = $1 and client_id = $2 and (created_at, event_id) < ($3::timestamptz, $4::uuid)
 order by created_at desc, event_id desc
 limit $5
@@ -379,6 +360,8 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.DueAt,
+			&i.LeasedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -391,7 +374,7 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 }
 
 const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
 where client_id = $1
     and ($2::text is null or state = $2)
     and (created_at, event_id) < ($3::timestamptz, $4::uuid)
@@ -438,6 +421,8 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.DueAt,
+			&i.LeasedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -449,29 +434,24 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 	return items, nil
 }
 
-const listQueued = `-- name: ListQueued :many
-select event_id, next_attempt_at from webhook_queue where event_id = any ($1::uuid[])
+const listPlaces = `-- name: ListPlaces :many
+select p.place::uuid as place from node_places() as p
 `
 
-type ListQueuedRow struct {
-	EventID       uuid.UUID
-	NextAttemptAt time.Time
-}
-
-// The due times of events that are in the queue.
-func (q *Queries) ListQueued(ctx context.Context, eventIds []uuid.UUID) ([]ListQueuedRow, error) {
-	rows, err := q.db.Query(ctx, listQueued, eventIds)
+// An id on each node, for LookForWork.
+func (q *Queries) ListPlaces(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listPlaces)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListQueuedRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i ListQueuedRow
-		if err := rows.Scan(&i.EventID, &i.NextAttemptAt); err != nil {
+		var place uuid.UUID
+		if err := rows.Scan(&place); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, place)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -546,7 +526,7 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemp
 }
 
 const listWebhookEvents = `-- name: ListWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::text is null or state = $2)
     and (created_at, event_id) > ($3::timestamptz, $4::uuid)
@@ -593,6 +573,8 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.DueAt,
+			&i.LeasedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -691,54 +673,78 @@ func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventPara
 	return i, err
 }
 
-const lookForWork = `-- name: LookForWork :one
-with new_events as materialized (
-    select 1 as found from webhook_events where not queued limit 1
-), due as materialized (
-    select 1 as found
-    from clients cl
-    cross join lateral (
-        select 1 from webhook_queue o
-        where o.client_id = cl.client_id and o.next_attempt_at <= connect_now()
-            and (o.leased_until is null or o.leased_until <= now())
-        limit 1
-    ) e
-    limit 1
-), changes as materialized (
-    select 1 as found from webhook_changes
-    where changed_at <= connect_now() - $1::interval or changed_at > connect_now() + interval '1 minute'
-    limit 1
-)
-select exists (select 1 from new_events) as new_events, exists (select 1 from due) as due, exists (select 1 from changes) as changes
+const lookForWork = `-- name: LookForWork :many
+select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.is_event::boolean as is_event,
+    w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
+from (select count(*) from webhook_events e where e.user_id = $1::uuid and e.event_id = $1::uuid) as node
+cross join lateral webhook_work($2::interval, $3::jsonb, $4::int, $5::int) as w
 `
 
-type LookForWorkRow struct {
-	NewEvents bool
-	Due       bool
-	Changes   bool
+type LookForWorkParams struct {
+	Place        uuid.UUID
+	WindowLength time.Duration
+	Room         []byte
+	MaxEvents    int32
+	MaxChanges   int32
 }
 
-// Whether there are new events, events that are due, and changes whose window is over. It locks nothing and writes nothing, so that
-// an idle server does neither.
-func (q *Queries) LookForWork(ctx context.Context, windowLength time.Duration) (LookForWorkRow, error) {
-	row := q.db.QueryRow(ctx, lookForWork, windowLength)
-	var i LookForWorkRow
-	err := row.Scan(&i.NewEvents, &i.Due, &i.Changes)
-	return i, err
+type LookForWorkRow struct {
+	Part     int64
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	IsEvent  bool
+	EventID  uuid.UUID
+	DueAt    time.Time
+	Share    int32
+}
+
+// The events that are due and the changes whose window is over, on the node of a place. It locks nothing and writes nothing, so that an
+// idle server does neither. The count is there to reach the node.
+func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]LookForWorkRow, error) {
+	rows, err := q.db.Query(ctx, lookForWork,
+		arg.Place,
+		arg.WindowLength,
+		arg.Room,
+		arg.MaxEvents,
+		arg.MaxChanges,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LookForWorkRow
+	for rows.Next() {
+		var i LookForWorkRow
+		if err := rows.Scan(
+			&i.Part,
+			&i.UserID,
+			&i.ClientID,
+			&i.IsEvent,
+			&i.EventID,
+			&i.DueAt,
+			&i.Share,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const mergeWebhookChanges = `-- name: MergeWebhookChanges :one
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
-    where (ch.changed_at <= connect_now() - $1::interval or ch.changed_at > connect_now() + interval '1 minute')
-        and is_believed($2::timestamptz)
-    order by ch.changed_at
-    limit 4 * $3::int
-), due as materialized (
-    select distinct user_id, client_id from oldest limit $3::int
+    where ch.user_id = any ($1::uuid[])
+        and (ch.changed_at <= connect_now() - $2::interval or ch.changed_at > connect_now() + interval '1 minute')
+        and is_believed($3::timestamptz)
+    order by ch.changed_at, ch.change_id
+    for update
 ), taken as (
-    delete from webhook_changes ch using due
-    where ch.user_id = due.user_id and ch.client_id = due.client_id
+    delete from webhook_changes ch using (select distinct o.user_id, o.client_id from oldest o) due
+    where ch.user_id = any ($1::uuid[]) and ch.user_id = due.user_id and ch.client_id = due.client_id
     returning ch.user_id, ch.client_id, ch.datasets, ch.first_date, ch.last_date
 ), merged as (
     select t.user_id, t.client_id, bit_or(t.datasets) as datasets, min(t.first_date) as first_date,
@@ -752,23 +758,23 @@ with oldest as materialized (
     from merged m
     join connections c on c.user_id = m.user_id and c.client_id = m.client_id
     join webhook_endpoints w on w.client_id = m.client_id
-    where is_authorized(c.state, c.refresh_deadline) and w.stopped_at is null
+    where c.user_id = any ($1::uuid[]) and is_authorized(c.state, c.refresh_deadline) and w.stopped_at is null
         and m.datasets & c.scopes <> 0 and m.last_date >= c.history_from
 )
 select count(*) from merged
 `
 
 type MergeWebhookChangesParams struct {
-	WindowLength   time.Duration
-	Expected       *time.Time
-	MaxConnections int32
+	UserIds      []uuid.UUID
+	WindowLength time.Duration
+	Expected     *time.Time
 }
 
-// Merges the changes of each connection into one event, starting with those that waited longest. Changes that the client may not
-// read any more are dropped, so nothing is merged by a clock that is not believed. A change of the future is due: the clock was ahead when
-// it was noted.
+// Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
+// not read any more are dropped, so nothing is merged by a clock that is not believed. Servers that merge the same lock the rows in the
+// same order: the later one finds them gone, and takes none that were noted meanwhile.
 func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChangesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.WindowLength, arg.Expected, arg.MaxConnections)
+	row := q.db.QueryRow(ctx, mergeWebhookChanges, arg.UserIds, arg.WindowLength, arg.Expected)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -805,148 +811,38 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
-const queueBacklog = `-- name: QueueBacklog :one
-select count(*) as waiting, count(*) filter (where w.due) as due,
-    coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as under_1m,
-    count(*) filter (where w.age < interval '5 minutes') as under_5m,
-    count(*) filter (where w.age < interval '1 hour') as under_1h,
-    count(*) filter (where w.age < interval '6 hours') as under_6h,
-    count(*) filter (where w.age < interval '1 day') as under_24h
-from (
-    select (select connect_now()) - created_at as age,
-        next_attempt_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
-    from webhook_queue
-) w
-`
-
-type QueueBacklogRow struct {
-	Waiting       int64
-	Due           int64
-	OldestSeconds float64
-	Under1m       int64
-	Under5m       int64
-	Under1h       int64
-	Under6h       int64
-	Under24h      int64
-}
-
-// The events in the queue, by how long they have waited. The subqueries read the clock once instead of once a row.
-func (q *Queries) QueueBacklog(ctx context.Context) (QueueBacklogRow, error) {
-	row := q.db.QueryRow(ctx, queueBacklog)
-	var i QueueBacklogRow
-	err := row.Scan(
-		&i.Waiting,
-		&i.Due,
-		&i.OldestSeconds,
-		&i.Under1m,
-		&i.Under5m,
-		&i.Under1h,
-		&i.Under6h,
-		&i.Under24h,
-	)
-	return i, err
-}
-
-const queueReplay = `-- name: QueueReplay :exec
-insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-values ($1, $2, $3, $4, believed_time($5::timestamptz))
-on conflict (event_id) do update set next_attempt_at = excluded.next_attempt_at
-`
-
-type QueueReplayParams struct {
-	EventID   uuid.UUID
-	UserID    uuid.UUID
-	ClientID  uuid.UUID
-	CreatedAt time.Time
-	Expected  *time.Time
-}
-
-func (q *Queries) QueueReplay(ctx context.Context, arg QueueReplayParams) error {
-	_, err := q.db.Exec(ctx, queueReplay,
-		arg.EventID,
-		arg.UserID,
-		arg.ClientID,
-		arg.CreatedAt,
-		arg.Expected,
-	)
-	return err
-}
-
-const queueWebhookEvents = `-- name: QueueWebhookEvents :execrows
-with fresh as (
-    update webhook_events e set queued = true
-    where not e.queued and (e.user_id, e.event_id) in (
-        select o.user_id, o.event_id from webhook_events o where not o.queued order by o.created_at limit $1
-    )
-    returning e.event_id, e.user_id, e.client_id, e.created_at
-)
-insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-select event_id, user_id, client_id, created_at, least(created_at, connect_now()) from fresh
-`
-
-// Puts new events into the queue, oldest first. Each event is marked by one statement only, even if several run at the same time.
-func (q *Queries) QueueWebhookEvents(ctx context.Context, maxEvents int32) (int64, error) {
-	result, err := q.db.Exec(ctx, queueWebhookEvents, maxEvents)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const recordWebhookAttempt = `-- name: RecordWebhookAttempt :one
-with event as (
-    update webhook_events e
-    set attempts = e.attempts + 1,
-        state = case
-            when $1::text = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.attempts <> $2::int then e.state
-            else $1::text end
-    where e.user_id = $3 and e.event_id = $4
-    returning e.user_id, e.event_id, e.attempts, e.state, (e.attempts = $2::int + 1)::bool as held
-), attempted as (
-    insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
-    select ev.user_id, ev.event_id, ev.attempts, $5::timestamptz, $6::int, $7::int,
-        $8::text, $9::bytea
-    from event ev
-), settled as (
-    delete from webhook_queue where event_id in (select event.event_id from event where event.state <> 'pending')
-), delayed as (
-    update webhook_queue q set next_attempt_at = issue_time($10::timestamptz) + $11::interval, leased_until = null
-    from event where q.event_id = $4 and event.state = 'pending' and event.held
-)
-select event.held from event
+select r.held::boolean as held from record_webhook_attempt($1::uuid, $2::uuid, $3::int, $4::text, $5::timestamptz,
+    $6::timestamptz, $7::int, $8::int, $9::text, $10::bytea) as r(held)
+where r.held is not null
 `
 
 type RecordWebhookAttemptParams struct {
-	State      string
-	Attempts   int32
 	UserID     uuid.UUID
 	EventID    uuid.UUID
+	Attempts   int32
+	State      string
+	DueAt      time.Time
 	At         time.Time
 	DurationMs int32
 	Status     *int32
 	Fault      *string
 	Response   []byte
-	Expected   *time.Time
-	Delay      time.Duration
 }
 
-// Records an attempt and the new state of its event. If another attempt was recorded since the event was leased, the lease had
-// ended, and only a delivery still changes the state.
+// No row: the event was deleted. held is false if another attempt was recorded since the event was leased.
 func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (bool, error) {
 	row := q.db.QueryRow(ctx, recordWebhookAttempt,
-		arg.State,
-		arg.Attempts,
 		arg.UserID,
 		arg.EventID,
+		arg.Attempts,
+		arg.State,
+		arg.DueAt,
 		arg.At,
 		arg.DurationMs,
 		arg.Status,
 		arg.Fault,
 		arg.Response,
-		arg.Expected,
-		arg.Delay,
 	)
 	var held bool
 	err := row.Scan(&held)
@@ -954,12 +850,17 @@ func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAtt
 }
 
 const release = `-- name: Release :exec
-update webhook_queue set leased_until = null where event_id = any ($1::uuid[])
+update webhook_events set leased_until = now() where user_id = any ($1::uuid[]) and event_id = any ($2::uuid[])
 `
 
-// Ends leases, so that another server can lease the events at once.
-func (q *Queries) Release(ctx context.Context, eventIds []uuid.UUID) error {
-	_, err := q.db.Exec(ctx, release, eventIds)
+type ReleaseParams struct {
+	UserIds  []uuid.UUID
+	EventIds []uuid.UUID
+}
+
+// Ends leases of events of one part, so that another server can lease the events at once.
+func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
+	_, err := q.db.Exec(ctx, release, arg.UserIds, arg.EventIds)
 	return err
 }
 
@@ -986,8 +887,9 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, arg RemoveWebhookEn
 
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
-    update webhook_events set state = 'pending', attempts_before = attempts, queued = true
-    where webhook_events.user_id = $2 and webhook_events.event_id = $3
+    update webhook_events
+    set state = 'pending', attempts_before = attempts, queued = true, due_at = believed_time($2::timestamptz), leased_until = now()
+    where webhook_events.user_id = $3 and webhook_events.event_id = $4
     returning event_id, client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -997,13 +899,19 @@ from replayed
 `
 
 type ReplayWebhookEventParams struct {
-	Actor   string
-	UserID  uuid.UUID
-	EventID uuid.UUID
+	Actor    string
+	Expected *time.Time
+	UserID   uuid.UUID
+	EventID  uuid.UUID
 }
 
 func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEventParams) error {
-	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.Actor, arg.UserID, arg.EventID)
+	_, err := q.db.Exec(ctx, replayWebhookEvent,
+		arg.Actor,
+		arg.Expected,
+		arg.UserID,
+		arg.EventID,
+	)
 	return err
 }
 
@@ -1093,49 +1001,35 @@ func (q *Queries) SweepWebhookEvents(ctx context.Context, arg SweepWebhookEvents
 	return result.RowsAffected(), nil
 }
 
-const unqueue = `-- name: Unqueue :exec
-delete from webhook_queue where event_id = any ($1::uuid[])
+const takeQueuedWebhookEvents = `-- name: TakeQueuedWebhookEvents :many
+delete from webhook_queue where event_id in (
+    select q.event_id from webhook_queue q where q.leased_until is null or q.leased_until <= now() limit $1 for update skip locked
+) returning user_id, event_id, next_attempt_at
 `
 
-func (q *Queries) Unqueue(ctx context.Context, eventIds []uuid.UUID) error {
-	_, err := q.db.Exec(ctx, unqueue, eventIds)
-	return err
+type TakeQueuedWebhookEventsRow struct {
+	UserID        uuid.UUID
+	EventID       uuid.UUID
+	NextAttemptAt time.Time
 }
 
-const unqueuedBacklog = `-- name: UnqueuedBacklog :one
-select count(*) as waiting, count(*) as due, coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
-    count(*) filter (where w.age < interval '1 minute') as under_1m,
-    count(*) filter (where w.age < interval '5 minutes') as under_5m,
-    count(*) filter (where w.age < interval '1 hour') as under_1h,
-    count(*) filter (where w.age < interval '6 hours') as under_6h,
-    count(*) filter (where w.age < interval '1 day') as under_24h
-from (select (select connect_now()) - created_at as age from webhook_events where not queued) w
-`
-
-type UnqueuedBacklogRow struct {
-	Waiting       int64
-	Due           int64
-	OldestSeconds float64
-	Under1m       int64
-	Under5m       int64
-	Under1h       int64
-	Under6h       int64
-	Under24h      int64
-}
-
-// The same for the events that are not in the queue yet.
-func (q *Queries) UnqueuedBacklog(ctx context.Context) (UnqueuedBacklogRow, error) {
-	row := q.db.QueryRow(ctx, unqueuedBacklog)
-	var i UnqueuedBacklogRow
-	err := row.Scan(
-		&i.Waiting,
-		&i.Due,
-		&i.OldestSeconds,
-		&i.Under1m,
-		&i.Under5m,
-		&i.Under1h,
-		&i.Under6h,
-		&i.Under24h,
-	)
-	return i, err
+// Empties webhook_queue, where programs before migration 0021 put the events that they send, but for those that they have leased.
+func (q *Queries) TakeQueuedWebhookEvents(ctx context.Context, maxRows int32) ([]TakeQueuedWebhookEventsRow, error) {
+	rows, err := q.db.Query(ctx, takeQueuedWebhookEvents, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeQueuedWebhookEventsRow
+	for rows.Next() {
+		var i TakeQueuedWebhookEventsRow
+		if err := rows.Scan(&i.UserID, &i.EventID, &i.NextAttemptAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -53,14 +53,14 @@ func (s *storm) calm() {
 	})
 	// Retries that are due in minutes run now.
 	s.until("every event is delivered", func(ctx context.Context) (bool, error) {
-		if err := s.database.exec(ctx, "update webhook_queue set next_attempt_at = connect_now() where next_attempt_at > connect_now() + interval '10 seconds'"); err != nil {
+		if err := s.database.exec(ctx, "update webhook_events set due_at = connect_now() where state = 'pending' and due_at > connect_now() + interval '10 seconds'"); err != nil {
 			return false, err
 		}
 		if time.Since(began) > 30*time.Second && !told { // a lease and an attempt are over by then
 			told = true
 			text, err := query[string](ctx, s.database, `select format('changes %s, not queued %s, queue %s', (select count(*) from webhook_changes),
 				(select count(*) from webhook_events where not queued), coalesce((select string_agg(format('attempts %s, leased for %s, due in %s',
-				attempts, leased_until - connect_now(), next_attempt_at - connect_now()), '; ') from webhook_queue join webhook_events using (event_id)), 'empty'))`)
+				attempts, leased_until - connect_now(), due_at - connect_now()), '; ') from webhook_events where state = 'pending' and queued), 'empty'))`)
 			if err != nil {
 				return false, err
 			}

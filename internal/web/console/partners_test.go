@@ -365,8 +365,6 @@ func TestOffboard(t *testing.T) {
 func (f *fixture) waiting(t *testing.T, partner uuid.UUID, n int) {
 	t.Helper()
 	f.events(t, partner, "pending", n)
-	f.DB.Exec(t, `insert into webhook_queue (event_id, user_id, client_id, created_at, next_attempt_at)
-		select event_id, user_id, client_id, created_at, created_at from webhook_events where client_id = $1 and state = 'pending'`, partner)
 }
 
 // events are written of a partner's connections, a second apart, the last one a second before the start.

@@ -143,7 +143,7 @@ func TestReplay(t *testing.T) {
 	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+21 {
 		t.Errorf("%d entries in the audit log", n)
 	}
-	if n := pgtest.Value[int](t, f.DB, "select count(*) from webhook_queue"); n != replayPart+21 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from webhook_events where state = 'pending'"); n != replayPart+21 {
 		t.Errorf("%d events wait", n)
 	}
 }

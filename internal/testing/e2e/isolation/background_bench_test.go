@@ -28,8 +28,8 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// What the background work of one server costs PostgreSQL, and how many webhooks it sends a second. With CONNECT_TEST_CITUS_URLS on a
-// cluster of CONNECT_BENCH_SHARDS (8) shards, whose own idle work is measured first.
+// BenchmarkBackground measures PostgreSQL's processors for the background work of one server, and the webhooks that it sends a second. With
+// CONNECT_TEST_CITUS_URLS it runs on a cluster of CONNECT_BENCH_SHARDS (8) shards. The cluster's own idle work is measured first.
 func BenchmarkBackground(b *testing.B) {
 	const rest = 15 * time.Second
 	db := backgroundDB(b)

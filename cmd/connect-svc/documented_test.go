@@ -25,7 +25,6 @@ var elsewhere = map[string]string{
 	"connect-svc sandbox":              "TestSandboxSaysWhatThereIs, on ports that are free, and TestSandboxDocument",
 	"connect-svc restore reconcile --": "TestReconcileAfterRestore",
 	"connect-svc migrate distribute":   "make test-citus: it needs a cluster",
-	"select setval(pg_get_serial":      "a person: it needs a cluster of release 1.0.0",
 	"select citus_":                    "make test-citus",
 	"select recover_prepared_":         "make test-citus",
 	"CONNECT_DATABASE_URL=… ":          "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",

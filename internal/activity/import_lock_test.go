@@ -191,7 +191,6 @@ func (w world) poolOfPlainRole(t *testing.T) *postgres.Pool {
 	role := "plain_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	w.Define(t, fmt.Sprintf("create role %s login password 'plain'", role))
 	w.Define(t, "grant select, insert, update, delete on all tables in schema public to "+role)
-	w.Define(t, "grant usage on sequence audit_log_id_seq, webhook_changes_change_id_seq to "+role)
 	address, err := url.Parse(w.URL)
 	if err != nil {
 		t.Fatal(err)

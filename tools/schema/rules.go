@@ -42,8 +42,8 @@ func (m migration) check(earlier history) (wrong []string) {
 				refuse(s.kind + " of all rows of " + s.Relation.Name + ": the rows stay locked until the end; let the program do it in batches")
 			}
 		case "GrantStmt":
-			if !s.IsGrant && !m.breaks() {
-				refuse("revoke: older programs may need the right; replace connect_oldest_program() in the same migration")
+			if !s.IsGrant {
+				refuse("revoke: older programs may need the right")
 			}
 		case "RenameStmt", "DropStmt":
 			if !m.breaks() {

@@ -159,15 +159,6 @@ func TestLockWaits(t *testing.T) {
 	}
 }
 
-// No right on a table or a sequence is everybody's.
-func TestRightsAreGrantedByName(t *testing.T) {
-	t.Parallel()
-	if found := pgtest.Value[[]string](t, pgtest.New(t), `select coalesce(array_agg(relname::text), '{}') from pg_class, aclexplode(relacl)
-		where relnamespace = 'public'::regnamespace and grantee = 0`); len(found) > 0 {
-		t.Errorf("everybody has rights on %q", found)
-	}
-}
-
 func TestMigrationStatusPending(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)

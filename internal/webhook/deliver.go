@@ -18,10 +18,12 @@ const (
 	maxAhead = 256
 	// pollInterval is how often a server polls for work while there is some. Without work the interval doubles up to maxInterval, and
 	// [Webhooks.Wake] ends it. The server polls because LISTEN does not work through PgBouncer, and NOTIFY serializes the commits
-	// of all writers. If the database is slow, a server spends at most one part in pollShare of its time on polls.
+	// of all writers. If the database is slow, a server spends at most one part in pollShare of its time on polls, but waits no longer than
+	// maxPause: a poll may have taken long because the database was away.
 	pollInterval = 100 * time.Millisecond
 	maxInterval  = time.Second
 	pollShare    = 20
+	maxPause     = 5 * time.Second
 	// faultInterval is the pause after a poll that failed.
 	faultInterval = time.Second
 	// waitTimeout is how long a claimed event may wait before it is sent.
@@ -110,7 +112,7 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 		case found := <-polled:
 			polling = false
 			w.hold(attempts, held, found, ended)
-			notBefore = notBefore.Add(max(pollInterval, pollShare*found.took))
+			notBefore = notBefore.Add(untilNextPoll(found.took))
 			switch {
 			case found.err != nil:
 				poll.Reset(faultInterval)
@@ -127,6 +129,11 @@ func (w *Webhooks) deliverDue(ctx context.Context) {
 		}
 	}
 	w.leave(attempts, held, polling, polled, ended)
+}
+
+// untilNextPoll is the least time from the beginning of a poll that took so long to that of the next.
+func untilNextPoll(took time.Duration) time.Duration {
+	return max(pollInterval, took+min((pollShare-1)*took, maxPause))
 }
 
 // hold adds the events of a poll to the lines, and removes lines that have been empty for a while.

@@ -101,7 +101,7 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 			conflict = s.checkLimiter(ctx, queries)
 		}
 		// Servers that join again tell each other which Redis they have: all may know of another one than their rows say.
-		if conflict != nil && !(s.joined && errors.Is(conflict, ErrUnsure)) {
+		if conflict != nil && (!s.joined || !errors.Is(conflict, ErrUnsure)) {
 			return conflict
 		}
 		return queries.PutServer(ctx, s.self)

@@ -45,7 +45,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 			return nil
 		case ctx.Err() != nil && (postgres.Is(err, postgres.QueryCanceled) || postgres.Is(err, postgres.LockNotAvailable)):
 			return fmt.Errorf("distribute: interrupted: the step %q was ended, and the next call takes it again: %w", name, context.Cause(ctx))
-		case !postgres.Is(err, postgres.LockNotAvailable) && !(postgres.Is(err, failedTransaction) && time.Since(tried) >= wait):
+		case !postgres.Is(err, postgres.LockNotAvailable) && (!postgres.Is(err, failedTransaction) || time.Since(tried) < wait):
 			return fmt.Errorf("distribute: %s: %w", name, err)
 		}
 		held := min(time.Since(tried), mostLockWait) // a copy of a large table holds up nobody until its last moments

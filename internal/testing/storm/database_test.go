@@ -70,8 +70,12 @@ func (l *link) within(do func(*toxiproxy.Proxy) error) error {
 		return err
 	case <-time.After(stuck):
 	}
-	go proxy.Stop()                      // gives its port back at once, and may never return
-	go func() { <-done; proxy.Stop() }() // it was only slow, and has taken the port again
+	go proxy.Stop() // gives its port back at once, and may never return
+	go func() {
+		if err := <-done; err == nil {
+			proxy.Stop() // it was only slow, and has taken the port again
+		}
+	}()
 	err := l.open()
 	for tries := 0; err != nil && tries < 1200; tries++ {
 		await(context.Background(), 50*time.Millisecond)

@@ -115,6 +115,9 @@ func newWorld(seed uint64) *world {
 	for _, outcome := range []string{"sent", "rejected"} {
 		w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2}, "outcome", outcome)
 	}
+	for _, outcome := range []string{"refused", "replaced"} {
+		w.counter("connect_http_connections_closed_total", []float64{0, 0, 0, 2}, "listener", "public", "outcome", outcome)
+	}
 	w.counter("connect_database_wait_seconds_total", []float64{0, 10, 50})
 	w.counter("connect_usage_uncounted_requests_total", []float64{0, 0, 0, 9})
 	for _, client := range []string{"Acme", "Bike & Co"} {

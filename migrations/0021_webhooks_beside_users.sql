@@ -99,10 +99,9 @@ end
 $$;
 -- +goose StatementEnd
 
--- Records an attempt and the new state of its event, and ends the lease. attempts_known is how many there were when the event was leased. If
--- another one was recorded since, the lease had ended, and only a delivery still changes the state; the result is false then. It is null if
--- there is no such event. These are two statements in a function, because one statement that updates and inserts costs a cluster three times
--- as much.
+-- Records an attempt and the new state of its event, and ends the lease. attempts_known is the number of attempts at the time of the lease.
+-- If another attempt was recorded since, the lease had ended: only a delivery changes the state then, and the result is false. If the event was
+-- deleted, the result is null. The function has two statements. On a cluster, one statement that updates and inserts costs three times as much.
 -- +goose StatementBegin
 create function record_webhook_attempt(of_user uuid, of_event uuid, attempts_known int, outcome text, next_due timestamptz,
     made_at timestamptz, took_ms int, response_status int, response_fault text, response_body bytea) returns boolean

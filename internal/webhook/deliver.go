@@ -199,7 +199,7 @@ func (w *Webhooks) leave(ctx context.Context, held lines, polling bool, polled <
 	}
 }
 
-// poll leases up to limit events that are due. It starts with statements that lock and write nothing, and ends there if there is no work.
+// poll leases up to limit events that are due. It looks first. A look locks and writes nothing. If it finds no event, the poll ends.
 func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
 	defer cancel()

@@ -134,6 +134,7 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	go test -run '^$$' -bench . -benchtime 3x ./internal/activity ./internal/account
 	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
 	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
+	go test -run '^$$' -bench Waiting -benchtime 50x ./internal/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
 
 .PHONY: bench-isolation

@@ -37,13 +37,14 @@ end
 $$;
 -- +goose StatementEnd
 
--- The events that are due and the changes whose window is over, of the node that runs it. Each has its part: the number of its shard. It
--- reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes nothing. room bounds the
--- events of each client; of a client that is not in it there are as many as are sent at the same time. The statement is prepared once in
--- a session, because to plan it takes several times as long as to find nothing.
+-- The work of the node that runs it: events that are ready, retries whose time has come, and changes whose window is over. Each has its
+-- part: the number of its shard. It reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes
+-- nothing. It goes from one client with ready events to the next one by the index, so that clients and retries that wait cost nothing. room
+-- bounds the events of each client; of a client that is not in it there are as many as are sent at the same time. The statement is prepared
+-- once in a session, because to plan it takes several times as long as to find nothing.
 -- +goose StatementBegin
 create function webhook_work(window_length interval, room jsonb, max_events int, max_changes int)
-    returns table (part bigint, user_id uuid, client_id uuid, is_event boolean, event_id uuid, due_at timestamptz, share int)
+    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, due_at timestamptz, share int)
     language plpgsql as
 $$
 declare
@@ -73,23 +74,37 @@ begin
     if not exists (select 1 from pg_prepared_statements s where s.name = kept) then
         execute format($work$
         prepare %4$I (timestamptz, jsonb, interval, int, int) as
-        (select e.part, e.user_id, e.client_id, true, e.event_id, greatest(e.due_at, e.created_at), e.share
-        from %1$s cl
+        with recursive ready as (
+            (select o.client_id from (%2$s) o where o.state = 'pending' and o.due_at < '1971-01-01Z' order by o.client_id limit 1)
+            union all
+            select (select o.client_id from (%2$s) o
+                where o.state = 'pending' and o.due_at < '1971-01-01Z' and o.client_id > r.client_id order by o.client_id limit 1)
+            from ready r where r.client_id is not null
+        )
+        (select e.part, e.user_id, e.client_id, 'event', e.event_id, greatest(e.due_at, e.created_at), e.share
+        from ready r
+        join %1$s cl using (client_id)
         cross join lateral (
             select o.*, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as share from (%2$s) o
-            where o.client_id = cl.client_id and o.state = 'pending' and o.due_at <= $1 and (not o.queued or o.leased_until <= now())
+            where o.client_id = cl.client_id and o.state = 'pending' and o.due_at < '1971-01-01Z'
+                and (not o.queued or o.leased_until <= now())
             order by o.due_at, o.created_at
             limit coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel)
         ) e
         order by e.due_at, e.created_at
         limit $4)
         union all
-        (select ch.part, ch.user_id, ch.client_id, false, ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        (select o.part, o.user_id, o.client_id, 'retry', o.event_id, o.due_at, 0 from (%2$s) o
+        where o.state = 'pending' and o.due_at between '1971-01-01Z' and $1
+        order by o.due_at
+        limit $4)
+        union all
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
         where ch.changed_at <= $1 - $3
         order by ch.changed_at
         limit $5)
         union all -- of the future: the clock was ahead when they were noted
-        (select ch.part, ch.user_id, ch.client_id, false, ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
         where ch.changed_at > $1 + interval '1 minute'
         limit $5)
         $work$, partners, events, changes, kept);
@@ -130,7 +145,8 @@ $$;
 -- +goose StatementEnd
 
 alter table webhook_events
-    -- When the next attempt is due. A new event is due at once, whatever the clock says.
+    -- When the next attempt is due. An event of before 1971 is ready, whatever the clock says: a new one, which comes first, or a retry whose
+    -- time has come, which servers mark so.
     add column due_at timestamptz not null default '1970-01-01Z',
     -- A server has the event until then. Real time, even if a test shifts the clock.
     add column leased_until timestamptz;

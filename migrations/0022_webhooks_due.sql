@@ -1,14 +1,18 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Servers read here which events are due, client by client.
+-- Servers read here which events are ready, client by client, and for which retries the time has come.
 set lock_timeout = 0;
-drop index concurrently if exists webhook_events_due;
-create index concurrently webhook_events_due on webhook_events (client_id, due_at, created_at) where state = 'pending';
+drop index concurrently if exists webhook_events_ready;
+create index concurrently webhook_events_ready on webhook_events (client_id, due_at, created_at)
+    where state = 'pending' and due_at < '1971-01-01Z';
+drop index concurrently if exists webhook_events_retries;
+create index concurrently webhook_events_retries on webhook_events (due_at) where state = 'pending' and due_at >= '1971-01-01Z';
 reset lock_timeout;
 
 -- +goose Down
 
 set lock_timeout = 0;
-drop index concurrently if exists webhook_events_due;
+drop index concurrently if exists webhook_events_ready;
+drop index concurrently if exists webhook_events_retries;
 reset lock_timeout;

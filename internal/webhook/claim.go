@@ -34,13 +34,19 @@ type claims struct {
 	err     error // of a part of it
 }
 
-// claim leases up to limit events that are due. room bounds the events of each client; of a client that is not in it, as many are
+// claim makes retries ready whose time has come, and leases up to limit events that are ready. room bounds the events of each client; of a client that is not in it, as many are
 // leased as are sent at the same time.
 func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
 	found.room = room
 	work, err := w.look(ctx, room, limit, 1)
+	if err == nil {
+		var some bool
+		if some, found.err = w.ready(ctx, work); some {
+			work, err = w.look(ctx, room, limit, 1)
+		}
+	}
 	if err != nil {
-		found.err = err
+		found.err = errors.Join(found.err, err)
 		return found
 	}
 	left := maps.Clone(room) // no node knows what another one has found
@@ -49,11 +55,11 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 	}
 	parts := map[int64]webhookdb.ClaimWebhookEventsParams{}
 	for _, row := range work {
-		if !row.IsEvent {
-			found.changes = true
+		found.changes = found.changes || row.Kind == aChange
+		found.due = found.due || row.Kind != aChange
+		if row.Kind != anEvent {
 			continue
 		}
-		found.due = true
 		fits, known := left[row.ClientID]
 		if !known {
 			fits = int(row.Share)
@@ -79,7 +85,7 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 		}
 		return err
 	})
-	found.err = errors.Join(slices.Collect(maps.Values(failed))...)
+	found.err = errors.Join(found.err, errors.Join(slices.Collect(maps.Values(failed))...))
 	if len(found.events) == 0 {
 		return found
 	}
@@ -97,6 +103,20 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 	}
 	slices.SortFunc(found.events, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return found
+}
+
+// ready marks the retries among some work as ready, so that a look finds them. It returns whether there were some.
+func (w *Webhooks) ready(ctx context.Context, work []webhookdb.LookForWorkRow) (some bool, err error) {
+	parts := map[int64]webhookdb.ReadyWebhookEventsParams{}
+	for _, row := range work {
+		if row.Kind == aRetry {
+			part := parts[row.Part]
+			part.UserIds, part.EventIds = append(part.UserIds, row.UserID), append(part.EventIds, row.EventID)
+			parts[row.Part] = part
+		}
+	}
+	failed := atOnce(slices.Collect(maps.Keys(parts)), func(part int64) error { return w.queries.ReadyWebhookEvents(ctx, parts[part]) })
+	return len(parts) > 0, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
 // release ends the leases of events. If that fails they end by themselves.
@@ -124,7 +144,14 @@ type places struct {
 // placesAge is how long a server uses the same list of places, and does without a node that did not answer.
 const placesAge = 10 * time.Second
 
-// look asks each node for events that are due and for changes whose window is over, up to so many of each, and returns them in the order in
+// The kinds of work: an event that is ready, a retry whose time has come, and a change whose window is over.
+const (
+	anEvent = "event"
+	aRetry  = "retry"
+	aChange = "change"
+)
+
+// look asks each node for events that are ready, for retries whose time has come, and for changes whose window is over, up to so many of each, and returns them in the order in
 // which they became due. A part is some users' rows that one statement can change on one node. The others' work goes on while a node does
 // not answer. It is an error if none answers.
 func (w *Webhooks) look(ctx context.Context, room map[uuid.UUID]int, events, changes int) ([]webhookdb.LookForWorkRow, error) {

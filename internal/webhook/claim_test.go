@@ -133,8 +133,8 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// A claim gives each client what is left of its share, the event that is due longest first, and leaves what is leased,
-// locked or not due.
+// A claim gives each client what is left of its share, the event that is due longest first and retries last, and leaves what is
+// leased, locked or not due.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,7 +174,9 @@ func TestClaim(t *testing.T) {
 	}
 	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2 : 2+share], other.ID: {locked}})
 	w.db.Clock.Advance(time.Minute)
-	check(nil, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+share:], other.ID: {later}})
+	fresh := w.revoked(t, other)
+	check(map[uuid.UUID]int{other.ID: 1}, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+share:], other.ID: {fresh}}) // before the retry
+	check(nil, map[uuid.UUID][]uuid.UUID{other.ID: {later}})
 }
 
 // Another server sends what a killed server had leased, when the lease is over.

@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -39,6 +42,78 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	w.claimed(t, map[uuid.UUID]int{client.ID: maxHeld})
 	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || found.due {
 		t.Errorf("while another server sends it: %+v", found)
+	}
+}
+
+// A look costs what there is to do: neither clients without events nor retries that wait make it read more.
+func TestLookCostsWhatIsDue(t *testing.T) {
+	pgtest.NotOnCluster(t, "the plan is that of a shard")
+	t.Parallel()
+	w := newWorld(t)
+	var clients []uuid.UUID
+	for range 100 {
+		clients = append(clients, w.db.Client(t).ID)
+	}
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
+		select gen_random_uuid(), ($1::uuid[])[1 + i % 100], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true,
+			now() + interval '1 hour', now()
+		from generate_series(1, 5000) as i`, clients)
+	w.db.Exec(t, "vacuum analyze webhook_events")
+	tx, err := w.db.Pool.Begin(t.Context()) // one session, which keeps the plan
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	read := func() (blocks int64) {
+		t.Helper()
+		for range 2 { // the first one plans
+			var plan string
+			if err := tx.QueryRow(t.Context(), `explain (analyze, buffers, format json)
+				select * from webhook_work(interval '1 minute', null, 100, 1)`).Scan(&plan); err != nil {
+				t.Fatal(err)
+			}
+			var parsed []struct {
+				Plan struct {
+					Hit  int64 `json:"Shared Hit Blocks"`
+					Read int64 `json:"Shared Read Blocks"`
+				}
+			}
+			if err := json.Unmarshal([]byte(plan), &parsed); err != nil {
+				t.Fatal(err)
+			}
+			blocks = parsed[0].Plan.Hit + parsed[0].Plan.Read
+		}
+		return blocks
+	}
+	const idle, each = 50, 20
+	if blocks := read(); blocks > idle {
+		t.Errorf("a look without work reads %d blocks", blocks)
+	}
+	if _, err := tx.Exec(t.Context(), "update webhook_events set due_at = '1970-01-01Z' where client_id = any ($1)", clients[:10]); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := read(); blocks > idle+10*each {
+		t.Errorf("a look at ten clients' events reads %d blocks", blocks)
+	}
+}
+
+// The figure: how long an event is under way beside 10,000 clients, each with 100 events that wait for their next attempt.
+func BenchmarkWaitingRetries(b *testing.B) {
+	const clients, each = 10_000, 100
+	w := newWorld(b)
+	r := receive(b, nil)
+	client := w.client(b, r)
+	w.db.Exec(b, `insert into clients select (jsonb_populate_record(cl, jsonb_build_object('client_id', gen_random_uuid(), 'name', 'Partner ' || i))).*
+		from clients cl, generate_series(1, $1) as i`, clients)
+	w.db.Exec(b, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
+		select gen_random_uuid(), client_id, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, now() + interval '1 hour', now()
+		from clients, generate_series(1, $1)`, each)
+	w.db.Exec(b, "vacuum analyze webhook_events")
+	w.run(b)
+	for b.Loop() {
+		w.revoked(b, client)
+		w.Wake()
+		r.next(b)
 	}
 }
 

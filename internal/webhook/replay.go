@@ -32,7 +32,7 @@ func (w *Webhooks) Replay(ctx context.Context, id uuid.UUID) error {
 			return ErrStopped
 		}
 		return queries.ReplayWebhookEvent(ctx, webhookdb.ReplayWebhookEventParams{
-			UserID: row.UserID, EventID: id, Actor: actor.Of(ctx), Expected: w.pool.Expected(),
+			UserID: row.UserID, EventID: id, Actor: actor.Of(ctx),
 		})
 	}))
 }

@@ -105,7 +105,7 @@ for update of e;
 -- name: ReplayWebhookEvent :exec
 with replayed as (
     update webhook_events
-    set state = 'pending', attempts_before = attempts, queued = true, due_at = believed_time(sqlc.narg(expected)::timestamptz), leased_until = now()
+    set state = 'pending', attempts_before = attempts, queued = true, due_at = '1970-01-01Z', leased_until = now()
     where webhook_events.user_id = @user_id and webhook_events.event_id = @event_id
     returning event_id, client_id
 )
@@ -119,12 +119,22 @@ from replayed;
 select p.place::uuid as place from node_places() as p;
 
 -- name: LookForWork :many
--- The events that are due and the changes whose window is over, on the node of a place. It locks nothing and writes nothing, so that an
--- idle server does neither. The count is there to reach the node.
-select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.is_event::boolean as is_event,
+-- The events that are ready, the retries whose time has come and the changes whose window is over, on the node of a place: kind is event,
+-- retry or change. It locks nothing and writes nothing, so that an idle server does neither. The count is there to reach the node.
+select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
     w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
 from (select count(*) from webhook_events e where e.user_id = @place::uuid and e.event_id = @place::uuid) as node
 cross join lateral webhook_work(@window_length::interval, @room::jsonb, @max_events::int, @max_changes::int) as w;
+
+-- name: ReadyWebhookEvents :exec
+-- Marks retries, all of one part, as ready. They come after the new events of their clients.
+with waiting as materialized (
+    select e.event_id from webhook_events e
+    where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (@event_ids::uuid[]) and e.state = 'pending' and e.due_at >= '1971-01-01Z'
+    for update skip locked
+)
+update webhook_events e set due_at = '1970-01-02Z'
+where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (array(select waiting.event_id from waiting));
 
 -- name: ClaimWebhookEvents :many
 -- Leases those of some events, all of one part, that are still free. A lease is measured in real time, even if a test shifts the clock,

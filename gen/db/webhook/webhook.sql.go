@@ -674,7 +674,7 @@ func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventPara
 }
 
 const lookForWork = `-- name: LookForWork :many
-select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.is_event::boolean as is_event,
+select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
     w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
 from (select count(*) from webhook_events e where e.user_id = $1::uuid and e.event_id = $1::uuid) as node
 cross join lateral webhook_work($2::interval, $3::jsonb, $4::int, $5::int) as w
@@ -692,14 +692,14 @@ type LookForWorkRow struct {
 	Part     int64
 	UserID   uuid.UUID
 	ClientID uuid.UUID
-	IsEvent  bool
+	Kind     string
 	EventID  uuid.UUID
 	DueAt    time.Time
 	Share    int32
 }
 
-// The events that are due and the changes whose window is over, on the node of a place. It locks nothing and writes nothing, so that an
-// idle server does neither. The count is there to reach the node.
+// The events that are ready, the retries whose time has come and the changes whose window is over, on the node of a place: kind is event,
+// retry or change. It locks nothing and writes nothing, so that an idle server does neither. The count is there to reach the node.
 func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]LookForWorkRow, error) {
 	rows, err := q.db.Query(ctx, lookForWork,
 		arg.Place,
@@ -719,7 +719,7 @@ func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]Loo
 			&i.Part,
 			&i.UserID,
 			&i.ClientID,
-			&i.IsEvent,
+			&i.Kind,
 			&i.EventID,
 			&i.DueAt,
 			&i.Share,
@@ -811,6 +811,27 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
+const readyWebhookEvents = `-- name: ReadyWebhookEvents :exec
+with waiting as materialized (
+    select e.event_id from webhook_events e
+    where e.user_id = any ($1::uuid[]) and e.event_id = any ($2::uuid[]) and e.state = 'pending' and e.due_at >= '1971-01-01Z'
+    for update skip locked
+)
+update webhook_events e set due_at = '1970-01-02Z'
+where e.user_id = any ($1::uuid[]) and e.event_id = any (array(select waiting.event_id from waiting))
+`
+
+type ReadyWebhookEventsParams struct {
+	UserIds  []uuid.UUID
+	EventIds []uuid.UUID
+}
+
+// Marks retries, all of one part, as ready. They come after the new events of their clients.
+func (q *Queries) ReadyWebhookEvents(ctx context.Context, arg ReadyWebhookEventsParams) error {
+	_, err := q.db.Exec(ctx, readyWebhookEvents, arg.UserIds, arg.EventIds)
+	return err
+}
+
 const recordWebhookAttempt = `-- name: RecordWebhookAttempt :one
 select r.held::boolean as held from record_webhook_attempt($1::uuid, $2::uuid, $3::int, $4::text, $5::timestamptz,
     $6::timestamptz, $7::int, $8::int, $9::text, $10::bytea) as r(held)
@@ -888,8 +909,8 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, arg RemoveWebhookEn
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
     update webhook_events
-    set state = 'pending', attempts_before = attempts, queued = true, due_at = believed_time($2::timestamptz), leased_until = now()
-    where webhook_events.user_id = $3 and webhook_events.event_id = $4
+    set state = 'pending', attempts_before = attempts, queued = true, due_at = '1970-01-01Z', leased_until = now()
+    where webhook_events.user_id = $2 and webhook_events.event_id = $3
     returning event_id, client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -899,19 +920,13 @@ from replayed
 `
 
 type ReplayWebhookEventParams struct {
-	Actor    string
-	Expected *time.Time
-	UserID   uuid.UUID
-	EventID  uuid.UUID
+	Actor   string
+	UserID  uuid.UUID
+	EventID uuid.UUID
 }
 
 func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEventParams) error {
-	_, err := q.db.Exec(ctx, replayWebhookEvent,
-		arg.Actor,
-		arg.Expected,
-		arg.UserID,
-		arg.EventID,
-	)
+	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.Actor, arg.UserID, arg.EventID)
 	return err
 }
 

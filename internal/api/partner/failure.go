@@ -104,10 +104,15 @@ func (e *edge) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func write(w http.ResponseWriter, r *http.Request, err error) {
 	if !isRead(r) && fairqueue.NotAttempted(err) { // decisions, section 5
-		w.Header().Set("Connect-Outcome", "not-attempted")
-		w.Header().Set("Retry-After", "1")
+		SayNotAttempted(w.Header())
 	}
 	failuresOf(r).Write(w, r, err)
+}
+
+// SayNotAttempted adds to an error that the request had no effect, and when it may be sent again.
+func SayNotAttempted(header http.Header) {
+	header.Set("Connect-Outcome", "not-attempted")
+	header.Set("Retry-After", "1")
 }
 
 // FailBusy refuses a request because the server has no place for it. It says that nothing was attempted. Call it behind

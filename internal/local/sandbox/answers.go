@@ -14,6 +14,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/api/partner"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 )
@@ -35,7 +36,13 @@ type answers struct {
 	operations map[string]operation // by pattern: method and path
 
 	mu     sync.Mutex
-	forced map[string][]failure // by operation id: one for each request, the next one first
+	forced map[string][]forced // by operation id: one for each request, the next one first
+}
+
+// forced is an error that a test asked for. notAttempted says in the answer that the request had no effect.
+type forced struct {
+	failure
+	notAttempted bool
 }
 
 // newAnswers reads the operations and their errors from the document of the partner API.
@@ -44,7 +51,7 @@ func newAnswers() (*answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answers{routes: http.NewServeMux(), operations: map[string]operation{}, forced: map[string][]failure{}}
+	a := &answers{routes: http.NewServeMux(), operations: map[string]operation{}, forced: map[string][]forced{}}
 	for path, item := range document.Paths.Map() {
 		for method, described := range item.Operations() {
 			a.routes.HandleFunc(method+" "+path, http.NotFound)
@@ -100,33 +107,36 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) b
 	event := telemetry.EventOf(r.Context())
 	event.Operation, event.Reason = op.id, "forced by POST /sandbox/answers"
 	var budget *ratelimit.Decision
-	if op.failures[next] {
+	if op.failures[next.failure] {
 		budget = &ratelimit.Decision{Allowed: true, Limit: policy.RequestsPerMinute, Remaining: policy.Burst - 1, ResetSeconds: 1}
 		if next.status == http.StatusTooManyRequests {
 			budget.Allowed, budget.Remaining, budget.RetryAfterSeconds = false, 0, 1
 		}
 	}
+	if next.notAttempted {
+		partner.SayNotAttempted(w.Header())
+	}
 	return partner.Fail(w, r, next.status, next.code, budget)
 }
 
-func (a *answers) take(id string) (failure, bool) {
+func (a *answers) take(id string) (forced, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list := a.forced[id]
 	if len(list) == 0 {
-		return failure{}, false
+		return forced{}, false
 	}
 	a.forced[id] = list[1:]
 	return list[0], true
 }
 
 // force adds an error for the next requests of an operation. It returns false if the document does not have the error.
-func (a *answers) force(id string, f failure, times int) bool {
+func (a *answers) force(id string, f forced, times int) bool {
 	for _, op := range a.operations {
-		if _, documented := op.failures[f]; op.id == id && documented {
+		if _, documented := op.failures[f.failure]; op.id == id && documented {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.forced[id] = append(a.forced[id], slices.Repeat([]failure{f}, times)...)
+			a.forced[id] = append(a.forced[id], slices.Repeat([]forced{f}, times)...)
 			return true
 		}
 	}
@@ -147,7 +157,10 @@ func (d driver) ForceAnswers(
 	if request.Body.Times != nil {
 		times = int(*request.Body.Times)
 	}
-	f := failure{int(request.Body.Status), request.Body.Code}
+	f := forced{failure{int(request.Body.Status), request.Body.Code}, postgres.Value(request.Body.NotAttempted)}
+	if f.notAttempted && f.code != "server_error" {
+		return nil, contract.Field("only goes with server_error", "not_attempted")
+	}
 	if !d.answers.force(string(request.Body.OperationId), f, times) {
 		return nil, contract.Field("must be an error that openapi.yaml has for the operation, with this status", "code")
 	}

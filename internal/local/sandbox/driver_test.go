@@ -203,6 +203,7 @@ func testRefusals(t *testing.T, r *running) {
 		{"POST", "/sandbox/clock", `{"advance_seconds":-1}`, "/advance_seconds", "at least 1"},
 		{"POST", "/sandbox/clock", `{"advance_seconds":31622401}`, "/advance_seconds", "at most 31622400"},
 		{"POST", "/sandbox/answers", `{"operation_id":"readUser","status":500,"code":"server_error"}`, "/operation_id", "must be one of"},
+		{"POST", "/sandbox/answers", `{"operation_id":"readCyclingDaily","status":503,"code":"data_unavailable","not_attempted":true}`, "/not_attempted", "only goes with server_error"},
 		{"POST", "/sandbox/answers", `{"operation_id":"requestToken","status":503,"code":"data_unavailable"}`, "/code", "openapi.yaml"},
 		{"POST", "/sandbox/answers", `{"operation_id":"readDailyActivity","status":400,"code":"invalid_cursor"}`, "/code", "openapi.yaml"},
 		{"POST", "/sandbox/answers", `{"operation_id":"readDailyActivity","status":429,"code":"data_unavailable"}`, "/code", "openapi.yaml"},

@@ -22,21 +22,23 @@
 // # Refreshing
 //
 // Access tokens live for minutes; they are refreshed when a read needs it. At most one refresh of a connection runs at a
-// time, in this process and, with a [Store] whose locks reach that far, in all. A refresh token is sent once and never
-// again: the store notes durably that it is on its way before it leaves, so that not even a crash has it sent twice. It
-// does not end with the caller's context, for a refresh that is cut off costs the connection.
+// time, in this process and, with a [Store] whose locks reach that far, in all. The store notes
+// durably that a refresh token is on its way before it leaves, so that not even a crash has it sent twice. It does not
+// end with the caller's context, for a refresh that is cut off costs the connection.
 //
 // After a timeout, a broken connection, a 5xx or an answer that cannot be read nobody knows whether the refresh token was
 // used up. Then, as after invalid_grant, the user must connect again, and every call says so with [ErrReconnect]
 // (specification 5.4). Only where it is certain that the token was not used up does it stay: the service could not be
-// dialled at all, or refused the request itself with its own 400 or 401 other than invalid_grant.
+// dialled at all, refused the request itself with its own 400 or 401 other than invalid_grant, or answered
+// Connect-Outcome: not-attempted. After the last of these the token is sent again when Retry-After has passed, until it
+// was sent MaxTries times; then the call fails, and the next one sends it again.
 //
 // # Retrying
 //
 // Reads are repeated after a 429, when Retry-After has passed, for which all reads of the Client wait together; after a
 // 5xx or a failure of the network with exponential backoff and jitter; and once after a 401, with a new access token
 // (specification 7.4). An exchange, a revocation and a disconnect are repeated after a 5xx (specification 7.3), a refresh
-// never.
+// only as said above.
 //
 // # Webhooks
 //

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,13 +29,18 @@ func respond(status int, body string) (*http.Response, error) {
 }
 
 // connected is a client with a connection whose first tokens are there; answer is what it gets from then on.
-func connected(t *testing.T, store connect.Store, answer func(*http.Request) (*http.Response, error)) *connect.Client {
+func connected(t *testing.T, store connect.Store, answer func(*http.Request) (*http.Response, error), sleep ...func(time.Duration)) *connect.Client {
 	t.Helper()
 	var asked atomic.Int32
 	client, err := connect.New(connect.Config{
 		BaseURL: "https://connect.example.com", ClientID: "id", ClientSecret: "svci_secret", CallbackURL: "https://partner.example/callback",
 		Scopes: []connectsdk.Scope{connectsdk.ScopeDailyStepsRead}, Store: store,
-		Sleep: func(context.Context, time.Duration) error { return nil },
+		Sleep: func(_ context.Context, d time.Duration) error {
+			for _, wait := range sleep {
+				wait(d)
+			}
+			return nil
+		},
 		HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if asked.Add(1) == 1 {
 				return respond(http.StatusOK, tokens)
@@ -66,24 +72,25 @@ func TestRefreshToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func() (*http.Response, error)
 		want   connect.State
+		sent   int // 0: once
 	}{
-		"a new pair":           {func() (*http.Response, error) { return respond(200, tokens) }, connect.StateActive},
-		"could not be dialled": {failure(&net.OpError{Op: "dial", Err: errors.New("refused")}), connect.StateActive},
-		"invalid_client":       {oauthError(401, "invalid_client"), connect.StateActive},
-		"invalid_request":      {oauthError(400, "invalid_request"), connect.StateActive},
-		"invalid_grant":        {oauthError(400, "invalid_grant"), connect.StateEnded},
-		"server_error":         {oauthError(500, "server_error"), connect.StateUncertain},
-		"server_error, not attempted": {func() (*http.Response, error) {
+		"a new pair":           {func() (*http.Response, error) { return respond(200, tokens) }, connect.StateActive, 0},
+		"could not be dialled": {failure(&net.OpError{Op: "dial", Err: errors.New("refused")}), connect.StateActive, 0},
+		"invalid_client":       {oauthError(401, "invalid_client"), connect.StateActive, 0},
+		"invalid_request":      {oauthError(400, "invalid_request"), connect.StateActive, 0},
+		"invalid_grant":        {oauthError(400, "invalid_grant"), connect.StateEnded, 0},
+		"server_error":         {oauthError(500, "server_error"), connect.StateUncertain, 0},
+		"server_error, not attempted": {answer: func() (*http.Response, error) {
 			answer, err := oauthError(500, "server_error")()
 			answer.Header.Set("Connect-Outcome", "not-attempted")
 			return answer, err
-		}, connect.StateActive},
-		"a gateway's answer":       {func() (*http.Response, error) { return respond(502, "<html>") }, connect.StateUncertain},
-		"somebody else's 400":      {func() (*http.Response, error) { return respond(400, "<html>") }, connect.StateUncertain},
-		"a redirect":               {func() (*http.Response, error) { return respond(307, "") }, connect.StateUncertain},
-		"a connection that breaks": {failure(&net.OpError{Op: "read", Err: errors.New("reset")}), connect.StateUncertain},
-		"a timeout":                {failure(context.DeadlineExceeded), connect.StateUncertain},
-		"an answer cut short":      {func() (*http.Response, error) { return respond(200, tokens[:40]) }, connect.StateUncertain},
+		}, want: connect.StateActive, sent: 4},
+		"a gateway's answer":       {func() (*http.Response, error) { return respond(502, "<html>") }, connect.StateUncertain, 0},
+		"somebody else's 400":      {func() (*http.Response, error) { return respond(400, "<html>") }, connect.StateUncertain, 0},
+		"a redirect":               {func() (*http.Response, error) { return respond(307, "") }, connect.StateUncertain, 0},
+		"a connection that breaks": {failure(&net.OpError{Op: "read", Err: errors.New("reset")}), connect.StateUncertain, 0},
+		"a timeout":                {failure(context.DeadlineExceeded), connect.StateUncertain, 0},
+		"an answer cut short":      {func() (*http.Response, error) { return respond(200, tokens[:40]) }, connect.StateUncertain, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +106,7 @@ func TestRefreshToken(t *testing.T) {
 			})
 			_, err := client.Refresh(t.Context(), "ada")
 			held, loadErr := store.Load(t.Context(), "ada")
-			if loadErr != nil || held.State != test.want || sent != 1 {
+			if loadErr != nil || held.State != test.want || sent != max(test.sent, 1) {
 				t.Errorf("the connection is %v (%v), after %d requests", held, loadErr, sent)
 			}
 			if kept := held.RefreshToken != ""; kept != (test.want == connect.StateActive) {
@@ -112,6 +119,32 @@ func TestRefreshToken(t *testing.T) {
 				t.Errorf("the error tells a secret: %v", err)
 			}
 		})
+	}
+}
+
+// A refresh that was not attempted is sent again when Retry-After has passed. If a process ends meanwhile, the token is kept.
+func TestRefreshIsSentAgainAfterItsPause(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	sent := 0
+	var slept []time.Duration
+	client := connected(t, store, func(*http.Request) (*http.Response, error) {
+		if sent++; sent == 3 {
+			return respond(http.StatusOK, strings.ReplaceAll(tokens, "svca_secret", "svca_next"))
+		}
+		answer, err := respond(http.StatusServiceUnavailable, "<html>") // of a proxy that reached no server
+		answer.Header.Set("Connect-Outcome", "not-attempted")
+		answer.Header.Set("Retry-After", "7")
+		return answer, err
+	}, func(d time.Duration) {
+		slept = append(slept, d)
+		if held, err := store.Load(t.Context(), "ada"); err != nil || held.State != connect.StateActive || held.RefreshToken == "" {
+			t.Errorf("during the pause: %v, %v", held, err)
+		}
+	})
+	connection, err := client.Refresh(t.Context(), "ada")
+	if err != nil || connection.AccessToken != "svca_next" || sent != 3 || !slices.Equal(slept, []time.Duration{7 * time.Second, 7 * time.Second}) {
+		t.Errorf("%v, %v after %d requests and pauses of %v", connection, err, sent, slept)
 	}
 }
 

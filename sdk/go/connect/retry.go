@@ -44,7 +44,7 @@ type kind int
 
 const (
 	readCall  kind = iota // specification 7.4: again after 429, 5xx and failures of the network
-	oauthCall             // specification 7.3: again after 5xx; never for a refresh
+	oauthCall             // specification 7.3: again after 5xx; a refresh has a rule of its own
 )
 
 // persist sends a request until it succeeds, is refused for good or has been tried often enough. It returns the last answer or the
@@ -61,7 +61,11 @@ func (c *Client) persist(ctx context.Context, k kind, send func(context.Context)
 			if failures++; failures == c.config.MaxTries {
 				return a, err
 			}
-			if err := c.config.Sleep(ctx, c.backoff(failures)); err != nil {
+			pause := c.backoff(failures)
+			if notAttempted(a.header) {
+				pause = max(pause, min(retryAfter(a.header), c.config.MaxWait))
+			}
+			if err := c.config.Sleep(ctx, pause); err != nil {
 				return a, err
 			}
 		case err == nil && a.status == http.StatusTooManyRequests && k == readCall:
@@ -95,7 +99,10 @@ func (c *Client) backoff(failures int) time.Duration {
 	return d/2 + c.config.Jitter(d/2)
 }
 
-// retryAfter is what a 429 asks for, in whole seconds, at least one (specification section 8), at most a day.
+// notAttempted reports whether an error says that the request had no effect, so that its credential may be sent again.
+func notAttempted(header http.Header) bool { return header.Get("Connect-Outcome") == "not-attempted" }
+
+// retryAfter is what an answer asks for, in whole seconds, at least one (specification section 8), at most a day.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 1 {

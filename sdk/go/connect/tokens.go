@@ -100,7 +100,8 @@ func (c *Client) join(ctx context.Context, key, rejected string) *flight {
 	return f
 }
 
-// refresh gets the next pair of tokens, unless somebody else got one while it waited for the lock.
+// refresh gets the next pair of tokens, unless somebody else got one while it waited for the lock. It sends the token again only if
+// the service says that it was not used.
 func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection, error) {
 	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -118,10 +119,25 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	case c.usable(held, rejected):
 		return held, nil
 	}
-	sent := held
-	sent.State = StateRefreshing
-	if err := lock.Save(waiting, sent); err != nil {
-		return Connection{}, err // nothing was sent
+	for tries := 1; ; tries++ {
+		sent := held
+		sent.State = StateRefreshing
+		if err := lock.Save(waiting, sent); err != nil {
+			return Connection{}, err // nothing was sent
+		}
+		next, wait, err := c.sendRefresh(ctx, lock, held)
+		if wait == 0 || tries == c.config.MaxTries || wait > c.config.MaxWait || c.config.Sleep(waiting, wait) != nil {
+			return next, err
+		}
+	}
+}
+
+// sendRefresh sends the refresh token once, and stores what is known of the connection afterwards. If the token was not used, wait is
+// how long the service wants to be left alone.
+func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (next Connection, wait time.Duration, err error) {
+	over := func(state State) (Connection, time.Duration, error) {
+		ended, err := c.end(ctx, lock, held, state)
+		return ended, 0, err
 	}
 	asked := c.config.Now()
 	a, err := c.once(ctx, func(ctx context.Context) (*http.Response, error) {
@@ -131,25 +147,30 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	})
 	if err != nil {
 		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
-			return Connection{}, errors.Join(err, c.save(ctx, lock, held)) // it never left
+			return Connection{}, 0, errors.Join(err, c.save(ctx, lock, held)) // it never left
 		}
-		return c.end(ctx, lock, held, StateUncertain)
+		return over(StateUncertain)
 	}
 	refused := refusal("requestToken", a)
 	switch {
 	case a.status == http.StatusOK:
 		next, err := connected(a, asked)
 		if err != nil {
-			return c.end(ctx, lock, held, StateUncertain)
+			return over(StateUncertain)
 		}
-		return next, c.save(ctx, lock, next)
+		return next, 0, c.save(ctx, lock, next)
 	case a.status == http.StatusBadRequest && refused.Code == string(connectsdk.OAuthErrorCodeInvalidGrant):
-		return c.end(ctx, lock, held, StateEnded)
-	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "",
-		a.header.Get("Connect-Outcome") == "not-attempted":
-		return Connection{}, errors.Join(refused, c.save(ctx, lock, held)) // refused before it was looked at
+		return over(StateEnded)
+	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "":
+		return Connection{}, 0, errors.Join(refused, c.save(ctx, lock, held)) // refused before it was looked at
+	case notAttempted(a.header):
+		err := c.save(ctx, lock, held)
+		if err == nil {
+			wait = retryAfter(a.header)
+		}
+		return Connection{}, wait, errors.Join(refused, err)
 	default:
-		return c.end(ctx, lock, held, StateUncertain)
+		return over(StateUncertain)
 	}
 }
 

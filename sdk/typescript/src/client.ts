@@ -2,7 +2,7 @@ import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
 import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
-import { neverLeft, refusal, Retry, sleep, type Answer } from "./retry.js";
+import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
 import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
 
@@ -278,7 +278,10 @@ export class ConnectClient {
       (held.state === "active" || held.state === "refreshing");
   }
 
-  /** Gets the next pair of tokens, unless somebody else got one while it waited for the lock. */
+  /**
+   * Gets the next pair of tokens, unless somebody else got one while it waited for the lock. It sends the token again only if the
+   * service says that it was not used.
+   */
   #refresh(key: string, rejected: string | undefined): Promise<StoredConnection> {
     return this.#locked(key, async (lock) => {
       const held = there(await lock.load());
@@ -286,31 +289,34 @@ export class ConnectClient {
       if (held.state === "refreshing") return this.#end(lock, held, "uncertain");
       if (held.state !== "active") throw new ReconnectError(held.state);
       if (this.#usable(held, rejected)) return held;
-      if (!held.refreshToken) return this.#end(lock, held, "uncertain");
-      await lock.save({ ...held, state: "refreshing" }); // before it is sent: nothing can make us send it again
-      const asked = this.#now();
-      let answer: Answer<TokenResponse>;
-      try {
-        answer = await this.#token({ grant_type: "refresh_token", refresh_token: held.refreshToken });
-      } catch (failure) {
-        if (!neverLeft(failure)) return this.#end(lock, held, "uncertain");
+      const { refreshToken } = held;
+      if (!refreshToken) return this.#end(lock, held, "uncertain");
+      for (let tries = 1; ; tries++) {
+        await lock.save({ ...held, state: "refreshing" }); // before it is sent: nothing can make us send it by mistake
+        const asked = this.#now();
+        let answer: Answer<TokenResponse>;
+        try {
+          answer = await this.#token({ grant_type: "refresh_token", refresh_token: refreshToken });
+        } catch (failure) {
+          if (!neverLeft(failure)) return this.#end(lock, held, "uncertain");
+          await this.#save(lock, held);
+          throw failure;
+        }
+        if (answer.status === 200) {
+          const next = connected(answer, asked);
+          if (!next) return this.#end(lock, held, "uncertain");
+          await this.#save(lock, next);
+          return next;
+        }
+        const refused = refusal("requestToken", answer);
+        if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended");
+        const early = (answer.status === 400 || answer.status === 401) && refused.code !== undefined; // before it was looked at
+        if (!early && !notAttempted(answer.headers)) return this.#end(lock, held, "uncertain");
         await this.#save(lock, held);
-        throw failure;
+        const wait = retryAfter(answer.headers);
+        if (early || tries === this.#retry.options.maxTries || wait > this.#retry.options.maxWaitMs) throw refused;
+        await this.#retry.options.sleep(wait);
       }
-      if (answer.status === 200) {
-        const next = connected(answer, asked);
-        if (!next) return this.#end(lock, held, "uncertain");
-        await this.#save(lock, next);
-        return next;
-      }
-      const refused = refusal("requestToken", answer);
-      if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended");
-      const early = (answer.status === 400 || answer.status === 401) && refused.code !== undefined;
-      if (early || answer.headers.get("Connect-Outcome") === "not-attempted") {
-        await this.#save(lock, held); // refused before it was looked at
-        throw refused;
-      }
-      return this.#end(lock, held, "uncertain");
     });
   }
 

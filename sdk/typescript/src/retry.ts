@@ -19,7 +19,7 @@ export interface RetryOptions {
   readonly jitter: (most: number) => number;
 }
 
-/** Specification 7.4 for reads; 7.3 for the OAuth endpoints, but never for a refresh. */
+/** Specification 7.4 for reads; 7.3 for the OAuth endpoints. A refresh has a rule of its own. */
 export type Kind = "read" | "oauth";
 
 const firstBackoff = 500;
@@ -62,7 +62,8 @@ export class Retry {
         if (answer) return answer;
         throw failure;
       }
-      await this.options.sleep(this.backoff(failures), signal);
+      const pause = answer && notAttempted(answer.headers) ? Math.min(retryAfter(answer.headers), this.options.maxWaitMs) : 0;
+      await this.options.sleep(Math.max(this.backoff(failures), pause), signal);
     }
   }
 
@@ -118,8 +119,13 @@ export class Retry {
   }
 }
 
-/** What a 429 asks for, in whole seconds, at least one (specification section 8), at most a day; here in milliseconds. */
-function retryAfter(headers: Headers): number {
+/** Whether an error says that the request had no effect, so that its credential may be sent again. */
+export function notAttempted(headers: Headers): boolean {
+  return headers.get("Connect-Outcome") === "not-attempted";
+}
+
+/** What an answer asks for, in whole seconds, at least one (specification section 8), at most a day; here in milliseconds. */
+export function retryAfter(headers: Headers): number {
   const seconds = Number(headers.get("Retry-After") ?? "");
   return 1000 * (Number.isInteger(seconds) && seconds >= 1 ? Math.min(seconds, 86_400) : 1);
 }

@@ -67,11 +67,27 @@ for (const [name, answer, want] of [
     });
     const error = await client.refresh("ada").then(() => undefined, (error: unknown) => error);
     const held = await store.load("ada");
-    assert.deepEqual([held?.state, sent, held?.refreshToken !== undefined], [want, 1, want === "active"]);
+    assert.deepEqual([held?.state, sent, held?.refreshToken !== undefined], [want, name.endsWith("not attempted") ? 4 : 1, want === "active"]);
     assert.equal(error instanceof ReconnectError, want !== "active");
     assert.ok(!String(error).includes("secret"));
   });
 }
+
+test("a refresh that was not attempted is sent again after its pause, and the token is kept meanwhile", async () => {
+  const store = new MemoryStore();
+  const slept: unknown[] = [];
+  let sent = 0;
+  const client = await connected(store, () => ++sent === 3 ? tokens() : new Response("<html>", {
+    status: 503, headers: { "Connect-Outcome": "not-attempted", "Retry-After": "7" }, // of a proxy that reached no server
+  }), {
+    sleep: async (ms) => {
+      const held = await store.load("ada");
+      slept.push([ms, held?.state, held?.refreshToken !== undefined]);
+    },
+  });
+  await client.refresh("ada");
+  assert.deepEqual([sent, slept], [3, [[7000, "active", true], [7000, "active", true]]]);
+});
 
 test("a refresh outlives its caller", async () => {
   const store = new MemoryStore();

@@ -80,6 +80,8 @@ check(raises('RuntimeException', fn () => refresh($second, $save)) === 'invalid_
 drive('POST', '/answers', ['operation_id' => 'requestToken', 'status' => 500, 'code' => 'server_error']);
 raises('Reconnect', fn () => refresh($second, $save));
 check(end($saved) == $saved[2], 'nothing is left');
+drive('POST', '/answers', ['operation_id' => 'requestToken', 'status' => 500, 'code' => 'server_error', 'not_attempted' => true]);
+check(raises('NotNow', fn () => refresh($second, $save)) === 'not attempted' && end($saved) === $second, 'not attempted');
 
 disconnect($second['grant_id']);
 do {

@@ -17,3 +17,6 @@ func (l *Log) Bound(slice, page, file int) {
 
 // Settle bounds how long a list waits for transactions that may add entries.
 func (l *Log) Settle(limit time.Duration) { l.bounds.settle = limit }
+
+// Frequent are the actors and actions that the indexes of actors and actions leave out.
+var Frequent = map[string][]string{"audit_log_rare_actor": frequentActors, "audit_log_rare_action": frequentActions}

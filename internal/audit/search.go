@@ -2,7 +2,11 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +15,7 @@ import (
 	auditdb "connect-svc/gen/db/audit"
 	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/timelimit"
 )
 
@@ -93,10 +98,10 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, 
 	from = in.begin(filter, from)
 	began := time.Now()
 	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (Page, error)) error {
-		for scanned := 0; ; {
-			size := l.bounds.slice
+		size := limit + 1 // one more tells whether there is another page
+		for scanned := 0; ; size = min(4*size, l.bounds.slice) {
 			if filter.isOneKind() { // all entries that it reads match
-				size = limit - len(found.Events) + 1 // one more tells whether there is another page
+				size = limit - len(found.Events) + 1
 			}
 			part, err := read(filter, from, size)
 			if err != nil {
@@ -119,15 +124,29 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, 
 	return found, nil
 }
 
+// Most entries are of these actors and actions. The indexes of actors and actions leave them out, because a search by time finds them soon.
+var (
+	frequentActors  = []string{"user", "client"}
+	frequentActions = []string{"user.created", "consent.allowed", "connection.authorized", "connection.disconnected", "connection.revoked"}
+)
+
+func (f Filter) hasRareActor() bool {
+	return f.Actor != "" && !slices.Contains(frequentActors, f.Actor)
+}
+func (f Filter) hasRareAction() bool {
+	return f.Action != "" && !slices.Contains(frequentActions, f.Action)
+}
+
 // isOneKind reports whether all entries of the index that is read match the filter. Times bound the part of the index.
 func (f Filter) isOneKind() bool {
 	kinds := 0
-	for _, given := range []bool{f.UserID != uuid.Nil || f.ClientID != uuid.Nil, f.Actor != "", f.Action != ""} {
+	connected := f.UserID != uuid.Nil || f.ClientID != uuid.Nil
+	for _, given := range []bool{connected, f.Actor != "", f.Action != ""} {
 		if given {
 			kinds++
 		}
 	}
-	return kinds <= 1
+	return kinds == 0 || kinds == 1 && (connected || f.hasRareActor() || f.hasRareAction())
 }
 
 // order of events.
@@ -185,8 +204,8 @@ func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, 
 	})
 }
 
-// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, an actor or
-// an action, else all. PostgreSQL picks the entries that match the rest of the filter.
+// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, a rare actor or
+// a rare action, else all. PostgreSQL picks the entries that match the rest of the filter.
 func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
 	params := auditdb.ScanBackwardParams{
 		Slice: int32(size), FromAt: from.At, FromID: from.N, ToAt: to, //nolint:gosec // thousands
@@ -201,9 +220,9 @@ func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanB
 		params.OfUser, params.ClientID = params.ClientID, nil // the client is the subject
 	case params.ClientID != nil:
 		params.OfClient = params.ClientID
-	case params.Actor != nil:
+	case filter.hasRareActor():
 		params.OfActor = params.Actor
-	case params.Action != nil:
+	case filter.hasRareAction():
 		params.OfAction = params.Action
 	default:
 		params.OfAll = true
@@ -228,7 +247,17 @@ func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size 
 
 func newEvent(row auditdb.ScanBackwardRow) Event {
 	return Event{
-		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: row.Detail, UserID: postgres.Value(row.UserID),
+		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: withNames(row.Detail), UserID: postgres.Value(row.UserID),
 		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
 	}
+}
+
+// withNames returns a detail with the names of scopes: entries of connections store them as a number, because most entries are such.
+func withNames(detail json.RawMessage) json.RawMessage {
+	const before, after = `{"scopes": `, `}`
+	scopes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(string(detail), before), after), 10, 16)
+	if err != nil {
+		return detail
+	}
+	return json.RawMessage(before + strconv.Quote(scope.Set(scopes).String()) + after)
 }

@@ -27,7 +27,7 @@ select set_config('enable_sort', 'off', true), set_config('enable_incremental_so
 
 -- name: ScanBackward :many
 -- Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
--- continues. One of the six subqueries reads rows: that of a connection, user, client, actor or action, or that of all. The
+-- continues. One of the six subqueries reads rows: that of a connection, user, client, rare actor or rare action, or that of all. The
 -- comparisons of whole rows leave one index for each, of which no more than the slice is read.
 with slice as (
     (select * from audit_log
@@ -50,11 +50,13 @@ with slice as (
     (select * from audit_log
     where (actor, at, id) < (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
         and (actor, at, id) >= (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
+        and actor not in ('user', 'client')
     order by actor desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
     where (action, at, id) < (sqlc.narg(of_action)::text, @from_at::timestamptz, @from_id::bigint)
         and (action, at, id) >= (sqlc.narg(of_action)::text, @to_at::timestamptz, 0)
+        and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
@@ -97,11 +99,13 @@ with slice as (
     (select * from audit_log
     where (actor, at, id) > (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
         and (actor, at, id) < (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
+        and actor not in ('user', 'client')
     order by actor, at, id limit @slice::int)
     union all
     (select * from audit_log
     where (action, at, id) > (sqlc.narg(of_action)::text, @from_at::timestamptz, @from_id::bigint)
         and (action, at, id) < (sqlc.narg(of_action)::text, @to_at::timestamptz, 0)
+        and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action, at, id limit @slice::int)
     union all
     (select * from audit_log

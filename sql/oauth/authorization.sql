@@ -68,7 +68,7 @@ with allowed as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
     select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif(@version::bigint, 0),
-        jsonb_build_object('scopes', scope_text(allowed.scopes))
+        jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = @user_id
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
@@ -86,7 +86,7 @@ returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes;
 
 -- name: AuditDenied :exec
 insert into audit_log (subject, actor, action, user_id, client_id, detail)
-values (@user_id::uuid, 'user', 'consent.denied', @user_id::uuid, @client_id::uuid, jsonb_build_object('scopes', scope_text(@scopes::scope_set)));
+values (@user_id::uuid, 'user', 'consent.denied', @user_id::uuid, @client_id::uuid, jsonb_build_object('scopes', @scopes::scope_set));
 
 -- name: RequestIsStored :one
 select exists (select 1 from authorization_requests where request_id = @request_id);

@@ -56,7 +56,7 @@ with authorized as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
     select u.user_id, fresh.entry_id, 'client', 'connection.authorized', authorized.user_id, authorized.client_id, authorized.version,
-        jsonb_build_object('scopes', scope_text(authorized.scopes))
+        jsonb_build_object('scopes', authorized.scopes)
     from authorized cross join fresh join users u on u.user_id = @user_id
 )
 select grant_id, version, scopes, history_from, authorized_at from authorized;
@@ -125,7 +125,7 @@ with recovered as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
     select u.user_id, fresh.entry_id, 'client', 'connection.recovered', recovered.user_id, recovered.client_id, recovered.version,
-        jsonb_build_object('scopes', scope_text(recovered.scopes))
+        jsonb_build_object('scopes', recovered.scopes)
     from recovered cross join fresh join users u on u.user_id = @user_id
 )
 select grant_id, version, scopes, history_from, refresh_deadline from recovered;

@@ -84,11 +84,13 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (actor, at, id) < ($9::text, $4::timestamptz, $5::bigint)
         and (actor, at, id) >= ($9::text, $6::timestamptz, 0)
+        and actor not in ('user', 'client')
     order by actor desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (action, at, id) < ($10::text, $4::timestamptz, $5::bigint)
         and (action, at, id) >= ($10::text, $6::timestamptz, 0)
+        and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
@@ -140,7 +142,7 @@ type ScanBackwardRow struct {
 }
 
 // Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
-// continues. One of the six subqueries reads rows: that of a connection, user, client, actor or action, or that of all. The
+// continues. One of the six subqueries reads rows: that of a connection, user, client, rare actor or rare action, or that of all. The
 // comparisons of whole rows leave one index for each, of which no more than the slice is read.
 func (q *Queries) ScanBackward(ctx context.Context, arg ScanBackwardParams) ([]ScanBackwardRow, error) {
 	rows, err := q.db.Query(ctx, scanBackward,
@@ -210,11 +212,13 @@ with slice as (
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (actor, at, id) > ($9::text, $4::timestamptz, $5::bigint)
         and (actor, at, id) < ($9::text, $6::timestamptz, 0)
+        and actor not in ('user', 'client')
     order by actor, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
     where (action, at, id) > ($10::text, $4::timestamptz, $5::bigint)
         and (action, at, id) < ($10::text, $6::timestamptz, 0)
+        and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log

@@ -29,7 +29,7 @@ with allowed as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
     select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($7::bigint, 0),
-        jsonb_build_object('scopes', scope_text(allowed.scopes))
+        jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = $5
 )
 select client_id, redirect_uri, scopes, state, code_challenge,
@@ -82,7 +82,7 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 
 const auditDenied = `-- name: AuditDenied :exec
 insert into audit_log (subject, actor, action, user_id, client_id, detail)
-values ($1::uuid, 'user', 'consent.denied', $1::uuid, $2::uuid, jsonb_build_object('scopes', scope_text($3::scope_set)))
+values ($1::uuid, 'user', 'consent.denied', $1::uuid, $2::uuid, jsonb_build_object('scopes', $3::scope_set))
 `
 
 type AuditDeniedParams struct {

@@ -45,6 +45,7 @@ func firing(e *e2e.Service) (names []string) {
 
 // A restored database asks for a reconciliation, once.
 func TestRestoredDatabase(t *testing.T) {
+	pgtest.NotOnCluster(t, "its history is not watched")
 	t.Parallel()
 	log := new(logtest.Buffer)
 	e := e2e.New(t, func(config *app.Config) { config.Logger = telemetry.NewLogger(log, slog.LevelInfo) })

@@ -20,6 +20,7 @@ import (
 
 // The scripts of docs/ back up a service and restore it elsewhere: every credential and connection works as before.
 func TestBackupAndRestore(t *testing.T) {
+	pgtest.NotOnCluster(t, "TestBackupOnACluster is for it")
 	t.Parallel()
 	dir := t.TempDir()
 	keyset, backup, restored := filepath.Join(dir, "keyset.json"), filepath.Join(dir, "backup"), filepath.Join(dir, "restored.json")
@@ -95,6 +96,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 // Without sslmode the scripts verify the server of another machine by the authorities of this one, whichever libpq there is.
 func TestBackupVerifiesTLS(t *testing.T) {
+	pgtest.NotOnCluster(t, "the way to one PostgreSQL is tested")
 	t.Parallel()
 	dir := t.TempDir()
 	keyset := filepath.Join(dir, "keyset.json")

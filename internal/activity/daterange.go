@@ -35,6 +35,7 @@ func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) 
 	first, errFrom := parseDate(from)
 	last, errTo := parseDate(to)
 	refuse := func(reason string) (Range, error) { return Range{}, refusal.Because(ErrDateRange, reason) }
+	earliest := reader.FirstDate(dataset)
 	switch tomorrow := reader.Now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1); {
 	case errFrom != nil:
 		return refuse("from is missing or not a date")
@@ -46,12 +47,20 @@ func ParseRange(reader Reader, from, to string, dataset Dataset) (Range, error) 
 		return refuse("from and to are more than 30 days apart")
 	case last.After(tomorrow):
 		return refuse("to is later than tomorrow in UTC")
-	case first.Before(reader.HistoryFrom):
+	case first.Before(earliest) && earliest.Equal(reader.HistoryFrom):
 		return refuse("from is before history_from of the connection")
-	case dataset == DatasetDailySteps && first.Before(reader.RegisteredOn):
+	case first.Before(earliest):
 		return refuse("from is before the user registered")
 	}
 	return Range{From: first, To: last}, nil
+}
+
+// FirstDate returns the first date of a dataset that the reader may read.
+func (r Reader) FirstDate(dataset Dataset) time.Time {
+	if dataset == DatasetDailySteps && r.RegisteredOn.After(r.HistoryFrom) {
+		return r.RegisteredOn
+	}
+	return r.HistoryFrom
 }
 
 // parseDate parses YYYY-MM-DD, a day that exists: [time.Parse] accepts nothing else for this layout.

@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/web/site"
@@ -22,8 +23,11 @@ import (
 // datasets lists the datasets that support can correct.
 var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
 
-// readers maps each dataset to the scope that reads its total.
-var readers = map[activity.Adjusted]scope.Set{activity.AdjustedSteps: scope.DailySteps, activity.AdjustedCycling: scope.CyclingDaily}
+// readers maps each dataset to the scope that reads its total, and reads to the read.
+var (
+	readers = map[activity.Adjusted]scope.Set{activity.AdjustedSteps: scope.DailySteps, activity.AdjustedCycling: scope.CyclingDaily}
+	reads   = map[activity.Adjusted]activity.Dataset{activity.AdjustedSteps: activity.DatasetDailySteps, activity.AdjustedCycling: activity.DatasetCyclingDaily}
+)
 
 func (c *console) routeAdjustments(r chi.Router) {
 	const (
@@ -141,7 +145,7 @@ func (c *console) changeOf(
 	if day, err = c.Activity.Day(r.Context(), dataset, user.ID, record.Date); err != nil {
 		return x, day, err
 	}
-	seen, err := c.seenBy(r, dataset, user.ID, record.Date)
+	seen, err := c.seenBy(r, dataset, user, record.Date)
 	x = confirmation{
 		Title: in.change(dataset, day, day.With(delta), record.Date), Back: userPath(user.ID),
 		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", seen)},
@@ -162,10 +166,12 @@ func (w writer) change(dataset activity.Adjusted, before, after activity.Day, da
 }
 
 // seenBy counts the partners that can read a dataset of a date now.
-func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user uuid.UUID, date time.Time) (n int, err error) {
-	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user)
+func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user account.User, date time.Time) (n int, err error) {
+	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	for _, connection := range connections {
-		if connection.State == oauth.Authorized && connection.Scopes.Contains(readers[dataset]) && !date.Before(connection.HistoryFrom) {
+		reader := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
+		if connection.State == oauth.Authorized && connection.ClientStatus == string(client.Active) &&
+			connection.Scopes.Contains(readers[dataset]) && !date.Before(reader.FirstDate(reads[dataset])) {
 			n++
 		}
 	}

@@ -185,6 +185,19 @@ func TestAdjust(t *testing.T) {
 	v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "Steps on 2026-03-10: nothing recorded", "−2,000, for "+f.User.Email, "Partners see the correction when something is recorded.")
 	v.shows(v.Post(path, with(fields, "dataset", "cycling_daily")...), "Cycling on 2026-03-09: nothing recorded")
 
+	// Those who can read the day now.
+	f.putSteps(t, 10, 100)
+	steps := func(want string) {
+		t.Helper()
+		v.shows(v.Post(path, with(fields, "date", "2026-03-10")...), "100 → 0 steps on 2026-03-10", want)
+	}
+	steps("1 partner can read this day.")
+	f.DB.Exec(t, "update users set registered_on = '2026-03-11'")
+	steps("0 partners can read this day.")
+	f.DB.Exec(t, "update users set registered_on = '2020-01-01'")
+	f.DB.Exec(t, "update clients set status = 'disabled'")
+	steps("0 partners can read this day.")
+
 	// The confirmed change must still be the same.
 	stale := sent(v.Post(path, with(fields, "delta", "100")...))
 	f.putSteps(t, 9, 20_000)

@@ -245,6 +245,9 @@ func (m *operatorsMachine) connectSvc(piece piece) {
 	if strings.HasSuffix(text, " ID") || strings.Contains(text, " ID ") {
 		text = strings.ReplaceAll(text, " ID", " "+m.id(piece.text))
 	}
+	if strings.Contains(text, " EMAIL") {
+		text = strings.ReplaceAll(text, " EMAIL", " "+m.db.User(m).Email)
+	}
 	out, err := exec.CommandContext(m.Context(), "bash", "-c", `connect-svc() { printf '%s\n' "$@"; }; `+text).Output()
 	if err != nil {
 		m.Errorf("%s: %s: %v", piece.document, piece.text, err)

@@ -52,6 +52,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"createAdjustment", command("Adjustment", "adjust", "steps", "--user", walker, "--date", date, "--delta", "5", "--note", "n")},
 		{"createAdjustment", command("Adjustment", "adjust", "cycling", "--user", walker, "--date", date, "--delta", "5", "--note", "n")},
 		{"listAdjustments", command("[]Adjustment", "adjust", "list", "--user", "ada@example.com")},
+		{"readUserActivity", command("UserActivity", "user", "activity", "ada@example.com", "--from", date, "--to", date)},
 		{"removeAdjustment", command("Removed", "remove", "adjustment", "--user", walker, "--id")},
 		{"createClient", command("CreatedClient", append(slices.Clone(walkRewards), "--webhook-url", hook)...)},
 		{"listClients", command("[]Client", "client", "list")},

@@ -629,6 +629,18 @@ type CyclingAdjustmentRow struct {
 	UserId Id `json:"user_id"`
 }
 
+// DayFigures Steps, or metres of rides that started on the date.
+type DayFigures struct {
+	// Adjusted The sum of all corrections.
+	Adjusted int64 `json:"adjusted"`
+
+	// Recorded The total without corrections. Null if nothing is recorded.
+	Recorded *int64 `json:"recorded"`
+
+	// Seen The total that companies read, if they may read the date. Null if they see no total.
+	Seen *int64 `json:"seen"`
+}
+
 // Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
 type Delta = int32
 
@@ -850,6 +862,35 @@ type Problem struct {
 // ProblemType Each response lists the types that it can have.
 type ProblemType string
 
+// Reader defines model for Reader.
+type Reader struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId Id `json:"client_id"`
+
+	// ClientName The name of the company.
+	ClientName string `json:"client_name"`
+
+	// CyclingFrom The first date whose cycling the company may read. Null if it may read none.
+	CyclingFrom *openapi_types.Date `json:"cycling_from"`
+
+	// StepsFrom The first date whose steps the company may read. Null if it may read none.
+	StepsFrom *openapi_types.Date `json:"steps_from"`
+}
+
+// RecordedRide defines model for RecordedRide.
+type RecordedRide struct {
+	DistanceMeters Count `json:"distance_meters"`
+
+	// RecordedEndTime Like `recorded_start_time`. Null if unknown.
+	RecordedEndTime *string `json:"recorded_end_time"`
+
+	// RecordedStartTime A recorded clock time without a zone, with up to six fractional digits.
+	RecordedStartTime RecordedTime `json:"recorded_start_time"`
+
+	// SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
+	SourceId SourceId `json:"source_id"`
+}
+
 // RecordedTime A recorded clock time without a zone, with up to six fractional digits.
 type RecordedTime = string
 
@@ -869,6 +910,24 @@ type Removed struct {
 
 	// Unchanged Rows that did not exist, or were named twice.
 	Unchanged Rows `json:"unchanged"`
+}
+
+// RemovedAdjustment A correction that was removed, and who removed it.
+type RemovedAdjustment struct {
+	// Actor Who removed it.
+	Actor string `json:"actor"`
+
+	// AdjustmentId A UUID. Responses write it in lower case.
+	AdjustmentId Id `json:"adjustment_id"`
+
+	// At An instant in UTC with milliseconds.
+	At Instant `json:"at"`
+
+	// Dataset The dataset that is corrected.
+	Dataset AdjustedDataset `json:"dataset"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
 }
 
 // RideRow defines model for RideRow.
@@ -1012,6 +1071,48 @@ type User struct {
 
 	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
+}
+
+// UserActivity defines model for UserActivity.
+type UserActivity struct {
+	// Adjustments Sorted by date.
+	Adjustments []WrittenAdjustment `json:"adjustments"`
+
+	// Complete False if the range has more than 1,000 rides or corrections: the lists have the first ones. The days are always complete.
+	Complete bool `json:"complete"`
+
+	// Days Sorted by date.
+	Days []UserActivityDay `json:"days"`
+
+	// From A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	From CalendarDate `json:"from"`
+
+	// Readers Companies that can read the user's activity now.
+	Readers []Reader `json:"readers"`
+
+	// RemovedAdjustments Corrections that support has removed from these dates, as far as the audit log names the date, latest first.
+	RemovedAdjustments []RemovedAdjustment `json:"removed_adjustments"`
+
+	// Rides Sorted by start.
+	Rides []RecordedRide `json:"rides"`
+
+	// To A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	To CalendarDate `json:"to"`
+
+	// UserId A UUID. Responses write it in lower case.
+	UserId Id `json:"user_id"`
+}
+
+// UserActivityDay defines model for UserActivityDay.
+type UserActivityDay struct {
+	// Cycling Steps, or metres of rides that started on the date.
+	Cycling DayFigures `json:"cycling"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
+
+	// Steps Steps, or metres of rides that started on the date.
+	Steps DayFigures `json:"steps"`
 }
 
 // UserBatch defines model for UserBatch.
@@ -1225,6 +1326,30 @@ type Written struct {
 	Updated   Rows `json:"updated"`
 }
 
+// WrittenAdjustment A correction and who made it.
+type WrittenAdjustment struct {
+	// Actor Who wrote it last. Null if that is not known.
+	Actor *string `json:"actor"`
+
+	// AdjustmentId A UUID. Responses write it in lower case.
+	AdjustmentId Id `json:"adjustment_id"`
+
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt Instant `json:"created_at"`
+
+	// Dataset The dataset that is corrected.
+	Dataset AdjustedDataset `json:"dataset"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
+
+	// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
+	Delta Delta `json:"delta"`
+
+	// Note The reason for the correction, without NUL.
+	Note Note `json:"note"`
+}
+
 // AdjustmentId A UUID. Responses write it in lower case.
 type AdjustmentId = Id
 
@@ -1257,6 +1382,12 @@ type FilterUntil = GivenInstant
 
 // FilterUser A UUID. Responses write it in lower case.
 type FilterUser = Id
+
+// FirstDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+type FirstDate = CalendarDate
+
+// LastDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+type LastDate = CalendarDate
 
 // Limit defines model for Limit.
 type Limit = int
@@ -1412,6 +1543,15 @@ type ListUsersParams struct {
 
 	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReadUserActivityParams defines parameters for ReadUserActivity.
+type ReadUserActivityParams struct {
+	// From The first date.
+	From FirstDate `form:"from" json:"from"`
+
+	// To The last date, at most 365 days after `from`.
+	To LastDate `form:"to" json:"to"`
 }
 
 // ListAdjustmentsParams defines parameters for ListAdjustments.
@@ -1880,6 +2020,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
 	ChangeUser(ctx context.Context, userId UserId, body ChangeUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadUserActivity Read a user's activity
+	//
+	// For support: what is recorded in a range of at most 366 dates, the corrections by support and who made them, and the totals
+	// that companies read. A date with neither a record nor a correction is left out.
+	//
+	// The audit log records who has read whose activity (`activity.viewed`), once a minute for the same range. Who wrote a total
+	// or a ride is not recorded. The actor of a correction is known if it was made or removed by itself, not in a batch, as long
+	// as the audit log is kept. The service does not log paths and query strings, but a proxy in front of it may.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/activity (the `ReadUserActivity` operationId).
+	ReadUserActivity(ctx context.Context, userId UserId, params *ReadUserActivityParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAdjustments List corrections
 	//
@@ -2612,6 +2764,28 @@ func (c *Caller) ChangeUserWithBody(ctx context.Context, userId UserId, contentT
 // Corresponds with PATCH /operator/v1/users/{user_id} (the `ChangeUser` operationId).
 func (c *Caller) ChangeUser(ctx context.Context, userId UserId, body ChangeUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeUserRequest(c.Server, userId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadUserActivity Read a user's activity
+//
+// For support: what is recorded in a range of at most 366 dates, the corrections by support and who made them, and the totals
+// that companies read. A date with neither a record nor a correction is left out.
+//
+// The audit log records who has read whose activity (`activity.viewed`), once a minute for the same range. Who wrote a total
+// or a ride is not recorded. The actor of a correction is known if it was made or removed by itself, not in a batch, as long
+// as the audit log is kept. The service does not log paths and query strings, but a proxy in front of it may.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/activity (the `ReadUserActivity` operationId).
+func (c *Caller) ReadUserActivity(ctx context.Context, userId UserId, params *ReadUserActivityParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadUserActivityRequest(c.Server, userId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4002,6 +4176,71 @@ func NewChangeUserRequestWithBody(server string, userId UserId, contentType stri
 	return req, nil
 }
 
+// NewReadUserActivityRequest constructs an http.Request for the ReadUserActivity method
+func NewReadUserActivityRequest(server string, userId UserId, params *ReadUserActivityParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/activity", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListAdjustmentsRequest constructs an http.Request for the ListAdjustments method
 func NewListAdjustmentsRequest(server string, userId UserId, params *ListAdjustmentsParams) (*http.Request, error) {
 	var err error
@@ -4485,6 +4724,9 @@ type ServerInterface interface {
 	// ChangeUser Change a user
 	// (PATCH /operator/v1/users/{user_id})
 	ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId)
+	// ReadUserActivity Read a user's activity
+	// (GET /operator/v1/users/{user_id}/activity)
+	ReadUserActivity(w http.ResponseWriter, r *http.Request, userId UserId, params ReadUserActivityParams)
 	// ListAdjustments List corrections
 	// (GET /operator/v1/users/{user_id}/adjustments)
 	ListAdjustments(w http.ResponseWriter, r *http.Request, userId UserId, params ListAdjustmentsParams)
@@ -4656,6 +4898,12 @@ func (_ Unimplemented) ReadUser(w http.ResponseWriter, r *http.Request, userId U
 // ChangeUser Change a user
 // (PATCH /operator/v1/users/{user_id})
 func (_ Unimplemented) ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadUserActivity Read a user's activity
+// (GET /operator/v1/users/{user_id}/activity)
+func (_ Unimplemented) ReadUserActivity(w http.ResponseWriter, r *http.Request, userId UserId, params ReadUserActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5547,6 +5795,61 @@ func (siw *ServerInterfaceWrapper) ChangeUser(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// ReadUserActivity operation middleware
+func (siw *ServerInterfaceWrapper) ReadUserActivity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadUserActivityParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadUserActivity(w, r, userId, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListAdjustments operation middleware
 func (siw *ServerInterfaceWrapper) ListAdjustments(w http.ResponseWriter, r *http.Request) {
 
@@ -6032,6 +6335,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Patch(options.BaseURL+"/operator/v1/users/{user_id}", wrapper.ChangeUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/activity", wrapper.ReadUserActivity)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/adjustments", wrapper.ListAdjustments)
@@ -9519,6 +9825,102 @@ func (response ChangeUser503ApplicationProblemPlusJSONResponse) VisitChangeUserR
 	return err
 }
 
+type ReadUserActivityRequestObject struct {
+	UserId UserId `json:"user_id"`
+	Params ReadUserActivityParams
+}
+
+type ReadUserActivityResponseObject interface {
+	VisitReadUserActivityResponse(w http.ResponseWriter) error
+}
+
+type ReadUserActivity200JSONResponse UserActivity
+
+func (response ReadUserActivity200JSONResponse) VisitReadUserActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadUserActivity400ApplicationProblemPlusJSONResponse struct {
+	MalformedQueryApplicationProblemPlusJSONResponse
+}
+
+func (response ReadUserActivity400ApplicationProblemPlusJSONResponse) VisitReadUserActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadUserActivity401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadUserActivity401ApplicationProblemPlusJSONResponse) VisitReadUserActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadUserActivity404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReadUserActivity404ApplicationProblemPlusJSONResponse) VisitReadUserActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadUserActivity500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadUserActivity500ApplicationProblemPlusJSONResponse) VisitReadUserActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAdjustmentsRequestObject struct {
 	UserId UserId `json:"user_id"`
 	Params ListAdjustmentsParams
@@ -10514,6 +10916,9 @@ type StrictServerInterface interface {
 	// ChangeUser Change a user
 	// (PATCH /operator/v1/users/{user_id})
 	ChangeUser(ctx context.Context, request ChangeUserRequestObject) (ChangeUserResponseObject, error)
+	// ReadUserActivity Read a user's activity
+	// (GET /operator/v1/users/{user_id}/activity)
+	ReadUserActivity(ctx context.Context, request ReadUserActivityRequestObject) (ReadUserActivityResponseObject, error)
 	// ListAdjustments List corrections
 	// (GET /operator/v1/users/{user_id}/adjustments)
 	ListAdjustments(ctx context.Context, request ListAdjustmentsRequestObject) (ListAdjustmentsResponseObject, error)
@@ -11260,6 +11665,33 @@ func (sh *strictHandler) ChangeUser(w http.ResponseWriter, r *http.Request, user
 	}
 }
 
+// ReadUserActivity operation middleware
+func (sh *strictHandler) ReadUserActivity(w http.ResponseWriter, r *http.Request, userId UserId, params ReadUserActivityParams) {
+	var request ReadUserActivityRequestObject
+
+	request.UserId = userId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadUserActivity(ctx, request.(ReadUserActivityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadUserActivity")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadUserActivityResponseObject); ok {
+		if err := validResponse.VisitReadUserActivityResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListAdjustments operation middleware
 func (sh *strictHandler) ListAdjustments(w http.ResponseWriter, r *http.Request, userId UserId, params ListAdjustmentsParams) {
 	var request ListAdjustmentsRequestObject
@@ -11483,246 +11915,264 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L17d9s4kjj6VXB455ye3qFkSpYdW3P23J/z6NncTSe9trO9M+2sBZOQhTYFaAjIjibt734PqgASpEiJ",
-	"kuXEyS9/zLQj4lEACoV616cgltOZFExoFQw/Bewjnc5SBn8/n6uF+e8tTefM/JGxf86Z0pc8CYbBYNwb",
-	"P0v2WeegTwedQXzEOsfxYdx5dhXRo3GUHI/7vSAMlKZ6roLhQbQfBprrlAXD4FxKMp3HE8IVuWJcXJO7",
-	"jGvNBPl9rjQR8q4bhIFezEzjeSaGsRSCxbqjbuPhLJNXKZsOrwx49/dh8CLlTOi3Uv8k5yLZGcSDaOBB",
-	"PGEZM+AKSZSBPIZJW4CJDTtC6s4Y4CtAfjceX0maJWyXQB+XgLZwkjuqiMynaw920QfgfjWlPD2nN0w8",
-	"DsQnQuoJy8hcsYxMqCJ6whVhHTMtoUmSMaVaAM9M+44GOA3Yr8UtTXnyQgrNhC6BzrJMZioY/vYpSJim",
-	"PA2GwdQg4RUjVJOUUaVJFITBTHKhWRYMg72E8nRxqTSbqb3esz34I7j/ED5sH/r9Yh9+4ixNzIkRPWHE",
-	"DkuoQUFcSotNsC07sV21vxHzTMlsh0cYVZAOxieJZObCaGJA4GLO8DhTrvQm8COwBvyfaTqW2ZQlpwjt",
-	"463AbTlXZOombQFz3rZjBwCw38pf2dVEyptHo03umpsrIyS5w+laACxkxza2kOoX2Io9HiHF281z1MDp",
-	"yB3XE0QQ8yRRsWgFvu7kI7gVfJ5nQE/Mu2X+3RLOgvq/lfqUzVK6oFcpe3TSb4kIu11GEELFgkxl6yVk",
-	"BdRmHaeMJu9EutjhEvbLS5AzllEtM6LlDRNkSheINBMqrpmBHk6hBfQZo0lHGlgN4Gcsu2XZK0P6d8jg",
-	"NJCQWM7TBMC+YoDaKdOtiIkCKDvwQgHY51K+odn1DlGmV9nvK5ksDHprKUlqpmoBppayA20BxveCzvVE",
-	"ZvxfO6UgvZV4Yag0V8pcSJmRu0y2wom5DyrCruazmcw0S35mCafn0H9ne31Qs9c5qzGbpTymmkux97uS",
-	"ohX4ObSdqQG3Ax1gIYplLxng2SPxaUjDC5LNE2AxE9YWuU3/jm2ew/zqI1coh3wekBnM1xZabJ0D+5kF",
-	"DgNCW0jLz41lPl7dfn4pCR6dFlDb96gD7evBP9NyNntMScm9iQaPFU62AeS2R3BvQJ4wmrAMEPkFjSfM",
-	"CB6ZTM2/E6bijM/MRQ+GwSlTMykUU0gI7COhtMxwcrNAnplV62zOwkDFEzalZpxYCsP/BkJ2oHkBqdIZ",
-	"F9coZk5omjKBL0Z55v+Qd0RLYiggE9qQHkb+fPrTC3L47CD6sd3czxnNWEYyRtPpv18E6jbuOMJ8EdQD",
-	"BCzJG4mUbhkqcw4zqieOaSmk7GZoZlRrlpne/7vnpt+77e1hX7X3W9Q5pp1x58On/cP7P9WC1R4gdws3",
-	"B8f0bAWMlW1eJ8vQvE7MWY05UyW5kAv4ZyqvV4P2p4yNg2Hw/+wVOp89/Kr2Xid2cp0tTsYg6C4j64xR",
-	"XZZITUskp2I+vWKZ2SfFYikStRqWKRd8Op8Gw16+B0a+vmYZXqEZzeiUaXuLTpLf50pPmajdFnNIPMlx",
-	"RmYZi80nAwE3DcwJBmEg6NTMQ/PBDOF44IYhRjdBZVnw1y8L4HLRpgYybL4LqHIBfxmmuUD2OSEjwT7q",
-	"S5SvRw7CWcZuuZwrMqPXrEtMjzFPzUHkzIpppuiU/ZWMUj7legSMecLHY7wcsLJ/zlm28JaGEJVQgH58",
-	"w8S1ngTDXtQfhAYn8h9C/yL9dtL5B+38K+ocX3Y+/KX+2vwEQJ7E9ffYiCmECZ2ZuwMr5YpQaBziU0UV",
-	"GVlyM58lVLNk1LQW7Ne0lsOVK6Gdf3Uv166h7uyaliCzIRkZ6jIK3QrMX472mL/VQmk2HYWGOzaHZ9Zh",
-	"hqDIP69YZ/ORHbY7sO66E8ML1LDcTN4Vay0eg1oE8+7ORncFwQDN5looWJWJdDpJ8n42YxmhIiGpvGMZ",
-	"ialioLBzl6UJbtBVtoYZwSzAPuMiZmtwhWpz7h6p5kJp2ryTCsZsC9Hf+C0Tr3FEHzBNdSNghstT+Gxx",
-	"w2xR3bg98LE1MDmvaDoVwLwXuvFw3S5dsbHMWKsNmsNwD9wgI0K0wXrHcdQColi2Bca/MUS7/nGY0o/m",
-	"WfZecwRGEGofhJdsTOepHpJeFDXBBa9CCaoEexlKH4WBnQX+FYUlXsAnIr3O8QfDMH34FIX7PrdUcApG",
-	"FKPXrOEagJjNrrkQoBpw2nQjND8S8ptTbWIGSidZfviLg3zQs2/RvwmAkRNWeDIqqQUboLLNHwJYARFw",
-	"dZmTd3z7YlyYZXw1iJWw/vK7wgfdN01e2a51U7t2e8+dgbAdqL/gfAjo8uahNs4pUKdsKrMFGRvCipoc",
-	"OQZNKtETKsiA/Cd/HpIrFtO5YgSNWpZphitNuEbeynHSZtw7yjVLiJJTljPR5K3VNBux1DJu5riqImbH",
-	"kzHrVmnb75XkUcfwd3KOf1VXTza4D4P/6VhBpfP65fqeTqS5rzfYboECS3bVdehQmfU+DNr3LXrtCJ1q",
-	"jclklEM0GiIzbkTPkhmNckOK379//XKXWPDgwyybsrc/Tlkap8V5visbqHdy1Rtt5k9gu4EBfCHFOOWx",
-	"3nKvffP4ul32LP472d96C79n2n8Ce+wLJl+aSj0mvXlKu/3lX4OK5nzdACUTwOMcE9wRmT2t41r2pdni",
-	"uKq+Kes2uzLp7ig9DuicEagiiYznUyY0S0BbQo38A80ymvBYK6ucJwnVdEi4Bl2KIlSQubgR8k7AqYXw",
-	"eqNOkjqrmP1idTCW5EELjyY+OsP3gKPP3W+2PPVl75h1577k8LOzk/f5bkpACCSomyI5T//Utv25TBbf",
-	"9NbjtXFOCOZG/n9n794SLsj78586R6G5ZvLqdxZrI8Uzqs0AY87SxByaGa8QwQ4H+EXBjUu5EbyoSGx/",
-	"Bbo5wZS5l0WnI5IwNntq5/4LRQveQwhtbhBoRWety134ZPBmtASIlZBKNxcxKjcdmTMF2m5Jc2ixhgG6",
-	"1BN87R5hSwLIqLyFdlrr4XjFUimuFVhSLRE3mAYDSSv2W+tJl5xpmmlCr0GEQzvamGdKo2LtieHcf4Fa",
-	"7OsnNo+NH0/j2Eoepl9KmZJ7kq7Xpjhon54SBg6ZL3nSfpWqmao37xaIUXawbXFCxYRf9mwLBYNgtyxb",
-	"6Wfc9nDN0aqnc7ZlH+ItDzcrDbLujLwp78Og6vu0boCKJ9eu9XUNvs25xFXj4JVr6LlWJGMx47egqFcz",
-	"KRKHK4Ne1CVnTEOj96dv8NV+Injg+2BvgQKFX/S6w8sn2tmxLTvx5tA8kc2t+Ilvsb8lH+51W+xPt1O7",
-	"FY8ZGVOePhlNgu/JvsWuFi7n67Y0n2hn+wnSaVnU7B2Sn/lzoDPej1EURlFEwFn1qbwaVe/8LfZ+Xhli",
-	"tZK06mL/SISjzvt/V9v966+/dk48N9m1/XOn24eeVX00wlZnVhsqsP70aiDYNfOtCftIY50uiBSMjKyK",
-	"t2PmGjlm3DYcVaMkRiGhqekmrU/W6K8kntBMMf3vcz3uHI2eyr1TLPtCRjtr2EiKcJC1Zg0XOuL6sjws",
-	"Y23XV0WMxCOZCnmC/FxhNbSKel/LTiY0cc2fEAo80Mi1jTj1VO1aX6dE3RRK89kOsylQpqXoVQb8cU4X",
-	"PcraH6/vlfYkjjnfFQw9iDW/5XrxnOp4AgecJNysnaa/ZIYT0dwc6Jimii1RME2mUmnSQ1YQXCm5IFpq",
-	"mpqlTrnwx+iFwcz756cgXsQpF9eXFGGwv3LNpmrdiZ3yhJ3KO9Thf3yNXXoR+FtaL0qaZXRhGuTTFIER",
-	"GZvKW5q2n+8FjlEEapziCNvD8JC5W07qJXJoPdmZab3FBJtvKc602TZuPMmG45ulXBYRNtst6kXe/2Gz",
-	"bz1rq+nu8x/QZGi6lIjBKVPg0ryGJLS50itdaDE1TouLuvackadruGotYajcmc17bQPyFl1WYep2Q7Rf",
-	"773vLv1bacvCOgyomar+mBo20tugFQtfjT8f6tAd2rHkJdVUsYaQgQQ/5sY0OzXqmpiYT5u3AH71ZnbB",
-	"QaEX8Lfpk+sHIprpQCvDdAYxkwghTRKWgM2WJBR0jeU7Wg4QbOF6HwZxBnbDS6rXtnfRAuYs821d1aN6",
-	"CtiTrX0VacpEQrOXEAtj9inVaxm9l9AITTdrZ3grcWQXvdAuSMG/GUXcQzUo0+2NXasD3wJW2vBmzDXD",
-	"OeeJDWi0mbv10+Jh6v3yi+VFWDZEiKIjgY3GMM1tnM3beZoSaSN7qeclgFP85i5LGIh5mgYflokObpcH",
-	"QO1GzROuQSzYcJNo3BwxbX10qEjQ1S3Wq4Msl64/rQ+B3DbMUVRUhvVzbnJ1i2jD4adgLLOp6R3M54C7",
-	"TScUBtYKacjyLctU4wbaj0XUsOuWh/HBrlos4WP3Q+7IeCXnmlCvY3clXC71WRMGYMhPGXnC4GPnWlpN",
-	"YgBJS07p3c9MKYq6T14ThvSSK83F9ZyrCVPlaFYMk/Rj7/J95UIfDgIvUCxaDgUrkaG2J1K5M0iJzNJc",
-	"6Gse6uuHlxZUq+Y8881svG2PTpGKK/01UqTSu7UE4QmJ7XfDeLCQjP7+97//vfPzz52XL0chGWdySnrH",
-	"UdSJep2oZx754+Pj406v39nvlXDKPitevOGfe8d//NZ3MYc/YuRh/76z9Mef6sjHC3TVLcKZN2BaRqmU",
-	"N5c05TdMjcwdZtOZXpC5SJkqp3pADyZh44krokU+9Uq2AFvdh4E3aWvceiPlzYnpsoxaldO20JSnqT3v",
-	"bXbsDfhzTugtI0LmKqRRl7xGDi9VktArBb7dfioR6yQgarbvap6hp5pPdvb7QR2piWmaXtH45nKeAdVc",
-	"wobS+9CCfZQinmcZMuQ0UW3BkELTWF8yF7y+DMc2fOlETpm5242rS+W1rCceY54W7652YZMJMT265JVB",
-	"62G+/0vjYtxp3bj+kNZtJzTcBGRVIYpBQGXdkDJNLhWLM6Yv5/VR4L9OmChnvsD24COiyJ3Mbri4Lp5a",
-	"rg3KpVJcswy+qiW60tF8WiEuFxfJp8F9x/yn7/5zjv8Zlv5zcdE1f+zf/+NPK5/sWcZvabxoPCMXbXo5",
-	"Y9nllIs5UtMWWKViOduAJJyZ5mV9yj481U65UiEUYTAX/J9zZj8b1uK+SMu0TO8TruhVyhJ3g2MqyBUj",
-	"TOCv4E/bJSfCi9XzmgqpfTkUhG4QJ+yoQRh4MYd1oqhm2VQ1bvMan8dKHLTX43JGM5qmLG15Kq4bIufy",
-	"Rp1N5J0gUsQsdAmBXLR1fnEwbSKIwZYw+I5R3dosHcs0HVkfuKv5uVVIYo5E9XgYWmJbQ/hq9qdK5yoE",
-	"qnwV/POyhKpEBWsoQvOjhG/62qdpnRo/f1kqqG2ViUVgONhDoHWV/QWkKKVNWMqcsP6VWiarE61nirh2",
-	"5P3pmy45ddBgSjLgyXMjfRfBcFlf+tHgqJoGZvkNqnncyqC8yFsQWt2UFjuxdh+qz+QSS4kNnFd+7hda",
-	"ea/8hR8MalZafTibNvz96RtzJ7lW5u4pbvjYuwm3plF4z1ZODrve8lU+EeTsv/9mROJf3v4N32cjElvL",
-	"1KHNVMAFuaKKHQ5WzXv0bP9o0JDn5y97H/7t3z9FYQN3/PCXvZQtKlqLdJXnscVJ2B5kJlMeL9yBWPEb",
-	"OElztCTl4kYRLbc4oIYnuULH50pTLszLtkQfZiwj2G8n9OGLPPSl57TFsUD7xziNune4DM8rzFME7yWj",
-	"8cTlAFFMJIoUZA3JYvNx2FRZK07CwdJiWwAa66qsbColuDBckJFi+tdcFIIdIaDgtwkDvYd+3f7cNz6K",
-	"uTvsJsrCTcQPPydlUsuvg1uQJ9SVenhszJWUKaNoOpMJq2XgUDNoNXE1V5aqOiXdCRnzj4Z9Yh+1L+rw",
-	"uF6ycVe4gQbmJgv2zzlNScbGc0VTBU5tXFQywoyoBiVBroexKL+huqzguNdynxU2ENmofN98JtDscr5r",
-	"1aP0tuHDavR6bBWZj8lfpY4M4P88u/QVb9AZsPmnUucXfIOtkrcsS+ns0t67+hS6qRTXsBaZJk5vcMNY",
-	"oTcIyXxGtCT7EUnoQnn506LVj0b/4LhffsOj2ou5vPRcJ70pkc5dtS+3t4W00HVh8404wlqa2taYcs2E",
-	"JVXL9pQQHEdjPqWppcLdoDkJXe+onru9zugGGzDhSstscTnO5HRTI665MiBF2SNqUGXZbcMbZpqHhMbx",
-	"PKOaYawymch5VtZpMZve7Itos76YzqnWxJDSmWKJb3a7o2hYy9g4Y2rCEtCx8Cnrkjf8hhFKMnYrb1hi",
-	"HuMQ95MloKtnd8TdLETCq0UplXSumioiJcw5GwjgxYRhazRTK3Qz/hXzsLPBXlWk2LQqmxKChhW6UMHB",
-	"Dysp0As5t95FW9GhWk2BHbomf+iGDFDCVSm09fFmsqf5qHPMMhbzeiJ44qtOwWaipSRTQyBiDwJIZihQ",
-	"00Nic3I+esLP5t9K86ll56i+hAJZcL8ghL5Wg+pw+BHXX7kMxWaEa+5VBQ1Wo7N6VG6reLfX2dZg3HpQ",
-	"56LehlXwFb3Bs8HR/uHg2TqMeoFa05b2uYfZIrfjIdbrwmsZhx0bPjfRzXfJCVoljWQn5zo3XRrR38Y7",
-	"jYliWnPLWLqoZYzfHELyUF/ON43EZqr73DRb3sYWptoVTt4b0vjNXex272XWbomfY21b+/NdFjUSvha3",
-	"vtyZz8Fuoao7jZfOZ7FRZ2K42STpkhMi2DXV/Db/ouZXOqOxVn8lEQaXj+eKQVMDRX4DDesWyywxL89C",
-	"5T8DHwcebFLT1KWRuJaQ8+eO/Itlco0AV0doO/mvR3UktyEL/YkopYuzuvv+wYBcLTRTobeWhKtZShcg",
-	"RIXkn3OpmcL4ODGfsozHZCKVbpmvvmrw8HTu+zV0FapWbqMeLNzPqvKMtci4IHYax2wGKlmWMXD2wGNx",
-	"2cBMWwi4ttE1Ky0ErqBnbc2XlMbM2VGvZII2CYr5yGxPWy/nOOr96JStY5dqYiJTlicI8rYRqsT5Pkd7",
-	"v/3v3od/+/Hf/rSWgjt4VzqY/cSv5xnblE/Bt6Wu4os1PNicKZ5J+eDjx22Y1IPocv1b+zNPU+7ULqbX",
-	"8fEWvYywewmZ6Ddc2qB/vMXS/Oku1YRmZXeLRM6vUlYy0tSOiMQLuWagVxuB7pKQDbY6nWYl9UmaNhpk",
-	"N+XN81kqR1S7hcU2hA5LcyzKEaP2Isi5SL6rwr6rwr6rwj6bKqy1MqtR6C7waBfM5xNSiVXI0WNbbqrU",
-	"72s04ZRqq9SxxDZSANPDvkAm2FpbFP9Ixhk679OUJPya693e5j/b69wLD+9//H//UUsL/0POMyhPs+FR",
-	"X80VZ0o3uohAoR4jAVzNk2vIeeF7kEnBGpxEWrAA44J/XIlfthn4PM2zDV7I3GzcnsK9c13eu8iSlcox",
-	"AKhYSVjdzhIMdYhXVz7nBLNQkKJg513GNXjGceGJUKUtt8En/hOK5R9POj99+HSEAQXun4NN/tlrcLNq",
-	"f13wtkw9nvnRHzsPzkKbtml0p6vNYaDHQAj0iEF3May1PeVK0xtmpTGuSK2//4a8mmPSNvSQrUOwkqRS",
-	"LySsEgzesrsNwmN3oZv6BqJUa96g5vDSukN7y+620oRv4/xbOAkcRt89gXPB0689990t+Ltb8He34CW3",
-	"YJ9yRN+dhJ+Wk3BxOEdf2GF4452oPJ9WjK6P+fnQECluq0riK3rKrrnS1oMUn1dXEXWDxzUn3S1q5poV",
-	"mDlZxpJLKTZlTAwz/C8p1rIb565dWYlB0/TdOBj+tp7j+tCUzfwHyGZYIBH6FvGku3Q8Lk4qh7m69loG",
-	"RzbJmujOmxs3itwyheHp7fs3y9Q4qrlQRb2+B/gVbBJX61w3LplI1vmgwFW5YxkDBZevo7LlgR/kZm1o",
-	"kunnxRtuYrX3nKyri6o7zorUvKFBaGM1wCo3+sqifM9xN1HdClzSwQ1JQpbJrMHP3pZyyQsDKchtS64W",
-	"zqTXJVCAGXPJVoqUYTn4Vtq3wg5aTTO26iksWIHW+N0UNQuJv+FbUfUYFRfd2uBSzXXKmiK6q3EOpnut",
-	"FWJVUuFKJsk8lbCPGNDfAeMhvLcrK/DE5UeuPM/mSc7tY1gGyi3CZYQqHON8FfY8E0N71TrqNh7aZJ7D",
-	"5eo2YWPbUrLs5mZFHs8VQ5XTuK4erNCtrxnQpvZd08olD25u5mcnbm5V5G1ftWW1uaqbO1RrCbZoiUrn",
-	"5oZFVYTmNkslc9Y2LdH95tPLy+g0N2rKArsaKbxSH+uHdjU9mltCDe7mz6XKB3UWnlPwumGJYZjqpO/M",
-	"fidxKuMbsDB5fi7/Av+cNir/bTK8nLs/hkt//Pnioot/o+q/Vq7d2i9OyXkWsxb0/wwa7s4zrpi4jsS6",
-	"pIibLSYreq3MuCjv0GHD/Ldl27mwpTHb89bYdYm7Nj/jO5DwxOaj5wrrQCErSKfmAbyD0L4lZwYzaJiv",
-	"1Aesdh9tVt4NTX9caSpi1tLZD52AAVC8QYZLvNS8SdWCDC1GFNIimlHTzNaoZyLxqqRZIzlXRMzTNPRr",
-	"LyCT7HX/nNevzpae7wCAk+/B6vyfHlm6D5/CjaxfR7iEF7UYJ3XhxH2W+yc/osj1INfsbzRdz/pYndwH",
-	"u1V6klNLKpdl0SYNeK1sisq6pS1+JxiZsQwuNmYOrEnjCkxSNZdr9ccixy1+qeMD8ntTL8XAV1B9MKH5",
-	"mLPcJSHjCQsJqg9z5YStsTwmkPut1z9CF9mSooL8QjMtWOaceuu1yf319ozGZNYb3rAiWe/ndIYvT1uH",
-	"Zstpsx99Yd9eZtvyJrQ3OFbTv2/sLrTxPu5itTBv83I+yzpaJSfPuaSdrdpNXLf6c097vJSwmk4ZJq4E",
-	"xYSRc0xTSKx9RRXzcue+mpvN2XvOspQLzHaYsJgnNr+H1RJ7GTKrZtrDwVqitp3HUnJtHqxaf2Wrv04I",
-	"uPQ66o1duqSH+RpTNOX81dnAQSXDPsaMJeYJVym/nlQTrbRzl9heZdw+Ys/Gud6Hja70J5igBYJJRluo",
-	"kSdyntXmIJhn1hHc86tupaUsvNPqvAPrvV0exX8rDGaM3lxujUN5mAb6edU5v7XDlNURAw89wUZ//ocP",
-	"3Oi2v6ORt8ghyUXMNnALBBA3MDfkwkGr8VukMQR43bjNWQsLFK3B2nBVbMNyGAOuuXSl3D0vk6G6B2UL",
-	"Y+lWuWC/Hgvr1o/3Wmvp2moD5jDa1Ycqnwg4s7Smo2aW1qVrqktVqwHfqpZNDv42RVFWA7WjzJtPGnvv",
-	"G9b+2MEBQDq+xogAdwG+VR+Rx6Ngdbv5a5G5+LEfkQwycInrLXV6il+LZp2e+fqFIrXQRrY6/mxFVXnn",
-	"sOaK0fspGvO1osMWhGYrVqmL8bkWWp/8uoqO4ANWSrXsbdASEqxAyROt2XSmHzXHZDHFqnSMUFYFm3bJ",
-	"CVFQTRNqCDQ4V65OODRHPs8GMy9PDLI/bE85rPeOYm38bQJ6qH3Xq+i5wCB6G86Xz4V2L/CDogqLaSO+",
-	"cu05DeoJxyLbNc6sOE6TM4kR7Y/C3nHf6mWdJCeTBRqb8vsST6RiGL+h2Uc9JEzFdNaY6H8LVxi8Y34e",
-	"iKqPzG/5Vnq3wflemtNSmk5nDR6YUFu0KG+aN6+XxNbm3ESEtfVplmEoo5fnPYMY4J3Mipu3VSEohKw+",
-	"k+hq5NxaNfOlo5wfUu5NrSyjB1g6cj7eRZUsL8EEhviDA1PJJa1Nrb3a8oMfGn25CubQRWg33WlIqdIA",
-	"OlyzGsirtXiaH6DNosqBj7Ro2fw4UzJjIuHiGp9YwhU8sMDXdsnrsa0frpx6aUaVDkvZSNDFm2tCFVFS",
-	"CkwRYn5lmek4zhj7Iu91U9Ziz5nXHJVXHcxGZq84rFVsUAsdvSUwZ9qxyg0FZEB8eFxkauOmaMFFN8WC",
-	"3K7HQNuxhl33xiiHplv/tnUx6XlS5ZyO2FsJm7nEeeEu5MR5+VasewZerqkJV28IkMmi/mDNF8hwfcuy",
-	"Rc5U1RLXzV4Fdtsi01zpfcOgqNbycoUrva+rS7zNDXiaaOgwB7c1xBPFDVuHMY+tuKge4lenwChOpRY8",
-	"vxK+rVtpi+m/1i7hu62RuHyNvPdkqq4vbbT4h0/7DaF3Dh1BpNm49mfMZtZIspxq35OtNrtWG178hKVG",
-	"UGgyF8FOUWUeEYR2VF8ZYON7uMKaYO9Qvj8+kMXGrECNs/o8LE6IYT5a/KCIHX3h++hYrqYyt7U6fGjG",
-	"hHOaXW/sHFYbf3YiquFnPtcUU2GYkHiyeQRxjcZhxV6eM7Xpch6KC9B/FUi1MQrnNh6hdOe9E13m02xl",
-	"Up81WnW0v3I9+Ry+f9sXQ2uTOdWvdWv1g+CVah1uu9v53xXe9hVYao/RGjM2LO+ZyTs1wpTK6OtgfugS",
-	"jE2Rd3nFSmjBEqzmolimWRISe75EZuW1lk/Ktf9anK3BtZqmGaPJgigtM7NU53INkQoxRmZRklLNMtgn",
-	"pyyi2lAPA5nF/VYLqXfdzjeuGG21F7fh91g8z7henJnxbbUIW2D6XN6wpqLONJ2jWPPi3du3r16cX777",
-	"5dXpyfm708vzd//56i2m/6VYoprcgfprQtXEyqANvc4uf3r95hW8bbBceN0YzUBnZUE31Di4N5BzMZY2",
-	"FlHTGC6cDcuFut2uSna5og0+tuXlcEVOfnkNUq71vLSNf1DEXFk6m4UQmn1F4xsmkjCvBj5jcpZCikxi",
-	"I31sUL9pMLOemTYQD20C/Na8fClXmgmWXQgILTGCNw4qTUteU+bbQBdLgTGGSbdx3wmmiLG1wdds9IXA",
-	"IDJlODCa2lsMG2YPzOalcdp9y7hBRWmnS6DzhGuSymtcgS1pmYcdeR6qmK59wnhmtvVCJDKeT5nQWPpc",
-	"0BnvLug0HXUvxIU4Y3aP7fKFS9YByxud+GUIhuQ5YMnIKiq75LlMOENLA6Q5hURBP3WO/MQQvUPyM3/e",
-	"Je9tLICBHpOvsuRCYFwljJBn230LSjb80ar+AJ1nKeXChengJv5zbnjaGc0oOLSTKV0QGcfzzJa1NJO5",
-	"IAQpWHkis36vKrBh4FGXBj4YI0tyRx6LPoIEH1zMmcdam8N1kkAuIODUNuJhWU4gL2A8ZU7HRpDMeMZQ",
-	"n50PAqgB+uecCI5lmsq7YjRD4yy3BKaAXGENXiWwxBPv6UPEr6/1mTuV+OU+FWjxX7vCqA7nbA1VMzxE",
-	"reLG2kAugtlmFWa7PR4cPPsxJCM6m6U8hgn2bMO//K6kGHXJyBCdEUlKld71hE27ZFREco6w1BXuCGLg",
-	"hRj9T8fmnOm8fjmyu+78vsuFsO2yU3ltdXWg5NVMQAALLdopF/UbkhHGBo9sGCjGjfWiCLP9KkLVhfAT",
-	"/Covw6/BXelD4Hll7nka173esz34Y9QlJ1Crn5KDKKqcCWA2Irg5B4OxF2JCZzMmzJ15BcJd0ZwrougY",
-	"8lXiZQvBNXKmLdHxjhhqhYF5BrIDQEYKg0tDQoHM4hNT+CQ788eFoIKYTaI2xVYIqkyDangOYBNyOlIt",
-	"Cc1NlQZvXkxYfKNINhd5IQeZJSwryD6qiY0YMs9YyWvVoe7Qkq0/D6IePIWDaB+LUhCzJJk4ld+ECvK3",
-	"V+c/hmRG9cS0H/wYXggkH8j6hWTKpjIrMjKD+unPB9H+jyEEPPmGJzNCFJJBb9/838GPYY5Kfx70+z+G",
-	"lj8BFT3MFpJBdIwg9vtmuAthLvWPYCPE9B+Q3whvKFVYawMiX82EQGV1QXPgrhueTysHNjWEQQ0JzVFo",
-	"P7RnX7oGdxMmLsTolOls0QF8GwGdmVGFRDEIg5THzFrkiiAKqKEOv5+yccewsBlnmmYL5xM3DPwfDdMz",
-	"n07Nn0PgglmRh8beC/v+44lPqTAkz6wIHvfQYhW+8p5zWzcP+B4G9tEjeW4s62BLztzQ+ft+8svrIAxy",
-	"K1DQ60bdyPqnmkcxGAb73V43QsXIBFi0Pdd777a356A3H2ayLkMXrFLZFw5rKDqKEUZRhGTcILvUNA1R",
-	"dlu41do8jDqjQlFneEInZ0MKDepA6hVyCmdqritFvvbCsp4qN7Oa+/UHAdb5D/KfbEH+IAY26CMwWtH8",
-	"fWO+XIg/Op1O/j/TceRRpxH5A6mAWRVo2f9wzLYNizeLIdhv2VJU6j7KA9RG1VEwMoeLOJ2DgcWgAUSu",
-	"2ZENLJcFDaqMWwqYWBrbzz5SngHXUwY9T3dXmaOUB29pjuJr0xxLJ/JqPDaYuu4ALjMM6Gg4iaJUp/np",
-	"B4Xn8VeY2tsvKFWAF808xAt8wIEHtifIMUGlZsLuSO281SMspjcnWH9Y9SuoO7RiNO+5aTqfhmFrzqkY",
-	"tviIRwLBMuakijcQA3sl3ia8K8DHSQ13x/ADyD/cSbzQwDzARcxZbyTSN2wRlkpuWnm+S04uBHaAya6k",
-	"nmBy0DLtoHBBjaSfz3vu821VngR5FaTgOSfwOgmGwWyuHYUsXI6fW8OLy4JgJHWPR/vd2gPZR9D3or2Y",
-	"osMqyKXQd9k0bOT8pfDjXv9oENWGFwf9qH/Y6fU6/eg8Ohr2o+F+1D1oCGAtt342HBwMo6gU+DoMDB52",
-	"TLNerx91eoHnLxfsjyM6uEoOO8fJQdwZJEe0c0wP9jvPkt74cNwbH9GoBzqIFdgGC6wkxQwOevH++FnC",
-	"Oof9+KAzuDpgnSMasc7B+FncG/eujuPoYFeQbA3Bvgs78rexWlpl2OtHkQt5C/RcCKinvwXkvlMBIEXN",
-	"1Pbr0aDfe+gc5QOqTNY72m4NpTEbsKx33OlvN3oTnYTZKpGQbQ54sBMwtp6+vwq/gmHnwEOshIFmXwoj",
-	"M9yh5nVj0EE/hRq7tblmLflDn/v7smbPphB0hBVIXT+KHoM4+mrXyOlUeyWFaeQpKXv3a2iRlzKjYbj6",
-	"IdqB0vNAie4rV9rv31u/lEr/+jU0jXPvX8V27Zsv11b9t1nwtvhpQyuge5OvKfAdjmEDTZWRZQaItXUz",
-	"5di997NLRwUcAPTqre/13k9MBZ3213c6ZTR5J1Kcpdeiw7mUbyDdE3Q4aANWnvzpZ5Zw6hwfBv3++s6v",
-	"Uc/zwl7y+zA4aLOBZyCw5+naDtrsxPO5wjCbJaHY8o6GjSx4NE2vDR3Okz6jRaosj84TrjvWLeW6zhSG",
-	"yk0nHMqxk6hDT33uCdYhOMZ3uFBOQI+lUDJl0JB9NLtsXWK5QlW0TBOmNGpqjGRKE1uE8EKk8trxrtBz",
-	"CG5vSYKKcyZ0tiDURl6CzgUUT26BXZSVprA1Rgy+5rdMkDFPNej6XwmdcYZiDag0rMYb5ACuLoRNQEas",
-	"Mgf1RChL88yp1pXltVEX/HpMxuwOQDND49xWae9mDglF1axVwKuJQT2rYbKKY1DzMHR8dvpi5xGtKvpk",
-	"cN2+ENqqysQ8TVFpK+wWmZ3mypr4nMugkITRLOUss60sNDRJWDIkVFv191ykTBlBAnHAihvsGlpD4h1M",
-	"y6M0T1OSzYVA7cG5LCmaweigbqzMmNeQGlE9ckoxEHHsoSoyguBIq45VN3yWbyo0N2u1pQXQZjUyktpC",
-	"zi+Es+9Baj0CRqMpVwqkMcHqZBuzOyfmKryR16C7sbYA1WhxLJrs/QSnegahnPdhy+bvIRqhdfMTg2sb",
-	"NccEt22hwdislq3z+qlr278xuNymIZoyLLu8MQfV8nk0BwzOYjWP4on1vdr4/fvFBpdv9f5t/lKUiL+h",
-	"lWXDnk/1zW81JN/S70aC/84jxzbVHXp9oWt/t/byvLCDbnp3nhSC4CK+KQwxrze+wvkBOfxwR/YBilKq",
-	"hqAktMWgaa4w/MGj58JZfi0iWahmNmO9Nym5Zjb7aYI5pKEwCnQr1yH2+hgiriT2zE0+aJjTeWSeBa6O",
-	"oKNV6oWrOLy9tsqGVRbyWKmkBbg4qOHennUg6Nque65ZYdb4laY35JTd0SxRRdLyuuRWm4ikRXmQVuJo",
-	"b3d3pVSlu0HK8KvmwLnheQVhgKZXgOqNjPMMznUz2qb2duatYcrvospXJKqc2tjg3NZbS4wanqu9T7n3",
-	"3H3j03XK9DwTVvlv67lkXsb/5bfLXDiPSjxId1MlFbYEz2EUbkE1PBfIILo6HPfoQb+zT49YZ0D3487x",
-	"1VHSObzqjaP42bif9KKgrsxNL1oqNxNw/X8q05aDOKrK9CgaRlE3iqJ/BNWSMo3rCFz5l6CR/i1nXIS0",
-	"nuVKKUFDSpThYRStJKG1+QE/FNGa6MYK8TpFyY8gqCu8cbQBNW5DDbdgIB5AswbrOyHQb6WG6o274kpX",
-	"3vFNuUTsaatUzFzGk0pBBauhMHffyfksTVSXGDEYohjtVQixhEtm+GWZG8q4zTqLDiNlvsS5MdEK5xFe",
-	"iJE91bIX7wgrw98Vla0gZo/6nnDWGQsd1Mgsk9dQaT2XjGWaIKPkl4qwBegA9a3E7zFaqTRCru9l5Wql",
-	"UrEgU5nVCr8o1z8Cr2QJYK8fbXyHbCKWnenYW86NKtg11xgbbX+dPzMbsh0NGETHbbsVtVW+sz01bA8i",
-	"1YOZnr2EK0iiP/z0IOrZKOnhVD+oosBXyaH2NfiCFJTIfLxhM134QSINgqAC1L9ZiJPQ+RQ5NfIyH2ab",
-	"PoQV28kT/dC7/e3e6wcyBS/xgB9+DZj4PLfAx/U7mVnF9QpsR8DaIDu2/I7r3yquvxI7QvW8plSDtAuk",
-	"uaDXvhll/4AkdFGwkzwjhnuyeRhUCOFNTs07dA5g4GEqfQy34Q+5fxiwnLY2RVnDI+facLFyXLioW24V",
-	"0/lY5Q85cW9K7k1MZzNGM2W9jpWcgtrRFYduUjZjzMC3oHGGlTwttfOXkRxBW13BDrVrCbLNzXM1kx7l",
-	"mbFPofIv0IxlUyqgXifeuKIKIIZu8jL75d6hjAEjpqVEZ3//1YJsJaKIHDHyouf5aZ4uiBFxoRIuUtqf",
-	"2vYokh3T+OY6M8eNF3nGNISjFjp+IFq5XOxVnxrVyZ7u82Pp4LZTo1WLN/b60cBTHnkVtTYQbJdKUK5W",
-	"mnNDz12P76/z7l5nN9jD3+cievxRWFHB7mqj7krGt3OrKaqrRlP4cMjMPq4jecuylM4u7QM7wtgh6Gv9",
-	"Ry4Eu2UCvHIyO54dp6yKorZeKYUQBBf1U1GvQxmgUhWgXSqYKosJhkeHg2hzZRNCBiWLcsvSrh07d0GY",
-	"yiWOAnUb88tX/3Py8y9vXtVq1AtNfv+8F/ma/A22qK6SU5NTYY6w37Vi37Vi64yBEPjkZdXYmgzPXeWQ",
-	"Winp14lMGYH89gQ8ygrHMuvWB/JSf4BtDI2bu8y3N2ymgY2y0tQq+yFWmdiUL4Ve1nXswyNYIL3aFlE3",
-	"6ocPZIgAiOLmDfehGlxR9nXYD4OUzpR1Y55lLOY2VBJSAgD1x1Qy4FPuypZEeaWR3wzUUFAjN/b1B1Ho",
-	"l4b2Os0OIshq2+sOwmB2fAz/OOr2q0U1epVfLqGeB+xJzyuRse9Xtej1o8hWQPFJae88Oi4bRf3aJL99",
-	"+nKQerWwQUx+SXm6yH1/7z8YBGswxn4lK6gr2RIZcGogaJxnpUkZ64f4JvDyw+mVDPm8W7P0pPcMZPtb",
-	"Pem2IM7yI46kD3VDIl6ErtLNUvD0xq/7f81Ztvia7dg/KDK3FP6zayO8/Fbokd7kqmfzwwLPDjbrPM0s",
-	"agNc6po8MlUxkeT5aKVgCgWKVF5jXSzleivd8PxN5S37Nc9lVXm/BvWAOnc+z3X+q5dv30ovvdiDEc9s",
-	"SuH36OGcnQSRbq0P1PvTN4V2J8/jV2C0S6VRy9Y0nuqDRZ+WzkbV8g3oIORXP8BfVvsi3bkd24BA5kdZ",
-	"L+fk2/bEPHl2i4NA/NZg4EP0HnNdW5WQ3eX0wXr/VnxuivxWDSoRMLjbECK4AjeMzZQnaYQ2Qh6CwmEG",
-	"Wwmj8T4opv3rsCv9xaNhrk2q+VQ1Gd6D9qWIwXIOyOBuolicK1Q233Qv3eVqwhFWPaK92ubs7rvu5Lvu",
-	"ZLXu5Myw5KtJ8wZs5ZNQY/8ks1wFU6o9xK+FK10EKU5sPEq3QdXs8hkXuuZHstxueueLK/8gLek3zfV6",
-	"GsHSk/9wFNc2J/POEfwM/XpdiSbA3NBhbcpvGOQEpKkRrkL4jEnsqhwHsanDzSA2UZBLNQiZIV1BriIl",
-	"pNQkYzrjmJW3fBfMch+DX3GZ76s5oLdgUMyBfBb2pEgab8YvpYkv8xy9QtXTR54jbxpVimgdDfIKV4Ff",
-	"4gj+5czEYDOuKdrUe3Z80D84QLXOFsyTl38eV7S7U7FZ+RsomSuR9YNHuL8JXqVExb5zG0vchkgqFK4l",
-	"QS7bDWq1FWewJeRqUSRfc35nRQY836kFjNSQIg18M9aleBhB2NOIKE0NoXZpOc1kF8L6xnFFaJJkTFnt",
-	"V+4H47RkqbyGlJ+Y7MLP96lCcgWRr7NMfgS+ZpxJzAXLNZnSRZ1RfMxF4hnSt8w3sFnIvis0+m1H+IOs",
-	"UWztV+hSh9u/QyX2T7ysu/f1136t76Xbm1dZXnNveeJCufGqhbZqmZd5Gq720mULMRupzZDd9uJdiAfc",
-	"PMNLvYd1bXfnWt+iJ3Ur8uLO31RSg7k9R4fNeK7NyQwARyHZtMGRhZxDZvuwnN27mvB6pZMjGRkYOpDd",
-	"U426DTkIgE4/hAmnCS0xtC6Qlyb0/9h23RjqsVWKSCNrG/U6+z2/SPMweDXP5IztPWdZysUWOfM2Sk+A",
-	"79SukhOs2ph6VWJvyYL7NW1gsXvL/LiZdctcCl9RFoU2WkMo3S/FOOVYL+c7D1+NQcQk/ZiLv55ozptz",
-	"kZfyj2PWt9aJxk9EXjuDJ14gtRnGppImxec8hpvqCwH4vZypnNQlKoeFQGED9tHmKbNsBsMwFC5cf0PT",
-	"XeyTbQOeYHzKiLnfOdsC+ZcZeLcqrI1ERtjRzDZyCZwxCX8lbTNPGrI2Y0k9l4zZ1o/hCbliUFc+QfWQ",
-	"SzyHu5S3c+BiY0W0vBCuvsJcK56wolARrEkSKrB6QSbvGpI6O4Zo+xdK38myWUs5rurLk9qwAOJKXrUC",
-	"ot+JKkCcTFnGY2qes8u/y+xmUzj6m+WZNSfyiDlmG46rNjNpf0VW2W1W9D0r6f9N743MXNJIL0FpE+Ne",
-	"K4DufbIX7X6V99NLL2IJc9UZQKnA1PnCklNPGIV3J02Jyw9fVBXxArFQKOWobjfDEohLs3HAJxdinWQg",
-	"pO6MjRxfG/qEQOXiQRvHKZuY1D0PX7/9yKx+h8qOl7Avq9ictS5TpucPKs8eZXPI1DpI1R9d9F2K2UKK",
-	"eWKeVDvGS+tM1cx8bxgzwLJtcyGdYXJmEsuE+SUxXXktl3jIcZpKy5kLJ3M5jQpO2ZXTimnKREKzCwEx",
-	"5+NMTomQd0SKv3pFuMydgcD4BGQAOS6KCPkafqXpwk3lJ28jCV0QcJxWrszVmEDOL2KkBVurL1USE0HX",
-	"DA3cN1LyKb1hygKSw5XnY7J5janX+QdVt4rmdEoPVvvY5PK+9dVjSBWne+fyZiE3vYa7Tqz0nZQtZ9TY",
-	"kqQ9QctolQ620saAlvy7OqZNSqiGF2ENK7xXKcFRy9S88Op2FYRSgPbbJkckrsRSSFRuzwGyVp8g3Zv1",
-	"q866USzkK7QQ7pg1AVuKX6GktmzEQ1iUWmvMSZIoMoKiPiPHd2AJOYhQSKDOnHnLbeF18/aDw6CT16CK",
-	"AJToNryC+XxXpKGGVhizkv+c55y2JUc3sAINSwUPebJJZcDm5NQFFu7URyuhmirwZ/YL7TykqNJm9h5v",
-	"WZ/Hv2vzGmb9xoy3y7zJ7rfzMbmT6ubX8Cg5tn6jHMp3XqPCa+CBI1FtVxRoBbux96l031Zq5U7rS3GW",
-	"mJHlb1XexHMc4UmXjDJ5p0bWnAIu4WhFGtlIQvfpQng1qoF2s6RL3gvwyUVqj6W8vNKboZ1GLdXLd0Uz",
-	"m9wE6lKfADwVIr9TyrdcgKxfKdq2QZYPO9Z6xbyd1ecZvushmwI4i03aLV+1no8uEK82zLh6xTfz1cRb",
-	"Cxr2HxRkA+ySl14eiKVEsSkbayLnuiGfX8k9bce3xDzgWOw0x6O6YLPewXA/6vYP4NHfPjlPfX6FYjsu",
-	"i9rh+0EYXGfUzXMUP7tiz2jUOU6iq84g7rHO0fjwqtMfH40H40Paiw8OgjCYcKVltrgcZ3Ja5T9SqjD1",
-	"vxcPt6rOCPqqg++4d8c2sVT6J9fIcDwkb8DXJ0vR3ITQwulya7lqg/tcrZzR9FyfpKlVC8PDLG+YyFOK",
-	"FsOVNMLOgQPkML+RYCxRBJLPQ/0/Jrw80UUzropibX4emeUcunX2s7zDRjY0S7fAjOZN+S3EYjlCuquE",
-	"zXZz4B2DTds5HocPSZVhY2s6GBnV+Gy9wmjCUnLcCNI5VUpP1r5NNr4BB9nSbbi9N70tJQhU+WtzM/Z3",
-	"6qv1vH+clLbstlJ7bUXUTBmr9z65CLK2dY+gXxFteiWTBZZeBb8IG9K2MuPHq9vHKYcEuq3g0wUErF0E",
-	"wwuPL+ratGAXQXgR5MFy0KhJOQNNDXd3EQw/XeSsFPRpw0xB/2XODPrvw0fMlQ0/wMPqvxcXwf39dpwi",
-	"RlBB+CGcBdZ/flBetgpXuaFuy2DkhzBAjhK5xs35UihIa1fksZ+4hcFweQODgvssIhrDQEvX1YY1LuOI",
-	"V6YJIJyq68vBuDd+luyzgz4dDOIjdhwfxs+uIno0jpLjcb9nbjJUOf5tg7DP3iOFfX5oWPpuF7xx9Cfc",
-	"+5dMQ4xLPTMPuPvk2Hgf/p17bYhVIY+b8gO2awt2pkT498DgsNg8gt2fb3UIe/F02GS/RSEqcGh2BbE6",
-	"PBmF5G5CNfhRcMwNphkWiDEYlcxTzDNlyRtxaXbAb67m4TFLe/jTszmqrzPjfwFkfwy5oOl2tLLlv5Ua",
-	"8jIsoOjKw+8UBhMLh2oGJRrYItONxfOM6wVgursq50YwNS8WkFGYCK/C8kFCLUGNKRSYwGAZzA/0yX66",
-	"dJ/MW35LMw6J+eGeVRrgvXHU3+UXsrS6y4VmmaBpUIdPeZDBmIxevHv79tWL88tfTl//98n5q8s3r8/O",
-	"X72FLNwTqbCyBpnOFZRv42K5w3+8Ozs/G/2VgFf/HVfMMnZ+Wv9Bv9c1yP0h39nq7vzC5Cxl5G4inbE0",
-	"zx5QVGxEbwQjXVS5zarTrKvLW9IJ5+MUCTzDZScF0A2o3C+YaGmFTe780zJb5Bor7leBLGmgakB1/kPe",
-	"qNbuwLO8xIQ/nk3quDyWlSNzJzHnMpcP7I3ya5Fnqg4xbX5FF8hSAERjLbPS3kER7/sP9/9/AAAA//8=",
+	"7L0Pcxu5kTj6VVDzUrW7lyFFUpQsMXX1flrbm/M7r70nybeXWD4R4oAioiHADEDJjFff/RW6AQxmOEMO",
+	"KcqW/XOqsqZI/GkAjUb/70/RSE5nUjChVTT4FLGPdDpLGXz+ea4W5t9bms6Z+ZCxf86Z0pc8iQZRf9wd",
+	"P0v2WeugR/ut/uiItY5Hh6PWs6sOPRp3kuNxrxvFkdJUz1U0OOjsx5HmOmXRIDqXkkznownhilwxLq7J",
+	"Xca1ZoL8Y640EfKuHcWRXsxM43kmBiMpBBvplrodDWaZvErZdHBlwLu/j6PnKWdCv5H6FzkXyc4g7nf6",
+	"AcQTljEDrpBEGchHMGkDMLFhS0jdGgN8Ochvx+MrSbOE7RLo4wLQFk5yRxWRfrrmYOd9AO6XU8rTc3rD",
+	"xONAfCKknrCMzBXLyIQqoidcEdYy0xKaJBlTqgHwzLRvaYDTgP1K3NKUJ8+l0EzoAugsy2SmosH7T1HC",
+	"NOVpNIimBgmvGKGapIwqTTpRHM0kF5pl0SDaSyhPF5dKs5na6z7bgw/R/Yf4YfvQ6+X78AtnaWJOjOgJ",
+	"I3ZYQg0K4lIabIJt2RrZVYcbMc+UzHZ4hJ0S0sH4JJHMXBhNDAhczBkeZ8qV3gR+BNaA/ytNxzKbsuQU",
+	"oX28Fbgt54pM3aQNYPZtW3YAAPuN/J1dTaS8eTTa5K65uTJCkjucrgHAQrZsYwupfo6t2OMRUrzd3KMG",
+	"TkfuuJ4ggpgniYpFI/B1y4/gVvB5ngE9Me+W+bshnDn1fyP1KZuldEGvUvbopN8SEXa7jCCEigWZysZL",
+	"yHKozTpOGU3einSxwyXsF5cgZyyjWmZEyxsmyJQuEGkmVFwzAz2cQgPoM0aTljSwGsDPWHbLspeG9O+Q",
+	"wakhISM5TxMA+4oBaqdMNyImCqBswQsFYJ9L+Zpm1ztEmW5pv69ksjDoraUkqZmqAZhayha0BRjfCTrX",
+	"E5nxf+2UgnRX4oWh0lwpcyFlRu4y2Qgn5iGoCLuaz2Yy0yz5lSWcnkP/ne31QcVee1ZjNkv5iGouxd4/",
+	"lBSNwPfQtqYG3BZ0gIUolr1ggGePxKchDc9JNk+AxUxYU+Q2/Vu2uYf55UeuUA75PCAzmK8ptNjaA/uZ",
+	"BQ4DQlNIi8+NZT5e3n5+KQkenQZQ2/eoBe2rwT/TcjZ7TEnJvYkGjxVOtgHktkd0b0CeMJqwDBD5OR1N",
+	"mBE8MpmavxOmRhmfmYseDaJTpmZSKKaQENhHQmmZ4eRmgTwzq9bZnMWRGk3YlJpxRlIY/jcSsgXNc0iV",
+	"zri4RjFzQtOUCXwxijP/h7wjWhJDAZnQhvQw8uPpL8/J4bODzk/N5v6Z0YxlJGM0nf77RaRuRy1HmC+i",
+	"aoCAJXktkdItQ2XOYUb1xDEtuZRdD82Mas0y0/t/99z0e7fdPeyr9t53Wse0NW59+LR/eP+nSrCaA+Ru",
+	"4ebgmJ6NgLGyzatkGZpXiTmrMWeqIBdyAX+m8no1aH/K2DgaRP/PXq7z2cNf1d6rxE6us8XJGATdZWSd",
+	"MaqLEqlpieRUzKdXLDP7pNhIikSthmXKBZ/Op9Gg6/fAyNfXLMMrNKMZnTJtb9FJ8o+50lMmKrfFHBJP",
+	"PM7ILGMj85OBgJsG5gSjOBJ0auahfjBDOB64YYjRdVBZFvzVixw4L9pUQIbNdwGVF/CXYZoLZJ8TMhTs",
+	"o75E+XroIJxl7JbLuSIzes3axPQY89QchGdWTDNFp+wvZJjyKddDYMwTPh7j5YCV/XPOskWwNISogAL0",
+	"42smrvUkGnQ7vX5scMJ/EYcX6f1J6++09a9O6/iy9eHP1dfmFwDyZFR9j42YQpjQmbk7sFKuCIXGMT5V",
+	"VJGhJTfzWUI1S4Z1a8F+dWs5XLkS2vpX+3LtGqrOrm4JMhuQoaEuw9itwHxytMd8Vgul2XQYG+7YHJ5Z",
+	"hxmCIv+8Yp31R3bY7MDa604ML1DNcjN5l681fwwqESy4OxvdFQQDNJtroWBlJtLpJMm72YxlhIqEpPKO",
+	"ZWREFQOFnbssdXCDrrIxzAhmDvYZFyO2BleoNucekGoulKb1O6lgzKYQ/ZXfMvEKRwwB01TXAma4PIXP",
+	"FjfMFtW12wM/NgbG84qmUw7MO6FrD9ft0hUby4w12qA5DPfADTIiRBOsdxxHJSCKZVthfKb0i8rzQXKf",
+	"KU2SFYcyzuR06yfqOU2ZSGj2wp3Ra7oKmpRaYGKDyFOpNNk/PCAJXSiL00MDTi2x1nKHkJrXrhrMKf1o",
+	"+JmADcJTFITal/QFG9N5qgek2+nUAQvPaeE4E+xlnshOHNlZ4K9OXGCiQurbbR1/MJzmh0+deD9kM3MW",
+	"y8iw9JrV0A/QT7BrLgToVJwZYiazx6Ia5jrUcVGFK1DkmPIb8CB+ydKNOgCGTsrjybCgT62ByjZ/CGA5",
+	"RMAOZ05QDA2zo9yeFeqPrGj6538o5IRCm+6V7Vo1tWu397OzrDYD9TecDwFd3jxUYzrN85RNZbYgY/Mi",
+	"oQpMjkEFTfSECtIn/8l/jskVG9G5YgStgVbaAFpIuEam1IkgZtw7yjVLiJJT5qUP8saq6I08bzlec1xl",
+	"2bwVCOdVq7Tt9wqCvJOUWl5UWtU1EKru4+h/WlbCa716sb6nkwXvqy3dW6DAkkF6HTqUZr2Po+Z98147",
+	"QqdKKzwZeoiGA5RijMxesD9Sbkjxu3evXuwSCx58mEUfgO2PUxbGaXCeb4uW/Z1c9Vpngyew3cA5P5di",
+	"nPKR3nKvQ7+CdbscuErsZH+rXSMCn4gnsMehRPelqdRj0puntNtf/jUomRzWDVCwnTzOMcEdkdnTOq5l",
+	"J6Qtjqvs1LNus0uT7o7S44DOi4MqksjRfMqEZgmomaiRf6BZRhM+0spaNYwoRweEa1BCKUIFmYsbIe8E",
+	"nFoMrzcqc6kzJ9pfrPLKkjxoEdDER2f4HnD03m9py1Nfditad+5LnlI7O/mQ76YEhECCSj3iefqntu0/",
+	"y2TxTW89XhvnvWFu5P939vYN4YK8O/+ldRSbayav/sFG2kjxjGozwJizNDGHZsbLRbDDPv6i4Mal3Ahe",
+	"VCS2vwKlpmDK3Mu80xFJGJs9tXP/jaLp8yGE1ltSGtFZ66sYPxm8GS4BYiWkws1FjPI2N3OmQNstaY4t",
+	"1jBAl2qCr90jbEkAGRa30E5rXUOvWCrFtQITtCXiBtNgIGnFfmt2apMzTTNN6DWIcGiARB0lKNaeGM79",
+	"F6jFvn5i89j48TSOreCa+6WUKd4Fd702xUH79JQwcMh8yQX5q1TNlN2gt0CMomdygxPKJ/yyZ5srGAS7",
+	"ZdlKB+2mh2uOVj2dsy06X295uFlhkHVnFEx5H0dlp7F1A5Rc4Hatr6txCvcSV4VnnNfQc61IxkaM34Ki",
+	"Xs2kSByu9LudNjljGhq9O32Nr/YTwYPQeX0LFMgdytcdnp9oZ8e27P3soXkim1tysN9ifwvO7+u2OJxu",
+	"p3YrPmJkTHn6ZDQJYQjAFrua++qv21I/0c72E6TToqjZPSS/8p+BzgRfdjpxp9Mh4OX7VF6NcljDFns/",
+	"Lw2xWklajk14JMJRFTaxq+3+/fffWyeBf/Ha/t5b+aFnVR3GsdWZVcZYrD+9Cgh2zXxrwj7SkU4XRApG",
+	"hlbF2zJzDR0zbhsOy+Elw5jQ1HST1plt+BcymtBMMf3vcz1uHQ2fyr1TLPtCRjtr2EjyOJq1Zg0Xc+P6",
+	"Mh/Psrbryzy45JFMhTxBfi63GlpFfahlJxOauOZPCAUeaOTaRpx6qnatr1OirotB+myHWRdh1FD0KgL+",
+	"OKeLHmXNjzf0SnsSx+x3BWM2Rprfcr34merRBA44SbhZO01/ywwnork50DFNFVuiYNbTs4usILhSckG0",
+	"1DQ1S51yEY7RjaNZ8OenaLQYpVxcX1KEwX7LNZuqdSd2yhN2Ku9Qh//xFXbpdsDf0npR0iyjC9PAT5NH",
+	"lGRsKm9p2ny+5zhGHuFyiiNsD8ND5m44aZABo/FkZ6b1FhNsvqU402bbuPEkG45vlnKZhyZtt6jnvv/D",
+	"Zt961kbT3fsv0GRouhSIwSlT4NK8hiQ0udIrXWgxp1CDi7r2nJGnq7lqDWEo3ZnNe20D8hZdVmHqdkM0",
+	"X+996C79vrBlcRUGVExVfUw1Gxls0IqFr8afD1XoDu1Y8oJqqlhNyECCP3pjmp0adU1MzKf1WwDfBjO7",
+	"qKo4iJTc9MkNIzjNdKCVYTqDYFOEkCYJS8BmSxIKusbiHS1GVjZwvY+jUQZ2w0uq17Z30QLmLP22rupR",
+	"PgXsyTYL+zD7lOq1jN4LaISmm7UzvJE4soteaBakEN6MPO6hHM3q9sau1YFvAStseD3mmuGc88QGNNrM",
+	"3fhpCTD1fvnFCkJTa0Jr0ZHARmOY5jbO5s08TYm0IdE08BLAKd67yxJHYp6m0YdlooPbFQBQuVHzhGsQ",
+	"CzbcJDqqDzW3PjpUJOjqNtKro1OXrj+tjh3dNj5UlFSG1XNucnXzMM3Bp2gss6npHc3ngLt1JxRH1gpp",
+	"yPIty1TtBtof83Br183HP8KuWizhY/eFd2S8knNNaNCxvRIulzOuDgMw5KeIPHH0sXUtrSYxgmwvp/Tu",
+	"V6YURd0nrwhDesGV5uJ6ztWEqWIYMMaXhkGLfl+50If9KAgU6yyHghXIUNMTKd0ZpERmaS5m2MdIh3G5",
+	"OdWqOE+/mbW37dEpUn6lv0aKVHi3liA8ISP7u42mHP7tb3/7W+vXX1svXgxjMs7klHSPO51Wp9vqdM0j",
+	"f3x8fNzq9lr73QJO2WcliDf8sXv8x/ueizn8CSMPe/etpQ9/qiIfz9FVN48D34BpGaZS3lzSlN8wNTR3",
+	"mE1nekHmImWqmCMDPZiEDcQuiRZ+6pVsAba6j6Ng0sa49VrKmxPTZRm1SqdtoSlOU3ne2+zYa/DnnNBb",
+	"RoT0KqRhm7xCDi9VktArBb7dYQ4W6yQgKrbvap6hp1pIdvZ7URWpGdE0vaKjm8t5BlRzCRsK70MD9lGK",
+	"0TzLkCGniWoKhhSajvQlc1H/y3Bsw5dO5JSZu127ulRey7qg6zR/d7ULm0yI6dEmLw1aD/z+L42LcadV",
+	"44ZDWred2HATkI6GKAYBlVVDyjS5VGyUMX05rw6f/33CRDFlCLYHHxFF7mR2w8V1/tRybVAuleKaZfCr",
+	"WqIrLc2nJeJycZF86t+3zD899885/jMo/HNx0TYf9u///qeVT/Ys47d0tKg9Ixdtejlj2eWUizlS0wZY",
+	"pUZytgFJODPNi/qUfXiqnXKlRCjiaC74P+fM/mxYi/s8n9UyvU+4olcpS9wNHlFBrhhhAr8Ff9o2ORFB",
+	"rF7QVEgdyqEgdIM4YUeN4iiIOawSRTXLpqp2m9f4PJbioIMelzOa0TRlacNTcd0QOZc36mwi7wSRYsRi",
+	"l0nJRVv7i4P5JkEMtoQhdIxqV6Y3WabpyPrAXfXnViKJHomq8TC2xLaC8FXsT5nOlQhU8SqE52UJVYEK",
+	"VlCE+kcJ3/S1T9M6Nb5/WUqobZWJeWA42EOgdZn9BaQopE1Yypyw/pVaJqsTrWeKuHbk3enrNjl10GAu",
+	"N+DJvZG+jWC4dDm9Tv+onD9n+Q2qeNyKoDz3LQgtb0qDnVi7D+VncomlxAbOK9/7hZbeq3DhB/2KlZYf",
+	"zroNf3f62txJrpW5e4obPvZuwq1pFN6zlZPDrjd8lU8EOfvvvxqR+Lc3f8X32YjE1jJ1aDMVcEGuqGKH",
+	"/VXzHj3bP+rXJEj6896Hf/v3T524hjt++MteSLPVWYt0peexwUnYHmQmUz5auAOx4jdwkuZoScrFjSJa",
+	"bnFANU9yiY7PlaZcmJdtiT7MWEaw307owxd56AvPaYNjgfaPcRpV73ARnpeY4AneS0ZHE5cDRDGRKJKT",
+	"NSSL9cdhc4ytOAkHS4NtAWisq7KyOajgwnBBhorp370oBDtCQMFvMy0GD/26/bmvfRS9O+wmysJNxI8w",
+	"mWdSya+DW1Ag1BV6BGzMlZQpo2g6kwmrZOBQM2g1cRVXlqoqJd0JGfOPhn1iH3Uo6vBRtWTjrnANDfQm",
+	"C/bPOU1JxsZzRVMFTm1clDLCDKkGJYHXw1iU31BdlnPca7nPEhuIbJTft5AJNLvsd618lME2fFiNXo+t",
+	"Igsx+avUkQH8n2eXvuINOgM2/1Rqf8E32Cp5y7KUzi7tvavOPZxKcQ1rkWni9AY3jOV6g5jMZ0RLst+B",
+	"XG9B/rTO6kejd3DcK77hncqLubx0r5PelEh7V+3L7W0hDXRd2HwjjrCSpjY1plwzYUnVsj0lBsfREZ/S",
+	"1FLhdlSfhK57VM3dXmd0gw2YcKVltriE9IMbGnHNlQEpyh5RjSrLbhveMNM8JnQ0mmdUM4xVJhM5z4o6",
+	"LWbTm30RbdYX0zlVmhhSOlMsCc1udxQNaxkbZ0xNWAI6Fj5lbfKa3zBCScZu5Q1LzGMc436yBHT17I64",
+	"m4VIeLUo5OD2qqk8UsKcs4EAXkwYtkIztUI3E16xADtr7FV5blKrsikgaFyiCyUc/LCSAj2Xc+tdtBUd",
+	"qtQU2KErEq9uyAAlXBVCWx9vJnuajzrHLGMjXk0ET0LVKdhMtJRkagjEKIAAkhkK1PSQkTm5ED3ha/O3",
+	"0nxq2TmqL6GyGNwvCKGv1KA6HH7E9ZcuQ74Z8Zp7VUKD1eisHpXbyt/tdbY1GLca1LmotmHlfEW3/6x/",
+	"tH/Yf7YOo56j1rShfe5htsjteIj1uvBKxmHHhs9NdPNtcoJWSSPZybn2pksj+tt4pzFRTGtuGUsXtYzx",
+	"mwNIHhrK+aaR2Ex1702zxW1sYKpd4eS9IY3f3MVu915mzZb4Oda2tT/fZV5c4mtx6/POfA52C1XVabyg",
+	"i1/49TxjakP/APCdjwPfTzkmGU+cE6jSNIM0L8guuyThVefIapIpq/kUFOlpGpTqUJUP1zJpzdhIuiSn",
+	"y0NDfIinEOHonmF3hfsgaB7HavhmvvdwhOw3Y2IVLGgyBKGCM2UlCnSsWEDVDPNNvpWhW9oCdPhC5lEv",
+	"2wFZQjG/g3F+TnYdlYjknF9rlW9GLEqSNjkhgl1TzW/9L2p+pTM60uovpIMbPp4rBk3Nav1BUXsUBrsW",
+	"yn8NAgG4QpoNcPlIriUkj7oj/2KZXKMJqHqxW/7boyoEq6kDcSIKeQetEah30CdXC81UHKwl4WqW0gVI",
+	"4zH551xqpjDQUsynLOMjMpFKN6wYUbacBcab/YoHGurGbqNnzv0Yy4KxNe25bAh0NGIz0O2zjIHXEB6L",
+	"Sytn2kLkvg3TWmlqciV1K6supXTEnEH+SiZo3KKY2M72tBWrjjvdn5zWfuxylkxkynymqWAboU5j6Ly2",
+	"9/5/9z7820//9qe1rICDd6WnYlOyW9x/ZFKqai5ZC5ZNvhP4Jhx8/LiNtHPQuVzPtP3K05Q7/Z3pdXy8",
+	"Ra+ManYJJQ02XFq/d7zF0sLpLtWEZkW/nUTOr1JWsPZVjojECx8boFcbge6y2fW3Op16a8dJmtZa9jcV",
+	"8vwspSOq3MJ8G2KHpR6LPGJUXgQ5F8l3nep3nep3nepn06k21orWam9yPNqFFPOEdKslcvTYJsAy9fsa",
+	"bYGFIj1VLLENOcE8w8+RCbZmO8U/knGGUSA0JQm/5nq3t/lHe5278eH9T//v3ytp4X/IeQZ1jjY86qu5",
+	"4kzpWl8jqPhkJICreXINyVNCV0QpWI23UQMWYJzzjyvxyzYD57l5tsEL6f0PmlO4t67LOxeitFLLCgDl",
+	"K4nL21mAoQrxquownWA6E5KXzL3LuAYXSy4CEaqw5TaKKXxCsQDrSeuXD5+OMDLF/dnf5M9ujb9e8+uC",
+	"t2Ua8MyP/tgFcOZq2U3DhF2RFwM9RtSglgP9DrHa/ZQrTW+Ylca4IpWBIxvyao5J29DVugrBCpJKtZCw",
+	"SjB4w+42iLPehZLzGwh3rniD6uOUqw7tDbvbyqSyjRd57m1y2PnuUu4Fz7CI4Xf/8u/+5d/9y5f8y0PK",
+	"0fnubf60vM3zwzn6wp7nG+9E6fm0YnR18NiHmpQDtjwpvqKn7JorbV2R8Xl1NYk3eFw96W5QtdqswMzJ",
+	"MpZcSrEpY2KY4X9JsZbdOHftikoMmqZvx9Hg/XqO60NdWvwfIC1mjkTopMaT9tLxuIA7D3N57ZUMjqyT",
+	"NdEv3Bs3cstmbnh68+71MjXuVFyovPDjAxxUNgnQdj5Al0wk65yZ4KrcsYyBgivUUdkC3Q/y1zc0yfQL",
+	"Alc3cf8IvPXLi6o6zpLUvKFBaGM1wKp4jNKiwhAEN1HVClz2yg1JQpbJrCZgw9YE8hWmFCRJJlcLZ9Jr",
+	"EyiBjkmJS9XusMZ3I+1bbgct56tb9RTmrEBj/K4LvwZPB/gtL5+Niot2pWOD5jqtrcdeDpgx3SutEKuy",
+	"U5dSkvqc1CFiQH8HTIDwwa6swBOXaLv0PJsn2dvHsJ6YW4RLLZZ7WIYq7HkmBvaqtdTtaGCzwg6WyyTF",
+	"tW0LWdfrm+UJYVcMVcwHvHqwXLe+ZkCbI3pNK5eFur5ZmOa6vlVeAGDVllUmPa/vUC5K2aAlKp3rG+bl",
+	"NerbLNVeWtu0QPfrT8/XY6pvVJdOeDVSBDVj1g/tisPUt4Ri7vU/F0poVFl4TiGJ7yO//zszsNrUh85Q",
+	"WUUnM6WtZ9FEKkZsl4IR0vlcFcyN3hFLlCMCrW5qha0QEkpuABTmVnw8kBpHNwSQl3a3isSfWrexU55s",
+	"bDfjSlMxYg1dLtEVO/D1MyzWJWjCl3YYQkiGviF4J0LTYb6Z1sF+dR63iiHW5zvFLkbcAE5AzrMRa3Ax",
+	"zqBhhd00H6EaoKotiZe2d9XpnVfu4ol3hSSjVI5uwJYceLT9Czzxmhj3tkkKdu4+DJY+/Hhx0cbPaOSr",
+	"1GBt7Uq9xYHtxiqeT1x9VphHd7PFZHmvlUgr79A1y/zbsO1c2GrKzaVo7LokR5uvkeNLeGJLmHCFpQNR",
+	"6KNTw+reQTT4ktuSGTT2Kw0BW7GPD0iIm4vZVi6lymYFSNAx9W4i3RdWGbqU6rPKtv/7UrflnJqbW4me",
+	"bAbdchD8uoS1QR7JynO1CfqfzCMEzzy8zphcgOaJDQztbhPTgIkkKJhqH3muiHmB4rAME6o5gu6fk6w+",
+	"nadx15S27kVt9HpKncdznflQpUdnmreM0vpGM/etZ2x9OFajTGWn9glc1ibW2TArtYtoblna4reCkRnL",
+	"4GJjEuGKjO4g5pbTupe/zNPd4y9Vkpy/N9V6KPgVlNdMaD7mzDuVZTxhMUEDkFcvm/sTmxaQBrbbO8Ig",
+	"h4KqmfxGMy1Y5sIyqu2BvfUW6dq6FhvesDxv/+eMiytOW4VmyxU0Hn1h316S++ImNHcZKVeC2djhc+N9",
+	"3MVqYd765XyWdTSqU+K5pJ2t2k1ctfrzwP63VLuCThnmsAbVspFfTVOosXFFFQvS6L+cm83Z+5llKReY",
+	"+DhhIxvi6O18QbLssqPNYX8tUdvO5zS5Ng+WqotuNL8QCMpw1Bu7tEkXUzenaIz/i/NiAqU6+zhiIGcQ",
+	"lfLrSTnnWjOHt+2Nfs2D923Ki/u4NhjqBHO1QTjgcAtD4ETOs8p0RPPMhvIEkTGN7Ey5f3GVf3e1v+Kj",
+	"eODG0YzRm8utccgH2qGnbpX7cjNMWR3z9dATrI3IevjAtYFXOxp5i3TSXIzYBjI9gLiBwdgLB43Gb5DR",
+	"GOB149YnMM5RtAJr41XRacuBaLjmwpVy97xIhqoelC3cXbZKC//1+Mhs/Xiv9XdZW3jIHIZzyd3apbri",
+	"/p55DwOXrKARwbUlyVYXKTL9UlbltPOLgdNVUMgge3ip9DkWtgS2Q2ZhrgIs+pnmdRq0NyNJwRSqkxK6",
+	"UBAsTtM789FBUp3D07Te2c6EB/UC96G8L9sEE2Z59dKye5DLnoDJFKjIkyZYZs07ZAp513gd1vp5X1ML",
+	"0mDqKrzKZTqXGgON5nDOTrvrOFKF+R0w3+yYZoQis0nnCdckldfAwCqfCCImqWmu8dw3WFJZ5V21OoNz",
+	"q7DBqx0bzhkYBium0/JLiFDWrKllZLHfrTuOimUBq846R8bgiq+jWeYqbFXRcq3Qnady2VK2byTLhdMs",
+	"h2rkkplXTNXuSLOCv8W9AKfyxtywmaVxLdIygqjVgG9VnNSDv02Vy9VA7aiUwpPmQe5r1v7YQbrAAH6N",
+	"kbnuAnyrvtqPx4dW7ebveSmaxxYFMkipLK63tMwofi3qLTPm1y+UMQF91VbngbAREJl1Bk1YgkqXfrfj",
+	"AkfsOIWc+36tGDgBXK9ipUKHn2uh1dWMyugIsRiF2jnBBi0hwQqUPNGaTWf6UYsG5FOsyq8P3Co2bZMT",
+	"oqhhi4DXrQlyWp1Bdo7Suk0qVJE9jU8Zge0pptdBFwyabBNYT+27XkbPBSazsmk1/FzoleL8Pu4yKa4R",
+	"X7kOgncgm1xN5QIcZ5Vf4FHcPe5Z65rTx8lkgTKevy8jcByEOGrNPuoBYWpEZ7WV27ZwScc7FuZjK/uq",
+	"V2a/czFQ5rSUptNZTSQUcNM+Y2fLNx82yvq3VEQBEdY6iizDUESvwIsdMSA4mRU3b6vKvghZdWmI1ci5",
+	"tYL9S2cbekj9brWyLjpg6dCJ9nnZ4yDRG6bagkCCgrzapHh6ZT35D7UxFcvKjZW+vjWgwzWrgLy5v/Fm",
+	"2Z2Aj7RoWf84UzJjIuHiGp9YwhU8sMDXtsmrMZIerpyRYEaVjgtZATHUkmtCFVFSCkzVZ75lmek4zhj7",
+	"Iu91XRmaIKjOHFVQ7tlmSFpxWKvYoAbSuSUwZ9qxyjUVQUF8eFxkahIuZMHFcKGc3K7HQNuxgl0Pxiim",
+	"iLJxJutyQ/kqOZ6OFBU+Jc7LeRVa4rx8K9Y9Ay/WFPmuNufKZFF9sOYXKFl0y7KFZ6oqietmrwK7bZA6",
+	"vPC+YXKCxvJyiSutII7b3YCniYYOc3BbYzxR3LB1GPPYiovyIX51Coz8VCrB86wiT4aQFUPg0+TKVAdF",
+	"75evUfCeTNX1pc3a9OHTfk0KDIeOINJsyvJBOly0SC/bXQLZarNrteHFT1hqBIXajNtmp6gyjwhCO6w2",
+	"E218D1fYhO0d8vsTAplvzArUOKvOh+iEGBaixQ+K2NEXoael5WpKc1vb8Yd6TDin2fXGLr6VeSBORDkN",
+	"RMg1WVPWaLJ5Jp8KjcOKvTxnatPlPBQXoP8qkCpjhc9tXHDhzgcnusynYahAgTVadbS/cz35HB7c21e3",
+	"blIKI8gS7/SDEFtgw2Ha23lR51GvJVgqj9EaMzaLqRlm8k4NsUYOeqyZL9oEY8TlHfqxKYktWILlORXL",
+	"NEtiYs+XyKy41uJJufZfSygUBD7RNGM0WRClZWaW6gKiIGJ4hHZZCkbhDPbJKYuoNtTDQGZxv9FCqgOr",
+	"/Mblo62LsVr2knhAjJWLqJrShG0aTnWXScwFaXiW8IJgUI6QmjSIAt0i6uoh+o9vK6Hf2riugrd2SUqr",
+	"C/eCEhujecb14sxMbitMgreXzM7lTV35DahBAJLz87dv3rx8fn759reXpyfnb08vz9/+58s3WDKIEm2G",
+	"sKHZE6omVs1R0+vs8pdXr18C+wR7AQwUoxmoRS3o5sGP7g3kXIylTTuj6QiO22ZgMhC6RZSq4OKJFZfD",
+	"FTn57RUoUmyIhm38gyLmVaCzWQxZuK7o6IYJG50IqhomZymEnnv/FMzfZhrMbAiHzbmCZid+a5irlCvN",
+	"BMsuBGQRUIRrHFSalhxeZ78A3EMOubYwnUzSrt13gtlAsVN7zUZfCPSDUobJp6l9KGDD7IHZFKTOgGRl",
+	"A0Anp67yTja4AsN1XYH2BzNMBKEszt2KZ2ZbL0QiR3OD0DEZyhkTdMbbCzpNh+0LcSHOmN1ju3zh8jLC",
+	"8oYnYenCAfkZsGRodeFt8rNMOENjFlS0gJywv7SOwhyA3UPyK/+5Td7ZoEEDPdbZYMmFwBQ6MIIvrPIG",
+	"9Lj4pdUuAzrPUsqFi9PGTfzn3IhNM5pRiHyDhANyNJpnwGPgVrloRSlYcSKz/te5h5qREVFdC86aQ/uq",
+	"DwMpcAi5HLmYs0B6M4frhE0vg+LUNjRyWRQlz2E8ZU7HhhDPeMbQZOIHAdQAE4d/Z8cyTeVdPpp5Ri1D",
+	"DtYmbxMB91NY4knAXSHii6I5yvbx3qfWRQ0omwJD0SvwWDNwWpwj9JpyAcNDgiLcWJuzg2BhEYWFTY77",
+	"B89+ismQzmYpH8EEe7bhn/+hpBi2ydAQnSFJuNJcXM+5muD+TttkmCftGWJ5bNwRxMALMfyflk0v2nr1",
+	"Ymh33QWIqXAv3LJTeW3VwWBH0ExApCvN2ymX4CkmQ0wDNbSejJg4oNvpYGEXRai6EGEtFxUUczG4K0MI",
+	"gvCNvUCpv9d9tgcfhm1yMjZYTMlBp1M6E8BsRHBzDgZjL8SEzmZMmDvzEvQHeXOuiKJjKE2Aly2GGIqZ",
+	"tkQnOGKoL471pAS7w+SDBpcGhAKZxScmYHGshe1CUEHMJlGbTTkGbblBNRdYTnM1vJaEemu4wZvnEza6",
+	"USSbC1/8UWYJy3Kyj5YII+nOM1YIb3GoO7Bk68d+pwtPYb+zj4UsiVmSTJxWeUIF+evL859iMqN6Ytr3",
+	"f4ovBJIPZKFiMmVTmeXFd0DD+eNBZ/+nGCKjQ9umGaETk3533/zn4KfYo9KP/V7vp9iywGAFgtli0u8c",
+	"I4i9nhnuQphL/ROYoTHTI6SyxRtKFdbnhCRHZkKgsjqnOXDXjVihlQObGsKgBoR6FNqP7dkXrsHdhIkL",
+	"MTxlOlu0AN+GQGdmVCFRjOIo5SNmjb55tCVkKoHvT9m4ZbjijDNNs4Vznh9E4ZeG6ZlPp+bjAFhslnu4",
+	"2nth33888SkVhuSZFcHjHluswlc+8IJv+9xeg8g+esSnQbaROOTMDe3f95PfXkVx5A2NUbfdaXdsIIt5",
+	"FKNBtN/utjuoe5sAi7bneu/ddvdo4Nc9k1XJmGGVyr5wU2k4Dkcx0FHakHGD7FLTNEb1wMKt1qbc1xkV",
+	"ijrbJkZDGVJoUAey6JBTOFNzXSmKThdWulHekm/u1x8EpLM/yH+yBfmDGNigj8B0FebzjfnlQvzRarX8",
+	"/03HYUCdhuQPpAJmVWDI+cPJczYDGpSIw37LxshC96GPZB+WR8EQXi5G6RxseAYNwIXXjmxguQz8y4vj",
+	"FiIrl8YOE00WZ8D1FEHPXWiLcxQkg6U58l/r5lg6kZfjscHUdQdwmWHkZ81JIJo5l+sfFJ7HX2DqYL+g",
+	"Kh1eNPMQL/ABBx7YniDHWgSaCbsjlfOWjzCf3pxg9WFVr6Dq0PLRguem7nxqhq04p3zY/Ec8EvA1NyeV",
+	"v4GY2UXibcK74oRvc3cMP4D8w53ECw3MA1zEPNIBiPQNW8Q5p2YuN6qM2uTkQmAHmOxK6gnWgSjSDgoX",
+	"lKtg3vOQbyvzJMirIAX3nMCrJBpEs7n2USk+Nulna9tzCe8Gn6KQR/uHNTmzj2BSQJcEij7RIJcG3t+h",
+	"98HgfUWekm7vqN+pzEMS9Tq9w1a32+p1zjtHg15nsN9pH9Rkuii2fjboHww6nUKGjAF4yLdMs26312l1",
+	"o8AlM9ofd2j/KjlsHScHo1Y/OaKtY3qw33qWdMeH4+74iHa6oOZagW2wwJKOJTrojvbHzxLWOuyNDlr9",
+	"qwPWOqId1joYPxt1x92r41HnYFeQbA3BvtNihNtYLsc66PY6HadAifRcCJZuB3notwJIUTG1/fWo3+s+",
+	"dI7iAZUm6x5tt4bCmDVY1j1u9bYbvY5OwmyllAlNDri/EzC2nr63Cr+iQesgQKyEgfFICiMz3KEGc2PQ",
+	"QT+F6ry1WkhL/jCs476o9rPZ4h1hBVLX63QegziGmv2OU9t3Czr5TqAH796voUVBzrSa4aqHaAZKNwCl",
+	"c1+60mH/7vqllPpXr6FunPvwKjZrX3+5tuq/zYK3xU8bvQPd69yZge9wDBtoqows00esrZrJY/fery7z",
+	"MHAA0Ku7vte7MAcxdNpf3+mU0eStSHGWboMO51K+hsy+0OGgCVg+z++vLOHU+db0e731nV+hnue5veT3",
+	"cXTQZAPPQGD3mbkPmuzEz3OFkVxLQrHlHQ0bmfNoml4bOuzr+6DRsyiPzhOuW9bz6brK2orKTSccyrGT",
+	"qONAfR4I1jHEXrS4UE5AH0mhZMqgIftodtl6XXOFqmiZJnmAJzGnbVPVXohUXjveFXoOwLMySVBxzoTO",
+	"FoTaFA2gcwHFk1tgG2WlKWyNEYOv+S0TZMxTDbr+l0JnnKFYAyoNq/EGOYCrC2FzTROrzEE9EcrSPHOq",
+	"dR/jChLzqzEZszsAzQyNc1ulvZs5JhRVs1YBryYG9ayGySqOQc3D0Lfe6Yud070q6ZMhOuBCeBPfPE1R",
+	"aSvsFpmd5spakZ1XqpCE0SzlLLOtLDQ0SVgyIFRb9fdcpEwZQQJxwIob7BpaQ4Y+zN+nNE9Tks2FQO3B",
+	"uSwomsHooG6szOjLBQ+pHjqlGIg49lAVGUIWBauOVTd85jdVOnOmrSKHNquhkdQWcn4hnAkZsqgTMBpN",
+	"uVIgjQlWJduY3TkxV+G1vAbdjbUFqFqjdt5k7xc41TPI+XAfN2z+DgJeGjc/AavgJs2xlklTaDD8r2Fr",
+	"Wy2jQfvXBpebNERThmWXN+agGj6P5oDBH7HiUTyx7n0bv3+/2Sw0W71/m78UBeJ/6qL/vWEvpPrmuwqS",
+	"b+l3LcF/G5Bjm+sYHQsxeqRdeXme20E3vTtPCkFwEd8UhpjXG19hf0AOP9yRfbiPa1TR596pCk1zueEP",
+	"Hj0XMfV7HixFNbPFyYJJyTWzhS4SLBcENTChm3dvvZxn6TDoY4i4ktjTm3zQMKd98KcFroqgo1XKEqqH",
+	"aKts5G4ujxWqF4KLgxrs7VkHgrbtuuea5WaN32l6Q07ZHc0SldenqsqCuYlImleCbCSOdnd3V9BnJZy8",
+	"wrc6KJAK54bnFcXRJM9x8lqOfLGeqhltU3s7fWuY8ruo8hWJKqc2/NzbeiuJUc1ztffJO2je1z5dp0zP",
+	"M2GV/7Z0ZxYUd1t+u8yFC6jEg3Q3ZVJhq60eduItqEbgZRt1rg7HXXrQa+3TI9bq0/1R6/jqKGkdXnXH",
+	"ndGzcS/pdqKqiqbdzlJl0Yjr/1OatuiBVlamdzqDTqfd6XT+HpWrh9auI3KVPqNa+recmhnyfxeLYkY1",
+	"udMGh53OShJamUj4Qx4QjJ7SEBKWV3eMoqoai0cbUOMm1HALBuIBNKu/vhMC/UZqKNS/K6505R3flEvE",
+	"nrYg4cwl1SllobIaCnP3nZzP0kS1iRGDIVDWXoUYq3Vmhl+W3lDGbXp6dBgp8iXOjYmWOI/4QgztqRYd",
+	"xYdtcgKOML6IMYSF0tATzjpjoYMamWXyOjNytpeMZZogoxRWBbS1xgH1rcQfMFqpNEJu6GU1zpiaGLlf",
+	"LCDlWiWvBDv3CLySJYDdXmfjO2Rz/exMx95wblTBrrnG2Gj76/yZ2ZDtaEC/c9y0W15G8zvbU8H2IFI9",
+	"mOnZS7iCemmDTw+inrWSHk71g8prORccal+BL0hOicyPN2ymcz9IpEEQt4L6NwtxEjufIqdGXubDbNOH",
+	"sGI7eaIfere/3Xv9QKbgBR7ww68BE5/nFoS4ficzq7hege0IWBNkx5bfcf1bxfWXYkeo7ssH10i7QJpz",
+	"eh2aUfYPMDOuYyd5Rgz3ZFN9qGJa1YFzAAMPUxliuA1/8P5hwHLa4mRFDY+ca8PFynHuom65VcwYZZU/",
+	"5MS9Kd6bmM5mjGbKeh0rOQW1oxTJSmUzxgx8CxpnWMnTUjt/GckRtNUl7FC7liCb3DxXHvdRnhn7FKrw",
+	"As1YNqVmsNQ62OYF3zE6mBfZL/cOZQwYMS0lOvuHrxYkxBF55IiRFwPPT/N0QYyIC5Vwwfjh1LZHXhWB",
+	"jm6uM3PceJFnTEOEa67jB6Ll5eKg0PCwSvZ0Pz+WDm47NVq5Tn+31+kHyqOgePIGgm3+xDRSmnNDz12P",
+	"76/z7l5nN9jD3+c8QcGjsKKC3VVG3RWMb+dWU1RVti734ZCZfVyH8pZlKZ1d2gd2iLFD0Nf6j1wIdssE",
+	"eOVkdjw7TlEVZegOOLRDCIKL+imp16FeYKFc4C4VTKXFRIOjw35nc2UTQga1Db1ladeOnbsgTMVaiJG6",
+	"HfHLl/9z8utvr19WatRzTX7vvNsJNfkbbFFVycc6p0KPsN+1Yt+1YuuMgRD4FCRu2ZoMz12JsUop6feJ",
+	"TBmBQjgEPMpyxzLr1gfyUq+PbQyNm7vkyjdspoGNstLUKvshlqPalC+FXtZ17MMjWCCDIliddqcXP5Ah",
+	"AiDymzfYh7KxtoH5ohdHKZ0p68Y8y9iI21BJSAkA1B+zFYFPuatv1vElyd4bqKHyljf29fqdOBrbigyD",
+	"T2Gn2UEHEid32/04mh0fwx9H7V65+la39M0lFP6CPekGtbT2w/JX3V6nY0ulhaS0e945LhpFwyJm7z99",
+	"OUg9HFZMfkF5uvC+v/cfDILVGGO/khVU1XbrGHAqIKidZ6VJGQuNhSbw4sMZ1Bb7vFuz9KR3DWT7Wz3p",
+	"tnLe8iOOpA91Q2K0iF1JvKXg6Y1f9/+as2zxNduxf1Bkbin8Z9dGBCnU0CO9zlXPpiAGnh1s1j6TMWoD",
+	"XOoaH5mqmEh8yuO8plYqr7GApnK9la55/qbylv3u06WV3q9+NaDOnS9wnf/q5ds3Mshg92DEM5uS+z0G",
+	"OGcnQaRb6wP17vR1rt3xqSJzjHapNCrZmtpTfbDo09DZqFwhBB2EwgIb+M1qX6Q7t2MbEEh/lNVyjt+2",
+	"J+bJs1scBOK3BgMfoveY68ryxezO0wfr/VvyucnzW9WoRMDgbkOI4ArcMDZTgaQR2wh5CAqHGWyxldr7",
+	"oJgOr8Ou9BePhrk2b+tT1WQED9qXIgbLaUaju4liI69Q2XzTg4yqqwlHXPaItvWLuDLo/1138l13slp3",
+	"cmZY8tWkeQO28kmosX+RmVfBFMpb8WvhqmNBihMbj9KuUTW7lNm5rvmRLLeb3vn8yj9IS/pNc72BRrDw",
+	"5D8cxbVN+71zBD9Dv15XBQwwN3ZYm/IbBjkBaWqEqxh+xiR2ZY6D2Oz0ZhCbKMilGoTMkK7mW54SUmqS",
+	"MZ1xTPxcvAtmuY/Br7jiCuU041swKOZAPgt7ktclMOMXKhEUeY5ururpIc/hm3ZKddqO+r6IWhRW0YK/",
+	"nJkYbMYVdcG6z44PegcHqNbZgnkKShzginZ3KrbwQw0lc1XYfggI9zfBqxSo2HduY4nbEEmJwjUkyEW7",
+	"QaW2Iq+17ZOvOb+zPANe6NQCRmpIkQa+GetSPAwh7GlIlKaGULu0nGayC2F947giNEkypqz2y/vBOC1Z",
+	"Kq8h5ScmuwjzfaqYXEHk6yyTH4GvGWcSc8FyTaZ0UWUUH3ORBIb0LfMNbBay72rZftsR/iBr5Fv7FbrU",
+	"4fbvUIn9Cy/q7kP9dfDt8u31hbzX3FueuFBuvGqxLYwXZJ6Gq7102WLMRmozZDe9eBfiATfP8FLvFMu2",
+	"vXONb9GTuhW+fvg3ldRgbs/RYTOea30yA8BRSDZtcGQh55DZPi5m9y4nvF7p5EiGBoYWZPdUw3ZNDgKg",
+	"0w9hwmlCCwytC+SlCf0/tl17BCX/SnXKkbXtdFv73bAO+CB6Oc/kjO39zLKUiy1y5m2UngDfqV0lJ1i1",
+	"MdWqxO6SBfdr2sB895b5cTPrlrkUvqIsCk20hmaXnksxTjkW4/nOw5djEDFJP+biryaa8/pc5IX845j1",
+	"rXGi8RPha2fwJAikNsPYVNIk/9nHcFN9IQC/lzOVk6pE5bAQKGzAPto8ZZbNYBiGwoXrb2i6i32ybcAT",
+	"jE8ZMffbsy2Qf5mBd6vC8ltkiB3NbEOXwBmT8JfSNvOkJmszVm10yZht/RiekCuWSgAJ1EMu8Rzukm/n",
+	"wMXGimh5IVx9hblWPGF5LSxYkyRUYPWCTN7VJHV2DNH2L5S+k0WzlnJc1ZcntXEOxJW8agREr9UpAXEy",
+	"ZRkfUfOcXf5NZjebwtHbLM+sOZFHzDFbc1yVmUl7K7LKbrOi71lJ/296b2TmkkYGCUrrGPdKAXTvk71o",
+	"96u8n14EEUuYq84ASgWmzheWnAbCKLw7aUpcfvi8qkgQiIVCKUd1uxmWQFyajQM+uRDrJAMhdWts5PjK",
+	"0CcEyosHTRynbGJS9zx8/fYjs/odKjtewL6sYnPWukyZnj8onz3K5pCpdJCqPrrOdylmCynmiXlS7Rgv",
+	"rTNVPfO9YcwAy7bNhXSGyZnJSCYsrLrqymu5xEOO01Razlw4mctplHPKrpzWyNbZvBAQcz7O5JQIeUek",
+	"+EtQhMvcGQiMT0AGkOO8iFCo4VeaLtxUYfI2ktAFAcdp5cpcjQnk/CJGWrC1+lIlMRF0xdDAfSMln9Ib",
+	"piwgHi6fj8nmNaZB5x9U1Srq0yk9WO1jk8uH1teAIVWc7p3Lm4Xc9BruOrHSd1K2nFFjS5L2BC2jZTrY",
+	"SBsDWvLv6pgmKaFqXoQ1rHChilwlR/OLzFyV24EvoeiZXdCFZABCUGN1//AQCWJcKp6lyNXC18wtlKbW",
+	"EzbNSy1CZIyyWemQAeeWvBp6DtXGwAokGAedBLUgEVGuDskVSdlYEznH8qPnYY5r20sBHBOKM9gk8J6P",
+	"/3Ho/SFuObtjyfCnGIKYi/UCvMIGtqNN8gratqTZBcIGhcm82w3uI8oHWAUA/eoLC7BaLbBH3UExxgQk",
+	"IhvyALYzrVg6jp27jxWSYkIVSaW4vhBWE5Uv3YwLSbc+h6HaMblB2a9NrWaZ0rb49nqbGXVtdx8IuVT4",
+	"Cuunw4sVb1MGq1ebNHX5efM1zgulbx5S5ghqekmzWtMAvYAM54VFlzDzab5sV5vHoq0vpKYYE/aP+3hV",
+	"Za1wIIQsHwurbuFQz4573XsDm2EAw8JZx/CUWyvF+4cEv1fHL7pkrzivcw1nM3VZgqTXyStymZPbNVrs",
+	"g9fYMjocVKJDIUdtJUIAsIbF3k1FvI753yZl8dod12VVdTwDpZZl5HlcHiyPCq3mxTz1f5Kxio8nX/6g",
+	"1lQA2lraXMuUFOuCVfIlzwOmIpfeBJjk7W0gDstjoryTCcha1VVbglm/6lRg+UK+QrelHeMzOHiEZdN2",
+	"i8l1LiInSaLIEJ7goVOGYF1bYO8SKH6bKmmYOiyWuyjw1VjaKKWaZcjwLnxiPM/qQiCt/9oXwrB10Ddw",
+	"TRkUqjDzZJNyxfUVM3Is3Knj+COwQBs5oQTL+jxO518bR/mYz3V58ysUJx5bv1G1yXcFSEkBggeORLVZ",
+	"pcIV7Mbep8J9W2kqPK2uD15gRpZ/K/MmgTcrT9pkmMk7NbQ+HhCnhlqRoRU03E8XQoOWAjQkQLtZ0ibv",
+	"BAQKIbXH+qJBPfDYTqNcQJBXBrhK3nW+i5USvYGnROR3SvmWq6L2SpVkN0g9Zsda7y3gdCoBz/DdOFqX",
+	"VSLfpN3yVev56BzxGkkUmwWQ4K0Fs/8PClIUt8mLIDnVUvZ6r2GsTjJc8Jnf8S0xDzhqHDweVUXAdw+M",
+	"2N47gEd/50oTv8DLW5bZLF37URxdZ9TNczR6dsWe0U7rOOlctfqjLmsdjQ+vWr3x0bg/PqTd0cFBFEcT",
+	"rrTMFhXaljhKqcJ6REGQ/qriZxhABwFtwR3bxH0qPLlahuMhyYy+PlnK6waaRII8moYgmLxczqvuuT5J",
+	"U2urhodZ3jDh85znwxXM1M6rFOSwsJFgLFEEKuJAUWImguIVeTOu8gqyYXK75cT+VU49vsNGjj2WboFv",
+	"TzDltxAg7gjprqpI2M2Bdww2bed4HD8kf5cN+G1huHbts/USUxwUMvZ3IMdkqR525dtkgy5xkC1jmZqH",
+	"+Nn6xrqpHecpadXCnfpqwwEfJ88+uy0VhF0RylvE6r1PLqy9aTFG6JenwLiSyQLrwYOzpo2zX5mG7OXt",
+	"49RoBN1W9OkCougvosFFwBe1ba7Siyi+iHwEPzSqU85AU8PdXUSDTxeelYI+TZgp6L/MmUH/ffgRC3jA",
+	"F/Cwhu/FRXR/vx2niGHdkBMBzkKBAPegZLElrnJD3ZbBSG9JRK5xc74UquTbFQXsJ25hNFjewCjnPvM0",
+	"C2jcwq4218IyjgS1IwHCqbq+7I+742fJPjvo0X5/dMSOR4ejZ1cdejTuJMfjXtfc5FReoyDQNBdF95Fy",
+	"UXyoWfpuF7xxSgq49y+YhsDbamYecPfJsfEh/Ds39YlVeRg25Qds1wbsTIHw74HBYbF5Wp1wvtV5dfKn",
+	"w1YgyKtjgtOOq9LZ4skwBj8ncO7kmLBUM6xaZzAqmafW2QnJG3G5/8CZv+LhMUt7+NOzOaqv8y38Asj+",
+	"GHJB3e1o5GD4RmpIFrWASnAPv1OY4UQ4VDMoUcMWmW5sNM/A9+79p8hdlXMjmJoXC8goTGRdNpYOEgoc",
+	"a8zrxARG8GLSwk/2p0v3k3nLb2nGoVoQ3LNSA7w3jvq7pIeWVre50CwTNI0q/SNc5OOYDJ+/ffPm5fPz",
+	"y99OX/33yfnLy9evzs5fvoHSIBOpsNwXmc4V1JTlYrnDf7w9Oz8b/oVAqOEdV8wydmGtoX6v2zbI/cHv",
+	"bHl3fmNyljLw6rPG0tyJw2cuRxdJI12Uuc1yJA8kyoKqSYFO2I+T+4/Ey04KoBtQPliJaBn4M4LyHlwO",
+	"saxaBZAFDVQFqM6pORjV2h145utehePZTNPLY1k50nuuOz9+P3Awyu958ssqxLRJn110bQ4QeEUV9m6e",
+	"GAnvw/3/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

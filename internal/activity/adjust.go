@@ -3,13 +3,13 @@ package activity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	activitydb "connect-svc/gen/db/activity"
-	"connect-svc/internal/actor"
 	"connect-svc/internal/intake"
 	"connect-svc/internal/refusal"
 )
@@ -34,6 +34,7 @@ type Adjustment struct {
 	AdjustmentRecord
 	Dataset   Adjusted
 	CreatedAt time.Time
+	Actor     string // who wrote it last; empty: not known. Only [Store.View] and [Store.LatestAdjustments] set it
 }
 
 // CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [*refusal.FieldError].
@@ -70,7 +71,7 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 	}
 	_, err = s.putAnd(ctx, batch, func(tx pgx.Tx, result BatchResult) error {
 		if result.StepCorrections.Unchanged+result.CyclingAdjustments.Unchanged == 0 {
-			if err := auditAdjustment(ctx, tx, "activity.adjusted", dataset, one.UserID, one.ID); err != nil {
+			if err := auditAdjustment(ctx, tx, "activity.adjusted", dataset, one); err != nil {
 				return err
 			}
 		}
@@ -89,6 +90,10 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 // RemoveAdjustment removes an adjustment; removed reports that it existed. The audit log names the actor of ctx. Errors:
 // refusal.ErrUserNotFound.
 func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (removed bool, err error) {
+	one, err := getAdjustment(ctx, s.pool, dataset, userID, id) // for its date
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, fmt.Errorf("activity: remove an adjustment: %w", err)
+	}
 	batch := Batch{StepCorrectionRemovals: []AdjustmentRecord{{UserID: userID, ID: id}}}
 	if dataset == AdjustedCycling {
 		batch = Batch{CyclingAdjustmentRemovals: []AdjustmentRecord{{UserID: userID, ID: id}}}
@@ -97,7 +102,7 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 		if removed = result.StepCorrectionRemovals.Removed+result.CyclingAdjustmentRemovals.Removed > 0; !removed {
 			return nil
 		}
-		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, userID, id)
+		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, one.AdjustmentRecord)
 	})
 	if errors.Is(err, refusal.ErrUserNotFound) {
 		return false, refusal.ErrUserNotFound
@@ -106,8 +111,10 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 }
 
 // auditAdjustment writes to the audit log what the actor of ctx did with an adjustment.
-func auditAdjustment(ctx context.Context, tx pgx.Tx, action string, dataset Adjusted, userID, id uuid.UUID) error {
-	return activitydb.New(tx).AuditAdjustment(ctx, activitydb.AuditAdjustmentParams{
-		UserID: userID, Actor: actor.Of(ctx), Action: action, Dataset: string(dataset), AdjustmentID: id,
-	})
+func auditAdjustment(ctx context.Context, tx pgx.Tx, action string, dataset Adjusted, one AdjustmentRecord) error {
+	detail := map[string]string{"dataset": string(dataset), "adjustment_id": one.ID.String()}
+	if !one.Date.IsZero() {
+		detail["date"] = one.Date.Format(time.DateOnly)
+	}
+	return audit(ctx, activitydb.New(tx), one.UserID, action, detail, false)
 }

@@ -40,7 +40,7 @@ func TestRemoveAdjustment(t *testing.T) {
 			t.Errorf("%s: after the removal: %v", dataset, err)
 		}
 		noted := pgtest.Value[int](t, w.DB, `select count(*)::int from audit_log where actor = 'ada' and action = 'activity.adjustment_removed'
-			and subject = $1 and detail = jsonb_build_object('dataset', $2::text, 'adjustment_id', $3::text)`, user, string(dataset), made.ID)
+			and subject = $1 and detail = jsonb_build_object('dataset', $2::text, 'adjustment_id', $3::text, 'date', '2026-03-09')`, user, string(dataset), made.ID)
 		if noted != 1 {
 			t.Errorf("%s: %d entries in the audit log", dataset, noted)
 		}

@@ -54,13 +54,16 @@ func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id 
 
 // Adjustments lists the adjustments of a user by date: at most limit of them, those after a key. An unknown user has none.
 func (s *Store) Adjustments(ctx context.Context, userID uuid.UUID, after page.Key, limit int) ([]Adjustment, error) {
+	all, err := listAdjustments(ctx, activitydb.New(s.pool), userID, after, limit)
+	return all, postgres.Wrap("activity: adjustments", err)
+}
+
+func listAdjustments(ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, after page.Key, limit int) ([]Adjustment, error) {
 	params := activitydb.ListAdjustmentsParams{UserID: userID, MaxRows: int32(limit)}
 	params.StepsDate, params.StepsID = adjustmentsAfter(after, AdjustedSteps)
 	params.CyclingDate, params.CyclingID = adjustmentsAfter(after, AdjustedCycling)
-	rows, err := activitydb.New(s.pool).ListAdjustments(ctx, params)
-	return postgres.Map(rows, func(row activitydb.ListAdjustmentsRow) Adjustment {
-		return adjustmentOf(userID, row)
-	}), postgres.Wrap("activity: adjustments", err)
+	rows, err := queries.ListAdjustments(ctx, params)
+	return postgres.Map(rows, func(row activitydb.ListAdjustmentsRow) Adjustment { return adjustmentOf(userID, row) }), err
 }
 
 // LatestAdjustments lists the adjustments in datasets of a user, newest first: at most limit of them, those before a key.
@@ -73,21 +76,26 @@ func (s *Store) LatestAdjustments(
 	}
 	params.StepsAt, params.StepsID = adjustmentsBefore(before, AdjustedSteps)
 	params.CyclingAt, params.CyclingID = adjustmentsBefore(before, AdjustedCycling)
-	rows, err := activitydb.New(s.pool).ListLatestAdjustments(ctx, params)
-	return postgres.Map(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
+	queries := activitydb.New(s.pool)
+	rows, err := queries.ListLatestAdjustments(ctx, params)
+	all := postgres.Map(rows, func(row activitydb.ListLatestAdjustmentsRow) Adjustment {
 		return adjustmentOf(userID, activitydb.ListAdjustmentsRow(row))
-	}), postgres.Wrap("activity: latest adjustments", err)
+	})
+	if len(all) > 0 {
+		_, err = nameActors(ctx, queries, userID, all)
+	}
+	return all, postgres.Wrap("activity: latest adjustments", err)
 }
 
 func adjustmentOf(userID uuid.UUID, row activitydb.ListAdjustmentsRow) Adjustment {
-	return Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt}
+	return Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt, ""}
 }
 
 func getAdjustment(ctx context.Context, from activitydb.DBTX, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	if dataset == AdjustedCycling {
 		row, err := activitydb.New(from).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: userID, AdjustmentID: id})
-		return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt}, err
+		return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt, ""}, err
 	}
 	row, err := activitydb.New(from).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: userID, CorrectionID: id})
-	return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt}, err
+	return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt, ""}, err
 }

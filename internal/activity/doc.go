@@ -25,6 +25,8 @@
 //   - A file or a batch is written whole or not at all, and its error names all bad rows, up to a hundred (TestImportBadRows).
 //   - Rows that are sent again change nothing, because the key of a row comes from its source (TestImportLeavesUnchangedRows).
 //   - A source id never leaves the service: partners see a keyed function of ride, user and client (TestRideID).
+//   - A view by support has the totals of partners' reads, from the same statements, and is in the audit log before it is shown
+//     (TestViewIsWhatPartnersRead, TestViewsAreAudited).
 //
 // Recorded clocks have no zone. They are held as times in UTC, because Go has no unzoned time, and never converted.
 package activity

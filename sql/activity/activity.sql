@@ -74,11 +74,49 @@ select * from step_corrections where user_id = @user_id and correction_id = @cor
 -- name: GetCyclingAdjustment :one
 select * from cycling_adjustments where user_id = @user_id and adjustment_id = @adjustment_id;
 
--- name: AuditAdjustment :exec
--- The entry names the adjustment but not its amount: the log holds no activity.
+-- name: AuditActivity :exec
+-- The detail names an adjustment or a range of dates, but no amount: the log holds no activity.
 insert into audit_log (subject, actor, action, user_id, detail)
-values (@user_id::uuid, @actor::text, @action::text, @user_id::uuid,
-    jsonb_build_object('dataset', @dataset::text, 'adjustment_id', @adjustment_id::uuid));
+values (@user_id::uuid, @actor::text, @action::text, @user_id::uuid, @detail::jsonb);
+
+-- name: WasAudited :one
+-- Whether the log has the same entry of the last minute.
+select exists (
+    select 1 from audit_log e
+    where e.subject = @user_id::uuid and e.at > connect_now() - interval '1 minute' and e.actor = @actor::text and e.action = @action::text
+        and e.detail = @detail::jsonb
+)::bool;
+
+-- name: ListAdjustmentEntries :many
+-- The actors who have written and removed adjustments of a user, latest first, as far as the newest entries of the audit log tell.
+select e.at, e.actor, (e.action = 'activity.adjusted')::bool as written, (e.detail->>'dataset')::text as dataset,
+    (e.detail->>'adjustment_id')::uuid as adjustment_id, coalesce(e.detail->>'date', '')::text as date
+from (select * from audit_log where subject = @user_id::uuid order by at desc, id desc limit @most::int) e
+where e.action in ('activity.adjusted', 'activity.adjustment_removed')
+order by e.at desc, e.id desc;
+
+-- name: ReadRecordedDays :many
+-- Recorded totals of each date of a range, and the sums of its corrections, apart from each other: for support. Partners read the
+-- totals of ReadDailySteps and ReadCyclingDaily.
+select d.date::date as date, (count(d.steps) > 0)::bool as has_steps, coalesce(sum(d.steps), 0)::bigint as steps,
+    coalesce(sum(d.steps_delta), 0)::bigint as steps_delta, (count(d.meters) > 0)::bool as has_rides,
+    coalesce(sum(d.meters), 0)::bigint as meters, coalesce(sum(d.meters_delta), 0)::bigint as meters_delta
+from (
+    select s.date, s.steps, null::int as meters, null::int as steps_delta, null::int as meters_delta
+    from daily_steps s where s.user_id = @user_id and s.date between @first_date and @last_date
+    union all
+    select r.start_time::date, null, r.distance_meters, null, null
+    from cycling_activities r
+    where r.user_id = @user_id and r.start_time >= @since::timestamp and r.start_time < @until::timestamp
+    union all
+    select c.date, null, null, c.delta, null
+    from step_corrections c where c.user_id = @user_id and c.date between @first_date and @last_date
+    union all
+    select a.date, null, null, null, a.delta_meters
+    from cycling_adjustments a where a.user_id = @user_id and a.date between @first_date and @last_date
+) d
+group by d.date
+order by d.date;
 
 -- name: ListLatestAdjustments :many
 -- Corrections of steps (dataset 0) and of cycling distance (1), if requested, newest first, each before a position of its own.

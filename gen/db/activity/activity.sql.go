@@ -13,28 +13,25 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const auditAdjustment = `-- name: AuditAdjustment :exec
+const auditActivity = `-- name: AuditActivity :exec
 insert into audit_log (subject, actor, action, user_id, detail)
-values ($1::uuid, $2::text, $3::text, $1::uuid,
-    jsonb_build_object('dataset', $4::text, 'adjustment_id', $5::uuid))
+values ($1::uuid, $2::text, $3::text, $1::uuid, $4::jsonb)
 `
 
-type AuditAdjustmentParams struct {
-	UserID       uuid.UUID
-	Actor        string
-	Action       string
-	Dataset      string
-	AdjustmentID uuid.UUID
+type AuditActivityParams struct {
+	UserID uuid.UUID
+	Actor  string
+	Action string
+	Detail []byte
 }
 
-// The entry names the adjustment but not its amount: the log holds no activity.
-func (q *Queries) AuditAdjustment(ctx context.Context, arg AuditAdjustmentParams) error {
-	_, err := q.db.Exec(ctx, auditAdjustment,
+// The detail names an adjustment or a range of dates, but no amount: the log holds no activity.
+func (q *Queries) AuditActivity(ctx context.Context, arg AuditActivityParams) error {
+	_, err := q.db.Exec(ctx, auditActivity,
 		arg.UserID,
 		arg.Actor,
 		arg.Action,
-		arg.Dataset,
-		arg.AdjustmentID,
+		arg.Detail,
 	)
 	return err
 }
@@ -174,6 +171,56 @@ func (q *Queries) GetStepsOfDay(ctx context.Context, arg GetStepsOfDayParams) (G
 	var i GetStepsOfDayRow
 	err := row.Scan(&i.IsRecorded, &i.Recorded, &i.Adjusted)
 	return i, err
+}
+
+const listAdjustmentEntries = `-- name: ListAdjustmentEntries :many
+select e.at, e.actor, (e.action = 'activity.adjusted')::bool as written, (e.detail->>'dataset')::text as dataset,
+    (e.detail->>'adjustment_id')::uuid as adjustment_id, coalesce(e.detail->>'date', '')::text as date
+from (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log where subject = $1::uuid order by at desc, id desc limit $2::int) e
+where e.action in ('activity.adjusted', 'activity.adjustment_removed')
+order by e.at desc, e.id desc
+`
+
+type ListAdjustmentEntriesParams struct {
+	UserID uuid.UUID
+	Most   int32
+}
+
+type ListAdjustmentEntriesRow struct {
+	At           time.Time
+	Actor        string
+	Written      bool
+	Dataset      string
+	AdjustmentID uuid.UUID
+	Date         string
+}
+
+// The actors who have written and removed adjustments of a user, latest first, as far as the newest entries of the audit log tell.
+func (q *Queries) ListAdjustmentEntries(ctx context.Context, arg ListAdjustmentEntriesParams) ([]ListAdjustmentEntriesRow, error) {
+	rows, err := q.db.Query(ctx, listAdjustmentEntries, arg.UserID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListAdjustmentEntriesRow
+	for rows.Next() {
+		var i ListAdjustmentEntriesRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Actor,
+			&i.Written,
+			&i.Dataset,
+			&i.AdjustmentID,
+			&i.Date,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listAdjustments = `-- name: ListAdjustments :many
@@ -482,6 +529,82 @@ func (q *Queries) ReadDailySteps(ctx context.Context, arg ReadDailyStepsParams) 
 	return items, nil
 }
 
+const readRecordedDays = `-- name: ReadRecordedDays :many
+select d.date::date as date, (count(d.steps) > 0)::bool as has_steps, coalesce(sum(d.steps), 0)::bigint as steps,
+    coalesce(sum(d.steps_delta), 0)::bigint as steps_delta, (count(d.meters) > 0)::bool as has_rides,
+    coalesce(sum(d.meters), 0)::bigint as meters, coalesce(sum(d.meters_delta), 0)::bigint as meters_delta
+from (
+    select s.date, s.steps, null::int as meters, null::int as steps_delta, null::int as meters_delta
+    from daily_steps s where s.user_id = $1 and s.date between $2 and $3
+    union all
+    select r.start_time::date, null, r.distance_meters, null, null
+    from cycling_activities r
+    where r.user_id = $1 and r.start_time >= $4::timestamp and r.start_time < $5::timestamp
+    union all
+    select c.date, null, null, c.delta, null
+    from step_corrections c where c.user_id = $1 and c.date between $2 and $3
+    union all
+    select a.date, null, null, null, a.delta_meters
+    from cycling_adjustments a where a.user_id = $1 and a.date between $2 and $3
+) d
+group by d.date
+order by d.date
+`
+
+type ReadRecordedDaysParams struct {
+	UserID    uuid.UUID
+	FirstDate time.Time
+	LastDate  time.Time
+	Since     time.Time
+	Until     time.Time
+}
+
+type ReadRecordedDaysRow struct {
+	Date        time.Time
+	HasSteps    bool
+	Steps       int64
+	StepsDelta  int64
+	HasRides    bool
+	Meters      int64
+	MetersDelta int64
+}
+
+// Recorded totals of each date of a range, and the sums of its corrections, apart from each other: for support. Partners read the
+// totals of ReadDailySteps and ReadCyclingDaily.
+func (q *Queries) ReadRecordedDays(ctx context.Context, arg ReadRecordedDaysParams) ([]ReadRecordedDaysRow, error) {
+	rows, err := q.db.Query(ctx, readRecordedDays,
+		arg.UserID,
+		arg.FirstDate,
+		arg.LastDate,
+		arg.Since,
+		arg.Until,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadRecordedDaysRow
+	for rows.Next() {
+		var i ReadRecordedDaysRow
+		if err := rows.Scan(
+			&i.Date,
+			&i.HasSteps,
+			&i.Steps,
+			&i.StepsDelta,
+			&i.HasRides,
+			&i.Meters,
+			&i.MetersDelta,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const userClock = `-- name: UserClock :one
 select (connect_now() at time zone timezone)::timestamp as local_time
 from users
@@ -494,4 +617,32 @@ func (q *Queries) UserClock(ctx context.Context, userID uuid.UUID) (time.Time, e
 	var local_time time.Time
 	err := row.Scan(&local_time)
 	return local_time, err
+}
+
+const wasAudited = `-- name: WasAudited :one
+select exists (
+    select 1 from audit_log e
+    where e.subject = $1::uuid and e.at > connect_now() - interval '1 minute' and e.actor = $2::text and e.action = $3::text
+        and e.detail = $4::jsonb
+)::bool
+`
+
+type WasAuditedParams struct {
+	UserID uuid.UUID
+	Actor  string
+	Action string
+	Detail []byte
+}
+
+// Whether the log has the same entry of the last minute.
+func (q *Queries) WasAudited(ctx context.Context, arg WasAuditedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, wasAudited,
+		arg.UserID,
+		arg.Actor,
+		arg.Action,
+		arg.Detail,
+	)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }

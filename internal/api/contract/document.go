@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -27,7 +29,8 @@ type Operation struct {
 	Body  *openapi3.Schema   // nil: no body is allowed
 	whole *jsonschema.Schema // Body, compiled by the library that supports if, then and else
 
-	digits map[string]*regexp.Regexp // patterns of the query's integers, which openapi3 ignores
+	required []string                  // of Query
+	digits   map[string]*regexp.Regexp // patterns of the query's integers, which openapi3 ignores
 }
 
 const documentURL = "https://connect.example/document.json"
@@ -78,6 +81,9 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 					op.Path[name] = schema
 				case openapi3.ParameterInQuery:
 					op.Query[name] = schema
+					if parameter.Value.Required {
+						op.required = append(op.required, name)
+					}
 					if !schema.Type.Is(openapi3.TypeInteger) {
 						continue
 					}
@@ -196,9 +202,16 @@ func (op *Operation) checkQuery(r *http.Request) error {
 		return ErrMalformed
 	}
 	for name, list := range values {
-		if op.Query[name] == nil || !op.Accepts(name, list[0]) {
+		schema := op.Query[name]
+		if schema == nil || !op.Accepts(name, list[0]) {
 			return ErrMalformed
 		}
+		if _, err := time.Parse(time.DateOnly, list[0]); schema.Format == "date" && err != nil { // such as the 30th of February
+			return ErrMalformed
+		}
+	}
+	if slices.ContainsFunc(op.required, func(name string) bool { return !values.Has(name) }) {
+		return ErrMalformed
 	}
 	return nil
 }

@@ -306,3 +306,53 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// A read of a user's activity is in the audit log. The log of requests has nothing of it.
+func TestReadUserActivity(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.ConnectNew(t, "Walk Club")
+	f.DB.Exec(t, "update clients set status = 'disabled' where name = 'Walk Club'")
+	f.DB.Exec(t, "update users set registered_on = '2026-03-20' where user_id = $1", f.User.ID)
+	f.DB.Exec(t, "update connections set history_from = '2026-03-10' where client_id = $1", partner.ID)
+	user := "/operator/v1/users/" + f.User.ID.String()
+	f.post(t, "/operator/v1/activity", fmt.Sprintf(`{"daily_steps":[{"user_id":%[1]q,"date":"2026-03-09","steps":54321}],
+		"cycling_activities":[{"user_id":%[1]q,"source_id":"secret-ride","recorded_start_time":"2026-03-09T10:00:00.5","distance_meters":12345}]}`,
+		f.User.ID)).Check(t, 200, "", "batch")
+	f.send(t, outgoing{Method: "POST", Target: user + "/adjustments", Body: `{"dataset":"daily_steps","date":"2026-03-09","delta":-321,"note":"swing"}`,
+		Header: http.Header{"Authorization": {"Bearer " + edgetest.AdaToken}, "Content-Type": {"application/json"}}}).Check(t, 200, "", "correct")
+	read := f.send(t, outgoing{Method: "GET", Target: user + "/activity?from=2026-03-01&to=2026-03-31",
+		Header: http.Header{"Authorization": {"Bearer " + edgetest.GraceToken}}})
+	read.Check(t, 200, "", "read")
+	var got operatorapi.UserActivity
+	if err := json.Unmarshal([]byte(read.Body), &got); err != nil {
+		t.Fatal(err)
+	}
+	figures := func(f operatorapi.DayFigures) [3]int64 { return [3]int64{*f.Recorded, f.Adjusted, *f.Seen} }
+	if len(got.Days) != 1 || figures(got.Days[0].Steps) != [3]int64{54321, -321, 54000} || figures(got.Days[0].Cycling) != [3]int64{12345, 0, 12345} {
+		t.Errorf("days: %+v", got.Days)
+	}
+	if len(got.Rides) != 1 || got.Rides[0].RecordedStartTime != "2026-03-09T10:00:00.500000" || got.Rides[0].RecordedEndTime != nil {
+		t.Errorf("rides: %+v", got.Rides)
+	}
+	if len(got.Adjustments) != 1 || got.Adjustments[0].Actor == nil || *got.Adjustments[0].Actor != "ada" {
+		t.Errorf("adjustments: %+v", got.Adjustments)
+	}
+	if len(got.Readers) != 1 || got.Readers[0].ClientId != partner.ID || got.Readers[0].StepsFrom.String() != "2026-03-20" ||
+		got.Readers[0].CyclingFrom.String() != "2026-03-10" {
+		t.Errorf("readers: %+v", got.Readers)
+	}
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from audit_log where actor = 'grace' and action = 'activity.viewed' and user_id = $1", f.User.ID); n != 1 {
+		t.Errorf("%d entries of grace, who may only read", n)
+	}
+	for _, query := range []string{"", "?from=2026-03-01", "?from=2026-03-02&to=2026-03-01", "?from=2026-01-01&to=2027-01-02", "?from=2026-02-30&to=2026-03-01"} {
+		f.send(t, outgoing{Method: "GET", Target: user + "/activity" + query}).Check(t, 400, "malformed-request", query)
+	}
+	f.send(t, outgoing{Method: "GET", Target: user + "/activity?from=2026-01-01&to=2027-01-01"}).Check(t, 200, "", "a year")
+	for _, never := range []string{"54321", "54000", "12345,", "secret-ride", "swing", "2026-03-01&"} {
+		if strings.Contains(f.Log.String(), never) {
+			t.Errorf("the log has %s", never)
+		}
+	}
+}

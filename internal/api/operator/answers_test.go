@@ -123,6 +123,11 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("POST", user+"/adjustments", strings.Replace(adjustment, "5", "0", 1)), []expected{
 				{"404 user-not-found", "POST", stranger + "/adjustments", adjustment},
 				{"404 not-found", "POST", "/operator/v1/users/me/adjustments", adjustment}}),
+		"readUserActivity": {
+			{"200", "GET", user + "/activity?from=2026-03-01&to=2026-03-31", ""},
+			{"404 user-not-found", "GET", stranger + "/activity?from=2026-03-01&to=2026-03-31", ""},
+			{"404 not-found", "GET", "/operator/v1/users/me/activity?from=2026-03-01&to=2026-03-31", ""},
+		},
 		"removeAdjustment": {
 			{"200", "DELETE", user + "/adjustments/" + nobody, ""},
 			{"404 user-not-found", "DELETE", stranger + "/adjustments/" + nobody, ""},

@@ -115,7 +115,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 				continue
 			}
 			query := out
-			query.Target += "?nothing=1"
+			query.Target += map[bool]string{false: "?", true: "&"}[strings.Contains(out.Target, "?")] + "nothing=1"
 			note(f, query)
 			unauthorized := out
 			unauthorized.Header = http.Header{"Authorization": nil}

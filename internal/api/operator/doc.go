@@ -6,8 +6,8 @@
 // # Invariants
 //
 //   - Over HTTP the operator token is checked before the path. Without it, every request gets the same 401. With a read-only token,
-//     every request gets the same 403, unless its method is GET. No GET changes anything, but a listing of the audit log is audited
-//     (TestToken, TestNamedTokens, TestListingOfTheLogIsAudited).
+//     every request gets the same 403, unless its method is GET. No GET changes anything, but reading the audit log or a user's activity
+//     is audited (TestToken, TestNamedTokens, TestListingOfTheLogIsAudited, TestReadUserActivity).
 //   - The holder of the token is the actor of the request's changes, see package actor (TestNamedTokens).
 //   - A secret is only in the response of the operation that creates it (TestClients, TestWebhooks).
 //   - Every list has pages, and an index in its order. A cursor continues only its own list with its own filters (TestPages,

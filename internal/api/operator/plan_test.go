@@ -147,6 +147,10 @@ func TestListsUseIndexes(t *testing.T) {
 				page.Key{}, limit)
 			return err
 		},
+		"activity": func() error {
+			_, err := recorded.View(t.Context(), user, activity.Range{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)})
+			return err
+		},
 		"adjustments": func() error {
 			_, err := recorded.Adjustments(t.Context(), user, page.Key{}, limit)
 			return err

@@ -164,6 +164,17 @@ func TestChromiumUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ride := activity.RideRecord{UserID: s.User.ID, SourceID: strings.Repeat("x", 128), Start: time.Date(2026, 3, 9, 10, 0, 0, 0, time.UTC), DistanceMeters: 4_000}
+	if _, err := s.config.Activity.Put(t.Context(), activity.Batch{CyclingActivities: []activity.RideRecord{ride}}); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := s.config.Activity.Adjust(t.Context(), activity.AdjustedCycling, activity.AdjustmentRecord{UserID: s.User.ID, Date: time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), Delta: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.config.Activity.RemoveAdjustment(t.Context(), activity.AdjustedCycling, s.User.ID, removed.ID); err != nil {
+		t.Fatal(err)
+	}
 	path := userPath(s.User.ID)
 	s.at(t, path)
 	s.looks(t, "user")

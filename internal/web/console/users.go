@@ -96,14 +96,18 @@ type userView struct {
 	MoreConnections pages
 	Corrections     []activity.Adjustment // newest first
 	MoreCorrections pages
+	Month           month
 }
 
 func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {
-	_, err := parseQuery(r, secondCursor)
+	query, err := parseQuery(r, secondCursor, "month")
 	if err != nil {
 		return err
 	}
 	x := userView{User: user}
+	if x.Month, err = c.monthOf(r, user, query["month"]); err != nil {
+		return err
+	}
 	x.Connections, x.MoreConnections, err = listing(r, firstCursor, "connections", func(after page.Key, limit int) ([]oauth.Connection, error) {
 		return c.OAuth.Connections(r.Context(), oauth.Filter{UserID: &user.ID}, after, limit)
 	}, oauth.Connection.Key)

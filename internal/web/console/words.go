@@ -21,7 +21,7 @@ func words(in *locale.Locale) template.FuncMap {
 	return template.FuncMap{
 		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
 		"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
-		"span": w.duration, "codes": codes, "age": w.age,
+		"span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
 	}
 }
 

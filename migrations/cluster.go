@@ -34,10 +34,11 @@ var (
 		{"usage_hours", "client_id", ""},
 		{"usage_minutes", "client_id", "usage_hours"},
 		{"client_errors", "client_id", "usage_hours"},
+		{"usage_days", "client_id", "usage_hours"},
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
-	CoordinatorTables = []string{"webhook_queue", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits"}
+	CoordinatorTables = []string{"webhook_queue", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits", "usage_folds"}
 
 	// FirstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
 	// two of them if one is distributed and the other is not, so they follow each other (TestStatementsBetweenStepsOnACluster).

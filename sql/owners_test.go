@@ -37,6 +37,8 @@ var owners = map[string]string{
 	"rate_limits":            "ratelimit",
 	"usage_hours":            "usage",
 	"usage_minutes":          "usage",
+	"usage_days":             "usage",
+	"usage_folds":            "usage",
 	"client_errors":          "usage",
 	"webhook_endpoints":      "webhook",
 	"webhook_events":         "webhook",

@@ -188,6 +188,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
 		Transport:       config.WebhookTransport,
+		Settled:         a.countSettled,
 		Random:          config.Random,
 		Limits:          config.Limits,
 		Logger:          config.Logger,

@@ -28,6 +28,7 @@ func (a *App) countUsage(event *telemetry.Event) {
 			Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
 		})
 	}
+	a.countDay(event)
 	clientID := cmp.Or(event.ClientID, event.ClaimedID)
 	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
 		return
@@ -36,6 +37,33 @@ func (a *App) countUsage(event *telemetry.Event) {
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
 	}, event.Network)
+}
+
+// countDay counts what the outcome of a request does not tell.
+func (a *App) countDay(event *telemetry.Event) {
+	if event.Refresh == telemetry.RefreshRotated {
+		a.Usage.Happened(event.ClientID, func(day *usage.Day) { day.Refreshed++ })
+	}
+	if event.FirstToday {
+		a.Usage.Active(event.ClientID, event.FirstOfUser)
+	}
+	if event.CodeSent {
+		a.Usage.Happened(event.CodeFor, func(day *usage.Day) { day.CodesSent++ })
+	}
+	if event.CodeTried {
+		a.Usage.Happened(event.CodeFor, func(day *usage.Day) { day.CodesTried++ })
+	}
+}
+
+// countSettled counts an event that this server delivered or gave up.
+func (a *App) countSettled(clientID uuid.UUID, delivered bool) {
+	a.Usage.Happened(clientID, func(day *usage.Day) {
+		if delivered {
+			day.WebhooksDelivered++
+		} else {
+			day.WebhooksFailed++
+		}
+	})
 }
 
 const (

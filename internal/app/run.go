@@ -33,6 +33,7 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "emails", a.Accounts.Run)
 	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
+	start(background, "days", a.foldDays)
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
@@ -143,6 +144,31 @@ func (a *App) sweepNext(ctx context.Context) {
 		return
 	}
 	a.Sweep(ctx, before)
+}
+
+// foldEvery is the least pause between two folds of the days, and foldShare the least part of the time that is not spent on them.
+const (
+	foldEvery = time.Minute
+	foldShare = 50
+)
+
+// foldDays keeps the figures of each day, unless another server does or a clock is wrong, until ctx ends.
+func (a *App) foldDays(ctx context.Context) {
+	pause := 5 * time.Second // after the start
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		began := time.Now()
+		if !a.sweptElsewhere.Load() && !a.servers.Clock().Wrong() {
+			if err := panics.Try(func() error { return a.Usage.Fold(ctx) }); err != nil && ctx.Err() == nil {
+				a.logger.Error("the figures of days wait", "cause", err)
+			}
+		}
+		pause = max(foldEvery, foldShare*time.Since(began))
+	}
 }
 
 // Sweep deletes rows that expired before that time. It takes no lock and writes nothing if there are none. The next sweep tries again what

@@ -20,6 +20,8 @@ import (
 type Access struct {
 	UserID, ClientID  uuid.UUID
 	ConnectionVersion int64
+	// FirstToday means that the client had not read the user's activity on this day (UTC) before, and FirstOfUser that no client had.
+	FirstToday, FirstOfUser bool
 	oauthdb.AuthenticateAccessRow
 }
 
@@ -42,6 +44,7 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 		ExpiresAt: time.UnixMicro(token.ExpiresAt),
 		Expected:  s.pool.Expected(),
 	}
+	access := Access{UserID: token.UserID, ClientID: token.ClientID, ConnectionVersion: token.Version}
 	row, err := s.queries.AuthenticateAccess(ctx, params)
 	if errors.Is(err, pgx.ErrNoRows) { // or a cluster placed the table after the statement took its snapshot, which sees no row of it
 		row, err = s.queries.AuthenticateAccess(ctx, params)
@@ -54,10 +57,14 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	case err == nil && row.Refusal != "":
 		err = refusal.Because(ErrInvalidAccessToken, row.Refusal)
 	case err == nil && row.LastReadIsOld:
-		err = s.queries.RecordRead(ctx, oauthdb.RecordReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
+		var read oauthdb.RecordReadRow
+		read, err = s.queries.RecordRead(ctx, oauthdb.RecordReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
+		err = postgres.NoRowsAs(err, nil) // another act has the row
+		access.FirstToday, access.FirstOfUser = read.FirstOfClient, read.FirstOfClient && read.FirstOfUser
 	}
 	if err != nil {
 		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}
-	return Access{token.UserID, token.ClientID, token.Version, row}, nil
+	access.AuthenticateAccessRow = row
+	return access, nil
 }

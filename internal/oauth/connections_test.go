@@ -106,6 +106,35 @@ func TestLastRead(t *testing.T) {
 	}
 }
 
+// Each read that is the first of a day (UTC) says so: of the client, and of any client.
+func TestFirstReadOfADay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	clients, tokens := []client.Client{f.client, f.newClient(t)}, [2]Tokens{}
+	for i, one := range clients {
+		f.client = one
+		tokens[i] = f.connect(t, scope.All)
+	}
+	for _, step := range []struct {
+		after            time.Duration
+		client           int
+		today, firstUser bool
+	}{
+		{0, 0, true, true}, {time.Minute, 0, false, false}, {0, 1, true, false}, {2 * time.Hour, 0, false, false},
+		{12 * time.Hour, 1, true, true}, {2 * time.Minute, 0, true, false}, // of the next day
+		{21*time.Hour + 45*time.Minute, 0, false, false}, {20 * time.Minute, 0, true, true}, // within an hour, but of another day
+	} {
+		f.db.Clock.Advance(step.after)
+		if f.client = clients[step.client]; step.after > time.Minute {
+			tokens[step.client] = f.refresh(t, tokens[step.client])
+		}
+		access, err := f.Authenticate(t.Context(), tokens[step.client].AccessToken)
+		if err != nil || access.FirstToday != step.today || access.FirstOfUser != step.firstUser {
+			t.Errorf("%+v: %v, %v, %v", step, access.FirstToday, access.FirstOfUser, err)
+		}
+	}
+}
+
 func TestListOfConnections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -30,9 +30,14 @@ type Event struct {
 	Reason    string          // why the request was refused (package refusal); the caller never sees it
 	Limiter   LimiterDecision // empty: the request did not reach the limiter
 	Refresh   RefreshOutcome  // empty: no refresh token was presented
-	Probe     bool            // a repeated request of a monitoring tool, which is logged at DEBUG unless it fails
-	Network   netip.Prefix    // the caller's, if known; never logged
-	Cause     error           // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
+	// FirstToday and FirstOfUser are those of oauth.Access.
+	FirstToday, FirstOfUser bool
+	// CodeSent and CodeTried tell what happened to a sign-in code, and CodeFor for which client: uuid.Nil for the account pages.
+	CodeSent, CodeTried bool
+	CodeFor             uuid.UUID
+	Probe               bool         // a repeated request of a monitoring tool, which is logged at DEBUG unless it fails
+	Network             netip.Prefix // the caller's, if known; never logged
+	Cause               error        // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
 
 	// Status and Duration of the response. [Requests] sets them.
 	Status   int

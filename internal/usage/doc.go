@@ -1,5 +1,6 @@
 // Package usage counts the requests of each client by hour, operation and status, their durations, and how many were charged to the
-// client's rate budget in each minute. It also keeps the latest refused requests of each client with their reasons.
+// client's rate budget in each minute. It counts what happens on each day, to each client and in all. It also keeps the latest refused requests of
+// each client with their reasons.
 //
 // # Invariants
 //
@@ -13,6 +14,10 @@
 //
 //   - Counts are kept for [Retention] (TestSweep). They name a client, an operation, a status and an hour, or a client and a minute,
 //     and never a user (TestServersAddUp, users.TestDeletedUserLeavesNothing).
+//
+//   - The figures of a day are what a count of all tables gives, by client and in all (TestDaysAreAFullCount). Several servers count and
+//     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [DaysKept]
+//     (TestDaysOfThePast).
 //
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient).
 //

@@ -27,6 +27,7 @@ func (u *Usage) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		u.flush(lasting)
+		u.flushDays(lasting)
 		u.flushErrors(lasting)
 		if ctx.Err() != nil {
 			return

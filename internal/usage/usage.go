@@ -63,6 +63,7 @@ type Usage struct {
 
 	mu      sync.Mutex
 	rows    map[rowKey]*row // wait to be written
+	days    days            // wait to be added
 	dropped uint64          // requests that were not counted
 	logged  uint64          // those of them that have been logged
 
@@ -95,7 +96,7 @@ func (r *row) add(other row) {
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
 	return &Usage{
-		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, flushLimit: 5 * time.Second,
+		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, days: days{}, flushLimit: 5 * time.Second,
 		bounds:   countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000},
 		overview: countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000},
 		errors:   clientErrors{waiting: map[bool]map[ClientError]ClientError{true: {}, false: {}}},
@@ -137,11 +138,12 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return len(u.rows), u.dropped
 }
 
-// Sweep deletes counts and errors that were older than [Retention] at that time. Any server may call it at any time.
+// Sweep deletes counts and errors that were older than [Retention] at that time, and days that were older than [DaysKept]. Any server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
-	before = before.Add(-Retention)
-	_, counts := u.queries.SweepUsage(ctx, before.Add(-time.Hour)) // from the beginning of the hour
-	_, charged := u.queries.SweepCharged(ctx, before)
-	_, refused := u.queries.SweepClientErrors(ctx, before)
-	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused))
+	kept := before.Add(-Retention)
+	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour
+	_, charged := u.queries.SweepCharged(ctx, kept)
+	_, refused := u.queries.SweepClientErrors(ctx, kept)
+	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -DaysKept))
+	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, days))
 }

@@ -78,6 +78,9 @@ func (w *Webhooks) record(
 			s.Failed++
 		}
 	})
+	if attempt.Success() || failed {
+		w.settled(event.ClientID, attempt.Success())
+	}
 	if failed {
 		w.logger.Warn("an event could not be delivered",
 			"client_id", event.ClientID, "event_id", event.ID, "status", attempt.Status, "fault", attempt.Fault)
@@ -101,6 +104,7 @@ func (w *Webhooks) giveUp(ctx context.Context, event Event, target target) error
 	n, err := inSlot(ctx, w, w.queries.FailWebhookEvent, webhookdb.FailWebhookEventParams{UserID: event.userID, EventID: event.ID})
 	if n > 0 {
 		w.count(target.clientName, func(s *Stats) { s.Failed++ })
+		w.settled(event.ClientID, false)
 	}
 	return err
 }

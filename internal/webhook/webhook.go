@@ -30,9 +30,11 @@ type Settings struct {
 	RootCAs *x509.CertPool
 	// Transport wraps the transport that sends events; nil: it is used unchanged.
 	Transport func(http.RoundTripper) http.RoundTripper
-	Random    io.Reader        // source of signing secrets; nil: crypto/rand
-	Limits    timelimit.Limits // of claims and requests; the zero value is timelimit.Default
-	Logger    *slog.Logger     // nil: no log
+	// Settled is called with the client of each event that this server delivered, or gave up. It must not block. Nil: nothing is called.
+	Settled func(clientID uuid.UUID, delivered bool)
+	Random  io.Reader        // source of signing secrets; nil: crypto/rand
+	Limits  timelimit.Limits // of claims and requests; the zero value is timelimit.Default
+	Logger  *slog.Logger     // nil: no log
 }
 
 // Webhooks manages and delivers the webhooks of all clients in a database.
@@ -45,6 +47,7 @@ type Webhooks struct {
 	window  time.Duration
 	logger  *slog.Logger
 	limits  limits
+	settled func(clientID uuid.UUID, delivered bool)
 	sender  *sender
 	// slots are the database connections that deliveries may use at the same time: half of the pool, so that a burst of events does
 	// not make requests wait.
@@ -72,12 +75,16 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		window:      settings.Window,
 		logger:      settings.Logger,
 		limits:      limits(settings.Limits),
+		settled:     settings.Settled,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
 		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
 		wake:        make(chan struct{}, 1),
 		changed:     make(chan struct{}, 1),
 		maxInterval: maxInterval,
 		stats:       map[string]Stats{},
+	}
+	if w.settled == nil {
+		w.settled = func(uuid.UUID, bool) {}
 	}
 	if w.random == nil {
 		w.random = rand.Reader

@@ -352,11 +352,11 @@ from ended;
 -- name: AuthenticateAccess :one
 -- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
 -- access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
--- time is more than an hour old. A token that expires later than the longest lifetime from now, and the minute by which clocks may differ,
--- was issued while the clock was wrong.
+-- time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
+-- which clocks may differ, was issued while the clock was wrong.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old,
+    ((c.last_read_at >= greatest(connect_now() - interval '1 hour', date_trunc('day', connect_now(), 'UTC'))) is not true)::boolean as last_read_is_old,
     (case
         when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
         when c.version > @version then 'the access token is of an earlier version of the connection'
@@ -376,13 +376,21 @@ join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
 where c.user_id = @user_id and c.client_id = @client_id;
 
--- name: RecordRead :exec
--- Skips a row that another act has locked. The next read records it.
-update connections set last_read_at = connect_now()
-where connections.user_id = @user_id and connections.client_id = @client_id and (user_id, client_id) in (
-    select c.user_id, c.client_id from connections c
+-- name: RecordRead :one
+-- Skips a row that another act has locked. The next read records it. The results are whether it is the client's first recorded read of the
+-- user's activity on this day (UTC), and the first one of any client.
+with before as (
+    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
+        not exists (select 1 from connections o
+            where o.user_id = @user_id and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
+    from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
-    for no key update skip locked);
+    for no key update of c skip locked
+)
+update connections set last_read_at = connect_now()
+from before
+where connections.user_id = @user_id and connections.client_id = @client_id
+returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user;
 
 -- name: SweepRevokedAccessTokens :execrows
 delete from revoked_access_tokens where (user_id, token_id) in (

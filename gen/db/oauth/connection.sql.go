@@ -62,7 +62,7 @@ func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
 const authenticateAccess = `-- name: AuthenticateAccess :one
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at > connect_now() - interval '1 hour') is not true)::boolean as last_read_is_old,
+    ((c.last_read_at >= greatest(connect_now() - interval '1 hour', date_trunc('day', connect_now(), 'UTC'))) is not true)::boolean as last_read_is_old,
     (case
         when $1::timestamptz <= connect_now() then 'the access token has expired'
         when c.version > $2 then 'the access token is of an earlier version of the connection'
@@ -108,8 +108,8 @@ type AuthenticateAccessRow struct {
 
 // Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
 // access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
-// time is more than an hour old. A token that expires later than the longest lifetime from now, and the minute by which clocks may differ,
-// was issued while the clock was wrong.
+// time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
+// which clocks may differ, was issued while the clock was wrong.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
 		arg.ExpiresAt,
@@ -484,12 +484,19 @@ func (q *Queries) ListGrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uui
 	return items, nil
 }
 
-const recordRead = `-- name: RecordRead :exec
-update connections set last_read_at = connect_now()
-where connections.user_id = $1 and connections.client_id = $2 and (user_id, client_id) in (
-    select c.user_id, c.client_id from connections c
+const recordRead = `-- name: RecordRead :one
+with before as (
+    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
+        not exists (select 1 from connections o
+            where o.user_id = $1 and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
+    from connections c
     where c.user_id = $1 and c.client_id = $2 and c.version = $3
-    for no key update skip locked)
+    for no key update of c skip locked
+)
+update connections set last_read_at = connect_now()
+from before
+where connections.user_id = $1 and connections.client_id = $2
+returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user
 `
 
 type RecordReadParams struct {
@@ -498,10 +505,18 @@ type RecordReadParams struct {
 	Version  int64
 }
 
-// Skips a row that another act has locked. The next read records it.
-func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) error {
-	_, err := q.db.Exec(ctx, recordRead, arg.UserID, arg.ClientID, arg.Version)
-	return err
+type RecordReadRow struct {
+	FirstOfClient bool
+	FirstOfUser   bool
+}
+
+// Skips a row that another act has locked. The next read records it. The results are whether it is the client's first recorded read of the
+// user's activity on this day (UTC), and the first one of any client.
+func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) (RecordReadRow, error) {
+	row := q.db.QueryRow(ctx, recordRead, arg.UserID, arg.ClientID, arg.Version)
+	var i RecordReadRow
+	err := row.Scan(&i.FirstOfClient, &i.FirstOfUser)
+	return i, err
 }
 
 const recoverConnection = `-- name: RecoverConnection :one

@@ -177,7 +177,8 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 		return refuse("Authorization is not Bearer with an access token")
 	}
 	c.access, err = e.OAuth.Authenticate(r.Context(), token)
-	telemetry.EventOf(r.Context()).ClientID = c.access.ClientID
+	event := telemetry.EventOf(r.Context())
+	event.ClientID, event.FirstToday, event.FirstOfUser = c.access.ClientID, c.access.FirstToday, c.access.FirstOfUser
 	if err != nil {
 		return err
 	}

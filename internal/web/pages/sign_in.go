@@ -10,6 +10,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
 )
 
@@ -162,6 +163,8 @@ func (p *pages) sendCode(w http.ResponseWriter, r *http.Request, s signIn, email
 			SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
 			LinkPath: s.view.Base + "/link", Language: p.site.Locale(r).Tag,
 		})
+		event := telemetry.EventOf(r.Context())
+		event.CodeSent, event.CodeFor = err == nil, s.view.Partner.ClientID
 		if !errors.Is(err, account.ErrSignInAway) || try == mostIDs {
 			if try > 1 {
 				s.remember(w)
@@ -185,6 +188,8 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 		err = s.finish(w, r, verified)
 	}
 	var wrong *account.WrongCodeError
+	event := telemetry.EventOf(r.Context())
+	event.CodeTried, event.CodeFor = verified.UserID != uuid.Nil || errors.As(err, &wrong), s.view.Partner.ClientID
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
 		return site.Redirect(s.view.Base + "/code?malformed")

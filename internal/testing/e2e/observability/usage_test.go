@@ -7,8 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"golang.org/x/oauth2"
+
 	"connect-svc/internal/page"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/usage"
 )
 
@@ -49,5 +55,63 @@ func TestUsageIsCounted(t *testing.T) {
 	}
 	if want := (usage.Connections{Authorized: 1}); report.Connections != want {
 		t.Errorf("connections %+v", report.Connections)
+	}
+}
+
+// The acts of callers are counted where they happen: by partner, and in all, where a user of two partners is one.
+func TestDaysOfTheService(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	other := e.DB.Client(t)
+	config, token := e.Connect(t)
+	expired := *token
+	expired.Expiry = time.Now().Add(-time.Hour)
+	refreshed, err := config.TokenSource(e.Client(t), &expired).Token()
+	if err != nil {
+		t.Fatal(e2e.CodeOf(err))
+	}
+	tokens := edgetest.Connect(t, e.App.OAuth, other, scope.All, e.User.ID)
+	elsewhere := (&oauth2.Token{AccessToken: tokens.AccessToken}).WithExtra(map[string]any{
+		"grant_id": tokens.GrantID.String(), "history_from": tokens.HistoryFrom.Format(time.DateOnly),
+	})
+	for _, one := range []*oauth2.Token{refreshed, refreshed, elsewhere} {
+		if status := e.Read(t, one); status != http.StatusOK {
+			t.Fatalf("a read answers %d", status)
+		}
+	}
+	days := func(client uuid.UUID) usage.Day {
+		t.Helper()
+		report, err := e.App.Usage.DaysOf(t.Context(), client, e.DB.Now())
+		if err != nil || len(report.Days) != 1 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		day := report.Days[0]
+		day.ClientID, day.Day, day.Durations = uuid.Nil, time.Time{}, nil
+		return day
+	}
+	e.StopRequests()
+	writeUsage(t, e)
+	want := usage.Day{Refreshed: 1, ActiveUsers: 1, CodesSent: 1, CodesTried: 1, Requests: 4, BusiestMinute: 2, ActiveClients: 1, Authorized: 1, NowAuthorized: 1}
+	if diff := cmp.Diff(want, days(e.Partner.ID)); diff != "" {
+		t.Error("the partner:", diff)
+	}
+	want.Requests, want.ActiveClients, want.Authorized, want.NowAuthorized = 5, 2, 2, 2
+	if diff := cmp.Diff(want, days(uuid.Nil)); diff != "" {
+		t.Error("all:", diff)
+	}
+	want = usage.Day{ActiveUsers: 1, Requests: 1, BusiestMinute: 1, ActiveClients: 1, Authorized: 1, NowAuthorized: 1}
+	if diff := cmp.Diff(want, days(other.ID)); diff != "" {
+		t.Error("the other partner:", diff)
+	}
+}
+
+// writeUsage writes what was counted, as the service does when it stops, and brings the days up to date.
+func writeUsage(t *testing.T, e *e2e.Service) {
+	t.Helper()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	e.App.Usage.Run(stopped)
+	if err := e.App.Usage.Fold(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -63,6 +63,11 @@ func TestWebhookMetrics(t *testing.T) {
 	event()
 	until("events_total"+label+`,outcome="failed"} 1`, "events_total"+label+`,outcome="delivered"} 1`, "failed_attempts_total"+label+"} 1\n")
 
+	writeUsage(t, e)
+	if report, err := e.App.Usage.DaysOf(t.Context(), e.Partner.ID, e.DB.Now()); err != nil || report.Total.WebhooksDelivered != 1 || report.Total.WebhooksFailed != 1 {
+		t.Errorf("the days: %+v, %v", report.Total, err)
+	}
+
 	problems, err := promlint.New(strings.NewReader(e.Private(t, "/metrics"))).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)

@@ -1,0 +1,78 @@
+package usage
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
+)
+
+// Days is what happened since a day, to one client or in all.
+type Days struct {
+	ClientID     uuid.UUID // uuid.Nil: all
+	Name, Status string    // of the client
+
+	// Total has the sums of the days, the connections of the last one, and of users and clients those of the day with most: on how many
+	// days each was active is not known.
+	Total Day
+	Days  []Day // each day from the first one on, until today
+}
+
+// DaysOf returns what happened to a client since a day (UTC); uuid.Nil: in all. The figures of today are up to some minutes old. Error:
+// refusal.ErrClientNotFound.
+func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time) (Days, error) {
+	report := Days{ClientID: clientID}
+	if clientID != everyone {
+		client, err := u.queries.UsageClient(ctx, clientID)
+		if err != nil {
+			return Days{}, postgres.WrapNoRows("usage: client", err, refusal.ErrClientNotFound)
+		}
+		report.Name, report.Status = client.Name, client.Status
+	}
+	today := u.now().UTC().Truncate(oneDay)
+	since = since.UTC().Truncate(oneDay)
+	if earliest := today.AddDate(0, 0, -DaysKept); since.Before(earliest) {
+		since = earliest
+	}
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientID: clientID, Since: since})
+	if err != nil {
+		return Days{}, postgres.Wrap("usage: days", err)
+	}
+	found := days{}
+	for _, row := range rows {
+		*found.of(clientID, row.Day) = Day(row)
+	}
+	for day := since; !day.After(today); day = day.Add(oneDay) {
+		report.add(*found.of(clientID, day))
+	}
+	return report, nil
+}
+
+func (r *Days) add(day Day) {
+	r.Days = append(r.Days, day)
+	r.Total.add(day)
+	r.Total.ActiveUsers = max(r.Total.ActiveUsers, day.ActiveUsers)
+	r.Total.ActiveClients = max(r.Total.ActiveClients, day.ActiveClients)
+	if day.Connections() > 0 { // before the first count of a day it has none
+		r.Total.NowAuthorized, r.Total.NowLapsed = day.NowAuthorized, day.NowLapsed
+		r.Total.NowRevoked, r.Total.NowDisconnected = day.NowRevoked, day.NowDisconnected
+	}
+}
+
+// Connections returns the number of connections in all states.
+func (d Day) Connections() int64 {
+	return d.NowAuthorized + d.NowLapsed + d.NowRevoked + d.NowDisconnected
+}
+
+// Figures returns the requests of the day.
+func (d Day) Figures() Figures {
+	f := Figures{Requests: d.Requests, RateLimited: d.RateLimited, Refused: d.Refused, Failed: d.Failed}
+	for i, n := range d.Durations {
+		f.durations[min(i, len(f.durations)-1)] += n
+	}
+	return f
+}

@@ -2,13 +2,13 @@ package oauth
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
@@ -319,9 +319,9 @@ func TestConnectionsAreWhole(t *testing.T) {
 		"version = -1", "state = 'lapsed', refresh_hash = null", "refresh_generation = -1", "refresh_hash = 'short'", "refresh_hash = null",
 		"state = 'disconnected'", "version = 0",
 	} {
+		// A shard's constraint has the same name and a number.
 		_, err := f.db.Pool.Exec(t.Context(), "update connections set "+wrong)
-		var refused *pgconn.PgError
-		if !errors.As(err, &refused) || refused.ConstraintName != "connections_whole" {
+		if err == nil || !strings.Contains(err.Error(), "connections_whole") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

@@ -10,6 +10,10 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/user"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +22,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/app"
 	"connect-svc/internal/audit"
@@ -33,7 +38,10 @@ import (
 )
 
 // databaseSetting is the setting of the commands that work on the database. Their Run has an [*operatorAPI] among its parameters.
-type databaseSetting struct{ settings.Database }
+type databaseSetting struct {
+	settings.Database
+	Operator string `setting:"" type:"person" placeholder:"NAME" help:"The audit log names who ran a command cli:NAME. Empty: the system's user."`
+}
 
 // operatorAPI calls the handlers of the operator API in this process, so that a command checks, acts, fails and is audited as the API
 // does. Acts outside the operator API use the domains.
@@ -57,10 +65,21 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 		return nil, err
 	}
 	p.atEnd = append(p.atEnd, pool.Close)
+	p.ctx = actor.As(p.ctx, actor.AtCommandLine(cmp.Or(s.Operator, systemUser())))
 	if err := app.CheckSchema(p.ctx, pool); err != nil {
 		return nil, err
 	}
 	return newAPI(pool, nil, webhook.Settings{})
+}
+
+// systemUser returns the name of the system's user as the audit log can hold it, or the number if there is no name, as in a container.
+func systemUser() string {
+	name := "uid-" + strconv.Itoa(os.Getuid())
+	if of, err := user.Current(); err == nil {
+		name = of.Username
+	}
+	name = strings.TrimLeft(regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-"), "._-")
+	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
 // newAPI needs keys only to set, test or rotate a webhook.

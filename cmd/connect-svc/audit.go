@@ -17,7 +17,7 @@ type auditCommands struct {
 type auditListCommand struct {
 	Client *uuid.UUID `placeholder:"UUID" help:"Only entries about this client."`
 	User   *uuid.UUID `placeholder:"UUID" help:"Only entries about this user, who may have been deleted."`
-	Actor  *string    `placeholder:"NAME" help:"Only what this actor did: user, client, operator, system, or the name of an operator's token."`
+	Actor  *string    `placeholder:"NAME" help:"Only what this actor did: user, client, operator, system, the name of an operator's token, or cli:NAME for commands."`
 	Action *string    `placeholder:"ACTION" help:"Only this action, such as client.updated."`
 	Since  instant    `placeholder:"TIME" help:"Only entries since this time: YYYY-MM-DD (UTC) or RFC 3339."`
 	Until  instant    `placeholder:"TIME" help:"Only entries before this time: YYYY-MM-DD (UTC) or RFC 3339."`

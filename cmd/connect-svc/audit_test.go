@@ -25,7 +25,7 @@ func TestAuditList(t *testing.T) {
 	if len(all) != 2 || all[0].Action != "client.created" || all[1].Action != "user.created" {
 		t.Fatalf("all: %+v", all)
 	}
-	if e := all[0]; e.Actor != "operator" || *e.ClientId != client.ClientId || e.UserId != nil || e.ConnectionVersion != nil {
+	if e := all[0]; e.Actor != "cli:grace" || *e.ClientId != client.ClientId || e.UserId != nil || e.ConnectionVersion != nil {
 		t.Errorf("of a client: %+v", e)
 	}
 	if e := all[1]; e.ClientId != nil || e.UserId == nil || *e.UserId != user.UserId || string(e.Detail) != "{}" {
@@ -45,16 +45,23 @@ func TestAuditList(t *testing.T) {
 			t.Errorf("%s: %+v, want %d", name, got, test.want)
 		}
 	}
-	text := succeed(t, env(db), "", "audit", "list", "--until", "2999-01-01", "--actor", "operator")
+	text := succeed(t, env(db), "", "audit", "list", "--until", "2999-01-01", "--actor", "cli:grace")
 	if strings.Count(text, "\n") != 10 || !strings.HasPrefix(text, "AT ") || !strings.Contains(text, "client.created") {
 		t.Errorf("not a table of two events, and of those who listed them:\n%s", text)
 	}
-	if exports := strings.Count(text, "audit.exported"); exports != 7 || !strings.Contains(text, `{"actor":"operator","by":"command_line","until":"2999-01-01T00:00:00Z"}`) {
+	if exports := strings.Count(text, "audit.exported"); exports != 7 || !strings.Contains(text, `{"actor":"cli:grace","by":"command_line","until":"2999-01-01T00:00:00Z"}`) {
 		t.Errorf("%d exports:\n%s", exports, text)
 	}
 	if strings.Contains(text, client.ClientSecret) || strings.Contains(text, "ada@example.com") {
 		t.Errorf("a secret or an address:\n%s", text)
 	}
+
+	// Without a name it is the system's user.
+	system := succeedJSON[[]operatorapi.AuditEvent](t, env(db)[:1], "", "audit", "list", "--action", "audit.exported")
+	if by := system[len(system)-1].Actor; !strings.HasPrefix(by, "cli:") || by == "cli:grace" {
+		t.Errorf("a command without a name is that of %q", by)
+	}
+	refuse(t, append(env(db)[:1], "CONNECT_OPERATOR=Ada King"), statusUsage, []string{"CONNECT_OPERATOR", "is not a name"}, "audit", "list")
 
 	// More events than one page.
 	db.Exec(t, `insert into audit_log (subject, client_id, actor, action) select $1, $1, 'system', 'test' from generate_series(1, 2500)`, client.ClientId)

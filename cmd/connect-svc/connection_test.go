@@ -67,7 +67,7 @@ func TestConnection(t *testing.T) {
 		t.Errorf("the client's after the disconnect (-want +got):\n%s", diff)
 	}
 	events := succeedJSON[[]operatorapi.AuditEvent](t, env(db), "", "audit", "list", "--user", ada.ID.String())
-	if len(events) != 1 || events[0].Actor != "operator" || events[0].Action != "connection.disconnected" {
+	if len(events) != 1 || events[0].Actor != "cli:grace" || events[0].Action != "connection.disconnected" {
 		t.Errorf("audit log: %+v", events)
 	}
 }

@@ -143,8 +143,8 @@ func TestRemove(t *testing.T) {
 	noted := pgtest.Value[[]string](t, db, `select array_agg(actor || ' ' || action || ' ' || (detail ->> 'adjustment_id') order by at, id)
 		from audit_log where action like 'activity.%'`)
 	if diff := cmp.Diff([]string{
-		"operator activity.adjusted " + walked.AdjustmentId.String(), "operator activity.adjusted " + ridden.AdjustmentId.String(),
-		"operator activity.adjustment_removed " + walked.AdjustmentId.String(), "operator activity.adjustment_removed " + ridden.AdjustmentId.String(),
+		"cli:grace activity.adjusted " + walked.AdjustmentId.String(), "cli:grace activity.adjusted " + ridden.AdjustmentId.String(),
+		"cli:grace activity.adjustment_removed " + walked.AdjustmentId.String(), "cli:grace activity.adjustment_removed " + ridden.AdjustmentId.String(),
 	}, noted); diff != "" {
 		t.Errorf("audit log (-want +got):\n%s", diff)
 	}

@@ -7,7 +7,9 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-func env(db *pgtest.DB) []string { return []string{"CONNECT_DATABASE_URL=" + db.URL} }
+func env(db *pgtest.DB) []string {
+	return []string{"CONNECT_DATABASE_URL=" + db.URL, "CONNECT_OPERATOR=grace"}
+}
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()

@@ -70,8 +70,10 @@ func stopTraces(traces *telemetry.Traces) {
 // and nobody would know.
 func warnOfUnknown(logger *slog.Logger, environ []string, command *kong.Context) {
 	var known []string
-	for _, flag := range command.Flags() {
-		known = append(known, settings.Variable(flag.Name))
+	for _, leaf := range command.Model.Leaves(false) {
+		for _, setting := range settings.Of(leaf) {
+			known = append(known, settings.Variable(setting.Name))
+		}
 	}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")

@@ -1,5 +1,5 @@
-// Package actor carries the name of the acting operator in a context, for the audit log. An edge names the holder of a token with
-// [As]. Domains record the result of [Of] with each act of the operator.
+// Package actor carries the name of the acting operator in a context, for the audit log. An edge names the holder of a token, or the person at the
+// command line, with [As]. Domains record the result of [Of] with each act of the operator.
 //
 // A name grants nothing: an edge decides what its caller may do before it calls a domain. The package imports nothing of the service.
 package actor
@@ -30,6 +30,12 @@ type key struct{}
 
 // As returns a context whose actor has this name.
 func As(ctx context.Context, name string) context.Context { return context.WithValue(ctx, key{}, name) }
+
+// IsPerson reports whether the audit log may name a person at a command line so: as a token, or with a reserved name.
+func IsPerson(text string) bool { return name.MatchString(text) }
+
+// AtCommandLine returns the actor of a command that this person runs, such as cli:ada.
+func AtCommandLine(person string) string { return "cli:" + person }
 
 // Of returns the name of the actor of ctx.
 func Of(ctx context.Context) string {

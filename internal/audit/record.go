@@ -56,7 +56,7 @@ func (l *Log) record(ctx context.Context, actor, action string, detail map[strin
 }
 
 // word matches actors and actions. Another text in a filter may be an address.
-var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var word = regexp.MustCompile(`^([a-z]+:)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // detail describes the filter for an entry.
 func (f Filter) detail(by string) map[string]string {

@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/actor"
 	"connect-svc/internal/app"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
@@ -181,6 +182,10 @@ var types = map[string]Type{
 		accepted: "32 to 1024 printable ASCII characters without spaces, such as the output of `openssl rand -hex 32`",
 		secret:   true,
 		parse:    hashOperatorToken,
+	},
+	"person": {
+		accepted: "1 to 64 letters, digits, dots, hyphens and underscores, or nothing",
+		parse:    kept(actor.IsPerson, "is not a name"),
 	},
 	"switch": {
 		accepted: "on or off",

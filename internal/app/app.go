@@ -224,7 +224,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(public)), observers...))
-	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(private))), a.metrics.Observe)
+	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(private)))), a.metrics.Observe)
 	return a.listen(ctx, config, public, private)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"connect-svc/internal/api/operator"
 	"connect-svc/internal/api/partner"
 	"connect-svc/internal/network"
 	"connect-svc/internal/telemetry"
@@ -68,6 +69,18 @@ func fromNetworks(proxies network.Proxies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Network = proxies.Of(r)
 		next.ServeHTTP(w, r)
+	})
+}
+
+// namingCallers has the log say who asked for what without a token of an operator.
+func namingCallers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if event := telemetry.EventOf(r.Context()); event.Code == operator.Unauthorized {
+			const most = 200 // bytes of a path
+			path := r.URL.EscapedPath()
+			event.Address, event.Path = network.Proxies(nil).Address(r).String(), path[:min(len(path), most)]
+		}
 	})
 }
 

@@ -37,3 +37,31 @@ func TestUsageMoved(t *testing.T) {
 		t.Errorf("without a token: %d %q", got.Code, body)
 	}
 }
+
+// The log says who asked for what without a token, and nothing of other requests.
+func TestUnauthorizedAreNamed(t *testing.T) {
+	t.Parallel()
+	a, _, log := openWith(t, func(c *Config) { c.Operators = edgetest.Operators(t) })
+	defer a.Close()
+	ask := func(path, token string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+		r.RemoteAddr = "192.0.2.7:4711"
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		a.private.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	const id = "/operator/v1/users/0f6f5b0e-6a0e-4b5e-9d3e-3a5d0c9b1a2f"
+	ask(id, edgetest.AdaToken)
+	if strings.Contains(log.String(), "192.0.2.7") || strings.Contains(log.String(), `"path"`) {
+		t.Errorf("a request with a token is named:\n%s", log)
+	}
+	ask(id, "")
+	if want := `"operation":"readUser"`; !strings.Contains(log.String(), want) || !strings.Contains(log.String(), `"address":"192.0.2.7","path":"`+id+`"`) {
+		t.Errorf("a request without a token:\n%s", log)
+	}
+	ask("/operator/v1/"+strings.Repeat("a", 1000)+"%0a", "")
+	if text := log.String(); strings.Contains(text, strings.Repeat("a", 200)) || !strings.Contains(text, `"path":"/operator/v1/aaa`) {
+		t.Errorf("a long path:\n%s", text)
+	}
+}

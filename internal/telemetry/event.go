@@ -37,7 +37,9 @@ type Event struct {
 	CodeFor             uuid.UUID
 	Probe               bool         // a repeated request of a monitoring tool, which is logged at DEBUG unless it fails
 	Network             netip.Prefix // the caller's, if known; never logged
-	Cause               error        // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
+	// Address and Path of a request that the private listener refused for want of a token; empty: another one. Others' are never logged.
+	Address, Path string
+	Cause         error // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
 
 	// Status and Duration of the response. [Requests] sets them.
 	Status   int
@@ -148,6 +150,7 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 	for _, optional := range []slog.Attr{
 		slog.String("operator", event.Operator), slog.String("code", event.Code), slog.String("reason", event.Reason),
 		slog.String("limiter", string(event.Limiter)), slog.String("refresh", string(event.Refresh)),
+		slog.String("address", event.Address), slog.String("path", event.Path),
 	} {
 		if optional.Value.String() != "" {
 			attrs = append(attrs, optional)

@@ -78,7 +78,7 @@ func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) { a.failur
 func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) http.Handler) http.Handler {
 	noOperation := func(w http.ResponseWriter, r *http.Request) { a.Fail(w, r, errNoOperation) }
 	router := chi.NewRouter()
-	router.Use(headers, Recovered(a.Fail))
+	router.Use(headers, a.named(router), Recovered(a.Fail))
 	router.Use(middleware...)
 	router.NotFound(noOperation)
 	router.MethodNotAllowed(noOperation)
@@ -106,12 +106,23 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
+// named names the operation of each request before anything can refuse it.
+func (a *API) named(routes chi.Routes) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if op := a.operations[r.Method+" "+routes.Find(chi.NewRouteContext(), r.Method, r.URL.Path)]; op != nil {
+				telemetry.EventOf(r.Context()).Operation = op.ID
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
 // guard checks the shape and the body of a request in the order that the document promises, and passes it to its operation. It reads
 // the body and puts it back.
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := a.operations[Route(r)]
-		telemetry.EventOf(r.Context()).Operation = op.ID
 		err := op.checkQuery(r)
 		switch {
 		case !op.CheckPath(r):

@@ -112,9 +112,12 @@ var (
 	errNotReplayable = errors.New("the client of the event has no webhook")
 )
 
+// Unauthorized is the code of a request without a token.
+const Unauthorized = "unauthorized"
+
 // failures lists the errors of this edge. Tests compare the texts with the document's examples.
 var failures = []contract.Failure{
-	{Err: errUnauthorized, Code: "unauthorized", Text: "The operator token is missing or wrong.", Status: 401,
+	{Err: errUnauthorized, Code: Unauthorized, Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
 	{Err: operators.ErrReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
 	{Err: refusal.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},

@@ -145,7 +145,7 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 
 // notHappened reports whether a statement has certainly not happened, and can happen soon.
 func (p *Pool) notHappened(err error) bool {
-	return notPassedOn(err) || !p.elsewhere && IsOnTheMove(err)
+	return pgconn.SafeToRetry(err) || notPassedOn(err) || !p.elsewhere && IsOnTheMove(err)
 }
 
 // notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it

@@ -451,3 +451,35 @@ func TestPoolIsBoundedByTime(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// tooLate ends the time of a statement that says so, after it has a connection and before it is sent.
+type tooLate struct{}
+
+func (tooLate) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if data.SQL != "select 'late'" && data.SQL != "begin" {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
+func (tooLate) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A statement whose time ends between its connection and its sending was not attempted.
+func TestLateStatementIsNotAttempted(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t).URL, postgres.WithTracer(tooLate{}), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var text string
+	_, executed := pool.Exec(t.Context(), "select 'late'")
+	_, begun := pool.Begin(t.Context())
+	for way, err := range map[string]error{"Exec": executed, "QueryRow": pool.QueryRow(t.Context(), "select 'late'").Scan(&text), "Begin": begun} {
+		if !errors.Is(err, context.Canceled) || !fairqueue.NotAttempted(err) {
+			t.Errorf("%s: %v, not attempted: %t", way, err, fairqueue.NotAttempted(err))
+		}
+	}
+}

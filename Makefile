@@ -14,6 +14,9 @@ FUZZSECONDS ?= 600
 RAPIDCHECKS ?= 1000
 SOAK ?= 1m
 
+# How long `make test-outage` takes PostgreSQL away.
+OUTAGE ?= 60s
+
 # How many processes `make test-requests` runs, and how many sequences of eight requests or so each of them sends.
 PROCESSES ?= 2
 SEQUENCES ?= 10000
@@ -98,6 +101,10 @@ test-long: tools ## what CI has no time for: promised time limits, an install on
 test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULTS_FOR=3m sets how long, CONNECT_TEST_FAULTS_SEED=n repeats one, CONNECT_TEST_FAULTS_PACE=3 has three times the faults; MUTANTS=all builds broken services instead, and a test or a storm must find each
 	@if [ -n '$(MUTANTS)' ]; then exec go run -C tools ./mutants -storm -only '$(MUTANTS:all=)' "$(CURDIR)"; fi; \
 	go test -tags faults -count 1 -timeout 0 -v -run '^TestStorm$$' ./internal/testing/storm
+
+.PHONY: test-outage
+test-outage: tools ## take PostgreSQL away for a minute behind HAProxy and nginx, while both SDKs refresh 200 connections: all must still refresh; OUTAGE=20s is shorter
+	go test -tags faults -count 1 -timeout 30m -v -run '^TestOutage$$' ./internal/testing/e2e/restart -outage $(OUTAGE)
 
 .PHONY: test-upgrade
 test-upgrade: tools ## upgrade and downgrade three servers under load on two million rows, from the last release to a made-up next one; CONNECT_TEST_UPGRADE_ROWS=n takes fewer

@@ -106,6 +106,7 @@ type App struct {
 
 	config          Config // at the start
 	reloads         reloads
+	readiness       readiness
 	edges           atomic.Pointer[edges]
 	bodies          *contract.Budget // memory for bodies of the operator API, also after reloads
 	audit           *audit.Log

@@ -1,9 +1,6 @@
 package app
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -17,13 +14,11 @@ import (
 	"connect-svc/internal/web/console"
 )
 
-var errStopping = errors.New("stopping")
-
 // brief probes give no reasons, which name hosts and schemas: anyone may be able to send them.
 const brief = true
 
-// probes serves GET /healthz, which shows that the process responds, and GET /readyz, which shows whether it accepts requests: it is
-// 503 if the database cannot be reached, if its schema does not fit this program, or if the service is stopping.
+// probes serves GET /healthz, which shows that the process responds, and GET /readyz, which is 503 if another server would answer
+// requests better (see [App.ready]).
 func (a *App) probes(brief bool) chi.Router {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
@@ -34,13 +29,13 @@ func (a *App) probes(brief bool) chi.Router {
 	router.Get("/readyz", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "readyz")
 		code, answer := http.StatusOK, status{Status: "ready"}
-		err := a.ready(r.Context())
-		if err != nil {
+		unready, away := a.ready(r.Context())
+		if unready != nil {
 			telemetry.EventOf(r.Context()).Code = "not_ready"
 			code, answer.Status = http.StatusServiceUnavailable, "not ready"
 		}
 		if !brief {
-			answer.describe(a, err, r.URL.Query().Has("verbose"))
+			answer.describe(a, unready, away, r.URL.Query().Has("verbose"))
 		}
 		writeStatus(w, code, answer)
 	})
@@ -101,51 +96,4 @@ func (a *App) usageMoved(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
-}
-
-func (a *App) ready(ctx context.Context) error {
-	if a.stopping.Load() {
-		return errStopping
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.config.Limits.Probe) // of a probe
-	defer cancel()
-	return CheckSchema(postgres.AnyClock(ctx), a.Pool)
-}
-
-// status is the answer to a probe.
-type status struct {
-	Status string            `json:"status"`
-	Reason string            `json:"reason,omitempty"`
-	Checks map[string]string `json:"checks,omitempty"`
-}
-
-// describe adds the reason why the service is not ready, if there is one. A mail server that refuses emails is not a reason: sign-ins
-// need it, but refreshes and reads do not, and the other servers have the same problem. Nor is a clock of the database that is wrong:
-// without a server, callers would not get the documented errors.
-func (s *status) describe(a *App, err error, verbose bool) {
-	service := "ok"
-	if err != nil {
-		s.Reason, service = err.Error(), err.Error()
-	}
-	if !verbose {
-		return
-	}
-	mail, used := a.Accounts.MailTrouble()
-	switch {
-	case !used:
-		mail = "not used yet"
-	case mail == "":
-		mail = "ok"
-	}
-	s.Checks = map[string]string{"service": service, "mail_server": mail}
-	if clock := a.servers.Clock(); clock.Wrong() {
-		s.Checks["clock"] = clock.String()
-	}
-}
-
-func writeStatus(w http.ResponseWriter, code int, answer status) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // fails only if the caller has gone
 }

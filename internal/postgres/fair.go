@@ -60,6 +60,16 @@ func newPool(ctx context.Context, config *pgxpool.Config, clock *Clock) (*Pool, 
 // Close ends the connections. It waits for those in use.
 func (p *Pool) Close() { p.conns.Close() }
 
+// Outside acts on a connection that is not the pool's.
+func (p *Pool) Outside(ctx context.Context, act func(*pgx.Conn) error) error {
+	conn, err := pgx.ConnectConfig(ctx, p.conns.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return act(conn)
+}
+
 // QueueStats returns counts of the statements that wait, and that waited, for a connection.
 func (p *Pool) QueueStats() fairqueue.Stats {
 	stats, strangers := p.queue.Stats(), p.strangers.Stats()

@@ -140,6 +140,15 @@ func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) 
 	return &LimiterError{other.Host, other.Limiter, ours}
 }
 
+// OthersWork reports whether another server has reached the database within a time. It does not use this server's pool.
+func (s *Servers) OthersWork(ctx context.Context, within time.Duration) (work bool, err error) {
+	err = s.pool.Outside(ctx, func(conn *pgx.Conn) (err error) {
+		work, err = serversdb.New(conn).OthersWork(ctx, serversdb.OthersWorkParams{ServerID: s.ID(), Within: within})
+		return err
+	})
+	return work, postgres.Wrap("servers: others", err)
+}
+
 // Deregister removes this server's row.
 func (s *Servers) Deregister(ctx context.Context) error {
 	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(postgres.AnyClock(ctx), s.ID()))

@@ -34,6 +34,13 @@ from servers, (
 ) latest
 where servers.server_id <> @server_id and servers.seen_at between latest.at - interval '45 seconds' and connect_now() + interval '5 seconds';
 
+-- name: OthersWork :one
+-- Whether another server has reached the database within a time.
+select exists (
+    select 1 from servers
+    where server_id <> @server_id and seen_at between connect_now() - @within::interval and connect_now() + interval '5 seconds'
+);
+
 -- name: MoveSweep :one
 -- Moves the time until which sweeps delete by a step, to five minutes ago at most. So they delete nothing that a clock that is a little
 -- wrong has not really made expire. Citus refuses to add to the column in the update itself.

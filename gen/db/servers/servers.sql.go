@@ -283,6 +283,26 @@ func (q *Queries) MoveSweep(ctx context.Context, step time.Duration) (time.Time,
 	return until, err
 }
 
+const othersWork = `-- name: OthersWork :one
+select exists (
+    select 1 from servers
+    where server_id <> $1 and seen_at between connect_now() - $2::interval and connect_now() + interval '5 seconds'
+)
+`
+
+type OthersWorkParams struct {
+	ServerID uuid.UUID
+	Within   time.Duration
+}
+
+// Whether another server has reached the database within a time.
+func (q *Queries) OthersWork(ctx context.Context, arg OthersWorkParams) (bool, error) {
+	row := q.db.QueryRow(ctx, othersWork, arg.ServerID, arg.Within)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const putServer = `-- name: PutServer :exec
 
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)

@@ -93,7 +93,7 @@ func readApplied(text string, err error) (map[int64]string, error) {
 	case postgres.Is(err, postgres.UndefinedTable):
 		return applied, nil
 	case postgres.Is(err, postgres.UndefinedColumn):
-		return nil, fmt.Errorf("database: a program before version 1.0.0 migrated it, and this one cannot upgrade it: create it anew")
+		return nil, Misfit("database: a program before version 1.0.0 migrated it, and this one cannot upgrade it: create it anew")
 	case err == nil:
 		err = json.Unmarshal([]byte(text), &applied)
 	}
@@ -113,6 +113,6 @@ func checkApplied(known map[int64]file, applied map[int64]string) error {
 		return nil
 	}
 	slices.Sort(differ)
-	return fmt.Errorf("database: its migrations differ from those of this program: %s: run the program that migrated it, "+
-		"or create the database anew", strings.Join(differ, ", "))
+	return Misfit("database: its migrations differ from those of this program: " + strings.Join(differ, ", ") +
+		": run the program that migrated it, or create the database anew")
 }

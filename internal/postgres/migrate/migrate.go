@@ -240,7 +240,12 @@ type Schema struct {
 	Oldest  int64 // programs that have this migration work on the schema
 }
 
-// SchemaOf returns the Schema of the database of pool. It is an error if the database was migrated with other files than those of this
+// Misfit says how the schema of a database that answered does not suit this program.
+type Misfit string
+
+func (m Misfit) Error() string { return string(m) }
+
+// SchemaOf returns the Schema of the database of pool. It is a [Misfit] if the database was migrated with other files than those of this
 // program.
 func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err error) {
 	known, err := ownFiles()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,16 +30,12 @@ import (
 // The tests of rolling restarts: as they are for `make test`, twelve restarts and the proxies' own times for `make test-long`.
 var restarts = flag.Int("restarts", 2, "how many servers are restarted behind each proxy; from 12 on without shortening any time")
 
-// Partners refresh without a pause through a proxy, while the two servers behind it are restarted in turn. Each refresh is
-// answered.
+// Partners refresh without a pause through a proxy, while the two servers behind it are restarted in turn. Then both say that they are
+// not ready. Each refresh is answered.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, rolling) string{"HAProxy": startHAProxy, "nginx": startNginx} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testRollingRestarts(t, start)
-		})
-	}
+	t.Run("HAProxy", func(t *testing.T) { t.Parallel(); testRollingRestarts(t, startHAProxy, true) })
+	t.Run("nginx", func(t *testing.T) { t.Parallel(); testRollingRestarts(t, startNginx, false) })
 }
 
 // rolling are two servers that are to be restarted behind a proxy.
@@ -88,9 +85,23 @@ func (s *rollingServer) refreshed(t *testing.T) bool {
 	return answeredRefresh.MatchString(metrics)
 }
 
+// unready counts the probes that were told that the server is not ready.
+func (s *rollingServer) unready(t *testing.T) int {
+	t.Helper()
+	_, metrics := edgetest.GetAnew(t, "http://"+s.config.PrivateListen+"/metrics")
+	count := 0
+	if found := unreadyProbes.FindStringSubmatch(metrics); found != nil {
+		count, _ = strconv.Atoi(found[1])
+	}
+	return count
+}
+
+var unreadyProbes = regexp.MustCompile(`(?m)^connect_requests_total\{operation="readyz",status="503"\} (\d+)`)
+
 var answeredRefresh = regexp.MustCompile(`(?m)^connect_refreshes_total\{outcome="rotated"\} [1-9]`)
 
-func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) string) {
+// asks tells whether the proxy asks for /readyz.
+func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) string, asks bool) {
 	var config app.Config
 	r := rolling{dir: t.TempDir()}
 	r.e = e2e.New(t, func(c *app.Config) {
@@ -152,6 +163,14 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	for _, s := range r.servers {
 		wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
 	}
+	r.e.DB.Exec(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
+	for _, s := range r.servers {
+		if asks { // HAProxy leaves a server out after the second
+			wait.Until(t, "the proxy has heard three times that the server is not ready", func() bool { return t.Failed() || s.unready(t) >= 3 })
+		}
+	}
+	enough := answered.Load() + 8
+	wait.Until(t, "refreshes are answered when no server is ready", func() bool { return t.Failed() || answered.Load() >= enough })
 	cancel()
 	chains.Wait()
 	t.Logf("%d refreshes were answered over %d restarts", answered.Load(), *restarts)

@@ -1,0 +1,90 @@
+package app_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/app"
+	"connect-svc/internal/servers"
+	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
+	"connect-svc/internal/testing/wait"
+)
+
+// readyz asks whether the server is ready, and why not.
+func readyz(t *testing.T, e *e2e.Service) (status int, body string) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	e.App.PrivateHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/readyz?verbose", nil))
+	return answer.Code, answer.Body.String()
+}
+
+// A database that is away is away for all servers, so a server stays ready. One whose schema does not suit it stays unready.
+func TestReadyWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	db, proxy := pgtest.New(t), proxytest.New(t)
+	url := proxy.Open(t, db.URL)
+	e := e2e.NewOn(t, db, func(c *app.Config) { c.DatabaseURL = url })
+	if status, body := readyz(t, e); status != http.StatusOK || !strings.Contains(body, `"database":"ok"`) {
+		t.Errorf("with a database: %d %s", status, body)
+	}
+	away := func() {
+		t.Helper()
+		proxy.Close()
+		db.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+		e.App.SetProbeLimit(100 * time.Millisecond)
+	}
+	away()
+	wait.Until(t, "the server says that the database is away", func() bool {
+		status, body := readyz(t, e)
+		if status != http.StatusOK || !strings.Contains(body, `"service":"ok"`) {
+			t.Fatalf("without a database: %d %s", status, body)
+		}
+		return !strings.Contains(body, `"database":"ok"`)
+	})
+	e.App.SetProbeLimit(wait.Patient.Probe)
+	proxy.Open(t, db.URL)
+	db.Exec(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
+	if status, body := readyz(t, e); status != http.StatusServiceUnavailable || !strings.Contains(body, "9999") {
+		t.Errorf("with a schema for other programs: %d %s", status, body)
+	}
+	away()
+	if status, body := readyz(t, e); status != http.StatusServiceUnavailable || !strings.Contains(body, "9999") {
+		t.Errorf("without a database whose schema was for other programs: %d %s", status, body)
+	}
+	proxy.Open(t, db.URL) // for the stop
+}
+
+// A server whose pool is stuck is unready once another server has reached the database since then. A server alone stays ready.
+func TestReadyWithAStuckPool(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	other := servers.New(e.DB.Pool, "other", "", "", e.DB.Now())
+	if err := other.Heartbeat(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for range e.App.Pool.MaxConns() {
+		tx, err := e.App.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(t.Context()) }()
+	}
+	e.App.SetProbeLimit(500 * time.Millisecond)
+	for range 2 {
+		if status, body := readyz(t, e); status != http.StatusOK {
+			t.Errorf("while no other server is known to do better: %d %s", status, body)
+		}
+	}
+	if err := other.Heartbeat(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the server leaves requests to the other one", func() bool {
+		status, body := readyz(t, e)
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "pool")
+	})
+}

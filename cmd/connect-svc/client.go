@@ -30,6 +30,7 @@ type clientCommands struct {
 	Enable       clientActCommand          `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Webhook      clientWebhookCommands     `cmd:"" help:"Manage where a client's events are sent."`
 	Errors       clientErrorsCommand       `cmd:"" help:"List a client's refused requests and the true reasons." detail:"Newest first: the last 1,000 of the client, and the last 100 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	RevokeTokens clientRevokeTokensCommand `cmd:"" help:"Revoke all tokens of a client." detail:"For a partner whose tokens leaked. Replace its secret first. Its users have to connect again. The client stays, and gets an event for each connection." example:"connect-svc client revoke-tokens 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 	Offboard     clientOffboardCommand     `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
@@ -220,6 +221,26 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands, api *operato
 type clientOffboardCommand struct {
 	clientID
 	confirmation
+}
+
+type clientRevokeTokensCommand struct {
+	clientID
+	confirmation
+}
+
+func (c clientRevokeTokensCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	found, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("revoke all tokens of client %s (%s)", c.ID, found.Name)); err != nil {
+		return err
+	}
+	revoked, err := decode[operatorapi.RevokedClientTokens](api.RevokeClientTokens(p.ctx, c.ID))
+	if err != nil {
+		return err
+	}
+	return group.say(p, revoked, "the tokens of client %s are revoked; %s revoked", c.ID, count(revoked.ConnectionsRevoked, "connection"))
 }
 
 func (c clientOffboardCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {

@@ -145,6 +145,33 @@ func TestClientUpdate(t *testing.T) {
 	refuse(t, env(db), statusFailed, []string{"no such client"}, "client", "update", uuid.NewString(), "--burst", "1")
 }
 
+func TestClientRevokeTokens(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	company, other := db.Client(t), db.Client(t)
+	connected(t, db, db.User(t), company)
+	ada := db.User(t)
+	connected(t, db, ada, company)
+	connected(t, db, ada, other)
+	db.Exec(t, "insert into webhook_endpoints (client_id, url, secret) values ($1, 'https://walk.example/hook', 'sealed')", company.ID)
+	refuse(t, env(db), statusUsage, []string{"--yes"}, "client", "revoke-tokens", company.ID.String())
+	revoke := func() int64 {
+		return succeedJSON[operatorapi.RevokedClientTokens](t, env(db), "", "client", "revoke-tokens", company.ID.String(), "--yes").ConnectionsRevoked
+	}
+	if n := revoke(); n != 2 {
+		t.Errorf("%d connections are revoked", n)
+	}
+	if n := revoke(); n != 0 {
+		t.Errorf("a repetition revokes %d", n)
+	}
+	got := pgtest.Value[string](t, db, "select string_agg(state, ' ' order by client_id = $1) from connections", company.ID)
+	events := pgtest.Value[string](t, db, "select string_agg(reason, ' ') from webhook_events where client_id = $1", company.ID)
+	if got != "authorized revoked revoked" || events != "refresh_token_revoked refresh_token_revoked" {
+		t.Errorf("the connections are %s, and the events %s", got, events)
+	}
+	refuse(t, env(db), statusFailed, []string{"no such client"}, "client", "revoke-tokens", uuid.NewString(), "--yes")
+}
+
 func TestClientOffboard(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -69,6 +69,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"readWebhookEvent", command("WebhookEventDetail", "webhook", "show", event)},
 		{"replayWebhookEvent", command("WebhookEvent", "webhook", "replay", event)},
 		{"removeWebhook", command("Client", "client", "webhook", "remove", id)},
+		{"revokeClientTokens", command("RevokedClientTokens", "client", "revoke-tokens", id)},
 		{"offboardClient", command("OffboardedClient", "client", "offboard", leaving.ID.String())},
 		{"findConnections", command("[]FoundConnection", "connection", "list", "--user", user.Email)},
 		{"disconnectUser", command("FoundConnection", "connection", "disconnect", "--user", user.Email, "--client", id)},
@@ -90,7 +91,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 			db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 				values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'code has expired', 1)`, company.ID)
 		}
-		if slices.Contains([]string{"remove", "offboard", "disconnect", "delete"}, args[0]) || slices.Contains([]string{"offboard", "disconnect", "delete"}, args[1]) {
+		if slices.Contains([]string{"remove", "offboard", "disconnect", "delete"}, args[0]) || slices.Contains([]string{"offboard", "revoke-tokens", "disconnect", "delete"}, args[1]) {
 			args = append(args, "--yes")
 		}
 		checkSchema(t, operation.by, succeed(t, env, "", append(args, "--output", "json")...))

@@ -930,6 +930,15 @@ type RemovedAdjustment struct {
 	Date CalendarDate `json:"date"`
 }
 
+// RevokedClientTokens defines model for RevokedClientTokens.
+type RevokedClientTokens struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId Id `json:"client_id"`
+
+	// ConnectionsRevoked Connections that were authorized before.
+	ConnectionsRevoked int64 `json:"connections_revoked"`
+}
+
 // RideRow defines model for RideRow.
 type RideRow struct {
 	DistanceMeters Count `json:"distance_meters"`
@@ -1838,6 +1847,15 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 	OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RevokeClientTokens Revoke all tokens of a client
+	//
+	// Revokes all authorized connections of the client: their access tokens and refresh tokens stop working, each user has to
+	// connect again, and the client gets a `connection.revoked` for each. Replace a leaked secret first: with it, codes that are
+	// under way could still be exchanged. If there are too many connections for one request, the response is a 500: repeat it.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/revoke-tokens (the `RevokeClientTokens` operationId).
+	RevokeClientTokens(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RotateClientSecretWithBody Replace the secret
 	//
 	// The new secret is only in this response. The old secret stops working at once, or after `overlap_seconds`. A secret that is
@@ -2381,6 +2399,25 @@ func (c *Caller) ListClientErrors(ctx context.Context, clientId ClientId, params
 // Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 func (c *Caller) OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOffboardClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeClientTokens Revoke all tokens of a client
+//
+// Revokes all authorized connections of the client: their access tokens and refresh tokens stop working, each user has to
+// connect again, and the client gets a `connection.revoked` for each. Replace a leaked secret first: with it, codes that are
+// under way could still be exchanged. If there are too many connections for one request, the response is a 500: repeat it.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/revoke-tokens (the `RevokeClientTokens` operationId).
+func (c *Caller) RevokeClientTokens(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeClientTokensRequest(c.Server, clientId)
 	if err != nil {
 		return nil, err
 	}
@@ -3480,6 +3517,40 @@ func NewOffboardClientRequest(server string, clientId ClientId) (*http.Request, 
 	}
 
 	operationPath := fmt.Sprintf("/operator/v1/clients/%s/offboard", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeClientTokensRequest constructs an http.Request for the RevokeClientTokens method
+func NewRevokeClientTokensRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/revoke-tokens", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -4682,6 +4753,9 @@ type ServerInterface interface {
 	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// RevokeClientTokens Revoke all tokens of a client
+	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
+	RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -4814,6 +4888,12 @@ func (_ Unimplemented) ListClientErrors(w http.ResponseWriter, r *http.Request, 
 // OffboardClient Offboard a client
 // (POST /operator/v1/clients/{client_id}/offboard)
 func (_ Unimplemented) OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RevokeClientTokens Revoke all tokens of a client
+// (POST /operator/v1/clients/{client_id}/revoke-tokens)
+func (_ Unimplemented) RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5338,6 +5418,32 @@ func (siw *ServerInterfaceWrapper) OffboardClient(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.OffboardClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeClientTokens operation middleware
+func (siw *ServerInterfaceWrapper) RevokeClientTokens(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeClientTokens(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -6293,6 +6399,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/offboard", wrapper.OffboardClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/revoke-tokens", wrapper.RevokeClientTokens)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/secret", wrapper.RotateClientSecret)
@@ -7863,6 +7972,137 @@ type OffboardClient500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response OffboardClient500ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokensRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type RevokeClientTokensResponseObject interface {
+	VisitRevokeClientTokensResponse(w http.ResponseWriter) error
+}
+
+type RevokeClientTokens200JSONResponse RevokedClientTokens
+
+func (response RevokeClientTokens200JSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens400ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens401ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens403ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens404ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens409ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeClientTokens500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RevokeClientTokens500ApplicationProblemPlusJSONResponse) VisitRevokeClientTokensResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -10874,6 +11114,9 @@ type StrictServerInterface interface {
 	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(ctx context.Context, request OffboardClientRequestObject) (OffboardClientResponseObject, error)
+	// RevokeClientTokens Revoke all tokens of a client
+	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
+	RevokeClientTokens(ctx context.Context, request RevokeClientTokensRequestObject) (RevokeClientTokensResponseObject, error)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
@@ -11255,6 +11498,32 @@ func (sh *strictHandler) OffboardClient(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(OffboardClientResponseObject); ok {
 		if err := validResponse.VisitOffboardClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeClientTokens operation middleware
+func (sh *strictHandler) RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RevokeClientTokensRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeClientTokens(ctx, request.(RevokeClientTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeClientTokens")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RevokeClientTokensResponseObject); ok {
+		if err := validResponse.VisitRevokeClientTokensResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -11915,264 +12184,268 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H0Ncxu5kehfQc1L1e5ehhRJUbLE1NWd1vbm/M5r70ny7SWWT4Q4oIhoCDADUDLj6L+/QjeAwQxnyCFF",
-	"2bKfU5U1ReKjATQa/d2fopGczqRgQqto8CliH+l0ljL4/PNcLcy/tzSdM/MhY3+fM6UveRINov64O36W",
-	"7LPWQY/2W/3REWsdjw5HrWdXHXo07iTH4143iiOlqZ6raHDQ2Y8jzXXKokF0LiWZzkcTwhW5Ylxck7uM",
-	"a80E+dtcaSLkXTuKI72YmcbzTAxGUgg20i11OxrMMnmVsungyoB3fx9Hz1POhH4j9S9yLpKdQdzv9AOI",
-	"JyxjBlwhiTKQj2DSBmBiw5aQujUG+HKQ347HV5JmCdsl0McFoC2c5I4qIv10zcHO+wDcL6eUp+f0honH",
-	"gfhESD1hGZkrlpEJVURPuCKsZaYlNEkyplQD4Jlp39IApwH7lbilKU+eS6GZ0AXQWZbJTEWD95+ihGnK",
-	"02gQTQ0SXjFCNUkZVZp0ojiaSS40y6JBtJdQni4ulWYztdd9tgcfovsP8cP2odfL9+EXztLEnBjRE0bs",
-	"sIQaFMSlNNgE27I1sqsON2KeKZnt8Ag7JaSD8UkimbkwmhgQuJgzPM6UK70J/AisAf9Xmo5lNmXJKUL7",
-	"eCtwW84VmbpJG8Ds27bsAAD2G/k7u5pIefNotMldc3NlhCR3OF0DgIVs2cYWUv0cW7HHI6R4u7lHDZyO",
-	"3HE9QQQxTxIVi0bg65Yfwa3g8zwDemLeLfN3Qzhz6v9G6lM2S+mCXqXs0Um/JSLsdhlBCBULMpWNl5Dl",
-	"UJt1nDKavBXpYodL2C8uQc5YRrXMiJY3TJApXSDSTKi4ZgZ6OIUG0GeMJi1pYDWAn7HslmUvDenfIYNT",
-	"Q0JGcp4mAPYVA9ROmW5ETBRA2YIXCsA+l/I1za53iDLd0n5fyWRh0FtLSVIzVQMwtZQtaAswvhN0ricy",
-	"4//YKQXprsQLQ6W5UuZCyozcZbIRTsxDUBF2NZ/NZKZZ8itLOD2H/jvb64OKvfasxmyW8hHVXIq9vykp",
-	"GoHvoW1NDbgt6AALUSx7wQDPHolPQxqek2yeAIuZsKbIbfq3bHMP88uPXKEc8nlAZjBfU2ixtQf2Mwsc",
-	"BoSmkBafG8t8vLz9/FISPDoNoLbvUQvaV4N/puVs9piSknsTDR4rnGwDyG2P6N6APGE0YRkg8nM6mjAj",
-	"eGQyNX8nTI0yPjMXPRpEp0zNpFBMISGwj4TSMsPJzQJ5ZlatszmLIzWasCk144ykMPxvJGQLmueQKp1x",
-	"cY1i5oSmKRP4YhRn/g95R7QkhgIyoQ3pYeTH01+ek8NnB52fms39M6MZy0jGaDr914tI3Y5ajjBfRNUA",
-	"AUvyWiKlW4bKnMOM6oljWnIpux6aGdWaZab3/+656fduu3vYV+2977SOaWvc+vBp//D+D5VgNQfI3cLN",
-	"wTE9GwFjZZtXyTI0rxJzVmPOVEEu5AL+TOX1atD+kLFxNIj+z16u89nDX9Xeq8ROrrPFyRgE3WVknTGq",
-	"ixKpaYnkVMynVywz+6TYSIpErYZlygWfzqfRoOv3wMjX1yzDKzSjGZ0ybW/RSfK3udJTJiq3xRwSTzzO",
-	"yCxjI/OTgYCbBuYEozgSdGrmoX4wQzgeuGGI0XVQWRb81YscOC/aVECGzXcBlRfwl2GaC2SfEzIU7KO+",
-	"RPl66CCcZeyWy7kiM3rN2sT0GPPUHIRnVkwzRafsT2SY8inXQ2DMEz4e4+WAlf19zrJFsDSEqIAC9ONr",
-	"Jq71JBp0O71+bHDCfxGHF+n9SeuvtPWPTuv4svXhj9XX5hcA8mRUfY+NmEKY0Jm5O7BSrgiFxjE+VVSR",
-	"oSU381lCNUuGdWvBfnVrOVy5Etr6R/ty7Rqqzq5uCTIbkKGhLsPYrcB8crTHfFYLpdl0GMPJmUWY/hSZ",
-	"59iwzKbfYEioSApN7iaSZFQQavB2SkWyYkfqD/dZb8WG/Gh25MMfBz/9W37I7XWnjJeuZosyeZfvT/6A",
-	"VCJlcN82ul8IBmhD10LByoyn02OSd7MZy2DTU3nHMjKiioGSz12wOrhBv9kYZgQzB/uMixFbg19UG7QI",
-	"yDsXStP6nVQwZlOI/sxvmXiFI4aAaaprATOcocKnjhsGjera7YEfGwPj+UvTKQfmndC1h+t26YqNZcYa",
-	"bdAchnvgBhmxownWOy6lEhDFsq0wPlP6ReX54BORKU2SFYcyzuR062ftOU2ZSGj2wp3Ra7oKmpRaYGKD",
-	"yFOpNNk/PCAJXSiL00MDTi2B13KHkJoXshrMKf1oeKCAdcJTNAQXX98XbEznqR6QbqdTByw8wYXjTLCX",
-	"eVY7cWRngb86cYHxCh+mbuv4g+FOP3zqxPsha5qzZUbupdeshn6AToNdcyFAD+NMFzOZPRbVMNehjvMq",
-	"XIEil5XfgAfxWJZu1AEwdJIhT4YFHWwNVLb5QwDLIQIWOnPCZWjMHeU2sFDnZMXZP/5NIfcU2oGvbNeq",
-	"qV27vZ+dNbYZqL/hfAjo8uah6tNpq6dsKrMFGZsXCdVmcgxqa6InVJA++U/+c0yu2IjOFSNoQbQSCtBC",
-	"wjUysk5sMePeUa5ZQpScMi+xkDdWrX9HlVUyA8tTludbgUBftUrbfq8g/DvpquXFq1VdA0HsPo7+p2Wl",
-	"wtarF+t7Ovnxvto6vgUKLBmx16FDadb7OGreN++1I3SqtNyToYdoOEDJx8j5BZsl5YYUv3v36sUuseDB",
-	"h1n0G9j+OGVhnAbn+bboDbCTq17roPAEths45+dSjFM+0lvudeiLsG6XA/eKnexvtTtF4EfxBPY4lOi+",
-	"NJV6THrzlHb7y78GJTPFugEK9pbHOSa4IzJ7Wse17Li0xXGVHYHWbXZp0t1RehzQeX5QRRI5mk+Z0CwB",
-	"LRQ18g80y2jCR1pZS4gR5eiAcA2KKUWoIHNxI+SdgFNDtRYqgKkzQdpfZAY/WpIHLQKa+OgM3wOO3vs6",
-	"bXnqy65I6859ybtqZycf8t2UgBBIUKlHPE//1Lb9Z5ksvumtx2vjPD7Mjfy/Z2/fEC7Iu/NfWkexuWby",
-	"6m9spI0Uz6g2A4w5SxNzaGa8XAQ77OMvCm5cyo3gRUVi+ytQagqmzL3MOx2RhLHZUzv33yiaSx9CaL31",
-	"pRGdtf6N8ZPBm+ESIFZCKtxcxChvpzNnCrTdkubYYg0DdKkm+No9wpYEkGFxC+201p30iqVSXCswW1si",
-	"bjANBpJW7LemqjY50zTThF6DCIdGS9RRgmLtieHcf4Fa7OsnNo+NH0/j2AruvF9KmeLddtdrUxy0T08J",
-	"A4fMl9yWv0rVTNl1egvEKHozNzihfMIve7a5gkGwW5atdOpuerjmaNXTOduiw/aWh5sVBll3RsGU93FU",
-	"djRbN0DJbW7X+roaR3IvcVV403kNPdeKZGzE+C0o6tVMisThSr/baZMzpqHRu9PX+Go/ETwIHd63QIHc",
-	"CX3d4fmJdnZsyx7THponsrklp/wt9rfgML9ui8Ppdmq34iNGxpSnT0aTEIYNbLGruX//ui31E+1sP0E6",
-	"LYqa3UPyK/8Z6EzwZacTdzodAp7BT+XVKIdCbLH389IQq5Wk5XiGRyIcVaEWu9ru33//vXUS+CSv7e89",
-	"nB96VtWhH1udWWVcxvrTq4Bg18y3JuwjHel0QaRgZGhVvC0z19Ax47bhsBySMowJTU03aZ3Zhn8iownN",
-	"FNP/Otfj1tHwqdw7xbIvZLSzho0kj71Za9ZwcTquL/MxMGu7vswDUh7JVMgT5Odyq6FV1IdadjKhiWv+",
-	"hFDggUaubcSpp2rX+jol6rq4pc92mHVRSQ1FryLgj3O66FHW/HhDr7Qnccx+VzDOY6T5LdeLn6keTeCA",
-	"k4SbtdP0t8xwIpqbAx3TVLElCmY9PbvICoIrJRdES01Ts9QpF+EY3TiaBX9+ikaLUcrF9SVFGOy3XLOp",
-	"Wndipzxhp/IOdfgfX2GXbgf8La0XJc0yujAN/DR5FErGpvKWps3ne45j5FExpzjC9jA8ZO6GkwZZMxpP",
-	"dmZabzHB5luKM222jRtPsuH4ZimXeTjTdot67vs/bPatZ2003b3/Ak2GpkuBGJwyBS7Na0hCkyu90oUW",
-	"8xA1uKhrzxl5upqr1hCG0p3ZvNc2IG/RZRWmbjdE8/Xeh+7S7wtbFldhQMVU1cdUs5HBBq1Y+Gr8+VCF",
-	"7tCOJS+oporVhAwk+KM3ptmpUdfExHxavwXwbTCzi6qKg+jKTZ/cMOrTTAdaGaYzCFBFCGmSsARstiSh",
-	"oGss3tFiNGYD1/s4GmVgN7ykem17Fy1gztJv66oe5VPAnmyzsA+zT6ley+i9gEZoulk7wxuJI7vohWZB",
-	"CuHNyOMeyhGwbm/sWh34FrDChtdjrhnOOU9sQKPN3I2flgBT75dfrCCctSYcFx0JbDSGaW7jbN7M05RI",
-	"G0ZNAy8BnOK9uyxxJOZpGn1YJjq4XQEAlRs1T7gGsWDDTaKj+vB066PjYjfpSK+OaF26/rQ63nSrmFJR",
-	"0hduHF26DN0mlzwP6Bx8isYym5re0XwOWF53lnFk7ZWGgN+yTNVutf0xD+Z23XykJOy/xSc+dl94l8cr",
-	"OdewXtexvRIul5GuDlcwOKiIZnH0sXUtrc4xglwyp/TuV6YURS0prwhYesGV5uJ6ztWEqWKQMUaihuGN",
-	"fl+50If9KAgp6ywHjRUIVtMTKd0upFlmaS7O2EdghxG8OX2rOE+/mbX38tFpV375v0baVXjhliA8ISP7",
-	"u427HP7lL3/5S+vXX1svXgxjMs7klHSPO51Wp9vqdA07cHx8fNzq9lr73QJO2QcojBDvHv/zfc9FJ/6E",
-	"MYq9+9bShz9UkY/n6NSbR4xvwN4MUylvLmnKb5gamjvMpjO9IHORMlXMwIG+TsKGbJeEED/1SgYCW93H",
-	"UTBpY9x6LeXNiemyjFql07bQFKepPO9tduw1eH5O6C0jQnpl07BNXiEvmCpJ6JUCL/Aww4t1JxAV23c1",
-	"z9CnLSQ7+72oitSMaJpe0dHN5TwDqrmEDYX3oQGjKcVonmXIutNENQVDCk1H+pK5/ADLcGzDwU7klJm7",
-	"Xbu6VF7LuvDsNH93tQuwTIjp0SYvDVoP/P4vjYsRqlXjhkNaB5/Y8B2Q7IYoBqGXVUPKNLlUbJQxfTmv",
-	"DrT/fcJEMSEJtgdvEkXuZHbDxXX+1HJtUC6V4ppl8Ktaoistzacl4nJxkXzq37fMPz33zzn+Myj8c3HR",
-	"Nh/27//6h5VP9izjt3S0qD0jF5d6OWPZ5ZSLOVLTBlilRnK2AUk4M82Lmpd9eKqdGqZEKOJoLvjf58z+",
-	"bFiL+zxb1jK9T7iiVylL3A0eUUGuGGECvwXP2zY5EUFUX9BUSB1KrCCeg+BhR43iKIhOrBJaNcumqnab",
-	"13hHliKmgx6XM5rRNGVpw1Nx3RA5lzfqbCLvBJFixGKXp8nFZfuLg9ksQWC2hCF0oWpXJkJZpunI+sBd",
-	"9edWIokeiarxMLbEtoLwVexPmc6VCFTxKoTnZQlVgQpWUIT6Rwnf9LVP0zqFv39ZSqht1Y55CDlYTqB1",
-	"mf0FpCgkWFjKsbD+lVomqxOtZ4q4duTd6es2OXXQYKY44Mm9Ob+NYLgUO71O/6icc2f5Dap43IqgPPct",
-	"CC1vSoOdWLsP5WdyiaXEBs5/33uQlt6rcOEH/YqVlh/Oug1/d/ra3Emulbl7ihs+9m7CrREV3rOVk8Ou",
-	"N3yVTwQ5++8/G+n4tzd/xvfZyM/WhnVocxpwQa6oYof9VfMePds/6tfky/rj3od/+ddPnbiGO374y15I",
-	"4tVZi3Sl57HBSdgeZCZTPlq4A7HiN3CS5mhJysWNIlpucUA1T3KJjs+VplyYl22JPsxYRrDfTujDF3no",
-	"C89pg2OB9o9xGlXvcBGel5gKCt5LRkcTly1EMZEokpM1JIv1x2ETta04CQdLg20BaKxTs7LZquDCcEGG",
-	"iunfvSgEO0LAFGDzOAYP/br9ua99FL3j7CZqxU3EjzBVaFLJr4MDUSDUFXoEbMyVlCmjaGSTCatk4FCN",
-	"aDVxFVeWqiol3QkZ84+GfWIfdSjq8FG1ZOOucA0N9MYN9vc5TUnGxnNFUwXub1yUcscMqQYlgdfDWJTf",
-	"UF2Wc9xruc8SG4hslN+3kAk0u+x3rXyUwTZ8WI1ej60iCzH5q9SRAfyfZ5e+4g06Azb/VGp/wTfYKnnL",
-	"spTOLu29q85snEpxDWuRaeL0BjeM5XqDmMxnREuy34GscEGmtc7qR6N3cNwrvuGdyou5vHSvk96USHun",
-	"7svtbSENdF3YfCOOsJKmNjWmXDNhSdWyPSUGF9MRn9LUUuF2VJ+urntUzd1eZ3SDDZhwpWW2uIREhRua",
-	"e82VASnKHlGNKstuG94w0zwmdDSaZ1QzjGomEznPijotZhOhfRFt1hfTOVWaGFI6UywJzW53FA1rGRtn",
-	"TE1YAjoWPmVt8prfMEJJxm7lDUvMYxzjfrIEdPXsjribhUh4tShk+PaqqTymwpyzgQBeTBi2QjO1QjcT",
-	"XrEAO2vsVXkWU6uyKSBoXKILJRz8sJICPZdz64e0FR2q1BTYoStStG7IACVcFYJgH28me5qPOscsYyNe",
-	"TQRPQtUp2Ey0lGRqCMQogADSHgrU9JCRObkQPeFr87fSfGrZOaovoW4Z3C8Itq/UoDocfsT1ly5Dvhnx",
-	"mntVQoPV6KweldvK3+11tjUYtxrUuai2YeV8Rbf/rH+0f9h/tg6jnqPWtKF97mG2yO14iPW68ErGYceG",
-	"z010821yglZJI9nJufamSyP628ioMVFMa24ZSxffjJGeA0gzGsr5ppHYTHXvTbPFbWxgql3hDr4hjd/c",
-	"GW/3/mjNlvg51ra1599lXrria3EA9G5/DnYLVdVpvKCLX/j1PGNqQ/8A8LKPAy9ROSYZT5y7qNI0g4Qw",
-	"yC67dOJV58hq0i6r+RQU6WkaFAJRlQ/XMmnN2Ei6dKjLQ0MkiacQ4eieYXdlASG8Hsdq+Ga+93CE7Ddj",
-	"YhUsaDIEoYIzZSUKdKxYQE0O802+laFb2gJ0+ELm8THbAVlCMb+DcX5Odh2ViOTcZGuVb0YsSpI2OSGC",
-	"XVPNb/0van6lMzrS6k+kgxs+nisGTc1q/UFRexQGuxbKfw0CAbgkmg1wmUuuJaSZuiP/YJlcowmoerFb",
-	"/tujKgSrqRhxIgoZCq0RqHfQJ1cLzVQcrCXhapbSBUjjMfn7XGqmMCRTzKcs4yMykUo3rC1RtpwFxpv9",
-	"igcaqtJuo2fO/RjLgrE17bm8CXQ0YjPQ7bOMgdcQHotLQGfaQoy/DehaaWpyBXsrazqldMScQf5KJmjc",
-	"opgCz/a09bCOO92fnNZ+7LKbTGTKfE6qYBuhCmTovLb3/n/3PvzLT//yh7WsgIN3padiU7Jb3H9kUqoq",
-	"OlkLlk3TE/gmHHz8uI20c9C5XM+0/crTlDv9nel1fLxFr4xqdgnFDzZcWr93vMXSwuku1YRmRb+dRM6v",
-	"Ulaw9lWOiMQLHxugVxuB7vLe9bc6nXprx0ma1lr2NxXy/CylI6rcwnwbYoelHos8YlReBDkXyXed6ned",
-	"6ned6mfTqTbWitZqb3I82oUU84R0qyVy9NgmwDL1+xptgYVyPlUssQ05wYzEz5EJtmY7xT+ScYZRIDQl",
-	"Cb/mere3+Ud7nbvx4f1P//bXSlr4H3KeQUWkDY/6aq44U7rW1whqQxkJ4GqeXEOaldAVUQpW423UgAUY",
-	"5/zjSvyyzcB5bp5t8EJ6/4PmFO6t6/LOhSit1LICQPlK4vJ2FmCoQryqik0nmPiE5AV57zKuwcWSi0CE",
-	"Kmy5jWIKn1As73rS+uXDpyOMTHF/9jf5s1vjr9f8uuBtmQY886M/dgGcuVp204BiVw7GQI8RNajlQL9D",
-	"rKU/5UrTG2alMa5IZeDIhryaY9I2dLWuQrCCpFItJKwSDN6wuw0isneh5PwGAqMr3qD6iOaqQ3vD7rYy",
-	"qWzjRZ57mxx2vruUe8EzLHf43b/8u3/5d//yJf/ykHJ0vnubPy1v8/xwjr6w5/nGO1F6Pq0YXR089qEm",
-	"5YAtZIqv6Cm75kpbV2R8Xl314g0eV0+6G9S3Niswc7KMJZdSbMqYGGb4H1KsZTfOXbuiEoOm6dtxNHi/",
-	"nuP6UJdA/wdIoJkjETqp8aS9dDwu4M7DXF57JYMj62RN9Av3xo3cspkbnt68e71MjTsVFyovEfkAB5VN",
-	"ArSdD9AlE8k6Zya4KncsY6DgCnVUtpT3g/z1DU0y/YLA1U3cPwJv/fKiqo6zJDVvaBDaWA2wKh6jtKgw",
-	"BMFNVLUCl+dyQ5KQZTKrCdiw1YN8LSoF6ZTJ1cKZ9NoEiqVj+uJSXTysBt5I+5bbQcuZ7VY9hTkr0Bi/",
-	"68KvwdMBfssLbaPiol3p2KC5Tmsrt5cDZkz3SivEqjzWpeSlPnt1iBjQ3wETIHywKyvwxKXkLj3P5kn2",
-	"9jGsPOYW4ZKQ5R6WoQp7nomBvWotdTsa2Pyxg+WCSnFt20J+9vpmeerYFUMVMwevHizXra8Z0GaTXtPK",
-	"5auubxYmxK5vlZcKWLVllenR6zuUy1c2aIlK5/qGeSGO+jZLVZrWNi3Q/frT85Wb6hvVJR5ejRRBdZn1",
-	"Q7syMvUtoex7/c+FYhtVFp5TSPf7yO//zgysNkmiM1RW0clMaetZNJGKEdulYIR0PlcFc6N3xBLliECr",
-	"m1phK4TUkxsAhVkYHw+kxtENAeSl3a0i8afWbeyUJxvbzbjSVIxYQ5dLdMUOfP0Mi3UJmvClHYYQkqFv",
-	"CN6J0HSYb6Z1sF+dx61iiPWZUbGLETeAE5DzbMQaXIwzaFhhN81HqAaoakvipe1ddXrnlbt44l0hySiV",
-	"oxuwJQcebf8AT7wmxr1tkoKduw+DpQ8/Xly08TMa+So1WFu7Um9xYLuxiucTV58VZtzdbDFZ3msl0so7",
-	"dM0y/zZsOxe27nJzKRq7LsnR5mvk+BKe2GInXGGRQRT66NSwuncQDb7ktmQGjf1KQ8BW7OMDUufmYraV",
-	"S6myWQESdEyF/Jj4hVWGLiUFrbLt/77UbTmn5uZWoieba7ccBL8utW2QR7LyXG0q/yfzCMEzD68zJheg",
-	"eWIDQ7vbxDRgIglKq9pHnitiXqA4LNiEao6g++ckq0/nadw1pa17URu9nlLn8VxnPlTp0ZnmLaO0vtHM",
-	"fesZWx+O1ShT2al9Ape1iXU2zErtIppblrb4rWBkxjK42JhEuCL3O4i55QTw5S/zxPj4S5Uk5+9NtR4K",
-	"fgXlNROajznzTmUZT1hM0ADk1cvm/sSmBaSB7faOMMihoGomv9FMC5a5sIxqe2BvvUW6tgLGhjcsz/D/",
-	"OePiitNWodlyrY1HX9i3lw6/uAnNXUbKNWM2dvjceB93sVqYt345n2UdjSqaeC5pZ6t2E1et/jyw/y1V",
-	"uaBThjmsQbVs5FfTFKpxXFHFgoT7L+dmc/Z+ZlnKBSY+TtjIhjh6O1+QLLvsaHPYX0vUtvM5Ta7Ng6Xq",
-	"ohvNLwSCMhz1xi5t0sXUzSka4//kvJhAqc4+jhjIGUSl/HpSzrnWzOFte6Nf8+B9m/LiPq4NhjrBXG0Q",
-	"DjjcwhA4kfOsMh3RPLOhPEFkTCM7U+5fXOXfXe2v+CgeuHE0Y/Tmcmsc8oF26Klb5b7cDFNWx3w99ARr",
-	"I7IePnBt4NWORt4inTQXI7aBTA8gbmAw9sJBo/EbZDQGeN249QmMcxStwNp4VXTaciAarrlwpdw9L5Kh",
-	"qgdlC3eXrdLCfz0+Mls/3mv9XdaWKDKH4Vxyt3aprri/Z97DwCUraERwbfGy1eWMTL+UVTnt/GLgdBUU",
-	"MsgeXiqSjiUwge2QWZirAMuDpnmdBu3NSFIwheqkhC4UBIvT9M58dJBU5/A0rXe2M+FBvcB9KO/LNsGE",
-	"WV7ntOwe5LInYDIFKvKkCZZZ8w6ZQt41Xoe1ft7XVI00mLoKr3KZzqXGQKM5nLPT7jqOVGF+B8w3O6YZ",
-	"ochs0nnCNUnlNTCwyieCiElqmms89w2WVFZ5V63O4NwqbPBqx4ZzBobBium0/BIilDVrahlZ7HfrjqNi",
-	"AcGqs86RMbji62iWuQpb1b5cK3TnqVy2lO0byXLhNMuhGrlk5hVTtTvSrDRwcS/AqbwxN2xmaVy1tIwg",
-	"ajXgW5Ux9eBvUw9zNVA7KqXwpHmQ+5q1P3aQLjCAX2NkrrsA36qv9uPxoVW7+XteiuaxRYEMUiqL6y0t",
-	"M4pfi3rLjPn1C2VMQF+11XkgbAREZp1BE5ag0qXf7bjAETtOIee+XysGTgDXq1ip0OHnWmh1NaMyOkIs",
-	"RqF2TrBBS0iwAiVPtGbTmX7UogH5FKvy6wO3ik3b5IQoatgi4HVrgpxWZ5Cdo7RukwpVZE/jU0Zge4rp",
-	"ddAFgybbBNZT+66X0XOByaxsWg0/F3qlOL+Pu0yKa8RXroPgHcgmV1O5AMdZ5Rd4FHePe9a65vRxMlmg",
-	"jOfvywgcByGOWrOPekCYGtFZbeW2LVzS8Y6F+djKvuqV2e9cDJQ5LaXpdFYTCQXctM/Y2fLNh42y/i0V",
-	"UUCEtY4iyzAU0SvwYkcMCE5mxc3bqgYwQlZdGmI1cm6tYP/S2YYeUulbraygDlg6dKJ9XiA5SPSGqbYg",
-	"kKAgrzYps15Zef5DbUzFsnJjpa9vDehwzSogb+5vvFl2J+AjLVrWP86UzJhIuLjGJ5ZwBQ8s8LVt8mqM",
-	"pIcrZySYUaXjQlZADLXkmlBFlJQCU/WZb1lmOo4zxr7Ie11XhiYIqjNHFZR7thmSVhzWKjaogXRuCcyZ",
-	"dqxyTUVQEB8eF5mahAtZcDFcKCe36zHQdqxg14MxiimibJzJutxQvkqOpyNFhU+J83JehZY4L9+Kdc/A",
-	"izVFvqvNuTJZVB+s+QVKFt2ybOGZqkriutmrwG4bpA4vvG+YnKCxvFziSiuI43Y34GmiocMc3NYYTxQ3",
-	"bB3GPLbionyIX50CIz+VSvA8q8iTIWTFEPg0uTLVQdH75WsUvCdTdX1pszZ9+LRfkwLDoSOINJuyfJAO",
-	"Fy3Sy3aXQLba7FptePETlhpBoTbjttkpqswjgtAOq81EG9/DFTZhe4f8/oRA5huzAjXOqvMhOiGGhWjx",
-	"gyJ29EXoaWm5mtLc1nb8oR4Tzml2vbGLb2UeiBNRTgMRck3WlDWabJ7Jp0LjsGIvz5nadDkPxQXovwqk",
-	"yljhcxsXXLjzwYku82kYKlBgjVYd7e9cTz6HB/f21a2blMIIssQ7/SDEFthwmPZ2XtR51GsJlspjtMaM",
-	"zWJqhpm8U0OskYMea+aLNsEYcXmHfmxKYguWYHlOxTLNkpjY8yUyK661eFKu/dcSCgWBTzTNGE0WRGmZ",
-	"maW6gCiIGB6hXZaCUTiDfXLKIqoN9TCQWdxvtJDqwCq/cflo62Kslr0kHhBj5SKqpjRhm4ZT3WUSc0Ea",
-	"niW8IBiUI6QmDaJAt4i6eoj+49tK6Lc2rqvgrV2S0urCvaDExmiecb04M5PbCpPg7SWzc3lTV34DahCA",
-	"5Pz87Zs3L5+fX7797eXpyfnb08vzt//58g2WDKJEmyFsaPaEqolVc9T0Orv85dXrl8A+wV4AA8VoBmpR",
-	"C7p58KN7AzkXY2nTzmg6guO2GZgMhG4RpSq4eGLF5XBFTn57BYoUG6JhG/+giHkV6GwWQxauKzq6YcJG",
-	"J4KqhslZCqHn3j8F87eZBjMbwmFzrqDZid8a5irlSjPBsgsBWQQU4RoHlaYlh9fZLwD3kEOuLUwnk7Rr",
-	"951gNlDs1F6z0RcC/aCUYfJpah8K2DB7YDYFqTMgWdkA0Mmpq7yTDa7AcF1XoP3BDBNBKItzt+KZ2dYL",
-	"kcjR3CB0TIZyxgSd8faCTtNh+0JciDNm99guX7i8jLC84UlYunBAfgYsGVpdeJv8LBPO0JgFFS0gJ+wv",
-	"raMwB2D3kPzKf26TdzZo0ECPdTZYciEwhQ6M4AurvAE9Ln5ptcuAzrOUcuHitHET/z43YtOMZhQi3yDh",
-	"gByN5hnwGLhVLlpRClacyKz/de6hZmREVNeCs+bQvurDQAocQi5HLuYskN7M4Tph08ugOLUNjVwWRclz",
-	"GE+Z07EhxDOeMTSZ+EEANcDE4d/ZsUxTeZePZp5Ry5CDtcnbRMD9FJZ4EnBXiPiiaI6yfbz3qXVRA8qm",
-	"wFD0CjzWDJwW5wi9plzA8JCgCDfW5uwgWFhEYWGT4/7Bs59iMqSzWcpHMMGebfjHvykphm0yNERnSBKu",
-	"NBfXc64muL/TNhnmSXuGWB4bdwQx8EIM/6dl04u2Xr0Y2l13AWIq3Au37FReW3Uw2BE0ExDpSvN2yiV4",
-	"iskQ00ANrScjJg7odjpY2EURqi5EWMtFBcVcDO7KEIIgfGMvUOrvdZ/twYdhm5yMDRZTctDplM4EMBsR",
-	"3JyDwdgLMaGzGRPmzrwE/UHenCui6BhKE+BliyGGYqYt0QmOGOqLYz0pwe4w+aDBpQGhQGbxiQlYHGth",
-	"uxBUELNJ1GZTjkFbblDNBZbTXA2vJaHeGm7w5vmEjW4UyebCF3+UWcKynOyjJcJIuvOMFcJbHOoOLNn6",
-	"sd/pwlPY7+xjIUtiliQTp1WeUEH+/PL8p5jMqJ6Y9v2f4guB5ANZqJhM2VRmefEd0HD+eNDZ/ymGyOjQ",
-	"tmlG6MSk3903/zn4Kfao9GO/1/sptiwwWIFgtpj0O8cIYq9nhrsQ5lL/BGZozPQIqWzxhlKF9TkhyZGZ",
-	"EKiszmkO3HUjVmjlwKaGMKgBoR6F9mN79oVrcDdh4kIMT5nOFi3AtyHQmRlVSBSjOEr5iFmjbx5tCZlK",
-	"4PtTNm4ZrjjjTNNs4ZznB1H4pWF65tOp+TgAFpvlHq72Xtj3H098SoUheWZF8LjHFqvwlQ+84Ns+t9cg",
-	"so8e8WmQbSQOOXND+/f95LdXURx5Q2PUbXfaHRvIYh7FaBDtt7vtDureJsCi7bnee7fdPRr4dc9kVTJm",
-	"WKWyL9xUGo7DUQx0lDZk3CC71DSNUT2wcKu1Kfd1RoWizraJ0VCGFBrUgSw65BTO1FxXiqLThZVulLfk",
-	"m/v1TwLS2T/Jf7IF+ScxsEEfgekqzOcb88uF+Ger1fL/Nx2HAXUakn8iFTCrAkPOP508ZzOgQYk47Lds",
-	"jCx0H/pI9mF5FAzh5WKUzsGGZ9AAXHjtyAaWy8C/vDhuIbJyaeww0WRxBlxPEfTchbY4R0EyWJoj/7Vu",
-	"jqUTeTkeG0xddwCXGUZ+1pwEoplzuf5B4Xn8CaYO9guq0uFFMw/xAh9w4IHtCXKsRaCZsDtSOW/5CPPp",
-	"zQlWH1b1CqoOLR8teG7qzqdm2IpzyofNf8QjAV9zc1L5G4iZXSTeJrwrTvg2d8fwA8g/3Em80MA8wEXM",
-	"Ix2ASN+wRZxzauZyo8qoTU4uBHaAya6knmAdiCLtoHBBuQrmPQ/5tjJPgrwKUnDPCbxKokE0m2sfleJj",
-	"k362tj2X8G7wKQp5tL9ZkzP7CCYFdEmg6BMNcmng/R16HwzeV+Qp6faO+p3KPCRRr9M7bHW7rV7nvHM0",
-	"6HUG+532QU2mi2LrZ4P+waDTKWTIGICHfMs063Z7nVY3Clwyo/1xh/avksPWcXIwavWTI9o6pgf7rWdJ",
-	"d3w47o6PaKcLaq4V2AYLLOlYooPuaH/8LGGtw97ooNW/OmCtI9phrYPxs1F33L06HnUOdgXJ1hDsOy1G",
-	"uI3lcqyDbq/TcQqUSM+FYOl2kId+K4AUFVPbX4/6ve5D5ygeUGmy7tF2ayiMWYNl3eNWb7vR6+gkzFZK",
-	"mdDkgPs7AWPr6Xur8CsatA4CxEoYGI+kMDLDHWowNwYd9FOozlurhbTkD8M67otqP5st3hFWIHW9Tucx",
-	"iGOo2e84tX23oJPvBHrw7v0aWhTkTKsZrnqIZqB0A1A696UrHfbvrl9KqX/1GurGuQ+vYrP29Zdrq/7b",
-	"LHhb/LTRO9C9zp0Z+A7HsIGmysgyfcTaqpk8du/96jIPAwcAvbrre70LcxBDp/31nU4ZTd6KFGfpNuhw",
-	"LuVryOwLHQ6agOXz/P7KEk6db02/11vf+RXqeZ7bS34fRwdNNvAMBHafmfugyU78PFcYybUkFFve0bCR",
-	"OY+m6bWhw76+Dxo9i/LoPOG6ZT2frqusrajcdMKhHDuJOg7U54FgHUPsRYsL5QT0kRRKpgwaso9ml63X",
-	"NVeoipZpkgd4EnPaNlXthUjlteNdoecAPCuTBBXnTOhsQahN0QA6F1A8uQW2UVaawtYYMfia3zJBxjzV",
-	"oOt/KXTGGYo1oNKwGm+QA7i6EDbXNLHKHNQToSzNM6da9zGuIDG/GpMxuwPQzNA4t1Xau5ljQlE1axXw",
-	"amJQz2qYrOIY1DwMfeudvtg53auSPhmiAy6EN/HN0xSVtsJukdlprqwV2XmlCkkYzVLOMtvKQkOThCUD",
-	"QrVVf89FypQRJBAHrLjBrqE1ZOjD/H1K8zQl2VwI1B6cy4KiGYwO6sbKjL5c8JDqoVOKgYhjD1WRIWRR",
-	"sOpYdcNnflOlM2faKnJosxoaSW0h5xfCmZAhizoBo9GUKwXSmGBVso3ZnRNzFV7La9DdWFuAqjVq5032",
-	"foFTPYOcD/dxw+bvIOClcfMTsApu0hxrmTSFBsP/Gra21TIatH9tcLlJQzRlWHZ5Yw6q4fNoDhj8ESse",
-	"xRPr3rfx+/ebzUKz1fu3+UtRIP6nLvrfG/ZCqm++qyD5ln7XEvy3ATm2uY7RsRCjR9qVl+e5HXTTu/Ok",
-	"EAQX8U1hiHm98RX2B+Twwx3Zh/u4RhV97p2q0DSXG/7g0XMRU7/nwVJUM1ucLJiUXDNb6CLBckFQAxO6",
-	"effWy3mWDoM+hogriT29yQcNc9oHf1rgqgg6WqUsoXqItspG7ubyWKF6Ibg4qMHennUgaNuue65Zbtb4",
-	"naY35JTd0SxReX2qqiyYm4ikeSXIRuJod3d3BX1WwskrfKuDAqlwbnheURxN8hwnr+XIF+upmtE2tbfT",
-	"t4Ypv4sqX5GocmrDz72tt5IY1TxXe5+8g+Z97dN1yvQ8E1b5b0t3ZkFxt+W3y1y4gEo8SHdTJhW22uph",
-	"J96CagRetlHn6nDcpQe91j49Yq0+3R+1jq+OktbhVXfcGT0b95JuJ6qqaNrtLFUWjbj+99K0RQ+0sjK9",
-	"0xl0Ou1Op/PXqFw9tHYdkav0GdXSv+XUzJD/u1gUM6rJnTY47HRWktDKRMIf8oBg9JSGkLC8umMUVdVY",
-	"PNqAGjehhlswEA+gWf31nRDoN1JDof5dcaUr7/imXCL2tAUJZy6pTikLldVQmLvv5HyWJqpNjBgMgbL2",
-	"KsRYrTMz/LL0hjJu09Ojw0iRL3FuTLTEecQXYmhPtegoPmyTE3CE8UWMISyUhp5w1hkLHdTILJPXmZGz",
-	"vWQs0wQZpbAqoK01DqhvJf6A0UqlEXJDL6txxtTEyP1iASnXKnkl2LlH4JUsAez2OhvfIZvrZ2c69oZz",
-	"owp2zTXGRttf58/MhmxHA/qd46bd8jKa39meCrYHkerBTM9ewhXUSxt8ehD1rJX0cKofVF7LueBQ+wp8",
-	"QXJKZH68YTOd+0EiDYK4FdS/WYiT2PkUOTXyMh9mmz6EFdvJE/3Qu/3t3usHMgUv8IAffg2Y+Dy3IMT1",
-	"O5lZxfUKbEfAmiA7tvyO698qrr8UO0J1Xz64RtoF0pzT69CMsn+AmXEdO8kzYrgnm+pDFdOqDpwDGHiY",
-	"yhDDbfiD9w8DltMWJytqeORcGy5WjnMXdcutYsYoq/whJ+5N8d7EdDZjNFPW61jJKagdpUhWKpsxZuBb",
-	"0DjDSp6W2vnLSI6grS5hh9q1BNnk5rnyuI/yzNinUIUXaMayKTWDpdbBNi/4jtHBvMh+uXcoY8CIaSnR",
-	"2T98tSAhjsgjR4y8GHh+mqcLYkRcqIQLxg+ntj3yqgh0dHOdmePGizxjGiJccx0/EC0vFweFhodVsqf7",
-	"+bF0cNup0cp1+ru9Tj9QHgXFkzcQbPMnppHSnBt67np8f5139zq7wR7+PucJCh6FFRXsrjLqrmB8O7ea",
-	"oqqydbkPh8zs4zqUtyxL6ezSPrBDjB2CvtZ/5EKwWybAKyez49lxiqooQ3fAoR1CEFzUT0m9DvUCC+UC",
-	"d6lgKi0mGhwd9jubK5sQMqht6C1Lu3bs3AVhKtZCjNTtiF++/J+TX397/bJSo55r8nvn3U6oyd9gi6pK",
-	"PtY5FXqE/a4V+64VW2cMhMCnIHHL1mR47kqMVUpJv09kyggUwiHgUZY7llm3PpCXen1sY2jc3CVXvmEz",
-	"DWyUlaZW2Q+xHNWmfCn0sq5jHx7BAhkUweq0O734gQwRAJHfvME+lI21DcwXvThK6UxZN+ZZxkbchkpC",
-	"SgCg/pitCHzKXX2zji9J9t5ADZW3vLGv1+/E0dhWZBh8CjvNDjqQOLnb7sfR7PgY/jhq98rVt7qlby6h",
-	"8BfsSTeopbUflr/q9jodWyotJKXd885x0SgaFjF7/+nLQerhsGLyC8rThff9vf9gEKzGGPuVrKCqtlvH",
-	"gFMBQe08K03KWGgsNIEXH86gttjn3ZqlJ71rINvf6km3lfOWH3EkfagbEqNF7EriLQVPb/y6/9ecZYuv",
-	"2Y79gyJzS+E/uzYiSKGGHul1rno2BTHw7GCz9pmMURvgUtf4yFTFROJTHuc1tVJ5jQU0leutdM3zN5W3",
-	"7HefLq30fvWrAXXufIHr/Fcv376RQQa7ByOe2ZTc7zHAOTsJIt1aH6h3p69z7Y5PFZljtEulUcnW1J7q",
-	"g0Wfhs5G5Qoh6CAUFtjAb1b7It25HduAQPqjrJZz/LY9MU+e3eIgEL81GPgQvcdcV5YvZneePljv35LP",
-	"TZ7fqkYlAgZ3G0IEV+CGsZkKJI3YRshDUDjMYIut1N4HxXR4HXalv3g0zLV5W5+qJiN40L4UMVhOMxrd",
-	"TRQbeYXK5pseZFRdTTjiske0rV/ElUH/77qT77qT1bqTM8OSrybNG7CVT0KN/YvMvAqmUN6KXwtXHQtS",
-	"nNh4lHaNqtmlzM51zY9kud30zudX/kFa0m+a6w00goUn/+Eorm3a750j+Bn69boqYIC5scPalN8wyAlI",
-	"UyNcxfAzJrErcxzEZqc3g9hEQS7VIGSGdDXf8pSQUpOM6Yxj4ufiXTDLfQx+xRVXKKcZ34JBMQfyWdiT",
-	"vC6BGb9QiaDIc3RzVU8PeQ7ftFOq03bU90XUorCKFvzlzMRgM66oC9Z9dnzQOzhAtc4WzFNQ4gBXtLtT",
-	"sYUfaiiZq8L2Q0C4vwlepUDFvnMbS9yGSEoUriFBLtoNKrUVea1tn3zN+Z3lGfBCpxYwUkOKNPDNWJfi",
-	"YQhhT0OiNDWE2qXlNJNdCOsbxxWhSZIxZbVf3g/GaclSeQ0pPzHZRZjvU8XkCiJfZ5n8CHzNOJOYC5Zr",
-	"MqWLKqP4mIskMKRvmW9gs5B9V8v2247wB1kj39qv0KUOt3+HSuxfeFF3H+qvg2+Xb68v5L3m3vLEhXLj",
-	"VYttYbwg8zRc7aXLFmM2Upshu+nFuxAPuHmGl3qnWLbtnWt8i57UrfD1w7+ppAZze44Om/Fc65MZAI5C",
-	"smmDIws5h8z2cTG7dznh9UonRzI0MLQgu6catmtyEACdfggTThNaYGhdIC9N6L/bdu0RlPwr1SlH1rbT",
-	"be13wzrgg+jlPJMztvczy1IutsiZt1F6AnyndpWcYNXGVKsSu0sW3K9pA/PdW+bHzaxb5lL4irIoNNEa",
-	"ml16LsU45ViM5zsPX45BxCT9mIu/mmjO63ORF/KPY9a3xonGT4SvncGTIJDaDGNTSZP8Zx/DTfWFAPxe",
-	"zlROqhKVw0KgsAH7aPOUWTaDYRgKF66/oeku9sm2AU8wPmXE3G/PtkD+ZQberQrLb5EhdjSzDV0CZ0zC",
-	"X0rbzJOarM1YtdElY7b1Y3hCrlgqASRQD7nEc7hLvp0DFxsrouWFcPUV5lrxhOW1sGBNklCB1QsyeVeT",
-	"1NkxRNu/UPpOFs1aynFVX57UxjkQV/KqERC9VqcExMmUZXxEzXN2+ReZ3WwKR2+zPLPmRB4xx2zNcVVm",
-	"Ju2tyCq7zYq+ZyX9/+m9kZlLGhkkKK1j3CsF0L1P9qLdr/J+ehFELGGuOgMoFZg6X1hyGgij8O6kKXH5",
-	"4fOqIkEgFgqlHNXtZlgCcWk2DvjkQqyTDITUrbGR4ytDnxAoLx40cZyyiUnd8/D124/M6neo7HgB+7KK",
-	"zVnrMmV6/qB89iibQ6bSQar66DrfpZgtpJgn5km1Y7y0zlT1zPeGMQMs2zYX0hkmZyYjmbCw6qorr+US",
-	"DzlOU2k5c+FkLqdRzim7clojW2fzQkDM+TiTUyLkHZHiT0ERLnNnIDA+ARlAjvMiQqGGX2m6cFOFydtI",
-	"QhcEHKeVK3M1JpDzixhpwdbqS5XERNAVQwP3jZR8Sm+YsoB4uHw+JpvXmAadf1BVq6hPp/RgtY9NLh9a",
-	"XwOGVHG6dy5vFnLTa7jrxErfSdlyRo0tSdoTtIyW6WAjbQxoyb+rY5qkhKp5EdawwoUqcpUczS8yc1Vu",
-	"B76Eomd2QReSAQhBjdX9w0MkiHGpeJYiVwtfM7dQmlpP2DQvtQiRMcpmpUMGnFvyaug5VBsDK5BgHHQS",
-	"1IJERLk6JFckZWNN5BzLj56HOa5tLwVwTCjOYJPAez7+x6H3h7jl7I4lw59iCGIu1gvwChvYjjbJK2jb",
-	"kmYXCBsUJvNuN7iPKB9gFQD0qy8swGq1wB51B8UYE5CIbMgD2M60Yuk4du4+VkiKCVUkleL6QlhNVL50",
-	"My4k3fochmrH5AZlvza1mmVK2+Lb621m1LXdfSDkUuErrJ8OL1a8TRmsXm3S1OXnzdc4L5S+eUiZI6jp",
-	"Jc1qTQP0AjKcFxZdwsyn+bJdbR6Ltr6QmmJM2D/u41WVtcKBELJ8LKy6hUM9O+517w1shgEMC2cdw1Nu",
-	"rRTvHxL8Xh2/6JK94rzONZzN1GUJkl4nr8hlTm7XaLEPXmPL6HBQiQ6FHLWVCAHAGhZ7NxXxOuZ/m5TF",
-	"a3dcl1XV8QyUWpaR53F5sDwqtJoX89T/ScYqPp58+YNaUwFoa2lzLVNSrAtWyZc8D5iKXHoTYJK3t4E4",
-	"LI+J8k4mIGtVV20JZv2qU4HlC/kK3ZZ2jM/g4BGWTdstJte5iJwkiSJDeIKHThmCdW2BvUug+G2qpGHq",
-	"sFjuosBXY2mjlGqWIcO78InxPKsLgbT+a18Iw9ZB38A1ZVCowsyTTcoV11fMyLFwp47jj8ACbeSEEizr",
-	"8zidf20c5WM+1+XNr1CceGz9RtUm3xUgJQUIHjgS1WaVClewG3ufCvdtpanwtLo+eIEZWf6tzJsE3qw8",
-	"aZNhJu/U0Pp4QJwaakWGVtBwP10IDVoK0JAA7WZJm7wTECiE1B7riwb1wGM7jXIBQV4Z4Cp51/kuVkr0",
-	"Bp4Skd8p5VuuitorVZLdIPWYHWu9t4DTqQQ8w3fjaF1WiXyTdstXreejc8RrJFFsFkCCtxbM/j8oSFHc",
-	"Ji+C5FRL2eu9hrE6yXDBZ37Ht8Q84Khx8HhUFQHfPTBie+8AHv2dK038Ai9vWWazdO1HcXSdUTfP0ejZ",
-	"FXtGO63jpHPV6o+6rHU0Prxq9cZH4/74kHZHBwdRHE240jJbVGhb4iilCusRBUH6q4qfYQAdBLQFd2wT",
-	"96nw5GoZjockM/r6ZCmvG2gSCfJoGoJg8nI5r7rn+iRNra0aHmZ5w4TPc54PVzBTO69SkMPCRoKxRBGo",
-	"iANFiZkIilfkzbjKK8iGye2WE/tXOfX4Dhs59li6Bb49wZTfQoC4I6S7qiJhNwfeMdi0neNx/JD8XTbg",
-	"t4Xh2rXP1ktMcVDI2N+BHJOletiVb5MNusRBtoxlah7iZ+sb66Z2nKekVQt36qsNB3ycPPvstlQQdkUo",
-	"bxGr9z65sPamxRihX54C40omC6wHD86aNs5+ZRqyl7ePU6MRdFvRpwuIor+IBhcBX9S2uUovovgi8hH8",
-	"0KhOOQNNDXd3EQ0+XXhWCvo0Yaag/zJnBv334Ucs4AFfwMMavhcX0f39dpwihnVDTgQ4CwUC3IOSxZa4",
-	"yg11WwYjvSURucbN+VKokm9XFLCfuIXRYHkDo5z7zNMsoHELu9pcC8s4EtSOBAin6vqyP+6OnyX77KBH",
-	"+/3RETseHY6eXXXo0biTHI97XXOTU3mNgkDTXBTdR8pF8aFm6btd8MYpKeDev2AaAm+rmXnA3SfHxofw",
-	"79zUJ1blYdiUH7BdG7AzBcK/BwaHxeZpdcL5VufVyZ8OW4Egr44JTjuuSmeLJ8MY/JzAuZNjwlLNsGqd",
-	"wahknlpnJyRvxOX+A2f+iofHLO3hT8/mqL7Ot/ALIPtjyAV1t6ORg+EbqSFZ1AIqwT38TmGGE+FQzaBE",
-	"DVtkurHRPAPfu/efIndVzo1gal4sIKMwkXXZWDpIKHCsMa8TExjBi0kLP9mfLt1P5i2/pRmHakFwz0oN",
-	"8N446u+SHlpa3eZCs0zQNKr0j3CRj2MyfP72zZuXz88vfzt99d8n5y8vX786O3/5BkqDTKTCcl9kOldQ",
-	"U5aL5Q7/8fbs/Gz4JwKhhndcMcvYhbWG+r1u2yD3B7+z5d35jclZysCrzxpLcycOn7kcXSSNdFHmNsuR",
-	"PJAoC6omBTphP07uPxIvOymAbkD5YCWiZeDPCMp7cDnEsmoVQBY0UBWgOqfmYFRrd+CZr3sVjmczTS+P",
-	"ZeVI77nu/Pj9wMEov+fJL6sQ0yZ9dtG1OUDgFVXYu3liJLwP9/8vAAD//w==",
+	"7H2Lchu7keivoOam6hxvhhRJPSwxtbUrv7K+62OfleT1JpZXhDigiGgIMANQMuPo32+hG8BghjPkkKJs",
+	"2depyjFF4tEAGo1+95doKCdTKZjQKup/idhnOpmmDD4/m6m5+feGpjNmPmTs7zOm9AVPon60N+qOnia7",
+	"rLXfo3utveEhax0ND4atp5cdejjqJEejXjeKI6Wpnqmov9/ZjSPNdcqifnQmJZnMhmPCFblkXFyR24xr",
+	"zQT520xpIuRtO4ojPZ+axrNM9IdSCDbULXUz7E8zeZmySf/SgHd3F0fPU86Efiv1KzkTydYg3uvsBRCP",
+	"WcYMuEISZSAfwqQNwMSGLSF1awTw5SC/G40uJc0Stk2gjwpAWzjJLVVE+umag533AbhfTihPz+g1Ew8D",
+	"8bGQeswyMlMsI2OqiB5zRVjLTEtokmRMqQbAM9O+pQFOA/ZrcUNTnjyXQjOhC6CzLJOZivofv0QJ05Sn",
+	"UT+aGCS8ZIRqkjKqNOlEcTSVXGiWRf1oJ6E8nV8ozaZqp/t0Bz5Ed5/i++1Dr5fvwyvO0sScGNFjRuyw",
+	"hBoUxKU02ATbsjW0qw43YpYpmW3xCDslpIPxSSKZuTCaGBC4mDE8zpQrvQ78CKwB/zeajmQ2YckJQvtw",
+	"K3BbzhWZuEkbwOzbtuwAAPZb+YFdjqW8fjDa5K65uTJCklucrgHAQrZsYwupfo6t2MMRUrzd3KMGTkdu",
+	"uR4jgpgniYp5I/B1y4/gVvB1ngE9Nu+W+bshnDn1fyv1CZumdE4vU/bgpN8SEXaziCCEijmZyMZLyHKo",
+	"zTpOGE3eiXS+xSXsFpcgpyyjWmZEy2smyITOEWnGVFwxAz2cQgPoM0aTljSwGsBPWXbDspeG9G+Rwakh",
+	"IUM5SxMA+5IBaqdMNyImCqBswQsFYJ9J+YZmV1tEmW5pvy9lMjforaUkqZmqAZhayha0BRjfCzrTY5nx",
+	"f2yVgnSX4oWh0lwpcyFlRm4z2QgnZiGoCLuaTacy0yz5jSWcnkH/re31fsVee1ZjOk35kGouxc7flBSN",
+	"wPfQtiYG3BZ0gIUolr1ggGcPxKchDc9JNk+AxUxYU+Q2/Vu2uYf55WeuUA75OiAzmK8ptNjaA/uVBQ4D",
+	"QlNIi8+NZT5e3nx9KQkenQZQ2/eoBe2rwT/Vcjp9SEnJvYkGjxVOtgbktkd0Z0AeM5qwDBD5OR2OmRE8",
+	"MpmavxOmhhmfmose9aMTpqZSKKaQENhHQmmZ4eRmgTwzq9bZjMWRGo7ZhJpxhlIY/jcSsgXNc0iVzri4",
+	"QjFzTNOUCXwxijP/h7wlWhJDAZnQhvQw8uvJq+fk4Ol+50mzuZ8xmrGMZIymk389j9TNsOUI83lUDRCw",
+	"JG8kUrpFqMw5TKkeO6Yll7LroZlSrVlmev/vjpt+56a7g33VzsdO64i2Rq1PX3YP7v5QCVZzgNwtXB8c",
+	"07MRMFa2eZ0sQvM6MWc14kwV5EIu4M9UXi0H7Q8ZG0X96P/s5DqfHfxV7bxO7OQ6mx+PQNBdRNYpo7oo",
+	"kZqWSE7FbHLJMrNPig2lSNRyWCZc8MlsEvW7fg+MfH3FMrxCU5rRCdP2Fh0nf5spPWGiclvMIfHE44zM",
+	"MjY0PxkIuGlgTjCKI0EnZh7qBzOE454bhhhdB5VlwV+/yIHzok0FZNh8G1B5AX8RpplA9jkhA8E+6wuU",
+	"rwcOwmnGbricKTKlV6xNTI8RT81BeGbFNFN0wv5EBimfcD0AxjzhoxFeDljZ32csmwdLQ4gKKEA/v2Hi",
+	"So+jfrfT24sNTvgv4vAifTxu/ZW2/tFpHV20Pv2x+tq8AiCPh9X32IgphAmdmbsDK+WKUGgc41NFFRlY",
+	"cjObJlSzZFC3FuxXt5aDpSuhrX+0L1auoers6pYgsz4ZGOoyiN0KzCdHe8xnNVeaTQYxnJxZhOlPkXmO",
+	"Dcts+vUHhIqk0OR2LElGBaEGbydUJEt2pP5wn/aWbMivZkc+/bH/5N/yQ26vOmW8dDVblMnbfH/yB6QS",
+	"KYP7ttb9QjBAG7oSClZmPJ0ek7yfTlkGm57KW5aRIVUMlHzugtXBDfrNxjAjmDnYp1wM2Qr8otqgRUDe",
+	"uVCa1u+kgjGbQvRnfsPEaxwxBExTXQuY4QwVPnXcMGhU124P/NgYGM9fmk45MO+Frj1ct0uXbCQz1miD",
+	"ZjDcPTfIiB1NsN5xKZWAKJZthPGZ0i8qzwefiExpkiw5lFEmJxs/a89pykRCsxfujN7QZdCk1AITG0Se",
+	"SKXJ7sE+SehcWZweGHBqCbyWW4TUvJDVYE7oZ8MDBawTnqIhuPj6vmAjOkt1n3Q7nTpg4QkuHGeCvcyz",
+	"2okjOwv81YkLjFf4MHVbR58Md/rpSyfeDVnTnC0zci+9YjX0A3Qa7IoLAXoYZ7qYyuyhqIa5DnWcV+EK",
+	"FLms/Abci8eydKMOgIGTDHkyKOhga6Cyze8DWA4RsNCZEy5DY+4wt4GFOicrzv7xbwq5p9AOfGm7Vk3t",
+	"2u08c9bYZqD+jvMhoIubh6pPp62esInM5mRkXiRUm8kRqK2JHlNB9sh/8mcxuWRDOlOMoAXRSihACwnX",
+	"yMg6scWMe0u5ZglRcsK8xELeWrX+LVVWyQwsT1mebwUCfdUqbfudgvDvpKuWF6+WdQ0Esbs4+p+WlQpb",
+	"r1+s7unkx7tq6/gGKLBgxF6FDqVZ7+Koed+815bQqdJyTwYeokEfJR8j5xdslpQbUvz+/esX28SCex9m",
+	"0W9g8+OUhXEanOe7ojfAVq56rYPCI9hu4JyfSzFK+VBvuNehL8KqXQ7cK7ayv9XuFIEfxSPY41Ci+9ZU",
+	"6iHpzWPa7W//GpTMFKsGKNhbHuaY4I7I7HEd16Lj0gbHVXYEWrXZpUm3R+lxQOf5QRVJ5HA2YUKzBLRQ",
+	"1Mg/0CyjCR9qZS0hRpSjfcI1KKYUoYLMxLWQtwJODdVaqACmzgRpf5EZ/GhJHrQIaOKDM3z3OHrv67Th",
+	"qS+6Iq069wXvqq2dfMh3UwJCIEGlHvE8/WPb9mcymf/QW4/Xxnl8mBv5f0/fvSVckPdnr1qHsblm8vJv",
+	"bKiNFM+oNgOMOEsTc2hmvFwEO9jDXxTcuJQbwYuKxPZXoNQUTJl7mXc6JAlj08d27r9TNJfeh9B660sj",
+	"Omv9G+NHgzeDBUCshFS4uYhR3k5nzhRouyXNscUaBuhSTfC1e4QtCSCD4hbaaa076SVLpbhSYLa2RNxg",
+	"GgwkrdhvTVVtcqpppgm9AhEOjZaoowTF2iPDuf8Ctdj3T2weGj8ex7EV3Hm/lTLFu+2u1qY4aB+fEgYO",
+	"mS+4LX+Xqpmy6/QGiFH0Zm5wQvmE3/ZscwWDYDcsW+rU3fRwzdGqx3O2RYftDQ83Kwyy6oyCKe/iqOxo",
+	"tmqAktvctvV1NY7kXuKq8KbzGnquFcnYkPEbUNSrqRSJw5W9bqdNTpmGRu9P3uCr/UjwIHR43wAFcif0",
+	"VYfnJ9rasS16THtoHsnmlpzyN9jfgsP8qi0Op9uq3YoPGRlRnj4aTUIYNrDBrub+/au21E+0tf0E6bQo",
+	"anYPyG/8GdCZ4MtOJ+50OgQ8gx/Lq1EOhdhg72elIZYrScvxDA9EOKpCLba13R8+fGgdBz7JK/t7D+f7",
+	"nlV16MdGZ1YZl7H69Cog2DbzrQn7TIc6nRMpGBlYFW/LzDVwzLhtOCiHpAxiQlPTTVpntsGfyHBMM8X0",
+	"v870qHU4eCz3TrHsGxntrGEjyWNvVpo1XJyO68t8DMzKri/zgJQHMhXyBPm53GpoFfWhlp2MaeKaPyIU",
+	"uKeRaxNx6rHatb5PiboubumrHWZdVFJD0asI+MOcLnqUNT/e0CvtURyz3xWM8xhqfsP1/BnVwzEccJJw",
+	"s3aa/p4ZTkRzc6Ajmiq2QMGsp2cXWUFwpeSCaKlpapY64SIcoxtH0+DPL9FwPky5uLqgCIP9lms2UatO",
+	"7IQn7ETeog7/82vs0u2Av6X1oqRZRuemgZ8mj0LJ2ETe0LT5fM9xjDwq5gRH2ByG+8zdcNIga0bjyU5N",
+	"6w0mWH9Lcab1tnHtSdYc3yzlIg9n2mxRz33/+82+8ayNprvzX6DJ0HQpEIMTpsCleQVJaHKll7rQYh6i",
+	"Bhd15TkjT1dz1RrCULoz6/faBOQNuizD1M2GaL7eu9Bd+mNhy+IqDKiYqvqYajYy2KAlC1+OP5+q0B3a",
+	"seQF1VSxmpCBBH/0xjQ7NeqamJhN6rcAvg1mdlFVcRBdue6TG0Z9mulAK8N0BgGqCCFNEpaAzZYkFHSN",
+	"xTtajMZs4HofR8MM7IYXVK9s76IFzFn6bV3Wo3wK2JOtF/Zh9inVKxm9F9AITTcrZ3grcWQXvdAsSCG8",
+	"GXncQzkC1u2NXasD3wJW2PB6zDXDOeeJNWi0mbvx0xJg6t3iixWEs9aE46IjgY3GMM1tnM3bWZoSacOo",
+	"aeAlgFN8dJcljsQsTaNPi0QHtysAoHKjZgnXIBasuUl0WB+ebn10XOwmHerlEa0L159Wx5tuFFMqSvrC",
+	"taNLF6Fb55LnAZ39L9FIZhPTO5rNAMvrzjKOrL3SEPAblqnarbY/5sHcrpuPlIT9t/jER+4L7/J4KWca",
+	"1us6tpfC5TLS1eEKBgcV0SyOPreupNU5RpBL5oTe/saUoqgl5RUBSy+40lxczbgaM1UMMsZI1DC80e8r",
+	"F/pgLwpCyjqLQWMFgtX0REq3C2mWWZqLM/YR2GEEb07fKs7Tb2btvXxw2pVf/u+RdhVeuAUIj8nQ/m7j",
+	"Lgd/+ctf/tL67bfWixeDmIwyOSHdo06n1em2Ol3DDhwdHR21ur3WbreAU/YBCiPEu0f//Nhz0YlPMEax",
+	"d9da+PCHKvLxHJ1684jxNdibQSrl9QVN+TVTA3OH2WSq52QmUqaKGTjQ10nYkO2SEOKnXspAYKu7OAom",
+	"bYxbb6S8PjZdFlGrdNoWmuI0lee9yY69Ac/PMb1hREivbBq0yWvkBVMlCb1U4AUeZnix7gSiYvsuZxn6",
+	"tIVkZ7cXVZGaIU3TSzq8vphlQDUXsKHwPjRgNKUYzrIMWXeaqKZgSKHpUF8wlx9gEY5NONixnDBzt2tX",
+	"l8orWReenebvrnYBlgkxPdrkpUHrvt//hXExQrVq3HBI6+ATG74Dkt0QxSD0smpImSYXig0zpi9m1YH2",
+	"H8ZMFBOSYHvwJlHkVmbXXFzlTy3XBuVSKa5YBr+qBbrS0nxSIi7n58mXvbuW+afn/jnDf/qFf87P2+bD",
+	"7t1f/7D0yZ5m/IYO57Vn5OJSL6Ysu5hwMUNq2gCr1FBO1yAJp6Z5UfOyC0+1U8OUCEUczQT/+4zZnw1r",
+	"cZdny1qk9wlX9DJlibvBQyrIJSNM4LfgedsmxyKI6guaCqlDiRXEcxA87KhRHAXRiVVCq2bZRNVu8wrv",
+	"yFLEdNDjYkozmqYsbXgqrhsi5+JGnY7lrSBSDFns8jS5uGx/cTCbJQjMljCELlTtykQoizQdWR+4q/7c",
+	"SiTRI1E1HsaW2FYQvor9KdO5EoEqXoXwvCyhKlDBCopQ/yjhm77yaVql8PcvSwm1rdoxDyEHywm0LrO/",
+	"gBSFBAsLORZWv1KLZHWs9VQR1468P3nTJicOGswUBzy5N+e3EQyXYqfX2Tss59xZfIMqHrciKM99C0LL",
+	"m9JgJ1buQ/mZXGApsYHz3/cepKX3Klz4/l7FSssPZ92Gvz95Y+4k18rcPcUNH3s75taICu/Z0slh1xu+",
+	"yseCnP73n410/PvbP+P7bORna8M6sDkNuCCXVLGDvWXzHj7dPdyryZf1x51P//KvXzpxDXd8/5e9kMSr",
+	"sxLpSs9jg5OwPchUpnw4dwdixW/gJM3RkpSLa0W03OCAap7kEh2fKU25MC/bAn2Ysoxgv63Qh2/y0Bee",
+	"0wbHAu0f4jSq3uEiPC8xFRS8l4wOxy5biGIiUSQna0gW64/DJmpbchIOlgbbAtBYp2Zls1XBheGCDBTT",
+	"H7woBDtCwBRg8zgGD/2q/bmrfRS94+w6asV1xI8wVWhSya+DA1Eg1BV6BGzMpZQpo2hkkwmrZOBQjWg1",
+	"cRVXlqoqJd0xGfHPhn1in3Uo6vBhtWTjrnANDfTGDfb3GU1JxkYzRVMF7m9clHLHDKgGJYHXw1iUX1Nd",
+	"lnPcK7nPEhuIbJTft5AJNLvsd618lME2fFqOXg+tIgsx+bvUkQH8X2eXvuMNOgU2/0Rqf8HX2Cp5w7KU",
+	"Ti/svavObJxKcQVrkWni9AbXjOV6g5jMpkRLstuBrHBBprXO8kejt3/UK77hncqLubh0r5Nel0h7p+6L",
+	"zW0hDXRd2HwtjrCSpjY1plwxYUnVoj0lBhfTIZ/Q1FLhdlSfrq57WM3dXmV0jQ0Yc6VlNr+ARIVrmnvN",
+	"lQEpyh5RjSrLbhveMNM8JnQ4nGVUM4xqJmM5y4o6LWYToX0TbdY30zlVmhhSOlUsCc1utxQNaxkbZUyN",
+	"WQI6Fj5hbfKGXzNCScZu5DVLzGMc436yBHT17Ja4m4VIeDkvZPj2qqk8psKcs4EAXkwYtkIztUQ3E16x",
+	"ADtr7FV5FlOrsikgaFyiCyUc/LSUAj2XM+uHtBEdqtQU2KErUrSuyQAlXBWCYB9uJnuaDzrHNGNDXk0E",
+	"j0PVKdhMtJRkYgjEMIAA0h4K1PSQoTm5ED3ha/O30nxi2TmqL6BuGdwvCLav1KA6HH7A9ZcuQ74Z8Yp7",
+	"VUKD5eisHpTbyt/tVbY1GLca1JmotmHlfEV37+ne4e7B3tNVGPUctaYN7XP3s0VuxkOs1oVXMg5bNnyu",
+	"o5tvk2O0ShrJTs60N10a0d9GRo2IYlpzy1i6+GaM9OxDmtFQzjeNxHqqe2+aLW5jA1PtEnfwNWn8+s54",
+	"2/dHa7bEr7G2jT3/LvLSFd+LA6B3+3OwW6iqTuMFnb/iV7OMqTX9A8DLPg68ROWIZDxx7qJK0wwSwiC7",
+	"7NKJV50jq0m7rGYTUKSnaVAIRFU+XIukNWND6dKhLg4NkSSeQoSje4bdlQWE8Hocq+Gb+dHDEbLfjIll",
+	"sKDJEIQKzpSVKNCxYg41Ocw3+VaGbmlz0OELmcfHbAZkCcX8Dsb5Odl1VCKSc5OtVb4ZsShJ2uSYCHZF",
+	"Nb/xv6jZpc7oUKs/kQ5u+GimGDQ1q/UHRe1RGOyaK/81CATgkmg2wGUuuZKQZuqW/INlcoUmoOrFbvlv",
+	"D6sQrKZixLEoZCi0RqDe/h65nGum4mAtCVfTlM5BGo/J32dSM4UhmWI2YRkfkrFUumFtibLlLDDe7FY8",
+	"0FCVdhM9c+7HWBaMrWnP5U2gwyGbgm6fZQy8hvBYXAI60xZi/G1A11JTkyvYW1nTKaVD5gzylzJB4xbF",
+	"FHi2p62HddTpPnFa+5HLbjKWKfM5qYJthCqQofPazsf/3fn0L0/+5Q8rWQEH71JPxaZkt7j/yKRUVXSy",
+	"FiybpifwTdj//HkTaWe/c7GaafuNpyl3+jvT6+hog14Z1ewCih+subS93tEGSwunu1BjmhX9dhI5u0xZ",
+	"wdpXOSISL3xsgF6tBbrLe7e30enUWzuO07TWsr+ukOdnKR1R5Rbm2xA7LPVY5BGj8iLImUh+6lR/6lR/",
+	"6lS/mk61sVa0VnuT49E2pJhHpFstkaOHNgGWqd/3aAsslPOpYoltyAlmJH6OTLA12yn+mYwyjAKhKUn4",
+	"Fdfbvc2/2uvcjQ/unvzbXytp4X/IWQYVkdY86suZ4kzpWl8jqA1lJIDLWXIFaVZCV0QpWI23UQMWYJTz",
+	"j0vxyzYD57lZtsYL6f0PmlO4d67LexeitFTLCgDlK4nL21mAoQrxqio2HWPiE5IX5L3NuAYXSy4CEaqw",
+	"5TaKKXxCsbzrcevVpy+HGJni/txb589ujb9e8+uCt2US8MwP/tgFcOZq2XUDil05GAM9RtSglgP9DrGW",
+	"/oQrTa+Zlca4IpWBI2vyao5JW9PVugrBCpJKtZCwTDB4y27XiMjehpLzBwiMrniD6iOaqw7tLbvdyKSy",
+	"iRd57m1y0PnpUu4Fz7Dc4U//8p/+5T/9yxf8y0PK0fnpbf64vM3zwzn8xp7na+9E6fm0YnR18NinmpQD",
+	"tpApvqIn7IorbV2R8Xl11YvXeFw96W5Q39qswMzJMpZcSLEuY2KY4X9IsZLdOHPtikoMmqbvRlH/42qO",
+	"61NdAv1fIIFmjkTopMaT9sLxuIA7D3N57ZUMjqyTNdEv3Bs3cstmbnh6+/7NIjXuVFyovETkPRxU1gnQ",
+	"dj5AF0wkq5yZ4KrcsoyBgivUUdlS3vfy1zc0yfQLAlfXcf8IvPXLi6o6zpLUvKZBaG01wLJ4jNKiwhAE",
+	"N1HVClyeyzVJQpbJrCZgw1YP8rWoFKRTJpdzZ9JrEyiWjumLS3XxsBp4I+1bbgctZ7Zb9hTmrEBj/K4L",
+	"vwZPB/gtL7SNiot2pWOD5jqtrdxeDpgx3SutEMvyWJeSl/rs1SFiQH8HTIDwwa4swROXkrv0PJsn2dvH",
+	"sPKYW4RLQpZ7WIYq7Fkm+vaqtdTNsG/zx/YXCyrFtW0L+dnrm+WpY5cMVcwcvHywXLe+YkCbTXpFK5ev",
+	"ur5ZmBC7vlVeKmDZllWmR6/vUC5f2aAlKp3rG+aFOOrbLFRpWtm0QPfrT89XbqpvVJd4eDlSBNVlVg/t",
+	"ysjUt4Sy7/U/F4ptVFl4TiDd7wO//1szsNokic5QWUUnM6WtZ9FYKkZsl4IR0vlcFcyN3hFLlCMCrW5q",
+	"ia0QUk+uARRmYXw4kBpHNwSQl3a3isSfWLexE56sbTfjSlMxZA1dLtEVO/D1MyzWBWjCF3YYQkgGviF4",
+	"J0LTQb6Z1sF+eR63iiFWZ0bFLkbcAE5AzrIha3AxTqFhhd00H6EaoKotiRe2d9npnVXu4rF3hSTDVA6v",
+	"wZYceLT9Azzxmhj3NkkKduY+9Bc+/Hp+3sbPaOSr1GBt7Eq9wYFtxyqeT1x9Vphxd73FZHmvpUgrb9E1",
+	"y/zbsO1M2LrLzaVo7LogR5uvkeNLeGKLnXCFRQZR6KMTw+reQjT4gtuSGTT2Kw0BW7KP90idm4vZVi6l",
+	"ymYFSNAxFfJj4hdWGbqQFLTKtv9hodtiTs31rUSPNtduOQh+VWrbII9k9bmCCwsqL87kNVs7uugeKoxG",
+	"EVm5EiOXPTZVXyx7zivgqtwwW/vg0bzawBfBJmA2BppngjCPXZuYBkwkQS1ayxVxRcyTHYcVrnBjg+5f",
+	"8x16PLzEtp+mOhakEbshdR4Ad+pjux5cytgwrO0HTXW4WhLw8WuNUrudWJ5hkX7VGX0r1bFon1rY4neC",
+	"kSnL4GJj1uWKZPmgFyhnzC9/mVcSwF+qRF9/b6oVd/AraPuZ0HzEmffCy3jCYoIWM6+PN/cnNi0gb263",
+	"d4hRIQXdPPmdZlqwzMWxVBtQe6tN+LUlQ9a8YXlJhK8ZSFictgrNFouTPPjCfrz6AcVNaO5jUy6ys7aH",
+	"7Nr7uI3Vwrz1y/kq62hUAsZzSVtbtZu4avVngcF0oSwInTBM+g26eCPwm6ZQvuSSKhZUKHg5M5uz84xl",
+	"KReYKTphQxsT6g2jQXbxsmfSwd5KoraZk25yZR4sVRcOan4hEMXiqDd2aZMu5rpO0XvhT87tC6wQ7POQ",
+	"gWBGVMqvxuUkdc08BDcXMZpnO7A5Qu7i2uixY0xuB/GTgw0sp2M5yyrzN80yG/sUhBI1MszlDtlVDvHV",
+	"Dp4P4rIcR1NGry82xiEfmYiuzVX+3s0wZXmQ3H1PsDaE7f4D10aqbWnkDfJvczFkayhBAMQ1LOxeOGg0",
+	"foMU0ACvG7c+43OOohVYGy8L51uM3MM1F66Uu+dFMlT1oGzgH7RRHv3vx6lo48d7pYPQyppO5jCcD/PG",
+	"PugV9/fUu2S47A6NCK6t9ra8/pPpl7IqL6dXBk5XciKDdOulqvJYMxTYDpmFyR2wnmqaF7bQ3u4mBVOo",
+	"TkroXEF0PU1vzUcHSXXSU9N6azsTHtQL3IfyvmwSfZnlhWHLqkiXbgKzT1CRZ5mwzJr3YBXytvE6rLn4",
+	"rqbMpsHUZXiVy3Qulwh6GcA5O3W440gVJsTABL0jmhGKzCadJVyTVF4BA6t85oyYpKa5xnNfY0llG0HV",
+	"6gzOLcMGr3ZsOGdgSa2YTstvIUJZO7CWkcV+t+44KlZcrDrrHBmDK76KZpmrsFGx0JVCd577ZkPZvpEs",
+	"F06zGNuSS2ZeMVW7I81qKRf3ArzwG3PDZpbGZV7LCKKWA75R3VcP/iYFRJcDtaXaE4+aB7mrWftDRzUD",
+	"A/g9hjK7C/CjOrc/HB9atZsf8to9Dy0KZJCDWlxtaJlR/ErUW2bMr98oxQQ69y1PnGFDRjLrPZuwBJUu",
+	"e92Oi7Sx4xSKFPi1YqQJcL2KlSpDfq2FVpd/KqMjBK8Uig0FG7SABEtQ8lhrNpnqB62ykE+xrCABcKvY",
+	"tE2OiaKGLQJetyYqbHnK3RlK6zYLU0W6OT5hBLanmI8IfVZoskkmAmrf9TJ6zjH7l81D4udCNx7nKHOb",
+	"SXGF+Mp1EO0E6fdqSj3gOMscKQ/j7lHPWtecPk4mc5Tx/H0ZgqclBJ5r9ln3CVNDOq0tdbeBDz/esTCB",
+	"Xdm5vzJdoAsaM6elNJ1Ma0LHgJv2KU5bvvmgUZrEhaoTiLDWs2YRhiJ6BW7/iAHBySy5eRsVTUbIqmtp",
+	"LEfOjRXs3zo9031Ko6ulJecBSwdOtM8rSgeZ8TA3GUReFOTVJnXpK0v1f6oNQllUbix1jq4BHa5ZBeTN",
+	"HbTXS4cFfKRFy/rHmZIpEwkXV/jEEq7ggQW+tk1ej5D0cOWMBFOqdFxIo4ixqVwTqoiSUmBuQ/Mty0zH",
+	"UcbYN3mv6+r2BFGI5qiC+tjW9WzJYS1jgxpI55bAnGrHKteUUAXx4WGRqUl8lQUX46tycrsaA23HCnY9",
+	"GKOYU8sG5qxKpuXLCnk6UlT4lDgv54ZpifPirVj1DLxYURW92pwrk3n1wZpfoMbTDcvmnqmqJK7rvQrs",
+	"pkGu9cL7htkcGsvLJa60gjhudgMeJxo6zMFtjfFEccNWYcxDKy7Kh/jdKTDyU6kEz7OKPBlAGhGBT5Or",
+	"6+1yCpsXaeEaBe/JRF1d2DRXn77s1uQMcegIIs26LB/kD0aL9KLdJZCt1rtWa178hKVGUKhNUW52iirz",
+	"iCC0g2oz0dr3cIlN2N4hvz8hkPnGLEGN0+oEkk6IYSFa/KKIHX0eelparqY0t7Udf6rHhDOaXa3t4luZ",
+	"OONYlPNmhFyTNWUNx+unPqrQOCzZyzOm1l3OfXEB+i8DqTK4+swGUhfufHCii3waxlYUWKNlR/uB6/HX",
+	"8ODevBx4k9ohQVp9px+E2AIbP9TezIs6DxMuwVJ5jNaYsV4Q0iCTt2qARYXQY8180SYYVC9v0Y9NSWzB",
+	"EqxnqlimWRITe75EZsW1Fk/Ktf9eYscwsibNGE3mRGmZmaW6CDIIsR6iXZaCUTiDfXLKIqoN9TCQWdxv",
+	"tJDqSDS/cfloq4LSFr0k7hGU5kLQJjRh68af3WYSk2caniW8IBiUI6QmDcJmNwhTu4/+48fKgLgyEK7g",
+	"rV2S0uri46AmyXCWcT0/NZPbkpzg7SUzCJerfkWgaANIzs/fvX378vnZxbvfX54cn707uTh7958v32KN",
+	"JUq0GcLGso+pGls1R02v04tXr9+8BPYJ9gIYKEYzUIta0M2DH90ZyLkYSZunR9MhHLdNWWUgdIsolQ3G",
+	"Eysuhyty/PtrUKTYEA3b+BdFzKtAp9MY0pZd0uE1EzacE1Q1TE5TiNX3/imY8M40mNoQDpukBs1O/MYw",
+	"VylXmgmWnQtIu6AI1zioNC05vM5+AbiHHJKTYf6dpF277wTTp2Kn9oqNPhfoB6UMk09T+1DAhtkDszlb",
+	"nQHJygaATk5d5Z1scAWG67oE7Q+m5AhCWZy7Fc/Mtp6LRA5nBqFjMpBTJuiUt+d0kg7a5+JcnDK7x3b5",
+	"wiWyhOUNjsNaj33yDLBkYHXhbfJMJpyhMQtKgEAS3VetwzBpYveA/Maftcl7GzRooMfCJCw5F5hzCEbw",
+	"lWjegh4Xv7TaZUDnaUq5cIHtuIl/nxmxaUozCpFvkKFBDoezDHgM3CoXrSgFK05k1v8m91AzMiKqa8FZ",
+	"c2Bf9UEgBQ4g+SUXMxZIb+ZwnbDpZVCc2oZGLoqi5DmMp8zp2JjrKc8Ymkz8IIAaYOLw7+xIpqm8zUcz",
+	"z6hlyMHa5G0i4H4KSzwOuCtEfFE0R9k+3vvUuqgBZVNgKHoNHmsGTotzhF5RLmB4yOiEG2uTnBCsxKKw",
+	"EszR3v7TJzEZ0Ok05UOYYMc2/OPflBSDNhkYojMgCVeai6sZV2Pc30mbDPIsRwOsJ447ghh4Lgb/07L5",
+	"WFuvXwzsrrsAMRXuhVt2Kq+sOhjsCJoJiHSleTvlMmLFZIB5swbWkxEzLXQ7HayEowhV5yIsfqOC6jcG",
+	"d2UIQRC+sRMo9Xe6T3fgw6BNjkcGiynZ73RKZwKYjQhuzsFg7LkY0+mUCXNnXoL+IG/OFVF0BLUc8LLF",
+	"EEMx1ZboBEcMBdmxAJdgt5it0eBSn1Ags/jEBCyOtbCdCyqI2SRq00/HoC03qOYi8WmuhteSUG8NN3jz",
+	"fMyG14pkM+GrZcosYVlO9tESYSTdWcYK4S0OdfuWbP261+nCU7jX2cXKn8QsSSZOqzymgvz55dmTmEyp",
+	"Hpv2e0/ic4HkA1momEzYRGZ5tSLQcP6639l9EkNkdGjbNCN0YrLX3TX/2X8Se1T6da/XexJbFhisQDBb",
+	"TPY6Rwhir2eGOxfmUj8BMzSmxoTcv3hDqcKCppAVykwIVFbnNAfuuhErtHJgU0MYVJ9Qj0K7sT37wjW4",
+	"HTNxLgYnTGfzFuDbAOjMlCokilEcpXzIrNE3j7aE1C7w/QkbtQxXnHGmaTZ3zvP9KPzSMD2zycR87AOL",
+	"zXIPV3sv7PuPJz6hwpA8syJ43GOLVfjKB17wbZ8MrR/ZR4/4vNE2EoecuqH9+378++sojryhMeq2O+2O",
+	"DWQxj2LUj3bb3XYHdW9jYNF2XO+dm+4ODfy6p7IqezWsUtkXbiINx+EoBjpKGzJukF1qmsaoHpi71doa",
+	"BTqjQlFn28RoKEMKDepA2iFyAmdqritF0encSjfKW/LN/fonAensn+Q/2Zz8kxjYoI/A/B7m87X55Vz8",
+	"s9Vq+f+bjoOAOg3IP5EKmFWBIeefTp6zKeOgph72WzRGFroPfCT7oDwKhvByMUxnYMMzaAAuvHZkA8tF",
+	"4F9eHLcQWbkwdpiZszgDrqcIeu5CW5yjIBkszJH/WjfHwom8HI0Mpq46gIsMIz9rTgLRzLlc/6LwPP4E",
+	"Uwf7BWX88KKZh3iODzjwwPYEORZv0EzYHamct3yE+fTmBKsPq3oFVYeWjxY8N3XnUzNsxTnlw+Y/4pGA",
+	"r7k5qfwNxFQ4Em8T3hUnfJu7Y/gB5B9uJV5oYB7gIuaRDkCkr9k8zjk1c7lRZdQmx+cCO8Bkl1KPsXBG",
+	"kXZQuKBcBfOehXxbmSdBXgUpuOcEXidRP5rOtI9K8bFJz6xtz2UI7H+JQh7tb9bkzD6DSQFdEij6RINc",
+	"Gnh/h94H/Y8VeUq6vcO9TmUekqjX6R20ut1Wr3PWOez3Ov3dTnu/JtNFsfXT/t5+v9MpZMjog4d8yzTr",
+	"dnudVjcKXDKj3VGH7l0mB62jZH/Y2ksOaeuI7u+2nibd0cGoOzqknS6ouZZgGyywpGOJ9rvD3dHThLUO",
+	"esP91t7lPmsd0g5r7Y+eDruj7uXRsLO/LUg2hmDXaTHCbSzXr+13e52OU6BEeiYESzeDPPRbAaSomNr+",
+	"erjX6953juIBlSbrHm62hsKYNVjWPWr1Nhu9jk7CbKWUCU0OeG8rYGw8fW8ZfkX91n6AWAkD45EURma4",
+	"RQ3m2qCDfgrVeSu1kJb8YVjHXVHtZ9PrO8IKpK7X6TwEcQw1+x2ntu8WdPKdQA/evVtBi4IkczXDVQ/R",
+	"DJRuAErnrnSlw/7d1Usp9a9eQ904d+FVbNa+/nJt1H+TBW+KnzZ6B7rXuTMD3+EYNtBUGVlmD7G2aiaP",
+	"3Tu/uVTNwAFAr+7qXu/DpM3QaXd1pxNGk3cixVm6DTqcSfkGUiFDh/0mYPnEyL+xhFPnW7PX663u/Br1",
+	"PM/tJb+Lo/0mG3gKArtPZb7fZCeezRRGci0IxZZ3NGxkzqNpemXosC+IhEbPojw6S7huWc+nqyprKyo3",
+	"nXAoR06ijgP1eSBYxxB70eJCOQF9KIWSKYOG7LPZZet1zRWqomWa5AGexJy2ze17LlJ55XhX6NkHz8ok",
+	"QcU5EzqbE2pTNIDOBRRPboFtlJUmsDVGDL7iN0yQEU816PpfCp1xhmINqDSsxhvkAK7OhU3OTawyB/VE",
+	"KEvzzKnWfYwrSMyvR2TEbgE0MzTObZX2buaYUFTNWgW8GhvUsxomqzgGNQ9D33qnL3ZO96qkT4bogHPh",
+	"TXyzNEWlrbBbZHaaK2tFdl6pQhJGs5SzzLay0NAkYUmfUG3V3zORMmUECcQBK26wK2gNGfowf5/SPE1J",
+	"NhMCtQdnsqBoBqODurYyo6+vPKB64JRiIOLYQ1VkAFkUrDpWXfOp31TpzJm27B7arAZGUpvL2blwJmRI",
+	"O0/AaDThSoE0JliVbGN259hchTfyCnQ31hagao3aeZOdV3Cqp5Dz4S5u2Pw9BLw0bn4MVsF1mmPxl6bQ",
+	"YPhfw9a2vEiD9m8MLjdpiKYMyy6vzUE1fB7NAYM/YsWjeGzd+9Z+/363WWg2ev/WfykKxP/ERf97w15I",
+	"9c13FSTf0u9agv8uIMc2OTQ6FmL0SLvy8jy3g657dx4VguAifigMMa83vsL+gBx+uCP7dBfXqKLPvFMV",
+	"muZywx88ei5i6kMeLEU1s9XcgknJFbOVQRKsrwRFQ6Gbd2+9mGXpIOhjiLiS2NObfNAwp33wpwWuiqCj",
+	"VcoSqvtoq2zkbi6PFco9gouD6u/sWAeCtu2645rlZo0PNL0mJ+yWZonKC3pVZcFcRyTNS2c2Eke727sr",
+	"6LMSTl7hWx1UlIVzw/OK4mic5zh5I4e+ulHVjLapvZ2+NUz5U1T5jkSVExt+7m29lcSo5rna+eIdNO9q",
+	"n64TpmeZsMp/W+s0C6rhLb5d5sIFVOJeupsyqbDlaQ868QZUI/CyjTqXB6Mu3e+1dukha+3R3WHr6PIw",
+	"aR1cdked4dNRL+l2oqoSsN3OQinWiOt/L01b9EArK9M7nX6n0+50On+NyuVWa9cRudKoUS39W0zNDPm/",
+	"i1VEo5rcaf2DTmcpCa1MJPwpDwhGT2kICcvLYUZRVVHKwzWocRNquAEDcQ+atbe6EwL9VupXUOhoS1zp",
+	"0ju+LpeIPW0Fx6lLqlPKQmU1FObuOzmfpYlqEyMGQ6CsvQoxljfNDL8svaGM2/T06DBS5EucGxMtcR7x",
+	"uRjYUy06ig/a5BgcYXzVZwgLpaEnnHXGQgc1Ms3kVWbkbC8ZyzRBRimsQGCLswPqW4k/YLRSaYTc0Mtq",
+	"lDE1NnK/mEPKtUpeCXbuAXglSwC7vc7ad8jm+tmajr3h3KiCXXGNsdHm1/krsyGb0YC9zlHTbnnd0Z9s",
+	"TwXbg0h1b6ZnJ+EKCsz1v9yLetZKejjVLyovfl1wqH0NviA5JTI/XrOpzv0gkQZB3Arq3yzESex8ipwa",
+	"eZEPs03vw4pt5Ym+793+ce/1PZmCF3jA978GTHydWxDi+q3MrOJ6CbYjYE2QHVv+xPUfFddfii2huq+3",
+	"XCPtAmnO6XVoRtndx8y4jp3kGTHck031oYppVfvOAQw8TGWI4Tb8wfuHActpq7kVNTxypg0XK0e5i7rl",
+	"VjFjlFX+kGP3pnhvYjqdMpop63Ws5ATUjlIkS5XNGDPwI2icYSWPS+38bSRH0FaXsENtW4JscvNcPeEH",
+	"eWbsU6jCCzRl2YSawVLrYJtXyMfoYF5kv9w7lDFgxLSU6OwfvlqQEEfkkSNGXgw8P83TBTEiLlTCBeOH",
+	"U9seeVUEOry+ysxx40WeMg0RrrmOH4iWl4uDysyDKtnT/fxQOrjN1Gi++h4TCTjq9Dp7gfIoqDa9hmCb",
+	"PzGNlObc0HPX4+frvL3X2Q12//cZEy+0tC9VuXVSgSUxkQIEJSfDW154rfveNWXIlEKHFecPDqog95XS",
+	"cuqq28XoNQNeLxAsKM+FnQGZ3jyaKjTo0cpkYd4LB2JMUjo0fFDK6DVLXAihZTmsVSgmQ5mwXBl2LmaQ",
+	"K+2WGmo2SxPrWHLJCPvsUh1sQP1IJfHru+gmXmlGxFUVKpI+NhLlC5caIrUGOaqqtlpBkd7KgtuTwwBf",
+	"NpcrNfNFULEiYq5s/Em1tka18LiAENgrDCEj96RgeYqVBxGmBbutjBsuuA+cWV13VeHN3AtNZlY8GMgb",
+	"lqV0emFFhAFGP0Jf6wF3LtiNwdjU0BEcz45TVKYb2gEhORBE5eIWSxQAKp4WCp5uU0VeWkzUPzzY66yv",
+	"LkfIoDqrt41v2zV9G3SrWM01UjdDfvHyf45/+/3Ny0qbYG6L7J11O6Etch1KV1G0ts4t2iPsT73+T73+",
+	"KncGZG/y1FMbk+GZK5JYqef5MJYpI1DKi4BPbO4aax2TQePT28M2hsbNXHr4azbVwApZfdAyDwgsqLeu",
+	"ZA29rPPrpwfwoQjK+HXanV58T34JgMhvXn8XCl/bBuaLXhyldKpsIMY0Y0Nug70hqQlQf8dxBRUaO76o",
+	"4kcDNdQO9O4Kvb1OHI1sTZn+l7DTdL8Dqd+77b04mh4dwR+H7V65fmC39M0FlC6EPekG1QB3wwJ+3V6n",
+	"Y4s9hqS0e9Y5Krp1hGUYP375dpB6OKyi7wXl6dxHL9x9MghW407ynaygqjplx4BTAUHtPEudYrBUYujE",
+	"U3w4g+qIX3drFp70roFsd6Mn3db+XHzEkfShdlsM57Er6rmQ/mHt1/2/Ziybf8+eOL8oMrMU/qvrU4Mk",
+	"kBhTU+dsbJOoA88OXjc+FztK9C75lo+tV0wkPml7XhUwlVdYAli53krXPH8TecM++ISPpfdrrxpQ55Ac",
+	"BP9897LuWxnk4Lw34plNyT23A5yzkyDSrfTifH/yJtdP+2S3OUa7ZECVbE3tqd5b9GnoLlmucYQujmGJ",
+	"IPxmuTflrduxNQikP8pqOcdv2yPzRdwuDgLxW4GB99F7zHRlAXZ26+mDVZSWvAbzDH01KhFwGbJBkHAF",
+	"rhmbqkDSiK1OF9JawAy2XFTtfVBMh9dhW/qLB8Ncm3n6sWoyggftWxGDxUTJ0e1YsaFXqKy/6UFO6OWE",
+	"Iy7HdNgKbFwZ9P+pO/mpO1muOzk1LPly0rwGW/ko1NivZOZVMIUCffxKuPp+kKTJRtS1a1TNLul/rmt+",
+	"IN+Tde98fuXvpSX9obneQCNYePLvj+LaFi7YOoKfYmSCq2MImBs7rE35NYOspjQ1wlUMP2MazjLHQWx9",
+	"DTOITXXmkqVCbltXtTJPais1yZjOOKauL94Fs9yH4FdceZhyoYQNGBRzIF+FPckrq5jxC7VUijxHN1f1",
+	"9JDn8E07pUqTh3u+DGQU1gGEv5yjC3i9VFQ27D492u/t76NaZwPmKSjSgiva3qnY0jU1lMzVkfwlINw/",
+	"BK9SoGI/uY0FbkMkJQrXkCAX7QaV2opT2BJyOc/TRzrP2TyHZ+iYAkZqSPII3mWrktQMIHBzQJSmhlC7",
+	"xMJmsnNhvXu5IjRJMqas9st78jktWSqvIGkx+gKFGYtVTC4hdn+ayc/A14wyidmsuSYTOq8yio+4SAJD",
+	"+oYZU9ZLOuKqcf/YOUpA1si39jt0Csbt36IS+xUv6u5D/XXw7eLthfxUDe4tT1wyCrxqsS3tGeTOh6u9",
+	"cNlizKdsc/w3vXjn4h43z/BS72Fdm925xrfoUd0Ks+IfLy3LzJ6jw2Y81/p0LICjkC7f4MhczqA2R1ys",
+	"T1BO2b/UTZsMDAwtyE+sBu2aLCpAp+/DhNOEFhhal4qAJvTfbbv2EIqWZjZFBEsuYMnA2na6rd0u5Guf",
+	"sH8Acxy9nGVyynaesSzlYoOsn2slWMF3alvpVZZtTLUqsbtgwf2eNjDfvUV+3My6YTaY7ygPTBOtodml",
+	"51KMUo7lxH7y8OUoaiwzgtVEqonmrL6aQqGCAuatbFwq4Vj46j88CVJBmGFsMnyS/+yzUFB9LgC/F2st",
+	"kKpSC7AQKM3i3Nwdm8EwkI4L19/QdBe9aduAJxifMGLut2dbIIM8A+9WhQUEyQA7mtkGLgU9lhEpJZ7n",
+	"SU3eeaw769LJ2wpYPCGXLJUAEqiHXOpM3CXfzoGLjTHWwFWImWnFE5ZX84M1SUIF1l/J5G1NWnrHEG3+",
+	"QulbWTRrKcdVfXtSG+dAXMrLRkD0Wp0SEMcTlvEhNc/ZxV9kdr0uHL31MmWbE3nALNk1x1WZW7m3JC/2",
+	"Jiv6mVf5/6f3RmYu7W2QYrmOca8UQHe+2It2t8z76UUQc4nZNg2gVGDxD2HJaSCMwruTpsRVuMjrIgWh",
+	"pCiUclS3m2EJRNbaTAbH52KVZCCkbo2MHF8ZvIlAefGgieOUTa3snofv335kVr9FZccL2JdlbM5KlynT",
+	"8xfl89/ZLFiVDlLVR9f5KcVsIMU8Mk+qLeOldaaqZ77XjBlg2abZ3E4xvXwYNQr1oV2BQJc6zXGaYaSr",
+	"y8qWc8quIODQVgo+F5A1Y5TJCRHylkjxp6CMoLkzkNojARlAjvIyaKGGX2k6d1OF6SdJQucEHKeVK9Q3",
+	"IpC1kBhpwVYbTZXEINqKoYH7Rko+oddMWUA8XD6jnI3HpEHnX1TVKuoTwt1b7WPLY4TW14AhVZzunMnr",
+	"uVz3Gm47NdxPUraYE2hDkvYILaNlOthIGwNa8p/qmCZJ7WpehBWscKEOZiVH80pmrk533xeB9cwu6EIy",
+	"ACGoEr17cIAEMS6V/1Pkcu6rfheK6+sxm+TpDSAyRtm8msiAc0teDT2HeolgBRKMg06CWpCIKNe35Yqk",
+	"bKSJnGEB5bMwS7/tpQCOMcUZbBkLz8f/OvD+EDec3bJk8CSGIOZixROvsIHtaJMPY0luMwlMJKznHGGD",
+	"0ore7Qb3EeUDrGOCfvWFBVitFtijbqGcbAISkQ15ANuZViwdxc7dxwpJMaGKpFJcnQuricqXbsaFtIFf",
+	"w1DtmNygcOG6VrNM6RdUN6rs8Ya6ttsPhFwo3QcFQeDFieJNCvn1atM+Lz5vCdVUgYdxWLzrPoXaoCqh",
+	"NKs1DdALyHBeWDYOczfny3bVxSza+lKQijFh/7iLl9UGDAdCyPKxsG4gDvX0qNe9M7AZBjAs/XcET7m1",
+	"Uny8T/B7dfyiS1eN8zrXcDZVFyVIep28pqA5uW2jxS54jS2iw34lOhSybFciBABrWOzt1PTsmP+tU9iz",
+	"3XFdltX3NFBqWUaeh+XB8qjQal7MU/9HGav4cPLlL2pFDbONpc2VTEmxsmElX/I8YCpy6U2ASd7eBuKw",
+	"PCbKO5mArFVddyqY9btOZpgv5Dt0W9oyPoODR1j4cbuYXOcicpwkigzgCR44ZQhW5gb2LoHy3amShqnD",
+	"ct/zAl+NxdlSqlmGDO/cp/b0rC4E0vqvfSmfc7Gua0q/UEeeJ+sUXK+v+ZNj4VYdxx+ABVrLCSVY1tdx",
+	"Ov/eOMqHfK7Lm1+hOPHY+oOqTX4qQEoKEDxwJKrNaq0uYTd2vhTu21JT4YktWFIkkkVmZPG3Mm8SeLPy",
+	"pE0GmbxVA+vjAXFqqBUZWEHD/XQuNGgpQEMCtJslbfJeQKAQUnuskIwPjtUG4DTKBQR5ZQAqAep9Fysl",
+	"egNPichvlfIt1nXulWphr5NkEcda7S3gdCoBz/DTOFqXVSLfpO3yVav56BzxGkkU6wWQ4K0Fs/8vCpKs",
+	"t8mLIDnVQv0Nr2GsTpNe8Jnf8i0xDzhqHDweVUXAd/eN2N7bh0d/60oTv8CLG5bZLF27URxdZdTNczh8",
+	"esme0k7rKOlctvaGXdY6HB1ctnqjw9He6IB2h/v7URyNudIym1doW+IopQorqgVB+svKN2IAHQS0BXds",
+	"Hfep8ORqGY77JDP6/mQprxtoEgnyYBqCYPJyQcK65/o4Ta2tGh5mn7tVFw6xlJAZvUpBDgsbCcYSRTCR",
+	"89BsmwjK7+TNuMprYIfJ7RZLk1Q59fgOazn2WLoFvj3BlD9CgLgjpNuqg+Nza7tN2zoex/fJ32UDflsY",
+	"rl37bL3EFAeFmiMdyDFZquhf+TbZoEscZMNYpuYhfrZCu25qx3lMWrVwp77bcMCHqRTCbkolrZeE8hax",
+	"eueLC2tvWk4W+uUpMC5lMgcqjc6aNs5+aRqylzcPU2UWdFvRl3OIoj+P+ufRYlr+8yg+j3wEPzSqU85A",
+	"U8PdnUf9L+eelYI+TZgp6L/ImUH/XfgRSxDBF/Cwhu/FeXR3txmniGHdkBMBzkKBAHevZLElrnJN3ZbB",
+	"SG9JRK5xfb5UsM/6wq4oYD9xC6P+4gZGOfeZp1lA4xZ2tbkWFnEkqH4LEE7U1cXeqDt6muyy/R7d2xse",
+	"sqPhwfDpZYcejjrJ0ajXNTc5lVcoCDTNRdF9oFwUn2qWvt0Fr52SAu79C6Yh8LaamQfcfXRsfAj/1k19",
+	"YlkehnX5Adu1ATtTIPw7YHCYr59WJ5xveV6d/OmwFQjy+r7gtOPqDLd4MojBzwmcOzkmLNUM624ajEpm",
+	"qXV2QvJGXO4/cOaveHjM0u7/9KyP6qt8C78Bsj+EXFB3Oxo5GL6VGpJFzaGW5f3vFGY4EQ7VDErUsEWm",
+	"GxvOMvC9+/glclcFKsCYFwvIKExkXTYWDhJKtGvM68QERvBi0sIv9qcL95N5y29oxqHeGdyzUgO8N476",
+	"u6SHlla3udAsEzSNKv0jXOTjiAyev3v79uXzs4vfT17/9/HZy4s3r0/PXr6F0iBjqbBgIZnMFFTF5mKx",
+	"w3+8Oz07HfyJQKjhLVfMMnZhwaC9XrdtkPuT39ny7vzO5DRl4NVnjaW5E4fPXI4ukka6KHOb5UgeSJQF",
+	"dd8CnbAfJ/cfiRedFEA3oHywEtEy8GcE5T24HLpqUQtAFjRQFaA6p+ZgVGt34Jmv3BeOZzNNL45l5Ujv",
+	"ue78+P3AwSgf8uSXVYhpkz676NocIPCKKuzdLDES3qe7/xcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -11,6 +11,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 )
 
 // A disconnect ends a connection in any state: all its codes and tokens stop working, and a later connection needs fresh consent
@@ -114,9 +115,31 @@ func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID u
 	return endOffboarded(ctx, oauthdb.New(pool), &clientID)
 }
 
+// RevokeTokensOfClient revokes all authorized connections of a client, a thousand in a statement, and returns how many. If it is
+// interrupted, a repetition continues. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (revoked int64, err error) {
+	status, err := s.queries.AuditTokensRevoked(ctx, oauthdb.AuditTokensRevokedParams{ClientID: clientID, Actor: actor.Of(ctx)})
+	switch {
+	case err != nil:
+		return 0, postgres.Wrap("tokens of client "+clientID.String(), postgres.NoRowsAs(err, refusal.ErrClientNotFound))
+	case status == "offboarded":
+		return 0, refusal.ErrClientOffboarded
+	}
+	for {
+		n, err := s.queries.RevokeConnectionsOfClient(ctx, oauthdb.RevokeConnectionsOfClientParams{
+			ClientID: clientID, Actor: actor.Of(ctx), MaxRows: perStatement,
+		})
+		if revoked += n; err != nil || n < perStatement {
+			return revoked, postgres.Wrap("tokens of client "+clientID.String(), err)
+		}
+	}
+}
+
+// perStatement is how many connections of a client end in one statement.
+const perStatement = 1000
+
 // endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
 func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {
-	const perStatement = 1000
 	for {
 		n, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
 			ClientID: clientID, Actor: actor.Of(ctx), MaxRows: perStatement,

@@ -329,6 +329,38 @@ with before as (
 )
 select count(*) from before where state <> 'disconnected';
 
+-- name: AuditTokensRevoked :one
+-- Begins the revocation of all tokens of a client. There is no row if the client is unknown.
+with client as (
+    select cl.client_id, cl.status from clients cl where cl.client_id = @client_id
+), audited as (
+    insert into audit_log (subject, actor, action, client_id)
+    select client.client_id, @actor::text, 'client.tokens_revoked', client.client_id from client where client.status <> 'offboarded'
+)
+select client.status from client;
+
+-- name: RevokeConnectionsOfClient :execrows
+-- Revokes a part of the authorized connections of a client.
+with chosen as (
+    select c.user_id, c.client_id from connections c
+    where c.client_id = @client_id and c.state = 'authorized'
+    limit @max_rows
+), revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), notified as (
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+)
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select revoked.user_id, @actor::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+    jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
+from revoked;
+
 -- name: EndConnectionsOfOffboarded :execrows
 -- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
 with chosen as (

@@ -59,6 +59,29 @@ func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
 	return err
 }
 
+const auditTokensRevoked = `-- name: AuditTokensRevoked :one
+with client as (
+    select cl.client_id, cl.status from clients cl where cl.client_id = $1
+), audited as (
+    insert into audit_log (subject, actor, action, client_id)
+    select client.client_id, $2::text, 'client.tokens_revoked', client.client_id from client where client.status <> 'offboarded'
+)
+select client.status from client
+`
+
+type AuditTokensRevokedParams struct {
+	ClientID uuid.UUID
+	Actor    string
+}
+
+// Begins the revocation of all tokens of a client. There is no row if the client is unknown.
+func (q *Queries) AuditTokensRevoked(ctx context.Context, arg AuditTokensRevokedParams) (string, error) {
+	row := q.db.QueryRow(ctx, auditTokensRevoked, arg.ClientID, arg.Actor)
+	var status string
+	err := row.Scan(&status)
+	return status, err
+}
+
 const authenticateAccess = `-- name: AuthenticateAccess :one
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
@@ -994,6 +1017,43 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 	var client_id uuid.UUID
 	err := row.Scan(&client_id)
 	return client_id, err
+}
+
+const revokeConnectionsOfClient = `-- name: RevokeConnectionsOfClient :execrows
+with chosen as (
+    select c.user_id, c.client_id from connections c
+    where c.client_id = $2 and c.state = 'authorized'
+    limit $3
+), revoked as (
+    update connections c
+    set state = 'revoked', refresh_hash = null
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
+    returning c.user_id, c.client_id, c.grant_id, c.version
+), notified as (
+    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
+    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
+    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+)
+insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+select revoked.user_id, $1::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+    jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
+from revoked
+`
+
+type RevokeConnectionsOfClientParams struct {
+	Actor    string
+	ClientID uuid.UUID
+	MaxRows  int32
+}
+
+// Revokes a part of the authorized connections of a client.
+func (q *Queries) RevokeConnectionsOfClient(ctx context.Context, arg RevokeConnectionsOfClientParams) (int64, error) {
+	result, err := q.db.Exec(ctx, revokeConnectionsOfClient, arg.Actor, arg.ClientID, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const rotateRefreshToken = `-- name: RotateRefreshToken :one

@@ -255,6 +255,14 @@ func (h handlers) OffboardClient(
 	}, err
 }
 
+// RevokeClientTokens revokes all connections of a client.
+func (h handlers) RevokeClientTokens(
+	ctx context.Context, request operatorapi.RevokeClientTokensRequestObject,
+) (operatorapi.RevokeClientTokensResponseObject, error) {
+	revoked, err := h.OAuth.RevokeTokensOfClient(ctx, request.ClientId)
+	return operatorapi.RevokeClientTokens200JSONResponse{ClientId: request.ClientId, ConnectionsRevoked: revoked}, err
+}
+
 func clientBody(c client.Client) operatorapi.Client {
 	return operatorapi.Client{
 		ClientId:          c.ID,

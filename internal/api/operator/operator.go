@@ -100,7 +100,7 @@ func (h handlers) handler(middleware ...func(http.Handler) http.Handler) http.Ha
 // longer than others.
 func (h handlers) timeOf(r *http.Request) time.Duration {
 	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut ||
-		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
+		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/revoke-tokens") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
 		return h.Limits.Batch
 	}
 	return h.Limits.Act

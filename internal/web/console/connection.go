@@ -98,7 +98,7 @@ func (c *console) why(ctx context.Context, in writer, life oauth.Connection, lat
 		if err != nil || end == nil {
 			return say("revoked_long_ago"), err
 		}
-		return say("revoked."+reasonOf(*end), "Since", instant(end.At)), nil
+		return say("revoked."+reasonOf(*end), "Since", instant(end.At), "Actor", end.Actor), nil
 	case oauth.Disconnected:
 		end, err := c.endOf(ctx, life, latest, "connection.disconnected")
 		if err != nil || end == nil {
@@ -146,6 +146,9 @@ func reasonOf(event audit.Event) string {
 	if detailOf(event).Reason == "refresh_token_replayed" {
 		return "replayed"
 	}
+	if detailOf(event).All {
+		return "by_operator"
+	}
 	return "by_partner"
 }
 
@@ -167,6 +170,7 @@ func endedBy(event audit.Event) string {
 // detail is the detail of an audit entry about a connection.
 type detail struct {
 	Reason string `json:"reason"`
+	All    bool   `json:"all"` // with all others of the partner
 	Scopes string `json:"scopes"`
 }
 

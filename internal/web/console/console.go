@@ -118,7 +118,7 @@ const longTime = 30 * time.Second
 
 // limit returns how long a request may take.
 func (c *console) limit(r *http.Request) time.Duration {
-	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
+	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/revoke") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
 		return max(longTime, c.Limits.Batch)
 	}
 	return c.Limits.Act
@@ -168,5 +168,5 @@ var doneTexts = map[string]struct{}{
 	"user_deleted": {}, "user_changed": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
-	"partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
+	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
 }

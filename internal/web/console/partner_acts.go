@@ -129,7 +129,7 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 	})
 }
 
-// routeStatus routes an act, disable or enable, that changes a partner's status.
+// routeStatus routes an act, disable, enable or revoke, that changes what a partner's credentials can do.
 func (c *console) routeStatus(r chi.Router, act string, grave bool, change func(context.Context, uuid.UUID) error) {
 	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 		counted, err := c.Usage.Connections(r.Context(), partner.ID)

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 
@@ -32,6 +33,10 @@ func (c *console) routePartners(r chi.Router) {
 	routeAct(c, r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
 	c.routeStatus(r, "disable", true, c.Clients.Disable)
 	c.routeStatus(r, "enable", false, c.Clients.Enable)
+	c.routeStatus(r, "revoke", true, func(ctx context.Context, id uuid.UUID) error {
+		_, err := c.OAuth.RevokeTokensOfClient(ctx, id)
+		return err
+	})
 	routeAct(c, r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
 	c.routeWebhooks(r)
 	c.routePreview(r)

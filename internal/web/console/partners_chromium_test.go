@@ -86,6 +86,8 @@ func TestChromiumPartner(t *testing.T) {
 		s.IsTitled("WaIk Rewards · Console · Activity Connect")
 		s.looks(t, act+"d")
 	}
+	s.at(t, path+"/revoke")
+	s.looks(t, "revoke")
 	s.at(t, path+"/offboard")
 	s.looks(t, "offboard")
 	press("button.grave")

@@ -328,6 +328,30 @@ func TestDisableEnable(t *testing.T) {
 	f.acts(t, partner.ID, "user consent.allowed", "client connection.authorized", "ada client.disabled", "ada client.enabled")
 }
 
+// A partner's tokens leaked: all stop working, its users connect again, and it stays what it was.
+func TestRevokeAllTokens(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, tokens := f.ConnectNew(t, "Ride Club")
+	_, others := f.ConnectNew(t, "Walk Club")
+	v := f.signedIn(t, edgetest.AdaToken)
+	path := partnerPath(partner.ID)
+	v.shows(v.Get(path+"/revoke"), "Revoke all tokens of Ride Club?", "Connections that are revoked: 1.")
+	v.goes(v.Post(path+"/revoke"), path+"?done=partner_revoked")
+	v.shows(v.Get(path+"?done=partner_revoked"), "Ride Club", "All tokens of the partner are revoked.")
+	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err == nil {
+		t.Error("an access token of the partner still works")
+	}
+	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
+		t.Error("a refresh token of the partner still works")
+	}
+	if _, err := f.config.OAuth.Authenticate(t.Context(), others.AccessToken); err != nil {
+		t.Errorf("another partner's access token: %v", err)
+	}
+	v.shows(v.Get(connectionPath(f.User.ID, partner.ID)), f.User.Email+" – Ride Club", "ada revoked all tokens of Ride Club at 2026-03-10 12:34")
+	f.acts(t, partner.ID, "user consent.allowed", "client connection.authorized", "ada client.tokens_revoked", "ada connection.revoked")
+}
+
 func TestOffboard(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -347,7 +371,7 @@ func TestOffboard(t *testing.T) {
 	if after.Find(".acts").Length() != 0 {
 		t.Error("there is something to be done with an offboarded partner")
 	}
-	for _, act := range []string{"/change", "/logo", "/secret", "/disable", "/enable", "/offboard", "/webhooks/address", "/webhooks/remove"} {
+	for _, act := range []string{"/change", "/logo", "/secret", "/disable", "/enable", "/revoke", "/offboard", "/webhooks/address", "/webhooks/remove"} {
 		v.fails(v.Get(path+act), http.StatusConflict, "The partner was offboarded")
 		if act != "/logo" && act != "/change" {
 			v.fails(v.Post(path+act), http.StatusConflict, "The partner was offboarded")
@@ -396,7 +420,7 @@ func TestPartnersForReadingAlone(t *testing.T) {
 	}
 	for _, act := range []string{
 		partnersPath + "/new", path + "/change", path + "/logo", path + "/logo/remove", path + "/secret", path + "/disable", path + "/enable",
-		path + "/offboard", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test",
+		path + "/revoke", path + "/offboard", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test",
 		path + "/webhooks/replay", hook + "/replay",
 	} {
 		v.fails(v.Post(act, registration("id", uuid.NewString())...), http.StatusForbidden, "Your token is read-only")
@@ -425,7 +449,7 @@ func TestHostilePartner(t *testing.T) {
 			values ($1, true, connect_now(), $2, 400, $2, $2, 1)`, uuid.MustParse(id), name)
 		path := partnersPath + "/" + id
 		for _, page := range []string{
-			partnersPath, path, path + "/usage", path + "/refused", path + "/change", path + "/logo", path + "/secret", path + "/disable", path + "/offboard",
+			partnersPath, path, path + "/usage", path + "/refused", path + "/change", path + "/logo", path + "/secret", path + "/disable", path + "/revoke", path + "/offboard",
 			path + "/webhooks", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test", path + "/webhooks/replay",
 			path + "/webhooks/" + event.String(), path + "/webhooks/" + event.String() + "/replay", path + "/consent",
 		} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -16,7 +17,13 @@ type reloader struct {
 	service *app.App
 	level   *slog.LevelVar
 	last    settings.Service // as they could be read last
+	start   *settings.Source // where the settings came from at the start
+	keys    string           // the keyset at the start
+	pending []string         // variables of settings that have changed since the start, and need a restart
 }
+
+// keysOf tells keysets apart.
+func keysOf(s *settings.Service) string { return fmt.Sprint(s.KeysetFile.Keys()) }
 
 // log reads the settings again, and says how that went.
 func (r *reloader) log(logger *slog.Logger) {
@@ -27,6 +34,12 @@ func (r *reloader) log(logger *slog.Logger) {
 		logger.Warn("the settings cannot be used; the old ones are kept, less the operator tokens that have gone", "problem", err)
 	default:
 		logger.Info("the settings were read again")
+	}
+	if len(r.pending) > 0 {
+		logger.Warn("changes take effect only after a restart", "variables", r.pending)
+	}
+	if fixed := r.start.Fixed(); len(fixed) > 0 {
+		logger.Warn("changes cannot be seen in the environment of a process: only files are read again, such as that of --config", "variables", fixed)
 	}
 }
 
@@ -44,6 +57,10 @@ func (r *reloader) reload() (inPart bool, err error) {
 		return false, r.refuse(left, because)
 	}
 	r.last = line.Serve.Service
+	r.pending = from.NeedRestart(r.start)
+	if keyset := "CONNECT_KEYSET_FILE"; !from.Refused("keyset-file") && keysOf(&r.last) != r.keys && !slices.Contains(r.pending, keyset) {
+		r.pending = append(r.pending, keyset)
+	}
 	if slices.ContainsFunc(from.Problems, func(problem error) bool {
 		wrong, found := errors.AsType[settings.Error](problem)
 		return !found || wrong.Flag != settings.OperatorTokensFile

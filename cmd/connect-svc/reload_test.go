@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -211,4 +212,65 @@ func TestServeTakesTokensAway(t *testing.T) {
 		}
 	}
 	terminate(t, cmd, ended)
+}
+
+// Settings of a file are read again. The log names those whose change needs a restart, and those of the environment, whose change the
+// process cannot see.
+func TestServeSaysWhatItDoesNotReadAgain(t *testing.T) {
+	t.Parallel()
+	settings := allSettings(t, pgtest.New(t))
+	const restart, environment = "changes take effect only after a restart", "changes cannot be seen in the environment"
+	file := writeNamed(t, "settings", strings.Join(settings, "\n")+"\n")
+	cmd, s, ended := startProcess(t, []string{"HOME=/nonexistent"}, "--config", file)
+	change := func(more, keyset string) {
+		t.Helper()
+		text := strings.Join(append(slices.Clone(settings), more), "\n") + "\n"
+		if err := os.WriteFile(file, []byte(strings.Replace(text, keysetOf(settings), keyset, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyset := keysetOf(settings)
+	other := writeNamed(t, "keyset", "")
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, nil, "", "keys", "create", "--out", other)
+	for _, step := range []struct{ more, keyset, needs string }{
+		{"CONNECT_BRAND_NAME=Nine", keyset, ""},
+		{"CONNECT_REQUEST_LIFETIME=5m", keyset, `["CONNECT_REQUEST_LIFETIME"]`},
+		{"CONNECT_LOG_LEVEL=info", other, `["CONNECT_KEYSET_FILE"]`},
+		{"", keyset, ""},
+	} {
+		change(step.more, step.keyset)
+		before := len(s.log.String())
+		s.hangUp(t, cmd, ended, "the settings were read again")
+		s.hangUp(t, cmd, ended, "the settings were read again") // by now the first one has said all
+		said := s.log.String()[before:]
+		if got := strings.Contains(said, restart); got != (step.needs != "") || !strings.Contains(said, step.needs) || strings.Contains(said, environment) {
+			t.Errorf("%s: the log:\n%s", step.more, said)
+		}
+		_, page := get(t, http.DefaultClient, "http://"+s.public+"/account/sign-in")
+		if strings.Contains(page, "Nine") != (step.more == "CONNECT_BRAND_NAME=Nine") {
+			t.Errorf("%s: the page:\n%s", step.more, page)
+		}
+	}
+	terminate(t, cmd, ended)
+
+	cmd, s, ended = startProcess(t, with(settings, "CONNECT_BRAND_NAME=Nine"))
+	s.hangUp(t, cmd, ended, "the settings were read again")
+	s.hangUp(t, cmd, ended, "the settings were read again")
+	if said := s.log.String(); !strings.Contains(said, environment) || !strings.Contains(said, `"CONNECT_BRAND_NAME"`) || strings.Contains(said, `"CONNECT_KEYSET_FILE"`) {
+		t.Errorf("the log:\n%s", said)
+	}
+	terminate(t, cmd, ended)
+}
+
+// keysetOf is the path of the keyset.
+func keysetOf(settings []string) string {
+	for _, setting := range settings {
+		if path, found := strings.CutPrefix(setting, "CONNECT_KEYSET_FILE="); found {
+			return path
+		}
+	}
+	return ""
 }

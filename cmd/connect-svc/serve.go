@@ -21,7 +21,7 @@ import (
 type serveCommand struct{ settings.Service }
 
 // Run serves until it is asked to stop.
-func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
+func (c *serveCommand) Run(p *program, command *kong.Context, from *settings.Source) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -45,7 +45,7 @@ func (c *serveCommand) Run(p *program, command *kong.Context) (err error) {
 	}
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
-	again := reloader{p, service, level, c.Service}
+	again := reloader{program: p, service: service, level: level, last: c.Service, start: from, keys: keysOf(&c.Service)}
 	go func() {
 		for {
 			select {

@@ -33,14 +33,14 @@ type Service struct {
 	PrivateHosts       []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
 	ReadyListen        string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
 	DrainDelay         time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
-	OperatorTokenFile  string              `setting:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
-	OperatorToken      []byte              `setting:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
-	OperatorTokensFile string              `setting:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
+	OperatorTokenFile  string              `setting:"" again:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
+	OperatorToken      []byte              `setting:"" again:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
+	OperatorTokensFile string              `setting:"" again:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
 
 	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
 
-	LogLevel slog.Level `setting:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
+	LogLevel slog.Level `setting:"" again:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
 
 	LimiterURLFile string         `setting:"" type:"secret file" name:"limiter-url-file" placeholder:"FILE" help:"A file with the limiter URL in it."`
 	LimiterURL     string         `setting:"" type:"limiter" name:"limiter-url" placeholder:"URL" help:"Redis or Valkey for the shared rate limiter: rediss://user:password@host:6379, or redis:// on this machine. Empty: PostgreSQL."`
@@ -143,20 +143,20 @@ func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {
 	switch {
 	case !needed:
 		s.KeysetFile = nil
-	case s.KeysetFile == nil && !from.refused("keyset-file"):
+	case s.KeysetFile == nil && !from.Refused("keyset-file"):
 		from.Problems = append(from.Problems, Error{"keyset-file", "is not set", types["keyset"].accepted})
 	}
 }
 
 // Brand has the settings of how the pages and emails look to users.
 type Brand struct {
-	BrandName       string            `setting:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
-	BrandLogo       brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
-	BrandLogoDark   brand.Logo        `setting:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
-	BrandColor      brand.Color       `setting:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
-	BrandSupportURL string            `setting:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
-	BrandPrivacyURL string            `setting:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
-	TextsDir        *locale.Catalogue `setting:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
+	BrandName       string            `setting:"" again:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
+	BrandLogo       brand.Logo        `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
+	BrandLogoDark   brand.Logo        `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
+	BrandColor      brand.Color       `setting:"" again:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
+	BrandSupportURL string            `setting:"" again:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
+	BrandPrivacyURL string            `setting:"" again:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
+	TextsDir        *locale.Catalogue `setting:"" again:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
 }
 
 // Look is what the settings say.

@@ -32,6 +32,8 @@ type Source struct {
 	known         map[string]bool   // variables that are settings
 	Problems      Problems
 
+	values   map[string]string // of the settings that the command line does not name, by variable
+	again    map[string]bool   // variables of the settings that a reload takes over
 	secrets  map[string]string // what files of secrets hold, by the flag of the secret
 	given    map[string]bool   // flags of secrets that the command line names
 	resolved map[string]bool   // flags that it does not name
@@ -40,7 +42,7 @@ type Source struct {
 // New returns a source with the environment, entries such as CONNECT_LISTEN=:8443.
 func New(environ []string) *Source {
 	s := &Source{
-		environ: map[string]string{}, known: map[string]bool{},
+		environ: map[string]string{}, known: map[string]bool{}, values: map[string]string{}, again: map[string]bool{},
 		secrets: map[string]string{}, given: map[string]bool{}, resolved: map[string]bool{},
 	}
 	for _, entry := range environ {
@@ -65,6 +67,7 @@ func (s *Source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 		}
 		value = secret
 	}
+	s.values[name], s.again[name] = value, flag.Tag.Has("again")
 	if value == "" && flag.HasDefault {
 		return nil, nil
 	}
@@ -75,8 +78,8 @@ func (s *Source) twice(flag string) {
 	s.Problems = append(s.Problems, Error{flag, "is set, and so is " + Variable(flag) + "_FILE", "one of the two"})
 }
 
-// refused tells whether a setting is among the problems.
-func (s *Source) refused(flag string) bool {
+// Refused tells whether a setting is among the problems.
+func (s *Source) Refused(flag string) bool {
 	return slices.ContainsFunc(s.Problems, func(problem error) bool {
 		wrong, found := errors.AsType[Error](problem)
 		return found && wrong.Flag == flag
@@ -175,6 +178,28 @@ func (s *Source) readLine(line string) (problem string) {
 	}
 	s.file[name] = value
 	return ""
+}
+
+// NeedRestart returns the variables of the settings that differ from those of the start, and that a reload does not take over.
+func (s *Source) NeedRestart(start *Source) (names []string) {
+	for name, value := range s.values {
+		if !s.again[name] && value != start.values[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Fixed returns the variables of the environment that are settings: while a process runs, they do not change. Files that they name can.
+func (s *Source) Fixed() (names []string) {
+	for name, value := range s.environ {
+		if s.known[name] && value != "" && !strings.HasSuffix(name, "_FILE") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Options make kong fill in the settings.

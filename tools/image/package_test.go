@@ -107,7 +107,7 @@ func holdsAll(t *testing.T, root string) (uid int) {
 	for _, name := range installed {
 		read(t, root, name)
 	}
-	if info, err := os.Stat(filepath.Join(root, "etc/connect-svc/connect-svc.env")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(root, "etc/connect-svc/connect-svc.env")); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the settings, which hold secrets: %v, %v", info.Mode(), err)
 	}
 	account := regexp.MustCompile(`(?m)^connect-svc:x:(\d+):`).FindStringSubmatch(read(t, root, "etc/passwd"))

@@ -89,8 +89,21 @@ func TestRendered(t *testing.T) {
 			t.Errorf("a probe asks where nobody listens: %+v", probe)
 		}
 	}
-	if server.EnvFrom[0].ConfigMapRef.Name != settings.Name || settings.Data["CONNECT_BASE_URL"] == "" {
-		t.Errorf("the servers read their settings from %q, not from %q", server.EnvFrom[0].ConfigMapRef.Name, settings.Name)
+	mounted := map[string]string{} // volumes, by name
+	for _, volume := range pod.Spec.Volumes {
+		if volume.ConfigMap != nil && volume.ConfigMap.Name == settings.Name {
+			for name := range settings.Data {
+				mounted[volume.Name] = "/" + name
+			}
+		}
+	}
+	for _, mount := range server.VolumeMounts {
+		if file, found := mounted[mount.Name]; found {
+			mounted[mount.Name] = mount.MountPath + file
+		}
+	}
+	if want := []string{"serve", "--config", mounted["settings"]}; !slices.Equal(server.Args, want) || !strings.Contains(settings.Data["settings.env"], "CONNECT_BASE_URL=") {
+		t.Errorf("the servers run %q, and the settings are at %q", server.Args, mounted)
 	}
 	if *deployment.Spec.Replicas < 2 || budget.Spec.MinAvailable.IntValue() < 1 {
 		t.Error("somebody who moves a node stops the service")

@@ -30,6 +30,7 @@ var (
 		{"sign_ins", "sign_in_id", "authorization_requests"},
 		{"code_emails", "sign_in_id", "authorization_requests"},
 		{"sign_in_limits", "key", ""},
+		{"sign_in_events", "key", "sign_in_limits"},
 		{"operator_sessions", "secret_hash", ""},
 		{"usage_hours", "client_id", ""},
 		{"usage_minutes", "client_id", "usage_hours"},

@@ -26,6 +26,7 @@ var owners = map[string]string{
 	"sign_ins":               "account",
 	"sign_in_limits":         "account",
 	"code_emails":            "account",
+	"sign_in_events":         "account",
 	"account_sessions":       "account",
 	"known_browsers":         "account",
 	"clients":                "client",

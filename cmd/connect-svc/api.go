@@ -82,11 +82,11 @@ func systemUser() string {
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
-// newAPI needs keys only to set, test or rotate a webhook.
+// newAPI needs keys only to set, test or rotate a webhook, and for the sign-ins of an address.
 func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Settings) (*operatorAPI, error) {
 	a := &operatorAPI{
 		pool: pool,
-		accounts: account.New(pool, nil, nil, account.Settings{
+		accounts: account.New(pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
 		}),
 		activity: activity.New(pool, nil, activity.Settings{}),

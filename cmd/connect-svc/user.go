@@ -14,12 +14,14 @@ import (
 type userCommands struct {
 	output
 	databaseSetting
-	Create   userCreateCommand   `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
-	List     userListCommand     `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
-	Show     userShowCommand     `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
-	Update   userUpdateCommand   `cmd:"" help:"Change a user." detail:"Another address ends the user's sign-ins, sessions and undecided requests. Another time zone decides calendar days from now on: the first readable dates of connections stay. Another registration day bounds the reads of steps at once, also of existing connections." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
-	Activity userActivityCommand `cmd:"" help:"Show a user's recorded activity, and what partners see." detail:"With the corrections by support. The audit log records that you looked. Who wrote a correction is known if it was made by itself, not in a batch." example:"connect-svc user activity ada@example.com --from 2026-01-01 --to 2026-01-31"`
-	Delete   userDeleteCommand   `cmd:"" unhurried:"" help:"Permanently delete a user, their connections and their data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
+	Create     userCreateCommand     `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
+	List       userListCommand       `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
+	Show       userShowCommand       `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
+	Update     userUpdateCommand     `cmd:"" help:"Change a user." detail:"Another address ends the user's sign-ins, sessions and undecided requests. Another time zone decides calendar days from now on: the first readable dates of connections stay. Another registration day bounds the reads of steps at once, also of existing connections." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
+	Activity   userActivityCommand   `cmd:"" help:"Show a user's recorded activity, and what partners see." detail:"With the corrections by support. The audit log records that you looked. Who wrote a correction is known if it was made by itself, not in a batch." example:"connect-svc user activity ada@example.com --from 2026-01-01 --to 2026-01-31"`
+	SignIns    userSignInsCommand    `cmd:"" help:"Show what happened to the sign-ins of an address." detail:"Within 7 days. An address need not have an account. Codes are not stored." example:"connect-svc user sign-ins ada@example.com"`
+	LiftLimits userLiftLimitsCommand `cmd:"" help:"Lift the limits of a user's sign-ins once." detail:"The limits of codes and of wrong codes begin anew for the user's address. The limits of networks stay." example:"connect-svc user lift-limits ada@example.com"`
+	Delete     userDeleteCommand     `cmd:"" unhurried:"" help:"Permanently delete a user, their connections and data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
 }
 
 type userCreateCommand struct {

@@ -242,6 +242,78 @@ func (e Scope) Valid() bool {
 	}
 }
 
+// Defines values for SignInEventEvent.
+const (
+	SignInEventEventAsked     SignInEventEvent = "asked"
+	SignInEventEventDelayed   SignInEventEvent = "delayed"
+	SignInEventEventExpired   SignInEventEvent = "expired"
+	SignInEventEventFailed    SignInEventEvent = "failed"
+	SignInEventEventLifted    SignInEventEvent = "lifted"
+	SignInEventEventNoAccount SignInEventEvent = "no_account"
+	SignInEventEventRefused   SignInEventEvent = "refused"
+	SignInEventEventSent      SignInEventEvent = "sent"
+	SignInEventEventSignedIn  SignInEventEvent = "signed_in"
+	SignInEventEventSpent     SignInEventEvent = "spent"
+	SignInEventEventWrong     SignInEventEvent = "wrong"
+)
+
+// Valid indicates whether the value is a known member of the SignInEventEvent enum.
+func (e SignInEventEvent) Valid() bool {
+	switch e {
+	case SignInEventEventAsked:
+		return true
+	case SignInEventEventDelayed:
+		return true
+	case SignInEventEventExpired:
+		return true
+	case SignInEventEventFailed:
+		return true
+	case SignInEventEventLifted:
+		return true
+	case SignInEventEventNoAccount:
+		return true
+	case SignInEventEventRefused:
+		return true
+	case SignInEventEventSent:
+		return true
+	case SignInEventEventSignedIn:
+		return true
+	case SignInEventEventSpent:
+		return true
+	case SignInEventEventWrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignInEventLimit.
+const (
+	SignInEventLimitAddress          SignInEventLimit = "address"
+	SignInEventLimitAddressInNetwork SignInEventLimit = "address_in_network"
+	SignInEventLimitKnownBrowser     SignInEventLimit = "known_browser"
+	SignInEventLimitLessThannil      SignInEventLimit = "<nil>"
+	SignInEventLimitNetwork          SignInEventLimit = "network"
+)
+
+// Valid indicates whether the value is a known member of the SignInEventLimit enum.
+func (e SignInEventLimit) Valid() bool {
+	switch e {
+	case SignInEventLimitAddress:
+		return true
+	case SignInEventLimitAddressInNetwork:
+		return true
+	case SignInEventLimitKnownBrowser:
+		return true
+	case SignInEventLimitLessThannil:
+		return true
+	case SignInEventLimitNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookEventDatasets.
 const (
 	WebhookEventDatasetsCyclingActivities WebhookEventDatasets = "cycling_activities"
@@ -974,6 +1046,54 @@ type Rows = int64
 // Scope One permission.
 type Scope string
 
+// SignInEvent defines model for SignInEvent.
+type SignInEvent struct {
+	// At An instant in UTC with milliseconds.
+	At Instant `json:"at"`
+
+	// Detail The answer of the mail server without addresses, the number of a wrong attempt, or the operator who has lifted the limits.
+	Detail string `json:"detail"`
+
+	// Event `asked`: a code was made. `refused`: a limit refused to make one. `sent`: the mail server has taken the email. `no_account`: no
+	// email is sent, because the address has no account. `delayed`: the mail server has not taken it, and is tried again. `failed`:
+	// it was given up. `wrong`: a wrong code. `spent`: a code after its last attempt. `expired`: a code after 10 minutes.
+	// `signed_in`: the code or the link was right. `lifted`: an operator has lifted the limits.
+	Event SignInEventEvent `json:"event"`
+
+	// Limit The limit that has refused.
+	Limit *SignInEventLimit `json:"limit"`
+
+	// SignInId The same for all entries of a sign-in. Null for `lifted`.
+	SignInId *openapi_types.UUID `json:"sign_in_id"`
+
+	// Until When that limit admits the next code.
+	Until *string `json:"until"`
+
+	// Waiting The email of this code waits for the mail server.
+	Waiting bool `json:"waiting"`
+}
+
+// SignInEventEvent `asked`: a code was made. `refused`: a limit refused to make one. `sent`: the mail server has taken the email. `no_account`: no
+// email is sent, because the address has no account. `delayed`: the mail server has not taken it, and is tried again. `failed`:
+// it was given up. `wrong`: a wrong code. `spent`: a code after its last attempt. `expired`: a code after 10 minutes.
+// `signed_in`: the code or the link was right. `lifted`: an operator has lifted the limits.
+type SignInEventEvent string
+
+// SignInEventLimit The limit that has refused.
+type SignInEventLimit string
+
+// SignInLog defines model for SignInLog.
+type SignInLog struct {
+	// CodesWork False after 100 wrong codes: then only the links of emails work.
+	CodesWork bool `json:"codes_work"`
+
+	// Data Latest first.
+	Data []SignInEvent `json:"data"`
+
+	// NextCodeAt When the limit of the address admits the next code. Null: now. A known browser has a limit of its own, and so has each network.
+	NextCodeAt *string `json:"next_code_at"`
+}
+
 // SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
 
@@ -1401,6 +1521,9 @@ type LastDate = CalendarDate
 // Limit defines model for Limit.
 type Limit = int
 
+// SignInEmail An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
+type SignInEmail = Email
+
 // UsageSince An instant in UTC, with up to six fractional digits.
 type UsageSince = GivenInstant
 
@@ -1540,6 +1663,12 @@ type FindConnectionsParams struct {
 
 	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListSignInsParams defines parameters for ListSignIns.
+type ListSignInsParams struct {
+	// Email The address. Upper and lower case are the same.
+	Email SignInEmail `form:"email" json:"email"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -1948,6 +2077,14 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
 	FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSignIns List what happened to the sign-ins of an address
+	//
+	// Like `listUserSignIns`, for any address: it may have no account. The service does not log paths and query strings, but a proxy
+	// in front of it may.
+	//
+	// Corresponds with GET /operator/v1/sign-ins (the `ListSignIns` operationId).
+	ListSignIns(ctx context.Context, params *ListSignInsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListUsers List users
 	//
 	// Sorted by id. With `email`, the page has the user with this address, or no rows. The service does not log paths and query
@@ -2100,6 +2237,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 	DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUserSignIns List what happened to a user's sign-ins
+	//
+	// For support, if somebody never got a code: the sign-ins of the user's current address within 7 days, latest first, at most 500
+	// entries. They appear within a second. Codes are not stored. `listSignIns` does the same for an address without an account.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/sign-ins (the `ListUserSignIns` operationId).
+	ListUserSignIns(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LiftSignInLimits Lift the limits of an address once
+	//
+	// The limits of the user's address begin anew: those of codes in an hour and in a day, and that of wrong codes. They count what
+	// follows as before. The limits of networks stay, because they protect others. This is in the audit log
+	// (`sign_in.limits_lifted`).
+	//
+	// Corresponds with POST /operator/v1/users/{user_id}/sign-ins/lift-limits (the `LiftSignInLimits` operationId).
+	LiftSignInLimits(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhookEvents List events
 	//
@@ -2630,6 +2784,24 @@ func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsPar
 	return c.Client.Do(req)
 }
 
+// ListSignIns List what happened to the sign-ins of an address
+//
+// Like `listUserSignIns`, for any address: it may have no account. The service does not log paths and query strings, but a proxy
+// in front of it may.
+//
+// Corresponds with GET /operator/v1/sign-ins (the `ListSignIns` operationId).
+func (c *Caller) ListSignIns(ctx context.Context, params *ListSignInsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSignInsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListUsers List users
 //
 // Sorted by id. With `email`, the page has the user with this address, or no rows. The service does not log paths and query
@@ -2933,6 +3105,43 @@ func (c *Caller) ListConnections(ctx context.Context, userId UserId, reqEditors 
 // Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDisconnectUserRequest(c.Server, userId, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUserSignIns List what happened to a user's sign-ins
+//
+// For support, if somebody never got a code: the sign-ins of the user's current address within 7 days, latest first, at most 500
+// entries. They appear within a second. Codes are not stored. `listSignIns` does the same for an address without an account.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/sign-ins (the `ListUserSignIns` operationId).
+func (c *Caller) ListUserSignIns(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUserSignInsRequest(c.Server, userId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LiftSignInLimits Lift the limits of an address once
+//
+// The limits of the user's address begin anew: those of codes in an hour and in a day, and that of wrong codes. They count what
+// follows as before. The limits of networks stay, because they protect others. This is in the audit log
+// (`sign_in.limits_lifted`).
+//
+// Corresponds with POST /operator/v1/users/{user_id}/sign-ins/lift-limits (the `LiftSignInLimits` operationId).
+func (c *Caller) LiftSignInLimits(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLiftSignInLimitsRequest(c.Server, userId)
 	if err != nil {
 		return nil, err
 	}
@@ -3974,6 +4183,56 @@ func NewFindConnectionsRequest(server string, params *FindConnectionsParams) (*h
 	return req, nil
 }
 
+// NewListSignInsRequest constructs an http.Request for the ListSignIns method
+func NewListSignInsRequest(server string, params *ListSignInsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/sign-ins")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "email", params.Email, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListUsersRequest constructs an http.Request for the ListUsers method
 func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
 	var err error
@@ -4548,6 +4807,74 @@ func NewDisconnectUserRequest(server string, userId UserId, clientId ClientId) (
 	return req, nil
 }
 
+// NewListUserSignInsRequest constructs an http.Request for the ListUserSignIns method
+func NewListUserSignInsRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/sign-ins", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLiftSignInLimitsRequest constructs an http.Request for the LiftSignInLimits method
+func NewLiftSignInLimitsRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/sign-ins/lift-limits", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListWebhookEventsRequest constructs an http.Request for the ListWebhookEvents method
 func NewListWebhookEventsRequest(server string, params *ListWebhookEventsParams) (*http.Request, error) {
 	var err error
@@ -4780,6 +5107,9 @@ type ServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams)
+	// ListSignIns List what happened to the sign-ins of an address
+	// (GET /operator/v1/sign-ins)
+	ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams)
 	// ListUsers List users
 	// (GET /operator/v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -4816,6 +5146,12 @@ type ServerInterface interface {
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId)
+	// ListUserSignIns List what happened to a user's sign-ins
+	// (GET /operator/v1/users/{user_id}/sign-ins)
+	ListUserSignIns(w http.ResponseWriter, r *http.Request, userId UserId)
+	// LiftSignInLimits Lift the limits of an address once
+	// (POST /operator/v1/users/{user_id}/sign-ins/lift-limits)
+	LiftSignInLimits(w http.ResponseWriter, r *http.Request, userId UserId)
 	// ListWebhookEvents List events
 	// (GET /operator/v1/webhook-events)
 	ListWebhookEvents(w http.ResponseWriter, r *http.Request, params ListWebhookEventsParams)
@@ -4945,6 +5281,12 @@ func (_ Unimplemented) FindConnections(w http.ResponseWriter, r *http.Request, p
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListSignIns List what happened to the sign-ins of an address
+// (GET /operator/v1/sign-ins)
+func (_ Unimplemented) ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListUsers List users
 // (GET /operator/v1/users)
 func (_ Unimplemented) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
@@ -5014,6 +5356,18 @@ func (_ Unimplemented) ListConnections(w http.ResponseWriter, r *http.Request, u
 // DisconnectUser Disconnect a company
 // (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 func (_ Unimplemented) DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListUserSignIns List what happened to a user's sign-ins
+// (GET /operator/v1/users/{user_id}/sign-ins)
+func (_ Unimplemented) ListUserSignIns(w http.ResponseWriter, r *http.Request, userId UserId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// LiftSignInLimits Lift the limits of an address once
+// (POST /operator/v1/users/{user_id}/sign-ins/lift-limits)
+func (_ Unimplemented) LiftSignInLimits(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5736,6 +6090,39 @@ func (siw *ServerInterfaceWrapper) FindConnections(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ListSignIns operation middleware
+func (siw *ServerInterfaceWrapper) ListSignIns(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSignInsParams
+
+	// ------------- Required query parameter "email" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "email", r.URL.Query(), &params.Email, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "email"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "email", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSignIns(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListUsers operation middleware
 func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
 
@@ -6133,6 +6520,58 @@ func (siw *ServerInterfaceWrapper) DisconnectUser(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListUserSignIns operation middleware
+func (siw *ServerInterfaceWrapper) ListUserSignIns(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUserSignIns(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// LiftSignInLimits operation middleware
+func (siw *ServerInterfaceWrapper) LiftSignInLimits(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.LiftSignInLimits(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListWebhookEvents operation middleware
 func (siw *ServerInterfaceWrapper) ListWebhookEvents(w http.ResponseWriter, r *http.Request) {
 
@@ -6428,6 +6867,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/sign-ins", wrapper.ListSignIns)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users", wrapper.ListUsers)
 	})
 	r.Group(func(r chi.Router) {
@@ -6462,6 +6904,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}", wrapper.DisconnectUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/sign-ins", wrapper.ListUserSignIns)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/users/{user_id}/sign-ins/lift-limits", wrapper.LiftSignInLimits)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/webhook-events", wrapper.ListWebhookEvents)
@@ -9219,6 +9667,83 @@ func (response FindConnections500ApplicationProblemPlusJSONResponse) VisitFindCo
 	return err
 }
 
+type ListSignInsRequestObject struct {
+	Params ListSignInsParams
+}
+
+type ListSignInsResponseObject interface {
+	VisitListSignInsResponse(w http.ResponseWriter) error
+}
+
+type ListSignIns200JSONResponse SignInLog
+
+func (response ListSignIns200JSONResponse) VisitListSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSignIns400ApplicationProblemPlusJSONResponse struct {
+	MalformedQueryApplicationProblemPlusJSONResponse
+}
+
+func (response ListSignIns400ApplicationProblemPlusJSONResponse) VisitListSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSignIns401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListSignIns401ApplicationProblemPlusJSONResponse) VisitListSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSignIns500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListSignIns500ApplicationProblemPlusJSONResponse) VisitListSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListUsersRequestObject struct {
 	Params ListUsersParams
 }
@@ -10761,6 +11286,214 @@ func (response DisconnectUser500ApplicationProblemPlusJSONResponse) VisitDisconn
 	return err
 }
 
+type ListUserSignInsRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type ListUserSignInsResponseObject interface {
+	VisitListUserSignInsResponse(w http.ResponseWriter) error
+}
+
+type ListUserSignIns200JSONResponse SignInLog
+
+func (response ListUserSignIns200JSONResponse) VisitListUserSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUserSignIns400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListUserSignIns400ApplicationProblemPlusJSONResponse) VisitListUserSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUserSignIns401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListUserSignIns401ApplicationProblemPlusJSONResponse) VisitListUserSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUserSignIns404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListUserSignIns404ApplicationProblemPlusJSONResponse) VisitListUserSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUserSignIns500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListUserSignIns500ApplicationProblemPlusJSONResponse) VisitListUserSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimitsRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type LiftSignInLimitsResponseObject interface {
+	VisitLiftSignInLimitsResponse(w http.ResponseWriter) error
+}
+
+type LiftSignInLimits200JSONResponse SignInLog
+
+func (response LiftSignInLimits200JSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimits400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response LiftSignInLimits400ApplicationProblemPlusJSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimits401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response LiftSignInLimits401ApplicationProblemPlusJSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimits403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response LiftSignInLimits403ApplicationProblemPlusJSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimits404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response LiftSignInLimits404ApplicationProblemPlusJSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSignInLimits500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response LiftSignInLimits500ApplicationProblemPlusJSONResponse) VisitLiftSignInLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWebhookEventsRequestObject struct {
 	Params ListWebhookEventsParams
 }
@@ -11141,6 +11874,9 @@ type StrictServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(ctx context.Context, request FindConnectionsRequestObject) (FindConnectionsResponseObject, error)
+	// ListSignIns List what happened to the sign-ins of an address
+	// (GET /operator/v1/sign-ins)
+	ListSignIns(ctx context.Context, request ListSignInsRequestObject) (ListSignInsResponseObject, error)
 	// ListUsers List users
 	// (GET /operator/v1/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -11177,6 +11913,12 @@ type StrictServerInterface interface {
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(ctx context.Context, request DisconnectUserRequestObject) (DisconnectUserResponseObject, error)
+	// ListUserSignIns List what happened to a user's sign-ins
+	// (GET /operator/v1/users/{user_id}/sign-ins)
+	ListUserSignIns(ctx context.Context, request ListUserSignInsRequestObject) (ListUserSignInsResponseObject, error)
+	// LiftSignInLimits Lift the limits of an address once
+	// (POST /operator/v1/users/{user_id}/sign-ins/lift-limits)
+	LiftSignInLimits(ctx context.Context, request LiftSignInLimitsRequestObject) (LiftSignInLimitsResponseObject, error)
 	// ListWebhookEvents List events
 	// (GET /operator/v1/webhook-events)
 	ListWebhookEvents(ctx context.Context, request ListWebhookEventsRequestObject) (ListWebhookEventsResponseObject, error)
@@ -11761,6 +12503,32 @@ func (sh *strictHandler) FindConnections(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// ListSignIns operation middleware
+func (sh *strictHandler) ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams) {
+	var request ListSignInsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSignIns(ctx, request.(ListSignInsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSignIns")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSignInsResponseObject); ok {
+		if err := validResponse.VisitListSignInsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -12101,6 +12869,58 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListUserSignIns operation middleware
+func (sh *strictHandler) ListUserSignIns(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request ListUserSignInsRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUserSignIns(ctx, request.(ListUserSignInsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUserSignIns")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListUserSignInsResponseObject); ok {
+		if err := validResponse.VisitListUserSignInsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// LiftSignInLimits operation middleware
+func (sh *strictHandler) LiftSignInLimits(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request LiftSignInLimitsRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.LiftSignInLimits(ctx, request.(LiftSignInLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LiftSignInLimits")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(LiftSignInLimitsResponseObject); ok {
+		if err := validResponse.VisitLiftSignInLimitsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListWebhookEvents operation middleware
 func (sh *strictHandler) ListWebhookEvents(w http.ResponseWriter, r *http.Request, params ListWebhookEventsParams) {
 	var request ListWebhookEventsRequestObject
@@ -12184,268 +13004,287 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H2Lchu7keivoOam6hxvhhRJPSwxtbUrv7K+62OfleT1JpZXhDigiGgIMANQMuPo32+hG8BghjPkkKJs",
-	"2depyjFF4tEAGo1+95doKCdTKZjQKup/idhnOpmmDD4/m6m5+feGpjNmPmTs7zOm9AVPon60N+qOnia7",
-	"rLXfo3utveEhax0ND4atp5cdejjqJEejXjeKI6Wpnqmov9/ZjSPNdcqifnQmJZnMhmPCFblkXFyR24xr",
-	"zQT520xpIuRtO4ojPZ+axrNM9IdSCDbULXUz7E8zeZmySf/SgHd3F0fPU86Efiv1KzkTydYg3uvsBRCP",
-	"WcYMuEISZSAfwqQNwMSGLSF1awTw5SC/G40uJc0Stk2gjwpAWzjJLVVE+umag533AbhfTihPz+g1Ew8D",
-	"8bGQeswyMlMsI2OqiB5zRVjLTEtokmRMqQbAM9O+pQFOA/ZrcUNTnjyXQjOhC6CzLJOZivofv0QJ05Sn",
-	"UT+aGCS8ZIRqkjKqNOlEcTSVXGiWRf1oJ6E8nV8ozaZqp/t0Bz5Ed5/i++1Dr5fvwyvO0sScGNFjRuyw",
-	"hBoUxKU02ATbsjW0qw43YpYpmW3xCDslpIPxSSKZuTCaGBC4mDE8zpQrvQ78CKwB/zeajmQ2YckJQvtw",
-	"K3BbzhWZuEkbwOzbtuwAAPZb+YFdjqW8fjDa5K65uTJCklucrgHAQrZsYwupfo6t2MMRUrzd3KMGTkdu",
-	"uR4jgpgniYp5I/B1y4/gVvB1ngE9Nu+W+bshnDn1fyv1CZumdE4vU/bgpN8SEXaziCCEijmZyMZLyHKo",
-	"zTpOGE3eiXS+xSXsFpcgpyyjWmZEy2smyITOEWnGVFwxAz2cQgPoM0aTljSwGsBPWXbDspeG9G+Rwakh",
-	"IUM5SxMA+5IBaqdMNyImCqBswQsFYJ9J+YZmV1tEmW5pvy9lMjforaUkqZmqAZhayha0BRjfCzrTY5nx",
-	"f2yVgnSX4oWh0lwpcyFlRm4z2QgnZiGoCLuaTacy0yz5jSWcnkH/re31fsVee1ZjOk35kGouxc7flBSN",
-	"wPfQtiYG3BZ0gIUolr1ggGcPxKchDc9JNk+AxUxYU+Q2/Vu2uYf55WeuUA75OiAzmK8ptNjaA/uVBQ4D",
-	"QlNIi8+NZT5e3nx9KQkenQZQ2/eoBe2rwT/Vcjp9SEnJvYkGjxVOtgbktkd0Z0AeM5qwDBD5OR2OmRE8",
-	"MpmavxOmhhmfmose9aMTpqZSKKaQENhHQmmZ4eRmgTwzq9bZjMWRGo7ZhJpxhlIY/jcSsgXNc0iVzri4",
-	"QjFzTNOUCXwxijP/h7wlWhJDAZnQhvQw8uvJq+fk4Ol+50mzuZ8xmrGMZIymk389j9TNsOUI83lUDRCw",
-	"JG8kUrpFqMw5TKkeO6Yll7LroZlSrVlmev/vjpt+56a7g33VzsdO64i2Rq1PX3YP7v5QCVZzgNwtXB8c",
-	"07MRMFa2eZ0sQvM6MWc14kwV5EIu4M9UXi0H7Q8ZG0X96P/s5DqfHfxV7bxO7OQ6mx+PQNBdRNYpo7oo",
-	"kZqWSE7FbHLJMrNPig2lSNRyWCZc8MlsEvW7fg+MfH3FMrxCU5rRCdP2Fh0nf5spPWGiclvMIfHE44zM",
-	"MjY0PxkIuGlgTjCKI0EnZh7qBzOE454bhhhdB5VlwV+/yIHzok0FZNh8G1B5AX8RpplA9jkhA8E+6wuU",
-	"rwcOwmnGbricKTKlV6xNTI8RT81BeGbFNFN0wv5EBimfcD0AxjzhoxFeDljZ32csmwdLQ4gKKEA/v2Hi",
-	"So+jfrfT24sNTvgv4vAifTxu/ZW2/tFpHV20Pv2x+tq8AiCPh9X32IgphAmdmbsDK+WKUGgc41NFFRlY",
-	"cjObJlSzZFC3FuxXt5aDpSuhrX+0L1auoers6pYgsz4ZGOoyiN0KzCdHe8xnNVeaTQYxnJxZhOlPkXmO",
-	"Dcts+vUHhIqk0OR2LElGBaEGbydUJEt2pP5wn/aWbMivZkc+/bH/5N/yQ26vOmW8dDVblMnbfH/yB6QS",
-	"KYP7ttb9QjBAG7oSClZmPJ0ek7yfTlkGm57KW5aRIVUMlHzugtXBDfrNxjAjmDnYp1wM2Qr8otqgRUDe",
-	"uVCa1u+kgjGbQvRnfsPEaxwxBExTXQuY4QwVPnXcMGhU124P/NgYGM9fmk45MO+Frj1ct0uXbCQz1miD",
-	"ZjDcPTfIiB1NsN5xKZWAKJZthPGZ0i8qzwefiExpkiw5lFEmJxs/a89pykRCsxfujN7QZdCk1AITG0Se",
-	"SKXJ7sE+SehcWZweGHBqCbyWW4TUvJDVYE7oZ8MDBawTnqIhuPj6vmAjOkt1n3Q7nTpg4QkuHGeCvcyz",
-	"2okjOwv81YkLjFf4MHVbR58Md/rpSyfeDVnTnC0zci+9YjX0A3Qa7IoLAXoYZ7qYyuyhqIa5DnWcV+EK",
-	"FLms/Abci8eydKMOgIGTDHkyKOhga6Cyze8DWA4RsNCZEy5DY+4wt4GFOicrzv7xbwq5p9AOfGm7Vk3t",
-	"2u08c9bYZqD+jvMhoIubh6pPp62esInM5mRkXiRUm8kRqK2JHlNB9sh/8mcxuWRDOlOMoAXRSihACwnX",
-	"yMg6scWMe0u5ZglRcsK8xELeWrX+LVVWyQwsT1mebwUCfdUqbfudgvDvpKuWF6+WdQ0Esbs4+p+WlQpb",
-	"r1+s7unkx7tq6/gGKLBgxF6FDqVZ7+Koed+815bQqdJyTwYeokEfJR8j5xdslpQbUvz+/esX28SCex9m",
-	"0W9g8+OUhXEanOe7ojfAVq56rYPCI9hu4JyfSzFK+VBvuNehL8KqXQ7cK7ayv9XuFIEfxSPY41Ci+9ZU",
-	"6iHpzWPa7W//GpTMFKsGKNhbHuaY4I7I7HEd16Lj0gbHVXYEWrXZpUm3R+lxQOf5QRVJ5HA2YUKzBLRQ",
-	"1Mg/0CyjCR9qZS0hRpSjfcI1KKYUoYLMxLWQtwJODdVaqACmzgRpf5EZ/GhJHrQIaOKDM3z3OHrv67Th",
-	"qS+6Iq069wXvqq2dfMh3UwJCIEGlHvE8/WPb9mcymf/QW4/Xxnl8mBv5f0/fvSVckPdnr1qHsblm8vJv",
-	"bKiNFM+oNgOMOEsTc2hmvFwEO9jDXxTcuJQbwYuKxPZXoNQUTJl7mXc6JAlj08d27r9TNJfeh9B660sj",
-	"Omv9G+NHgzeDBUCshFS4uYhR3k5nzhRouyXNscUaBuhSTfC1e4QtCSCD4hbaaa076SVLpbhSYLa2RNxg",
-	"GgwkrdhvTVVtcqpppgm9AhEOjZaoowTF2iPDuf8Ctdj3T2weGj8ex7EV3Hm/lTLFu+2u1qY4aB+fEgYO",
-	"mS+4LX+Xqpmy6/QGiFH0Zm5wQvmE3/ZscwWDYDcsW+rU3fRwzdGqx3O2RYftDQ83Kwyy6oyCKe/iqOxo",
-	"tmqAktvctvV1NY7kXuKq8KbzGnquFcnYkPEbUNSrqRSJw5W9bqdNTpmGRu9P3uCr/UjwIHR43wAFcif0",
-	"VYfnJ9rasS16THtoHsnmlpzyN9jfgsP8qi0Op9uq3YoPGRlRnj4aTUIYNrDBrub+/au21E+0tf0E6bQo",
-	"anYPyG/8GdCZ4MtOJ+50OgQ8gx/Lq1EOhdhg72elIZYrScvxDA9EOKpCLba13R8+fGgdBz7JK/t7D+f7",
-	"nlV16MdGZ1YZl7H69Cog2DbzrQn7TIc6nRMpGBlYFW/LzDVwzLhtOCiHpAxiQlPTTVpntsGfyHBMM8X0",
-	"v870qHU4eCz3TrHsGxntrGEjyWNvVpo1XJyO68t8DMzKri/zgJQHMhXyBPm53GpoFfWhlp2MaeKaPyIU",
-	"uKeRaxNx6rHatb5PiboubumrHWZdVFJD0asI+MOcLnqUNT/e0CvtURyz3xWM8xhqfsP1/BnVwzEccJJw",
-	"s3aa/p4ZTkRzc6Ajmiq2QMGsp2cXWUFwpeSCaKlpapY64SIcoxtH0+DPL9FwPky5uLqgCIP9lms2UatO",
-	"7IQn7ETeog7/82vs0u2Av6X1oqRZRuemgZ8mj0LJ2ETe0LT5fM9xjDwq5gRH2ByG+8zdcNIga0bjyU5N",
-	"6w0mWH9Lcab1tnHtSdYc3yzlIg9n2mxRz33/+82+8ayNprvzX6DJ0HQpEIMTpsCleQVJaHKll7rQYh6i",
-	"Bhd15TkjT1dz1RrCULoz6/faBOQNuizD1M2GaL7eu9Bd+mNhy+IqDKiYqvqYajYy2KAlC1+OP5+q0B3a",
-	"seQF1VSxmpCBBH/0xjQ7NeqamJhN6rcAvg1mdlFVcRBdue6TG0Z9mulAK8N0BgGqCCFNEpaAzZYkFHSN",
-	"xTtajMZs4HofR8MM7IYXVK9s76IFzFn6bV3Wo3wK2JOtF/Zh9inVKxm9F9AITTcrZ3grcWQXvdAsSCG8",
-	"GXncQzkC1u2NXasD3wJW2PB6zDXDOeeJNWi0mbvx0xJg6t3iixWEs9aE46IjgY3GMM1tnM3bWZoSacOo",
-	"aeAlgFN8dJcljsQsTaNPi0QHtysAoHKjZgnXIBasuUl0WB+ebn10XOwmHerlEa0L159Wx5tuFFMqSvrC",
-	"taNLF6Fb55LnAZ39L9FIZhPTO5rNAMvrzjKOrL3SEPAblqnarbY/5sHcrpuPlIT9t/jER+4L7/J4KWca",
-	"1us6tpfC5TLS1eEKBgcV0SyOPreupNU5RpBL5oTe/saUoqgl5RUBSy+40lxczbgaM1UMMsZI1DC80e8r",
-	"F/pgLwpCyjqLQWMFgtX0REq3C2mWWZqLM/YR2GEEb07fKs7Tb2btvXxw2pVf/u+RdhVeuAUIj8nQ/m7j",
-	"Lgd/+ctf/tL67bfWixeDmIwyOSHdo06n1em2Ol3DDhwdHR21ur3WbreAU/YBCiPEu0f//Nhz0YlPMEax",
-	"d9da+PCHKvLxHJ1684jxNdibQSrl9QVN+TVTA3OH2WSq52QmUqaKGTjQ10nYkO2SEOKnXspAYKu7OAom",
-	"bYxbb6S8PjZdFlGrdNoWmuI0lee9yY69Ac/PMb1hREivbBq0yWvkBVMlCb1U4AUeZnix7gSiYvsuZxn6",
-	"tIVkZ7cXVZGaIU3TSzq8vphlQDUXsKHwPjRgNKUYzrIMWXeaqKZgSKHpUF8wlx9gEY5NONixnDBzt2tX",
-	"l8orWReenebvrnYBlgkxPdrkpUHrvt//hXExQrVq3HBI6+ATG74Dkt0QxSD0smpImSYXig0zpi9m1YH2",
-	"H8ZMFBOSYHvwJlHkVmbXXFzlTy3XBuVSKa5YBr+qBbrS0nxSIi7n58mXvbuW+afn/jnDf/qFf87P2+bD",
-	"7t1f/7D0yZ5m/IYO57Vn5OJSL6Ysu5hwMUNq2gCr1FBO1yAJp6Z5UfOyC0+1U8OUCEUczQT/+4zZnw1r",
-	"cZdny1qk9wlX9DJlibvBQyrIJSNM4LfgedsmxyKI6guaCqlDiRXEcxA87KhRHAXRiVVCq2bZRNVu8wrv",
-	"yFLEdNDjYkozmqYsbXgqrhsi5+JGnY7lrSBSDFns8jS5uGx/cTCbJQjMljCELlTtykQoizQdWR+4q/7c",
-	"SiTRI1E1HsaW2FYQvor9KdO5EoEqXoXwvCyhKlDBCopQ/yjhm77yaVql8PcvSwm1rdoxDyEHywm0LrO/",
-	"gBSFBAsLORZWv1KLZHWs9VQR1468P3nTJicOGswUBzy5N+e3EQyXYqfX2Tss59xZfIMqHrciKM99C0LL",
-	"m9JgJ1buQ/mZXGApsYHz3/cepKX3Klz4/l7FSssPZ92Gvz95Y+4k18rcPcUNH3s75taICu/Z0slh1xu+",
-	"yseCnP73n410/PvbP+P7bORna8M6sDkNuCCXVLGDvWXzHj7dPdyryZf1x51P//KvXzpxDXd8/5e9kMSr",
-	"sxLpSs9jg5OwPchUpnw4dwdixW/gJM3RkpSLa0W03OCAap7kEh2fKU25MC/bAn2Ysoxgv63Qh2/y0Bee",
-	"0wbHAu0f4jSq3uEiPC8xFRS8l4wOxy5biGIiUSQna0gW64/DJmpbchIOlgbbAtBYp2Zls1XBheGCDBTT",
-	"H7woBDtCwBRg8zgGD/2q/bmrfRS94+w6asV1xI8wVWhSya+DA1Eg1BV6BGzMpZQpo2hkkwmrZOBQjWg1",
-	"cRVXlqoqJd0xGfHPhn1in3Uo6vBhtWTjrnANDfTGDfb3GU1JxkYzRVMF7m9clHLHDKgGJYHXw1iUX1Nd",
-	"lnPcK7nPEhuIbJTft5AJNLvsd618lME2fFqOXg+tIgsx+bvUkQH8X2eXvuMNOgU2/0Rqf8HX2Cp5w7KU",
-	"Ti/svavObJxKcQVrkWni9AbXjOV6g5jMpkRLstuBrHBBprXO8kejt3/UK77hncqLubh0r5Nel0h7p+6L",
-	"zW0hDXRd2HwtjrCSpjY1plwxYUnVoj0lBhfTIZ/Q1FLhdlSfrq57WM3dXmV0jQ0Yc6VlNr+ARIVrmnvN",
-	"lQEpyh5RjSrLbhveMNM8JnQ4nGVUM4xqJmM5y4o6LWYToX0TbdY30zlVmhhSOlUsCc1utxQNaxkbZUyN",
-	"WQI6Fj5hbfKGXzNCScZu5DVLzGMc436yBHT17Ja4m4VIeDkvZPj2qqk8psKcs4EAXkwYtkIztUQ3E16x",
-	"ADtr7FV5FlOrsikgaFyiCyUc/LSUAj2XM+uHtBEdqtQU2KErUrSuyQAlXBWCYB9uJnuaDzrHNGNDXk0E",
-	"j0PVKdhMtJRkYgjEMIAA0h4K1PSQoTm5ED3ha/O30nxi2TmqL6BuGdwvCLav1KA6HH7A9ZcuQ74Z8Yp7",
-	"VUKD5eisHpTbyt/tVbY1GLca1JmotmHlfEV37+ne4e7B3tNVGPUctaYN7XP3s0VuxkOs1oVXMg5bNnyu",
-	"o5tvk2O0ShrJTs60N10a0d9GRo2IYlpzy1i6+GaM9OxDmtFQzjeNxHqqe2+aLW5jA1PtEnfwNWn8+s54",
-	"2/dHa7bEr7G2jT3/LvLSFd+LA6B3+3OwW6iqTuMFnb/iV7OMqTX9A8DLPg68ROWIZDxx7qJK0wwSwiC7",
-	"7NKJV50jq0m7rGYTUKSnaVAIRFU+XIukNWND6dKhLg4NkSSeQoSje4bdlQWE8Hocq+Gb+dHDEbLfjIll",
-	"sKDJEIQKzpSVKNCxYg41Ocw3+VaGbmlz0OELmcfHbAZkCcX8Dsb5Odl1VCKSc5OtVb4ZsShJ2uSYCHZF",
-	"Nb/xv6jZpc7oUKs/kQ5u+GimGDQ1q/UHRe1RGOyaK/81CATgkmg2wGUuuZKQZuqW/INlcoUmoOrFbvlv",
-	"D6sQrKZixLEoZCi0RqDe/h65nGum4mAtCVfTlM5BGo/J32dSM4UhmWI2YRkfkrFUumFtibLlLDDe7FY8",
-	"0FCVdhM9c+7HWBaMrWnP5U2gwyGbgm6fZQy8hvBYXAI60xZi/G1A11JTkyvYW1nTKaVD5gzylzJB4xbF",
-	"FHi2p62HddTpPnFa+5HLbjKWKfM5qYJthCqQofPazsf/3fn0L0/+5Q8rWQEH71JPxaZkt7j/yKRUVXSy",
-	"FiybpifwTdj//HkTaWe/c7GaafuNpyl3+jvT6+hog14Z1ewCih+subS93tEGSwunu1BjmhX9dhI5u0xZ",
-	"wdpXOSISL3xsgF6tBbrLe7e30enUWzuO07TWsr+ukOdnKR1R5Rbm2xA7LPVY5BGj8iLImUh+6lR/6lR/",
-	"6lS/mk61sVa0VnuT49E2pJhHpFstkaOHNgGWqd/3aAsslPOpYoltyAlmJH6OTLA12yn+mYwyjAKhKUn4",
-	"Fdfbvc2/2uvcjQ/unvzbXytp4X/IWQYVkdY86suZ4kzpWl8jqA1lJIDLWXIFaVZCV0QpWI23UQMWYJTz",
-	"j0vxyzYD57lZtsYL6f0PmlO4d67LexeitFTLCgDlK4nL21mAoQrxqio2HWPiE5IX5L3NuAYXSy4CEaqw",
-	"5TaKKXxCsbzrcevVpy+HGJni/txb589ujb9e8+uCt2US8MwP/tgFcOZq2XUDil05GAM9RtSglgP9DrGW",
-	"/oQrTa+Zlca4IpWBI2vyao5JW9PVugrBCpJKtZCwTDB4y27XiMjehpLzBwiMrniD6iOaqw7tLbvdyKSy",
-	"iRd57m1y0PnpUu4Fz7Dc4U//8p/+5T/9yxf8y0PK0fnpbf64vM3zwzn8xp7na+9E6fm0YnR18NinmpQD",
-	"tpApvqIn7IorbV2R8Xl11YvXeFw96W5Q39qswMzJMpZcSLEuY2KY4X9IsZLdOHPtikoMmqbvRlH/42qO",
-	"61NdAv1fIIFmjkTopMaT9sLxuIA7D3N57ZUMjqyTNdEv3Bs3cstmbnh6+/7NIjXuVFyovETkPRxU1gnQ",
-	"dj5AF0wkq5yZ4KrcsoyBgivUUdlS3vfy1zc0yfQLAlfXcf8IvPXLi6o6zpLUvKZBaG01wLJ4jNKiwhAE",
-	"N1HVClyeyzVJQpbJrCZgw1YP8rWoFKRTJpdzZ9JrEyiWjumLS3XxsBp4I+1bbgctZ7Zb9hTmrEBj/K4L",
-	"vwZPB/gtL7SNiot2pWOD5jqtrdxeDpgx3SutEMvyWJeSl/rs1SFiQH8HTIDwwa4swROXkrv0PJsn2dvH",
-	"sPKYW4RLQpZ7WIYq7Fkm+vaqtdTNsG/zx/YXCyrFtW0L+dnrm+WpY5cMVcwcvHywXLe+YkCbTXpFK5ev",
-	"ur5ZmBC7vlVeKmDZllWmR6/vUC5f2aAlKp3rG+aFOOrbLFRpWtm0QPfrT89XbqpvVJd4eDlSBNVlVg/t",
-	"ysjUt4Sy7/U/F4ptVFl4TiDd7wO//1szsNokic5QWUUnM6WtZ9FYKkZsl4IR0vlcFcyN3hFLlCMCrW5q",
-	"ia0QUk+uARRmYXw4kBpHNwSQl3a3isSfWLexE56sbTfjSlMxZA1dLtEVO/D1MyzWBWjCF3YYQkgGviF4",
-	"J0LTQb6Z1sF+eR63iiFWZ0bFLkbcAE5AzrIha3AxTqFhhd00H6EaoKotiRe2d9npnVXu4rF3hSTDVA6v",
-	"wZYceLT9Azzxmhj3NkkKduY+9Bc+/Hp+3sbPaOSr1GBt7Eq9wYFtxyqeT1x9Vphxd73FZHmvpUgrb9E1",
-	"y/zbsO1M2LrLzaVo7LogR5uvkeNLeGKLnXCFRQZR6KMTw+reQjT4gtuSGTT2Kw0BW7KP90idm4vZVi6l",
-	"ymYFSNAxFfJj4hdWGbqQFLTKtv9hodtiTs31rUSPNtduOQh+VWrbII9k9bmCCwsqL87kNVs7uugeKoxG",
-	"EVm5EiOXPTZVXyx7zivgqtwwW/vg0bzawBfBJmA2BppngjCPXZuYBkwkQS1ayxVxRcyTHYcVrnBjg+5f",
-	"8x16PLzEtp+mOhakEbshdR4Ad+pjux5cytgwrO0HTXW4WhLw8WuNUrudWJ5hkX7VGX0r1bFon1rY4neC",
-	"kSnL4GJj1uWKZPmgFyhnzC9/mVcSwF+qRF9/b6oVd/AraPuZ0HzEmffCy3jCYoIWM6+PN/cnNi0gb263",
-	"d4hRIQXdPPmdZlqwzMWxVBtQe6tN+LUlQ9a8YXlJhK8ZSFictgrNFouTPPjCfrz6AcVNaO5jUy6ys7aH",
-	"7Nr7uI3Vwrz1y/kq62hUAsZzSVtbtZu4avVngcF0oSwInTBM+g26eCPwm6ZQvuSSKhZUKHg5M5uz84xl",
-	"KReYKTphQxsT6g2jQXbxsmfSwd5KoraZk25yZR4sVRcOan4hEMXiqDd2aZMu5rpO0XvhT87tC6wQ7POQ",
-	"gWBGVMqvxuUkdc08BDcXMZpnO7A5Qu7i2uixY0xuB/GTgw0sp2M5yyrzN80yG/sUhBI1MszlDtlVDvHV",
-	"Dp4P4rIcR1NGry82xiEfmYiuzVX+3s0wZXmQ3H1PsDaE7f4D10aqbWnkDfJvczFkayhBAMQ1LOxeOGg0",
-	"foMU0ACvG7c+43OOohVYGy8L51uM3MM1F66Uu+dFMlT1oGzgH7RRHv3vx6lo48d7pYPQyppO5jCcD/PG",
-	"PugV9/fUu2S47A6NCK6t9ra8/pPpl7IqL6dXBk5XciKDdOulqvJYMxTYDpmFyR2wnmqaF7bQ3u4mBVOo",
-	"TkroXEF0PU1vzUcHSXXSU9N6azsTHtQL3IfyvmwSfZnlhWHLqkiXbgKzT1CRZ5mwzJr3YBXytvE6rLn4",
-	"rqbMpsHUZXiVy3Qulwh6GcA5O3W440gVJsTABL0jmhGKzCadJVyTVF4BA6t85oyYpKa5xnNfY0llG0HV",
-	"6gzOLcMGr3ZsOGdgSa2YTstvIUJZO7CWkcV+t+44KlZcrDrrHBmDK76KZpmrsFGx0JVCd577ZkPZvpEs",
-	"F06zGNuSS2ZeMVW7I81qKRf3ArzwG3PDZpbGZV7LCKKWA75R3VcP/iYFRJcDtaXaE4+aB7mrWftDRzUD",
-	"A/g9hjK7C/CjOrc/HB9atZsf8to9Dy0KZJCDWlxtaJlR/ErUW2bMr98oxQQ69y1PnGFDRjLrPZuwBJUu",
-	"e92Oi7Sx4xSKFPi1YqQJcL2KlSpDfq2FVpd/KqMjBK8Uig0FG7SABEtQ8lhrNpnqB62ykE+xrCABcKvY",
-	"tE2OiaKGLQJetyYqbHnK3RlK6zYLU0W6OT5hBLanmI8IfVZoskkmAmrf9TJ6zjH7l81D4udCNx7nKHOb",
-	"SXGF+Mp1EO0E6fdqSj3gOMscKQ/j7lHPWtecPk4mc5Tx/H0ZgqclBJ5r9ln3CVNDOq0tdbeBDz/esTCB",
-	"Xdm5vzJdoAsaM6elNJ1Ma0LHgJv2KU5bvvmgUZrEhaoTiLDWs2YRhiJ6BW7/iAHBySy5eRsVTUbIqmtp",
-	"LEfOjRXs3zo9031Ko6ulJecBSwdOtM8rSgeZ8TA3GUReFOTVJnXpK0v1f6oNQllUbix1jq4BHa5ZBeTN",
-	"HbTXS4cFfKRFy/rHmZIpEwkXV/jEEq7ggQW+tk1ej5D0cOWMBFOqdFxIo4ixqVwTqoiSUmBuQ/Mty0zH",
-	"UcbYN3mv6+r2BFGI5qiC+tjW9WzJYS1jgxpI55bAnGrHKteUUAXx4WGRqUl8lQUX46tycrsaA23HCnY9",
-	"GKOYU8sG5qxKpuXLCnk6UlT4lDgv54ZpifPirVj1DLxYURW92pwrk3n1wZpfoMbTDcvmnqmqJK7rvQrs",
-	"pkGu9cL7htkcGsvLJa60gjhudgMeJxo6zMFtjfFEccNWYcxDKy7Kh/jdKTDyU6kEz7OKPBlAGhGBT5Or",
-	"6+1yCpsXaeEaBe/JRF1d2DRXn77s1uQMcegIIs26LB/kD0aL9KLdJZCt1rtWa178hKVGUKhNUW52iirz",
-	"iCC0g2oz0dr3cIlN2N4hvz8hkPnGLEGN0+oEkk6IYSFa/KKIHX0eelparqY0t7Udf6rHhDOaXa3t4luZ",
-	"OONYlPNmhFyTNWUNx+unPqrQOCzZyzOm1l3OfXEB+i8DqTK4+swGUhfufHCii3waxlYUWKNlR/uB6/HX",
-	"8ODevBx4k9ohQVp9px+E2AIbP9TezIs6DxMuwVJ5jNaYsV4Q0iCTt2qARYXQY8180SYYVC9v0Y9NSWzB",
-	"EqxnqlimWRITe75EZsW1Fk/Ktf9eYscwsibNGE3mRGmZmaW6CDIIsR6iXZaCUTiDfXLKIqoN9TCQWdxv",
-	"tJDqSDS/cfloq4LSFr0k7hGU5kLQJjRh68af3WYSk2caniW8IBiUI6QmDcJmNwhTu4/+48fKgLgyEK7g",
-	"rV2S0uri46AmyXCWcT0/NZPbkpzg7SUzCJerfkWgaANIzs/fvX378vnZxbvfX54cn707uTh7958v32KN",
-	"JUq0GcLGso+pGls1R02v04tXr9+8BPYJ9gIYKEYzUIta0M2DH90ZyLkYSZunR9MhHLdNWWUgdIsolQ3G",
-	"Eysuhyty/PtrUKTYEA3b+BdFzKtAp9MY0pZd0uE1EzacE1Q1TE5TiNX3/imY8M40mNoQDpukBs1O/MYw",
-	"VylXmgmWnQtIu6AI1zioNC05vM5+AbiHHJKTYf6dpF277wTTp2Kn9oqNPhfoB6UMk09T+1DAhtkDszlb",
-	"nQHJygaATk5d5Z1scAWG67oE7Q+m5AhCWZy7Fc/Mtp6LRA5nBqFjMpBTJuiUt+d0kg7a5+JcnDK7x3b5",
-	"wiWyhOUNjsNaj33yDLBkYHXhbfJMJpyhMQtKgEAS3VetwzBpYveA/Maftcl7GzRooMfCJCw5F5hzCEbw",
-	"lWjegh4Xv7TaZUDnaUq5cIHtuIl/nxmxaUozCpFvkKFBDoezDHgM3CoXrSgFK05k1v8m91AzMiKqa8FZ",
-	"c2Bf9UEgBQ4g+SUXMxZIb+ZwnbDpZVCc2oZGLoqi5DmMp8zp2JjrKc8Ymkz8IIAaYOLw7+xIpqm8zUcz",
-	"z6hlyMHa5G0i4H4KSzwOuCtEfFE0R9k+3vvUuqgBZVNgKHoNHmsGTotzhF5RLmB4yOiEG2uTnBCsxKKw",
-	"EszR3v7TJzEZ0Ok05UOYYMc2/OPflBSDNhkYojMgCVeai6sZV2Pc30mbDPIsRwOsJ447ghh4Lgb/07L5",
-	"WFuvXwzsrrsAMRXuhVt2Kq+sOhjsCJoJiHSleTvlMmLFZIB5swbWkxEzLXQ7HayEowhV5yIsfqOC6jcG",
-	"d2UIQRC+sRMo9Xe6T3fgw6BNjkcGiynZ73RKZwKYjQhuzsFg7LkY0+mUCXNnXoL+IG/OFVF0BLUc8LLF",
-	"EEMx1ZboBEcMBdmxAJdgt5it0eBSn1Ags/jEBCyOtbCdCyqI2SRq00/HoC03qOYi8WmuhteSUG8NN3jz",
-	"fMyG14pkM+GrZcosYVlO9tESYSTdWcYK4S0OdfuWbP261+nCU7jX2cXKn8QsSSZOqzymgvz55dmTmEyp",
-	"Hpv2e0/ic4HkA1momEzYRGZ5tSLQcP6639l9EkNkdGjbNCN0YrLX3TX/2X8Se1T6da/XexJbFhisQDBb",
-	"TPY6Rwhir2eGOxfmUj8BMzSmxoTcv3hDqcKCppAVykwIVFbnNAfuuhErtHJgU0MYVJ9Qj0K7sT37wjW4",
-	"HTNxLgYnTGfzFuDbAOjMlCokilEcpXzIrNE3j7aE1C7w/QkbtQxXnHGmaTZ3zvP9KPzSMD2zycR87AOL",
-	"zXIPV3sv7PuPJz6hwpA8syJ43GOLVfjKB17wbZ8MrR/ZR4/4vNE2EoecuqH9+378++sojryhMeq2O+2O",
-	"DWQxj2LUj3bb3XYHdW9jYNF2XO+dm+4ODfy6p7IqezWsUtkXbiINx+EoBjpKGzJukF1qmsaoHpi71doa",
-	"BTqjQlFn28RoKEMKDepA2iFyAmdqritF0encSjfKW/LN/fonAensn+Q/2Zz8kxjYoI/A/B7m87X55Vz8",
-	"s9Vq+f+bjoOAOg3IP5EKmFWBIeefTp6zKeOgph72WzRGFroPfCT7oDwKhvByMUxnYMMzaAAuvHZkA8tF",
-	"4F9eHLcQWbkwdpiZszgDrqcIeu5CW5yjIBkszJH/WjfHwom8HI0Mpq46gIsMIz9rTgLRzLlc/6LwPP4E",
-	"Uwf7BWX88KKZh3iODzjwwPYEORZv0EzYHamct3yE+fTmBKsPq3oFVYeWjxY8N3XnUzNsxTnlw+Y/4pGA",
-	"r7k5qfwNxFQ4Em8T3hUnfJu7Y/gB5B9uJV5oYB7gIuaRDkCkr9k8zjk1c7lRZdQmx+cCO8Bkl1KPsXBG",
-	"kXZQuKBcBfOehXxbmSdBXgUpuOcEXidRP5rOtI9K8bFJz6xtz2UI7H+JQh7tb9bkzD6DSQFdEij6RINc",
-	"Gnh/h94H/Y8VeUq6vcO9TmUekqjX6R20ut1Wr3PWOez3Ov3dTnu/JtNFsfXT/t5+v9MpZMjog4d8yzTr",
-	"dnudVjcKXDKj3VGH7l0mB62jZH/Y2ksOaeuI7u+2nibd0cGoOzqknS6ouZZgGyywpGOJ9rvD3dHThLUO",
-	"esP91t7lPmsd0g5r7Y+eDruj7uXRsLO/LUg2hmDXaTHCbSzXr+13e52OU6BEeiYESzeDPPRbAaSomNr+",
-	"erjX6953juIBlSbrHm62hsKYNVjWPWr1Nhu9jk7CbKWUCU0OeG8rYGw8fW8ZfkX91n6AWAkD45EURma4",
-	"RQ3m2qCDfgrVeSu1kJb8YVjHXVHtZ9PrO8IKpK7X6TwEcQw1+x2ntu8WdPKdQA/evVtBi4IkczXDVQ/R",
-	"DJRuAErnrnSlw/7d1Usp9a9eQ904d+FVbNa+/nJt1H+TBW+KnzZ6B7rXuTMD3+EYNtBUGVlmD7G2aiaP",
-	"3Tu/uVTNwAFAr+7qXu/DpM3QaXd1pxNGk3cixVm6DTqcSfkGUiFDh/0mYPnEyL+xhFPnW7PX663u/Br1",
-	"PM/tJb+Lo/0mG3gKArtPZb7fZCeezRRGci0IxZZ3NGxkzqNpemXosC+IhEbPojw6S7huWc+nqyprKyo3",
-	"nXAoR06ijgP1eSBYxxB70eJCOQF9KIWSKYOG7LPZZet1zRWqomWa5AGexJy2ze17LlJ55XhX6NkHz8ok",
-	"QcU5EzqbE2pTNIDOBRRPboFtlJUmsDVGDL7iN0yQEU816PpfCp1xhmINqDSsxhvkAK7OhU3OTawyB/VE",
-	"KEvzzKnWfYwrSMyvR2TEbgE0MzTObZX2buaYUFTNWgW8GhvUsxomqzgGNQ9D33qnL3ZO96qkT4bogHPh",
-	"TXyzNEWlrbBbZHaaK2tFdl6pQhJGs5SzzLay0NAkYUmfUG3V3zORMmUECcQBK26wK2gNGfowf5/SPE1J",
-	"NhMCtQdnsqBoBqODurYyo6+vPKB64JRiIOLYQ1VkAFkUrDpWXfOp31TpzJm27B7arAZGUpvL2blwJmRI",
-	"O0/AaDThSoE0JliVbGN259hchTfyCnQ31hagao3aeZOdV3Cqp5Dz4S5u2Pw9BLw0bn4MVsF1mmPxl6bQ",
-	"YPhfw9a2vEiD9m8MLjdpiKYMyy6vzUE1fB7NAYM/YsWjeGzd+9Z+/363WWg2ev/WfykKxP/ERf97w15I",
-	"9c13FSTf0u9agv8uIMc2OTQ6FmL0SLvy8jy3g657dx4VguAifigMMa83vsL+gBx+uCP7dBfXqKLPvFMV",
-	"muZywx88ei5i6kMeLEU1s9XcgknJFbOVQRKsrwRFQ6Gbd2+9mGXpIOhjiLiS2NObfNAwp33wpwWuiqCj",
-	"VcoSqvtoq2zkbi6PFco9gouD6u/sWAeCtu2645rlZo0PNL0mJ+yWZonKC3pVZcFcRyTNS2c2Eke727sr",
-	"6LMSTl7hWx1UlIVzw/OK4mic5zh5I4e+ulHVjLapvZ2+NUz5U1T5jkSVExt+7m29lcSo5rna+eIdNO9q",
-	"n64TpmeZsMp/W+s0C6rhLb5d5sIFVOJeupsyqbDlaQ868QZUI/CyjTqXB6Mu3e+1dukha+3R3WHr6PIw",
-	"aR1cdked4dNRL+l2oqoSsN3OQinWiOt/L01b9EArK9M7nX6n0+50On+NyuVWa9cRudKoUS39W0zNDPm/",
-	"i1VEo5rcaf2DTmcpCa1MJPwpDwhGT2kICcvLYUZRVVHKwzWocRNquAEDcQ+atbe6EwL9VupXUOhoS1zp",
-	"0ju+LpeIPW0Fx6lLqlPKQmU1FObuOzmfpYlqEyMGQ6CsvQoxljfNDL8svaGM2/T06DBS5EucGxMtcR7x",
-	"uRjYUy06ig/a5BgcYXzVZwgLpaEnnHXGQgc1Ms3kVWbkbC8ZyzRBRimsQGCLswPqW4k/YLRSaYTc0Mtq",
-	"lDE1NnK/mEPKtUpeCXbuAXglSwC7vc7ad8jm+tmajr3h3KiCXXGNsdHm1/krsyGb0YC9zlHTbnnd0Z9s",
-	"TwXbg0h1b6ZnJ+EKCsz1v9yLetZKejjVLyovfl1wqH0NviA5JTI/XrOpzv0gkQZB3Arq3yzESex8ipwa",
-	"eZEPs03vw4pt5Ym+793+ce/1PZmCF3jA978GTHydWxDi+q3MrOJ6CbYjYE2QHVv+xPUfFddfii2huq+3",
-	"XCPtAmnO6XVoRtndx8y4jp3kGTHck031oYppVfvOAQw8TGWI4Tb8wfuHActpq7kVNTxypg0XK0e5i7rl",
-	"VjFjlFX+kGP3pnhvYjqdMpop63Ws5ATUjlIkS5XNGDPwI2icYSWPS+38bSRH0FaXsENtW4JscvNcPeEH",
-	"eWbsU6jCCzRl2YSawVLrYJtXyMfoYF5kv9w7lDFgxLSU6OwfvlqQEEfkkSNGXgw8P83TBTEiLlTCBeOH",
-	"U9seeVUEOry+ysxx40WeMg0RrrmOH4iWl4uDysyDKtnT/fxQOrjN1Gi++h4TCTjq9Dp7gfIoqDa9hmCb",
-	"PzGNlObc0HPX4+frvL3X2Q12//cZEy+0tC9VuXVSgSUxkQIEJSfDW154rfveNWXIlEKHFecPDqog95XS",
-	"cuqq28XoNQNeLxAsKM+FnQGZ3jyaKjTo0cpkYd4LB2JMUjo0fFDK6DVLXAihZTmsVSgmQ5mwXBl2LmaQ",
-	"K+2WGmo2SxPrWHLJCPvsUh1sQP1IJfHru+gmXmlGxFUVKpI+NhLlC5caIrUGOaqqtlpBkd7KgtuTwwBf",
-	"NpcrNfNFULEiYq5s/Em1tka18LiAENgrDCEj96RgeYqVBxGmBbutjBsuuA+cWV13VeHN3AtNZlY8GMgb",
-	"lqV0emFFhAFGP0Jf6wF3LtiNwdjU0BEcz45TVKYb2gEhORBE5eIWSxQAKp4WCp5uU0VeWkzUPzzY66yv",
-	"LkfIoDqrt41v2zV9G3SrWM01UjdDfvHyf45/+/3Ny0qbYG6L7J11O6Etch1KV1G0ts4t2iPsT73+T73+",
-	"KncGZG/y1FMbk+GZK5JYqef5MJYpI1DKi4BPbO4aax2TQePT28M2hsbNXHr4azbVwApZfdAyDwgsqLeu",
-	"ZA29rPPrpwfwoQjK+HXanV58T34JgMhvXn8XCl/bBuaLXhyldKpsIMY0Y0Nug70hqQlQf8dxBRUaO76o",
-	"4kcDNdQO9O4Kvb1OHI1sTZn+l7DTdL8Dqd+77b04mh4dwR+H7V65fmC39M0FlC6EPekG1QB3wwJ+3V6n",
-	"Y4s9hqS0e9Y5Krp1hGUYP375dpB6OKyi7wXl6dxHL9x9MghW407ynaygqjplx4BTAUHtPEudYrBUYujE",
-	"U3w4g+qIX3drFp70roFsd6Mn3db+XHzEkfShdlsM57Er6rmQ/mHt1/2/Ziybf8+eOL8oMrMU/qvrU4Mk",
-	"kBhTU+dsbJOoA88OXjc+FztK9C75lo+tV0wkPml7XhUwlVdYAli53krXPH8TecM++ISPpfdrrxpQ55Ac",
-	"BP9897LuWxnk4Lw34plNyT23A5yzkyDSrfTifH/yJtdP+2S3OUa7ZECVbE3tqd5b9GnoLlmucYQujmGJ",
-	"IPxmuTflrduxNQikP8pqOcdv2yPzRdwuDgLxW4GB99F7zHRlAXZ26+mDVZSWvAbzDH01KhFwGbJBkHAF",
-	"rhmbqkDSiK1OF9JawAy2XFTtfVBMh9dhW/qLB8Ncm3n6sWoyggftWxGDxUTJ0e1YsaFXqKy/6UFO6OWE",
-	"Iy7HdNgKbFwZ9P+pO/mpO1muOzk1LPly0rwGW/ko1NivZOZVMIUCffxKuPp+kKTJRtS1a1TNLul/rmt+",
-	"IN+Tde98fuXvpSX9obneQCNYePLvj+LaFi7YOoKfYmSCq2MImBs7rE35NYOspjQ1wlUMP2MazjLHQWx9",
-	"DTOITXXmkqVCbltXtTJPais1yZjOOKauL94Fs9yH4FdceZhyoYQNGBRzIF+FPckrq5jxC7VUijxHN1f1",
-	"9JDn8E07pUqTh3u+DGQU1gGEv5yjC3i9VFQ27D492u/t76NaZwPmKSjSgiva3qnY0jU1lMzVkfwlINw/",
-	"BK9SoGI/uY0FbkMkJQrXkCAX7QaV2opT2BJyOc/TRzrP2TyHZ+iYAkZqSPII3mWrktQMIHBzQJSmhlC7",
-	"xMJmsnNhvXu5IjRJMqas9st78jktWSqvIGkx+gKFGYtVTC4hdn+ayc/A14wyidmsuSYTOq8yio+4SAJD",
-	"+oYZU9ZLOuKqcf/YOUpA1si39jt0Csbt36IS+xUv6u5D/XXw7eLthfxUDe4tT1wyCrxqsS3tGeTOh6u9",
-	"cNlizKdsc/w3vXjn4h43z/BS72Fdm925xrfoUd0Ks+IfLy3LzJ6jw2Y81/p0LICjkC7f4MhczqA2R1ys",
-	"T1BO2b/UTZsMDAwtyE+sBu2aLCpAp+/DhNOEFhhal4qAJvTfbbv2EIqWZjZFBEsuYMnA2na6rd0u5Guf",
-	"sH8Acxy9nGVyynaesSzlYoOsn2slWMF3alvpVZZtTLUqsbtgwf2eNjDfvUV+3My6YTaY7ygPTBOtodml",
-	"51KMUo7lxH7y8OUoaiwzgtVEqonmrL6aQqGCAuatbFwq4Vj46j88CVJBmGFsMnyS/+yzUFB9LgC/F2st",
-	"kKpSC7AQKM3i3Nwdm8EwkI4L19/QdBe9aduAJxifMGLut2dbIIM8A+9WhQUEyQA7mtkGLgU9lhEpJZ7n",
-	"SU3eeaw769LJ2wpYPCGXLJUAEqiHXOpM3CXfzoGLjTHWwFWImWnFE5ZX84M1SUIF1l/J5G1NWnrHEG3+",
-	"QulbWTRrKcdVfXtSG+dAXMrLRkD0Wp0SEMcTlvEhNc/ZxV9kdr0uHL31MmWbE3nALNk1x1WZW7m3JC/2",
-	"Jiv6mVf5/6f3RmYu7W2QYrmOca8UQHe+2It2t8z76UUQc4nZNg2gVGDxD2HJaSCMwruTpsRVuMjrIgWh",
-	"pCiUclS3m2EJRNbaTAbH52KVZCCkbo2MHF8ZvIlAefGgieOUTa3snofv335kVr9FZccL2JdlbM5KlynT",
-	"8xfl89/ZLFiVDlLVR9f5KcVsIMU8Mk+qLeOldaaqZ77XjBlg2abZ3E4xvXwYNQr1oV2BQJc6zXGaYaSr",
-	"y8qWc8quIODQVgo+F5A1Y5TJCRHylkjxp6CMoLkzkNojARlAjvIyaKGGX2k6d1OF6SdJQucEHKeVK9Q3",
-	"IpC1kBhpwVYbTZXEINqKoYH7Rko+oddMWUA8XD6jnI3HpEHnX1TVKuoTwt1b7WPLY4TW14AhVZzunMnr",
-	"uVz3Gm47NdxPUraYE2hDkvYILaNlOthIGwNa8p/qmCZJ7WpehBWscKEOZiVH80pmrk533xeB9cwu6EIy",
-	"ACGoEr17cIAEMS6V/1Pkcu6rfheK6+sxm+TpDSAyRtm8msiAc0teDT2HeolgBRKMg06CWpCIKNe35Yqk",
-	"bKSJnGEB5bMwS7/tpQCOMcUZbBkLz8f/OvD+EDec3bJk8CSGIOZixROvsIHtaJMPY0luMwlMJKznHGGD",
-	"0ore7Qb3EeUDrGOCfvWFBVitFtijbqGcbAISkQ15ANuZViwdxc7dxwpJMaGKpFJcnQuricqXbsaFtIFf",
-	"w1DtmNygcOG6VrNM6RdUN6rs8Ya6ttsPhFwo3QcFQeDFieJNCvn1atM+Lz5vCdVUgYdxWLzrPoXaoCqh",
-	"NKs1DdALyHBeWDYOczfny3bVxSza+lKQijFh/7iLl9UGDAdCyPKxsG4gDvX0qNe9M7AZBjAs/XcET7m1",
-	"Uny8T/B7dfyiS1eN8zrXcDZVFyVIep28pqA5uW2jxS54jS2iw34lOhSybFciBABrWOzt1PTsmP+tU9iz",
-	"3XFdltX3NFBqWUaeh+XB8qjQal7MU/9HGav4cPLlL2pFDbONpc2VTEmxsmElX/I8YCpy6U2ASd7eBuKw",
-	"PCbKO5mArFVddyqY9btOZpgv5Dt0W9oyPoODR1j4cbuYXOcicpwkigzgCR44ZQhW5gb2LoHy3amShqnD",
-	"ct/zAl+NxdlSqlmGDO/cp/b0rC4E0vqvfSmfc7Gua0q/UEeeJ+sUXK+v+ZNj4VYdxx+ABVrLCSVY1tdx",
-	"Ov/eOMqHfK7Lm1+hOPHY+oOqTX4qQEoKEDxwJKrNaq0uYTd2vhTu21JT4YktWFIkkkVmZPG3Mm8SeLPy",
-	"pE0GmbxVA+vjAXFqqBUZWEHD/XQuNGgpQEMCtJslbfJeQKAQUnuskIwPjtUG4DTKBQR5ZQAqAep9Fysl",
-	"egNPichvlfIt1nXulWphr5NkEcda7S3gdCoBz/DTOFqXVSLfpO3yVav56BzxGkkU6wWQ4K0Fs/8vCpKs",
-	"t8mLIDnVQv0Nr2GsTpNe8Jnf8i0xDzhqHDweVUXAd/eN2N7bh0d/60oTv8CLG5bZLF27URxdZdTNczh8",
-	"esme0k7rKOlctvaGXdY6HB1ctnqjw9He6IB2h/v7URyNudIym1doW+IopQorqgVB+svKN2IAHQS0BXds",
-	"Hfep8ORqGY77JDP6/mQprxtoEgnyYBqCYPJyQcK65/o4Ta2tGh5mn7tVFw6xlJAZvUpBDgsbCcYSRTCR",
-	"89BsmwjK7+TNuMprYIfJ7RZLk1Q59fgOazn2WLoFvj3BlD9CgLgjpNuqg+Nza7tN2zoex/fJ32UDflsY",
-	"rl37bL3EFAeFmiMdyDFZquhf+TbZoEscZMNYpuYhfrZCu25qx3lMWrVwp77bcMCHqRTCbkolrZeE8hax",
-	"eueLC2tvWk4W+uUpMC5lMgcqjc6aNs5+aRqylzcPU2UWdFvRl3OIoj+P+ufRYlr+8yg+j3wEPzSqU85A",
-	"U8PdnUf9L+eelYI+TZgp6L/ImUH/XfgRSxDBF/Cwhu/FeXR3txmniGHdkBMBzkKBAHevZLElrnJN3ZbB",
-	"SG9JRK5xfb5UsM/6wq4oYD9xC6P+4gZGOfeZp1lA4xZ2tbkWFnEkqH4LEE7U1cXeqDt6muyy/R7d2xse",
-	"sqPhwfDpZYcejjrJ0ajXNTc5lVcoCDTNRdF9oFwUn2qWvt0Fr52SAu79C6Yh8LaamQfcfXRsfAj/1k19",
-	"YlkehnX5Adu1ATtTIPw7YHCYr59WJ5xveV6d/OmwFQjy+r7gtOPqDLd4MojBzwmcOzkmLNUM624ajEpm",
-	"qXV2QvJGXO4/cOaveHjM0u7/9KyP6qt8C78Bsj+EXFB3Oxo5GL6VGpJFzaGW5f3vFGY4EQ7VDErUsEWm",
-	"GxvOMvC9+/glclcFKsCYFwvIKExkXTYWDhJKtGvM68QERvBi0sIv9qcL95N5y29oxqHeGdyzUgO8N476",
-	"u6SHlla3udAsEzSNKv0jXOTjiAyev3v79uXzs4vfT17/9/HZy4s3r0/PXr6F0iBjqbBgIZnMFFTF5mKx",
-	"w3+8Oz07HfyJQKjhLVfMMnZhwaC9XrdtkPuT39ny7vzO5DRl4NVnjaW5E4fPXI4ukka6KHOb5UgeSJQF",
-	"dd8CnbAfJ/cfiRedFEA3oHywEtEy8GcE5T24HLpqUQtAFjRQFaA6p+ZgVGt34Jmv3BeOZzNNL45l5Ujv",
-	"ue78+P3AwSgf8uSXVYhpkz676NocIPCKKuzdLDES3qe7/xcAAP//",
+	"7L2Nchs5kiD8Koj6JqK7d4oUSUm2xImNO7Xt3vW3bnefJJ93puUTIRZIYlQEOAVQNMejd79AJoBCFavI",
+	"IkXZss8TMW2KxE8CSCTyPz9FQzmdScGEVlH/U8Q+0uksZfD557lamn/vaDpn5kPG/jFnSl/zJOpHR6Pu",
+	"6HlyyFrHPXrUOhqesNbp8Nmw9fymQ09GneR01OtGcaQ01XMV9Y87h3GkuU5Z1I8upSTT+XBCuCI3jIsx",
+	"WWRcaybI3+dKEyEX7SiO9HJmGs8z0R9KIdhQt9TdsD/L5E3Kpv0bA979fRy9SDkT+q3Uv8i5SPYG8VHn",
+	"KIB4wjJmwBWSKAP5ECZtACY2bAmpWyOALwf5t9HoRtIsYfsE+rQAtIWTLKgi0k/XHOy8D8D9akp5eklv",
+	"mXgciM+E1BOWkbliGZlQRfSEK8JaZlpCkyRjSjUAnpn2LQ1wGrBfizua8uSFFJoJXQCdZZnMVNT/41OU",
+	"ME15GvWjqUHCG0aoJimjSpNOFEczyYVmWdSPDhLK0+W10mymDrrPD+BDdP8hftg+9Hr5PvzCWZqYEyN6",
+	"wogdllCDgriUBptgW7aGdtXhRswzJbM9HmGnhHQwPkkkMxdGEwMCF3OGx5lypbeBH4E14P9K05HMpiw5",
+	"R2gfbwVuy7kiUzdpA5h925YdAMB+K9+zm4mUt49Gm9w1N1dGSLLA6RoALGTLNraQ6hfYij0eIcXbzT1q",
+	"4HRkwfUEEcQ8SVQsG4GvW34Et4LP8wzoiXm3zN8N4cyp/1upz9kspUt6k7JHJ/2WiLC7VQQhVCzJVDZe",
+	"QpZDbdZxzmjym0iXe1zCYXEJcsYyqmVGtLxlgkzpEpFmQsWYGejhFBpAnzGatKSB1QB+wbI7lr0ypH+P",
+	"DE4NCRnKeZoA2DcMUDtluhExUQBlC14oAPtSyjc0G+8RZbql/b6RydKgt5aSpGaqBmBqKVvQFmB8J+hc",
+	"T2TG/7lXCtJdixeGSnOlzIWUGVlkshFOzENQEXY1n81kplnyK0s4vYT+e9vr44q99qzGbJbyIdVcioO/",
+	"Kykage+hbU0NuC3oAAtRLHvJAM8eiU9DGp6TbJ4Ai5mwpsht+rdscw/zq49coRzyeUBmMF9TaLG1B/Yz",
+	"CxwGhKaQFp8by3y8uvv8UhI8Og2gtu9RC9pXg3+h5Wz2mJKSexMNHiucbAvIbY/o3oA8YTRhGSDyCzqc",
+	"MCN4ZDI1fydMDTM+Mxc96kfnTM2kUEwhIbCPhNIyw8nNAnlmVq2zOYsjNZywKTXjDKUw/G8kZAua55Aq",
+	"nXExRjFzQtOUCXwxijP/p1wQLYmhgExoQ3oY+fH8lxfk2fPjzk/N5v6Z0YxlJGM0nf77VaTuhi1HmK+i",
+	"aoCAJXkjkdKtQmXOYUb1xDEtuZRdD82Mas0y0/v/HLjpD+66B9hXHfzRaZ3S1qj14dPhs/s/VYLVHCB3",
+	"C7cHx/RsBIyVbV4nq9C8TsxZjThTBbmQC/gzleP1oP0pY6OoH/1/B7nO5wB/VQevEzu5zpZnIxB0V5F1",
+	"xqguSqSmJZJTMZ/esMzsk2JDKRK1HpYpF3w6n0b9rt8DI1+PWYZXaEYzOmXa3qKz5O9zpadMVG6LOSSe",
+	"eJyRWcaG5icDATcNzAlGcSTo1MxD/WCGcDxwwxCj66CyLPjrlzlwXrSpgAyb7wMqL+CvwjQXyD4nZCDY",
+	"R32N8vXAQTjL2B2Xc0VmdMzaxPQY8dQchGdWTDNFp+wvZJDyKdcDYMwTPhrh5YCV/WPOsmWwNISogAL0",
+	"4xsmxnoS9bud3lFscMJ/EYcX6Y+z1t9o65+d1ul168Ofq6/NLwDk2bD6HhsxhTChM3N3YKVcEQqNY3yq",
+	"qCIDS27ms4Rqlgzq1oL96tbybO1KaOuf7euNa6g6u7olyKxPBoa6DGK3AvPJ0R7zWS2VZtNBDCdnFmH6",
+	"U2SeY8Mym379AaEiKTRZTCTJqCDU4O2UimTNjtQf7vPemg350ezIhz/3f/of+SG3N50yXrqaLcrkIt+f",
+	"/AGpRMrgvm11vxAM0IZuhIKVGU+nxyTvZjOWwaancsEyMqSKgZLPXbA6uEG/2RhmBDMH+4KLIduAX1Qb",
+	"tAjIOxdK0/qdVDBmU4j+g98x8RpHDAHTVNcCZjhDhU8dNwwa1bXbAz82Bsbzl6ZTDsw7oWsP1+3SDRvJ",
+	"jDXaoDkM98ANMmJHE6x3XEolIIplO2F8pvTLyvPBJyJTmiRrDmWUyenOz9oLmjKR0OylO6M3dB00KbXA",
+	"xAaRp1JpcvjsmCR0qSxODww4tQReyz1Cal7IajCn9KPhgQLWCU/REFx8fV+yEZ2nuk+6nU4dsPAEF44z",
+	"wV7mWe3EkZ0F/urEBcYrfJi6rdMPhjv98KkTH4asac6WxdEFH4vXoobumSXtj7bttv05rXun6JjVkDpQ",
+	"v7AxFwJURs7KMpPZYxE4c3PrmMTCbS0yhPllfRA7aElcHQADJ8TyZFBQF9dAZZs/BLAcIuD2MycHh3bn",
+	"YW6uC9VjVvL+898VMnqhyfrGdq2a2rU7+NkZjpuB+jvOh4Cubh5qaZ1ifcqmMluSkXk8UcMnR6BhJ3pC",
+	"BTki/8V/jskNG9K5YgSNnVaYArJNuEae20lYZtwF5ZolRMkp88IVeWstEAuqrD4cuLOy6qEV6B6qVmnb",
+	"HxT0FE4QbHlJcF3XQGa8j6P/blkBtvX65eaeTtS9rzbk74ACK/b2TehQmvU+jpr3zXvtCZ0qnQzIwEM0",
+	"6KOQRvWkaF6l3Lwa7969frlPLHjwYRZdHHY/TlkYp8F5/lZ0XNjLVa/1pXgC2w0P3wspRikf6h33OnSb",
+	"2LTLgSfIXva32vMjcPl4AnscCp9fmko9Jr15Srv95V+DkkVl0wAF09DjHBPcEZk9reNa9bHa4bjKPkub",
+	"Nrs06f4oPQ7onFSoIokczqdMaJaAwowaUQ2aZTThQ62s0cZInbRPuAYdmiJUkLm4FXIh4NRQA4e6auqs",
+	"pfYXmcGPluRBi4AmPjrD94Cj925ZO576qtfUpnNfcQTb28mHfDclIAQS1D8Sz9M/tW3/WSbLb3rr8do4",
+	"5xRzI///i9/eEi7Iu8tfWiexuWby5u9sqI0Uz6g2A4w4SxNzaGa8XAR7doS/KLhxKTeCFxWJ7a9ARyGY",
+	"Mvcy73RCEsZmT+3cf6do2X0IofWGokZ01rpixk8GbwYrgFgJqXBzEaO8SdGcKdB2S5pjizUM0KWa4Gv3",
+	"CFsSQAbFLbTTWs/XG5ZKMVZgYbdE3GAaDCSt2G+tam1yoWmmCR2DCIf2VVSngg7wieHc/wK12NdPbB4b",
+	"P57GsRU8j7+UMsV7GG/Wpjhon54SBg6Zr3hYf5WqmbKX9w6IUXS8bnBC+YRf9mxzBYNgdyxb63/e9HDN",
+	"0aqnc7ZF3/IdDzcrDLLpjIIp7+Oo7BO3aYCSh9++9XU1Pu9e4qpw/PMaeq4VydiQ8TtQ1KuZFInDlaNu",
+	"p00umIZG787f4Kv9RPAg9M3fAQVyf/lNh+cn2tuxrTp3e2ieyOaW4gd22N+Cb/+mLQ6n26vdig8ZGVGe",
+	"PhlNQhjhsMOu5qEIm7bUT7S3/QTptChqdp+RX/nPQGeCLzuduNPpEHBifiqvRjlqY4e9n5eGWK8kLYde",
+	"PBLhqIoK2dd2v3//vnUWuE9v7O+dsR96VtVRKjudWWUIyebTq4Bg38y3JuwjHep0SaRgZGBVvC0z18Ax",
+	"47bhoBw9M4gJTU03af3uBn8hwwnNFNP/Ptej1sngqdw7xbIvZLSzho0kDxPaaNZwIUWuL/PhOhu7vspj",
+	"Zx7JVMgT5Odyq6FV1IdadjKhiWv+hFDggUauXcSpp2rX+jol6roQq892mHUBVA1FryLgj3O66FHW/HhD",
+	"r7Qnccx+VzAkZaj5HdfLn6keTuCAk4SbtdP098xwIpqbAx3RVLEVCmadUrvICoLXJxdES01Ts9QpF+EY",
+	"3TiaBX9+iobLYcrF+JoiDPZbrtlUbTqxc56wc7lAHf7H19il2wHXUOvwSbOMLk0DP00eMJOxqbyjafP5",
+	"XuAYeQDPOY6wOwwPmbvhpEGCj8aTXZjWO0yw/ZbiTNtt49aTbDm+Wcp1Hnm126Je+P4Pm33nWRtNd++/",
+	"QJOh6VIgBudMgff1BpLQ5EqvdaHFlEkNLurGc0aeruaqNYShdGe277ULyDt0WYepuw3RfL33obv0H4Ut",
+	"i6swoGKq6mOq2chgg9YsfD3+fKhCd2jHkpdUU8VqohsS/NEb0+zUqGtiYj6t3wL4NpjZBYDFQSDotk9u",
+	"GKBqpgOtDNMZxNIihDRJWAI2W5JQ0DUW72gxcLSB630cDTOwG15TvbG9ixYwZ+m3dV2P8ilgT7ZdhIrZ",
+	"p1RvZPReQiM03Wyc4a3EkV30QrMghfBm5HEP5WBdtzd2rQ58C1hhw+sx1wznnCe2oNFm7sZPS4Cp96sv",
+	"VhB5WxM5jI4ENhrDNLchQW/naUqkjfimgZcATvGHuyxxJOZpGn1YJTq4XQEAlRs1T7gGsWDLTaLD+kh6",
+	"66PjwkzpUK8Pvl25/rQ6NHan8FdR0hduHQi7Ct02lzyPPe1/ikYym5re0XwOWF53lnFk7ZWGgN+xTNVu",
+	"tf0xjzt33XxQJ+y/xSc+cl94l8cbOdewXtexvRYulzyvDlcwOKiIZnH0sTWWVucYQdqbc7r4lSlFUUvK",
+	"KwKWXnKluRjPuZowVYyHxsCyMBLT7ysX+tlRFES/dVbj2woEq+mJlG4X0iyzNBcS7YPFw2DjnL5VnKff",
+	"zNp7+ei0K7/8XyPtKrxwKxCekaH93YaIDv7617/+tfXrr62XLwcxGWVySrqnnU6r0211uoYdOD09PW11",
+	"e63DbgGn7AMUBrN3T//1R88FUv6E4ZS9+9bKhz9VkY8X6NSbB7dvwd4MUilvr2nKb5kamDvMpjO9JHOR",
+	"MlVMFoK+TsJGYJaEED/1WgYCW93HUTBpY9x6I+Xtmemyilql07bQFKepPO9dduwNeH5O6B0jQnpl06BN",
+	"XiMvmCpJ6I0CL/AwGY11JxAV23czz9CnLSQ7h72oitQMaZre0OHt9TwDqrmCDYX3oQGjKcVwnmXIutNE",
+	"NQVDCk2H+pq5kN5VOHbhYCdyyszdrl1dKseyLpI8zd9d7QIsE2J6tMkrg9Z9v/8r42KEatW44ZDWwSc2",
+	"fAfk5SGKQehl1ZAyTa4VG2ZMX8+rcwK8nzBRzJ2C7cGbRJGFzG65GOdPLdcG5VIpxiyDX9UKXWlpPi0R",
+	"l6ur5NPRfcv803P/XOI//cI/V1dt8+Hw/m9/WvtkzzJ+R4fL2jNycanXM5ZdT7mYIzVtgFVqKGdbkIQL",
+	"07yoeTmEp9qpYUqEIo7mgv9jzuzPhrW4zxN7rdL7hCt6k7LE3eAhFeSGESbwW/C8bZMzEUT1BU2F1KHE",
+	"CuI5CB521CiOgujEKqFVs2yqard5g3dkKWI66HE9oxlNU5Y2PBXXDZFzdaMuJnIhiBRDFruUUi4u218c",
+	"TLwJArMlDKELVbsyZ8sqTUfWB+6qP7cSSfRIVI2HsSW2FYSvYn/KdK5EoIpXITwvS6gKVLCCItQ/Svim",
+	"b3yaNin8/ctSQm2rdsxDyMFyAq3L7C8gRSEXxEo6iM2v1CpZnWg9U8S1I+/O37TJuYMGk9oBT+7N+W0E",
+	"w2UD6nWOTsrpgVbfoIrHrQjKC9+C0PKmNNiJjftQfiZXWEps4Pz3vQdp6b0KF358VLHS8sNZt+Hvzt+Y",
+	"O8m1MndPccPHLibcGlHhPVs7Oex6w1f5TJCL//0fRjr+/e1/4Pts5Gdrw3pmcxpwQW6oYs+O1s178vzw",
+	"5KgmtdefDz78279/6sQ13PHDX/ZCvrHORqQrPY8NTsL2IDOZ8uHSHYgVv4GTNEdLUi5uFdFyhwOqeZJL",
+	"dHyuNOXCvGwr9GHGMoL99kIfvshDX3hOGxwLtH+M06h6h4vwvMKsVfBeMjqcuGwhiolEkZysIVmsPw6b",
+	"U27NSThYGmwLQGOdmpVNrAUXhgsyUEy/96IQ7AgBU4BNORk89Jv25772UfSOs9uoFbcRP8Kspkklvw4O",
+	"RIFQV+gRsDE3UqaMopFNJqySgUM1otXEVVxZqqqUdGdkxD8a9ol91KGow4fVko27wjU00Bs32D/mNCUZ",
+	"G80VTRW4v3FRyh0zoBqUBF4PY1F+S3VZznFv5D5LbCCyUX7fQibQ7LLftfJRBtvwYT16PbaKLMTkr1JH",
+	"BvB/nl36ijfoAtj8c6n9Bd9iq+Qdy1I6u7b3rjoJcyrFGNYi08TpDW4Zy/UGMZnPiJbksAMJ7IKkcJ31",
+	"j0bv+LRXfMM7lRdzdeleJ70tkfZO3de720Ia6Lqw+VYcYSVNbWpMGTNhSdWqPSUGF9Mhn9LUUuF2VJ9Z",
+	"r3tSzd2OM7rFBky40jJbXkNOxS3NvebKgBRlj6hGlWW3DW+YaR4TOhzOM6oZRjWTiZxnRZ0Ws4nQvog2",
+	"64vpnCpNDCmdKZaEZrcFRcNaxkYZUxOWgI6FT1mbvOG3jFCSsTt5yxLzGMe4nywBXT1bEHezEAlvloVk",
+	"5F41lcdUmHM2EMCLCcNWaKbW6GbCKxZgZ429Kk+4alU2BQSNS3ShhIMf1lKgF3Ju/ZB2okOVmgI7dEU2",
+	"2S0ZoISrQhDs481kT/NR55hlbMirieBZqDoFm4mWkkwNgRgGEEDaQ4GaHjI0JxeiJ3xt/laaTy07R/U1",
+	"lFiD+wXB9pUaVIfDj7j+0mXINyPecK9KaLAendWjclv5u73JtgbjVoM6F9U2rJyv6B49Pzo5fHb0fBNG",
+	"vUCtaUP73MNskbvxEJt14ZWMw54Nn9vo5tvkDK2SRrKTc+1Nl0b0t5FRI6KY1twyli6+GSM9+5BmNJTz",
+	"TSOxnerem2aL29jAVLvGHXxLGr+9M97+/dGaLfFzrG1nz7/rvMrG1+IA6N3+HOwWqqrTeEmXv/DxPGNq",
+	"S/8A8LKPAy9ROSIZT5y7qNI0g4QwyC67zOdV58hq0i6r+RQU6Wka1CxRlQ/XKmnN2FC6dKirQ0MkiacQ",
+	"4eieYXcVDCG8Hsdq+Gb+4eEI2W/GxDpY0GQIQgVnykoU6FixhPIh5pt8K0O3tCXo8IXM42N2A7KEYn4H",
+	"4/yc7DoqEcm5ydYq34xYlCRtckYEG1PN7/wvan6jMzrU6i+kgxs+misGTc1q/UFRexQGu5bKfw0CAbgk",
+	"mg1wmUvGEtJMLcg/WSY3aAKqXuyW//akCsFqkryfiUKGQmsE6h0fkZulZioO1pJwNUvpEqTxmPxjLjVT",
+	"GJIp5lOW8SGZSKUbpoovW84C481hxQMNBXR30TPnfoxlwdia9lzeBDocshno9lnGwGsIj8UloDNtIcbf",
+	"BnStNTW52sKV5adSOmTOIH8jEzRuUUyBZ3va0l2nne5PTms/ctlNJjJlPidVsI1QsDJ0Xjv44/8cfPi3",
+	"n/7tTxtZAQfvWk/FpmS3uP/IpFQVn7IWLJumJ/BNOP74cRdp57hzvZlp+5WnKXf6O9Pr9HSHXhnV7Brq",
+	"NGy5tKPe6Q5LC6e7VhOaFf12Ejm/SVnB2lc5IhIvfGyAXm0Fust7d7TT6dRbO87StNayv62Q52cpHVHl",
+	"FubbEDss9VjkEaPyIsi5SL7rVL/rVL/rVD+bTrWxVrRWe5Pj0T6kmCekWy2Ro8c2AZap39doCyyU86li",
+	"iW3ICWYkfoFMsDXbKf6RjDKMAqEpSfiY6/3e5h/tde7Gz+5/+h9/q6SF/ynnGVRE2vKob+aKM6VrfY2g",
+	"jJWRAG7myRjSrISuiFKwGm+jBizAKOcf1+KXbQbOc/NsixfS+x80p3C/uS7vXIjSWi0rAJSvJC5vZwGG",
+	"KsSrqth0holPSF47eJFxDS6WXAQiVGHLbRRT+IRiJdqz1i8fPp1gZIr782ibP7s1/nrNrwvelmnAMz/6",
+	"YxfAmatltw0oduVgDPQYUYNaDvQ7xLL/U640vWVWGuOKVAaObMmrOSZtS1frKgQrSCrVQsI6weAtW2wR",
+	"kb0PJec3EBhd8QbVRzRXHdpbttjJpLKLF3nubfKs892l3AueYWXG7/7l3/3Lv/uXr/iXh5Sj893b/Gl5",
+	"m+eHc/KFPc+33onS82nF6OrgsQ81KQdsIVN8Rc/ZmCttXZHxeXWFlrd4XD3pblCe1qzAzMkyllxLsS1j",
+	"Ypjhf0qxkd24dO2KSgyapr+Nov4fmzmuD3UJ9H+ABJo5EqGTGk/aK8fjAu48zOW1VzI4sk7WRL9wb9zI",
+	"LZu54entuzer1LhTcaHyEpEPcFDZJkDb+QBdM5FscmaCq7JgGQMFV6ijslXHH+Svb2iS6RcErm7j/hF4",
+	"65cXVXWcJal5S4PQ1mqAdfEYpUWFIQhuoqoVuDyXW5KELJNZTcCGrR7ka1EpSKdMbpbOpNcmUNcd0xeX",
+	"6uJh4fJG2rfcDlrObLfuKcxZgcb4XRd+DZ4O8FteaBsVF+1KxwbNdVpbZL4cMGO6V1oh1uWxLiUv9dmr",
+	"Q8SA/g6YAOGDXVmDJy4ld+l5Nk+yt49h5TG3CJeELPewDFXY80z07VVrqbth3+aP7a8WVIpr2xbys9c3",
+	"y1PHrhmqmDl4/WC5bn3DgDab9IZWLl91fbMwIXZ9q7xUwLotq0yPXt+hXL6yQUtUOtc3zAtx1LdZqdK0",
+	"sWmB7tefnq/cVN+oLvHweqQIqstsHtqVkalvCWXf638uFNuosvCcQ7rfR37/92ZgtUkSnaGyik5mSlvP",
+	"oolUjNguBSOk87kqmBu9I5YoRwRa3dQaWyGkntwCKMzC+HggNY5uCCAv7W4ViT+3bmPnPNnabsaVpmLI",
+	"Grpcoit24OtnWKxr0ISv7DCEkAx8Q/BOhKaDfDOtg/36PG4VQ2zOjIpdjLgBnICcZ0PW4GJcQMMKu2k+",
+	"QjVAVVsSr2zvutO7rNzFM+8KSYapHN6CLTnwaPsneOI1Me7tkhTs0n3or3z48eqqjZ/RyFepwdrZlXqH",
+	"A9uPVTyfuPqsMOPudovJ8l5rkVYu0DXL/Nuw7VzYusvNpWjsuiJHm6+R40t4YoudcIVFBlHoo1PD6i4g",
+	"GnzFbckMGvuVhoCt2ccHpM7NxWwrl1JlswIk6JgK+THxC6sMXUkKWmXbf7/SbTWn5vZWoieba7ccBL8p",
+	"tW2QR7L6XMGFBZUXl/KWbR1d9AAVRqOIrFyJkcseu6ov1j3nFXBVbpitffBkXm3gi2ATMBsDzTNBmMeu",
+	"TUwDJpKgFq3lirgi5smOwwpXuLFB98/5Dj0dXmLfT1MdC9KI3ZA6D4C78LFdjy5l7BjW9o2mOtwsCfj4",
+	"tUap3c4tz7BKv+qMvpXqWLRPrWzxb4KRGcvgYmPW5Ypk+aAXKGfML3+ZVxLAX6pE3ws+Fq/FTom+t3pm",
+	"a8IqDIGjQi2Y9+6bUp46w5XnvDHihCmbwtsnu6FY1o8Y1JnOtC/p6jN7G8ZkQhVJ+cjlKgSvblWJ/8xt",
+	"Qym5LlW3LBn0IR12woD9mdKEtY3EBS7h8BsM7GJ7jHQwpbcMHH7IQDHhKtOHC4TqZfTW3inQXEGFpGs6",
+	"hPDpQZ8IeSXgB0PzFVSidsVpIWW3DcaxRW5tvzYZJCylS5bUTGpYTpyYa2ThzAOU8Twd5gB93Af9K8GR",
+	"4xvzOybIfNYmA9h1WDTuv9kWs8oZLtPuE2Ya51qhb6Y9pDYZsI8zcxnLLbsdaztW7SsxUHwsWHLNhSut",
+	"bxra8025wHq9GR9PzIh4vmbAIK179cFfidA5WN1ad2Dn2q9QcZefAXrkmL0MHf9h3ab5DNvbJZlvHNxR",
+	"HOHslRcPoKm+EIhIwA5MaB4tFoKNpw6ha/DpmotrwbShsODP6j4Bz3B9YyQGlkWxIYgf1mpx+FiYsXhd",
+	"zCKdojMbTdMw+TolpmfLIA6QftPEHUqVI2I9BOsfHqrt7tBkyq3+HPyBAQO/hI/8gnJtvqrcLry4QNmg",
+	"AgoQDwO3M2AG97Iq61hV2qzgiBzFyqFweOX2cW2EFtL+N3K8LU8iE6auAcNWVv2L6eDvcyegDwquseE+",
+	"0qW/xIA8sEvIPFSnXnMO5yWdF9VM6bzqdjOnkOC9q3VFlwlbH8mBOGhfLEeCK1ESroOh4os2OSPIwtvr",
+	"aFOx+7FMZ7kQSI4VvlvgxmGv85fnnAru8naT4hAdKrHMcebVBAV+BX8CJjQf8ZwTyHjCYoI+Of7CGA49",
+	"Ni0gM3+3d4JxpwXrP/mdZlqwzEXKVrto9TY7CdYWJdv2vviiS58zVUFx2sqjWSl/9ugL+/YqFBU3obkX",
+	"b7mM39YxOFvv4z5WC/PWL+ezrKNRkTmvh9nbqt3EVau/DFyyVgqPAc+UySla+/mUgSEBCqTdUMWCGkiv",
+	"5mZzDn5mWcoF1qJI2NBmnfCuV0H9krLv87OjjURttzCgZGxEYlWXcAJEHoiTddQbu7RJF6tppPjC/cU5",
+	"loOfA/s4ZKD6JSo1jHwpDW6zGITdlZjN8ynZLGT3cW18+hmmz4UMDYMdfLMmcp5VZoicZza6OghWbsTp",
+	"5CFfVXxOdQjJowRFxdGM0dvrnXHI5z7A4KmqiLJmmLI+DP+hJ1gbJP/wgWtj4fc08g4VPrgYsi30PwDi",
+	"Fj58XgpsNH6DIhMAby4V1dWUyFG0AmvjdQkDVnMD4JoLV8rd8yIZqnpQdvBA3qlSz9fjtrzz473RBXlj",
+	"1UhzGC5Kaucot4r7e+GdPl3+qEYE19aTXV9h0vRLWZUfNYrotqhVBgVdjKg5ReMRFaSLVcmB7ZBZmD6q",
+	"b6VfXzpLe88eKZhCg1VClwry99B0YT46SOpk++X+diY8qJe4D+V92SW/Q5aXni8bO11CK8xvRUWex8oy",
+	"az5GRshF43VYh7T7mkLeBlPX4VUu07lsZejHaNWJaHB3HKnClFtYAmBEM/MPqDXmCdcklWNgYJXPzRWT",
+	"dBfFy6oXQtXqDM6twwZv2Gw4Z+CrVTGdll9ChLKeZlpGFvvduuOoWNO56qxzZAyu+CaaZa7CTuXINwrd",
+	"eXa9HWX7RrJcOM2qSiqXzLzpq3ZHoED7lnsBcX6NuWEzS+NC8mUEUesB36myvAd/lxLl64HaU3WrJ82D",
+	"3Nes/bHzpgAD+DUmS3EX4FsNn3s8PrRqN9/n1QEfWxTIoMqFGO/o+6H4WNT7fphfv1ASKwwfWG/QsUGp",
+	"mY3PSViCSpejbsfF8tpxCmWQ/FoxlhW4XsVKtac/10KrC0yW0RHCYwvlDIMNWkGCNSh5hub8R63jlE+x",
+	"ruQRcKvOueCMKGrYIuB1a+LO1yf1n6O0bvM8ViS05VNGYHuKGQ/RK5Ymu+Q6ovZdL6PnEvOL2kxnfi50",
+	"FHauuGhjBXzlOoinhgS/NcWkcJx1oRoncfe0Z61rTh8nkyXKeP6+DCGWA8zbmn3UfcLUkM5qi+nuECWI",
+	"dyxMkVsOH6xMSOzC0s1pKU2ns5rgdOCmfRL1lm8+aJSIecVAjwhrfXdXYSiiVxBYiBgQnMyam7ebtxZA",
+	"Vl2taz1y7qxg/9IJIHd6Ba0Xdg2Oul8NyAMn2rfnM0Pjk0GYexezn0JsZ0FerXDmK/vxVbrwVVcWrlFu",
+	"rA2/qgHd++2UIG8eArZdwk3gIy1a1j/OlMyYSLgY4xPrnOCAr22T19azhitnJJhRpeNCombMfsE1oYoo",
+	"KQVmTzbfssx0HGXsy3gO1VUGDPIcmKPKb0XbOrevOax1bFAD6dwSmAvtWOWaIu0gPjwuMjWJ4LbgYgR3",
+	"Tm43Y6DtWMGuB2MUs3ba0N9N6Tp94UJPR4oKnxLn5QI9LHFevRWbnoGX3rF2G3OuTJbVB2t+AZesO5Yt",
+	"PVNVSVy3exW8a22DY/HeWSm6pjVTihe50griuNsNeJpo6DDH+f/BieKGbcKYx1ZclA/xq1Ng5KdSCZ5n",
+	"FXkyANdXgU8TeGvYoqrgJsvF6jUK3pOpGl/bRJofPh3WZCVz6AgizbYsH1QoQIv0qt0lkK22u1ZbXvyE",
+	"pUZQYOsciqkyjwhCO6g2E219D9fYhO0d8vsTAplvzBrUuKhOUe2EGBaixQ+K2NGXoQe35WpKc1vb8Yd6",
+	"TLik2XjrIKLK1FxnopyZK+SarClrONk+uWKFxmHNXl4yte1yHooL0H8dSJXpWy5tqpbCnQ9OdJVPw+jN",
+	"Amu07mjfcz35HDFii1yl2GAHt61OFhTucfpBiF60Ecrt3eK08kQkJVgqj9EaM7YLcx5kcqEGWLYQPdbM",
+	"F22CaXvkAv3YlMQWLMGK6YplmiUxsedLZFZca/GkXPuvJTodY3fTjNFkSZSWmVmqi1GHJC5DtMtSMApn",
+	"sE9OWUS1oR4GMov7jRZSHevuNy4fbVPY+6qXxAPC3l2Q+5QmbNsI90UmMT234VnCC4Jhv0Jq0iAxxw6B",
+	"8A/Rf3xbOZY3htoXvLVLUlpdBD5UPRvOM66XF2ZyW/TbRp9BQH71KwJloUByfvHb27evXlxe//b7q/Oz",
+	"y9/Ory9/+69Xb7GKIyXaDGGz5Uyomlg1R02vi+tfXr95BewT7AUwUIxmoBa1oJsHP7o3kHMxkjYToKZD",
+	"OG6bFPMyjJ904ejIFeCJFZfDFTn7/TUoUmyIhm38A0SzEDqbxRDackOHt0zYhBGgqmFylkI2IO+fgil1",
+	"TYOZDeGwafDQ7MTvDHOVcqWZYNmVgMAp5UMYIbKIjwoxgLiHEHwlMMNf0q7dd4IJ2rFTe8NGXwn0g1KG",
+	"yaepfShgw+yB2azwzoBkZQNAJ6eu8k42uALDdd2A9geTfgWhLM7dimdmW69EIofzKYSDDuSMCTrj7SWd",
+	"poP2lbgSF8zusV2+cKmyYXmDs7CadJ/8DFgysLrwNvlZJpyhMQuKjEGa/l9aJ2Fa5u4z8iv/uU3e2bQE",
+	"BnosfcaSK4FZDWEEX+vuLehx8UurXQZ0nqWUC5c6BzfxH3MjNs1oRiG2HnJAyeFwngGPgVvl8iFIwYoT",
+	"mfW/yT3UjIyI6lpw1hzYV30QSIEDSK/NxZwF0ps5XCdsehnUh8qKSlGUvIDxlDkdm9VlxjOGJhM/CEb9",
+	"ThhAgs/ASKapXOSjmWfUMuRgbfI2EXA/hSWeBdwVIr4omqNsH+99al3UgLIpMBS9Bo81A6fFORv7a4aH",
+	"nJG4sTaNGsFIQoW15k6Pjp//FJMBnc1SPoQJDmzDP/9dSTFok4EhOgOScKW5GM+5muD+TiFu2uVRHBD2",
+	"jzlNcUcQA6/E4L9bNuN76/XLgd11FyCmwr1wy07l2KqDwY6gmdAYl+rbKZdzMyYDzMw5sJ6MmMup2+lg",
+	"rT1FqLoSYXk9FdTXM7grQwiC8I2DQKl/0H1+AB8GbXIG4ZCUHHc6pTMBzEYEN+dgMPZKTOhsxoS5M69A",
+	"f5A354ooOoJqUXjZYoihmGlLdIIjJkpOGZb4FGyBgYQGl/qEApnFJyZgcayF7UpQQcwmUVvgIgZtuUE1",
+	"l+uH5mp4LQn11nCDNy8mbHirSDYXvh63zBKW5WQfLRFG0p1nrBDe4lC3b8nWj0edLjyFR51DDDomZkky",
+	"cVrlCRXkP15d/hSTGdUT0/7op/hKIPlAFiomUzaVWV4PETScPx53Dn+KIfdKaNs0I3RictQ9NP85/in2",
+	"qPTjUa/3U2xZYLACwWwxOeqcIoi9nhnuSphL/ROYoTHaHqoL4A2FtAFQ/ysbw4RAZXVOc+CuG7FCKwc2",
+	"NYRB9W1ErUGhw9iefeEaLCZMXInBOdPZsgX4NgA6M6MKiSKEBg+ZNfrm0ZaQPA6+P2ejluGKM840zZbO",
+	"eb4fhV8apmc+nZqPfWCxWe7hau+Fff/xxKdUGJJnVgSPe2yxCl/5wAu+7dOt9iP76BFfmcJG4pALN7R/",
+	"389+fx3FkTc0Rt12p92xgSzmUYz60WG72+6g7m0CLNqB631w1z2ggV/3TFbVx4BVKvvCTaXhOBzFQEdp",
+	"Q8YNsktN0xjVA0u3WlsFSWdUKOpsm6mNCWdTgzqQ2JCcw5ma60pRdLqy0o3ylnxzv/5FQDr7F/kvtiT/",
+	"IgY26CMwg5j5fGt+uRL/arVa/v+m4yCgTgPyL6QCZlVgyPmXk+dsUlqo2ov9Vo2Rhe4DnytnUB4FQ3i5",
+	"GKZzsOEZNAAXXjuygeU68C8vjluIrFwZO8z9XZwB11MEPXehLc5RkAxW5sh/rZtj5URejUYGUzcdwHWG",
+	"kZ81J4Fo5lyuf1B4Hn+BqYP9gkLBeNHMQ7zEBxx4YHuCHMtDaSbsjlTOWz7CfHpzgtWHVb2CqkPLRwue",
+	"m7rzqRm24pzyYfMf8UjA19ycVP4GYrI9ibcJ74oTvs3dMfwA8g8LiRcamAe4iHmkAxDpW7aMc07NXG5U",
+	"GbXJ2ZXADjDZjdQTLM1VpB0ULihXwbyXId9W5kmQV0EK7jmB10nUj2Zz7aNSfGzSz9a253IQ9z9FIY/2",
+	"d2tyZh/BpIAuCRR9okEuDby/Q++D/h8VmdC6vZOjTmWms6jX6T1rdbutXueyc9LvdfqHnfZxTS6tYuvn",
+	"/aPjfqdTyMHVBw/5lmnW7fY6rW4UuGRGh6MOPbpJnrVOk+Nh6yg5oa1TenzYep50R89G3dEJ7XRBzbUG",
+	"22CBJR1LdNwdHo6eJ6z1rDc8bh3dHLPWCe2w1vHo+bA76t6cDjvH+4JkZwgOnRYj3MZyhfx+t9fpOAVK",
+	"pOdCsHQ3yEO/FUCKiqntrydHve5D5ygeUGmy7sluayiMWYNl3dNWb7fR6+gkzFZKmdDkgI/2AsbO0/fW",
+	"4VfUbx0HiJUwMB5JYWSGBWowtwYd9FOoztuohbTkD8M67otqP1vAxxFWIHW9TucxiGOo2e84tX23oJPv",
+	"BHrw7v0GWhSksa0ZrnqIZqB0A1A696UrHfbvbl5KqX/1GurGuQ+vYrP29Zdrp/67LHhX/LTRO9C9zp0Z",
+	"+A7HsIGmysgyR4i1VTN57D741RWDAA4AenU393oXloWAToebO50zmvwmUpyl26DDpZRvoNgCdDhuApYv",
+	"vfArSzh1vjVHvd7mzq9Rz/PCXvL7ODpusoEXILD7YinHTXbi57nCSK4VodjyjoaNzHk0TceGDvuSi2j0",
+	"LMqj84TrlvV8GldZW1G56YRDOXISdRyozwPBOnap2ZQT0IdSKJkyaMg+ml1WPkcZqKJlmuQBnsSctq0e",
+	"cCVSOXa8K/Tsg2dlkqDinAmdLQm1KRpA5wKKJ7fANspKU9gaIwZjTsERTzXo+l/ZjHJGrAGVhtV4gxzA",
+	"1ZWw5T9cHkDUE6EszTOnWvcxriAxvx6REVv4ZHU4t1Xau5ljQlE1axXwamJQz2qYrOIY1DwMfeudvtg5",
+	"3auSPhmiA66EN/HN0xSVtsJukdlprqwV2XmlCkkYzVLOMtvKQkOThCV9QrVVf89FCvnGLA5YcYONoTXk",
+	"AMYMwUrzNCXZXAjUHlzKgqIZjA7q1sqMsBLz/YDqgVOKgYhjD1WRAWRRsOpYdctnYQZAXKst7Is2q4GR",
+	"1JZyfiWcCRkK2xAwGk25UiCNCVYl25jdOTNX4Y0cg+7G2gJUrVE7b3LwC5zqBeR8uI8bNn8HAS+Nm5+B",
+	"VXCb5lherik0GP7XsLUtYNag/RtID9igIZoyLLu8NQfV8Hk0Bwz+iBWP4pl179v6/fvdZqHZ6f3b/qUo",
+	"EP9zF/3vDXsh1TffVZB8S79rCf5vATm25SfQsRCjR9qVl+eFHXTbu/OkEAQX8U1hiHm98RX2B+Twwx3Z",
+	"h/u4RhV96Z2q0DSXG/7g0XMRU+/zYCmqma0XG0xKxswmqkywgiNmKX4PteaCep6DoI8h4kpiT2/yQcOc",
+	"9sGfFrgqgo5WKUuoHqKtspG7uTxWKCgNLg6qf3BgHQjatuuBa5abNd7T9JacswXNEpWXDK3Ks72NSJoX",
+	"524kjnb3d1fQZyWcvMK3OqhZD+eG5xXF0STPcfJGDn39xKoZbVN7O31rmPK7qPIViSrnNvzc23oriVHN",
+	"c3XwyTto3tc+XedMzzNhlf+2mnoW1NtdfbvMhQuoxIN0N2VSYQvgP+vEO1CNwMs26tw8G3Xpca91SE9Y",
+	"64geDlunNydJ69lNd9QZPh/1km4nqioy3+2sFHuPuP6fpWmLHmhlZXqn0+902p1O529RuaB77ToiV3w9",
+	"qqV/q8UfoMJIsU55VJM7rf+s01lLQitLFXzIA4LRUxpCwvKC21FUVfb6ZAtq3IQa7sBAPIBmHW3uhEC/",
+	"lfoXKKW4J6507R3flkvEnrZG9Mwl1SllobIaCnP3nZzP0kS1iRGDIVDWXoUYC6hnhl+W3lDGbQEcdBgp",
+	"8iXOjYmWOI/4SgzsqRYdxQdtcgaOMO5GEwgLpaEnnHXGQgc1MsvkGPJ6e8lYpgkySmGNI/iVEkB9K/EH",
+	"jFYqjZAbelmNMqYmRu4XS0i5Vskrwc49Aq9kCWC319n6DtlcP3vTsTecG1WwG64xNtr9On9mNmQ3GnDU",
+	"OW3aLa9s/p3tqWB7EKkezPQcJFxBCdv+pwdRz1pJD6f6QfnUv0WH2tfgC5JTIvPjLZvp3A8SaRDEraD+",
+	"zUKcxM6nyKmRV/kw2/QhrNhenuiH3u1v914/kCl4iQf88GvAxOe5BSGuL2R26yoV1WI7AtYE2bHld1z/",
+	"VnH9ldgTqoMv1hppF2t/eXodmlEOjzEzrmMneUYM92RTfahiWtW+cwADD1MZYrgNf/D+YcBy2nqxRQ2P",
+	"nGvDxcpR7qJuuVXMGGWVP+TMFy1z3sR0NmM0U9brWMkpqB2lSNYqmzFm4FvQOMNKnpba+ctIjqCtLmGH",
+	"2rcE2eTmSUsOHuWZsU+hCi/QjGVTagZLrYNtwpV9gTA6mBfZL/cOZQwYMS0lOvuHrxYkxBF55IiRFwPP",
+	"T/N0QYyIC5Vwwfjh1LZHXhWBDm/HmTluvMgzpiHCNdfxA9HycnFLesI6qJI93c+PpYPbTY3m6/sykYCj",
+	"Tq9zFCiPZPBYNBds8yemkdKcG3ruenx/nff3OrvBHv4+Y+KFlvbFsPdOKrDoNlKAoKh1eMsLr3Xfu6YM",
+	"mVLosOL8wUEV5L5SWs5c/dwYvWbmrkicllfCzoBMbx5NFRr0aGWyMO+FAzEmKR0aPihl9JYlLoTQshzW",
+	"KhRjuT6vDLsSc8iVtqCGms3TxDqW3DDCPrpUBztQP1JJ/PouuolXmhFxVYWa50+NRPnS6IZIbUGOquq5",
+	"V1Ckt7Lg9uQwwBfm50rNfZl1rLmcKxu/U629US08LiAE9gpDyMgDKVieYuVRhGnBFpVxwwX3gUur664q",
+	"7Z17ocnMigcDeceylM6urYgwwOhH6Gs94K4EuzMYmxo6guPZcYrKdEM7ICQHgqhc3GKJAkBN9UJJ9X2q",
+	"yEuLifonz44626vLETKo/+5t4/t2Td8H3SrWi4/U3ZBfv/rvs19/f/Oq0iaY2yJ7l91OaIvchtJVlMWv",
+	"c4v2CPtdr/9dr7/JnQHZmzz11M5keO6KJFbqed5PZMoIlPIi4BObu8a6AuVUadI7wjaGxs1devhbNtPA",
+	"Cll90DoPCCyot61kDb2s8+uHR/ChCMr4ddqdXvxAfgmAyG9e/zCOcnnXfNGLo5TOlA3EmGVsyG2wNyQ1",
+	"AervOK6gQmPHF1X8w0ANtQO9u0LvqBNHI1tTpv8p7DQ77kDq9277KI5mp6fwx0m7V64f2C19cw2lC2FP",
+	"ukE1wMOwgF+31+nYYo8hKe1edk6Lbh1hGcY/Pn05SD0cVtH3kvJ06aMX7j8YBKtxJ/lKVlBVnbJjwKmA",
+	"oHaetU4xWCoxdOIpPpxBdcTPuzUrT3rXQHa405Nua3+uPuJI+lC7LYbL2BX1XEn/sPXr/r/mLFt+zZ44",
+	"PygytxT+s+tTgySQGFNT52xsk6gDzw5eNz4XO0r0LvmWj61XTCQ+aXteFTCVY1fk3vZWuub5m8o79t4n",
+	"fCy9X0fVgDqH5CD456uXdd/KIAfngxHPbEruuR3gnJ0EkW6jF+e78ze5ftonu80x2iUDqmRrak/1waJP",
+	"Q3fJco0jdHEMSwThN+u9KRdux7YgkP4oq+Ucv21PzBdxvzgIxG8DBj5E7zHXlQXY2cLTB6soLXkN5hn6",
+	"alQi4DJkgyDhCtwyNlOBpBFbnS6ktYAZbLmo2vugmA6vw770F4+GuTbz9FPVZAQP2pciBquJkqPFRLGh",
+	"V6hsv+lBTuj1hCMux3TYCmxcGfT/rjv5rjtZrzu5MCz5etK8BVv5JNTYv8jMq2AKBfr4WLj6fpCkyUbU",
+	"tWtUzS7pf65rfiTfk23vfH7lH6Ql/aa53kAjWHjyH47i2hYu2DuCX2BkgqtjCJgbO6xN+S2DrKY0NcJV",
+	"DD9jGs4yx0FsfQ0ziE115pKlQm5bV7UyT2orNcmYzjimri/eBbPcx+BXXHmYcqGEHRgUcyCfhT3JK6uY",
+	"8Qu1VIo8RzdX9fSQ5/BNO6VKkydHvgxkFNYBhL+cowt4vVRUNuw+Pz3uHR+jWmcH5iko0oIr2t+p2NI1",
+	"NZTM1ZH8ISDc3wSvUqBi37mNFW5DJCUK15AgF+0GldqKC9gScrPM00c6z9k8h2fomAJGakjyCN5lm5LU",
+	"DCBwc0CUpoZQu8TCZrIrYb17uSI0STKmrPbLe/I5LVkqx5C0GH2BwozFKiY3ELs/y+RH4GtGmcRs1lyT",
+	"KV1WGcVHXCSBIX3HjCnbJR1x1bi/7RwlIGvkW/sVOgXj9u9Rif0LL+ruQ/118O3q7XWJqNaktrplZGDY",
+	"E4OKF3wsXgs1iDH5t1i6O9W3NwEvrZCEDiEH6wPv2pVodtkMfBa2rS8a9rNX5zHxFid6I8d1T6/N3RQk",
+	"dUfWcMrzwAW734QmU6jmvvjsZpp9+K8vkL5jUn2fpdwlRcNyXnalASobDKxCYkiy1uDx4YnLqILvRWzr",
+	"0wYFIOB9WnkxYkwKbgtVNMXoK/GA58PduF0fjsZPwZMi7WbF315uobk9xzIe14mbgKNQ88HgyFLOocBM",
+	"XCyyUa47sTbWgAwMDC1Isq0G7ZpUQMBsPESSpAktSGUunwZN6P+07dpDqLyb2TwnLLmGJYN81um2DrtQ",
+	"dGDK/gkSXvRqnskZO/iZZSkXO6Su3SpLEDJb+8oRtG5jqvXh3RU3hK9pA/PdW33ZzKw7pjT6ipIZNVF9",
+	"m116IcUo5VgT77sgWk4FgLVysCRONdGc15cEKZQBweSrjet9nAlfwoonQT4TM4yt6EDyn30qFaqvBOD3",
+	"asEQUlUvBBYCvLKL1XBsBsNoUC5cf0PTXQiyY/yMbMunjJj77dkWKIPAwEVbYRVMMsCOZraBq6OAtXBK",
+	"1RN4UlM8AYsnu5oItowbT8gNSyWABDpOl/8Vd8m3c+BiYwyYcWWO5lrxhOUlKWFNklCBRYQyuaipreAY",
+	"ot1fKL2QRdusclzVlye1cQ7EjbxpBESv1SkBcTZlGR9S85xd/1Vmt9vC0dsu3bs5kUdM9V5zXJUJwntr",
+	"krvvsqLvycH/X3pvZOZyNwd5wusY90oB9OCTvWj361z4XgaBw5gy1gBKBVawEZacBsIovDtpSlyZlry4",
+	"VxAPjUIpR5uRGZZAeLhNx3F2JTZJBkLq1kjORXUEMgLlxYMm3n82P7h7Hr5+I6hZ/R41di9hX9axORv9",
+	"/kzPH5RP4mhTuVV6+VUfXee7FLODFPPE3AH3jJfWI7Ce+d4y8IVlu6YkvEB1YBj6DEXOXZVLl//PcZph",
+	"uLZLLZhzyq6q5dCWu74SkPpllMkpEXJBpPhLUAvT3BnIT5OADCBHeS2/0EylNF26qcIcqiShS6e3tdUm",
+	"RwRSbxIjLdiSuamSGAleMTRw30jJp/SWKQuIh8unRbRBxTTo/IOqWkV9VsMHq31sjZfQhSBgSBWnB5fy",
+	"dim3vYb7zm/4nZStJrbakaQ9QfN+mQ420saAlvy7OqZJZsaaF2EDK1wo5lrJ0fwiM1dsvu8rGXtmF3Qh",
+	"GYAQlDo/fPYMCWJcqmGpyM3Sl65HK5okU4rKhmmeowPCu5RNDosMOLfk1dBzKPoJViDBOOgkqAWJiHKR",
+	"Zq5IykaayDlWAb8MS03YXgrgmFCcwdZi8Xz8jwPv1HPH2YIlg59iiMQvlu3xChvYjjZ5P5FkkUlgImE9",
+	"Vwgb1Af1vmO4jygfYDEeDA4pLMBqtcAetYCayAlIRDZuB2xnWrF0FDufNSskxYQqkkoxvhJWE5Uv3YwL",
+	"uS8/h7eFY3KD6pvbWs0ypV9S3ag8zRvq2u4/mnel/iRUtYEXJ4p3qUbZq81dvvq8JVRTBW7yYQW6h1Qb",
+	"hNKa0qzWNEBXNsN5Ye1DTECeL9uVyLNo6+uZKsaE/eM+XlfgMhwIIcvHwuKXONTz01733sBmGMCwfuUp",
+	"POXWSvHHQzI4VAfhupzrOK+Lb2AzdV2CpNfJC2Oak9s3WhyC6+MqOhxXokMhVXwlQgCwhsXeT2Hajvnf",
+	"NtVp2x3XZV2RWgOllmXkeVweLA9trubFPPV/kgG3jydf/qA2FOLbWdrcyJQUy3NW8iUvAqYil94EmOTt",
+	"bSAOy2OivJMJyFrVxdOCWb/qjJz5Qr5C37s94zM4eITVS/eLyXUuImdJosgAnuCBU4ZgeXlg7xKoQZ8q",
+	"aZg6rFm/LPDVWGEwpZplyPAufX5az+pCNLj/2tejuhLbuqb0sTil1XLwpFjRP9+8qor+9YWrcizca/TD",
+	"I7BAWzmhBMv6PJETXxtH+ZjPdXnzKxQnHlu/UbXJdwVISQGCB45EtVnB4DXsxsGnwn1bayo8t1V3ikSy",
+	"yIys/lbmTQJvVp60ySCTCzWwPh4QbIlakYEVNNxPV0KDlgI0JEC7WdIm7wREuyG1xzLf+OBYbQBOo1xU",
+	"m1cGoBKg3nexUqI38JSI/F4p32px8l6poPs2mUJxrM3eAk6nEvAM342jdalR8k3aL1+1mY/OEa+RRLFd",
+	"FBTeWjD7/6CgUkCbvAwyrK0UkfEaxupc/4XAjz3fEvOAo8bB41FVGofusRHbe8fw6O9daeIXeH3HMptq",
+	"7jCKo3FG3Twnw+c37DnttE6Tzk3raNhlrZPRs5tWb3QyOho9o93h8XEURxOutMyWFdqWOEqpwrKAQaaJ",
+	"dTVIMQoUojKDO7aN+1R4crUMx0Mycn19spTXDTQJZ3o0DUEwebmqZt1zfZam1lYND7NPQKwLh1jKKo5e",
+	"pSCHhY0EY4kimI18aLZNBDWk8mZc5YXcwwyNq/V1qpx6fIetHHss3QLfnmDKbyHLgSOk+yrm5BPEu03b",
+	"Ox7HD0lCV8b5jbGAgakuJnwEVWhuZLK0jgpjiUtNWH8lnqvCX8n5bViX5+eQe7VYcyf2Fr/jTudK2Pg4",
+	"YCaXtiJO7jGN6aHb5AXeQZu32lB7w7kOghDBAZqhvEENYxkLAIEiRPgoxjUBWnnY4b4zLpl1XBtKkdtN",
+	"3FNcKXQfdr3QzTS6KURxhKHc/QizVVyDzwG4pvgXjo/FNRf4ih6NuqPnySFrHffoUetoeMJap8Nnw9bz",
+	"mw49GXWS01GvG/k8lTjAgnINVpwRTRUzOFmjFOi6lAsevl670+6Q32775B9zNmcJoYoc/ffybyHcyPt/",
+	"IZDBElG3pVTdsuSxYfsQR4J91NcGHTxfsgWL8WSiTr8+VmQlStXzJp5U7tFFril5Pkj5SLfwfLbPdrNR",
+	"s3y5cvjOVuMjOsaG3gq2MGReKvDMQMYHvof0TpjARnhVNKgqqEZ3eQm+bomn5EBjYbevxEimqVxAEAu6",
+	"ttlcpR4iwTRW0FDajHzDhnQOegq2JLNMavPgQhwJjF6tjrgSPw7sPW3jyNdmU1ky+Kma1I/s0/EGd/3/",
+	"hSDxb1vD8IaPyhsXcABSDFkDXyeb9qeFSZtq2aZXmOisUHmwY7kdmSae26kW7m3qFRxkx2Dw5ok+sP2F",
+	"buoI85TMkuFOfbVJQR6nXiBz2NMgoU8Rqw8+ueRWVvzdGJYA/fJEeCAgGFqF0S4229baZMSv7h5F33sD",
+	"xsHo0xXk0rqK+lfRanGuqyi+inweL2hUZ92CpoYnv4r6n668Lgr6NNFGQf9V1Rb0P4QfsRApfAFsQChw",
+	"X0X397up2iz7+sllPlOgAX9QyYiSWm5L46DBSO+KhUzw9oo9YJLtigL9HW5h1F/dwChX3+XJ1tA7CLva",
+	"jGurOJLntkUIp2p87Th9w+gbPt+w+QUu/z6OUjleI75VZKTrPlJGug81S9/vgrdOTAf3/iUKWnXcz91n",
+	"r8PcgHSH8O/dV0qsy8a2LT9gu1YKHGsI/wF4bCy3FzfC+dZn18yfDluHzJdlRiXNwIHHk0EMjC8onTiW",
+	"LdAMq+8bjErmqfUWR/JGXAZwiIaseHjM0h7+9GyP6puCM74Asj8G6153OxpFaLyVGlLGLqGi/cPvFOY5",
+	"FA7VDErUsEWmGxvOMwhe+ONT5K4K1IE0LxaQUZjI+ryuHOQs43dUY3ZXJjAFCqYu/2R/unY/mbf8jmYc",
+	"qh7DPSs1wHvjqL9LfW5pdZsLzTJB06jSwdSJNSMyePHb27evXlxe/37++n+fXb66fvP64vLVWygQOJEK",
+	"y5aT6VxpcsMgjUS5w3/+dnF5MfgLytgLrphl7MKyoUe9btsg9we/s+Xd+Z3JWcogLMJ6m+VesL5+Ecpd",
+	"Rrooc5vlUGjQNkD158Co7sfJHXDjVS9PMK4oH+1NtAwCQkBnATEbrmbsCpAFE14FqC4qLBjVOm7wzNfv",
+	"Dsez9WZWx7JypA/9c4GQfuBglPd5CvxKBQ+WfnHpSXKAwK28sHfzxEh4H+7/bwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

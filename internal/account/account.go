@@ -49,6 +49,7 @@ type Accounts struct {
 	design   atomic.Pointer[design]
 	mailer   *Mailer
 	outbox   *outbox
+	signIns  *signInLog
 	codes    map[string]*atomic.Uint64 // by CodeOutcomes; the map never changes
 	zones    atomic.Pointer[map[string]bool]
 	batches  *fairqueue.Queue // of users
@@ -64,6 +65,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		settings: settings,
 		mailer:   mailer,
 		outbox:   newOutbox(),
+		signIns:  &signInLog{wake: make(chan struct{}, 1)},
 		codes:    map[string]*atomic.Uint64{},
 		batches:  fairqueue.New(concurrentBatches, waitingBatches),
 	}
@@ -89,7 +91,8 @@ func (a *Accounts) SetDesign(of brand.Brand, texts *locale.Catalogue) {
 	a.design.Store(&design{of, texts})
 }
 
-// Sweep deletes what had no effect any more at that time: expired sign-ins, limits, ended sessions, and browsers that were no longer known.
+// Sweep deletes what had no effect any more at that time: expired sign-ins, limits, ended sessions, browsers that were no longer known, and
+// what happened to sign-ins seven days before.
 // Every server may call it at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	_, signIns := a.queries.DeleteExpiredSignIns(ctx, before)
@@ -98,5 +101,6 @@ func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	})
 	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
 	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
-	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers))
+	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-logLifetime))
+	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers, events))
 }

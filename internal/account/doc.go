@@ -19,6 +19,8 @@
 //     caller gets the same result. (TestSignIn4UnknownAddress)
 //   - Sending reveals nothing either: without an account it does the same work up to naming a recipient, and the page shows only what was
 //     decided before that. (TestAnAddressWithoutAccountCausesTheSameWork)
+//   - The log of sign-ins is the same with and without an account. No request waits for it, and none depends on it. (TestSignInLog,
+//     TestSignInsDoNotNeedTheirLog)
 //   - Neither code nor link is stored. Both are derived from a random seed with a key that the database does not have. (TestNoCodeIsStored)
 //   - An email waits in the database until the mail server has taken it, even if the server that stored it dies. If that server dies right
 //     after it has handed the email over, the email is sent twice, with the same code. (TestAnotherServerSendsTheEmail)
@@ -44,6 +46,7 @@
 // references the user's row with "on delete cascade", and operator.TestDeleteUser searches all tables for remains. The audit log keeps what
 // happened to the connections under the user's id, which is random: it proves when access began and ended, and only someone who knows the
 // id can find the entries. The counters of codes keep a keyed hash of the address for a day, or 30 days after failed attempts.
+// The log of sign-ins keeps another one for seven days.
 //
 // The package never logs an address or a code, and does not decide what a signed-in user may do.
 package account

@@ -13,6 +13,13 @@ import (
 	"connect-svc/internal/postgres"
 )
 
+// Names of limits, besides that of the address.
+const (
+	knownBrowser     = "known_browser"
+	addressInNetwork = "address_in_network"
+	ofNetwork        = "network"
+)
+
 // limits returns the limits of an email for an address, in the order in which their rows are locked. The last one is the budget, towards
 // which attempts at its code count, too.
 //
@@ -22,26 +29,26 @@ func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr)
 	emails := a.settings.CodesPerEmail
 	if browser != (BrowserKey{}) {
 		id := browser.id()
-		return []limit{{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), emails, daily * emails}}
+		return []limit{{a.keys.PRF("sign-in codes of a known browser", browser.UserID[:], id[:]), emails, daily * emails, knownBrowser}}
 	}
 	networks := a.networkLimits(network)
 	widest := networks[len(networks)-1]
 	return append(networks,
-		limit{a.keys.PRF("sign-in codes of an address in a network", []byte(folded), widest.key[:]), 0, daily * emails / 2},
-		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), emails, daily * emails})
+		limit{a.keys.PRF("sign-in codes of an address in a network", []byte(folded), widest.key[:]), 0, daily * emails / 2, addressInNetwork},
+		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), emails, daily * emails, "address"})
 }
 
 // firsts returns the limit of the first emails of networks for an address. See [admit].
 func (a *Accounts) firsts(folded string) limit {
 	emails := a.settings.CodesPerEmail
-	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(folded)), emails, daily * emails}
+	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(folded)), emails, daily * emails, "address"}
 }
 
 // networkLimits returns the limit of an IPv4 address, or those of the networks of an IPv6 address: a machine has a /64, a household a /56,
 // and a company or any customer on request a /48. The widest is the last.
 func (a *Accounts) networkLimits(address netip.Addr) []limit {
 	of := func(network string, times int) limit {
-		return limit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork, 0}
+		return limit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork, 0, ofNetwork}
 	}
 	address = address.Unmap().WithZone("")
 	if !address.Is6() {
@@ -117,7 +124,7 @@ func countEmail(ctx context.Context, queries *accountdb.Queries, now time.Time, 
 	}
 	changed, next := admit(counters[:len(limits)], counters[len(limits)], now)
 	if changed == nil {
-		return nil, &TooManyCodesError{next, next.Sub(now)}
+		return nil, &TooManyCodesError{next, next.Sub(now), latest(counters[:len(limits)]).name}
 	}
 	for _, c := range changed {
 		n, err := queries.PutCounter(ctx, accountdb.PutCounterParams{

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/network"
@@ -122,36 +123,37 @@ func (e *stepError) Unwrap() error { return e.err }
 
 // send hands one email to the mail server. It calls accepted when the mail server has accepted the sender, and continues unless that fails.
 // Up to then it does the same with and without an account. Without a recipient it does the rest of the work, too, but transmits nothing.
-func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() error) error {
+// answer is what the mail server said when it took the email.
+func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() error) (answer string, err error) {
 	message, err := m.compose(email)
 	if err != nil {
-		return err
+		return "", err
 	}
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		_ = session.Quit() // the outcome is known by now
 		_ = session.Close()
 	}()
 	if err := session.Mail(m.address); err != nil {
-		return &stepError{"MAIL FROM", err}
+		return "", &stepError{"MAIL FROM", err}
 	}
 	if err := accepted(); err != nil {
-		return err
+		return "", err
 	}
 	if email.to == "" {
 		if _, err := message.WriteTo(io.Discard); err != nil {
-			return err
+			return "", err
 		}
-		return session.Reset()
+		return "", session.Reset()
 	}
 	if err := message.To(email.to); err != nil { // a mail server would refuse it, too
-		return &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
+		return "", &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
 	}
 	if err := session.Rcpt(email.to); err != nil {
-		return &stepError{"RCPT TO", err}
+		return "", &stepError{"RCPT TO", err}
 	}
 	body, err := session.Data()
 	if err == nil {
@@ -161,7 +163,10 @@ func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() erro
 		err = body.Close()
 	}
 	if err != nil {
-		return &stepError{"DATA", err}
+		return "", &stepError{"DATA", err}
 	}
-	return nil
+	if taken, known := body.(*smtp.DataCloser); known {
+		answer = taken.ServerResponse()
+	}
+	return answer, nil
 }

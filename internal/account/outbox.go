@@ -140,8 +140,10 @@ func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
+	defer a.writeLog(working) // what the last emails added
 	var group sync.WaitGroup
 	defer group.Wait()
+	group.Go(func() { panics.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.keepLog) })
 	free := semaphore.NewWeighted(senders)
 	for free.Acquire(ctx, 1) == nil {
 		email, found := a.claimEmail(working)
@@ -255,11 +257,13 @@ func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) er
 		return a.delayEmail(ctx, email, 0)
 	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)
+		a.logEmail(email, EmailFailed, answerOf(err))
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
 		if err := a.giveUpEmail(ctx, email); err != nil {
 			return err
 		}
 	default:
+		a.logEmail(email, EmailDelayed, answerOf(err))
 		a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
 		return a.delayEmail(ctx, email, pauses[email.Attempts-1])
 	}
@@ -281,7 +285,7 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	settled := func() {}
 	defer func() { settled() }()
 	design, accepted := a.design.Load(), false
-	err = a.mailer.send(ctx, codeEmail{
+	answer, err := a.mailer.send(ctx, codeEmail{
 		to: recipient, code: code, link: a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed),
 		partner: email.Partner, brand: design.brand, in: design.texts.Locale(email.Language), sent: sent,
 	}, func() error {
@@ -303,8 +307,12 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	if accepted || ctx.Err() == nil { // otherwise this server stopped, or was slow
 		a.outbox.recordSession(accepted, err)
 	}
-	if err == nil && recipient != "" {
+	switch {
+	case err == nil && recipient == "":
+		a.logEmail(email, NoAccount, "")
+	case err == nil:
 		a.outbox.sent.Add(1)
+		a.logEmail(email, EmailSent, answer)
 	}
 	return err
 }

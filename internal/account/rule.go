@@ -39,6 +39,7 @@ func codesWork(failed int) bool { return failed < maxFailed }
 type limit struct {
 	key             [32]byte
 	perHour, perDay int
+	name            string // for support
 }
 
 // counter is a limit with the times of its emails, as far back as the limit looks.
@@ -111,11 +112,14 @@ func admit(counters []counter, firsts counter, now time.Time) (changed []counter
 }
 
 // nextOf returns when all counters admit the next email.
-func nextOf(counters []counter) (next time.Time) {
+func nextOf(counters []counter) time.Time { return latest(counters).next() }
+
+// latest returns the counter that admits the next email last.
+func latest(counters []counter) (last counter) {
 	for _, c := range counters {
-		if at := c.next(); at.After(next) {
-			next = at
+		if c.next().After(last.next()) {
+			last = c
 		}
 	}
-	return next
+	return last
 }

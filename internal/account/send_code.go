@@ -38,8 +38,9 @@ var (
 
 // TooManyCodesError is ErrTooManyCodes with its end.
 type TooManyCodesError struct {
-	Next time.Time     // when the limits admit the next code
-	Wait time.Duration // until then
+	Next  time.Time     // when the limits admit the next code
+	Wait  time.Duration // until then
+	Limit string        // the name of the one that admits it last
 }
 
 func (e *TooManyCodesError) Error() string { return ErrTooManyCodes.Error() }
@@ -64,20 +65,24 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 // one has counted an email in the meantime, which the limits allow only a few times, or if the node of a limit is away. Errors:
 // *TooManyCodesError, ErrSignInAway.
 func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay time.Duration) (err error) {
-	away, stored := away{}, waiting{signIn: request.SignIn}
+	away, stored, entry := away{}, waiting{signIn: request.SignIn}, logEntry{signIn: request.SignIn}
 	for err = errOvertaken; ctx.Err() == nil && (errors.Is(err, errOvertaken) || away.found(err)); {
 		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
-			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, away, &stored)
+			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, away, &stored, &entry)
 		})
 	}
 	if err == nil {
 		a.outbox.wait(stored, delay)
+		a.log(entry)
+	} else if tooMany := new(TooManyCodesError); errors.As(err, &tooMany) {
+		a.logRefusal(entry, tooMany)
 	}
 	return postgres.Wrap("account: store a code", err)
 }
 
 func (a *Accounts) storeCodeIn(
 	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, away away, stored *waiting,
+	entry *logEntry,
 ) error {
 	found, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
@@ -85,6 +90,14 @@ func (a *Accounts) storeCodeIn(
 	}
 	seed, limits := make([]byte, 16), a.elsewhere(away, a.limits(found.Folded, browser, request.Network)...)
 	rand.Read(seed)
+	queues := a.networkLimits(request.Network)
+	stored.network = queues[len(queues)-1].key
+	*entry = logEntry{key: a.logKey(found.Folded), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: stored.network}
+	for _, l := range limits {
+		if l.name == knownBrowser || l.name == addressInNetwork {
+			entry.limit = l.key[:]
+		}
+	}
 	counted, err := countEmail(ctx, queries, found.Now, limits, a.elsewhere(away, a.firsts(found.Folded))[0])
 	if err != nil {
 		return err
@@ -99,15 +112,14 @@ func (a *Accounts) storeCodeIn(
 	if err != nil {
 		return err
 	}
-	queues := a.networkLimits(request.Network)
 	if browser != (BrowserKey{}) {
-		queues = limits // the email of a known browser does not wait behind its network
+		stored.network = limits[len(limits)-1].key // the email of a known browser does not wait behind its network
 	}
-	stored.network = queues[len(queues)-1].key
 	stored.place = a.outbox.place(*stored)
 	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
 		SignInID: request.SignIn, Seed: seed, Network: stored.network[:], Place: stored.place, Limits: counted, CountedAt: found.Now,
-		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, Delay: delay,
+		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, LogKey: entry.key[:],
+		Delay: delay,
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -58,16 +60,21 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 	}
 	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
 	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
+		a.log(logEntry{
+			key: a.logKey(attempt.Folded), signIn: signIn, event: CodeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
+			distinct: slices.Concat(attempt.Seed, []byte{byte(attempt.Attempts)}), //nolint:gosec // at most Attempts
+		})
 		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
 	}
-	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code)
+	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Folded)
 }
 
-// accept resets the failed attempts. proof is the code or the link that the user entered.
-func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof string) (Verified, error) {
+// accept resets the failed attempts. proof is the code or the link that the user entered, folded the address in lower case.
+func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof, folded string) (Verified, error) {
 	if err := a.queries.ResetAttempts(ctx, budget); err != nil {
 		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
 	}
+	a.log(logEntry{key: a.logKey(folded), signIn: signIn, event: SignedIn, distinct: seed})
 	return Verified{user, a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)), seed}, nil
 }
 
@@ -83,6 +90,7 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 	}
 	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
 	if err == nil && counted == 0 {
+		a.log(logEntry{key: a.logKey(taken.Folded), signIn: signIn, event: CodeSpent})
 		return taken, ErrCodeSpent
 	}
 	return taken, postgres.Wrap("account: count an attempt", err)
@@ -90,15 +98,19 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 
 // whyNoAttempt explains why there was no attempt to take.
 func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
-	found, err := a.GetSignIn(ctx, signIn)
+	found, folded, err := a.getSignIn(ctx, signIn)
 	if err != nil {
 		return err
 	}
+	entry := logEntry{key: a.logKey(folded), signIn: signIn}
 	switch {
 	case found.Mail == MailFailed:
 		return ErrCodeNotSent
 	case found.Expired:
-		return ErrCodeExpired
+		entry.event, err = CodeExpired, ErrCodeExpired
+	default:
+		entry.event, err = CodeSpent, ErrCodeSpent
 	}
-	return ErrCodeSpent
+	a.log(entry)
+	return err
 }

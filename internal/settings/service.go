@@ -130,7 +130,7 @@ type Replicas struct {
 
 // Keyset is the setting of the commands that seal or open the signing secrets of webhooks.
 type Keyset struct {
-	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
+	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals secrets and hashes addresses."`
 }
 
 // OptionalKeyset is that of the commands that may have to.

@@ -115,12 +115,12 @@ set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, bu
 
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the waiting one.
-insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
-values (@sign_in_id, @seed, @network, @place, @limits, @counted_at, @language, @partner, @link_path, now() + @delay::interval)
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, due_at)
+values (@sign_in_id, @seed, @network, @place, @limits, @counted_at, @language, @partner, @link_path, @log_key, now() + @delay::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
-    put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
+    log_key = excluded.log_key, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
 -- name: ListDueEmails :many
 -- Emails in the order in which they leave. busy are the networks for which this server already sends as many emails as it may. Locks nothing
@@ -138,7 +138,7 @@ where code_emails.sign_in_id = @sign_in_id and sign_in_id in (
     select w.sign_in_id from code_emails w
     where w.sign_in_id = @sign_in_id and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
     for update skip locked)
-returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, attempts,
     (leased_until - put_at >= @too_late::interval)::bool as late;
 
 -- name: GetCodeToSend :one
@@ -168,7 +168,7 @@ select count(*) as waiting, coalesce(extract(epoch from now() - min(put_at)), 0)
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < @most::int and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, attempts::int;
+returning user_id, seed, budget, attempts::int, lower(email)::text as folded;
 
 -- name: CountAttempt :execrows
 update sign_in_limits set failed = failed + 1 where key = @key and failed < @most::int;
@@ -178,7 +178,8 @@ select failed from sign_in_limits where key = @key;
 
 -- name: GetLink :one
 -- The seed of the sign-in's link, and its user.
-select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired from sign_ins where sign_in_id = @sign_in_id;
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, lower(email)::text as folded
+from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: ResetAttempts :exec
 update sign_in_limits set failed = 0 where key = @key;
@@ -224,7 +225,8 @@ delete from known_browsers where (user_id, browser_id) in (
 );
 
 -- name: GetSignIn :one
-select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget,
+    lower(email)::text as folded
 from sign_ins
 where sign_in_id = @sign_in_id;
 
@@ -242,6 +244,38 @@ delete from sign_in_limits where key in (
         and (failed = 0 or last_at <= @failed_before::timestamptz)
     limit 50000
 );
+
+-- name: Now :one
+select connect_now()::timestamptz;
+
+-- name: AddSignInEvent :exec
+-- An event that is stored already changes nothing and writes nothing.
+insert into sign_in_events (key, id, at, sign_in_id, event, detail, limited_by, until, limit_key)
+values (@key, @id, @at, @sign_in_id, @event, @detail, sqlc.narg(limited_by), sqlc.narg(until), @limit_key)
+on conflict do nothing;
+
+-- name: ListSignInEvents :many
+select * from sign_in_events where key = @key order by at desc, id limit @most::int;
+
+-- name: ListWaiting :many
+-- Those of sign-ins whose email waits for the mail server.
+select sign_in_id from code_emails where sign_in_id = any (@sign_in_ids::uuid[]);
+
+-- name: DeletePastSignInEvents :execrows
+delete from sign_in_events where (key, id) in (
+    select key, id from sign_in_events where at <= @before::timestamptz limit 50000
+);
+
+-- name: ListLimitKeys :many
+-- Limits that have counted sign-ins of an address, and that the address alone does not tell.
+select distinct limit_key from sign_in_events where key = @key and limit_key is not null order by limit_key;
+
+-- name: LiftLimit :exec
+update sign_in_limits set asked_at = '{}', failed = 0 where key = @key;
+
+-- name: InsertLimitsLifted :exec
+insert into audit_log (subject, actor, action, user_id)
+values (@user_id::uuid, @actor::text, 'sign_in.limits_lifted', @user_id::uuid);
 
 -- name: UseSignIn :execrows
 -- Ends the sign-in. The seed identifies the accepted code: a newer one may have replaced it.

@@ -12,13 +12,47 @@ import (
 	"github.com/google/uuid"
 )
 
+const addSignInEvent = `-- name: AddSignInEvent :exec
+insert into sign_in_events (key, id, at, sign_in_id, event, detail, limited_by, until, limit_key)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+on conflict do nothing
+`
+
+type AddSignInEventParams struct {
+	Key       []byte
+	ID        uuid.UUID
+	At        time.Time
+	SignInID  uuid.UUID
+	Event     string
+	Detail    string
+	LimitedBy *string
+	Until     *time.Time
+	LimitKey  []byte
+}
+
+// An event that is stored already changes nothing and writes nothing.
+func (q *Queries) AddSignInEvent(ctx context.Context, arg AddSignInEventParams) error {
+	_, err := q.db.Exec(ctx, addSignInEvent,
+		arg.Key,
+		arg.ID,
+		arg.At,
+		arg.SignInID,
+		arg.Event,
+		arg.Detail,
+		arg.LimitedBy,
+		arg.Until,
+		arg.LimitKey,
+	)
+	return err
+}
+
 const claimCodeEmail = `-- name: ClaimCodeEmail :one
 update code_emails set leased_until = now() + $1::interval, attempts = attempts + 1
 where code_emails.sign_in_id = $2 and sign_in_id in (
     select w.sign_in_id from code_emails w
     where w.sign_in_id = $2 and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
     for update skip locked)
-returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, attempts,
     (leased_until - put_at >= $3::interval)::bool as late
 `
 
@@ -37,6 +71,7 @@ type ClaimCodeEmailRow struct {
 	Language  string
 	Partner   string
 	LinkPath  string
+	LogKey    []byte
 	Attempts  int16
 	Late      bool
 }
@@ -55,6 +90,7 @@ func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) 
 		&i.Language,
 		&i.Partner,
 		&i.LinkPath,
+		&i.LogKey,
 		&i.Attempts,
 		&i.Late,
 	)
@@ -275,6 +311,20 @@ func (q *Queries) DeletePastLimits(ctx context.Context, arg DeletePastLimitsPara
 	return result.RowsAffected(), nil
 }
 
+const deletePastSignInEvents = `-- name: DeletePastSignInEvents :execrows
+delete from sign_in_events where (key, id) in (
+    select key, id from sign_in_events where at <= $1::timestamptz limit 50000
+)
+`
+
+func (q *Queries) DeletePastSignInEvents(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, deletePastSignInEvents, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteSessionsOf = `-- name: DeleteSessionsOf :exec
 delete from account_sessions where user_id = any ($1::uuid[])
 `
@@ -450,7 +500,8 @@ func (q *Queries) GetCounter(ctx context.Context, key []byte) ([]time.Time, erro
 }
 
 const getLink = `-- name: GetLink :one
-select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired from sign_ins where sign_in_id = $1
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, lower(email)::text as folded
+from sign_ins where sign_in_id = $1
 `
 
 type GetLinkRow struct {
@@ -459,6 +510,7 @@ type GetLinkRow struct {
 	Budget  []byte
 	Mail    string
 	Expired bool
+	Folded  string
 }
 
 // The seed of the sign-in's link, and its user.
@@ -471,6 +523,7 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 		&i.Budget,
 		&i.Mail,
 		&i.Expired,
+		&i.Folded,
 	)
 	return i, err
 }
@@ -501,7 +554,8 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 }
 
 const getSignIn = `-- name: GetSignIn :one
-select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget,
+    lower(email)::text as folded
 from sign_ins
 where sign_in_id = $1
 `
@@ -513,6 +567,7 @@ type GetSignInRow struct {
 	ExpiresAt time.Time
 	Mail      string
 	Budget    []byte
+	Folded    string
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -525,6 +580,7 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 		&i.ExpiresAt,
 		&i.Mail,
 		&i.Budget,
+		&i.Folded,
 	)
 	return i, err
 }
@@ -583,6 +639,21 @@ type InsertBrowserParams struct {
 
 func (q *Queries) InsertBrowser(ctx context.Context, arg InsertBrowserParams) error {
 	_, err := q.db.Exec(ctx, insertBrowser, arg.UserID, arg.BrowserID, arg.Name)
+	return err
+}
+
+const insertLimitsLifted = `-- name: InsertLimitsLifted :exec
+insert into audit_log (subject, actor, action, user_id)
+values ($1::uuid, $2::text, 'sign_in.limits_lifted', $1::uuid)
+`
+
+type InsertLimitsLiftedParams struct {
+	UserID uuid.UUID
+	Actor  string
+}
+
+func (q *Queries) InsertLimitsLifted(ctx context.Context, arg InsertLimitsLiftedParams) error {
+	_, err := q.db.Exec(ctx, insertLimitsLifted, arg.UserID, arg.Actor)
 	return err
 }
 
@@ -695,6 +766,15 @@ func (q *Queries) KnowsBrowser(ctx context.Context, arg KnowsBrowserParams) (boo
 	return column_1, err
 }
 
+const liftLimit = `-- name: LiftLimit :exec
+update sign_in_limits set asked_at = '{}', failed = 0 where key = $1
+`
+
+func (q *Queries) LiftLimit(ctx context.Context, key []byte) error {
+	_, err := q.db.Exec(ctx, liftLimit, key)
+	return err
+}
+
 const listBrowsers = `-- name: ListBrowsers :many
 select browser_id, name, signed_in_at from known_browsers
 where user_id = $1 and signed_in_at > connect_now() - interval '180 days'
@@ -761,6 +841,70 @@ func (q *Queries) ListDueEmails(ctx context.Context, arg ListDueEmailsParams) ([
 	return items, nil
 }
 
+const listLimitKeys = `-- name: ListLimitKeys :many
+select distinct limit_key from sign_in_events where key = $1 and limit_key is not null order by limit_key
+`
+
+// Limits that have counted sign-ins of an address, and that the address alone does not tell.
+func (q *Queries) ListLimitKeys(ctx context.Context, key []byte) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, listLimitKeys, key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var limit_key []byte
+		if err := rows.Scan(&limit_key); err != nil {
+			return nil, err
+		}
+		items = append(items, limit_key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSignInEvents = `-- name: ListSignInEvents :many
+select key, id, at, sign_in_id, event, detail, limited_by, until, limit_key from sign_in_events where key = $1 order by at desc, id limit $2::int
+`
+
+type ListSignInEventsParams struct {
+	Key  []byte
+	Most int32
+}
+
+func (q *Queries) ListSignInEvents(ctx context.Context, arg ListSignInEventsParams) ([]SignInEvent, error) {
+	rows, err := q.db.Query(ctx, listSignInEvents, arg.Key, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SignInEvent
+	for rows.Next() {
+		var i SignInEvent
+		if err := rows.Scan(
+			&i.Key,
+			&i.ID,
+			&i.At,
+			&i.SignInID,
+			&i.Event,
+			&i.Detail,
+			&i.LimitedBy,
+			&i.Until,
+			&i.LimitKey,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listUsers = `-- name: ListUsers :many
 select user_id, email, timezone, registered_on, created_at from users where user_id > $1 order by user_id limit $2::int
 `
@@ -789,6 +933,31 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]User, e
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listWaiting = `-- name: ListWaiting :many
+select sign_in_id from code_emails where sign_in_id = any ($1::uuid[])
+`
+
+// Those of sign-ins whose email waits for the mail server.
+func (q *Queries) ListWaiting(ctx context.Context, signInIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listWaiting, signInIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var sign_in_id uuid.UUID
+		if err := rows.Scan(&sign_in_id); err != nil {
+			return nil, err
+		}
+		items = append(items, sign_in_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -842,13 +1011,24 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 	return result.RowsAffected(), nil
 }
 
+const now = `-- name: Now :one
+select connect_now()::timestamptz
+`
+
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const putCodeEmail = `-- name: PutCodeEmail :exec
-insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval)
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, due_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now() + $11::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
-    put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
+    log_key = excluded.log_key, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
 `
 
 type PutCodeEmailParams struct {
@@ -861,6 +1041,7 @@ type PutCodeEmailParams struct {
 	Language  string
 	Partner   string
 	LinkPath  string
+	LogKey    []byte
 	Delay     time.Duration
 }
 
@@ -876,6 +1057,7 @@ func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) erro
 		arg.Language,
 		arg.Partner,
 		arg.LinkPath,
+		arg.LogKey,
 		arg.Delay,
 	)
 	return err
@@ -952,7 +1134,7 @@ const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = $1 and attempts < $2::int and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, attempts::int
+returning user_id, seed, budget, attempts::int, lower(email)::text as folded
 `
 
 type TakeAttemptParams struct {
@@ -965,6 +1147,7 @@ type TakeAttemptRow struct {
 	Seed     []byte
 	Budget   []byte
 	Attempts int32
+	Folded   string
 }
 
 // Spends an attempt before the code is compared, so that concurrent attempts cannot exceed the limit.
@@ -976,6 +1159,7 @@ func (q *Queries) TakeAttempt(ctx context.Context, arg TakeAttemptParams) (TakeA
 		&i.Seed,
 		&i.Budget,
 		&i.Attempts,
+		&i.Folded,
 	)
 	return i, err
 }

@@ -10,6 +10,18 @@ import (
 	"github.com/google/uuid"
 )
 
+type SignInEvent struct {
+	Key       []byte
+	ID        uuid.UUID
+	At        time.Time
+	SignInID  uuid.UUID
+	Event     string
+	Detail    string
+	LimitedBy *string
+	Until     *time.Time
+	LimitKey  []byte
+}
+
 type User struct {
 	UserID       uuid.UUID
 	Email        string

@@ -124,6 +124,17 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("POST", user+"/adjustments", strings.Replace(adjustment, "5", "0", 1)), []expected{
 				{"404 user-not-found", "POST", stranger + "/adjustments", adjustment},
 				{"404 not-found", "POST", "/operator/v1/users/me/adjustments", adjustment}}),
+		"listUserSignIns": {
+			{"200", "GET", user + "/sign-ins", ""},
+			{"404 user-not-found", "GET", stranger + "/sign-ins", ""},
+			{"404 not-found", "GET", "/operator/v1/users/me/sign-ins", ""},
+		},
+		"liftSignInLimits": {
+			{"200", "POST", user + "/sign-ins/lift-limits", ""},
+			{"404 user-not-found", "POST", stranger + "/sign-ins/lift-limits", ""},
+			{"404 not-found", "POST", "/operator/v1/users/me/sign-ins/lift-limits", ""},
+		},
+		"listSignIns": {{"200", "GET", "/operator/v1/sign-ins?email=nobody@example.com", ""}},
 		"readUserActivity": {
 			{"200", "GET", user + "/activity?from=2026-03-01&to=2026-03-31", ""},
 			{"404 user-not-found", "GET", stranger + "/activity?from=2026-03-01&to=2026-03-31", ""},

@@ -41,7 +41,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	full.serve(t)
 	full.fill(t)
 	broken := newFixture(t)
-	broken.DB.Define(t, "drop table users, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
+	broken.DB.Define(t, "drop table users, user_addresses, connections, clients, webhook_events, audit_log cascade") // a database that is away is waited for
 
 	user, nobody := "/operator/v1/users/"+f.User.ID.String(), "/operator/v1/users/"+uuid.NewString()
 	newUser := func(id uuid.UUID, email string) string {

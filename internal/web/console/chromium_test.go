@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/google/uuid"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/testing/browsertest"
 	"connect-svc/internal/testing/edgetest"
@@ -175,9 +178,19 @@ func TestChromiumUser(t *testing.T) {
 	if _, err := s.config.Activity.RemoveAdjustment(t.Context(), activity.AdjustedCycling, s.User.ID, removed.ID); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 {
+		_ = s.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: uuid.New(), Email: s.User.Email})
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.Accounts.Run(ended) // it stores what happened
+	s.DB.Exec(t, `insert into sign_in_events select key, gen_random_uuid(), at - interval '1 minute', sign_in_id, 'refused', $1, 'address_in_network',
+		connect_now(), null from sign_in_events limit 1`, "452 4.2.2 over quota "+strings.Repeat("x", 100))
 	path := userPath(s.User.ID)
 	s.at(t, path)
 	s.looks(t, "user")
+	s.at(t, path+"/lift-limits")
+	s.looks(t, "lift-limits")
 	s.at(t, path+"/change")
 	s.looks(t, "change-user")
 	s.Submit(chromedp.SetValue(chromedp.CSS("#f-timezone"), "Europe/Nowhere"), chromedp.Click(chromedp.CSS("button.act")))

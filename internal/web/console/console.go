@@ -165,7 +165,7 @@ func (c *console) news(r *http.Request) string {
 
 // doneTexts has the names of all acts.
 var doneTexts = map[string]struct{}{
-	"user_deleted": {}, "user_changed": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
+	"user_deleted": {}, "user_changed": {}, "limits_lifted": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},

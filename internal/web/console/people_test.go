@@ -116,42 +116,6 @@ func TestUserPage(t *testing.T) {
 	v.fails(v.Get(userPath(f.User.ID)+"?x=1"), http.StatusBadRequest, "This form cannot be read")
 }
 
-// The month of a user has what is recorded, what partners see of it, and who corrected it. Looking is audited.
-func TestMonth(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.putSteps(t, 9, 12_345)
-	f.putSteps(t, 1, 0)
-	ride := activity.RideRecord{UserID: f.User.ID, SourceID: "<b>ride</b>", Start: time.Date(2026, 3, 9, 10, 0, 0, 0, time.UTC), DistanceMeters: 4_000}
-	if _, err := f.config.Activity.Put(t.Context(), activity.Batch{CyclingActivities: []activity.RideRecord{ride}}); err != nil {
-		t.Fatal(err)
-	}
-	v := f.signedIn(t, edgetest.AdaToken)
-	fields := with(with(with(sent(v.Get(userPath(f.User.ID)+"/adjust")), "date", "2026-03-09"), "delta", "-2000"), "note", "swing")
-	v.goes(v.Post(userPath(f.User.ID)+"/adjust", sent(v.Post(userPath(f.User.ID)+"/adjust", fields...))...), userPath(f.User.ID)+"?done=activity_adjusted")
-	grace := f.signedIn(t, edgetest.GraceToken)
-	one := grace.Get(userPath(f.User.ID))
-	grace.shows(one, f.User.Email, "Activity in 2026-03", "Steps that partners see of a day", "<b>ride</b>", "2026-03-09 10:00:00", "4,000")
-	days := one.Find(`table[aria-labelledby="activity"] tbody tr`)
-	if got := days.Text(); !strings.Contains(got, "2026-03-010–0") || !strings.Contains(got, "12,345−2,00010,345") || days.Length() != 2 {
-		t.Errorf("days: %q", got)
-	}
-	if got := one.Find("figure .slots").First().Text(); got != "03-0103-1603-31" || !strings.Contains(one.Source, "2026-03-09: 10,345") {
-		t.Errorf("below the chart: %q", got)
-	}
-	if by := one.Find(`table[aria-labelledby="corrections"] td[data-label="By"]`).Text(); by != "ada" {
-		t.Errorf("the correction is by %q", by)
-	}
-	if n := pgtest.Value[int64](t, f.DB, "select count(*) from audit_log where actor = 'grace' and action = 'activity.viewed' and user_id = $1", f.User.ID); n != 1 {
-		t.Errorf("%d entries of a view", n)
-	}
-	before := grace.Get(userPath(f.User.ID) + one.Find("a[rel=prev]").AttrOr("href", ""))
-	grace.shows(before, f.User.Email, "Activity in 2026-02", "Nothing is recorded or corrected in this month.")
-	for _, bad := range []string{"2026-13", "1899-12", "x"} {
-		grace.fails(grace.Get(userPath(f.User.ID)+"?month="+bad), http.StatusBadRequest, "This form cannot be read")
-	}
-}
-
 func TestChangeUser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -46,6 +46,17 @@ func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user accoun
 	return outcome(err, usersPath, "user_deleted")
 }
 
+func (c *console) confirmLiftLimits(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+	return confirmation{
+		Title: in.Text("console.sign_ins.lift.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.sign_ins.lift.says")},
+		Action: in.Text("console.sign_ins.lift.act"), Back: userPath(user.ID),
+	}, nil
+}
+
+func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user account.User) error {
+	return outcome(c.Accounts.LiftSignInLimits(r.Context(), user.ID), userPath(user.ID), "limits_lifted")
+}
+
 // was prefixes the names of hidden fields. Each field of the form is sent with its value when the form was shown, so that the change does
 // not overwrite somebody else's.
 const was = "was_"

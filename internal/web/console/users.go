@@ -26,6 +26,7 @@ func (c *console) routeUsers(r chi.Router) {
 	r.Get(usersPath, c.page(c.listUsers))
 	r.Get(user, c.page(site.Given(c.userOf, c.showUser)))
 	routeAct(c, r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
+	routeAct(c, r, user+"/lift-limits", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))
 	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
@@ -97,6 +98,17 @@ type userView struct {
 	Corrections     []activity.Adjustment // newest first
 	MoreCorrections pages
 	Month           month
+	SignIns         account.SignInLog
+}
+
+// mostSignIns is how many events a page shows.
+const mostSignIns = 30
+
+// signInsOf returns what happened last to the sign-ins of an address.
+func (c *console) signInsOf(r *http.Request, email string) (account.SignInLog, error) {
+	found, err := c.Accounts.SignIns(r.Context(), email)
+	found.Events = found.Events[:min(len(found.Events), mostSignIns)]
+	return found, err
 }
 
 func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {
@@ -105,6 +117,9 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 		return err
 	}
 	x := userView{User: user}
+	if x.SignIns, err = c.signInsOf(r, user.Email); err != nil {
+		return err
+	}
 	if x.Month, err = c.monthOf(r, user, query["month"]); err != nil {
 		return err
 	}

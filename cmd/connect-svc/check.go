@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/alecthomas/kong"
+
 	"connect-svc/internal/app"
 	"connect-svc/internal/settings"
+	"connect-svc/internal/telemetry"
 )
 
 type checkCommand struct {
@@ -22,7 +25,13 @@ type checkResult struct {
 }
 
 // Run makes all checks whose settings can be used.
-func (c *checkCommand) Run(p *program, from *settings.Source) error {
+func (c *checkCommand) Run(p *program, from *settings.Source, command *kong.Context) error {
+	for _, name := range unknownIn(p.environ, command) {
+		from.Problems = append(from.Problems, fmt.Errorf("%s is not a setting of this program", name))
+	}
+	if err := telemetry.CheckTraces(); err != nil {
+		from.Problems = append(from.Problems, err)
+	}
 	var results []checkResult
 	add := func(check, detail string, err error) {
 		result := checkResult{check, "ok", detail}

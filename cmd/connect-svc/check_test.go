@@ -3,9 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,17 +38,17 @@ func TestCheck(t *testing.T) {
 	cert, key, _ := certificateFiles(t)
 	post := mailtest.Start(t, mailtest.Config{})
 	env := with(allSettings(t, db), "CONNECT_BASE_URL=https://127.0.0.1:8443", "CONNECT_TLS_CERT="+cert, "CONNECT_TLS_KEY="+key,
-		"CONNECT_SMTP_URL=smtp://"+post.Address, "CONNECT_LIMITER_URL="+redistest.Start(t).URL(), "CONNECT_DATABASE_READ_URL="+db.URL)
+		"CONNECT_SMTP_URL=smtp://"+post.Address, "CONNECT_LIMITER_URL="+redistest.Start(t).URL())
 	got := succeedJSON[checked](t, env, "", "check")
 	if diff := cmp.Diff(map[string]string{
 		"setting": "ok", "certificate": "ok", "private certificate": "skipped", "mail server": "ok", "rate limiter": "ok",
-		"read replicas": "ok", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "ok",
+		"read replicas": "skipped", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "ok",
 	}, got.statuses()); diff != "" || !got.OK {
 		t.Errorf("ok %t (-want +got):\n%s", got.OK, diff)
 	}
 	for check, want := range map[string]string{
 		"mail server": "takes a session; stays on this machine", "rate limiter": "answers; stays on this machine",
-		"read replicas": "one of them answers; stays on this machine", "database": "answers; stays on this machine",
+		"database": "answers; stays on this machine",
 	} {
 		for _, got := range got.Checks {
 			if got.Check == check && got.Detail != want {
@@ -165,5 +168,65 @@ func TestCheckClock(t *testing.T) {
 		if got.status != test.status || !regexp.MustCompile(`(?m)^clock +`+test.want).MatchString(got.stdout) {
 			t.Errorf("%s: status %d, %s", test.offset, got.status, got.stdout)
 		}
+	}
+}
+
+// Check finds what serves only in part, or not as it should: here each problem is alone.
+func TestCheckFindsWhatServesBadly(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	base := with(allSettings(t, db), "CONNECT_BASE_URL=https://127.0.0.1:8443", "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
+	long, longKey, _ := certificateFiles(t)
+	short, shortKey, _ := certificateFilesFor(t, 50*time.Minute)
+	serving := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_TLS_CERT="+long, "CONNECT_TLS_KEY="+longKey))
+	for name, test := range map[string]struct {
+		setting string
+		check   string
+		says    string
+	}{
+		"a typo":                 {"CONNECT_BRANDNAME=Nine", "setting", "CONNECT_BRANDNAME is not a setting of this program"},
+		"listeners collide":      {"CONNECT_LISTEN=:9090;CONNECT_PRIVATE_LISTEN=127.0.0.1:9090", "setting", "is taken by CONNECT_LISTEN"},
+		"a third one collides":   {"CONNECT_PRIVATE_LISTEN=[::1]:9090;CONNECT_READY_LISTEN=[::]:9090", "setting", "is taken by CONNECT_PRIVATE_LISTEN"},
+		"no listener's host":     {"CONNECT_LISTEN=300.0.0.1:8443", "setting", "is not an address to listen on"},
+		"no issuer's host":       {"CONNECT_BASE_URL=https://connect..example", "setting", "names a host that cannot be"},
+		"no private host":        {"CONNECT_PRIVATE_HOSTS=" + strings.Repeat("a", 64) + ".example", "setting", "is not a list of host names"},
+		"everybody is a proxy":   {"CONNECT_TRUSTED_PROXIES=10.0.0.0/8,0.0.0.0/0", "trusted proxies", "anyone could name any address"},
+		"everybody, by IPv6":     {"CONNECT_TRUSTED_PROXIES=::/0", "trusted proxies", "anyone could name any address"},
+		"the primary":            {"CONNECT_DATABASE_READ_URL=" + db.URL, "read replicas", "is not a replica"},
+		"a dead replica":         {"CONNECT_DATABASE_READ_URL=" + "postgres://u@127.0.0.1:1/n", "read replicas", "127.0.0.1:1: "},
+		"a certificate of today": {"CONNECT_LISTEN=" + serving.public + ";CONNECT_TLS_CERT=" + short + ";CONNECT_TLS_KEY=" + shortKey, "certificate", "sooner than the one that the service presents"},
+		"apart":                  {"CONNECT_LISTEN=127.0.0.1:9090;CONNECT_PRIVATE_LISTEN=[::1]:9090;CONNECT_READY_LISTEN=127.0.0.2:9090", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := call(t, with(base, strings.Split(test.setting, ";")...), "", "check", "--output", "json")
+			var got checked
+			if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+				t.Fatalf("%v: %s", err, out.stderr)
+			}
+			var failed, says []string
+			for _, check := range got.Checks {
+				if check.Status == "failed" {
+					failed, says = append(failed, check.Check), append(says, check.Detail)
+				}
+			}
+			if strings.Join(failed, " ") != test.check || !strings.Contains(strings.Join(says, " "), test.says) {
+				t.Errorf("failed: %q, which say %q; want %q, %q", failed, says, test.check, test.says)
+			}
+		})
+	}
+}
+
+// Check sees what a start refuses beside the settings: an address of a collector that is not a URL.
+func TestCheckSeesTraces(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := exec.CommandContext(t.Context(), program, "check")
+	check.Env = with(allSettings(t, pgtest.New(t)), asProgram+"=1", "OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318")
+	if out, err := check.Output(); err == nil || !strings.Contains(string(out), "OTEL_EXPORTER_OTLP_ENDPOINT") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

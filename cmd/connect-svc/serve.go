@@ -34,7 +34,9 @@ func (c *serveCommand) Run(p *program, command *kong.Context, from *settings.Sou
 	config.Version, config.Commit = of.Version, of.Commit
 	config.Logger = logger
 	config.Memory = app.LimitMemory(memlimit.FromCgroup)
-	warnOfUnknown(logger, p.environ, command)
+	for _, name := range unknownIn(p.environ, command) {
+		logger.Warn("not a setting of this program", "variable", name)
+	}
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
 		return usageError{err}
 	}
@@ -66,9 +68,8 @@ func stopTraces(traces *telemetry.Traces) {
 	traces.Stop(ctx)
 }
 
-// warnOfUnknown logs the variables that look like settings and are none. Otherwise a misspelt one would have no effect,
-// and nobody would know.
-func warnOfUnknown(logger *slog.Logger, environ []string, command *kong.Context) {
+// unknownIn returns the variables that look like settings and are none. A misspelt one has no effect.
+func unknownIn(environ []string, command *kong.Context) (names []string) {
 	var known []string
 	for _, leaf := range command.Model.Leaves(false) {
 		for _, setting := range settings.Of(leaf) {
@@ -78,7 +79,8 @@ func warnOfUnknown(logger *slog.Logger, environ []string, command *kong.Context)
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, "CONNECT_") && !slices.Contains(known, name) {
-			logger.Warn("not a setting of this program", "variable", name)
+			names = append(names, name)
 		}
 	}
+	return names
 }

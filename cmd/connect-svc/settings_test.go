@@ -22,6 +22,12 @@ import (
 // certificateFiles are a certificate for 127.0.0.1 and its key, and who trusts it.
 func certificateFiles(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	t.Helper()
+	return certificateFilesFor(t, time.Hour)
+}
+
+// certificateFilesFor is certificateFiles with a certificate that ends after a time.
+func certificateFilesFor(t *testing.T, lifetime time.Duration) (cert, key string, trust *x509.CertPool) {
+	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +35,7 @@ func certificateFiles(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
+		NotAfter:     time.Now().Add(lifetime),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)

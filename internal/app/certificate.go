@@ -116,6 +116,9 @@ func (c *certificate) refresh(insist bool) {
 		complaint = c.problem(pair.Leaf)
 	default:
 		c.current.Store(pair)
+		if pair.Leaf.NotAfter.Before(old.Leaf.NotAfter) {
+			c.logger.Warn("the new certificate ("+c.setting+") ends sooner than the one before", "to", pair.Leaf.NotAfter.UTC(), "before", old.Leaf.NotAfter.UTC())
+		}
 		c.logger.Info("a new certificate ("+c.setting+") is in use", "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
 	}
 	if complaint != c.complaint {

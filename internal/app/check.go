@@ -2,8 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 
 	"connect-svc/internal/postgres"
@@ -32,8 +36,12 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 		name string
 		run  func(context.Context) (string, error)
 	}{
-		{"certificate", func(context.Context) (string, error) { return checkCertificate(c.Certificate, c.BaseURL) }},
-		{"private certificate", func(context.Context) (string, error) { return checkCertificate(c.PrivateCertificate, "") }},
+		{"certificate", func(ctx context.Context) (string, error) {
+			return checkCertificate(ctx, c.Certificate, c.BaseURL, c.Listen)
+		}},
+		{"private certificate", func(ctx context.Context) (string, error) {
+			return checkCertificate(ctx, c.PrivateCertificate, "", c.PrivateListen)
+		}},
 		{"mail server", c.checkMail},
 		{"rate limiter", c.checkLimiter},
 		{"read replicas", c.checkReplicas},
@@ -43,14 +51,46 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 		cancel()
 		report(check.name, detail, err)
 	}
+	if c.TrustedProxies.All() {
+		report("trusted proxies", "", errors.New("every address is one: anyone could name any address in X-Forwarded-For, and pass the sign-in limits"))
+	}
 	c.checkDatabase(ctx, report)
 }
 
-func checkCertificate(read Certificate, baseURL string) (string, error) {
+// checkCertificate compares the certificate also with the one that a running server presents at an address, if there is one.
+func checkCertificate(ctx context.Context, read Certificate, baseURL, address string) (string, error) {
 	if read == nil {
 		return "", Skipped("none")
 	}
-	return "can be used by callers", CheckCertificate(read, baseURL)
+	if err := CheckCertificate(read, baseURL); err != nil {
+		return "", err
+	}
+	pair, err := read()
+	if err != nil {
+		return "", err
+	}
+	presented := presentedAt(ctx, address)
+	if presented != nil && pair.Leaf.NotAfter.Before(presented.NotAfter) {
+		return "", fmt.Errorf("ends %s, sooner than the one that the service presents, which ends %s",
+			pair.Leaf.NotAfter.UTC().Format(time.RFC3339), presented.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return "can be used by callers", nil
+}
+
+// presentedAt returns the certificate that a server on this machine presents, nil if none listens there or speaks TLS.
+func presentedAt(ctx context.Context, address string) *x509.Certificate {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	// It is looked at, and not trusted.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // see above
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
 }
 
 func (c Config) checkMail(ctx context.Context) (string, error) {
@@ -75,11 +115,29 @@ func (c Config) checkReplicas(ctx context.Context) (string, error) {
 	if c.ReadURL == "" {
 		return "", Skipped("none")
 	}
-	pool, detail, err := connect(ctx, c.ReadURL, "one of them answers")
-	if err == nil {
-		pool.Close()
+	security, err := postgres.Security(c.ReadURL)
+	if err != nil {
+		return "", err
 	}
-	return detail, err
+	hosts, err := postgres.OpenHosts(ctx, c.ReadURL)
+	if err != nil {
+		return "", err
+	}
+	problems := make([]error, len(hosts))
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() {
+			defer host.Pool.Close()
+			var replica bool
+			if err := host.Pool.QueryRow(ctx, "select pg_is_in_recovery()").Scan(&replica); err != nil {
+				problems[i] = fmt.Errorf("%s: %s", host.Name, postgres.Reason(err))
+			} else if !replica {
+				problems[i] = fmt.Errorf("%s is not a replica, so no read is sent there", host.Name)
+			}
+		})
+	}
+	all.Wait()
+	return secured("all answer", security, errors.Join(problems...))
 }
 
 // connect opens a database to check it.

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -100,6 +101,14 @@ func (s *Service) AfterApply(from *Source) error {
 	note := func(err error) {
 		if err != nil {
 			from.Problems = append(from.Problems, err)
+		}
+	}
+	listeners := []struct{ flag, address string }{{"listen", s.Listen}, {"private-listen", s.PrivateListen}, {"ready-listen", s.ReadyListen}}
+	for i, one := range listeners {
+		for _, other := range listeners[:i] {
+			if collide(one.address, other.address) {
+				note(Error{one.flag, fmt.Sprintf("%q is taken by %s", one.address, Variable(other.flag)), "an address that no other listener has"})
+			}
 		}
 	}
 	var err error

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,7 +133,7 @@ var types = map[string]Type{
 		accepted: "host names separated by commas, without ports, such as connect.internal,connect-svc",
 		parse: listed("is not a list of host names", func(part string) (string, bool) {
 			name := strings.ToLower(part)
-			return name, len(name) <= 253 && hostName.MatchString(name)
+			return name, isHost(name)
 		}),
 	},
 	"brand name": {
@@ -240,6 +241,9 @@ func parseOrigin(s string) (any, error) {
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || "https://"+strings.ToLower(u.Host) != s {
 		return nil, errors.New("is not an https origin")
 	}
+	if !isHost(u.Hostname()) {
+		return nil, errors.New("names a host that cannot be")
+	}
 	if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && !isPort(port, 1) {
 		return nil, errors.New("has no valid port")
 	}
@@ -250,6 +254,18 @@ func parseOrigin(s string) (any, error) {
 func IsHostName(s string) bool { return hostName.MatchString(s) }
 
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+
+// isHost reports whether the text is an IP address or a name that a host can have, in lower case. A name that ends with a number would be
+// taken for an IPv4 address.
+func isHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	labels := strings.Split(s, ".")
+	last := labels[len(labels)-1]
+	return len(s) <= 253 && hostName.MatchString(s) && strings.Trim(last, "0123456789") != "" &&
+		!slices.ContainsFunc(labels, func(label string) bool { return len(label) > 63 })
+}
 
 // listed is the parse of a setting with commas.
 func listed[T any](problem string, read func(part string) (one T, valid bool)) func(string) (any, error) {
@@ -273,8 +289,28 @@ func isPort(s string, least int) bool {
 
 // IsAddress reports whether the text is host:port or :port.
 func IsAddress(s string) bool {
-	_, port, err := net.SplitHostPort(s)
-	return err == nil && isPort(port, 0)
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && isPort(port, 0) && (host == "" || isHost(strings.ToLower(host)))
+}
+
+// collide reports whether one listener takes the address of another one: the same port, which is not any free one, of a common address.
+func collide(one, other string) bool {
+	host, port, err := net.SplitHostPort(one)
+	otherHost, otherPort, otherErr := net.SplitHostPort(other)
+	if err != nil || otherErr != nil || port != otherPort || port == "0" {
+		return false
+	}
+	family := func(host string) (ip netip.Addr, all bool) {
+		if host == "localhost" {
+			host = "127.0.0.1"
+		}
+		ip, _ = netip.ParseAddr(host)
+		return ip, host == "" || ip.IsUnspecified()
+	}
+	ip, all := family(host)
+	otherIP, otherAll := family(otherHost)
+	apart := ip.Is4() && otherIP.Is6() && !otherIP.IsUnspecified() || ip.Is6() && !ip.IsUnspecified() && otherIP.Is4()
+	return host == otherHost || !apart && (all || otherAll || ip.IsValid() && ip == otherIP)
 }
 
 func isBrandName(s string) bool {

@@ -30,6 +30,15 @@ type Traces struct {
 	tracer   trace.Tracer
 }
 
+// CheckTraces returns an error if NewTraces would.
+func CheckTraces() error {
+	on, err := tracing()
+	if on && err == nil {
+		_, err = newOTLP()
+	}
+	return err
+}
+
 // NewTraces exports by OTLP over HTTP. The standard OTEL_* variables configure it: endpoint, headers, certificates, sampler, batches
 // and service name. It returns nil unless they name a collector, and an error if it does not support the value of a variable. It logs
 // later errors.

@@ -126,6 +126,11 @@ func (r replicated) steps(t *testing.T, token *oauth2.Token) int {
 func TestReadReplica(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
+	app.Check(t.Context(), r.Config, func(check, detail string, err error) {
+		if check == "read replicas" && (err != nil || detail != "all answer; stays on this machine") {
+			t.Errorf("check says of the replica: %q, %v", detail, err)
+		}
+	})
 	config, token := r.Connect(t)
 	r.record(t, token, 1000)
 	r.caughtUp(t)

@@ -50,14 +50,14 @@ type lineWriter struct {
 	buffer []byte
 }
 
-// Write buffers a line until the buffer is full or the delay is over.
+// Write buffers a line, of at most [maxLine] bytes, until the buffer is full or the delay is over.
 func (l *lineWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.buffer) == 0 && l.delay > 0 {
 		time.AfterFunc(l.delay, l.flush)
 	}
-	l.buffer = append(l.buffer, credential.Redact(string(line))...)
+	l.buffer = append(l.buffer, bounded([]byte(credential.Redact(string(line))))...)
 	if l.delay == 0 || len(l.buffer) >= maxBuffered {
 		l.writeBuffer()
 	}

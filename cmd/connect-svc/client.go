@@ -135,11 +135,25 @@ const (
 		"privacy_url terms_url logo webhook_parallel created_at old_secret_until" + webhookFields
 )
 
-type clientListCommand struct{}
+type clientListCommand struct {
+	clientQuery
+}
 
-func (clientListCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+// clientQuery is the flag of the commands that list clients.
+type clientQuery struct {
+	Query string `xor:"which" placeholder:"TEXT" help:"Only clients with this text in the name or the contact's address, or at the beginning of the id."`
+}
+
+func (c clientQuery) param() *operatorapi.ClientQuery {
+	if c.Query == "" {
+		return nil
+	}
+	return &c.Query
+}
+
+func (c clientListCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListClients(p.ctx, &operatorapi.ListClientsParams{Limit: new(pageRows), Cursor: cursor})
+		return api.ListClients(p.ctx, &operatorapi.ListClientsParams{Query: c.param(), Limit: new(pageRows), Cursor: cursor})
 	}), "client_id status name scopes")
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
@@ -43,12 +45,18 @@ func (i instant) param() *string {
 type since struct{ instant }
 
 func (s *since) UnmarshalText(text []byte) error {
+	if days, is := strings.CutSuffix(string(text), "d"); is {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 {
+			s.Time = time.Now().AddDate(0, 0, -n)
+			return nil
+		}
+	}
 	if back, err := time.ParseDuration(string(text)); err == nil && back > 0 {
 		s.Time = time.Now().Add(-back)
 		return nil
 	}
 	if s.instant.UnmarshalText(text) != nil {
-		return errors.New("must be a duration such as 24h, a day such as 2026-11-20 or a time such as 2026-11-20T10:00:00Z")
+		return errors.New("must be a duration such as 24h or 30d, a day such as 2026-11-20 or a time such as 2026-11-20T10:00:00Z")
 	}
 	return nil
 }

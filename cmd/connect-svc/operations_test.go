@@ -67,6 +67,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"disableClient", command("Client", "client", "disable", id)},
 		{"enableClient", command("Client", "client", "enable", id)},
 		{"listClientErrors", command("[]ClientError", "client", "errors", id)},
+		{"listUsage", command("[]ClientUsage", "usage", "--query", "Walk")},
+		{"readReport", command("Report", "report", "--since", "7d")},
 		{"readClientUsage", command("Usage", "usage", "--client", id)},
 		{"listWebhookEvents", command("[]WebhookEvent", "webhook", "list", "--state", "failed")},
 		{"readWebhookEvent", command("WebhookEventDetail", "webhook", "show", event)},

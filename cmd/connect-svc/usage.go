@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/google/uuid"
 
@@ -12,12 +13,20 @@ import (
 type usageCommand struct {
 	output
 	databaseSetting
-	Client uuid.UUID `required:"" placeholder:"ID" help:"The client's id."`
-	Since  since     `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
+	clientQuery
+	Client *uuid.UUID `xor:"which" placeholder:"ID" help:"The client's id. Without it the usage of all is listed, in whole days."`
+	Since  since      `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
 }
 
 func (c usageCommand) Run(p *program, api *operatorAPI) error {
-	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.Client, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
+	if c.Client == nil {
+		return c.list(p, rows(func(cursor *string) (*http.Response, error) {
+			return api.ListUsage(p.ctx, &operatorapi.ListUsageParams{
+				Since: c.Since.param(), Query: c.param(), Limit: new(pageRows), Cursor: cursor,
+			})
+		}), "client_id status name total.requests total.rate_limited total.refused total.failed total.p50_ms total.p99_ms connections.authorized")
+	}
+	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, *c.Client, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
 	if err != nil {
 		return err
 	}

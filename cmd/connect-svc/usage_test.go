@@ -67,3 +67,54 @@ func TestUsage(t *testing.T) {
 	refuse(t, env(db), statusUsage, []string{"--since", "24h"}, "usage", "--client", client.ID.String(), "--since", "yesterday")
 	refuse(t, env(db), statusFailed, []string{"no such client"}, "usage", "--client", db.User(t).ID.String())
 }
+
+// Without a client the usage of all is listed, and a report has each day. A search narrows lists of clients.
+func TestUsageOfAll(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	walk := db.Client(t, func(c *pgtest.Client) { c.Name = "Walk \x1b[31mRewards" })
+	ride := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
+	db.Exec(t, `insert into usage_days (client_id, day, requests, rate_limited, durations, active_clients, authorized, replayed, disconnected_by_user, now_authorized, codes_sent)
+		select unnest(array[$1::uuid, $2, '00000000-0000-0000-0000-000000000000']), (connect_now() at time zone 'UTC')::date - d,
+			unnest(array[9, 4, 13]), unnest(array[1, 0, 1]), '{0,0,9}', unnest(array[1, 1, 2]), 2, 1, 3, 5, 7 from generate_series(0, 2) d`, ride.ID, walk.ID)
+	db.Exec(t, "update usage_folds set counted_until = connect_now()")
+
+	all := succeedJSON[[]operatorapi.ClientUsage](t, env(db), "", "usage", "--since", "1h")
+	if len(all) != 2 || all[0].Name != "Ride Club" || all[0].Total.RateLimitedShare == 0 || all[1].Connections.Authorized != 5 {
+		t.Errorf("%+v", all)
+	}
+	found := succeedJSON[[]operatorapi.ClientUsage](t, env(db), "", "usage", "--query", "rewards")
+	if len(found) != 1 || found[0].ClientId != walk.ID {
+		t.Errorf("a search finds %+v", found)
+	}
+	if list := succeedJSON[[]operatorapi.Client](t, env(db), "", "client", "list", "--query", "RIDE"); len(list) != 1 || list[0].ClientId != ride.ID {
+		t.Errorf("a search finds %+v", list)
+	}
+	if text := succeed(t, env(db), "", "usage"); strings.Contains(text, "\x1b") || !strings.Contains(text, "Ride Club") {
+		t.Errorf("the text is %q", text)
+	}
+	for status, args := range map[int][]string{
+		statusUsage:  {"usage", "--query", "x", "--client", ride.ID.String()},
+		statusFailed: {"report", "--client", "0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"},
+	} {
+		if got := call(t, env(db), "", args...); got.status != status {
+			t.Errorf("%q: status %d, %s", args, got.status, got.stderr)
+		}
+	}
+
+	report := succeedJSON[operatorapi.Report](t, env(db), "", "report", "--since", "2d")
+	if report.ClientId != nil || len(report.Days) != 3 || report.Total.Requests.Requests != 39 || report.Total.Revoked.Replayed != 3 ||
+		report.Total.Disconnected.ByUser != 9 || report.Total.ActiveClients != 2 || report.Total.Connections.Authorized != 5 {
+		t.Errorf("%+v", report)
+	}
+	one := succeedJSON[operatorapi.Report](t, env(db), "", "report", "--client", ride.ID.String())
+	if one.Name == nil || *one.Name != "Ride Club" || len(one.Days) != 31 || one.Total.Requests.Requests != 27 || one.Total.CodesSent != 21 {
+		t.Errorf("%+v", one.Total)
+	}
+	text := succeed(t, env(db), "", "report", "--client", walk.ID.String(), "--since", "2d")
+	for _, line := range []string{"Walk  [31mRewards", "0 by the client, 3 replayed, 0 by an operator", "12, 0 of them 429", "DAY (UTC)"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q lacks %q", text, line)
+		}
+	}
+}

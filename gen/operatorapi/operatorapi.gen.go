@@ -62,6 +62,27 @@ func (e ClientStatus) Valid() bool {
 	}
 }
 
+// Defines values for ClientUsageStatus.
+const (
+	ClientUsageStatusActive     ClientUsageStatus = "active"
+	ClientUsageStatusDisabled   ClientUsageStatus = "disabled"
+	ClientUsageStatusOffboarded ClientUsageStatus = "offboarded"
+)
+
+// Valid indicates whether the value is a known member of the ClientUsageStatus enum.
+func (e ClientUsageStatus) Valid() bool {
+	switch e {
+	case ClientUsageStatusActive:
+		return true
+	case ClientUsageStatusDisabled:
+		return true
+	case ClientUsageStatusOffboarded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConnectionState.
 const (
 	ConnectionStateAuthorized ConnectionState = "authorized"
@@ -598,6 +619,23 @@ type ClientSecretRotation struct {
 	OverlapSeconds *int32 `json:"overlap_seconds,omitempty"`
 }
 
+// ClientUsage defines model for ClientUsage.
+type ClientUsage struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId    Id               `json:"client_id"`
+	Connections ConnectionCounts `json:"connections"`
+	Name        string           `json:"name"`
+
+	// PeakBudgetUsed The used share of the budget in the busiest minute.
+	PeakBudgetUsed    float64           `json:"peak_budget_used"`
+	RequestsPerMinute int32             `json:"requests_per_minute"`
+	Status            ClientUsageStatus `json:"status"`
+	Total             Figures           `json:"total"`
+}
+
+// ClientUsageStatus defines model for ClientUsage.Status.
+type ClientUsageStatus string
+
 // Connection defines model for Connection.
 type Connection struct {
 	// AuthorizedAt An instant in UTC with milliseconds.
@@ -640,14 +678,14 @@ type ConnectionCounts struct {
 	// Lapsed Connections in this state.
 	Lapsed int64 `json:"lapsed"`
 
-	// Precision A client can have too many connections for an exact count.
+	// Precision A client can have too many connections to count them now. Then they are those of the last count, some minutes ago (`estimated`).
 	Precision ConnectionCountsPrecision `json:"precision"`
 
 	// Revoked Connections in this state.
 	Revoked int64 `json:"revoked"`
 }
 
-// ConnectionCountsPrecision A client can have too many connections for an exact count.
+// ConnectionCountsPrecision A client can have too many connections to count them now. Then they are those of the last count, some minutes ago (`estimated`).
 type ConnectionCountsPrecision string
 
 // Connections defines model for Connections.
@@ -1002,6 +1040,94 @@ type RemovedAdjustment struct {
 	Date CalendarDate `json:"date"`
 }
 
+// Report defines model for Report.
+type Report struct {
+	// ClientId Null: all clients.
+	ClientId *string `json:"client_id"`
+
+	// Days Every day, oldest first. The last one is today.
+	Days []ReportDay `json:"days"`
+
+	// Name Of the client.
+	Name *string `json:"name"`
+
+	// Since A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Since CalendarDate  `json:"since"`
+	Total ReportFigures `json:"total"`
+
+	// Until A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Until CalendarDate `json:"until"`
+}
+
+// ReportDay defines model for ReportDay.
+type ReportDay struct {
+	// Day A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Day     CalendarDate  `json:"day"`
+	Figures ReportFigures `json:"figures"`
+}
+
+// ReportFigures defines model for ReportFigures.
+type ReportFigures struct {
+	// ActiveClients Clients with a request that was answered without an error. Of several days: on the day with most.
+	ActiveClients int64 `json:"active_clients"`
+
+	// ActiveUsers Users whose activity was asked for. Of several days: on the day with most.
+	ActiveUsers int64 `json:"active_users"`
+
+	// CodesSent Sign-in codes that were made. Those for the account pages belong to no client.
+	CodesSent int64 `json:"codes_sent"`
+
+	// CodesTried Sign-in codes that were entered.
+	CodesTried  int64            `json:"codes_tried"`
+	Connections ConnectionCounts `json:"connections"`
+
+	// ConnectionsMade Authorizations: codes that were exchanged for tokens.
+	ConnectionsMade int64 `json:"connections_made"`
+
+	// Disconnected Disconnected connections by who did it.
+	Disconnected struct {
+		// ByClient The client asked for it.
+		ByClient int64 `json:"by_client"`
+
+		// ByOperator An operator did it.
+		ByOperator int64 `json:"by_operator"`
+
+		// ByUser The user did it.
+		ByUser int64 `json:"by_user"`
+
+		// WithAccount The user was deleted.
+		WithAccount int64 `json:"with_account"`
+
+		// WithClient The client was offboarded.
+		WithClient int64 `json:"with_client"`
+	} `json:"disconnected"`
+
+	// Lapsed Connections that were not refreshed in time.
+	Lapsed int64 `json:"lapsed"`
+
+	// Refreshed Refresh tokens that were exchanged.
+	Refreshed int64   `json:"refreshed"`
+	Requests  Figures `json:"requests"`
+
+	// Revoked Revoked connections by reason.
+	Revoked struct {
+		// ByClient The client asked for it.
+		ByClient int64 `json:"by_client"`
+
+		// ByOperator An operator did it.
+		ByOperator int64 `json:"by_operator"`
+
+		// Replayed A used refresh token came again.
+		Replayed int64 `json:"replayed"`
+	} `json:"revoked"`
+
+	// WebhooksDelivered Events that were delivered.
+	WebhooksDelivered int64 `json:"webhooks_delivered"`
+
+	// WebhooksFailed Events that were given up.
+	WebhooksFailed int64 `json:"webhooks_failed"`
+}
+
 // RevokedClientTokens defines model for RevokedClientTokens.
 type RevokedClientTokens struct {
 	// ClientId A UUID. Responses write it in lower case.
@@ -1182,6 +1308,14 @@ type Usage struct {
 
 	// Until An instant in UTC with milliseconds.
 	Until Instant `json:"until"`
+}
+
+// UsagePage defines model for UsagePage.
+type UsagePage struct {
+	Data []ClientUsage `json:"data"`
+
+	// NextCursor The cursor of the next page. Null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // User defines model for User.
@@ -1485,6 +1619,9 @@ type AdjustmentId = Id
 // ClientId A UUID. Responses write it in lower case.
 type ClientId = Id
 
+// ClientQuery defines model for ClientQuery.
+type ClientQuery = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -1625,6 +1762,9 @@ type ListAuditLogParams struct {
 
 // ListClientsParams defines parameters for ListClients.
 type ListClientsParams struct {
+	// Query A part of the name or of the contact's address, in any case, or the beginning of the id.
+	Query *ClientQuery `form:"query,omitempty" json:"query,omitempty"`
+
 	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -1665,10 +1805,34 @@ type FindConnectionsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ReadReportParams defines parameters for ReadReport.
+type ReadReportParams struct {
+	// Since The beginning of the report.
+	Since *UsageSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// ClientId Only rows of this client.
+	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+}
+
 // ListSignInsParams defines parameters for ListSignIns.
 type ListSignInsParams struct {
 	// Email The address. Upper and lower case are the same.
 	Email SignInEmail `form:"email" json:"email"`
+}
+
+// ListUsageParams defines parameters for ListUsage.
+type ListUsageParams struct {
+	// Since The beginning of the report.
+	Since *UsageSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Query A part of the name or of the contact's address, in any case, or the beginning of the id.
+	Query *ClientQuery `form:"query,omitempty" json:"query,omitempty"`
+
+	// Limit The maximum number of rows on a page. Default: 100.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -1892,7 +2056,7 @@ type ClientInterface interface {
 
 	// ListClients List the clients
 	//
-	// Oldest first, with every status.
+	// Oldest first, with every status. With `query` only those that it finds.
 	//
 	// Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
 	ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2077,6 +2241,14 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
 	FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReadReport Read what happened by day
+	//
+	// Each day (UTC) from the day of `since` on, or the last 30 days and today: of one client, or of all together. Days are kept for
+	// 400 days. The figures of today are some minutes old.
+	//
+	// Corresponds with GET /operator/v1/report (the `ReadReport` operationId).
+	ReadReport(ctx context.Context, params *ReadReportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListSignIns List what happened to the sign-ins of an address
 	//
 	// Like `listUserSignIns`, for any address: it may have no account. The service does not log paths and query strings, but a proxy
@@ -2084,6 +2256,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/sign-ins (the `ListSignIns` operationId).
 	ListSignIns(ctx context.Context, params *ListSignInsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUsage List the usage of all clients
+	//
+	// Those with most requests first, with figures of whole days (UTC) from the day of `since` on, or since yesterday. The figures of
+	// today and the connections are some minutes old.
+	//
+	// Corresponds with GET /operator/v1/usage (the `ListUsage` operationId).
+	ListUsage(ctx context.Context, params *ListUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users
 	//
@@ -2379,7 +2559,7 @@ func (c *Caller) ListAuditLog(ctx context.Context, params *ListAuditLogParams, r
 
 // ListClients List the clients
 //
-// Oldest first, with every status.
+// Oldest first, with every status. With `query` only those that it finds.
 //
 // Corresponds with GET /operator/v1/clients (the `ListClients` operationId).
 func (c *Caller) ListClients(ctx context.Context, params *ListClientsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2784,6 +2964,24 @@ func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsPar
 	return c.Client.Do(req)
 }
 
+// ReadReport Read what happened by day
+//
+// Each day (UTC) from the day of `since` on, or the last 30 days and today: of one client, or of all together. Days are kept for
+// 400 days. The figures of today are some minutes old.
+//
+// Corresponds with GET /operator/v1/report (the `ReadReport` operationId).
+func (c *Caller) ReadReport(ctx context.Context, params *ReadReportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadReportRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListSignIns List what happened to the sign-ins of an address
 //
 // Like `listUserSignIns`, for any address: it may have no account. The service does not log paths and query strings, but a proxy
@@ -2792,6 +2990,24 @@ func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsPar
 // Corresponds with GET /operator/v1/sign-ins (the `ListSignIns` operationId).
 func (c *Caller) ListSignIns(ctx context.Context, params *ListSignInsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSignInsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUsage List the usage of all clients
+//
+// Those with most requests first, with figures of whole days (UTC) from the day of `since` on, or since yesterday. The figures of
+// today and the connections are some minutes old.
+//
+// Corresponds with GET /operator/v1/usage (the `ListUsage` operationId).
+func (c *Caller) ListUsage(ctx context.Context, params *ListUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3408,6 +3624,18 @@ func NewListClientsRequest(server string, params *ListClientsParams) (*http.Requ
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if params.Query != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query", *params.Query, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
 
 		if params.Limit != nil {
 
@@ -4183,6 +4411,72 @@ func NewFindConnectionsRequest(server string, params *FindConnectionsParams) (*h
 	return req, nil
 }
 
+// NewReadReportRequest constructs an http.Request for the ReadReport method
+func NewReadReportRequest(server string, params *ReadReportParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/report")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClientId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListSignInsRequest constructs an http.Request for the ListSignIns method
 func NewListSignInsRequest(server string, params *ListSignInsParams) (*http.Request, error) {
 	var err error
@@ -4217,6 +4511,96 @@ func NewListSignInsRequest(server string, params *ListSignInsParams) (*http.Requ
 			for _, qp := range strings.Split(queryFrag, "&") {
 				rawQueryFragments = append(rawQueryFragments, qp)
 			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListUsageRequest constructs an http.Request for the ListUsage method
+func NewListUsageRequest(server string, params *ListUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Query != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query", *params.Query, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -5107,9 +5491,15 @@ type ServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams)
+	// ReadReport Read what happened by day
+	// (GET /operator/v1/report)
+	ReadReport(w http.ResponseWriter, r *http.Request, params ReadReportParams)
 	// ListSignIns List what happened to the sign-ins of an address
 	// (GET /operator/v1/sign-ins)
 	ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams)
+	// ListUsage List the usage of all clients
+	// (GET /operator/v1/usage)
+	ListUsage(w http.ResponseWriter, r *http.Request, params ListUsageParams)
 	// ListUsers List users
 	// (GET /operator/v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -5281,9 +5671,21 @@ func (_ Unimplemented) FindConnections(w http.ResponseWriter, r *http.Request, p
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ReadReport Read what happened by day
+// (GET /operator/v1/report)
+func (_ Unimplemented) ReadReport(w http.ResponseWriter, r *http.Request, params ReadReportParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListSignIns List what happened to the sign-ins of an address
 // (GET /operator/v1/sign-ins)
 func (_ Unimplemented) ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListUsage List the usage of all clients
+// (GET /operator/v1/usage)
+func (_ Unimplemented) ListUsage(w http.ResponseWriter, r *http.Request, params ListUsageParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5544,6 +5946,19 @@ func (siw *ServerInterfaceWrapper) ListClients(w http.ResponseWriter, r *http.Re
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListClientsParams
+
+	// ------------- Optional query parameter "query" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "query", r.URL.Query(), &params.Query, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "query"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "query", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "limit" -------------
 
@@ -6090,6 +6505,52 @@ func (siw *ServerInterfaceWrapper) FindConnections(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ReadReport operation middleware
+func (siw *ServerInterfaceWrapper) ReadReport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadReportParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "client_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_id", r.URL.Query(), &params.ClientId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadReport(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListSignIns operation middleware
 func (siw *ServerInterfaceWrapper) ListSignIns(w http.ResponseWriter, r *http.Request) {
 
@@ -6114,6 +6575,78 @@ func (siw *ServerInterfaceWrapper) ListSignIns(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListSignIns(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListUsage operation middleware
+func (siw *ServerInterfaceWrapper) ListUsage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUsageParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "query" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "query", r.URL.Query(), &params.Query, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "query"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "query", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUsage(w, r, params)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -6867,7 +7400,13 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/report", wrapper.ReadReport)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/sign-ins", wrapper.ListSignIns)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/usage", wrapper.ListUsage)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users", wrapper.ListUsers)
@@ -9667,6 +10206,101 @@ func (response FindConnections500ApplicationProblemPlusJSONResponse) VisitFindCo
 	return err
 }
 
+type ReadReportRequestObject struct {
+	Params ReadReportParams
+}
+
+type ReadReportResponseObject interface {
+	VisitReadReportResponse(w http.ResponseWriter) error
+}
+
+type ReadReport200JSONResponse Report
+
+func (response ReadReport200JSONResponse) VisitReadReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReport400ApplicationProblemPlusJSONResponse struct {
+	MalformedQueryApplicationProblemPlusJSONResponse
+}
+
+func (response ReadReport400ApplicationProblemPlusJSONResponse) VisitReadReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReport401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadReport401ApplicationProblemPlusJSONResponse) VisitReadReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReport404ApplicationProblemPlusJSONResponse struct {
+	FilterClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReadReport404ApplicationProblemPlusJSONResponse) VisitReadReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadReport500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadReport500ApplicationProblemPlusJSONResponse) VisitReadReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSignInsRequestObject struct {
 	Params ListSignInsParams
 }
@@ -9731,6 +10365,83 @@ type ListSignIns500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListSignIns500ApplicationProblemPlusJSONResponse) VisitListSignInsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsageRequestObject struct {
+	Params ListUsageParams
+}
+
+type ListUsageResponseObject interface {
+	VisitListUsageResponse(w http.ResponseWriter) error
+}
+
+type ListUsage200JSONResponse UsagePage
+
+func (response ListUsage200JSONResponse) VisitListUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsage400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsage400ApplicationProblemPlusJSONResponse) VisitListUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsage401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsage401ApplicationProblemPlusJSONResponse) VisitListUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsage500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListUsage500ApplicationProblemPlusJSONResponse) VisitListUsageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11874,9 +12585,15 @@ type StrictServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(ctx context.Context, request FindConnectionsRequestObject) (FindConnectionsResponseObject, error)
+	// ReadReport Read what happened by day
+	// (GET /operator/v1/report)
+	ReadReport(ctx context.Context, request ReadReportRequestObject) (ReadReportResponseObject, error)
 	// ListSignIns List what happened to the sign-ins of an address
 	// (GET /operator/v1/sign-ins)
 	ListSignIns(ctx context.Context, request ListSignInsRequestObject) (ListSignInsResponseObject, error)
+	// ListUsage List the usage of all clients
+	// (GET /operator/v1/usage)
+	ListUsage(ctx context.Context, request ListUsageRequestObject) (ListUsageResponseObject, error)
 	// ListUsers List users
 	// (GET /operator/v1/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -12503,6 +13220,32 @@ func (sh *strictHandler) FindConnections(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// ReadReport operation middleware
+func (sh *strictHandler) ReadReport(w http.ResponseWriter, r *http.Request, params ReadReportParams) {
+	var request ReadReportRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadReport(ctx, request.(ReadReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadReport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadReportResponseObject); ok {
+		if err := validResponse.VisitReadReportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListSignIns operation middleware
 func (sh *strictHandler) ListSignIns(w http.ResponseWriter, r *http.Request, params ListSignInsParams) {
 	var request ListSignInsRequestObject
@@ -12522,6 +13265,32 @@ func (sh *strictHandler) ListSignIns(w http.ResponseWriter, r *http.Request, par
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListSignInsResponseObject); ok {
 		if err := validResponse.VisitListSignInsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListUsage operation middleware
+func (sh *strictHandler) ListUsage(w http.ResponseWriter, r *http.Request, params ListUsageParams) {
+	var request ListUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUsage(ctx, request.(ListUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUsage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListUsageResponseObject); ok {
+		if err := validResponse.VisitListUsageResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -13004,287 +13773,303 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Nchs5kiD8Koj6JqK7d4oUSUm2xImNO7Xt3vW3bnefJJ93puUTIRZIYlQEOAVQNMejd79AJoBCFavI",
-	"IkXZss8TMW2KxE8CSCTyPz9FQzmdScGEVlH/U8Q+0uksZfD557lamn/vaDpn5kPG/jFnSl/zJOpHR6Pu",
-	"6HlyyFrHPXrUOhqesNbp8Nmw9fymQ09GneR01OtGcaQ01XMV9Y87h3GkuU5Z1I8upSTT+XBCuCI3jIsx",
-	"WWRcaybI3+dKEyEX7SiO9HJmGs8z0R9KIdhQt9TdsD/L5E3Kpv0bA979fRy9SDkT+q3Uv8i5SPYG8VHn",
-	"KIB4wjJmwBWSKAP5ECZtACY2bAmpWyOALwf5t9HoRtIsYfsE+rQAtIWTLKgi0k/XHOy8D8D9akp5eklv",
-	"mXgciM+E1BOWkbliGZlQRfSEK8JaZlpCkyRjSjUAnpn2LQ1wGrBfizua8uSFFJoJXQCdZZnMVNT/41OU",
-	"ME15GvWjqUHCG0aoJimjSpNOFEczyYVmWdSPDhLK0+W10mymDrrPD+BDdP8hftg+9Hr5PvzCWZqYEyN6",
-	"wogdllCDgriUBptgW7aGdtXhRswzJbM9HmGnhHQwPkkkMxdGEwMCF3OGx5lypbeBH4E14P9K05HMpiw5",
-	"R2gfbwVuy7kiUzdpA5h925YdAMB+K9+zm4mUt49Gm9w1N1dGSLLA6RoALGTLNraQ6hfYij0eIcXbzT1q",
-	"4HRkwfUEEcQ8SVQsG4GvW34Et4LP8wzoiXm3zN8N4cyp/1upz9kspUt6k7JHJ/2WiLC7VQQhVCzJVDZe",
-	"QpZDbdZxzmjym0iXe1zCYXEJcsYyqmVGtLxlgkzpEpFmQsWYGejhFBpAnzGatKSB1QB+wbI7lr0ypH+P",
-	"DE4NCRnKeZoA2DcMUDtluhExUQBlC14oAPtSyjc0G+8RZbql/b6RydKgt5aSpGaqBmBqKVvQFmB8J+hc",
-	"T2TG/7lXCtJdixeGSnOlzIWUGVlkshFOzENQEXY1n81kplnyK0s4vYT+e9vr44q99qzGbJbyIdVcioO/",
-	"Kykage+hbU0NuC3oAAtRLHvJAM8eiU9DGp6TbJ4Ai5mwpsht+rdscw/zq49coRzyeUBmMF9TaLG1B/Yz",
-	"CxwGhKaQFp8by3y8uvv8UhI8Og2gtu9RC9pXg3+h5Wz2mJKSexMNHiucbAvIbY/o3oA8YTRhGSDyCzqc",
-	"MCN4ZDI1fydMDTM+Mxc96kfnTM2kUEwhIbCPhNIyw8nNAnlmVq2zOYsjNZywKTXjDKUw/G8kZAua55Aq",
-	"nXExRjFzQtOUCXwxijP/p1wQLYmhgExoQ3oY+fH8lxfk2fPjzk/N5v6Z0YxlJGM0nf77VaTuhi1HmK+i",
-	"aoCAJXkjkdKtQmXOYUb1xDEtuZRdD82Mas0y0/v/HLjpD+66B9hXHfzRaZ3S1qj14dPhs/s/VYLVHCB3",
-	"C7cHx/RsBIyVbV4nq9C8TsxZjThTBbmQC/gzleP1oP0pY6OoH/1/B7nO5wB/VQevEzu5zpZnIxB0V5F1",
-	"xqguSqSmJZJTMZ/esMzsk2JDKRK1HpYpF3w6n0b9rt8DI1+PWYZXaEYzOmXa3qKz5O9zpadMVG6LOSSe",
-	"eJyRWcaG5icDATcNzAlGcSTo1MxD/WCGcDxwwxCj66CyLPjrlzlwXrSpgAyb7wMqL+CvwjQXyD4nZCDY",
-	"R32N8vXAQTjL2B2Xc0VmdMzaxPQY8dQchGdWTDNFp+wvZJDyKdcDYMwTPhrh5YCV/WPOsmWwNISogAL0",
-	"4xsmxnoS9bud3lFscMJ/EYcX6Y+z1t9o65+d1ul168Ofq6/NLwDk2bD6HhsxhTChM3N3YKVcEQqNY3yq",
-	"qCIDS27ms4Rqlgzq1oL96tbybO1KaOuf7euNa6g6u7olyKxPBoa6DGK3AvPJ0R7zWS2VZtNBDCdnFmH6",
-	"U2SeY8Mym379AaEiKTRZTCTJqCDU4O2UimTNjtQf7vPemg350ezIhz/3f/of+SG3N50yXrqaLcrkIt+f",
-	"/AGpRMrgvm11vxAM0IZuhIKVGU+nxyTvZjOWwaancsEyMqSKgZLPXbA6uEG/2RhmBDMH+4KLIduAX1Qb",
-	"tAjIOxdK0/qdVDBmU4j+g98x8RpHDAHTVNcCZjhDhU8dNwwa1bXbAz82Bsbzl6ZTDsw7oWsP1+3SDRvJ",
-	"jDXaoDkM98ANMmJHE6x3XEolIIplO2F8pvTLyvPBJyJTmiRrDmWUyenOz9oLmjKR0OylO6M3dB00KbXA",
-	"xAaRp1JpcvjsmCR0qSxODww4tQReyz1Cal7IajCn9KPhgQLWCU/REFx8fV+yEZ2nuk+6nU4dsPAEF44z",
-	"wV7mWe3EkZ0F/urEBcYrfJi6rdMPhjv98KkTH4asac6WxdEFH4vXoobumSXtj7bttv05rXun6JjVkDpQ",
-	"v7AxFwJURs7KMpPZYxE4c3PrmMTCbS0yhPllfRA7aElcHQADJ8TyZFBQF9dAZZs/BLAcIuD2MycHh3bn",
-	"YW6uC9VjVvL+898VMnqhyfrGdq2a2rU7+NkZjpuB+jvOh4Cubh5qaZ1ifcqmMluSkXk8UcMnR6BhJ3pC",
-	"BTki/8V/jskNG9K5YgSNnVaYArJNuEae20lYZtwF5ZolRMkp88IVeWstEAuqrD4cuLOy6qEV6B6qVmnb",
-	"HxT0FE4QbHlJcF3XQGa8j6P/blkBtvX65eaeTtS9rzbk74ACK/b2TehQmvU+jpr3zXvtCZ0qnQzIwEM0",
-	"6KOQRvWkaF6l3Lwa7969frlPLHjwYRZdHHY/TlkYp8F5/lZ0XNjLVa/1pXgC2w0P3wspRikf6h33OnSb",
-	"2LTLgSfIXva32vMjcPl4AnscCp9fmko9Jr15Srv95V+DkkVl0wAF09DjHBPcEZk9reNa9bHa4bjKPkub",
-	"Nrs06f4oPQ7onFSoIokczqdMaJaAwowaUQ2aZTThQ62s0cZInbRPuAYdmiJUkLm4FXIh4NRQA4e6auqs",
-	"pfYXmcGPluRBi4AmPjrD94Cj925ZO576qtfUpnNfcQTb28mHfDclIAQS1D8Sz9M/tW3/WSbLb3rr8do4",
-	"5xRzI///i9/eEi7Iu8tfWiexuWby5u9sqI0Uz6g2A4w4SxNzaGa8XAR7doS/KLhxKTeCFxWJ7a9ARyGY",
-	"Mvcy73RCEsZmT+3cf6do2X0IofWGokZ01rpixk8GbwYrgFgJqXBzEaO8SdGcKdB2S5pjizUM0KWa4Gv3",
-	"CFsSQAbFLbTTWs/XG5ZKMVZgYbdE3GAaDCSt2G+tam1yoWmmCR2DCIf2VVSngg7wieHc/wK12NdPbB4b",
-	"P57GsRU8j7+UMsV7GG/Wpjhon54SBg6Zr3hYf5WqmbKX9w6IUXS8bnBC+YRf9mxzBYNgdyxb63/e9HDN",
-	"0aqnc7ZF3/IdDzcrDLLpjIIp7+Oo7BO3aYCSh9++9XU1Pu9e4qpw/PMaeq4VydiQ8TtQ1KuZFInDlaNu",
-	"p00umIZG787f4Kv9RPAg9M3fAQVyf/lNh+cn2tuxrTp3e2ieyOaW4gd22N+Cb/+mLQ6n26vdig8ZGVGe",
-	"PhlNQhjhsMOu5qEIm7bUT7S3/QTptChqdp+RX/nPQGeCLzuduNPpEHBifiqvRjlqY4e9n5eGWK8kLYde",
-	"PBLhqIoK2dd2v3//vnUWuE9v7O+dsR96VtVRKjudWWUIyebTq4Bg38y3JuwjHep0SaRgZGBVvC0z18Ax",
-	"47bhoBw9M4gJTU03af3uBn8hwwnNFNP/Ptej1sngqdw7xbIvZLSzho0kDxPaaNZwIUWuL/PhOhu7vspj",
-	"Zx7JVMgT5Odyq6FV1IdadjKhiWv+hFDggUauXcSpp2rX+jol6roQq892mHUBVA1FryLgj3O66FHW/HhD",
-	"r7Qnccx+VzAkZaj5HdfLn6keTuCAk4SbtdP098xwIpqbAx3RVLEVCmadUrvICoLXJxdES01Ts9QpF+EY",
-	"3TiaBX9+iobLYcrF+JoiDPZbrtlUbTqxc56wc7lAHf7H19il2wHXUOvwSbOMLk0DP00eMJOxqbyjafP5",
-	"XuAYeQDPOY6wOwwPmbvhpEGCj8aTXZjWO0yw/ZbiTNtt49aTbDm+Wcp1Hnm126Je+P4Pm33nWRtNd++/",
-	"QJOh6VIgBudMgff1BpLQ5EqvdaHFlEkNLurGc0aeruaqNYShdGe277ULyDt0WYepuw3RfL33obv0H4Ut",
-	"i6swoGKq6mOq2chgg9YsfD3+fKhCd2jHkpdUU8VqohsS/NEb0+zUqGtiYj6t3wL4NpjZBYDFQSDotk9u",
-	"GKBqpgOtDNMZxNIihDRJWAI2W5JQ0DUW72gxcLSB630cDTOwG15TvbG9ixYwZ+m3dV2P8ilgT7ZdhIrZ",
-	"p1RvZPReQiM03Wyc4a3EkV30QrMghfBm5HEP5WBdtzd2rQ58C1hhw+sx1wznnCe2oNFm7sZPS4Cp96sv",
-	"VhB5WxM5jI4ENhrDNLchQW/naUqkjfimgZcATvGHuyxxJOZpGn1YJTq4XQEAlRs1T7gGsWDLTaLD+kh6",
-	"66PjwkzpUK8Pvl25/rQ6NHan8FdR0hduHQi7Ct02lzyPPe1/ikYym5re0XwOWF53lnFk7ZWGgN+xTNVu",
-	"tf0xjzt33XxQJ+y/xSc+cl94l8cbOdewXtexvRYulzyvDlcwOKiIZnH0sTWWVucYQdqbc7r4lSlFUUvK",
-	"KwKWXnKluRjPuZowVYyHxsCyMBLT7ysX+tlRFES/dVbj2woEq+mJlG4X0iyzNBcS7YPFw2DjnL5VnKff",
-	"zNp7+ei0K7/8XyPtKrxwKxCekaH93YaIDv7617/+tfXrr62XLwcxGWVySrqnnU6r0211uoYdOD09PW11",
-	"e63DbgGn7AMUBrN3T//1R88FUv6E4ZS9+9bKhz9VkY8X6NSbB7dvwd4MUilvr2nKb5kamDvMpjO9JHOR",
-	"MlVMFoK+TsJGYJaEED/1WgYCW93HUTBpY9x6I+Xtmemyilql07bQFKepPO9dduwNeH5O6B0jQnpl06BN",
-	"XiMvmCpJ6I0CL/AwGY11JxAV23czz9CnLSQ7h72oitQMaZre0OHt9TwDqrmCDYX3oQGjKcVwnmXIutNE",
-	"NQVDCk2H+pq5kN5VOHbhYCdyyszdrl1dKseyLpI8zd9d7QIsE2J6tMkrg9Z9v/8r42KEatW44ZDWwSc2",
-	"fAfk5SGKQehl1ZAyTa4VG2ZMX8+rcwK8nzBRzJ2C7cGbRJGFzG65GOdPLdcG5VIpxiyDX9UKXWlpPi0R",
-	"l6ur5NPRfcv803P/XOI//cI/V1dt8+Hw/m9/WvtkzzJ+R4fL2jNycanXM5ZdT7mYIzVtgFVqKGdbkIQL",
-	"07yoeTmEp9qpYUqEIo7mgv9jzuzPhrW4zxN7rdL7hCt6k7LE3eAhFeSGESbwW/C8bZMzEUT1BU2F1KHE",
-	"CuI5CB521CiOgujEKqFVs2yqard5g3dkKWI66HE9oxlNU5Y2PBXXDZFzdaMuJnIhiBRDFruUUi4u218c",
-	"TLwJArMlDKELVbsyZ8sqTUfWB+6qP7cSSfRIVI2HsSW2FYSvYn/KdK5EoIpXITwvS6gKVLCCItQ/Svim",
-	"b3yaNin8/ctSQm2rdsxDyMFyAq3L7C8gRSEXxEo6iM2v1CpZnWg9U8S1I+/O37TJuYMGk9oBT+7N+W0E",
-	"w2UD6nWOTsrpgVbfoIrHrQjKC9+C0PKmNNiJjftQfiZXWEps4Pz3vQdp6b0KF358VLHS8sNZt+Hvzt+Y",
-	"O8m1MndPccPHLibcGlHhPVs7Oex6w1f5TJCL//0fRjr+/e1/4Pts5Gdrw3pmcxpwQW6oYs+O1s178vzw",
-	"5KgmtdefDz78279/6sQ13PHDX/ZCvrHORqQrPY8NTsL2IDOZ8uHSHYgVv4GTNEdLUi5uFdFyhwOqeZJL",
-	"dHyuNOXCvGwr9GHGMoL99kIfvshDX3hOGxwLtH+M06h6h4vwvMKsVfBeMjqcuGwhiolEkZysIVmsPw6b",
-	"U27NSThYGmwLQGOdmpVNrAUXhgsyUEy/96IQ7AgBU4BNORk89Jv25772UfSOs9uoFbcRP8Kspkklvw4O",
-	"RIFQV+gRsDE3UqaMopFNJqySgUM1otXEVVxZqqqUdGdkxD8a9ol91KGow4fVko27wjU00Bs32D/mNCUZ",
-	"G80VTRW4v3FRyh0zoBqUBF4PY1F+S3VZznFv5D5LbCCyUX7fQibQ7LLftfJRBtvwYT16PbaKLMTkr1JH",
-	"BvB/nl36ijfoAtj8c6n9Bd9iq+Qdy1I6u7b3rjoJcyrFGNYi08TpDW4Zy/UGMZnPiJbksAMJ7IKkcJ31",
-	"j0bv+LRXfMM7lRdzdeleJ70tkfZO3de720Ia6Lqw+VYcYSVNbWpMGTNhSdWqPSUGF9Mhn9LUUuF2VJ9Z",
-	"r3tSzd2OM7rFBky40jJbXkNOxS3NvebKgBRlj6hGlWW3DW+YaR4TOhzOM6oZRjWTiZxnRZ0Ws4nQvog2",
-	"64vpnCpNDCmdKZaEZrcFRcNaxkYZUxOWgI6FT1mbvOG3jFCSsTt5yxLzGMe4nywBXT1bEHezEAlvloVk",
-	"5F41lcdUmHM2EMCLCcNWaKbW6GbCKxZgZ429Kk+4alU2BQSNS3ShhIMf1lKgF3Ju/ZB2okOVmgI7dEU2",
-	"2S0ZoISrQhDs481kT/NR55hlbMirieBZqDoFm4mWkkwNgRgGEEDaQ4GaHjI0JxeiJ3xt/laaTy07R/U1",
-	"lFiD+wXB9pUaVIfDj7j+0mXINyPecK9KaLAendWjclv5u73JtgbjVoM6F9U2rJyv6B49Pzo5fHb0fBNG",
-	"vUCtaUP73MNskbvxEJt14ZWMw54Nn9vo5tvkDK2SRrKTc+1Nl0b0t5FRI6KY1twyli6+GSM9+5BmNJTz",
-	"TSOxnerem2aL29jAVLvGHXxLGr+9M97+/dGaLfFzrG1nz7/rvMrG1+IA6N3+HOwWqqrTeEmXv/DxPGNq",
-	"S/8A8LKPAy9ROSIZT5y7qNI0g4QwyC67zOdV58hq0i6r+RQU6Wka1CxRlQ/XKmnN2FC6dKirQ0MkiacQ",
-	"4eieYXcVDCG8Hsdq+Gb+4eEI2W/GxDpY0GQIQgVnykoU6FixhPIh5pt8K0O3tCXo8IXM42N2A7KEYn4H",
-	"4/yc7DoqEcm5ydYq34xYlCRtckYEG1PN7/wvan6jMzrU6i+kgxs+misGTc1q/UFRexQGu5bKfw0CAbgk",
-	"mg1wmUvGEtJMLcg/WSY3aAKqXuyW//akCsFqkryfiUKGQmsE6h0fkZulZioO1pJwNUvpEqTxmPxjLjVT",
-	"GJIp5lOW8SGZSKUbpoovW84C481hxQMNBXR30TPnfoxlwdia9lzeBDocshno9lnGwGsIj8UloDNtIcbf",
-	"BnStNTW52sKV5adSOmTOIH8jEzRuUUyBZ3va0l2nne5PTms/ctlNJjJlPidVsI1QsDJ0Xjv44/8cfPi3",
-	"n/7tTxtZAQfvWk/FpmS3uP/IpFQVn7IWLJumJ/BNOP74cRdp57hzvZlp+5WnKXf6O9Pr9HSHXhnV7Brq",
-	"NGy5tKPe6Q5LC6e7VhOaFf12Ejm/SVnB2lc5IhIvfGyAXm0Fust7d7TT6dRbO87StNayv62Q52cpHVHl",
-	"FubbEDss9VjkEaPyIsi5SL7rVL/rVL/rVD+bTrWxVrRWe5Pj0T6kmCekWy2Ro8c2AZap39doCyyU86li",
-	"iW3ICWYkfoFMsDXbKf6RjDKMAqEpSfiY6/3e5h/tde7Gz+5/+h9/q6SF/ynnGVRE2vKob+aKM6VrfY2g",
-	"jJWRAG7myRjSrISuiFKwGm+jBizAKOcf1+KXbQbOc/NsixfS+x80p3C/uS7vXIjSWi0rAJSvJC5vZwGG",
-	"KsSrqth0holPSF47eJFxDS6WXAQiVGHLbRRT+IRiJdqz1i8fPp1gZIr782ibP7s1/nrNrwvelmnAMz/6",
-	"YxfAmatltw0oduVgDPQYUYNaDvQ7xLL/U640vWVWGuOKVAaObMmrOSZtS1frKgQrSCrVQsI6weAtW2wR",
-	"kb0PJec3EBhd8QbVRzRXHdpbttjJpLKLF3nubfKs892l3AueYWXG7/7l3/3Lv/uXr/iXh5Sj893b/Gl5",
-	"m+eHc/KFPc+33onS82nF6OrgsQ81KQdsIVN8Rc/ZmCttXZHxeXWFlrd4XD3pblCe1qzAzMkyllxLsS1j",
-	"Ypjhf0qxkd24dO2KSgyapr+Nov4fmzmuD3UJ9H+ABJo5EqGTGk/aK8fjAu48zOW1VzI4sk7WRL9wb9zI",
-	"LZu54entuzer1LhTcaHyEpEPcFDZJkDb+QBdM5FscmaCq7JgGQMFV6ijslXHH+Svb2iS6RcErm7j/hF4",
-	"65cXVXWcJal5S4PQ1mqAdfEYpUWFIQhuoqoVuDyXW5KELJNZTcCGrR7ka1EpSKdMbpbOpNcmUNcd0xeX",
-	"6uJh4fJG2rfcDlrObLfuKcxZgcb4XRd+DZ4O8FteaBsVF+1KxwbNdVpbZL4cMGO6V1oh1uWxLiUv9dmr",
-	"Q8SA/g6YAOGDXVmDJy4ld+l5Nk+yt49h5TG3CJeELPewDFXY80z07VVrqbth3+aP7a8WVIpr2xbys9c3",
-	"y1PHrhmqmDl4/WC5bn3DgDab9IZWLl91fbMwIXZ9q7xUwLotq0yPXt+hXL6yQUtUOtc3zAtx1LdZqdK0",
-	"sWmB7tefnq/cVN+oLvHweqQIqstsHtqVkalvCWXf638uFNuosvCcQ7rfR37/92ZgtUkSnaGyik5mSlvP",
-	"oolUjNguBSOk87kqmBu9I5YoRwRa3dQaWyGkntwCKMzC+HggNY5uCCAv7W4ViT+3bmPnPNnabsaVpmLI",
-	"Grpcoit24OtnWKxr0ISv7DCEkAx8Q/BOhKaDfDOtg/36PG4VQ2zOjIpdjLgBnICcZ0PW4GJcQMMKu2k+",
-	"QjVAVVsSr2zvutO7rNzFM+8KSYapHN6CLTnwaPsneOI1Me7tkhTs0n3or3z48eqqjZ/RyFepwdrZlXqH",
-	"A9uPVTyfuPqsMOPudovJ8l5rkVYu0DXL/Nuw7VzYusvNpWjsuiJHm6+R40t4YoudcIVFBlHoo1PD6i4g",
-	"GnzFbckMGvuVhoCt2ccHpM7NxWwrl1JlswIk6JgK+THxC6sMXUkKWmXbf7/SbTWn5vZWoieba7ccBL8p",
-	"tW2QR7L6XMGFBZUXl/KWbR1d9AAVRqOIrFyJkcseu6ov1j3nFXBVbpitffBkXm3gi2ATMBsDzTNBmMeu",
-	"TUwDJpKgFq3lirgi5smOwwpXuLFB98/5Dj0dXmLfT1MdC9KI3ZA6D4C78LFdjy5l7BjW9o2mOtwsCfj4",
-	"tUap3c4tz7BKv+qMvpXqWLRPrWzxb4KRGcvgYmPW5Ypk+aAXKGfML3+ZVxLAX6pE3ws+Fq/FTom+t3pm",
-	"a8IqDIGjQi2Y9+6bUp46w5XnvDHihCmbwtsnu6FY1o8Y1JnOtC/p6jN7G8ZkQhVJ+cjlKgSvblWJ/8xt",
-	"Qym5LlW3LBn0IR12woD9mdKEtY3EBS7h8BsM7GJ7jHQwpbcMHH7IQDHhKtOHC4TqZfTW3inQXEGFpGs6",
-	"hPDpQZ8IeSXgB0PzFVSidsVpIWW3DcaxRW5tvzYZJCylS5bUTGpYTpyYa2ThzAOU8Twd5gB93Af9K8GR",
-	"4xvzOybIfNYmA9h1WDTuv9kWs8oZLtPuE2Ya51qhb6Y9pDYZsI8zcxnLLbsdaztW7SsxUHwsWHLNhSut",
-	"bxra8025wHq9GR9PzIh4vmbAIK179cFfidA5WN1ad2Dn2q9QcZefAXrkmL0MHf9h3ab5DNvbJZlvHNxR",
-	"HOHslRcPoKm+EIhIwA5MaB4tFoKNpw6ha/DpmotrwbShsODP6j4Bz3B9YyQGlkWxIYgf1mpx+FiYsXhd",
-	"zCKdojMbTdMw+TolpmfLIA6QftPEHUqVI2I9BOsfHqrt7tBkyq3+HPyBAQO/hI/8gnJtvqrcLry4QNmg",
-	"AgoQDwO3M2AG97Iq61hV2qzgiBzFyqFweOX2cW2EFtL+N3K8LU8iE6auAcNWVv2L6eDvcyegDwquseE+",
-	"0qW/xIA8sEvIPFSnXnMO5yWdF9VM6bzqdjOnkOC9q3VFlwlbH8mBOGhfLEeCK1ESroOh4os2OSPIwtvr",
-	"aFOx+7FMZ7kQSI4VvlvgxmGv85fnnAru8naT4hAdKrHMcebVBAV+BX8CJjQf8ZwTyHjCYoI+Of7CGA49",
-	"Ni0gM3+3d4JxpwXrP/mdZlqwzEXKVrto9TY7CdYWJdv2vviiS58zVUFx2sqjWSl/9ugL+/YqFBU3obkX",
-	"b7mM39YxOFvv4z5WC/PWL+ezrKNRkTmvh9nbqt3EVau/DFyyVgqPAc+UySla+/mUgSEBCqTdUMWCGkiv",
-	"5mZzDn5mWcoF1qJI2NBmnfCuV0H9krLv87OjjURttzCgZGxEYlWXcAJEHoiTddQbu7RJF6tppPjC/cU5",
-	"loOfA/s4ZKD6JSo1jHwpDW6zGITdlZjN8ynZLGT3cW18+hmmz4UMDYMdfLMmcp5VZoicZza6OghWbsTp",
-	"5CFfVXxOdQjJowRFxdGM0dvrnXHI5z7A4KmqiLJmmLI+DP+hJ1gbJP/wgWtj4fc08g4VPrgYsi30PwDi",
-	"Fj58XgpsNH6DIhMAby4V1dWUyFG0AmvjdQkDVnMD4JoLV8rd8yIZqnpQdvBA3qlSz9fjtrzz473RBXlj",
-	"1UhzGC5Kaucot4r7e+GdPl3+qEYE19aTXV9h0vRLWZUfNYrotqhVBgVdjKg5ReMRFaSLVcmB7ZBZmD6q",
-	"b6VfXzpLe88eKZhCg1VClwry99B0YT46SOpk++X+diY8qJe4D+V92SW/Q5aXni8bO11CK8xvRUWex8oy",
-	"az5GRshF43VYh7T7mkLeBlPX4VUu07lsZejHaNWJaHB3HKnClFtYAmBEM/MPqDXmCdcklWNgYJXPzRWT",
-	"dBfFy6oXQtXqDM6twwZv2Gw4Z+CrVTGdll9ChLKeZlpGFvvduuOoWNO56qxzZAyu+CaaZa7CTuXINwrd",
-	"eXa9HWX7RrJcOM2qSiqXzLzpq3ZHoED7lnsBcX6NuWEzS+NC8mUEUesB36myvAd/lxLl64HaU3WrJ82D",
-	"3Nes/bHzpgAD+DUmS3EX4FsNn3s8PrRqN9/n1QEfWxTIoMqFGO/o+6H4WNT7fphfv1ASKwwfWG/QsUGp",
-	"mY3PSViCSpejbsfF8tpxCmWQ/FoxlhW4XsVKtac/10KrC0yW0RHCYwvlDIMNWkGCNSh5hub8R63jlE+x",
-	"ruQRcKvOueCMKGrYIuB1a+LO1yf1n6O0bvM8ViS05VNGYHuKGQ/RK5Ymu+Q6ovZdL6PnEvOL2kxnfi50",
-	"FHauuGhjBXzlOoinhgS/NcWkcJx1oRoncfe0Z61rTh8nkyXKeP6+DCGWA8zbmn3UfcLUkM5qi+nuECWI",
-	"dyxMkVsOH6xMSOzC0s1pKU2ns5rgdOCmfRL1lm8+aJSIecVAjwhrfXdXYSiiVxBYiBgQnMyam7ebtxZA",
-	"Vl2taz1y7qxg/9IJIHd6Ba0Xdg2Oul8NyAMn2rfnM0Pjk0GYexezn0JsZ0FerXDmK/vxVbrwVVcWrlFu",
-	"rA2/qgHd++2UIG8eArZdwk3gIy1a1j/OlMyYSLgY4xPrnOCAr22T19azhitnJJhRpeNCombMfsE1oYoo",
-	"KQVmTzbfssx0HGXsy3gO1VUGDPIcmKPKb0XbOrevOax1bFAD6dwSmAvtWOWaIu0gPjwuMjWJ4LbgYgR3",
-	"Tm43Y6DtWMGuB2MUs3ba0N9N6Tp94UJPR4oKnxLn5QI9LHFevRWbnoGX3rF2G3OuTJbVB2t+AZesO5Yt",
-	"PVNVSVy3exW8a22DY/HeWSm6pjVTihe50griuNsNeJpo6DDH+f/BieKGbcKYx1ZclA/xq1Ng5KdSCZ5n",
-	"FXkyANdXgU8TeGvYoqrgJsvF6jUK3pOpGl/bRJofPh3WZCVz6AgizbYsH1QoQIv0qt0lkK22u1ZbXvyE",
-	"pUZQYOsciqkyjwhCO6g2E219D9fYhO0d8vsTAplvzBrUuKhOUe2EGBaixQ+K2NGXoQe35WpKc1vb8Yd6",
-	"TLik2XjrIKLK1FxnopyZK+SarClrONk+uWKFxmHNXl4yte1yHooL0H8dSJXpWy5tqpbCnQ9OdJVPw+jN",
-	"Amu07mjfcz35HDFii1yl2GAHt61OFhTucfpBiF60Ecrt3eK08kQkJVgqj9EaM7YLcx5kcqEGWLYQPdbM",
-	"F22CaXvkAv3YlMQWLMGK6YplmiUxsedLZFZca/GkXPuvJTodY3fTjNFkSZSWmVmqi1GHJC5DtMtSMApn",
-	"sE9OWUS1oR4GMov7jRZSHevuNy4fbVPY+6qXxAPC3l2Q+5QmbNsI90UmMT234VnCC4Jhv0Jq0iAxxw6B",
-	"8A/Rf3xbOZY3htoXvLVLUlpdBD5UPRvOM66XF2ZyW/TbRp9BQH71KwJloUByfvHb27evXlxe//b7q/Oz",
-	"y9/Ory9/+69Xb7GKIyXaDGGz5Uyomlg1R02vi+tfXr95BewT7AUwUIxmoBa1oJsHP7o3kHMxkjYToKZD",
-	"OG6bFPMyjJ904ejIFeCJFZfDFTn7/TUoUmyIhm38A0SzEDqbxRDackOHt0zYhBGgqmFylkI2IO+fgil1",
-	"TYOZDeGwafDQ7MTvDHOVcqWZYNmVgMAp5UMYIbKIjwoxgLiHEHwlMMNf0q7dd4IJ2rFTe8NGXwn0g1KG",
-	"yaepfShgw+yB2azwzoBkZQNAJ6eu8k42uALDdd2A9geTfgWhLM7dimdmW69EIofzKYSDDuSMCTrj7SWd",
-	"poP2lbgSF8zusV2+cKmyYXmDs7CadJ/8DFgysLrwNvlZJpyhMQuKjEGa/l9aJ2Fa5u4z8iv/uU3e2bQE",
-	"BnosfcaSK4FZDWEEX+vuLehx8UurXQZ0nqWUC5c6BzfxH3MjNs1oRiG2HnJAyeFwngGPgVvl8iFIwYoT",
-	"mfW/yT3UjIyI6lpw1hzYV30QSIEDSK/NxZwF0ps5XCdsehnUh8qKSlGUvIDxlDkdm9VlxjOGJhM/CEb9",
-	"ThhAgs/ASKapXOSjmWfUMuRgbfI2EXA/hSWeBdwVIr4omqNsH+99al3UgLIpMBS9Bo81A6fFORv7a4aH",
-	"nJG4sTaNGsFIQoW15k6Pjp//FJMBnc1SPoQJDmzDP/9dSTFok4EhOgOScKW5GM+5muD+TiFu2uVRHBD2",
-	"jzlNcUcQA6/E4L9bNuN76/XLgd11FyCmwr1wy07l2KqDwY6gmdAYl+rbKZdzMyYDzMw5sJ6MmMup2+lg",
-	"rT1FqLoSYXk9FdTXM7grQwiC8I2DQKl/0H1+AB8GbXIG4ZCUHHc6pTMBzEYEN+dgMPZKTOhsxoS5M69A",
-	"f5A354ooOoJqUXjZYoihmGlLdIIjJkpOGZb4FGyBgYQGl/qEApnFJyZgcayF7UpQQcwmUVvgIgZtuUE1",
-	"l+uH5mp4LQn11nCDNy8mbHirSDYXvh63zBKW5WQfLRFG0p1nrBDe4lC3b8nWj0edLjyFR51DDDomZkky",
-	"cVrlCRXkP15d/hSTGdUT0/7op/hKIPlAFiomUzaVWV4PETScPx53Dn+KIfdKaNs0I3RictQ9NP85/in2",
-	"qPTjUa/3U2xZYLACwWwxOeqcIoi9nhnuSphL/ROYoTHaHqoL4A2FtAFQ/ysbw4RAZXVOc+CuG7FCKwc2",
-	"NYRB9W1ErUGhw9iefeEaLCZMXInBOdPZsgX4NgA6M6MKiSKEBg+ZNfrm0ZaQPA6+P2ejluGKM840zZbO",
-	"eb4fhV8apmc+nZqPfWCxWe7hau+Fff/xxKdUGJJnVgSPe2yxCl/5wAu+7dOt9iP76BFfmcJG4pALN7R/",
-	"389+fx3FkTc0Rt12p92xgSzmUYz60WG72+6g7m0CLNqB631w1z2ggV/3TFbVx4BVKvvCTaXhOBzFQEdp",
-	"Q8YNsktN0xjVA0u3WlsFSWdUKOpsm6mNCWdTgzqQ2JCcw5ma60pRdLqy0o3ylnxzv/5FQDr7F/kvtiT/",
-	"IgY26CMwg5j5fGt+uRL/arVa/v+m4yCgTgPyL6QCZlVgyPmXk+dsUlqo2ov9Vo2Rhe4DnytnUB4FQ3i5",
-	"GKZzsOEZNAAXXjuygeU68C8vjluIrFwZO8z9XZwB11MEPXehLc5RkAxW5sh/rZtj5URejUYGUzcdwHWG",
-	"kZ81J4Fo5lyuf1B4Hn+BqYP9gkLBeNHMQ7zEBxx4YHuCHMtDaSbsjlTOWz7CfHpzgtWHVb2CqkPLRwue",
-	"m7rzqRm24pzyYfMf8UjA19ycVP4GYrI9ibcJ74oTvs3dMfwA8g8LiRcamAe4iHmkAxDpW7aMc07NXG5U",
-	"GbXJ2ZXADjDZjdQTLM1VpB0ULihXwbyXId9W5kmQV0EK7jmB10nUj2Zz7aNSfGzSz9a253IQ9z9FIY/2",
-	"d2tyZh/BpIAuCRR9okEuDby/Q++D/h8VmdC6vZOjTmWms6jX6T1rdbutXueyc9LvdfqHnfZxTS6tYuvn",
-	"/aPjfqdTyMHVBw/5lmnW7fY6rW4UuGRGh6MOPbpJnrVOk+Nh6yg5oa1TenzYep50R89G3dEJ7XRBzbUG",
-	"22CBJR1LdNwdHo6eJ6z1rDc8bh3dHLPWCe2w1vHo+bA76t6cDjvH+4JkZwgOnRYj3MZyhfx+t9fpOAVK",
-	"pOdCsHQ3yEO/FUCKiqntrydHve5D5ygeUGmy7sluayiMWYNl3dNWb7fR6+gkzFZKmdDkgI/2AsbO0/fW",
-	"4VfUbx0HiJUwMB5JYWSGBWowtwYd9FOoztuohbTkD8M67otqP1vAxxFWIHW9TucxiGOo2e84tX23oJPv",
-	"BHrw7v0GWhSksa0ZrnqIZqB0A1A696UrHfbvbl5KqX/1GurGuQ+vYrP29Zdrp/67LHhX/LTRO9C9zp0Z",
-	"+A7HsIGmysgyR4i1VTN57D741RWDAA4AenU393oXloWAToebO50zmvwmUpyl26DDpZRvoNgCdDhuApYv",
-	"vfArSzh1vjVHvd7mzq9Rz/PCXvL7ODpusoEXILD7YinHTXbi57nCSK4VodjyjoaNzHk0TceGDvuSi2j0",
-	"LMqj84TrlvV8GldZW1G56YRDOXISdRyozwPBOnap2ZQT0IdSKJkyaMg+ml1WPkcZqKJlmuQBnsSctq0e",
-	"cCVSOXa8K/Tsg2dlkqDinAmdLQm1KRpA5wKKJ7fANspKU9gaIwZjTsERTzXo+l/ZjHJGrAGVhtV4gxzA",
-	"1ZWw5T9cHkDUE6EszTOnWvcxriAxvx6REVv4ZHU4t1Xau5ljQlE1axXwamJQz2qYrOIY1DwMfeudvtg5",
-	"3auSPhmiA66EN/HN0xSVtsJukdlprqwV2XmlCkkYzVLOMtvKQkOThCV9QrVVf89FCvnGLA5YcYONoTXk",
-	"AMYMwUrzNCXZXAjUHlzKgqIZjA7q1sqMsBLz/YDqgVOKgYhjD1WRAWRRsOpYdctnYQZAXKst7Is2q4GR",
-	"1JZyfiWcCRkK2xAwGk25UiCNCVYl25jdOTNX4Y0cg+7G2gJUrVE7b3LwC5zqBeR8uI8bNn8HAS+Nm5+B",
-	"VXCb5lherik0GP7XsLUtYNag/RtID9igIZoyLLu8NQfV8Hk0Bwz+iBWP4pl179v6/fvdZqHZ6f3b/qUo",
-	"EP9zF/3vDXsh1TffVZB8S79rCf5vATm25SfQsRCjR9qVl+eFHXTbu/OkEAQX8U1hiHm98RX2B+Twwx3Z",
-	"h/u4RhV96Z2q0DSXG/7g0XMRU+/zYCmqma0XG0xKxswmqkywgiNmKX4PteaCep6DoI8h4kpiT2/yQcOc",
-	"9sGfFrgqgo5WKUuoHqKtspG7uTxWKCgNLg6qf3BgHQjatuuBa5abNd7T9JacswXNEpWXDK3Ks72NSJoX",
-	"524kjnb3d1fQZyWcvMK3OqhZD+eG5xXF0STPcfJGDn39xKoZbVN7O31rmPK7qPIViSrnNvzc23oriVHN",
-	"c3XwyTto3tc+XedMzzNhlf+2mnoW1NtdfbvMhQuoxIN0N2VSYQvgP+vEO1CNwMs26tw8G3Xpca91SE9Y",
-	"64geDlunNydJ69lNd9QZPh/1km4nqioy3+2sFHuPuP6fpWmLHmhlZXqn0+902p1O529RuaB77ToiV3w9",
-	"qqV/q8UfoMJIsU55VJM7rf+s01lLQitLFXzIA4LRUxpCwvKC21FUVfb6ZAtq3IQa7sBAPIBmHW3uhEC/",
-	"lfoXKKW4J6507R3flkvEnrZG9Mwl1SllobIaCnP3nZzP0kS1iRGDIVDWXoUYC6hnhl+W3lDGbQEcdBgp",
-	"8iXOjYmWOI/4SgzsqRYdxQdtcgaOMO5GEwgLpaEnnHXGQgc1MsvkGPJ6e8lYpgkySmGNI/iVEkB9K/EH",
-	"jFYqjZAbelmNMqYmRu4XS0i5Vskrwc49Aq9kCWC319n6DtlcP3vTsTecG1WwG64xNtr9On9mNmQ3GnDU",
-	"OW3aLa9s/p3tqWB7EKkezPQcJFxBCdv+pwdRz1pJD6f6QfnUv0WH2tfgC5JTIvPjLZvp3A8SaRDEraD+",
-	"zUKcxM6nyKmRV/kw2/QhrNhenuiH3u1v914/kCl4iQf88GvAxOe5BSGuL2R26yoV1WI7AtYE2bHld1z/",
-	"VnH9ldgTqoMv1hppF2t/eXodmlEOjzEzrmMneUYM92RTfahiWtW+cwADD1MZYrgNf/D+YcBy2nqxRQ2P",
-	"nGvDxcpR7qJuuVXMGGWVP+TMFy1z3sR0NmM0U9brWMkpqB2lSNYqmzFm4FvQOMNKnpba+ctIjqCtLmGH",
-	"2rcE2eTmSUsOHuWZsU+hCi/QjGVTagZLrYNtwpV9gTA6mBfZL/cOZQwYMS0lOvuHrxYkxBF55IiRFwPP",
-	"T/N0QYyIC5Vwwfjh1LZHXhWBDm/HmTluvMgzpiHCNdfxA9HycnFLesI6qJI93c+PpYPbTY3m6/sykYCj",
-	"Tq9zFCiPZPBYNBds8yemkdKcG3ruenx/nff3OrvBHv4+Y+KFlvbFsPdOKrDoNlKAoKh1eMsLr3Xfu6YM",
-	"mVLosOL8wUEV5L5SWs5c/dwYvWbmrkicllfCzoBMbx5NFRr0aGWyMO+FAzEmKR0aPihl9JYlLoTQshzW",
-	"KhRjuT6vDLsSc8iVtqCGms3TxDqW3DDCPrpUBztQP1JJ/PouuolXmhFxVYWa50+NRPnS6IZIbUGOquq5",
-	"V1Ckt7Lg9uQwwBfm50rNfZl1rLmcKxu/U629US08LiAE9gpDyMgDKVieYuVRhGnBFpVxwwX3gUur664q",
-	"7Z17ocnMigcDeceylM6urYgwwOhH6Gs94K4EuzMYmxo6guPZcYrKdEM7ICQHgqhc3GKJAkBN9UJJ9X2q",
-	"yEuLifonz44626vLETKo/+5t4/t2Td8H3SrWi4/U3ZBfv/rvs19/f/Oq0iaY2yJ7l91OaIvchtJVlMWv",
-	"c4v2CPtdr/9dr7/JnQHZmzz11M5keO6KJFbqed5PZMoIlPIi4BObu8a6AuVUadI7wjaGxs1devhbNtPA",
-	"Cll90DoPCCyot61kDb2s8+uHR/ChCMr4ddqdXvxAfgmAyG9e/zCOcnnXfNGLo5TOlA3EmGVsyG2wNyQ1",
-	"AervOK6gQmPHF1X8w0ANtQO9u0LvqBNHI1tTpv8p7DQ77kDq9277KI5mp6fwx0m7V64f2C19cw2lC2FP",
-	"ukE1wMOwgF+31+nYYo8hKe1edk6Lbh1hGcY/Pn05SD0cVtH3kvJ06aMX7j8YBKtxJ/lKVlBVnbJjwKmA",
-	"oHaetU4xWCoxdOIpPpxBdcTPuzUrT3rXQHa405Nua3+uPuJI+lC7LYbL2BX1XEn/sPXr/r/mLFt+zZ44",
-	"PygytxT+s+tTgySQGFNT52xsk6gDzw5eNz4XO0r0LvmWj61XTCQ+aXteFTCVY1fk3vZWuub5m8o79t4n",
-	"fCy9X0fVgDqH5CD456uXdd/KIAfngxHPbEruuR3gnJ0EkW6jF+e78ze5ftonu80x2iUDqmRrak/1waJP",
-	"Q3fJco0jdHEMSwThN+u9KRdux7YgkP4oq+Ucv21PzBdxvzgIxG8DBj5E7zHXlQXY2cLTB6soLXkN5hn6",
-	"alQi4DJkgyDhCtwyNlOBpBFbnS6ktYAZbLmo2vugmA6vw770F4+GuTbz9FPVZAQP2pciBquJkqPFRLGh",
-	"V6hsv+lBTuj1hCMux3TYCmxcGfT/rjv5rjtZrzu5MCz5etK8BVv5JNTYv8jMq2AKBfr4WLj6fpCkyUbU",
-	"tWtUzS7pf65rfiTfk23vfH7lH6Ql/aa53kAjWHjyH47i2hYu2DuCX2BkgqtjCJgbO6xN+S2DrKY0NcJV",
-	"DD9jGs4yx0FsfQ0ziE115pKlQm5bV7UyT2orNcmYzjimri/eBbPcx+BXXHmYcqGEHRgUcyCfhT3JK6uY",
-	"8Qu1VIo8RzdX9fSQ5/BNO6VKkydHvgxkFNYBhL+cowt4vVRUNuw+Pz3uHR+jWmcH5iko0oIr2t+p2NI1",
-	"NZTM1ZH8ISDc3wSvUqBi37mNFW5DJCUK15AgF+0GldqKC9gScrPM00c6z9k8h2fomAJGakjyCN5lm5LU",
-	"DCBwc0CUpoZQu8TCZrIrYb17uSI0STKmrPbLe/I5LVkqx5C0GH2BwozFKiY3ELs/y+RH4GtGmcRs1lyT",
-	"KV1WGcVHXCSBIX3HjCnbJR1x1bi/7RwlIGvkW/sVOgXj9u9Rif0LL+ruQ/118O3q7XWJqNaktrplZGDY",
-	"E4OKF3wsXgs1iDH5t1i6O9W3NwEvrZCEDiEH6wPv2pVodtkMfBa2rS8a9rNX5zHxFid6I8d1T6/N3RQk",
-	"dUfWcMrzwAW734QmU6jmvvjsZpp9+K8vkL5jUn2fpdwlRcNyXnalASobDKxCYkiy1uDx4YnLqILvRWzr",
-	"0wYFIOB9WnkxYkwKbgtVNMXoK/GA58PduF0fjsZPwZMi7WbF315uobk9xzIe14mbgKNQ88HgyFLOocBM",
-	"XCyyUa47sTbWgAwMDC1Isq0G7ZpUQMBsPESSpAktSGUunwZN6P+07dpDqLyb2TwnLLmGJYN81um2DrtQ",
-	"dGDK/gkSXvRqnskZO/iZZSkXO6Su3SpLEDJb+8oRtG5jqvXh3RU3hK9pA/PdW33ZzKw7pjT6ipIZNVF9",
-	"m116IcUo5VgT77sgWk4FgLVysCRONdGc15cEKZQBweSrjet9nAlfwoonQT4TM4yt6EDyn30qFaqvBOD3",
-	"asEQUlUvBBYCvLKL1XBsBsNoUC5cf0PTXQiyY/yMbMunjJj77dkWKIPAwEVbYRVMMsCOZraBq6OAtXBK",
-	"1RN4UlM8AYsnu5oItowbT8gNSyWABDpOl/8Vd8m3c+BiYwyYcWWO5lrxhOUlKWFNklCBRYQyuaipreAY",
-	"ot1fKL2QRdusclzVlye1cQ7EjbxpBESv1SkBcTZlGR9S85xd/1Vmt9vC0dsu3bs5kUdM9V5zXJUJwntr",
-	"krvvsqLvycH/X3pvZOZyNwd5wusY90oB9OCTvWj361z4XgaBw5gy1gBKBVawEZacBsIovDtpSlyZlry4",
-	"VxAPjUIpR5uRGZZAeLhNx3F2JTZJBkLq1kjORXUEMgLlxYMm3n82P7h7Hr5+I6hZ/R41di9hX9axORv9",
-	"/kzPH5RP4mhTuVV6+VUfXee7FLODFPPE3AH3jJfWI7Ce+d4y8IVlu6YkvEB1YBj6DEXOXZVLl//PcZph",
-	"uLZLLZhzyq6q5dCWu74SkPpllMkpEXJBpPhLUAvT3BnIT5OADCBHeS2/0EylNF26qcIcqiShS6e3tdUm",
-	"RwRSbxIjLdiSuamSGAleMTRw30jJp/SWKQuIh8unRbRBxTTo/IOqWkV9VsMHq31sjZfQhSBgSBWnB5fy",
-	"dim3vYb7zm/4nZStJrbakaQ9QfN+mQ420saAlvy7OqZJZsaaF2EDK1wo5lrJ0fwiM1dsvu8rGXtmF3Qh",
-	"GYAQlDo/fPYMCWJcqmGpyM3Sl65HK5okU4rKhmmeowPCu5RNDosMOLfk1dBzKPoJViDBOOgkqAWJiHKR",
-	"Zq5IykaayDlWAb8MS03YXgrgmFCcwdZi8Xz8jwPv1HPH2YIlg59iiMQvlu3xChvYjjZ5P5FkkUlgImE9",
-	"Vwgb1Af1vmO4jygfYDEeDA4pLMBqtcAetYCayAlIRDZuB2xnWrF0FDufNSskxYQqkkoxvhJWE5Uv3YwL",
-	"uS8/h7eFY3KD6pvbWs0ypV9S3ag8zRvq2u4/mnel/iRUtYEXJ4p3qUbZq81dvvq8JVRTBW7yYQW6h1Qb",
-	"hNKa0qzWNEBXNsN5Ye1DTECeL9uVyLNo6+uZKsaE/eM+XlfgMhwIIcvHwuKXONTz01733sBmGMCwfuUp",
-	"POXWSvHHQzI4VAfhupzrOK+Lb2AzdV2CpNfJC2Oak9s3WhyC6+MqOhxXokMhVXwlQgCwhsXeT2Hajvnf",
-	"NtVp2x3XZV2RWgOllmXkeVweLA9trubFPPV/kgG3jydf/qA2FOLbWdrcyJQUy3NW8iUvAqYil94EmOTt",
-	"bSAOy2OivJMJyFrVxdOCWb/qjJz5Qr5C37s94zM4eITVS/eLyXUuImdJosgAnuCBU4ZgeXlg7xKoQZ8q",
-	"aZg6rFm/LPDVWGEwpZplyPAufX5az+pCNLj/2tejuhLbuqb0sTil1XLwpFjRP9+8qor+9YWrcizca/TD",
-	"I7BAWzmhBMv6PJETXxtH+ZjPdXnzKxQnHlu/UbXJdwVISQGCB45EtVnB4DXsxsGnwn1bayo8t1V3ikSy",
-	"yIys/lbmTQJvVp60ySCTCzWwPh4QbIlakYEVNNxPV0KDlgI0JEC7WdIm7wREuyG1xzLf+OBYbQBOo1xU",
-	"m1cGoBKg3nexUqI38JSI/F4p32px8l6poPs2mUJxrM3eAk6nEvAM342jdalR8k3aL1+1mY/OEa+RRLFd",
-	"FBTeWjD7/6CgUkCbvAwyrK0UkfEaxupc/4XAjz3fEvOAo8bB41FVGofusRHbe8fw6O9daeIXeH3HMptq",
-	"7jCKo3FG3Twnw+c37DnttE6Tzk3raNhlrZPRs5tWb3QyOho9o93h8XEURxOutMyWFdqWOEqpwrKAQaaJ",
-	"dTVIMQoUojKDO7aN+1R4crUMx0Mycn19spTXDTQJZ3o0DUEwebmqZt1zfZam1lYND7NPQKwLh1jKKo5e",
-	"pSCHhY0EY4kimI18aLZNBDWk8mZc5YXcwwyNq/V1qpx6fIetHHss3QLfnmDKbyHLgSOk+yrm5BPEu03b",
-	"Ox7HD0lCV8b5jbGAgakuJnwEVWhuZLK0jgpjiUtNWH8lnqvCX8n5bViX5+eQe7VYcyf2Fr/jTudK2Pg4",
-	"YCaXtiJO7jGN6aHb5AXeQZu32lB7w7kOghDBAZqhvEENYxkLAIEiRPgoxjUBWnnY4b4zLpl1XBtKkdtN",
-	"3FNcKXQfdr3QzTS6KURxhKHc/QizVVyDzwG4pvgXjo/FNRf4ih6NuqPnySFrHffoUetoeMJap8Nnw9bz",
-	"mw49GXWS01GvG/k8lTjAgnINVpwRTRUzOFmjFOi6lAsevl670+6Q32775B9zNmcJoYoc/ffybyHcyPt/",
-	"IZDBElG3pVTdsuSxYfsQR4J91NcGHTxfsgWL8WSiTr8+VmQlStXzJp5U7tFFril5Pkj5SLfwfLbPdrNR",
-	"s3y5cvjOVuMjOsaG3gq2MGReKvDMQMYHvof0TpjARnhVNKgqqEZ3eQm+bomn5EBjYbevxEimqVxAEAu6",
-	"ttlcpR4iwTRW0FDajHzDhnQOegq2JLNMavPgQhwJjF6tjrgSPw7sPW3jyNdmU1ky+Kma1I/s0/EGd/3/",
-	"hSDxb1vD8IaPyhsXcABSDFkDXyeb9qeFSZtq2aZXmOisUHmwY7kdmSae26kW7m3qFRxkx2Dw5ok+sP2F",
-	"buoI85TMkuFOfbVJQR6nXiBz2NMgoU8Rqw8+ueRWVvzdGJYA/fJEeCAgGFqF0S4229baZMSv7h5F33sD",
-	"xsHo0xXk0rqK+lfRanGuqyi+inweL2hUZ92CpoYnv4r6n668Lgr6NNFGQf9V1Rb0P4QfsRApfAFsQChw",
-	"X0X397up2iz7+sllPlOgAX9QyYiSWm5L46DBSO+KhUzw9oo9YJLtigL9HW5h1F/dwChX3+XJ1tA7CLva",
-	"jGurOJLntkUIp2p87Th9w+gbPt+w+QUu/z6OUjleI75VZKTrPlJGug81S9/vgrdOTAf3/iUKWnXcz91n",
-	"r8PcgHSH8O/dV0qsy8a2LT9gu1YKHGsI/wF4bCy3FzfC+dZn18yfDluHzJdlRiXNwIHHk0EMjC8onTiW",
-	"LdAMq+8bjErmqfUWR/JGXAZwiIaseHjM0h7+9GyP6puCM74Asj8G6153OxpFaLyVGlLGLqGi/cPvFOY5",
-	"FA7VDErUsEWmGxvOMwhe+ONT5K4K1IE0LxaQUZjI+ryuHOQs43dUY3ZXJjAFCqYu/2R/unY/mbf8jmYc",
-	"qh7DPSs1wHvjqL9LfW5pdZsLzTJB06jSwdSJNSMyePHb27evXlxe/37++n+fXb66fvP64vLVWygQOJEK",
-	"y5aT6VxpcsMgjUS5w3/+dnF5MfgLytgLrphl7MKyoUe9btsg9we/s+Xd+Z3JWcogLMJ6m+VesL5+Ecpd",
-	"Rrooc5vlUGjQNkD158Co7sfJHXDjVS9PMK4oH+1NtAwCQkBnATEbrmbsCpAFE14FqC4qLBjVOm7wzNfv",
-	"Dsez9WZWx7JypA/9c4GQfuBglPd5CvxKBQ+WfnHpSXKAwK28sHfzxEh4H+7/bwAAAP//",
+	"7L0Lc9s4tif+VVD6T1V37lCy5Edia+rWrjuPufnfdNJrO5uZaWclSIQkjilATUBWNBl/9y2cA4AgBUqU",
+	"LCdONrfqTjs2SRwABwfn+TufG0MxnQnOuJKN7ucG+0Sns5TBz7/M5VL/95amc6Z/yNgfcyZVL4kb3cbx",
+	"qDN6Fh+x5skhPW4eD09Z82z4dNh8NmjT01E7PhsddhpRQyqq5rLRPWkfRQ2VqJQ1uo0rIch0PpyQRJIB",
+	"S/iYLLJEKcbJP+dSES4WrUbUUMuZfnie8e5QcM6Gqilvh91ZJgYpm3YHmry7u6jxPE0YV2+FeiXmPN4b",
+	"xcftY4/iCcuYJpcLIjXlQxi0Bpn4YJML1RwBfTnJ70ajgaBZzPZJ9FmBaEMnWVBJhBuuPtn5O0D3yylN",
+	"0it6w/jDUHzOhZqwjMwly8iESqImiSSsqYclNI4zJmUN4pl+vqmATk32a35L0yR+LrhiXBVIZ1kmMtno",
+	"/v65ETNFk7TRbUw1Ew4YoYqkjEpF2o2oMRMJVyxrdBsHMU3SZU8qNpMHnWcH8EPj7mN0v3U4PMzX4VXC",
+	"0ljvGFETRsxnCdUsiFOpsQjmyebQzNpfiHkmRbbHLWyXmA6+T2LB9IFRRJOQ8DnD7UwTqbahH4nV5P9K",
+	"05HIpiy+QGofbgZ2yRNJpnbQGjS7Z5vmA0D2W/GBDSZC3DyYbLLHXB8ZLsgCh6tBMBdN87ChVD3Hp9jD",
+	"CVI83YljDRyOLBI1QQbRVxLly1rkq6b7gp3Bl7kG1ETfW/rfNenMpf9boS7YLKVLOkjZg4t+I0TY7SqD",
+	"EMqXZCpqTyHLqdbzuGA0fsfT5R6ncFScgpixjCqRESVuGCdTukSmmVA+Zpp62IUa1GeMxk2hadWEX7Ls",
+	"lmUvtejfo4JTIUKGYp7GQPaAAWunTNUSJhKobMINBWRfCfGGZuM9skyntN4DES81eyshSKqHqkGmEqIJ",
+	"zwKN7zmdq4nIkn/tVYJ01vKFltKJlPpAiowsMlGLJ+Y+qUi7nM9mIlMs/pXFCb2C9/e21ieBtXaqxmyW",
+	"JkOqEsEP/ikFr0W+o7Y51eQ24QWYiGTZCwZ89kB6GsrwXGQnMaiYMavL3Pr9pnnc0fzyUyLRDvkyJDMY",
+	"ry61+LQj9gsbHJqEupQWrxujfLy8/fJWElw6Nag291ETng+Tf6nEbPaQlpK9EzUfSxxsC8rNG407TfKE",
+	"0ZhlwMjP6XDCtOGRiVT/O2ZymCUzfdAb3cYFkzPBJZMoCMwlIZXIcHA9wSTTs1bZnEUNOZywKdXfGQqu",
+	"9d8GF014PKdUqizhYzQzJzRNGccbozjyf4kFUYJoCci40qKHkZ8vXj0nT5+dtJ/UG/sXRjOWkYzRdPqf",
+	"1w15O2xawXzdCBMEKskbgZJulSq9DzOqJlZpya3sampmVCmW6bf/z4Ed/uC2c4DvyoPf280z2hw1P34+",
+	"enr3pyBZ9Qmyp3B7cvSbtYgxts3reJWa17Heq1HCZMEuTDj8MxXj9aT9KWOjRrfx/x3kPp8D/Ks8eB2b",
+	"wVW2PB+BobvKrDNGVdEi1U+iOOXz6YBlep0kGwoey/W0TBOeTOfTRrfj1kDb12OW4RGa0YxOmTKn6Dz+",
+	"51yqKePBZdGblMSOZ0SWsaH+k6Yg0Q/oHWxEDU6nehzqPqYFxz0XDDm6iiqjgr9+kRPnTJsAZfj43qj6",
+	"X3OWLVcJOyczmjm7QA+ttSZHIFd0qH6S1t0SafbSdsKQShbpJ/VjAzZOOAeFC99DlwTM6Q8Y1k3K/tPb",
+	"e/rpDeNjNWl0D0+OI80L9t+doNRw7orVFZ5zNAZi0ufsk+qht6BvyZpl7DYRc0lmdMxaRL8xSlLNVk71",
+	"0o9JOmV/If00mSaqD2ZGnIxGeNRDczI+iYpJddqHK7PyxMLv581/0Oa/2s2zXvPjn8NC4BUQeT4MSyVt",
+	"dBHGVaYlAcw0kYTCwxFevFSSvhGe81lMFYv7VXPB96rm8nTtTGjzX63exjmE9q5qCiLrkr6Wlf3IzkD/",
+	"ZCWp/lkupWLTfuSx74hQNAWAQfV73T6hPC48spgIklFOqD6FU8rjNStSvbnPDtcsyM96RT7+ufvkf+Sb",
+	"3Nq0y3hYK5YoE4t8ffLrMMiUnvTYSlogGeDb3UgFK6vR1itL3s9mLINFT8WCZSAvwGVpD1gV3eCtrU0z",
+	"kpmTfZnwIdvAX1RptvAuq4RLRatXUsI361L01+SW8df4RZ8wRVUlYVrPlXhxJ1rdpKpyeeCPtYlx2rJ+",
+	"KSfmPVeVm2tXacBGImO1FmgOn7vnAmkjqg7XW50rSIhk2U4cn0n1Irg/eEVkUpF4zaaMMjHd+ZJ+TlPG",
+	"Y5q9sHv0hq6jJqWGmEgz8lRIRY6enpCYLqXh6b4mp1LAK7FHSvUNGSZzSj9pjc5TBHEXtcDF2/cFG9F5",
+	"qrqk025XEQtXcGE7Y3xLX6vtqGFGgX+1o4Ia6V9MnebZR61rf/zcjo58RTtXMqPGZTLmr3mF3NNT2p9s",
+	"2235c1n3XtIxqxB1VyF9LGMzkT2UgNMnt0rlLZzWonqbH9Z7KbdGxFUR0LcmeRL3C87vCqrM4/chLKcI",
+	"bJfMWvV+FH2YBx99Z5/xI/z5nxIVPT8APzCvhoa2zx38YsPg9Uj9DcdDQlcXD33ONkwwZVORLclIX57o",
+	"rxQjiBcQNaGcHJP/Tn6JyIAN6VwygqFbYxqC2CaJQp3b2ov6uwuaKBYTKabMmYrkrYmnLKg03n3QzsqO",
+	"lKbnSQnN0jx/UPC6WLO26ezada96FvBd1Phb05jjzdcvNr9pDfe7cFrCDiywkj2wiR1Ko95Fjfrv5m/t",
+	"iZ2CKROk7yjqd9FIo2pSDBZTbXOS9+9fv9gnF9x7M4sJG7tvpyh8p8Z+viumYezlqFdmhjyC5YaL77ng",
+	"ozQZqh3X2k8C2bTKXl7LXtY3nMfiJbA8gjX2jc+vLaUeUt48ptX++rdBKT606QOFQNfDbBOcEZE9ru1a",
+	"zRjbYbvKGVibFrs06P4kPX7QptxQSWIxnE8ZVywGhxnVpho8ltE4GSppQlDa6qRdkijwoUlCOZnzGy4W",
+	"HHYtMp5f9L+ZYK75i/ETG5EHT3gy8cEVvntsvUsy23HXV3PANu37Slrb3nbe17spASOQoP+ROJ3+sS37",
+	"LyJeftdLj8fGptroE/n/X757SxJO3l+9ap5G+piJwT/ZUGkrnlGlPzBKWBrrTdPfy02wp8f4FwknLk20",
+	"4UV5bN6X4KPgTOpzmb90SmLGZo9t33+jGKe+j6B1gaJactYklkaPhm/6K4QYC6lwcpGjXIBU7ynIdiOa",
+	"I8M1DNglLPCVvYSNCCD94hKaYU0e74Clgo8l5AsYIa45DT4kjNlvomotcqlopggdgwmH0WJ0p4IP8JHx",
+	"nIuQfuPC5qH543FsWyGP+ms5U1y+9GZviqX28TlhYJOTlXzxb9I1U85Z34EximnkNXYoH/Dr7m3uYODs",
+	"lmVrs+nrbq7eWvl49raYKb/j5maFj2zaI2/Iu6hRzvDb9IFSvuK+/XUVGfzO4gqkMToPfaIkydiQJbfg",
+	"qJczwWPLK8eddotcMgUPvb94g7f2I+EDv9JgBxbIs/83bZ4baG/btpqq7qh5JItbqobYYX0LlQqbltgf",
+	"bq9xq2TIyIgm6aPxJPj1Gjusal5YsWlJ3UB7W0+wToumZucp+TX5BeSM98t2O2q32wRSsh/LrVGuQdlh",
+	"7eelT6x3kpYLSR5IcIRqXPa13B8+fGiee8ngG993qeX33atwzc1OexYsiNm8ewEK9q18K8I+0aFKl0Rw",
+	"RvrGxdvUY/WtMm4e7JdrgfoRoal+TZi8u/5fyHBCM8nUf87VqHnafyznTrLsKwXtTGAjzoueNoY1bIGU",
+	"fZe54qONr77MK4EeKFSYxKjPJV4eNnhsfS87mdDYPv6IWOCeQa5dzKnHGtf6Ni3qqoKxL7aZVeVgNU2v",
+	"IuEPs7uYUVZ/e/2stEexzW5VsMBmqJLbRC1/oWo4gQ2O40TPnaa/ZVoTUYne0BFNJVuRYCYptYOqIGR9",
+	"JpwooWiqpzpNuP+NTtSYef/83Bguh2nCxz2KNJjfJopN5aYdu0hidiEW6MP/9Bpf6bQhNdQkfNIso0v9",
+	"gBsmL//J2FTc0rT+eM/xG3k50gV+YXca7jN2zUE9uJLag13qp3cYYPslxZG2W8atB9ny+3oqvbyObLdJ",
+	"PXfv32/0nUetNdyd+wWGDPUrBWFwwSRkX28QCXWO9NoUWgSAqnFQN+4z6nQVR60mDaUzs/1bu5C8wyvr",
+	"OHW3T9Sf752fLv17YcmiEAcEhgpvU8VCegu0ZuLr+edjiN3hORa/oIpKVlHdEOMfXTDNDI2+Jsbn0+ol",
+	"gN96I9sCsMgra932yvXLbfVw4JVhKoPKYKSQxjGLIWZLYgq+xuIZLZbB1ki9jxrDDOKGPao2Pm+rBfRe",
+	"umVd90Z5F/BNtl2Fil6nVG1U9F7AQxi62TjCW4FfttUL9YoU/JOR1z2US4/t2pi5WvINYYUFr+Zc/Tmb",
+	"PLGFjNZj175aPE69W72xvMrbijpoTCSwJcfsk0kHIG/naUqEqV+nXpYADvG7PSxRg8/TtPFxVejgcnkE",
+	"BBdqHicKzIItF4kOq3EBTI6OLTOlQ7W++Hbl+NNwaexO5a+85C/cuhB2lbptDnlee9r93BiJbKrfbszn",
+	"wOVVexk1TLxSC/BblsnKpTZ/9IrUzWuuqBPW3/BTMrK/cCmPAzFXMF/7YmstXRYKsIpXsDioyGZR41Nz",
+	"LIzPsQEgPhd08SuTkqKXNAkULL1IpEr4eJ7ICZPFemgsLPMrMd26Jlw9PW541W/t1fq2gsCquyOl04Uy",
+	"S0/NlkS7YnG/2DiXb4H9dItZeS4fXHblh/9blF2FGy4A5jA0fzclov2///3vf2/++mvzxYt+REaZmJLO",
+	"WbvdbHea7Y5WB87Ozs6ancPmUafAU+YC8ovZO2f//v3QFlI+wXLKw7vmyg9/ComP55jUmxe3b6He9FMh",
+	"bno0TW6Y7OszzKYztSRznjJZhD7BXCduKjBLRogbeq0CgU/dRQ1v0Nq89UaIm3P9yiprlXbbUFMcJrjf",
+	"u6zYG8j8nNBbRrhwzqZ+i7xGXTCVgtCBhCxwH1rHpBPwwPIN5hnmtPli5+iwERI1Q5qmAzq86c0zkJor",
+	"3FC4H2oomoIP51mGqjuNZV0yELykx2xJ7yodu2iwEzFl+mxXzi4VY1FVSZ7m966yBZYx0W+0yEvN1l23",
+	"/ivfxQrV0Hf9T5oEn0jrHYAyRCSD0svQJ0Ua9yQbZkz15mFMgA8TxovYKfg8ZJNIshDZTcLH+VWbKM1y",
+	"qeBjlsFf5YpcaapkWhIu19fx5+O7pv7Pof3PFf6nW/jP9XVL/3B0948/rb2yZ1lyS4fLyj2ydam9Gct6",
+	"04TPUZrW4Co5FLMtRMKlfrzoeTmCq9q6YUqCImrMefLHnJk/a9XiLocpW5X3cSLpIGWxPcFDysmAEcbx",
+	"t5B52yLn3Kvq8x7lQvkWK5jnYHiYrzaihledGDJaFcumsnKZN2RHliqmvTd6M5rRNGVpzV2xryFzri7U",
+	"5UQsOBF8yCILkGXrst3BQRhRMJiNYPBTqFpBzJZVmY6qD5xVt28lkeiYKMyHkRG2AcEXWJ+ynCsJqOJR",
+	"8PfLCKqCFAxIhOpLCe/0jVfTJoe/u1lKrG3cjnkJOURO4Omy+gtMUcCCWIGD2HxLrYrViVIzSexz5P3F",
+	"mxa5sNQgRB/o5C6c30IyHJxV+/h0A55V+HIrkvLcPUFoeVFqrMTGdShfkysqJT5g8/ddBmnpvirjeK3M",
+	"tHxxVi34+4s3+kwmSuqzJxOtxy4miQmiwn22dnBY9Zq38jknl//7r9o6/u3tX/F+1vaziWE9NZgGCScD",
+	"KtnT43Xjnj47Oj2ugPb688HH//jPz+2oQju+/81ewBtrb2S60vVYYyfMG2Qm0mS4tBtizG/QJPXWkjTh",
+	"N5IoscMGVVzJJTk+l4omXN9sK/JhxjKC7+1FPnyVi75wndbYFnj+IXYjdA8X6XmJqFVwXzI6nFi0EMl4",
+	"LEku1lAsVm+HwZRbsxOWlhrLAtSYpGZpgLXgwCSc9CVTH5wpBCtCIBRgADS9i37T+txVXooucXYbt+I2",
+	"5oeP0RoH9XVIIPKMusIbnhozECJlFINsImZBBQ7diMYTFziyVIacdOdklHzS6hP7pHxTJxmGLRt7hCtk",
+	"oAtusD/mNCUZG80lTSWkvyW8hB3TpwqcBM4PY1h+S3dZrnFv1D5LaiCqUW7dfCVQr7JbtfJWesvwcT17",
+	"PbSLzOfkb9JHBvR/mVX6hhfoEtT8C6HcAd9iqcQty1I665lzF4aUTgUfw1xEGlu/wQ1jud8gIvMZUYIc",
+	"tQHAzgOFa6+/NA5Pzg6Ld3g7eDArpg4AattmMWzttOI1Y+jP3aPPxZwr6auEq6oboze9wTweawtNsmrc",
+	"tZjICc2c9oivWON3MJcJkyqkL8ViPkhZWECiKL6nA8VJ1vu4HYSi6aZ1fZWM5xmTWxnqYYN8ZdEtBcV9",
+	"Dp419/dttQJXRdDbPfhWg0/x8a1MkOAlXjd6N2bc3I2rAbwIcpqHyZSm5tpvNaqhHDunYXNqnNEtFmCS",
+	"SCWyZQ9APLfML9AyGsx2s0UVvlOzbCjS9eMRocPhPKOKYRk9mYh5VnSiMoO891Xcp1/NyRmMaaV0psWZ",
+	"F+ddUIzkZmyUMTlhMci1ZMpa5E1ywwglGbsVNyzW2l+E68liCA6xBbEnC5lwsCxg+TuhlBfx6H2eSaOi",
+	"wWcDMmmNjPGPmMedFQHSHOHX+AgLDBqV5EKJB9dLIHO97CqHgq4pK/xW4Yu31LjjRBaqrh9uJLObDzrG",
+	"LGPDJCwEz31fPQTplBBkCqj6HgVKkKHeL82dU+iCSa6MQFkatFmRe69BtMDzERpEeHdJQseC/NxnUiVT",
+	"yD154jM5+C31v+2fIcLfgz6HcEoBIyJ4A9uT8ICrWDpS+ZJGG05niZnWHwr5oEZCfvtvCgnDd8Okznk4",
+	"9Jqrw53jZ8enR0+Pn23iy+fo7K8ZVr5fCH03TWRzCCeofuw5Xr9NSKlFzjGYvkjURMyVi7j35llqCvpG",
+	"RDKlEmMP2bJ8LFDuAjqu757SD/HtIk4uo6C4jDUyDNZUMWx5U2yfQ7r/NMp6U/wSc9s5YbWXt7r5VvJW",
+	"Xbaqpd1QFdqNF3RpLbPt0lqgOCTykpvFiGRJbLOcpaIZ4Bih0m0B+0P7WGU2y/kU4j9p6jUOksGLa1W0",
+	"ZmwoLIrv6qfBXnQSwv+6U/ttG1FAhcBv1bwzf3d0+Eo8Y3wdLRjpBtMkYdLYJZgPtISuN/o3+VL62ZRL",
+	"CD1xkZd17UZkicXcCkb5Ppl5BBnJZndX+oy1cRXHLXJOOBtTldy6v8j5QGV0qORfSBsXfKQNe/2onq3b",
+	"KGq2QnPXUrpfg1kBmbR6ASzgzlgAOtqC/ItlYoMDK3RjN91vT0MMVtGb4JwXgDVN7PLw5JgMlorJyJtL",
+	"nMhZSpdg00fkj7nQGiJUEvP5lGXJkEyEVDU7HKxp3HQUuKChi/Uu4ZE8/bZsXpuItIX7oMMhm0FIimUM",
+	"kt1wWyxuon4WoClMHeLaCKlt8B3sAZfSIXOuNBFjTJYicqN50/TPO2t3nthg08iC8kxEyhyUmreM0DXW",
+	"z7k8+P3/HHz8jyf/8aeNqoCld22CbV2xW1x/VFJCHeBM4NWgS3kpNSefPu1iM520e5uVtl+TNE2s21m/",
+	"dXa2w1sZVawH7UW2nNrx4dkOU/OH64FftqDQ5z5XF6Te6H8dhb2/a0i3cI3HO+1OdZDuPE0rE1K2NfLc",
+	"KKUtCi5hvgyR5VLHRY4xggdBzHn8wzP7wzP7wzP7xTyztX2rld6bnI/2YcU8Ig9tSRw9dOS6LP2+xRB2",
+	"oQtVSCU2lVIIpP0clWATbZbJJzLKsHiJpiROxona72n+2RznTvT07sn/+EdQFv6XmGe7xKFN6LYyRQ66",
+	"r2kLAOOVLC5k0ArOKpLkaqgAo1x/rBV3jRpaem5xQ7q0mfoS7p195b2trFvrZQWC8plE5eUs0BBivFCj",
+	"sXPE6yF5A+9FlijIDE64Z0IVltwU3/lXKLaDPm+++vj5FAuq7D+Pt/lnpyLNtP5xwdMy9XTmB7/sPDpz",
+	"t+y2dfC2i5GmHgvB0MuB6bJDMU9jMk2kojfMWGOJJMF6py11tYp0jU2JByEGK1gqYSNhnWHwli22ABLY",
+	"h5PzO6jnD9xB1YX4oU17yxY7hVR2KX7Ik6Setn9UQjjD028o+qMs4kdZxI+yiJWyCF9ytH8USTyuIol8",
+	"c06/csHE1itRuj6NGR2uefxYgZRh+u/iLXrBxolUJoMer1fbH3yLy9WJ7hpdlfUM9JgsY3FP8G0VE60M",
+	"/0vwjerGlX2u6MSgafpu1Oj+vlnj+ljV9+EnwH3NmQhT3ZK4tbI9tk7U0Vyee1DBEVW2JpYzuOBGHtnM",
+	"A09v379ZlcbtwIHKO5veI0FllxTtHuPxpmQmOCoLljFwcPk+KtMs/15lJlom6fe8xOdt0j+8IpPypELb",
+	"WbKatwwIbe0GWFdGVJqUXzljBwrNwMKzbikSskxkFXVGpumVa6EmAQWcDJY2pNci73i6NKjbpXaO2G+/",
+	"lvctj4OWARnXXYW5KlCbv6tQAyDTAf6W94dHx0UrmNigEpWyKkSLcp2Xfj0YhVgHv17C3HWg6z5jwPuW",
+	"mNWM/arcH/+Tq9ezvpJdfAwb5tlJWOy8PE/Td2HPM941R60pb4ddA3vcXe0DFlU+W2grUP1Yjni85lNF",
+	"wOv1H8t96xs+aEDQNzxlYdarH/Nx3KufyjtcrFuyIKp/9Qvlrqs1nkSnc/WDef+Y6mdWmottfLQg96t3",
+	"zzUcq36oCi97PVN4TZE2f9p2P6p+cjCX69an0CMmFOG5AJTqB77/9xZgNdieNlAZkpOZVCazCNK2zSuF",
+	"IKTNuSqEG10iFi8Xshrf1JpYISCmbkEUgoc+HEm1ayQ8ykurGxLxFyZt7CKJt46bJVJRPmQ1Uy4xFdvL",
+	"9dMqVg884SsrDIUoffcgZCfCo/18MU2C/Xr4wcAnNgP64iva3ABNQMyzIatxMC7hwUDcNP9CmKDQkkQr",
+	"y7tu966Cq3juUiHJMBXDG4glexlt/4JMvDrBvV2w7K7sD92VH36+vm7hzxjkC3qwdk6l3mHD9hMVzwcO",
+	"7xUCRW83mSx/ay3TigWmZun/1nx2zk278PpWNL66YkfrX6PGFyex6dGTSOyNiUYfnWpVdwEgBitpS/qj",
+	"kZupT9iadbwH4nNuZhu7lEoDZhFjYirAuuIvjDN0Bcs2FNv/sPLaKhTs9lGiRwsRXcZu2ITI7MGfhvdV",
+	"66b30VqKu6HviS6mo8NDcgNQLV3KoA8yW5KYLiMi0phJZZo5kisPIgMgM4SBBq/ZRUHP9QWapiv5I0Gd",
+	"6p0PNrl+KjLhw63Dg7WqwpFuzznhkA93ZptQQTnQbz+el4vDFlWzjl7ObTN/ltsuU03/TWmhVmKkyw0e",
+	"muL72yNt37Ke4fqAXw7/YCP9FgDWiULKpRbaca4pcALGRou8GxHJblmmlQO6lN28XsS4dqZC7gKwbEiG",
+	"ENQqwe8hMoVqtovRAKXyhsVk9JCUDUXMZE+yUOrHZTLmzYQTeMZzcU5pzLSE0PRa1y4dYkHqjI6ZNH3g",
+	"tcrFhXekd6JNZUnI+1pFHOPgq95puHuhcvjOVb1CAX3Vry2X3VXSPxm9AFdV3DAu91AsvYXu8MJ3XPsF",
+	"x4MlKA1a/QkpDINlLy8ArWxI7NjZfGPLeQ2WPYtcH4xKO1j7nMrtR5jLqsIO6KO386f1Ge2ZQ7Lm+/rU",
+	"G5/ZroPU2Ag9Su5Tum9avl21yGOD4m6Vpl8kNHQ91KnCL4ZcgjnFW1cxmG+EKifgT+ZQhs7sPasmagZL",
+	"vMr6LY71hQG8KJ1ojM59t6cZvZYsmJMJGEiZv6lkSKfMYCLf/0C4Y+CIKM44xPTGgSp7MUuTW5aFKPdz",
+	"BoD/3LO7iAs7YFUV18po4+SWcTKf3XeFVu5K//BtTvsvKVRRWSWM/FIhT8MpqhTBFV9dlc0wTuZ4od55",
+	"BRLiywWna2Ft5DuYR5V2DUyvc9QG6AoumGnG+Gj8seDxhkVAeEiaQ1MqmhlzmPFY/9X4ZY2/O5FE26WR",
+	"33IbF9Z7/Ut6GB+Pl3jfTscq53ItR7JQObTJpUPtePD40Y6AJd9p74XNMR6HTFILa/7CeINX5VdVOm/w",
+	"HsTMw1WPFGdkxjI42KgmBbr3QcS33MKv/Mu8tSH+JRTU1Pbsa75T57GtHKgVBfNawKFjxEq+KU1Sm5Lo",
+	"PCWIJcCk6Snm0HcpWWTa4tesM52hZxzAPa0Wp63HCZUkTUa2eQLU68og/7PboPbZB52z34X+XDEDOwad",
+	"EX1T7At/gw9b1AaiBJnSGwalHKSv9QDTgNmfILRTpzfmTEFOArRstjZLv0u4uObwBy3z9WciMmBDOpco",
+	"6S3MArbJsf6QFunHDBTAikG17YIDJwqd8/oC0vqJ7c/RRz2k373mCZpuTgsjfVh1mDSuv14WPcsZTtOs",
+	"E7Y+S5REl67ZpBbps08zfRjLT3baFiKsdc37MhlzFvcSbqYAD5r9TRN+g/GFZDzRX8T91R/0VPjwxl9z",
+	"v+xT3hiNzxZtG40t3wOstTDKtFPOYN768Rk+b6YEblZDt9YoYfTgwQNqwgcCGQnUgQnNcUB8snHXAZQE",
+	"fuolvMeZ0hIWKhXtT6Az9AaZWICprAXix/U+7jHX30qq0Gi0taKNL5qmfjc4SiQ6xozo14/YTQmVmFVT",
+	"sP7iocqsDo2nicmMgkpP4MCvUf28oInSvwouFx5ckGzQkhWEh6bb+i+9cxmCQQ/heHtbZCVWToXlq9zL",
+	"vwZ7A2X/GzHeVicBawY4bGXWr/QL7jy3Pfkg4Rhr7SNdukMMzAOrhMpDGAvelhKXshmoyiNHdUNE/n1X",
+	"WWQsYra+Rh950NxYVgQHWZJgvAywEs8JqvDmOJrecO5b+mWx4CiOJd5bkKBvjvPX15wKhdBmkSKfHYJc",
+	"ZjXzsECBv0KmOOMqGSW5JpAlMYsIVlu4A6M19Eg/Aa0CO4eniChUyOsmv9FMcZZZDKRw8c3h5vKvyi7p",
+	"254X1wX6S4LQFYcNbs1KP/YHn9j31zK5uAj16zMBOm5nntplHfcxWxi3ejpfZB61ut47P8zeZm0HDs3+",
+	"yiu2WemEDjpTJqaYx51MGaSIQcf2AZXMa8r8cq4X5+AXlqUJx+aYMRsaPEFXVOM1VC1XtT493ijUdgN4",
+	"2BHcv0U62N4zxRvuL7ZkGDLY2achg6QeIlOtyJf68tSrLv+yTRCqfNbn2M8Hcir6OzjFJ2KeBVtWzDOT",
+	"UuD5lmtpOjmYx5pkmOruOvuDu3g8DSLWAqzddwcr4c/u/+FKlLM9fXmHjhl1cqE8/892zTFqJkC572+f",
+	"+1TV5NJvpxHosLEGCm4V9c3mV3lHyp7zzcEdOEtfpl9QtZB47IhLOxTg7tRf+dup2t1Zw9lYgVtoylq1",
+	"GRYkZGeQl4CQu3Q1jxY+uRZvf8gSpRj38pkDHK7fS1mojBj9GKYVeQZteLU9PsUIG+WkE7XbbYP1LDIf",
+	"PblrXASu4blyhS2CM4lRvZguJcDX0nShf7SUVDlAlvtbGX+jKnJld4E3zKA8KgiRYvGcEd6Z8hzG2Wi0",
+	"Lv2Qi8UW2b5Qj3UXqkqFbPHeWr7KDV8L1o1lfMbnivnmVm2XiDiNjRtHNNP/Ad/PPE4UScUYtHzpoKkj",
+	"ku7inVpNwg/NTvPcOm5w0d+aY3qlSoHhlPgadqYptFLCJijbeUcFaRHe65wZvSO+SWZtn+ds4mwbPRM5",
+	"uPyODpBaBq8/zOp1mpuvLj5YuSK/UDWcbLkWLse4tgi6EIuVanMPgSGMlYfDrCX8gsl5qnYlv8aVsiVR",
+	"e+pJ/qh1kLuKuT+0AgsK4LequW7vLPuhh4aRYEyPmi9hCmTQm5SPd0yQkcmYVyfI6L9+JQxnrJ5fH/Uy",
+	"mEyZgaeITS0LOe60LZSV+U6hebWbK0I5gdYry6UZX2qiBn9qPeALokN5/FFYoBUmWMOS55jz8KDdt/Mh",
+	"1jWqBm3VZmCcE0m1WgS6bgXs2vpijzm6NEybg0A/l2TKCCxPEfAfi0LpLnnDgCIVYs8lttcwQN9uLKyT",
+	"teVXGIgGfk2UBycG/W0qWoDjd9YhFZxGnbNDE4K0TksRL9HGc+dlCDVLkAOg2CfVJUwO6YxVVbPuAJKD",
+	"Z8zvEFNGzwn247GobHq3pKLTWQU2G2jTrodY0z3er9WHaCWLARnWlK6u0lBkLw9XBznA25k1J2+3lDag",
+	"LNxjfUMV165RiK/d/2CnW9AUIVfwqP2rJrlvTfvWfBZDt0e/9Qw2/wBoo4K9Gsh4LCc7BvMcw42ZK5wb",
+	"a9FHKkh3yU0lyusjoGzXbwL0SMOW1ZczJTPG44SP8Yq1mYKg17bIa5N+lEgbSZlRqaJCnyIEf0wUoZJI",
+	"ITg2D9K/ZZl+cZSxr5NehcVCa2H+9Fblp6JlKgDWbNY6NaiGdW4EzKVyJd4VaXz0wZmpDoCZIRcBzHJx",
+	"u5kDzYsBdd37RrFphUG+2tStwmyqJ0eKDp+S5mVxDoxwXj0Vm66BFy77eJuYt4iX4Y3Vf4G8NUAxsEpV",
+	"ULhudyu4/OMa2+JS2FLM36vnFC9qpQHhuNsJeJxsaDnHJknCjuKCbeKYh3ZclDfxm3Ng5LsSJM+piknc",
+	"h/xgjlcTpLQk0jXt0zfSyjHy7pOpHPdMH4mPn48qQLktO4JJszWqw5DNTD7AatzFs622O1ZbHvw1pZcu",
+	"65pKfYkgtf1wmGjrc7gmcG7OkFsfn8h8YdawxmW4Q5M1YpjPFj9JW1G69NPcjVZTGtsE2D9Wc8IVzcZb",
+	"V1oFkanPeRmY2teaTChrONm+t0DA47BmLa+Y3HY69+UFeH8dSUH00iuDVFo4896OrupptozWU43Wbe2H",
+	"RE2+RCHdIncp1ljBbZtze31rrX8QSjy9ov4ditlyHM4SLcFtNMGM7Ur6+5lYyD529ce0Pv2LFkHUWrHA",
+	"ZD8p8AkWa6mVcMkyxeKImP0lIivOtbhT9vlvBZwNC5zTjNF4SaQSmZ6qhWiDQvwhxmUpBIUzWCfrLKJK",
+	"Sw9NmeH9WhMJQ725hcu/tgn1bTVL4h6obxbjbUpjti3A2yIT2J1K6yz+AcHaaC4UqYFLuQMO3H38H99X",
+	"i6GNSHOFlPaSlVYFQAdNv4fzLFHLSz04MoIt0QPUgvAtAl2RwXJ+/u7t25fPr3rvfnt5cX717qJ39e6/",
+	"X77tR9glGlE0EMVqQuXEuDkq3rrsvXr95iWoT7AWoEAxmoFb1JCuL/zGnaY84SNhgPAVHcJ2m54QV36R",
+	"qa3ZR60Ad6w4nUSS899egyPF1LGYh3+Ckh9CZ7MI6n8GdHjDuMFLBFcNE7MUwHBdfgp2lNEPzEydi0GB",
+	"x7BTcquVqzSRinGWXXOoLpOuzhPKr5JRoVAS1xAq1DjCp8WtynUn2J8MX2ptWOhrjnlQBkTMXBSwYGbD",
+	"TFM0G0AytgGwk3VXuSQbnIHWugbg/UHMa6/ex6ZbJZle1msei+F8CjWzfTFjnM6S1pJO037rml/zS2bW",
+	"2Eyf205RML1+ATarS34BLukbX3iL/CLihGEwC3psQ5e6V81TvytR5yn5NfmlRd4b7AZNPXb+ZvE1R1B/",
+	"+IJr9f4W/Lj4S+NdBnaepTThFjkWF/GPuTabZjSjAEAAEMhiOJxnoGPgUlnQCMFZcSA9/zd5hhrCp+nD",
+	"BhmtfXOr9z0rsA/dpRI+Z571pjfXGpvOBnX1xDxoipLn8D2pd8eAms6SjGHIxH0ES6MnDCjBa2Ak0lQs",
+	"8q/pa9Qo5BBtcjERyNGFKZ572hUyPi+Go8w7LkXXpKiBZJMQKHoNGWuaTsNzpkBafx5aJuDCGhRxguWW",
+	"Elutnx2fPHsSkT6dzdJkCAMcmAf//E8peL9F+lro9EmcSJXw8TyRE1zfKRSX2zYCfcL+mNMUVwQ58Jr3",
+	"/9Y0Dc+ar1/0zarbKjrpr4WddirGxh0McQTFuMLiXfectC0nItLHxhR9k8mIUMaddhtbzUtC5TX3u8tL",
+	"r7285l3hU+DVuBx4Tv2DzrMD+KHfIudQM0rJSbtd2hPgbGRwvQ+aY6/5hM5mjOszg2Ci+eOJJJKOoFky",
+	"HrYICk1myggdb4uJFFMGEUBoTQPVlpqXuoQiMBpcMZ6KYyJs15xyoheJGliqCLzlmtUs1C3N3fBKEOqi",
+	"4Zpvnk/Y8EaSbM5xZzR3ZjHLcrGPkQht6c4BbSmvAbKs2zVi6+fjdgeuwuP2EVZmEz0lEVuv8oRy8teX",
+	"V08iMqNqop8/fhJdcxQfqEJFZMqmIlu62wk8nD+ftI+eRABQ48c29RfaETnuHOn/OXkSOVb6+fjw8Elk",
+	"VGCIAsFoETlunyGJh4f6c9dcH+onEIZGSAJorocnFLAVoP11NoYBQcqqXObAWddmhZKWbKoFg+yasmPN",
+	"QkeR2fvCMVhMGL/m/QumsmUT+K0PcmZGJQpFqJ8eMhP0zUtSATsdfn/BRk2tFWcJUzRb2gqDbsP/pVZ6",
+	"5tOp/rELKrYHsGnOhbn/ccenlGuRp2cEl3tksXXxvstLBVqu20i3YS494hozmnIlcmk/7e73899eN6KG",
+	"CzQ2Oq12q22qffSl2Og2jlqdVht9bxNQ0Q7s2we3nQPq5XXPRKg9JMxSmhtuKrTGYSUGJkprMa6ZXSia",
+	"RugeWNrZmibAKqNcUhvbTE3hPJtq1gFcf3IBe6qPK0XT6dpYN9JF8vX5+jcB6+zf5L/ZkvybaNrgHY4A",
+	"2vrnG/2Xa/7vZrPp/l+/2PekU5/8G6WAnhUEcv5t7TnTk0VPhuB7q8HIwut9ByjUL38F65wTPkznEMPT",
+	"bAApvObLmpael19e/G6h/HTl237rq+IIOJ8i6XkKbXGMgmWwMkb+16oxVnbk5WikOXXTBvQyLI+t2Alk",
+	"M5ty/ZPE/fgLDO2tl17MJR40fREv8QIHHdjsYILdkRXjZkWC45a3MB9e72B4s8IzCG1a/jXvuqnan4rP",
+	"BvYp/2z+R9wSyDXXO5XfgYg1L/A04VmxxncOVqz1h4XAAw3KAxzEvNIBhPQNW0a5pqYPN7qMWuT8muML",
+	"MNhAqAl2pi7KDgoHNJHeuFe+3lbWSVBXQQnuNIHXcaPbmM2Vq0pxBVy/mNiebcHT/dzwdbR/mpAz+wQh",
+	"BUxJoJgTDXapl/3tZx90fw/AxXUOT4/bQTi4xmH78Gmz02ketq/ap93Ddveo3TqpABwrPv2se3zSbbcL",
+	"QGVdyJBv6sc6ncN2s9PwUjIbR6M2PR7ET5tn8cmweRyf0uYZPTlqPos7o6ejzuiUtjvg5lrDbTDBko+l",
+	"cdIZHo2exaz59HB40jwenLDmKW2z5sno2bAz6gzOhu2TfVGyMwVH1ovhL6N1aXhb1W5bB0pDzTln6W6U",
+	"+3krwBSBoc1fT48PO/cdo7hBpcE6p7vNofDNCi7rnDUPd/t6lZyE0Uq4EnU2+HgvZOw8/OE6/mp0myce",
+	"Y8UMgkeCa5thgR7MrUkH/xS68zZ6IY34w7KOu6Lbz/SvtYIVRN1hu/0QwtH37Let275T8Mm3PT94526D",
+	"LPK6uFR8LvyJeqR0PFLad6Uj7b/f2TyV0vvhOVR9584/ivWerz5cO72/y4R35U9TvQOvV6Uzg95hFTbw",
+	"VGlb5hi5NjSS4+6DX20vRNAA4K3O5rfe+10R4aWjzS9dMBq/4ymO0qnxwpUQb6DXILxwUocs13nwVxYn",
+	"1ObWHB8ebn75Nfp5nptDfhc1Tuos4CUY7K5X6EmdlfhlLrGSa8UoNrqjViNzHU3RsZbDDae2QdCzaI/O",
+	"40Q1TebTOBRtReemNQ7FyFrUkec+9wzryOLXSWugDwWXImXwIPukV1k6IDdwRRcb1+jdNs3zrnkqxlZ3",
+	"hTe7kFkZx+g4Z1xlS0INjgX4XMDxZCfYQltpCkujzWAEXhwlqQJf/0sDu6fNGnBpGI832AGJvOYGyd+C",
+	"JaKfCG3pJLOudVfjChbz6xEZsYVD9MOxbecPM3JEKLpmjQNeTjTrGQ+TcRyDm4dhbr31F9uke1nyJ0N1",
+	"wDV3Ib55mqLTlpsl0iudSBNFtlmpXBBGszRhmXnKUEPjmMVdQpVxf895CqBshgeMucHG8DQAJSOMslRJ",
+	"mpJszjl6D65EwdEMQQd5Y2xGmIn+fZ+qvnWKgYljNlWSPkBNGHesvElmPkwizhXjiCZm1deW2lLMr7kN",
+	"IUNfVwJBo2kiJVhjnIVsG7065/oovBFj8N2YWICsDGrnjxy8gl29BGCMu6jm4++h4KX24+cQFdzmceyu",
+	"XpcaLP+r+bTp313j+TeAoVjjQQxlGHV5aw2q5vWoNxjyEQOX4rlJ79v6/vvNYH7sdP9tf1MUhP+Frf53",
+	"gT1f6uvfBUS+13cpKPDfeeLYdF/ExEKsHmmRD9AjG9zefQtC6cIBiX6Tx+BgXT1jzx3A/3ZHDN/7X3rI",
+	"b47tkPbviu+0TuB1e5Me19kd/ngXVTi4r1yqFgb88nAiXKW2DutDXoJFFSMzkSbDpTcoGTODERozKGdC",
+	"gGhkTpu2Nc/SvveOvhqkwDddIAnDfcqVlBriQtcExrqe571BdvWBmXrg3MqjaTqgQyDYJE7I7sGBSUto",
+	"mVcP7GN5sOQDTW/IBVvQLIYCr6GYgftsFeJ8G0P3LVtYGV/HyO3s76xgJow/eHUTJKsMmf1qRI1Jjpzy",
+	"RiABVSOaR83pdE/DkD8MoG/IALowRe0ughwURhWX4MFnl/Z5V3khXjA1z7gJKcyzTDMfltKjaFi96vSB",
+	"86TEvTxCZVEBoI+N7tN2tIPU8HJ3G+3B01GHnhw2j+gpax7To2HzbHAaN58OOqP28NnoMO60se7ITLoH",
+	"weVGt9OObCJXzwApNBL1P0vDFvPayi76drvbbrfa7fY/AMptyvQtuGEeWHEiGt1Gpfxb7bsBzV0akMw1",
+	"XJoBKmDruk/b7bUiNNgl4mNeZmzaGGkGZNlU5qPZ60hrHmnK0kb3dAtpXEca7qBA3ENmHW9+CYl+K9Qr",
+	"Med703XXnvHdlMrXMah/MwvVU8K2Mn4Pffat94ClsWwRbVxD+a05ChFUNohMa+HChd8S03sI01CKeolN",
+	"jqIlzSO65n2zq8X0836LnEN6jT3RBIpNaaEtJarhmPZGZpkYA6S6s7dFGqOi5LeXMp1WgfWNH8FTtFKh",
+	"TWc/d8u26qN8CUBuQV0JVu4BdCUjADuH7a3PkEEQ2pvnvubY6NjdcIxN59Cdj/MXVkN2kwHH7bO6r71z",
+	"/S1/qD0BtQeZ6t5Kz0GcSDrAYr/7SM9KSw+H+kk61OVimu5ryDDJJZH+4w2bqTy7EmUQVMOgV89QHEc2",
+	"U8k6p1f1MPPofVSxvVzR9z3b3++5vqdS8AI3+P7HgPEvcwp8Xl+I7MY2iarkdiSsDrPjkz94/Xvl9Zd8",
+	"T6wOGV5rrN2Raa5r5LUfnDk6Qbxdq04mGdHakwEQkUWw1q5NK4O8VeFzuCmqcFlnoHJqky72j4FFYZpl",
+	"QozyxHejrSIOlXH+kHPXL87mKNPZjNFMmlxmKabgdhQbfNNYibC1g/oRepxhJo/L7fx1LEfwVpe4Q+7b",
+	"gqxz8mzL9ge5ZsxVKP0DNGPZlOqPpSZtN+/CjDXHSVH9svdQxkARU0JgCYF/awHMDs/rUbS96OWT6qsL",
+	"Kk9sAYYt8feHNm/kDSno8Gac6e3GgzxjCupmcx8/CC1nFzfz5vf9kO1p//xQPrjd3GiutTLjMaT/HLaP",
+	"PeeR8C6L+oZtfsXUcponWp7bN37czvu7ne3H7n8/I5xDU7k+5HsXFdjvHCWA10/cP+WF27rrEl6GTEpM",
+	"g7FZ5l4HfgmgpbZ1cYS5OHPbn0+Ja25GQKU3r9HyA3o0CEHmcnugciWlQ60HpYzesNgWJhqVw0SFIuyU",
+	"6Jxh13wOCGwLqqXZPI1NusqAEfbJAijsIP1IUPh1bc1UEgwj4qwK7eYfm4hyXem1kNpCHIVa6Qck0ltR",
+	"SKayHKAsxmgi5dx1uMd217mz8YfU2pvUwu0CQWCOMBSi3FOC5cAtD2JMc7YIViMX0geujK871FU9z20T",
+	"mTEP+uKWZSmd9YyJ0MeaSnjX5NVdc3arOTbVcgS/Z75TdKZr2QGFPlCaZashSxIA2tkXutnv00Vemkyj",
+	"e/r0uL29uxwpg9b7Lja+74T3fcitYqv+hrwdJr2Xfzv/9bc3L4MxwTwWeXjVafuxyG0kHWxhXNjDqmRr",
+	"x7A//Po//Pqb0hlQvckBrXYWw3PbnzLo5/kwESkj0EWNQKZtnnBre8NTqcjhMT6jZdzcgs7fsJkCVcj4",
+	"g9ZlQGBTtG0ta3jLpNR+fIAcCq+DYrvVPozuqS8BEfnJ6x5Fjdze1b84jBopnUlT3jHL2DAxJeQAlQLS",
+	"32pcXnPMtutn+bumGto2unSFw+N21BiZTjXdz/5Ls5M2AMp3WsdRY3Z2Bv84bR2WWzd2Sr/pQddIWJOO",
+	"14jxyO+d2Dlst02fTV+Udq7aZ8W0Dr8D5u+fvx6ljg7j6HtBk3TpaiLuPmoGq0gn+UZmEGoM2tbkBCio",
+	"HGdtUgx2qfSTeIoXp9eY8ssuzcqV3tGUHe10pZv+jauXOIo+9G7z4TKy/VRXQCW2vt1tSvM3m4nzkyRz",
+	"I+G/uD/Vg5bESp2qZGMDzQ46O2TdOIR3tOgtpJer2JeMxw4KPu81mIoxdl+W9m2pKq6/qbhlHxyMZOn+",
+	"Og4TahOSvZKib97WfSs8ZM97M55elDxz2+M5Mwgy3cYszvcXb3L/tIPQzTnaQgwF1ZrKXb236VMzXbLc",
+	"OQlTHP3GQ/ib9dmUC7tiWwhIt5VhO8ct2yPLRdwvD4Lw28CB9/F7zFWw9z1bOPlgHKWlrMEc96/CJQIp",
+	"Q6a0Eo7ADWMz6VkakfHpAlgGjGCaUFWeB8mUfxz25b94MM41eNaP1ZPhXWhfSxiswi83FhPJhs6hsv2i",
+	"e0jT6wVHVK7pMH3dEqnZ/4fv5IfvZL3v5FKr5OtF8xZq5aNwY78SmXPBFNr+JWNuuwYC9JOpqGtVuJpt",
+	"K4Hc1/xAuSfbnvn8yN/LS/pda72eR7Bw5d+fxZVph7B3Br/EygTbHRE4N7JcmyY3DLBSaaqNqwj+jOCe",
+	"ZY2DmK4d+iMGQM1CsAJiru2FmUPlCkUyprIEAfGLZ0FP9yH0Fdt0ptx+YQcFRW/IF1FP8n4t+vuFDi1F",
+	"naOTu3oOUedwj7ZL/StPj11zyYbfXRD+ZRNdIOsl0C+x8+zs5PDkBN06OyhPXusXnNH+dsU0xKmQZLY7",
+	"5U+e4P4udJWCFPuhbaxoGzwuSbiaArkYNwh6Ky5hSchgmYNS2szZHBnUT0yBIDVAR0J22Sbomz4UbvaJ",
+	"VFQLagtXrAe75ia7N5GExnHGpPF+uUw+6yVLxRigkDEXyMdBlhEZQO3+LBOfQK8ZZQIxshNFpnQZCoqP",
+	"Eh57gfQdcVi2gzKxPb6/b+QTsDXypf0Gk4Jx+ffoxH6VFH33vv/a++3q6c2YFleVBxc6CsR0SX5+f/X8",
+	"iWb7qQHWhU6HJsZKBC+GWY/amFgPXkkR02VXPw1wr+bYY3sMzNQZMzVhWYu8gFe8gOw1P27jl2zZKUSs",
+	"IM1KfxVtBzFlBjNLEpGGE1QYjS9wpvcJ3W57rh7yEJjpVFzi+epDqqOcTx9pOMdfsH0HdRZ4iWA/AH35",
+	"xHRZK/3AYr6tQZG7YaSvdXYtny+TMX/NZT9CnH2+tBdN11wPeJNxQegQ4I7veQFd83o3kKbP0LY12+N7",
+	"5j55SD7Ggd6IcRUrG5g0r38C2kvTJK/mMetNaDxNFOFi8cWZfR9FHUV+tQ0BLP4gds4zM/XYWHNgiInX",
+	"58tcAcYVqEbQksbVR/lAWZ68XUB+DYiVWlcB5uAsmVQsi+myLL+vuRHgNme6lHFYR6jj8btvOk70XaN1",
+	"wUy/T7Au4G+rRKxD7lo9GCyrY6okscXfQusiMj3SvSZEYM2s2BcRNqYwzZLqivprfg9jw15Fu5oZtQ2H",
+	"R8bdLPv+mHtu9rEs4Kuck8Cj0HdI88hSzKHJWVRs9FTufbS2Mo30NQ1NaPQg+60K4DgwTe/jd6QxLfjw",
+	"LPoSjen/NM+1htD9PTOoWCzuwZTBm9fuNI860Phmyv4F/sDGy3kmZuzgF5alCd8BPn0rTDk0zfeFKLdu",
+	"YcLR085K0tq3tID56q2qfHrUHQHwviHouzqBUr1KzwUfpQn2Zf3htiwDx2C/NmzLFhaa8+q2VIVWVAgA",
+	"Xrvn1Dl3bRST2EO/0p8xXYVI/mcHvEXVNQf+Xm1aRUI9q2AiYETayj6rZjDEDki4fV/LdAtYYS0ikWFj",
+	"NH2+ndoCrXgYFPRI7MRM+viiHq1ve/lgP7ZSB58krmjggw38bV8e00o0icmApQJIgoiYxSDHVXLPWXLx",
+	"YSyvtK325komMcvbIsOcBKEcG9llYlHR38cqRLvfUGohipk80mpVX1/URjkRAzGoRcRhs10i4nzKsmRI",
+	"9XXW+7vIbral43C7liN6Rx6w3UjFdgWbVByuaTCyy4x+NKj4f+m+EZntH+D1qqhS3IMG6MFnc9Du1iV8",
+	"v/BgJhC2XBNKOXZR40acesYo3DtpSmyrsLzBpIeegUZpghkG+rMEwEQMeNP5Nd9kGXChmiMx52G8CiTK",
+	"mQd1csVNjwp7PXz7KTN69nv0Z7+AdVmn5mzMEtdv/iQd5K8B/gyGSsJb1/5hxexgxTyy5PE986XJH69W",
+	"vrf0y7JsVwDbS/ST+0AZC5Yx12nZosVaTdMH97BAtLmmbDsrD2nKeEyzaw6ub3B6c7Eggv/F68eszwyg",
+	"mcVgA4hR3k/Wd2xLRZd2KB9xG1zoJqBhOh6PCAA1E20tmLbtqRSIGxL4NGjfKMmn9IZJQ4ijy4HoGggK",
+	"6r38kwzNohoD995uH9NnzE848xRSmdCDK3GzFNsew32j4f4QZaswiDuKtEeYDFaWg7W8MeAl/+GOqYPj",
+	"W3EjbFCFCw3FgxrNK5ERszpd103fKbvgC8mABDEiVGFs8+jpUxSIUamPsiSDpf2aCS8LMqXobJjmiE5Q",
+	"DCwNlDgq4IkRr1qeQ+NpiAJxloBPghqSCIfG+17n5kSSlI0UEXMF7p0rv92ReUsCHROKI5h+YE6P/7nv",
+	"UkBvE7Zgcf9JBLgtxdZxzmEDy9EiHyaCLDIBSiTM5xppgx7VLtMY1xHtA2wIh6WEhQkYrxbEoxZU4oqJ",
+	"zFZ5QuxMSZaOIpvhbIykiFBJUsHH19x4ovKp6+8CUvKXyM2zSq7XAXrbqFkm1QuqagWQ31D77P6xH1Z6",
+	"IENnNbhxGtEuHZEPKztdrF5vMVVUQlGV3wX1Ph1vob2z0LPVD2Dis9a8sP8utqvIp23btBq2dT21JWPc",
+	"/OMuWtdk2f8QUpZ/Cxsw46eenR127jRtWgH0eyifwVVuohS/3wfvJwzZYDt04Li2Go7NZK9EyWE7b86s",
+	"d27fbHEEifKr7HASZIdCY5EgQwCxWsXeT3P0tv6/bTqkt9r2lXWN0jWVSpSZ52F1sBwII6yLOen/KPP5",
+	"Hs6+/EluaAa7s7W5USkptogO6iXPPaUit944hOTNaSCWyyMiXZIJ2FrhBp7eqN80fnM+kW8wU3vP/AwJ",
+	"Hn4H7f1yclWKyHkcS9KHK7hvnSGgBKJ6F9OlcTAkI5fT5+vV2OU2pYplqPAuHZq5U3UBO8T92nUvvObb",
+	"pqZ0sUGy8XIksf51SocWC9otnl87kihZ7bYAbSbnwr3Wyj2ACrRVEoo3rS9TZ/etaZQPeV2XFz/gOHHc",
+	"+p26TX44QEoOENxwFKr1mtavUTcOPhfO29pQ4YXp0VYUkkVlZPVvZd3Ey2ZN4hbpZ2Ih+ybHA0rz0SvS",
+	"N4aG/dM195omg+xmcYu851AbjdJ+Km5pahB5jTcAh5G2Bto5A9AJUJ27GLToNT0lIb9XyWdmXJlC0NkK",
+	"Vxq/tTlbwPpUPJ3hR3C0CkgrX6T96lWb9eic8WpZFNvVzOKphbD/TxL6yrTICw+Pc6V6wnkYw51hCmWC",
+	"ez4l+gJHj4PjoxDoT+dEm+2HJ3Dp791p4ibYu2WZASY9akSNcUbtOKfDZwP2jLabZ3F70DwedljzdPR0",
+	"0DwcnY6OR09pZ3hy0ogak0QqkS0D3paokVKJTWQ9XKJ1HasRMwBq+L0ztk36lL9zlQrHffAbvz1byvkG",
+	"6hS/PpiHwBu83IO56ro+T1MTq8YiWQtXX6yGKvWgwKxSsMP8hzhjsSTYu2Kol417HQfzxxJ5zb22g05+",
+	"rHZjCyX1uBe2Suwxcgtye7whvwdMHCtI99X6z7UTsYu2dz6O7gNZWub5jUWyXqguIskIavoGIl6aRIWx",
+	"wKnGrLtS6BjIV7J5Gybl+RnUIhY7tEUu4nfSbl9zUzgKyuTS9E/LM6axmUCLPMczaLocaGmvNde+Vzvb",
+	"xzCUC6hhkW+BIHCEcFfeu6ZAK6/H3Tc+n55HT0uKPG5ir+Kg0X3UcUY3U5im0IgaCPzRbSC2UQ9yDiA1",
+	"xd1wyZj3Eo636PGoM3oWH7HmySE9bh4PT1nzbPh02Hw2aNPTUTs+Gx12Gg7VGD+woImCKM6IppJpnqxw",
+	"CnQsQI+j77DVbrXJu5su+WPO5iwmVJLjvy3/4dONuv9XIhkiEVVLSuUNix+ato9Rg7NPqqfZweklW6gY",
+	"j6Yc+9tTRVbKt51u4kTlHlPk6orngzQZqSbuz/bYaBs9y1crm29jNa6iY6zlLWcLLeaFhMwMVHzg9wAG",
+	"iHBn3LmiwVVBFabLC8h1i50kBxkLq33NRyJNxQKKWDC1zSBbO4o4U9hvSSr95QEb0jn4KdiSzDKh9IUL",
+	"dSTw9bA74pr/3DfntIVf7ulFZXH/SVjUj8zV8QZX/f8F9ITv28PwJhmVF87TAAQfshq5TgYkrokQf9WQ",
+	"OwiLWehT2zbajkhjp+2EjXsD1IUf2bEYvD4sFD5/qeomwjymsKS/Ut8shNTDdJdltyUwhTXwb0WuPvhs",
+	"oRCN+buxLAHey2FTwUDQsgqrXQw241ro+pe3D+LvHUBwsPH5GpAXrxvd68ZqK8frRnTdcKiP8FBVdAse",
+	"1Tr5daP7+dr5ouCdOt4oeH/VtQXvH8EfsW01/ALUAN/gvm7c3e3majPq62eLkynBA36vBkMlt9yWwUHN",
+	"kS4VC5Xg7R17oCSbGXn+O1zCRnd1ARu5+y6H5sTsIHzV4HOu8kiOhI4UTuW4ZzV9rehrPV+r+QUt/y5q",
+	"pGK8xnwL4Jd2Hgi/9GPF1Pc74a1hTOHcv0BDq0r7uf3iXftriG6f/r3nSvF12J3b6gPm1aDBsUbwH0DG",
+	"xnJ7c8Mfbz0Wc351mK6Vrok/Omn6lrwk7keg+ILTKcEmN4q1yGv943DC4nlqssVRvBHbLwKqIQMXj57a",
+	"/a+e7Vl9U3HGV2D2h1Ddq05HrQqNt0IBwPiSDlK2hzOFqLjcsppmiQq1SL/GhvMMihd+/9ywRwW6Busb",
+	"C8QoDGRyXlc2cpYlt1QhFjjjCIGCjS4+mz/17J/0XX5LswR65MM5Kz2A58ZKf9sow8jqVsIVyzhNG8EE",
+	"U2vWjEj/+bu3b18+v+r9dvH6f59fvey9eX159fIttJOdCKkgGEmmc6nIgAGMRPmF/3p3eXXZ/wva2ItE",
+	"MqPY+U2mjw87Lc3cH93KllfnNyZmKYOyCJNtlmfBum53aHdp66KsbZZLocHboGQxqO6+kyfgRqtZnhBc",
+	"ka7amyjhFYSAzwJqNmyH8RUiCyG8AKm2Ksz7ag7jaUH6/O8ZmLPVbxk70pX+2UJI92HvKx/yhilBBw82",
+	"CrPwJDlBkFZeWLt5rC28j3f/NwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

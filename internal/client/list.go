@@ -32,10 +32,11 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 // Key returns the client's key in the list.
 func (c Client) Key() page.Key { return page.Key{At: c.CreatedAt, ID: c.ID} }
 
-// List returns at most limit clients after a key, oldest first.
-func (r *Registry) List(ctx context.Context, after page.Key, limit int) ([]Client, error) {
+// List returns at most limit clients after a key, oldest first: those with the query in the name or the contact's address, or at the
+// beginning of the id. An empty query finds all.
+func (r *Registry) List(ctx context.Context, query string, after page.Key, limit int) ([]Client, error) {
 	rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{
-		AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
+		Query: query, AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit),
 	})
 	return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
 }

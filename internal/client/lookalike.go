@@ -19,7 +19,7 @@ func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID
 	const most = 1000
 	var found []Client
 	for after := (page.Key{}); ; {
-		list, err := r.List(ctx, after, most)
+		list, err := r.List(ctx, "", after, most)
 		if err != nil || len(list) == 0 {
 			return found, err
 		}

@@ -61,8 +61,7 @@ type Limits struct {
 	Database time.Duration
 	Partner  time.Duration
 
-	// Count bounds counting the connections of one client, and half of it bounds counting those of all clients. Then the count is
-	// not exact.
+	// Count bounds counting the connections of one client. Then the count is not exact.
 	Count time.Duration
 	// Search bounds the search for entries of a page of the audit log. Then the page says how far the search came.
 	Search time.Duration

@@ -34,7 +34,7 @@ func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time)
 		report.Name, report.Status = client.Name, client.Status
 	}
 	today := u.now().UTC().Truncate(oneDay)
-	since = since.UTC().Truncate(oneDay)
+	since = earlier(since.UTC().Truncate(oneDay), today)
 	if earliest := today.AddDate(0, 0, -DaysKept); since.Before(earliest) {
 		since = earliest
 	}
@@ -57,22 +57,20 @@ func (r *Days) add(day Day) {
 	r.Total.add(day)
 	r.Total.ActiveUsers = max(r.Total.ActiveUsers, day.ActiveUsers)
 	r.Total.ActiveClients = max(r.Total.ActiveClients, day.ActiveClients)
-	if day.Connections() > 0 { // before the first count of a day it has none
+	if day.Connections().Sum() > 0 { // before the first count of a day it has none
 		r.Total.NowAuthorized, r.Total.NowLapsed = day.NowAuthorized, day.NowLapsed
 		r.Total.NowRevoked, r.Total.NowDisconnected = day.NowRevoked, day.NowDisconnected
 	}
 }
 
-// Connections returns the number of connections in all states.
-func (d Day) Connections() int64 {
-	return d.NowAuthorized + d.NowLapsed + d.NowRevoked + d.NowDisconnected
-}
-
 // Figures returns the requests of the day.
 func (d Day) Figures() Figures {
 	f := Figures{Requests: d.Requests, RateLimited: d.RateLimited, Refused: d.Refused, Failed: d.Failed}
+	rest := d.Requests
 	for i, n := range d.Durations {
 		f.durations[min(i, len(f.durations)-1)] += n
+		rest -= n
 	}
+	f.durations[len(f.durations)-1] += max(rest, 0) // in buckets that only a newer server has
 	return f
 }

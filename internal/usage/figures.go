@@ -60,6 +60,16 @@ func (f *Figures) count(status, bucket int, requests int64) {
 	}
 }
 
+func (f *Figures) add(other Figures) {
+	f.Requests += other.Requests
+	f.RateLimited += other.RateLimited
+	f.Refused += other.Refused
+	f.Failed += other.Failed
+	for i, n := range other.durations {
+		f.durations[i] += n
+	}
+}
+
 // RateLimitedShare returns the share of requests with status 429, 0 to 1.
 func (f Figures) RateLimitedShare() float64 { return share(f.RateLimited, f.Requests) }
 

@@ -3,11 +3,13 @@ package usage
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
 
 	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 )
@@ -30,7 +32,7 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 	if err != nil {
 		return Report{}, postgres.WrapNoRows("usage: client", err, refusal.ErrClientNotFound)
 	}
-	report := newReport(usagedb.UsageClientsRow(client), since, until)
+	report := newReport(client, since, until)
 	for hour := since; hour.Before(until); hour = hour.Add(time.Hour) {
 		report.Hours = append(report.Hours, Hour{Start: hour})
 	}
@@ -48,51 +50,64 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 	return report, postgres.Wrap("usage: report", err)
 }
 
-// Overview returns reports of all clients, oldest client first, for a page that shows all at once: totals only, without operations and
-// hours, and connections that are counted less exactly.
-func (u *Usage) Overview(ctx context.Context, since time.Time) ([]Report, error) {
+// Key returns the client's place in [Usage.Clients].
+func (r Report) Key() page.Key { return page.Key{N: r.Total.Requests, ID: r.ClientID} }
+
+// Clients returns at most limit reports after a key, of the clients that a query finds as in client.Registry.List, those with most
+// requests first. They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours.
+// It asks the database three times for any number of clients.
+func (u *Usage) Clients(ctx context.Context, query string, since time.Time, after page.Key, limit int) ([]Report, error) {
 	since, until := u.span(since)
-	clients, err := u.queries.UsageClients(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("usage: overview: %w", err)
+	since = since.Truncate(oneDay)
+	if after.ID == uuid.Nil {
+		after.N = math.MaxInt64
 	}
-	reports, byID := make([]Report, len(clients)), map[uuid.UUID]*Report{}
-	for i, row := range clients {
-		reports[i] = newReport(row, since, until)
+	ranked, err := u.queries.RankClients(ctx, usagedb.RankClientsParams{
+		Query: query, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
+	})
+	if err != nil {
+		return nil, postgres.Wrap("usage: clients", err)
+	}
+	at, err := u.queries.CountedUntil(ctx)
+	if err != nil {
+		return nil, postgres.Wrap("usage: clients", err)
+	}
+	counted := at.UTC().Truncate(oneDay)
+	ids := postgres.Map(ranked, func(row usagedb.RankClientsRow) uuid.UUID { return row.ClientID })
+	rows, err := u.queries.DaysOfClients(ctx, usagedb.DaysOfClientsParams{ClientIds: ids, Since: earlier(since, counted)})
+	if err != nil {
+		return nil, postgres.Wrap("usage: clients", err)
+	}
+	reports, byID := make([]Report, len(ranked)), map[uuid.UUID]*Report{}
+	for i, row := range ranked {
+		reports[i] = newReport(usagedb.UsageClientRow{
+			ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: row.RequestsPerMinute,
+		}, since, until)
+		reports[i].Connections = Connections{Precision: Estimated, At: at}
 		byID[row.ClientID] = &reports[i]
 	}
-	counted, err := u.queries.UsageByClient(ctx, since)
-	if err != nil {
-		return nil, fmt.Errorf("usage: overview: %w", err)
-	}
-	for _, row := range counted {
-		if report := byID[row.ClientID]; report != nil {
-			rest := row.Requests
-			for bucket, n := range row.Durations {
-				report.Total.count(int(row.Status), bucket, n)
-				rest -= n
-			}
-			report.Total.count(int(row.Status), len(row.Durations), rest) // in buckets that only a newer server has
+	for _, row := range rows {
+		day, report := Day(row), byID[row.ClientID]
+		if !day.Day.Before(since) {
+			report.Total.add(day.Figures())
+			report.BusiestMinute = max(report.BusiestMinute, day.BusiestMinute)
+		}
+		if day.Day.Equal(counted) {
+			report.Connections = day.connectionsAt(at)
 		}
 	}
-	budgets, err := u.queries.BudgetByClient(ctx, since)
-	if err != nil {
-		return nil, fmt.Errorf("usage: overview: %w", err)
+	return reports, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	for _, row := range budgets {
-		if report := byID[row.ClientID]; report != nil {
-			report.Charged, report.BusiestMinute = row.Charged, row.BusiestMinute
-		}
-	}
-	connections, err := u.countConnections(ctx, postgres.Map(reports, func(r Report) uuid.UUID { return r.ClientID }), u.overview)
-	for i := range reports {
-		reports[i].Connections = connections[reports[i].ClientID]
-	}
-	return reports, postgres.Wrap("usage: overview", err)
+	return a
 }
 
 // newReport returns a report without figures.
-func newReport(client usagedb.UsageClientsRow, since, until time.Time) Report {
+func newReport(client usagedb.UsageClientRow, since, until time.Time) Report {
 	return Report{
 		ClientID: client.ClientID, Name: client.Name, Status: client.Status, RequestsPerMinute: int(client.RequestsPerMinute),
 		Since: since, Until: until,

@@ -56,10 +56,9 @@ type Request struct {
 type Usage struct {
 	pool    *postgres.Pool
 	queries *usagedb.Queries
-	// bounds of counting connections, for reports and for the overview
-	bounds, overview countBounds
-	logger           *slog.Logger
-	now              func() time.Time
+	bounds  countBounds
+	logger  *slog.Logger
+	now     func() time.Time
 
 	mu      sync.Mutex
 	rows    map[rowKey]*row // wait to be written
@@ -97,9 +96,8 @@ func (r *row) add(other row) {
 func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now func() time.Time) *Usage {
 	return &Usage{
 		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, days: days{}, flushLimit: 5 * time.Second,
-		bounds:   countBounds{timeout: limits.Count, exact: 10_000, sample: 30_000},
-		overview: countBounds{timeout: limits.Count / 2, exact: 1000, sample: 10_000},
-		errors:   clientErrors{waiting: map[bool]map[ClientError]ClientError{true: {}, false: {}}},
+		bounds: countBounds{timeout: limits.Count, exact: 10_000},
+		errors: clientErrors{waiting: map[bool]map[ClientError]ClientError{true: {}, false: {}}},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/page"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -92,16 +92,6 @@ func TestServersAddUp(t *testing.T) {
 	if p50, p99 := got.Total.Quantile(.5), got.Total.Quantile(.99); p50 < 5*time.Millisecond || p50 > 10*time.Millisecond || p99 != 10*time.Second {
 		t.Errorf("p50 %v, p99 %v", p50, p99)
 	}
-	overview, err := one.Overview(t.Context(), start)
-	if err != nil || len(overview) != 2 || overview[1].ClientID != other.ID {
-		t.Fatalf("the overview: %+v, %v", overview, err)
-	}
-	for _, total := range overview {
-		report, err := one.Of(t.Context(), total.ClientID, start)
-		if report.Operations, report.Hours, report.Until = nil, nil, total.Until; err != nil || !reflect.DeepEqual(total, report) {
-			t.Errorf("the overview: %+v, want %+v, %v", total, report, err)
-		}
-	}
 	if _, err := one.Of(t.Context(), uuid.New(), start); err != refusal.ErrClientNotFound {
 		t.Errorf("an unknown client: %v", err)
 	}
@@ -148,9 +138,12 @@ func TestBucketsOfANewerServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overview, err := u.Overview(t.Context(), start)
-	if err != nil || len(overview) != 1 || !reflect.DeepEqual(overview[0].Total, report.Total) {
-		t.Errorf("the overview: %+v, %v; want %+v", overview, err, report.Total)
+	if err := u.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := u.Clients(t.Context(), "", start, page.Key{}, 10)
+	if err != nil || len(all) != 1 || all[0].Total != report.Total {
+		t.Errorf("the list: %+v, %v; want %+v", all, err, report.Total)
 	}
 	if p99 := report.Total.Quantile(.99); report.Total.Requests != 3 || p99 != 10*time.Second {
 		t.Errorf("%d requests, p99 %v; want 3 and 10 s, the longest that this program tells apart", report.Total.Requests, p99)
@@ -243,37 +236,37 @@ func insertConnections(t *testing.T, db *pgtest.DB, client uuid.UUID, states ...
 		join unnest($2::text[]) with ordinality s (state, n) using (n)`, client, states)
 }
 
-// Specification 2.2: by state; those of clients with very many are estimated, and a report says which they are.
+// Specification 2.2: by state. Those of a client with very many are as of the last fold, and a report says so.
 func TestConnectionsByState(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
-	small, large := db.Client(t).ID, db.Client(t).ID
-	insertConnections(t, db, small, "authorized", "authorized", "revoked", "disconnected", "lapsed")
-	insertConnections(t, db, large, slices.Concat(slices.Repeat([]string{"authorized"}, 3000), slices.Repeat([]string{"lapsed"}, 1000))...)
-	db.Exec(t, "analyze connections")
-	count := func(exact, sample int64) []Connections {
+	few, many := db.Client(t).ID, db.Client(t).ID
+	insertConnections(t, db, few, "authorized", "authorized", "revoked", "disconnected", "lapsed")
+	insertConnections(t, db, many, slices.Concat(slices.Repeat([]string{"authorized"}, 30), slices.Repeat([]string{"lapsed"}, 10))...)
+	count := func(client uuid.UUID) Connections {
 		t.Helper()
-		u.bounds.exact, u.bounds.sample = exact, sample
-		u.overview = u.bounds
-		all, err := u.Overview(t.Context(), start)
+		counted, err := u.Connections(t.Context(), client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []Connections{all[0].Connections, all[1].Connections}
+		return counted
 	}
-	few := Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}
-	if diff := cmp.Diff([]Connections{few, {Authorized: 3000, Lapsed: 1000}}, count(4000, 1)); diff != "" {
-		t.Error("one by one:", diff)
+	if diff := cmp.Diff(Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}, count(few)); diff != "" {
+		t.Error("few:", diff)
 	}
-	sampled := count(3999, 3000)
-	if sampled[0] != few {
-		t.Errorf("beside one with very many a small client has %+v", sampled[0])
+	u.bounds.exact = 39
+	if c := count(many); c.Precision != AtLeast || c.Sum() != 40 {
+		t.Errorf("many, before the first fold: %+v", c)
 	}
-	if c := sampled[1]; c.Precision != Estimated || c.Authorized < 1500 || c.Authorized > 4500 || c.Sum() < 2000 || c.Sum() > 6000 {
-		t.Errorf("3000 authorized and 1000 lapsed ones are estimated as %+v", c)
+	if err := u.Fold(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if c := count(999, 1)[1]; c.Precision != AtLeast || c.Sum() != 1000 {
-		t.Errorf("without a sample that says anything: %+v", c)
+	if c := count(many); c.At.IsZero() || c != (Connections{Authorized: 30, Lapsed: 10, Precision: Estimated, At: c.At}) {
+		t.Errorf("many, after a fold: %+v", c)
+	}
+	insertConnections(t, db, few, "authorized")
+	if c := count(few); c.Precision != Exact || c.Authorized != 3 {
+		t.Errorf("few, after a fold: %+v", c)
 	}
 
 	// Somebody who holds the table holds the report up no longer than the limit.
@@ -286,8 +279,11 @@ func TestConnectionsByState(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "lock table connections"); err != nil {
 		t.Fatal(err)
 	}
-	if c := count(10, 10); c[0] != (Connections{Precision: Unknown}) || c[1] != c[0] {
+	if c := count(few); c.Precision != Estimated || c.Authorized != 2 {
 		t.Errorf("with the table locked: %+v", c)
+	}
+	if c := count(db.Client(t).ID); c != (Connections{Precision: Unknown}) {
+		t.Errorf("with the table locked, of a new client: %+v", c)
 	}
 }
 

@@ -22,9 +22,10 @@ where client_id = @client_id;
 select client_id, name from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: ListClients :many
+-- The clients that a search finds, oldest first.
 select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
-where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
+where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid) and is_found(@query, client_id, name, contact_email)
 order by created_at, client_id
 limit @max_rows;
 

@@ -19,26 +19,6 @@ from usage_hours
 where client_id = @client_id and hour >= @since
 order by operation, hour, status;
 
--- One sum for each bucket of internal/usage, which is much faster than a row for each.
--- name: UsageByClient :many
-select client_id, status, sum(requests)::bigint as requests,
-    array[
-        coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
-        coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
-        coalesce(sum(durations[7]), 0), coalesce(sum(durations[8]), 0), coalesce(sum(durations[9]), 0),
-        coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
-        coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
-    ]::bigint[] as durations
-from usage_hours
-where hour >= @since
-group by client_id, status;
-
--- name: BudgetByClient :many
-select client_id, sum(charged)::bigint as charged, max(charged)::bigint as busiest_minute
-from usage_minutes
-where minute >= @since
-group by client_id;
-
 -- name: BudgetByHour :many
 select date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
@@ -47,29 +27,17 @@ where client_id = @client_id and minute >= @since
 group by 1;
 
 -- A client can have as many connections as there are users, so only a bounded number is counted.
--- name: CountConnectionStates :batchmany
+-- name: CountClientStates :many
 select shown.state, count(*) as connections
 from (
-    select connection_state(c.state, c.refresh_deadline)::text as state
+    select connection_state(c.state, c.refresh_deadline, (select connect_now()))::text as state
     from connections c where c.client_id = @client_id and c.version > 0
     limit @at_most
 ) shown
 group by shown.state;
 
--- Reads a part of the pages of the table, 0 to 100 per cent.
--- name: SampleConnections :many
-select client_id,
-    connection_state(state, refresh_deadline)::text as state,
-    count(*) as connections
-from connections tablesample system (@percent::real)
-where version > 0
-group by 1, 2;
-
 -- name: UsageClient :one
 select client_id, name, status, requests_per_minute from clients where client_id = @client_id;
-
--- name: UsageClients :many
-select client_id, name, status, requests_per_minute from clients order by created_at, client_id;
 
 -- name: SweepUsage :execrows
 delete from usage_hours where hour < @before;

@@ -181,14 +181,15 @@ func (q *Queries) ListClientNames(ctx context.Context, clientIds []uuid.UUID) ([
 const listClients = `-- name: ListClients :many
 select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
-where (created_at, client_id) > ($1::timestamptz, $2::uuid)
+where (created_at, client_id) > ($1::timestamptz, $2::uuid) and is_found($3, client_id, name, contact_email)
 order by created_at, client_id
-limit $3
+limit $4
 `
 
 type ListClientsParams struct {
 	AfterTime time.Time
 	AfterID   uuid.UUID
+	Query     string
 	MaxRows   int32
 }
 
@@ -197,8 +198,14 @@ type ListClientsRow struct {
 	Overlapping bool
 }
 
+// The clients that a search finds, oldest first.
 func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]ListClientsRow, error) {
-	rows, err := q.db.Query(ctx, listClients, arg.AfterTime, arg.AfterID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, listClients,
+		arg.AfterTime,
+		arg.AfterID,
+		arg.Query,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

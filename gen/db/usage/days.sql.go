@@ -173,6 +173,76 @@ func (q *Queries) CountStates(ctx context.Context, arg CountStatesParams) ([]Cou
 	return items, nil
 }
 
+const countedUntil = `-- name: CountedUntil :one
+select counted_until from usage_folds
+`
+
+func (q *Queries) CountedUntil(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, countedUntil)
+	var counted_until time.Time
+	err := row.Scan(&counted_until)
+	return counted_until, err
+}
+
+const daysOfClients = `-- name: DaysOfClients :many
+select client_id, day, refreshed, active_users, codes_sent, codes_tried, webhooks_delivered, webhooks_failed, lapsed, requests, rate_limited, refused, failed, durations, busiest_minute, active_clients, authorized, revoked, replayed, revoked_by_operator, disconnected_by_user, disconnected_by_client, disconnected_by_operator, disconnected_with_account, disconnected_with_client, now_authorized, now_lapsed, now_revoked, now_disconnected from usage_days where client_id = any ($1::uuid[]) and day >= $2::date order by client_id, day
+`
+
+type DaysOfClientsParams struct {
+	ClientIds []uuid.UUID
+	Since     time.Time
+}
+
+func (q *Queries) DaysOfClients(ctx context.Context, arg DaysOfClientsParams) ([]UsageDay, error) {
+	rows, err := q.db.Query(ctx, daysOfClients, arg.ClientIds, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsageDay
+	for rows.Next() {
+		var i UsageDay
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Day,
+			&i.Refreshed,
+			&i.ActiveUsers,
+			&i.CodesSent,
+			&i.CodesTried,
+			&i.WebhooksDelivered,
+			&i.WebhooksFailed,
+			&i.Lapsed,
+			&i.Requests,
+			&i.RateLimited,
+			&i.Refused,
+			&i.Failed,
+			&i.Durations,
+			&i.BusiestMinute,
+			&i.ActiveClients,
+			&i.Authorized,
+			&i.Revoked,
+			&i.Replayed,
+			&i.RevokedByOperator,
+			&i.DisconnectedByUser,
+			&i.DisconnectedByClient,
+			&i.DisconnectedByOperator,
+			&i.DisconnectedWithAccount,
+			&i.DisconnectedWithClient,
+			&i.NowAuthorized,
+			&i.NowLapsed,
+			&i.NowRevoked,
+			&i.NowDisconnected,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const firstDay = `-- name: FirstDay :one
 select (least((select min(hour) from usage_hours), (select min(at) from audit_log), connect_now()) at time zone 'UTC')::date as day
 `
@@ -265,6 +335,67 @@ where excluded.lapsed > 0 or (
 func (q *Queries) PutDays(ctx context.Context, rows []byte) error {
 	_, err := q.db.Exec(ctx, putDays, rows)
 	return err
+}
+
+const rankClients = `-- name: RankClients :many
+select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
+from clients cl
+left join (
+    select client_id, sum(requests) as requests from usage_days where day >= $1::date group by client_id
+) d on d.client_id = cl.client_id
+where is_found($2, cl.client_id, cl.name, cl.contact_email)
+    and (coalesce(d.requests, 0) < $3::bigint or coalesce(d.requests, 0) = $3::bigint and cl.client_id > $4)
+order by coalesce(d.requests, 0) desc, cl.client_id
+limit $5
+`
+
+type RankClientsParams struct {
+	Since         time.Time
+	Query         string
+	AfterRequests int64
+	AfterID       uuid.UUID
+	MaxRows       int32
+}
+
+type RankClientsRow struct {
+	ClientID          uuid.UUID
+	Name              string
+	Status            string
+	RequestsPerMinute int32
+	Requests          int64
+}
+
+// The clients that a search finds, those with most requests since a day first.
+func (q *Queries) RankClients(ctx context.Context, arg RankClientsParams) ([]RankClientsRow, error) {
+	rows, err := q.db.Query(ctx, rankClients,
+		arg.Since,
+		arg.Query,
+		arg.AfterRequests,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RankClientsRow
+	for rows.Next() {
+		var i RankClientsRow
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Name,
+			&i.Status,
+			&i.RequestsPerMinute,
+			&i.Requests,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const readDays = `-- name: ReadDays :many

@@ -12,39 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const budgetByClient = `-- name: BudgetByClient :many
-select client_id, sum(charged)::bigint as charged, max(charged)::bigint as busiest_minute
-from usage_minutes
-where minute >= $1
-group by client_id
-`
-
-type BudgetByClientRow struct {
-	ClientID      uuid.UUID
-	Charged       int64
-	BusiestMinute int64
-}
-
-func (q *Queries) BudgetByClient(ctx context.Context, since time.Time) ([]BudgetByClientRow, error) {
-	rows, err := q.db.Query(ctx, budgetByClient, since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BudgetByClientRow
-	for rows.Next() {
-		var i BudgetByClientRow
-		if err := rows.Scan(&i.ClientID, &i.Charged, &i.BusiestMinute); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const budgetByHour = `-- name: BudgetByHour :many
 select date_trunc('hour', minute, 'UTC')::timestamptz as hour, sum(charged)::bigint as charged,
     max(charged)::bigint as busiest_minute
@@ -93,6 +60,47 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const countClientStates = `-- name: CountClientStates :many
+select shown.state, count(*) as connections
+from (
+    select connection_state(c.state, c.refresh_deadline, (select connect_now()))::text as state
+    from connections c where c.client_id = $1 and c.version > 0
+    limit $2
+) shown
+group by shown.state
+`
+
+type CountClientStatesParams struct {
+	ClientID uuid.UUID
+	AtMost   int32
+}
+
+type CountClientStatesRow struct {
+	State       string
+	Connections int64
+}
+
+// A client can have as many connections as there are users, so only a bounded number is counted.
+func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesParams) ([]CountClientStatesRow, error) {
+	rows, err := q.db.Query(ctx, countClientStates, arg.ClientID, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountClientStatesRow
+	for rows.Next() {
+		var i CountClientStatesRow
+		if err := rows.Scan(&i.State, &i.Connections); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listClientErrors = `-- name: ListClientErrors :many
@@ -145,42 +153,6 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 	return items, nil
 }
 
-const sampleConnections = `-- name: SampleConnections :many
-select client_id,
-    connection_state(state, refresh_deadline)::text as state,
-    count(*) as connections
-from connections tablesample system ($1::real)
-where version > 0
-group by 1, 2
-`
-
-type SampleConnectionsRow struct {
-	ClientID    uuid.UUID
-	State       string
-	Connections int64
-}
-
-// Reads a part of the pages of the table, 0 to 100 per cent.
-func (q *Queries) SampleConnections(ctx context.Context, percent float32) ([]SampleConnectionsRow, error) {
-	rows, err := q.db.Query(ctx, sampleConnections, percent)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SampleConnectionsRow
-	for rows.Next() {
-		var i SampleConnectionsRow
-		if err := rows.Scan(&i.ClientID, &i.State, &i.Connections); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const sweepCharged = `-- name: SweepCharged :execrows
 delete from usage_minutes where minute < $1
 `
@@ -215,53 +187,6 @@ func (q *Queries) SweepUsage(ctx context.Context, before time.Time) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const usageByClient = `-- name: UsageByClient :many
-select client_id, status, sum(requests)::bigint as requests,
-    array[
-        coalesce(sum(durations[1]), 0), coalesce(sum(durations[2]), 0), coalesce(sum(durations[3]), 0),
-        coalesce(sum(durations[4]), 0), coalesce(sum(durations[5]), 0), coalesce(sum(durations[6]), 0),
-        coalesce(sum(durations[7]), 0), coalesce(sum(durations[8]), 0), coalesce(sum(durations[9]), 0),
-        coalesce(sum(durations[10]), 0), coalesce(sum(durations[11]), 0), coalesce(sum(durations[12]), 0),
-        coalesce(sum(durations[13]), 0), coalesce(sum(durations[14]), 0)
-    ]::bigint[] as durations
-from usage_hours
-where hour >= $1
-group by client_id, status
-`
-
-type UsageByClientRow struct {
-	ClientID  uuid.UUID
-	Status    int16
-	Requests  int64
-	Durations []int64
-}
-
-// One sum for each bucket of internal/usage, which is much faster than a row for each.
-func (q *Queries) UsageByClient(ctx context.Context, since time.Time) ([]UsageByClientRow, error) {
-	rows, err := q.db.Query(ctx, usageByClient, since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsageByClientRow
-	for rows.Next() {
-		var i UsageByClientRow
-		if err := rows.Scan(
-			&i.ClientID,
-			&i.Status,
-			&i.Requests,
-			&i.Durations,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const usageByHour = `-- name: UsageByHour :many
@@ -329,40 +254,4 @@ func (q *Queries) UsageClient(ctx context.Context, clientID uuid.UUID) (UsageCli
 		&i.RequestsPerMinute,
 	)
 	return i, err
-}
-
-const usageClients = `-- name: UsageClients :many
-select client_id, name, status, requests_per_minute from clients order by created_at, client_id
-`
-
-type UsageClientsRow struct {
-	ClientID          uuid.UUID
-	Name              string
-	Status            string
-	RequestsPerMinute int32
-}
-
-func (q *Queries) UsageClients(ctx context.Context) ([]UsageClientsRow, error) {
-	rows, err := q.db.Query(ctx, usageClients)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsageClientsRow
-	for rows.Next() {
-		var i UsageClientsRow
-		if err := rows.Scan(
-			&i.ClientID,
-			&i.Name,
-			&i.Status,
-			&i.RequestsPerMinute,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

@@ -20,13 +20,13 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// ListClients lists all clients.
+// ListClients lists the clients that a query finds, or all.
 func (h handlers) ListClients(
 	ctx context.Context, request operatorapi.ListClientsRequestObject,
 ) (operatorapi.ListClientsResponseObject, error) {
-	rows, next, err := page.Read(page.List{Name: "clients", Filters: nil, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+	rows, next, err := page.Read(page.List{Name: "clients", Filters: request.Params.Query, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after page.Key, limit int) ([]client.Client, error) {
-			return h.Clients.List(ctx, after, limit)
+			return h.Clients.List(ctx, orZero(request.Params.Query), after, limit)
 		},
 		client.Client.Key)
 	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err

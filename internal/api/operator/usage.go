@@ -31,12 +31,9 @@ func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 func (h handlers) ReadClientUsage(
 	ctx context.Context, request operatorapi.ReadClientUsageRequestObject,
 ) (operatorapi.ReadClientUsageResponseObject, error) {
-	since, err := given(request.Params.Since)
+	since, err := h.sinceOr(request.Params.Since, 24*time.Hour)
 	if err != nil {
 		return nil, err
-	}
-	if since.IsZero() {
-		since = h.Now().Add(-24 * time.Hour)
 	}
 	report, err := h.Usage.Of(ctx, request.ClientId, since)
 	return operatorapi.ReadClientUsage200JSONResponse(usageBody(report)), err

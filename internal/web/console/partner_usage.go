@@ -21,6 +21,7 @@ var windows = map[string]int{"": 24, "24": 24, "168": 168}
 type window struct {
 	Hours      int
 	Since, Now time.Time
+	Search     string // of the list of partners
 }
 
 // windowOf reads the window from a query. Its last hour is the current one.
@@ -30,7 +31,7 @@ func (c *console) windowOf(query map[string]string) (window, error) {
 		return window{}, site.ErrBadForm
 	}
 	now := c.Now().UTC()
-	return window{hours, now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour), now}, nil
+	return window{Hours: hours, Since: now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour), Now: now}, nil
 }
 
 // Query returns the window for an address, empty for the default one.

@@ -1,11 +1,9 @@
 package console
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -59,51 +57,29 @@ func (c *console) partnerOf(r *http.Request) (client.Client, error) {
 	return c.Clients.Get(r.Context(), id)
 }
 
-// partnerList lists all partners with their usage, busiest first.
+// partnerList lists the partners that a query finds with their usage, busiest first.
 type partnerList struct {
+	Query  string
 	Window window
-	Rows   []partnerRow
+	Rows   []usage.Report
 	Pages  pages
 }
 
-type partnerRow struct {
-	usage.Report
-	Authorized string
-}
-
-// keyOf returns a partner's place in the list, busiest first.
-func keyOf(report usage.Report) page.Key {
-	return page.Key{N: report.Total.Requests, ID: report.ClientID}
-}
-
-func busiestFirst(a, b page.Key) int {
-	return cmp.Or(cmp.Compare(b.N, a.N), bytes.Compare(a.ID[:], b.ID[:]))
-}
-
 func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r, "hours")
+	query, err := parseQuery(r, "hours", "q")
 	if err != nil {
 		return err
 	}
-	list := partnerList{}
+	list := partnerList{Query: query["q"]}
 	if list.Window, err = c.windowOf(query); err != nil {
 		return err
 	}
-	reports, to, err := listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
-		reports, err := c.Usage.Overview(r.Context(), list.Window.Since)
-		reports = slices.DeleteFunc(reports, func(one usage.Report) bool {
-			return after.ID != uuid.Nil && busiestFirst(keyOf(one), after) <= 0
-		})
-		slices.SortFunc(reports, func(a, b usage.Report) int { return busiestFirst(keyOf(a), keyOf(b)) })
-		return reports[:min(limit, len(reports))], err
-	}, keyOf)
+	list.Window.Since, list.Window.Search = list.Window.Since.Truncate(24*time.Hour), list.Query
+	list.Rows, list.Pages, err = listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
+		return c.Usage.Clients(r.Context(), list.Query, list.Window.Since, after, limit)
+	}, usage.Report.Key)
 	if err != nil {
 		return err
-	}
-	list.Pages = to
-	in := c.writer(r)
-	for _, report := range reports {
-		list.Rows = append(list.Rows, partnerRow{report, in.counted(report.Connections).Authorized})
 	}
 	return c.write(w, r, "partners", list)
 }
@@ -140,7 +116,7 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 	switch connections.Precision {
 	case usage.Exact:
 	case usage.Estimated:
-		c.Note = in.Text("console.connections.estimated")
+		c.Note = in.Text("console.connections.counted", "At", connections.At.UTC().Format(time.DateTime))
 	case usage.AtLeast:
 		c.Note = in.Text("console.connections.bounded")
 	case usage.Unknown:
@@ -168,13 +144,11 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 // precisely writes a count and its precision.
 func (in writer) precisely(n int64, precision usage.Precision) string {
 	switch precision {
-	case usage.Estimated:
-		return in.Text("console.connections.about", "Number", in.number(n))
 	case usage.AtLeast:
 		return in.Text("console.connections.at_least", "Number", in.number(n))
 	case usage.Unknown:
 		return in.Text("console.connections.unknown")
-	case usage.Exact:
+	case usage.Exact, usage.Estimated:
 	}
 	return in.number(n)
 }

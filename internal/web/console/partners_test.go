@@ -471,6 +471,7 @@ func TestPartnerPages(t *testing.T) {
 	busy := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Busy" })
 	f.DB.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, 'requestToken', 200, 5, array[5])",
 		busy.ID, start.Truncate(time.Hour))
+	f.fold(t)
 	for range 119 {
 		f.DB.Client(t)
 	}

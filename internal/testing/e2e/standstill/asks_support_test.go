@@ -60,6 +60,8 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		act("enableClient", http.MethodPost, plain+"/enable", ""),
 		w.operatorAsk("offboardClient", http.MethodPost, ending+"/offboard", "", batchLimit, 200),
 		get("listClientErrors", plain+"/errors"),
+		get("listUsage", "/operator/v1/usage"),
+		get("readReport", "/operator/v1/report"),
 		get("readClientUsage", plain+"/usage"),
 		get("readWebhook", hook),
 		act("setWebhook", http.MethodPut, hook, `{"url":"https://partner.invalid/events"}`),

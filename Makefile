@@ -221,6 +221,10 @@ verify: ## check that generated code is what `make generate` produces
 	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" || \
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
 
+.PHONY: sdk-release
+sdk-release: ## keep what the SDKs are now as the version of sdk/typescript/package.json, for ever: sdk/released
+	go test -count 1 -run '^TestReleased$$' ./internal/web/developers -args -release
+
 .PHONY: docs
 docs: ## build the developers' site of a service, BASE_URL, as static files: bin/developers/index.html
 	@rm -rf bin/developers

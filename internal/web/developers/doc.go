@@ -5,7 +5,7 @@
 //	api/openapi.yaml ──reference──▶ templates/reference.html ──▶ reference.html, rules.html, the responses in error-codes.html
 //	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
-//	gen/sdk ──────────────────────────────────────────▶ sdk/connect-1.0.0.tgz, go/…   the SDKs for npm and the go command
+//	sdk/released ─────────────────────────────────────▶ sdk/connect-1.1.0.tgz, go/…   the SDKs for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
 //

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/tools/txtar"
 
-	"connect-svc/gen/sdk"
 	"connect-svc/internal/web/site/static"
+	"connect-svc/sdk/released"
 )
 
 // Placeholders in the sources for the service's own address and module.
@@ -58,43 +58,55 @@ func (s *Site) own(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(nobodysURL), []byte(s.config.BaseURL))
 }
 
-// addSDKs adds the npm package, and the Go module for the module proxy protocol (https://go.dev/ref/mod#goproxy-protocol). Files
-// with a version in their name never change.
+// addSDKs adds each released version of the npm package, and of the Go module for the module proxy protocol
+// (https://go.dev/ref/mod#goproxy-protocol). Files with a version in their name never change: two services with one module path serve the
+// same bytes.
 func (s *Site) addSDKs() error {
-	document, err := contract() // the SDKs have its version
-	if err != nil {
-		return err
-	}
-	tarball, err := tarballOf(txtar.Parse(sdk.TypeScript))
-	if err != nil {
-		return err
-	}
-	s.files["sdk/connect-"+document.Version+".tgz"] = newArchive("application/gzip", tarball)
-
-	source := txtar.Parse(sdk.Go)
-	for i := range source.Files {
-		source.Files[i].Data = s.own(source.Files[i].Data)
-	}
-	version := "v" + document.Version
-	zipped, err := zipOf(source, s.config.SDKModule+"@"+version)
-	if err != nil {
-		return err
-	}
 	escaped, err := module.EscapePath(s.config.SDKModule)
 	if err != nil {
 		return err
 	}
-	info := newFile("application/json", fmt.Appendf(nil, `{"Version":%q}`, version))
-	dir := "go/" + escaped + "/@v/"
-	s.files[dir+"list"] = newFile("text/plain; charset=utf-8", []byte(version+"\n"))
-	s.files[dir+version+".info"] = info
-	s.files["go/"+escaped+"/@latest"] = info
-	s.files[dir+version+".zip"] = newArchive("application/zip", zipped)
-	for _, f := range source.Files {
-		if f.Name == "go.mod" {
-			s.files[dir+version+".mod"] = newFile("text/plain; charset=utf-8", f.Data)
+	all, err := released.All()
+	if err != nil {
+		return err
+	}
+	var list []byte
+	for _, sdks := range all { // the last one is the latest
+		list = fmt.Appendf(list, "v%s\n", sdks.Version)
+		if err := s.addVersion(sdks, "go/"+escaped); err != nil {
+			return err
 		}
 	}
+	s.files["go/"+escaped+"/@v/list"] = newFile("text/plain; charset=utf-8", list)
+	return nil
+}
+
+func (s *Site) addVersion(sdks released.SDKs, modulePath string) error {
+	tarball, err := tarballOf(txtar.Parse(sdks.TypeScript))
+	if err != nil {
+		return err
+	}
+	s.files["sdk/connect-"+sdks.Version+".tgz"] = newArchive("application/gzip", tarball)
+
+	version, source := "v"+sdks.Version, txtar.Parse(sdks.Go)
+	for i, f := range source.Files {
+		f.Data = bytes.ReplaceAll(f.Data, []byte(nobodysModule), []byte(s.config.SDKModule))
+		if sdks.Version == "1.0.0" { // its README has the service's address
+			f.Data = s.own(f.Data)
+		}
+		source.Files[i] = f
+		if f.Name == "go.mod" {
+			s.files[modulePath+"/@v/"+version+".mod"] = newFile("text/plain; charset=utf-8", f.Data)
+		}
+	}
+	zipped, err := zipOf(source, s.config.SDKModule+"@"+version)
+	if err != nil {
+		return err
+	}
+	info := newFile("application/json", fmt.Appendf(nil, `{"Version":%q}`, version))
+	s.files[modulePath+"/@v/"+version+".info"] = info
+	s.files[modulePath+"/@latest"] = info
+	s.files[modulePath+"/@v/"+version+".zip"] = newArchive("application/zip", zipped)
 	return nil
 }
 

@@ -81,7 +81,7 @@ export const number: number = new MemoryStore();
 `
 	write(t, dir, "typed.mts", typed)
 	write(t, dir, "typed.cts", typed)
-	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.0.0.tgz
+	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.1.0.tgz
 node esm.mjs
 node commonjs.cjs
 `+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts
@@ -122,7 +122,7 @@ go get `+path+`/...
 go list -m -versions `+path+`
 go run .
 `)
-			for _, want := range []string{path + " v1.0.0\n", "daily_steps:read active true\n"} {
+			for _, want := range []string{path + " v1.1.0\n", "daily_steps:read active true\n"} {
 				if !strings.Contains(output, want) {
 					t.Errorf("no %q\n%s", want, output)
 				}

@@ -2,20 +2,28 @@ package developers
 
 import (
 	"bytes"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
 	modzip "golang.org/x/mod/zip"
 	"golang.org/x/tools/txtar"
 
 	"connect-svc/gen/sdk"
+	"connect-svc/sdk/released"
 )
 
 func write(t *testing.T, dir, name, text string) string {
@@ -44,7 +52,7 @@ func TestModuleProxy(t *testing.T) {
 	}
 	const dir = "/developers/go/go.example.com/!acme/"
 	for path, want := range map[string]string{
-		"@v/list": "v1.0.0\n", "@latest": `{"Version":"v1.0.0"}`, "@v/v1.0.0.info": `{"Version":"v1.0.0"}`, "@v/v1.0.0.mod": "module go.example.com/Acme\n",
+		"@v/list": "v1.0.0\nv1.1.0\n", "@latest": `{"Version":"v1.1.0"}`, "@v/v1.0.0.info": `{"Version":"v1.0.0"}`, "@v/v1.0.0.mod": "module go.example.com/Acme\n",
 	} {
 		if answer := get(dir + path); answer.Code != http.StatusOK || !strings.HasPrefix(answer.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
@@ -85,7 +93,7 @@ func TestDefaultModule(t *testing.T) {
 	}
 }
 
-// The archives hold the files of sdk/, in the version of the contract. `make verify` holds compiled files to their sources.
+// The archives hold the files of sdk/. `make verify` holds compiled files to their sources.
 func TestSDKsAreThose(t *testing.T) {
 	t.Parallel()
 	handedOut := map[string][]byte{}
@@ -114,19 +122,112 @@ func TestSDKsAreThose(t *testing.T) {
 			t.Errorf("gen/sdk has another %s: run make generate (%v)", name, err)
 		}
 	}
-	document, err := contract()
+}
+
+var release = flag.Bool("release", false, "keep what the SDKs are now as a released version")
+
+// lock is what lock files of projects have of a version: npm's integrity of the tarball, and the hash of the module in go.sum, at a service
+// with the module path connect.example.com/connect-go and, for 1.0.0, which had the service's address, that base URL.
+type lock struct{ npm, module string }
+
+func lockOf(t *testing.T, site *Site, version string) lock {
+	t.Helper()
+	get := func(path string) []byte {
+		answer := httptest.NewRecorder()
+		site.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/developers/"+path, nil))
+		if answer.Code != http.StatusOK {
+			t.Fatalf("%s: %d", path, answer.Code)
+		}
+		return answer.Body.Bytes()
+	}
+	sum := sha512.Sum512(get("sdk/connect-" + version + ".tgz"))
+	file := write(t, t.TempDir(), "module.zip", string(get("go/"+site.config.SDKModule+"/@v/v"+version+".zip")))
+	h1, err := dirhash.HashZip(file, dirhash.Hash1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(handedOut["typescript/package.json"], []byte(`"version": "`+document.Version+`",`)) {
-		t.Errorf("the npm package is not version %s, which is the contract's", document.Version)
+	return lock{"sha512-" + base64.StdEncoding.EncodeToString(sum[:]), h1}
+}
+
+// The SDKs are the latest released version, so a change of them needs a new one. Each version is the same bytes as when it was released,
+// at every service with one module path.
+func TestReleased(t *testing.T) {
+	t.Parallel()
+	const folder, module = "../../../sdk/released", "connect.example.com/connect-go"
+	text, err := os.ReadFile("../../../sdk/typescript/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var npm struct{ Version string }
+	if err := json.Unmarshal(text, &npm); err != nil {
+		t.Fatal(err)
+	}
+	for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript} {
+		file := name + "-" + npm.Version + ".txtar"
+		was, err := os.ReadFile(filepath.Join(folder, file))
+		if *release && errors.Is(err, fs.ErrNotExist) {
+			write(t, folder, file, string(now))
+		} else if !bytes.Equal(was, now) {
+			t.Errorf("sdk/released/%s is another: raise the version in sdk/typescript/package.json, say what changed in sdk/CHANGELOG.md, and "+
+				"run make generate sdk-release (%v)", file, err)
+		}
+	}
+	if *release {
+		return // the new file is not built in yet
+	}
+	all, err := released.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if latest := all[len(all)-1].Version; latest != npm.Version {
+		t.Errorf("the latest version is %s, and the SDKs are %s", latest, npm.Version)
+	}
+	locks := map[string]lock{
+		"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
+		"1.1.0": {"sha512-KKlu410FW0/VeJsa3P/NFucVaJbFMtVwNRoXBJjNZiUWUA3N7BG1QkSl/lCMRkQ1260+VQxUJ3LY7ejO1JZqlA==", "h1:0/R5HX4aTUHUOcUHupopuzfQHBU3YK6wbc5QVm80Pic="},
+	}
+	for _, baseURL := range []string{"https://connect.example.com", "https://other.example:8443"} {
+		site, err := New(Config{BaseURL: baseURL, SDKModule: module})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			got, want := lockOf(t, site, one.Version), locks[one.Version]
+			if one.Version == "1.0.0" && baseURL != "https://connect.example.com" {
+				got.module = want.module
+			}
+			if got != want {
+				t.Errorf("at %s, %s is %+v, want %+v", baseURL, one.Version, got, want)
+			}
+		}
+	}
+}
+
+// Pages name the latest version.
+func TestPagesNameTheLatestSDK(t *testing.T) {
+	t.Parallel()
+	all, err := released.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := "/developers/sdk/connect-" + all[len(all)-1].Version + ".tgz"
+	for _, file := range []string{"pages/quick-start.md", "../../../sdk/typescript/README.md", "../../../docs/operations.md", "../../../README.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, named := range regexp.MustCompile(`/developers/sdk/connect-\d+\.\d+\.\d+\.tgz`).FindAllString(string(text), -1) {
+			if named != latest {
+				t.Errorf("%s names %s, want %s", file, named, latest)
+			}
+		}
 	}
 }
 
 // The tarball is the same bytes whatever compressor Go has, and is sent as it is.
 func TestTarball(t *testing.T) {
 	t.Parallel()
-	r := httptest.NewRequest(http.MethodGet, "/developers/sdk/connect-1.0.0.tgz", nil)
+	r := httptest.NewRequest(http.MethodGet, "/developers/sdk/connect-1.1.0.tgz", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	answer := httptest.NewRecorder()
 	newSite(t).ServeHTTP(answer, r)

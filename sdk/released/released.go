@@ -1,0 +1,42 @@
+// Package released has each version of the SDKs that was released, byte for byte. Partners' lock files have its hash, so a file of this
+// folder never changes and never goes. `make sdk-release` adds the version of sdk/typescript/package.json.
+package released
+
+import (
+	"embed"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+//go:embed *.txtar
+var files embed.FS
+
+// SDKs are both SDKs of one version, each in the format of golang.org/x/tools/txtar: the Go module below its root, and the npm package as
+// npm packs it, below the folder package.
+type SDKs struct {
+	Version        string // without the v
+	Go, TypeScript []byte
+}
+
+// All returns all versions, the oldest one first.
+func All() (all []SDKs, err error) {
+	names, err := fs.Glob(files, "go-*.txtar")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		one := SDKs{Version: strings.TrimSuffix(strings.TrimPrefix(name, "go-"), ".txtar")}
+		if one.Go, err = files.ReadFile(name); err != nil {
+			return nil, err
+		}
+		if one.TypeScript, err = files.ReadFile("typescript-" + one.Version + ".txtar"); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b SDKs) int { return semver.Compare("v"+a.Version, "v"+b.Version) })
+	return all, nil
+}

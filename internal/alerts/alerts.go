@@ -17,6 +17,8 @@ type Alert struct {
 	Severity string    `json:"severity"` // page or ticket
 	Summary  string    `json:"summary"`
 	Since    time.Time `json:"since"` // when its condition was first met; a rule with a delay fires later
+	// Server is the host that the alert is about, if another server notices it.
+	Server string `json:"server,omitempty"`
 }
 
 // Alerts evaluates the rules on the samples of this process. Call Evaluate from one goroutine; Firing and Dropped are safe for
@@ -54,7 +56,11 @@ func (a *Alerts) Evaluate(now time.Time, samples []Sample) {
 		for subject, since := range a.active[i] {
 			if now.Sub(since) >= rule.hold {
 				summary := subjectMark.ReplaceAllLiteralString(rule.summary, subject)
-				firing = append(firing, Alert{Name: rule.name, Severity: rule.severity, Summary: summary, Since: since})
+				alert := Alert{Name: rule.name, Severity: rule.severity, Summary: summary, Since: since}
+				if rule.name == "ConnectDown" {
+					alert.Server = subject
+				}
+				firing = append(firing, alert)
 			}
 		}
 	}

@@ -80,7 +80,11 @@ func (h *history) sample(sample Sample) {
 	s := h.byKey[key]
 	if s == nil {
 		s = &series{key: key, labels: sample.Labels, window: window}
-		if h.room < s.cost() {
+		least := 0
+		if _, ofPartner := sample.Labels["client"]; ofPartner {
+			least = h.most / 2 // partners do not crowd out the service's own series
+		}
+		if h.room-s.cost() < least {
 			h.dropped.Add(1)
 			return
 		}
@@ -123,6 +127,21 @@ func (h *history) subjects(metric, label string, met func(float64) bool) (subjec
 		}
 	}
 	return subjects
+}
+
+// newest returns the largest newest sample of the selected series of a gauge; nil selects all. It is NaN, which meets no condition, if
+// there is none.
+func (h *history) newest(metric string, selected func(Labels) bool) float64 {
+	most, known := 0.0, false
+	for _, s := range h.metrics[metric] {
+		if newest := s.points[len(s.points)-1]; newest.at == h.now.UnixMilli() && (selected == nil || selected(s.labels)) {
+			most, known = max(most, newest.value), true
+		}
+	}
+	if !known {
+		return math.NaN()
+	}
+	return most
 }
 
 // increase returns how much the selected series of a counter have grown within the window before now; nil selects all. It is NaN,

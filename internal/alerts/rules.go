@@ -59,6 +59,9 @@ var kept = map[string]time.Duration{
 	"connect_mail_server_failures_total":           5 * time.Minute,
 	"connect_emails_oldest_waiting_seconds":        0,
 	"connect_sign_in_codes_total":                  time.Hour,
+	"connect_database_replicas":                    0,
+	"connect_database_size_bytes":                  0,
+	"connect_database_size_week_before_bytes":      0,
 	"connect_database_wait_seconds_total":          5 * time.Minute,
 	"connect_http_connections_closed_total":        5 * time.Minute,
 	"connect_database_clock_believed":              0,
@@ -114,8 +117,15 @@ var conditions = map[string]func(*history) []string{
 	},
 	"ConnectCodesGuessed": func(h *history) []string {
 		rejected := h.increase("connect_sign_in_codes_total", time.Hour, has("outcome", "rejected"))
-		sent := h.increase("connect_sign_in_codes_total", time.Hour, has("outcome", "sent"))
-		return when(rejected > 50 && rejected > sent)
+		accepted := h.increase("connect_sign_in_codes_total", time.Hour, has("outcome", "accepted"))
+		return when(rejected > 50 && rejected > accepted || rejected > 500)
+	},
+	"ConnectReplicaLeftOut": func(h *history) []string {
+		return when(h.newest("connect_database_replicas", has("state", "left_out")) > 0)
+	},
+	"ConnectDatabaseGrows": func(h *history) []string {
+		size := h.newest("connect_database_size_bytes", nil)
+		return when(size > 1.25*h.newest("connect_database_size_week_before_bytes", nil) && size > 10e9)
 	},
 	"ConnectDatabasePoolExhausted": func(h *history) []string {
 		const window = 5 * time.Minute

@@ -113,6 +113,7 @@ type App struct {
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
 	others          map[string]bool // whether the other servers are up, as of the last look that could find out
+	hosts           map[string]bool // whether the servers of a host are up, as of that look
 	heartbeatSent   bool            // by the last look
 	alertsSent      []alerts.Alert  // with the last heartbeat
 	sweptElsewhere  atomic.Bool     // another server sweeps

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/telemetry"
@@ -25,6 +27,8 @@ func (a *App) SweepStep(ctx context.Context) { a.sweepNext(ctx) }
 func (a *App) Firing() []alerts.Alert { return a.alerts.Firing() }
 
 func (a *App) Servers(ctx context.Context) ([]servers.Server, error) { return a.servers.List(ctx) }
+
+func (a *App) Dismiss(ctx context.Context, id uuid.UUID) error { return a.dismiss(ctx, id) }
 
 func (a *App) ID() string { return a.servers.ID().String() }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
 
 	"connect-svc/api"
 	"connect-svc/internal/credential"
@@ -22,14 +23,22 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-// ContractVersion is the version of the partner API.
-var ContractVersion = sync.OnceValue(func() string {
+// partnerDocument is the document of the partner API; nil is not reached, because the partner API needs the document to start.
+var partnerDocument = sync.OnceValue(func() *openapi3.T {
 	document, err := openapi3.NewLoader().LoadFromData(api.Partner)
 	if err != nil {
-		return "unknown" // not reached: the partner API needs the document to start
+		return nil
 	}
-	return document.Info.Version
+	return document
 })
+
+// ContractVersion is the version of the partner API.
+func ContractVersion() string {
+	if document := partnerDocument(); document != nil {
+		return document.Info.Version
+	}
+	return "unknown"
+}
 
 // facts describes the service now. It asks the other systems concurrently.
 func (a *App) facts(ctx context.Context) console.Facts {
@@ -100,4 +109,16 @@ func (a *App) keys(ctx context.Context) (keys []console.Key, err error) {
 		keys = append(keys, console.Key{ID: id, Status: string(key.Status), Since: since[id]})
 	}
 	return append(keys, console.Key{Status: "identifiers", Since: since[credential.IdentifierKey]}), nil
+}
+
+// dismiss forgets a server that is lost and will not come back. An error of the audit log keeps it.
+func (a *App) dismiss(ctx context.Context, id uuid.UUID) error {
+	list, err := a.servers.List(ctx)
+	if i := slices.IndexFunc(list, func(s servers.Server) bool { return s.ID == id }); err != nil || i < 0 || !list[i].Lost() {
+		return err
+	}
+	if err := a.audit.RecordDismissal(ctx, id); err != nil {
+		return err
+	}
+	return a.servers.Dismiss(ctx, id)
 }

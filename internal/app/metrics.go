@@ -77,8 +77,13 @@ func (a *App) collect() {
 	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellConnections, a.tellAccounts, a.tellPool, a.tellReplicas} {
 		a.metrics.Collect(func(tell telemetry.Tell) error { read(tell); return nil })
 	}
+	for _, path := range partnerDocument().Paths.Map() {
+		for _, operation := range path.Operations() {
+			a.metrics.Expect(operation.OperationID)
+		}
+	}
 	// These ask the database. If it is down, only these metrics are missing.
-	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks} {
+	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks, a.tellSizes} {
 		a.metrics.Collect(func(tell telemetry.Tell) error {
 			ctx, cancel := context.WithTimeout(postgres.AnyClock(context.Background()), a.config.Limits.Scrape)
 			defer cancel()
@@ -173,6 +178,18 @@ func (a *App) tellEmails(ctx context.Context, tell telemetry.Tell) error {
 	}
 	tell(gauge, "emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", float64(count))
 	tell(gauge, "emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", age.Seconds())
+	return nil
+}
+
+func (a *App) tellSizes(ctx context.Context, tell telemetry.Tell) error {
+	bytes, weekBefore, err := a.servers.Sizes(ctx)
+	if err != nil || bytes == 0 {
+		return err
+	}
+	tell(gauge, "database_size_bytes", "Size of the database at the first measurement of the newest day: the same on every server.", float64(bytes))
+	if weekBefore > 0 {
+		tell(gauge, "database_size_week_before_bytes", "The size a week before it.", float64(weekBefore))
+	}
 	return nil
 }
 

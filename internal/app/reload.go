@@ -72,6 +72,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Audit:          a.audit,
 			Consent:        consent,
 			Facts:          a.facts,
+			Dismiss:        a.dismiss,
 			Now:            config.Clock.Now,
 			Brand:          config.Brand,
 			Texts:          config.Texts,

@@ -126,6 +126,9 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		for _, server := range list {
 			a.others[server.ID.String()] = !server.Lost()
 		}
+		if err == nil {
+			a.hosts = hostsUp(list)
+		}
 		a.sweptElsewhere.Store(a.sweepsElsewhere())
 		return err
 	})
@@ -166,19 +169,28 @@ func (a *App) sweepsElsewhere() bool {
 	return false
 }
 
-// upSamples tell which servers answer, as Prometheus finds out when it scrapes them.
-func (a *App) upSamples() (samples []alerts.Sample) {
-	sample := func(instance string, up float64) {
-		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": instance}, Value: up})
-	}
-	self := a.servers.ID().String()
-	sample(self, 1)
-	for instance, up := range a.others {
-		if instance != self && up {
-			sample(instance, 1)
-		} else if instance != self {
-			sample(instance, 0)
+// hostsUp tells which hosts have servers that are up, and which have one that is down and was not replaced.
+func hostsUp(list []servers.Server) map[string]bool {
+	up := map[string]bool{}
+	for _, server := range list {
+		if !server.Lost() {
+			up[server.Host] = true
 		}
+	}
+	for _, server := range servers.Down(list) {
+		up[server.Host] = false
+	}
+	return up
+}
+
+// upSamples tell which servers answer, as Prometheus finds out when it scrapes them. Their instances are hosts.
+func (a *App) upSamples() (samples []alerts.Sample) {
+	for host, up := range a.hosts {
+		value := 0.0
+		if up {
+			value = 1
+		}
+		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": host}, Value: value})
 	}
 	return samples
 }

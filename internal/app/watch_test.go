@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
@@ -155,6 +156,62 @@ func TestServerGoesDown(t *testing.T) {
 	watches(t, e, 4*time.Minute, nil)
 	if names := firing(e); len(names) != 0 {
 		t.Errorf("when it has stopped there fire %q", names)
+	}
+}
+
+// The alert of a server that was killed names it, and ends when another process starts on its host. A process on another host ends
+// nothing; an operator does.
+func TestDownEnds(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	start := func(host string) *servers.Servers {
+		t.Helper()
+		other := servers.New(e.App.Pool, host, "v1", "abc", e.DB.Clock.Now())
+		if err := other.Heartbeat(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		return other
+	}
+	down := func(when string, want ...string) {
+		t.Helper()
+		var hosts []string
+		for _, alert := range e.App.Firing() {
+			if alert.Name != "ConnectDown" || alert.Summary != alert.Server+" does not answer on its private listener." {
+				t.Errorf("%s there fires %+v", when, alert)
+			}
+			hosts = append(hosts, alert.Server)
+		}
+		if diff := cmp.Diff(want, hosts); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	killed, gone := start("web-1"), start("web-2")
+	watches(t, e, 4*time.Minute, nil)
+	down("when both were killed", "web-1", "web-2")
+	elsewhere, again := start("web-3"), start("web-1")
+	alive := func() {
+		for _, one := range []*servers.Servers{elsewhere, again} {
+			if err := one.Heartbeat(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	watches(t, e, time.Minute, alive)
+	down("when one has started again", "web-2")
+	for _, id := range []uuid.UUID{killed.ID(), elsewhere.ID(), uuid.New()} { // the second one is alive
+		if err := e.App.Dismiss(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watches(t, e, time.Minute, alive)
+	down("when others were dismissed", "web-2")
+	if err := e.App.Dismiss(t.Context(), gone.ID()); err != nil {
+		t.Fatal(err)
+	}
+	watches(t, e, alerts.Interval, alive)
+	down("when it was dismissed")
+	if n := pgtest.Value[int](t, e.DB, "select count(*)::int from audit_log where action = 'server.dismissed'"); n != 2 {
+		t.Errorf("the audit log has %d dismissals", n)
 	}
 }
 

@@ -34,6 +34,11 @@ func (l *Log) RecordExport(ctx context.Context, by string, filter Filter) error 
 	return l.record(ctx, actor.Of(ctx), "audit.exported", filter.detail(by))
 }
 
+// RecordDismissal records that the operator of ctx dismisses a server that is lost.
+func (l *Log) RecordDismissal(ctx context.Context, server uuid.UUID) error {
+	return l.record(ctx, actor.Of(ctx), "server.dismissed", map[string]string{"server": server.String()})
+}
+
 // RecordListing is RecordExport for the pages of a list, at most once a minute for each operator.
 func (l *Log) RecordListing(ctx context.Context, now time.Time, by string) error {
 	return l.listings.once(actor.Of(ctx), now, func() error {

@@ -46,3 +46,9 @@ func (s *Servers) Database(ctx context.Context) (Database, error) {
 	tables, last := s.queries.LargestTables(ctx, maxTables)
 	return Database{now, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
 }
+
+// Sizes returns the newest recorded size of the database, and the one of a week before it, in bytes; 0 if there is none.
+func (s *Servers) Sizes(ctx context.Context) (bytes, weekBefore int64, err error) {
+	row, err := s.queries.Sizes(postgres.AnyClock(ctx))
+	return row.Bytes, row.WeekBefore, postgres.Wrap("database sizes", err)
+}

@@ -161,6 +161,12 @@ func (s *Servers) List(ctx context.Context) ([]Server, error) {
 	return postgres.Map(rows, func(row serversdb.ListServersRow) Server { return Server(row) }), postgres.Wrap("servers: list", err)
 }
 
+// Dismiss removes the row of a server if it is lost.
+func (s *Servers) Dismiss(ctx context.Context, id uuid.UUID) error {
+	return postgres.Wrap("servers: dismiss", s.queries.DismissServer(postgres.AnyClock(ctx),
+		serversdb.DismissServerParams{ServerID: id, LostAfter: lostAfter}))
+}
+
 // SweepUntil moves the time until which sweeps delete by a step, and returns it. It is at least five minutes ago.
 func (s *Servers) SweepUntil(ctx context.Context, step time.Duration) (time.Time, error) {
 	until, err := s.queries.MoveSweep(ctx, step)

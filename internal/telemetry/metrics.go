@@ -75,6 +75,13 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 	return m
 }
 
+// Expect has the counters of an operation's faults begin at 0: otherwise the first ones would not be an increase.
+func (m *Metrics) Expect(operation string) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		m.requests.WithLabelValues(operation, strconv.Itoa(status))
+	}
+}
+
 // Tell adds the value of a metric. Labels are pairs of a name and a value.
 type Tell func(kind prometheus.ValueType, name, help string, value float64, labels ...string)
 

@@ -36,11 +36,21 @@ func (w *Webhooks) count(client string, change func(*Stats)) {
 	w.stats[client] = s
 }
 
-// Stats describes delivery for the metrics, sorted by name: for each client that has pending events or that this server sent to.
+// Stats describes delivery for the metrics, sorted by name: for each client that has a webhook or pending events, or that this server sent
+// to. Counts begin at 0: otherwise the first failure would not be an increase.
 func (w *Webhooks) Stats(ctx context.Context) ([]Stats, error) {
 	w.statsMu.Lock()
 	all := maps.Clone(w.stats)
 	w.statsMu.Unlock()
+	receivers, err := w.queries.ListReceivers(ctx)
+	if err != nil {
+		return nil, postgres.Wrap("webhook statistics", err)
+	}
+	for _, name := range receivers {
+		stats := all[name]
+		stats.Client = name
+		all[name] = stats
+	}
 	pending, err := w.queries.CountPendingByClient(ctx)
 	for _, row := range pending {
 		stats := all[row.Name]

@@ -52,6 +52,17 @@ returning moved.until;
 -- name: DeleteServer :exec
 delete from servers where server_id = @server_id;
 
+-- name: DismissServer :exec
+-- Removes a server whose heartbeats have stopped.
+delete from servers
+where server_id = @server_id and seen_at not between connect_now() - @lost_after::interval and connect_now() + @lost_after::interval;
+
+-- name: Sizes :one
+-- The newest recorded size of the database, and the one of a week before it; 0 if there is none.
+select coalesce(max(s.bytes) filter (where s.day = latest.day), 0)::bigint as bytes,
+    coalesce(max(s.bytes) filter (where s.day = latest.day - 7), 0)::bigint as week_before
+from database_sizes s, (select max(day) as day from database_sizes) latest;
+
 -- name: ListServers :many
 -- The servers that were seen last, with the time since then by the database's clock.
 select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago

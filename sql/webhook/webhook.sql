@@ -231,6 +231,10 @@ delete from webhook_queue where event_id in (
 update webhook_events set due_at = @due_at, leased_until = now()
 where user_id = @user_id and event_id = @event_id and state = 'pending' and leased_until is null;
 
+-- name: ListReceivers :many
+-- The names of the clients with a webhook.
+select distinct cl.name from webhook_endpoints e join clients cl using (client_id);
+
 -- name: CountPendingByClient :many
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e

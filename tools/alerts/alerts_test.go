@@ -112,9 +112,13 @@ func newWorld(seed uint64) *world {
 		w.counter("connect_emails_total", []float64{0, 0, 0, 0, 1}, "outcome", outcome)
 	}
 	w.counter("connect_mail_server_failures_total", []float64{0, 0, 1})
-	for _, outcome := range []string{"sent", "rejected"} {
-		w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2}, "outcome", outcome)
+	w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2}, "outcome", "accepted")
+	w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2, 8}, "outcome", "rejected")
+	for _, state := range []string{"used", "left_out"} {
+		w.gauge("connect_database_replicas", []float64{0, 1}, "state", state)
 	}
+	w.gauge("connect_database_size_bytes", []float64{1e9, 2e10})
+	w.gauge("connect_database_size_week_before_bytes", []float64{1e9, 1.6e10})
 	for _, outcome := range []string{"refused", "replaced"} {
 		w.counter("connect_http_connections_closed_total", []float64{0, 0, 0, 2}, "listener", "public", "outcome", outcome)
 	}

@@ -107,7 +107,11 @@ func (r *rule) alert(t *testing.T, one *active, now time.Time) alerts.Alert {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return alerts.Alert{Name: r.Alert, Severity: r.Labels["severity"], Summary: summary, Since: one.since}
+	server := ""
+	if r.Alert == "ConnectDown" {
+		server = one.sample.Metric.Get("instance")
+	}
+	return alerts.Alert{Name: r.Alert, Severity: r.Labels["severity"], Summary: summary, Since: one.since, Server: server}
 }
 
 // scrape adds samples with the labels that a scrape gives them, and marks the series that have ended. Samples after an instant are

@@ -97,6 +97,22 @@ func (q *Queries) DeleteServer(ctx context.Context, serverID uuid.UUID) error {
 	return err
 }
 
+const dismissServer = `-- name: DismissServer :exec
+delete from servers
+where server_id = $1 and seen_at not between connect_now() - $2::interval and connect_now() + $2::interval
+`
+
+type DismissServerParams struct {
+	ServerID  uuid.UUID
+	LostAfter time.Duration
+}
+
+// Removes a server whose heartbeats have stopped.
+func (q *Queries) DismissServer(ctx context.Context, arg DismissServerParams) error {
+	_, err := q.db.Exec(ctx, dismissServer, arg.ServerID, arg.LostAfter)
+	return err
+}
+
 const findOtherLimiter = `-- name: FindOtherLimiter :many
 select host, limiter, seen_at from servers
 where server_id <> $1 and limiter <> $2 and limiter <> ''
@@ -355,4 +371,23 @@ on conflict (day) do nothing
 func (q *Queries) RecordDatabaseSize(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, recordDatabaseSize)
 	return err
+}
+
+const sizes = `-- name: Sizes :one
+select coalesce(max(s.bytes) filter (where s.day = latest.day), 0)::bigint as bytes,
+    coalesce(max(s.bytes) filter (where s.day = latest.day - 7), 0)::bigint as week_before
+from database_sizes s, (select max(day) as day from database_sizes) latest
+`
+
+type SizesRow struct {
+	Bytes      int64
+	WeekBefore int64
+}
+
+// The newest recorded size of the database, and the one of a week before it; 0 if there is none.
+func (q *Queries) Sizes(ctx context.Context) (SizesRow, error) {
+	row := q.db.QueryRow(ctx, sizes)
+	var i SizesRow
+	err := row.Scan(&i.Bytes, &i.WeekBefore)
+	return i, err
 }

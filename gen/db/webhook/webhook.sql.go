@@ -459,6 +459,31 @@ func (q *Queries) ListPlaces(ctx context.Context) ([]uuid.UUID, error) {
 	return items, nil
 }
 
+const listReceivers = `-- name: ListReceivers :many
+select distinct cl.name from webhook_endpoints e join clients cl using (client_id)
+`
+
+// The names of the clients with a webhook.
+func (q *Queries) ListReceivers(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, listReceivers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listWebhookAttempts = `-- name: ListWebhookAttempts :many
 select a.event_id, a.attempt, a.at, a.duration_ms, a.status, a.fault, a.response::bytea as response
 from webhook_events e

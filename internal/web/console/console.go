@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
@@ -45,7 +46,8 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Consent   ConsentPage
-	Facts     func(context.Context) Facts // of the service as a whole
+	Facts     func(context.Context) Facts            // of the service as a whole
+	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost
 	Now       func() time.Time
 	Brand     brand.Brand       // of the operator; without a name, the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
@@ -103,6 +105,7 @@ func New(config Config) (http.Handler, error) {
 		c.routeAdjustments(r)
 		c.routePartners(r)
 		r.Get(servicePath, c.page(c.showService))
+		r.Post(servicePath+"/dismiss", c.page(c.dismissServer))
 		c.routeAudit(r)
 	})
 	return router, nil
@@ -169,4 +172,5 @@ var doneTexts = map[string]struct{}{
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
+	"server_dismissed": {},
 }

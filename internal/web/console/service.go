@@ -11,6 +11,7 @@ import (
 	"connect-svc/docs"
 	"connect-svc/internal/alerts"
 	"connect-svc/internal/servers"
+	"connect-svc/internal/web/site"
 	"connect-svc/internal/webhook"
 )
 
@@ -52,6 +53,19 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "service", x)
 }
 
+// dismissServer forgets a server that is lost. If it reports again, it is there again.
+func (c *console) dismissServer(w http.ResponseWriter, r *http.Request) error {
+	form, err := site.ReadForm(w, r, "server")
+	if err != nil {
+		return err
+	}
+	id, err := uuid.Parse(form["server"])
+	if err != nil {
+		return site.ErrBadForm
+	}
+	return outcome(c.Dismiss(r.Context(), id), servicePath, "server_dismissed")
+}
+
 // firing returns the alerts of all running servers, pages before tickets.
 func (x serviceView) firing() (list []firing) {
 	add := func(host string, alert alerts.Alert) {
@@ -63,7 +77,7 @@ func (x serviceView) firing() (list []firing) {
 		if alert.Since.Before(list[i].Since) {
 			list[i].Since = alert.Since
 		}
-		if !slices.Contains(list[i].Hosts, host) {
+		if host = cmp.Or(alert.Server, host); !slices.Contains(list[i].Hosts, host) {
 			list[i].Hosts = append(list[i].Hosts, host)
 		}
 	}

@@ -90,6 +90,35 @@ func textOf(p edgetest.Page) string {
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
+// A server that is lost can be dismissed, and its alert names it, not those that noticed it.
+func TestDismiss(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	facts := busyService()
+	down := alerts.Alert{Name: "ConnectDown", Severity: "page", Summary: "c.example.com does not answer on its private listener.", Since: start, Server: "c.example.com"}
+	facts.Alerts, facts.Servers.Value[1].Alerts = []alerts.Alert{down}, []alerts.Alert{down}
+	f.config.Facts = func(context.Context) Facts { return facts }
+	var dismissed []uuid.UUID
+	f.config.Dismiss = func(_ context.Context, id uuid.UUID) error {
+		dismissed = append(dismissed, id)
+		return nil
+	}
+	f.serve(t)
+	v := f.signedIn(t, edgetest.UnnamedToken)
+	page := v.Get(servicePath)
+	v.shows(page, headingService, "Since 2026-03-10 12:34:00 · c.example.com What", "c.example.com lost Dismiss")
+	lost := facts.Servers.Value[2].ID
+	if got := page.Find("form input[name=server]").AttrOr("value", ""); got != lost.String() {
+		t.Errorf("the page dismisses %q", got)
+	}
+	v.goes(v.Post(servicePath+"/dismiss", "server", lost.String()), servicePath+"?done=server_dismissed")
+	v.shows(v.Get(servicePath+"?done=server_dismissed"), headingService, "The server is dismissed.")
+	v.fails(v.Post(servicePath+"/dismiss", "server", "x"), 400, headingBadForm)
+	if len(dismissed) != 1 || dismissed[0] != lost {
+		t.Errorf("dismissed: %v", dismissed)
+	}
+}
+
 func TestService(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -31,6 +31,7 @@ func TestAlerts(t *testing.T) {
 	e.Private(t, "/healthz") // or no request would have been counted
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
 		values (gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, e.Partner.ID) // nor an event
+	e.DB.Exec(t, "insert into database_sizes (day, bytes) values (current_date, 2), (current_date - 7, 1) on conflict (day) do nothing")
 	metrics := e.Private(t, "/metrics")
 	asked := regexp.MustCompile(`connect_[a-z_]+`).FindAllString(alerts+dashboard, -1)
 	if len(asked) < 10 {

@@ -50,6 +50,11 @@ func TestWebhookMetrics(t *testing.T) {
 	if _, err := e.App.Webhooks.SetEndpoint(t.Context(), e.Partner.ID, receiver.URL); err != nil {
 		t.Fatal(err)
 	}
+	// All counts begin at 0: Prometheus takes a count that appears for one that has not risen.
+	until("events_total"+label+`,outcome="delivered"} 0`, "events_total"+label+`,outcome="failed"} 0`, "failed_attempts_total"+label+"} 0")
+	if text := e.Private(t, "/metrics"); !strings.Contains(text, `connect_requests_total{operation="requestToken",status="500"} 0`) {
+		t.Error("the first fault of an operation would not be an increase")
+	}
 	event()
 	until("events_pending"+label+"} 1\n", "oldest_pending_seconds"+label+"} 9", "events_total"+label+`,outcome="delivered"} 0`)
 

@@ -1,5 +1,5 @@
 // Package released has each version of the SDKs that was released, byte for byte. Partners' lock files have its hash, so a file of this
-// folder never changes and never goes. `make sdk-release` adds the version of sdk/typescript/package.json.
+// folder never changes and never goes once a release of the program has it. `make sdk-release` adds the version of sdk/typescript/package.json.
 package released
 
 import (

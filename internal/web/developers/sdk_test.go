@@ -162,6 +162,11 @@ func TestReleased(t *testing.T) {
 	if err := json.Unmarshal(text, &npm); err != nil {
 		t.Fatal(err)
 	}
+	for file, names := range map[string]string{"typescript/src/version.ts": `version = "` + npm.Version + `"`, "go/connect/client.go": `Version = "` + npm.Version + `"`} {
+		if text, err := os.ReadFile("../../../sdk/" + file); err != nil || !strings.Contains(string(text), names) {
+			t.Errorf("sdk/%s does not have %s (%v)", file, names, err)
+		}
+	}
 	for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript} {
 		file := name + "-" + npm.Version + ".txtar"
 		was, err := os.ReadFile(filepath.Join(folder, file))
@@ -184,7 +189,7 @@ func TestReleased(t *testing.T) {
 	}
 	locks := map[string]lock{
 		"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-		"1.1.0": {"sha512-KKlu410FW0/VeJsa3P/NFucVaJbFMtVwNRoXBJjNZiUWUA3N7BG1QkSl/lCMRkQ1260+VQxUJ3LY7ejO1JZqlA==", "h1:0/R5HX4aTUHUOcUHupopuzfQHBU3YK6wbc5QVm80Pic="},
+		"1.1.0": {"sha512-90uMaMRrfX4Qm3AnBnONffrtU50VXcYm/jC+WbW1JDLm38ZIozE3U33aHXb/BCAK58170kxDu1b/sstkiL1cFA==", "h1:DKCgTn2kpY/PN+uImOnSRZcNreTnez1MiEYirtXN84A="},
 	}
 	for _, baseURL := range []string{"https://connect.example.com", "https://other.example:8443"} {
 		site, err := New(Config{BaseURL: baseURL, SDKModule: module})

@@ -40,6 +40,14 @@ type Config struct {
 	Jitter func(time.Duration) time.Duration
 }
 
+// Version is that of the module. The requests name it in their User-Agent.
+const Version = "1.1.0"
+
+func named(_ context.Context, r *http.Request) error {
+	r.Header.Set("User-Agent", "connect-go/"+Version)
+	return nil
+}
+
 // Client speaks to the service for one registration. Make one for a process with [New]; it is safe for concurrent use.
 type Client struct {
 	config Config
@@ -74,7 +82,7 @@ func New(config Config) (*Client, error) {
 		}
 	}
 	setDefaults(&config)
-	api, err := connectsdk.NewClient(config.BaseURL, connectsdk.WithHTTPClient(config.HTTPClient))
+	api, err := connectsdk.NewClient(config.BaseURL, connectsdk.WithHTTPClient(config.HTTPClient), connectsdk.WithRequestEditorFn(named))
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -128,7 +128,10 @@ func TestRefreshIsSentAgainAfterItsPause(t *testing.T) {
 	store := connect.NewMemoryStore()
 	sent := 0
 	var slept []time.Duration
-	client := connected(t, store, func(*http.Request) (*http.Response, error) {
+	client := connected(t, store, func(r *http.Request) (*http.Response, error) {
+		if got := r.Header.Get("User-Agent"); got != "connect-go/"+connect.Version {
+			t.Errorf("User-Agent %q", got)
+		}
 		if sent++; sent == 3 {
 			return respond(http.StatusOK, strings.ReplaceAll(tokens, "svca_secret", "svca_next"))
 		}

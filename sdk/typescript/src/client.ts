@@ -5,6 +5,7 @@ import { DeniedError, ReconnectError, StateError, UnreachableError } from "./err
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
 import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
+import { version } from "./version.js";
 
 export type Scope = components["schemas"]["Scope"];
 export type DailyActivity = components["schemas"]["DailyActivity"];
@@ -79,6 +80,7 @@ export class ConnectClient {
     this.#store = options.store ?? new MemoryStore();
     this.#api = createFetch<paths>({
       baseUrl: options.baseUrl,
+      headers: { "User-Agent": `connect-svc-sdk/${version}` },
       redirect: "manual", // a redirect would carry a code or a refresh token to another address, and send it twice
       ...(options.fetch && { fetch: options.fetch }),
     });

@@ -6,7 +6,15 @@ export type WebhookEvent = components["schemas"]["ConnectionRevokedEvent"] | com
 
 /** A call that is not to be believed, or not to be understood; the message says why. */
 export class WebhookError extends Error {
-  override readonly name = "WebhookError";
+  override readonly name: string = "WebhookError";
+}
+
+/** The body is an object or another value that a framework made of the bytes, which cannot be verified any more. */
+export class BodyParsedError extends WebhookError {
+  override readonly name = "BodyParsedError";
+  constructor() {
+    super("the body was parsed already: pass the bytes that came, such as from express.raw({ type: \"*/*\" }) or await request.text()");
+  }
 }
 
 /** How far the time of a call may be from ours, in seconds, in both directions. */
@@ -17,14 +25,19 @@ const tolerance = 5 * 60;
  * came, not what a JSON library made of them. While the secret is being replaced each call is signed with both: the one
  * that you have is enough. Take each id once, and ignore an event of a connection version below the one that you hold:
  * versions are numbers of up to 19 digits, to be compared as BigInt. Types that are not known yet are to be ignored, too.
+ * Headers may have names in any case.
+ *
+ * @throws BodyParsedError if the body is what a framework made of the bytes; WebhookError if the call is not to be believed
  */
 export function verifyWebhook(
   secret: string, headers: Headers | Record<string, string | string[] | undefined>, body: string | Uint8Array, now: number = Date.now(),
 ): { id: string; event: WebhookEvent } {
+  if (typeof body !== "string" && !((body as unknown) instanceof Uint8Array)) throw new BodyParsedError();
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   if (!secret.startsWith("whsec_") || key.length < 24) throw new WebhookError("the signing secret is not whsec_ and base64 of 24 bytes or more");
   const header = (name: string): string => {
-    const value = headers instanceof Headers ? headers.get(name) : headers[name];
+    const value = headers instanceof Headers
+      ? headers.get(name) : headers[name] ?? Object.entries(headers).find(([given]) => given.toLowerCase() === name)?.[1];
     if (typeof value !== "string" || value === "") throw new WebhookError(`the call has no usable header ${name}`);
     return value;
   };

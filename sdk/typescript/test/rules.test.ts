@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { setImmediate as everythingElse } from "node:timers/promises";
 import { inspect } from "node:util";
 
-import { ConnectClient, MemoryStore, ReconnectError, UnreachableError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
+import { BodyParsedError, ConnectClient, MemoryStore, ReconnectError, UnreachableError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
 
 const options: ClientOptions = {
   baseUrl: "https://connect.example.com", clientId: "id", clientSecret: "svci_secret", callbackUrl: "https://partner.example/callback",
@@ -60,8 +60,9 @@ for (const [name, answer, want] of [
   test(`refresh: ${name}`, async () => {
     const store = new MemoryStore();
     let sent = 0;
-    const client = await connected(store, async () => {
+    const client = await connected(store, async (request) => {
       sent++;
+      assert.match(request.headers.get("user-agent") ?? "", /^connect-svc-sdk\/\d+\.\d+\.\d+$/);
       assert.equal((await store.load("ada"))?.state, "refreshing"); // it is noted before it is sent
       return answer();
     });
@@ -201,6 +202,9 @@ test("webhooks", () => {
   const { id, event } = verifyWebhook(secret, headers, body, now + 299_000);
   assert.deepEqual([id, event.type, event.data.connection_version], ["msg_1", "connection.revoked", "3"]);
   assert.equal(verifyWebhook(secret, new Headers(headers), Buffer.from(body), now).event.type, "connection.revoked");
+  const other = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.replace("webhook", "Webhook").toUpperCase(), value]));
+  assert.equal(verifyWebhook(secret, other, body, now).id, id);
+  assert.throws(() => verifyWebhook(secret, headers, JSON.parse(body) as string, now), BodyParsedError);
   for (const wrong of [
     () => verifyWebhook(secret, headers, body + " ", now),
     () => verifyWebhook(secret, headers, body, now + 301_000),

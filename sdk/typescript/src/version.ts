@@ -1,0 +1,2 @@
+/** Of the package. */
+export const version = "1.1.0";

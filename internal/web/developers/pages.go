@@ -18,6 +18,7 @@ type view struct {
 	Root     string // before each link; empty for pages in the root of the site
 	Page     page
 	Title    string
+	Markdown string // the file with the page as Markdown; empty: none
 	Contents []group
 	Outline  []section     // of the reference, shown in the contents while the reference is open
 	Body     template.HTML // without the frame
@@ -54,12 +55,15 @@ func (s *Site) addPages() error {
 		case referenceName:
 			v.Body, err = execute(layouts, "reference.html", document)
 			v.Body = template.HTML(s.ofService(string(v.Body))) //nolint:gosec // an address is an origin
-		case rulesName:
-			v.Title, v.Body, v.Sections, err = convert([]byte(s.ofService("# " + p.Label + "\n\n" + document.Description)))
 		case indexName:
 			v.Body, err = execute(layouts, "site-index.html", places)
 		default:
-			v.Title, v.Body, v.Sections, err = s.read(p, document)
+			var source []byte
+			if source, err = s.source(p, document); err == nil {
+				v.Title, v.Body, v.Sections, err = convert(source)
+			}
+			v.Markdown = p.Name + ".md"
+			s.files[v.Markdown] = newFile("text/markdown; charset=utf-8", source)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
@@ -91,16 +95,38 @@ func (s *Site) addPages() error {
 	return err
 }
 
-// read returns the title, body and sections of a Markdown page.
-func (s *Site) read(p page, document *reference.Document) (title string, body template.HTML, sections []section, err error) {
+// source returns a page in Markdown.
+func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
+	if p.Name == rulesName {
+		return []byte(s.ofService("# " + p.Label + "\n\n" + document.Description)), nil
+	}
 	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
 	if err != nil {
-		return "", "", nil, err
+		return nil, err
 	}
 	if p.Name == codesName {
 		source = withAnswers(source, document)
 	}
-	return convert(bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.config.BaseURL)))
+	return bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.config.BaseURL)), nil
+}
+
+// addList adds llms.txt (https://llmstxt.org): a list of the pages for programs that read text.
+func (s *Site) addList() error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %s for developers\n\n> %s\n\nThe contract is [openapi.json](%s%sopenapi.json).\n",
+		s.config.Brand.Name, contents[0].Pages[0].Summary, s.config.BaseURL, Path)
+	for _, g := range contents {
+		fmt.Fprintf(&text, "\n## %s\n\n", g.Label)
+		for _, p := range g.Pages {
+			file := p.Name + ".md"
+			if s.files[file] == nil {
+				file = p.File()
+			}
+			fmt.Fprintf(&text, "- [%s](%s%s%s): %s\n", p.Label, s.config.BaseURL, Path, file, p.Summary)
+		}
+	}
+	s.files["llms.txt"] = newFile("text/plain; charset=utf-8", []byte(text.String()))
+	return nil
 }
 
 // ofService puts the service's address into a text from the contract.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/oasdiff/yaml"
+
 	"connect-svc/api"
 	"connect-svc/gen/openapi30"
 	"connect-svc/internal/brand"
@@ -93,7 +95,7 @@ func New(config Config) (*Site, error) {
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	config.SDKModule = cmp.Or(config.SDKModule, DefaultModule(config.BaseURL))
 	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
-	for _, add := range []func() error{s.addAssets, s.addPages, s.addSDKs} {
+	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addSDKs} {
 		if err := add(); err != nil {
 			return nil, fmt.Errorf("developers: %w", err)
 		}
@@ -106,6 +108,13 @@ func New(config Config) (*Site, error) {
 			return nil, fmt.Errorf("developers: %s: %w", name, err)
 		}
 		s.files[name] = newFile("application/yaml", document)
+		if name == "openapi.yaml" {
+			inJSON, err := yaml.YAMLToJSON(document)
+			if err != nil {
+				return nil, fmt.Errorf("developers: %s: %w", name, err)
+			}
+			s.files["openapi.json"] = newFile("application/json", inJSON)
+		}
 	}
 	return s, nil
 }

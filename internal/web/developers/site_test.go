@@ -2,6 +2,7 @@ package developers
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -274,6 +275,43 @@ func TestHeaders(t *testing.T) {
 		if got := h.Get("Cache-Control"); strings.Contains(got, "immutable") != hashed || got == "" {
 			t.Errorf("%s: Cache-Control is %q", name, got)
 		}
+	}
+}
+
+// Programs find each page in llms.txt, as Markdown where it is made of that, and the contract in JSON.
+func TestPagesForPrograms(t *testing.T) {
+	t.Parallel()
+	site, err := New(Config{BaseURL: "https://connect.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := string(site.files["llms.txt"].Content)
+	for _, g := range contents {
+		for _, p := range g.Pages {
+			file := p.Name + ".md"
+			if p.Name == referenceName || p.Name == indexName {
+				file = p.File()
+			}
+			if line := "- [" + p.Label + "](https://connect.example.com/developers/" + file + "): " + p.Summary + "\n"; !strings.Contains(list, line) {
+				t.Errorf("llms.txt has no line %q", line)
+			}
+			if f := site.files[file]; f == nil || strings.Contains(string(f.Content), "connect.invalid") {
+				t.Errorf("%s is missing, or has another address", file)
+			}
+		}
+	}
+	inYAML, err := openapi3.NewLoader().LoadFromData(site.files["openapi.yaml"].Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := openapi3.NewLoader().LoadFromData(site.files["openapi.json"].Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := inYAML.MarshalJSON()
+	got, _ := inJSON.MarshalJSON()
+	if !json.Valid(site.files["openapi.json"].Content) || !bytes.Equal(want, got) {
+		t.Error("openapi.json is another document than openapi.yaml")
 	}
 }
 

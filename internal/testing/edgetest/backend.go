@@ -53,6 +53,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),
 		Accounts: account.New(db.Pool, keys, nil, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers, Limits: wait.Patient,
+			Logger: slog.New(slog.DiscardHandler),
 		}),
 		Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
 		OAuth:    oauth.New(db.Pool, keys, lifetimes),

@@ -82,6 +82,17 @@ func (a *App) facts(ctx context.Context) console.Facts {
 	return f
 }
 
+// alertsNow has the servers and the alerts that fire.
+func (a *App) alertsNow(ctx context.Context) console.Facts {
+	f := console.Facts{At: a.config.Clock.Now(), Self: a.servers.ID(), Alerts: a.alerts.Firing()}
+	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Facts)
+	defer cancel()
+	var questions sync.WaitGroup
+	find(a, &questions, "servers", &f.Servers, func() ([]servers.Server, error) { return a.servers.List(ctx) })
+	questions.Wait()
+	return f
+}
+
 // find asks a question concurrently with others. If there is no answer, it logs why.
 func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.Optional[T], question func() (T, error)) {
 	questions.Go(func() {

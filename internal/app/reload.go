@@ -73,6 +73,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Consent:        consent,
 			Facts:          a.facts,
 			Dismiss:        a.dismiss,
+			Alerts:         a.alertsNow,
 			Now:            config.Clock.Now,
 			Brand:          config.Brand,
 			Texts:          config.Texts,

@@ -74,3 +74,28 @@ func (d Day) Figures() Figures {
 	f.durations[len(f.durations)-1] += max(rest, 0) // in buckets that only a newer server has
 	return f
 }
+
+// InNeed is a client for which something went wrong on a day.
+type InNeed struct {
+	Day
+	Name, Status string
+}
+
+// InNeed returns at most limit clients for which something goes wrong today that a person may have to look at, the worst first: webhooks that
+// were given up, used refresh tokens, answers 5xx, or a twentieth of the requests over the rate.
+func (u *Usage) InNeed(ctx context.Context, limit int) ([]InNeed, error) {
+	rows, err := u.queries.ClientsInNeed(ctx, usagedb.ClientsInNeedParams{
+		Day: u.now().UTC().Truncate(oneDay), MaxRows: int32(limit), //nolint:gosec // a page
+	})
+	return postgres.Map(rows, func(row usagedb.ClientsInNeedRow) InNeed {
+		return InNeed{Day(row.UsageDay), row.Name, row.Status}
+	}), postgres.Wrap("usage: clients in need", err)
+}
+
+// Revocations returns the number of revoked connections.
+func (d Day) Revocations() int64 { return d.Revoked + d.Replayed + d.RevokedByOperator }
+
+// Disconnects returns the number of disconnected connections.
+func (d Day) Disconnects() int64 {
+	return d.DisconnectedByUser + d.DisconnectedByClient + d.DisconnectedByOperator + d.DisconnectedWithAccount + d.DisconnectedWithClient
+}

@@ -133,3 +133,14 @@ where is_found(@query, cl.client_id, cl.name, cl.contact_email)
     and (coalesce(d.requests, 0) < @after_requests::bigint or coalesce(d.requests, 0) = @after_requests::bigint and cl.client_id > @after_id)
 order by coalesce(d.requests, 0) desc, cl.client_id
 limit @max_rows;
+
+-- name: ClientsInNeed :many
+-- The clients of a day for which something goes wrong that a person may have to look at: webhooks that were given up, used refresh tokens, answers
+-- 5xx, or a twentieth of the requests over the rate.
+select sqlc.embed(d), cl.name, cl.status
+from usage_days d
+join clients cl on cl.client_id = d.client_id
+where d.day = @day and cl.status <> 'offboarded'
+    and (d.webhooks_failed > 0 or d.replayed > 0 or d.failed > 0 or d.rate_limited > 0 and 20 * d.rate_limited >= d.requests)
+order by d.webhooks_failed + d.replayed desc, d.failed desc, d.rate_limited desc, d.client_id
+limit @max_rows;

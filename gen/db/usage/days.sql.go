@@ -77,6 +77,81 @@ func (q *Queries) BusiestMinutes(ctx context.Context, arg BusiestMinutesParams) 
 	return items, nil
 }
 
+const clientsInNeed = `-- name: ClientsInNeed :many
+select d.client_id, d.day, d.refreshed, d.active_users, d.codes_sent, d.codes_tried, d.webhooks_delivered, d.webhooks_failed, d.lapsed, d.requests, d.rate_limited, d.refused, d.failed, d.durations, d.busiest_minute, d.active_clients, d.authorized, d.revoked, d.replayed, d.revoked_by_operator, d.disconnected_by_user, d.disconnected_by_client, d.disconnected_by_operator, d.disconnected_with_account, d.disconnected_with_client, d.now_authorized, d.now_lapsed, d.now_revoked, d.now_disconnected, cl.name, cl.status
+from usage_days d
+join clients cl on cl.client_id = d.client_id
+where d.day = $1 and cl.status <> 'offboarded'
+    and (d.webhooks_failed > 0 or d.replayed > 0 or d.failed > 0 or d.rate_limited > 0 and 20 * d.rate_limited >= d.requests)
+order by d.webhooks_failed + d.replayed desc, d.failed desc, d.rate_limited desc, d.client_id
+limit $2
+`
+
+type ClientsInNeedParams struct {
+	Day     time.Time
+	MaxRows int32
+}
+
+type ClientsInNeedRow struct {
+	UsageDay UsageDay
+	Name     string
+	Status   string
+}
+
+// The clients of a day for which something goes wrong that a person may have to look at: webhooks that were given up, used refresh tokens, answers
+// 5xx, or a twentieth of the requests over the rate.
+func (q *Queries) ClientsInNeed(ctx context.Context, arg ClientsInNeedParams) ([]ClientsInNeedRow, error) {
+	rows, err := q.db.Query(ctx, clientsInNeed, arg.Day, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClientsInNeedRow
+	for rows.Next() {
+		var i ClientsInNeedRow
+		if err := rows.Scan(
+			&i.UsageDay.ClientID,
+			&i.UsageDay.Day,
+			&i.UsageDay.Refreshed,
+			&i.UsageDay.ActiveUsers,
+			&i.UsageDay.CodesSent,
+			&i.UsageDay.CodesTried,
+			&i.UsageDay.WebhooksDelivered,
+			&i.UsageDay.WebhooksFailed,
+			&i.UsageDay.Lapsed,
+			&i.UsageDay.Requests,
+			&i.UsageDay.RateLimited,
+			&i.UsageDay.Refused,
+			&i.UsageDay.Failed,
+			&i.UsageDay.Durations,
+			&i.UsageDay.BusiestMinute,
+			&i.UsageDay.ActiveClients,
+			&i.UsageDay.Authorized,
+			&i.UsageDay.Revoked,
+			&i.UsageDay.Replayed,
+			&i.UsageDay.RevokedByOperator,
+			&i.UsageDay.DisconnectedByUser,
+			&i.UsageDay.DisconnectedByClient,
+			&i.UsageDay.DisconnectedByOperator,
+			&i.UsageDay.DisconnectedWithAccount,
+			&i.UsageDay.DisconnectedWithClient,
+			&i.UsageDay.NowAuthorized,
+			&i.UsageDay.NowLapsed,
+			&i.UsageDay.NowRevoked,
+			&i.UsageDay.NowDisconnected,
+			&i.Name,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countActs = `-- name: CountActs :many
 select client_id::uuid as client_id, action, actor, coalesce(detail ->> 'reason', '')::text as reason, count(*) as acts
 from audit_log

@@ -31,7 +31,7 @@ func newScreen(t *testing.T) *screen {
 	s := &screen{f, browsertest.Share(t, nil).NewTab(t)}
 	s.Open(f.server.URL + Path)
 	s.Submit(chromedp.SendKeys(chromedp.CSS("#token"), edgetest.AdaToken), chromedp.Click(chromedp.CSS("button.act")))
-	s.IsTitled("Users · Console · Activity Connect")
+	s.IsTitled("Overview · Console · Activity Connect")
 	return s
 }
 
@@ -143,6 +143,8 @@ func (s *screen) isInLine(t *testing.T, name string) {
 func TestChromiumSignIn(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
+	s.looks(t, "home-quiet")
+	s.at(t, usersPath)
 	s.looks(t, "users")
 	s.Submit(chromedp.Click(chromedp.CSS(".session button")))
 	s.IsTitled("Sign in to the console · Console · Activity Connect")

@@ -48,6 +48,7 @@ type Config struct {
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts            // of the service as a whole
 	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost
+	Alerts    func(context.Context) Facts            // only the servers and their alerts
 	Now       func() time.Time
 	Brand     brand.Brand       // of the operator; without a name, the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
@@ -98,8 +99,8 @@ func New(config Config) (http.Handler, error) {
 	router.Post(Path+"/sign-out", c.page(c.signOut))
 	router.Group(func(r chi.Router) {
 		r.Use(c.signedIn)
-		r.Get(Path, c.page(site.FailWith(site.Redirect(Path+"/users"))))
-		r.Get(Path+"/", c.page(site.FailWith(site.Redirect(Path+"/users"))))
+		r.Get(Path, c.page(c.showHome))
+		r.Get(Path+"/", c.page(site.FailWith(site.Redirect(Path))))
 		c.routeUsers(r)
 		c.routeConnections(r)
 		c.routeAdjustments(r)

@@ -1,7 +1,7 @@
 // Package console is the operator's console, /console of the private listener. People support users and partners in it and watch the
 // service. It does what the operator API does, for a browser.
 //
-//	GET /console ─303─▶ /console/sign-in ─▶ /console/users ─▶ …/{user} ─▶ …/delete ─▶ /console/users
+//	GET /console ─303─▶ /console/sign-in ─▶ /console ─▶ /console/users ─▶ …/{user} ─▶ …/delete ─▶ /console/users
 //
 // # Invariants
 //

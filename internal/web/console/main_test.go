@@ -45,6 +45,7 @@ func newFixture(t testing.TB) *fixture {
 		Usage:     f.Usage,
 		Audit:     f.Audit,
 		Facts:     func(context.Context) Facts { return quietService() },
+		Alerts:    func(context.Context) Facts { return quietService() },
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,
 	}

@@ -88,6 +88,7 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 type partnerView struct {
 	aboutPartner
 	Connections connectionCounts
+	Days        daysView
 }
 
 func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -95,7 +96,11 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections)})
+	days, err := c.lastDays(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days})
 }
 
 // connectionCounts has formatted counts of connections.

@@ -21,7 +21,7 @@ func words(in *locale.Locale) template.FuncMap {
 	return template.FuncMap{
 		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
 		"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
-		"span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
+		"figure": w.figure, "span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
 	}
 }
 
@@ -32,8 +32,8 @@ func newWriter(in *locale.Locale) writer {
 // writer returns the writer in the language of a request.
 func (c *console) writer(r *http.Request) writer { return newWriter(c.site.Locale(r)) }
 
-// parts lists the entries of the navigation.
-var parts = []string{"users", "partners", "service", "audit"}
+// parts lists the entries of the navigation. The home page is the empty one.
+var parts = []string{"", "users", "partners", "service", "audit"}
 
 // writer formats numbers in a language.
 type writer struct {

@@ -1,0 +1,88 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/testing/edgetest"
+)
+
+// eventful gives the partners of ask a day on which much happens, and something goes wrong.
+func (f *fixture) eventful(t testing.TB, a asked) {
+	t.Helper()
+	f.DB.Exec(t, "update clients set name = $2 where client_id = $1", a.steady, hostileName)
+	f.DB.Exec(t, `update usage_days set authorized = 12, refreshed = 3456, lapsed = 7, revoked = 2, replayed = 1, disconnected_by_user = 4,
+		disconnected_by_client = 5, active_users = 1234, codes_sent = 20, codes_tried = 21, webhooks_delivered = 900`)
+	f.DB.Exec(t, "update usage_days set webhooks_failed = 3 where client_id = $1 and day = $2", a.steady, start)
+}
+
+// The console begins with the last days, and with what needs attention.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	v.goes(v.Get(Path+"/"), Path)
+	v.shows(v.Get(Path), "Overview", "Nothing needs attention.", "The last 30 days")
+
+	a := f.ask(t)
+	f.eventful(t, a)
+	home := v.Get(Path)
+	v.shows(home, "Overview", "3 webhooks were given up today", "1 used refresh token came again today", "40 requests failed (5xx) today",
+		hostileName)
+	row := func(name string) (cells []string) {
+		for _, cell := range home.Find(`tbody th:contains("` + name + `") ~ td`).EachIter() {
+			cells = append(cells, cell.Text())
+		}
+		return cells
+	}
+	for name, want := range map[string]string{
+		"Active users": "1,234 1,234", "Active partners": "2 2", "Connections made": "12 12", "Revoked": "3 3", "Disconnected": "9 9",
+		"Sign-in codes": "20, 21 20, 21",
+	} {
+		if cells := row(name); len(cells) != 3 || strings.Join(cells[:2], " ") != want {
+			t.Errorf("%s: %q, want %q", name, cells, want)
+		}
+	}
+	if charts := home.Find("figure").Length(); charts != 2 {
+		t.Errorf("%d charts", charts)
+	}
+	if address := home.Find(".needs a").First().AttrOr("href", ""); address != partnerPath(a.steady) {
+		t.Errorf("the first that needs attention is %s", address)
+	}
+	one := v.Get(partnerPath(a.busy))
+	v.shows(one, "Stride & Co <Rides>", "The last 30 days", "3,456")
+	if one.Find(`tbody th:contains("Active partners")`).Length() != 0 {
+		t.Error("a partner has active partners")
+	}
+	v.fails(v.Get(Path+"?x=y"), http.StatusBadRequest, "This form cannot be read")
+	f.DB.Exec(t, "alter table usage_days rename to away")
+	v.fails(v.Get(Path), http.StatusInternalServerError, "Something went wrong")
+}
+
+// Firing alerts are on the home page, with a way to their advice.
+func TestHomeAlerts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.Alerts = func(context.Context) Facts { return busyService() }
+	f.serve(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	home := v.Get(Path)
+	v.shows(home, "Overview", "ConnectLimiterFailing", "The rate limiter cannot decide: reads get 503.", "b.example.com")
+	if address := home.Find(".needs a").First().AttrOr("href", ""); address != servicePath+"#alerts" {
+		t.Errorf("an alert leads to %s", address)
+	}
+}
+
+func TestChromiumHome(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.eventful(t, s.ask(t))
+	s.config.Alerts = func(context.Context) Facts { return busyService() }
+	s.serve(t)
+	s.at(t, partnersPath+"?q=e")
+	s.looks(t, "found-partners")
+	s.at(t, Path)
+	s.looks(t, "home")
+}

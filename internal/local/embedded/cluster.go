@@ -106,7 +106,9 @@ func (p *place) command(ctx context.Context, program string, args ...string) *ex
 func (p *place) run(ctx context.Context, input, program string, args ...string) error {
 	cmd := p.command(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := cmd.CombinedOutput(); ctx.Err() != nil {
+		return fmt.Errorf("%s was broken off, as the start took too long or was to end: %w", program, ctx.Err())
+	} else if err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, oneLine(out))
 	}
 	return nil

@@ -7,7 +7,8 @@
 //     with the thread that started it; elsewhere the next start stops it (TestKilledParent).
 //   - One program uses a directory at a time: a file lock makes a second one fail with an error that says so (TestOneAtATime).
 //   - Committed data survive a restart, unless the server is ephemeral (TestRestartFindsData, TestDurability).
-//   - An ephemeral server leaves no files (TestEphemeralLeavesNothing, TestAbandonedEphemeralIsRemoved).
+//   - An ephemeral server leaves no files (TestEphemeralLeavesNothing, TestAbandonedEphemeralIsRemoved). A server on a copy leaves its
+//     template for later ones, which is made once however many start at the same time (TestCopies).
 //
 // PostgreSQL refuses to run as root. If root starts it, it runs as the account postgres, or else nobody, in a directory that this
 // account can enter: beneath /var/lib/connect-svc if the configured directory does not qualify.

@@ -122,10 +122,18 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if err := s.trust(); err != nil {
 		return err
 	}
-	if s.database, err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Limits: s.config.Limits}); err != nil {
+	schema, err := migrate.Sum()
+	if err != nil {
 		return err
 	}
-	if _, err := migrate.Apply(ctx, s.database.URL(), migrate.Up); err != nil {
+	migrated := func(ctx context.Context, url string) error {
+		_, err := migrate.Apply(ctx, url, migrate.Up)
+		return err
+	}
+	if s.database, err = embedded.StartCopy(ctx, embedded.Config{Limits: s.config.Limits}, schema, migrated); err != nil {
+		return err
+	}
+	if err := migrated(ctx, s.database.URL()); err != nil {
 		return err
 	}
 	if err := s.openService(ctx); err != nil {

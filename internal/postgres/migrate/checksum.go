@@ -46,6 +46,13 @@ func readFiles(files fs.FS) (map[int64]file, error) {
 	return known, nil
 }
 
+// Sum identifies the schema that this program's migrations make.
+func Sum() (string, error) {
+	known, err := ownFiles()
+	sum := sha256.Sum256(fmt.Append(nil, known)) // in the order of their numbers
+	return hex.EncodeToString(sum[:]), err
+}
+
 // store is goose's table of applied migrations. It also has the checksum of each file, written by the transaction of its migration.
 type store struct {
 	database.Store

@@ -35,7 +35,7 @@ func (a *App) probes(brief bool) chi.Router {
 			code, answer.Status = http.StatusServiceUnavailable, "not ready"
 		}
 		if !brief {
-			answer.describe(a, unready, away, r.URL.Query().Has("verbose"))
+			answer.describe(r.Context(), a, unready, away, r.URL.Query().Has("verbose"))
 		}
 		writeStatus(w, code, answer)
 	})

@@ -1,20 +1,25 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"connect-svc/internal/credential"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
 )
 
 var (
 	errStopping = errors.New("stopping")
+	errUnasked  = errors.New("not known without the database")
 	errStuck    = errors.New("no connection of this server's pool comes free, and other servers reach the database")
 )
 
@@ -68,30 +73,102 @@ type status struct {
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-// describe adds the reason why the service is not ready, if there is one. A database that is away, a mail server that refuses emails, and
-// a clock of the database that is wrong are not reasons: all servers have them.
-func (s *status) describe(a *App, unready, away error, verbose bool) {
-	service := "ok"
+// describe adds the reason why the service is not ready, if there is one, and the checks if they are asked for.
+func (s *status) describe(ctx context.Context, a *App, unready, away error, verbose bool) {
 	if unready != nil {
-		s.Reason, service = unready.Error(), unready.Error()
+		s.Reason = unready.Error()
 	}
-	if !verbose {
-		return
+	if verbose {
+		s.Checks = a.checks(ctx, away)
+		s.Checks["service"] = cmp.Or(s.Reason, "ok")
 	}
+}
+
+// checks are what `connect-svc check` knows, as this server sees it: "ok" or a problem. A problem of the mail server, the rate limiter, a
+// replica, a certificate, the clock or a reload is not a reason to be unready: another server has it, too, or answers no better.
+func (a *App) checks(ctx context.Context, away error) map[string]string {
+	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
+	defer cancel()
 	mail, used := a.Accounts.MailTrouble()
-	switch {
-	case !used:
+	if !used {
 		mail = "not used yet"
-	case mail == "":
-		mail = "ok"
 	}
-	s.Checks = map[string]string{"service": service, "mail_server": mail, "database": "ok"}
+	clock := ""
+	if seen := a.servers.Clock(); seen.Wrong() {
+		clock = seen.String()
+	}
+	a.readiness.Lock()
+	schema := textOf(a.readiness.misfit)
+	a.readiness.Unlock()
+	checks := map[string]string{
+		"mail_server": mail, "clock": clock, "schema": schema,
+		"replicas": a.replicasLeftOut(), "certificates": a.certificateProblems(), "reload": a.reloadState(),
+	}
+	var asking sync.WaitGroup
+	var limiter, keyset, database error
 	if away != nil {
-		s.Checks["database"] = postgres.Reason(away)
+		database = errors.New(postgres.Reason(away))
+		keyset, limiter = errUnasked, errUnasked
+	} else {
+		asking.Go(func() { keyset = panics.Try(func() error { return a.config.Keys.TryMarks(ctx, a.Pool) }) })
 	}
-	if clock := a.servers.Clock(); clock.Wrong() {
-		s.Checks["clock"] = clock.String()
+	if away == nil || a.config.LimiterURL != "" {
+		asking.Go(func() { limiter = panics.Try(func() error { return a.limiter.Check(ctx) }) })
 	}
+	asking.Wait()
+	checks["database"], checks["keyset"], checks["limiter"] = textOf(database), textOf(keyset), textOf(limiter)
+	for name, problem := range checks {
+		checks[name] = cmp.Or(credential.Redact(problem), "ok")
+	}
+	return checks
+}
+
+// textOf is the text of an error, empty if there is none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// replicasLeftOut names the replicas to which no read goes.
+func (a *App) replicasLeftOut() string {
+	var names []string
+	for _, state := range a.Replicas.States() {
+		if !state.Used {
+			names = append(names, state.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "left out: " + strings.Join(names, ", ")
+}
+
+// certificateProblems says which listener's certificate no caller can use, or ends within the time of the alert ConnectCertificateEnds.
+func (a *App) certificateProblems() string {
+	var problems []string
+	for _, c := range a.certificates {
+		leaf := c.current.Load().Leaf
+		if problem := c.problem(leaf); problem != "" {
+			problems = append(problems, c.listener+": "+problem)
+		} else if leaf.NotAfter.Sub(c.now()) < 14*24*time.Hour {
+			problems = append(problems, c.listener+": ends "+leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// reloadState says when the settings were read again, and what could not be used.
+func (a *App) reloadState() string {
+	last := a.lastReload()
+	switch {
+	case last.At.IsZero():
+		return "not since the start"
+	case last.Problem == "":
+		return "ok, " + last.At.UTC().Format(time.RFC3339)
+	}
+	return "failed, " + last.At.UTC().Format(time.RFC3339) + ": " + last.Problem
 }
 
 func writeStatus(w http.ResponseWriter, code int, answer status) {

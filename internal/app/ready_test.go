@@ -1,15 +1,20 @@
 package app_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"connect-svc/internal/app"
 	"connect-svc/internal/servers"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
@@ -87,4 +92,42 @@ func TestReadyWithAStuckPool(t *testing.T) {
 		status, body := readyz(t, e)
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "pool")
 	})
+}
+
+// With reasons the server says what check knows. Trouble that all servers have does not make it unready, and no secret is told.
+func TestReadyTellsAll(t *testing.T) {
+	t.Parallel()
+	const secret = "svci_0123456789012345678901234567890123456789012"
+	e := e2e.New(t, func(c *app.Config) {
+		c.Certificate = app.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
+		c.ReadURL = "postgres://u:hush@127.0.0.1:1/n"
+	})
+	checks := func() map[string]string {
+		t.Helper()
+		status, body := readyz(t, e)
+		var answer struct{ Checks map[string]string }
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || strings.Contains(body, "hush") || strings.Contains(body, secret) {
+			t.Fatalf("%d %s", status, body)
+		}
+		return answer.Checks
+	}
+	got := checks()
+	if !strings.HasPrefix(got["certificates"], "public: ") {
+		t.Errorf("the certificates: %q", got["certificates"])
+	}
+	delete(got, "certificates")
+	if diff := cmp.Diff(map[string]string{
+		"service": "ok", "database": "ok", "schema": "ok", "limiter": "ok", "replicas": "left out: 127.0.0.1:1", "keyset": "ok",
+		"mail_server": "not used yet", "clock": "ok", "reload": "not since the start",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	e.DB.Exec(t, "alter table rate_limits rename to gone")
+	if err := e.App.Withdraw(nil, errors.New("CONNECT_BRAND_LOGO: not "+secret)); err != nil {
+		t.Fatal(err)
+	}
+	got = checks()
+	if !strings.Contains(got["limiter"], "rate_limits") || !strings.HasPrefix(got["reload"], "failed, ") || !strings.Contains(got["reload"], "CONNECT_BRAND_LOGO") {
+		t.Errorf("with trouble: %v", got)
+	}
 }

@@ -3,9 +3,11 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -124,7 +126,28 @@ type attemptView struct {
 
 func newAttemptView(a webhook.Attempt) attemptView {
 	shown := a.Response[:min(len(a.Response), shownAnswer)]
-	return attemptView{a, strings.ToValidUTF8(string(shown), "\uFFFD"), len(shown) < len(a.Response)}
+	return attemptView{a, visible(strings.ToValidUTF8(string(shown), "\uFFFD")), len(shown) < len(a.Response)}
+}
+
+// visible replaces the characters of a text that nobody sees, but that could change what is seen, such as an escape or a change of
+// direction: by their pictures, or by their numbers. Line feeds and tabs stay.
+func visible(text string) string {
+	var shown strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			shown.WriteRune(r)
+		case r < ' ':
+			shown.WriteRune('\u2400' + r)
+		case r == 0x7f:
+			shown.WriteRune('\u2421')
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			fmt.Fprintf(&shown, "⟨U+%04X⟩", r)
+		default:
+			shown.WriteRune(r)
+		}
+	}
+	return shown.String()
 }
 
 // hookEvent is an event of a partner.

@@ -202,3 +202,19 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d, %v", len(list), err)
 	}
 }
+
+// A receiver's answer cannot hide or turn round what stands beside it.
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\"a\": 1}\n\tnä€":            "{\"a\": 1}\n\tnä€",
+		"\x1b[31mred\r\x00":            "␛[31mred␍␀",
+		"back\x7f\u009b31m":            "back␡⟨U+009B⟩31m",
+		"moc\u202emoc.elpmaxe\u2066a":  "moc⟨U+202E⟩moc.elpmaxe⟨U+2066⟩a",
+		"\ufeffzero\u200bwidth\u00ad.": "⟨U+FEFF⟩zero⟨U+200B⟩width⟨U+00AD⟩.",
+	} {
+		if got := visible(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -42,6 +42,7 @@ var elsewhere = map[string]string{
 	"runuser -u postgres -- psql ":     "deploy/package/try-on-debian.sh: it needs Debian's PostgreSQL",
 	"password=$(openssl rand -hex 16)": "deploy/package/try-on-debian.sh",
 	"export CONNECT_DATABASE_URL=":     "deploy/package/try-on-debian.sh",
+	"install -m 640 -g connect-svc ":   "deploy/package/try-on-debian.sh: the package makes the group",
 	"cat >>/etc/connect-svc/":          "deploy/package/try-on-debian.sh, with the settings that follow",
 	"sed -e ":                          "deploy/package/try-on-debian.sh",
 	"# on call":                        "no command: the file of operators' tokens",

@@ -26,6 +26,8 @@ type Settings struct {
 	CodesPerNetwork int // emails requested from one network in an hour; 0: no limit
 	Logger          *slog.Logger
 	Limits          timelimit.Limits // of a statement of a batch, and of emails
+	// Trace gives an attempt to send an email a span, whose end is called with whether it failed. Nil: none has one.
+	Trace func(ctx context.Context, name string) (_ context.Context, end func(failed bool))
 
 	// The brand, the links and the texts of the emails. The defaults are the program's own name and texts.
 	Brand   brand.Brand
@@ -58,6 +60,9 @@ type Accounts struct {
 // New returns the accounts in a database. No email is sent until [Accounts.Run] is called.
 func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings Settings) *Accounts {
 	settings.Limits = settings.Limits.OrDefault()
+	if settings.Trace == nil {
+		settings.Trace = func(ctx context.Context, _ string) (context.Context, func(bool)) { return ctx, func(bool) {} }
+	}
 	a := &Accounts{
 		pool:     pool,
 		queries:  accountdb.New(pool),

@@ -274,10 +274,12 @@ func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) er
 // same processors would otherwise reveal the account by slowing down other requests. The page says that the email was sent as soon as
 // the mail server has accepted the sender. The rest depends on whether there is a recipient, so neither the page nor the next email
 // waits for it.
-func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) error {
+func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) (err error) {
 	if email.Late || int(email.Attempts) > len(a.outbox.pauses)+1 {
 		return errTooLate
 	}
+	ctx, end := a.settings.Trace(ctx, "sendEmail")
+	defer func() { end(err != nil) }()
 	recipient, code, sent, err := a.codeToSend(ctx, email)
 	if err != nil {
 		return err

@@ -170,6 +170,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Texts:           config.Texts,
 		Logger:          config.Logger,
 		Limits:          config.Limits,
+		Trace:           config.Traces.Act,
 		EndConnections:  oauth.EndConnectionsOfUser,
 		EndRequests:     oauth.EndRequestsOfUsers,
 	})
@@ -190,6 +191,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		AllowedNetworks: config.WebhookNetworks,
 		RootCAs:         config.WebhookRootCAs,
 		Transport:       config.WebhookTransport,
+		Trace:           config.Traces.Act,
 		Settled:         a.countSettled,
 		Random:          config.Random,
 		Limits:          config.Limits,
@@ -226,7 +228,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(public)), observers...))
-	private = telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(private)))), a.metrics.Observe)
+	private = config.Traces.Handler(telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(private)))), a.metrics.Observe))
 	return a.listen(ctx, config, public, private)
 }
 

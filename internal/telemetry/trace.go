@@ -101,6 +101,10 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := r.URL.Path; path == "/healthz" || path == "/readyz" || path == "/metrics" {
+			next.ServeHTTP(w, r) // repeated every few seconds
+			return
+		}
 		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 		if caller := callerOf(r); caller.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
@@ -109,6 +113,20 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		defer span.End()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// Act gives an act that no request waits for, such as the delivery of an event, a span of its own. Call end with whether it failed.
+func (t *Traces) Act(ctx context.Context, name string) (_ context.Context, end func(failed bool)) {
+	if t == nil {
+		return ctx, func(bool) {}
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient))
+	return ctx, func(failed bool) {
+		if failed {
+			span.SetStatus(codes.Error, "") // the text of an error may contain values
+		}
+		span.End()
+	}
 }
 
 // callerOf reads traceparent (W3C Trace Context) and drops tracestate, which is free text.

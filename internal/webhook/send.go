@@ -96,7 +96,9 @@ func (w *Webhooks) send(
 		// The empty header is not sent. It makes net/http retry on a new connection if the receiver closed the idle one.
 		"Idempotency-Key": {},
 	}
+	ctx, end := w.trace(ctx, "sendWebhook")
 	attempt, retryAfter = w.sender.post(ctx, target.URL, header, body)
+	end(!attempt.Success())
 	attempt.At = target.now
 	return attempt, retryAfter, nil
 }

@@ -32,9 +32,11 @@ type Settings struct {
 	Transport func(http.RoundTripper) http.RoundTripper
 	// Settled is called with the client of each event that this server delivered, or gave up. It must not block. Nil: nothing is called.
 	Settled func(clientID uuid.UUID, delivered bool)
-	Random  io.Reader        // source of signing secrets; nil: crypto/rand
-	Limits  timelimit.Limits // of claims and requests; the zero value is timelimit.Default
-	Logger  *slog.Logger     // nil: no log
+	// Trace gives a delivery a span, whose end is called with whether it failed. Nil: none has one.
+	Trace  func(ctx context.Context, name string) (_ context.Context, end func(failed bool))
+	Random io.Reader        // source of signing secrets; nil: crypto/rand
+	Limits timelimit.Limits // of claims and requests; the zero value is timelimit.Default
+	Logger *slog.Logger     // nil: no log
 }
 
 // Webhooks manages and delivers the webhooks of all clients in a database.
@@ -48,6 +50,7 @@ type Webhooks struct {
 	logger  *slog.Logger
 	limits  limits
 	settled func(clientID uuid.UUID, delivered bool)
+	trace   func(ctx context.Context, name string) (context.Context, func(failed bool))
 	sender  *sender
 	// slots are the database connections that deliveries may use at the same time: half of the pool, so that a burst of events does
 	// not make requests wait.
@@ -76,6 +79,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		logger:      settings.Logger,
 		limits:      limits(settings.Limits),
 		settled:     settings.Settled,
+		trace:       settings.Trace,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
 		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
 		wake:        make(chan struct{}, 1),
@@ -85,6 +89,9 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 	}
 	if w.settled == nil {
 		w.settled = func(uuid.UUID, bool) {}
+	}
+	if w.trace == nil {
+		w.trace = func(ctx context.Context, _ string) (context.Context, func(bool)) { return ctx, func(bool) {} }
 	}
 	if w.random == nil {
 		w.random = rand.Reader

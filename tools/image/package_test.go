@@ -34,6 +34,9 @@ func output(t *testing.T, name string, args ...string) string {
 // installed has what both packages bring.
 var installed = []string{
 	"/usr/bin/connect-svc", "/usr/lib/systemd/system/connect-svc.service", "/usr/lib/sysusers.d/connect-svc.conf",
+	"/usr/share/connect-svc/backup.sh", "/usr/share/connect-svc/restore.sh", "/usr/share/doc/connect-svc/pgbouncer.ini",
+	"/usr/share/doc/connect-svc/haproxy.cfg", "/usr/share/doc/connect-svc/nginx.conf", "/usr/share/doc/connect-svc/alerts.yaml",
+	"/usr/share/doc/connect-svc/grafana.json", "/usr/share/doc/connect-svc/install.md", "/usr/share/doc/connect-svc/operations.md",
 	"/etc/connect-svc/connect-svc.env", "/usr/share/man/man1/connect-svc.1.gz", "/usr/share/bash-completion/completions/connect-svc",
 }
 

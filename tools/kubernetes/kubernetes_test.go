@@ -2,6 +2,9 @@
 package kubernetes
 
 import (
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,5 +118,84 @@ func TestRendered(t *testing.T) {
 		if context := container.SecurityContext; *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem || !slices.Contains(context.Capabilities.Drop, "ALL") {
 			t.Errorf("%s has more rights than it needs", container.Name)
 		}
+	}
+}
+
+// The component beside the base scrapes the private service, and has the rules of docs/alerts.yaml.
+func TestMonitoring(t *testing.T) {
+	t.Parallel()
+	base, err := filepath.Abs("../../deploy/kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	way, err := filepath.Rel(folder, base)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte("resources: ["+way+"]\ncomponents: ["+way+"/monitoring]\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules, want struct{ Groups any }
+	var monitor struct {
+		Selector  struct{ MatchLabels map[string]string }
+		Endpoints []struct {
+			Port, Path  string
+			Relabelings []struct{ TargetLabel, Replacement string }
+		}
+	}
+	spec := func(text []byte, into any) {
+		t.Helper()
+		whole := struct{ Spec any }{into}
+		if err := yaml.Unmarshal(text, &whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var services []core.Service
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch resource.GetKind() {
+		case "PrometheusRule":
+			spec(text, &rules)
+		case "ServiceMonitor":
+			spec(text, &monitor)
+		case "Service":
+			services = append(services, core.Service{})
+			if err := yaml.Unmarshal(text, &services[len(services)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	document, err := os.ReadFile("../../docs/alerts.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(document, &want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.Groups == nil || !reflect.DeepEqual(rules.Groups, want.Groups) {
+		t.Error("deploy/kubernetes/monitoring/prometheusrule.yaml has other rules than docs/alerts.yaml: copy its groups")
+	}
+	if len(monitor.Endpoints) != 1 || monitor.Endpoints[0].Path != "/metrics" || len(monitor.Endpoints[0].Relabelings) != 1 ||
+		monitor.Endpoints[0].Relabelings[0].TargetLabel != "job" || monitor.Endpoints[0].Relabelings[0].Replacement != "connect-svc" {
+		t.Fatalf("scraped are %+v", monitor.Endpoints)
+	}
+	scraped := slices.DeleteFunc(services, func(service core.Service) bool {
+		for label, value := range monitor.Selector.MatchLabels {
+			if service.Labels[label] != value {
+				return true
+			}
+		}
+		return false
+	})
+	if len(scraped) != 1 || scraped[0].Spec.Ports[0].Name != monitor.Endpoints[0].Port || scraped[0].Name != "connect-svc-private" {
+		t.Errorf("scraped are %d services", len(scraped))
 	}
 }

@@ -73,11 +73,24 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
+	e.Private(t, "/readyz")
+	probe := httptest.NewRecorder()
+	e.App.PrivateHandler().ServeHTTP(probe, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/usage", nil))
+	if _, err := e.App.Webhooks.SetEndpoint(t.Context(), e.Partner.ID, "https://127.0.0.1/hook"); err != nil { // it may not be reached
+		t.Fatal(err)
+	}
+	if _, err := e.App.Webhooks.SendSample(t.Context(), e.Partner.ID, "connection.revoked"); err != nil {
+		t.Fatal(err)
+	}
 	e.StopRequests() // a span ends after its answer
+	e.StopEmails()
 	traces.Stop(t.Context())
 
-	requests := map[string]*otlp.Span{}
+	requests, acts := map[string]*otlp.Span{}, map[string]*otlp.Span{}
 	for _, span := range received.spans {
+		if span.Kind == otlp.Span_SPAN_KIND_CLIENT {
+			acts[span.Name] = span
+		}
 		if span.Kind == otlp.Span_SPAN_KIND_SERVER {
 			requests[span.Name] = span
 		}
@@ -96,6 +109,15 @@ func TestTraces(t *testing.T) {
 		if !slices.Contains(queries, want) {
 			t.Errorf("the read's queries are %q, without %s", queries, want)
 		}
+	}
+	if requests["usage"] == nil || requests["readyz"] != nil {
+		t.Errorf("spans of the private listener: %v", requests)
+	}
+	if hook := acts["sendWebhook"]; hook == nil || hook.Status.GetCode() != otlp.Status_STATUS_CODE_ERROR {
+		t.Errorf("the span of a webhook that was not delivered: %v", hook)
+	}
+	if email := acts["sendEmail"]; email == nil || email.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
+		t.Errorf("the span of an email: %v", email)
 	}
 	metadata := requests["getAuthorizationServerMetadata"]
 	if metadata == nil || len(metadata.ParentSpanId) != 0 || len(metadata.Links) != 1 ||

@@ -33,10 +33,10 @@ func (a *App) countUsage(event *telemetry.Event) {
 	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
 		return
 	}
-	a.Usage.AddError(usage.ClientError{
+	a.Usage.AddError(usage.ErrorKind{
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
-	}, event.Network)
+	}, event.RequestID, event.Network)
 }
 
 // countDay counts what the outcome of a request does not tell.

@@ -28,23 +28,26 @@ var maxErrors = map[bool]int{true: 2000, false: 200}
 
 // ClientError is a refused request of a client, or several equal ones, in fixed words of the service (package refusal).
 type ClientError struct {
+	ErrorKind
+
+	At         time.Time   // of the last request
+	Requests   int64       // the number of equal requests within some seconds
+	RequestIDs []uuid.UUID // their X-Request-ID, the last one last: at most [mostRequestIDs]
+
+	id uuid.UUID // nil until it is stored
+}
+
+// ErrorKind is what equal errors have in common.
+type ErrorKind struct {
 	ClientID uuid.UUID
 	// Authenticated reports that the client proved its identity. Other requests are kept apart, because anyone can name any client.
 	Authenticated           bool
 	Operation, Code, Reason string
 	Status                  int // of HTTP, 400 and up
-
-	At       time.Time // of the last request
-	Requests int64     // the number of equal requests within some seconds
-
-	id uuid.UUID // nil until it is stored
 }
 
-// kind returns what equal errors have in common.
-func (e ClientError) kind() ClientError {
-	e.At, e.Requests = time.Time{}, 0
-	return e
-}
+// mostRequestIDs bounds the request ids that are kept of equal errors.
+const mostRequestIDs = 20
 
 // Key returns the error's place in a list.
 func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
@@ -63,7 +66,7 @@ const (
 // clientErrors hold the errors that wait to be written. Equal ones are counted together.
 type clientErrors struct {
 	mu      sync.Mutex
-	waiting map[bool]map[ClientError]ClientError // by whether the client is authenticated, and by kind
+	waiting map[bool]map[ErrorKind]ClientError // by whether the client is authenticated, and by kind
 
 	hour     time.Time
 	unproven map[unprovenKey]int // errors without authentication of that hour
@@ -74,16 +77,14 @@ type unprovenKey struct {
 	from     netip.Prefix
 }
 
-// AddError adds the error of one request from a network, and sets At and Requests. It never waits for the database, and drops errors
-// beyond the bounds.
-func (u *Usage) AddError(one ClientError, from netip.Prefix) {
+// AddError adds the error of one request from a network. It never waits for the database, and drops errors beyond the bounds.
+func (u *Usage) AddError(kind ErrorKind, requestID uuid.UUID, from netip.Prefix) {
 	now, e := u.now(), &u.errors
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, waits := e.waiting[one.Authenticated][one.kind()] // then one more needs no row
-	if one.Authenticated || waits || e.admits(one.ClientID, from, now) {
-		one.At, one.Requests = now, 1
-		e.add(one)
+	_, waits := e.waiting[kind.Authenticated][kind] // then one more needs no row
+	if kind.Authenticated || waits || e.admits(kind.ClientID, from, now) {
+		e.add(ClientError{ErrorKind: kind, At: now, Requests: 1, RequestIDs: []uuid.UUID{requestID}})
 	}
 }
 
@@ -105,7 +106,7 @@ func (e *clientErrors) admits(clientID uuid.UUID, from netip.Prefix, now time.Ti
 // add requires e.mu.
 func (e *clientErrors) add(one ClientError) {
 	waiting := e.waiting[one.Authenticated]
-	before, known := waiting[one.kind()]
+	before, known := waiting[one.ErrorKind]
 	if !known && len(waiting) >= maxErrors[one.Authenticated] {
 		return
 	}
@@ -113,19 +114,21 @@ func (e *clientErrors) add(one ClientError) {
 	if one.At.Before(before.At) {
 		one.At = before.At
 	}
-	waiting[one.kind()] = one
+	one.RequestIDs = append(before.RequestIDs, one.RequestIDs...)
+	one.RequestIDs = one.RequestIDs[max(0, len(one.RequestIDs)-mostRequestIDs):]
+	waiting[one.ErrorKind] = one
 }
 
-func (e *clientErrors) take(authenticated bool) map[ClientError]ClientError {
+func (e *clientErrors) take(authenticated bool) map[ErrorKind]ClientError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	taken := e.waiting[authenticated]
-	e.waiting[authenticated] = map[ClientError]ClientError{}
+	e.waiting[authenticated] = map[ErrorKind]ClientError{}
 	return taken
 }
 
 // putBack keeps errors that could not be written.
-func (e *clientErrors) putBack(taken map[ClientError]ClientError) {
+func (e *clientErrors) putBack(taken map[ErrorKind]ClientError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, one := range taken {
@@ -152,13 +155,13 @@ func (u *Usage) flushErrors(ctx context.Context) {
 
 // addErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
 // concurrently cannot deadlock.
-func (u *Usage) addErrors(ctx context.Context, all map[ClientError]ClientError, kept int32) error {
+func (u *Usage) addErrors(ctx context.Context, all map[ErrorKind]ClientError, kept int32) error {
 	var added []usagedb.AddClientErrorParams
 	var trimmed []usagedb.TrimClientErrorsParams
 	for _, one := range all {
 		added = append(added, usagedb.AddClientErrorParams{
 			ClientID: one.ClientID, Authenticated: one.Authenticated, At: one.At, Operation: one.Operation,
-			Status: int16(one.Status), Code: one.Code, Reason: one.Reason, Requests: one.Requests,
+			Status: int16(one.Status), Code: one.Code, Reason: one.Reason, Requests: one.Requests, RequestIds: one.RequestIDs,
 		})
 		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: one.ClientID, Authenticated: one.Authenticated, Kept: kept})
 	}
@@ -189,9 +192,8 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, 
 	})
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
-		list[i] = ClientError{
-			row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status), row.At, row.Requests, row.ErrorID,
-		}
+		kind := ErrorKind{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}
+		list[i] = ClientError{kind, row.At, row.Requests, row.RequestIds, row.ErrorID}
 	}
 	return list, postgres.Wrap("usage: errors", err)
 }

@@ -3,6 +3,7 @@ package usage
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	refuse := func(reason string, authenticated bool, client uuid.UUID) {
 		network++
 		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(network >> 8), byte(network)}), 32)
-		u.AddError(ClientError{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, from)
+		u.AddError(ErrorKind{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, uuid.New(), from)
 	}
 	for range 5000 {
 		refuse("code has expired", true, client)
@@ -56,6 +57,24 @@ func TestErrorsOfAClient(t *testing.T) {
 	}
 }
 
+// Equal refusals keep the ids of the last requests.
+func TestRequestIDsOfErrors(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	var ids []uuid.UUID
+	for range mostRequestIDs + 3 {
+		ids = append(ids, uuid.New())
+		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "code has expired", Status: 400},
+			ids[len(ids)-1], netip.Prefix{})
+	}
+	u.flushErrors(t.Context())
+	got, err := u.Errors(t.Context(), client, page.Key{}, 10)
+	if err != nil || len(got) != 1 || !slices.Equal(got[0].RequestIDs, ids[3:]) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // One network names a client so often: it pushes out a few errors of others, in each hour, and no more.
 func TestErrorsOfANetwork(t *testing.T) {
 	t.Parallel()
@@ -63,7 +82,7 @@ func TestErrorsOfANetwork(t *testing.T) {
 	client := db.Client(t).ID
 	partner, stranger := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	refuse := func(reason string, from netip.Prefix) {
-		u.AddError(ClientError{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, from)
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, uuid.New(), from)
 	}
 	kept := func() (all, own int64) {
 		u.flushErrors(t.Context())
@@ -107,7 +126,7 @@ func TestErrorsOfUnknownClients(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
 	refuse := func(client uuid.UUID, from string) {
-		u.AddError(ClientError{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, netip.MustParsePrefix(from))
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, uuid.New(), netip.MustParsePrefix(from))
 	}
 	for range 1000 {
 		refuse(uuid.New(), "192.0.2.2/32")
@@ -126,7 +145,7 @@ func TestErrorsWaitWithinBounds(t *testing.T) {
 	client := db.Client(t).ID
 	db.Exec(t, "alter table client_errors rename to away")
 	for i := range maxErrors[true] + 7 {
-		u.AddError(ClientError{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: fmt.Sprint("reason ", i), Status: 400}, netip.Prefix{})
+		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: fmt.Sprint("reason ", i), Status: 400}, uuid.New(), netip.Prefix{})
 	}
 	u.flushErrors(t.Context())
 	if n := len(u.errors.waiting[true]); n != maxErrors[true] {

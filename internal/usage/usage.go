@@ -97,7 +97,7 @@ func New(pool *postgres.Pool, limits timelimit.Limits, logger *slog.Logger, now 
 	return &Usage{
 		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, days: days{}, flushLimit: 5 * time.Second,
 		bounds: countBounds{timeout: limits.Count, exact: 10_000},
-		errors: clientErrors{waiting: map[bool]map[ClientError]ClientError{true: {}, false: {}}},
+		errors: clientErrors{waiting: map[bool]map[ErrorKind]ClientError{true: {}, false: {}}},
 	}
 }
 

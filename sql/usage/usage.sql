@@ -47,8 +47,8 @@ delete from usage_minutes where minute < @before;
 
 -- An unknown client gets no errors: callers can make up ids.
 -- name: AddClientError :batchexec
-insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
-select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
+select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests, @request_ids
 from clients cl where cl.client_id = @client_id;
 
 -- Keeps the latest errors of a client, either its own or those that named it. It runs in the transaction that adds errors.

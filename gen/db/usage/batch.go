@@ -73,9 +73,9 @@ func (b *AddChargedBatchResults) Close() error {
 }
 
 const addClientError = `-- name: AddClientError :batchexec
-insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
-select cl.client_id, $1, $2, $3, $4, $5, $6, $7
-from clients cl where cl.client_id = $8
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
+select cl.client_id, $1, $2, $3, $4, $5, $6, $7, $8
+from clients cl where cl.client_id = $9
 `
 
 type AddClientErrorBatchResults struct {
@@ -92,6 +92,7 @@ type AddClientErrorParams struct {
 	Code          string
 	Reason        string
 	Requests      int64
+	RequestIds    []uuid.UUID
 	ClientID      uuid.UUID
 }
 
@@ -107,6 +108,7 @@ func (q *Queries) AddClientError(ctx context.Context, arg []AddClientErrorParams
 			a.Code,
 			a.Reason,
 			a.Requests,
+			a.RequestIds,
 			a.ClientID,
 		}
 		batch.Queue(addClientError, vals...)

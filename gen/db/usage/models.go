@@ -20,6 +20,7 @@ type ClientError struct {
 	Code          string
 	Reason        string
 	Requests      int64
+	RequestIds    []uuid.UUID
 }
 
 type UsageDay struct {

@@ -104,7 +104,7 @@ func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesPa
 }
 
 const listClientErrors = `-- name: ListClientErrors :many
-select client_id, authenticated, at, error_id, operation, status, code, reason, requests from client_errors
+select client_id, authenticated, at, error_id, operation, status, code, reason, requests, request_ids from client_errors
 where client_id = $1 and (at, error_id) < ($2::timestamptz, $3::uuid)
 order by at desc, error_id desc
 limit $4
@@ -142,6 +142,7 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 			&i.Code,
 			&i.Reason,
 			&i.Requests,
+			&i.RequestIds,
 		); err != nil {
 			return nil, err
 		}

@@ -343,8 +343,8 @@ func TestUsage(t *testing.T) {
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 200, Duration: 3 * time.Millisecond, Charged: true})
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 429, Duration: time.Millisecond})
 	for i := range 3 {
-		f.config.Usage.AddError(usage.ClientError{ClientID: partner.ID, Authenticated: i > 0, Operation: "exchangeToken", Code: "invalid_grant",
-			Reason: fmt.Sprintf("reason %d", i), Status: 400}, netip.Prefix{})
+		f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Authenticated: i > 0, Operation: "exchangeToken", Code: "invalid_grant",
+			Reason: fmt.Sprintf("reason %d", i), Status: 400}, uuid.New(), netip.Prefix{})
 	}
 	over, stop := context.WithCancel(t.Context())
 	stop()

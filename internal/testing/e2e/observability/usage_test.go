@@ -53,6 +53,9 @@ func TestUsageIsCounted(t *testing.T) {
 		refused[0].Code != "rate_limited" || refused[0].Reason != "more requests than the rate policy allows" {
 		t.Errorf("errors %+v, %v", refused, err)
 	}
+	if ids := refused[0].RequestIDs; len(ids) != 1 || ids[0] == uuid.Nil {
+		t.Errorf("the request's id is %v", ids)
+	}
 	if want := (usage.Connections{Authorized: 1}); report.Connections != want {
 		t.Errorf("connections %+v", report.Connections)
 	}

@@ -28,6 +28,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/settings"
@@ -69,7 +70,11 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 	if err := app.CheckSchema(p.ctx, pool); err != nil {
 		return nil, err
 	}
-	return newAPI(pool, nil, webhook.Settings{})
+	api, err := newAPI(pool, nil, webhook.Settings{})
+	if err != nil {
+		return nil, err
+	}
+	return api, api.resolveClients(p, command.Selected())
 }
 
 // systemUser returns the name of the system's user as the audit log can hold it, or the number if there is no name, as in a container.
@@ -99,6 +104,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Sett
 		Webhooks: webhook.New(pool, keys, webhooks),
 		Usage:    usage.New(pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now),
 		Audit:    audit.New(pool, timelimit.Default, 0),
+		Finder:   lookup.New(pool),
 		Now:      time.Now,
 	})
 	if err != nil {

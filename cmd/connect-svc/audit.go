@@ -3,8 +3,6 @@ package main
 import (
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/operatorapi"
 )
 
@@ -15,19 +13,27 @@ type auditCommands struct {
 }
 
 type auditListCommand struct {
-	Client *uuid.UUID `placeholder:"UUID" help:"Only entries about this client."`
-	User   *uuid.UUID `placeholder:"UUID" help:"Only entries about this user, who may have been deleted."`
-	Actor  *string    `placeholder:"NAME" help:"Only what this actor did: user, client, operator, system, the name of an operator's token, or cli:NAME for commands."`
-	Action *string    `placeholder:"ACTION" help:"Only this action, such as client.updated."`
-	Since  instant    `placeholder:"TIME" help:"Only entries since this time: YYYY-MM-DD (UTC) or RFC 3339."`
-	Until  instant    `placeholder:"TIME" help:"Only entries before this time: YYYY-MM-DD (UTC) or RFC 3339."`
+	Client *clientRef   `placeholder:"UUID|NAME" help:"Only entries about this client."`
+	User   *userOrEmail `placeholder:"UUID|EMAIL" help:"Only entries about this user. A deleted user has an id only."`
+	Actor  *string      `placeholder:"NAME" help:"Only what this actor did: user, client, operator, system, the name of an operator's token, or cli:NAME for commands."`
+	Action *string      `placeholder:"ACTION" help:"Only this action, such as client.updated."`
+	Since  instant      `placeholder:"TIME" help:"Only entries since this time: YYYY-MM-DD (UTC) or RFC 3339."`
+	Until  instant      `placeholder:"TIME" help:"Only entries before this time: YYYY-MM-DD (UTC) or RFC 3339."`
 }
 
 func (c auditListCommand) Run(p *program, group *auditCommands, api *operatorAPI) error {
+	params := operatorapi.ListAuditLogParams{
+		ClientId: c.Client.id(), Actor: c.Actor, Action: c.Action, Since: c.Since.param(), Until: c.Until.param(), Limit: new(pageRows),
+	}
+	switch {
+	case c.User == nil:
+	case c.User.email != "":
+		params.Email = &c.User.email
+	default:
+		params.UserId = &c.User.id
+	}
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListAuditLog(p.ctx, &operatorapi.ListAuditLogParams{
-			ClientId: c.Client, UserId: c.User, Actor: c.Actor, Action: c.Action, Since: c.Since.param(), Until: c.Until.param(),
-			Limit: new(pageRows), Cursor: cursor,
-		})
+		params.Cursor = cursor
+		return api.ListAuditLog(p.ctx, &params)
 	}), "at actor action client_id user_id connection_version detail")
 }

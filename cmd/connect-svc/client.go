@@ -159,7 +159,7 @@ func (c clientListCommand) Run(p *program, group *clientCommands, api *operatorA
 
 // clientID is the argument of the commands on one client.
 type clientID struct {
-	ID uuid.UUID `arg:"" help:"The client's id."`
+	ID clientRef `arg:"" help:"The client's id or name."`
 }
 
 // clientActCommand shows, disables or enables a client, by the name of the command.
@@ -169,7 +169,7 @@ func (c clientActCommand) Run(p *program, group *clientCommands, api *operatorAP
 	act := map[string]func(context.Context, uuid.UUID, ...operatorapi.RequestEditorFn) (*http.Response, error){
 		"show": api.ReadClient, "disable": api.DisableClient, "enable": api.EnableClient,
 	}[command.Selected().Name]
-	found, err := decode[operatorapi.Client](act(p.ctx, c.ID))
+	found, err := decode[operatorapi.Client](act(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (c clientRotateSecretCommand) AfterApply() error {
 }
 
 func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	rotated, err := decode[operatorapi.RotatedClientSecret](api.RotateClientSecret(p.ctx, c.ID, operatorapi.ClientSecretRotation{
+	rotated, err := decode[operatorapi.RotatedClientSecret](api.RotateClientSecret(p.ctx, c.ID.UUID, operatorapi.ClientSecretRotation{
 		OverlapSeconds: new(int32(c.Overlap / time.Second)),
 	}))
 	if err != nil {
@@ -224,7 +224,7 @@ func (c clientUpdateCommand) Run(p *program, group *clientCommands, api *operato
 	if err != nil {
 		return err
 	}
-	changed, err := decode[operatorapi.ChangedClient](api.ChangeClient(p.ctx, c.ID, c.change()))
+	changed, err := decode[operatorapi.ChangedClient](api.ChangeClient(p.ctx, c.ID.UUID, c.change()))
 	if err != nil {
 		return err
 	}
@@ -243,22 +243,22 @@ type clientRevokeTokensCommand struct {
 }
 
 func (c clientRevokeTokensCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	found, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID))
+	found, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("revoke all tokens of client %s (%s)", c.ID, found.Name)); err != nil {
+	if err := c.confirm(p, fmt.Sprintf("revoke all tokens of client %s (%s)", c.ID.UUID, found.Name)); err != nil {
 		return err
 	}
-	revoked, err := decode[operatorapi.RevokedClientTokens](api.RevokeClientTokens(p.ctx, c.ID))
+	revoked, err := decode[operatorapi.RevokedClientTokens](api.RevokeClientTokens(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
-	return group.say(p, revoked, "the tokens of client %s are revoked; %s revoked", c.ID, count(revoked.ConnectionsRevoked, "connection"))
+	return group.say(p, revoked, "the tokens of client %s are revoked; %s revoked", c.ID.UUID, count(revoked.ConnectionsRevoked, "connection"))
 }
 
 func (c clientOffboardCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	usage, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.ID, &operatorapi.ReadClientUsageParams{}))
+	usage, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.ID.UUID, &operatorapi.ReadClientUsageParams{}))
 	if err != nil {
 		return err
 	}
@@ -266,20 +266,20 @@ func (c clientOffboardCommand) Run(p *program, group *clientCommands, api *opera
 	if of := usage.Connections; of.Precision == operatorapi.ConnectionCountsPrecisionExact {
 		ending = count(of.Authorized+of.Lapsed+of.Revoked, "connection")
 	}
-	if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s", c.ID, usage.Name, ending)); err != nil {
+	if err := c.confirm(p, fmt.Sprintf("permanently end client %s (%s) and its %s", c.ID.UUID, usage.Name, ending)); err != nil {
 		return err
 	}
-	ended, err := decode[operatorapi.OffboardedClient](api.OffboardClient(p.ctx, c.ID))
+	ended, err := decode[operatorapi.OffboardedClient](api.OffboardClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
-	return group.say(p, ended, "client %s is offboarded; %s ended", c.ID, count(ended.ConnectionsEnded, "connection"))
+	return group.say(p, ended, "client %s is offboarded; %s ended", c.ID.UUID, count(ended.ConnectionsEnded, "connection"))
 }
 
 type clientErrorsCommand struct{ clientID }
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListClientErrors(p.ctx, c.ID, &operatorapi.ListClientErrorsParams{Limit: new(pageRows), Cursor: cursor})
+		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Limit: new(pageRows), Cursor: cursor})
 	}), "at requests operation status code authenticated reason")
 }

@@ -197,7 +197,7 @@ func TestClientRefusals(t *testing.T) {
 		"burst text":     {with("--burst", "many"), statusUsage, "--burst"},
 		"homepage":       {with("--homepage", "ftp://x"), statusUsage, "--homepage: must"},
 		"contact":        {with("--contact-email", "nobody"), statusUsage, "--contact-email: must"},
-		"id shape":       {[]string{"client", "show", "seven"}, statusUsage, "<id>"},
+		"id shape":       {[]string{"client", "show", "seven"}, statusFailed, "no client"},
 		"show unknown":   {[]string{"client", "show", unknown}, statusFailed, "no such client"},
 		"overlap":        {[]string{"client", "rotate-secret", unknown, "--overlap", "721h"}, statusUsage, "--overlap: must be 0 or whole seconds, at most 720h"},
 		"rotate unknown": {[]string{"client", "rotate-secret", unknown}, statusFailed, "no such client"},

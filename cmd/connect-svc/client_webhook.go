@@ -52,7 +52,7 @@ func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, api *ope
 	if err != nil {
 		return err
 	}
-	response, err := api.SetWebhook(p.ctx, c.ID, operatorapi.WebhookTarget{Url: c.URL})
+	response, err := api.SetWebhook(p.ctx, c.ID.UUID, operatorapi.WebhookTarget{Url: c.URL})
 	return group.showWebhook(p, response, err)
 }
 
@@ -66,19 +66,19 @@ func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands,
 	if err != nil {
 		return err
 	}
-	response, err := api.RotateWebhookSecret(p.ctx, c.ID)
+	response, err := api.RotateWebhookSecret(p.ctx, c.ID.UUID)
 	return group.showWebhook(p, response, err)
 }
 
 type clientWebhookRemoveCommand struct{ clientID }
 
 func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	if _, err := api.RemoveWebhook(p.ctx, c.ID); err != nil {
+	if _, err := api.RemoveWebhook(p.ctx, c.ID.UUID); err != nil {
 		return err
 	}
-	left, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID))
+	left, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
-	return group.say(p, left, "client %s no longer has a webhook", c.ID)
+	return group.say(p, left, "client %s no longer has a webhook", c.ID.UUID)
 }

@@ -31,6 +31,7 @@ type commands struct {
 	Import        importCommands        `cmd:"" group:"Users and data:" help:"Import users and recorded activity from CSV files."`
 	Adjust        adjustCommands        `cmd:"" group:"Users and data:" help:"Correct recorded activity."`
 	Remove        removeCommands        `cmd:"" group:"Users and data:" help:"Remove recorded activity and corrections."`
+	Find          findCommand           `cmd:"" group:"Support:" help:"Find what an address, a name or an id belongs to." example:"connect-svc find ada@example.com"`
 	Usage         usageCommand          `cmd:"" group:"Support:" help:"Show the requests, refusals and latency of a client, or of all." example:"connect-svc usage --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --since 168h"`
 	Report        reportCommand         `cmd:"" group:"Support:" help:"Show what happened day by day, to a partner or in all." example:"connect-svc report --since 30d"`
 	SampleData    sampleDataCommand     `cmd:"" unhurried:"" group:"Users and data:" help:"Generate plausible activity for a user." example:"connect-svc sample-data --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --days 365 --seed 7"`

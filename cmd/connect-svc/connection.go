@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/operatorapi"
 )
 
@@ -19,11 +17,11 @@ type connectionCommands struct {
 type connectionListCommand struct {
 	User   *userOrEmail `placeholder:"UUID|EMAIL" xor:"of" required:"" help:"Only this user's connections."`
 	Email  *string      `placeholder:"EMAIL" xor:"of" required:"" help:"Only the connections of the user with this address."`
-	Client *uuid.UUID   `placeholder:"UUID" xor:"of" required:"" help:"Only this client's connections."`
+	Client *clientRef   `placeholder:"UUID|NAME" xor:"of" required:"" help:"Only this client's connections."`
 }
 
 func (c connectionListCommand) Run(p *program, group *connectionCommands, api *operatorAPI) error {
-	params := operatorapi.FindConnectionsParams{Email: c.Email, ClientId: c.Client, Limit: new(pageRows)}
+	params := operatorapi.FindConnectionsParams{Email: c.Email, ClientId: c.Client.id(), Limit: new(pageRows)}
 	if c.User != nil {
 		user, err := c.User.read(p, api)
 		if err != nil {
@@ -40,7 +38,7 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands, api *o
 type connectionDisconnectCommand struct {
 	confirmation
 	User   userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
-	Client uuid.UUID   `required:"" placeholder:"UUID" help:"The client's id."`
+	Client clientRef   `required:"" placeholder:"UUID|NAME" help:"The client's id or name."`
 }
 
 func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, api *operatorAPI) error {
@@ -49,19 +47,19 @@ func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, 
 		return err
 	}
 	id := user.UserId
-	partner, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.Client))
+	partner, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.Client.UUID))
 	if err != nil {
 		return err
 	}
 	if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)",
-		id, user.Email, c.Client, partner.Name)); err != nil {
+		id, user.Email, c.Client.UUID, partner.Name)); err != nil {
 		return err
 	}
-	if _, err := api.DisconnectUser(p.ctx, id, c.Client); err != nil {
+	if _, err := api.DisconnectUser(p.ctx, id, c.Client.UUID); err != nil {
 		return err
 	}
 	ended, err := decode[operatorapi.FoundConnectionPage](api.FindConnections(p.ctx, &operatorapi.FindConnectionsParams{
-		UserId: &id, ClientId: &c.Client,
+		UserId: &id, ClientId: c.Client.id(),
 	}))
 	if err != nil {
 		return err

@@ -81,6 +81,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"listConnections", command("", "user", "delete", user.ID.String())}, // to say what ends
 		{"deleteUser", command("", "user", "delete", walker)},                // answers 204
 		{"listAuditLog", command("[]AuditEvent", "audit", "list")},
+		{"find", command("FoundList", "find", "Walk Rewards")},
 		{"testWebhook", command("WebhookSample", "webhook", "test", "--client", id)}, // see TestWebhookSample
 	}
 	var held []string

@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/operatorapi"
 )
 
 type reportCommand struct {
 	output
 	databaseSetting
-	Client *uuid.UUID `placeholder:"ID" help:"Only this client; otherwise all together."`
+	Client *clientRef `placeholder:"UUID|NAME" help:"Only this client; otherwise all together."`
 	Since  since      `default:"30d" placeholder:"TIME" help:"The first day, in UTC: a duration back from now (30d), or a day (2026-11-20). Days are kept for 400 days."`
 }
 
 func (c reportCommand) Run(p *program, api *operatorAPI) error {
-	report, err := decode[operatorapi.Report](api.ReadReport(p.ctx, &operatorapi.ReadReportParams{Since: c.Since.param(), ClientId: c.Client}))
+	report, err := decode[operatorapi.Report](api.ReadReport(p.ctx, &operatorapi.ReadReportParams{Since: c.Since.param(), ClientId: c.Client.id()}))
 	if err != nil {
 		return err
 	}

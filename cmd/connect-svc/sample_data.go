@@ -10,9 +10,9 @@ import (
 type sampleDataCommand struct {
 	output
 	databaseSetting
-	User uuid.UUID `required:"" placeholder:"UUID" help:"The user's id."`
-	Days int       `required:"" placeholder:"N" help:"Number of days up to and including today, 1 to 3650."`
-	Seed uint64    `default:"1" placeholder:"N" help:"Random seed; the same seed generates the same activity (default ${default})."`
+	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`
+	Days int         `required:"" placeholder:"N" help:"Number of days up to and including today, 1 to 3650."`
+	Seed uint64      `default:"1" placeholder:"N" help:"Random seed; the same seed generates the same activity (default ${default})."`
 }
 
 type sampleDataJSON struct {
@@ -29,11 +29,15 @@ func (c sampleDataCommand) AfterApply() error {
 }
 
 func (c sampleDataCommand) Run(p *program, api *operatorAPI) error {
-	result, err := api.activity.SampleData(p.ctx, c.User, c.Days, c.Seed)
+	user, err := c.User.read(p, api)
 	if err != nil {
 		return err
 	}
-	value := sampleDataJSON{c.User, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
+	result, err := api.activity.SampleData(p.ctx, user.UserId, c.Days, c.Seed)
+	if err != nil {
+		return err
+	}
+	value := sampleDataJSON{user.UserId, importJSON(result.DailySteps), importJSON(result.CyclingActivities)}
 	return c.print(p, value, func(w io.Writer) {
 		fmt.Fprintf(w, "daily steps\t%d days\n", result.DailySteps.Rows)
 		fmt.Fprintf(w, "cycling activities\t%d rides\n", result.CyclingActivities.Rows)

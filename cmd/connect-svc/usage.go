@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/operatorapi"
 )
 
@@ -14,7 +12,7 @@ type usageCommand struct {
 	output
 	databaseSetting
 	clientQuery
-	Client *uuid.UUID `xor:"which" placeholder:"ID" help:"The client's id. Without it the usage of all is listed, in whole days."`
+	Client *clientRef `xor:"which" placeholder:"UUID|NAME" help:"The client's id or name. Without it the usage of all is listed, in whole days."`
 	Since  since      `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
 }
 
@@ -26,7 +24,7 @@ func (c usageCommand) Run(p *program, api *operatorAPI) error {
 			})
 		}), "client_id status name total.requests total.rate_limited total.refused total.failed total.p50_ms total.p99_ms connections.authorized")
 	}
-	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, *c.Client, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
+	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.Client.UUID, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
 	if err != nil {
 		return err
 	}

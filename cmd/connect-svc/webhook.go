@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/settings"
 	"connect-svc/internal/webhook"
@@ -26,14 +24,14 @@ type webhookCommands struct {
 
 type webhookListCommand struct {
 	databaseSetting
-	Client *uuid.UUID                `placeholder:"UUID" help:"Only events for this client."`
+	Client *clientRef                `placeholder:"UUID|NAME" help:"Only events for this client."`
 	State  *operatorapi.WebhookState `enum:"pending,delivered,failed" placeholder:"STATE" help:"Only events in this state: pending, delivered or failed."`
 }
 
 func (c webhookListCommand) Run(p *program, group *webhookCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
 		return api.ListWebhookEvents(p.ctx, &operatorapi.ListWebhookEventsParams{
-			ClientId: c.Client, State: c.State, Limit: new(pageRows), Cursor: cursor,
+			ClientId: c.Client.id(), State: c.State, Limit: new(pageRows), Cursor: cursor,
 		})
 	}), "created_at webhook_id client_id type state attempts next_attempt_at reason datasets from to")
 }
@@ -106,7 +104,7 @@ type webhookTestCommand struct {
 	databaseSetting
 	settings.Keyset
 	WebhookAllowCIDRs []netip.Prefix          `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
-	Client            uuid.UUID               `required:"" placeholder:"UUID" help:"The client's id."`
+	Client            clientRef               `required:"" placeholder:"UUID|NAME" help:"The client's id or name."`
 	Type              operatorapi.WebhookType `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated (default ${default})."`
 }
 
@@ -115,7 +113,7 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operato
 	if err != nil {
 		return err
 	}
-	sample, err := decode[operatorapi.WebhookSample](api.TestWebhook(p.ctx, c.Client, operatorapi.WebhookTest{Type: c.Type}))
+	sample, err := decode[operatorapi.WebhookSample](api.TestWebhook(p.ctx, c.Client.UUID, operatorapi.WebhookTest{Type: c.Type}))
 	if err != nil {
 		return err
 	}

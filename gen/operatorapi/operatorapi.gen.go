@@ -128,6 +128,33 @@ func (e ConnectionCountsPrecision) Valid() bool {
 	}
 }
 
+// Defines values for FoundKind.
+const (
+	FoundKindClient         FoundKind = "client"
+	FoundKindConnection     FoundKind = "connection"
+	FoundKindRefusedRequest FoundKind = "refused_request"
+	FoundKindUser           FoundKind = "user"
+	FoundKindWebhookEvent   FoundKind = "webhook_event"
+)
+
+// Valid indicates whether the value is a known member of the FoundKind enum.
+func (e FoundKind) Valid() bool {
+	switch e {
+	case FoundKindClient:
+		return true
+	case FoundKindConnection:
+		return true
+	case FoundKindRefusedRequest:
+		return true
+	case FoundKindUser:
+		return true
+	case FoundKindWebhookEvent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FoundConnectionState.
 const (
 	FoundConnectionStateAuthorized   FoundConnectionState = "authorized"
@@ -182,6 +209,7 @@ const (
 	ProblemTypeUrnConnectSvcProblemNotReplayable        ProblemType = "urn:connect-svc:problem:not-replayable"
 	ProblemTypeUrnConnectSvcProblemReadOnly             ProblemType = "urn:connect-svc:problem:read-only"
 	ProblemTypeUrnConnectSvcProblemServerError          ProblemType = "urn:connect-svc:problem:server-error"
+	ProblemTypeUrnConnectSvcProblemSeveralClients       ProblemType = "urn:connect-svc:problem:several-clients"
 	ProblemTypeUrnConnectSvcProblemTooLarge             ProblemType = "urn:connect-svc:problem:too-large"
 	ProblemTypeUrnConnectSvcProblemUnauthorized         ProblemType = "urn:connect-svc:problem:unauthorized"
 	ProblemTypeUrnConnectSvcProblemUnsupportedMediaType ProblemType = "urn:connect-svc:problem:unsupported-media-type"
@@ -220,6 +248,8 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemReadOnly:
 		return true
 	case ProblemTypeUrnConnectSvcProblemServerError:
+		return true
+	case ProblemTypeUrnConnectSvcProblemSeveralClients:
 		return true
 	case ProblemTypeUrnConnectSvcProblemTooLarge:
 		return true
@@ -592,6 +622,9 @@ type ClientError struct {
 	// Reason A fixed text of the service.
 	Reason string `json:"reason"`
 
+	// RequestIds Their `X-Request-ID`, the last one last.
+	RequestIds []Id `json:"request_ids"`
+
 	// Requests The number of equal refusals within some seconds. `at` is the last one.
 	Requests int64 `json:"requests"`
 	Status   int32 `json:"status"`
@@ -784,6 +817,27 @@ type Figures struct {
 	Requests int64 `json:"requests"`
 }
 
+// Found defines model for Found.
+type Found struct {
+	// At When the request was refused last, or the event happened.
+	At       *string             `json:"at"`
+	ClientId *openapi_types.UUID `json:"client_id"`
+
+	// Detail Why a request was refused, or the type and the state of an event.
+	Detail string    `json:"detail"`
+	Kind   FoundKind `json:"kind"`
+
+	// Name The address of a user, otherwise the name of the client.
+	Name   string              `json:"name"`
+	UserId *openapi_types.UUID `json:"user_id"`
+
+	// WebhookId The `webhook-id` of an event.
+	WebhookId *string `json:"webhook_id"`
+}
+
+// FoundKind defines model for Found.Kind.
+type FoundKind string
+
 // FoundConnection defines model for FoundConnection.
 type FoundConnection struct {
 	// AuthorizedAt An instant in UTC with milliseconds.
@@ -824,6 +878,11 @@ type FoundConnectionPage struct {
 
 	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
+}
+
+// FoundList defines model for FoundList.
+type FoundList struct {
+	Data []Found `json:"data"`
 }
 
 // GivenInstant An instant in UTC, with up to six fractional digits.
@@ -1634,6 +1693,9 @@ type FilterActor = string
 // FilterClient A UUID. Responses write it in lower case.
 type FilterClient = Id
 
+// FilterClientName defines model for FilterClientName.
+type FilterClientName = string
+
 // FilterEmail An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 type FilterEmail = Email
 
@@ -1648,6 +1710,9 @@ type FilterUntil = GivenInstant
 
 // FilterUser A UUID. Responses write it in lower case.
 type FilterUser = Id
+
+// FindText defines model for FindText.
+type FindText = string
 
 // FirstDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 type FirstDate = CalendarDate
@@ -1700,6 +1765,9 @@ type MalformedPage = Problem
 // MalformedQuery defines model for MalformedQuery.
 type MalformedQuery = Problem
 
+// NamedNotFound defines model for NamedNotFound.
+type NamedNotFound = Problem
+
 // NoWebhook defines model for NoWebhook.
 type NoWebhook = Problem
 
@@ -1714,6 +1782,9 @@ type ReadOnly = Problem
 
 // ServerError defines model for ServerError.
 type ServerError = Problem
+
+// SeveralClients defines model for SeveralClients.
+type SeveralClients = Problem
 
 // TooLarge defines model for TooLarge.
 type TooLarge = Problem
@@ -1750,8 +1821,14 @@ type ListAuditLogParams struct {
 	// UserId Only rows of this user.
 	UserId *FilterUser `form:"user_id,omitempty" json:"user_id,omitempty"`
 
+	// Email Only rows of the user with this address. Upper and lower case are the same.
+	Email *FilterEmail `form:"email,omitempty" json:"email,omitempty"`
+
 	// ClientId Only rows of this client.
 	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// ClientName Only rows of the client with this name. Upper and lower case are the same.
+	ClientName *FilterClientName `form:"client_name,omitempty" json:"client_name,omitempty"`
 
 	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1803,6 +1880,12 @@ type FindConnectionsParams struct {
 
 	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// FindParams defines parameters for Find.
+type FindParams struct {
+	// Text An address, a name or an id.
+	Text FindText `form:"text" json:"text"`
 }
 
 // ReadReportParams defines parameters for ReadReport.
@@ -2240,6 +2323,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/connections (the `FindConnections` operationId).
 	FindConnections(ctx context.Context, params *FindConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Find Find what a text names
+	//
+	// A user by address or id, a connection by its grant id, a client by id or name, a refused request of the last 35 days by its
+	// `X-Request-ID`, and an event by its `webhook-id`. If no client has the name, those are found whose names contain it, at most
+	// 20. The service does not log paths and query strings, but a proxy in front of it may.
+	//
+	// Corresponds with GET /operator/v1/find (the `Find` operationId).
+	Find(ctx context.Context, params *FindParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReadReport Read what happened by day
 	//
@@ -2964,6 +3056,25 @@ func (c *Caller) FindConnections(ctx context.Context, params *FindConnectionsPar
 	return c.Client.Do(req)
 }
 
+// Find Find what a text names
+//
+// A user by address or id, a connection by its grant id, a client by id or name, a refused request of the last 35 days by its
+// `X-Request-ID`, and an event by its `webhook-id`. If no client has the name, those are found whose names contain it, at most
+// 20. The service does not log paths and query strings, but a proxy in front of it may.
+//
+// Corresponds with GET /operator/v1/find (the `Find` operationId).
+func (c *Caller) Find(ctx context.Context, params *FindParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFindRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ReadReport Read what happened by day
 //
 // Each day (UTC) from the day of `since` on, or the last 30 days and today: of one client, or of all together. Days are kept for
@@ -3547,9 +3658,33 @@ func NewListAuditLogRequest(server string, params *ListAuditLogParams) (*http.Re
 
 		}
 
+		if params.Email != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "email", *params.Email, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.ClientId != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClientName != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_name", *params.ClientName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -4395,6 +4530,56 @@ func NewFindConnectionsRequest(server string, params *FindConnectionsParams) (*h
 				}
 			}
 
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewFindRequest constructs an http.Request for the Find method
+func NewFindRequest(server string, params *FindParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/find")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "text", params.Text, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -5491,6 +5676,9 @@ type ServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams)
+	// Find Find what a text names
+	// (GET /operator/v1/find)
+	Find(w http.ResponseWriter, r *http.Request, params FindParams)
 	// ReadReport Read what happened by day
 	// (GET /operator/v1/report)
 	ReadReport(w http.ResponseWriter, r *http.Request, params ReadReportParams)
@@ -5668,6 +5856,12 @@ func (_ Unimplemented) TestWebhook(w http.ResponseWriter, r *http.Request, clien
 // FindConnections Find connections
 // (GET /operator/v1/connections)
 func (_ Unimplemented) FindConnections(w http.ResponseWriter, r *http.Request, params FindConnectionsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// Find Find what a text names
+// (GET /operator/v1/find)
+func (_ Unimplemented) Find(w http.ResponseWriter, r *http.Request, params FindParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5888,6 +6082,19 @@ func (siw *ServerInterfaceWrapper) ListAuditLog(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "email" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "email", r.URL.Query(), &params.Email, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "email"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "email", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "client_id" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_id", r.URL.Query(), &params.ClientId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
@@ -5897,6 +6104,19 @@ func (siw *ServerInterfaceWrapper) ListAuditLog(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_id"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "client_name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "client_name", r.URL.Query(), &params.ClientName, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "client_name"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_name", Err: err})
 		}
 		return
 	}
@@ -6496,6 +6716,39 @@ func (siw *ServerInterfaceWrapper) FindConnections(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.FindConnections(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Find operation middleware
+func (siw *ServerInterfaceWrapper) Find(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FindParams
+
+	// ------------- Required query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Find(w, r, params)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -7400,6 +7653,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/connections", wrapper.FindConnections)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/find", wrapper.Find)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/report", wrapper.ReadReport)
 	})
 	r.Group(func(r chi.Router) {
@@ -7574,6 +7830,16 @@ type MalformedQueryApplicationProblemPlusJSONResponse struct {
 	Headers MalformedQueryResponseHeaders
 }
 
+type NamedNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NamedNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NamedNotFoundResponseHeaders
+}
+
 type NoWebhookResponseHeaders struct {
 	CacheControl string
 	XRequestID   Id
@@ -7622,6 +7888,16 @@ type ServerErrorApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers ServerErrorResponseHeaders
+}
+
+type SeveralClientsResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type SeveralClientsApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers SeveralClientsResponseHeaders
 }
 
 type TooLargeResponseHeaders struct {
@@ -7908,6 +8184,42 @@ func (response ListAuditLog401ApplicationProblemPlusJSONResponse) VisitListAudit
 	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLog404ApplicationProblemPlusJSONResponse struct {
+	NamedNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListAuditLog404ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuditLog409ApplicationProblemPlusJSONResponse struct {
+	SeveralClientsApplicationProblemPlusJSONResponse
+}
+
+func (response ListAuditLog409ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10193,6 +10505,83 @@ type FindConnections500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response FindConnections500ApplicationProblemPlusJSONResponse) VisitFindConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindRequestObject struct {
+	Params FindParams
+}
+
+type FindResponseObject interface {
+	VisitFindResponse(w http.ResponseWriter) error
+}
+
+type Find200JSONResponse FoundList
+
+func (response Find200JSONResponse) VisitFindResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Find400ApplicationProblemPlusJSONResponse struct {
+	MalformedQueryApplicationProblemPlusJSONResponse
+}
+
+func (response Find400ApplicationProblemPlusJSONResponse) VisitFindResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Find401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response Find401ApplicationProblemPlusJSONResponse) VisitFindResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Find500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response Find500ApplicationProblemPlusJSONResponse) VisitFindResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12585,6 +12974,9 @@ type StrictServerInterface interface {
 	// FindConnections Find connections
 	// (GET /operator/v1/connections)
 	FindConnections(ctx context.Context, request FindConnectionsRequestObject) (FindConnectionsResponseObject, error)
+	// Find Find what a text names
+	// (GET /operator/v1/find)
+	Find(ctx context.Context, request FindRequestObject) (FindResponseObject, error)
 	// ReadReport Read what happened by day
 	// (GET /operator/v1/report)
 	ReadReport(ctx context.Context, request ReadReportRequestObject) (ReadReportResponseObject, error)
@@ -13220,6 +13612,32 @@ func (sh *strictHandler) FindConnections(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// Find operation middleware
+func (sh *strictHandler) Find(w http.ResponseWriter, r *http.Request, params FindParams) {
+	var request FindRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Find(ctx, request.(FindRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Find")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(FindResponseObject); ok {
+		if err := validResponse.VisitFindResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReadReport operation middleware
 func (sh *strictHandler) ReadReport(w http.ResponseWriter, r *http.Request, params ReadReportParams) {
 	var request ReadReportRequestObject
@@ -13773,303 +14191,313 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lc9s4tif+VVD6T1V37lCy5Edia+rWrjuPufnfdNJrO5uZaWclSIQkjilATUBWNBl/9y2cA4AgBUqU",
-	"LCdONrfqTjs2SRwABwfn+TufG0MxnQnOuJKN7ucG+0Sns5TBz7/M5VL/95amc6Z/yNgfcyZVL4kb3cbx",
-	"qDN6Fh+x5skhPW4eD09Z82z4dNh8NmjT01E7PhsddhpRQyqq5rLRPWkfRQ2VqJQ1uo0rIch0PpyQRJIB",
-	"S/iYLLJEKcbJP+dSES4WrUbUUMuZfnie8e5QcM6Gqilvh91ZJgYpm3YHmry7u6jxPE0YV2+FeiXmPN4b",
-	"xcftY4/iCcuYJpcLIjXlQxi0Bpn4YJML1RwBfTnJ70ajgaBZzPZJ9FmBaEMnWVBJhBuuPtn5O0D3yylN",
-	"0it6w/jDUHzOhZqwjMwly8iESqImiSSsqYclNI4zJmUN4pl+vqmATk32a35L0yR+LrhiXBVIZ1kmMtno",
-	"/v65ETNFk7TRbUw1Ew4YoYqkjEpF2o2oMRMJVyxrdBsHMU3SZU8qNpMHnWcH8EPj7mN0v3U4PMzX4VXC",
-	"0ljvGFETRsxnCdUsiFOpsQjmyebQzNpfiHkmRbbHLWyXmA6+T2LB9IFRRJOQ8DnD7UwTqbahH4nV5P9K",
-	"05HIpiy+QGofbgZ2yRNJpnbQGjS7Z5vmA0D2W/GBDSZC3DyYbLLHXB8ZLsgCh6tBMBdN87ChVD3Hp9jD",
-	"CVI83YljDRyOLBI1QQbRVxLly1rkq6b7gp3Bl7kG1ETfW/rfNenMpf9boS7YLKVLOkjZg4t+I0TY7SqD",
-	"EMqXZCpqTyHLqdbzuGA0fsfT5R6ncFScgpixjCqRESVuGCdTukSmmVA+Zpp62IUa1GeMxk2hadWEX7Ls",
-	"lmUvtejfo4JTIUKGYp7GQPaAAWunTNUSJhKobMINBWRfCfGGZuM9skyntN4DES81eyshSKqHqkGmEqIJ",
-	"zwKN7zmdq4nIkn/tVYJ01vKFltKJlPpAiowsMlGLJ+Y+qUi7nM9mIlMs/pXFCb2C9/e21ieBtXaqxmyW",
-	"JkOqEsEP/ikFr0W+o7Y51eQ24QWYiGTZCwZ89kB6GsrwXGQnMaiYMavL3Pr9pnnc0fzyUyLRDvkyJDMY",
-	"ry61+LQj9gsbHJqEupQWrxujfLy8/fJWElw6Nag291ETng+Tf6nEbPaQlpK9EzUfSxxsC8rNG407TfKE",
-	"0ZhlwMjP6XDCtOGRiVT/O2ZymCUzfdAb3cYFkzPBJZMoCMwlIZXIcHA9wSTTs1bZnEUNOZywKdXfGQqu",
-	"9d8GF014PKdUqizhYzQzJzRNGccbozjyf4kFUYJoCci40qKHkZ8vXj0nT5+dtJ/UG/sXRjOWkYzRdPqf",
-	"1w15O2xawXzdCBMEKskbgZJulSq9DzOqJlZpya3sampmVCmW6bf/z4Ed/uC2c4DvyoPf280z2hw1P34+",
-	"enr3pyBZ9Qmyp3B7cvSbtYgxts3reJWa17Heq1HCZMEuTDj8MxXj9aT9KWOjRrfx/x3kPp8D/Ks8eB2b",
-	"wVW2PB+BobvKrDNGVdEi1U+iOOXz6YBlep0kGwoey/W0TBOeTOfTRrfj1kDb12OW4RGa0YxOmTKn6Dz+",
-	"51yqKePBZdGblMSOZ0SWsaH+k6Yg0Q/oHWxEDU6nehzqPqYFxz0XDDm6iiqjgr9+kRPnTJsAZfj43qj6",
-	"X3OWLVcJOyczmjm7QA+ttSZHIFd0qH6S1t0SafbSdsKQShbpJ/VjAzZOOAeFC99DlwTM6Q8Y1k3K/tPb",
-	"e/rpDeNjNWl0D0+OI80L9t+doNRw7orVFZ5zNAZi0ufsk+qht6BvyZpl7DYRc0lmdMxaRL8xSlLNVk71",
-	"0o9JOmV/If00mSaqD2ZGnIxGeNRDczI+iYpJddqHK7PyxMLv581/0Oa/2s2zXvPjn8NC4BUQeT4MSyVt",
-	"dBHGVaYlAcw0kYTCwxFevFSSvhGe81lMFYv7VXPB96rm8nTtTGjzX63exjmE9q5qCiLrkr6Wlf3IzkD/",
-	"ZCWp/lkupWLTfuSx74hQNAWAQfV73T6hPC48spgIklFOqD6FU8rjNStSvbnPDtcsyM96RT7+ufvkf+Sb",
-	"3Nq0y3hYK5YoE4t8ffLrMMiUnvTYSlogGeDb3UgFK6vR1itL3s9mLINFT8WCZSAvwGVpD1gV3eCtrU0z",
-	"kpmTfZnwIdvAX1RptvAuq4RLRatXUsI361L01+SW8df4RZ8wRVUlYVrPlXhxJ1rdpKpyeeCPtYlx2rJ+",
-	"KSfmPVeVm2tXacBGImO1FmgOn7vnAmkjqg7XW50rSIhk2U4cn0n1Irg/eEVkUpF4zaaMMjHd+ZJ+TlPG",
-	"Y5q9sHv0hq6jJqWGmEgz8lRIRY6enpCYLqXh6b4mp1LAK7FHSvUNGSZzSj9pjc5TBHEXtcDF2/cFG9F5",
-	"qrqk025XEQtXcGE7Y3xLX6vtqGFGgX+1o4Ia6V9MnebZR61rf/zcjo58RTtXMqPGZTLmr3mF3NNT2p9s",
-	"2235c1n3XtIxqxB1VyF9LGMzkT2UgNMnt0rlLZzWonqbH9Z7KbdGxFUR0LcmeRL3C87vCqrM4/chLKcI",
-	"bJfMWvV+FH2YBx99Z5/xI/z5nxIVPT8APzCvhoa2zx38YsPg9Uj9DcdDQlcXD33ONkwwZVORLclIX57o",
-	"rxQjiBcQNaGcHJP/Tn6JyIAN6VwygqFbYxqC2CaJQp3b2ov6uwuaKBYTKabMmYrkrYmnLKg03n3QzsqO",
-	"lKbnSQnN0jx/UPC6WLO26ezada96FvBd1Phb05jjzdcvNr9pDfe7cFrCDiywkj2wiR1Ko95Fjfrv5m/t",
-	"iZ2CKROk7yjqd9FIo2pSDBZTbXOS9+9fv9gnF9x7M4sJG7tvpyh8p8Z+viumYezlqFdmhjyC5YaL77ng",
-	"ozQZqh3X2k8C2bTKXl7LXtY3nMfiJbA8gjX2jc+vLaUeUt48ptX++rdBKT606QOFQNfDbBOcEZE9ru1a",
-	"zRjbYbvKGVibFrs06P4kPX7QptxQSWIxnE8ZVywGhxnVpho8ltE4GSppQlDa6qRdkijwoUlCOZnzGy4W",
-	"HHYtMp5f9L+ZYK75i/ETG5EHT3gy8cEVvntsvUsy23HXV3PANu37Slrb3nbe17spASOQoP+ROJ3+sS37",
-	"LyJeftdLj8fGptroE/n/X757SxJO3l+9ap5G+piJwT/ZUGkrnlGlPzBKWBrrTdPfy02wp8f4FwknLk20",
-	"4UV5bN6X4KPgTOpzmb90SmLGZo9t33+jGKe+j6B1gaJactYklkaPhm/6K4QYC6lwcpGjXIBU7ynIdiOa",
-	"I8M1DNglLPCVvYSNCCD94hKaYU0e74Clgo8l5AsYIa45DT4kjNlvomotcqlopggdgwmH0WJ0p4IP8JHx",
-	"nIuQfuPC5qH543FsWyGP+ms5U1y+9GZviqX28TlhYJOTlXzxb9I1U85Z34EximnkNXYoH/Dr7m3uYODs",
-	"lmVrs+nrbq7eWvl49raYKb/j5maFj2zaI2/Iu6hRzvDb9IFSvuK+/XUVGfzO4gqkMToPfaIkydiQJbfg",
-	"qJczwWPLK8eddotcMgUPvb94g7f2I+EDv9JgBxbIs/83bZ4baG/btpqq7qh5JItbqobYYX0LlQqbltgf",
-	"bq9xq2TIyIgm6aPxJPj1Gjusal5YsWlJ3UB7W0+wToumZucp+TX5BeSM98t2O2q32wRSsh/LrVGuQdlh",
-	"7eelT6x3kpYLSR5IcIRqXPa13B8+fGiee8ngG993qeX33atwzc1OexYsiNm8ewEK9q18K8I+0aFKl0Rw",
-	"RvrGxdvUY/WtMm4e7JdrgfoRoal+TZi8u/5fyHBCM8nUf87VqHnafyznTrLsKwXtTGAjzoueNoY1bIGU",
-	"fZe54qONr77MK4EeKFSYxKjPJV4eNnhsfS87mdDYPv6IWOCeQa5dzKnHGtf6Ni3qqoKxL7aZVeVgNU2v",
-	"IuEPs7uYUVZ/e/2stEexzW5VsMBmqJLbRC1/oWo4gQ2O40TPnaa/ZVoTUYne0BFNJVuRYCYptYOqIGR9",
-	"JpwooWiqpzpNuP+NTtSYef/83Bguh2nCxz2KNJjfJopN5aYdu0hidiEW6MP/9Bpf6bQhNdQkfNIso0v9",
-	"gBsmL//J2FTc0rT+eM/xG3k50gV+YXca7jN2zUE9uJLag13qp3cYYPslxZG2W8atB9ny+3oqvbyObLdJ",
-	"PXfv32/0nUetNdyd+wWGDPUrBWFwwSRkX28QCXWO9NoUWgSAqnFQN+4z6nQVR60mDaUzs/1bu5C8wyvr",
-	"OHW3T9Sf752fLv17YcmiEAcEhgpvU8VCegu0ZuLr+edjiN3hORa/oIpKVlHdEOMfXTDNDI2+Jsbn0+ol",
-	"gN96I9sCsMgra932yvXLbfVw4JVhKoPKYKSQxjGLIWZLYgq+xuIZLZbB1ki9jxrDDOKGPao2Pm+rBfRe",
-	"umVd90Z5F/BNtl2Fil6nVG1U9F7AQxi62TjCW4FfttUL9YoU/JOR1z2US4/t2pi5WvINYYUFr+Zc/Tmb",
-	"PLGFjNZj175aPE69W72xvMrbijpoTCSwJcfsk0kHIG/naUqEqV+nXpYADvG7PSxRg8/TtPFxVejgcnkE",
-	"BBdqHicKzIItF4kOq3EBTI6OLTOlQ7W++Hbl+NNwaexO5a+85C/cuhB2lbptDnlee9r93BiJbKrfbszn",
-	"wOVVexk1TLxSC/BblsnKpTZ/9IrUzWuuqBPW3/BTMrK/cCmPAzFXMF/7YmstXRYKsIpXsDioyGZR41Nz",
-	"LIzPsQEgPhd08SuTkqKXNAkULL1IpEr4eJ7ICZPFemgsLPMrMd26Jlw9PW541W/t1fq2gsCquyOl04Uy",
-	"S0/NlkS7YnG/2DiXb4H9dItZeS4fXHblh/9blF2FGy4A5jA0fzclov2///3vf2/++mvzxYt+REaZmJLO",
-	"WbvdbHea7Y5WB87Ozs6ancPmUafAU+YC8ovZO2f//v3QFlI+wXLKw7vmyg9/ComP55jUmxe3b6He9FMh",
-	"bno0TW6Y7OszzKYztSRznjJZhD7BXCduKjBLRogbeq0CgU/dRQ1v0Nq89UaIm3P9yiprlXbbUFMcJrjf",
-	"u6zYG8j8nNBbRrhwzqZ+i7xGXTCVgtCBhCxwH1rHpBPwwPIN5hnmtPli5+iwERI1Q5qmAzq86c0zkJor",
-	"3FC4H2oomoIP51mGqjuNZV0yELykx2xJ7yodu2iwEzFl+mxXzi4VY1FVSZ7m966yBZYx0W+0yEvN1l23",
-	"/ivfxQrV0Hf9T5oEn0jrHYAyRCSD0svQJ0Ua9yQbZkz15mFMgA8TxovYKfg8ZJNIshDZTcLH+VWbKM1y",
-	"qeBjlsFf5YpcaapkWhIu19fx5+O7pv7Pof3PFf6nW/jP9XVL/3B0948/rb2yZ1lyS4fLyj2ydam9Gct6",
-	"04TPUZrW4Co5FLMtRMKlfrzoeTmCq9q6YUqCImrMefLHnJk/a9XiLocpW5X3cSLpIGWxPcFDysmAEcbx",
-	"t5B52yLn3Kvq8x7lQvkWK5jnYHiYrzaihledGDJaFcumsnKZN2RHliqmvTd6M5rRNGVpzV2xryFzri7U",
-	"5UQsOBF8yCILkGXrst3BQRhRMJiNYPBTqFpBzJZVmY6qD5xVt28lkeiYKMyHkRG2AcEXWJ+ynCsJqOJR",
-	"8PfLCKqCFAxIhOpLCe/0jVfTJoe/u1lKrG3cjnkJOURO4Omy+gtMUcCCWIGD2HxLrYrViVIzSexz5P3F",
-	"mxa5sNQgRB/o5C6c30IyHJxV+/h0A55V+HIrkvLcPUFoeVFqrMTGdShfkysqJT5g8/ddBmnpvirjeK3M",
-	"tHxxVi34+4s3+kwmSuqzJxOtxy4miQmiwn22dnBY9Zq38jknl//7r9o6/u3tX/F+1vaziWE9NZgGCScD",
-	"KtnT43Xjnj47Oj2ugPb688HH//jPz+2oQju+/81ewBtrb2S60vVYYyfMG2Qm0mS4tBtizG/QJPXWkjTh",
-	"N5IoscMGVVzJJTk+l4omXN9sK/JhxjKC7+1FPnyVi75wndbYFnj+IXYjdA8X6XmJqFVwXzI6nFi0EMl4",
-	"LEku1lAsVm+HwZRbsxOWlhrLAtSYpGZpgLXgwCSc9CVTH5wpBCtCIBRgADS9i37T+txVXooucXYbt+I2",
-	"5oeP0RoH9XVIIPKMusIbnhozECJlFINsImZBBQ7diMYTFziyVIacdOdklHzS6hP7pHxTJxmGLRt7hCtk",
-	"oAtusD/mNCUZG80lTSWkvyW8hB3TpwqcBM4PY1h+S3dZrnFv1D5LaiCqUW7dfCVQr7JbtfJWesvwcT17",
-	"PbSLzOfkb9JHBvR/mVX6hhfoEtT8C6HcAd9iqcQty1I665lzF4aUTgUfw1xEGlu/wQ1jud8gIvMZUYIc",
-	"tQHAzgOFa6+/NA5Pzg6Ld3g7eDArpg4AattmMWzttOI1Y+jP3aPPxZwr6auEq6oboze9wTweawtNsmrc",
-	"tZjICc2c9oivWON3MJcJkyqkL8ViPkhZWECiKL6nA8VJ1vu4HYSi6aZ1fZWM5xmTWxnqYYN8ZdEtBcV9",
-	"Dp419/dttQJXRdDbPfhWg0/x8a1MkOAlXjd6N2bc3I2rAbwIcpqHyZSm5tpvNaqhHDunYXNqnNEtFmCS",
-	"SCWyZQ9APLfML9AyGsx2s0UVvlOzbCjS9eMRocPhPKOKYRk9mYh5VnSiMoO891Xcp1/NyRmMaaV0psWZ",
-	"F+ddUIzkZmyUMTlhMci1ZMpa5E1ywwglGbsVNyzW2l+E68liCA6xBbEnC5lwsCxg+TuhlBfx6H2eSaOi",
-	"wWcDMmmNjPGPmMedFQHSHOHX+AgLDBqV5EKJB9dLIHO97CqHgq4pK/xW4Yu31LjjRBaqrh9uJLObDzrG",
-	"LGPDJCwEz31fPQTplBBkCqj6HgVKkKHeL82dU+iCSa6MQFkatFmRe69BtMDzERpEeHdJQseC/NxnUiVT",
-	"yD154jM5+C31v+2fIcLfgz6HcEoBIyJ4A9uT8ICrWDpS+ZJGG05niZnWHwr5oEZCfvtvCgnDd8Okznk4",
-	"9Jqrw53jZ8enR0+Pn23iy+fo7K8ZVr5fCH03TWRzCCeofuw5Xr9NSKlFzjGYvkjURMyVi7j35llqCvpG",
-	"RDKlEmMP2bJ8LFDuAjqu757SD/HtIk4uo6C4jDUyDNZUMWx5U2yfQ7r/NMp6U/wSc9s5YbWXt7r5VvJW",
-	"Xbaqpd1QFdqNF3RpLbPt0lqgOCTykpvFiGRJbLOcpaIZ4Bih0m0B+0P7WGU2y/kU4j9p6jUOksGLa1W0",
-	"ZmwoLIrv6qfBXnQSwv+6U/ttG1FAhcBv1bwzf3d0+Eo8Y3wdLRjpBtMkYdLYJZgPtISuN/o3+VL62ZRL",
-	"CD1xkZd17UZkicXcCkb5Ppl5BBnJZndX+oy1cRXHLXJOOBtTldy6v8j5QGV0qORfSBsXfKQNe/2onq3b",
-	"KGq2QnPXUrpfg1kBmbR6ASzgzlgAOtqC/ItlYoMDK3RjN91vT0MMVtGb4JwXgDVN7PLw5JgMlorJyJtL",
-	"nMhZSpdg00fkj7nQGiJUEvP5lGXJkEyEVDU7HKxp3HQUuKChi/Uu4ZE8/bZsXpuItIX7oMMhm0FIimUM",
-	"kt1wWyxuon4WoClMHeLaCKlt8B3sAZfSIXOuNBFjTJYicqN50/TPO2t3nthg08iC8kxEyhyUmreM0DXW",
-	"z7k8+P3/HHz8jyf/8aeNqoCld22CbV2xW1x/VFJCHeBM4NWgS3kpNSefPu1iM520e5uVtl+TNE2s21m/",
-	"dXa2w1sZVawH7UW2nNrx4dkOU/OH64FftqDQ5z5XF6Te6H8dhb2/a0i3cI3HO+1OdZDuPE0rE1K2NfLc",
-	"KKUtCi5hvgyR5VLHRY4xggdBzHn8wzP7wzP7wzP7xTyztX2rld6bnI/2YcU8Ig9tSRw9dOS6LP2+xRB2",
-	"oQtVSCU2lVIIpP0clWATbZbJJzLKsHiJpiROxona72n+2RznTvT07sn/+EdQFv6XmGe7xKFN6LYyRQ66",
-	"r2kLAOOVLC5k0ArOKpLkaqgAo1x/rBV3jRpaem5xQ7q0mfoS7p195b2trFvrZQWC8plE5eUs0BBivFCj",
-	"sXPE6yF5A+9FlijIDE64Z0IVltwU3/lXKLaDPm+++vj5FAuq7D+Pt/lnpyLNtP5xwdMy9XTmB7/sPDpz",
-	"t+y2dfC2i5GmHgvB0MuB6bJDMU9jMk2kojfMWGOJJMF6py11tYp0jU2JByEGK1gqYSNhnWHwli22ABLY",
-	"h5PzO6jnD9xB1YX4oU17yxY7hVR2KX7Ik6Setn9UQjjD028o+qMs4kdZxI+yiJWyCF9ytH8USTyuIol8",
-	"c06/csHE1itRuj6NGR2uefxYgZRh+u/iLXrBxolUJoMer1fbH3yLy9WJ7hpdlfUM9JgsY3FP8G0VE60M",
-	"/0vwjerGlX2u6MSgafpu1Oj+vlnj+ljV9+EnwH3NmQhT3ZK4tbI9tk7U0Vyee1DBEVW2JpYzuOBGHtnM",
-	"A09v379ZlcbtwIHKO5veI0FllxTtHuPxpmQmOCoLljFwcPk+KtMs/15lJlom6fe8xOdt0j+8IpPypELb",
-	"WbKatwwIbe0GWFdGVJqUXzljBwrNwMKzbikSskxkFXVGpumVa6EmAQWcDJY2pNci73i6NKjbpXaO2G+/",
-	"lvctj4OWARnXXYW5KlCbv6tQAyDTAf6W94dHx0UrmNigEpWyKkSLcp2Xfj0YhVgHv17C3HWg6z5jwPuW",
-	"mNWM/arcH/+Tq9ezvpJdfAwb5tlJWOy8PE/Td2HPM941R60pb4ddA3vcXe0DFlU+W2grUP1Yjni85lNF",
-	"wOv1H8t96xs+aEDQNzxlYdarH/Nx3KufyjtcrFuyIKp/9Qvlrqs1nkSnc/WDef+Y6mdWmottfLQg96t3",
-	"zzUcq36oCi97PVN4TZE2f9p2P6p+cjCX69an0CMmFOG5AJTqB77/9xZgNdieNlAZkpOZVCazCNK2zSuF",
-	"IKTNuSqEG10iFi8Xshrf1JpYISCmbkEUgoc+HEm1ayQ8ykurGxLxFyZt7CKJt46bJVJRPmQ1Uy4xFdvL",
-	"9dMqVg884SsrDIUoffcgZCfCo/18MU2C/Xr4wcAnNgP64iva3ABNQMyzIatxMC7hwUDcNP9CmKDQkkQr",
-	"y7tu966Cq3juUiHJMBXDG4glexlt/4JMvDrBvV2w7K7sD92VH36+vm7hzxjkC3qwdk6l3mHD9hMVzwcO",
-	"7xUCRW83mSx/ay3TigWmZun/1nx2zk278PpWNL66YkfrX6PGFyex6dGTSOyNiUYfnWpVdwEgBitpS/qj",
-	"kZupT9iadbwH4nNuZhu7lEoDZhFjYirAuuIvjDN0Bcs2FNv/sPLaKhTs9lGiRwsRXcZu2ITI7MGfhvdV",
-	"66b30VqKu6HviS6mo8NDcgNQLV3KoA8yW5KYLiMi0phJZZo5kisPIgMgM4SBBq/ZRUHP9QWapiv5I0Gd",
-	"6p0PNrl+KjLhw63Dg7WqwpFuzznhkA93ZptQQTnQbz+el4vDFlWzjl7ObTN/ltsuU03/TWmhVmKkyw0e",
-	"muL72yNt37Ke4fqAXw7/YCP9FgDWiULKpRbaca4pcALGRou8GxHJblmmlQO6lN28XsS4dqZC7gKwbEiG",
-	"ENQqwe8hMoVqtovRAKXyhsVk9JCUDUXMZE+yUOrHZTLmzYQTeMZzcU5pzLSE0PRa1y4dYkHqjI6ZNH3g",
-	"tcrFhXekd6JNZUnI+1pFHOPgq95puHuhcvjOVb1CAX3Vry2X3VXSPxm9AFdV3DAu91AsvYXu8MJ3XPsF",
-	"x4MlKA1a/QkpDINlLy8ArWxI7NjZfGPLeQ2WPYtcH4xKO1j7nMrtR5jLqsIO6KO386f1Ge2ZQ7Lm+/rU",
-	"G5/ZroPU2Ag9Su5Tum9avl21yGOD4m6Vpl8kNHQ91KnCL4ZcgjnFW1cxmG+EKifgT+ZQhs7sPasmagZL",
-	"vMr6LY71hQG8KJ1ojM59t6cZvZYsmJMJGEiZv6lkSKfMYCLf/0C4Y+CIKM44xPTGgSp7MUuTW5aFKPdz",
-	"BoD/3LO7iAs7YFUV18po4+SWcTKf3XeFVu5K//BtTvsvKVRRWSWM/FIhT8MpqhTBFV9dlc0wTuZ4od55",
-	"BRLiywWna2Ft5DuYR5V2DUyvc9QG6AoumGnG+Gj8seDxhkVAeEiaQ1MqmhlzmPFY/9X4ZY2/O5FE26WR",
-	"33IbF9Z7/Ut6GB+Pl3jfTscq53ItR7JQObTJpUPtePD40Y6AJd9p74XNMR6HTFILa/7CeINX5VdVOm/w",
-	"HsTMw1WPFGdkxjI42KgmBbr3QcS33MKv/Mu8tSH+JRTU1Pbsa75T57GtHKgVBfNawKFjxEq+KU1Sm5Lo",
-	"PCWIJcCk6Snm0HcpWWTa4tesM52hZxzAPa0Wp63HCZUkTUa2eQLU68og/7PboPbZB52z34X+XDEDOwad",
-	"EX1T7At/gw9b1AaiBJnSGwalHKSv9QDTgNmfILRTpzfmTEFOArRstjZLv0u4uObwBy3z9WciMmBDOpco",
-	"6S3MArbJsf6QFunHDBTAikG17YIDJwqd8/oC0vqJ7c/RRz2k373mCZpuTgsjfVh1mDSuv14WPcsZTtOs",
-	"E7Y+S5REl67ZpBbps08zfRjLT3baFiKsdc37MhlzFvcSbqYAD5r9TRN+g/GFZDzRX8T91R/0VPjwxl9z",
-	"v+xT3hiNzxZtG40t3wOstTDKtFPOYN768Rk+b6YEblZDt9YoYfTgwQNqwgcCGQnUgQnNcUB8snHXAZQE",
-	"fuolvMeZ0hIWKhXtT6Az9AaZWICprAXix/U+7jHX30qq0Gi0taKNL5qmfjc4SiQ6xozo14/YTQmVmFVT",
-	"sP7iocqsDo2nicmMgkpP4MCvUf28oInSvwouFx5ckGzQkhWEh6bb+i+9cxmCQQ/heHtbZCVWToXlq9zL",
-	"vwZ7A2X/GzHeVicBawY4bGXWr/QL7jy3Pfkg4Rhr7SNdukMMzAOrhMpDGAvelhKXshmoyiNHdUNE/n1X",
-	"WWQsYra+Rh950NxYVgQHWZJgvAywEs8JqvDmOJrecO5b+mWx4CiOJd5bkKBvjvPX15wKhdBmkSKfHYJc",
-	"ZjXzsECBv0KmOOMqGSW5JpAlMYsIVlu4A6M19Eg/Aa0CO4eniChUyOsmv9FMcZZZDKRw8c3h5vKvyi7p",
-	"254X1wX6S4LQFYcNbs1KP/YHn9j31zK5uAj16zMBOm5nntplHfcxWxi3ejpfZB61ut47P8zeZm0HDs3+",
-	"yiu2WemEDjpTJqaYx51MGaSIQcf2AZXMa8r8cq4X5+AXlqUJx+aYMRsaPEFXVOM1VC1XtT493ijUdgN4",
-	"2BHcv0U62N4zxRvuL7ZkGDLY2achg6QeIlOtyJf68tSrLv+yTRCqfNbn2M8Hcir6OzjFJ2KeBVtWzDOT",
-	"UuD5lmtpOjmYx5pkmOruOvuDu3g8DSLWAqzddwcr4c/u/+FKlLM9fXmHjhl1cqE8/892zTFqJkC572+f",
-	"+1TV5NJvpxHosLEGCm4V9c3mV3lHyp7zzcEdOEtfpl9QtZB47IhLOxTg7tRf+dup2t1Zw9lYgVtoylq1",
-	"GRYkZGeQl4CQu3Q1jxY+uRZvf8gSpRj38pkDHK7fS1mojBj9GKYVeQZteLU9PsUIG+WkE7XbbYP1LDIf",
-	"PblrXASu4blyhS2CM4lRvZguJcDX0nShf7SUVDlAlvtbGX+jKnJld4E3zKA8KgiRYvGcEd6Z8hzG2Wi0",
-	"Lv2Qi8UW2b5Qj3UXqkqFbPHeWr7KDV8L1o1lfMbnivnmVm2XiDiNjRtHNNP/Ad/PPE4UScUYtHzpoKkj",
-	"ku7inVpNwg/NTvPcOm5w0d+aY3qlSoHhlPgadqYptFLCJijbeUcFaRHe65wZvSO+SWZtn+ds4mwbPRM5",
-	"uPyODpBaBq8/zOp1mpuvLj5YuSK/UDWcbLkWLse4tgi6EIuVanMPgSGMlYfDrCX8gsl5qnYlv8aVsiVR",
-	"e+pJ/qh1kLuKuT+0AgsK4LequW7vLPuhh4aRYEyPmi9hCmTQm5SPd0yQkcmYVyfI6L9+JQxnrJ5fH/Uy",
-	"mEyZgaeITS0LOe60LZSV+U6hebWbK0I5gdYry6UZX2qiBn9qPeALokN5/FFYoBUmWMOS55jz8KDdt/Mh",
-	"1jWqBm3VZmCcE0m1WgS6bgXs2vpijzm6NEybg0A/l2TKCCxPEfAfi0LpLnnDgCIVYs8lttcwQN9uLKyT",
-	"teVXGIgGfk2UBycG/W0qWoDjd9YhFZxGnbNDE4K0TksRL9HGc+dlCDVLkAOg2CfVJUwO6YxVVbPuAJKD",
-	"Z8zvEFNGzwn247GobHq3pKLTWQU2G2jTrodY0z3er9WHaCWLARnWlK6u0lBkLw9XBznA25k1J2+3lDag",
-	"LNxjfUMV165RiK/d/2CnW9AUIVfwqP2rJrlvTfvWfBZDt0e/9Qw2/wBoo4K9Gsh4LCc7BvMcw42ZK5wb",
-	"a9FHKkh3yU0lyusjoGzXbwL0SMOW1ZczJTPG44SP8Yq1mYKg17bIa5N+lEgbSZlRqaJCnyIEf0wUoZJI",
-	"ITg2D9K/ZZl+cZSxr5NehcVCa2H+9Fblp6JlKgDWbNY6NaiGdW4EzKVyJd4VaXz0wZmpDoCZIRcBzHJx",
-	"u5kDzYsBdd37RrFphUG+2tStwmyqJ0eKDp+S5mVxDoxwXj0Vm66BFy77eJuYt4iX4Y3Vf4G8NUAxsEpV",
-	"ULhudyu4/OMa2+JS2FLM36vnFC9qpQHhuNsJeJxsaDnHJknCjuKCbeKYh3ZclDfxm3Ng5LsSJM+piknc",
-	"h/xgjlcTpLQk0jXt0zfSyjHy7pOpHPdMH4mPn48qQLktO4JJszWqw5DNTD7AatzFs622O1ZbHvw1pZcu",
-	"65pKfYkgtf1wmGjrc7gmcG7OkFsfn8h8YdawxmW4Q5M1YpjPFj9JW1G69NPcjVZTGtsE2D9Wc8IVzcZb",
-	"V1oFkanPeRmY2teaTChrONm+t0DA47BmLa+Y3HY69+UFeH8dSUH00iuDVFo4896OrupptozWU43Wbe2H",
-	"RE2+RCHdIncp1ljBbZtze31rrX8QSjy9ov4ditlyHM4SLcFtNMGM7Ur6+5lYyD529ce0Pv2LFkHUWrHA",
-	"ZD8p8AkWa6mVcMkyxeKImP0lIivOtbhT9vlvBZwNC5zTjNF4SaQSmZ6qhWiDQvwhxmUpBIUzWCfrLKJK",
-	"Sw9NmeH9WhMJQ725hcu/tgn1bTVL4h6obxbjbUpjti3A2yIT2J1K6yz+AcHaaC4UqYFLuQMO3H38H99X",
-	"i6GNSHOFlPaSlVYFQAdNv4fzLFHLSz04MoIt0QPUgvAtAl2RwXJ+/u7t25fPr3rvfnt5cX717qJ39e6/",
-	"X77tR9glGlE0EMVqQuXEuDkq3rrsvXr95iWoT7AWoEAxmoFb1JCuL/zGnaY84SNhgPAVHcJ2m54QV36R",
-	"qa3ZR60Ad6w4nUSS899egyPF1LGYh3+Ckh9CZ7MI6n8GdHjDuMFLBFcNE7MUwHBdfgp2lNEPzEydi0GB",
-	"x7BTcquVqzSRinGWXXOoLpOuzhPKr5JRoVAS1xAq1DjCp8WtynUn2J8MX2ptWOhrjnlQBkTMXBSwYGbD",
-	"TFM0G0AytgGwk3VXuSQbnIHWugbg/UHMa6/ex6ZbJZle1msei+F8CjWzfTFjnM6S1pJO037rml/zS2bW",
-	"2Eyf205RML1+ATarS34BLukbX3iL/CLihGEwC3psQ5e6V81TvytR5yn5NfmlRd4b7AZNPXb+ZvE1R1B/",
-	"+IJr9f4W/Lj4S+NdBnaepTThFjkWF/GPuTabZjSjAEAAEMhiOJxnoGPgUlnQCMFZcSA9/zd5hhrCp+nD",
-	"BhmtfXOr9z0rsA/dpRI+Z571pjfXGpvOBnX1xDxoipLn8D2pd8eAms6SjGHIxH0ES6MnDCjBa2Ak0lQs",
-	"8q/pa9Qo5BBtcjERyNGFKZ572hUyPi+Go8w7LkXXpKiBZJMQKHoNGWuaTsNzpkBafx5aJuDCGhRxguWW",
-	"Elutnx2fPHsSkT6dzdJkCAMcmAf//E8peL9F+lro9EmcSJXw8TyRE1zfKRSX2zYCfcL+mNMUVwQ58Jr3",
-	"/9Y0Dc+ar1/0zarbKjrpr4WddirGxh0McQTFuMLiXfectC0nItLHxhR9k8mIUMaddhtbzUtC5TX3u8tL",
-	"r7285l3hU+DVuBx4Tv2DzrMD+KHfIudQM0rJSbtd2hPgbGRwvQ+aY6/5hM5mjOszg2Ci+eOJJJKOoFky",
-	"HrYICk1myggdb4uJFFMGEUBoTQPVlpqXuoQiMBpcMZ6KYyJs15xyoheJGliqCLzlmtUs1C3N3fBKEOqi",
-	"4Zpvnk/Y8EaSbM5xZzR3ZjHLcrGPkQht6c4BbSmvAbKs2zVi6+fjdgeuwuP2EVZmEz0lEVuv8oRy8teX",
-	"V08iMqNqop8/fhJdcxQfqEJFZMqmIlu62wk8nD+ftI+eRABQ48c29RfaETnuHOn/OXkSOVb6+fjw8Elk",
-	"VGCIAsFoETlunyGJh4f6c9dcH+onEIZGSAJorocnFLAVoP11NoYBQcqqXObAWddmhZKWbKoFg+yasmPN",
-	"QkeR2fvCMVhMGL/m/QumsmUT+K0PcmZGJQpFqJ8eMhP0zUtSATsdfn/BRk2tFWcJUzRb2gqDbsP/pVZ6",
-	"5tOp/rELKrYHsGnOhbn/ccenlGuRp2cEl3tksXXxvstLBVqu20i3YS494hozmnIlcmk/7e73899eN6KG",
-	"CzQ2Oq12q22qffSl2Og2jlqdVht9bxNQ0Q7s2we3nQPq5XXPRKg9JMxSmhtuKrTGYSUGJkprMa6ZXSia",
-	"RugeWNrZmibAKqNcUhvbTE3hPJtq1gFcf3IBe6qPK0XT6dpYN9JF8vX5+jcB6+zf5L/ZkvybaNrgHY4A",
-	"2vrnG/2Xa/7vZrPp/l+/2PekU5/8G6WAnhUEcv5t7TnTk0VPhuB7q8HIwut9ByjUL38F65wTPkznEMPT",
-	"bAApvObLmpael19e/G6h/HTl237rq+IIOJ8i6XkKbXGMgmWwMkb+16oxVnbk5WikOXXTBvQyLI+t2Alk",
-	"M5ty/ZPE/fgLDO2tl17MJR40fREv8QIHHdjsYILdkRXjZkWC45a3MB9e72B4s8IzCG1a/jXvuqnan4rP",
-	"BvYp/2z+R9wSyDXXO5XfgYg1L/A04VmxxncOVqz1h4XAAw3KAxzEvNIBhPQNW0a5pqYPN7qMWuT8muML",
-	"MNhAqAl2pi7KDgoHNJHeuFe+3lbWSVBXQQnuNIHXcaPbmM2Vq0pxBVy/mNiebcHT/dzwdbR/mpAz+wQh",
-	"BUxJoJgTDXapl/3tZx90fw/AxXUOT4/bQTi4xmH78Gmz02ketq/ap93Ddveo3TqpABwrPv2se3zSbbcL",
-	"QGVdyJBv6sc6ncN2s9PwUjIbR6M2PR7ET5tn8cmweRyf0uYZPTlqPos7o6ejzuiUtjvg5lrDbTDBko+l",
-	"cdIZHo2exaz59HB40jwenLDmKW2z5sno2bAz6gzOhu2TfVGyMwVH1ovhL6N1aXhb1W5bB0pDzTln6W6U",
-	"+3krwBSBoc1fT48PO/cdo7hBpcE6p7vNofDNCi7rnDUPd/t6lZyE0Uq4EnU2+HgvZOw8/OE6/mp0myce",
-	"Y8UMgkeCa5thgR7MrUkH/xS68zZ6IY34w7KOu6Lbz/SvtYIVRN1hu/0QwtH37Let275T8Mm3PT94526D",
-	"LPK6uFR8LvyJeqR0PFLad6Uj7b/f2TyV0vvhOVR9584/ivWerz5cO72/y4R35U9TvQOvV6Uzg95hFTbw",
-	"VGlb5hi5NjSS4+6DX20vRNAA4K3O5rfe+10R4aWjzS9dMBq/4ymO0qnxwpUQb6DXILxwUocs13nwVxYn",
-	"1ObWHB8ebn75Nfp5nptDfhc1Tuos4CUY7K5X6EmdlfhlLrGSa8UoNrqjViNzHU3RsZbDDae2QdCzaI/O",
-	"40Q1TebTOBRtReemNQ7FyFrUkec+9wzryOLXSWugDwWXImXwIPukV1k6IDdwRRcb1+jdNs3zrnkqxlZ3",
-	"hTe7kFkZx+g4Z1xlS0INjgX4XMDxZCfYQltpCkujzWAEXhwlqQJf/0sDu6fNGnBpGI832AGJvOYGyd+C",
-	"JaKfCG3pJLOudVfjChbz6xEZsYVD9MOxbecPM3JEKLpmjQNeTjTrGQ+TcRyDm4dhbr31F9uke1nyJ0N1",
-	"wDV3Ib55mqLTlpsl0iudSBNFtlmpXBBGszRhmXnKUEPjmMVdQpVxf895CqBshgeMucHG8DQAJSOMslRJ",
-	"mpJszjl6D65EwdEMQQd5Y2xGmIn+fZ+qvnWKgYljNlWSPkBNGHesvElmPkwizhXjiCZm1deW2lLMr7kN",
-	"IUNfVwJBo2kiJVhjnIVsG7065/oovBFj8N2YWICsDGrnjxy8gl29BGCMu6jm4++h4KX24+cQFdzmceyu",
-	"XpcaLP+r+bTp313j+TeAoVjjQQxlGHV5aw2q5vWoNxjyEQOX4rlJ79v6/vvNYH7sdP9tf1MUhP+Frf53",
-	"gT1f6uvfBUS+13cpKPDfeeLYdF/ExEKsHmmRD9AjG9zefQtC6cIBiX6Tx+BgXT1jzx3A/3ZHDN/7X3rI",
-	"b47tkPbviu+0TuB1e5Me19kd/ngXVTi4r1yqFgb88nAiXKW2DutDXoJFFSMzkSbDpTcoGTODERozKGdC",
-	"gGhkTpu2Nc/SvveOvhqkwDddIAnDfcqVlBriQtcExrqe571BdvWBmXrg3MqjaTqgQyDYJE7I7sGBSUto",
-	"mVcP7GN5sOQDTW/IBVvQLIYCr6GYgftsFeJ8G0P3LVtYGV/HyO3s76xgJow/eHUTJKsMmf1qRI1Jjpzy",
-	"RiABVSOaR83pdE/DkD8MoG/IALowRe0ughwURhWX4MFnl/Z5V3khXjA1z7gJKcyzTDMfltKjaFi96vSB",
-	"86TEvTxCZVEBoI+N7tN2tIPU8HJ3G+3B01GHnhw2j+gpax7To2HzbHAaN58OOqP28NnoMO60se7ITLoH",
-	"weVGt9OObCJXzwApNBL1P0vDFvPayi76drvbbrfa7fY/AMptyvQtuGEeWHEiGt1Gpfxb7bsBzV0akMw1",
-	"XJoBKmDruk/b7bUiNNgl4mNeZmzaGGkGZNlU5qPZ60hrHmnK0kb3dAtpXEca7qBA3ENmHW9+CYl+K9Qr",
-	"Med703XXnvHdlMrXMah/MwvVU8K2Mn4Pffat94ClsWwRbVxD+a05ChFUNohMa+HChd8S03sI01CKeolN",
-	"jqIlzSO65n2zq8X0836LnEN6jT3RBIpNaaEtJarhmPZGZpkYA6S6s7dFGqOi5LeXMp1WgfWNH8FTtFKh",
-	"TWc/d8u26qN8CUBuQV0JVu4BdCUjADuH7a3PkEEQ2pvnvubY6NjdcIxN59Cdj/MXVkN2kwHH7bO6r71z",
-	"/S1/qD0BtQeZ6t5Kz0GcSDrAYr/7SM9KSw+H+kk61OVimu5ryDDJJZH+4w2bqTy7EmUQVMOgV89QHEc2",
-	"U8k6p1f1MPPofVSxvVzR9z3b3++5vqdS8AI3+P7HgPEvcwp8Xl+I7MY2iarkdiSsDrPjkz94/Xvl9Zd8",
-	"T6wOGV5rrN2Raa5r5LUfnDk6Qbxdq04mGdHakwEQkUWw1q5NK4O8VeFzuCmqcFlnoHJqky72j4FFYZpl",
-	"QozyxHejrSIOlXH+kHPXL87mKNPZjNFMmlxmKabgdhQbfNNYibC1g/oRepxhJo/L7fx1LEfwVpe4Q+7b",
-	"gqxz8mzL9ge5ZsxVKP0DNGPZlOqPpSZtN+/CjDXHSVH9svdQxkARU0JgCYF/awHMDs/rUbS96OWT6qsL",
-	"Kk9sAYYt8feHNm/kDSno8Gac6e3GgzxjCupmcx8/CC1nFzfz5vf9kO1p//xQPrjd3GiutTLjMaT/HLaP",
-	"PeeR8C6L+oZtfsXUcponWp7bN37czvu7ne3H7n8/I5xDU7k+5HsXFdjvHCWA10/cP+WF27rrEl6GTEpM",
-	"g7FZ5l4HfgmgpbZ1cYS5OHPbn0+Ja25GQKU3r9HyA3o0CEHmcnugciWlQ60HpYzesNgWJhqVw0SFIuyU",
-	"6Jxh13wOCGwLqqXZPI1NusqAEfbJAijsIP1IUPh1bc1UEgwj4qwK7eYfm4hyXem1kNpCHIVa6Qck0ltR",
-	"SKayHKAsxmgi5dx1uMd217mz8YfU2pvUwu0CQWCOMBSi3FOC5cAtD2JMc7YIViMX0geujK871FU9z20T",
-	"mTEP+uKWZSmd9YyJ0MeaSnjX5NVdc3arOTbVcgS/Z75TdKZr2QGFPlCaZashSxIA2tkXutnv00Vemkyj",
-	"e/r0uL29uxwpg9b7Lja+74T3fcitYqv+hrwdJr2Xfzv/9bc3L4MxwTwWeXjVafuxyG0kHWxhXNjDqmRr",
-	"x7A//Po//Pqb0hlQvckBrXYWw3PbnzLo5/kwESkj0EWNQKZtnnBre8NTqcjhMT6jZdzcgs7fsJkCVcj4",
-	"g9ZlQGBTtG0ta3jLpNR+fIAcCq+DYrvVPozuqS8BEfnJ6x5Fjdze1b84jBopnUlT3jHL2DAxJeQAlQLS",
-	"32pcXnPMtutn+bumGto2unSFw+N21BiZTjXdz/5Ls5M2AMp3WsdRY3Z2Bv84bR2WWzd2Sr/pQddIWJOO",
-	"14jxyO+d2Dlst02fTV+Udq7aZ8W0Dr8D5u+fvx6ljg7j6HtBk3TpaiLuPmoGq0gn+UZmEGoM2tbkBCio",
-	"HGdtUgx2qfSTeIoXp9eY8ssuzcqV3tGUHe10pZv+jauXOIo+9G7z4TKy/VRXQCW2vt1tSvM3m4nzkyRz",
-	"I+G/uD/Vg5bESp2qZGMDzQ46O2TdOIR3tOgtpJer2JeMxw4KPu81mIoxdl+W9m2pKq6/qbhlHxyMZOn+",
-	"Og4TahOSvZKib97WfSs8ZM97M55elDxz2+M5Mwgy3cYszvcXb3L/tIPQzTnaQgwF1ZrKXb236VMzXbLc",
-	"OQlTHP3GQ/ib9dmUC7tiWwhIt5VhO8ct2yPLRdwvD4Lw28CB9/F7zFWw9z1bOPlgHKWlrMEc96/CJQIp",
-	"Q6a0Eo7ADWMz6VkakfHpAlgGjGCaUFWeB8mUfxz25b94MM41eNaP1ZPhXWhfSxiswi83FhPJhs6hsv2i",
-	"e0jT6wVHVK7pMH3dEqnZ/4fv5IfvZL3v5FKr5OtF8xZq5aNwY78SmXPBFNr+JWNuuwYC9JOpqGtVuJpt",
-	"K4Hc1/xAuSfbnvn8yN/LS/pda72eR7Bw5d+fxZVph7B3Br/EygTbHRE4N7JcmyY3DLBSaaqNqwj+jOCe",
-	"ZY2DmK4d+iMGQM1CsAJiru2FmUPlCkUyprIEAfGLZ0FP9yH0Fdt0ptx+YQcFRW/IF1FP8n4t+vuFDi1F",
-	"naOTu3oOUedwj7ZL/StPj11zyYbfXRD+ZRNdIOsl0C+x8+zs5PDkBN06OyhPXusXnNH+dsU0xKmQZLY7",
-	"5U+e4P4udJWCFPuhbaxoGzwuSbiaArkYNwh6Ky5hSchgmYNS2szZHBnUT0yBIDVAR0J22Sbomz4UbvaJ",
-	"VFQLagtXrAe75ia7N5GExnHGpPF+uUw+6yVLxRigkDEXyMdBlhEZQO3+LBOfQK8ZZQIxshNFpnQZCoqP",
-	"Eh57gfQdcVi2gzKxPb6/b+QTsDXypf0Gk4Jx+ffoxH6VFH33vv/a++3q6c2YFleVBxc6CsR0SX5+f/X8",
-	"iWb7qQHWhU6HJsZKBC+GWY/amFgPXkkR02VXPw1wr+bYY3sMzNQZMzVhWYu8gFe8gOw1P27jl2zZKUSs",
-	"IM1KfxVtBzFlBjNLEpGGE1QYjS9wpvcJ3W57rh7yEJjpVFzi+epDqqOcTx9pOMdfsH0HdRZ4iWA/AH35",
-	"xHRZK/3AYr6tQZG7YaSvdXYtny+TMX/NZT9CnH2+tBdN11wPeJNxQegQ4I7veQFd83o3kKbP0LY12+N7",
-	"5j55SD7Ggd6IcRUrG5g0r38C2kvTJK/mMetNaDxNFOFi8cWZfR9FHUV+tQ0BLP4gds4zM/XYWHNgiInX",
-	"58tcAcYVqEbQksbVR/lAWZ68XUB+DYiVWlcB5uAsmVQsi+myLL+vuRHgNme6lHFYR6jj8btvOk70XaN1",
-	"wUy/T7Au4G+rRKxD7lo9GCyrY6okscXfQusiMj3SvSZEYM2s2BcRNqYwzZLqivprfg9jw15Fu5oZtQ2H",
-	"R8bdLPv+mHtu9rEs4Kuck8Cj0HdI88hSzKHJWVRs9FTufbS2Mo30NQ1NaPQg+60K4DgwTe/jd6QxLfjw",
-	"LPoSjen/NM+1htD9PTOoWCzuwZTBm9fuNI860Phmyv4F/sDGy3kmZuzgF5alCd8BPn0rTDk0zfeFKLdu",
-	"YcLR085K0tq3tID56q2qfHrUHQHwviHouzqBUr1KzwUfpQn2Zf3htiwDx2C/NmzLFhaa8+q2VIVWVAgA",
-	"Xrvn1Dl3bRST2EO/0p8xXYVI/mcHvEXVNQf+Xm1aRUI9q2AiYETayj6rZjDEDki4fV/LdAtYYS0ikWFj",
-	"NH2+ndoCrXgYFPRI7MRM+viiHq1ve/lgP7ZSB58krmjggw38bV8e00o0icmApQJIgoiYxSDHVXLPWXLx",
-	"YSyvtK325komMcvbIsOcBKEcG9llYlHR38cqRLvfUGohipk80mpVX1/URjkRAzGoRcRhs10i4nzKsmRI",
-	"9XXW+7vIbral43C7liN6Rx6w3UjFdgWbVByuaTCyy4x+NKj4f+m+EZntH+D1qqhS3IMG6MFnc9Du1iV8",
-	"v/BgJhC2XBNKOXZR40acesYo3DtpSmyrsLzBpIeegUZpghkG+rMEwEQMeNP5Nd9kGXChmiMx52G8CiTK",
-	"mQd1csVNjwp7PXz7KTN69nv0Z7+AdVmn5mzMEtdv/iQd5K8B/gyGSsJb1/5hxexgxTyy5PE986XJH69W",
-	"vrf0y7JsVwDbS/ST+0AZC5Yx12nZosVaTdMH97BAtLmmbDsrD2nKeEyzaw6ub3B6c7Eggv/F68eszwyg",
-	"mcVgA4hR3k/Wd2xLRZd2KB9xG1zoJqBhOh6PCAA1E20tmLbtqRSIGxL4NGjfKMmn9IZJQ4ijy4HoGggK",
-	"6r38kwzNohoD995uH9NnzE848xRSmdCDK3GzFNsew32j4f4QZaswiDuKtEeYDFaWg7W8MeAl/+GOqYPj",
-	"W3EjbFCFCw3FgxrNK5ERszpd103fKbvgC8mABDEiVGFs8+jpUxSIUamPsiSDpf2aCS8LMqXobJjmiE5Q",
-	"DCwNlDgq4IkRr1qeQ+NpiAJxloBPghqSCIfG+17n5kSSlI0UEXMF7p0rv92ReUsCHROKI5h+YE6P/7nv",
-	"UkBvE7Zgcf9JBLgtxdZxzmEDy9EiHyaCLDIBSiTM5xppgx7VLtMY1xHtA2wIh6WEhQkYrxbEoxZU4oqJ",
-	"zFZ5QuxMSZaOIpvhbIykiFBJUsHH19x4ovKp6+8CUvKXyM2zSq7XAXrbqFkm1QuqagWQ31D77P6xH1Z6",
-	"IENnNbhxGtEuHZEPKztdrF5vMVVUQlGV3wX1Ph1vob2z0LPVD2Dis9a8sP8utqvIp23btBq2dT21JWPc",
-	"/OMuWtdk2f8QUpZ/Cxsw46eenR127jRtWgH0eyifwVVuohS/3wfvJwzZYDt04Li2Go7NZK9EyWE7b86s",
-	"d27fbHEEifKr7HASZIdCY5EgQwCxWsXeT3P0tv6/bTqkt9r2lXWN0jWVSpSZ52F1sBwII6yLOen/KPP5",
-	"Hs6+/EluaAa7s7W5USkptogO6iXPPaUit944hOTNaSCWyyMiXZIJ2FrhBp7eqN80fnM+kW8wU3vP/AwJ",
-	"Hn4H7f1yclWKyHkcS9KHK7hvnSGgBKJ6F9OlcTAkI5fT5+vV2OU2pYplqPAuHZq5U3UBO8T92nUvvObb",
-	"pqZ0sUGy8XIksf51SocWC9otnl87kihZ7bYAbSbnwr3Wyj2ACrRVEoo3rS9TZ/etaZQPeV2XFz/gOHHc",
-	"+p26TX44QEoOENxwFKr1mtavUTcOPhfO29pQ4YXp0VYUkkVlZPVvZd3Ey2ZN4hbpZ2Ih+ybHA0rz0SvS",
-	"N4aG/dM195omg+xmcYu851AbjdJ+Km5pahB5jTcAh5G2Bto5A9AJUJ27GLToNT0lIb9XyWdmXJlC0NkK",
-	"Vxq/tTlbwPpUPJ3hR3C0CkgrX6T96lWb9eic8WpZFNvVzOKphbD/TxL6yrTICw+Pc6V6wnkYw51hCmWC",
-	"ez4l+gJHj4PjoxDoT+dEm+2HJ3Dp791p4ibYu2WZASY9akSNcUbtOKfDZwP2jLabZ3F70DwedljzdPR0",
-	"0DwcnY6OR09pZ3hy0ogak0QqkS0D3paokVKJTWQ9XKJ1HasRMwBq+L0ztk36lL9zlQrHffAbvz1byvkG",
-	"6hS/PpiHwBu83IO56ro+T1MTq8YiWQtXX6yGKvWgwKxSsMP8hzhjsSTYu2Kol417HQfzxxJ5zb22g05+",
-	"rHZjCyX1uBe2Suwxcgtye7whvwdMHCtI99X6z7UTsYu2dz6O7gNZWub5jUWyXqguIskIavoGIl6aRIWx",
-	"wKnGrLtS6BjIV7J5Gybl+RnUIhY7tEUu4nfSbl9zUzgKyuTS9E/LM6axmUCLPMczaLocaGmvNde+Vzvb",
-	"xzCUC6hhkW+BIHCEcFfeu6ZAK6/H3Tc+n55HT0uKPG5ir+Kg0X3UcUY3U5im0IgaCPzRbSC2UQ9yDiA1",
-	"xd1wyZj3Eo636PGoM3oWH7HmySE9bh4PT1nzbPh02Hw2aNPTUTs+Gx12Gg7VGD+woImCKM6IppJpnqxw",
-	"CnQsQI+j77DVbrXJu5su+WPO5iwmVJLjvy3/4dONuv9XIhkiEVVLSuUNix+ato9Rg7NPqqfZweklW6gY",
-	"j6Yc+9tTRVbKt51u4kTlHlPk6orngzQZqSbuz/bYaBs9y1crm29jNa6iY6zlLWcLLeaFhMwMVHzg9wAG",
-	"iHBn3LmiwVVBFabLC8h1i50kBxkLq33NRyJNxQKKWDC1zSBbO4o4U9hvSSr95QEb0jn4KdiSzDKh9IUL",
-	"dSTw9bA74pr/3DfntIVf7ulFZXH/SVjUj8zV8QZX/f8F9ITv28PwJhmVF87TAAQfshq5TgYkrokQf9WQ",
-	"OwiLWehT2zbajkhjp+2EjXsD1IUf2bEYvD4sFD5/qeomwjymsKS/Ut8shNTDdJdltyUwhTXwb0WuPvhs",
-	"oRCN+buxLAHey2FTwUDQsgqrXQw241ro+pe3D+LvHUBwsPH5GpAXrxvd68ZqK8frRnTdcKiP8FBVdAse",
-	"1Tr5daP7+dr5ouCdOt4oeH/VtQXvH8EfsW01/ALUAN/gvm7c3e3majPq62eLkynBA36vBkMlt9yWwUHN",
-	"kS4VC5Xg7R17oCSbGXn+O1zCRnd1ARu5+y6H5sTsIHzV4HOu8kiOhI4UTuW4ZzV9rehrPV+r+QUt/y5q",
-	"pGK8xnwL4Jd2Hgi/9GPF1Pc74a1hTOHcv0BDq0r7uf3iXftriG6f/r3nSvF12J3b6gPm1aDBsUbwH0DG",
-	"xnJ7c8Mfbz0Wc351mK6Vrok/Omn6lrwk7keg+ILTKcEmN4q1yGv943DC4nlqssVRvBHbLwKqIQMXj57a",
-	"/a+e7Vl9U3HGV2D2h1Ddq05HrQqNt0IBwPiSDlK2hzOFqLjcsppmiQq1SL/GhvMMihd+/9ywRwW6Busb",
-	"C8QoDGRyXlc2cpYlt1QhFjjjCIGCjS4+mz/17J/0XX5LswR65MM5Kz2A58ZKf9sow8jqVsIVyzhNG8EE",
-	"U2vWjEj/+bu3b18+v+r9dvH6f59fvey9eX159fIttJOdCKkgGEmmc6nIgAGMRPmF/3p3eXXZ/wva2ItE",
-	"MqPY+U2mjw87Lc3cH93KllfnNyZmKYOyCJNtlmfBum53aHdp66KsbZZLocHboGQxqO6+kyfgRqtZnhBc",
-	"ka7amyjhFYSAzwJqNmyH8RUiCyG8AKm2Ksz7ag7jaUH6/O8ZmLPVbxk70pX+2UJI92HvKx/yhilBBw82",
-	"CrPwJDlBkFZeWLt5rC28j3f/NwAA//8=",
+	"7L0Ncxs5kib8VxB8J6LbO0WK1IctcWLjTm27d/2u2+6T5OudaflIiAVKGBUBTgEUzfHov18gE0Chiiiy",
+	"SFG23OeN2GlZqiokgEQiP5/83BrJyVQKJrRq9T+32Cc6mWYMfv5pphbmv3c0mzHzQ87+MWNKD3ja6rcO",
+	"x73xi/SAtY/26WH7cHTM2iej56P2i6suPR5305Pxfq+VtJSmeqZa/aPuQdLSXGes1W9dSEkms9EN4Ypc",
+	"MS6uyTznWjNB/j5Tmgg577SSll5MzcOzXPRHUgg20m11N+pPc3mVsUn/ypB3f5+0XmacCf1O6p/lTKQ7",
+	"o/iwexhQfMNyZsgVkihD+QgGbUAmPtgWUrfHQF9B8vvx+ErSPGW7JPqkRLSlk8ypItIP15zs4h2g+/WE",
+	"8uyC3jLxOBSfCqlvWE5miuXkhiqib7girG2GJTRNc6ZUA+KZeb6tgU5D9htxRzOevpRCM6FLpLM8l7lq",
+	"9X//3EqZpjxr9VsTw4RXjFBNMkaVJt1W0ppKLjTLW/3WXkp5thgozaZqr/diD35o3X9MHrYO+/vFOvzM",
+	"WZaaHSP6hhH7WUINC+JUGiyCfbI9srMOF2KWK5nvcAu7FaaD75NUMnNgNDEkcDFjuJ0ZV3oT+pFYQ/4v",
+	"NBvLfMLSM6T28WbglpwrMnGDNqDZP9u2HwCy38nf2NWNlLePJpvcMTdHRkgyx+EaECxk2z5sKdUv8Sn2",
+	"eIIUTzf3rIHDkTnXN8gg5kqiYtGIfN32X3Az+DLXgL4x95b5d0M6C+n/TuozNs3ogl5l7NFFvxUi7G6Z",
+	"QQgVCzKRjaeQF1SbeZwxmr4X2WKHUzgoT0FOWU61zImWt0yQCV0g09xQcc0M9bALDajPGU3b0tBqCD9n",
+	"+R3LXxvRv0MFp0aEjOQsS4HsKwasnTHdSJgooLINN5Ql+47lNEPlQT0O49gxLPMockPvrNgWdMIaUQ0f",
+	"aNsPAOEXUr6l+fUOeb1XYZQrmS7MudRSkswM1YBSLWUbngUaPwg60zcy5//cqejrrWRoc71wpYwkkTmZ",
+	"57IRM89CUpF2NZtOZa5Z+gtLOb2A93e21keRtfY60nSa8RHVXIq9vyspGpHvqW1PDLlteAEmolj+isEB",
+	"eSQFEy+f4q7hKejGKWt6Ks37bfu4p/n1J64e60TGSGYwXlNq8WlP7Be2lAwJTSkt35NWa3p99+XNO7gt",
+	"G1BtL9I2PB8n/1zL6fQxTTx3mRs+VjjYBpTbN1r3huQbRlOWAyO/pKMbZiymXGbm3ylTo5xPzUFv9Vtn",
+	"TE2lUEyhILC3m9Iyx8HNBHluZq3zGUtaanTDJtR8ZySFUdxbQrbh8YJSpXMurtE+vqFZxgTeGOWR/1PO",
+	"iZbESEAmtBE9jPx49vNL8vzFUfdZs7F/YjRnOckZzSb/ftlSd6O2E8yXrThBcJu9lSjplqky+zCl+sZp",
+	"W4V7oJ6aKdWa5ebt/7Pnht+76+3Zm3Pv9277hLbH7Y+fD57f/ylKVnOC3CncnBzzZiNirFH2Jl2m5k1q",
+	"9mrMmSoZtFzAPzN5vZq0P+Vs3Oq3/r+9wlm1h39Ve29SO7jOF6djsNCXmXXKqC6b0uZJq9fMJlcsN+uk",
+	"2EiKVK2mZcIFn8wmrX7PrwEXml2zHI/QlOZ0wrQ9Rafp32dKT5iILovZJJ56npF5zkbmT4YCbh4wO9hK",
+	"Wkb1avVb1H/MCI4HLhhydB1V1nZ486ogzttkEcrw8Z1R9b9mLF8sE3ZKpjT3Bo0Z2mhNnkCh6Uj/oJyf",
+	"KDHsZQycEVUsMU+ax67YNRcCFC58D30pMKd/wLB+Uu6fwd7TT2+ZuNY3rf7+0WFieMH9uxeVGt7PsrzC",
+	"M4FWTEqGgn3SA3RzDB1Z05zdcTlTZEqvWYeYN8Y8M2zlVS/zmKIT9hcyzPiE6yHYRykfj/Gox+ZknSk1",
+	"k+p195dmFYiF30/bf6Ptf3bbJ4P2xz/HhcDPQOTpKC6VjLVImNC5kQQwU64IhYcTvHipIkMrPGfTlGqW",
+	"Duvmgu/VzeX5ypnQ9j87g7VziO1d3RRk3idDIyuHiZuB+clJUvOzWijNJsMkYN8xoWgKAIOa9/pDQkVa",
+	"emR+I0lOBaHmFE6oSFesSP3mvthfsSA/mhX5+Of+s/9RbHJn3S7jYa1ZolzOi/UprsMoUwbSYyNpEZLx",
+	"Dr61hpTCH+61aTBryYfplOWw8JmcsxxkBvhb3SFbQzv86yGiAqcC/vUGs6hYBM4zvv00wGPeePmRzILs",
+	"cy5GbM1RodpweHDvcqE0rWcKBd9sStF/8Dsm3uAXQ8I01bWE3YGDA3QQbjRnqmuXB/7YmBiv+JuXCmI+",
+	"CF27uW6VrthY5qzRAs3gcw9cIGMPNjnATn2MEqJYvtXhFekF+xSRH6eiuMOpv+epWHFXa/OhlWrbxucx",
+	"V/pVlHvwLs6VJukKlhnncrK1NvSSZkykNH/lOOgtXUVNRi0xiTlmE6k0OXh+RFK6UPbEDQ05tTepljuk",
+	"1KgicTIn9JNRnQONG3nM3Gyo5rxiYzrLdJ/0ut06YkHXKTFbim8Z/aWbtOwo8K9uUtLXQw2g1z75aIya",
+	"j5+7yUFo0RTafNI659fijaiRymZKu5O82y1/IYk/KHrNagTxRUzxzdlU5o8lfo1cqbMtSrKkbEcUouRB",
+	"VoQVwHUEDJ3vg6fDUnikhir7+EMIKygCIzF37pMwz2JUhKdDr6p12Pz57wo16jBF48q+GhvaPbf3k0uU",
+	"aEbqrzgeErq8eBiVcIGkCZvIfEHGRj6jY1iOIaJE9A0V5JD8F/8pIVdsRGeKEQzuWxscLhXCNRo3zjA3",
+	"351TrllKlJwwb5OTdzbiNqfKxn/gMqh6rNqByyo2S/v8Xsm95fwHbe9AWPVq4Gq4T1r/3bZ+j/abV+vf",
+	"dB6S+3jiyhYssJRfso4dKqPeJ63m7xZv7Yidokk1ZOgpGvbRGqb6ppxOQI1xTz58ePNql1zw4M0sp/Rs",
+	"v52y9J0G+/m+nKizk6Nemzv0BJYbLr6XUowzPtJbrnWYJrRulYPMp52sbzzTKUhxegJrXDKvv7KUekx5",
+	"85RW++vfBpVA3LoPlCKKj7NNcEZk/rS2azmncIvtquborVvsyqC7k/T4QZeURRVJ5Wg2YUKzFDyT1Jhq",
+	"8FhOUz7Sysb6jNVJ+4RrMNOVMdJn4lbIuYBdS6yLHR2dNmpu/2Id8lbkwROBTHx0he8BW+/TELfc9eUs",
+	"wXX7vpT4uLOdD/VuSsAIJOgGIV6nf2rL/pNMF3/opcdj43KazIn8/8/fvyNckA8XP7ePE3PM5NXf2Ugb",
+	"K55RbT4w5ixLzaaZ7xUm2PND/IuCE5dxY3hRkdr3FfgoBFPmXBYvHZOUselT2/dfKSYEPETQ+ohcIzlr",
+	"U4+TJ8M3wyVCrIVUOrnIUT4SbfYUZLsVzYnlGgbsEhf42l3CVgSQYXkJ7bA20/uKZVJcK0jMsELccBp8",
+	"SFqz34YvO+Rc01wTeg0mHIbl0Z0KPsAnxnM+FP2NC5vH5o+nsW3v6ISl31Xo1jsZNywT3NCwXKCU2/sU",
+	"tjAslvha/jBfFLHeIeaofXp+NNhsvlQU8k1616qFKVswRrlWpMEOFQN+3b0tjrJgdyxfWTLTdHPN1qqn",
+	"s7flcpgtNzcvfWTdHgVD3ietajbsug9Ucnt37XKtKdPxRnMk5dcHWbhWJGcjxu8g1qKmUqSOVw573Q45",
+	"Zxoe+nD2FhWvJ8IHYTnRFixQlPis2zw/0M62bbmsw1PzRBa3UvK0xfqWypHWLXE43E5Dj3zEyJjy7Mk4",
+	"g5aLsrZa23LR1PrlLQ26kxVeX/n1BFY7rCTbYp2Lkq91K+wH2hn3gjun7JvpPSe/8J9Aqge/7HaTbrdL",
+	"oFjkqdzR1eq4LdZ+VvnEapOoWuL2SGI6Vn23q+X+7bff2qdBmcra933Ry0P3Kl4NuNWeRUv11u9ehIJd",
+	"mzqasE90pLMFkYKRoY2JtM1YQ2f62AeH1SrFYUJoZl6TNo12+BcyuqG5YvrfZ3rcPh4+lXOnWP6VotzW",
+	"jZEW5ZhrnRiudNO9y3xZ5NpXXxc1io8UW+cpas8Vb0g5LEVuaOoef0Is8ECX1jbG61MNBH+b/ou6UtYv",
+	"tpl1haoNDd0y4Y+zu5iC2Xx7wzTOJ7HNflWw9G+k+R3Xi5+oHt3ABqcpN3On2a+50UQ0Nxs6ppliSxLM",
+	"ZnH3UBWENGkuiJaaZmaqEy7Cb/SS1jT45+fWaDHKuLgeUKTB/pZrNlHrduyMp+xMzjHo9ekNvtLrQi61",
+	"zZCmeU4X5gE/TFGYmLOJvKNZ8/Fe4jeKQskz/ML2NDxk7IaDBghQjQc7N09vMcDmS4ojbbaMGw+y4ffN",
+	"VAZFhet2k3rp33/Y6FuP2mi4e/8LjLGbV0rC4IwpKFdYIxKaHOmVOeeIqdfgoK7dZ9Tpao5aQxoqZ2bz",
+	"t7YheYtXVnHqdp9oPt/7sL7g99KSJTEOiAwV36aahQwWaMXEV/PPxxi7w3MsfUU1VaymHCjFP/rosx0a",
+	"PXtMzCb1SwC/DUZ2hVtJUHC/6ZUbAgGY4cArw3QOmAVIIU1TlkKSA0kpeHbLZ7RcoN+gViVpjXIItA+o",
+	"Xvu8K68xe+mXddUb1V3AN9lmJV1mnTK9VtF7BQ9hoGztCO8kftmV+zSr6glPRlEoVAVFcGtj5+rIt4SV",
+	"Fryec83nXLbRBjLajN34agk49X75xgowAWoQGjDzxoEhsE82f4a8m2UZkRZZgwZpNTjE7+6wJC0xy7LW",
+	"x2Whg8sVEBBdqFnKNZgFGy4SHdUjltikNlcAT0d6NSzA0vGn8aL9rQrzRcVfuHGJ/jJ1mxzyoiq+/7k1",
+	"lvnEvN2azYDL6/YyadnosBHgdyxXtUtt/xjAZ9jXfI02rL/lJz52v/A5wldypmG+7sXOSrocumodr2A1",
+	"XZnNktan9rW0PscWwIud0fkvTCmKXlIeqfB7xZXm4nrG1Q1TZaQGrMQMC6v9unKhnx+2gnLR7nJBaElg",
+	"Nd2RyulCmWWm5sAaPIxFCINQyLfIfvrFrD2Xjy67isP/Lcqu0g0XgZkZ2b/bmurhX//617+2f/ml/erV",
+	"MCHjXE5I76TbbXd77W7PqAMnJycn7d5++6BX4il7AYUwG72Tf/2+7yqPn2H98f59e+mHP8XEx0vMgi9g",
+	"NzZQb4aZlLcDmvFbpobmDLPJVC/ITGRMlUGZMDnQxfwqRogfeqUCgU/dJ61g0Ma89VbK21PzyjJrVXbb",
+	"UlMeJrrf26zYW0iVhiiokN7ZNOyQN6gLZkoSeqWgbKKELYLJGyKyfFezHJNAQ7FzsN+KiZoRzbIrOrod",
+	"zHKQmkvcULofGiiaUoxmeY6qO01VUzIQVmnAXA38Mh3baLA3csLM2a6dXSavZR30Qlbcu9pVJKfEvNEh",
+	"rw1b9/36L31XRGFiLm7Kn7TpVInROwD/jCgGtcqxT8osHSg2ypkezOIQH7/dMFFGdcLnIXdHkbnMb7m4",
+	"Lq5arg3LZVJcsxz+qpbkSlvzSUW4XF6mnw/v2+Y/++4/F/iffuk/l5cd88PB/d/+tPLKnub8jo4WtXvk",
+	"CrkHU5YPJlzMUJo24Co1ktMNRMK5ebzseTmAq9q5YSqCImnNBP/HjNk/G9XivgBQXJb3KVf0KmOpO8Ej",
+	"KsgVI0zgbyFVvUNORVAGGzwqpA4tVjDPwfCwX20lraCcN2a0apZPVO0yr8lFrUAMBG8MpjSnWcayhrvi",
+	"XkPmXF6o8xs5F0SKEUscdJ8DMvAHB5GZwWC2giFMWOtE0aSWZTqqPg5UCfetIhI9E8X5MLHCNiL4IutT",
+	"lXMVAVU+CuF+WUFVkoIRiVB/KeGdvvZqWufw9zdLhbWt27HAXIDICTxdVX+BKUrgKUv4KetvqWWxeqP1",
+	"VBH3HPlw9rZDzhw1CB4KOrkP53eQDI/W0z08XgPXE7/cyqS89E8QWl2UBiuxdh2q1+SSSokPuIIXn69b",
+	"ua+qMEVLM61enHUL/uHsrTmTXCtz9hQ3euz8htsgKtxnKweHVW94K58Kcv6//8NYx7+++w+8n439bGNY",
+	"zy0ICBfkiir2/HDVuMcvDo4Pa0AH/7z38d/+/XM3qdGOH36zl5AQu2uZrnI9NtgJ+waZyoyPFm5DrPkN",
+	"mqTZWpJxcauIlltsUM2VXJHjM6UpF+ZmW5IPU5YTfG8n8uGrXPSl67TBtsDzj7EbsXu4TM9rBKGD+5LR",
+	"0Y2D11FMpIoUYg3FYv12WLTLFTvhaGmwLECNTSFXFicPDgwXZKiY/s2bQrAiBEIBFto3uOjXrc997aXo",
+	"05Q3cStuYn6E6NFpVF+HBKLAqCu9EagxV1JmjGKQTaYsqsChG9F64iJHlqqYk+6UjPknoz6xTzo0dfgo",
+	"btkUmOIqusE8J8MwtcG6O8HNIgX+AABYTQ4q2pTFKd2PhpRRptQIZR9tYf+Y0YzkbDxTNFOQj8dFBf1p",
+	"SDV4LUKKt/DfFSbAWnW4opeiXuc3MtRKzbb7bazyVrAM5S36uJr7H9uDFx60b9KFB/R/mVX6hhfoHKyQ",
+	"M6m9/NlgqeQdyzM6HdhTGMfiz6S4hrnILHVujVvGCrdGQmZToiU56AIgZQDy2F19p+0fneyXVYxu9JjW",
+	"TB0AETdNstjYpyYahvhf+kdfyhnUbBQa67Jmyejt4GqWXhsDUrF6HMWUqBuae+UWX3G2+dVMcaZ0TJ1L",
+	"5ewqY3FxiYL5gf4dL2cf4hWRmmbr1vVnfj3LmdrIjxD3FywtuqOgvM/Rs+b/vqnS4oscBtvHBhvwaQBS",
+	"3dRCiuoYTYOL10zYm3I5vphAyvWIT2hmlYBOqx6atXcct/auc7rBAtxwpWW+GAAo74bpD0ZGg1fBblGN",
+	"a9cuG4p083hC6Gg0y6lmCItBbuQsL/t4mUXS/Cre3a/mg42G3DI6NeIsCEPPKQaaczbOmbphKcg1PmEd",
+	"8pbfMkJJzu7kLUuNLpjgerIUYldsTtzJQia8WpSaoHihVNQYmX2eKquwwWcjMmmFjCnjwHvurInfFnji",
+	"1oVZYtCkIhcqPLhaAtnrZVs5FPWcOeG3DJa+of6dclUqwX+8kexuPuoY05yNeFwInoahBKyklJJMoB1J",
+	"QIGWZGT2y3DnBPoekwsrUBYWPVoWznUQLfB8guYR3l2K0GtJfhwypfkEUmOehUwOblXzb/dnSEAYQGdb",
+	"OKWA+RK9gd1JeMRVrBypYkmTNaezwkyrD4V6VCOhuP3XRazhu3FSZyIeGS7U4d7hi8Pjg+eHL9bx5UuM",
+	"RTSMej8swr+dJrI+whRVP3acTrBJxKtDTjHWP+f6Rs60TwgYzPLM1huOiWJac2sPOYwGrFbvA9p16D0z",
+	"D4nNAmI+4aG8jA0SIFYUWWx4U2ye4rr7LM9mU/wSc9s6n3ZQ9Aj7VtJqfTKto91SFduNV3ThLLPNsm6g",
+	"diUJcq/lmOQ8dUnYStMccMlQ6XYNOGL7WGc2q9kEwlNZFnRcU9GLa1m05mwkHSr38qfBXvQSIvy6V/td",
+	"42iACMFvNbwzf/d0hEo8Y2IVLRiIB9OEM2XtEkxXWkC7MPObYinDZM8FRMaELKrOtiOywmJ+BZNin+w8",
+	"oozkks9rPcjGuErTDjklgl1Tze/8X9TsSud0pNVfSBcXfGwMe/Ooma3fKGq3wnDXQvlfg1kBib5mARz6",
+	"0rUEtMM5+SfL5RoHVuzGbvvfHscYrKbXSNESJwyt7h8dkquFZioJ5pJyNc3oAmz6hPxjJo2GCIXOYjZh",
+	"OR+RG6l0w44lK9rmHEQu6J85y9JtojdFdnDVvLYBc4f9QkcjNoWIGcsZ5OLhtjgcVPMsIGfYMsmVAVxp",
+	"Fr7GfzvN6Ih5V5pMMWRMEYnVvmkbj550e89cLGzsEJpuZMY8NGKwjNAnPEwJ3fv9/+x9/Ldn//antaqA",
+	"o3dl/m9TsVtef1RSYq0zbVzYQo0FGT9Hnz5tYzMddQfrlbZfeJZx53Y2b52cbPFWTjUbQLugDad2uH+y",
+	"xdTC4Qbgly0p9IXP1cfQ1/pfx3Hv7wrSHfzq4Va7Ux+yO82y2nyZTY28MCIWblF0CYtlSByXei7yjBE9",
+	"CK6+feMgco2HzyVIz6m/SsAk96hsECknN3Q6ZaJyrX8pp96WRSP14ncBt+PSxP2czTd9NQy4AGztTLWD",
+	"diF2bznui3NQGKWz5CgLLR073sAh6BY2GwwQdVvU+7nDO9TB0JvjMueKlep5yj2cl0bYog4kCdtINWpL",
+	"tbyIa2ODsLSl6pHAeiy1sbKOSvAurrpNzCH6Ht74Ht74Ht74YuGNxgGKWhdoVFBt7Qp4QmGOijh67PSP",
+	"qvT7FvNAYA5vudKPvlDbe79L7SNjtq+t2MQOGC/R2rVpJYp/IuMciyhpRlJ+zfVuJc6PVuT0kuf3z/7H",
+	"36Ly+j/lLN8m4cTmaNSm6kLbVGPqY2ICS0uZ/FKwmmTdBrr+uDAUGyVYJC0j4Te4xX22XHMp/N698sFV",
+	"+K5kKCComElSXc4SDTHGi3UIPUXcMHLmenSSec41VChwEfhKSktulb/wmu+2T2h7fNr++ePnYyzsdP88",
+	"3OSfvZp09+bHBU/LJDCOH/1CDugs4i+b4nGErdptG2hwZ2La/kjOspRMuNL0llm3C1ckWne5oT5Zk5e1",
+	"LsMoxmAll0TcG7DKA/COzTcANNlFNOMPgCsSuXXqAUFim/aOzbeKnW5ThFVkQz7vfq/I8h6msBP49/Ks",
+	"7+VZ38uzlsqzQsnR/V6s9bSKtYrNOf7KhVsbr0Tl+rSmfrz2+mMNYo9tnI+36Bm75krbwhm8Xj8otmmE",
+	"0IvuVSyJ0VOYgRmT5SwdSLGpYmKU4X9KsVbduHDPlR0tNMvej1v939drXB/ruv38APjTBRNhTitPO0vb",
+	"4+rVPc3VuUcVHFlna2IVk49iFikMRYT53Ye3y9K4GzlQRUvyB2SibVOLMWAiXZe1CEdlznIGTrjQj0au",
+	"2FjmD6suMzLJvBdUOGyS5xXUllUnFdvOitW8YeR3YzfAqnLGyqTCgjk3UGwGDiZ6Q5GQ5zKvKS+03Sp9",
+	"71MF3QjI1cLF7jvkvcgWFv2/0od52LgOMkh4qALDrroKS+Wazfi7Dr3kwsbdZh7jzMWCO9EMJs11xuqQ",
+	"dar1pub1aKRkVRuICva3b/4QMga874hZLs2pS/ILP7l8PZsr2QfCsdOtm4TD8CwSskM3+ywXfXvU2upu",
+	"1Lfw6/3lBp5J7bOl9ib1jxXI6ys+VQbeX/2xwv+/5oO2GcOap1y7h/rHwn4S9U8VnXZWLVm0u0j9C9V2",
+	"6Q2eRMd4/YNF17D6Z5ZaSq59tCT3656tNn1atc++IWX9Q3UI/6vZJ2iat/7Trjte/ZNXM7VYOeWgh1gs",
+	"XnUGuPqPrCnsLFxs0Yhd2DUmUXOlbbIhVHLYV0ohVZeGWQqe+txMUa10t16sFZFPwHjegCiEO348khqX",
+	"TQWUV1Y3dhmc2UzSM55uHAXkSlMxYg2zsLE6I0j/NcrYAHzmSysMtWlD/yAkLMOjw2Ixbc3NasDUyCfW",
+	"Q5DjK8YwAZ1BzvIRa3AwzuHBSBS4+EKcoNiSJEvLu2r3LqKreOqzo8kok6NbiIwHSa7/hOTcJmHAbdA3",
+	"L9wP/aUffry87ODPGA6M+rq2rq7YYsN2E+MvBo7vFULbbzaZvHhrJdPKOWZrmv82fHYmEGhuA3sbX12y",
+	"uM2vUTdMeWq7inGb04fmIZ0YpXgOsCtLmYzmo4mfaUjYinV8AEZ9YZBbCxZS8uCrmKsOQNT4C+s2XULf",
+	"jmUq/Lb02jJ49ebxpCcLal8Fd1mHIR8ANsf31WixD9FaKu3bZ1nWxwoV1A3XQGvThYp6K/MFSekiITJL",
+	"mdK22S+5CFF/uCJa2mYGDfu+mLm+QiN2KRsmqlO9j+dTRnUXLkYbBxIbAUUg3YEbw2O1bs02MYwJoN99",
+	"vECQgC2qZx2znJum5yw2XaaGnp7KQi1FUxdrfDnl9zfvDXDHBkEb3IoHz/amtTkBLjHZi0IqlBHaaaEp",
+	"CALGRoe8HxNrcAEMTb8oIbNOoIlU20DCW5IhWLVM8AeIYaGa7aM5QKm6ZSkZPyZlI5kyNVAsliRyzq9F",
+	"mwsCzwTO0AlNmZEQhl7nBKYjrFGf0mumoPjJGDCSCBkc6a1o0zmP+WnriGMCvNpbDfcgoJ7QDWtWKKKv",
+	"hnATqr9M+ierF+Cqylsm1A7wEzbQHV6FLu4Qg+BqAUqDUX9iCsPVYlDUhNc2rPfsbL+x4byuFgPXayMa",
+	"v/aNOAoqNx9hpupqvaDz59afNmd0YA/Jiu+bU2+9a9sO0mAjzCiF9+mhlTpu1ZKADcq7VZl+mdDY9dAE",
+	"mKMcnIlmSG9c2GS/ESumgj/ZQxk7sw8spGoYVgnANjY41mcWA6dyojGO94c9zei1ZNHsTajLysNNJSM6",
+	"YRbF/eEHIihNskSUZxxjeutAVYOUZfyO5THKw+wC4D//7Dbiwg1YV9i5NNo1v2OCzKYPXaGluzI8fOuL",
+	"GCoKVVJVCUt4moGGU1Ypoiu+vCrrkd3s8UK98wIkxJcLYzeC3yl2sIg/bRvCXuWojdAVXTDbPvbJ+GPB",
+	"4w2LgPixtADT1TS35jATqfmr9ctafzdXxNilCZlwpbi4JjK3Cxu8/iU9jE/HS7xrp2Odc7mRI1nqAu3o",
+	"3AP5PHr8aEsMoz9ot5j1MR4PVtSoO8aZ9QYvy6+6xN/oPYg5isseKcHIlOVwsFFNivQbhdhwtelo9ZdF",
+	"M1b8SyyoaezZN2KrXokbOVBririh8BkcI07yTSjPXPKi95RgaTRTtguih+emZJ4bi9+wzmRaVLt7Lc5Y",
+	"jzdUkYyPXbsXKOFXUf5nd1Htcwg657APHQVTBnYMOiOGtgQc/gYf9tX3WpIJvWVQ9EGGRg+wLePDCRrS",
+	"IFsBa/TNn6DJvLNZhn0i5KWAPxiZbz6TkCs2ojNbFO6qxrGxl/OHdMgwZaAA1gxqbBccmGt0zpsLyOgn",
+	"rqPQEPWQYf9ScDTdvBZGhrDqMGlcf7MsZpZTnKZdJ2zWyLVCl67dpA4Zsk9TcxirT/a6DjWwcymGil8L",
+	"lg64sFOAB+3+ZlzcYnyBX9+YL+L+mg8GKnx84y9FWMSqbq3G53AcrMZW7AFWZVhl2itnMG/z+BSft1MC",
+	"N6ul22iUMHr04AE18QOBjATqwE0Ba1CqvcVdB5wi+GnAxUAwbSQs1F26n0BnGFzlcg6mshGIH1f7uK+F",
+	"+VYdDgD0qDTGF82ysH8lJQodY1b0m0fcpsSK0eopWH3xUG1Xh6YTbnOooG4VOPBr1HLPKdfmV9HlwoML",
+	"kg2aSIPwMHQ7/2VwLmONG2JA/8EWOYlVUOH4qvDyrwBQQNn/Vl5vqpOANQMctjTrn80L/jx3A/mg4Bgb",
+	"7SNb+EMMzAOrhMpDvHuFq/etZDNQXUSOmoaIwvuutmRapmw14gDyoL2xnAiOsiTBeBnAp54SVOHtcbTd",
+	"LP23zMtyLlAcK7y3IJXfHuevrzmVyrrtIiUhO0S5zGnmcYECf4WcciY0H/NCE8h5yhKCdRn+wFhglDGB",
+	"5qa9/WMEGStlgJNfaa4Fyx0sWrxMZ399odi5ZtOXPqq9deZE0Lf+S+JSloeNbk15fl9iYn+8Ju/lRWhe",
+	"yQloklvz1DbruIvZwrj10/ki8wALqLEfZmezdgPHZn8RlOVUnb6QsgmdmSHjm08YpIgRI02vqGJBG/nX",
+	"M7M4ez+xPOMC2/mmbGQhRn35TdACulr/+vxwrVDbDgpiy34fHdLDhsQZ3nB/ccXFkOvOPo0YJPUQlRlF",
+	"vtJJrFkd+pfti1Lnsz7FDmSQUzHcwil+I2d5tIvNLLcpBYFvuZGmU8B+rEiGqe8HtjtgjKfTM2Yl5uJD",
+	"d7AWEfHhH64FPtzRl7dootMkFyrw/2zWL6dhApT//ua5T3VtecMOO5GmOyvQIZeBIF1+VXCk3DlfH9yB",
+	"s/RlWojVC4mnjh+1RanuVh3hv5363q01nLW1uqU20nWb4eBEtoaDiQi5c18d6RDVG/H2bznXmokgnznC",
+	"4ea9jMUKjtGPwa0lCo3DjT0+wQgbFaSXdLtdC/8u8xBQvW9dBEor217FF7ZIwRRG9VK6UIBoTbO5+dFR",
+	"UucAWexuZcKNqsmV3QasMYfyqCiYioN4R8R3Kgpkd6vR+vRDIecbZPtCPdZ9rH4VssUHK/mqMHwdfj8W",
+	"/FmfK+abO7VdIQg9tpod09z8B3w/s5Rrkslr0PKVR6tPSLaNd2o5CT82O8Nzq7jBR38bjhmUKkWG0/Jr",
+	"2Jm20EpLl6Ds5p2UpEV8rwtmDI74Opm1eZ6zjbOt9UwU/Sa2dIA0MnjDYZav08J89fHB2hX5ierRzYZr",
+	"4XOMG4ugMzlfqkvvdteg6uEwKwk/Y2qW6W3Jb3ClbEjUS0jUW0vPhIvwt71vCmPkvmbuj63AggL4rWqu",
+	"mzvLvuuhccwY27bqS5gCObQrFtdbJsgofi3qE2TMX78SIjVWzw/WNBkA9KbcAlmktpaFHPa6DvTKfqfU",
+	"bt/PFUGfQOtV1dKMLzVRi1S1GhoGcaQC/igt0BITrGDJU8x5eMzUGloMsaqTPWirLgPjlChq1CLQdWsA",
+	"2lYXe8zQpWE7n0RaPPEJI7A85R4gWBRKt8kbBrypeB8I6LhjYcv9WFgn68qvMBAN/Mp1ADwGLa+i2UDu",
+	"O6uQCo6T3sm+DUE6p6VMF2jj+fMygpolyAHQ7JPuE6ZGdMrqqlm3gNPBMxY2jari7ERbdDn8NrNbStPJ",
+	"tAbFDbTpogmEf3zYqDXZUhYDMqwtXV2mocxeAQIPckCwMytO3nYpbUCZije7XF3FtW0U4mt3c9jqFrRF",
+	"yDU86v5qSB46074zm6bQADbsRoX9gAAEqWSvRjIeq8mO0TzHeK/2GufGSvSRGtJ9clOF8uYIKJt1zwA9",
+	"0rJl/eVMyZSJlItr2+bHZgqCXtshb2z6EVcukjKFzkBh6zKEieSaUEWUlAL7iZnfsty8OM7Z10mvwmKh",
+	"lYCAZquKU9GxFQArNmuVGtTAOrcC5lz7Eu+aND766MzUBOrMkotQZ9VOPw1ejKjrpW49YbTFYmSt671h",
+	"NzWQI2WHT0XzcjgHVjgvn4p118Arn328Scxbpov4xpq/QN4aoBg4pSoqXDe7FXz+cYNt8SlsGebvNXOK",
+	"l7XSiHDc7gQ8TTZ0nOOSJGFHccHWccxjOy6qm/jNOTCKXdmsXxh5Y2udbC4xF8vHKLhPJup6YDtOfPx8",
+	"UAPf7dgRTJqNUR1GbGrzAZbjLoFttdmx2vDgryi99FnXVJlLBKkdxsNEG5/DFYFze4b8+oREFguzgjXO",
+	"4/2mLmK9+H5QrqJ0Eaa5W62mMrYNsH+s54QLml9vXGkVxbA+FVUI61BrsqGs0c3mXQgiHocVa3nBNu6R",
+	"9FBegPdXkRTFOb1wbRcrPQLdji7raa6MNlCNVm3tb1zffIlCunnhUmywgpv26w9aWTv/IJR4BkX9WxSz",
+	"FTicFVqi22iDGZuV9A9zOVdDAoUxmNZnftEhiG8r55jspyQ+wVIjtbhQLNcsTYjdXyLz8lzLO+We/1bA",
+	"2bDAOcsZTRdEaZnbFqTweyjEH2FclkJQOId1cs4iqo30MJRZ3m80kTjUm1+44mvrUN+WsyQegPrmMN4m",
+	"NGWbArzNc4l9rIzOEh4QrI0WUpMGuJRb4MA9xP/xx2pGtBZprpTSXrHS6gDojEnBRrOc68W5GRwZwZXo",
+	"AWpB/BaBRulgOb98/+7d65cXg/e/vj47vXh/Nrh4/1+v3w0TbByPKBqIYnVD1Y11c9S8dT74+c3b16A+",
+	"wVqAAsVoDm5RS7q58Fv3hnIuxtJC5ms6gu223SMuwiJTV7OPWgHuWHk6XJHTX9+AI8XWsdiHf4CSH0Kn",
+	"0wTqf67o6JYJi5cIrhompxmA4fr8FOw9Yx6Y2joXixePYSd+Z5SrjCvNBMsvBVSXKV/nCeVXfFwqlMQ1",
+	"hAo1gfBpaad23Ql2MsOXOmsW+lJgHpQFEbMXBSyY3TDbPs0FkKxtAOzk3FU+yQZnYLSuK/D+IDp2UO/j",
+	"0q14bpb1UqRyNJtAzexQTpmgU95Z0Ek27FyKS3HO7Brb6QvXUwqmNyzBZvXJT8AlQ+sL75CfZMoZBrOg",
+	"7T70s/u5fRz2L+o9J7/wnzrkg8VuMNTnbArH5lIg/D98wZV4knfgx8VfWu8ysPM0o1w45FhcxH/MjNk0",
+	"pTkFAAKAQJaj0SwHHQOXyoFGSMHKA5n5vy0y1BA+zRw2yGgd2lt9GFiBQ+hDxcWMBdab2VxnbHob1NcT",
+	"i6gpSl7C95TZHQtqOuU5w5CJ/wiWRt8woASvgbHMMjkvvmauUauQQ7TJx0QgRxemeBpoV8j4ohyOsu/4",
+	"FF2bogaSTUGg6A1krBk6Lc/ZAmnzeWiugAtrUcQJllsq8uPZzy/JyeHRi2cJGdLpNOMjGGDPPvjnvysp",
+	"hh0yNEJnSFKuNBfXM65ucH0nUFzuGg4MCfvHjGa4IsiBl2L4323bGq395tXQrrqrolOltvB22pm8tu5g",
+	"iCNoJjQW7/rnlGtOkZAhtrAY2kxGhDLudbsEFBpFqLoUwPm2aYWd8/OTbu+Z4V0ZUhDUuOwFTv293os9",
+	"+GHYIadQM0rJUbdb2RPgbGRwsw+GYy+Fb2VPEEy0eJwrougYWj/jYUug0GSqrdAJtpgoOWEQAYQmNlBt",
+	"aXipb1uw4xUTqDg2wnYpqCBmkaiFpUrAW25YzUHd0sINryWhPhpu+OblDRvdKpLPBO6M4c48ZXkh9jES",
+	"YSzdGaAtFTVAjnX7Vmz9eNjtwVV42D3AymxipiRT51W+oYL8x+uLZwmZUn1jnj98llwKFB+oQiVkwiYy",
+	"X/jbCTycPx51D54lAFATxjbNF7oJOewdmP85epZ4VvrxcH//WWJVYIgCwWgJOeyeIIn7++Zzl8Ic6mcQ",
+	"hkZIAmjDhycUsBWgmXd+DQOClNWFzIGzbswKrRzZ1AgG1bdlx4aFDhK796VjML9h4lIMz5jOF23gtyHI",
+	"mSlVKBShfnrEbNC3KEkF7HT4/Rkbt41WnHOmab5wFQb9VvhLo/TMJhPzYx9U7ABg054Le//jjk+oMCLP",
+	"zAgu98Rh6+J9V5QKdHxfkn7LXnrEt3C05Urk3H3a3++nv75pJS0faGz1Ot1O11b7mEux1W8ddHqdLvre",
+	"bkBF23Nv79319miQ1z2VsUaSMEtlb7iJNBqHkxiYKG3EuGF2qWmWoHtg4WZr2wXrnApFXWwzs4XzbGJY",
+	"B3D9yRnsqTmuFE2nS2vdKB/JN+frXwSss3+R/2IL8i9iaIN3BAJom59vzV8uxb/a7bb/f/PiMJBOQ/Iv",
+	"lAJmVhDI+Zez52z3FjMZgu8tByNLrw89oNCw+hWsc+ZilM0ghmfYAFJ47ZcNLYMgv7z83VL56dK3wyZZ",
+	"5RFwPmXSixTa8hgly2BpjOKvdWMs7cjr8dhw6roNGORYHluzE8hmLuX6B4X78RcYOlgvs5gLPGjmIl7g",
+	"BQ46sN1Bjn2UNRN2RaLjVrewGN7sYHyz4jOIbVrxteC6qdufms9G9qn4bPFH3BLINTc7VdyBiDUv8TTh",
+	"WXHGdwFWbPSHucQDDcoDHMSi0gGE9C1bJIWmZg43uow65PRS4Asw2JXUN9jDuiw7KBxQroJxL0K9raqT",
+	"oK6CEtxrAm/SVr81nWlfleILuH6ysT3XrKf/uRXqaH+3IWf2CUIKmJJAMSca7NIg+zvMPuj/HoGL6+0f",
+	"H3ajcHCt/e7+83av197vXnSP+/vd/kG3c1QDOFZ++kX/8Kjf7ZaAyvqQId82j/V6+912rxWkZLYOxl16",
+	"eJU+b5+kR6P2YXpM2yf06KD9Iu2Nn49742Pa7YGbawW3wQQrPpbWUW90MH6Rsvbz/dFR+/DqiLWPaZe1",
+	"j8YvRr1x7+pk1D3aFSVbU3DgvBjhMjqXRrBV3a5zoLT0TAiWbUd5mLcCTBEZ2v71+HC/99AxyhtUGax3",
+	"vN0cSt+s4bLeSXt/u6/XyUkYrYIr0WSDD3dCxtbD76/ir1a/fRQwVsogeCSFsRnm6MHcmHTwT6E7b60X",
+	"0oo/LOu4L7v9bKdbJ1hB1O13u48hHEPPfte57Xsln3w38IP37tfIoqCLS83n4p9oRkovIKV7XznS4fu9",
+	"9VOpvB+fQ9137sOj2Oz5+sO11fvbTHhb/rTVO/B6XToz6B1OYQNPlbFlDpFrYyN57t77xXVNBA0A3uqt",
+	"f+tD2D8RXjpY/9IZo+l7keEovQYvXEj5FroSwgtHTcjyPQp/YSmnLrfmcH9//ctv0M/z0h7y+6R11GQB",
+	"z8Fg911Fj5qsxE8zhZVcS0ax1R2NGlnoaJpeGznc8mobBD3L9ugs5bptM5+uY9FWdG4641COnUWdBO7z",
+	"wLBOHH6dcgb6SAolMwYPsk9mlZUHcgNXdLlxjdlt2zzvUmTy2umu8GYfMivTFB3nTOh8QajFsQCfCzie",
+	"3AQ7aCtNYGmMGYzAi2OeafD1v7awe8asAZeG9XiDHcDVpbBI/g4sEf1EaEvz3LnWfY0rWMxvxmTM5h7R",
+	"D8d2nT/syAmh6Jq1Dnh1Y1jPepis4xjcPAxz652/2CXdq4o/GaoDLoUP8c2yDJ22wi6RWWmubBTZZaUK",
+	"SRjNM85y+5SlhqYpS/uEauv+nokMQNksD1hzg13D0wCUjDDKSvMsI/lMCPQeXMiSoxmCDurW2owwE/P7",
+	"IdVD5xQDE8duqiJDgJqw7lh1y6chTCLOFeOINmY1NJbaQs4uhQshQwdYAkGjCVcKrDHBYraNWZ1TcxTe",
+	"ymvw3dhYgKoNaheP7P0Mu3oOwBj3ScPHP0DBS+PHTyEquMnj2Ie9KTVY/tfwaVcY1/Bx2xh8w+ff0Umj",
+	"5XwLMI0NHsRoidXIN1bSGt7Ahocg5TFy757aDMKNr9hfLazIllfs4fqXzGKn76T+GZrJwlsnTa4wEGu2",
+	"X9N2N1/pMjtzaAY+UBneYuZ3kSss6CMVvcDeB9eL7SaJiZJYDdMhv0F3cHDjDx2opg9vcPOmSMFhvCwz",
+	"XvqGBZuJDHzvf5khvzkeR9qfFpM/kO+MjhN0r1MB17kd/nif1DjsL3zqGQYwi/AoqAauruy3oqSMakam",
+	"MuOjRTAouWYW8zRlUJ6FgNfInC4NbZZnw+Adc9UpiW/6wBiGL7UvkbXExa49jN29LHqdbOvTs/XNhdVK",
+	"s+yKjoBgmwii+nt7Ns2iY1/dc48VwZ/faHZLztic5ikUrI3kFNyBy5Dtmxju79jcXUJNjPbe7s4KZvaE",
+	"g9c3dXLKnd2vVtK6KZBg3kokoG5E+6g9nf5pGPK7QfcNGXRntkjfR8SjwqjmEtz77NNY72svxDOmZ7mw",
+	"IZJZnhvmQ2gAFA3LV505cIGUeJCHqyoqAMSy1X/eTbaQGkEucqt79Xzco0f77QN6zNqH9GDUPrk6TtvP",
+	"r3rj7ujFeD/tdbGOyk56AMHyVr/XTVxi2sACQ7S4/p+VYct5etWQQ7fb73Y73W73bwBNN2HmFlwzD6yg",
+	"ka1+q1b+LfcRgWY1LUhOGy3sADUwfP3n3e5KERrtevGxKJu2bZkMA7J8oorR3HVkNI8sY1mrf7yBNG4i",
+	"DbdQIB5XQ7ZGSaAi70LXXXnGt1Mq36Sg/k0d9FAFq8v6cczZd94QlqWqQ04FuhuIPQoJVGrI3Gjh0ocT",
+	"ue2lhGk1Zb3EJXvRiuaRXIqh3dVyOv2wQ04hXcidaALFs7TUZhPVcEzjI9NcXgNEvPcfyCxFRSlsl2U7",
+	"xwLrW79IoGhlUjFVykVzrQepWAAwXVRXgpV7BF3JCsDefnfjM2QRkXYWiWg4Njqq1xxj2wl16+P8hdWQ",
+	"7WRAIzMZX3vv+3V+V3siag8y1YOVnr2UK3qFxYsPkZ61lh4O9YPyKNLltOM3kDFTSCLzx1s21UW2KMog",
+	"qO5BL6WlOE1c5pVzti/rYfbRh6hiO7miH3q2/7jn+oFKwSvc4IcfAya+zCkIeX0u81vX9KqW25GwJsyO",
+	"T37n9T8qr78WO2J1yFhbYe2ObbNgK6/DYNPBEeIHO3WS58RoTxYQRZXBZ/suTQ7ycGXI4bZIxGfRgcpp",
+	"TLo0PAYOVWqaSzkuEvmttoq4Wtb5Q059/zuXc02nU0ZzZXOzlZyA21Gu8U1jZcXGDuon6HGGmXyDsZWd",
+	"W47gra5wh9q1Bdnk5LkW9I9yzdirUIUHaMryCTUfy2wactFVGmuoeVn9cvdQzkAR01JiSUR4awFskCjq",
+	"a4y9GOTHmqsLKmlcQYmDLAiHtm8UDTbo6PY6N9uNB3nKNNQBFz5+EFreLm4XzfyHMdvT/fmxfHDbudF8",
+	"q2gmUkhn2u8eBs4jGVwWzQ3b4opp5DTnRp67N77fzru7nd3HHn4/IzxFW/u+6jsXFdi/HSVA0B89POWl",
+	"27rvE3hGTClM63FZ8+AKcr9SWk5dK+YEc4tmrt+glpfCjoBKb1FzFgb0aBRSzecqQSVORkdGD8oYvWWp",
+	"K7S0KoeNCiXY+dE7wy7FDBDl5tRIs1mW2vSbK0bYJwcIsYX0I1Hh13c1YDwaRsRZldrnPzUR5bvsGyG1",
+	"gThC1kpLc4tIpHeylBzmOEA7zFSu1Mx37Mf23YWz8bvU2pnUwu0CQWCPMBTWPFCCFUA0j2JMCzaPVleX",
+	"0gcurK871iW+yNWTuTUPhvKO5RmdDqyJMMQaUXjX5gleCnZnODYzcgS/Z79TdqYb2QGFS1Bq5qo7KxIA",
+	"2vOXuvPv0kVemUyrf/z8sLu5uxwpOwPMaRcb33UC/y7kVqmVfr+l7kZ88Pq/T3/59e3raEywiEXuX/S6",
+	"YSxyE0kHW5iW9rAuedwz7He//ne//rp0BlRvCoCurcXwzPXbjPp5fruRGSPQFY5A5nCRQOx63VOlyf4h",
+	"PmNk3MyB6N+yqQZVyPqDVmVAYJO3TS1reMumCH98hByKoCNkt9PdTx6oLwERxcnrHyStwt41v9hPWhmd",
+	"KluuMs3ZiNuSeIB+AenvNK6g2WfX9+f83VANbSh9usL+YTdpjW3nnf7n8KXpURcA8nudw6Q1PTmBfxx3",
+	"9qutKHuV3wygCyasSS9oLHkQ9oLs7Xe7tm9oKEp7F92TclpH2NHz989fj1JPh3X0vaI8W/gaj/uPhsFq",
+	"0km+kRnEGp12DTkRCmrHWZkUg103wySe8sUZNNr8skuzdKX3DGUHW13pth/l8iWOog+922K0SFx/2CWQ",
+	"jI1vd5fS/M1m4vygyMxK+C/uTw2gMrHyqC7Z2ELNg84OWTcesR4tegdR5hEIFBOph7Yveidm8hq7SSv3",
+	"ttI1199E3rHfPCxm5f46jBPqEpKDEqlv3tZ9JwOk0gcznlmUInM74Dk7CDLd2izOD2dvC/+0hwQuONpB",
+	"JkXVmtpdfbDp0zBdstoJClMcw0ZK+JvV2ZRzt2IbCEi/lXE7xy/bE8tF3C0PgvBbw4EP8XvMdLSXP5t7",
+	"+WAdpZWswQLHsMYlAilDtlQUjsAtY1MVWBqJ9ekC+AeMYJtq1Z4HxXR4HHblv3g0zrX43E/VkxFcaF9L",
+	"GCzDSbfmN4qNvENl80UPkLNXC46kWtNh+9RxZdj/u+/ku+9kte/k3Kjkq0XzBmrlk3Bj/yxz74IptTHk",
+	"18J1QQQoK1tR16lxNbvWCIWv+ZFyTzY988WRf5CX9A+t9QYewdKV/3AW17a9w84Z/BwrE1y3R+DcxHFt",
+	"xm8ZYL/SzBhXCfwZwUqrGgexXUjMRywgnIOUBQRg19uzgP6VmuRM5xwB/stnwUz3MfQV10Sn2k5iCwXF",
+	"bMgXUU+K/jPm+6WOM2Wdo1e4evZR5/CPdiv9OI8PfbPMVtgtEf7lEl0g6yXS/7H34uRo/+gI3TpbKE9B",
+	"Kxuc0e52xTb4qZFkrtvmD4Hg/kPoKiUp9l3bWNI2RFqRcA0FcjluEPVWnMOSkKtFAbLpMmcLpNMwMQWC",
+	"1ACFCdll66B8hlC4OSRKUyOoHfyyGexS2OxerghN05wp6/3ymXzOS5bJa4B2xlygENdZJeQKavenufwE",
+	"es04l4j5zTWZ0EUsKD7mIg0C6VviyjwRaJYnlRAMtkaxtN9gUjAu/w6d2D/zsu8+9F8Hv10+vYZLa4/t",
+	"KR7Xq4U7OUTmDq7df9X82Si80KyyBOYOfwH4LOxMQZeS2mPJ+Pi5OCy/a4Xlxgzb40G+m5BubNf3AIdG",
+	"SBdjaozNilvMKPM3hRWvXKDbHDtOXIr97peTEluIBpFesE/6MYLJ2H7x9xVqk3XVbKXTYP/QlktShJS6",
+	"Pjnsdl2/hAGwEeY7wh5iVwuzRrfAqi5+NrA8VFs876FA0WMUNso0v9kI+hOO6Vuuoubfby7Nb4wp3+9s",
+	"aVMV8flLh9N2IVKg/wKFbut4WhogMuXMaEC1QgWarqR0QX78cPHymTkjE4s9Ds1gbdoGkaKcuXHQRfEA",
+	"gQ6Z0kXfPA2I2FaTwA5CmPx3zfQNyzvkFbwS5HhcCsNskOVhK9khCA6SyHwV3RFywiysoCIyi+e8MZqe",
+	"4Uwfkg2y6VX9mPeqnU6NXVCsPmRPq9nkiUaISzByO44Tz1EvxZYp5hZK6aJRRpODxVwBtHnLyDDjShuV",
+	"75xfizdCDRNsRSL8Ddy3dwkqx0ISOgJE+AfeVpei2XVl6LO0bcz2+J5VUR+Tj3Ggt/K6jpUtkmTQYgZd",
+	"MBNeFAg6jYemE66JkPNvTX5DnViZX13PFAfRis1F7UwDNjYcGGPi1Sl4F6BTgbUFXbt8yWWIvRfI2zmk",
+	"7IFYaXQVYFrfginN8pQuqvL7UlgB7sowKknMTYQ6Hr+HZvglf2gAQJjpHxP/D/jbKRGrwACXDwbLm3g/",
+	"eOog/dBhgQU3pT5tYHEtuSwS7N1j+8k1FfWX4gGWibuKtvVcNPZFPDHuZvkfj7lndh+rAr4u3gE8Cq3Z",
+	"DI8s5Az6QCblXnjV9nAri13J0NDQhl44atipwaIEb9dDQhk0pSVr1gG60ZT+T/tcZyQnMAYC7bF0AFMG",
+	"S7fbax/0oDfYhP0TLOPW61kup2zvJ5ZnXGzRYWIjmEr09u0KpHLVwsQTMpat/G9pAYvVW1b5zKhbYmp+",
+	"Q2iaTXIvzCq9lGKccWxd/T0SUsWiwpaW2LkyLjRn9Z37St36sEdC47Z8p8J3muVpAKhnPmMdoKT4s8fy",
+	"o/pSAH8v9/UjsbZ+MBEwIp0fzqkZDOFIuHDvG5nuMHACHzD0jjTn26st0K2MQY2gwmb1ZIgvmtGGrt0Z",
+	"tqysNDnjaU2Pszc6bF1muy3zlFyxTAJJEGR3bRpwlfxzjlx8GCu2XTfSmVY8ZUXneJiTJFRgr89czmta",
+	"oDmFaPsbSs9lOTlQOa3q64vapCDiSl41ImK/3a0QcTphOR9Rc50N/irz203p2N+sK5PZkUfsyFSzXdE+",
+	"PvsrejBtM6PvPXz+X7pvZO5arATtfOoU96gBuvfZHrT7VTUkrwLkGuyEYAilAhtNCitOA2MU7p0sI66b",
+	"YtGDNwDkQaOUY9KS+SyBQJ/Fgzu9FOssAyF1GwIoUQgcJMqbB03KT2wbH3c9fPtZeGb2O/Rnv4J1WaXm",
+	"rC08MW/+oDyKuMUSjoZK4lvX/W7FbGHFPLF6lB3zpS1JqVe+N/TLsnxbTOxz9JOH2DtzljPfjN4BUDtN",
+	"M8QLctjWhabsms+PaMZESvNLAa5vcHoLOSdS/CVoWW/ODAAkpmADyHHRcjt0bCtNF26oEMQfXOg2oGGb",
+	"wo8JYL8TYy0gXAh0DwEoosinQftGST6ht0xZQjxdHpfbotqEKSE/qNgs6mG1H+z2sa0YwxzWQCFVnO5d",
+	"yNuF3PQY7hpg+7soW0ZW3VKkPcH80qocbOSNAS/5d3dME2jwmhthjSq85zti1oVnfpY5savTx4Ap1KxY",
+	"ZRd8ITmQIMcuP4wcPH+OAjGptJqH/DX7NRtelmRC0dkwKUDiAF9A2e4EqIBzK16NPIfe/BAFEoyDT4Ja",
+	"koiQ0BymaG7PFcnYWBM50+DeuQg7qNm3FNBxQ3EEm/7m9fgfhz6r/I6zOUuHzxKAgip31/QOG1iODvnt",
+	"RpJ5LkGJhPlcIm3Qxt8XL+A6on2APTOxOrk0AevVgnjUnCpcMZm7wnGb78eyceKKJqyRlBCqSCbF9aWw",
+	"nqhi6ua7AL7+JRL5nJIbNMnfNGqWK/2K6mZtD6l7dvcZgEtt4qH5JNw4rWSbpvH7tc1zlq+3lGqqoE4z",
+	"bBT9kKbg0AFfmtmaB7CWwmhe2KIcO+AU03adrC3btvq9/ePDbtJSjAn7j/tkVR/68ENIWfEt7FGPn3px",
+	"st+7N7QZBTBsM38CV7mNUvz+EAixeF6ka/qD47oCWzZVgwol+92if73ZuV2zxQHU3iyzw1GUHUq9iqIM",
+	"AcQaFRu793OlqRixgTuBdiPdbgyYSKFeZ6kgeb/bP+h2jrrm/1rBC1BHHnvlRf/Q0Yyv1HT53++2sVu+",
+	"llXmeVwdrMDWietiXvo/yXy+x7Mvf1Br+mVvbW2uVUrKXfSjesnLQKkorDcBIXl7Gojj8oQon2QCtla8",
+	"x3Ew6jcNCV9M5Bss/tgxP0OCR6CA7piT61JETtNUkSFcwUPnDAElENW7lC6sg4GPfU5fqFdjI/CMapaj",
+	"wrvwDRK8qgtwRP7XviHqpdg0NaWPPeStl4On5tcZHTl4eb94YTka16rebQHaTMGFOy2/fQQVaKMklGBa",
+	"X6Z091vTKB/zuq4ufsRx4rn1D+o2+e4AqThAcMNRqMal+wbqxt7n0nlbGSo8s20fy0KyrIws/62qmwTZ",
+	"rDztkGEu52poczwA7QO9IkNraLg/XYqgDzvIbpZ2yAcBcAso7SfyjmYW5Nt6A3AY5WAVvDMAnQD1uYtR",
+	"i97QUxHyO5V8dsa1KQS9jaDq8VvrswWcTyXQGb4HR+uw+YpF2q1etV6PLhivkUWxWRk+nloI+/+goLKv",
+	"Q14FEL9L1RPewxhvNlWqPH60ilTPRzEcsd6RMdv3j7YtTl3tNPETHNyx3GIdH7SSFpSr4jjHoxdX7AXt",
+	"tk/S7lX7cNRj7ePx86v2/vh4fDh+Tnujo6NW0rrhSst8EfG2JK2MKuxLHUCdrWqCjzAkAAsSnLFN0qfC",
+	"natVOB4CCfvt2VLeN9Cknv7RPATB4NW27nXX9WmW2Vg1Fsm6DhjlaqhKWxvMKgU7LHxIMJYqgu1wRmbZ",
+	"RNDEtHiMq0sRdDL18mO5wWMsqce/sFFij5VbkNsTDPlHgNlygnRX3UR9hyK3aDvn4+QhKMhVnl9bJBuE",
+	"6hLCx1DTdyXThU1UuJY41ZT1lwodI/lKLm/Dpjy/gFrEctNHjwhBjrrdS2ELR0GZXNiWjEXGNPYn6ZCX",
+	"eAZt4xQj7Y3mOgxqZ4cYhvIBNSzyLREEjhDhy3tXFGgV9bi7hvw08xgYSVHETVaCQxz0vNHtkB5aSQux",
+	"hPothEsbQM4BpKb4G45fiwEXeIsejnvjF+kBax/t08P24eiYtU9Gz0ftF1ddejzupifj/V7LA6VbbAfK",
+	"NURxxjRTzPBkjVOg5zC/PH37nW6nS97f9sk/ZmzGUkIVOfzvxd9CulH3/0okQySibkmpugVojEel7WPS",
+	"EuyTHhh28HrJBirGkynH/vZUkaXyba+beFG5wxS5puJ5L+Nj3cb92Rxuca1n+WJp812sxld0XBt5K9i8",
+	"b4F95NgqPvB7wBdFBEXhXdHgqqAa0+Ul5LqlXpKDjIXVvhRjmWVyDkUsmNpmwfI9RYJpbOGmtPnyFRvR",
+	"Gfgp2IJMc6nNhQt1JPD1uDviUvw4tOe0g18emEVl6fBZXNSP7dXxFlf9/wX0hD+2h+EtH1cXLtAApBix",
+	"BrlODv4KUUPrIXcQabeEttW12o7MUq/txI17i/2HH9myGLw50hw+f66bJsI8pbBkuFLfLCrd4zSsZncV",
+	"MIUViJJlrt77XEB33a/o816UJSBEnEdiBgPByCqsdrFwryu7Yby+exR/7xUEB1ufLwHM9bLVv2wtd4e9",
+	"bCWXLQ8kCw/VRbfgUaOTX7b6ny+9LwreaeKNgveXXVvw/gH8ETvhwy9ADQgN7svW/f12rjarvn520LsK",
+	"POAP6llWccttGBw0HOlTsVAJ3tyxB0qynVHgv8MlbPWXF7BVuO8KtF/MDsJXLeTvMo+0ynh2rYm6HjhN",
+	"3yj6Rs83an5Jy79PWpm8Xo3tV4VE7j0SJPLHmqnvdsIbIyPDuX+Fhlad9mMeeXLGR0j/znOlxCo44E31",
+	"Aftq1OBYIfj3IGNjsbm5EY63Gt69uDpsI1wXuLROmhBsNAHFF5xOHPtmadYhb8yPoxuWzjKbLY7ijbgW",
+	"NFANGbl4zNQefvVszurrijO+ArM/hupedzoaVWi8kxp6FizoVcZ2cKYQaNsB2QJL1KhF5jU2muVQvPD7",
+	"55Y7KoCaam4sEKMwkM15XdrIac7vqMb2AkwgBAr2zvls/zRwfzJ3+R3NuZkmmvWVB/DcOOnveu9YWd3h",
+	"QrNc0KwVTTB1Zs2YDF++f/fu9cuLwa9nb/736cXrwds35xev30GH6hupEGaUTGZKkysGMBLVF/7z/fnF",
+	"+fAvaGPPuWJWsQv71h/u9zqGuT/6la2uzq9MTjMGZRE226zIgvWQsmh3Geuiqm1WS6HB26BVOajuv1Mk",
+	"4CbLWZ4QXFG+2ptoGRSEgM8CajYQdjNCZCmEFyHVVYUFXy1gPB1IX/g9C3O2/C1rR/rSP1cI6T8cfOW3",
+	"ogdT1MGDvQcdPElBEKSVl9YOYGbvP97/3wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -7,6 +7,7 @@ import (
 
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/developers"
@@ -50,6 +51,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Webhooks:  a.Webhooks,
 			Usage:     a.Usage,
 			Audit:     a.audit,
+			Finder:    lookup.New(a.Pool),
 			Now:       config.Clock.Now,
 			Limits:    config.Limits,
 			Budget:    a.bodies,
@@ -70,6 +72,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Webhooks:       a.Webhooks,
 			Usage:          a.Usage,
 			Audit:          a.audit,
+			Finder:         lookup.New(a.Pool),
 			Consent:        consent,
 			Facts:          a.facts,
 			Dismiss:        a.dismiss,

@@ -53,6 +53,10 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 	f.DB.Exec(t, "update webhook_endpoints set stopped_at = now() where client_id = $1", stopped.ID)
 	removed := f.withEvent(t, "Removed")
 
+	for range 2 {
+		f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Twice" })
+	}
+
 	const clients, events = "/operator/v1/clients/", "/operator/v1/webhook-events"
 	nobody := uuid.NewString()
 	found := func(method, rest, body string) []expected {
@@ -148,6 +152,10 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			{"404 user-not-found", "DELETE", stranger + "/adjustments/" + nobody, ""},
 			{"404 not-found", "DELETE", user + "/adjustments/x", ""},
 		},
-		"listAuditLog": with(expected{"200", "GET", "/operator/v1/audit-log", ""}, badCursor("/operator/v1/audit-log?")),
+		"find": {{"200", "GET", "/operator/v1/find?text=Told", ""}},
+		"listAuditLog": with(expected{"200", "GET", "/operator/v1/audit-log", ""}, badCursor("/operator/v1/audit-log?"), []expected{
+			{"404 user-not-found", "GET", "/operator/v1/audit-log?email=nobody@example.com", ""},
+			{"404 client-not-found", "GET", "/operator/v1/audit-log?client_name=Nobody", ""},
+			{"409 several-clients", "GET", "/operator/v1/audit-log?client_name=twice", ""}}),
 	}
 }

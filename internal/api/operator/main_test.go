@@ -45,6 +45,7 @@ func newFixture(t testing.TB) *fixture {
 		Webhooks:  f.Webhooks,
 		Usage:     f.Usage,
 		Audit:     f.Audit,
+		Finder:    f.Finder,
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,
 	}

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
@@ -39,6 +40,7 @@ type Config struct {
 	Webhooks  *webhook.Webhooks
 	Usage     *usage.Usage
 	Audit     *audit.Log
+	Finder    lookup.Finder
 	Now       func() time.Time
 	Limits    timelimit.Limits // of requests' time
 	Budget    *contract.Budget // of the memory for bodies; nil: unlimited
@@ -127,6 +129,7 @@ var failures = []contract.Failure{
 	{Err: page.ErrCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
 	{Err: refusal.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
 	{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+	{Err: lookup.ErrSeveral, Code: "several-clients", Text: "Several clients have this name.", Status: 409},
 	{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook.", Status: 404},
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},
 	{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},

@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
@@ -81,6 +82,7 @@ func TestListsUseIndexes(t *testing.T) {
 	events := webhook.New(pool, nil, webhook.Settings{})
 	recorded := activity.New(pool, nil, activity.Settings{})
 	accounts := account.New(pool, nil, nil, account.Settings{})
+	finder := lookup.New(pool)
 	grant := pgtest.Value[uuid.UUID](t, db, "select grant_id from connections where user_id = $1 and client_id = $2", user, partner)
 	listAudit := func(filter audit.Filter, after page.Key) func() error {
 		return func() error { _, err := log.List(t.Context(), filter, after, limit); return err }
@@ -157,6 +159,18 @@ func TestListsUseIndexes(t *testing.T) {
 		},
 		"errors": func() error {
 			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, page.Key{}, limit)
+			return err
+		},
+		"an id": func() error {
+			_, err := finder.Find(t.Context(), user.String())
+			return err
+		},
+		"an address or a name": func() error {
+			_, err := finder.Find(t.Context(), email)
+			return err
+		},
+		"a name": func() error {
+			_, err := finder.ClientNamed(t.Context(), "PARTNER 7")
 			return err
 		},
 		"an address": func() error {

@@ -151,8 +151,15 @@ func (h handlers) ListAuditLog(
 	}
 	replace(&filter.Actor, params.Actor)
 	replace(&filter.Action, params.Action)
-	replace(&filter.UserID, params.UserId)
-	replace(&filter.ClientID, params.ClientId)
+	user, client, ok, err := h.named(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	if !ok { // no entry matches both
+		return operatorapi.ListAuditLog200JSONResponse{Data: []operatorapi.AuditEvent{}}, nil
+	}
+	replace(&filter.UserID, user)
+	replace(&filter.ClientID, client)
 	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
 			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
@@ -188,13 +195,8 @@ func given(text *operatorapi.GivenInstant) (time.Time, error) {
 }
 
 func auditBody(e audit.Event) operatorapi.AuditEvent {
-	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail}
-	if e.ClientID != uuid.Nil {
-		body.ClientId = &e.ClientID
-	}
-	if e.UserID != uuid.Nil {
-		body.UserId = &e.UserID
-	}
+	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail,
+		ClientId: idOrNull(e.ClientID), UserId: idOrNull(e.UserID)}
 	if e.ConnectionVersion != 0 {
 		body.ConnectionVersion = new(strconv.FormatInt(e.ConnectionVersion, 10))
 	}

@@ -67,6 +67,28 @@ func TestNamedTokens(t *testing.T) {
 }
 
 // Listing the log leaves an entry in it, one a minute for any number of pages.
+func TestAuditLogByName(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	other := f.DB.User(t)
+	count := func(query string) int {
+		t.Helper()
+		return len(get[operatorapi.AuditPage](t, f, "/operator/v1/audit-log?"+query).Data)
+	}
+	if all, named := count("user_id="+f.User.ID.String()), count("email="+strings.ToUpper(f.User.Email)); all == 0 || named != all {
+		t.Errorf("%d entries by address, want %d", named, all)
+	}
+	if all, named := count("client_id="+partner.ID.String()), count("client_name=ride+club"); all == 0 || named != all {
+		t.Errorf("%d entries by name, want %d", named, all)
+	}
+	for _, query := range []string{"email=" + f.User.Email + "&user_id=" + other.ID.String(), "client_name=Ride+Club&client_id=" + uuid.NewString(), "email=" + other.Email} {
+		if got := count(query); got != 0 {
+			t.Errorf("%s: %d entries", query, got)
+		}
+	}
+}
+
 func TestListingOfTheLogIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -23,7 +23,7 @@ func (h handlers) ListClientErrors(
 func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 	return operatorapi.ClientError{
 		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
-		Authenticated: e.Authenticated, Requests: e.Requests,
+		Authenticated: e.Authenticated, Requests: e.Requests, RequestIds: e.RequestIDs,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/client"
 	"connect-svc/internal/credential"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
@@ -40,6 +41,7 @@ type Backend struct {
 	Webhooks *webhook.Webhooks // sends to servers of [httptest.NewTLSServer]
 	Usage    *usage.Usage
 	Audit    *audit.Log
+	Finder   lookup.Finder
 }
 
 // New is a backend whose time begins at start. The user is that of [pgtest.DB.User], unless change says otherwise.
@@ -62,7 +64,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
 		}),
 		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
-		Audit: audit.New(db.Pool, wait.Patient, 0),
+		Audit: audit.New(db.Pool, wait.Patient, 0), Finder: lookup.New(db.Pool),
 	}
 }
 

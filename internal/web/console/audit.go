@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,7 +14,9 @@ import (
 
 	"connect-svc/internal/audit"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/page"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 )
 
@@ -74,7 +77,10 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if filters := filtersOf(r).Encode(); filters != "" {
 		view.CSV += "?" + filters
 	}
-	filter, ok := auditFilter(query)
+	filter, ok, err := c.auditFilter(r.Context(), query)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		view.Wrong = true
 		return c.write(w, r, "audit", view)
@@ -101,8 +107,9 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "audit", view)
 }
 
-// auditFilter reads the filters. ok is false if one is malformed.
-func auditFilter(query map[string]string) (filter audit.Filter, ok bool) {
+// auditFilter reads the filters: a user by id or address, a partner by id or name. ok is false if one is malformed, or names nobody or
+// several partners.
+func (c *console) auditFilter(ctx context.Context, query map[string]string) (filter audit.Filter, ok bool, err error) {
 	filter = audit.Filter{Actor: query["actor"], Action: query["action"]}
 	var problem error
 	instant := func(name string) (at time.Time) {
@@ -115,20 +122,36 @@ func auditFilter(query map[string]string) (filter audit.Filter, ok bool) {
 				return at
 			}
 		}
-		problem = err
+		problem = errWhen
 		return at
 	}
-	id := func(name string) (id uuid.UUID) {
-		if query[name] != "" {
-			var err error
-			id, err = uuid.Parse(query[name])
-			problem = cmp.Or(problem, err)
+	id := func(name string, of func(context.Context, string) (uuid.UUID, error)) (id uuid.UUID) {
+		if query[name] == "" {
+			return id
 		}
+		id, err := uuid.Parse(query[name])
+		if err != nil { // a deleted user has an id only
+			id, err = of(ctx, query[name])
+		}
+		problem = cmp.Or(problem, err)
 		return id
 	}
-	filter.Since, filter.Until, filter.UserID, filter.ClientID = instant("from"), instant("to"), id("user"), id("partner")
-	return filter, problem == nil
+	filter.Since, filter.Until = instant("from"), instant("to")
+	filter.UserID = id("user", func(ctx context.Context, email string) (uuid.UUID, error) {
+		user, err := c.Accounts.FindUser(ctx, email)
+		return user.ID, err
+	})
+	filter.ClientID = id("partner", c.Finder.ClientNamed)
+	for _, unknown := range []error{refusal.ErrUserNotFound, refusal.ErrClientNotFound, lookup.ErrSeveral, errWhen} {
+		if errors.Is(problem, unknown) {
+			return filter, false, nil
+		}
+	}
+	return filter, problem == nil, problem
 }
+
+// errWhen means that a time is malformed.
+var errWhen = errors.New("not a time")
 
 // writeAudit sends every matching entry as a CSV file, newest first. It reads and writes in parts, and each part has its own time limit.
 func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
@@ -136,7 +159,10 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	filter, ok := auditFilter(query)
+	filter, ok, err := c.auditFilter(r.Context(), query)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return site.ErrNotFound
 	}

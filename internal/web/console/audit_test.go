@@ -84,7 +84,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"?from=yesterday", "?user=1", "?partner=x", "?to=2026-13-01"} {
-		v.shows(v.Get(auditPath+wrong), headingAudit, "A time or an ID is malformed.")
+		v.shows(v.Get(auditPath+wrong), headingAudit, "A time is malformed,")
 	}
 	v.fails(v.Get(auditPath+"?who=ada"), http.StatusBadRequest, "This form cannot be read")
 	next := page.Find("a[rel=next]").AttrOr("href", "")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/usage"
+	"connect-svc/internal/webhook"
 )
 
 // The month of a user has what is recorded, what partners see of it, and who corrected it. Looking is audited.
@@ -92,4 +95,81 @@ func TestSignIns(t *testing.T) {
 	}
 	grace := f.signedIn(t, edgetest.GraceToken)
 	grace.fails(grace.Post(path), http.StatusForbidden, headingReadOnly)
+}
+
+// The search box of every page leads to whatever an operator has in hand.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, tokens := f.ConnectNew(t, "Ride & <b>Club</b>")
+	f.ConnectNew(t, "Ride Club")
+	f.ConnectNew(t, "ride club")
+	f.DB.Webhook(t, partner.ID)
+	if err := f.config.OAuth.DisconnectUser(t.Context(), f.User.ID, partner.ID); err != nil {
+		t.Fatal(err)
+	}
+	event := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events")
+	request := uuid.New()
+	f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Operation: "exchangeToken", Code: "invalid_client", Reason: "wrong secret", Status: 401}, request, netip.Prefix{})
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	f.config.Usage.Run(over) // writes what there is
+	v := f.signedIn(t, edgetest.GraceToken)
+	find := func(text string) edgetest.Page { return v.Get(toFind(text)) }
+	for text, path := range map[string]string{
+		f.User.ID.String(): userPath(f.User.ID), " " + strings.ToUpper(f.User.Email): userPath(f.User.ID),
+		tokens.GrantID.String(): connectionPath(f.User.ID, partner.ID), partner.ID.String(): partnerPath(partner.ID),
+		"RIDE & <b>": partnerPath(partner.ID), webhook.Event{ID: event}.MessageID(): partnerPath(partner.ID) + "/webhooks/" + event.String(),
+		event.String(): partnerPath(partner.ID) + "/webhooks/" + event.String(),
+	} {
+		v.goes(find(text), path)
+	}
+	several := find("Ride Club")
+	v.shows(several, "Search", "Ride Club", "ride club", "Partner")
+	if links := several.Find("tbody a").Length(); links != 2 {
+		t.Errorf("%d partners are called Ride Club", links)
+	}
+	refused := find(request.String())
+	v.shows(refused, "Search", "Refused request", "exchangeToken: 401 invalid_client, wrong secret")
+	if links := refused.Find(`tbody a[href="` + partnerPath(partner.ID) + `/refused"]`).Length(); links != 1 {
+		t.Errorf("%d links to the partner's refused requests", links)
+	}
+	for _, text := range []string{uuid.NewString(), "%25", "a'--", strings.Repeat("x", 300)} {
+		v.shows(find(text), "Search", "Nothing has this address, name or ID.")
+	}
+	nobody := find("nobody@example.com")
+	v.shows(nobody, "Search", "Nothing has this address, name or ID.", "Nobody has asked for a code for this address within 7 days.")
+	if got := nobody.Find("header input[name=q]").AttrOr("value", ""); got != "nobody@example.com" {
+		t.Errorf("the box has %q", got)
+	}
+	v.shows(v.Get(findPath), "Search", "An email address, a user ID")
+	for _, path := range []string{usersPath, partnersPath, servicePath, auditPath, userPath(f.User.ID)} {
+		if boxes := v.Get(path).Find(`header form[action="/console/find"] input[name=q]`).Length(); boxes != 1 {
+			t.Errorf("%s has %d search boxes", path, boxes)
+		}
+	}
+}
+
+// The audit log is filtered by address and by name, too.
+func TestAuditByName(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	other, _ := f.ConnectNew(t, "Walk Club")
+	v := f.signedIn(t, edgetest.GraceToken)
+	for _, test := range []struct {
+		user, partner string
+		shows, hides  uuid.UUID
+	}{
+		{"", "ride club", partner.ID, other.ID}, {strings.ToUpper(f.User.Email), "Walk Club", other.ID, partner.ID},
+	} {
+		page := v.Get(auditPath + "?" + url.Values{"user": {test.user}, "partner": {test.partner}}.Encode())
+		if !strings.Contains(page.Source, partnerPath(test.shows)) || strings.Contains(page.Source, partnerPath(test.hides)) {
+			t.Errorf("%+v: the wrong entries", test)
+		}
+	}
+	f.ConnectNew(t, "WALK CLUB")
+	for _, query := range []string{"user=nobody@example.com", "partner=Nobody", "partner=Walk+Club"} {
+		v.shows(v.Get(auditPath+"?"+query), "Audit log", "no user has this ID or address, or not exactly one partner has this name")
+	}
 }

@@ -156,6 +156,27 @@ func TestChromiumSignIn(t *testing.T) {
 	s.looks(t, "no-such-page")
 }
 
+func TestChromiumFind(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.ConnectNew(t, "Ride & <b>Club</b>")
+	partner, _ := s.ConnectNew(t, strings.Repeat("Endless", 10)+"club")
+	s.Submit(chromedp.SendKeys(chromedp.CSS("#find"), "club"), chromedp.Click(chromedp.CSS(".find button")))
+	s.IsTitled("Search · Console · Activity Connect")
+	s.looks(t, "found")
+	request := uuid.New()
+	s.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
+		values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'the code has expired', 1, $2)`, partner.ID, []uuid.UUID{request})
+	s.at(t, toFind(request.String()))
+	s.looks(t, "found-request")
+	_ = s.Accounts.SendCode(t.Context(), account.CodeRequest{SignIn: uuid.New(), Email: "nobody@example.com"})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.Accounts.Run(ended) // it stores what happened
+	s.at(t, toFind("nobody@example.com"))
+	s.looks(t, "found-nobody")
+}
+
 func TestChromiumUser(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)

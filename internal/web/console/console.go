@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
 	"connect-svc/internal/locale"
+	"connect-svc/internal/lookup"
 	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
@@ -45,6 +46,7 @@ type Config struct {
 	Webhooks  *webhook.Webhooks
 	Usage     *usage.Usage
 	Audit     *audit.Log
+	Finder    lookup.Finder
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts            // of the service as a whole
 	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost
@@ -108,6 +110,7 @@ func New(config Config) (http.Handler, error) {
 		r.Get(servicePath, c.page(c.showService))
 		r.Post(servicePath+"/dismiss", c.page(c.dismissServer))
 		c.routeAudit(r)
+		c.routeFind(r)
 	})
 	return router, nil
 }
@@ -132,6 +135,7 @@ func (c *console) limit(r *http.Request) time.Duration {
 type view struct {
 	Who  operators.Operator // empty if nobody is signed in
 	Part string             // the entry in the navigation
+	Find *string            // what was searched for; nil: the page is not about a search
 	News string             // the text of the act that was just done
 	X    any                // the page's own data
 }
@@ -148,7 +152,11 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
-	c.site.Write(w, r, status, name, view{Who: holderOf(r), Part: part, News: c.news(r), X: x})
+	v := view{Who: holderOf(r), Part: part, News: c.news(r), X: x}
+	if r.URL.Path == findPath || r.URL.Path == usersPath {
+		v.Find = new(r.URL.Query().Get("q"))
+	}
+	c.site.Write(w, r, status, name, v)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	partner, hooks := partnerPath(walk.ID), partnerPath(walk.ID)+"/webhooks"
 	failed := hooks + "/" + pgtest.Value[uuid.UUID](t, s.DB, "select event_id from webhook_events where state = 'failed' limit 1").String()
 	find := func(_ *testing.T, s *screen) {
-		s.Do(chromedp.WaitReady(chromedp.CSS("#q:focus")), chromedp.KeyEvent("new@example.com"))
+		s.Do(chromedp.WaitReady(chromedp.CSS("#find:focus")), chromedp.KeyEvent("new@example.com"))
 		s.Submit(chromedp.KeyEvent(kb.Enter))
 	}
 	enter := func(_ *testing.T, s *screen) { s.Submit(chromedp.KeyEvent(kb.Enter)) }
@@ -130,7 +130,7 @@ func TestChromiumKeyboard(t *testing.T) {
 		{partner, []stroke{follow("Enable"), follow("Enable")}, "The partner is enabled."},
 		{partner, []stroke{follow("Revoke all tokens"), follow("Revoke all tokens")}, "All tokens of the partner are revoked."},
 		{partner, []stroke{follow("Offboard"), write("Name of the partner", "Walk Club"), follow("Offboard for good")}, "The partner is offboarded."},
-		{usersPath, []stroke{find, order("Skip to the content", "Overview", "Users", "Partners", "Service", "Audit log", "Sign out", "Users", "Audit log of this user",
+		{usersPath, []stroke{find, order("Skip to the content", "Overview", "Users", "Partners", "Service", "Audit log", "Address, name or ID", "Find", "Sign out", "Users", "Audit log of this user",
 			"Change address, time zone or registration", "Delete this user"), enter, order("Skip to the content"), skip, order("Delete for good", "Go back"),
 			back, enter}, "The user is deleted."},
 		{Path + "/service", []stroke{follow("Sign out")}, "Sign in to the console"},

@@ -44,6 +44,7 @@ func newFixture(t testing.TB) *fixture {
 		Webhooks:  f.Webhooks,
 		Usage:     f.Usage,
 		Audit:     f.Audit,
+		Finder:    f.Finder,
 		Facts:     func(context.Context) Facts { return quietService() },
 		Alerts:    func(context.Context) Facts { return quietService() },
 		Now:       f.DB.Now,

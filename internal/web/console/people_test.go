@@ -111,7 +111,7 @@ func TestUserPage(t *testing.T) {
 		}
 	}
 	v := f.signedIn(t, edgetest.GraceToken)
-	v.goes(v.Get(usersPath+"?q="+tokens.GrantID.String()), connectionPath(f.User.ID, partner.ID))
+	v.goes(v.Get(findPath+"?q="+tokens.GrantID.String()), connectionPath(f.User.ID, partner.ID))
 	v.fails(v.Get(userPath(f.User.ID)+"?after2=x"), http.StatusBadRequest, "This page of the list does not exist")
 	v.fails(v.Get(userPath(f.User.ID)+"?x=1"), http.StatusBadRequest, "This form cannot be read")
 }
@@ -471,7 +471,7 @@ func TestHostileTextsOfPeople(t *testing.T) {
 	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, fault) select user_id, event_id, 1, now(), 1, $1 from webhook_events`, hostile)
 	v := f.signedIn(t, edgetest.AdaToken)
 	paths := []string{userPath(f.User.ID), connectionPath(f.User.ID, partner.ID), connectionPath(f.User.ID, partner.ID) + "/disconnect",
-		usersPath + "?q=" + url.QueryEscape(hostile)}
+		findPath + "?q=" + url.QueryEscape("nobody "+hostile)}
 	paths = append(paths, v.Get(paths[0]).Find(`a[href$="/remove"]`).AttrOr("href", ""))
 	for _, path := range paths {
 		got := v.Get(path)

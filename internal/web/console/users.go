@@ -2,8 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
-	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 )
 
@@ -30,31 +27,22 @@ func (c *console) routeUsers(r chi.Router) {
 	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
-// userList is a page of users, or a search without a result.
+// userList is a page of users.
 type userList struct {
-	Query    string
-	NotFound bool
-	Rows     []account.User
-	Pages    pages
+	Rows  []account.User
+	Pages pages
 }
 
-// listUsers lists all users. A search redirects to the user of an address or id, or to the connection of a grant.
+// listUsers lists all users. The search of earlier versions leads to the search box.
 func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r, "q")
 	if err != nil {
 		return err
 	}
-	list := userList{Query: query["q"]}
-	if list.Query != "" {
-		path, err := c.find(r.Context(), list.Query)
-		if err == nil {
-			return site.Redirect(path)
-		} else if !errors.Is(err, refusal.ErrUserNotFound) && !errors.Is(err, oauth.ErrNotConnected) {
-			return err
-		}
-		list.NotFound = true
-		return c.write(w, r, "users", list)
+	if query["q"] != "" {
+		return site.Redirect(toFind(query["q"]))
 	}
+	var list userList
 	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after page.Key, limit int) ([]account.User, error) {
 		return c.Accounts.ListUsers(r.Context(), after.ID, int32(limit))
 	}, func(user account.User) page.Key { return page.Key{ID: user.ID} })
@@ -62,21 +50,6 @@ func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return c.write(w, r, "users", list)
-}
-
-// find returns the path for an address, a user's id or a grant. Errors: refusal.ErrUserNotFound, oauth.ErrNotConnected.
-func (c *console) find(ctx context.Context, text string) (path string, err error) {
-	id, err := uuid.Parse(text)
-	if err != nil {
-		found, err := c.Accounts.FindUser(ctx, text)
-		return userPath(found.ID), err
-	}
-	_, err = c.Accounts.GetUser(ctx, id)
-	if errors.Is(err, refusal.ErrUserNotFound) {
-		user, client, err := c.OAuth.FindGrant(ctx, id)
-		return connectionPath(user, client), err
-	}
-	return userPath(id), err
 }
 
 func userPath(id uuid.UUID) string { return usersPath + "/" + id.String() }

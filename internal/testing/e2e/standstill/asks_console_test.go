@@ -78,6 +78,9 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 		one.get("/users/{user}", "/users/"+user.ID.String()),
 		one.get("/users/{user}/change", page+"/change"),
 		one.post("/users/{user}/change", page+"/change", url.Values{"timezone": {"Asia/Tokyo"}, "was_timezone": {"UTC"}}),
+		one.get("/find", "/find?q=nobody@example.com"),
+		one.get("/users/{user}/lift-limits", page+"/lift-limits"),
+		one.post("/users/{user}/lift-limits", page+"/lift-limits", nil),
 		one.get("/users/{user}/adjust", page+"/adjust"),
 		one.post("/users/{user}/adjust", page+"/adjust", url.Values{
 			"dataset": {"cycling_daily"}, "date": {"2026-03-09"}, "delta": {"5"}, "correction": {uuid.NewString()}, "total": {""},

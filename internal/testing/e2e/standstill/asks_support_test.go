@@ -74,6 +74,11 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		get("findConnections", "/operator/v1/connections?client_id="+w.Partner.ID.String()),
 		get("listAdjustments", user+"/adjustments"),
 		act("createAdjustment", http.MethodPost, user+"/adjustments", `{"dataset":"daily_steps","date":"2026-11-20","delta":5,"note":"n"}`),
+		get("readUserActivity", user+"/activity?from=2026-11-01&to=2026-11-30"),
+		get("listUserSignIns", user+"/sign-ins"),
+		act("liftSignInLimits", http.MethodPost, user+"/sign-ins/lift-limits", ""),
+		get("listSignIns", "/operator/v1/sign-ins?email=nobody@example.com"),
+		get("find", "/operator/v1/find?text=Nobody"),
 		get("listAuditLog", "/operator/v1/audit-log?limit=10"),
 	}
 }

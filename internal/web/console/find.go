@@ -1,0 +1,68 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/lookup"
+	"connect-svc/internal/mailbox"
+	"connect-svc/internal/web/site"
+)
+
+const findPath = Path + "/find"
+
+func (c *console) routeFind(r chi.Router) { r.Get(findPath, c.page(c.find)) }
+
+// findView is what a text names.
+type findView struct {
+	Query   string
+	Rows    []lookup.Found
+	Address bool              // it may be an address, which no user has
+	SignIns account.SignInLog // of that address
+}
+
+// PathOf returns the page of what was found.
+func (findView) PathOf(found lookup.Found) string {
+	switch found.Kind {
+	case lookup.User:
+		return userPath(found.UserID)
+	case lookup.Connection:
+		return connectionPath(found.UserID, found.ClientID)
+	case lookup.Request:
+		return partnerPath(found.ClientID) + "/refused"
+	case lookup.Event:
+		return partnerPath(found.ClientID) + "/webhooks/" + found.EventID.String()
+	case lookup.Client:
+	}
+	return partnerPath(found.ClientID)
+}
+
+// find leads to what the search box names, or lists it. Of an address that no user has it tells what happened to sign-ins.
+func (c *console) find(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, "q")
+	if err != nil {
+		return err
+	}
+	x := findView{Query: query["q"]}
+	if len(x.Query) <= lookup.MaxText {
+		if x.Rows, err = c.Finder.Find(r.Context(), x.Query); err != nil {
+			return err
+		}
+	}
+	// The list of a partner's refused requests does not tell which one it was.
+	if len(x.Rows) == 1 && x.Rows[0].Kind != lookup.Request {
+		return site.Redirect(x.PathOf(x.Rows[0]))
+	}
+	if x.Address = len(x.Rows) == 0 && mailbox.Valid(x.Query); x.Address {
+		if x.SignIns, err = c.signInsOf(r, x.Query); err != nil {
+			return err
+		}
+	}
+	return c.write(w, r, "find", x)
+}
+
+// toFind returns the address that finds a text.
+func toFind(text string) string { return findPath + "?" + url.Values{"q": {text}}.Encode() }

@@ -1,0 +1,30 @@
+-- Reads what an id, an address or a name belongs to, for operators. Each statement but FindClientsLike is a look-up in one index.
+
+-- name: FindUser :many
+select user_id, email from users where user_id = @id;
+
+-- name: FindUserOfAddress :many
+select user_id, email from user_addresses where address = lower(@email);
+
+-- name: FindGrant :many
+select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = @id;
+
+-- name: FindClient :many
+select client_id, name from clients where client_id = @id;
+
+-- name: FindClientsNamed :many
+select client_id, name from clients where lower(name) = lower(@name) order by created_at, client_id limit @most::int;
+
+-- name: FindClientsLike :many
+-- There are some thousand clients at most, so that no index is needed.
+select client_id, name from clients where position(lower(@part) in lower(name)) > 0 order by created_at, client_id limit @most::int;
+
+-- name: FindRefusedRequest :many
+select e.client_id, c.name, e.at, e.operation, e.status, e.code, e.reason
+from client_errors e join clients c on c.client_id = e.client_id
+where e.request_ids @> array[@id::uuid];
+
+-- name: FindWebhookEvent :many
+select e.user_id, e.client_id, c.name, e.event_id, e.type, e.state, e.created_at
+from webhook_events e join clients c on c.client_id = e.client_id
+where e.event_id = @id;

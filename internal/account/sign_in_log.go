@@ -180,9 +180,10 @@ func (a *Accounts) writeLog(ctx context.Context) bool {
 	return false
 }
 
-// storeEvents stores events in their order, with the time of the database. It returns those that are left after an error.
+// storeEvents stores events in their order, with the time of the database, also while the server stops. It returns those that are left
+// after an error.
 func (a *Accounts) storeEvents(ctx context.Context, events []loggedEvent) (left []loggedEvent, err error) {
-	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Claim)
 	defer cancel()
 	now, err := a.queries.Now(limited)
 	if err != nil {

@@ -42,8 +42,8 @@ create table usage_days (
     primary key (client_id, day)
 ) with (fillfactor = 70);
 
--- For the clients of a day, and to delete old days.
-create index usage_days_day on usage_days (day);
+-- For the clients with most requests of some days, and to delete old days.
+create index usage_days_day on usage_days (day) include (client_id, requests);
 
 -- How far the sweep is that keeps usage_days, in one row. Its lock is the turn of the server that sweeps.
 create table usage_folds (

@@ -146,10 +146,11 @@ func (a *App) sweepNext(ctx context.Context) {
 	a.Sweep(ctx, before)
 }
 
-// foldEvery is the least pause between two folds of the days, and foldShare the least part of the time that is not spent on them.
+// The pause between two folds of the days is foldShare times as long as a fold takes, from foldEvery to foldSeldom.
 const (
-	foldEvery = time.Minute
-	foldShare = 50
+	foldEvery  = time.Minute
+	foldSeldom = 10 * time.Minute
+	foldShare  = 50
 )
 
 // foldDays keeps the figures of each day, unless another server does or a clock is wrong, until ctx ends.
@@ -167,7 +168,7 @@ func (a *App) foldDays(ctx context.Context) {
 				a.logger.Error("the figures of days wait", "cause", err)
 			}
 		}
-		pause = max(foldEvery, foldShare*time.Since(began))
+		pause = min(max(foldEvery, foldShare*time.Since(began)), foldSeldom)
 	}
 }
 

@@ -253,6 +253,32 @@ func TestDaysWait(t *testing.T) {
 	}
 }
 
+// A connection that lapsed while no server folded counts on its day, once.
+func TestLapsesOfEarlierDays(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client, other := db.Client(t).ID, db.Client(t).ID
+	insertConnections(t, db, client, "authorized", "authorized", "revoked") // for a day
+	for _, after := range []time.Duration{0, 0, 3 * oneDay, 0} {
+		if db.Clock.Advance(after); after > 0 {
+			insertConnections(t, db, other, "lapsed")
+		}
+		if err := u.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, lapsed := daysOf(t, db, client, other), map[string]int64{}
+	for key, day := range found {
+		if day.Lapsed > 0 {
+			lapsed[map[uuid.UUID]string{client: "one ", other: "other ", everyone: "all "}[key.clientID]+key.day.Format(time.DateOnly)] = day.Lapsed
+		}
+	}
+	want := map[string]int64{"one 2026-03-11": 2, "all 2026-03-11": 2, "other 2026-03-13": 1, "all 2026-03-13": 1}
+	if diff := cmp.Diff(want, lapsed); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The first fold reads what earlier programs left, and days are kept for 400 days.
 func TestDaysOfThePast(t *testing.T) {
 	t.Parallel()

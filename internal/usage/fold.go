@@ -158,29 +158,20 @@ func (f *folding) countConnections(ctx context.Context) error {
 	if since.After(f.Now) { // the clock was ahead
 		since = f.Now
 	}
-	counted, err := f.queries.CountStates(ctx, usagedb.CountStatesParams{Since: since, Until: f.Now})
+	counted, err := f.queries.CountStates(ctx, usagedb.CountStatesParams{Since: since, Until: f.Now, Today: f.day})
 	if err != nil {
 		return err
 	}
-	earlier := days{}
+	var before int64
 	for _, row := range counted {
 		day := f.found.of(row.ClientID, f.day)
-		switch row.State {
-		case "authorized":
-			day.NowAuthorized += row.Connections
-		case "lapsed":
-			day.NowLapsed += row.Connections
-		case "revoked":
-			day.NowRevoked += row.Connections
-		case "disconnected":
-			day.NowDisconnected += row.Connections
-		}
-		switch on := row.LapsedOn; {
-		case on.Equal(f.day):
-			day.Lapsed += row.Connections
-		case on.After(f.day.AddDate(0, 0, -DaysKept)):
-			earlier.of(row.ClientID, on).Lapsed += row.Connections
-			earlier.of(everyone, on).Lapsed += row.Connections
+		day.NowAuthorized, day.NowLapsed, day.NowRevoked, day.NowDisconnected = row.Authorized, row.Lapsed, row.Revoked, row.Disconnected
+		day.Lapsed = row.LapsedToday
+		before += row.LapsedEarlier
+	}
+	if before > 0 {
+		if err := f.countLapses(ctx, since); err != nil {
+			return err
 		}
 	}
 	gone, err := f.queries.ListCounted(ctx, f.day)
@@ -191,8 +182,24 @@ func (f *folding) countConnections(ctx context.Context) error {
 		f.found.of(client, f.day) // whose users were deleted since: it has none
 	}
 	f.CountedUntil = f.Now
-	rows, err := earlier.rows()
-	if err != nil || len(earlier) == 0 {
+	return nil
+}
+
+// countLapses adds the connections that have lapsed before today to their days.
+func (f *folding) countLapses(ctx context.Context, since time.Time) error {
+	lapses, err := f.queries.ListLapses(ctx, usagedb.ListLapsesParams{Since: since, Today: f.day})
+	if err != nil {
+		return err
+	}
+	found := days{}
+	for _, row := range lapses {
+		if row.Day.After(f.day.AddDate(0, 0, -DaysKept)) {
+			found.of(row.ClientID, row.Day).Lapsed += row.Connections
+			found.of(everyone, row.Day).Lapsed += row.Connections
+		}
+	}
+	rows, err := found.rows()
+	if err != nil {
 		return err
 	}
 	return f.queries.AddToDays(ctx, rows)

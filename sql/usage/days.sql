@@ -96,14 +96,28 @@ where action in ('connection.authorized', 'connection.revoked', 'connection.disc
 group by 1, 2, 3, 4;
 
 -- name: CountStates :many
--- The connections by state. lapsed_on: the day on which they lapsed, if that was since the last count, otherwise 1970-01-01.
-select client_id, connection_state(state, refresh_deadline, @until)::text as state,
-    (case when connection_state(state, refresh_deadline, @until) = 'lapsed' and connection_state(state, refresh_deadline, @since) <> 'lapsed'
-        then (refresh_deadline at time zone 'UTC')::date else '1970-01-01' end)::date as lapsed_on,
-    count(*) as connections
+-- The connections by state, and those that have lapsed since the last count: today or before.
+select client_id,
+    count(*) filter (where state = 'authorized') as authorized,
+    count(*) filter (where state = 'lapsed') as lapsed,
+    count(*) filter (where state = 'revoked') as revoked,
+    count(*) filter (where state = 'disconnected') as disconnected,
+    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight <> 'lapsed') as lapsed_today,
+    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight = 'lapsed') as lapsed_earlier
+from (
+    select client_id, connection_state(state, refresh_deadline, @until) as state, connection_state(state, refresh_deadline, @since) as state_before,
+        connection_state(state, refresh_deadline, @today) as state_at_midnight
+    from connections
+    where version > 0
+) c
+group by client_id;
+
+-- name: ListLapses :many
+-- The connections that have lapsed before today and since the last count.
+select client_id, (refresh_deadline at time zone 'UTC')::date as day, count(*) as connections
 from connections
-where version > 0
-group by 1, 2, 3;
+where version > 0 and connection_state(state, refresh_deadline, @today) = 'lapsed' and connection_state(state, refresh_deadline, @since) <> 'lapsed'
+group by 1, 2;
 
 -- name: ListCounted :many
 -- The clients that had connections when they were last counted on that day.
@@ -127,7 +141,7 @@ select counted_until from usage_folds;
 select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
 from clients cl
 left join (
-    select client_id, sum(requests) as requests from usage_days where day >= @since::date group by client_id
+    select client_id, sum(requests)::bigint as requests from usage_days where day >= @since::date group by client_id
 ) d on d.client_id = cl.client_id
 where is_found(@query, cl.client_id, cl.name, cl.contact_email)
     and (coalesce(d.requests, 0) < @after_requests::bigint or coalesce(d.requests, 0) = @after_requests::bigint and cl.client_id > @after_id)

@@ -201,30 +201,41 @@ func (q *Queries) CountActs(ctx context.Context, arg CountActsParams) ([]CountAc
 }
 
 const countStates = `-- name: CountStates :many
-select client_id, connection_state(state, refresh_deadline, $1)::text as state,
-    (case when connection_state(state, refresh_deadline, $1) = 'lapsed' and connection_state(state, refresh_deadline, $2) <> 'lapsed'
-        then (refresh_deadline at time zone 'UTC')::date else '1970-01-01' end)::date as lapsed_on,
-    count(*) as connections
-from connections
-where version > 0
-group by 1, 2, 3
+select client_id,
+    count(*) filter (where state = 'authorized') as authorized,
+    count(*) filter (where state = 'lapsed') as lapsed,
+    count(*) filter (where state = 'revoked') as revoked,
+    count(*) filter (where state = 'disconnected') as disconnected,
+    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight <> 'lapsed') as lapsed_today,
+    count(*) filter (where state = 'lapsed' and state_before <> 'lapsed' and state_at_midnight = 'lapsed') as lapsed_earlier
+from (
+    select client_id, connection_state(state, refresh_deadline, $1) as state, connection_state(state, refresh_deadline, $2) as state_before,
+        connection_state(state, refresh_deadline, $3) as state_at_midnight
+    from connections
+    where version > 0
+) c
+group by client_id
 `
 
 type CountStatesParams struct {
 	Until time.Time
 	Since time.Time
+	Today time.Time
 }
 
 type CountStatesRow struct {
-	ClientID    uuid.UUID
-	State       string
-	LapsedOn    time.Time
-	Connections int64
+	ClientID      uuid.UUID
+	Authorized    int64
+	Lapsed        int64
+	Revoked       int64
+	Disconnected  int64
+	LapsedToday   int64
+	LapsedEarlier int64
 }
 
-// The connections by state. lapsed_on: the day on which they lapsed, if that was since the last count, otherwise 1970-01-01.
+// The connections by state, and those that have lapsed since the last count: today or before.
 func (q *Queries) CountStates(ctx context.Context, arg CountStatesParams) ([]CountStatesRow, error) {
-	rows, err := q.db.Query(ctx, countStates, arg.Until, arg.Since)
+	rows, err := q.db.Query(ctx, countStates, arg.Until, arg.Since, arg.Today)
 	if err != nil {
 		return nil, err
 	}
@@ -234,9 +245,12 @@ func (q *Queries) CountStates(ctx context.Context, arg CountStatesParams) ([]Cou
 		var i CountStatesRow
 		if err := rows.Scan(
 			&i.ClientID,
-			&i.State,
-			&i.LapsedOn,
-			&i.Connections,
+			&i.Authorized,
+			&i.Lapsed,
+			&i.Revoked,
+			&i.Disconnected,
+			&i.LapsedToday,
+			&i.LapsedEarlier,
 		); err != nil {
 			return nil, err
 		}
@@ -355,6 +369,45 @@ func (q *Queries) ListCounted(ctx context.Context, day time.Time) ([]uuid.UUID, 
 	return items, nil
 }
 
+const listLapses = `-- name: ListLapses :many
+select client_id, (refresh_deadline at time zone 'UTC')::date as day, count(*) as connections
+from connections
+where version > 0 and connection_state(state, refresh_deadline, $1) = 'lapsed' and connection_state(state, refresh_deadline, $2) <> 'lapsed'
+group by 1, 2
+`
+
+type ListLapsesParams struct {
+	Today time.Time
+	Since time.Time
+}
+
+type ListLapsesRow struct {
+	ClientID    uuid.UUID
+	Day         time.Time
+	Connections int64
+}
+
+// The connections that have lapsed before today and since the last count.
+func (q *Queries) ListLapses(ctx context.Context, arg ListLapsesParams) ([]ListLapsesRow, error) {
+	rows, err := q.db.Query(ctx, listLapses, arg.Today, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListLapsesRow
+	for rows.Next() {
+		var i ListLapsesRow
+		if err := rows.Scan(&i.ClientID, &i.Day, &i.Connections); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockFolds = `-- name: LockFolds :one
 select next_day, counted_until, connect_now()::timestamptz as now from usage_folds for update skip locked
 `
@@ -416,7 +469,7 @@ const rankClients = `-- name: RankClients :many
 select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
 from clients cl
 left join (
-    select client_id, sum(requests) as requests from usage_days where day >= $1::date group by client_id
+    select client_id, sum(requests)::bigint as requests from usage_days where day >= $1::date group by client_id
 ) d on d.client_id = cl.client_id
 where is_found($2, cl.client_id, cl.name, cl.contact_email)
     and (coalesce(d.requests, 0) < $3::bigint or coalesce(d.requests, 0) = $3::bigint and cl.client_id > $4)

@@ -46,6 +46,14 @@ func (tab *Tab) NewTab() *Tab {
 	return newTab(tab.t, tab.ctx)
 }
 
+// Popup does what has the page open a window, and returns that window.
+func (tab *Tab) Popup(steps ...chromedp.Action[chromedp.Void]) *Tab {
+	tab.t.Helper()
+	opened := chromedp.WaitNewTarget(tab.ctx, func(info *target.Info) bool { return info.OpenerID != "" })
+	tab.Do(steps...)
+	return newTab(tab.t, tab.ctx, chromedp.WithTargetID(wait.For(tab.t, "the window", opened)))
+}
+
 func newTab(t testing.TB, parent context.Context, opts ...chromedp.ContextOption) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, opts...)

@@ -349,6 +349,11 @@ func TestHeaders(t *testing.T) {
 				"Permissions-Policy":           {"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"},
 				"Strict-Transport-Security":    {"max-age=63072000"},
 			}
+			switch name {
+			case "not found", "stylesheet", "account", "foreign form":
+			default: // a page of an authorization
+				want.Set("Cross-Origin-Opener-Policy", "unsafe-none")
+			}
 			if name == "stylesheet" {
 				want.Set("Cache-Control", "public, max-age=31536000, immutable")
 			}

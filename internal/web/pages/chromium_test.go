@@ -34,7 +34,8 @@ func partnerSite(f *fixture) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+partnerHost+"/connect", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,"><title>Partner</title><a href="%s">Connect</a>`,
+		_, _ = fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,"><title>Partner</title><a href="%s">Connect</a>
+			<script>onmessage = message => { document.title = message.data + (popup.closed ? ", closed" : "") }</script>`,
 			at("/oauth/authorize?"+strings.ReplaceAll(f.query(scope.All).Encode(), "&", "&amp;")))
 	})
 	mux.HandleFunc("GET "+partnerHost+"/activity/callback", func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +43,8 @@ func partnerSite(f *fixture) http.Handler {
 	})
 	mux.HandleFunc("GET "+partnerAppHost+"/connected", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprint(w, `<!doctype html><link rel="icon" href="data:,"><title>Back at the partner</title>`)
+		_, _ = fmt.Fprint(w, `<!doctype html><link rel="icon" href="data:,"><title>Back at the partner</title>
+			<script>window.opener?.postMessage("connected", "*")</script>`)
 	})
 	return mux
 }
@@ -136,6 +138,22 @@ func TestChromiumAllow_4_2(t *testing.T) {
 	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "You’ve already decided · Activity Connect")
 	s.Do(chromedp.Evaluate[chromedp.Void]("void setTimeout(() => document.querySelector('button[value=allow]')?.click())"))
 	s.WaitTitle("You’ve already decided · Activity Connect")
+}
+
+// A partner opens the consent in a window of its page. That window stays the page's, so the callback can tell the page that it is done.
+func TestChromiumPopup(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.Open("https://" + partnerHost + "/connect")
+	page := s.Tab
+	s.Tab = page.Popup(chromedp.Evaluate[chromedp.Void]("void (window.popup = open(document.querySelector('a').href))"))
+	s.Do(chromedp.WaitReady(emailField))
+	s.signIn(t)
+	s.Submit(chromedp.Click(allowButton))
+	if code := s.isBack(t, "code"); code == "" {
+		t.Error("the callback got no authorization code")
+	}
+	page.WaitTitle("connected")
 }
 
 func TestChromiumDeny_3_1(t *testing.T) {

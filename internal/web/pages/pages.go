@@ -57,8 +57,11 @@ func New(config Config) (http.Handler, error) {
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Head("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
-	router.Get("/oauth/authorize", p.page(p.authorize))
+	// Partners open the pages of an authorization in a window of their page, which they could not reach any more with our usual policy.
+	ofOpener := middleware.SetHeader("Cross-Origin-Opener-Policy", "unsafe-none")
+	router.With(ofOpener).Get("/oauth/authorize", p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
+		r.Use(ofOpener)
 		p.routeSignIn(r, "", p.requestSignIn)
 		r.Get("/cancel", p.page(site.Given(p.pending, p.cancel)))
 		r.Get("/consent", p.page(site.Given(p.pending, p.showConsent)))

@@ -2,7 +2,8 @@
 // Operators without Prometheus see in the console what would fire, and operators with Prometheus see the same in both.
 //
 // The condition of each rule is a Go function under the name of its alert. A test in tools/alerts evaluates the functions and
-// Prometheus' own engine on the same samples and compares every alert at every instant.
+// Prometheus' own engine on the same samples and compares every alert at every instant. Another one has the Prometheus of Debian scrape
+// two servers, and provokes every rule.
 //
 // # Invariants
 //

@@ -143,9 +143,18 @@ func TestGatheringLogger(t *testing.T) {
 	flush()
 	check(<-out, "request4")
 
-	long := strings.Repeat("x", maxBuffered)
-	event(long)
-	check(<-out, "request"+long)
+	long := strings.Repeat("x", maxLine/4-1) // the longest text of an event
+	var many []string
+	for range maxBuffered/len(long) + 1 {
+		event(long)
+		many = append(many, "request"+long)
+	}
+	lines = <-out // although nothing was flushed
+	flush()
+	for len(out) > 0 {
+		lines += <-out
+	}
+	check(lines, many...)
 	flush()
 	if len(out) > 0 {
 		t.Errorf("wrote %q again", <-out)

@@ -125,7 +125,7 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/testing/e2e/cluster
 	@# Not beside those that let a node crash.
 	go test -count 1 -timeout 30m ./internal/account ./internal/activity ./internal/api/operator ./internal/api/partner \
-		./internal/app ./internal/testing/e2e/... ./internal/audit ./internal/client ./internal/oauth ./internal/operators ./internal/servers ./internal/usage \
+		./internal/app ./internal/testing/e2e/... ./internal/audit ./internal/client ./internal/lookup ./internal/oauth ./internal/operators ./internal/servers ./internal/usage \
 		./internal/web/console ./internal/web/pages ./internal/webhook
 
 # Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.

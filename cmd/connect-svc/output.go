@@ -140,7 +140,9 @@ func tableTo(out io.Writer, columns []string) (write func(any) error, end func()
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	// The header waits for the rows that it is aligned with.
-	line(func(column string) string { return strings.ToUpper(strings.ReplaceAll(column, "_", " ")) })
+	line(func(column string) string {
+		return strings.ToUpper(strings.ReplaceAll(column[strings.LastIndex(column, ".")+1:], "_", " "))
+	})
 	written := 0
 	return func(row any) error {
 		line(func(column string) string { return cell(at(row, column)) })

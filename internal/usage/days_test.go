@@ -279,6 +279,28 @@ func TestLapsesOfEarlierDays(t *testing.T) {
 	}
 }
 
+// After the clock was ahead, days become final in their turn again.
+func TestDaysAfterAClockAhead(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	fold := func(after time.Duration) {
+		t.Helper()
+		db.Clock.Advance(after)
+		if err := u.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fold(30 * oneDay)
+	fold(-30 * oneDay)
+	u.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
+	u.flush(t.Context())
+	fold(oneDay)
+	if day := daysOf(t, db, client).of(client, start.Truncate(oneDay)); day.Requests != 1 {
+		t.Errorf("the day has %d requests, want 1", day.Requests)
+	}
+}
+
 // The first fold reads what earlier programs left, and days are kept for 400 days.
 func TestDaysOfThePast(t *testing.T) {
 	t.Parallel()

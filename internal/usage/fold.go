@@ -64,14 +64,14 @@ func (f *folding) fold(ctx context.Context) (next time.Time, again bool, err err
 		}
 		f.NextDay = &first
 	}
+	if f.NextDay.After(today) { // the clock was ahead
+		f.NextDay = &today
+	}
 	if f.day.IsZero() {
 		f.day = *f.NextDay
 	}
 	if earliest := today.AddDate(0, 0, -DaysKept); f.day.Before(earliest) {
 		f.day = earliest
-	}
-	if f.day.After(today) { // the clock was ahead
-		f.day = today
 	}
 	next = f.day.Add(oneDay)
 	if next.Add(finalAfter).Before(f.Now) {

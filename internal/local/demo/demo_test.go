@@ -260,12 +260,13 @@ func TestDemo(t *testing.T) {
 	// One click leads into the console.
 	v.Open(r.Private + "/console")
 	v.Submit(chromedp.Click(chromedp.CSS("main button")))
+	v.picture("console")
+	v.Open(r.Private + "/console/users")
 	var users []string
 	v.Evaluate("Array.from(document.querySelectorAll('tbody th'), (user) => user.innerText)", &users)
 	if len(users) != 2 {
 		t.Errorf("the console shows the users %q", users)
 	}
-	v.picture("console")
 
 	v.Open(r.Partner)
 	v.expect("Alex is connected")

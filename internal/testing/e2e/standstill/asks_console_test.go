@@ -66,12 +66,10 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 	signIn.fault = 200
 	style := one.get("/static/{name}", w.consoleStyle(t))
 	style.fault = 200
-	first := one.get("", "")
-	first.well = 303
 	slash := one.get("/", "/")
 	slash.well = 303
 	return append([]ask{
-		signIn, style, first, slash,
+		signIn, style, one.get("", ""), slash,
 		one.post("/sign-in", "/sign-in", url.Values{"token": {edgetest.UnnamedToken}}),
 		leaving.post("/sign-out", "/sign-out", nil),
 		one.get("/users", "/users"),
@@ -92,7 +90,7 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 		one.post("/users/{user}/connections/{client}/disconnect", connection+"/disconnect", nil),
 		one.get("/users/{user}/delete", deleted+"/delete"),
 		one.post("/users/{user}/delete", deleted+"/delete", nil),
-		one.get("/service", "/service"),
+		one.get("/service", "/service"), one.post("/service/dismiss", "/service/dismiss", url.Values{"server": {uuid.NewString()}}),
 		one.get("/audit", "/audit?actor=operator&action=user.created"),
 		one.get("/audit.csv", "/audit.csv?actor=operator"),
 	}, w.partnerPageAsks(t, one)...)

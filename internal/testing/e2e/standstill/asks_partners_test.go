@@ -89,6 +89,7 @@ func (w *whole) partnerPageAsks(t *testing.T, one *clerk) []ask {
 		one.post(pattern+eventPattern+"/replay", path+hook+"/replay", nil),
 		get("/webhooks/replay"), long(post("/webhooks/replay", nil)),
 		get("/webhooks/remove"), post("/webhooks/remove", nil),
+		get("/revoke"), long(post("/revoke", nil)),
 		get("/offboard"), long(post("/offboard", url.Values{"name": {name}})),
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/activity"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -37,7 +38,12 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 			returning event_id`, user, client)
 		return client.String(), "/operator/v1/webhook-events/msg_" + strings.ReplaceAll(eventID.String(), "-", "")
 	}
-	user := "/operator/v1/users/" + w.DB.User(t).ID.String()
+	walker := w.DB.User(t).ID
+	user := "/operator/v1/users/" + walker.String()
+	correction, err := w.App.Activity.Adjust(t.Context(), activity.AdjustedSteps, activity.AdjustmentRecord{UserID: walker, Date: time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC), Delta: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const clients = "/operator/v1/clients"
 	plain, ending := clients+"/"+w.DB.Client(t).ID.String(), clients+"/"+w.DB.Client(t).ID.String()
 	hooked, event := told()
@@ -58,6 +64,7 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		act("rotateClientSecret", http.MethodPost, plain+"/secret", `{"overlap_seconds":60}`),
 		act("disableClient", http.MethodPost, plain+"/disable", ""),
 		act("enableClient", http.MethodPost, plain+"/enable", ""),
+		w.operatorAsk("revokeClientTokens", http.MethodPost, plain+"/revoke-tokens", "", batchLimit, 200),
 		w.operatorAsk("offboardClient", http.MethodPost, ending+"/offboard", "", batchLimit, 200),
 		get("listClientErrors", plain+"/errors"),
 		get("listUsage", "/operator/v1/usage"),
@@ -72,6 +79,8 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		get("readWebhookEvent", event),
 		act("replayWebhookEvent", http.MethodPost, event+"/replay", ""),
 		get("findConnections", "/operator/v1/connections?client_id="+w.Partner.ID.String()),
+		get("listUsers", "/operator/v1/users"),
+		act("removeAdjustment", http.MethodDelete, user+"/adjustments/"+correction.ID.String(), ""),
 		get("listAdjustments", user+"/adjustments"),
 		act("createAdjustment", http.MethodPost, user+"/adjustments", `{"dataset":"daily_steps","date":"2026-11-20","delta":5,"note":"n"}`),
 		get("readUserActivity", user+"/activity?from=2026-11-01&to=2026-11-30"),

@@ -6,7 +6,7 @@ set lock_timeout = 0;
 drop index concurrently if exists client_errors_request;
 create index concurrently client_errors_request on client_errors using gin (request_ids);
 drop index concurrently if exists clients_name;
-create index concurrently clients_name on clients (lower(name));
+create index concurrently clients_name on clients (lower(name) collate "C");
 reset lock_timeout;
 
 -- +goose Down

@@ -13,7 +13,7 @@ select g.user_id, g.client_id, c.name from grant_directory g join clients c on c
 select client_id, name from clients where client_id = @id;
 
 -- name: FindClientsNamed :many
-select client_id, name from clients where lower(name) = lower(@name) order by created_at, client_id limit @most::int;
+select client_id, name from clients where lower(name) collate "C" = lower(@name) order by created_at, client_id limit @most::int;
 
 -- name: FindClientsLike :many
 -- There are some thousand clients at most, so that no index is needed.

@@ -77,7 +77,7 @@ func (q *Queries) FindClientsLike(ctx context.Context, arg FindClientsLikeParams
 }
 
 const findClientsNamed = `-- name: FindClientsNamed :many
-select client_id, name from clients where lower(name) = lower($1) order by created_at, client_id limit $2::int
+select client_id, name from clients where lower(name) collate "C" = lower($1) order by created_at, client_id limit $2::int
 `
 
 type FindClientsNamedParams struct {

@@ -164,6 +164,11 @@ test-floods: tools build ## flood every public route without credentials, beside
 	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
 	bin/connect-bench floods --seconds 5 --only '$(BENCH_ONLY)'
 
+.PHONY: test-day
+test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
+	bin/connect-bench day
+
 .PHONY: bench-compare
 bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OLD=file.txt
 	@[ -n "$(OLD)" ] || { echo "usage: make bench-compare OLD=file.txt" >&2; exit 2; }

@@ -4,6 +4,7 @@
 //	connect-bench [--seconds 2] [--rounds 3] …   measure, print, write bin/bench.txt
 //	connect-bench isolation [--only regexp] …    whether callers feel each other; write bin/isolation.json
 //	connect-bench costs                          what operations and users cost; write bin/costs.txt
+//	connect-bench day                            an operator's calls in a large world; write bin/day.txt
 //	connect-bench constant                       a process that connect-bench starts itself
 //
 // # What runs

@@ -16,6 +16,7 @@ type commands struct {
 	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`
 	Costs     costsCommand     `cmd:"" help:"Measure what operations and users cost."`
 	Floods    floodsCommand    `cmd:"" help:"Measure whether a flood of requests without credentials reaches partners and users."`
+	Day       dayCommand       `cmd:"" help:"Play an operator's day with two million users and ten thousand partners."`
 	Constant  constantCommand  `cmd:"" hidden:""`
 }
 

@@ -85,8 +85,17 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openDatabase starts a PostgreSQL and fills it, and makes the keys of the services.
-func (s *stage) openDatabase(ctx context.Context) (err error) {
+// openDatabase starts a PostgreSQL and fills it.
+func (s *stage) openDatabase(ctx context.Context) error {
+	if err := s.startDatabase(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.StepsRows, users*days))
+	return errors.Join(s.populate(ctx), s.move(ctx))
+}
+
+// startDatabase starts a PostgreSQL with the schema, and makes the keys of the services.
+func (s *stage) startDatabase(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "connect-bench-"); err != nil {
 		return err
 	}
@@ -105,11 +114,7 @@ func (s *stage) openDatabase(ctx context.Context) (err error) {
 	if err := credential.CreateKeyset(s.keysetFile()); err != nil {
 		return err
 	}
-	if err := s.openPool(ctx); err != nil {
-		return err
-	}
-	fmt.Printf("filling the database: %d clients, %d users, %d rows of steps\n", clients, users, max(s.StepsRows, users*days))
-	return errors.Join(s.populate(ctx), s.move(ctx))
+	return s.openPool(ctx)
 }
 
 func (s *stage) openPool(ctx context.Context) (err error) {

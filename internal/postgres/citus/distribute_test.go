@@ -89,11 +89,10 @@ func TestSchemaCanBeDistributed(t *testing.T) {
 			}
 		}
 		if table.Leader != "" {
-			for _, column := range texts(t, db, `select format_type(atttypid, atttypmod) from pg_attribute
-				where (attrelid, attname) in (('`+table.Name+`'::regclass, '`+table.Column+`'), ('`+table.Leader+`'::regclass, '`+table.leaderColumn+`'))`) {
-				if column != "uuid" {
-					t.Errorf("%s.%s is of type %s", table.Name, table.Column, column)
-				}
+			types := texts(t, db, `select format_type(atttypid, atttypmod) from pg_attribute
+				where (attrelid, attname) in (('`+table.Name+`'::regclass, '`+table.Column+`'), ('`+table.Leader+`'::regclass, '`+table.leaderColumn+`'))`)
+			if len(types) != 2 || types[0] != types[1] {
+				t.Errorf("%s.%s and the column of its leader are of types %q", table.Name, table.Column, types)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ check: ## all else that CI runs: linters, generated code, six platforms, compati
 	@$(MAKE) --jobs 2 --output-sync lint verify vet platforms lint-api
 	@# Compiled as `make build` does it: the program is built once for all of them.
 	@$(AS_BUILT) .ci/tagged check -vet=off -p 2 -parallel 4 -timeout 30m
-	@cd tools && $(AS_BUILT) go test -vet=off -p 2 -parallel 4 -timeout 30m ./...
+	@cd tools && $(AS_BUILT) go test -tags check -vet=off -p 2 -parallel 4 -timeout 30m ./...
 
 .PHONY: test-busy
 test-busy: tools ## all tests three times beside four busy processes, and once with GOMAXPROCS=1: none depends on the machine's speed

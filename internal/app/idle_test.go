@@ -59,6 +59,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 				here, there := buffered(near), buffered(far)
 				began := time.Now()
 				listener.dialled <- &knock{Conn: there, from: "192.0.2.1"}
+				synctest.Wait() // it is counted
 				if test.protocol != "" {
 					conn := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{test.protocol}})
 					if err := conn.Handshake(); err != nil {

@@ -61,7 +61,7 @@ func (c *dayCommand) Run(ctx context.Context) error {
 		return err
 	}
 	d := &operatorDesk{s, c, served, ""}
-	if err := d.signIn(ctx); err != nil {
+	if err := errors.Join(d.awaitDays(ctx), d.signIn(ctx)); err != nil {
 		return err
 	}
 	file, err := os.Create(c.Out)
@@ -100,6 +100,16 @@ func (c *dayCommand) Run(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(wrong, table.Flush(), file.Close())...)
+}
+
+// awaitDays waits until the service has counted the days of the past, which it does once.
+func (d *operatorDesk) awaitDays(ctx context.Context) error {
+	for counted := false; !counted; until(time.Now().Add(time.Second), ctx.Done()) {
+		if err := errors.Join(ctx.Err(), d.conn.QueryRow(ctx, "select exists (select 1 from usage_days where day = current_date and now_authorized > 0)").Scan(&counted)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run is a step at the command line. Its arguments are made for each user and partner.

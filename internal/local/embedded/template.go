@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -52,6 +53,9 @@ func (p *place) copyTemplate(ctx context.Context, name string, prepare func(cont
 				return "", err
 			}
 			break
+		}
+		if unusable := (*fs.PathError)(nil); errors.As(err, &unusable) { // such as in a read-only file system
+			return "", err
 		}
 		select { // another program makes it
 		case <-ctx.Done():

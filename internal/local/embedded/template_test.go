@@ -57,6 +57,24 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// If a template cannot be kept, a server begins with a new database at once.
+func TestCopyWhereNothingCanBeKept(t *testing.T) {
+	t.Parallel()
+	name := rand.Text()
+	first := open(t, Config{Ephemeral: true})
+	template, err := first.place.templateOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(template+".lock", 0o755); err != nil { // a directory cannot be locked
+		t.Fatal(err)
+	}
+	server := copies(t, name, 1, func(context.Context, string) error { return errors.New("prepared") })[0]
+	if !query[bool](t, server.URL(), "select true") {
+		t.Error("it does not answer")
+	}
+}
+
 // Without a template a server begins with a new database, and leaves nothing that looks like a template.
 func TestCopyWithoutTemplate(t *testing.T) {
 	t.Parallel()

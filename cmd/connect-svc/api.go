@@ -77,7 +77,8 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 	return api, api.resolveClients(p, command.Selected())
 }
 
-// systemUser returns the name of the system's user as the audit log can hold it, or the number if there is no name, as in a container.
+// systemUser returns the name of the system's user, with hyphens for characters that the audit log refuses. If the user has no name, as in a
+// container, it returns the user's number.
 func systemUser() string {
 	name := "uid-" + strconv.Itoa(os.Getuid())
 	if of, err := user.Current(); err == nil {

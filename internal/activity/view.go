@@ -29,7 +29,7 @@ type View struct {
 	Rides       []RecordedRide
 	Adjustments []Adjustment        // by date
 	Removed     []RemovedAdjustment // latest first
-	Complete    bool                // there are no more rides and adjustments than these
+	Complete    bool                // the lists have all rides and adjustments
 }
 
 // ViewedDay has the figures of a date.
@@ -62,8 +62,8 @@ type RemovedAdjustment struct {
 }
 
 // View returns what is recorded in a range of at most [MaxViewDates] dates. The totals come from the statements that partners' reads use.
-// The audit log records that the actor of ctx has viewed them, once a minute for the same range, or there is no view. An unknown user
-// has an empty one.
+// The audit log records that the actor of ctx has viewed them, once a minute for the same range. If it cannot, View fails. An unknown user
+// has an empty view.
 func (s *Store) View(ctx context.Context, userID uuid.UUID, dates Range) (view View, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		view, err = viewIn(ctx, activitydb.New(tx), userID, dates)

@@ -330,7 +330,7 @@ with before as (
 select count(*) from before where state <> 'disconnected';
 
 -- name: AuditTokensRevoked :one
--- Begins the revocation of all tokens of a client. There is no row if the client is unknown.
+-- Begins the revocation of all tokens of a client. An unknown client gives no row.
 with client as (
     select cl.client_id, cl.status from clients cl where cl.client_id = @client_id
 ), audited as (

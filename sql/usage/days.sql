@@ -53,7 +53,7 @@ where excluded.lapsed > 0 or (
     excluded.disconnected_with_client, excluded.now_authorized, excluded.now_lapsed, excluded.now_revoked, excluded.now_disconnected);
 
 -- name: LockFolds :one
--- There is no row if another server has the turn.
+-- It returns nothing while another server has the turn.
 select next_day, counted_until, connect_now()::timestamptz as now from usage_folds for update skip locked;
 
 -- name: SetFolds :exec

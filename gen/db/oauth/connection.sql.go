@@ -74,7 +74,7 @@ type AuditTokensRevokedParams struct {
 	Actor    string
 }
 
-// Begins the revocation of all tokens of a client. There is no row if the client is unknown.
+// Begins the revocation of all tokens of a client. An unknown client gives no row.
 func (q *Queries) AuditTokensRevoked(ctx context.Context, arg AuditTokensRevokedParams) (string, error) {
 	row := q.db.QueryRow(ctx, auditTokensRevoked, arg.ClientID, arg.Actor)
 	var status string

@@ -418,7 +418,7 @@ type LockFoldsRow struct {
 	Now          time.Time
 }
 
-// There is no row if another server has the turn.
+// It returns nothing while another server has the turn.
 func (q *Queries) LockFolds(ctx context.Context) (LockFoldsRow, error) {
 	row := q.db.QueryRow(ctx, lockFolds)
 	var i LockFoldsRow

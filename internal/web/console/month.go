@@ -44,7 +44,7 @@ func (c *console) monthOf(r *http.Request, user account.User, name string) (m mo
 	return m, nil
 }
 
-// drawMonth draws what partners see of each day. There is no series if they see nothing.
+// drawMonth draws what partners see of each day. If they see nothing, it draws nothing.
 func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 	seen, most := make([]float64, days), int64(0)
 	for _, day := range m.Days {

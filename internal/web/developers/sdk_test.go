@@ -189,7 +189,7 @@ func TestReleased(t *testing.T) {
 	}
 	locks := map[string]lock{
 		"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-		"1.1.0": {"sha512-90uMaMRrfX4Qm3AnBnONffrtU50VXcYm/jC+WbW1JDLm38ZIozE3U33aHXb/BCAK58170kxDu1b/sstkiL1cFA==", "h1:DKCgTn2kpY/PN+uImOnSRZcNreTnez1MiEYirtXN84A="},
+		"1.1.0": {"sha512-33Eic+jkoQ14PhQlhKrXmoByZOxPSfZ2yqZ5TrJ1kh8LcCZgkYjH4X7KYZL8WohxbTiVmd6+76nbP8m9GNLboQ==", "h1:8H/nRYVAVZFVzX21dURshmkgSTE2nYYZEJRqN65mI1Y="},
 	}
 	for _, baseURL := range []string{"https://connect.example.com", "https://other.example:8443"} {
 		site, err := New(Config{BaseURL: baseURL, SDKModule: module})

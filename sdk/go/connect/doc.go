@@ -16,8 +16,8 @@
 //
 // When a user presses "Connect": [Client.Begin]; keep the result in the user's session and redirect to its URL. When the
 // browser comes back to the callback: take it out of the session and give it to [Client.Finish]. From then on read with
-// [Client.DailySteps], [Client.CyclingDaily] and [Client.CyclingActivities], and stop with [Client.Revoke] or
-// [Client.Disconnect]. Before the process ends call [Client.Wait].
+// [Client.StepDays], [Client.CyclingDays] and [Client.CyclingActivities], loops over any number of days, or with [Client.DailySteps] and
+// [Client.CyclingDaily] of 31 days, and stop with [Client.Revoke] or [Client.Disconnect]. Before the process ends call [Client.Wait].
 //
 // # Refreshing
 //

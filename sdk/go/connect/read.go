@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"time"
 
@@ -33,54 +32,6 @@ func (c *Client) CyclingDaily(ctx context.Context, key string, from, to connects
 		func(ctx context.Context, grant uuid.UUID, bearer connectsdk.RequestEditorFn) (*http.Response, error) {
 			return c.api.ReadCyclingDaily(ctx, grant, &connectsdk.ReadCyclingDailyParams{From: from, To: to}, bearer)
 		})
-}
-
-// CyclingActivities reads the rides of the days from the first to the last, both included, 31 at most, oldest first. It
-// asks for the next page when the loop comes there; pageSize is 1 to 500, or 0 for the service's default of 100.
-//
-// A ride that changes meanwhile may be missed or come twice: store by Id. The last element has the error, if there is
-// one. After invalid_cursor, which is the answer when a traversal takes more than 15 minutes or the user connects anew
-// meanwhile, begin again from the first page.
-func (c *Client) CyclingActivities(
-	ctx context.Context, key string, from, to connectsdk.CalendarDate, pageSize int,
-) iter.Seq2[connectsdk.CyclingActivity, error] {
-	return func(yield func(connectsdk.CyclingActivity, error) bool) {
-		for page, err := range c.CyclingPages(ctx, key, from, to, pageSize) {
-			if err != nil {
-				yield(connectsdk.CyclingActivity{}, err)
-				return
-			}
-			for _, ride := range page.Data {
-				if !yield(ride, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// CyclingPages is CyclingActivities by whole pages, for those who store a page at a time.
-func (c *Client) CyclingPages(
-	ctx context.Context, key string, from, to connectsdk.CalendarDate, pageSize int,
-) iter.Seq2[connectsdk.CyclingActivities, error] {
-	return func(yield func(connectsdk.CyclingActivities, error) bool) {
-		params := connectsdk.ReadCyclingActivitiesParams{From: from, To: to}
-		if pageSize != 0 {
-			params.Limit = &pageSize
-		}
-		for {
-			page, err := read[connectsdk.CyclingActivities](ctx, c, key, "readCyclingActivities",
-				func(ctx context.Context, grant uuid.UUID, bearer connectsdk.RequestEditorFn) (*http.Response, error) {
-					return c.api.ReadCyclingActivities(ctx, grant, &params, bearer)
-				})
-			if !yield(page, err) || err != nil {
-				return
-			}
-			if params.Cursor = page.Meta.NextCursor; params.Cursor == nil {
-				return
-			}
-		}
-	}
 }
 
 // read makes one read with an access token that works, and makes it a second time with a new one if the service does not

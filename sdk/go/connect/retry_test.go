@@ -129,3 +129,34 @@ func TestEndlessRetryAfter(t *testing.T) {
 		}
 	})
 }
+
+// A loop over a range waits out each 429 and goes on; it fails when one of its requests has waited for MaxWait, or with its context.
+func TestRangeWaitsFor429(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := reader(t, func(read int) (*http.Response, error) {
+			if read%2 == 1 || read > 4 {
+				return tooMany("200")
+			}
+			return respond(http.StatusOK, `{"data":[{"date":"2026-10-01"}]}`)
+		})
+		begun, days := time.Now(), 0
+		var last error
+		for _, err := range client.StepDays(t.Context(), "ada", connect.Day(2026, 10, 1), connect.Day(2027, 10, 1)) {
+			days, last = days+1, err
+		}
+		var refused *connect.Error
+		if waited := time.Since(begun).Round(time.Second); days != 3 || !errors.As(last, &refused) || refused.Code != "rate_limited" || waited != 600*time.Second {
+			t.Errorf("%d elements in %v, then %v", days, waited, last)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begun = time.Now()
+		for _, err := range client.StepDays(ctx, "ada", connect.Day(2026, 10, 1), connect.Day(2027, 10, 1)) {
+			last = err
+		}
+		if waited := time.Since(begun); !errors.Is(last, context.DeadlineExceeded) || waited > 11*time.Second {
+			t.Errorf("after %v: %v", waited, last)
+		}
+	})
+}

@@ -25,7 +25,7 @@ export interface Work {
   client: ConnectClient;
   /** The users whose connection has the grant id, from your store. */
   usersOf(grantId: string): Promise<string[]>;
-  /** Reads what changed of a user: the datasets of the event, from its first day to its last, 31 days at a time. */
+  /** Reads what changed of a user: the datasets of the event, from its first day to its last. */
   changed(user: string, data: Changed): Promise<void>;
 }
 

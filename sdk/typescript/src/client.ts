@@ -2,6 +2,7 @@ import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
 import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
+import { parts, rows } from "./range.js";
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
 import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
@@ -9,7 +10,9 @@ import { version } from "./version.js";
 
 export type Scope = components["schemas"]["Scope"];
 export type DailyActivity = components["schemas"]["DailyActivity"];
+export type DailySteps = components["schemas"]["DailySteps"];
 export type CyclingDaily = components["schemas"]["CyclingDaily"];
+export type CyclingDay = components["schemas"]["CyclingDay"];
 export type CyclingActivities = components["schemas"]["CyclingActivities"];
 export type CyclingActivity = components["schemas"]["CyclingActivity"];
 type TokenRequest = components["schemas"]["TokenRequest"];
@@ -44,7 +47,7 @@ export interface ClientOptions {
   readonly jitter?: (most: number) => number;
 }
 
-/** The days of a read, both included, 31 at most, `YYYY-MM-DD`. */
+/** The first and the last day of a read, both included, `YYYY-MM-DD`. */
 export interface ReadOptions {
   readonly from: string;
   readonly to: string;
@@ -150,37 +153,52 @@ export class ConnectClient {
     return withoutSecrets(await this.#fresh(key, held.accessToken));
   }
 
-  /** Step totals by day. A day without a record is absent, which is not zero. */
+  /** Step totals by day, of 31 days at most. A day without a record is absent, which is not zero. */
   dailySteps(key: string, { from, to, signal }: ReadOptions): Promise<DailyActivity> {
     return this.#read("readDailyActivity", key, signal, (grant_id, init) =>
       this.#api.GET("/connect-svc/v1/grants/{grant_id}/daily-activity", { params: { path: { grant_id }, query: { from, to } }, ...init }));
   }
 
-  /** Cycling distance by day. */
+  /** Cycling distance by day, of 31 days at most. */
   cyclingDaily(key: string, { from, to, signal }: ReadOptions): Promise<CyclingDaily> {
     return this.#read("readCyclingDaily", key, signal, (grant_id, init) =>
       this.#api.GET("/connect-svc/v1/grants/{grant_id}/cycling-daily", { params: { path: { grant_id }, query: { from, to } }, ...init }));
   }
 
   /**
-   * Rides, oldest first; the next page is asked for when the loop comes there. A ride that changes meanwhile may be missed
-   * or come twice: store by id. After `invalid_cursor`, which is the answer when a traversal takes more than 15 minutes or
-   * the user connects anew meanwhile, begin again from the first page.
+   * {@link dailySteps} of any number of days, oldest first. It asks for the next 31 days when the loop comes there, waits for each 429 as all
+   * reads do, and ends with the signal.
    */
-  async *cyclingActivities(key: string, options: PageOptions): AsyncGenerator<CyclingActivity, void, undefined> {
-    for await (const page of this.cyclingPages(key, options)) yield* page.data;
+  stepDays(key: string, options: ReadOptions): AsyncGenerator<DailySteps, void, undefined> {
+    return rows(this.#days((part) => this.dailySteps(key, part), options), options.signal);
+  }
+
+  /** {@link stepDays} for the distances of {@link cyclingDaily}. */
+  cyclingDays(key: string, options: ReadOptions): AsyncGenerator<CyclingDay, void, undefined> {
+    return rows(this.#days((part) => this.cyclingDaily(key, part), options), options.signal);
+  }
+
+  /**
+   * Rides of any number of days, oldest first; the next page, or the next 31 days, are asked for when the loop comes there. It ends with
+   * the signal. A ride that changes meanwhile may be missed or come twice: store by id. After `invalid_cursor`, which is the answer when the
+   * pages of 31 days take more than 15 minutes or the user connects anew meanwhile, begin again.
+   */
+  cyclingActivities(key: string, options: PageOptions): AsyncGenerator<CyclingActivity, void, undefined> {
+    return rows(this.cyclingPages(key, options), options.signal);
   }
 
   /** {@link cyclingActivities} by whole pages, for those who store a page at a time. */
   async *cyclingPages(key: string, { from, to, pageSize, signal }: PageOptions): AsyncGenerator<CyclingActivities, void, undefined> {
-    let cursor: string | null = null;
-    do {
-      const query = { from, to, ...(pageSize !== undefined && { limit: pageSize }), ...(cursor !== null && { cursor }) };
-      const page: CyclingActivities = await this.#read("readCyclingActivities", key, signal, (grant_id, init) =>
-        this.#api.GET("/connect-svc/v1/grants/{grant_id}/cycling-activities", { params: { path: { grant_id }, query }, ...init }));
-      yield page;
-      cursor = page.meta.next_cursor;
-    } while (cursor !== null);
+    for (const part of parts(from, to)) {
+      let cursor: string | null = null;
+      do {
+        const query = { ...part, ...(pageSize !== undefined && { limit: pageSize }), ...(cursor !== null && { cursor }) };
+        const page: CyclingActivities = await this.#read("readCyclingActivities", key, signal, (grant_id, init) =>
+          this.#api.GET("/connect-svc/v1/grants/{grant_id}/cycling-activities", { params: { path: { grant_id }, query }, ...init }));
+        yield page;
+        cursor = page.meta.next_cursor;
+      } while (cursor !== null);
+    }
   }
 
   /**
@@ -237,6 +255,10 @@ export class ConnectClient {
    */
   async wait(): Promise<void> {
     await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
+  }
+
+  async *#days<T>(read: (part: ReadOptions) => Promise<T>, options: ReadOptions): AsyncGenerator<T, void, undefined> {
+    for (const part of parts(options.from, options.to)) yield await read({ ...options, ...part });
   }
 
   // One read with an access token that works; a second time with a new one if the service does not accept that. The types

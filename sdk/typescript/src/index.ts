@@ -4,4 +4,4 @@ export { DeniedError, NotConnectedError, ReconnectError, ServiceError, StateErro
 export { MemoryStore, type Connection, type ConnectionState, type Lock, type Store, type StoredConnection } from "./store.js";
 export { BodyParsedError, verifyWebhook, WebhookError, type WebhookEvent } from "./webhook.js";
 export type { components, operations, paths, webhooks } from "./schema.gen.js";
-export type { CyclingActivities, CyclingActivity, CyclingDaily, DailyActivity, Scope } from "./client.js";
+export type { CyclingActivities, CyclingActivity, CyclingDaily, CyclingDay, DailyActivity, DailySteps, Scope } from "./client.js";

@@ -18,7 +18,7 @@ type Worker struct {
 	DB     *sql.DB
 	Store  *pgstore.Store
 	Client *connect.Client
-	// Changed reads what changed of a user: the datasets of the event, from its first day to its last, 31 days at a time.
+	// Changed reads what changed of a user: the datasets of the event, from its first day to its last.
 	Changed func(ctx context.Context, user string, event webhook.ActivityUpdated) error
 }
 

@@ -6,11 +6,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
 
@@ -32,13 +34,13 @@ const (
 type AuthorizeError struct {
 	Cause    Cause
 	Reason   string    // for the operator and the partner (package refusal)
-	ClientID uuid.UUID // the client that the request names, if it exists
+	ClientID uuid.UUID // the client that the request names, which may not exist; uuid.Nil: none
 }
 
 func (e *AuthorizeError) Error() string { return "authorization request refused: " + string(e.Cause) }
 
 // authorizeParameters are the parameters of specification 4.2. Each is required exactly once, and no others are allowed.
-var authorizeParameters = [...]string{
+var authorizeParameters = []string{
 	"client_id", "redirect_uri", "response_type", "scope", "state", "code_challenge", "code_challenge_method",
 }
 
@@ -47,7 +49,7 @@ var authorizeParameters = [...]string{
 // browser is the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
 func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (SealedRequest, error) {
 	if urlLength > maxAuthorizationURL {
-		return SealedRequest{}, &AuthorizeError{Cause: InvalidRequest, Reason: "the URL is longer than 16 KiB"}
+		return SealedRequest{}, &AuthorizeError{InvalidRequest, "the URL is longer than 16 KiB", named(rawQuery)}
 	}
 	parameters, err := authorizeQuery(rawQuery)
 	if err != nil {
@@ -62,14 +64,26 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 	return SealedRequest{request.ID, sealed}, postgres.Wrap("authorize", err)
 }
 
+// named returns the client that an authorization request names, however bad the rest is.
+func named(rawQuery string) uuid.UUID {
+	values, _ := url.ParseQuery(rawQuery) // has what can be read
+	clientID, _ := uuid.Parse(values.Get("client_id"))
+	return clientID
+}
+
 // authorizeQuery reads the parameters. Each must be present once and have a value.
 func authorizeQuery(rawQuery string) (map[string]string, error) {
 	refuse := func(reason string) (map[string]string, error) {
-		return nil, &AuthorizeError{Cause: InvalidRequest, Reason: reason}
+		return nil, &AuthorizeError{InvalidRequest, reason, named(rawQuery)}
 	}
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return refuse("the query cannot be decoded")
+		return refuse(refusal.Named("parameter", refusal.Undecodable(rawQuery), authorizeParameters) + " " + refusal.NotEncoded)
+	}
+	for name := range values {
+		if !slices.Contains(authorizeParameters, name) {
+			return refuse(refusal.Unknown("parameter", name, authorizeParameters))
+		}
 	}
 	parameters := make(map[string]string, len(values))
 	for _, name := range authorizeParameters {
@@ -81,9 +95,6 @@ func authorizeQuery(rawQuery string) (map[string]string, error) {
 		}
 		parameters[name] = values.Get(name)
 	}
-	if len(values) != len(authorizeParameters) {
-		return refuse("there is a parameter that is not known")
-	}
 	return parameters, nil
 }
 
@@ -91,18 +102,21 @@ func authorizeQuery(rawQuery string) (map[string]string, error) {
 // with its registration.
 func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]string) (pendingRequest, error) {
 	clientID, err := uuid.Parse(parameters["client_id"])
+	refuse := func(cause Cause, reason string) (pendingRequest, error) {
+		return pendingRequest{}, &AuthorizeError{cause, reason, clientID}
+	}
 	if err != nil || clientID.String() != parameters["client_id"] {
-		return pendingRequest{}, &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is no UUID in lower case"}
+		return refuse(UnauthorizedClient, "client_id is no UUID in lower case")
 	}
 	registered, known, err := s.registrations.Ask(ctx, clientID)
 	if err != nil {
 		return pendingRequest{}, fmt.Errorf("authorize: %w", err)
 	}
-	if !known || !registered.Active {
-		return pendingRequest{}, fmt.Errorf("authorize: %w", &AuthorizeError{Cause: UnauthorizedClient, Reason: "client_id is that of no active client"})
-	}
-	refuse := func(cause Cause, reason string) (pendingRequest, error) {
-		return pendingRequest{}, &AuthorizeError{cause, reason, clientID}
+	switch {
+	case !known:
+		return refuse(UnauthorizedClient, "client_id is that of no client of this service")
+	case !registered.Active:
+		return refuse(UnauthorizedClient, "client_id is that of a client that was disabled or offboarded")
 	}
 	if parameters["redirect_uri"] != registered.CallbackUrl {
 		return refuse(InvalidRequest, "redirect_uri is not the registered one: "+difference(parameters["redirect_uri"], registered.CallbackUrl))
@@ -112,10 +126,10 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 	}
 	scopes, err := scope.Parse(parameters["scope"])
 	if err != nil || len(parameters["scope"]) > 512 {
-		return refuse(InvalidScope, "scope is not a list of known scopes, each once, with single spaces")
+		return refuse(InvalidScope, badScope(parameters["scope"]))
 	}
-	if !registered.Scopes.Contains(scopes) {
-		return refuse(InvalidScope, "scope has one that the client is not registered for")
+	if missing := scopes &^ registered.Scopes; missing != 0 {
+		return refuse(InvalidScope, "scope has what the client is not registered for: "+missing.String())
 	}
 	challenge, err := base64.RawURLEncoding.Strict().DecodeString(parameters["code_challenge"])
 	switch {
@@ -136,6 +150,22 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 		},
 		State: parameters["state"],
 	}, nil
+}
+
+// badScope describes what is wrong with a list of scopes.
+func badScope(list string) string {
+	if len(list) > 512 {
+		return "scope has more than 512 characters"
+	}
+	for _, name := range strings.Split(list, " ") {
+		switch {
+		case name == "" || strings.ContainsAny(name, ",;+\t\n"):
+			return "scope does not separate its scopes by single spaces"
+		case !slices.Contains(scope.All.Names(), name):
+			return "scope has " + refusal.Unknown("scope", name, scope.All.Names())
+		}
+	}
+	return "scope has a scope twice"
 }
 
 // difference describes how a callback URL differs from the registered one.

@@ -1,8 +1,9 @@
 // Package refusal has the errors that several domains return. It also attaches to an error the true reason why a request was
 // refused. Callers get one fixed text for many reasons. Operators and partners who test against the sandbox need the exact one.
 //
-// A reason is a fixed phrase that may name a parameter of the contract. It never contains a value that a caller sent. The package
-// imports nothing of the service, and every package may use it.
+// A reason is a fixed phrase that may name a parameter of the contract, also the one that a caller probably meant. It never contains a
+// value or an unknown name that a caller sent, which could be a secret. The package imports nothing of the service, and every package
+// may use it.
 package refusal
 
 import "errors"

@@ -18,6 +18,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"connect-svc/internal/refusal"
 )
 
 // Operation is an operation of a document.
@@ -162,18 +164,26 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 // Clean reports whether PostgreSQL and JSON can hold a text: it is valid UTF-8 without NUL.
 func Clean(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// ParsePairs reads a query string or a form. Each name may occur once, and all texts must be [Clean]. The error is a fixed text.
+// PairError is the error for a name and its value in a query string or a form.
+type PairError struct {
+	Name    string // as it was sent: do not show or log it
+	Problem string // a fixed text
+}
+
+func (e *PairError) Error() string { return e.Problem }
+
+// ParsePairs reads a query string or a form. Each name may occur once, and all texts must be [Clean]. The error is a *PairError.
 func ParsePairs(encoded string) (url.Values, error) {
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
-		return nil, errors.New("names and values cannot be decoded")
+		return nil, &PairError{refusal.Undecodable(encoded), refusal.NotEncoded}
 	}
 	for name, list := range values {
 		if len(list) != 1 {
-			return nil, errors.New("a name is repeated")
+			return nil, &PairError{name, "is repeated"}
 		}
 		if !Clean(name) || !Clean(list[0]) {
-			return nil, errors.New("there is a NUL, or text that is not UTF-8")
+			return nil, &PairError{name, "has a NUL, or text that is not UTF-8"}
 		}
 	}
 	return values, nil

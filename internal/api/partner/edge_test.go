@@ -228,7 +228,7 @@ func TestEvents(t *testing.T) {
 	id := f.client.ID.String()
 	want := []map[string]any{
 		{"level": "INFO", "operation": "readDailyActivity", "method": "GET", "status": 400.0, "client_id": id,
-			"code": "invalid_date_range", "reason": "to is no date", "limiter": "admitted", "request_id": read.Header.Get("X-Request-ID")},
+			"code": "invalid_date_range", "reason": "to is no date YYYY-MM-DD", "limiter": "admitted", "request_id": read.Header.Get("X-Request-ID")},
 		{"level": "INFO", "operation": "requestToken", "method": "POST", "status": 200.0, "client_id": id, "refresh": "rotated"},
 		{"level": "INFO", "operation": "disconnectGrant", "method": "DELETE", "status": 204.0, "client_id": id},
 		{"level": "INFO", "operation": "none", "method": "GET", "status": 404.0, "code": "not_found", "reason": "no such path or method"},

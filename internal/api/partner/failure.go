@@ -2,7 +2,10 @@ package partner
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -123,7 +126,23 @@ func FailBusy(w http.ResponseWriter, r *http.Request) {
 }
 
 // noOperation responds to unknown paths and wrong methods.
-func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, errNoOperation) }
+func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, e.unknown(r)) }
+
+// unknown returns errNoOperation with the operation that is probably meant, by the end of the path.
+func (e *edge) unknown(r *http.Request) error {
+	end := path.Base(r.URL.Path)
+	if uuid.Validate(end) == nil && (r.Method == http.MethodDelete || strings.Contains(r.URL.Path, "/customer/")) {
+		end = "{" + grantID + "}"
+	}
+	operations := map[string]string{} // by the ends of their paths, which differ
+	for route := range e.operations {
+		operations[path.Base(route)] = route
+	}
+	if meant := operations[refusal.Nearest(end, slices.Sorted(maps.Keys(operations)))]; meant != "" {
+		return refusal.Because(errNoOperation, errNoOperation.Error()+": perhaps "+meant+" is meant")
+	}
+	return errNoOperation
+}
 
 // IsBackend reports whether a path, known or not, is for backends. All others are for browsers (decisions, section 2).
 func IsBackend(path string) bool {

@@ -71,7 +71,7 @@ func (e *edge) guard(next http.Handler) http.Handler {
 		var err error
 		switch {
 		case op.Path[grantID] != nil && chi.URLParam(r, grantID) == "": // chi accepts an empty segment
-			err = errNoOperation
+			err = e.unknown(r)
 		case op.scope != 0:
 			err = e.guardRead(w, r, c)
 		case op.basic:
@@ -103,7 +103,7 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	var ill, broken error
 	switch {
 	case contract.HasQuery(r):
-		broken = malformed("there is a query string")
+		broken = malformed("there is a query string, and the operation takes none")
 	case len(authorization) > 1:
 		broken = malformed("there is more than one Authorization header")
 	default:
@@ -143,7 +143,7 @@ func authenticated(ctx context.Context, c *call, err error) {
 func (op *operation) readBody(r *http.Request) (ill, err error) {
 	if op.Body == nil {
 		if contract.HasBody(r) {
-			return nil, malformed("there is a body")
+			return nil, malformed("there is a body, and the operation takes none")
 		}
 		if !op.CheckPath(r) {
 			return malformed("grant_id is no UUID in lower case"), nil
@@ -251,12 +251,12 @@ func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi
 
 // bindingFailed handles an error of the generated binding. Only bad dates get there.
 func (e *edge) bindingFailed(w http.ResponseWriter, r *http.Request, err error) {
-	reason := "from or to is no date"
+	reason := "from or to is no date YYYY-MM-DD"
 	if missing := (*partnerapi.RequiredParamError)(nil); errors.As(err, &missing) {
-		reason = missing.ParamName + " is missing"
+		reason = missing.ParamName + " is missing, a date YYYY-MM-DD"
 	}
 	if invalid := (*partnerapi.InvalidParamFormatError)(nil); errors.As(err, &invalid) {
-		reason = invalid.ParamName + " is no date"
+		reason = invalid.ParamName + " is no date YYYY-MM-DD"
 	}
 	e.fail(w, r, refusal.Because(activity.ErrDateRange, reason))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -43,13 +44,17 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 		reason string
 	}
 	rows := []row{
-		{"query", refresh, query("?token=secret-value"), "there is a query string"},
+		{"query", refresh, query("?token=secret-value"), "there is a query string, and the operation takes none"},
 		{"two headers", refresh, header("Authorization", edgetest.BasicOf(f.client), edgetest.BasicOf(f.client)), "there is more than one Authorization header"},
 		{"content type", refresh, header("Content-Type", "application/json"), "Content-Type is not application/x-www-form-urlencoded, once"},
 		{"long", refresh, extend("&x=" + strings.Repeat("x", 8192)), "the body has more than 8192 bytes"},
-		{"encoding", refresh, extend("&x=%zz"), "names and values cannot be decoded"},
-		{"repeated", refresh, extend("&grant_type=refresh_token"), "a name is repeated"},
-		{"unknown", refresh, extend("&secret-value=x"), "there is a field that is not known"},
+		{"encoding", refresh, extend("&secret-value=%zz"), "a field " + refusal.NotEncoded},
+		{"encoding of a field", refresh, extend("&code=%zz"), "field code " + refusal.NotEncoded},
+		{"NUL", refresh, set("refresh_token", "\x00"), "field refresh_token has a NUL, or text that is not UTF-8"},
+		{"repeated", refresh, extend("&grant_type=refresh_token"), "field grant_type is repeated"},
+		{"unknown and repeated", refresh, extend("&secret-value=x&secret-value=x"), "a field is repeated"},
+		{"unknown", refresh, extend("&secret-value=x"), "an unknown field: there is no other than code, code_verifier, grant_type, redirect_uri, refresh_token"},
+		{"misspelt", refresh, extend("&refresh-tokn=x"), "an unknown field: perhaps refresh_token is meant"},
 		{"scope", refresh, set("scope", "daily_steps:read"), "field scope is not allowed with grant_type=refresh_token"},
 		{"secret in the body", refresh, all(header("Authorization"), set("client_id", f.client.ID.String()), set("client_secret", f.client.Secret)),
 			"credentials in the body: client_secret (they belong in the Authorization header)"},
@@ -61,7 +66,7 @@ func TestReasonsOfRefusedForms(t *testing.T) {
 		{"grant type", refresh, set("grant_type", "secret-value"), "grant_type is not authorization_code or refresh_token"},
 		{"no refresh token", refresh, drop("refresh_token"), "field refresh_token is missing with grant_type=refresh_token"},
 		{"code with refresh", refresh, set("code", "secret-value"), "field code is not allowed with grant_type=refresh_token"},
-		{"verifier", exchange, set("code_verifier", "secret-value"), "field code_verifier is not as documented"},
+		{"verifier", exchange, set("code_verifier", "secret-value"), "field code_verifier is not of 43 to 128 characters, which are letters, digits and . _ ~ -"},
 		{"no refresh token of ours", refresh, set("refresh_token", "secret-value"), "refresh_token was not issued by this service, or was altered"},
 		{"another client's", refresh, set("refresh_token", foreign.RefreshToken), "refresh_token is another client's"},
 		{"no code of ours", exchange, set("code", "secret-value"), "code was not issued by this service, or was altered"},
@@ -110,15 +115,23 @@ func TestReasonsOfRefusedReads(t *testing.T) {
 	for _, row := range []struct{ target, reason string }{
 		{base + "/cycling-daily?" + day, "the connection does not have the scope cycling_daily:read"},
 		{"/connect-svc/v1/grants/8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55/daily-activity?" + day, "grant_id is not that of the access token"},
-		{base + "/daily-activity?" + day + "&secret-value=1", "there is a parameter that is not known"},
-		{base + "/daily-activity?to=2026-03-10", "from is missing"},
-		{base + "/daily-activity?from=secret-value&to=2026-03-10", "from is no date"},
+		{base + "/daily-activity?" + day + "&secret-value=1", "an unknown parameter: there is no other than from, to"},
+		{base + "/daily-activity?start_date=2026-03-10&to=2026-03-10", "an unknown parameter: perhaps from is meant"},
+		{base + "/daily-activity?" + day + "&from=2026-03-10", "parameter from is repeated"},
+		{base + "/daily-activity?" + day + "&secret-value=%zz", "a parameter " + refusal.NotEncoded},
+		{base + "/daily-activity?to=2026-03-10", "from is missing, a date YYYY-MM-DD"},
+		{base + "/daily-activity?from=secret-value&to=2026-03-10", "from is no date YYYY-MM-DD"},
 		{base + "/daily-activity?from=2026-03-10&to=2026-03-09", "to is before from"},
 		{base + "/daily-activity?from=2026-03-10&to=2026-03-12", "to is later than tomorrow in UTC"},
 		{base + "/daily-activity?from=2026-03-09&to=2026-03-10", "from is before history_from of the connection"},
-		{base + "/cycling-activities?" + day + "&limit=0", "limit is not as documented"},
+		{base + "/cycling-activities?" + day + "&limit=501", "limit is no number from 1 to 500 in plain digits"},
+		{base + "/cycling-activities?" + day + "&cursor=", "cursor is empty, or has more than 4096 characters"},
 		{base + "/cycling-activities?" + day + "&cursor=secret-value", "cursor was not issued by this service, or was altered"},
-		{base + "/nothing", "no such path or method"},
+		{base + "/secret-value", "no such path or method"},
+		{base + "/daily-activities", "no such path or method: perhaps GET /connect-svc/v1/grants/{grant_id}/daily-activity is meant"},
+		{"/oauth//token/", "no such path or method: perhaps POST /oauth/token is meant"},
+		{"/connect-svc/v1/customer/grants/" + tokens.GrantID.String(), "no such path or method: perhaps DELETE /connect-svc/v1/customer/grants/{grant_id} is meant"},
+		{"/connect-svc/v1/grants//daily-activity", "no such path or method: perhaps GET /connect-svc/v1/grants/{grant_id}/daily-activity is meant"},
 	} {
 		f.send(t, outgoing{Method: "GET", Target: row.target, Header: http.Header{"Authorization": {"Bearer " + tokens.AccessToken}}})
 		if got := f.lastEvent(t); got.Reason != row.reason {

@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/telemetry"
 )
@@ -32,6 +33,8 @@ type operation struct {
 	basic  bool      // it requires client authentication
 	scope  scope.Set // that an access token needs; 0: it takes no access token
 	fields []string  // of the form, sorted
+
+	parameters []string // of the query string, sorted
 }
 
 // readOperations reads the embedded document once for all edges of a process.
@@ -54,6 +57,7 @@ var readOperations = sync.OnceValues(func() (map[string]*operation, error) {
 		if op.Body != nil {
 			op.fields = slices.Sorted(maps.Keys(op.Body.Properties))
 		}
+		op.parameters = slices.Sorted(maps.Keys(op.Query))
 		operations[route] = op
 	}
 	return operations, nil
@@ -66,13 +70,20 @@ const (
 	maxFieldSize = 2048 // characters of a form's field
 )
 
-// parsePairs is [contract.ParsePairs] with errors of this edge.
-func parsePairs(encoded string) (url.Values, error) {
+// parsePairs is [contract.ParsePairs] with errors of this edge, about what has one of the known names.
+func parsePairs(encoded, what string, known []string) (url.Values, error) {
 	values, err := contract.ParsePairs(encoded)
-	if err != nil {
-		return nil, malformed(err.Error())
+	if wrong := (*contract.PairError)(nil); errors.As(err, &wrong) {
+		return nil, malformed(refusal.Named(what, wrong.Name, known) + " " + wrong.Problem)
 	}
-	return values, nil
+	return values, err
+}
+
+// shapes describes the values that the document accepts, of the parameters and fields whose values can be wrong.
+var shapes = map[string]string{
+	"limit":         "no number from 1 to 500 in plain digits",
+	"cursor":        "empty, or has more than 4096 characters",
+	"code_verifier": "not of 43 to 128 characters, which are letters, digits and . _ ~ -",
 }
 
 // checkRead checks the shape of a read (decisions, section 2): its URL, and its parameters except the dates. It refuses a body.
@@ -81,19 +92,19 @@ func (op *operation) checkRead(r *http.Request, baseURL string) error {
 		return malformed("the URL has more than 4096 characters")
 	}
 	if contract.HasBody(r) {
-		return malformed("there is a body")
+		return malformed("there is a body, and a read has only a query string")
 	}
-	values, err := parsePairs(r.URL.RawQuery)
+	values, err := parsePairs(r.URL.RawQuery, "parameter", op.parameters)
 	if err != nil {
 		return err
 	}
 	for name, list := range values {
 		described, known := op.Query[name]
 		if !known {
-			return malformed("there is a parameter that is not known")
+			return malformed(refusal.Unknown("parameter", name, op.parameters))
 		}
 		if described.Format != "date" && !op.Accepts(name, list[0]) { // dates are checked later
-			return malformed(name + " is not as documented")
+			return malformed(name + " is " + shapes[name])
 		}
 	}
 	return nil
@@ -110,7 +121,7 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	case err != nil:
 		return nil, malformed("the body broke off")
 	}
-	values, err := parsePairs(string(body))
+	values, err := parsePairs(string(body), "field", op.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +129,7 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	for name, list := range values {
 		if op.Body.Properties[name] == nil {
 			claim(r, values)
-			return nil, malformed(unknownField(values))
+			return nil, malformed(op.unknownField(name, values))
 		}
 		if list[0] != "" {
 			fields[name] = list[0]
@@ -127,8 +138,8 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	return fields, nil
 }
 
-// unknownField describes the usual mistakes of forms with unknown fields. It does not repeat other names, which could be anything.
-func unknownField(values url.Values) string {
+// unknownField describes the usual mistakes of forms with unknown fields, of which one has the name.
+func (op *operation) unknownField(name string, values url.Values) string {
 	for _, name := range []string{"client_secret", "client_assertion", "client_id"} {
 		if values.Has(name) {
 			return "credentials in the body: " + name + " (they belong in the Authorization header)"
@@ -137,7 +148,7 @@ func unknownField(values url.Values) string {
 	grant := values.Get("grant_type")
 	switch {
 	case !values.Has("scope"):
-		return "there is a field that is not known"
+		return refusal.Unknown("field", name, op.fields)
 	case partnerapi.GrantType(grant).Valid():
 		return "field scope is not allowed with grant_type=" + grant
 	}
@@ -176,7 +187,7 @@ func (op *operation) checkFields(fields map[string]any) error {
 			return malformed("field " + name + " is missing")
 		case !given || schema.Value.VisitJSON(value) == nil:
 		case unsupported[name] == nil:
-			return malformed("field " + name + " is not as documented")
+			return malformed("field " + name + " is " + shapes[name])
 		default:
 			wrong = unsupported[name]
 		}

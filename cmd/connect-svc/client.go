@@ -281,5 +281,5 @@ type clientErrorsCommand struct{ clientID }
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
 		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Limit: new(pageRows), Cursor: cursor})
-	}), "at requests operation status code authenticated reason")
+	}), "at requests operation status code authenticated reason request_ids")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/brand"
 	"connect-svc/internal/scope"
@@ -94,6 +95,9 @@ func TestAuthorizeErrors_7_2(t *testing.T) {
 			v.isError(answer, http.StatusBadRequest, headingRefused)
 			if got := answer.Find(".cause code").Text(); got != test.cause {
 				t.Errorf("cause = %q, want %q", got, test.cause)
+			}
+			if uuid.Validate(answer.Header.Get("X-Request-ID")) != nil {
+				t.Error("the answer does not name its request")
 			}
 			if len(answer.Cookies()) != 0 {
 				t.Error("the browser got a cookie")

@@ -57,6 +57,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		event.Cause = err
 	}
 	w.Header().Set("Content-Security-Policy", site.Policy)
+	w.Header().Set("X-Request-ID", event.RequestID.String())
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
 		v.Problem, v.Partner = p.ending(r)

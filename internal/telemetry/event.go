@@ -27,7 +27,7 @@ type Event struct {
 	ClaimedID uuid.UUID
 	Operator  string          // the operator token that authenticated the request; empty: none
 	Code      string          // the error code of the response; empty: a success
-	Reason    string          // why the request was refused (package refusal); the caller never sees it
+	Reason    string          // why the request was refused (package refusal); callers see it in the sandbox alone
 	Limiter   LimiterDecision // empty: the request did not reach the limiter
 	Refresh   RefreshOutcome  // empty: no refresh token was presented
 	// FirstToday and FirstOfUser are those of oauth.Access.

@@ -26,7 +26,8 @@ type running struct {
 	*sandbox
 	described sandboxapi.Sandbox
 	driver    *http.Client
-	partner   http.RoundTripper
+	network   *http.Transport   // that trusts the sandbox
+	partner   http.RoundTripper // network, whose answers are held against the contract
 	stop      func() error
 }
 
@@ -68,10 +69,22 @@ func start(t *testing.T, change ...func(*Config)) *running {
 		t.Fatalf("the sandbox did not start: %v", err)
 	}
 	r.driver = &http.Client{Transport: contracttest.Sandbox.Transport(t, nil)}
-	network := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.authority.Roots, MinVersion: tls.VersionTLS12}}
-	t.Cleanup(network.CloseIdleConnections)
-	r.partner = contracttest.Partner.Transport(t, network)
+	r.network = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.authority.Roots, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(r.network.CloseIdleConnections)
+	r.partner = contracttest.Partner.Transport(t, unexplained{r.network})
 	return r
+}
+
+// unexplained leaves out what the sandbox adds to errors. The rest is the contract's.
+type unexplained struct{ base http.RoundTripper }
+
+func (u unexplained) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := u.base.RoundTrip(request)
+	if err == nil {
+		response.Header.Del("X-Connect-Reason")
+		response.Header.Del("Link")
+	}
+	return response, err
 }
 
 func (r *running) send(t *testing.T, client *http.Client, method, url, contentType, body string) edgetest.Answer {

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/telemetry"
 )
@@ -19,10 +17,7 @@ func (s *sandbox) observe(event *telemetry.Event) {
 	if event.Code != "" {
 		one.Code = &event.Code
 	}
-	if reason := event.Reason; event.Status >= http.StatusBadRequest && reason != "" {
-		if event.Code == "invalid_client" && event.ClaimedID != uuid.Nil && event.ClaimedID != s.client.ID {
-			reason = "client_id is not the one of the sandbox's client"
-		}
+	if reason := s.reasonOf(event); event.Status >= http.StatusBadRequest && reason != "" {
 		one.Reason = &reason
 		if event.Cause == nil { // otherwise the event was logged as an error
 			s.config.Logger.Warn("refused", slog.String("operation", event.Operation), slog.Int("status", event.Status),

@@ -10,15 +10,17 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/logtest"
 )
 
-// A partner's answer has a fixed text; the sandbox tells the true reason, by the driver and on standard error.
+// A partner's answer has a fixed text; the sandbox tells the true reason in a header, by the driver and on standard error.
 func TestWhyARequestWasRefused(t *testing.T) {
 	t.Parallel()
 	var stderr logtest.Buffer
 	r := start(t, func(c *Config) { c.Logger = telemetry.NewLogger(&stderr, slog.LevelWarn) })
+	var told []string // the last first
 	ask := func(id, secret string, form url.Values) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), "POST", r.described.BaseUrl+"/oauth/token", strings.NewReader(form.Encode()))
@@ -27,7 +29,12 @@ func TestWhyARequestWasRefused(t *testing.T) {
 		}
 		request.SetBasicAuth(id, url.QueryEscape(secret))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.answered(t, request)
+		response, err := r.network.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		told = append([]string{response.Header.Get("X-Connect-Reason") + " " + response.Header.Get("X-Request-ID") + " " + response.Header.Get("Link")}, told...)
 	}
 	id, secret := r.described.Client.ClientId.String(), r.described.Client.ClientSecret
 	refresh := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"secret-value"}}
@@ -53,6 +60,10 @@ func TestWhyARequestWasRefused(t *testing.T) {
 		got := listed[i]
 		if got.Operation != "requestToken" || got.Status < 400 || got.Code == nil || got.Reason == nil || *got.Reason != reason {
 			t.Errorf("request %d: %+v, want %q", i, got, reason)
+		}
+		help := "<" + r.described.BaseUrl + "/developers/error-codes.html#" + postgres.Value(got.Code) + `>; rel="help"`
+		if want := reason + " " + got.RequestId.String() + " " + help; told[i] != want {
+			t.Errorf("request %d is answered with %q, want %q", i, told[i], want)
 		}
 		if !strings.Contains(stderr.String(), reason) {
 			t.Errorf("standard error lacks %q", reason)

@@ -260,7 +260,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		WebhookTransport:      s.recording,
 
 		Public: func(service http.Handler) http.Handler {
-			return app.OnlyHosts(s.config.Hosts, s.answers.before(service))
+			return app.OnlyHosts(s.config.Hosts, s.explaining(s.answers.before(service)))
 		},
 		Private: s.driving,
 		Observe: s.observe,

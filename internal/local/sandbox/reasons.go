@@ -1,0 +1,40 @@
+package sandbox
+
+import (
+	"cmp"
+	"net/http"
+
+	"connect-svc/internal/telemetry"
+)
+
+// explained is the response to a request. A refusal has two more headers than that of the service, which tells nobody the reason: its
+// errors have a fixed shape, so the reason does not fit into them.
+type explained struct {
+	http.ResponseWriter
+	request *http.Request
+	sandbox *sandbox
+}
+
+func (e explained) WriteHeader(status int) {
+	event := telemetry.EventOf(e.request.Context())
+	if reason := e.sandbox.reasonOf(event); status >= http.StatusBadRequest && reason != "" {
+		e.Header().Set("X-Connect-Reason", reason)
+		e.Header().Set("Link", "<"+e.sandbox.baseURL+"/developers/error-codes.html#"+event.Code+`>; rel="help"`)
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (e explained) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+func (s *sandbox) explaining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(explained{w, r, s}, r) })
+}
+
+// reasonOf returns why a request was refused: also that it is for the client of another sandbox.
+func (s *sandbox) reasonOf(event *telemetry.Event) string {
+	if event.Code == "invalid_client" && cmp.Or(event.ClaimedID, s.client.ID) != s.client.ID {
+		return "client_id is not the one of the sandbox's client"
+	}
+	return event.Reason
+}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"connect-svc/gen/sandboxapi"
@@ -14,7 +18,6 @@ import (
 	"connect-svc/internal/local/sandbox"
 	"connect-svc/internal/settings"
 	"connect-svc/internal/telemetry"
-	"connect-svc/internal/webhook"
 )
 
 type sandboxCommand struct {
@@ -22,7 +25,9 @@ type sandboxCommand struct {
 	Listen        string   `default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Address of the partner API, on 127.0.0.1, ::1 or localhost (default ${default}; port 0 picks a free one)."`
 	PrivateListen string   `default:"127.0.0.1:9090" placeholder:"ADDRESS" help:"Address of the driver and of the private listener's other pages (default ${default}; port 0 picks a free one)."`
 	Callback      string   `default:"https://partner.example/callback" placeholder:"URL" help:"The client's callback URL, which is never called (default ${default})."`
-	WebhookURL    string   `name:"webhook-url" placeholder:"URL" help:"URL that receives webhooks (default: a built-in receiver)."`
+	Client        []string `sep:"none" placeholder:"NAME=URL" help:"Register a further client with a name and a callback URL; repeat the flag for each."`
+	WebhookURL    string   `name:"webhook-url" xor:"webhooks" placeholder:"URL" help:"URL that receives webhooks, also http:// on this machine (default: a built-in receiver)."`
+	Forward       string   `xor:"webhooks" placeholder:"URL" help:"The same, and print each delivery with the status of its answer."`
 	Seed          *uint64  `placeholder:"N" help:"Make the same ids, secrets and data each time (default: random)."`
 	Now           instant  `placeholder:"TIME" help:"When its clock begins: YYYY-MM-DD (UTC) or RFC 3339 (default: now)."`
 	DriverToken   string   `setting:"" placeholder:"TOKEN" help:"Bearer token that the driver asks for, 16 characters or more. With it both addresses may be 0.0.0.0."`
@@ -56,8 +61,22 @@ func (c sandboxCommand) Run(p *program) error {
 	if err := client.ValidateCallback(c.Callback); err != nil {
 		return usagef("--callback: %w", err)
 	}
-	if err := webhook.ValidateURL(c.WebhookURL); err != nil && c.WebhookURL != "" {
-		return usagef("--webhook-url: %w", err)
+	for flag, url := range map[string]string{"webhook-url": c.WebhookURL, "forward": c.Forward} {
+		if err := sandbox.CheckReceiver(url); err != nil && url != "" {
+			return usagef("--%s: %w", flag, err)
+		}
+	}
+	clients := make([]sandbox.Client, len(c.Client))
+	for i, text := range c.Client {
+		name, callback, found := strings.Cut(text, "=")
+		if err := client.ValidateCallback(callback); !found || err != nil {
+			return usagef("--client: must be a name, = and a callback URL, such as Stride=https://stride.example/callback")
+		}
+		clients[i] = sandbox.Client{Name: name, CallbackURL: callback}
+	}
+	var sent func(sandboxapi.Webhook, sandboxapi.Try)
+	if c.Forward != "" {
+		sent = c.printDelivery(p)
 	}
 	of := built()
 	return sandbox.Run(p.ctx, sandbox.Config{
@@ -66,7 +85,9 @@ func (c sandboxCommand) Run(p *program) error {
 		Listen:        c.Listen,
 		PrivateListen: c.PrivateListen,
 		CallbackURL:   c.Callback,
-		WebhookURL:    c.WebhookURL,
+		Clients:       clients,
+		WebhookURL:    cmp.Or(c.WebhookURL, c.Forward),
+		Sent:          sent,
 		CAFile:        c.CAFile,
 		Seed:          c.Seed,
 		Now:           c.Now.Time,
@@ -90,14 +111,38 @@ func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 		fmt.Fprintf(w, "  Certificate to trust\t%s\n", s.CaFile)
 		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", s.DriverUrl)
 		fmt.Fprintf(w, "  Caught mail\t%s\n", s.MailUrl)
-		fmt.Fprintf(w, "  Client ID\t%s\n", s.Client.ClientId)
-		fmt.Fprintf(w, "  Client secret\t%s\n", s.Client.ClientSecret)
-		fmt.Fprintf(w, "  Callback\t%s\n", s.Client.CallbackUrl)
-		fmt.Fprintf(w, "  Webhooks go to\t%s\n", s.Client.WebhookUrl)
-		fmt.Fprintf(w, "  Their secret\t%s\n", s.Client.WebhookSecret)
+		for _, one := range s.Clients {
+			if len(s.Clients) > 1 {
+				fmt.Fprintf(w, "  Client\t%s\n", one.Name)
+			}
+			fmt.Fprintf(w, "  Client ID\t%s\n", one.ClientId)
+			fmt.Fprintf(w, "  Client secret\t%s\n", one.ClientSecret)
+			fmt.Fprintf(w, "  Callback\t%s\n", one.CallbackUrl)
+			fmt.Fprintf(w, "  Webhooks go to\t%s\n", one.WebhookUrl)
+			fmt.Fprintf(w, "  Their secret\t%s\n", one.WebhookSecret)
+		}
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
 		}
 		fmt.Fprintf(w, "\nThe driver's API is described in api/sandbox.yaml, and its use in CI in docs/sandbox.md.\n")
 	})
+}
+
+// printDelivery prints a line for each attempt to send a webhook: to standard output for people, to standard error for programs, which
+// expect one object.
+func (c sandboxCommand) printDelivery(p *program) func(sandboxapi.Webhook, sandboxapi.Try) {
+	out := p.stdout
+	if c.Output == "json" {
+		out = p.stderr
+	}
+	var one sync.Mutex
+	return func(sent sandboxapi.Webhook, try sandboxapi.Try) {
+		answer := "no answer"
+		if try.Status != nil {
+			answer = fmt.Sprintf("%d %s", *try.Status, http.StatusText(*try.Status))
+		}
+		one.Lock()
+		defer one.Unlock()
+		fmt.Fprintf(out, "%s  %s  %s  %s\n", try.At, sent.Type, sent.Id, answer)
+	}
 }

@@ -62,18 +62,44 @@ func TestSandboxSaysWhatThereIs(t *testing.T) {
 	}
 }
 
+// A line for each attempt says how the partner's receiver has answered, and nothing that is secret. It is not on the standard output of
+// programs.
+func TestSandboxPrintsDeliveries(t *testing.T) {
+	t.Parallel()
+	status := http.StatusTeapot
+	sent := sandboxapi.Webhook{
+		Id: "msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21", Type: sandboxapi.WebhookTypeConnectionRevoked, Body: "{}",
+		Headers: map[string]string{"webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="},
+	}
+	const line = "2026-11-21T10:00:00.000Z  connection.revoked  msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21  "
+	const lines = line + "418 I'm a teapot\n" + line + "no answer\n"
+	for format, streams := range map[string][2]string{"text": {lines, ""}, "json": {"", lines}} {
+		var stdout, stderr bytes.Buffer
+		show := sandboxCommand{output: output{Output: format}}.printDelivery(&program{stdout: &stdout, stderr: &stderr})
+		show(sent, sandboxapi.Try{At: "2026-11-21T10:00:00.000Z", Status: &status})
+		show(sent, sandboxapi.Try{At: "2026-11-21T10:00:00.000Z"})
+		if got := [2]string{stdout.String(), stderr.String()}; got != streams {
+			t.Errorf("%s: %q", format, got)
+		}
+	}
+}
+
 func TestSandboxRefusals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ flag, value string }{
 		{"--listen", "8443"}, {"--listen", ":8443"}, {"--listen", "0.0.0.0:8443"}, {"--listen", "127.0.0.1:99999"},
 		{"--listen", "127.0.0.2:8443"}, {"--private-listen", "192.168.1.7:9090"}, {"--private-listen", "localhost"},
 		{"--callback", "http://partner.example/callback"}, {"--callback", "https://partner.example"},
-		{"--webhook-url", "http://127.0.0.1:8444/"}, {"--output", "yaml"}, {"--clock", "now"},
+		{"--webhook-url", "http://10.0.0.1:8444/"}, {"--forward", "http://partner.example/"}, {"--forward", "localhost:3000"},
+		{"--client", "Stride"}, {"--client", "Stride=http://stride.example/callback"}, {"--output", "yaml"}, {"--clock", "now"},
 		{"--driver-token", "short"}, {"--host", "two names"}, {"--now", "1999-12-31"}, {"--now", "2999-01-01"}, {"--seed", "x"},
 	} {
 		refuse(t, nil, statusUsage, []string{test.flag}, "sandbox", test.flag, test.value)
 	}
 	refuse(t, nil, statusUsage, []string{"--listen"}, "sandbox", "--driver-token", "0123456789abcdef", "--listen", "192.168.1.7:8443")
+	refuse(t, nil, statusUsage, []string{"--forward"}, "sandbox", "--forward", "http://localhost:3000/", "--webhook-url", "https://partner.example/")
+	refuse(t, nil, statusFailed, []string{"name must be"}, "sandbox", "--listen", "127.0.0.1:0", "--private-listen", "127.0.0.1:0",
+		"--client", "\x1b[31m=https://stride.example/callback")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +120,8 @@ func TestServeIsNoSandbox(t *testing.T) {
 	}
 	paths := 0
 	for path, item := range spec.Paths.Map() {
-		path = strings.NewReplacer("{user_id}", uuid.NewString(), "{client_id}", uuid.NewString()).Replace(path)
+		path = strings.NewReplacer("{user_id}", uuid.NewString(), "{client_id}", uuid.NewString(),
+			"{webhook_id}", "msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21").Replace(path)
 		for method := range item.Operations() {
 			for _, listener := range []string{s.private, s.public} {
 				request, err := http.NewRequestWithContext(t.Context(), method, "http://"+listener+path, strings.NewReader(`{}`))
@@ -115,8 +142,8 @@ func TestServeIsNoSandbox(t *testing.T) {
 			}
 		}
 	}
-	if paths != 24 {
-		t.Errorf("%d requests, want two for each of the twelve operations", paths)
+	if paths != 38 {
+		t.Errorf("%d requests, want two for each of the nineteen operations", paths)
 	}
 	if strings.Contains(s.log.String(), slog.LevelError.String()) {
 		t.Errorf("the log has errors:\n%s", s.log.String())

@@ -39,6 +39,45 @@ func (e AuthorizationDecisionDecision) Valid() bool {
 	}
 }
 
+// Defines values for ClientStatus.
+const (
+	ClientStatusActive     ClientStatus = "active"
+	ClientStatusDisabled   ClientStatus = "disabled"
+	ClientStatusOffboarded ClientStatus = "offboarded"
+)
+
+// Valid indicates whether the value is a known member of the ClientStatus enum.
+func (e ClientStatus) Valid() bool {
+	switch e {
+	case ClientStatusActive:
+		return true
+	case ClientStatusDisabled:
+		return true
+	case ClientStatusOffboarded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DisturbanceFault.
+const (
+	DisturbanceFaultDuplicate DisturbanceFault = "duplicate"
+	DisturbanceFaultReorder   DisturbanceFault = "reorder"
+)
+
+// Valid indicates whether the value is a known member of the DisturbanceFault enum.
+func (e DisturbanceFault) Valid() bool {
+	switch e {
+	case DisturbanceFaultDuplicate:
+		return true
+	case DisturbanceFaultReorder:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ForcedAnswerOperationId.
 const (
 	ForcedAnswerOperationIdDisconnectGrant                ForcedAnswerOperationId = "disconnectGrant"
@@ -101,6 +140,8 @@ func (e Kind) Valid() bool {
 
 // Defines values for ProblemType.
 const (
+	ProblemTypeUrnConnectSvcProblemClientNotFound       ProblemType = "urn:connect-svc:problem:client-not-found"
+	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
 	ProblemTypeUrnConnectSvcProblemInvalidContent       ProblemType = "urn:connect-svc:problem:invalid-content"
 	ProblemTypeUrnConnectSvcProblemMalformedRequest     ProblemType = "urn:connect-svc:problem:malformed-request"
 	ProblemTypeUrnConnectSvcProblemNotConnected         ProblemType = "urn:connect-svc:problem:not-connected"
@@ -110,11 +151,17 @@ const (
 	ProblemTypeUrnConnectSvcProblemTooLarge             ProblemType = "urn:connect-svc:problem:too-large"
 	ProblemTypeUrnConnectSvcProblemUnsupportedMediaType ProblemType = "urn:connect-svc:problem:unsupported-media-type"
 	ProblemTypeUrnConnectSvcProblemUserNotFound         ProblemType = "urn:connect-svc:problem:user-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookNotFound      ProblemType = "urn:connect-svc:problem:webhook-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookStopped       ProblemType = "urn:connect-svc:problem:webhook-stopped"
 )
 
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
+	case ProblemTypeUrnConnectSvcProblemClientNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemClientOffboarded:
+		return true
 	case ProblemTypeUrnConnectSvcProblemInvalidContent:
 		return true
 	case ProblemTypeUrnConnectSvcProblemMalformedRequest:
@@ -132,6 +179,10 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemUnsupportedMediaType:
 		return true
 	case ProblemTypeUrnConnectSvcProblemUserNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemWebhookNotFound:
+		return true
+	case ProblemTypeUrnConnectSvcProblemWebhookStopped:
 		return true
 	default:
 		return false
@@ -226,6 +277,18 @@ type AuthorizationDecisionDecision string
 // CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 type CalendarDate = openapi_types.Date
 
+// ClientName What users see. Without characters that cannot be seen, and without space at its ends.
+type ClientName = string
+
+// ClientStatus Whether the operator has disabled the client, or ended it for ever.
+type ClientStatus string
+
+// ClientStatusChange defines model for ClientStatusChange.
+type ClientStatusChange struct {
+	// Status Whether the operator has disabled the client, or ended it for ever.
+	Status ClientStatus `json:"status"`
+}
+
 // ClockAdvance defines model for ClockAdvance.
 type ClockAdvance struct {
 	// AdvanceSeconds By how much, up to 366 days.
@@ -258,6 +321,18 @@ type CyclingAdjustmentRow struct {
 
 // Delta What is added; below zero to take away, and not 0. A date without a record stays without one, and no total goes below zero.
 type Delta = int32
+
+// Disturbance defines model for Disturbance.
+type Disturbance struct {
+	// Fault What happens to the next webhooks.
+	Fault DisturbanceFault `json:"fault"`
+
+	// Times How many of them.
+	Times *int32 `json:"times,omitempty"`
+}
+
+// DisturbanceFault What happens to the next webhooks.
+type DisturbanceFault string
 
 // FieldError defines model for FieldError.
 type FieldError struct {
@@ -319,6 +394,40 @@ type LoggedRequest struct {
 	Status int `json:"status"`
 }
 
+// ClientRegistration defines model for NewClient.
+type ClientRegistration struct {
+	// Burst The rate budget when it is full.
+	Burst *int32 `json:"burst,omitempty"`
+
+	// CallbackUrl An https URL with a path. Nothing calls it.
+	CallbackUrl *string `json:"callback_url,omitempty"`
+
+	// ConcurrentReads How many reads may run at the same time.
+	ConcurrentReads *int32 `json:"concurrent_reads,omitempty"`
+
+	// Name What users see. Without characters that cannot be seen, and without space at its ends.
+	Name *ClientName `json:"name,omitempty"`
+
+	// RequestsPerMinute The refill of the rate budget.
+	RequestsPerMinute *int32 `json:"requests_per_minute,omitempty"`
+
+	// Scopes The allowance; everything unless it is given.
+	Scopes []Scope `json:"scopes,omitempty"`
+
+	// WebhookUrl An https URL with a host and without a user, a password or a fragment. It may be `http://` if its host is localhost, 127.0.0.1 or
+	// another loopback address.
+	WebhookUrl *ReceiverURL `json:"webhook_url,omitempty"`
+}
+
+// NewSecret defines model for NewSecret.
+type NewSecret struct {
+	// OverlapUntil When the secret before stops working; null if it has.
+	OverlapUntil *string `json:"overlap_until"`
+
+	// Secret Worth nothing outside of this sandbox.
+	Secret string `json:"secret"`
+}
+
 // NewUser defines model for NewUser.
 type NewUser struct {
 	// Kind What a user records.
@@ -351,6 +460,10 @@ type Problem struct {
 
 // ProblemType Which of them an answer can have stands with the answer.
 type ProblemType string
+
+// ReceiverURL An https URL with a host and without a user, a password or a fragment. It may be `http://` if its host is localhost, 127.0.0.1 or
+// another loopback address.
+type ReceiverURL = string
 
 // RecordedTime A recorded clock time without a zone, with up to six fractional digits.
 type RecordedTime = string
@@ -406,8 +519,11 @@ type Sandbox struct {
 	// CaFile File with the certificate authority to trust, PEM. It is removed when the sandbox stops.
 	CaFile string `json:"ca_file"`
 
-	// Client The registration of the partner. Its rate policy is 600 requests a minute, a burst of 60, and 10 concurrent reads.
+	// Client The first of the clients.
 	Client SandboxClient `json:"client"`
+
+	// Clients In the order in which they were registered.
+	Clients []SandboxClient `json:"clients"`
 
 	// DriverUrl Origin of the private listener, where `/sandbox` is.
 	DriverUrl string `json:"driver_url"`
@@ -422,21 +538,36 @@ type Sandbox struct {
 	Users []User `json:"users"`
 }
 
-// SandboxClient The registration of the partner. Its rate policy is 600 requests a minute, a burst of 60, and 10 concurrent reads.
+// SandboxClient The registration of a partner.
 type SandboxClient struct {
+	// Burst The rate budget when it is full.
+	Burst int32 `json:"burst"`
+
 	// CallbackUrl Where users are sent back. Nothing calls it.
 	CallbackUrl string `json:"callback_url"`
 
 	// ClientId A UUID. Answers have it in lowercase.
 	ClientId Id `json:"client_id"`
 
-	// ClientSecret Worth nothing outside of this sandbox.
+	// ClientSecret The newest. Worth nothing outside of this sandbox.
 	ClientSecret string `json:"client_secret"`
 
-	// Scopes The allowance, which is everything.
+	// ConcurrentReads How many reads may run at the same time.
+	ConcurrentReads int32 `json:"concurrent_reads"`
+
+	// Name What users see. Without characters that cannot be seen, and without space at its ends.
+	Name ClientName `json:"name"`
+
+	// RequestsPerMinute The refill of the rate budget.
+	RequestsPerMinute int32 `json:"requests_per_minute"`
+
+	// Scopes The allowance.
 	Scopes []Scope `json:"scopes"`
 
-	// WebhookSecret Signs them.
+	// Status Whether the operator has disabled the client, or ended it for ever.
+	Status ClientStatus `json:"status"`
+
+	// WebhookSecret The newest that signs them.
 	WebhookSecret string `json:"webhook_secret"`
 
 	// WebhookUrl Where webhooks go now.
@@ -445,6 +576,12 @@ type SandboxClient struct {
 
 // Scope One permission.
 type Scope string
+
+// SecretRotation defines model for SecretRotation.
+type SecretRotation struct {
+	// OverlapSeconds How long the secret before works, too.
+	OverlapSeconds *int32 `json:"overlap_seconds,omitempty"`
+}
 
 // SourceId The name that the source gave the ride, unique for the user; 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
@@ -515,8 +652,20 @@ type User struct {
 	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
 	Timezone Timezone `json:"timezone"`
 
+	// Today The user's calendar day, by the sandbox's clock.
+	Today CalendarDate `json:"today"`
+
 	// UserId A UUID. Answers have it in lowercase.
 	UserId Id `json:"user_id"`
+}
+
+// UserChange defines model for UserChange.
+type UserChange struct {
+	// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	RegisteredOn *CalendarDate `json:"registered_on,omitempty"`
+
+	// Timezone A name of the time zone database, such as `Europe/Berlin`. Decides the user's calendar day.
+	Timezone *Timezone `json:"timezone,omitempty"`
 }
 
 // Webhook defines model for Webhook.
@@ -542,8 +691,12 @@ type WebhookType string
 
 // WebhookAddress defines model for WebhookAddress.
 type WebhookAddress struct {
-	// Url An https URL with a host and without a user, a password or a fragment.
-	Url string `json:"url"`
+	// ClientId Whose webhooks; the first client's unless it is given.
+	ClientId *Id `json:"client_id,omitempty"`
+
+	// Url An https URL with a host and without a user, a password or a fragment. It may be `http://` if its host is localhost, 127.0.0.1 or
+	// another loopback address.
+	Url ReceiverURL `json:"url"`
 }
 
 // Webhooks defines model for Webhooks.
@@ -567,6 +720,12 @@ type ClientId = Id
 // UserId A UUID. Answers have it in lowercase.
 type UserId = Id
 
+// ClientNotFound defines model for ClientNotFound.
+type ClientNotFound = Problem
+
+// ClientOffboarded defines model for ClientOffboarded.
+type ClientOffboarded = Problem
+
 // InvalidContent defines model for InvalidContent.
 type InvalidContent = Problem
 
@@ -575,6 +734,9 @@ type Malformed = Problem
 
 // MalformedBody defines model for MalformedBody.
 type MalformedBody = Problem
+
+// NoSuchClient defines model for NoSuchClient.
+type NoSuchClient = Problem
 
 // NotConnected defines model for NotConnected.
 type NotConnected = Problem
@@ -594,17 +756,38 @@ type UnsupportedMediaType = Problem
 // UserNotFound defines model for UserNotFound.
 type UserNotFound = Problem
 
+// WebhookNotFound defines model for WebhookNotFound.
+type WebhookNotFound = Problem
+
+// WebhookStopped defines model for WebhookStopped.
+type WebhookStopped = Problem
+
 // ForceAnswersJSONRequestBody defines body for ForceAnswers for application/json ContentType.
 type ForceAnswersJSONRequestBody = ForcedAnswer
 
 // DecideAuthorizationJSONRequestBody defines body for DecideAuthorization for application/json ContentType.
 type DecideAuthorizationJSONRequestBody = AuthorizationDecision
 
+// CreateClientJSONRequestBody defines body for CreateClient for application/json ContentType.
+type CreateClientJSONRequestBody = ClientRegistration
+
+// RotateClientSecretJSONRequestBody defines body for RotateClientSecret for application/json ContentType.
+type RotateClientSecretJSONRequestBody = SecretRotation
+
+// SetClientStatusJSONRequestBody defines body for SetClientStatus for application/json ContentType.
+type SetClientStatusJSONRequestBody = ClientStatusChange
+
 // AdvanceClockJSONRequestBody defines body for AdvanceClock for application/json ContentType.
 type AdvanceClockJSONRequestBody = ClockAdvance
 
+// DisturbDeliveriesJSONRequestBody defines body for DisturbDeliveries for application/json ContentType.
+type DisturbDeliveriesJSONRequestBody = Disturbance
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewUser
+
+// ChangeUserJSONRequestBody defines body for ChangeUser for application/json ContentType.
+type ChangeUserJSONRequestBody = UserChange
 
 // AddActivityJSONRequestBody defines body for AddActivity for application/json ContentType.
 type AddActivityJSONRequestBody = ActivityBatch
@@ -626,9 +809,24 @@ type ServerInterface interface {
 	// DecideAuthorization Be a user in the browser
 	// (POST /sandbox/authorizations)
 	DecideAuthorization(w http.ResponseWriter, r *http.Request)
+	// CreateClient Register a client
+	// (POST /sandbox/clients)
+	CreateClient(w http.ResponseWriter, r *http.Request)
+	// RotateClientSecret Replace a client's secret
+	// (POST /sandbox/clients/{client_id}/secret)
+	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// SetClientStatus Disable, enable or offboard a client
+	// (PUT /sandbox/clients/{client_id}/status)
+	SetClientStatus(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// RotateWebhookSecret Replace the secret of a client's webhooks
+	// (POST /sandbox/clients/{client_id}/webhook-secret)
+	RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// AdvanceClock Move the clock forward
 	// (POST /sandbox/clock)
 	AdvanceClock(w http.ResponseWriter, r *http.Request)
+	// DisturbDeliveries Duplicate or reorder the next webhooks
+	// (POST /sandbox/deliveries)
+	DisturbDeliveries(w http.ResponseWriter, r *http.Request)
 	// ListRequests List the latest requests, and why they were refused
 	// (GET /sandbox/requests)
 	ListRequests(w http.ResponseWriter, r *http.Request)
@@ -638,6 +836,9 @@ type ServerInterface interface {
 	// DeleteUser Delete an account
 	// (DELETE /sandbox/users/{user_id})
 	DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId)
+	// ChangeUser Change a user's time zone or registration day
+	// (PATCH /sandbox/users/{user_id})
+	ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId)
 	// AddActivity Add activity
 	// (POST /sandbox/users/{user_id}/activity)
 	AddActivity(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -650,6 +851,9 @@ type ServerInterface interface {
 	// ListWebhooks List the webhooks sent
 	// (GET /sandbox/webhooks)
 	ListWebhooks(w http.ResponseWriter, r *http.Request)
+	// ResendWebhook Send a webhook again
+	// (POST /sandbox/webhooks/{webhook_id}/resend)
+	ResendWebhook(w http.ResponseWriter, r *http.Request, webhookId string)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
@@ -680,9 +884,39 @@ func (_ Unimplemented) DecideAuthorization(w http.ResponseWriter, r *http.Reques
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// CreateClient Register a client
+// (POST /sandbox/clients)
+func (_ Unimplemented) CreateClient(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RotateClientSecret Replace a client's secret
+// (POST /sandbox/clients/{client_id}/secret)
+func (_ Unimplemented) RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SetClientStatus Disable, enable or offboard a client
+// (PUT /sandbox/clients/{client_id}/status)
+func (_ Unimplemented) SetClientStatus(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RotateWebhookSecret Replace the secret of a client's webhooks
+// (POST /sandbox/clients/{client_id}/webhook-secret)
+func (_ Unimplemented) RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // AdvanceClock Move the clock forward
 // (POST /sandbox/clock)
 func (_ Unimplemented) AdvanceClock(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DisturbDeliveries Duplicate or reorder the next webhooks
+// (POST /sandbox/deliveries)
+func (_ Unimplemented) DisturbDeliveries(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -701,6 +935,12 @@ func (_ Unimplemented) CreateUser(w http.ResponseWriter, r *http.Request) {
 // DeleteUser Delete an account
 // (DELETE /sandbox/users/{user_id})
 func (_ Unimplemented) DeleteUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ChangeUser Change a user's time zone or registration day
+// (PATCH /sandbox/users/{user_id})
+func (_ Unimplemented) ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -725,6 +965,12 @@ func (_ Unimplemented) SetWebhook(w http.ResponseWriter, r *http.Request) {
 // ListWebhooks List the webhooks sent
 // (GET /sandbox/webhooks)
 func (_ Unimplemented) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ResendWebhook Send a webhook again
+// (POST /sandbox/webhooks/{webhook_id}/resend)
+func (_ Unimplemented) ResendWebhook(w http.ResponseWriter, r *http.Request, webhookId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -793,11 +1039,117 @@ func (siw *ServerInterfaceWrapper) DecideAuthorization(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// CreateClient operation middleware
+func (siw *ServerInterfaceWrapper) CreateClient(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateClient(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateClientSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateClientSecret(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateClientSecret(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetClientStatus operation middleware
+func (siw *ServerInterfaceWrapper) SetClientStatus(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetClientStatus(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateWebhookSecret operation middleware
+func (siw *ServerInterfaceWrapper) RotateWebhookSecret(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateWebhookSecret(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AdvanceClock operation middleware
 func (siw *ServerInterfaceWrapper) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.AdvanceClock(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DisturbDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) DisturbDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DisturbDeliveries(w, r)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -852,6 +1204,32 @@ func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteUser(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeUser operation middleware
+func (siw *ServerInterfaceWrapper) ChangeUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeUser(w, r, userId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -941,6 +1319,32 @@ func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListWebhooks(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResendWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ResendWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", chi.URLParam(r, "webhook_id"), &webhookId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResendWebhook(w, r, webhookId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -1076,7 +1480,22 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/sandbox/authorizations", wrapper.DecideAuthorization)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/clients", wrapper.CreateClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/clients/{client_id}/secret", wrapper.RotateClientSecret)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/sandbox/clients/{client_id}/status", wrapper.SetClientStatus)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/clients/{client_id}/webhook-secret", wrapper.RotateWebhookSecret)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/clock", wrapper.AdvanceClock)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/deliveries", wrapper.DisturbDeliveries)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/sandbox/requests", wrapper.ListRequests)
@@ -1086,6 +1505,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Delete(options.BaseURL+"/sandbox/users/{user_id}", wrapper.DeleteUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/sandbox/users/{user_id}", wrapper.ChangeUser)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/users/{user_id}/activity", wrapper.AddActivity)
@@ -1099,8 +1521,31 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/sandbox/webhooks", wrapper.ListWebhooks)
 	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/webhooks/{webhook_id}/resend", wrapper.ResendWebhook)
+	})
 
 	return r
+}
+
+type ClientNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type ClientNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ClientNotFoundResponseHeaders
+}
+
+type ClientOffboardedResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type ClientOffboardedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ClientOffboardedResponseHeaders
 }
 
 type InvalidContentResponseHeaders struct {
@@ -1131,6 +1576,16 @@ type MalformedBodyApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers MalformedBodyResponseHeaders
+}
+
+type NoSuchClientResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoSuchClientApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoSuchClientResponseHeaders
 }
 
 type NotConnectedResponseHeaders struct {
@@ -1191,6 +1646,26 @@ type UserNotFoundApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers UserNotFoundResponseHeaders
+}
+
+type WebhookNotFoundResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type WebhookNotFoundApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers WebhookNotFoundResponseHeaders
+}
+
+type WebhookStoppedResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type WebhookStoppedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers WebhookStoppedResponseHeaders
 }
 
 type ReadSandboxRequestObject struct {
@@ -1537,6 +2012,486 @@ func (response DecideAuthorization500ApplicationProblemPlusJSONResponse) VisitDe
 	return err
 }
 
+type CreateClientRequestObject struct {
+	Body *CreateClientJSONRequestBody
+}
+
+type CreateClientResponseObject interface {
+	VisitCreateClientResponse(w http.ResponseWriter) error
+}
+
+type CreateClient201JSONResponse SandboxClient
+
+func (response CreateClient201JSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient400ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient413ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient415ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient422ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response CreateClient500ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecretRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *RotateClientSecretJSONRequestBody
+}
+
+type RotateClientSecretResponseObject interface {
+	VisitRotateClientSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateClientSecret200JSONResponse NewSecret
+
+func (response RotateClientSecret200JSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret400ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret404ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret409ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret413ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret415ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret422ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RotateClientSecret500ApplicationProblemPlusJSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatusRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *SetClientStatusJSONRequestBody
+}
+
+type SetClientStatusResponseObject interface {
+	VisitSetClientStatusResponse(w http.ResponseWriter) error
+}
+
+type SetClientStatus204Response struct {
+}
+
+func (response SetClientStatus204Response) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type SetClientStatus400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus400ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus404ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus409ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus413ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus415ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus422ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientStatus500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response SetClientStatus500ApplicationProblemPlusJSONResponse) VisitSetClientStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecretRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type RotateWebhookSecretResponseObject interface {
+	VisitRotateWebhookSecretResponse(w http.ResponseWriter) error
+}
+
+type RotateWebhookSecret200JSONResponse NewSecret
+
+func (response RotateWebhookSecret200JSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret400ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret404ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret500ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AdvanceClockRequestObject struct {
 	Body *AdvanceClockJSONRequestBody
 }
@@ -1636,6 +2591,112 @@ type AdvanceClock500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response AdvanceClock500ApplicationProblemPlusJSONResponse) VisitAdvanceClockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisturbDeliveriesRequestObject struct {
+	Body *DisturbDeliveriesJSONRequestBody
+}
+
+type DisturbDeliveriesResponseObject interface {
+	VisitDisturbDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type DisturbDeliveries204Response struct {
+}
+
+func (response DisturbDeliveries204Response) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DisturbDeliveries400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response DisturbDeliveries400ApplicationProblemPlusJSONResponse) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisturbDeliveries413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response DisturbDeliveries413ApplicationProblemPlusJSONResponse) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisturbDeliveries415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response DisturbDeliveries415ApplicationProblemPlusJSONResponse) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisturbDeliveries422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response DisturbDeliveries422ApplicationProblemPlusJSONResponse) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisturbDeliveries500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response DisturbDeliveries500ApplicationProblemPlusJSONResponse) VisitDisturbDeliveriesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1888,6 +2949,137 @@ func (response DeleteUser500ApplicationProblemPlusJSONResponse) VisitDeleteUserR
 	return err
 }
 
+type ChangeUserRequestObject struct {
+	UserId UserId `json:"user_id"`
+	Body   *ChangeUserJSONRequestBody
+}
+
+type ChangeUserResponseObject interface {
+	VisitChangeUserResponse(w http.ResponseWriter) error
+}
+
+type ChangeUser200JSONResponse User
+
+func (response ChangeUser200JSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser400ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser404ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser413ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser415ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser422ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeUser500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ChangeUser500ApplicationProblemPlusJSONResponse) VisitChangeUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AddActivityRequestObject struct {
 	UserId UserId `json:"user_id"`
 	Body   *AddActivityJSONRequestBody
@@ -2124,6 +3316,42 @@ func (response SetWebhook400ApplicationProblemPlusJSONResponse) VisitSetWebhookR
 	return err
 }
 
+type SetWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoSuchClientApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook404ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetWebhook409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response SetWebhook409ApplicationProblemPlusJSONResponse) VisitSetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SetWebhook413ApplicationProblemPlusJSONResponse struct {
 	TooLargeApplicationProblemPlusJSONResponse
 }
@@ -2253,6 +3481,94 @@ func (response ListWebhooks500ApplicationProblemPlusJSONResponse) VisitListWebho
 	return err
 }
 
+type ResendWebhookRequestObject struct {
+	WebhookId string `json:"webhook_id"`
+}
+
+type ResendWebhookResponseObject interface {
+	VisitResendWebhookResponse(w http.ResponseWriter) error
+}
+
+type ResendWebhook204Response struct {
+}
+
+func (response ResendWebhook204Response) VisitResendWebhookResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ResendWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ResendWebhook400ApplicationProblemPlusJSONResponse) VisitResendWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendWebhook404ApplicationProblemPlusJSONResponse struct {
+	WebhookNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ResendWebhook404ApplicationProblemPlusJSONResponse) VisitResendWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendWebhook409ApplicationProblemPlusJSONResponse struct {
+	WebhookStoppedApplicationProblemPlusJSONResponse
+}
+
+func (response ResendWebhook409ApplicationProblemPlusJSONResponse) VisitResendWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResendWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ResendWebhook500ApplicationProblemPlusJSONResponse) VisitResendWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// ReadSandbox Read what there is
@@ -2267,9 +3583,24 @@ type StrictServerInterface interface {
 	// DecideAuthorization Be a user in the browser
 	// (POST /sandbox/authorizations)
 	DecideAuthorization(ctx context.Context, request DecideAuthorizationRequestObject) (DecideAuthorizationResponseObject, error)
+	// CreateClient Register a client
+	// (POST /sandbox/clients)
+	CreateClient(ctx context.Context, request CreateClientRequestObject) (CreateClientResponseObject, error)
+	// RotateClientSecret Replace a client's secret
+	// (POST /sandbox/clients/{client_id}/secret)
+	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
+	// SetClientStatus Disable, enable or offboard a client
+	// (PUT /sandbox/clients/{client_id}/status)
+	SetClientStatus(ctx context.Context, request SetClientStatusRequestObject) (SetClientStatusResponseObject, error)
+	// RotateWebhookSecret Replace the secret of a client's webhooks
+	// (POST /sandbox/clients/{client_id}/webhook-secret)
+	RotateWebhookSecret(ctx context.Context, request RotateWebhookSecretRequestObject) (RotateWebhookSecretResponseObject, error)
 	// AdvanceClock Move the clock forward
 	// (POST /sandbox/clock)
 	AdvanceClock(ctx context.Context, request AdvanceClockRequestObject) (AdvanceClockResponseObject, error)
+	// DisturbDeliveries Duplicate or reorder the next webhooks
+	// (POST /sandbox/deliveries)
+	DisturbDeliveries(ctx context.Context, request DisturbDeliveriesRequestObject) (DisturbDeliveriesResponseObject, error)
 	// ListRequests List the latest requests, and why they were refused
 	// (GET /sandbox/requests)
 	ListRequests(ctx context.Context, request ListRequestsRequestObject) (ListRequestsResponseObject, error)
@@ -2279,6 +3610,9 @@ type StrictServerInterface interface {
 	// DeleteUser Delete an account
 	// (DELETE /sandbox/users/{user_id})
 	DeleteUser(ctx context.Context, request DeleteUserRequestObject) (DeleteUserResponseObject, error)
+	// ChangeUser Change a user's time zone or registration day
+	// (PATCH /sandbox/users/{user_id})
+	ChangeUser(ctx context.Context, request ChangeUserRequestObject) (ChangeUserResponseObject, error)
 	// AddActivity Add activity
 	// (POST /sandbox/users/{user_id}/activity)
 	AddActivity(ctx context.Context, request AddActivityRequestObject) (AddActivityResponseObject, error)
@@ -2291,6 +3625,9 @@ type StrictServerInterface interface {
 	// ListWebhooks List the webhooks sent
 	// (GET /sandbox/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// ResendWebhook Send a webhook again
+	// (POST /sandbox/webhooks/{webhook_id}/resend)
+	ResendWebhook(ctx context.Context, request ResendWebhookRequestObject) (ResendWebhookResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error)
@@ -2442,6 +3779,129 @@ func (sh *strictHandler) DecideAuthorization(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// CreateClient operation middleware
+func (sh *strictHandler) CreateClient(w http.ResponseWriter, r *http.Request) {
+	var request CreateClientRequestObject
+
+	var body CreateClientJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateClient(ctx, request.(CreateClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateClientResponseObject); ok {
+		if err := validResponse.VisitCreateClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateClientSecret operation middleware
+func (sh *strictHandler) RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RotateClientSecretRequestObject
+
+	request.ClientId = clientId
+
+	var body RotateClientSecretJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateClientSecret(ctx, request.(RotateClientSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateClientSecret")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateClientSecretResponseObject); ok {
+		if err := validResponse.VisitRotateClientSecretResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetClientStatus operation middleware
+func (sh *strictHandler) SetClientStatus(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request SetClientStatusRequestObject
+
+	request.ClientId = clientId
+
+	var body SetClientStatusJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetClientStatus(ctx, request.(SetClientStatusRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetClientStatus")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetClientStatusResponseObject); ok {
+		if err := validResponse.VisitSetClientStatusResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateWebhookSecret operation middleware
+func (sh *strictHandler) RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RotateWebhookSecretRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateWebhookSecret(ctx, request.(RotateWebhookSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateWebhookSecret")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateWebhookSecretResponseObject); ok {
+		if err := validResponse.VisitRotateWebhookSecretResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AdvanceClock operation middleware
 func (sh *strictHandler) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 	var request AdvanceClockRequestObject
@@ -2466,6 +3926,37 @@ func (sh *strictHandler) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(AdvanceClockResponseObject); ok {
 		if err := validResponse.VisitAdvanceClockResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DisturbDeliveries operation middleware
+func (sh *strictHandler) DisturbDeliveries(w http.ResponseWriter, r *http.Request) {
+	var request DisturbDeliveriesRequestObject
+
+	var body DisturbDeliveriesJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DisturbDeliveries(ctx, request.(DisturbDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DisturbDeliveries")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DisturbDeliveriesResponseObject); ok {
+		if err := validResponse.VisitDisturbDeliveriesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2547,6 +4038,39 @@ func (sh *strictHandler) DeleteUser(w http.ResponseWriter, r *http.Request, user
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeleteUserResponseObject); ok {
 		if err := validResponse.VisitDeleteUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeUser operation middleware
+func (sh *strictHandler) ChangeUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request ChangeUserRequestObject
+
+	request.UserId = userId
+
+	var body ChangeUserJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeUser(ctx, request.(ChangeUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeUserResponseObject); ok {
+		if err := validResponse.VisitChangeUserResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -2669,159 +4193,218 @@ func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ResendWebhook operation middleware
+func (sh *strictHandler) ResendWebhook(w http.ResponseWriter, r *http.Request, webhookId string) {
+	var request ResendWebhookRequestObject
+
+	request.WebhookId = webhookId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResendWebhook(ctx, request.(ResendWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResendWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResendWebhookResponseObject); ok {
+		if err := validResponse.VisitResendWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H0Lk9s2kvBfQXG3ahMfqSE1mpdcqf3Gdvyt72wn60e8ieWTIBKSkKEALQCOrDjz379CN8CHRI2kmfFe",
-	"6tur2o01EgE0Go1+d/NLkMr5QgomjA76XwL2mc4XOYPPL8Q1zXn2VArDhLHfXNO8YPCYUlLpoP/xS5Ax",
-	"Q3ke9IN5oQ0ZM0INyRnVhsRBGCwkF4apoB8cZZTnq6E2bKGPkrMj+BDcfAoDxf5ZMG2GPAv6QW+STM6y",
-	"YxaddGkv6qXnLLpIT9PobBzT80mcXUy6SRAG2lBT6KDf63bDwHCTs6AfPOcszzSRE2JmjLhpCVWMcNxK",
-	"JwgDs1rYZwsl+qkUgqUm0tdpf6HkOGfzvnsySt2ub27C4BXNJ1LNWfYGp2yg4l7Qx3EF/bsazFyTuV90",
-	"D6DLZyM3AYD9Wpqn+DDLHhDkXhPkQjNl4RXSkNQvR5bczIiZcU0sfVGx2mMXQpqonMHv4LksxNeD3pIG",
-	"gD7jYkrs33vCOQGwLIxvU7lgr7ieU5POHhDQi3Y0r6FYmhlTRFsY9B6gw4PR3EML8DN1zdT39kI/GPQn",
-	"2+g6lUWeAamMGVBGzsxeFK4Bygj4DoD9TsqXVE3Zw2E8OW7CPJbZymLcSElyu9QeYBopI3gWYHwvdLFY",
-	"SGVY9oplnL6DwQ8G70kLvCUTXixynlLDpTj6VUuxB+xFBW00t+BGMAA2opn6l91Foot0BvS+D9Caqah+",
-	"IW/CYMZoxhSIsKc0nTErwJTM7d8Z06niC4uWoB9cCr1kSoOEEOzaXiQjFdKj3RlXlnEaVbAw0OmMzamd",
-	"I5XCioBAyAger4DURnExBYw5SfEi21z1NZ0z3ZBQXMCfuZzevvKfFZsE/eBPR5XMPsJf9dELt/kFVXTO",
-	"jN9/zplohcJSTAq/khfPvMjUVGRj+fkv2v1kweH26QU1syAMBJ3bfeKP9tDvBS3SVRtwl8jumlBtAcY+",
-	"eW9QbuxovZBCb1N90upj/W45OvwPe8fW9ad1VWILIH7I0dqiFqj9tvAjAoH7aDlmnNALaapJJtNizoRh",
-	"WUikIikVjiVnUrAOee3k4ZJqks6omOKVWL9XUe1itYHnnj9qXMKbMPhH5G5H9OLZrrHVPbppaGJ3PJJN",
-	"RWnXoWzofg92LP72z6gmlPyzYGpFkIPYM6HAz/9oaH8is9X/16gPCTe6FP32Vvzn2x9eWw79/t3z6Dwk",
-	"VBA5/pWlfvDE2hzELHnK7LHNpWLEzKggpz38TcMVy7k2mlCRudEodKqnz0nG2OIPctzrhsMdTrupy+86",
-	"6caCN2FQCfQ9Rj4vVfEHoQ2QPPZsUSMYMyba7RoQgo/JqAR2RJagxViZZWUUziLJ+/cvnuk/yNFuWCt3",
-	"ONs1I2LXETWXfNhzut0gCmsHYrU2KwQXdMr8wVzmuVx2yDOu3SRkwpU2f5SjahpmdzmoutG085hqyz3I",
-	"Ib2Vc4Z6xITynGWW0ZVKyEoWikxokZsOeWuoyKjKCAC6pvURTVeaLGf0j3IsdcPzDmdSWYi7DqRc6MGu",
-	"DIg1S/uV3ElOySv+JGyKriSOwziOCZh5fxTOtc2YvsMZbLF0dx1IKwQPdjhSMDJyun9kpx75uzJaN+ZH",
-	"IaG5fV4qZHqjx1ZPV5qZ7wozic5Hf5QzW/Mb3FGROFQVCIM1t8DOk63D+VAnuunP2FdZ+EOcXokFgOEy",
-	"Nfyam9UTL/JplnG7V5r/qOSCKcPteU1ortk6Li4NmUttSIJcRcmltgo1zXO70TkX9RmSMFjU/vwSpKs0",
-	"52I6pAiB+5YbNte7zucNz9gbubRomNPPL3BIEsfgnUSXDVWKruwD5TLZr4U21jgeKjaX1zTff72nOMdl",
-	"OcUbnOHuMNxn7T0XrYVl9l7srX36DgscjlJc6TA0HrzIgfPbrQxTqRRLLYXfbVNPy/H3W/3Oq+613E35",
-	"BZqtdkiDFbxhusjNToawz5W+DfYPihvDxB4Xdec5o4W55artCcPanTl81F1AvsOQ2yj1blPsv9+bukP2",
-	"YwNlYRsFtCzVfkxbEFlD0C0bv51+PrWRe2FmUvHfQFV5xlKuOWopBxA8rc8xLFTe7o9fzmTOyPs3L4mR",
-	"ZDnj6cypB8oIpsgSgmeaiQy+HltBylSHvDBl2Efx6QziCeyaqRWB6HtIqCYTdCm6IQFc/JdMTM0s6Hfx",
-	"5s+58N8kGyENK9OrrTdB/2DtOuNN8oViWqPVwEQxt2dPrZ1tz42JVQ3H1dzeh29Rlec/TCCxYJfT/lO4",
-	"AYckmk+F1S46GwS4eQZhLXZQ7q6NBJ7SnFkL9Rk1rC1YkbrfSUYNC8no559//jl69Sp69mwUkomSc5Jc",
-	"xHEUJ1Gc2KO9uLi4iJJudJxYLE2kmlMT9AM7OgiDBTWGKTvzf3+TXPz+sRtdfPoYRxefvoX/funeRBsf",
-	"/hy0YPVpLtOry+yaipQdSrA4aqhZKkWmNzf9ZEVmcknmRToLSbGwuzo+PSUZXenGnrgwx10kNz631HCc",
-	"nHa7PUdv+FVFbVwYNmVq8+zWwGk9JFmgZbF97W7SO+udH5/2zmqrx5urh8FtmtyhmCzZDM/2DIs1t14f",
-	"37rxNs3vKwMZIrHu0knr9wZYSG7osIpO3jb2mX3W+YJ3LvTaPnM75kJ/vRpAuOnb0IoAtDM7rgnNMpY9",
-	"JmOWyyX5jSlpr4ChV4zQJV2F4Oq3xnvcIZfAF8BSl4UhlCiWSpURbcC15b6WgvlRxEhDczKVTNcWuP1e",
-	"tdJ2VH573kblkC9VOhgPoBef87UVOWnKFgZcfkwxkFDoTVdswajB6Dd4l5wFeJvgKVPINlcDGxuD52OZ",
-	"WaxjuMYNId+8ef6UnF7EybePCZsvzArkoClFrZwQbtakIeSu1Hnw0cf/Pvr06NtHf24N9NcpzkMaegS1",
-	"0dVzqVKWYerBoXqzzFi75oCe0yo4gTkWIboeqCYjRQ0b5nzODcvAO1Tb4Uca/Tb89CUJe3G7IBHSDO3j",
-	"84UL5mQMXLdb7P0PMwZOeEpG6IEeAngjdOUary1UQTigeTaZsNT0wQcGaR4/FCaVc9a31ygqlx+FZPSG",
-	"GbWKLieGqT5JRp2BqKAeS5kzCvq2RR1Ke96WYyBI+YAlhJFcMEEXvLOi83xUV1+mzDSUQPSUv2KGZtTQ",
-	"oExgfCevmIA/r+UVq/6i2TOrsHq7yX3n2Db81Pzqsq4UZ2Vw4v8qKkyr+uQzatooA3+zG6TCkUl5AtX+",
-	"Z3SH2D65uKjxlV7cKjUNn3v+4OgjWaeNv1mlgYqVP31Npsy4S7h99SQ+UGFoHH2JoBBvUNutbM9CAWcc",
-	"8WlCM3rNCAf1OpdLplKqWQPuooDV6lcrji5oNLmMnn/6co7qmv+zd8ifyRYV74XQhqLas0HdHH/D2PVT",
-	"ZA5znufcaVEhGa82sn5kerWhk0b2XJv7GgwyC6L9p+v/eYf/9Bv/DAYd++H45pdW+P+Li2yLGKFoTqCs",
-	"bJoT9n5YgPSCKm0/TClalWjwMXsIgi1b78pLOZ02EnkPUZPMTt3IncdNuJNZuzAXBeJ6TESR585K00Wa",
-	"Ml1L5/zo4Q8D+1jwqc7cDuVsITJfWRiQfxQiohAAGgkp2KjTdk6KUd1u+q3sjVhSTRSbFNqqRIfupJ5D",
-	"uI/muR+3q3Bb29BW+8IEDTjq6F3nHiUy2tjIa7Z8rw+W61dc7Nw73BTHY3+TYqdK/M4/t75XWKwVdtlm",
-	"3X6YrTrkg9NRX79/uaYtJXWnYUUvPjJyGB58VcEGDBDjWkunG2EMrEO80rlUEvJ3UB+UKqsyCJ1iBoS4",
-	"l6+0phmvO0lBDvk/25zP/3pqLtNoNyXYhH+2ajj7bOBKMprOiB3eestvi4KuxbzK2GedtGC8B6Z2b2o4",
-	"aSO8+pQt9MfTmUPB3OowiAaSUoEC2TLcTHvdt44mLy/2r5oI98j5D/fNRQ73LHQI983WD/dIOw8PTe8O",
-	"966ECfdLzm8Tum9AiLPMMqU2KlXud1RAiOVxNXP5NzCN4YDR06T5ZzJRNEW2QjI+5UZ37ug6e+c/9Dc+",
-	"fDMYdPBzEp7efPvXVhXmDcu41ToO5HXKDdvuDR69lBgfH1Uau3PgOlfwlJnOTqO0sVDb9buza0vLQqVs",
-	"D073Fh5scW5VM2wFDA3OgxBbjro1xCGXGvi1/XfPZwvhsqH3d1Tj0A1X9Wtp0DdCxmwiFepfgs6ZSyXd",
-	"dF8DnGG5uzow7bgDjvZSTg917VD0eu0lJpvK9EY4sSWa2AwJGdoOvIvbHwg5t6IgZXs6GNFfDCAh8xky",
-	"kQ1NO4dCj5U2VJkOeV3keUhyNjEEHHfKHWL1DOrYTGRWLynElZBL8S/lT+16ttsngFju9PY4YI1vW2Xl",
-	"AW98O0DhxjG2Eoi7tHWPwWlv3WMQ7/Lyv0XD90A6G1PN2rn2D4pPuSiVThe2u/zxBdID17pAzaRGBzNj",
-	"Frp/BE7G/2gVMCkdTnibdvec56zSe1IL4YSn1DDiYl1mBU5pVWgTkh+/fwWOWG5NNWAiZDljoplraeRC",
-	"t6qGmO2889hxHqw6Ao+/4tdM7YUtxa8t6DnXhgmmfO7u6MgBNyJct+DuVtTNKc/bF7/ERGCrEy+YXORe",
-	"wQBs8KmIuCDW3HP+yqUFZQ5prIfCIJCR7ek1sDpkizXwom7UcFEFh1cIWqoYdYWUezFuMFJvdvDnktAb",
-	"51jDakWbuM2STPw+2u5uk0YOyyTD2o0p16bybtSumqVvTZQlo4XMeQo1HKdxXDkbKZlzURgWEkrGhdLG",
-	"znAaY+AliUkqRVooxYQhilF0O6354Gmej2l61U5WGJKAzUOBB6Sc28eroio7gXYezy3XbG/j0T2uWapY",
-	"ixPwg1RmVlY3y8JonjHEGdf1srpNjzLkz7frpRDNtxw6dGTINaYbwDJ7kyCUBTR1huO6bX28Rp1W4+H/",
-	"LJj72aiC3YTBko1nUl5tRcFbyAewtmPrPv3wWw7TPaLJVBIhl7sV7np1ZPOAwib1lGhuwrGxqdZbBNjb",
-	"5KmCkQVTc641x6JfbwTXcmb6lrRrmTDw0/qXVWYO/tJm1pVSvpVOrDpbWS4o+MnUmuzggOQZCwkeaRmV",
-	"wyRZyJFIuudkvDKsCpC+fv+yQ37Em+6rczRjmxG8pHu+M6i4NQXv0IhcmWJ0p+h+c3zrQW9k7X1lCO8R",
-	"2v/6Mf3mbpox/duC+etppAfbRAciZNPSuQ2ufwFAmBK3r1HUBr6foW0b3q9zwBYOUYvWwLFDt0HhXePr",
-	"2h4wI6ctgHvJPkisBWq1nFqg/PvCgnn0hKmci1GHPGMpz1y9vmVPf9H1dK/VGus57e3kPO/U6muGnbb5",
-	"kz9UYfeUWWXOOUrLiE1ZjmBlHtYirHucP5bGU2lWtgVSHAhtR3SH4Aibt6aagCaSZYpp5/ut8iUhblgl",
-	"AracwSEBF9Q3LaKGGAE75NIdHq1pJEMeKE2qdEbYYG359W2EDq1tZ/QBtY9DrWJXGd6isNNlMzvHsM/t",
-	"2m+t5qV95S9taalraYlw032InvgY/cYu+RatZeSUr4hv5MnM9XTogvKfvhxvicgbxdsU5x/yjGlXX4re",
-	"gJxCSUy8t8JsGceBwSizJaTiWAG7tuaJdjmbXlN0Hn6rP2Imi6Ukpw6uOsXCSoM2fXCNGIEOXYjBH2yI",
-	"ZOKxdAv1XeLVPpAI2019QcDJAonVwCoomUltwOarogz28oQQDtd6KVWGTRgmik7nrhNKI2W6t0vHXL+b",
-	"6tbbpr+mm9bf6Adz0Pok/8Os9+9pOiNKLrFquxCGZUSKFNsgQJY6F5op6EriyMweQuno3jTG/fN/bGf/",
-	"W2gqRHJ+5eyhms9fsUVOU5aR8YpQklPDFKDIqSpjatJZB8Bx924v6NtjByW2qtluDyPYebiYSF+6STHK",
-	"5RrvvCszyGpF20xd85RtMuZRLW5ISo8eOH51LSHTjSfS8m+5sKZy6HJJnI/nL5oYpo3ur/tYNzNdCNUD",
-	"wQ3hOrQT0lLdKyvRp1YJ3OIFJe9mvOqUAwkGnm8CABCBziQZM/CqcAOLmBkbiHVfJvhdM8mwnJd95tjz",
-	"iZbbrVfG09Ixg2mzLANdLFUsY8JwmmtrNudW76kDvbSbBXz6TgijKEK3XWTkFRMjwJjAFACfe4nTw/LQ",
-	"zeQJo4opAgPQKTZlRpNenJSckpvOQAyEz7rILAp9sSv84bPKcG9/0UQuBaGpPTKX07WcSfQiafvw6Mcf",
-	"3r4j3s171KjT0COoi7XKHMsIFwNhYXK9HFiGPKMqbAmJl1OYEAJcyj7kYCrJFXzydirqQ85uO+gY54hb",
-	"/Gm8GohKufRHljm7oPJ89dFhHEL2sz0di0QdkrRQWiodomNyXGQWpV4HWGiXhVVJXQTMUuVAUO9+ApAU",
-	"t1ueUi465Gnl7se+MnY+lLNkZNVPlx9DptLvXjGag/EDB/inPxGrjWv7+XditV3yO/GqwcrnqP8+EL9H",
-	"UQT/t8+NMPluRH4nYA66QqOMrh4Ts5Tg1tFY8/JKioxCBOK54pnPiYeydUHeFvAjzol5fOtzTvjEzAgO",
-	"hHlr3zMmzMyNntKFtmOt9eahsyxDcLDwVohrUfpB7W8Tfm0ljkUlkgF8wvnKLMK1SR+79bHDCGwN4n0W",
-	"YqoYKceF7kEN+tWMOCw4LzP+ZmZcZeUkzulGfOwLCwx+LbSlcYRKsKWFp1LjiZElUl2SpN/iY2sZIbta",
-	"yQIuuZ1lIMqqdHsKvsUaMARrMBDvqsMQJs1zMi6MW7q2cHIeA16dHOsQEOxQ42AvKzfacXMEayCAHKCv",
-	"EptyIcAZLUK/ASOlJ/mNtM+SbzN/J7VT7wFqzynt3h49uqxdInTfIyHaYRbTclJ2gZHi0aMQ2RZ19LbE",
-	"UoW3kjSawTjisXyhxhMmUi2pyvoD4Q1O8A/DuhZwu0XMVbG/C7YEXwH5QcHJQJqSZ1TGHZMCsQInP5aF",
-	"8XfU64f2z+8tPcFCRmIZCVryXIAIqokD75o39Mqyhzz3GVSgdNjRorSe5QSW137MnK7I2F7SgfAyGAMr",
-	"9QgjFBymcs4QxXa6Kubo5eScpjN7CSECiX2wygOpko7lUnTI9xxu1ZKuAKUruFEgP7MOeQoaCiaxe7SN",
-	"GaxOhbNirHjiAnhQmd/sRRbAAnGfRuzM8/KBmDM1ZS5MQN6VpwyMuc6A63D3yTVTfLKqLEZIfzd0vhgh",
-	"P9H27sjlyB+ly5OAo3wiM86Qb6w3GPPdElxnFr8JbCbmkVtXTUrNAvLhmlZNrT3Z44EQxXzsQ1NeOnLh",
-	"Eqh8PuVrWUsfdgTU6JEG+4HkSJzJpYERLHrRWHVz0Ts5+zZs9i6p9/koXWugAljFc9QhH+rtmqBnIRxB",
-	"1RV5IKjBtkEhGWG66Agsfjwc0KVB2tfLgHStDohw4S6lm7Tv7mkSx/6OwP6ezlh6pYkqBGaUWqYJ0Vcv",
-	"a4E74HFMYNvoLdN9bOfxTS/ufRuu9ZabSDUvVXuZrexTcUh6ybH9z8m34UD4jX/T63a/dcxn6ZQT7E4K",
-	"U4ekF1+ExD6E5S85T5nQYO1zUBQnHNpuv8Tv37BJZA00xZmhalW1z6x/eRMGupjP7cd+8ISVzjRUVkq3",
-	"p8fAmGYkL6yGDjrYmoLeCarurj96Nd3fXlfjQ97iDQxLNRY11iAMrpnCauMg6cSd2NXzWOU+6AfHnaQT",
-	"o3NmBgad1x7t52lbHPCdFx2ueZ+V6y0mCYkiWZhFYQjQKFkoLkCc2YvicicotmUs78iLLOhD+Y5PJ1nr",
-	"JdqN41t637T27ao2U3barbJOAp8yknTPLGo6Sf+81zuuReP7wZGZL45q+4vclFFylNLOgs2DekpHM6Zd",
-	"zu+j6g60I/9Y0IhTB/H4dJLQk250TM9Z1KPHaXQxPs+i03EyidOzSTdL4o1QaD/Q1ykfXo7/9uHyH6+6",
-	"//n9Ty/++fOT3/5+nCVVXPRhwpbrIeJgOdMsHabdn35N5z/F6/+uRWPb0N2Lk+7xkQ8Mr+e5BC4lpHr+",
-	"Ir6I63kTLY/YKU9cGkU/6Mbd0yhJom7yLon7sf1fJ47jX8rEiv7H0jHuymH+jzulTirn3gHcr0pl1rzY",
-	"uEJ8EsGilZc6aIQ/ahXy/eB4EtPeODuNLrKTNOpl5zS6oCfH0VmWTE4nyeScxklw8+lm//ZJ/r5saYjl",
-	"rySolGgdL8EV0sML1TZ1efGq5qF2xMk+IzYa4JWs8A2jWWn9gwJtkUanQKF+FxALqaxYFAbIiHLW2jfA",
-	"amWeiaAktdJHs/zailww8zb4zESqKTOuIm2T0/Ra2k2Dj4NChvT/BPKeA8SggzqkuJQqyk0NjX5Ln6Di",
-	"V29h4YJ9NlU2DziGbi12gupCEN6gLNSSvED8gumX585urtWmlprhlNvD4OYxoRPDFFYhNGsnOZg8LJ94",
-	"09ypRuUuUU/mO1K4qL5i1laSqlOa4dt0PJ8v0QDCFWB1nKFnH0pZVtZLyDnzFpuzQVOr4qBst8q7VRpQ",
-	"KBE6l2Lq7AWLo0ePTPPlFPCyB6rAISEL8+hRfyC8fV3z7no1GEZX3o8QHFoyY77eXbGJYnqGLhPX1FMX",
-	"c2tK12Z10Qiw0eA0BoL6XZ6g+karqWbMTacNz3OylOpKg8X3GK0t1/zc9b6+EnIJJ4YbBvPGfg/dVrjB",
-	"nQzEN3rBUrSBLJ5OOlbHc964UaNMGh1XVUEK0XRFuOmQ0Rtq2Es+5yZ6Y1m4NYeh1V/s3HaNUm1rlEnN",
-	"GjXP8HTyuKyIGlr7eKisjTQKB6L8Gh1PI9jQKKOGDgtBrynP6ThnI6Skymukm7q2o97yLEMfOpkU4Bew",
-	"54ia5waDSlmdP8F0O/pGtylBdOiOcignw0JY45NyMZRYFd7QjbDUMqgXmwfr5d/rRdq1V1VYflWt5myn",
-	"Idaj77HOWnU89p4/aHEj5XBOxWroOVvbqnWyaNvdZpV59Y6ci7I2u3uAfG50KrhpBhVc+t1u8bPJtZf2",
-	"Ovqq74MlElCSHZUc7x5VtVC1A052D2hv8RkGvW539+D1/v0PITpT5jxIn00pPrGWv16huilEG7pIw6Nu",
-	"AWoXsD8smNVDSlcODiDv37wMXTpFmV3BnZfaefGlIhkTnGn0njiOByETb9A3K5fGbACOuL63LMGwcAzQ",
-	"0i1zbMsS/yisGp3CpfsOPexDWDMbOZeNlSdW0H92AS2IaORLcACjd2ggkm7s3UNt77yQ6VUbT0Nff6MH",
-	"xP1YG/TDqt/xlgZhW8y8I2mfLc+U/bU0xb7bxxAbFHHcPfXENzSrBfvOlTVXDb7Khl2Hav/785b2rmp7",
-	"MZn4LtjeeANWvfpup8X7VyDJ76zZ1zs5PTu/qH9ClFokfqev07Tdpj0ANWVBYYtd9GHrfYJU8/vw0/hi",
-	"D1bVbOX+78GFnzAflPCthhD1Nb77Xm9yXeAm25lt5WXGTGZs9gTxbt86alIocIpDT27DBFkxqjShVl+r",
-	"XnLnY3oYzfNxu43gw0DUitTqNoGLvfgsd9D7QDV0HvasYGCbYnCbg4/ee9upY6ZtTNP1bIMmdPdUBKuw",
-	"zhAipk39aKNX3dnZ2WkcJ6DWiaGTFWALDNnnBVe7xh/bsXtf10aXva/CwCArpAFyq5fopB8n6CU6AHqs",
-	"7Gt3wECeLAbG7+F/+XdS2F61RglrjALQ3eQTdZ2/1XX9mi1bUwehmbYvgCrGOU9rCSeX3h3QeNcNGMWq",
-	"ALahpfARP+RA+D4boDE49YGw5h+IlYZWh76OmXPLCTL6R+Rbdr2BaUfIUuxPL7m4GrlMnSnDyCZEgq24",
-	"fNzQaCufC3AfwSAiaHeSc1Grc8QAsHb8qKa+6cZrJBAFpcMC5CYkm7l2NT77uY11WTT6YN39vfku/be8",
-	"vJi69xHzum9z9TrDz5vzVZOKWu+fzd5j2KgnwMAfONLLzCJUhBCVU0WFQf3PW76mnONebzQ9yAdcq1Nv",
-	"VXecEwKcY/8z/suX3DmwLBvWlR3rcxZWNR+eu3M7LbKyyrNdN7gsRb/P0aCQoBH6THdqXMFC9baisoVG",
-	"IQzPMbeiQ0betQ8+o/fvnnpnFXL0Kb9mLU5mrCZ9jzrOPQQ3Bh/qtL8elqhFHi41p0fv5NVKHiK/fMOl",
-	"vQRvcv8NNIMu0ekDhV1qmz/Q6jo9BFsVqtrfp/S/4v1WVvAU7oW7dTvUf7jiR1/cWd7cGgjSVQ4q3Gd8",
-	"0HmPU3DA9iFOUSnCmrCSH4w2M/ZHZZAeBcJAjNxEQ5w8G5V2BhYHT2rOHQ3NLdo9IXZwyRn2cf75KadS",
-	"sDty8B7OvYNUGu9wufdZP4OdgjcMEddy3s23rW5JDq8eOXKvO735dAuhHPkMJxAPd5t+WwTtvct0WX8N",
-	"SwhpPgLzxBQRkAYEpTv2GQxMSl3Wz9WzaBs5VnYPfUKxffFAuNx2Z1NCr13tWqS7hE7j3nvkfhuV3UEs",
-	"dZKq2JNgoK/q6Lw+kls9roya4csW5YT4xv6uKKjsfNEZCOw/4HOfIX3Tv0duyoxL+qwVvIzabdys0dX1",
-	"rpKS0bVXh7e9IeNjS4ubpHvei1tb2NQVy/i83437x3HnZEvXlebTZ/3eST+Og0a/l8AeWJQAdd36Co6P",
-	"G+3Eg5MkPZ6cZSw67aYnUW98wqJzGrPoZHKWJpNkfJHGJ1smvvOEx746uL639fbf/aQbx74cOTCFECzH",
-	"Ao76Cz4+fmmdyf163usma0Oa2Fgbm1zACo1HNvAcwzPbX9/xcaOwex+c9NpmvfNs3dswHPSjkxpqM+bL",
-	"OijRS6iPOsRKaL596qs4Wfa6gvWKo8SXEyWNWqG4VqoT735dTdmtLG6fLrnltVAlKNvGroGy/qanXePr",
-	"W0lueX9NuYdtKFl7ec0+z9/25po7jL/L2d2VPt0rkbaZs2OW1mrRLRj38trfQTP6d1DVL7OszBU/TFM/",
-	"qinZR1/K6NouDb5S3iUrnVNOdQTnl/YqfOYLdqA+yBNCrXRBG7mAfBXIGfZVgVbbwXIt8NZAprBmwiWs",
-	"mOp1/lCx1WYTdEijQqLM8KhazLPMZwjhuym0bDUCyucPMgQceLy54Nc0CdZfK31fk6B6TzCtDvwB7YJw",
-	"55OotW7YEMuqZH9RtCj+rnCkykhzCWRcYWaBUSuoKpkxxaAgB9V/zJhFWtj0EmlmfGHxfXTfOV/zjzZD",
-	"srlMaT6T2vTPe71eLel2f+68VlJ+10yWD7VGUJgHCsUsQi6JFP/rObn16rxljRijJFRgGZ0rQqpdorIg",
-	"vsmll7U6+dvCJFgN1Bos6WPRmMTWZdzMfC2egvq8jOVYTWU6ZORy4kab1i/MZ9QqHIjRWGYr8KxiMMTH",
-	"S0LoXAWXzH54jIuNpZlVzBrvVoi5iHIpsJrIJxamVJAxFhqzrEMuXZXTQKyFMrQvQ1H4Ymcmsu0hjRKz",
-	"Xy+kgV1Agi8DKCUfBP1BSzuJQRAOgrJYCh7aFgWBR+3sg6D/ZRBg0IJnMOY8PRuzMxpHF1k8jnppwqLz",
-	"yek46k7OJ73JKU3SkxMYXwsfu6oSGH8MPzr/mP0CNIC6bBoENzfNV/E6HEW+bcI6ntybh+kUEBnUKzA8",
-	"AR8lVYVBBLbWXE+HPsxy0qW9XnrOLtLTdC3E4sdoPhXUFMoCcJ2E/3Uif5n89vri5JeL9z8Vyfd68vf5",
-	"5KfXf5+Jq1+6i18v5MXrZ6+P/na0eNH7rjZLif+gHyRnFyfdkxNLB64zyr4wuW4newSzfICoG/duqk4D",
-	"Lb1GDjIMPzTEwZbg0R0zYx4ydlSyPs0ansQ6s7MjYSbnNthQoNbbCriwadXGESXnF/fc0D9nafiaKk7H",
-	"7vquP9B4Zc/W8pW2TKRRFLnJIpwMu7Te3MAZ4ya3tZ+BQopOVYlWloOEX1pe7OgLgr1SH/paXlSmq2tb",
-	"nxIVss0JGyWezd6VvrkFdjzeUKQwtV8KkrE5FVlthI/0tYHfrCpwBFmOrIj4083/CwAA//8=",
+	"7H2Jcxs3sve/gpr3qnK8GWpIUbJEV2o/xXa+9VsfWcte727oR4IzIIl4CHAHGNGMo//9K3QDmINDkdSR",
+	"+H2bqt2YInE0rkYfv258DhK5WErBhFbB4HPAPtHFMmPw+UnGmdCvpP5BFiI131zRrGDmQ87+VTClRzwN",
+	"BkF/2p0+So9ZdNKj/aifnLHoPDlNokeTmJ5N4/R82usGYaA01YUKBv24Hwaa64wFg+DtnOWMcEWEJKpI",
+	"5iSBTjtBGOj10pQocjFIpBAs0ZG6SgbLXE4ythhgwUhIHU2Bvuvr0JL8ejqdSJqn7D6JPq8RbekkK6qI",
+	"9N3tT3ZZB+h+Lq5oxtMnUmgmdI1qlucyV8Hgp89ByjTlWTAIFoXSZMII1SRjVGkSB2GwlFxolgeD4Cil",
+	"PFuPlGZLddR9dAQfgusP4d2moNcrp+AHzrLUDJ3oOSO2WULNWuJQ9pgKWzJK7KjNRLyk2VTmC5a+wSbv",
+	"cQHj+gI6mrkiC9fpHkT7spFtAMh+JfUTLMwe7qCQQrEcz4omieuOrLieEz3nipijTMV6j1GYU+NbcCP4",
+	"bY65nnMxI+bvPeksT/dlIpfsJVcLqpP5wx1tN82NKZZ6znKiDA1qD9KhYLRw1AL9LL9i+TNzoO+N+pNt",
+	"+zqRRZbCVpkw2BkZ03vtcAVURsB3gOy3Ur6g+Yzd34x3j+s0T2S6NjOupSSZ6WoPMrWUEZQFGt8JVSyX",
+	"MtcsfclSTt9C5Xuj96SFXs+El8uMJ1RzKY5+VlLsQXtRUhstDLkRVICBKJb/xleu2e/7EK1Y3rhu37PJ",
+	"XMqPvzG9K+x1D5JtyXaqL7VcLh9SRLC9g4ygsLMDaLY1gmtD8pzRlOUoldFkzoygkMvM/J0yleR8abZf",
+	"MAguhFqxXMFNLNiVYVha5tixGRzPzYh1XrAwUMmcLahpI5HCXLWBkBEUL6lUOudiBtNmb+Tn6Wavr+iC",
+	"qZokwAX8mcnZzT3/Z86mwSD4j6NSDD3CX9XRczv4Jc3pgmk3fhCg2qioiGXPnxrRhLo/rZiiqEgn8pOh",
+	"iJsKS6rnQRgIujBDxbJm6e9EMB7hNvou8GbZixhT8s6kXJvaaimF2ibQJ6XAWWVjdi/+l2FnTa1gQ+7e",
+	"Qomrc9To9ToM9q9b1rred+Q/Iu04/I0N0qZsPCZjT9GYrKCQWSGzImROofi7d8+fmqVqHsSochLbqLLl",
+	"j2qn9joM/h7Z4xQ9f7qrbnnwrrfpOLdfR1lrZ4+FfF3XXO5jUdqVqZCs5jyZm/WaypwYZvaFrMCmtnaL",
+	"+W9qP7tmv9Hp/c09Nuj0CqpIKpNiwYQ2SyBzklBhpchUCtYhr6wIb1YrmVMxw9vlC1gXrzzeckk2dbtd",
+	"i7Khrt7bsriL1PAfSv5VsHxN8DI2a0JBBP3Spv17ma7/v576kHCtvLZiTsV/X75+ZYSdd29/iM5CQgWR",
+	"k59Z4ipPOctSolc8YWbZFhKuFirIaR9/U3DEMq60IlSktjbKb2XpM5IytvxClvuVvCySOV4Gv5cM8YDS",
+	"wBczy3WL0i1muW7k2UPUKjv8fYU0lJNB8gIVZsKYaDd4HSS/qS9kaTfMWLdY24Z1adcS1bu833W62VIW",
+	"VhbEqJlG1FjSGXMLc5FlctUhT7myjZApz9WXcgobFrvbLFTVmrZzmSrd3csiXcoFQ2ltSnnGUnOdeFFv",
+	"LYucTGmR6Q651FSkNE8JENrQUYmia0VWc/qlLEvVInmLNSlNh7sWxHd0b0cGhAez98vbvXtKXvLvw7qA",
+	"0I3jMI5jAqapL4VzbbOy3mINtphAdy1IKwX3tjhSMDK2GlZkmh67szJuWnnHIaGZKS9zZHrjx0YbyhXT",
+	"3xV6Gp2Nv5Q1axiUbylIHCoKhEHDXrxzZat0PoyAZyj6X2bsabGw/2YLuGk931W7Se3DLKOla5+VHLsx",
+	"8HT8Za1oxftwiwVtOgn2XJhL71O4N1U5YdyI6BT8Diwl/W4cEiW9o5crAjKfloRrQsUa7rgOuWQalGma",
+	"pjlTitAZ5eILkv38DAENF4nmV1yvv3fSNk1TbuaBZj/mcslyzc3CTGmmWHOeLjRZSKVJFy/0XK4U4YLQ",
+	"LDMDXXBRbaEbBsvKn5+DZJ1kXMxGFCmw33LNFmrX2r3hKXsjV2YaFvTTc6zSjWPwGKN7h+Y5XZsCvpv0",
+	"50LpBRN6lLOFvKLZ/v09wTYufBNvsIXb03CXvvfstAKV2buzS1P6Fh0cPqXY02HTeHAnB7ZvhjJKZJ6z",
+	"xOzw2w3qia9/t95v3ete3V37L9AuZ6rUWMEbpopM72QI+xzpm2h/n3OtmdjjoO5cZzTubDlqe9LQODOH",
+	"17oNybeoctNOvV0T+4/3uuq5/ak2ZWHbDmjpqn2ZtkxkZYJuGPjN++dD23Yv9Fzm/BeQSZ6yhCuO4sgB",
+	"G55W2xgVedbuu1/NZcbIuzcvjLCAvj+U53ItWE5WAGhSTKTw9cRcpCzvkOfaQ3FyPpsD9oBdsXxNABEZ",
+	"EooOROqrBHDwXzAx0/Ng0MOTv+DCfdPdgD+YO70cep3093OqgSKwhi2NNIMKOxPFwqw9zTK5MuvGxLoy",
+	"x2XbztlvpirLXk8B7LnLu/8h3KBDEsVnwkgXnY0NuLkGYQVk4EfXtgWe0IyJlOZPqWZtqIbE/k5SqllI",
+	"xv/4xz/+Eb18GT19Og7JNJcL0j2P4yjuRnHXLO35+fl51O1Fx10zS1OZL6gOBoGpHYTBkmrNctPy/3zd",
+	"Pf/1p150/uGnODr/8A3893PvOtr48J9By6xanwHgKVrXzAzfSKesQ95zPZeFBg2eJtp8D5ay0vepGBMh",
+	"uGhWtqxa0gQguEaMZSJVjX3V3WNXIY2XFkG0SSUDS6rZXOY8US3RLJ5yRSdoznPOczAfMZGy1MjZVYe5",
+	"34aG2ZgZdrWDMKh4/z/sIO8JuHoPPPnKj+xG4a06C82Na5to3ZiZTD5epFdUJIcSRrHWSLFEirRl7r9f",
+	"k7lckUWRzENSLM2+PT49JSldq9qu5UIf93Dh+cJM9HH3tNfr27XHr8qV50KzGcs3T2eDnNbRygKVxO19",
+	"97r9R/2z49P+o0rv8WbvYXCTrH7oTPqLhKd7IqTqQ6/Wbx14m2z/wESGyI52bdwqZ4RLItN0VGLVbqr7",
+	"1JS1jradHb0yZW6eudAx0BoRtvm2aUUC2lkjB8WcpY/JhGVyRX5huTRHQNOPjNAVXSMrNLwx7pAL4Pye",
+	"MVKSs0TmKVEa/Ab2aymYq0W01DQjM8lUpYObz1Xr3o78t2dtu/wpV7rIJ7fgD+AW2TI5c7pcMqFgPuaM",
+	"CPZJO5tU7d5PCzTmMBDOZJ6yvJXLar5glgPZbrvNu/3PhhVRsbaOmcXNU9WND2Q/2G3bJoE4D+//OmAC",
+	"XazK1u2VJGyp8QrLGUhx6OzN2ZJRjWhScH5YK8lN16gPfWm5QSEkBSVGmZp9i5gNW4V8/eaHJ+T0PO5+",
+	"85iwxVKv4e7UXhyVU8J142YHzH1VTjn66X+OPnz7zbf/2Qqcrc60ozR0E9Q66TJPWIpQ3kN1S5myduka",
+	"HXul7xzv1RBNqlSRcU41G2V8wTVDY2llhD/R6JfRh8/dsB+3C1tC6pEpvlharIHfy602MSfZUDJGB+kI",
+	"yBujp1E7ibpE4gDXYNMpS/QAXDSAm35d6EQu2MAwosh3Pw7J+A3T+Tq6mGqWD0h33BmKkuqJlBmjoJOi",
+	"VGUkYt4G2BXEFzAbYSyXTNAl76zpIhtXj/qM6ZqihI7cl0zTlGoa+MCrt/IjE/DnlfzIyr9o+tQodc62",
+	"YL+zFx/8VP/qoqo4pt53/n9zKnQrj1FbREyzM/A3AEwLu038CpTjn9Mdgs/J+XmF6fTjVrnjEF5n50yR",
+	"GdiK75nn1ZbeT1CIJ6jtVLZDusFXRBzsfk6vmJG/uSCZXLE8oYrV6C4K6K16tOLonEbTi+iHD5/PUKVx",
+	"f/YP+bO7RQ16LpSmQrfubo6/IYDtCTKHBc8ybuXQkEzWVSDAV4okRube0Nsis671cQ2HqSHR/NNz/7zF",
+	"fwa1f4bDjvlwfP3PVvr/wkW65RqhqHKjtKFadR21pLkyH2YULS9oFAHlR7BV61l5IWezWgDiIYKm3ild",
+	"2vW4Dncya4vCQN/KYyKKLLOWDFUkCVOVMLSfHP1hYIoFH6rM7VDOFiLzlYVmGEaxpDMGCuZYSMHGnbZ1",
+	"yhlV7eaRtTkRK6pIzqaFMkLloSOphuXsI7vvx+3Kua0MaKuGpoMaHdXpbXIPPxltbOQVW5XYyQN21qTI",
+	"la5xztO41SVnRPFJkRqmuZozAexIkWmB/qabOehOJhoGCc2yCU0+ttvxLgSZa71UYMYDfkLBIVvCxk19",
+	"tSlT9WIjwu+Q8xIpkiLP0WhJ08ZFEt9wk9BUkQVdk7wQxF5tii4YMXxrj2nZNSnCWpl2WznAHlVuaTVa",
+	"sny04KJwtjW/uO2ry6Y8y3zcdbnW97K2CNlrPzdgxTSa1GO0ruJqFiJjStk9NuNXDMIf93PImM7qTphj",
+	"INB5ZBremDAoBP9XwezPOi9YCVJwu/Fmsz46q9+9edHi2gmDT9FMRjb+ChfrDZtxpe0px7N7yZKcHXp2",
+	"5RXLM7ocFUK360QMNRQFjZMJm8qcQcygIiuZf+RiZpkmN+rIhiz2EFdwGx9WfvCNAchcz73LXxZa8ZTh",
+	"JjWaRhnpdrNyZJsPG/O1hYu+UwdrRx+52HmDgLxhJdVfpNh5rN+6cs3RQGettEvdapJel3boV+9ebFqT",
+	"4xaO6PAZh82DyymxQQMA2RqRSWMEunWIU91XuYRQCNyzYNdwDMmqt2pvJlCxLzTdsTfxgt9JJvDxvZt6",
+	"wJR/YinR7JM1vtNkTkz1VlnpJqhjA3njAY7VrQX1HTEV6aMyJ20br9pky/7jydzZl4wmiNNAEipQrTFi",
+	"a6qcBaE6TU7q3j9nRrhHxodw30j0cP8cMeEBeVnCA8LKw73DucM9c3KE+yaWCPfIkBAemokg3DtpS7hf",
+	"Hok2Pat6H+8lSM6l0jUXHCqAIciYSq1knmJw3DSnswUTGp3DdE0mjIxNc4OjozHeoQpb44pkMqGZ+SMk",
+	"3d6jTtyJO10i86GgAgMZMimXRuJ1WDU0Jh0qu74BLZWl5r5oYyC5/R01bBBMK+P8BaznMA/ojFL8kxlm",
+	"ghyfpHzGterc0n/61n0YbHz4ejjs4OdueHr9zZ9adfQ3LOVGrT7wGsptte2QgPELiWjIcWmSsl58iwew",
+	"ou/NgkWtozbOeGvvl5JFnrA9LqFLKNji/ypb2EoYWlQPmlhf60aBWK4UXKXm3z3LFsLG/O6PVsCqG3iF",
+	"V1Kj8d/Ku2BgMOK3DZjcxDAAnaEfXZWY9rmDy+aFnB3qu6DoGNtLgqlbizYwZS2QsjouSNN24i1480DK",
+	"ubmlE7anDxJdykASMp8RE+lIt3ModMkoTXPdIa+KLAtJxqaagG8vd0qLL4NGJCZSw2ML8VHIlfhN+VO7",
+	"IcmOE0j0I92hNZZ828iR93ji2wkKN5axdYPYQ1tV+k/7N1kuWg3yl6icHWqMooq1c+3XOZ9x4fUBi926",
+	"+PE57geuVIFCY2UfwEU/OAIv2n+1XjAJHU15m+D9A89YKZImhsIp+FyJBTzpNfhp88Lc7z8+ewkiAVfE",
+	"MhE0kdVi3YzW3Sq1J6XZbi++Z6fWWvs2GaC54ADw7mYLO1CdsrMWfeV5Ve3iogTKrcnKMNMcbBbM5vzZ",
+	"zxJTJ7QFw5wbOW2vBc/5lZn9zNAgjGyGgRnjIzu/Y8JVy/LfuPoLyrMt5kaMJTUa15LJZeZkJFhQPhMR",
+	"FySRKbM+RZigBURCHkqDQF68p2UfoGWHr12SM6oPWDgwgVzvuGL8Wa2tY2VWy+OFw/Q7vdyFbkRtjKi+",
+	"ew6LjUCTZmlkc+4G4BqwRNts4Hc1ex9q2EYkAUIGac4wqMUUb7dsb2Eee1srbPFtBre3gDtZMaU75LbG",
+	"t23m9PuyoD+olfxudvFbWr5/Y9P2bcCTpUF899ZBnoiQYQcq2tgjDft626Fw2Ccyk0TI1W51rJppDfZE",
+	"1YFW2/iNU+nXqX1nhJZBtOzs+kA2ZqmVr8Eibt53gpElyxdcKY7JHj3eq8TlD0yvFbQ9/NT8skT/4y9t",
+	"NhJ0N7yR2jtyb+F2qIFcrX/p7LQftzrMMilmLc6Ilcw/qpBouQumd3Le2yl2tsXVeHG5fccCq3EmAJSg",
+	"yYxeocKR85SFBM+Qx29htC8gzru9MzJZa1aCEV+9e9EhP+I949KMKMY2/ZLd3m7TztaApkOxWz5g41ZI",
+	"2nr91i29EQP1wBTeAUb78PjZ+mjq+NmbgLPNoLyDjQsHTsimyeAmun4DgjDAaF/rQhv5roW2YTgD6QFD",
+	"OEQ4b5Bjqm6jwrn/mjoHMCMraoCd1hQkKdXUyNoVSOWzwpB59D3LMy7GHfKUJTy1mVINe/pKVYNn1g3W",
+	"c9rfyXne5uuHBCiprYEpHqDZiP+2bmofjW9uDgzFb3rVfvLXgbfPtEFubgj/uIUDmC1aQckg5dlAdNAf",
+	"y+gzQJiVYVUta3CIU7lUzkd4mx9y6A73SIeBlild72+yqHf5YVvOp8a+3Q4TrAe3HXifleFpMMWVCWhO",
+	"ZGgX1o13227ZM4ZpV0z+b7yKbdKSTehwqNnOJmhsU59XdXy8Zp/aFdlKZob2nj+3BU82QquAgzqQLHEo",
+	"2Y1R8i3SYDOtR8WQs1CzkYXFfvh8vAUTq3Pepuy9zlKjFoFNDs2VGYXEDfHemp9hyAcCGfQWd7xlseyK",
+	"CQ24+KquYR2uRgNBLLk5H1ahWHeKpbll2zSKxhGD02U9vm5hQ9wmbpY+bN99F8gyDxUiq5aQu8W7qlL5",
+	"fAyTheZU7OEr1YpOMyzpcKxYjS9tcSLaWVEP6W1y5/7e/EwuYP0wu90zmsxJLleY/K8QmqVEigRzlkLE",
+	"NReK5ZBC2G5GInPi/XWbpj1X/sv2WV5CMn2S8Y9WG624LnO2zGjCUnMZUpJRzXKYIisoTqhO5rj97Onc",
+	"i/p2F6ifrbK1m72hph0uptLlG6LorLdox7fVAGOX+4/lVzxhm+x7XAF7EG/VB/+VqgRO2fpECg+gCC3m",
+	"29p3v1JEM6XVoOkq2kSkE6qGAo5xaBqkXtj2CQ1nRgTf4swhb+e8TGsNEDbHXYEAwDilkkwYmE65hk70",
+	"nA1F058B7qNUMswKxz5xfOuA+uFWEyxSb33F8DaWgiSc5CxlQnOaqdCxqCrRKzNYmE+XUHMcRWi6j7T8",
+	"yMQYZkwgyMzFSGHz0D2kHv6e0ZzlBCpg3OWMaUX6cdcbQbjuDMVQOFxfaqbQJduCP5xYh2P7ShG5EoQm",
+	"Zsls7MVqLtE+qkzh8Y+vL98S5+o5quUcUGMIXTeiNEsJF0NhaLIpQVmKPKNM0hASd5sh5BC4lClkafLb",
+	"FVyLpinqkDN2OOjf48q61sxPk/VQlKK9W7LUamUlrHmATqMQohTN6phJVCFJilzJXIVVA7NyksJS2WiJ",
+	"8m62CQPmzIzWvwdiSMq5GfKMctEhT0qvJSaBNu3hbUzGRmy0CEwyk270OaMZWt7NAv7HfxAj3Srz+Vdi",
+	"dA3yK3ECxNpF4/46FL9GUQT/N+XGGCQzJr8SUMZt0oyUrh8TvZJgVFOYv+GlFCkFR+oPOU9d9C9kPxTk",
+	"soAfsU2Mt2m2OeVTPUdNgUK7le8ZE3pua8/oUpm6Rnd21BmWITjo12uca+GdHea3Kb8yNw6kD4NtAJ+w",
+	"PR/t02jUQthtoloYGsAWDMU0Z8TXC21BBVLYnNhZiHEC8Dc953nqG7HGXeJc+BhK/XOhzB5HqgRbGXpK",
+	"LYKA1oJt2mAmN8THRi9FdrWWBRxy08pQ+Kx4ZhXcuyLAEIyy5D00iMSgWUYmhbZdVzrunsUwr/Ye6xC4",
+	"2CGa2xxWrpXl5kjWUMB2gCTobMaFAI+TCN0AtJRuy2+EZ3m+zdyZVFYJAKodpzRj+/bbi8ohsr4n6NlU",
+	"MzMtpz6ZsBTffhsi26J2v60wpPhSklpOYbt5DF+o8ISpzFc0TwdD4dR9cGRAv4ZwiHJYlsHeK7DUkNc5",
+	"rAwAYR2j0naZcrhWYOUnstDujDr50Pz5zOwn6EhLDJhHOwoXcAVVrgP3DIamHw178E6uBQgdprbwtgs5",
+	"he6Vq2Ohj1IMRXkHo1WGZkr6i+Dti8sOuajBJyClTiIXDCfedFICKtztuaDJ3BxNgFeoDnnG4UCt6Bpm",
+	"cw2HCa7OtENQ+cY4UzdjEwZdUGHVHEMQF8B+fAiiIxI6BEdPzXXu2PhQLFg+Y9aVRd76BQaeXOW9VUPF",
+	"gFyxnE/XpUoJEaqaLpZjZCXKHBu5GrtVtEgvWMXvZcoZsozmQwAu6Z/N7esGgUn/3QxWpRIvVADYuo5y",
+	"rTwj8HgoRLGYODe0uxi5sBBQB9Z/JSsRfnbv1N4ygPEA8h5bsrBdgnHpCgPjz/snj74J69lvq3kpvU0T",
+	"bn8jc4475H014be27y/RyoOLQ0E1Jp4OyRhjEcZgEsDFATEaLvpqpL6qhOoTLux5tI0O7BHtxrFPkWDG",
+	"92TOko8KfNYQrmD4JYAv3DWLCiMsxxSGjWZKNcA0ol/34/43YeMNiKnMF16ql+nalIpD0u8em/+cfBMO",
+	"hRv41/1e7xvLd1ZWLsEHuaDpkPTj85CYQggqznjChAJzAAcZccrhRc8X+P0bNo2MbpZzpmm+Lp+Lqn55",
+	"HQaqWCzMx0HwPfNWTJRTvN3OzcCEpiQrDGMA8ashm3eC8k2zH52E7k6vDcMnl3gCQy/BorAahMEVyzFp",
+	"VtDtxJ3YhtwbuT4YBMedbidG680cdDknOJrPs22+a7g17CMb5kpv0UZIFMlCLwtNYI+SZc4F3GQeFmKu",
+	"FDC3+zPyPA0GEGHvAHGNt7N6cXxDrtbWzO/lYPz7ciVuLnCgN485H5z1+8cVMM4gONKL5VFlfJFtMuoe",
+	"JbSzZIugCkqz4JjTuAll8V05XI2l8sgVC2rwlCCenE679KQXHdMzFvXpcRKdT87S6HTSncbJo2kv7cYb",
+	"nvpBoK4SPrqY/Pn9xd9f9v772d+e/+sf3//y1+O02+aPh2hNu3ntjDt37BbnPkZEOpzGvXjbnXujDBdv",
+	"gieC1VyxZJT0/vZzsvhb3Py3AStoW9R+3O0dHzkrVQ3Z99Mfa/a/Y80+1BGQgQULlhXO4/O4iqhrKWLa",
+	"PLEAu0HQi3unUbcb9bpvu/EgNv/rxHH8Tw+0M5vDOqvsSP+P3QGdRC6cS6QyCw2fBPYQn0TQaelzCGou",
+	"Se8wqVJUSQw4CI6nMe1P0tPoPD1Jon56RqNzenIcPUq709Npd3pG425w/eF6/4zSjr9uySjtWDh1ZltA",
+	"FF2HQR8ZcFvTnlGXj0KZGif71Nh4csNfnW8YTb2hCHQtM110BjvZjQKclqXBA4UHvLgy1pou0Qjw7tJB",
+	"yctIK4plV8xmwUYVSkn3I0lZZnYfR+G5mmqqfn1NZT5j2uYi2bzA+i0Pd4LVjHILOv7N5/gHoBi0Gjt3",
+	"FqhLua7MthvSB8j1pLai2j7pMmkMmBpvTHMBeWVAJgQZtAIdBqkOjAlZZi0xlaxEXuGYcbNmXD8mdKox",
+	"T+OikTWHgxLNsqkz9liJ248SdSy+AxhM1UdmtG+Zd7xhZ5vq4PBPNSJs6o2ONR2YQglLfYynXDBnA7BW",
+	"jcRIzigyGsXPyKIo6xC6sAixBW7Ub7/V9efU4XlymoOJSxb6228HQ1FJB+/8BU67agA2QzCRypS5XHE5",
+	"m+ZMzdEIZ18bUsWCpWE1ybz1goHWD6sxFNSN8gS1Alo2NWe2OaV5liG4DWwIj1F/tw9S2vSfH4VcwYrh",
+	"gEE1Nt9DLlqucSRD8bVasgT1ZzNPJx2jOlj77riWIAtNoWUQLVF0TbjukPEbqtkLvuA6emPYv+BiBm+Q",
+	"xNYQXEvSZdR8qVgt2xWU7j72Udyj1NTIjeo9DofCf42mzDEMaJxSTUeFoFeUZ3SSsTHupNIOqeoqnN29",
+	"fi1DF6E5LcDSBMBbUGg2GFTCqvwJmtvxbGCbbE1HdilHcjoqRMJyTbkYScwHVhO5MclOUE0zFjQTfzXT",
+	"c1UeVzf8quzNquQjzES2Rz+NvGj4hO9BnWspRwsq1iPH2dp6rW6LttFt5hfzr1b3zn1Wrt4B13gtR911",
+	"3U1l8cu7r59Nrr0yx9Hl+zr4RoKdZGp1j3fXKt92MhVOdldof3soDPq93u7Kzedb7+PqTFiZgNJdn5jF",
+	"rZqbaPMSrYksNR+NIaj9gn0NKS9LMyBWIO/evAhLCLl9EM5KMNYvJHOSMsGZQqOc5XjghHN2onpI74QN",
+	"wbQ7cAYLUHgsAzT7llm2ZTb/OCxfYIJD9x36bEbQZzq2lkBzn5iL/pN1kYKPLFuBSwGNjkPR7cXO6th4",
+	"AM0Dmlp4GnqPatn/7sbaIFt49Yy3pE/fYj04kqasX1P2J68ifrePgjgs4rh36jbfSK+X7Dub0KpMf+7T",
+	"mR+qJOzPW9pzzu/FZOLbzDb64v1818PSd2rif4It+Z3RGfsnp4/OzqufcErNJH6nrpKkXdc+YGp8pH2L",
+	"+vR+63mCaKW78NP4fA9WVX9j8t+DC3/PnJvLJZnFqa/w3Xdqk+tWojvb2e0FmRY5OFPstrMiFho5FKal",
+	"BX98mZfHR2Nz5d48KKNKPUfTNNcD59Y0SxZaHRMM8kMBovhSZjyxHkkf3uNN7lt9VW38EWMan7iIwtsz",
+	"RouZLG2paDs72Wo6UzrnKWuznDkjFhQIbrRQHWLaKFP77cWrur/fBPyupkM367eyGP5OJsCD7VvVjdDy",
+	"6L59avoPCfdGAxyaNAHZY9mHY6pPLANtZatHn/3+vj4q4yCXNKcuL8YW+F9ZxMZVWuTpFiat6lCkVDoh",
+	"tyV2zqHLHIpAioqpBgP1wqpXuy55+gdGGg4rqT1zvXQhk3eQPfVI2lz5nstsBBHGhxyGevjiw4hwNxBt",
+	"Ey6KIsvK7IVbWVcvOIzZ2xnfcsbNImOXd5K8+rtrNV/H31Ngw2qvy4xn/zZ8BRAGnq18pYgPN74Ff/Ex",
+	"UnfhL8Xe7OWifP3HSnYWuFCz0qLoZkTEEkiFuUQtQK7iDPdQOzRRD8W4zIIH5kT3mpATGyvYLFaD6Hic",
+	"TZsgqJiuxarfhVHZKaideS8W+PeNDjjNLS8d3cWoZVcGrbz+sYU/+MAXxQee4j4JCRPmXwLYd5yEu4kc",
+	"Pufj7y96oGlui+jR65O5LPKt1q4t4oZ7TLiUN+50fzfVmsbdXXqmexu+8v3k/e6Xc63f4Sjf06VXyeyA",
+	"YHV3BXpdZ/eOl8nH7ZaLEniJWRXwkSdAnrono5xpQ8+pIJoJsmY0V4TOGU19ChePcEdsu0Oxb0Bxh6KS",
+	"ea7qz2xaL/DppivmQKdpwcDDjqEeHGCrDoBKrSG47R6zb7XB43N3dGKVF+kI4gfqvp2NN+oePXp0Gsdd",
+	"cEmJkbVzgx9zxD4teb6r/rGpe8CVWHld70Ekd4iRqpHcio45GcRdPPEHUI/p+tqPMMTsY5jIHSAm/06q",
+	"+MtWzHyFVcB01/lEiVrZziww4bh/KG0cYjCA5QG1l9XKl+RXgDW1jEyKFNfTQzBKA6URv/zD9B7ti1nW",
+	"h2Js32Szz51UO0NIDIEbiLg0wJCBF9xra//m5qrSQz00DLAdmRQzz+fmOWMlql3JoUhooRiZSD0nVEP8",
+	"ZIeMnz578eztM9LEFEEgDERwrWrmXg923nRM4eN3T8tluAuzglmvnVWbSKjyzB24q1dytKQ8VyMuRrm5",
+	"AVR7Nfci3q28z9WH/e7sfPY7TBXTKcv/cD3vFJzdimPYK6KWNg5shTv4yOg6h6giGlrx3q8wT9lGQH4Y",
+	"e5w/WRaTjCeVAM0LB3aqPB+H0rLZGgSf5nGmNpRRgFHga4NwLwyFOdjgNKv5rBHJNbfYREHGf4/cU3Rv",
+	"oNmx1bsFGb/g4uPYRrbOGEYCWYU8ZY9r/voSUQbyiWAQRmNGknFRSW+KAVPKSiwVcR1S8xu1BTzgOAUe",
+	"jgVeQQjOts8weYbVwjTMNLoIl/sX7THU/SfMQnMTCNbCWhxYqXw2oPKm1eabevgAVYDRMuBD8JG46ObF",
+	"qZzlVGj0bjtcj/ZtlI9KBP1pd/ooPWbRSY/2o35yxqLz5DSJHk1iejaN0/MpgGU9kiaODwLCVtJTtzpz",
+	"LcQKoH+/DzrzBbfwPCOoqRKl42L81rW0s3DmduJNfGbUXX5PF9NIIaAxdHl5qLbplbDAnKoycz7e14Bo",
+	"7pCxAz2DCevd2ydb3ipq81a+U1VI+21Ee/RMVfd+E7BdwWRfKE6P3sqPa3mgpor5Xx/C19gygDocPTq9",
+	"J0B6ZfAtaPTeoUCT00OmsJy/9jxHf8gBN/KHJ3BY7FHcgXiAc3/02a7l9Y0QeVUmcoBDjgUtYDYBzOkA",
+	"oNlV2zbzTGK8mRxn7MPd8JYYirFtaISNp2NvnsA0utMKng1l7Xbwl6ns2cU+IqdrciYFe0gLkiHqHu1H",
+	"T2GkAADEiWtZ7/BAO6ep56ycABraZeb8Ci1JTKTeGQKp9xIbWqy35ScbA2MZD26M7+ZW2gNxcyhyRlOw",
+	"C9uA82piB3zaHIvX8lebsjbGGENLEaGNqQUSKsgEtmCr7IWjuPvdM0rpegTGtBr/rvDcHyng1I/+wnOu",
+	"+YJqfijXPMRHEt/TAB4kHqplKu7jGup+KdfQbVjFv8XdBRvY3l1fqUoeT9Bp60f6sLvtyKU3ONzzU+WI",
+	"rfLxOxvmDhpwLleYNCfLQojxF5gfIicCcgAAdzJlMJBMKp+1tJo9p5ZgwYxhQCjRUtPM8EAbjA/WUgs6",
+	"TKlmPpELtCaY+23sHzcxFyopU+wSDMfCVCgQtdSoyQ1P9LFNRg8F5TjHPLvKpgz0D3d0hsK6J2zOI0jb",
+	"Yl9PgwiCcTMd3rjdmp/WXl2/LddlFO+vMjJjI4YVNsDGCz3d3lk/bn2Bp6ogx2eDXjw4jjsnWx6NqZd+",
+	"NOifDOI4qD1XE5gFi7qwuzx1fj1GbqZRQS+/h6on3eR4+ihl0WkvOYn6kxMWndGYRSfTR0l32p2cJ/HJ",
+	"loZv3eCxy8nciE6FBM2V+YtjlwQ60IUQLMOI3RI5iBPf0pL99azf6zaq1GejUbd7Dj3UimzMcwxlTGOj",
+	"SqLpWp1GOu195qTf1uqtW+vdNMPBIDqpTG3KXDo3StQKkkkeYu1wh+x7RIc/hNyw1xGsZhrsujSC3VqO",
+	"wLiSoi++3nFWKo+txe3Nda+3nIoqKdvqNkipbeo96leH0r3etsMrY9g2JdfV7b5f+e1b/1b1b7N2t92f",
+	"b5gqMr3VLDdhSSUDuCHjDwnt/iW0izT1iaIOFMAqdoEqMGeH0aG0N0jmjexW2wUjvnJWh9Ql6oO8gP75",
+	"rqp6KJfu5e7QZwM10g6maQSrM6QJUuBHdNYJixsDP1+bGQOydJXd+DjclKtS+PHPh9O1Ikpu8Q3a8gfZ",
+	"Lix5vN7hQ1oxXkn9xL+Jey+QL5cSjpYLfo+mjPAQcFd1C6/KhN6tYFCbMK7MG2Cx4zxHr5vO15BNbs5y",
+	"hs+0VNFgaK5og2S6hMJ3kX0XvOHnqeVA8e/rDo7jOL5VTEUj3/RtPb7vKw8VYU4PyG0n5IpI8dAs/JW8",
+	"LJJ5+cbeH9DMG87pJWsEnjkQhs10uNu3vKok477Jt4x5B1s9zAMLRhGJe1bQJvzMIQmoxbdg3gabJmG8",
+	"qWpDezpfh0Mxnsh0PbbhedYZi/x/stYIyTQfHmNnE6nn5c2ABznE9BRyJTBvocs1YS2LmmGqxQubT3Eo",
+	"Gv5f5RLe5WtwnTGRbvcDvy8d+Q/lB8YHCYLPQ8hXPQwGw5bM9sMgHAY+LSMU2uY6hqKm9WEw+DwM0NPL",
+	"U6hzljyasEc0js7TeBL1ky6Lzqank6g3PZv2p6e0m5ycQP0KKs/mr4P6x/Cj9R+YL0DcqF6Ew+D6Oqi9",
+	"kGDnKHK52ZvzhFbFiM5gIoNqrje3gY+6ZbhaBIrdQs1Gzjd90qP9fnLGzpPTpOGX9ihkPhNUF7kh4Kob",
+	"/uVE/nP6y6vzk3+ev/tb0X2mpn9dTP/26q9z8fGfveXP5/L81dNXR38+Wj7vf1dpxc9/MAi6j85Peicn",
+	"Zh/YRxr2pck+vLAHAsB51Xtx/7pMZ97y7MFBWuj72uWzxeN+y2Dp+3S4l5CkOgZ9B7M7+uziGo0UnDPF",
+	"8Gmahiyz+0ENbn5YUj0vg2XLloPm5Vud/cOe4jgM4B5i1lp4vx/FXmTBLB00QDLV8QALxbdNbPJxKtgq",
+	"3ID6kufQLkTThIZXDoUZVlpkyMsh/xakPVY+UqYlg6SZ86pQtUsoea4x6cnto/T3FkEsWQcHiDjAv5bL",
+	"5b3sc7jey6S8MJtbdrmpB+1s27rNDP0WUVU+e4rC6GdbbuTKGU59RXNOJ/aSahaoPZe4NedfWwqGcRTZ",
+	"xiJsDB89vobtbge57b0XSDTXCZqJFkGzuPntXNBDbbaAagsOxb/Zwvu59Nm5naYdusTaqOGW11u1SdSS",
+	"2knySZfLdPqVmvYV9Q3tBrOiSUFStqAirdRwMKI28usJ2ez58TVLZv/h+v8FAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -167,10 +167,13 @@ func (d driver) ForceAnswers(
 	return sandboxapi.ForceAnswers204Response{}, nil
 }
 
-// ForgetAnswers removes all forced errors.
+// ForgetAnswers removes all forced errors and disturbances.
 func (d driver) ForgetAnswers(
 	ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject,
 ) (sandboxapi.ForgetAnswersResponseObject, error) {
 	d.answers.forget()
+	d.disturbances.mu.Lock()
+	defer d.disturbances.mu.Unlock()
+	d.disturbances.duplicate, d.disturbances.reorder = 0, 0
 	return sandboxapi.ForgetAnswers204Response{}, nil
 }

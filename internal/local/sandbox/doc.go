@@ -1,4 +1,4 @@
-// Package sandbox runs the service for a partner's tests: everything on loopback, with one client and synthetic users, on
+// Package sandbox runs the service for a partner's tests: everything on loopback, with clients and synthetic users, on
 // a database that is deleted when it stops. A test uses the driver, api/sandbox.yaml, to act as the user, to move the clock
 // and to force errors.
 //
@@ -11,6 +11,7 @@
 //
 //   - A forced answer is one that the contract has for the operation, and the partner edge writes it. The request that gets it does not
 //     reach the service (TestPartner).
+//   - A webhook without TLS goes to this machine only (TestCheckReceiver, TestPlainTransportStaysHere).
 //   - The sandbox listens on loopback only, unless the driver requires a token (connect-svc.TestSandboxRefusals).
 //   - A sandbox leaves nothing behind after it is stopped or a part of it fails. Any number of them run side by side (TestSideBySide).
 //   - With a seed and a time, ids, secrets, data and clock are the same each time (TestSeedRepeats).

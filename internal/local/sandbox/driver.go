@@ -14,7 +14,9 @@ import (
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
+	"connect-svc/internal/webhook"
 )
 
 // driver has the operations of api/sandbox.yaml, in this file and in those named after their subject. If an operation returns an error,
@@ -29,6 +31,10 @@ var (
 	errScopeMismatch = errors.New("connected with other scopes")
 
 	failures = []contract.Failure{
+		{Err: refusal.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
+		{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+		{Err: webhook.ErrNoEvent, Code: "webhook-not-found", Text: "There is no such webhook.", Status: 404},
+		{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
 		{Err: errUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 		{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 		{Err: errScopeMismatch, Code: "scope-mismatch", Text: "The user is connected with other scopes.", Status: 409},
@@ -79,8 +85,7 @@ func (s *sandbox) mayDrive(r *http.Request) bool {
 func (d driver) ReadSandbox(
 	ctx context.Context, _ sandboxapi.ReadSandboxRequestObject,
 ) (sandboxapi.ReadSandboxResponseObject, error) {
-	described, err := d.describe(ctx)
-	return sandboxapi.ReadSandbox200JSONResponse(described), err
+	return sandboxapi.ReadSandbox200JSONResponse(d.describe()), nil
 }
 
 // CreateUser adds a user of a kind.

@@ -77,7 +77,50 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	const steps = `{"daily_steps":[{"date":"2026-03-09","steps":1}]}`
 
 	// The answers of each operation by itself. The first one is a success.
+	other := "/sandbox/clients/" + r.newClient(t, `{}`).ClientId.String()
+	unknown, offboarded := "/sandbox/clients/"+uuid.NewString(), "/sandbox/clients/"+r.newClient(t, `{}`).ClientId.String()
+	want[nothing](t, r, 204, "PUT", offboarded+"/status", `{"status":"offboarded"}`)
+	stopped := r.stoppedWebhook(t)
 	answers := map[string][]struct{ want, method, path, body string }{
+		"createClient": {
+			{"201", "POST", "/sandbox/clients", `{}`},
+			{"422 invalid-content", "POST", "/sandbox/clients", `{"burst":0}`},
+		},
+		"setClientStatus": {
+			{"204", "PUT", other + "/status", `{"status":"disabled"}`},
+			{"404 client-not-found", "PUT", unknown + "/status", `{"status":"disabled"}`},
+			{"404 not-found", "PUT", "/sandbox/clients/mine/status", `{"status":"disabled"}`},
+			{"409 client-offboarded", "PUT", offboarded + "/status", `{"status":"active"}`},
+			{"422 invalid-content", "PUT", other + "/status", `{}`},
+		},
+		"rotateClientSecret": {
+			{"200", "POST", other + "/secret", `{}`},
+			{"404 client-not-found", "POST", unknown + "/secret", `{}`},
+			{"404 not-found", "POST", "/sandbox/clients/mine/secret", `{}`},
+			{"409 client-offboarded", "POST", offboarded + "/secret", `{}`},
+			{"422 invalid-content", "POST", other + "/secret", `{"overlap_seconds":-1}`},
+		},
+		"rotateWebhookSecret": {
+			{"200", "POST", other + "/webhook-secret", ""},
+			{"404 client-not-found", "POST", unknown + "/webhook-secret", ""},
+			{"404 not-found", "POST", "/sandbox/clients/mine/webhook-secret", ""},
+		},
+		"changeUser": {
+			{"200", "PATCH", user, `{"timezone":"Asia/Tokyo"}`},
+			{"404 user-not-found", "PATCH", nobody, `{"timezone":"Asia/Tokyo"}`},
+			{"404 not-found", "PATCH", "/sandbox/users/me", `{"timezone":"Asia/Tokyo"}`},
+			{"422 invalid-content", "PATCH", user, `{}`},
+		},
+		"resendWebhook": {
+			{"204", "POST", "/sandbox/webhooks/" + r.newWebhook(t).Id + "/resend", ""},
+			{"404 webhook-not-found", "POST", "/sandbox/webhooks/msg_" + strings.Repeat("0", 32) + "/resend", ""},
+			{"404 not-found", "POST", "/sandbox/webhooks/all/resend", ""},
+			{"409 webhook-stopped", "POST", "/sandbox/webhooks/" + stopped + "/resend", ""},
+		},
+		"disturbDeliveries": {
+			{"204", "POST", "/sandbox/deliveries", `{"fault":"duplicate"}`},
+			{"422 invalid-content", "POST", "/sandbox/deliveries", `{}`},
+		},
 		"readSandbox": {{"200", "GET", "/sandbox", ""}},
 		"decideAuthorization": {
 			{"200", "POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read"), r.described.Users[0].UserId, "deny")},
@@ -117,6 +160,9 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 		},
 		"setWebhook": {
 			{"204", "PUT", "/sandbox/webhook", fmt.Sprintf(`{"url":%q}`, r.described.Client.WebhookUrl)},
+			{"404 client-not-found", "PUT", "/sandbox/webhook", fmt.Sprintf(`{"url":"https://partner.example/","client_id":%q}`, uuid.New())},
+			{"409 client-offboarded", "PUT", "/sandbox/webhook",
+				fmt.Sprintf(`{"url":"https://partner.example/","client_id":%q}`, strings.TrimPrefix(offboarded, "/sandbox/clients/"))},
 			{"422 invalid-content", "PUT", "/sandbox/webhook", `{}`},
 		},
 	}
@@ -209,7 +255,12 @@ func testRefusals(t *testing.T, r *running) {
 		{"POST", "/sandbox/answers", `{"operation_id":"readDailyActivity","status":429,"code":"data_unavailable"}`, "/code", "openapi.yaml"},
 		{"POST", "/sandbox/answers", `{"operation_id":"getAuthorizationServerMetadata","status":500,"code":"server_error"}`, "/code", "openapi.yaml"},
 		{"POST", "/sandbox/answers", `{"operation_id":"requestToken","status":500,"code":"server_error","times":0}`, "/times", "at least 1"},
-		{"PUT", "/sandbox/webhook", `{"url":"http://localhost:8444/"}`, "/url", "https"},
+		{"PUT", "/sandbox/webhook", `{"url":"http://partner.example/"}`, "/url", "https URL, or an http URL of localhost"},
+		{"PATCH", "/sandbox/users/" + user.String(), `{"timezone":"Mars/Base"}`, "/timezone", "time zone database"},
+		{"POST", "/sandbox/clients", `{"callback_url":"http://partner.example/callback"}`, "/callback_url", "https://"},
+		{"POST", "/sandbox/clients", `{"webhook_url":"http://10.0.0.1/"}`, "/webhook_url", "localhost"},
+		{"POST", "/sandbox/clients", `{"name":" Stride"}`, "/name", "space"},
+		{"POST", "/sandbox/clients", `{"scopes":["steps:write"]}`, "/scopes/0", "must be one of"},
 	} {
 		got := r.drive(t, test.method, test.path, test.body)
 		if got.Status != 422 || !strings.Contains(got.Errors[test.pointer], test.detail) || len(got.Errors) != 1 {

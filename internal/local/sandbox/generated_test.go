@@ -54,7 +54,9 @@ func TestGeneratedRequests(t *testing.T) {
 			case "code":
 				return codes
 			case "url":
-				return []string{"https://127.0.0.1:9/hook", "https://[::1]:9/"}
+				return []string{"https://127.0.0.1:9/hook", "https://[::1]:9/", "http://localhost:9/hook"}
+			case "webhook_id":
+				return []string{"msg_4f1f7d3e52a44c8e9c6c7b0a8f0d9f21"}
 			}
 			return nil
 		}

@@ -80,7 +80,8 @@ func TestCannotStart(t *testing.T) {
 		"--listen":         func(c *Config) { c.Listen = taken.Addr().String() },
 		"--private-listen": func(c *Config) { c.PrivateListen = taken.Addr().String() },
 		"--ca-file":        func(c *Config) { c.CAFile = filepath.Join(temporary, "nowhere", "ca.pem") },
-		"webhook URL":      func(c *Config) { c.WebhookURL = "http://partner.example" },
+		"url must be":      func(c *Config) { c.WebhookURL = "http://partner.example" },
+		`client "x\n"`:     func(c *Config) { c.Clients = []Client{{"x\n", "https://partner.example/callback"}} },
 	} {
 		config := good
 		change(&config)

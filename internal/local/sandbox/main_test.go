@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +174,55 @@ func (r *running) webhook(t *testing.T, grant uuid.UUID, wanted func(sandboxapi.
 		return i >= 0
 	})
 	return found
+}
+
+// newClient registers a client that no other test knows.
+func (r *running) newClient(t *testing.T, body string) sandboxapi.SandboxClient {
+	t.Helper()
+	return want[sandboxapi.SandboxClient](t, r, 201, "POST", "/sandbox/clients", body)
+}
+
+// of is the sandbox as a partner with another client sees it.
+func (r *running) of(client sandboxapi.SandboxClient) *running {
+	other := *r
+	other.described.Client = client
+	return &other
+}
+
+// newWebhook is one about a user who has disconnected.
+func (r *running) newWebhook(t *testing.T) sandboxapi.Webhook {
+	t.Helper()
+	p := r.newPartner(t, sandboxapi.KindNew)
+	grant := p.connect(t).GrantID
+	want[nothing](t, r, 204, "DELETE", "/sandbox/users/"+p.user.String()+"/connections/"+r.described.Client.ClientId.String(), "")
+	return r.webhook(t, grant, func(sandboxapi.Webhook) bool { return true })
+}
+
+// stoppedWebhook returns the id of a webhook whose receiver has answered 410.
+func (r *running) stoppedWebhook(t *testing.T) string {
+	t.Helper()
+	gone := r.plainReceiver(t, func(http.Header, string) int { return http.StatusGone })
+	other := r.of(r.newClient(t, fmt.Sprintf(`{"webhook_url":%q}`, gone)))
+	id := other.newWebhook(t).Id
+	wait.Until(t, "the webhook is stopped", func() bool {
+		endpoint, err := r.service.Webhooks.Endpoint(t.Context(), other.described.Client.ClientId)
+		return err == nil && !endpoint.StoppedAt.IsZero()
+	})
+	return id
+}
+
+// plainReceiver is a partner's receiver on this machine, without TLS. It returns its URL.
+func (r *running) plainReceiver(t *testing.T, answer func(http.Header, string) int) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil || request.URL.Path != "/webhooks" || request.Host != request.Context().Value(http.LocalAddrContextKey).(net.Addr).String() {
+			t.Errorf("%s of %s: %v", request.URL, request.Host, err)
+		}
+		w.WriteHeader(answer(request.Header, string(body)))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/webhooks"
 }
 
 // answered sends a request of a partner and returns the status and the code of an error.

@@ -48,14 +48,20 @@ type people struct {
 	growing *fairqueue.Queue // a mutex whose Acquire ends with its context
 }
 
-func (p *people) all() []sandboxapi.User {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	users := make([]sandboxapi.User, len(p.list))
-	for i, one := range p.list {
-		users[i] = one.User
+func (s *sandbox) describePeople() []sandboxapi.User {
+	s.people.mu.RLock()
+	defer s.people.mu.RUnlock()
+	users := make([]sandboxapi.User, len(s.people.list))
+	for i, one := range s.people.list {
+		users[i] = s.describePerson(one)
 	}
 	return users
+}
+
+func (s *sandbox) describePerson(one *person) sandboxapi.User {
+	user := one.User
+	user.Today.Time = s.today(one)
+	return user
 }
 
 func (p *people) has(id uuid.UUID) bool {
@@ -100,7 +106,38 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	s.people.list = append(s.people.list, one)
 	s.people.made++
 	s.people.mu.Unlock()
-	return one.User, s.grow(ctx, one)
+	return s.describePerson(one), s.grow(ctx, one)
+}
+
+// ChangeUser changes the time zone or the registration day of a user, as an operator does. A user whose day has moved on records up to it.
+func (d driver) ChangeUser(
+	ctx context.Context, request sandboxapi.ChangeUserRequestObject,
+) (sandboxapi.ChangeUserResponseObject, error) {
+	if err := d.people.growing.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer d.people.growing.Release()
+	i := slices.IndexFunc(d.people.list, func(one *person) bool { return one.UserId == request.UserId })
+	if i < 0 {
+		return nil, errUserNotFound
+	}
+	change := account.UserChange{Timezone: request.Body.Timezone}
+	if request.Body.RegisteredOn != nil {
+		change.RegisteredOn = &request.Body.RegisteredOn.Time
+	}
+	changed, err := d.service.Accounts.ChangeUser(ctx, request.UserId, change)
+	if err != nil {
+		return nil, err
+	}
+	location, err := time.LoadLocation(changed.Timezone)
+	if err != nil {
+		return nil, err
+	}
+	one := d.people.list[i]
+	d.people.mu.Lock()
+	one.location, one.Timezone, one.RegisteredOn.Time = location, changed.Timezone, changed.RegisteredOn
+	d.people.mu.Unlock()
+	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(one)), d.grow(ctx, one)
 }
 
 // DeleteUser deletes an account, as an operator does.

@@ -1,8 +1,9 @@
 package sandbox
 
 import (
-	"cmp"
 	"net/http"
+
+	"github.com/google/uuid"
 
 	"connect-svc/internal/telemetry"
 )
@@ -33,8 +34,8 @@ func (s *sandbox) explaining(next http.Handler) http.Handler {
 
 // reasonOf returns why a request was refused: also that it is for the client of another sandbox.
 func (s *sandbox) reasonOf(event *telemetry.Event) string {
-	if event.Code == "invalid_client" && cmp.Or(event.ClaimedID, s.client.ID) != s.client.ID {
-		return "client_id is not the one of the sandbox's client"
+	if _, known := s.clients.get(event.ClaimedID); event.Code == "invalid_client" && event.ClaimedID != uuid.Nil && !known {
+		return "client_id is not one of the sandbox's clients"
 	}
 	return event.Reason
 }

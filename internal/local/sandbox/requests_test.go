@@ -48,7 +48,7 @@ func TestWhyARequestWasRefused(t *testing.T) {
 	reasons := []string{
 		"forced by POST /sandbox/answers",
 		"refresh_token was not issued by this service, or was altered",
-		"client_id is not the one of the sandbox's client",
+		"client_id is not one of the sandbox's clients",
 		"client_id or client_secret is wrong, or the client is not active",
 		"field scope is not allowed with grant_type=refresh_token",
 	}

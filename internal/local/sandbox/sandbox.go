@@ -41,18 +41,21 @@ type Config struct {
 	PrivateListen string    // the same for the private listener, which has the driver
 	DriverToken   string    // Bearer token of requests to the driver; empty: none is needed
 	Hosts         []string  // names besides localhost that reach it, in lower case; the first is in the base URL
-	CallbackURL   string    // of the client
-	WebhookURL    string    // receives webhooks; empty: a receiver inside the sandbox
+	CallbackURL   string    // of the first client
+	Clients       []Client  // further ones
+	WebhookURL    string    // receives the webhooks of these clients, see [CheckReceiver]; empty: a receiver inside the sandbox
 	CAFile        string    // file for the certificate authority; empty: one in the sandbox's own directory
 	Seed          *uint64   // the same ids, secrets and data each time; nil: random
 	Now           time.Time // start of its clock; zero: the real time
 	Logger        *slog.Logger
 	Limits        timelimit.Limits // of the service and the driver
+	// Sent is called after each attempt to send a webhook, concurrently; nil: nothing is called.
+	Sent func(sandboxapi.Webhook, sandboxapi.Try)
 	// Ready is called once, when everything is ready. An error stops the sandbox.
 	Ready func(sandboxapi.Sandbox) error
 }
 
-// policy is the rate policy of the client, as the document states it.
+// policy is the rate policy of clients unless another one is asked for, as the document states it.
 var policy = client.Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 10}
 
 // loopback networks may receive webhooks here, besides public addresses.
@@ -85,19 +88,17 @@ type sandbox struct {
 
 	public, private, receiver, smtp, mailPage net.Listener
 
-	database *embedded.Server
-	service  *app.App
-	mail     mailcatcher.Catcher
-	answers  *answers
-	sent     recent[sandboxapi.Webhook]       // webhooks
-	asked    recent[sandboxapi.LoggedRequest] // requests to the public listener
-	driver   http.Handler
+	database     *embedded.Server
+	service      *app.App
+	mail         mailcatcher.Catcher
+	answers      *answers
+	sent         recent[sandboxapi.Webhook]       // webhooks
+	disturbances disturbances                     // of webhooks
+	asked        recent[sandboxapi.LoggedRequest] // requests to the public listener
+	driver       http.Handler
 
-	client        client.Client
-	clientSecret  string
-	webhookSecret string
-
-	people people
+	clients clients
+	people  people
 
 	// random is the source of the service's ids and secrets, and userIDs that of the ids of users. They are separate so that adding a
 	// user does not change the grants that follow.
@@ -108,7 +109,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if s.answers, err = newAnswers(); err != nil {
 		return err
 	}
-	s.people.growing = fairqueue.New(1, 100)
+	s.people.growing, s.clients.changing = fairqueue.New(1, 100), fairqueue.New(1, 100)
 	s.random, s.userIDs = newRandom(s.config.Seed, "service"), newRandom(s.config.Seed, "users")
 	if !s.config.Now.IsZero() {
 		s.clock.Set(time.Until(s.config.Now))
@@ -271,23 +272,16 @@ func (s *sandbox) openService(ctx context.Context) error {
 	return err
 }
 
-func (s *sandbox) seed(ctx context.Context) (err error) {
-	s.client, s.clientSecret, err = s.service.Clients.Create(ctx, client.Registration{
-		Name: "Sandbox Partner", CallbackURL: s.config.CallbackURL, Scopes: scope.All, Policy: policy,
-	})
-	if err != nil {
-		return err
-	}
-	url := s.config.WebhookURL
-	if url == "" {
-		url = "https://" + s.receiver.Addr().String() + "/webhooks"
-	}
-	s.webhookSecret, err = s.service.Webhooks.SetEndpoint(ctx, s.client.ID, url)
-	if wrong := (*refusal.FieldError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("webhook URL: %s", wrong.Problem)
-	}
-	if err != nil {
-		return err
+func (s *sandbox) seed(ctx context.Context) error {
+	for _, one := range append([]Client{{"Sandbox Partner", s.config.CallbackURL}}, s.config.Clients...) {
+		registration := client.Registration{Name: one.Name, CallbackURL: one.CallbackURL, Scopes: scope.All, Policy: policy}
+		_, err := s.addClient(ctx, registration, s.config.WebhookURL)
+		if wrong, is := errors.AsType[*refusal.FieldError](err); is {
+			return fmt.Errorf("client %q: %s %s", one.Name, wrong.Field, wrong.Problem)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for _, first := range firstPeople {
 		if _, err := s.addPerson(ctx, first.kind, first.timezone); err != nil {
@@ -308,41 +302,25 @@ func (s *sandbox) run(ctx context.Context) error {
 	})
 	group.Go(func() error { s.followClock(ctx); return nil })
 	group.Go(func() error { return s.database.Watch(ctx) })
-	description, err := s.describe(ctx)
-	if err == nil {
-		err = s.config.Ready(description)
-	}
-	if err != nil {
+	if err := s.config.Ready(s.describe()); err != nil {
 		group.Go(func() error { return err })
 	}
 	return group.Wait()
 }
 
 // describe returns the addresses and credentials that a test needs.
-func (s *sandbox) describe(ctx context.Context) (sandboxapi.Sandbox, error) {
-	endpoint, err := s.service.Webhooks.Endpoint(ctx, s.client.ID)
-	if err != nil {
-		return sandboxapi.Sandbox{}, err
-	}
-	described := sandboxapi.Sandbox{
+func (s *sandbox) describe() sandboxapi.Sandbox {
+	all := s.clients.all()
+	return sandboxapi.Sandbox{
 		BaseUrl:   s.baseURL,
 		DriverUrl: "http://" + s.driverHost(),
 		MailUrl:   "http://" + s.mailPage.Addr().String(),
 		CaFile:    s.caFile,
 		Now:       instant(s.clock.Now()),
-		Client: sandboxapi.SandboxClient{
-			ClientId:      s.client.ID,
-			ClientSecret:  s.clientSecret,
-			CallbackUrl:   s.client.CallbackURL,
-			WebhookUrl:    endpoint.URL,
-			WebhookSecret: s.webhookSecret,
-		},
-		Users: s.people.all(),
+		Client:    all[0],
+		Clients:   all,
+		Users:     s.describePeople(),
 	}
-	for _, name := range s.client.Scopes.Names() {
-		described.Client.Scopes = append(described.Client.Scopes, sandboxapi.Scope(name))
-	}
-	return described, nil
 }
 
 // close releases what open acquired, the database last, and removes all files.

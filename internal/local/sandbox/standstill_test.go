@@ -28,8 +28,16 @@ func (r *running) everything(t *testing.T) []asked {
 	t.Helper()
 	disconnected, active := r.newPartner(t, sandboxapi.KindNew), r.newUser(t, sandboxapi.KindActive)
 	disconnected.connect(t)
+	client := "/sandbox/clients/" + r.newClient(t, `{}`).ClientId.String()
 	return []asked{
-		{"readSandbox", "GET", "/sandbox", "", 200, 500},
+		{"readSandbox", "GET", "/sandbox", "", 200, 200},
+		{"createClient", "POST", "/sandbox/clients", `{}`, 201, 500},
+		{"rotateClientSecret", "POST", client + "/secret", `{}`, 200, 500},
+		{"rotateWebhookSecret", "POST", client + "/webhook-secret", "", 200, 500},
+		{"setClientStatus", "PUT", client + "/status", `{"status":"offboarded"}`, 204, 500},
+		{"changeUser", "PATCH", "/sandbox/users/" + active.String(), `{"timezone":"Asia/Tokyo"}`, 200, 500},
+		{"resendWebhook", "POST", "/sandbox/webhooks/" + r.newWebhook(t).Id + "/resend", "", 204, 500},
+		{"disturbDeliveries", "POST", "/sandbox/deliveries", `{"fault":"duplicate"}`, 204, 204},
 		{"decideAuthorization", "POST", "/sandbox/authorizations", decision(r.authorizationURL("daily_steps:read"), active, "allow"), 200, 500},
 		{"createUser", "POST", "/sandbox/users", `{"kind":"active"}`, 201, 500},
 		{"addActivity", "POST", "/sandbox/users/" + active.String() + "/activity",

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -8,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/webhook"
 )
 
 const (
@@ -47,6 +50,9 @@ func (s *sandbox) record(header http.Header, body []byte, attempt sandboxapi.Try
 			sent.Headers[strings.ToLower(name)] = values[0]
 		}
 	}
+	if s.config.Sent != nil {
+		s.config.Sent(sent, attempt)
+	}
 	s.sent.mu.Lock()
 	defer s.sent.mu.Unlock()
 	i := slices.IndexFunc(s.sent.list, func(w sandboxapi.Webhook) bool { return w.Id == sent.Id })
@@ -64,22 +70,39 @@ func (s *sandbox) record(header http.Header, body []byte, attempt sandboxapi.Try
 type recorder struct {
 	sandbox *sandbox
 	network http.RoundTripper
+	plain   *http.Transport // to receivers without TLS
 }
 
-func (s *sandbox) recording(network http.RoundTripper) http.RoundTripper { return recorder{s, network} }
+func (s *sandbox) recording(network http.RoundTripper) http.RoundTripper {
+	return recorder{s, network, newPlain()}
+}
 
 // RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
-	copied, err := request.GetBody()
+	duplicate, answered := r.sandbox.disturbances.meet(request.Context(), r.sandbox.config.Limits.Webhook*3/5)
+	defer answered()
+	response, err := r.try(request)
+	if err != nil || !duplicate {
+		return response, err
+	}
+	_ = response.Body.Close()
+	return r.try(request)
+}
+
+// try sends a webhook once, and lists it.
+func (r recorder) try(request *http.Request) (*http.Response, error) {
+	fresh, err := request.GetBody()
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(copied)
+	body, err := io.ReadAll(fresh)
 	if err != nil {
 		return nil, err
 	}
+	request = request.Clone(request.Context())
+	request.Body = io.NopCloser(bytes.NewReader(body))
 	attempt := sandboxapi.Try{At: instant(r.sandbox.clock.Now())}
-	response, err := r.network.RoundTrip(request)
+	response, err := r.send(request)
 	if err == nil {
 		attempt.Status = &response.StatusCode
 	}
@@ -87,15 +110,81 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// disturbances are what the next webhooks suffer.
+type disturbances struct {
+	mu                 sync.Mutex
+	duplicate, reorder int           // how many
+	held               chan struct{} // closed when the webhook after the held one was answered; nil: none is held
+}
+
+// meet returns whether a webhook is sent twice. If it comes after the next one, meet returns when that was answered, when most has
+// passed, or when ctx ends. The caller calls answered at the end.
+func (d *disturbances) meet(ctx context.Context, most time.Duration) (duplicate bool, answered func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.duplicate > 0 {
+		d.duplicate--
+		duplicate = true
+	}
+	if held := d.held; held != nil { // it waits for this one
+		d.held = nil
+		return duplicate, func() { close(held) }
+	}
+	if d.reorder > 0 {
+		d.reorder--
+		d.wait(ctx, most)
+	}
+	return duplicate, func() {}
+}
+
+// wait is called with mu held.
+func (d *disturbances) wait(ctx context.Context, most time.Duration) {
+	held := make(chan struct{})
+	d.held = held
+	d.mu.Unlock()
+	select {
+	case <-held:
+	case <-time.After(most):
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	if d.held == held {
+		d.held = nil
+	}
+}
+
+// DisturbDeliveries duplicates or reorders the next webhooks.
+func (d driver) DisturbDeliveries(
+	ctx context.Context, request sandboxapi.DisturbDeliveriesRequestObject,
+) (sandboxapi.DisturbDeliveriesResponseObject, error) {
+	d.disturbances.mu.Lock()
+	defer d.disturbances.mu.Unlock()
+	counted := &d.disturbances.duplicate
+	if request.Body.Fault == sandboxapi.DisturbanceFaultReorder {
+		counted = &d.disturbances.reorder
+	}
+	*counted += int(or(request.Body.Times, 1))
+	return sandboxapi.DisturbDeliveries204Response{}, nil
+}
+
+// ResendWebhook sends an event again, as an operator does.
+func (d driver) ResendWebhook(
+	ctx context.Context, request sandboxapi.ResendWebhookRequestObject,
+) (sandboxapi.ResendWebhookResponseObject, error) {
+	id, err := webhook.ParseEventID(request.WebhookId)
+	if err != nil {
+		return nil, err
+	}
+	return sandboxapi.ResendWebhook204Response{}, d.service.Webhooks.Replay(ctx, id)
+}
+
 // CloseIdleConnections closes the idle connections of the network, for http.Client.
 func (r recorder) CloseIdleConnections() {
+	r.plain.CloseIdleConnections()
 	if network, is := r.network.(*http.Transport); is {
 		network.CloseIdleConnections()
 	}
 }
-
-// receive is the receiver inside the sandbox. The recorder lists its webhooks.
-func receive(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // ListWebhooks lists the sent webhooks.
 func (d driver) ListWebhooks(
@@ -108,6 +197,12 @@ func (d driver) ListWebhooks(
 func (d driver) SetWebhook(
 	ctx context.Context, request sandboxapi.SetWebhookRequestObject,
 ) (sandboxapi.SetWebhookResponseObject, error) {
-	_, err := d.service.Webhooks.SetEndpoint(ctx, d.client.ID, request.Body.Url)
-	return sandboxapi.SetWebhook204Response{}, err
+	url, id := request.Body.Url, or(request.Body.ClientId, d.clients.all()[0].ClientId)
+	if err := CheckReceiver(url); err != nil {
+		return nil, err
+	}
+	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func() (func(*sandboxapi.SandboxClient), error) {
+		_, err := d.service.Webhooks.SetEndpoint(ctx, id, d.endpoint(id, url))
+		return func(one *sandboxapi.SandboxClient) { one.WebhookUrl = url }, err
+	})
 }

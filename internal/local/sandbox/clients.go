@@ -1,0 +1,203 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/api/contract"
+	"connect-svc/internal/client"
+	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/postgres"
+	"connect-svc/internal/refusal"
+	"connect-svc/internal/scope"
+)
+
+// clients are the registrations, the first one that of the start.
+type clients struct {
+	mu   sync.RWMutex // of list
+	list []sandboxapi.SandboxClient
+
+	changing *fairqueue.Queue // a mutex whose Acquire ends with its context
+}
+
+func (c *clients) all() []sandboxapi.SandboxClient {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.list)
+}
+
+func (c *clients) get(id uuid.UUID) (sandboxapi.SandboxClient, bool) {
+	all := c.all()
+	i := slices.IndexFunc(all, func(one sandboxapi.SandboxClient) bool { return one.ClientId == id })
+	if i < 0 {
+		return sandboxapi.SandboxClient{}, false
+	}
+	return all[i], true
+}
+
+// Client is what the caller of [Run] decides about a client.
+type Client struct{ Name, CallbackURL string }
+
+// addClient registers a client, whose webhooks go to url, or to the receiver inside the sandbox if it is empty. The error for a wrong
+// field is a *refusal.FieldError.
+func (s *sandbox) addClient(ctx context.Context, registration client.Registration, url string) (added sandboxapi.SandboxClient, err error) {
+	if err := s.clients.changing.Acquire(ctx); err != nil {
+		return added, err
+	}
+	defer s.clients.changing.Release()
+	if url == "" {
+		url = s.receiverURL("webhooks")
+	}
+	if err := CheckReceiver(url); err != nil {
+		return added, err
+	}
+	created, secret, err := s.service.Clients.Create(ctx, registration)
+	if err != nil {
+		return added, err
+	}
+	webhookSecret, err := s.service.Webhooks.SetEndpoint(ctx, created.ID, s.endpoint(created.ID, url))
+	if err != nil {
+		return added, err
+	}
+	added = sandboxapi.SandboxClient{
+		ClientId: created.ID, Name: created.Name, Status: sandboxapi.ClientStatus(created.Status),
+		ClientSecret: secret, CallbackUrl: created.CallbackURL,
+		RequestsPerMinute: int32(created.Policy.RequestsPerMinute), Burst: int32(created.Policy.Burst),
+		ConcurrentReads: int32(created.Policy.ConcurrentReads),
+		WebhookUrl:      url, WebhookSecret: webhookSecret,
+	}
+	for _, name := range created.Scopes.Names() {
+		added.Scopes = append(added.Scopes, sandboxapi.Scope(name))
+	}
+	s.clients.mu.Lock()
+	defer s.clients.mu.Unlock()
+	s.clients.list = append(s.clients.list, added)
+	return added, nil
+}
+
+// CreateClient registers a client as the operator does.
+func (d driver) CreateClient(
+	ctx context.Context, request sandboxapi.CreateClientRequestObject,
+) (sandboxapi.CreateClientResponseObject, error) {
+	registration := client.Registration{
+		Name:        or(request.Body.Name, fmt.Sprintf("Sandbox Partner %d", len(d.clients.all())+1)),
+		CallbackURL: or(request.Body.CallbackUrl, d.config.CallbackURL),
+		Scopes:      scope.All,
+		Policy: client.Policy{
+			RequestsPerMinute: int(or(request.Body.RequestsPerMinute, int32(policy.RequestsPerMinute))),
+			Burst:             int(or(request.Body.Burst, int32(policy.Burst))),
+			ConcurrentReads:   int(or(request.Body.ConcurrentReads, int32(policy.ConcurrentReads))),
+		},
+	}
+	if asked := request.Body.Scopes; len(asked) > 0 {
+		names := make([]string, len(asked))
+		for i, name := range asked {
+			names[i] = string(name)
+		}
+		var err error
+		if registration.Scopes, err = scope.Parse(strings.Join(names, " ")); err != nil {
+			return nil, err
+		}
+	}
+	added, err := d.addClient(ctx, registration, postgres.Value(request.Body.WebhookUrl))
+	if wrong, is := errors.AsType[*refusal.FieldError](err); is && wrong.Field == "url" {
+		err = contract.Field(wrong.Problem, "webhook_url")
+	}
+	return sandboxapi.CreateClient201JSONResponse(added), err
+}
+
+// changeClient does an act on a client, one at a time, and then changes its description. Error: refusal.ErrClientNotFound.
+func (s *sandbox) changeClient(
+	ctx context.Context, id uuid.UUID, act func() (described func(*sandboxapi.SandboxClient), err error),
+) error {
+	if err := s.clients.changing.Acquire(ctx); err != nil {
+		return err
+	}
+	defer s.clients.changing.Release()
+	if _, known := s.clients.get(id); !known {
+		return refusal.ErrClientNotFound
+	}
+	described, err := act()
+	if err != nil {
+		return err
+	}
+	s.clients.mu.Lock()
+	defer s.clients.mu.Unlock()
+	described(&s.clients.list[slices.IndexFunc(s.clients.list, func(one sandboxapi.SandboxClient) bool { return one.ClientId == id })])
+	return nil
+}
+
+// SetClientStatus disables, enables or offboards a client.
+func (d driver) SetClientStatus(
+	ctx context.Context, request sandboxapi.SetClientStatusRequestObject,
+) (sandboxapi.SetClientStatusResponseObject, error) {
+	status, registry := request.Body.Status, d.service.Clients
+	return sandboxapi.SetClientStatus204Response{}, d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
+		var err error
+		switch status {
+		case sandboxapi.ClientStatusActive:
+			err = registry.Enable(ctx, request.ClientId)
+		case sandboxapi.ClientStatusDisabled:
+			err = registry.Disable(ctx, request.ClientId)
+		case sandboxapi.ClientStatusOffboarded:
+			_, err = registry.Offboard(ctx, request.ClientId)
+		}
+		return func(one *sandboxapi.SandboxClient) { one.Status = status }, err
+	})
+}
+
+// RotateClientSecret replaces the secret of a client.
+func (d driver) RotateClientSecret(
+	ctx context.Context, request sandboxapi.RotateClientSecretRequestObject,
+) (sandboxapi.RotateClientSecretResponseObject, error) {
+	overlap := time.Duration(or(request.Body.OverlapSeconds, 24*60*60)) * time.Second
+	var made sandboxapi.NewSecret
+	err := d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
+		secret, err := d.service.Clients.RotateSecret(ctx, request.ClientId, overlap)
+		made = newSecret(secret.Secret, secret.OverlapUntil)
+		return func(one *sandboxapi.SandboxClient) { one.ClientSecret = secret.Secret }, err
+	})
+	return sandboxapi.RotateClientSecret200JSONResponse(made), err
+}
+
+// RotateWebhookSecret replaces the secret that signs a client's webhooks.
+func (d driver) RotateWebhookSecret(
+	ctx context.Context, request sandboxapi.RotateWebhookSecretRequestObject,
+) (sandboxapi.RotateWebhookSecretResponseObject, error) {
+	var made sandboxapi.NewSecret
+	err := d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
+		secret, err := d.service.Webhooks.RotateSecret(ctx, request.ClientId, nil)
+		if err != nil {
+			return nil, err
+		}
+		endpoint, err := d.service.Webhooks.Endpoint(ctx, request.ClientId)
+		made = newSecret(secret, endpoint.RotatingUntil)
+		return func(one *sandboxapi.SandboxClient) { one.WebhookSecret = secret }, err
+	})
+	return sandboxapi.RotateWebhookSecret200JSONResponse(made), err
+}
+
+func newSecret(secret string, overlapUntil time.Time) sandboxapi.NewSecret {
+	made := sandboxapi.NewSecret{Secret: secret}
+	if !overlapUntil.IsZero() {
+		until := instant(overlapUntil)
+		made.OverlapUntil = &until
+	}
+	return made
+}
+
+// or returns what a request gives, or else another value.
+func or[T any](given *T, otherwise T) T {
+	if given == nil {
+		return otherwise
+	}
+	return *given
+}

@@ -75,10 +75,10 @@ func %s%d(ctx context.Context, client *connect.Client, user string, sessions map
 	}
 }
 
-const tsBefore = `import { type IncomingMessage, type ServerResponse } from "node:http";
+const tsBefore = `import { type ServerResponse } from "node:http";
 import {
-  ConnectClient, DeniedError, NotConnectedError, ReconnectError, ServiceError, verifyWebhook,
-  type Authorization, type ClientOptions, type Lock, type Store, type StoredConnection,
+  ConnectClient, DeniedError, nodeReceiver, NotConnectedError, ReconnectError, ServiceError, verifyWebhook, WebhookError,
+  type Authorization, type ClientOptions, type Lock, type Store, type StoredConnection, type WebhookEvent,
 } from "connect-svc-sdk";
 declare const client: ConnectClient;
 declare const options: ClientOptions;
@@ -86,7 +86,7 @@ declare const user: string;
 declare const sessions: Map<string, Authorization>;
 declare const callback: URL;
 declare const response: ServerResponse;
-declare function inbox(id: string, body: Uint8Array): Promise<void>;
+declare function inbox(id: string, event: WebhookEvent): Promise<void>;
 export async function example(): Promise<void> {
 `
 

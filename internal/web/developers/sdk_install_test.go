@@ -4,6 +4,7 @@ package developers
 
 import (
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,12 +82,49 @@ export const number: number = new MemoryStore();
 `
 	write(t, dir, "typed.mts", typed)
 	write(t, dir, "typed.cts", typed)
+	write(t, dir, "web.mts", `import { ConnectClient, verifyWebhook, type Authorization, type WebhookCall } from "connect-svc-sdk/web";
+export const promises: [Promise<Authorization>, Promise<WebhookCall>] = [new ConnectClient({} as never).begin(), verifyWebhook("", {}, "")];
+`)
 	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.1.0.tgz
 node esm.mjs
 node commonjs.cjs
-`+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts
+`+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts web.mts
 `)
 	for _, want := range []string{"import ConnectClient StateError\n", "require ConnectClient StateError\n", "one class: true\n"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q\n%s", want, output)
+		}
+	}
+}
+
+// The examples in the npm package, and those of its README, compile against the package as a partner installs it.
+func TestNPMExamples(t *testing.T) {
+	t.Parallel()
+	baseURL, authority := serveSite(t, "")
+	dir := t.TempDir()
+	readme, err := os.ReadFile("../../../sdk/typescript/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, block := range strings.Split(string(readme), "```ts\n")[1:] {
+		code, _, _ := strings.Cut(block, "```")
+		write(t, dir, fmt.Sprintf("readme%d.ts", i), code)
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := run(t, dir, newcomer(t, authority), `echo '{"type":"module"}' >package.json
+npm install `+baseURL+`/developers/sdk/connect-1.1.0.tgz
+cp node_modules/connect-svc-sdk/examples/*.ts .
+ls *.ts
+others=$(`+root+`/.ci/npm `+root+`/internal/local/sandbox/testdata/receivers)/node_modules
+for package in "$others"/*; do
+  [ -e "node_modules/${package##*/}" ] || ln -s "$package" node_modules/
+done
+"$others/.bin/tsc" --noEmit --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --target es2023 --module nodenext --types node --skipLibCheck *.ts
+`)
+	for _, want := range []string{"express.ts\n", "hono.ts\n", "inbox.ts\n", "readme2.ts\n"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("no %q\n%s", want, output)
 		}
@@ -121,8 +159,12 @@ export GOPROXY=`+baseURL+`/developers/go,$(go env GOPROXY) GONOSUMDB=`+path+`
 go get `+path+`/...
 go list -m -versions `+path+`
 go run .
+# The module by itself: its examples and its tests.
+cp -R "$(go list -m -f '{{.Dir}}' `+path+`)" `+t.TempDir()+`/module
+cd "$_" && chmod -R u+w .
+go vet ./... && go test ./...
 `)
-			for _, want := range []string{path + " v1.1.0\n", "daily_steps:read active true\n"} {
+			for _, want := range []string{path + " v1.1.0\n", "daily_steps:read active true\n", path + "/examples/webhooks", "ok  \t" + path + "/connect"} {
 				if !strings.Contains(output, want) {
 					t.Errorf("no %q\n%s", want, output)
 				}

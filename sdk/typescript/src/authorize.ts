@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomText, same, utf8 } from "./bytes.js";
 
 /**
  * One attempt to connect. Keep it on the backend, in the session of the user who began it, and take it out of there when
@@ -18,16 +18,24 @@ export interface Authorization {
 /** That of the service's authorization request (specification 5.3), and a little for the way back. */
 const lifetime = 11 * 60_000;
 
-export function begin(base: string, clientId: string, callbackUrl: string, scopes: readonly string[], now: number): Authorization {
-  const state = randomBytes(32).toString("base64url");
-  const verifier = randomBytes(32).toString("base64url");
+export interface Asked {
+  readonly base: string;
+  readonly clientId: string;
+  readonly callbackUrl: string;
+  readonly scopes: readonly string[];
+  readonly now: number;
+}
+
+/** The authorization with that verifier, whose SHA-256 is the challenge. */
+export function begin({ base, clientId, callbackUrl, scopes, now }: Asked, verifier: string, challenge: string): Authorization {
+  const state = randomText();
   const query = new URLSearchParams({
     client_id: clientId,
     redirect_uri: callbackUrl,
     response_type: "code",
     scope: scopes.join(" "),
     state,
-    code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+    code_challenge: challenge,
     code_challenge_method: "S256",
   });
   return { url: `${base}/oauth/authorize?${query}`, state, verifier, expiresAt: now + lifetime };
@@ -36,8 +44,5 @@ export function begin(base: string, clientId: string, callbackUrl: string, scope
 /** Whether the browser brings back the state that it was sent with, once and in time. */
 export function belongs(begun: Authorization, callback: URLSearchParams, now: number): boolean {
   const states = callback.getAll("state");
-  if (states.length !== 1 || begun.state === "" || now >= begun.expiresAt) return false;
-  const got = Buffer.from(states[0] ?? "");
-  const want = Buffer.from(begun.state);
-  return got.length === want.length && timingSafeEqual(got, want);
+  return states.length === 1 && begun.state !== "" && now < begun.expiresAt && same(utf8(begun.state), utf8(states[0] ?? ""));
 }

@@ -1,6 +1,7 @@
 import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
+import { base64, utf8 } from "./bytes.js";
 import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
 import { parts, rows } from "./range.js";
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
@@ -59,8 +60,8 @@ export interface PageOptions extends ReadOptions {
   readonly pageSize?: number;
 }
 
-/** Speaks to the service for one registration. Make one for a process. */
-export class ConnectClient {
+/** Speaks to the service for one registration, in every runtime. */
+export abstract class CoreClient {
   readonly #options: ClientOptions;
   readonly #api: Client<paths>;
   readonly #store: Store;
@@ -97,13 +98,13 @@ export class ConnectClient {
     });
     // Both parts form-encoded, then joined (specification 5.1).
     const formEncoded = (part: string) => new URLSearchParams({ "": part }).toString().slice(1);
-    this.#basic = "Basic " + Buffer.from(`${formEncoded(options.clientId)}:${formEncoded(options.clientSecret)}`).toString("base64");
+    this.#basic = "Basic " + base64(utf8(`${formEncoded(options.clientId)}:${formEncoded(options.clientSecret)}`));
   }
 
-  /** Makes the address that the user's browser is to be sent to, with a fresh state and PKCE verifier. Sends nothing. */
-  begin(): Authorization {
-    const { baseUrl, clientId, callbackUrl, scopes } = this.#options;
-    return begin(baseUrl, clientId, callbackUrl, scopes, this.#now());
+  /** The authorization with that verifier of PKCE, whose SHA-256 is the challenge. */
+  protected authorization(verifier: string, challenge: string): Authorization {
+    const { baseUrl: base, clientId, callbackUrl, scopes } = this.#options;
+    return begin({ base, clientId, callbackUrl, scopes, now: this.#now() }, verifier, challenge);
   }
 
   /**

@@ -1,5 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
-
+import { concat, fromBase64, same, utf8 } from "./bytes.js";
 import type { components } from "./schema.gen.js";
 
 export type WebhookEvent = components["schemas"]["ConnectionRevokedEvent"] | components["schemas"]["ActivityUpdatedEvent"];
@@ -20,23 +19,36 @@ export class BodyParsedError extends WebhookError {
 /** How far the time of a call may be from ours, in seconds, in both directions. */
 const tolerance = 5 * 60;
 
-/**
- * Tells whether the service made a call, now, and reads its event (Standard Webhooks 1.0). The body must be the bytes that
- * came, not what a JSON library made of them. While the secret is being replaced each call is signed with both: the one
- * that you have is enough. Take each id once, and ignore an event of a connection version below the one that you hold:
- * versions are numbers of up to 19 digits, to be compared as BigInt. Types that are not known yet are to be ignored, too.
- * Headers may have names in any case.
- *
- * @throws BodyParsedError if the body is what a framework made of the bytes; WebhookError if the call is not to be believed
- */
-export function verifyWebhook(
-  secret: string, headers: Headers | Record<string, string | string[] | undefined>, body: string | Uint8Array, now: number = Date.now(),
-): { id: string; event: WebhookEvent } {
-  if (typeof body !== "string" && !((body as unknown) instanceof Uint8Array)) throw new BodyParsedError();
-  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+/** The headers of a call, with names in any case. */
+export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>;
+
+/** A call that the service made. */
+export interface WebhookCall {
+  /** The same in every attempt to deliver the event: take each id once. */
+  readonly id: string;
+  readonly event: WebhookEvent;
+}
+
+/** What a call says of itself, and the bytes of the body: nothing is verified yet. */
+export interface Claim {
+  readonly id: string;
+  readonly key: Uint8Array<ArrayBuffer>;
+  readonly signed: Uint8Array<ArrayBuffer>;
+  readonly body: Uint8Array;
+  readonly signatures: readonly Uint8Array[];
+}
+
+export function keyOf(secret: string): Uint8Array<ArrayBuffer> {
+  const key = fromBase64(secret.slice("whsec_".length));
   if (!secret.startsWith("whsec_") || key.length < 24) throw new WebhookError("the signing secret is not whsec_ and base64 of 24 bytes or more");
+  return key;
+}
+
+export function claimOf(secret: string, headers: WebhookHeaders, body: string | ArrayBuffer | ArrayBufferView, now: number): Claim {
+  const bytes = bytesOf(body);
+  const key = keyOf(secret);
   const header = (name: string): string => {
-    const value = headers instanceof Headers
+    const value = isHeaders(headers)
       ? headers.get(name) : headers[name] ?? Object.entries(headers).find(([given]) => given.toLowerCase() === name)?.[1];
     if (typeof value !== "string" || value === "") throw new WebhookError(`the call has no usable header ${name}`);
     return value;
@@ -45,18 +57,44 @@ export function verifyWebhook(
   const timestamp = header("webhook-timestamp");
   if (!/^[0-9]{1,15}$/.test(timestamp)) throw new WebhookError("webhook-timestamp is not a number of seconds");
   if (Math.abs(now / 1000 - Number(timestamp)) > tolerance) throw new WebhookError("the call was not signed within 5 minutes of now");
-  const want = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
-  const matches = header("webhook-signature").split(" ").some((signature) => {
-    const [version, encoded] = signature.split(",", 2);
-    const got = Buffer.from(encoded ?? "", "base64");
-    return version === "v1" && got.length === want.length && timingSafeEqual(got, want);
-  });
-  if (!matches) throw new WebhookError("no signature of the call matches");
+  const signatures = header("webhook-signature").split(" ").filter((signature) => signature.startsWith("v1,"))
+    .map((signature) => fromBase64(signature.slice(3)));
+  return { id, key, signed: concat([utf8(`${id}.${timestamp}.`), bytes]), body: bytes, signatures };
+}
+
+/** The call, if one of its signatures is the HMAC-SHA-256 of what is signed. */
+export function verified({ id, body, signatures }: Claim, want: Uint8Array): WebhookCall {
+  if (!signatures.some((signature) => same(signature, want))) throw new WebhookError("no signature of the call matches");
   try {
-    const event = JSON.parse(Buffer.from(body).toString("utf8")) as WebhookEvent;
+    const event = JSON.parse(new TextDecoder().decode(body)) as WebhookEvent;
     if (typeof event.type === "string" && typeof event.data === "object" && event.data !== null) return { id, event };
   } catch {
     // below
   }
   throw new WebhookError("the call is genuine, but its body is no event");
+}
+
+/**
+ * Tells whether the service made a call, now, and reads its event, by Web Crypto: in every runtime. The rules are those of the function of
+ * this name for Node, which returns no promise.
+ *
+ * @throws BodyParsedError if the body is what a framework made of the bytes; WebhookError if the call is not to be believed
+ */
+export async function verifyWebhook(
+  secret: string, headers: WebhookHeaders, body: string | ArrayBuffer | ArrayBufferView, now: number = Date.now(),
+): Promise<WebhookCall> {
+  const claim = claimOf(secret, headers, body, now);
+  const key = await crypto.subtle.importKey("raw", claim.key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return verified(claim, new Uint8Array(await crypto.subtle.sign("HMAC", key, claim.signed)));
+}
+
+function isHeaders(headers: WebhookHeaders): headers is Headers {
+  return typeof headers.get === "function";
+}
+
+function bytesOf(body: unknown): Uint8Array {
+  if (typeof body === "string") return utf8(body);
+  if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
+  if (Object.prototype.toString.call(body) === "[object ArrayBuffer]") return new Uint8Array(body as ArrayBuffer); // also of another realm
+  throw new BodyParsedError();
 }

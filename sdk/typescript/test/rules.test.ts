@@ -211,6 +211,7 @@ test("webhooks", () => {
     () => verifyWebhook(secret, headers, body, now - 301_000),
     () => verifyWebhook(secret, { ...headers, "webhook-id": "msg_2" }, body, now),
     () => verifyWebhook(secret, { ...headers, "webhook-timestamp": undefined }, body, now),
+    () => verifyWebhook(secret, { ...headers, "webhook-signature": sign(body).replace("v1", "v2") }, body, now),
     () => verifyWebhook("whsec_", headers, body, now),
     () => verifyWebhook(secret.slice(6), headers, body, now),
     () => verifyWebhook(secret, { ...headers, "webhook-signature": sign("no event") }, "no event", now),

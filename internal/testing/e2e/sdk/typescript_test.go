@@ -35,7 +35,8 @@ func TestTypeScriptSDK(t *testing.T) {
 	control := newControl(t, e)
 	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+authority(t, e))
 
-	tests := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "compiled/rules.test.js", "compiled/range.test.js", "compiled/service.test.js")
+	tests := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "compiled/rules.test.js", "compiled/range.test.js", "compiled/receiver.test.js",
+		"compiled/web.test.js", "compiled/service.test.js")
 	tests.Dir, tests.Env = folder, environment
 	var output bytes.Buffer
 	tests.Stdout, tests.Stderr = &output, &output

@@ -1,0 +1,44 @@
+// What node:crypto and Buffer do on Node alone, for every runtime.
+
+export function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+export function base64(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes));
+}
+
+export function base64url(bytes: Uint8Array): string {
+  return base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The bytes of a text in base64, whichever alphabet it uses; none if it is something else. */
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (byte) => byte.charCodeAt(0));
+  } catch {
+    return new Uint8Array();
+  }
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** Compares in a time that depends on the lengths alone. */
+export function same(a: Uint8Array, b: Uint8Array): boolean {
+  let difference = a.length ^ b.length;
+  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0);
+  return difference === 0;
+}
+
+/** 32 random bytes as text. */
+export function randomText(): string {
+  return base64url(crypto.getRandomValues(new Uint8Array(32)));
+}

@@ -1,0 +1,1 @@
+export * from "./web.js"; // see index.mts

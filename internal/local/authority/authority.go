@@ -27,52 +27,81 @@ const (
 
 // Authority is a certificate authority of one machine, and the certificate that it issued for the servers there.
 type Authority struct {
-	File   string // with the authority's certificate, for a browser or curl to trust
-	Roots  *x509.CertPool
-	Server tls.Certificate
+	File        string // with the authority's certificate, for a browser or curl to trust
+	Certificate *x509.Certificate
+	Roots       *x509.CertPool // of this certificate
+	Server      tls.Certificate
 }
 
 // Open reads the certificates in dir, and issues those that are missing, unusable or about to expire. New ones also have the given
 // names.
 func Open(dir string, now time.Time, names ...string) (*Authority, error) {
 	names = append([]string{"localhost"}, names...)
-	a := &Authority{File: filepath.Join(dir, "ca.pem"), Roots: x509.NewCertPool()}
-	ca, err := loadOrIssue(a.File, filepath.Join(dir, "ca-key.pem"), &x509.Certificate{
+	file := filepath.Join(dir, "ca.pem")
+	own := ownTemplate(now)
+	// If the key leaks, it can only vouch for this machine.
+	own.PermittedDNSDomainsCritical, own.PermittedDNSDomains = true, names
+	own.PermittedIPRanges = []*net.IPNet{
+		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
+		{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+	}
+	ca, err := loadOrIssue(file, filepath.Join(dir, "ca-key.pem"), own, nil, now)
+	if err != nil {
+		return nil, err
+	}
+	server, err := loadOrIssue(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem"), serverTemplate(now, names), ca, now)
+	if err != nil {
+		return nil, err
+	}
+	return newAuthority(file, ca, server), nil
+}
+
+// Once issues certificates for one run of a server, and writes only that of the authority, to a file. The keys are never on a disk, and
+// the authority's is forgotten, so it can vouch for nothing else. That takes the place of name constraints, which Bun refuses.
+func Once(file string, now time.Time, names ...string) (*Authority, error) {
+	ca, err := issue(ownTemplate(now), nil, now)
+	if err != nil {
+		return nil, err
+	}
+	server, err := issue(serverTemplate(now, append([]string{"localhost"}, names...)), ca, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, certificatePEM(ca), 0o644); err != nil { // readable for all programs that trust it
+		return nil, err
+	}
+	return newAuthority(file, ca, server), nil
+}
+
+func newAuthority(file string, ca, server *tls.Certificate) *Authority {
+	a := &Authority{File: file, Certificate: ca.Leaf, Roots: x509.NewCertPool(), Server: *server}
+	a.Roots.AddCert(ca.Leaf)
+	return a
+}
+
+func ownTemplate(now time.Time) *x509.Certificate {
+	return &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "connect-svc local authority"},
 		NotAfter:              now.Add(authorityLifetime),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign,
-		// If the key leaks, it can only vouch for this machine.
-		PermittedDNSDomainsCritical: true,
-		PermittedDNSDomains:         names,
-		PermittedIPRanges: []*net.IPNet{
-			{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
-			{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
-		},
-	}, nil, now)
-	if err != nil {
-		return nil, err
 	}
-	a.Roots.AddCert(ca.Leaf)
-	server, err := loadOrIssue(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server-key.pem"), &x509.Certificate{
+}
+
+func serverTemplate(now time.Time, names []string) *x509.Certificate {
+	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
 		NotAfter:    now.Add(serverLifetime),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    names,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}, ca, now)
-	if err != nil {
-		return nil, err
 	}
-	a.Server = *server
-	return a, nil
 }
 
-// loadOrIssue reads a certificate and its key, or issues them if they are missing, about to expire, or not signed by the parent. A
-// certificate without a parent signs itself.
+// loadOrIssue reads a certificate and its key, or issues them if they are missing, about to expire, or not signed by the parent.
 func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	switch {
@@ -84,6 +113,20 @@ func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *t
 	default:
 		return &pair, nil
 	}
+	issued, err := issue(template, parent, now)
+	if err != nil {
+		return nil, err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	return issued, errors.Join(os.WriteFile(keyFile, keyPEM, 0o600), os.WriteFile(certFile, certificatePEM(issued), 0o644))
+}
+
+// issue issues a certificate for a new key. A certificate without a parent signs itself.
+func issue(template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -98,17 +141,12 @@ func loadOrIssue(certFile, keyFile string, template *x509.Certificate, parent *t
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", certFile, err)
+		return nil, fmt.Errorf("issue the certificate of %s: %w", template.Subject.CommonName, err)
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := errors.Join(os.WriteFile(keyFile, keyPEM, 0o600), os.WriteFile(certFile, certPEM, 0o644)); err != nil {
-		return nil, err
-	}
-	pair, err = tls.X509KeyPair(certPEM, keyPEM)
-	return &pair, err
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+func certificatePEM(of *tls.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.Certificate[0]})
 }

@@ -65,3 +65,28 @@ func TestAuthority(t *testing.T) {
 		}
 	}
 }
+
+// An authority for one run has names of its own, leaves no key on the disk, and no constraint that a client could not know.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := Once(filepath.Join(dir, "ca.pem"), time.Now(), "sandbox.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"localhost", "127.0.0.1", "::1", "sandbox.test"} {
+		if _, err := a.Server.Leaf.Verify(x509.VerifyOptions{Roots: a.Roots, DNSName: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(a.Certificate.PermittedDNSDomains)+len(a.Certificate.PermittedIPRanges) > 0 {
+		t.Error("there are name constraints")
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("the folder has %v, %v", files, err)
+	}
+	if _, err := Once(dir, time.Now()); err == nil {
+		t.Error("written to a folder")
+	}
+}

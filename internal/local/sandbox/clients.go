@@ -15,7 +15,6 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
@@ -107,7 +106,7 @@ func (d driver) CreateClient(
 			return nil, err
 		}
 	}
-	added, err := d.addClient(ctx, registration, postgres.Value(request.Body.WebhookUrl))
+	added, err := d.addClient(ctx, registration, or(request.Body.WebhookUrl, d.config.WebhookURL))
 	if wrong, is := errors.AsType[*refusal.FieldError](err); is && wrong.Field == "url" {
 		err = contract.Field(wrong.Problem, "webhook_url")
 	}

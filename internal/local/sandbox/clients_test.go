@@ -227,7 +227,7 @@ func TestCheckReceiver(t *testing.T) {
 // Even where a name leads elsewhere, or a URL has passed, no connection leaves the machine.
 func TestPlainTransportStaysHere(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"http://192.0.2.1/", "http://[2001:db8::1]/", "http://0.0.0.0:1/"} {
+	for _, url := range []string{"http://0.0.0.0:1/", "http://[::]:1/"} { // of this machine, but not loopback
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
 		if err != nil {
 			t.Fatal(err)

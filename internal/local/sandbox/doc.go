@@ -11,6 +11,7 @@
 //
 //   - A forced answer is one that the contract has for the operation, and the partner edge writes it. The request that gets it does not
 //     reach the service (TestPartner).
+//   - Nobody has the key of the certificate authority that tests trust (authority.TestOnce).
 //   - A webhook without TLS goes to this machine only (TestCheckReceiver, TestPlainTransportStaysHere).
 //   - The sandbox listens on loopback only, unless the driver requires a token (connect-svc.TestSandboxRefusals).
 //   - A sandbox leaves nothing behind after it is stopped or a part of it fails. Any number of them run side by side (TestSideBySide).

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -82,8 +83,6 @@ type sandbox struct {
 	dir       string // removed at the end
 	baseURL   string
 	authority *authority.Authority
-	caFile    string         // the authority's certificate
-	receivers *x509.CertPool // authorities of webhook receivers: the machine's and the sandbox's own
 	clock     postgres.Clock
 
 	public, private, receiver, smtp, mailPage net.Listener
@@ -193,31 +192,15 @@ func (s *sandbox) driverHost() string {
 	return net.JoinHostPort(s.reachedBy(host), port)
 }
 
-// trust makes the certificates, and writes the authority's certificate to a file for tests.
-func (s *sandbox) trust() (err error) {
-	if s.authority, err = authority.Open(s.dir, time.Now(), s.config.Hosts...); err != nil {
-		return err
-	}
-	certificate, err := os.ReadFile(s.authority.File)
-	if err != nil {
-		return err
-	}
-	if s.receivers, err = x509.SystemCertPool(); err != nil {
-		s.receivers = x509.NewCertPool() // this machine has no pool
-	}
-	s.receivers.AppendCertsFromPEM(certificate)
-	if s.config.CAFile == "" {
-		s.caFile = s.authority.File
-		return nil
-	}
-	file, err := filepath.Abs(s.config.CAFile)
+// trust makes the certificates, and writes the authority's to a file for tests.
+func (s *sandbox) trust() error {
+	file, err := filepath.Abs(cmp.Or(s.config.CAFile, filepath.Join(s.dir, "ca.pem")))
 	if err != nil {
 		return fmt.Errorf("--ca-file: %w", err)
 	}
-	if err := os.WriteFile(file, certificate, 0o644); err != nil { // readable for all programs that trust it
+	if s.authority, err = authority.Once(file, time.Now(), s.config.Hosts...); err != nil {
 		return fmt.Errorf("--ca-file: %w", err)
 	}
-	s.caFile = file
 	return nil
 }
 
@@ -239,6 +222,11 @@ func (s *sandbox) openService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	receivers, err := x509.SystemCertPool() // of authorities whose webhook receivers are trusted
+	if err != nil {
+		receivers = x509.NewCertPool() // this machine has no pool
+	}
+	receivers.AddCert(s.authority.Certificate)
 	s.service, err = app.Open(ctx, app.Config{
 		Version:         s.config.Version,
 		Commit:          s.config.Commit,
@@ -257,7 +245,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 
 		ActivityUpdatedWindow: 0, // a test waits for the event
 		WebhookNetworks:       loopback,
-		WebhookRootCAs:        s.receivers,
+		WebhookRootCAs:        receivers,
 		WebhookTransport:      s.recording,
 
 		Public: func(service http.Handler) http.Handler {
@@ -315,7 +303,7 @@ func (s *sandbox) describe() sandboxapi.Sandbox {
 		BaseUrl:   s.baseURL,
 		DriverUrl: "http://" + s.driverHost(),
 		MailUrl:   "http://" + s.mailPage.Addr().String(),
-		CaFile:    s.caFile,
+		CaFile:    s.authority.File,
 		Now:       instant(s.clock.Now()),
 		Client:    all[0],
 		Clients:   all,
@@ -338,8 +326,8 @@ func (s *sandbox) close() {
 			s.config.Logger.Error("stop", "cause", err)
 		}
 	}
-	if s.caFile != "" {
-		_ = os.Remove(s.caFile)
+	if s.authority != nil {
+		_ = os.Remove(s.authority.File)
 	}
 	if s.dir != "" {
 		_ = os.RemoveAll(s.dir)

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -36,19 +37,30 @@ type SignInEvent struct {
 // mostEvents bounds a [SignInLog].
 const mostEvents = 500
 
-// SignIns returns what happened to the sign-ins of an address, with or without an account.
-func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, err error) {
+// ErrSignInsAway means that a node of a cluster is away that has what [Accounts.SignIns] reads. A user's other rows are elsewhere.
+var ErrSignInsAway = errors.New("account: the sign-ins of an address are on a node that is away")
+
+// SignIns returns what happened to the sign-ins of an address, with or without an account. Error: ErrSignInsAway.
+func (a *Accounts) SignIns(ctx context.Context, email string) (SignInLog, error) {
+	found, err := a.readSignIns(ctx, email)
+	if postgres.IsNodeAway(err) {
+		err = errors.Join(ErrSignInsAway, err)
+	}
+	return found, postgres.Wrap("account: sign-ins of an address", err)
+}
+
+func (a *Accounts) readSignIns(ctx context.Context, email string) (found SignInLog, err error) {
 	if !mailbox.Valid(email) {
 		return SignInLog{CodesWork: true}, nil
 	}
 	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: email, Expected: a.pool.Expected()})
 	if err != nil {
-		return found, postgres.Wrap("account: sign-ins of an address", err)
+		return found, err
 	}
 	key := a.logKey(of.Folded)
 	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: mostEvents})
 	if err != nil {
-		return found, postgres.Wrap("account: sign-ins of an address", err)
+		return found, err
 	}
 	var signIns []uuid.UUID
 	found.Events = postgres.Map(rows, func(row accountdb.SignInEvent) SignInEvent {
@@ -60,7 +72,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 	})
 	waiting, err := a.queries.ListWaiting(ctx, slices.Compact(signIns))
 	if err != nil {
-		return found, postgres.Wrap("account: sign-ins of an address", err)
+		return found, err
 	}
 	for _, signIn := range waiting { // the newest code of a sign-in is the one whose email waits
 		i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.SignIn == signIn && e.Kind == CodeAsked })
@@ -71,7 +83,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 	budget := a.addressLimit(of.Folded)
 	counters, err := readCounters(ctx, a.queries, budget)
 	if err != nil {
-		return found, postgres.Wrap("account: sign-ins of an address", err)
+		return found, err
 	}
 	if next := nextOf(counters); next.After(of.Now) {
 		found.NextCodeAt = next

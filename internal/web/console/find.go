@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/lookup"
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/web/site"
@@ -20,8 +19,8 @@ func (c *console) routeFind(r chi.Router) { r.Get(findPath, c.page(c.find)) }
 type findView struct {
 	Query   string
 	Rows    []lookup.Found
-	Address bool              // it may be an address, which no user has
-	SignIns account.SignInLog // of that address
+	Address bool        // it may be an address, which no user has
+	SignIns signInsView // of that address
 }
 
 // PathOf returns the page of what was found.

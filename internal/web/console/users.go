@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,17 +72,25 @@ type userView struct {
 	Corrections     []activity.Adjustment // newest first
 	MoreCorrections pages
 	Month           month
-	SignIns         account.SignInLog
+	SignIns         signInsView
 }
 
 // mostSignIns is how many events a page shows.
 const mostSignIns = 30
 
-// signInsOf returns what happened last to the sign-ins of an address.
-func (c *console) signInsOf(r *http.Request, email string) (account.SignInLog, error) {
+// signInsView is what happened last to the sign-ins of an address.
+type signInsView struct {
+	account.SignInLog
+	Away bool // it cannot be read now
+}
+
+func (c *console) signInsOf(r *http.Request, email string) (signInsView, error) {
 	found, err := c.Accounts.SignIns(r.Context(), email)
+	if errors.Is(err, account.ErrSignInsAway) { // the rest of the page can be read
+		return signInsView{Away: true}, nil
+	}
 	found.Events = found.Events[:min(len(found.Events), mostSignIns)]
-	return found, err
+	return signInsView{SignInLog: found}, err
 }
 
 func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {

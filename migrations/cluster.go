@@ -36,6 +36,7 @@ var (
 		{"usage_minutes", "client_id", "usage_hours"},
 		{"client_errors", "client_id", "usage_hours"},
 		{"usage_days", "client_id", "usage_hours"},
+		{"portal_sessions", "client_id", "usage_hours"},
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
@@ -67,6 +68,7 @@ var (
 		{"usage_hours", "client_id", "clients", ""},
 		{"usage_minutes", "client_id", "clients", ""},
 		{"client_errors", "client_id", "clients", ""},
+		{"portal_sessions", "client_id", "clients", ""},
 	}
 )
 

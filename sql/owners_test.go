@@ -48,6 +48,7 @@ var owners = map[string]string{
 	"webhook_changes":        "webhook",
 	"audit_log":              "audit",
 	"operator_sessions":      "operators",
+	"portal_sessions":        "portal",
 	"turns":                  "postgres",
 	"keyset_marks":           "credential",
 	"database_history":       "postgres",
@@ -59,9 +60,11 @@ var owners = map[string]string{
 // guests are the domains that write a table of another domain, with the reason.
 var guests = map[string][]string{
 	// The statement that makes a change also writes its audit entry and its event, so that none of them exists alone.
-	"audit_log":      {"oauth", "account", "client", "webhook", "activity", "operators"},
+	"audit_log":      {"oauth", "account", "client", "webhook", "activity", "operators", "portal"},
 	"webhook_events": {"oauth"},
 	"webhook_queue":  {"oauth"},
+	// A client that is disabled or offboarded has no sessions, in any order of commits.
+	"portal_sessions": {"client"},
 }
 
 var (

@@ -28,6 +28,9 @@ func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int6
 		if n, err = queries.OffboardClient(ctx, id); err != nil || n == 0 {
 			return err
 		}
+		if err = queries.EndPortalSessions(ctx, id); err != nil {
+			return err
+		}
 		return audit(ctx, queries, id, "client.offboarded", map[string]any{})
 	})
 	if err != nil {

@@ -4,13 +4,15 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/postgres"
 )
 
 // Disable suspends a client: it fails authentication and its access tokens stop working, until it is enabled again. Its connections
-// stay. Disabling a disabled client changes nothing. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+// stay, and the sessions of its people end. Disabling a disabled client changes nothing. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
 	return r.setStatus(ctx, id, Disabled)
 }
@@ -21,7 +23,15 @@ func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
 }
 
 func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
-	found, err := r.queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: actor.Of(ctx)})
+	var found int64
+	err := postgres.InTx(ctx, r.pool, func(tx pgx.Tx) (err error) {
+		queries := r.queries.WithTx(tx)
+		found, err = queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: actor.Of(ctx)})
+		if err != nil || status != Disabled {
+			return err
+		}
+		return queries.EndPortalSessions(ctx, id)
+	})
 	if err != nil {
 		return clientError(id, err)
 	}

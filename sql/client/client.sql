@@ -99,6 +99,10 @@ select count(*) from connections where client_id = @client_id and state <> 'disc
 -- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
 
+-- name: EndPortalSessions :exec
+-- The links to a client's pages and the sessions there, in the transaction that disables or offboards it.
+delete from portal_sessions where client_id = @client_id;
+
 -- name: InsertClientAudit :exec
 -- For a change that takes several statements, in its transaction.
 insert into audit_log (subject, actor, action, client_id, detail)

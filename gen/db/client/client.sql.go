@@ -88,6 +88,16 @@ func (q *Queries) DeleteLogo(ctx context.Context, clientID uuid.UUID) error {
 	return err
 }
 
+const endPortalSessions = `-- name: EndPortalSessions :exec
+delete from portal_sessions where client_id = $1
+`
+
+// The links to a client's pages and the sessions there, in the transaction that disables or offboards it.
+func (q *Queries) EndPortalSessions(ctx context.Context, clientID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, endPortalSessions, clientID)
+	return err
+}
+
 const getClient = `-- name: GetClient :one
 select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients

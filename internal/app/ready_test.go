@@ -53,7 +53,7 @@ func TestReadyWithoutADatabase(t *testing.T) {
 	})
 	e.App.SetProbeLimit(wait.Patient.Probe)
 	proxy.Open(t, db.URL)
-	db.Exec(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
+	db.Define(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
 	wait.Until(t, "the server says that the schema is for other programs", func() bool { // a connection may still be ending
 		status, body := readyz(t, e)
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "9999")

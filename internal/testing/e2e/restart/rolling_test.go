@@ -163,7 +163,7 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	for _, s := range r.servers {
 		wait.Until(t, "the server is sent refreshes", func() bool { return t.Failed() || s.refreshed(t) })
 	}
-	r.e.DB.Exec(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
+	r.e.DB.Define(t, "create or replace function connect_oldest_program() returns bigint language sql immutable as 'select 9999::bigint'")
 	for _, s := range r.servers {
 		if asks { // HAProxy leaves a server out after the second
 			wait.Until(t, "the proxy has heard three times that the server is not ready", func() bool { return t.Failed() || s.unready(t) >= 3 })

@@ -30,6 +30,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/settings"
 	"connect-svc/internal/telemetry"
@@ -106,6 +107,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Sett
 		Usage:    usage.New(pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now),
 		Audit:    audit.New(pool, timelimit.Default, 0),
 		Finder:   lookup.New(pool),
+		Portal:   portal.New(pool),
 		Now:      time.Now,
 	})
 	if err != nil {

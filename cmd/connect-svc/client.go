@@ -21,17 +21,19 @@ import (
 type clientCommands struct {
 	output
 	databaseSetting
-	Create       clientCreateCommand       `cmd:"" help:"Register a client and print its secrets once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
-	List         clientListCommand         `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
-	Show         clientActCommand          `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Update       clientUpdateCommand       `cmd:"" help:"Change a client's registration." detail:"Only what is named changes. Giving a contact, URL or logo as an empty string removes it." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
-	RotateSecret clientRotateSecretCommand `cmd:"" help:"Replace a client's secret and print the new one once." detail:"The old secret stops working immediately, or after --overlap. A secret older than that one stops in any case." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --overlap 24h"`
-	Disable      clientActCommand          `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Enable       clientActCommand          `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Webhook      clientWebhookCommands     `cmd:"" help:"Manage where a client's events are sent."`
-	Errors       clientErrorsCommand       `cmd:"" help:"List a client's refused requests and the true reasons." detail:"Newest first: the last 1,000 of the client, and the last 100 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	RevokeTokens clientRevokeTokensCommand `cmd:"" help:"Revoke all tokens of a client." detail:"For a partner whose tokens leaked. Replace its secret first. Its users have to connect again. The client stays, and gets an event for each connection." example:"connect-svc client revoke-tokens 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
-	Offboard     clientOffboardCommand     `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
+	Create         clientCreateCommand         `cmd:"" help:"Register a client and print its secrets once." example:"connect-svc client create --name 'Walk Rewards' --callback https://partner.example/callback --scope daily_steps:read --scope cycling_daily:read"`
+	List           clientListCommand           `cmd:"" help:"List all clients, oldest first." example:"connect-svc client list"`
+	Show           clientActCommand            `cmd:"" help:"Show one client." example:"connect-svc client show 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Update         clientUpdateCommand         `cmd:"" help:"Change a client's registration." detail:"Only what is named changes. Giving a contact, URL or logo as an empty string removes it." example:"connect-svc client update 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --burst 120 --scope daily_steps:read"`
+	RotateSecret   clientRotateSecretCommand   `cmd:"" help:"Replace its secret and print the new one once." detail:"The old secret stops working immediately, or after --overlap. A secret older than that one stops in any case." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --overlap 24h"`
+	Disable        clientActCommand            `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Enable         clientActCommand            `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Webhook        clientWebhookCommands       `cmd:"" help:"Manage where a client's events are sent."`
+	Errors         clientErrorsCommand         `cmd:"" help:"List refused requests and the true reasons." detail:"Newest first: the last 1,000 of the client, and the last 100 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	PortalLink     clientPortalLinkCommand     `cmd:"" help:"Create a link to a client's own pages." detail:"A person at the partner who opens it sees the client's requests, webhooks, secrets and audit log for 12 hours. The link works once." example:"connect-svc client portal-link 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --name kim"`
+	PortalSessions clientPortalSessionsCommand `cmd:"" help:"List or end links and sessions of its pages." example:"connect-svc client portal-sessions 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	RevokeTokens   clientRevokeTokensCommand   `cmd:"" help:"Revoke all tokens of a client." detail:"For a partner whose tokens leaked. Replace its secret first. Its users have to connect again. The client stays, and gets an event for each connection." example:"connect-svc client revoke-tokens 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
+	Offboard       clientOffboardCommand       `cmd:"" help:"Permanently end a client and all its connections." example:"connect-svc client offboard 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
 // registration has the flags that both create and update have.

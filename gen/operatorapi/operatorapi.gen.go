@@ -196,34 +196,39 @@ func (e OffboardedClientStatus) Valid() bool {
 
 // Defines values for ProblemType.
 const (
-	ProblemTypeUrnConnectSvcProblemBusy                 ProblemType = "urn:connect-svc:problem:busy"
-	ProblemTypeUrnConnectSvcProblemClientNotFound       ProblemType = "urn:connect-svc:problem:client-not-found"
-	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
-	ProblemTypeUrnConnectSvcProblemEmailTaken           ProblemType = "urn:connect-svc:problem:email-taken"
-	ProblemTypeUrnConnectSvcProblemInvalidContent       ProblemType = "urn:connect-svc:problem:invalid-content"
-	ProblemTypeUrnConnectSvcProblemInvalidCursor        ProblemType = "urn:connect-svc:problem:invalid-cursor"
-	ProblemTypeUrnConnectSvcProblemMalformedRequest     ProblemType = "urn:connect-svc:problem:malformed-request"
-	ProblemTypeUrnConnectSvcProblemNoWebhook            ProblemType = "urn:connect-svc:problem:no-webhook"
-	ProblemTypeUrnConnectSvcProblemNotConnected         ProblemType = "urn:connect-svc:problem:not-connected"
-	ProblemTypeUrnConnectSvcProblemNotFound             ProblemType = "urn:connect-svc:problem:not-found"
-	ProblemTypeUrnConnectSvcProblemNotReplayable        ProblemType = "urn:connect-svc:problem:not-replayable"
-	ProblemTypeUrnConnectSvcProblemReadOnly             ProblemType = "urn:connect-svc:problem:read-only"
-	ProblemTypeUrnConnectSvcProblemServerError          ProblemType = "urn:connect-svc:problem:server-error"
-	ProblemTypeUrnConnectSvcProblemSeveralClients       ProblemType = "urn:connect-svc:problem:several-clients"
-	ProblemTypeUrnConnectSvcProblemTooLarge             ProblemType = "urn:connect-svc:problem:too-large"
-	ProblemTypeUrnConnectSvcProblemUnauthorized         ProblemType = "urn:connect-svc:problem:unauthorized"
-	ProblemTypeUrnConnectSvcProblemUnsupportedMediaType ProblemType = "urn:connect-svc:problem:unsupported-media-type"
-	ProblemTypeUrnConnectSvcProblemUserDeleted          ProblemType = "urn:connect-svc:problem:user-deleted"
-	ProblemTypeUrnConnectSvcProblemUserExists           ProblemType = "urn:connect-svc:problem:user-exists"
-	ProblemTypeUrnConnectSvcProblemUserNotFound         ProblemType = "urn:connect-svc:problem:user-not-found"
-	ProblemTypeUrnConnectSvcProblemWebhookEventNotFound ProblemType = "urn:connect-svc:problem:webhook-event-not-found"
-	ProblemTypeUrnConnectSvcProblemWebhookStopped       ProblemType = "urn:connect-svc:problem:webhook-stopped"
+	ProblemTypeUrnConnectSvcProblemBusy                  ProblemType = "urn:connect-svc:problem:busy"
+	ProblemTypeUrnConnectSvcProblemClientDisabled        ProblemType = "urn:connect-svc:problem:client-disabled"
+	ProblemTypeUrnConnectSvcProblemClientNotFound        ProblemType = "urn:connect-svc:problem:client-not-found"
+	ProblemTypeUrnConnectSvcProblemClientOffboarded      ProblemType = "urn:connect-svc:problem:client-offboarded"
+	ProblemTypeUrnConnectSvcProblemEmailTaken            ProblemType = "urn:connect-svc:problem:email-taken"
+	ProblemTypeUrnConnectSvcProblemInvalidContent        ProblemType = "urn:connect-svc:problem:invalid-content"
+	ProblemTypeUrnConnectSvcProblemInvalidCursor         ProblemType = "urn:connect-svc:problem:invalid-cursor"
+	ProblemTypeUrnConnectSvcProblemMalformedRequest      ProblemType = "urn:connect-svc:problem:malformed-request"
+	ProblemTypeUrnConnectSvcProblemNoWebhook             ProblemType = "urn:connect-svc:problem:no-webhook"
+	ProblemTypeUrnConnectSvcProblemNotConnected          ProblemType = "urn:connect-svc:problem:not-connected"
+	ProblemTypeUrnConnectSvcProblemNotFound              ProblemType = "urn:connect-svc:problem:not-found"
+	ProblemTypeUrnConnectSvcProblemNotReplayable         ProblemType = "urn:connect-svc:problem:not-replayable"
+	ProblemTypeUrnConnectSvcProblemPortalSessionNotFound ProblemType = "urn:connect-svc:problem:portal-session-not-found"
+	ProblemTypeUrnConnectSvcProblemReadOnly              ProblemType = "urn:connect-svc:problem:read-only"
+	ProblemTypeUrnConnectSvcProblemServerError           ProblemType = "urn:connect-svc:problem:server-error"
+	ProblemTypeUrnConnectSvcProblemSeveralClients        ProblemType = "urn:connect-svc:problem:several-clients"
+	ProblemTypeUrnConnectSvcProblemTooLarge              ProblemType = "urn:connect-svc:problem:too-large"
+	ProblemTypeUrnConnectSvcProblemTooManyPortalSessions ProblemType = "urn:connect-svc:problem:too-many-portal-sessions"
+	ProblemTypeUrnConnectSvcProblemUnauthorized          ProblemType = "urn:connect-svc:problem:unauthorized"
+	ProblemTypeUrnConnectSvcProblemUnsupportedMediaType  ProblemType = "urn:connect-svc:problem:unsupported-media-type"
+	ProblemTypeUrnConnectSvcProblemUserDeleted           ProblemType = "urn:connect-svc:problem:user-deleted"
+	ProblemTypeUrnConnectSvcProblemUserExists            ProblemType = "urn:connect-svc:problem:user-exists"
+	ProblemTypeUrnConnectSvcProblemUserNotFound          ProblemType = "urn:connect-svc:problem:user-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookEventNotFound  ProblemType = "urn:connect-svc:problem:webhook-event-not-found"
+	ProblemTypeUrnConnectSvcProblemWebhookStopped        ProblemType = "urn:connect-svc:problem:webhook-stopped"
 )
 
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
 	case ProblemTypeUrnConnectSvcProblemBusy:
+		return true
+	case ProblemTypeUrnConnectSvcProblemClientDisabled:
 		return true
 	case ProblemTypeUrnConnectSvcProblemClientNotFound:
 		return true
@@ -245,6 +250,8 @@ func (e ProblemType) Valid() bool {
 		return true
 	case ProblemTypeUrnConnectSvcProblemNotReplayable:
 		return true
+	case ProblemTypeUrnConnectSvcProblemPortalSessionNotFound:
+		return true
 	case ProblemTypeUrnConnectSvcProblemReadOnly:
 		return true
 	case ProblemTypeUrnConnectSvcProblemServerError:
@@ -252,6 +259,8 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemSeveralClients:
 		return true
 	case ProblemTypeUrnConnectSvcProblemTooLarge:
+		return true
+	case ProblemTypeUrnConnectSvcProblemTooManyPortalSessions:
 		return true
 	case ProblemTypeUrnConnectSvcProblemUnauthorized:
 		return true
@@ -973,6 +982,21 @@ type ClientRegistration struct {
 	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
+// NewPortalLink defines model for NewPortalLink.
+type NewPortalLink struct {
+	// Name Names whoever opens it in the audit log, `partner:NAME`: 1 to 64 letters, digits, dots, hyphens and underscores.
+	Name *string `json:"name,omitempty"`
+
+	// ReadOnly Whether its session may change nothing.
+	ReadOnly *bool `json:"read_only,omitempty"`
+
+	// Replace Whether all other links and sessions of the client end.
+	Replace *bool `json:"replace,omitempty"`
+
+	// ValidSeconds How long it can be opened, 60 to 86400.
+	ValidSeconds *int32 `json:"valid_seconds,omitempty"`
+}
+
 // NewUser defines model for NewUser.
 type NewUser struct {
 	// Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
@@ -1008,6 +1032,39 @@ type OffboardedClientStatus string
 type OperationUsage struct {
 	Figures   Figures `json:"figures"`
 	Operation string  `json:"operation"`
+}
+
+// PortalLink defines model for PortalLink.
+type PortalLink struct {
+	Session PortalSession `json:"session"`
+
+	// Url Shown once.
+	Url string `json:"url"`
+}
+
+// PortalSession defines model for PortalSession.
+type PortalSession struct {
+	// CreatedAt An instant in UTC with milliseconds.
+	CreatedAt Instant `json:"created_at"`
+
+	// CreatedBy The actor who created the link.
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt Until when the link can be opened, or the session used.
+	ExpiresAt string `json:"expires_at"`
+	Name      string `json:"name"`
+
+	// OpenedAt Null if the link waits to be opened.
+	OpenedAt *string `json:"opened_at"`
+	ReadOnly bool    `json:"read_only"`
+
+	// SessionId A UUID. Responses write it in lower case.
+	SessionId Id `json:"session_id"`
+}
+
+// PortalSessions defines model for PortalSessions.
+type PortalSessions struct {
+	Data []PortalSession `json:"data"`
 }
 
 // Problem defines model for Problem.
@@ -1723,6 +1780,9 @@ type LastDate = CalendarDate
 // Limit defines model for Limit.
 type Limit = int
 
+// SessionId A UUID. Responses write it in lower case.
+type SessionId = Id
+
 // SignInEmail An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 type SignInEmail = Email
 
@@ -1767,6 +1827,12 @@ type MalformedQuery = Problem
 
 // NamedNotFound defines model for NamedNotFound.
 type NamedNotFound = Problem
+
+// NoPortalLink defines model for NoPortalLink.
+type NoPortalLink = Problem
+
+// NoPortalSession defines model for NoPortalSession.
+type NoPortalSession = Problem
 
 // NoWebhook defines model for NoWebhook.
 type NoWebhook = Problem
@@ -1971,6 +2037,9 @@ type CreateClientJSONRequestBody = ClientRegistration
 
 // ChangeClientJSONRequestBody defines body for ChangeClient for application/json ContentType.
 type ChangeClientJSONRequestBody = ClientChange
+
+// CreatePortalLinkJSONRequestBody defines body for CreatePortalLink for application/json ContentType.
+type CreatePortalLinkJSONRequestBody = NewPortalLink
 
 // RotateClientSecretJSONRequestBody defines body for RotateClientSecret for application/json ContentType.
 type RotateClientSecretJSONRequestBody = ClientSecretRotation
@@ -2222,6 +2291,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 	OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePortalLinkWithBody Create a link to a partner's own pages
+	//
+	// Whoever opens the link at the public listener sees this client's requests, webhooks, secrets and audit log for 12 hours, in the
+	// browser that opened it. The link works once. Send it to a person of the partner in a way that only that person can read. The audit
+	// log names that person `partner:NAME`. Disabling or offboarding the client ends its links and sessions. Without
+	// `CONNECT_PARTNER_PORTAL` links cannot be opened.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/portal-links (the `CreatePortalLink` operationId).
+	CreatePortalLinkWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePortalLink Create a link to a partner's own pages
+	//
+	// Whoever opens the link at the public listener sees this client's requests, webhooks, secrets and audit log for 12 hours, in the
+	// browser that opened it. The link works once. Send it to a person of the partner in a way that only that person can read. The audit
+	// log names that person `partner:NAME`. Disabling or offboarding the client ends its links and sessions. Without
+	// `CONNECT_PARTNER_PORTAL` links cannot be opened.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/portal-links (the `CreatePortalLink` operationId).
+	CreatePortalLink(ctx context.Context, clientId ClientId, body CreatePortalLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndPortalSessions End all links and sessions of a partner's pages
+	//
+	// Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions (the `EndPortalSessions` operationId).
+	EndPortalSessions(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPortalSessions List links and sessions of a partner's pages
+	//
+	// Those that can be opened or used now, newest first: at most 100.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/portal-sessions (the `ListPortalSessions` operationId).
+	ListPortalSessions(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndPortalSession End a link or a session of a partner's pages
+	//
+	// Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id} (the `EndPortalSession` operationId).
+	EndPortalSession(ctx context.Context, clientId ClientId, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeClientTokens Revoke all tokens of a client
 	//
@@ -2825,6 +2935,97 @@ func (c *Caller) ListClientErrors(ctx context.Context, clientId ClientId, params
 // Corresponds with POST /operator/v1/clients/{client_id}/offboard (the `OffboardClient` operationId).
 func (c *Caller) OffboardClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOffboardClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePortalLinkWithBody Create a link to a partner's own pages
+//
+// Whoever opens the link at the public listener sees this client's requests, webhooks, secrets and audit log for 12 hours, in the
+// browser that opened it. The link works once. Send it to a person of the partner in a way that only that person can read. The audit
+// log names that person `partner:NAME`. Disabling or offboarding the client ends its links and sessions. Without
+// `CONNECT_PARTNER_PORTAL` links cannot be opened.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/portal-links (the `CreatePortalLink` operationId).
+func (c *Caller) CreatePortalLinkWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePortalLinkRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePortalLink Create a link to a partner's own pages
+//
+// Whoever opens the link at the public listener sees this client's requests, webhooks, secrets and audit log for 12 hours, in the
+// browser that opened it. The link works once. Send it to a person of the partner in a way that only that person can read. The audit
+// log names that person `partner:NAME`. Disabling or offboarding the client ends its links and sessions. Without
+// `CONNECT_PARTNER_PORTAL` links cannot be opened.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/portal-links (the `CreatePortalLink` operationId).
+func (c *Caller) CreatePortalLink(ctx context.Context, clientId ClientId, body CreatePortalLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePortalLinkRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndPortalSessions End all links and sessions of a partner's pages
+//
+// Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions (the `EndPortalSessions` operationId).
+func (c *Caller) EndPortalSessions(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndPortalSessionsRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPortalSessions List links and sessions of a partner's pages
+//
+// Those that can be opened or used now, newest first: at most 100.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/portal-sessions (the `ListPortalSessions` operationId).
+func (c *Caller) ListPortalSessions(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPortalSessionsRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndPortalSession End a link or a session of a partner's pages
+//
+// Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id} (the `EndPortalSession` operationId).
+func (c *Caller) EndPortalSession(ctx context.Context, clientId ClientId, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndPortalSessionRequest(c.Server, clientId, sessionId)
 	if err != nil {
 		return nil, err
 	}
@@ -4099,6 +4300,162 @@ func NewOffboardClientRequest(server string, clientId ClientId) (*http.Request, 
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreatePortalLinkRequest calls the generic CreatePortalLink builder with application/json body
+func NewCreatePortalLinkRequest(server string, clientId ClientId, body CreatePortalLinkJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreatePortalLinkRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewCreatePortalLinkRequestWithBody constructs an http.Request for the CreatePortalLink method, with any body, and a specified content type
+func NewCreatePortalLinkRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/portal-links", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndPortalSessionsRequest constructs an http.Request for the EndPortalSessions method
+func NewEndPortalSessionsRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/portal-sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListPortalSessionsRequest constructs an http.Request for the ListPortalSessions method
+func NewListPortalSessionsRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/portal-sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEndPortalSessionRequest constructs an http.Request for the EndPortalSession method
+func NewEndPortalSessionRequest(server string, clientId ClientId, sessionId SessionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "session_id", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/portal-sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -5649,6 +6006,18 @@ type ServerInterface interface {
 	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// CreatePortalLink Create a link to a partner's own pages
+	// (POST /operator/v1/clients/{client_id}/portal-links)
+	CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// EndPortalSessions End all links and sessions of a partner's pages
+	// (DELETE /operator/v1/clients/{client_id}/portal-sessions)
+	EndPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ListPortalSessions List links and sessions of a partner's pages
+	// (GET /operator/v1/clients/{client_id}/portal-sessions)
+	ListPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// EndPortalSession End a link or a session of a partner's pages
+	// (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
+	EndPortalSession(w http.ResponseWriter, r *http.Request, clientId ClientId, sessionId SessionId)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -5802,6 +6171,30 @@ func (_ Unimplemented) ListClientErrors(w http.ResponseWriter, r *http.Request, 
 // OffboardClient Offboard a client
 // (POST /operator/v1/clients/{client_id}/offboard)
 func (_ Unimplemented) OffboardClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreatePortalLink Create a link to a partner's own pages
+// (POST /operator/v1/clients/{client_id}/portal-links)
+func (_ Unimplemented) CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// EndPortalSessions End all links and sessions of a partner's pages
+// (DELETE /operator/v1/clients/{client_id}/portal-sessions)
+func (_ Unimplemented) EndPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListPortalSessions List links and sessions of a partner's pages
+// (GET /operator/v1/clients/{client_id}/portal-sessions)
+func (_ Unimplemented) ListPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// EndPortalSession End a link or a session of a partner's pages
+// (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
+func (_ Unimplemented) EndPortalSession(w http.ResponseWriter, r *http.Request, clientId ClientId, sessionId SessionId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6407,6 +6800,119 @@ func (siw *ServerInterfaceWrapper) OffboardClient(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.OffboardClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreatePortalLink operation middleware
+func (siw *ServerInterfaceWrapper) CreatePortalLink(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreatePortalLink(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndPortalSessions operation middleware
+func (siw *ServerInterfaceWrapper) EndPortalSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndPortalSessions(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListPortalSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListPortalSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPortalSessions(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndPortalSession operation middleware
+func (siw *ServerInterfaceWrapper) EndPortalSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "session_id" -------------
+	var sessionId SessionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session_id", chi.URLParam(r, "session_id"), &sessionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndPortalSession(w, r, clientId, sessionId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -7626,6 +8132,18 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/offboard", wrapper.OffboardClient)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/portal-links", wrapper.CreatePortalLink)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/clients/{client_id}/portal-sessions", wrapper.EndPortalSessions)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/portal-sessions", wrapper.ListPortalSessions)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/operator/v1/clients/{client_id}/portal-sessions/{session_id}", wrapper.EndPortalSession)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/revoke-tokens", wrapper.RevokeClientTokens)
 	})
 	r.Group(func(r chi.Router) {
@@ -7838,6 +8356,26 @@ type NamedNotFoundApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers NamedNotFoundResponseHeaders
+}
+
+type NoPortalLinkResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoPortalLinkApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoPortalLinkResponseHeaders
+}
+
+type NoPortalSessionResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoPortalSessionApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoPortalSessionResponseHeaders
 }
 
 type NoWebhookResponseHeaders struct {
@@ -9271,6 +9809,521 @@ type OffboardClient500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response OffboardClient500ApplicationProblemPlusJSONResponse) VisitOffboardClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLinkRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *CreatePortalLinkJSONRequestBody
+}
+
+type CreatePortalLinkResponseObject interface {
+	VisitCreatePortalLinkResponse(w http.ResponseWriter) error
+}
+
+type CreatePortalLink201JSONResponse PortalLink
+
+func (response CreatePortalLink201JSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink400ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink401ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink403ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink404ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink409ApplicationProblemPlusJSONResponse struct {
+	NoPortalLinkApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink409ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink413ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink415ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink422ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink500ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink503ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessionsRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type EndPortalSessionsResponseObject interface {
+	VisitEndPortalSessionsResponse(w http.ResponseWriter) error
+}
+
+type EndPortalSessions204Response struct {
+}
+
+func (response EndPortalSessions204Response) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type EndPortalSessions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSessions400ApplicationProblemPlusJSONResponse) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSessions401ApplicationProblemPlusJSONResponse) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessions403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSessions403ApplicationProblemPlusJSONResponse) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessions404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSessions404ApplicationProblemPlusJSONResponse) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessions500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSessions500ApplicationProblemPlusJSONResponse) VisitEndPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortalSessionsRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ListPortalSessionsResponseObject interface {
+	VisitListPortalSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListPortalSessions200JSONResponse PortalSessions
+
+func (response ListPortalSessions200JSONResponse) VisitListPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortalSessions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPortalSessions400ApplicationProblemPlusJSONResponse) VisitListPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortalSessions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPortalSessions401ApplicationProblemPlusJSONResponse) VisitListPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortalSessions404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListPortalSessions404ApplicationProblemPlusJSONResponse) VisitListPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortalSessions500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListPortalSessions500ApplicationProblemPlusJSONResponse) VisitListPortalSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSessionRequestObject struct {
+	ClientId  ClientId  `json:"client_id"`
+	SessionId SessionId `json:"session_id"`
+}
+
+type EndPortalSessionResponseObject interface {
+	VisitEndPortalSessionResponse(w http.ResponseWriter) error
+}
+
+type EndPortalSession204Response struct {
+}
+
+func (response EndPortalSession204Response) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type EndPortalSession400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSession400ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSession401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSession401ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSession403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSession403ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSession404ApplicationProblemPlusJSONResponse struct {
+	NoPortalSessionApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSession404ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndPortalSession500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response EndPortalSession500ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12947,6 +14000,18 @@ type StrictServerInterface interface {
 	// OffboardClient Offboard a client
 	// (POST /operator/v1/clients/{client_id}/offboard)
 	OffboardClient(ctx context.Context, request OffboardClientRequestObject) (OffboardClientResponseObject, error)
+	// CreatePortalLink Create a link to a partner's own pages
+	// (POST /operator/v1/clients/{client_id}/portal-links)
+	CreatePortalLink(ctx context.Context, request CreatePortalLinkRequestObject) (CreatePortalLinkResponseObject, error)
+	// EndPortalSessions End all links and sessions of a partner's pages
+	// (DELETE /operator/v1/clients/{client_id}/portal-sessions)
+	EndPortalSessions(ctx context.Context, request EndPortalSessionsRequestObject) (EndPortalSessionsResponseObject, error)
+	// ListPortalSessions List links and sessions of a partner's pages
+	// (GET /operator/v1/clients/{client_id}/portal-sessions)
+	ListPortalSessions(ctx context.Context, request ListPortalSessionsRequestObject) (ListPortalSessionsResponseObject, error)
+	// EndPortalSession End a link or a session of a partner's pages
+	// (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
+	EndPortalSession(ctx context.Context, request EndPortalSessionRequestObject) (EndPortalSessionResponseObject, error)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(ctx context.Context, request RevokeClientTokensRequestObject) (RevokeClientTokensResponseObject, error)
@@ -13349,6 +14414,118 @@ func (sh *strictHandler) OffboardClient(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(OffboardClientResponseObject); ok {
 		if err := validResponse.VisitOffboardClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreatePortalLink operation middleware
+func (sh *strictHandler) CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request CreatePortalLinkRequestObject
+
+	request.ClientId = clientId
+
+	var body CreatePortalLinkJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePortalLink(ctx, request.(CreatePortalLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePortalLink")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreatePortalLinkResponseObject); ok {
+		if err := validResponse.VisitCreatePortalLinkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndPortalSessions operation middleware
+func (sh *strictHandler) EndPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request EndPortalSessionsRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndPortalSessions(ctx, request.(EndPortalSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndPortalSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndPortalSessionsResponseObject); ok {
+		if err := validResponse.VisitEndPortalSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListPortalSessions operation middleware
+func (sh *strictHandler) ListPortalSessions(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ListPortalSessionsRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPortalSessions(ctx, request.(ListPortalSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPortalSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListPortalSessionsResponseObject); ok {
+		if err := validResponse.VisitListPortalSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndPortalSession operation middleware
+func (sh *strictHandler) EndPortalSession(w http.ResponseWriter, r *http.Request, clientId ClientId, sessionId SessionId) {
+	var request EndPortalSessionRequestObject
+
+	request.ClientId = clientId
+	request.SessionId = sessionId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndPortalSession(ctx, request.(EndPortalSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndPortalSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndPortalSessionResponseObject); ok {
+		if err := validResponse.VisitEndPortalSessionResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14191,313 +15368,334 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Ncxs5kib8VxB8J6LbO0WK1IctcWLjTm27d/2u2+6T5OudaflIiAVKGBUBTgEUzfHov18gE0Chiiiy",
-	"SFG23OeN2GlZqiokgEQiP5/83BrJyVQKJrRq9T+32Cc6mWYMfv5pphbmv3c0mzHzQ87+MWNKD3ja6rcO",
-	"x73xi/SAtY/26WH7cHTM2iej56P2i6suPR5305Pxfq+VtJSmeqZa/aPuQdLSXGes1W9dSEkms9EN4Ypc",
-	"MS6uyTznWjNB/j5Tmgg577SSll5MzcOzXPRHUgg20m11N+pPc3mVsUn/ypB3f5+0XmacCf1O6p/lTKQ7",
-	"o/iwexhQfMNyZsgVkihD+QgGbUAmPtgWUrfHQF9B8vvx+ErSPGW7JPqkRLSlk8ypItIP15zs4h2g+/WE",
-	"8uyC3jLxOBSfCqlvWE5miuXkhiqib7girG2GJTRNc6ZUA+KZeb6tgU5D9htxRzOevpRCM6FLpLM8l7lq",
-	"9X//3EqZpjxr9VsTw4RXjFBNMkaVJt1W0ppKLjTLW/3WXkp5thgozaZqr/diD35o3X9MHrYO+/vFOvzM",
-	"WZaaHSP6hhH7WUINC+JUGiyCfbI9srMOF2KWK5nvcAu7FaaD75NUMnNgNDEkcDFjuJ0ZV3oT+pFYQ/4v",
-	"NBvLfMLSM6T28WbglpwrMnGDNqDZP9u2HwCy38nf2NWNlLePJpvcMTdHRkgyx+EaECxk2z5sKdUv8Sn2",
-	"eIIUTzf3rIHDkTnXN8gg5kqiYtGIfN32X3Az+DLXgL4x95b5d0M6C+n/TuozNs3ogl5l7NFFvxUi7G6Z",
-	"QQgVCzKRjaeQF1SbeZwxmr4X2WKHUzgoT0FOWU61zImWt0yQCV0g09xQcc0M9bALDajPGU3b0tBqCD9n",
-	"+R3LXxvRv0MFp0aEjOQsS4HsKwasnTHdSJgooLINN5Ql+47lNEPlQT0O49gxLPMockPvrNgWdMIaUQ0f",
-	"aNsPAOEXUr6l+fUOeb1XYZQrmS7MudRSkswM1YBSLWUbngUaPwg60zcy5//cqejrrWRoc71wpYwkkTmZ",
-	"57IRM89CUpF2NZtOZa5Z+gtLOb2A93e21keRtfY60nSa8RHVXIq9vyspGpHvqW1PDLlteAEmolj+isEB",
-	"eSQFEy+f4q7hKejGKWt6Ks37bfu4p/n1J64e60TGSGYwXlNq8WlP7Be2lAwJTSkt35NWa3p99+XNO7gt",
-	"G1BtL9I2PB8n/1zL6fQxTTx3mRs+VjjYBpTbN1r3huQbRlOWAyO/pKMbZiymXGbm3ylTo5xPzUFv9Vtn",
-	"TE2lUEyhILC3m9Iyx8HNBHluZq3zGUtaanTDJtR8ZySFUdxbQrbh8YJSpXMurtE+vqFZxgTeGOWR/1PO",
-	"iZbESEAmtBE9jPx49vNL8vzFUfdZs7F/YjRnOckZzSb/ftlSd6O2E8yXrThBcJu9lSjplqky+zCl+sZp",
-	"W4V7oJ6aKdWa5ebt/7Pnht+76+3Zm3Pv9277hLbH7Y+fD57f/ylKVnOC3CncnBzzZiNirFH2Jl2m5k1q",
-	"9mrMmSoZtFzAPzN5vZq0P+Vs3Oq3/r+9wlm1h39Ve29SO7jOF6djsNCXmXXKqC6b0uZJq9fMJlcsN+uk",
-	"2EiKVK2mZcIFn8wmrX7PrwEXml2zHI/QlOZ0wrQ9Rafp32dKT5iILovZJJ56npF5zkbmT4YCbh4wO9hK",
-	"Wkb1avVb1H/MCI4HLhhydB1V1nZ486ogzttkEcrw8Z1R9b9mLF8sE3ZKpjT3Bo0Z2mhNnkCh6Uj/oJyf",
-	"KDHsZQycEVUsMU+ax67YNRcCFC58D30pMKd/wLB+Uu6fwd7TT2+ZuNY3rf7+0WFieMH9uxeVGt7PsrzC",
-	"M4FWTEqGgn3SA3RzDB1Z05zdcTlTZEqvWYeYN8Y8M2zlVS/zmKIT9hcyzPiE6yHYRykfj/Gox+ZknSk1",
-	"k+p195dmFYiF30/bf6Ptf3bbJ4P2xz/HhcDPQOTpKC6VjLVImNC5kQQwU64IhYcTvHipIkMrPGfTlGqW",
-	"Duvmgu/VzeX5ypnQ9j87g7VziO1d3RRk3idDIyuHiZuB+clJUvOzWijNJsMkYN8xoWgKAIOa9/pDQkVa",
-	"emR+I0lOBaHmFE6oSFesSP3mvthfsSA/mhX5+Of+s/9RbHJn3S7jYa1ZolzOi/UprsMoUwbSYyNpEZLx",
-	"Dr61hpTCH+61aTBryYfplOWw8JmcsxxkBvhb3SFbQzv86yGiAqcC/vUGs6hYBM4zvv00wGPeePmRzILs",
-	"cy5GbM1RodpweHDvcqE0rWcKBd9sStF/8Dsm3uAXQ8I01bWE3YGDA3QQbjRnqmuXB/7YmBiv+JuXCmI+",
-	"CF27uW6VrthY5qzRAs3gcw9cIGMPNjnATn2MEqJYvtXhFekF+xSRH6eiuMOpv+epWHFXa/OhlWrbxucx",
-	"V/pVlHvwLs6VJukKlhnncrK1NvSSZkykNH/lOOgtXUVNRi0xiTlmE6k0OXh+RFK6UPbEDQ05tTepljuk",
-	"1KgicTIn9JNRnQONG3nM3Gyo5rxiYzrLdJ/0ut06YkHXKTFbim8Z/aWbtOwo8K9uUtLXQw2g1z75aIya",
-	"j5+7yUFo0RTafNI659fijaiRymZKu5O82y1/IYk/KHrNagTxRUzxzdlU5o8lfo1cqbMtSrKkbEcUouRB",
-	"VoQVwHUEDJ3vg6fDUnikhir7+EMIKygCIzF37pMwz2JUhKdDr6p12Pz57wo16jBF48q+GhvaPbf3k0uU",
-	"aEbqrzgeErq8eBiVcIGkCZvIfEHGRj6jY1iOIaJE9A0V5JD8F/8pIVdsRGeKEQzuWxscLhXCNRo3zjA3",
-	"351TrllKlJwwb5OTdzbiNqfKxn/gMqh6rNqByyo2S/v8Xsm95fwHbe9AWPVq4Gq4T1r/3bZ+j/abV+vf",
-	"dB6S+3jiyhYssJRfso4dKqPeJ63m7xZv7Yidokk1ZOgpGvbRGqb6ppxOQI1xTz58ePNql1zw4M0sp/Rs",
-	"v52y9J0G+/m+nKizk6Nemzv0BJYbLr6XUowzPtJbrnWYJrRulYPMp52sbzzTKUhxegJrXDKvv7KUekx5",
-	"85RW++vfBpVA3LoPlCKKj7NNcEZk/rS2azmncIvtquborVvsyqC7k/T4QZeURRVJ5Wg2YUKzFDyT1Jhq",
-	"8FhOUz7Sysb6jNVJ+4RrMNOVMdJn4lbIuYBdS6yLHR2dNmpu/2Id8lbkwROBTHx0he8BW+/TELfc9eUs",
-	"wXX7vpT4uLOdD/VuSsAIJOgGIV6nf2rL/pNMF3/opcdj43KazIn8/8/fvyNckA8XP7ePE3PM5NXf2Ugb",
-	"K55RbT4w5ixLzaaZ7xUm2PND/IuCE5dxY3hRkdr3FfgoBFPmXBYvHZOUselT2/dfKSYEPETQ+ohcIzlr",
-	"U4+TJ8M3wyVCrIVUOrnIUT4SbfYUZLsVzYnlGgbsEhf42l3CVgSQYXkJ7bA20/uKZVJcK0jMsELccBp8",
-	"SFqz34YvO+Rc01wTeg0mHIbl0Z0KPsAnxnM+FP2NC5vH5o+nsW3v6ISl31Xo1jsZNywT3NCwXKCU2/sU",
-	"tjAslvha/jBfFLHeIeaofXp+NNhsvlQU8k1616qFKVswRrlWpMEOFQN+3b0tjrJgdyxfWTLTdHPN1qqn",
-	"s7flcpgtNzcvfWTdHgVD3ietajbsug9Ucnt37XKtKdPxRnMk5dcHWbhWJGcjxu8g1qKmUqSOVw573Q45",
-	"Zxoe+nD2FhWvJ8IHYTnRFixQlPis2zw/0M62bbmsw1PzRBa3UvK0xfqWypHWLXE43E5Dj3zEyJjy7Mk4",
-	"g5aLsrZa23LR1PrlLQ26kxVeX/n1BFY7rCTbYp2Lkq91K+wH2hn3gjun7JvpPSe/8J9Aqge/7HaTbrdL",
-	"oFjkqdzR1eq4LdZ+VvnEapOoWuL2SGI6Vn23q+X+7bff2qdBmcra933Ry0P3Kl4NuNWeRUv11u9ehIJd",
-	"mzqasE90pLMFkYKRoY2JtM1YQ2f62AeH1SrFYUJoZl6TNo12+BcyuqG5YvrfZ3rcPh4+lXOnWP6VotzW",
-	"jZEW5ZhrnRiudNO9y3xZ5NpXXxc1io8UW+cpas8Vb0g5LEVuaOoef0Is8ECX1jbG61MNBH+b/ou6UtYv",
-	"tpl1haoNDd0y4Y+zu5iC2Xx7wzTOJ7HNflWw9G+k+R3Xi5+oHt3ABqcpN3On2a+50UQ0Nxs6ppliSxLM",
-	"ZnH3UBWENGkuiJaaZmaqEy7Cb/SS1jT45+fWaDHKuLgeUKTB/pZrNlHrduyMp+xMzjHo9ekNvtLrQi61",
-	"zZCmeU4X5gE/TFGYmLOJvKNZ8/Fe4jeKQskz/ML2NDxk7IaDBghQjQc7N09vMcDmS4ojbbaMGw+y4ffN",
-	"VAZFhet2k3rp33/Y6FuP2mi4e/8LjLGbV0rC4IwpKFdYIxKaHOmVOeeIqdfgoK7dZ9Tpao5aQxoqZ2bz",
-	"t7YheYtXVnHqdp9oPt/7sL7g99KSJTEOiAwV36aahQwWaMXEV/PPxxi7w3MsfUU1VaymHCjFP/rosx0a",
-	"PXtMzCb1SwC/DUZ2hVtJUHC/6ZUbAgGY4cArw3QOmAVIIU1TlkKSA0kpeHbLZ7RcoN+gViVpjXIItA+o",
-	"Xvu8K68xe+mXddUb1V3AN9lmJV1mnTK9VtF7BQ9hoGztCO8kftmV+zSr6glPRlEoVAVFcGtj5+rIt4SV",
-	"Fryec83nXLbRBjLajN34agk49X75xgowAWoQGjDzxoEhsE82f4a8m2UZkRZZgwZpNTjE7+6wJC0xy7LW",
-	"x2Whg8sVEBBdqFnKNZgFGy4SHdUjltikNlcAT0d6NSzA0vGn8aL9rQrzRcVfuHGJ/jJ1mxzyoiq+/7k1",
-	"lvnEvN2azYDL6/YyadnosBHgdyxXtUtt/xjAZ9jXfI02rL/lJz52v/A5wldypmG+7sXOSrocumodr2A1",
-	"XZnNktan9rW0PscWwIud0fkvTCmKXlIeqfB7xZXm4nrG1Q1TZaQGrMQMC6v9unKhnx+2gnLR7nJBaElg",
-	"Nd2RyulCmWWm5sAaPIxFCINQyLfIfvrFrD2Xjy67isP/Lcqu0g0XgZkZ2b/bmurhX//617+2f/ml/erV",
-	"MCHjXE5I76TbbXd77W7PqAMnJycn7d5++6BX4il7AYUwG72Tf/2+7yqPn2H98f59e+mHP8XEx0vMgi9g",
-	"NzZQb4aZlLcDmvFbpobmDLPJVC/ITGRMlUGZMDnQxfwqRogfeqUCgU/dJ61g0Ma89VbK21PzyjJrVXbb",
-	"UlMeJrrf26zYW0iVhiiokN7ZNOyQN6gLZkoSeqWgbKKELYLJGyKyfFezHJNAQ7FzsN+KiZoRzbIrOrod",
-	"zHKQmkvcULofGiiaUoxmeY6qO01VUzIQVmnAXA38Mh3baLA3csLM2a6dXSavZR30Qlbcu9pVJKfEvNEh",
-	"rw1b9/36L31XRGFiLm7Kn7TpVInROwD/jCgGtcqxT8osHSg2ypkezOIQH7/dMFFGdcLnIXdHkbnMb7m4",
-	"Lq5arg3LZVJcsxz+qpbkSlvzSUW4XF6mnw/v2+Y/++4/F/iffuk/l5cd88PB/d/+tPLKnub8jo4WtXvk",
-	"CrkHU5YPJlzMUJo24Co1ktMNRMK5ebzseTmAq9q5YSqCImnNBP/HjNk/G9XivgBQXJb3KVf0KmOpO8Ej",
-	"KsgVI0zgbyFVvUNORVAGGzwqpA4tVjDPwfCwX20lraCcN2a0apZPVO0yr8lFrUAMBG8MpjSnWcayhrvi",
-	"XkPmXF6o8xs5F0SKEUscdJ8DMvAHB5GZwWC2giFMWOtE0aSWZTqqPg5UCfetIhI9E8X5MLHCNiL4IutT",
-	"lXMVAVU+CuF+WUFVkoIRiVB/KeGdvvZqWufw9zdLhbWt27HAXIDICTxdVX+BKUrgKUv4KetvqWWxeqP1",
-	"VBH3HPlw9rZDzhw1CB4KOrkP53eQDI/W0z08XgPXE7/cyqS89E8QWl2UBiuxdh2q1+SSSokPuIIXn69b",
-	"ua+qMEVLM61enHUL/uHsrTmTXCtz9hQ3euz8htsgKtxnKweHVW94K58Kcv6//8NYx7+++w+8n439bGNY",
-	"zy0ICBfkiir2/HDVuMcvDo4Pa0AH/7z38d/+/XM3qdGOH36zl5AQu2uZrnI9NtgJ+waZyoyPFm5DrPkN",
-	"mqTZWpJxcauIlltsUM2VXJHjM6UpF+ZmW5IPU5YTfG8n8uGrXPSl67TBtsDzj7EbsXu4TM9rBKGD+5LR",
-	"0Y2D11FMpIoUYg3FYv12WLTLFTvhaGmwLECNTSFXFicPDgwXZKiY/s2bQrAiBEIBFto3uOjXrc997aXo",
-	"05Q3cStuYn6E6NFpVF+HBKLAqCu9EagxV1JmjGKQTaYsqsChG9F64iJHlqqYk+6UjPknoz6xTzo0dfgo",
-	"btkUmOIqusE8J8MwtcG6O8HNIgX+AABYTQ4q2pTFKd2PhpRRptQIZR9tYf+Y0YzkbDxTNFOQj8dFBf1p",
-	"SDV4LUKKt/DfFSbAWnW4opeiXuc3MtRKzbb7bazyVrAM5S36uJr7H9uDFx60b9KFB/R/mVX6hhfoHKyQ",
-	"M6m9/NlgqeQdyzM6HdhTGMfiz6S4hrnILHVujVvGCrdGQmZToiU56AIgZQDy2F19p+0fneyXVYxu9JjW",
-	"TB0AETdNstjYpyYahvhf+kdfyhnUbBQa67Jmyejt4GqWXhsDUrF6HMWUqBuae+UWX3G2+dVMcaZ0TJ1L",
-	"5ewqY3FxiYL5gf4dL2cf4hWRmmbr1vVnfj3LmdrIjxD3FywtuqOgvM/Rs+b/vqnS4oscBtvHBhvwaQBS",
-	"3dRCiuoYTYOL10zYm3I5vphAyvWIT2hmlYBOqx6atXcct/auc7rBAtxwpWW+GAAo74bpD0ZGg1fBblGN",
-	"a9cuG4p083hC6Gg0y6lmCItBbuQsL/t4mUXS/Cre3a/mg42G3DI6NeIsCEPPKQaaczbOmbphKcg1PmEd",
-	"8pbfMkJJzu7kLUuNLpjgerIUYldsTtzJQia8WpSaoHihVNQYmX2eKquwwWcjMmmFjCnjwHvurInfFnji",
-	"1oVZYtCkIhcqPLhaAtnrZVs5FPWcOeG3DJa+of6dclUqwX+8kexuPuoY05yNeFwInoahBKyklJJMoB1J",
-	"QIGWZGT2y3DnBPoekwsrUBYWPVoWznUQLfB8guYR3l2K0GtJfhwypfkEUmOehUwOblXzb/dnSEAYQGdb",
-	"OKWA+RK9gd1JeMRVrBypYkmTNaezwkyrD4V6VCOhuP3XRazhu3FSZyIeGS7U4d7hi8Pjg+eHL9bx5UuM",
-	"RTSMej8swr+dJrI+whRVP3acTrBJxKtDTjHWP+f6Rs60TwgYzPLM1huOiWJac2sPOYwGrFbvA9p16D0z",
-	"D4nNAmI+4aG8jA0SIFYUWWx4U2ye4rr7LM9mU/wSc9s6n3ZQ9Aj7VtJqfTKto91SFduNV3ThLLPNsm6g",
-	"diUJcq/lmOQ8dUnYStMccMlQ6XYNOGL7WGc2q9kEwlNZFnRcU9GLa1m05mwkHSr38qfBXvQSIvy6V/td",
-	"42iACMFvNbwzf/d0hEo8Y2IVLRiIB9OEM2XtEkxXWkC7MPObYinDZM8FRMaELKrOtiOywmJ+BZNin+w8",
-	"oozkks9rPcjGuErTDjklgl1Tze/8X9TsSud0pNVfSBcXfGwMe/Ooma3fKGq3wnDXQvlfg1kBib5mARz6",
-	"0rUEtMM5+SfL5RoHVuzGbvvfHscYrKbXSNESJwyt7h8dkquFZioJ5pJyNc3oAmz6hPxjJo2GCIXOYjZh",
-	"OR+RG6l0w44lK9rmHEQu6J85y9JtojdFdnDVvLYBc4f9QkcjNoWIGcsZ5OLhtjgcVPMsIGfYMsmVAVxp",
-	"Fr7GfzvN6Ih5V5pMMWRMEYnVvmkbj550e89cLGzsEJpuZMY8NGKwjNAnPEwJ3fv9/+x9/Ldn//antaqA",
-	"o3dl/m9TsVtef1RSYq0zbVzYQo0FGT9Hnz5tYzMddQfrlbZfeJZx53Y2b52cbPFWTjUbQLugDad2uH+y",
-	"xdTC4Qbgly0p9IXP1cfQ1/pfx3Hv7wrSHfzq4Va7Ux+yO82y2nyZTY28MCIWblF0CYtlSByXei7yjBE9",
-	"CK6+feMgco2HzyVIz6m/SsAk96hsECknN3Q6ZaJyrX8pp96WRSP14ncBt+PSxP2czTd9NQy4AGztTLWD",
-	"diF2bznui3NQGKWz5CgLLR073sAh6BY2GwwQdVvU+7nDO9TB0JvjMueKlep5yj2cl0bYog4kCdtINWpL",
-	"tbyIa2ODsLSl6pHAeiy1sbKOSvAurrpNzCH6Ht74Ht74Ht74YuGNxgGKWhdoVFBt7Qp4QmGOijh67PSP",
-	"qvT7FvNAYA5vudKPvlDbe79L7SNjtq+t2MQOGC/R2rVpJYp/IuMciyhpRlJ+zfVuJc6PVuT0kuf3z/7H",
-	"36Ly+j/lLN8m4cTmaNSm6kLbVGPqY2ICS0uZ/FKwmmTdBrr+uDAUGyVYJC0j4Te4xX22XHMp/N698sFV",
-	"+K5kKCComElSXc4SDTHGi3UIPUXcMHLmenSSec41VChwEfhKSktulb/wmu+2T2h7fNr++ePnYyzsdP88",
-	"3OSfvZp09+bHBU/LJDCOH/1CDugs4i+b4nGErdptG2hwZ2La/kjOspRMuNL0llm3C1ckWne5oT5Zk5e1",
-	"LsMoxmAll0TcG7DKA/COzTcANNlFNOMPgCsSuXXqAUFim/aOzbeKnW5ThFVkQz7vfq/I8h6msBP49/Ks",
-	"7+VZ38uzlsqzQsnR/V6s9bSKtYrNOf7KhVsbr0Tl+rSmfrz2+mMNYo9tnI+36Bm75krbwhm8Xj8otmmE",
-	"0IvuVSyJ0VOYgRmT5SwdSLGpYmKU4X9KsVbduHDPlR0tNMvej1v939drXB/ruv38APjTBRNhTitPO0vb",
-	"4+rVPc3VuUcVHFlna2IVk49iFikMRYT53Ye3y9K4GzlQRUvyB2SibVOLMWAiXZe1CEdlznIGTrjQj0au",
-	"2FjmD6suMzLJvBdUOGyS5xXUllUnFdvOitW8YeR3YzfAqnLGyqTCgjk3UGwGDiZ6Q5GQ5zKvKS+03Sp9",
-	"71MF3QjI1cLF7jvkvcgWFv2/0od52LgOMkh4qALDrroKS+Wazfi7Dr3kwsbdZh7jzMWCO9EMJs11xuqQ",
-	"dar1pub1aKRkVRuICva3b/4QMga874hZLs2pS/ILP7l8PZsr2QfCsdOtm4TD8CwSskM3+ywXfXvU2upu",
-	"1Lfw6/3lBp5J7bOl9ib1jxXI6ys+VQbeX/2xwv+/5oO2GcOap1y7h/rHwn4S9U8VnXZWLVm0u0j9C9V2",
-	"6Q2eRMd4/YNF17D6Z5ZaSq59tCT3656tNn1atc++IWX9Q3UI/6vZJ2iat/7Trjte/ZNXM7VYOeWgh1gs",
-	"XnUGuPqPrCnsLFxs0Yhd2DUmUXOlbbIhVHLYV0ohVZeGWQqe+txMUa10t16sFZFPwHjegCiEO348khqX",
-	"TQWUV1Y3dhmc2UzSM55uHAXkSlMxYg2zsLE6I0j/NcrYAHzmSysMtWlD/yAkLMOjw2Ixbc3NasDUyCfW",
-	"Q5DjK8YwAZ1BzvIRa3AwzuHBSBS4+EKcoNiSJEvLu2r3LqKreOqzo8kok6NbiIwHSa7/hOTcJmHAbdA3",
-	"L9wP/aUffry87ODPGA6M+rq2rq7YYsN2E+MvBo7vFULbbzaZvHhrJdPKOWZrmv82fHYmEGhuA3sbX12y",
-	"uM2vUTdMeWq7inGb04fmIZ0YpXgOsCtLmYzmo4mfaUjYinV8AEZ9YZBbCxZS8uCrmKsOQNT4C+s2XULf",
-	"jmUq/Lb02jJ49ebxpCcLal8Fd1mHIR8ANsf31WixD9FaKu3bZ1nWxwoV1A3XQGvThYp6K/MFSekiITJL",
-	"mdK22S+5CFF/uCJa2mYGDfu+mLm+QiN2KRsmqlO9j+dTRnUXLkYbBxIbAUUg3YEbw2O1bs02MYwJoN99",
-	"vECQgC2qZx2znJum5yw2XaaGnp7KQi1FUxdrfDnl9zfvDXDHBkEb3IoHz/amtTkBLjHZi0IqlBHaaaEp",
-	"CALGRoe8HxNrcAEMTb8oIbNOoIlU20DCW5IhWLVM8AeIYaGa7aM5QKm6ZSkZPyZlI5kyNVAsliRyzq9F",
-	"mwsCzwTO0AlNmZEQhl7nBKYjrFGf0mumoPjJGDCSCBkc6a1o0zmP+WnriGMCvNpbDfcgoJ7QDWtWKKKv",
-	"hnATqr9M+ierF+Cqylsm1A7wEzbQHV6FLu4Qg+BqAUqDUX9iCsPVYlDUhNc2rPfsbL+x4byuFgPXayMa",
-	"v/aNOAoqNx9hpupqvaDz59afNmd0YA/Jiu+bU2+9a9sO0mAjzCiF9+mhlTpu1ZKADcq7VZl+mdDY9dAE",
-	"mKMcnIlmSG9c2GS/ESumgj/ZQxk7sw8spGoYVgnANjY41mcWA6dyojGO94c9zei1ZNHsTajLysNNJSM6",
-	"YRbF/eEHIihNskSUZxxjeutAVYOUZfyO5THKw+wC4D//7Dbiwg1YV9i5NNo1v2OCzKYPXaGluzI8fOuL",
-	"GCoKVVJVCUt4moGGU1Ypoiu+vCrrkd3s8UK98wIkxJcLYzeC3yl2sIg/bRvCXuWojdAVXTDbPvbJ+GPB",
-	"4w2LgPixtADT1TS35jATqfmr9ctafzdXxNilCZlwpbi4JjK3Cxu8/iU9jE/HS7xrp2Odc7mRI1nqAu3o",
-	"3AP5PHr8aEsMoz9ot5j1MR4PVtSoO8aZ9QYvy6+6xN/oPYg5isseKcHIlOVwsFFNivQbhdhwtelo9ZdF",
-	"M1b8SyyoaezZN2KrXokbOVBririh8BkcI07yTSjPXPKi95RgaTRTtguih+emZJ4bi9+wzmRaVLt7Lc5Y",
-	"jzdUkYyPXbsXKOFXUf5nd1Htcwg657APHQVTBnYMOiOGtgQc/gYf9tX3WpIJvWVQ9EGGRg+wLePDCRrS",
-	"IFsBa/TNn6DJvLNZhn0i5KWAPxiZbz6TkCs2ojNbFO6qxrGxl/OHdMgwZaAA1gxqbBccmGt0zpsLyOgn",
-	"rqPQEPWQYf9ScDTdvBZGhrDqMGlcf7MsZpZTnKZdJ2zWyLVCl67dpA4Zsk9TcxirT/a6DjWwcymGil8L",
-	"lg64sFOAB+3+ZlzcYnyBX9+YL+L+mg8GKnx84y9FWMSqbq3G53AcrMZW7AFWZVhl2itnMG/z+BSft1MC",
-	"N6ul22iUMHr04AE18QOBjATqwE0Ba1CqvcVdB5wi+GnAxUAwbSQs1F26n0BnGFzlcg6mshGIH1f7uK+F",
-	"+VYdDgD0qDTGF82ysH8lJQodY1b0m0fcpsSK0eopWH3xUG1Xh6YTbnOooG4VOPBr1HLPKdfmV9HlwoML",
-	"kg2aSIPwMHQ7/2VwLmONG2JA/8EWOYlVUOH4qvDyrwBQQNn/Vl5vqpOANQMctjTrn80L/jx3A/mg4Bgb",
-	"7SNb+EMMzAOrhMpDvHuFq/etZDNQXUSOmoaIwvuutmRapmw14gDyoL2xnAiOsiTBeBnAp54SVOHtcbTd",
-	"LP23zMtyLlAcK7y3IJXfHuevrzmVyrrtIiUhO0S5zGnmcYECf4WcciY0H/NCE8h5yhKCdRn+wFhglDGB",
-	"5qa9/WMEGStlgJNfaa4Fyx0sWrxMZ399odi5ZtOXPqq9deZE0Lf+S+JSloeNbk15fl9iYn+8Ju/lRWhe",
-	"yQloklvz1DbruIvZwrj10/ki8wALqLEfZmezdgPHZn8RlOVUnb6QsgmdmSHjm08YpIgRI02vqGJBG/nX",
-	"M7M4ez+xPOMC2/mmbGQhRn35TdACulr/+vxwrVDbDgpiy34fHdLDhsQZ3nB/ccXFkOvOPo0YJPUQlRlF",
-	"vtJJrFkd+pfti1Lnsz7FDmSQUzHcwil+I2d5tIvNLLcpBYFvuZGmU8B+rEiGqe8HtjtgjKfTM2Yl5uJD",
-	"d7AWEfHhH64FPtzRl7dootMkFyrw/2zWL6dhApT//ua5T3VtecMOO5GmOyvQIZeBIF1+VXCk3DlfH9yB",
-	"s/RlWojVC4mnjh+1RanuVh3hv5363q01nLW1uqU20nWb4eBEtoaDiQi5c18d6RDVG/H2bznXmokgnznC",
-	"4ea9jMUKjtGPwa0lCo3DjT0+wQgbFaSXdLtdC/8u8xBQvW9dBEor217FF7ZIwRRG9VK6UIBoTbO5+dFR",
-	"UucAWexuZcKNqsmV3QasMYfyqCiYioN4R8R3Kgpkd6vR+vRDIecbZPtCPdZ9rH4VssUHK/mqMHwdfj8W",
-	"/FmfK+abO7VdIQg9tpod09z8B3w/s5Rrkslr0PKVR6tPSLaNd2o5CT82O8Nzq7jBR38bjhmUKkWG0/Jr",
-	"2Jm20EpLl6Ds5p2UpEV8rwtmDI74Opm1eZ6zjbOt9UwU/Sa2dIA0MnjDYZav08J89fHB2hX5ierRzYZr",
-	"4XOMG4ugMzlfqkvvdteg6uEwKwk/Y2qW6W3Jb3ClbEjUS0jUW0vPhIvwt71vCmPkvmbuj63AggL4rWqu",
-	"mzvLvuuhccwY27bqS5gCObQrFtdbJsgofi3qE2TMX78SIjVWzw/WNBkA9KbcAlmktpaFHPa6DvTKfqfU",
-	"bt/PFUGfQOtV1dKMLzVRi1S1GhoGcaQC/igt0BITrGDJU8x5eMzUGloMsaqTPWirLgPjlChq1CLQdWsA",
-	"2lYXe8zQpWE7n0RaPPEJI7A85R4gWBRKt8kbBrypeB8I6LhjYcv9WFgn68qvMBAN/Mp1ADwGLa+i2UDu",
-	"O6uQCo6T3sm+DUE6p6VMF2jj+fMygpolyAHQ7JPuE6ZGdMrqqlm3gNPBMxY2jari7ERbdDn8NrNbStPJ",
-	"tAbFDbTpogmEf3zYqDXZUhYDMqwtXV2mocxeAQIPckCwMytO3nYpbUCZije7XF3FtW0U4mt3c9jqFrRF",
-	"yDU86v5qSB46074zm6bQADbsRoX9gAAEqWSvRjIeq8mO0TzHeK/2GufGSvSRGtJ9clOF8uYIKJt1zwA9",
-	"0rJl/eVMyZSJlItr2+bHZgqCXtshb2z6EVcukjKFzkBh6zKEieSaUEWUlAL7iZnfsty8OM7Z10mvwmKh",
-	"lYCAZquKU9GxFQArNmuVGtTAOrcC5lz7Eu+aND766MzUBOrMkotQZ9VOPw1ejKjrpW49YbTFYmSt671h",
-	"NzWQI2WHT0XzcjgHVjgvn4p118Arn328Scxbpov4xpq/QN4aoBg4pSoqXDe7FXz+cYNt8SlsGebvNXOK",
-	"l7XSiHDc7gQ8TTZ0nOOSJGFHccHWccxjOy6qm/jNOTCKXdmsXxh5Y2udbC4xF8vHKLhPJup6YDtOfPx8",
-	"UAPf7dgRTJqNUR1GbGrzAZbjLoFttdmx2vDgryi99FnXVJlLBKkdxsNEG5/DFYFze4b8+oREFguzgjXO",
-	"4/2mLmK9+H5QrqJ0Eaa5W62mMrYNsH+s54QLml9vXGkVxbA+FVUI61BrsqGs0c3mXQgiHocVa3nBNu6R",
-	"9FBegPdXkRTFOb1wbRcrPQLdji7raa6MNlCNVm3tb1zffIlCunnhUmywgpv26w9aWTv/IJR4BkX9WxSz",
-	"FTicFVqi22iDGZuV9A9zOVdDAoUxmNZnftEhiG8r55jspyQ+wVIjtbhQLNcsTYjdXyLz8lzLO+We/1bA",
-	"2bDAOcsZTRdEaZnbFqTweyjEH2FclkJQOId1cs4iqo30MJRZ3m80kTjUm1+44mvrUN+WsyQegPrmMN4m",
-	"NGWbArzNc4l9rIzOEh4QrI0WUpMGuJRb4MA9xP/xx2pGtBZprpTSXrHS6gDojEnBRrOc68W5GRwZwZXo",
-	"AWpB/BaBRulgOb98/+7d65cXg/e/vj47vXh/Nrh4/1+v3w0TbByPKBqIYnVD1Y11c9S8dT74+c3b16A+",
-	"wVqAAsVoDm5RS7q58Fv3hnIuxtJC5ms6gu223SMuwiJTV7OPWgHuWHk6XJHTX9+AI8XWsdiHf4CSH0Kn",
-	"0wTqf67o6JYJi5cIrhompxmA4fr8FOw9Yx6Y2joXixePYSd+Z5SrjCvNBMsvBVSXKV/nCeVXfFwqlMQ1",
-	"hAo1gfBpaad23Ql2MsOXOmsW+lJgHpQFEbMXBSyY3TDbPs0FkKxtAOzk3FU+yQZnYLSuK/D+IDp2UO/j",
-	"0q14bpb1UqRyNJtAzexQTpmgU95Z0Ek27FyKS3HO7Brb6QvXUwqmNyzBZvXJT8AlQ+sL75CfZMoZBrOg",
-	"7T70s/u5fRz2L+o9J7/wnzrkg8VuMNTnbArH5lIg/D98wZV4knfgx8VfWu8ysPM0o1w45FhcxH/MjNk0",
-	"pTkFAAKAQJaj0SwHHQOXyoFGSMHKA5n5vy0y1BA+zRw2yGgd2lt9GFiBQ+hDxcWMBdab2VxnbHob1NcT",
-	"i6gpSl7C95TZHQtqOuU5w5CJ/wiWRt8woASvgbHMMjkvvmauUauQQ7TJx0QgRxemeBpoV8j4ohyOsu/4",
-	"FF2bogaSTUGg6A1krBk6Lc/ZAmnzeWiugAtrUcQJllsq8uPZzy/JyeHRi2cJGdLpNOMjGGDPPvjnvysp",
-	"hh0yNEJnSFKuNBfXM65ucH0nUFzuGg4MCfvHjGa4IsiBl2L4323bGq395tXQrrqrolOltvB22pm8tu5g",
-	"iCNoJjQW7/rnlGtOkZAhtrAY2kxGhDLudbsEFBpFqLoUwPm2aYWd8/OTbu+Z4V0ZUhDUuOwFTv293os9",
-	"+GHYIadQM0rJUbdb2RPgbGRwsw+GYy+Fb2VPEEy0eJwrougYWj/jYUug0GSqrdAJtpgoOWEQAYQmNlBt",
-	"aXipb1uw4xUTqDg2wnYpqCBmkaiFpUrAW25YzUHd0sINryWhPhpu+OblDRvdKpLPBO6M4c48ZXkh9jES",
-	"YSzdGaAtFTVAjnX7Vmz9eNjtwVV42D3AymxipiRT51W+oYL8x+uLZwmZUn1jnj98llwKFB+oQiVkwiYy",
-	"X/jbCTycPx51D54lAFATxjbNF7oJOewdmP85epZ4VvrxcH//WWJVYIgCwWgJOeyeIIn7++Zzl8Ic6mcQ",
-	"hkZIAmjDhycUsBWgmXd+DQOClNWFzIGzbswKrRzZ1AgG1bdlx4aFDhK796VjML9h4lIMz5jOF23gtyHI",
-	"mSlVKBShfnrEbNC3KEkF7HT4/Rkbt41WnHOmab5wFQb9VvhLo/TMJhPzYx9U7ABg054Le//jjk+oMCLP",
-	"zAgu98Rh6+J9V5QKdHxfkn7LXnrEt3C05Urk3H3a3++nv75pJS0faGz1Ot1O11b7mEux1W8ddHqdLvre",
-	"bkBF23Nv79319miQ1z2VsUaSMEtlb7iJNBqHkxiYKG3EuGF2qWmWoHtg4WZr2wXrnApFXWwzs4XzbGJY",
-	"B3D9yRnsqTmuFE2nS2vdKB/JN+frXwSss3+R/2IL8i9iaIN3BAJom59vzV8uxb/a7bb/f/PiMJBOQ/Iv",
-	"lAJmVhDI+Zez52z3FjMZgu8tByNLrw89oNCw+hWsc+ZilM0ghmfYAFJ47ZcNLYMgv7z83VL56dK3wyZZ",
-	"5RFwPmXSixTa8hgly2BpjOKvdWMs7cjr8dhw6roNGORYHluzE8hmLuX6B4X78RcYOlgvs5gLPGjmIl7g",
-	"BQ46sN1Bjn2UNRN2RaLjVrewGN7sYHyz4jOIbVrxteC6qdufms9G9qn4bPFH3BLINTc7VdyBiDUv8TTh",
-	"WXHGdwFWbPSHucQDDcoDHMSi0gGE9C1bJIWmZg43uow65PRS4Asw2JXUN9jDuiw7KBxQroJxL0K9raqT",
-	"oK6CEtxrAm/SVr81nWlfleILuH6ysT3XrKf/uRXqaH+3IWf2CUIKmJJAMSca7NIg+zvMPuj/HoGL6+0f",
-	"H3ajcHCt/e7+83av197vXnSP+/vd/kG3c1QDOFZ++kX/8Kjf7ZaAyvqQId82j/V6+912rxWkZLYOxl16",
-	"eJU+b5+kR6P2YXpM2yf06KD9Iu2Nn49742Pa7YGbawW3wQQrPpbWUW90MH6Rsvbz/dFR+/DqiLWPaZe1",
-	"j8YvRr1x7+pk1D3aFSVbU3DgvBjhMjqXRrBV3a5zoLT0TAiWbUd5mLcCTBEZ2v71+HC/99AxyhtUGax3",
-	"vN0cSt+s4bLeSXt/u6/XyUkYrYIr0WSDD3dCxtbD76/ir1a/fRQwVsogeCSFsRnm6MHcmHTwT6E7b60X",
-	"0oo/LOu4L7v9bKdbJ1hB1O13u48hHEPPfte57Xsln3w38IP37tfIoqCLS83n4p9oRkovIKV7XznS4fu9",
-	"9VOpvB+fQ9137sOj2Oz5+sO11fvbTHhb/rTVO/B6XToz6B1OYQNPlbFlDpFrYyN57t77xXVNBA0A3uqt",
-	"f+tD2D8RXjpY/9IZo+l7keEovQYvXEj5FroSwgtHTcjyPQp/YSmnLrfmcH9//ctv0M/z0h7y+6R11GQB",
-	"z8Fg911Fj5qsxE8zhZVcS0ax1R2NGlnoaJpeGznc8mobBD3L9ugs5bptM5+uY9FWdG4641COnUWdBO7z",
-	"wLBOHH6dcgb6SAolMwYPsk9mlZUHcgNXdLlxjdlt2zzvUmTy2umu8GYfMivTFB3nTOh8QajFsQCfCzie",
-	"3AQ7aCtNYGmMGYzAi2OeafD1v7awe8asAZeG9XiDHcDVpbBI/g4sEf1EaEvz3LnWfY0rWMxvxmTM5h7R",
-	"D8d2nT/syAmh6Jq1Dnh1Y1jPepis4xjcPAxz652/2CXdq4o/GaoDLoUP8c2yDJ22wi6RWWmubBTZZaUK",
-	"SRjNM85y+5SlhqYpS/uEauv+nokMQNksD1hzg13D0wCUjDDKSvMsI/lMCPQeXMiSoxmCDurW2owwE/P7",
-	"IdVD5xQDE8duqiJDgJqw7lh1y6chTCLOFeOINmY1NJbaQs4uhQshQwdYAkGjCVcKrDHBYraNWZ1TcxTe",
-	"ymvw3dhYgKoNaheP7P0Mu3oOwBj3ScPHP0DBS+PHTyEquMnj2Ie9KTVY/tfwaVcY1/Bx2xh8w+ff0Umj",
-	"5XwLMI0NHsRoidXIN1bSGt7Ahocg5TFy757aDMKNr9hfLazIllfs4fqXzGKn76T+GZrJwlsnTa4wEGu2",
-	"X9N2N1/pMjtzaAY+UBneYuZ3kSss6CMVvcDeB9eL7SaJiZJYDdMhv0F3cHDjDx2opg9vcPOmSMFhvCwz",
-	"XvqGBZuJDHzvf5khvzkeR9qfFpM/kO+MjhN0r1MB17kd/nif1DjsL3zqGQYwi/AoqAauruy3oqSMakam",
-	"MuOjRTAouWYW8zRlUJ6FgNfInC4NbZZnw+Adc9UpiW/6wBiGL7UvkbXExa49jN29LHqdbOvTs/XNhdVK",
-	"s+yKjoBgmwii+nt7Ns2iY1/dc48VwZ/faHZLztic5ikUrI3kFNyBy5Dtmxju79jcXUJNjPbe7s4KZvaE",
-	"g9c3dXLKnd2vVtK6KZBg3kokoG5E+6g9nf5pGPK7QfcNGXRntkjfR8SjwqjmEtz77NNY72svxDOmZ7mw",
-	"IZJZnhvmQ2gAFA3LV505cIGUeJCHqyoqAMSy1X/eTbaQGkEucqt79Xzco0f77QN6zNqH9GDUPrk6TtvP",
-	"r3rj7ujFeD/tdbGOyk56AMHyVr/XTVxi2sACQ7S4/p+VYct5etWQQ7fb73Y73W73bwBNN2HmFlwzD6yg",
-	"ka1+q1b+LfcRgWY1LUhOGy3sADUwfP3n3e5KERrtevGxKJu2bZkMA7J8oorR3HVkNI8sY1mrf7yBNG4i",
-	"DbdQIB5XQ7ZGSaAi70LXXXnGt1Mq36Sg/k0d9FAFq8v6cczZd94QlqWqQ04FuhuIPQoJVGrI3Gjh0ocT",
-	"ue2lhGk1Zb3EJXvRiuaRXIqh3dVyOv2wQ04hXcidaALFs7TUZhPVcEzjI9NcXgNEvPcfyCxFRSlsl2U7",
-	"xwLrW79IoGhlUjFVykVzrQepWAAwXVRXgpV7BF3JCsDefnfjM2QRkXYWiWg4Njqq1xxj2wl16+P8hdWQ",
-	"7WRAIzMZX3vv+3V+V3siag8y1YOVnr2UK3qFxYsPkZ61lh4O9YPyKNLltOM3kDFTSCLzx1s21UW2KMog",
-	"qO5BL6WlOE1c5pVzti/rYfbRh6hiO7miH3q2/7jn+oFKwSvc4IcfAya+zCkIeX0u81vX9KqW25GwJsyO",
-	"T37n9T8qr78WO2J1yFhbYe2ObbNgK6/DYNPBEeIHO3WS58RoTxYQRZXBZ/suTQ7ycGXI4bZIxGfRgcpp",
-	"TLo0PAYOVWqaSzkuEvmttoq4Wtb5Q059/zuXc02nU0ZzZXOzlZyA21Gu8U1jZcXGDuon6HGGmXyDsZWd",
-	"W47gra5wh9q1Bdnk5LkW9I9yzdirUIUHaMryCTUfy2wactFVGmuoeVn9cvdQzkAR01JiSUR4awFskCjq",
-	"a4y9GOTHmqsLKmlcQYmDLAiHtm8UDTbo6PY6N9uNB3nKNNQBFz5+EFreLm4XzfyHMdvT/fmxfHDbudF8",
-	"q2gmUkhn2u8eBs4jGVwWzQ3b4opp5DTnRp67N77fzru7nd3HHn4/IzxFW/u+6jsXFdi/HSVA0B89POWl",
-	"27rvE3hGTClM63FZ8+AKcr9SWk5dK+YEc4tmrt+glpfCjoBKb1FzFgb0aBRSzecqQSVORkdGD8oYvWWp",
-	"K7S0KoeNCiXY+dE7wy7FDBDl5tRIs1mW2vSbK0bYJwcIsYX0I1Hh13c1YDwaRsRZldrnPzUR5bvsGyG1",
-	"gThC1kpLc4tIpHeylBzmOEA7zFSu1Mx37Mf23YWz8bvU2pnUwu0CQWCPMBTWPFCCFUA0j2JMCzaPVleX",
-	"0gcurK871iW+yNWTuTUPhvKO5RmdDqyJMMQaUXjX5gleCnZnODYzcgS/Z79TdqYb2QGFS1Bq5qo7KxIA",
-	"2vOXuvPv0kVemUyrf/z8sLu5uxwpOwPMaRcb33UC/y7kVqmVfr+l7kZ88Pq/T3/59e3raEywiEXuX/S6",
-	"YSxyE0kHW5iW9rAuedwz7He//ne//rp0BlRvCoCurcXwzPXbjPp5fruRGSPQFY5A5nCRQOx63VOlyf4h",
-	"PmNk3MyB6N+yqQZVyPqDVmVAYJO3TS1reMumCH98hByKoCNkt9PdTx6oLwERxcnrHyStwt41v9hPWhmd",
-	"KluuMs3ZiNuSeIB+AenvNK6g2WfX9+f83VANbSh9usL+YTdpjW3nnf7n8KXpURcA8nudw6Q1PTmBfxx3",
-	"9qutKHuV3wygCyasSS9oLHkQ9oLs7Xe7tm9oKEp7F92TclpH2NHz989fj1JPh3X0vaI8W/gaj/uPhsFq",
-	"0km+kRnEGp12DTkRCmrHWZkUg103wySe8sUZNNr8skuzdKX3DGUHW13pth/l8iWOog+922K0SFx/2CWQ",
-	"jI1vd5fS/M1m4vygyMxK+C/uTw2gMrHyqC7Z2ELNg84OWTcesR4tegdR5hEIFBOph7Yveidm8hq7SSv3",
-	"ttI1199E3rHfPCxm5f46jBPqEpKDEqlv3tZ9JwOk0gcznlmUInM74Dk7CDLd2izOD2dvC/+0hwQuONpB",
-	"JkXVmtpdfbDp0zBdstoJClMcw0ZK+JvV2ZRzt2IbCEi/lXE7xy/bE8tF3C0PgvBbw4EP8XvMdLSXP5t7",
-	"+WAdpZWswQLHsMYlAilDtlQUjsAtY1MVWBqJ9ekC+AeMYJtq1Z4HxXR4HHblv3g0zrX43E/VkxFcaF9L",
-	"GCzDSbfmN4qNvENl80UPkLNXC46kWtNh+9RxZdj/u+/ku+9kte/k3Kjkq0XzBmrlk3Bj/yxz74IptTHk",
-	"18J1QQQoK1tR16lxNbvWCIWv+ZFyTzY988WRf5CX9A+t9QYewdKV/3AW17a9w84Z/BwrE1y3R+DcxHFt",
-	"xm8ZYL/SzBhXCfwZwUqrGgexXUjMRywgnIOUBQRg19uzgP6VmuRM5xwB/stnwUz3MfQV10Sn2k5iCwXF",
-	"bMgXUU+K/jPm+6WOM2Wdo1e4evZR5/CPdiv9OI8PfbPMVtgtEf7lEl0g6yXS/7H34uRo/+gI3TpbKE9B",
-	"Kxuc0e52xTb4qZFkrtvmD4Hg/kPoKiUp9l3bWNI2RFqRcA0FcjluEPVWnMOSkKtFAbLpMmcLpNMwMQWC",
-	"1ACFCdll66B8hlC4OSRKUyOoHfyyGexS2OxerghN05wp6/3ymXzOS5bJa4B2xlygENdZJeQKavenufwE",
-	"es04l4j5zTWZ0EUsKD7mIg0C6VviyjwRaJYnlRAMtkaxtN9gUjAu/w6d2D/zsu8+9F8Hv10+vYZLa4/t",
-	"KR7Xq4U7OUTmDq7df9X82Si80KyyBOYOfwH4LOxMQZeS2mPJ+Pi5OCy/a4Xlxgzb40G+m5BubNf3AIdG",
-	"SBdjaozNilvMKPM3hRWvXKDbHDtOXIr97peTEluIBpFesE/6MYLJ2H7x9xVqk3XVbKXTYP/QlktShJS6",
-	"Pjnsdl2/hAGwEeY7wh5iVwuzRrfAqi5+NrA8VFs876FA0WMUNso0v9kI+hOO6Vuuoubfby7Nb4wp3+9s",
-	"aVMV8flLh9N2IVKg/wKFbut4WhogMuXMaEC1QgWarqR0QX78cPHymTkjE4s9Ds1gbdoGkaKcuXHQRfEA",
-	"gQ6Z0kXfPA2I2FaTwA5CmPx3zfQNyzvkFbwS5HhcCsNskOVhK9khCA6SyHwV3RFywiysoCIyi+e8MZqe",
-	"4Uwfkg2y6VX9mPeqnU6NXVCsPmRPq9nkiUaISzByO44Tz1EvxZYp5hZK6aJRRpODxVwBtHnLyDDjShuV",
-	"75xfizdCDRNsRSL8Ddy3dwkqx0ISOgJE+AfeVpei2XVl6LO0bcz2+J5VUR+Tj3Ggt/K6jpUtkmTQYgZd",
-	"MBNeFAg6jYemE66JkPNvTX5DnViZX13PFAfRis1F7UwDNjYcGGPi1Sl4F6BTgbUFXbt8yWWIvRfI2zmk",
-	"7IFYaXQVYFrfginN8pQuqvL7UlgB7sowKknMTYQ6Hr+HZvglf2gAQJjpHxP/D/jbKRGrwACXDwbLm3g/",
-	"eOog/dBhgQU3pT5tYHEtuSwS7N1j+8k1FfWX4gGWibuKtvVcNPZFPDHuZvkfj7lndh+rAr4u3gE8Cq3Z",
-	"DI8s5Az6QCblXnjV9nAri13J0NDQhl44atipwaIEb9dDQhk0pSVr1gG60ZT+T/tcZyQnMAYC7bF0AFMG",
-	"S7fbax/0oDfYhP0TLOPW61kup2zvJ5ZnXGzRYWIjmEr09u0KpHLVwsQTMpat/G9pAYvVW1b5zKhbYmp+",
-	"Q2iaTXIvzCq9lGKccWxd/T0SUsWiwpaW2LkyLjRn9Z37St36sEdC47Z8p8J3muVpAKhnPmMdoKT4s8fy",
-	"o/pSAH8v9/UjsbZ+MBEwIp0fzqkZDOFIuHDvG5nuMHACHzD0jjTn26st0K2MQY2gwmb1ZIgvmtGGrt0Z",
-	"tqysNDnjaU2Pszc6bF1muy3zlFyxTAJJEGR3bRpwlfxzjlx8GCu2XTfSmVY8ZUXneJiTJFRgr89czmta",
-	"oDmFaPsbSs9lOTlQOa3q64vapCDiSl41ImK/3a0QcTphOR9Rc50N/irz203p2N+sK5PZkUfsyFSzXdE+",
-	"PvsrejBtM6PvPXz+X7pvZO5arATtfOoU96gBuvfZHrT7VTUkrwLkGuyEYAilAhtNCitOA2MU7p0sI66b",
-	"YtGDNwDkQaOUY9KS+SyBQJ/Fgzu9FOssAyF1GwIoUQgcJMqbB03KT2wbH3c9fPtZeGb2O/Rnv4J1WaXm",
-	"rC08MW/+oDyKuMUSjoZK4lvX/W7FbGHFPLF6lB3zpS1JqVe+N/TLsnxbTOxz9JOH2DtzljPfjN4BUDtN",
-	"M8QLctjWhabsms+PaMZESvNLAa5vcHoLOSdS/CVoWW/ODAAkpmADyHHRcjt0bCtNF26oEMQfXOg2oGGb",
-	"wo8JYL8TYy0gXAh0DwEoosinQftGST6ht0xZQjxdHpfbotqEKSE/qNgs6mG1H+z2sa0YwxzWQCFVnO5d",
-	"yNuF3PQY7hpg+7soW0ZW3VKkPcH80qocbOSNAS/5d3dME2jwmhthjSq85zti1oVnfpY5savTx4Ap1KxY",
-	"ZRd8ITmQIMcuP4wcPH+OAjGptJqH/DX7NRtelmRC0dkwKUDiAF9A2e4EqIBzK16NPIfe/BAFEoyDT4Ja",
-	"koiQ0BymaG7PFcnYWBM50+DeuQg7qNm3FNBxQ3EEm/7m9fgfhz6r/I6zOUuHzxKAgip31/QOG1iODvnt",
-	"RpJ5LkGJhPlcIm3Qxt8XL+A6on2APTOxOrk0AevVgnjUnCpcMZm7wnGb78eyceKKJqyRlBCqSCbF9aWw",
-	"nqhi6ua7AL7+JRL5nJIbNMnfNGqWK/2K6mZtD6l7dvcZgEtt4qH5JNw4rWSbpvH7tc1zlq+3lGqqoE4z",
-	"bBT9kKbg0AFfmtmaB7CWwmhe2KIcO+AU03adrC3btvq9/ePDbtJSjAn7j/tkVR/68ENIWfEt7FGPn3px",
-	"st+7N7QZBTBsM38CV7mNUvz+EAixeF6ka/qD47oCWzZVgwol+92if73ZuV2zxQHU3iyzw1GUHUq9iqIM",
-	"AcQaFRu793OlqRixgTuBdiPdbgyYSKFeZ6kgeb/bP+h2jrrm/1rBC1BHHnvlRf/Q0Yyv1HT53++2sVu+",
-	"llXmeVwdrMDWietiXvo/yXy+x7Mvf1Br+mVvbW2uVUrKXfSjesnLQKkorDcBIXl7Gojj8oQon2QCtla8",
-	"x3Ew6jcNCV9M5Bss/tgxP0OCR6CA7piT61JETtNUkSFcwUPnDAElENW7lC6sg4GPfU5fqFdjI/CMapaj",
-	"wrvwDRK8qgtwRP7XviHqpdg0NaWPPeStl4On5tcZHTl4eb94YTka16rebQHaTMGFOy2/fQQVaKMklGBa",
-	"X6Z091vTKB/zuq4ufsRx4rn1D+o2+e4AqThAcMNRqMal+wbqxt7n0nlbGSo8s20fy0KyrIws/62qmwTZ",
-	"rDztkGEu52poczwA7QO9IkNraLg/XYqgDzvIbpZ2yAcBcAso7SfyjmYW5Nt6A3AY5WAVvDMAnQD1uYtR",
-	"i97QUxHyO5V8dsa1KQS9jaDq8VvrswWcTyXQGb4HR+uw+YpF2q1etV6PLhivkUWxWRk+nloI+/+goLKv",
-	"Q14FEL9L1RPewxhvNlWqPH60ilTPRzEcsd6RMdv3j7YtTl3tNPETHNyx3GIdH7SSFpSr4jjHoxdX7AXt",
-	"tk/S7lX7cNRj7ePx86v2/vh4fDh+Tnujo6NW0rrhSst8EfG2JK2MKuxLHUCdrWqCjzAkAAsSnLFN0qfC",
-	"natVOB4CCfvt2VLeN9Cknv7RPATB4NW27nXX9WmW2Vg1Fsm6DhjlaqhKWxvMKgU7LHxIMJYqgu1wRmbZ",
-	"RNDEtHiMq0sRdDL18mO5wWMsqce/sFFij5VbkNsTDPlHgNlygnRX3UR9hyK3aDvn4+QhKMhVnl9bJBuE",
-	"6hLCx1DTdyXThU1UuJY41ZT1lwodI/lKLm/Dpjy/gFrEctNHjwhBjrrdS2ELR0GZXNiWjEXGNPYn6ZCX",
-	"eAZt4xQj7Y3mOgxqZ4cYhvIBNSzyLREEjhDhy3tXFGgV9bi7hvw08xgYSVHETVaCQxz0vNHtkB5aSQux",
-	"hPothEsbQM4BpKb4G45fiwEXeIsejnvjF+kBax/t08P24eiYtU9Gz0ftF1ddejzupifj/V7LA6VbbAfK",
-	"NURxxjRTzPBkjVOg5zC/PH37nW6nS97f9sk/ZmzGUkIVOfzvxd9CulH3/0okQySibkmpugVojEel7WPS",
-	"EuyTHhh28HrJBirGkynH/vZUkaXyba+beFG5wxS5puJ5L+Nj3cb92Rxuca1n+WJp812sxld0XBt5K9i8",
-	"b4F95NgqPvB7wBdFBEXhXdHgqqAa0+Ul5LqlXpKDjIXVvhRjmWVyDkUsmNpmwfI9RYJpbOGmtPnyFRvR",
-	"Gfgp2IJMc6nNhQt1JPD1uDviUvw4tOe0g18emEVl6fBZXNSP7dXxFlf9/wX0hD+2h+EtH1cXLtAApBix",
-	"BrlODv4KUUPrIXcQabeEttW12o7MUq/txI17i/2HH9myGLw50hw+f66bJsI8pbBkuFLfLCrd4zSsZncV",
-	"MIUViJJlrt77XEB33a/o816UJSBEnEdiBgPByCqsdrFwryu7Yby+exR/7xUEB1ufLwHM9bLVv2wtd4e9",
-	"bCWXLQ8kCw/VRbfgUaOTX7b6ny+9LwreaeKNgveXXVvw/gH8ETvhwy9ADQgN7svW/f12rjarvn520LsK",
-	"POAP6llWccttGBw0HOlTsVAJ3tyxB0qynVHgv8MlbPWXF7BVuO8KtF/MDsJXLeTvMo+0ynh2rYm6HjhN",
-	"3yj6Rs83an5Jy79PWpm8Xo3tV4VE7j0SJPLHmqnvdsIbIyPDuX+Fhlad9mMeeXLGR0j/znOlxCo44E31",
-	"Aftq1OBYIfj3IGNjsbm5EY63Gt69uDpsI1wXuLROmhBsNAHFF5xOHPtmadYhb8yPoxuWzjKbLY7ijbgW",
-	"NFANGbl4zNQefvVszurrijO+ArM/hupedzoaVWi8kxp6FizoVcZ2cKYQaNsB2QJL1KhF5jU2muVQvPD7",
-	"55Y7KoCaam4sEKMwkM15XdrIac7vqMb2AkwgBAr2zvls/zRwfzJ3+R3NuZkmmvWVB/DcOOnveu9YWd3h",
-	"QrNc0KwVTTB1Zs2YDF++f/fu9cuLwa9nb/736cXrwds35xev30GH6hupEGaUTGZKkysGMBLVF/7z/fnF",
-	"+fAvaGPPuWJWsQv71h/u9zqGuT/6la2uzq9MTjMGZRE226zIgvWQsmh3Geuiqm1WS6HB26BVOajuv1Mk",
-	"4CbLWZ4QXFG+2ptoGRSEgM8CajYQdjNCZCmEFyHVVYUFXy1gPB1IX/g9C3O2/C1rR/rSP1cI6T8cfOW3",
-	"ogdT1MGDvQcdPElBEKSVl9YOYGbvP97/3wAAAP//",
+	"7L2Pc9s4ki/+r6D03aqZvKVkSv4RW1tX73mSzF3eZZJ5tvNyu+M8CSIhC2sK0BKUFW3W//u30A2AIEVK",
+	"lCwnTi5XdTuOTQANoNFo9I9Pf25FcjqTgolMtfqfW+wTnc4SBj//MldL/d87msyZ/iFl/5gzlQ143Oq3",
+	"jsbd8fP4kLWPe/SofRSdsvZZdBK1n49CejoO47Nxr9sKWiqj2Vy1+sfhYdDKeJawVr91JSWZzqMJ4YqM",
+	"GBc3ZJHyLGOC/H2uMiLkotMKWtlypj+ep6IfSSFYlLXVXdSfpXKUsGl/pMm7vw9aLxLORPaSKzpKWLw3",
+	"io/CM4/iCSMRjKNpjs1YDajERm3bwiP4rcx+lXOxT4KPCgSnTNMqJFF6qZGQ5hQLmbXHQF9O8rvxeCRp",
+	"Gn+BVV5QRaQbrjnZeRug+9WU8uSK3jLxOBSfC5lNWErmiqVkQhXJJlwR1tbDEhrHKVOqAfFMf9/OgE5N",
+	"9mtxRxMev5AiYyIrkM7SVKaq1f/jcytmGeVJq9+a6lMzYoRmJGFUZSRsBa2Z5CJjaavfOogpT5YDlbGZ",
+	"Oug+P4AfWvcfg4etQ6+Xr8OvnCWx3jGSTRgx3RKqWRCn0mARzJftyMzaX4h5qmS6xy0MS0wH/ZNYMn1g",
+	"MqJJ4GLOcDsTrrJt6EdiNfm/0WQs0ymLL5Dax5uBXXKuyNQO2oBm923bdABkv5Uf2Ggi5e2jySZ7zPWR",
+	"EZIscLgGBAvZNh8bSrMX+BV7PEGKp5s71sDhyIJnE2QQfYdSsWxEftZ2PdgZfJlrIJvoi1b/uyGdufR/",
+	"K7MLNkvoUt9hjy76jRBhd6sMQqhYkqlsPIU0p1rP43eZZjS5ZEpxKb7w/ZtwcUtkShSO3mACM6C2bRqU",
+	"LuQLRuN3IlnukfrD4m7IGUtpJlOSyVsmyJQukf8nVNwwvRHAUA3mkTIat6WmVRN+ydI7lr7St9gelcsa",
+	"aRjJeRID2SMGpzRhWSO5qIDKNly2huw7ltIE9SD1OGfAjGHOgSITemduIEGnrBHV0EHbdACEX0n5hqY3",
+	"ezy23RKjjGS81JyeSUkSPVQDSjMp2/CtpfE3KpaF46keXc5o0UL1dSmWcDoVoSK25xP+xDNge70PDeek",
+	"O2sXDy5uw3tB59lEpvyfe72oumvPrFYGuFJa7suULFLZ6LzOfVKRdjWf6Umx+DcWc3oF7ffGTscV7OQ0",
+	"2tks4RHNuBQHf1eNxOY8p7Y91eS2oQFMRLH0JQMZ8EjPAVQVcs2Ax/CSiVlTwaPbt83njuZXn7h6LKFT",
+	"RTKD8ZpSi187Yr/wvapJaEpp8Qo1Ou6ruy//GAfdpgHVRu1pw/fV5F9mcjZ7zAe5Vb00HyscbAvKTYvW",
+	"vSZ5wmjMUmDkFzSaMP2+TWWi/x0zFaV8pg96q9+6YGomhWIKBYG5wFUmUxxcT5CnetZZOmdBS0UTNqW6",
+	"n0gK/cxqCdmGz3NKVZZycYPWjAlNEibwUiyO/B9yQTJJtARkItOih5GfL359QU6eH4fPmo39C6MpS0nK",
+	"aDL9t+uWuovaVjBft6oJghvpjURJt0qV3ocZzSZWN86NOfXUzGiWsVS3/n8HdviDu+6BUQ4O/gjbZ7Q9",
+	"bn/8fHhy/6dKspoTZE/h9uTolo2IMU/o1/EqNa9jvVdjzlTB/MAF/DORN+tJ+1PKxq1+6/87yG2hB/hX",
+	"dfDaqttZujwfgz1llVlnjGZFw4f+0qhu8+mIpXqdFIukiNV6WqZc8Ol82up33RpwkbEbluIRmtGUTllm",
+	"TtF5/Pe5yqZMVC6L3iQeO56RacqizLw9uP5A72AraGntstVvUdeZFhwPXDDk6DqqjAb2+mVOnHtBV1CG",
+	"n++Nqv8zZ+lylbBzMqOpe37qobXW5AgUGY2yn5S16gWavbTqGFHFAv2l/mzEbrgQoHBhO7R8wZz+AcO6",
+	"Sdl/entPP71h4iabtPq946NA84L9d7dSajir2OoKzwU+1GIyFOxTNkCj1NCSNUvZHZdzRWb0hnWIbjHm",
+	"iWYrp3rpzxSdsr+QYcKnPBuCLhzz8RiPetWcjOmrZlLdsLcyK08s/HHe/htt/zNsnw3aH/9cLQR+BSLP",
+	"o2qppB/EhIks1ZIAZsoVofBxgBcvVWRohOd8FtOMxcO6uWC7urmcrJ0Jbf+zM9g4h6q9q5uCTPtkqGXl",
+	"MLAz0D9ZSap/VkuVsekw8Nh3TCg+BYBBdbv+EF45/ieLiSQpFYTqUzilIl6zIvWb+7y3ZkF+1ivy8c/9",
+	"Z/8z3+TOpl3Gw1qzRKlc5OuTX4eVTOlJj62khU/GW+hrAym598Jp0/ByJ+9nM5bCwidywVKQGWAdt4ds",
+	"A+3wr4eICpwKeEMazKL0IrB+jN2nAf6NxsuPZOZkX3IRsQ1HhWaaw717lwuV0XqmUNBnU4r+nd8x8Rp7",
+	"9AnLaFZL2B3YcEAH4Vpzplnt8sAfGxPjFH/dKCfmvchqN9eu0oiNZcoaLdAcunvgAun3YJMDbNXHSkIU",
+	"S3c6vCK+Yp8q5Me5yO9w6u55Ktbc1ZnuaK3atvV5TFX2spJ78C5OVUbiNSwzTuV0Z23oBU2YiGn60nLQ",
+	"G7qOmoQaYgJ9zKZSZeTw5JjEdKnMiRtqcmpv0kzukVKtilSTOaWftOrsadzIY/pmQzXnJRvTeZL1STcM",
+	"64gFXafAbDG20vpLGLTMKPCvMCjo674G0G2ffdSPmo+fw+DQf9Hk2nzQMqbO9bo7da4D6jsPKtRk89c9",
+	"6MmX/Ea8FjXXhSZtf1fCbnTmV8R7RW9YzQ1xVaWRp2wm08e6F7TAq9vOgpAr7lwu4x60beZmqCNgaI0y",
+	"PB4WvGw1VJnPH0JYThG8XlNr1/Hji6I8ysE39xpL0p//rlDV90OTRqZp1dD2u4NfbIBQM1J/x/GQ0NXF",
+	"Q4+Q9UdO2VSmSzKGUwkWazkGxyTJJlSQI/Kf/JeAjFhE54oRjBExxgG47QjP8NVlLQa63wXlGYuJklPm",
+	"jAXkrXHcLqgyvje4pcqmtLZnS6uapfn+oGB3s4aNtrNsrGvq2UDug9Z/tY1Bpv365eaW1nRzXx3/tAML",
+	"rIQpbWKH0qj3Qat527zVntipMjaLDB1Fwz4+02k2KUalUK6vs/fvX7/cJxc8eDOLkWG7b6cs9NNgP98V",
+	"4732ctRrQ9CewHLDxfdCinHCo2zHtfajzTatshdAt5f1rQ6Y8yLlnsAaF979X1lKPaa8eUqr/fVvg5KH",
+	"cFMHBVfn42wTnBGZPq3tWg1N3WG7yqGemxa7NOj+JD12aGP7qCKxjOZTJjIWB/jkSuUCPktpzKNMGSek",
+	"fg7TPuEZ2A8UoYLMxa2QCwG7FhjbP77fjDvf/MV4CozIgy88mfjoCt8Dtt5Fs+6466vBppv2fSV+dm87",
+	"7+vdlMAjkKB9hjid/qkt+y8yXn7XS4/HxsaT6RP5vy/fvSVckPdXv7ZPA33M5OjvLMr0K57RTHcw5iyJ",
+	"9abp/vIn2MkR/kXBiUu4fnhREZv2CmwUgil9LvNGpyRmbPbU9v13ipEKDxG0zlXYSM6aCPbgyfDNcIUQ",
+	"80IqnFzkKOci13sKst2I5sBwDQN2qRb4mb2EjQggw+ISmmFNwsCIJVLcKIgYMUJccxp0JM2z3/hVO+Qy",
+	"o2lG6A084TBeAO28YJx8YjznfOTfuLB5bP54Gtv2lk5Z/EOFbr2V1Q/LADfUj/wtxFU/hS2UGP78hovb",
+	"h+1g7GVCNthAlzh5H+zFChO0agOhN3VWHQf+GHYdu0YY4WOJD6wa0Q3DipDwJ8YpZoG+Lftp0KpNa9nU",
+	"SXX2zmNaSKzYqErgwctjIdPbp8MXXtbe1+IIl523mSUstU/PEg/7zleyE79J+3w5Q3IHxigmLTbYoXzA",
+	"r7u3uTIg2B1L1+ZuNt1cvbVP58SX8jJ33Ny00MmmPfKGvA9a5UD/TR2U0hb2fbnX5Is6s1tFNoNz0/JM",
+	"kZRFjN+Bt1bNpIgtrxx1ww65ZBl89P7iDT7dnggf+MmgO7BAnqC5afPcQHvbttWMNUfNE1ncUsLqDutb",
+	"SCbdtMT+cHsNXuARI2PKkydjTl5Nqd1pbYspr5uXtzDoXlZ4c97uE1htPw94h3XOE3YbPOLeuMzevXAv",
+	"GISL1t3uCfmN/wJS3ftlGAZhGBLIg3sqd3Q58XeHtZ+XulhvVCln7z6SmK5KLN7Xcn/48KF97mXgbWzv",
+	"8vkeulfVic477VllFvLm3augYN9PnYywTzTKkiWRgpGh8aq29VhD+/QxHw7LCdjDgNBEN5MmQ2D4FxJN",
+	"aKpY9m/zbNw+HT6Vc6dY+pXiZIwhNM4zzTeaQW1Wum3LXMb3xqav8vTrR4rO4TFqzyV7atGxTSY0tp8/",
+	"IRZ4oFF8NxPX0wwl+TbtF3VZ+l9sM+ty8Bs+dIuEP87uYhB38+31A8GfxDa7VcGs5ijjdzxb/kKzaAIb",
+	"HMdcz50mv6daE8m43tAxTRRbkWAmQaWLqiBkgHBBMpnRRE91yoXfRzdozbx/fm5Fyyjh4mZAkQbzW56x",
+	"qdq0Yxc8ZhdygW7zT6+xSTeENBGT/EHTlC7B0WKHyXOuUzaVdzRpPt4L7CPPAb/AHnan4SFjNxzUgyJs",
+	"PNil/nqHAbZfUhxpu2XcepAt+9dTGeTJ+7tN6oVr/7DRdx610XD37hcYpaObFITBBVOQibVBJDQ50muz",
+	"VhCNtsFB3bjPxq9afdQa0lA6M9u32oXkHZqs49Tdumg+33s/Q+mPwpIFVRxQMVT1NtUspLdAaya+nn8+",
+	"VrE7fMfilzSjitVkOsb4Rxe/YoZGyx4T82n9EsBvvZFtTmrgYYlse+X6GCd6OLDKsCwFOBakkMYxiyFM",
+	"isQULLvFM1rEHmmQ7Ra0ohRCdQY02/i9TdDTe+mWdV2L8i5gS7ZdtqpepyTbqOi9hI/QUbZxhLcSe7YJ",
+	"g83yAv2TkacalvFe7NqYuVryDWGFBa/nXN2djVfcQkbrsRtfLR6n3q/eWB7cSQ34DMbuWZwX9slE4JG3",
+	"8yQh0oAGUS8wD4f4wx6WoCXmSdL6uCp0cLk8AioXah7zDJ4FWy4SjerBmExYrMX2oFG2HvFk5fjTajyS",
+	"nTBHRMleuDX6yCp12xzyHPCj/7k1lulUt27N58DldXsZtIx3WAvwO5aq2qU2f/SQgUwzBz8B62/4iY/t",
+	"L1yWwUjOM5ivbdhZS5eF+a7jFczHLbJZ0PrUvpHG5tgC5MQLuviNKUXRSsorcoRfcpVxcTPnasJUEYQG",
+	"c7l9zAi3rlxkJ0ctLxM+XM11LwispjtSOl0os/TULA6NQ+jxEV5y+Vaxn24xa8/lo8uu/PB/i7KrcMNV",
+	"IGhF5u8GLmL417/+9a/t335rv3w5DMg4lVPSPQvDdthth12tDpydnZ21u732YbfAU+YC8hGEumf/+qNn",
+	"QRWeIbRC77698sOfqsTHC8yjyRGFtlBvhomUtwOa8FumhvoMs+ksW5K5SJgq4s1heLH1+ZUeIW7otQoE",
+	"fnUftLxBG/PWGylvz3WTVdYq7bahpjhM5X7vsmJvINkCvKBCOmPTsENeoy6YKEnoSEHiVQE2CYM3RMXy",
+	"jeYphpH7Yuew16oSNRFNkhGNbgfzFKTmCjcU7ocGiqYU0TxNUXWnsWpKBiLGDZhF0VilYxcNdiKnTJ/t",
+	"2tkl8kbWocok+b2bWUyDmOgWHfJKs3Xfrf9Kv6ISAetqUuzShFMFWu8AaEeiGKAdVHUpk3igWJSybDCv",
+	"Ri/6MGGiCFiH30PsjoLwSy5u8quWZ5rlEiluWJoHZxbkSjvj05Jwub6OPx/dt/V/evY/V/iffuE/19cd",
+	"/cPh/d/+tPbKnqX8jkbL2j2yUBCDGUsHUy7mKE0bcJWK5GwLkXCpPy9aXg7hqrZmmJKgCFpzwf8xZ+bP",
+	"WrW4z7FhV+W9i6M2JziigowYYQJ/C8kuHXIuvCBr71MhM//FCs9zeHjYkPSg5YWiVz1aM5ZOVe0yb4hF",
+	"LYGUeC0GM5rSJGFJw12xzZA5VxfqciIXgkgRscCiklooFHdwEFcfHsxGMPgBa51KoLxVmY6qj8WLw30r",
+	"iUTHRNV8GBhhWyH4KtanLOdKAqp4FPz9MoKqIAUrJEL9pYR3+saraZPB390sJdY2ZscctQU8J/B1Wf0F",
+	"pijgQq1AQ22+pVbF6iTLZorY78j7izcdcmGpQVxk0MmdO7+DZDggsvDodAMSWfXlViTlhfuC0PKiNFiJ",
+	"jetQviZXVEr8wKbMuXjd0n1VRmBbmWn54qxb8PcXb/SZ5JnSZ09xrccuJtw4UeE+Wzs4rHrDW/lckMv/",
+	"++/6dfz723/H+1m/n40P68TACHFBRlSxk6N1454+Pzw9qsFT/fPBx//xb5/DoEY7fvjNXgB5DTcyXel6",
+	"bLATpgWZyYRHS7sh5vkNmqTeWpOzk8kdNqjmSi7J8bnKKBf6ZluRDzOWEmy3F/nwVS76wnXaYFvg+8fY",
+	"jap7uEjPK8TXhPuS0WhiAboUE7EiuVhDsVi/HQbId81OWFoaLAtQY0LIlYEAhQPDBRkqln1wTyFYEQKu",
+	"AINa7l30m9bnvvZSdGHK25gVt3l++MD4caW+DgFE3qOu0MJTY0ZSJoyik03GrFKBQzOiscRVHFmqqox0",
+	"52TMP2n1iX3K/KcOj6pfNnm5BFW5wTwlQz+0wZg7wcwiBf4AEHpNDiq+KfNT2qt0KaNMqRHKztvC/jGn",
+	"CUnZeK5ooiAej4sSftyQZmC18CnewX6XPwE2qsMlvRT1OreRvlaqt91tY5m3vGUobtHH9dz/2BY8/6B9",
+	"kyY8oP/LrNI3vECX8Aq5kJmTP1sslbxjaUJnA3MKq8uMJFLcwFxkEluzxi1juVkjIPMZySQ5DAFr18Ov",
+	"Ddffab3js15RxQgrj2nN1AFSddsgi61taqKhi/+F+/SFnEPORq6xrmqWjN4ORvP4Rj8gFatHYo2JmtDU",
+	"KbfYxL7NR3PFmcqq1LlYzkcJqxaXKJgfaN9xcvYhVhGZ0WTTuv7Kb+YpU1vZEartBSuLbiko7nPlWXN/",
+	"31ZpcUkOg919gw341MPfb/pCqtQxmjoXb5gwN+WqfzGAkOuIT2lilIBOqx51unta/dq7SekWCzDhKpPp",
+	"cgB441uGP2gZDVYFs0U1pl2zbCjS9ecBoVE0T2nGEFiHTOQ8Ldp4mcHi/SrW3a9mg610uSV0psWZ54Ze",
+	"UHQ0p2ycMjVhMcg1PmUd8obfMkJJyu7kLYu1LhjgerIYfFdsQezJQiYcLQv1nZxQynOM9D7PlFHYoNsK",
+	"mbRGxhRLXDjurPHf5qUSjAmzwKBBSS6UeHC9BDLXy65yqNJyZoXfah2ILfXvmKtCCv7jjWR281HHmKUs",
+	"4tVC8Nx3JWAmpZRYpNO7TLRgiPR+ae6cEiEXAKcNAmVp8OdlblwH0QLfB/g8wrtLEXojyc9DpjI+hdCY",
+	"Zz6Tg1lV/9v+GQIQBlBiHU4poEZV3sD2JDziKpaOVL6kwYbTWWKm9YdCPeojIb/9N3msod9qUuei2jOc",
+	"q8Pdo+dHp4cnR8838eUL9EU09Ho/zMO/myay2cNUqX7sOZxgG49Xh5yjr3/Bs4mcZy4gYDBPE5NvOCaK",
+	"ZRk37yGL0YDZ6n3Ay/etZ/ojsZ1DzAU8FJexQQDEmiSLLW+K7UNc9x/l2WyKX2JuO8fTDvLyh99KWK0L",
+	"prW0G6qqduMlXdqX2XZRN5C7Enix13JMUh7bIGyV0RSQDVHptrWFqvax7tms5lNwTyWJV0xSVV5cq6I1",
+	"ZZG0iHKrXcN70UkIv3en9guDiwwQIdhXwzvzD0eHr8QzJtbRgo54eJpwpsy7BMOVllAJUf8mX0o/2HMJ",
+	"njEh86yz3YgssZhbwSDfJzOPSkaywee1FmT9uIrjDjkngt3QjN+5v6j5KEtplKm/kBAXfKwf9vpTPVu3",
+	"UdRsheaupXK/hmcFBPrqBbDoSzcS8FIX5J8slRsMWFU3dtv99rSKwWqqFeXVvnzXau/4iIyWGVOBN5eY",
+	"q1lCl/CmD8g/5lJriJDoLOZTlvKITKTKGtY8WlMR7LDigv6VsyTexXuTRweXn9fGYW6xX2gUsRl4zFjK",
+	"IBYPt8UiKetvATnDpEmudeBKvfA19ttZQiPmTGkyRpcxRSxn09LUVD4Lu8+sL2xsEZomMmEOXNVbxuMw",
+	"LIaEHvzx/w4+/o9n/+NPG1UBS+/a+N+mYre4/qikVFUFNn5hAzXmRfwcf/q0y5vpOBxsVtp+40nCrdlZ",
+	"tzo726FVSjM2gEpoW07tqHe2w9T84QZgly0o9LnN1fnQN9pfx9XW3zWkWwDno512p95ld54ktfEy2z7y",
+	"fI+Yv0WVS5gvQ2C51HGRY4zKg2Dz27d2ItdY+GyA9IK6qwSe5A6VDTzlZEJnMyZK1/qXMurtmDRSL36X",
+	"cDuuTNzNWffpsmHABGByZ1xJthWxe8txX6yBQiudBUOZ/9Ix4w0sBnf+ZoMBKs0W9XZu/w61hSz0cVlw",
+	"xQr5PMXy9Csj7JAHEviF6BoVtltdxI2+QVjaQvaI93osFMIzhkqwLq67TfQh+uHe+OHe+OHe+GLujcYO",
+	"iloTaKWg2tkU8ITcHCVx9NjhH2Xp9y3GgcAc3nCVPfpC7W79LhSgrXr7moxNrKHzAl+7JqxE8U9knGIS",
+	"JU1IzG94tl+J87MROd3g5P7Z//xbpbz+DzlPdwk4MTEataG6UBFaP/UxMIHFhUh+KVhNsG4DXX+cPxQb",
+	"BVgELS3ht7jFXbRccyn8zjZ5bzN81zIUEJTPJCgvZ4GGKsarqjF8jrhh5MJW+SWLlGeQocCFZyspLLlR",
+	"/vxrPmyf0fb4vP3rx8+nmNhp/3m0zT+7NeHuzY8Lnpap9zh+9AvZozP3v2yLx2ELXWjqTYV7MGdi2H4k",
+	"50lMplxl9JYZswtXpDLvckt9siYua1OEURWDFUwS1daAdRaAt2yxBaDJPrwZ3wGuSMWtUw8IUrVpb9li",
+	"J9/pLklYeTTkSfgjI8tZmPJl6YY/0rN+pGf9SM9aSc/yJUf4I1nraSVr5Ztz+pUTt7ZeidL1aZ761bnX",
+	"H2sQe/Cwm0D8C3bDVWYSZ/B6LRaJ2+KKzaUILG+r32LihgtmvGKFKnpQ0ngxkWCGkjMmlNHhAcloHvOM",
+	"JPImIMMZTTPB0v7b899eDfsEIF1OjkjCtJRTgXlTBiSW+n8ny9lE90VFTOYiZqmKZIpA/VW5XfHA1iRx",
+	"NFfquzbnTPO4Lc41pUubUW/iBqozz6DyTcSaD0KThNhCn+X6cEXzN2GiJt0N6okWc0PM0KcnR1rY1OSK",
+	"cIevIMFPEpCTUK84tKo8LE1yPt6yxXvFtnU7O31gnZxDlzwss2ZkljK9p9tqu/qF9U8pNuqwV/a7ovWO",
+	"Jsm7cav/x2Y1/mNdCamfANQ8l0wYKM3jzsqZtyAIjuby3Cu1ZllnwMDUOOcaz+Ni8rCFt+/frF7xYcWJ",
+	"yms0PiC8cZcEnwET8aZQWCymx1I4rsQ3zpIRG8v0YSmL+qLT7by0mW2CB72ExfKkqrazZIrZMpxga9vS",
+	"uhzZ0qT8LEw7UNUMdr5kVF6Sci22eaF+pT6uVTf02pDWss0d71bTY/2cvJqZ2/D+LkBNttFoWeNRjTKZ",
+	"AvyhD/eib5XKC5F9mvGUqUpf03uR8YQsrMcJKlWWbgojQez9CNFcX9CWVZuwh/RVzsqHT4QpLSiosTKf",
+	"11fxjxVUk9Xb3Szxbr4jr7HzNOfjFZiqjJzjFrLAKxuPwqMG+K8c9N28HLYWwpYqSprKtCaH3hR1J2PO",
+	"klgFREHJHTJa2gC1DnknkqUpceNKwGPNiWHjZH8vqq+Mfr7uvVfAJGh239ZBdF2Z4JK5005twFOnMkw3",
+	"41nC6uDjyqAKunmlsFpX66hU4MJVOPI5AdpbYlbzT+si2f0uV9+g+t3por0SwCi0k7BA1XnWke9Lnqei",
+	"b67+trqL+qbGSH+1zn1Q+22hhlf9Z3l5kTVdFavLrO8sd3Jv6NBUHNrwla1pVP+ZXzSp/qu8nNy6Jass",
+	"oVXfoHRMm3yJ3t/6D/PSmPXfrNRN3vhpQQ/d8K2X9b1uMSvrrdc3qS3CXd+kXGlxHd+5KtD1H9WV1VnP",
+	"zl6l2s1d25K09V+O5mq5dspe4c6qIJELKGbzyC+pvcVomRIANtapSsKnKjMR/pA+aZoU4phs7kMhYskl",
+	"RIgyvIxxHa0JN4LCClsQhTUGHo+kxrnKHuWl1a26nC5M+sYFj7cOveH6VRGxhqlPmBLp5dzox+oANOOV",
+	"FYaE8KH7ELKE4NNhvpgm0bWzQSte6WJz3Q9scqW/1Zwg52nEGhyMS/iwSn12PVQTVLUkwcryrtu9q8pV",
+	"PHcpSSRKZHQL4WheZsk/ISOmSezNLpDXV/aH/soPP19fd/BnjMGpfJztnNK4w4btJ7AuH7h6r7CezHaT",
+	"SfNWa5lWLjBFQv+34bdzgbboLeyR2HTFIql/jbpqzGNTypObQHo0n9GpVtIXgHW2kj6gOw3cTH3C1qzj",
+	"AwrD5AZLY+GDOHjoFRPEoPoD/sL4KldKXlSFB35YabZaMWL7II4nW0mmjKi2qXCLVyWhel+1+vcQrWXV",
+	"UNPHtFDUDTfUs6BLVekiTJckpsuAyCRmKjMV9smVD7XHFcmkqSDUsNianutLfFSvhKBW6lTvqpMYKnUX",
+	"LqKto3caoTMh3Z6Z1wGk78w2VcBOQL/tPIdtgi2qZx29nNtajZbbLlNDS3hpoVZMSssNtu5i++0L8tyx",
+	"gVd7vuThMAXhTSCezQZyopAKpYV2nGsKgsBjo0PejYl5cAH2Wz/P2zZGqalUu9RhMSRDhEiFIRkCR1DN",
+	"diEUQKm6ZTEZPyZlkYyZGihWFZl5yW9EmwsC33jOoimNmZYQml7rJKMRAsPM6A1TkHGsHzCSCOkd6Z1o",
+	"y1Je5ceqI44J8PrtNNyD0PF8N5VeoQp91cd4Uv1V0j8ZvQBXVd4yofYAWrSF7vDSdwH6wD+jJSgNWv2p",
+	"UhhGy0EOxFKRU2AwaS07mz62nNdoObAFriqDxlz1q5zK7UeYq7oEayi3vXPX+owOzCFZ078+9cbat+sg",
+	"DTZCj5Jbwx6aHmtXLfDYoLhbpekXCa26HpqgYRWd15VpSVtnE5s+qjKY4U/mUFad2QdmLzd0O3sIV1sc",
+	"6wsDPFc60Rjn8N2eZrRassqUCUiGTv1NJRGdMlM65eEHwssHNkQUZ1zF9MaAqgYxS/gdS6so90P6gP/c",
+	"t7uICztgHZrCymg3/I4JMp89dIVW7kr/8G3OHCwpVEFZJSyAWHsaTlGlqFzx1VXZDKdqjhfqnVcgIb5c",
+	"mE8jzLt8B3N/2K4hPusMtRV0VS6Yqdn+ZOyxYPGGRUDQdpoj2Gc0Nc9hJmL9V2OXNfZuroh+lwZkypXi",
+	"4obI1Cys1/xLWhifjpV430bHOuNyI0OyzHKIwUuHnvfo/qMdgQO/0xJtm308DiGwUUmqC2MNXpVfddk2",
+	"lfcgJgasWqQEIzOWwsFGNamiyDf4qsuVvsu/zCug41+qnJr6Pfta7FSgeCsDag1yCsTGgWHESr4p5YnN",
+	"GHCWEsQjYcqUHnY1MShZpPrFr1lnOsshZpwWp1+PE6pIwsd50N2UZ9Vx6OyuUvscgs457EMZ35jBOwaN",
+	"EUODuwJ/g44d5E0myZTeMsi0JEOtBwz7KxPUpEH0BALj6D91yFBI+2YZ9omQ1wL+oGW+7iYgIxbRuUFi",
+	"sVAtWE3T2kM6ZBgzUABrBtVvFxyYZ2ic1xeQ1k9sGb8h6iHD/rXg+HRzWhgZwqrDpHH99bLoWc5wmmad",
+	"sEIyzxSadM0mdcgQQ9bi8pfd0EL1dq7FUPEbweIBF2YK8KHZXxMhqEjKbya6R9xf3aGnwldv/LXwkSPU",
+	"rdH4LHiS0djyPcBUSKNMO+UM5q0/n+H3ZkpgZjV0a40SRq88eEBN9YFARgJ1YJJjCRUAL3DXARwQfhpw",
+	"MRAs0xIWwA7sT6AzDEapXMBTWQvEj+tt3DdC91UHvgOFofXjiyaJXzSaEoWGMSP69Sd2U6oywOspWH/x",
+	"0MysDo2n3MR0AVgEcODXCBBdUJ7pX1UuFx5ckGxcWeGh6bb2S+9cVqWPVFXX8bbISqycCstXuZV/DWoR",
+	"yv438mZbnQReM8BhK7P+VTdw5zn05IOCY6y1j2TpDjEwD6wSKg/VOTQ2DLUUzUCz3HPU1EXk33e1OCUy",
+	"ZuthfpAHzY1lRXAlSxL0lwFm+TlBFd4cR1NC2vWlG8uFQHGs8N6C/DlznL++5lTAUjGLFPjsUMllVjOv",
+	"FijwV8i5YSLjY55rAimPWUAwGdIdGINGNsb0s27vFJE9Cxky5HfMVLNYpNW5sb3N2dmXGZu9cF7tnSMn",
+	"csf4FwWDLg5buTXF+X2JiT0lBITHWObm8AkA4bwzT+2yjvuYLYxbP50vMg94ATW2w+xt1nbgqtlfeWmL",
+	"ZaMvhGyOUznFCHQ+ZRAiRrQ0HVHFAqLm0YRQRYav5npxDn5hacIF1tCPWWRwvV16YmTWg5jYCE+qnRxt",
+	"FGq74S/tWGSrQ7r6ZQGJtPqG+4tF9IDYe/YpYhDUQ1SiFflS+c5m4C9fthhZnc36HMt+QkzFcAej+ETO",
+	"08rScfPUhBR4tuVGmk6OtbUmGKa+COf+0KieTqG2tUDHD93BWhjih3dciza8p553qFzXJBbKs/9sV6Su",
+	"YQCU63/72Ke6Wvh+WbuKSndrIJlX0ZdtfJV3pOw53+zcgbP0Zep21guJpw7auAOUwU7Zvd8O/sHOGs5G",
+	"LINCBmrdZlgMr50x2CqE3KXL1rRlTBrx9oeUZxkTXjxzBYfrdgmrAmRAO4ZJSE4BW0S/x6foYaOCdIMw",
+	"DE3NFZn6VUz6xkSgMmVqmrnEFimYQq9eTJcKykjQZKF/tJTUGUCW+1sZf6NqYmV3QUhOIT2qEsHM1lXB",
+	"MitU5OVUjEbrwg+FXGwR7Qv5WPdV+bQQLT5Yy1f5w9cWzcEERGNzxXhzq7YrrPyC9d3HNNX/KeDjgJav",
+	"XImYgCS7WKdWg/CrZqd5bh03OO9vwzG9VKWK4TL5Nd6ZJtEqkzZA2c47KEiL6r3OmdE74ptk1vZxzsbP",
+	"ttEykRd52tEA0ujB6w+zep3mz1fnH6xdkV9oFk22XAsXY9xYBF3IxUqefBhuQA3AYdYSfsEUwCvtRn6D",
+	"K2VLol5AoN5GeqZc+L/tflMYTPc1c39sBRYUwG9Vc93eWPZDD62G+zG1Ir/EUyCVGc24uNkxQEbxG1Ef",
+	"IKP/+pXKQGD2/GBDZR+ATEwNsEZsclnIUTe0SJOmH7+yZz5XRFoErVeVUzO+1EQN+FQTgKkC4o63QCtM",
+	"sIYlzzHm4TFDa2g+RG3xP+uptBEY50RRrRaBrluDiro+2WOOJg1TbqyiriKfMgLLUyy8hUmhdJe4YQOb",
+	"WFV8CcrcmVohbizMk7XpV+iIBn7lmYf2WcaL9FEpsZ91SAWnQfesZ1yQ1mgp4yW+8dx5iSBnCWIAMvYp",
+	"6xOmIjpjddmsO8D74BnzKzWWcX8q62Ja0FS9Wyqj01kNdCpo03nlJff5sFE90JUoBmRYk7q6SkORvTxE",
+	"IOQAb2fWnLzdQtqAMlVdYXp9FteuXoivXUJpp1vQJCHX8Kj9qyZ5aJ/2nfkshqrrfglIBFcFUKbCe7Ui",
+	"4rEc7FgZ51gZaVVn3FiLPlJDugtuKlHeHAFlu5JVoEcatqy/nCmZMRFzcWNq65lIQdBrO+S1CT/iynpS",
+	"ZlCOz68XitjMPCNUESWlwCKe+rcs1Q3HKWNfC39P1R0OA5iqtyo/FR2TAbBms9apQQ1e50bAXGYuxbsm",
+	"jI8+OjM1gV4z5CL0Wrm8XoOGFep6oUSe720xmF2bCl6ZTfXkSNHgU9K8LM6BEc6rp2LTNfDSRR9v4/OW",
+	"cQ2Yp/4LxK0BioFVqiqF63a3gos/brAtLoQtwfi9ZkbxolZaIRx3OwFPkw0t59ggSdhRXLBNHPPYhovy",
+	"Jn5zBox8V7Yr0klem1wnE0vMxeox8u6TqboZmDJPHz8f1tTMsOwIT5qtUR0iNjPxAKt+F+9ttd2x2vLg",
+	"r0m9dFHXVOlLBKkdVruJtj6Haxzn5gy59fGJzBdmDWtcVhd5vKoqgPuTshmlSz/M3Wg1pbGNg/1jPSdc",
+	"0fRm60yrSljqc1GuG+FrTcaVFU22L/1TYXFYs5ZXbOvChA/lBWi/jqRK3NUrW+u4VJjX7uiqnmbTaD3V",
+	"aN3WfuDZ5Esk0i1yk2KDFfRvtAa5d8RHuzb2QUjx9JL6d0hmy3E4S7RUbqNxZmyX0j9M5UINCSTGYFif",
+	"/kWHIN6uXGCwn5L4BYu11OJCsTRjcUDM/hKZFuda3Cn7/bcCzoYJzknKaLwkKpOpgWCH35uaI+CXpeAU",
+	"TmGdrLGIZlp6aMoM7zeaSDXUm1u4vLdNqG+rURIPQH2zGG9TGrNtAd4WqcTikVpn8Q8I5kYLmZEGuJQ7",
+	"4MA9xP7xfVUA3Ig0VwhpL73S6gDoACM/mqc8W17qwZERbIoeoBZU3yJ3NJnjy/nFu7dvX724Grz7/dXF",
+	"+dW7i8HVu/989XYIZ4waFA1EsZpQNTFmjppWl4NfX795BeoTrAUoUIymYBY1pOsLv3WvKediLE1JkYxG",
+	"WV5ZCSh0eYY2Zx+1Atyx4nS4Iue/vwZDiqvNAB//BCk/hM5mAeT/jGh0y4TBSwRTDZOzBMBwXXwKFnzT",
+	"H5iKTMrg16Pbid9p5SrhKmOCpdcCssuUy/OE9Cs+LiRK4hpChppA+LS4U7vuBMuHYqPOhoW+FhgHZUDE",
+	"zEUBC2Y2zNQstQ4k8zbAehmrRaj0DEyxC4fW7eX72HArnuplvRaxjOZTyJkdyhkTdMY7SzpNhp1rcS0u",
+	"mVljM31hCznC9IYF2Kw++QW4ZGhs4R3yi4w5Q2fW/7589xaLyP7aPvWLBnZPyG/8lw55b7AbNPUpm8Gx",
+	"uRZYjgB6sCme5C3YcfGXxroM7DxLKBcWORYX8R9z/Wya0ZQCAAFAIMsomqegYwSm8BYOLAUrDqTn/yaP",
+	"UEP4NH3YIKJ1aG71ofcKHELxRy7mzHu96c21j033BnX5xKLyKUpeQH9K744BNZ3xlKHLxHWCqdETBpTg",
+	"NTCWSSIXeW/6GjUKOXibnE8EYnRhiueedoWML4ruKNPGheiaEDWQbAocRa8hYk3TaXjOJEjr7qHYAy6s",
+	"QREnmG6pyM8Xv74gZ0fHz58FZEhns4RHMMCB+fDPf1dSDDtkqIXOkMRcZVzczLma4PpOIbncFkAYEvaP",
+	"OU1wRZADr8Xwv9qmHmn79cuhWXWbRaf8tbDTTuSNMQeDHyFjIsPkXfedssUyAjLEkhpDE8mIUMbdMCSg",
+	"0ChC1bUAzjdFNMycT87C7jPNu9KnwMtxOfCM+gfd5wfww7BDziFnlJLjMCztCXA2MrjeB82x12JCZ1gV",
+	"hiCYaP45V0TRsT7W5rAFkGgyy4zQ8baYKDll4AGEIl+Qbal5qU8oAqPBFeOpOMbDdi2oIHqRqIGlCsBa",
+	"rlnNQt3S3AyfSUKdN1zzzYsJi24VSecCd0ZzZxqzNBf76InQL905oC3lOUCWdftGbP18FHbhKjwKDzEz",
+	"m+gpydhalSdUkH9/dfUsIDOaTfT3R8+Ca4HiA1WogEzZVKZLdzuBhfPn4/DwWQAANb5vU/cQBuSoe6j/",
+	"5/hZ4Fjp56Ne71lgVGDwAsFoATkKz5DEXk93dy30oX4GbmiEJIDat3hCAVtBLAkUjNADgpTNcpkDZ10/",
+	"KzJlyaZaMKi+STvWLHQYmL0vHIPFhIlrMbxgWbpsA78NQc7MqEKhCPnTETNO3zwlFbDT4fcXbNzWWnHK",
+	"WUbTpc0w6Lf8X2qlZz6d6h/7oGJ7AJvmXJj7H3d8SoUWeXpGcLkHFlsX77s8VaDj6qT0W+bSI65usklX",
+	"Ipe2a3e/n//+uhW0nKOx1e2EndAWZKIz3uq3DjvdToi2twmoaAe29cFd94B6cd0zWVW9GWapzA03lVrj",
+	"sBIDA6W1GNfMLjOaBGgeWNrZmhr9WUqFota3mZjEeTbVrAO4/uQC9lQfV4pPp2vzulHOk6/P178IvM7+",
+	"Rf6TLcm/iKYN2ggE0NY/3+q/XIt/tdtt9/+64dCTTkPyL5QCelbgyPmXfc+ZajJ6MgTbrTojC82HDlBo",
+	"WO4F85y5iJI5+PCgtGVG08z0rGkZePHlxX4L6acrfftFBIsj4HyKpOchtMUxCi+DlTHyv9aNsbIjr8Zj",
+	"zambNmCQYnpszU4gm9mQ658U7sdfYGhvvfRiLvGg6Yt4iRc46MBmB7kiC3wImxWpHLe8hfnwegerN6t6",
+	"BlWblvfmXTd1+1PTbcU+5d3mf8QtgVhzvVP5HYhY8xJPE54V+/jOwYq1/rCQeKBBeYCDmGc6gJC+Zcsg",
+	"19T04UaTUYecXwtsAIONZDaBtS/JDgoHlCtv3CtfbyvrJKiroAR3msDruNVvzeaZy0pxCVy/GN+eLR7U",
+	"/9zydbS/G5cz+wQuBQxJoBgTDe9SL/rbjz7o/1EBF9ftnR6FlXBwrV7YO2l3u+1eeBWe9nth/zDsHNcA",
+	"jhW/ft4/Ou6HYQGorA8R8m39WbfbC9vdlheS2Toch/RoFJ+0z+LjqH0Un9L2GT0+bD+Pu+OTcXd8SsMu",
+	"mLnWcBtMsGRjaR13o8Px85i1T3rRcftodMzapzRk7ePx86g77o7OovB4X5TsTMGhtWL4y2hNGt5WhaE1",
+	"oLSyuRAs2Y1yP24FmKJiaPPX06Ne96FjFDeoNFj3dLc5FPqs4bLuWbu3W+91chJGK+FKNNngo72QsfPw",
+	"vXX81eq3jz3Gihk4j6TQb4YFWjC3Jh3sU2jO22iFNOIP0zrui2Y/U17eClYQdb0wfAzh6Fv2Q2u27xZs",
+	"8qFnB+/eb5BFXhWXmu6qu2hGStcjJbwvHWm/fXfzVErtq+dQ18+9fxSbfV9/uHZqv8uEd+VPk70DzevC",
+	"mUHvsAobWKr0W+YIubZqJMfdB7/ZKo6gAUCr7uZW7/16jtDocHOjC0bjdyLBUboNGlxJ+QaqJEKD4yZk",
+	"uZqJv7GYUxtbc9TrbW78Gu08L8whvw9ax00W8BIe7K7K6XGTlfhlrjCTa+VRbHRHrUbmOlpGb7Qcbjm1",
+	"DZyexffoPOZZ20Q+3VR5W9G4aR+Hcmxf1IFnPvce1oHFr1P2gR5JoWTC4EP2Sa+yckBuYIouFq7Ru22K",
+	"512LRN5Y3RVa9iGyMo7RcM5Eli4JNTgWYHMBw5OdYAffSlNYGv0MRuDFMU8ysPW/MrB7+lnj6kDzFN8B",
+	"XF0Lg+RvwRLRToRvaZ5a07rLcYUX8+sxGbOFQ/TDsW3lDzNyQCiaZo0BXk006xkLkzEcg5mHYWy9tRfb",
+	"oHtVsidDdsC1cC6+eZKg0VaYJdIrzZXxItuoVCEJo2nCWWq+MtTQOGZxn9DMmL/nIgFQNsMD5rnBbuBr",
+	"AEpGGGWV8SQh6VwItB5cyYKhGZwO6ta8GWEm+vdDmg2tUQyeOGZTFRkC1IQxx6pbPvNhEnGu6Ec0Pquh",
+	"fqkt5fxaWBcyVKQl4DSacqXgNSZY1dtGr865Pgpv5A3YbowvQNU6tfNPDn6FXb0EYIz7oOHnUHy8+efn",
+	"4BXc5nMsHd2UGkz/a/i1TYxr+DmCY2z7/Vs6bbScbwCmscGH6C0xGvnWSlrDG1jzEIQ8Vty75yaCcOsr",
+	"9ncDK7LjFXu0uZFe7PitzH6FYrLQ6qzJFQZizdRr2u3mK1xmFxbNwDkq/VtM/67iCvPqSFVeYO+868VU",
+	"k8RAScyG6ZAPUK0czPhDC6rp3BtctxQxGIxXZcYLV7BgO5GB7f6PHvKb43Gk/Wkx+QP5Tus4XvU65XGd",
+	"3eGP90GNwf7KhZ6hAzN3j4JqYPPKPuQpZTRjZCYTHi29QckNM5inMYP0LAS8Rua0YWjzNBl6bfRVpyS2",
+	"dI4xdF9mLkXWEFd17aHv7kVe62RXm57Jb85frTRJRjQCgk0giOofHJgwi45pemA/y50/H2hySy7YgqYx",
+	"JKxFcgbmwFXI9m0e7m/Zwl5CTR7t3f2dFYzs8QevL+pklTuzX62gNcmRYN5IJKBuRPOpOZ3uaxjyx4Pu",
+	"G3rQXZgkfecRrxRGNZfgwWcXxnpfeyFesGyeCuMimaepZj6EBkDRsHrV6QPnSYkHWbjKogJALFv9kzDY",
+	"QWp4scitcHQy7tLjXvuQnrL2ET2M2mej07h9MuqOw+j5uBd3Q8yjMpMegLO81e+GgQ1MGxhgiBbP/ldp",
+	"2GKcXtnlEIb9MOyEYfg3gKabMn0LbpgHZtDIVr9VK/9W64hAsZoWBKdFSzNADQxf/yQM14rQyqoXH/O0",
+	"aVOWSTMgS6cqH81eR1rzSBKWtPqnW0jjJtJwBwXicTVk8yjxVOR96Lprz/huSuXrGNS/mYUeKmF1GTuO",
+	"PvvWGsKSWHXIuUBzAzFHIYBMDZlqLVw6dyI3tZQwrKaol9hgL1rSPIJrMTS7WgynH3bIOYQL2RNNIHmW",
+	"FspsohqOYXxklsobgIh39gOZxKgo+eWyTOVYYH1jF/EUrUQqpgqxaLb0IBVLAKar1JVg5R5BVzICsNsL",
+	"tz5DBhFpb56IhmOjoXrDMTaVUHc+zl9YDdlNBjR6JmOzd65e5w+1p0LtQaZ6sNJzEHNFR5i8+BDpWfvS",
+	"w6F+Ug5Fuhh2/BoiZnJJpP94y2ZZHi2KMgiye9BKaSiOAxt5ZY3tq3qY+fQhqtheruiHnu3v91w/UCl4",
+	"iRv88GPAxJc5BT6vL2R6a4te1XI7EtaE2fHLH7z+vfL6K7EnVoeItTWv3bEpFmzkte9sOjxG/GCrTvKU",
+	"aO3JAKKoIvhs34bJQRyu9DncJIm4KDpQOfWTLvaPgUWVmqVSjvNAfqOtIq6WMf6Qc1f/zsZc09mM0VSZ",
+	"2Gwlp2B2lBts05hZsbWB+glanGEm36BvZe8vR7BWl7hD7fsF2eTk2RL0j3LNmKtQ+QdoxtIp1Z0lJgw5",
+	"ryqNOdS8qH7ZeyhloIhlUmJKhH9rAWyQyPNr9HvRi4/VVxdk0tiEEgtZ4A9tWuQFNmh0e5Pq7caDPGMZ",
+	"5AHnNn4QWu5d3M6L+Q+r3p72z49lg9vNjOZKRTMRQzhTLzzyjEfSuyyaP2zzK6aR0ZxreW5b/Lid93c7",
+	"284efj/r9yhN2lCk8FEkxYeJhOp0csaMVRuqmhqjz2w+Snjk0niJYiBTuFp9ygXWhaaC3KMnYg+bXguL",
+	"bo9A7ZHAnPZrYcsQYt1xSKZzhjIssCrTW2UQKyBZlptcthlLVY5IaAzEul9KFnRpOkSPNM3s1xb3HwcA",
+	"4jBSyiLn558OTZf9t+e/vRp2CApVU+bcHhwTbWWPlAGwU6asJETfMCihrJwX81q4bOXfzy+u3r66GPz+",
+	"7uLq/M3QtMqta7ge9d7H34E93nBxu1ermrGn3/JpK2iBYWNgtKVW//AkDLfzHnpE7s2DuI56s+BlcOXc",
+	"6dC96oZFp4P9bqRPL42pK6WrVpt2i00La4X7BW3Q16BZbaCZ0CFXGOpMTHccsu74MGo/H3Vp+yg6Pm6f",
+	"0UPWDscn4zA6jnq0221ZvGDnCzHXh/WFdCI5tf4RddDkCtJiRxy8+q/z335/82qbC6a8lVVVg8Xtf2uD",
+	"5VvpL9IPY+WqsRJznilKd5TkyLwGhgJgAB56Y1qpizeera5TNpLEuFeX9uMVWXS0emO+leaKFDER0op3",
+	"A8JDlfHkxDa+E68v5xz5DrWsB5syYnh+rN6YmNiXM0c9YwTV5osrL9Me43ONgiFTrPMn5CIggi08M4VD",
+	"zQjDatPAJpZ56HsCERz/eJTLq9frh90Gl1d5OL/NXq60j1tfOm7B11w8JYXru3eDgzHjYefmUW0cJVl8",
+	"8DnnlPttBHMjufzaSxpGa/p3I3OtTmGXY09CF+8xAOuwt9gX4JzNZlEzzcZshhiObcgweZxX8gWMgGay",
+	"fMMLprCCSbvvslwiphTmvtjUcoiXsL9SmZwBtwL+CSTgzG1R/kxeCzMCeoZyYBY/6pVW4o67hB6Aq0ho",
+	"BBoXo7cstmhE5sIzoZMBgQr6LmLkWswBdl0/pSM5T2KTozJihH2yqIk7mAhJpYWwb4FSeGWsLc4KN+oK",
+	"t/mp2fEskChY8ra43ZC14sLcKq64t7KQQWU5wGmdXKn5fyel82uZ9nC7QBCYIwwi84Fmvhyt9VE8zoIt",
+	"KiHICjH2VyYgrFApyoimPKFN3xbgQxvKO5YmdGYtQ0MEUoK2JpnuWrA7zbGJliPYn+mnGHGmZQegewAe",
+	"S7W9C4odGQlgkHf3afEqTabVPz05CrePKUPKLqAwkw0g33eW+z7kFjaxXNdSdxEfWHNQVeBs/h7olZ4f",
+	"20g62MK4sId1GdaOYX8Ev/0IftsU84/qTY5ivbMYnitTcKHSmvBhIhOG7gsC6bV5lq3JcYawiN4RfqNl",
+	"3NxWmrtlswxUIRM0sS5NACuhb6tgQyuTR/vxERIN8gL0/bAT9oIH6ktARH7y+odBK3cK61/0glZCZ8pg",
+	"OsxSFnGDGwf4qCD9rcZ17+D49bdY3F4v2WiuOFOZi+nvHYVBa2zK0/Y/+41mxyFUket2joLW7OwM/nHa",
+	"6ZVK7Pe7pd8M1ISmDNakm9ff19NxwQUA6HOPdBVNK+FZ0ZLj1ejX5H81Sh0dxuT1kvJk6YAQ7j9qBqvJ",
+	"ufhGZhC0ZozeDkpsfVRJQe04azNH4CQWMl3KdjtAffvyS7NypYOJ73CnKx1FVcUljqIPQ8BEtAwIrvQq",
+	"kuTWt7vN+/1m01V+UmRuJPwXN8h59SRy21tVRq6pxwY6O9iXXVk3fNFbHG9ncVNMxK7+mxRMGQ++vNEP",
+	"JJ4p21plNdffVN6xD652xGZ731Ve3NXHEfkOjH1eOY8HM55elDy92eM5M8ga74mf6vj+4k0exOXq5uQc",
+	"bXGFK9Wa2l198NOnYU5huVwy+ub9asP4m/Uphza+ZRsB6bay+p3jlu2JeSr2y4Mg/DZw4EPsHvMK5sXc",
+	"OCsfjKG0lFqXg/3XmEQgr8ZG+OgjcMvYTHkvjcDYdAEhE0Ywladrz4NimX8c9mW/eDTONUWsnqolw7vQ",
+	"vpYwWK251FpMFIsGO8TXrJaXWi84gjLwgSnmzpVm/x+2kx+2k/W2k0utkq8XzVuolU/CjP2rTJ0JplDr",
+	"n98ILZj1eQG8ZxOk2qkxNdv6gbmt+ZESNLY98/mRf5CV9LvWej2LYOHKfziLZ6YG4t4Z/BLT94mC+wU5",
+	"N7Bcm/BbBgVSaKIfVwH8GWPnyhoHMaU6dScGNd3WXYEyOWNzKPL6ODIjKctSjlXwimdBT/cx9BVbabZc",
+	"c3EHBUVvyBdRT/Iirbr/QlnW2hCtHuoc7tMwaMVzXF807RwFLQCsskgkSDH+y2aDQGqIVTIyPtXq5nTW",
+	"6nefnx33jo/RrLOD8uTVe8UZ7W9XTBXcGkmWsojpkX/yBPd3oasUpNgPbWNF24CoI1/CNRTIRb9BpbXi",
+	"EpaEjJZ5JQqbXpqXA/EDU8BJDfUiIAVrE97tENCNhkRlVAtqW6NID3YtTAosV4TGccqUsX65dDdrJUvk",
+	"DdQ/wlggv/iRCsgIAO5mqfwEes04lVgYi2dkSpdVTvExF7HnSN8RfPWJ4Jc+qaxZeGvkS/sNZs7i8u/R",
+	"iP0rL9ruffu199vV06u5tPbYnuNxHS3tySEytTXNXK/6z1rhvUmpyAoVz+AvEM+N5RvpSuZ3VcY6dldd",
+	"u87Wi7Zj+jXkId5NSDu2LQ6IQyPuqX5qjPWKG2BlTCsDWCgu0GyOAebXohd+OSmxg2gQ8RX7lD2GM9lF",
+	"uG+MbN9Fp8kQhM4GKUJIXZ8chaEtKjgANsJ4R9hDjJbXa3QLrGr9ZwPDQ7UIc65eBlqMrIpmf7NVlDsc",
+	"0zdcVT7/PtgwvzHmRb81+B/lskhf2p22D5ECRQopydgnRH1QDWCLU6Y1oFqhApVJY7okP7+/evFMn5Gp",
+	"KdC1hPKiGLZBpChGbhyGKB7A0SFjuuzrr6FslNEksMwuBv/dsGzC0g55CU28GI9roZkNojwM3Bs4wUES",
+	"6V7RHCGnzGDvKyKT6pg3RuMLnOlDokG2vaof814106l5F+SrD9HTaj59oh7iAtb6nv3EC9RLsa6ovoVi",
+	"umwU0WRrR6ypRnHLyDDhKtMq3yW/Ea+FGgZYr1O4G7hv7hJUjoUkNIKyaQ+8ra5Fs+tK02do25rtsZ1R",
+	"UR+Tj3GgN/KmjpVNuQWvDiuaYKY8R9GxGg+NpzwjQi6+NfkN+UdFfrWFRW0dEyixaWfqsbHmwComXh+C",
+	"hwl98NqCJD2HS+QD1HvydgEheyBWGl0FGNa3ZCpjaUyXZfl9LYwAt2kYpSDmJkIdj99DI/yC7xolH2b6",
+	"fYLkA39bJWIdYv7qwWBpE+sHjy3uPRosAoOO4RUzhxfXiskiwAK3puh6U1F/LR7wMrFX0a6Wi8a2iCfG",
+	"3Sz9/ph7bvaxLOBrgWcAuE3A631MlnKeErkQQbFgfLmG+lpEKDLUNLShYKwadmogU8Da9RBXBo1p4TVr",
+	"Uc9pTP+Xh8gBYyAaPYsHMGV46Ybd9mEXCmhP2T/hZdx6NU/ljB38wtKEix3KMG6FxoLWvsfAYSkvTNP8",
+	"9W9pAfPVW1X59Kg7Fp74hkpONIm90Kv0QopxwqPshydkHQbKHKVRhdCc15e3L5S0x0KCjWvXnwsyF7dC",
+	"LkDy5qjzuhtjACX5nx3gPc2uBfD3avF7UlX7HiYCj0hrh7NqBkPMToDpgvZaplugWM8GrI830efbqS1Q",
+	"0ptBjqAiFOY8xIZ6tKGtCX4toCh4sRI4j2sKgb/O/PreUI4dpj5iiQSSwMluaxniKrnvLLn4MWZs41IS",
+	"Oc8Uj5lBNITykin0pVeJpVrLqqkTbhWi3W+obCGLwYHKalVfX9QGOREjOWpERK8dlog4n7KUR1RfZ4O/",
+	"yvR2Wzp62wGQ6B15xLLFNdtVWey2t6ZQ8S4z+lHo9r/TfSNTW4fUq3lbp7hXPkAPPpuDdr8uh+SlB++K",
+	"5QI1oVQsQQgLI069xyg1GFApi2Qa64vAhKD4qLX4KOUYtASgleDoM6Dp59di08tAyKwNDpRKnFgkyj0P",
+	"mqSfmFq39nr49qPw9Oz3aM9+CeuyTs3ZmHiiW/6kXKktU3Cn0lVSvXXhj1fMDq+YJ5aPsme+NCkp9cr3",
+	"lnZZlu5aOOoS7eQ+9s6CpYwoAHeRrkqT1TR9vCBbACrXlGMW8RjKMyVMxDS9FmD6BqO3kAsixV+gRyxA",
+	"pc8MVBGI4Q0gxwRMJ+U4KZXRpR3Kr3QHJnTj0IBicLoHKJBG9GsB4UKgxCZAEVV0Ddo3SvIpvWXKEOLo",
+	"csWrDKqNHxLyk6qaRX3tqQebfSC7sBjD6imkitODK3m7lNsew31XofohylbLj+wo0p5gfGlZDjayxoCV",
+	"/Ic5pkn9rJobYYMqfGC11Vr3zK8yJWZ1+ugwhZwVo+yCLSQFEuTYAZAenpygQAyMrzFNrUgeLW1vxr0s",
+	"yZSisWGag8QBvoAyJfxQAedGvGp5rvtGL5BgHGwS1JBEBGAC5iNqahM2zoicZ2DeufLLjJtWCuiYUBzB",
+	"hL85Pf7noYsqv+NsweLhswCgoAg1HlMXUgsGG1iODvkwkWSRSlAiYT7XSFvKY5YnL+A6Gkj3KDNROqUJ",
+	"GKsW+KMWVOGKydQmjpt4P5aMA5s0YR5JAaGKJFLcXAtjicqnrvuFCmVfIpDPKrkOx2J7r1mqspc0a+RA",
+	"fkPtt/uPAKTx3+cqm2Lp+T8+t2DTHHpt/lcDKduNDsfPY9Y+6UXH7aPRMWuf0pC1j8fPo+64OzqLwl5t",
+	"hdnV6y2mGVWQp+kVdcXfFxE7MEUio61++zgMg5aQ8EHMYJelZhC14OIGVkgvIr6GMZdCa14I44tlYvNp",
+	"G8uNZdtWv9s7PQqDlmJMmH/cV1ODlBY6Qsryvk6Pel3b1fOzXvde06YVQK+v7pmB8bVsszuEWHVcpK2M",
+	"i+PaBFs2U4MSJb3QcBccwcHe2eIQcm9W2eG4kh0KBX0rGQKI1So2kBdzlVERsYE9gWYj7W4MmIghX2cl",
+	"IbkX9g/DznGo/6/lNYA88qomz/tHlmZsouQ8jRguhKaorb/udnthuwtUZrLMPI+rg+XYOtW6mJP+TzKe",
+	"7/Helz8pN3U/rtX+6gGvzY1KiX+YavSSF55Skb/eBLjkzWkglssDolyQCby1KsM5zr1Rv+m6aflEvsHk",
+	"jz3zMwR4eAronjm5LkTkPI4VGcIVPLTGEFACUb2L6dIYGPjYxfT5ejVYhgGCKkWFd+mqCDpVF+CI3K/B",
+	"RfqBZ5NrsW1oSh+ciNbKwWP964RGtgabWzw/HY1nqt5sAdpMzoV7Tb99BBVoqyAUb1pfJnX3W9MoH/O6",
+	"Li9+heHEcet3ajb5YQApGUBww1GoVkv3LdSNg8+F87bWVYgIZWUhWVRGVv9W1k28aFYed8gwlQs1NDEe",
+	"gPaBVpGheWjYP12LLK8QA7KbxR3yXgDcAkr7qbyjiQH5NtYAHEZZWAVnDEAjQH3sYuWLXtNTEvJ7lXxm",
+	"xrUhBN2toOqxr83RAtam4ukMP5yjddh8+SLtV6/arEfnjNfoRbFdGj6eWnD7/6Qgsw9KKDqI35XsCWdh",
+	"rK7IXMg8frSMVMdHVThi3WP9bO8d75qcut5o4iY4uGOpwTo+bAUtSFfFcU6j5yP2nIbtszgctY+iLmuf",
+	"jk9G7d74dHw0PqHd6Pi4FbQmXGUyXVZYW4JWQlU2gBpOOdSZiuQMbBq+/tLXH7U+IgwJwIJ4Z2yb8Cl/",
+	"52oVjodAwn57bylnG2iST/9oFgJvcB/raN11fZ4kxleNSbK2AkYxG6pU1gajSuEd5n8kGIsVwXI4kV42",
+	"kdmCMv5nXF0LmmhmXBIfIjywAac2ALUyqMc12Cqwx8gtiO3xhvweYLasIN1L5kcuz+Eeg0XbOx8HD0FB",
+	"LvP8xiRZz1UXED6GnL6RjJcmUOFG4lRj1l9JdKyIV7JxGybk+TnkIiIsti056BAhyHEYXguTOArK5JLQ",
+	"2YzRNI+YxvokHfICz6ApnKKlvdZch17u7BDdUM6hhkm+BYLAECJceu+aBK08H3ffkJ96HgMtKXK/yVpw",
+	"iMOue3RbpIdW0EIsoX4L4dIGEHMAoSnuhuM3YsBNicKjcXf8PD5k7eMePWofRaesfRadRO3no5CejsP4",
+	"bNzrthxQusF2oDwDLw7UPNQ8WWMU6FrML0dfrxN2QvLutk/+MWdzFhOqyNF/Lf/m0426/1ciGTwRdUtK",
+	"1S1AYzwqbR+DlmCfsoFmB6eXbKFiPJl07G9PFVlJ33a6iROVewyRayqeDxI+ztq4P9vDLW60LF+tbL71",
+	"1biMjhstbwVb9A2wjxwbxQd+D/iiiKAonCkaTBU0w3B5CbFusZPkIGNhta/FWCaJXEASC4a22XL3liLB",
+	"MizhpjLd84hFdA52CrYks1Rm+sKFPBLovdoccS1+Hppz2sGeB3pRWTx8Vi3qx+bqeIOr/t8BPeH7tjC8",
+	"4ePywnkagBQRaxDrZOGvEDW0HnIHkXYLaFuh0XZkEjttp/pxb7D/sJMdk8GbI83h95dZ00CYp+SW9Ffq",
+	"m0Wle5xCyOyuBKawBlGyyNUHn3PorvtaFvfTEhAiziExwwNByyrMdjFwr2urYby6exR77wicg63P1wDm",
+	"et3qX7dWq8Net4LrlgOShY/qvFvwqdbJr1v9z9fOFgVtmlijoP2qaQvaH8IfU0aV+QWoAf6D+7p1f7+b",
+	"qc2or58t9K4CC/iDapaVzHJbOgc1R7pQLFSCtzfsgZJsZuTZ73AJW/3VBWzl5rsc7Rejg7Cpgfxd5ZFW",
+	"Ec+uNVU3A6vpa0Vf6/lazS9o+fdBK5E367H9ypDI3UeCRP5YM/X9TnhrZGQ49y/xoVWn/ehPntzjw6d/",
+	"77FSYh0c8Lb6gGla+eBYI/gPIGJjuf1zwx9vPbx7fnWYQrjWcWmMND7YaACKLxidONbNyliHvNY/RhMW",
+	"zxMTLY7ijdgSNJANWXHx6Kk9/OrZntU3JWd8BWZ/DNW97nQ0ytB4KzOoWbCko4Tt4Uwh0LYFsgWWqFGL",
+	"dDMWzVNIXvjjc8seFUBN1TcWiFEYyMS8rmzkLOV3NMPyAkwgBArWzvls/jSwf9J3+R1NuZ4mPutLH+C5",
+	"sdLf1t4xsrrDRcZSQZNWZYCpfdaMyfDFu7dvX724Gvx+8fr/nl+9Grx5fXn16i1UqJ5IhTCjZDpXGRkx",
+	"gJEoN/iPd5dXl8O/4Bt7wRUzip1ft/6o1+1o5v7oVra8Or8zOUsYpEWYaLM8CtZByuK7S78uytpmORUa",
+	"rA2ZKjrVXT95AG6wGuUJzhXlsr1JJr2EELBZQM4Gwm5WEFlw4VWQarPCvF5zGE8L0uf3Z2DOVvsy70iX",
+	"+mcTIV3HXi8f8hpMlQYerD1o4UlygiCsvLB2ADN7//H+/w8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -26,6 +26,7 @@ import (
 	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/replica"
 	"connect-svc/internal/ratelimit"
@@ -102,6 +103,7 @@ type App struct {
 	Activity *activity.Store
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
+	Portal   *portal.Portal
 	Replicas *replica.Set // nil: none
 
 	config          Config // at the start
@@ -176,6 +178,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	})
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
+	a.Portal = portal.New(a.Pool)
 	config.OAuth.Now = a.Pool.Now
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {

@@ -52,6 +52,8 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 			Usage:     a.Usage,
 			Audit:     a.audit,
 			Finder:    lookup.New(a.Pool),
+			Portal:    a.Portal,
+			BaseURL:   config.BaseURL,
 			Now:       config.Clock.Now,
 			Limits:    config.Limits,
 			Budget:    a.bodies,

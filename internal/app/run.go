@@ -183,6 +183,7 @@ func (a *App) Sweep(ctx context.Context, before time.Time) {
 		"audit":     a.audit.Sweep,
 		"servers":   func(ctx context.Context, _ time.Time) error { return a.servers.Sweep(ctx) },
 		"operators": a.sessions.Sweep,
+		"portal":    a.Portal.Sweep,
 	} {
 		err := panics.Try(func() error { return sweep(ctx, before) })
 		if err != nil && ctx.Err() == nil {

@@ -56,7 +56,7 @@ type NewLink struct {
 	ClientID uuid.UUID
 	Name     string        // actor.IsName; empty: DefaultName
 	ReadOnly bool          // its session may change nothing
-	Valid    time.Duration // 1 minute to MaxValid, whole seconds; 0: MaxValid
+	Valid    time.Duration // 1 minute to MaxValid, whole seconds
 	Replace  bool          // the client's other links and sessions end
 }
 
@@ -67,9 +67,6 @@ func (l *NewLink) check() error {
 	}
 	if !actor.IsName(l.Name) {
 		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"}
-	}
-	if l.Valid == 0 {
-		l.Valid = MaxValid
 	}
 	if l.Valid < time.Minute || l.Valid > MaxValid || l.Valid%time.Second != 0 {
 		return &refusal.FieldError{Field: "valid_seconds", Problem: "must be 60 to 86400"}
@@ -85,6 +82,14 @@ type Portal struct {
 
 // New returns the portal of a migrated database.
 func New(pool *postgres.Pool) *Portal { return &Portal{pool, portaldb.New(pool)} }
+
+// Path is where the public listener serves the portal.
+const Path = "/partners"
+
+// LinkPath returns the path at which a link is opened.
+func LinkPath(clientID uuid.UUID, secret string) string {
+	return Path + "/" + clientID.String() + "/open/" + secret
+}
 
 // secretEncoding writes secrets of links and sessions.
 var secretEncoding = base64.RawURLEncoding.Strict()

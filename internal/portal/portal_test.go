@@ -41,7 +41,7 @@ func newFixture(t *testing.T) fixture {
 
 func (f fixture) link(change ...func(*portal.NewLink)) (portal.Session, string) {
 	f.Helper()
-	of := portal.NewLink{ClientID: f.partner.ID, Name: "kim"}
+	of := portal.NewLink{ClientID: f.partner.ID, Name: "kim", Valid: portal.MaxValid}
 	for _, one := range change {
 		one(&of)
 	}
@@ -170,7 +170,7 @@ func TestLifetimes(t *testing.T) {
 	if f.works(second) || !f.works(key) {
 		t.Errorf("after a minute the link works: %t, and the session: %t", f.works(second), f.works(key))
 	}
-	f.db.Clock.Advance(portal.SessionLifetime-time.Minute)
+	f.db.Clock.Advance(portal.SessionLifetime - time.Minute)
 	if f.works(key) {
 		t.Error("a session outlasts its time")
 	}
@@ -188,7 +188,7 @@ func TestLinksAreBounded(t *testing.T) {
 	for range portal.MaxSessions {
 		f.link()
 	}
-	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: f.partner.ID}); !errors.Is(err, portal.ErrTooMany) {
+	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: f.partner.ID, Valid: time.Hour}); !errors.Is(err, portal.ErrTooMany) {
 		t.Errorf("one more than the most: %v", err)
 	}
 	f.link(func(l *portal.NewLink) { l.Replace = true })
@@ -200,7 +200,7 @@ func TestLinksAreBounded(t *testing.T) {
 func TestLinksThatAreRefused(t *testing.T) {
 	f := newFixture(t)
 	for field, wrong := range map[string]portal.NewLink{
-		"name": {Name: "kim lee"}, "valid_seconds": {Valid: portal.MaxValid + time.Second},
+		"name": {Name: "kim lee", Valid: time.Hour}, "valid_seconds": {Valid: portal.MaxValid + time.Second},
 	} {
 		wrong.ClientID = f.partner.ID
 		_, _, err := f.portal.CreateLink(f.ctx, wrong)
@@ -208,13 +208,13 @@ func TestLinksThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: uuid.New()}); !errors.Is(err, refusal.ErrClientNotFound) {
+	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: uuid.New(), Valid: time.Hour}); !errors.Is(err, refusal.ErrClientNotFound) {
 		t.Errorf("nobody's link: %v", err)
 	}
 	if err := f.clients.Disable(f.ctx, f.partner.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: f.partner.ID}); !errors.Is(err, portal.ErrClientDisabled) {
+	if _, _, err := f.portal.CreateLink(f.ctx, portal.NewLink{ClientID: f.partner.ID, Valid: time.Hour}); !errors.Is(err, portal.ErrClientDisabled) {
 		t.Errorf("a link to a disabled client: %v", err)
 	}
 }

@@ -3,10 +3,12 @@ package operator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -35,6 +37,16 @@ func (f *fixture) withEvent(t *testing.T, name string) client.Client {
 	return found
 }
 
+// newLink creates a link to a client's pages.
+func (f *fixture) newLink(t *testing.T, clientID string) uuid.UUID {
+	t.Helper()
+	made, _, err := f.Portal.CreateLink(t.Context(), portal.NewLink{ClientID: uuid.MustParse(clientID), Valid: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
+}
+
 // supportAnswers are what the operations for support answer by themselves. The first of each is good.
 func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 	t.Helper()
@@ -55,6 +67,11 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 
 	for range 2 {
 		f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Twice" })
+	}
+
+	disabled, crowded, linked := newClient(client.Disabled), newClient(client.Active), newClient(client.Active)
+	for range portal.MaxSessions {
+		f.newLink(t, crowded)
 	}
 
 	const clients, events = "/operator/v1/clients/", "/operator/v1/webhook-events"
@@ -102,11 +119,21 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 		"disableClient":      with(expected{"200", "POST", clients + plain + "/disable", ""}, offboarded("POST", "/disable", "")),
 		"enableClient":       with(expected{"200", "POST", clients + plain + "/enable", ""}, offboarded("POST", "/enable", "")),
 		"revokeClientTokens": with(expected{"200", "POST", clients + plain + "/revoke-tokens", ""}, offboarded("POST", "/revoke-tokens", "")),
-		"offboardClient":     with(expected{"200", "POST", clients + ending + "/offboard", ""}, offboarded("POST", "/offboard", "")),
-		"listClientErrors":   with(expected{"200", "GET", clients + plain + "/errors", ""}, found("GET", "/errors", ""), badCursor(clients+plain+"/errors?")),
-		"readClientUsage":    with(expected{"200", "GET", clients + plain + "/usage", ""}, found("GET", "/usage", "")),
-		"readWebhook":        with(expected{"200", "GET", clients + told.ID.String() + "/webhook", ""}, noWebhook("GET", "/webhook", "")),
-		"listUsage":          with(expected{"200", "GET", "/operator/v1/usage", ""}, badCursor("/operator/v1/usage?")),
+		"createPortalLink": with(expected{"201", "POST", clients + plain + "/portal-links", `{}`}, offboarded("POST", "/portal-links", `{}`),
+			invalid("POST", clients+plain+"/portal-links", `{"valid_seconds":59}`), []expected{
+				{"409 client-disabled", "POST", clients + disabled + "/portal-links", `{}`},
+				{"409 too-many-portal-sessions", "POST", clients + crowded + "/portal-links", `{}`},
+			}),
+		"listPortalSessions": with(expected{"200", "GET", clients + plain + "/portal-sessions", ""}, found("GET", "/portal-sessions", "")),
+		"endPortalSessions":  with(expected{"204", "DELETE", clients + plain + "/portal-sessions", ""}, found("DELETE", "/portal-sessions", "")),
+		"endPortalSession": with(expected{"204", "DELETE", clients + linked + "/portal-sessions/" + f.newLink(t, linked).String(), ""},
+			found("DELETE", "/portal-sessions/"+nobody, ""),
+			[]expected{{"404 portal-session-not-found", "DELETE", clients + plain + "/portal-sessions/" + nobody, ""}}),
+		"offboardClient":   with(expected{"200", "POST", clients + ending + "/offboard", ""}, offboarded("POST", "/offboard", "")),
+		"listClientErrors": with(expected{"200", "GET", clients + plain + "/errors", ""}, found("GET", "/errors", ""), badCursor(clients+plain+"/errors?")),
+		"readClientUsage":  with(expected{"200", "GET", clients + plain + "/usage", ""}, found("GET", "/usage", "")),
+		"readWebhook":      with(expected{"200", "GET", clients + told.ID.String() + "/webhook", ""}, noWebhook("GET", "/webhook", "")),
+		"listUsage":        with(expected{"200", "GET", "/operator/v1/usage", ""}, badCursor("/operator/v1/usage?")),
 		"readReport": {{"200", "GET", "/operator/v1/report?client_id=" + plain, ""},
 			{"404 client-not-found", "GET", "/operator/v1/report?client_id=" + nobody, ""}},
 		"setWebhook": with(expected{"200", "PUT", clients + removed.ID.String() + "/webhook", target}, offboarded("PUT", "/webhook", target),

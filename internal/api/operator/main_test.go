@@ -46,6 +46,8 @@ func newFixture(t testing.TB) *fixture {
 		Usage:     f.Usage,
 		Audit:     f.Audit,
 		Finder:    f.Finder,
+		Portal:    f.Portal,
+		BaseURL:   "https://connect.example.com",
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,
 	}

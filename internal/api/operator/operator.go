@@ -20,6 +20,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
@@ -41,6 +42,8 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Finder    lookup.Finder
+	Portal    *portal.Portal
+	BaseURL   string // of the public listener, which serves the portal
 	Now       func() time.Time
 	Limits    timelimit.Limits // of requests' time
 	Budget    *contract.Budget // of the memory for bodies; nil: unlimited
@@ -129,6 +132,9 @@ var failures = []contract.Failure{
 	{Err: page.ErrCursor, Code: "invalid-cursor", Text: "The cursor does not continue this list.", Status: 400},
 	{Err: refusal.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
 	{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+	{Err: portal.ErrClientDisabled, Code: "client-disabled", Text: "The client is disabled.", Status: 409},
+	{Err: portal.ErrTooMany, Code: "too-many-portal-sessions", Text: "The client has as many links and sessions as it may have.", Status: 409},
+	{Err: portal.ErrNoSession, Code: "portal-session-not-found", Text: "There is no such link or session.", Status: 404},
 	{Err: lookup.ErrSeveral, Code: "several-clients", Text: "Several clients have this name.", Status: 409},
 	{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook.", Status: 404},
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},

@@ -19,6 +19,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/lookup"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -42,6 +43,7 @@ type Backend struct {
 	Usage    *usage.Usage
 	Audit    *audit.Log
 	Finder   lookup.Finder
+	Portal   *portal.Portal
 }
 
 // New is a backend whose time begins at start. The user is that of [pgtest.DB.User], unless change says otherwise.
@@ -64,7 +66,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
 		}),
 		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
-		Audit: audit.New(db.Pool, wait.Patient, 0), Finder: lookup.New(db.Pool),
+		Audit: audit.New(db.Pool, wait.Patient, 0), Finder: lookup.New(db.Pool), Portal: portal.New(db.Pool),
 	}
 }
 

@@ -95,6 +95,10 @@ func TestServeSettings(t *testing.T) {
 	}
 	const notSet = ""
 	logo := writeNamed(t, "logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`)
+	released := filepath.Dir(writeNamed(t, "SHA256SUMS", strings.Repeat("00", 32)+"  connect-svc_1.0.0_linux_amd64.tar.gz\n"))
+	if err := os.WriteFile(filepath.Join(released, "connect-svc_1.0.0_linux_amd64.tar.gz"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
 	noFiles := []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), writeFile(t, "\n"), writeFile(t, strings.Repeat("hush", 20000))}
 	tests := []struct {
@@ -159,6 +163,11 @@ func TestServeSettings(t *testing.T) {
 			name:  "CONNECT_TEXTS_DIR",
 			wrong: []string{filepath.Join(t.TempDir(), "none"), key, filepath.Dir(writeNamed(t, "en.toml", "[consent]\nalow = \"Yes\"")), filepath.Dir(writeNamed(t, "xx.toml", ""))},
 			right: []string{notSet, t.TempDir(), filepath.Dir(writeNamed(t, "en.toml", "[consent]\nallow = \"Yes\""))},
+		},
+		{
+			name:  "CONNECT_SANDBOX_PROGRAMS",
+			wrong: []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), key, "on", filepath.Dir(writeNamed(t, "SHA256SUMS", "00  connect-svc_linux_amd64\n"))},
+			right: []string{notSet, "own", "off", released},
 		},
 		{
 			name:  "CONNECT_OPERATOR_TOKENS_FILE",

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,8 +64,9 @@ type Config struct {
 
 	Memory int64 // bytes that the process may use; 0: unknown
 
-	DevelopersSite bool   // whether the public listener serves /developers/
-	SDKModule      string // path of the Go SDK's module on that site; empty: developers.DefaultModule
+	DevelopersSite bool                 // whether the public listener serves /developers/
+	SDKModule      string               // path of the Go SDK's module on that site; empty: developers.DefaultModule
+	Programs       *developers.Programs // of the sandbox, on that site; nil: none
 
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
@@ -308,6 +310,8 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		switch {
 		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
+		case edges.site != nil && config.Programs != nil && strings.HasPrefix(r.URL.Path, developers.ProgramsPath):
+			config.Programs.ServeHTTP(w, r)
 		case edges.site != nil && (developers.Serves(r.URL.Path) || edges.site.AsksForModule(r)):
 			edges.site.ServeHTTP(w, r)
 		default:

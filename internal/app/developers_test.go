@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"connect-svc/internal/web/developers"
 )
 
 // The developers' site is beside the API and the pages, and takes no path from them; without it, its paths are the 404 of
@@ -15,7 +17,11 @@ func TestDevelopersSite(t *testing.T) {
 	for name, on := range map[string]bool{"on": true, "off": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, _, log := openWith(t, func(c *Config) { c.DevelopersSite, c.SDKModule = on, "connect.example.com/move" })
+			programs, err := developers.OwnPrograms()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, _, log := openWith(t, func(c *Config) { c.DevelopersSite, c.SDKModule, c.Programs = on, "connect.example.com/move", programs })
 			defer a.Close()
 			get := func(path string) (status int, body string) {
 				t.Helper()
@@ -28,11 +34,14 @@ func TestDevelopersSite(t *testing.T) {
 				return answer.Code, string(text)
 			}
 			for _, path := range []string{"/developers/", "/developers/consent.html", "/developers/openapi.yaml", "/developers/sdk/connect-1.0.0.tgz",
-				"/developers/go/connect.example.com/move/@v/list", "/move?go-get=1", "/move/webhook?go-get=1"} {
+				"/developers/sandbox/SHA256SUMS", "/developers/go/connect.example.com/move/@v/list", "/move?go-get=1", "/move/webhook?go-get=1"} {
 				want := map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[on]
 				if status, _ := get(path); status != want {
 					t.Errorf("%s is %d, want %d", path, status, want)
 				}
+			}
+			if on && !strings.Contains(log.String(), `"operation":"/developers/sandbox/"`) {
+				t.Errorf("the log says %s", log)
 			}
 			if on && !strings.Contains(log.String(), `"operation":"/developers/"`) {
 				t.Errorf("the log says %s", log)

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/web/developers"
 )
 
 // Service is the table of the service's settings.
@@ -40,6 +41,8 @@ type Service struct {
 
 	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
 	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
+
+	SandboxPrograms *developers.Programs `setting:"" type:"programs" default:"own" placeholder:"own|off|FOLDER" help:"The program with which partners run a sandbox, on that site: own is the running one, for its own platform; a folder has the files of a release, for all; off is none."`
 
 	LogLevel slog.Level `setting:"" again:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`
 
@@ -83,6 +86,7 @@ func (s *Service) AfterApply(from *Source) error {
 		Texts:          s.TextsDir,
 		DevelopersSite: s.DevelopersSite,
 		SDKModule:      s.SDKModule,
+		Programs:       s.SandboxPrograms,
 		TrustedProxies: s.TrustedProxies,
 		LimiterURL:     s.LimiterURL,
 		OAuth: oauth.Settings{

@@ -201,6 +201,18 @@ var types = map[string]Type{
 		accepted: "a Go module path without a version, such as go.example.com/connect-go, or nothing",
 		parse:    func(s string) (any, error) { return s, developers.CheckModule(s) },
 	},
+	"programs": {
+		accepted: "own, off, or a folder with the programs of a release and their SHA256SUMS",
+		parse: func(s string) (any, error) {
+			switch s {
+			case "off":
+				return (*developers.Programs)(nil), nil
+			case "own":
+				return developers.OwnPrograms()
+			}
+			return developers.ReleasedPrograms(s)
+		},
+	},
 	"hourly limit": {
 		accepted: "a whole number from 0 (no limit) to 1000000",
 		parse: func(s string) (any, error) {

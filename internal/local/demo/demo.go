@@ -31,6 +31,7 @@ import (
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
+	"connect-svc/internal/web/developers"
 )
 
 // Config of the demo.
@@ -152,6 +153,10 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	programs, err := developers.OwnPrograms()
+	if err != nil {
+		return err
+	}
 	d.service, err = app.Open(ctx, app.Config{
 		Version:        d.config.Version,
 		Commit:         d.config.Commit,
@@ -165,6 +170,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
 		DevelopersSite: true,
+		Programs:       programs,
 		Operators:      holders,
 		Limits:         d.config.Limits,
 		ConsoleToken:   token,

@@ -32,6 +32,7 @@ import (
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/timelimit"
+	"connect-svc/internal/web/developers"
 )
 
 // Config of a sandbox. The caller has checked it, except for the values that the domains check themselves.
@@ -227,6 +228,10 @@ func (s *sandbox) openService(ctx context.Context) error {
 		receivers = x509.NewCertPool() // this machine has no pool
 	}
 	receivers.AddCert(s.authority.Certificate)
+	programs, err := developers.OwnPrograms()
+	if err != nil {
+		return err
+	}
 	s.service, err = app.Open(ctx, app.Config{
 		Version:         s.config.Version,
 		Commit:          s.config.Commit,
@@ -242,6 +247,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Random:          s.random,
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
+		Programs:        programs,
 
 		ActivityUpdatedWindow: 0, // a test waits for the event
 		WebhookNetworks:       loopback,

@@ -1,5 +1,5 @@
 // Package developers is the site for partners' engineers, under /developers/ on the public listener: a quick start, guides,
-// the reference and the contract to download. `make docs` writes the same files to a folder, for any static host.
+// the reference and the contract to download. Beside it are the programs that run a sandbox (programs.go). `make docs` writes the same files to a folder, for any static host.
 //
 //	pages/*.md ──goldmark──▶ templates/page.html ────▶ <name>.html   the guides
 //	api/openapi.yaml ──reference──▶ templates/reference.html ──▶ reference.html, rules.html, the responses in error-codes.html
@@ -25,4 +25,6 @@
 //     (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
 //   - A file with a version in its name never changes (TestServing).
 //   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing).
+//   - Of a folder with programs only those are served that its SHA256SUMS lists. Few are sent at the same time, of which a network has half
+//     (TestReleasedPrograms, TestDownloadsAreBounded).
 package developers

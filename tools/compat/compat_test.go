@@ -127,6 +127,9 @@ var planted = []struct {
 		d.at("webhooks")["client.changed"] = object{"post": object{"operationId": "clientChanged", "security": values(),
 			"responses": object{"2XX": object{"description": "Received."}}}}
 	}, "", ""},
+	{"webhook with a not", func(d tree) { d.schema("ActivityUpdatedData")["not"] = object{"required": values("to")} },
+		"webhook activity.updated POST responses 200 content application/json schema properties data not", `changed: {"schemaAdded":true}`},
+	{"webhook with a not that excludes nothing", func(d tree) { d.schema("ActivityUpdatedData")["not"] = object{"required": values("type")} }, "", ""},
 	{"server removed", func(d tree) { d["servers"] = values(object{"url": "https://other.example"}) },
 		"servers", `changed: {"added":["https://other.example"],"deleted":["{base_url}"]}`},
 	{"server added", func(d tree) { d.list("servers", plus(object{"url": "https://other.example"})) }, "", ""},

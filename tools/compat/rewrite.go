@@ -17,10 +17,16 @@ const headerPrefix = "header "
 //   - A webhook becomes an operation with the roles reversed, because the service is its caller.
 //   - The headers of a response become the fields of one more content: oasdiff has more rules for fields.
 //   - An operation gets the parameters of its path.
+//   - A closed object loses a `not` of an object that requires other fields: it excludes nothing.
 //   - The version of OpenAPI loses its patch level, which changes nothing for a client's tools.
 func rewrite(document *openapi3.T) {
 	if end := strings.LastIndex(document.OpenAPI, "."); end > 0 {
 		document.OpenAPI = document.OpenAPI[:end] + ".0"
+	}
+	for _, schema := range document.Components.Schemas {
+		if excludesNothing(schema.Value) {
+			schema.Value.Not = nil
+		}
 	}
 	for name, webhook := range document.Webhooks {
 		reversed := &openapi3.PathItem{Servers: webhook.Servers}
@@ -38,6 +44,13 @@ func rewrite(document *openapi3.T) {
 			}
 		}
 	}
+}
+
+func excludesNothing(schema *openapi3.Schema) bool {
+	may := schema.AdditionalProperties.Has
+	return schema.Not != nil && may != nil && !*may && slices.ContainsFunc(schema.Not.Value.Required, func(name string) bool {
+		return schema.Properties[name] == nil
+	})
 }
 
 // reverse makes an operation that returns what the webhook sends and takes what the client responds, its status as a

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"connect-svc/api"
 	"connect-svc/internal/brand"
 )
 
@@ -312,6 +314,14 @@ func TestPagesForPrograms(t *testing.T) {
 	got, _ := inJSON.MarshalJSON()
 	if !json.Valid(site.files["openapi.json"].Content) || !bytes.Equal(want, got) {
 		t.Error("openapi.json is another document than openapi.yaml")
+	}
+}
+
+// The contract that partners get has nothing that only our generators read: that is in overlays (api/*.overlay.yaml).
+func TestContractIsForPartners(t *testing.T) {
+	t.Parallel()
+	if found := regexp.MustCompile(`(?m)^ *(x-|not: \{ \$ref).*`).FindAll(api.Partner, -1); found != nil {
+		t.Errorf("the contract has %q", found)
 	}
 }
 

@@ -122,6 +122,16 @@ func searches(t *testing.T, browser *browsertest.Browser, servers map[string]*ht
 				"rate policy":        "limits.html#your-rate-policy",
 				"Read daily steps":   "reference.html#readDailyActivity",
 				"connection.revoked": "reference.html#connectionRevoked",
+				"pagination":         "paging.html",
+				"idempotency":        "refresh.html#four-rules",
+				"rotate secret":      "token-storage.html#the-client-secret",
+				"docker":             "quick-start.html#1-start-a-sandbox",
+				"postman":            "index.html#pick-your-tools",
+				"support":            "going-live.html#watching",
+				"why refused":        "errors.html",
+				"wehbook":            "webhooks.html",
+				"paginaton":          "paging.html",
+				"rate polisy":        "limits.html#your-rate-policy",
 			} {
 				got := found(query)
 				if !slices.ContainsFunc(got[:min(3, len(got))], func(address string) bool { return address == server.URL+want }) {

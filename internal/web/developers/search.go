@@ -2,7 +2,9 @@ package developers
 
 import (
 	"encoding/json"
+	"fmt"
 	"html/template"
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,10 +71,34 @@ func textOf(heading *html.Node) (text string) {
 	return strings.TrimSpace(text)
 }
 
+// alsoFoundBy has words that people search for, by the addresses of the places that answer them in other words.
+var alsoFoundBy = map[string]string{
+	"paging.html":                          "pagination paginate offset next page",
+	"paging.html#pages":                    "pagination paginate offset next page",
+	"consent.html":                         "login sign in authorize authorization pkce oidc popup",
+	"refresh.html":                         "idempotency idempotent expired renew rotation",
+	"refresh.html#four-rules":              "idempotency idempotent parallel lock",
+	"webhooks.html#work":                   "idempotency idempotent duplicate deduplicate twice",
+	"webhooks.html#verify":                 "rotate secret hmac signature key",
+	"token-storage.html#the-client-secret": "rotate secret replace credentials leaked",
+	"limits.html":                          "throttle throttling quota backoff",
+	"errors.html":                          "why refused reason debug troubleshoot",
+	"error-codes.html":                     "why refused reason debug troubleshoot",
+	"going-live.html#watching":             "support contact monitoring logging request id help",
+	"index.html#what-you-need":             "support contact register sign up api key credentials",
+	"index.html#pick-your-tools":           "postman bruno insomnia swagger openapi generator collection sdk download",
+	"quick-start.html":                     "tutorial getting started example",
+	"quick-start.html#1-start-a-sandbox":   "docker container ci test environment mock staging",
+	"going-live.html#growing":              "versioning deprecation compatibility",
+	"disconnects.html":                     "unlink delete account gdpr revoke",
+}
+
 // searchIndex returns a script that passes the places to site.js. Unlike JSON, a script also loads from a disk.
 func searchIndex(places []place) ([]byte, error) {
-	type entry [4]string // label, where it is, address and text, without the label with which a field's text begins
+	// Label, where it is, address, text without the label with which a field's text begins, and other words for it.
+	type entry [5]string
 	entries := make([]entry, len(places))
+	others := maps.Clone(alsoFoundBy)
 	for i, p := range places {
 		where, address := groupOf(p.Page), p.Page.File()
 		if p.ID != "" {
@@ -81,7 +107,11 @@ func searchIndex(places []place) ([]byte, error) {
 		if p.Within != "" {
 			where += " › " + p.Within
 		}
-		entries[i] = entry{p.Label, where, address, strings.TrimPrefix(strings.Join(strings.Fields(p.Text), " "), p.Label+" ")}
+		entries[i] = entry{p.Label, where, address, strings.TrimPrefix(strings.Join(strings.Fields(p.Text), " "), p.Label+" "), others[address]}
+		delete(others, address)
+	}
+	if len(others) > 0 {
+		return nil, fmt.Errorf("search: no place for %v", others)
 	}
 	list, err := json.Marshal(entries)
 	return slices.Concat([]byte("self.places = "), list, []byte(";\n")), err

@@ -106,11 +106,12 @@
   });
   place.replaceChildren(field, make("kbd", { "aria-hidden": "true" }, /Mac|iP/.test(navigator.platform) ? "⌘K" : "Ctrl K"), results);
 
-  const score = ([label, where, , text], words) => {
+  const score = ([label, where, , text, others], words) => {
     let sum = 0;
     for (const word of words) {
       const at = label.indexOf(word);
       if (label === word) sum += 100;
+      else if (others.split(" ").includes(word)) sum += 70;
       else if (at === 0) sum += 60;
       else if (at > 0) sum += 40;
       else if (where.includes(word)) sum += 10;
@@ -126,13 +127,32 @@
     const to = text.length > from + 140 ? text.lastIndexOf(" ", from + 140) : text.length;
     return (from > 0 ? "… " : "") + text.slice(from, to) + (to < text.length ? " …" : "");
   };
+  // One letter is missing, too many, another one or swapped with the next.
+  const near = (a, b) => {
+    let i = 0;
+    while (i < a.length && a[i] === b[i]) i++;
+    const [x, y] = [a.slice(i), b.slice(i)];
+    return x.slice(1) === y || x === y.slice(1) || x.slice(1) === y.slice(1) || (x[0] === y[1] && x[1] === y[0] && x.slice(2) === y.slice(2));
+  };
+  // What was probably meant: of the words of the site that are near, the one that it has most often.
+  const corrected = (word, entries) => {
+    if (word.length < 4 || entries.some((entry) => entry.some((part) => part.includes(word)))) return word;
+    const often = new Map();
+    for (const other of entries.flat().join(" ").match(/[\w-]+/g)) if (near(word, other)) often.set(other, (often.get(other) ?? 0) + 1);
+    return [...often.keys()].sort((a, b) => often.get(b) - often.get(a))[0] ?? word;
+  };
   const close = () => { results.hidden = true; };
   const search = () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0 || !self.places) return close();
-    const found = self.places
-      .map((entry) => [score(entry.map((part) => part.toLowerCase()), words), entry])
+    const entries = self.places.map((entry) => entry.map((part) => part.toLowerCase()));
+    const find = () => entries.map((entry, i) => [score(entry, words), self.places[i]])
       .filter(([points]) => points > 0).sort(([a], [b]) => b - a).slice(0, 10);
+    let found = find();
+    if (found.length === 0) {
+      words = words.map((word) => corrected(word, entries));
+      found = find();
+    }
     results.replaceChildren(...found.map(([, [label, where, address, text]]) => {
       const link = make("a", { href: new URL(address, root).href }, make("b", {}, label), make("small", {}, where), make("span", {}, excerpt(text, words)));
       if (chosen) remember(link);

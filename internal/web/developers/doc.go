@@ -7,6 +7,7 @@
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
 //	sdk/released ─────────────────────────────────────▶ sdk/connect-1.1.0.tgz, go/…   the SDKs for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact; openapi.json
+//	pages/changelog.md ───────────────────────────────▶ changelog.atom
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
 //
 // # Invariants

@@ -95,7 +95,7 @@ func New(config Config) (*Site, error) {
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	config.SDKModule = cmp.Or(config.SDKModule, DefaultModule(config.BaseURL))
 	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
-	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addSDKs} {
+	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addFeed, s.addSDKs} {
 		if err := add(); err != nil {
 			return nil, fmt.Errorf("developers: %w", err)
 		}

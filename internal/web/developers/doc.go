@@ -8,6 +8,7 @@
 //	sdk/released ─────────────────────────────────────▶ sdk/connect-1.1.0.tgz, go/…   the SDKs for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact; openapi.json
 //	pages/changelog.md ───────────────────────────────▶ changelog.atom
+//	gen/collections ──────────────────────────────────▶ connect-svc.postman_collection.json, connect-svc.bruno.zip
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
 //
 // # Invariants

@@ -15,10 +15,13 @@ import (
 	"strings"
 
 	"github.com/oasdiff/yaml"
+	"golang.org/x/tools/txtar"
 
 	"connect-svc/api"
+	"connect-svc/gen/collections"
 	"connect-svc/gen/openapi30"
 	"connect-svc/internal/brand"
+	"connect-svc/internal/web/site/static"
 )
 
 //go:embed pages templates static
@@ -116,6 +119,12 @@ func New(config Config) (*Site, error) {
 			s.files["openapi.json"] = newFile("application/json", inJSON)
 		}
 	}
+	bruno, err := zipOf(txtar.Parse(collections.Bruno), "connect-svc")
+	if err != nil {
+		return nil, fmt.Errorf("developers: %w", err)
+	}
+	s.files["connect-svc.bruno.zip"] = &file{File: static.NewPacked("application/zip", bruno)}
+	s.files["connect-svc.postman_collection.json"] = newFile("application/json", collections.Postman)
 	return s, nil
 }
 

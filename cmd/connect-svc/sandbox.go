@@ -124,7 +124,7 @@ func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
 		}
-		fmt.Fprintf(w, "\nThe driver's API is described in api/sandbox.yaml, and its use in CI in docs/sandbox.md.\n")
+		fmt.Fprintf(w, "\nHow to use it: %s/developers/sandbox.html\n", s.BaseUrl)
 	})
 }
 

@@ -51,7 +51,7 @@ func TestSandboxSaysWhatThereIs(t *testing.T) {
 		t.Errorf("%s is left: %v", printed.CaFile, err)
 	}
 
-	screen := runSandbox(t, "docs/sandbox.md", "--callback", "https://stride.example/back", "--webhook-url", "https://stride.example/hooks")
+	screen := runSandbox(t, "/developers/sandbox.html", "--callback", "https://stride.example/back", "--webhook-url", "https://stride.example/hooks")
 	for _, text := range []string{"https://127.0.0.1:", "/sandbox", "svci_", "whsec_", "User, corrected", "https://stride.example/back", "https://stride.example/hooks"} {
 		if !strings.Contains(screen, text) {
 			t.Errorf("the screen has no %s:\n%s", text, screen)
@@ -167,7 +167,7 @@ func TestServeIsNoSandbox(t *testing.T) {
 // The script of the document for partners does what it says.
 func TestSandboxDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/sandbox.md")
+	text, err := os.ReadFile("../../internal/web/developers/pages/ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 //
 //	pages/*.md ──goldmark──▶ templates/page.html ────▶ <name>.html   the guides
 //	api/openapi.yaml ──reference──▶ templates/reference.html ──▶ reference.html, rules.html, the responses in error-codes.html
+//	api/sandbox.yaml ──reference──▶ templates/driver.html ─▶ sandbox-driver.html
 //	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
 //	sdk/released ─────────────────────────────────────▶ sdk/connect-1.1.0.tgz, go/…   the SDKs for npm and the go command

@@ -20,7 +20,7 @@ type view struct {
 	Title    string
 	Markdown string // the file with the page as Markdown; empty: none
 	Contents []group
-	Outline  []section     // of the reference, shown in the contents while the reference is open
+	Outline  []section     // of a reference, shown in the contents while it is open
 	Body     template.HTML // without the frame
 	Sections []section     // of the body
 	Before   *page         // the neighbors in the contents
@@ -30,6 +30,10 @@ type view struct {
 // addPages adds the pages. It renders all bodies first, because the site's index and the search list their headings and fields.
 func (s *Site) addPages() error {
 	document, err := contract()
+	if err != nil {
+		return err
+	}
+	sandbox, err := driver()
 	if err != nil {
 		return err
 	}
@@ -44,7 +48,7 @@ func (s *Site) addPages() error {
 	var places []place
 	views := make([]view, len(all))
 	for i, p := range all {
-		v := view{Page: p, Title: p.Label, Contents: contents, Brand: s.config.Brand, Outline: outlineOf(document)}
+		v := view{Page: p, Title: p.Label, Contents: contents, Brand: s.config.Brand}
 		if i > 0 {
 			v.Before = &all[i-1]
 		}
@@ -55,6 +59,10 @@ func (s *Site) addPages() error {
 		case referenceName:
 			v.Body, err = execute(layouts, "reference.html", document)
 			v.Body = template.HTML(s.ofService(string(v.Body))) //nolint:gosec // an address is an origin
+			v.Outline = outlineOf(document)
+		case driverName:
+			v.Body, err = execute(layouts, "driver.html", sandbox)
+			v.Outline = outlineOf(sandbox)
 		case indexName:
 			v.Body, err = execute(layouts, "site-index.html", places)
 		default:

@@ -149,7 +149,7 @@ func startSandbox(t *testing.T, program string) string {
 		if address := regexp.MustCompile(`The driver\s+(http://\S+)/sandbox`).FindStringSubmatch(lines.Text()); address != nil {
 			driver = address[1]
 		}
-		if strings.Contains(lines.Text(), "api/sandbox.yaml") { // the last line
+		if strings.Contains(lines.Text(), "/developers/sandbox.html") { // the last line
 			break
 		}
 	}

@@ -18,7 +18,10 @@ import (
 )
 
 // contract reads the partner API's document once.
-var contract = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Partner) })
+var contract = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Partner, "{base_url}") })
+
+// driver reads the document of the sandbox's driver once.
+var driver = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Sandbox, "http://127.0.0.1:9090") })
 
 // sdkSamples has a file of examples with the SDKs for each operation ID.
 //
@@ -43,7 +46,10 @@ func addSamples(o reference.Operation) ([]reference.Sample, error) {
 
 // outlineOf lists the headings of the reference.
 func outlineOf(document *reference.Document) []section {
-	outline := []section{{ID: "authentication", Label: "Authentication"}}
+	var outline []section
+	if document.Schemes != nil {
+		outline = []section{{ID: "authentication", Label: "Authentication"}}
+	}
 	for _, g := range document.Groups {
 		s := section{ID: g.ID, Label: g.Label}
 		for _, o := range g.Operations {

@@ -48,10 +48,11 @@ const (
 	referenceName = "reference"
 	rulesName     = "rules" // of the contract's description
 	codesName     = "error-codes"
+	driverName    = "sandbox-driver"
 	indexName     = "site-index"
 )
 
-// contents lists the pages in order. Each page except the reference, the rules and the site's index is pages/NAME.md.
+// contents lists the pages in order. Each page except the references, the rules and the site's index is pages/NAME.md.
 var contents = []group{
 	{"Start", []page{
 		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
@@ -67,12 +68,15 @@ var contents = []group{
 		{"errors", "Errors", "Which answers there are, and which of them to send again."},
 		{"disconnects", "Disconnects", "How connections end, from either side, and what to do then."},
 		{"libraries", "Libraries", "Which OAuth 2.0 libraries work, and the lines that each needs."},
+		{"sandbox", "Sandbox", "The whole service on your machine, for your tests: what it can do, and how a test says so."},
+		{"ci", "Tests in CI", "A whole integration, tested in one script or with a service container."},
 		{"going-live", "Going live", "The checklist before the first real user."},
 	}},
 	{"Reference", []page{
 		{referenceName, "API reference", "Every operation, parameter, field and answer of the partner API, and its webhooks."},
 		{rulesName, "Rules", "What the contract says in words: the flow, errors and retries, limits, webhooks, versions."},
 		{codesName, "Error codes", "Each error code of the partner API: what it means, and what to do."},
+		{driverName, "Sandbox driver", "Every operation, parameter, field and answer with which a test drives a sandbox."},
 		{"changelog", "API changelog", "What changed in the partner API, by version and date."},
 		{indexName, "Site index", "Every page, heading, operation and field of this site."},
 	}},

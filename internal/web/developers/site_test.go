@@ -291,7 +291,7 @@ func TestPagesForPrograms(t *testing.T) {
 	for _, g := range contents {
 		for _, p := range g.Pages {
 			file := p.Name + ".md"
-			if p.Name == referenceName || p.Name == indexName {
+			if p.Name == referenceName || p.Name == driverName || p.Name == indexName {
 				file = p.File()
 			}
 			if line := "- [" + p.Label + "](https://connect.example.com/developers/" + file + "): " + p.Summary + "\n"; !strings.Contains(list, line) {

@@ -8,9 +8,16 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// errorOf returns the code and the text of an error's body, in either of its two shapes.
+// problemPrefix begins the types of problem details. The rest is the code.
+const problemPrefix = "urn:connect-svc:problem:"
+
+// errorOf returns the code and the text of an error's body, in one of its three shapes.
 func errorOf(body any) (code, text string) {
 	object, _ := body.(map[string]any)
+	if kind, is := object["type"].(string); is && strings.HasPrefix(kind, problemPrefix) {
+		text, _ = object["title"].(string)
+		return strings.TrimPrefix(kind, problemPrefix), text
+	}
 	if detail, is := object["error"].(map[string]any); is {
 		code, _ = detail["code"].(string)
 		text, _ = detail["message"].(string)

@@ -18,6 +18,8 @@ type Document struct {
 	Schemes     []Scheme
 	Groups      []Group
 	Codes       []Code
+
+	base string
 }
 
 // Scheme is a way to authenticate.
@@ -41,6 +43,7 @@ type Operation struct {
 	Webhook                string // its name; empty for requests to the service
 	Method, Path           string
 	Scheme                 *Scheme // nil: none
+	Open                   bool    // the document has no scheme
 	Scopes                 []string
 	Parameters             []Parameters
 	Bodies                 []Body // the body is one of them
@@ -86,13 +89,13 @@ type Use struct {
 	Operations   []Operation
 }
 
-// Read reads a document.
-func Read(document []byte) (*Document, error) {
+// Read reads a document. Examples of requests go to base.
+func Read(document []byte, base string) (*Document, error) {
 	parsed, err := openapi3.NewLoader().LoadFromData(document)
 	if err != nil {
 		return nil, err
 	}
-	r := &Document{Version: parsed.Info.Version, Description: parsed.Info.Description}
+	r := &Document{Version: parsed.Info.Version, Description: parsed.Info.Description, base: base}
 	r.readSchemes(parsed)
 	for _, tag := range parsed.Tags {
 		r.Groups = append(r.Groups, Group{ID: "group-" + strings.ToLower(tag.Name), Label: tag.Name, Description: tag.Description})
@@ -140,7 +143,7 @@ func (r *Document) readSchemes(parsed *openapi3.T) {
 func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, item *openapi3.PathItem, from *openapi3.Operation) Operation {
 	o := Operation{
 		ID: from.OperationID, Label: from.Summary, Description: from.Description, Webhook: webhook, Method: method, Path: path,
-		tags: from.Tags,
+		tags: from.Tags, Open: r.Schemes == nil,
 	}
 	needs := parsed.Security
 	if from.Security != nil {
@@ -174,7 +177,7 @@ func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, i
 			examples = examplesOf(media)
 		}
 	}
-	o.Samples = requestSamples(o, parameters, examples)
+	o.Samples = requestSamples(r.base, o, parameters, examples)
 	for status, answer := range from.Responses.Map() {
 		a := answerOf(o.ID, status, answer.Value)
 		if len(a.Codes) > 0 {
@@ -207,16 +210,18 @@ func answerOf(operation, status string, from *openapi3.Response) Answer {
 	}
 	slices.SortFunc(a.Headers, func(x, y Field) int { return strings.Compare(x.Name, y.Name) })
 	for _, media := range from.Content {
-		a.Fields = received.fieldsOf(a.ID, media.Schema.Value)
+		a.Fields = received.fieldsOf(a.ID, plainSchema(media.Schema))
 		for _, e := range examplesOf(media) {
 			a.Samples = append(a.Samples, Sample{e.label, "json", jsonOf(e.value, media.Schema.Value)})
 			if code, text := errorOf(e.value); code != "" {
 				a.Codes, a.texts = append(a.Codes, code), append(a.texts, text)
 			}
 		}
-		// The OAuth schema lists all codes. The examples have the codes of this response.
-		if len(a.Codes) > 0 && a.Fields[0].Values != nil {
-			a.Fields[0].Values = a.Codes
+		// The schemas list all codes. The examples have the codes of this response.
+		if len(a.Codes) > 0 {
+			a.Fields[0].Values = slices.DeleteFunc(a.Fields[0].Values, func(value string) bool {
+				return !slices.Contains(a.Codes, strings.TrimPrefix(value, problemPrefix))
+			})
 		}
 	}
 	return a

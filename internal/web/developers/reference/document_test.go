@@ -18,7 +18,7 @@ import (
 
 func contract(t *testing.T) (*Document, *openapi3.T) {
 	t.Helper()
-	document, err := Read(api.Partner)
+	document, err := Read(api.Partner, "{base_url}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,11 +271,57 @@ func TestCurl(t *testing.T) {
 // A tag that the document does not explain has no place on the page.
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := Read([]byte("openapi: [")); err == nil {
+	if _, err := Read([]byte("openapi: ["), ""); err == nil {
 		t.Error("no document")
 	}
 	broken := strings.Replace(string(api.Partner), "tags: [OAuth]", "tags: [Oath]", 1)
-	if _, err := Read([]byte(broken)); err == nil || !strings.Contains(err.Error(), "getAuthorizationServerMetadata") {
+	if _, err := Read([]byte(broken), ""); err == nil || !strings.Contains(err.Error(), "getAuthorizationServerMetadata") {
 		t.Error(err)
+	}
+}
+
+// The document of the sandbox's driver is read as well: problem details, bodies in JSON, and schemas that only add a description.
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	document, err := Read(api.Sandbox, "http://driver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	operations := map[string]Operation{}
+	for _, g := range document.Groups {
+		for _, o := range g.Operations {
+			operations[o.ID] = o
+			if !o.Open || len(o.Errors) == 0 || strings.Contains(o.Samples[0].Text, "nil") {
+				t.Errorf("%s: open is %t, %d errors, %s", o.ID, o.Open, len(o.Errors), o.Samples[0].Text)
+			}
+		}
+	}
+	if len(operations) != 19 {
+		t.Errorf("%d operations", len(operations))
+	}
+	set := operations["setClientStatus"]
+	const want = `curl --request PUT "http://driver/sandbox/clients/0b6f1a52-3a8e-4a3c-9b8d-6b1f0c7f2d10/status" \
+  --header "Content-Type: application/json" \
+  --data '{
+  "status": "disabled"
+}'
+`
+	if diff := cmp.Diff(want, set.Samples[0].Text); diff != "" {
+		t.Error(diff)
+	}
+	var codes []string
+	for _, answer := range set.Errors {
+		codes = append(codes, answer.Codes...)
+		if got := answer.Fields[0].Values; len(got) != len(answer.Codes) || got[0] != problemPrefix+answer.Codes[0] && len(got) == 1 {
+			t.Errorf("%s: the types are %v", answer.ID, got)
+		}
+	}
+	if diff := cmp.Diff([]string{"malformed-request", "client-not-found", "not-found", "client-offboarded", "too-large",
+		"unsupported-media-type", "invalid-content", "server-error"}, codes); diff != "" {
+		t.Error(diff)
+	}
+	if first := operations["readSandbox"].Answers[0]; first.Fields[5].Name != "client" || len(first.Fields[5].Fields) < 10 ||
+		first.Fields[5].Description != "The first of the clients." || !strings.Contains(first.Samples[0].Text, `"name": "Sandbox Partner"`) {
+		t.Errorf("a client is %+v", first.Fields[5])
 	}
 }

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,8 +49,19 @@ func (p presence) fieldsOf(parent string, schema *openapi3.Schema) (fields []Fie
 	return fields
 }
 
-func (p presence) fieldOf(parent, name string, ref *openapi3.SchemaRef, required bool) Field {
+// plainSchema returns a schema. If it only adds a description or a default to another one, the result has everything.
+func plainSchema(ref *openapi3.SchemaRef) *openapi3.Schema {
 	schema := ref.Value
+	if len(schema.AllOf) != 1 {
+		return schema
+	}
+	whole := *plainSchema(schema.AllOf[0])
+	whole.Description, whole.Default = cmp.Or(schema.Description, whole.Description), schema.Default
+	return &whole
+}
+
+func (p presence) fieldOf(parent, name string, ref *openapi3.SchemaRef, required bool) Field {
+	schema := plainSchema(ref)
 	f := Field{ID: parent + "-" + name, Name: name, Presence: p.optional, Type: typeOf(schema), Description: schema.Description}
 	if required {
 		f.Presence = p.required
@@ -57,7 +69,7 @@ func (p presence) fieldOf(parent, name string, ref *openapi3.SchemaRef, required
 	f.Rules, f.Values, f.Pattern = rulesOf(schema)
 	inner := schema
 	if schema.Items != nil {
-		inner = schema.Items.Value
+		inner = plainSchema(schema.Items)
 		rules, values, pattern := rulesOf(inner)
 		for _, rule := range rules {
 			f.Rules = append(f.Rules, "each "+rule)

@@ -25,13 +25,13 @@ func examplesOf(media *openapi3.MediaType) (examples []example) {
 		if label == "" && len(media.Examples) > 1 {
 			label = name
 		}
-		examples = append(examples, example{label, e.Value, media.Schema.Value})
+		examples = append(examples, example{label, e.Value, plainSchema(media.Schema)})
 	}
 	return examples
 }
 
 // requestSamples returns a curl command for each example of a request's body, or a webhook's request.
-func requestSamples(o Operation, parameters openapi3.Parameters, bodies []example) (samples []Sample) {
+func requestSamples(base string, o Operation, parameters openapi3.Parameters, bodies []example) (samples []Sample) {
 	if o.Webhook != "" {
 		for _, body := range bodies {
 			text := "POST <your webhook address>\ncontent-type: application/json\n"
@@ -46,7 +46,7 @@ func requestSamples(o Operation, parameters openapi3.Parameters, bodies []exampl
 		bodies = []example{{}}
 	}
 	for _, body := range bodies {
-		address := "{base_url}" + o.Path
+		address := base + o.Path
 		var fields []string
 		for _, p := range parameters {
 			value := fmt.Sprint(plain(p.Value.Example))
@@ -57,7 +57,9 @@ func requestSamples(o Operation, parameters openapi3.Parameters, bodies []exampl
 				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%s", p.Value.Name, value))
 			}
 		}
-		if object, is := body.value.(map[string]any); is {
+		object, is := body.value.(map[string]any)
+		inJSON := is && o.Bodies[0].MediaType == "application/json"
+		if is && !inJSON {
 			for _, name := range inOrder(object, body.schema) {
 				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%v", name, object[name]))
 			}
@@ -66,8 +68,8 @@ func requestSamples(o Operation, parameters openapi3.Parameters, bodies []exampl
 		switch {
 		case o.Method == "GET" && fields != nil:
 			command += "--get "
-		case o.Method == "DELETE":
-			command += "--request DELETE "
+		case o.Method != "GET" && (o.Method != "POST" || !is):
+			command += "--request " + o.Method + " "
 		}
 		lines := []string{command + `"` + address + `"`}
 		switch {
@@ -76,6 +78,10 @@ func requestSamples(o Operation, parameters openapi3.Parameters, bodies []exampl
 			lines = append(lines, `--header "Authorization: Bearer $ACCESS_TOKEN"`)
 		default:
 			lines = append(lines, `--user "$CLIENT_ID:$CLIENT_SECRET"`)
+		}
+		if inJSON {
+			compact := strings.ReplaceAll(strings.TrimSpace(jsonOf(body.value, body.schema)), "'", `'\''`)
+			fields = append(fields, `--header "Content-Type: application/json"`, "--data '"+compact+"'")
 		}
 		lines = append(lines, fields...)
 		samples = append(samples, Sample{body.label, "bash", strings.Join(lines, " \\\n  ") + "\n"})
@@ -101,6 +107,11 @@ func inOrder(object map[string]any, schema *openapi3.Schema) (ordered []string) 
 		}
 		ordered = slices.DeleteFunc(names(schema), func(name string) bool { _, has := object[name]; return !has })
 	}
+	for _, name := range slices.Sorted(maps.Keys(object)) { // those that the schema does not name
+		if !slices.Contains(ordered, name) {
+			ordered = append(ordered, name)
+		}
+	}
 	return ordered
 }
 
@@ -113,6 +124,14 @@ func jsonOf(value any, schema *openapi3.Schema) string {
 	return text.String() + "\n"
 }
 
+// within returns the schema of an object's field; nil: there is none.
+func within(schema *openapi3.Schema, name string) *openapi3.Schema {
+	if schema == nil || schema.Properties[name] == nil {
+		return nil
+	}
+	return plainSchema(schema.Properties[name])
+}
+
 func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -122,7 +141,7 @@ func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 				w.WriteByte(',')
 			}
 			fmt.Fprintf(w, "%q:", name)
-			write(w, value[name], schema.Properties[name].Value)
+			write(w, value[name], within(schema, name))
 		}
 		w.WriteByte('}')
 	case []any:
@@ -131,7 +150,7 @@ func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 			if i > 0 {
 				w.WriteByte(',')
 			}
-			write(w, item, schema.Items.Value)
+			write(w, item, plainSchema(schema.Items))
 		}
 		w.WriteByte(']')
 	default:

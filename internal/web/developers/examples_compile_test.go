@@ -53,7 +53,7 @@ func TestGoExamples(t *testing.T) {
 			default:
 				program += fmt.Sprintf(`
 func %s%d(ctx context.Context, client *connect.Client, user string, sessions map[string]connect.Authorization,
-	w http.ResponseWriter, r *http.Request, db *sql.DB, key []byte, event webhook.Event) error {
+	w http.ResponseWriter, r *http.Request, db *sql.DB, key []byte, event webhook.Event, now time.Time) error {
 	{
 %s
 		_ = client // which an example may have made
@@ -83,6 +83,7 @@ import {
 declare const client: ConnectClient;
 declare const options: ClientOptions;
 declare const user: string;
+declare const now: Date;
 declare const sessions: Map<string, Authorization>;
 declare const callback: URL;
 declare const response: ServerResponse;

@@ -55,7 +55,9 @@ $connection = finish($begun, decide($url, 'allow'));
 $day = $connection['history_from'];
 $ride = fn (int $n): array => ['source_id' => "8c7be7a0-9d0b-4c1e-8f6b-00000000000$n", 'recorded_start_time' => "{$day}T0$n:00:00", 'distance_meters' => $n];
 drive('POST', "/users/$user/activity", ['daily_steps' => [['date' => $day, 'steps' => 8421]], 'cycling_activities' => array_map($ride, [1, 2, 3])]);
-check(iterator_to_array(steps($connection)) === [$day => 8421], 'steps');
+$today = new DateTimeImmutable(substr(drive('GET', '')['now'], 0, 10), new DateTimeZone('UTC'));
+check(iterator_to_array(steps($connection, $today)) === [$day => 8421], 'steps');
+check(iterator_to_array(steps($connection, $today->modify('-1 day'))) === [], 'no steps before');
 check(array_column(iterator_to_array(rides($connection, $day, $day)), 'distance_meters') === [1, 2, 3], 'rides');
 
 $range = ['from' => $day, 'to' => $day];

@@ -41,6 +41,8 @@ var languages = map[string]language{
 		`and as assert async await break class continue def del elif else except finally for from global if import in is lambda not or pass raise return try while with yield None True False`)},
 	"php": {"PHP", true, words(slashes+"|"+hashes, quotes,
 		`abstract as break case catch class const continue declare default do echo else elseif extends final finally fn for foreach function if implements instanceof match namespace new null private protected public readonly return static switch throw true false try use while yield`)},
+	"ruby": {"Ruby", true, words(hashes, quotes,
+		`begin break case class def do else elsif end ensure false if in module next nil not or raise require rescue return self then true unless until when while yield`)},
 	"json": {"JSON", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `true false null`)},
 	"http": {"HTTP", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `GET POST PUT DELETE true false null`)},
 	"text": {"Text", false, regexp.MustCompile(`()()()()\A\z\z.`)},

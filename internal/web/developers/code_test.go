@@ -19,6 +19,7 @@ func TestHighlighted(t *testing.T) {
 		{"python", "'''", "<s>&#39;&#39;</s>&#39;"},
 		{"python", "def f(): return None # no", "<k>def</k> f(): <k>return</k> <k>None</k><c> # no</c>"},
 		{"php", "<?php // $a\n$iffy = 'x';", "&lt;?php <c>// $a</c>\n$iffy = <s>&#39;x&#39;</s>;"},
+		{"ruby", `raise "#{x}" unless nil # no`, `<k>raise</k> <s>&#34;#{x}&#34;</s> <k>unless</k> <k>nil</k><c> # no</c>`},
 		{"json", `{"a": [1.5, null]}`, `{<s>&#34;a&#34;</s>: [<n>1.5</n>, <k>null</k>]}`},
 		{"text", "if 1 < 2 // 3", "if 1 &lt; 2 // 3"},
 	} {

@@ -46,6 +46,8 @@ func TestLibraries(t *testing.T) {
 			case "python":
 				// Debian's own, for which the packages are installed.
 				command = exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", code+string(play))
+			case "ruby":
+				command = exec.CommandContext(t.Context(), "ruby", "-e", code+string(play))
 			case "go":
 				folder := t.TempDir()
 				for name, content := range map[string][]byte{"library.go": []byte(code), "play.go": play} {

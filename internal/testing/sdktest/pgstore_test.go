@@ -199,10 +199,7 @@ func TestSessionBreaks(t *testing.T) {
 	one, _ := open(t, db, oldKey)
 	other, pool := open(t, db, oldKey)
 	lock := take(t, one, "ada")
-	if _, err := pool.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
-		and database = (select oid from pg_database where datname = current_database())`); err != nil {
-		t.Fatal(err)
-	}
+	breakSession(t, pool)
 	theirs := take(t, other, "ada")
 	doubt := example()
 	doubt.State = connect.StateUncertain
@@ -218,6 +215,43 @@ func TestSessionBreaks(t *testing.T) {
 	}
 }
 
+// A process that lost the lock does not send the refresh token: another one may have sent it since. So the note that it is on its way
+// is stored in the session of the lock, or not at all.
+func TestLostLockSendsNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	one, _ := open(t, db, oldKey)
+	other, pool := open(t, db, oldKey)
+	lock := take(t, one, "ada")
+	save(t, lock, example())
+	breakSession(t, pool)
+	theirs := take(t, other, "ada")
+	next := example()
+	next.RefreshToken = "svcr2_next"
+	save(t, theirs, next)
+	theirs.Unlock()
+	sent := example()
+	sent.State = connect.StateRefreshing
+	for range 3 {
+		if err := lock.Save(t.Context(), sent); err == nil {
+			t.Error("a token may be sent without the lock")
+		}
+	}
+	lock.Unlock()
+	if got, err := other.Load(t.Context(), "ada"); err != nil || got.RefreshToken != "svcr2_next" {
+		t.Errorf("%v, %v: the new token is lost", got, err)
+	}
+}
+
+// breakSession ends the session that holds a lock.
+func breakSession(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+		and database = (select oid from pg_database where datname = current_database())`); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // waiting returns when a session waits for an advisory lock.
 func waiting(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
@@ -229,12 +263,16 @@ func waiting(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// The schema of the package's documentation is the one that is used.
+// The schema of the package's documentation is the one that is used, and that of the TypeScript SDK.
 func TestDocumentedSchema(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../sdk/go/connect/pgstore/doc.go")
 	if err != nil {
 		t.Fatal(err)
+	}
+	typescript, err := os.ReadFile("../../../sdk/typescript/src/pgstore.ts")
+	if err != nil || !strings.Contains(string(typescript), "`"+pgstore.Schema+"`") {
+		t.Errorf("TypeScript has another schema (%v)", err)
 	}
 	documented := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func TestTypeScriptExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "@types"} {
+	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "@types", "pg-protocol", "pg-types"} {
 		if err := os.Symlink(filepath.Join(strings.TrimSpace(string(tools)), "node_modules", name), filepath.Join(folder, "node_modules", name)); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,8 @@ func TestTypeScriptExamples(t *testing.T) {
 				continue
 			}
 			name := fmt.Sprintf("%s%d.ts", page, i)
-			write(t, folder, name, tsBefore+e.code+"}\n")
+			imports := regexp.MustCompile(`(?m)^import .*\n`)
+			write(t, folder, name, strings.Join(imports.FindAllString(e.code, -1), "")+tsBefore+imports.ReplaceAllString(e.code, "")+"}\n")
 			arguments = append(arguments, name)
 		}
 	}

@@ -82,8 +82,10 @@ export const number: number = new MemoryStore();
 `
 	write(t, dir, "typed.mts", typed)
 	write(t, dir, "typed.cts", typed)
-	write(t, dir, "web.mts", `import { ConnectClient, verifyWebhook, type Authorization, type WebhookCall } from "connect-svc-sdk/web";
+	write(t, dir, "web.mts", `import { PgStore } from "connect-svc-sdk/pgstore";
+import { ConnectClient, verifyWebhook, type Authorization, type WebhookCall } from "connect-svc-sdk/web";
 export const promises: [Promise<Authorization>, Promise<WebhookCall>] = [new ConnectClient({} as never).begin(), verifyWebhook("", {}, "")];
+export const name: string = PgStore.name;
 `)
 	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.1.0.tgz
 node esm.mjs
@@ -124,7 +126,7 @@ for package in "$others"/*; do
 done
 "$others/.bin/tsc" --noEmit --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --target es2023 --module nodenext --types node --skipLibCheck *.ts
 `)
-	for _, want := range []string{"express.ts\n", "hono.ts\n", "inbox.ts\n", "readme2.ts\n"} {
+	for _, want := range []string{"express.ts\n", "hono.ts\n", "inbox.ts\n", "readme3.ts\n"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("no %q\n%s", want, output)
 		}

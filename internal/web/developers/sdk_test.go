@@ -189,7 +189,7 @@ func TestReleased(t *testing.T) {
 	}
 	locks := map[string]lock{
 		"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-		"1.1.0": {"sha512-q6AB3yChkJK1IaWnlyck/cAZGUx0fjMTrODe4KuYCmWyv5/kRGhpG8uHYMeWXy+RrffKBySE8PzXtfKk+ufX6g==", "h1:WaQFK6kL4W421Gj4MKzYKmdXwVMur5juy0/xhDX9CvM="},
+		"1.1.0": {"sha512-kqHpuqIWHGwtpM8LrFMPsaJD4bOeZJUnHAoqXOCYILTbbNC8wnYNuGPCLrPL+P4KvJONQZdkvm3qWbArLb+Xpw==", "h1:g3L/XXsB4YUHbkR/P9esV28IY2n8agXycq7D/HGBzlI="},
 	}
 	for _, baseURL := range []string{"https://connect.example.com", "https://other.example:8443"} {
 		site, err := New(Config{BaseURL: baseURL, SDKModule: module})

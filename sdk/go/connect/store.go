@@ -69,7 +69,8 @@ type Store interface {
 type Lock interface {
 	// Load is that of [Store].
 	Load(ctx context.Context) (Connection, error)
-	// Save stores the connection in place of the one that was there, durably before it returns.
+	// Save stores the connection in place of the one that was there, durably before it returns. If the lock was lost, it must fail for
+	// [StateRefreshing]: another process may have used the refresh token since.
 	Save(ctx context.Context, c Connection) error
 	// Delete forgets the connection. If there is none, it returns nil.
 	Delete(ctx context.Context) error

@@ -414,7 +414,7 @@ function hasToken(held: StoredConnection): held is StoredConnection & { accessTo
 function connected(answer: Answer<TokenResponse>, asked: number): StoredConnection | undefined {
   const tokens = answer.data;
   if (!tokens?.access_token || !tokens.refresh_token || !tokens.grant_id) return undefined;
-  const lifetime = tokens.expires_in * 1000;
+  const lifetime = (tokens.expires_in || 0) * 1000;
   return {
     grantId: tokens.grant_id, version: tokens.connection_version, historyFrom: tokens.history_from, scope: tokens.scope,
     state: "active", accessToken: tokens.access_token, refreshToken: tokens.refresh_token,

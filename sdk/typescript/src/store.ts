@@ -44,7 +44,10 @@ export interface Store {
 /** The right to change the connection of one key. */
 export interface Lock {
   load(): Promise<StoredConnection | undefined>;
-  /** Stores the connection in place of the one that was there, durably before it returns. */
+  /**
+   * Stores the connection in place of the one that was there, durably before it returns. If the lock was lost, it must fail for the state
+   * `refreshing`: another process may have used the refresh token since.
+   */
   save(connection: StoredConnection): Promise<void>;
   /** Forgets the connection. It is no error if there is none. */
   delete(): Promise<void>;

@@ -3,244 +3,171 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  ConnectClient, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, StateError, type StoredConnection,
-} from "connect-svc-sdk";
+import { DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, StateError } from "connect-svc-sdk";
 
-const control = process.env["CONTROL_URL"] ?? "";
-const key = "member-7";
-
-async function ask<T>(path: string, body: object = {}): Promise<T> {
-  const answer = await fetch(control + path, { method: "POST", body: JSON.stringify(body) });
-  assert.equal(answer.status, 200, `${path}: ${answer.status}`);
-  return (await answer.json()) as T;
-}
-
-const advance = async (seconds: number) => {
-  offset += seconds * 1000;
-  await ask("/advance", { seconds });
-};
-const seen = async (end: string) => (await ask<{ count: number }>("/seen", { end })).count;
-const plant = (path: string, kind: string) => ask("/plant", { path, kind });
-let offset = 0; // of the service's clock, which is ours, too
-
-/** One partner with a client of the SDK, and one user with data of today: 4321 steps and three rides. */
-class User {
-  readonly store = new MemoryStore();
-  readonly slept: number[] = [];
-  sleep = async (ms: number) => advance(ms / 1000);
-  readonly client: ConnectClient;
-
-  constructor(readonly partner: Partner) {
-    this.client = this.instance(this.store);
-  }
-
-  static async create(policy: { requestsPerMinute?: number; burst?: number } = {}): Promise<User> {
-    return new User(await ask<Partner>("/partner", policy));
-  }
-
-  instance(store: MemoryStore): ConnectClient {
-    const { baseUrl, clientId, clientSecret, callbackUrl } = this.partner;
-    return new ConnectClient({
-      baseUrl, clientId, clientSecret, callbackUrl, store,
-      scopes: ["daily_steps:read", "cycling_daily:read", "cycling_activities:read"],
-      now: () => Date.now() + offset,
-      jitter: () => 0,
-      sleep: async (ms) => {
-        this.slept.push(ms);
-        await this.sleep(ms);
-      },
-    });
-  }
-
-  async authorize(url: string): Promise<URLSearchParams> {
-    return new URLSearchParams((await ask<{ query: string }>("/authorize", { url, email: this.partner.email })).query);
-  }
-
-  async connect() {
-    const begun = this.client.begin();
-    return this.client.finish(key, begun, await this.authorize(begun.url));
-  }
-
-  async steps() {
-    const held = await this.client.connection(key);
-    return this.client.dailySteps(key, { from: held.historyFrom, to: held.historyFrom });
-  }
-
-  async held(): Promise<StoredConnection> {
-    const held = await this.store.load(key);
-    assert.ok(held);
-    return held;
-  }
-}
-
-interface Partner {
-  baseUrl: string;
-  clientId: string;
-  clientSecret: string;
-  callbackUrl: string;
-  email: string;
-}
+import { advance, plant, seen, stores, User } from "./control.js";
 
 const reconnect = (state: string) => (error: unknown) => error instanceof ReconnectError && error.state === state;
 
-test("connect and read all three datasets with paging", async () => {
-  const user = await User.create();
-  const { historyFrom: day } = await user.connect();
-  assert.equal((await user.steps()).data[0]?.steps, 4321);
-  const cycling = await user.client.cyclingDaily(key, { from: day, to: day });
-  assert.deepEqual(cycling.data.map((row) => [row.distance_meters, row.updated_at]), [[6000, null]]);
-  const before = await seen("cycling-activities");
-  const meters: number[] = [];
-  for await (const ride of user.client.cyclingActivities(key, { from: day, to: day, pageSize: 2 })) meters.push(ride.distance_meters);
-  assert.deepEqual(meters, [1000, 2000, 3000]);
-  assert.equal(await seen("cycling-activities") - before, 2);
-  await assert.rejects(user.client.dailySteps(key, { from: day, to: "2099-01-01" }),
-    (error) => error instanceof ServiceError && error.code === "invalid_date_range" && error.requestId !== undefined);
-});
-
-test("a user says no", async () => {
-  const user = await User.create();
-  const before = await seen("token");
-  const begun = user.client.begin();
-  await assert.rejects(user.client.finish(key, begun, new URLSearchParams({ state: begun.state, error: "access_denied" })), DeniedError);
-  await assert.rejects(user.client.finish(key, user.client.begin(), await user.authorize(begun.url)), StateError);
-  await assert.rejects(user.steps(), NotConnectedError);
-  assert.equal(await seen("token"), before);
-});
-
-test("eight reads at once refresh once", async () => {
-  const user = await User.create();
-  const first = await user.connect();
-  const { refreshToken } = await user.held();
-  await advance(360);
-  const instances = [user.client, user.instance(user.store)];
-  const before = await seen("token");
-  await Promise.all(Array.from({ length: 8 }, (_, i) =>
-    instances[i % 2]!.dailySteps(key, { from: first.historyFrom, to: first.historyFrom })));
-  assert.equal(await seen("token") - before, 1);
-  const second = await user.held();
-  assert.notEqual(second.refreshToken, refreshToken);
-  assert.deepEqual([second.grantId, second.version], [first.grantId, first.version]);
-});
-
-test("a used refresh token is never sent again", async () => {
-  const user = await User.create();
-  await user.connect();
-  for (let i = 0; i < 3; i++) await user.client.refresh(key); // a chain: each token once
-  // The process ends while its refresh is on the way: the next one must not send the token again.
-  const lock = await user.store.lock(key);
-  await lock.save({ ...(await user.held()), state: "refreshing" });
-  await lock.unlock();
-  await advance(360);
-  const before = await seen("token");
-  await assert.rejects(user.steps(), reconnect("uncertain"));
-  assert.equal(await seen("token"), before);
-  // Somebody stole a token and used it: the service ends the connection, and the SDK says so.
-  await user.connect();
-  const thief = new MemoryStore();
-  const theirs = await thief.lock(key);
-  await theirs.save(await user.held());
-  await theirs.unlock();
-  await user.instance(thief).refresh(key);
-  await assert.rejects(user.client.refresh(key), reconnect("ended"));
-});
-
-test("a 429 holds back the whole pool", async () => {
-  const user = await User.create({ requestsPerMinute: 1, burst: 2 });
-  const { historyFrom: day } = await user.connect();
-  await user.steps();
-  await user.steps();
-  const sent = { steps: await seen("daily-activity"), cycling: await seen("cycling-daily") };
-  // The first wait begins a second read, which is not to be sent before the time has come for both.
-  let second: Promise<unknown> | undefined;
-  let bothWait!: () => void;
-  const both = new Promise<void>((resolve) => (bothWait = resolve));
-  user.sleep = async (ms) => {
-    switch (user.slept.length) {
-      case 1:
-        second = user.client.cyclingDaily(key, { from: day, to: day });
-        await both;
-        await advance(120); // the time for both has come
-        return;
-      case 2:
-        assert.equal(await seen("cycling-daily"), sent.cycling);
-        bothWait();
-        return;
-      default:
-        await advance(ms / 1000);
-    }
-  };
-  await user.steps();
-  await second;
-  assert.ok(user.slept[0]! > 0 && user.slept[0]! <= 60_000, `the first wait was ${user.slept[0]} ms`);
-  assert.equal(await seen("daily-activity") - sent.steps, 2);
-});
-
-test("a 503 is tried again", async () => {
-  const user = await User.create();
-  await user.connect();
-  for (let i = 0; i < 3; i++) await plant("daily-activity", "unavailable");
-  assert.equal((await user.steps()).data.length, 1);
-  assert.deepEqual(user.slept, [250, 500, 1000]);
-  for (let i = 0; i < 4; i++) await plant("daily-activity", "unavailable");
-  await assert.rejects(user.steps(), (error) => error instanceof ServiceError && error.code === "data_unavailable");
-  await plant("daily-activity", "lost");
-  assert.equal((await user.steps()).data.length, 1);
-});
-
-test("a refresh of unknown outcome is not repeated", async () => {
-  const user = await User.create();
-  for (const kind of ["lost", "swallowed", "unavailable"]) {
-    const first = await user.connect();
-    await advance(360);
-    await plant("/oauth/token", kind);
-    const before = await seen("token");
-    for (let i = 0; i < 2; i++) await assert.rejects(user.steps(), reconnect("uncertain"));
-    assert.equal(await seen("token") - before, 1, kind);
-    assert.deepEqual(await user.held(), { ...first, state: "uncertain" });
-    await assert.rejects(user.client.revoke(key), reconnect("uncertain"));
-  }
-  await user.connect();
-  await user.steps();
-});
-
-test("a rejected access token is refreshed once", async () => {
-  const user = await User.create();
-  await user.connect();
-  const { baseUrl, clientId, clientSecret } = user.partner;
-  const answer = await fetch(`${baseUrl}/oauth/revoke`, {
-    method: "POST",
-    headers: { Authorization: `Basic ${btoa(`${clientId}:${clientSecret}`)}` },
-    body: new URLSearchParams({ token: await user.client.accessToken(key) }),
+for (const [kind, newStore] of Object.entries(stores)) {
+  test(`${kind}/connect and read all three datasets with paging`, async () => {
+    const user = await User.create(newStore());
+    const { historyFrom: day } = await user.connect();
+    assert.equal((await user.steps()).data[0]?.steps, 4321);
+    const cycling = await user.client.cyclingDaily(user.key, { from: day, to: day });
+    assert.deepEqual(cycling.data.map((row) => [row.distance_meters, row.updated_at]), [[6000, null]]);
+    const before = await seen("cycling-activities");
+    const meters: number[] = [];
+    for await (const ride of user.client.cyclingActivities(user.key, { from: day, to: day, pageSize: 2 })) meters.push(ride.distance_meters);
+    assert.deepEqual(meters, [1000, 2000, 3000]);
+    assert.equal(await seen("cycling-activities") - before, 2);
+    await assert.rejects(user.client.dailySteps(user.key, { from: day, to: "2099-01-01" }),
+      (error) => error instanceof ServiceError && error.code === "invalid_date_range" && error.requestId !== undefined);
   });
-  assert.equal(answer.status, 200);
-  const before = await seen("token");
-  await user.steps();
-  assert.equal(await seen("token") - before, 1);
-});
 
-test("revoke", async () => {
-  const user = await User.create();
-  const first = await user.connect();
-  await plant("/oauth/revoke", "unavailable"); // tried again
-  const before = await seen("revoke");
-  await user.client.revoke(key);
-  await user.client.revoke(key);
-  await assert.rejects(user.steps(), reconnect("ended"));
-  assert.equal(await seen("revoke") - before, 2);
-  const again = await user.connect();
-  assert.deepEqual([again.grantId, again.historyFrom], [first.grantId, first.historyFrom]);
-  assert.notEqual(again.version, first.version);
-});
+  test(`${kind}/a user says no`, async () => {
+    const user = await User.create(newStore());
+    const before = await seen("token");
+    const begun = user.client.begin();
+    await assert.rejects(user.client.finish(user.key, begun, new URLSearchParams({ state: begun.state, error: "access_denied" })), DeniedError);
+    await assert.rejects(user.client.finish(user.key, user.client.begin(), await user.authorize(begun.url)), StateError);
+    await assert.rejects(user.steps(), NotConnectedError);
+    assert.equal(await seen("token"), before);
+  });
 
-test("disconnect", async () => {
-  const user = await User.create();
-  const { grantId } = await user.connect();
-  await plant(grantId, "swallowed"); // tried again
-  await user.client.disconnect(key);
-  await assert.rejects(user.steps(), NotConnectedError);
-  await assert.rejects(user.client.disconnect(key), NotConnectedError);
-  await user.connect();
-  await user.steps();
-});
+  test(`${kind}/eight reads at once refresh once`, async () => {
+    const user = await User.create(newStore());
+    const first = await user.connect();
+    const { refreshToken } = await user.held();
+    await advance(360);
+    const instances = [user.client, user.instance(user.store)];
+    const before = await seen("token");
+    await Promise.all(Array.from({ length: 8 }, (_, i) =>
+      instances[i % 2]!.dailySteps(user.key, { from: first.historyFrom, to: first.historyFrom })));
+    assert.equal(await seen("token") - before, 1);
+    const second = await user.held();
+    assert.notEqual(second.refreshToken, refreshToken);
+    assert.deepEqual([second.grantId, second.version], [first.grantId, first.version]);
+  });
+
+  test(`${kind}/a used refresh token is never sent again`, async () => {
+    const user = await User.create(newStore());
+    await user.connect();
+    for (let i = 0; i < 3; i++) await user.client.refresh(user.key); // a chain: each token once
+    // The process ends while its refresh is on the way: the next one must not send the token again.
+    const lock = await user.store.lock(user.key);
+    await lock.save({ ...(await user.held()), state: "refreshing" });
+    await lock.unlock();
+    await advance(360);
+    const before = await seen("token");
+    await assert.rejects(user.steps(), reconnect("uncertain"));
+    assert.equal(await seen("token"), before);
+    // Somebody stole a token and used it: the service ends the connection, and the SDK says so.
+    await user.connect();
+    const thief = new MemoryStore();
+    const theirs = await thief.lock(user.key);
+    await theirs.save(await user.held());
+    await theirs.unlock();
+    await user.instance(thief).refresh(user.key);
+    await assert.rejects(user.client.refresh(user.key), reconnect("ended"));
+  });
+
+  test(`${kind}/a 429 holds back the whole pool`, async () => {
+    const user = await User.create(newStore(), { requestsPerMinute: 1, burst: 2 });
+    const { historyFrom: day } = await user.connect();
+    await user.steps();
+    await user.steps();
+    const sent = { steps: await seen("daily-activity"), cycling: await seen("cycling-daily") };
+    // The first wait begins a second read, which is not to be sent before the time has come for both.
+    let second: Promise<unknown> | undefined;
+    let bothWait!: () => void;
+    const both = new Promise<void>((resolve) => (bothWait = resolve));
+    user.sleep = async (ms) => {
+      switch (user.slept.length) {
+        case 1:
+          second = user.client.cyclingDaily(user.key, { from: day, to: day });
+          await both;
+          await advance(120); // the time for both has come
+          return;
+        case 2:
+          assert.equal(await seen("cycling-daily"), sent.cycling);
+          bothWait();
+          return;
+        default:
+          await advance(ms / 1000);
+      }
+    };
+    await user.steps();
+    await second;
+    assert.ok(user.slept[0]! > 0 && user.slept[0]! <= 60_000, `the first wait was ${user.slept[0]} ms`);
+    assert.equal(await seen("daily-activity") - sent.steps, 2);
+  });
+
+  test(`${kind}/a 503 is tried again`, async () => {
+    const user = await User.create(newStore());
+    await user.connect();
+    for (let i = 0; i < 3; i++) await plant("daily-activity", "unavailable");
+    assert.equal((await user.steps()).data.length, 1);
+    assert.deepEqual(user.slept, [250, 500, 1000]);
+    for (let i = 0; i < 4; i++) await plant("daily-activity", "unavailable");
+    await assert.rejects(user.steps(), (error) => error instanceof ServiceError && error.code === "data_unavailable");
+    await plant("daily-activity", "lost");
+    assert.equal((await user.steps()).data.length, 1);
+  });
+
+  test(`${kind}/a refresh of unknown outcome is not repeated`, async () => {
+    const user = await User.create(newStore());
+    for (const kind of ["lost", "swallowed", "unavailable"]) {
+      const first = await user.connect();
+      await advance(360);
+      await plant("/oauth/token", kind);
+      const before = await seen("token");
+      for (let i = 0; i < 2; i++) await assert.rejects(user.steps(), reconnect("uncertain"));
+      assert.equal(await seen("token") - before, 1, kind);
+      assert.deepEqual(await user.held(), { ...first, state: "uncertain" });
+      await assert.rejects(user.client.revoke(user.key), reconnect("uncertain"));
+    }
+    await user.connect();
+    await user.steps();
+  });
+
+  test(`${kind}/a rejected access token is refreshed once`, async () => {
+    const user = await User.create(newStore());
+    await user.connect();
+    const { baseUrl, clientId, clientSecret } = user.partner;
+    const answer = await fetch(`${baseUrl}/oauth/revoke`, {
+      method: "POST",
+      headers: { Authorization: `Basic ${btoa(`${clientId}:${clientSecret}`)}` },
+      body: new URLSearchParams({ token: await user.client.accessToken(user.key) }),
+    });
+    assert.equal(answer.status, 200);
+    const before = await seen("token");
+    await user.steps();
+    assert.equal(await seen("token") - before, 1);
+  });
+
+  test(`${kind}/revoke`, async () => {
+    const user = await User.create(newStore());
+    const first = await user.connect();
+    await plant("/oauth/revoke", "unavailable"); // tried again
+    const before = await seen("revoke");
+    await user.client.revoke(user.key);
+    await user.client.revoke(user.key);
+    await assert.rejects(user.steps(), reconnect("ended"));
+    assert.equal(await seen("revoke") - before, 2);
+    const again = await user.connect();
+    assert.deepEqual([again.grantId, again.historyFrom], [first.grantId, first.historyFrom]);
+    assert.notEqual(again.version, first.version);
+  });
+
+  test(`${kind}/disconnect`, async () => {
+    const user = await User.create(newStore());
+    const { grantId } = await user.connect();
+    await plant(grantId, "swallowed"); // tried again
+    await user.client.disconnect(user.key);
+    await assert.rejects(user.steps(), NotConnectedError);
+    await assert.rejects(user.client.disconnect(user.key), NotConnectedError);
+    await user.connect();
+    await user.steps();
+  });
+}

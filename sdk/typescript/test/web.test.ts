@@ -7,6 +7,7 @@ import { dirname } from "node:path";
 import { test } from "node:test";
 import { createContext, runInContext } from "node:vm";
 
+import type * as Store from "connect-svc-sdk/pgstore";
 import type * as Web from "connect-svc-sdk/web";
 
 // Of the minimum common API of the runtimes (https://min-common-api.proposal.wintertc.org), without what the language has.
@@ -94,4 +95,22 @@ test("webhooks are verified and received", async () => {
   const receive = fetchReceiver({ secret, take: ({ id }) => taken.push(id), onError: () => {} });
   const call = (body: string) => receive(new Request("https://partner.example/webhooks", { method: "POST", headers, body }));
   assert.deepEqual([(await call(body)).status, (await call(`${body} `)).status, taken], [204, 401, ["msg_1"]]);
+});
+
+test("the store in PostgreSQL seals and opens", async () => {
+  const { PgStore } = load<typeof Store>("connect-svc-sdk/pgstore");
+  const rows = new Map<unknown, unknown>();
+  const session: Store.Session = {
+    query: async (text, [key, , , , sealed]) => {
+      if (text.startsWith("insert")) rows.set(key, sealed);
+      return { rows: text.startsWith("select sealed") ? [{ sealed: rows.get(key) }] : [{ freed: true }] };
+    },
+    on: () => {}, removeListener: () => {}, release: () => {},
+  };
+  const store = new PgStore({ query: session.query, connect: async () => session }, new Uint8Array(32));
+  const lock = await store.lock("ada");
+  const connection = { grantId: "g", version: "1", historyFrom: "2026-11-20", scope: "", state: "active" as const, refreshToken: "svcr2_ü" };
+  await lock.save(connection);
+  await lock.unlock();
+  assert.deepEqual(JSON.stringify(await store.load("ada")), JSON.stringify(connection));
 });

@@ -122,7 +122,7 @@ func TestGoSDK(t *testing.T) {
 	t.Parallel()
 	stores := map[string]func(*testing.T, *e2e.Service) connect.Store{
 		"memory":     func(*testing.T, *e2e.Service) connect.Store { return connect.NewMemoryStore() },
-		"PostgreSQL": newPGStore,
+		"PostgreSQL": func(t *testing.T, e *e2e.Service) connect.Store { return newPGStore(t, e.DB.URL) },
 	}
 	for kind, store := range stores {
 		for name, scenario := range sdkScenarios {
@@ -135,9 +135,9 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-func newPGStore(t *testing.T, e *e2e.Service) connect.Store {
+func newPGStore(t *testing.T, database string) connect.Store {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), e.DB.URL)
+	pool, err := pgxpool.New(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"connect.invalid/connect-go/connect"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
@@ -33,10 +35,16 @@ func TestTypeScriptSDK(t *testing.T) {
 	}
 	e := e2e.New(t)
 	control := newControl(t, e)
-	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+authority(t, e))
+	database := pgtest.NewEmpty(t).URL
+	connections := connectionsOfGo(t, database)
+	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+authority(t, e), "DATABASE_URL="+database)
 
-	tests := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "compiled/rules.test.js", "compiled/range.test.js", "compiled/receiver.test.js",
-		"compiled/web.test.js", "compiled/service.test.js")
+	compiled, err := filepath.Glob(filepath.Join(folder, "compiled", "*.test.js"))
+	if err != nil || len(compiled) != 7 {
+		t.Fatalf("the tests are %v, %v", compiled, err)
+	}
+	// One after the other: they count what the one service sees.
+	tests := exec.CommandContext(t.Context(), "node", append([]string{"--test", "--test-concurrency=1", "--test-reporter=spec"}, compiled...)...)
 	tests.Dir, tests.Env = folder, environment
 	var output bytes.Buffer
 	tests.Stdout, tests.Stderr = &output, &output
@@ -44,10 +52,13 @@ func TestTypeScriptSDK(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output.String())
 	}
 	for name := range sdkScenarios {
-		if !strings.Contains(output.String(), "✔ "+name+" ") {
-			t.Errorf("TypeScript does not play the scenario %q", name)
+		for _, kind := range []string{"memory", "PostgreSQL"} {
+			if !strings.Contains(output.String(), "✔ "+kind+"/"+name+" ") {
+				t.Errorf("TypeScript does not play the scenario %q with the store %s", name, kind)
+			}
 		}
 	}
+	connections.check(t)
 
 	u := newSDKUser(t, e, connect.NewMemoryStore())
 	example := exec.CommandContext(t.Context(), "node", "compiled/readme1.js")
@@ -55,6 +66,45 @@ func TestTypeScriptSDK(t *testing.T) {
 	example.Env = append(environment, "PORT=0", "CONNECT_BASE_URL="+u.Base, "CONNECT_CLIENT_ID="+u.Partner.ID.String(),
 		"CONNECT_CLIENT_SECRET="+u.Partner.Secret, "CONNECT_CALLBACK_URL="+u.Partner.CallbackURL)
 	u.playReadme(t, example)
+}
+
+// shared is a store in PostgreSQL that TypeScript uses, too.
+type shared struct {
+	store connect.Store
+	saved map[string]connect.Connection // by what follows "from-go" and "from-typescript" in the key
+}
+
+func connectionsOfGo(t *testing.T, database string) shared {
+	t.Helper()
+	live := connect.Connection{
+		GrantID: uuid.MustParse("7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4"), Version: "3", HistoryFrom: connect.Day(2026, time.November, 20),
+		Scope: "daily_steps:read", State: connect.StateActive, AccessToken: "svca_a", RefreshToken: "svcr2_r",
+		UseUntil: time.Date(2026, time.November, 21, 10, 0, 0, 0, time.UTC),
+	}
+	over := connect.Connection{GrantID: live.GrantID, Version: "4", HistoryFrom: live.HistoryFrom, State: connect.StateEnded}
+	s := shared{newPGStore(t, database), map[string]connect.Connection{"": live, "-over": over}}
+	for name, c := range s.saved {
+		lock, err := s.store.Lock(t.Context(), "from-go"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.Save(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		lock.Unlock()
+	}
+	return s
+}
+
+// check reads what TypeScript saved: the same.
+func (s shared) check(t *testing.T) {
+	t.Helper()
+	for name, want := range s.saved {
+		got, err := s.store.Load(t.Context(), "from-typescript"+name)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("from-typescript%s: %v\n%s", name, err, diff)
+		}
+	}
 }
 
 // playReadme connects a user with the program of the README, and reads.

@@ -119,21 +119,22 @@ func (l *lock) Load(ctx context.Context) (connect.Connection, error) {
 }
 
 func (l *lock) Save(ctx context.Context, c connect.Connection) error {
-	return l.exec(func(db querier) error { return l.store.save(ctx, db, l.key, c) })
+	return l.exec(c.State != connect.StateRefreshing, func(db querier) error { return l.store.save(ctx, db, l.key, c) })
 }
 
 func (l *lock) Delete(ctx context.Context) error {
-	return l.exec(func(db querier) error {
+	return l.exec(true, func(db querier) error {
 		_, err := db.ExecContext(ctx, "delete from connect_connections where key = $1", l.key)
 		return err
 	})
 }
 
-// exec uses the session of the lock. If that broke, any other is better than to lose the only copy of new tokens; then
-// somebody else may have taken the lock, and all that they can have stored is that the outcome is not known.
-func (l *lock) exec(act func(querier) error) error {
+// exec uses the session of the lock. If that broke, any other is better than to lose what was learned, such as the only copy of new
+// tokens; then somebody else may have taken the lock, and all that they can have stored is that the outcome is not known. A note that the
+// refresh token is on its way is not learned: without the lock, somebody else may have used the token already.
+func (l *lock) exec(learned bool, act func(querier) error) error {
 	err := act(l.session)
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+	if learned && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone)) {
 		err = act(l.store.db)
 	}
 	if err != nil {

@@ -1,0 +1,1 @@
+export * from "./pgstore.js"; // see index.mts

@@ -219,12 +219,13 @@ cross: ## check that the program builds for Linux, macOS and Windows, on amd64 a
 		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -o /dev/null ./cmd/connect-svc || exit 1; done; done
 
 .PHONY: verify
-verify: ## check that generated code is what `make generate` produces
+verify: ## check that generated code is what `make generate` produces, and that a changed SDK has a new version
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	cp -R api sql migrations gen sdk *.yaml "$$copy"; \
 	.ci/generate "$$copy"; \
 	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" || \
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
+	@go test -run '^TestReleased$$' ./internal/web/developers
 
 .PHONY: sdk-release
 sdk-release: ## keep what the SDKs are now as the version of sdk/typescript/package.json, for ever: sdk/released

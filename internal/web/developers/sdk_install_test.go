@@ -99,6 +99,36 @@ node commonjs.cjs
 	}
 }
 
+// A project that was locked against a version at one service is installed from another one, at another port.
+func TestLockFiles(t *testing.T) {
+	t.Parallel()
+	const path = "connect.example.com/connect-go"
+	at, authority := serveSite(t, path)
+	elsewhere, itsAuthority := serveSite(t, path)
+	for version, want := range locks {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			locked := run(t, dir, newcomer(t, authority), "npm install "+at+"/developers/sdk/connect-"+version+".tgz && cat package-lock.json")
+			if !strings.Contains(locked, want.npm) {
+				t.Errorf("the lock file is not that of the release\n%s", locked)
+			}
+			run(t, dir, newcomer(t, itsAuthority), "rm -r node_modules && sed -i 's#"+at+"#"+elsewhere+"#' package.json package-lock.json && npm ci && ls node_modules/connect-svc-sdk/dist")
+			if version == "1.0.0" {
+				return // its module has the service's address
+			}
+			dir = t.TempDir()
+			download := "\ngo mod download " + path + "\ncat go.sum"
+			module := "go mod init example.com/hello && go mod edit -require=" + path + "@v" + version + "\nexport GONOSUMDB=" + path + " GOPROXY="
+			sums := run(t, dir, newcomer(t, authority), module+at+"/developers/go,$(go env GOPROXY)"+download)
+			if !strings.Contains(sums, path+" v"+version+" "+want.module+"\n") {
+				t.Errorf("go.sum is not that of the release\n%s", sums)
+			}
+			run(t, dir, newcomer(t, itsAuthority), "export GONOSUMDB="+path+" GOPROXY="+elsewhere+"/developers/go,$(go env GOPROXY)"+download)
+		})
+	}
+}
+
 // The examples in the npm package, and those of its README, compile against the package as a partner installs it.
 func TestNPMExamples(t *testing.T) {
 	t.Parallel()

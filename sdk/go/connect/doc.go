@@ -31,7 +31,7 @@
 // (specification 5.4). Only where it is certain that the token was not used up does it stay: the service could not be
 // dialled at all, refused the request itself with its own 400 or 401 other than invalid_grant, or answered
 // Connect-Outcome: not-attempted. After the last of these the token is sent again when Retry-After has passed, until it
-// was sent MaxTries times; then the call fails, and the next one sends it again.
+// was sent MaxTries times or 90 seconds have passed; then the call fails, and the next one sends it again.
 //
 // # Retrying
 //

@@ -15,10 +15,10 @@ import (
 )
 
 // reader is a client with one place for reads, on the bubble's clock, and a connection.
-func reader(t *testing.T, answer func(read int) (*http.Response, error)) *connect.Client {
+func reader(t *testing.T, answer func(read int) (*http.Response, error), change ...func(*connect.Config)) *connect.Client {
 	t.Helper()
 	asked := 0
-	client, err := connect.New(connect.Config{
+	config := connect.Config{
 		BaseURL: "https://connect.example.com", ClientID: "id", ClientSecret: "svci_secret", CallbackURL: "https://partner.example/callback",
 		Scopes: []connectsdk.Scope{connectsdk.ScopeDailyStepsRead}, ConcurrentReads: 1,
 		Now: func() time.Time {
@@ -32,7 +32,11 @@ func reader(t *testing.T, answer func(read int) (*http.Response, error)) *connec
 			asked++
 			return answer(asked)
 		})},
-	})
+	}
+	for _, one := range change {
+		one(&config)
+	}
+	client, err := connect.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,4 +163,41 @@ func TestRangeWaitsFor429(t *testing.T) {
 			t.Errorf("after %v: %v", waited, last)
 		}
 	})
+}
+
+// A refresh holds its lock for 90 seconds at most, and does not wait for a pause that ends later.
+func TestRefreshDoesNotHoldItsLock(t *testing.T) {
+	t.Parallel()
+	for retryAfter, want := range map[string]struct {
+		sent   int
+		waited time.Duration
+	}{"40": {3, 80 * time.Second}, "91": {1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			store := connect.NewMemoryStore()
+			client := reader(t, nil, func(c *connect.Config) {
+				c.Store = store
+				exchange := c.HTTPClient.Transport
+				c.HTTPClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if sent++; sent == 1 {
+						return exchange.RoundTrip(r)
+					}
+					answer, err := respond(http.StatusServiceUnavailable, "<html>")
+					answer.Header.Set("Connect-Outcome", "not-attempted")
+					answer.Header.Set("Retry-After", retryAfter)
+					return answer, err
+				})
+			})
+			begun := time.Now()
+			_, err := client.Refresh(t.Context(), "ada")
+			held, loadErr := store.Load(t.Context(), "ada")
+			var refused *connect.Error
+			if waited := time.Since(begun).Round(time.Second); !errors.As(err, &refused) || sent != 1+want.sent || waited != want.waited {
+				t.Errorf("Retry-After %s: %d requests in %v, then %v", retryAfter, sent-1, waited, err)
+			}
+			if loadErr != nil || held.State != connect.StateActive {
+				t.Errorf("Retry-After %s: %v, %v", retryAfter, held, loadErr)
+			}
+		})
+	}
 }

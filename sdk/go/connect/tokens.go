@@ -12,7 +12,8 @@ import (
 	connectsdk "connect.invalid/connect-go"
 )
 
-// lockTimeout bounds the wait for a lock: its holder needs about the time of a request.
+// lockTimeout bounds the wait for a lock, and the time for which a refresh holds it beside its requests: the lock of a store may end by
+// itself after three minutes.
 const lockTimeout = 90 * time.Second
 
 // flight is a refresh under way in this process. Callers that need its result wait for done.
@@ -119,6 +120,7 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	case c.usable(held, rejected):
 		return held, nil
 	}
+	deadline, _ := waiting.Deadline()
 	for tries := 1; ; tries++ {
 		sent := held
 		sent.State = StateRefreshing
@@ -126,7 +128,7 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 			return Connection{}, err // nothing was sent
 		}
 		next, wait, err := c.sendRefresh(ctx, lock, held)
-		if wait == 0 || tries == c.config.MaxTries || wait > c.config.MaxWait || c.config.Sleep(waiting, wait) != nil {
+		if wait == 0 || tries == c.config.MaxTries || wait > min(c.config.MaxWait, time.Until(deadline)) || c.config.Sleep(waiting, wait) != nil {
 			return next, err
 		}
 	}

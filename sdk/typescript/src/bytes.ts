@@ -42,3 +42,16 @@ export function same(a: Uint8Array, b: Uint8Array): boolean {
 export function randomText(): string {
   return base64url(crypto.getRandomValues(new Uint8Array(32)));
 }
+
+/** The response, whose body breaks off after so many bytes. */
+export function limited(response: Response, most: number): Response {
+  if (!response.body) return response;
+  let size = 0;
+  const counter = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, controller) => {
+      if ((size += chunk.length) > most) controller.error(new Error(`the answer has more than ${most} bytes`));
+      else controller.enqueue(chunk);
+    },
+  });
+  return new Response(response.body.pipeThrough(counter), response);
+}

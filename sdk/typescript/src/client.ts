@@ -1,7 +1,7 @@
 import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
-import { base64, utf8 } from "./bytes.js";
+import { base64, limited, utf8 } from "./bytes.js";
 import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
 import { parts, rows } from "./range.js";
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
@@ -16,6 +16,13 @@ export type CyclingDaily = components["schemas"]["CyclingDaily"];
 export type CyclingDay = components["schemas"]["CyclingDay"];
 export type CyclingActivities = components["schemas"]["CyclingActivities"];
 export type CyclingActivity = components["schemas"]["CyclingActivity"];
+
+/** Bytes: a page of 500 activities has about 150 kB. */
+const mostAnswer = 8 << 20;
+
+/** How long a refresh may hold its lock while it waits for Retry-After: the lock of a store may end by itself after three minutes. */
+const mostHoldMs = 90_000;
+
 type TokenRequest = components["schemas"]["TokenRequest"];
 type TokenResponse = components["schemas"]["TokenResponse"];
 
@@ -86,7 +93,7 @@ export abstract class CoreClient {
       baseUrl: options.baseUrl,
       headers: { "User-Agent": `connect-svc-sdk/${version}` },
       redirect: "manual", // a redirect would carry a code or a refresh token to another address, and send it twice
-      ...(options.fetch && { fetch: options.fetch }),
+      fetch: async (request: Request) => limited(await (options.fetch ?? fetch)(request), mostAnswer),
     });
     this.#retry = new Retry({
       maxTries: options.maxTries ?? 4,
@@ -316,6 +323,7 @@ export abstract class CoreClient {
       if (this.#usable(held, rejected)) return held;
       const { refreshToken } = held;
       if (!refreshToken) return this.#end(lock, held, "uncertain");
+      const until = this.#now() + mostHoldMs;
       for (let tries = 1; ; tries++) {
         await lock.save({ ...held, state: "refreshing" }); // before it is sent: nothing can make us send it by mistake
         const asked = this.#now();
@@ -339,7 +347,8 @@ export abstract class CoreClient {
         if (!early && !notAttempted(answer.headers)) return this.#end(lock, held, "uncertain");
         await this.#save(lock, held);
         const wait = retryAfter(answer.headers);
-        if (early || tries === this.#retry.options.maxTries || wait > this.#retry.options.maxWaitMs) throw refused;
+        const { maxTries, maxWaitMs } = this.#retry.options;
+        if (early || tries === maxTries || wait > maxWaitMs || this.#now() + wait > until) throw refused;
         await this.#retry.options.sleep(wait);
       }
     });

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { setImmediate as everythingElse } from "node:timers/promises";
 import { inspect } from "node:util";
 
-import { BodyParsedError, ConnectClient, MemoryStore, ReconnectError, UnreachableError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
+import { BodyParsedError, ConnectClient, MemoryStore, ReconnectError, ServiceError, UnreachableError, verifyWebhook, WebhookError, type ClientOptions } from "connect-svc-sdk";
 
 const options: ClientOptions = {
   baseUrl: "https://connect.example.com", clientId: "id", clientSecret: "svci_secret", callbackUrl: "https://partner.example/callback",
@@ -88,6 +88,36 @@ test("a refresh that was not attempted is sent again after its pause, and the to
   });
   await client.refresh("ada");
   assert.deepEqual([sent, slept], [3, [[7000, "active", true], [7000, "active", true]]]);
+});
+
+test("a refresh holds its lock for 90 seconds at most, as a lock may end by itself after three minutes", async () => {
+  for (const [retryAfter, wantSent, wantSlept] of [["40", 3, 80_000], ["91", 1, 0]] as const) {
+    let [now, sent] = [0, 0];
+    const store = new MemoryStore();
+    const client = await connected(store, () => {
+      sent++;
+      return new Response("<html>", { status: 503, headers: { "Connect-Outcome": "not-attempted", "Retry-After": retryAfter } });
+    }, { now: () => now, sleep: async (ms) => void (now += ms) });
+    await assert.rejects(client.refresh("ada"), ServiceError);
+    assert.deepEqual([sent, now, (await store.load("ada"))?.state], [wantSent, wantSlept, "active"]);
+  }
+});
+
+test("an answer of any size is read up to a limit", async () => {
+  let pulled = 0;
+  const endless = () => new Response(new ReadableStream({
+    pull: (controller) => {
+      pulled++;
+      controller.enqueue(new Uint8Array(1 << 20).fill(32));
+    },
+  }));
+  const store = new MemoryStore();
+  const client = await connected(store, endless, { maxTries: 2 });
+  await assert.rejects(client.dailySteps("ada", { from: "2026-11-20", to: "2026-11-20" }), UnreachableError);
+  await assert.rejects(client.refresh("ada"), ReconnectError); // whether the token was used nobody knows
+  assert.ok(pulled < 40, `${pulled} MiB`);
+  const large = await connected(store, () => Response.json({ data: [{ text: "x".repeat(4 << 20) }] }));
+  assert.equal((await large.dailySteps("ada", { from: "2026-11-20", to: "2026-11-20" })).data.length, 1);
 });
 
 test("a refresh outlives its caller", async () => {

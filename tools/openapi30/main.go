@@ -93,7 +93,8 @@ func walk(node *yaml.Node) error {
 	return nil
 }
 
-// rewrite puts const and null into the words of 3.0.
+// rewrite puts const and null into the words of 3.0. It leaves out what openapi-generator fails at: the pattern of a date, for which it has
+// a type, and an enum of nothing but null.
 func rewrite(schema *yaml.Node) error {
 	if field(schema, "$ref") != nil && len(schema.Content) > 2 {
 		return fmt.Errorf("line %d: 3.0 ignores what stands beside $ref", schema.Line)
@@ -115,7 +116,9 @@ func rewrite(schema *yaml.Node) error {
 	case kind.Value == "null":
 		*kind = yaml.Node{Kind: yaml.ScalarNode, Value: "string"} // nullable needs a type
 		add(schema, "nullable", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
-		add(schema, "enum", list(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}))
+	}
+	if format := field(schema, "format"); format != nil && (format.Value == "date" || format.Value == "date-time") {
+		remove(schema, "pattern")
 	}
 	return nil
 }

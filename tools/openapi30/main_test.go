@@ -32,7 +32,9 @@ func TestConvert(t *testing.T) {
 	const head = "openapi: 3.1.0\ninfo: {license: {}}\n"
 	for _, c := range []struct{ schema, want string }{
 		{"type: [string, 'null']", "{type: string, nullable: true}"},
-		{"type: 'null'", "{type: string, nullable: true, enum: [null]}"},
+		{"type: 'null'", "{type: string, nullable: true}"},
+		{"type: string, format: date, pattern: a", "{type: string, format: date}"},
+		{"type: string, format: uuid, pattern: a", "{type: string, format: uuid, pattern: a}"},
 		{"type: string, const: a", "{type: string, enum: [a]}"},
 		{"properties: {const: {type: string}, if: {const: a}}", "{properties: {const: {type: string}, if: {enum: [a]}}}"},
 		{"example: {const: a, type: 'null'}", "{example: {const: a, type: 'null'}}"},

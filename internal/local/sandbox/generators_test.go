@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,25 @@ func TestGenerators(t *testing.T) {
 				"oapi-codegen":           {program + "/partner"},
 			} {
 				t.Run(name, func(t *testing.T) { r.readsByGenerated(t, command) })
+			}
+		})
+	}
+}
+
+// openapi-generator makes clients of the edition in OpenAPI 3.0 in the languages that partners ask for. The one in Python reads. This
+// version is the last whose npm package has the whole program; later ones fetch it from elsewhere.
+func TestOpenAPIGenerator(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	installed := strings.TrimSpace(string(succeed(t, exec.CommandContext(t.Context(), "../../../.ci/npm", "testdata/generators"))))
+	for _, language := range []string{"java", "kotlin", "csharp-netcore", "python", "ruby", "php", "swift5", "rust"} {
+		t.Run(language, func(t *testing.T) { // one after the other: each takes all processors
+			client := t.TempDir()
+			succeed(t, exec.CommandContext(t.Context(), "java", "-jar",
+				installed+"/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar", "generate",
+				"--generator-name", language, "--input-spec", "../../../gen/openapi30/openapi-3.0.yaml", "--output", client))
+			if language == "python" { // Debian's own, for which the packages are installed
+				r.readsByGenerated(t, []string{"/usr/bin/python3", "testdata/generators/programs/openapi-generator.py", client})
 			}
 		})
 	}

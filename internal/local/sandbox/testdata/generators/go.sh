@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Go clients of the documents with oapi-codegen's default options, installed as a partner would, and compiles them with
+# Makes the Go clients of the documents with oapi-codegen and the options of the developers' guide, installed as a partner would, and compiles them with
 # the program that uses the first and, for its tokens, the code of the developers' guide.
 # Usage: go.sh FOLDER-OF-OAPI-CODEGEN DOCUMENT SANDBOX-DOCUMENT EMPTY-FOLDER
 set -euo pipefail
@@ -18,7 +18,7 @@ cp "$here/go/main.go" .
 cp "$root/sdk/go/go.sum" .
 sed 's/^module .*/module partner/' "$root/sdk/go/go.mod" >go.mod
 mkdir api sandbox
-"$bin/oapi-codegen" -generate types,client -package api -o api/api.go "$document"
+"$bin/oapi-codegen" -generate types,client,skip-prune -package api -o api/api.go "$document"
 "$bin/oapi-codegen" -generate types,client -package sandbox -o sandbox/sandbox.go "$sandbox"
 go build -trimpath ./sandbox
 go build -trimpath -o partner .

@@ -171,7 +171,8 @@ func TestSandboxDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "```bash\n")
+	const begin = "set -euo pipefail\n"
+	_, rest, _ := strings.Cut(string(text), "```bash\n"+begin)
 	script, _, found := strings.Cut(rest, "\n```\n")
 	if !found {
 		t.Fatal("the document has no script")
@@ -184,7 +185,7 @@ func TestSandboxDocument(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(bin, "connect-svc")); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "bash", "-c", script)
+	command := exec.CommandContext(t.Context(), "bash", "-c", begin+script)
 	command.Env = append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+temporary)
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "the integration holds\n") {

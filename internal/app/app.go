@@ -68,6 +68,8 @@ type Config struct {
 	SDKModule      string               // path of the Go SDK's module on that site; empty: developers.DefaultModule
 	Programs       *developers.Programs // of the sandbox, on that site; nil: none
 
+	AuthorityFile string // of the public listener's certificate, which that site tells to trust; empty: everybody trusts it
+
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0: no limit

@@ -37,7 +37,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		return nil, err
 	}
 	if config.DevelopersSite {
-		if e.site, err = developers.New(developers.Config{Brand: config.Brand, BaseURL: config.BaseURL, SDKModule: config.SDKModule}); err != nil {
+		if e.site, err = developers.New(developers.Config{Brand: config.Brand, BaseURL: config.BaseURL, SDKModule: config.SDKModule, AuthorityFile: config.AuthorityFile}); err != nil {
 			return nil, err
 		}
 	}

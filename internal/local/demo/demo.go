@@ -171,6 +171,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		CursorLifetime: 15 * time.Minute,
 		DevelopersSite: true,
 		Programs:       programs,
+		AuthorityFile:  d.authority.File,
 		Operators:      holders,
 		Limits:         d.config.Limits,
 		ConsoleToken:   token,

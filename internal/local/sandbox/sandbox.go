@@ -248,6 +248,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
 		Programs:        programs,
+		AuthorityFile:   s.authority.File,
 
 		ActivityUpdatedWindow: 0, // a test waits for the event
 		WebhookNetworks:       loopback,

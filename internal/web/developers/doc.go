@@ -15,7 +15,8 @@
 // # Invariants
 //
 //   - The pages are the same for everybody. They contain nothing of a request or the database, and of the settings only the brand,
-//     the service's address and the path of the Go module. They are made once, at start (TestReferenceIsOfTheService, TestBrand).
+//     the service's address, the path of the Go module and, of a sandbox, the file of its certificate authority. They
+//     are made once, at start (TestReferenceIsOfTheService, TestBrand).
 //   - Links are relative, so that the site works in any folder. Every link and every anchor has a target (TestLinks).
 //   - Pages are complete without scripts, and load nothing from other hosts. One script, static/site.js, copies examples, shows them in
 //     one language at a time and searches. It runs in a sandbox with an origin of its own, and can store nothing (TestInChromium,

@@ -103,6 +103,11 @@ func (s *Site) addPages() error {
 	return err
 }
 
+// trust comes before the first command of the quick start, where machines do not trust the service's certificate by themselves.
+const trust = "```bash\n" + `export NODE_EXTRA_CA_CERTS='%[1]s' # npm: this service has a certificate authority of its own
+export SSL_CERT_FILE='%[1]s' # Go, on Linux
+`
+
 // source returns a page in Markdown.
 func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
 	if p.Name == rulesName {
@@ -111,6 +116,9 @@ func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
 	source, err := fs.ReadFile(files, "pages/"+p.Name+".md")
 	if err != nil {
 		return nil, err
+	}
+	if p.Name == quickStartName && s.config.AuthorityFile != "" {
+		source = bytes.Replace(source, []byte("```bash\n"), fmt.Appendf(nil, trust, strings.ReplaceAll(s.config.AuthorityFile, "'", `'\''`)), 1)
 	}
 	if p.Name == codesName {
 		source = withAnswers(source, document)

@@ -19,7 +19,7 @@ import (
 
 // The quick start works when it is pasted: this does so, block after block, in an empty folder. Three things are not as they
 // stand on the page: the ports, since others may have them, the second terminal, and the service that hands out the SDKs, which
-// is the sandbox. The guides' curl commands run on the way.
+// is the sandbox. TestSandboxFromSDKs starts one as the page says. The guides' curl commands run on the way.
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
 	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "connect-svc")
@@ -30,13 +30,13 @@ func TestQuickStart(t *testing.T) {
 	}
 	examples := examplesOf(t, "quick-start")
 	installs, start, examples := examples[:2], examples[2], examples[3:]
-	if start.code != "connect-svc sandbox\n" {
+	if start.code != "npx connect-sandbox\n" {
 		t.Fatalf("the sandbox is started with %q", start.code)
 	}
 	driver := startSandbox(t, program)
 	sandbox := askSandbox(t, driver)
 	atNoon(t, driver)
-	tryAsPartner(t, driver, sandbox.CAFile)
+	tryAsPartner(t, sandbox.BaseURL, sandbox.CAFile)
 
 	script := "set -euo pipefail\n"
 	for _, e := range installs {

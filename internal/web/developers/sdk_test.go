@@ -132,7 +132,7 @@ type lock struct{ npm, module string }
 
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-	"1.1.0": {"sha512-pPKmDSUYMXxkxVCWLs8g135jSDn/Br+Q6qNMFK0VZHFp7LIMj/83a/1UPzAFyVaxAqh3TalKu3mGqt8IjfORzg==", "h1:ivu457pMgn63rf2csOI/uGa8RVgYPTecsNbNeoRePF0="},
+	"1.1.0": {"sha512-RmJc6M+Qa92PzFv6bSUsBvKIn3d8m0GVofeHX6ErlxZcDymDD16ISjU6Ljixf1uSz0lrqz9CUaklwhERxXCKrA==", "h1:UZdDioeyY+QM1jsdri5QBLIuF7DB7brjphUtwOT0aMo="},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

@@ -45,11 +45,12 @@ type group struct {
 
 // Pages that are not only Markdown.
 const (
-	referenceName = "reference"
-	rulesName     = "rules" // of the contract's description
-	codesName     = "error-codes"
-	driverName    = "sandbox-driver"
-	indexName     = "site-index"
+	referenceName  = "reference"
+	rulesName      = "rules" // of the contract's description
+	codesName      = "error-codes"
+	quickStartName = "quick-start"
+	driverName     = "sandbox-driver"
+	indexName      = "site-index"
 )
 
 // contents lists the pages in order. Each page except the references, the rules and the site's index is pages/NAME.md.
@@ -95,6 +96,8 @@ type Config struct {
 	Brand     brand.Brand // without a name: the program's own
 	BaseURL   string      // of the service
 	SDKModule string      // path of the Go SDK's module; empty: [DefaultModule]
+	// AuthorityFile has the authority of the service's certificate, on the machine of whoever reads the pages; empty: everybody trusts it.
+	AuthorityFile string
 }
 
 // New makes the site from the embedded files. It fails only if they are inconsistent.

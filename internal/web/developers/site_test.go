@@ -386,3 +386,20 @@ func TestBrand(t *testing.T) {
 		}
 	}
 }
+
+// The lines that trust the certificate of a sandbox come before the first command that needs them.
+func TestTrustComesFirst(t *testing.T) {
+	t.Parallel()
+	site, err := New(Config{BaseURL: "https://127.0.0.1:8443", AuthorityFile: "/tmp/it's here/ca.pem"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "```bash\nexport NODE_EXTRA_CA_CERTS='/tmp/it'\\''s here/ca.pem' # npm: this service has a certificate authority of its own\n" +
+		"export SSL_CERT_FILE='/tmp/it'\\''s here/ca.pem' # Go, on Linux\nnpm install https://127.0.0.1:8443/"
+	if text := string(site.files["quick-start.md"].Content); strings.Index(text, "```") != strings.Index(text, want) {
+		t.Errorf("the quick start begins with\n%.600s", text)
+	}
+	if text := string(newSite(t).files["quick-start.md"].Content); strings.Contains(text, "SSL_CERT_FILE") {
+		t.Error("everybody is told to trust an authority")
+	}
+}

@@ -277,6 +277,8 @@ func TestServeSettings(t *testing.T) {
 			wrong: []string{"connect-go", "https://go.example.com/connect-go", "go.example.com/connect-go/", "go.example.com/connect-go/v2", "gopkg.in/connect.v1", "go.example.com:8443/connect", "go.example.com/a b"},
 			right: []string{notSet, "go.example.com/connect-go", "github.com/Acme/Connect"},
 		},
+		{name: "CONNECT_PARTNER_PORTAL", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
+		{name: "CONNECT_PARTNER_PORTAL_CHANGES", wrong: []string{"all", "webhooks,", "secrets,secrets"}, right: []string{"", "webhooks", "secrets,webhooks"}},
 		{name: "CONNECT_DEVELOPERS_SITE", wrong: []string{"On", "yes", "true", "1", "on off"}, right: []string{"on", "off"}},
 		{name: "CONNECT_SIGN_IN_CODES_PER_EMAIL", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "5"}},
 		{name: "CONNECT_SIGN_IN_CODES_PER_NETWORK", wrong: []string{"-1", "1.5", "many", "1000001"}, right: []string{"0", "30"}},

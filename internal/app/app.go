@@ -70,6 +70,9 @@ type Config struct {
 
 	AuthorityFile string // of the public listener's certificate, which that site tells to trust; empty: everybody trusts it
 
+	PartnerPortal bool           // whether the public listener serves portal.Path
+	PortalChanges portal.Changes // what people may do there
+
 	OAuth           oauth.Settings
 	CursorLifetime  time.Duration
 	CodesPerEmail   int // one-time codes sent to one address an hour; 0: no limit
@@ -316,6 +319,8 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 			config.Programs.ServeHTTP(w, r)
 		case edges.site != nil && (developers.Serves(r.URL.Path) || edges.site.AsksForModule(r)):
 			edges.site.ServeHTTP(w, r)
+		case edges.portal != nil && portal.Serves(r.URL.Path):
+			edges.portal.ServeHTTP(w, r)
 		default:
 			edges.pages.ServeHTTP(w, r)
 		}

@@ -20,6 +20,7 @@ type edges struct {
 	site     *developers.Site // nil: off
 	operator http.Handler     // nil: off
 	console  http.Handler     // nil: off
+	portal   http.Handler     // nil: off
 }
 
 func (a *App) newEdges(config Config) (e *edges, err error) {
@@ -60,36 +61,50 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		}); err != nil {
 			return nil, err
 		}
-		consent, err := pages.NewConsentPreview(console.PreviewFiles, config.Brand, config.Texts, config.Clock.Now)
-		if err != nil {
+		if e.console, err = a.newDesk(config, console.PreviewFiles, console.New); err != nil {
 			return nil, err
 		}
-		if e.console, err = console.New(console.Config{
-			Operators:      config.Operators,
-			Sessions:       a.sessions,
-			Accounts:       a.Accounts,
-			Activity:       a.Activity,
-			OAuth:          a.OAuth,
-			Clients:        a.Clients,
-			Webhooks:       a.Webhooks,
-			Usage:          a.Usage,
-			Audit:          a.audit,
-			Finder:         lookup.New(a.Pool),
-			Consent:        consent,
-			Facts:          a.facts,
-			Dismiss:        a.dismiss,
-			Alerts:         a.alertsNow,
-			Now:            config.Clock.Now,
-			Brand:          config.Brand,
-			Texts:          config.Texts,
-			Token:          config.ConsoleToken,
-			TrustedProxies: config.TrustedProxies,
-			Limits:         config.Limits,
-		}); err != nil {
+	}
+	if config.PartnerPortal {
+		if e.portal, err = a.newDesk(config, console.PortalPreviewFiles, console.NewPortal); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// newDesk makes the console or the portal. previews is the path of the files of its consent page.
+func (a *App) newDesk(config Config, previews string, newDesk func(console.Config) (http.Handler, error)) (http.Handler, error) {
+	consent, err := pages.NewConsentPreview(previews, config.Brand, config.Texts, config.Clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	return newDesk(console.Config{
+		Operators:      config.Operators,
+		Sessions:       a.sessions,
+		Accounts:       a.Accounts,
+		Activity:       a.Activity,
+		OAuth:          a.OAuth,
+		Clients:        a.Clients,
+		Webhooks:       a.Webhooks,
+		Usage:          a.Usage,
+		Audit:          a.audit,
+		Finder:         lookup.New(a.Pool),
+		Portal:         a.Portal,
+		Consent:        consent,
+		Facts:          a.facts,
+		Dismiss:        a.dismiss,
+		Alerts:         a.alertsNow,
+		Now:            config.Clock.Now,
+		Brand:          config.Brand,
+		Texts:          config.Texts,
+		BaseURL:        config.BaseURL,
+		PortalOn:       config.PartnerPortal,
+		Changes:        config.PortalChanges,
+		TrustedProxies: config.TrustedProxies,
+		Token:          config.ConsoleToken,
+		Limits:         config.Limits,
+	})
 }
 
 // reloads are the settings since the last reload.

@@ -35,7 +35,7 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 	if err != nil {
 		return Client{}, "", err
 	}
-	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
 		if err := queries.CreateClient(ctx, clientdb.CreateClientParams{
 			ClientID:          id,

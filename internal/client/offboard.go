@@ -23,7 +23,7 @@ func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error)
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	var n int64
-	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
 		if n, err = queries.OffboardClient(ctx, id); err != nil || n == 0 {
 			return err

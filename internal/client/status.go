@@ -24,7 +24,7 @@ func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
 
 func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
 	var found int64
-	err := postgres.InTx(ctx, r.pool, func(tx pgx.Tx) (err error) {
+	err := postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) (err error) {
 		queries := r.queries.WithTx(tx)
 		found, err = queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: actor.Of(ctx)})
 		if err != nil || status != Disabled {

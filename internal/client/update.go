@@ -15,7 +15,7 @@ import (
 // has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
 // scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
-	err = postgres.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
 		row, err := queries.LockClient(ctx, id)
 		if err != nil {

@@ -27,6 +27,8 @@ const (
 	Operator
 	// Console is the people who work in the operator's console.
 	Console
+	// Engineers are the people who work on their partner's own pages, by network.
+	Engineers
 )
 
 // Caller identifies who asks. Equal callers wait behind each other.

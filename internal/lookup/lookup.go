@@ -82,6 +82,17 @@ func (f Finder) ClientNamed(ctx context.Context, name string) (uuid.UUID, error)
 	return named[0].ClientID, nil
 }
 
+// UserOfGrant returns whose connection with a client has a grant id; uuid.Nil: nobody's.
+func (f Finder) UserOfGrant(ctx context.Context, clientID, grantID uuid.UUID) (uuid.UUID, error) {
+	grants, err := f.queries.FindGrant(ctx, grantID)
+	for _, row := range grants {
+		if row.ClientID == clientID {
+			return row.UserID, nil
+		}
+	}
+	return uuid.Nil, postgres.Wrap("lookup: grant", err)
+}
+
 func (f Finder) byID(ctx context.Context, id uuid.UUID) (found []Found, err error) {
 	users, err := f.queries.FindUser(ctx, id)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,6 +75,12 @@ func (l *NewLink) check() error {
 	return nil
 }
 
+// Changes says what a partner's people may change at once, by themselves.
+type Changes struct {
+	Webhooks bool // the address of the webhook
+	Secrets  bool // the client's secret, and the webhook's
+}
+
 // Portal has the links and the sessions of all clients. They are in the database, so that every server knows them.
 type Portal struct {
 	pool    *postgres.Pool
@@ -85,6 +92,9 @@ func New(pool *postgres.Pool) *Portal { return &Portal{pool, portaldb.New(pool)}
 
 // Path is where the public listener serves the portal.
 const Path = "/partners"
+
+// Serves reports whether a path belongs to the portal.
+func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 // LinkPath returns the path at which a link is opened.
 func LinkPath(clientID uuid.UUID, secret string) string {
@@ -109,7 +119,7 @@ func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, se
 		return made, "", err
 	}
 	secret, hash := newSecret()
-	err = postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
 		found, err := queries.LockClient(ctx, link.ClientID)
 		switch {
@@ -195,7 +205,7 @@ func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret string) (o
 		return opened, "", err
 	}
 	key, hash := newSecret()
-	err = postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
 		row, err := queries.OpenLink(ctx, portaldb.OpenLinkParams{
 			ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: hash, Lifetime: SessionLifetime, Expected: p.pool.Expected(),
@@ -217,7 +227,7 @@ func (p *Portal) Sessions(ctx context.Context, clientID uuid.UUID) ([]Session, e
 
 // End ends a link or a session. Error: ErrNoSession.
 func (p *Portal) End(ctx context.Context, clientID, sessionID uuid.UUID) error {
-	err := postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+	err := postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
 		ended, err := queries.EndSession(ctx, portaldb.EndSessionParams{ClientID: clientID, SessionID: sessionID, Expected: p.pool.Expected()})
 		if err != nil {
@@ -231,9 +241,14 @@ func (p *Portal) End(ctx context.Context, clientID, sessionID uuid.UUID) error {
 	return postgres.Wrap("portal: end", err)
 }
 
+// SignOut ends a session as its holder.
+func (p *Portal) SignOut(ctx context.Context, session Session) error {
+	return p.End(actor.As(ctx, session.Actor()), session.ClientID, session.ID)
+}
+
 // EndAll ends all links and sessions of a client.
 func (p *Portal) EndAll(ctx context.Context, clientID uuid.UUID) error {
-	return postgres.Wrap("portal: end all", postgres.InTx(ctx, p.pool, func(tx pgx.Tx) error {
+	return postgres.Wrap("portal: end all", postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		return p.endAll(ctx, p.queries.WithTx(tx), clientID)
 	}))
 }

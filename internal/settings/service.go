@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/web/developers"
 )
 
@@ -39,8 +40,10 @@ type Service struct {
 	OperatorToken      []byte              `setting:"" again:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
 	OperatorTokensFile string              `setting:"" again:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
 
-	DevelopersSite bool   `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
-	SDKModule      string `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
+	DevelopersSite       bool           `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+	PartnerPortal        bool           `setting:"" type:"switch" default:"on" help:"Partners' own pages under /partners of the public listener, for those whom the operator gives a link: on or off."`
+	PartnerPortalChanges portal.Changes `setting:"" type:"portal changes" placeholder:"KIND,…" default:"webhooks,secrets" help:"What these people may change by themselves: the webhook's address, and secrets. Empty: nothing."`
+	SDKModule            string         `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
 
 	SandboxPrograms *developers.Programs `setting:"" type:"programs" default:"own" placeholder:"own|off|FOLDER" help:"The program with which partners run a sandbox, on that site: own is the running one, for its own platform; a folder has the files of a release, for all; off is none."`
 
@@ -85,6 +88,8 @@ func (s *Service) AfterApply(from *Source) error {
 		Brand:          s.Look(),
 		Texts:          s.TextsDir,
 		DevelopersSite: s.DevelopersSite,
+		PartnerPortal:  s.PartnerPortal,
+		PortalChanges:  s.PartnerPortalChanges,
 		SDKModule:      s.SDKModule,
 		Programs:       s.SandboxPrograms,
 		TrustedProxies: s.TrustedProxies,

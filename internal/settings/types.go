@@ -28,6 +28,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/web/developers"
@@ -195,6 +196,23 @@ var types = map[string]Type{
 				return nil, errors.New("is neither")
 			}
 			return s == "on", nil
+		},
+	},
+	"portal changes": {
+		accepted: "webhooks, secrets, or both, separated by a comma, or nothing",
+		parse: func(s string) (any, error) {
+			var changes portal.Changes
+			for kind := range strings.SplitSeq(s, ",") {
+				switch {
+				case kind == "webhooks" && !changes.Webhooks:
+					changes.Webhooks = true
+				case kind == "secrets" && !changes.Secrets:
+					changes.Secrets = true
+				case s != "":
+					return nil, errors.New("is something else")
+				}
+			}
+			return changes, nil
 		},
 	},
 	"module": {

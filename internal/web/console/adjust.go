@@ -29,13 +29,13 @@ var (
 	reads   = map[activity.Adjusted]activity.Dataset{activity.AdjustedSteps: activity.DatasetDailySteps, activity.AdjustedCycling: activity.DatasetCyclingDaily}
 )
 
-func (c *console) routeAdjustments(r chi.Router) {
+func (c *console) routeAdjustments(r routes) {
 	const (
 		adjust = usersPath + "/{user}/adjust"
 		remove = usersPath + "/{user}/corrections/{dataset}/{correction}/remove"
 	)
-	routeAct(c, r, adjust, c.userOf, c.askAdjustment, c.adjust)
-	routeAct(c, r, remove, c.userOf, c.confirmRemoveAdjustment, site.Confirmed(c.removeAdjustment))
+	routeAct(r, adjust, c.userOf, c.askAdjustment, c.adjust)
+	routeAct(r, remove, c.userOf, c.confirmRemoveAdjustment, site.Confirmed(c.removeAdjustment))
 }
 
 func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
@@ -22,9 +21,9 @@ import (
 
 const auditPath = Path + "/audit"
 
-func (c *console) routeAudit(r chi.Router) {
-	r.Get(auditPath, c.page(c.listAudit))
-	r.Get(auditPath+".csv", c.page(c.writeAudit))
+func (c *console) routeAudit(r routes) {
+	r.get(auditPath, c.listAudit)
+	r.get(auditPath+".csv", c.writeAudit)
 }
 
 // auditFields lists the names of the filters in a query.

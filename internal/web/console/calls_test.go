@@ -118,9 +118,9 @@ func TestFind(t *testing.T) {
 	find := func(text string) edgetest.Page { return v.Get(toFind(text)) }
 	for text, path := range map[string]string{
 		f.User.ID.String(): userPath(f.User.ID), " " + strings.ToUpper(f.User.Email): userPath(f.User.ID),
-		tokens.GrantID.String(): connectionPath(f.User.ID, partner.ID), partner.ID.String(): partnerPath(partner.ID),
-		"RIDE & <b>": partnerPath(partner.ID), webhook.Event{ID: event}.MessageID(): partnerPath(partner.ID) + "/webhooks/" + event.String(),
-		event.String(): partnerPath(partner.ID) + "/webhooks/" + event.String(),
+		tokens.GrantID.String(): connectionPath(f.User.ID, partner.ID), partner.ID.String(): pathOf(partner.ID),
+		"RIDE & <b>": pathOf(partner.ID), webhook.Event{ID: event}.MessageID(): pathOf(partner.ID) + "/webhooks/" + event.String(),
+		event.String(): pathOf(partner.ID) + "/webhooks/" + event.String(),
 	} {
 		v.goes(find(text), path)
 	}
@@ -131,7 +131,7 @@ func TestFind(t *testing.T) {
 	}
 	refused := find(request.String())
 	v.shows(refused, "Search", "Refused request", "exchangeToken: 401 invalid_client, wrong secret")
-	if links := refused.Find(`tbody a[href="` + partnerPath(partner.ID) + `/refused"]`).Length(); links != 1 {
+	if links := refused.Find(`tbody a[href="` + pathOf(partner.ID) + `/refused"]`).Length(); links != 1 {
 		t.Errorf("%d links to the partner's refused requests", links)
 	}
 	for _, text := range []string{uuid.NewString(), "%25", "a'--", strings.Repeat("x", 300)} {
@@ -164,7 +164,7 @@ func TestAuditByName(t *testing.T) {
 		{"", "ride club", partner.ID, other.ID}, {strings.ToUpper(f.User.Email), "Walk Club", other.ID, partner.ID},
 	} {
 		page := v.Get(auditPath + "?" + url.Values{"user": {test.user}, "partner": {test.partner}}.Encode())
-		if !strings.Contains(page.Source, partnerPath(test.shows)) || strings.Contains(page.Source, partnerPath(test.hides)) {
+		if !strings.Contains(page.Source, pathOf(test.shows)) || strings.Contains(page.Source, pathOf(test.hides)) {
 			t.Errorf("%+v: the wrong entries", test)
 		}
 	}

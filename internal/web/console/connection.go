@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
@@ -19,10 +18,10 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-func (c *console) routeConnections(r chi.Router) {
+func (c *console) routeConnections(r routes) {
 	const connection = usersPath + "/{user}/connections/{client}"
-	r.Get(connection, c.page(site.Given(c.connectionOf, c.showConnection)))
-	routeAct(c, r, connection+"/disconnect", c.connectionOf, c.confirmDisconnect, site.Confirmed(c.disconnect))
+	r.get(connection, site.Given(c.connectionOf, c.showConnection))
+	routeAct(r, connection+"/disconnect", c.connectionOf, c.confirmDisconnect, site.Confirmed(c.disconnect))
 }
 
 func connectionPath(user, client uuid.UUID) string {

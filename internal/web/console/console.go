@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"connect-svc/internal/network"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
@@ -47,6 +49,7 @@ type Config struct {
 	Usage     *usage.Usage
 	Audit     *audit.Log
 	Finder    lookup.Finder
+	Portal    *portal.Portal
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts            // of the service as a whole
 	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost
@@ -55,16 +58,21 @@ type Config struct {
 	Brand     brand.Brand       // of the operator; without a name, the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
 
+	BaseURL        string          // of the public listener; empty: no links there
+	PortalOn       bool            // whether the public listener serves the portal
+	Changes        portal.Changes  // what a partner's engineers may do there
 	TrustedProxies network.Proxies // whose X-Forwarded-For is trusted
 
 	Token  string           // prefilled at sign-in, for a local demo; empty: none
 	Limits timelimit.Limits // of requests' time
 }
 
-// console is the configuration with the embedded files.
+// console is the configuration with the embedded files. It is also the portal, which has the pages about one partner.
 type console struct {
 	Config
-	site *site.Site
+	site     *site.Site
+	base     string                                 // the path before /partners/{partner}: Path, or nothing in the portal
+	identify func(*http.Request) (principal, error) // who asks
 }
 
 // inConsole makes the console the caller in the queue for the database.
@@ -74,45 +82,67 @@ var inConsole = fairqueue.Caller{Kind: fairqueue.Console}
 var files embed.FS
 
 // New returns the handler of [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. It fails
-// only if the embedded files are inconsistent.
+// only if the embedded files are inconsistent, or a route has no right.
 func New(config Config) (http.Handler, error) {
-	if config.Texts == nil {
-		config.Texts = locale.Default()
-	}
-	pages, err := site.New(site.Config{
-		Files: files, Static: Path + "/static/", Brand: config.Brand, Texts: config.Texts.Console(), Funcs: words,
-	})
+	c, err := newConsole(config, Path, Path+"/static/")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	config.Limits = config.Limits.OrDefault()
-	c := &console{config, pages}
+	c.identify = c.operatorOf
+	router, r := c.router(func(*http.Request) fairqueue.Caller { return inConsole })
+	r.get(Path+"/static/{name}", c.site.ServeFile)
+	r.get(Path+"/sign-in", c.showSignIn)
+	r.post(Path+"/sign-in", c.signIn)
+	r.post(Path+"/sign-out", c.signOut)
+	r.get(Path, c.showHome)
+	r.get(Path+"/", site.FailWith(site.Redirect(Path)))
+	c.routeUsers(r)
+	c.routeConnections(r)
+	c.routeAdjustments(r)
+	c.routePartners(r)
+	c.routePartner(r.below(partnersPath + "/"))
+	r.get(PreviewFiles+"{name}", c.Consent.ServeFile)
+	r.get(servicePath, c.showService)
+	r.post(servicePath+"/dismiss", c.dismissServer)
+	c.routeAudit(r)
+	c.routeFind(r)
+	return router, *r.unlisted
+}
 
+// places and tabs are what the console and the portal are called, and the pages about one partner besides the first one, by base.
+var (
+	places = map[string]string{Path: "console.name", "": "console.portal.name"}
+	tabs   = map[string][]string{
+		Path: {"usage", "refused", "connections", "webhooks", "log", "consent", "portal"},
+		"":   {"usage", "refused", "connections", "webhooks", "log", "consent"},
+	}
+)
+
+func newConsole(config Config, base, static string) (*console, error) {
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	funcs := func(in *locale.Locale) template.FuncMap {
+		all := words(in)
+		all["base"] = func() string { return base }
+		all["place"] = func() string { return places[base] }
+		all["tabs"] = func() []string { return tabs[base] }
+		return all
+	}
+	pages, err := site.New(site.Config{Files: files, Static: static, Brand: config.Brand, Texts: config.Texts.Console(), Funcs: funcs})
+	config.Limits = config.Limits.OrDefault()
+	return &console{Config: config, site: pages, base: base}, err
+}
+
+// router returns a router without routes, and what adds them.
+func (c *console) router(caller func(*http.Request) fairqueue.Caller, headers ...func(http.Handler) http.Handler) (chi.Router, routes) {
 	forms := http.NewCrossOriginProtection()
 	forms.SetDenyHandler(c.page(site.FailWith(site.ErrForeignForm)))
-
 	router := chi.NewRouter()
-	router.Use(site.Headers, site.Named, site.Timed(func(*http.Request) fairqueue.Caller { return inConsole }, c.limit), forms.Handler)
+	router.Use(append(headers, site.Headers, site.Named, site.Timed(caller, c.limit), forms.Handler)...)
 	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
-	router.Get(Path+"/static/{name}", c.page(c.site.ServeFile))
-	router.Get(Path+"/sign-in", c.page(c.showSignIn))
-	router.Post(Path+"/sign-in", c.page(c.signIn))
-	router.Post(Path+"/sign-out", c.page(c.signOut))
-	router.Group(func(r chi.Router) {
-		r.Use(c.signedIn)
-		r.Get(Path, c.page(c.showHome))
-		r.Get(Path+"/", c.page(site.FailWith(site.Redirect(Path))))
-		c.routeUsers(r)
-		c.routeConnections(r)
-		c.routeAdjustments(r)
-		c.routePartners(r)
-		r.Get(servicePath, c.page(c.showService))
-		r.Post(servicePath+"/dismiss", c.page(c.dismissServer))
-		c.routeAudit(r)
-		c.routeFind(r)
-	})
-	return router, nil
+	return router, routes{console: c, router: router, unlisted: new(error)}
 }
 
 // page serves a handler, and turns its error or panic into a redirect or an error page.
@@ -133,11 +163,11 @@ func (c *console) limit(r *http.Request) time.Duration {
 
 // view is the data of a template.
 type view struct {
-	Who  operators.Operator // empty if nobody is signed in
-	Part string             // the entry in the navigation
-	Find *string            // what was searched for; nil: the page is not about a search
-	News string             // the text of the act that was just done
-	X    any                // the page's own data
+	Who  principal // empty if nobody is signed in
+	Part string    // the entry in the navigation
+	Find *string   // what was searched for; nil: the page is not about a search
+	News string    // the text of the act that was just done
+	X    any       // the page's own data
 }
 
 // write sends a page.
@@ -152,7 +182,7 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
-	v := view{Who: holderOf(r), Part: part, News: c.news(r), X: x}
+	v := view{Who: principalOf(r), Part: part, News: c.news(r), X: x}
 	if r.URL.Path == findPath || r.URL.Path == usersPath {
 		v.Find = new(r.URL.Query().Get("q"))
 	}
@@ -181,5 +211,5 @@ var doneTexts = map[string]struct{}{
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
-	"server_dismissed": {},
+	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
 }

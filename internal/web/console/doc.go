@@ -1,10 +1,16 @@
 // Package console is the operator's console, /console of the private listener. People support users and partners in it and watch the
-// service. It does what the operator API does, for a browser.
+// service. It does what the operator API does, for a browser. Its pages about one partner are also the portal, /partners of the public
+// listener, for engineers of that partner to whom the operator gave a link.
 //
 //	GET /console ─303─▶ /console/sign-in ─▶ /console ─▶ /console/users ─▶ …/{user} ─▶ …/delete ─▶ /console/users
 //
+//	GET /partners/{partner}/open/{link} ─POST─▶ /partners/{partner} ─▶ …/webhooks
+//
 // # Invariants
 //
+//   - One table, [rights], says who may ask for each route. A server with a route that is missing there does not start (TestRights,
+//     TestEveryRouteHasARight).
+//   - The portal shows one partner, and names no user and no operator (TestPortal).
 //   - Every page but the sign-in requires a session, which an operator token starts. One cookie holds its key, SameSite=Strict
 //     (TestSignIn, TestCookie).
 //   - A GET changes nothing, but an export of the audit log is audited. Forms are accepted only from the console's own pages

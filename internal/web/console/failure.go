@@ -8,6 +8,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
@@ -23,6 +24,10 @@ var failures = []struct {
 	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
 	{site.ErrForeignForm, "foreign_form", http.StatusForbidden},
 	{operators.ErrReadOnly, "read_only", http.StatusForbidden},
+	{portal.ErrNoSession, "no_session", http.StatusForbidden},
+	{portal.ErrClientDisabled, "partner_disabled", http.StatusConflict},
+	{portal.ErrTooMany, "too_many_links", http.StatusConflict},
+	{errReadOnlyLink, "read_only_link", http.StatusForbidden},
 	{page.ErrCursor, "cursor", http.StatusBadRequest},
 	{site.ErrNotFound, "not_found", http.StatusNotFound},
 	{refusal.ErrUserNotFound, "user_not_found", http.StatusNotFound},
@@ -50,5 +55,5 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if name == "fault" {
 		event.Cause = err
 	}
-	c.site.Write(w, r, status, "failure", view{Who: holderOf(r), X: name})
+	c.site.Write(w, r, status, "failure", view{Who: principalOf(r), X: name})
 }

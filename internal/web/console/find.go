@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/go-chi/chi/v5"
-
 	"connect-svc/internal/lookup"
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/web/site"
@@ -13,7 +11,7 @@ import (
 
 const findPath = Path + "/find"
 
-func (c *console) routeFind(r chi.Router) { r.Get(findPath, c.page(c.find)) }
+func (c *console) routeFind(r routes) { r.get(findPath, c.find) }
 
 // findView is what a text names.
 type findView struct {
@@ -25,18 +23,19 @@ type findView struct {
 
 // PathOf returns the page of what was found.
 func (findView) PathOf(found lookup.Found) string {
+	partner := partnersPath + "/" + found.ClientID.String()
 	switch found.Kind {
 	case lookup.User:
 		return userPath(found.UserID)
 	case lookup.Connection:
 		return connectionPath(found.UserID, found.ClientID)
 	case lookup.Request:
-		return partnerPath(found.ClientID) + "/refused"
+		return partner + "/refused"
 	case lookup.Event:
-		return partnerPath(found.ClientID) + "/webhooks/" + found.EventID.String()
+		return partner + "/webhooks/" + found.EventID.String()
 	case lookup.Client:
 	}
-	return partnerPath(found.ClientID)
+	return partner
 }
 
 // find leads to what the search box names, or lists it. Of an address that no user has it tells what happened to sign-ins.

@@ -6,8 +6,6 @@ import (
 	"html/template"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/web/site"
 )
@@ -65,13 +63,14 @@ func (r refused) problem(in writer, name string) template.HTML {
 type asking[T any] = func(r *http.Request, in writer, one T, no refused) (confirmation, error)
 
 // routeForm routes a page with GET, and its form with POST.
-func routeForm[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), show, act site.About[T]) {
-	r.Get(path, c.page(site.Given(of, show)))
-	r.Post(path, c.page(site.Given(of, act)))
+func routeForm[T any](r routes, path string, of func(*http.Request) (T, error), show, act site.About[T]) {
+	r.get(path, site.Given(of, show))
+	r.post(path, site.Given(of, act))
 }
 
 // routeAct routes the page that asks for an act, and the act. If the act returns a [refused], it shows the page again.
-func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Request) (T, error), ask asking[T], act site.About[T]) {
+func routeAct[T any](r routes, path string, of func(*http.Request) (T, error), ask asking[T], act site.About[T]) {
+	c := r.console
 	show := func(w http.ResponseWriter, r *http.Request, one T, no refused) error {
 		in := c.writer(r)
 		x, err := ask(r, in, one, no)
@@ -86,7 +85,7 @@ func routeAct[T any](c *console, r chi.Router, path string, of func(*http.Reques
 		}
 		return c.refuse(w, r, "confirm", x)
 	}
-	routeForm(c, r, path, of, func(w http.ResponseWriter, r *http.Request, one T) error {
+	routeForm(r, path, of, func(w http.ResponseWriter, r *http.Request, one T) error {
 		return show(w, r, one, refused{})
 	}, func(w http.ResponseWriter, r *http.Request, one T) error {
 		err := act(w, r, one)

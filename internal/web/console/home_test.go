@@ -48,10 +48,10 @@ func TestHome(t *testing.T) {
 	if charts := home.Find("figure").Length(); charts != 2 {
 		t.Errorf("%d charts", charts)
 	}
-	if address := home.Find(".needs a").First().AttrOr("href", ""); address != partnerPath(a.steady) {
+	if address := home.Find(".needs a").First().AttrOr("href", ""); address != pathOf(a.steady) {
 		t.Errorf("the first that needs attention is %s", address)
 	}
-	one := v.Get(partnerPath(a.busy))
+	one := v.Get(pathOf(a.busy))
 	v.shows(one, "Stride & Co <Rides>", "The last 30 days", "3,456")
 	if one.Find(`tbody th:contains("Active partners")`).Length() != 0 {
 		t.Error("a partner has active partners")

@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/portal"
 	"connect-svc/internal/usage"
 )
 
@@ -43,9 +44,13 @@ func hostileWorld(t *testing.T, f *fixture) map[string]string {
 		values ($1, true, connect_now(), $2, 400, $2, $2, 1)`, partner.ID, attack)
 	f.DB.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, $3, 200, 5, array[5])",
 		partner.ID, start.Truncate(time.Hour), attack)
+	link, _, err := f.Portal.CreateLink(t.Context(), portal.NewLink{ClientID: partner.ID, Valid: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string]string{
 		"{user}": f.User.ID.String(), "{client}": partner.ID.String(), "{partner}": partner.ID.String(), "{event}": event.String(),
-		"{id}": correction.String(), "{correction}": correction.String(), "{dataset}": "daily_steps", "{date}": "2026-03-09", "{language}": "en",
+		"{id}": correction.String(), "{correction}": correction.String(), "{dataset}": "daily_steps", "{date}": "2026-03-09", "{language}": "en", "{session}": link.ID.String(),
 	}
 }
 

@@ -89,7 +89,7 @@ func TestChromiumKeyboard(t *testing.T) {
 		s.Do(chromedp.SetUploadFiles(chromedp.CSS("#f-logo:focus"), []string{logo}))
 	}
 	user, connection := userPath(s.User.ID), connectionPath(s.User.ID, ride.ID)
-	partner, hooks := partnerPath(walk.ID), partnerPath(walk.ID)+"/webhooks"
+	partner, hooks := pathOf(walk.ID), pathOf(walk.ID)+"/webhooks"
 	failed := hooks + "/" + pgtest.Value[uuid.UUID](t, s.DB, "select event_id from webhook_events where state = 'failed' limit 1").String()
 	find := func(_ *testing.T, s *screen) {
 		s.Do(chromedp.WaitReady(chromedp.CSS("#find:focus")), chromedp.KeyEvent("new@example.com"))

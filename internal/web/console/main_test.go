@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/brand"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/telemetry"
@@ -23,6 +25,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // start is when the time of a fixture begins.
 var start = time.Date(2026, 3, 10, 12, 34, 0, 0, time.UTC)
+
+// pathOf returns the path of a partner's pages in the console.
+func pathOf(id uuid.UUID) string { return partnersPath + "/" + id.String() }
 
 // fixture is the console with everything behind it.
 type fixture struct {
@@ -45,6 +50,9 @@ func newFixture(t testing.TB) *fixture {
 		Usage:     f.Usage,
 		Audit:     f.Audit,
 		Finder:    f.Finder,
+		Portal:    f.Portal,
+		PortalOn:  true,
+		BaseURL:   "https://connect.example.com",
 		Facts:     func(context.Context) Facts { return quietService() },
 		Alerts:    func(context.Context) Facts { return quietService() },
 		Now:       f.DB.Now,

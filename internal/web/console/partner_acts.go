@@ -46,7 +46,7 @@ func (c *console) askSecret(_ *http.Request, in writer, partner client.Client, n
 	x := confirmation{
 		Title:  in.Text("console.secret.replace_heading", "Partner", partner.Name),
 		Says:   []template.HTML{in.HTML("console.secret.replace_says")},
-		Action: in.Text("console.secret.replace_act"), Back: partnerPath(partner.ID),
+		Action: in.Text("console.secret.replace_act"), Back: c.partnerPath(partner.ID),
 		Fields: []field{{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
 			Value: "86400"}},
 		Hidden: []named{{"older", untilOf(partner.OverlapUntil)}},
@@ -125,12 +125,12 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 	return c.write(w, r, "secret", secretPage{
 		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text(heading),
 		Says:    append([]template.HTML{in.HTML("console.secret.once")}, says...),
-		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: hooksPath(partner),
+		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: c.hooksPath(partner),
 	})
 }
 
 // routeStatus routes an act, disable, enable or revoke, that changes what a partner's credentials can do.
-func (c *console) routeStatus(r chi.Router, act string, grave bool, change func(context.Context, uuid.UUID) error) {
+func (c *console) routeStatus(r routes, act string, grave bool, change func(context.Context, uuid.UUID) error) {
 	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 		counted, err := c.Usage.Connections(r.Context(), partner.ID)
 		return confirmation{
@@ -139,12 +139,12 @@ func (c *console) routeStatus(r chi.Router, act string, grave bool, change func(
 				in.HTML("console.partner." + act + ".says"),
 				in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
 			},
-			Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: partnerPath(partner.ID),
+			Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: c.partnerPath(partner.ID),
 		}, err
 	}
-	routeAct(c, r, partnersPath+"/{partner}/"+act, c.changeable, ask,
+	routeAct(r, "{partner}/"+act, c.changeable, ask,
 		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
-			return outcome(change(r.Context(), partner.ID), partnerPath(partner.ID), "partner_"+act+"d")
+			return outcome(change(r.Context(), partner.ID), c.partnerPath(partner.ID), "partner_"+act+"d")
 		}))
 }
 
@@ -167,7 +167,7 @@ func (c *console) askOffboard(r *http.Request, in writer, partner client.Client,
 			in.HTML("console.partner.offboard.connections", "Number", in.precisely(ends, counted.Precision)),
 			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
 		},
-		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: partnerPath(partner.ID), Fields: []field{name},
+		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
 	}, err
 }
 
@@ -195,7 +195,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 			return err
 		}
 	}
-	return done(partnerPath(partner.ID), "partner_offboarded")
+	return done(c.partnerPath(partner.ID), "partner_offboarded")
 }
 
 // logoForm is the page for a partner's logo.
@@ -228,7 +228,7 @@ func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner cli
 
 func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, what string) error {
 	_, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo })
-	return outcome(err, partnerPath(partner.ID), what)
+	return outcome(err, c.partnerPath(partner.ID), what)
 }
 
 // readFile reads a form that has one file and nothing else. It reads at most max+1 bytes of the file. Error: site.ErrBadForm.

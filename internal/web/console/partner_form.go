@@ -148,7 +148,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 		return c.refusePartner(w, r, page, registration, refused{form, err})
 	}
 	if errors.Is(err, client.ErrExists) {
-		return done(partnerPath(id), "partner_exists")
+		return done(c.partnerPath(id), "partner_exists")
 	}
 	if err != nil {
 		return err
@@ -214,5 +214,5 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 		page.Seen, page.Partner.Registration = seenAs(now), now
 		return c.refusePartner(w, r, page, now, refused{})
 	}
-	return outcome(err, partnerPath(partner.ID), "partner_changed")
+	return outcome(err, c.partnerPath(partner.ID), "partner_changed")
 }

@@ -13,7 +13,7 @@ func TestRevokeAllTokens(t *testing.T) {
 	partner, tokens := f.ConnectNew(t, "Ride Club")
 	_, others := f.ConnectNew(t, "Walk Club")
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID)
+	path := pathOf(partner.ID)
 	v.shows(v.Get(path+"/revoke"), "Revoke all tokens of Ride Club?", "Connections that are revoked: 1.")
 	v.goes(v.Post(path+"/revoke"), path+"?done=partner_revoked")
 	v.shows(v.Get(path+"?done=partner_revoked"), "Ride Club", "All tokens of the partner are revoked.")

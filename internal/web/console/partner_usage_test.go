@@ -96,11 +96,11 @@ func TestUsage(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "Stride & Co <Rides>, Pedal Analytics, Not yet disabled" {
 		t.Errorf("the partners are %s", got)
 	}
-	if address := list.Find("tbody tr:nth-child(2) a").AttrOr("href", ""); address != partnerPath(a.steady) {
+	if address := list.Find("tbody tr:nth-child(2) a").AttrOr("href", ""); address != pathOf(a.steady) {
 		t.Errorf("a partner's page is %s", address)
 	}
 
-	day := v.Get(partnerPath(a.busy) + "/usage")
+	day := v.Get(pathOf(a.busy) + "/usage")
 	v.shows(day, "Stride & Co <Rides>", "2026-03-09 13:00 to 2026-03-10 12:34 UTC")
 	for name, want := range map[string]string{
 		"Requests": in.number(busy.Total.Requests), "Answered 429": in.percent(busy.Total.RateLimitedShare()), "Failed (5xx)": "40",
@@ -118,7 +118,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("a page holds %q", leak)
 	}
 
-	week := v.Get(partnerPath(a.busy) + "/usage?hours=168")
+	week := v.Get(pathOf(a.busy) + "/usage?hours=168")
 	v.shows(week, "Stride & Co <Rides>", "2026-03-03 13:00 to 2026-03-10 12:34 UTC")
 	if !strings.Contains(week.Source, `viewBox="0 0 1680 100"`) || strings.Contains(week.Source, "Pedal") {
 		t.Error("a week of one partner is something else")
@@ -130,14 +130,14 @@ func TestUsage(t *testing.T) {
 		t.Errorf("a search shows %s", found.Find("main").Text())
 	}
 	v.shows(v.Get(partnersPath+"?q=nobody"), "Partners", "No partner matches.")
-	v.shows(v.Get(partnerPath(a.nowhere)+"/usage"), "Not yet disabled", "There were no requests.")
+	v.shows(v.Get(pathOf(a.nowhere)+"/usage"), "Not yet disabled", "There were no requests.")
 
-	for _, path := range []string{partnersPath + "?hours=25", partnersPath + "?client=x", partnerPath(a.busy) + "/usage?hours=x"} {
+	for _, path := range []string{partnersPath + "?hours=25", partnersPath + "?client=x", pathOf(a.busy) + "/usage?hours=x"} {
 		v.fails(v.Get(path), http.StatusBadRequest, "This form cannot be read")
 	}
 	for path, heading := range map[string]string{
-		partnerPath(uuid.New()) + "/usage": "There is no such partner", partnersPath + "/x/usage": "There is no such page",
-		partnerPath(uuid.Nil): "There is no such partner",
+		pathOf(uuid.New()) + "/usage": "There is no such partner", partnersPath + "/x/usage": "There is no such page",
+		pathOf(uuid.Nil): "There is no such partner",
 	} {
 		v.fails(v.Get(path), http.StatusNotFound, heading)
 	}
@@ -153,11 +153,11 @@ func TestChromiumUsage(t *testing.T) {
 	a := s.ask(t)
 	s.at(t, partnersPath+"?hours=168")
 	s.looks(t, "partners")
-	s.at(t, partnerPath(a.busy)+"/usage")
+	s.at(t, pathOf(a.busy)+"/usage")
 	s.looks(t, "usage-day")
-	s.at(t, partnerPath(a.busy)+"/usage?hours=168")
+	s.at(t, pathOf(a.busy)+"/usage?hours=168")
 	s.looks(t, "usage-week")
-	s.at(t, partnerPath(a.nowhere)+"/usage")
+	s.at(t, pathOf(a.nowhere)+"/usage")
 	s.looks(t, "usage-none")
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
@@ -16,28 +15,39 @@ import (
 
 const partnersPath = Path + "/partners"
 
-func (c *console) routePartners(r chi.Router) {
-	const partner = partnersPath + "/{partner}"
-	r.Get(partnersPath, c.page(c.listPartners))
-	r.Get(partnersPath+"/new", c.page(c.showNewPartner))
-	r.Post(partnersPath+"/new", c.page(c.createPartner))
-	r.Get(partner, c.page(site.Given(c.partnerOf, c.showPartner)))
-	r.Get(partner+"/usage", c.page(site.Given(c.partnerOf, c.showUsage)))
-	r.Get(partner+"/refused", c.page(site.Given(c.partnerOf, c.listRefused)))
-	r.Get(partner+"/logo/{file}", c.page(c.serveLogo))
-	r.Post(partner+"/logo/remove", c.page(site.Given(c.changeable, site.Confirmed(c.removeLogo))))
-	routeForm(c, r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
-	routeForm(c, r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
-	routeAct(c, r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
+func (c *console) routePartners(r routes) {
+	r.get(partnersPath, c.listPartners)
+	r.get(partnersPath+"/new", c.showNewPartner)
+	r.post(partnersPath+"/new", c.createPartner)
+}
+
+// routePartner routes the pages about one partner, which the console and the portal have. Of the portal, routes leaves out the operator's.
+func (c *console) routePartner(r routes) {
+	const partner = "{partner}"
+	r.get(partner, site.Given(c.partnerOf, c.showPartner))
+	r.get(partner+"/usage", site.Given(c.partnerOf, c.showUsage))
+	r.get(partner+"/refused", site.Given(c.partnerOf, c.listRefused))
+	r.get(partner+"/logo/{file}", c.serveLogo)
+	r.post(partner+"/logo/remove", site.Given(c.changeable, site.Confirmed(c.removeLogo)))
+	routeForm(r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
+	routeForm(r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
+	routeAct(r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
 	c.routeStatus(r, "disable", true, c.Clients.Disable)
 	c.routeStatus(r, "enable", false, c.Clients.Enable)
 	c.routeStatus(r, "revoke", true, func(ctx context.Context, id uuid.UUID) error {
 		_, err := c.OAuth.RevokeTokensOfClient(ctx, id)
 		return err
 	})
-	routeAct(c, r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
+	routeAct(r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
 	c.routeWebhooks(r)
-	c.routePreview(r)
+	r.get(partner+"/consent", site.Given(c.partnerOf, c.choosePreview))
+	r.get(partner+"/consent/{language}", site.Given(c.partnerOf, c.showPreview))
+	r.get(partner+"/connections", site.Given(c.partnerOf, c.showGrant))
+	r.get(partner+"/log", site.Given(c.partnerOf, c.showLog))
+	r.get(partner+"/portal", site.Given(c.partnerOf, c.listSessions))
+	routeAct(r, partner+"/portal/link", c.changeable, c.askLink, c.createLink)
+	routeAct(r, partner+"/portal/end", c.changeable, c.confirmEndSessions, site.Confirmed(c.endSessions))
+	routeAct(r, partner+"/portal/{session}/end", c.sessionOf, c.confirmEndSession, site.Confirmed(c.endSession))
 }
 
 // aboutPartner is the header of each page about a partner.
@@ -46,7 +56,8 @@ type aboutPartner struct {
 	Tab     string
 }
 
-func partnerPath(id uuid.UUID) string { return partnersPath + "/" + id.String() }
+// partnerPath returns the path of a partner's pages: in the console, or in the portal.
+func (c *console) partnerPath(id uuid.UUID) string { return c.base + "/partners/" + id.String() }
 
 // partnerOf returns the partner in the path.
 func (c *console) partnerOf(r *http.Request) (client.Client, error) {

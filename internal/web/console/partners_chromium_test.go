@@ -35,7 +35,7 @@ func TestChromiumPartner(t *testing.T) {
 	press(".ways a")
 	s.IsTitled("WaIk Rewards · Console · Activity Connect")
 	id := pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = 'WaIk Rewards'")
-	path := partnerPath(id)
+	path := pathOf(id)
 
 	s.at(t, path+"/change")
 	s.looks(t, "change-partner")
@@ -103,7 +103,7 @@ func TestChromiumWebhooks(t *testing.T) {
 		http.Error(w, strings.Repeat("nothing here ", 50), http.StatusTeapot)
 	})
 	partner := s.DB.Client(t, func(c *pgtest.Client) { c.Name = hostile[0] })
-	path := partnerPath(partner.ID) + "/webhooks"
+	path := pathOf(partner.ID) + "/webhooks"
 	s.at(t, path)
 	s.looks(t, "no-webhook")
 	press := func(selector string) { s.Submit(chromedp.Click(chromedp.CSS(selector))) }
@@ -169,7 +169,7 @@ func TestChromiumHostilePartners(t *testing.T) {
 	s.looks(t, "hostile-partners")
 	s.Do(chromedp.EmulateViewport(320, 800))
 	for _, name := range hostile {
-		path := partnerPath(pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = $1", name))
+		path := pathOf(pgtest.Value[uuid.UUID](t, s.DB, "select client_id from clients where name = $1", name))
 		for _, page := range []string{"/refused", "/offboard", ""} {
 			s.isHarmless(t, "partner"+page, path+page)
 		}

@@ -89,7 +89,7 @@ func TestRegister(t *testing.T) {
 	if err != nil || partner.Name != "Ride Club" || partner.Scopes != scope.DailySteps || !f.accepted(t, partner.ID, secret) {
 		t.Fatalf("%+v, %v", partner, err)
 	}
-	if page := v.Get(partnerPath(partner.ID)); strings.Contains(page.Source, secret) {
+	if page := v.Get(pathOf(partner.ID)); strings.Contains(page.Source, secret) {
 		t.Error("the secret is shown again")
 	}
 	// The form that was sent twice made one partner, whose secret stays as it was shown.
@@ -97,8 +97,8 @@ func TestRegister(t *testing.T) {
 	if again.StatusCode == http.StatusUnprocessableEntity {
 		t.Fatal("the second press of the button is asked about the first one's name")
 	}
-	v.goes(again, partnerPath(partner.ID)+"?done=partner_exists")
-	v.shows(v.Get(partnerPath(partner.ID)+"?done=partner_exists"), "Ride Club", "This form was sent before")
+	v.goes(again, pathOf(partner.ID)+"?done=partner_exists")
+	v.shows(v.Get(pathOf(partner.ID)+"?done=partner_exists"), "Ride Club", "This form was sent before")
 	if !f.accepted(t, partner.ID, secret) {
 		t.Error("the secret that was shown does not work")
 	}
@@ -139,16 +139,16 @@ func TestChangePartner(t *testing.T) {
 	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	other := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Walk Rewards" })
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/change"
+	path := pathOf(partner.ID) + "/change"
 	open := func() (seen string) {
 		page := v.Get(path)
 		v.shows(page, "Change "+f.nameOf(t, partner.ID))
 		return page.Find("input[name=seen]").AttrOr("value", "")
 	}
-	v.goes(v.Post(path, registration("seen", open(), "name", "Ride Society", "burst", "99")...), partnerPath(partner.ID)+"?done=partner_changed")
-	v.shows(v.Get(partnerPath(partner.ID)+"?done=partner_changed"), "Ride Society", "The registration is changed.", "it@ride.example", "99")
+	v.goes(v.Post(path, registration("seen", open(), "name", "Ride Society", "burst", "99")...), pathOf(partner.ID)+"?done=partner_changed")
+	v.shows(v.Get(pathOf(partner.ID)+"?done=partner_changed"), "Ride Society", "The registration is changed.", "it@ride.example", "99")
 
-	if log := v.Get(v.Get(partnerPath(partner.ID)).Find("main .way a").AttrOr("href", "")); log.Find("tbody tr").Length() != 1 || !strings.Contains(log.Source, "client.updated") {
+	if log := v.Get(v.Get(pathOf(partner.ID)).Find("main .way a").AttrOr("href", "")); log.Find("tbody tr").Length() != 1 || !strings.Contains(log.Source, "client.updated") {
 		t.Errorf("the partner's page does not lead to what happened to it: %s", log.Request.URL)
 	}
 
@@ -156,13 +156,13 @@ func TestChangePartner(t *testing.T) {
 	seen := open()
 	alike := v.Post(path, registration("seen", seen, "name", "WaIk Rewards")...)
 	v.shows(alike, "Change Ride Society", "Users could mistake “WaIk Rewards” for another partner", "Walk Rewards")
-	if alike.StatusCode != http.StatusUnprocessableEntity || alike.Find(".problem a").AttrOr("href", "") != partnerPath(other.ID) {
+	if alike.StatusCode != http.StatusUnprocessableEntity || alike.Find(".problem a").AttrOr("href", "") != pathOf(other.ID) {
 		t.Errorf("status %d", alike.StatusCode)
 	}
 	if page := v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "Another")...); page.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("what was confirmed of another name: status %d", page.StatusCode)
 	}
-	v.goes(v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "WaIk Rewards")...), partnerPath(partner.ID)+"?done=partner_changed")
+	v.goes(v.Post(path, registration("seen", seen, "name", "WaIk Rewards", "alike", "WaIk Rewards")...), pathOf(partner.ID)+"?done=partner_changed")
 
 	// Saving a form that began with an older registration undoes nothing that somebody else has saved.
 	stale := v.Post(path, registration("seen", seen, "name", "Ride Club", "burst", "1")...)
@@ -203,7 +203,7 @@ func TestLogo(t *testing.T) {
 	f := newFixture(t)
 	partner := f.DB.Client(t)
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/logo"
+	path := pathOf(partner.ID) + "/logo"
 	v.shows(v.Get(path), "Logo of "+f.nameOf(t, partner.ID))
 	upload := func(name, content string) edgetest.Page {
 		t.Helper()
@@ -220,8 +220,8 @@ func TestLogo(t *testing.T) {
 	v.fails(upload("logo", strings.Repeat(" ", 128<<10)), http.StatusUnprocessableEntity, "Logo of "+f.nameOf(t, partner.ID))
 	v.fails(v.Post(path, "logo", circle), http.StatusBadRequest, "This form cannot be read")
 
-	v.goes(upload("logo", circle), partnerPath(partner.ID)+"?done=logo_set")
-	shown := v.Get(partnerPath(partner.ID)).Find("img.partner-logo").AttrOr("src", "")
+	v.goes(upload("logo", circle), pathOf(partner.ID)+"?done=logo_set")
+	shown := v.Get(pathOf(partner.ID)).Find("img.partner-logo").AttrOr("src", "")
 	for _, name := range []string{"/%00", "/x%00.svg", "/other.svg"} { // PostgreSQL takes no NUL
 		if got := v.Get(path + name).StatusCode; got != http.StatusNotFound {
 			t.Errorf("a logo named %s: status %d", name, got)
@@ -239,8 +239,8 @@ func TestLogo(t *testing.T) {
 		t.Errorf("the logo: %v %s", response.Header, &content)
 	}
 	v.fails(v.Get(path+"/logo-0.svg"), http.StatusNotFound, "There is no such page")
-	v.goes(v.Post(path+"/remove"), partnerPath(partner.ID)+"?done=logo_removed")
-	if v.Get(partnerPath(partner.ID)).Find("img.partner-logo").Length() != 0 {
+	v.goes(v.Post(path+"/remove"), pathOf(partner.ID)+"?done=logo_removed")
+	if v.Get(pathOf(partner.ID)).Find("img.partner-logo").Length() != 0 {
 		t.Error("there is a logo yet")
 	}
 	f.acts(t, partner.ID, "ada client.updated", "ada client.updated")
@@ -250,7 +250,7 @@ func TestLogo(t *testing.T) {
 func TestLogoIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	path := partnerPath(f.DB.Client(t).ID) + "/logo"
+	path := pathOf(f.DB.Client(t).ID) + "/logo"
 	v := f.signedIn(t, edgetest.AdaToken)
 	var wide bytes.Buffer
 	if err := png.Encode(&wide, image.NewGray(image.Rect(0, 0, 2048, 513))); err != nil {
@@ -281,7 +281,7 @@ func TestReplaceSecret(t *testing.T) {
 	f := newFixture(t)
 	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/secret"
+	path := pathOf(partner.ID) + "/secret"
 	v.shows(v.Get(path), "Replace the secret of Ride Club?", "1 day", "7 days")
 	for _, bad := range []string{"", "1", "-1", "x", "99999999"} {
 		v.fails(v.Post(path, "overlap", bad), http.StatusBadRequest, "This form cannot be read")
@@ -300,7 +300,7 @@ func TestReplaceSecret(t *testing.T) {
 	}
 	form := v.Get(path)
 	v.shows(form, "Replace the secret of Ride Club?", "A previous secret works until 2026-03-17")
-	v.shows(v.Get(partnerPath(partner.ID)), "Ride Club", "works until 2026-03-17")
+	v.shows(v.Get(pathOf(partner.ID)), "Ride Club", "works until 2026-03-17")
 	v.shows(v.Post(path, with(sent(form), "overlap", "0")...), "The secret is replaced", "no longer works")
 	if f.accepted(t, partner.ID, newer) {
 		t.Error("a secret without an overlap works")
@@ -313,7 +313,7 @@ func TestDisableEnable(t *testing.T) {
 	f := newFixture(t)
 	partner, tokens := f.ConnectNew(t, "Ride Club")
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID)
+	path := pathOf(partner.ID)
 	v.shows(v.Get(path+"/disable"), "Disable Ride Club?", "Connections that stop working until then: 1.")
 	v.goes(v.Post(path+"/disable"), path+"?done=partner_disabled")
 	v.shows(v.Get(path+"?done=partner_disabled"), "Ride Club disabled", "The partner is disabled.")
@@ -334,7 +334,7 @@ func TestOffboard(t *testing.T) {
 	partner, _ := f.ConnectNew(t, "Ride Club")
 	f.waiting(t, partner.ID, 3)
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID)
+	path := pathOf(partner.ID)
 	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to continue.")
 	wrong := v.Post(path+"/offboard", "name", "ride club")
 	v.shows(wrong, "Offboard Ride Club for good?", "That is not the partner’s name.")
@@ -387,7 +387,7 @@ func TestPartnersForReadingAlone(t *testing.T) {
 	}
 	v := f.signedIn(t, edgetest.GraceToken)
 	before := pgtest.Value[int](t, f.DB, "select count(*) from audit_log")
-	path := partnerPath(partner.ID)
+	path := pathOf(partner.ID)
 	hook := path + "/webhooks/" + event.String()
 	for _, page := range []string{partnersPath, path, path + "/usage", path + "/refused", path + "/webhooks", hook, path + "/consent"} {
 		if got := v.Get(page); got.StatusCode != http.StatusOK || got.Find(".acts").Length() != 0 {

@@ -24,12 +24,6 @@ type ConsentPage interface {
 // PreviewFiles is the path of the files of [ConsentPage].
 const PreviewFiles = Path + "/consent-page/"
 
-func (c *console) routePreview(r chi.Router) {
-	r.Get(PreviewFiles+"{name}", c.page(c.Consent.ServeFile))
-	r.Get(partnersPath+"/{partner}/consent", c.page(site.Given(c.partnerOf, c.choosePreview)))
-	r.Get(partnersPath+"/{partner}/consent/{language}", c.page(site.Given(c.partnerOf, c.showPreview)))
-}
-
 // previewChoice links to the consent page in each language.
 type previewChoice struct {
 	aboutPartner
@@ -51,8 +45,8 @@ func (c *console) showPreview(w http.ResponseWriter, r *http.Request, partner cl
 	}
 	logo := ""
 	if partner.Logo.Name != "" {
-		logo = partnerPath(partner.ID) + "/logo/" + partner.Logo.Name
+		logo = c.partnerPath(partner.ID) + "/logo/" + partner.Logo.Name
 	}
-	c.Consent.Show(w, r, partner, tag, logo, partnerPath(partner.ID)+"/consent")
+	c.Consent.Show(w, r, partner, tag, logo, c.partnerPath(partner.ID)+"/consent")
 	return nil
 }

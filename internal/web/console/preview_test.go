@@ -38,7 +38,7 @@ func TestChromiumConsentPage(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	partner := s.previewed(t)
-	path := partnerPath(partner.ID) + "/consent"
+	path := pathOf(partner.ID) + "/consent"
 	s.at(t, path)
 	s.looks(t, "consent")
 	for _, tag := range []string{"en", "de", "pl"} {
@@ -80,7 +80,7 @@ func TestConsentPage(t *testing.T) {
 	f := newFixture(t)
 	partner := f.previewed(t)
 	v := f.signedIn(t, edgetest.GraceToken)
-	path := partnerPath(partner.ID) + "/consent"
+	path := pathOf(partner.ID) + "/consent"
 	if n := v.Get(path).Find(".languages a").Length(); n != len(locale.Default().Tags()) {
 		t.Errorf("%d languages", n)
 	}
@@ -109,7 +109,7 @@ func TestConsentPage(t *testing.T) {
 	for _, none := range []string{path + "/xx", path + "/en/consent", partnersPath + "/x/consent/en", PreviewFiles + "none.css"} {
 		v.fails(v.Get(none), http.StatusNotFound, "There is no such page")
 	}
-	v.fails(v.Get(partnerPath(uuid.New())+"/consent/en"), http.StatusNotFound, "There is no such partner")
+	v.fails(v.Get(pathOf(uuid.New())+"/consent/en"), http.StatusNotFound, "There is no such partner")
 	for _, form := range []string{path + "/restart", path + "/consent"} { // where the forms would go
 		if got := v.Post(form, "decision", "allow"); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: status %d", form, got.StatusCode)

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"path"
 	"strings"
 
-	"connect-svc/internal/actor"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/web/site"
@@ -43,14 +41,6 @@ func sessionKey(r *http.Request) (key operators.SessionKey, ok bool) {
 	return operators.SessionKey(value), true
 }
 
-type holderKey struct{}
-
-// holderOf returns the operator who is signed in.
-func holderOf(r *http.Request) operators.Operator {
-	holder, _ := r.Context().Value(holderKey{}).(operators.Operator)
-	return holder
-}
-
 // session reads the session of a request. Error: operators.ErrNoSession.
 func (c *console) session(r *http.Request) (operators.Operator, error) {
 	key, ok := sessionKey(r)
@@ -60,34 +50,20 @@ func (c *console) session(r *http.Request) (operators.Operator, error) {
 	return c.Sessions.Get(r.Context(), c.Operators, key)
 }
 
-// signedIn admits requests with a session, and makes its operator the actor. It redirects others to the sign-in, which returns to
-// the requested page. It refuses forms of a read-only token.
-func (c *console) signedIn(next http.Handler) http.Handler {
-	return c.page(func(w http.ResponseWriter, r *http.Request) error {
-		holder, err := c.session(r)
-		if errors.Is(err, operators.ErrNoSession) {
-			query := url.Values{}
-			if r.Method == http.MethodGet && r.URL.Path != Path {
-				query.Set("to", r.URL.RequestURI())
-			}
-			if _, had := sessionKey(r); had {
-				query.Set("ended", "")
-			}
-			return site.Redirect(strings.TrimSuffix(Path+"/sign-in?"+query.Encode(), "?"))
+// operatorOf returns the operator who asks. It redirects others to the sign-in, which returns to the requested page.
+func (c *console) operatorOf(r *http.Request) (principal, error) {
+	holder, err := c.session(r)
+	if errors.Is(err, operators.ErrNoSession) {
+		query := url.Values{}
+		if r.Method == http.MethodGet && r.URL.Path != Path {
+			query.Set("to", r.URL.RequestURI())
 		}
-		if err != nil {
-			return err
+		if _, had := sessionKey(r); had {
+			query.Set("ended", "")
 		}
-		telemetry.EventOf(r.Context()).Operator = holder.Name
-		ctx := context.WithValue(actor.As(r.Context(), holder.Name), holderKey{}, holder)
-		r = r.WithContext(ctx)
-		if holder.ReadOnly && r.Method != http.MethodGet {
-			c.fail(w, r, operators.ErrReadOnly)
-			return nil
-		}
-		next.ServeHTTP(w, r)
-		return nil
-	})
+		return principal{}, site.Redirect(strings.TrimSuffix(Path+"/sign-in?"+query.Encode(), "?"))
+	}
+	return principal{Name: holder.Name, ReadOnly: holder.ReadOnly}, err
 }
 
 // signInView is the sign-in page.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
@@ -19,13 +18,13 @@ import (
 
 const usersPath = Path + "/users"
 
-func (c *console) routeUsers(r chi.Router) {
+func (c *console) routeUsers(r routes) {
 	const user = usersPath + "/{user}"
-	r.Get(usersPath, c.page(c.listUsers))
-	r.Get(user, c.page(site.Given(c.userOf, c.showUser)))
-	routeAct(c, r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
-	routeAct(c, r, user+"/lift-limits", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))
-	routeAct(c, r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
+	r.get(usersPath, c.listUsers)
+	r.get(user, site.Given(c.userOf, c.showUser))
+	routeAct(r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
+	routeAct(r, user+"/lift-limits", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))
+	routeAct(r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
 }
 
 // userList is a page of users.

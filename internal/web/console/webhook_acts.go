@@ -17,7 +17,7 @@ func (c *console) askAddress(r *http.Request, in writer, partner client.Client, 
 	return confirmation{
 		Title:  in.Text("console.webhook.address.heading", "Partner", partner.Name),
 		Says:   []template.HTML{in.HTML("console.webhook.address.says")},
-		Action: in.Text("console.webhook.address.act"), Back: hooksPath(partner),
+		Action: in.Text("console.webhook.address.act"), Back: c.hooksPath(partner),
 		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
 			Hint: in.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
 	}, err
@@ -34,7 +34,7 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 		return refused{form, err}
 	}
 	if err != nil || secret == "" {
-		return outcome(err, hooksPath(partner), "webhook_set")
+		return outcome(err, c.hooksPath(partner), "webhook_set")
 	}
 	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }
@@ -46,7 +46,7 @@ func (c *console) askWebhookSecret(_ *http.Request, in writer, one hook, no refu
 	}
 	x := confirmation{
 		Title: in.Text("console.webhook.secret.heading", "Partner", one.partner.Name), Says: says,
-		Action: in.Text("console.webhook.secret.act"), Back: hooksPath(one.partner),
+		Action: in.Text("console.webhook.secret.act"), Back: c.hooksPath(one.partner),
 		Hidden: []named{{"older", untilOf(one.endpoint.RotatingUntil)}},
 	}
 	if no.error != nil {
@@ -86,12 +86,12 @@ func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ r
 		Says: []template.HTML{
 			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(waiting)),
 		},
-		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: hooksPath(one.partner),
+		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: c.hooksPath(one.partner),
 	}, err
 }
 
 func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
-	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), hooksPath(one.partner), "webhook_removed")
+	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), c.hooksPath(one.partner), "webhook_removed")
 }
 
 // webhookTest sends a sample event and shows the answer.
@@ -132,7 +132,7 @@ func (c *console) confirmReplay(_ *http.Request, in writer, one hookEvent, _ ref
 		Says: []template.HTML{
 			in.HTML("console.webhook.replay.says", "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
 		},
-		Action: in.Text("console.webhook.replay.act"), Back: one.path(),
+		Action: in.Text("console.webhook.replay.act"), Back: c.eventPath(one),
 	}, nil
 }
 
@@ -140,7 +140,7 @@ func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) 
 	if _, err := c.hookOf(r); err != nil {
 		return err
 	}
-	return outcome(c.Webhooks.Replay(r.Context(), one.ID), one.path(), "event_replayed")
+	return outcome(c.Webhooks.Replay(r.Context(), one.ID), c.eventPath(one), "event_replayed")
 }
 
 // replayPart is the number of failed events that one form sends again.
@@ -182,5 +182,5 @@ func (c *console) replayFailed(_ http.ResponseWriter, r *http.Request, one hook)
 	if err != nil {
 		return err
 	}
-	return site.Redirect(hooksPath(one.partner) + "/replay?queued=" + strconv.Itoa(queued))
+	return site.Redirect(c.hooksPath(one.partner) + "/replay?queued=" + strconv.Itoa(queued))
 }

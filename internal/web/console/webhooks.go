@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
@@ -18,19 +17,21 @@ import (
 	"connect-svc/internal/webhook"
 )
 
-func (c *console) routeWebhooks(r chi.Router) {
-	const hooks = partnersPath + "/{partner}/webhooks"
-	r.Get(hooks, c.page(site.Given(c.partnerOf, c.listEvents)))
-	routeAct(c, r, hooks+"/address", c.changeable, c.askAddress, c.setAddress)
-	routeAct(c, r, hooks+"/secret", c.hookOf, c.askWebhookSecret, c.replaceWebhookSecret)
-	routeAct(c, r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
-	routeForm(c, r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
-	routeForm(c, r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
-	r.Get(hooks+"/{event}", c.page(site.Given(c.eventOf, c.showEvent)))
-	routeAct(c, r, hooks+"/{event}/replay", c.eventOf, c.confirmReplay, site.Confirmed(c.replay))
+func (c *console) routeWebhooks(r routes) {
+	const hooks = "{partner}/webhooks"
+	r.get(hooks, site.Given(c.partnerOf, c.listEvents))
+	routeAct(r, hooks+"/address", c.changeable, c.askAddress, c.setAddress)
+	routeAct(r, hooks+"/secret", c.hookOf, c.askWebhookSecret, c.replaceWebhookSecret)
+	routeAct(r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
+	routeForm(r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
+	routeForm(r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
+	r.get(hooks+"/{event}", site.Given(c.eventOf, c.showEvent))
+	routeAct(r, hooks+"/{event}/replay", c.eventOf, c.confirmReplay, site.Confirmed(c.replay))
 }
 
-func hooksPath(partner client.Client) string { return partnerPath(partner.ID) + "/webhooks" }
+func (c *console) hooksPath(partner client.Client) string {
+	return c.partnerPath(partner.ID) + "/webhooks"
+}
 
 // eventStates lists the filters of the list.
 var eventStates = []string{"", string(webhook.Pending), string(webhook.Failed), string(webhook.Delivered)}
@@ -156,7 +157,9 @@ type hookEvent struct {
 	partner client.Client
 }
 
-func (e hookEvent) path() string { return hooksPath(e.partner) + "/" + e.ID.String() }
+func (c *console) eventPath(one hookEvent) string {
+	return c.hooksPath(one.partner) + "/" + one.ID.String()
+}
 
 // eventOf returns the event in the path.
 func (c *console) eventOf(r *http.Request) (one hookEvent, err error) {

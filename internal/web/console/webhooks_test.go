@@ -17,7 +17,7 @@ func TestWebhookEndpoint(t *testing.T) {
 	f := newFixture(t)
 	partner := f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/webhooks"
+	path := pathOf(partner.ID) + "/webhooks"
 	v.shows(v.Get(path), "Ride Club", "The partner has no webhook", "The list is empty.")
 	for _, act := range []string{"/secret", "/remove", "/test", "/replay"} {
 		v.fails(v.Get(path+act), http.StatusConflict, "The partner has no webhook")
@@ -65,7 +65,7 @@ func TestWebhookEvents(t *testing.T) {
 	f.events(t, partner.ID, "delivered", 1)
 	f.events(t, other.ID, "failed", 1)
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/webhooks"
+	path := pathOf(partner.ID) + "/webhooks"
 	if n := v.Get(path).Find("tbody tr").Length(); n != rowsPerPage {
 		t.Errorf("%d rows on the first page of all", n)
 	}
@@ -123,7 +123,7 @@ func TestReplay(t *testing.T) {
 	f.events(t, partner.ID, "failed", 1)
 	id := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events")
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/webhooks"
+	path := pathOf(partner.ID) + "/webhooks"
 	one := path + "/" + id.String()
 	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "There have been 0 attempts so far.")
 	v.fails(v.Post(one+"/replay"), http.StatusConflict, "The partner has no webhook")
@@ -161,7 +161,7 @@ func TestWebhookTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := f.signedIn(t, edgetest.AdaToken)
-	path := partnerPath(partner.ID) + "/webhooks/test"
+	path := pathOf(partner.ID) + "/webhooks/test"
 	v.shows(v.Get(path), "Send a test to Ride Club", address)
 	for i, kind := range eventTypes {
 		v.shows(v.Post(path, "type", kind), "Send a test to Ride Club", "The receiver accepted it.", kind, "200", "<b>seen</b>")
@@ -186,7 +186,7 @@ func TestRefused(t *testing.T) {
 		select $1, i <> 7, $2::timestamptz - i * interval '1 minute', 'requestToken', 400, 'invalid_grant', 'code has expired', 1000 + i
 		from generate_series(1, 60) i`, partner.ID, start)
 	v := f.signedIn(t, edgetest.GraceToken)
-	path := partnerPath(partner.ID) + "/refused"
+	path := pathOf(partner.ID) + "/refused"
 	first := v.Get(path)
 	v.shows(first, "Ride Club", "2026-03-10 12:33:00", "400 invalid_grant", "code has expired", "1,001")
 	if first.Find("tbody tr").Length() != rowsPerPage || !strings.Contains(first.Find("tbody tr:nth-child(7)").Text(), "without proof") || first.Find("tbody .badge").Length() != 1 {
@@ -195,7 +195,7 @@ func TestRefused(t *testing.T) {
 	if n := v.Get(first.Find("a[rel=next]").AttrOr("href", "")).Find("tbody tr").Length(); n != 60-rowsPerPage {
 		t.Errorf("%d rows on the second page", n)
 	}
-	v.shows(v.Get(partnerPath(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "The list is empty.")
+	v.shows(v.Get(pathOf(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "The list is empty.")
 	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
 	var position page.Key
 	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {

@@ -140,6 +140,7 @@ func (e Kind) Valid() bool {
 
 // Defines values for ProblemType.
 const (
+	ProblemTypeUrnConnectSvcProblemClientDisabled       ProblemType = "urn:connect-svc:problem:client-disabled"
 	ProblemTypeUrnConnectSvcProblemClientNotFound       ProblemType = "urn:connect-svc:problem:client-not-found"
 	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
 	ProblemTypeUrnConnectSvcProblemInvalidContent       ProblemType = "urn:connect-svc:problem:invalid-content"
@@ -158,6 +159,8 @@ const (
 // Valid indicates whether the value is a known member of the ProblemType enum.
 func (e ProblemType) Valid() bool {
 	switch e {
+	case ProblemTypeUrnConnectSvcProblemClientDisabled:
+		return true
 	case ProblemTypeUrnConnectSvcProblemClientNotFound:
 		return true
 	case ProblemTypeUrnConnectSvcProblemClientOffboarded:
@@ -439,6 +442,11 @@ type NewUser struct {
 
 // Note Why. Without NUL.
 type Note = string
+
+// PortalLink defines model for PortalLink.
+type PortalLink struct {
+	Url string `json:"url"`
+}
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -735,6 +743,9 @@ type Malformed = Problem
 // MalformedBody defines model for MalformedBody.
 type MalformedBody = Problem
 
+// NoPortalLink defines model for NoPortalLink.
+type NoPortalLink = Problem
+
 // NoSuchClient defines model for NoSuchClient.
 type NoSuchClient = Problem
 
@@ -812,6 +823,9 @@ type ServerInterface interface {
 	// CreateClient Register a client
 	// (POST /sandbox/clients)
 	CreateClient(w http.ResponseWriter, r *http.Request)
+	// CreatePortalLink Get a link to a client's own pages
+	// (POST /sandbox/clients/{client_id}/portal-link)
+	CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RotateClientSecret Replace a client's secret
 	// (POST /sandbox/clients/{client_id}/secret)
 	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -887,6 +901,12 @@ func (_ Unimplemented) DecideAuthorization(w http.ResponseWriter, r *http.Reques
 // CreateClient Register a client
 // (POST /sandbox/clients)
 func (_ Unimplemented) CreateClient(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreatePortalLink Get a link to a client's own pages
+// (POST /sandbox/clients/{client_id}/portal-link)
+func (_ Unimplemented) CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1044,6 +1064,32 @@ func (siw *ServerInterfaceWrapper) CreateClient(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateClient(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreatePortalLink operation middleware
+func (siw *ServerInterfaceWrapper) CreatePortalLink(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreatePortalLink(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -1483,6 +1529,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/sandbox/clients", wrapper.CreateClient)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/sandbox/clients/{client_id}/portal-link", wrapper.CreatePortalLink)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/clients/{client_id}/secret", wrapper.RotateClientSecret)
 	})
 	r.Group(func(r chi.Router) {
@@ -1576,6 +1625,16 @@ type MalformedBodyApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers MalformedBodyResponseHeaders
+}
+
+type NoPortalLinkResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoPortalLinkApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoPortalLinkResponseHeaders
 }
 
 type NoSuchClientResponseHeaders struct {
@@ -2111,6 +2170,100 @@ type CreateClient500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateClient500ApplicationProblemPlusJSONResponse) VisitCreateClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLinkRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type CreatePortalLinkResponseObject interface {
+	VisitCreatePortalLinkResponse(w http.ResponseWriter) error
+}
+
+type CreatePortalLink200JSONResponse PortalLink
+
+func (response CreatePortalLink200JSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink400ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink404ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink409ApplicationProblemPlusJSONResponse struct {
+	NoPortalLinkApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink409ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortalLink500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response CreatePortalLink500ApplicationProblemPlusJSONResponse) VisitCreatePortalLinkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3586,6 +3739,9 @@ type StrictServerInterface interface {
 	// CreateClient Register a client
 	// (POST /sandbox/clients)
 	CreateClient(ctx context.Context, request CreateClientRequestObject) (CreateClientResponseObject, error)
+	// CreatePortalLink Get a link to a client's own pages
+	// (POST /sandbox/clients/{client_id}/portal-link)
+	CreatePortalLink(ctx context.Context, request CreatePortalLinkRequestObject) (CreatePortalLinkResponseObject, error)
 	// RotateClientSecret Replace a client's secret
 	// (POST /sandbox/clients/{client_id}/secret)
 	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
@@ -3803,6 +3959,32 @@ func (sh *strictHandler) CreateClient(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateClientResponseObject); ok {
 		if err := validResponse.VisitCreateClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreatePortalLink operation middleware
+func (sh *strictHandler) CreatePortalLink(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request CreatePortalLinkRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePortalLink(ctx, request.(CreatePortalLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePortalLink")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreatePortalLinkResponseObject); ok {
+		if err := validResponse.VisitCreatePortalLinkResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -4224,187 +4406,191 @@ func (sh *strictHandler) ResendWebhook(w http.ResponseWriter, r *http.Request, w
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H2Jcxu50e+/gpqkao9vSA0pSpbo2sqTj33xFx8by46TXfojwRmQxGoIMAOMaK5X//srdAOYg0PxkLTr",
-	"72WrkjVF4mwAjT5+3fgcxHK+kIIJrYL+54B9ovNFyuDz05QzoV9L/b3MRWK+uaZpzsyHjP07Z0oPeRL0",
-	"g96kM3mUHLPWSZf2Wr34jLXO49O49Wgc0bNJlJxPup0gDJSmOldBvxf1wkBznbKgH7ybsYwRroiQROXx",
-	"jMTQaTsIA71amBJ5JvqxFILFuqWu4/4ik+OUzftYsCWkbk1gfDc3oR3ym8lkLGmWsPsc9Hll0HacZEkV",
-	"kb673Ydd1IFxvxDXNOXJUyk0E7oyapZlMlNB/6fPQcI05WnQD+a50mTMCNUkZVRpEgVhsJBcaJYF/eAo",
-	"oTxdDZVmC3XUeXQEH4Kbj+HdSNDtFiT4nrM0MVMnesaIbZZQs5Y4lR1IYUu2YjtrQ4hXNJ3IbM6St9jk",
-	"PS5gVF1AN2auyNx1usOgfdmWbQCG/Vrqp1iYPdxBIbliGZ4VTWLXHVlyPSN6xhUxR5mK1Q6zMKfGt+Bm",
-	"8Nsccz3jYkrM3zuOszjdl7FcsFdczamOZw93tB2ZaySWesYyoswY1A5Dh4KtuRstjJ9l1yx7bg70vY3+",
-	"ZNO+jmWeJrBVxgx2Rsr0TjtcwShbwHdg2O+kfEmzKbs/ineOq2Mey2RlKK6lJKnpaodhailbUBbG+F6o",
-	"fLGQmWbJK5Zw+g4q39t4TxrG65nwYpHymGouxdHPSoodxp4Xo23NzXBbUAEmolj2G1+5Zr/vMmjFstp1",
-	"+4GNZ1Je/cbjXWKvOwzZlmwe9aWWi8VDigi2d5ARFHa2x5htjeDGDHnGaMIylMpoPGNGUMhkav5OmIoz",
-	"vjDbL+gHF0ItWabgJhbs2jAsLTPs2EyOZ2bGOstZGKh4xubUtBFLYa7aQMgWFC9GqXTGxRTIZm/kF8l6",
-	"r6/pnKmKJMAF/JnK6e09/zljk6Af/OmoEEOP8Fd19MJOfkEzOmfazR8EqKZRlMSyF8+MaELdn1ZMUVQk",
-	"Y/nJjMjKuUE/iMankw496baO6Rlr9ehx3DofnyWt03FnEsWPJt2kY6QrbnpYUD0LwkDQuamJjZu9cqcZ",
-	"4plvmtAFXkW3jf54EtHeODltnScncauXnNHWOT05bj1KOpPTSWdyRqNO8+hN03ce+42prRZSqE0qQ1yI",
-	"tGVGaXf7fxmGWdc71iT7DSNxdY5qvd6Ewe51i1o3u878Bxw7Tn9tCzapM4/JyI9oRJZQyCypWREyo1D8",
-	"/fsXz8za1o96q3TWm0Zlyx9V+MJNGPyzZQ9s68WzbXWLo32zSYs6fB1lpZ0dFvJNVTe6j0VpVtdCspzx",
-	"eGbWayIzYtjlF7IC6/rgAfSv61fbqF/r9P5ojw06zYUqksg4nzOhzRLIjMRUWDk1kYK1yWurJJjVimdU",
-	"TPH++gLWxaunBy7Juva4bVHWFOJ7WxZ3VRv+Q8m/c5atCF73Zk0oCLlfGtmfyGT1/zXpQ8K18vqQORX/",
-	"ffnmtRGn3r/7vnUWEiqIHP/MYld5wlmaEL3kMTPLNpdwtVBBTnv4m4IjlnKlFaEisbVRQixKn5GEscUX",
-	"styv5WUez/Ay+L1kiAeUBr4YKldtVgdQuWpG2kHUKjr8fYU0FKxB8gIlacyYaDap7SW/qS9kadcMZQes",
-	"bc1+tW2Jql3e7zrdbosLSwtiFFkjaizolLmFuUhTuWyTZ1zZRsiEZ+pLOYU1m+AhC1W2121dplJ397JI",
-	"l3LOUFqbUJ6yxFwnXtRbyTwjE5qnuk0uNRUJzRICA60ptUTRlSLLGf1SlqVs8zxgTQrj5LYF8R3d25EB",
-	"4cHs/eJ275ySV/xJWBUQOlEURlFEwPj1pXCuTXbcA9Zgg5F124I0juDeFkcKRkZWw2qZpkfurIzqduRR",
-	"SGhqyssMmd7osdGGMsX0d7metM5GX8qa1UzWBwoS+4oCYVCzSG9d2fI4H0bAMyP6X2bsabDh/2YLuG6f",
-	"31a7PtqHWUY7rl1WcuTmwJPRl7WiJf/GAQtad0PsuDCX3mtxb6pyzLgR0Sl4NlhCep0oJEp6VzJXBGQ+",
-	"LQnXhIoV3HFtcsk0KNM0STKmFKFTysUXJPt5CsEYLmLNr7lePXHSNk0SbuhA0x8yuWCZ5mZhJjRVrE6n",
-	"C03mUmnSwQs9k0tFuCA0Tc1E51yUW+iEwaL05+cgXsUpF9MhxRHYb7lmc7Vt7d7yhL2VS0OGOf30Aqt0",
-	"ogh80uhAollGV6aA7yb5OVd6zoQeZmwur2m6e39PsY0L38RbbOHwMdyl7x07LYFxdu7s0pQ+oIP9SYo9",
-	"7UfGvTvZs30zlWEss4zFZocfNqmnvv7dej+41526u/FfoF3OVKmwgrdM5aneyhB2OdK3jf1DxrVmYoeD",
-	"unWd0biz4ajtOIbamdm/1iFDPqDKbTv1sCZ2n+9N2XP7U4VkYdMOaOiqeZk2ELJEoFsmfvv++di03XM9",
-	"kxn/BWSSZyzmiqM4sseGp+U2hnmWNqMDljOZMvL+7UsjLKDvD+W5TAuWkSVAphQTCXw9Nhcpy9rkhfZg",
-	"n4xPZ4BuYNcsWxHAXIaEogOR+ioBHPyXTEz1LOh38eTPuXDfdNYAFuZOL6ZeHfqHGdUwIrCGLYw0gwo7",
-	"E/ncrD1NU7k068bEqkTjom3n7DekStM3E4CTbvPufwzXxiGJ4lNhpIv22gZcX4OwBDLws2vaAk9pykRC",
-	"s2dUsyYYRGx/JwnVLCSjf/3rX/9qvXrVevZsFJJJJuekcx5FrajTijpmac/Pz89bnW7ruGOoNJHZnOqg",
-	"H5jaQRgsqNYsMy3/z9ed819/6rbOP/4Utc4/fgP//dy9aa19+HPQQFXrMwA8ReOamekb6ZS1yQeuZzLX",
-	"oMHTWJvvwVJW+D4VYyIEF83SllULGgPI14ixTCSqtq86O+wqHONbNuVKZ1Tvf7TGeYa+soSBJS/on0aN",
-	"gjrVjIzzZMq0UZWEEca5IpMcpVC/CFzo4y7Og8/N9oV70c7EfuPnwYVmU5bBhULTdEzjq+bTfSHITOuF",
-	"gsMN1hIKalrhTDb1FeF67Wz2zrYSMZYizrMMWRlNVIUcnTVy/FUuydwoIlCYzOmKZLkg9hArOmdE8znb",
-	"gSzbiCLs3rtVcC126Y1HgKvhgmXDORe5O3F+cZtXl014mnq8d7HW97K2aMhv5tnA26iI2WPkubiauUiN",
-	"Tod7bMqvGcAudxPTTGdV0ewYBujktJqMFga54P/Omf1ZZzkrTBduN95+2aMK+/7ty2aBD1fo0uII1zkJ",
-	"A2+HIbw5mFRLdF0lXNExmtwdwAVMvEwkLDGkKYNa/FVhBALDBV3tIAxKCJ2PG1kIDu8pwDH2ZCHKz2z7",
-	"PrVUqF8utonGyyOV8dVFcm32yL5iA9YaKhZLkTTQ/smKzMxhzuNZSPKFuVuOT09JQlfq9o1/3Dntdnvb",
-	"dn79Bq0Np3G2MkdDzua+u53eo97Z8WnvUan3qOnc3aZP70tJL+zxZEfYY3Xq5fqNE2/Svx94kCGKDNs2",
-	"bll6AUEu1XRYIFZvq/vMlLXO8K0dvTZlbqdc6IScyiBs801kxQE0iy8cjGcseUzGLJVL8gvLpDkCml4x",
-	"Qpd0heKKkV+iNrkA6cwLL5RkLJZZQpQG3579WgrmahEtNU3JVDJV6uD2c9W4t1v+27OmXf6MK51n4wP4",
-	"g70TG4kzo4sFEwroMWNEsE/a2Y0rsnmSo8GVgQIls4RljVzWSAQ1wWKjXIHX8Hz73bsX+8FumzYJRHt5",
-	"H/UeBHQRaxu3VxyzhcYrLGOgaSEgI2MLRjViysFBaS2Zt0lpPgCu4QaFwDTU6mRi9i3iqmwV8vXb75+S",
-	"0/Oo881jwuYLvYK7U3uVUU7WJUeIvCnrEkc//c/Rx2+/+fbPjfD5MqXdSENHoEaiyyxmCQL697X/yIQ1",
-	"S1PofC/wLXivhuj2oIqMjGg3TPmca4YOjdIMf6KtX4YfP3fCXtSsEAmph6b4fGHxQH4vN9qtnWRDyQhB",
-	"DEMY3gjRANppvQVaDrgGm0xYrPvgRoXoiTe5juWc9Q0javnuRyEZvWU6W7UuJpplfdIZtQeiGPVYypRR",
-	"sBuhVGW0Vp40qha+gNkII7lggi54e0Xn6ah81KdMV4wZCLZ4xTRNqKaBF77fySsm4M9recWKv2jyjPJ0",
-	"5ex/9jt78cFP1a8uysadxONb/m9GhW7kMWqDiGl2Bv4GYRPCbhO/AsX8Z3SL4HNyfl5iOr2oUe7Yh9c5",
-	"hYVMwZ9zzzyvsvSeQCGeoKZT2RynAf5c4oJvZvSagWoiSCqXLIupqip7eQ69lY9W1DqnrclF6/uPn8/Q",
-	"7OD+7O3zZ2eDqeKFUJoK3bi7Of6GINOnyBzmPE25lUNDMl6VwTpfKRIbmXvNttIy61qd12CQmCGaf7ru",
-	"n3f4T7/yz2DQNh+Ob35sHP/fuEg2XCMUzWIobahGXUctaKbMhylF6ygaLkH5EWzZeFZeyum0Eoa8j6Cp",
-	"t0qXdj1uwq3M2urc6P98TESeptbaqPI4ZqoUjPqTG38YmGLBxzJz25ezhch8Za4ZBlMt6JSBgjkSUrBR",
-	"u2mdMkZVswlzZU7EkiqSsUmujFC570zKwXm7yO67cbuCtqUJbdTQdFAZR5m8de7hidHERl6z5SWLM7bv",
-	"zpLXLEvpYpgL3SxXMZRyFDROxmwiMwbRh4osZXbFxdQSnhuRZo2fP8QxblpL5Sdfm4DM9My79mWuFU8Y",
-	"LpORVooQuNsFLNt8WKPXhpV4r/aWsK642LoLgWfZ2+4XKbaqd+9cufpsoLPGsUvdaHpeFfbm1+9frluN",
-	"o4aT63AY+9HBZadYGwMA1moRSCMEtLWJE/+XmYSQB9yzoBu5I2lFZLWzWa+ko9TdrrdZ934nvuIjhddl",
-	"iQn/ZBQio0+CAY/GM2KqN/Lb2yCNNYSNBzKWtxbUd4MpcbASTZo2XrnJhv3H45nTUY00iWQgMRUoGpmr",
-	"L1FOCymTyd3cu2ffCHfIHRHuGtMe7p5tJtwjw0u4R4B6uHNgeLhjdo9w1xQV4Q65FsJ9cxqEO6d/CXfL",
-	"SNEkq5Ut7Du5hmZS6YqrDYXIEKQcpZYySzAIbpLR6ZwJjU5guiJjRkamuf7R0QjvUIWtcUVSGdPU/BGS",
-	"TvdRO2pH7Q6R2UBQgQELqZSLMY2vHCYNFdJ9vVFvQdJlibkvmhhIZn9HKR1cTaV5/gIWOKADGrQV/2Sm",
-	"GSPHJwmfcq3aB/pJ37kP/bUPXw8GbfzcCU9vvvlLo5z/liXciOZ7XkOZrbbZ9T96KRH1OCrUWuutt35/",
-	"68y6XbCodNTEGQ+2oCuZZzHb4RK6hIINNvSihY0DQ6vMXoT1tW51ccmlgqvU/Ltj2VzY2N7dUQlYdQ2X",
-	"8FpqNCBaeReUFEHnzAZGrmMVYJyhn115MM20g8vmpZzua/+kaFzfSYKpapxr2LEG6FgV/6Np8+AtSHPP",
-	"kXNzS8dsRz8GuqVgSMh8hkwkQ93ModCsqzTNdJu8ztM0JCmbaAL+gcwpLb4MKqJMJIbH5uJKyKX4TflT",
-	"szJq5wlD9DPd4gcu+LaRI+/xxDcPKFxbxsYNYg9t2ax22rsNi9Bo1LtE5WxfeAlVrJlrv8n4lAuvD1iM",
-	"1sUPL3A/cKVyFBpL+wAu+v4RWOL/q/GCielwwpsE7+95ygqRNDYjnIDfhlhgk16BryfLzf3+w/NXIBJw",
-	"RSwTQdBLJabNaN2NUnvsQ5t343uWtDYiep0BmgsOgO2OWtiBahedNegrL8pqFxcFIG5FloaZZgAaYjZ7",
-	"0G7YiupAG7DKmZHTdlrwjF8b6qdmDMLIZhiAMTqy9B0RrhqW/9bVn1OebgAQYcyo0bgWTC5SJyPBgvKp",
-	"aHFBYpkw65cAAs0h4nHfMQjkxTtaBwFCtv/axRmjeo+FAxPIzZYrxp/VyjqWqFocL5ym3+nFLnQzamJE",
-	"1d2zXwwEgpQKlJszWQLXgCXahGq7K5BtX6gaeiMRGkgzhsErpngzVm0D89jZWmGLbzK4vQPf9ZIp3SaH",
-	"Gt82AeTuCxP3oLi3uyHdDsSy/cZgtUMAWAXEbfvWQZ6I0GAHTFjbIzXEXNOhcPgJMpVEyOV2daycgg32",
-	"RNkIX9n4tVPp16l5Z4SWQTTs7OpE1qjUyNdgEdfvO8HIgmVzrhTHtJEeM1Lg7/um1xKqHn6qf1mg/PGX",
-	"JhsJuhveSn0ICNiZ0StAOeu6PTvtRY0Q2FSKaYMzYimzKxUSLbdBfU7Ou1vFziY4pReXm3cssBpnAkAJ",
-	"mkzpNSocGU9YSPAMeQwIRvUCsrzTPSPjlWYFoOn1+5dt8gPeMy6diGJsHS/S6W437WwMXNoX/+EDMw5C",
-	"41XrN27ptVinBx7hHaB4D4/Bq86misG7DXxXD77b27iwJ0HWTQa3jes3GBAGEu1qXWgavmuhaRrOQLrH",
-	"FPYRzmvDMVU3jcK5/+o6BzAjK2qAndYUJAnV1MjaJVjW89wM8+gJy1IuRm3yjMU8sTlXDXv6SpWDZFY1",
-	"1nPa28p53mWrhwQ5qI3gdg/yqsV5Wze1j7o3NweG3Ne9aj/568DbZ5rc9rdAyA9wALN5I7ARpDwbcA76",
-	"YxFlBiiVInyqYQ32cSoXyvkQb/N9Dt3+Hukw0DKhq91NFtUuP27K7VTbt5uhRtUgtj3vsyIMDUhcIkCd",
-	"kKFdWDffTbtlxziIbbH3v/EqNklLNnHDvmY7m4ixSX1eVjG2mn1qVmRLGRiae/7cFCRZC88ADuqAdsQh",
-	"7dZmyTdIg/X0HSVDzlxNhxZa9/Hz8QZcnc54k7L3Jk2MWgQ2OTRXphQSNEQ7a36GIe8JZNAb3PGWxbJr",
-	"JjRga8u6hnW4Gg0E8ajmfFiFYtXOF+aWbdIoakcMTpf1+LqFDXGbOCp93Lz7LpBl7itEli0hd4trVYXy",
-	"+RiIheZU7OEr1RhvZljS/tFfFb60wYloqaIe0tvkzv29+ZlcYPp+drvnNJ6RTC4xyV8uNEuIFDHmJoXI",
-	"ai4UyyBVsN2MRGbE++vWTXuu/Jfts7yEtPwk5VdWGy25LjO2SGnMEnMZUpJSzTIgkRUUx1THM9x+9nTu",
-	"NPpmF6inVtHa7d5Q0w4XE+nyClF01tus8u/KQYouxx/LrnnM1tn3qAT2IN6qD/4rVQq+sPWJFB5AEVrc",
-	"qLXvfqWIZkqrft1VtI5qJVQNBBzj0DRIvbDtExdOjQi+wZlD3s14kb4aIGyOu8IAAOOUSDJmYDrlGjrR",
-	"MzYQdX8GuI8SyTD7G/vE8dUE6qdbTqRIvfUVQ2RYApJwnLGECc1pqkLHosqDXprJAj1d4sxRq4Wm+5aW",
-	"V0yMgGICQWYuzgKbh+4hxfATRjOWEaiAsVtTphXpRR1vBOG6PRAD4XB9iSGhS6oFfzixDuf2lSJyKQiN",
-	"zZJZ/PZyJtE+qkzh0Q9vLt8R5+o5quQWUCMIfzWiNEsIFwNhxmRTf7IEeUaRjCEk7jZDyCFwKVPIjslv",
-	"V3AtmqaoQ87Y6aB/jyvrWjM/jVcDUYj2bskSq5UVgcp9dBqFEOlkVscQUYUkzjMlMxWWDczKSQoLZRHX",
-	"xd1sEwPMmJmtf1nEDCnjZspTykWbPC28lpjs2bSHtzEZGbHRIjDJVLrZZ4ymaHk3C/inPxEj3Srz+Vdi",
-	"dA3yK3ECxMpF9P06EL+2Wi34vyk3QqD9iPxKQBm3yTESunpM9FKCUU1hnoZXUiQUHKnfZzxxEYSQ5VCQ",
-	"yxx+xDYRs19vc8IneoaaAoV2S98zJvTM1p7ShTJ1je7sRmdYhuCgX6+Q1sI7O8xvE35tbhxIEwbbAD5h",
-	"ez5ioNaoDUq3CWlhagBbMCOmGSO+XmgLKpDCZsRSIUIC4G96xrPEN2KNu8S58DEc8+dcmT2OoxJsacZT",
-	"aBEEtBZs0wZEuCk+NnopsquVzOGQm1YGwme/M6vgHhwBhmCUJe+hQSQGTVMyzrXtutRx5ywCutp7rE3g",
-	"YoeIUHNYuVaWm+OwBgK2AyQ7Z1MuBHicROgmoKV0W34txMPzbebOpLJKAIzacUozt2+/vSgdIut7gp5N",
-	"NUNpOfFJg6X49tsQ2Ra1+22JYYmXklRyB9vNY/hCiSdMZLakWdIfCKfugyMD+jUDh7wFiyJgdAmWGvIm",
-	"g5UBIKxjVNouUwbXCqz8WObanVEnH5o/n5v9BB1piUG3aEfhAq6g0nXgnrvQ9MqwB+/kmoPQYWoLb7uQ",
-	"E+heuToW+ijFQBR3MFplaKqkvwjevbxsk4sKfAJS58RyzpDwppMCUOFuzzmNZ+ZoArxCtclzDgdqSVdA",
-	"zRUcJrg6kzZB5Rtj1RzFxgy6oMKqOWZAXAD78WFMbpDQITh6Kq5zx8YHYs6yKbOuLPLOLzDw5DLvLRsq",
-	"+uSaZXyyKlRKiHLTdL4YIStR5tjI5citokV6wSo+kQlnyDLqCf9dcj+bw9dNApP7OwqWpRIvVADYuopy",
-	"LT0X8HggRD4fOze0uxi5sBBQB9Z/LUtRQnbvVN4sgPkA8h5bsrBdgrGtCoNrz3snj74Jq1luy/knvU0T",
-	"bn8jc47a5EM5sbe2LznR0tONA0E1JpgOyQhjEUZgEsDFATEaLvpytK8qhfsSLux5tI327RHtRJEPszbz",
-	"ezpj8ZUCnzWEKxh+CeALd82iwgjLMYFpo5lS9TFd6Ne9qPdNWHvrYSKzuZfqZbIypaKQ9DrH5j8n34QD",
-	"4Sb+da/b/cbynaWVS/BpL2g6JL3oPCSmEIKKUx4zocAcwEFGnHB4G/Qlfv+WTVpGN8s40zRbFc9Clb+8",
-	"CQOVz+fmYz94wrwVE+UUb7dzFBjThKS5YQwgftVk83ZQvI72g5PQ3em1obzkEk9g6CVYFFaDMLhmGSbH",
-	"CjrtqB3ZsF0j1wf94LjdaUdovZmBLucER/N5usl3DbeGfUzDXOkN2ghptWSuF7kmsEfJIuMCbjIPCzFX",
-	"Cpjb/Rl5kQR9iNJ1gLjaG1ndKLolJ2tjhvdiMv6lugI3FzjQm8ec9896veMSGKcfHOn54qg0v5ZtstU5",
-	"iml7weZBGZRmwTGnUR3K4rtyuBo7yiNXLKjAU3Z9W60GUQnUdcyHF+O/frj456vufz//x4t//+vJL38/",
-	"TjpN/njIv2Q3r6W4c8ducO5jjiOH07gXb7tzbxQhp3XwRLCcKRYP4+4/fo7n/4jq/9ZgBU2L2os63eMj",
-	"Z6WqIPt++mPN/nes2ccqAjKwYMGiwnl0HpURdQ1FTJsnFmDXD7pR97TV6bS6nXedqB+Z/7WjKPrRA+3M",
-	"5rDOKjvT/2N3QDuWc+cSKVGh5pPAHqKTFnRa+ByCikvSO0zKIyolANzxpcKbjze7Z452/HVD5mjHwqkz",
-	"2wKi6CYMesiAm5r2jLp4/MnUONmlxtrTGv7qfMto4g1FoGsZctEp7GQ3C3BaFgYPFB7w4kpZY1pEI8C7",
-	"SwclLyOtKJZeM5vtGlUoJd2PJGGp2X0chedyuprq9TWR2ZRpm89g/QLrNTwBClYzyi3o+Den8fcwYtBq",
-	"LO0sUJdyXaK2m9JHyBejNqLaPuki8QSYGm8NlYfcFCATggxagg6DVAfGhDS1lphSZhOvcEy5WTOuHxM6",
-	"0ZjrbV7LvMFBiWbpxBl7rMTtZ4k6Ft8CDKbqihntW2Ztb9jZpDo4/FNlEDZ8v21NB6ZQzBIf4ynnzNkA",
-	"rFUjNpIzioxG8TOyKMo6hM4tQmyOG/Xbb3X1YXZ46JxmYOKSuf722/5AlNK+O3+B065qgM0QTKQyYS7f",
-	"VMYmGVMzNMLZV4VUPmdJWE4mb71goPXDagwEdbM8Qa2AFk3NmG1OaZ6mCG4DG8Jj1N/tw5M2zeeVkEtY",
-	"MZwwqMbme8g5yzXOZCC+VgsWo/5s6HTSNqqDte+OKkl20BRaBNESRVeE6zYZvaWaveRzrltvDfsXXEzh",
-	"rZHIGoIriX6Mmi8Vq2TMgdKdxz6Ke5iYGplRvUfhQPiv0ZQ5ggmNEqrpMBf0mvKUjlM2wp1U2CFVVYWz",
-	"u9evZegiNCc5WJoAeAsKzRqDilmZP0FzW54HbJKt6dAu5VBOhrmIWaYpF0OJOYUqIjcm6gjKqYqCevKg",
-	"eoqf0jPthl8VvVmVfIjZjHbop5ZbCZ/q3atzLeVwTsVq6DhbU6/lbdE0u/UcRf796+65z+zT3eMar+S5",
-	"uqm6qSx+efv1s861l+Y4upxBe99IsJNMrc7x9lrFG06mwsn2Cs1vDIVBr9vdXrn+TOt9XJ0xK5LYuesT",
-	"M0GV85usX6IVkaXiozEDar5g30DavMIMiBXI+7cvwwJCbh9+sxKM9QvJjCRMcKbQKGc5HjjhnJ2oGtI7",
-	"ZgMw7fadwQIUHssAzb5llm2ZzT8Ki5eW4NB9hz6bIfSZjKwl0Nwn5qL/ZF2k4CNLl+BSQKPjQHS6kbM6",
-	"1h4684CmBp6G3qNKBrG7sTbICl4+4w1p0jdYD46kKevXlP3Fq4jf7aIgDvIo6p66zTfUqwX7zibFKdKc",
-	"+7Tl+yoJu/OW5tzyOzGZ6BBqoy/e07salr5VE/8LbMnvjM7YOzl9dHZe/oQkNUT8Tl3HcbOuvQdpfKR9",
-	"g/r0YeN5gmilu/DT6HwHVlV9S/I/gws/Yc7N5RJVIulLfPe9Wue6pejOZnZ7QSZ5Bs4Uu+2siIVGDoWp",
-	"LcEfX+Tl8dHYXLm3DYqoUs/RNM1qnNU7Oc0Choh7sHEiKJgvZMrjlXdml0N+lvCG04yJJtaI4YxPXTDh",
-	"4TzRwiULMyqazU42Ws2UznjCmoxmzn4FBYJbjVP7WDUaEvbvxK86vx8lflfzoSP/QVbD38kMuLeNywVU",
-	"b3hg3z4r/YeUe6sRDs2agO6xfMQx1qeWiTay1qPPfn/fHBWxkAuaUZcbYwMEsChiT7VFn25g1KoKR0qk",
-	"E3Qb4uccwswhCaQomWswWC8se7ar0qd/TKTmtJLac9lLFzZ5B/lTD6XNue25zFogYbTPYaiGMD6MGHfL",
-	"oG3SRZGnaZHBcCPr6u5zzot8kBvOuFlk7PJO0ldve636S/g7Cm1Y7U2R9ew/hq8AysCzla8U8SHHB/AX",
-	"Hyd1F/6S78xeLopXRKx0Z8ELFUstCmxGTCzAVJhP1ILkSg5xD7dDM/VAjIpMeGBSdK+S9J19uMBnsQpM",
-	"x2NtmiRCxXQlXv0ujMqSoHLmvVjg30nZW4arvJhyF8OWXRm09Pqk7X/wgS+KDzzDfRISJsy/BPDvSIS7",
-	"iRw+7+PvL3qgeW6D6NHtkZnMs40Wrw3ihns4uJA37nR/19Wa2t1deKe7a/7y3eT9zpdzrd/hKN/TpVfK",
-	"7oCAdXcFel1n+46X8dVm60UBvsTMCvhYDJga3NMzzryhZ1QQzQRZMZopQmeMJj6Ni0e5I77dIdnX4LgD",
-	"Uco+V/ZpWpuFs1ZofALmmjngaZIz8LJjuAcH6KoDoVJrDG66x+ybT/CI1R0dWcVFOoQYgqp/Z+2tq0eP",
-	"Hp1GUQfcUmJobd3gyxyyTwuebat/bOrucSWWXul6EMkd4qQqQ25EyJz0ow6e+D1Gjyn7mo8wxO1jqMgd",
-	"YCb/Sar4q0bcfIlVALmrfKJArmxmFph03D+4NAoxIMDygMoLTcWr8UvAm1pGJkWC6+lhGAWg3ohf/hF6",
-	"j/jFTOsDMbJvO9lnE8qdISyGwA1EXCpgyMILLraVf7tvWeqhGh4G+I5Uiqnnc7OMsQLZruRAxDRXjIyl",
-	"nhGqIYayTUbPnr98/u45qeOKIBgGoriWFZOvBzyvO6fwEa1nxTLchVkB1Stn1SYTKj2XBS7rpRwuKM/U",
-	"kIthZm4A1VzNvax1kAe6/EDYnR3QfoepfDJh2R/u562Cs1txDH1F5NLagS1xBx8dXeUQZVRDI+b7NeYq",
-	"WwvKDyOP9SeLfJzyuBSkeeEAT6VnqFBaNluD4BMfztSGMgowCny1DO6FgTAHGxxnFb81orlmFp8oyOif",
-	"Lfek1VtodmT1bkFGL7m4Gtno1inDaCCrkCfsccVnX6DKQD4RDEJpzExSLkopTjFoSlmJpSSuQ3p+o7aA",
-	"FxxJ4CFZ4LSBAG37nItnWA1Mw5DRRbncv2iP4e4/YSaa24CwFtriAEvF0wGlt3HW3+bCh2wCjJgBH4KP",
-	"xkVXL5JymlGh0cPtsD3at1E8LBH0Jp3Jo+SYtU66tNfqxWesdR6fxq1H44ieTaLkfAKAWY+miaK9wLCl",
-	"FNWNDl0LswL43++D0HzJLUTPCGqqQOo4b+CqknoWztxWzInPjrrN9+niGikENYYuNw/VNsUSFphRVWTP",
-	"x/saUM1tMnLAZzBhvX/3dMMLxE1uy/eqDGs/RLRHz1R579dB2yVc9oXi9OidvFrJPTVVzAH7EL7GhglU",
-	"Iemt03sCpZcm34BI7+4LNjndh4QF/ZpzHf0hB9zKH57CYbFHcQvqAc790We7lje3wuRVkcwBDjkWtKDZ",
-	"GHCnfYBnl23bzDOJ0XqCnJEPecNbYiBGtqEhNp6MvHkCU+lOSpg2lLWbAWCmsmcXu4icrsmpFOwhLUhm",
-	"UPdoP3oGMwUQIBKuYb3DPe2cpp6zcgJwaJuZ8yu0JDGReGcIpN+LbXix3pSjbASMZdS/NcabW2kPxM2B",
-	"yBhNwC5sg87LyR3wiWQsXslhbcraOGMML0WUNqYXiKkgY9iCjbIXzuLud88woashGNMq/LvEc3+ggFU/",
-	"+hvPuOZzqvm+XHMfH0l0TxN4kJioBlLcxzXU+VKuoUNYxX/E3QUb2N5dX6lSLk/QaatHer+77cilONjf",
-	"81PmiI3y8Xsb6g4acCaXmDgnTUOI8xeYIyIjAvIAAHcyZTCYTCqfubScQaeSZMHMoU8oPvRueKANyAdr",
-	"qQUeJlQzn8wFWhPM/TbyD5yYC5UUaXYJhmQVb9/Xa3LDE318k9FDQTnOMNeusmkD/eMd7YGw7gmb9whS",
-	"t9gX1CCKYFRPiTdqtuYnldebD+W6jOL9VURnrMWxwgZYe6Wn0z3rRY2v8JQV5Ois3436x1H7ZMPDMdXS",
-	"j/q9k34UBZUnawKzYK0O7C4/Or8eQ0dpVNCL76HqSSc+njxKWOu0G5+0euMT1jqjEWudTB7FnUlnfB5H",
-	"JxsaPrjBY5eXuRahCkmaS/SLIpcIOtC5ECzFqN0COYiEb2jJ/nrW63ZqVarUqNXtnEMPlSJrdI6gjGls",
-	"WEo2XalTS6m9C016Ta0e3Fr3NgoH/dZJibQJcyndKFFLSCi5j7XDHbIniBB/CLlhpyNYzjbYcakEO5U8",
-	"gVEpTV90s+WslB5ci5qb69xsOBXloWyqWxtKZVPvUL88lc7Nph1emsMmktyUt/tu5Tdv/YPqH7J2h+7P",
-	"t0zlqd5olhuzuJQF3AzjDwnt/iW0iyTxyaL2FMBKdoEyMGeL0aGwN0jmjexW2wUjvnJWh8Ql64PcgP4J",
-	"r7J6KBfu9e7QZwQ10g6magSrM6QKUuBHdNYJixsDP1+TGQMydRXd+FjchKtC+PFPiNOVIkpu8A3a8nvZ",
-	"LuzweLXDh7RivJb6qX8X914gXy4tHC0W/B5NGeE+4K7yFl4WSb0bwaA2aVyRO8Bix3mGXjedrSCj3Ixl",
-	"DJ9qKaPB0FzRBMl0SYXvIvvOec3PU8mD4t/Y7R9HUXRQTEUt5/ShHt8PpceKMK8H5LcTckmkeGgW/lpe",
-	"5vGseGfvD2jmLef0klWgW9KDMGy2w+2+5WUpIfdtvmXMPdjoYe5bMIqI3dOCNulnBolALb4FczfYVAmj",
-	"dVUb2tPZKhyI0Vgmq5EN0bPOWOT/45VGSKb58Bg7G0s9K24GPMghpqiQS4G5C12+CWtZ1AzTLV7YnIoD",
-	"UfP/Kpf0LluB64yJZLMf+EPhyH8oPzA+ShB8HkDO6kHQHzRktx8E4SDwqRmh0CbXMRQ1rQ+C/udBgJ5e",
-	"nkCds/jRmD2iUes8icatXtxhrbPJ6bjVnZxNepNT2olPTqB+CZVnc9hB/WP40foPzBcgbpQvwkFwcxNU",
-	"XkmwNGq5/Ox1OqFVsUWnQMignO/NbeCjThGu1gLFbq6mQ+ebPunSXi8+Y+fxaVzzS3sUMp8KqvPMDOC6",
-	"E/7tRP44+eX1+cmP5+//kXeeq8nf55N/vP77TFz92F38fC7PXz97ffTXo8WL3nelVjz9g37QeXR+0j05",
-	"MfvAPtSw65js4ws7IACcV70b9W6KlOYNTx/spYV+qFw+GzzuBwZM36fDvYAkVTHoW5jd0WcX12ik4Iwp",
-	"hs/T1GSZ7Y9q2MO7+8Jy09KC6lkRZlsMJajf1uXl2u/9jv0Q8SGmuoVH/1FORp7Nkn4NVVMmAPBcfBDF",
-	"Ziyngi3DNWwweQHtQvhNaJjrQJhpJXmKzB+SdkGuZOVDaxrSTppFKkth26SYFxozpRwe2r+zzGKHtXdE",
-	"iYsQ0HKxuJeDAfJAkckXqLnhWJh60M6mvV5P628hWMVbqSi9frblhq6cYe3XNON0bG+1eoHKG4sbEwU2",
-	"5W0YtVq2sRY2hi8l38B2t5Pc9EgMZKdrB/XsjKCK3P7gLiiuNsVAuQUH+19v4cNM+pTeTjUPXTZuVImL",
-	"+7DcJKpVzUPymZqLHPylmvbp9TV1CFOpSUESNqciKdVwuKOm4VezuNnz42sWt8PHm/8XAAD//w==",
+	"7L2Jcxu5sT/+r6AmqdrjDakhRckSXVv5yce++MXHxrLjZJd+JDgDklgNAWaAEc316n//FboBzMGheEja",
+	"9ftmq5I1RQ4wjQbQ6OPTjc9BLOcLKZjQKuh/DtgnOl+kDD4/TTkT+hlXdJyyxHxzTdOcmQ8Z+3fOlB7y",
+	"JOgHvUln8ig5Zq2TLu21evEZa53Hp3Hr0TiiZ5MoOZ90O0EYKE11roJ+LzoPA811yoJ+8G7GSAzvIVyR",
+	"xL6rHYSBXi3MA3km+rEUgsW6pa7j/iKT45TN+9io5VoENzehJfi11N/LXNwnwb0KwRkztApJVB7PLPW7",
+	"Uyykbk2AvoLkN5PJWNIs+Q24vKSKSP+63cku2gDdL8Q1TXnyVArNhK5QzbJMZiro//Q5SJimPA36wTxX",
+	"mowZoZqkjCpNoiAMFpILzbKgHxwllKerodJsoY46j47gQ3DzMbwbC7rdggXfc5YmZuhEzxix3RJq5hKH",
+	"sgMr7JOt2I7aMOIVTScym7PkLXZ5jxMYVSfQ0cwVmbuX7kC0f7ZlOwCyX0v9FB9mD7dRSK5YhntFk9i9",
+	"jiy5nhE944oY2UPFaodRmF3je3Aj+G22uZ5xMSXm7x3pLHb3ZSwX7BVXc6rj2cNtbcfmGoulnrGMKEOD",
+	"2oF0eLA1d9QC/Sy7Ztlzs6HvjfqTTes6lnmawFIZM1gZKdM7rXAFVLZA7gDZ76R8SbMpuz+Od46rNI9l",
+	"sjIc11KS1LxqBzK1lC14Fmh8L1S+WMhMs+QVSzh9B43vjd6TBnq9EF4sUh5TzaU4+llJsQPteUFta27I",
+	"bUEDGIhi2W985Jr1vgvRimW14/YDG8+kvPqN6V3iW3cg2T7ZTPWllovFQ6oI9u2gIyh82R402xbBjSF5",
+	"xmjCMlQjaTxjRlHIZGr+TpiKM74wyy/oBxdCLVmm4CQW7NoILC0zfLEZHM/MiHWWszBQ8YzNqekjlsIc",
+	"tYGQLXi8oFLpjIspsM2eyC+S9be+pnOmKpoAF/BnKqe3v/nPGZsE/eBPR4XefIS/qqMXdvALmtE50278",
+	"oEA1UVFSy148M6oJdX9aNUVRkYzlJ0ORVcyDfhCNTycdetJtHdMz1urR47h1Pj5LWqfjziSKH026Scdo",
+	"V9y8YUH1LAgDQeemJXZu1sqdRoh7vmlAF3gU3Ub98SSivXFy2jpPTuJWLzmjrXN6ctx6lHQmp5PO5IxG",
+	"nWbqTdd3pv3GtFYLKVTZxinLg7hQacuC0q72/zICs24orWn2GyhxbY5qb70Jg93bFq1udh35D0g7Dn9t",
+	"CTaZM4/JyFM0Ikt4yEypmREyo/D4+/cvnpm5rW/1VmmvN1Flnz+qyIWbMPhny27Y1otn29oWW/tmkxV1",
+	"+DzKSj87TOSbqm10H5PSbK6FZDnj8czM10RmxIjLL2QG1u3BA/hft6+2cb/20vvjPXboLBeqSCLjfM6E",
+	"NlMgMxJTYfXURArWJq+tkWBmK55RMcXz6wuYF2+eHjgl69bjtklZM4jvbVrcUW3kDyX/zlm2Injcmzmh",
+	"oOR+aWx/IpPV/9OsDwnXyttDZlf8z+Wb10adev/u+9ZZSKggcvwzi13jCWdpQvSSx8xM21zC0UIFOe3h",
+	"bwq2WMqVVoSKxLZGDbF4+owkjC2+kOl+LX+QmabpSy6u7nb2JCVv6w4nj3fO3oRf6unlRmQmtep4/CIm",
+	"7jKPZ8iH30v5e0A17ovhctXZeACXq/6/HXTk4oW/r3aNFhGozGDdjhkTzb7QvRRv9YVM7ZqH84C5rTke",
+	"t01R9ZX3O0+3O1HD0oTExoQUmizolLmJuUhTuWyTZ1zZTsiEZ+pL2YU1Z+4hE1V2tG6dptLr7mWSLuWc",
+	"oZo9odwcKHpGvY6+knlGJjRPdZtcaioSmiUECK15I4iiK0WWM/qlTEvZWX3AnBRe5W0T4l90b1sGtD6z",
+	"9gu1rHNKXvEnYVWz60RRGEURAa/llyK5NjngD5iDDd7xbRPSSMG9TY4UjIysadwyXY/cXhnVAwCjkNDU",
+	"PC8zFHqjx8aMzRTT3+V60jobfSlzVos1HKhI7KsKhEEtlLB1Zst0PoyCZyj6P+alawi+/GYTuB5Y2da6",
+	"Tu3DTKOla5eZHLkx8GT0Zc1oKTB1wITW40c7TsylDzfdm48jZtyo6BRCUiwhvU4UEiU9BoArAjqfloRr",
+	"QsUKzrg2uWQavCA0STKmFKFTysUXpPt5DgENF7Hm11yvnjhtmyYJN3yg6Q+ZXLBMczMxE5oqVufThSZz",
+	"qTTp4IGeyaUiXBCapmagcy7KPXTCYFH683MQr+KUi+mQIgX2W67ZXG2bu7c8YW/l0rBhTj+9wCadKAIw",
+	"AUb+aJbRFThC3GuSn3Ol50zoYcbm8pqmu7/vKfZx4bt4iz0cTsNd3r3jS0soqp1fdmmePuAF+7MU37Qf",
+	"G/d+yZ79m6EMY5llLDYr/LBBPfXt7/b2g9+60+tu/BfoUDVNKqLgLVN5qrcKhF229G20f8i41kzssFG3",
+	"zrP1ezZvtR1pqO2Z/VsdQvIBTW5bqYd1sft4b8oh958qLAubVkDDq5qnaQMjSwy6ZeC3r5+PTcs91zOZ",
+	"8V9AJ3nGYq44qiN7LHha7mOYZ2kzrGM5kykj79++NMoCBm1Rn8u0YBlZAtZNMZHA12NzkLKsTV5oj9LK",
+	"+HQGsBR2zbIVAbBsSChGfqlvEsDGf8nEVM+Cfhd3/pwL901nDRljzvRi6FXSP8yoBorAG7Yw2gwa7Ezk",
+	"czP3NE3l0swbE6sSj4u+HUrDsCpN30wAB7wNlvExXKNDEsWnwmgX7bUFuD4HYQkd4kfXtASe0pSJhGbP",
+	"qGZN+JXY/k4SqllIRv/617/+1Xr1qvXs2Sgkk0zOSec8ilpRpxV1zNSen5+ftzrd1nHHcGkisznVQT8w",
+	"rYMwWFCtWWZ6/t+vO+e//tRtnX/8KWqdf/wG/vu5e9Na+/DnoIGrNmYAQJjGOTPDN9opa5MPXM9krsGC",
+	"p7E234OnrAhaK8ZECLG1pX1WLWgM6GyjxjKRqNq66uywqpDGt2zKlc6o3n9rjfMMg5wJA09e0D+NGhV1",
+	"qhkZ58mUaWMqCaOMc0UmOWqhfhK40MddHAefm+UL56Idif3Gj4MLzaYsgwOFpumYxlfNu/tCkJnWCwWb",
+	"G7wlFMy0AgVg2ivC9dre7J1tZWIsRZxnGYoymqgKOzpr7PirXJK5MUTgYTKnK5LlgthNrOicEc3nbAe2",
+	"bGOKsGvvVsW1WKU3HrqvhguWDedc5G7H+cltnl024WnqgfrFXN/L3KIjv1lmg2yjImaPUebibOYiNTYd",
+	"rrEpv2aAl91NTTMvq6pmx0Cg09NqOloY5IL/O2f2Z53lrHBduNV4+2GPJuz7ty+bFT6coUsLAF2XJAyi",
+	"HYbxZmNSLTF05WO42sd2wcXLRMISw5oyGskfFUYhMFLQx7TDoBSc/rhRhCB5TwFHs6cIUX5k29ep5UL9",
+	"cLFdNB4eqYyvLpJrs0b2VRuw1VCxWIqkgfdPVmRmNnMez0KSL8zZcnx6ShK6Urcv/OPOabfb27by6ydo",
+	"jZzG0cocHTmb393t9B71zo5Pe49Kb4+a9t1t9vS+nPTKHk92xKtWh15u3zjwJvv7gYkMUWXYtnDL2gso",
+	"cqmmwwJqfFvbZ+ZZGwzf+qLX5pnbORc6JadChO2+ia1IQLP6wsF5xpLHZMxSuSS/sEyaLaDpFSN0SVeo",
+	"rhj9JWqTC9DOvPJCScZimSVEaYjt2a+lYK4V0VLTlEwlU6UX3L6vGtd2y3971rTKn3Gl82x8gHywZ2Ij",
+	"c2Z0sWBCAT9mjAj2STu/cUU3T3J0uDIwoGSWsKxRyhqNoKZYbNQr8Biebz979xI/+NqmRQJpej5GvQcD",
+	"XarhxuUVx2yh8QjLGFhaCMjI2IJRjckAEKC0nszbtDSfudhwgkJGIVp1MjHrFgFxtgn5+u33T8npedT5",
+	"5jFh84VewdmpvckoJ+uaI6RMlW2Jo5/+9+jjt998++fGvIcypx2loWNQI9NlFrMEMzH29f/IhDVrUxh8",
+	"L/AteK6GGPagioyMajdM+ZxrhgGN0gh/oq1fhh8/d8Je1GwQCamH5vH5wuKB/Fpu9Fs7zYaSEYIYhkDe",
+	"CNEA2lm9BcwRpAabTFis+xBGhbSXN7mO5Zz1jSBq+dePQjJ6y3S2al1MNMv6pDNqD0RB9VjKlFHwG6FW",
+	"ZaxWnjSaFv4BsxBGcsEEXfD2is7TUXmrT5muODMQbPGKaZpQTQOvfL+TV0zAn9fyihV/0eQZ5enK+f/s",
+	"d/bgg5+qX12UnTuJx7f8d0aFbpQxaoOKaVYG/gb5LsIuEz8DxfhndIvic3J+XhI6vahR79hH1jmDhUwh",
+	"nnPPMq8y9Z5BIe6gpl3ZnGAD8VzisqZm9JqBaSJIKpcsi6mqGnt5Dm8rb62odU5bk4vW9x8/n6Hbwf3Z",
+	"2+fPzgZXxQuhNBW6cXVz/A3RwU9ROMx5mnKrh4ZkvCqDdb5SJDY695pvpWXmtTquwSAxJJp/uu6fd/hP",
+	"v/LPYNA2H45vfmyk/29cJBuOEYpuMdQ2VKOtoxY0U+bDlKJ3FB2XYPwItmzcKy/ldFrJH99H0dRbtUs7",
+	"HzfhVmFtbW6Mfz4mIk9T621UeRwzVcoi/snRHwbmseBjWbjtK9lCFL4y1wyz4BZ0ysDAHAkp2KjdNE8Z",
+	"o6rZhbkyO2JJFcnYJFdGqdx3JOWsyl10992kXcHb0oA2Wmg6qNBRZm9denhmNImR12x5yeKM7buy5DXL",
+	"UroY5kI361UMtRwFnZMxm8iMQdqoIkuZXXExtYznRqVZk+cPsY2b5lL5wdcGIDM986F9mWvFE4bTZLSV",
+	"InfxdgXLdh/W+LVhJt6rvTWsKy62rkKQWfa0+0WKrebdO/dcfTTwskbapW50Pa8Kf/Pr9y/XvcZRw86t",
+	"5krswQrrAbt9QsxDTSNw6I/9XumKmayNHGBytYS1EcLo2sQZHctMQoYM7hSwyJwgsIq52tmZWLKM6sHe",
+	"23yKv5M084nl6xrMhH8yZpixYsFtSOMZMc0bpfxtQMoarsfDJ8urAdo7Ykpys8STWxaLw4TWVz2PZ84y",
+	"NjossoHEVKBCZg7cRDnbp8wmpy/sXqwl3KHUSLhrCYRw9+JE4R4FgcKdqzSFe1Q+CHeuOBDuWDYm3LX2",
+	"SbhDEY9w32IZ4c51hcLdSp006ZLlCMBOoauZVLoSCkQlNwQtTKmlzBLMrpxkdDpnQmOQmq7ImJGR6a5/",
+	"dDTCM15hb1yRVMY0NX+EpNN91I7aUbtDZDYQVGBCRSrlYkzjK4eZQ4N532jZW9DEWWLOsyZRk9nf0YqA",
+	"UFhpnL+AhxD4gA53xT+ZYcZ4NpCET7lW7QPjuO/ch/7ah68HgzZ+7oSnN9/8pdEOecsSbkyHPQ+szDbb",
+	"DE0YvZSIyhwVZrdFE1hcgg223X7OVl7UJEMP9vArmWcx2+G4uoQHG3z8RQ8bCUOv0V6M9a1uDcHJpYJD",
+	"1/y747O5sEnju6MmsOkabuK11OjgtPo4GFGCzpnNuF3HUgCdoR9dmZhm3sGx9FJO9/XPUnT+76TrVC3i",
+	"NWxbA7Stik/StJl4CyLdk3JuzvOY7RhnwbAZkITCZ8hEMtTNEgrdzkrTTLfJ6zxNQ5KyiSYQv8icUeWf",
+	"QUOZicTI2FxcCbkUv6l8ajaW7TiBRD/SLXHqQm4bjfMed3wzQeHaNDYuELtpy26/095tWIlGp+MlGo/7",
+	"wl+oYs1S+03Gp1x4y8FiyC5+eIHrgSuVo3pZWgdw0PePIFLwX40HTEyHE96kon/PU1Yor7GhcAJxJWKB",
+	"V3oFsagsN+f7D89fgUrAFbFCBEE5lZw7LReqUb+Pfer1bnLPstZmbK8LQHPAAfDecQtfoNrFyxosmxdl",
+	"A42LArC3IksjTDMANTFblmo37EeV0AYsdWb0tJ0mPOPXhvupoUEY3QwTREZHlr8jwlXD9N86+3PK0w0A",
+	"J8xpNbbZgslF6nQkmFA+FS0uSCwTZuMmwKA5ZGTuS4NAWbyj9xIgbvvPXZwxqveYOHDR3Gw5Yvxercxj",
+	"iavF9sJh+pVerEI3oiZBVF09++VoIIiqQOE5lypIDZiiTai7uwLt9oXSYbQUoYs0Y5hcYx5vxtJtEB47",
+	"+zXs45scgu8gtr5kSrfJoc7BTQC++8LsPSgu725IvAOxdr8xmO4QgFgBwdu+dFAmInTZASfW1kgN0de0",
+	"KRy+g0wlEXK53Rwr1/aDNVEOElQWfm1X+nlqXhmhFRANK7s6kDUuNco1mMT1804wsmDZnCvFsR6px7QU",
+	"+QF989YS6h9+qn9ZZCHgL00+EgyHvJX6EJCyc/NXgHw2tHx22osaIbqpFNOGYMlSZlcqJFpugyKdnHe3",
+	"qp1NcE+vLjevWBA1zgWAGjSZ0ms0ODKesJDgHvIYFcw6BuR7p3tGxivNCsDV6/cv2+QHPGdcuRPF2Dqe",
+	"pdPd7trZmFi1Lz7FJ44chBastm9c0mu5WA9M4R2ggg+PEayOpooRvA0cWE8O3Nu5sCdD1l0Gt9H1GxCE",
+	"iU67eheayHc9NA3DOUj3GMI+ynmNHNN0ExUuPFm3OUAYWVUD/LTmQZJQTY2uXYKNPc8NmUdPWJZyMWqT",
+	"ZyzmiS3ma8TTV6qcxLOqiZ7T3lbJ8y5bPSQIQ20E33sQWi0P3YbRfVUAc3JgSYB6/O0nfxx4/0wTrOAW",
+	"iPsBAWo2bwRegpZnE+LBfiyy4ABFU6R3NczBPkHvwjgf4mm+z6bbP2IeBlomdLW7y6L6yo+bak/V1u1m",
+	"KFQ1yW7P86xIkwMWlxhQZ2RoJ9aNd9Nq2TFPY1ttgN94Fpu0JVtYYl+3na3w2WQ+L6sYYM0+NRuypQoR",
+	"zW/+3JTEWUsfAQnqgIDEIQHXRsk3aIP18iIlR85cTYcW+vfx8/EG3J/OeJOx9yZNjFkEPjl0V6YUCkhE",
+	"O1t+RiDvCXnQGwL3VsSyayY0YH/LtoYNuBoLBPGyZn9Yg2LVzhfmlG2yKGpbDHaXjfi6iQ1xmTgufdy8",
+	"+i5QZO6rRJY9IXfLu1WF8fkYmIXuVHzDV6oxH86IpP2z03ZB7ViuqIeMNrl9f29xJpc4v5/f7jmNZyST",
+	"SyxCmAvNEiJFjEVvIfObC8UyqEFtFyORGfHxunXXnnv+y45ZXsJ9DyTlV9YaLYUuM7ZIacwScxhSklLN",
+	"MmCRVRTHVMczXH52d+5EfXMI1HOr6O32aKjph4uJdHWPKAbr7XUF78pJlK4GIcuueczWxfeoBPYg3qsP",
+	"8StVSg6x7YkUHkARWlyr9e9+pYhmSqt+PVS0jrolVA0EbOPQdEi9su0LK06NCr4hmEPezXhRFx3Abk66",
+	"AgGAhkokGTNwnXINL9EzNhD1eAaEjxLJsDod+8TxOg7qh1su9Ei99xVTeFgCmnCcsYQJzWmqQieiykQv",
+	"zWCBn66w56jVQtd9S8srJkbAMYFwNJcHgt3D66F29RNGM5YRaIC5ZVOmFelFHe8E4bo9EAPhEICJYaEr",
+	"+gV/OLUOx/aVInIpCI3NlFl8+XIm0T+qzMOjH95cviMu1HNUqX2gRpCea1RplhAuBsLQZEuTsgRlRlEs",
+	"IiTuNENwIkgp85ClyS9XCC2arqhDztjhYHyPKxtaMz+NVwNRqPZuyhJrlRWJ1H0MGoWQiWVmxzBRhSTO",
+	"MyUzFZYdzMppCgtlEeHF2WwLF8yYGa2/ssaQlHEz5Cnlok2eFlFLrCJu+sPTmIyM2mixmmQq3egzRlP0",
+	"vJsJ/NOfiNFulfn8KzG2BvmVOAVi5TIOfx2IX1utFvzfPDfCRIAR+ZWAMW6LdyR09ZjopQSnmsI6Eq+k",
+	"SCgEUr/PeOIyHKEKoyCXOfyIfWJOQb3PCZ/oGVoKFPotfc+Y0DPbekoXyrQ1trOjzogMwcG+XiGvhQ92",
+	"mN8m/NqcOFDGDJYBfML+fEZDrVObNG8L5sLQALZgKKYZI75daB9UoIXNiOVChAzA3/SMZ4nvxDp3iQvh",
+	"Y7roz7kyaxypEmxp6CmsCAJWC/ZpEzbcEB8buxTF1UrmsMlNLwPhq/OZWXA32YBAMMaSj9AgEoOmKRnn",
+	"2r669OLOWQR8tedYm8DBDhmrZrNyraw0R7IGApYDVNFnUy4ERJxE6AagpXRLfi0Fxctt5vakskYAUO0k",
+	"pRnbt99elDaRjT3Bm00zw2k58UWNpfj22xDFFrXrbYlpk5eSVGob28Vj5EJJJkxktqRZ0h8IZ+5DIAPe",
+	"awiHugqLIqF1CZ4a8iaDmQHIrBNU2k5TBscKzPxY5trtUacfmj+fm/UEL9ISk4LRj8IFHEGl48Ddo6Lp",
+	"lREPPsg1B6XDtBbedyEn8Hrl2ljooxQDUZzB6JWhqZL+IHj38rJNLirwCSjtE8s5Q8ablxSACnd6zmk8",
+	"M1sT4BWqTZ5z2FBLugJurmAzwdGZtAka35hL5zg2ZvAKKqyZYwjiAsSPT7NyRMILIdBTCZ07MT4Qc5ZN",
+	"mQ1lkXd+gkEml2Vv2VHRJ9cs45NVYVJCFp6m88UIRYky20YuR24WLdILZvGJTDhDkVG/ScIVH7Q1ht0g",
+	"8NYIx8GyVuKVCoBlV1GupXsoHg+EyOdjF4Z2ByMXFgLqYP2vZSmLya6dymUYMB7A6GNPFrZLMPdWYfLv",
+	"ee/k0TdhtQpvuT6m92nC6W90zlGbfCgXHtf2ijBauhN0IKjGAtghGWHWwghcAjg5oEbDQV/ORlaldGTC",
+	"hd2PttO+3aKdKPJp4GZ8T2csvlIQs4bEBiMvAXzhjlk0GGE6JjBsdFOqPpYz/boX9b4Ja5eITGQ291q9",
+	"TFbmqSgkvc6x+c/JN+FAuIF/3et2v7FyZ2n1ErwzDroOSS86D4l5CEHFKY+ZUOAO4KAjTjhcOvsSv3/L",
+	"Ji1jm2WcaZqtivvGyl/ehIHK53PzsR88Yd6LiXqK99s5DoxpQtLcCAZQv2q6eTsort37wWnobvfaVGNy",
+	"iTsw9BosKqtBGFyzDIt3BZ121I5sWrHR64N+cNzutCP03szAlnOKo/k83RS7hlPD3tJijvQGa4S0WjLX",
+	"i1wTWKNkkXEBJ5mHhZgjBdztfo+8SII+ZBE7QFzt8rVuFN1SM7axAn0xGH8FYoGbCxzozWPO+2e93nEJ",
+	"jNMPjvR8cVQaX8t22eocxbS9YPOgDEqz4JjTqA5l8a9yuBpL5ZF7LKjAU3a9tK8GUQnUdcyHF+O/frj4",
+	"56vu/zz/x4t//+vJL38/TjpN8XioD2UXr+W4C8duCO5jDSaH07iXaLsLbxQpsXXwRLCcKRYP4+4/fo7n",
+	"/4jq/9ZgBU2T2os63eMj56WqIPt++mPO/m/M2ccqAjKwYMGiwXl0HpURdQ2PmD5PLMCuH3Sj7mmr02l1",
+	"O+86UT8y/2tHUfSjB9qZxWGDVXak/59dAe1Yzl1IpMSFWkwC3xCdtOClRcwhqIQkfcCkTFGpQOGOV2De",
+	"fLzZvbK1k68bKls7EU6d2xYQRTdh0EMB3NS1F9TFrWKmxckuLdau/vBH51tGE+8oAlvLsItOYSW7UUDQ",
+	"snB4oPKAB1fKGss2GgXeHTqoeRltRbH0mtlq3GhCKel+JAlLzerjqDyXy+lUj6+JzKZM23oL6wdYr+Fu",
+	"WfCaUW5Bx785j78HisGqsbyzQF3KdYnbbkgfoZ6N2ohq+6SLwhjgarw1lR9qZ4BOCDpoCToMWh04E9LU",
+	"emJKlVe8wTHlZs64fkzoRGMtunmtMggHI5qlE+fssRq3HyXaWHwLMJiqK2asb5m1vWNnk+ng8E8VImx5",
+	"gbZ1HZiHYpb4bFA5Z84HYL0asdGcUWU0hp/RRVHXIXRuEWJzXKjffqurN/7DDfo0AxeXzPW33/YHolSW",
+	"3sULnHVVA2yG4CKVCXP1sDI2yZiaoRPO3nqk8jlLwnKxexsFA6sfZmMgqBvlCVoFtOhqxmx3SvM0RXAb",
+	"+BAeo/1u74SzZUivhFzCjOGAwTQ230NNXK5xJAPxtVqwGO1nw6eTtjEdrH93VCkChK7QIt2WKLoiXLfJ",
+	"6C3V7CWfc916a8S/4GIKd6FE1hFcKURkzHypWKWiDzzdeezzvYeJaZEZ03sUDoT/Gl2ZIxjQKKGaDnNB",
+	"rylP6ThlI1xJhR9SVU04u3r9XIYuQ3OSg6cJgLdg0KwJqJiV5RN0t+XeySbdmg7tVA7lZJiLmGWacjGU",
+	"WPOoonJjIZGgXEopqBc3qpcgKt3/b+RV8TZrkg+x2tIO76nVfsI7oPd6uZZyOKdiNXSSremt5WXRNLr1",
+	"Gkr+YvXuua881N3jGK/U4bqphqksfnn78bMutZdmO7qaRnufSLCSTKvO8fZWxR1TpsHJ9gbNdyCFQa/b",
+	"3d64fv/vfRydMSuK7LnjEytVleuvrB+iFZWlEqMxBDUfsG+grF/hBsQG5P3bl2EBIbcX01kNxsaFZEYS",
+	"JjhT6JSzEg+CcM5PVE3pHbMBuHb7zmEBBo8VgGbdMiu2zOIfhcVNULDpvsOYzRDemYysJ9CcJ+ag/2RD",
+	"pBAjS5cQUkCn40B0upHzOtYuYvOApgaZhtGjSoWzu4k2qFpe3uMNZdw3eA+OpHnWzyn7izcRv9vFQBzk",
+	"UdQ9dYtvqFcL9p0t2lOUYfdl1fc1EnaXLc2173cSMtEh3MZYvOd3NS19qyX+F1iS3xmbsXdy+ujsvPwJ",
+	"WWqY+J26juNmW3sP1vhM+wbz6cPG/QTZSneRp9H5DqKqetflf4YUfsJcmMsV0kTWl+Tue7UudUvZnc3i",
+	"9oJM8gyCKXbZWRULnRwKS29CPL6o4OOzsblydy8UWaVeomma1SSrD3KaCQwR92DzRFAxX8iUxysfzC6n",
+	"/CzhjqkZE02iEdMZn7pkwsNlooVLFm5UdJudbPSaKZ3xhDU5zZz/Ch4IbnVO7ePVaLhQYCd51fn9OPG7",
+	"ug8d+w/yGv5ObsC9fVwuofq2e8f/0HK3OOHQrQnoHitHnGB9aoVoo2g9+uzX983RAqq4tVJbxm1BM+oK",
+	"ZGzAARaP2K1tIagbpLWqYpKcYwhwXxI0Zyli5lRN0u2Rmcwz1SYvubhC0I9ikFBogQ7OFyOS9gaxWqpM",
+	"d2ctqC5VqjvCF0hCHdMeSOpoF6FxZEZ/9PyfF69+ePl8ny1UGt6G/WNm80CvZQ+N0dtb1O++31ENei3L",
+	"pN95A/w304TCWBEp4rHNcimg+IE6aEcU2cEPvhkS6Uy/hoxSh7l02BopSg5MTF8Ny1iPqj3mr/+phXGl",
+	"9nrHpUskvoNFpofSVsn3O2QttTba53ioJvU+jGFzC9G2TKrI07SoObrxMO/us22LCq4bdq2ZZHzlneyR",
+	"h9u/2OxNUTHwP+akBdxNWcT4JPwD5IvPHLyLfMl3Fi8Xxb0/1t6xcJ5K7AJNGGM4FfBCrABsYaMliIgH",
+	"oGLgZiBGRRVJcLK7e4T6LmJSIBZZBbjm0WdNNpJiulLB4S6CyrKgsue9ouzrWu5t1VTuOLqLq9fODMY+",
+	"/DULf8iBL0oOPMN1EhImzL8EMkKQCXdTwn0l1N9f9UCH9QbVwynnm3zAG9QNd9V3oW/cq0peO7sLvEZ3",
+	"DUGymwXc+XKO9Tts5Xs69Er1TjCFwx2B3vrfvuJlfLXZn1fAkbHWCF7vBM43d1mUc/jpGRVEM0FWjGaK",
+	"0BmjiS9s5PM+MOPD5XasAdQHolSPsRzlt14857/TeGnTNXNQ7CRngDvBBCgOYG5ntlIbHmk6x+wtbXDt",
+	"3B1Du8VBOoSsmmrEc+12ukePHp1GUQcCtWJooz8Q3R+yTwuebWt/bNrucSSW7tV7EM0dMgcrJDdixk76",
+	"UQd3/B7UYxHL5i0MlSwweeoOwKv/JOfUq8ZMkpKoAHZX5USB5dosLLBgv78ibRRiioyVAZU71QBQDj74",
+	"JSCwrSCTIsH59MCkIsXEqF+uXEeBgce7EQZiZG9jsxedlF+GQDECJxBxxbGhLjUEnVf+ts1l6Q3VhElA",
+	"PKVSTL2cm2WMFbkeSg5ETHPFyFjqGaEa/GZtMnr2/OXzd89JHWkH6WGQ17isBEF8CsB6uBavvXtWTMNd",
+	"hBVwvbJXbXmt0gV3AOJYyuGC8kwNuRhm5gRQzc3cXXgHYTLKV/rdGZLhV5jKJxOW/QHI2Ko4uxnHZHDE",
+	"8q1t2JJ08PUCqhKijPNpzIJ4jdX71spUhJHPfiGLfJzyuJS2fOEggKWL41BbNkuD4KU8ztWGOgoICrxn",
+	"EM6FgTAbG0LJFSQH4htnFrEryOifLXcJ3VvodmTtbkFGL7m4Gtl87ynD/DhrkCfscQXFUuAsQT8RDJLL",
+	"zEhSLkpFfzGNUFmNpaSuw9UWxmwBXAiywIMUIYwJJQvsBUxeYDUIDcNGl/d1/6o9FoD4CWsz3QYNt2Av",
+	"B+Errt0o3Wa1fpseXj0VYA4ZRNV8fjqCH5CV04wKjZgPh3bTvo/iUpagN+lMHiXHrHXSpb1WLz5jrfP4",
+	"NG49Gkf0bBIl5xOAkHt8WRTtBQ8vFW1vhDhY4CEAYn8fzPJLbkGrRlFTBXbNxcdXlWLMsOe2orB8veBt",
+	"aACX6UshzTd01aqotkXH8IEZVcV9EnheA86/TUYuFQBcWO/fPd1wZ3hTxOm9Kid6HKLaY6y2vPbraQyl",
+	"TIULxenRO3m1kntaqlgV+SGi7w0DqCZptE7vKU2jNPiGHI3uvvCr031YWPCvufrXH3rArfLhKWwWuxW3",
+	"4IBg3x99tnN5c2viiCrKm8AmxwctjDwGJHYfEhbKvm3mhcRovWTUyCeB4ikxECPb0RA7T0bePYHFpScl",
+	"lCfq2s2QSNPYi4tdVE7X5VQK9pAeJEPUPfqPnsFIARaLjGuY73BPP6dp57ycAKXb5ub8Cj1JTCQ+GAIF",
+	"KWObcK83Ve0bgWAZ9W+tesCttgfq5kBkjCbgF7ZlGMrlTvBSc3y8UtXdPGsz7zHhGvMWsOBGTAUZwxJs",
+	"1L1wFHc/e4YJXQ3BmVaR3yWZ+wOF7I2jv/GMaz6nmu8rNfeJkUT3NIAHyRJsYMV9HEOdL+UYOkRU/Eec",
+	"XbCA7dn1lSpVtwWbtrql9zvbjlzRj/0jP2WJ2Kgfv7fFH8ACzuQSS0mlaQiVLwRWTcmIgMoYIJ3MM5he",
+	"KZWv5VuuKVUpO2LG0CeUaKlpamSgLVEB3lILxU2oZr68EfQmmPtt5K/8MQcqKQpPE0xSxAJBc4ulLbfk",
+	"Rib6jD9jh4JxnGH1aWULafrrbNoDYcMTthIYFDOydwpCXs2oXiRy1OzNTyr3rR8qdRnF86vIV1rL7IYF",
+	"sHZvVad71osa76UqG8jRWb8b9Y+j9smGq5SqTz/q9076URRULnEKzIS1OrC6PHV+PoaO02igF99D05NO",
+	"fDx5lLDWaTc+afXGJ6x1RiPWOpk8ijuTzvg8jk42dHxwh8euUnktZxvKlpf4F0WuNHqgcyFYinnsBZYW",
+	"Gd/Qk/31rNft1JpUuVFr2zmHN1QeWeNzBM+Yzoal8uuVNrUi87vwpNfU68G9dW/jcNBvnZRYmzBX5JAS",
+	"tYQSq/t4O9wme4I5Ew+hN+y0Bcv1NzuuuGanUjkzKhWujG627JXSFYRRc3edmw27okzKprY1UiqLeof2",
+	"5aF0bjat8NIYNrHkprzcd3t+89I/qP0hc3fo+nzLVJ7qjW65MYtLdfENGX9oaPevoV0kiS+ftqcCVvIL",
+	"lIE5W5wOhb9BMu9kt9YuApCd1yFx5SuhWqa/1K5sHsqFu28/9DVyjbaDxUvB6wzFsxTEEZ13wuLGIM7X",
+	"5MaA2nXFa3x2esJVofz4S//pShElN8QG7fN7+S4sebz6wof0YryW+qm/KfpeIF+uUCItJvweXRnhPuCu",
+	"8hJeFmXuG8GgtoxiUU3DYsd5hlE3na2gxuKMZQwvLyqjwdBd0QTJdGW276L7zvnGrIpKUsVxFEUHZRnV",
+	"qrAfGvH9ULq+CyvdQAaKkEsixUOL8NfyMo9nxc2Tf0Azb9mnl6wC3ZIehGHrf26PLS9LJepviy1jNc7G",
+	"CHPfglF8PpMrg5tBaVyLb8FqJrZ4yGjd1Ib+dLYKB2I0lslqZJNWbTAW5f94pRGSaT48xpeNpZ4VJwNu",
+	"5BCLtsilwGqergKL9SxqhgVIL2yV0YGoxX+VKwOZrSB0xkSyOQ78oQjkP1QcGK/pCD4PoIr7IOgPGu57",
+	"GAThIPDFSuGhTaFjeNT0Pgj6nwcBRnp5Am3O4kdj9ohGrfMkGrd6cYe1zian41Z3cjbpTU5pJz45gfYl",
+	"VJ6t6gjtj+FHGz8wX4C6UT4IB8HNTVC5N8TyqOVuLKjzCb2KLToFRgblCohuAR91igTOFhh2czUdutj0",
+	"SZf2evEZO49P41pc2qOQ+VRQnWeGgOtO+LcT+ePkl9fnJz+ev/9H3nmuJn+fT/7x+u8zcfVjd/HzuTx/",
+	"/ez10V+PFi9635V68fwP+kHn0flJ9+TErAN7dcmuNNnrSHZAALioejfq3RRF/hsuA9nLCv1QOXw2RNwP",
+	"LCFwnwH3ApJUxaBvEXZHn12mr9GCM6YYXthU02W2XzNjN+/uE8tNTwuqZ0XieUFKUD+ty9O13402+yHi",
+	"Qyz+zCdO2lqZzZJ+DVVTZgDIXLwiyNbwp4ItwzVsMHkB/UL6TWiE60CYYSV5isIfythB9XDlU2saCrGa",
+	"SSprYdu0mBcaawcdXuxiZ53FkrV3RonLENBysbiXjQH6QFHbGri5YVuYdtDPprVev+jCQrCK24NRe/1s",
+	"nxu654xov6YZp2N7qtUfqNw6urF0ZlMlk1GrZTtrYWd4d/gNLHc7yE3XJkG9xnZQr1cKpsjtV1CD4epy",
+	"nEs9ONj/eg8fZtIXuXemeejq06NJXJyH5S7RrGomydcuL26lKLVEHPdaQ1tcUAqSsDnF3HHbwuGOmsiv",
+	"1jW0+8e3LE6Hjzf/fwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

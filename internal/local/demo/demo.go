@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"connect-svc/internal/account"
@@ -28,6 +29,7 @@ import (
 	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/timelimit"
@@ -114,6 +116,7 @@ type demo struct {
 	service   *app.App
 	partner   *partner.Partner
 	partnerDB *sql.DB
+	partnerID uuid.UUID
 	people    []person
 }
 
@@ -170,6 +173,8 @@ func (d *demo) open(ctx context.Context) (err error) {
 		OAuth:          oauth.DefaultSettings,
 		CursorLifetime: 15 * time.Minute,
 		DevelopersSite: true,
+		PartnerPortal:  true,
+		PortalChanges:  portal.Changes{Webhooks: true, Secrets: true},
 		Programs:       programs,
 		AuthorityFile:  d.authority.File,
 		Operators:      holders,

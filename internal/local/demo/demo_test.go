@@ -257,6 +257,13 @@ func TestDemo(t *testing.T) {
 		}
 	}
 
+	link := regexp.MustCompile(`https://\S+/open/\S+`).FindString(screen)
+	v.Open(link)
+	v.Submit(chromedp.Click(chromedp.CSS("main button")))
+	if v.Evaluate("document.title", &link); link != "Stride Club · Partner pages · Activity Connect" {
+		t.Errorf("the engineers' link leads to %q", link)
+	}
+
 	// One click leads into the console.
 	v.Open(r.Private + "/console")
 	v.Submit(chromedp.Click(chromedp.CSS("main button")))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"connect-svc/internal/portal"
 	"connect-svc/internal/web/console"
 )
 
@@ -20,6 +21,10 @@ func (d *demo) screen(ctx context.Context) string {
 	if d.partner.Connected(ctx, alex.key) {
 		state = alex.name + " is already connected: a month of steps and rides is there to see."
 	}
+	engineers := "Stride Club's engineers cannot see its pages, as Stride Club is disabled."
+	if _, secret, err := d.service.Portal.CreateLink(ctx, portal.NewLink{ClientID: d.partnerID, Valid: portal.MaxValid, Replace: true}); err == nil {
+		engineers = "Stride Club's engineers see its refused requests and webhooks. This link opens once:\n" + a.Service + portal.LinkPath(d.partnerID, secret)
+	}
 	return fmt.Sprintf(`
 The demo is running. Ctrl-C stops it.
 
@@ -33,12 +38,14 @@ The demo is running. Ctrl-C stops it.
 %s
 To connect someone yourself, choose %s there, then Connect; sign in as %s.
 
+%s
+
 Your browser warns you about the certificate once: it comes from the demo's own
 authority, %s. Go on, or trust that file.
 
 To use the commands on the demo's data: . %s
 %s
-`, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+console.Path, a.Private+"/readyz", state, robin.name, robin.email, short(d.authority.File), short(d.path("environment")), kept)
+`, a.Partner, a.Mail, a.Service+"/account", a.Service+"/developers/", a.Private+console.Path, a.Private+"/readyz", state, robin.name, robin.email, engineers, short(d.authority.File), short(d.path("environment")), kept)
 }
 
 // short returns the path relative to the working directory, if that is shorter.

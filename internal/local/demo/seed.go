@@ -132,6 +132,7 @@ func (d *demo) register(ctx context.Context) (r registration, err error) {
 }
 
 func (d *demo) openPartner(ctx context.Context, r registration) error {
+	d.partnerID = r.ID
 	store, err := pgstore.New(d.partnerDB, r.TokensKey)
 	if err != nil {
 		return err

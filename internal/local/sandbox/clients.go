@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/client"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/scope"
 )
@@ -182,6 +183,14 @@ func (d driver) RotateWebhookSecret(
 		return func(one *sandboxapi.SandboxClient) { one.WebhookSecret = secret }, err
 	})
 	return sandboxapi.RotateWebhookSecret200JSONResponse(made), err
+}
+
+// CreatePortalLink creates a link to a client's own pages, in place of those before.
+func (d driver) CreatePortalLink(
+	ctx context.Context, request sandboxapi.CreatePortalLinkRequestObject,
+) (sandboxapi.CreatePortalLinkResponseObject, error) {
+	_, secret, err := d.service.Portal.CreateLink(ctx, portal.NewLink{ClientID: request.ClientId, Valid: portal.MaxValid, Replace: true})
+	return sandboxapi.CreatePortalLink200JSONResponse{Url: d.baseURL + portal.LinkPath(request.ClientId, secret)}, err
 }
 
 func newSecret(secret string, overlapUntil time.Time) sandboxapi.NewSecret {

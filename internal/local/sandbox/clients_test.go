@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ func TestClients(t *testing.T) {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
 	t.Run("status", func(t *testing.T) { testClientStatus(t, r.of(r.described.Clients[1])) })
+	t.Run("portal link", func(t *testing.T) { testPortalLink(t, r.of(r.described.Clients[2])) })
 	t.Run("secret", func(t *testing.T) { testClientSecret(t, r.of(r.described.Clients[2])) })
 	t.Run("webhook secret", func(t *testing.T) { testWebhookSecret(t, r.of(r.described.Clients[2])) })
 }
@@ -81,6 +83,14 @@ func testClientStatus(t *testing.T, r *running) {
 	set(sandboxapi.ClientStatusOffboarded)
 	if status, code := p.refresh(t, "any"); status != 401 || code != "invalid_client" {
 		t.Errorf("offboarded: %d %s", status, code)
+	}
+}
+
+func testPortalLink(t *testing.T, r *running) {
+	link := want[sandboxapi.PortalLink](t, r, 200, "POST", r.path("/portal-link"), "")
+	got := r.send(t, &http.Client{Transport: r.network}, "GET", link.Url, "", "")
+	if got.Status != http.StatusOK || !strings.Contains(got.Body, "Open the pages of Gait?") {
+		t.Errorf("the link: status %d", got.Status)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/api/operator"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/telemetry"
 	"connect-svc/internal/webhook"
@@ -33,6 +34,7 @@ var (
 	failures = []contract.Failure{
 		{Err: refusal.ErrClientNotFound, Code: "client-not-found", Text: "There is no such client.", Status: 404},
 		{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
+		{Err: portal.ErrClientDisabled, Code: "client-disabled", Text: "The client is disabled.", Status: 409},
 		{Err: webhook.ErrNoEvent, Code: "webhook-not-found", Text: "There is no such webhook.", Status: 404},
 		{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
 		{Err: errUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},

@@ -80,6 +80,8 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	other := "/sandbox/clients/" + r.newClient(t, `{}`).ClientId.String()
 	unknown, offboarded := "/sandbox/clients/"+uuid.NewString(), "/sandbox/clients/"+r.newClient(t, `{}`).ClientId.String()
 	want[nothing](t, r, 204, "PUT", offboarded+"/status", `{"status":"offboarded"}`)
+	disabled := "/sandbox/clients/" + r.newClient(t, `{}`).ClientId.String()
+	want[nothing](t, r, 204, "PUT", disabled+"/status", `{"status":"disabled"}`)
 	stopped := r.stoppedWebhook(t)
 	answers := map[string][]struct{ want, method, path, body string }{
 		"createClient": {
@@ -104,6 +106,13 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 			{"200", "POST", other + "/webhook-secret", ""},
 			{"404 client-not-found", "POST", unknown + "/webhook-secret", ""},
 			{"404 not-found", "POST", "/sandbox/clients/mine/webhook-secret", ""},
+		},
+		"createPortalLink": {
+			{"200", "POST", other + "/portal-link", ""},
+			{"404 client-not-found", "POST", unknown + "/portal-link", ""},
+			{"404 not-found", "POST", "/sandbox/clients/mine/portal-link", ""},
+			{"409 client-offboarded", "POST", offboarded + "/portal-link", ""},
+			{"409 client-disabled", "POST", disabled + "/portal-link", ""},
 		},
 		"changeUser": {
 			{"200", "PATCH", user, `{"timezone":"Asia/Tokyo"}`},

@@ -27,6 +27,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/oauth"
+	"connect-svc/internal/portal"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/refusal"
@@ -247,6 +248,8 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Random:          s.random,
 		CursorLifetime:  15 * time.Minute,
 		DevelopersSite:  true,
+		PartnerPortal:   true,
+		PortalChanges:   portal.Changes{Webhooks: true, Secrets: true},
 		Programs:        programs,
 		AuthorityFile:   s.authority.File,
 

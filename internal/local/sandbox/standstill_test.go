@@ -34,6 +34,7 @@ func (r *running) everything(t *testing.T) []asked {
 		{"createClient", "POST", "/sandbox/clients", `{}`, 201, 500},
 		{"rotateClientSecret", "POST", client + "/secret", `{}`, 200, 500},
 		{"rotateWebhookSecret", "POST", client + "/webhook-secret", "", 200, 500},
+		{"createPortalLink", "POST", client + "/portal-link", "", 200, 500},
 		{"setClientStatus", "PUT", client + "/status", `{"status":"offboarded"}`, 204, 500},
 		{"changeUser", "PATCH", "/sandbox/users/" + active.String(), `{"timezone":"Asia/Tokyo"}`, 200, 500},
 		{"resendWebhook", "POST", "/sandbox/webhooks/" + r.newWebhook(t).Id + "/resend", "", 204, 500},

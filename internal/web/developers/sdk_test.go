@@ -132,7 +132,7 @@ type lock struct{ npm, module string }
 
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-	"1.1.0": {"sha512-RmJc6M+Qa92PzFv6bSUsBvKIn3d8m0GVofeHX6ErlxZcDymDD16ISjU6Ljixf1uSz0lrqz9CUaklwhERxXCKrA==", "h1:UZdDioeyY+QM1jsdri5QBLIuF7DB7brjphUtwOT0aMo="},
+	"1.1.0": {"sha512-BDaGbQQd6XPznBt/qCcHdE7gWybcwEDQ59+z/sdYoaw/SANA25r8ZhaAM2+nzNO4UMUNy7NhWsV/hQxoRJZvug==", "h1:ah/ARgChF/8QUvc2CuycMz1KGg/7S6PIeeqIi/Lp4SE="},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

@@ -41,7 +41,10 @@ type Error struct {
 	Operation string // of the OpenAPI document, such as readDailyActivity
 	Status    int    // of HTTP
 	Code      string // such as invalid_date_range; empty when the answer is not the service's own
-	RequestID string // X-Request-ID, of reads
+	RequestID string // X-Request-ID, with which the operator finds the request
+	// Reason says in fixed words what is wrong, and names the parameter. Only a sandbox tells it.
+	Reason        string
+	Documentation string // the address of the page about the code; empty without a code
 }
 
 func (e *Error) Error() string {
@@ -52,12 +55,15 @@ func (e *Error) Error() string {
 	if e.RequestID != "" {
 		text += " (request " + e.RequestID + ")"
 	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
 	return text
 }
 
 // refusal reads an error answer: that of the OAuth endpoints has a string where that of the reads has an object.
 func refusal(operation string, a answer) *Error {
-	e := &Error{Operation: operation, Status: a.status, RequestID: a.header.Get("X-Request-ID")}
+	e := &Error{Operation: operation, Status: a.status, RequestID: a.header.Get("X-Request-ID"), Reason: a.header.Get("X-Connect-Reason")}
 	var oauth connectsdk.OAuthError
 	var activity struct {
 		Error struct{ Code string }
@@ -66,6 +72,9 @@ func refusal(operation string, a answer) *Error {
 		e.Code = string(oauth.Error)
 	} else if json.Unmarshal(a.body, &activity) == nil && isReadCode(activity.Error.Code) {
 		e.Code = activity.Error.Code
+	}
+	if e.Code != "" {
+		e.Documentation = a.service + "/developers/error-codes.html#" + e.Code
 	}
 	return e
 }

@@ -18,9 +18,10 @@ const (
 
 // answer is an answer that was read whole.
 type answer struct {
-	status int
-	header http.Header
-	body   []byte
+	service string // its origin
+	status  int
+	header  http.Header
+	body    []byte
 }
 
 // once sends one request and reads the answer, in the time that one request has.
@@ -36,7 +37,7 @@ func (c *Client) once(ctx context.Context, send func(context.Context) (*http.Res
 	if err != nil {
 		return answer{}, fmt.Errorf("connect: the answer broke off: %w", err)
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: body}, nil
+	return answer{c.config.BaseURL, response.StatusCode, response.Header, body}, nil
 }
 
 // kind is what may be done when a request fails.

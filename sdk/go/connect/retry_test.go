@@ -59,6 +59,29 @@ func tooMany(retryAfter string) (*http.Response, error) {
 	return answer, err
 }
 
+// An error has what helps to find its cause: the request's id, the page about the code and, in a sandbox, the reason.
+func TestErrorsExplain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := reader(t, func(int) (*http.Response, error) {
+			answer, err := respond(http.StatusBadRequest, `{"error":{"code":"invalid_date_range","message":"x"},"request_id":"x"}`)
+			answer.Header.Set("X-Request-ID", "8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55")
+			answer.Header.Set("X-Connect-Reason", "to is before from")
+			return answer, err
+		})
+		err := readSteps(t.Context(), client)
+		var refused *connect.Error
+		if !errors.As(err, &refused) || refused.Documentation != "https://connect.example.com/developers/error-codes.html#invalid_date_range" ||
+			refused.Reason != "to is before from" {
+			t.Errorf("%+v", refused)
+		}
+		const want = "connect: readDailyActivity: the answer was 400 invalid_date_range (request 8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55): to is before from"
+		if err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
 // Specification section 8: a 429 holds back the read that waits for the place of the one that got it.
 func TestNoReadSlipsPastA429(t *testing.T) {
 	t.Parallel()

@@ -396,7 +396,7 @@ export abstract class CoreClient {
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? 30_000);
     try {
       const { data, error, response } = await send(signal ? AbortSignal.any([signal, timeout]) : timeout);
-      return { status: response.status, headers: response.headers, data, error };
+      return { service: this.#options.baseUrl, status: response.status, headers: response.headers, data, error };
     } catch (cause) {
       // What JSON.parse says quotes the text, which may be that of a token.
       throw new UnreachableError(cause instanceof SyntaxError ? new Error("the answer is not JSON") : cause);

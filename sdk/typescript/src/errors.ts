@@ -51,9 +51,13 @@ export class ServiceError extends Error {
     readonly status: number,
     /** Such as `invalid_date_range`; undefined when the answer is not the service's own. */
     readonly code: string | undefined,
-    /** `X-Request-ID`, of reads. */
+    /** `X-Request-ID`, with which the operator finds the request. */
     readonly requestId: string | undefined,
+    /** What is wrong, in fixed words that name the parameter. Only a sandbox tells it. */
+    readonly reason?: string,
+    /** The address of the page about the code; undefined without a code. */
+    readonly documentation?: string,
   ) {
-    super(`connect: ${operation}: the answer was ${status}${code ? ` ${code}` : ""}${requestId ? ` (request ${requestId})` : ""}`);
+    super(`connect: ${operation}: the answer was ${status}${code ? ` ${code}` : ""}${requestId ? ` (request ${requestId})` : ""}${reason ? `: ${reason}` : ""}`);
   }
 }

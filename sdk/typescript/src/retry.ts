@@ -2,6 +2,8 @@ import { ServiceError, UnreachableError } from "./errors.js";
 
 /** An answer that was read whole. */
 export interface Answer<T> {
+  /** The origin of the service. */
+  readonly service: string;
   readonly status: number;
   readonly headers: Headers;
   /** Of a success. */
@@ -148,9 +150,11 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 /** Reads an error answer: that of the OAuth endpoints has a string where that of the reads has an object. */
 export function refusal(operation: string, answer: Answer<unknown>): ServiceError {
   const error = (answer.error as { error?: unknown } | undefined | null)?.error;
-  const code = typeof error === "object" && error !== null ? (error as { code?: unknown }).code : error;
-  return new ServiceError(operation, answer.status, typeof code === "string" && /^[a-z_]{1,40}$/.test(code) ? code : undefined,
-    answer.headers.get("X-Request-ID") ?? undefined);
+  const given = typeof error === "object" && error !== null ? (error as { code?: unknown }).code : error;
+  const code = typeof given === "string" && /^[a-z_]{1,40}$/.test(given) ? given : undefined;
+  return new ServiceError(operation, answer.status, code,
+    answer.headers.get("X-Request-ID") ?? undefined, answer.headers.get("X-Connect-Reason") ?? undefined,
+    code && `${answer.service}/developers/error-codes.html#${code}`);
 }
 
 /** Whether a request failed before it left: the connection was never made. */

@@ -36,6 +36,17 @@ async function connected(
   return client;
 }
 
+test("an error has the request's id, the page about its code and, in a sandbox, the reason", async () => {
+  const client = await connected(new MemoryStore(), () => Response.json({ error: { code: "invalid_date_range", message: "x" }, request_id: "x" }, {
+    status: 400, headers: { "X-Request-ID": "8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55", "X-Connect-Reason": "to is before from" },
+  }));
+  await assert.rejects(client.dailySteps("ada", { from: "2026-11-20", to: "2026-11-19" }), {
+    name: "ServiceError", requestId: "8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55", reason: "to is before from",
+    documentation: "https://connect.example.com/developers/error-codes.html#invalid_date_range",
+    message: "connect: readDailyActivity: the answer was 400 invalid_date_range (request 8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55): to is before from",
+  });
+});
+
 // Specification 5.4: what becomes of the refresh token after each answer, and how often it is sent.
 for (const [name, answer, want] of [
   ["a new pair", tokens, "active"],

@@ -125,7 +125,7 @@ func searches(t *testing.T, browser *browsertest.Browser, servers map[string]*ht
 				"pagination":         "paging.html",
 				"idempotency":        "refresh.html#four-rules",
 				"rotate secret":      "token-storage.html#the-client-secret",
-				"docker":             "quick-start.html#1-start-a-sandbox",
+				"docker":             "sandbox.html",
 				"postman":            "index.html#pick-your-tools",
 				"support":            "going-live.html#watching",
 				"why refused":        "errors.html",

@@ -88,7 +88,10 @@ var alsoFoundBy = map[string]string{
 	"index.html#what-you-need":             "support contact register sign up api key credentials",
 	"index.html#pick-your-tools":           "postman bruno insomnia swagger openapi generator collection sdk download",
 	"quick-start.html":                     "tutorial getting started example",
-	"quick-start.html#1-start-a-sandbox":   "docker container ci test environment mock staging",
+	"sandbox.html":                         "docker container test environment mock staging simulator",
+	"ci.html":                              "continuous integration pipeline github gitlab jenkins",
+	"ci.html#as-a-service-container":       "docker compose kubernetes github gitlab",
+	"going-live.html#your-own-pages":       "why refused reason support portal dashboard rotate secret",
 	"going-live.html#growing":              "versioning deprecation compatibility",
 	"disconnects.html":                     "unlink delete account gdpr revoke",
 }

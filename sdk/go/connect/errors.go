@@ -24,7 +24,10 @@ var (
 
 // ReconnectError says why the user must connect again: [StateEnded], or [StateUncertain] after a refresh of unknown
 // outcome.
-type ReconnectError struct{ State State }
+type ReconnectError struct {
+	State State
+	Cause *Error // the answer that says so; nil if there was none, or it came to an earlier call
+}
 
 func (e *ReconnectError) Error() string {
 	if e.State == StateUncertain {

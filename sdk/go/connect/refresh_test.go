@@ -115,6 +115,10 @@ func TestRefreshToken(t *testing.T) {
 			if must := errors.Is(err, connect.ErrReconnect); must != (test.want != connect.StateActive) {
 				t.Errorf("the error is %v", err)
 			}
+			if why := (*connect.ReconnectError)(nil); test.want == connect.StateEnded &&
+				(!errors.As(err, &why) || why.Cause == nil || why.Cause.Code != "invalid_grant") {
+				t.Errorf("the cause is %+v", why)
+			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error tells a secret: %v", err)
 			}

@@ -114,7 +114,7 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 	switch {
 	case held.State == StateRefreshing:
 		// This process has the lock: the one that sent the token ended before the answer came.
-		return c.end(ctx, lock, held, StateUncertain)
+		return c.end(ctx, lock, held, &ReconnectError{State: StateUncertain})
 	case held.State != StateActive:
 		return Connection{}, &ReconnectError{State: held.State}
 	case c.usable(held, rejected):
@@ -137,8 +137,8 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 // sendRefresh sends the refresh token once, and stores what is known of the connection afterwards. If the token was not used, wait is
 // how long the service wants to be left alone.
 func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (next Connection, wait time.Duration, err error) {
-	over := func(state State) (Connection, time.Duration, error) {
-		ended, err := c.end(ctx, lock, held, state)
+	over := func(state State, cause *Error) (Connection, time.Duration, error) {
+		ended, err := c.end(ctx, lock, held, &ReconnectError{state, cause})
 		return ended, 0, err
 	}
 	asked := c.config.Now()
@@ -151,18 +151,18 @@ func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (n
 		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			return Connection{}, 0, errors.Join(err, c.save(ctx, lock, held)) // it never left
 		}
-		return over(StateUncertain)
+		return over(StateUncertain, nil)
 	}
 	refused := refusal("requestToken", a)
 	switch {
 	case a.status == http.StatusOK:
 		next, err := connected(a, asked)
 		if err != nil {
-			return over(StateUncertain)
+			return over(StateUncertain, nil)
 		}
 		return next, 0, c.save(ctx, lock, next)
 	case a.status == http.StatusBadRequest && refused.Code == string(connectsdk.OAuthErrorCodeInvalidGrant):
-		return over(StateEnded)
+		return over(StateEnded, refused)
 	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "":
 		return Connection{}, 0, errors.Join(refused, c.save(ctx, lock, held)) // refused before it was looked at
 	case notAttempted(a.header):
@@ -172,7 +172,7 @@ func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (n
 		}
 		return Connection{}, wait, errors.Join(refused, err)
 	default:
-		return over(StateUncertain)
+		return over(StateUncertain, refused)
 	}
 }
 
@@ -187,8 +187,8 @@ func (c *Client) hold(ctx context.Context, key string) (lock Lock, held Connecti
 }
 
 // end stores that the user must connect again, and says so.
-func (c *Client) end(ctx context.Context, lock Lock, held Connection, state State) (Connection, error) {
-	return Connection{}, errors.Join(&ReconnectError{State: state}, c.save(ctx, lock, held.over(state)))
+func (c *Client) end(ctx context.Context, lock Lock, held Connection, why *ReconnectError) (Connection, error) {
+	return Connection{}, errors.Join(why, c.save(ctx, lock, held.over(why.State)))
 }
 
 // over is the connection without its tokens. The rest names it, so that it can be disconnected.

@@ -2,7 +2,7 @@ import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
 import { base64, limited, utf8 } from "./bytes.js";
-import { DeniedError, ReconnectError, StateError, UnreachableError } from "./errors.js";
+import { DeniedError, ReconnectError, type ServiceError, StateError, UnreachableError } from "./errors.js";
 import { parts, rows } from "./range.js";
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
@@ -342,9 +342,9 @@ export abstract class CoreClient {
           return next;
         }
         const refused = refusal("requestToken", answer);
-        if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended");
+        if (answer.status === 400 && refused.code === "invalid_grant") return this.#end(lock, held, "ended", refused);
         const early = (answer.status === 400 || answer.status === 401) && refused.code !== undefined; // before it was looked at
-        if (!early && !notAttempted(answer.headers)) return this.#end(lock, held, "uncertain");
+        if (!early && !notAttempted(answer.headers)) return this.#end(lock, held, "uncertain", refused);
         await this.#save(lock, held);
         const wait = retryAfter(answer.headers);
         const { maxTries, maxWaitMs } = this.#retry.options;
@@ -354,9 +354,9 @@ export abstract class CoreClient {
     });
   }
 
-  async #end(lock: Lock, held: StoredConnection, state: "uncertain" | "ended"): Promise<never> {
+  async #end(lock: Lock, held: StoredConnection, state: "uncertain" | "ended", cause?: ServiceError): Promise<never> {
     await this.#save(lock, over(held, state));
-    throw new ReconnectError(state);
+    throw new ReconnectError(state, cause);
   }
 
   /** Stores what was learned, and tries again: what is lost here is lost for good. */

@@ -2,7 +2,11 @@
 export class ReconnectError extends Error {
   override readonly name = "ReconnectError";
   /** `ended`: revoked, disconnected by the user or lapsed. `uncertain`: a refresh may have used up its token. */
-  constructor(readonly state: "ended" | "uncertain") {
+  constructor(
+    readonly state: "ended" | "uncertain",
+    /** The answer that says so; undefined if there was none, or it came to an earlier call. */
+    override readonly cause?: ServiceError,
+  ) {
     super(
       "connect: the user must connect again: " +
         (state === "uncertain" ? "it is not known whether a refresh used up its token" : "the connection was revoked, disconnected or lapsed"),

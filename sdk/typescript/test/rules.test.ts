@@ -81,6 +81,7 @@ for (const [name, answer, want] of [
     const held = await store.load("ada");
     assert.deepEqual([held?.state, sent, held?.refreshToken !== undefined], [want, name.endsWith("not attempted") ? 4 : 1, want === "active"]);
     assert.equal(error instanceof ReconnectError, want !== "active");
+    if (want === "ended") assert.equal((error as ReconnectError).cause?.code, "invalid_grant");
     assert.ok(!String(error).includes("secret"));
   });
 }

@@ -142,8 +142,8 @@ func TestServeIsNoSandbox(t *testing.T) {
 			}
 		}
 	}
-	if paths != 38 {
-		t.Errorf("%d requests, want two for each of the nineteen operations", paths)
+	if paths < 2*20 {
+		t.Errorf("%d requests, want two for each operation, of which there are twenty or more", paths)
 	}
 	if strings.Contains(s.log.String(), slog.LevelError.String()) {
 		t.Errorf("the log has errors:\n%s", s.log.String())

@@ -136,7 +136,7 @@ func TestDownloadsAreBounded(t *testing.T) {
 		return many
 	}
 	if first, second, third := began(1), began(2), began(3); first != maxDownloads/2 || second != maxDownloads/2 || third != 0 {
-		t.Errorf("three networks have %d, %d and %d", first, second, third)
+		t.Fatalf("three networks have %d, %d and %d", first, second, third)
 	}
 	name := ProgramsPath + "connect-svc_" + runtime.GOOS + "_" + runtime.GOARCH
 	if got := ask(t, programs, "GET", name); got.Code != 503 || got.Header().Get("Retry-After") == "" {

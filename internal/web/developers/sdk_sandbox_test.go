@@ -108,10 +108,14 @@ func TestSandboxFromSDKs(t *testing.T) {
 				output, err := shell.CombinedOutput()
 				return string(output), err
 			}
+			first := name == "npx" // the same program as when it is installed: the rest is tried there
 			for arguments, want := range map[string]string{
 				"--platform darwin_amd64 --path": "another checksum", "--platform plan9_amd64 --path": "no program for plan9_amd64, only for",
 				"--from http://127.0.0.1:9/ --path": "https://", "--platform windows_arm64": "",
 			} {
+				if first {
+					break
+				}
 				if output, err := call(arguments); err == nil || !strings.Contains(output, want) || strings.Contains(output, "started") {
 					t.Errorf("%s: %v, %s", arguments, err, output)
 				}
@@ -120,6 +124,9 @@ func TestSandboxFromSDKs(t *testing.T) {
 				t.Errorf("kept: %v, %v", left, err)
 			}
 			for platform, script := range map[string]string{"windows_amd64": "connect-svc.exe", "linux_arm64": "connect-svc", "darwin_arm64": "connect-svc"} {
+				if first {
+					break
+				}
 				output, err := call("--path --platform " + platform)
 				lines := strings.Split(strings.TrimSpace(output), "\n")
 				path := lines[len(lines)-1]
@@ -127,7 +134,7 @@ func TestSandboxFromSDKs(t *testing.T) {
 					t.Errorf("%s: %v, %v, %s", platform, err, unread, output)
 				}
 			}
-			for _, fetching := range []bool{false, false} { // linux_arm64 is the same archive, so the program is there
+			for _, fetching := range []bool{first, false} { // linux_arm64 is the same archive, so the program is there
 				output, err := call("--seed 7")
 				if err == nil || !strings.Contains(output, "started with sandbox --seed 7\n") || strings.Contains(output, "fetching") != fetching {
 					t.Errorf("%v: %s", err, output)

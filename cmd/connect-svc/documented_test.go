@@ -31,6 +31,7 @@ var elsewhere = map[string]string{
 	"npm install https://":             "TestQuickStart of internal/web/developers, with the address of a service",
 	"export GOPROXY=https://":          "TestQuickStart of internal/web/developers",
 	"go get connect.example.com":       "TestQuickStart of internal/web/developers",
+	"go run connect.example.com":       "TestSandboxFromSDKs of internal/web/developers",
 	"go test ":                         "make test-long and make bench",
 	"minisign -V ":                     "TestTwiceTheSameBytes of tools/release",
 	"sha256sum --check ":               "TestTwiceTheSameBytes of tools/release",

@@ -6,37 +6,37 @@ select status, is_active(status)::boolean as active from clients where client_id
 
 -- name: CountSessions :one
 select count(*) from portal_sessions
-where client_id = @client_id and expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now());
+where client_id = @client_id and expires_at > sqlc.arg(as_of)::timestamptz;
 
 -- name: InsertLink :one
 insert into portal_sessions (client_id, session_id, secret_hash, name, read_only, created_by, created_at, expires_at)
 values (@client_id, @session_id, @secret_hash, @name, @read_only, @created_by,
-    coalesce(sqlc.narg(expected)::timestamptz, connect_now()), coalesce(sqlc.narg(expected)::timestamptz, connect_now()) + @valid::interval)
-returning *;
+    sqlc.arg(as_of)::timestamptz, sqlc.arg(as_of)::timestamptz + @valid::interval)
+returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at;
 
 -- name: FindSession :one
 -- A link or a session.
 select s.*
 from portal_sessions s join clients c on c.client_id = s.client_id
 where s.client_id = @client_id and s.secret_hash = @secret_hash and is_active(c.status)
-  and s.expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now());
+  and s.expires_at > sqlc.arg(as_of)::timestamptz;
 
 -- name: OpenLink :one
 update portal_sessions
-set secret_hash = @session_hash, opened_at = coalesce(sqlc.narg(expected)::timestamptz, connect_now()),
-    expires_at = coalesce(sqlc.narg(expected)::timestamptz, connect_now()) + @lifetime::interval
+set secret_hash = @session_hash, opened_at = sqlc.arg(as_of)::timestamptz,
+    expires_at = sqlc.arg(as_of)::timestamptz + @lifetime::interval
 where client_id = @client_id and secret_hash = @link_hash and opened_at is null
-  and expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now())
-returning *;
+  and expires_at > sqlc.arg(as_of)::timestamptz
+returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at;
 
 -- name: ListSessions :many
 select * from portal_sessions
-where client_id = @client_id and expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now())
+where client_id = @client_id and expires_at > sqlc.arg(as_of)::timestamptz
 order by created_at desc, session_id;
 
 -- name: EndSession :many
 delete from portal_sessions
-where client_id = @client_id and session_id = @session_id and expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now())
+where client_id = @client_id and session_id = @session_id and expires_at > sqlc.arg(as_of)::timestamptz
 returning name;
 
 -- name: EndSessions :execrows

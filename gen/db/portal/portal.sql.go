@@ -37,16 +37,16 @@ func (q *Queries) AuditSession(ctx context.Context, arg AuditSessionParams) erro
 
 const countSessions = `-- name: CountSessions :one
 select count(*) from portal_sessions
-where client_id = $1 and expires_at > coalesce($2::timestamptz, connect_now())
+where client_id = $1 and expires_at > $2::timestamptz
 `
 
 type CountSessionsParams struct {
 	ClientID uuid.UUID
-	Expected *time.Time
+	AsOf     time.Time
 }
 
 func (q *Queries) CountSessions(ctx context.Context, arg CountSessionsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countSessions, arg.ClientID, arg.Expected)
+	row := q.db.QueryRow(ctx, countSessions, arg.ClientID, arg.AsOf)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -68,18 +68,18 @@ func (q *Queries) DeleteExpired(ctx context.Context, before time.Time) (int64, e
 
 const endSession = `-- name: EndSession :many
 delete from portal_sessions
-where client_id = $1 and session_id = $2 and expires_at > coalesce($3::timestamptz, connect_now())
+where client_id = $1 and session_id = $2 and expires_at > $3::timestamptz
 returning name
 `
 
 type EndSessionParams struct {
 	ClientID  uuid.UUID
 	SessionID uuid.UUID
-	Expected  *time.Time
+	AsOf      time.Time
 }
 
 func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, endSession, arg.ClientID, arg.SessionID, arg.Expected)
+	rows, err := q.db.Query(ctx, endSession, arg.ClientID, arg.SessionID, arg.AsOf)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +115,18 @@ const findSession = `-- name: FindSession :one
 select s.client_id, s.session_id, s.secret_hash, s.name, s.read_only, s.created_by, s.created_at, s.opened_at, s.expires_at
 from portal_sessions s join clients c on c.client_id = s.client_id
 where s.client_id = $1 and s.secret_hash = $2 and is_active(c.status)
-  and s.expires_at > coalesce($3::timestamptz, connect_now())
+  and s.expires_at > $3::timestamptz
 `
 
 type FindSessionParams struct {
 	ClientID   uuid.UUID
 	SecretHash []byte
-	Expected   *time.Time
+	AsOf       time.Time
 }
 
 // A link or a session.
 func (q *Queries) FindSession(ctx context.Context, arg FindSessionParams) (PortalSession, error) {
-	row := q.db.QueryRow(ctx, findSession, arg.ClientID, arg.SecretHash, arg.Expected)
+	row := q.db.QueryRow(ctx, findSession, arg.ClientID, arg.SecretHash, arg.AsOf)
 	var i PortalSession
 	err := row.Scan(
 		&i.ClientID,
@@ -145,7 +145,7 @@ func (q *Queries) FindSession(ctx context.Context, arg FindSessionParams) (Porta
 const insertLink = `-- name: InsertLink :one
 insert into portal_sessions (client_id, session_id, secret_hash, name, read_only, created_by, created_at, expires_at)
 values ($1, $2, $3, $4, $5, $6,
-    coalesce($7::timestamptz, connect_now()), coalesce($7::timestamptz, connect_now()) + $8::interval)
+    $7::timestamptz, $7::timestamptz + $8::interval)
 returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at
 `
 
@@ -156,7 +156,7 @@ type InsertLinkParams struct {
 	Name       string
 	ReadOnly   bool
 	CreatedBy  string
-	Expected   *time.Time
+	AsOf       time.Time
 	Valid      time.Duration
 }
 
@@ -168,7 +168,7 @@ func (q *Queries) InsertLink(ctx context.Context, arg InsertLinkParams) (PortalS
 		arg.Name,
 		arg.ReadOnly,
 		arg.CreatedBy,
-		arg.Expected,
+		arg.AsOf,
 		arg.Valid,
 	)
 	var i PortalSession
@@ -188,17 +188,17 @@ func (q *Queries) InsertLink(ctx context.Context, arg InsertLinkParams) (PortalS
 
 const listSessions = `-- name: ListSessions :many
 select client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at from portal_sessions
-where client_id = $1 and expires_at > coalesce($2::timestamptz, connect_now())
+where client_id = $1 and expires_at > $2::timestamptz
 order by created_at desc, session_id
 `
 
 type ListSessionsParams struct {
 	ClientID uuid.UUID
-	Expected *time.Time
+	AsOf     time.Time
 }
 
 func (q *Queries) ListSessions(ctx context.Context, arg ListSessionsParams) ([]PortalSession, error) {
-	rows, err := q.db.Query(ctx, listSessions, arg.ClientID, arg.Expected)
+	rows, err := q.db.Query(ctx, listSessions, arg.ClientID, arg.AsOf)
 	if err != nil {
 		return nil, err
 	}
@@ -248,16 +248,16 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClien
 
 const openLink = `-- name: OpenLink :one
 update portal_sessions
-set secret_hash = $1, opened_at = coalesce($2::timestamptz, connect_now()),
-    expires_at = coalesce($2::timestamptz, connect_now()) + $3::interval
+set secret_hash = $1, opened_at = $2::timestamptz,
+    expires_at = $2::timestamptz + $3::interval
 where client_id = $4 and secret_hash = $5 and opened_at is null
-  and expires_at > coalesce($2::timestamptz, connect_now())
+  and expires_at > $2::timestamptz
 returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at
 `
 
 type OpenLinkParams struct {
 	SessionHash []byte
-	Expected    *time.Time
+	AsOf        time.Time
 	Lifetime    time.Duration
 	ClientID    uuid.UUID
 	LinkHash    []byte
@@ -266,7 +266,7 @@ type OpenLinkParams struct {
 func (q *Queries) OpenLink(ctx context.Context, arg OpenLinkParams) (PortalSession, error) {
 	row := q.db.QueryRow(ctx, openLink,
 		arg.SessionHash,
-		arg.Expected,
+		arg.AsOf,
 		arg.Lifetime,
 		arg.ClientID,
 		arg.LinkHash,

@@ -79,6 +79,10 @@ func (a *App) newDesk(config Config, previews string, newDesk func(console.Confi
 	if err != nil {
 		return nil, err
 	}
+	codes := ""
+	if config.DevelopersSite {
+		codes = config.BaseURL + developers.CodesPath
+	}
 	return newDesk(console.Config{
 		Operators:      config.Operators,
 		Sessions:       a.sessions,
@@ -98,6 +102,7 @@ func (a *App) newDesk(config Config, previews string, newDesk func(console.Confi
 		Now:            config.Clock.Now,
 		Brand:          config.Brand,
 		Texts:          config.Texts,
+		CodesPage:      codes,
 		BaseURL:        config.BaseURL,
 		PortalOn:       config.PartnerPortal,
 		Changes:        config.PortalChanges,

@@ -180,16 +180,33 @@ func (u *Usage) addErrors(ctx context.Context, all map[ErrorKind]ClientError, ke
 	})
 }
 
+// ErrorFilter narrows a list of refused requests by the fields that are not zero.
+type ErrorFilter struct {
+	Operation string
+	Status    int // of HTTP
+	RequestID uuid.UUID
+}
+
 // Errors lists the latest refused requests of a client, newest first: at most limit of them, those after a key. Errors:
 // refusal.ErrClientNotFound.
 func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, limit int) ([]ClientError, error) {
+	return u.FindErrors(ctx, clientID, ErrorFilter{}, after, limit)
+}
+
+// FindErrors is [Usage.Errors] with a filter.
+func (u *Usage) FindErrors(ctx context.Context, clientID uuid.UUID, filter ErrorFilter, after page.Key, limit int) ([]ClientError, error) {
 	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
 		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
 	}
 	after = after.OrNewest()
-	rows, err := u.queries.ListClientErrors(ctx, usagedb.ListClientErrorsParams{
+	query := usagedb.ListClientErrorsParams{
 		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
-	})
+		Operation: filter.Operation, Status: int32(filter.Status), //nolint:gosec // of HTTP
+	}
+	if filter.RequestID != uuid.Nil {
+		query.RequestID = &filter.RequestID
+	}
+	rows, err := u.queries.ListClientErrors(ctx, query)
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		kind := ErrorKind{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}

@@ -65,6 +65,8 @@ where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e
 -- name: ListClientErrors :many
 select * from client_errors
 where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @before_id::uuid)
+  and (@operation::text = '' or operation = @operation) and (@status::int = 0 or status = @status)
+  and (sqlc.narg(request_id)::uuid is null or request_ids @> array[sqlc.narg(request_id)::uuid])
 order by at desc, error_id desc
 limit @max_rows;
 

@@ -106,15 +106,20 @@ func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesPa
 const listClientErrors = `-- name: ListClientErrors :many
 select client_id, authenticated, at, error_id, operation, status, code, reason, requests, request_ids from client_errors
 where client_id = $1 and (at, error_id) < ($2::timestamptz, $3::uuid)
+  and ($4::text = '' or operation = $4) and ($5::int = 0 or status = $5)
+  and ($6::uuid is null or request_ids @> array[$6::uuid])
 order by at desc, error_id desc
-limit $4
+limit $7
 `
 
 type ListClientErrorsParams struct {
-	ClientID uuid.UUID
-	BeforeAt time.Time
-	BeforeID uuid.UUID
-	MaxRows  int32
+	ClientID  uuid.UUID
+	BeforeAt  time.Time
+	BeforeID  uuid.UUID
+	Operation string
+	Status    int32
+	RequestID *uuid.UUID
+	MaxRows   int32
 }
 
 // Latest first. A client has about a thousand at most, adjacent in the primary key.
@@ -123,6 +128,9 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 		arg.ClientID,
 		arg.BeforeAt,
 		arg.BeforeID,
+		arg.Operation,
+		arg.Status,
+		arg.RequestID,
 		arg.MaxRows,
 	)
 	if err != nil {

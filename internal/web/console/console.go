@@ -58,6 +58,7 @@ type Config struct {
 	Brand     brand.Brand       // of the operator; without a name, the program's own
 	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
 
+	CodesPage      string          // the address of the page about the codes of errors; empty: none
 	BaseURL        string          // of the public listener; empty: no links there
 	PortalOn       bool            // whether the public listener serves the portal
 	Changes        portal.Changes  // what a partner's engineers may do there

@@ -22,7 +22,7 @@ type findView struct {
 }
 
 // PathOf returns the page of what was found.
-func (findView) PathOf(found lookup.Found) string {
+func (v findView) PathOf(found lookup.Found) string {
 	partner := partnersPath + "/" + found.ClientID.String()
 	switch found.Kind {
 	case lookup.User:
@@ -30,7 +30,7 @@ func (findView) PathOf(found lookup.Found) string {
 	case lookup.Connection:
 		return connectionPath(found.UserID, found.ClientID)
 	case lookup.Request:
-		return partner + "/refused"
+		return partner + "/refused?" + url.Values{"request": {v.Query}}.Encode()
 	case lookup.Event:
 		return partner + "/webhooks/" + found.EventID.String()
 	case lookup.Client:
@@ -50,8 +50,7 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	// The list of a partner's refused requests does not tell which one it was.
-	if len(x.Rows) == 1 && x.Rows[0].Kind != lookup.Request {
+	if len(x.Rows) == 1 {
 		return site.Redirect(x.PathOf(x.Rows[0]))
 	}
 	if x.Address = len(x.Rows) == 0 && mailbox.Valid(x.Query); x.Address {

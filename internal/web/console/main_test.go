@@ -53,6 +53,7 @@ func newFixture(t testing.TB) *fixture {
 		Portal:    f.Portal,
 		PortalOn:  true,
 		BaseURL:   "https://connect.example.com",
+		CodesPage: "https://connect.example.com/developers/error-codes.html",
 		Facts:     func(context.Context) Facts { return quietService() },
 		Alerts:    func(context.Context) Facts { return quietService() },
 		Now:       f.DB.Now,

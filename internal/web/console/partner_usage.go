@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
@@ -186,18 +188,49 @@ func (in writer) drawTimes(report usage.Report) chart {
 // refusedList is a page of a partner's refused requests, newest first.
 type refusedList struct {
 	aboutPartner
-	Rows  []usage.ClientError
-	Pages pages
+	Fields  []field // of the filter
+	Explain string  // the address of the page about codes; empty: none
+	Rows    []usage.ClientError
+	Pages   pages
+}
+
+// LastID returns the request id of the last of equal requests, empty if it is not known.
+func (refusedList) LastID(e usage.ClientError) string {
+	if len(e.RequestIDs) == 0 {
+		return ""
+	}
+	return e.RequestIDs[len(e.RequestIDs)-1].String()
 }
 
 func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	_, err := parseQuery(r)
+	query, err := parseQuery(r, "operation", "status", "request")
 	if err != nil {
 		return err
 	}
-	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}}
+	in := c.writer(r)
+	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}, Explain: c.CodesPage, Fields: []field{
+		{Name: "operation", Label: in.HTML("console.usage.operation")}, {Name: "status", Label: in.HTML("console.webhook.status")},
+		{Name: "request", Label: in.HTML("console.refused.request_id")},
+	}}
+	for i, f := range list.Fields {
+		list.Fields[i].Value = query[f.Name]
+	}
+	// A malformed id is that of no request, and a malformed status is nobody's.
+	filter := usage.ErrorFilter{Operation: query["operation"]}
+	var malformed error
+	if query["status"] != "" {
+		filter.Status, malformed = strconv.Atoi(query["status"])
+	}
+	if query["request"] != "" {
+		var wrong error
+		filter.RequestID, wrong = uuid.Parse(query["request"])
+		malformed = cmp.Or(malformed, wrong)
+	}
+	if malformed != nil || filter.Status < 0 || filter.Status > 599 {
+		return c.write(w, r, "refused", list)
+	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
-		return c.Usage.Errors(r.Context(), partner.ID, after, limit)
+		return c.Usage.FindErrors(r.Context(), partner.ID, filter, after, limit)
 	}, usage.ClientError.Key)
 	if err != nil {
 		return err

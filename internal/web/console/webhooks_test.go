@@ -196,6 +196,24 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d rows on the second page", n)
 	}
 	v.shows(v.Get(pathOf(f.DB.Client(t).ID)+"/refused"), pgtest.Value[string](t, f.DB, "select name from clients order by created_at desc limit 1"), "The list is empty.")
+	request := uuid.New()
+	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
+		values ($1, true, $2, 'readDailySteps', 403, 'insufficient_scope', 'the connection lacks the scope', 1, $3)`, partner.ID, start, []uuid.UUID{request})
+	for query, rows := range map[string]int{
+		"request=" + request.String(): 1, "request=" + uuid.NewString(): 0, "request=x": 0, "status=403": 1, "status=x": 0, "status=99999999999": 0,
+		"operation=readDailySteps": 1, "operation=requestToken&status=403": 0,
+	} {
+		got := v.Get(path + "?" + query)
+		if n := got.Find("tbody tr").Length(); got.StatusCode != http.StatusOK || n != rows {
+			t.Errorf("%s: status %d, %d rows", query, got.StatusCode, n)
+		}
+	}
+	if to := v.Get(toFind(request.String())).Header.Get("Location"); to != path+"?request="+request.String() {
+		t.Errorf("the request's id leads to %q", to)
+	}
+	if help := v.Get(path+"?status=403").Find("tbody a").AttrOr("href", ""); help != f.config.CodesPage+"#insufficient_scope" {
+		t.Errorf("the code leads to %q", help)
+	}
 	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
 	var position page.Key
 	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {

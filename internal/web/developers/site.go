@@ -53,6 +53,9 @@ const (
 	indexName      = "site-index"
 )
 
+// CodesPath is the path of the page about error codes, whose parts have the codes' names.
+const CodesPath = Path + codesName + ".html"
+
 // contents lists the pages in order. Each page except the references, the rules and the site's index is pages/NAME.md.
 var contents = []group{
 	{"Start", []page{

@@ -17,11 +17,9 @@ func TestDevelopersSite(t *testing.T) {
 	for name, on := range map[string]bool{"on": true, "off": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			programs, err := developers.OwnPrograms()
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, _, log := openWith(t, func(c *Config) { c.DevelopersSite, c.SDKModule, c.Programs = on, "connect.example.com/move", programs })
+			a, _, log := openWith(t, func(c *Config) {
+				c.DevelopersSite, c.SDKModule, c.Programs = on, "connect.example.com/move", developers.OwnPrograms()
+			})
 			defer a.Close()
 			get := func(path string) (status int, body string) {
 				t.Helper()

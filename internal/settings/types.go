@@ -226,7 +226,7 @@ var types = map[string]Type{
 			case "off":
 				return (*developers.Programs)(nil), nil
 			case "own":
-				return developers.OwnPrograms()
+				return developers.OwnPrograms(), nil
 			}
 			return developers.ReleasedPrograms(s)
 		},

@@ -156,10 +156,6 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	programs, err := developers.OwnPrograms()
-	if err != nil {
-		return err
-	}
 	d.service, err = app.Open(ctx, app.Config{
 		Version:        d.config.Version,
 		Commit:         d.config.Commit,
@@ -175,7 +171,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		DevelopersSite: true,
 		PartnerPortal:  true,
 		PortalChanges:  portal.Changes{Webhooks: true, Secrets: true},
-		Programs:       programs,
+		Programs:       developers.OwnPrograms(),
 		AuthorityFile:  d.authority.File,
 		Operators:      holders,
 		Limits:         d.config.Limits,

@@ -44,21 +44,19 @@ type Programs struct {
 	all     int
 }
 
-// OwnPrograms hands out the running program, for its own platform alone.
-func OwnPrograms() (*Programs, error) {
+// OwnPrograms hands out the running program, for its own platform alone. It returns nil if the file cannot be read, which a program need
+// not be to run.
+func OwnPrograms() *Programs {
 	file, err := os.Open("/proc/self/exe") // also if an upgrade has replaced the file
 	if err != nil {
-		own, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
+		own, _ := os.Executable() // "" cannot be opened
 		if file, err = os.Open(own); err != nil {
-			return nil, err
+			return nil
 		}
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	name := fmt.Sprintf("connect-svc_%s_%s", runtime.GOOS, runtime.GOARCH)
 	if runtime.GOOS == "windows" {
@@ -78,7 +76,7 @@ func OwnPrograms() (*Programs, error) {
 			return fmt.Appendf(nil, "%x  %s\n", hash.Sum(nil), name), err
 		}),
 		running: map[netip.Prefix]int{},
-	}, nil
+	}
 }
 
 // ownFile is the running program for one download.

@@ -34,10 +34,7 @@ func ask(t *testing.T, handler http.Handler, method, path string, header ...stri
 // The program that runs is handed out for its own platform, as it is.
 func TestOwnPrograms(t *testing.T) {
 	t.Parallel()
-	programs, err := OwnPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
+	programs := OwnPrograms()
 	name := "connect-svc_" + runtime.GOOS + "_" + runtime.GOARCH
 	sums := ask(t, programs, "GET", ProgramsPath+"SHA256SUMS")
 	got := ask(t, programs, "GET", ProgramsPath+name)
@@ -124,10 +121,7 @@ func TestReleasedPrograms(t *testing.T) {
 // Some programs are sent at the same time, of which a network has half. Others are asked to come again.
 func TestDownloadsAreBounded(t *testing.T) {
 	t.Parallel()
-	programs, err := OwnPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
+	programs := OwnPrograms()
 	network := func(n byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32) }
 	began := func(n byte) (many int) {
 		for programs.begin(network(n)) {

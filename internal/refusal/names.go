@@ -17,7 +17,6 @@ var usual = map[string]string{
 	"code_verifier":         "verifier pkceverifier",
 	"code_challenge":        "challenge pkcechallenge",
 	"code_challenge_method": "method challengemethod",
-	"state":                 "nonce csrf",
 	"refresh_token":         "refresh token",
 	"token":                 "accesstoken refreshtoken",
 	"token_type_hint":       "hint type tokentype",

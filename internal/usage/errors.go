@@ -23,7 +23,7 @@ import (
 var keptErrors = map[bool]int32{true: 1000, false: 100}
 
 // maxErrors bounds the errors that wait in memory, and thereby those written at once: of authenticated requests, and of others. All
-// texts are the service's own, so that a client has at most about two hundred different errors, however often it is refused.
+// texts are the service's own, so that a client has at most some hundred different errors, however often it is refused.
 var maxErrors = map[bool]int{true: 2000, false: 200}
 
 // ClientError is a refused request of a client, or several equal ones, in fixed words of the service (package refusal).

@@ -91,6 +91,8 @@ export const name: string = PgStore.name;
 node esm.mjs
 node commonjs.cjs
 `+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts web.mts
+cp web.mts node10.ts # of a project with older settings
+`+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module commonjs --moduleResolution node10 node10.ts
 `)
 	for _, want := range []string{"import ConnectClient StateError\n", "require ConnectClient StateError\n", "one class: true\n"} {
 		if !strings.Contains(output, want) {

@@ -132,7 +132,7 @@ type lock struct{ npm, module string }
 
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-	"1.1.0": {"sha512-icp6t/skiTgm6jQf/56/SF2xwqUkrXPHKl+LvMqaYs6fXVKpBf4HnW0P52OygcyxTnAHZnuvuq7KsSAIgNnPng==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0="},
+	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0="},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

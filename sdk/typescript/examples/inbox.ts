@@ -23,7 +23,7 @@ type Changed = Extract<WebhookEvent, { type: "activity.updated" }>["data"];
 
 export interface Work {
   client: ConnectClient;
-  /** The users whose connection has the grant id, from your store. */
+  /** The users whose connection has the grant id, such as `keysOf` of `PgStore` finds them. */
   usersOf(grantId: string): Promise<string[]>;
   /** Reads what changed of a user: the datasets of the event, from its first day to its last. */
   changed(user: string, data: Changed): Promise<void>;

@@ -37,6 +37,7 @@ export interface NodeRequest {
   readonly headers: Record<string, string | string[] | undefined>;
   readonly readableDidRead?: boolean;
   readonly readableEncoding?: string | null;
+  readonly destroyed?: boolean;
   on(event: string, listener: (...values: any[]) => void): unknown;
 }
 
@@ -117,6 +118,7 @@ class Receiver {
       return raw;
     }
     if (request.readableDidRead || request.readableEncoding) throw new BodyParsedError();
+    if (request.destroyed) throw new WebhookError("the call broke off");
     return new Promise((resolve, reject) => {
       const chunks: Uint8Array[] = [];
       let size = 0;

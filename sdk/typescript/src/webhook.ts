@@ -25,8 +25,8 @@ export type WebhookHeaders = Headers | Record<string, string | string[] | undefi
 /** A call that the service made. */
 export interface WebhookCall {
   /** The same in every attempt to deliver the event: take each id once. */
-  readonly id: string;
-  readonly event: WebhookEvent;
+  id: string;
+  event: WebhookEvent;
 }
 
 /** What a call says of itself, and the bytes of the body: nothing is verified yet. */

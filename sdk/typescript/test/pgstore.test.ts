@@ -5,7 +5,7 @@ import { after, test, type TestContext } from "node:test";
 import { setImmediate as everythingElse } from "node:timers/promises";
 
 import type { StoredConnection } from "connect-svc-sdk";
-import { PgStore, schema, type Pool as AnyPool } from "connect-svc-sdk/pgstore";
+import { PgStore, schema } from "connect-svc-sdk/pgstore";
 import { Pool } from "pg";
 
 const connectionString = process.env["DATABASE_URL"] ?? "";
@@ -44,6 +44,35 @@ async function breakSessions(): Promise<void> {
     and database = (select oid from pg_database where datname = current_database())`);
 }
 
+/** A store that waits for a lock for 10 ms, with a single session. */
+function hasty(t: TestContext): { store: PgStore; pool: Pool } {
+  const pool = new Pool({ connectionString, max: 1 });
+  t.after(() => void pool.end());
+  const store = new PgStore({
+    query: (text, values) => pool.query(text, values),
+    connect: async () => {
+      const session = await pool.connect();
+      return Object.assign(Object.create(session) as typeof session, { query: (text: string, values: unknown[]) => session.query(text.replace("'90s'", "'10ms'"), values) });
+    },
+  }, oldKey);
+  return { store, pool };
+}
+
+// The first one: others end the session that has Go's lock.
+test("the Go SDK's connections are read, and its lock is respected", async (t) => {
+  await assert.rejects(hasty(t).store.lock("held-by-go"), /lock timeout/);
+  const store = await open(t);
+  const theirs = await store.load("from-go");
+  assert.deepEqual(theirs, example);
+  const lock = await store.lock("from-typescript");
+  await lock.save(theirs!);
+  await lock.unlock();
+  const over = await store.lock("from-typescript-over");
+  await over.save({ grantId: example.grantId, version: "4", historyFrom: "2026-11-20", scope: "", state: "ended" });
+  await over.unlock();
+  assert.deepEqual(await store.load("from-go-over"), { grantId: example.grantId, version: "4", historyFrom: "2026-11-20", scope: "", state: "ended" });
+});
+
 test("a connection is kept, sealed, under its key", async (t) => {
   const store = await open(t);
   assert.equal(await store.load("ada"), undefined);
@@ -52,7 +81,7 @@ test("a connection is kept, sealed, under its key", async (t) => {
   await lock.save(example);
   assert.deepEqual(await store.load("ada"), example);
   assert.deepEqual(await lock.load(), example);
-  assert.deepEqual(await store.keysOf(example.grantId), ["ada", "from-go", "from-go-over"]);
+  assert.deepEqual(await store.keysOf(example.grantId), ["ada", "from-go", "from-go-over", "from-typescript", "from-typescript-over"]);
   const { rows } = await observer.query<{ text: string }>("select encode(sealed, 'escape') || key || state as text from connect_connections where key = 'ada'");
   assert.doesNotMatch(rows[0]!.text, /svca_|svcr2_/);
 
@@ -87,19 +116,6 @@ test("keys are replaced", async (t) => {
   assert.throws(() => new PgStore(observer, Buffer.from("short")), TypeError);
 });
 
-test("the Go SDK's connections are read, and reads ours", async (t) => {
-  const store = await open(t);
-  const theirs = await store.load("from-go");
-  assert.deepEqual(theirs, example);
-  const lock = await store.lock("from-typescript");
-  await lock.save(theirs!);
-  await lock.unlock();
-  const over = await store.lock("from-typescript-over");
-  await over.save({ grantId: example.grantId, version: "4", historyFrom: "2026-11-20", scope: "", state: "ended" });
-  await over.unlock();
-  assert.deepEqual(await store.load("from-go-over"), { grantId: example.grantId, version: "4", historyFrom: "2026-11-20", scope: "", state: "ended" });
-});
-
 test("a lock is that of all processes, of one key, and ends with its session", async (t) => {
   const [one, other] = [await open(t, [oldKey], 1), await open(t, [oldKey], 2)];
   let lock = await one.lock("ada");
@@ -123,19 +139,11 @@ test("a lock is that of all processes, of one key, and ends with its session", a
 
 test("the wait for a lock ends", async (t) => {
   const one = await open(t);
-  const pool = new Pool({ connectionString, max: 1 });
-  t.after(() => pool.end());
-  const hasty: AnyPool = {
-    query: (text, values) => pool.query(text, values),
-    connect: async () => {
-      const session = await pool.connect();
-      return Object.assign(Object.create(session) as typeof session, { query: (text: string, values: unknown[]) => session.query(text.replace("'90s'", "'10ms'"), values) });
-    },
-  };
+  const { store: other, pool } = hasty(t);
   const lock = await one.lock("ada");
-  await assert.rejects(new PgStore(hasty, oldKey).lock("ada"), /lock timeout/);
+  await assert.rejects(other.lock("ada"), /lock timeout/);
   await lock.unlock();
-  await (await new PgStore(hasty, oldKey).lock("ada")).unlock(); // nothing is left behind
+  await (await other.lock("ada")).unlock(); // nothing is left behind
   assert.equal((await pool.query<{ lock_timeout: string }>("show lock_timeout")).rows[0]!.lock_timeout, "0");
 });
 

@@ -72,6 +72,7 @@ func TestTypeScriptSDK(t *testing.T) {
 type shared struct {
 	store connect.Store
 	saved map[string]connect.Connection // by what follows "from-go" and "from-typescript" in the key
+	lock  connect.Lock                  // of the key "held-by-go"
 }
 
 func connectionsOfGo(t *testing.T, database string) shared {
@@ -82,7 +83,7 @@ func connectionsOfGo(t *testing.T, database string) shared {
 		UseUntil: time.Date(2026, time.November, 21, 10, 0, 0, 0, time.UTC),
 	}
 	over := connect.Connection{GrantID: live.GrantID, Version: "4", HistoryFrom: live.HistoryFrom, State: connect.StateEnded}
-	s := shared{newPGStore(t, database), map[string]connect.Connection{"": live, "-over": over}}
+	s := shared{store: newPGStore(t, database), saved: map[string]connect.Connection{"": live, "-over": over}}
 	for name, c := range s.saved {
 		lock, err := s.store.Lock(t.Context(), "from-go"+name)
 		if err != nil {
@@ -93,6 +94,11 @@ func connectionsOfGo(t *testing.T, database string) shared {
 		}
 		lock.Unlock()
 	}
+	var err error
+	if s.lock, err = s.store.Lock(t.Context(), "held-by-go"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.lock.Unlock)
 	return s
 }
 

@@ -3,7 +3,9 @@
 package released
 
 import (
+	"compress/gzip"
 	"embed"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -11,7 +13,9 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-//go:embed *.txtar
+// They are compressed, as the program has all of them.
+//
+//go:embed *.txtar.gz
 var files embed.FS
 
 // SDKs are both SDKs of one version, each in the format of golang.org/x/tools/txtar: the Go module below its root, and the npm package as
@@ -23,20 +27,32 @@ type SDKs struct {
 
 // All returns all versions, the oldest one first.
 func All() (all []SDKs, err error) {
-	names, err := fs.Glob(files, "go-*.txtar")
+	names, err := fs.Glob(files, "go-*.txtar.gz")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		one := SDKs{Version: strings.TrimSuffix(strings.TrimPrefix(name, "go-"), ".txtar")}
-		if one.Go, err = files.ReadFile(name); err != nil {
+		one := SDKs{Version: strings.TrimSuffix(strings.TrimPrefix(name, "go-"), ".txtar.gz")}
+		if one.Go, err = read(name); err != nil {
 			return nil, err
 		}
-		if one.TypeScript, err = files.ReadFile("typescript-" + one.Version + ".txtar"); err != nil {
+		if one.TypeScript, err = read("typescript-" + one.Version + ".txtar.gz"); err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b SDKs) int { return semver.Compare("v"+a.Version, "v"+b.Version) })
 	return all, nil
+}
+
+func read(name string) ([]byte, error) {
+	file, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(text)
 }

@@ -2,10 +2,10 @@ package developers
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"flag"
 	"io"
 	"io/fs"
@@ -172,25 +172,25 @@ func TestReleased(t *testing.T) {
 			t.Errorf("sdk/%s does not have %s (%v)", file, names, err)
 		}
 	}
-	for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript} {
-		file := name + "-" + npm.Version + ".txtar"
-		was, err := os.ReadFile(filepath.Join(folder, file))
-		if *release && errors.Is(err, fs.ErrNotExist) {
-			write(t, folder, file, string(now))
-		} else if !bytes.Equal(was, now) {
-			t.Errorf("sdk/released/%s is another: raise the version in sdk/typescript/package.json, say what changed in sdk/CHANGELOG.md, and "+
-				"run make generate sdk-release (%v)", file, err)
-		}
-	}
-	if *release {
-		return // the new file is not built in yet
-	}
 	all, err := released.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if latest := all[len(all)-1].Version; latest != npm.Version {
-		t.Errorf("the latest version is %s, and the SDKs are %s", latest, npm.Version)
+	latest := all[len(all)-1]
+	if *release && latest.Version != npm.Version {
+		for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript} {
+			var packed bytes.Buffer
+			text := gzip.NewWriter(&packed)
+			if _, err := text.Write(now); err != nil || text.Close() != nil {
+				t.Fatal(err)
+			}
+			write(t, folder, name+"-"+npm.Version+".txtar.gz", packed.String())
+		}
+		return // they are not built in yet
+	}
+	if latest.Version != npm.Version || !bytes.Equal(latest.Go, sdk.Go) || !bytes.Equal(latest.TypeScript, sdk.TypeScript) {
+		t.Errorf("the SDKs are not those of version %s in sdk/released: raise the version in sdk/typescript/package.json, say what changed in "+
+			"sdk/CHANGELOG.md, and run make generate sdk-release", latest.Version)
 	}
 	for _, baseURL := range []string{"https://connect.example.com", "https://other.example:8443"} {
 		site, err := New(Config{BaseURL: baseURL, SDKModule: module})

@@ -75,6 +75,10 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"replayWebhookEvent", command("WebhookEvent", "webhook", "replay", event)},
 		{"removeWebhook", command("Client", "client", "webhook", "remove", id)},
 		{"revokeClientTokens", command("RevokedClientTokens", "client", "revoke-tokens", id)},
+		{"createPortalLink", command("PortalLink", "client", "portal-link", id, "--base-url", "https://connect.example.com")},
+		{"listPortalSessions", command("[]PortalSession", "client", "portal-sessions", id)},
+		{"endPortalSession", command("", "client", "portal-sessions", id, "--end")},
+		{"endPortalSessions", command("", "client", "portal-sessions", id, "--end-all")},
 		{"offboardClient", command("OffboardedClient", "client", "offboard", leaving.ID.String())},
 		{"findConnections", command("[]FoundConnection", "connection", "list", "--user", user.Email)},
 		{"disconnectUser", command("FoundConnection", "connection", "disconnect", "--user", user.Email, "--client", id)},
@@ -93,6 +97,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 			continue
 		case "removeAdjustment":
 			args = append(args, pgtest.Value[string](t, db, "select adjustment_id::text from cycling_adjustments"))
+		case "endPortalSession":
+			args = append(args, pgtest.Value[string](t, db, "select session_id::text from portal_sessions"))
 		case "listClientErrors":
 			db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 				values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'code has expired', 1)`, company.ID)

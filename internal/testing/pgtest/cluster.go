@@ -145,8 +145,8 @@ func (n nodes) seal(ctx context.Context, database string) error {
 // drop removes a database. A cluster's own workers leave it slowly.
 func (n nodes) drop(ctx context.Context, database string) error {
 	statement := "drop database if exists " + database + " with (force)"
-	for attempt := 1; ; attempt++ {
-		if err := n.exec(ctx, statement); err == nil || attempt == 5 || !OnCluster() {
+	for end := time.Now().Add(3 * time.Minute); ; { // PostgreSQL itself waits for 5 s each time
+		if err := n.exec(ctx, statement); err == nil || time.Now().After(end) || !OnCluster() {
 			return err
 		}
 	}

@@ -246,10 +246,15 @@ func testSharedLeases(t *testing.T, newFleet func(*testing.T, int) fleet) {
 		}
 	})
 	t.Logf("admitted %d, refused %d", admitted.Load(), refused.Load())
-	for i := range 4 {
-		if got, want := admit(t, f.servers[0], client, policy, start).Allowed, i < 3; got != want {
-			t.Errorf("request %d after all were released: allowed %t, want %t", i, got, want)
+	held := 0
+	wait.Until(t, "all leases are free", func() bool { // a release may wait, and a busy server writes it late
+		if admit(t, f.servers[0], client, policy, start).Allowed {
+			held++
 		}
+		return held == 3
+	})
+	if admit(t, f.servers[0], client, policy, start).Allowed {
+		t.Error("a fourth read is admitted")
 	}
 }
 

@@ -215,7 +215,7 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	for i, f := range list.Fields {
 		list.Fields[i].Value = query[f.Name]
 	}
-	// A malformed id is that of no request, and a malformed status is nobody's.
+	// No request has a malformed id or status.
 	filter := usage.ErrorFilter{Operation: query["operation"]}
 	var malformed error
 	if query["status"] != "" {

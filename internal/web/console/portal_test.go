@@ -195,7 +195,7 @@ func TestPortal(t *testing.T) {
 	stranger.fails(stranger.Get(portal.LinkPath(uuid.New(), "x")), http.StatusForbidden, "This page needs a link")
 
 	link := f.link(t, partner.ID)
-	for range 2 { // what looks at messages opens links, too
+	for range 2 { // programs that look at messages open links, too
 		stranger.shows(stranger.Get(link), "Open the pages of Ride Club?", "partner:kim")
 	}
 	v := visitor{edgetest.Visit(t, server, server.URL)}

@@ -76,11 +76,15 @@ func (c *console) showOutside(w http.ResponseWriter, r *http.Request) error {
 
 // askOpen asks whether to open a link. It changes nothing, because programs that look at messages open links, too.
 func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
-	partner, err := c.partnerOf(r)
+	id, err := site.PathID(r, "partner")
 	if err != nil {
-		return portal.ErrNoSession // nobody learns who is a partner
+		return err
 	}
-	link, err := c.Portal.Link(r.Context(), partner.ID, chi.URLParam(r, "link"))
+	link, err := c.Portal.Link(r.Context(), id, chi.URLParam(r, "link")) // before the partner: a stranger learns nothing about partners
+	if err != nil {
+		return err
+	}
+	partner, err := c.Clients.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}

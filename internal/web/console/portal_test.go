@@ -195,6 +195,9 @@ func TestPortal(t *testing.T) {
 	stranger.fails(stranger.Get(portal.LinkPath(uuid.New(), "x")), http.StatusForbidden, "This page needs a link")
 
 	link := f.link(t, partner.ID)
+	f.DB.Exec(t, "alter table clients rename to away")
+	stranger.fails(stranger.Get(link), http.StatusInternalServerError, "Something went wrong")
+	f.DB.Exec(t, "alter table away rename to clients")
 	for range 2 { // programs that look at messages open links, too
 		stranger.shows(stranger.Get(link), "Open the pages of Ride Club?", "partner:kim")
 	}

@@ -159,8 +159,8 @@ func TestEmailOfTheAccountPages(t *testing.T) {
 	want := "Activity Connect\n\nTo sign in to your connections, enter this code:\n\n" + email.Code + "\n\n" +
 		"Enter it only at service.example, in the browser that you started in. It is valid for 10 minutes from TIME.\n\n" +
 		"Or open this link in that browser:\n\nhttps://service.example/account/link/" + b.linkOf(signIn, b.seedNow(t, signIn)) + "\n\n" +
-		"Didn’t request this? Then do nothing. Nobody can sign in without this email. " +
-		"Don’t pass it on: we never ask for it by phone or email."
+		"Didn’t request this? You can ignore this email. Nobody can sign in without it. " +
+		"Don’t share it with anyone: we never ask for it by phone or email."
 	if diff := cmp.Diff(want, sent.ReplaceAllString(email.Text, "TIME")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

@@ -101,6 +101,9 @@ func TestLanguagesAreComplete(t *testing.T) {
 // inserted is what is not the words of a text.
 var inserted = regexp.MustCompile(`\{\{[^}]*\}\}|<[^>]*>`)
 
+// cutSign is a French sign without its no-break space.
+var cutSign = regexp.MustCompile(`[^\x{a0}\x{202f}][:;!?»]|«[^\x{a0}]`)
+
 // TestTextsAreSet: typographic quotes, no stray spaces, and the name of a control has the words that are seen on it
 // (WCAG 2.2, 2.5.3).
 func TestTextsAreSet(t *testing.T) {
@@ -112,6 +115,13 @@ func TestTextsAreSet(t *testing.T) {
 				if strings.ContainsAny(words, "\"'&") || strings.Contains(words, "  ") || strings.TrimSpace(form) != form {
 					t.Errorf("%s: %s is not well set: %q", name, key, form)
 				}
+			}
+		}
+	}
+	for key, message := range messages(t, "fr") {
+		for _, form := range forms(message) {
+			if found := cutSign.FindString(inserted.ReplaceAllString(form, "x")); found != "" {
+				t.Errorf("fr: a line may end before a sign of %s: %q", key, found)
 			}
 		}
 	}

@@ -341,7 +341,7 @@ func TestDemo(t *testing.T) {
 	v.press("#refresh")
 	v.expect("Robin is connected")
 	v.press("#revoke")
-	v.expect("Robin must connect again")
+	v.expect("Robin needs to connect again")
 	v.waitForCall("connection.revoked", "Robin", "refresh_token_revoked. About a connection that is over")
 	v.picture("robin-revoked")
 	v.press("#connect")
@@ -363,7 +363,7 @@ func TestDemo(t *testing.T) {
 	account.press("a.other")
 	account.press("main form button")
 	v.Do(chromedp.WaitVisible(chromedp.CSS("#connect")))
-	v.expect("Robin must connect again")
+	v.expect("Robin needs to connect again")
 	v.waitForCall("connection.revoked", "Robin", "user_disconnected. The keys were thrown away.")
 	v.picture("robin-disconnected")
 	v.emails = account.emails

@@ -90,17 +90,17 @@ func TestAccountList_4(t *testing.T) {
 		rides    = "Each of your rides"
 	)
 	want := []row{
-		{"Lapsing GmbH", "", "Access has run out.", []string{
+		{"Lapsing GmbH", "", "Access has expired.", []string{
 			"Had access to: " + distance + " " + rides, "Connected since: 21 November 2026",
-			"Could see data from: 21 November 2026", "Last seen: Nothing so far",
+			"Could see data from: 21 November 2026", "Last looked at your data: Nothing so far",
 		}, lapsed.disconnectPage()},
 		{"Revoking SA", "", "No access right now.", []string{
 			"Had access to: " + steps, "Connected since: 20 February 2027",
-			"Could see data from: 20 February 2027", "Last seen: Nothing so far",
+			"Could see data from: 20 February 2027", "Last looked at your data: Nothing so far",
 		}, revoked.disconnectPage()},
 		{"Stride & Co", homepage, "", []string{
 			"Can see: " + steps + " " + distance + " " + rides, "Connected since: 21 February 2027",
-			"Can see data from: 21 February 2027", "Last seen: Nothing so far",
+			"Can see data from: 21 February 2027", "Last looked at your data: Nothing so far",
 		}, f.disconnectPage()},
 	}
 	if diff := cmp.Diff(want, list()); diff != "" {
@@ -115,7 +115,7 @@ func TestAccountList_4(t *testing.T) {
 	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
 		t.Fatal(err)
 	}
-	want[2].Facts[3] = "Last seen: 21 February 2027"
+	want[2].Facts[3] = "Last looked at your data: 21 February 2027"
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("after a read (-want +got):\n%s", diff)
 	}

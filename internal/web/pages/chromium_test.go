@@ -191,7 +191,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
-	s.IsTitled("Stride & Co asks for something else now · Activity Connect")
+	s.IsTitled("Stride & Co is now asking for different data · Activity Connect")
 	var disabled bool
 	s.Evaluate(`document.querySelector("button[value=allow]").disabled`, &disabled)
 	if !disabled {
@@ -202,7 +202,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	if status := s.Submit(chromedp.Click(allowButton)); status != http.StatusConflict {
 		t.Errorf("status of a forced Allow = %d, want 409", status)
 	}
-	s.IsTitled("Stride & Co asks for something else now · Activity Connect")
+	s.IsTitled("Stride & Co is now asking for different data · Activity Connect")
 	s.Submit(chromedp.Click(denyButton))
 	s.isBack(t, "error")
 }

@@ -37,8 +37,8 @@ func TestConsentSaysIt(t *testing.T) {
 	if got, want := texts(page.Find(".reads strong")), []string{"Your steps", "Your cycling distance", "Each of your rides"}; !cmp.Equal(got, want) {
 		t.Errorf("what = %q", got)
 	}
-	const terms = "From 22 November 2026 on, and nothing from before. It can’t change anything. " +
-		"Stop this at any time under Your connections (opens in a new tab). What Stride & Co has seen by then stays with it."
+	const terms = "From 22 November 2026 on, and nothing from before. Stride & Co can’t change anything. " +
+		"Stop this at any time under Your connections (opens in a new tab). Stride & Co keeps what it has already seen."
 	if got := said(page.Find(".until")); got != terms {
 		t.Errorf("terms = %q", got)
 	}

@@ -110,14 +110,14 @@ func TestStory(t *testing.T) {
 
 		w.do("POST", "/revoke")
 		w.says(w.look(), "We gave the keys back", "POST /oauth/revoke → 200", "token=svcr2_…", "token_type_hint=refresh_token",
-			"Alex must connect again", "we gave our keys back ourselves")
+			"Alex needs to connect again", "we gave our keys back ourselves")
 		if w.p.Connected(t.Context(), "alex") {
 			t.Error("a connection that is over counts as one")
 		}
 		w.connect()
 		w.call("msg_3", revokedEvent(grant, "2", "user_disconnected"), nil)
 		worked(t, w.p)
-		w.says(w.look(), "Activity Connect told us that the connection is over", "you disconnected this partner", "Alex must connect again")
+		w.says(w.look(), "Activity Connect told us that the connection is over", "you disconnected this partner", "Alex needs to connect again")
 		w.do("POST", "/disconnect")
 		w.says(w.look(), "We ended the connection", "DELETE /connect-svc/v1/customer/grants/…1c55 → 204", "Alex is not connected")
 		var told []string
@@ -184,13 +184,13 @@ func TestTrouble(t *testing.T) {
 			w.s.set("daily-activity", 401)
 			w.s.set("token", 400)
 			w.says(w.look(), "does not accept our keys any more", "daily-activity → 401", "POST /oauth/token → 400")
-		}, []string{"must connect again", "was not used for 90 days", "Choose Connect again."}},
+		}, []string{"needs to connect again", "was not used for 90 days", "Choose Connect again."}},
 		{"a refresh in doubt", func(w *witness) {
 			w.connect()
 			w.s.set("token", 503)
 			w.do("POST", "/refresh")
 			w.says(w.look(), "We do not know whether the second key was used up.", "Choose Connect again.")
-		}, []string{"must connect again", "must not be sent again", "POST /oauth/token → 503"}},
+		}, []string{"needs to connect again", "must not be sent again", "POST /oauth/token → 503"}},
 		{"a refresh that never left", func(w *witness) {
 			w.connect()
 			w.s.set("token", -1)

@@ -11,7 +11,7 @@ import (
 )
 
 // daysShown is how many days the figures of the home page and of a partner cover, with today.
-const daysShown = 30
+const daysShown = 35
 
 // mostInNeed is how many partners the home page lists that need attention.
 const mostInNeed = 10

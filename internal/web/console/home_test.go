@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/testing/edgetest"
 )
 
@@ -24,10 +26,11 @@ func TestHome(t *testing.T) {
 	f := newFixture(t)
 	v := f.signedIn(t, edgetest.GraceToken)
 	v.goes(v.Get(Path+"/"), Path)
-	v.shows(v.Get(Path), "Overview", "Nothing needs attention.", "The last 30 days")
+	v.shows(v.Get(Path), "Overview", "Nothing needs attention.", "The last 35 days")
 
 	a := f.ask(t)
 	f.eventful(t, a)
+	f.DB.Exec(t, "insert into usage_days (client_id, day, authorized) values ($1, $2::date - 34, 500), ($1, $2::date - 35, 9000)", uuid.Nil, start)
 	home := v.Get(Path)
 	v.shows(home, "Overview", "3 webhooks were given up today", "1 used refresh token came again today", "40 requests failed (5xx) today",
 		hostileName)
@@ -45,6 +48,9 @@ func TestHome(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, cells, want)
 		}
 	}
+	if made := row("Connections made"); made[2] != "608" { // nine days of 12, and the first of 35 days
+		t.Errorf("connections made in 35 days: %s", made[2])
+	}
 	if charts := home.Find("figure").Length(); charts != 2 {
 		t.Errorf("%d charts", charts)
 	}
@@ -52,7 +58,7 @@ func TestHome(t *testing.T) {
 		t.Errorf("the first that needs attention is %s", address)
 	}
 	one := v.Get(pathOf(a.busy))
-	v.shows(one, "Stride & Co <Rides>", "The last 30 days", "3,456")
+	v.shows(one, "Stride & Co <Rides>", "The last 35 days", "3,456")
 	if one.Find(`tbody th:contains("Active partners")`).Length() != 0 {
 		t.Error("a partner has active partners")
 	}

@@ -3,7 +3,6 @@ package partner
 import (
 	"log/slog"
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -91,8 +90,4 @@ func (f *fixture) send(t testing.TB, out outgoing) answer {
 }
 
 // post is a request with a form and client authentication.
-func post(p pgtest.Client, target string, fields url.Values) outgoing {
-	return outgoing{Method: "POST", Target: target, Body: fields.Encode(), Header: http.Header{
-		"Authorization": {edgetest.BasicOf(p)}, "Content-Type": {formText},
-	}}
-}
+var post = edgetest.Form

@@ -55,38 +55,8 @@ type oauthRow struct {
 	code   string
 }
 
-// set and drop change a field of the form; write replaces the whole of it.
-func set(name, value string) func(*outgoing) {
-	return func(out *outgoing) {
-		fields, _ := url.ParseQuery(out.Body)
-		fields.Set(name, value)
-		out.Body = fields.Encode()
-	}
-}
-
-func drop(name string) func(*outgoing) {
-	return func(out *outgoing) {
-		fields, _ := url.ParseQuery(out.Body)
-		fields.Del(name)
-		out.Body = fields.Encode()
-	}
-}
-
-func extend(text string) func(*outgoing) { return func(out *outgoing) { out.Body += text } }
-
-func query(text string) func(*outgoing) { return func(out *outgoing) { out.Target += text } }
-
-func header(name string, values ...string) func(*outgoing) {
-	return func(out *outgoing) { out.Header[name] = values }
-}
-
-func all(changes ...func(*outgoing)) func(*outgoing) {
-	return func(out *outgoing) {
-		for _, change := range changes {
-			change(out)
-		}
-	}
-}
+// Changes of a request.
+var set, drop, extend, query, header, all = edgetest.Set, edgetest.Drop, edgetest.Extend, edgetest.Query, edgetest.Header, edgetest.All
 
 // formRows are the rules that token and revoke share (specification 4.3, 5.1, 7.3; decisions, section 2).
 func formRows(p pgtest.Client) []oauthRow {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"image"
+	"image/png"
 	"io"
 	"net/http"
 	"regexp"
@@ -14,6 +16,16 @@ import (
 )
 
 const drawing = `<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9v9z"/></svg>`
+
+// pictureOf returns a PNG file.
+func pictureOf(t *testing.T, width, height int) string {
+	t.Helper()
+	var file strings.Builder
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
+		t.Fatal(err)
+	}
+	return file.String()
+}
 
 // TestClientPresentation: what users see of a client can be registered, changed and taken away.
 func TestClientPresentation(t *testing.T) {
@@ -85,6 +97,6 @@ func TestBrandPreview(t *testing.T) {
 	if status := <-done; status != statusDone || stderr.Len() != 0 {
 		t.Errorf("status %d: %s", status, &stderr)
 	}
-	refuse(t, nil, statusUsage, []string{"CONNECT_BRAND_COLOR (--brand-color)", "too pale", "; accepted: "}, "brand", "preview", "--brand-color", "#ffcc00")
+	refuse(t, nil, statusUsage, []string{"CONNECT_BRAND_COLOR (--brand-color)", "is not a color", "; accepted: "}, "brand", "preview", "--brand-color", "orange")
 	refuse(t, nil, statusUsage, []string{"--port: must"}, "brand", "preview", "--port", "70000")
 }

@@ -99,6 +99,7 @@ func TestServeSettings(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(released, "connect-svc_1.0.0_linux_amd64.tar.gz"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	square, oblong := writeNamed(t, "square.png", pictureOf(t, 64, 64)), writeNamed(t, "oblong.png", pictureOf(t, 64, 32))
 	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
 	noFiles := []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), writeFile(t, "\n"), writeFile(t, strings.Repeat("hush", 20000))}
 	tests := []struct {
@@ -148,7 +149,8 @@ func TestServeSettings(t *testing.T) {
 		},
 		{name: "CONNECT_BRAND_LOGO", wrong: wrongLogos, right: []string{notSet, logo}},
 		{name: "CONNECT_BRAND_LOGO_DARK", wrong: wrongLogos, right: []string{notSet, logo}},
-		{name: "CONNECT_BRAND_COLOR", wrong: []string{"green", "0b5a41", "#fff", "#ffcc00"}, right: []string{notSet, "#0b5a41", "#5B21B6"}},
+		{name: "CONNECT_BRAND_ICON", wrong: append(wrongLogos, logo, oblong), right: []string{notSet, square}},
+		{name: "CONNECT_BRAND_COLOR", wrong: []string{"green", "0b5a41", "#fff"}, right: []string{notSet, "#0b5a41", "#5B21B6", "#ffff00", "#ffffff"}},
 		{
 			name:  "CONNECT_BRAND_SUPPORT_URL",
 			wrong: []string{"help@acme.example", "http://acme.example", "mailto:", "mailto:a@b.example,c@d.example", "mailto:a@b.example?subject=x", "javascript:alert(1)"},

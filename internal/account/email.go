@@ -57,19 +57,14 @@ func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
 	message.SetGenHeader("Content-Language", email.in.Tag)
 	message.SetBodyString(mail.TypeTextPlain, text)
 	message.AddAlternativeString(mail.TypeTextHTML, html)
-	if email.hasLogo() {
+	if picture := email.brand.InMail(); picture.Name != "" {
 		// Embedded: fetching a picture would reveal to us when the email is read.
-		if err := message.EmbedReader("logo", bytes.NewReader(email.brand.Logo.Content),
-			mail.WithFileContentType(mail.ContentType(email.brand.Logo.MediaType())), mail.WithFileContentID("<logo>")); err != nil {
+		if err := message.EmbedReader("logo", bytes.NewReader(picture.Content),
+			mail.WithFileContentType(mail.ContentType(picture.MediaType())), mail.WithFileContentID("<logo>")); err != nil {
 			return nil, errors.New("the logo cannot be embedded")
 		}
 	}
 	return message, nil
-}
-
-// hasLogo reports whether the logo is embedded. Mail programs do not show SVG.
-func (e codeEmail) hasLogo() bool {
-	return e.brand.Logo.MediaType() == "image/png" && e.brand.Logo.Name != ""
 }
 
 func (e codeEmail) subject() string {
@@ -89,8 +84,7 @@ func (e codeEmail) render() (text, html string, err error) {
 		*locale.Locale
 		Subject, Partner, Code, Link, Host, Time string
 		Brand                                    brand.Brand
-		Logo                                     bool
-	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, ClockTime(e.sent), e.brand, e.hasLogo()}
+	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, ClockTime(e.sent), e.brand}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return textPart.String(), htmlPart.String(), err

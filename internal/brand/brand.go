@@ -6,6 +6,8 @@ import (
 	"net/mail"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // DefaultName is the name of a service whose operator has not named it.
@@ -16,6 +18,7 @@ type Brand struct {
 	Name       string
 	Logo       Logo
 	LogoDark   Logo // on dark pages; empty: Logo serves both
+	Icon       Logo // a square picture in PNG, for small places and emails; empty: Logo if it fits, else a letter
 	Color      Color
 	SupportURL string // https: or mailto:, for users who need help
 	PrivacyURL string // https:, of the privacy policy
@@ -27,6 +30,31 @@ func (b Brand) OnDark() Logo {
 		return Logo{}
 	}
 	return b.LogoDark
+}
+
+// Letter returns the letter that stands for the brand where there is neither an icon nor a logo that fits. A brand without a logo and a
+// color has none: the program's own mark serves there.
+func (b Brand) Letter() string {
+	if b.Icon.Name != "" || b.Logo.Name == "" && b.Color.Hex() == "" {
+		return ""
+	}
+	return Initial(b.Name)
+}
+
+// InMail returns the picture of emails, or none. Mail programs do not show SVG.
+func (b Brand) InMail() Logo {
+	for _, picture := range []Logo{b.Icon, b.Logo} {
+		if picture.Name != "" && picture.MediaType() == "image/png" {
+			return picture
+		}
+	}
+	return Logo{}
+}
+
+// Initial returns the first letter of a name, as a capital.
+func Initial(name string) string {
+	first, _ := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(first))
 }
 
 // MaxPage is the maximum length of a page's address in characters.
@@ -64,10 +92,10 @@ func (b Brand) Style() string {
 	return fileName("brand-", []byte(css), ".css")
 }
 
-// Files returns the logos and the style sheet of the brand.
+// Files returns the logos, the icon and the style sheet of the brand.
 func (b Brand) Files() []File {
 	var files []File
-	for _, logo := range []Logo{b.Logo, b.OnDark()} {
+	for _, logo := range []Logo{b.Logo, b.OnDark(), b.Icon} {
 		if logo.Name != "" {
 			files = append(files, File{logo.Name, logo.MediaType(), logo.Content})
 		}

@@ -4,106 +4,114 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/lucasb-eyer/go-colorful"
 )
 
-// Color is an operator's color. The zero value means that there is none.
-type Color struct {
-	light, dark palette
-	set         bool
-}
+// Color is an operator's color, any at all. The zero value means that there is none.
+type Color struct{ main, onMain, css string }
 
-// palette holds the colors that pages derive from a color, in the light or the dark scheme.
-type palette struct{ main, hover, onMain, tile, lane, news colorful.Color }
-
-// readable is the contrast that text and icons need (WCAG 2.2, 1.4.3).
-const readable = 4.5
-
-// The backgrounds on which pages use a color: the card that holds the text, and the paper around it.
-var (
-	lightCard, lightPaper = rgb("#ffffff"), rgb("#edf1ee")
-	darkCard, darkPaper   = rgb("#151e1a"), rgb("#0e1512")
-	white, black          = rgb("#ffffff"), rgb("#0b0f0d")
+// Contrasts that text and the edge of a button need (WCAG 2.2, 1.4.3 and 1.4.11).
+const (
+	readable = 4.5
+	distinct = 3
 )
 
-// ParseColor parses a color such as #0b5a41. Text in it must be readable on a light page; otherwise the error names the nearest
-// readable color. Dark pages use a lighter tone if they need to.
+var white, black = rgb("#ffffff"), rgb("#000000")
+
+// scheme has the pages' own neutral colors in the light or the dark scheme.
+type scheme struct {
+	grounds, others [][2]string // name and color; links lie on the grounds
+	toward          float64     // how the lightness of a color changes until it is readable as a link
+}
+
+var (
+	light = scheme{
+		grounds: [][2]string{{"card", "#ffffff"}, {"paper", "#edf1ee"}, {"tile", "#e4efe8"}, {"news-paper", "#eef6f1"}},
+		others:  [][2]string{{"ink", "#14231c"}, {"soft", "#485a51"}, {"hair", "#d3ddd6"}, {"edge", "#6d8076"}, {"lane", "#d8e2db"}},
+		toward:  -0.01,
+	}
+	dark = scheme{
+		grounds: [][2]string{{"card", "#151e1a"}, {"paper", "#0e1512"}, {"tile", "#1e2f27"}, {"news-paper", "#15291f"}},
+		others:  [][2]string{{"ink", "#e6eee9"}, {"soft", "#aebcb4"}, {"hair", "#2b3932"}, {"edge", "#81958b"}, {"lane", "#1b2822"}},
+		toward:  0.01,
+	}
+)
+
+// ParseColor parses a color such as #ff6200. Buttons have exactly this color, with black or white text. Links have its hue, and are as
+// dark or as light as they must be to be readable. Grounds and drawings have a trace of its hue.
 func ParseColor(text string) (Color, error) {
 	given, err := colorful.Hex(text)
 	if err != nil || len(text) != len("#rrggbb") {
 		return Color{}, errors.New("is not a color")
 	}
-	if fits := toward(given, black, lightCard, lightPaper); fits.Hex() != given.Hex() {
-		return Color{}, fmt.Errorf("is too pale to be read on a light page (contrast %.1f, of %.1f); the nearest that can be is %s",
-			least(given, lightCard, lightPaper), readable, fits.Hex())
+	onMain, away := white, black
+	if contrast(given, black) > contrast(given, white) {
+		onMain, away = black, white
 	}
-	return Color{
-		light: paletteOf(given, lightCard, lightPaper, black),
-		dark:  paletteOf(toward(given, white, darkCard, darkPaper), darkCard, darkPaper, white),
-		set:   true,
-	}, nil
+	hover := given.BlendRgb(onMain, 0.12)
+	if contrast(hover, onMain) < readable+0.1 { // whatever rounding does
+		hover = given.BlendRgb(away, 0.12)
+	}
+	c := Color{main: given.Hex(), onMain: onMain.Hex()}
+	buttons := fmt.Sprintf("--main: %s;\n--spark: %[1]s;\n--main-hover: %s;\n--on-main: %s;\n", c.main, hover.Hex(), c.onMain)
+	c.css = ":root {\n" + buttons + light.css(given) + "}\n\n@media (prefers-color-scheme: dark) {\n:root {\n" + dark.css(given) + "}\n}\n"
+	return c, nil
 }
 
 // Hex returns the color as it was given, in lower case, or an empty string without a color.
-func (c Color) Hex() string {
-	if !c.set {
-		return ""
+func (c Color) Hex() string { return c.main }
+
+// OnHex returns the color of text on the color, or an empty string without a color.
+func (c Color) OnHex() string { return c.onMain }
+
+// CSS returns the style sheet that replaces the pages' own colors, or an empty string without a color.
+func (c Color) CSS() string { return c.css }
+
+// css returns the variables that a color has in one scheme.
+func (s scheme) css(given colorful.Color) string {
+	var css strings.Builder
+	set := func(name string, c colorful.Color) { fmt.Fprintf(&css, "--%s: %s;\n", name, c.Hex()) }
+	l, chroma, hue := given.OkLch()
+	follow := func(own [2]string) colorful.Color {
+		l, most, _ := rgb(own[1]).OkLch()
+		c := oklch(l, min(chroma, most), hue)
+		set(own[0], c)
+		return c
 	}
-	return c.light.main.Hex()
+	var grounds []colorful.Color
+	for _, own := range s.grounds {
+		grounds = append(grounds, follow(own))
+	}
+	for _, own := range s.others {
+		follow(own)
+	}
+	link := given
+	for ; least(link, grounds) < readable; l += s.toward {
+		link = oklch(l, chroma, hue)
+	}
+	set("link", link)
+	// A button that does not stand out from its ground has an edge.
+	edge := given
+	if least(edge, grounds) < distinct {
+		edge = link
+	}
+	set("main-edge", edge)
+	return css.String()
 }
 
-// CSS returns the style sheet that replaces the pages' own color, or an empty string without a color.
-func (c Color) CSS() string {
-	if !c.set {
-		return ""
+// oklch returns a color that six digits express exactly, as browsers will read it. Its chroma is the most, up to c, that screens show.
+func oklch(l, c, hue float64) colorful.Color {
+	color := colorful.OkLch(l, c, hue)
+	for ; c > 0 && !color.IsValid(); c -= 0.005 {
+		color = colorful.OkLch(l, c, hue)
 	}
-	return ":root {\n" + c.light.css() + "}\n\n@media (prefers-color-scheme: dark) {\n:root {\n" + c.dark.css() + "}\n}\n"
+	return rgb(color.Clamped().Hex())
 }
 
-func (p palette) css() string {
-	return fmt.Sprintf("--main: %[1]s;\n--link: %[1]s;\n--main-hover: %[2]s;\n--on-main: %[3]s;\n--tile: %[4]s;\n--lane: %[5]s;\n--news-paper: %[6]s;\n",
-		p.main.Hex(), p.hover.Hex(), p.onMain.Hex(), p.tile.Hex(), p.lane.Hex(), p.news.Hex())
-}
-
-// paletteOf derives a palette from a color that is readable on both backgrounds. The tints of the backgrounds stay faint enough for the
-// color to be readable on them.
-func paletteOf(main, card, paper, away colorful.Color) palette {
-	tint := func(ground colorful.Color, share float64) colorful.Color {
-		for ; share > 0.01; share *= 0.75 {
-			if tinted := mix(ground, main, share); contrast(main, tinted) >= readable {
-				return tinted
-			}
-		}
-		return ground
-	}
-	p := palette{main: main, onMain: white, tile: tint(card, 0.12), lane: tint(paper, 0.1), news: tint(card, 0.06)}
-	if contrast(main, black) > contrast(main, white) {
-		p.onMain = black
-	}
-	// Away from the color of the button's text, so that the text stays readable.
-	if p.hover = mix(main, away, 0.2); contrast(p.hover, p.onMain) < readable {
-		p.hover = main
-	}
-	return p
-}
-
-// toward mixes a color with another one until it is readable on all backgrounds.
-func toward(c, other colorful.Color, grounds ...colorful.Color) colorful.Color {
-	for share := 0.0; share < 1; share += 0.01 {
-		if mixed := mix(c, other, share); least(mixed, grounds...) >= readable {
-			return mixed
-		}
-	}
-	return other
-}
-
-// mix returns a color that six digits express exactly, as browsers will read it.
-func mix(a, b colorful.Color, share float64) colorful.Color {
-	return rgb(a.BlendRgb(b, share).Clamped().Hex())
-}
-
-func least(c colorful.Color, grounds ...colorful.Color) float64 {
+// least returns the smallest contrast of a color to one of the grounds.
+func least(c colorful.Color, grounds []colorful.Color) float64 {
 	smallest := math.Inf(1)
 	for _, ground := range grounds {
 		smallest = min(smallest, contrast(c, ground))

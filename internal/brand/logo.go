@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/png"
 	"path"
+	"regexp"
 )
 
 // MaxLogo is the maximum size of a logo in bytes, both as a file and as it is served.
@@ -27,6 +28,19 @@ func (l Logo) MediaType() string {
 		return "image/svg+xml"
 	}
 	return "image/png"
+}
+
+// viewBox matches the size in the first tag of a drawing.
+var viewBox = regexp.MustCompile(`^<svg[^>]* viewBox="[^ "]+[ ,]+[^ "]+[ ,]+([\d.]+)[ ,]+([\d.]+)"`)
+
+// IsSquare reports whether a logo fits where there is only a square place for it.
+func (l Logo) IsSquare() bool {
+	if l.MediaType() == "image/png" {
+		size, err := png.DecodeConfig(bytes.NewReader(l.Content))
+		return err == nil && size.Width == size.Height
+	}
+	sides := viewBox.FindSubmatch(l.Content)
+	return sides != nil && bytes.Equal(sides[1], sides[2])
 }
 
 // Each text completes a sentence that begins with the file's name.

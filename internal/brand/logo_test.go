@@ -3,6 +3,7 @@ package brand
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -78,6 +79,30 @@ func TestReadLogoRefuses(t *testing.T) {
 		} else if strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "EOF") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestIsSquare(t *testing.T) {
+	t.Parallel()
+	const drawing = `<svg xmlns="http://www.w3.org/2000/svg"%s><path d="M0 0h9"/></svg>`
+	for _, c := range []struct {
+		file   []byte
+		square bool
+	}{
+		{picture(t, 64, 64, false), true}, {picture(t, 64, 60, false), false},
+		{fmt.Appendf(nil, drawing, ` viewBox="0 0 24 24"`), true}, {fmt.Appendf(nil, drawing, ` width="9" viewBox="-1.5, 0, 24.5, 24.5"`), true},
+		{fmt.Appendf(nil, drawing, ` viewBox="0 0 240 24"`), false}, {fmt.Appendf(nil, drawing, ""), false},
+	} {
+		logo, err := ReadLogo(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if logo.IsSquare() != c.square {
+			t.Errorf("square: %v: %.90q", logo.IsSquare(), logo.Content)
+		}
+	}
+	if (Logo{}).IsSquare() {
+		t.Error("no logo is square")
 	}
 }
 

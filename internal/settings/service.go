@@ -171,7 +171,8 @@ type Brand struct {
 	BrandName       string            `setting:"" again:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
 	BrandLogo       brand.Logo        `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
 	BrandLogoDark   brand.Logo        `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
-	BrandColor      brand.Color       `setting:"" again:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons and links, lightened on dark pages where needed. Empty: green."`
+	BrandIcon       brand.Logo        `setting:"" again:"" type:"icon" placeholder:"FILE" help:"Square icon on the consent page and in emails, PNG. Empty: a logo that fits, or the first letter of the name."`
+	BrandColor      brand.Color       `setting:"" again:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons, from which that of links and backgrounds is made. Empty: green."`
 	BrandSupportURL string            `setting:"" again:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
 	BrandPrivacyURL string            `setting:"" again:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
 	TextsDir        *locale.Catalogue `setting:"" again:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
@@ -180,7 +181,7 @@ type Brand struct {
 // Look is what the settings say.
 func (s Brand) Look() brand.Brand {
 	return brand.Brand{
-		Name: s.BrandName, Logo: s.BrandLogo, LogoDark: s.BrandLogoDark, Color: s.BrandColor,
+		Name: s.BrandName, Logo: s.BrandLogo, LogoDark: s.BrandLogoDark, Icon: s.BrandIcon, Color: s.BrandColor,
 		SupportURL: s.BrandSupportURL, PrivacyURL: s.BrandPrivacyURL,
 	}
 }

@@ -148,8 +148,18 @@ var types = map[string]Type{
 			return logo, err
 		},
 	},
+	"icon": {
+		accepted: "a square PNG file of at most 64 KiB, or nothing",
+		parse: func(s string) (any, error) {
+			_, icon, err := ReadLogo(s)
+			if err == nil && (icon.MediaType() != "image/png" || !icon.IsSquare()) {
+				err = errors.New("is not a square PNG file")
+			}
+			return icon, err
+		},
+	},
 	"color": {
-		accepted: "a color such as #0b5a41, with a contrast of 4.5 or more to a light page",
+		accepted: "any color, such as #0b5a41",
 		parse:    func(s string) (any, error) { return brand.ParseColor(s) },
 	},
 	"page": {

@@ -235,7 +235,7 @@ func TestBrand(t *testing.T) {
 	settings := limits
 	settings.BaseURL = "https://" + serviceHost
 	const acme = "Acme & <b>Søn</b>"
-	settings.Brand = brand.Brand{Name: acme, Logo: pngLogo(t), SupportURL: "https://acme.example/help?a=1&b=2", PrivacyURL: "https://acme.example/privacy"}
+	settings.Brand = brand.Brand{Name: acme, Logo: pngLogo(t, 64, 32), SupportURL: "https://acme.example/help?a=1&b=2", PrivacyURL: "https://acme.example/privacy"}
 	f := newFixture(t, settings)
 	v := f.visitor(t)
 	base := v.open(scope.All)

@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/png"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"slices"
 	"strings"
@@ -34,10 +35,10 @@ func logoOf(t *testing.T, drawing string) brand.Logo {
 }
 
 // pngLogo is a logo that goes with emails, too.
-func pngLogo(t *testing.T) brand.Logo {
+func pngLogo(t *testing.T, width, height int) brand.Logo {
 	t.Helper()
 	var file bytes.Buffer
-	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 64, 32))); err != nil {
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
 		t.Fatal(err)
 	}
 	return logoOf(t, file.String())
@@ -51,7 +52,7 @@ func acme(t *testing.T) brand.Brand {
 		t.Fatal(err)
 	}
 	return brand.Brand{
-		Name: "Acme Move", Logo: logoOf(t, lightDrawing), LogoDark: logoOf(t, darkDrawing), Color: color,
+		Name: "Acme Move", Logo: logoOf(t, lightDrawing), LogoDark: logoOf(t, darkDrawing), Icon: pngLogo(t, 64, 64), Color: color,
 		SupportURL: "mailto:help@acme.example", PrivacyURL: "https://acme.example/privacy",
 	}
 }
@@ -81,9 +82,10 @@ func TestBothSides(t *testing.T) {
 		}
 		v.served(page.Find("header img"), "src", "image/svg+xml", "#5b21b6")
 		v.served(page.Find("header source"), "srcset", "image/svg+xml", "#c4b5fd")
-		v.served(page.Find("link[rel=icon]"), "href", "image/svg+xml", "#5b21b6")
+		v.served(page.Find("link[rel=icon]"), "href", "image/png", "IHDR")
 		v.served(page.Find("link[rel=stylesheet]").Last(), "href", "text/css; charset=utf-8", "--main: #5b21b6;")
 	}
+	v.served(consent.Find(".company .sides img").First(), "src", "image/png", "IHDR")
 	v.served(consent.Find(".company .sides img").Last(), "src", "image/svg+xml", "#d97706")
 	if links := hrefs(consent.Find(".company a")); !slices.Equal(links, []string{
 		"www.partner.example (opens in a new tab): " + homepage,
@@ -108,6 +110,39 @@ func TestBothSides(t *testing.T) {
 	v.isError(v.Get(logo), http.StatusNotFound, headingMissing)
 	if page := v.Get(base + "/consent").Document; page.Find(".company .sides img").Length() != 1 || said(page.Find(".sides > .face").Last()) != "S" {
 		t.Errorf("without a logo the partner is shown as %q", said(page.Find(".sides")))
+	}
+}
+
+// TestOwnFace: what stands for the operator fits into the square beside the partner's, and into emails.
+func TestOwnFace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change         func(*brand.Brand)
+		onPage, inMail string
+	}{
+		"an icon":                {func(*brand.Brand) {}, ".icon img", "img"},
+		"a logo that is no icon": {func(b *brand.Brand) { b.Icon = brand.Logo{} }, ".letter", "span"},
+		"a square logo":          {func(b *brand.Brand) { b.Icon, b.Logo = brand.Logo{}, logoOf(t, partnerDrawing) }, ".face picture", "span"},
+		"a color":                {func(b *brand.Brand) { *b = brand.Brand{Name: b.Name, Color: b.Color} }, ".letter", "span"},
+		"nothing":                {func(b *brand.Brand) { *b = brand.Brand{} }, ".mark", ":not(:has(img, span))"},
+	} {
+		of := acme(t)
+		c.change(&of)
+		handler, err := Preview(of, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{"/en/consent": c.onPage, "/en/email": c.inMail} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			page, err := goquery.NewDocumentFromReader(w.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shown := page.Find(".sides > :first-child, body > div > p:first-child"); shown.Find(want).AddSelection(shown.Filter(want)).Length() != 1 {
+				t.Errorf("%s, %s: no %s stands for the operator", name, path, want)
+			}
+		}
 	}
 }
 

@@ -175,7 +175,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 					http.ServeContent(w, r, "email.txt", time.Time{}, strings.NewReader(text))
 					return
 				}
-				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+files.Brand.Logo.Name+`"`)
+				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+files.Brand.InMail().Name+`"`)
 				http.ServeContent(w, r, "email.html", time.Time{}, strings.NewReader(html))
 			}
 			router.Get(name, show)

@@ -22,7 +22,7 @@ const staticPath = "/static/"
 func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Site, error) {
 	return site.New(site.Config{Files: files, Static: static, Brand: of, Texts: texts, Funcs: func(in *locale.Locale) template.FuncMap {
 		return template.FuncMap{
-			"initial":     initial,
+			"initial":     brand.Initial,
 			"host":        hostOf,
 			"clock":       account.ClockTime,
 			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },

@@ -4,8 +4,6 @@ import (
 	"math"
 	"net/url"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/locale"
@@ -72,12 +70,6 @@ func (p partner) LogoPath() string {
 		return p.logo
 	}
 	return "/static/partners/" + p.ClientID.String() + "/" + p.Logo
-}
-
-// initial is the first letter of a partner's name, shown as its logo.
-func initial(name string) string {
-	first, _ := utf8.DecodeRuneInString(name)
-	return string(unicode.ToUpper(first))
 }
 
 // hostOf is the host of a URL, which people recognize.

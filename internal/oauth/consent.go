@@ -16,6 +16,7 @@ import (
 type Consent struct {
 	Scopes      scope.Set
 	Current     scope.Set // of the existing connection; empty without one
+	State       State     // of the existing connection; empty without one
 	Email       string    // of the user who is asked
 	HistoryFrom time.Time // the first day that will be readable: midnight UTC
 	ExpiresAt   time.Time
@@ -50,7 +51,7 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		ScopeMismatch: found.scopeMismatch(),
 	}
 	if found.user.Connected {
-		consent.HistoryFrom, consent.Current = *found.user.HistoryFrom, *found.user.Scopes
+		consent.HistoryFrom, consent.Current, consent.State = *found.user.HistoryFrom, *found.user.Scopes, State(found.user.State)
 	}
 	return consent, nil
 }
@@ -66,7 +67,7 @@ func (c consentState) scopeMismatch() bool {
 	return c.user.Connected && *c.user.Scopes != c.request.Scopes
 }
 
-// consent reads what Consent, Allow and DisconnectMismatch decide on. Error: ErrRequestEnded, also if the day of the consent is over.
+// consent reads what Consent, Allow and DisconnectAsker decide on. Error: ErrRequestEnded, also if the day of the consent is over.
 func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
 	found.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {

@@ -63,13 +63,13 @@ func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid
 	return s.disconnect(ctx, userID, clientID, actor.Of(ctx))
 }
 
-// DisconnectMismatch ends the connection whose scopes prevent the request from being allowed. Error: ErrRequestEnded if there is none.
-func (s *Server) DisconnectMismatch(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
+// DisconnectAsker ends the connection of a request's user with the client that asks. Error: ErrRequestEnded if there is none.
+func (s *Server) DisconnectAsker(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
 	found, err := s.consent(ctx, id, session)
 	if err != nil {
 		return err
 	}
-	if !found.scopeMismatch() {
+	if !found.user.Connected {
 		return ErrRequestEnded
 	}
 	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)

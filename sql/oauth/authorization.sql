@@ -38,7 +38,7 @@ where request_id = @request_id and session_hash = @session_hash::bytea and not d
 -- disconnected.
 select u.email, (issue_time(sqlc.narg(expected)::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
-    c.scopes, c.history_from
+    coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
 left join connections c on c.user_id = u.user_id and c.client_id = @client_id
 where u.user_id = @user_id;

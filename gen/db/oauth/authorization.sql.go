@@ -193,7 +193,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 const getConsentUser = `-- name: GetConsentUser :one
 select u.email, (issue_time($1::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
-    c.scopes, c.history_from
+    coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
 left join connections c on c.user_id = u.user_id and c.client_id = $2
 where u.user_id = $3
@@ -211,6 +211,7 @@ type GetConsentUserRow struct {
 	Known       bool
 	Version     int64
 	Connected   bool
+	State       string
 	Scopes      *scope.Set
 	HistoryFrom *time.Time
 }
@@ -226,6 +227,7 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 		&i.Known,
 		&i.Version,
 		&i.Connected,
+		&i.State,
 		&i.Scopes,
 		&i.HistoryFrom,
 	)

@@ -86,7 +86,8 @@ func (s *screen) signIn(t *testing.T) {
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
 	code := s.post.Next(t).Code
 	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
-	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "Let Stride & Co see your activity? · Acme Move")
+	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "Let Stride & Co see your activity? · Acme Move",
+		"Renew your connection to Stride & Co? · Acme Move", "Renew your connection to Stride & Co? · Activity Connect")
 }
 
 // isBack is the end of the way: the partner's page, with exactly these parameters.
@@ -212,20 +213,27 @@ func TestChromiumConsentFits(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, acme(t))
 	s.branded(t) // with all the links that there can be
-	for _, scopes := range []scope.Set{scope.DailySteps, scope.All} {
+	for _, visit := range []struct {
+		scopes  scope.Set
+		heading string
+	}{{scope.DailySteps, "consent.heading"}, {scope.All, "consent.heading"}, {scope.All, "again.heading"}} {
+		scopes := visit.scopes
+		if visit.heading == "again.heading" {
+			s.connect(t, scopes)
+		}
 		s.Language("en")
 		s.Open(at("/oauth/authorize?" + s.query(scopes).Encode()))
 		s.signIn(t)
 		for _, tag := range locale.Default().Tags() {
 			s.Language(tag)
 			s.Submit(chromedp.Reload())
-			s.IsTitled(locale.Default().Locale(tag).Text("consent.heading", "Partner", "Stride & Co") + " · Acme Move")
+			s.IsTitled(locale.Default().Locale(tag).Text(visit.heading, "Partner", "Stride & Co") + " · Acme Move")
 			for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
 				s.Do(chromedp.EmulateViewport(size[0], size[1]))
 				var bottom int64
 				s.Evaluate("Math.ceil(Math.max(...[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().bottom)))", &bottom)
 				if bottom > size[1] {
-					t.Errorf("%s in %s at %d × %d: the buttons end at %d", scopes, tag, size[0], size[1], bottom)
+					t.Errorf("%s (%s) in %s at %d × %d: the buttons end at %d", visit.heading, scopes, tag, size[0], size[1], bottom)
 				}
 				var lines []bool // neither decision looks like more than the other
 				s.Evaluate("[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().height < 50)", &lines)

@@ -24,10 +24,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 	}
 	v := p.view(request)
 	v.Consent = consent
-	// Browsers apply form-action to every redirect that follows a form. The callback's origin alone would not be enough: many callbacks
-	// redirect to another host of the partner, where Chromium would stop silently.
-	w.Header().Set("Content-Security-Policy", site.Policy+" https:")
-	p.site.Write(w, r, status, "consent", v)
+	p.writeDecision(w, r, status, "consent", v)
 	return nil
 }
 
@@ -49,8 +46,8 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 		callback, err = p.deny(r, request)
 	case decision == "allow":
 		callback, err = p.OAuth.Allow(r.Context(), id, session)
-	default: // offered where the scopes differ
-		if err = p.OAuth.DisconnectMismatch(r.Context(), id, session); err == nil {
+	default:
+		if err = p.OAuth.DisconnectAsker(r.Context(), id, session); err == nil {
 			callback, err = p.deny(r, request)
 		}
 	}
@@ -62,6 +59,32 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 		return err
 	}
 	return p.end(w, request, callback)
+}
+
+// showEnd asks for confirmation before the connection with the partner that asks ends, and with it the request. Without a connection it
+// redirects to the consent.
+func (p *pages) showEnd(w http.ResponseWriter, r *http.Request, request pending) error {
+	if !request.SignedIn {
+		return site.Redirect(request.base + "/sign-in")
+	}
+	consent, err := p.OAuth.Consent(r.Context(), request.asked.ID, request.session.Hash())
+	if err != nil {
+		return err
+	}
+	if consent.State == "" {
+		return site.Redirect(request.base + "/consent")
+	}
+	v := p.view(request)
+	v.Connections = []connection{{oauth.Connection{State: consent.State}, v.Partner}}
+	p.writeDecision(w, r, http.StatusOK, "disconnect", v)
+	return nil
+}
+
+// writeDecision sends a page whose form redirects to the partner. Browsers apply form-action to every redirect that follows a form. The
+// callback's origin alone would not be enough: many callbacks redirect to another host of the partner, where Chromium would stop silently.
+func (p *pages) writeDecision(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
+	w.Header().Set("Content-Security-Policy", site.Policy+" https:")
+	p.site.Write(w, r, status, name, v)
 }
 
 // deny ends the request, with or without a sign-in.

@@ -1,7 +1,7 @@
 // Package pages serves the pages that a user sees: the path from /oauth/authorize through the sign-in to the decision
 // (specification 4.2, 4.11), and the account pages, where users see and end their connections.
 //
-//	GET /oauth/authorize ─303─▶ /authorize/{request}/sign-in ─▶ …/code ─▶ …/consent ─303─▶ the callback
+//	GET /oauth/authorize ─303─▶ /authorize/{request}/sign-in ─▶ …/code ─▶ …/consent (─▶ …/disconnect) ─303─▶ the callback
 //	GET /account ─303─▶ /account/sign-in ─▶ /account/code ─▶ /account ─▶ …/disconnect ─▶ /account
 //
 // # Invariants

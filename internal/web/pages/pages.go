@@ -66,6 +66,7 @@ func New(config Config) (http.Handler, error) {
 		r.Get("/cancel", p.page(site.Given(p.pending, p.cancel)))
 		r.Get("/consent", p.page(site.Given(p.pending, p.showConsent)))
 		r.Post("/consent", p.page(site.Given(p.pending, p.decide)))
+		r.Get("/disconnect", p.page(site.Given(p.pending, p.showEnd)))
 		r.Post("/restart", p.page(site.Given(p.pending, site.Confirmed(p.restart))))
 	})
 	p.routeSignIn(router, accountBase, p.accountSignIn)

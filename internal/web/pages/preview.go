@@ -43,9 +43,11 @@ func samples() []sample {
 		v.Problem, v.Invalid = name, true
 		return v
 	}
-	consent := func(asked, current scope.Set) view {
+	consent := func(asked, current scope.Set, state oauth.State) view {
 		return with(request, func(v *view) {
-			v.Consent = oauth.Consent{Scopes: asked, Current: current, Email: v.Email, HistoryFrom: day, ScopeMismatch: current != 0}
+			v.Consent = oauth.Consent{
+				Scopes: asked, Current: current, State: state, Email: v.Email, HistoryFrom: day, ScopeMismatch: state != "" && asked != current,
+			}
 		})
 	}
 	connected := func(name string, state oauth.State, scopes scope.Set) connection {
@@ -76,9 +78,13 @@ func samples() []sample {
 		{"code-old-link", "Code: the link of an older email", "code", problem(request, "old-link")},
 		{"link", "Link of the email", "link", request},
 		{"link-elsewhere", "Link of the email: another browser", "link-elsewhere", view{}},
-		{"consent", "Consent", "consent", consent(scope.All, 0)},
-		{"consent-one", "Consent: one scope", "consent", consent(scope.DailySteps, 0)},
-		{"mismatch", "Consent: other scopes than before", "consent", consent(scope.All, scope.DailySteps)},
+		{"consent", "Consent", "consent", consent(scope.All, 0, "")},
+		{"consent-one", "Consent: one scope", "consent", consent(scope.DailySteps, 0, "")},
+		{"consent-again", "Consent: can see it already", "consent", consent(scope.All, scope.All, oauth.Authorized)},
+		{"consent-halted", "Consent: could see it before", "consent", consent(scope.All, scope.All, oauth.Revoked)},
+		{"consent-end", "Consent: disconnect", "disconnect", with(request, func(v *view) { v.Connections = connections[:1] })},
+		{"mismatch", "Consent: other scopes than before", "consent",
+			consent(scope.CyclingDaily|scope.CyclingActivities, scope.DailySteps|scope.CyclingDaily, oauth.Authorized)},
 		{"account-sign-in", "Account: sign-in", "account-sign-in", atAccount},
 		{"account-signed-out", "Account: signed out", "account-sign-in", with(atAccount, func(v *view) { v.News = "signed-out" })},
 		{"account-code", "Account: code", "code", atAccount},
@@ -125,6 +131,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 	for from, name := range map[string]string{ // links of the pages have no language in their paths
 		"/":                           "",
 		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/cancel": "sign-in", "/authorize/{client}/code": "code",
+		"/authorize/{client}/consent": "consent-again", "/authorize/{client}/disconnect": "consent-end",
 		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
 	} {
 		router.Get(from, func(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@ package pages
 import (
 	"math"
 	"net/url"
+	"slices"
 	"time"
 
 	"connect-svc/internal/account"
@@ -48,6 +49,36 @@ func (p *pages) view(request pending) view {
 		Partner: partner{Partner: request.Partner, Callback: request.CallbackURL},
 		Minutes: minutes(p.RequestLifetime),
 	}
+}
+
+// Visit is the kind of consent page, by the name that its texts have: mismatch, again if there is a connection, or consent.
+func (v view) Visit() string {
+	switch {
+	case v.Consent.ScopeMismatch:
+		return "mismatch"
+	case v.Consent.State != "":
+		return "again"
+	}
+	return "consent"
+}
+
+// read is a scope on the consent page. Change is what a mismatch does to it: new, gone or nothing.
+type read struct{ Scope, Change string }
+
+// Reads are the scopes of the request, and those that the connection has besides.
+func (v view) Reads() (reads []read) {
+	asked, current := v.Consent.Scopes.Names(), v.Consent.Current.Names()
+	for _, name := range (v.Consent.Scopes | v.Consent.Current).Names() {
+		one := read{Scope: name}
+		switch {
+		case !slices.Contains(asked, name):
+			one.Change = "gone"
+		case v.Consent.ScopeMismatch && !slices.Contains(current, name):
+			one.Change = "new"
+		}
+		reads = append(reads, one)
+	}
+	return reads
 }
 
 // nextCode is when another code can be asked for, to the full minute, and how long that is from now.

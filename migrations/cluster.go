@@ -16,6 +16,7 @@ var (
 		{"connections", "user_id", "users"},
 		{"account_sessions", "user_id", "users"},
 		{"known_browsers", "user_id", "users"},
+		{"notices", "recipient", "users"},
 		{"revoked_access_tokens", "user_id", "users"},
 		{"daily_steps", "user_id", "users"},
 		{"step_corrections", "user_id", "users"},

@@ -29,6 +29,7 @@ var owners = map[string]string{
 	"sign_in_events":         "account",
 	"account_sessions":       "account",
 	"known_browsers":         "account",
+	"notices":                "account",
 	"clients":                "client",
 	"client_logos":           "client",
 	"daily_steps":            "activity",

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,10 @@ type Settings struct {
 	Brand   brand.Brand
 	BaseURL string // such as https://connect.example.com; [Accounts.Run] needs it
 	Texts   *locale.Catalogue
+
+	// Notices compose the emails without a code, by kind. A server sends the kinds that it has here, and leaves the others to servers
+	// that know them.
+	Notices map[string]Compose
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
 	// Connections belong to another domain. [Accounts.DeleteUser] needs it.
@@ -77,6 +83,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 	for _, outcome := range CodeOutcomes {
 		a.codes[outcome] = new(atomic.Uint64)
 	}
+	a.outbox.notices.kinds = slices.Sorted(maps.Keys(settings.Notices))
 	a.SetDesign(settings.Brand, settings.Texts)
 	return a
 }
@@ -97,7 +104,7 @@ func (a *Accounts) SetDesign(of brand.Brand, texts *locale.Catalogue) {
 }
 
 // Sweep deletes what had no effect any more at that time: expired sign-ins, limits, ended sessions, browsers that were no longer known, and
-// what happened to sign-ins seven days before.
+// what happened to sign-ins seven days before. It also deletes notices that no server knew how to send for 30 days.
 // Every server may call it at any time; once a minute is enough.
 func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	_, signIns := a.queries.DeleteExpiredSignIns(ctx, before)
@@ -107,5 +114,6 @@ func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
 	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
 	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-logLifetime))
-	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers, events))
+	_, notices := a.queries.DeletePastNotices(ctx, before.Add(-noticeLifetime))
+	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers, events, notices))
 }

@@ -50,9 +50,9 @@ func newBenchOn(t *testing.T, db *pgtest.DB, post *mailtest.Server, smtpURL stri
 }
 
 // another is one more server on the same database, with its own way to the mail server.
-func (b *bench) another(t *testing.T) *bench {
+func (b *bench) another(t *testing.T, settings ...Settings) *bench {
 	t.Helper()
-	return startBench(t, b.db, b.keys, b.post, "smtp://"+b.post.Address, Settings{})
+	return startBench(t, b.db, b.keys, b.post, "smtp://"+b.post.Address, append(settings, Settings{})[0])
 }
 
 func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mailtest.Server, smtpURL string, settings Settings) *bench {
@@ -70,6 +70,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
 	// An attempt follows when a test hurries it.
 	b.outbox.pauses = slices.Repeat([]time.Duration{time.Hour}, len(usualPauses))
+	b.outbox.notices.pauses, b.outbox.notices.rest = slices.Repeat([]time.Duration{time.Hour}, len(noticePauses)), 0
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

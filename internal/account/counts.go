@@ -14,18 +14,23 @@ var CodeOutcomes = []string{"sent", "limited", "accepted", "rejected", "locked",
 type Counts struct {
 	Codes map[string]uint64 // by outcome
 
-	EmailsSent   uint64
-	EmailsFailed uint64 // given up, or refused by the mail server
+	EmailsSent    uint64 // with codes
+	EmailsFailed  uint64 // given up, or refused by the mail server
+	NoticesSent   uint64
+	NoticesFailed uint64 // given up, or refused by the mail server
+
 	MailRefusals uint64 // sessions that the mail server refused, and failed attempts to reach it
 }
 
 // Counts returns the counts of this process up to now.
 func (a *Accounts) Counts() Counts {
 	counts := Counts{
-		Codes:        map[string]uint64{},
-		EmailsSent:   a.outbox.sent.Load(),
-		EmailsFailed: a.outbox.failed.Load(),
-		MailRefusals: a.outbox.refusals.Load(),
+		Codes:         map[string]uint64{},
+		EmailsSent:    a.outbox.sent.Load(),
+		EmailsFailed:  a.outbox.failed.Load(),
+		NoticesSent:   a.outbox.notices.sent.Load(),
+		NoticesFailed: a.outbox.notices.failed.Load(),
+		MailRefusals:  a.outbox.refusals.Load(),
 	}
 	for outcome, count := range a.codes {
 		counts.Codes[outcome] = count.Load()

@@ -32,6 +32,7 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}),
 			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}),
 			queries.DeleteUser(ctx, id),
+			queries.DeleteNoticesOf(ctx, id),
 			queries.InsertUserDeleted(ctx, accountdb.InsertUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)}),
 		)
 	})

@@ -27,6 +27,8 @@
 //   - An email is tried five times within about two minutes. Then its code neither works nor counts any more, and the page says so.
 //     (TestAnEmailIsGivenUp)
 //   - While the emails of a node that is away cannot be listed, a server sends those that it has stored. (TestEmailsWhileANodeIsAway)
+//   - Notices, the emails without a code, wait in the database, too: the transaction that makes a change adds them (TestNotices). They delay no
+//     code (TestNoticesDoNotDelayCodes), and are tried for a day. (TestANoticeOutlivesAnOutage)
 //   - The emails of one network wait behind each other, not before those of other networks. (TestANetworkWaitsBehindItself)
 //   - A file or batch of users is written as a whole or not at all. Users in it may exchange addresses. (TestBulkAtOnce)
 //   - A session of the account pages lasts 30 minutes from its sign-in, or until the user signs out. The database holds a hash of its secret.

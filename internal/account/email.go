@@ -23,10 +23,19 @@ var templates embed.FS
 // The two parts of the email. They are parsed once for all languages, because the values contain the texts.
 var (
 	plainPart = template.Must(template.ParseFS(templates, "templates/code.txt"))
-	richPart  = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/code.html"))
+	richPart  = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/code.html", "templates/frame.html"))
 )
 
-// codeEmail is the email with a one-time code.
+// email is what the mail server is given.
+type email struct {
+	to         string // empty: there is no recipient, and nothing is sent
+	subject    string
+	text, html string // the two parts
+	in         *locale.Locale
+	brand      brand.Brand // the sender's
+}
+
+// codeEmail is the content of an email with a one-time code.
 type codeEmail struct {
 	to      string // empty: the address has no account, and no email is sent
 	code    string // empty: only the link works
@@ -41,22 +50,18 @@ type codeEmail struct {
 func ClockTime(t time.Time) string { return t.UTC().Format("15:04 MST") }
 
 // compose returns the email without a recipient. Its errors contain no address.
-func (m *Mailer) compose(email codeEmail) (*mail.Msg, error) {
+func (m *Mailer) compose(email email) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if message.From(m.from) != nil || message.To(m.from) != nil { // the recipient is set later, if there is one
 		return nil, errors.New("the sender is not a valid address")
 	}
-	text, html, err := email.render()
-	if err != nil {
-		return nil, err
-	}
-	message.Subject(email.subject())
+	message.Subject(email.subject)
 	message.SetDate()
 	message.SetMessageIDWithValue(rand.Text() + m.address[strings.LastIndexByte(m.address, '@'):])
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses absence notes
 	message.SetGenHeader("Content-Language", email.in.Tag)
-	message.SetBodyString(mail.TypeTextPlain, text)
-	message.AddAlternativeString(mail.TypeTextHTML, html)
+	message.SetBodyString(mail.TypeTextPlain, email.text)
+	message.AddAlternativeString(mail.TypeTextHTML, email.html)
 	if picture := email.brand.InMail(); picture.Name != "" {
 		// Embedded: fetching a picture would reveal to us when the email is read.
 		if err := message.EmbedReader("logo", bytes.NewReader(picture.Content),
@@ -74,11 +79,11 @@ func (e codeEmail) subject() string {
 	return e.in.Text("mail.subject", "Code", e.code, "Brand", e.brand.Name)
 }
 
-// render returns the two parts of the email in its language.
-func (e codeEmail) render() (text, html string, err error) {
+// email returns the email in its language.
+func (e codeEmail) email() (email, error) {
 	link, err := url.Parse(e.link)
 	if err != nil {
-		return "", "", err
+		return email{}, err
 	}
 	values := struct {
 		*locale.Locale
@@ -87,7 +92,7 @@ func (e codeEmail) render() (text, html string, err error) {
 	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, ClockTime(e.sent), e.brand}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
-	return textPart.String(), htmlPart.String(), err
+	return email{e.to, values.Subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
 }
 
 // SampleEmail returns the email for a partner, or for the account pages if partner is empty, with a made-up code, as a preview. The address
@@ -95,5 +100,6 @@ func (e codeEmail) render() (text, html string, err error) {
 func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) (text, html string, err error) {
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
 	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
-	return codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.render()
+	sample, err := codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.email()
+	return sample.text, sample.html, err
 }

@@ -25,20 +25,25 @@ func TestIdleOutboxWritesNothing(t *testing.T) {
 	is := func(want bool, when string) {
 		t.Helper()
 		due, err := accountdb.New(pool).ListDueEmails(t.Context(), accountdb.ListDueEmailsParams{Busy: [][]byte{}, Most: 1})
-		if (len(due) > 0) != want || err != nil {
-			t.Errorf("%s an email is due: %v, %v", when, due, err)
+		notices, errNotices := accountdb.New(pool).ListDueNotices(t.Context(), accountdb.ListDueNoticesParams{Kinds: []string{"told"}, Most: 1})
+		if (len(due) > 0) != want || err != nil || (len(notices) > 0) != want || errNotices != nil {
+			t.Errorf("%s an email is due: %v, %v, and a notice: %v, %v", when, due, err, notices, errNotices)
 		}
 	}
-	a := New(db.Pool, credential.NewTestKeyring(), nil, Settings{Limits: wait.Patient})
+	a := New(db.Pool, credential.NewTestKeyring(), nil, Settings{Limits: wait.Patient, Notices: map[string]Compose{"told": told}})
 	is(false, "without emails")
+	db.Exec(t, "insert into notices (recipient, kind, due_at) values (gen_random_uuid(), 'told', now() + interval '1 hour')")
 	if err := a.storeCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: "alex@example.com"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	is(false, "an hour too early")
 	db.Exec(t, "update code_emails set due_at = now()")
+	db.Exec(t, "update notices set due_at = now()")
 	is(true, "in time")
-	if _, found := a.claimEmail(t.Context()); !found {
-		t.Error("nothing was claimed")
+	_, found := a.claimEmail(t.Context())
+	_, foundNotice := a.claimNotice(t.Context())
+	if !found || !foundNotice {
+		t.Errorf("claimed: %t and %t", found, foundNotice)
 	}
 	is(false, "while a server sends it")
 }

@@ -18,7 +18,7 @@ import (
 	"connect-svc/internal/network"
 )
 
-// Mailer sends one-time codes through one SMTP server. It is safe for concurrent use.
+// Mailer sends emails through one SMTP server. It is safe for concurrent use.
 type Mailer struct {
 	client   *mail.Client
 	from     string // with the name
@@ -124,7 +124,7 @@ func (e *stepError) Unwrap() error { return e.err }
 // send hands one email to the mail server. It calls accepted when the mail server has accepted the sender, and continues unless that fails.
 // Up to then it does the same with and without an account. Without a recipient it does the rest of the work, too, but transmits nothing.
 // answer is what the mail server said when it took the email.
-func (m *Mailer) send(ctx context.Context, email codeEmail, accepted func() error) (answer string, err error) {
+func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (answer string, err error) {
 	message, err := m.compose(email)
 	if err != nil {
 		return "", err

@@ -107,7 +107,10 @@ func TestMailServers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			email := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}
+			email, err := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}.email()
+			if err != nil {
+				t.Fatal(err)
+			}
 			_, err = mailer.send(context.Background(), email, func() error { return nil })
 			if test.fails {
 				if err == nil {

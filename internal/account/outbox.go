@@ -52,6 +52,8 @@ type outbox struct {
 
 	sent, failed atomic.Uint64
 
+	notices *notices
+
 	refusals atomic.Uint64          // sessions that the mail server refused, and failed attempts to reach it
 	trouble  atomic.Pointer[string] // why the last session failed; empty: it succeeded; nil: there was none
 }
@@ -69,7 +71,8 @@ func (o *outbox) recordSession(taken bool, err error) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: semaphore.NewWeighted(deliveries), sending: map[[32]byte]int{}}
+	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: semaphore.NewWeighted(deliveries), sending: map[[32]byte]int{},
+		notices: newNotices()}
 }
 
 func (o *outbox) signal() {
@@ -133,7 +136,7 @@ func (o *outbox) forget(signIn uuid.UUID) {
 	o.own = slices.DeleteFunc(o.own, func(email waiting) bool { return email.signIn == signIn })
 }
 
-// Run sends the emails that wait in the database until ctx ends, and then finishes those in flight, for 10 seconds at most. Another
+// Run sends the emails that wait in the database until ctx ends: notices while no code is due. It and then finishes those in flight, for 10 seconds at most. Another
 // server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its lease ends. If
 // the mail server had accepted it by then, it arrives twice, with the same code.
 func (a *Accounts) Run(ctx context.Context) {
@@ -156,6 +159,9 @@ func (a *Accounts) Run(ctx context.Context) {
 			continue
 		}
 		free.Release(1)
+		if a.sendNotice(working, &group) {
+			continue
+		}
 		if !a.awaitEmail(ctx) {
 			return
 		}
@@ -287,10 +293,14 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	settled := func() {}
 	defer func() { settled() }()
 	design, accepted := a.design.Load(), false
-	answer, err := a.mailer.send(ctx, codeEmail{
+	message, err := codeEmail{
 		to: recipient, code: code, link: a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed),
 		partner: email.Partner, brand: design.brand, in: design.texts.Locale(email.Language), sent: sent,
-	}, func() error {
+	}.email()
+	if err != nil {
+		return err
+	}
+	answer, err := a.mailer.send(ctx, message, func() error {
 		accepted = true
 		marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
 		if err != nil {

@@ -137,9 +137,12 @@ func (a *App) tellAccounts(tell telemetry.Tell) {
 		tell(counter, "sign_in_codes_total", "Sign-in codes: made (sent), refused by the hourly limits (limited), and the results of attempts.",
 			float64(counts.Codes[outcome]), "outcome", outcome)
 	}
-	const emails = "Emails that this server handed to the mail server (sent), and those that were refused or given up (failed)."
+	const emails = "Emails with codes that this server handed to the mail server (sent), and those that were refused or given up (failed)."
 	tell(counter, "emails_total", emails, float64(counts.EmailsSent), "outcome", "sent")
 	tell(counter, "emails_total", emails, float64(counts.EmailsFailed), "outcome", "failed")
+	const notices = "Emails without a code that this server handed to the mail server (sent), and those that were refused or given up (failed)."
+	tell(counter, "notices_total", notices, float64(counts.NoticesSent), "outcome", "sent")
+	tell(counter, "notices_total", notices, float64(counts.NoticesFailed), "outcome", "failed")
 	tell(counter, "mail_server_failures_total", "Sessions that the mail server refused, and attempts to reach it in vain.",
 		float64(counts.MailRefusals))
 }
@@ -176,8 +179,13 @@ func (a *App) tellEmails(ctx context.Context, tell telemetry.Tell) error {
 	if err != nil {
 		return err
 	}
-	tell(gauge, "emails_waiting", "Emails that wait to be sent, in the database: the same on every server.", float64(count))
+	tell(gauge, "emails_waiting", "Emails with codes that wait to be sent, in the database: the same on every server.", float64(count))
 	tell(gauge, "emails_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", age.Seconds())
+	if count, age, err = a.Accounts.NoticesWaiting(ctx); err != nil {
+		return err
+	}
+	tell(gauge, "notices_waiting", "Emails without a code that wait to be sent, in the database: the same on every server.", float64(count))
+	tell(gauge, "notices_oldest_waiting_seconds", "Age of the oldest of them; 0 where there is none.", age.Seconds())
 	return nil
 }
 

@@ -12,7 +12,7 @@ with created as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, @actor::text, 'user.created', user_id from created
 )
-select user_id, email, timezone, registered_on, created_at from created;
+select user_id, email, timezone, registered_on, created_at, language from created;
 
 -- name: UpdateUser :one
 with changed as (
@@ -28,7 +28,7 @@ with changed as (
             'registered_on', sqlc.narg(registered_on)::date is not null)
     from changed
 )
-select user_id, email, timezone, registered_on, created_at from changed;
+select user_id, email, timezone, registered_on, created_at, language from changed;
 
 -- name: DeleteAddress :exec
 delete from user_addresses where address = lower(@email) and user_id = @user_id;

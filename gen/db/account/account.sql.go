@@ -529,7 +529,7 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 }
 
 const getSession = `-- name: GetSession :one
-select u.user_id, u.email, u.timezone, u.registered_on, u.created_at
+select u.user_id, u.email, u.timezone, u.registered_on, u.created_at, u.language
 from account_sessions s
 join users u using (user_id)
 where s.user_id = $1 and s.secret_hash = $2 and s.expires_at > connect_now()
@@ -549,6 +549,7 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 		&i.Timezone,
 		&i.RegisteredOn,
 		&i.CreatedAt,
+		&i.Language,
 	)
 	return i, err
 }
@@ -586,7 +587,7 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 }
 
 const getUser = `-- name: GetUser :one
-select user_id, email, timezone, registered_on, created_at from users where user_id = $1
+select user_id, email, timezone, registered_on, created_at, language from users where user_id = $1
 `
 
 func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
@@ -598,6 +599,7 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 		&i.Timezone,
 		&i.RegisteredOn,
 		&i.CreatedAt,
+		&i.Language,
 	)
 	return i, err
 }
@@ -685,12 +687,12 @@ with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
     select $1::uuid, $2, $3, $4, connect_now()
     where not exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
-    returning user_id, email, timezone, registered_on, created_at
+    returning user_id, email, timezone, registered_on, created_at, language
 ), audited as (
     insert into audit_log (subject, actor, action, user_id)
     select user_id, $5::text, 'user.created', user_id from created
 )
-select user_id, email, timezone, registered_on, created_at from created
+select user_id, email, timezone, registered_on, created_at, language from created
 `
 
 type InsertUserParams struct {
@@ -707,6 +709,7 @@ type InsertUserRow struct {
 	Timezone     string
 	RegisteredOn time.Time
 	CreatedAt    time.Time
+	Language     *string
 }
 
 // Users, and their sign-ins by one-time codes.
@@ -727,6 +730,7 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertU
 		&i.Timezone,
 		&i.RegisteredOn,
 		&i.CreatedAt,
+		&i.Language,
 	)
 	return i, err
 }
@@ -906,7 +910,7 @@ func (q *Queries) ListSignInEvents(ctx context.Context, arg ListSignInEventsPara
 }
 
 const listUsers = `-- name: ListUsers :many
-select user_id, email, timezone, registered_on, created_at from users where user_id > $1 order by user_id limit $2::int
+select user_id, email, timezone, registered_on, created_at, language from users where user_id > $1 order by user_id limit $2::int
 `
 
 type ListUsersParams struct {
@@ -929,6 +933,7 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]User, e
 			&i.Timezone,
 			&i.RegisteredOn,
 			&i.CreatedAt,
+			&i.Language,
 		); err != nil {
 			return nil, err
 		}
@@ -1185,7 +1190,7 @@ with changed as (
     set email = coalesce($1::text, email), timezone = coalesce($2::text, timezone),
         registered_on = coalesce($3::date, registered_on)
     where users.user_id = $4::uuid
-    returning user_id, email, timezone, registered_on, created_at
+    returning user_id, email, timezone, registered_on, created_at, language
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, detail)
     select user_id, $5::text, 'user.changed', user_id,
@@ -1193,7 +1198,7 @@ with changed as (
             'registered_on', $3::date is not null)
     from changed
 )
-select user_id, email, timezone, registered_on, created_at from changed
+select user_id, email, timezone, registered_on, created_at, language from changed
 `
 
 type UpdateUserParams struct {
@@ -1210,6 +1215,7 @@ type UpdateUserRow struct {
 	Timezone     string
 	RegisteredOn time.Time
 	CreatedAt    time.Time
+	Language     *string
 }
 
 func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateUserRow, error) {
@@ -1227,6 +1233,7 @@ func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateU
 		&i.Timezone,
 		&i.RegisteredOn,
 		&i.CreatedAt,
+		&i.Language,
 	)
 	return i, err
 }

@@ -28,4 +28,5 @@ type User struct {
 	Timezone     string
 	RegisteredOn time.Time
 	CreatedAt    time.Time
+	Language     *string
 }

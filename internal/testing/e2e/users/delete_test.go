@@ -194,6 +194,7 @@ func (w *life) know(t *testing.T, name string) known {
 	}
 	w.db.Exec(t, `insert into account_sessions values ($1, sha256(uuid_send($1)), now() + interval '30 minutes')`, user.ID)
 	w.db.Exec(t, `insert into known_browsers values ($1, gen_random_uuid(), $2, now())`, user.ID, name+"'s browser")
+	w.db.Exec(t, `insert into notices (recipient, kind, data) values ($1, 'unheard', jsonb_build_object('browser', $2::text))`, user.ID, name+"'s browser")
 	w.db.Exec(t, `insert into step_corrections values ($1, $2, gen_random_uuid(), 500, $3, now())`, user.ID, today, name+"'s phone")
 	w.db.Exec(t, `insert into cycling_adjustments values ($1, $2, gen_random_uuid(), -500, $3, now())`, user.ID, today, name+"'s tunnel")
 	w.db.Exec(t, `with event as (

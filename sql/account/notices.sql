@@ -1,0 +1,42 @@
+-- Emails without a code, which wait for the mail server.
+
+-- name: AddNotice :exec
+insert into notices (recipient, kind, data) values (@recipient, @kind, @data::jsonb);
+
+-- name: ListDueNotices :many
+-- Locks nothing and writes nothing.
+select recipient, notice_id from notices
+where due_at <= now() and (leased_until is null or leased_until <= now()) and kind = any (@kinds::text[])
+order by due_at
+limit @most::int;
+
+-- name: ClaimNotice :one
+-- Leases a notice unless another server has, and counts the attempt first, so that attempts are bounded even if the server dies.
+update notices set leased_until = now() + @lease::interval, attempts = attempts + 1
+where notices.recipient = @recipient and notices.notice_id = @notice_id and recipient in (
+    select w.recipient from notices w
+    where w.recipient = @recipient and w.notice_id = @notice_id and w.due_at <= now()
+        and (w.leased_until is null or w.leased_until <= now())
+    for update skip locked)
+returning recipient, notice_id, kind, data, put_at, attempts;
+
+-- name: DelayNotice :exec
+-- Ends the lease, unless the notice was leased again in the meantime.
+update notices set due_at = now() + @delay::interval, leased_until = null
+where recipient = @recipient and notice_id = @notice_id and attempts = @attempts;
+
+-- name: DeleteNotice :exec
+delete from notices where recipient = @recipient and notice_id = @notice_id;
+
+-- name: DeleteNoticesOf :exec
+delete from notices where recipient = @recipient;
+
+-- name: DeletePastNotices :execrows
+-- The limit keeps the statement within its timeout.
+delete from notices where (recipient, notice_id) in (
+    select recipient, notice_id from notices where put_at <= @before::timestamptz limit 50000
+);
+
+-- name: CountNotices :one
+-- The notices that wait or are being sent, and the age of the oldest in seconds.
+select count(*) as waiting, coalesce(extract(epoch from connect_now() - min(put_at)), 0)::float8 as oldest from notices;

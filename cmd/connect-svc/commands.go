@@ -20,6 +20,7 @@ type commands struct {
 	Sandbox       sandboxCommand        `cmd:"" group:"Run:" help:"Run a throwaway service for a partner's automated tests." detail:"It has synthetic users, and a driver that consents on their behalf, moves the clock and forces errors." example:"connect-svc sandbox --listen 127.0.0.1:0 --private-listen 127.0.0.1:0 --output json"`
 	Migrate       migrateCommands       `cmd:"" group:"Set up:" help:"Upgrade or roll back the database schema."`
 	Brand         brandCommands         `cmd:"" group:"Set up:" help:"Preview the pages and emails that users see."`
+	Texts         textsCommands         `cmd:"" group:"Set up:" help:"Print the texts of the pages and emails, to translate them."`
 	Keys          keysCommands          `cmd:"" group:"Set up:" help:"Create and rotate the keyset that seals credentials."`
 	OperatorToken operatorTokenCommands `cmd:"" group:"Set up:" help:"Create tokens of the operator API."`
 	Restore       restoreCommands       `cmd:"" group:"Set up:" help:"Reconcile a database after a restore or a failover."`

@@ -2,118 +2,96 @@ package locale
 
 import (
 	"cmp"
-	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 )
 
-//go:embed texts/*.toml texts/console/en.toml
-var files embed.FS
-
 // Catalogue has the texts of all languages. It is safe for concurrent use.
 type Catalogue struct {
-	locales map[string]*Locale
-	console map[string]*Locale
-	known   map[string][]string // the names of the values of each text, from English
+	locales  map[string]*Locale
+	matchers map[string]matcher // by base language, such as pt
+	console  *Catalogue
 }
 
-// Locale is one language.
+// matcher has the locales of a base language.
+type matcher struct {
+	language.Matcher
+	locales []*Locale // in the order of the matcher
+}
+
+// Locale is one language, or a language as it is written in one region.
 type Locale struct {
 	Tag string // BCP 47
 
 	localizer *i18n.Localizer
 }
 
-// New reads the built-in texts, and then the operator's files, which are named by their language, such as de.toml. Their texts
-// replace the built-in ones. If a file has texts of the console, the console has that language, too. A file of a language that
-// the pages do not have may hold nothing else. operator may be nil. An error is one line that names the file and the text.
+// Name returns the name of the language, in that language.
+func (l *Locale) Name() string { return l.Text("language.name") }
+
+// New reads the built-in texts, and then the operator's files, which are named by their language, such as de.toml or pt-BR.toml. Their
+// texts replace the built-in ones. A file adds a language if it has all texts of the pages and emails, and a region of a language if it
+// has those that differ. If a file has texts of the console, the console has that language, too. operator may be nil. An error is one
+// line that names the file and the text.
 func New(operator fs.FS) (*Catalogue, error) {
-	bundle := i18n.NewBundle(language.English)
-	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
-	c := &Catalogue{locales: map[string]*Locale{}, known: map[string][]string{}}
-	names, err := fs.Glob(files, "texts/*.toml")
-	if err != nil {
+	r := newReader()
+	if err := cmp.Or(r.readAll(files, "texts/*.toml"), r.readAll(files, "texts/console/*.toml")); err != nil {
 		return nil, err
 	}
-	for _, name := range append(names, "texts/console/en.toml") {
-		file, err := bundle.LoadMessageFileFS(files, name)
-		if err != nil {
+	r.known = maps.Clone(r.texts["en"])
+	if operator != nil {
+		if err := r.readAll(operator, "*.toml"); err != nil {
 			return nil, err
 		}
-		tag := file.Tag.String()
-		c.locales[tag] = newLocale(bundle, tag)
-		for _, message := range file.Messages {
-			if tag == "en" {
-				c.known[message.ID] = slots(message)
-			}
-		}
 	}
-	c.console = map[string]*Locale{"en": c.locales["en"]}
-	if operator == nil {
-		return c, nil
-	}
-	own, err := fs.Glob(operator, "*.toml")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range own {
-		if err := c.add(bundle, operator, name); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
+	c := newCatalogue(r.pages)
+	c.console = newCatalogue(r.console)
 	return c, nil
 }
 
-// add reads a file of the operator.
-func (c *Catalogue) add(bundle *i18n.Bundle, operator fs.FS, name string) error {
-	tag := strings.TrimSuffix(name, ".toml")
-	if base, err := language.ParseBase(tag); err != nil || base.String() != tag {
-		return errors.New("want the code of a language, such as de.toml")
+func newCatalogue(locales map[string]*Locale) *Catalogue {
+	c := &Catalogue{locales: locales, matchers: map[string]matcher{}}
+	for _, tag := range c.Tags() {
+		base := baseOf(language.Make(tag))
+		m := c.matchers[base]
+		m.locales = append(m.locales, locales[tag])
+		c.matchers[base] = m
 	}
-	file, err := bundle.LoadMessageFileFS(operator, name)
-	if err != nil {
-		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	for base, m := range c.matchers {
+		var tags []language.Tag
+		for _, in := range m.locales {
+			tags = append(tags, language.Make(in.Tag))
+		}
+		m.Matcher = language.NewMatcher(tags)
+		c.matchers[base] = m
 	}
-	for _, message := range file.Messages {
-		values, known := c.known[message.ID]
-		if !known {
-			return errors.New("there is no text " + message.ID)
-		}
-		for _, value := range slots(message) {
-			if !slices.Contains(values, value) {
-				return fmt.Errorf("%s: {{.%s}} is not known here", message.ID, value)
-			}
-		}
-		if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
-			return errors.New(message.ID + ": not a text with {{.Name}} in it")
-		}
-		if strings.HasPrefix(message.ID, "console.") {
-			c.console[tag] = newLocale(bundle, tag)
-		} else if c.locales[tag] == nil {
-			return fmt.Errorf("%s: pages and emails have no language %s, only %s", message.ID, tag, strings.Join(c.Tags(), ", "))
-		}
-	}
-	return nil
+	return c
 }
 
-func newLocale(bundle *i18n.Bundle, tag string) *Locale {
-	return &Locale{Tag: tag, localizer: i18n.NewLocalizer(bundle, tag)}
+// baseOf returns the language without script and region. Readers of Nynorsk prefer Bokmål to English.
+func baseOf(tag language.Tag) string {
+	base, confidence := tag.Base()
+	switch name := base.String(); {
+	case confidence == language.No:
+		return ""
+	case name == "no", name == "nn":
+		return "nb"
+	default:
+		return name
+	}
 }
 
 // Console returns the languages of the console: English, and those of the operator's texts. A missing text is in English.
-func (c *Catalogue) Console() *Catalogue { return &Catalogue{locales: c.console} }
+func (c *Catalogue) Console() *Catalogue { return c.console }
 
 // Default returns the built-in texts.
 var Default = sync.OnceValue(func() *Catalogue {
@@ -124,33 +102,38 @@ var Default = sync.OnceValue(func() *Catalogue {
 	return c
 })
 
-func forms(m *i18n.Message) []string {
-	return slices.DeleteFunc([]string{m.Zero, m.One, m.Two, m.Few, m.Many, m.Other}, func(form string) bool { return form == "" })
-}
-
-var slot = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
-
-// slots returns the names of a message's values, sorted.
-func slots(message *i18n.Message) (names []string) {
-	for _, found := range slot.FindAllStringSubmatch(strings.Join(forms(message), ""), -1) {
-		names = append(names, found[1])
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // Tags returns the languages, sorted.
 func (c *Catalogue) Tags() []string { return slices.Sorted(maps.Keys(c.locales)) }
 
-// Locale returns a language by its tag, or English.
-func (c *Catalogue) Locale(tag string) *Locale { return cmp.Or(c.locales[tag], c.locales["en"]) }
+// All returns the languages, sorted by their tags.
+func (c *Catalogue) All() (all []*Locale) {
+	for _, tag := range c.Tags() {
+		all = append(all, c.locales[tag])
+	}
+	return all
+}
+
+// Locale returns the language of a tag, or English.
+func (c *Catalogue) Locale(tag string) *Locale {
+	return cmp.Or(c.match(language.Make(tag)), c.locales["en"])
+}
+
+// match returns the language of a tag, in its region if there is one; nil: there is no such language.
+func (c *Catalogue) match(tag language.Tag) *Locale {
+	m, ok := c.matchers[baseOf(tag)]
+	if !ok {
+		return nil
+	}
+	_, i, _ := m.Match(tag)
+	return m.locales[i]
+}
 
 // maxHeader limits the length of an Accept-Language. Real ones are shorter.
 const maxHeader = 1000
 
 // Negotiate returns the language for an Accept-Language header.
 func (c *Catalogue) Negotiate(header string) *Locale {
-	best, quality := c.Locale("en"), float32(0)
+	best, quality := c.locales["en"], float32(0)
 	if len(header) > maxHeader {
 		return best
 	}
@@ -159,12 +142,7 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 		if err != nil || len(tags) != 1 || qualities[0] <= quality {
 			continue
 		}
-		base, confidence := tags[0].Base()
-		name := base.String()
-		if name == "no" || name == "nn" { // readers of Nynorsk prefer Bokmål to English
-			name = "nb"
-		}
-		if found, ok := c.locales[name]; ok && confidence != language.No {
+		if found := c.match(tags[0]); found != nil {
 			best, quality = found, qualities[0]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +38,11 @@ func messages(t *testing.T, name string) map[string]*i18n.Message {
 	return found
 }
 
+// complete are the languages that have files with all texts: all but the regions of one.
+func complete() []string {
+	return slices.DeleteFunc(Default().Tags(), func(tag string) bool { return tag == "en-US" })
+}
+
 // formFor tells the form that a number needs in a language: a text without it would be said in the form Other.
 func formFor(t *testing.T, tag string) func(count int) string {
 	t.Helper()
@@ -61,7 +67,7 @@ func TestLanguagesAreComplete(t *testing.T) {
 	for count := range 200 {
 		counts = append(counts, count)
 	}
-	for _, tag := range Default().Tags() {
+	for _, tag := range complete() {
 		found, formFor := messages(t, tag), formFor(t, tag)
 		for key, want := range english {
 			got := found[key]
@@ -139,7 +145,7 @@ func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"xx, de-AT;q=0.8, en;q=0.5": "de", "en;q=0.1,,;q=1,!,pl;q=0.2": "pl",
-		"": "en", "*": "en", "en-US,en;q=0.9": "en", "xx": "en", "ja,zh-CN;q=0.9": "en", "\xff;;q=": "en",
+		"": "en", "*": "en", "en-US,en;q=0.9": "en-US", "xx": "en", "ja,zh-CN;q=0.9": "en", "en-GB": "en", "en-AU": "en", "en-US": "en-US", "\xff;;q=": "en",
 		"de": "de", "de-AT": "de", "DE-at": "de", "de-ZZ": "de", "de-Latn-CH-1996": "de", "es-419": "es", "pt-BR": "pt", "PT-PT,pt": "pt",
 		"nb": "nb", "no": "nb", "nn-NO": "nb", "nb-NO,nb;q=0.9,no;q=0.8,nn;q=0.7": "nb", "da,sv;q=0.8": "sv",
 		"fr;q=0.5,de;q=0.9": "de", "fr;q=0.5, nl": "nl", "it;q=0.8,pl;q=0.8": "it", // of equals, the first
@@ -156,16 +162,17 @@ func TestNegotiate(t *testing.T) {
 func TestDaysInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"de": "21. November 2026, 1. März 2027",
-		"en": "21 November 2026, 1 March 2027",
-		"es": "21 de noviembre de 2026, 1 de marzo de 2027",
-		"fr": "21 novembre 2026, 1er mars 2027",
-		"it": "21 novembre 2026, 1 marzo 2027",
-		"nb": "21. november 2026, 1. mars 2027",
-		"nl": "21 november 2026, 1 maart 2027",
-		"pl": "21 listopada 2026, 1 marca 2027",
-		"pt": "21 de novembro de 2026, 1 de março de 2027",
-		"sv": "21 november 2026, 1 mars 2027",
+		"de":    "21. November 2026, 1. März 2027",
+		"en":    "21 November 2026, 1 March 2027",
+		"en-US": "November 21, 2026, March 1, 2027",
+		"es":    "21 de noviembre de 2026, 1 de marzo de 2027",
+		"fr":    "21 novembre 2026, 1er mars 2027",
+		"it":    "21 novembre 2026, 1 marzo 2027",
+		"nb":    "21. november 2026, 1. mars 2027",
+		"nl":    "21 november 2026, 1 maart 2027",
+		"pl":    "21 listopada 2026, 1 marca 2027",
+		"pt":    "21 de novembro de 2026, 1 de março de 2027",
+		"sv":    "21 november 2026, 1 mars 2027",
 	}
 	got := map[string]string{}
 	for _, tag := range Default().Tags() {
@@ -217,13 +224,49 @@ func TestTextsOfTheOperator(t *testing.T) {
 		"en.toml: consent.allow: {{.Nobody}} is not known here":   own("en.toml", "[consent]\nallow = \"Yes, {{.Nobody}}\""),
 		"en.toml: consent.allow: not a text with {{.Name}} in it": own("en.toml", "[consent]\nallow = \"Yes {{\""),
 		"xx.toml: want the code of a language":                    own("xx.toml", ""),
-		"de-AT.toml: want the code of a language":                 own("de-AT.toml", ""),
-		"fi.toml: consent.allow: pages and emails have no":        own("fi.toml", "[consent]\nallow = \"Salli\""),
-		"en.toml: toml:": own("en.toml", "[consent\n"),
+		"german.toml: want the code of a language":                own("german.toml", ""),
+		"DE.toml: want the code of a language":                    own("DE.toml", ""),
+		"tlh.toml: ":                                              own("tlh.toml", "[consent]\nallow = \"luq\""), // Unicode has no rule for its numbers
+		"fi.toml: missing: account.can_see, account.disconnect":   own("fi.toml", "[consent]\nallow = \"Salli\""),
+		"en.toml: toml:":                                          own("en.toml", "[consent\n"),
 	} {
 		if _, err := New(files); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, name)
 		}
+	}
+}
+
+// TestAddedLanguages: a file with all texts adds a language, in the forms that its numbers need, and a file of a region of a language
+// needs only what differs there.
+func TestAddedLanguages(t *testing.T) {
+	t.Parallel()
+	english, err := Source("en", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	danish := strings.NewReplacer(`allow = "Allow"`, `allow = "Tillad"`, `name = "English"`, `name = "Dansk"`).Replace(string(english))
+	c, err := New(fstest.MapFS{
+		"da.toml":    {Data: []byte(danish)},
+		"de.toml":    {Data: []byte("[consent]\nallow = \"Ja\"")},
+		"de-AT.toml": {Data: []byte("[month]\nm1 = \"Jänner\"")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, want := range map[string]string{
+		"da-DK,en;q=0.5": "da Dansk Tillad January", "de-AT": "de-AT Deutsch Ja Jänner", "de-CH": "de Deutsch Ja Januar", "de": "de Deutsch Ja Januar",
+	} {
+		in := c.Negotiate(header)
+		if got := strings.Join([]string{in.Tag, in.Name(), in.Text("consent.allow"), in.Text("month.m1")}, " "); got != want {
+			t.Errorf("%s gives %s, want %s", header, got, want)
+		}
+	}
+	if got := c.Locale("da").Text("code.wrong", "Count", 1); got != Default().Locale("en").Text("code.wrong", "Count", 1) {
+		t.Errorf("one: %s", got)
+	}
+	_, err = New(fstest.MapFS{"ru.toml": {Data: english}})
+	if want := "ru.toml: missing: account.stay.few, account.stay.many, code.wrong.few, code.wrong.many, sign_in.time.few and 1 more"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

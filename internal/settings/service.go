@@ -175,7 +175,7 @@ type Brand struct {
 	BrandColor      brand.Color       `setting:"" again:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons, from which that of links and backgrounds is made. Empty: green."`
 	BrandSupportURL string            `setting:"" again:"" type:"support page" name:"brand-support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
 	BrandPrivacyURL string            `setting:"" again:"" type:"page" name:"brand-privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
-	TextsDir        *locale.Catalogue `setting:"" again:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the console."`
+	TextsDir        *locale.Catalogue `setting:"" again:"" type:"texts" placeholder:"FOLDER" help:"Folder of files such as de.toml, whose texts replace the built-in ones, and add languages to the pages, the emails and the console."`
 }
 
 // Look is what the settings say.

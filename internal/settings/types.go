@@ -171,7 +171,7 @@ var types = map[string]Type{
 		parse:    kept(brand.IsSupport, "is not a valid address"),
 	},
 	"texts": {
-		accepted: "a folder of files such as de.toml, with texts of internal/locale/texts",
+		accepted: "a folder of files such as de.toml, with the keys that `texts export en` prints",
 		parse: func(s string) (any, error) {
 			if info, err := os.Stat(s); err != nil || !info.IsDir() {
 				return nil, errors.New("is not a folder")

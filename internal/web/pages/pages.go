@@ -50,7 +50,7 @@ func New(config Config) (http.Handler, error) {
 	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
 
 	router := chi.NewRouter()
-	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler)
+	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler, p.inChosenLanguage)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
@@ -71,6 +71,7 @@ func New(config Config) (http.Handler, error) {
 	})
 	p.routeSignIn(router, accountBase, p.accountSignIn)
 	router.Get("/account", p.page(site.Given(p.signedIn, p.showAccount)))
+	router.Post(languagePath, p.page(p.chooseLanguage(router)))
 	router.Post("/account/sign-out", p.page(p.signOut))
 	router.Post("/account/browsers", p.page(site.Given(p.signedIn, p.forgetBrowser)))
 	router.Get("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, p.showDisconnect)))

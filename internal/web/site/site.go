@@ -29,7 +29,7 @@ type Config struct {
 	Static string            // the path of the files of static, with a slash at its end
 	Brand  brand.Brand       // without a name, the program's own
 	Texts  *locale.Catalogue // nil: the built-in ones
-	// Funcs returns more functions of the templates. Every site has asset, brand, t, text, day, lang and dir.
+	// Funcs returns more functions of the templates. Every site has asset, brand, t, text, day, lang, dir and languages.
 	Funcs func(*locale.Locale) template.FuncMap
 }
 
@@ -132,6 +132,8 @@ func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 		"day":   in.Day,
 		"lang":  func() string { return in.Tag },
 		"dir":   in.Direction,
+
+		"languages": s.Texts.All,
 	}
 	if s.Funcs != nil {
 		maps.Copy(funcs, s.Funcs(in))

@@ -52,7 +52,7 @@ func TestDemoStartsAndStops(t *testing.T) {
 		}()
 	})
 	var stderr bytes.Buffer
-	status := run(ctx, []string{"demo", "--ephemeral", "--port", "0", "--mail-port", "0"}, nil, strings.NewReader(""), stdout, &stderr)
+	status := run(ctx, []string{"demo", "--ephemeral", "--port", "0", "--mail-port", "0", "--console-port", "0", "--brand-name", "Acme Move"}, nil, strings.NewReader(""), stdout, &stderr)
 	if status != statusDone || stderr.Len() != 0 || !strings.Contains(stdout.String(), stdout.text) {
 		t.Errorf("status %d, stderr %q, stdout:\n%s", status, &stderr, stdout)
 	}
@@ -69,7 +69,7 @@ func TestDemoRefusals(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	got := call(t, nil, "", "demo", "--ephemeral", "--port", port, "--mail-port", "0")
+	got := call(t, nil, "", "demo", "--ephemeral", "--port", port, "--mail-port", "0", "--console-port", "0")
 	got.stdout = "" // it says that it starts
 	checkRefusal(t, got, statusFailed, []string{port, "--port"})
 	refuse(t, nil, statusUsage, []string{"--port: must"}, "demo", "--ephemeral", "--port", "70000")

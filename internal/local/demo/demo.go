@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/mail"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -22,11 +23,13 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/app"
+	"connect-svc/internal/brand"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/demo/partner"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
+	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/portal"
@@ -44,13 +47,16 @@ type Config struct {
 	Ephemeral bool   // keep nothing, and ignore Dir
 	// Port of the service; the partner has the next one. 0 takes any free ports, for tests: data of an earlier start belong to its
 	// addresses.
-	Port     int
-	MailPort int              // of the page with the caught mail; 0: any free port
-	Every    time.Duration    // how often today's activity grows
-	Window   time.Duration    // in which changes of activity are merged into one event
-	Limits   timelimit.Limits // of the service; the zero value is timelimit.Default
-	Out      io.Writer        // for the addresses to open
-	Started  func(Addresses)
+	Port        int
+	MailPort    int               // of the page with the caught mail; 0: any free port
+	ConsolePort int               // of the private listener, which has the console; 0: any free port
+	Brand       brand.Brand       // of the service; without a name: the program's own
+	Texts       *locale.Catalogue // nil: the built-in ones
+	Every       time.Duration     // how often today's activity grows
+	Window      time.Duration     // in which changes of activity are merged into one event
+	Limits      timelimit.Limits  // of the service; the zero value is timelimit.Default
+	Out         io.Writer         // for the addresses to open
+	Started     func(Addresses)
 }
 
 // activityWindow is shorter than the service's default, because a person waits.
@@ -83,6 +89,7 @@ func Run(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	fmt.Fprintln(config.Out, "Starting. The first time this takes some seconds.")
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	d := &demo{config: config}
 	defer d.close()
 	if err := d.open(ctx); err != nil {
@@ -109,6 +116,7 @@ type demo struct {
 	mail                       mailcatcher.Catcher
 	smtpListener, mailListener net.Listener
 	serviceListener            net.Listener
+	privateListener            net.Listener
 	partnerListener            net.Listener
 	opened                     []net.Listener // all of them
 
@@ -144,7 +152,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if d.keys, err = openKeyset(d.path("keyset.json")); err != nil {
 		return err
 	}
-	mailer, err := account.NewMailer("smtp://"+d.smtpListener.Addr().String(), "Activity Connect <no-reply@connect.example>")
+	mailer, err := account.NewMailer("smtp://"+d.smtpListener.Addr().String(), (&mail.Address{Name: d.config.Brand.Name, Address: "no-reply@connect.example"}).String())
 	if err != nil {
 		return err
 	}
@@ -157,25 +165,27 @@ func (d *demo) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.service, err = app.Open(ctx, app.Config{
-		Version:        d.config.Version,
-		Commit:         d.config.Commit,
-		BaseURL:        d.addresses.Service,
-		DatabaseURL:    d.database.URL(),
-		Keys:           d.keys,
-		Listener:       d.serviceListener,
-		PrivateListen:  "127.0.0.1:0",
-		Certificate:    app.FixedCertificate(&d.authority.Server),
-		Mailer:         mailer,
-		OAuth:          oauth.DefaultSettings,
-		CursorLifetime: 15 * time.Minute,
-		DevelopersSite: true,
-		PartnerPortal:  true,
-		PortalChanges:  portal.Changes{Webhooks: true, Secrets: true},
-		Programs:       developers.OwnPrograms(),
-		AuthorityFile:  d.authority.File,
-		Operators:      holders,
-		Limits:         d.config.Limits,
-		ConsoleToken:   token,
+		Version:         d.config.Version,
+		Commit:          d.config.Commit,
+		BaseURL:         d.addresses.Service,
+		DatabaseURL:     d.database.URL(),
+		Keys:            d.keys,
+		Listener:        d.serviceListener,
+		PrivateListener: d.privateListener,
+		Brand:           d.config.Brand,
+		Texts:           d.config.Texts,
+		Certificate:     app.FixedCertificate(&d.authority.Server),
+		Mailer:          mailer,
+		OAuth:           oauth.DefaultSettings,
+		CursorLifetime:  15 * time.Minute,
+		DevelopersSite:  true,
+		PartnerPortal:   true,
+		PortalChanges:   portal.Changes{Webhooks: true, Secrets: true},
+		Programs:        developers.OwnPrograms(),
+		AuthorityFile:   d.authority.File,
+		Operators:       holders,
+		Limits:          d.config.Limits,
+		ConsoleToken:    token,
 
 		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
 		WebhookNetworks:       loopback, // where the partner is
@@ -204,10 +214,10 @@ func (d *demo) listen() error {
 	for _, l := range []struct {
 		listener *net.Listener
 		port     int
-	}{{&d.serviceListener, d.config.Port}, {&d.partnerListener, partnerPort}, {&d.mailListener, d.config.MailPort}, {&d.smtpListener, 0}} {
+	}{{&d.serviceListener, d.config.Port}, {&d.partnerListener, partnerPort}, {&d.mailListener, d.config.MailPort}, {&d.privateListener, d.config.ConsolePort}, {&d.smtpListener, 0}} {
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)))
 		if err != nil {
-			return fmt.Errorf("port %d cannot be used (%w): is another demo running? --port and --mail-port choose others",
+			return fmt.Errorf("port %d cannot be used (%w): is another demo running? --port, --mail-port and --console-port choose others",
 				l.port, errors.Unwrap(err))
 		}
 		*l.listener, d.opened = listener, append(d.opened, listener)

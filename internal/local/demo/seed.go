@@ -149,6 +149,7 @@ func (d *demo) openPartner(ctx context.Context, r registration) error {
 		Transport:     transport,
 		Store:         store,
 		MailPage:      d.addresses.Mail + "/",
+		Service:       d.config.Brand.Name,
 		Timeout:       d.config.Limits.OrDefault().Partner,
 	}
 	for _, p := range d.people {

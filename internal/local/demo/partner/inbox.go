@@ -18,7 +18,7 @@ import (
 
 const (
 	mostWaiting  = 1000 // events that wait for Run
-	mostReceived = 12   // calls on the page
+	mostReceived = 12   // calls of a member on the page
 	mostSeen     = 10_000
 )
 
@@ -91,7 +91,13 @@ func (p *Partner) putAside(event webhook.Event, row *received) bool {
 func (p *Partner) show(row *received) {
 	row.At = time.Now()
 	p.received = slices.Insert(p.received, 0, row)
-	p.received = p.received[:min(len(p.received), mostReceived)]
+	of := 0
+	p.received = slices.DeleteFunc(p.received, func(other *received) bool {
+		if other.About == row.About {
+			of++
+		}
+		return other.About == row.About && of > mostReceived
+	})
 }
 
 func (p *Partner) describe(row *received, event webhook.Event) {
@@ -213,14 +219,17 @@ func because(reason connectsdk.ConnectionRevokedDataReason) string {
 	}
 }
 
-// shownCalls returns the calls for the page, newest first.
-func (p *Partner) shownCalls(zone *time.Location) []received {
+// shownCalls returns the calls for a member's page, newest first: those about this member, and those about nobody, such as refused ones.
+func (p *Partner) shownCalls(of Member) []received {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var rows []received
 	for _, row := range p.received {
+		if row.About != "" && row.About != of.Name {
+			continue
+		}
 		shown := *row
-		shown.At = shown.At.In(zone)
+		shown.At = shown.At.In(of.Timezone)
 		rows = append(rows, shown)
 	}
 	return rows
@@ -230,12 +239,11 @@ func (p *Partner) shownCalls(zone *time.Location) []received {
 func (p *Partner) listReceived(w http.ResponseWriter, r *http.Request) {
 	_, member := p.session(w, r)
 	var part bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&part, "received", p.shownCalls(member.Timezone)); err != nil {
+	if err := pageTemplate.ExecuteTemplate(&part, "received", p.shownCalls(member)); err != nil {
 		http.Error(w, "the list cannot be shown", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, state, _ := p.held(r.Context(), member.Key)
 	w.Header().Set("Connection-State", state)
-	_, _ = part.WriteTo(w)
+	p.send(w, http.StatusOK, part)
 }

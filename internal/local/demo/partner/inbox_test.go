@@ -51,7 +51,7 @@ func worked(t *testing.T, p *Partner) received {
 	for len(p.inbox) > 0 {
 		p.work(t.Context(), <-p.inbox)
 	}
-	return p.shownCalls(time.UTC)[0]
+	return p.shownCalls(p.config.Members[0])[0]
 }
 
 func TestWebhooks(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWebhooks(t *testing.T) {
 			if why := p.endings[ended{"alex", held.Version}]; why.Why != test.why || why.Forgotten != (test.why != "") {
 				t.Errorf("%+v", why)
 			}
-			if n := len(p.shownCalls(time.UTC)); n != 1 {
+			if n := len(p.shownCalls(p.config.Members[0])); n != 1 {
 				t.Errorf("%d rows", n)
 			}
 		})
@@ -156,7 +156,7 @@ func TestWebhookRefusals(t *testing.T) {
 		if test.says == "" {
 			continue
 		}
-		if row := p.shownCalls(time.UTC)[0]; row.Verified || !strings.Contains(row.Detail, test.says) {
+		if row := p.shownCalls(p.config.Members[0])[0]; row.Verified || !strings.Contains(row.Detail, test.says) {
 			t.Errorf("%s: shown as %+v", name, row)
 		}
 	}
@@ -183,8 +183,26 @@ func TestFullInbox(t *testing.T) {
 	if status := b.call("msg_last", body, nil); status != http.StatusNoContent {
 		t.Errorf("the next try: %d", status)
 	}
-	if n := len(p.shownCalls(time.UTC)); n != mostReceived {
+	if n := len(p.shownCalls(p.config.Members[0])); n != mostReceived {
 		t.Errorf("%d rows", n)
+	}
+}
+
+// TestReceivedByMember: a member's page has the events about that member, and what is about nobody.
+func TestReceivedByMember(t *testing.T) {
+	t.Parallel()
+	p := newService().partner(t)
+	b := &browserOf{t: t, handler: p.Handler()}
+	keep(t, p, "3")
+	other := Member{Name: "Other", Timezone: time.UTC}
+	if status := b.call("msg_1", revokedEvent(grant, "3", "user_disconnected"), nil); status != http.StatusNoContent {
+		t.Fatalf("answered %d", status)
+	}
+	if status := b.call("msg_2", "hello", nil); status != http.StatusUnauthorized {
+		t.Fatalf("answered %d", status)
+	}
+	if own, others := len(p.shownCalls(p.config.Members[0])), len(p.shownCalls(other)); own != 2 || others != 1 {
+		t.Errorf("%d calls on the member's page and %d on the other's, want 2 and 1", own, others)
 	}
 }
 

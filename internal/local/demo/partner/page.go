@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"connect-svc/internal/brand"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )
@@ -82,7 +83,7 @@ func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, memb
 		http.Error(w, "the connections cannot be read", http.StatusInternalServerError)
 		return
 	}
-	v.Calls, v.Story = p.shownCalls(member.Timezone), p.story(member)
+	v.Calls, v.Story = p.shownCalls(member), p.story(member)
 	p.mu.Lock()
 	v.Ending = p.endings[ended{member.Key, v.Held.Version}]
 	p.mu.Unlock()
@@ -91,9 +92,15 @@ func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, memb
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
+	p.send(w, status, page)
+}
+
+// send sends HTML in which the service has its name.
+func (p *Partner) send(w http.ResponseWriter, status int, page bytes.Buffer) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w)
+	name := template.HTMLEscapeString(cmp.Or(p.config.Service, brand.DefaultName))
+	_, _ = strings.NewReplacer(brand.DefaultName, name).WriteString(w, page.String()) // fails only if nobody reads it any more
 }
 
 func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {

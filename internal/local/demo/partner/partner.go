@@ -28,6 +28,7 @@ type Config struct {
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
 	MailPage      string   // with the email that has a demo member's code
+	Service       string   // its name; empty: [brand.DefaultName], which the texts have
 
 	Timeout time.Duration // of a request to the service
 }

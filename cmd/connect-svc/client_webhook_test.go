@@ -99,6 +99,15 @@ func TestClientWebhook(t *testing.T) {
 	if text := succeed(t, env, "", "client", "webhook", "set", id, hook); !strings.Contains(text, "signing secret is unchanged") {
 		t.Errorf("set again, for people:\n%s", text)
 	}
+	for _, paused := range []string{"pause", "pause", "resume", "resume"} {
+		got := succeedJSON[operatorapi.Webhook](t, env, "", "client", "webhook", paused, id)
+		if (got.PausedAt != nil) != (paused == "pause") {
+			t.Errorf("%s: %+v", paused, got)
+		}
+	}
+	if text := succeed(t, env, "", "client", "webhook", "pause", id); !strings.Contains(text, "its events wait until it resumes") {
+		t.Errorf("paused, for people:\n%s", text)
+	}
 
 	db.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
 	if again := act("set", id, hook); again.Webhook.StoppedAt != nil {
@@ -108,7 +117,9 @@ func TestClientWebhook(t *testing.T) {
 		t.Errorf("removed: %+v", removed)
 	}
 	refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", "remove", id)
-	refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", "rotate-secret", id)
+	for _, act := range []string{"rotate-secret", "pause", "resume"} {
+		refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", act, id)
+	}
 }
 
 func TestClientWebhookRefusals(t *testing.T) {

@@ -61,6 +61,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"listClients", command("[]Client", "client", "list")},
 		{"setWebhook", command("WebhookWithSecret", "client", "webhook", "set", id, hook)},
 		{"rotateWebhookSecret", command("WebhookWithSecret", "client", "webhook", "rotate-secret", id)},
+		{"pauseWebhook", command("Webhook", "client", "webhook", "pause", id)},
+		{"resumeWebhook", command("Webhook", "client", "webhook", "resume", id)},
 		{"readClient", command("Client", "client", "show", id)},
 		{"changeClient", command("Client", "client", "update", id, "--webhook-url", hook+"8", "--burst", "7")},
 		{"rotateClientSecret", command("RotatedClientSecret", "client", "rotate-secret", id, "--overlap", "1h")},

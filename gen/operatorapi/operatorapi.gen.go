@@ -1545,6 +1545,9 @@ type Webhook struct {
 	// CreatedAt An instant in UTC with milliseconds.
 	CreatedAt Instant `json:"created_at"`
 
+	// PausedAt Since when events wait until the webhook is resumed. Null if it is not paused.
+	PausedAt *string `json:"paused_at"`
+
 	// RotatingUntil When the previous secret stops signing. Null if it no longer signs.
 	RotatingUntil *string `json:"rotating_until"`
 
@@ -2405,6 +2408,20 @@ type ClientInterface interface {
 	// Corresponds with PUT /operator/v1/clients/{client_id}/webhook (the `SetWebhook` operationId).
 	SetWebhook(ctx context.Context, clientId ClientId, body SetWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PauseWebhook Pause a webhook
+	//
+	// Events are written and wait, and none is sent until `resumeWebhook`. What a server has taken already is still sent. An event that has waited for four days fails. Pausing a paused webhook changes nothing.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/pause (the `PauseWebhook` operationId).
+	PauseWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeWebhook Resume a webhook
+	//
+	// Sends the events that wait, the oldest first. Resuming a webhook that is not paused changes nothing.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/webhook/resume (the `ResumeWebhook` operationId).
+	ResumeWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RotateWebhookSecret Replace the signing secret
 	//
 	// The new secret is only in this response. For 24 hours events are signed with both secrets.
@@ -2414,7 +2431,7 @@ type ClientInterface interface {
 
 	// TestWebhookWithBody Send a sample event
 	//
-	// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
+	// Sends a sample event, signed like a real one, even to a stopped or paused webhook. The sample is not in the list of events, and is not retried.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2423,7 +2440,7 @@ type ClientInterface interface {
 
 	// TestWebhook Send a sample event
 	//
-	// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
+	// Sends a sample event, signed like a real one, even to a stopped or paused webhook. The sample is not in the list of events, and is not retried.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3192,6 +3209,40 @@ func (c *Caller) SetWebhook(ctx context.Context, clientId ClientId, body SetWebh
 	return c.Client.Do(req)
 }
 
+// PauseWebhook Pause a webhook
+//
+// Events are written and wait, and none is sent until `resumeWebhook`. What a server has taken already is still sent. An event that has waited for four days fails. Pausing a paused webhook changes nothing.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/webhook/pause (the `PauseWebhook` operationId).
+func (c *Caller) PauseWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseWebhookRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeWebhook Resume a webhook
+//
+// Sends the events that wait, the oldest first. Resuming a webhook that is not paused changes nothing.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/webhook/resume (the `ResumeWebhook` operationId).
+func (c *Caller) ResumeWebhook(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeWebhookRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RotateWebhookSecret Replace the signing secret
 //
 // The new secret is only in this response. For 24 hours events are signed with both secrets.
@@ -3211,7 +3262,7 @@ func (c *Caller) RotateWebhookSecret(ctx context.Context, clientId ClientId, req
 
 // TestWebhookWithBody Send a sample event
 //
-// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
+// Sends a sample event, signed like a real one, even to a stopped or paused webhook. The sample is not in the list of events, and is not retried.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3230,7 +3281,7 @@ func (c *Caller) TestWebhookWithBody(ctx context.Context, clientId ClientId, con
 
 // TestWebhook Send a sample event
 //
-// Sends a sample event, signed like a real one, even to a stopped webhook. The sample is not in the list of events, and is not retried.
+// Sends a sample event, signed like a real one, even to a stopped or paused webhook. The sample is not in the list of events, and is not retried.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4728,6 +4779,74 @@ func NewSetWebhookRequestWithBody(server string, clientId ClientId, contentType 
 	return req, nil
 }
 
+// NewPauseWebhookRequest constructs an http.Request for the PauseWebhook method
+func NewPauseWebhookRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeWebhookRequest constructs an http.Request for the ResumeWebhook method
+func NewResumeWebhookRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/webhook/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRotateWebhookSecretRequest constructs an http.Request for the RotateWebhookSecret method
 func NewRotateWebhookSecretRequest(server string, clientId ClientId) (*http.Request, error) {
 	var err error
@@ -6044,6 +6163,12 @@ type ServerInterface interface {
 	// SetWebhook Set a webhook
 	// (PUT /operator/v1/clients/{client_id}/webhook)
 	SetWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// PauseWebhook Pause a webhook
+	// (POST /operator/v1/clients/{client_id}/webhook/pause)
+	PauseWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ResumeWebhook Resume a webhook
+	// (POST /operator/v1/clients/{client_id}/webhook/resume)
+	ResumeWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RotateWebhookSecret Replace the signing secret
 	// (POST /operator/v1/clients/{client_id}/webhook/secret)
 	RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -6239,6 +6364,18 @@ func (_ Unimplemented) ReadWebhook(w http.ResponseWriter, r *http.Request, clien
 // SetWebhook Set a webhook
 // (PUT /operator/v1/clients/{client_id}/webhook)
 func (_ Unimplemented) SetWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PauseWebhook Pause a webhook
+// (POST /operator/v1/clients/{client_id}/webhook/pause)
+func (_ Unimplemented) PauseWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ResumeWebhook Resume a webhook
+// (POST /operator/v1/clients/{client_id}/webhook/resume)
+func (_ Unimplemented) ResumeWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -7093,6 +7230,58 @@ func (siw *ServerInterfaceWrapper) SetWebhook(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SetWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseWebhook operation middleware
+func (siw *ServerInterfaceWrapper) PauseWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseWebhook(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ResumeWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeWebhook(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -8168,6 +8357,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Put(options.BaseURL+"/operator/v1/clients/{client_id}/webhook", wrapper.SetWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/pause", wrapper.PauseWebhook)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/resume", wrapper.ResumeWebhook)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/webhook/secret", wrapper.RotateWebhookSecret)
@@ -11184,6 +11379,232 @@ func (response SetWebhook503ApplicationProblemPlusJSONResponse) VisitSetWebhookR
 	return err
 }
 
+type PauseWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type PauseWebhookResponseObject interface {
+	VisitPauseWebhookResponse(w http.ResponseWriter) error
+}
+
+type PauseWebhook200JSONResponse Webhook
+
+func (response PauseWebhook200JSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PauseWebhook400ApplicationProblemPlusJSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PauseWebhook401ApplicationProblemPlusJSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseWebhook403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response PauseWebhook403ApplicationProblemPlusJSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response PauseWebhook404ApplicationProblemPlusJSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PauseWebhook500ApplicationProblemPlusJSONResponse) VisitPauseWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhookRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ResumeWebhookResponseObject interface {
+	VisitResumeWebhookResponse(w http.ResponseWriter) error
+}
+
+type ResumeWebhook200JSONResponse Webhook
+
+func (response ResumeWebhook200JSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhook400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWebhook400ApplicationProblemPlusJSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhook401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWebhook401ApplicationProblemPlusJSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhook403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWebhook403ApplicationProblemPlusJSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhook404ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWebhook404ApplicationProblemPlusJSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWebhook500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWebhook500ApplicationProblemPlusJSONResponse) VisitResumeWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateWebhookSecretRequestObject struct {
 	ClientId ClientId `json:"client_id"`
 }
@@ -14038,6 +14459,12 @@ type StrictServerInterface interface {
 	// SetWebhook Set a webhook
 	// (PUT /operator/v1/clients/{client_id}/webhook)
 	SetWebhook(ctx context.Context, request SetWebhookRequestObject) (SetWebhookResponseObject, error)
+	// PauseWebhook Pause a webhook
+	// (POST /operator/v1/clients/{client_id}/webhook/pause)
+	PauseWebhook(ctx context.Context, request PauseWebhookRequestObject) (PauseWebhookResponseObject, error)
+	// ResumeWebhook Resume a webhook
+	// (POST /operator/v1/clients/{client_id}/webhook/resume)
+	ResumeWebhook(ctx context.Context, request ResumeWebhookRequestObject) (ResumeWebhookResponseObject, error)
 	// RotateWebhookSecret Replace the signing secret
 	// (POST /operator/v1/clients/{client_id}/webhook/secret)
 	RotateWebhookSecret(ctx context.Context, request RotateWebhookSecretRequestObject) (RotateWebhookSecretResponseObject, error)
@@ -14712,6 +15139,58 @@ func (sh *strictHandler) SetWebhook(w http.ResponseWriter, r *http.Request, clie
 	}
 }
 
+// PauseWebhook operation middleware
+func (sh *strictHandler) PauseWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request PauseWebhookRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseWebhook(ctx, request.(PauseWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseWebhookResponseObject); ok {
+		if err := validResponse.VisitPauseWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeWebhook operation middleware
+func (sh *strictHandler) ResumeWebhook(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ResumeWebhookRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeWebhook(ctx, request.(ResumeWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeWebhookResponseObject); ok {
+		if err := validResponse.VisitResumeWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RotateWebhookSecret operation middleware
 func (sh *strictHandler) RotateWebhookSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	var request RotateWebhookSecretRequestObject
@@ -15376,335 +15855,339 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Pc9s4ki/+r6D03aqZvKVkSv4RW1tX73mSzF3eZZJ5tvNyu+M8CSIhC2sK0BKUFW3W//u30A2AIEVK",
-	"lCwnTi5XdTuOTQANoNFo9I9Pf25FcjqTgolMtfqfW+wTnc4SBj//MldL/d87msyZ/iFl/5gzlQ143Oq3",
-	"jsbd8fP4kLWPe/SofRSdsvZZdBK1n49CejoO47Nxr9sKWiqj2Vy1+sfhYdDKeJawVr91JSWZzqMJ4YqM",
-	"GBc3ZJHyLGOC/H2uMiLkotMKWtlypj+ep6IfSSFYlLXVXdSfpXKUsGl/pMm7vw9aLxLORPaSKzpKWLw3",
-	"io/CM4/iCSMRjKNpjs1YDajERm3bwiP4rcx+lXOxT4KPCgSnTNMqJFF6qZGQ5hQLmbXHQF9O8rvxeCRp",
-	"Gn+BVV5QRaQbrjnZeRug+9WU8uSK3jLxOBSfC5lNWErmiqVkQhXJJlwR1tbDEhrHKVOqAfFMf9/OgE5N",
-	"9mtxRxMev5AiYyIrkM7SVKaq1f/jcytmGeVJq9+a6lMzYoRmJGFUZSRsBa2Z5CJjaavfOogpT5YDlbGZ",
-	"Oug+P4AfWvcfg4etQ6+Xr8OvnCWx3jGSTRgx3RKqWRCn0mARzJftyMzaX4h5qmS6xy0MS0wH/ZNYMn1g",
-	"MqJJ4GLOcDsTrrJt6EdiNfm/0WQs0ymLL5Dax5uBXXKuyNQO2oBm923bdABkv5Uf2Ggi5e2jySZ7zPWR",
-	"EZIscLgGBAvZNh8bSrMX+BV7PEGKp5s71sDhyIJnE2QQfYdSsWxEftZ2PdgZfJlrIJvoi1b/uyGdufR/",
-	"K7MLNkvoUt9hjy76jRBhd6sMQqhYkqlsPIU0p1rP43eZZjS5ZEpxKb7w/ZtwcUtkShSO3mACM6C2bRqU",
-	"LuQLRuN3IlnukfrD4m7IGUtpJlOSyVsmyJQukf8nVNwwvRHAUA3mkTIat6WmVRN+ydI7lr7St9gelcsa",
-	"aRjJeRID2SMGpzRhWSO5qIDKNly2huw7ltIE9SD1OGfAjGHOgSITemduIEGnrBHV0EHbdACEX0n5hqY3",
-	"ezy23RKjjGS81JyeSUkSPVQDSjMp2/CtpfE3KpaF46keXc5o0UL1dSmWcDoVoSK25xP+xDNge70PDeek",
-	"O2sXDy5uw3tB59lEpvyfe72oumvPrFYGuFJa7suULFLZ6LzOfVKRdjWf6Umx+DcWc3oF7ffGTscV7OQ0",
-	"2tks4RHNuBQHf1eNxOY8p7Y91eS2oQFMRLH0JQMZ8EjPAVQVcs2Ax/CSiVlTwaPbt83njuZXn7h6LKFT",
-	"RTKD8ZpSi187Yr/wvapJaEpp8Qo1Ou6ruy//GAfdpgHVRu1pw/fV5F9mcjZ7zAe5Vb00HyscbAvKTYvW",
-	"vSZ5wmjMUmDkFzSaMP2+TWWi/x0zFaV8pg96q9+6YGomhWIKBYG5wFUmUxxcT5CnetZZOmdBS0UTNqW6",
-	"n0gK/cxqCdmGz3NKVZZycYPWjAlNEibwUiyO/B9yQTJJtARkItOih5GfL359QU6eH4fPmo39C6MpS0nK",
-	"aDL9t+uWuovaVjBft6oJghvpjURJt0qV3ocZzSZWN86NOfXUzGiWsVS3/n8HdviDu+6BUQ4O/gjbZ7Q9",
-	"bn/8fHhy/6dKspoTZE/h9uTolo2IMU/o1/EqNa9jvVdjzlTB/MAF/DORN+tJ+1PKxq1+6/87yG2hB/hX",
-	"dfDaqttZujwfgz1llVlnjGZFw4f+0qhu8+mIpXqdFIukiNV6WqZc8Ol82up33RpwkbEbluIRmtGUTllm",
-	"TtF5/Pe5yqZMVC6L3iQeO56RacqizLw9uP5A72AraGntstVvUdeZFhwPXDDk6DqqjAb2+mVOnHtBV1CG",
-	"n++Nqv8zZ+lylbBzMqOpe37qobXW5AgUGY2yn5S16gWavbTqGFHFAv2l/mzEbrgQoHBhO7R8wZz+AcO6",
-	"Sdl/entPP71h4iabtPq946NA84L9d7dSajir2OoKzwU+1GIyFOxTNkCj1NCSNUvZHZdzRWb0hnWIbjHm",
-	"iWYrp3rpzxSdsr+QYcKnPBuCLhzz8RiPetWcjOmrZlLdsLcyK08s/HHe/htt/zNsnw3aH/9cLQR+BSLP",
-	"o2qppB/EhIks1ZIAZsoVofBxgBcvVWRohOd8FtOMxcO6uWC7urmcrJ0Jbf+zM9g4h6q9q5uCTPtkqGXl",
-	"MLAz0D9ZSap/VkuVsekw8Nh3TCg+BYBBdbv+EF45/ieLiSQpFYTqUzilIl6zIvWb+7y3ZkF+1ivy8c/9",
-	"Z/8z3+TOpl3Gw1qzRKlc5OuTX4eVTOlJj62khU/GW+hrAym598Jp0/ByJ+9nM5bCwidywVKQGWAdt4ds",
-	"A+3wr4eICpwKeEMazKL0IrB+jN2nAf6NxsuPZOZkX3IRsQ1HhWaaw717lwuV0XqmUNBnU4r+nd8x8Rp7",
-	"9AnLaFZL2B3YcEAH4Vpzplnt8sAfGxPjFH/dKCfmvchqN9eu0oiNZcoaLdAcunvgAun3YJMDbNXHSkIU",
-	"S3c6vCK+Yp8q5Me5yO9w6u55Ktbc1ZnuaK3atvV5TFX2spJ78C5OVUbiNSwzTuV0Z23oBU2YiGn60nLQ",
-	"G7qOmoQaYgJ9zKZSZeTw5JjEdKnMiRtqcmpv0kzukVKtilSTOaWftOrsadzIY/pmQzXnJRvTeZL1STcM",
-	"64gFXafAbDG20vpLGLTMKPCvMCjo674G0G2ffdSPmo+fw+DQf9Hk2nzQMqbO9bo7da4D6jsPKtRk89c9",
-	"6MmX/Ea8FjXXhSZtf1fCbnTmV8R7RW9YzQ1xVaWRp2wm08e6F7TAq9vOgpAr7lwu4x60beZmqCNgaI0y",
-	"PB4WvGw1VJnPH0JYThG8XlNr1/Hji6I8ysE39xpL0p//rlDV90OTRqZp1dD2u4NfbIBQM1J/x/GQ0NXF",
-	"Q4+Q9UdO2VSmSzKGUwkWazkGxyTJJlSQI/Kf/JeAjFhE54oRjBExxgG47QjP8NVlLQa63wXlGYuJklPm",
-	"jAXkrXHcLqgyvje4pcqmtLZnS6uapfn+oGB3s4aNtrNsrGvq2UDug9Z/tY1Bpv365eaW1nRzXx3/tAML",
-	"rIQpbWKH0qj3Qat527zVntipMjaLDB1Fwz4+02k2KUalUK6vs/fvX7/cJxc8eDOLkWG7b6cs9NNgP98V",
-	"4732ctRrQ9CewHLDxfdCinHCo2zHtfajzTatshdAt5f1rQ6Y8yLlnsAaF979X1lKPaa8eUqr/fVvg5KH",
-	"cFMHBVfn42wTnBGZPq3tWg1N3WG7yqGemxa7NOj+JD12aGP7qCKxjOZTJjIWB/jkSuUCPktpzKNMGSek",
-	"fg7TPuEZ2A8UoYLMxa2QCwG7FhjbP77fjDvf/MV4CozIgy88mfjoCt8Dtt5Fs+6466vBppv2fSV+dm87",
-	"7+vdlMAjkKB9hjid/qkt+y8yXn7XS4/HxsaT6RP5vy/fvSVckPdXv7ZPA33M5OjvLMr0K57RTHcw5iyJ",
-	"9abp/vIn2MkR/kXBiUu4fnhREZv2CmwUgil9LvNGpyRmbPbU9v13ipEKDxG0zlXYSM6aCPbgyfDNcIUQ",
-	"80IqnFzkKOci13sKst2I5sBwDQN2qRb4mb2EjQggw+ISmmFNwsCIJVLcKIgYMUJccxp0JM2z3/hVO+Qy",
-	"o2lG6A084TBeAO28YJx8YjznfOTfuLB5bP54Gtv2lk5Z/EOFbr2V1Q/LADfUj/wtxFU/hS2UGP78hovb",
-	"h+1g7GVCNthAlzh5H+zFChO0agOhN3VWHQf+GHYdu0YY4WOJD6wa0Q3DipDwJ8YpZoG+Lftp0KpNa9nU",
-	"SXX2zmNaSKzYqErgwctjIdPbp8MXXtbe1+IIl523mSUstU/PEg/7zleyE79J+3w5Q3IHxigmLTbYoXzA",
-	"r7u3uTIg2B1L1+ZuNt1cvbVP58SX8jJ33Ny00MmmPfKGvA9a5UD/TR2U0hb2fbnX5Is6s1tFNoNz0/JM",
-	"kZRFjN+Bt1bNpIgtrxx1ww65ZBl89P7iDT7dnggf+MmgO7BAnqC5afPcQHvbttWMNUfNE1ncUsLqDutb",
-	"SCbdtMT+cHsNXuARI2PKkydjTl5Nqd1pbYspr5uXtzDoXlZ4c97uE1htPw94h3XOE3YbPOLeuMzevXAv",
-	"GISL1t3uCfmN/wJS3ftlGAZhGBLIg3sqd3Q58XeHtZ+XulhvVCln7z6SmK5KLN7Xcn/48KF97mXgbWzv",
-	"8vkeulfVic477VllFvLm3augYN9PnYywTzTKkiWRgpGh8aq29VhD+/QxHw7LCdjDgNBEN5MmQ2D4FxJN",
-	"aKpY9m/zbNw+HT6Vc6dY+pXiZIwhNM4zzTeaQW1Wum3LXMb3xqav8vTrR4rO4TFqzyV7atGxTSY0tp8/",
-	"IRZ4oFF8NxPX0wwl+TbtF3VZ+l9sM+ty8Bs+dIuEP87uYhB38+31A8GfxDa7VcGs5ijjdzxb/kKzaAIb",
-	"HMdcz50mv6daE8m43tAxTRRbkWAmQaWLqiBkgHBBMpnRRE91yoXfRzdozbx/fm5Fyyjh4mZAkQbzW56x",
-	"qdq0Yxc8ZhdygW7zT6+xSTeENBGT/EHTlC7B0WKHyXOuUzaVdzRpPt4L7CPPAb/AHnan4SFjNxzUgyJs",
-	"PNil/nqHAbZfUhxpu2XcepAt+9dTGeTJ+7tN6oVr/7DRdx610XD37hcYpaObFITBBVOQibVBJDQ50muz",
-	"VhCNtsFB3bjPxq9afdQa0lA6M9u32oXkHZqs49Tdumg+33s/Q+mPwpIFVRxQMVT1NtUspLdAaya+nn8+",
-	"VrE7fMfilzSjitVkOsb4Rxe/YoZGyx4T82n9EsBvvZFtTmrgYYlse+X6GCd6OLDKsCwFOBakkMYxiyFM",
-	"isQULLvFM1rEHmmQ7Ra0ohRCdQY02/i9TdDTe+mWdV2L8i5gS7ZdtqpepyTbqOi9hI/QUbZxhLcSe7YJ",
-	"g83yAv2TkacalvFe7NqYuVryDWGFBa/nXN2djVfcQkbrsRtfLR6n3q/eWB7cSQ34DMbuWZwX9slE4JG3",
-	"8yQh0oAGUS8wD4f4wx6WoCXmSdL6uCp0cLk8AioXah7zDJ4FWy4SjerBmExYrMX2oFG2HvFk5fjTajyS",
-	"nTBHRMleuDX6yCp12xzyHPCj/7k1lulUt27N58DldXsZtIx3WAvwO5aq2qU2f/SQgUwzBz8B62/4iY/t",
-	"L1yWwUjOM5ivbdhZS5eF+a7jFczHLbJZ0PrUvpHG5tgC5MQLuviNKUXRSsorcoRfcpVxcTPnasJUEYQG",
-	"c7l9zAi3rlxkJ0ctLxM+XM11LwispjtSOl0os/TULA6NQ+jxEV5y+Vaxn24xa8/lo8uu/PB/i7KrcMNV",
-	"IGhF5u8GLmL417/+9a/t335rv3w5DMg4lVPSPQvDdthth12tDpydnZ21u732YbfAU+YC8hGEumf/+qNn",
-	"QRWeIbRC77698sOfqsTHC8yjyRGFtlBvhomUtwOa8FumhvoMs+ksW5K5SJgq4s1heLH1+ZUeIW7otQoE",
-	"fnUftLxBG/PWGylvz3WTVdYq7bahpjhM5X7vsmJvINkCvKBCOmPTsENeoy6YKEnoSEHiVQE2CYM3RMXy",
-	"jeYphpH7Yuew16oSNRFNkhGNbgfzFKTmCjcU7ocGiqYU0TxNUXWnsWpKBiLGDZhF0VilYxcNdiKnTJ/t",
-	"2tkl8kbWocok+b2bWUyDmOgWHfJKs3Xfrf9Kv6ISAetqUuzShFMFWu8AaEeiGKAdVHUpk3igWJSybDCv",
-	"Ri/6MGGiCFiH30PsjoLwSy5u8quWZ5rlEiluWJoHZxbkSjvj05Jwub6OPx/dt/V/evY/V/iffuE/19cd",
-	"/cPh/d/+tPbKnqX8jkbL2j2yUBCDGUsHUy7mKE0bcJWK5GwLkXCpPy9aXg7hqrZmmJKgCFpzwf8xZ+bP",
-	"WrW4z7FhV+W9i6M2JziigowYYQJ/C8kuHXIuvCBr71MhM//FCs9zeHjYkPSg5YWiVz1aM5ZOVe0yb4hF",
-	"LYGUeC0GM5rSJGFJw12xzZA5VxfqciIXgkgRscCiklooFHdwEFcfHsxGMPgBa51KoLxVmY6qj8WLw30r",
-	"iUTHRNV8GBhhWyH4KtanLOdKAqp4FPz9MoKqIAUrJEL9pYR3+saraZPB390sJdY2ZscctQU8J/B1Wf0F",
-	"pijgQq1AQ22+pVbF6iTLZorY78j7izcdcmGpQVxk0MmdO7+DZDggsvDodAMSWfXlViTlhfuC0PKiNFiJ",
-	"jetQviZXVEr8wKbMuXjd0n1VRmBbmWn54qxb8PcXb/SZ5JnSZ09xrccuJtw4UeE+Wzs4rHrDW/lckMv/",
-	"++/6dfz723/H+1m/n40P68TACHFBRlSxk6N1454+Pzw9qsFT/fPBx//xb5/DoEY7fvjNXgB5DTcyXel6",
-	"bLATpgWZyYRHS7sh5vkNmqTeWpOzk8kdNqjmSi7J8bnKKBf6ZluRDzOWEmy3F/nwVS76wnXaYFvg+8fY",
-	"jap7uEjPK8TXhPuS0WhiAboUE7EiuVhDsVi/HQbId81OWFoaLAtQY0LIlYEAhQPDBRkqln1wTyFYEQKu",
-	"AINa7l30m9bnvvZSdGHK25gVt3l++MD4caW+DgFE3qOu0MJTY0ZSJoyik03GrFKBQzOiscRVHFmqqox0",
-	"52TMP2n1iX3K/KcOj6pfNnm5BFW5wTwlQz+0wZg7wcwiBf4AEHpNDiq+KfNT2qt0KaNMqRHKztvC/jGn",
-	"CUnZeK5ooiAej4sSftyQZmC18CnewX6XPwE2qsMlvRT1OreRvlaqt91tY5m3vGUobtHH9dz/2BY8/6B9",
-	"kyY8oP/LrNI3vECX8Aq5kJmTP1sslbxjaUJnA3MKq8uMJFLcwFxkEluzxi1juVkjIPMZySQ5DAFr18Ov",
-	"Ddffab3js15RxQgrj2nN1AFSddsgi61taqKhi/+F+/SFnEPORq6xrmqWjN4ORvP4Rj8gFatHYo2JmtDU",
-	"KbfYxL7NR3PFmcqq1LlYzkcJqxaXKJgfaN9xcvYhVhGZ0WTTuv7Kb+YpU1vZEartBSuLbiko7nPlWXN/",
-	"31ZpcUkOg919gw341MPfb/pCqtQxmjoXb5gwN+WqfzGAkOuIT2lilIBOqx51unta/dq7SekWCzDhKpPp",
-	"cgB441uGP2gZDVYFs0U1pl2zbCjS9ecBoVE0T2nGEFiHTOQ8Ldp4mcHi/SrW3a9mg610uSV0psWZ54Ze",
-	"UHQ0p2ycMjVhMcg1PmUd8obfMkJJyu7kLYu1LhjgerIYfFdsQezJQiYcLQv1nZxQynOM9D7PlFHYoNsK",
-	"mbRGxhRLXDjurPHf5qUSjAmzwKBBSS6UeHC9BDLXy65yqNJyZoXfah2ILfXvmKtCCv7jjWR281HHmKUs",
-	"4tVC8Nx3JWAmpZRYpNO7TLRgiPR+ae6cEiEXAKcNAmVp8OdlblwH0QLfB/g8wrtLEXojyc9DpjI+hdCY",
-	"Zz6Tg1lV/9v+GQIQBlBiHU4poEZV3sD2JDziKpaOVL6kwYbTWWKm9YdCPeojIb/9N3msod9qUuei2jOc",
-	"q8Pdo+dHp4cnR8838eUL9EU09Ho/zMO/myay2cNUqX7sOZxgG49Xh5yjr3/Bs4mcZy4gYDBPE5NvOCaK",
-	"ZRk37yGL0YDZ6n3Ay/etZ/ojsZ1DzAU8FJexQQDEmiSLLW+K7UNc9x/l2WyKX2JuO8fTDvLyh99KWK0L",
-	"prW0G6qqduMlXdqX2XZRN5C7Enix13JMUh7bIGyV0RSQDVHptrWFqvax7tms5lNwTyWJV0xSVV5cq6I1",
-	"ZZG0iHKrXcN70UkIv3en9guDiwwQIdhXwzvzD0eHr8QzJtbRgo54eJpwpsy7BMOVllAJUf8mX0o/2HMJ",
-	"njEh86yz3YgssZhbwSDfJzOPSkaywee1FmT9uIrjDjkngt3QjN+5v6j5KEtplKm/kBAXfKwf9vpTPVu3",
-	"UdRsheaupXK/hmcFBPrqBbDoSzcS8FIX5J8slRsMWFU3dtv99rSKwWqqFeXVvnzXau/4iIyWGVOBN5eY",
-	"q1lCl/CmD8g/5lJriJDoLOZTlvKITKTKGtY8WlMR7LDigv6VsyTexXuTRweXn9fGYW6xX2gUsRl4zFjK",
-	"IBYPt8UiKetvATnDpEmudeBKvfA19ttZQiPmTGkyRpcxRSxn09LUVD4Lu8+sL2xsEZomMmEOXNVbxuMw",
-	"LIaEHvzx/w4+/o9n/+NPG1UBS+/a+N+mYre4/qikVFUFNn5hAzXmRfwcf/q0y5vpOBxsVtp+40nCrdlZ",
-	"tzo726FVSjM2gEpoW07tqHe2w9T84QZgly0o9LnN1fnQN9pfx9XW3zWkWwDno512p95ld54ktfEy2z7y",
-	"fI+Yv0WVS5gvQ2C51HGRY4zKg2Dz27d2ItdY+GyA9IK6qwSe5A6VDTzlZEJnMyZK1/qXMurtmDRSL36X",
-	"cDuuTNzNWffpsmHABGByZ1xJthWxe8txX6yBQiudBUOZ/9Ix4w0sBnf+ZoMBKs0W9XZu/w61hSz0cVlw",
-	"xQr5PMXy9Csj7JAHEviF6BoVtltdxI2+QVjaQvaI93osFMIzhkqwLq67TfQh+uHe+OHe+OHe+GLujcYO",
-	"iloTaKWg2tkU8ITcHCVx9NjhH2Xp9y3GgcAc3nCVPfpC7W79LhSgrXr7moxNrKHzAl+7JqxE8U9knGIS",
-	"JU1IzG94tl+J87MROd3g5P7Z//xbpbz+DzlPdwk4MTEataG6UBFaP/UxMIHFhUh+KVhNsG4DXX+cPxQb",
-	"BVgELS3ht7jFXbRccyn8zjZ5bzN81zIUEJTPJCgvZ4GGKsarqjF8jrhh5MJW+SWLlGeQocCFZyspLLlR",
-	"/vxrPmyf0fb4vP3rx8+nmNhp/3m0zT+7NeHuzY8Lnpap9zh+9AvZozP3v2yLx2ELXWjqTYV7MGdi2H4k",
-	"50lMplxl9JYZswtXpDLvckt9siYua1OEURWDFUwS1daAdRaAt2yxBaDJPrwZ3wGuSMWtUw8IUrVpb9li",
-	"J9/pLklYeTTkSfgjI8tZmPJl6YY/0rN+pGf9SM9aSc/yJUf4I1nraSVr5Ztz+pUTt7ZeidL1aZ761bnX",
-	"H2sQe/Cwm0D8C3bDVWYSZ/B6LRaJ2+KKzaUILG+r32LihgtmvGKFKnpQ0ngxkWCGkjMmlNHhAcloHvOM",
-	"JPImIMMZTTPB0v7b899eDfsEIF1OjkjCtJRTgXlTBiSW+n8ny9lE90VFTOYiZqmKZIpA/VW5XfHA1iRx",
-	"NFfquzbnTPO4Lc41pUubUW/iBqozz6DyTcSaD0KThNhCn+X6cEXzN2GiJt0N6okWc0PM0KcnR1rY1OSK",
-	"cIevIMFPEpCTUK84tKo8LE1yPt6yxXvFtnU7O31gnZxDlzwss2ZkljK9p9tqu/qF9U8pNuqwV/a7ovWO",
-	"Jsm7cav/x2Y1/mNdCamfANQ8l0wYKM3jzsqZtyAIjuby3Cu1ZllnwMDUOOcaz+Ni8rCFt+/frF7xYcWJ",
-	"yms0PiC8cZcEnwET8aZQWCymx1I4rsQ3zpIRG8v0YSmL+qLT7by0mW2CB72ExfKkqrazZIrZMpxga9vS",
-	"uhzZ0qT8LEw7UNUMdr5kVF6Sci22eaF+pT6uVTf02pDWss0d71bTY/2cvJqZ2/D+LkBNttFoWeNRjTKZ",
-	"AvyhD/eib5XKC5F9mvGUqUpf03uR8YQsrMcJKlWWbgojQez9CNFcX9CWVZuwh/RVzsqHT4QpLSiosTKf",
-	"11fxjxVUk9Xb3Szxbr4jr7HzNOfjFZiqjJzjFrLAKxuPwqMG+K8c9N28HLYWwpYqSprKtCaH3hR1J2PO",
-	"klgFREHJHTJa2gC1DnknkqUpceNKwGPNiWHjZH8vqq+Mfr7uvVfAJGh239ZBdF2Z4JK5005twFOnMkw3",
-	"41nC6uDjyqAKunmlsFpX66hU4MJVOPI5AdpbYlbzT+si2f0uV9+g+t3por0SwCi0k7BA1XnWke9Lnqei",
-	"b67+trqL+qbGSH+1zn1Q+22hhlf9Z3l5kTVdFavLrO8sd3Jv6NBUHNrwla1pVP+ZXzSp/qu8nNy6Jass",
-	"oVXfoHRMm3yJ3t/6D/PSmPXfrNRN3vhpQQ/d8K2X9b1uMSvrrdc3qS3CXd+kXGlxHd+5KtD1H9WV1VnP",
-	"zl6l2s1d25K09V+O5mq5dspe4c6qIJELKGbzyC+pvcVomRIANtapSsKnKjMR/pA+aZoU4phs7kMhYskl",
-	"RIgyvIxxHa0JN4LCClsQhTUGHo+kxrnKHuWl1a26nC5M+sYFj7cOveH6VRGxhqlPmBLp5dzox+oANOOV",
-	"FYaE8KH7ELKE4NNhvpgm0bWzQSte6WJz3Q9scqW/1Zwg52nEGhyMS/iwSn12PVQTVLUkwcryrtu9q8pV",
-	"PHcpSSRKZHQL4WheZsk/ISOmSezNLpDXV/aH/soPP19fd/BnjMGpfJztnNK4w4btJ7AuH7h6r7CezHaT",
-	"SfNWa5lWLjBFQv+34bdzgbboLeyR2HTFIql/jbpqzGNTypObQHo0n9GpVtIXgHW2kj6gOw3cTH3C1qzj",
-	"AwrD5AZLY+GDOHjoFRPEoPoD/sL4KldKXlSFB35YabZaMWL7II4nW0mmjKi2qXCLVyWhel+1+vcQrWXV",
-	"UNPHtFDUDTfUs6BLVekiTJckpsuAyCRmKjMV9smVD7XHFcmkqSDUsNianutLfFSvhKBW6lTvqpMYKnUX",
-	"LqKto3caoTMh3Z6Z1wGk78w2VcBOQL/tPIdtgi2qZx29nNtajZbbLlNDS3hpoVZMSssNtu5i++0L8tyx",
-	"gVd7vuThMAXhTSCezQZyopAKpYV2nGsKgsBjo0PejYl5cAH2Wz/P2zZGqalUu9RhMSRDhEiFIRkCR1DN",
-	"diEUQKm6ZTEZPyZlkYyZGihWFZl5yW9EmwsC33jOoimNmZYQml7rJKMRAsPM6A1TkHGsHzCSCOkd6Z1o",
-	"y1Je5ceqI44J8PrtNNyD0PF8N5VeoQp91cd4Uv1V0j8ZvQBXVd4yofYAWrSF7vDSdwH6wD+jJSgNWv2p",
-	"UhhGy0EOxFKRU2AwaS07mz62nNdoObAFriqDxlz1q5zK7UeYq7oEayi3vXPX+owOzCFZ078+9cbat+sg",
-	"DTZCj5Jbwx6aHmtXLfDYoLhbpekXCa26HpqgYRWd15VpSVtnE5s+qjKY4U/mUFad2QdmLzd0O3sIV1sc",
-	"6wsDPFc60Rjn8N2eZrRassqUCUiGTv1NJRGdMlM65eEHwssHNkQUZ1zF9MaAqgYxS/gdS6so90P6gP/c",
-	"t7uICztgHZrCymg3/I4JMp89dIVW7kr/8G3OHCwpVEFZJSyAWHsaTlGlqFzx1VXZDKdqjhfqnVcgIb5c",
-	"mE8jzLt8B3N/2K4hPusMtRV0VS6Yqdn+ZOyxYPGGRUDQdpoj2Gc0Nc9hJmL9V2OXNfZuroh+lwZkypXi",
-	"4obI1Cys1/xLWhifjpV430bHOuNyI0OyzHKIwUuHnvfo/qMdgQO/0xJtm308DiGwUUmqC2MNXpVfddk2",
-	"lfcgJgasWqQEIzOWwsFGNamiyDf4qsuVvsu/zCug41+qnJr6Pfta7FSgeCsDag1yCsTGgWHESr4p5YnN",
-	"GHCWEsQjYcqUHnY1MShZpPrFr1lnOsshZpwWp1+PE6pIwsd50N2UZ9Vx6OyuUvscgs457EMZ35jBOwaN",
-	"EUODuwJ/g44d5E0myZTeMsi0JEOtBwz7KxPUpEH0BALj6D91yFBI+2YZ9omQ1wL+oGW+7iYgIxbRuUFi",
-	"sVAtWE3T2kM6ZBgzUABrBtVvFxyYZ2ic1xeQ1k9sGb8h6iHD/rXg+HRzWhgZwqrDpHH99bLoWc5wmmad",
-	"sEIyzxSadM0mdcgQQ9bi8pfd0EL1dq7FUPEbweIBF2YK8KHZXxMhqEjKbya6R9xf3aGnwldv/LXwkSPU",
-	"rdH4LHiS0djyPcBUSKNMO+UM5q0/n+H3ZkpgZjV0a40SRq88eEBN9YFARgJ1YJJjCRUAL3DXARwQfhpw",
-	"MRAs0xIWwA7sT6AzDEapXMBTWQvEj+tt3DdC91UHvgOFofXjiyaJXzSaEoWGMSP69Sd2U6oywOspWH/x",
-	"0MysDo2n3MR0AVgEcODXCBBdUJ7pX1UuFx5ckGxcWeGh6bb2S+9cVqWPVFXX8bbISqycCstXuZV/DWoR",
-	"yv438mZbnQReM8BhK7P+VTdw5zn05IOCY6y1j2TpDjEwD6wSKg/VOTQ2DLUUzUCz3HPU1EXk33e1OCUy",
-	"ZuthfpAHzY1lRXAlSxL0lwFm+TlBFd4cR1NC2vWlG8uFQHGs8N6C/DlznL++5lTAUjGLFPjsUMllVjOv",
-	"FijwV8i5YSLjY55rAimPWUAwGdIdGINGNsb0s27vFJE9Cxky5HfMVLNYpNW5sb3N2dmXGZu9cF7tnSMn",
-	"csf4FwWDLg5buTXF+X2JiT0lBITHWObm8AkA4bwzT+2yjvuYLYxbP50vMg94ATW2w+xt1nbgqtlfeWmL",
-	"ZaMvhGyOUznFCHQ+ZRAiRrQ0HVHFAqLm0YRQRYav5npxDn5hacIF1tCPWWRwvV16YmTWg5jYCE+qnRxt",
-	"FGq74S/tWGSrQ7r6ZQGJtPqG+4tF9IDYe/YpYhDUQ1SiFflS+c5m4C9fthhZnc36HMt+QkzFcAej+ETO",
-	"08rScfPUhBR4tuVGmk6OtbUmGKa+COf+0KieTqG2tUDHD93BWhjih3dciza8p553qFzXJBbKs/9sV6Su",
-	"YQCU63/72Ke6Wvh+WbuKSndrIJlX0ZdtfJV3pOw53+zcgbP0Zep21guJpw7auAOUwU7Zvd8O/sHOGs5G",
-	"LINCBmrdZlgMr50x2CqE3KXL1rRlTBrx9oeUZxkTXjxzBYfrdgmrAmRAO4ZJSE4BW0S/x6foYaOCdIMw",
-	"DE3NFZn6VUz6xkSgMmVqmrnEFimYQq9eTJcKykjQZKF/tJTUGUCW+1sZf6NqYmV3QUhOIT2qEsHM1lXB",
-	"MitU5OVUjEbrwg+FXGwR7Qv5WPdV+bQQLT5Yy1f5w9cWzcEERGNzxXhzq7YrrPyC9d3HNNX/KeDjgJav",
-	"XImYgCS7WKdWg/CrZqd5bh03OO9vwzG9VKWK4TL5Nd6ZJtEqkzZA2c47KEiL6r3OmdE74ptk1vZxzsbP",
-	"ttEykRd52tEA0ujB6w+zep3mz1fnH6xdkV9oFk22XAsXY9xYBF3IxUqefBhuQA3AYdYSfsEUwCvtRn6D",
-	"K2VLol5AoN5GeqZc+L/tflMYTPc1c39sBRYUwG9Vc93eWPZDD62G+zG1Ir/EUyCVGc24uNkxQEbxG1Ef",
-	"IKP/+pXKQGD2/GBDZR+ATEwNsEZsclnIUTe0SJOmH7+yZz5XRFoErVeVUzO+1EQN+FQTgKkC4o63QCtM",
-	"sIYlzzHm4TFDa2g+RG3xP+uptBEY50RRrRaBrluDiro+2WOOJg1TbqyiriKfMgLLUyy8hUmhdJe4YQOb",
-	"WFV8CcrcmVohbizMk7XpV+iIBn7lmYf2WcaL9FEpsZ91SAWnQfesZ1yQ1mgp4yW+8dx5iSBnCWIAMvYp",
-	"6xOmIjpjddmsO8D74BnzKzWWcX8q62Ja0FS9Wyqj01kNdCpo03nlJff5sFE90JUoBmRYk7q6SkORvTxE",
-	"IOQAb2fWnLzdQtqAMlVdYXp9FteuXoivXUJpp1vQJCHX8Kj9qyZ5aJ/2nfkshqrrfglIBFcFUKbCe7Ui",
-	"4rEc7FgZ51gZaVVn3FiLPlJDugtuKlHeHAFlu5JVoEcatqy/nCmZMRFzcWNq65lIQdBrO+S1CT/iynpS",
-	"ZlCOz68XitjMPCNUESWlwCKe+rcs1Q3HKWNfC39P1R0OA5iqtyo/FR2TAbBms9apQQ1e50bAXGYuxbsm",
-	"jI8+OjM1gV4z5CL0Wrm8XoOGFep6oUSe720xmF2bCl6ZTfXkSNHgU9K8LM6BEc6rp2LTNfDSRR9v4/OW",
-	"cQ2Yp/4LxK0BioFVqiqF63a3gos/brAtLoQtwfi9ZkbxolZaIRx3OwFPkw0t59ggSdhRXLBNHPPYhovy",
-	"Jn5zBox8V7Yr0klem1wnE0vMxeox8u6TqboZmDJPHz8f1tTMsOwIT5qtUR0iNjPxAKt+F+9ttd2x2vLg",
-	"r0m9dFHXVOlLBKkdVruJtj6Haxzn5gy59fGJzBdmDWtcVhd5vKoqgPuTshmlSz/M3Wg1pbGNg/1jPSdc",
-	"0fRm60yrSljqc1GuG+FrTcaVFU22L/1TYXFYs5ZXbOvChA/lBWi/jqRK3NUrW+u4VJjX7uiqnmbTaD3V",
-	"aN3WfuDZ5Esk0i1yk2KDFfRvtAa5d8RHuzb2QUjx9JL6d0hmy3E4S7RUbqNxZmyX0j9M5UINCSTGYFif",
-	"/kWHIN6uXGCwn5L4BYu11OJCsTRjcUDM/hKZFuda3Cn7/bcCzoYJzknKaLwkKpOpgWCH35uaI+CXpeAU",
-	"TmGdrLGIZlp6aMoM7zeaSDXUm1u4vLdNqG+rURIPQH2zGG9TGrNtAd4WqcTikVpn8Q8I5kYLmZEGuJQ7",
-	"4MA9xP7xfVUA3Ig0VwhpL73S6gDoACM/mqc8W17qwZERbIoeoBZU3yJ3NJnjy/nFu7dvX724Grz7/dXF",
-	"+dW7i8HVu/989XYIZ4waFA1EsZpQNTFmjppWl4NfX795BeoTrAUoUIymYBY1pOsLv3WvKediLE1JkYxG",
-	"WV5ZCSh0eYY2Zx+1Atyx4nS4Iue/vwZDiqvNAB//BCk/hM5mAeT/jGh0y4TBSwRTDZOzBMBwXXwKFnzT",
-	"H5iKTMrg16Pbid9p5SrhKmOCpdcCssuUy/OE9Cs+LiRK4hpChppA+LS4U7vuBMuHYqPOhoW+FhgHZUDE",
-	"zEUBC2Y2zNQstQ4k8zbAehmrRaj0DEyxC4fW7eX72HArnuplvRaxjOZTyJkdyhkTdMY7SzpNhp1rcS0u",
-	"mVljM31hCznC9IYF2Kw++QW4ZGhs4R3yi4w5Q2fW/7589xaLyP7aPvWLBnZPyG/8lw55b7AbNPUpm8Gx",
-	"uRZYjgB6sCme5C3YcfGXxroM7DxLKBcWORYX8R9z/Wya0ZQCAAFAIMsomqegYwSm8BYOLAUrDqTn/yaP",
-	"UEP4NH3YIKJ1aG71ofcKHELxRy7mzHu96c21j033BnX5xKLyKUpeQH9K744BNZ3xlKHLxHWCqdETBpTg",
-	"NTCWSSIXeW/6GjUKOXibnE8EYnRhiueedoWML4ruKNPGheiaEDWQbAocRa8hYk3TaXjOJEjr7qHYAy6s",
-	"QREnmG6pyM8Xv74gZ0fHz58FZEhns4RHMMCB+fDPf1dSDDtkqIXOkMRcZVzczLma4PpOIbncFkAYEvaP",
-	"OU1wRZADr8Xwv9qmHmn79cuhWXWbRaf8tbDTTuSNMQeDHyFjIsPkXfedssUyAjLEkhpDE8mIUMbdMCSg",
-	"0ChC1bUAzjdFNMycT87C7jPNu9KnwMtxOfCM+gfd5wfww7BDziFnlJLjMCztCXA2MrjeB82x12JCZ1gV",
-	"hiCYaP45V0TRsT7W5rAFkGgyy4zQ8baYKDll4AGEIl+Qbal5qU8oAqPBFeOpOMbDdi2oIHqRqIGlCsBa",
-	"rlnNQt3S3AyfSUKdN1zzzYsJi24VSecCd0ZzZxqzNBf76InQL905oC3lOUCWdftGbP18FHbhKjwKDzEz",
-	"m+gpydhalSdUkH9/dfUsIDOaTfT3R8+Ca4HiA1WogEzZVKZLdzuBhfPn4/DwWQAANb5vU/cQBuSoe6j/",
-	"5/hZ4Fjp56Ne71lgVGDwAsFoATkKz5DEXk93dy30oX4GbmiEJIDat3hCAVtBLAkUjNADgpTNcpkDZ10/",
-	"KzJlyaZaMKi+STvWLHQYmL0vHIPFhIlrMbxgWbpsA78NQc7MqEKhCPnTETNO3zwlFbDT4fcXbNzWWnHK",
-	"WUbTpc0w6Lf8X2qlZz6d6h/7oGJ7AJvmXJj7H3d8SoUWeXpGcLkHFlsX77s8VaDj6qT0W+bSI65usklX",
-	"Ipe2a3e/n//+uhW0nKOx1e2EndAWZKIz3uq3DjvdToi2twmoaAe29cFd94B6cd0zWVW9GWapzA03lVrj",
-	"sBIDA6W1GNfMLjOaBGgeWNrZmhr9WUqFota3mZjEeTbVrAO4/uQC9lQfV4pPp2vzulHOk6/P178IvM7+",
-	"Rf6TLcm/iKYN2ggE0NY/3+q/XIt/tdtt9/+64dCTTkPyL5QCelbgyPmXfc+ZajJ6MgTbrTojC82HDlBo",
-	"WO4F85y5iJI5+PCgtGVG08z0rGkZePHlxX4L6acrfftFBIsj4HyKpOchtMUxCi+DlTHyv9aNsbIjr8Zj",
-	"zambNmCQYnpszU4gm9mQ658U7sdfYGhvvfRiLvGg6Yt4iRc46MBmB7kiC3wImxWpHLe8hfnwegerN6t6",
-	"BlWblvfmXTd1+1PTbcU+5d3mf8QtgVhzvVP5HYhY8xJPE54V+/jOwYq1/rCQeKBBeYCDmGc6gJC+Zcsg",
-	"19T04UaTUYecXwtsAIONZDaBtS/JDgoHlCtv3CtfbyvrJKiroAR3msDruNVvzeaZy0pxCVy/GN+eLR7U",
-	"/9zydbS/G5cz+wQuBQxJoBgTDe9SL/rbjz7o/1EBF9ftnR6FlXBwrV7YO2l3u+1eeBWe9nth/zDsHNcA",
-	"jhW/ft4/Ou6HYQGorA8R8m39WbfbC9vdlheS2Toch/RoFJ+0z+LjqH0Un9L2GT0+bD+Pu+OTcXd8SsMu",
-	"mLnWcBtMsGRjaR13o8Px85i1T3rRcftodMzapzRk7ePx86g77o7OovB4X5TsTMGhtWL4y2hNGt5WhaE1",
-	"oLSyuRAs2Y1yP24FmKJiaPPX06Ne96FjFDeoNFj3dLc5FPqs4bLuWbu3W+91chJGK+FKNNngo72QsfPw",
-	"vXX81eq3jz3Gihk4j6TQb4YFWjC3Jh3sU2jO22iFNOIP0zrui2Y/U17eClYQdb0wfAzh6Fv2Q2u27xZs",
-	"8qFnB+/eb5BFXhWXmu6qu2hGStcjJbwvHWm/fXfzVErtq+dQ18+9fxSbfV9/uHZqv8uEd+VPk70DzevC",
-	"mUHvsAobWKr0W+YIubZqJMfdB7/ZKo6gAUCr7uZW7/16jtDocHOjC0bjdyLBUboNGlxJ+QaqJEKD4yZk",
-	"uZqJv7GYUxtbc9TrbW78Gu08L8whvw9ax00W8BIe7K7K6XGTlfhlrjCTa+VRbHRHrUbmOlpGb7Qcbjm1",
-	"DZyexffoPOZZ20Q+3VR5W9G4aR+Hcmxf1IFnPvce1oHFr1P2gR5JoWTC4EP2Sa+yckBuYIouFq7Ru22K",
-	"512LRN5Y3RVa9iGyMo7RcM5Eli4JNTgWYHMBw5OdYAffSlNYGv0MRuDFMU8ysPW/MrB7+lnj6kDzFN8B",
-	"XF0Lg+RvwRLRToRvaZ5a07rLcYUX8+sxGbOFQ/TDsW3lDzNyQCiaZo0BXk006xkLkzEcg5mHYWy9tRfb",
-	"oHtVsidDdsC1cC6+eZKg0VaYJdIrzZXxItuoVCEJo2nCWWq+MtTQOGZxn9DMmL/nIgFQNsMD5rnBbuBr",
-	"AEpGGGWV8SQh6VwItB5cyYKhGZwO6ta8GWEm+vdDmg2tUQyeOGZTFRkC1IQxx6pbPvNhEnGu6Ec0Pquh",
-	"fqkt5fxaWBcyVKQl4DSacqXgNSZY1dtGr865Pgpv5A3YbowvQNU6tfNPDn6FXb0EYIz7oOHnUHy8+efn",
-	"4BXc5nMsHd2UGkz/a/i1TYxr+DmCY2z7/Vs6bbScbwCmscGH6C0xGvnWSlrDG1jzEIQ8Vty75yaCcOsr",
-	"9ncDK7LjFXu0uZFe7PitzH6FYrLQ6qzJFQZizdRr2u3mK1xmFxbNwDkq/VtM/67iCvPqSFVeYO+868VU",
-	"k8RAScyG6ZAPUK0czPhDC6rp3BtctxQxGIxXZcYLV7BgO5GB7f6PHvKb43Gk/Wkx+QP5Tus4XvU65XGd",
-	"3eGP90GNwf7KhZ6hAzN3j4JqYPPKPuQpZTRjZCYTHi29QckNM5inMYP0LAS8Rua0YWjzNBl6bfRVpyS2",
-	"dI4xdF9mLkXWEFd17aHv7kVe62RXm57Jb85frTRJRjQCgk0giOofHJgwi45pemA/y50/H2hySy7YgqYx",
-	"JKxFcgbmwFXI9m0e7m/Zwl5CTR7t3f2dFYzs8QevL+pklTuzX62gNcmRYN5IJKBuRPOpOZ3uaxjyx4Pu",
-	"G3rQXZgkfecRrxRGNZfgwWcXxnpfeyFesGyeCuMimaepZj6EBkDRsHrV6QPnSYkHWbjKogJALFv9kzDY",
-	"QWp4scitcHQy7tLjXvuQnrL2ET2M2mej07h9MuqOw+j5uBd3Q8yjMpMegLO81e+GgQ1MGxhgiBbP/ldp",
-	"2GKcXtnlEIb9MOyEYfg3gKabMn0LbpgHZtDIVr9VK/9W64hAsZoWBKdFSzNADQxf/yQM14rQyqoXH/O0",
-	"aVOWSTMgS6cqH81eR1rzSBKWtPqnW0jjJtJwBwXicTVk8yjxVOR96Lprz/huSuXrGNS/mYUeKmF1GTuO",
-	"PvvWGsKSWHXIuUBzAzFHIYBMDZlqLVw6dyI3tZQwrKaol9hgL1rSPIJrMTS7WgynH3bIOYQL2RNNIHmW",
-	"FspsohqOYXxklsobgIh39gOZxKgo+eWyTOVYYH1jF/EUrUQqpgqxaLb0IBVLAKar1JVg5R5BVzICsNsL",
-	"tz5DBhFpb56IhmOjoXrDMTaVUHc+zl9YDdlNBjR6JmOzd65e5w+1p0LtQaZ6sNJzEHNFR5i8+BDpWfvS",
-	"w6F+Ug5Fuhh2/BoiZnJJpP94y2ZZHi2KMgiye9BKaSiOAxt5ZY3tq3qY+fQhqtheruiHnu3v91w/UCl4",
-	"iRv88GPAxJc5BT6vL2R6a4te1XI7EtaE2fHLH7z+vfL6K7EnVoeItTWv3bEpFmzkte9sOjxG/GCrTvKU",
-	"aO3JAKKoIvhs34bJQRyu9DncJIm4KDpQOfWTLvaPgUWVmqVSjvNAfqOtIq6WMf6Qc1f/zsZc09mM0VSZ",
-	"2Gwlp2B2lBts05hZsbWB+glanGEm36BvZe8vR7BWl7hD7fsF2eTk2RL0j3LNmKtQ+QdoxtIp1Z0lJgw5",
-	"ryqNOdS8qH7ZeyhloIhlUmJKhH9rAWyQyPNr9HvRi4/VVxdk0tiEEgtZ4A9tWuQFNmh0e5Pq7caDPGMZ",
-	"5AHnNn4QWu5d3M6L+Q+r3p72z49lg9vNjOZKRTMRQzhTLzzyjEfSuyyaP2zzK6aR0ZxreW5b/Lid93c7",
-	"284efj/r9yhN2lCk8FEkxYeJhOp0csaMVRuqmhqjz2w+Snjk0niJYiBTuFp9ygXWhaaC3KMnYg+bXguL",
-	"bo9A7ZHAnPZrYcsQYt1xSKZzhjIssCrTW2UQKyBZlptcthlLVY5IaAzEul9KFnRpOkSPNM3s1xb3HwcA",
-	"4jBSyiLn558OTZf9t+e/vRp2CApVU+bcHhwTbWWPlAGwU6asJETfMCihrJwX81q4bOXfzy+u3r66GPz+",
-	"7uLq/M3QtMqta7ge9d7H34E93nBxu1ermrGn3/JpK2iBYWNgtKVW//AkDLfzHnpE7s2DuI56s+BlcOXc",
-	"6dC96oZFp4P9bqRPL42pK6WrVpt2i00La4X7BW3Q16BZbaCZ0CFXGOpMTHccsu74MGo/H3Vp+yg6Pm6f",
-	"0UPWDscn4zA6jnq0221ZvGDnCzHXh/WFdCI5tf4RddDkCtJiRxy8+q/z335/82qbC6a8lVVVg8Xtf2uD",
-	"5VvpL9IPY+WqsRJznilKd5TkyLwGhgJgAB56Y1qpizdedXWd80RJP1xJSMgsnlBlBW9+ScANpuC5O5Ek",
-	"5rGBlimbXWLc/Us7/Ip0O1ql4600l66IiZD2wjCwPlQZ31BsI0bxQnTulu9Qb3uwcSSGB83qHYypgjm7",
-	"1bNaUG0QufJy9zHi16gsMsXKgUIuAiLYwjN8OByOMKw2NmximYe+UBAT8o9HuQ57vX7YbXAdlofz2+zl",
-	"kvy49TXmFnzNVVZS4b57xzqYRx52bh7ValKS7gefc065XyfqASkpm7BUkRtJpAAhCiUwHijhGwn4114+",
-	"Mxr6vxvhbdUduxx7kt54IQKOiL0OvwALbrbYmmk25leEl2xD8svjPOAvYAS04OUbXrDSFaztfZeAEzGl",
-	"MC3HZr1DKIf9lcrkzB6TAHODILcHIJHktTAjoNMqx4zxA3JpJSS6yzUCJI2ERqAMMnrLYguUZG5OE9UZ",
-	"ECju74JZrsUcEOH1Kz+S8yQ26TMjRtgnC+i4g/WSVBov+xbDhVeGAeOscKOucJufmonRYpyCkXGLaxJZ",
-	"Ky7MreKufCsLyV2WA5z6ypWa/3fSXr+W1RG3CwSBOcIgMh9ogcyBZB/FGS7YohIdrRD+f2Vi1QpFrIxo",
-	"ynPt9G0B7r2hvGNpQmfWaDVEjCdoa/L8rgW70xybaDmC/Zl+isFwWnYA8AhAxVSb4qAOk5EABhR4n8a4",
-	"0mRa/dOTo3D7cDek7AJqRtnY9n0n4O9DbmETy3UtdRfxgbVUVcX05g+LXukds42kgy2MC3tYl/ztGPZH",
-	"XN6PuLxN6Qio3uQA2zuL4bkytSAqzRIfJjJh6FkhkPmbJwCb9GuI2Ogd4Tdaxs1tEbxbNstAFTLxHOsy",
-	"GLBI+7YKNrQyKb4fHyEHIq+N3w87YS94oL4EROQnr38YtHJ/tf5FL2gldKYM3MQsZRE3kHYA3QrS32pc",
-	"965SgP4W6+7rJRvNFWcqc+kGvaMwaI1N5dz+Z7/R7DiEAnfdzlHQmp2dwT9OO71S9f9+t/SbgZrQlMGa",
-	"dDVJY1yiwzzhAbGG7pGuoo0mPCuahBxHIPlfjVJHh7GdvaQ8WTqMhvuPmsFq0kG+kRkErRmjt4MSWx9V",
-	"UlA7ztqkFjiJhSScsgEQAOm+/NKsXOlgKzzc6UpHUVVxiaPow+g0ES0Dgiu9CnK59e1uU5K/2UyanxSZ",
-	"Gwn/xS17XqmLdUY8VyoOdHYwVLuKc/iitxDjzuKmmIhdaTopmDLBBfJGP5B4pmxrldVcf1N5xz64shab",
-	"7X1Xed1ZH+LkOzD2eZVGHsx4elHyzGuP58wga9wwfhbm+4s3eXyZK+mTc7SFPK5Ua2p39cFPn4bpjuVK",
-	"zhg24BdCxt+sz4a0oTfbCEi3ldXvHLdsT8zlsV8eBOG3gQMfYveYVzAvpu1Z+WAMpaWsv7wOQY1JBFJ+",
-	"bPCRPgK3jM2U99IIjE0XwDthBFMUu/Y8KJb5x2Ff9otH41xTX+upWjK8C+1rCYPVclCtxUSxaLBD6M9q",
-	"5av1giMoYzKYOvNcafb/YTv5YTtZbzu51Cr5etG8hVr5JMzYv8rUmWCszklTBrJfC2Z9XgCK2sTPdmpM",
-	"zba0YW5rfqTckW3PfH7kH2Ql/a61Xs8iWLjyH87imSnPuHcGv0RkAaLgfkHODSzXJvyWQe0WmujHVQB/",
-	"xrC+ssZBTBVR3YkBdLclYaCCz9gcirx0j8xIyrKUY4G+4lnQ030MfcUWwS2Xg9xBQdEb8kXUk7x+rO6/",
-	"UDG2NtarhzqH+zQMWvEc1xdNO0dBC7C0LEgKUoz/sokqkLVilYyMT7W6OZ21+t3nZ8e942M06+ygPHml",
-	"aHFG+9sVU6C3RpKlLGJ65J88wf1d6CoFKfZD21jRNiDqyJdwDQVy0W9Qaa24hCUho2VeJMNmvuaVSvzA",
-	"FHBSQykLyA7bBMU7BOClIVEZ1YLalk/Sg10Lk53LFaFxnDJlrF8uE89ayRJ5A6WZMBbIr8ukAjIC7L1Z",
-	"Kj+BXjNOJdbs4hmZ0mWVU3zMRew50nfEhX0i0KpPKqEX3hr50n6DSb24/Hs0Yv/Ki7Z7337t/Xb19Gou",
-	"rT2253hcR0t7cohMbbk116v+s1Z4b1IqskIxNvgLBIZjZUm6kpRelUyP3VWX1bOlrO2Yfnl7iHcT0o5t",
-	"6xbi0JjjoJ8aY73iBvMZM94AsYoLNJtjpPq16IVfTkrsIBpEfMU+ZY/hTHah8htD5HfRaTLEx7NBihBS",
-	"1ydHYWjrHQ6AjTDeEfYQw+71Gt0Cq1r/2cDwUC34nSvlgRYjq6LZ32wVLg/H9A1Xlc+/DzbMb4wp228N",
-	"NEm5YtOXdqftQ6RA/URKMvYJASlUA0TllGkNqFaoQNHUmC7Jz++vXjzTZ2RqaoctofIphm0QKYqRG4ch",
-	"igdwdMiYLvv6a6hoZTQJrACMwX83LJuwtENeQhMvxuNaaGaDKA+DRAdOcJBEulc0R8gpM2UBFJFJdcwb",
-	"o/EFzvQh0SDbXtWPea+a6dS8C/LVh+hpNZ8+UQ9xAQZ+z37iBeqlWPJU30IxXTaKaLJlLdYUyrhlZJhw",
-	"lWmV75LfiNdCDQMsJSrcDdw3dwkqx0ISGkFFtwfeVtei2XWl6TO0bc322M6oqI/JxzjQG3lTx8qmEoRX",
-	"IhZNMFOeA/xYjYfGU54RIRffmvyGRKYiv9qap7bEClT/tDP12FhzYBUTrw/Bw8xAeG1Btp+DTPKx8z15",
-	"u4CQPRArja4CDOtbMpWxNKbLsvy+FkaA2zSMUhBzE6GOx++hEX7Bdw3gDzP9PvH7gb+tErEOzH/1YLC0",
-	"ifWDxxaSHw0WgQHu8Oqsw4trxWQRYO1dUw++qai/Fg94mdiraFfLRWNbxBPjbpZ+f8w9N/tYFvC1mDiA",
-	"KSfg9T4mSzlPiVyIoFjLvlzefS1YFRlqGtpQy1YNOzVoLmDteogrg8a08Jq1gOw0pv/LAwuBMRAon8UD",
-	"mDK8dMNu+7ALtb2n7J/wMm69mqdyxg5+YWnCxQ4VIrcCikFr32NAxJQXpmki/Le0gPnqrap8etQda2J8",
-	"Q9UwmsRe6FV6IcU44VH2wxOyDp5ljtKoQmjO6yvvF6rtY43DxmX1zwWZi1shFyB5c0B83Y0xgJL8zw6L",
-	"n2bXAvh7tS4/qSrLDxOBR6S1w1k1gyGcKCCIQXst0y2GrWcD1seb6PPt1BaoNs4gR1ARCnMeYkM92tCW",
-	"K78WUK+8WKScxzU1yl9nfulxqBQPUx+xRAJJ4GS3ZRZxldx3llz8GDO2cSmJnGeKx8yALULlyxT6EoCQ",
-	"oLWsmhLmViHa/YbKFrIYHKisVvX1RW2QEzGSo0ZE9NphiYjzKUt5RPV1NvirTG+3paO3HZKJ3pFHrKhc",
-	"s12VdXh7a2oo7zKjHzV4/zvdNzK1JVK9crx1invlA/Tgszloa4FgXnrIs1jJUBNKxRKEsDDi1HuMUgMm",
-	"lbJIprG+CEwIig+oi49SjkFLgKcJjj6D535+LTa9DITM2uBAqYSwRaLc86BJ+okpw2uvh28/Ck/Pfo/2",
-	"7JewLuvUnI2JJ7rlT8pVATO1gCpdJdVbF/54xezwinli+Sh75kuTklKvfG9pl2XprjWtLtFO7mPvLFjK",
-	"iAJwF+kKSFlN08cLsrWpck05ZhGPoXJUwkRM02sBpm8wegu5IFL8BXrE2lj6zECBgxjeAHJMwHRSjpNS",
-	"GV3aofwifGBCNw4NqFOne4DabUS/FhAuBKp/AhRRRdegfaMkn9Jbpgwhji5XV8ug2vghIT+pqlnUl8V6",
-	"sNkHsguLMayeQqo4PbiSt0u57THcd4GsH6JstTLKjiLtCcaXluVgI2sMWMl/mGOalPaquRE2qMIHVlut",
-	"dc/8KlNiVqePDlPIWTHKLthCUiBBjh2S6eHJCQrEwPga09SK5NHS9mbcy5JMKRobpjlIHOALKFNdEBVw",
-	"bsSrlue6b/QCCcbBJkENSUQAJmA+oqY2YeOMyHkG5p0iniO2QkjHCcURTPib0+N/Hrqo8jvOFiwePgsA",
-	"CopQ4zF1IbVgsIHl6JAPE0kWqQQlEuZzjbSlPGZ58gKuo4GZjDITpVOagLFqgT9qQRWumExt4riJ92PJ",
-	"OLBJE+aRFBCqSCLFzbUwlqh86rpfKJ72JQL5rJLrcCy295qlKntJs0YO5DfUfrv/CEAa/32usilWxf/j",
-	"cws2zcHg5n812LTd6HD8PGbtk1503D4aHbP2KQ1Z+3j8POqOu6OzKOzVFr9dvd5imlEFeZpevVn8fRGx",
-	"A1MkMtrqt4/DMGgJCR/EDHZZagZRCy5uYIX0IuJrGHMptOaFeMBYwTaftrHcWLZt9bu906MwaCnGhPnH",
-	"fTU1SGmhI6Qs7+v0qNe1XT0/63XvNW1aAfT66p4ZPGDLNrtDiFXHRdqivTiuTbBlMzUoUdILDXfBERzs",
-	"nS0OIfdmlR2OK9mhUGu4kiGAWK1iA3kxVxkVERvYE2g20u7GgIkY8nVWEpJ7Yf8w7ByH+v9aXgPII69q",
-	"8rx/ZGnGJkrO04jhQmiK2vrrbrcXtrtAZSbLzPO4OliOrVOtiznp/yTj+R7vffmTclP341rtrx7w2tyo",
-	"lPiHqUYveeEpFfnrTYBL3pwGYrk8IMoFmcBbqzKc49wb9Zsu6ZZP5BtM/tgzP0OAh6eA7pmT60JEzuNY",
-	"kSFcwUNrDAElENW7mC6NgYGPXUyfr1eDZRggqFJUeJeuwKFTdQGOyP0aXKQfeDa5FtuGpvTBiWitHDzW",
-	"v05oZMvDucXz09F4purNFqDN5Fy41/TbR1CBtgpC8ab1ZVJ3vzWN8jGv6/LiVxhOHLd+p2aTHwaQkgEE",
-	"NxyFarV030LdOPhcOG9rXYWIUFYWkkVlZPVvZd3Ei2blcYcMU7lQQxPjAWgfaBUZmoeG/dO18AoTgexm",
-	"cYe8FwC3gNJ+Ku9oYkC+jTUAh1EWVsEZA9AIUB+7WPmi1/SUhPxeJZ+ZcW0IQXcrqHrsa3O0gLWpeDrD",
-	"D+doHTZfvkj71as269E54zV6UWyXho+nFtz+PynI7IPqjg7idyV7wlkYq4tFFzKPHy0j1fFRFY5Y91g/",
-	"23vHuyanrjeauAkO7lhqsI4PW0EL0lVxnNPo+Yg9p2H7LA5H7aOoy9qn45NRuzc+HR+NT2g3Oj5uBa0J",
-	"V5lMlxXWlqCVUJUNoBhUDnWmIjkDm4avv/T1R62PCEMCsCDeGdsmfMrfuVqF4yGQsN/eW8rZBprk0z+a",
-	"hcAb3Mc6Wl/NLzG+akyStRUwitlQpbI2GFUK7zD/I8FYrAiWw4n0sonMFpTxP+PqWtBEM+OS+BDhgQ04",
-	"tQGolUE9rsFWgT1GbkFsjzfk9wCzZQXpXjI/cnkO9xgs2t75OHgICnKZ5zcmyXquuoDwMeT0QcVKDFS4",
-	"kTjVmPVXEh0r4pVs3IYJeX4OuYgIi21rFzpECHIchtfCJI6CMrkkdDZjNM0jprE+SYe8wDNoCqdoaa81",
-	"16GXOztEN5RzqGGSb4EgMIQIl967JkErz8fdN+SnnsdAS4rcb7IWHOKw6x7dFumhFbQQS6jfQri0AcQc",
-	"QGiKu+H4jRhwU+vwaNwdP48PWfu4R4/aR9Epa59FJ1H7+Sikp+MwPhv3ui0HlG6wHSjPwIsDxRM1T9YY",
-	"BboW88vR1+uEnZC8u+2Tf8zZnMWEKnL0X8u/+XSj7v+VSAZPRN2SUnUL0BiPStvHoCXYp2yg2cHpJVuo",
-	"GE8mHfvbU0VW0redbuJE5R5D5JqK54OEj7M27s/2cIsbLctXK5tvfTUuo+NGy1vBFn0D7CPHRvGB3wO+",
-	"KCIoCmeKBlMFzTBcXkKsW+wkOchYWO1rMZZJIheQxIKhbbYSv6VIsAxLuKlM9zxiEZ2DnYItySyVmb5w",
-	"sdKmblltjrgWPw/NOe1gzwO9qCwePqsW9WNzdbzBVf/vgJ7wfVsY3vBxeeE8DUCKiDWIdbLwV4gaWg+5",
-	"g0i7BbSt0Gg7MomdtlP9uDfYf9jJjsngzZHm8PvLrGkgzFNyS/or9c2i0j1ORWV2VwJTWIMoWeTqg885",
-	"dNd9LYv7aQkIEeeQmOGBoGUVZrsYuNe11TBe3T2KvXcEzsHW52sAc71u9a9bq9Vhr1vBdcsBycJHdd4t",
-	"+FTr5Net/udrZ4uCNk2sUdB+1bQF7Q/hjymjyvwC1AD/wX3dur/fzdRm1NfPFnpXgQX8QTXLSma5LZ2D",
-	"miNdKBYqwdsb9kBJNjPy7He4hK3+6gK2cvNdjvaL0UHY1ED+rvJIq4hn15qqm4HV9LWir/V8reYXtPz7",
-	"oJXIm/XYfmVI5O4jQSJ/rJn6fie8NTIynPuX+NCq0370J0/u8eHTv/dYKbEODnhbfcA0rXxwrBH8BxCx",
-	"sdz+ueGPtx7ePb86TCFc67g0RhofbDQAxReMThzrZmWsQ17rH6MJi+eJiRZH8UZsCRrIhqy4ePTUHn71",
-	"bM/qm5IzvgKzP4bqXnc6GmVovJUZ1CxY0lHC9nCmEGjbAtkCS9SoRboZi+YpJC/88blljwqgpuobC8Qo",
-	"DGRiXlc2cpbyO5pheQEmEAIFa+d8Nn8a2D/pu/yOplxPE5/1pQ/w3Fjpb2vvGFnd4SJjqaBJqzLA1D5r",
-	"xmT44t3bt69eXA1+v3j9f8+vXg3evL68evUWKlRPpEKYUTKdq4yMGMBIlBv8x7vLq8vhX/CNveCKGcXO",
-	"r1t/1Ot2NHN/dCtbXp3fmZwlDNIiTLRZHgXrIGXx3aVfF2Vts5wKDdaGTBWd6q6fPAA3WI3yBOeKctne",
-	"JJNeQgjYLCBnA2E3K4gsuPAqSLVZYV6vOYynBenz+zMwZ6t9mXekS/2ziZCuY6+XD3kNpkoDD9YetPAk",
-	"OUEQVl5YO4CZvf94//8HAAD//w==",
+	"7L2Pc9s4lif+r6D0naru3FCy5B+JramtO3eS3s1tOulznMvOtHMSTEIWxhSgISArmoz/92/hPQAEKVKi",
+	"ZClxstmqnXZskngAHh7ez8/73IrlZCoFE1q1+p9b7BOdTFMGP/8yUwvz3zuazpj5IWP/mDGlBzxp9VvH",
+	"o97oWXLE2ieH9Lh9HJ+y9ln8NG4/u+7S01E3ORsd9lpRS2mqZ6rVP+keRS3Ndcpa/dallGQyi8eEK3LN",
+	"uLgh84xrzQT5+0xpIuS804paejE1D88y0Y+lECzWbXUX96eZvE7ZpH9tyLu/j1rPU86EfsEVvU5ZsjOK",
+	"j7tnAcVjRmIYx9Cc2LEaUIkvtd0bAcFvpP5VzsQuCT4uEJwxQ6uQRJmlRkKaUyykbo+Avpzkt6PRtaRZ",
+	"8gVWeU4VkX645mTn7wDdLyeUp5f0lon9UHwupB6zjMwUy8iYKqLHXBHWNsMSmiQZU6oB8cw839ZApyH7",
+	"lbijKU+eS6GZ0AXSWZbJTLX6f3xuJUxTnrb6rYk5NdeMUE1SRpUm3VbUmkouNMta/dZBQnm6GCjNpuqg",
+	"9+wAfmjdf4wetg6Hh/k6/MpZmpgdI3rMiP0soYYFcSoNFsE+2Y7trMOFmGVKZjvcwm6J6eD7JJHMHBhN",
+	"DAlczBhuZ8qV3oR+JNaQ/xtNRzKbsOQCqd3fDNySc0UmbtAGNPtn2/YDQPYb+YFdj6W83ZtscsfcHBkh",
+	"yRyHa0CwkG37sKVUP8en2P4EKZ5u7lkDhyNzrsfIIOYOpWLRiHzd9l9wM/gy14Aem4vW/Lshnbn0fyP1",
+	"BZumdGHusL2LfitE2N0ygxAqFmQiG08hy6k28/hdZpqm75hSXIovfP+mXNwSmRGFozeYwBSobdsXShfy",
+	"BaPJW5Eudkj9UXE35JRlVMuMaHnLBJnQBfL/mIobZjYCGKrBPDJGk7Y0tBrC37HsjmUvzS22Q+WyRhrG",
+	"cpYmQPY1g1OaMt1ILiqgsg2XrSX7jmU0RT1I7ecM2DHsOVBkTO/sDSTohDWiGj7Qth8Awi+lfE2zmx0e",
+	"216JUa5lsjCcrqUkqRmqAaVayjY862j8jYpF4XiqvcsZI1qouS7FAk6nIlQk7nzCn7gGtjf70HBO5mPt",
+	"4sHFbXgv6EyPZcb/udOLqrfyzBplgCtl5L7MyDyTjc7rLCQVaVezqZkUS35jCaeX8P7O2Omkgp28Rjud",
+	"pjymmktx8HfVSGzOcmrbE0NuG16AiSiWvWAgA/ZkDqCqkGsGPAFLJmFNBY95v20f9zS//MTVvoROFckM",
+	"xmtKLT7tif3C96ohoSmlxSvU6rgv7768MQ66TQOqrdrThueryX+n5XS6T4PcqV6GjxUOtgHl9o3WvSF5",
+	"zGjCMmDk5zQeM2PfZjI1/06YijM+NQe91W9dMDWVQjGFgsBe4ErLDAc3E+SZmbXOZixqqXjMJtR8J5bC",
+	"mFktIdvweE6p0hkXN+jNGNM0ZQIvxeLI/yHnREtiJCAT2ogeRn6++PU5efrspPuk2di/MJqxjGSMppN/",
+	"u2qpu7jtBPNVq5oguJFeS5R0y1SZfZhSPXa6ce7MqadmSrVmmXn7/x244Q/uegdWOTj4o9s+o+1R++Pn",
+	"o6f3f6okqzlB7hRuTo55sxEx1oR+lSxT8yoxezXiTBXcD1zAP1N5s5q0P2Vs1Oq3/r+D3Bd6gH9VB6+c",
+	"uq2zxfkI/CnLzDplVBcdH+ZJq7rNJtcsM+ukWCxFolbTMuGCT2aTVr/n14ALzW5YhkdoSjM6YdqeovPk",
+	"7zOlJ0xULovZJJ54npFZxmJtbQ9uHjA72IpaRrts9VvUf8wIjgcuGHJ0HVVWA3v1IifOW9AVlOHjO6Pq",
+	"/8xYtlgm7JxMaebNTzO00Zo8gULTWP+knFcvMuxlVMeYKhaZJ81j1+yGCwEKF76Hni+Y0z9gWD8p989g",
+	"7+mn10zc6HGrf3hyHBlecP/uVUoN7xVbXuGZQEMtIUPBPukBOqWGjqxpxu64nCkypTesQ8wbI54atvKq",
+	"l3lM0Qn7CxmmfML1EHThhI9GeNSr5mRdXzWT6nUPl2YViIU/ztt/o+1/dttng/bHP1cLgV+ByPO4WioZ",
+	"g5gwoTMjCWCmXBEKD0d48VJFhlZ4zqYJ1SwZ1s0F36uby9OVM6Htf3YGa+dQtXd1U5BZnwyNrBxGbgbm",
+	"JydJzc9qoTSbDKOAfUeEoikADGre6w/BygkfmY8lyagg1JzCCRXJihWp39xnhysW5GezIh//3H/yP/NN",
+	"7qzbZTysNUuUyXm+Pvl1WMmUgfTYSFqEZLyBb60hJY9eeG0aLHfyfjplGSx8KucsA5kB3nF3yNbQDv96",
+	"iKjAqUA0pMEsShaBi2NsPw2IbzRefiQzJ/sdFzFbc1SoNhwe3LtcKE3rmULBN5tS9O/8jolX+MWQME11",
+	"LWF34MMBHYQbzZnq2uWBPzYmxiv+5qWcmPdC126uW6VrNpIZa7RAM/jcAxfI2INNDrBTHysJUSzb6vCK",
+	"5JJ9qpAf5yK/w6m/56lYcVdr86GVatvG5zFT+kUl9+BdnClNkhUsM8rkZGtt6DlNmUho9sJx0Gu6ipqU",
+	"WmIic8wmUmly9PSEJHSh7IkbGnJqb1Itd0ipUUWqyZzQT0Z1DjRu5DFzs6Ga84KN6CzVfdLrduuIBV2n",
+	"wGwJvmX0l27UsqPAv7pRQV8PNYBe++yjMWo+fu5GR6FFk2vzUcu6Olfr7tSHDmgYPKhQk+1fd6Anv+M3",
+	"4pWouS4Mabu7ErajM78i3it6w2puiMsqjTxjU5nt614wAq9uOwtCrrhzuYx70LbZm6GOgKFzyvBkWIiy",
+	"1VBlH38IYTlFYL1mzq8T5hfFeZZD6O61nqQ//12hqh+mJl3bV6uGds8d/OIShJqR+juOh4QuLx5GhFw8",
+	"csImMluQEZxK8FjLEQQmiR5TQY7Jf/JfInLNYjpTjGCOiHUOwG1HuEary3kMzHfnlGuWECUnzDsLyBsb",
+	"uJ1TZWNvcEuVXWntwJdWNUv7/EHB7+YcG23v2Vj1auADuY9a/9W2Dpn2qxfr33Sum/vq/KctWGApTWkd",
+	"O5RGvY9azd/N39oRO1XmZpGhp2jYRzOd6nExK4Vyc529f//qxS654MGbWcwM2347ZeE7DfbzbTHfaydH",
+	"vTYF7REsN1x8z6UYpTzWW651mG22bpWDBLqdrG91wlyQKfcI1rhg939lKbVPefOYVvvr3walCOG6DxRC",
+	"nfvZJjgjMntc27WcmrrFdpVTPdctdmnQ3Ul6/KDL7aOKJDKeTZjQLInQ5MrkHB7LaMJjrWwQ0pjDtE+4",
+	"Bv+BIlSQmbgVci5g1yLr+0f7zYbz7V9spMCKPHgikIl7V/gesPU+m3XLXV9ONl2370v5szvb+VDvpgSM",
+	"QIL+GeJ1+se27L/IZPFdLz0eG5dPZk7k/3739g3hgry//LV9GpljJq//zmJtrHhGtfnAiLM0MZtmvpeb",
+	"YE+P8S8KTlzKjeFFRWLfV+CjEEyZc5m/dEoSxqaPbd9/p5ip8BBB60OFjeSszWCPHg3fDJcIsRZS4eQi",
+	"R/kQudlTkO1WNEeWaxiwS7XA1+4StiKADItLaIe1BQPXLJXiRkHGiBXihtPgQ9Ka/Tau2iHvNM00oTdg",
+	"wmG+APp5wTn5yHjOx8i/cWGzb/54HNv2hk5Y8kOFbr2R1YZlhBsaZv4W8qofwxZKTH9+zcXtw3YwCSoh",
+	"G2ygL5y8j3bihYlatYnQ6z5WnQe+D7+OWyPM8HHER06N6HW7FSnhj4xT7AJ9W/7TqFVb1rLuI9XVO/v0",
+	"kDixUVXAg5fHXGa3j4cvgqq9r8URvjpvPUs4ah+fJx72nS9VJ36T/vlyheQWjFEsWmywQ/mAX3dvc2VA",
+	"sDuWrazdbLq5Zmsfz4kv1WVuublZ4SPr9igY8j5qlRP9132gVLaw68u9pl7Uu90qqhl8mJZrRTIWM34H",
+	"0Vo1lSJxvHLc63bIO6bhofcXr9F0eyR8EBaDbsECeYHmus3zA+1s25Yr1jw1j2RxSwWrW6xvoZh03RKH",
+	"w+00eYHHjIwoTx+NO3m5pHartS2WvK5f3sKgO1nh9XW7j2C1wzrgLdY5L9htYMS99pW9O+FecAgXvbu9",
+	"p+Q3/gtI9eCX3W7U7XYJ1ME9lju6XPi7xdrPSp9Y7VQpV+/uSUxXFRbvark/fPjQPg8q8Na+7+v5HrpX",
+	"1YXOW+1ZZRXy+t2roGDXpo4m7BONdbogUjAytFHVthlr6Ewf++CwXIA9jAhNzWvSVggM/0LiMc0U0/82",
+	"06P26fCxnDvFsq+UJ2MdoUleab7WDeqq0t27zFd8r331ZV5+vafsHJ6g9lzypxYD22RME/f4I2KBBzrF",
+	"t3NxPc5Ukm/Tf1FXpf/FNrOuBr+hoVskfD+7i0nczbc3TAR/FNvsVwWrmmPN77he/EJ1PIYNThJu5k7T",
+	"3zOjiWhuNnREU8WWJJgtUOmhKggVIFwQLTVNzVQnXITf6EWtafDPz614Eadc3Awo0mB/yzWbqHU7dsET",
+	"diHnGDb/9Apf6XWhTMQWf9AsowsItLhh8prrjE3kHU2bj/ccv5HXgF/gF7an4SFjNxw0gCJsPNg78/QW",
+	"A2y+pDjSZsu48SAbft9MZZAX7283qef+/YeNvvWojYa797/ALB3zSkEYXDAFlVhrREKTI72yagXRaBsc",
+	"1LX7bOOq1UetIQ2lM7P5W9uQvMUrqzh1u080n+99WKH0R2HJoioOqBiqeptqFjJYoBUTX80/H6vYHZ5j",
+	"yQuqqWI1lY4J/tHnr9ih0bPHxGxSvwTw22BkV5MaBVgim165IcaJGQ68MkxnAMeCFNIkYQmkSZGEgme3",
+	"eEaL2CMNqt2iVpxBqs6A6rXPuwI9s5d+WVe9Ud4FfJNtVq1q1inVaxW9F/AQBsrWjvBG4pddwWCzusDw",
+	"ZOSlhmW8F7c2dq6OfEtYYcHrOdd8zuUrbiCjzdiNr5aAU++Xb6wA7qQGfAZz9xzOC/tkM/DIm1maEmlB",
+	"g2iQmIdD/OEOS9QSszRtfVwWOrhcAQGVCzVLuAazYMNFonE9GJNNi3XYHjTWqxFPlo4/rcYj2QpzRJT8",
+	"hRujjyxTt8khzwE/+p9bI5lNzNut2Qy4vG4vo5aNDhsBfscyVbvU9o8BMpB9zcNPwPpbfuIj9wtfZXAt",
+	"Zxrm617srKTLwXzX8QrW4xbZLGp9at9I63NsAXLiBZ3/xpSi6CXlFTXCL7jSXNzMuBozVQShwVruEDPC",
+	"rysX+ulxK6iE7y7XuhcEVtMdKZ0ulFlmag6HxiP0hAgvuXyr2E+/mLXncu+yKz/836LsKtxwFQhasf27",
+	"hYsY/vWvf/1r+7ff2i9eDCMyyuSE9M663Xa31+72jDpwdnZ21u4dto96BZ6yF1CIINQ7+9cfhw5U4QlC",
+	"Kxzet5d++FOV+HiOdTQ5otAG6s0wlfJ2QFN+y9TQnGE2meoFmYmUqSLeHKYXu5hfyQjxQ69UIPCp+6gV",
+	"DNqYt15LeXtuXllmrdJuW2qKw1Tu9zYr9hqKLSAKKqR3Ng075BXqgqmShF4rKLwqwCZh8oaoWL7rWYZp",
+	"5KHYOTpsVYmamKbpNY1vB7MMpOYSNxTuhwaKphTxLMtQdaeJakoGIsYNmEPRWKZjGw12LCfMnO3a2aXy",
+	"RtahyqT5vasdpkFCzBsd8tKwdd+v/9J3RSUC1uW4+EmbThUZvQOgHYligHZQ9UmZJgPF4ozpwawavejD",
+	"mIkiYB0+D7k7CtIvubjJr1quDculUtywLE/OLMiVtuaTknC5uko+H9+3zX8O3X8u8T/9wn+urjrmh6P7",
+	"v/1p5ZU9zfgdjRe1e+SgIAZTlg0mXMxQmjbgKhXL6QYi4Z15vOh5OYKr2rlhSoIias0E/8eM2T8b1eI+",
+	"x4Zdlvc+j9qe4JgKcs0IE/hbKHbpkHMRJFkHjwqpQ4sVzHMwPFxKetQKUtGrjFbNsomqXeY1uaglkJLg",
+	"jcGUZjRNWdpwV9xryJzLC/VuLOeCSBGzyKGSOigUf3AQVx8MZisYwoS1TiVQ3rJMR9XH4cXhvpVEomei",
+	"aj6MrLCtEHwV61OWcyUBVTwK4X5ZQVWQghUSof5Swjt97dW0zuHvb5YSa1u3Y47aApETeLqs/gJTFHCh",
+	"lqCh1t9Sy2J1rPVUEfcceX/xukMuHDWIiww6uQ/nd5AMD0TWPT5dg0RWfbkVSXnunyC0vCgNVmLtOpSv",
+	"ySWVEh9wJXM+X7d0X5UR2JZmWr446xb8/cVrcya5VubsKW702PmY2yAq3GcrB4dVb3grnwvy7v/+u7GO",
+	"f3/z73g/G/vZxrCeWhghLsg1Vezp8apxT58dnR7X4Kn++eDj//i3z92oRjt++M1eAHntrmW60vXYYCfs",
+	"G2QqUx4v3IZY8xs0SbO1tmZHyy02qOZKLsnxmdKUC3OzLcmHKcsIvrcT+fBVLvrCddpgW+D5fexG1T1c",
+	"pOcl4mvCfcloPHYAXYqJRJFcrKFYrN8OC+S7YiccLQ2WBaixKeTKQoDCgeGCDBXTH7wpBCtCIBRgUcuD",
+	"i37d+tzXXoo+TXkTt+Im5kcIjJ9U6uuQQBQYdYU3AjXmWsqUUQyyyYRVKnDoRrSeuIojS1WVk+6cjPgn",
+	"oz6xTzo0dXhcbdnk7RJU5QbzjAzD1Abr7gQ3ixT4A0DoNTmoaFPmp/SwMqSMMqVGKPtoC/vHjKYkY6OZ",
+	"oqmCfDwuSvhxQ6rBaxFSvIX/LjcB1qrDJb0U9Tq/kaFWarbdb2OZt4JlKG7Rx9Xcv28PXnjQvkkXHtD/",
+	"ZVbpG16gd2CFXEjt5c8GSyXvWJbS6cCewuo2I6kUNzAXmSbOrXHLWO7WiMhsSrQkR13A2g3wa7ur77TD",
+	"k7PDoorRrTymNVMHSNVNkyw29qmJhiH+5/7R53IGNRu5xrqsWTJ6O7ieJTfGgFSsHok1IWpMM6/c4ivO",
+	"Nr+eKc6UrlLnEjm7Tlm1uETB/ED/jpezD/GKSE3Tdev6K7+ZZUxt5Eeo9hcsLbqjoLjPlWfN/31TpcUX",
+	"OQy2jw024NMAf7+phVSpYzQNLt4wYW/K5fhiBCnXMZ/Q1CoBnVY96nTvtNrau8noBgsw5krLbDEAvPEN",
+	"0x+MjAavgt2iGteuXTYU6ebxiNA4nmVUMwTWIWM5y4o+XmaxeL+Kd/er+WArQ24pnRpxFoSh5xQDzRkb",
+	"ZUyNWQJyjU9Yh7zmt4xQkrE7ecsSowtGuJ4sgdgVmxN3spAJrxeF/k5eKOU1Rmafp8oqbPDZCpm0QsYU",
+	"W1x47qyJ3+atEqwLs8CgUUkulHhwtQSy18u2cqjSc+aE33IfiA3174SrQgn+/kayu7nXMaYZi3m1EDwP",
+	"QwlYSSklNukMLhMjGGKzX4Y7J0TIOcBpg0BZWPx5mTvXQbTA8xGaR3h3KUJvJPl5yJTmE0iNeRIyObhV",
+	"zb/dnyEBYQAt1uGUAmpU5Q3sTsIeV7F0pPIljdaczhIzrT4Uaq9GQn77r4tYw3erSZ2J6shwrg73jp8d",
+	"nx49PX62ji+fYyyiYdT7YRH+7TSR9RGmSvVjx+kEm0S8OuQcY/1zrsdypn1CwGCWpbbecEQU05pbe8hh",
+	"NGC1eh/w8kPvmXlIbBYQ8wkPxWVskACxoshiw5ti8xTX3Wd5Npvil5jb1vm0g7z94beSVuuTaR3tlqqq",
+	"3XhBF84y2yzrBmpXoiD3Wo5IxhOXhK00zQDZEJVu11uoah/rzGY1m0B4Kk2DZpKq8uJaFq0Zi6VDlFv+",
+	"NNiLXkKEX/dqv7C4yAARgt9qeGf+4ekIlXjGxCpaMBAPpglnytolmK60gE6I5jf5UobJnguIjAmZV51t",
+	"R2SJxfwKRvk+2XlUMpJLPq/1IBvjKkk65JwIdkM1v/N/UbNrndFYq7+QLi74yBj25lEzW79R1G6F4a6F",
+	"8r8GswISfc0COPSlGwl4qXPyT5bJNQ6sqhu77X97WsVgNd2K8m5fYWj18OSYXC80U1Ewl4SraUoXYNNH",
+	"5B8zaTREKHQWswnLeEzGUumGPY9WdAQ7qrigf+UsTbaJ3uTZwWXz2gbMHfYLjWM2hYgZyxjk4uG2OCRl",
+	"8ywgZ9gyyZUBXGkWvsZ/O01pzLwrTSYYMqaI5WzftD2Vz7q9Jy4WNnIITWOZMg+uGizjSbdbTAk9+OP/",
+	"HXz8H0/+x5/WqgKO3pX5v03FbnH9UUmp6gps48IWaizI+Dn59Gkbm+mkO1ivtP3G05Q7t7N56+xsi7cy",
+	"qtkAOqFtOLXjw7MtphYONwC/bEGhz32uPoa+1v86qvb+riDdATgfb7U79SG78zStzZfZ1MgLI2LhFlUu",
+	"Yb4MkeNSz0WeMSoPgqtv3ziIXOPhcwnSc+qvEjDJPSobRMrJmE6nTJSu9S/l1NuyaKRe/C7gdlyauJ+z",
+	"+aavhgEXgK2d8S3ZlsTuLcd9cQ4Ko3QWHGWhpWPHGzgM7txmgwEq3Rb1fu7wDnWNLMxxmXPFCvU8xfb0",
+	"SyNsUQcShY3oGjW2W17EtbFBWNpC9UhgPRYa4VlHJXgXV90m5hD9CG/8CG/8CG98sfBG4wBFrQu0UlBt",
+	"7Qp4RGGOkjjad/pHWfp9i3kgMIfXXOm9L9T23u9CA9oq29dWbGIPnedo7dq0EsU/kVGGRZQ0JQm/4Xq3",
+	"EudnK3J60dP7J//zb5Xy+j/kLNsm4cTmaNSm6kJHaGPqY2ICSwqZ/FKwmmTdBrr+KDcUGyVYRC0j4Te4",
+	"xX22XHMp/Na98t5V+K5kKCAon0lUXs4CDVWMV9Vj+Bxxw8iF6/JL5hnXUKHAReArKSy5Vf7Ca77bPqPt",
+	"0Xn714+fT7Gw0/3zeJN/9mrS3ZsfFzwtk8A43vuFHNCZx182xeNwjS4M9bbDPbgzMW0/lrM0IROuNL1l",
+	"1u3CFamsu9xQn6zJy1qXYVTFYAWXRLU3YJUH4A2bbwBosotoxneAK1Jx69QDglRt2hs23yp2uk0RVp4N",
+	"+bT7oyLLe5jyZel1f5Rn/SjP+lGetVSeFUqO7o9ircdVrJVvzulXLtzaeCVK16c19atrrz/WIPbgYbeJ",
+	"+BfshittC2fwei02idvgis2lCCxvq99i4oYLZqNihS560NJ4PpbghpJTJpTV4QHJaJZwTVJ5E5HhlGZa",
+	"sKz/5vy3l8M+AUiXp8ckZUbKqcjalBFJpPnf8WI6Nt+iIiEzkbBMxTJDoP6q2q5k4HqSeJor9V1Xc2Z4",
+	"3DXnmtCFq6i3eQPVlWfQ+SZmzQehaUpco89yf7ii+5swUVPuBv1Ei7UhdujTp8dG2NTUinCPryAhThKR",
+	"p12z4vBW5WFpUvPxhs3fK7Zp2NnrA6vkHIbkYZkNI7OMmT3dVNs1FtY/pVirw16654reO5qmb0et/h/r",
+	"1fiPdS2kfgJQ81wyYaI0TzpLZ96BIHiay3Ov1JplnQMDS+N8aDzPi8nTFt68f718xXcrTlTeo/EB6Y3b",
+	"FPgMmEjWpcJiMz2WwXEloXOWXLORzB5WsmguOvNeUDazSfJgULBYnlTVdpZcMRumE2zsW1pVI1uaVFiF",
+	"6QaqmsHWl4zKW1KuxDYv9K80x7Xqhl6Z0lr2uePdar9YP6egZ+YmvL8NUJN76XpRE1GNtcwA/jCEezG3",
+	"SuWFyD5NecZUZazpvdA8JXMXcYJOlaWbwkoQdz9CNtcX9GXVFuwhfZWzCuETYUpzCmqszOf1VeJjBdVk",
+	"+Xa3S7xd7Ch42Uea8/EKTFVGzvELWeCVtUdhrwn+Swd9uyiH64WwoYqSZTKrqaG3Td3JiLM0URFR0HKH",
+	"XC9cglqHvBXpwra48S3gsefEsHGxf5DVV0Y/X2XvFTAJmt23dRBdlza5ZOa1U5fw1KlM09Vcp6wOPq4M",
+	"qmBerxRWq3odlRpc+A5HISfA+46Y5frTukz28JPLNqixO322VwoYhW4SDqg6rzoKY8mzTPTt1d9Wd3Hf",
+	"9hjpL/e5j2qfLfTwqn8sby+y4lPF7jKrP5YHudd80HYcWvOU62lU/1jYNKn+qbyd3Kolq2yhVf9C6Zg2",
+	"eRKjv/UP5q0x659Z6pu89tGCHrrm2aDqe9ViVvZbr3+ltgl3/SvlTour+M53ga5/qK6tzmp2DjrVrv+0",
+	"a0lb/+T1TC1WTjlo3FmVJHIBzWz2bEntLEfLtgBwuU5VEj5T2mb4Q/mkfaWQx+RqHwoZS74gQpThZWzo",
+	"aEW6ETRW2IAo7DGwP5Ia1yoHlJdWt+pyurDlGxc82Tj1hhurImYNS5+wJDKouTHG6gA046UVhoLwoX8Q",
+	"qoTg0WG+mLbQtbNGK176xPq+H/jKpXnWcIKcZTFrcDDewYNV6rP/QjVBVUsSLS3vqt27rFzFc1+SROJU",
+	"xreQjhZUlvwTKmKa5N5sA3l96X7oL/3w89VVB3/GHJxK42zrksYtNmw3iXX5wNV7hf1kNptMlr+1kmnl",
+	"HEskzH8bPjsT6IvewB+Jry55JM2vUVdNeGJbeXKbSI/uMzoxSvocsM6WygfMRyM/05CwFev4gMYwucPS",
+	"evggDx6+igVi0P0Bf2FjlUstL6rSAz8svbbcMWLzJI5H20mmjKi2rnFL0CWhel+N+vcQrWXZUdPHslDU",
+	"Ddf0s6ALVRkizBYkoYuIyDRhStsO++QyhNrjimhpOwg1bLZm5voCjeqlFNRKneptdRFDpe7CRbxx9k4j",
+	"dCakO3DzeoD0rdmmCtgJ6Hcfz2GbYIvqWccs56Zeo8Wmy9TQE15aqCWX0mKNr7v4/uYNee7YIOg9X4pw",
+	"2IbwNhHPVQN5UUiFMkI7yTUFQcDY6JC3I2INLsB+6+d129YpNZFqmz4slmTIEKlwJEPiCKrZPoUCKFW3",
+	"LCGjfVIWy4SpgWJVmZnv+I1oc0HgmSBYNKEJMxLC0OuCZDRGYJgpvWEKKo6NASOJkMGR3oo2nfGqOFYd",
+	"cUxA1G+r4R6EjheGqcwKVeirIcaT6i+T/snqBbiq8pYJtQPQog10hxdhCDAE/rlegNJg1J8qheF6MciB",
+	"WCpqCiwmrWNn+40N53W9GLgGV5VJY777VU7l5iPMVF2BNbTb3vrT5owO7CFZ8X1z6q23b9tBGmyEGSX3",
+	"hj20PNatWhSwQXG3StMvElp1PTRBwyoGryvLkjauJrbfqKpghj/ZQ1l1Zh9Yvdww7BwgXG1wrC8s8Fzp",
+	"RGOew3d7mtFrySpLJqAYOgs3lcR0wmzrlIcfiKAe2BJRnHEV01sHqhokLOV3LKuiPEzpA/7zz24jLtyA",
+	"dWgKS6Pd8DsmyGz60BVauivDw7e+crCkUEVllbAAYh1oOEWVonLFl1dlPZyqPV6od16ChPhyaT6NMO/y",
+	"HczjYdum+Kxy1FbQVblgtmf7o/HHgscbFgFB22mOYK9pZs1hJhLzV+uXtf5uroixSyMy4UpxcUNkZhc2",
+	"eP1Lehgfj5d4107HOudyI0ey1DnE4DuPnrf3+NGWwIHfaYu29TEejxDYqCXVhfUGL8uvumqbynsQCwOW",
+	"PVKCkSnL4GCjmlTR5Bti1eVO3+Vf5h3Q8S9VQU1jz74SWzUo3siBWoOcArlx4Bhxkm9CeeoqBrynBPFI",
+	"mLKth31PDErmmbH4DetMpjnEjNfijPU4poqkfJQn3U24rs5DZ3eV2ucQdM5hH9r4JgzsGHRGDC3uCvwN",
+	"Puwhb7QkE3rLoNKSDI0eMOwvTdCQBtkTCIxj/tQhQyGdzTLsEyGvBPzByHzzmYhcs5jOLBKLg2rBbprO",
+	"H9Ihw4SBAlgzqLFdcGCu0TlvLiCjn7g2fkPUQ4b9K8HRdPNaGBnCqsOkcf3NsphZTnGadp2wQzLXCl26",
+	"dpM6ZIgpa0n5yV7XQfV2rsRQ8RvBkgEXdgrwoN1fmyGoSMZvxuaLuL/mg4EKX73xVyJEjlC3VuNz4ElW",
+	"Y8v3AEshrTLtlTOYt3l8is/bKYGb1dJtNEoYvfLgATXVBwIZCdSBcY4lVAC8wF0HcED4acDFQDBtJCyA",
+	"HbifQGcYXGdyDqayEYgfV/u4b4T5Vh34DjSGNsYXTdOwaTQlCh1jVvSbR9ymVFWA11Ow+uKh2q4OTSbc",
+	"5nQBWARw4NdIEJ1Trs2vKpcLDy5INq6c8DB0O/9lcC6rykequusEW+QkVk6F46vcy78CtQhl/2t5s6lO",
+	"AtYMcNjSrH81L/jz3A3kg4JjbLSPdOEPMTAPrBIqD9U1NC4NtZTNQHUeOWoaIgrvu1qcEpmw1TA/yIP2",
+	"xnIiuJIlCcbLALP8nKAKb4+jbSHtv2VelnOB4ljhvQX1c/Y4f33NqYClYhcpCtmhksucZl4tUOCvUHPD",
+	"hOYjnmsCGU9YRLAY0h8Yi0Y2wvKz3uEpInsWKmTI71ip5rBIq2tjD9dXZ7/TbPrcR7W3zpzIA+NfFAy6",
+	"OGzl1hTn9yUm9pgQEPaxzM3hEwDCeWue2mYddzFbGLd+Ol9kHmABNfbD7GzWbuCq2V8GZYtlpy+kbI4y",
+	"OcEMdD5hkCJGjDS9popFRM3iMaGKDF/OzOIc/MKylAvsoZ+w2OJ6+/LE2K4HsbkRgVR7erxWqG2Hv7Rl",
+	"k60O6RnLAgppzQ33F4foAbn37FPMIKmHqNQo8qX2nc3AX75sM7I6n/U5tv2EnIrhFk7xsZxlla3jZplN",
+	"KQh8y400nRxra0UyTH0Tzt2hUT2eRm0rgY4fuoO1MMQP/3At2vCOvrxF57omuVCB/2ezJnUNE6D89zfP",
+	"farrhR+2tavodLcCknkZfdnlVwVHyp3z9cEdOEtfpm9nvZB47KCNW0AZbFXd++3gH2yt4azFMihUoNZt",
+	"hsPw2hqDrULIvfPVmq6NSSPe/pBxrZkI8pkrONy8l7IqQAb0Y9iC5AywRYw9PsEIGxWkF3W7XdtzRWZh",
+	"F5O+dREorWxPM1/YIgVTGNVL6EJBGwmazs2PjpI6B8hidysTblRNruw2CMkZlEdVIpi5virYZoWKvJ2K",
+	"1Wh9+qGQ8w2yfaEe676qnhayxQcr+So3fF3THCxAtD5XzDd3arvCzi/Y331EM/OfAj4OaPnKt4iJSLqN",
+	"d2o5Cb9qdobnVnGDj/42HDMoVaoYTsuvYWfaQistXYKym3dUkBbVe50zY3DE18mszfOcbZxtrWcib/K0",
+	"pQOkkcEbDrN8nebmq48P1q7IL1TH4w3XwucYNxZBF3K+VCff7a5BDcBhVhJ+wRTAK21HfoMrZUOinkOi",
+	"3lp6JlyEv+19UxhM9zVz37cCCwrgt6q5bu4s+6GHVsP92F6RX8IUmFLos0Ir6xZEzBCYBzEFIdZHwOQs",
+	"tLqEHmtqNmHFGmaOYXkc4euA3UhNNRc3W2b/KH4j6rN/zF+/Uo8LhAYYrGlbBHiQmUUNSWyhDjnudR2M",
+	"pv1OuJf5XO2WG5VeletOvtRELbJWE/SsApxQsEAhhy8xxIqzd47JHfvMIaL5ELVdDl1I1qWanBNFjf4H",
+	"Sn0N/OvqqpYZ+m5sX7WKBpJ8woIz7jFnsPqVbpMgbfEhq7pMQT8/2xTFj4UFwa7ODCPuwLtcB7CmZWDM",
+	"EH4Tv7MKkuE06p0d2lir887KZIHGrD87MRRnQbKDZp90nzAV0ymrK9vdAscIz1vYkrIMcFTZANShw5rd",
+	"UppOpjUYsWA25C2m/OPDRo1Pl9I1kGFtje4yDUX2CqCPkAOCnVlx8rbL3QPKVHUr7dXlatuGW752r6it",
+	"rntbbV3Do+6vhuSh82F0ZtME2suHvS4RRRbQpwqGeUVqZzmrszKhszKlrM6LsxJmpYZ0n8VVorw51Mtm",
+	"vblAYbZsWX9RUzJlIuHixjYRtCmRoMB3yCubZ8WVCxlNoe9g2BgVQai5JlQRJaXAbqXmtywzL44yxr4W",
+	"0KCqOxwWGdZsVX4qOrbUYcVmrVKJGrghrIB5p30te02+It07MzXBmLPkIsZcuY9ggxcr7JJCL8AwrGTB",
+	"ydZ19rKbGsiRomerpIU5QAcrnJdPxbpr4IVPs94kuC+TGtRS8xdI0AO4BqdUVQrXzW4Fn2jdYFt8rl6K",
+	"iYrNvP9FrbRCOG53Ah4nGzrOcdmgsKO4YOs4Zt8emvImfnOemnxXNutGSl7Zoi6bNM3F8jEK7pOJuhnY",
+	"flYfPx/VNAdx7AgmzcbwFTGb2sSH5QBTYFttdqw2PPgrakx9ejlV5hJBaofV8bCNz+GKDAF7hvz6hETm",
+	"C7OCNd5Vd7O8rOr0+5NypbOLMJ/fajWlsW0mwcd6Trik2c3GJWWV+NvnotwgI9SabMwuHm/e46jC+7Bi",
+	"LS/Zxh0YH8oL8P4qkioBZi9dU+dSB2K3o8t6mqsXDlSjVVv7gevxl6gYnOe+0wYrGN5oDYoMSQjrbX2F",
+	"UMsaoBdsUbWXA46WaKncRhu12Qy7YJjJuRoSqADC/EXziw5BYGE5x6xGJfEJlhipxYVimWZJROz+EpkV",
+	"51rcKff8t4JCh5XcacZosiBKy8xizcPvbXMVCEBTiH5nsE7OWUS1kR6GMsv7jSZSjWnnFy7/2jp4u+V0",
+	"kAfA2zkwuwlN2KZIdvNMYpdMo7OEB4T6CEADAM4tAO8e4v/4vlodroXUK+Tul6y0OqQ9aAYQzzKuF+/M",
+	"4MgIrhYR4Bmqb5E7ms7Qcn7+9s2bl88vB29/f3lxfvn2YnD59j9fvhnCGaMWLgThusZUja2bo+atd4Nf",
+	"X71+CeoTrAUoUIxm4Ba1pJsLv3VvKOdiJG3vFE1jnbeQAgp9QaUDJ0CtAHesOB2uyPnvr8CR4ptQwMM/",
+	"QW0TodNpBIVO1zS+ZcICQ4KrhslpCqi/PhEHO9uZB2zrKWWB+jEExe+McpVypZlg2ZWAMjrlC1qhzoyP",
+	"ChWhuIZQiicQJy7p1K47wT6p+FJnzUJfCUz4smhp9qKABbMbZpuzumCStQ2wMchyty0zA9vVw8OSB4VN",
+	"Lq+MZ2ZZr0Qi49kEioOHcsoEnfLOgk7SYedKXIl3zK6xnb5wHSthesMCPlif/AJcMrS+8A75RSacYWDr",
+	"f797+wa75f7aPg27I/aekt/4Lx3y3oJUGOozNoVjcyWw7wJ8wdWykjfgx8VfWu8ysPM0pVw4iFxcxH/M",
+	"jNk0pRkFpAXAepZxPMtAx4hshzEcWApWHMjM/3Weioc4ceawQeru0N7qw8AKHEKXSy5mLLDezOY6Y9Pb",
+	"oL5wWlSaouQ5fE+Z3bHorVOeMQyZ+I9gDfiYASV4DYxkmsp5/jVzjVqFHKJNPiYCycgwxfNAu0LGF8Vw",
+	"lH3H5yLbXDyQbAoCRa8gNc/QaXnOVoKbz0NXC1xYC5dOsK5UkZ8vfn1Ozo5Pnj2JyJBOpymPYYAD++Cf",
+	"/66kGHbI0AidIUm40lzczLga4/pOoIredXoYEvaPGU1xRZADr8Twv9q28Wr71YuhXXVXLqjCtXDTTuWN",
+	"dQdDHEEzobFK2T+nXFeQiAyxd8jQpmwiZnOv2yWg0ChC1ZUAzrfdQuycn551e08M78qQgqCY5yBw6h/0",
+	"nh3AD8MOOYfiWEpOut3SngBnI4ObfTAceyXGdIrtbwiipuaPc0UUHZljbQ9bBBU1U22FTrDFRMkJgwgg",
+	"dDODslLDS31CEQEOrphAxbERtitBBTGLRC3+VgTecsNqDtOX5m54LQn1kXHDN8/HLL5VJJsJ3BnDnVnC",
+	"slzsYyTCWLozgJXKi50c6/at2Pr5uNuDq/C4e4Ql6MRMSSbOqzymgvz7y8snEZlSPTbPHz+JrgSKD1Sh",
+	"IjJhE5kt/O0EHs6fT7pHTyJA4gljm+YL3Ygc947M/5w8iTwr/Xx8ePgksiowRIFgtIgcd8+QxMND87kr",
+	"YQ71EwhDI/YCNPnFEwogEmJBoDOGGRCkrM5lDpx1Y1Zo5cimRjCovq2vNix0FNm9LxyD+ZiJKzG8YDpb",
+	"tIHfhiBnplShUIRC8ZjZoG9eewsg8fD7CzZqG60440zTbOFKKfqt8JdG6ZlNJubHPqjYAZKoPRf2/scd",
+	"n1BhRJ6ZEVzukQMRxvsur4no+IYw/Za99IhvEG3rssg792l/v5///qoVtXygsdXrdDtd13mKTnmr3zrq",
+	"9Dpd9L2NQUU7cG8f3PUOaJDAPpVVbaphlsrecBNpNA4nMTAj3Ihxw+xS0zRC98DCzZYL1CgyKhR1sc3U",
+	"IgSwiWEdaGBALmBPzXGlaDpdWetG+Ui+OV//ImCd/Yv8J1uQfxFDG7wjECnc/Hxr/nIl/tVut/3/mxeH",
+	"gXQakn+hFDCzgkDOv5w9Z9vmmMkQfG85GFl4feiRk4blr2BBNxdxOoMYHvTw1DTT9suGlkGQSF/8bqHO",
+	"dunbYbfE4gg4nyLpea5wcYyCZbA0Rv7XujGWduTlaGQ4dd0GDDKsA67ZCWQzl1v+k8L9+AsMHayXWcwF",
+	"HjRzES/wAgcd2O4gV2SOhrBdkcpxy1uYD292sHqzqmdQtWn514Lrpm5/aj5bsU/5Z/M/4pZAUr3ZqfwO",
+	"RFB9iacJz4ozvnNUZqM/zCUeaFAe4CDmJR0gpG/ZIso1NXO40WXUIedXAl+Awa6lHsPal2QHhQPKVTDu",
+	"Zai3lXUS1FVQgntN4FXS6remM+3Lb3yl2i82tue6JPU/t0Id7e825Mw+QUgBUxIoJn+DXRqkuYfZB/0/",
+	"KnDxeoenx91K3LvWYffwabvXax92L7un/cNu/6jbOalBVis+/ax/fNLvdguIbH0oBWibx3q9w2671wpy",
+	"T1tHoy49vk6ets+Sk7h9nJzS9hk9OWo/S3qjp6Pe6JR2e+DmWsFtMMGSj6V10ouPRs8S1n56GJ+0j69P",
+	"WPuUdln7ZPQs7o1612dx92RXlGxNwZHzYoTL6FwawVZ1u86B0tIzIVi6HeVh3gowRcXQ9q+nx4e9h45R",
+	"3KDSYL3T7eZQ+GYNl/XO2ofbfb1OTsJoJQCNJht8vBMyth7+cBV/tfrtk4CxEgbBIymMzTBHD+bGpIN/",
+	"Ct15a72QVvxh/cp90e1n++g7wQqi7rDb3YdwDD37Xee27xV88t3AD967XyOLgnY1NZ+r/kQzUnoBKd37",
+	"0pEO3++tn0rp/eo51H3nPjyKzZ6vP1xbvb/NhLflT1umBK/XpTOD3uEUNvBUGVvmGLm2aiTP3Qe/uXaV",
+	"oAHAW731b70PG1fCS0frX7pgNHkrUhyl1+CFSylfQztIeOGkCVm+OeRvLOHU5dYcHx6uf/kV+nme20N+",
+	"H7VOmizgOzDYfTvXkyYr8ctMYcnaklFsdUejRuY6mqY3Rg63vNoGQc+iPTpLuG7bzKebqmgrOjedcShH",
+	"zqKOAvd5YFhHDqhPOQM9lkLJlMGD7JNZZeUR68AVXezQY3bbdgm8Eqm8cborvNmHzMokQcc5EzpbEGoB",
+	"O8DnAo4nN8EO2koTWBpjBiPC5IinGnz9Ly2+oDFrfMNrnqEdwNWVsC0LHCok+onQluaZc637Yl6wmF+N",
+	"yIjNPXQhju1anNiRI0LRNWsd8GpsWM96mKzjGNw8DHPrnb/YJd2rkj8ZqgOuhA/xzdIUnbbCLpFZaa5s",
+	"FNllpQpJGM1SzjL7lKWGJglL+oRq6/6eiRTQ5ywPWHOD3cDTgAiNtUVK8zQl2UwI9B5cyoKjGYIO6tba",
+	"jDAT8/sh1UPnFAMTx26qIkPA1LDuWHXLpyEeJM4V44g2ZjU0ltpCzq6ECyFD610CQaMJVwqsMcGqbBuz",
+	"OufmKLyWN+C7sbEAVRvUzh85+BV2FaqzWvdRw8ehy3rzx88hKrjJ49gjuyk1WOfY8GlXAdjwcUQB2fT5",
+	"N3TSaDlfAx5lgwcxWmI18o2VtIY3sOEhSHmsuHfPbQbhxlfs7xY/Zcsr9nj9S2axkzdS/wpdc+GtsyZX",
+	"GIg125hqu5uvcJldONgGH6gMbzHzu4orLGiYVXmBvQ2uF9s2ExMlsRqmQz5AW3Zw4w8deqgPb3DzpkjA",
+	"YbwsM577zgybiQx87/+YIb85HkfaHxeTP5DvjI4TtOlTAde5Hf54H9U47C996hkGMPPwKNbh2rqyD3lJ",
+	"GdWMTGXK40UwKLlhFtw1YVCehcjeyJwuDW2WpcPgHXPVKYlv+sAYhi+1L5e1xFVdexi7e543ddnWp2cL",
+	"uXOrlabpNY2BYJsIovoHBzbNomNfPXCP5cGfDzS9JRdsTrMECtZiOQV34DI2/SaG+xs2d5dQE6O9t7uz",
+	"gpk94eD13auccmf3qxW1xjnkzWuJBNSNaB+1p9M/DUP+MOi+IYPuwqIR+Ih4pTCquQQPPvs01vvaC/GC",
+	"6VkmbIhklmWG+RADAUXD8lVnDlwgJR7k4SqLCkDrbPWfdqMtpEaQi9zqXj8d9ejJYfuInrL2MT2K22fX",
+	"p0n76XVv1I2fjQ6TXhfrqOykBxAsb/V73cglpg0sAkaL6/9VGraYp1cOOXS7/W630+12/wYYfBNmbsE1",
+	"88AKGtnqt2rl33LDFOjK04LktHhhB6jBG+w/7XZXitDK9h4f87Jp23/KMCDLJiofzV1HRvNIU5a2+qcb",
+	"SOMm0nALBWK/GrI1SgIVeRe67sozvp1S+SoB9W/qMJZKoGTWj2POvvOGsDRRHXIu0N1A7FGIoFJDZkYL",
+	"lz6cyG3TKEyrKeolLtmLljSP6EoM7a4W0+mHHXIO6ULuRBMonqWFfqKohmMaH5lm8gaw8L3/QKYJKkph",
+	"XzDbIhdY3/pFAkUrlYqpQi6a67FIxQIQ+Cp1JVi5PehKVgD2DrsbnyEL/bSzSETDsdFRveYY25avWx/n",
+	"L6yGbCcDGpnJ+Npb35j0h9pTofYgUz1Y6TlIuKLXWLz4EOlZa+nhUD8pD5ddTDt+BRkzuSQyf7xlU51n",
+	"i6IMguoe9FJaipPIZV45Z/uyHmYffYgqtpMr+qFn+/s91w9UCl7gBj/8GDDxZU5ByOtzmd267l613I6E",
+	"NWF2fPIHr3+vvP5S7IjVIWNthbU7sl2RrbwOg01HJwiU7NRJnhGjPVlAFFVE2e27NDnIw5Uhh9siEZ9F",
+	"ByqnMemS8Bg4VKlpJuUoT+S32irialnnDzn3jf5czjWdThnNlM3NVnICbke5xjeNlRUbO6gfoccZZvIN",
+	"xlZ2bjmCt7rEHWrXFmSTk+d67e/lmrFXoQoP0JRlE2o+lto05Lx9NtZQ86L65e6hjIEipqXEkojw1gLY",
+	"IJHX1xh7MciPNVcXVNK4ghIHWRAObd/IO4nQ+PYmM9uNB3nKNNQB5z5+EFreLm5LL1iHVban+/O+fHDb",
+	"udF8T2wmEkhnOuweB84jGVwWzQ3b/Ipp5DTnRp67N37czru7nd3HHn4/G3uUpm3oxrgXSfFhLKENn5wy",
+	"69WG9q3W6TOdXac89mW8RDGQKVwtm3KRC6GpKI/oiSQA4TfCondIoMlKZE/7lXD9FrHBOhTTeUcZdpKV",
+	"2a2yiBVQLMttLduUZSpHJLQOYvNdSuZ0YT+IEWmq3dOuwQEOAMRhppRrEZA/OrSf7L85/+3lsENQqNp+",
+	"7u7g2Gwrd6QsgJ2y/TMh+4ZBr2jlo5hXwlcr/35+cfnm5cXg97cXl+evh/at3LuG61Efffwd2OM1F7c7",
+	"9apZf/otn7SiFjg2BlZbavWPnna7m0UPAyJ3FkFcRb1d8DKKdB506F32usWgg3vu2pxemlDfM1gtv9or",
+	"vlpYK9wveAdjDYbVBoYJPXKFpc7mdCdd1hsdxe1n1z3aPo5PTtpn9Ii1u6Ono258Eh/SXq/lsIN9LMRe",
+	"Hy4W0onlxMVH1EGTK8iIHXHw8r/Of/v99ctNLpjyVla1Rxa3/60dlm9kuEg/nJXLzkqseaYo3VGSI/Na",
+	"GAqAAXjojemkLt541W2EzlMlw3QlIaGyeEyVE7z5JQE3mAJzdyxJwhMLLVN2uyS4++/c8EvS7XiZjjfS",
+	"XroiIUK6C8PC+lBlY0OJyxjFC9GHW75Dve3BzpEEDJrlOxhLBXN2q2e1qNohchnU7mPGr1VZZIYtEoWc",
+	"R0SweeD48Dgc3W61s2EdyzzUQkFMyD/2ch0eHva7vQbXYXm48J2dXJIfN77G/IKvuMpKKtx3H1gH98jD",
+	"zs1evSYl6X7wOeeU+1WiHpCS9JhlitxIIgUIUWiH8UAJ30jAvwrqmdHR/90Ib6fuuOXYkfTGCxFwRNx1",
+	"+AVYcL3H1k6zMb8ivGQbil/2Y8BfwAjowcs3vOClK3jb+74AJ2ZKYVmOq3qHVA73K6Xl1B2TCGuDoLYH",
+	"IJHklbAjYNAqx4wJE3JpJSS6rzUCJI2UxqAMMnrLEgeUZG9Om9UZkVgmLE9muRIzQIQ3Vn4sZ2liy2eu",
+	"GWGfHKDjFt5LUum87DsMF16ZBoyzwo26xG1+bC5Gh3EKTsYNrklkraQwt4q78o0sFHc5DvDqK1dq9t9J",
+	"e/1aXkfcLhAE9giDyHygBzIHkt1LMFyweSU6WiH9/9LmqhUaWlnRlNfamdsCwntDeceylE6d02qIGE/w",
+	"rq3zuxLsznBsauQIfs9+p5gMZ2QHAI8AVEy1Kw76MFkJYEGBd+mMK02m1T99etzdPN0NKbuAnlEut33X",
+	"Bfi7kFv4iuO6lrqL+cB5qqpyenPD4rBkx2wi6WALk8Ie1hV/e4b9kZf3Iy9vXTkCqjc5wPbWYnimbC+I",
+	"SrfEh7FMGUZWCFT+5gXAtvwaMjYOj/EZI+NmriHeLZtqUIVsPseqCgbsRr+pgg1v2RLfj3uogUhujDhQ",
+	"APnQ6R5GD9SXgIj85PWPolYerza/OIxaKZ0qCzcxzVjMLaQdQLeC9Hca173vFGCehdWHJbueKc6U9uUG",
+	"h8fdqDWyLYL7n8OXpiddaHDX6xxHrenZGfzjtHMYtTKq2QBK3lG7K/5moMY0Y7AmPUPSCJfoKC94QKyh",
+	"e6Sr6KPpnhVdQp4jkPyvRqmnw/rOXlCeLjxGw/1Hw2A15SDfyAyi1pTR20GJrY8rKagdZ2VRC5zEQhFO",
+	"2QEIgHRffmmWrnTwFR5tdaWjqKq4xFH0YXaaiBcRwZVeBrnc+HZ3JcnfbCXNT4rMrIT/4p69oNXFKiee",
+	"bxUHOjs4qn3HObToHcS497gpJhLfmk4KpmxygbwxBhLXyr2tdM31N5F37INva7He33dZ7ieMECffgbMv",
+	"6DTyYMYzi5JXXgc8ZwdZEYYJqzDfX7zO88t8S5+cox3kcaVaU7urDzZ9GpY7Bi2rbcZAqc0z/jbskoy/",
+	"WV0e6XJxNpGYfm+rDR+/jo8sBrJbpgRpuIYlH+IImVVwM9bxOYFhPaelMsC8MUGNjwRqgFw2kjkTt4xN",
+	"VWB6RNbJC2ieMILtmF17QBTT4fnYlUNjb5xrG249VtdGcMM9Gumw3DCqNR8rFg+2SA5a7o21WpJEZdSG",
+	"oNU+m//wrvzwrqz2rrwzSvtqWb2B4nkAZ20vfu6XqF7SjHm8SOjOQJ2qKqRgvk8DtqsfZkzNJk7rHHbI",
+	"Bwh+uVYFEISjt+ZLtjbMg8gpaHB5btveocPbPG6GYwmoyCM5y7B2x9h3qkN+pzOFePYocfxlVMa1Xwa2",
+	"Ns8/SIvaiXJSJPuHph2eE7O5bJcnBVlzL0flHSRQQ5EHHhobReQ2OluGu1SzCfKtY9iwVZtlirU8XDhq",
+	"X5GJkY4fXFyjmpvF2SUbP4bI5q8y8155x/LmnjDav+EEoyBBdwJbUtGpiT66brd5+HG/LNxYyct1vAcF",
+	"zr5rxg6CRAWj7+Esrm3H3j3JaUoUGBTIuZHj2pTfMmjnRVMiBYvgz5jp7WxOmZWvbGJbTJvPWfnt+oVB",
+	"e7eRPR55XzepScZ0xrF7a/FUmInvw3Z1HdLLvYK3MFbN1nwRUzVvLm6+X2gnXpsIfIj2p3+0G7WSGa4v",
+	"+v2PoxYALToELaQY/+WqGKGk0dmXmk+Y0nQybfV7z85ODk9O0Oe/hSEd9CnHGe1uV2z39toLOmZm5J8C",
+	"Ef5dmKkFefbD0FwyNCElNZR1DUVzMahc6cp+B0tCrhd5ByUHi5C3sQqzFq1Bd8cIlA6vw2kfAirfkChN",
+	"jch2vfXMYFfCQjdwRWiSZEzZ0Igv03YhlFTeQN8+TBQNm/apiFwDMOs0k59AwxllEhs6ck0mdFGVMTXi",
+	"IgmyrLYEDX8kuNuPCu0B3Ez50n6DiA+4/DuMcP7Ki4HdMLgZ/Hb59BourT2253hcrxfu5BiVxvbi9F81",
+	"fzaq701GhS506oS/gBqEbYfpEmJJFdIKfq665yp1Dh87poMXbPNkCMnQQrqxXVNbHBoL4IzRMTIrbhsC",
+	"YDk0wBlygTFVLGO6EofdLyclthANIrlkn/Q+Mo18HdXa+qltdBqN4Kkugx3yrfvkuNt1zXAHwEaYDA97",
+	"iDVZZo1ugVVdcsXA8lAtMqrv84TBAqeiud9sVEsFx/Q1V5WG4AeXAz5CPI83Freq3M7vS+da7EKkzNEh",
+	"q9knRCtSDeD2M2Y0oFqhAh21E7ogP7+/fP7EnJGJbSy5gLbYmNNHpCim9R11UTxAFFwmdNE3T0O7Q6tJ",
+	"YHt4zAy/YXrMsg55Aa8ECYBXwjAbpABamFLIkAJJZL6Kjgk5YbZnjCIyrU6IZjS5wJk+JFVw06t6n/eq",
+	"nU6NXZCvPpTWqNnkkaYPFXqE7DiJaI56KfbDNrdQQheN0l1dz6MVXZRuGRmmXGmj8r3jN+KVUMMI+0wL",
+	"fwP37V2CyrGQhMbQ7vOBt9WVaHZdGfosbRuzPb5nVdR98jEO9Fre1LGybRMU9A9HF8yE5+hvTuOhyYRr",
+	"IuT8W5PfUOVa5FfXENv134LW0G6mARsbDqxi4tX52Vg2DtYWlIJ7PL2wsUogb+eQzw1ipdFVgDnfC6Y0",
+	"yxK6KMvvK2EFuKvRK1W4NBHqePwemv4dfdfdXWCm32dzF+Bvp0Ss6vSyfDBY1sT7wRPXrwUdFpFFdbph",
+	"3l4Bi2vJZRFhY3ZswdhY1F+JB1gm7ira1nPR2BfxyLibZd8fc8/sPpYFfC1gGgCOCrDeR2QhZxmRc+Fq",
+	"h9F254ooOmLmUsHa4ZVIhmRoaGhDo3M17NRAfYG36yGhDJrQgjXrunXQhP6vAEkKxsAuKiwZwJTB0u32",
+	"2kc9s058wv4JlnHr5SyTU3bwC8tSLrZoH7wRihh6+/aBH1ZemKYoKd/SAuart6zymVG3bJj0DbVKapJ2",
+	"Z1bpuRSjlMf6RyRkFXbXDKVRhdCsSnCGPrvKQzwDBDQ2wOUC/BQ6o0JR0Egj0DDQ0pjg1S4Y5LPNxK2Q",
+	"c5C8ebcU8xnrACX5n32jFqqvBPA3uQBBjMlC2O+3nBd0Ja4ETASMSOeHc2oGQ6xpgJeE941MdwDngQ/Y",
+	"HG9izrdXWxSdMMKggFwRCnMe4otmNHTO6rm8EkaDQePVv8aTKPfzgEcHqpc65JV2vX3hCuEjeydds1QC",
+	"SRBudz14cZX8c45cfBjhPHApiZxpxRNmkXihLXIG3xIAn2O0rCqNaDrzCtH2N5Sey2KiuHJa1dcXtVFO",
+	"xLW8bkTEYbtbIuJ8wjIeU3OdDf4qs9tN6TjcDObK7Mge2+3XbFdlk/bDFQ32t5nRjwbt/53uG5m5/tlB",
+	"r/Y6xb3SAD34bA/aSpSwFwEsOba5NYRSsQAhLKw4DYxRapEGMxbLLDEXgU1BCdHW0SjlmLQEYMsQ6LPN",
+	"Ps6vxDrLQEjdhgBKJb45EuXNgya1ibZHu7sevv18PDP7HfqzX8C6rFJz1lYlmjd/Ur5FpG0UVxkqqd66",
+	"7g8rZgsr5pHVJu6YL215Yr3yvaFflmXbNjx8h37yEJhtzjKGFSzWly7TXDEOweRc48JcU05YzBNoK5gy",
+	"kdDsSmBxSiYnRMg5keIv8EVsnGjODHS/ScAGkCMCrpNynpTSdOGGCju0ggvdBjSgian5AjT2JMZaQCwp",
+	"aA0NOHUVnwbtGyX5hN4yZQnxdPmmixbyLEwJ+UlVzaK+Z+KD3T5Qel7MYQ0UUsXpwaW8XchNj+Guuyf+",
+	"EGXLbbO2FGmPML+0LAcbeWPAS/7DHdOk72PNjbBGFT5w2mpteOZXmRG7On0MmEL1ilV2wReSAQly5GGu",
+	"j54+RYEY2VhjljmRfL1wX7PhZUkmFJ0NkxxBFMBnlG09iwo4t+LVyHPzbYwCCcbBJ0EtSUQAYGw+oqE2",
+	"ZSNN5EyDe6cI9otvId7vmOIINv3N6/E/D31W+R1nc5YMn0SAE0iojZj6lFpw2MBydMiHsSTzTIISCfO5",
+	"QtoynrC8eAHX0WIQx9pm6ZQmYL1aEI+aU4UrJjOHKmLz/Vg6ilzRhDWSIkIVSaW4uRLWE5VP3XwXOmt+",
+	"iUQ+p+R6kKPNo2aZ0i+obhRAfk3ds7vPAKTJ32dKTyDUCYmAZtM8Rnr+Vwtc3ouPRs8S1n56GJ+0j69P",
+	"WPuUdln7ZPQs7o1612dx97C2M/ry9ZZQTRWU6AfNyPH3RTgnLJHQtNVvn3S7UUtIeCBhsMvSMIiac3ED",
+	"K2QWEa1hrKUwmheCxWN783za1nPj2LbV7x2eHnejlmJM2H/cV1ODlBY+hJTl3zo9Puy5Tz07O+zdG9qM",
+	"Ahh8q3dmweId22yPL1mdF+k6uuO4DluBTdWgRMlh13IXHMHBztniCGpvltnhpJIdCo3oKxkCiDUqNpCX",
+	"cKWpiNnAnUC7kW43BkwkUK+zBE5x2O0fdTsnXfN/reAFwBSpeuVZ/9jRjK8oOctihgthKGqbp3u9w267",
+	"B1RqWWae/epgOfBatS7mpf+jzOfbn335k/JTD/Na3a8eYG2uVUrCw1SjlzwPlIrcehMQkrengTguj4jy",
+	"SSZga1Wmc5wHo37T/T7ziXyDxR875mdI8AgU0B1zcl2KyHmSKDKEK3jonCGgBKJ6l9CFdTDwkc/pC/Vq",
+	"8AwDPmGGCu/Cd7/1qi5g1flfQ4j0A9fjK7FpakofgojOy8ET8+uUxq53qF+8sByNa1XvtgBtJufCnZbf",
+	"7kEF2igJJZjWlynd/dY0yn1e1+XFr3CceG79Tt0mPxwgJQcIbjgK1WrpvoG6cfC5cN5WhgoRvrIsJIvK",
+	"yPLfyrpJkM3Kkw4ZZnKuhjbHA3A/0CsytIaG+9OVCLrWgexmSYe8FwC8gNJ+Iu9oajtAWG8ADqMcrIJ3",
+	"BqAToD53sdKiN/SUhPxOJZ+dcW0KQW+jPib4rfXZAs6nEugMP4KjdcCt+SLtVq9ar0fnjNfIotisDB9P",
+	"LYT9f1JQ2Qetfz3++1L1hPcwVhoWxTr3vVWkej6qwpTsnRiz/fBk2+LU1U4TP8HBHcssEP5RK2pBuSqO",
+	"cxo/u2bPaLd9lnSv28dxj7VPR0+v24ej09Hx6CntxScnrag15krLbFHhbYlaKVV6AJ0Cc5RLFcsp+DRC",
+	"/aVvHmp9RBgSgAUJztgm6VPhztUqHA/BC//2bCnvG2hST783D0EweIh6tLrVa2pj1Vgk69ojFauhSj3P",
+	"MKsU7LDwIcFYogj2SovNsgntuo2Fj3F1JRw4Y9g/InIJpy4BtTKpx7+wUWKPlVuQ2xMM+T0AbjlBupPK",
+	"j1yewz0Gi7ZzPo4eApFf5vm1RbJBqC4ifAQ1fdDOGBMVbiRONWH9pULHinwll7dhU56fQS0i9kxw8Ise",
+	"EYKcdLtXwhaOgjK5IHQ6ZTTLM6axeVWHPMczaLtqGWlvNNdhUDs7xDCUD6hhkW+BIHCECF/eu6JAK6/H",
+	"3TX8s5nHwEiKPG6yEhziqOeNbof00IpaiCXUbyFw2gByDiA1xd9w/EYMuG2EezzqjZ4lR6x9ckiP28fx",
+	"KWufxU/j9rPrLj0ddZOz0WGv5btoWGwHyjVEcaCzruHJGqdAz2F+efoOO91Ol7y97ZN/zNiMJYQqcvxf",
+	"i7+FdKPu/5VIhkhE3ZJSdQvQGHul7WPUEuyTHhh28HrJBirGoynH/vZUkaXyba+beFG5wxS5puL5IOUj",
+	"3cb92Rx4ca1n+XJp812sxld03Bh5K9i8b4F95MgqPvB7QBpFBEXhXdHgqqAa0+Ul5LolXpKDjIXVvhIj",
+	"maZyDkUsmNpmO6l4igTT2N9TafPlaxYD9rA2H5pmUpsLF9swmzer3RFX4uehPacd/PLALCpLhk+qRf3I",
+	"Xh2vcdX/O6AnfN8ehtd8VF64QAOQImYNcp0c/BWihtZD7iDmbgFtq2u1nQLYdKWOYbH/8CNbFoM3R5rD",
+	"59/ppokwjyksGa7UN4tKt592++yuBKawAlGyyNUHn3PorvtaFg/LEhAizmMyg4FgZBVWu1i415Wtkl7e",
+	"7cXfew3BwdbnKwBzvWr1r1rLrcOvWtFVywPJwkN10S141OjkV63+5yvvi4J3mnij4P1l1xa8fwR/zBhV",
+	"9hegBoQG91Xr/n47V5tVXz876F0FHvAHNbQsueU2DA4ajvSpWKgEb+7YAyXZzijsZgNL2OovL2Ard9/l",
+	"aL+YHYSvWsjfZR5pFfHsWhN1M3CavlH0jZ5v1PyCln8ftVJ5sxrbrwyJ3NsTJPLHmqnvdsIbIyPDuX+B",
+	"hlad9mMeeXTGR0j/znOlxCo44E31AftqpcGxQvAfQMbGYnNzIxyvYUMO1yXdBS6tkyYEG41A8QWnE8em",
+	"ipp1yCvzYzxmySy12eIo3ohrRwbVkBUXj5naw6+ezVl9XXHGV2D2fajudaejUYXGG6mhe8GCXqdsB2cK",
+	"gbYdkC2wRI1aZF5j8SyD4oU/PrfcUQHUVHNjgRiFgWzO63LLoIzfUY3tBZhACBRsm/bZ/mng/mTu8jua",
+	"cTNNNOtLD+C5cdLftV2zsrrDhWaZoGmrMsHUmTUjMnz+9s2bl88vB79fvPq/55cvB69fvbt8+WbYIedk",
+	"LBXCjJLJTGlyzQBGovzCf7x9d/lu+Be0sedcMavYucU39vbxYa9jmPujX9ny6vzO5DRlUBZhs83yLFgP",
+	"KYt2l7EuytpmuRQavA1aFYPq/jt5Am60nOUJwRXlq72JlkFBCPgsoGYDYTcriCyE8CpIdVVhwVdzGE8H",
+	"0hd+z8KcLX/rZdCuiAaFkP7DwVc+5O33Kh082JjWwZPkBEFaeWHtAGb2/uP9/x8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

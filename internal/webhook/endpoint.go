@@ -19,6 +19,8 @@ type Endpoint struct {
 	CreatedAt time.Time
 	// StoppedAt is when the receiver answered 410 Gone; since then nothing is sent. Zero: it was not stopped.
 	StoppedAt time.Time
+	// PausedAt is since when events wait until the webhook is resumed. Zero: it is not paused.
+	PausedAt time.Time
 	// RotatingUntil is when the previous secret stops signing beside the current one. Zero: one secret signs.
 	RotatingUntil time.Time
 }
@@ -54,6 +56,7 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 		found := target{
 			Endpoint: Endpoint{
 				ClientID: row.ClientID, URL: row.Url, CreatedAt: postgres.Value(row.CreatedAt), StoppedAt: postgres.Value(row.StoppedAt),
+				PausedAt: postgres.Value(row.PausedAt),
 			},
 			clientName: row.Name,
 			parallel:   int(row.WebhookParallel),

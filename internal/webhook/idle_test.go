@@ -45,7 +45,8 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	}
 }
 
-// A look costs what there is to do: neither clients without events nor retries that wait make it read more.
+// A look costs what there is to do: neither clients without events, nor retries that wait, nor paused webhooks make it read
+// more.
 func TestLookCostsWhatIsDue(t *testing.T) {
 	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
@@ -94,6 +95,13 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 	}
 	if blocks := read(); blocks > idle+10*each {
 		t.Errorf("a look at ten clients' events reads %d blocks", blocks)
+	}
+	if _, err := tx.Exec(t.Context(), `insert into webhook_endpoints (client_id, url, secret, paused_at)
+		select c, 'https://partner.example/', 'x', now() from unnest($1::uuid[]) as c`, clients[:10]); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := read(); blocks > idle {
+		t.Errorf("a look at ten paused clients reads %d blocks", blocks)
 	}
 }
 

@@ -14,11 +14,14 @@ import (
 const maxAge = 30 * 24 * time.Hour
 
 // Sweep deletes the events that were older than 30 days at that time and are not pending, with their attempts. Before, it brings what
-// older programs left in webhook_queue.
+// older programs left in webhook_queue, and fails what has waited too long for paused webhooks.
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
 	if err := w.bringQueued(ctx); err != nil {
 		return postgres.Wrap("bring queued webhook events", err)
+	}
+	if err := w.failPaused(ctx, before); err != nil {
+		return err
 	}
 	for {
 		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Before: before.Add(-maxAge), MaxRows: batch})

@@ -45,6 +45,34 @@ with removed as (
 insert into audit_log (subject, actor, action, client_id)
 select removed.client_id, @actor::text, 'webhook.removed', removed.client_id from removed;
 
+-- name: PauseWebhookEndpoint :execrows
+with paused as (
+    update webhook_endpoints w set paused_at = connect_now() where w.client_id = @client_id and w.paused_at is null returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id)
+select paused.client_id, @actor::text, 'webhook.paused', paused.client_id from paused;
+
+-- name: ResumeWebhookEndpoint :execrows
+with resumed as (
+    update webhook_endpoints w set paused_at = null where w.client_id = @client_id and w.paused_at is not null returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id)
+select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id from resumed;
+
+-- name: FailPausedWebhookEvents :many
+-- Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was replayed.
+update webhook_events set state = 'failed', queued = true
+from clients cl
+where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
+    join webhook_endpoints w on w.client_id = e.client_id
+    where e.state = 'pending' and e.created_at < @before::timestamptz and w.paused_at < @before::timestamptz
+        and coalesce(e.leased_until, e.created_at) < @before::timestamptz
+    order by e.created_at
+    limit @max_rows
+)
+returning cl.client_id, cl.name;
+
 -- name: ListWebhookEvents :many
 select * from webhook_events
 where (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
@@ -153,7 +181,7 @@ returning *;
 -- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(sqlc.narg(expected)::timestamptz), false)::bool as rotating,
-    w.created_at, w.stopped_at, believed_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+    w.created_at, w.stopped_at, w.paused_at, believed_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any (@client_ids::uuid[]);
@@ -236,14 +264,16 @@ where user_id = @user_id and event_id = @event_id and state = 'pending' and leas
 select distinct cl.name from webhook_endpoints e join clients cl using (client_id);
 
 -- name: CountPendingByClient :many
+-- Without those of paused webhooks, which nobody expects to be sent.
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
 join clients cl using (client_id)
-where e.state = 'pending'
+left join webhook_endpoints w using (client_id)
+where e.state = 'pending' and w.paused_at is null
 group by cl.name;
 
 -- name: Backlog :one
--- The events that are to be sent, by how long they have waited. The subqueries read the clock once instead of once a row.
+-- The events that are to be sent, by how long they have waited, without those of paused webhooks. The subqueries read the clock once instead of once a row.
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
     count(*) filter (where w.age < interval '1 minute') as under_1m,
@@ -252,9 +282,11 @@ select count(*) as waiting, count(*) filter (where w.due) as due,
     count(*) filter (where w.age < interval '6 hours') as under_6h,
     count(*) filter (where w.age < interval '1 day') as under_24h
 from (
-    select (select connect_now()) - created_at as age,
-        due_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
-    from webhook_events where state = 'pending'
+    select (select connect_now()) - e.created_at as age,
+        e.due_at <= (select connect_now()) and (e.leased_until is null or e.leased_until <= now()) as due
+    from webhook_events e
+    left join webhook_endpoints r using (client_id)
+    where e.state = 'pending' and r.paused_at is null
 ) w;
 
 -- name: CountFailedOfDay :one

@@ -21,9 +21,11 @@ select count(*) as waiting, count(*) filter (where w.due) as due,
     count(*) filter (where w.age < interval '6 hours') as under_6h,
     count(*) filter (where w.age < interval '1 day') as under_24h
 from (
-    select (select connect_now()) - created_at as age,
-        due_at <= (select connect_now()) and (leased_until is null or leased_until <= now()) as due
-    from webhook_events where state = 'pending'
+    select (select connect_now()) - e.created_at as age,
+        e.due_at <= (select connect_now()) and (e.leased_until is null or e.leased_until <= now()) as due
+    from webhook_events e
+    left join webhook_endpoints r using (client_id)
+    where e.state = 'pending' and r.paused_at is null
 ) w
 `
 
@@ -38,7 +40,7 @@ type BacklogRow struct {
 	Under24h      int64
 }
 
-// The events that are to be sent, by how long they have waited. The subqueries read the clock once instead of once a row.
+// The events that are to be sent, by how long they have waited, without those of paused webhooks. The subqueries read the clock once instead of once a row.
 func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, backlog)
 	var i BacklogRow
@@ -180,7 +182,8 @@ const countPendingByClient = `-- name: CountPendingByClient :many
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
 join clients cl using (client_id)
-where e.state = 'pending'
+left join webhook_endpoints w using (client_id)
+where e.state = 'pending' and w.paused_at is null
 group by cl.name
 `
 
@@ -190,6 +193,7 @@ type CountPendingByClientRow struct {
 	OldestSeconds float64
 }
 
+// Without those of paused webhooks, which nobody expects to be sent.
 func (q *Queries) CountPendingByClient(ctx context.Context) ([]CountPendingByClientRow, error) {
 	rows, err := q.db.Query(ctx, countPendingByClient)
 	if err != nil {
@@ -262,6 +266,51 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const failPausedWebhookEvents = `-- name: FailPausedWebhookEvents :many
+update webhook_events set state = 'failed', queued = true
+from clients cl
+where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
+    select e.user_id, e.event_id from webhook_events e
+    join webhook_endpoints w on w.client_id = e.client_id
+    where e.state = 'pending' and e.created_at < $1::timestamptz and w.paused_at < $1::timestamptz
+        and coalesce(e.leased_until, e.created_at) < $1::timestamptz
+    order by e.created_at
+    limit $2
+)
+returning cl.client_id, cl.name
+`
+
+type FailPausedWebhookEventsParams struct {
+	Before  time.Time
+	MaxRows int32
+}
+
+type FailPausedWebhookEventsRow struct {
+	ClientID uuid.UUID
+	Name     string
+}
+
+// Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was replayed.
+func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]FailPausedWebhookEventsRow, error) {
+	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailPausedWebhookEventsRow
+	for rows.Next() {
+		var i FailPausedWebhookEventsRow
+		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const failWebhookEvent = `-- name: FailWebhookEvent :execrows
@@ -614,7 +663,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 const listWebhookTargets = `-- name: ListWebhookTargets :many
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::timestamptz), false)::bool as rotating,
-    w.created_at, w.stopped_at, believed_time($1::timestamptz)::timestamptz as now
+    w.created_at, w.stopped_at, w.paused_at, believed_time($1::timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any ($2::uuid[])
@@ -636,6 +685,7 @@ type ListWebhookTargetsRow struct {
 	Rotating        bool
 	CreatedAt       *time.Time
 	StoppedAt       *time.Time
+	PausedAt        *time.Time
 	Now             time.Time
 }
 
@@ -660,6 +710,7 @@ func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargets
 			&i.Rotating,
 			&i.CreatedAt,
 			&i.StoppedAt,
+			&i.PausedAt,
 			&i.Now,
 		); err != nil {
 			return nil, err
@@ -836,6 +887,27 @@ func (q *Queries) MoveWebhookEndpoint(ctx context.Context, arg MoveWebhookEndpoi
 	return result.RowsAffected(), nil
 }
 
+const pauseWebhookEndpoint = `-- name: PauseWebhookEndpoint :execrows
+with paused as (
+    update webhook_endpoints w set paused_at = connect_now() where w.client_id = $2 and w.paused_at is null returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id)
+select paused.client_id, $1::text, 'webhook.paused', paused.client_id from paused
+`
+
+type PauseWebhookEndpointParams struct {
+	Actor    string
+	ClientID uuid.UUID
+}
+
+func (q *Queries) PauseWebhookEndpoint(ctx context.Context, arg PauseWebhookEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pauseWebhookEndpoint, arg.Actor, arg.ClientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const readyWebhookEvents = `-- name: ReadyWebhookEvents :exec
 with waiting as materialized (
     select e.event_id from webhook_events e
@@ -953,6 +1025,27 @@ type ReplayWebhookEventParams struct {
 func (q *Queries) ReplayWebhookEvent(ctx context.Context, arg ReplayWebhookEventParams) error {
 	_, err := q.db.Exec(ctx, replayWebhookEvent, arg.Actor, arg.UserID, arg.EventID)
 	return err
+}
+
+const resumeWebhookEndpoint = `-- name: ResumeWebhookEndpoint :execrows
+with resumed as (
+    update webhook_endpoints w set paused_at = null where w.client_id = $2 and w.paused_at is not null returning w.client_id
+)
+insert into audit_log (subject, actor, action, client_id)
+select resumed.client_id, $1::text, 'webhook.resumed', resumed.client_id from resumed
+`
+
+type ResumeWebhookEndpointParams struct {
+	Actor    string
+	ClientID uuid.UUID
+}
+
+func (q *Queries) ResumeWebhookEndpoint(ctx context.Context, arg ResumeWebhookEndpointParams) (int64, error) {
+	result, err := q.db.Exec(ctx, resumeWebhookEndpoint, arg.Actor, arg.ClientID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const rotateWebhookSecret = `-- name: RotateWebhookSecret :execrows

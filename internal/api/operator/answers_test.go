@@ -140,6 +140,8 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("PUT", clients+removed.ID.String()+"/webhook", `{"url":"http://walk.example"}`)),
 		"removeWebhook":       with(expected{"204", "DELETE", clients + removed.ID.String() + "/webhook", ""}, noWebhook("DELETE", "/webhook", "")),
 		"rotateWebhookSecret": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/secret", ""}, noWebhook("POST", "/webhook/secret", "")),
+		"pauseWebhook":        with(expected{"200", "POST", clients + told.ID.String() + "/webhook/pause", ""}, noWebhook("POST", "/webhook/pause", "")),
+		"resumeWebhook":       with(expected{"200", "POST", clients + told.ID.String() + "/webhook/resume", ""}, noWebhook("POST", "/webhook/resume", "")),
 		"testWebhook": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/test", sample}, noWebhook("POST", "/webhook/test", sample),
 			invalid("POST", clients+told.ID.String()+"/webhook/test", `{"type":"x"}`)),
 		"listWebhookEvents": with(expected{"200", "GET", events, ""}, badCursor(events+"?"),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/operatorapi"
@@ -24,10 +25,16 @@ func (h handlers) ReadWebhook(
 }
 
 func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.Webhook, error) {
+	return h.actOnEndpoint(ctx, id, h.Webhooks.Endpoint)
+}
+
+func (h handlers) actOnEndpoint(
+	ctx context.Context, id operatorapi.Id, act func(context.Context, uuid.UUID) (webhook.Endpoint, error),
+) (operatorapi.Webhook, error) {
 	if err := h.known(ctx, oauth.Filter{ClientID: &id}); err != nil {
 		return operatorapi.Webhook{}, err
 	}
-	found, err := h.Webhooks.Endpoint(ctx, id)
+	found, err := act(ctx, id)
 	return webhookBody(found), err
 }
 
@@ -36,6 +43,7 @@ func webhookBody(w webhook.Endpoint) operatorapi.Webhook {
 		Url:           w.URL,
 		CreatedAt:     instant(w.CreatedAt),
 		StoppedAt:     instantOrNull(w.StoppedAt),
+		PausedAt:      instantOrNull(w.PausedAt),
 		RotatingUntil: instantOrNull(w.RotatingUntil),
 	}
 }
@@ -84,6 +92,22 @@ func (h handlers) RemoveWebhook(
 		return nil, err
 	}
 	return operatorapi.RemoveWebhook204Response{}, h.Webhooks.RemoveEndpoint(ctx, request.ClientId)
+}
+
+// PauseWebhook has a client's events wait.
+func (h handlers) PauseWebhook(
+	ctx context.Context, request operatorapi.PauseWebhookRequestObject,
+) (operatorapi.PauseWebhookResponseObject, error) {
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Pause)
+	return operatorapi.PauseWebhook200JSONResponse(body), err
+}
+
+// ResumeWebhook sends what waits.
+func (h handlers) ResumeWebhook(
+	ctx context.Context, request operatorapi.ResumeWebhookRequestObject,
+) (operatorapi.ResumeWebhookResponseObject, error) {
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Resume)
+	return operatorapi.ResumeWebhook200JSONResponse(body), err
 }
 
 // TestWebhook sends a sample event.

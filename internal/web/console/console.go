@@ -211,6 +211,6 @@ var doneTexts = map[string]struct{}{
 	"user_deleted": {}, "user_changed": {}, "limits_lifted": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
-	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "event_replayed": {},
+	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {}, "event_replayed": {},
 	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
 }

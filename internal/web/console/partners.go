@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/site"
+	"connect-svc/internal/webhook"
 )
 
 const partnersPath = Path + "/partners"
@@ -100,6 +101,7 @@ type partnerView struct {
 	aboutPartner
 	Connections connectionCounts
 	Days        daysView
+	Webhook     webhook.Endpoint // without a URL: none
 }
 
 func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -111,7 +113,11 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days})
+	endpoint, _, err := c.endpointOf(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days, endpoint})
 }
 
 // connectionCounts has formatted counts of connections.

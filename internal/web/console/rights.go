@@ -67,6 +67,8 @@ var rights = map[string]right{
 	"{partner}/webhooks/{event}":        engineers,
 	"{partner}/webhooks/{event}/replay": engineers,
 	"{partner}/webhooks/address":        webhooks,
+	"{partner}/webhooks/pause":          webhooks,
+	"{partner}/webhooks/resume":         webhooks,
 	"{partner}/webhooks/remove":         webhooks,
 	"{partner}/webhooks/secret":         secrets,
 	"{partner}/secret":                  secrets,

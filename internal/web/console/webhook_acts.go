@@ -1,10 +1,13 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"html/template"
 	"net/http"
 	"strconv"
+
+	"github.com/google/uuid"
 
 	"connect-svc/internal/client"
 	"connect-svc/internal/refusal"
@@ -92,6 +95,24 @@ func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ r
 
 func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
 	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), c.hooksPath(one.partner), "webhook_removed")
+}
+
+// routePause routes an act, pause or resume.
+func (c *console) routePause(r routes, act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) {
+	ask := func(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
+		waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
+		return confirmation{
+			Title: in.Text("console.webhook."+act+".heading", "Partner", one.partner.Name),
+			Says: []template.HTML{
+				in.HTML("console.webhook." + act + ".says"), in.HTML("console.webhook.pause.waiting", "Number", in.bounded(waiting)),
+			},
+			Action: in.Text("console.webhook." + act + ".act"), Back: c.hooksPath(one.partner),
+		}, err
+	}
+	routeAct(r, "{partner}/webhooks/"+act, c.hookOf, ask, site.Confirmed(func(_ http.ResponseWriter, r *http.Request, one hook) error {
+		_, err := change(r.Context(), one.partner.ID)
+		return outcome(err, c.hooksPath(one.partner), "webhook_"+act+"d")
+	}))
 }
 
 // webhookTest sends a sample event and shows the answer.

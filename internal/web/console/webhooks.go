@@ -23,6 +23,8 @@ func (c *console) routeWebhooks(r routes) {
 	routeAct(r, hooks+"/address", c.changeable, c.askAddress, c.setAddress)
 	routeAct(r, hooks+"/secret", c.hookOf, c.askWebhookSecret, c.replaceWebhookSecret)
 	routeAct(r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
+	c.routePause(r, "pause", c.Webhooks.Pause)
+	c.routePause(r, "resume", c.Webhooks.Resume)
 	routeForm(r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
 	routeForm(r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
 	r.get(hooks+"/{event}", site.Given(c.eventOf, c.showEvent))

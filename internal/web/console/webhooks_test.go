@@ -19,7 +19,7 @@ func TestWebhookEndpoint(t *testing.T) {
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := pathOf(partner.ID) + "/webhooks"
 	v.shows(v.Get(path), "Ride Club", "The partner has no webhook", "The list is empty.")
-	for _, act := range []string{"/secret", "/remove", "/test", "/replay"} {
+	for _, act := range []string{"/secret", "/remove", "/test", "/replay", "/pause", "/resume"} {
 		v.fails(v.Get(path+act), http.StatusConflict, "The partner has no webhook")
 		v.fails(v.Post(path+act), http.StatusConflict, "The partner has no webhook")
 	}
@@ -46,6 +46,16 @@ func TestWebhookEndpoint(t *testing.T) {
 	}
 	v.shows(v.Get(path+"/secret"), "Replace the webhook secret of Ride Club?", "A previous secret signs until 2026-03-11")
 
+	v.shows(v.Get(path+"/pause"), "Pause the webhook of Ride Club?", "four days", "Waiting events: 0.")
+	v.goes(v.Post(path+"/pause"), path+"?done=webhook_paused")
+	for _, page := range []string{path + "?done=webhook_paused", pathOf(partner.ID)} {
+		v.shows(v.Get(page), "Ride Club", "Paused since 2026-03-10 12:34")
+	}
+	v.shows(v.Get(path+"/resume"), "Resume the webhook of Ride Club?")
+	v.goes(v.Post(path+"/resume"), path+"?done=webhook_resumed")
+	if text := v.Get(path).Source; strings.Contains(text, "Paused since") || strings.Contains(text, path+"/resume") {
+		t.Error("the webhook is still paused")
+	}
 	f.DB.Exec(t, "update webhook_endpoints set stopped_at = connect_now()")
 	v.shows(v.Get(path), "Ride Club", "Nothing has been sent since 2026-03-10 12:34", "410 Gone")
 	v.fails(v.Get(path+"/replay"), http.StatusConflict, "The webhook was stopped")
@@ -53,7 +63,7 @@ func TestWebhookEndpoint(t *testing.T) {
 	v.shows(v.Get(path+"/remove"), "Remove the webhook of Ride Club?", "dropped unsent: 2.")
 	v.goes(v.Post(path+"/remove"), path+"?done=webhook_removed")
 	v.shows(v.Get(path+"?done=webhook_removed"), "Ride Club", "The webhook is removed.", "The partner has no webhook")
-	f.acts(t, partner.ID, "ada webhook.created", "ada webhook.url_set", "ada webhook.secret_rotated", "ada webhook.removed")
+	f.acts(t, partner.ID, "ada webhook.created", "ada webhook.url_set", "ada webhook.secret_rotated", "ada webhook.paused", "ada webhook.resumed", "ada webhook.removed")
 }
 
 func TestWebhookEvents(t *testing.T) {

@@ -72,6 +72,8 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		get("readClientUsage", plain+"/usage"),
 		get("readWebhook", hook),
 		act("setWebhook", http.MethodPut, hook, `{"url":"https://partner.invalid/events"}`),
+		act("pauseWebhook", http.MethodPost, hook+"/pause", ""),
+		act("resumeWebhook", http.MethodPost, hook+"/resume", ""),
 		act("rotateWebhookSecret", http.MethodPost, hook+"/secret", ""),
 		w.operatorAsk("testWebhook", http.MethodPost, hook+"/test", `{"type":"activity.updated"}`, batchLimit, 200),
 		w.operatorAsk("removeWebhook", http.MethodDelete, removed, "", actLimit, 204),

@@ -1,0 +1,163 @@
+-- +goose Up
+
+-- A partner, or the operator, pauses a webhook: events are written and wait, and none is sent until it is resumed.
+-- webhook_work leaves out what waits for a paused client: it passes by the client with one step of the index, however many events wait. The
+-- prepared statement has another name, because sessions of servers that run keep the one they have. The function comes before the
+-- column, see migration 0021.
+
+-- +goose StatementBegin
+create or replace function webhook_work(window_length interval, room jsonb, max_events int, max_changes int)
+    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, due_at timestamptz, share int)
+    language plpgsql as
+$$
+declare
+    events text;
+    changes text;
+    partners text;
+    receivers text;
+    kept text; -- the name of the prepared statement
+begin
+    if to_regclass('pg_catalog.pg_dist_partition') is not null then
+        select string_agg(format('select %s::bigint as part, * from %s', e.shardid, shard_name(e.logicalrelid, e.shardid)), ' union all '),
+            string_agg(format('select %s::bigint as part, * from %s', e.shardid, shard_name(c.logicalrelid, c.shardid)), ' union all '),
+            min(shard_name(r.logicalrelid, r.shardid)), min(shard_name(w.logicalrelid, w.shardid))
+        into events, changes, partners, receivers
+        from pg_dist_partition t
+        join pg_dist_shard e using (logicalrelid)
+        join pg_dist_placement p on p.shardid = e.shardid and p.groupid = (select l.groupid from pg_dist_local_group l)
+        join pg_dist_shard c on c.logicalrelid = 'webhook_changes'::regclass and c.shardminvalue = e.shardminvalue
+        join pg_dist_shard r on r.logicalrelid = 'clients'::regclass
+        join pg_dist_shard w on w.logicalrelid = 'webhook_endpoints'::regclass
+        where t.logicalrelid = 'webhook_events'::regclass and t.partmethod = 'h';
+    end if;
+    if events is null then
+        events := 'select 0::bigint as part, * from webhook_events';
+        changes := 'select 0::bigint as part, * from webhook_changes';
+        partners := 'clients';
+        receivers := 'webhook_endpoints';
+    end if;
+    kept := 'webhook_work_2_' || md5(events);
+    if not exists (select 1 from pg_prepared_statements s where s.name = kept) then
+        execute format($work$
+        prepare %4$I (timestamptz, jsonb, interval, int, int) as
+        with recursive ready as (
+            (select o.client_id from (%2$s) o where o.state = 'pending' and o.due_at < '1971-01-01Z' order by o.client_id limit 1)
+            union all
+            select (select o.client_id from (%2$s) o
+                where o.state = 'pending' and o.due_at < '1971-01-01Z' and o.client_id > r.client_id order by o.client_id limit 1)
+            from ready r where r.client_id is not null
+        ), sent as materialized (
+            select cl.client_id, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as at_most
+            from ready r join %1$s cl using (client_id) left join %5$s w using (client_id)
+            where w.paused_at is null
+        )
+        (select e.part, e.user_id, e.client_id, 'event', e.event_id, greatest(e.due_at, e.created_at), e.share
+        from sent s
+        cross join lateral (
+            select o.*, s.at_most as share from (%2$s) o
+            where o.client_id = s.client_id and o.state = 'pending' and o.due_at < '1971-01-01Z'
+                and (not o.queued or o.leased_until <= now())
+            order by o.due_at, o.created_at
+            limit s.at_most
+        ) e
+        order by e.due_at, e.created_at
+        limit $4)
+        union all
+        (select o.part, o.user_id, o.client_id, 'retry', o.event_id, o.due_at, 0 from (%2$s) o
+        where o.state = 'pending' and o.due_at between '1971-01-01Z' and $1
+        order by o.due_at
+        limit $4)
+        union all
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        where ch.changed_at <= $1 - $3
+        order by ch.changed_at
+        limit $5)
+        union all -- of the future: the clock was ahead when they were noted
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        where ch.changed_at > $1 + interval '1 minute'
+        limit $5)
+        $work$, partners, events, changes, kept, receivers);
+    end if;
+    return query execute format('execute %I (%L, %L, %L, %L, %L)', kept, connect_now(), room, window_length, max_events, max_changes);
+end
+$$;
+-- +goose StatementEnd
+
+alter table webhook_endpoints add column paused_at timestamptz;
+
+-- +goose Down
+
+-- +goose StatementBegin
+create or replace function webhook_work(window_length interval, room jsonb, max_events int, max_changes int)
+    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, due_at timestamptz, share int)
+    language plpgsql as
+$$
+declare
+    events text;
+    changes text;
+    partners text;
+    kept text; -- the name of the prepared statement
+begin
+    if to_regclass('pg_catalog.pg_dist_partition') is not null then
+        select string_agg(format('select %s::bigint as part, * from %s', e.shardid, shard_name(e.logicalrelid, e.shardid)), ' union all '),
+            string_agg(format('select %s::bigint as part, * from %s', e.shardid, shard_name(c.logicalrelid, c.shardid)), ' union all '),
+            min(shard_name(r.logicalrelid, r.shardid))
+        into events, changes, partners
+        from pg_dist_partition t
+        join pg_dist_shard e using (logicalrelid)
+        join pg_dist_placement p on p.shardid = e.shardid and p.groupid = (select l.groupid from pg_dist_local_group l)
+        join pg_dist_shard c on c.logicalrelid = 'webhook_changes'::regclass and c.shardminvalue = e.shardminvalue
+        join pg_dist_shard r on r.logicalrelid = 'clients'::regclass
+        where t.logicalrelid = 'webhook_events'::regclass and t.partmethod = 'h';
+    end if;
+    if events is null then
+        events := 'select 0::bigint as part, * from webhook_events';
+        changes := 'select 0::bigint as part, * from webhook_changes';
+        partners := 'clients';
+    end if;
+    kept := 'webhook_work_' || md5(events);
+    if not exists (select 1 from pg_prepared_statements s where s.name = kept) then
+        execute format($work$
+        prepare %4$I (timestamptz, jsonb, interval, int, int) as
+        with recursive ready as (
+            (select o.client_id from (%2$s) o where o.state = 'pending' and o.due_at < '1971-01-01Z' order by o.client_id limit 1)
+            union all
+            select (select o.client_id from (%2$s) o
+                where o.state = 'pending' and o.due_at < '1971-01-01Z' and o.client_id > r.client_id order by o.client_id limit 1)
+            from ready r where r.client_id is not null
+        )
+        (select e.part, e.user_id, e.client_id, 'event', e.event_id, greatest(e.due_at, e.created_at), e.share
+        from ready r
+        join %1$s cl using (client_id)
+        cross join lateral (
+            select o.*, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as share from (%2$s) o
+            where o.client_id = cl.client_id and o.state = 'pending' and o.due_at < '1971-01-01Z'
+                and (not o.queued or o.leased_until <= now())
+            order by o.due_at, o.created_at
+            limit coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel)
+        ) e
+        order by e.due_at, e.created_at
+        limit $4)
+        union all
+        (select o.part, o.user_id, o.client_id, 'retry', o.event_id, o.due_at, 0 from (%2$s) o
+        where o.state = 'pending' and o.due_at between '1971-01-01Z' and $1
+        order by o.due_at
+        limit $4)
+        union all
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        where ch.changed_at <= $1 - $3
+        order by ch.changed_at
+        limit $5)
+        union all -- of the future: the clock was ahead when they were noted
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        where ch.changed_at > $1 + interval '1 minute'
+        limit $5)
+        $work$, partners, events, changes, kept);
+    end if;
+    return query execute format('execute %I (%L, %L, %L, %L, %L)', kept, connect_now(), room, window_length, max_events, max_changes);
+end
+$$;
+-- +goose StatementEnd
+
+-- Paused webhooks are sent again.
+alter table webhook_endpoints drop column paused_at;

@@ -28,6 +28,7 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 	if e.pages, err = pages.New(pages.Config{
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
+		Activity:        a.Activity,
 		Clients:         a.Clients,
 		RequestLifetime: config.OAuth.RequestLifetime,
 		TrustedProxies:  config.TrustedProxies,

@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/scope"
 )
 
 // Access is what the bearer of an access token may read: the scopes and dates (midnights UTC), the client's rate policy (specification
@@ -20,7 +21,8 @@ import (
 type Access struct {
 	UserID, ClientID  uuid.UUID
 	ConnectionVersion int64
-	// FirstToday means that the client had not read the user's activity on this day (UTC) before, and FirstOfUser that no client had.
+	// FirstToday means that the client had not read the user's activity on this day (UTC) before, and FirstOfUser that no client had. RecordRead
+	// sets them.
 	FirstToday, FirstOfUser bool
 	oauthdb.AuthenticateAccessRow
 }
@@ -56,15 +58,23 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 		err = postgres.ErrClock
 	case err == nil && row.Refusal != "":
 		err = refusal.Because(ErrInvalidAccessToken, row.Refusal)
-	case err == nil && row.LastReadIsOld:
-		var read oauthdb.RecordReadRow
-		read, err = s.queries.RecordRead(ctx, oauthdb.RecordReadParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
-		err = postgres.NoRowsAs(err, nil) // another act has the row
-		access.FirstToday, access.FirstOfUser = read.FirstOfClient, read.FirstOfClient && read.FirstOfUser
 	}
 	if err != nil {
 		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
 	}
 	access.AuthenticateAccessRow = row
 	return access, nil
+}
+
+// RecordRead records that the bearer of an access token reads what a scope grants, unless a read within the last hour is recorded: so most
+// reads write nothing.
+func (s *Server) RecordRead(ctx context.Context, access *Access, of scope.Set) error {
+	if !access.LastReadIsOld {
+		return nil
+	}
+	read, err := s.queries.RecordRead(asClient(ctx, access.ClientID), oauthdb.RecordReadParams{
+		UserID: access.UserID, ClientID: access.ClientID, Version: access.ConnectionVersion, Of: int16(of),
+	})
+	access.FirstToday, access.FirstOfUser = read.FirstOfClient, read.FirstOfClient && read.FirstOfUser
+	return postgres.Wrap("record a read", postgres.NoRowsAs(err, nil)) // no row: another act has it
 }

@@ -34,6 +34,7 @@ type Connection struct {
 	HistoryFrom  time.Time  // the first readable date: midnight UTC
 	AuthorizedAt time.Time  // of the current version
 	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
+	LastReadOf   scope.Set  // what it read then; empty if unknown
 
 	Refreshes       int64     // since AuthorizedAt
 	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
@@ -92,6 +93,9 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 		RefreshDeadline: row.RefreshDeadline,
 		ClientStatus:    row.Status,
 		MissingScopes:   row.Scopes &^ row.Registered,
+	}
+	if row.LastReadAt != nil {
+		connection.LastReadOf = scope.Set(row.LastReadScope)
 	}
 	if connection.Refreshes > 0 {
 		connection.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)

@@ -71,7 +71,7 @@ func TestConnectionsOfUser_2_2(t *testing.T) {
 	}
 }
 
-// The first read of a client is recorded at once, later ones once an hour.
+// The first read of a client is recorded at once, later ones once an hour, each with what was read.
 func TestLastRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -82,16 +82,27 @@ func TestLastRead(t *testing.T) {
 		}
 		return time.Time{}
 	}
+	lastReadOf := func(want scope.Set) {
+		t.Helper()
+		if got := f.ofUser(t)[0].LastReadOf; got != want {
+			t.Errorf("read %q, want %q", got, want)
+		}
+	}
 	if at := lastRead(); !at.IsZero() {
 		t.Fatalf("read at %v before it read", at)
 	}
-	f.works(t, tokens)
+	f.works(t, tokens) // but reads nothing
+	if at := lastRead(); !at.IsZero() {
+		t.Fatalf("read at %v without a read", at)
+	}
+	f.reads(t, tokens, scope.CyclingDaily)
 	first := lastRead()
 	if first.IsZero() {
 		t.Fatal("the read was not recorded")
 	}
+	lastReadOf(scope.CyclingDaily)
 	f.db.Clock.Advance(4 * time.Minute)
-	f.works(t, tokens)
+	f.reads(t, tokens, scope.DailySteps)
 	if at := lastRead(); !at.Equal(first) {
 		t.Errorf("recorded again after four minutes: %v, then %v", first, at)
 	}
@@ -100,10 +111,12 @@ func TestLastRead(t *testing.T) {
 	if at := lastRead(); !at.Equal(first) {
 		t.Errorf("a refused read was recorded: %v, then %v", first, at)
 	}
-	f.works(t, f.refresh(t, tokens))
+	lastReadOf(scope.CyclingDaily)
+	f.reads(t, f.refresh(t, tokens), scope.DailySteps)
 	if at := lastRead(); at.Sub(first) < time.Hour {
 		t.Errorf("after an hour: %v, then %v", first, at)
 	}
+	lastReadOf(scope.DailySteps)
 }
 
 // Each read that is the first of a day (UTC) says so: of the client, and of any client.
@@ -128,9 +141,9 @@ func TestFirstReadOfADay(t *testing.T) {
 		if f.client = clients[step.client]; step.after > time.Minute {
 			tokens[step.client] = f.refresh(t, tokens[step.client])
 		}
-		access, err := f.Authenticate(t.Context(), tokens[step.client].AccessToken)
-		if err != nil || access.FirstToday != step.today || access.FirstOfUser != step.firstUser {
-			t.Errorf("%+v: %v, %v, %v", step, access.FirstToday, access.FirstOfUser, err)
+		access := f.reads(t, tokens[step.client], scope.All)
+		if access.FirstToday != step.today || access.FirstOfUser != step.firstUser {
+			t.Errorf("%+v: %v, %v", step, access.FirstToday, access.FirstOfUser)
 		}
 	}
 }

@@ -14,12 +14,13 @@ import (
 
 // Consent is what the consent page shows.
 type Consent struct {
-	Scopes      scope.Set
-	Current     scope.Set // of the existing connection; empty without one
-	State       State     // of the existing connection; empty without one
-	Email       string    // of the user who is asked
-	HistoryFrom time.Time // the first day that will be readable: midnight UTC
-	ExpiresAt   time.Time
+	Scopes              scope.Set
+	Current             scope.Set // of the existing connection; empty without one
+	State               State     // of the existing connection; empty without one
+	Email               string    // of the user who is asked
+	HistoryFrom         time.Time // the first day that will be readable: midnight UTC
+	Today, RegisteredOn time.Time // of the user: midnights UTC
+	ExpiresAt           time.Time
 	// ScopeMismatch: the user's connection with this client has other scopes and must be disconnected first
 	// (specification 3.1). Allow is refused.
 	ScopeMismatch bool
@@ -44,9 +45,10 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		}
 	}
 	consent := Consent{
-		Scopes:        found.request.Scopes,
-		Email:         found.user.Email,
-		HistoryFrom:   found.user.Today,
+		Scopes:      found.request.Scopes,
+		Email:       found.user.Email,
+		HistoryFrom: found.user.Today,
+		Today:       found.user.Today, RegisteredOn: found.user.RegisteredOn,
 		ExpiresAt:     found.request.ExpiresAt,
 		ScopeMismatch: found.scopeMismatch(),
 	}

@@ -187,6 +187,19 @@ func (f *fixture) works(t testing.TB, tokens Tokens) {
 	}
 }
 
+// reads records a read by an access token of what a scope grants.
+func (f *fixture) reads(t testing.TB, tokens Tokens, of scope.Set) Access {
+	t.Helper()
+	access, err := f.Authenticate(t.Context(), tokens.AccessToken)
+	if err == nil {
+		err = f.RecordRead(t.Context(), &access, of)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return access
+}
+
 func (f *fixture) dead(t testing.TB, tokens Tokens) {
 	t.Helper()
 	if _, err := f.Authenticate(t.Context(), tokens.AccessToken); !errors.Is(err, ErrInvalidAccessToken) {

@@ -36,7 +36,7 @@ where request_id = @request_id and session_hash = @session_hash::bytea and not d
 -- name: GetConsentUser :one
 -- The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
 -- disconnected.
-select u.email, (issue_time(sqlc.narg(expected)::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+select u.email, u.registered_on, (issue_time(sqlc.narg(expected)::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u

@@ -409,8 +409,8 @@ join users u on u.user_id = c.user_id
 where c.user_id = @user_id and c.client_id = @client_id;
 
 -- name: RecordRead :one
--- Skips a row that another act has locked. The next read records it. The results are whether it is the client's first recorded read of the
--- user's activity on this day (UTC), and the first one of any client.
+-- Skips a row that another act has locked. The next read records it. of is the scope of what was read. The results are whether it is the client's
+-- first recorded read of the user's activity on this day (UTC), and the first one of any client.
 with before as (
     select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
@@ -419,7 +419,7 @@ with before as (
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
     for no key update of c skip locked
 )
-update connections set last_read_at = connect_now()
+update connections set last_read_at = connect_now(), last_read_scope = @of::smallint
 from before
 where connections.user_id = @user_id and connections.client_id = @client_id
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user;

@@ -191,7 +191,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 }
 
 const getConsentUser = `-- name: GetConsentUser :one
-select u.email, (issue_time($1::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+select u.email, u.registered_on, (issue_time($1::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
@@ -206,14 +206,15 @@ type GetConsentUserParams struct {
 }
 
 type GetConsentUserRow struct {
-	Email       string
-	Today       time.Time
-	Known       bool
-	Version     int64
-	Connected   bool
-	State       string
-	Scopes      *scope.Set
-	HistoryFrom *time.Time
+	Email        string
+	RegisteredOn time.Time
+	Today        time.Time
+	Known        bool
+	Version      int64
+	Connected    bool
+	State        string
+	Scopes       *scope.Set
+	HistoryFrom  *time.Time
 }
 
 // The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
@@ -223,6 +224,7 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 	var i GetConsentUserRow
 	err := row.Scan(
 		&i.Email,
+		&i.RegisteredOn,
 		&i.Today,
 		&i.Known,
 		&i.Version,

@@ -511,18 +511,19 @@ const recordRead = `-- name: RecordRead :one
 with before as (
     select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
-            where o.user_id = $1 and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
+            where o.user_id = $2 and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
     from connections c
-    where c.user_id = $1 and c.client_id = $2 and c.version = $3
+    where c.user_id = $2 and c.client_id = $3 and c.version = $4
     for no key update of c skip locked
 )
-update connections set last_read_at = connect_now()
+update connections set last_read_at = connect_now(), last_read_scope = $1::smallint
 from before
-where connections.user_id = $1 and connections.client_id = $2
+where connections.user_id = $2 and connections.client_id = $3
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user
 `
 
 type RecordReadParams struct {
+	Of       int16
 	UserID   uuid.UUID
 	ClientID uuid.UUID
 	Version  int64
@@ -533,10 +534,15 @@ type RecordReadRow struct {
 	FirstOfUser   bool
 }
 
-// Skips a row that another act has locked. The next read records it. The results are whether it is the client's first recorded read of the
-// user's activity on this day (UTC), and the first one of any client.
+// Skips a row that another act has locked. The next read records it. of is the scope of what was read. The results are whether it is the client's
+// first recorded read of the user's activity on this day (UTC), and the first one of any client.
 func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) (RecordReadRow, error) {
-	row := q.db.QueryRow(ctx, recordRead, arg.UserID, arg.ClientID, arg.Version)
+	row := q.db.QueryRow(ctx, recordRead,
+		arg.Of,
+		arg.UserID,
+		arg.ClientID,
+		arg.Version,
+	)
 	var i RecordReadRow
 	err := row.Scan(&i.FirstOfClient, &i.FirstOfUser)
 	return i, err

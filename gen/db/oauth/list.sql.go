@@ -45,7 +45,7 @@ func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow,
 
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
     c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
@@ -79,6 +79,7 @@ type ListConnectionsRow struct {
 	HistoryFrom       time.Time
 	AuthorizedAt      time.Time
 	LastReadAt        *time.Time
+	LastReadScope     int16
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
 	Status            string
@@ -116,6 +117,7 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
+			&i.LastReadScope,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
 			&i.Status,
@@ -134,7 +136,7 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
     c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
@@ -157,6 +159,7 @@ type ListConnectionsOfUserRow struct {
 	HistoryFrom       time.Time
 	AuthorizedAt      time.Time
 	LastReadAt        *time.Time
+	LastReadScope     int16
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
 	Status            string
@@ -188,6 +191,7 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
+			&i.LastReadScope,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
 			&i.Status,

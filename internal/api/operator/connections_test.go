@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -25,9 +26,7 @@ func TestConnections(t *testing.T) {
 	}
 	walk, _ := f.ConnectNew(t, "Walk Rewards")
 	ride, tokens := f.ConnectNew(t, "Ride Club")
-	if _, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil { // a read
-		t.Fatal(err)
-	}
+	f.Read(t, tokens, scope.DailySteps)
 	got := list()
 	if len(got) != 2 {
 		t.Fatalf("%d connections", len(got))

@@ -15,6 +15,7 @@ import (
 
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // today is the day on which a fixture begins, tomorrow and yesterday the days beside it.
@@ -198,10 +199,17 @@ func TestScope_5_2(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			tokens := f.Connect(t, f.client, granted.scope)
+			lastRead := func() string {
+				return pgtest.Value[string](t, f.DB, "select coalesce(last_read_at is not null and last_read_scope = $1, false)::text from connections", granted.scope)
+			}
 			for _, endpoint := range reads {
 				base := read(endpoint.name, tokens.GrantID, tokens.AccessToken, today)
 				if endpoint.name == granted.name {
 					f.send(t, base).Check(t, 200, "")
+					if lastRead() != "true" {
+						t.Error("the read was not recorded")
+					}
+					f.DB.Exec(t, "update connections set last_read_at = null")
 					continue
 				}
 				checkReads(t, f, base, []readRow{
@@ -212,6 +220,9 @@ func TestScope_5_2(t *testing.T) {
 				got := f.send(t, base)
 				if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="insufficient_scope"` {
 					t.Errorf("WWW-Authenticate is %q", challenge)
+				}
+				if lastRead() != "false" {
+					t.Error("a refused read was recorded")
 				}
 			}
 		})

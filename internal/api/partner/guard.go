@@ -178,7 +178,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	}
 	c.access, err = e.OAuth.Authenticate(r.Context(), token)
 	event := telemetry.EventOf(r.Context())
-	event.ClientID, event.FirstToday, event.FirstOfUser = c.access.ClientID, c.access.FirstToday, c.access.FirstOfUser
+	event.ClientID = c.access.ClientID
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,12 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
 		return err
 	}
-	return e.admit(w, r, c)
+	if err := e.admit(w, r, c); err != nil {
+		return err
+	}
+	err = e.OAuth.RecordRead(r.Context(), &c.access, c.operation.scope)
+	event.FirstToday, event.FirstOfUser = c.access.FirstToday, c.access.FirstOfUser
+	return err
 }
 
 // limits has the reasons of refusals by the rate policy.

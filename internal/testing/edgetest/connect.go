@@ -108,6 +108,18 @@ func (b Backend) Connect(t testing.TB, of pgtest.Client, scopes scope.Set) oauth
 	return Connect(t, b.OAuth, of, scopes, b.User.ID)
 }
 
+// Read records that a partner reads what a scope grants.
+func (b Backend) Read(t testing.TB, tokens oauth.Tokens, of scope.Set) {
+	t.Helper()
+	access, err := b.OAuth.Authenticate(t.Context(), tokens.AccessToken)
+	if err == nil {
+		err = b.OAuth.RecordRead(t.Context(), &access, of)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // ConnectNew registers a partner of a name, and connects the user with it to everything.
 func (b Backend) ConnectNew(t testing.TB, name string) (pgtest.Client, oauth.Tokens) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/audit"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
+	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -278,8 +279,7 @@ func TestWhyAConnectionStopped(t *testing.T) {
 	}{
 		"nothing": {nil, []string{"authorized", "It works. The user authorized it at 2026-03-10 12:34", "has not read anything yet", "none"}},
 		"read": {[]act{refresh, refresh, func(t *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
-			_, err := f.config.OAuth.Authenticate(t.Context(), tokens.AccessToken)
-			must(t, err)
+			f.Read(t, tokens, scope.DailySteps)
 			return tokens
 		}}, []string{"It works. The user authorized it at 2026-03-10 12:34", "last read data about 2026-03-10 14:34", "2, most recently about 2026-03-10 14:34"}},
 		"lapsed": {[]act{refresh, func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {

@@ -42,7 +42,7 @@ type writer struct {
 }
 
 // number writes 12345 as 12,345.
-func (w writer) number(n any) string { return w.printer.Sprint(number.Decimal(n)) }
+func (w writer) number(n any) string { return w.Number(n) }
 
 // signed writes a number with its sign: +1,200 or −2,000.
 func (w writer) signed(n int) string {

@@ -173,9 +173,7 @@ func TestChromiumEveryAccountPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := s.connect(t, scope.All)
-	if _, err := s.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
-		t.Fatal(err)
-	}
+	s.Read(t, tokens, scope.All)
 	s.Open(at(s.disconnectPage()))
 	look("sign-in after the end of the session")
 	s.enter(t)

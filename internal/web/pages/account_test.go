@@ -112,10 +112,8 @@ func TestAccountList_4(t *testing.T) {
 	}
 
 	f.DB.SetTime(time.Date(2027, 2, 20, 23, 31, 0, 0, time.UTC))
-	if _, err := f.OAuth.Authenticate(t.Context(), tokens.AccessToken); err != nil {
-		t.Fatal(err)
-	}
-	want[2].Facts[3] = "Last looked at your data: 21 February 2027"
+	f.Read(t, tokens, scope.CyclingDaily)
+	want[2].Facts[3] = "Last looked at your data: 21 February 2027, 00:31" + distance
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("after a read (-want +got):\n%s", diff)
 	}

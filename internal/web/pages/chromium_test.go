@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -213,6 +214,7 @@ func TestChromiumConsentFits(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, acme(t))
 	s.branded(t) // with all the links that there can be
+	s.record(t, noon.Truncate(24*time.Hour), 14312, 7400, 12850)
 	for _, visit := range []struct {
 		scopes  scope.Set
 		heading string

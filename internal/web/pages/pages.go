@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/locale"
@@ -18,10 +19,11 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// Config is what the pages need. Only TrustedProxies, Brand, Texts and Limits may be empty.
+// Config is what the pages need. Only Activity, TrustedProxies, Brand, Texts and Limits may be empty.
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
+	Activity        *activity.Store   // what consent shows of the user's day; nil: nothing
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
 	TrustedProxies  network.Proxies   // whose X-Forwarded-For is trusted
 	Clients         *client.Registry  // whose logos are shown

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
@@ -59,7 +60,7 @@ func samples() []sample {
 		connected("Walk & Win", oauth.Lapsed, scope.DailySteps),
 		connected("Velo Versicherung AG", oauth.Revoked, scope.CyclingDaily),
 	}
-	connections[0].Partner, connections[0].LastReadAt = stride, &day
+	connections[0].Partner, connections[0].LastReadAt, connections[0].LastReadOf = stride, new(day.Add(13*time.Hour)), scope.DailySteps
 	ended := func(cause string, of partner) view {
 		return view{Base: request.Base, Problem: cause, Partner: of, Code: string(oauth.InvalidRequest)}
 	}
@@ -79,6 +80,9 @@ func samples() []sample {
 		{"link", "Link of the email", "link", request},
 		{"link-elsewhere", "Link of the email: another browser", "link-elsewhere", view{}},
 		{"consent", "Consent", "consent", consent(scope.All, 0, "")},
+		{"consent-today", "Consent: with what was recorded today", "consent", with(consent(scope.All, 0, ""), func(v *view) {
+			v.Today = activity.Today{Steps: new(int64(4312)), Meters: new(int64(7400)), Rides: 1, RideMeters: 7400}
+		})},
 		{"consent-one", "Consent: one scope", "consent", consent(scope.DailySteps, 0, "")},
 		{"consent-again", "Consent: can see it already", "consent", consent(scope.All, scope.All, oauth.Authorized)},
 		{"consent-halted", "Consent: could see it before", "consent", consent(scope.All, scope.All, oauth.Revoked)},

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/web/site"
@@ -25,6 +26,8 @@ func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Sit
 			"initial":     brand.Initial,
 			"host":        hostOf,
 			"clock":       account.ClockTime,
+			"moment":      in.Moment,
+			"sofar":       func(today activity.Today) string { return soFar(in, today) },
 			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },
 		}
 	}})

@@ -4,9 +4,11 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"connect-svc/internal/account"
+	"connect-svc/internal/activity"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/oauth"
 )
@@ -35,6 +37,7 @@ type view struct {
 	Gone        string            // name of the partner that was just disconnected
 
 	Consent oauth.Consent
+	Today   activity.Today
 
 	Code string // of the error
 
@@ -79,6 +82,22 @@ func (v view) Reads() (reads []read) {
 		reads = append(reads, one)
 	}
 	return reads
+}
+
+// soFar lists the amounts of a day, such as 4,312 steps, 1 ride of 7.4 km. It is empty without any.
+func soFar(in *locale.Locale, today activity.Today) string {
+	var amounts []string
+	if today.Steps != nil {
+		amounts = append(amounts, in.Text("today.steps", "Count", *today.Steps, "Number", in.Number(*today.Steps)))
+	}
+	if today.Rides > 0 {
+		amounts = append(amounts, in.Text("today.rides", "Count", today.Rides, "Number", in.Number(today.Rides),
+			"Distance", in.Distance(today.RideMeters)))
+	}
+	if today.Meters != nil && (today.Rides == 0 || *today.Meters != today.RideMeters) {
+		amounts = append(amounts, in.Text("today.distance", "Distance", in.Distance(*today.Meters)))
+	}
+	return strings.Join(amounts, ", ")
 }
 
 // nextCode is when another code can be asked for, to the full minute, and how long that is from now.

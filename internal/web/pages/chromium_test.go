@@ -230,7 +230,7 @@ func TestChromiumConsentFits(t *testing.T) {
 			s.Language(tag)
 			s.Submit(chromedp.Reload())
 			s.IsTitled(locale.Default().Locale(tag).Text(visit.heading, "Partner", "Stride & Co") + " · Acme Move")
-			for _, size := range [][2]int64{{390, 844}, {1280, 720}} {
+			for _, size := range [][2]int64{{390, 844}, {390, 664}, {320, 568}, {1280, 720}} { // 664: Safari, with its bars
 				s.Do(chromedp.EmulateViewport(size[0], size[1]))
 				var bottom int64
 				s.Evaluate("Math.ceil(Math.max(...[...document.querySelectorAll('button[name=decision]')].map(b => b.getBoundingClientRect().bottom)))", &bottom)

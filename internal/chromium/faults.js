@@ -14,11 +14,11 @@
     a: 1,
   });
   // Backgrounds lie over each other up to the canvas, which is white or black by the scheme.
+  const canvas = matchMedia("(prefers-color-scheme: dark)").matches ? { r: 0, g: 0, b: 0, a: 1 } : { r: 255, g: 255, b: 255, a: 1 };
+  const backgrounds = new Map([[null, canvas]]);
   const background = (element) => {
-    if (!element) {
-      return matchMedia("(prefers-color-scheme: dark)").matches ? { r: 0, g: 0, b: 0, a: 1 } : { r: 255, g: 255, b: 255, a: 1 };
-    }
-    return over(parse(getComputedStyle(element).backgroundColor), background(element.parentElement));
+    if (!backgrounds.has(element)) backgrounds.set(element, over(parse(getComputedStyle(element).backgroundColor), background(element.parentElement)));
+    return backgrounds.get(element);
   };
   const luminance = ({ r, g, b }) => {
     const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
@@ -43,6 +43,14 @@
   for (const field of document.querySelectorAll("input, select, textarea")) {
     const got = contrast(parse(getComputedStyle(field).borderTopColor), background(field.parentElement));
     if (visible(field) && document.activeElement !== field && got < 3) faults.push(`contrast ${got.toFixed(2)} of the edge of ${describe(field)}`);
+  }
+  // What sends a form, if it is filled, stands out by that or by its edge.
+  for (const button of document.querySelectorAll("form button:enabled")) {
+    const { backgroundColor, borderTopColor, borderTopWidth } = getComputedStyle(button);
+    if (!visible(button) || parse(backgroundColor).a === 0) continue;
+    const ground = background(button.parentElement);
+    const got = Math.max(contrast(background(button), ground), parseFloat(borderTopWidth) > 0 ? contrast(over(parse(borderTopColor), ground), ground) : 1);
+    if (got < 3) faults.push(`contrast ${got.toFixed(2)} of the edge of ${describe(button)}`);
   }
   for (const target of document.querySelectorAll("a, button, input, select, textarea, summary")) {
     const { width, height } = target.getBoundingClientRect();

@@ -7,10 +7,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"os/exec"
 
 	"github.com/chromedp/chromedp"
 
+	"connect-svc/internal/chromium"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -34,10 +34,11 @@ func start(trusted *x509.Certificate) (ctx context.Context, stop func(), err err
 	if os.Geteuid() == 0 {
 		flags = append(flags, chromedp.NoSandbox) // Chromium's sandbox refuses to start as root
 	}
-	// Without windows, which nobody sees, a tab takes half as long.
-	if shell, err := exec.LookPath("chromium-headless-shell"); err == nil {
-		flags = append(flags, chromedp.ExecPath(shell))
+	path, err := chromium.Find()
+	if err != nil {
+		return nil, func() {}, fmt.Errorf("the tests of pages: %w", err)
 	}
+	flags = append(flags, chromedp.ExecPath(path))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), flags...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	stop = func() {

@@ -82,6 +82,7 @@ func TestFaults(t *testing.T) {
 			<p style="color: #999">pale</p>
 			<input style="border: 1px solid #ddd; width: 5rem; height: 2rem">
 			<button style="width: 1rem; height: 1rem; padding: 0"></button>
+			<form><button style="border: 0; background: #eee; color: #000">Flat</button></form>
 			<p style="display: flex">back to <b>Stride</b></p>
 			<p style="width: 2000px">wide</p></main>`)
 	})
@@ -129,7 +130,7 @@ func TestFaults(t *testing.T) {
 
 	tab.Open(server.URL + "/faulty")
 	got := strings.Join(tab.LayoutFaults(), "\n")
-	for _, want := range []string{`contrast 2.85 of p. "pale"`, "of the edge of input", "target of 16 by 16", "beyond the window", "2008 wide", `no space beside "back to" in p.`} {
+	for _, want := range []string{`contrast 2.85 of p. "pale"`, "of the edge of input", `of the edge of button. "Flat"`, "target of 16 by 16", "beyond the window", "2008 wide", `no space beside "back to" in p.`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("not found: %s; faults:\n%s", want, got)
 		}

@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/chromedp/chromedp"
+
+	"connect-svc/internal/chromium"
 )
 
 // axeScript prints where axe-core is. Tests run in the folder of their package, which is as deep as this one.
@@ -53,13 +54,8 @@ func (tab *Tab) Violations(rules ...string) []string {
 	return value(tab, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
 }
 
-//go:embed layout.js
-var layoutFaults string
-
-// LayoutFaults measures what is on the page at its present size and in its present colors, and describes each part
-// that fails: text below the contrast of WCAG 2.2 AA (1.4.3), edges of fields below that of 1.4.11, targets below
-// 2.5.8, and anything that makes the page scroll sideways (1.4.10).
+// LayoutFaults are the [chromium.Faults] of the page as it is now.
 func (tab *Tab) LayoutFaults() []string {
 	tab.t.Helper()
-	return value(tab, chromedp.Evaluate[[]string](layoutFaults, chromedp.EvalAwaitPromise))
+	return value(tab, chromedp.Evaluate[[]string](chromium.Faults, chromedp.EvalAwaitPromise))
 }

@@ -17,12 +17,16 @@ type brandCommands struct {
 
 type brandPreviewCommand struct {
 	settings.Brand
-	Port int `default:"8088" placeholder:"N" help:"Port on this machine (default ${default}; 0 picks a free one)."`
+	Check bool `help:"Measure all of them in a browser instead: texts that are hard to read, parts that do not fit, buttons that are too small."`
+	Port  int  `default:"8088" placeholder:"N" help:"Port on this machine (default ${default}; 0 picks a free one)."`
 }
 
 func (c brandPreviewCommand) Run(p *program) error {
 	if c.Port < 0 || c.Port > 65535 {
 		return usagef("--port: must be from 0 to 65535")
+	}
+	if c.Check {
+		return c.check(p)
 	}
 	handler, err := pages.Preview(c.Look(), c.TextsDir)
 	if err != nil {
@@ -34,4 +38,20 @@ func (c brandPreviewCommand) Run(p *program) error {
 	}
 	fmt.Fprintf(p.stdout, "All pages and emails: http://%s/\nStop with Ctrl-C.\n", listener.Addr())
 	return app.ServeLocally(p.ctx, listener, nil, handler, 0, slog.Default())
+}
+
+// check prints a line for each problem, or one if there is none.
+func (c brandPreviewCommand) check(p *program) error {
+	problems, measured, err := pages.Check(p.ctx, c.Look(), c.TextsDir)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		fmt.Fprintln(p.stdout, problem)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%d problems on %d pages and emails", len(problems), measured)
+	}
+	fmt.Fprintf(p.stdout, "%d pages and emails: no problem.\n", measured)
+	return nil
 }

@@ -100,3 +100,9 @@ func TestBrandPreview(t *testing.T) {
 	refuse(t, nil, statusUsage, []string{"CONNECT_BRAND_COLOR (--brand-color)", "is not a color", "; accepted: "}, "brand", "preview", "--brand-color", "orange")
 	refuse(t, nil, statusUsage, []string{"--port: must"}, "brand", "preview", "--port", "70000")
 }
+
+// Without a browser the check says in one line how to get one.
+func TestBrandCheckWithoutBrowser(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	refuse(t, nil, statusFailed, []string{"needs Chromium", "install"}, "brand", "preview", "--check")
+}

@@ -117,6 +117,11 @@ func samples() []sample {
 	}
 }
 
+// sampleEmails are the emails in all their states, by path.
+var sampleEmails = map[string]struct{ partner, code string }{
+	"/email": {"Stride Club", "012345"}, "/email-account": {"", "012345"}, "/email-link": {"Stride Club", ""},
+}
+
 //go:embed preview
 var previewFiles embed.FS
 
@@ -174,9 +179,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 		for _, s := range samples() {
 			router.Get("/"+s.Name, func(w http.ResponseWriter, r *http.Request) { files.Write(w, r, http.StatusOK, s.view, s.data) })
 		}
-		for name, email := range map[string]struct{ partner, code string }{
-			"/email": {"Stride Club", "012345"}, "/email-account": {"", "012345"}, "/email-link": {"Stride Club", ""},
-		} {
+		for name, email := range sampleEmails {
 			show := func(w http.ResponseWriter, r *http.Request) {
 				text, html, err := account.SampleEmail(files.Brand, r.Host, email.partner, email.code, files.Locale(r))
 				if err != nil {

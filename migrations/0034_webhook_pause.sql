@@ -1,7 +1,8 @@
 -- +goose Up
 
 -- A partner, or the operator, pauses a webhook: events are written and wait, and none is sent until it is resumed.
--- webhook_work leaves out what waits for a paused client: it passes by the client with one step of the index, however many events wait. The
+-- webhook_work leaves out what waits for a paused client: it passes by the client with one step of the index, however many events wait.
+-- For the order among the events of several nodes, a retry that is ready is due a thousand years after it was made: after all new events. The
 -- prepared statement has another name, because sessions of servers that run keep the one they have. The function comes before the
 -- column, see migration 0021.
 
@@ -51,7 +52,7 @@ begin
             from ready r join %1$s cl using (client_id) left join %5$s w using (client_id)
             where w.paused_at is null
         )
-        (select e.part, e.user_id, e.client_id, 'event', e.event_id, greatest(e.due_at, e.created_at), e.share
+        (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.created_at + 365000 * (e.due_at - '1970-01-01Z'), e.share
         from sent s
         cross join lateral (
             select o.*, s.at_most as share from (%2$s) o

@@ -45,8 +45,8 @@ var (
 
 	// FirstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
 	// two of them if one is distributed and the other is not, so they follow each other (TestStatementsBetweenStepsOnACluster).
-	FirstPlaced = []string{"users", "authorization_requests", "connections", "clients", "webhook_endpoints", "webhook_changes",
-		"webhook_attempts", "webhook_events", "webhook_queue"}
+	FirstPlaced = []string{"users", "authorization_requests", "connections", "clients", "webhook_changes", "webhook_attempts",
+		"webhook_endpoints", "webhook_events", "webhook_queue"}
 
 	// ForeignKeys are all foreign keys of the schema. Citus distributes no table that has one: they are dropped before and added
 	// again after.

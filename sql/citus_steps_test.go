@@ -22,7 +22,7 @@ import (
 var between = map[string][]string{
 	"oauth.RefuseExchange":       {"connections"},
 	"webhook.ClaimWebhookEvents": {"clients", "webhook_changes", "webhook_attempts", "webhook_events", "webhook_endpoints"},
-	"webhook.FailWebhookEvent":   {"webhook_events"},
+	"webhook.FailWebhookEvent":   {"webhook_endpoints"},
 	"activity.ReadDailySteps":    {"daily_steps"},
 }
 

@@ -63,7 +63,8 @@ func Show(ctx context.Context, address string) error {
 		flags = append(flags, "--no-sandbox") // Chromium's sandbox refuses to start as root
 	}
 	command := exec.CommandContext(ctx, path, append(flags, address)...) //nolint:gosec // a browser of this machine, and a page of ours
-	command.WaitDelay = time.Second                                      // for processes of its own
+	command.WaitDelay = time.Second                                      // for what holds its pipes
+	endTogether(command)
 	err = command.Run()
 	if ctx.Err() != nil {
 		return nil

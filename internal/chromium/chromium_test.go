@@ -1,0 +1,59 @@
+package chromium
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"connect-svc/internal/testing/wait"
+)
+
+// TestShowLeavesNoBrowser: none of the browser's processes outlives the context, although a script started it.
+func TestShowLeavesNoBrowser(t *testing.T) {
+	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
+		t.Skip("the processes are not listed in /proc")
+	}
+	shown := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case shown <- struct{}{}:
+		default:
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Show(ctx, server.URL) }()
+	select {
+	case <-shown:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	if len(processesWith(t, server.URL)) == 0 {
+		t.Fatal("no process has the address")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	wait.Until(t, "the browser ends", func() bool { return len(processesWith(t, server.URL)) == 0 })
+}
+
+// processesWith returns the processes that were started with an address.
+func processesWith(t *testing.T, address string) (found []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if line, err := os.ReadFile(file); err == nil && strings.Contains(string(line), address) {
+			found = append(found, file)
+		}
+	}
+	return found
+}

@@ -104,5 +104,5 @@ func TestBrandPreview(t *testing.T) {
 // Without a browser the check says in one line how to get one.
 func TestBrandCheckWithoutBrowser(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	refuse(t, nil, statusFailed, []string{"needs Chromium", "install"}, "brand", "preview", "--check")
+	refuse(t, nil, statusFailed, []string{"no Chromium", "install"}, "brand", "preview", "--check")
 }

@@ -19,7 +19,7 @@ import (
 var Faults string
 
 // ErrNone means that there is no Chromium on this machine.
-var ErrNone = errors.New("needs Chromium or Chrome, which is not found: install it, such as Debian's package chromium-headless-shell")
+var ErrNone = errors.New("no Chromium or Chrome is found: install one, such as Debian's package chromium-headless-shell")
 
 // Find returns the path of a Chromium. Error: [ErrNone].
 func Find() (string, error) {

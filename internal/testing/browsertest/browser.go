@@ -36,7 +36,7 @@ func start(trusted *x509.Certificate) (ctx context.Context, stop func(), err err
 	}
 	path, err := chromium.Find()
 	if err != nil {
-		return nil, func() {}, fmt.Errorf("the tests of pages: %w", err)
+		return nil, func() {}, fmt.Errorf("tests of pages: %w", err)
 	}
 	flags = append(flags, chromedp.ExecPath(path))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), flags...)

@@ -12,8 +12,9 @@
 //
 // # Invariants
 //
-//   - A code works only for its own sign-in (TestSignIn4ACodeBelongsToOneSignIn), for 10 minutes (TestSignIn4TenMinutes) and five attempts,
-//     also if the attempts are concurrent, because one statement spends them. (TestSignIn4FiveAttemptsAtOnce)
+//   - A code works only for its own sign-in (TestSignIn4ACodeBelongsToOneSignIn), for 10 minutes (TestSignIn4TenMinutes) or until what it is for
+//     ends (TestEmailSaysHowLong), and five attempts, also if the attempts are concurrent, because one statement spends them.
+//     (TestSignIn4FiveAttemptsAtOnce)
 //   - A new code replaces the old one. (TestTheNewestCodeIsSent)
 //   - Requests do not reveal whether an address has an account: with and without one the same statements run, the same rows remain, and the
 //     caller gets the same result. (TestSignIn4UnknownAddress)

@@ -44,10 +44,17 @@ type codeEmail struct {
 	brand   brand.Brand // the sender's
 	in      *locale.Locale
 	sent    time.Time
+	valid   time.Duration
+	zone    *time.Location // of the account; nil: unknown
 }
 
-// ClockTime formats the time of a code for emails and pages. It is in UTC, because the reader's time zone is unknown.
-func ClockTime(t time.Time) string { return t.UTC().Format("15:04 MST") }
+// clock formats when the email was made, in the reader's time zone or, if that is unknown, in UTC, which it names then.
+func (e codeEmail) clock() string {
+	if e.zone == nil {
+		return e.sent.UTC().Format("15:04 MST")
+	}
+	return e.sent.In(e.zone).Format("15:04")
+}
 
 // compose returns the email without a recipient. Its errors contain no address.
 func (m *Mailer) compose(email email) (*mail.Msg, error) {
@@ -87,9 +94,9 @@ func (e codeEmail) email() (email, error) {
 	}
 	values := struct {
 		*locale.Locale
-		Subject, Partner, Code, Link, Host, Time string
-		Brand                                    brand.Brand
-	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, ClockTime(e.sent), e.brand}
+		Subject, Partner, Code, Link, Host, Time, Valid string
+		Brand                                           brand.Brand
+	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, e.clock(), e.in.Span(e.valid), e.brand}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return email{e.to, values.Subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
@@ -100,6 +107,8 @@ func (e codeEmail) email() (email, error) {
 func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) (text, html string, err error) {
 	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
 	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
-	sample, err := codeEmail{code: code, link: link, partner: partner, brand: of, in: in, sent: sent}.email()
+	sample, err := codeEmail{
+		code: code, link: link, partner: partner, brand: of, in: in, sent: sent, valid: CodeLifetime, zone: time.UTC,
+	}.email()
 	return sample.text, sample.html, err
 }

@@ -286,17 +286,16 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	}
 	ctx, end := a.settings.Trace(ctx, "sendEmail")
 	defer func() { end(err != nil) }()
-	recipient, code, sent, err := a.codeToSend(ctx, email)
+	sending, err := a.codeToSend(ctx, email)
 	if err != nil {
 		return err
 	}
 	settled := func() {}
 	defer func() { settled() }()
 	design, accepted := a.design.Load(), false
-	message, err := codeEmail{
-		to: recipient, code: code, link: a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed),
-		partner: email.Partner, brand: design.brand, in: design.texts.Locale(email.Language), sent: sent,
-	}.email()
+	sending.link = a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed)
+	sending.partner, sending.brand, sending.in = email.Partner, design.brand, design.texts.Locale(email.Language)
+	message, err := sending.email()
 	if err != nil {
 		return err
 	}
@@ -320,7 +319,7 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 		a.outbox.recordSession(accepted, err)
 	}
 	switch {
-	case err == nil && recipient == "":
+	case err == nil && sending.to == "":
 		a.logEmail(email, NoAccount, "")
 	case err == nil:
 		a.outbox.sent.Add(1)
@@ -329,25 +328,27 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	return err
 }
 
-// codeToSend returns the content of the email besides its link: the address of the account, empty without one; the code, empty if codes do
-// not work; and when the code was made. Error: errReplaced.
-func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (recipient, code string, made time.Time, err error) {
+// codeToSend returns the email up to its link: without an account it has no recipient, and if codes do not work it has no code. Error:
+// errReplaced.
+func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (sending codeEmail, err error) {
 	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
 	if err != nil {
-		return "", "", made, postgres.NoRowsAs(err, errReplaced)
+		return sending, postgres.NoRowsAs(err, errReplaced)
 	}
 	account, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: signIn.Email})
 	if err != nil {
-		return "", "", made, err
+		return sending, err
 	}
+	sending.sent, sending.valid = email.CountedAt, signIn.ExpiresAt.Sub(email.CountedAt)
 	if account.UserID != nil && signIn.UserID != nil && *account.UserID == *signIn.UserID {
-		recipient = *account.Email
+		sending.to = *account.Email
 	}
+	sending.zone = a.zoneOf(ctx, account.UserID)
 	failed, err := a.failed(ctx, signIn.Budget)
 	if codesWork(failed) {
-		code = a.codeOf(email.SignInID, email.Seed)
+		sending.code = a.codeOf(email.SignInID, email.Seed)
 	}
-	return recipient, code, signIn.ExpiresAt.Add(-CodeLifetime), err
+	return sending, err
 }
 
 // delayEmail ends the lease and sets the next attempt.

@@ -25,6 +25,7 @@ type CodeRequest struct {
 	Known    []BrowserKey // the browser's keys of earlier sign-ins
 	Partner  string       // name of the partner of the authorization request; empty for the account pages
 	LinkPath string       // of the page that passes the part after its last slash to VerifyLink
+	Until    time.Time    // when what it is for ends, so that the code works no longer; zero: later than the code
 	Language string       // of the page and the email: a BCP 47 tag; English if there are no texts in it
 }
 
@@ -102,9 +103,13 @@ func (a *Accounts) storeCodeIn(
 	if err != nil {
 		return err
 	}
+	expires := found.Now.Add(CodeLifetime)
+	if !request.Until.IsZero() && request.Until.Before(expires) {
+		expires = request.Until
+	}
 	err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
 		SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: limits[len(limits)-1].key[:],
-		ExpiresAt: found.Now.Add(CodeLifetime),
+		ExpiresAt: expires,
 	})
 	if postgres.IsNodeAway(err) {
 		return fmt.Errorf("%w: %w", ErrSignInAway, err)

@@ -17,7 +17,7 @@ type SignIn struct {
 	AttemptsLeft int    // 0 to 5
 	NoCodes      bool   // too many wrong codes were entered: only the link works
 	Expired      bool
-	SentAt       time.Time // when its newest code was made
+	Left         time.Duration // of its newest code
 	Mail         Mail
 }
 
@@ -61,7 +61,7 @@ func (a *Accounts) getSignIn(ctx context.Context, id uuid.UUID) (found SignIn, f
 	if err != nil {
 		return SignIn{}, "", postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}
-	found = SignIn{Email: row.Email, Expired: row.Expired, SentAt: row.ExpiresAt.Add(-CodeLifetime), Mail: Mail(row.Mail)}
+	found = SignIn{Email: row.Email, Expired: row.Expired, Left: time.Duration(row.SecondsLeft * float64(time.Second)), Mail: Mail(row.Mail)}
 	failed := 0
 	if found.Mail == MailSent { // earlier there is nothing to enter
 		if failed, err = a.failed(ctx, row.Budget); err != nil {

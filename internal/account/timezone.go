@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // for machines without a time zone database
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -29,6 +30,19 @@ func (a *Accounts) timezones(ctx context.Context) (map[string]bool, error) {
 	names := portable(listed)
 	a.zones.Store(&names)
 	return names, nil
+}
+
+// zoneOf returns the time zone of a user. It is nil if the user's node is away, or without a user, for whom the same statement runs.
+func (a *Accounts) zoneOf(ctx context.Context, userID *uuid.UUID) *time.Location {
+	if userID == nil {
+		userID = new(uuid.UUID)
+	}
+	name, err := a.queries.GetTimezone(ctx, *userID)
+	zone, unknown := time.LoadLocation(name)
+	if err != nil || unknown != nil {
+		return nil
+	}
+	return zone
 }
 
 // unportable matches names that some machines lack or that differ between machines. Go takes "" for UTC, and "Local" for the machine's

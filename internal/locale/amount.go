@@ -1,6 +1,7 @@
 package locale
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/text/language"
@@ -22,6 +23,14 @@ func (l *Locale) Distance(meters int64) string {
 		return l.decimal(meters) + space + "m"
 	}
 	return l.decimal(float64(meters)/1000, number.MinFractionDigits(1), number.MaxFractionDigits(1)) + space + "km"
+}
+
+// Span writes a duration in minutes or, from two hours on, in hours. It rounds up, and is at least a minute.
+func (l *Locale) Span(d time.Duration) string {
+	if minutes := max(1, int(math.Ceil(d.Minutes()))); minutes < 120 {
+		return l.Text("span.minutes", "Count", minutes)
+	}
+	return l.Text("span.hours", "Count", int(math.Ceil(d.Hours())))
 }
 
 // Moment writes a day and a time of it, such as 21 November 2026, 13:05.

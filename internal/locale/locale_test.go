@@ -299,3 +299,18 @@ func TestLanguagesOfTheConsole(t *testing.T) {
 		t.Errorf("without texts of the operator, the console speaks %s", got)
 	}
 }
+
+func TestAmounts(t *testing.T) {
+	t.Parallel()
+	english, german := Default().Locale("en"), Default().Locale("de")
+	for got, want := range map[string]string{
+		english.Span(0): "1 minute", english.Span(57*time.Minute + time.Second): "58 minutes", english.Span(119 * time.Minute): "119 minutes",
+		english.Span(2 * time.Hour): "2 hours", english.Span(23*time.Hour + time.Minute): "24 hours",
+		english.Number(4312): "4,312", german.Number(4312): "4.312", english.Distance(850): "850\u00a0m", german.Distance(7440): "7,4\u00a0km",
+		english.Moment(time.Date(2026, 11, 21, 13, 5, 0, 0, time.UTC)): "21 November 2026, 13:05",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

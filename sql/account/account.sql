@@ -42,6 +42,9 @@ delete from account_sessions where user_id = any (@user_ids::uuid[]);
 -- name: GetUser :one
 select * from users where user_id = @user_id;
 
+-- name: GetTimezone :one
+select timezone from users where user_id = @user_id;
+
 -- name: GetUserOfAddress :one
 select user_id from user_addresses where address = lower(@email);
 
@@ -225,7 +228,8 @@ delete from known_browsers where (user_id, browser_id) in (
 );
 
 -- name: GetSignIn :one
-select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget,
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired,
+    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget,
     lower(email)::text as folded
 from sign_ins
 where sign_in_id = @sign_in_id;

@@ -555,20 +555,21 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 }
 
 const getSignIn = `-- name: GetSignIn :one
-select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired, expires_at, mail, budget,
+select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired,
+    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget,
     lower(email)::text as folded
 from sign_ins
 where sign_in_id = $1
 `
 
 type GetSignInRow struct {
-	Email     string
-	Attempts  int32
-	Expired   bool
-	ExpiresAt time.Time
-	Mail      string
-	Budget    []byte
-	Folded    string
+	Email       string
+	Attempts    int32
+	Expired     bool
+	SecondsLeft float64
+	Mail        string
+	Budget      []byte
+	Folded      string
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -578,12 +579,23 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 		&i.Email,
 		&i.Attempts,
 		&i.Expired,
-		&i.ExpiresAt,
+		&i.SecondsLeft,
 		&i.Mail,
 		&i.Budget,
 		&i.Folded,
 	)
 	return i, err
+}
+
+const getTimezone = `-- name: GetTimezone :one
+select timezone from users where user_id = $1
+`
+
+func (q *Queries) GetTimezone(ctx context.Context, userID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, getTimezone, userID)
+	var timezone string
+	err := row.Scan(&timezone)
+	return timezone, err
 }
 
 const getUser = `-- name: GetUser :one

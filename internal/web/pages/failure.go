@@ -64,7 +64,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
-		v.nextCode(limited.Next, limited.Wait)
+		v.Wait = limited.Wait
 	}
 	p.site.Write(w, r, failure.status, failure.view, v)
 }

@@ -37,8 +37,8 @@ func samples() []sample {
 		ClientID: id, Name: "Stride Club", HomepageURL: "https://www.stride.example/",
 		PrivacyURL: "https://www.stride.example/privacy", TermsURL: "https://www.stride.example/terms",
 	}, Callback: callback}
-	request := view{Base: "/authorize/" + id.String(), Partner: stride, Minutes: 10, Email: "robin@example.com"}
-	atAccount := view{Base: accountBase, Minutes: 30, Email: "robin@example.com"}
+	request := view{Base: "/authorize/" + id.String(), Partner: stride, Minutes: 10, Left: account.CodeLifetime, Email: "robin@example.com"}
+	atAccount := view{Base: accountBase, Minutes: 30, Left: account.CodeLifetime, Email: "robin@example.com"}
 	with := func(v view, change func(*view)) view { change(&v); return v }
 	problem := func(v view, name string) view {
 		v.Problem, v.Invalid = name, true
@@ -69,11 +69,11 @@ func samples() []sample {
 		{"sign-in-problem", "Sign-in: no address", "sign-in", problem(request, "address")},
 		{"sending", "Code: still being sent", "sending", request},
 		{"code", "Code", "code", request},
-		{"code-again", "Code: sent again", "code", with(request, func(v *view) { v.SentAgain = account.ClockTime(day.Add(15 * time.Hour)) })},
+		{"code-again", "Code: sent again", "code", with(request, func(v *view) { v.SentAgain = true })},
 		{"code-malformed", "Code: not six digits", "code", problem(request, "malformed")},
 		{"code-wrong", "Code: wrong", "code", with(problem(request, "wrong"), func(v *view) { v.AttemptsLeft = 3 })},
 		{"code-spent", "Code: five times wrong", "code", problem(request, "spent")},
-		{"code-last", "Code: the last one for now", "code", with(request, func(v *view) { v.nextCode(day.Add(15*time.Hour), time.Hour) })},
+		{"code-last", "Code: the last one for now", "code", with(request, func(v *view) { v.Wait = 58 * time.Minute })},
 		{"code-expired", "Code: too old", "code", problem(request, "expired")},
 		{"code-off", "Code: the link alone works", "code", with(problem(request, "no-codes"), func(v *view) { v.NoCodes = true })},
 		{"code-old-link", "Code: the link of an older email", "code", problem(request, "old-link")},
@@ -108,8 +108,8 @@ func samples() []sample {
 		{"ended-cookies", "Ended: another browser", "ended", ended("cookies", partner{})},
 		{"ended-unknown", "Ended: unknown", "ended", ended("unknown", partner{})},
 		{"refused", "Refused", "refused", view{Code: string(oauth.InvalidRequest)}},
-		{"too-many-codes", "Too many codes", "too-many-codes", with(request, func(v *view) { v.nextCode(day.Add(15*time.Hour), time.Hour) })},
-		{"too-many-today", "Too many codes in a day", "too-many-codes", with(request, func(v *view) { v.nextCode(day.Add(39*time.Hour), 24*time.Hour) })},
+		{"too-many-codes", "Too many codes", "too-many-codes", with(request, func(v *view) { v.Wait = 58 * time.Minute })},
+		{"too-many-today", "Too many codes in a day", "too-many-codes", with(request, func(v *view) { v.Wait = 23 * time.Hour })},
 		{"unavailable", "No email can be sent", "unavailable", request},
 		{"bad-form", "A form that cannot be read", "bad-form", request},
 		{"not-found", "Not found", "not-found", view{}},

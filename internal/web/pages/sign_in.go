@@ -20,6 +20,7 @@ type signIn struct {
 	id       uuid.UUID
 	begun    bool                                                                          // in this browser, by an address or an authorization request
 	page     string                                                                        // name of the first page, which asks for the address
+	until    time.Time                                                                     // when what it is for ends; zero: later than its codes
 	view     view                                                                          // what all its pages show
 	remember func(http.ResponseWriter)                                                     // lets the browser know the sign-in
 	renamed  func() (signIn, error)                                                        // returns the same sign-in under another id
@@ -70,7 +71,7 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 // signInTo is the sign-in for a request in which nobody has signed in.
 func (p *pages) signInTo(request pending) signIn {
 	return signIn{
-		id: request.asked.ID, begun: true, page: "sign-in", view: p.view(request),
+		id: request.asked.ID, begun: true, page: "sign-in", until: request.ExpiresAt, view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
 		renamed: func() (signIn, error) {
 			asked, err := p.OAuth.Renamed(request.asked, request.browser)
@@ -161,7 +162,7 @@ func (p *pages) sendCode(w http.ResponseWriter, r *http.Request, s signIn, email
 	for try := 1; ; try++ {
 		err := p.Accounts.SendCode(r.Context(), account.CodeRequest{
 			SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
-			LinkPath: s.view.Base + "/link", Language: p.site.Locale(r).Tag,
+			LinkPath: s.view.Base + "/link", Until: s.until, Language: p.site.Locale(r).Tag,
 		})
 		event := telemetry.EventOf(r.Context())
 		event.CodeSent, event.CodeFor = err == nil, s.view.Partner.ClientID
@@ -208,7 +209,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		return err
 	}
 	v := s.view
-	v.Email, v.AttemptsLeft, v.NoCodes = typed.Email, typed.AttemptsLeft, typed.NoCodes
+	v.Email, v.AttemptsLeft, v.NoCodes, v.Left = typed.Email, typed.AttemptsLeft, typed.NoCodes, typed.Left
 	switch typed.Mail {
 	case account.MailWaiting:
 		w.Header().Set("Refresh", "3") // nothing can be entered yet that would be lost
@@ -218,13 +219,11 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil
 	}
-	next, wait, err := p.Accounts.NextCode(r.Context(), account.CodeRequest{
+	if _, v.Wait, err = p.Accounts.NextCode(r.Context(), account.CodeRequest{
 		Email: typed.Email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r),
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	v.nextCode(next, wait)
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
 		v.Problem = "expired"
@@ -235,7 +234,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	case news == "malformed", news == "old-link", news == "wrong" && typed.AttemptsLeft < account.Attempts:
 		v.Problem = news
 	case news == "again":
-		v.SentAgain = account.ClockTime(typed.SentAt)
+		v.SentAgain = true
 	}
 	p.form(w, r, http.StatusOK, "code", v)
 	return nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/locale"
@@ -25,7 +24,7 @@ func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Sit
 		return template.FuncMap{
 			"initial":     brand.Initial,
 			"host":        hostOf,
-			"clock":       account.ClockTime,
+			"span":        in.Span,
 			"moment":      in.Moment,
 			"sofar":       func(today activity.Today) string { return soFar(in, today) },
 			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },

@@ -19,16 +19,15 @@ type view struct {
 	Partner partner
 	Minutes int // that an authorization may take, or that a session of the account pages lasts
 
-	Email        string // as it was typed
-	Problem      string // what was wrong with the form, or why a request ended, by a name that the template knows
-	Invalid      bool   // the form has a problem
-	AttemptsLeft int    // of the code
-	NoCodes      bool   // the link of the email alone works
-	Link         string // its path
-	SentAgain    string // when a new code was sent; empty: none was
-
-	NextCode    time.Time // when another code can be asked for; zero: now
-	NextCodeDay bool      // that is not within the next hours
+	Email        string        // as it was typed
+	Problem      string        // what was wrong with the form, or why a request ended, by a name that the template knows
+	Invalid      bool          // the form has a problem
+	AttemptsLeft int           // of the code
+	NoCodes      bool          // the link of the email alone works
+	Link         string        // its path
+	SentAgain    bool          // a new code was sent
+	Left         time.Duration // of the code
+	Wait         time.Duration // until another code can be asked for
 
 	News string // what has just happened: the query of the URL, of which the template knows some values
 
@@ -98,13 +97,6 @@ func soFar(in *locale.Locale, today activity.Today) string {
 		amounts = append(amounts, in.Text("today.distance", "Distance", in.Distance(*today.Meters)))
 	}
 	return strings.Join(amounts, ", ")
-}
-
-// nextCode is when another code can be asked for, to the full minute, and how long that is from now.
-func (v *view) nextCode(at time.Time, wait time.Duration) {
-	if wait > 0 {
-		v.NextCode, v.NextCodeDay = at.UTC().Add(time.Minute-1).Truncate(time.Minute), wait > 12*time.Hour
-	}
 }
 
 // partner is who asks for the authorization, or has a connection.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"time"
 
@@ -38,7 +39,8 @@ type Browser struct {
 	ID         uuid.UUID
 	Name       string // such as "Firefox (Linux)"; empty if unknown
 	SignedInAt time.Time
-	This       bool // the caller has its key
+	FirstAt    *time.Time // the first sign-in, if that was an earlier one; nil if it is unknown, too
+	This       bool       // the caller has its key
 }
 
 // RememberBrowser makes the browser known in which a user has just signed in. Ten browsers of an account are known: another one replaces
@@ -54,9 +56,18 @@ func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys [
 		if _, err := queries.LockUser(ctx, userID); err != nil {
 			return err
 		}
+		replaced, first := keyOf(keys, userID).id(), (*time.Time)(nil)
+		switch at, err := queries.GetFirstSignIn(ctx, accountdb.GetFirstSignInParams{UserID: userID, BrowserID: replaced}); {
+		case err == nil:
+			first = &at
+		case !errors.Is(err, pgx.ErrNoRows):
+			return err
+		}
 		return cmp.Or(
-			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: userID, Replaced: keyOf(keys, userID).id()}),
-			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: userID, BrowserID: key.id(), Name: browserName(userAgent)}),
+			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: userID, Replaced: replaced}),
+			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{
+				UserID: userID, BrowserID: key.id(), Name: browserName(userAgent), First: first,
+			}),
 		)
 	})
 	return key, postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
@@ -66,7 +77,7 @@ func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys [
 func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID, keys ...BrowserKey) ([]Browser, error) {
 	rows, err := a.queries.ListBrowsers(ctx, userID)
 	return postgres.Map(rows, func(row accountdb.ListBrowsersRow) Browser {
-		return Browser{row.BrowserID, row.Name, row.SignedInAt, keyOf(keys, userID).id() == row.BrowserID}
+		return Browser{row.BrowserID, row.Name, row.SignedInAt, row.FirstSignedInAt, keyOf(keys, userID).id() == row.BrowserID}
 	}), postgres.Wrap("account: list browsers", err)
 }
 

@@ -11,9 +11,10 @@ import (
 
 const codeDigits = 6
 
-// digits returns the digits of a code that was typed or pasted in any script. It drops spaces, hyphens and invisible characters.
-// Everything else stays, and makes the code malformed.
+// digits returns the digits of a code that was typed or pasted in any script. It drops spaces, hyphens and invisible characters, and what
+// surrounds the code, such as quotes and words without digits. Everything else stays, and makes the code malformed.
 func digits(code string) string {
+	code = strings.TrimFunc(code, func(c rune) bool { return !unicode.Is(unicode.Nd, c) })
 	return strings.Map(func(c rune) rune {
 		switch {
 		case unicode.Is(unicode.Nd, c):

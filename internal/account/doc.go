@@ -15,7 +15,7 @@
 //   - A code works only for its own sign-in (TestSignIn4ACodeBelongsToOneSignIn), for 10 minutes (TestSignIn4TenMinutes) or until what it is for
 //     ends (TestEmailSaysHowLong), and five attempts, also if the attempts are concurrent, because one statement spends them.
 //     (TestSignIn4FiveAttemptsAtOnce)
-//   - A new code replaces the old one. (TestTheNewestCodeIsSent)
+//   - A new code replaces the old one. (TestTheNewestCodeIsSent) Somebody who enters an old one is told so, and spends no attempt. (TestOlderCode)
 //   - Requests do not reveal whether an address has an account: with and without one the same statements run, the same rows remain, and the
 //     caller gets the same result. (TestSignIn4UnknownAddress)
 //   - Sending reveals nothing either: without an account it does the same work up to naming a recipient, and the page shows only what was

@@ -405,8 +405,14 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	}
 	b.db.Clock.Advance(time.Minute)
 	latest := b.signInWith(t, ada)
-	if got := known(latest...)[0]; !got.This || known(oldest...)[0].This || got.Name != "Firefox (Linux)" {
-		t.Errorf("the latest is %+v", got)
+	first := known(latest...)[0]
+	if !first.This || known(oldest...)[0].This || first.Name != "Firefox (Linux)" || first.FirstAt != nil {
+		t.Errorf("the latest is %+v", first)
+	}
+	b.db.Clock.Advance(time.Hour)
+	latest = b.signInWith(t, ada, latest...)
+	if got := known(latest...); len(got) != 10 || !got[0].This || !got[0].SignedInAt.After(first.SignedInAt) || got[0].FirstAt == nil || !got[0].FirstAt.Equal(first.SignedInAt) {
+		t.Errorf("after another sign-in there: %d browsers, the latest is %+v", len(got), got[0])
 	}
 
 	here, there := b.session(t, ada.Email), b.session(t, ada.Email)

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/netip"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -53,13 +56,25 @@ func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 // an account. The new code and link replace the earlier ones of this sign-in, and its attempts. A browser in which the user has signed
 // in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError, ErrSignInAway.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
-	if !mailbox.Valid(request.Email) {
+	if request.Email = meant(request.Email); !mailbox.Valid(request.Email) {
 		return ErrInvalidEmail
 	}
 	defer func() { a.count("sent", err) }()
 	// The email leaves after a random delay. Otherwise a mail server nearby would slow down the requests that follow, and so reveal that
 	// there is an account.
 	return a.storeCode(ctx, request, mathrand.N(a.settings.Limits.MailDelay))
+}
+
+// meant returns the address that somebody means who pastes it in quotes, or with the name of its owner as in Ada <ada@example.com>. No
+// address ends like that.
+func meant(email string) string {
+	surrounds := func(c rune) bool {
+		return unicode.In(c, unicode.White_Space, unicode.Cf, unicode.Pi, unicode.Pf) || strings.ContainsRune(`"'„‚<>`, c)
+	}
+	if end, _ := utf8.DecodeLastRuneInString(email); !surrounds(end) {
+		return email
+	}
+	return strings.TrimFunc(email[strings.LastIndexByte(email, '<')+1:], surrounds)
 }
 
 // storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another

@@ -129,6 +129,7 @@ func TestDigits(t *testing.T) {
 	t.Parallel()
 	for _, typed := range []string{
 		"012345", " 012 345\n", "012-345", "012\u2013345", "012\u00a0345", "\u202a012345\u202c", "0\u200b1\u200b2345", "\ufeff012345\x00",
+		"“012345”", "Code: 012 345.", "012345 is your Activity Connect code",
 		"０１２３４５", "٠١٢٣٤٥", "۰۱۲۳۴۵", "०१२३४५", "𝟎𝟏𝟐𝟑𝟒𝟓", "𝟶𝟷𝟸𝟹𝟺𝟻",
 	} {
 		if got := digits(typed); got != "012345" {
@@ -144,7 +145,7 @@ func TestDigits(t *testing.T) {
 			}
 		}
 	}
-	if got := digits("12345a½"); got != "12345a½" {
+	if got := digits("12a345½"); got != "12a345" {
 		t.Errorf("a character that is not a digit was left out: %q", got)
 	}
 }
@@ -368,7 +369,7 @@ func TestSignIn4AnUnknownAddressNeverSignsIn(t *testing.T) {
 func TestSendCodeRefusesWhatIsNoAddress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Settings{})
-	for _, email := range []string{"", "nobody", "a@b\x00", "Nobody <nobody@example.com>"} {
+	for _, email := range []string{"", "nobody", "a@b\x00", "Nobody <nobody@>"} {
 		if err := b.send(uuid.New(), email); !errors.Is(err, ErrInvalidEmail) {
 			t.Errorf("%q: %v, want ErrInvalidEmail", email, err)
 		}

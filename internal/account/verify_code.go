@@ -20,6 +20,7 @@ import (
 var (
 	ErrNoSignIn      = errors.New("no code was requested, or it expired long ago")
 	ErrMalformedCode = errors.New("not six digits")
+	ErrOlderCode     = errors.New("the code is of an earlier email")
 	ErrCodeExpired   = errors.New("the code is older than 10 minutes")
 	ErrCodeSpent     = errors.New("the code has had its five attempts, or too many wrong ones were entered")
 	ErrWrongLink     = errors.New("the link is not that of the newest email")
@@ -46,13 +47,16 @@ type Verified struct {
 
 // VerifyCode returns the user of a code that was typed or pasted. It spends one of the five attempts, also if the code is right. A form
 // that is submitted twice gets the same result twice, and the sign-in still serves its purpose once. Each attempt counts as failed
-// before the code is compared, until one is right. After a hundred failed ones no code is compared. Errors: ErrMalformedCode (spends no
-// attempt), *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
+// before the code is compared, until one is right. After a hundred failed ones no code is compared. Errors: ErrMalformedCode and ErrOlderCode,
+// which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
 	defer func() { a.count("accepted", err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return Verified{}, ErrMalformedCode
+	}
+	if err := a.checkOlder(ctx, signIn, code); err != nil {
+		return Verified{}, err
 	}
 	attempt, err := a.takeAttempt(ctx, signIn)
 	if err != nil {
@@ -67,6 +71,24 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
 	}
 	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Folded)
+}
+
+// checkOlder compares a code with those that the sign-in's code has replaced. Somebody who has one of them has it from an email, and learns only
+// that it is not the newest: all other codes spend an attempt. It is the same with and without an account. Error: ErrOlderCode.
+func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string) error {
+	found, err := a.queries.GetSeeds(ctx, signIn)
+	if err != nil {
+		return postgres.WrapNoRows("account: get earlier codes", err, ErrNoSignIn)
+	}
+	is := func(seed []byte) int { return subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, seed)), []byte(code)) }
+	older := 0
+	for _, seed := range found.OlderSeeds {
+		older |= is(seed)
+	}
+	if older == 1 && is(found.Seed) == 0 { // once in a million the newest is the same
+		return ErrOlderCode
+	}
+	return nil
 }
 
 // accept resets the failed attempts. proof is the code or the link that the user entered, folded the address in lower case.

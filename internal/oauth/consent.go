@@ -27,7 +27,7 @@ type Consent struct {
 }
 
 // Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the first call. When that day
-// is over, the request has ended (specification 3.1). Error: ErrRequestEnded.
+// is over, the request has ended (specification 3.1). Errors: ErrRequestEnded, ErrDayOver.
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
 	found, err := s.consent(ctx, id, session)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c consentState) scopeMismatch() bool {
 	return c.user.Connected && *c.user.Scopes != c.request.Scopes
 }
 
-// consent reads what Consent, Allow and DisconnectAsker decide on. Error: ErrRequestEnded, also if the day of the consent is over.
+// consent reads what Consent, Allow and DisconnectAsker decide on. Error: ErrRequestEnded, ErrDayOver.
 func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
 	found.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
-		return found, ErrRequestEnded
+		return found, ErrDayOver
 	}
 	return found, nil
 }

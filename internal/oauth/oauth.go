@@ -52,6 +52,8 @@ var (
 	ErrInvalidAccessToken = errors.New("invalid access token")
 	// ErrRequestEnded: this browser has no such authorization request, or the request has ended (specification 3.1).
 	ErrRequestEnded = errors.New("authorization request ended")
+	// ErrDayOver is ErrRequestEnded because the user's day has ended on which the consent was shown.
+	ErrDayOver = fmt.Errorf("%w: its day is over", ErrRequestEnded)
 	// ErrNotConnected: the user has never been connected with the client.
 	ErrNotConnected = errors.New("not connected")
 )

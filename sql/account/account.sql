@@ -109,12 +109,15 @@ where l.asked_at = @seen::timestamptz[];
 update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) where key = @key;
 
 -- name: PutSignIn :exec
--- A new code replaces the old one and its attempts.
-insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
+-- A new code replaces the old one and its attempts. The last four old ones can be told from wrong ones.
+insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
 values (@sign_in_id, @email, @user_id, @seed, @budget, @expires_at)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at;
+    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = (array[s.seed] || s.older_seeds)[1:4];
+
+-- name: GetSeeds :one
+select seed, older_seeds from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the waiting one.
@@ -205,11 +208,15 @@ where known_browsers.user_id = @user_id and (
     )
 );
 
+-- name: GetFirstSignIn :one
+select coalesce(first_signed_in_at, signed_in_at)::timestamptz from known_browsers where user_id = @user_id and browser_id = @browser_id;
+
 -- name: InsertBrowser :exec
-insert into known_browsers (user_id, browser_id, name, signed_in_at) values (@user_id, @browser_id, @name, connect_now());
+insert into known_browsers (user_id, browser_id, name, signed_in_at, first_signed_in_at)
+values (@user_id, @browser_id, @name, connect_now(), sqlc.narg(first));
 
 -- name: ListBrowsers :many
-select browser_id, name, signed_in_at from known_browsers
+select browser_id, name, signed_in_at, first_signed_in_at from known_browsers
 where user_id = @user_id and signed_in_at > connect_now() - interval '180 days'
 order by signed_in_at desc, browser_id;
 

@@ -499,6 +499,22 @@ func (q *Queries) GetCounter(ctx context.Context, key []byte) ([]time.Time, erro
 	return asked_at, err
 }
 
+const getFirstSignIn = `-- name: GetFirstSignIn :one
+select coalesce(first_signed_in_at, signed_in_at)::timestamptz from known_browsers where user_id = $1 and browser_id = $2
+`
+
+type GetFirstSignInParams struct {
+	UserID    uuid.UUID
+	BrowserID uuid.UUID
+}
+
+func (q *Queries) GetFirstSignIn(ctx context.Context, arg GetFirstSignInParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, getFirstSignIn, arg.UserID, arg.BrowserID)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const getLink = `-- name: GetLink :one
 select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, lower(email)::text as folded
 from sign_ins where sign_in_id = $1
@@ -525,6 +541,22 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 		&i.Expired,
 		&i.Folded,
 	)
+	return i, err
+}
+
+const getSeeds = `-- name: GetSeeds :one
+select seed, older_seeds from sign_ins where sign_in_id = $1
+`
+
+type GetSeedsRow struct {
+	Seed       []byte
+	OlderSeeds [][]byte
+}
+
+func (q *Queries) GetSeeds(ctx context.Context, signInID uuid.UUID) (GetSeedsRow, error) {
+	row := q.db.QueryRow(ctx, getSeeds, signInID)
+	var i GetSeedsRow
+	err := row.Scan(&i.Seed, &i.OlderSeeds)
 	return i, err
 }
 
@@ -642,17 +674,24 @@ func (q *Queries) InsertAddress(ctx context.Context, arg InsertAddressParams) er
 }
 
 const insertBrowser = `-- name: InsertBrowser :exec
-insert into known_browsers (user_id, browser_id, name, signed_in_at) values ($1, $2, $3, connect_now())
+insert into known_browsers (user_id, browser_id, name, signed_in_at, first_signed_in_at)
+values ($1, $2, $3, connect_now(), $4)
 `
 
 type InsertBrowserParams struct {
 	UserID    uuid.UUID
 	BrowserID uuid.UUID
 	Name      string
+	First     *time.Time
 }
 
 func (q *Queries) InsertBrowser(ctx context.Context, arg InsertBrowserParams) error {
-	_, err := q.db.Exec(ctx, insertBrowser, arg.UserID, arg.BrowserID, arg.Name)
+	_, err := q.db.Exec(ctx, insertBrowser,
+		arg.UserID,
+		arg.BrowserID,
+		arg.Name,
+		arg.First,
+	)
 	return err
 }
 
@@ -792,15 +831,16 @@ func (q *Queries) LiftLimit(ctx context.Context, key []byte) error {
 }
 
 const listBrowsers = `-- name: ListBrowsers :many
-select browser_id, name, signed_in_at from known_browsers
+select browser_id, name, signed_in_at, first_signed_in_at from known_browsers
 where user_id = $1 and signed_in_at > connect_now() - interval '180 days'
 order by signed_in_at desc, browser_id
 `
 
 type ListBrowsersRow struct {
-	BrowserID  uuid.UUID
-	Name       string
-	SignedInAt time.Time
+	BrowserID       uuid.UUID
+	Name            string
+	SignedInAt      time.Time
+	FirstSignedInAt *time.Time
 }
 
 func (q *Queries) ListBrowsers(ctx context.Context, userID uuid.UUID) ([]ListBrowsersRow, error) {
@@ -812,7 +852,12 @@ func (q *Queries) ListBrowsers(ctx context.Context, userID uuid.UUID) ([]ListBro
 	var items []ListBrowsersRow
 	for rows.Next() {
 		var i ListBrowsersRow
-		if err := rows.Scan(&i.BrowserID, &i.Name, &i.SignedInAt); err != nil {
+		if err := rows.Scan(
+			&i.BrowserID,
+			&i.Name,
+			&i.SignedInAt,
+			&i.FirstSignedInAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1109,11 +1154,11 @@ func (q *Queries) PutCounter(ctx context.Context, arg PutCounterParams) (int64, 
 }
 
 const putSignIn = `-- name: PutSignIn :exec
-insert into sign_ins (sign_in_id, email, user_id, seed, budget, expires_at)
+insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at
+    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = (array[s.seed] || s.older_seeds)[1:4]
 `
 
 type PutSignInParams struct {
@@ -1125,7 +1170,7 @@ type PutSignInParams struct {
 	ExpiresAt time.Time
 }
 
-// A new code replaces the old one and its attempts.
+// A new code replaces the old one and its attempts. The last four old ones can be told from wrong ones.
 func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 	_, err := q.db.Exec(ctx, putSignIn,
 		arg.SignInID,

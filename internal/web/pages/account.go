@@ -43,6 +43,9 @@ func (p *pages) browsers(r *http.Request, user account.User) ([]account.Browser,
 	list, err := p.Accounts.Browsers(r.Context(), user.ID, knownKeys(r)...)
 	for i := range list {
 		list[i].SignedInAt = list[i].SignedInAt.In(zoneOf(user))
+		if first := list[i].FirstAt; first != nil {
+			*first = first.In(zoneOf(user))
+		}
 	}
 	return list, err
 }

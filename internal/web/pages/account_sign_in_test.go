@@ -188,7 +188,7 @@ func TestAccountSteps(t *testing.T) {
 	leads(v.Post("/account/new-code"), "/account/code?again")
 	code := f.post.Next(t).Code
 	if first != code {
-		leads(v.Post("/account/code", "code", first), "/account/code?wrong")
+		leads(v.Post("/account/code", "code", first), "/account/code?older")
 	}
 	for range 2 { // the form is sent again
 		leads(v.Post("/account/code", "code", code), "/account")

@@ -159,7 +159,7 @@ func TestRequestEnds_3_1(t *testing.T) {
 		end           func(*testing.T, *fixture)
 	}{
 		{"10 minutes", headingExpired, func(_ *testing.T, f *fixture) { f.DB.Clock.Advance(10 * time.Minute) }},
-		{"midnight in Berlin", headingExpired, func(_ *testing.T, f *fixture) {
+		{"midnight in Berlin", "The day is over", func(_ *testing.T, f *fixture) {
 			// The request was opened at 23:59:00 there.
 			f.DB.Clock.Advance(time.Minute)
 		}},

@@ -81,7 +81,11 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	return p.end(w, request, callback)
+	outcome := denied
+	if form["decision"] == "allow" {
+		outcome = decided
+	}
+	return p.end(w, request, callback, outcome)
 }
 
 // showEnd asks for confirmation before the connection with the partner that asks ends, and with it the request. Without a connection it
@@ -118,9 +122,9 @@ func (p *pages) deny(r *http.Request, request pending) (callback string, err err
 	return p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 }
 
-// end redirects to the callback. It leaves nothing of the decided request in the browser but that it was decided.
-func (p *pages) end(w http.ResponseWriter, request pending, callback string) error {
-	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(decided), request.Partner.ClientID[:]...)), p.RequestLifetime)
+// end redirects to the callback. It leaves nothing of the decided request in the browser but that it was decided or denied.
+func (p *pages) end(w http.ResponseWriter, request pending, callback, outcome string) error {
+	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(outcome), request.Partner.ClientID[:]...)), p.RequestLifetime)
 	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
 	return site.Redirect(callback)
 }
@@ -135,7 +139,7 @@ func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	return p.end(w, request, callback)
+	return p.end(w, request, callback, denied)
 }
 
 // restart lets another user sign in to the request.

@@ -71,9 +71,12 @@ func cookieText(r *http.Request, name string) string {
 	return cookie.Value
 }
 
-// decided begins askedCookie once the user has decided. The id of the client follows. With it the pages of the request say that it was
-// decided.
-const decided = "decided:"
+// decided or denied begins askedCookie once the user has decided. The id of the client follows. With it the pages of the request say that it
+// was decided.
+const (
+	decided = "decided:"
+	denied  = "denied:"
+)
 
 // maxKnown is how many users' keys a browser keeps.
 const maxKnown = 4

@@ -60,7 +60,10 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("X-Request-ID", event.RequestID.String())
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
-		v.Problem, v.Partner = p.ending(r)
+		v.Problem, v.Partner, v.Denied = p.ending(r)
+		if errors.Is(err, oauth.ErrDayOver) && v.Problem == string(oauth.EndedByTime) {
+			v.Problem = "midnight"
+		}
 	}
 	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
@@ -69,22 +72,25 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.site.Write(w, r, failure.status, failure.view, v)
 }
 
-// ending returns why a request has ended, as a name that the template knows, and the partner, as far as this browser may know them. After
-// a failure the cause is unknown.
-func (p *pages) ending(r *http.Request) (cause string, of partner) {
+// ending returns why a request has ended, as a name that the template knows, the partner, as far as this browser may know them, and whether
+// the user has denied the request. After a failure the cause is unknown.
+func (p *pages) ending(r *http.Request) (cause string, of partner, isDenied bool) {
 	asked, browser, err := keeps(r)
 	if err != nil {
-		return "unknown", partner{}
+		return "unknown", partner{}, false
 	}
-	if client, ok := bytes.CutPrefix(cookieValue(r, askedCookie), []byte(decided)); ok && len(client) == len(uuid.UUID{}) {
-		found, _ := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client)) // without one the page names nobody
-		return "decided", partner{Partner: found}
+	kept := cookieValue(r, askedCookie)
+	for _, outcome := range []string{decided, denied} {
+		if client, ok := bytes.CutPrefix(kept, []byte(outcome)); ok && len(client) == len(uuid.UUID{}) {
+			found, _ := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client)) // without one the page names nobody
+			return "decided", partner{Partner: found}, outcome == denied
+		}
 	}
 	ending, err := p.OAuth.Ending(r.Context(), asked, browser)
 	if err != nil {
-		return "unknown", partner{}
+		return "unknown", partner{}, false
 	}
-	return string(ending.Cause), partner{Partner: ending.Partner}
+	return string(ending.Cause), partner{Partner: ending.Partner}, false
 }
 
 // baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which

@@ -59,7 +59,7 @@ func TestLink(t *testing.T) {
 		if got := v.Get(base + "/code?old-link").Find(".problem").Text(); !strings.Contains(got, "newest email") {
 			t.Errorf("%s: the page says %q", pages, got)
 		}
-		if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/code?wrong" {
+		if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/code?older" {
 			t.Errorf("%s: an older code leads to %q", pages, got)
 		}
 		if got := v.Location(v.Post(newest)); got != goal {

@@ -74,6 +74,8 @@ func samples() []sample {
 		{"code-wrong", "Code: wrong", "code", with(problem(request, "wrong"), func(v *view) { v.AttemptsLeft = 3 })},
 		{"code-spent", "Code: five times wrong", "code", problem(request, "spent")},
 		{"code-last", "Code: the last one for now", "code", with(request, func(v *view) { v.Wait = 58 * time.Minute })},
+		{"code-older", "Code: of an earlier email", "code", problem(request, "older")},
+		{"code-spent-last", "Code: five times wrong, the last one for now", "code", with(problem(request, "spent"), func(v *view) { v.Wait = 58 * time.Minute })},
 		{"code-expired", "Code: too old", "code", problem(request, "expired")},
 		{"code-off", "Code: the link alone works", "code", with(problem(request, "no-codes"), func(v *view) { v.NoCodes = true })},
 		{"code-old-link", "Code: the link of an older email", "code", problem(request, "old-link")},
@@ -95,7 +97,7 @@ func samples() []sample {
 		{"account-link", "Account: link of the email", "link", atAccount},
 		{"account", "Account", "account", with(atAccount, func(v *view) {
 			v.Connections = connections
-			v.Browsers = []account.Browser{{Name: "Firefox on Linux", SignedInAt: day, This: true}, {SignedInAt: day}}
+			v.Browsers = []account.Browser{{Name: "Firefox (Linux)", SignedInAt: day.Add(13 * time.Hour), FirstAt: &day, This: true}, {SignedInAt: day}}
 		})},
 		{"account-none", "Account: no connections", "account", atAccount},
 		{"account-gone", "Account: disconnected", "account", with(atAccount, func(v *view) {
@@ -104,6 +106,8 @@ func samples() []sample {
 		{"disconnect", "Disconnect", "disconnect", with(atAccount, func(v *view) { v.Partner, v.Connections = stride, connections[:1] })},
 		{"ended-expired", "Ended: too late", "ended", ended("expired", stride)},
 		{"ended-decided", "Ended: decided already", "ended", ended("decided", stride)},
+		{"ended-denied", "Ended: denied already", "ended", with(ended("decided", stride), func(v *view) { v.Denied = true })},
+		{"ended-midnight", "Ended: the day is over", "ended", ended("midnight", stride)},
 		{"ended-partner", "Ended: the partner", "ended", ended("partner", stride)},
 		{"ended-cookies", "Ended: another browser", "ended", ended("cookies", partner{})},
 		{"ended-unknown", "Ended: unknown", "ended", ended("unknown", partner{})},

@@ -194,6 +194,8 @@ func (p *pages) takeCode(w http.ResponseWriter, r *http.Request, s signIn) error
 	switch {
 	case errors.Is(err, account.ErrMalformedCode):
 		return site.Redirect(s.view.Base + "/code?malformed")
+	case errors.Is(err, account.ErrOlderCode):
+		return site.Redirect(s.view.Base + "/code?older")
 	case errors.As(err, &wrong), errors.Is(err, account.ErrCodeSpent), errors.Is(err, account.ErrCodeExpired),
 		errors.Is(err, account.ErrCodeNotSent):
 		return site.Redirect(s.view.Base + "/code?wrong")
@@ -210,19 +212,18 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	}
 	v := s.view
 	v.Email, v.AttemptsLeft, v.NoCodes, v.Left = typed.Email, typed.AttemptsLeft, typed.NoCodes, typed.Left
-	switch typed.Mail {
-	case account.MailWaiting:
-		w.Header().Set("Refresh", "3") // nothing can be entered yet that would be lost
+	if typed.Mail == account.MailWaiting {
 		p.form(w, r, http.StatusOK, "sending", v)
-		return nil
-	case account.MailFailed:
-		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil
 	}
 	if _, v.Wait, err = p.Accounts.NextCode(r.Context(), account.CodeRequest{
 		Email: typed.Email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r),
 	}); err != nil {
 		return err
+	}
+	if typed.Mail == account.MailFailed {
+		p.form(w, r, http.StatusOK, "unavailable", v)
+		return nil
 	}
 	switch news := r.URL.RawQuery; {
 	case typed.Expired:
@@ -231,7 +232,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 		v.Problem = "no-codes"
 	case typed.AttemptsLeft == 0:
 		v.Problem = "spent"
-	case news == "malformed", news == "old-link", news == "wrong" && typed.AttemptsLeft < account.Attempts:
+	case news == "malformed", news == "older", news == "old-link", news == "wrong" && typed.AttemptsLeft < account.Attempts:
 		v.Problem = news
 	case news == "again":
 		v.SentAgain = true

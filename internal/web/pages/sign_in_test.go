@@ -198,7 +198,7 @@ func TestAddressProblems(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	base := v.open(scope.All)
-	for _, typed := range []string{"", "ada", "ada@", "<b>@example.com\"", "Ada <ada@example.com>", strings.Repeat("a", 300) + "@example.com"} {
+	for _, typed := range []string{"", "ada", "ada@", "<b>@example.com\"", "Ada <ada@>", strings.Repeat("a", 300) + "@example.com"} {
 		answer := v.Post(base+"/sign-in", "email", typed)
 		if answer.StatusCode != http.StatusUnprocessableEntity || answer.Find("#problem[role=alert]").Length() != 1 {
 			t.Errorf("%q: status %d", typed, answer.StatusCode)
@@ -391,7 +391,7 @@ func TestNoMail(t *testing.T) {
 			t.Errorf("location = %q", got)
 		}
 		sending := v.Get(base + "/code")
-		if got := sending.Find("h1").Text(); got != "We’re sending a code" || sending.Header.Get("Refresh") != "3" ||
+		if got := sending.Find("h1").Text(); got != "We’re sending a code" || sending.Header.Get("Refresh") != "" || // F41: no page reloads by itself
 			sending.Find("input").Length() != 0 || strings.Contains(sending.Source, "we’ve sent") {
 			t.Errorf("while it is being sent: heading %q, Refresh %q", got, sending.Header.Get("Refresh"))
 		}

@@ -24,6 +24,7 @@ type view struct {
 	Invalid      bool          // the form has a problem
 	AttemptsLeft int           // of the code
 	NoCodes      bool          // the link of the email alone works
+	Denied       bool          // the user has decided against the request
 	Link         string        // its path
 	SentAgain    bool          // a new code was sent
 	Left         time.Duration // of the code

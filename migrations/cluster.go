@@ -38,6 +38,7 @@ var (
 		{"client_errors", "client_id", "usage_hours"},
 		{"usage_days", "client_id", "usage_hours"},
 		{"portal_sessions", "client_id", "usage_hours"},
+		{"change_requests", "client_id", "usage_hours"},
 	}
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there.
@@ -70,6 +71,7 @@ var (
 		{"usage_minutes", "client_id", "clients", ""},
 		{"client_errors", "client_id", "clients", ""},
 		{"portal_sessions", "client_id", "clients", ""},
+		{"change_requests", "client_id", "clients", ""},
 	}
 )
 

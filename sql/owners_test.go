@@ -32,6 +32,7 @@ var owners = map[string]string{
 	"notices":                "account",
 	"clients":                "client",
 	"client_logos":           "client",
+	"change_requests":        "client",
 	"daily_steps":            "activity",
 	"step_corrections":       "activity",
 	"cycling_activities":     "activity",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/client"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -239,7 +240,13 @@ func (m *operatorsMachine) id(command string) string {
 		}
 		return m.event
 	}
-	return pgtest.Value[uuid.UUID](m, m.db, "select client_id from clients order by created_at limit 1").String()
+	id := pgtest.Value[uuid.UUID](m, m.db, "select client_id from clients order by created_at limit 1")
+	if strings.HasPrefix(command, "connect-svc client change-request ") {
+		if err := client.NewRegistry(m.db.Pool, nil).RequestChange(m.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+			m.Fatal(err)
+		}
+	}
+	return id.String()
 }
 
 // connectSvc carries out a command line of the program, with somebody at a terminal who agrees, and reads rows from a pipe.

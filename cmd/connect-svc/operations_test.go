@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/client"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -80,6 +81,10 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"createPortalLink", command("PortalLink", "client", "portal-link", id, "--base-url", "https://connect.example.com")},
 		{"listPortalSessions", command("[]PortalSession", "client", "portal-sessions", id)},
 		{"endPortalSession", command("", "client", "portal-sessions", id, "--end")},
+		{"listChangeRequests", command("[]OpenChangeRequest", "client", "change-requests")},
+		{"readChangeRequest", command("ChangeRequest", "client", "change-request", id)},
+		{"approveChangeRequest", command("ChangeRequest", "client", "change-request", id, "--approve")},
+		{"refuseChangeRequest", command("ChangeRequest", "client", "change-request", id, "--answer", "Not yet.", "--refuse")},
 		{"endPortalSessions", command("", "client", "portal-sessions", id, "--end-all")},
 		{"offboardClient", command("OffboardedClient", "client", "offboard", leaving.ID.String())},
 		{"findConnections", command("[]FoundConnection", "connection", "list", "--user", user.Email)},
@@ -101,9 +106,16 @@ func TestEveryOperationHasACommand(t *testing.T) {
 			args = append(args, pgtest.Value[string](t, db, "select adjustment_id::text from cycling_adjustments"))
 		case "endPortalSession":
 			args = append(args, pgtest.Value[string](t, db, "select session_id::text from portal_sessions"))
+		case "listChangeRequests", "refuseChangeRequest":
+			if err := client.NewRegistry(db.Pool, nil).RequestChange(t.Context(), company.ID, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+				t.Fatal(err)
+			}
 		case "listClientErrors":
 			db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 				values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'code has expired', 1)`, company.ID)
+		}
+		if operation.id == "approveChangeRequest" || operation.id == "refuseChangeRequest" {
+			args = append(args, pgtest.Value[string](t, db, "select request_id::text from change_requests"))
 		}
 		if slices.Contains([]string{"remove", "offboard", "disconnect", "delete"}, args[0]) || slices.Contains([]string{"offboard", "revoke-tokens", "disconnect", "delete"}, args[1]) {
 			args = append(args, "--yes")

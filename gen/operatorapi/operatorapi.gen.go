@@ -41,6 +41,27 @@ func (e AdjustedDataset) Valid() bool {
 	}
 }
 
+// Defines values for ChangeRequestState.
+const (
+	ChangeRequestStateApproved ChangeRequestState = "approved"
+	ChangeRequestStateOpen     ChangeRequestState = "open"
+	ChangeRequestStateRefused  ChangeRequestState = "refused"
+)
+
+// Valid indicates whether the value is a known member of the ChangeRequestState enum.
+func (e ChangeRequestState) Valid() bool {
+	switch e {
+	case ChangeRequestStateApproved:
+		return true
+	case ChangeRequestStateOpen:
+		return true
+	case ChangeRequestStateRefused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ClientStatus.
 const (
 	ClientStatusActive     ClientStatus = "active"
@@ -197,6 +218,7 @@ func (e OffboardedClientStatus) Valid() bool {
 // Defines values for ProblemType.
 const (
 	ProblemTypeUrnConnectSvcProblemBusy                  ProblemType = "urn:connect-svc:problem:busy"
+	ProblemTypeUrnConnectSvcProblemChangeRequestNotFound ProblemType = "urn:connect-svc:problem:change-request-not-found"
 	ProblemTypeUrnConnectSvcProblemClientDisabled        ProblemType = "urn:connect-svc:problem:client-disabled"
 	ProblemTypeUrnConnectSvcProblemClientNotFound        ProblemType = "urn:connect-svc:problem:client-not-found"
 	ProblemTypeUrnConnectSvcProblemClientOffboarded      ProblemType = "urn:connect-svc:problem:client-offboarded"
@@ -227,6 +249,8 @@ const (
 func (e ProblemType) Valid() bool {
 	switch e {
 	case ProblemTypeUrnConnectSvcProblemBusy:
+		return true
+	case ProblemTypeUrnConnectSvcProblemChangeRequestNotFound:
 		return true
 	case ProblemTypeUrnConnectSvcProblemClientDisabled:
 		return true
@@ -532,6 +556,56 @@ type AuditPage struct {
 // CalendarDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
 type CalendarDate = openapi_types.Date
 
+// ChangeApproval defines model for ChangeApproval.
+type ChangeApproval struct {
+	// RequestId A UUID. Responses write it in lower case.
+	RequestId Id `json:"request_id"`
+}
+
+// ChangeRefusal defines model for ChangeRefusal.
+type ChangeRefusal struct {
+	// Answer What the partner reads: 1 to 500 characters in one line.
+	Answer string `json:"answer"`
+
+	// RequestId A UUID. Responses write it in lower case.
+	RequestId Id `json:"request_id"`
+}
+
+// ChangeRequest defines model for ChangeRequest.
+type ChangeRequest struct {
+	// Answer Why it was refused. Otherwise empty.
+	Answer     string  `json:"answer"`
+	AnsweredAt *string `json:"answered_at"`
+
+	// AnsweredBy Who answered, as in the audit log.
+	AnsweredBy *string `json:"answered_by"`
+
+	// Changes Of an open request: what it would change now. Otherwise empty.
+	Changes []FieldChange `json:"changes"`
+
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId Id `json:"client_id"`
+
+	// RequestId A UUID. Responses write it in lower case.
+	RequestId   Id     `json:"request_id"`
+	RequestedAt string `json:"requested_at"`
+
+	// RequestedBy Who asked, as in the audit log.
+	RequestedBy string             `json:"requested_by"`
+	State       ChangeRequestState `json:"state"`
+}
+
+// ChangeRequestState defines model for ChangeRequest.State.
+type ChangeRequestState string
+
+// ChangeRequestPage defines model for ChangeRequestPage.
+type ChangeRequestPage struct {
+	Data []OpenChangeRequest `json:"data"`
+
+	// NextCursor The cursor of the next page. Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // ChangedClient `look_alikes` is empty unless the request has a name.
 type ChangedClient struct {
 	// Client Lists have no `webhook`. It is also absent if the client has none.
@@ -799,6 +873,18 @@ type Delta = int32
 // Email An address of at most 254 bytes, without a display name, quotes or a numeric host. Upper and lower case are the same.
 type Email = string
 
+// FieldChange defines model for FieldChange.
+type FieldChange struct {
+	// After Its value once the request is approved.
+	After string `json:"after"`
+
+	// Before Its value now. Scopes are separated by spaces.
+	Before string `json:"before"`
+
+	// Field A field of the client, such as `callback_url`.
+	Field string `json:"field"`
+}
+
 // FieldError defines model for FieldError.
 type FieldError struct {
 	// Detail What the service accepts there. It never repeats the value.
@@ -1027,6 +1113,22 @@ type OffboardedClient struct {
 
 // OffboardedClientStatus defines model for OffboardedClient.Status.
 type OffboardedClientStatus string
+
+// OpenChangeRequest defines model for OpenChangeRequest.
+type OpenChangeRequest struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId Id `json:"client_id"`
+
+	// Name The client's name.
+	Name string `json:"name"`
+
+	// RequestId A UUID. Responses write it in lower case.
+	RequestId   Id     `json:"request_id"`
+	RequestedAt string `json:"requested_at"`
+
+	// RequestedBy Who asked, as in the audit log.
+	RequestedBy string `json:"requested_by"`
+}
 
 // OperationUsage defines model for OperationUsage.
 type OperationUsage struct {
@@ -1831,6 +1933,9 @@ type MalformedQuery = Problem
 // NamedNotFound defines model for NamedNotFound.
 type NamedNotFound = Problem
 
+// NoChangeRequest defines model for NoChangeRequest.
+type NoChangeRequest = Problem
+
 // NoPortalLink defines model for NoPortalLink.
 type NoPortalLink = Problem
 
@@ -1899,6 +2004,15 @@ type ListAuditLogParams struct {
 	// ClientName Only rows of the client with this name. Upper and lower case are the same.
 	ClientName *FilterClientName `form:"client_name,omitempty" json:"client_name,omitempty"`
 
+	// Limit The maximum number of rows on a page. Default: 100.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListChangeRequestsParams defines parameters for ListChangeRequests.
+type ListChangeRequestsParams struct {
 	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2040,6 +2154,12 @@ type CreateClientJSONRequestBody = ClientRegistration
 
 // ChangeClientJSONRequestBody defines body for ChangeClient for application/json ContentType.
 type ChangeClientJSONRequestBody = ClientChange
+
+// ApproveChangeRequestJSONRequestBody defines body for ApproveChangeRequest for application/json ContentType.
+type ApproveChangeRequestJSONRequestBody = ChangeApproval
+
+// RefuseChangeRequestJSONRequestBody defines body for RefuseChangeRequest for application/json ContentType.
+type RefuseChangeRequestJSONRequestBody = ChangeRefusal
 
 // CreatePortalLinkJSONRequestBody defines body for CreatePortalLink for application/json ContentType.
 type CreatePortalLinkJSONRequestBody = NewPortalLink
@@ -2209,6 +2329,13 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/audit-log (the `ListAuditLog` operationId).
 	ListAuditLog(ctx context.Context, params *ListAuditLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListChangeRequests List the requests for changes that wait
+	//
+	// What partners ask for on their own pages, oldest first. A client has one open request at a time.
+	//
+	// Corresponds with GET /operator/v1/change-requests (the `ListChangeRequests` operationId).
+	ListChangeRequests(ctx context.Context, params *ListChangeRequestsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListClients List the clients
 	//
 	// Oldest first, with every status. With `query` only those that it finds.
@@ -2264,6 +2391,49 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
 	ChangeClient(ctx context.Context, clientId ClientId, body ChangeClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadChangeRequest Read the last request for a change
+	//
+	// The open one, with the registration as it is and as it would be, or the last one with its answer.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/change-request (the `ReadChangeRequest` operationId).
+	ReadChangeRequest(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApproveChangeRequestWithBody Approve a request for a change
+	//
+	// Changes the registration, as `changeClient` does. If the change breaks a rule by now, the request is refused instead, and the answer says why. The audit log has who asked and who approved.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/change-request/approve (the `ApproveChangeRequest` operationId).
+	ApproveChangeRequestWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApproveChangeRequest Approve a request for a change
+	//
+	// Changes the registration, as `changeClient` does. If the change breaks a rule by now, the request is refused instead, and the answer says why. The audit log has who asked and who approved.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/change-request/approve (the `ApproveChangeRequest` operationId).
+	ApproveChangeRequest(ctx context.Context, clientId ClientId, body ApproveChangeRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RefuseChangeRequestWithBody Refuse a request for a change
+	//
+	// Changes nothing. The partner reads the answer on its own pages.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/change-request/refuse (the `RefuseChangeRequest` operationId).
+	RefuseChangeRequestWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RefuseChangeRequest Refuse a request for a change
+	//
+	// Changes nothing. The partner reads the answer on its own pages.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/change-request/refuse (the `RefuseChangeRequest` operationId).
+	RefuseChangeRequest(ctx context.Context, clientId ClientId, body RefuseChangeRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DisableClient Disable a client
 	//
@@ -2780,6 +2950,23 @@ func (c *Caller) ListAuditLog(ctx context.Context, params *ListAuditLogParams, r
 	return c.Client.Do(req)
 }
 
+// ListChangeRequests List the requests for changes that wait
+//
+// What partners ask for on their own pages, oldest first. A client has one open request at a time.
+//
+// Corresponds with GET /operator/v1/change-requests (the `ListChangeRequests` operationId).
+func (c *Caller) ListChangeRequests(ctx context.Context, params *ListChangeRequestsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListChangeRequestsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListClients List the clients
 //
 // Oldest first, with every status. With `query` only those that it finds.
@@ -2886,6 +3073,99 @@ func (c *Caller) ChangeClientWithBody(ctx context.Context, clientId ClientId, co
 // Corresponds with PATCH /operator/v1/clients/{client_id} (the `ChangeClient` operationId).
 func (c *Caller) ChangeClient(ctx context.Context, clientId ClientId, body ChangeClientJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeClientRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadChangeRequest Read the last request for a change
+//
+// The open one, with the registration as it is and as it would be, or the last one with its answer.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/change-request (the `ReadChangeRequest` operationId).
+func (c *Caller) ReadChangeRequest(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadChangeRequestRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApproveChangeRequestWithBody Approve a request for a change
+//
+// Changes the registration, as `changeClient` does. If the change breaks a rule by now, the request is refused instead, and the answer says why. The audit log has who asked and who approved.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/change-request/approve (the `ApproveChangeRequest` operationId).
+func (c *Caller) ApproveChangeRequestWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApproveChangeRequestRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApproveChangeRequest Approve a request for a change
+//
+// Changes the registration, as `changeClient` does. If the change breaks a rule by now, the request is refused instead, and the answer says why. The audit log has who asked and who approved.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/change-request/approve (the `ApproveChangeRequest` operationId).
+func (c *Caller) ApproveChangeRequest(ctx context.Context, clientId ClientId, body ApproveChangeRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApproveChangeRequestRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RefuseChangeRequestWithBody Refuse a request for a change
+//
+// Changes nothing. The partner reads the answer on its own pages.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/change-request/refuse (the `RefuseChangeRequest` operationId).
+func (c *Caller) RefuseChangeRequestWithBody(ctx context.Context, clientId ClientId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRefuseChangeRequestRequestWithBody(c.Server, clientId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RefuseChangeRequest Refuse a request for a change
+//
+// Changes nothing. The partner reads the answer on its own pages.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/change-request/refuse (the `RefuseChangeRequest` operationId).
+func (c *Caller) RefuseChangeRequest(ctx context.Context, clientId ClientId, body RefuseChangeRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRefuseChangeRequestRequest(c.Server, clientId, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3992,6 +4272,72 @@ func NewListAuditLogRequest(server string, params *ListAuditLogParams) (*http.Re
 	return req, nil
 }
 
+// NewListChangeRequestsRequest constructs an http.Request for the ListChangeRequests method
+func NewListChangeRequestsRequest(server string, params *ListChangeRequestsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/change-requests")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListClientsRequest constructs an http.Request for the ListClients method
 func NewListClientsRequest(server string, params *ListClientsParams) (*http.Request, error) {
 	var err error
@@ -4182,6 +4528,134 @@ func NewChangeClientRequestWithBody(server string, clientId ClientId, contentTyp
 	}
 
 	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReadChangeRequestRequest constructs an http.Request for the ReadChangeRequest method
+func NewReadChangeRequestRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/change-request", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewApproveChangeRequestRequest calls the generic ApproveChangeRequest builder with application/json body
+func NewApproveChangeRequestRequest(server string, clientId ClientId, body ApproveChangeRequestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApproveChangeRequestRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewApproveChangeRequestRequestWithBody constructs an http.Request for the ApproveChangeRequest method, with any body, and a specified content type
+func NewApproveChangeRequestRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/change-request/approve", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRefuseChangeRequestRequest calls the generic RefuseChangeRequest builder with application/json body
+func NewRefuseChangeRequestRequest(server string, clientId ClientId, body RefuseChangeRequestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRefuseChangeRequestRequestWithBody(server, clientId, "application/json", bodyReader)
+}
+
+// NewRefuseChangeRequestRequestWithBody constructs an http.Request for the RefuseChangeRequest method, with any body, and a specified content type
+func NewRefuseChangeRequestRequestWithBody(server string, clientId ClientId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/change-request/refuse", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -6109,6 +6583,9 @@ type ServerInterface interface {
 	// ListAuditLog Read the audit log
 	// (GET /operator/v1/audit-log)
 	ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams)
+	// ListChangeRequests List the requests for changes that wait
+	// (GET /operator/v1/change-requests)
+	ListChangeRequests(w http.ResponseWriter, r *http.Request, params ListChangeRequestsParams)
 	// ListClients List the clients
 	// (GET /operator/v1/clients)
 	ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams)
@@ -6121,6 +6598,15 @@ type ServerInterface interface {
 	// ChangeClient Change a client
 	// (PATCH /operator/v1/clients/{client_id})
 	ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ReadChangeRequest Read the last request for a change
+	// (GET /operator/v1/clients/{client_id}/change-request)
+	ReadChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ApproveChangeRequest Approve a request for a change
+	// (POST /operator/v1/clients/{client_id}/change-request/approve)
+	ApproveChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// RefuseChangeRequest Refuse a request for a change
+	// (POST /operator/v1/clients/{client_id}/change-request/refuse)
+	RefuseChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// DisableClient Disable a client
 	// (POST /operator/v1/clients/{client_id}/disable)
 	DisableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -6259,6 +6745,12 @@ func (_ Unimplemented) ListAuditLog(w http.ResponseWriter, r *http.Request, para
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListChangeRequests List the requests for changes that wait
+// (GET /operator/v1/change-requests)
+func (_ Unimplemented) ListChangeRequests(w http.ResponseWriter, r *http.Request, params ListChangeRequestsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListClients List the clients
 // (GET /operator/v1/clients)
 func (_ Unimplemented) ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams) {
@@ -6280,6 +6772,24 @@ func (_ Unimplemented) ReadClient(w http.ResponseWriter, r *http.Request, client
 // ChangeClient Change a client
 // (PATCH /operator/v1/clients/{client_id})
 func (_ Unimplemented) ChangeClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ReadChangeRequest Read the last request for a change
+// (GET /operator/v1/clients/{client_id}/change-request)
+func (_ Unimplemented) ReadChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ApproveChangeRequest Approve a request for a change
+// (POST /operator/v1/clients/{client_id}/change-request/approve)
+func (_ Unimplemented) ApproveChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RefuseChangeRequest Refuse a request for a change
+// (POST /operator/v1/clients/{client_id}/change-request/refuse)
+func (_ Unimplemented) RefuseChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6696,6 +7206,52 @@ func (siw *ServerInterfaceWrapper) ListAuditLog(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListChangeRequests operation middleware
+func (siw *ServerInterfaceWrapper) ListChangeRequests(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChangeRequestsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChangeRequests(w, r, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListClients operation middleware
 func (siw *ServerInterfaceWrapper) ListClients(w http.ResponseWriter, r *http.Request) {
 
@@ -6812,6 +7368,84 @@ func (siw *ServerInterfaceWrapper) ChangeClient(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ChangeClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadChangeRequest operation middleware
+func (siw *ServerInterfaceWrapper) ReadChangeRequest(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadChangeRequest(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ApproveChangeRequest operation middleware
+func (siw *ServerInterfaceWrapper) ApproveChangeRequest(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ApproveChangeRequest(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RefuseChangeRequest operation middleware
+func (siw *ServerInterfaceWrapper) RefuseChangeRequest(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RefuseChangeRequest(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -8305,6 +8939,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/audit-log", wrapper.ListAuditLog)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/change-requests", wrapper.ListChangeRequests)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/clients", wrapper.ListClients)
 	})
 	r.Group(func(r chi.Router) {
@@ -8315,6 +8952,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Patch(options.BaseURL+"/operator/v1/clients/{client_id}", wrapper.ChangeClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/change-request", wrapper.ReadChangeRequest)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/change-request/approve", wrapper.ApproveChangeRequest)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/change-request/refuse", wrapper.RefuseChangeRequest)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/disable", wrapper.DisableClient)
@@ -8559,6 +9205,16 @@ type NamedNotFoundApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers NamedNotFoundResponseHeaders
+}
+
+type NoChangeRequestResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoChangeRequestApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoChangeRequestResponseHeaders
 }
 
 type NoPortalLinkResponseHeaders struct {
@@ -8970,6 +9626,83 @@ type ListAuditLog500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListAuditLog500ApplicationProblemPlusJSONResponse) VisitListAuditLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangeRequestsRequestObject struct {
+	Params ListChangeRequestsParams
+}
+
+type ListChangeRequestsResponseObject interface {
+	VisitListChangeRequestsResponse(w http.ResponseWriter) error
+}
+
+type ListChangeRequests200JSONResponse ChangeRequestPage
+
+func (response ListChangeRequests200JSONResponse) VisitListChangeRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangeRequests400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListChangeRequests400ApplicationProblemPlusJSONResponse) VisitListChangeRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangeRequests401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListChangeRequests401ApplicationProblemPlusJSONResponse) VisitListChangeRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangeRequests500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListChangeRequests500ApplicationProblemPlusJSONResponse) VisitListChangeRequestsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9522,6 +10255,511 @@ type ChangeClient503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ChangeClient503ApplicationProblemPlusJSONResponse) VisitChangeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadChangeRequestRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ReadChangeRequestResponseObject interface {
+	VisitReadChangeRequestResponse(w http.ResponseWriter) error
+}
+
+type ReadChangeRequest200JSONResponse ChangeRequest
+
+func (response ReadChangeRequest200JSONResponse) VisitReadChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadChangeRequest400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadChangeRequest400ApplicationProblemPlusJSONResponse) VisitReadChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadChangeRequest401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReadChangeRequest401ApplicationProblemPlusJSONResponse) VisitReadChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadChangeRequest404ApplicationProblemPlusJSONResponse struct {
+	NoChangeRequestApplicationProblemPlusJSONResponse
+}
+
+func (response ReadChangeRequest404ApplicationProblemPlusJSONResponse) VisitReadChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadChangeRequest500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ReadChangeRequest500ApplicationProblemPlusJSONResponse) VisitReadChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequestRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *ApproveChangeRequestJSONRequestBody
+}
+
+type ApproveChangeRequestResponseObject interface {
+	VisitApproveChangeRequestResponse(w http.ResponseWriter) error
+}
+
+type ApproveChangeRequest200JSONResponse ChangeRequest
+
+func (response ApproveChangeRequest200JSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest400ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest401ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest403ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest404ApplicationProblemPlusJSONResponse struct {
+	NoChangeRequestApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest404ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest409ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest413ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest415ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest422ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest500ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApproveChangeRequest503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response ApproveChangeRequest503ApplicationProblemPlusJSONResponse) VisitApproveChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequestRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Body     *RefuseChangeRequestJSONRequestBody
+}
+
+type RefuseChangeRequestResponseObject interface {
+	VisitRefuseChangeRequestResponse(w http.ResponseWriter) error
+}
+
+type RefuseChangeRequest200JSONResponse ChangeRequest
+
+func (response RefuseChangeRequest200JSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest400ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest401ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest403ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest404ApplicationProblemPlusJSONResponse struct {
+	NoChangeRequestApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest404ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest409ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest413ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest415ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest422ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest500ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefuseChangeRequest503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response RefuseChangeRequest503ApplicationProblemPlusJSONResponse) VisitRefuseChangeRequestResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -14405,6 +15643,9 @@ type StrictServerInterface interface {
 	// ListAuditLog Read the audit log
 	// (GET /operator/v1/audit-log)
 	ListAuditLog(ctx context.Context, request ListAuditLogRequestObject) (ListAuditLogResponseObject, error)
+	// ListChangeRequests List the requests for changes that wait
+	// (GET /operator/v1/change-requests)
+	ListChangeRequests(ctx context.Context, request ListChangeRequestsRequestObject) (ListChangeRequestsResponseObject, error)
 	// ListClients List the clients
 	// (GET /operator/v1/clients)
 	ListClients(ctx context.Context, request ListClientsRequestObject) (ListClientsResponseObject, error)
@@ -14417,6 +15658,15 @@ type StrictServerInterface interface {
 	// ChangeClient Change a client
 	// (PATCH /operator/v1/clients/{client_id})
 	ChangeClient(ctx context.Context, request ChangeClientRequestObject) (ChangeClientResponseObject, error)
+	// ReadChangeRequest Read the last request for a change
+	// (GET /operator/v1/clients/{client_id}/change-request)
+	ReadChangeRequest(ctx context.Context, request ReadChangeRequestRequestObject) (ReadChangeRequestResponseObject, error)
+	// ApproveChangeRequest Approve a request for a change
+	// (POST /operator/v1/clients/{client_id}/change-request/approve)
+	ApproveChangeRequest(ctx context.Context, request ApproveChangeRequestRequestObject) (ApproveChangeRequestResponseObject, error)
+	// RefuseChangeRequest Refuse a request for a change
+	// (POST /operator/v1/clients/{client_id}/change-request/refuse)
+	RefuseChangeRequest(ctx context.Context, request RefuseChangeRequestRequestObject) (RefuseChangeRequestResponseObject, error)
 	// DisableClient Disable a client
 	// (POST /operator/v1/clients/{client_id}/disable)
 	DisableClient(ctx context.Context, request DisableClientRequestObject) (DisableClientResponseObject, error)
@@ -14635,6 +15885,32 @@ func (sh *strictHandler) ListAuditLog(w http.ResponseWriter, r *http.Request, pa
 	}
 }
 
+// ListChangeRequests operation middleware
+func (sh *strictHandler) ListChangeRequests(w http.ResponseWriter, r *http.Request, params ListChangeRequestsParams) {
+	var request ListChangeRequestsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChangeRequests(ctx, request.(ListChangeRequestsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChangeRequests")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListChangeRequestsResponseObject); ok {
+		if err := validResponse.VisitListChangeRequestsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListClients operation middleware
 func (sh *strictHandler) ListClients(w http.ResponseWriter, r *http.Request, params ListClientsParams) {
 	var request ListClientsRequestObject
@@ -14744,6 +16020,98 @@ func (sh *strictHandler) ChangeClient(w http.ResponseWriter, r *http.Request, cl
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ChangeClientResponseObject); ok {
 		if err := validResponse.VisitChangeClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadChangeRequest operation middleware
+func (sh *strictHandler) ReadChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ReadChangeRequestRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadChangeRequest(ctx, request.(ReadChangeRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadChangeRequest")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadChangeRequestResponseObject); ok {
+		if err := validResponse.VisitReadChangeRequestResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ApproveChangeRequest operation middleware
+func (sh *strictHandler) ApproveChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ApproveChangeRequestRequestObject
+
+	request.ClientId = clientId
+
+	var body ApproveChangeRequestJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ApproveChangeRequest(ctx, request.(ApproveChangeRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ApproveChangeRequest")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ApproveChangeRequestResponseObject); ok {
+		if err := validResponse.VisitApproveChangeRequestResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RefuseChangeRequest operation middleware
+func (sh *strictHandler) RefuseChangeRequest(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request RefuseChangeRequestRequestObject
+
+	request.ClientId = clientId
+
+	var body RefuseChangeRequestJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RefuseChangeRequest(ctx, request.(RefuseChangeRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RefuseChangeRequest")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RefuseChangeRequestResponseObject); ok {
+		if err := validResponse.VisitRefuseChangeRequestResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -15855,339 +17223,357 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Pc9s4lif+r6D0naru3FCy5B+JramtO3eS3s1tOulznMvOtHMSTEIWxhSgISArmoz/92/hPQAEKVKi",
-	"ZClxstmqnXZskngAHh7ez8/73IrlZCoFE1q1+p9b7BOdTFMGP/8yUwvz3zuazpj5IWP/mDGlBzxp9VvH",
-	"o97oWXLE2ieH9Lh9HJ+y9ln8NG4/u+7S01E3ORsd9lpRS2mqZ6rVP+keRS3Ndcpa/dallGQyi8eEK3LN",
-	"uLgh84xrzQT5+0xpIuS804paejE1D88y0Y+lECzWbXUX96eZvE7ZpH9tyLu/j1rPU86EfsEVvU5ZsjOK",
-	"j7tnAcVjRmIYx9Cc2LEaUIkvtd0bAcFvpP5VzsQuCT4uEJwxQ6uQRJmlRkKaUyykbo+Avpzkt6PRtaRZ",
-	"8gVWeU4VkX645mTn7wDdLyeUp5f0lon9UHwupB6zjMwUy8iYKqLHXBHWNsMSmiQZU6oB8cw839ZApyH7",
-	"lbijKU+eS6GZ0AXSWZbJTLX6f3xuJUxTnrb6rYk5NdeMUE1SRpUm3VbUmkouNMta/dZBQnm6GCjNpuqg",
-	"9+wAfmjdf4wetg6Hh/k6/MpZmpgdI3rMiP0soYYFcSoNFsE+2Y7trMOFmGVKZjvcwm6J6eD7JJHMHBhN",
-	"DAlczBhuZ8qV3oR+JNaQ/xtNRzKbsOQCqd3fDNySc0UmbtAGNPtn2/YDQPYb+YFdj6W83ZtscsfcHBkh",
-	"yRyHa0CwkG37sKVUP8en2P4EKZ5u7lkDhyNzrsfIIOYOpWLRiHzd9l9wM/gy14Aem4vW/Lshnbn0fyP1",
-	"BZumdGHusL2LfitE2N0ygxAqFmQiG08hy6k28/hdZpqm75hSXIovfP+mXNwSmRGFozeYwBSobdsXShfy",
-	"BaPJW5Eudkj9UXE35JRlVMuMaHnLBJnQBfL/mIobZjYCGKrBPDJGk7Y0tBrC37HsjmUvzS22Q+WyRhrG",
-	"cpYmQPY1g1OaMt1ILiqgsg2XrSX7jmU0RT1I7ecM2DHsOVBkTO/sDSTohDWiGj7Qth8Awi+lfE2zmx0e",
-	"216JUa5lsjCcrqUkqRmqAaVayjY862j8jYpF4XiqvcsZI1qouS7FAk6nIlQk7nzCn7gGtjf70HBO5mPt",
-	"4sHFbXgv6EyPZcb/udOLqrfyzBplgCtl5L7MyDyTjc7rLCQVaVezqZkUS35jCaeX8P7O2Omkgp28Rjud",
-	"pjymmktx8HfVSGzOcmrbE0NuG16AiSiWvWAgA/ZkDqCqkGsGPAFLJmFNBY95v20f9zS//MTVvoROFckM",
-	"xmtKLT7tif3C96ohoSmlxSvU6rgv7768MQ66TQOqrdrThueryX+n5XS6T4PcqV6GjxUOtgHl9o3WvSF5",
-	"zGjCMmDk5zQeM2PfZjI1/06YijM+NQe91W9dMDWVQjGFgsBe4ErLDAc3E+SZmbXOZixqqXjMJtR8J5bC",
-	"mFktIdvweE6p0hkXN+jNGNM0ZQIvxeLI/yHnREtiJCAT2ogeRn6++PU5efrspPuk2di/MJqxjGSMppN/",
-	"u2qpu7jtBPNVq5oguJFeS5R0y1SZfZhSPXa6ce7MqadmSrVmmXn7/x244Q/uegdWOTj4o9s+o+1R++Pn",
-	"o6f3f6okqzlB7hRuTo55sxEx1oR+lSxT8yoxezXiTBXcD1zAP1N5s5q0P2Vs1Oq3/r+D3Bd6gH9VB6+c",
-	"uq2zxfkI/CnLzDplVBcdH+ZJq7rNJtcsM+ukWCxFolbTMuGCT2aTVr/n14ALzW5YhkdoSjM6YdqeovPk",
-	"7zOlJ0xULovZJJ54npFZxmJtbQ9uHjA72IpaRrts9VvUf8wIjgcuGHJ0HVVWA3v1IifOW9AVlOHjO6Pq",
-	"/8xYtlgm7JxMaebNTzO00Zo8gULTWP+knFcvMuxlVMeYKhaZJ81j1+yGCwEKF76Hni+Y0z9gWD8p989g",
-	"7+mn10zc6HGrf3hyHBlecP/uVUoN7xVbXuGZQEMtIUPBPukBOqWGjqxpxu64nCkypTesQ8wbI54atvKq",
-	"l3lM0Qn7CxmmfML1EHThhI9GeNSr5mRdXzWT6nUPl2YViIU/ztt/o+1/dttng/bHP1cLgV+ByPO4WioZ",
-	"g5gwoTMjCWCmXBEKD0d48VJFhlZ4zqYJ1SwZ1s0F36uby9OVM6Htf3YGa+dQtXd1U5BZnwyNrBxGbgbm",
-	"JydJzc9qoTSbDKOAfUeEoikADGre6w/BygkfmY8lyagg1JzCCRXJihWp39xnhysW5GezIh//3H/yP/NN",
-	"7qzbZTysNUuUyXm+Pvl1WMmUgfTYSFqEZLyBb60hJY9eeG0aLHfyfjplGSx8KucsA5kB3nF3yNbQDv96",
-	"iKjAqUA0pMEsShaBi2NsPw2IbzRefiQzJ/sdFzFbc1SoNhwe3LtcKE3rmULBN5tS9O/8jolX+MWQME11",
-	"LWF34MMBHYQbzZnq2uWBPzYmxiv+5qWcmPdC126uW6VrNpIZa7RAM/jcAxfI2INNDrBTHysJUSzb6vCK",
-	"5JJ9qpAf5yK/w6m/56lYcVdr86GVatvG5zFT+kUl9+BdnClNkhUsM8rkZGtt6DlNmUho9sJx0Gu6ipqU",
-	"WmIic8wmUmly9PSEJHSh7IkbGnJqb1Itd0ipUUWqyZzQT0Z1DjRu5DFzs6Ga84KN6CzVfdLrduuIBV2n",
-	"wGwJvmX0l27UsqPAv7pRQV8PNYBe++yjMWo+fu5GR6FFk2vzUcu6Olfr7tSHDmgYPKhQk+1fd6Anv+M3",
-	"4pWouS4Mabu7ErajM78i3it6w2puiMsqjTxjU5nt614wAq9uOwtCrrhzuYx70LbZm6GOgKFzyvBkWIiy",
-	"1VBlH38IYTlFYL1mzq8T5hfFeZZD6O61nqQ//12hqh+mJl3bV6uGds8d/OIShJqR+juOh4QuLx5GhFw8",
-	"csImMluQEZxK8FjLEQQmiR5TQY7Jf/JfInLNYjpTjGCOiHUOwG1HuEary3kMzHfnlGuWECUnzDsLyBsb",
-	"uJ1TZWNvcEuVXWntwJdWNUv7/EHB7+YcG23v2Vj1auADuY9a/9W2Dpn2qxfr33Sum/vq/KctWGApTWkd",
-	"O5RGvY9azd/N39oRO1XmZpGhp2jYRzOd6nExK4Vyc529f//qxS654MGbWcwM2347ZeE7DfbzbTHfaydH",
-	"vTYF7REsN1x8z6UYpTzWW651mG22bpWDBLqdrG91wlyQKfcI1rhg939lKbVPefOYVvvr3walCOG6DxRC",
-	"nfvZJjgjMntc27WcmrrFdpVTPdctdmnQ3Ul6/KDL7aOKJDKeTZjQLInQ5MrkHB7LaMJjrWwQ0pjDtE+4",
-	"Bv+BIlSQmbgVci5g1yLr+0f7zYbz7V9spMCKPHgikIl7V/gesPU+m3XLXV9ONl2370v5szvb+VDvpgSM",
-	"QIL+GeJ1+se27L/IZPFdLz0eG5dPZk7k/3739g3hgry//LV9GpljJq//zmJtrHhGtfnAiLM0MZtmvpeb",
-	"YE+P8S8KTlzKjeFFRWLfV+CjEEyZc5m/dEoSxqaPbd9/p5ip8BBB60OFjeSszWCPHg3fDJcIsRZS4eQi",
-	"R/kQudlTkO1WNEeWaxiwS7XA1+4StiKADItLaIe1BQPXLJXiRkHGiBXihtPgQ9Ka/Tau2iHvNM00oTdg",
-	"wmG+APp5wTn5yHjOx8i/cWGzb/54HNv2hk5Y8kOFbr2R1YZlhBsaZv4W8qofwxZKTH9+zcXtw3YwCSoh",
-	"G2ygL5y8j3bihYlatYnQ6z5WnQe+D7+OWyPM8HHER06N6HW7FSnhj4xT7AJ9W/7TqFVb1rLuI9XVO/v0",
-	"kDixUVXAg5fHXGa3j4cvgqq9r8URvjpvPUs4ah+fJx72nS9VJ36T/vlyheQWjFEsWmywQ/mAX3dvc2VA",
-	"sDuWrazdbLq5Zmsfz4kv1WVuublZ4SPr9igY8j5qlRP9132gVLaw68u9pl7Uu90qqhl8mJZrRTIWM34H",
-	"0Vo1lSJxvHLc63bIO6bhofcXr9F0eyR8EBaDbsECeYHmus3zA+1s25Yr1jw1j2RxSwWrW6xvoZh03RKH",
-	"w+00eYHHjIwoTx+NO3m5pHartS2WvK5f3sKgO1nh9XW7j2C1wzrgLdY5L9htYMS99pW9O+FecAgXvbu9",
-	"p+Q3/gtI9eCX3W7U7XYJ1ME9lju6XPi7xdrPSp9Y7VQpV+/uSUxXFRbvark/fPjQPg8q8Na+7+v5HrpX",
-	"1YXOW+1ZZRXy+t2roGDXpo4m7BONdbogUjAytFHVthlr6Ewf++CwXIA9jAhNzWvSVggM/0LiMc0U0/82",
-	"06P26fCxnDvFsq+UJ2MdoUleab7WDeqq0t27zFd8r331ZV5+vafsHJ6g9lzypxYD22RME/f4I2KBBzrF",
-	"t3NxPc5Ukm/Tf1FXpf/FNrOuBr+hoVskfD+7i0nczbc3TAR/FNvsVwWrmmPN77he/EJ1PIYNThJu5k7T",
-	"3zOjiWhuNnREU8WWJJgtUOmhKggVIFwQLTVNzVQnXITf6EWtafDPz614Eadc3Awo0mB/yzWbqHU7dsET",
-	"diHnGDb/9Apf6XWhTMQWf9AsowsItLhh8prrjE3kHU2bj/ccv5HXgF/gF7an4SFjNxw0gCJsPNg78/QW",
-	"A2y+pDjSZsu48SAbft9MZZAX7283qef+/YeNvvWojYa797/ALB3zSkEYXDAFlVhrREKTI72yagXRaBsc",
-	"1LX7bOOq1UetIQ2lM7P5W9uQvMUrqzh1u080n+99WKH0R2HJoioOqBiqeptqFjJYoBUTX80/H6vYHZ5j",
-	"yQuqqWI1lY4J/tHnr9ih0bPHxGxSvwTw22BkV5MaBVgim165IcaJGQ68MkxnAMeCFNIkYQmkSZGEgme3",
-	"eEaL2CMNqt2iVpxBqs6A6rXPuwI9s5d+WVe9Ud4FfJNtVq1q1inVaxW9F/AQBsrWjvBG4pddwWCzusDw",
-	"ZOSlhmW8F7c2dq6OfEtYYcHrOdd8zuUrbiCjzdiNr5aAU++Xb6wA7qQGfAZz9xzOC/tkM/DIm1maEmlB",
-	"g2iQmIdD/OEOS9QSszRtfVwWOrhcAQGVCzVLuAazYMNFonE9GJNNi3XYHjTWqxFPlo4/rcYj2QpzRJT8",
-	"hRujjyxTt8khzwE/+p9bI5lNzNut2Qy4vG4vo5aNDhsBfscyVbvU9o8BMpB9zcNPwPpbfuIj9wtfZXAt",
-	"Zxrm617srKTLwXzX8QrW4xbZLGp9at9I63NsAXLiBZ3/xpSi6CXlFTXCL7jSXNzMuBozVQShwVruEDPC",
-	"rysX+ulxK6iE7y7XuhcEVtMdKZ0ulFlmag6HxiP0hAgvuXyr2E+/mLXncu+yKz/836LsKtxwFQhasf27",
-	"hYsY/vWvf/1r+7ff2i9eDCMyyuSE9M663Xa31+72jDpwdnZ21u4dto96BZ6yF1CIINQ7+9cfhw5U4QlC",
-	"Kxzet5d++FOV+HiOdTQ5otAG6s0wlfJ2QFN+y9TQnGE2meoFmYmUqSLeHKYXu5hfyQjxQ69UIPCp+6gV",
-	"DNqYt15LeXtuXllmrdJuW2qKw1Tu9zYr9hqKLSAKKqR3Ng075BXqgqmShF4rKLwqwCZh8oaoWL7rWYZp",
-	"5KHYOTpsVYmamKbpNY1vB7MMpOYSNxTuhwaKphTxLMtQdaeJakoGIsYNmEPRWKZjGw12LCfMnO3a2aXy",
-	"RtahyqT5vasdpkFCzBsd8tKwdd+v/9J3RSUC1uW4+EmbThUZvQOgHYligHZQ9UmZJgPF4ozpwawavejD",
-	"mIkiYB0+D7k7CtIvubjJr1quDculUtywLE/OLMiVtuaTknC5uko+H9+3zX8O3X8u8T/9wn+urjrmh6P7",
-	"v/1p5ZU9zfgdjRe1e+SgIAZTlg0mXMxQmjbgKhXL6QYi4Z15vOh5OYKr2rlhSoIias0E/8eM2T8b1eI+",
-	"x4Zdlvc+j9qe4JgKcs0IE/hbKHbpkHMRJFkHjwqpQ4sVzHMwPFxKetQKUtGrjFbNsomqXeY1uaglkJLg",
-	"jcGUZjRNWdpwV9xryJzLC/VuLOeCSBGzyKGSOigUf3AQVx8MZisYwoS1TiVQ3rJMR9XH4cXhvpVEomei",
-	"aj6MrLCtEHwV61OWcyUBVTwK4X5ZQVWQghUSof5Swjt97dW0zuHvb5YSa1u3Y47aApETeLqs/gJTFHCh",
-	"lqCh1t9Sy2J1rPVUEfcceX/xukMuHDWIiww6uQ/nd5AMD0TWPT5dg0RWfbkVSXnunyC0vCgNVmLtOpSv",
-	"ySWVEh9wJXM+X7d0X5UR2JZmWr446xb8/cVrcya5VubsKW702PmY2yAq3GcrB4dVb3grnwvy7v/+u7GO",
-	"f3/z73g/G/vZxrCeWhghLsg1Vezp8apxT58dnR7X4Kn++eDj//i3z92oRjt++M1eAHntrmW60vXYYCfs",
-	"G2QqUx4v3IZY8xs0SbO1tmZHyy02qOZKLsnxmdKUC3OzLcmHKcsIvrcT+fBVLvrCddpgW+D5fexG1T1c",
-	"pOcl4mvCfcloPHYAXYqJRJFcrKFYrN8OC+S7YiccLQ2WBaixKeTKQoDCgeGCDBXTH7wpBCtCIBRgUcuD",
-	"i37d+tzXXoo+TXkTt+Im5kcIjJ9U6uuQQBQYdYU3AjXmWsqUUQyyyYRVKnDoRrSeuIojS1WVk+6cjPgn",
-	"oz6xTzo0dXhcbdnk7RJU5QbzjAzD1Abr7gQ3ixT4A0DoNTmoaFPmp/SwMqSMMqVGKPtoC/vHjKYkY6OZ",
-	"oqmCfDwuSvhxQ6rBaxFSvIX/LjcB1qrDJb0U9Tq/kaFWarbdb2OZt4JlKG7Rx9Xcv28PXnjQvkkXHtD/",
-	"ZVbpG16gd2CFXEjt5c8GSyXvWJbS6cCewuo2I6kUNzAXmSbOrXHLWO7WiMhsSrQkR13A2g3wa7ur77TD",
-	"k7PDoorRrTymNVMHSNVNkyw29qmJhiH+5/7R53IGNRu5xrqsWTJ6O7ieJTfGgFSsHok1IWpMM6/c4ivO",
-	"Nr+eKc6UrlLnEjm7Tlm1uETB/ED/jpezD/GKSE3Tdev6K7+ZZUxt5Eeo9hcsLbqjoLjPlWfN/31TpcUX",
-	"OQy2jw024NMAf7+phVSpYzQNLt4wYW/K5fhiBCnXMZ/Q1CoBnVY96nTvtNrau8noBgsw5krLbDEAvPEN",
-	"0x+MjAavgt2iGteuXTYU6ebxiNA4nmVUMwTWIWM5y4o+XmaxeL+Kd/er+WArQ24pnRpxFoSh5xQDzRkb",
-	"ZUyNWQJyjU9Yh7zmt4xQkrE7ecsSowtGuJ4sgdgVmxN3spAJrxeF/k5eKOU1Rmafp8oqbPDZCpm0QsYU",
-	"W1x47qyJ3+atEqwLs8CgUUkulHhwtQSy18u2cqjSc+aE33IfiA3174SrQgn+/kayu7nXMaYZi3m1EDwP",
-	"QwlYSSklNukMLhMjGGKzX4Y7J0TIOcBpg0BZWPx5mTvXQbTA8xGaR3h3KUJvJPl5yJTmE0iNeRIyObhV",
-	"zb/dnyEBYQAt1uGUAmpU5Q3sTsIeV7F0pPIljdaczhIzrT4Uaq9GQn77r4tYw3erSZ2J6shwrg73jp8d",
-	"nx49PX62ji+fYyyiYdT7YRH+7TSR9RGmSvVjx+kEm0S8OuQcY/1zrsdypn1CwGCWpbbecEQU05pbe8hh",
-	"NGC1eh/w8kPvmXlIbBYQ8wkPxWVskACxoshiw5ti8xTX3Wd5Npvil5jb1vm0g7z94beSVuuTaR3tlqqq",
-	"3XhBF84y2yzrBmpXoiD3Wo5IxhOXhK00zQDZEJVu11uoah/rzGY1m0B4Kk2DZpKq8uJaFq0Zi6VDlFv+",
-	"NNiLXkKEX/dqv7C4yAARgt9qeGf+4ekIlXjGxCpaMBAPpglnytolmK60gE6I5jf5UobJnguIjAmZV51t",
-	"R2SJxfwKRvk+2XlUMpJLPq/1IBvjKkk65JwIdkM1v/N/UbNrndFYq7+QLi74yBj25lEzW79R1G6F4a6F",
-	"8r8GswISfc0COPSlGwl4qXPyT5bJNQ6sqhu77X97WsVgNd2K8m5fYWj18OSYXC80U1Ewl4SraUoXYNNH",
-	"5B8zaTREKHQWswnLeEzGUumGPY9WdAQ7qrigf+UsTbaJ3uTZwWXz2gbMHfYLjWM2hYgZyxjk4uG2OCRl",
-	"8ywgZ9gyyZUBXGkWvsZ/O01pzLwrTSYYMqaI5WzftD2Vz7q9Jy4WNnIITWOZMg+uGizjSbdbTAk9+OP/",
-	"HXz8H0/+x5/WqgKO3pX5v03FbnH9UUmp6gps48IWaizI+Dn59Gkbm+mkO1ivtP3G05Q7t7N56+xsi7cy",
-	"qtkAOqFtOLXjw7MtphYONwC/bEGhz32uPoa+1v86qvb+riDdATgfb7U79SG78zStzZfZ1MgLI2LhFlUu",
-	"Yb4MkeNSz0WeMSoPgqtv3ziIXOPhcwnSc+qvEjDJPSobRMrJmE6nTJSu9S/l1NuyaKRe/C7gdlyauJ+z",
-	"+aavhgEXgK2d8S3ZlsTuLcd9cQ4Ko3QWHGWhpWPHGzgM7txmgwEq3Rb1fu7wDnWNLMxxmXPFCvU8xfb0",
-	"SyNsUQcShY3oGjW2W17EtbFBWNpC9UhgPRYa4VlHJXgXV90m5hD9CG/8CG/8CG98sfBG4wBFrQu0UlBt",
-	"7Qp4RGGOkjjad/pHWfp9i3kgMIfXXOm9L9T23u9CA9oq29dWbGIPnedo7dq0EsU/kVGGRZQ0JQm/4Xq3",
-	"EudnK3J60dP7J//zb5Xy+j/kLNsm4cTmaNSm6kJHaGPqY2ICSwqZ/FKwmmTdBrr+KDcUGyVYRC0j4Te4",
-	"xX22XHMp/Na98t5V+K5kKCAon0lUXs4CDVWMV9Vj+Bxxw8iF6/JL5hnXUKHAReArKSy5Vf7Ca77bPqPt",
-	"0Xn714+fT7Gw0/3zeJN/9mrS3ZsfFzwtk8A43vuFHNCZx182xeNwjS4M9bbDPbgzMW0/lrM0IROuNL1l",
-	"1u3CFamsu9xQn6zJy1qXYVTFYAWXRLU3YJUH4A2bbwBosotoxneAK1Jx69QDglRt2hs23yp2uk0RVp4N",
-	"+bT7oyLLe5jyZel1f5Rn/SjP+lGetVSeFUqO7o9ircdVrJVvzulXLtzaeCVK16c19atrrz/WIPbgYbeJ",
-	"+BfshittC2fwei02idvgis2lCCxvq99i4oYLZqNihS560NJ4PpbghpJTJpTV4QHJaJZwTVJ5E5HhlGZa",
-	"sKz/5vy3l8M+AUiXp8ckZUbKqcjalBFJpPnf8WI6Nt+iIiEzkbBMxTJDoP6q2q5k4HqSeJor9V1Xc2Z4",
-	"3DXnmtCFq6i3eQPVlWfQ+SZmzQehaUpco89yf7ii+5swUVPuBv1Ei7UhdujTp8dG2NTUinCPryAhThKR",
-	"p12z4vBW5WFpUvPxhs3fK7Zp2NnrA6vkHIbkYZkNI7OMmT3dVNs1FtY/pVirw16654reO5qmb0et/h/r",
-	"1fiPdS2kfgJQ81wyYaI0TzpLZ96BIHiay3Ov1JplnQMDS+N8aDzPi8nTFt68f718xXcrTlTeo/EB6Y3b",
-	"FPgMmEjWpcJiMz2WwXEloXOWXLORzB5WsmguOvNeUDazSfJgULBYnlTVdpZcMRumE2zsW1pVI1uaVFiF",
-	"6QaqmsHWl4zKW1KuxDYv9K80x7Xqhl6Z0lr2uePdar9YP6egZ+YmvL8NUJN76XpRE1GNtcwA/jCEezG3",
-	"SuWFyD5NecZUZazpvdA8JXMXcYJOlaWbwkoQdz9CNtcX9GXVFuwhfZWzCuETYUpzCmqszOf1VeJjBdVk",
-	"+Xa3S7xd7Ch42Uea8/EKTFVGzvELWeCVtUdhrwn+Swd9uyiH64WwoYqSZTKrqaG3Td3JiLM0URFR0HKH",
-	"XC9cglqHvBXpwra48S3gsefEsHGxf5DVV0Y/X2XvFTAJmt23dRBdlza5ZOa1U5fw1KlM09Vcp6wOPq4M",
-	"qmBerxRWq3odlRpc+A5HISfA+46Y5frTukz28JPLNqixO322VwoYhW4SDqg6rzoKY8mzTPTt1d9Wd3Hf",
-	"9hjpL/e5j2qfLfTwqn8sby+y4lPF7jKrP5YHudd80HYcWvOU62lU/1jYNKn+qbyd3Kolq2yhVf9C6Zg2",
-	"eRKjv/UP5q0x659Z6pu89tGCHrrm2aDqe9ViVvZbr3+ltgl3/SvlTour+M53ga5/qK6tzmp2DjrVrv+0",
-	"a0lb/+T1TC1WTjlo3FmVJHIBzWz2bEntLEfLtgBwuU5VEj5T2mb4Q/mkfaWQx+RqHwoZS74gQpThZWzo",
-	"aEW6ETRW2IAo7DGwP5Ia1yoHlJdWt+pyurDlGxc82Tj1hhurImYNS5+wJDKouTHG6gA046UVhoLwoX8Q",
-	"qoTg0WG+mLbQtbNGK176xPq+H/jKpXnWcIKcZTFrcDDewYNV6rP/QjVBVUsSLS3vqt27rFzFc1+SROJU",
-	"xreQjhZUlvwTKmKa5N5sA3l96X7oL/3w89VVB3/GHJxK42zrksYtNmw3iXX5wNV7hf1kNptMlr+1kmnl",
-	"HEskzH8bPjsT6IvewB+Jry55JM2vUVdNeGJbeXKbSI/uMzoxSvocsM6WygfMRyM/05CwFev4gMYwucPS",
-	"evggDx6+igVi0P0Bf2FjlUstL6rSAz8svbbcMWLzJI5H20mmjKi2rnFL0CWhel+N+vcQrWXZUdPHslDU",
-	"Ddf0s6ALVRkizBYkoYuIyDRhStsO++QyhNrjimhpOwg1bLZm5voCjeqlFNRKneptdRFDpe7CRbxx9k4j",
-	"dCakO3DzeoD0rdmmCtgJ6Hcfz2GbYIvqWccs56Zeo8Wmy9TQE15aqCWX0mKNr7v4/uYNee7YIOg9X4pw",
-	"2IbwNhHPVQN5UUiFMkI7yTUFQcDY6JC3I2INLsB+6+d129YpNZFqmz4slmTIEKlwJEPiCKrZPoUCKFW3",
-	"LCGjfVIWy4SpgWJVmZnv+I1oc0HgmSBYNKEJMxLC0OuCZDRGYJgpvWEKKo6NASOJkMGR3oo2nfGqOFYd",
-	"cUxA1G+r4R6EjheGqcwKVeirIcaT6i+T/snqBbiq8pYJtQPQog10hxdhCDAE/rlegNJg1J8qheF6MciB",
-	"WCpqCiwmrWNn+40N53W9GLgGV5VJY777VU7l5iPMVF2BNbTb3vrT5owO7CFZ8X1z6q23b9tBGmyEGSX3",
-	"hj20PNatWhSwQXG3StMvElp1PTRBwyoGryvLkjauJrbfqKpghj/ZQ1l1Zh9Yvdww7BwgXG1wrC8s8Fzp",
-	"RGOew3d7mtFrySpLJqAYOgs3lcR0wmzrlIcfiKAe2BJRnHEV01sHqhokLOV3LKuiPEzpA/7zz24jLtyA",
-	"dWgKS6Pd8DsmyGz60BVauivDw7e+crCkUEVllbAAYh1oOEWVonLFl1dlPZyqPV6od16ChPhyaT6NMO/y",
-	"HczjYdum+Kxy1FbQVblgtmf7o/HHgscbFgFB22mOYK9pZs1hJhLzV+uXtf5uroixSyMy4UpxcUNkZhc2",
-	"eP1Lehgfj5d4107HOudyI0ey1DnE4DuPnrf3+NGWwIHfaYu29TEejxDYqCXVhfUGL8uvumqbynsQCwOW",
-	"PVKCkSnL4GCjmlTR5Bti1eVO3+Vf5h3Q8S9VQU1jz74SWzUo3siBWoOcArlx4Bhxkm9CeeoqBrynBPFI",
-	"mLKth31PDErmmbH4DetMpjnEjNfijPU4poqkfJQn3U24rs5DZ3eV2ucQdM5hH9r4JgzsGHRGDC3uCvwN",
-	"Puwhb7QkE3rLoNKSDI0eMOwvTdCQBtkTCIxj/tQhQyGdzTLsEyGvBPzByHzzmYhcs5jOLBKLg2rBbprO",
-	"H9Ihw4SBAlgzqLFdcGCu0TlvLiCjn7g2fkPUQ4b9K8HRdPNaGBnCqsOkcf3NsphZTnGadp2wQzLXCl26",
-	"dpM6ZIgpa0n5yV7XQfV2rsRQ8RvBkgEXdgrwoN1fmyGoSMZvxuaLuL/mg4EKX73xVyJEjlC3VuNz4ElW",
-	"Y8v3AEshrTLtlTOYt3l8is/bKYGb1dJtNEoYvfLgATXVBwIZCdSBcY4lVAC8wF0HcED4acDFQDBtJCyA",
-	"HbifQGcYXGdyDqayEYgfV/u4b4T5Vh34DjSGNsYXTdOwaTQlCh1jVvSbR9ymVFWA11Ow+uKh2q4OTSbc",
-	"5nQBWARw4NdIEJ1Trs2vKpcLDy5INq6c8DB0O/9lcC6rykequusEW+QkVk6F46vcy78CtQhl/2t5s6lO",
-	"AtYMcNjSrH81L/jz3A3kg4JjbLSPdOEPMTAPrBIqD9U1NC4NtZTNQHUeOWoaIgrvu1qcEpmw1TA/yIP2",
-	"xnIiuJIlCcbLALP8nKAKb4+jbSHtv2VelnOB4ljhvQX1c/Y4f33NqYClYhcpCtmhksucZl4tUOCvUHPD",
-	"hOYjnmsCGU9YRLAY0h8Yi0Y2wvKz3uEpInsWKmTI71ip5rBIq2tjD9dXZ7/TbPrcR7W3zpzIA+NfFAy6",
-	"OGzl1hTn9yUm9pgQEPaxzM3hEwDCeWue2mYddzFbGLd+Ol9kHmABNfbD7GzWbuCq2V8GZYtlpy+kbI4y",
-	"OcEMdD5hkCJGjDS9popFRM3iMaGKDF/OzOIc/MKylAvsoZ+w2OJ6+/LE2K4HsbkRgVR7erxWqG2Hv7Rl",
-	"k60O6RnLAgppzQ33F4foAbn37FPMIKmHqNQo8qX2nc3AX75sM7I6n/U5tv2EnIrhFk7xsZxlla3jZplN",
-	"KQh8y400nRxra0UyTH0Tzt2hUT2eRm0rgY4fuoO1MMQP/3At2vCOvrxF57omuVCB/2ezJnUNE6D89zfP",
-	"farrhR+2tavodLcCknkZfdnlVwVHyp3z9cEdOEtfpm9nvZB47KCNW0AZbFXd++3gH2yt4azFMihUoNZt",
-	"hsPw2hqDrULIvfPVmq6NSSPe/pBxrZkI8pkrONy8l7IqQAb0Y9iC5AywRYw9PsEIGxWkF3W7XdtzRWZh",
-	"F5O+dREorWxPM1/YIgVTGNVL6EJBGwmazs2PjpI6B8hidysTblRNruw2CMkZlEdVIpi5virYZoWKvJ2K",
-	"1Wh9+qGQ8w2yfaEe676qnhayxQcr+So3fF3THCxAtD5XzDd3arvCzi/Y331EM/OfAj4OaPnKt4iJSLqN",
-	"d2o5Cb9qdobnVnGDj/42HDMoVaoYTsuvYWfaQistXYKym3dUkBbVe50zY3DE18mszfOcbZxtrWcib/K0",
-	"pQOkkcEbDrN8nebmq48P1q7IL1TH4w3XwucYNxZBF3K+VCff7a5BDcBhVhJ+wRTAK21HfoMrZUOinkOi",
-	"3lp6JlyEv+19UxhM9zVz37cCCwrgt6q5bu4s+6GHVsP92F6RX8IUmFLos0Ir6xZEzBCYBzEFIdZHwOQs",
-	"tLqEHmtqNmHFGmaOYXkc4euA3UhNNRc3W2b/KH4j6rN/zF+/Uo8LhAYYrGlbBHiQmUUNSWyhDjnudR2M",
-	"pv1OuJf5XO2WG5VeletOvtRELbJWE/SsApxQsEAhhy8xxIqzd47JHfvMIaL5ELVdDl1I1qWanBNFjf4H",
-	"Sn0N/OvqqpYZ+m5sX7WKBpJ8woIz7jFnsPqVbpMgbfEhq7pMQT8/2xTFj4UFwa7ODCPuwLtcB7CmZWDM",
-	"EH4Tv7MKkuE06p0d2lir887KZIHGrD87MRRnQbKDZp90nzAV0ymrK9vdAscIz1vYkrIMcFTZANShw5rd",
-	"UppOpjUYsWA25C2m/OPDRo1Pl9I1kGFtje4yDUX2CqCPkAOCnVlx8rbL3QPKVHUr7dXlatuGW752r6it",
-	"rntbbV3Do+6vhuSh82F0ZtME2suHvS4RRRbQpwqGeUVqZzmrszKhszKlrM6LsxJmpYZ0n8VVorw51Mtm",
-	"vblAYbZsWX9RUzJlIuHixjYRtCmRoMB3yCubZ8WVCxlNoe9g2BgVQai5JlQRJaXAbqXmtywzL44yxr4W",
-	"0KCqOxwWGdZsVX4qOrbUYcVmrVKJGrghrIB5p30te02+It07MzXBmLPkIsZcuY9ggxcr7JJCL8AwrGTB",
-	"ydZ19rKbGsiRomerpIU5QAcrnJdPxbpr4IVPs94kuC+TGtRS8xdI0AO4BqdUVQrXzW4Fn2jdYFt8rl6K",
-	"iYrNvP9FrbRCOG53Ah4nGzrOcdmgsKO4YOs4Zt8emvImfnOemnxXNutGSl7Zoi6bNM3F8jEK7pOJuhnY",
-	"flYfPx/VNAdx7AgmzcbwFTGb2sSH5QBTYFttdqw2PPgrakx9ejlV5hJBaofV8bCNz+GKDAF7hvz6hETm",
-	"C7OCNd5Vd7O8rOr0+5NypbOLMJ/fajWlsW0mwcd6Trik2c3GJWWV+NvnotwgI9SabMwuHm/e46jC+7Bi",
-	"LS/Zxh0YH8oL8P4qkioBZi9dU+dSB2K3o8t6mqsXDlSjVVv7gevxl6gYnOe+0wYrGN5oDYoMSQjrbX2F",
-	"UMsaoBdsUbWXA46WaKncRhu12Qy7YJjJuRoSqADC/EXziw5BYGE5x6xGJfEJlhipxYVimWZJROz+EpkV",
-	"51rcKff8t4JCh5XcacZosiBKy8xizcPvbXMVCEBTiH5nsE7OWUS1kR6GMsv7jSZSjWnnFy7/2jp4u+V0",
-	"kAfA2zkwuwlN2KZIdvNMYpdMo7OEB4T6CEADAM4tAO8e4v/4vlodroXUK+Tul6y0OqQ9aAYQzzKuF+/M",
-	"4MgIrhYR4Bmqb5E7ms7Qcn7+9s2bl88vB29/f3lxfvn2YnD59j9fvhnCGaMWLgThusZUja2bo+atd4Nf",
-	"X71+CeoTrAUoUIxm4Ba1pJsLv3VvKOdiJG3vFE1jnbeQAgp9QaUDJ0CtAHesOB2uyPnvr8CR4ptQwMM/",
-	"QW0TodNpBIVO1zS+ZcICQ4KrhslpCqi/PhEHO9uZB2zrKWWB+jEExe+McpVypZlg2ZWAMjrlC1qhzoyP",
-	"ChWhuIZQiicQJy7p1K47wT6p+FJnzUJfCUz4smhp9qKABbMbZpuzumCStQ2wMchyty0zA9vVw8OSB4VN",
-	"Lq+MZ2ZZr0Qi49kEioOHcsoEnfLOgk7SYedKXIl3zK6xnb5wHSthesMCPlif/AJcMrS+8A75RSacYWDr",
-	"f797+wa75f7aPg27I/aekt/4Lx3y3oJUGOozNoVjcyWw7wJ8wdWykjfgx8VfWu8ysPM0pVw4iFxcxH/M",
-	"jNk0pRkFpAXAepZxPMtAx4hshzEcWApWHMjM/3Weioc4ceawQeru0N7qw8AKHEKXSy5mLLDezOY6Y9Pb",
-	"oL5wWlSaouQ5fE+Z3bHorVOeMQyZ+I9gDfiYASV4DYxkmsp5/jVzjVqFHKJNPiYCycgwxfNAu0LGF8Vw",
-	"lH3H5yLbXDyQbAoCRa8gNc/QaXnOVoKbz0NXC1xYC5dOsK5UkZ8vfn1Ozo5Pnj2JyJBOpymPYYAD++Cf",
-	"/66kGHbI0AidIUm40lzczLga4/pOoIredXoYEvaPGU1xRZADr8Twv9q28Wr71YuhXXVXLqjCtXDTTuWN",
-	"dQdDHEEzobFK2T+nXFeQiAyxd8jQpmwiZnOv2yWg0ChC1ZUAzrfdQuycn551e08M78qQgqCY5yBw6h/0",
-	"nh3AD8MOOYfiWEpOut3SngBnI4ObfTAceyXGdIrtbwiipuaPc0UUHZljbQ9bBBU1U22FTrDFRMkJgwgg",
-	"dDODslLDS31CEQEOrphAxbERtitBBTGLRC3+VgTecsNqDtOX5m54LQn1kXHDN8/HLL5VJJsJ3BnDnVnC",
-	"slzsYyTCWLozgJXKi50c6/at2Pr5uNuDq/C4e4Ql6MRMSSbOqzymgvz7y8snEZlSPTbPHz+JrgSKD1Sh",
-	"IjJhE5kt/O0EHs6fT7pHTyJA4gljm+YL3Ygc947M/5w8iTwr/Xx8ePgksiowRIFgtIgcd8+QxMND87kr",
-	"YQ71EwhDI/YCNPnFEwogEmJBoDOGGRCkrM5lDpx1Y1Zo5cimRjCovq2vNix0FNm9LxyD+ZiJKzG8YDpb",
-	"tIHfhiBnplShUIRC8ZjZoG9eewsg8fD7CzZqG60440zTbOFKKfqt8JdG6ZlNJubHPqjYAZKoPRf2/scd",
-	"n1BhRJ6ZEVzukQMRxvsur4no+IYw/Za99IhvEG3rssg792l/v5///qoVtXygsdXrdDtd13mKTnmr3zrq",
-	"9Dpd9L2NQUU7cG8f3PUOaJDAPpVVbaphlsrecBNpNA4nMTAj3Ihxw+xS0zRC98DCzZYL1CgyKhR1sc3U",
-	"IgSwiWEdaGBALmBPzXGlaDpdWetG+Ui+OV//ImCd/Yv8J1uQfxFDG7wjECnc/Hxr/nIl/tVut/3/mxeH",
-	"gXQakn+hFDCzgkDOv5w9Z9vmmMkQfG85GFl4feiRk4blr2BBNxdxOoMYHvTw1DTT9suGlkGQSF/8bqHO",
-	"dunbYbfE4gg4nyLpea5wcYyCZbA0Rv7XujGWduTlaGQ4dd0GDDKsA67ZCWQzl1v+k8L9+AsMHayXWcwF",
-	"HjRzES/wAgcd2O4gV2SOhrBdkcpxy1uYD292sHqzqmdQtWn514Lrpm5/aj5bsU/5Z/M/4pZAUr3ZqfwO",
-	"RFB9iacJz4ozvnNUZqM/zCUeaFAe4CDmJR0gpG/ZIso1NXO40WXUIedXAl+Awa6lHsPal2QHhQPKVTDu",
-	"Zai3lXUS1FVQgntN4FXS6remM+3Lb3yl2i82tue6JPU/t0Id7e825Mw+QUgBUxIoJn+DXRqkuYfZB/0/",
-	"KnDxeoenx91K3LvWYffwabvXax92L7un/cNu/6jbOalBVis+/ax/fNLvdguIbH0oBWibx3q9w2671wpy",
-	"T1tHoy49vk6ets+Sk7h9nJzS9hk9OWo/S3qjp6Pe6JR2e+DmWsFtMMGSj6V10ouPRs8S1n56GJ+0j69P",
-	"WPuUdln7ZPQs7o1612dx92RXlGxNwZHzYoTL6FwawVZ1u86B0tIzIVi6HeVh3gowRcXQ9q+nx4e9h45R",
-	"3KDSYL3T7eZQ+GYNl/XO2ofbfb1OTsJoJQCNJht8vBMyth7+cBV/tfrtk4CxEgbBIymMzTBHD+bGpIN/",
-	"Ct15a72QVvxh/cp90e1n++g7wQqi7rDb3YdwDD37Xee27xV88t3AD967XyOLgnY1NZ+r/kQzUnoBKd37",
-	"0pEO3++tn0rp/eo51H3nPjyKzZ6vP1xbvb/NhLflT1umBK/XpTOD3uEUNvBUGVvmGLm2aiTP3Qe/uXaV",
-	"oAHAW731b70PG1fCS0frX7pgNHkrUhyl1+CFSylfQztIeOGkCVm+OeRvLOHU5dYcHx6uf/kV+nme20N+",
-	"H7VOmizgOzDYfTvXkyYr8ctMYcnaklFsdUejRuY6mqY3Rg63vNoGQc+iPTpLuG7bzKebqmgrOjedcShH",
-	"zqKOAvd5YFhHDqhPOQM9lkLJlMGD7JNZZeUR68AVXezQY3bbdgm8Eqm8cborvNmHzMokQcc5EzpbEGoB",
-	"O8DnAo4nN8EO2koTWBpjBiPC5IinGnz9Ly2+oDFrfMNrnqEdwNWVsC0LHCok+onQluaZc637Yl6wmF+N",
-	"yIjNPXQhju1anNiRI0LRNWsd8GpsWM96mKzjGNw8DHPrnb/YJd2rkj8ZqgOuhA/xzdIUnbbCLpFZaa5s",
-	"FNllpQpJGM1SzjL7lKWGJglL+oRq6/6eiRTQ5ywPWHOD3cDTgAiNtUVK8zQl2UwI9B5cyoKjGYIO6tba",
-	"jDAT8/sh1UPnFAMTx26qIkPA1LDuWHXLpyEeJM4V44g2ZjU0ltpCzq6ECyFD610CQaMJVwqsMcGqbBuz",
-	"OufmKLyWN+C7sbEAVRvUzh85+BV2FaqzWvdRw8ehy3rzx88hKrjJ49gjuyk1WOfY8GlXAdjwcUQB2fT5",
-	"N3TSaDlfAx5lgwcxWmI18o2VtIY3sOEhSHmsuHfPbQbhxlfs7xY/Zcsr9nj9S2axkzdS/wpdc+GtsyZX",
-	"GIg125hqu5uvcJldONgGH6gMbzHzu4orLGiYVXmBvQ2uF9s2ExMlsRqmQz5AW3Zw4w8deqgPb3DzpkjA",
-	"YbwsM577zgybiQx87/+YIb85HkfaHxeTP5DvjI4TtOlTAde5Hf54H9U47C996hkGMPPwKNbh2rqyD3lJ",
-	"GdWMTGXK40UwKLlhFtw1YVCehcjeyJwuDW2WpcPgHXPVKYlv+sAYhi+1L5e1xFVdexi7e543ddnWp2cL",
-	"uXOrlabpNY2BYJsIovoHBzbNomNfPXCP5cGfDzS9JRdsTrMECtZiOQV34DI2/SaG+xs2d5dQE6O9t7uz",
-	"gpk94eD13auccmf3qxW1xjnkzWuJBNSNaB+1p9M/DUP+MOi+IYPuwqIR+Ih4pTCquQQPPvs01vvaC/GC",
-	"6VkmbIhklmWG+RADAUXD8lVnDlwgJR7k4SqLCkDrbPWfdqMtpEaQi9zqXj8d9ejJYfuInrL2MT2K22fX",
-	"p0n76XVv1I2fjQ6TXhfrqOykBxAsb/V73cglpg0sAkaL6/9VGraYp1cOOXS7/W630+12/wYYfBNmbsE1",
-	"88AKGtnqt2rl33LDFOjK04LktHhhB6jBG+w/7XZXitDK9h4f87Jp23/KMCDLJiofzV1HRvNIU5a2+qcb",
-	"SOMm0nALBWK/GrI1SgIVeRe67sozvp1S+SoB9W/qMJZKoGTWj2POvvOGsDRRHXIu0N1A7FGIoFJDZkYL",
-	"lz6cyG3TKEyrKeolLtmLljSP6EoM7a4W0+mHHXIO6ULuRBMonqWFfqKohmMaH5lm8gaw8L3/QKYJKkph",
-	"XzDbIhdY3/pFAkUrlYqpQi6a67FIxQIQ+Cp1JVi5PehKVgD2DrsbnyEL/bSzSETDsdFRveYY25avWx/n",
-	"L6yGbCcDGpnJ+Npb35j0h9pTofYgUz1Y6TlIuKLXWLz4EOlZa+nhUD8pD5ddTDt+BRkzuSQyf7xlU51n",
-	"i6IMguoe9FJaipPIZV45Z/uyHmYffYgqtpMr+qFn+/s91w9UCl7gBj/8GDDxZU5ByOtzmd267l613I6E",
-	"NWF2fPIHr3+vvP5S7IjVIWNthbU7sl2RrbwOg01HJwiU7NRJnhGjPVlAFFVE2e27NDnIw5Uhh9siEZ9F",
-	"ByqnMemS8Bg4VKlpJuUoT+S32irialnnDzn3jf5czjWdThnNlM3NVnICbke5xjeNlRUbO6gfoccZZvIN",
-	"xlZ2bjmCt7rEHWrXFmSTk+d67e/lmrFXoQoP0JRlE2o+lto05Lx9NtZQ86L65e6hjIEipqXEkojw1gLY",
-	"IJHX1xh7MciPNVcXVNK4ghIHWRAObd/IO4nQ+PYmM9uNB3nKNNQB5z5+EFreLm5LL1iHVban+/O+fHDb",
-	"udF8T2wmEkhnOuweB84jGVwWzQ3b/Ipp5DTnRp67N37czru7nd3HHn4/G3uUpm3oxrgXSfFhLKENn5wy",
-	"69WG9q3W6TOdXac89mW8RDGQKVwtm3KRC6GpKI/oiSQA4TfCondIoMlKZE/7lXD9FrHBOhTTeUcZdpKV",
-	"2a2yiBVQLMttLduUZSpHJLQOYvNdSuZ0YT+IEWmq3dOuwQEOAMRhppRrEZA/OrSf7L85/+3lsENQqNp+",
-	"7u7g2Gwrd6QsgJ2y/TMh+4ZBr2jlo5hXwlcr/35+cfnm5cXg97cXl+evh/at3LuG61Efffwd2OM1F7c7",
-	"9apZf/otn7SiFjg2BlZbavWPnna7m0UPAyJ3FkFcRb1d8DKKdB506F32usWgg3vu2pxemlDfM1gtv9or",
-	"vlpYK9wveAdjDYbVBoYJPXKFpc7mdCdd1hsdxe1n1z3aPo5PTtpn9Ii1u6Ono258Eh/SXq/lsIN9LMRe",
-	"Hy4W0onlxMVH1EGTK8iIHXHw8r/Of/v99ctNLpjyVla1Rxa3/60dlm9kuEg/nJXLzkqseaYo3VGSI/Na",
-	"GAqAAXjojemkLt541W2EzlMlw3QlIaGyeEyVE7z5JQE3mAJzdyxJwhMLLVN2uyS4++/c8EvS7XiZjjfS",
-	"XroiIUK6C8PC+lBlY0OJyxjFC9GHW75Dve3BzpEEDJrlOxhLBXN2q2e1qNohchnU7mPGr1VZZIYtEoWc",
-	"R0SweeD48Dgc3W61s2EdyzzUQkFMyD/2ch0eHva7vQbXYXm48J2dXJIfN77G/IKvuMpKKtx3H1gH98jD",
-	"zs1evSYl6X7wOeeU+1WiHpCS9JhlitxIIgUIUWiH8UAJ30jAvwrqmdHR/90Ib6fuuOXYkfTGCxFwRNx1",
-	"+AVYcL3H1k6zMb8ivGQbil/2Y8BfwAjowcs3vOClK3jb+74AJ2ZKYVmOq3qHVA73K6Xl1B2TCGuDoLYH",
-	"IJHklbAjYNAqx4wJE3JpJSS6rzUCJI2UxqAMMnrLEgeUZG9Om9UZkVgmLE9muRIzQIQ3Vn4sZ2liy2eu",
-	"GWGfHKDjFt5LUum87DsMF16ZBoyzwo26xG1+bC5Gh3EKTsYNrklkraQwt4q78o0sFHc5DvDqK1dq9t9J",
-	"e/1aXkfcLhAE9giDyHygBzIHkt1LMFyweSU6WiH9/9LmqhUaWlnRlNfamdsCwntDeceylE6d02qIGE/w",
-	"rq3zuxLsznBsauQIfs9+p5gMZ2QHAI8AVEy1Kw76MFkJYEGBd+mMK02m1T99etzdPN0NKbuAnlEut33X",
-	"Bfi7kFv4iuO6lrqL+cB5qqpyenPD4rBkx2wi6WALk8Ie1hV/e4b9kZf3Iy9vXTkCqjc5wPbWYnimbC+I",
-	"SrfEh7FMGUZWCFT+5gXAtvwaMjYOj/EZI+NmriHeLZtqUIVsPseqCgbsRr+pgg1v2RLfj3uogUhujDhQ",
-	"APnQ6R5GD9SXgIj85PWPolYerza/OIxaKZ0qCzcxzVjMLaQdQLeC9Hca173vFGCehdWHJbueKc6U9uUG",
-	"h8fdqDWyLYL7n8OXpiddaHDX6xxHrenZGfzjtHMYtTKq2QBK3lG7K/5moMY0Y7AmPUPSCJfoKC94QKyh",
-	"e6Sr6KPpnhVdQp4jkPyvRqmnw/rOXlCeLjxGw/1Hw2A15SDfyAyi1pTR20GJrY8rKagdZ2VRC5zEQhFO",
-	"2QEIgHRffmmWrnTwFR5tdaWjqKq4xFH0YXaaiBcRwZVeBrnc+HZ3JcnfbCXNT4rMrIT/4p69oNXFKiee",
-	"bxUHOjs4qn3HObToHcS497gpJhLfmk4KpmxygbwxBhLXyr2tdM31N5F37INva7He33dZ7ieMECffgbMv",
-	"6DTyYMYzi5JXXgc8ZwdZEYYJqzDfX7zO88t8S5+cox3kcaVaU7urDzZ9GpY7Bi2rbcZAqc0z/jbskoy/",
-	"WV0e6XJxNpGYfm+rDR+/jo8sBrJbpgRpuIYlH+IImVVwM9bxOYFhPaelMsC8MUGNjwRqgFw2kjkTt4xN",
-	"VWB6RNbJC2ieMILtmF17QBTT4fnYlUNjb5xrG249VtdGcMM9Gumw3DCqNR8rFg+2SA5a7o21WpJEZdSG",
-	"oNU+m//wrvzwrqz2rrwzSvtqWb2B4nkAZ20vfu6XqF7SjHm8SOjOQJ2qKqRgvk8DtqsfZkzNJk7rHHbI",
-	"Bwh+uVYFEISjt+ZLtjbMg8gpaHB5btveocPbPG6GYwmoyCM5y7B2x9h3qkN+pzOFePYocfxlVMa1Xwa2",
-	"Ns8/SIvaiXJSJPuHph2eE7O5bJcnBVlzL0flHSRQQ5EHHhobReQ2OluGu1SzCfKtY9iwVZtlirU8XDhq",
-	"X5GJkY4fXFyjmpvF2SUbP4bI5q8y8155x/LmnjDav+EEoyBBdwJbUtGpiT66brd5+HG/LNxYyct1vAcF",
-	"zr5rxg6CRAWj7+Esrm3H3j3JaUoUGBTIuZHj2pTfMmjnRVMiBYvgz5jp7WxOmZWvbGJbTJvPWfnt+oVB",
-	"e7eRPR55XzepScZ0xrF7a/FUmInvw3Z1HdLLvYK3MFbN1nwRUzVvLm6+X2gnXpsIfIj2p3+0G7WSGa4v",
-	"+v2PoxYALToELaQY/+WqGKGk0dmXmk+Y0nQybfV7z85ODk9O0Oe/hSEd9CnHGe1uV2z39toLOmZm5J8C",
-	"Ef5dmKkFefbD0FwyNCElNZR1DUVzMahc6cp+B0tCrhd5ByUHi5C3sQqzFq1Bd8cIlA6vw2kfAirfkChN",
-	"jch2vfXMYFfCQjdwRWiSZEzZ0Igv03YhlFTeQN8+TBQNm/apiFwDMOs0k59AwxllEhs6ck0mdFGVMTXi",
-	"IgmyrLYEDX8kuNuPCu0B3Ez50n6DiA+4/DuMcP7Ki4HdMLgZ/Hb59BourT2253hcrxfu5BiVxvbi9F81",
-	"fzaq701GhS506oS/gBqEbYfpEmJJFdIKfq665yp1Dh87poMXbPNkCMnQQrqxXVNbHBoL4IzRMTIrbhsC",
-	"YDk0wBlygTFVLGO6EofdLyclthANIrlkn/Q+Mo18HdXa+qltdBqN4Kkugx3yrfvkuNt1zXAHwEaYDA97",
-	"iDVZZo1ugVVdcsXA8lAtMqrv84TBAqeiud9sVEsFx/Q1V5WG4AeXAz5CPI83Freq3M7vS+da7EKkzNEh",
-	"q9knRCtSDeD2M2Y0oFqhAh21E7ogP7+/fP7EnJGJbSy5gLbYmNNHpCim9R11UTxAFFwmdNE3T0O7Q6tJ",
-	"YHt4zAy/YXrMsg55Aa8ECYBXwjAbpABamFLIkAJJZL6Kjgk5YbZnjCIyrU6IZjS5wJk+JFVw06t6n/eq",
-	"nU6NXZCvPpTWqNnkkaYPFXqE7DiJaI56KfbDNrdQQheN0l1dz6MVXZRuGRmmXGmj8r3jN+KVUMMI+0wL",
-	"fwP37V2CyrGQhMbQ7vOBt9WVaHZdGfosbRuzPb5nVdR98jEO9Fre1LGybRMU9A9HF8yE5+hvTuOhyYRr",
-	"IuT8W5PfUOVa5FfXENv134LW0G6mARsbDqxi4tX52Vg2DtYWlIJ7PL2wsUogb+eQzw1ipdFVgDnfC6Y0",
-	"yxK6KMvvK2EFuKvRK1W4NBHqePwemv4dfdfdXWCm32dzF+Bvp0Ss6vSyfDBY1sT7wRPXrwUdFpFFdbph",
-	"3l4Bi2vJZRFhY3ZswdhY1F+JB1gm7ira1nPR2BfxyLibZd8fc8/sPpYFfC1gGgCOCrDeR2QhZxmRc+Fq",
-	"h9F254ooOmLmUsHa4ZVIhmRoaGhDo3M17NRAfYG36yGhDJrQgjXrunXQhP6vAEkKxsAuKiwZwJTB0u32",
-	"2kc9s058wv4JlnHr5SyTU3bwC8tSLrZoH7wRihh6+/aBH1ZemKYoKd/SAuart6zymVG3bJj0DbVKapJ2",
-	"Z1bpuRSjlMf6RyRkFXbXDKVRhdCsSnCGPrvKQzwDBDQ2wOUC/BQ6o0JR0Egj0DDQ0pjg1S4Y5LPNxK2Q",
-	"c5C8ebcU8xnrACX5n32jFqqvBPA3uQBBjMlC2O+3nBd0Ja4ETASMSOeHc2oGQ6xpgJeE941MdwDngQ/Y",
-	"HG9izrdXWxSdMMKggFwRCnMe4otmNHTO6rm8EkaDQePVv8aTKPfzgEcHqpc65JV2vX3hCuEjeydds1QC",
-	"SRBudz14cZX8c45cfBjhPHApiZxpxRNmkXihLXIG3xIAn2O0rCqNaDrzCtH2N5Sey2KiuHJa1dcXtVFO",
-	"xLW8bkTEYbtbIuJ8wjIeU3OdDf4qs9tN6TjcDObK7Mge2+3XbFdlk/bDFQ32t5nRjwbt/53uG5m5/tlB",
-	"r/Y6xb3SAD34bA/aSpSwFwEsOba5NYRSsQAhLKw4DYxRapEGMxbLLDEXgU1BCdHW0SjlmLQEYMsQ6LPN",
-	"Ps6vxDrLQEjdhgBKJb45EuXNgya1ibZHu7sevv18PDP7HfqzX8C6rFJz1lYlmjd/Ur5FpG0UVxkqqd66",
-	"7g8rZgsr5pHVJu6YL215Yr3yvaFflmXbNjx8h37yEJhtzjKGFSzWly7TXDEOweRc48JcU05YzBNoK5gy",
-	"kdDsSmBxSiYnRMg5keIv8EVsnGjODHS/ScAGkCMCrpNynpTSdOGGCju0ggvdBjSgian5AjT2JMZaQCwp",
-	"aA0NOHUVnwbtGyX5hN4yZQnxdPmmixbyLEwJ+UlVzaK+Z+KD3T5Qel7MYQ0UUsXpwaW8XchNj+Guuyf+",
-	"EGXLbbO2FGmPML+0LAcbeWPAS/7DHdOk72PNjbBGFT5w2mpteOZXmRG7On0MmEL1ilV2wReSAQly5GGu",
-	"j54+RYEY2VhjljmRfL1wX7PhZUkmFJ0NkxxBFMBnlG09iwo4t+LVyHPzbYwCCcbBJ0EtSUQAYGw+oqE2",
-	"ZSNN5EyDe6cI9otvId7vmOIINv3N6/E/D31W+R1nc5YMn0SAE0iojZj6lFpw2MBydMiHsSTzTIISCfO5",
-	"QtoynrC8eAHX0WIQx9pm6ZQmYL1aEI+aU4UrJjOHKmLz/Vg6ilzRhDWSIkIVSaW4uRLWE5VP3XwXOmt+",
-	"iUQ+p+R6kKPNo2aZ0i+obhRAfk3ds7vPAKTJ32dKTyDUCYmAZtM8Rnr+Vwtc3ouPRs8S1n56GJ+0j69P",
-	"WPuUdln7ZPQs7o1612dx97C2M/ry9ZZQTRWU6AfNyPH3RTgnLJHQtNVvn3S7UUtIeCBhsMvSMIiac3ED",
-	"K2QWEa1hrKUwmheCxWN783za1nPj2LbV7x2eHnejlmJM2H/cV1ODlBY+hJTl3zo9Puy5Tz07O+zdG9qM",
-	"Ahh8q3dmweId22yPL1mdF+k6uuO4DluBTdWgRMlh13IXHMHBztniCGpvltnhpJIdCo3oKxkCiDUqNpCX",
-	"cKWpiNnAnUC7kW43BkwkUK+zBE5x2O0fdTsnXfN/reAFwBSpeuVZ/9jRjK8oOctihgthKGqbp3u9w267",
-	"B1RqWWae/epgOfBatS7mpf+jzOfbn335k/JTD/Na3a8eYG2uVUrCw1SjlzwPlIrcehMQkrengTguj4jy",
-	"SSZga1Wmc5wHo37T/T7ziXyDxR875mdI8AgU0B1zcl2KyHmSKDKEK3jonCGgBKJ6l9CFdTDwkc/pC/Vq",
-	"8AwDPmGGCu/Cd7/1qi5g1flfQ4j0A9fjK7FpakofgojOy8ET8+uUxq53qF+8sByNa1XvtgBtJufCnZbf",
-	"7kEF2igJJZjWlynd/dY0yn1e1+XFr3CceG79Tt0mPxwgJQcIbjgK1WrpvoG6cfC5cN5WhgoRvrIsJIvK",
-	"yPLfyrpJkM3Kkw4ZZnKuhjbHA3A/0CsytIaG+9OVCLrWgexmSYe8FwC8gNJ+Iu9oajtAWG8ADqMcrIJ3",
-	"BqAToD53sdKiN/SUhPxOJZ+dcW0KQW+jPib4rfXZAs6nEugMP4KjdcCt+SLtVq9ar0fnjNfIotisDB9P",
-	"LYT9f1JQ2Qetfz3++1L1hPcwVhoWxTr3vVWkej6qwpTsnRiz/fBk2+LU1U4TP8HBHcssEP5RK2pBuSqO",
-	"cxo/u2bPaLd9lnSv28dxj7VPR0+v24ej09Hx6CntxScnrag15krLbFHhbYlaKVV6AJ0Cc5RLFcsp+DRC",
-	"/aVvHmp9RBgSgAUJztgm6VPhztUqHA/BC//2bCnvG2hST783D0EweIh6tLrVa2pj1Vgk69ojFauhSj3P",
-	"MKsU7LDwIcFYogj2SovNsgntuo2Fj3F1JRw4Y9g/InIJpy4BtTKpx7+wUWKPlVuQ2xMM+T0AbjlBupPK",
-	"j1yewz0Gi7ZzPo4eApFf5vm1RbJBqC4ifAQ1fdDOGBMVbiRONWH9pULHinwll7dhU56fQS0i9kxw8Ise",
-	"EYKcdLtXwhaOgjK5IHQ6ZTTLM6axeVWHPMczaLtqGWlvNNdhUDs7xDCUD6hhkW+BIHCECF/eu6JAK6/H",
-	"3TX8s5nHwEiKPG6yEhziqOeNbof00IpaiCXUbyFw2gByDiA1xd9w/EYMuG2EezzqjZ4lR6x9ckiP28fx",
-	"KWufxU/j9rPrLj0ddZOz0WGv5btoWGwHyjVEcaCzruHJGqdAz2F+efoOO91Ol7y97ZN/zNiMJYQqcvxf",
-	"i7+FdKPu/5VIhkhE3ZJSdQvQGHul7WPUEuyTHhh28HrJBirGoynH/vZUkaXyba+beFG5wxS5puL5IOUj",
-	"3cb92Rx4ca1n+XJp812sxld03Bh5K9i8b4F95MgqPvB7QBpFBEXhXdHgqqAa0+Ul5LolXpKDjIXVvhIj",
-	"maZyDkUsmNpmO6l4igTT2N9TafPlaxYD9rA2H5pmUpsLF9swmzer3RFX4uehPacd/PLALCpLhk+qRf3I",
-	"Xh2vcdX/O6AnfN8ehtd8VF64QAOQImYNcp0c/BWihtZD7iDmbgFtq2u1nQLYdKWOYbH/8CNbFoM3R5rD",
-	"59/ppokwjyksGa7UN4tKt592++yuBKawAlGyyNUHn3PorvtaFg/LEhAizmMyg4FgZBVWu1i415Wtkl7e",
-	"7cXfew3BwdbnKwBzvWr1r1rLrcOvWtFVywPJwkN10S141OjkV63+5yvvi4J3mnij4P1l1xa8fwR/zBhV",
-	"9hegBoQG91Xr/n47V5tVXz876F0FHvAHNbQsueU2DA4ajvSpWKgEb+7YAyXZzijsZgNL2OovL2Ard9/l",
-	"aL+YHYSvWsjfZR5pFfHsWhN1M3CavlH0jZ5v1PyCln8ftVJ5sxrbrwyJ3NsTJPLHmqnvdsIbIyPDuX+B",
-	"hlad9mMeeXTGR0j/znOlxCo44E31AftqpcGxQvAfQMbGYnNzIxyvYUMO1yXdBS6tkyYEG41A8QWnE8em",
-	"ipp1yCvzYzxmySy12eIo3ohrRwbVkBUXj5naw6+ezVl9XXHGV2D2fajudaejUYXGG6mhe8GCXqdsB2cK",
-	"gbYdkC2wRI1aZF5j8SyD4oU/PrfcUQHUVHNjgRiFgWzO63LLoIzfUY3tBZhACBRsm/bZ/mng/mTu8jua",
-	"cTNNNOtLD+C5cdLftV2zsrrDhWaZoGmrMsHUmTUjMnz+9s2bl88vB79fvPq/55cvB69fvbt8+WbYIedk",
-	"LBXCjJLJTGlyzQBGovzCf7x9d/lu+Be0sedcMavYucU39vbxYa9jmPujX9ny6vzO5DRlUBZhs83yLFgP",
-	"KYt2l7EuytpmuRQavA1aFYPq/jt5Am60nOUJwRXlq72JlkFBCPgsoGYDYTcriCyE8CpIdVVhwVdzGE8H",
-	"0hd+z8KcLX/rZdCuiAaFkP7DwVc+5O33Kh082JjWwZPkBEFaeWHtAGb2/uP9/x8AAP//",
+	"7L2Pc9s4lif+r6D43aru3FCy5F+xNbV1507Ss7lNJ322c5nZdk6CSMjCmAI0BGVFk/H//i28B4AgRUqU",
+	"LCVONlu1045NEg/Aw8P7+Xmfg0hOplIwkamg9zlgn+hkmjD4+ZeZWuj/3tNkxvQPKfvHjKmsz+OgFxyP",
+	"uqPn8RFrnRzS49ZxdMZa59Fp1Ho+7NCzUSc+Hx12gzBQGc1mKuiddI7CIONZwoJecC0lmcyiMeGKDBkX",
+	"t2Se8ixjgvx9pjIi5LwdhEG2mOqHZ6noRVIIFmUtdR/1pqkcJmzSG2ryHh7C4MWYilt2icS9ldmvcibi",
+	"nRF+3Dn2CB+zlGmqhSRKT8B8mYxkSiiJgJIGtOODLfN2S8isNQKqYT4JZyJ7yRUdJmyXEzkvTIREMI6e",
+	"TWzGakI5vNSyb3gEf+GVR0KaU1y1xu9Go6GkafwFVnlOFZFuuOZk5+8A3a8mlCfX9I6J/VB8IWQ2ZimZ",
+	"KZaSMVUkG3NFWEsPS2gcp0ypBsQz/XwrAzo12a/FPU14/EKKjImsQDpLU5mqoPfH5yBmGeVJ0AsmWgoM",
+	"GaEZSRhVGekEYTCVXGQsDXrBQUx5suirjE3VQff5AfwQPHwMH7cOh4f5OvzKWRLrHSPZmLlTTjUL4lQa",
+	"LIJ5shWZWfsLMUuVTHe4hZ0S08H3SSyZPjAZ0SRwMWO4nQlX2Sb0I7Ga/N9oMpLphMVG2u5vBnbJuSIT",
+	"O2gDmt2zVrYC2W/lBzYcS3m3N9lkj7k+MkKSOQ7XgGAhW+ZhQ2n2Ap9i+xOkeLq5Yw0cjsx5NkYG0ToB",
+	"FYtG5Gct9wU7gy9zDWRjrTjofzekM5f+b2V2yaYJXeg7bO+i3wgRdr/MIISKBZnIxlNIc6r1PH6XaUaT",
+	"K6YUl+IL378JF3dEpkTh6A0mMAVqW+aF0oV8yWj8TiSLHVJ/VNwNOWUpzWRKMnnHBJnQBfI/qGJ6I4Ch",
+	"GswjZTRuSU2rJvyKpfcsfaVvsR0qyzXSMJKzJAayhwxOacKyRnJRAZUtuGwN2fcspQnqQWo/Z8CMYc6B",
+	"ImN6b24gQSesEdXwgZb5ABB+LeUbmt7u8Nh2S4wylPFCc3omJUn0UA0ozaRswbOWxt+oWBSOp9q7nNGi",
+	"herrUizgdCpCRWzPJ/yJZ8D2eh8azkl/rFU8uLgN7wWdZWOZ8n/u9KLqrjyzWhngSmm5L1MyT2Wj8zrz",
+	"SUXa1WyqJ8Xi31jM6TW8vzN2OqlgJ6fRTqcJj2jGpTj4u2okNmc5ta2JJrcFL8BEFEtfMpABezIHUFXI",
+	"NQMegyUTs6aCR7/fMo87ml994mpfQqeKZAbjNaUWn3bEfuF7VZPQlNLiFWp03Ff3X94YB92mAdVG7WnB",
+	"89XkX2VyOt2nQW5VL83HCgfbgHLzRvCgSR4zGrMUGPkFjcZM27epTPS/Y6ailE/1QQ96wSVTUykUUygI",
+	"zAWuMpni4HqCPNWzztIZCwMVjdmE6u9EUmgzKxCyBY/nlKos5eLWesCShAm8FIsj/4eck0wSLQGZyLTo",
+	"YeTny19fkNPnJ51nzcb+hdGUpSRlNJn8+02g7qOWFcw3QTVBcCO9kSjplqnS+zCl2djqxrkzp56aKc0y",
+	"luq3/9+BHf7gvntglIODPzqtc9oatT5+Pjp9+LdKspoTZE/h5uToNxsRY0zo1/EyNa9jvVcjzlTB/cAF",
+	"/DORt6tJ+7eUjYJe8P8d5L7dA/yrOnht1e0sXVyMwJ+yzKxTRrOi40M/aVS32WTIUr1OikVSxGo1LRMu",
+	"+GQ2CXpdtwZcZOyWpXiEpjSlE5aZU3QR/32msgkTlcuiN4nHjmdkmrIoM7YH1w/oHQzCQGuXQS+g7mNa",
+	"cDxywZCj66gyGtjrlzlxzoKuoAwf3xlV/2fG0sUyYRdkSlNnfuqhtdbkCBQZjbKflPXqhZq9tOoYUcVC",
+	"/aR+bMhuuRCgcOF76PmCOf0DhnWTsv/09p5+esPEbTYOeocnx6HmBfvvbqXUcF6x5RWeCTTUYjIQ7FPW",
+	"R6fUwJI1Tdk9lzNFpvSWtYl+Y8QTzVZO9dKPKTphfyaDhE94NgBdOOajER71qjkZ11fNpLqdw6VZeWLh",
+	"j4vWf9HWPzut837r45+qhcCvQORFVC2VtEFMmMhSLQlgplwRCg+HePFSRQZGeM6mMc1YPKibC75XN5fT",
+	"lTOhrX+2+2vnULV3dVOQaY8MtKwchHYG+icrSfXPaqEyNhmEHvuOCEVTABhUv9cbgJXjPzIfS5JSQag+",
+	"hRMq4hUrUr+5zw9XLMjPekU+/qn37H/mm9xet8t4WGuWKJXzfH3y67CSKT3psZG08Ml4C99aQ0oevXDa",
+	"NFju5P10ylJY+ETOWQoyA7zj9pCtoR3+9RhRgVOBaEiDWZQsAhvH2H4aEN9ovPxIZk72FRcRW3NUaKY5",
+	"3Lt3uVAZrWcKBd9sStFf+D0Tr/GLPmEZzWoJuwcfDuggXGvONKtdHvhjY2Kc4q9fyol5L7LazbWrNGQj",
+	"mbJGCzSDzz1ygbQ92OQAW/WxkhDF0q0Or4iv2acK+XEh8jucunueihV3daY/tFJt2/g8pip7Wck9eBen",
+	"KiPxCpYZpXKytTb0giZMxDR9aTnoDV1FTUINMaE+ZhOpMnJ0ekJiulDmxA00ObU3aSZ3SKlWRarJnNBP",
+	"WnX2NG7kMX2zoZrzko3oLMl6pNvp1BELuk6B2WJ8S+svnTAwo8C/OmFBX/c1gG7r/KM2aj5+7oRHvkWT",
+	"a/NhYFydq3V36kIH1A8eVKjJ5q870JOv+K14LWquC03a7q6E7ejMr4j3it6ymhviukojT9lUpvu6F7TA",
+	"q9vOgpAr7lwu4x61beZmqCNgYJ0yPB4Uomw1VJnHH0NYThFYr6n16/j5UlGe5eC7e40n6U9/V6jq+6lW",
+	"Q/Nq1dD2uYNfbMJTM1J/x/GQ0OXFw4iQjUdO2ESmC5PGBB5rOYLAJMnGVJBj8p/8l5AMWURnihHMETHO",
+	"AbjtCM/Q6rIeA/3dOeUZi4mSE+acBeStCdzOqTKxN7ilyq60ludLq5qlef6g4Hezjo2W82ysetXzgTyE",
+	"wV9bxiHTev1y/ZvWdfNQnf+0BQsspSmtY4fSqA9h0Pzd/K0dsVNlbhYZOIoGPTTTaTYuZqVQrq+z9+9f",
+	"v9wlFzx6M4uZYdtvpyx8p8F+vivme+3kqNemoD2B5YaL74UUo4RH2ZZr7WebrVtlL4FuJ+tbnTDnZco9",
+	"gTUu2P1fWUrtU948pdX++rdBKUK47gOFUOd+tgnOiEyf1nYtp6ZusV3lVM91i10adHeSHj9oc/uoIrGM",
+	"ZhMmMhaHaHKlcg6PpTTmUaZMEFKbw7RHeAb+A0WoIDNxJ+RcwK6FxveP9psJ55u/mEiBEXnwhCcT967w",
+	"PWLrXTbrlru+nGy6bt+X8md3tvO+3k0JGIEE/TPE6fRPbdl/kfHiu156PDY2n0yfyP999e4t4YK8v/61",
+	"dRbqYyaHf2dRpq14RjP9gRFnSaw3TX8vN8FOj/EvCk5cwrXhRUVs3lfgoxBM6XOZv3RGYsamT23ff6eY",
+	"qfAYQetChY3krMlgD58M3wyWCDEWUuHkIke5ELneU5DtRjSHhmsYsEu1wM/sJWxEABkUl9AMawoGhiyR",
+	"4lZBxogR4prT4EPSmP0mrtomVxlNM0JvwYTDfAH084Jz8onxnIuRf+PCZt/88TS27S2dsPiHCh28ldWG",
+	"ZYgb6mf+FvKqn8IWykJd5rabWFcouXYzK4tCH8Lv0M9mmaFQkGpFgZwy0Sav88RvMmRMECgkibQMmPNs",
+	"HKd0LjBoqOYsfTIK+luJKfRvuLh7nBSIvWraBrvtim9zhnmUJy8MapPp132supZgH75Bu0aYJWaJD60q",
+	"2u10KsoKnhinmAX6tnzwYVBbGrXuI9UVYF9M2pSKwFDqzGV693T4wqv8/Foc4So817OEpfaJ3jJ8qcL1",
+	"m4zxlKtst2CMYuFrgx3KB/y6e5srlILds3Rl/W/TzdVb+3ROfKm2d8vNTQsfWbdH3pAPYVAuFln3gVLp",
+	"y64v95qaY+e6raiIcaF+nimSsojxe4j4q6kUseWV426nTa5YBg+9v3yD5v8T4QO/oHgLFsiLfNdtnhto",
+	"Z9u2XPXoqHkii1sqet5ifQsFyeuW2B9upwkwPGJkRHnyZCye5bLsrda2WDa9fnkLg+5khdfXfj+B1fZr",
+	"ybdY57zou4ER98ZVh++EeyGoUIwQdE/Jb/wXkOreLzudsNPpEKilfCp3dLl4fIu1n5U+sdoxV64A35OY",
+	"ripO39Vyf/jwoXXhVXGufd/VhD52r6qL5bfas8pK9vW7V0HBrk2djLBPNMqSBZGCkYGJzLf0WANr+pgH",
+	"B+Ui/kFIaKJfk6bKZPBnEo1pqlj277Ns1DobPJVzp1j6lXKtjDM9ztEK1rrSLbKBfZc51IC1r77KS/j3",
+	"lOHFY9SeSz75YnIEGdPYPv6EWOCRgZXtXFxPMx3p2/Rf1CE9fLHNrMNxaGjoFgnfz+5iIUDz7fWLCZ7E",
+	"NrtVwcr4KOP3PFv8QrNoDBscx1zPnSa/p1oTybje0BFNFFuSYKbIqYuqIFQRcUEymdFET3XChf+NbhhM",
+	"vX9+DqJFlHBx26dIg/ktz9hErduxSx6zSznH1ItPr/GVbgdKjUwBEU1TuoBAix0mr9tP2UTe06T5eC/w",
+	"GzmOwCV+YXsaHjN2w0E9OMvGg13pp7cYYPMlxZE2W8aNB9nw+3oq/RwAYrtJvXDvP270rUdtNNyD+wVm",
+	"eulXCsLgkimo5lsjEpoc6ZWVT4jQ3OCgrt1nE1etPmoNaSidmc3f2obkLV5ZxanbfaL5fB/8Krc/CksW",
+	"VnFAxVDV21SzkN4CrZj4av75WMXu8ByLX9KMKlZTLRvjH13igxkaPXtMzCb1SwC/9Ua2dc2hh0ez6ZXr",
+	"4+To4cArw7IUIH2QQhrHLIZUOxJT8OwWz2gRv6ZBxWQYRCmke/VptvZ5W+Sp99It66o3yruAb7LNKp71",
+	"OiXZWkXvJTyEgbK1I7yV+GVbdNqsttQ/GXm5ahkzyK6Nmasl3xBWWPB6ztWfszmvG8hoPXbjq8Xj1Ifl",
+	"G8uDzKkBMML8T4sVxD6ZLE7ydpYkRBrgKeold+IQf9jDEgZiliTBx2Whg8vlEVC5ULOYZ2AWbLhINKoH",
+	"9DKp1RYfhkbZatScpeNPqzFttsKtESV/4cYINsvUbXLIc9CY3udgJNOJfjuYzYDL6/YyDEx0WAvwe5aq",
+	"2qU2f/TQpcxrDsIE1t/wEx/ZX7hKlaGcZTBf+2J7JV0WKr6OV7Cmu8hmYfCpdSuNzzEA9M1LOv+NKUXR",
+	"S8or6sxfcpVxcTvjasxUEcgI8QB83BG3rlxkp8eBh6bQWcZLKAispjtSOl0os/TULJaRQ3nyUYJy+Vax",
+	"n24xa8/l3mVXfvi/RdlVuOEqUNgi83cDOTL429/+9rfWb7+1Xr4chGSUygnpnnc6rU631elqdeD8/Py8",
+	"1T1sHXULPGUuIB+Fqnv+rz8OLTDHM4TnOHxoLf3wb1XiAzNkL6bTVGteG+6vj8i58XXrvVy5niZ1dzRT",
+	"G9OFCazLu/BhbCoUpjTNBIJZxqpHYMFPOh3w19MIAOO4gBhAwgWrlLu7mntoqV21CC55eieLsCAccz1T",
+	"vbosbpN32Zilc64YYZNptqi+aExWsFErCxzZyvikxJY3N/Hn44eW/s+h/c81/qdX+M/NTVv/cPTwX/+2",
+	"Uti78YeLqklJl7YcAsg1HniqhYrFylxxwcE6qwpQJ3tnC5tT3SNz0NwzMgcYdoMcL+S8chkbiT7oM4J7",
+	"XSX7Crf2evV/M850z3+ZnV0+Qat2VN2t3U7vg8oCl1lDT++bPmAg3RjivQDHV5h5q05oAWvPoJoVqC8t",
+	"Ys5QRbYtHqLmJ3/fV++7KRNFUfNN3sBYVpwDLG5gqQ8SKe/6NOF3TA20OgoHmMxEwlQRfherrWz6Ssmf",
+	"5oZeaQvjUw9h4A3aeK/eSHl3oV9Z3qPSshlqisNULtw2K/YGak8hoUdIFzcZQJUJV4QmShI6VFCHXkCR",
+	"xDxEUbF8w1mqihKIi+zoMKjSmiOaJEMa3fVnKWgHS8JgQ6EZSRHN0hS9UDRWTclAAN0+s6Biy3Rs44wZ",
+	"ywnTh6R2dom8lXUge0luQmYW4inWQlO2ySvN1j23/kvfFZWAoNfj4idNZjBIZkC6JooB+FPVJ2US9xWL",
+	"Upb1Z9Vgjh/GTBTxe/F5SENVUEnAxW1uNfJMs1wixS1L8zqDL66QTFN+T6NF7R5ZZKz+lKX9CRczvJwa",
+	"cJWK5HQDkXClHy8GEY7A6rQRhZKgCIOZ4P+YMfNnbSU/5FD5y6aLKwkyJziiggwZYQJ/C7W/bXIhvHoh",
+	"71EhM9/5Cp5m8KHZ6qow8KqqqvyvGUsnqnaZ15RVlDDbvDf6U5rSJGFJw12xryFzLi/U1VjOtdEQsdDq",
+	"KxYZzh0cVBbB92sEg5973Q7WqSW+JmLhc3HfSiLRMVE1H4ZG2FYIvor1Kcu5koAqHgV/v4ygKkjBColQ",
+	"fykZpXjd1bQudu1ulhJrmwhaDmIHSQDwdNmTA0xRgMlcQspcf0sti9Vxlk0Vsc+R95dv2uTSUoNtIsC9",
+	"5DLT2kiGw2XtHJ+tAWatvtyKpLxwTxBaXpQGK7F2HcrX5JJ3BB+wCAKu9KR0X5UBaZdmWr446xb8/eUb",
+	"fSZ5pvTZUzxjIZmPuckHgvts5eCw6g1v5QtBrv7vX4hMye9v/4L3sxw5zNlTg6rIBRlSxU6PV4179vzo",
+	"7LgGXv5PBx//x79/7oQ1jp7H3+wFzPvOWqYrXY8NdsK8QaYy4dHCbojxJIMmqbfWlJ9mcosNqrmSS3J8",
+	"pjLKhb7ZluTDlKUE39uJfPgqF33hOm2wLfD8Pnaj6h4u0vMK4cbhvmQ0Glu8UsVErEgu1lAs1m+H6Wuw",
+	"YicsLQ2WBagx1VDKIKJbJ8VAseyDM4VgRQhEtU0TF++iX7c+D7WXoqu42cQbuIn54fcJiiv1dciF9Yy6",
+	"whueGjOUMmEU80VkzCoVOIyImaBSxZGlqiredEFG/JNWn9inzDd1eLTOX6sqN5inZOBn6ZnIHfgrwBFM",
+	"USdodFDRpsxP6WFldhTKlBqh7BIH2D9mNEFXLU0UpJZzUYLTHdAMvBY+xVuEonITYK06XNJLUa9zG+lr",
+	"pXrb3TaWectbhuIWfVzN/fv2iPkH7Zv0hQH9X2aVvuEFugIr5FJmTv5ssFTynqUJnfbNKazuupZIcQtz",
+	"kUls3Rp3jOVujZDMpiST5KgDrQc8OP/O6jvt8OT8sKhidCqPac3UAWF+03zBjX1qomG22gv36As5g/LD",
+	"XGNd1iwZvesPZ/GtNiAVqwemj4ka09Qpt/iKtc2HM8WZyqrUuVjOhgmrFpcomB/p33Fy9jFeEZnRZH1k",
+	"6XaWMrWRH6HaX7C06JaC4j5XnjX3902VFlev198+zaUBn3rtiJpaSJU6RtM8mVsmzE25nCoTQvVQxCc0",
+	"MUpAO6hvwtE9q7b2blO6wQKMucpkuuhD+5UNM/m0jAavgtmiGteuWTYU6frxkNAomqU0Y4gzSMZylhZ9",
+	"vMy0Jvgq3t2v5oOtzB5J6FSLMy+jak4xZyplo5SpMYtBrvEJa5M3/I4RSlJ2L+9YrHXBENeTxRC7YnNi",
+	"TxYy4XBRaHfphFJeLqv3eaqMwgafXR9C9WVMseOX486aVKS8c5RxYRYYNCzJhRIPrpZA5nrZVg5Ves6s",
+	"8Ftui7Wh/h1zVUCT2d9IZjf3OsY0ZRGvFoIXfigBQQGkxJ7l3mWiBUOk90tz5wRTLK6NQFmYdjwyd66D",
+	"aIHnQzSP8O5ShN5K8vOAqYxPIMvzmc/k4FbV/7Z/hly6fsIouMcNiGblDWxPwh5XsXSk8iUN15zOEjOt",
+	"PhRqr0ZCfvuvi1jDd6tJnYnqyHCuDnePnx+fHZ0eP1/Hly8wFtEw6v24CP92msj6CFOl+rHjdIJNIl5t",
+	"coGx/jnPxnKWuYSA/ixNTOn8iCiWZdzYQxZuCIFXetA+yPee6YfEZgExl/BQXMYGCRAr6gU3vCk2r9bY",
+	"fcFCsyl+ibltXRrSz7tBfysVIq4uxNJuqKrajZd0YS2zzbJuoAwz9MqI5IikPLb1RCqjKQA9o9JtWy1W",
+	"7WOd2axmEwhPJYnXW1tVXlzLojVlkbTgqMufBnvRSQj/607tF6ZNBKBd4bca3pl/ODp8JZ4xsYoWDMSD",
+	"acKZMnYJpistACtX/yZfSr9uYQGRMSHzAurtiFzKOzQrGOb7ZOZRyUi2jqrWg6yNqzhukwsi2C3N+L37",
+	"i5oNs5RGmfoz6eCCm2zgC5it2yhqtkJz10K5X4NZATUregEskOCtBPj4OfknS+UaB1bVjd1yvz2rYrCa",
+	"5o1581M/tHp4ckyGi4yp0JtLzNU0oQuw6UPyj5nUGiJgdojZhKU8ImOpsoYtIFc0SD2quKD9PN8NZW91",
+	"k/7XmUJMJ7iEC3mKXBGb91qpLGDT3FWfBH0b7FrsK6HYlKaQsjJcEDWlESJJLX0ZGlRUB2ygp4WfDeiX",
+	"Ynm5EoP1Fz+O4uYRmiWqOiSw7NsEzfL6opo6AoseR6OITSFQyVIGKZB4Gmw/D/0sLKoBWlgZN5ea32vc",
+	"5oDX7TyYMsZIPcWOIuZN8vPlry/I6Xmn+8yGIEcW43EsE+Yg/j3uPel0ikUlB3/8v4OP/+PZ//i3tRth",
+	"6V1ZQdT0tiuuP+qGyyvhEmQMWKmXaHXy6dM2pupJp79eV/6NJwm33n791vn5Fm/pI9SHfrwbTu348HyL",
+	"qfnD9cEdXszxd65ul7qw1u09qna6ryDdthE53mp36iOlF0lSm6a0qW3tByL9LapcwnwZQsuljoscY1Qe",
+	"BIuQs3HsvsaxauW9V88DnhCH6woJCmRMp1MmStrUl/Klbll2Wi9+F6CULE3czVl/09XTgufFVN+6xsBL",
+	"YveO475Yv5DW9Qv+Sd/ANOP1bSeY3FSGASq9RfXhBV91se3UXCVRVo4/uLZ5SyNsUUka+u2QG7VXXl7E",
+	"tSFZWNpC/alntBfaMRv/MDh1V90m+hD9iCr9iCr9iCp9sahS47hQree5UlBt7YF5QtGlkjjad9ZNWfp9",
+	"i+k3MIc3fOOi5s0Xavugw1/4PRNW/le5HAzmA3ZyfIFOBpPNo/gnMkoRhoEmJOa3PNutxPnZiJxuePrw",
+	"7H9WV9j+h5yl2+T5mNSY2gxpzUHgYcF8EBYXCiikYDU50g10/VFuKDbKawkDLeE3uMVdkqLapDwWX3lv",
+	"MUJWMhQQlM8kLC9ngYYqxntd6T0B5FFyaUwqReYpz6AwhAvPRVVYcqP8+dd8p3VOW6OL1q8fP58hNIT9",
+	"5/Em/+zWVBk0Py54Wiaecbz3C9mjMw97bYroZVtlaeqxDhi9yFgtEQEmwISrjN4x43bhilSWu26oT9ak",
+	"w61L7KpisIJLotobsMoD8JbNN4BE20UQ6TtAJqu4deohxao27S2bbxWy3qb2LU9CPe38KIRzHqZ8Wbqd",
+	"H1VxP6riflTFLVXF+ZKj86NG7mnVyOWbc/aV6+U2XonS9WlM/eqS9481mH942E39wyW75Soz9Up4vRbb",
+	"zG5wxeZSBJY36AVM3HLBTFSs0MuZTrTuPpbghpJTJpTR4Qv4RiEZGIyy3tuL314NDEbZ6TFJmJZyKjQ2",
+	"ZUhiqf93vJiO9beoiMlMxCxVkUxrArTgy7BdzRzNlfquLfXTPG7be07oIke9gnSN6oI/0124+SA0SYht",
+	"N1/uMFt0fxMmaqoMoat9sSTHDH12eqyFTU2JDnewFhLiJCE57egVh7cqD0uTUpu3bP5esU3Dzk4fWCXn",
+	"MBMCllkzMoBKSbGptqstrH9KsVaHvbbPFb13NEnejYLeH+vV+I91TSh/grYouWTC/HQet5fOvMWecDSX",
+	"516pNcs6BwZWJLrQeJ6OlGeLvH3/ZvmK71ScqLzL8yOySrepq+ozEa/LQMZ2vCyF40p85yzB5IlHVYrq",
+	"i06/51UrbZKz6dWJlidVtZ3LSGV7Xel69RA/9FPeyO6RAJHfDQxfUxw9c4OvgtGrYQDfF7dhPsnGzsVV",
+	"temlmfrVz3agqhlsrWWovKv5yvY4hRboWl5XqWgrU8nLQRdUrswX6+fktV3f5EhuA5BmX6pi2WsElZYp",
+	"IGj7MEtarag8q+zTlKdMVQYb34uMJ2RuQ47Q7LykKpgrxCpIkEX5BZ2ZtYWySF/lrHwEbpjSnIIdI/N5",
+	"fZUAaUE3XVbvzBJvFzz0Xvbkjx2vwFRlxCq3kAVeWXsU9lpYs3TQtwtz2XZaG+qoaSrTGuwKLkALx3xP",
+	"FRIFXRvJcGEzFNvknUgWpkuiebpl2pYNNkPNdRANhQY6qwz+La7mOmi8a5NdNHPmic14a1emx2c8S1gd",
+	"bGMZzES/XimsVrXLLPVIc00yfU6A9y0xy3XfdRUk/ieXnRA0Gufpfglgg9pJ2F4nebWfn0wwS0XP6H4t",
+	"dR/1TJu63oQmWviwuJUnWdU9W2gDW/9Y3qFuxaeKDQpXfyzPcljzQdO0cs1Tti1m/WN+3836p/KOxKuW",
+	"rLILa/0LpWPa5EkM/9c/mHdXr38GVcZGO2IeLRgia5710BZWLeaEikVrCuK2ZR0SK14pPtmMdrBpLKs3",
+	"eqXc33sVq7YsSGb9Q3XNHFefAPDxLCgGDdd9WmVyOl252MOZWqycstcuviqx6BJaKO7Z+t5ZXp9pPGXz",
+	"46ouhVRlphgHKp3NK4XcN1umVMhyc7VLoowEZcKNK1LUoJ3XBkRhZ6v9kdQYVsCjvLS6VffZpam0uuTx",
+	"xulaXBsiEWtYpYjVy155XJ+JuA/K9NIKA3bDwD0IBX3w6CBfTFOT3l6jSC99Yn23OXzlWj+rOUHO0og1",
+	"OBhX8GCVxu2+UE1Q1ZKES8u7aveuK1fxwlUPkiiR0R2kMHpFYP+E4rUm+VrbNFq5tj/0ln74+eamjT9j",
+	"3lalPbd19fEWG7abZMx84Oq9wi6GmzaXcW+tZFo5x7Ia/d+Gz84E3rcb+LDx1SUvtv41qrcxj00DeW6K",
+	"L9DlSidar58DLOGSc0x/NHQz9QlbsY6PaEeYO7mNVxhqJ+CrWMsJPcfwFya+vdRoTabVXsLia8vtYzZP",
+	"/Hmy/QvL4Ifr2gV6vbmq91VrjI/RWpZ9Oz2s4EbdcE0XNbpQlWHldEFiugiJTGKmMrz4AYElR8XkimTS",
+	"9K1s2OJXz/Ul2uFLacuVOtW76sKXSt2Fi2jjjK9GQGpIt+cZdr0MtmabKgw2oN9+PEdYgy2qZx29nJs6",
+	"mhabLlND53lpoZa8UIs17vHi+5u3gbxnfWsRLUfF8A82edNWkDlRaLvz5JqCIGBstMm7ETEGF8A09nKI",
+	"BePHmki1Tfc/QzJkFVX4niHZCNVsl3YDlKo7FpPRPimLZMxUX7GqbN4rfitaXBB4xgswTmjMtITQ9NrA",
+	"Ko0Qw2lKb5kCcABtwEgipHekt6ItS3lV7LOOOCYgUrzVcI8CsvRDm3qFKvRVH45N9ZZJ/2T0AlxVeceE",
+	"2gG+2Aa6w0s/bOxjdA0XoDRo9adKYRgu+jlmUl0YNWdn840N5zVc9G1b1cpEQ9dzNady8xFmqq4oX/9l",
+	"+0/rM9o3h2TF9/WpNw7CbQdpsBF6lNyB9tiSartqoccGxd0qTb9IaNX10AS4rpjwUFnKtnEFuvlGVdU7",
+	"/Mkcyqoz+8iK94aRag+MboNjfWkwIksnGnNjvtvTjF5LVllmAwX0qb+pJKITZrocPf5AeDXkhojijKuY",
+	"3jhQVT9mCb9naRXlfhoo8J97dhtxYQesQ+BYGu2W3zNBZtPHrtDSXekfvvXVpiWFKiyrhAW8eU/DKaoU",
+	"lSu+vCrrkY/N8UK98xokxJdLDWsET5nvYB5C2zYtbJWjtoKuygXjMdvc77VHfyx4vGERsL8CzZtNZDQ1",
+	"5jATsf6r8csafzdXRNulIZlwpbi4JTI1C+u9/iU9jE/HS7xrp2Odc7mRI1lmORrolQO63Hv8aEuMz++0",
+	"m+L6GI8D82zUPe7SeIOX5VddhVblPYjFJMseKcHIlKVwsFFNstkMMeXJog+BKAhve4Eo+FP5l8ao58w8",
+	"XhXU1Pbsa4Gd8ffY9KcObQfS6cAxYiXfhPLEVpk4Twli2DCFbXPy9jWUzFNt8WvWmUxzWCKnxWnrcUwV",
+	"Sfgoz9Ob8Ky6doHdV2qfA9A5Bz1CwXYGOwadEQOD1QN/gw87mKRMkgm9Y1CdSwZaDxj0liaoSYOECwRT",
+	"0n9qk4GQ1mYZ9IiQNwL+oGW+AlS7IYvozKD3WHgfbHxr/SFtMogZKIA1g2rbBQfmGTrn9QWk9RPbcXOA",
+	"esigdyNMQ3enhZEBrDpMGtdfL4ue5RSnadYJQPOgugNcumaT2mSAWW5x+clux6Jqt2/EQPFbweI+F2YK",
+	"8KDZX5NUqEjKb8f6i7i/+oOeCl+98TfCRxtRd4XW3WFgNLZ8D7B81ijTTjmDeevHp/i8mRK4WQ3dWqOE",
+	"0SsPHlBTfSCQkUAdGHuN9H2ycdcBxxN+6nPRFyzTEhYAMuxPoDP0h6mcg6msBeLH1T7uW6G/VQfYpLS1",
+	"oo0vmiSECc0xBlpKoWPMiH79iN2UKtSAegpWXzw0M6tD4wk3aWAAMAIc+DVySueUZ/pXlcuFBxckG1dW",
+	"eGi6rf/SO5dVJUdVjbC8LbISK6fC8lXu5V+BdIWy/4283VQnAWsGOGxp1r/qF9x57njyQcEx1tpHsnCH",
+	"GJgHVgmVh+q6K5u5WspmoFkeOWoaIvLvu1psGxmz1dBQyIPmxrIiuJIlCcbLAO70gqAKb46j6fbuvqVf",
+	"lnOB4ljhvQU1l+Y4f33NqYC/YxYp9NmhksusZl4tUOCvUKfFRMZHPNcEUh6zkGABrTswBsFuhCWL3cMz",
+	"BOEtVFWR37G60cIGV9dTH66v6L/K2PSFi2pvnTmRB8a/KG57cdjKrSnO70tM7CmhZuxjmZtDbgDa+tY8",
+	"tc067mK2MG79dL7IPMACauyH2dms7cBVs7/2Sl3LTl9I2RylcoJJ63zCIEWMaGk6pIp5MNWvZnpxDn5h",
+	"acLFALCeYxYZCH5X0hqZ9SAmN8KTaqfHa4XadphdW/bDa5MugIUnCd5wf7YoMJCuzz5FDJJ6iEq0Il/q",
+	"tNsMMOjL9g2s81lfYIdeyKkYbOEUH8tZWtnlcZaalALPt9xI08nx2VYkw9T3y90dgtnT6am4Ehz7sTtY",
+	"C139+A/XIlTv6MtbNJlskgvl+X826yfZMAHKfX/z3KfqNpTFDpQVTSlXwHgvI3bb/CrvSNlzvj64A2fp",
+	"y7TYrRcSTx3ocwv4i60Kgr8dzIytNZy1+BeFotW6zbC4b1vj9lUIuStX4Gk7DjXi7Q8pzzImvHzmCg7X",
+	"7yWsCsQD/RimhjkFPBptj08wwkYF6YadTse0R5Kp33CoZ1wEKlOm/aArbJGCKYzqxXSBjU9oMtc/Wkrq",
+	"HCCL3a2Mv1E1ubLboGqnUB5ViXpnWyBhRyQq8s5HRqN16YdCzjfI9oV6rIeqElzIFu+v5Kvc8LX9rbBm",
+	"0fhcMd/cqu0KmzQpAKoY0VT/pwBWAVq+ct2cQpJs451aTsKvmp3muVXc4KK/Dcf0SpUqhsvk17AzTaFV",
+	"Jm2Csp13WJAW1XudM6N3xNfJrM3znE2cba1nIu/HtqUDpJHB6w+zfJ3m5quLD9auyC80i8YbroXLMW4s",
+	"gi7lfKm03sM/qgYawGFWEn7JFEBybUd+gytlQ6IatuSacOH/tvtN4XY91Mx93wosKIDfqua6ubPshx5a",
+	"jRBk2rp+CVNgSqE3D62sWxARQywfxKGEWB8Bk7PQlRbaIarZhBVrmDmG5XGEr4OPIzOacXG7ZfaP4rei",
+	"PvtH//Ur9UVBaID+mlZXgCGaGqCR2BTqkONux0Kvmu/4e5nP1Ww59jIs1Z18qYkaMK4mgFsFBCJvgXwO",
+	"X2KIFWfvApM79plDRPMhahuS2pCsTTW5IIpq/Q+U+hrI4NVVLTP03ZhefBW9XvmEeWfcwdRg9SvdJkHa",
+	"YIpWdSaDHpCmkY4bCwuCbZ0ZRtyBd3nmQeGWwVR9kD78zipIhrOwe35oYq3WOyvjBRqz7uxEUJwFyQ4Z",
+	"+5T1CFMRnbK6st0toI/wvPndY8uYSJW9ei2isN4tldHJtAZXGMyGvC2Ze3zQqEfxUroGMqyp0V2moche",
+	"HloScoC3MytO3na5e0CZqu56v7pcbdtwy9fuL7bVdW+qrWt41P5VkzywPoz2bKrlfTzw+6Mi8jAAVhUM",
+	"84rUznJWZ2VCZ2VKWZ0XZyXMSg3pLourRHlzqJfN+rmBwmzYsv6ipmTKRMzFrWk8aVIiQYFvk9cmz4o7",
+	"LNEp9Kr0m+kicDnPCFVESSmww63+LUv1i6OUsa+FTajqDodBE9ZblZ+Ktil1WLFZq1SiBm4II2CuMlfL",
+	"XpOvSPfOTE1g6Qy5CEtX7j3Z4MUKu6TQP9IPKxk8s3Xd4MymenKk6NkqaWEW0MEI5+VTse4aeOnSrDcJ",
+	"7su4BuhU/wUS9ACuwSpVlcJ1s1vBJVo32BaXq5dgomIz739RK60QjtudgKfJhpZzbDYo7Cgu2DqO2beH",
+	"pryJ35ynJt+VzTrYktemqMskTXOxfIy8+2SibvumB9rHz0c1DWUsO4JJszF8RcSmJvFhOcDk2VabHasN",
+	"D/6KGlOXXk6VvkSQ2kF1PGzjc7giQ8CcIbc+PpH5wqxgjavqDqjXVd2hf1K2dHbh5/MbraY0tskk+FjP",
+	"Cdc0vd24pKwSsvtClJuq+FqTidlF4837YlV4H1as5fXmqPuP5QV4fxVJlZi017YReKlrtd3RZT3N1gt7",
+	"qtGqrf3As/GXqBic577TBivo32gNigyJjwRufIVQy+qhF2xRtZcDjpZoqdxGE7XZDLtgkMq5GhCoAML8",
+	"Rf2LNkEsYjnHrEYl8QkWYwMDxdKMxSEx+0tkWpxrcafs898KCh1Wcicpo/GCqEymBp4efm8a8kAAmkL0",
+	"O4V1ss4immnpoSkzvN9oItWYdm7h8q+tg7dbTgd5BLydBbOb0JhtimQ3TyV2VtU6i39AqIsANADg3ALw",
+	"7jH+j++rPeZaSL1C7n7JSqtD2oP+AdEs5dniSg+OjGBrEQGeofoWuafJDC3nF+/evn314rr/7vdXlxfX",
+	"7y771+/+89XbAZwxauBCEK5rTNXYuDlq3rrq//r6zStQn2AtQIFiNAW3qCFdX/jBg6aci5E0/XYyGmV5",
+	"2zGg0BVUWnAC1Apwx4rT4Ypc/P4aHCmubwU8/BPUNhE6nYZQ6DSk0R0TBhgSXDVMThNA/XWJONgNUT9g",
+	"2pUpg+2PISh+r5WrhKuMCZbeCCijU66gFerM+KhQEYprCKV4AnHi4nbtuhPsrYsvtdcs9I3AhC+DlmYu",
+	"Clgws2Gmoa8NJhnbAHuJLHdo0zMwjUAckrlX2GTzyniql/VGxDKaTaA4eCCnTNApby/oJBm0b8SNuGJm",
+	"jc30he1yCtMbFPDBeuQX4JKB8YW3yS8y5gwDW//76t1b7LD8a+vM76jZPSW/8V/a5L0BqdDUp2wKx+ZG",
+	"YKsG+IKtZSVvwY+LvzTeZWDnaUK5sBC5uIj/mGmzaUpTCkgLgPUso2iWgo4Rmq50OLAUrDiQnv+bPBUP",
+	"ceL0YYPU3YG51QeeFTiAzqhczJhnvenNtcams0Fd4bSoNEXJC/ie0rtj0FunPGUYMnEfwRrwMQNK8BoY",
+	"ySSR8/xr+ho1CjlEm1xMBJKRYYoXnnaFjC+K4SjzjstFNrl4INkUBIpeQ2qeptPwnKkE15+HRhi4sAYu",
+	"nWBdqSI/X/76gpwfnzx/FpIBnU4THsEAB+bBP/1dSTFok4EWOgMSc5VxcTvjaozrO4EqetscYkDYP2Y0",
+	"wRVBDrwRg7+2TEOu1uuXA7PqtlxQ+Wthp53IW+MOhjhCxkSGVcruOWUbiYRkgO1GBiZlEzGbu50OAYVG",
+	"EapuBHC+aTBi5nx63uk+07wrfQq8Yp4Dz6l/0H1+AD8M2uQCimMpOel0SnsCnI0MrvdBc+yNGNMpdswh",
+	"iJqaP84VUXSkj7U5bCFU1EwzI3S8LSZKThhEAKEDHpSVal7qEYoIcHDFeCqOibDdCCqIXiRq8LdC8JZr",
+	"VrOYvjR3w2eSUBcZ13zzYsyiO0XSmcCd0dyZxizNxT5GIrSlOwNYqbzYybJuz4itn487XbgKjztHWIJO",
+	"9JRkbL3KYyrIX15dPwvJlGZj/fzxs/BGoPhAFSokEzaR6cLdTuDh/Pmkc/QsBCQeP7apv9AJyXH3SP/P",
+	"ybPQsdLPx4eHz0KjAkMUCEYLyXHnHEk8PNSfuxH6UD+DMDRiL0BjaDyhACIhFgSaaegBQcpmucyBs67N",
+	"ikxZsqkWDKpn6qs1Cx2FZu8Lx2A+ZuJGDC5Zli5awG8DkDNTqlAoQqF4xEzQN6+9BZB4+P0lG7W0Vpxy",
+	"ltF0YUspeoH/S630zCYT/WMPVGwPSdScC3P/445PqNAiT88ILvfQggjjfZfXRLRdD5leYC494pqKm7os",
+	"cmU/7e73i99fB2HgAo1Bt91pd2yzKjrlQS84anfbHfS9jUFFO7BvH9x3D6iXwD6VVa3NYZbK3HATqTUO",
+	"KzEwI1yLcc3sMqNJiO6BhZ0tF6hRpFQoamObiUEIYBPNOtDAgFzCnurjStF0ujHWjXKRfH2+/kXAOvsX",
+	"+U+2IP8imjZ4RyBSuP75Tv/lRvyr1Wq5/9cvDjzpNCD/QimgZwWBnH9Ze8502tGTIfjecjCy8PrAIScN",
+	"yl/Bgm4uomQGMTzo+5rRNDNf1rT0vUT64ncLdbZL3/Y7bBZHwPkUSc9zhYtjFCyDpTHyv9aNsbQjr0Yj",
+	"zanrNqCfYh1wzU4gm9nc8p8U7sefYWhvvfRiLvCg6Yt4gRc46MBmB7kiczSEzYpUjlvewnx4vYPVm1U9",
+	"g6pNy7/mXTd1+1Pz2Yp9yj+b/xG3BJLq9U7ldyCC6ks8TXhWrPGdozJr/WEu8UCD8gAHMS/pACF9xxZh",
+	"rqnpw40uoza5uBH4Agw2lNkY1r4kOygcUK68ca99va2sk6CughLcaQKv46AXTGeZK79xlWq/mNiebazU",
+	"+xz4OtrfTciZfYKQAqYkUEz+BrvUS3P3sw96f1Tg4nUPz447lbh3wWHn8LTV7bYOO9eds95hp3fUaZ/U",
+	"IKsVn37eOz7pdToFRLYelAK09GPd7mGn1Q283NPgaNShx8P4tHUen0St4/iMts7pyVHredwdnY66ozPa",
+	"6YKbawW3wQRLPpbgpBsdjZ7HrHV6GJ20jocnrHVGO6x1MnoedUfd4XnUOdkVJVtTcGS9GP4yWpeGt1Wd",
+	"jnWgBNlMCJZsR7mftwJMUTG0+evZ8WH3sWMUN6g0WPdsuzkUvlnDZd3z1uF2X6+TkzBaCUCjyQYf74SM",
+	"rYc/XMVfQa914jFWzCB4JIW2GebowdyYdPBPoTtvrRfSiD+sX3kouv2ydMa8XEcQdYedzj6Eo+/Z71i3",
+	"fbfgk+94fvDuwxpZ5LWrqflc9SeakdL1SOk8lI60/353/VRK71fPoe47D/5RbPZ8/eHa6v1tJrwtf5oy",
+	"JXi9Lp0Z9A6rsIGnStsyx8i1VSM57j74zXa4BA0A3uquf+u93+sSXjpa/9Ilo/E7keAo3QYvXEv5BjpI",
+	"wgsnTchy/SR/YzGnNrfm+PBw/cuv0c/zwhzyhzA4abKAV2Cwuw6wJ01W4peZwpK1JaPY6I5ajcx1tIze",
+	"ajkcOLUNgp5Fe3QW86xlMp9uq6Kt6Ny0xqEcWYs69NznnmEdWqA+ZQ30SAolEwYPsk96lZVDrANXdLFD",
+	"j95t0yXwRiTy1uqu8GYPMivjGB3nTGTpglAD2AE+F3A82Qm20VaawNJoMxgRJkc8ycDX/8rgC2qzxvXI",
+	"5inaAVzdCNOywKJCop8IbWmeWte6K+YFi/n1iIzY3EEX4ti2xYkZOSQUXbPGAa/GmvWMh8k4jsHNwzC3",
+	"3vqLbdK9KvmToTrgRrgQ3yxJ0GkrzBLplebKRJFtVqqQhNE04Sw1TxlqaByzuEdoZtzfM5EA+pzhAWNu",
+	"sFt4GhChsbZIZTxJSDoTAr0H17LgaIagg7ozNiPMRP9+QLOBdYqBiWM2VZEBYGoYd6y641MfDxLninFE",
+	"E7MaaEttIWc3woaQoVsvgaDRhCsF1phgVbaNXp0LfRTeyFvw3ZhYgKoNauePHPwKuwrVWcFD2PBxaMze",
+	"/PELiApu8ji21W5KDdY5NnzaVgA2fBxRQDZ9/i2dNFrON4BH2eBBjJYYjXxjJa3hDax5CFIeK+7dC5NB",
+	"uPEV+7vBT9nyij1e/5Je7PitzH6Frrnw1nmTKwzEmmlMtd3NV7jMLi1sgwtU+reY/l3FFVbsPqxqL7IP",
+	"WmTYQC+IIsgYF3mYE6N35QvpwnYGGVO8duRUa0vGE04zQl1jlmWhgsXZlzmsz2ai5Ukxd2EuT4vJH8l3",
+	"Wsfx4xuYXWB1HtNhDVBvLTNanq9gx7x/WyUbvvOYy3RxxbxdLM5qkw/6VwOIKg0smK2LtnH9pohVDbe5",
+	"RiGbsRm+93/0kN+cyEXav092zBu/LPNdWBM/unaZkBhPz6P1WBZuyhw/5BWONGNkKhMeLbxByS0zWMMx",
+	"g2pBBJpH5rRZkbM0GXjvaM1LSXzTxWkxmp656m1DXJUWhqHkF3mPoW1dzAZXIHei0CQZ0ggINnlJqndw",
+	"YC6Dtnn1wD6WxyI/0OSOXLI5TWOon4zkFLzTy60SNvEjvWVzqxM18SF1d3dWMNHMH7y+mZq1Ncx+BWEw",
+	"zhGY3kgkoG5E86g5ne5pGPKHf+Eb8i9cGnAMl6CxySV48NllVT/UXoiXLJulwkTsZmmqmQ8hOVA0LF91",
+	"+sB5UuJRDteyqADw2KB32gm3kBpeanzQGZ6OuvTksHVEz1jrmB5FrfPhWdw6HXZHnej56DDudrCsz0y6",
+	"D7kbQa/bCW2eZN8AsgQ8+1+lYYtpo+UIWKfT63TanU7nvwAScsL0LbhmHljQJYNeUCv/lvv3QJOoAHIl",
+	"o4UZoAb+snfa6awUoZXdZj7mVfymHZpmQJZOVD6avY605pEkLAl6ZxtI4ybScAsFYr8Gm7GRPYttF6bX",
+	"yjO+nVL5Ogb1b2ohv0oYeU7FZs45x5JYtcmFQO8XMUchhMIhmWqjULroNjc9zDDLq6iX2NxDWtI8whsx",
+	"MLtarO4YaFtPsDmxJ5pALTcttLdFNRyzSsk0lbfQmsG5s2QSo6Lkt6kzHZuB9Y2bzlO0EqmYKqRG2paf",
+	"VCwAELJSV4KV24OuZARg97Cz8RkySGQ7C4xtYpauU2pMB+Ktj/MXVkO2kwGNvDb42jvXJ/eH2lOh9iBT",
+	"PVrpKTmnanUgUwUB2XthLk18NQgzNTEaEpt/zOUsicmQub5kLknIae/Y/KxGh/IdOrtXpXBovKJtc3pQ",
+	"VlBpcL8aLuyvjMcFc1NGGbzchfA/RhqCXnDagRb8LNGTQFkFGS6ba155UjgmCwyfR13WOqMnJ63jqHPY",
+	"Oo+PWOuQno460Ul0OHz+PH9nSenqXnc7RaUrf1JPLzDKVu+OT1w9fQ+yRoNNxGxhw2pEnU3bf2oqy1tZ",
+	"In937mKsYjAeWUzdRlbatSKz+ZE/oNNpKu/hQDxGf6r09fjqky8rAEV44KsIA8hGzGsWULwNU0bvtIaU",
+	"zhJGhgCPHBbrHVx7OIi2MepVVJm+ioouFJmPDVRXDlg8pgqqrbChti1pNMsRL0sk85dlobQrzWbzA7/x",
+	"0byAOdDk6+hAawSDFbiPkBBPUAuqECs/1KBdqUHIz8wrbForXbcQkShh9iohbVEDyChzGZtiGU+USWGb",
+	"5GEosEpt0qTuT0Y5nelXsGjVWM7JTJGFnGnLV193DOHev4Awu9Rz/SHLfsiy78WTrY/urkVZzBUdJvsR",
+	"Xrn/8SeVh6YLZc6voUIndzXpP96xaZZreuhkAjQRzIoyFMehFYo20L0s7cyjj/G178QH+1jnzffruHmk",
+	"BfUSN/jxfg4mvswp8Hl9LtM72028ltuRsCbMjk/+4PXvlddfiR2xOlTIrQhnorns5LWf3Hp0go2ZrIeP",
+	"p0SrUwaAVRW7+vRsWR7U/Uqfww0ohavag5iCoBMDHu+F8OUsI9NUylEOHGDCEYjjbaL75MLZ+S6zbTpl",
+	"NFWmFlzJCeSVyDXJR4jk8I0nuuUz+QZzOXceGoR0pBJ3qK/hWZNGHOzlmjFXofIP0JSlE6o/lpiy55gr",
+	"cwMhZhsvql/2HkoZKGKZlAjB4N9amHSa43nciAKOir66ALnDetksRKI/tHkj71xKo7vbVG83HuQpywB3",
+	"LE/iAqHlAp8t6QTroCq4aP+8rySL7fIk7BL2mYihfOqwc+xlB0jvsmhu6uZXTKOsKK7luX3jx+28u9vZ",
+	"fuzx97O2TmnSSri4U3uRFB/GEtr+yykzaUt6LAutMp0NEx452DCiGMgUrpZNudDmSKowT9kUsedD18Ki",
+	"e0igqWtoTvuNGKZyrrBeKAMqoMc1+raAFK0ZK4OQCeBc3GDnTFmq8g4I1g/GhVYH6MJ8EFOOaWaftg0V",
+	"PQc/VmbZloT5owMb53p78durQZugUNVqN6C74Rab6i57pAxgvgLScQEUUwrl6QcLE+TQ0X6/uLx+++qy",
+	"//u7y+uLNwPzVp4+getRn176O7DHGy7uduq4MwlTGN8DN0ffaEtB7+i009ksPdQjcmcpoquoNwte7lq1",
+	"KsBpn4PwJo1pEAaIP6aWX+0WXy2sFe6XFxfWrNbXTOiQMg11poY87rDu6ChqPR92aes4OjlpndMj1uqM",
+	"jK+TdruB7VXkkt3M9WGT3dqRnNgEOHXQ5ArSYkccvPrrxW+/v3m1yQVT3sqK9gZc3P23zkh5K/1F+uG6",
+	"XM5GQYw1itIdJTky709etOKxN6aVunjjVbctvkiU9OtRhAQkMyiNMihyxSiwiQ5LEvPYQNmW3S4x7v6V",
+	"HX5Juh0v0/FWmktXxERIe2HYUh1lkv9iW6GKF6LLp/sO9bZHO0diMGiW72CEJsrZrZ7VwrrcphwrECuM",
+	"jcoiodI6xqQDweae48PhfnY61c6GdSzzWAsFe1D8sZfr8PCw1+k2uA7Lw3UL6UU7uCQ/bnyNuQVfcZWV",
+	"VLjvPnMa3COPOzd79ZqUpPvB55xTHlaJeshJzMYsVeRWEilAiLoY+iMkfCMB/9rDT0NH/3cjvK26Y5dj",
+	"R9IbL0SIadrr8Auw4HqPrZlmY37FdhYtANvYjwF/CSOgBy/f8IKXruBt7znAj4gphTAgFmUPcvXtr1Qm",
+	"p/aYhIhFAlgiAMEsb4QZAYNWeSKdX3FJK1uwOWwTQO5MaATKIKN3LLbAzObmNIm/IYlkzPJqhRsxgw50",
+	"2sqPIGsY4TqGjLBPtoHEFt5LUum87FnMWF5Z54mzwo26xm1+ai5G21MFnIwbXJPIWnFhbhV35VtZAJOx",
+	"HODUV67U7L+T9vq1vI64XSAIzBEGkflID2TeuGYvwXDB5pVo7IX67mtTjFRooG1EU47to28LCO8N5D1L",
+	"Ezq1TqsBYkrDuwZX6Eawe82xiZYj+D3znWK1k5YdAHQK0LTVrjjo+2wkgGlCtEtnXGkyQe/s9LizeT0T",
+	"UnYJPapt8fKuAf92IbfwFct1gbqPeN96qqqKNnPD4rBkx2wi6WAL48Ie1oHNOYb9UXj1I0tvXZYeqjd5",
+	"Q6+txfBMmd6TNXBAMmEYWSGANJYDjvnFVIfH+IyWcTPbgP+OTTF90ORzrCpRfw9UbKpgw1sGUuzjHorc",
+	"41stDhRATLY7h+Ej9SUgIj95vaMwyOPV+heHYZDQqTLwltOURdxA6EOrGJD+VuN6cJ0J9bOw+rBkw5ni",
+	"TGWunvzwuBMG2GUHG43nL01POtBQv9s+DoPp+Tn846x9GAYpzVgfIPZQuyv+pq/GNGWwJt3QJHvjdHJ4",
+	"qe5hp/OAdBV9NJ3zokvIcQSS/9UodXQY39lLypOFw4R8+KgZrKbe/xuZQRhMGb3rl9j6uJKC2nFWohbA",
+	"SSygLJQdgACA/+WXZulKB1/h0VZXOoqqikscRR9mp4loERJc6eWmGhvf7hZz6puFSvhJkZmR8F/cs+e1",
+	"1lzlxHOt6UFnB0e163CPFr1taeY8boqJ2LXCl4Ipk1wgb7WBxDNl31ZZzfU3kffsg2ujud7fpz9vEaM8",
+	"SNXvwNnndTZ9NONNsBgr709qec4MsiIM48PsvL98k+eXuRbCOUfbFkuVak3trj7a9GmIZzOlWhz6GQNg",
+	"oYnbIiiNZvdp4bnV+Dc2F2cTien2ttrwcev45Eqxd8mUIA3XsORjHCGzCm5GoBYrMIzntITzkjdCrPGR",
+	"QLGVzUbSZ+KOsanyTI/QOHmhewiMgDxVf0AUy/zzsSuHxt441zT4fqquDe+GezLSYblBdTAfKxb1t0gO",
+	"Wu7FvVqShGVYPsJHBhVEsPkP78oP78pq78qVVtpXy+oNFM8DOGt78XO/QvWSpsz1pwAECWpVVSEFc30h",
+	"4WSTQcrUbGK1zkGbAOIzta0RIQhH7/SXTG2YA63XH0HIsXsXhgH4CqqtMVCRR3KWYu2Otu9Um/xOZwr7",
+	"56HEcZdRuY/eciMt/fyjtKidKCdFsn9o2v450ZvLdnlSkDX3clSuIIEaijzw0Di86tBC0hXaa6jZBPnW",
+	"MqzfGt4wxVoeLhy1r8jESMcPLq5RzfXi7JKNn0Jk81eZOq+8ZXl9T2jtX3OCVpCgG6IpqWjXRB/NEnjh",
+	"x/2ycGMlL9fxHhU4+64Z2wsSFYy+x7N4ZnD69iSnKVFgUCDnhpZrE36H0BQ0QQxAiLVDpre1OWVavrLB",
+	"J2c+Z+S37U8O7eRH5njkfeRlRlKWpbwKf0tPfB+2a6bVYwPey7NF2/Y228JYdYAw+zZVaRSxaWa/HwY0",
+	"y9hkip+qSwQ+RPvTPdoJg3iG64t+/+MwACR9C5GMFOO/bBUjlDRa+zLjE6YyOpkGve7z85PDkxP0+W9h",
+	"SMcs4fcszWe0u125Qjzq2gs6YnrknzwR/p1g9Xjy7IehuWRoQkqqL+saiuZiULnSlX0FS0KGi7xjs4VF",
+	"yNtm+1mLxqC7ZwRKh9f1hRsA7PqAqIxqkW17+evBboSBbuCK0DhOmTKhEVembUMoibwl0AMe6IN2LkRl",
+	"KRe3KiRD6LwxTeUn0HBGqRQZRlbIhC6qMqZGXMReltWWTcqeSJ+vJ4X2AG6mfGm/QcQHXP4dRjh/5cXA",
+	"rh/c9H67fHo1l9Ye2ws8rsOFPTlapeFxSKg3lv6zVn1vUyoy+1fMjtV/ATVI0AkLQVsqIpZUIa3g527E",
+	"4K8tg6rWev3SNBWk1uFjxrT48S0eDyAZWki/95f+Ng6NBXDa6BjpFTcNCLEcGvDqucCYKpYx3YjDzpeT",
+	"EluIBhFfs0/ZPjKNXB3V2vqpbXSaDLtj2Ax2yLfukeNOh3C8/frARpgMD3uINVl6je6AVW1yRT91YI7V",
+	"qTCurzQGC6yKZn+zUS0VHNM3vBrd8IPNAR8hnsdbg1tl1HfXxv9L51rsQqTM0SGbsU+IVqQatPdLmdaA",
+	"aoXKKxqN9UknP7+/fvFMn5EJdq2iC31UTE4fkaKY1nfUQfEAUXAZ00VPPy1FDrAEgAUmM/yWZWOWtslL",
+	"eMVLALwRmtkgBdD0oYAMKZBE+qvomJATZnrUKiKT6oRoRuNLnOljUgU3var3ea+a6dTYBfnqQ2mNmk2e",
+	"aPpQoSfpjpOI5qiXTrEedrjQq9Io3dX2WF7RtfmOkUHCVaZVvit+K14LNQgR81K4G7hn7hJUjoUkNIrk",
+	"TGSPvK1uRLPrStNnaNuY7fE9o6Luk49xoDfyto6VTVvi0GCcGxwYSOVzhWRW46HxhGdEyPm3Jr+hyrXI",
+	"r6a/t+v3rcWlsDP12FhzYBUTr87PxrJxsLagFDxvzel1zvTk7RzyuUGsNLoKMOd7wVTG0pguyvL7RhgB",
+	"bmv0ShUuTYQ6Hr/Hpn+H33X7Tpjp99m9E/jbKhGrWnkuHwyWNvF+8Ng25ESHRWhQnW6Zs1fA4lpyWcAB",
+	"EJKkcr6B++JGPMIysVfRtp6Lxr6IJ8bdLP3+mHtm9rEs4GsB0wBwVID1PkIsezkXS41GFB0xfalg7fBK",
+	"JEMy0DS02CeuMjVo10B9gbfrMaEMGtOCNWvbMdKY/i8PSQrGwDaZLO7DlMHS7XRbR129TnzC/gmWcfBq",
+	"lsopO/iFpQkXvlkZHI069HgYn7bO45OodRyf0dY5PTlqPY+7o9NRd3RGO91gMxQx9PbtAz+svDBNUVK+",
+	"pQXMV29Z5dOjbtkR9xvqhdsk7U6v0gspRgmPsh+RkFXYXTOURhVCsyrB+UPKtWZpIZ4BAhrkrr5vpWAk",
+	"S6lQNDLtnpLEWBoTvNoFg3y2mbgTcg6SN2+HqT9jHKAk/7PX7P5GAH+TSxDEmCw0hGBJOS/oRtwImAgY",
+	"kdYPZ9UMhljTAC8J72uZbgHOPR+wPt5En2+ntig6YYRBAbmCXnfCtrPSo6FzNpvLG6E1GDRe3Ws8Dou9",
+	"8MCiVW3y2nTPM1cIH5k7acgSCSRBuB0raWKzSu45Sy4+jHAeuJREzjLFY2aQePUy6TlJQgXA52gtq0oj",
+	"ms6cQrT9DZXNZTFRXFmt6uuL2jAnYiiHjYg4bHVKRFxMWMojqq+z/t9kercpHYebwVzpHfkFetXuJc+g",
+	"Zrs+B1wolmItYBhopoaS2ZkwpwWyCWyIvtd92GZGl0zNkvoa/dlkqM+xtqRNwi1YB8GPhu3f5H0jU9vk",
+	"z8puOapV3CsN0IPP5qCtRAl76cGSs3uWLogmlIoFCGFhxKlnjFKDNJiySKaxvghMCoqPto5GKcekJQBb",
+	"hkCfafZxcSPWWQZCZi0IoFTimyNRzjxoUpsItHNlr4dvPx9Pz36H/uyXsC6r1Jy1VYn6zZ8UMe3wbSfw",
+	"ylBJ9dZ1flgxW1gxT6w2ccd8acoT65XvDf2yLN22o/0V+sl9YLY5SxlWsBhfukxyxdgHk7Od6XNNOWYR",
+	"j6FvfMJETNMbgcUpqZwQIedEij/DF7Ezvj4z0P0mBhtAjgi4Tsp5UiqjCztUofd0TBc2oIFNE+WIqIwB",
+	"BNSNQCwpmiiJOHUVnwbtGyX5hN4xZQhxdLmu+gbyzE8J+UlVzaK+Kf6j3T5Qel7MYfUUUsXpwbW8W8hN",
+	"j+Gu2+P/EGXLbbO2FGlPML+0LAcbeWPAS/7DHdOksX/NjbBGFT6w2mpteOZXmRKzOj0MmEL1ilF2wReS",
+	"Agly5GCuj05PUSCGJtaYplYkDxf2a66F9oSis2GSI4gC+Iy6EYiyDQo4N+JVy3P9bYwCCcbBJ0ENSURg",
+	"E0w3oqY2YaOMyFkG7p0i2C++hXi/Y4ojmPQ3p8f/PHBZ5feczVk8eBYCTiChJmLqUmrBYQPL0SYfxpLM",
+	"UwlKJMznBmlLeczy4gVcR4NBHGUmS6c0AePVgnjUnCpcMZlaVBGT78eSUWiLJoyRBI3TEylub4TxROVT",
+	"19+FzppfIpHPKrkO5GjzqFmqspc0axRAfkPts7vPAKTx32cqm0CoExIB9aY5jPT8rwa4vBsdjZ7HrHV6",
+	"GJ20jocnrHVGO6x1MnoedUfd4XnUOfTQ1tddbzHNqIIS/ZjyZNEHnQV/X4RzwhKJjAa91kmnEwZCwgMx",
+	"g12WmkHUnItbWCG9iGgNYy2F1rwQLH4RJfohN23jubFsG/S6h2fHnTBQjAnzj4dqapDSwoeQsvxbZ8eH",
+	"Xfup5+eH3QdNm1YAvW91zw1YvGWb7fElq/MizZT7OK7FVmBT1S9Rctgx3AVHsL9ztjiC2ptldjipZAdL",
+	"NrBFJUMAsVrFBvJirjIqIta3J9BspN2NPhMx1OssgVMcdnpHnfZJR/9f4L0AmCJVrzzvHVua8RUlZ2nE",
+	"cCE0RS39dLd72Gl1gcpMlplnvzpYDrxW05vbSv8nmc+3P/vyJ+Wm7ue12l89wtpcq5T4h6lGL3nhKRW5",
+	"9SYgJG9OA7FcHhLlkkzA1qpM57jwRv2m+33mE/kGiz92zM+Q4OEpoDvm5LoUkYs4VmQAV/DAOkNACUT1",
+	"LqYL42DgI5fT5+vV4BkGfMIUFd6F637rVF3AqnO/hhDpB56Nb8SmqSk9CCJaLweP9a8TGtneoW7x/HI0",
+	"nql6twVoMzkX7rT8dg8q0EZJKN60vkzp7remUe7zui4vfoXjxHHrd+o2+eEAKTlAcMNRqFZL9w3UjYPP",
+	"hfO2MlSI8JVlIVlURpb/VtZNvGxWHrfJIJVzNTA5HoD7gV6RgTE07J9uhNe1DmQ3i9vkvQDgBZT2E3lP",
+	"E9MBwngDcBhlYRWcMwCdAPW5i5UWvaanJOR3KvnMjGtTCLob9THBb63PFrA+FU9n+BEcrQNuzRdpt3rV",
+	"ej06Z7xGFsVmZfh4aiHs/5OCyj5o/evw35eqJ5yHsdKwKNa5760i1fFRFaZk90Sb7Ycn2xanrnaauAn2",
+	"71lqgPCPgjCAclUc5yx6PmTPaad1HneGreOoy1pno9Nh63B0NjoendJudHIShMGYq0ymiwpvSxgkVGV9",
+	"6BSYo1yqSE7Bp+HrLz39UPARYUgAFsQ7Y5ukT/k7V6twPAYv/NuzpZxvoEk9/d48BN7gPurR6laviYlV",
+	"Y5GsbY9UrIYq9TzDrFKww/yHBGOxItgrLdLLJjLbbcx/jKsbYcEZ/f4RoU04tQmolUk97oWNEnuM3ILc",
+	"Hm/I7wFwywrSnVR+5PIc7jFYtJ3zcfgYiPwyz68tkvVCdSHhI6jpg3bGmKhwK3GqMestFTpW5CvZvA2T",
+	"8vwcahGxZ4KFX3SIEOSk07kRpnAUlMkFodMpo2meMY3Nq9rkBZ5B01VLS3utuQ682tkBhqFcQA2LfAsE",
+	"gSNEuPLeFQVaeT3uruGf9Tz6WlLkcZOV4BBHXWd0W6SHIAwQS6gXIHBaH3IOIDXF3XD8VvS5aYR7POqO",
+	"nsdHrHVySI9bx9EZa51Hp1Hr+bBDz0ad+Hx02A1cFw2D7UB5BlEc6KyrebLGKdC1mF+OvsN2p90h7+56",
+	"5B8zNmMxoYoc/3XxXz7dqPt/JZIhElG3pFTdATTGXmn7GAaCfcr6mh2cXrKBivFkyrG/PVVkqXzb6SZO",
+	"VO4wRa6peD5I+Chr4f5sDry41rN8vbT5NlbjKjputbwVbN4zwD5yZBQf+D0gjSKConCuaHBV0AzT5SXk",
+	"usVOkoOMhdW+ESOZJHIORSyY2mY6qTiKBMuwv6fK9JeHLALs4Ux/aJrKTF+42IZZv1ntjrgRPw/MOW3j",
+	"l/t6UVk8eFYt6kfm6niDq/7fAT3h+/YwvOGj8sJ5GoAUEWuQ62ThrxA1tB5yBzF3C2hbHaPtFMCmK3UM",
+	"g/2HH9myGLw50hw+f5U1TYR5SmFJf6W+WVS6/bTbZ/clMIUViJJFrj74nEN3PdSyuF+WgBBxDpMZDAQt",
+	"q7DaxcC9rmyV9Op+L/7eIQQHg883AOZ6E/RuguXW4TdBeBM4IFl4qC66BY9qnfwm6H2+cb4oeKeJNwre",
+	"X3ZtwftH8MeUUWV+AWqAb3DfBA8P27najPr62ULvKvCAP6qhZcktt2FwUHOkS8VCJXhzxx4oyWZGfjcb",
+	"WMKgt7yAQe6+y9F+MTsIXzWQv8s8EhTx7IKJuu1bTV8r+lrP12p+Qct/CINE3q7G9itDInf3BIn8sWbq",
+	"u53wxsjIcO5foqFVp/3oR56c8eHTv/NcKbEKDnhTfcC8WmlwrBD8B5Cxsdjc3PDHa9iQw3ZJt4FL46Tx",
+	"wUZDUHzB6cSxqWLG2uS1/jEas3iWmGxxFG/EtiODasiKi0dP7fFXz+asvq444ysw+z5U97rT0ahC463M",
+	"oHvBgg4TtoMzhUDbFsgWWKJGLdKvsWiWQvHCH58De1QANVXfWCBGYSCT87rcMijl9zTD9gJMIAQKtk37",
+	"bP7Ut3/Sd/k9TbmeJpr1pQfw3Fjpb9uuGVnd5iJjqaBJUJlgas2aERm8ePf27asX1/3fL1//34vrV/03",
+	"r6+uX70dtMkFGUuFMKNkMlMZGTKAkSi/8B/vrq6vBn9GG3vOFTOKnV18bW8fH3bbmrk/upUtr87vTE4T",
+	"BmURJtssz4J1kLJod2nroqxtlkuhwduQqWJQ3X0nT8ANl7M8IbiiXLU3yaRXEAI+C6jZQNjNCiILIbwK",
+	"Um1VmPfVHMbTgvT53zMwZ8vfeuW1K6JeIaT7sPeVD3n7vUoHDzamtfAkOUGQVl5YO4CZffj48P8HAAD/",
+	"/w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

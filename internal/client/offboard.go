@@ -31,6 +31,9 @@ func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int6
 		if err = queries.EndPortalSessions(ctx, id); err != nil {
 			return err
 		}
+		if err = queries.EndChangeRequest(ctx, id); err != nil {
+			return err
+		}
 		return audit(ctx, queries, id, "client.offboarded", map[string]any{})
 	})
 	if err != nil {

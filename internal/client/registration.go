@@ -16,9 +16,9 @@ import (
 
 // Policy is a client's rate policy (specification section 8).
 type Policy struct {
-	RequestsPerMinute int // sustained refill, 1 to 1,000,000
-	Burst             int // back-to-back requests when the budget is full, 1 to 1,000,000
-	ConcurrentReads   int // concurrent activity reads, 1 to 10,000
+	RequestsPerMinute int `json:"requests_per_minute"` // sustained refill, 1 to 1,000,000
+	Burst             int `json:"burst"`               // back-to-back requests when the budget is full, 1 to 1,000,000
+	ConcurrentReads   int `json:"concurrent_reads"`    // concurrent activity reads, 1 to 10,000
 }
 
 // DefaultPolicy is used unless the operator sets another one.
@@ -26,17 +26,18 @@ var DefaultPolicy = Policy{RequestsPerMinute: 600, Burst: 60, ConcurrentReads: 1
 
 // Registration is what the operator registers about a client.
 type Registration struct {
-	Name         string    // 1 to 100 characters, shown to users
-	CallbackURL  string    // see [ValidateCallback]
-	Scopes       scope.Set // the allowance, at least one
-	Policy       Policy
-	ContactEmail string // optional
-	HomepageURL  string // optional, https, shown to users like the next three
-	PrivacyURL   string
-	TermsURL     string
-	Logo         brand.Logo // a client that was read has only its name: see [Registry.Logo]
+	Name         string    `json:"name"`         // 1 to 100 characters, shown to users
+	CallbackURL  string    `json:"callback_url"` // see [ValidateCallback]
+	Scopes       scope.Set `json:"scopes"`       // the allowance, at least one
+	Policy       Policy    `json:"policy"`
+	ContactEmail string    `json:"contact_email"` // optional
+	HomepageURL  string    `json:"homepage_url"`  // optional, https, shown to users like the next three
+	PrivacyURL   string    `json:"privacy_url"`
+	TermsURL     string    `json:"terms_url"`
+	// Logo of a client that was read has only its name: see [Registry.Logo].
+	Logo brand.Logo `json:"-"`
 	// WebhookParallel is how many events a server sends to the client concurrently, 1 to 64; 0: [DefaultWebhookParallel].
-	WebhookParallel int
+	WebhookParallel int `json:"webhook_parallel"`
 }
 
 // DefaultWebhookParallel suits a receiver that answers immediately.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,51 +18,66 @@ import (
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
 	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
-		row, err := queries.LockClient(ctx, id)
-		if err != nil {
+		if updated, err = lock(ctx, queries, id); err != nil {
 			return err
 		}
-		updated = fromRow(clientdb.ListClientsRow(row))
-		if updated.Status == Offboarded {
-			return refusal.ErrClientOffboarded
-		}
-		before := updated.Registration
-		change(&updated.Registration)
-		if err := updated.validate(); err != nil {
-			return err
-		}
-		changes := differences(before, updated.Registration)
-		if len(changes) == 0 {
-			return nil
-		}
-		if err := queries.UpdateClient(ctx, clientdb.UpdateClientParams{
-			ClientID:          id,
-			Name:              updated.Name,
-			CallbackUrl:       updated.CallbackURL,
-			Scopes:            updated.Scopes,
-			RequestsPerMinute: int32(updated.Policy.RequestsPerMinute),
-			Burst:             int32(updated.Policy.Burst),
-			ConcurrentReads:   int32(updated.Policy.ConcurrentReads),
-			ContactEmail:      updated.ContactEmail,
-			HomepageUrl:       updated.HomepageURL,
-			PrivacyUrl:        updated.PrivacyURL,
-			TermsUrl:          updated.TermsURL,
-			Logo:              updated.Logo.Name,
-			WebhookParallel:   int16(updated.WebhookParallel), //nolint:gosec // 1 to 64
-		}); err != nil {
-			return err
-		}
-		if updated.Logo.Name != before.Logo.Name {
-			if err := putLogo(ctx, queries, id, updated.Logo); err != nil {
-				return err
-			}
-		}
-		return audit(ctx, queries, id, "client.updated", changes)
+		return update(ctx, queries, &updated, change, nil)
 	})
 	if err != nil {
 		return Client{}, clientError(id, err)
 	}
 	return updated, nil
+}
+
+// lock locks a client until the transaction ends. Errors: pgx.ErrNoRows, refusal.ErrClientOffboarded.
+func lock(ctx context.Context, queries *clientdb.Queries, id uuid.UUID) (Client, error) {
+	row, err := queries.LockClient(ctx, id)
+	if err != nil {
+		return Client{}, err
+	}
+	found := fromRow(clientdb.ListClientsRow(row))
+	if found.Status == Offboarded {
+		err = refusal.ErrClientOffboarded
+	}
+	return found, err
+}
+
+// update changes the registration of a client that is locked. The audit log gets the changes, and more. After a *refusal.FieldError
+// nothing has changed.
+func update(ctx context.Context, queries *clientdb.Queries, c *Client, change func(*Registration), more map[string]any) error {
+	before := c.Registration
+	change(&c.Registration)
+	if err := c.validate(); err != nil {
+		return err
+	}
+	changes := differences(before, c.Registration)
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := queries.UpdateClient(ctx, clientdb.UpdateClientParams{
+		ClientID:          c.ID,
+		Name:              c.Name,
+		CallbackUrl:       c.CallbackURL,
+		Scopes:            c.Scopes,
+		RequestsPerMinute: int32(c.Policy.RequestsPerMinute),
+		Burst:             int32(c.Policy.Burst),
+		ConcurrentReads:   int32(c.Policy.ConcurrentReads),
+		ContactEmail:      c.ContactEmail,
+		HomepageUrl:       c.HomepageURL,
+		PrivacyUrl:        c.PrivacyURL,
+		TermsUrl:          c.TermsURL,
+		Logo:              c.Logo.Name,
+		WebhookParallel:   int16(c.WebhookParallel), //nolint:gosec // 1 to 64
+	}); err != nil {
+		return err
+	}
+	if c.Logo.Name != before.Logo.Name {
+		if err := putLogo(ctx, queries, c.ID, c.Logo); err != nil {
+			return err
+		}
+	}
+	maps.Copy(changes, more)
+	return audit(ctx, queries, c.ID, "client.updated", changes)
 }
 
 // differences returns the changed fields with their old and new values. Contact addresses are personal, so their values are left out.

@@ -107,3 +107,41 @@ delete from portal_sessions where client_id = @client_id;
 -- For a change that takes several statements, in its transaction.
 insert into audit_log (subject, actor, action, client_id, detail)
 values (@client_id::uuid, @actor::text, @action, @client_id::uuid, @detail);
+
+-- name: PutChangeRequest :exec
+-- Replaces the client's last request, in a transaction that has locked the client.
+insert into change_requests as c (client_id, request_id, state, wanted, logo, logo_content, requested_by, requested_at)
+values (@client_id, @request_id, 'open', @wanted, sqlc.narg(logo), sqlc.narg(logo_content), @requested_by, connect_now())
+on conflict (client_id) do update
+set request_id = excluded.request_id, state = excluded.state, wanted = excluded.wanted, logo = excluded.logo,
+    logo_content = excluded.logo_content, requested_by = excluded.requested_by, requested_at = excluded.requested_at,
+    answered_by = null, answered_at = null, answer = '';
+
+-- name: GetChangeRequest :one
+select * from change_requests where client_id = @client_id;
+
+-- name: AnswerChangeRequest :one
+-- In a transaction that has locked the client.
+update change_requests
+set state = @state, answered_by = @answered_by::text, answered_at = connect_now(), answer = @answer, logo = null, logo_content = null
+where client_id = @client_id and request_id = @request_id and state = 'open'
+returning *;
+
+-- name: DeleteChangeRequest :execrows
+delete from change_requests where client_id = @client_id and request_id = @request_id and state = 'open';
+
+-- name: EndChangeRequest :exec
+-- In the transaction that offboards the client.
+delete from change_requests where client_id = @client_id;
+
+-- name: ListChangeRequests :many
+-- Those that are open, oldest first.
+select c.client_id, c.request_id, c.requested_by, c.requested_at, cl.name
+from change_requests c
+join clients cl on cl.client_id = c.client_id
+where c.state = 'open' and (c.requested_at, c.client_id) > (@after_time::timestamptz, @after_id::uuid)
+order by c.requested_at, c.client_id
+limit @max_rows;
+
+-- name: CountChangeRequests :one
+select count(*) from change_requests where state = 'open';

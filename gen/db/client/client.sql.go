@@ -13,6 +13,58 @@ import (
 	"github.com/google/uuid"
 )
 
+const answerChangeRequest = `-- name: AnswerChangeRequest :one
+update change_requests
+set state = $1, answered_by = $2::text, answered_at = connect_now(), answer = $3, logo = null, logo_content = null
+where client_id = $4 and request_id = $5 and state = 'open'
+returning client_id, request_id, state, wanted, logo, logo_content, requested_by, requested_at, answered_by, answered_at, answer
+`
+
+type AnswerChangeRequestParams struct {
+	State      string
+	AnsweredBy string
+	Answer     string
+	ClientID   uuid.UUID
+	RequestID  uuid.UUID
+}
+
+// In a transaction that has locked the client.
+func (q *Queries) AnswerChangeRequest(ctx context.Context, arg AnswerChangeRequestParams) (ChangeRequest, error) {
+	row := q.db.QueryRow(ctx, answerChangeRequest,
+		arg.State,
+		arg.AnsweredBy,
+		arg.Answer,
+		arg.ClientID,
+		arg.RequestID,
+	)
+	var i ChangeRequest
+	err := row.Scan(
+		&i.ClientID,
+		&i.RequestID,
+		&i.State,
+		&i.Wanted,
+		&i.Logo,
+		&i.LogoContent,
+		&i.RequestedBy,
+		&i.RequestedAt,
+		&i.AnsweredBy,
+		&i.AnsweredAt,
+		&i.Answer,
+	)
+	return i, err
+}
+
+const countChangeRequests = `-- name: CountChangeRequests :one
+select count(*) from change_requests where state = 'open'
+`
+
+func (q *Queries) CountChangeRequests(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countChangeRequests)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countConnections = `-- name: CountConnections :one
 select count(*) from connections where client_id = $1 and state <> 'disconnected'
 `
@@ -79,12 +131,39 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 	return err
 }
 
+const deleteChangeRequest = `-- name: DeleteChangeRequest :execrows
+delete from change_requests where client_id = $1 and request_id = $2 and state = 'open'
+`
+
+type DeleteChangeRequestParams struct {
+	ClientID  uuid.UUID
+	RequestID uuid.UUID
+}
+
+func (q *Queries) DeleteChangeRequest(ctx context.Context, arg DeleteChangeRequestParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteChangeRequest, arg.ClientID, arg.RequestID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteLogo = `-- name: DeleteLogo :exec
 delete from client_logos where client_id = $1
 `
 
 func (q *Queries) DeleteLogo(ctx context.Context, clientID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, deleteLogo, clientID)
+	return err
+}
+
+const endChangeRequest = `-- name: EndChangeRequest :exec
+delete from change_requests where client_id = $1
+`
+
+// In the transaction that offboards the client.
+func (q *Queries) EndChangeRequest(ctx context.Context, clientID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, endChangeRequest, clientID)
 	return err
 }
 
@@ -96,6 +175,29 @@ delete from portal_sessions where client_id = $1
 func (q *Queries) EndPortalSessions(ctx context.Context, clientID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endPortalSessions, clientID)
 	return err
+}
+
+const getChangeRequest = `-- name: GetChangeRequest :one
+select client_id, request_id, state, wanted, logo, logo_content, requested_by, requested_at, answered_by, answered_at, answer from change_requests where client_id = $1
+`
+
+func (q *Queries) GetChangeRequest(ctx context.Context, clientID uuid.UUID) (ChangeRequest, error) {
+	row := q.db.QueryRow(ctx, getChangeRequest, clientID)
+	var i ChangeRequest
+	err := row.Scan(
+		&i.ClientID,
+		&i.RequestID,
+		&i.State,
+		&i.Wanted,
+		&i.Logo,
+		&i.LogoContent,
+		&i.RequestedBy,
+		&i.RequestedAt,
+		&i.AnsweredBy,
+		&i.AnsweredAt,
+		&i.Answer,
+	)
+	return i, err
 }
 
 const getClient = `-- name: GetClient :one
@@ -157,6 +259,56 @@ func (q *Queries) InsertClientAudit(ctx context.Context, arg InsertClientAuditPa
 		arg.Detail,
 	)
 	return err
+}
+
+const listChangeRequests = `-- name: ListChangeRequests :many
+select c.client_id, c.request_id, c.requested_by, c.requested_at, cl.name
+from change_requests c
+join clients cl on cl.client_id = c.client_id
+where c.state = 'open' and (c.requested_at, c.client_id) > ($1::timestamptz, $2::uuid)
+order by c.requested_at, c.client_id
+limit $3
+`
+
+type ListChangeRequestsParams struct {
+	AfterTime time.Time
+	AfterID   uuid.UUID
+	MaxRows   int32
+}
+
+type ListChangeRequestsRow struct {
+	ClientID    uuid.UUID
+	RequestID   uuid.UUID
+	RequestedBy string
+	RequestedAt time.Time
+	Name        string
+}
+
+// Those that are open, oldest first.
+func (q *Queries) ListChangeRequests(ctx context.Context, arg ListChangeRequestsParams) ([]ListChangeRequestsRow, error) {
+	rows, err := q.db.Query(ctx, listChangeRequests, arg.AfterTime, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListChangeRequestsRow
+	for rows.Next() {
+		var i ListChangeRequestsRow
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.RequestID,
+			&i.RequestedBy,
+			&i.RequestedAt,
+			&i.Name,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listClientNames = `-- name: ListClientNames :many
@@ -335,6 +487,37 @@ func (q *Queries) OffboardClient(ctx context.Context, clientID uuid.UUID) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const putChangeRequest = `-- name: PutChangeRequest :exec
+insert into change_requests as c (client_id, request_id, state, wanted, logo, logo_content, requested_by, requested_at)
+values ($1, $2, 'open', $3, $4, $5, $6, connect_now())
+on conflict (client_id) do update
+set request_id = excluded.request_id, state = excluded.state, wanted = excluded.wanted, logo = excluded.logo,
+    logo_content = excluded.logo_content, requested_by = excluded.requested_by, requested_at = excluded.requested_at,
+    answered_by = null, answered_at = null, answer = ''
+`
+
+type PutChangeRequestParams struct {
+	ClientID    uuid.UUID
+	RequestID   uuid.UUID
+	Wanted      []byte
+	Logo        *string
+	LogoContent []byte
+	RequestedBy string
+}
+
+// Replaces the client's last request, in a transaction that has locked the client.
+func (q *Queries) PutChangeRequest(ctx context.Context, arg PutChangeRequestParams) error {
+	_, err := q.db.Exec(ctx, putChangeRequest,
+		arg.ClientID,
+		arg.RequestID,
+		arg.Wanted,
+		arg.Logo,
+		arg.LogoContent,
+		arg.RequestedBy,
+	)
+	return err
 }
 
 const putLogo = `-- name: PutLogo :exec

@@ -11,6 +11,20 @@ import (
 	"github.com/google/uuid"
 )
 
+type ChangeRequest struct {
+	ClientID    uuid.UUID
+	RequestID   uuid.UUID
+	State       string
+	Wanted      []byte
+	Logo        *string
+	LogoContent []byte
+	RequestedBy string
+	RequestedAt time.Time
+	AnsweredBy  *string
+	AnsweredAt  *time.Time
+	Answer      string
+}
+
 type Client struct {
 	ClientID            uuid.UUID
 	Name                string

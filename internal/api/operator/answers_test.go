@@ -74,6 +74,22 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 		f.newLink(t, crowded)
 	}
 
+	asks := func() string {
+		id := newClient(client.Active)
+		if err := f.config.Clients.RequestChange(t.Context(), uuid.MustParse(id), func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	asking, asking2 := asks(), asks()
+	requestOf := func(clientID string) string {
+		return pgtest.Value[string](t, f.DB, "select request_id::text from change_requests where client_id = $1", clientID)
+	}
+	approval := func(clientID string) string { return `{"request_id":"` + requestOf(clientID) + `"}` }
+	refusal := func(clientID string) string {
+		return `{"request_id":"` + requestOf(clientID) + `","answer":"Not yet."}`
+	}
+
 	const clients, events = "/operator/v1/clients/", "/operator/v1/webhook-events"
 	nobody := uuid.NewString()
 	found := func(method, rest, body string) []expected {
@@ -124,6 +140,15 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 				{"409 client-disabled", "POST", clients + disabled + "/portal-links", `{}`},
 				{"409 too-many-portal-sessions", "POST", clients + crowded + "/portal-links", `{}`},
 			}),
+		"listChangeRequests": with(expected{"200", "GET", "/operator/v1/change-requests", ""}, badCursor("/operator/v1/change-requests?")),
+		"readChangeRequest": with(expected{"200", "GET", clients + asking + "/change-request", ""}, found("GET", "/change-request", ""),
+			[]expected{{"404 change-request-not-found", "GET", clients + plain + "/change-request", ""}}),
+		"approveChangeRequest": with(expected{"200", "POST", clients + asking + "/change-request/approve", approval(asking)}, offboarded("POST", "/change-request/approve", approval(asking)),
+			[]expected{{"404 change-request-not-found", "POST", clients + plain + "/change-request/approve", approval(asking)}},
+			invalid("POST", clients+asking+"/change-request/approve", `{}`)),
+		"refuseChangeRequest": with(expected{"200", "POST", clients + asking2 + "/change-request/refuse", refusal(asking2)}, offboarded("POST", "/change-request/refuse", refusal(asking2)),
+			[]expected{{"404 change-request-not-found", "POST", clients + plain + "/change-request/refuse", refusal(asking2)}},
+			invalid("POST", clients+asking2+"/change-request/refuse", strings.Replace(refusal(asking2), "Not yet.", "", 1))),
 		"listPortalSessions": with(expected{"200", "GET", clients + plain + "/portal-sessions", ""}, found("GET", "/portal-sessions", "")),
 		"endPortalSessions":  with(expected{"204", "DELETE", clients + plain + "/portal-sessions", ""}, found("DELETE", "/portal-sessions", "")),
 		"endPortalSession": with(expected{"204", "DELETE", clients + linked + "/portal-sessions/" + f.newLink(t, linked).String(), ""},

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -14,15 +15,15 @@ import (
 // jsonFields maps the domains' fields to their names in JSON, if these differ by more than hyphens.
 var jsonFields = map[string]string{"callback": "callback_url", "homepage": "homepage_url", "scope": "scopes", "overlap": "overlap_seconds"}
 
+func jsonField(name string) string {
+	return cmp.Or(jsonFields[name], strings.ReplaceAll(name, "-", "_"))
+}
+
 // Fields turns a domain's refusal of fields into a [contract.ContentError]. It returns other errors unchanged. The texts of the domains
 // are fixed and contain no values. The sandbox's driver uses it, too.
 func Fields(err error) error {
 	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
-		name, another := jsonFields[wrong.Field]
-		if !another {
-			name = strings.ReplaceAll(wrong.Field, "-", "_")
-		}
-		return contract.Field(wrong.Problem, name)
+		return contract.Field(wrong.Problem, jsonField(wrong.Field))
 	}
 	if errors.Is(err, activity.ErrBatchSize) {
 		return contract.Field(activity.ErrBatchSize.Error())

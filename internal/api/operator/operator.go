@@ -135,6 +135,7 @@ var failures = []contract.Failure{
 	{Err: portal.ErrClientDisabled, Code: "client-disabled", Text: "The client is disabled.", Status: 409},
 	{Err: portal.ErrTooMany, Code: "too-many-portal-sessions", Text: "The client has as many links and sessions as it may have.", Status: 409},
 	{Err: portal.ErrNoSession, Code: "portal-session-not-found", Text: "There is no such link or session.", Status: 404},
+	{Err: client.ErrNoChangeRequest, Code: "change-request-not-found", Text: "There is no such request for a change.", Status: 404},
 	{Err: lookup.ErrSeveral, Code: "several-clients", Text: "Several clients have this name.", Status: 409},
 	{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook.", Status: 404},
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},

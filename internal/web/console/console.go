@@ -114,8 +114,8 @@ func New(config Config) (http.Handler, error) {
 var (
 	places = map[string]string{Path: "console.name", "": "console.portal.name"}
 	tabs   = map[string][]string{
-		Path: {"usage", "refused", "connections", "webhooks", "log", "consent", "portal"},
-		"":   {"usage", "refused", "connections", "webhooks", "log", "consent"},
+		Path: {"usage", "refused", "connections", "webhooks", "log", "consent", "changes", "portal"},
+		"":   {"usage", "refused", "connections", "webhooks", "log", "consent", "changes"},
 	}
 )
 
@@ -211,6 +211,7 @@ var doneTexts = map[string]struct{}{
 	"user_deleted": {}, "user_changed": {}, "limits_lifted": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
-	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {}, "event_replayed": {},
+	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {},
+	"change_requested": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {},
 	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/operators"
 	"connect-svc/internal/page"
@@ -35,6 +36,7 @@ var failures = []struct {
 	{oauth.ErrNotConnected, "not_connected", http.StatusNotFound},
 	{refusal.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
 	{refusal.ErrClientOffboarded, "offboarded", http.StatusConflict},
+	{client.ErrNoChangeRequest, "change_gone", http.StatusConflict},
 	{webhook.ErrEventType, "bad_form", http.StatusBadRequest},
 	{webhook.ErrNoEndpoint, "no_webhook", http.StatusConflict},
 	{webhook.ErrStopped, "webhook_stopped", http.StatusConflict},

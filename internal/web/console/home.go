@@ -18,9 +18,10 @@ const mostInNeed = 10
 
 // homeView shows what happens and what needs attention.
 type homeView struct {
-	Firing []firing
-	InNeed []partnerInNeed
-	Days   daysView
+	Firing  []firing
+	InNeed  []partnerInNeed
+	Changes int64 // requests of partners that wait
+	Days    daysView
 }
 
 // daysView shows the figures of today, yesterday and all days.
@@ -46,6 +47,9 @@ func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x.Days = report
+	if x.Changes, err = c.Clients.CountChanges(r.Context()); err != nil {
+		return err
+	}
 	inNeed, err := c.Usage.InNeed(r.Context(), mostInNeed)
 	in := c.writer(r)
 	for _, partner := range inNeed {

@@ -48,8 +48,13 @@ func hostileWorld(t *testing.T, f *fixture) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	asked := uuid.NewString()
+	f.DB.Exec(t, `insert into change_requests (client_id, request_id, state, wanted, requested_by, requested_at)
+		values ($1, $2, 'open', jsonb_build_object('name', $3::text, 'homepage_url', $3::text), $3, connect_now())`, partner.ID, asked, attack)
 	return map[string]string{
-		"{user}": f.User.ID.String(), "{client}": partner.ID.String(), "{partner}": partner.ID.String(), "{event}": event.String(),
+		"changes/approve": "changes/approve?request=" + asked, "changes/refuse": "changes/refuse?request=" + asked,
+		"changes/withdraw": "changes/withdraw?request=" + asked,
+		"{user}":           f.User.ID.String(), "{client}": partner.ID.String(), "{partner}": partner.ID.String(), "{event}": event.String(),
 		"{id}": correction.String(), "{correction}": correction.String(), "{dataset}": "daily_steps", "{date}": "2026-03-09", "{language}": "en", "{session}": link.ID.String(),
 	}
 }

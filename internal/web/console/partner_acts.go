@@ -201,6 +201,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 // logoForm is the page for a partner's logo.
 type logoForm struct {
 	aboutPartner
+	Request bool          // the operator decides
 	Problem template.HTML // with the file
 }
 
@@ -210,16 +211,26 @@ func (c *console) showLogo(w http.ResponseWriter, r *http.Request, partner clien
 
 // setLogo sets the logo from a form with one file.
 func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	file, err := readFile(w, r, "logo", brand.MaxLogo)
+	logo, problem, err := c.readLogo(w, r)
 	if err != nil {
 		return err
 	}
-	logo, err := brand.ReadLogo(file)
-	if err != nil {
-		problem := c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
-		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "overview"}, problem})
+	if problem != "" {
+		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "overview"}, false, problem})
 	}
 	return c.replaceLogo(r, partner, logo, "logo_set")
+}
+
+// readLogo reads a form with a logo, or returns what is wrong with the file. Error: site.ErrBadForm.
+func (c *console) readLogo(w http.ResponseWriter, r *http.Request) (logo brand.Logo, problem template.HTML, err error) {
+	file, err := readFile(w, r, "logo", brand.MaxLogo)
+	if err != nil {
+		return logo, "", err
+	}
+	if logo, err = brand.ReadLogo(file); err != nil {
+		problem = c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
+	}
+	return logo, problem, nil
 }
 
 func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -256,7 +267,7 @@ func readFile(w http.ResponseWriter, r *http.Request, name string, max int64) ([
 	return file, nil
 }
 
-// serveLogo serves the logo of a partner.
+// serveLogo serves the logo of a partner, or the one that it asks for.
 func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	id, err := site.PathID(r, "partner")
 	if err != nil {
@@ -264,7 +275,7 @@ func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	}
 	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
 	if errors.Is(err, refusal.ErrClientNotFound) {
-		return site.ErrNotFound
+		logo, err = c.requestedLogo(r, id, chi.URLParam(r, "file"))
 	}
 	if err != nil {
 		return err

@@ -22,16 +22,25 @@ import (
 // partnerForm is the form of a new or existing registration.
 type partnerForm struct {
 	aboutPartner
-	New    bool
-	ID     uuid.UUID // of a new partner, so that sending the form twice registers one
-	Seen   string    // hash of the registration that the form began with
-	Fields []field
-	Scopes []check
+	New     bool
+	Request bool      // the operator decides
+	ID      uuid.UUID // of a new partner, so that sending the form twice registers one
+	Seen    string    // hash of the registration that the form began with
+	Fields  []field
+	Scopes  []check
 	// ScopeProblem is set if no scope was chosen.
 	ScopeProblem template.HTML
 	Stale        bool // somebody else has changed the registration
 	Alike        []client.Client
 	AlikeTo      string // the name that was entered
+}
+
+// Words returns the keys of the texts of a form that changes a partner.
+func (p partnerForm) Words() string {
+	if p.Request {
+		return "change.form"
+	}
+	return "partner.change"
 }
 
 // check is a checkbox.

@@ -20,6 +20,7 @@ func (c *console) routePartners(r routes) {
 	r.get(partnersPath, c.listPartners)
 	r.get(partnersPath+"/new", c.showNewPartner)
 	r.post(partnersPath+"/new", c.createPartner)
+	r.get(changesPath, c.listChanges)
 }
 
 // routePartner routes the pages about one partner, which the console and the portal have. Of the portal, routes leaves out the operator's.
@@ -41,6 +42,7 @@ func (c *console) routePartner(r routes) {
 	})
 	routeAct(r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
 	c.routeWebhooks(r)
+	c.routeChanges(r)
 	r.get(partner+"/consent", site.Given(c.partnerOf, c.choosePreview))
 	r.get(partner+"/consent/{language}", site.Given(c.partnerOf, c.showPreview))
 	r.get(partner+"/connections", site.Given(c.partnerOf, c.showGrant))
@@ -101,7 +103,8 @@ type partnerView struct {
 	aboutPartner
 	Connections connectionCounts
 	Days        daysView
-	Webhook     webhook.Endpoint // without a URL: none
+	Webhook     webhook.Endpoint      // without a URL: none
+	Change      *client.ChangeRequest // the last one; nil: none
 }
 
 func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -117,7 +120,11 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 	if err != nil {
 		return err
 	}
-	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days, endpoint})
+	change, err := c.lastChange(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days, endpoint, change})
 }
 
 // connectionCounts has formatted counts of connections.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,59 +14,134 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// From the console's button to a replaced webhook secret and an event that is sent again.
+// journey is the way of an engineer and of an operator, in a window of a width. Only the first one looks at the pages.
+type journey struct {
+	*screen
+	*testing.T
+	width  int64
+	looked bool
+}
+
+// looks is that of the screen, on pages that were not looked at before.
+func (j journey) looks(name string) {
+	j.Helper()
+	if !j.looked {
+		j.screen.looks(j.T, name)
+	}
+}
+
+// opens opens a page that must be there.
+func (j journey) opens(url string) {
+	j.Helper()
+	if status := j.Open(url); status != http.StatusOK {
+		j.Errorf("%s answers %d", url, status)
+	}
+}
+
+// press presses a link or a button as it is in the window.
+func (j journey) press(selector string) {
+	j.Helper()
+	j.Do(chromedp.EmulateViewport(j.width, 844))
+	j.Submit(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// From the console's button to a replaced webhook secret, a pause, an event that is sent again, and a change that is requested and approved.
 func TestChromiumPortal(t *testing.T) {
 	t.Parallel()
-	s := newScreen(t)
-	partner, _ := s.ConnectNew(t, "Stride Club")
-	receiver, _ := edgetest.Receiver(t, nil)
-	if _, err := s.Webhooks.SetEndpoint(t.Context(), partner.ID, receiver); err != nil {
-		t.Fatal(err)
+	for _, width := range []int64{1280, 390} {
+		t.Run(fmt.Sprint(width, " px"), func(t *testing.T) {
+			t.Parallel()
+			j := journey{newScreen(t), t, width, width == 390}
+			j.travel()
+			for _, problem := range j.Problems() {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+func (j journey) travel() {
+	j.Helper()
+	partner, _ := j.ConnectNew(j.T, "Stride Club")
+	receiver, _ := edgetest.Receiver(j.T, nil)
+	if _, err := j.Webhooks.SetEndpoint(j.Context(), partner.ID, receiver); err != nil {
+		j.Fatal(err)
 	}
 	event := uuid.New()
-	s.DB.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
+	j.DB.Exec(j.T, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
 		select user_id, $1, client_id, 'connection.revoked', grant_id, 1, 'user_disconnected', connect_now(), 'failed', 1, true from connections`, event)
-	s.config.Changes = portal.Changes{Webhooks: true, Secrets: true}
-	server := s.portal(t)
-	press := func(selector string) { s.Submit(chromedp.Click(chromedp.CSS(selector))) }
+	j.config.Changes = portal.Changes{Webhooks: true, Secrets: true}
+	server := j.portal(j.T)
+	desk, home := j.server.URL+pathOf(partner.ID), server.URL+portal.Path+"/"+partner.ID.String()
 
-	s.at(t, pathOf(partner.ID)+"/portal")
-	s.looks(t, "portal-none")
-	press(".acts a")
-	s.looks(t, "portal-link")
-	press("button.act")
-	s.IsTitled("The link is made · Console · Activity Connect")
+	j.opens(desk + "/portal")
+	j.looks("portal-none")
+	j.press(".acts a")
+	j.looks("portal-link")
+	j.press("button.act")
+	j.IsTitled("The link is made · Console · Activity Connect")
 	var link string
-	s.Evaluate(`document.querySelector(".secrets pre").textContent`, &link)
-	s.at(t, pathOf(partner.ID)+"/portal")
-	s.looks(t, "portal")
+	j.Evaluate(`document.querySelector(".secrets pre").textContent`, &link)
+	j.opens(desk + "/portal")
+	j.looks("portal")
 
-	s.Open(server.URL + strings.TrimPrefix(link, s.config.BaseURL))
-	s.looks(t, "portal-open")
-	press("button.act")
-	s.IsTitled("Stride Club · Partner pages · Activity Connect")
-	s.looks(t, "portal-home")
-	home := server.URL + portal.Path + "/" + partner.ID.String()
-	for _, page := range []string{"usage", "refused", "connections", "webhooks", "log", "consent", "secret", "webhooks/address"} {
-		if status := s.Open(home + "/" + page); status != http.StatusOK {
-			t.Errorf("%s answers %d", page, status)
+	j.opens(server.URL + strings.TrimPrefix(link, j.config.BaseURL))
+	j.looks("portal-open")
+	j.press("button.act")
+	j.IsTitled("Stride Club · Partner pages · Activity Connect")
+	j.looks("portal-home")
+	if !j.looked {
+		for _, page := range []string{"usage", "refused", "connections", "webhooks", "log", "consent", "secret", "webhooks/address", "changes", "changes/logo"} {
+			j.opens(home + "/" + page)
+			j.looks("portal-" + strings.ReplaceAll(page, "/", "-"))
 		}
-		s.looks(t, "portal-"+strings.ReplaceAll(page, "/", "-"))
 	}
-	s.Open(home + "/webhooks/secret")
-	press("button.act")
-	s.IsTitled("The webhook secret is replaced · Partner pages · Activity Connect")
-	s.Open(home + "/webhooks/" + event.String())
-	press(".acts a")
-	press("button.act")
-	if state := pgtest.Value[string](t, s.DB, "select state from webhook_events where event_id = $1", event); state == "failed" {
-		t.Error("the event was not queued again")
+	j.opens(home + "/webhooks/secret")
+	j.press("button.act")
+	j.IsTitled("The webhook secret is replaced · Partner pages · Activity Connect")
+
+	j.opens(home + "/webhooks")
+	j.press(`.acts a[href$="/pause"]`)
+	j.looks("portal-pause")
+	j.press("button.act")
+	j.looks("portal-paused")
+	j.opens(home)
+	j.looks("portal-home-paused")
+	j.opens(home + "/webhooks/" + event.String())
+	j.press(".acts a")
+	j.press("button.act")
+	if state := pgtest.Value[string](j.T, j.DB, "select state from webhook_events where event_id = $1", event); state == "failed" {
+		j.Error("the event was not queued again")
 	}
-	s.looks(t, "portal-event")
-	press("header .session button")
-	s.IsTitled("You have signed out · Partner pages · Activity Connect")
-	s.looks(t, "portal-signed-out")
-	for _, problem := range s.Problems() {
-		t.Error(problem)
+	j.looks("portal-event")
+	j.opens(home + "/webhooks")
+	j.press(`.acts a[href$="/resume"]`)
+	j.press("button.act")
+	if paused := pgtest.Value[bool](j.T, j.DB, "select paused_at is not null from webhook_endpoints"); paused {
+		j.Error("the webhook is still paused")
 	}
+
+	j.opens(home + "/changes")
+	j.press(`.acts a[href$="/request"]`)
+	j.Do(chromedp.Evaluate[chromedp.Void](`void ["burst", "homepage"].forEach(n => document.getElementById("f-" + n).value = n === "burst" ? 120 : "https://stride.example/a-page-with-a-rather-long-address-that-has-to-wrap-somewhere")`))
+	j.looks("portal-changes-request")
+	j.press("main button.act")
+	j.looks("portal-changes-open")
+	j.opens(j.server.URL + Path)
+	j.looks("home-changes")
+	j.press(`.needs a[href$="/changes"]`)
+	j.looks("changes")
+	j.press("tbody a")
+	j.looks("partner-changes")
+	j.press(".acts a")
+	j.looks("partner-changes-approve")
+	j.press("button.act")
+	if now, err := j.Clients.Get(j.Context(), partner.ID); err != nil || now.Policy.Burst != 120 {
+		j.Errorf("the burst is %d, %v", now.Policy.Burst, err)
+	}
+	j.opens(home + "/changes")
+	j.looks("portal-changes-approved")
+	j.press("header .session button")
+	j.IsTitled("You have signed out · Partner pages · Activity Connect")
+	j.looks("portal-signed-out")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/client"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -49,6 +50,14 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 	hooked, event := told()
 	leaving, _ := told()
 	hook, removed := clients+"/"+hooked+"/webhook", clients+"/"+leaving+"/webhook"
+	hooking, leave := clients+"/"+hooked, clients+"/"+leaving
+	asked := func(clientID string) string {
+		id := uuid.MustParse(clientID)
+		if err := w.service.Clients.RequestChange(t.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+			t.Fatal(err)
+		}
+		return pgtest.Value[uuid.UUID](t, w.DB, "select request_id from change_requests where client_id = $1", id).String()
+	}
 	get := func(operation, path string) ask {
 		return w.operatorAsk(operation, http.MethodGet, path, "", actLimit, 200)
 	}
@@ -66,6 +75,10 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		act("enableClient", http.MethodPost, plain+"/enable", ""),
 		w.operatorAsk("revokeClientTokens", http.MethodPost, plain+"/revoke-tokens", "", batchLimit, 200),
 		w.operatorAsk("offboardClient", http.MethodPost, ending+"/offboard", "", batchLimit, 200),
+		get("listChangeRequests", "/operator/v1/change-requests"),
+		get("readChangeRequest", hooking+"/change-request"),
+		act("approveChangeRequest", http.MethodPost, hooking+"/change-request/approve", `{"request_id":"`+asked(hooked)+`"}`),
+		act("refuseChangeRequest", http.MethodPost, leave+"/change-request/refuse", `{"request_id":"`+asked(leaving)+`","answer":"Not yet."}`),
 		get("listClientErrors", plain+"/errors"),
 		get("listUsage", "/operator/v1/usage"),
 		get("readReport", "/operator/v1/report"),

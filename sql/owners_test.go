@@ -67,6 +67,8 @@ var guests = map[string][]string{
 	"webhook_queue":  {"oauth"},
 	// A client that is disabled or offboarded has no sessions, in any order of commits.
 	"portal_sessions": {"client"},
+	// The statement that makes a change adds the email about it.
+	"notices": {"client", "webhook"},
 }
 
 var (

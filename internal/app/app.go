@@ -182,6 +182,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Trace:           config.Traces.Act,
 		EndConnections:  oauth.EndConnectionsOfUser,
 		EndRequests:     oauth.EndRequestsOfUsers,
+		Notices:         a.partnerLetters(config),
 	})
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)

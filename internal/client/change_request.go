@@ -265,6 +265,11 @@ func answerChange(ctx context.Context, queries *clientdb.Queries, request Change
 	if err != nil {
 		return ChangeRequest{}, err
 	}
+	if err := queries.TellAnswer(ctx, clientdb.TellAnswerParams{
+		ClientID: request.ClientID, RequestedBy: request.RequestedBy, State: string(state), Answer: answer,
+	}); err != nil {
+		return ChangeRequest{}, err
+	}
 	detail := map[string]any{"requested_by": request.RequestedBy}
 	if answer != "" {
 		detail["answer"] = answer

@@ -64,6 +64,10 @@ with replaced as (
         case when @overlap::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from @overlap::interval)::bigint) else '{}' end
     from replaced
+), told as ( -- the partner's contact, if its own people did it
+    insert into notices (recipient, kind, data)
+    select replaced.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'client_secret')
+    from replaced where starts_with(@actor::text, 'partner:')
 )
 select replaced.previous_secret_until from replaced;
 
@@ -126,6 +130,11 @@ update change_requests
 set state = @state, answered_by = @answered_by::text, answered_at = connect_now(), answer = @answer, logo = null, logo_content = null
 where client_id = @client_id and request_id = @request_id and state = 'open'
 returning *;
+
+-- name: TellAnswer :exec
+-- In the transaction of the answer: the partner's contact gets an email.
+insert into notices (recipient, kind, data)
+values (@client_id::uuid, 'partner_answer', jsonb_build_object('by', @requested_by::text, 'state', @state::text, 'answer', @answer::text));
 
 -- name: DeleteChangeRequest :execrows
 delete from change_requests where client_id = @client_id and request_id = @request_id and state = 'open';

@@ -553,6 +553,10 @@ with replaced as (
         case when $2::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from $2::interval)::bigint) else '{}' end
     from replaced
+), told as ( -- the partner's contact, if its own people did it
+    insert into notices (recipient, kind, data)
+    select replaced.client_id, 'partner_change', jsonb_build_object('by', $6::text, 'what', 'client_secret')
+    from replaced where starts_with($6::text, 'partner:')
 )
 select replaced.previous_secret_until from replaced
 `
@@ -610,6 +614,29 @@ func (q *Queries) SetClientStatus(ctx context.Context, arg SetClientStatusParams
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const tellAnswer = `-- name: TellAnswer :exec
+insert into notices (recipient, kind, data)
+values ($1::uuid, 'partner_answer', jsonb_build_object('by', $2::text, 'state', $3::text, 'answer', $4::text))
+`
+
+type TellAnswerParams struct {
+	ClientID    uuid.UUID
+	RequestedBy string
+	State       string
+	Answer      string
+}
+
+// In the transaction of the answer: the partner's contact gets an email.
+func (q *Queries) TellAnswer(ctx context.Context, arg TellAnswerParams) error {
+	_, err := q.db.Exec(ctx, tellAnswer,
+		arg.ClientID,
+		arg.RequestedBy,
+		arg.State,
+		arg.Answer,
+	)
+	return err
 }
 
 const updateClient = `-- name: UpdateClient :exec

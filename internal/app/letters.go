@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"connect-svc/internal/account"
+	"connect-svc/internal/client"
+	"connect-svc/internal/locale"
+	"connect-svc/internal/portal"
+	"connect-svc/internal/refusal"
+)
+
+// partnerLetters composes emails to the contact addresses of partners, by kind. They are in English, like the partners' own pages.
+func (a *App) partnerLetters(config Config) map[string]account.Compose {
+	texts := config.Texts
+	if texts == nil {
+		texts = locale.Default()
+	}
+	in, link := texts.Console().Locale("en"), config.BaseURL+portal.Path
+	if config.DevelopersSite {
+		link = config.BaseURL + "/developers/going-live.html#your-own-pages"
+	}
+	// about composes what the texts of a key say about a partner.
+	about := func(ctx context.Context, notice account.Notice, key, by string, more ...account.Fact) (account.Letter, error) {
+		partner, err := a.Clients.Get(ctx, notice.Recipient)
+		if errors.Is(err, refusal.ErrClientNotFound) || err == nil && (partner.ContactEmail == "" || partner.Status == client.Offboarded) {
+			err = account.ErrNoLetter
+		}
+		if err != nil {
+			return account.Letter{}, err
+		}
+		return account.Letter{
+			To: partner.ContactEmail, In: texts.Locale("en"), Subject: in.Text(key, "Partner", partner.Name), Says: in.Text(key, "Partner", partner.Name) + ".",
+			Facts: append([]account.Fact{
+				{Name: in.Text("console.mail.who"), Value: by}, {Name: in.Text("console.mail.when"), Value: notice.PutAt.UTC().Format(time.DateTime) + " UTC"},
+			}, more...),
+			Why: in.Text(key + "_then"), Link: link, Closing: in.Text("console.mail.closing"),
+		}, nil
+	}
+	return map[string]account.Compose{
+		"partner_change": func(ctx context.Context, notice account.Notice) (account.Letter, error) {
+			var data struct{ By, What string }
+			if err := json.Unmarshal(notice.Data, &data); err != nil {
+				return account.Letter{}, err
+			}
+			return about(ctx, notice, "console.mail."+data.What, data.By)
+		},
+		"partner_answer": func(ctx context.Context, notice account.Notice) (account.Letter, error) {
+			var data struct{ By, State, Answer string }
+			if err := json.Unmarshal(notice.Data, &data); err != nil {
+				return account.Letter{}, err
+			}
+			var answer []account.Fact
+			if data.Answer != "" {
+				answer = []account.Fact{{Name: in.Text("console.change.answer"), Value: data.Answer}}
+			}
+			return about(ctx, notice, "console.mail."+data.State, data.By, answer...)
+		},
+	}
+}

@@ -36,8 +36,12 @@ type Settings struct {
 	BaseURL string // such as https://connect.example.com; [Accounts.Run] needs it
 	Texts   *locale.Catalogue
 
-	// Notices compose the emails without a code, by kind. A server sends the kinds that it has here, and leaves the others to servers
-	// that know them.
+	// Receipts tell users what happens to their connections and accounts. Without them those that others store are deleted.
+	Receipts bool
+	// FindConnection returns what receipts say of a connection, which belongs to another domain. Error: ErrNotConnected.
+	FindConnection func(ctx context.Context, userID, clientID uuid.UUID) (Connected, error)
+	// Notices compose further emails without a code, by kind. A server sends the kinds that it knows, and leaves the others to servers that
+	// know them.
 	Notices map[string]Compose
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
@@ -83,7 +87,14 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 	for _, outcome := range CodeOutcomes {
 		a.codes[outcome] = new(atomic.Uint64)
 	}
-	a.outbox.notices.kinds = slices.Sorted(maps.Keys(settings.Notices))
+	compose := map[string]Compose{}
+	if settings.Receipts {
+		compose = map[string]Compose{
+			connectionBegun: a.composing(a.begun), connectionEnded: a.composing(a.ended), newBrowser: a.composing(a.signedIn),
+		}
+	}
+	maps.Copy(compose, settings.Notices)
+	a.outbox.notices.compose, a.outbox.notices.kinds = compose, slices.Sorted(maps.Keys(compose))
 	a.SetDesign(settings.Brand, settings.Texts)
 	return a
 }
@@ -114,6 +125,10 @@ func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
 	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
 	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-logLifetime))
-	_, notices := a.queries.DeletePastNotices(ctx, before.Add(-noticeLifetime))
+	off := ReceiptKinds
+	if a.settings.Receipts {
+		off = nil
+	}
+	_, notices := a.queries.DeletePastNotices(ctx, accountdb.DeletePastNoticesParams{Off: off, Before: before.Add(-noticeLifetime)})
 	return postgres.Wrap("account: sweep", errors.Join(signIns, limits, sessions, browsers, events, notices))
 }

@@ -100,7 +100,7 @@ func (b *bench) user(t *testing.T, email string) User {
 // send asks for a code from a network of its own.
 func (b *bench) send(signIn uuid.UUID, email string) error {
 	return b.SendCode(context.Background(), CodeRequest{
-		SignIn: signIn, Email: email, Network: netip.MustParseAddr("192.0.2.1"), Partner: "Stride & Co",
+		SignIn: signIn, Email: email, Network: netip.MustParseAddr("192.0.2.1"), Partner: "Stride & Co", LinkPath: "/account/link",
 	})
 }
 

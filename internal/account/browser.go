@@ -47,27 +47,45 @@ type Browser struct {
 // the one whose last sign-in is the oldest. The new key replaces this browser's key for the user among keys. Error: refusal.ErrUserNotFound if
 // the user was deleted in the meantime.
 //
+// It also remembers the language of the pages. If the browser was not known, the user gets a receipt, unless this is the first sign-in of all.
+//
 // It locks the user's row, so that concurrent sign-ins see each other's browsers.
-func (a *Accounts) RememberBrowser(ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent string) (BrowserKey, error) {
-	key := BrowserKey{UserID: userID}
+func (a *Accounts) RememberBrowser(
+	ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent, language string,
+) (BrowserKey, error) {
+	key, former, name := BrowserKey{UserID: userID}, keyOf(keys, userID).id(), BrowserName(userAgent)
 	rand.Read(key.Secret[:])
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		if _, err := queries.LockUser(ctx, userID); err != nil {
+		user, err := queries.LockUser(ctx, userID)
+		if err != nil {
 			return err
 		}
-		replaced, first := keyOf(keys, userID).id(), (*time.Time)(nil)
-		switch at, err := queries.GetFirstSignIn(ctx, accountdb.GetFirstSignInParams{UserID: userID, BrowserID: replaced}); {
+		known, err := queries.ListBrowsers(ctx, userID)
+		if err != nil {
+			return err
+		}
+		isKnown := slices.ContainsFunc(known, func(b accountdb.ListBrowsersRow) bool { return b.BrowserID == former })
+		if a.settings.Receipts && !isKnown && (user.Language != nil || len(known) > 0) {
+			if err := AddNotice(ctx, tx, userID, newBrowser, receiptData{BrowserID: key.id(), Browser: name}); err != nil {
+				return err
+			}
+		}
+		if postgres.Value(user.Language) != language {
+			if err := queries.SetLanguage(ctx, accountdb.SetLanguageParams{UserID: userID, Language: language}); err != nil {
+				return err
+			}
+		}
+		var first *time.Time
+		switch at, err := queries.GetFirstSignIn(ctx, accountdb.GetFirstSignInParams{UserID: userID, BrowserID: former}); {
 		case err == nil:
 			first = &at
 		case !errors.Is(err, pgx.ErrNoRows):
 			return err
 		}
 		return cmp.Or(
-			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: userID, Replaced: replaced}),
-			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{
-				UserID: userID, BrowserID: key.id(), Name: browserName(userAgent), First: first,
-			}),
+			queries.ForgetBrowsers(ctx, accountdb.ForgetBrowsersParams{UserID: userID, Replaced: former}),
+			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: userID, BrowserID: key.id(), Name: name, First: first}),
 		)
 	})
 	return key, postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
@@ -102,9 +120,9 @@ func keyOf(keys []BrowserKey, userID uuid.UUID) BrowserKey {
 	return BrowserKey{}
 }
 
-// browserName returns the common name of a browser and its system. Names that the library does not know are left out, because the
+// BrowserName returns the common name of a browser and its system. Names that the library does not know are left out, because the
 // sender can choose them.
-func browserName(userAgent string) string {
+func BrowserName(userAgent string) string {
 	agent := useragent.Parse(userAgent[:min(len(userAgent), 512)])
 	switch agent.Name {
 	case useragent.Chrome, useragent.Firefox, useragent.Safari, useragent.Edge, useragent.Opera, useragent.SamsungBrowser, useragent.Vivaldi:

@@ -57,8 +57,8 @@ func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, e
 		return err
 	}
 	return cmp.Or(
-		a.endAccess(ctx, tx, []uuid.UUID{id}, []string{former}),
-		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: former}),
+		a.endAccess(ctx, tx, []uuid.UUID{id}, []string{former.Email}),
+		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: former.Email}),
 		queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: email}),
 	)
 }

@@ -21,7 +21,7 @@ import (
 func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections int64, err error) {
 	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		email, err := queries.LockUser(ctx, id)
+		user, err := queries.LockUser(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -29,8 +29,8 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 			return err
 		}
 		return cmp.Or(
-			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{email}}),
-			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: email}),
+			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{user.Email}}),
+			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: user.Email}),
 			queries.DeleteUser(ctx, id),
 			queries.DeleteNoticesOf(ctx, id),
 			queries.InsertUserDeleted(ctx, accountdb.InsertUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)}),

@@ -30,6 +30,8 @@
 //   - While the emails of a node that is away cannot be listed, a server sends those that it has stored. (TestEmailsWhileANodeIsAway)
 //   - Notices, the emails without a code, wait in the database, too: the transaction that makes a change adds them (TestNotices). They delay no
 //     code (TestNoticesDoNotDelayCodes), and are tried for a day. (TestANoticeOutlivesAnOutage)
+//   - Receipts say how it is when they are sent (TestReceiptsOfConnections), once after an outage (TestOneReceiptAfterAnOutage). A user who signs
+//     in with a browser that is not known gets one, except at first. (TestReceiptOfANewBrowser)
 //   - The emails of one network wait behind each other, not before those of other networks. (TestANetworkWaitsBehindItself)
 //   - A file or batch of users is written as a whole or not at all. Users in it may exchange addresses. (TestBulkAtOnce)
 //   - A session of the account pages lasts 30 minutes from its sign-in, or until the user signs out. The database holds a hash of its secret.

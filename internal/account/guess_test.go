@@ -25,7 +25,7 @@ import (
 func (b *bench) guess(t *testing.T, email, network string, keys ...BrowserKey) (guesses int) {
 	t.Helper()
 	signIn := uuid.New()
-	err := b.SendCode(t.Context(), CodeRequest{SignIn: signIn, Email: email, Network: netip.MustParseAddr(network), Known: keys})
+	err := b.SendCode(t.Context(), CodeRequest{SignIn: signIn, Email: email, Network: netip.MustParseAddr(network), Known: keys, LinkPath: "/account/link"})
 	if errors.Is(err, ErrTooManyCodes) {
 		return 0
 	}
@@ -323,7 +323,7 @@ func (b *bench) signInWith(t *testing.T, user User, keys ...BrowserKey) []Browse
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := b.RememberBrowser(t.Context(), verified.UserID, keys, "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	key, err := b.RememberBrowser(t.Context(), verified.UserID, keys, "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "en")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			if _, err := b.RememberBrowser(context.Background(), ada.ID, nil, "made up/1.0 (\x00<b>)"); err != nil {
+			if _, err := b.RememberBrowser(context.Background(), ada.ID, nil, "made up/1.0 (\x00<b>)", "en"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -436,7 +436,7 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	if got := known(); len(got) != 0 {
 		t.Errorf("%d browsers are known by a new address", len(got))
 	}
-	if _, err := b.RememberBrowser(t.Context(), uuid.New(), nil, ""); !errors.Is(err, refusal.ErrUserNotFound) {
+	if _, err := b.RememberBrowser(t.Context(), uuid.New(), nil, "", "en"); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("a browser of a user who was deleted: %v", err)
 	}
 }
@@ -484,7 +484,7 @@ func TestBrowserName(t *testing.T) {
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1": "Safari (iOS)",
 		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:140.0) Gecko/20100101 Firefox/140.0":                                                    "Firefox (macOS)",
 	} {
-		if got := browserName(agent); got != want {
+		if got := BrowserName(agent); got != want {
 			t.Errorf("%q is named %q, want %q", agent, got, want)
 		}
 	}

@@ -36,8 +36,8 @@ var noticePauses = []time.Duration{
 // Notice is an email without a code that waits until the mail server has taken it. It contains neither an address nor a secret.
 type Notice struct {
 	Recipient uuid.UUID // a user or a client
-	Kind      string    // a key of [Settings].Notices
-	Data      []byte    // JSON
+	Kind      string
+	Data      []byte // JSON
 	PutAt     time.Time
 }
 
@@ -62,7 +62,10 @@ type notices struct {
 	pauses []time.Duration // tests replace these two
 	rest   time.Duration
 	free   *semaphore.Weighted
-	kinds  []string // that this server sends
+
+	compose map[string]Compose // by kind; it never changes
+	kinds   []string           // its keys
+
 	next   time.Time
 	resume atomic.Pointer[time.Time] // none is sent before
 
@@ -153,7 +156,7 @@ func (a *Accounts) settleNotice(ctx context.Context, notice waitingNotice, err e
 // attemptNotice composes the notice and hands it to the mail server. Error: ErrNoLetter.
 func (a *Accounts) attemptNotice(ctx context.Context, notice waitingNotice) (err error) {
 	n := a.outbox.notices
-	letter, err := a.settings.Notices[notice.Kind](ctx, Notice{notice.Recipient, notice.Kind, notice.Data, notice.PutAt})
+	letter, err := n.compose[notice.Kind](ctx, Notice{notice.Recipient, notice.Kind, notice.Data, notice.PutAt})
 	if err != nil {
 		return err
 	}

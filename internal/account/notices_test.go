@@ -67,7 +67,7 @@ func TestNotices(t *testing.T) {
 	b.put(t, uuid.New(), "told", "")
 	b.put(t, uuid.New(), "unheard", "of a kind that other servers know")
 	b.put(t, uuid.New(), "told", "Tea & cake")
-	email := b.post.Next(t)
+	email := b.post.NextNotice(t)
 	if email.Subject != "Tea & cake" || email.To[0] != "ada@example.com" || email.Header.Get("Content-Language") != "de" ||
 		email.Header.Get("Auto-Submitted") != "auto-generated" {
 		t.Errorf("%q to %q, %v", email.Subject, email.To, email.Header)
@@ -83,8 +83,8 @@ func TestNotices(t *testing.T) {
 	if n, oldest, err := b.NoticesWaiting(t.Context()); n != 1 || oldest < 0 || err != nil {
 		t.Errorf("%d wait, the oldest for %s, %v", n, oldest, err)
 	}
-	if got := b.Counts(); got.NoticesSent != 1 || got.NoticesFailed != 0 || got.EmailsSent != 0 || b.post.Waiting() != 0 {
-		t.Errorf("%+v, and %d more emails", got, b.post.Waiting())
+	if got := b.Counts(); got.NoticesSent != 1 || got.NoticesFailed != 0 || got.EmailsSent != 0 || b.post.NoticesWaiting() != 0 {
+		t.Errorf("%+v, and %d more emails", got, b.post.NoticesWaiting())
 	}
 	if err := b.Sweep(t.Context(), b.db.Now().Add(noticeLifetime)); err != nil {
 		t.Error(err)
@@ -114,7 +114,7 @@ func TestNoticesDoNotDelayCodes(t *testing.T) {
 	for i := range codes {
 		user := b.user(t, fmt.Sprintf("user-%d@example.com", i))
 		network := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) // one network alone has fewer senders
-		if err := b.SendCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: user.Email, Network: network}); err != nil {
+		if err := b.SendCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: user.Email, Network: network, LinkPath: "/account/link"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestANoticeOutlivesAnOutage(t *testing.T) {
 	attempted(1)
 	r.set(open)
 	hurry()
-	if b.post.Next(t).Subject != "to ada@example.com" {
+	if b.post.NextNotice(t).Subject != "to ada@example.com" {
 		t.Error("another email")
 	}
 	b.noNotice(t)
@@ -219,11 +219,11 @@ func TestServersShareNotices(t *testing.T) {
 	b.another(t, telling(told))
 	seen := map[string]bool{}
 	for range all {
-		seen[b.post.Next(t).Subject] = true
+		seen[b.post.NextNotice(t).Subject] = true
 	}
 	b.noNotice(t)
-	if len(seen) != all || b.post.Waiting() != 0 {
-		t.Errorf("%d different notices, and %d more", len(seen), b.post.Waiting())
+	if len(seen) != all || b.post.NoticesWaiting() != 0 {
+		t.Errorf("%d different notices, and %d more", len(seen), b.post.NoticesWaiting())
 	}
 }
 

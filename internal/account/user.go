@@ -27,11 +27,23 @@ type User struct {
 	Timezone     string    // of the time zone database; decides the user's calendar day
 	RegisteredOn time.Time // midnight UTC
 	CreatedAt    time.Time
+	Language     string // of the pages of the last sign-in: a BCP 47 tag; empty: unknown
+}
+
+// Zone is the user's time zone. If this machine does not know it, it is UTC: a day that is off by one is better than a user who cannot
+// disconnect.
+func (u User) Zone() *time.Location {
+	zone, err := time.LoadLocation(u.Timezone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 func userOf(row accountdb.User) User {
 	return User{
 		ID: row.UserID, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn, CreatedAt: row.CreatedAt,
+		Language: postgres.Value(row.Language),
 	}
 }
 

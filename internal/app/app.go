@@ -36,6 +36,7 @@ import (
 	"connect-svc/internal/timelimit"
 	"connect-svc/internal/usage"
 	"connect-svc/internal/web/developers"
+	"connect-svc/internal/web/pages"
 	"connect-svc/internal/webhook"
 )
 
@@ -70,6 +71,7 @@ type Config struct {
 
 	AuthorityFile string // of the public listener's certificate, which that site tells to trust; empty: everybody trusts it
 
+	Receipts      bool           // whether users get emails about their connections and sign-ins
 	PartnerPortal bool           // whether the public listener serves portal.Path
 	PortalChanges portal.Changes // what people may do there
 
@@ -171,6 +173,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Random != nil {
 		a.Clients.Random, config.OAuth.Random = config.Random, config.Random
 	}
+	config.OAuth.Now = a.Pool.Now
+	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
 		CodesPerEmail:   config.CodesPerEmail,
 		CodesPerNetwork: config.CodesPerNetwork,
@@ -180,6 +184,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		Logger:          config.Logger,
 		Limits:          config.Limits,
 		Trace:           config.Traces.Act,
+		Receipts:        config.Receipts,
+		FindConnection:  pages.FindConnection(a.OAuth),
 		EndConnections:  oauth.EndConnectionsOfUser,
 		EndRequests:     oauth.EndRequestsOfUsers,
 		Notices:         a.partnerLetters(config),
@@ -187,8 +193,6 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
 	a.Portal = portal.New(a.Pool)
-	config.OAuth.Now = a.Pool.Now
-	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	if config.ReadURL != "" {
 		if a.Replicas, err = replica.Open(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
 			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {

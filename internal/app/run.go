@@ -34,6 +34,7 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
+	start(background, "lapses", func(ctx context.Context) { every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
@@ -169,6 +170,19 @@ func (a *App) foldDays(ctx context.Context) {
 			}
 		}
 		pause = min(max(foldEvery, foldShare*time.Since(began)), foldSeldom)
+	}
+}
+
+// lapseEvery is the interval between looks for connections that have lapsed, to tell their users.
+const lapseEvery = time.Hour
+
+// tellLapses tells users of connections that have lapsed, unless another server does or a clock is wrong.
+func (a *App) tellLapses(ctx context.Context) {
+	if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
+		return
+	}
+	if err := panics.Try(func() error { return a.OAuth.TellLapses(ctx) }); err != nil && ctx.Err() == nil {
+		a.logger.Error("users wait to be told of lapsed connections", "cause", err)
 	}
 }
 

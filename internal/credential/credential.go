@@ -27,6 +27,8 @@ const (
 	RequestSession       Kind = "request-session"
 	AccountSignIn        Kind = "account-sign-in"
 	AccountSession       Kind = "account-session"
+	// ReceiptLink is in the link of a receipt, which ends a connection or signs a browser out.
+	ReceiptLink Kind = "receipt-link"
 	// WebhookSecret is a secret that signs webhooks, sealed for the database. The sealed value never leaves the service.
 	WebhookSecret Kind = "webhook-secret"
 	// keyMark is an empty payload that is sealed for the database, as the mark of a key.
@@ -45,6 +47,7 @@ var prefixes = map[Kind]string{
 	AccessToken:       "svca_",
 	RefreshToken:      "svcr2_",
 	Cursor:            "cc1_",
+	ReceiptLink:       "svcl_",
 }
 
 // maxLength returns the maximum length of a value in characters, prefix included (specification 8 and 4.9; cookies).
@@ -98,7 +101,7 @@ func MatchesHash(value string, hash []byte) bool {
 
 // secretShape finds credentials by their prefixes anywhere in a text, even after an encoded character, as in "token%3Dsvca_…". Webhook
 // secrets (whsec_, Standard Webhooks) are standard base64.
-var secretShape = regexp.MustCompile(`(svci_|svco_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
+var secretShape = regexp.MustCompile(`(svci_|svco_|svcl_|svcc_|svca_|svcr2_|cc1_|whsec_)[A-Za-z0-9_+/=%-]{8,}`)
 
 // Redact replaces every credential in text except its prefix, which shows its kind.
 func Redact(text string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var kinds = []Kind{AuthorizationCode, AccessToken, RefreshToken, Cursor, WebhookSecret}
+var kinds = []Kind{AuthorizationCode, AccessToken, RefreshToken, Cursor, WebhookSecret, ReceiptLink}
 
 func TestSealedValuesOpen(t *testing.T) {
 	ring := NewTestKeyring()

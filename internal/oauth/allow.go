@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,13 +11,12 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
-	"connect-svc/internal/scope"
 )
 
 // Allow ends the request with a code for the connection's current version, and returns the address to send the browser to. The
 // exchange of the code notices if the connection changes in the meantime. Error: ErrRequestEnded, also if the consent was not shown, is
-// not valid any more, or has a scope mismatch.
-func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
+// not valid any more, or has a scope mismatch. browser is the user's, in words, for the receipt.
+func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, browser string) (string, error) {
 	found, err := s.consent(ctx, id, session)
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", err)
@@ -27,10 +25,15 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		return "", fmt.Errorf("allow: %w", ErrRequestEnded)
 	}
 	userID, clientID := *found.request.UserID, found.request.ClientID
-	if !found.user.Known {
-		if err := s.addConnection(ctx, userID, clientID, found.request.Scopes, found.user.Today); err != nil {
-			return "", fmt.Errorf("allow: %w", err)
-		}
+	if found.user.Known {
+		err = s.queries.NoteBrowser(ctx, oauthdb.NoteBrowserParams{UserID: userID, ClientID: clientID, Browser: browser})
+	} else {
+		err = s.addConnection(ctx, oauthdb.AddConnectionParams{
+			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: found.user.Today, Browser: browser,
+		})
+	}
+	if err != nil {
+		return "", fmt.Errorf("allow: %w", err)
 	}
 	allowed, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
 		RequestID:    id,
@@ -66,23 +69,22 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 
 // addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. If the node of a cluster is
 // away that would have the derived grant, the grant is a random one. Error: ErrRequestEnded if the user was deleted.
-func (s *Server) addConnection(ctx context.Context, userID, clientID uuid.UUID, scopes scope.Set, today time.Time) error {
+func (s *Server) addConnection(ctx context.Context, added oauthdb.AddConnectionParams) error {
 	err := postgres.Elsewhere(ctx, func(try int) (err error) {
-		grantID, derived := s.grantOf(userID, clientID)
+		var derived bool
+		added.GrantID, derived = s.grantOf(added.UserID, added.ClientID)
 		if !derived || try > 0 {
-			if grantID, err = uuid.NewRandomFromReader(s.settings.Random); err != nil {
+			if added.GrantID, err = uuid.NewRandomFromReader(s.settings.Random); err != nil {
 				return err
 			}
 		}
 		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 			queries := s.queries.WithTx(tx)
-			n, err := queries.AddConnection(ctx, oauthdb.AddConnectionParams{
-				UserID: userID, ClientID: clientID, GrantID: grantID, Scopes: scopes, HistoryFrom: today,
-			})
+			n, err := queries.AddConnection(ctx, added)
 			if err != nil || n == 0 {
 				return err
 			}
-			return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: grantID, UserID: userID, ClientID: clientID})
+			return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: added.GrantID, UserID: added.UserID, ClientID: added.ClientID})
 		})
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) {

@@ -110,7 +110,7 @@ func TestAuditOfRefusals(t *testing.T) {
 		t.Errorf("a used code: %v", err)
 	}
 	id, browser := f.consent(t, scope.DailySteps) // not the connection's scopes
-	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
+	if _, err := f.Allow(t.Context(), id, browser, ""); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("other scopes: %v", err)
 	}
 	if _, err := f.Deny(t.Context(), id, newBrowser()); !errors.Is(err, ErrRequestEnded) {

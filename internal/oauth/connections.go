@@ -35,6 +35,7 @@ type Connection struct {
 	AuthorizedAt time.Time  // of the current version
 	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
 	LastReadOf   scope.Set  // what it read then; empty if unknown
+	Browser      string     // in which the user last allowed it, in words; empty: unknown
 
 	Refreshes       int64     // since AuthorizedAt
 	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
@@ -89,6 +90,7 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 		HistoryFrom:     row.HistoryFrom,
 		AuthorizedAt:    row.AuthorizedAt,
 		LastReadAt:      row.LastReadAt,
+		Browser:         row.Browser,
 		Refreshes:       max(row.RefreshGeneration-1, 0),
 		RefreshDeadline: row.RefreshDeadline,
 		ClientStatus:    row.Status,

@@ -18,7 +18,7 @@ func TestCallback_4_2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id, browser := f.consent(t, scope.All)
-	location, err := f.Allow(t.Context(), id, browser)
+	location, err := f.Allow(t.Context(), id, browser, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestRequestEndsWithTheDecision_3_1(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for name, decide := range map[string]func(uuid.UUID, [32]byte) (string, error){
-		"allow": func(id uuid.UUID, b [32]byte) (string, error) { return f.Allow(t.Context(), id, b) },
+		"allow": func(id uuid.UUID, b [32]byte) (string, error) { return f.Allow(t.Context(), id, b, "") },
 		"deny":  func(id uuid.UUID, b [32]byte) (string, error) { return f.Deny(t.Context(), id, b) },
 	} {
 		id, browser := f.consent(t, scope.All)
@@ -69,7 +69,7 @@ func (f *fixture) ended(t *testing.T, name string, id uuid.UUID, browser [32]byt
 	t.Helper()
 	_, request := f.Request(t.Context(), id, browser)
 	_, consent := f.Consent(t.Context(), id, browser)
-	_, allow := f.Allow(t.Context(), id, browser)
+	_, allow := f.Allow(t.Context(), id, browser, "")
 	_, deny := f.Deny(t.Context(), id, browser)
 	signOut := f.SignOut(t.Context(), id, browser)
 	if signOut != nil {
@@ -89,7 +89,7 @@ func TestRequestExpires_3_1(t *testing.T) {
 	id, browser := f.consent(t, scope.All)
 	other, otherBrowser := f.consent(t, scope.All)
 	f.db.Clock.Advance(10*time.Minute - time.Second)
-	if _, err := f.Allow(t.Context(), id, browser); err != nil {
+	if _, err := f.Allow(t.Context(), id, browser, ""); err != nil {
 		t.Errorf("a second before the end: %v", err)
 	}
 	f.db.Clock.Advance(2 * time.Second)
@@ -121,7 +121,7 @@ func TestCodeExpires_3_1(t *testing.T) {
 			f := newFixture(t)
 			id, browser := f.consent(t, scope.All)
 			f.db.Clock.Advance(test.before)
-			location, err := f.Allow(t.Context(), id, browser)
+			location, err := f.Allow(t.Context(), id, browser, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestConsentEndsAtLocalMidnight_3_1(t *testing.T) {
 				t.Errorf("first day %s, want %s", got, test.wantDay)
 			}
 			f.db.Clock.Advance(4 * time.Minute)
-			location, err := f.Allow(t.Context(), id, browser)
+			location, err := f.Allow(t.Context(), id, browser, "")
 			if errors.Is(err, ErrRequestEnded) != test.wantEnded {
 				t.Fatalf("allow four minutes later: %v", err)
 			}
@@ -207,7 +207,7 @@ func TestConsentNeedsItsBrowserAndASignIn(t *testing.T) {
 	if err := f.SignIn(t.Context(), asked, browser, browser, f.newUser(t, "UTC")); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("a second sign-in: %v", err)
 	}
-	if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
+	if _, err := f.Allow(t.Context(), id, browser, ""); !errors.Is(err, ErrRequestEnded) {
 		t.Errorf("allow of a consent that was not shown: %v", err)
 	}
 	if _, err := f.Deny(t.Context(), id, browser); err != nil {
@@ -232,7 +232,7 @@ func TestRequestEndsWithItsRegistration(t *testing.T) {
 			id, browser := f.consent(t, scope.All)
 			code := f.code(t, scope.All)
 			f.db.Exec(t, test.change, f.client.ID)
-			if _, err := f.Allow(t.Context(), id, browser); !errors.Is(err, ErrRequestEnded) {
+			if _, err := f.Allow(t.Context(), id, browser, ""); !errors.Is(err, ErrRequestEnded) {
 				t.Errorf("allow: %v", err)
 			}
 			if _, err := f.exchange(t, code); !errors.Is(err, test.refusal) {
@@ -269,7 +269,7 @@ func TestScopeMismatch_3_1(t *testing.T) {
 				if consent.ScopeMismatch != want {
 					t.Errorf("%s: mismatch %v, want %v", scopes, consent.ScopeMismatch, want)
 				}
-				if _, err := f.Allow(t.Context(), id, browser); errors.Is(err, ErrRequestEnded) != want {
+				if _, err := f.Allow(t.Context(), id, browser, ""); errors.Is(err, ErrRequestEnded) != want {
 					t.Errorf("%s: allow: %v", scopes, err)
 				}
 			}

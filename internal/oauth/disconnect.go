@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -33,7 +34,7 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 		}
 	}
 	if err == nil && userID != nil {
-		err = s.disconnect(ctx, *userID, client.ClientID, "client")
+		err = s.disconnect(ctx, *userID, client.ClientID, "client", nil)
 	}
 	if errors.Is(err, ErrNotConnected) { // the user was deleted in the meantime
 		return nil
@@ -55,12 +56,18 @@ func (s *Server) findDerived(ctx context.Context, client Credentials, grantID uu
 
 // DisconnectUser ends the user's connection with a client, at the user's request. Error: ErrNotConnected.
 func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
-	return s.disconnect(ctx, userID, clientID, "user")
+	return s.disconnect(ctx, userID, clientID, "user", nil)
+}
+
+// DisconnectVersion ends a version of the user's connection with a client, at the user's request. Error: ErrNotConnected, also if the
+// connection has another version.
+func (s *Server) DisconnectVersion(ctx context.Context, userID, clientID uuid.UUID, version int64) error {
+	return s.disconnect(ctx, userID, clientID, "user", &version)
 }
 
 // DisconnectByOperator ends a user's connection with a client for the operator who acts under ctx. Error: ErrNotConnected.
 func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
-	return s.disconnect(ctx, userID, clientID, actor.Of(ctx))
+	return s.disconnect(ctx, userID, clientID, actor.Of(ctx), nil)
 }
 
 // DisconnectAsker ends the connection of a request's user with the client that asks. Error: ErrRequestEnded if there is none.
@@ -76,14 +83,14 @@ func (s *Server) DisconnectAsker(ctx context.Context, id uuid.UUID, session [sha
 }
 
 // disconnect is the act of all of the above. Error: ErrNotConnected.
-func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string) error {
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string, version *int64) error {
 	unlock, err := s.connections.Lock(ctx, connectionKey{userID, clientID})
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
-		UserID: userID, ClientID: clientID, Actor: by,
+		UserID: userID, ClientID: clientID, Actor: by, OfVersion: version,
 	})
 	return postgres.NoRowsAs(err, ErrNotConnected)
 }
@@ -137,6 +144,26 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 
 // perStatement is how many connections of a client end in one statement.
 const perStatement = 1000
+
+// tellable is how long ago a connection may have lapsed that users are told of: the servers may have been stopped meanwhile.
+const tellable = 7 * 24 * time.Hour
+
+// TellLapses adds receipts for connections that have lapsed, a thousand in a statement. Every server may call it; once an hour is enough.
+func (s *Server) TellLapses(ctx context.Context) error {
+	for {
+		n := int64(0)
+		err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			// The statement reads the whole table.
+			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err == nil {
+				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: s.settings.Now().Add(-tellable), MaxRows: perStatement})
+			}
+			return err
+		})
+		if err != nil || n < perStatement {
+			return postgres.Wrap("tell of lapsed connections", err)
+		}
+	}
+}
 
 // endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
 func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {

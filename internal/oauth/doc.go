@@ -23,6 +23,8 @@
 //   - One statement on the row settles every race (sql/oauth/connection.sql). No act decides on what it read earlier.
 //     (TestParallelRefreshes)
 //   - The database's clock decides every expiry, in the statement that acts. (TestCodeExpires_3_1)
+//   - The user gets one receipt for each time that a client begins to read, and for each end that is not the user's own, whoever sees it and
+//     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee)
 //   - The id of a grant leads to its user with the keys alone, and clients see unrelated ids. (TestGrantOf)
 //   - A refused act changes nothing, except that a replay revokes. (TestAuditOfRefusals)
 //   - A credential of one kind is never accepted as another kind. (TestCredentialsOfOtherKinds)

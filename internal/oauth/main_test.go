@@ -133,7 +133,7 @@ func (f *fixture) signedIn(t testing.TB, scopes scope.Set) (uuid.UUID, [sha256.S
 func (f *fixture) code(t testing.TB, scopes scope.Set) string {
 	t.Helper()
 	id, browser := f.consent(t, scopes)
-	location, err := f.Allow(t.Context(), id, browser)
+	location, err := f.Allow(t.Context(), id, browser, "")
 	if err != nil {
 		t.Fatal(err)
 	}

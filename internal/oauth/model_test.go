@@ -150,7 +150,7 @@ func (m *model) authorize(*rapid.T) {
 	if err != nil || consent.ScopeMismatch != mismatch || consent.HistoryFrom.Format(time.DateOnly) != first {
 		m.t.Fatalf("consent: %v, mismatch %v want %v, from %v want %s", err, consent.ScopeMismatch, mismatch, consent.HistoryFrom, first)
 	}
-	location, err := m.Allow(m.t.Context(), asked.ID, browser)
+	location, err := m.Allow(m.t.Context(), asked.ID, browser, "")
 	if (err != nil) != mismatch {
 		m.t.Fatalf("allow: %v, mismatch %v", err, mismatch)
 	}

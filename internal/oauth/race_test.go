@@ -101,7 +101,7 @@ func TestParallelDecisions(t *testing.T) {
 		for i := range cap(decisions) {
 			decisions <- func(s *Server) (string, error) {
 				if i%2 == 0 {
-					return s.Allow(t.Context(), id, browser)
+					return s.Allow(t.Context(), id, browser, "")
 				}
 				return s.Deny(t.Context(), id, browser)
 			}

@@ -89,7 +89,7 @@ func TestRequestIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for name, decide := range map[string]func(SealedRequest, [32]byte) error{
-		"allowed":  func(a SealedRequest, b [32]byte) error { _, err := f.Allow(t.Context(), a.ID, b); return err },
+		"allowed":  func(a SealedRequest, b [32]byte) error { _, err := f.Allow(t.Context(), a.ID, b, ""); return err },
 		"denied":   func(a SealedRequest, b [32]byte) error { _, err := f.Deny(t.Context(), a.ID, b); return err },
 		"in a tab": func(a SealedRequest, b [32]byte) error { _, err := f.DenySealed(t.Context(), a, b); return err },
 		"by the end of the address": func(SealedRequest, [32]byte) error {

@@ -41,6 +41,7 @@ type Service struct {
 	OperatorTokensFile string              `setting:"" again:"" placeholder:"FILE" help:"Named tokens of the operator API, a line NAME read|write sha256:HEX for each, made by connect-svc operator-token create."`
 
 	DevelopersSite       bool           `setting:"" type:"switch" default:"on" help:"The developers' site under /developers/ of the public listener: on or off."`
+	Receipts             bool           `setting:"" type:"switch" default:"on" help:"Emails to users about new and ended connections, and about sign-ins from browsers that are not known: on or off."`
 	PartnerPortal        bool           `setting:"" type:"switch" default:"on" help:"Partners' own pages under /partners of the public listener, for those whom the operator gives a link: on or off."`
 	PartnerPortalChanges portal.Changes `setting:"" type:"portal changes" placeholder:"KIND,…" default:"webhooks,secrets" help:"What these people may change by themselves: the webhook's address, and secrets. Empty: nothing."`
 	SDKModule            string         `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
@@ -89,6 +90,7 @@ func (s *Service) AfterApply(from *Source) error {
 		Texts:          s.TextsDir,
 		DevelopersSite: s.DevelopersSite,
 		PartnerPortal:  s.PartnerPortal,
+		Receipts:       s.Receipts,
 		PortalChanges:  s.PartnerPortalChanges,
 		SDKModule:      s.SDKModule,
 		Programs:       s.SandboxPrograms,

@@ -53,7 +53,10 @@ select * from users where user_id > @after order by user_id limit sqlc.arg(row_l
 
 -- name: LockUser :one
 -- Waits for concurrent statements that add rows of this user, and keeps later ones out.
-select email from users where user_id = @user_id for update;
+select email, language from users where user_id = @user_id for update;
+
+-- name: SetLanguage :exec
+update users set language = @language::text where user_id = @user_id;
 
 -- name: DeleteSignInsOf :exec
 -- Includes sign-ins that began when the address had no account.
@@ -225,6 +228,12 @@ delete from known_browsers where user_id = @user_id and browser_id = @browser_id
 
 -- name: DeleteBrowsersOf :exec
 delete from known_browsers where user_id = any (@user_ids::uuid[]);
+
+-- name: HasSessionsUntil :one
+select exists (
+    select 1 from account_sessions
+    where user_id = @user_id and expires_at > connect_now() and expires_at <= @until::timestamptz
+);
 
 -- name: EndOtherSessions :exec
 delete from account_sessions where user_id = @user_id and secret_hash <> @secret_hash;

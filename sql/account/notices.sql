@@ -32,10 +32,20 @@ delete from notices where recipient = @recipient and notice_id = @notice_id;
 delete from notices where recipient = @recipient;
 
 -- name: DeletePastNotices :execrows
--- The limit keeps the statement within its timeout.
+-- Those of kinds that are switched off, and those that no server has known for long. The limit keeps the statement within its timeout.
 delete from notices where (recipient, notice_id) in (
-    select recipient, notice_id from notices where put_at <= @before::timestamptz limit 50000
+    select recipient, notice_id from notices where kind = any (@off::text[]) or put_at <= @before::timestamptz limit 50000
 );
+
+-- name: DeleteEarlierNotices :exec
+-- Those of the same kind about the same client, which say the same.
+delete from notices
+where recipient = @recipient and kind = @kind and data ->> 'client_id' = @client_id::text and put_at < @put_at;
+
+-- name: IsLatestNotice :one
+-- Whether a notice waits, and no later one of the same kind about the same client does.
+select coalesce(max(put_at) = @put_at::timestamptz, false)::bool as latest from notices
+where recipient = @recipient and kind = @kind and data ->> 'client_id' = @client_id::text;
 
 -- name: CountNotices :one
 -- The notices that wait or are being sent, and the age of the oldest in seconds.

@@ -9,29 +9,22 @@
 -- other table, and take new ids from "fresh", because a Citus cluster then sends them to the user's node alone. Otherwise it would send the
 -- changed rows to every node, and fail while one is away (docs/scaling.md).
 
--- name: AuthenticateClients :many
--- The given credentials that are right.
-select cl.client_id, given.secret_hash
-from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as given
-join clients cl on cl.client_id = given.client_id
-where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
-
 -- name: AddConnection :execrows
 -- The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
 insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-    refresh_generation, refresh_deadline)
-values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now())
+    refresh_generation, refresh_deadline, browser)
+values (@user_id, @client_id, @grant_id, 0, 'disconnected', @scopes, @history_from, connect_now(), 1, connect_now(), @browser)
 on conflict do nothing;
 
--- name: AddGrant :exec
-insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id)
-on conflict (grant_id) do nothing; -- derived, and left by a restore of one node
+-- name: NoteBrowser :exec
+-- In which the user has just allowed a connection that has a row.
+update connections set browser = @browser where user_id = @user_id and client_id = @client_id;
 
 -- name: AuthorizeConnection :one
 -- The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 -- of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
--- offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection.
+-- offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
+-- before: then the exchange only renews it.
 with authorized as (
     update connections c
     set version = c.version + 1,
@@ -41,17 +34,25 @@ with authorized as (
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = @refresh_hash::bytea,
-        refresh_deadline = connect_now() + @inactivity::interval
-    from clients cl
+        refresh_deadline = connect_now() + @inactivity::interval,
+        lapse_told = false
+    from clients cl, connections was
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
+        and was.user_id = @user_id and was.client_id = @client_id
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
         and is_believed(sqlc.narg(expected)::timestamptz)
-    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
+    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
+        was.state as former_state, was.refresh_deadline as former_deadline
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_begun', jsonb_build_object('client_id', authorized.client_id, 'version', authorized.version)
+    from authorized cross join fresh join users u on u.user_id = @user_id
+    where not is_authorized(authorized.former_state, authorized.former_deadline)
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -110,7 +111,8 @@ with recovered as (
         authorized_at = case when c.version = @version then c.authorized_at else begun.at end,
         refresh_generation = 1 + @generation::bigint,
         refresh_hash = @new_hash::bytea,
-        refresh_deadline = connect_now() + @inactivity::interval
+        refresh_deadline = connect_now() + @inactivity::interval,
+        lapse_told = false
     from clients cl, (select least(@issued_at::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
     where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
         and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
@@ -131,7 +133,8 @@ with recovered as (
 select grant_id, version, scopes, history_from, refresh_deadline from recovered;
 
 -- The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
--- The event names the version whose credentials stopped working.
+-- The event names the version whose credentials stopped working. Each end that is not the user's own also writes the user's receipt, unless
+-- the user knows: the connection had ended before, or the user was told that it has lapsed.
 
 -- name: RefuseRefresh :one
 -- Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, or is another
@@ -147,9 +150,9 @@ with client as (
     from client
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = client.client_id and c.version = @version and c.state = 'authorized'
         and (c.refresh_generation > @generation or c.refresh_generation = @generation and c.refresh_hash <> @presented_hash)
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = @client_id
 ), notified as (
@@ -157,6 +160,11 @@ with client as (
     select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked cross join fresh join users u on u.user_id = @user_id
     join endpoint on endpoint.client_id = revoked.client_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'replay')
+    from revoked cross join fresh join users u on u.user_id = @user_id
+    where not revoked.lapse_told
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -204,9 +212,9 @@ with client as (
         and (c.version = @version::bigint
             or is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = @client_id
 ), notified as (
@@ -214,6 +222,11 @@ with client as (
     select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked cross join fresh join users u on u.user_id = @user_id
     join endpoint on endpoint.client_id = revoked.client_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'partner')
+    from revoked cross join fresh join users u on u.user_id = @user_id
+    where not revoked.lapse_told
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -223,50 +236,13 @@ with client as (
 )
 select client_id from client;
 
--- name: RevokeAccessToken :one
--- If the user was deleted, the foreign key refuses the row.
-with revoked as (
-    insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
-    where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
-        and is_active(cl.status)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
-        and is_believed(sqlc.narg(expected)::timestamptz)
-    on conflict do nothing
-    returning user_id
-), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id
-), audited as (
-    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
-    overriding system value
-    select u.user_id, fresh.entry_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
-    from revoked cross join fresh join users u on u.user_id = @user_id
-)
-select is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed from clients cl
-where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
-
--- name: FindGrant :one
--- The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
-select g.user_id
-from clients cl
-left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
-where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
-
--- name: IsGrantOf :one
--- There is a row if the grant is that of the user's connection, and the client's credentials are right.
-select true from connections c
-join clients cl on cl.client_id = c.client_id
-where c.user_id = @user_id and c.client_id = @client_id and c.grant_id = @grant_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
-
 -- name: DisconnectConnection :one
 -- The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
--- work after a disconnect was answered (4.10). Such a repetition is not audited.
+-- work after a disconnect was answered (4.10). Such a repetition is not audited. of_version: the connection must have this version; null: any.
 with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told
     from connections c where c.user_id = @user_id and c.client_id = @client_id and c.version > 0
+        and (sqlc.narg(of_version)::bigint is null or c.version = sqlc.narg(of_version)::bigint)
     for update
 ), ended as (
     update connections c
@@ -274,7 +250,7 @@ with before as (
     from before
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = before.client_id
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = @client_id
 ), notified as (
@@ -284,6 +260,12 @@ with before as (
     from before cross join fresh join users u on u.user_id = @user_id
     join endpoint on endpoint.client_id = before.client_id
     where before.state <> 'disconnected'
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', before.client_id, 'by',
+        case when @actor::text = 'client' then 'partner' else 'operator' end)
+    from before cross join fresh join users u on u.user_id = @user_id
+    where before.state = 'authorized' and not before.lapse_told and @actor::text <> 'user'
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
     overriding system value
@@ -292,12 +274,6 @@ with before as (
     where before.state <> 'disconnected'
 )
 select version + 1 as version from before;
-
--- name: ListGrantsOfUser :many
-select grant_id from connections where user_id = @user_id;
-
--- name: DeleteGrants :exec
-delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
 
 -- name: EndConnectionsOfUser :one
 -- The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
@@ -350,7 +326,11 @@ with chosen as (
     set state = 'revoked', refresh_hash = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+), noticed as (
+    insert into notices (recipient, kind, data)
+    select revoked.user_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'operator')
+    from revoked where not revoked.lapse_told
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
@@ -364,7 +344,7 @@ from revoked;
 -- name: EndConnectionsOfOffboarded :execrows
 -- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
 with chosen as (
-    select c.user_id, c.client_id from connections c
+    select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
     where c.state <> 'disconnected' and cl.status = 'offboarded'
         and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
@@ -374,39 +354,35 @@ with chosen as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+), noticed as (
+    insert into notices (recipient, kind, data)
+    select ended.user_id, 'connection_ended', jsonb_build_object('client_id', ended.client_id, 'by', 'operator')
+    from ended where ended.untold
 )
 insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
 select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
     jsonb_build_object('reason', 'client_offboarded')
 from ended;
 
--- name: AuthenticateAccess :one
--- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
--- access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
--- time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
--- which clocks may differ, was issued while the clock was wrong.
-select c.grant_id, c.scopes, c.history_from, u.registered_on,
-    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at >= greatest(connect_now() - interval '1 hour', date_trunc('day', connect_now(), 'UTC'))) is not true)::boolean as last_read_is_old,
-    (case
-        when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
-        when c.version > @version then 'the access token is of an earlier version of the connection'
-        when c.version < @version
-            then 'the access token is of a later version of the connection than the database, which has lost commits'
-        when c.state <> 'authorized' then 'the connection is ' || c.state
-        when not is_authorized(c.state, c.refresh_deadline) then 'the connection has lapsed: it was not refreshed in time'
-        when not is_active(cl.status) then 'the client is not active'
-        when exists (select 1 from revoked_access_tokens r where r.user_id = @user_id and r.token_id = @token_id)
-            then 'the access token was revoked'
-        when @expires_at::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
-        else ''
-    end)::text as refusal,
-    is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed
-from connections c
-join clients cl on cl.client_id = c.client_id
-join users u on u.user_id = c.user_id
-where c.user_id = @user_id and c.client_id = @client_id;
+-- name: TellLapses :execrows
+-- Tells users that connections have lapsed, in parts: not those of long ago, which programs before did not tell. It reads the
+-- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
+with chosen as (
+    select c.user_id, c.client_id, c.refresh_deadline from connections c
+    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and not c.lapse_told and c.refresh_generation > 0
+        and connection_state(c.state, c.refresh_deadline, @since::timestamptz) <> 'lapsed'
+    limit @max_rows
+), lapsed as (
+    update connections c
+    set lapse_told = true
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
+        and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
+    returning c.user_id, c.client_id
+)
+insert into notices (recipient, kind, data)
+select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapsed.client_id, 'by', 'lapse') from lapsed;
 
 -- name: RecordRead :one
 -- Skips a row that another act has locked. The next read records it. of is the scope of what was read. The results are whether it is the client's
@@ -423,11 +399,6 @@ update connections set last_read_at = connect_now(), last_read_scope = @of::smal
 from before
 where connections.user_id = @user_id and connections.client_id = @client_id
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user;
-
--- name: SweepRevokedAccessTokens :execrows
-delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= @before::timestamptz limit 50000
-);
 
 -- name: ReplayActs :many
 -- Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the

@@ -63,7 +63,7 @@ func (s *stage) codes(ctx context.Context, pairs []pair) ([]string, error) {
 	}
 	codes := make([]string, len(pairs))
 	err := inParallel(ctx, len(pairs), func(ctx context.Context, i int) error {
-		location, err := s.oauth.Allow(ctx, requests[i], browser)
+		location, err := s.oauth.Allow(ctx, requests[i], browser, "")
 		if err != nil {
 			return err
 		}

@@ -659,6 +659,25 @@ func (q *Queries) GetUserOfAddress(ctx context.Context, email string) (uuid.UUID
 	return user_id, err
 }
 
+const hasSessionsUntil = `-- name: HasSessionsUntil :one
+select exists (
+    select 1 from account_sessions
+    where user_id = $1 and expires_at > connect_now() and expires_at <= $2::timestamptz
+)
+`
+
+type HasSessionsUntilParams struct {
+	UserID uuid.UUID
+	Until  time.Time
+}
+
+func (q *Queries) HasSessionsUntil(ctx context.Context, arg HasSessionsUntilParams) (bool, error) {
+	row := q.db.QueryRow(ctx, hasSessionsUntil, arg.UserID, arg.Until)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const insertAddress = `-- name: InsertAddress :exec
 insert into user_addresses (address, user_id, email) values (lower($1), $2, $1)
 `
@@ -1028,15 +1047,20 @@ func (q *Queries) ListWaiting(ctx context.Context, signInIds []uuid.UUID) ([]uui
 }
 
 const lockUser = `-- name: LockUser :one
-select email from users where user_id = $1 for update
+select email, language from users where user_id = $1 for update
 `
 
+type LockUserRow struct {
+	Email    string
+	Language *string
+}
+
 // Waits for concurrent statements that add rows of this user, and keeps later ones out.
-func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (string, error) {
+func (q *Queries) LockUser(ctx context.Context, userID uuid.UUID) (LockUserRow, error) {
 	row := q.db.QueryRow(ctx, lockUser, userID)
-	var email string
-	err := row.Scan(&email)
-	return email, err
+	var i LockUserRow
+	err := row.Scan(&i.Email, &i.Language)
+	return i, err
 }
 
 const markCodeFailed = `-- name: MarkCodeFailed :execrows
@@ -1189,6 +1213,20 @@ update sign_in_limits set failed = 0 where key = $1
 
 func (q *Queries) ResetAttempts(ctx context.Context, key []byte) error {
 	_, err := q.db.Exec(ctx, resetAttempts, key)
+	return err
+}
+
+const setLanguage = `-- name: SetLanguage :exec
+update users set language = $1::text where user_id = $2
+`
+
+type SetLanguageParams struct {
+	Language string
+	UserID   uuid.UUID
+}
+
+func (q *Queries) SetLanguage(ctx context.Context, arg SetLanguageParams) error {
+	_, err := q.db.Exec(ctx, setLanguage, arg.Language, arg.UserID)
 	return err
 }
 

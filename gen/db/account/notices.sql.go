@@ -109,6 +109,29 @@ func (q *Queries) DelayNotice(ctx context.Context, arg DelayNoticeParams) error 
 	return err
 }
 
+const deleteEarlierNotices = `-- name: DeleteEarlierNotices :exec
+delete from notices
+where recipient = $1 and kind = $2 and data ->> 'client_id' = $3::text and put_at < $4
+`
+
+type DeleteEarlierNoticesParams struct {
+	Recipient uuid.UUID
+	Kind      string
+	ClientID  string
+	PutAt     time.Time
+}
+
+// Those of the same kind about the same client, which say the same.
+func (q *Queries) DeleteEarlierNotices(ctx context.Context, arg DeleteEarlierNoticesParams) error {
+	_, err := q.db.Exec(ctx, deleteEarlierNotices,
+		arg.Recipient,
+		arg.Kind,
+		arg.ClientID,
+		arg.PutAt,
+	)
+	return err
+}
+
 const deleteNotice = `-- name: DeleteNotice :exec
 delete from notices where recipient = $1 and notice_id = $2
 `
@@ -134,17 +157,47 @@ func (q *Queries) DeleteNoticesOf(ctx context.Context, recipient uuid.UUID) erro
 
 const deletePastNotices = `-- name: DeletePastNotices :execrows
 delete from notices where (recipient, notice_id) in (
-    select recipient, notice_id from notices where put_at <= $1::timestamptz limit 50000
+    select recipient, notice_id from notices where kind = any ($1::text[]) or put_at <= $2::timestamptz limit 50000
 )
 `
 
-// The limit keeps the statement within its timeout.
-func (q *Queries) DeletePastNotices(ctx context.Context, before time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, deletePastNotices, before)
+type DeletePastNoticesParams struct {
+	Off    []string
+	Before time.Time
+}
+
+// Those of kinds that are switched off, and those that no server has known for long. The limit keeps the statement within its timeout.
+func (q *Queries) DeletePastNotices(ctx context.Context, arg DeletePastNoticesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deletePastNotices, arg.Off, arg.Before)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const isLatestNotice = `-- name: IsLatestNotice :one
+select coalesce(max(put_at) = $1::timestamptz, false)::bool as latest from notices
+where recipient = $2 and kind = $3 and data ->> 'client_id' = $4::text
+`
+
+type IsLatestNoticeParams struct {
+	PutAt     time.Time
+	Recipient uuid.UUID
+	Kind      string
+	ClientID  string
+}
+
+// Whether a notice waits, and no later one of the same kind about the same client does.
+func (q *Queries) IsLatestNotice(ctx context.Context, arg IsLatestNoticeParams) (bool, error) {
+	row := q.db.QueryRow(ctx, isLatestNotice,
+		arg.PutAt,
+		arg.Recipient,
+		arg.Kind,
+		arg.ClientID,
+	)
+	var latest bool
+	err := row.Scan(&latest)
+	return latest, err
 }
 
 const listDueNotices = `-- name: ListDueNotices :many

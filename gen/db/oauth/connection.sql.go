@@ -14,9 +14,10 @@ import (
 )
 
 const addConnection = `-- name: AddConnection :execrows
+
 insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-    refresh_generation, refresh_deadline)
-values ($1, $2, $3, 0, 'disconnected', $4, $5, connect_now(), 1, connect_now())
+    refresh_generation, refresh_deadline, browser)
+values ($1, $2, $3, 0, 'disconnected', $4, $5, connect_now(), 1, connect_now(), $6)
 on conflict do nothing
 `
 
@@ -26,8 +27,19 @@ type AddConnectionParams struct {
 	GrantID     uuid.UUID
 	Scopes      scope.Set
 	HistoryFrom time.Time
+	Browser     string
 }
 
+// Connections and their credentials. Every statement that changes a connection is in this file. Each act is one statement that names
+// the state, version and generation that it requires, so exactly one of several concurrent acts succeeds.
+//
+// The acts of a client also authenticate it: they require an active client whose secret has the given hash. If an act changed
+// nothing, a second statement (RefuseExchange, RefuseRefresh) finds the reason. It reads client and connection in one snapshot. If it
+// finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
+//
+// A statement that changes a connection also inserts its event and its entry of the audit log. These inserts join the user's row and no
+// other table, and take new ids from "fresh", because a Citus cluster then sends them to the user's node alone. Otherwise it would send the
+// changed rows to every node, and fail while one is away (docs/scaling.md).
 // The first consent of a user to a client inserts the row that all later acts change, as version 0. Of two concurrent ones, one does.
 func (q *Queries) AddConnection(ctx context.Context, arg AddConnectionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, addConnection,
@@ -36,27 +48,12 @@ func (q *Queries) AddConnection(ctx context.Context, arg AddConnectionParams) (i
 		arg.GrantID,
 		arg.Scopes,
 		arg.HistoryFrom,
+		arg.Browser,
 	)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const addGrant = `-- name: AddGrant :exec
-insert into grant_directory (grant_id, user_id, client_id) values ($1, $2, $3)
-on conflict (grant_id) do nothing
-`
-
-type AddGrantParams struct {
-	GrantID  uuid.UUID
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-}
-
-func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
-	_, err := q.db.Exec(ctx, addGrant, arg.GrantID, arg.UserID, arg.ClientID)
-	return err
 }
 
 const auditTokensRevoked = `-- name: AuditTokensRevoked :one
@@ -82,136 +79,7 @@ func (q *Queries) AuditTokensRevoked(ctx context.Context, arg AuditTokensRevoked
 	return status, err
 }
 
-const authenticateAccess = `-- name: AuthenticateAccess :one
-select c.grant_id, c.scopes, c.history_from, u.registered_on,
-    cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at >= greatest(connect_now() - interval '1 hour', date_trunc('day', connect_now(), 'UTC'))) is not true)::boolean as last_read_is_old,
-    (case
-        when $1::timestamptz <= connect_now() then 'the access token has expired'
-        when c.version > $2 then 'the access token is of an earlier version of the connection'
-        when c.version < $2
-            then 'the access token is of a later version of the connection than the database, which has lost commits'
-        when c.state <> 'authorized' then 'the connection is ' || c.state
-        when not is_authorized(c.state, c.refresh_deadline) then 'the connection has lapsed: it was not refreshed in time'
-        when not is_active(cl.status) then 'the client is not active'
-        when exists (select 1 from revoked_access_tokens r where r.user_id = $3 and r.token_id = $4)
-            then 'the access token was revoked'
-        when $1::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
-        else ''
-    end)::text as refusal,
-    is_believed($5::timestamptz)::boolean as believed
-from connections c
-join clients cl on cl.client_id = c.client_id
-join users u on u.user_id = c.user_id
-where c.user_id = $3 and c.client_id = $6
-`
-
-type AuthenticateAccessParams struct {
-	ExpiresAt time.Time
-	Version   int64
-	UserID    uuid.UUID
-	TokenID   uuid.UUID
-	Expected  *time.Time
-	ClientID  uuid.UUID
-}
-
-type AuthenticateAccessRow struct {
-	GrantID           uuid.UUID
-	Scopes            scope.Set
-	HistoryFrom       time.Time
-	RegisteredOn      time.Time
-	RequestsPerMinute int32
-	Burst             int32
-	ConcurrentReads   int32
-	Now               time.Time
-	LastReadIsOld     bool
-	Refusal           string
-	Believed          bool
-}
-
-// Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
-// access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
-// time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
-// which clocks may differ, was issued while the clock was wrong.
-func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
-	row := q.db.QueryRow(ctx, authenticateAccess,
-		arg.ExpiresAt,
-		arg.Version,
-		arg.UserID,
-		arg.TokenID,
-		arg.Expected,
-		arg.ClientID,
-	)
-	var i AuthenticateAccessRow
-	err := row.Scan(
-		&i.GrantID,
-		&i.Scopes,
-		&i.HistoryFrom,
-		&i.RegisteredOn,
-		&i.RequestsPerMinute,
-		&i.Burst,
-		&i.ConcurrentReads,
-		&i.Now,
-		&i.LastReadIsOld,
-		&i.Refusal,
-		&i.Believed,
-	)
-	return i, err
-}
-
-const authenticateClients = `-- name: AuthenticateClients :many
-
-select cl.client_id, given.secret_hash
-from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as given
-join clients cl on cl.client_id = given.client_id
-where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::timestamptz)
-`
-
-type AuthenticateClientsParams struct {
-	ClientIds    []uuid.UUID
-	SecretHashes [][]byte
-	Expected     *time.Time
-}
-
-type AuthenticateClientsRow struct {
-	ClientID   uuid.UUID
-	SecretHash []byte
-}
-
-// Connections and their credentials. Every statement that changes a connection is in this file. Each act is one statement that names
-// the state, version and generation that it requires, so exactly one of several concurrent acts succeeds.
-//
-// The acts of a client also authenticate it: they require an active client whose secret has the given hash. If an act changed
-// nothing, a second statement (RefuseExchange, RefuseRefresh) finds the reason. It reads client and connection in one snapshot. If it
-// finds that the act would succeed by now, because the client was enabled in between, the act is repeated.
-//
-// A statement that changes a connection also inserts its event and its entry of the audit log. These inserts join the user's row and no
-// other table, and take new ids from "fresh", because a Citus cluster then sends them to the user's node alone. Otherwise it would send the
-// changed rows to every node, and fail while one is away (docs/scaling.md).
-// The given credentials that are right.
-func (q *Queries) AuthenticateClients(ctx context.Context, arg AuthenticateClientsParams) ([]AuthenticateClientsRow, error) {
-	rows, err := q.db.Query(ctx, authenticateClients, arg.ClientIds, arg.SecretHashes, arg.Expected)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AuthenticateClientsRow
-	for rows.Next() {
-		var i AuthenticateClientsRow
-		if err := rows.Scan(&i.ClientID, &i.SecretHash); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const authorizeConnection = `-- name: AuthorizeConnection :one
-
 with authorized as (
     update connections c
     set version = c.version + 1,
@@ -221,17 +89,25 @@ with authorized as (
         authorized_at = connect_now(),
         refresh_generation = 1,
         refresh_hash = $3::bytea,
-        refresh_deadline = connect_now() + $4::interval
-    from clients cl
+        refresh_deadline = connect_now() + $4::interval,
+        lapse_told = false
+    from clients cl, connections was
     where c.user_id = $5 and c.client_id = $6 and cl.client_id = c.client_id
+        and was.user_id = $5 and was.client_id = $6
         and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
         and $8::timestamptz > connect_now()
         and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
         and is_believed($11::timestamptz)
-    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at
+    returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
+        was.state as former_state, was.refresh_deadline as former_deadline
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_begun', jsonb_build_object('client_id', authorized.client_id, 'version', authorized.version)
+    from authorized cross join fresh join users u on u.user_id = $5
+    where not is_authorized(authorized.former_state, authorized.former_deadline)
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -264,10 +140,10 @@ type AuthorizeConnectionRow struct {
 	AuthorizedAt time.Time
 }
 
-// derived, and left by a restore of one node
 // The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 // of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
-// offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection.
+// offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
+// before: then the exchange only renews it.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
 		arg.Scopes,
@@ -293,19 +169,11 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 	return i, err
 }
 
-const deleteGrants = `-- name: DeleteGrants :exec
-delete from grant_directory where grant_id = any ($1::uuid[])
-`
-
-func (q *Queries) DeleteGrants(ctx context.Context, grantIds []uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteGrants, grantIds)
-	return err
-}
-
 const disconnectConnection = `-- name: DisconnectConnection :one
 with before as (
-    select c.user_id, c.client_id, c.grant_id, c.version, c.state
+    select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told
     from connections c where c.user_id = $1 and c.client_id = $2 and c.version > 0
+        and ($3::bigint is null or c.version = $3::bigint)
     for update
 ), ended as (
     update connections c
@@ -313,20 +181,26 @@ with before as (
     from before
     where c.user_id = $1 and c.client_id = $2 and c.client_id = before.client_id
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = $2
 ), notified as (
     insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
     select u.user_id, fresh.event_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
-        case when $3::text = 'client' then 'client_disconnected' else 'user_disconnected' end
+        case when $4::text = 'client' then 'client_disconnected' else 'user_disconnected' end
     from before cross join fresh join users u on u.user_id = $1
     join endpoint on endpoint.client_id = before.client_id
     where before.state <> 'disconnected'
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', before.client_id, 'by',
+        case when $4::text = 'client' then 'partner' else 'operator' end)
+    from before cross join fresh join users u on u.user_id = $1
+    where before.state = 'authorized' and not before.lapse_told and $4::text <> 'user'
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
     overriding system value
-    select u.user_id, fresh.entry_id, $3::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
+    select u.user_id, fresh.entry_id, $4::text, 'connection.disconnected', before.user_id, before.client_id, before.version + 1
     from before cross join fresh join users u on u.user_id = $1
     where before.state <> 'disconnected'
 )
@@ -334,15 +208,21 @@ select version + 1 as version from before
 `
 
 type DisconnectConnectionParams struct {
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-	Actor    string
+	UserID    uuid.UUID
+	ClientID  uuid.UUID
+	OfVersion *int64
+	Actor     string
 }
 
 // The version rises even if the connection is disconnected already: a code of the current version may be outstanding, and nothing may
-// work after a disconnect was answered (4.10). Such a repetition is not audited.
+// work after a disconnect was answered (4.10). Such a repetition is not audited. of_version: the connection must have this version; null: any.
 func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnectionParams) (int32, error) {
-	row := q.db.QueryRow(ctx, disconnectConnection, arg.UserID, arg.ClientID, arg.Actor)
+	row := q.db.QueryRow(ctx, disconnectConnection,
+		arg.UserID,
+		arg.ClientID,
+		arg.OfVersion,
+		arg.Actor,
+	)
 	var version int32
 	err := row.Scan(&version)
 	return version, err
@@ -350,7 +230,7 @@ func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnec
 
 const endConnectionsOfOffboarded = `-- name: EndConnectionsOfOffboarded :execrows
 with chosen as (
-    select c.user_id, c.client_id from connections c
+    select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
     where c.state <> 'disconnected' and cl.status = 'offboarded'
         and ($2::uuid is null or c.client_id = $2)
@@ -360,7 +240,11 @@ with chosen as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
-    returning c.user_id, c.client_id, c.version
+    returning c.user_id, c.client_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+), noticed as (
+    insert into notices (recipient, kind, data)
+    select ended.user_id, 'connection_ended', jsonb_build_object('client_id', ended.client_id, 'by', 'operator')
+    from ended where ended.untold
 )
 insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
 select ended.user_id, $1::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
@@ -426,85 +310,20 @@ func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOf
 	return count, err
 }
 
-const findGrant = `-- name: FindGrant :one
-select g.user_id
-from clients cl
-left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
-where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $4::timestamptz)
+const noteBrowser = `-- name: NoteBrowser :exec
+update connections set browser = $1 where user_id = $2 and client_id = $3
 `
 
-type FindGrantParams struct {
-	GrantID    uuid.UUID
-	ClientID   uuid.UUID
-	SecretHash []byte
-	Expected   *time.Time
+type NoteBrowserParams struct {
+	Browser  string
+	UserID   uuid.UUID
+	ClientID uuid.UUID
 }
 
-// The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
-func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, findGrant,
-		arg.GrantID,
-		arg.ClientID,
-		arg.SecretHash,
-		arg.Expected,
-	)
-	var user_id *uuid.UUID
-	err := row.Scan(&user_id)
-	return user_id, err
-}
-
-const isGrantOf = `-- name: IsGrantOf :one
-select true from connections c
-join clients cl on cl.client_id = c.client_id
-where c.user_id = $1 and c.client_id = $2 and c.grant_id = $3 and is_active(cl.status)
-    and is_secret_of($4, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $5::timestamptz)
-`
-
-type IsGrantOfParams struct {
-	UserID     uuid.UUID
-	ClientID   uuid.UUID
-	GrantID    uuid.UUID
-	SecretHash []byte
-	Expected   *time.Time
-}
-
-// There is a row if the grant is that of the user's connection, and the client's credentials are right.
-func (q *Queries) IsGrantOf(ctx context.Context, arg IsGrantOfParams) (bool, error) {
-	row := q.db.QueryRow(ctx, isGrantOf,
-		arg.UserID,
-		arg.ClientID,
-		arg.GrantID,
-		arg.SecretHash,
-		arg.Expected,
-	)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const listGrantsOfUser = `-- name: ListGrantsOfUser :many
-select grant_id from connections where user_id = $1
-`
-
-func (q *Queries) ListGrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, listGrantsOfUser, userID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var grant_id uuid.UUID
-		if err := rows.Scan(&grant_id); err != nil {
-			return nil, err
-		}
-		items = append(items, grant_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// In which the user has just allowed a connection that has a row.
+func (q *Queries) NoteBrowser(ctx context.Context, arg NoteBrowserParams) error {
+	_, err := q.db.Exec(ctx, noteBrowser, arg.Browser, arg.UserID, arg.ClientID)
+	return err
 }
 
 const recordRead = `-- name: RecordRead :one
@@ -557,7 +376,8 @@ with recovered as (
         authorized_at = case when c.version = $1 then c.authorized_at else begun.at end,
         refresh_generation = 1 + $4::bigint,
         refresh_hash = $5::bytea,
-        refresh_deadline = connect_now() + $6::interval
+        refresh_deadline = connect_now() + $6::interval,
+        lapse_told = false
     from clients cl, (select least($9::timestamptz, connect_now()) as at) begun -- Citus refuses the call within "case"
     where c.user_id = $7 and c.client_id = $8 and cl.client_id = c.client_id
         and is_ahead($1::bigint, $4::bigint, $9::timestamptz, $6::interval,
@@ -696,9 +516,9 @@ with client as (
     from client
     where c.user_id = $1 and c.client_id = $2 and c.client_id = client.client_id and c.version = $3 and c.state = 'authorized'
         and (c.refresh_generation > $4 or c.refresh_generation = $4 and c.refresh_hash <> $5)
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = $2
 ), notified as (
@@ -706,6 +526,11 @@ with client as (
     select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
     from revoked cross join fresh join users u on u.user_id = $1
     join endpoint on endpoint.client_id = revoked.client_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'replay')
+    from revoked cross join fresh join users u on u.user_id = $1
+    where not revoked.lapse_told
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -762,7 +587,8 @@ type RefuseRefreshRow struct {
 }
 
 // The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
-// The event names the version whose credentials stopped working.
+// The event names the version whose credentials stopped working. Each end that is not the user's own also writes the user's receipt, unless
+// the user knows: the connection had ended before, or the user was told that it has lapsed.
 // Why a refresh changed nothing. There is no row if the client's credentials are wrong. If the token was current before, or is another
 // one of the current generation, this is a replay: it revokes the whole family, including a token that was issued a moment ago (3.2),
 // even if the connection has lapsed. possible: the refresh would succeed now. recoverable: RecoverConnection would.
@@ -910,55 +736,6 @@ func (q *Queries) ReplayActs(ctx context.Context, arg ReplayActsParams) ([]Repla
 	return items, nil
 }
 
-const revokeAccessToken = `-- name: RevokeAccessToken :one
-with revoked as (
-    insert into revoked_access_tokens (user_id, token_id, expires_at)
-    select $4::uuid, $5::uuid, $6::timestamptz from clients cl
-    where $6::timestamptz > connect_now() and cl.client_id = $2
-        and is_active(cl.status)
-        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
-        and is_believed($1::timestamptz)
-    on conflict do nothing
-    returning user_id
-), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id
-), audited as (
-    insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version)
-    overriding system value
-    select u.user_id, fresh.entry_id, 'client', 'access_token.revoked', revoked.user_id, $2::uuid, $7::bigint
-    from revoked cross join fresh join users u on u.user_id = $4
-)
-select is_believed($1::timestamptz)::boolean as believed from clients cl
-where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
-`
-
-type RevokeAccessTokenParams struct {
-	Expected   *time.Time
-	ClientID   uuid.UUID
-	SecretHash []byte
-	UserID     uuid.UUID
-	TokenID    uuid.UUID
-	ExpiresAt  time.Time
-	Version    int64
-}
-
-// If the user was deleted, the foreign key refuses the row.
-func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (bool, error) {
-	row := q.db.QueryRow(ctx, revokeAccessToken,
-		arg.Expected,
-		arg.ClientID,
-		arg.SecretHash,
-		arg.UserID,
-		arg.TokenID,
-		arg.ExpiresAt,
-		arg.Version,
-	)
-	var believed bool
-	err := row.Scan(&believed)
-	return believed, err
-}
-
 const revokeConnection = `-- name: RevokeConnection :one
 with client as (
     select cl.client_id from clients cl
@@ -972,9 +749,9 @@ with client as (
         and (c.version = $4::bigint
             or is_ahead($4::bigint, $8::bigint, $9::timestamptz, $10::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at))
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
     select client_id from webhook_endpoints where client_id = $1
 ), notified as (
@@ -982,6 +759,11 @@ with client as (
     select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
     from revoked cross join fresh join users u on u.user_id = $7
     join endpoint on endpoint.client_id = revoked.client_id
+), noticed as (
+    insert into notices (recipient, notice_id, kind, data)
+    select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'partner')
+    from revoked cross join fresh join users u on u.user_id = $7
+    where not revoked.lapse_told
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
@@ -1035,7 +817,11 @@ with chosen as (
     set state = 'revoked', refresh_hash = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = 'authorized'
-    returning c.user_id, c.client_id, c.grant_id, c.version
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
+), noticed as (
+    insert into notices (recipient, kind, data)
+    select revoked.user_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'operator')
+    from revoked where not revoked.lapse_told
 ), notified as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
     select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
@@ -1121,14 +907,33 @@ func (q *Queries) RotateRefreshToken(ctx context.Context, arg RotateRefreshToken
 	return i, err
 }
 
-const sweepRevokedAccessTokens = `-- name: SweepRevokedAccessTokens :execrows
-delete from revoked_access_tokens where (user_id, token_id) in (
-    select user_id, token_id from revoked_access_tokens where expires_at <= $1::timestamptz limit 50000
+const tellLapses = `-- name: TellLapses :execrows
+with chosen as (
+    select c.user_id, c.client_id, c.refresh_deadline from connections c
+    where c.state = 'authorized' and not is_authorized(c.state, c.refresh_deadline) and not c.lapse_told and c.refresh_generation > 0
+        and connection_state(c.state, c.refresh_deadline, $1::timestamptz) <> 'lapsed'
+    limit $2
+), lapsed as (
+    update connections c
+    set lapse_told = true
+    from chosen
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
+        and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
+    returning c.user_id, c.client_id
 )
+insert into notices (recipient, kind, data)
+select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapsed.client_id, 'by', 'lapse') from lapsed
 `
 
-func (q *Queries) SweepRevokedAccessTokens(ctx context.Context, before time.Time) (int64, error) {
-	result, err := q.db.Exec(ctx, sweepRevokedAccessTokens, before)
+type TellLapsesParams struct {
+	Since   time.Time
+	MaxRows int32
+}
+
+// Tells users that connections have lapsed, in parts: not those of long ago, which programs before did not tell. It reads the
+// whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
+func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, tellLapses, arg.Since, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

@@ -46,7 +46,7 @@ func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow,
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
     connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
-    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
+    c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
@@ -82,6 +82,7 @@ type ListConnectionsRow struct {
 	LastReadScope     int16
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
+	Browser           string
 	Status            string
 	Registered        scope.Set
 }
@@ -120,6 +121,7 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 			&i.LastReadScope,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
+			&i.Browser,
 			&i.Status,
 			&i.Registered,
 		); err != nil {
@@ -137,7 +139,7 @@ const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
     connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
-    c.refresh_generation, c.refresh_deadline, cl.status, cl.scopes as registered
+    c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'
@@ -162,6 +164,7 @@ type ListConnectionsOfUserRow struct {
 	LastReadScope     int16
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
+	Browser           string
 	Status            string
 	Registered        scope.Set
 }
@@ -194,6 +197,7 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 			&i.LastReadScope,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
+			&i.Browser,
 			&i.Status,
 			&i.Registered,
 		); err != nil {

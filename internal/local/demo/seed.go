@@ -186,7 +186,7 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 	if _, err := server.Consent(ctx, request.ID, browser); err != nil {
 		return err
 	}
-	location, err := server.Allow(ctx, request.ID, browser)
+	location, err := server.Allow(ctx, request.ID, browser, "")
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,13 @@ func (d driver) DecideAuthorization(
 	if err != nil {
 		return nil, err
 	}
-	decide := server.Allow
 	if request.Body.Decision == sandboxapi.AuthorizationDecisionDecisionDeny {
-		decide = server.Deny
-	} else if consent.ScopeMismatch {
+		location, err := server.Deny(ctx, asked.ID, browser)
+		return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
+	}
+	if consent.ScopeMismatch {
 		return nil, errScopeMismatch
 	}
-	location, err := decide(ctx, asked.ID, browser)
+	location, err := server.Allow(ctx, asked.ID, browser, "")
 	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
 }

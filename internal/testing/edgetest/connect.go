@@ -63,10 +63,10 @@ func Consenting(t testing.TB, server *oauth.Server, of pgtest.Client, scopes sco
 func Code(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) string {
 	t.Helper()
 	id, browser := Consenting(t, server, of, scopes, user)
-	location, err := server.Allow(t.Context(), id, browser)
+	location, err := server.Allow(t.Context(), id, browser, "")
 	if errors.Is(err, oauth.ErrRequestEnded) { // the day was over in between, and with it what was consented to
 		id, browser = Consenting(t, server, of, scopes, user)
-		location, err = server.Allow(t.Context(), id, browser)
+		location, err = server.Allow(t.Context(), id, browser, "")
 	}
 	if err != nil {
 		t.Fatal(err)

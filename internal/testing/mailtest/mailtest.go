@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 
 	"connect-svc/internal/local/mailcatcher"
@@ -18,7 +19,8 @@ type Config = mailcatcher.Config
 type Server struct {
 	Address string // host:port
 
-	emails chan mailcatcher.Email
+	emails  chan mailcatcher.Email
+	notices chan mailcatcher.Email
 }
 
 // Start runs a server until the test ends.
@@ -28,8 +30,14 @@ func Start(t testing.TB, config Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Address: listener.Addr().String(), emails: make(chan mailcatcher.Email, 1000)}
-	config.OnEmail = func(email mailcatcher.Email) { s.emails <- email }
+	s := &Server{Address: listener.Addr().String(), emails: make(chan mailcatcher.Email, 1000), notices: make(chan mailcatcher.Email, 1000)}
+	config.OnEmail = func(email mailcatcher.Email) {
+		if email.Code != "" || strings.Contains(email.Text, "/link/") {
+			s.emails <- email
+		} else {
+			s.notices <- email
+		}
+	}
 	catcher := &mailcatcher.Catcher{Config: config}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -44,7 +52,7 @@ func Start(t testing.TB, config Config) *Server {
 	return s
 }
 
-// Next waits for the next email.
+// Next waits for the next email with a code or its link.
 func (s *Server) Next(t testing.TB) mailcatcher.Email {
 	t.Helper()
 	return wait.For(t, "an email arrives", s.emails)
@@ -52,3 +60,12 @@ func (s *Server) Next(t testing.TB) mailcatcher.Email {
 
 // Waiting is how many emails have arrived and were not read with Next.
 func (s *Server) Waiting() int { return len(s.emails) }
+
+// NextNotice waits for the next email that is about no code.
+func (s *Server) NextNotice(t testing.TB) mailcatcher.Email {
+	t.Helper()
+	return wait.For(t, "an email without a code arrives", s.notices)
+}
+
+// NoticesWaiting is how many have arrived and were not read with NextNotice.
+func (s *Server) NoticesWaiting() int { return len(s.notices) }

@@ -17,10 +17,14 @@ import (
 type connection struct {
 	oauth.Connection
 	Partner partner
+	link    string // of a receipt
 }
 
 // Path is that of the page that disconnects the connection.
 func (c connection) Path() string {
+	if c.link != "" {
+		return c.link
+	}
 	return accountBase + "/connections/" + c.Partner.ClientID.String() + "/disconnect"
 }
 
@@ -29,11 +33,11 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	found, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	list := make([]connection, len(found))
 	for i, c := range found {
-		c.AuthorizedAt = c.AuthorizedAt.In(zoneOf(user))
+		c.AuthorizedAt = c.AuthorizedAt.In(user.Zone())
 		if c.LastReadAt != nil {
-			*c.LastReadAt = c.LastReadAt.In(zoneOf(user))
+			*c.LastReadAt = c.LastReadAt.In(user.Zone())
 		}
-		list[i] = connection{c, partner{Partner: c.Partner}}
+		list[i] = connection{Connection: c, Partner: partner{Partner: c.Partner}}
 	}
 	return list, err
 }
@@ -42,9 +46,9 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 func (p *pages) browsers(r *http.Request, user account.User) ([]account.Browser, error) {
 	list, err := p.Accounts.Browsers(r.Context(), user.ID, knownKeys(r)...)
 	for i := range list {
-		list[i].SignedInAt = list[i].SignedInAt.In(zoneOf(user))
+		list[i].SignedInAt = list[i].SignedInAt.In(user.Zone())
 		if first := list[i].FirstAt; first != nil {
-			*first = first.In(zoneOf(user))
+			*first = first.In(user.Zone())
 		}
 	}
 	return list, err
@@ -65,16 +69,6 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.
 		return err
 	}
 	return site.Redirect(accountBase + "?forgotten")
-}
-
-// zoneOf is the user's time zone. If this machine does not know it, a day that is off by one is better than a user who cannot
-// disconnect.
-func zoneOf(user account.User) *time.Location {
-	zone, err := time.LoadLocation(user.Timezone)
-	if err != nil {
-		return time.UTC
-	}
-	return zone
 }
 
 // showAccount lists the user's connections.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/telemetry"
@@ -68,7 +69,7 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	case decision == "deny":
 		callback, err = p.deny(r, request)
 	case decision == "allow":
-		callback, err = p.OAuth.Allow(r.Context(), id, session)
+		callback, err = p.OAuth.Allow(r.Context(), id, session, account.BrowserName(r.UserAgent()))
 	default:
 		if err = p.OAuth.DisconnectAsker(r.Context(), id, session); err == nil {
 			callback, err = p.deny(r, request)
@@ -102,7 +103,7 @@ func (p *pages) showEnd(w http.ResponseWriter, r *http.Request, request pending)
 		return site.Redirect(request.base + "/consent")
 	}
 	v := p.view(request)
-	v.Connections = []connection{{oauth.Connection{State: consent.State}, v.Partner}}
+	v.Connections = []connection{{Connection: oauth.Connection{State: consent.State}, Partner: v.Partner}}
 	p.writeDecision(w, r, http.StatusOK, "disconnect", v)
 	return nil
 }

@@ -96,7 +96,7 @@ func knownKeys(r *http.Request) []account.BrowserKey {
 // what that means.
 func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID) error {
 	keys := knownKeys(r)
-	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent())
+	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent(), p.site.Locale(r).Tag)
 	if errors.Is(err, refusal.ErrUserNotFound) {
 		return nil
 	}

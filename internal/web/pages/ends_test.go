@@ -72,7 +72,7 @@ func TestBrowsersCanBeTold(t *testing.T) {
 	v.enter(email)
 	for range 9 {
 		f.DB.Clock.Advance(time.Minute)
-		if _, err := f.Accounts.RememberBrowser(t.Context(), f.User.ID, nil, ""); err != nil {
+		if _, err := f.Accounts.RememberBrowser(t.Context(), f.User.ID, nil, "", "en"); err != nil {
 			t.Fatal(err)
 		}
 	}

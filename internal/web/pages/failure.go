@@ -39,6 +39,8 @@ func failureOf(err error) failure {
 		return failure{http.StatusForbidden, "bad-form", "foreign_form"}
 	case errors.Is(err, site.ErrNotFound), errors.Is(err, refusal.ErrClientNotFound):
 		return failure{http.StatusNotFound, "not-found", "not_found"}
+	case errors.Is(err, account.ErrNoReceipt):
+		return failure{http.StatusNotFound, "receipt", "no_receipt"}
 	case errors.Is(err, account.ErrTooManyCodes):
 		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}
 	}

@@ -63,6 +63,8 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		t.Fatal(err)
 	}
 	settings.BaseURL = "https://" + serviceHost
+	settings.EndConnections, settings.EndRequests = oauth.EndConnectionsOfUser, oauth.EndRequestsOfUsers
+	settings.FindConnection = FindConnection(f.OAuth)
 	settings.Limits = wait.Patient
 	settings.Logger = slog.New(slog.NewJSONHandler(f.Log, nil))
 	f.Accounts = account.New(f.DB.Pool, f.Keys, mailer, settings)

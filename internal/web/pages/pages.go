@@ -78,6 +78,8 @@ func New(config Config) (http.Handler, error) {
 	router.Post("/account/browsers", p.page(site.Given(p.signedIn, p.forgetBrowser)))
 	router.Get("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, p.showDisconnect)))
 	router.Post("/account/connections/{client}/disconnect", p.page(site.Given(p.connectionOf, site.Confirmed(p.disconnect))))
+	router.Get(account.ReceiptPath+"{receipt}", p.page(site.Given(p.receiptOf, p.showReceipt)))
+	router.Post(account.ReceiptPath+"{receipt}", p.page(site.Given(p.receiptOf, site.Confirmed(p.useReceipt))))
 	return router, nil
 }
 

@@ -52,8 +52,8 @@ func samples() []sample {
 		})
 	}
 	connected := func(name string, state oauth.State, scopes scope.Set) connection {
-		return connection{oauth.Connection{State: state, Scopes: scopes, AuthorizedAt: day, HistoryFrom: day},
-			partner{Partner: oauth.Partner{ClientID: id, Name: name}}}
+		return connection{Connection: oauth.Connection{State: state, Scopes: scopes, AuthorizedAt: day, HistoryFrom: day},
+			Partner: partner{Partner: oauth.Partner{ClientID: id, Name: name}}}
 	}
 	connections := []connection{
 		connected("Stride Club", oauth.Authorized, scope.All),
@@ -104,6 +104,13 @@ func samples() []sample {
 			v.Gone, v.Connections = "Stride Club", connections[1:2]
 		})},
 		{"disconnect", "Disconnect", "disconnect", with(atAccount, func(v *view) { v.Partner, v.Connections = stride, connections[:1] })},
+		{"receipt", "Receipt: sign a browser out", "receipt", with(atAccount, func(v *view) {
+			v.Problem, v.Browsers = "browser", []account.Browser{{Name: "Firefox (Linux)", SignedInAt: day}}
+		})},
+		{"receipt-signed-out", "Receipt: the browser is signed out", "receipt", with(atAccount, func(v *view) { v.Problem, v.Over = "browser", true })},
+		{"receipt-ended", "Receipt: the connection has ended", "receipt", with(atAccount, func(v *view) { v.Problem, v.Partner = "ended", stride })},
+		{"receipt-renewed", "Receipt: connected again", "receipt", with(atAccount, func(v *view) { v.Problem, v.Partner = "renewed", stride })},
+		{"receipt-dead", "Receipt: too old", "receipt", atAccount},
 		{"ended-expired", "Ended: too late", "ended", ended("expired", stride)},
 		{"ended-decided", "Ended: decided already", "ended", ended("decided", stride)},
 		{"ended-denied", "Ended: denied already", "ended", with(ended("decided", stride), func(v *view) { v.Denied = true })},
@@ -122,8 +129,27 @@ func samples() []sample {
 }
 
 // sampleEmails are the emails in all their states, by path.
-var sampleEmails = map[string]struct{ partner, code string }{
-	"/email": {"Stride Club", "012345"}, "/email-account": {"", "012345"}, "/email-link": {"Stride Club", ""},
+var sampleEmails = map[string]func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error){
+	"/email":         sampleCode("Stride Club", "012345"),
+	"/email-account": sampleCode("", "012345"),
+	"/email-link":    sampleCode("Stride Club", ""),
+
+	"/email-connection_begun": sampleReceipt("connection_begun"),
+	"/email-connection_ended": sampleReceipt("connection_ended"),
+	"/email-new_browser":      sampleReceipt("new_browser"),
+}
+
+// sampleCode returns the email with a code for a partner.
+func sampleCode(partner, code string) func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
+	return func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
+		return account.SampleEmail(of, host, partner, code, in)
+	}
+}
+
+func sampleReceipt(kind string) func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
+	return func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
+		return account.SampleReceipt(of, host, kind, "Stride Club", in)
+	}
 }
 
 //go:embed preview
@@ -185,7 +211,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 		}
 		for name, email := range sampleEmails {
 			show := func(w http.ResponseWriter, r *http.Request) {
-				text, html, err := account.SampleEmail(files.Brand, r.Host, email.partner, email.code, files.Locale(r))
+				text, html, err := email(files.Brand, r.Host, files.Locale(r))
 				if err != nil {
 					panic(err)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/locale"
 	"connect-svc/internal/testing/browsertest"
 )
@@ -147,7 +148,7 @@ func TestChromiumPictures(t *testing.T) {
 			tab.Open(server.URL + "/" + tag)
 			var heights []int
 			tab.Evaluate(`[...document.querySelectorAll("iframe")].map(f => f.offsetHeight)`, &heights)
-			if len(heights) != len(samples())+4 || slices.Min(heights) < 150 {
+			if len(heights) != len(samples())+4+len(account.ReceiptKinds) || slices.Min(heights) < 150 {
 				t.Errorf("%s, %s: frames of the heights %v", tag, scheme, heights)
 			}
 			tab.Screenshot(filepath.Join(folder, fmt.Sprintf("%s-%s.png", tag, scheme)))

@@ -25,7 +25,8 @@ type view struct {
 	AttemptsLeft int           // of the code
 	NoCodes      bool          // the link of the email alone works
 	Denied       bool          // the user has decided against the request
-	Link         string        // its path
+	Link         string        // its path, or that of a receipt
+	Over         bool          // there is nothing to end any more
 	SentAgain    bool          // a new code was sent
 	Left         time.Duration // of the code
 	Wait         time.Duration // until another code can be asked for

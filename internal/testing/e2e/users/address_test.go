@@ -44,7 +44,7 @@ func TestChangedAddressEndsWhatItBegan(t *testing.T) {
 	if _, err := e.App.OAuth.Consent(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
 		t.Errorf("the consent page: %v", err)
 	}
-	if _, err := e.App.OAuth.Allow(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
+	if _, err := e.App.OAuth.Allow(t.Context(), request, browser, ""); !errors.Is(err, oauth.ErrRequestEnded) {
 		t.Errorf("Allow: %v", err)
 	}
 	if _, err := e.App.Accounts.VerifyCode(t.Context(), second, waiting); !errors.Is(err, account.ErrNoSignIn) {

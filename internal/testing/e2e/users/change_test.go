@@ -55,7 +55,7 @@ func TestChangedTimezone(t *testing.T) {
 		t.Errorf("the consent after a zone with the same day: %v", err)
 	}
 	change("Pacific/Kiritimati") // where the next day has begun
-	if _, err := e.App.OAuth.Allow(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
+	if _, err := e.App.OAuth.Allow(t.Context(), request, browser, ""); !errors.Is(err, oauth.ErrRequestEnded) {
 		t.Errorf("Allow after a zone with another day: %v", err)
 	}
 
@@ -128,7 +128,7 @@ func TestImportedAddressEndsWhatItBegan(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.App.OAuth.Allow(t.Context(), request, browser); !errors.Is(err, oauth.ErrRequestEnded) {
+	if _, err := e.App.OAuth.Allow(t.Context(), request, browser, ""); !errors.Is(err, oauth.ErrRequestEnded) {
 		t.Errorf("Allow: %v", err)
 	}
 	if _, err := e.App.Accounts.GetSession(t.Context(), session); !errors.Is(err, account.ErrNoSession) {

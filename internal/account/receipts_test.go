@@ -199,3 +199,19 @@ func TestReceiptLinks(t *testing.T) {
 		t.Errorf("after 30 days: %v", err)
 	}
 }
+
+// TestOlderSeedsAreFew: the row of a sign-in does not grow with its codes.
+func TestOlderSeedsAreFew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.stop()
+	signIn := uuid.New()
+	for range 7 {
+		if err := b.send(signIn, "ada@example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := pgtest.Value[int32](t, b.db, "select cardinality(older_seeds) from sign_ins"); n != 4 {
+		t.Errorf("%d older seeds", n)
+	}
+}

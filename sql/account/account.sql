@@ -113,11 +113,12 @@ update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) wh
 
 -- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts. The last four old ones can be told from wrong ones.
+-- Citus crashes at a slice of an array here.
 insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
 values (@sign_in_id, @email, @user_id, @seed, @budget, @expires_at)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = (array[s.seed] || s.older_seeds)[1:4];
+    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0));
 
 -- name: GetSeeds :one
 select seed, older_seeds from sign_ins where sign_in_id = @sign_in_id;

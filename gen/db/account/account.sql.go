@@ -1182,7 +1182,7 @@ insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict (sign_in_id) do update
 set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = (array[s.seed] || s.older_seeds)[1:4]
+    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0))
 `
 
 type PutSignInParams struct {
@@ -1195,6 +1195,7 @@ type PutSignInParams struct {
 }
 
 // A new code replaces the old one and its attempts. The last four old ones can be told from wrong ones.
+// Citus crashes at a slice of an array here.
 func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 	_, err := q.db.Exec(ctx, putSignIn,
 		arg.SignInID,

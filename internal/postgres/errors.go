@@ -49,7 +49,7 @@ func Is(err error, code Code) bool {
 // table has been switched over since the statement was planned, or the statement needs two tables of which one was not switched over yet.
 var onTheMove = map[Code][]string{
 	"40001":       {"does not exist"},
-	"0A000":       {"direct joins between distributed and local tables", "is not distributed"},
+	"0A000":       {"direct joins between distributed and local tables", "is not distributed", "recursive complex joins"},
 	internalError: {"is not distributed", "could not find valid entry for "},
 }
 

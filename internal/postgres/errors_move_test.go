@@ -31,6 +31,7 @@ func TestStatementsOnTheMoveAreSentAgain(t *testing.T) {
 	for _, refusal := range [][]any{
 		{"40001", "shard for the given value does not exist"},
 		{"0A000", "direct joins between distributed and local tables are not supported"},
+		{"0A000", "recursive complex joins are only supported when all distributed tables are co-located"},
 		{"XX000", "relation connections is not distributed"},
 		{"XX000", "could not find valid entry for shard 102008"},
 	} {

@@ -136,9 +136,9 @@ func (o *outbox) forget(signIn uuid.UUID) {
 	o.own = slices.DeleteFunc(o.own, func(email waiting) bool { return email.signIn == signIn })
 }
 
-// Run sends the emails that wait in the database until ctx ends: notices while no code is due. It and then finishes those in flight, for 10 seconds at most. Another
-// server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its lease ends. If
-// the mail server had accepted it by then, it arrives twice, with the same code.
+// Run sends the emails that wait in the database until ctx ends, notices while no code is due. Then it finishes those in flight, for 10 seconds
+// at most. Another server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its
+// lease ends. If the mail server had accepted it by then, it arrives twice, with the same code.
 func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -146,7 +146,7 @@ func TestNegotiate(t *testing.T) {
 	for header, want := range map[string]string{
 		"xx, de-AT;q=0.8, en;q=0.5": "de", "en;q=0.1,,;q=1,!,pl;q=0.2": "pl",
 		"": "en", "*": "en", "en-US,en;q=0.9": "en-US", "xx": "en", "ja,zh-CN;q=0.9": "en", "en-GB": "en", "en-AU": "en", "en-US": "en-US", "\xff;;q=": "en",
-		"de": "de", "de-AT": "de", "DE-at": "de", "de-ZZ": "de", "de-Latn-CH-1996": "de", "es-419": "es", "pt-BR": "pt", "PT-PT,pt": "pt",
+		"de": "de", "de-AT": "de", "DE-at": "de", "de-ZZ": "de", "de-Latn-CH-1996": "de", "es-419": "es", "pt-BR": "pt-BR", "PT-PT,pt": "pt-PT", "pt": "pt-BR", "pt-AO": "pt-PT",
 		"nb": "nb", "no": "nb", "nn-NO": "nb", "nb-NO,nb;q=0.9,no;q=0.8,nn;q=0.7": "nb", "da,sv;q=0.8": "sv",
 		"fr;q=0.5,de;q=0.9": "de", "fr;q=0.5, nl": "nl", "it;q=0.8,pl;q=0.8": "it", // of equals, the first
 		"zh,de": "de", "zh-CN,zh;q=0.9,de;q=0.8,en;q=0.7": "de", "sv,*;q=0.1": "sv", "ja,*": "en", "de;q=0,*": "en",
@@ -171,7 +171,8 @@ func TestDaysInEveryLanguage(t *testing.T) {
 		"nb":    "21. november 2026, 1. mars 2027",
 		"nl":    "21 november 2026, 1 maart 2027",
 		"pl":    "21 listopada 2026, 1 marca 2027",
-		"pt":    "21 de novembro de 2026, 1 de março de 2027",
+		"pt-BR": "21 de novembro de 2026, 1 de março de 2027",
+		"pt-PT": "21 de novembro de 2026, 1 de março de 2027",
 		"sv":    "21 november 2026, 1 mars 2027",
 	}
 	got := map[string]string{}

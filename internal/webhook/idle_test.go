@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -67,7 +68,8 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	read := func() (blocks int64) {
 		t.Helper()
-		for range 2 { // the first one plans
+		blocks = math.MaxInt64
+		for range 5 { // the first one plans; another one may read the catalogue again
 			var plan string
 			if err := tx.QueryRow(t.Context(), `explain (analyze, buffers, format json)
 				select * from webhook_work(interval '1 minute', null, 100, 1)`).Scan(&plan); err != nil {
@@ -82,7 +84,7 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 			if err := json.Unmarshal([]byte(plan), &parsed); err != nil {
 				t.Fatal(err)
 			}
-			blocks = parsed[0].Plan.Hit + parsed[0].Plan.Read
+			blocks = min(blocks, parsed[0].Plan.Hit+parsed[0].Plan.Read)
 		}
 		return blocks
 	}

@@ -79,7 +79,7 @@ func TestEmailsToPartners(t *testing.T) {
 	next("The change that Stride Club requested is approved", "It is in force")
 	got := map[string]bool{}
 	for range want {
-		email := e.Mail.Next(t)
+		email := e.Mail.NextNotice(t)
 		got[email.Subject] = true
 		for _, text := range []string{want[email.Subject], "partner:kim", "UTC", e.Base} {
 			if text == "" || !strings.Contains(email.Text, text) || !slices.Equal(email.To, []string{"team@stride.example"}) {
@@ -98,7 +98,7 @@ func TestEmailsToPartners(t *testing.T) {
 	e.DB.Exec(t, "update clients set contact_email = ''")
 	set("kim")
 	wait.Until(t, "no email waits", func() bool { return pgtest.Value[int](t, e.DB, "select count(*) from notices") == 0 })
-	if e.Mail.Waiting() > 0 {
-		t.Errorf("%d more emails", e.Mail.Waiting())
+	if e.Mail.NoticesWaiting() > 0 {
+		t.Errorf("%d more emails", e.Mail.NoticesWaiting())
 	}
 }

@@ -3,7 +3,7 @@
 -- Emails without a code that wait for the mail server. A row has neither an address nor a secret: the server that sends it finds the
 -- recipient's address, and sends nothing if there is none any more. The statement that makes a change adds its notice.
 create table notices (
-    -- A user or a client. There is no foreign key, because it may be either: the deletion of a user deletes these rows.
+    -- A user or a client, so the column has no foreign key. Deleting a user deletes the user's notices.
     recipient    uuid        not null,
     notice_id    uuid        not null default gen_random_uuid(),
     kind         text        not null check (kind ~ '^[a-z]+(_[a-z]+)*$'),

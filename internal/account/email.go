@@ -28,7 +28,7 @@ var (
 
 // email is what the mail server is given.
 type email struct {
-	to         string // empty: there is no recipient, and nothing is sent
+	to         string // the recipient; if empty, nothing is sent
 	subject    string
 	text, html string // the two parts
 	in         *locale.Locale

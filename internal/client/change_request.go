@@ -34,7 +34,7 @@ const (
 // MaxAnswer is the most characters of an answer.
 const MaxAnswer = 500
 
-// ErrNoChangeRequest means that there is no such request that is open. It may have been replaced, withdrawn or answered.
+// ErrNoChangeRequest means that a client has no open request with this id: it was replaced, withdrawn or answered, or never made.
 var ErrNoChangeRequest = errors.New("client: no such request for a change is open")
 
 // ChangeRequest asks the operator to change a registration. A client has one at a time.

@@ -118,7 +118,7 @@ func (c *Catalogue) Locale(tag string) *Locale {
 	return cmp.Or(c.match(language.Make(tag)), c.locales["en"])
 }
 
-// match returns the language of a tag, in its region if there is one; nil: there is no such language.
+// match returns the locale that fits a tag best, or nil if the catalogue lacks the language.
 func (c *Catalogue) match(tag language.Tag) *Locale {
 	m, ok := c.matchers[baseOf(tag)]
 	if !ok {

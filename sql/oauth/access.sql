@@ -36,7 +36,7 @@ where cl.client_id = @client_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: FindGrant :one
--- The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
+-- Returns the user of a grant, or null if the client does not have the grant. Returns no row if the client's credentials are wrong.
 select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
@@ -58,7 +58,7 @@ delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
 
 -- name: AuthenticateAccess :one
 -- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
--- access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
+-- access; empty if it gives access. Returns no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
 -- time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
 -- which clocks may differ, was issued while the clock was wrong.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,

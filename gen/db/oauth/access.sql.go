@@ -77,7 +77,7 @@ type AuthenticateAccessRow struct {
 }
 
 // Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
-// access; empty if it gives access. There is no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
+// access; empty if it gives access. Returns no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
 // time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
 // which clocks may differ, was issued while the clock was wrong.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
@@ -172,7 +172,7 @@ type FindGrantParams struct {
 	Expected   *time.Time
 }
 
-// The user of a grant, null if the client has no such grant. There is no row if the client's credentials are wrong.
+// Returns the user of a grant, or null if the client does not have the grant. Returns no row if the client's credentials are wrong.
 func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, findGrant,
 		arg.GrantID,

@@ -69,7 +69,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
-		v.Wait = limited.Wait
+		v.Wait, v.Restart = limited.Wait, v.Base != accountBase
 	}
 	p.site.Write(w, r, failure.status, failure.view, v)
 }

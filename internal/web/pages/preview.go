@@ -44,6 +44,10 @@ func samples() []sample {
 		v.Problem, v.Invalid = name, true
 		return v
 	}
+	later := func(v view, wait time.Duration) view {
+		v.Wait, v.Restart = wait, true
+		return v
+	}
 	consent := func(asked, current scope.Set, state oauth.State) view {
 		return with(request, func(v *view) {
 			v.Consent = oauth.Consent{
@@ -73,9 +77,9 @@ func samples() []sample {
 		{"code-malformed", "Code: not six digits", "code", problem(request, "malformed")},
 		{"code-wrong", "Code: wrong", "code", with(problem(request, "wrong"), func(v *view) { v.AttemptsLeft = 3 })},
 		{"code-spent", "Code: five times wrong", "code", problem(request, "spent")},
-		{"code-last", "Code: the last one for now", "code", with(request, func(v *view) { v.Wait = 58 * time.Minute })},
+		{"code-last", "Code: the last one for now", "code", later(request, 58*time.Minute)},
 		{"code-older", "Code: of an earlier email", "code", problem(request, "older")},
-		{"code-spent-last", "Code: five times wrong, the last one for now", "code", with(problem(request, "spent"), func(v *view) { v.Wait = 58 * time.Minute })},
+		{"code-spent-last", "Code: five times wrong, the last one for now", "code", later(problem(request, "spent"), 58*time.Minute)},
 		{"code-expired", "Code: too old", "code", problem(request, "expired")},
 		{"code-off", "Code: the link alone works", "code", with(problem(request, "no-codes"), func(v *view) { v.NoCodes = true })},
 		{"code-old-link", "Code: the link of an older email", "code", problem(request, "old-link")},
@@ -119,8 +123,8 @@ func samples() []sample {
 		{"ended-cookies", "Ended: another browser", "ended", ended("cookies", partner{})},
 		{"ended-unknown", "Ended: unknown", "ended", ended("unknown", partner{})},
 		{"refused", "Refused", "refused", view{Code: string(oauth.InvalidRequest)}},
-		{"too-many-codes", "Too many codes", "too-many-codes", with(request, func(v *view) { v.Wait = 58 * time.Minute })},
-		{"too-many-today", "Too many codes in a day", "too-many-codes", with(request, func(v *view) { v.Wait = 23 * time.Hour })},
+		{"too-many-codes", "Too many codes", "too-many-codes", later(request, 58*time.Minute)},
+		{"too-many-today", "Too many codes in a day", "too-many-codes", later(request, 23*time.Hour)},
 		{"unavailable", "No email can be sent", "unavailable", request},
 		{"bad-form", "A form that cannot be read", "bad-form", request},
 		{"not-found", "Not found", "not-found", view{}},

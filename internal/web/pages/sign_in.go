@@ -20,7 +20,7 @@ type signIn struct {
 	id       uuid.UUID
 	begun    bool                                                                          // in this browser, by an address or an authorization request
 	page     string                                                                        // name of the first page, which asks for the address
-	until    time.Time                                                                     // when what it is for ends; zero: later than its codes
+	until    time.Time                                                                     // when what it is for ends, or zero if later than its codes
 	view     view                                                                          // what all its pages show
 	remember func(http.ResponseWriter)                                                     // lets the browser know the sign-in
 	renamed  func() (signIn, error)                                                        // returns the same sign-in under another id
@@ -221,6 +221,7 @@ func (p *pages) askCode(w http.ResponseWriter, r *http.Request, s signIn) error 
 	}); err != nil {
 		return err
 	}
+	v.Restart = !s.until.IsZero() && v.Wait > time.Until(s.until)
 	if typed.Mail == account.MailFailed {
 		p.form(w, r, http.StatusOK, "unavailable", v)
 		return nil

@@ -170,7 +170,7 @@ func TestCodeProblems(t *testing.T) {
 	enter(otherThan(code), "That’s not the right code. You have 3 tries left.", true)
 	enter(otherThan(code), "That’s not the right code. You have 2 tries left.", true)
 	enter(otherThan(code), "That’s not the right code. You have one try left.", true)
-	const spent = "This code was tried five times and no longer works. Ask for a new one."
+	const spent = "This code was tried five times and no longer works."
 	enter(otherThan(code), spent, false)
 	enter(code, spent, false)
 	if got := v.Get(base + "/code").Find("#problem").Text(); !strings.Contains(got, spent) {
@@ -185,7 +185,7 @@ func TestCodeProblems(t *testing.T) {
 		t.Errorf("after a new code: %q", got)
 	}
 	f.DB.Exec(t, "update sign_ins set expires_at = connect_now()")
-	enter(code, "This code is more than 10 minutes old and no longer works. Ask for a new one.", false)
+	enter(code, "This code is more than 10 minutes old and no longer works.", false)
 	v.Location(v.Post(base + "/new-code"))
 	code = f.post.Next(t).Code
 	if got := v.Location(v.Post(base+"/code", "code", " "+code[:3]+" "+code[3:]+" ")); got != base+"/consent" {
@@ -308,12 +308,39 @@ func TestNextCode(t *testing.T) {
 		t.Errorf("with a code left: %q", got)
 	}
 	v.Location(v.Post(base + "/new-code"))
-	if got := says(); !regexp.MustCompile(`^You can ask for another code in (59|60) minutes\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another code in (59|60) minutes\. Then start again at the company that sent you here\.$`).MatchString(got) {
 		t.Errorf("with none left: %q", got)
 	}
 	f.DB.Exec(t, "update sign_in_limits set asked_at = array(select now_is - n * interval '2 hours' from connect_now() as now_is, generate_series(0, 7) as n)")
-	if got := says(); !regexp.MustCompile(`^You can ask for another code in \d+ hours\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another code in \d+ hours\. Then start again at the company that sent you here\.$`).MatchString(got) {
 		t.Errorf("with none left for a day: %q", got)
+	}
+}
+
+// TestSpentWithoutAnother: after five wrong codes the page says when another code can be asked for, and offers nothing before.
+func TestSpentWithoutAnother(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 1})
+	v := f.visitor(t)
+	const next = `^You can ask for another code in (59|60) minutes\.`
+	for base, says := range map[string]string{
+		v.open(scope.All): next + ` Then start again at the company that sent you here\.$`, accountBase: next + "$",
+	} {
+		v.Post(base+"/sign-in", "email", strings.Trim(base, "/")[:7]+"@example.com")
+		v.Get(base + "/code") // waits until the code is sent
+		for range account.Attempts {
+			v.Post(base+"/code", "code", "000000")
+		}
+		page := v.Get(base + "/code")
+		if got := page.Find("#problem[role=alert]").Text(); got != "This code was tried five times and no longer works." {
+			t.Errorf("%s: the problem is %q", base, got)
+		}
+		if got := page.Find("#problem + .next").Text(); !regexp.MustCompile(says).MatchString(got) || page.Find(".next, form[action$='/new-code']").Length() != 1 {
+			t.Errorf("%s: %q", base, page.Find("main").Text())
+		}
+		if strings.Contains(page.Source, "we’ve sent a code") {
+			t.Errorf("%s: the page says that the spent code is on its way", base)
+		}
 	}
 }
 

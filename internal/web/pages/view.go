@@ -30,6 +30,7 @@ type view struct {
 	SentAgain    bool          // a new code was sent
 	Left         time.Duration // of the code
 	Wait         time.Duration // until another code can be asked for
+	Restart      bool          // the request ends before
 
 	News string // what has just happened: the query of the URL, of which the template knows some values
 
@@ -105,7 +106,7 @@ func soFar(in *locale.Locale, today activity.Today) string {
 type partner struct {
 	oauth.Partner
 	Callback string // empty on the account pages
-	logo     string // where it is served in a preview; empty: where the pages are
+	logo     string // where it is served in a preview, or empty on the pages themselves
 }
 
 // LogoPath is where the partner's logo is served; empty where there is none.

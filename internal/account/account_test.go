@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -65,7 +66,7 @@ func startBench(t *testing.T, db *pgtest.DB, keys *credential.Keyring, post *mai
 	settings.EndConnections = func(context.Context, pgx.Tx, uuid.UUID) (int64, error) { return 0, nil }
 	settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { return nil } // another domain's
 	settings.BaseURL = "https://service.example"
-	settings.Limits = wait.Patient
+	settings.Limits = cmp.Or(settings.Limits, wait.Patient)
 	settings.Logger = slog.New(slog.NewTextHandler(log, nil))
 	b := &bench{Accounts: New(db.Pool, keys, mailer, settings), db: db, post: post, log: log}
 	// An attempt follows when a test hurries it.

@@ -134,14 +134,18 @@ func (a *Accounts) deliverNotice(ctx context.Context, notice waitingNotice) {
 	}
 }
 
-// settleNotice records the outcome of an attempt.
-func (a *Accounts) settleNotice(ctx context.Context, notice waitingNotice, err error) error {
+// settleNotice records the outcome of an attempt, also if its time is over.
+func (a *Accounts) settleNotice(attempt context.Context, notice waitingNotice, err error) error {
 	n := a.outbox.notices
+	ctx := attempt
+	if attempt.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
+		defer cancel()
+	}
 	switch {
 	case err == nil, errors.Is(err, ErrNoLetter):
-	case ctx.Err() != nil: // this server stops, or was slow: not a failure of the mail server
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
-		defer cancel()
+	case errors.Is(attempt.Err(), context.Canceled): // this server stops
 		return a.delayNotice(ctx, notice, 0)
 	case int(notice.Attempts) > len(n.pauses), isPermanent(err):
 		n.failed.Add(1)
@@ -156,6 +160,9 @@ func (a *Accounts) settleNotice(ctx context.Context, notice waitingNotice, err e
 // attemptNotice composes the notice and hands it to the mail server. Error: ErrNoLetter.
 func (a *Accounts) attemptNotice(ctx context.Context, notice waitingNotice) (err error) {
 	n := a.outbox.notices
+	if int(notice.Attempts) > len(n.pauses)+1 { // servers have died in the attempts before
+		return errTooLate
+	}
 	letter, err := n.compose[notice.Kind](ctx, Notice{notice.Recipient, notice.Kind, notice.Data, notice.PutAt})
 	if err != nil {
 		return err

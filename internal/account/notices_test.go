@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -181,6 +182,28 @@ func TestANoticeOutlivesAnOutage(t *testing.T) {
 	}
 	if day < 23*60 || day > 25*60 {
 		t.Errorf("the pauses are %d minutes in all", day)
+	}
+}
+
+// TestSlowNotices: a notice that takes too long is tried again after the usual pauses, and no more often than they allow.
+func TestSlowNotices(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 1000)
+	settings := telling(func(ctx context.Context, _ Notice) (Letter, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return Letter{}, ctx.Err()
+	})
+	settings.Limits = wait.Patient
+	settings.Limits.MailSend = time.Millisecond
+	b := newBench(t, settings)
+	b.put(t, uuid.New(), "told", "x")
+	b.eventually(t, "select count(*) = 1 and bool_and(attempts = 1 and leased_until is null and due_at > now()) from notices")
+	b.db.Exec(t, "update notices set due_at = now(), attempts = $1", len(noticePauses)+1) // by servers that died
+	b.outbox.signal()
+	b.noNotice(t)
+	if got := b.Counts(); got.NoticesFailed != 1 || len(begun) != 1 {
+		t.Errorf("%+v, and %d attempts", got, len(begun))
 	}
 }
 

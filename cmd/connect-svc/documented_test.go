@@ -242,7 +242,7 @@ func (m *operatorsMachine) id(command string) string {
 	}
 	id := pgtest.Value[uuid.UUID](m, m.db, "select client_id from clients order by created_at limit 1")
 	if strings.HasPrefix(command, "connect-svc client change-request ") {
-		if err := client.NewRegistry(m.db.Pool, nil).RequestChange(m.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+		if _, err := client.NewRegistry(m.db.Pool, nil).RequestChange(m.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 			m.Fatal(err)
 		}
 	}

@@ -107,7 +107,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		case "endPortalSession":
 			args = append(args, pgtest.Value[string](t, db, "select session_id::text from portal_sessions"))
 		case "listChangeRequests", "refuseChangeRequest":
-			if err := client.NewRegistry(db.Pool, nil).RequestChange(t.Context(), company.ID, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+			if _, err := client.NewRegistry(db.Pool, nil).RequestChange(t.Context(), company.ID, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 				t.Fatal(err)
 			}
 		case "listClientErrors":

@@ -126,9 +126,10 @@ func inJSON(r Registration) (values map[string]any, err error) {
 
 // RequestChange asks for a change of a registration, which nothing but [Registry.ApproveChange] makes. change receives the registration as
 // the open request would change it, if there is one: the new request takes its place. It is validated as in [Registry.Update]. If nothing
-// would change, the open request is withdrawn. Errors: *refusal.FieldError, refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
-func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(*Registration)) error {
-	return r.inRequest(ctx, id, func(queries *clientdb.Queries, c Client) error {
+// would change, the open request is withdrawn. If change changes nothing, the open request stays as it is. asked reports whether a request is
+// open afterwards. Errors: *refusal.FieldError, refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(*Registration)) (asked bool, err error) {
+	err = r.inRequest(ctx, id, func(queries *clientdb.Queries, c Client) error {
 		present, err := queries.GetChangeRequest(ctx, id)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
@@ -140,11 +141,15 @@ func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(
 				return err
 			}
 		}
+		before := wanted
 		change(&wanted)
+		if asked = open; len(Compare(before, wanted)) == 0 {
+			return nil
+		}
 		if err := wanted.validate(); err != nil {
 			return err
 		}
-		if len(Compare(c.Registration, wanted)) == 0 {
+		if asked = len(Compare(c.Registration, wanted)) > 0; !asked {
 			if open {
 				return withdraw(ctx, queries, id, present.RequestID)
 			}
@@ -176,6 +181,7 @@ func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(
 		}
 		return audit(ctx, queries, id, "client.change_requested", differences(c.Registration, wanted))
 	})
+	return asked, err
 }
 
 // inRequest runs an act on the request of a client, which is locked.

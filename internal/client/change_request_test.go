@@ -38,7 +38,7 @@ func newRequests(t *testing.T) requests {
 // asks has kim ask for a change, and returns the request.
 func (r requests) asks(change func(*client.Registration)) client.ChangeRequest {
 	r.Helper()
-	if err := r.RequestChange(r.kim, r.one.ID, change); err != nil {
+	if _, err := r.RequestChange(r.kim, r.one.ID, change); err != nil {
 		r.Fatal(err)
 	}
 	return r.last()
@@ -128,7 +128,10 @@ func TestOpenChange(t *testing.T) {
 	if wanted, err := second.Wanted(rideClub); err != nil || wanted.Policy.Burst != 50 || wanted.Logo.Name == "" || first.ID == second.ID {
 		t.Errorf("the second: %+v, %v", wanted, err)
 	}
-	wrong := r.RequestChange(r.kim, r.one.ID, func(now *client.Registration) { now.CallbackURL = "http://ride.example/" })
+	if asked, err := r.RequestChange(r.ada, r.one.ID, burst(50)); !asked || err != nil || r.last().ID != second.ID || r.last().RequestedBy != "partner:kim" {
+		t.Errorf("the same again: %t, %v, %+v", asked, err, r.last())
+	}
+	_, wrong := r.RequestChange(r.kim, r.one.ID, func(now *client.Registration) { now.CallbackURL = "http://ride.example/" })
 	if field, is := errors.AsType[*refusal.FieldError](wrong); !is || field.Field != "callback" || r.last().ID != second.ID {
 		t.Errorf("a wrong one: %v", wrong)
 	}
@@ -145,8 +148,8 @@ func TestOpenChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.asks(burst(50))
-	if err := r.RequestChange(r.kim, r.one.ID, burst(rideClub.Policy.Burst)); err != nil { // as it is
-		t.Fatal(err)
+	if asked, err := r.RequestChange(r.kim, r.one.ID, burst(rideClub.Policy.Burst)); asked || err != nil { // as it is
+		t.Fatal(asked, err)
 	}
 	if _, err := r.ChangeRequest(t.Context(), r.one.ID); !errors.Is(err, client.ErrNoChangeRequest) {
 		t.Errorf("a request for nothing: %v", err)
@@ -156,7 +159,7 @@ func TestOpenChange(t *testing.T) {
 		"requested requested withdrawn requested withdrawn" {
 		t.Errorf("the log has %s", got)
 	}
-	if err := r.RequestChange(r.kim, uuid.New(), burst(50)); !errors.Is(err, refusal.ErrClientNotFound) {
+	if _, err := r.RequestChange(r.kim, uuid.New(), burst(50)); !errors.Is(err, refusal.ErrClientNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }
@@ -196,7 +199,7 @@ func TestRefusedChange(t *testing.T) {
 	if n := pgtest.Value[int](t, r.db, "select count(*) from change_requests"); n != 0 {
 		t.Errorf("%d requests outlive their client", n)
 	}
-	if err := r.RequestChange(r.kim, r.one.ID, burst(50)); !errors.Is(err, refusal.ErrClientOffboarded) {
+	if _, err := r.RequestChange(r.kim, r.one.ID, burst(50)); !errors.Is(err, refusal.ErrClientOffboarded) {
 		t.Errorf("of an offboarded client: %v", err)
 	}
 }

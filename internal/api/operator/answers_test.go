@@ -76,7 +76,7 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 
 	asks := func() string {
 		id := newClient(client.Active)
-		if err := f.config.Clients.RequestChange(t.Context(), uuid.MustParse(id), func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+		if _, err := f.config.Clients.RequestChange(t.Context(), uuid.MustParse(id), func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 			t.Fatal(err)
 		}
 		return id

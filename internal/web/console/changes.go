@@ -104,7 +104,7 @@ func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner 
 	}
 	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Request: true, Seen: form["seen"]}
 	var now client.Registration
-	err = c.Clients.RequestChange(r.Context(), partner.ID, func(present *client.Registration) {
+	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, func(present *client.Registration) {
 		if now = *present; seenAs(now) == form["seen"] {
 			registration.Logo = present.Logo
 			*present = registration
@@ -119,7 +119,7 @@ func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner 
 		page.Seen = seenAs(now)
 		return c.refusePartner(w, r, page, now, refused{})
 	}
-	return outcome(err, c.changePath(partner.ID), "change_requested")
+	return outcome(err, c.changePath(partner.ID), requested(asked))
 }
 
 func (c *console) showRequestLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -134,8 +134,16 @@ func (c *console) requestLogo(w http.ResponseWriter, r *http.Request, partner cl
 	if problem != "" {
 		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "changes"}, true, problem})
 	}
-	err = c.Clients.RequestChange(r.Context(), partner.ID, func(wanted *client.Registration) { wanted.Logo = logo })
-	return outcome(err, c.changePath(partner.ID), "change_requested")
+	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, func(wanted *client.Registration) { wanted.Logo = logo })
+	return outcome(err, c.changePath(partner.ID), requested(asked))
+}
+
+// requested returns the text of what a form has done.
+func requested(asked bool) string {
+	if asked {
+		return "change_requested"
+	}
+	return "change_same"
 }
 
 // requestedLogo returns a logo that a partner asks for. Error: site.ErrNotFound.

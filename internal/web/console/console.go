@@ -56,15 +56,15 @@ type Config struct {
 	Alerts    func(context.Context) Facts            // only the servers and their alerts
 	Now       func() time.Time
 	Brand     brand.Brand       // of the operator; without a name, the program's own
-	Texts     *locale.Catalogue // of users' pages and of the console; nil: the built-in ones
+	Texts     *locale.Catalogue // of users' pages and of the console, or nil for the built-in ones
 
-	CodesPage      string          // the address of the page about the codes of errors; empty: none
-	BaseURL        string          // of the public listener; empty: no links there
+	CodesPage      string          // the address of the page about the codes of errors, or empty
+	BaseURL        string          // of the public listener, or empty for no links there
 	PortalOn       bool            // whether the public listener serves the portal
 	Changes        portal.Changes  // what a partner's engineers may do there
 	TrustedProxies network.Proxies // whose X-Forwarded-For is trusted
 
-	Token  string           // prefilled at sign-in, for a local demo; empty: none
+	Token  string           // prefilled at sign-in, for a local demo, or empty
 	Limits timelimit.Limits // of requests' time
 }
 
@@ -166,7 +166,7 @@ func (c *console) limit(r *http.Request) time.Duration {
 type view struct {
 	Who  principal // empty if nobody is signed in
 	Part string    // the entry in the navigation
-	Find *string   // what was searched for; nil: the page is not about a search
+	Find *string   // what was searched for, or nil if the page is not about a search
 	News string    // the text of the act that was just done
 	X    any       // the page's own data
 }
@@ -212,6 +212,6 @@ var doneTexts = map[string]struct{}{
 
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {},
-	"change_requested": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {},
+	"change_requested": {}, "change_same": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {},
 	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
 }

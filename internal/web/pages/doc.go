@@ -13,8 +13,8 @@
 //   - A session of the account pages is one cookie, too, and expires by the database's clock. It lists and ends only its
 //     own user's connections. An authorization request signs nobody in to the account pages, nor the other way round
 //     (TestAccountSessionEnds_4, TestAccountAndAuthorizationSignInsAreApart_5_3).
-//   - The link of a receipt needs no session. Opening it changes nothing, its page shows no address, and it ends nothing that began later
-//     (TestReceiptEndsAConnection, TestReceiptSignsABrowserOut). All that do not work look the same (TestReceiptsThatDoNotWork).
+//   - The link of a receipt needs no session. Opening it changes nothing, its page shows no address, and it ends no connection that
+//     began later (TestReceiptEndsAConnection, TestReceiptSignsABrowserOut). All that do not work look the same (TestReceiptsThatDoNotWork).
 //   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page (TestAuthorizeErrors_7_2,
 //     TestWholeWay_3_1).
 //   - A form is accepted only from our own pages: the cookie is SameSite, and http.CrossOriginProtection checks

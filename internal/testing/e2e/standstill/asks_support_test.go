@@ -53,7 +53,7 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 	hooking, leave := clients+"/"+hooked, clients+"/"+leaving
 	asked := func(clientID string) string {
 		id := uuid.MustParse(clientID)
-		if err := w.service.Clients.RequestChange(t.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+		if _, err := w.service.Clients.RequestChange(t.Context(), id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 			t.Fatal(err)
 		}
 		return pgtest.Value[uuid.UUID](t, w.DB, "select request_id from change_requests where client_id = $1", id).String()

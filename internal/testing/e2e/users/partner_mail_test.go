@@ -60,7 +60,7 @@ func TestEmailsToPartners(t *testing.T) {
 
 	asks := func() client.ChangeRequest {
 		t.Helper()
-		if err := e.App.Clients.RequestChange(kim, id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
+		if _, err := e.App.Clients.RequestChange(kim, id, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 			t.Fatal(err)
 		}
 		asked, err := e.App.Clients.ChangeRequest(t.Context(), id)

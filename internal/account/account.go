@@ -24,8 +24,8 @@ import (
 
 // Settings of an Accounts.
 type Settings struct {
-	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many; 0: no limit
-	CodesPerNetwork int // emails requested from one network in an hour; 0: no limit
+	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many, or 0 for no limit
+	CodesPerNetwork int // emails requested from one network in an hour, or 0 for no limit
 	Logger          *slog.Logger
 	Limits          timelimit.Limits // of a statement of a batch, and of emails
 	// Trace gives an attempt to send an email a span, whose end is called with whether it failed. Nil: none has one.
@@ -89,8 +89,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 	}
 	compose := map[string]Compose{}
 	if settings.Receipts {
-		compose = map[string]Compose{
-			connectionBegun: a.composing(a.begun), connectionEnded: a.composing(a.ended), newBrowser: a.composing(a.signedIn),
+		for _, kind := range ReceiptKinds {
+			compose[kind] = a.receipt
 		}
 	}
 	maps.Copy(compose, settings.Notices)

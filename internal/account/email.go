@@ -37,15 +37,15 @@ type email struct {
 
 // codeEmail is the content of an email with a one-time code.
 type codeEmail struct {
-	to      string // empty: the address has no account, and no email is sent
-	code    string // empty: only the link works
+	to      string // empty if the address has no account: no email is sent
+	code    string // empty if only the link works
 	link    string
 	partner string      // name of the partner of the authorization request; empty for the account pages
 	brand   brand.Brand // the sender's
 	in      *locale.Locale
 	sent    time.Time
 	valid   time.Duration
-	zone    *time.Location // of the account; nil: unknown
+	zone    *time.Location // of the account, or nil if unknown
 }
 
 // clock formats when the email was made, in the reader's time zone or, if that is unknown, in UTC, which it names then.
@@ -100,15 +100,4 @@ func (e codeEmail) email() (email, error) {
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return email{e.to, values.Subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
-}
-
-// SampleEmail returns the email for a partner, or for the account pages if partner is empty, with a made-up code, as a preview. The address
-// of a logo is cid:logo.
-func SampleEmail(of brand.Brand, host, partner, code string, in *locale.Locale) (text, html string, err error) {
-	sent := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC)
-	link := "https://" + host + "/account/link/" + strings.Repeat("a", 43)
-	sample, err := codeEmail{
-		code: code, link: link, partner: partner, brand: of, in: in, sent: sent, valid: CodeLifetime, zone: time.UTC,
-	}.email()
-	return sample.text, sample.html, err
 }

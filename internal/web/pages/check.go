@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/brand"
 	"connect-svc/internal/chromium"
 	"connect-svc/internal/locale"
@@ -35,8 +36,8 @@ func everything(tags []string) plan {
 		for _, s := range samples() {
 			p.Pages = append(p.Pages, tag+"/"+s.Name)
 		}
-		for name := range sampleEmails {
-			p.Pages = append(p.Pages, tag+name)
+		for _, email := range account.Samples {
+			p.Pages = append(p.Pages, tag+"/"+email.Name)
 		}
 	}
 	return p

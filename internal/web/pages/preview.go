@@ -132,30 +132,6 @@ func samples() []sample {
 	}
 }
 
-// sampleEmails are the emails in all their states, by path.
-var sampleEmails = map[string]func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error){
-	"/email":         sampleCode("Stride Club", "012345"),
-	"/email-account": sampleCode("", "012345"),
-	"/email-link":    sampleCode("Stride Club", ""),
-
-	"/email-connection_begun": sampleReceipt("connection_begun"),
-	"/email-connection_ended": sampleReceipt("connection_ended"),
-	"/email-new_browser":      sampleReceipt("new_browser"),
-}
-
-// sampleCode returns the email with a code for a partner.
-func sampleCode(partner, code string) func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
-	return func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
-		return account.SampleEmail(of, host, partner, code, in)
-	}
-}
-
-func sampleReceipt(kind string) func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
-	return func(of brand.Brand, host string, in *locale.Locale) (text, html string, err error) {
-		return account.SampleReceipt(of, host, kind, "Stride Club", in)
-	}
-}
-
 //go:embed preview
 var previewFiles embed.FS
 
@@ -206,16 +182,17 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 				Brand, Tag string
 				Tags       []string
 				Samples    []sample
-			}{files.Brand.Name, files.Locale(r).Tag, texts.Tags(), samples()}); err != nil {
+				Emails     any
+			}{files.Brand.Name, files.Locale(r).Tag, texts.Tags(), samples(), account.Samples}); err != nil {
 				panic(err)
 			}
 		})
 		for _, s := range samples() {
 			router.Get("/"+s.Name, func(w http.ResponseWriter, r *http.Request) { files.Write(w, r, http.StatusOK, s.view, s.data) })
 		}
-		for name, email := range sampleEmails {
+		for _, email := range account.Samples {
 			show := func(w http.ResponseWriter, r *http.Request) {
-				text, html, err := email(files.Brand, r.Host, files.Locale(r))
+				text, html, err := account.SampleEmail(files.Brand, r.Host, email.Name, files.Locale(r))
 				if err != nil {
 					panic(err)
 				}
@@ -226,8 +203,8 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+files.Brand.InMail().Name+`"`)
 				http.ServeContent(w, r, "email.html", time.Time{}, strings.NewReader(html))
 			}
-			router.Get(name, show)
-			router.Get(name+".txt", show)
+			router.Get("/"+email.Name, show)
+			router.Get("/"+email.Name+".txt", show)
 		}
 	})
 	return router, nil

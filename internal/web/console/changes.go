@@ -21,7 +21,7 @@ func (c *console) routeChanges(r routes) {
 	const changes = "{partner}/changes"
 	r.get(changes, site.Given(c.partnerOf, c.showChange))
 	routeForm(r, changes+"/request", c.changeable, c.showRequestForm, c.requestChange)
-	routeForm(r, changes+"/logo", c.changeable, c.showRequestLogo, c.requestLogo)
+	c.routeLogo(r, changes+"/logo", "changes", c.requestLogo)
 	routeAct(r, changes+"/withdraw", c.openChangeOf, c.askChange("withdraw"), site.Confirmed(c.withdrawChange))
 	routeAct(r, changes+"/approve", c.openChangeOf, c.askChange("approve"), site.Confirmed(c.approveChange))
 	routeAct(r, changes+"/refuse", c.openChangeOf, c.askChange("refuse"), c.refuseChange)
@@ -41,7 +41,7 @@ func (c *console) lastChange(r *http.Request, partner uuid.UUID) (*client.Change
 // changeView is a partner's last request. Of an open one it has what it would change now.
 type changeView struct {
 	aboutPartner
-	Request *client.ChangeRequest // nil: none
+	Request *client.ChangeRequest // nil if there is none
 	Changes []client.FieldChange
 	Alike   []client.Client // for operators: partners whose names users could mistake for the one that is asked for
 }
@@ -92,9 +92,7 @@ func (c *console) showRequestForm(w http.ResponseWriter, r *http.Request, partne
 	if err != nil {
 		return err
 	}
-	form := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Request: true, Seen: seenAs(wanted)}
-	form.fill(c.writer(r), wanted, refused{})
-	return c.write(w, r, "partner-form", form)
+	return c.writePartnerForm(w, r, aboutPartner{partner, "changes"}, wanted)
 }
 
 func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -102,48 +100,24 @@ func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner 
 	if err != nil {
 		return err
 	}
-	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Request: true, Seen: form["seen"]}
-	var now client.Registration
-	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, func(present *client.Registration) {
-		if now = *present; seenAs(now) == form["seen"] {
-			registration.Logo = present.Logo
-			*present = registration
-		} else {
-			page.Stale = true
-		}
+	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Seen: form["seen"]}
+	return c.savePartner(w, r, page, form, registration, func(change func(*client.Registration)) (string, error) {
+		return c.request(r, partner, change)
 	})
-	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
-		return c.refusePartner(w, r, page, registration, refused{form, err})
-	}
-	if err == nil && page.Stale { // as changePartner does
-		page.Seen = seenAs(now)
-		return c.refusePartner(w, r, page, now, refused{})
-	}
-	return outcome(err, c.changePath(partner.ID), requested(asked))
 }
 
-func (c *console) showRequestLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, "changes"}, Request: true})
+func (c *console) requestLogo(r *http.Request, partner client.Client, logo brand.Logo) error {
+	what, err := c.request(r, partner, func(wanted *client.Registration) { wanted.Logo = logo })
+	return outcome(err, c.changePath(partner.ID), what)
 }
 
-func (c *console) requestLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	logo, problem, err := c.readLogo(w, r)
-	if err != nil {
-		return err
+// request requests a change. what is the text of what that has done.
+func (c *console) request(r *http.Request, partner client.Client, change func(*client.Registration)) (what string, err error) {
+	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, change)
+	if !asked {
+		return "change_same", err
 	}
-	if problem != "" {
-		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "changes"}, true, problem})
-	}
-	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, func(wanted *client.Registration) { wanted.Logo = logo })
-	return outcome(err, c.changePath(partner.ID), requested(asked))
-}
-
-// requested returns the text of what a form has done.
-func requested(asked bool) string {
-	if asked {
-		return "change_requested"
-	}
-	return "change_same"
+	return "change_requested", err
 }
 
 // requestedLogo returns a logo that a partner asks for. Error: site.ErrNotFound.

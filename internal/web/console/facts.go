@@ -47,27 +47,27 @@ type Certificate struct {
 	Listener string   // public or private
 	Names    []string // and addresses
 	NotAfter time.Time
-	Problem  string // why no caller can connect with it; empty: none
+	Problem  string // why no caller can connect with it, or empty
 }
 
 // Reload is the last time that this server read its settings again. The zero value: never since its start.
 type Reload struct {
 	At      time.Time
-	Problem string // settings that could not be used; empty: none
+	Problem string // settings that could not be used, or empty
 }
 
 // Key is one of the keyset, without its material.
 type Key struct {
 	ID     string
 	Status string    // next, primary, retired or identifiers
-	Since  time.Time // its first use by a server; zero: not known, or not used yet
+	Since  time.Time // its first use by a server, or zero if it is not known or not used yet
 }
 
 // Mail counts this server's emails since its start.
 type Mail struct {
 	Sent, Failed uint64
 	Used         bool   // there was a session with the mail server
-	Trouble      string // why the last email failed; empty: it was sent
+	Trouble      string // why the last email failed, or empty if it was sent
 }
 
 // MailWaiting are the emails that wait on all servers.

@@ -17,21 +17,21 @@ type confirmation struct {
 	Action string          // the text of the button
 	Grave  bool            // the act removes something
 	Back   string          // the path of the page before
-	Fields []field         // empty: only a button
+	Fields []field         // empty if there is only a button
 	Hidden []named         // hidden fields
 
-	Problem template.HTML // of the whole form; empty: none
+	Problem template.HTML // of the whole form, or empty
 }
 
 // field of a form.
 type field struct {
 	Name, Type string // as in HTML; the type textarea stands for that element
 	Label      template.HTML
-	Hint       template.HTML // empty: none
+	Hint       template.HTML // empty if there is none
 	Value      string
-	Problem    template.HTML // with the value; empty: none
+	Problem    template.HTML // with the value, or empty
 	Optional   bool
-	Max        int // characters; 0: no limit
+	Max        int // characters, or 0 for no limit
 
 	Choices []choice // if there are any, the field is a list
 }

@@ -61,7 +61,7 @@ func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
 	return c.write(w, r, "home", x)
 }
 
-// lastDays returns the figures of the last days of a partner; uuid.Nil: of all.
+// lastDays returns the figures of the last days of a partner, or of all with uuid.Nil.
 func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error) {
 	report, err := c.Usage.DaysOf(r.Context(), partner, c.Now().AddDate(0, 0, 1-daysShown))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // rowsPerPage is the number of rows on a page of a list.
 const rowsPerPage = 50
 
-// pages has the addresses of other pages of a list; empty: none.
+// pages has the addresses of other pages of a list, or empty.
 type pages struct{ First, Next string }
 
 // The fields of a query that hold a cursor. A second list on a page has its own.

@@ -70,7 +70,7 @@ func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 	return c
 }
 
-// cells are the figures of a day in a table; empty: none.
+// cells are the figures of a day in a table, or empty.
 type cells struct{ Label, Recorded, Adjusted, Seen string }
 
 // cells returns the figures of a day. label names the first.

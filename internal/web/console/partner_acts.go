@@ -27,7 +27,7 @@ type secretPage struct {
 	Heading string
 	Says    []template.HTML
 	Secrets []named
-	Back    string // empty: the partner's page
+	Back    string // empty for the partner's page
 }
 
 // overlap is how long the previous secret keeps working.
@@ -201,36 +201,26 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 // logoForm is the page for a partner's logo.
 type logoForm struct {
 	aboutPartner
-	Request bool          // the operator decides
 	Problem template.HTML // with the file
 }
 
-func (c *console) showLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, "overview"}})
-}
-
-// setLogo sets the logo from a form with one file.
-func (c *console) setLogo(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	logo, problem, err := c.readLogo(w, r)
-	if err != nil {
-		return err
+// routeLogo routes a form with a logo. take makes or requests the change.
+func (c *console) routeLogo(r routes, path, tab string, take func(*http.Request, client.Client, brand.Logo) error) {
+	show := func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+		return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, tab}})
 	}
-	if problem != "" {
-		return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, "overview"}, false, problem})
-	}
-	return c.replaceLogo(r, partner, logo, "logo_set")
-}
-
-// readLogo reads a form with a logo, or returns what is wrong with the file. Error: site.ErrBadForm.
-func (c *console) readLogo(w http.ResponseWriter, r *http.Request) (logo brand.Logo, problem template.HTML, err error) {
-	file, err := readFile(w, r, "logo", brand.MaxLogo)
-	if err != nil {
-		return logo, "", err
-	}
-	if logo, err = brand.ReadLogo(file); err != nil {
-		problem = c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
-	}
-	return logo, problem, nil
+	routeForm(r, path, c.changeable, show, func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+		file, err := readFile(w, r, "logo", brand.MaxLogo)
+		if err != nil {
+			return err
+		}
+		logo, err := brand.ReadLogo(file)
+		if err != nil {
+			problem := c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
+			return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, tab}, problem})
+		}
+		return take(r, partner, logo)
+	})
 }
 
 func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner client.Client) error {

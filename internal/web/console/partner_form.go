@@ -22,12 +22,11 @@ import (
 // partnerForm is the form of a new or existing registration.
 type partnerForm struct {
 	aboutPartner
-	New     bool
-	Request bool      // the operator decides
-	ID      uuid.UUID // of a new partner, so that sending the form twice registers one
-	Seen    string    // hash of the registration that the form began with
-	Fields  []field
-	Scopes  []check
+	New    bool
+	ID     uuid.UUID // of a new partner, so that sending the form twice registers one
+	Seen   string    // hash of the registration that the form began with
+	Fields []field
+	Scopes []check
 	// ScopeProblem is set if no scope was chosen.
 	ScopeProblem template.HTML
 	Stale        bool // somebody else has changed the registration
@@ -37,7 +36,7 @@ type partnerForm struct {
 
 // Words returns the keys of the texts of a form that changes a partner.
 func (p partnerForm) Words() string {
-	if p.Request {
+	if p.IsRequest() {
 		return "change.form"
 	}
 	return "partner.change"
@@ -180,8 +179,12 @@ func (c *console) lookAlikes(r *http.Request, confirmed, name string, of client.
 }
 
 func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	form := partnerForm{aboutPartner: aboutPartner{partner, "overview"}, Seen: seenAs(partner.Registration)}
-	form.fill(c.writer(r), partner.Registration, refused{})
+	return c.writePartnerForm(w, r, aboutPartner{partner, "overview"}, partner.Registration)
+}
+
+func (c *console) writePartnerForm(w http.ResponseWriter, r *http.Request, about aboutPartner, registration client.Registration) error {
+	form := partnerForm{aboutPartner: about, Seen: seenAs(registration)}
+	form.fill(c.writer(r), registration, refused{})
 	return c.write(w, r, "partner-form", form)
 }
 
@@ -206,22 +209,36 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 	if len(page.Alike) > 0 {
 		return c.refusePartner(w, r, page, registration, refused{form: form})
 	}
+	return c.savePartner(w, r, page, form, registration, func(change func(*client.Registration)) (string, error) {
+		_, err := c.Clients.Update(r.Context(), partner.ID, change)
+		return "partner_changed", err
+	})
+}
+
+// savePartner saves a registration by a function that makes or requests a change, unless somebody else has changed the registration since the
+// form was shown. Then it shows the current values, so that nobody overwrites values that they have not seen.
+func (c *console) savePartner(
+	w http.ResponseWriter, r *http.Request, page partnerForm, form map[string]string, registration client.Registration,
+	save func(func(*client.Registration)) (what string, err error),
+) error {
 	var now client.Registration
-	_, err = c.Clients.Update(r.Context(), partner.ID, func(present *client.Registration) {
-		if now = *present; seenAs(now) == form["seen"] {
-			logo := present.Logo
+	what, err := save(func(present *client.Registration) {
+		now = *present
+		if page.Stale = seenAs(now) != page.Seen; !page.Stale {
+			registration.Logo = present.Logo
 			*present = registration
-			present.Logo = logo
-		} else {
-			page.Stale = true
 		}
 	})
 	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
 		return c.refusePartner(w, r, page, registration, refused{form, err})
 	}
-	if err == nil && page.Stale { // show the current values, so that nobody overwrites values that they have not seen
-		page.Seen, page.Partner.Registration = seenAs(now), now
+	if err == nil && page.Stale {
+		page.Seen = seenAs(now)
 		return c.refusePartner(w, r, page, now, refused{})
 	}
-	return outcome(err, c.partnerPath(partner.ID), "partner_changed")
+	back := c.partnerPath(page.Partner.ID)
+	if page.IsRequest() {
+		back = c.changePath(page.Partner.ID)
+	}
+	return outcome(err, back, what)
 }

@@ -65,7 +65,7 @@ func (c *console) showLog(w http.ResponseWriter, r *http.Request, partner client
 type grantView struct {
 	aboutPartner
 	Query string
-	Found *oauth.Connection // nil: none
+	Found *oauth.Connection // nil if there is none
 }
 
 func (c *console) showGrant(w http.ResponseWriter, r *http.Request, partner client.Client) error {

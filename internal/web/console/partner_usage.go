@@ -189,7 +189,7 @@ func (in writer) drawTimes(report usage.Report) chart {
 type refusedList struct {
 	aboutPartner
 	Fields  []field // of the filter
-	Explain string  // the address of the page about codes; empty: none
+	Explain string  // the address of the page about codes, or empty
 	Rows    []usage.ClientError
 	Pages   pages
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/brand"
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
 	"connect-svc/internal/usage"
@@ -32,7 +33,9 @@ func (c *console) routePartner(r routes) {
 	r.get(partner+"/logo/{file}", c.serveLogo)
 	r.post(partner+"/logo/remove", site.Given(c.changeable, site.Confirmed(c.removeLogo)))
 	routeForm(r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
-	routeForm(r, partner+"/logo", c.changeable, c.showLogo, c.setLogo)
+	c.routeLogo(r, partner+"/logo", "overview", func(r *http.Request, partner client.Client, logo brand.Logo) error {
+		return c.replaceLogo(r, partner, logo, "logo_set")
+	})
 	routeAct(r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
 	c.routeStatus(r, "disable", true, c.Clients.Disable)
 	c.routeStatus(r, "enable", false, c.Clients.Enable)
@@ -58,6 +61,9 @@ type aboutPartner struct {
 	Partner client.Client
 	Tab     string
 }
+
+// IsRequest reports whether a form asks the operator for a change, instead of making it.
+func (a aboutPartner) IsRequest() bool { return a.Tab == "changes" }
 
 // partnerPath returns the path of a partner's pages: in the console, or in the portal.
 func (c *console) partnerPath(id uuid.UUID) string { return c.base + "/partners/" + id.String() }
@@ -103,8 +109,8 @@ type partnerView struct {
 	aboutPartner
 	Connections connectionCounts
 	Days        daysView
-	Webhook     webhook.Endpoint      // without a URL: none
-	Change      *client.ChangeRequest // the last one; nil: none
+	Webhook     webhook.Endpoint      // has no URL if there is none
+	Change      *client.ChangeRequest // the last one, or nil
 }
 
 func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -129,7 +135,7 @@ func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner cl
 
 // connectionCounts has formatted counts of connections.
 type connectionCounts struct {
-	Note       string // how exact the numbers are; empty: exact
+	Note       string // how exact the numbers are, or empty if they are exact
 	Authorized string
 	States     []stateCount // empty if there are no connections or the counts are unknown
 }

@@ -132,7 +132,7 @@ func (v view) May(act string) bool { return v.Who.May("{partner}/" + act) }
 
 type principalKey struct{}
 
-// principalOf returns who asks; empty: nobody.
+// principalOf returns who asks, or an empty principal.
 func principalOf(r *http.Request) principal {
 	who, _ := r.Context().Value(principalKey{}).(principal)
 	return who

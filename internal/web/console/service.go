@@ -24,8 +24,8 @@ var guide = docs.Guide()
 type serviceView struct {
 	Facts
 	Firing        []firing
-	Growth, Queue *chart // nil: no data
-	Grew          string // by how much and since when; empty: not known yet
+	Growth, Queue *chart // nil without data
+	Grew          string // by how much and since when, or empty if not known yet
 }
 
 // firing is an alert that fires on one or more servers.

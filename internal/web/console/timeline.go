@@ -26,7 +26,7 @@ type moment struct {
 // deed is an entry of the audit log.
 type deed struct {
 	audit.Event
-	Text   string // console.did.{text}; empty: no text
+	Text   string // console.did.{text}, or empty for no text
 	Scopes string
 	Tone   string // of its mark: good, warn, bad, or none
 }

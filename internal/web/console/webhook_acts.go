@@ -121,7 +121,7 @@ type webhookTest struct {
 	URL   string
 	Types []string
 	Type  string       // of the sample
-	Got   *attemptView // nil: not sent yet
+	Got   *attemptView // nil if not sent yet
 }
 
 var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}

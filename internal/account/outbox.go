@@ -55,7 +55,7 @@ type outbox struct {
 	notices *notices
 
 	refusals atomic.Uint64          // sessions that the mail server refused, and failed attempts to reach it
-	trouble  atomic.Pointer[string] // why the last session failed; empty: it succeeded; nil: there was none
+	trouble  atomic.Pointer[string] // why the last session failed, empty if it succeeded, nil if there was none
 }
 
 // recordSession records whether the mail server accepted a session, up to the point where a recipient would be named.

@@ -30,7 +30,7 @@ var ErrNoReceipt = errors.New("no such receipt")
 // Receipt is what the link of a receipt may end, without a session: a version of a connection, or what a browser is known for.
 type Receipt struct {
 	UserID    uuid.UUID
-	ClientID  uuid.UUID // of the connection; uuid.Nil: the receipt is about a browser
+	ClientID  uuid.UUID // of the connection, or uuid.Nil if the receipt is about a browser
 	Version   int64     // of the connection
 	BrowserID uuid.UUID
 	ExpiresAt time.Time

@@ -35,7 +35,7 @@ func attemptsLeft(attempts, failed int) int { return max(0, min(Attempts-attempt
 // codesWork reports whether the codes of a budget are still compared.
 func codesWork(failed int) bool { return failed < maxFailed }
 
-// limit is how many emails may be sent for its key in an hour and in a day; 0: no limit.
+// limit is how many emails may be sent for its key in an hour and in a day, or 0 for no limit.
 type limit struct {
 	key             [32]byte
 	perHour, perDay int

@@ -28,7 +28,7 @@ type CodeRequest struct {
 	Known    []BrowserKey // the browser's keys of earlier sign-ins
 	Partner  string       // name of the partner of the authorization request; empty for the account pages
 	LinkPath string       // of the page that passes the part after its last slash to VerifyLink
-	Until    time.Time    // when what it is for ends, so that the code works no longer; zero: later than the code
+	Until    time.Time    // when what it is for ends, so that the code works no longer, or zero if later than the code
 	Language string       // of the page and the email: a BCP 47 tag; English if there are no texts in it
 }
 

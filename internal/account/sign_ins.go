@@ -19,7 +19,7 @@ import (
 // SignInLog is what happened to the sign-ins of an address within 7 days, for support.
 type SignInLog struct {
 	Events     []SignInEvent // latest first
-	NextCodeAt time.Time     // when the limit of the address admits the next code; zero: now
+	NextCodeAt time.Time     // when the limit of the address admits the next code, or zero if that is now
 	CodesWork  bool          // the address has had less than a hundred wrong codes; otherwise only links work
 }
 
@@ -29,7 +29,7 @@ type SignInEvent struct {
 	SignIn  uuid.UUID
 	Kind    SignInEventKind
 	Waiting bool      // the email of this code waits for the mail server
-	Limit   string    // that has refused; empty: none
+	Limit   string    // that has refused, or empty
 	Until   time.Time // when it admits the next code
 	Detail  string    // the answer of the mail server, the number of a wrong attempt, or the operator who lifted the limits
 }

@@ -27,7 +27,7 @@ type User struct {
 	Timezone     string    // of the time zone database; decides the user's calendar day
 	RegisteredOn time.Time // midnight UTC
 	CreatedAt    time.Time
-	Language     string // of the pages of the last sign-in: a BCP 47 tag; empty: unknown
+	Language     string // a BCP 47 tag of the pages of the last sign-in, or empty if unknown
 }
 
 // Zone is the user's time zone. If this machine does not know it, it is UTC: a day that is off by one is better than a user who cannot

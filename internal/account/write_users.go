@@ -18,7 +18,7 @@ import (
 // bulkWriter writes rows of users from a staging table.
 type bulkWriter struct {
 	*Accounts
-	limit    time.Duration   // of each statement; 0: none
+	limit    time.Duration   // of each statement, or 0 for no limit
 	bad      *intake.BadRows // complete when all rows are staged
 	progress func(share float64)
 	taken    bool // the previous attempt found an id or an address taken

@@ -17,8 +17,8 @@ const DefaultName = "Activity Connect"
 type Brand struct {
 	Name       string
 	Logo       Logo
-	LogoDark   Logo // on dark pages; empty: Logo serves both
-	Icon       Logo // a square picture in PNG, for small places and emails; empty: Logo if it fits, else a letter
+	LogoDark   Logo // on dark pages, or empty if Logo serves both
+	Icon       Logo // a square picture in PNG, for small places and emails. Without it Logo serves if it fits, else a letter
 	Color      Color
 	SupportURL string // https: or mailto:, for users who need help
 	PrivacyURL string // https:, of the privacy policy

@@ -49,7 +49,7 @@ type ChangeRequest struct {
 	Answer      string // up to [MaxAnswer] characters
 
 	wanted []byte      // the fields that change, in JSON
-	logo   *brand.Logo // nil: it does not change
+	logo   *brand.Logo // nil if it does not change
 }
 
 // Wanted returns a registration as the request would change it.

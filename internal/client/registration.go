@@ -36,7 +36,7 @@ type Registration struct {
 	TermsURL     string    `json:"terms_url"`
 	// Logo of a client that was read has only its name: see [Registry.Logo].
 	Logo brand.Logo `json:"-"`
-	// WebhookParallel is how many events a server sends to the client concurrently, 1 to 64; 0: [DefaultWebhookParallel].
+	// WebhookParallel is how many events a server sends to the client concurrently, 1 to 64, or 0 for [DefaultWebhookParallel].
 	WebhookParallel int `json:"webhook_parallel"`
 }
 

@@ -18,7 +18,7 @@ import (
 // Secret is a client's new secret, which is not stored and cannot be shown again.
 type Secret struct {
 	Secret       string
-	OverlapUntil time.Time // until when the previous secret works, too; zero: it has ended
+	OverlapUntil time.Time // until when the previous secret works, too, or zero if it has ended
 }
 
 // MaxOverlap is the longest time for which a replaced secret can still work.

@@ -34,7 +34,7 @@ const (
 type AuthorizeError struct {
 	Cause    Cause
 	Reason   string    // for the operator and the partner (package refusal)
-	ClientID uuid.UUID // the client that the request names, which may not exist; uuid.Nil: none
+	ClientID uuid.UUID // the client that the request names, which may not exist, or uuid.Nil
 }
 
 func (e *AuthorizeError) Error() string { return "authorization request refused: " + string(e.Cause) }

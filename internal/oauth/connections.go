@@ -35,10 +35,10 @@ type Connection struct {
 	AuthorizedAt time.Time  // of the current version
 	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
 	LastReadOf   scope.Set  // what it read then; empty if unknown
-	Browser      string     // in which the user last allowed it, in words; empty: unknown
+	Browser      string     // in which the user last allowed it, in words, or empty if unknown
 
 	Refreshes       int64     // since AuthorizedAt
-	LastRefreshAt   time.Time // zero: none. Derived from the deadline, and wrong if the operator has changed the inactivity since
+	LastRefreshAt   time.Time // zero if there was none. Derived from the deadline, and wrong if the operator has changed the inactivity since
 	RefreshDeadline time.Time // when it lapses, or lapsed; meaningless once the connection has ended
 	ClientStatus    string    // active, disabled or offboarded
 	MissingScopes   scope.Set // the client has lost these scopes of the connection, and so cannot refresh it

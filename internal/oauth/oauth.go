@@ -24,8 +24,8 @@ type Settings struct {
 	RequestLifetime     time.Duration // 1 s to 10 min
 	RefreshInactivity   time.Duration // 1 s and up
 
-	Random io.Reader        // source of grant ids, used concurrently; nil: crypto/rand
-	Now    func() time.Time // says when refresh tokens are issued; nil: time.Now
+	Random io.Reader        // source of grant ids, used concurrently, or nil for crypto/rand
+	Now    func() time.Time // says when refresh tokens are issued, or nil for time.Now
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.

@@ -45,7 +45,7 @@ type Session struct {
 	ReadOnly  bool
 	CreatedBy string // the actor who made the link
 	CreatedAt time.Time
-	OpenedAt  time.Time // zero: it is a link
+	OpenedAt  time.Time // zero while it is a link
 	ExpiresAt time.Time // of the link, or of the session
 }
 
@@ -55,7 +55,7 @@ func (s Session) Actor() string { return "partner:" + s.Name }
 // NewLink says what a link is for.
 type NewLink struct {
 	ClientID uuid.UUID
-	Name     string        // actor.IsName; empty: DefaultName
+	Name     string        // actor.IsName, or empty for DefaultName
 	ReadOnly bool          // its session may change nothing
 	Valid    time.Duration // 1 minute to MaxValid, whole seconds
 	Replace  bool          // the client's other links and sessions end

@@ -18,7 +18,7 @@ type view struct {
 	Root     string // before each link; empty for pages in the root of the site
 	Page     page
 	Title    string
-	Markdown string // the file with the page as Markdown; empty: none
+	Markdown string // the file with the page as Markdown, or empty
 	Contents []group
 	Outline  []section     // of a reference, shown in the contents while it is open
 	Body     template.HTML // without the frame

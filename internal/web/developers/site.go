@@ -98,8 +98,8 @@ type Site struct {
 type Config struct {
 	Brand     brand.Brand // without a name: the program's own
 	BaseURL   string      // of the service
-	SDKModule string      // path of the Go SDK's module; empty: [DefaultModule]
-	// AuthorityFile has the authority of the service's certificate, on the machine of whoever reads the pages; empty: everybody trusts it.
+	SDKModule string      // path of the Go SDK's module; [DefaultModule] if empty
+	// AuthorityFile has the authority of the service's certificate, on the reader's machine. It is empty if everybody trusts the certificate.
 	AuthorityFile string
 }
 

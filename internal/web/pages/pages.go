@@ -23,12 +23,12 @@ import (
 type Config struct {
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
-	Activity        *activity.Store   // what consent shows of the user's day; nil: nothing
+	Activity        *activity.Store   // what consent shows of the user's day, or nil to show nothing
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
 	TrustedProxies  network.Proxies   // whose X-Forwarded-For is trusted
 	Clients         *client.Registry  // whose logos are shown
 	Brand           brand.Brand       // whose pages these are; without a name: the program's own
-	Texts           *locale.Catalogue // nil: those of the program
+	Texts           *locale.Catalogue // nil for those of the program
 	Limits          timelimit.Limits  // of the time that a request may take, and of its wait for an email
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	Files  fs.FS             // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
 	Static string            // the path of the files of static, with a slash at its end
 	Brand  brand.Brand       // without a name, the program's own
-	Texts  *locale.Catalogue // nil: the built-in ones
+	Texts  *locale.Catalogue // nil for the built-in ones
 	// Funcs returns more functions of the templates. Every site has asset, brand, t, text, day, lang, dir and languages.
 	Funcs func(*locale.Locale) template.FuncMap
 }

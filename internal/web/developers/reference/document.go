@@ -42,7 +42,7 @@ type Operation struct {
 	ID, Label, Description string
 	Webhook                string // its name; empty for requests to the service
 	Method, Path           string
-	Scheme                 *Scheme // nil: none
+	Scheme                 *Scheme // nil if there is none
 	Open                   bool    // the document has no scheme
 	Scopes                 []string
 	Parameters             []Parameters
@@ -61,7 +61,7 @@ type Parameters struct {
 
 // Body of a request.
 type Body struct {
-	Label     string // distinguishes several; empty: there is one
+	Label     string // distinguishes several, and is empty if there is one
 	MediaType string
 	Fields    []Field
 }

@@ -124,7 +124,7 @@ func jsonOf(value any, schema *openapi3.Schema) string {
 	return text.String() + "\n"
 }
 
-// within returns the schema of an object's field; nil: there is none.
+// within returns the schema of an object's field, or nil.
 func within(schema *openapi3.Schema, name string) *openapi3.Schema {
 	if schema == nil || schema.Properties[name] == nil {
 		return nil

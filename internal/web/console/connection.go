@@ -201,6 +201,8 @@ func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, 
 		notified = "not_notified"
 	} else if !endpoint.StoppedAt.IsZero() {
 		notified = "stopped"
+	} else if !endpoint.PausedAt.IsZero() {
+		notified = "paused"
 	}
 	name := isolated(one.Partner.Name)
 	return confirmation{

@@ -440,6 +440,8 @@ func TestDisconnect(t *testing.T) {
 	v.shows(v.Get(path), heading, "This ends 1 connection: version 1 with daily_steps:read", "0 refreshes", "Ride Club has no webhook")
 	f.DB.Webhook(t, partner.ID)
 	v.shows(v.Get(path), heading, "Ride Club is notified by its webhook.")
+	f.DB.Exec(t, "update webhook_endpoints set paused_at = now()")
+	v.shows(v.Get(path), heading, "its webhook is paused")
 	f.DB.Exec(t, "update webhook_endpoints set stopped_at = now()")
 	v.shows(v.Get(path), heading, "its webhook is stopped")
 	grace := f.signedIn(t, edgetest.GraceToken)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"connect-svc/internal/panics"
+	"connect-svc/internal/timelimit"
 )
 
 // sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
@@ -31,17 +32,17 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
 	}
 	start(background, "emails", a.Accounts.Run)
-	start(background, "sweep", func(ctx context.Context) { every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
+	start(background, "sweep", func(ctx context.Context) { timelimit.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
-	start(background, "lapses", func(ctx context.Context) { every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
+	start(background, "lapses", func(ctx context.Context) { timelimit.Every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
 	start(delivering, "webhooks", a.Webhooks.Run)
 	start(background, "replicas", a.Replicas.Run)
 	start(background, "certificates", func(ctx context.Context) {
-		every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
+		timelimit.Every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
 	})
 	failures := make(chan error, 1+len(a.httpServers()))
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
@@ -120,20 +121,6 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	}
 }
 
-// every calls act at each interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, act func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			act()
-		}
-	}
-}
-
 // sweepNext sweeps a step further, unless another server does or a clock is wrong.
 func (a *App) sweepNext(ctx context.Context) {
 	if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
@@ -157,12 +144,7 @@ const (
 // foldDays keeps the figures of each day, unless another server does or a clock is wrong, until ctx ends.
 func (a *App) foldDays(ctx context.Context) {
 	pause := 5 * time.Second // after the start
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
+	for timelimit.Pause(ctx, pause) {
 		began := time.Now()
 		if !a.sweptElsewhere.Load() && !a.servers.Clock().Wrong() {
 			if err := panics.Try(func() error { return a.Usage.Fold(ctx) }); err != nil && ctx.Err() == nil {

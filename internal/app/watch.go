@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/servers"
+	"connect-svc/internal/timelimit"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
@@ -40,12 +41,10 @@ func (a *App) join(ctx context.Context) error {
 	}
 	err := heartbeat()
 	for errors.Is(err, servers.ErrUnsure) {
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, servers.LookEvery) {
 			return nil
-		case <-time.After(servers.LookEvery):
-			err = heartbeat()
 		}
+		err = heartbeat()
 	}
 	if conflict, found := errors.AsType[*servers.LimiterError](err); found {
 		return conflict
@@ -91,7 +90,7 @@ func (a *App) watch(ctx context.Context, failures chan<- error) {
 	}
 	look()
 	looked := time.Now()
-	every(ctx, servers.LookEvery, func() {
+	timelimit.Every(ctx, servers.LookEvery, func() {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 		changed := a.lookAtClock(limited)
 		cancel()

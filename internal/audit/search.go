@@ -86,10 +86,8 @@ func (l *Log) settled(ctx context.Context, until time.Time) (time.Time, error) {
 		case time.Now().After(end):
 			return settled, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, settlePause) {
 			return time.Time{}, ctx.Err()
-		case <-time.After(settlePause):
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"connect-svc/internal/timelimit"
 )
 
 // restartPause is the pause before work that panicked starts again.
@@ -59,10 +61,8 @@ func Restart(ctx context.Context, logger *slog.Logger, name string, work func(co
 			return
 		}
 		logger.Error("background work panicked", "work", name, "cause", err)
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, restartPause) {
 			return
-		case <-time.After(restartPause):
 		}
 	}
 }

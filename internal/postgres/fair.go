@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/timelimit"
 )
 
 // connectAgainAfter is the pause after a failed attempt to connect.
@@ -121,22 +122,10 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 		if err == nil || ctx.Err() == nil {
 			err = failure // it is more specific than the deadline
 		}
-		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !pause(ctx, connectAgainAfter) {
+		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !timelimit.Pause(ctx, connectAgainAfter) {
 			leave()
 			return nil, nil, fairqueue.Unreached(err)
 		}
-	}
-}
-
-// pause waits for d. It reports false if the context ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -147,7 +136,7 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 		if !p.notHappened(err) {
 			return err
 		}
-		if _, limited := ctx.Deadline(); !limited || !pause(ctx, connectAgainAfter) {
+		if _, limited := ctx.Deadline(); !limited || !timelimit.Pause(ctx, connectAgainAfter) {
 			return fairqueue.Unreached(err)
 		}
 	}
@@ -352,7 +341,7 @@ func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 		err := InTx(ctx, pool, act)
 		_, limited := ctx.Deadline()
 		switch {
-		case limited && IsOnTheMove(err) && pause(ctx, connectAgainAfter):
+		case limited && IsOnTheMove(err) && timelimit.Pause(ctx, connectAgainAfter):
 		case attempt == attempts || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
 			return err
 		}

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"time"
+
+	"connect-svc/internal/timelimit"
 )
 
 // maxPause bounds a pause. A part can take long because it waits for a lock.
@@ -16,13 +18,7 @@ func newPace() *pace { return &pace{time.Now()} }
 
 // yield is called after a part. It pauses for two fifths of the time that the part took.
 func (p *pace) yield(ctx context.Context) error {
-	pause := time.NewTimer(min(time.Since(p.resumed)*2/5, maxPause))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		p.resumed = time.Now()
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	timelimit.Pause(ctx, min(time.Since(p.resumed)*2/5, maxPause))
+	p.resumed = time.Now()
+	return ctx.Err()
 }

@@ -20,6 +20,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"connect-svc/internal/timelimit"
 )
 
 // maxOTLPAnswer is how much of a collector's answer is read.
@@ -141,13 +143,8 @@ func (o *otlp) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans)
 	}
 	for pause := o.pause; ; pause *= 2 {
 		again, err := o.post(ctx, body)
-		if err == nil || !again {
+		if err == nil || !again || !timelimit.Pause(ctx, pause) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
 		}
 	}
 }

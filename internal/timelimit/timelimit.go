@@ -2,10 +2,13 @@
 // them: the service runs with [Default]. Tests replace them, because on a busy machine every limit is exceeded at some time, and the
 // test would only test the machine.
 //
-// Durations that change no answer, such as polling intervals, are constants where they are used.
+// Durations that change no answer, such as polling intervals, are constants where they are used. [Pause] and [Every] wait for them.
 package timelimit
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Limits bound parts of the service. The zero value stands for [Default], see [Limits.OrDefault].
 type Limits struct {
@@ -123,4 +126,27 @@ func (l Limits) OrDefault() Limits {
 		return Default
 	}
 	return l
+}
+
+// Pause waits for d. It reports false if ctx has ended.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() == nil
+}
+
+// Every calls act at each interval until ctx ends.
+func Every(ctx context.Context, interval time.Duration, act func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			act()
+		}
+	}
 }

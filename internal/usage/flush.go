@@ -13,25 +13,18 @@ import (
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no more requests
 // can arrive. The end of ctx does not cancel a batch, because it would be unknown whether the batch was written.
 func (u *Usage) Run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
-	ticker := time.NewTicker(flushEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
+	for again := true; again; {
+		again = timelimit.Pause(ctx, flushEvery)
 		u.flush(lasting)
 		u.flushDays(lasting)
 		u.flushErrors(lasting)
-		if ctx.Err() != nil {
-			return
-		}
 	}
 }
 

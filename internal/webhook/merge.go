@@ -12,6 +12,7 @@ import (
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/panics"
+	"connect-svc/internal/timelimit"
 )
 
 const (
@@ -46,10 +47,8 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 		if n >= mergeBatch {
 			pause = min(pause, mergePause*time.Since(began))
 		}
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 		select {
 		case <-w.changed: // by a poll before the end of this merge; the next poll knows better

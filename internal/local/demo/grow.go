@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connect-svc/internal/activity"
+	"connect-svc/internal/timelimit"
 )
 
 const (
@@ -17,20 +18,13 @@ const (
 
 func (d *demo) growRegularly(ctx context.Context) {
 	every := cmp.Or(d.config.Every, growEvery)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			for _, p := range d.people {
-				if err := d.grow(ctx, p, now, rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
-					d.logger.Error("sample activity", "cause", err)
-				}
+	timelimit.Every(ctx, every, func() {
+		for _, p := range d.people {
+			if err := d.grow(ctx, p, time.Now(), rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
+				d.logger.Error("sample activity", "cause", err)
 			}
 		}
-	}
+	})
 }
 
 // grow adds some steps to the user's today and, if they ride, a short ride that has just ended.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"connect-svc/internal/timelimit"
 )
 
 // initialize creates the database cluster if there is none, and returns the password of its superuser.
@@ -74,10 +76,8 @@ func (p *place) stopOrphan(ctx context.Context) error {
 	}
 	for serves(pid, p.data()) {
 		_ = interrupt(pid)
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("the PostgreSQL of an earlier start, process %d, does not end: %w", pid, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil

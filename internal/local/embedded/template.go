@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"connect-svc/internal/timelimit"
 )
 
 // templateLife is how long a template stays that nobody uses.
@@ -57,10 +59,8 @@ func (p *place) copyTemplate(ctx context.Context, name string, prepare func(cont
 		if unusable := (*fs.PathError)(nil); errors.As(err, &unusable) { // such as in a read-only file system
 			return "", err
 		}
-		select { // another program makes it
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, 20*time.Millisecond) { // another program makes it
 			return "", ctx.Err()
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(template, "password"))

@@ -6,6 +6,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/api/contract"
+	"connect-svc/internal/timelimit"
 )
 
 const (
@@ -32,19 +33,11 @@ func (d driver) AdvanceClock(
 
 // followClock makes users record when days begin, until ctx ends. The service delivers webhooks by the clock itself.
 func (s *sandbox) followClock(ctx context.Context) {
-	grow := time.NewTicker(growEvery)
-	defer grow.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-grow.C:
-			limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
-			err := s.growAll(limited, nil)
-			cancel()
-			if err != nil && ctx.Err() == nil {
-				s.config.Logger.Error("follow the clock", "cause", err)
-			}
+	timelimit.Every(ctx, growEvery, func() {
+		limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
+		defer cancel()
+		if err := s.growAll(limited, nil); err != nil && ctx.Err() == nil {
+			s.config.Logger.Error("follow the clock", "cause", err)
 		}
-	}
+	})
 }

@@ -2,7 +2,6 @@ package citus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 )
 
 // lockWait is how long a step first waits for a table's lock before it lets others pass and tries again. Each time it waits half as long
@@ -53,8 +53,8 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 			told = holder
 			d.done(name+": makes way for "+holder, held)
 		}
-		if err := pause(ctx, patience*held); err != nil {
-			return err
+		if !timelimit.Pause(ctx, patience*held) {
+			return fmt.Errorf("distribute: interrupted between two steps: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -118,16 +118,4 @@ func (d distributor) holder(ctx context.Context) (name string) {
 		return ""
 	}
 	return name
-}
-
-// errBetween says that no step was interrupted.
-var errBetween = errors.New("distribute: interrupted between two steps")
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errBetween, context.Cause(ctx))
-	case <-time.After(d):
-		return nil
-	}
 }

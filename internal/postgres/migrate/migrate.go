@@ -27,6 +27,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timelimit"
 	"connect-svc/migrations"
 )
 
@@ -79,10 +80,8 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if !timelimit.Pause(ctx, lockPause) {
 			return nil, err
-		case <-time.After(lockPause):
 		}
 	}
 }

@@ -101,16 +101,8 @@ func (r *Set) Run(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	ticker := time.NewTicker(checkReplicasEvery)
-	defer ticker.Stop()
-	for {
-		r.Check(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	r.Check(ctx)
+	timelimit.Every(ctx, checkReplicasEvery, func() { r.Check(ctx) })
 }
 
 // Check finds out which replicas are current, within the time limit of a check.

@@ -1,11 +1,11 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,45 +122,10 @@ func (p *place) makeTemplate(ctx context.Context, template string, prepare func(
 	return err
 }
 
-// copyTree copies a directory of PostgreSQL, whose account owns the copy.
+// copyTree copies a directory of PostgreSQL, whose account owns the copy. PostgreSQL serves it only if nobody else can enter it.
 func (p *place) copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		switch {
-		case entry.IsDir():
-			err = os.Mkdir(target, 0o700)
-		case entry.Type().IsRegular():
-			err = copyFile(path, target)
-		default: // PostgreSQL makes links only for tablespaces
-			err = fmt.Errorf("%s is neither a file nor a directory", path)
-		}
-		if err != nil {
-			return err
-		}
-		return p.own(target)
-	})
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
+	if err := errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o700)); err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		_ = out.Close()
-		return err
-	}
-	return out.Close()
+	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error { return cmp.Or(err, p.own(path)) })
 }

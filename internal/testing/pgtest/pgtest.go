@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -24,7 +21,6 @@ import (
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/migrations"
 )
 
 // maxConns of a test's pool: enough for a race of requests, few enough for many tests at a time.
@@ -128,11 +124,11 @@ func (s *testServer) stop() error {
 // makeTemplate migrates a database that is named after the migrations, unless it exists. It has its name only when
 // it is whole.
 func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
-	hash, err := hashOfMigrations()
+	sum, err := migrate.Sum()
 	if err != nil {
 		return "", err
 	}
-	template := "connect_template_" + hash
+	template := "connect_template_" + sum[:16]
 	conn, err := pgx.Connect(ctx, nodes[0].url)
 	if err != nil {
 		return "", err
@@ -162,19 +158,6 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 		}
 	}
 	return template, nodes.exec(ctx, "drop database if exists "+template, "alter database "+half+" rename to "+template)
-}
-
-func hashOfMigrations() (string, error) {
-	h := sha256.New()
-	err := fs.WalkDir(migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(migrations.Files, path)
-		fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
-		return err
-	})
-	return hex.EncodeToString(h.Sum(nil)[:8]), err
 }
 
 // New gives t a migrated database that no other test sees, and drops it when t ends.

@@ -56,7 +56,8 @@ type operatorAPI struct {
 	cause    error // of the latest answer, if the service could not do all that it was asked
 }
 
-// ProvideAPI makes kong connect before it calls Run. The statements of a command with the tag `unhurried` may take any time.
+// ProvideAPI makes kong connect before it calls Run. The statements of a command with the tag `unhurried` may take any time. A keyset of the
+// command must be the database's.
 func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operatorAPI, error) {
 	var options []postgres.Option
 	if command.Selected().Tag.Has("unhurried") {
@@ -71,7 +72,16 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 	if err := app.CheckSchema(p.ctx, pool); err != nil {
 		return nil, err
 	}
-	api, err := newAPI(pool, nil, webhook.Settings{})
+	var keys *credential.Keyring
+	if sealing, is := command.Selected().Target.Addr().Interface().(interface{ Ring() *credential.Keyring }); is {
+		keys = sealing.Ring()
+	}
+	if keys != nil {
+		if err := keys.CheckMarks(p.ctx, pool); err != nil {
+			return nil, err
+		}
+	}
+	api, err := newAPI(pool, keys, webhook.Settings{})
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +126,6 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Sett
 	a.handler = telemetry.Requests(slog.New(slog.DiscardHandler), handler, func(event *telemetry.Event) { a.cause = event.Cause })
 	a.Caller, err = operatorapi.NewClient("http://localhost", operatorapi.WithHTTPClient(a))
 	return a, err
-}
-
-// sealing returns the api with a keyset, which must be the database's. Without one it is the api itself.
-func (a *operatorAPI) sealing(p *program, keys *credential.Keyring, webhooks webhook.Settings) (*operatorAPI, error) {
-	if keys == nil {
-		return a, nil
-	}
-	if err := keys.CheckMarks(p.ctx, a.pool); err != nil {
-		return nil, err
-	}
-	return newAPI(a.pool, keys, webhooks)
 }
 
 // recorder is a response in memory.

@@ -15,7 +15,6 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/settings"
-	"connect-svc/internal/webhook"
 )
 
 type clientCommands struct {
@@ -102,10 +101,6 @@ type clientCreateCommand struct {
 }
 
 func (c clientCreateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	with := c.change()
 	created, err := decode[operatorapi.CreatedClient](api.CreateClient(p.ctx, operatorapi.ClientRegistration{
 		Name: c.Name, CallbackUrl: c.Callback, Scopes: c.Scope.list(),
@@ -224,10 +219,6 @@ func (c *clientUpdateCommand) AfterApply(from *settings.Source) error {
 }
 
 func (c clientUpdateCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	changed, err := decode[operatorapi.ChangedClient](api.ChangeClient(p.ctx, c.ID.UUID, c.change()))
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/settings"
-	"connect-svc/internal/webhook"
 )
 
 type clientWebhookCommands struct {
@@ -57,10 +56,6 @@ type clientWebhookSetCommand struct {
 }
 
 func (c clientWebhookSetCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	response, err := api.SetWebhook(p.ctx, c.ID.UUID, operatorapi.WebhookTarget{Url: c.URL})
 	return group.showWebhook(p, response, err)
 }
@@ -71,10 +66,6 @@ type clientWebhookRotateSecretCommand struct {
 }
 
 func (c clientWebhookRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	response, err := api.RotateWebhookSecret(p.ctx, c.ID.UUID)
 	return group.showWebhook(p, response, err)
 }

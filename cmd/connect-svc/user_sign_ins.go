@@ -8,7 +8,6 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/settings"
-	"connect-svc/internal/webhook"
 )
 
 type userSignInsCommand struct {
@@ -17,10 +16,6 @@ type userSignInsCommand struct {
 }
 
 func (c userSignInsCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	if c.ID.email != "" { // which may have no account
 		response, err := api.ListSignIns(p.ctx, &operatorapi.ListSignInsParams{Email: c.ID.email})
 		return group.showSignIns(p, response, err)
@@ -35,10 +30,6 @@ type userLiftLimitsCommand struct {
 }
 
 func (c userLiftLimitsCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{})
-	if err != nil {
-		return err
-	}
 	user, err := c.ID.read(p, api)
 	if err != nil {
 		return err

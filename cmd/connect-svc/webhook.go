@@ -69,7 +69,7 @@ func (c webhookShowCommand) Run(p *program, group *webhookCommands, api *operato
 			fmt.Fprintln(w, "\nATTEMPT\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
 		}
 		for _, a := range found.Log {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%d ms\t%s\t%s\n", a.Attempt, a.At, a.WebhookTimestamp, a.DurationMs, statusOf(a), a.Fault)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%d ms\t%s\t%s\n", a.Attempt, a.At, a.WebhookTimestamp, a.DurationMs, given(a.Status), a.Fault)
 		}
 		for _, a := range found.Log {
 			if a.Response != "" {
@@ -77,14 +77,6 @@ func (c webhookShowCommand) Run(p *program, group *webhookCommands, api *operato
 			}
 		}
 	})
-}
-
-// statusOf is the status that a receiver answered, for people.
-func statusOf(a operatorapi.WebhookAttempt) string {
-	if a.Status == nil {
-		return "-"
-	}
-	return fmt.Sprint(*a.Status)
 }
 
 type webhookReplayCommand struct {
@@ -109,7 +101,7 @@ type webhookTestCommand struct {
 }
 
 func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operatorAPI) error {
-	api, err := api.sealing(p, c.KeysetFile, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
+	api, err := newAPI(api.pool, c.Ring(), webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
 	if err != nil {
 		return err
 	}
@@ -126,7 +118,7 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operato
 	}
 	return errors.Join(group.print(p, sample, func(w io.Writer) {
 		fmt.Fprintf(w, "type\t%s\n", sample.Type)
-		fmt.Fprintf(w, "answered\t%s after %d ms\n", statusOf(sample.Attempt), sample.Attempt.DurationMs)
+		fmt.Fprintf(w, "answered\t%s after %d ms\n", given(sample.Attempt.Status), sample.Attempt.DurationMs)
 		if sample.Attempt.Response != "" {
 			fmt.Fprintf(w, "response\t%s\n", printable(sample.Attempt.Response))
 		}
@@ -138,5 +130,5 @@ func problemOf(a operatorapi.WebhookAttempt) string {
 	if a.Status == nil {
 		return a.Fault
 	}
-	return strings.TrimSuffix("the receiver answered "+statusOf(a)+": "+a.Fault, ": ")
+	return strings.TrimSuffix("the receiver answered "+given(a.Status)+": "+a.Fault, ": ")
 }

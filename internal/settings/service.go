@@ -153,10 +153,16 @@ type Keyset struct {
 	KeysetFile *credential.Keyring `setting:"required" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals secrets and hashes addresses."`
 }
 
+// Ring returns the keyset.
+func (s Keyset) Ring() *credential.Keyring { return s.KeysetFile }
+
 // OptionalKeyset is that of the commands that may have to.
 type OptionalKeyset struct {
 	KeysetFile *credential.Keyring `setting:"" type:"keyset" placeholder:"FILE" help:"The service's keyset, which seals webhook signing secrets."`
 }
+
+// Ring returns the keyset, nil if there is none.
+func (s OptionalKeyset) Ring() *credential.Keyring { return s.KeysetFile }
 
 // OnlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
 func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {

@@ -235,10 +235,7 @@ func (h handlers) setStatus(
 func (h handlers) RotateClientSecret(
 	ctx context.Context, request operatorapi.RotateClientSecretRequestObject,
 ) (operatorapi.RotateClientSecretResponseObject, error) {
-	var overlap time.Duration
-	if request.Body.OverlapSeconds != nil {
-		overlap = time.Duration(*request.Body.OverlapSeconds) * time.Second
-	}
+	overlap := time.Duration(orZero(request.Body.OverlapSeconds)) * time.Second
 	rotated, err := h.Clients.RotateSecret(ctx, request.ClientId, overlap)
 	return operatorapi.RotateClientSecret200JSONResponse{
 		ClientId: request.ClientId, ClientSecret: rotated.Secret, OldSecretUntil: instantOrNull(rotated.OverlapUntil),

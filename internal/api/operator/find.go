@@ -18,7 +18,7 @@ func (h handlers) Find(ctx context.Context, request operatorapi.FindRequestObjec
 
 func foundBody(found lookup.Found) operatorapi.Found {
 	body := operatorapi.Found{
-		Kind: operatorapi.FoundKind(found.Kind), UserId: idOrNull(found.UserID), ClientId: idOrNull(found.ClientID), Name: found.Name,
+		Kind: operatorapi.FoundKind(found.Kind), UserId: orNull(found.UserID), ClientId: orNull(found.ClientID), Name: found.Name,
 		At: instantOrNull(found.At), Detail: found.Detail,
 	}
 	if found.EventID != uuid.Nil {
@@ -27,11 +27,12 @@ func foundBody(found lookup.Found) operatorapi.Found {
 	return body
 }
 
-func idOrNull(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
+// orNull returns null for the zero value.
+func orNull[T comparable](value T) *T {
+	if value == *new(T) {
 		return nil
 	}
-	return &id
+	return &value
 }
 
 // named returns the user of an address and the client of a name, and what was given by id. ok is false if a name stands for another one

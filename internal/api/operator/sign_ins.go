@@ -47,16 +47,10 @@ func (h handlers) signInsOf(ctx context.Context, userID uuid.UUID) (operatorapi.
 
 func signInLogBody(found account.SignInLog) operatorapi.SignInLog {
 	data := each(found.Events, func(e account.SignInEvent) operatorapi.SignInEvent {
-		body := operatorapi.SignInEvent{
+		return operatorapi.SignInEvent{
 			At: instant(e.At), Event: operatorapi.SignInEventEvent(e.Kind), Waiting: e.Waiting, Until: instantOrNull(e.Until), Detail: e.Detail,
+			SignInId: orNull(e.SignIn), Limit: orNull(operatorapi.SignInEventLimit(e.Limit)),
 		}
-		if e.SignIn != uuid.Nil {
-			body.SignInId = &e.SignIn
-		}
-		if e.Limit != "" {
-			body.Limit = new(operatorapi.SignInEventLimit(e.Limit))
-		}
-		return body
 	})
 	return operatorapi.SignInLog{CodesWork: found.CodesWork, Data: data, NextCodeAt: instantOrNull(found.NextCodeAt)}
 }

@@ -141,7 +141,7 @@ func (h handlers) ListAuditLog(
 	ctx context.Context, request operatorapi.ListAuditLogRequestObject,
 ) (operatorapi.ListAuditLogResponseObject, error) {
 	params := request.Params
-	var filter audit.Filter
+	filter := audit.Filter{Actor: orZero(params.Actor), Action: orZero(params.Action)}
 	var err error
 	if filter.Since, err = given(params.Since); err != nil {
 		return nil, err
@@ -149,8 +149,6 @@ func (h handlers) ListAuditLog(
 	if filter.Until, err = given(params.Until); err != nil {
 		return nil, err
 	}
-	replace(&filter.Actor, params.Actor)
-	replace(&filter.Action, params.Action)
 	user, client, ok, err := h.named(ctx, params)
 	if err != nil {
 		return nil, err
@@ -158,8 +156,7 @@ func (h handlers) ListAuditLog(
 	if !ok { // no entry matches both
 		return operatorapi.ListAuditLog200JSONResponse{Data: []operatorapi.AuditEvent{}}, nil
 	}
-	replace(&filter.UserID, user)
-	replace(&filter.ClientID, client)
+	filter.UserID, filter.ClientID = orZero(user), orZero(client)
 	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
 			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
@@ -196,7 +193,7 @@ func given(text *operatorapi.GivenInstant) (time.Time, error) {
 
 func auditBody(e audit.Event) operatorapi.AuditEvent {
 	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail,
-		ClientId: idOrNull(e.ClientID), UserId: idOrNull(e.UserID)}
+		ClientId: orNull(e.ClientID), UserId: orNull(e.UserID)}
 	if e.ConnectionVersion != 0 {
 		body.ConnectionVersion = new(strconv.FormatInt(e.ConnectionVersion, 10))
 	}

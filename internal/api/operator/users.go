@@ -78,10 +78,8 @@ func (h handlers) ChangeUser(
 func (h handlers) DeleteUser(
 	ctx context.Context, request operatorapi.DeleteUserRequestObject,
 ) (operatorapi.DeleteUserResponseObject, error) {
-	if _, err := h.Accounts.DeleteUser(ctx, request.UserId); err != nil {
-		return nil, err
-	}
-	return operatorapi.DeleteUser204Response{}, nil
+	_, err := h.Accounts.DeleteUser(ctx, request.UserId)
+	return operatorapi.DeleteUser204Response{}, err
 }
 
 // PutUsers creates users, or changes those whose ids exist.

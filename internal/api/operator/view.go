@@ -86,14 +86,10 @@ func rideBody(ride activity.RecordedRide) operatorapi.RecordedRide {
 }
 
 func writtenAdjustmentBody(a activity.Adjustment) operatorapi.WrittenAdjustment {
-	body := operatorapi.WrittenAdjustment{
+	return operatorapi.WrittenAdjustment{
 		AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date},
-		Delta: int32(a.Delta), Note: a.Note, CreatedAt: instant(a.CreatedAt),
+		Delta: int32(a.Delta), Note: a.Note, CreatedAt: instant(a.CreatedAt), Actor: orNull(a.Actor),
 	}
-	if a.Actor != "" {
-		body.Actor = &a.Actor
-	}
-	return body
 }
 
 func removedAdjustmentBody(a activity.RemovedAdjustment) operatorapi.RemovedAdjustment {

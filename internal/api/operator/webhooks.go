@@ -132,11 +132,7 @@ func (h handlers) ListWebhookEvents(
 	if err := h.known(ctx, oauth.Filter{ClientID: params.ClientId}); err != nil {
 		return nil, err
 	}
-	var filter webhook.Filter
-	replace(&filter.ClientID, params.ClientId)
-	if params.State != nil {
-		filter.State = webhook.State(*params.State)
-	}
+	filter := webhook.Filter{ClientID: orZero(params.ClientId), State: webhook.State(orZero(params.State))}
 	rows, next, err := page.Read(page.List{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]webhook.Event, error) {
 			filter.After, filter.Limit = after, limit
@@ -208,16 +204,13 @@ func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 }
 
 func attemptBody(a webhook.Attempt) operatorapi.WebhookAttempt {
-	body := operatorapi.WebhookAttempt{
+	return operatorapi.WebhookAttempt{
 		Attempt:          int32(a.Number),
 		At:               instant(a.At),
 		WebhookTimestamp: a.At.Unix(),
 		DurationMs:       int64(a.Duration / time.Millisecond),
+		Status:           orNull(a.Status),
 		Fault:            a.Fault,
 		Response:         strings.ToValidUTF8(string(a.Response), "\uFFFD"),
 	}
-	if a.Status != 0 {
-		body.Status = &a.Status
-	}
-	return body
 }

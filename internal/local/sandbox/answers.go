@@ -14,7 +14,6 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/api/contract"
 	"connect-svc/internal/api/partner"
-	"connect-svc/internal/postgres"
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/telemetry"
 )
@@ -153,15 +152,11 @@ func (a *answers) forget() {
 func (d driver) ForceAnswers(
 	ctx context.Context, request sandboxapi.ForceAnswersRequestObject,
 ) (sandboxapi.ForceAnswersResponseObject, error) {
-	times := 1
-	if request.Body.Times != nil {
-		times = int(*request.Body.Times)
-	}
-	f := forced{failure{int(request.Body.Status), request.Body.Code}, postgres.Value(request.Body.NotAttempted)}
+	f := forced{failure{int(request.Body.Status), request.Body.Code}, or(request.Body.NotAttempted, false)}
 	if f.notAttempted && f.code != "server_error" {
 		return nil, contract.Field("only goes with server_error", "not_attempted")
 	}
-	if !d.answers.force(string(request.Body.OperationId), f, times) {
+	if !d.answers.force(string(request.Body.OperationId), f, int(or(request.Body.Times, 1))) {
 		return nil, contract.Field("must be an error that openapi.yaml has for the operation, with this status", "code")
 	}
 	return sandboxapi.ForceAnswers204Response{}, nil

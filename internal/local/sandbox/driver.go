@@ -94,11 +94,7 @@ func (d driver) ReadSandbox(
 func (d driver) CreateUser(
 	ctx context.Context, request sandboxapi.CreateUserRequestObject,
 ) (sandboxapi.CreateUserResponseObject, error) {
-	timezone := "UTC"
-	if request.Body.Timezone != nil {
-		timezone = *request.Body.Timezone
-	}
-	user, err := d.addPerson(ctx, request.Body.Kind, timezone)
+	user, err := d.addPerson(ctx, request.Body.Kind, or(request.Body.Timezone, "UTC"))
 	return sandboxapi.CreateUser201JSONResponse(user), err
 }
 

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -31,7 +28,7 @@ func (s *stage) resetStreams(ctx context.Context, begin func(), o *outcome) erro
 	if err != nil {
 		return err
 	}
-	page := request{path: authorizePath(o.partnerA)}
+	page := authorizeRequest(o.partnerA, 22)
 	read := readRequest(readPath(connected[0], "daily-activity"), connected[0].AccessToken)
 	client := s.tls.client(1)
 	defer client.CloseIdleConnections()
@@ -70,13 +67,4 @@ func (a *aborter) ask(client *http.Client) int {
 		a.reset.Add(1)
 	}
 	return status
-}
-
-// authorizePath is that of a page that anybody can ask for, and that stores a request.
-func authorizePath(client int) string {
-	challenge := sha256.Sum256([]byte(verifier))
-	return "/oauth/authorize?" + url.Values{
-		"client_id": {clientID(client).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
-		"state": {"0123456789012345678901"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
-	}.Encode()
 }

@@ -28,6 +28,19 @@ type connection struct {
 	oauth.Tokens
 }
 
+// take replaces the tokens by those of a response that has some.
+func (c *connection) take(response []byte) error {
+	var fresh struct {
+		AccessToken  string `json:"access_token"`
+		RefreshToken string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal(response, &fresh); err != nil {
+		return err
+	}
+	c.AccessToken, c.RefreshToken = fresh.AccessToken, fresh.RefreshToken
+	return nil
+}
+
 // nextPairs are some that were never connected: more than a service can exchange in one measurement.
 func (s *stage) nextPairs() []pair {
 	pairs := make([]pair, 2500*s.Seconds)
@@ -53,7 +66,7 @@ func (s *stage) codes(ctx context.Context, pairs []pair) ([]string, error) {
 		requests[i] = uuid.New()
 	}
 	userIDs, clientIDs := ids(pairs)
-	browser, challenge := sha256.Sum256(nil), sha256.Sum256([]byte(verifier))
+	browser := sha256.Sum256(nil)
 	if _, err := s.conn.Exec(ctx, `insert into authorization_requests (request_id, browser_hash, client_id, redirect_uri, scopes, state,
 			code_challenge, expires_at, user_id, session_hash, consent_day)
 		select request, $4, client, $5, 7, '0123456789012345678901', $6, now() + interval '10 minutes', person, $4, current_date
@@ -108,13 +121,7 @@ func refresh(ctx context.Context, at endpoint, connected []connection) error {
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("refresh: status %d: %s", status, response.Body())
 		}
-		var fresh struct {
-			AccessToken  string `json:"access_token"`
-			RefreshToken string `json:"refresh_token"`
-		}
-		err = cmp.Or(err, json.Unmarshal(response.Body(), &fresh))
-		c.AccessToken, c.RefreshToken = fresh.AccessToken, fresh.RefreshToken
-		return err
+		return cmp.Or(err, c.take(response.Body()))
 	})
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -142,10 +141,8 @@ func (s *stage) firstTouches(ctx context.Context, connected []connection, add fu
 		spread = append(spread, connected[n])
 	}
 	for round, compression := range []string{"off", "lz4"} {
-		for _, statement := range []string{"alter system set wal_compression = " + compression, "select pg_reload_conf()", "checkpoint"} {
-			if _, err := s.conn.Exec(ctx, statement); err != nil {
-				return err
-			}
+		if err := s.exec(ctx, "alter system set wal_compression = "+compression, "select pg_reload_conf()", "checkpoint"); err != nil {
+			return err
 		}
 		act := func() (int, error) { return len(spread), refresh(ctx, s.tls.endpoint, spread) }
 		u, err := s.measureAct(ctx, act)
@@ -196,20 +193,6 @@ func (s *stage) writeDays(ctx context.Context, round int) error {
 	for n := range costRows {
 		days = append(days, fmt.Sprintf(`{"user_id": %q, "date": %q, "steps": %d}`, userID(n*users/costRows).String(), today().Format(time.DateOnly), 20_000+round))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.tls.private+"/operator/v1/activity",
-		bytes.NewBufferString(`{"daily_steps": [`+strings.Join(days, ", ")+`]}`))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+secret)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer drain(response)
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("a batch of days: %s", response.Status)
-	}
-	return nil
+	_, _, err := s.tls.ask(ctx, http.MethodPost, "/operator/v1/activity", `{"daily_steps": [`+strings.Join(days, ", ")+`]}`, operatorHeader)
+	return err
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ type call struct {
 // operatorDesk is what operators use: the command line, the API and a session of the console.
 type operatorDesk struct {
 	*stage
-	command *dayCommand
+	size    *dayCommand
 	service *service
 	session string // cookie
 }
@@ -115,13 +114,7 @@ func (d *operatorDesk) awaitDays(ctx context.Context) error {
 // run is a step at the command line. Its arguments are made for each user and partner.
 func (d *operatorDesk) run(args func(n int) string) step {
 	return step{"connect-svc " + generic(args(0)), func(ctx context.Context, n int) error {
-		cmd := exec.CommandContext(ctx, d.Program, strings.Split(args(n), " ")...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "CONNECT_DATABASE_URL=" + d.database.URL(), "CONNECT_KEYSET_FILE=" + d.keysetFile(), "CONNECT_OPERATOR=ada"}
-		output, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
-		}
-		return nil
+		return d.command(ctx, strings.Split(args(n), " ")...)
 	}}
 }
 
@@ -130,7 +123,7 @@ func (d *operatorDesk) ask(request func(n int) string) step {
 	return step{generic(request(0)), func(ctx context.Context, n int) error {
 		method, rest, _ := strings.Cut(request(n), " ")
 		path, body, _ := strings.Cut(rest, " ")
-		_, err := d.send(ctx, method, "/operator/v1/"+path, body, http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}})
+		_, err := d.send(ctx, method, "/operator/v1/"+path, body, operatorHeader)
 		return err
 	}}
 }
@@ -176,23 +169,10 @@ func generic(text string) string {
 	return anyAddress.ReplaceAllString(anyID.ReplaceAllString(text, "ID"), "EMAIL")
 }
 
-// send sends a request to the private listener. An answer that is neither good nor a redirect is an error.
+// send asks the private listener, and keeps the session.
 func (d *operatorDesk) send(ctx context.Context, method, path, body string, header http.Header) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+d.service.private+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header = header
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close() //nolint:errcheck // it is read to its end
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusBadRequest {
-		err = fmt.Errorf("%s %s: %s: %.300s", method, path, response.Status, answer)
-	}
-	for _, cookie := range response.Cookies() {
+	answer, cookies, err := d.service.ask(ctx, method, path, body, header)
+	for _, cookie := range cookies {
 		d.session = cookie.Name + "=" + cookie.Value
 	}
 	return answer, err

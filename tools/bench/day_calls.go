@@ -26,10 +26,10 @@ func (d *operatorDesk) calls() []call {
 		}
 	}
 	// The partner that a user is connected with.
-	connected := func(n int) string { return clientID(1 + (firstCaller+n)*7919%(d.command.Partners-1)).String() }
+	connected := func(n int) string { return clientID(1 + (firstCaller+n)*7919%(d.size.Partners-1)).String() }
 	// Acts are about others each time, so that none has been done before.
 	later := func(text func(int) string, place int) func(int) string {
-		return func(n int) string { return text(n + place*d.command.Times) }
+		return func(n int) string { return text(n + place*d.size.Times) }
 	}
 	month := "from=" + time.Now().AddDate(0, 0, -30).Format(time.DateOnly) + "&to=" + time.Now().Format(time.DateOnly)
 	return []call{

@@ -50,10 +50,7 @@ type flood struct {
 // floods ask for every public route in the ways that cost the service most, and for these files. Routes that cost alike take turns.
 // begun is the cookie of a sign-in to the account pages that somebody has begun.
 func floods(files []string, begun string) []flood {
-	authorize := "/oauth/authorize?" + url.Values{
-		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
-		"state": {strings.Repeat("s", 2048)}, "code_challenge": {strings.Repeat("c", 42) + "A"}, "code_challenge_method": {"S256"},
-	}.Encode()
+	authorize := authorizeRequest(floodPartner, 2048).path
 	guess := func(n int) string { // of secrets: of one client, and of clients that nobody has
 		id := clientID(floodPartner).String()
 		if n%2 == 0 {
@@ -138,13 +135,10 @@ func (f *floodsCommand) Run(ctx context.Context) error {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
-	for _, statement := range []string{
-		"insert into user_addresses (address, user_id, email) select email, user_id, email from users",
-		"insert into client_logos (client_id, logo, content) values (" + theClient(floodPartner) + ", 'logo.svg', '<svg xmlns=\"http://www.w3.org/2000/svg\"/>')",
-	} {
-		if _, err := s.conn.Exec(ctx, statement); err != nil {
-			return err
-		}
+	if err := s.exec(ctx, "insert into user_addresses (address, user_id, email) select email, user_id, email from users",
+		"insert into client_logos (client_id, logo, content) values ("+theClient(floodPartner)+", 'logo.svg', '<svg xmlns=\"http://www.w3.org/2000/svg\"/>')",
+	); err != nil {
+		return err
 	}
 	mail, err := s.startMail()
 	if err != nil {

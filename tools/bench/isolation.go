@@ -65,15 +65,8 @@ func (i *isolationCommand) Run(ctx context.Context) (err error) {
 
 // keepSegments sets min_wal_size as docs/operations.md advises for imports, and writes as much, so that there are segments to use again.
 func (s *stage) keepSegments(ctx context.Context) error {
-	for _, statement := range []string{
-		"alter system set min_wal_size = '1GB'", "select pg_reload_conf()",
-		"select pg_logical_emit_message(false, '', repeat('x', 16000000)) from generate_series(1, 50)", "checkpoint",
-	} {
-		if _, err := s.conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.exec(ctx, "alter system set min_wal_size = '1GB'", "select pg_reload_conf()",
+		"select pg_logical_emit_message(false, '', repeat('x', 16000000)) from generate_series(1, 50)", "checkpoint")
 }
 
 // report measures the chosen cases, and writes the figures to a file. Error: a case that failed, or a bound that does not hold.

@@ -4,12 +4,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +70,14 @@ func (r request) headers() map[string]string {
 
 // discovery is the request for a page that costs the service nothing but HTTP.
 var discovery = request{path: "/.well-known/oauth-authorization-server"}
+
+// authorizeRequest is for a page that anybody can ask for, and that stores a request. state is how many characters its state has.
+func authorizeRequest(client, state int) request {
+	return request{path: "/oauth/authorize?" + url.Values{
+		"client_id": {clientID(client).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
+		"state": {strings.Repeat("s", state)}, "code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
+	}.Encode()}
+}
 
 func readRequest(path, accessToken string) request {
 	return request{path: path, authorization: "Bearer " + accessToken}
@@ -145,11 +153,9 @@ func eachOnce(requests []request) source {
 // last response.
 func chains(connections []connection) source {
 	return func(n int, body []byte) (request, bool) {
-		tokens := struct {
-			RefreshToken string `json:"refresh_token"`
-		}{connections[n].RefreshToken}
-		_ = json.Unmarshal(body, &tokens) // the first has no response before it
-		return refreshRequest(connections[n].client, tokens.RefreshToken), true
+		c := &connections[n]
+		_ = c.take(body) // the first has no response before it
+		return refreshRequest(c.client, c.RefreshToken), true
 	}
 }
 

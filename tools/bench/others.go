@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
@@ -98,12 +97,7 @@ func (o *others) send(n int, due time.Time) {
 func (o *others) refresh(c *connection) int {
 	var response fasthttp.Response
 	status, _ := send(o.client, refreshRequest(c.client, c.RefreshToken), &response)
-	var tokens struct {
-		AccessToken  string `json:"access_token"`
-		RefreshToken string `json:"refresh_token"`
-	}
-	if status == http.StatusOK && json.Unmarshal(response.Body(), &tokens) == nil {
-		c.AccessToken, c.RefreshToken = tokens.AccessToken, tokens.RefreshToken
+	if status == http.StatusOK && c.take(response.Body()) == nil {
 		o.grants <- c
 	}
 	return status

@@ -121,6 +121,38 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 	return started, err
 }
 
+// command has the program carry out a command line.
+func (s *stage) command(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, s.Program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "CONNECT_DATABASE_URL=" + s.database.URL(), "CONNECT_KEYSET_FILE=" + s.keysetFile(), "CONNECT_OPERATOR=ada"}
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+// operatorHeader is that of a request to the operator API.
+var operatorHeader = http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}
+
+// ask sends a request to the private listener. An answer that is neither good nor a redirect is an error.
+func (s *service) ask(ctx context.Context, method, path, body string, header http.Header) (answer []byte, cookies []*http.Cookie, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.private+path, strings.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header = header
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	answer, err = io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("%s %s: %s: %.300s", method, path, response.Status, answer)
+	}
+	return answer, response.Cookies(), err
+}
+
 // get is the body of a response with status 200.
 func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

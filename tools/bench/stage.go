@@ -117,6 +117,16 @@ func (s *stage) startDatabase(ctx context.Context) (err error) {
 	return s.openPool(ctx)
 }
 
+// exec executes statements, one after the other.
+func (s *stage) exec(ctx context.Context, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := s.conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%.60s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
 func (s *stage) openPool(ctx context.Context) (err error) {
 	keys, err := credential.LoadKeyring(s.keysetFile())
 	if err != nil {

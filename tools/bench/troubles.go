@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -102,12 +100,10 @@ func (s *stage) importSteps(ctx context.Context, begin func(), o *outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.Program, "import", "daily-steps", file)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "CONNECT_DATABASE_URL=" + s.database.URL()}
 	begin()
 	began := time.Now()
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+	if err := s.command(ctx, "import", "daily-steps", file); err != nil {
+		return err
 	}
 	o.Seconds = time.Since(began).Seconds()
 	return nil

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -83,11 +81,6 @@ func (v *visitors) visitor(number int) *visitor {
 	}
 }
 
-func challenge() string {
-	sum := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
 func (v *visitors) authorize(ctx context.Context, number int) {
 	if err := v.visitor(number).connect(ctx); err != nil {
 		v.fails(fmt.Errorf("a user who connects: %w", err))
@@ -97,11 +90,7 @@ func (v *visitors) authorize(ctx context.Context, number int) {
 // connect goes from the authorization to the callback, and has the partner exchange the code.
 func (v *visitor) connect(ctx context.Context) error {
 	defer v.CloseIdleConnections()
-	query := url.Values{
-		"client_id": {clientID(floodPartner).String()}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"daily_steps:read"},
-		"state": {strings.Repeat("s", 22)}, "code_challenge": {challenge()}, "code_challenge_method": {"S256"},
-	}
-	base, err := v.ask(ctx, request{path: "/oauth/authorize?" + query.Encode()}, http.StatusSeeOther)
+	base, err := v.ask(ctx, authorizeRequest(floodPartner, 22), http.StatusSeeOther)
 	if err != nil {
 		return err
 	}

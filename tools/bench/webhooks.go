@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -28,11 +25,9 @@ func (s *stage) webhook(ctx context.Context, connected []connection, revocation 
 	go func() {
 		_ = receiver.ServeTLS(listener, filepath.Join(s.dir, "server.pem"), filepath.Join(s.dir, "server-key.pem"))
 	}()
-	set := exec.CommandContext(ctx, s.Program, "client", "update", clientID(connected[0].client).String(), "--webhook-parallel=64",
-		fmt.Sprintf("--webhook-url=https://localhost:%d/", listener.Addr().(*net.TCPAddr).Port))
-	set.Env = []string{"PATH=" + os.Getenv("PATH"), "CONNECT_DATABASE_URL=" + s.database.URL(), "CONNECT_KEYSET_FILE=" + s.keysetFile()}
-	if output, err := set.CombinedOutput(); err != nil {
-		return u, fmt.Errorf("%w: %s", err, bytes.TrimSpace(output))
+	if err := s.command(ctx, "client", "update", clientID(connected[0].client).String(), "--webhook-parallel=64",
+		fmt.Sprintf("--webhook-url=https://localhost:%d/", listener.Addr().(*net.TCPAddr).Port)); err != nil {
+		return u, err
 	}
 	u, err = s.measureAct(ctx, func() (int, error) {
 		sent, err := revocations(costConnections, connected, func(c connection) string { return c.RefreshToken }).run(s.tls.endpoint, time.Minute, func() {})

@@ -41,7 +41,7 @@ const (
 func userID(n int) uuid.UUID   { return md5.Sum(fmt.Appendf(nil, "user %d", n)) }   //nolint:gosec // see above
 func clientID(n int) uuid.UUID { return md5.Sum(fmt.Appendf(nil, "client %d", n)) } //nolint:gosec // see above
 
-var secretHash = sha256.Sum256([]byte(secret))
+var secretHash, challenge = sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(verifier))
 
 // limitHash is that of the refresh tokens of the limits' connections.
 const limitHash = "sha256('limit')"
@@ -108,11 +108,6 @@ func (s *stage) move(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, statement := range []string{"alter table daily_steps add primary key (user_id, date)",
-		"set session_replication_role = origin", "vacuum analyze", "checkpoint"} {
-		if _, err := s.conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.exec(ctx, "alter table daily_steps add primary key (user_id, date)",
+		"set session_replication_role = origin", "vacuum analyze", "checkpoint")
 }

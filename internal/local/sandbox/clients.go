@@ -114,24 +114,22 @@ func (d driver) CreateClient(
 	return sandboxapi.CreateClient201JSONResponse(added), err
 }
 
-// changeClient does an act on a client, one at a time, and then changes its description. Error: refusal.ErrClientNotFound.
-func (s *sandbox) changeClient(
-	ctx context.Context, id uuid.UUID, act func() (described func(*sandboxapi.SandboxClient), err error),
-) error {
+// changeClient does an act on a client, one at a time, and keeps what the act changes in its description. Error: refusal.ErrClientNotFound.
+func (s *sandbox) changeClient(ctx context.Context, id uuid.UUID, act func(*sandboxapi.SandboxClient) error) error {
 	if err := s.clients.changing.Acquire(ctx); err != nil {
 		return err
 	}
 	defer s.clients.changing.Release()
-	if _, known := s.clients.get(id); !known {
+	one, known := s.clients.get(id)
+	if !known {
 		return refusal.ErrClientNotFound
 	}
-	described, err := act()
-	if err != nil {
+	if err := act(&one); err != nil {
 		return err
 	}
 	s.clients.mu.Lock()
 	defer s.clients.mu.Unlock()
-	described(&s.clients.list[slices.IndexFunc(s.clients.list, func(one sandboxapi.SandboxClient) bool { return one.ClientId == id })])
+	s.clients.list[slices.IndexFunc(s.clients.list, func(c sandboxapi.SandboxClient) bool { return c.ClientId == id })] = one
 	return nil
 }
 
@@ -140,8 +138,8 @@ func (d driver) SetClientStatus(
 	ctx context.Context, request sandboxapi.SetClientStatusRequestObject,
 ) (sandboxapi.SetClientStatusResponseObject, error) {
 	status, registry := request.Body.Status, d.service.Clients
-	return sandboxapi.SetClientStatus204Response{}, d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
-		var err error
+	return sandboxapi.SetClientStatus204Response{}, d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) (err error) {
+		one.Status = status
 		switch status {
 		case sandboxapi.ClientStatusActive:
 			err = registry.Enable(ctx, request.ClientId)
@@ -150,7 +148,7 @@ func (d driver) SetClientStatus(
 		case sandboxapi.ClientStatusOffboarded:
 			_, err = registry.Offboard(ctx, request.ClientId)
 		}
-		return func(one *sandboxapi.SandboxClient) { one.Status = status }, err
+		return err
 	})
 }
 
@@ -160,10 +158,10 @@ func (d driver) RotateClientSecret(
 ) (sandboxapi.RotateClientSecretResponseObject, error) {
 	overlap := time.Duration(or(request.Body.OverlapSeconds, 24*60*60)) * time.Second
 	var made sandboxapi.NewSecret
-	err := d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
+	err := d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) error {
 		secret, err := d.service.Clients.RotateSecret(ctx, request.ClientId, overlap)
-		made = newSecret(secret.Secret, secret.OverlapUntil)
-		return func(one *sandboxapi.SandboxClient) { one.ClientSecret = secret.Secret }, err
+		one.ClientSecret, made = secret.Secret, newSecret(secret.Secret, secret.OverlapUntil)
+		return err
 	})
 	return sandboxapi.RotateClientSecret200JSONResponse(made), err
 }
@@ -173,14 +171,14 @@ func (d driver) RotateWebhookSecret(
 	ctx context.Context, request sandboxapi.RotateWebhookSecretRequestObject,
 ) (sandboxapi.RotateWebhookSecretResponseObject, error) {
 	var made sandboxapi.NewSecret
-	err := d.changeClient(ctx, request.ClientId, func() (func(*sandboxapi.SandboxClient), error) {
+	err := d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) error {
 		secret, err := d.service.Webhooks.RotateSecret(ctx, request.ClientId, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		endpoint, err := d.service.Webhooks.Endpoint(ctx, request.ClientId)
-		made = newSecret(secret, endpoint.RotatingUntil)
-		return func(one *sandboxapi.SandboxClient) { one.WebhookSecret = secret }, err
+		one.WebhookSecret, made = secret, newSecret(secret, endpoint.RotatingUntil)
+		return err
 	})
 	return sandboxapi.RotateWebhookSecret200JSONResponse(made), err
 }

@@ -201,8 +201,9 @@ func (d driver) SetWebhook(
 	if err := CheckReceiver(url); err != nil {
 		return nil, err
 	}
-	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func() (func(*sandboxapi.SandboxClient), error) {
+	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func(one *sandboxapi.SandboxClient) error {
+		one.WebhookUrl = url
 		_, err := d.service.Webhooks.SetEndpoint(ctx, id, d.endpoint(id, url))
-		return func(one *sandboxapi.SandboxClient) { one.WebhookUrl = url }, err
+		return err
 	})
 }

@@ -37,14 +37,11 @@ func (d *document) checkSchemas(response *openapi3.Response, header http.Header,
 
 // CheckSchema is nil if a JSON value is what the document describes under this name in its components.
 func (c Contract) CheckSchema(name string, text []byte) error {
-	document, err := c()
-	if err != nil {
-		return err
-	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
+	document := c()
 	return document.matches(document.spec.Components.Schemas[name], value)
 }
 

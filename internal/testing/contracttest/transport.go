@@ -14,15 +14,10 @@ import (
 // Transport sends requests through base (nil is [http.DefaultTransport]) and reports to t what is wrong with the responses.
 // It passes on the responses themselves as they are. It is safe for concurrent use.
 func (c Contract) Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
-	t.Helper()
-	document, err := c()
-	if err != nil {
-		t.Fatalf("the embedded document: %v", err)
-	}
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return transport{t, base, document}
+	return transport{t, base, c()}
 }
 
 type transport struct {
@@ -68,11 +63,7 @@ func Handler(t testing.TB, next http.Handler) http.Handler {
 // Check returns what [Contract.Transport] would report about a response, for tests that got it in another way. It counts for
 // no coverage.
 func (c Contract) Check(request *http.Request, status int, header http.Header, body []byte) error {
-	document, err := c()
-	if err != nil {
-		return err
-	}
-	return document.check(request, status, header, body)
+	return c().check(request, status, header, body)
 }
 
 func shorten(path string) string {

@@ -69,12 +69,9 @@ type response struct {
 	complaint          string // part of it; empty where there must be none
 }
 
-func expect(t *testing.T, load func() (*document, error), responses []response) {
+func expect(t *testing.T, contract Contract, responses []response) {
 	t.Helper()
-	document, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := contract()
 	for _, r := range responses {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

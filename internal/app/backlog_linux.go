@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -28,14 +29,6 @@ func acceptRest(ctx context.Context, listener net.Listener) {
 // and is refused then, because the listener is closed. Open connections are not affected, nor are those that wait to be accepted:
 // closing the listener would reset them, and lose requests.
 func takeNoMore(listener net.Listener) bool {
-	socket, isSocket := listener.(syscall.Conn)
-	if !isSocket {
-		return false
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return false
-	}
 	const flags, syn = 13, 0x02 // the offset in a TCP header, and the bit that only the first packet of a client has (RFC 9293, 3.1)
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
@@ -43,27 +36,34 @@ func takeNoMore(listener net.Listener) bool {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},      // drop it
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff}, // let it through
 	}
-	failure := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+	return onSocket(listener, func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
-	})
-	return failure == nil && err == nil
+	}) == nil
+}
+
+// onSocket calls act with the socket of a listener, which is open meanwhile.
+func onSocket(listener net.Listener, act func(fd int) error) error {
+	socket, isSocket := listener.(syscall.Conn)
+	if !isSocket {
+		return errors.ErrUnsupported
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failure := raw.Control(func(fd uintptr) { err = act(int(fd)) }) // fails if the listener is closed
+	return errors.Join(failure, err)
 }
 
 // waiting returns the number of connections that a listener has not accepted yet.
 func waiting(listener net.Listener) (connections int) {
-	socket, isSocket := listener.(syscall.Conn)
-	if !isSocket {
-		return 0
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	_ = raw.Control(func(fd uintptr) { // fails if the listener is closed
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+	_ = onSocket(listener, func(fd int) error { // 0 if the listener is closed
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
 			connections = int(info.Unacked) // the length of a listener's queue
 		}
+		return err
 	})
 	return connections
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -23,9 +24,7 @@ func BuildOf(version, commit string) Build {
 	if !known {
 		info = &debug.BuildInfo{}
 	}
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
+	b.Version = cmp.Or(b.Version, info.Main.Version)
 	if b.Version == "" || b.Version == "(devel)" {
 		b.Version = "development"
 	}
@@ -37,8 +36,6 @@ func BuildOf(version, commit string) Build {
 			b.At, _ = time.Parse(time.RFC3339, setting.Value) // the Go tool's own form
 		}
 	}
-	if b.Commit == "" {
-		b.Commit = "unknown"
-	}
+	b.Commit = cmp.Or(b.Commit, "unknown")
 	return b
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -63,24 +62,6 @@ func (a *App) secure(listener, setting, host string, read Certificate, now func(
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
 	}, nil
-}
-
-// CheckCertificate returns an error if no caller can connect with the certificate. The base URL names the host to which callers
-// connect; it is empty if the host is unknown.
-func CheckCertificate(read Certificate, baseURL string) error {
-	host, err := hostOf(baseURL)
-	if err != nil {
-		return err
-	}
-	pair, err := read()
-	if err != nil {
-		return err
-	}
-	c := certificate{host: host, now: time.Now}
-	if problem := c.problem(pair.Leaf); problem != "" {
-		return errors.New(problem)
-	}
-	return nil
 }
 
 // problem returns why no caller can connect with a certificate, or "".

@@ -57,17 +57,23 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 	c.checkDatabase(ctx, report)
 }
 
-// checkCertificate compares the certificate also with the one that a running server presents at an address, if there is one.
+// checkCertificate returns an error if no caller can connect with the certificate, or if it ends before the one that a running server
+// presents at an address. The base URL names the host to which callers connect; it is empty if the host is unknown.
 func checkCertificate(ctx context.Context, read Certificate, baseURL, address string) (string, error) {
 	if read == nil {
 		return "", Skipped("none")
 	}
-	if err := CheckCertificate(read, baseURL); err != nil {
+	host, err := hostOf(baseURL)
+	if err != nil {
 		return "", err
 	}
 	pair, err := read()
 	if err != nil {
 		return "", err
+	}
+	c := certificate{host: host, now: time.Now}
+	if problem := c.problem(pair.Leaf); problem != "" {
+		return "", errors.New(problem)
 	}
 	presented := presentedAt(ctx, address)
 	if presented != nil && pair.Leaf.NotAfter.Before(presented.NotAfter) {
@@ -140,17 +146,6 @@ func (c Config) checkReplicas(ctx context.Context) (string, error) {
 	return secured("all answer", security, errors.Join(problems...))
 }
 
-// connect opens a database to check it.
-func connect(ctx context.Context, url, answers string) (pool *postgres.Pool, detail string, err error) {
-	security, err := postgres.Security(url)
-	if err != nil {
-		return nil, "", err
-	}
-	pool, err = postgres.Open(ctx, url)
-	detail, err = secured(answers, security, err)
-	return pool, detail, err
-}
-
 // secured adds to the result of a check how the connection to the server is protected, also if the server does not answer.
 func secured(detail, security string, err error) (string, error) {
 	if err != nil {
@@ -166,7 +161,11 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	var pool *postgres.Pool
 	detail, err := "", error(Skipped("its URL cannot be used"))
 	if c.DatabaseURL != "" {
-		pool, detail, err = connect(ctx, c.DatabaseURL, "answers")
+		var security string
+		if security, err = postgres.Security(c.DatabaseURL); err == nil {
+			pool, err = postgres.Open(ctx, c.DatabaseURL)
+			detail, err = secured("answers", security, err)
+		}
 	}
 	report("database", detail, err)
 	if err != nil {

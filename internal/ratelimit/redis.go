@@ -131,12 +131,7 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 	}}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	conn, err := r.pool.GetContext(ctx)
-	if err == nil {
-		defer conn.Close()
-		_, err = redis.DoContext(conn, ctx, "PING")
-	}
-	if err != nil {
+	if _, err := r.do(ctx, "PING"); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("ratelimit: redis: %w", err)
 	}
@@ -146,29 +141,28 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 // Close closes the connections.
 func (r *Redis) Close() { _ = r.pool.Close() }
 
-// ID implements [Store]. The store holds its id, because servers may reach one store by several addresses, and several stores by one.
-func (r *Redis) ID(ctx context.Context) (string, error) {
+func (r *Redis) do(ctx context.Context, command string, args ...any) (any, error) {
 	conn, err := r.pool.GetContext(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close()
+	return redis.DoContext(conn, ctx, command, args...)
+}
+
+// ID implements [Store]. The store holds its id, because servers may reach one store by several addresses, and several stores by one.
+func (r *Redis) ID(ctx context.Context) (string, error) {
 	const key = "connect:limiter"
-	if _, err := redis.DoContext(conn, ctx, "SET", key, uuid.NewString(), "NX"); err != nil {
+	if _, err := r.do(ctx, "SET", key, uuid.NewString(), "NX"); err != nil {
 		return "", err
 	}
-	id, err := redis.String(redis.DoContext(conn, ctx, "GET", key))
+	id, err := redis.String(r.do(ctx, "GET", key))
 	return "Redis " + id, err
 }
 
 // Load implements [Store].
 func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
-	conn, err := r.pool.GetContext(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	stored, err := redis.String(redis.DoContext(conn, ctx, "GET", redisKey(clientID)))
+	stored, err := redis.String(r.do(ctx, "GET", redisKey(clientID)))
 	if errors.Is(err, redis.ErrNil) {
 		return "", nil
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/alecthomas/kong"
-
 	"connect-svc/internal/app"
 	"connect-svc/internal/settings"
 	"connect-svc/internal/telemetry"
@@ -25,8 +23,8 @@ type checkResult struct {
 }
 
 // Run makes all checks whose settings can be used.
-func (c *checkCommand) Run(p *program, from *settings.Source, command *kong.Context) error {
-	for _, name := range unknownIn(p.environ, command) {
+func (c *checkCommand) Run(p *program, from *settings.Source) error {
+	for _, name := range from.Unknown() {
 		from.Problems = append(from.Problems, fmt.Errorf("%s is not a setting of this program", name))
 	}
 	if err := telemetry.CheckTraces(); err != nil {

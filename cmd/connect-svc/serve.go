@@ -5,13 +5,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/alecthomas/kong"
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/settings"
@@ -21,7 +18,7 @@ import (
 type serveCommand struct{ settings.Service }
 
 // Run serves until it is asked to stop.
-func (c *serveCommand) Run(p *program, command *kong.Context, from *settings.Source) (err error) {
+func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -34,7 +31,7 @@ func (c *serveCommand) Run(p *program, command *kong.Context, from *settings.Sou
 	config.Version, config.Commit = of.Version, of.Commit
 	config.Logger = logger
 	config.Memory = app.LimitMemory(memlimit.FromCgroup)
-	for _, name := range unknownIn(p.environ, command) {
+	for _, name := range from.Unknown() {
 		logger.Warn("not a setting of this program", "variable", name)
 	}
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
@@ -66,21 +63,4 @@ func stopTraces(traces *telemetry.Traces) {
 	ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
 	defer cancel()
 	traces.Stop(ctx)
-}
-
-// unknownIn returns the variables that look like settings and are none. A misspelt one has no effect.
-func unknownIn(environ []string, command *kong.Context) (names []string) {
-	var known []string
-	for _, leaf := range command.Model.Leaves(false) {
-		for _, setting := range settings.Of(leaf) {
-			known = append(known, settings.Variable(setting.Name))
-		}
-	}
-	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "CONNECT_") && !slices.Contains(known, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

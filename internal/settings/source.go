@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -188,6 +189,16 @@ func (s *Source) NeedRestart(start *Source) (names []string) {
 		}
 	}
 	slices.Sort(names)
+	return names
+}
+
+// Unknown returns the variables of the environment that look like settings and are none. A misspelt one has no effect.
+func (s *Source) Unknown() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.environ)) {
+		if strings.HasPrefix(name, "CONNECT_") && !s.known[name] {
+			names = append(names, name)
+		}
+	}
 	return names
 }
 

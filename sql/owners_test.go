@@ -218,7 +218,7 @@ func TestFoundationNamesNoTableOfADomain(t *testing.T) {
 			})
 		}
 	}
-	for _, own := range []string{"turns", "keyset_marks", "database_history"} {
+	for _, own := range []string{"keyset_marks", "database_history"} {
 		if !found[own] {
 			t.Errorf("the search does not find %s", own)
 		}

@@ -1,4 +1,4 @@
-// Package postgres opens the database and knows its PostgreSQL side: the pool and its timeouts, transactions, turns, error codes,
+// Package postgres opens the database and knows its PostgreSQL side: the pool and its timeouts, transactions, error codes,
 // and the clock.
 //
 // # Invariants

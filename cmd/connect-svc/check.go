@@ -15,7 +15,6 @@ type checkCommand struct {
 	settings.Service
 }
 
-// checkResult is the result of one check.
 type checkResult struct {
 	Check  string `json:"check"`
 	Status string `json:"status"` // ok, failed or skipped

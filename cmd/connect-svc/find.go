@@ -50,7 +50,6 @@ func (c *clientRef) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// id returns the id, nil if no client was named.
 func (c *clientRef) id() *uuid.UUID {
 	if c == nil {
 		return nil

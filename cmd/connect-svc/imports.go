@@ -27,7 +27,6 @@ type importJSON struct {
 	Skipped   int64 `json:"skipped"` // of unknown users
 }
 
-// importFile is the argument of all imports.
 type importFile struct {
 	File string `arg:"" help:"The file, or - for standard input."`
 }

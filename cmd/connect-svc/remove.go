@@ -16,7 +16,6 @@ type removeCommands struct {
 	Adjustment removeAdjustmentCommand `cmd:"" unhurried:"" help:"Remove a correction of steps or of cycling distance." detail:"Its id is what the command adjust printed, or what the operator API was sent." example:"connect-svc remove adjustment --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --id 51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02 --yes"`
 }
 
-// removal has the flags of all removals.
 type removal struct {
 	confirmation
 	User userOrEmail `required:"" placeholder:"UUID|EMAIL" help:"The user's id or e-mail address."`

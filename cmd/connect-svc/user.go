@@ -49,7 +49,6 @@ func (userListCommand) Run(p *program, group *userCommands, api *operatorAPI) er
 // userFields are what people see of a user.
 const userFields = "user_id email timezone registered_on created_at"
 
-// userOrEmail names a user.
 type userOrEmail struct {
 	id    uuid.UUID
 	email string // empty: by id
@@ -64,7 +63,6 @@ func (u *userOrEmail) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// read returns the user.
 func (u userOrEmail) read(p *program, api *operatorAPI) (operatorapi.User, error) {
 	if u.email == "" {
 		return decode[operatorapi.User](api.ReadUser(p.ctx, u.id))

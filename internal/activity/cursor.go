@@ -26,7 +26,6 @@ type traversal struct {
 // cursorFormat is the first byte of the payload.
 const cursorFormat = 1
 
-// begin returns the traversal before its first page.
 func begin(reader Reader, dates Range, limit int) traversal {
 	return traversal{
 		Format: cursorFormat,

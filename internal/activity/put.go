@@ -87,7 +87,6 @@ type dataset struct {
 	removedResult    *Removed
 }
 
-// write deletes and stores the rows of a dataset.
 func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) error {
 	if rows := int64(len(d.removed.users())); rows > 0 {
 		if !state.sharded {
@@ -132,7 +131,6 @@ type part struct {
 	arrays [][]any  // the rows, an array for each column
 }
 
-// users returns the user of each row.
 func (p part) users() []any { return p.arrays[0] }
 
 // args returns the arguments of [table.arrayRows].

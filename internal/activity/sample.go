@@ -32,7 +32,6 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 	return s.Put(ctx, Batch{DailySteps: steps, CyclingActivities: rides})
 }
 
-// userClock returns the local time of the user.
 func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
 	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
 	return now, postgres.WrapNoRows("activity: user's clock", err, refusal.ErrUserNotFound)

@@ -82,7 +82,6 @@ func (t table) keys() table {
 // columns returns the columns of a row of a file or a batch.
 func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
 
-// stagedTypes returns the types of the columns of the staging table.
 func (t table) stagedTypes() []string { return slices.Concat([]string{"bigint"}, t.types) }
 
 // skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
@@ -188,7 +187,6 @@ with changes as (
 select count(*) from changes`)
 }
 
-// lock returns the statement that locks rows by their keys.
 func (t table) lock() string {
 	return t.fill(`
 select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order by KEY for update`)

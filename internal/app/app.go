@@ -286,7 +286,6 @@ func (a *App) listen(ctx context.Context, config Config, public, private http.Ha
 	return err
 }
 
-// openLimiter opens the configured rate limiter.
 func (a *App) openLimiter(ctx context.Context, config Config) error {
 	if config.LimiterURL == "" {
 		a.limiter = ratelimit.New(ratelimit.NewPostgres(a.Pool), config.Limits.Limiter)

@@ -26,7 +26,6 @@ func FixedCertificate(pair *tls.Certificate) Certificate {
 // notices every way to replace files: swapped links (Kubernetes, certbot), new files, and files that are overwritten.
 const certificateInterval = 5 * time.Second
 
-// certificate is the certificate of a listener.
 type certificate struct {
 	listener, setting string // names of the listener on pages and in the log
 	host              string // to which callers connect; empty: unknown
@@ -115,7 +114,6 @@ func (c *certificate) refresh(insist bool) {
 	}
 }
 
-// refreshCertificates reads the certificates of all listeners again.
 func (a *App) refreshCertificates(insist bool) {
 	for _, c := range a.certificates {
 		c.refresh(insist)

@@ -154,7 +154,6 @@ func secured(detail, security string, err error) (string, error) {
 	return detail + "; " + security, nil
 }
 
-// checkDatabase makes the checks that need a connection to the database.
 func (c Config) checkDatabase(ctx context.Context, report func(check, detail string, err error)) {
 	ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
 	defer cancel()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 )
 
-// connection is an open connection of a listener.
 type connection struct {
 	net.Conn
 	pace *pace // nil: of a trusted proxy

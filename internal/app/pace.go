@@ -34,7 +34,6 @@ func (p *pace) pause() {
 	}
 }
 
-// paced counts abandoned requests.
 func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

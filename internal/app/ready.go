@@ -66,7 +66,6 @@ func (a *App) ready(ctx context.Context) (unready, away error) {
 	return nil, err
 }
 
-// status is the answer to a probe.
 type status struct {
 	Status string            `json:"status"`
 	Reason string            `json:"reason,omitempty"`

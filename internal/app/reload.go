@@ -151,7 +151,6 @@ func (a *App) withdraw(read *operators.Tokens, because error) error {
 	return a.takeOver(less)
 }
 
-// takeOver replaces the edges.
 func (a *App) takeOver(config Config) error {
 	edges, err := a.newEdges(config)
 	if err != nil {
@@ -169,7 +168,6 @@ func (a *App) noteReload(problem error) {
 	}
 }
 
-// lastReload returns the result of the last reload.
 func (a *App) lastReload() console.Reload {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()

@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// entry is an event in a file.
 type entry struct {
 	At, Actor, Action string
 	UserID            string `json:"user_id"`

@@ -63,7 +63,6 @@ func (l *Log) record(ctx context.Context, actor, action string, detail map[strin
 // word matches actors and actions. Another text in a filter may be an address.
 var word = regexp.MustCompile(`^([a-z]+:)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// detail describes the filter for an entry.
 func (f Filter) detail(by string) map[string]string {
 	detail := map[string]string{"by": by}
 	add := func(name, value string, given bool) {

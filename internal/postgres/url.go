@@ -120,7 +120,6 @@ var securities = [...]string{
 	"TLS is not verified (sslmode=disable)",
 }
 
-// securityOf returns the level of a host.
 func securityOf(host []*pgconn.FallbackConfig) int {
 	first, last := host[0].TLSConfig, host[len(host)-1].TLSConfig
 	switch {

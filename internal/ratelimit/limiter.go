@@ -213,7 +213,6 @@ func (c *client) ask(ctx context.Context, q *question) error {
 	}
 }
 
-// run answers until no question waits.
 func (c *client) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

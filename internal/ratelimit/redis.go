@@ -44,7 +44,6 @@ func CheckRedisURL(url string) error {
 	return err
 }
 
-// redisDialer connects to a server.
 type redisDialer func(context.Context, ...redis.DialOption) (redis.Conn, error)
 
 func parseRedisURL(raw string) (redisDialer, error) {

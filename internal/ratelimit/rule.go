@@ -92,7 +92,6 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 	return s, decisions
 }
 
-// held counts the leases.
 func (s state) held() (n int) {
 	for _, l := range s.Leases {
 		n += l.Count

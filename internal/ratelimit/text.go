@@ -17,7 +17,6 @@ type versioned struct {
 	state
 }
 
-// text returns the JSON of a state.
 func (s state) text() (string, error) {
 	text, err := json.Marshal(versioned{version, s})
 	return string(text), err

@@ -88,7 +88,6 @@ type Tell func(kind prometheus.ValueType, name, help string, value float64, labe
 // Collect adds metrics that read tells whenever metrics are gathered. If it returns an error, the rest of its metrics is missing.
 func (m *Metrics) Collect(read func(Tell) error) { m.registry.MustRegister(collector(read)) }
 
-// collector implements prometheus.Collector.
 type collector func(Tell) error
 
 // Describe describes nothing: only reading shows which metrics there are.

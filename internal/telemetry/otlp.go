@@ -48,7 +48,6 @@ func newOTLP() (*otlp, error) {
 	return o, nil
 }
 
-// exporterSetting returns a variable of the exporter.
 func exporterSetting(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }

@@ -106,7 +106,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// newReport returns a report without figures.
 func newReport(client usagedb.UsageClientRow, since, until time.Time) Report {
 	return Report{
 		ClientID: client.ClientID, Name: client.Name, Status: client.Status, RequestsPerMinute: int(client.RequestsPerMinute),

@@ -54,7 +54,6 @@ func (r request) verb() string {
 	return http.MethodGet
 }
 
-// headers are those that the request needs.
 func (r request) headers() map[string]string {
 	headers := map[string]string{}
 	for name, value := range map[string]string{"Authorization": r.authorization, "Cookie": r.cookie, "X-Forwarded-For": r.from} {

@@ -133,7 +133,6 @@ func readOperations(name string, bound *limit, path, query string, firstUser int
 	return list
 }
 
-// withBare gives a bare handler to the first operation.
 func withBare(b bare, list []operation) []operation {
 	list[0].bare = b
 	return list

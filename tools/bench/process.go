@@ -131,7 +131,6 @@ func (s *stage) command(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// operatorHeader is that of a request to the operator API.
 var operatorHeader = http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}
 
 // ask sends a request to the private listener. An answer that is neither good nor a redirect is an error.
@@ -174,7 +173,6 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 // with the bytes of the write-ahead log.
 type spent struct{ cpu, databaseCPU, redisCPU, wal, allocations float64 }
 
-// since returns what was used for each of n requests.
 func (s spent) since(before spent, n int) used {
 	each := func(after, before float64) float64 { return (after - before) / float64(n) }
 	return used{

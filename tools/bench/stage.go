@@ -85,7 +85,6 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openDatabase starts a PostgreSQL and fills it.
 func (s *stage) openDatabase(ctx context.Context) error {
 	if err := s.startDatabase(ctx); err != nil {
 		return err

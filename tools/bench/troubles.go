@@ -52,7 +52,6 @@ func (s *stage) lockRow(ctx context.Context, begin func(), o *outcome) error {
 	return nil
 }
 
-// repeatCode exchanges a code, and then again and again.
 func (s *stage) repeatCode(ctx context.Context, begin func(), o *outcome) error {
 	codes, err := s.codes(ctx, []pair{{troubleUser, o.partnerA}})
 	if err != nil {

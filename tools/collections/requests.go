@@ -61,7 +61,6 @@ type pair struct {
 	Off         bool // left out unless somebody switches it on
 }
 
-// request of a collection.
 type request struct {
 	Number                           int
 	Name, Method, Server, Path, Docs string

@@ -55,7 +55,6 @@ func NewAPI(document func() (map[string]*Operation, error), failures ...Failure)
 	}}, nil
 }
 
-// problem is the body of an error.
 type problem struct {
 	Type      string       `json:"type"`
 	Title     string       `json:"title"`
@@ -97,7 +96,6 @@ func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Hand
 	}
 }
 
-// headers sets the headers of every response.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

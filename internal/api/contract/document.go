@@ -199,7 +199,6 @@ func (op *Operation) Accepts(name, text string) bool {
 	return err == nil && pattern.MatchString(text) && schema.VisitJSON(number) == nil
 }
 
-// checkQuery validates the query string against the document.
 func (op *Operation) checkQuery(r *http.Request) error {
 	if len(op.Query) == 0 {
 		if HasQuery(r) {

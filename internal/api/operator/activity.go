@@ -38,7 +38,6 @@ func written(result activity.Result) operatorapi.Written {
 	}
 }
 
-// readBatch converts the body for the domain.
 func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 	for _, row := range body.DailySteps {
 		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{

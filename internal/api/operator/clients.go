@@ -153,7 +153,6 @@ func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) 
 	return nil, nil // there was none
 }
 
-// change sets the given fields of a registration.
 func change(r *client.Registration, to operatorapi.ClientChange) error {
 	replace(&r.Name, to.Name)
 	replace(&r.CallbackURL, to.CallbackUrl)

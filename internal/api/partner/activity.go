@@ -89,7 +89,6 @@ const instant = "2006-01-02T15:04:05.000Z"
 
 func date(day time.Time) openapi_types.Date { return openapi_types.Date{Time: day} }
 
-// snapshot returns the instant at which the response is produced.
 func (e *edge) snapshot() string { return e.Now().UTC().Format(instant) }
 
 // reader returns the bearer of the access token for package activity.

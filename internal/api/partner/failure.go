@@ -31,7 +31,6 @@ var (
 	errRateLimited          = errors.New("rate limited")
 )
 
-// malformed returns errMalformed with a reason.
 func malformed(reason string) error { return refusal.Because(errMalformed, reason) }
 
 // oauthFailures lists the errors of discovery, token, revoke and disconnect (specification 7.3). Tests compare the texts with the
@@ -125,7 +124,6 @@ func FailBusy(w http.ResponseWriter, r *http.Request) {
 	write(w, r, fairqueue.ErrFull)
 }
 
-// noOperation responds to unknown paths and wrong methods.
 func (e *edge) noOperation(w http.ResponseWriter, r *http.Request) { e.fail(w, r, e.unknown(r)) }
 
 // unknown returns errNoOperation with the operation that is probably meant, by the end of the path.

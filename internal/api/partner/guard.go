@@ -36,7 +36,6 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// headers is middleware that calls setHeaders.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w, r)

@@ -18,7 +18,6 @@ func (e *edge) GetAuthorizationServerMetadata(
 	return partnerapi.GetAuthorizationServerMetadata200JSONResponse(e.metadata), nil
 }
 
-// metadata returns the body of discovery.
 func metadata(baseURL string) partnerapi.AuthorizationServerMetadata {
 	basic := []partnerapi.ClientAuthenticationMethod{partnerapi.ClientAuthenticationMethodClientSecretBasic}
 	var scopes []partnerapi.Scope

@@ -66,7 +66,6 @@ func (p *place) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openDir finds the directory, or creates it.
 func (p *place) openDir() error {
 	target, err := filepath.EvalSymlinks(p.dir)
 	if err != nil {
@@ -142,7 +141,6 @@ func (p *place) reach(dir string) error {
 	return nil
 }
 
-// temporaryBase returns the parent of ephemeral directories.
 func (p *place) temporaryBase() string {
 	if !p.config.Durable && free(memory) >= memoryNeeded {
 		return memory

@@ -114,7 +114,6 @@ func (s *Server) shutDown() error {
 	return nil
 }
 
-// run starts the process and waits until it accepts connections.
 func (s *Server) run(ctx context.Context) (err error) {
 	if s.port, err = freePort(); err != nil {
 		return err

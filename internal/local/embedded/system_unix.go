@@ -65,13 +65,11 @@ func lockFile(file *os.File) error {
 
 func unlockFile(file *os.File) error { return syscall.Flock(int(file.Fd()), syscall.LOCK_UN) }
 
-// interrupt begins the shutdown of a server by its process.
 func interrupt(pid int) error { return syscall.Kill(pid, fastShutdown) }
 
 // shutDown begins the shutdown of the place's server.
 func (p *place) shutDown(process *os.Process) error { return process.Signal(fastShutdown) }
 
-// wasKilled reports whether a signal ended a program.
 func wasKilled(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()

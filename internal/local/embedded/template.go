@@ -75,7 +75,6 @@ func (p *place) copyTemplate(ctx context.Context, name string, prepare func(cont
 	return password, p.copyTree(filepath.Join(template, "data"), p.data())
 }
 
-// templateOf returns where the template of a name is.
 func (p *place) templateOf(name string) (path string, err error) {
 	folder := sharedState // root's unprivileged account must be able to enter it
 	if p.account == nil {

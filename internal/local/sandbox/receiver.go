@@ -40,7 +40,6 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback() && address.Zone() == ""
 }
 
-// receiverURL returns a URL of the receiver inside the sandbox.
 func (s *sandbox) receiverURL(path string) string {
 	return "https://" + s.receiver.Addr().String() + "/" + path
 }
@@ -66,7 +65,6 @@ func newPlain() *http.Transport {
 	return &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10}
 }
 
-// send sends a webhook to its receiver.
 func (r recorder) send(request *http.Request) (*http.Response, error) {
 	id, _ := uuid.Parse(strings.TrimPrefix(request.URL.Path, "/")) // of no client where it fails
 	client, _ := r.sandbox.clients.get(id)

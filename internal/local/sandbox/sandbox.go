@@ -302,7 +302,6 @@ func (s *sandbox) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// describe returns the addresses and credentials that a test needs.
 func (s *sandbox) describe() sandboxapi.Sandbox {
 	all := s.clients.all()
 	return sandboxapi.Sandbox{

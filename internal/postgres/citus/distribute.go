@@ -64,7 +64,6 @@ type distributor struct {
 	done  func(step string, took time.Duration)
 }
 
-// stepIf takes a step if a condition holds.
 func (d distributor) stepIf(ctx context.Context, condition, name, statement string) error {
 	holds, err := d.holds(ctx, condition)
 	if err != nil || !holds {

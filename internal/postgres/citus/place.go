@@ -17,7 +17,6 @@ const (
 	distributed = "distributed"
 )
 
-// kinds returns the kind of each table that Citus knows.
 func kinds(ctx context.Context, db querier) (kinds map[string]string, err error) {
 	err = db.QueryRow(ctx, `select coalesce(json_object_agg(logicalrelid::regclass, case
 			when partmethod = 'h' then 'distributed' when repmodel = 't' then 'reference' when colocationid = 0 then 'local' else 'other' end), '{}')
@@ -25,7 +24,6 @@ func kinds(ctx context.Context, db querier) (kinds map[string]string, err error)
 	return kinds, postgres.Wrap("distribute", err)
 }
 
-// wanted returns the kind that a table is to have.
 func wanted(table string) string {
 	switch {
 	case slices.Contains(migrations.ReferenceTables, table):
@@ -42,7 +40,6 @@ func unplaced(ctx context.Context, db querier) ([]string, error) {
 	return slices.DeleteFunc(migrations.Tables(), func(table string) bool { return kinds[table] == wanted(table) }), err
 }
 
-// place has each table go where it belongs.
 func (d distributor) place(ctx context.Context, shards int) error {
 	kinds, err := kinds(ctx, d.conn)
 	if err != nil {

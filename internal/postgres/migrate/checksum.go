@@ -18,10 +18,8 @@ import (
 	"connect-svc/migrations"
 )
 
-// file is a migration of this program.
 type file struct{ name, checksum string }
 
-// ownFiles returns the migrations of this program.
 var ownFiles = sync.OnceValues(func() (map[int64]file, error) { return readFiles(migrations.Files) })
 
 // readFiles returns the migrations of a program by version. The checksum of a file is its SHA-256 in hexadecimal.

@@ -16,7 +16,6 @@ import (
 // axeScript prints where axe-core is. Tests run in the folder of their package, which is as deep as this one.
 const axeScript = "../../../internal/testing/browsertest/axe.sh"
 
-// axe is the source of axe-core.
 var axe = sync.OnceValues(func() (string, error) {
 	var complaint strings.Builder
 	command := exec.Command(axeScript)

@@ -85,7 +85,6 @@ func (d *document) route(request *http.Request) *openapi3.Operation {
 	return nil
 }
 
-// check is nil when a response is as documented.
 func (d *document) check(request *http.Request, status int, header http.Header, body []byte) error {
 	operation := d.route(request)
 	if operation == nil {

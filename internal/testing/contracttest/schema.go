@@ -71,7 +71,6 @@ func headerValue(schema *openapi3.Schema, text string) any {
 	return text
 }
 
-// matches is nil when a value is what the schema describes.
 func (d *document) matches(schema *openapi3.SchemaRef, value any) error {
 	compile, _ := d.compiled.LoadOrStore(schema.Value, sync.OnceValues(func() (*jsonschema.Schema, error) { return d.compile(schema) }))
 	compiled, err := compile.(func() (*jsonschema.Schema, error))()

@@ -201,7 +201,6 @@ func (s state) disconnect(reason string) state {
 	return s.raised(disconnected)
 }
 
-// looks reports whether a look finds this.
 func (s state) looks(seen Row) bool {
 	want := s.row
 	if want.State != authorized { // what the row keeps of it means nothing

@@ -143,7 +143,6 @@ const (
 	outdated = "About a connection that is over or was made again: ignored."
 )
 
-// work handles an event, and shows the outcome.
 func (p *Partner) work(ctx context.Context, t task) {
 	text, err := unknown, error(nil)
 	switch event := t.event.(type) {

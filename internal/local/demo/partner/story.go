@@ -35,7 +35,6 @@ func (s step) Failed() bool { return s.Next != "" }
 
 const storyLength = 16 // steps
 
-// newStep returns a step with the text of that name.
 func newStep(name string, data any, exchanges ...exchange) step {
 	var text strings.Builder
 	if err := words.ExecuteTemplate(&text, name, data); err != nil {
@@ -45,7 +44,6 @@ func newStep(name string, data any, exchanges ...exchange) step {
 	return step{Title: lines[0], Text: lines[1], Next: lines[2], Exchanges: exchanges}
 }
 
-// beginning returns a step that begins a chapter.
 func beginning(name string, data any, exchanges ...exchange) step {
 	s := newStep(name, data, exchanges...)
 	s.begins = true

@@ -33,10 +33,7 @@ func (h handlers) ReadChangeRequest(
 		return nil, err
 	}
 	found, err := h.Clients.ChangeRequest(ctx, request.ClientId)
-	if err != nil {
-		return nil, err
-	}
-	body, err := h.changeRequestBody(ctx, found)
+	body, err := h.changeRequestBody(ctx, found, err)
 	return operatorapi.ReadChangeRequest200JSONResponse(body), err
 }
 
@@ -45,10 +42,7 @@ func (h handlers) ApproveChangeRequest(
 	ctx context.Context, request operatorapi.ApproveChangeRequestRequestObject,
 ) (operatorapi.ApproveChangeRequestResponseObject, error) {
 	answered, err := h.Clients.ApproveChange(ctx, request.ClientId, request.Body.RequestId)
-	if err != nil {
-		return nil, err
-	}
-	body, err := h.changeRequestBody(ctx, answered)
+	body, err := h.changeRequestBody(ctx, answered, err)
 	return operatorapi.ApproveChangeRequest200JSONResponse(body), err
 }
 
@@ -57,15 +51,15 @@ func (h handlers) RefuseChangeRequest(
 	ctx context.Context, request operatorapi.RefuseChangeRequestRequestObject,
 ) (operatorapi.RefuseChangeRequestResponseObject, error) {
 	answered, err := h.Clients.RefuseChange(ctx, request.ClientId, request.Body.RequestId, request.Body.Answer)
-	if err != nil {
-		return nil, err
-	}
-	body, err := h.changeRequestBody(ctx, answered)
+	body, err := h.changeRequestBody(ctx, answered, err)
 	return operatorapi.RefuseChangeRequest200JSONResponse(body), err
 }
 
-// changeRequestBody returns a request with what it would change now.
-func (h handlers) changeRequestBody(ctx context.Context, c client.ChangeRequest) (operatorapi.ChangeRequest, error) {
+// changeRequestBody returns a request with what it would change now. It returns an error that comes instead of the request.
+func (h handlers) changeRequestBody(ctx context.Context, c client.ChangeRequest, err error) (operatorapi.ChangeRequest, error) {
+	if err != nil {
+		return operatorapi.ChangeRequest{}, err
+	}
 	body := operatorapi.ChangeRequest{
 		RequestId: c.ID, ClientId: c.ClientID, State: operatorapi.ChangeRequestState(c.State), RequestedBy: c.RequestedBy,
 		RequestedAt: instant(c.RequestedAt), Changes: []operatorapi.FieldChange{}, AnsweredAt: instantOrNull(c.AnsweredAt), Answer: c.Answer,

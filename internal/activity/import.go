@@ -55,7 +55,7 @@ func importFile[R record](
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
 	}
 	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
-		if err := postgres.Stage(ctx, tx, 0, into.columns(), into.stagedTypes(), reader); err != nil {
+		if err := postgres.Stage(ctx, tx, 0, into.columns(), append([]string{"bigint"}, into.types...), reader); err != nil {
 			return err
 		}
 		state, err := readState(ctx, tx)

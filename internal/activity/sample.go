@@ -24,17 +24,12 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 	if days < 1 || days > maxSampleDays {
 		return BatchResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
 	}
-	now, err := s.userClock(ctx, userID)
+	now, err := activitydb.New(s.pool).UserClock(ctx, userID) // the user's local time
 	if err != nil {
-		return BatchResult{}, err
+		return BatchResult{}, postgres.WrapNoRows("activity: user's clock", err, refusal.ErrUserNotFound)
 	}
 	steps, rides := sample(userID, days, seed, now)
 	return s.Put(ctx, Batch{DailySteps: steps, CyclingActivities: rides})
-}
-
-func (s *Store) userClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
-	now, err := activitydb.New(s.pool).UserClock(ctx, userID)
-	return now, postgres.WrapNoRows("activity: user's clock", err, refusal.ErrUserNotFound)
 }
 
 // person has the habits that follow from a seed.

@@ -82,8 +82,6 @@ func (t table) keys() table {
 // columns returns the columns of a row of a file or a batch.
 func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
 
-func (t table) stagedTypes() []string { return slices.Concat([]string{"bigint"}, t.types) }
-
 // skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
 // file.
 func (t table) skipUnknown() string {

@@ -142,12 +142,6 @@ func (a *answers) force(id string, f forced, times int) bool {
 	return false
 }
 
-func (a *answers) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	clear(a.forced)
-}
-
 // ForceAnswers makes the next requests for an operation fail.
 func (d driver) ForceAnswers(
 	ctx context.Context, request sandboxapi.ForceAnswersRequestObject,
@@ -166,7 +160,9 @@ func (d driver) ForceAnswers(
 func (d driver) ForgetAnswers(
 	ctx context.Context, _ sandboxapi.ForgetAnswersRequestObject,
 ) (sandboxapi.ForgetAnswersResponseObject, error) {
-	d.answers.forget()
+	d.answers.mu.Lock()
+	defer d.answers.mu.Unlock()
+	clear(d.answers.forced)
 	d.disturbances.mu.Lock()
 	defer d.disturbances.mu.Unlock()
 	d.disturbances.duplicate, d.disturbances.reorder = 0, 0

@@ -49,9 +49,7 @@ func (c clientChangeRequestCommand) Run(p *program, group *clientCommands, api *
 	}
 	return group.print(p, found, func(w io.Writer) {
 		fields(w, found, "request_id client_id state requested_by requested_at answered_by answered_at answer")
-		if len(found.Changes) > 0 {
-			fmt.Fprintln(w, "\nFIELD\tNOW\tREQUESTED")
-		}
+		heading(w, len(found.Changes), "FIELD\tNOW\tREQUESTED")
 		for _, one := range found.Changes {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", one.Field, one.Before, one.After)
 		}

@@ -68,6 +68,13 @@ func fields(w io.Writer, value any, names string) {
 	}
 }
 
+// heading writes the names of columns, if there are rows below them.
+func heading(w io.Writer, rows int, columns string) {
+	if rows > 0 {
+		fmt.Fprintln(w, "\n"+columns)
+	}
+}
+
 // at is the value of a field, nil if there is none.
 func at(value any, name string) any {
 	for part := range strings.SplitSeq(name, ".") {

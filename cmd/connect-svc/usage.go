@@ -61,9 +61,7 @@ func writeUsage(w io.Writer, value operatorapi.Usage) {
 		figures(operation.Operation, operation.Figures)
 	}
 	figures("all", value.Total)
-	if len(value.Hours) > 0 {
-		fmt.Fprintln(w, "\nHOUR (UTC)\t"+columns)
-	}
+	heading(w, len(value.Hours), "HOUR (UTC)\t"+columns)
 	for _, hour := range value.Hours {
 		figures(hour.Hour, hour.Figures)
 	}

@@ -40,27 +40,19 @@ func writeActivity(w io.Writer, found operatorapi.UserActivity) {
 		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%+d\t%s\n", day.Date, given(day.Steps.Recorded), day.Steps.Adjusted, given(day.Steps.Seen),
 			given(day.Cycling.Recorded), day.Cycling.Adjusted, given(day.Cycling.Seen))
 	}
-	if len(found.Rides) > 0 {
-		fmt.Fprintln(w, "\nRIDE\tEND\tMETRES\tSOURCE ID")
-	}
+	heading(w, len(found.Rides), "RIDE\tEND\tMETRES\tSOURCE ID")
 	for _, ride := range found.Rides {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", ride.RecordedStartTime, given(ride.RecordedEndTime), ride.DistanceMeters, printable(ride.SourceId))
 	}
-	if len(found.Adjustments) > 0 {
-		fmt.Fprintln(w, "\nCORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
-	}
+	heading(w, len(found.Adjustments), "CORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
 	for _, one := range found.Adjustments {
 		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.Delta, one.CreatedAt, given(one.Actor), one.AdjustmentId, cell(one.Note))
 	}
-	if len(found.RemovedAdjustments) > 0 {
-		fmt.Fprintln(w, "\nREMOVED OF\tDATASET\tAT\tBY\tADJUSTMENT ID")
-	}
+	heading(w, len(found.RemovedAdjustments), "REMOVED OF\tDATASET\tAT\tBY\tADJUSTMENT ID")
 	for _, one := range found.RemovedAdjustments {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.At, one.Actor, one.AdjustmentId)
 	}
-	if len(found.Readers) > 0 {
-		fmt.Fprintln(w, "\nREADER\tSTEPS FROM\tCYCLING FROM\tNAME")
-	}
+	heading(w, len(found.Readers), "READER\tSTEPS FROM\tCYCLING FROM\tNAME")
 	for _, reader := range found.Readers {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", reader.ClientId, given(reader.StepsFrom), given(reader.CyclingFrom), cell(reader.ClientName))
 	}

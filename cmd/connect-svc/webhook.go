@@ -65,9 +65,7 @@ func (c webhookShowCommand) Run(p *program, group *webhookCommands, api *operato
 	}
 	return group.print(p, found, func(w io.Writer) {
 		fields(w, found, "webhook_id client_id type event.created_at state event.next_attempt_at body")
-		if len(found.Log) > 0 {
-			fmt.Fprintln(w, "\nATTEMPT\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
-		}
+		heading(w, len(found.Log), "ATTEMPT\tAT\tTIMESTAMP\tTOOK\tSTATUS\tFAULT")
 		for _, a := range found.Log {
 			fmt.Fprintf(w, "%d\t%s\t%d\t%d ms\t%s\t%s\n", a.Attempt, a.At, a.WebhookTimestamp, a.DurationMs, given(a.Status), a.Fault)
 		}

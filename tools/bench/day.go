@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,12 +180,10 @@ func (d *operatorDesk) send(ctx context.Context, method, path, body string, head
 func (d *operatorDesk) signIn(ctx context.Context) error {
 	_, err := d.send(ctx, http.MethodPost, "/console/sign-in", url.Values{"token": {secret}, "to": {""}}.Encode(), http.Header{
 		"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}})
-	return cmp.Or(err, func() error {
-		if d.session == "" {
-			return errors.New("the console gave no session")
-		}
-		return nil
-	}())
+	if err == nil && d.session == "" {
+		err = errors.New("the console gave no session")
+	}
+	return err
 }
 
 // formOf returns the fields of the last form on a page, with what is in them.

@@ -147,21 +147,31 @@ func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, one hook) 
 	})
 }
 
-func (c *console) confirmReplay(_ *http.Request, in writer, one hookEvent, _ refused) (confirmation, error) {
+func (c *console) confirmReplay(r *http.Request, in writer, one hookEvent, _ refused) (confirmation, error) {
+	endpoint, _, err := c.endpointOf(r, one.partner.ID)
+	says := "console.webhook.replay.says"
+	if !endpoint.PausedAt.IsZero() {
+		says = "console.webhook.replay.paused"
+	}
 	return confirmation{
 		Title: in.Text("console.webhook.replay.heading", "Partner", one.partner.Name),
 		Says: []template.HTML{
-			in.HTML("console.webhook.replay.says", "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
+			in.HTML(says, "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
 		},
 		Action: in.Text("console.webhook.replay.act"), Back: c.eventPath(one),
-	}, nil
+	}, err
 }
 
 func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) error {
-	if _, err := c.hookOf(r); err != nil {
+	of, err := c.hookOf(r)
+	if err != nil {
 		return err
 	}
-	return outcome(c.Webhooks.Replay(r.Context(), one.ID), c.eventPath(one), "event_replayed")
+	what := "event_replayed"
+	if !of.endpoint.PausedAt.IsZero() {
+		what = "event_waits"
+	}
+	return outcome(c.Webhooks.Replay(r.Context(), one.ID), c.eventPath(one), what)
 }
 
 // replayPart is the number of failed events that one form sends again.

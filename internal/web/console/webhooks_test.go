@@ -142,6 +142,12 @@ func TestReplay(t *testing.T) {
 	}
 	v.goes(v.Post(one+"/replay"), one+"?done=event_replayed")
 	v.shows(v.Get(one+"?done=event_replayed"), "Ride Club", "The event is sent again.", "pending")
+	f.DB.Exec(t, "update webhook_events set state = 'failed'")
+	f.DB.Exec(t, "update webhook_endpoints set paused_at = now()")
+	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "The webhook is paused, so it waits")
+	v.goes(v.Post(one+"/replay"), one+"?done=event_waits")
+	v.shows(v.Get(one+"?done=event_waits"), "Ride Club", "The event waits until the webhook is resumed.", "pending")
+	f.DB.Exec(t, "update webhook_endpoints set paused_at = null")
 
 	// All failed ones, in parts.
 	f.events(t, partner.ID, "failed", replayPart+20)
@@ -150,7 +156,7 @@ func TestReplay(t *testing.T) {
 	v.shows(v.Get(path+"/replay?queued=500"), "Send the failed events of Ride Club again?", "queued to be sent: 500.", "Failed events left: 20.", "Send them again")
 	v.goes(v.Post(path+"/replay"), path+"/replay?queued=20")
 	v.shows(v.Get(path+"/replay?queued=20"), "Send the failed events of Ride Club again?", "queued to be sent: 20.", "No failed event is left.")
-	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+21 {
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'ada' and action = 'webhook.replayed'"); n != replayPart+22 {
 		t.Errorf("%d entries in the audit log", n)
 	}
 	if n := pgtest.Value[int](t, f.DB, "select count(*) from webhook_events where state = 'pending'"); n != replayPart+21 {

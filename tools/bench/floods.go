@@ -239,7 +239,7 @@ func (b *besideFlood) measure(ctx context.Context, duration time.Duration) (*out
 	o := &outcome{Connections: floodConnections}
 	m := measurements{
 		others:   newOthers(server.endpoint, connected),
-		visitors: &visitors{stage: b.stage, server: server.endpoint, mail: b.mail, first: users/2 + b.number*100},
+		visitors: &visitors{server: server.endpoint, mail: b.mail, first: users/2 + b.number*100},
 		seconds:  duration,
 		fresh:    b.flood.fresh,
 	}

@@ -21,7 +21,6 @@ import (
 // visitors are users in their browsers, each in a network of its own: some go from the authorization to the exchange of the
 // code, and one looks at the account pages.
 type visitors struct {
-	*stage
 	server endpoint
 	mail   *mail
 	first  int // of the users who have not signed in yet

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -72,9 +73,7 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 				security = described.Security
 			}
 			for _, needed := range *security {
-				for scheme, scopes := range needed {
-					op.Needs[scheme] = scopes
-				}
+				maps.Copy(op.Needs, needed)
 			}
 			for _, parameter := range append(item.Parameters, described.Parameters...) {
 				name, schema := parameter.Value.Name, parameter.Value.Schema.Value

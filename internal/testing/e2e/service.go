@@ -142,8 +142,7 @@ func (e *Service) Authorize(t *testing.T, authorizationURL string) url.Values {
 
 // CodeOf names an error without the answer's text.
 func CodeOf(err error) string {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*oauth2.RetrieveError](err); is {
 		return refused.ErrorCode
 	}
 	return fmt.Sprint(err)

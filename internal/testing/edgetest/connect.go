@@ -127,14 +127,6 @@ func (b Backend) ConnectNew(t testing.TB, name string) (pgtest.Client, oauth.Tok
 	return partner, b.Connect(t, partner, scope.All)
 }
 
-// Disconnect ends the user's connection with a partner, as the user does.
-func (b Backend) Disconnect(t testing.TB, partner uuid.UUID) {
-	t.Helper()
-	if err := b.OAuth.DisconnectUser(t.Context(), b.User.ID, partner); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Credentials are a partner's.
 func Credentials(of pgtest.Client) oauth.Credentials {
 	return oauth.Credentials{ClientID: of.ID, SecretHash: of.SecretHash()}

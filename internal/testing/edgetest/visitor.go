@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -66,9 +67,7 @@ func (v *Visitor) Send(method, path, contentType, body string) Page {
 	if err != nil {
 		v.T.Fatal(err)
 	}
-	for name, values := range v.Header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, v.Header)
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", contentType)
 	}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	abortConnections = 8
 	abortStreams     = 16 // at a time on each connection, as many as the service allows
-	abortAfter       = 2 * time.Millisecond
 	// abortPlaces is how many reads partner A may have under way: more than it has, and few beside those that it takes back.
 	abortPlaces = 100
 )
@@ -42,29 +39,14 @@ func (s *stage) resetStreams(ctx context.Context, begin func(), o *outcome) erro
 		return err
 	}
 	o.Connections = abortConnections
-	a := aborter{requests: inTurns(page, read)}
-	o.Statuses = sendStreams(s.tls.endpoint, abortConnections, abortStreams, s.duration(), a.ask, begin).Statuses
-	if n := a.reset.Load(); n < 10*abortPlaces {
-		return fmt.Errorf("only %d streams were reset", n)
+	a := aborter{endpoint: s.tls.endpoint, streams: abortStreams, after: 2 * time.Millisecond, requests: []request{page, read}}
+	begin()
+	if err := a.run(abortConnections, time.Now().Add(s.duration())); err != nil {
+		return err
+	}
+	o.Statuses = map[int]int{0: int(a.reset.Load())}
+	if o.Statuses[0] < 10*abortPlaces {
+		return fmt.Errorf("only %d streams were reset", o.Statuses[0])
 	}
 	return expect(read, http.StatusOK)
-}
-
-// aborter sends requests over HTTP/2, and takes each back a moment after it was written.
-type aborter struct {
-	requests source
-	reset    atomic.Int64 // requests
-}
-
-func (a *aborter) ask(client *http.Client) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	next, _ := a.requests(0, nil)
-	status := sendHTTP2(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { time.AfterFunc(abortAfter, cancel) },
-	}), client, next)
-	if status == 0 && ctx.Err() != nil {
-		a.reset.Add(1)
-	}
-	return status
 }

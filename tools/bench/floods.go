@@ -243,13 +243,13 @@ func (b *besideFlood) measure(ctx context.Context, duration time.Duration) (*out
 		seconds:  duration,
 		fresh:    b.flood.fresh,
 	}
-	return o, m.take(ctx, o, 0, func(begin func()) error { return b.send(ctx, server.endpoint, duration, b.flood.next, begin, o) }, func(begin func()) error {
-		return b.send(ctx, server.endpoint, duration, func(int) request { return discovery }, begin, new(outcome))
+	return o, m.take(ctx, o, 0, func(begin func()) error { return b.send(server.endpoint, duration, b.flood.next, begin, o) }, func(begin func()) error {
+		return b.send(server.endpoint, duration, func(int) request { return discovery }, begin, new(outcome))
 	})
 }
 
 // send sends the flood for a time, and counts its answers.
-func (b *besideFlood) send(ctx context.Context, server endpoint, duration time.Duration, next func(int) request, begin func(), o *outcome) error {
+func (b *besideFlood) send(server endpoint, duration time.Duration, next func(int) request, begin func(), o *outcome) error {
 	var sent atomic.Int64
 	requests := func() request {
 		n := int(sent.Add(1))
@@ -263,8 +263,7 @@ func (b *besideFlood) send(ctx context.Context, server endpoint, duration time.D
 	var all sample
 	var err error
 	if b.who.http2 {
-		ask := func(client *http.Client) int { return sendHTTP2(ctx, client, requests()) }
-		all = sendStreams(server, floodConnections/floodStreams, floodStreams, duration, ask, begin)
+		all = b.sendStreams(server, duration, requests, begin)
 	} else {
 		l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(), true }, anyStatus: true}
 		all, err = l.run(server, duration, begin)
@@ -273,22 +272,22 @@ func (b *besideFlood) send(ctx context.Context, server endpoint, duration time.D
 	return err
 }
 
-// sendStreams sends over connections of HTTP/2, each of which has several requests under way. ask sends one, and returns its status.
-func sendStreams(server endpoint, connections, streams int, duration time.Duration, ask func(*http.Client) int, begin func()) sample {
+// sendStreams sends over connections of HTTP/2, each of which has several requests under way.
+func (b *besideFlood) sendStreams(server endpoint, duration time.Duration, requests func() request, begin func()) sample {
 	all := sample{Statuses: map[int]int{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	begin()
 	began := time.Now()
 	end := began.Add(duration)
-	for range connections {
+	for range floodConnections / floodStreams {
 		client := server.browser(nil)
 		defer client.CloseIdleConnections()
-		for range streams {
+		for range floodStreams {
 			group.Go(func() {
 				own := sample{Statuses: map[int]int{}}
 				for time.Now().Before(end) {
-					own.Statuses[ask(client)]++
+					own.Statuses[sendHTTP2(client, requests())]++
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -302,12 +301,12 @@ func sendStreams(server endpoint, connections, streams int, duration time.Durati
 }
 
 // sendHTTP2 is the status of the response, 0 where there is none.
-func sendHTTP2(ctx context.Context, client *http.Client, r request) int {
+func sendHTTP2(client *http.Client, r request) int {
 	message, err := r.http(baseURL)
 	if err != nil {
 		return 0
 	}
-	response, err := client.Do(message.WithContext(ctx))
+	response, err := client.Do(message)
 	if err != nil {
 		return 0
 	}

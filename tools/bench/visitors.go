@@ -193,8 +193,6 @@ func (e endpoint) browser(jar http.CookieJar) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			ForceAttemptHTTP2: jar == nil,
-			MaxConnsPerHost:   1, // and no more requests at a time than the server allows on one
-			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true},
 			TLSClientConfig:   &tls.Config{RootCAs: e.roots, ServerName: "localhost", MinVersion: tls.VersionTLS13},
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, network, e.address)

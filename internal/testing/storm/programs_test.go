@@ -67,7 +67,7 @@ func buildNext(t *testing.T, version string, folders ...string) string {
 			replace[filepath.Join(top, "migrations", filepath.Base(file))] = file
 		}
 	}
-	calls := 0
+	migrated := len(replace)
 	if err := filepath.WalkDir(filepath.Join(top, "gen", "db"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -80,11 +80,10 @@ func buildNext(t *testing.T, version string, folders ...string) string {
 		if changed == string(text) {
 			return nil
 		}
-		calls++
 		replace[path] = filepath.Join(dir, entry.Name())
 		return os.WriteFile(replace[path], []byte(changed), 0o600)
-	}); err != nil || calls != 1 {
-		t.Fatalf("%d files call is_secret_of: %v", calls, err)
+	}); err != nil || len(replace) == migrated {
+		t.Fatalf("%d files call is_secret_of: %v", len(replace)-migrated, err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err == nil {

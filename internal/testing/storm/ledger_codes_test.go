@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// codeLedger counts the emails with codes by address, and what they were asked with: a request has one code, however often its email
-// is sent, a code leads to one authorization code at most, in the browser that asked for it and in its time, and an address without an
-// account gets no email.
+// codeLedger counts the emails by address, and what codes were asked with: a request has one code, however often its email is sent, a code
+// leads to one authorization code at most, in the browser that asked for it and in its time, and an address without an account gets no
+// email.
 type codeLedger struct {
 	mu        sync.Mutex
 	addresses map[string]*mailed
@@ -24,8 +24,8 @@ type codeLedger struct {
 }
 
 type mailed struct {
-	asked, emails int
-	codes         map[string]bool
+	asked, emails, receipts int
+	codes                   map[string]bool // of the emails
 }
 
 func newCodeLedger() *codeLedger {
@@ -49,8 +49,13 @@ func (l *codeLedger) ask(address string) {
 func (l *codeLedger) arrived(address, code string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(address).emails++
-	l.of(address).codes[code] = true
+	of := l.of(address)
+	if code == "" {
+		of.receipts++
+		return
+	}
+	of.emails++
+	of.codes[code] = true
 }
 
 func (l *codeLedger) refuse(why string) {
@@ -138,10 +143,11 @@ const mostEmails = 5
 func (s *storm) checkCodes() {
 	s.codes.mu.Lock()
 	defer s.codes.mu.Unlock()
-	asked, emails := 0, 0
+	asked, emails, receipts := 0, 0, 0
 	for _, of := range s.codes.addresses {
 		asked += of.asked
 		emails += of.emails
+		receipts += of.receipts
 		if len(of.codes) > of.asked {
 			s.Errorf("%d codes were sent for %d requests", len(of.codes), of.asked)
 		}
@@ -150,12 +156,12 @@ func (s *storm) checkCodes() {
 		}
 	}
 	for _, address := range s.codes.strangers {
-		if s.codes.of(address).emails > 0 {
+		if of := s.codes.of(address); of.emails+of.receipts > 0 {
 			s.Error("an address without an account got an email")
 		}
 	}
-	s.sum.fact("%d codes asked for, %d emails, none to %d addresses without an account; codes refused: %d in another browser, %d after their time; %d pressed twice gave one",
-		asked, emails, len(s.codes.strangers), s.codes.refused["in another browser"], s.codes.refused["after its time"], s.codes.used)
+	s.sum.fact("%d codes asked for, %d emails with codes, %d receipts, none to %d addresses without an account; codes refused: %d in another browser, %d after their time; %d pressed twice gave one",
+		asked, emails, receipts, len(s.codes.strangers), s.codes.refused["in another browser"], s.codes.refused["after its time"], s.codes.used)
 }
 
 // browser of somebody who authorizes a partner.

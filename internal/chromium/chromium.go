@@ -66,8 +66,11 @@ func Show(ctx context.Context, address string) error {
 	command.WaitDelay = time.Second                                      // for what holds its pipes
 	endTogether(command)
 	err = command.Run()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case command.ProcessState != nil: // it has started
+		return fmt.Errorf("%s ended by itself: %s", path, command.ProcessState)
 	}
-	return fmt.Errorf("%s ended by itself: %w", path, err)
+	return err
 }

@@ -40,6 +40,21 @@ func TestShowLeavesNoBrowser(t *testing.T) {
 	wait.Until(t, "the browser ends", func() bool { return len(processesWith(t, server.URL)) == 0 })
 }
 
+// TestShowTellsWhyTheBrowserEnded: a browser that ends by itself is an error, also if it says that all is well.
+func TestShowTellsWhyTheBrowserEnded(t *testing.T) {
+	for script, want := range map[string]string{"exit 0": " ended by itself: exit status 0", "exit 3": " ended by itself: exit status 3"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "chromium-headless-shell")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir)
+		if err := Show(t.Context(), "http://127.0.0.1:9/"); err == nil || err.Error() != path+want {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+}
+
 // processesWith returns the processes that were started with an address.
 func processesWith(t *testing.T, address string) (found []string) {
 	t.Helper()

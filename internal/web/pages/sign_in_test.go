@@ -277,7 +277,7 @@ func TestTooManyCodes4(t *testing.T) {
 					continue
 				}
 				v.isError(answer, http.StatusTooManyRequests, headingTooMany)
-				if !regexp.MustCompile(`You can ask for another code in (59|60) minutes\.`).MatchString(answer.Find("main").Text()) {
+				if !regexp.MustCompile(`You can ask for another email in (59|60) minutes\.`).MatchString(answer.Find("main").Text()) {
 					t.Errorf("it does not say when: %q", answer.Find("main").Text())
 				}
 				if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err != nil || seconds < 3500 || seconds > 3600 {
@@ -293,7 +293,7 @@ func TestTooManyCodes4(t *testing.T) {
 	}
 }
 
-// TestNextCode: the page says in how long another code can be asked for, where that is not now.
+// TestNextCode: the page says in how long another email can be asked for, where that is not now.
 func TestNextCode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, account.Settings{CodesPerEmail: 2})
@@ -308,21 +308,21 @@ func TestNextCode(t *testing.T) {
 		t.Errorf("with a code left: %q", got)
 	}
 	v.Location(v.Post(base + "/new-code"))
-	if got := says(); !regexp.MustCompile(`^You can ask for another code in (59|60) minutes\. Then start again at the company that sent you here\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another email in (59|60) minutes\. Then start again at the company that sent you here\.$`).MatchString(got) {
 		t.Errorf("with none left: %q", got)
 	}
 	f.DB.Exec(t, "update sign_in_limits set asked_at = array(select now_is - n * interval '2 hours' from connect_now() as now_is, generate_series(0, 7) as n)")
-	if got := says(); !regexp.MustCompile(`^You can ask for another code in \d+ hours\. Then start again at the company that sent you here\.$`).MatchString(got) {
+	if got := says(); !regexp.MustCompile(`^You can ask for another email in \d+ hours\. Then start again at the company that sent you here\.$`).MatchString(got) {
 		t.Errorf("with none left for a day: %q", got)
 	}
 }
 
-// TestSpentWithoutAnother: after five wrong codes the page says when another code can be asked for, and offers nothing before.
+// TestSpentWithoutAnother: after five wrong codes the page says when another email can be asked for, and offers nothing before.
 func TestSpentWithoutAnother(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, account.Settings{CodesPerEmail: 1})
 	v := f.visitor(t)
-	const next = `^You can ask for another code in (59|60) minutes\.`
+	const next = `^You can ask for another email in (59|60) minutes\.`
 	for base, says := range map[string]string{
 		v.open(scope.All): next + ` Then start again at the company that sent you here\.$`, accountBase: next + "$",
 	} {
@@ -341,6 +341,28 @@ func TestSpentWithoutAnother(t *testing.T) {
 		if strings.Contains(page.Source, "we’ve sent a code") {
 			t.Errorf("%s: the page says that the spent code is on its way", base)
 		}
+	}
+}
+
+// TestOnlyTheLink: where no code works, the page asks for none. It names the link of the email, and when another one can be asked for.
+func TestOnlyTheLink(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 2})
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	v.ask(base, email)
+	f.DB.Exec(t, "update sign_in_limits set failed = 100")
+	page := v.Get(base + "/code")
+	if title, heading := page.Find("title").Text(), page.Find("h1").Text(); !strings.Contains(title, heading) || heading != "Open the link in your email" {
+		t.Errorf("title %q, heading %q", title, heading)
+	}
+	if page.Find("input[name=code]").Length() != 0 || page.Find("form[action$='/new-code'] button").Text() != "Send a new link" {
+		t.Errorf("it asks for a code, or sends no link: %q", page.Find("main").Text())
+	}
+	v.Location(v.Post(base + "/new-code"))
+	page = v.Get(base + "/code")
+	if got := page.Find(".next").Text(); !strings.HasPrefix(got, "You can ask for another email in ") || page.Find("form[action$='/new-code']").Length() != 0 {
+		t.Errorf("with no email left: %q", page.Find("main").Text())
 	}
 }
 

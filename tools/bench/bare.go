@@ -106,5 +106,5 @@ func (s *stage) measureBare(ctx context.Context, index, size, connections int) (
 		turns[connection]++
 		return request{path: fmt.Sprintf("/%d/%d/%d/%d/%d", size, index, user, client, turn)}, true
 	}}
-	return l.run(s.constant, s.duration(), func() {})
+	return l.run(s.duration(), func() {}, s.constant)
 }

@@ -266,7 +266,7 @@ func (b *besideFlood) send(server endpoint, duration time.Duration, next func(in
 		all = b.sendStreams(server, duration, requests, begin)
 	} else {
 		l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(), true }, anyStatus: true}
-		all, err = l.run(server, duration, begin)
+		all, err = l.run(duration, begin, server)
 	}
 	o.Statuses, o.Seconds = all.Statuses, all.Elapsed.Seconds()
 	return err

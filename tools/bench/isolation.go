@@ -95,10 +95,10 @@ func (s *stage) measure(ctx context.Context, n int, c isolationCase) (*outcome, 
 	if err != nil {
 		return nil, err
 	}
-	o := &outcome{partnerA: partnerA + n}
+	o := &outcome{partnerA: partnerA + n, servers: []endpoint{s.tls.endpoint}}
 	m := measurements{others: newOthers(s.tls.endpoint, connected), seconds: s.duration()}
 	return o, m.take(ctx, o, c.times, func(begin func()) error { return c.cause(s, ctx, begin, o) }, func(begin func()) error {
-		_, err := s.flood(load{connections: o.Connections, requests: inTurns(discovery)}, s.duration(), begin)
+		_, err := o.flood(load{connections: o.Connections, requests: inTurns(discovery)}, s.duration(), begin)
 		return err
 	})
 }
@@ -112,7 +112,7 @@ type measurements struct {
 }
 
 // take measures the others alone, beside the trouble, and beside the reference: as many connections to a constant page of the same
-// server as the trouble uses, which is what the machine's processors alone cost. It judges the outcome.
+// servers as the trouble uses, which is what the machine's processors alone cost. It judges the outcome.
 func (m measurements) take(ctx context.Context, o *outcome, times float64, trouble, reference func(begin func()) error) error {
 	alone := func(begin func()) error {
 		begin()
@@ -153,12 +153,6 @@ func (m measurements) take(ctx context.Context, o *outcome, times float64, troub
 	pause()
 	o.judge(times, quiet, beside, during(reference))
 	return failed
-}
-
-// flood sends a load from this process, whatever the responses.
-func (s *stage) flood(l load, duration time.Duration, begin func()) (sample, error) {
-	l.anyStatus = true
-	return l.run(s.tls.endpoint, duration, begin)
 }
 
 // connectFrom connects n users, from one on, with a partner.

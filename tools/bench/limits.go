@@ -190,5 +190,5 @@ func (s *stage) measureConstant(secure bool, size, connections int) (sample, err
 		server = s.plainConstant
 	}
 	l := load{connections: connections, requests: inTurns(request{path: fmt.Sprintf("/%d", size)}), warm: true}
-	return l.run(server, s.duration(), func() {})
+	return l.run(s.duration(), func() {}, server)
 }

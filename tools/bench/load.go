@@ -169,10 +169,10 @@ type caller struct {
 	sample   sample
 }
 
-// connect connects the callers, and warms up the service.
-func (l load) connect(e endpoint) (c callers, err error) {
+// connect connects the callers to the servers in turns, and warms up the service.
+func (l load) connect(servers ...endpoint) (c callers, err error) {
 	for n := range l.connections {
-		one := &caller{load: l, n: n, client: e.client(1)}
+		one := &caller{load: l, n: n, client: servers[n%len(servers)].client(1)}
 		if _, err := send(one.client, discovery, nil); err != nil {
 			return nil, err
 		}
@@ -185,8 +185,8 @@ func (l load) connect(e endpoint) (c callers, err error) {
 }
 
 // run connects, calls begin, and lets the callers send for a duration.
-func (l load) run(e endpoint, duration time.Duration, begin func()) (sample, error) {
-	callers, err := l.connect(e)
+func (l load) run(duration time.Duration, begin func(), servers ...endpoint) (sample, error) {
+	callers, err := l.connect(servers...)
 	if err != nil {
 		return sample{}, err
 	}

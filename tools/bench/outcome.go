@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // outcome is a line of isolation.json. Times are in milliseconds, where they do not say otherwise.
@@ -26,12 +27,19 @@ type outcome struct {
 	Broken []string `json:"broken"`
 
 	partnerA int
+	servers  []endpoint // which the trouble uses
 
 	Others         int         `json:"others_requests"` // beside the trouble
 	OthersStatuses map[int]int `json:"others_statuses"` // how often each came; 0: no response
 	Connections    int         `json:"connections"`     // of the trouble
 	Statuses       map[int]int `json:"statuses,omitempty"`
 	Seconds        float64     `json:"seconds,omitempty"`
+}
+
+// flood sends a load from this process to the servers in turns, whatever the responses.
+func (o *outcome) flood(l load, duration time.Duration, begin func()) (sample, error) {
+	l.anyStatus = true
+	return l.run(duration, begin, o.servers...)
 }
 
 // judge holds the three measurements of the others against the bounds. times is what their p99 may be of their quiet one; 0: see below.

@@ -63,7 +63,7 @@ func (s *stage) repeatCode(ctx context.Context, begin func(), o *outcome) error 
 	}
 	o.Connections = 500
 	l := load{connections: o.Connections, requests: eachOnce(slices.Repeat([]request{exchange}, 2000))}
-	sample, err := s.flood(l, time.Minute, begin)
+	sample, err := o.flood(l, time.Minute, begin)
 	o.Statuses, o.Seconds = sample.Statuses, sample.Elapsed.Seconds()
 	return err
 }
@@ -83,7 +83,7 @@ func (s *stage) exceedBudget(ctx context.Context, begin func(), o *outcome) erro
 	for i, c := range connected {
 		requests[i] = readRequest(readPath(c, "daily-activity"), c.AccessToken)
 	}
-	sample, err := s.flood(load{connections: o.Connections, requests: inTurns(requests...)}, s.duration(), begin)
+	sample, err := o.flood(load{connections: o.Connections, requests: inTurns(requests...)}, s.duration(), begin)
 	o.Statuses = sample.Statuses
 	return err
 }
@@ -122,18 +122,8 @@ func (s *stage) refreshAll(ctx context.Context, begin func(), o *outcome) error 
 	for i, c := range connected {
 		requests[i] = refreshRequest(o.partnerA, c.RefreshToken)
 	}
-	o.Connections = burst / 2 // of each server
-	var all callers
-	for n, server := range []*service{s.tls, s.second} {
-		callers, err := load{connections: burst / 2, requests: eachOnce(requests[n*burst/2 : (n+1)*burst/2]), anyStatus: true}.connect(server.endpoint)
-		if err != nil {
-			return err
-		}
-		defer callers.close()
-		all = append(all, callers...)
-	}
-	begin()
-	sample, err := all.run(time.Minute)
+	o.Connections, o.servers = burst, append(o.servers, s.second.endpoint)
+	sample, err := o.flood(load{connections: burst, requests: eachOnce(requests)}, time.Minute, begin)
 	o.Statuses, o.Seconds = sample.Statuses, sample.Elapsed.Seconds()
 	if err == nil && sample.Statuses[http.StatusOK] != burst {
 		err = fmt.Errorf("of %d refreshes some failed: %v", burst, sample.Statuses)

@@ -30,7 +30,7 @@ func (s *stage) webhook(ctx context.Context, connected []connection, revocation 
 		return u, err
 	}
 	u, err = s.measureAct(ctx, func() (int, error) {
-		sent, err := revocations(costConnections, connected, func(c connection) string { return c.RefreshToken }).run(s.tls.endpoint, time.Minute, func() {})
+		sent, err := revocations(costConnections, connected, func(c connection) string { return c.RefreshToken }).run(time.Minute, func() {}, s.tls.endpoint)
 		for end := time.Now().Add(2 * time.Minute); err == nil && int(received.Load()) < len(connected); until(time.Now().Add(settle/100), ctx.Done()) {
 			if time.Now().After(end) {
 				err = fmt.Errorf("%d events of %d revocations arrived", received.Load(), len(sent.Latencies))

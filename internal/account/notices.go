@@ -134,15 +134,11 @@ func (a *Accounts) deliverNotice(ctx context.Context, notice waitingNotice) {
 	}
 }
 
-// settleNotice records the outcome of an attempt, also if its time is over.
+// settleNotice records the outcome of an attempt, in a time of its own: that of the attempt may be over, or nearly so.
 func (a *Accounts) settleNotice(attempt context.Context, notice waitingNotice, err error) error {
 	n := a.outbox.notices
-	ctx := attempt
-	if attempt.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
+	defer cancel()
 	switch {
 	case err == nil, errors.Is(err, ErrNoLetter):
 	case errors.Is(attempt.Err(), context.Canceled): // this server stops

@@ -137,7 +137,11 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 		_ = session.Quit() // the outcome is known by now
 		_ = session.Close()
 	}()
-	if err := session.Mail(m.address); err != nil {
+	sender, err := message.GetSender(false)
+	if err != nil {
+		return "", err
+	}
+	if err := session.Mail(sender); err != nil {
 		return "", &stepError{"MAIL FROM", err}
 	}
 	if err := accepted(); err != nil {
@@ -149,10 +153,11 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 		}
 		return "", session.Reset()
 	}
-	if err := message.To(email.to); err != nil { // a mail server would refuse it, too
+	recipient, err := address(message, email.to)
+	if err != nil { // a mail server would refuse it, too
 		return "", &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
 	}
-	if err := session.Rcpt(email.to); err != nil {
+	if err := session.Rcpt(recipient); err != nil {
 		return "", &stepError{"RCPT TO", err}
 	}
 	body, err := session.Data()
@@ -169,4 +174,16 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 		answer = taken.ServerResponse()
 	}
 	return answer, nil
+}
+
+// address makes an address the recipient of a message. It returns the path for the envelope, in angle brackets (RFC 5321, section 4.1.2).
+func address(message *mail.Msg, to string) (path string, err error) {
+	if err := message.To(to); err != nil {
+		return "", err
+	}
+	paths, err := message.GetRecipients()
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
 }

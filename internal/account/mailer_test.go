@@ -213,11 +213,15 @@ func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
 	}()
 	b := newBenchOn(t, newDB(t), post, "smtp://"+listener.Addr().String(), Settings{})
 	b.user(t, "known@example.com")
-	commands := func(email string) []string {
+	commands := func(email string) (words []string) {
 		if err := b.send(uuid.New(), email); err != nil {
 			t.Fatal(err)
 		}
-		return <-said
+		for _, line := range <-said {
+			word, _, _ := strings.Cut(line, " ")
+			words = append(words, word)
+		}
+		return words
 	}
 	known, unknown := commands("known@example.com"), commands("unknown@example.com")
 	if diff := cmp.Diff([]string{"EHLO", "MAIL", "RSET", "QUIT"}, unknown); diff != "" {
@@ -231,8 +235,41 @@ func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
 	}
 }
 
-// overhear connects a client to a mail server, and returns the first words of what it says, in the end.
-func overhear(client net.Conn, address string) (commands []string) {
+// TestEnvelope: the paths stand in angle brackets (RFC 5321, section 4.1.2). Strict mail servers refuse them without, for good.
+func TestEnvelope(t *testing.T) {
+	t.Parallel()
+	post := mailtest.Start(t, mailtest.Config{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	mailer, err := NewMailer("smtp://"+listener.Addr().String(), "Activity Connect <connect@service.example>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan []string, 1)
+	go func() {
+		if client, err := listener.Accept(); err == nil {
+			said <- overhear(client, post.Address)
+		}
+	}()
+	email, err := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}.email()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mailer.send(t.Context(), email, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	commands := <-said
+	want := []string{"MAIL FROM:<connect@service.example> BODY=8BITMIME", "RCPT TO:<ada@example.com>", "DATA"}
+	if diff := cmp.Diff(want, commands[1:min(4, len(commands))]); diff != "" {
+		t.Errorf("after EHLO (-want +got):\n%s", diff)
+	}
+}
+
+// overhear connects a client to a mail server, and returns the lines that it says, in the end.
+func overhear(client net.Conn, address string) (said []string) {
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return []string{err.Error()}
@@ -244,9 +281,7 @@ func overhear(client net.Conn, address string) (commands []string) {
 	}()
 	lines := bufio.NewScanner(io.TeeReader(client, server))
 	for lines.Scan() {
-		if word, _, _ := strings.Cut(lines.Text(), " "); word != "NOOP" {
-			commands = append(commands, word)
-		}
+		said = append(said, lines.Text())
 	}
-	return commands
+	return said
 }

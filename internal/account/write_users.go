@@ -85,29 +85,20 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&sharded); err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	statements := []string{
-		`select 1 from users stored join staged using (user_id)
-		where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
-		order by stored.user_id for no key update of stored`,
-		`create temporary table writing on commit drop as
-		select latest.*, stored.email as former_email, stored.timezone as former_timezone,
-			stored.registered_on as former_registered_on, stored.user_id is null as is_new
-		from (select distinct on (user_id) * from staged order by user_id, line desc) latest
-		left join users stored on stored.user_id = latest.user_id
-		where stored.user_id is null
-			or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)
-		order by latest.user_id`,
-		"analyze writing",
-	}
-	if sharded {
-		statements = statements[1:]
-	}
-	for _, statement := range statements {
-		if _, err := tx.Exec(ctx, statement); err != nil {
+	if !sharded {
+		if _, err := tx.Exec(ctx, `select 1 from users stored join staged using (user_id)
+			where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
+			order by stored.user_id for no key update of stored`); err != nil {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
-	return nil
+	return postgres.Number(ctx, tx, "writing", `
+select latest.*, stored.email as former_email, stored.timezone as former_timezone,
+	stored.registered_on as former_registered_on, stored.user_id is null as is_new
+from (select distinct on (user_id) * from staged order by user_id, line desc) latest
+left join users stored on stored.user_id = latest.user_id
+where stored.user_id is null
+	or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)`, "user_id")
 }
 
 // findWrong returns the error of all wrong rows, including those that only the database can detect; nil if there are none. An address

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -85,8 +86,8 @@ func importFile[R record](
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
-	if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
-		return fmt.Errorf("sort: %w", err)
+	if err := postgres.Number(ctx, tx, "sorted", into.latestStaged(), strings.Join(into.key, ", ")); err != nil {
+		return err
 	}
 	for overtaken := false; ; overtaken = true {
 		var written Result

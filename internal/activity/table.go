@@ -94,11 +94,9 @@ with known as materialized (
 select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
 }
 
-// sortStaged returns the statement that sorts the rows of a file by their keys. Of the rows with one key it takes the last one.
-func (t table) sortStaged() string {
-	return t.fill(`
-create temporary table sorted on commit drop as
-select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
+// latestStaged returns the query for the rows of a file. Of the rows with one key it takes the last one.
+func (t table) latestStaged() string {
+	return t.fill("select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc")
 }
 
 // partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes

@@ -35,7 +35,7 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 	}
 	pace, n := newPace(), 0
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
-		if n++; n%copiedRows == 0 {
+		if n++; n%partRows == 0 {
 			if err := pace.yield(ctx); err != nil {
 				return nil, err
 			}
@@ -48,49 +48,55 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 	return Wrap("copy", err)
 }
 
-// The size of a part, which takes some ten milliseconds: rows that are copied, and pages of a temporary table that are written from it,
-// which have some four thousand rows.
-const (
-	copiedRows = 4096
-	partPages  = 32
-)
+// partRows is the size of a part, which takes some ten milliseconds.
+const partRows = 4096
 
-// Part is a piece of a temporary table.
+// Number creates the temporary table, in this transaction only, from the rows of a query. Its column number is the place of a row in the
+// order of key, columns of the query that begin with user_id: 1, 2, 3 and so on.
+func Number(ctx context.Context, tx pgx.Tx, table, query, key string) error {
+	for _, statement := range []string{
+		fmt.Sprintf("create temporary table %s on commit drop as select row_number() over (order by %s) as number, rows.* from (%s) as rows", table, key, query),
+		fmt.Sprintf("create unique index on %s (number)", table),
+		"analyze " + table,
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("number the rows of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// Part is a piece of a table that [Number] made. It has at least one row.
 type Part struct {
-	From, Until string    // ctid of the first row, and of the first one after the last
-	First, Last uuid.UUID // user_id of the first and the last row
-	Share       float64   // of the table, up to the end of this part: 0 to 1
+	After, Until int64     // number of the last row before it, and of its last row
+	First, Last  uuid.UUID // user_id of its first and its last row
+	Share        float64   // of the table, up to the end of this part: 0 to 1
 }
 
 // InPart is true for a row of the temporary table that is in a part. OfPart is true for a row of another table that may belong to a
-// row in the part. Their parameters, $1 to $4, are [Part.Args]. The cast lets PostgreSQL read only the pages of the part.
+// row in the part. Their parameters, $1 to $4, are [Part.Args].
 const (
-	InPart = "ctid >= ($1::text)::tid and ctid < ($2::text)::tid"
+	InPart = "number > $1::bigint and number <= $2::bigint"
 	OfPart = "user_id between $3::uuid and $4::uuid"
 )
 
 // Args returns the parameters of [InPart] and [OfPart].
-func (p Part) Args() []any { return []any{p.From, p.Until, p.First, p.Last} }
+func (p Part) Args() []any { return []any{p.After, p.Until, p.First, p.Last} }
 
-// InParts calls act for each part of a temporary table, in order, and pauses in between. The rows must have been written in the order of
-// their user_id. act uses no savepoint: more than 64 of them in a transaction slow PostgreSQL down for everybody.
+// InParts calls act for each part of a table that [Number] made, in order, and pauses in between. act uses no savepoint: more than 64 of
+// them in a transaction slow PostgreSQL down for everybody.
 func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error) error {
-	var pages int64
-	err := tx.QueryRow(ctx, "select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint", table).Scan(&pages)
-	if err != nil {
-		return fmt.Errorf("measure %s: %w", table, err)
+	var rows int64
+	if err := tx.QueryRow(ctx, "select coalesce(max(number), 0) from "+table).Scan(&rows); err != nil {
+		return fmt.Errorf("count the rows of %s: %w", table, err)
 	}
-	page := func(n int64) string { return fmt.Sprintf("(%d,0)", n) }
-	user := "select user_id from " + table + " where " + InPart + " order by user_id "
+	users := fmt.Sprintf("select f.user_id, l.user_id from %[1]s f, %[1]s l where f.number = $1 and l.number = $2", table)
 	pace := newPace()
-	for from := int64(0); from < pages; from += partPages {
-		until := min(from+partPages, pages)
-		part := Part{From: page(from), Until: page(until), Share: float64(until) / float64(pages)}
-		if err := tx.QueryRow(ctx, user+"limit 1", page(from), page(from+1)).Scan(&part.First); err != nil {
+	for after := int64(0); after < rows; after += partRows {
+		part := Part{After: after, Until: min(after+partRows, rows)}
+		part.Share = float64(part.Until) / float64(rows)
+		if err := tx.QueryRow(ctx, users, part.After+1, part.Until).Scan(&part.First, &part.Last); err != nil {
 			return fmt.Errorf("begin a part of %s: %w", table, err)
-		}
-		if err := tx.QueryRow(ctx, user+"desc limit 1", page(until-1), page(until)).Scan(&part.Last); err != nil {
-			return fmt.Errorf("end a part of %s: %w", table, err)
 		}
 		if err := act(part); err != nil {
 			return err

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
 
-	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -144,19 +142,16 @@ func TestAnEmailIsGivenUp(t *testing.T) {
 func TestRefusedRecipients(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		code     int
-		status   smtp.EnhancedCode
+		reply    string
 		attempts int
 		want     string
 	}{
-		{550, smtp.EnhancedCode{5, 1, 1}, 1, "smtp_code=550 smtp_status=5.1.1"},
-		{451, smtp.EnhancedCode{4, 7, 1}, len(usualPauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
+		{"550 5.1.1", 1, "smtp_code=550 smtp_status=5.1.1"},
+		{"451 4.7.1", len(usualPauses) + 1, "smtp_code=451 smtp_status=4.7.1"},
 	} {
-		t.Run(fmt.Sprint(test.code), func(t *testing.T) {
+		t.Run(test.reply, func(t *testing.T) {
 			t.Parallel()
-			post := mailtest.Start(t, mailtest.Config{
-				Refuse: &smtp.SMTPError{Code: test.code, EnhancedCode: test.status, Message: "not to ada@example.com"},
-			})
+			post := mailtest.Start(t, mailtest.Config{Reply: mailtest.Saying("RCPT", test.reply+" not to ada@example.com")})
 			b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{CodesPerEmail: 1})
 			b.user(t, "ada@example.com")
 			signIn := uuid.New()
@@ -292,22 +287,16 @@ func TestANetworkWaitsBehindItself(t *testing.T) {
 // page says that it was sent, or the delay would tell that there is an account.
 func TestASlowRecipientIsNotNoticed(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	waiting := make(chan net.Conn, senders)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go slowRecipients(conn, waiting)
+	waiting, release := make(chan struct{}, senders), make(chan struct{})
+	post := mailtest.Start(t, mailtest.Config{Reply: func(command string) string {
+		if strings.HasPrefix(command, "RCPT") {
+			waiting <- struct{}{}
+			<-release
 		}
-	}()
-	b := newBenchOn(t, newDB(t), mailtest.Start(t, mailtest.Config{}), "smtp://"+listener.Addr().String(), Settings{})
+		return ""
+	}})
+	defer close(release)
+	b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{})
 	b.user(t, "ada@example.com")
 	for range perNetwork {
 		if err := b.send(uuid.New(), "ada@example.com"); err != nil {
@@ -315,8 +304,7 @@ func TestASlowRecipientIsNotNoticed(t *testing.T) {
 		}
 	}
 	for range perNetwork {
-		conn := <-waiting
-		defer conn.Close()
+		<-waiting
 	}
 	signIn := uuid.New()
 	if err := b.send(signIn, "nobody@example.com"); err != nil {

@@ -1,10 +1,8 @@
 package account
 
 import (
-	"bufio"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -80,17 +78,4 @@ func (r *proxy) set(state proxyState) {
 		_ = conn.Close()
 	}
 	r.conns = nil
-}
-
-// slowRecipients is a mail server that never says whether it takes a recipient.
-func slowRecipients(conn net.Conn, waiting chan<- net.Conn) {
-	defer conn.Close()
-	_, _ = io.WriteString(conn, "220 mail.example\r\n")
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "RCPT") {
-			waiting <- conn
-			continue
-		}
-		_, _ = io.WriteString(conn, "250 mail.example\r\n")
-	}
 }

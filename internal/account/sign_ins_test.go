@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -57,7 +56,7 @@ func TestSignInLog(t *testing.T) {
 	if diff := cmp.Diff([]string{"asked", "sent", "wrong", "signed_in"}, kinds); diff != "" {
 		t.Errorf("with an account (-want +got):\n%s", diff)
 	}
-	if sent := found.Events[2]; !strings.Contains(sent.Detail, "OK") || sent.SignIn != signIn || found.Events[1].Detail != "1" {
+	if sent := found.Events[2]; sent.Detail != "2.0.0 taken" || sent.SignIn != signIn || found.Events[1].Detail != "1" {
 		t.Errorf("events: %+v", found.Events)
 	}
 	if !found.NextCodeAt.IsZero() || !found.CodesWork || found.Events[3].Waiting {
@@ -155,9 +154,9 @@ func TestSignInLogOfRefusals(t *testing.T) {
 // The answer of a mail server is in the log without the address, whether the email waits or was given up.
 func TestSignInLogOfTheMailServer(t *testing.T) {
 	t.Parallel()
-	post := mailtest.Start(t, mailtest.Config{Refuse: &smtp.SMTPError{
-		Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "<ada@example.com> is over quota,\r\nsubject 123456",
-	}})
+	post := mailtest.Start(t, mailtest.Config{
+		Reply: mailtest.Saying("RCPT", "452-4.2.2 <ada@example.com> is over quota,\n452 4.2.2 subject 123456"),
+	})
 	b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{})
 	user, signIn := b.user(t, "ada@example.com"), uuid.New()
 	if err := b.send(signIn, user.Email); err != nil {
@@ -168,7 +167,7 @@ func TestSignInLogOfTheMailServer(t *testing.T) {
 	if !slices.Equal(kinds, []string{"asked", "delayed"}) || !found.Events[1].Waiting {
 		t.Errorf("events: %+v", found.Events)
 	}
-	if want := "452 <[address]> is over quota, 4.2.2 subject [digits]"; found.Events[0].Detail != want {
+	if want := "452 4.2.2 <[address]> is over quota, 4.2.2 subject [digits]"; found.Events[0].Detail != want {
 		t.Errorf("the answer is %q, want %q", found.Events[0].Detail, want)
 	}
 	b.db.Exec(t, "update code_emails set put_at = now() - interval '1 hour'")

@@ -12,8 +12,18 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// Config is the zero value for a server that accepts every email, without TLS.
+// Config is the zero value for a server that accepts every email that keeps to the standard, without TLS.
 type Config = mailcatcher.Config
+
+// Saying is for [Config].Reply: the server has this reply to each command of a kind, such as RCPT, or to an email if it is a dot.
+func Saying(verb, reply string) func(command string) string {
+	return func(command string) string {
+		if command == verb || strings.HasPrefix(command, verb+" ") {
+			return reply
+		}
+		return ""
+	}
+}
 
 // Server is a mail server on loopback. It keeps emails until the test asks for them.
 type Server struct {

@@ -8,8 +8,11 @@ import (
 	netmail "net/mail"
 	"net/textproto"
 	"net/url"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -83,7 +86,8 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	case isLoopback && server.User == nil:
 		encryption = mail.WithTLSPolicy(mail.TLSOpportunistic)
 	}
-	options := []mail.Option{mail.WithPort(int(port)), encryption}
+	hostname, _ := os.Hostname()
+	options := []mail.Option{mail.WithPort(int(port)), mail.WithHELO(greeting(hostname, sender.Address)), encryption}
 	if server.User != nil {
 		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(server.User.Username()), mail.WithPassword(password))
 	}
@@ -129,6 +133,14 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 	if err != nil {
 		return "", err
 	}
+	sender, err := message.GetSender(false)
+	if err != nil {
+		return "", err
+	}
+	recipient, refusal := "", error(nil)
+	if email.to != "" {
+		recipient, refusal = address(message, email.to)
+	}
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
 		return "", err
@@ -137,10 +149,7 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 		_ = session.Quit() // the outcome is known by now
 		_ = session.Close()
 	}()
-	sender, err := message.GetSender(false)
-	if err != nil {
-		return "", err
-	}
+	session.SkipSMTPUTF8(isASCII(sender + recipient)) // who asks for it has the email sent back where it is not offered
 	if err := session.Mail(sender); err != nil {
 		return "", &stepError{"MAIL FROM", err}
 	}
@@ -153,9 +162,11 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 		}
 		return "", session.Reset()
 	}
-	recipient, err := address(message, email.to)
-	if err != nil { // a mail server would refuse it, too
-		return "", &stepError{"RCPT TO", &textproto.Error{Code: 553, Msg: "5.1.3"}}
+	if offered, _ := session.Extension("SMTPUTF8"); refusal == nil && !offered && !isASCII(recipient) {
+		refusal = &textproto.Error{Code: 553, Msg: "5.6.7"} // RFC 6531, section 3.5
+	}
+	if refusal != nil {
+		return "", &stepError{"RCPT TO", refusal}
 	}
 	if err := session.Rcpt(recipient); err != nil {
 		return "", &stepError{"RCPT TO", err}
@@ -176,14 +187,31 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 	return answer, nil
 }
 
-// address makes an address the recipient of a message. It returns the path for the envelope, in angle brackets (RFC 5321, section 4.1.2).
-func address(message *mail.Msg, to string) (path string, err error) {
+// address makes an address the recipient of a message. It returns the path for the envelope, in angle brackets (RFC 5321, section 4.1.2), or
+// the refusal that a mail server would give.
+func address(message *mail.Msg, to string) (path string, refusal error) {
 	if err := message.To(to); err != nil {
-		return "", err
+		return "", &textproto.Error{Code: 553, Msg: "5.1.3"}
 	}
 	paths, err := message.GetRecipients()
 	if err != nil {
 		return "", err
 	}
 	return paths[0], nil
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c > unicode.MaxASCII })
+}
+
+var fullName = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9-]*[A-Za-z0-9]$`)
+
+// greeting is the name for EHLO. Mail servers refuse one without a dot or with an underscore, as many machines and containers have it.
+func greeting(hostname, sender string) string {
+	for _, name := range []string{hostname, sender[strings.LastIndexByte(sender, '@')+1:]} {
+		if fullName.MatchString(name) {
+			return name
+		}
+	}
+	return "[127.0.0.1]" // RFC 5321, section 4.1.4
 }

@@ -235,36 +235,82 @@ func TestAnAddressWithoutAccountCausesTheSameWork(t *testing.T) {
 	}
 }
 
-// TestEnvelope: the paths stand in angle brackets (RFC 5321, section 4.1.2). Strict mail servers refuse them without, for good.
+// TestEnvelope: the paths stand in angle brackets (RFC 5321, section 4.1.2). Strict mail servers refuse them without, for good. An email
+// asks for SMTPUTF8 only if an address needs it: a mail server on its way that does not offer it would send it back (RFC 6531, section 3.1).
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
-	post := mailtest.Start(t, mailtest.Config{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	utf8, eightBit := mailtest.Config{UTF8: true}, " BODY=8BITMIME"
+	for _, test := range []struct {
+		name, from, to string
+		server         mailtest.Config
+		want           []string // after EHLO
+		refused        string
+	}{
+		{"usual", "connect@service.example", "ada@example.com", utf8, []string{
+			"MAIL FROM:<connect@service.example>" + eightBit, "RCPT TO:<ada@example.com>", "DATA"}, ""},
+		{"name of the sender", "Ä <connect@service.example>", "ada@example.com", utf8, []string{
+			"MAIL FROM:<connect@service.example>" + eightBit, "RCPT TO:<ada@example.com>", "DATA"}, ""},
+		{"without 8BITMIME", "connect@service.example", "ada@example.com", mailtest.Config{Without: []string{"8BITMIME"}}, []string{
+			"MAIL FROM:<connect@service.example>", "RCPT TO:<ada@example.com>", "DATA"}, ""},
+		{"SMTPUTF8", "connect@service.example", "søren@example.com", utf8, []string{
+			"MAIL FROM:<connect@service.example>" + eightBit + " SMTPUTF8", "RCPT TO:<søren@example.com>", "DATA"}, ""},
+		{"SMTPUTF8 of the sender", "søren@service.example", "ada@example.com", utf8, []string{
+			"MAIL FROM:<søren@service.example>" + eightBit + " SMTPUTF8", "RCPT TO:<ada@example.com>", "DATA"}, ""},
+		{"without SMTPUTF8", "connect@service.example", "søren@example.com", mailtest.Config{}, []string{
+			"MAIL FROM:<connect@service.example>" + eightBit, "QUIT"}, `RCPT TO: 553 "5.6.7"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			post := mailtest.Start(t, test.server)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			mailer, err := NewMailer("smtp://"+listener.Addr().String(), test.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan []string, 1)
+			go func() {
+				if client, err := listener.Accept(); err == nil {
+					said <- overhear(client, post.Address)
+				}
+			}()
+			email, err := codeEmail{to: test.to, code: "123456", partner: "Stride", in: locale.Default().Locale("en")}.email()
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted, refused := false, ""
+			if _, err := mailer.send(t.Context(), email, func() error { accepted = true; return nil }); err != nil {
+				refused = err.Error()
+			}
+			if refused != test.refused || !accepted {
+				t.Errorf("refused: %q, want %q; the sender was accepted: %v", refused, test.refused, accepted)
+			}
+			commands := <-said
+			if diff := cmp.Diff(test.want, commands[1:min(1+len(test.want), len(commands))]); diff != "" {
+				t.Errorf("after EHLO (-want +got):\n%s", diff)
+			}
+		})
 	}
-	defer listener.Close()
-	mailer, err := NewMailer("smtp://"+listener.Addr().String(), "Activity Connect <connect@service.example>")
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := make(chan []string, 1)
-	go func() {
-		if client, err := listener.Accept(); err == nil {
-			said <- overhear(client, post.Address)
+}
+
+// TestGreeting: the name after EHLO is one that a host can have, with a dot in it, or an address. Mail servers refuse others for good.
+func TestGreeting(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ hostname, from, want string }{
+		{"web1.service.example", "connect@mail.example", "web1.service.example"},
+		{"web1", "connect@mail.example", "mail.example"},
+		{"web_1.service.example", "connect@mail.example", "mail.example"},
+		{"", "connect@mail.example", "mail.example"},
+		{"web1.", "connect@mail.example", "mail.example"},
+		{"web1", "connect@localhost", "[127.0.0.1]"},
+		{"web1", "connect@bücher.example", "[127.0.0.1]"},
+	} {
+		if got := greeting(test.hostname, test.from); got != test.want {
+			t.Errorf("on %q, from %q: %q, want %q", test.hostname, test.from, got, test.want)
 		}
-	}()
-	email, err := codeEmail{to: "ada@example.com", code: "123456", partner: "Stride", in: locale.Default().Locale("en")}.email()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := mailer.send(t.Context(), email, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	commands := <-said
-	want := []string{"MAIL FROM:<connect@service.example> BODY=8BITMIME", "RCPT TO:<ada@example.com>", "DATA"}
-	if diff := cmp.Diff(want, commands[1:min(4, len(commands))]); diff != "" {
-		t.Errorf("after EHLO (-want +got):\n%s", diff)
 	}
 }
 

@@ -126,7 +126,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		case !op.CheckPath(r):
 			err = errNoOperation
 		case err != nil:
-		case op.Body == nil && HasBody(r):
+		case op.Body == nil && HasBody(w, r):
 			err = ErrMalformed
 		case op.Body != nil:
 			var leave func()

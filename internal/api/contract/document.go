@@ -123,8 +123,23 @@ func (op *Operation) CheckPath(r *http.Request) bool {
 // Validate validates a body against the document. Its error may quote values: do not show or log it.
 func (op *Operation) Validate(body any) error { return op.whole.Validate(body) }
 
-// HasBody reports whether a request has a body, even of unknown length.
-func HasBody(r *http.Request) bool { return r.ContentLength != 0 }
+// HasBody reports whether the body of a request has a byte. How it is framed does not matter: chunks of HTTP/1.1 and frames of HTTP/2
+// may turn out to be empty. It waits for a body of unknown length until the deadline of the request's context. A body that breaks off,
+// or that has not ended by then, counts as one.
+func HasBody(w http.ResponseWriter, r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	connection := http.NewResponseController(w)
+	if end, limited := r.Context().Deadline(); limited {
+		_ = connection.SetReadDeadline(end) // in place of the server's; not all tests have a connection
+	}
+	if _, err := io.ReadFull(r.Body, make([]byte, 1)); !errors.Is(err, io.EOF) {
+		return true
+	}
+	_ = connection.SetReadDeadline(time.Time{}) // net/http takes a late deadline for a caller that has left
+	return false
+}
 
 // HasQuery reports whether a request has a query string, even an empty one.
 func HasQuery(r *http.Request) bool { return r.URL.RawQuery != "" || r.URL.ForceQuery }

@@ -74,7 +74,7 @@ func (e *edge) guard(next http.Handler) http.Handler {
 		case op.scope != 0:
 			err = e.guardRead(w, r, c)
 		case op.basic:
-			err = e.guardClient(r, c)
+			err = e.guardClient(w, r, c)
 		}
 		if err != nil {
 			e.fail(w, r, err)
@@ -89,7 +89,7 @@ func (e *edge) guard(next http.Handler) http.Handler {
 
 // guardClient makes the checks of token, revoke and disconnect, in the order of decisions, section 2. Unless the form is malformed, it
 // leaves the authentication of the client to the domain, which does it in the statement of the act. It puts the fields into r.Form.
-func (e *edge) guardClient(r *http.Request, c *call) error {
+func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) error {
 	authorization := r.Header.Values("Authorization")
 	err := oauth.ErrInvalidClient
 	if len(authorization) == 0 {
@@ -106,7 +106,7 @@ func (e *edge) guardClient(r *http.Request, c *call) error {
 	case len(authorization) > 1:
 		broken = malformed("there is more than one Authorization header")
 	default:
-		ill, broken = c.operation.readBody(r)
+		ill, broken = c.operation.readBody(w, r)
 	}
 	if broken != nil { // it comes before the authentication (decisions, section 2)
 		if err == nil && len(authorization) == 1 {
@@ -139,9 +139,9 @@ func authenticated(ctx context.Context, c *call, err error) {
 
 // readBody reads a request of token, revoke or disconnect. Any caller may get err. Only an authenticated client may get ill, an error of
 // the fields or the path.
-func (op *operation) readBody(r *http.Request) (ill, err error) {
+func (op *operation) readBody(w http.ResponseWriter, r *http.Request) (ill, err error) {
 	if op.Body == nil {
-		if contract.HasBody(r) {
+		if contract.HasBody(w, r) {
 			return nil, malformed("there is a body, and the operation takes none")
 		}
 		if !op.CheckPath(r) {
@@ -189,6 +189,9 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	}
 	if err := c.operation.checkRead(r, e.BaseURL); err != nil {
 		return err
+	}
+	if contract.HasBody(w, r) { // the last check of the shape, because it may wait
+		return malformed("there is a body, and a read has only a query string")
 	}
 	if err := e.admit(w, r, c); err != nil {
 		return err

@@ -86,13 +86,10 @@ var shapes = map[string]string{
 	"code_verifier": "not of 43 to 128 characters, which are letters, digits and . _ ~ -",
 }
 
-// checkRead checks the shape of a read (decisions, section 2): its URL, and its parameters except the dates. It refuses a body.
+// checkRead checks the shape of a read (decisions, section 2): its URL, and its parameters except the dates.
 func (op *operation) checkRead(r *http.Request, baseURL string) error {
 	if len(baseURL)+len(r.URL.RequestURI()) > maxReadURL {
 		return malformed("the URL has more than 4096 characters")
-	}
-	if contract.HasBody(r) {
-		return malformed("there is a body, and a read has only a query string")
 	}
 	values, err := parsePairs(r.URL.RawQuery, "parameter", op.parameters)
 	if err != nil {

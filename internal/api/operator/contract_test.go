@@ -177,7 +177,6 @@ func TestToken(t *testing.T) {
 		"another scheme":   {"Basic " + token},
 		"nothing behind":   {"Bearer"},
 		"two":              {"Bearer " + token, "Bearer " + token},
-		"two spaces":       {"Bearer  " + token},
 		"its hash":         {fmt.Sprintf("Bearer %x", credential.Hash(token))},
 		"two in one":       {"Bearer " + token + ", Bearer " + token},
 		"in the challenge": {`Bearer realm="svc-operator"`},
@@ -187,8 +186,10 @@ func TestToken(t *testing.T) {
 			got.Check(t, 401, "unauthorized", name+" "+path)
 		}
 	}
-	good := outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String(), Header: http.Header{"Authorization": {"bearer " + token}}}
-	f.send(t, good).Check(t, 200, "", "scheme in lower case")
+	for _, header := range []string{"Bearer " + token, "bearer " + token, "BEARER  " + token} {
+		good := outgoing{Method: "GET", Target: "/operator/v1/users/" + f.User.ID.String(), Header: http.Header{"Authorization": {header}}}
+		f.send(t, good).Check(t, 200, "", header[:8])
+	}
 	if strings.Contains(f.Log.String(), token[:31]) {
 		t.Error("the token is in the log")
 	}

@@ -166,8 +166,8 @@ func (h handlers) holder(given []string) (holder operators.Operator, known bool)
 	if len(given) != 1 {
 		return holder, false
 	}
-	scheme, token, _ := strings.Cut(given[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	token, isBearer := contract.Authorization(given[0], "Bearer")
+	if !isBearer {
 		return holder, false
 	}
 	return h.Operators.Find(token)

@@ -9,9 +9,9 @@ import (
 )
 
 // basicCredentials returns the client ID and secret of an Authorization header (specification 5.1): both form-encoded, joined with a
-// colon, in base64. The name of the scheme is case-insensitive (RFC 9110, 11.1).
+// colon, in base64.
 func basicCredentials(header string) (id, secret string, ok bool) {
-	encoded, ok := authorization(header, "Basic")
+	encoded, ok := contract.Authorization(header, "Basic")
 	if !ok {
 		return "", "", false
 	}
@@ -30,11 +30,4 @@ func basicCredentials(header string) (id, secret string, ok bool) {
 		return "", "", false
 	}
 	return id, secret, true
-}
-
-// authorization returns what follows the scheme in an Authorization header. It must be one word on one line, which the base64 decoder
-// does not check.
-func authorization(header, scheme string) (value string, ok bool) {
-	name, value, _ := strings.Cut(header, " ")
-	return value, strings.EqualFold(name, scheme) && value != "" && !strings.ContainsAny(value, " \r\n")
 }

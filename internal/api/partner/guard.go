@@ -171,7 +171,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	case len(given) > 1:
 		return refuse("there is more than one Authorization header")
 	}
-	token, ok := authorization(given[0], "Bearer") // RFC 6750, section 2.1
+	token, ok := contract.Authorization(given[0], "Bearer") // RFC 6750, section 2.1
 	if !ok {
 		return refuse("Authorization is not Bearer with an access token")
 	}

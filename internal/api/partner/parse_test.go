@@ -35,7 +35,7 @@ func TestBasicCredentials_5_1(t *testing.T) {
 		{"no padding", "Basic aWQ6cw", "", "", false},                                // id:s
 		{"bits left over", "Basic aWQ6cx==", "", "", false},                          // id:s, not canonical
 		{"line break", "Basic aWQ6\nc2VjcmV0", "", "", false},                        // which base64 would skip
-		{"two spaces", "Basic  aWQ6c2VjcmV0", "", "", false},
+		{"two spaces", "Basic  aWQ6c2VjcmV0", "id", "secret", true},                  // RFC 9110, section 11.4: 1*SP
 		{"more words", "Basic aWQ6c2VjcmV0 x", "", "", false},
 		{"another scheme", "Bearer aWQ6c2VjcmV0", "", "", false},
 		{"scheme alone", "Basic", "", "", false},

@@ -78,7 +78,7 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 
 // mayDrive reports whether a request has the driver's token, if there is one.
 func (s *sandbox) mayDrive(r *http.Request) bool {
-	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	given, isBearer := contract.Authorization(r.Header.Get("Authorization"), "Bearer")
 	return s.config.DriverToken == "" ||
 		isBearer && credential.MatchesHash(given, credential.Hash(s.config.DriverToken))
 }

@@ -58,6 +58,7 @@ func TestServiceContainer(t *testing.T) {
 		want                      int
 	}{
 		{"/sandbox", "", "Bearer " + token, http.StatusOK},
+		{"/sandbox", "", "bearer  " + token, http.StatusOK},
 		{"/sandbox", "sandbox.test:9090", "Bearer " + token, http.StatusOK},
 		{"/sandbox", "", "", http.StatusUnauthorized},
 		{"/sandbox", "", "Bearer another", http.StatusUnauthorized},

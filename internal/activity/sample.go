@@ -12,6 +12,7 @@ import (
 	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/timezone"
 )
 
 // maxSampleDays bounds one call: ten years.
@@ -24,11 +25,13 @@ func (s *Store) SampleData(ctx context.Context, userID uuid.UUID, days int, seed
 	if days < 1 || days > maxSampleDays {
 		return BatchResult{}, fmt.Errorf("activity: sample data: days must be from 1 to %d", maxSampleDays)
 	}
-	now, err := activitydb.New(s.pool).UserClock(ctx, userID) // the user's local time
+	clock, err := activitydb.New(s.pool).UserClock(ctx, userID)
 	if err != nil {
 		return BatchResult{}, postgres.WrapNoRows("activity: user's clock", err, refusal.ErrUserNotFound)
 	}
-	steps, rides := sample(userID, days, seed, now)
+	now := clock.Now.In(timezone.Location(clock.Timezone))
+	_, offset := now.Zone()
+	steps, rides := sample(userID, days, seed, now.Add(time.Duration(offset)*time.Second).UTC()) // as recorded: the local time, unzoned
 	return s.Put(ctx, Batch{DailySteps: steps, CyclingActivities: rides})
 }
 

@@ -1,8 +1,10 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -11,6 +13,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timezone"
 )
 
 // Allow ends the request with a code for the connection's current version, and returns the address to send the browser to. The
@@ -29,7 +32,7 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		err = s.queries.NoteBrowser(ctx, oauthdb.NoteBrowserParams{UserID: userID, ClientID: clientID, Browser: browser})
 	} else {
 		err = s.addConnection(ctx, oauthdb.AddConnectionParams{
-			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: found.user.Today, Browser: browser,
+			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: found.today(), Browser: browser,
 		})
 	}
 	if err != nil {
@@ -40,14 +43,19 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		SessionHash:  session[:],
 		UserID:       &userID,
 		ConsentDay:   found.request.ConsentDay,
+		DayEnds:      timezone.EndOfDay(found.local()),
 		Version:      found.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
 		Expected:     s.pool.Expected(),
 	})
-	if err != nil {
-		return "", fmt.Errorf("allow: %w", postgres.NoRowsAs(err, ErrRequestEnded))
+	if errors.Is(err, pgx.ErrNoRows) {
+		_, ended := s.consent(ctx, id, session) // tells if the day is over by now
+		err = cmp.Or(ended, ErrRequestEnded)
 	}
-	historyFrom := found.user.Today
+	if err != nil {
+		return "", fmt.Errorf("allow: %w", err)
+	}
+	historyFrom := found.today()
 	if found.user.Connected {
 		historyFrom = *found.user.HistoryFrom
 	}

@@ -10,6 +10,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/timezone"
 )
 
 // Consent is what the consent page shows.
@@ -33,9 +34,10 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	if err != nil {
 		return Consent{}, err
 	}
+	today := found.today()
 	if found.request.ConsentDay == nil {
 		n, err := s.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
-			RequestID: id, SessionHash: session[:], ConsentDay: found.user.Today,
+			RequestID: id, SessionHash: session[:], ConsentDay: today,
 		})
 		if err != nil {
 			return Consent{}, err
@@ -47,8 +49,8 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	consent := Consent{
 		Scopes:      found.request.Scopes,
 		Email:       found.user.Email,
-		HistoryFrom: found.user.Today,
-		Today:       found.user.Today, RegisteredOn: found.user.RegisteredOn,
+		HistoryFrom: today,
+		Today:       today, RegisteredOn: found.user.RegisteredOn,
 		ExpiresAt:     found.request.ExpiresAt,
 		ScopeMismatch: found.scopeMismatch(),
 	}
@@ -63,6 +65,12 @@ type consentState struct {
 	request oauthdb.GetAuthorizationRequestRow
 	user    oauthdb.GetConsentUserRow
 }
+
+// local returns the time of the database's clock for the user.
+func (c consentState) local() time.Time { return c.user.Now.In(timezone.Location(c.user.Timezone)) }
+
+// today returns the user's calendar day: midnight UTC.
+func (c consentState) today() time.Time { return timezone.Day(c.local()) }
 
 // scopeMismatch reports whether the user's connection has other scopes than the request.
 func (c consentState) scopeMismatch() bool {
@@ -81,7 +89,7 @@ func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	if err != nil {
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
-	if day := found.request.ConsentDay; day != nil && !day.Equal(found.user.Today) {
+	if day := found.request.ConsentDay; day != nil && !day.Equal(found.today()) {
 		return found, ErrDayOver
 	}
 	return found, nil

@@ -22,7 +22,8 @@
 //     that has ended stays ended. (TestLostRefreshes, TestLostCommitsReviveNothing)
 //   - One statement on the row settles every race (sql/oauth/connection.sql). No act decides on what it read earlier.
 //     (TestParallelRefreshes)
-//   - The database's clock decides every expiry, in the statement that acts. (TestCodeExpires_3_1)
+//   - The database's clock decides every expiry, in the statement that acts. (TestCodeExpires_3_1) That includes the end of the user's
+//     calendar day, which the program computes. (TestMidnightDuringAllow_3_1, TestUnknownTimezone)
 //   - The user gets one receipt for each time that a client begins to read, and for each end that is not the user's own, whoever sees it and
 //     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee)
 //   - The id of a grant leads to its user with the keys alone, and clients see unrelated ids. (TestGrantOf)

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/timezone"
 )
 
 // Act is the last act on a connection, as the audit log of a database with later commits has it.
@@ -30,10 +32,19 @@ type Act struct {
 // replayed authorizations work again, see [Server.Refresh]. An ended connection sends its event.
 func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]int64, error) {
 	const perStatement = 1000
-	changed := map[string]int64{}
+	changed, queries := map[string]int64{}, oauthdb.New(pool)
 	for part := range slices.Chunk(acts, perStatement) {
-		rows, err := oauthdb.New(pool).ReplayActs(ctx, oauthdb.ReplayActsParams{
-			UserIds:   postgres.Map(part, func(a Act) uuid.UUID { return a.UserID }),
+		users := postgres.Map(part, func(a Act) uuid.UUID { return a.UserID })
+		zones, err := queries.ListTimezones(ctx, users)
+		if err != nil {
+			return changed, postgres.Wrap("replay", err)
+		}
+		locations := map[uuid.UUID]*time.Location{}
+		for _, zone := range zones {
+			locations[zone.UserID] = timezone.Location(zone.Timezone)
+		}
+		rows, err := queries.ReplayActs(ctx, oauthdb.ReplayActsParams{
+			UserIds:   users,
 			ClientIds: postgres.Map(part, func(a Act) uuid.UUID { return a.ClientID }),
 			Versions:  postgres.Map(part, func(a Act) int64 { return a.Version }),
 			Actions:   postgres.Map(part, func(a Act) string { return a.Action }),
@@ -41,6 +52,9 @@ func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]in
 			Reasons:   postgres.Map(part, func(a Act) string { return a.Reason }),
 			Scopes:    postgres.Map(part, func(a Act) int16 { return int16(a.Scopes) }),
 			Instants:  postgres.Map(part, func(a Act) time.Time { return a.At }),
+			Days: postgres.Map(part, func(a Act) time.Time {
+				return timezone.Day(a.At.In(cmp.Or(locations[a.UserID], time.UTC))) // a user who was deleted has no connection either
+			}),
 			// Times may be rounded down to milliseconds.
 			Befores: postgres.Map(part, func(a Act) time.Time { return a.Until.Add(time.Millisecond) }),
 			Actor:   actor.Of(ctx),

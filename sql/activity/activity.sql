@@ -43,8 +43,7 @@ order by start_time, source_id
 limit @max_rows;
 
 -- name: UserClock :one
--- The user's local time, unzoned.
-select (connect_now() at time zone timezone)::timestamp as local_time
+select connect_now()::timestamptz as now, timezone
 from users
 where user_id = @user_id;
 

@@ -34,9 +34,9 @@ set user_id = null, session_hash = null, consent_day = null
 where request_id = @request_id and session_hash = @session_hash::bytea and not decided and expires_at > connect_now();
 
 -- name: GetConsentUser :one
--- The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
--- disconnected.
-select u.email, u.registered_on, (issue_time(sqlc.narg(expected)::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+-- The user who is asked, with the connection. now and timezone tell the user's calendar day: no statement does, because PostgreSQL refuses
+-- the names that it does not have. known: the connection has a row. connected: it was not disconnected.
+select u.email, u.registered_on, u.timezone, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
@@ -52,7 +52,8 @@ where r.request_id = @request_id and r.session_hash = @session_hash and not r.de
 
 -- name: AllowAuthorizationRequest :one
 -- Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
--- (3.1). The code also holds what was read about the user before, and the exchange checks it again.
+-- (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent
+-- is over for the user.
 with allowed as (
     update authorization_requests r
     set decided = true
@@ -61,6 +62,7 @@ with allowed as (
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = @user_id and r.consent_day = @consent_day
+        and issue_time(sqlc.narg(expected)::timestamptz) < @day_ends::timestamptz
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id

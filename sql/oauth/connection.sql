@@ -400,14 +400,18 @@ from before
 where connections.user_id = @user_id and connections.client_id = @client_id
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user;
 
+-- name: ListTimezones :many
+select user_id, timezone from users where user_id = any (@user_ids::uuid[]);
+
 -- name: ReplayActs :many
 -- Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
 -- connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its
--- refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. The rows are the numbers of connections that changed, by act.
+-- refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. days are
+-- the users' calendar days of the acts. The rows are the numbers of connections that changed, by act.
 with given as (
     select unnest(@user_ids::uuid[]) as user_id, unnest(@client_ids::uuid[]) as client_id, unnest(@versions::bigint[]) as version,
         unnest(@actions::text[]) as action, unnest(@actors::text[]) as actor, unnest(@reasons::text[]) as reason,
-        unnest(@scopes::smallint[]) as scopes, unnest(@instants::timestamptz[]) as acted_at,
+        unnest(@scopes::smallint[]) as scopes, unnest(@instants::timestamptz[]) as acted_at, unnest(@days::date[]) as day,
         unnest(@befores::timestamptz[]) as authorized_before
 ), before as (
     select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
@@ -421,7 +425,7 @@ with given as (
         case when given.action = 'connection.authorized' then given.scopes else c.scopes end as scopes,
         case
             when given.action = 'connection.authorized' and (c.state = 'disconnected' or given.version > c.version + 1)
-                then (given.acted_at at time zone u.timezone)::date
+                then given.day
             else c.history_from
         end as history_from
     from given

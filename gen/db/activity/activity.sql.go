@@ -606,17 +606,21 @@ func (q *Queries) ReadRecordedDays(ctx context.Context, arg ReadRecordedDaysPara
 }
 
 const userClock = `-- name: UserClock :one
-select (connect_now() at time zone timezone)::timestamp as local_time
+select connect_now()::timestamptz as now, timezone
 from users
 where user_id = $1
 `
 
-// The user's local time, unzoned.
-func (q *Queries) UserClock(ctx context.Context, userID uuid.UUID) (time.Time, error) {
+type UserClockRow struct {
+	Now      time.Time
+	Timezone string
+}
+
+func (q *Queries) UserClock(ctx context.Context, userID uuid.UUID) (UserClockRow, error) {
 	row := q.db.QueryRow(ctx, userClock, userID)
-	var local_time time.Time
-	err := row.Scan(&local_time)
-	return local_time, err
+	var i UserClockRow
+	err := row.Scan(&i.Now, &i.Timezone)
+	return i, err
 }
 
 const wasAudited = `-- name: WasAudited :one

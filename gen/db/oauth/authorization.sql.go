@@ -22,13 +22,14 @@ with allowed as (
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = $5 and r.consent_day = $6
+        and issue_time($1::timestamptz) < $7::timestamptz
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
-    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($7::bigint, 0),
+    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($8::bigint, 0),
         jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = $5
 )
@@ -44,6 +45,7 @@ type AllowAuthorizationRequestParams struct {
 	SessionHash  []byte
 	UserID       *uuid.UUID
 	ConsentDay   *time.Time
+	DayEnds      time.Time
 	Version      int64
 }
 
@@ -57,7 +59,8 @@ type AllowAuthorizationRequestRow struct {
 }
 
 // Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
-// (3.1). The code also holds what was read about the user before, and the exchange checks it again.
+// (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent
+// is over for the user.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
 		arg.Expected,
@@ -66,6 +69,7 @@ func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthor
 		arg.SessionHash,
 		arg.UserID,
 		arg.ConsentDay,
+		arg.DayEnds,
 		arg.Version,
 	)
 	var i AllowAuthorizationRequestRow
@@ -191,7 +195,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 }
 
 const getConsentUser = `-- name: GetConsentUser :one
-select u.email, u.registered_on, (issue_time($1::timestamptz) at time zone u.timezone)::date as today, (c.user_id is not null)::bool as known,
+select u.email, u.registered_on, u.timezone, issue_time($1::timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
@@ -208,7 +212,8 @@ type GetConsentUserParams struct {
 type GetConsentUserRow struct {
 	Email        string
 	RegisteredOn time.Time
-	Today        time.Time
+	Timezone     string
+	Now          time.Time
 	Known        bool
 	Version      int64
 	Connected    bool
@@ -217,15 +222,16 @@ type GetConsentUserRow struct {
 	HistoryFrom  *time.Time
 }
 
-// The user who is asked, with the user's calendar day and connection. known: the connection has a row. connected: it was not
-// disconnected.
+// The user who is asked, with the connection. now and timezone tell the user's calendar day: no statement does, because PostgreSQL refuses
+// the names that it does not have. known: the connection has a row. connected: it was not disconnected.
 func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) (GetConsentUserRow, error) {
 	row := q.db.QueryRow(ctx, getConsentUser, arg.Expected, arg.ClientID, arg.UserID)
 	var i GetConsentUserRow
 	err := row.Scan(
 		&i.Email,
 		&i.RegisteredOn,
-		&i.Today,
+		&i.Timezone,
+		&i.Now,
 		&i.Known,
 		&i.Version,
 		&i.Connected,

@@ -310,6 +310,35 @@ func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOf
 	return count, err
 }
 
+const listTimezones = `-- name: ListTimezones :many
+select user_id, timezone from users where user_id = any ($1::uuid[])
+`
+
+type ListTimezonesRow struct {
+	UserID   uuid.UUID
+	Timezone string
+}
+
+func (q *Queries) ListTimezones(ctx context.Context, userIds []uuid.UUID) ([]ListTimezonesRow, error) {
+	rows, err := q.db.Query(ctx, listTimezones, userIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListTimezonesRow
+	for rows.Next() {
+		var i ListTimezonesRow
+		if err := rows.Scan(&i.UserID, &i.Timezone); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteBrowser = `-- name: NoteBrowser :exec
 update connections set browser = $1 where user_id = $2 and client_id = $3
 `
@@ -621,8 +650,8 @@ const replayActs = `-- name: ReplayActs :many
 with given as (
     select unnest($1::uuid[]) as user_id, unnest($2::uuid[]) as client_id, unnest($3::bigint[]) as version,
         unnest($4::text[]) as action, unnest($5::text[]) as actor, unnest($6::text[]) as reason,
-        unnest($7::smallint[]) as scopes, unnest($8::timestamptz[]) as acted_at,
-        unnest($9::timestamptz[]) as authorized_before
+        unnest($7::smallint[]) as scopes, unnest($8::timestamptz[]) as acted_at, unnest($9::date[]) as day,
+        unnest($10::timestamptz[]) as authorized_before
 ), before as (
     select c.user_id, c.client_id, c.grant_id, c.state as former_state, c.version as former_version, given.version, given.action,
         given.actor, given.reason, given.acted_at, given.action = 'connection.authorized' as begins,
@@ -635,7 +664,7 @@ with given as (
         case when given.action = 'connection.authorized' then given.scopes else c.scopes end as scopes,
         case
             when given.action = 'connection.authorized' and (c.state = 'disconnected' or given.version > c.version + 1)
-                then (given.acted_at at time zone u.timezone)::date
+                then given.day
             else c.history_from
         end as history_from
     from given
@@ -677,7 +706,7 @@ with given as (
     where not replayed.begins and replayed.former_state <> 'disconnected'
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-    select replayed.user_id, $10::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
+    select replayed.user_id, $11::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
         jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at))
     from replayed
 )
@@ -693,6 +722,7 @@ type ReplayActsParams struct {
 	Reasons   []string
 	Scopes    []int16
 	Instants  []time.Time
+	Days      []time.Time
 	Befores   []time.Time
 	Actor     string
 }
@@ -704,7 +734,8 @@ type ReplayActsRow struct {
 
 // Each act is the last one on its connection, as the audit log of a database with later commits has it. An act that ended the
 // connection ends it, unless it has been authorized since. An authorization moves the connection to its version, where it has lapsed until its
-// refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. The rows are the numbers of connections that changed, by act.
+// refresh token comes (is_ahead), unless this database's own log has a later act, which may be dated wrong: authorizations are not. days are
+// the users' calendar days of the acts. The rows are the numbers of connections that changed, by act.
 func (q *Queries) ReplayActs(ctx context.Context, arg ReplayActsParams) ([]ReplayActsRow, error) {
 	rows, err := q.db.Query(ctx, replayActs,
 		arg.UserIds,
@@ -715,6 +746,7 @@ func (q *Queries) ReplayActs(ctx context.Context, arg ReplayActsParams) ([]Repla
 		arg.Reasons,
 		arg.Scopes,
 		arg.Instants,
+		arg.Days,
 		arg.Befores,
 		arg.Actor,
 	)

@@ -117,6 +117,45 @@ func TestCheckFindsAllProblems(t *testing.T) {
 	}
 }
 
+// A Redis that speaks TLS is verified, and one that takes no decisions is not in order.
+func TestCheckRedis(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := certificateFiles(t)
+	encrypted, master, replica := redistest.StartTLS(t, cert, key), redistest.Start(t), redistest.Start(t)
+	replica.Follow(t, master)
+	env := allSettings(t, pgtest.New(t))
+	for name, tt := range map[string]struct{ url, roots, status, detail string }{
+		"TLS":                  {"rediss://" + encrypted.Addr, cert, "ok", "answers"},
+		"TLS of a stranger":    {"rediss://" + encrypted.Addr, writeFile(t, ""), "failed", "certificate signed by unknown authority"},
+		"TLS by another name":  {"rediss://localhost:" + encrypted.Port, cert, "failed", "certificate is not valid"},
+		"TLS that nobody asks": {"redis://" + encrypted.Addr, cert, "failed", ""},
+		"no TLS":               {"rediss://" + master.Addr, cert, "failed", ""},
+		"a replica":            {replica.URL(), cert, "failed", "READONLY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := exec.CommandContext(t.Context(), os.Args[0], "check", "--output", "json")
+			command.Env = with(env, asProgram+"=1", "SSL_CERT_FILE="+tt.roots, "SSL_CERT_DIR=", "CONNECT_LIMITER_URL="+tt.url)
+			output, err := command.Output()
+			var got checked
+			if err := json.Unmarshal(output, &got); err != nil {
+				t.Fatal(err)
+			}
+			if command.ProcessState == nil {
+				t.Fatal(err)
+			}
+			for _, check := range got.Checks {
+				if check.Check == "rate limiter" && (check.Status != tt.status || !strings.Contains(check.Detail, tt.detail)) {
+					t.Errorf("%s: %s; want %s: …%s…", check.Status, check.Detail, tt.status, tt.detail)
+				}
+			}
+			if got.statuses()["rate limiter"] == "" {
+				t.Errorf("nothing is said of the limiter: %s", output)
+			}
+		})
+	}
+}
+
 // How the way to each server is protected is told, also where the server does not answer.
 func TestCheckNamesUnverifiedTLS(t *testing.T) {
 	t.Parallel()

@@ -112,6 +112,7 @@ func (c Config) checkLimiter(ctx context.Context) (string, error) {
 	}
 	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, timelimit.Default.Limiter)
 	if err == nil {
+		err = ratelimit.New(store, timelimit.Default.Limiter).Check(ctx)
 		store.Close()
 	}
 	return secured("answers", ratelimit.RedisSecurity(c.LimiterURL), err)

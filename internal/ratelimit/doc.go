@@ -29,6 +29,8 @@
 //     (TestStateOfAClockThatWasAhead).
 //   - A state of another version is never read as one of this program's: until it says nothing more, reads of its client get an error
 //     (TestPostgres, TestRedis, TestStateOfAnotherVersionThatWasAhead).
+//   - If the address of Redis leads to another server, the limiter decides there, although the old one keeps its connections and answers: a
+//     refusal that the state of a server explains, and a time limit, end the connections (TestRedisSwitchover, TestRedisRefusals).
 //   - A state that is lost after it says nothing more changes no decision (TestRuleFullAfter).
 //
 // The only clock is the database's: now is when the database authenticated the request.

@@ -11,3 +11,12 @@ const (
 
 // SetTimeLimit sets the time limit of a question to the store.
 func (l *Limiter) SetTimeLimit(d time.Duration) { l.timeLimit = d }
+
+// At has the store take the age of connections from another clock.
+func (r *Redis) At(now func() time.Time) { r.now = now }
+
+// After moves the clock of the store on.
+func (r *Redis) After(d time.Duration) { r.At(func() time.Time { return time.Now().Add(d) }) }
+
+// RedialAfter is exported for tests.
+const RedialAfter = redialAfter

@@ -29,6 +29,8 @@ const (
 type Store interface {
 	// ID identifies the store: two servers share it if and only if their texts are equal.
 	ID(ctx context.Context) (string, error)
+	// Check returns an error if the store does not answer, or would not accept a text. It changes nothing.
+	Check(ctx context.Context) error
 	// Load returns the text of a client, empty if there is none.
 	Load(ctx context.Context, clientID uuid.UUID) (string, error)
 	// CompareAndSet replaces old by next. It returns false, and changes nothing, if the store does not hold old. After the duration
@@ -49,11 +51,11 @@ func New(store Store, timeLimit time.Duration) *Limiter {
 	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
 }
 
-// Check returns an error if the store does not answer.
+// Check returns an error if the store does not answer, or would not accept a decision.
 func (l *Limiter) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
 	defer cancel()
-	if _, err := l.store.Load(ctx, uuid.Nil); err != nil { // of a client that does not exist
+	if err := l.store.Check(ctx); err != nil {
 		return fmt.Errorf("ratelimit: %w", err)
 	}
 	return nil

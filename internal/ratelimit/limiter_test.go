@@ -37,6 +37,8 @@ func (m *memory) Load(context.Context, uuid.UUID) (string, error) {
 	return m.text, nil
 }
 
+func (m *memory) Check(context.Context) error { return nil }
+
 func (m *memory) CompareAndSet(_ context.Context, _ uuid.UUID, old, next string, _ time.Duration) (bool, error) {
 	if before := m.before; before != nil {
 		m.before = nil

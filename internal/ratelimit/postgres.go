@@ -21,6 +21,12 @@ func NewPostgres(pool *postgres.Pool) Postgres { return Postgres{ratelimitdb.New
 // ID implements [Store]. All servers have the same database.
 func (p Postgres) ID(context.Context) (string, error) { return "PostgreSQL", nil }
 
+// Check implements [Store]. Other checks tell whether the database accepts changes.
+func (p Postgres) Check(ctx context.Context) error {
+	_, err := p.Load(ctx, uuid.Nil) // of a client that does not exist
+	return err
+}
+
 // Load implements [Store].
 func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 	stored, err := p.queries.LoadState(ctx, clientID)

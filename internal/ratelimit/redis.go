@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,7 +19,12 @@ import (
 )
 
 // Redis stores the texts in Redis 7 or newer, or in Valkey. It is safe for concurrent use.
-type Redis struct{ pool *redis.Pool }
+type Redis struct {
+	pool *redis.Pool
+	// reign is the number of the server behind the address, as far as this program has noticed that it is another one.
+	reign atomic.Uint64
+	now   func() time.Time
+}
 
 const (
 	// maxConns bounds the concurrent questions. Others wait for a connection, as long as their time allows.
@@ -27,6 +33,8 @@ const (
 	maxIdle = 16
 	// trustFor is how long an idle connection is used without a PING.
 	trustFor = time.Second
+	// redialAfter is how old a connection is, at least, that a refusal ends. It bounds how often a server that refuses is dialed.
+	redialAfter = 500 * time.Millisecond
 )
 
 // compareAndSet stores ARGV[2] for ARGV[3] milliseconds if the key holds ARGV[1]. A missing key is the empty text.
@@ -112,12 +120,21 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: the address %w", err)
 	}
-	r := &Redis{&redis.Pool{
+	r := &Redis{now: time.Now}
+	r.pool = &redis.Pool{
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialTLSHandshakeTimeout(timeLimit),
+			reign := r.reign.Load()
+			dialed, err := dial(ctx, redis.DialConnectTimeout(timeLimit), redis.DialTLSHandshakeTimeout(timeLimit),
 				redis.DialReadTimeout(timeLimit), redis.DialWriteTimeout(timeLimit))
+			if err != nil {
+				return nil, err
+			}
+			return &connection{ConnWithContext: dialed.(redis.ConnWithContext), store: r, reign: reign, dialed: r.now()}, nil
 		},
 		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, used time.Time) error {
+			if conn.(*connection).reign != r.reign.Load() {
+				return errOldServer
+			}
 			if time.Since(used) < trustFor {
 				return nil
 			}
@@ -127,7 +144,7 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 		MaxActive: maxConns,
 		MaxIdle:   maxIdle,
 		Wait:      true,
-	}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	if _, err := r.do(ctx, "PING"); err != nil {
@@ -137,16 +154,66 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 	return r, nil
 }
 
+// connection is a connection to a server. The address may lead to another server while this one lives on, and keeps its connections: after
+// a switchover the old master is a replica. It refuses what it is asked, or does not answer, and a new connection leads to the new one.
+type connection struct {
+	redis.ConnWithContext
+	store  *Redis
+	reign  uint64
+	dialed time.Time
+	ended  error // why the pool must close it
+}
+
+var errOldServer = errors.New("ratelimit: redis: the address may lead to another server")
+
+// DoContext ends the connection, and with it those that are as old, if the answer suggests that there is another server.
+func (c *connection) DoContext(ctx context.Context, command string, args ...any) (any, error) {
+	reply, err := c.ConnWithContext.DoContext(ctx, command, args...)
+	if refusal, answered := errors.AsType[redis.Error](err); answered {
+		// Any server lacks a script that it was never told, and what is full stays so: compareAndSet tells it, and the question fails.
+		code, _, _ := strings.Cut(string(refusal), " ")
+		if code == "NOSCRIPT" || code == "OOM" || c.store.now().Sub(c.dialed) < redialAfter {
+			return reply, err
+		}
+	} else if err == nil || errors.Is(err, context.Canceled) { // a caller that leaves says nothing of the server
+		return reply, err
+	}
+	c.ended = err
+	c.store.reign.CompareAndSwap(c.reign, c.reign+1)
+	return reply, err
+}
+
+// Err returns why the connection cannot be used.
+func (c *connection) Err() error { return cmp.Or(c.ended, c.ConnWithContext.Err()) }
+
 // Close closes the connections.
 func (r *Redis) Close() { _ = r.pool.Close() }
 
-func (r *Redis) do(ctx context.Context, command string, args ...any) (any, error) {
-	conn, err := r.pool.GetContext(ctx)
-	if err != nil {
-		return nil, err
+// ask asks a question. A refusal that ended its connection changed nothing, so the question is asked again, by another connection.
+func (r *Redis) ask(ctx context.Context, question func(redis.Conn) (any, error)) (any, error) {
+	for {
+		conn, err := r.pool.GetContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := question(conn)
+		_, refused := errors.AsType[redis.Error](err)
+		again := refused && conn.Err() != nil
+		_ = conn.Close() // to the pool
+		if !again {
+			return reply, err
+		}
 	}
-	defer conn.Close()
-	return redis.DoContext(conn, ctx, command, args...)
+}
+
+func (r *Redis) do(ctx context.Context, command string, args ...any) (any, error) {
+	return r.ask(ctx, func(conn redis.Conn) (any, error) { return redis.DoContext(conn, ctx, command, args...) })
+}
+
+// Check implements [Store]. The server must accept what changes data, as a replica does not, but this changes nothing: the key is not there.
+func (r *Redis) Check(ctx context.Context) error {
+	_, err := r.do(ctx, "SET", "connect:limiter:check", "", "XX")
+	return err
 }
 
 // ID implements [Store]. The store holds its id, because servers may reach one store by several addresses, and several stores by one.
@@ -170,12 +237,9 @@ func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 
 // CompareAndSet implements [Store].
 func (r *Redis) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error) {
-	conn, err := r.pool.GetContext(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close()
-	set, err := redis.Int(compareAndSet.DoContext(ctx, conn, redisKey(clientID), old, next, until.Milliseconds()+graceMilliseconds))
+	set, err := redis.Int(r.ask(ctx, func(conn redis.Conn) (any, error) {
+		return compareAndSet.DoContext(ctx, conn, redisKey(clientID), old, next, until.Milliseconds()+graceMilliseconds)
+	}))
 	return set == 1, err
 }
 

@@ -43,17 +43,6 @@ func openStore(t testing.TB, server *redistest.Server) *ratelimit.Redis {
 	return store
 }
 
-// ask is a connection to the server for the test itself.
-func ask(t testing.TB, server *redistest.Server) redis.Conn {
-	t.Helper()
-	conn, err := redis.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // Every form of the URL leads to the database that it names.
 func TestRedisURLs(t *testing.T) {
 	t.Parallel()
@@ -72,7 +61,7 @@ func TestRedisURLs(t *testing.T) {
 		if set, err := store.CompareAndSet(t.Context(), uuid.New(), "", "kept", time.Hour); err != nil || !set {
 			t.Errorf("%s: %v, %v", url, set, err)
 		}
-		probe := ask(t, server)
+		probe := server.Dial(t)
 		if _, err := probe.Do("SELECT", database); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +138,7 @@ func TestRedisForgetsWhoRests(t *testing.T) {
 	server := redistest.Start(t)
 	limiter, client := openRedis(t, server), uuid.New()
 	decision := admit(t, limiter, client, ratelimit.Policy{RequestsPerMinute: 60, Burst: 2, ConcurrentReads: 1}, start)
-	probe := ask(t, server)
+	probe := server.Dial(t)
 	for _, most := range []int64{91_000, 61_000} { // a lease lasts longer than the bucket takes to fill
 		ms, err := redis.Int64(probe.Do("PTTL", "connect:limit:"+client.String()))
 		if err != nil || ms <= 0 || ms > most {
@@ -234,9 +223,7 @@ func TestRedisIsKnownByItsID(t *testing.T) {
 	if id(b) != first || id(openRedis(t, another)) == first {
 		t.Error("the id is not that of the store")
 	}
-	if _, err := ask(t, one).Do("FLUSHALL"); err != nil {
-		t.Fatal(err)
-	}
+	one.Do(t, "FLUSHALL")
 	if second := id(a); second == first || id(b) != second {
 		t.Error("after a loss of the data the servers do not agree on an id")
 	}

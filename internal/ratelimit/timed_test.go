@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/ratelimit"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/timelimit"
@@ -48,6 +49,33 @@ func TestTimedLimiter(t *testing.T) {
 		t.Cleanup(func() { server.Continue(t) })
 		checkRefusedInTime(t, limiter, client)
 	})
+}
+
+// Once the address of Redis leads to another server, reads are decided again within two seconds, however the old one behaves.
+func TestTimedRedisSwitchover(t *testing.T) {
+	for name, demote := range map[string]func(old, promoted *redistest.Server){
+		"refuses": func(old, promoted *redistest.Server) { old.Follow(t, promoted) },
+		"hangs":   func(old, _ *redistest.Server) { old.Pause(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, promoted := redistest.Start(t), redistest.Start(t)
+			address := proxytest.New(t)
+			store := openIdle(t, address.Open(t, old.URL()), old, timelimit.Default.Limiter)
+			limiter := ratelimit.New(store, timelimit.Default.Limiter)
+			demote(old, promoted)
+			failed, last, lost, began := 0, time.Duration(0), wait.Stalls(), time.Now()
+			address.Open(t, promoted.URL())
+			for time.Since(began) < 2*promise {
+				read, cancel := context.WithTimeout(t.Context(), timelimit.Default.Read)
+				if _, err := limiter.Admit(read, uuid.New(), somePolicy, start); err != nil {
+					failed, last = failed+1, time.Since(began)
+				}
+				cancel()
+			}
+			t.Logf("%d reads failed, the last one after %s", failed, last)
+			wait.InTime(t, "the switchover", last, promise, lost())
+		})
+	}
 }
 
 func checkRefusedInTime(t *testing.T, limiter *ratelimit.Limiter, client uuid.UUID) {

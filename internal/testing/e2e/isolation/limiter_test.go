@@ -8,6 +8,7 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/testing/e2e"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/timelimit"
@@ -35,6 +36,20 @@ func TestLimiterFaults(t *testing.T) {
 		t.Errorf("while Redis is gone a read answers %d", status)
 	}
 	redis.Restart(t)
+	readsAgain(t, e, token)
+}
+
+// The address of Redis leads to another server, and the old one, which keeps its connections, is a replica of it: what the service holds is of
+// no use any more, and it notices by itself.
+func TestLimiterSwitchover(t *testing.T) {
+	t.Parallel()
+	old, promoted := redistest.Start(t), redistest.Start(t)
+	address := proxytest.New(t)
+	e := e2e.New(t, func(config *app.Config) { config.LimiterURL = address.Open(t, old.URL()) })
+	_, token := e.Connect(t)
+	readsAgain(t, e, token)
+	old.Follow(t, promoted)
+	address.Open(t, promoted.URL())
 	readsAgain(t, e, token)
 }
 

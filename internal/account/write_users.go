@@ -85,20 +85,29 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&sharded); err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
-	if !sharded {
-		if _, err := tx.Exec(ctx, `select 1 from users stored join staged using (user_id)
-			where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
-			order by stored.user_id for no key update of stored`); err != nil {
+	statements := []string{
+		`select 1 from users stored join staged using (user_id)
+		where (stored.email, stored.timezone, stored.registered_on) is distinct from (staged.email, staged.timezone, staged.registered_on)
+		order by stored.user_id for no key update of stored`,
+		`create temporary table writing on commit drop as
+		select latest.*, stored.email as former_email, stored.timezone as former_timezone,
+			stored.registered_on as former_registered_on, stored.user_id is null as is_new
+		from (select distinct on (user_id) * from staged order by user_id, line desc) latest
+		left join users stored on stored.user_id = latest.user_id
+		where stored.user_id is null
+			or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)
+		order by latest.user_id`,
+		"analyze writing",
+	}
+	if sharded {
+		statements = statements[1:]
+	}
+	for _, statement := range statements {
+		if _, err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("compare: %w", err)
 		}
 	}
-	return postgres.Number(ctx, tx, "writing", `
-select latest.*, stored.email as former_email, stored.timezone as former_timezone,
-	stored.registered_on as former_registered_on, stored.user_id is null as is_new
-from (select distinct on (user_id) * from staged order by user_id, line desc) latest
-left join users stored on stored.user_id = latest.user_id
-where stored.user_id is null
-	or (stored.email, stored.timezone, stored.registered_on) is distinct from (latest.email, latest.timezone, latest.registered_on)`, "user_id")
+	return nil
 }
 
 // findWrong returns the error of all wrong rows, including those that only the database can detect; nil if there are none. An address
@@ -162,7 +171,7 @@ func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx, changing int64
 	return postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
 		_, err := tx.Exec(ctx, `insert into user_addresses (address, user_id, email)
 			select lower(email), user_id, email from writing where `+postgres.InPart+` and (is_new or email <> former_email)
-			order by lower(email) collate "C"`, part.Args()[:2]...)
+			order by lower(email) collate "C"`, part.Args()...)
 		w.progress((1 + part.Share) / 2)
 		return postgres.Wrap("write addresses", err)
 	})
@@ -171,7 +180,7 @@ func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx, changing int64
 // deleteAddresses does for the former addresses of a part what [Accounts.changeAddress] does for one.
 func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgres.Part) error {
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
-	args := part.Args()[:2]
+	args := part.Args()
 	var ids []uuid.UUID
 	var former []string
 	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email) "+moving, args...).Scan(&ids, &former); err != nil {
@@ -202,22 +211,21 @@ func (w *bulkWriter) writePart(ctx context.Context, tx pgx.Tx, part postgres.Par
 update users as stored
 set email = w.email, timezone = w.timezone, registered_on = w.registered_on
 from (select *`+inPart+` and not is_new) as w
-where stored.user_id = w.user_id and stored.`+postgres.OfPart+`
+where stored.user_id = w.user_id and stored.`+postgres.InPart+`
 	and (stored.email, stored.timezone, stored.registered_on) = (w.former_email, w.former_timezone, w.former_registered_on)`, args...)
 	if err != nil {
 		return 0, fmt.Errorf("change users: %w", err)
 	}
-	first := args[:2:2]
 	for _, insert := range []struct {
 		statement string
 		args      []any
 	}{
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
-		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`, first},
+		select user_id, email, timezone, registered_on, (select connect_now())` + inPart + ` and is_new order by user_id`, args},
 		{`insert into audit_log (subject, at, actor, action, user_id, detail)
 		select user_id, (select connect_now()), $3::text, case when is_new then 'user.created' else 'user.changed' end, user_id,
 			case when is_new then '{}' else jsonb_build_object('email', email <> former_email, 'timezone', timezone <> former_timezone,
-				'registered_on', registered_on <> former_registered_on) end` + inPart + ` order by user_id`, append(first, actor.Of(ctx))},
+				'registered_on', registered_on <> former_registered_on) end` + inPart + ` order by user_id`, append(args, actor.Of(ctx))},
 	} {
 		if _, err := tx.Exec(ctx, insert.statement, insert.args...); err != nil {
 			return 0, fmt.Errorf("write users: %w", err)

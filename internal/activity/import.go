@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -86,8 +85,8 @@ func importFile[R record](
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
-	if err := postgres.Number(ctx, tx, "sorted", into.latestStaged(), strings.Join(into.key, ", ")); err != nil {
-		return err
+	if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
+		return fmt.Errorf("sort: %w", err)
 	}
 	for overtaken := false; ; overtaken = true {
 		var written Result
@@ -110,11 +109,11 @@ func writePart(
 	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify, overtaken bool, result *Result,
 ) error {
 	if !overtaken {
-		inserted, rows, err := insertPart(ctx, tx, into, part, usersLocked, notify)
+		inserted, err := insertPart(ctx, tx, into, part, usersLocked, notify)
 		if err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		if result.Inserted += inserted; inserted == rows {
+		if result.Inserted += inserted; inserted == part.Rows {
 			return nil
 		}
 	}
@@ -132,7 +131,7 @@ func writePart(
 // session_replication_role).
 func insertPart(
 	ctx context.Context, tx pgx.Tx, into table, part postgres.Part, usersLocked, notify bool,
-) (inserted, rows int64, err error) {
+) (inserted int64, err error) {
 	setRole := func(role string) error {
 		if !usersLocked {
 			return nil
@@ -142,10 +141,10 @@ func insertPart(
 		return err
 	}
 	if err := setRole("replica"); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if err := tx.QueryRow(ctx, into.insertNew(notify), part.Args()...).Scan(&inserted, &rows); err != nil {
-		return 0, 0, err
+	if err := tx.QueryRow(ctx, into.insertNew(notify), part.Args()...).Scan(&inserted); err != nil {
+		return 0, err
 	}
-	return inserted, rows, setRole("origin")
+	return inserted, setRole("origin")
 }

@@ -122,21 +122,24 @@ func TestImportMeetsImport(t *testing.T) {
 func TestImportOvertaken(t *testing.T) {
 	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
 	t.Parallel()
-	const rows = 10_000
-	w := newImportWorld(t)
-	last := day("2026-04-02").AddDate(0, 0, rows-1)
+	const users, days, rows = 5, 2000, 10_000
+	w := newWorld(t)
+	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(1, $1) n`, users)
+	ids := strings.Fields(pgtest.Value[string](t, w.DB, "select string_agg(user_id::text, ' ' order by user_id) from users"))
+	last := day("2026-04-02").AddDate(0, 0, days-1)
 	other, err := w.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
-	if _, err := other.Exec(t.Context(), "insert into daily_steps values ($1, $2, 7)", userU, last); err != nil {
+	if _, err := other.Exec(t.Context(), "insert into daily_steps values ($1, $2, 7)", ids[users-1], last); err != nil {
 		t.Fatal(err)
 	}
 	var file strings.Builder
 	file.WriteString(stepsHeader)
 	for n := range rows {
-		fmt.Fprintf(&file, "%s,%s,%d\n", userU, day("2026-04-02").AddDate(0, 0, n).Format(time.DateOnly), n)
+		fmt.Fprintf(&file, "%s,%s,%d\n", ids[n/days], day("2026-04-02").AddDate(0, 0, n%days).Format(time.DateOnly), n)
 	}
 	var stored []int64
 	done := make(chan error, 1)
@@ -161,7 +164,7 @@ func TestImportOvertaken(t *testing.T) {
 	if slices.IsSorted(stored) {
 		t.Errorf("it did not begin again: %v", stored)
 	}
-	if sum := pgtest.Value[int](t, w.DB, "select sum(steps)::int from daily_steps"); sum != 1000+rows*(rows-1)/2 {
+	if sum := pgtest.Value[int](t, w.DB, "select sum(steps)::int from daily_steps"); sum != rows*(rows-1)/2 {
 		t.Errorf("%d steps are stored", sum)
 	}
 }

@@ -94,16 +94,18 @@ with known as materialized (
 select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
 }
 
-// latestStaged returns the query for the rows of a file. Of the rows with one key it takes the last one.
-func (t table) latestStaged() string {
-	return t.fill("select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc")
+// sortStaged returns the statement that sorts the rows of a file by their keys. Of the rows with one key it takes the last one.
+func (t table) sortStaged() string {
+	return t.fill(`
+create temporary table sorted on commit drop as
+select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
 }
 
 // partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes
 // join them. partUsers limits the other side of such a join to the same users.
 const (
 	partRows  = "(select * from sorted where " + postgres.InPart + ") as fresh"
-	partUsers = "\n\twhere stored." + postgres.OfPart
+	partUsers = "\n\twhere stored." + postgres.InPart
 )
 
 // insertNew returns the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: if
@@ -122,7 +124,7 @@ with existing as (
 	order by FRESH.KEY
 	returning user_id, DATE as date
 )` + t.recordChanges(false, notify) + `
-select count(*), (select count(*) from ` + partRows + `) from changes`)
+select count(*) from changes`)
 }
 
 // merge returns the statement that writes rows and counts those that it inserted and updated. Of the rows with one key it takes the

@@ -48,56 +48,50 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 	return Wrap("copy", err)
 }
 
-// partRows is the size of a part, which takes some ten milliseconds.
+// partRows is the size of a part, which takes some ten milliseconds. A user with more rows makes a part larger.
 const partRows = 4096
 
-// Number creates the temporary table, in this transaction only, from the rows of a query. Its column number is the place of a row in the
-// order of key, columns of the query that begin with user_id: 1, 2, 3 and so on.
-func Number(ctx context.Context, tx pgx.Tx, table, query, key string) error {
-	for _, statement := range []string{
-		fmt.Sprintf("create temporary table %s on commit drop as select row_number() over (order by %s) as number, rows.* from (%s) as rows", table, key, query),
-		fmt.Sprintf("create unique index on %s (number)", table),
-		"analyze " + table,
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("number the rows of %s: %w", table, err)
-		}
-	}
-	return nil
-}
-
-// Part is a piece of a table that [Number] made. It has at least one row.
+// Part is a piece of a temporary table: all rows of some users, who are neighbours in the order of user_id. It has at least one row.
 type Part struct {
-	After, Until int64     // number of the last row before it, and of its last row
-	First, Last  uuid.UUID // user_id of its first and its last row
-	Share        float64   // of the table, up to the end of this part: 0 to 1
+	First, Last uuid.UUID
+	Rows        int64
+	Share       float64 // of the table, up to the end of this part: 0 to 1
 }
 
-// InPart is true for a row of the temporary table that is in a part. OfPart is true for a row of another table that may belong to a
-// row in the part. Their parameters, $1 to $4, are [Part.Args].
-const (
-	InPart = "number > $1::bigint and number <= $2::bigint"
-	OfPart = "user_id between $3::uuid and $4::uuid"
-)
+// InPart is true for a row that belongs to a user of a part, in the temporary table and in others that have a user_id. Its parameters, $1
+// and $2, are [Part.Args].
+const InPart = "user_id between $1::uuid and $2::uuid"
 
-// Args returns the parameters of [InPart] and [OfPart].
-func (p Part) Args() []any { return []any{p.After, p.Until, p.First, p.Last} }
+// Args returns the parameters of [InPart].
+func (p Part) Args() []any { return []any{p.First, p.Last} }
 
-// InParts calls act for each part of a table that [Number] made, in order, and pauses in between. act uses no savepoint: more than 64 of
-// them in a transaction slow PostgreSQL down for everybody.
+// InParts calls act for each part of a temporary table, in the order of user_id, and pauses in between. It adds an index to the table. act
+// uses no savepoint: more than 64 of them in a transaction slow PostgreSQL down for everybody.
 func InParts(ctx context.Context, tx pgx.Tx, table string, act func(Part) error) error {
-	var rows int64
-	if err := tx.QueryRow(ctx, "select coalesce(max(number), 0) from "+table).Scan(&rows); err != nil {
-		return fmt.Errorf("count the rows of %s: %w", table, err)
+	if _, err := tx.Exec(ctx, fmt.Sprintf("create index if not exists %[1]s_users on %[1]s (user_id)", table)); err != nil {
+		return fmt.Errorf("sort %s: %w", table, err)
 	}
-	users := fmt.Sprintf("select f.user_id, l.user_id from %[1]s f, %[1]s l where f.number = $1 and l.number = $2", table)
-	pace := newPace()
-	for after := int64(0); after < rows; after += partRows {
-		part := Part{After: after, Until: min(after+partRows, rows)}
-		part.Share = float64(part.Until) / float64(rows)
-		if err := tx.QueryRow(ctx, users, part.After+1, part.Until).Scan(&part.First, &part.Last); err != nil {
-			return fmt.Errorf("begin a part of %s: %w", table, err)
+	var rows, before int64
+	var next *uuid.UUID // the first user of the next part
+	if err := tx.QueryRow(ctx, fmt.Sprintf("select count(*), (select user_id from %[1]s order by user_id limit 1) from %[1]s", table)).
+		Scan(&rows, &next); err != nil {
+		return fmt.Errorf("count %s: %w", table, err)
+	}
+	measure := fmt.Sprintf(`
+with part as materialized (
+	select coalesce((select user_id from %[1]s where user_id >= $1 order by user_id offset %[2]d limit 1),
+		(select user_id from %[1]s order by user_id desc limit 1)) as last
+)
+select last, (select count(*) from %[1]s where user_id between $1 and last),
+	(select user_id from %[1]s where user_id > last order by user_id limit 1)
+from part`, table, partRows-1)
+	for pace := newPace(); next != nil; {
+		part := Part{First: *next}
+		if err := tx.QueryRow(ctx, measure, part.First).Scan(&part.Last, &part.Rows, &next); err != nil {
+			return fmt.Errorf("find a part of %s: %w", table, err)
 		}
+		before += part.Rows
+		part.Share = float64(before) / float64(rows)
 		if err := act(part); err != nil {
 			return err
 		}

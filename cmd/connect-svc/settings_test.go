@@ -101,6 +101,16 @@ func TestServeSettings(t *testing.T) {
 	}
 	square, oblong := writeNamed(t, "square.png", pictureOf(t, 64, 64)), writeNamed(t, "oblong.png", pictureOf(t, 64, 32))
 	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
+	// What an environment file makes of a URL, or of nothing, and what other drivers take.
+	noDatabases := []string{
+		"jdbc:postgresql://h:5432/n?user=u&password=hush", "jdbc:postgresql://h:5432/n", "postgresql+psycopg://u:hush@h/n", "POSTGRES://u:hush@h/n",
+		"Host=h;Port=5432;Username=u;Password=hush", "Server=h;Database=n", "postgres:/h", "postgres:h", "postgres//h/n", "h:5432/n", "h",
+		"${DATABASE_URL}", "$DATABASE_URL", "$(cat hush)", "postgres://$U:$P@$H/n", "postgres://u:hush@${H}/n", "postgres://u:hush@<host>/n",
+		"\"postgres://u:hush@h/n\"", "'postgres://u:hush@h/n'", "\ufeffpostgres://u:hush@h/n", " postgres://u:hush@h/n", "postgres://u:hush@h/n\r",
+		"postgres://u:hush@h/n?sslmode=require\nX=y", "CONNECT_DATABASE_URL=postgres://u:hush@h/n", "export X=postgres://u:hush@h/n", "psql postgres://u:hush@h/n",
+		"postgres://", "postgres://:@:/", "postgres://u:hush@/n", "postgres://u:hush@:5432/n", "postgres://u:hush@h,,i/n", "postgres:///n", "dbname=n", "user=u password=hush",
+		"postgres://u:hush@h/n?a%20b=c",
+	}
 	noFiles := []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), writeFile(t, "\n"), writeFile(t, strings.Repeat("hush", 20000))}
 	tests := []struct {
 		name   string // of the setting that is refused
@@ -115,7 +125,8 @@ func TestServeSettings(t *testing.T) {
 		},
 		{
 			name:  "CONNECT_DATABASE_URL",
-			wrong: []string{notSet, "mysql://u:hush@h/n", "postgres://u:hush@h:port/n"},
+			wrong: slices.Concat([]string{notSet, "mysql://u:hush@h/n", "postgres://u:hush@h:port/n"}, noDatabases),
+			right: []string{"postgresql://u:hu%40%2f%25%3f%23sh:@127.0.0.1:1/n", "postgres:///n?host=127.0.0.1&port=1&user=u@realm", "host=127.0.0.1 port=1 user='a b' password=hu@sh"},
 		},
 		{
 			name:  "CONNECT_DATABASE_READ_URL",
@@ -385,6 +396,42 @@ func nth(maps []map[string]string, name string, values []string) []map[string]st
 		maps[i][name] = value
 	}
 	return maps
+}
+
+// A password whose special characters are not percent-encoded is refused with a hint, and no piece of it is printed.
+func TestPasswordInURL(t *testing.T) {
+	t.Parallel()
+	hosts := map[string]string{
+		"CONNECT_DATABASE_URL": "postgres://user:%s@db.example:5432/n", "CONNECT_DATABASE_READ_URL": "postgres://user:%s@db.example,other.example/n",
+		"CONNECT_LIMITER_URL": "rediss://user:%s@redis.example:6379/0", "CONNECT_SMTP_URL": "smtps://user:%s@mail.example:465",
+	}
+	passwords := []string{"hush@hush", "hush/hush", "hush@hush/hush", "12/hush", "12?hush", "12#hush", "hush#hush", "hush?hush", "hush%hush", "hush%2", "hush hush", "@hush", "hush@"}
+	for _, password := range passwords {
+		t.Run(password, func(t *testing.T) {
+			t.Parallel()
+			var env []string
+			for name, url := range hosts {
+				env = append(env, name+"="+fmt.Sprintf(url, password))
+			}
+			got := call(t, env, "", "serve")
+			for name := range hosts {
+				found := slices.ContainsFunc(strings.Split(got.stderr, "\n"), func(line string) bool {
+					return strings.HasPrefix(line, "connect-svc: "+name+" (") && strings.Contains(line, "is not percent-encoded: @ is %40")
+				})
+				if !found {
+					t.Errorf("no hint for %s:\n%s", name, got.stderr)
+				}
+			}
+			if got.status != statusUsage || strings.Contains(got.stderr, "hush") || strings.Contains(got.stderr, "12") {
+				t.Errorf("status %d, and a piece of the password, or none:\n%s", got.status, got.stderr)
+			}
+		})
+	}
+	// A mail server's user who is named by an address, which is common, cannot be misread.
+	env := []string{"CONNECT_SMTP_URL=smtps://user@example.com:secret%40secret@mail.example:465", "CONNECT_LIMITER_URL=rediss://:a:b@redis.example"}
+	if got := call(t, env, "", "serve"); strings.Contains(got.stderr, "SMTP") || strings.Contains(got.stderr, "LIMITER") {
+		t.Errorf("refused:\n%s", got.stderr)
+	}
 }
 
 func TestSettingsAsFlags(t *testing.T) {

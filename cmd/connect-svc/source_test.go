@@ -9,7 +9,8 @@ import (
 func TestAllBadSettingsAreTold(t *testing.T) {
 	t.Parallel()
 	file := writeNamed(t, "settings", "# the mail server\n\nCONNECT_SMTP_URL = http://u:hush@h\nCONNECT_BASE_ULR=https://h\nCONNECT_LISTEN\n"+
-		"CONNECT_BRAND_NAME='Acme'\nCONNECT_SMTP_URL=smtp://h:25\nCONNECT_CONFIG=x\n")
+		"CONNECT_BRAND_NAME='Acme'\nCONNECT_SMTP_URL=smtp://h:25\nCONNECT_CONFIG=x\n"+
+		"postgres://u:hush@h/n?sslmode=require\n")
 	got := call(t, []string{"CONNECT_BASE_URL=http://h", "CONNECT_TLS_CERT=/none"}, "", "serve", "--config", file, "--code-lifetime", "1h")
 	if got.status != statusUsage || got.stdout != "" {
 		t.Errorf("status %d, stdout %q", got.status, got.stdout)
@@ -18,6 +19,7 @@ func TestAllBadSettingsAreTold(t *testing.T) {
 	for _, want := range []string{
 		file + `:4: "CONNECT_BASE_ULR" is not a setting`, file + ":5: is not of the form CONNECT_NAME=value",
 		file + ":6: CONNECT_BRAND_NAME is in quotes", file + ":7: CONNECT_SMTP_URL is set a second time", file + `:8: "CONNECT_CONFIG" is not a setting`,
+		file + ":9: is not of the form CONNECT_NAME=value",
 		`CONNECT_CODE_LIFETIME (--code-lifetime): "1h" is out of bounds`, "CONNECT_BASE_URL (--base-url):", "CONNECT_DATABASE_URL (--database-url): is not set",
 		"CONNECT_KEYSET_FILE (--keyset-file): is not set", "CONNECT_SMTP_URL (--smtp-url): is not the URL of a mail server",
 		"CONNECT_MAIL_FROM (--mail-from): is not set", "CONNECT_TLS_KEY (--tls-key): is not set, but CONNECT_TLS_CERT is",
@@ -32,8 +34,8 @@ func TestAllBadSettingsAreTold(t *testing.T) {
 			t.Errorf("%d lines begin with %q", n, want)
 		}
 	}
-	if len(lines) != 12 || strings.Contains(got.stderr, "hush") {
-		t.Errorf("%d lines, want 12, none with a password:\n%s", len(lines), got.stderr)
+	if len(lines) != 13 || strings.Contains(got.stderr, "hush") {
+		t.Errorf("%d lines, want 13, none with a password:\n%s", len(lines), got.stderr)
 	}
 }
 

@@ -41,8 +41,8 @@ func TestOpenErrors(t *testing.T) {
 	_ = closed.Close()
 
 	for _, test := range []struct{ name, url, want string }{
-		{"not a URL", "postgres://user:" + secret + "@host:port/x", "not a PostgreSQL URL"},
-		{"another scheme", "mysql://user:" + secret + "@host/x", "not a PostgreSQL URL"},
+		{"not a URL", "postgres://user:" + secret + "@host:port/x", "not the URL of a PostgreSQL database"},
+		{"another scheme", "mysql://user:" + secret + "@host/x", "not the URL of a PostgreSQL database"},
 		{"down", "postgres://user:" + secret + "@" + closed.Addr().String() + "/x", "connection refused"},
 		{"silent", "postgres://user:" + secret + "@" + silent.Addr().String() + "/x?connect_timeout=1", "cannot connect: "},
 		{"wrong password", "postgres://connect:" + secret + "@" + here.Host + here.Path, "password authentication failed"},

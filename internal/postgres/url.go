@@ -4,9 +4,14 @@ import (
 	"cmp"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,18 +20,26 @@ import (
 	"connect-svc/internal/network"
 )
 
-// errURL does not wrap the error of the parser, which holds the URL.
-var errURL = errors.New("database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name")
+// Errors of URLs complete a sentence. They do not wrap the error of the parser, which holds the URL.
+var (
+	errURL  = errors.New("is not the URL of a PostgreSQL database")
+	errHost = errors.New("is not the URL of a PostgreSQL database: it names no host, and no socket of this machine, such as ?host=/run/postgresql")
+)
 
 // parseURL parses the URL of a database and adds what every connection of the service has, unless the URL says otherwise. Everything
 // that connects uses it, so that no connection is less secure: the default of the driver (sslmode=prefer) accepts any certificate, and
 // no TLS at all.
-func parseURL(url string) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, errURL
+func parseURL(text string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(text)
+	if err == nil {
+		err = check(text, config.ConnConfig)
+	} else {
+		err = errURL
 	}
-	if !saysSSLMode(url) {
+	if err != nil {
+		return nil, fmt.Errorf("database: the address %w: expected postgres://user:password@host:port/name", err)
+	}
+	if !saysSSLMode(text) {
 		verify(config.ConnConfig)
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
@@ -35,10 +48,46 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// CheckURL returns an error if url is not the URL of a database. The error does not quote the URL.
-func CheckURL(url string) error {
-	_, err := parseURL(url)
-	return err
+// CheckURL returns an error if text is not the URL of a database, or the same as keywords and values. The error completes a sentence, and
+// does not quote the text.
+func CheckURL(text string) error {
+	config, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return errURL
+	}
+	return check(text, config.ConnConfig)
+}
+
+// check refuses what the driver accepts, and an operator cannot have meant: it takes almost any text for keywords and values, and then
+// asks a socket of this machine.
+func check(text string, config *pgx.ConnConfig) error {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return errURL // the end of a line
+	}
+	for parameter := range config.RuntimeParams {
+		if !isParameter.MatchString(parameter) {
+			return errURL
+		}
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		plain = text // of keywords and values
+	}
+	standard, err := pgx.ParseConfig("")
+	if err != nil { // a variable of libpq is wrong
+		return errURL
+	}
+	fromEnvironment := os.Getenv("PGHOST")+os.Getenv("PGSERVICE") != ""
+	for _, server := range byHost(config) {
+		host := server[0].Host
+		if host == standard.Host && !fromEnvironment && !strings.Contains(plain, host) {
+			return errHost
+		}
+		if _, err := netip.ParseAddr(host); err != nil && !isHost.MatchString(host) {
+			return errURL
+		}
+	}
+	return nil
 }
 
 // saysSSLMode reports whether sslmode is set where an operator would look for it: in the URL, in its form of keywords and values, or
@@ -51,6 +100,9 @@ var (
 	isURL      = regexp.MustCompile(`^postgres(ql)?://`)
 	inURL      = regexp.MustCompile(`^postgres(ql)?://.*[?&]sslmode=[a-z]`)
 	inKeywords = regexp.MustCompile(`(^|\s)sslmode\s*=\s*'?[a-z]`)
+
+	isHost      = regexp.MustCompile(`^([/@].+|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?)$`) // a socket or a name
+	isParameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 )
 
 // verify sets sslmode=verify-full for each host except this machine.

@@ -61,6 +61,20 @@ func TestSecurityOfTheEnvironment(t *testing.T) {
 	}
 }
 
+// A URL may leave the host to a variable of the environment, but to nobody else.
+func TestHostOfTheEnvironment(t *testing.T) {
+	for _, url := range []string{"postgres:///n", "postgres://u:p@/n", "dbname=n"} {
+		t.Setenv("PGHOST", "")
+		if err := postgres.CheckURL(url); err == nil || !strings.Contains(err.Error(), "names no host") {
+			t.Errorf("%s: %v", url, err)
+		}
+		t.Setenv("PGHOST", "/run/postgresql")
+		if err := postgres.CheckURL(url); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 // A server elsewhere is talked to only if its certificate is for its name and of an authority that is trusted.
 func TestVerifiesServers(t *testing.T) {
 	t.Parallel()

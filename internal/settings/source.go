@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -168,7 +169,7 @@ func (s *Source) readLine(line string) (problem string) {
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	_, again := s.file[name]
 	switch {
-	case !found:
+	case !found || !isVariable.MatchString(name): // it may be a piece of a secret
 		return "is not of the form CONNECT_NAME=value"
 	case !s.known[name]:
 		return fmt.Sprintf("%q is not a setting", name)
@@ -180,6 +181,8 @@ func (s *Source) readLine(line string) (problem string) {
 	s.file[name] = value
 	return ""
 }
+
+var isVariable = regexp.MustCompile(`^CONNECT_[A-Z0-9_]+$`)
 
 // NeedRestart returns the variables of the settings that differ from those of the start, and that a reload does not take over.
 func (s *Source) NeedRestart(start *Source) (names []string) {

@@ -84,22 +84,27 @@ var types = map[string]Type{
 	"database": {
 		accepted: "postgres://user:password@host:port/name, with TLS that is verified unless it says another sslmode",
 		secret:   true,
-		parse:    kept(func(s string) bool { return postgres.CheckURL(s) == nil }, "is not the URL of a PostgreSQL database"),
+		parse:    ofServer(postgres.CheckURL),
 	},
 	"replicas": {
 		accepted: "postgres://user:password@host:port,host:port/name with a host for each replica, or nothing",
 		secret:   true,
-		parse:    kept(func(s string) bool { return postgres.CheckURL(s) == nil }, "is not the URL of a PostgreSQL database"),
+		parse:    ofServer(postgres.CheckURL),
 	},
 	"limiter": {
 		accepted: "rediss://user:password@host:port, redis://localhost:port, redis://host:port?tls=off, or nothing for PostgreSQL",
 		secret:   true,
-		parse:    func(s string) (any, error) { return s, ratelimit.CheckRedisURL(s) },
+		parse:    ofServer(ratelimit.CheckRedisURL),
 	},
 	"mail server": {
 		accepted: "smtp://host:port with STARTTLS, smtps://user:password@host:port, or smtp://host:port?tls=off",
 		secret:   true,
-		parse:    kept(func(s string) bool { return canMail(s, "no-reply@example.com") }, "is not the URL of a mail server"),
+		parse: ofServer(func(s string) error {
+			if !canMail(s, "no-reply@example.com") {
+				return errors.New("is not the URL of a mail server")
+			}
+			return nil
+		}),
 	},
 	"sender": {
 		accepted: "an address such as no-reply@example.com or Example <no-reply@example.com>",

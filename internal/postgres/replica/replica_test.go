@@ -81,7 +81,7 @@ func TestReadFails(t *testing.T) {
 func TestOpenReplicasURL(t *testing.T) {
 	t.Parallel()
 	_, err := replica.Open(t.Context(), "mysql://u:n0t-for-logs@h/n", nil, timelimit.Default, time.Now, slog.Default())
-	if err == nil || err.Error() != "database: the address is not a PostgreSQL URL: expected postgres://user:password@host:port/name" {
+	if err == nil || err.Error() != "database: the address is not the URL of a PostgreSQL database: expected postgres://user:password@host:port/name" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -101,7 +101,7 @@ func TestServeSettings(t *testing.T) {
 	}
 	square, oblong := writeNamed(t, "square.png", pictureOf(t, 64, 64)), writeNamed(t, "oblong.png", pictureOf(t, 64, 32))
 	wrongLogos := []string{filepath.Join(t.TempDir(), "none.svg"), t.TempDir(), writeFile(t, "a logo"), writeFile(t, strings.Repeat(" ", 70000))}
-	// What an environment file makes of a URL, or of nothing, and what other drivers take.
+	// An environment file makes these of a URL, or of nothing, and other drivers take some of them.
 	noDatabases := []string{
 		"jdbc:postgresql://h:5432/n?user=u&password=hush", "jdbc:postgresql://h:5432/n", "postgresql+psycopg://u:hush@h/n", "POSTGRES://u:hush@h/n",
 		"Host=h;Port=5432;Username=u;Password=hush", "Server=h;Database=n", "postgres:/h", "postgres:h", "postgres//h/n", "h:5432/n", "h",

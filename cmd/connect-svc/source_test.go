@@ -1,8 +1,15 @@
 package main
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/portal"
+	"connect-svc/internal/settings"
 )
 
 // All that is wrong is told at one start, a line each.
@@ -43,7 +50,7 @@ func TestAllBadSettingsAreTold(t *testing.T) {
 func TestOrderOfSettings(t *testing.T) {
 	t.Parallel()
 	const inFile, inEnvironment, inFlag = "postgres://u@127.0.0.1:1/file", "postgres://u@127.0.0.1:1/environment", "postgres://u@127.0.0.1:1/flag"
-	settings := writeFile(t, "CONNECT_DATABASE_URL="+inFile+"\nCONNECT_LISTEN=:1 # no comment\n")
+	file := writeFile(t, "CONNECT_DATABASE_URL="+inFile+"\nCONNECT_LISTEN=:1 # no comment\n")
 	for name, tt := range map[string]struct {
 		env, args []string
 		says      string
@@ -56,9 +63,71 @@ func TestOrderOfSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refuse(t, tt.env, statusFailed, []string{tt.says, "connection refused"}, append([]string{"user", "list", "--config", settings}, tt.args...)...)
+			refuse(t, tt.env, statusFailed, []string{tt.says, "connection refused"}, append([]string{"user", "list", "--config", file}, tt.args...)...)
 		})
 	}
+}
+
+// A setting that is set to nothing counts as not set. If it has a default, and accepts nothing, nothing is its value instead.
+func TestSetToNothing(t *testing.T) {
+	t.Parallel()
+	both, nothing, webhooks := portal.Changes{Webhooks: true, Secrets: true}, portal.Changes{}, portal.Changes{Webhooks: true}
+	for name, tt := range map[string]struct {
+		env  []string
+		file string
+		args []string
+		want portal.Changes
+		as   string // of the log level
+	}{
+		"not set":                      {nil, "", nil, both, "INFO"},
+		"environment":                  {[]string{"CONNECT_PARTNER_PORTAL_CHANGES=", "CONNECT_LOG_LEVEL="}, "", nil, nothing, "INFO"},
+		"file":                         {nil, "CONNECT_PARTNER_PORTAL_CHANGES=\nCONNECT_LOG_LEVEL=\n", nil, nothing, "INFO"},
+		"flag":                         {nil, "", []string{"--partner-portal-changes="}, nothing, "INFO"},
+		"environment before the file":  {[]string{"CONNECT_PARTNER_PORTAL_CHANGES=", "CONNECT_LOG_LEVEL="}, "CONNECT_PARTNER_PORTAL_CHANGES=webhooks\nCONNECT_LOG_LEVEL=warn\n", nil, nothing, "WARN"},
+		"something before nothing":     {[]string{"CONNECT_PARTNER_PORTAL_CHANGES=webhooks", "CONNECT_LOG_LEVEL=warn"}, "CONNECT_PARTNER_PORTAL_CHANGES=\nCONNECT_LOG_LEVEL=\n", nil, webhooks, "WARN"},
+		"flag before the environment":  {[]string{"CONNECT_PARTNER_PORTAL_CHANGES="}, "", []string{"--partner-portal-changes", "webhooks"}, webhooks, "INFO"},
+		"nothing before something set": {[]string{"CONNECT_PARTNER_PORTAL_CHANGES=webhooks"}, "", []string{"--partner-portal-changes", ""}, nothing, "INFO"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			line, from := parseServe(t, tt.env, tt.file, tt.args...)
+			if got := line.Serve.PartnerPortalChanges; got != tt.want {
+				t.Errorf("changes of the portal: %+v, want %+v", got, tt.want)
+			}
+			if got := line.Serve.LogLevel.String(); got != tt.as {
+				t.Errorf("log level %s, want %s", got, tt.as)
+			}
+			for _, flag := range []string{"partner-portal-changes", "log-level"} {
+				if from.Refused(flag) {
+					t.Errorf("--%s is refused: %v", flag, from.Problems)
+				}
+			}
+		})
+	}
+
+	_, unset := parseServe(t, nil, "")
+	_, standard := parseServe(t, nil, "CONNECT_PARTNER_PORTAL_CHANGES=webhooks,secrets\n")
+	_, none := parseServe(t, nil, "CONNECT_PARTNER_PORTAL_CHANGES=\n")
+	if got := none.NeedRestart(unset); !slices.Contains(got, "CONNECT_PARTNER_PORTAL_CHANGES") {
+		t.Errorf("what became nothing needs no restart: %v", got)
+	}
+	if got := standard.NeedRestart(unset); slices.Contains(got, "CONNECT_PARTNER_PORTAL_CHANGES") {
+		t.Errorf("the default needs a restart: %v", got)
+	}
+	_, fixed := parseServe(t, []string{"CONNECT_PARTNER_PORTAL_CHANGES=", "CONNECT_LOG_LEVEL="}, "")
+	if diff := cmp.Diff([]string{"CONNECT_PARTNER_PORTAL_CHANGES"}, fixed.Fixed()); diff != "" {
+		t.Errorf("variables of the environment that count (-want +got):\n%s", diff)
+	}
+}
+
+// parseServe reads the settings of serve.
+func parseServe(t *testing.T, env []string, file string, args ...string) (*commands, *settings.Source) {
+	t.Helper()
+	parser, line, from := newParser(&program{ctx: t.Context(), environ: env, stdout: io.Discard, stderr: io.Discard})
+	if _, err := parser.Parse(append([]string{"serve", "--config", writeFile(t, file)}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	return line, from
 }
 
 // A secret and its file are one setting: both at once is an error, wherever either comes from.

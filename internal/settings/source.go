@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,7 +30,7 @@ func (p Problems) Error() string {
 // --config. It collects problems instead of stopping at the first one.
 type Source struct {
 	environ, file map[string]string // by variable
-	known         map[string]bool   // variables that are settings
+	known         map[string]bool   // variables that are settings: whether nothing is a value of theirs
 	Problems      Problems
 
 	values   map[string]string // of the settings that the command line does not name, by variable
@@ -54,25 +53,30 @@ func New(environ []string) *Source {
 	return s
 }
 
-// resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set. A file
-// with a secret is declared before the secret, so that it has been read by now.
+// resolve finds the value of a setting that the command line does not name. One that is set to nothing counts as not set, unless
+// [CanBeNothing]. A file with a secret is declared before the secret, so that it has been read by now.
 func (s *Source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !flag.Tag.Has("setting") {
 		return nil, nil
 	}
 	s.resolved[flag.Name] = true
 	name := Variable(flag.Name)
-	value := cmp.Or(s.environ[name], s.file[name])
+	value, set := s.environ[name]
+	if !set || value == "" && !CanBeNothing(flag) {
+		value, set = s.file[name]
+	}
 	if secret, found := s.secrets[flag.Name]; found {
 		if value != "" {
 			s.twice(flag.Name)
 		}
 		value = secret
 	}
-	s.values[name], s.again[name] = value, flag.Tag.Has("again")
-	if value == "" && flag.HasDefault {
+	s.again[name] = flag.Tag.Has("again")
+	if value == "" && flag.HasDefault && (!set || !CanBeNothing(flag)) {
+		s.values[name] = flag.Default
 		return nil, nil
 	}
+	s.values[name] = value
 	return value, nil // "" as well, so that the setting's type can refuse it
 }
 
@@ -167,11 +171,12 @@ func (s *Source) readLine(line string) (problem string) {
 	}
 	name, value, found := strings.Cut(line, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	_, known := s.known[name]
 	_, again := s.file[name]
 	switch {
 	case !found || !isVariable.MatchString(name): // it may be a piece of a secret
 		return "is not of the form CONNECT_NAME=value"
-	case !s.known[name]:
+	case !known:
 		return fmt.Sprintf("%q is not a setting", name)
 	case again:
 		return name + " is set a second time"
@@ -198,7 +203,7 @@ func (s *Source) NeedRestart(start *Source) (names []string) {
 // Unknown returns the variables of the environment that look like settings and are none. A misspelt one has no effect.
 func (s *Source) Unknown() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.environ)) {
-		if strings.HasPrefix(name, "CONNECT_") && !s.known[name] {
+		if _, known := s.known[name]; strings.HasPrefix(name, "CONNECT_") && !known {
 			names = append(names, name)
 		}
 	}
@@ -208,7 +213,8 @@ func (s *Source) Unknown() (names []string) {
 // Fixed returns the variables of the environment that are settings: while a process runs, they do not change. Files that they name can.
 func (s *Source) Fixed() (names []string) {
 	for name, value := range s.environ {
-		if s.known[name] && value != "" && !strings.HasSuffix(name, "_FILE") {
+		canBeNothing, known := s.known[name]
+		if known && (value != "" || canBeNothing) && !strings.HasSuffix(name, "_FILE") {
 			names = append(names, name)
 		}
 	}
@@ -236,7 +242,7 @@ func (s *Source) Options() []kong.Option {
 func (s *Source) Know(line *kong.Application) {
 	for _, command := range line.Leaves(false) {
 		for _, setting := range Of(command) {
-			s.known[Variable(setting.Name)] = true
+			s.known[Variable(setting.Name)] = CanBeNothing(setting)
 		}
 	}
 }

@@ -50,13 +50,14 @@ func (e Error) Error() string {
 type Type struct {
 	accepted string
 	secret   bool // the value is never printed, not even in the message that refuses it
+	nothing  bool // nothing is a value, which parse reads, although there is a default
 	// parse returns a value of the field's type, or an error that completes a sentence, such as "is not a number".
 	parse func(string) (any, error)
 }
 
 // read returns the value of a setting, nil for none, or a Error.
 func (t Type) read(flag *kong.Value, text string) (any, error) {
-	if text == "" {
+	if text == "" && !t.nothing {
 		if flag.HasDefault || flag.Tag.Get("setting") == "required" {
 			return nil, Error{flag.Name, "is not set", t.accepted}
 		}
@@ -72,6 +73,9 @@ func (t Type) read(flag *kong.Value, text string) (any, error) {
 	}
 	return nil, Error{flag.Name, problem, t.accepted}
 }
+
+// CanBeNothing reports whether nothing is a value of a setting, which counts in the place of its default.
+func CanBeNothing(flag *kong.Flag) bool { return types[flag.Tag.Get("type")].nothing }
 
 // Accepted says what a setting accepts. It is empty for any text.
 func Accepted(flag *kong.Flag) string { return types[flag.Tag.Get("type")].accepted }
@@ -215,6 +219,7 @@ var types = map[string]Type{
 	},
 	"portal changes": {
 		accepted: "webhooks, secrets, or both, separated by a comma, or nothing",
+		nothing:  true,
 		parse: func(s string) (any, error) {
 			var changes portal.Changes
 			for kind := range strings.SplitSeq(s, ",") {

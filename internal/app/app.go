@@ -242,8 +242,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 		observers = append(observers, config.Observe)
 	}
 	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
-	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(public)), observers...))
-	private = config.Traces.Handler(telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(private)))), a.metrics.Observe))
+	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(alike(public))), observers...))
+	private = config.Traces.Handler(telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(alike(private))))), a.metrics.Observe))
 	return a.listen(ctx, config, public, private)
 }
 
@@ -314,13 +314,11 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all := asGet(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		edges := a.edges.Load()
 		switch {
 		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		case edges.site != nil && config.Programs != nil && strings.HasPrefix(r.URL.Path, developers.ProgramsPath):
-			config.Programs.ServeHTTP(w, r)
 		case edges.site != nil && (developers.Serves(r.URL.Path) || edges.site.AsksForModule(r)):
 			edges.site.ServeHTTP(w, r)
 		case edges.portal != nil && portal.Serves(r.URL.Path):
@@ -328,6 +326,13 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		default:
 			edges.pages.ServeHTTP(w, r)
 		}
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.edges.Load().site != nil && config.Programs != nil && strings.HasPrefix(r.URL.Path, developers.ProgramsPath) {
+			config.Programs.ServeHTTP(w, r) // answers HEAD without reading a program
+			return
+		}
+		all.ServeHTTP(w, r)
 	}), nil
 }
 

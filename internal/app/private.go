@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/api/operator"
@@ -21,7 +20,7 @@ const brief = true
 // requests better (see [App.ready]).
 func (a *App) probes(brief bool) chi.Router {
 	router := chi.NewRouter()
-	router.Use(middleware.GetHead)
+	router.Use(asGet)
 	router.Get("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		probed(r, "healthz")
 		writeStatus(w, http.StatusOK, status{Status: "ok"})
@@ -63,7 +62,7 @@ func (a *App) tools() chi.Router {
 // and their paths are 404.
 func (a *App) privateHandler() http.Handler {
 	tools := a.tools()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return asGet(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		edges := a.edges.Load()
 		switch {
 		case edges.operator != nil && strings.HasPrefix(r.URL.Path, operator.Path):
@@ -76,7 +75,7 @@ func (a *App) privateHandler() http.Handler {
 		default:
 			tools.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // usageMoved redirects from the former page of usage to its pages in the console.

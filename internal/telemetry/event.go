@@ -91,7 +91,7 @@ func EventOf(ctx context.Context) *Event {
 // goroutine of the request and must not block. It logs a panic of next and closes the connection; the caller does not see the panic.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Err() != nil && r.Method == http.MethodGet {
+		if r.Context().Err() != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			// The caller left before the work began. Streams that are opened and reset must not cost other callers time. Requests that
 			// change something, such as the replay of a refresh token (specification 3.2), still run.
 			panic(http.ErrAbortHandler)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -90,8 +89,8 @@ func codeOf(example any) string {
 func (a *answers) before(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := a.routes.Handler(r)
-		op, is := a.operations[pattern]
-		if !is || !strings.HasPrefix(pattern, r.Method+" ") || !a.answer(w, r, op) { // a pattern of GET also matches HEAD
+		op, is := a.operations[pattern] // a pattern of GET also matches HEAD
+		if !is || !a.answer(w, r, op) {
 			service.ServeHTTP(w, r)
 		}
 	})

@@ -58,7 +58,9 @@ func (g Generator) Request(document *openapi3.T) Request {
 	g.body(&r)
 	if g.Chance(25, "another method?") {
 		methods := []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "INVENTED"}
-		methods = slices.DeleteFunc(methods, func(other string) bool { return item.Operations()[other] != nil })
+		methods = slices.DeleteFunc(methods, func(other string) bool {
+			return item.Operations()[other] != nil || other == "HEAD" && item.Get != nil // it is GET
+		})
 		r.Method, r.Valid = g.One("other method", methods...), false
 	}
 	return r

@@ -55,17 +55,20 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		content, tag = f.zipped(), tag+"-gzip"
 	}
 	h.Set("ETag", `"`+tag+`"`)
-	if r.Method == http.MethodHead { // ServeContent leaves it out of what is encoded
-		h.Set("Content-Length", strconv.Itoa(len(content)))
+	if r.Header.Get("If-Match") == "" { // otherwise the answer may be 412
+		h.Set("Content-Length", strconv.Itoa(len(content))) // ServeContent leaves it out of what is encoded
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
+
+var space = strings.NewReplacer(" ", "", "\t", "")
 
 // takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3). If identity is as welcome, smaller is better.
 func takesGzip(lines []string) bool {
 	weights := map[string]float64{}
 	for coding := range strings.SplitSeq(strings.Join(lines, ","), ",") {
-		name, weight, weighed := strings.Cut(strings.ToLower(strings.ReplaceAll(coding, " ", "")), ";q=")
+		name, weight, weighed := strings.Cut(strings.ToLower(space.Replace(coding)), ";q=")
+		name = strings.Replace(name, "x-gzip", "gzip", 1) // section 8.4.1.3
 		weights[name] = 1
 		if weighed {
 			weights[name], _ = strconv.ParseFloat(weight, 64) // 0 if it is not a number

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var text = strings.Repeat("How far we walked today. ", 400)
@@ -59,7 +61,9 @@ func TestAcceptEncoding(t *testing.T) {
 		"":                              false,
 		"gzip":                          true,
 		"GZIP":                          true,
-		"x-gzip":                        false,
+		"x-gzip":                        true,
+		"x-gzip;q=0":                    false,
+		"gzip\t;\tq=0":                  false,
 		"br, gzip":                      true,
 		"deflate , gzip ; q=1.0, *;q=0": true,
 		"gzip;Q=0.001":                  true,
@@ -131,9 +135,24 @@ func TestHead(t *testing.T) {
 		if body != "" || head.StatusCode != http.StatusOK || head.Header.Get("Content-Type") != "text/css" {
 			t.Errorf("%s: %d, %q, %v", accepted, head.StatusCode, body, head.Header)
 		}
-		for name := range full.Header {
-			if full.Header.Get(name) != head.Header.Get(name) {
-				t.Errorf("%s: %s is %q, and of HEAD %q", accepted, name, full.Header.Get(name), head.Header.Get(name))
+		if diff := cmp.Diff(full.Header, head.Header); diff != "" || full.Header.Get("Content-Length") == "" {
+			t.Errorf("%s: headers (-GET +HEAD):\n%s", accepted, diff)
+		}
+	}
+}
+
+// No answer has the length of another one's content.
+func TestLengths(t *testing.T) {
+	t.Parallel()
+	f := New("text/css", []byte(text))
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for want, header := range map[int][]string{
+			http.StatusNotModified: {"If-None-Match", "*"}, http.StatusPreconditionFailed: {"If-Match", `"another"`},
+			http.StatusRequestedRangeNotSatisfiable: {"Range", "bytes=100000-"},
+		} {
+			answer, body := fetch(t, f, method, append(header, "Accept-Encoding", "gzip")...)
+			if answer.StatusCode != want || answer.ContentLength != int64(len(body)) && method == http.MethodGet && want != http.StatusNotModified {
+				t.Errorf("%s %v: %d, length %d of %d", method, header, answer.StatusCode, answer.ContentLength, len(body))
 			}
 		}
 	}

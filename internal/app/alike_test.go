@@ -24,7 +24,7 @@ func TestUsualPath(t *testing.T) {
 		"/oauth/token": "/oauth/token", "/oauth/t%6Fken": "/oauth/token", "/oauth/t%6fken": "/oauth/token", "/%6Fauth%2Fauthorize": "/oauth%2Fauthorize",
 		"/%7Eada": "/~ada", "/~ada": "/~ada", "/a%2Db%2Ec%5Fd": "/a-b.c_d", "/%30%39%41%5A%61%7A": "/09AZaz",
 		"/a%2Fb": "/a%2Fb", "/a%2fb": "/a%2Fb", "/a%3fb": "/a%3Fb", "/a%20b": "/a%20b", "/a%00b": "/a%00b", "/%C3%BC": "/%C3%BC", "/%c3%bc": "/%C3%BC",
-		"/a%2541": "/a%2541", "/%2541": "/%2541", // %25 is no beginning of another escape
+		"/a%2541": "/a%2541", "/%2541": "/%2541", // %25 does not begin another escape
 		"/a!b": "/a!b", "/a%21b": "/a%21b", "/a%3Bb": "/a%3Bb", "/a;b": "/a;b", "/a%3Ab": "/a%3Ab", "/a:b": "/a:b",
 		"/%2E%2E/a": "/../a", "/": "/", "//": "//", "//a/b": "//a/b",
 		"https://connect.example": "/", "https://connect.example?a": "/", "https://connect.example/%61": "/a", "*": "*",

@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/web/console"
 	"connect-svc/internal/web/developers"
 	"connect-svc/internal/web/pages"
+	"connect-svc/internal/web/site"
 )
 
 // edges are the handlers that a reload replaces.
@@ -26,6 +27,7 @@ type edges struct {
 func (a *App) newEdges(config Config) (e *edges, err error) {
 	e = &edges{}
 	if e.pages, err = pages.New(pages.Config{
+		BaseURL:         config.BaseURL,
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
 		Activity:        a.Activity,
@@ -62,20 +64,31 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		}); err != nil {
 			return nil, err
 		}
-		if e.console, err = a.newDesk(config, console.PreviewFiles, console.New); err != nil {
+		if e.console, err = a.newDesk(config, console.PreviewFiles, privateOrigins(config.PrivateHosts), console.New); err != nil {
 			return nil, err
 		}
 	}
 	if config.PartnerPortal {
-		if e.portal, err = a.newDesk(config, console.PortalPreviewFiles, console.NewPortal); err != nil {
+		if e.portal, err = a.newDesk(config, console.PortalPreviewFiles, []string{site.OriginOf(config.BaseURL)}, console.NewPortal); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
 }
 
-// newDesk makes the console or the portal. previews is the path of the files of its consent page.
-func (a *App) newDesk(config Config, previews string, newDesk func(console.Config) (http.Handler, error)) (http.Handler, error) {
+// privateOrigins returns the origins of the private listener's names behind a proxy with TLS. Without TLS a network could send its own page in
+// the name of the listener, so the Host must match.
+func privateOrigins(names []string) (origins []string) {
+	for _, name := range names {
+		origins = append(origins, "https://"+name)
+	}
+	return origins
+}
+
+// newDesk makes the console or the portal. previews is the path of the files of its consent page, and origins are those of the desk.
+func (a *App) newDesk(
+	config Config, previews string, origins []string, newDesk func(console.Config) (http.Handler, error),
+) (http.Handler, error) {
 	consent, err := pages.NewConsentPreview(previews, config.Brand, config.Texts, config.Clock.Now)
 	if err != nil {
 		return nil, err
@@ -105,6 +118,7 @@ func (a *App) newDesk(config Config, previews string, newDesk func(console.Confi
 		Texts:          config.Texts,
 		CodesPage:      codes,
 		BaseURL:        config.BaseURL,
+		Origins:        origins,
 		PortalOn:       config.PartnerPortal,
 		Changes:        config.PortalChanges,
 		TrustedProxies: config.TrustedProxies,

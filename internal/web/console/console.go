@@ -60,6 +60,7 @@ type Config struct {
 
 	CodesPage      string          // the address of the page about the codes of errors, or empty
 	BaseURL        string          // of the public listener, or empty for no links there
+	Origins        []string        // of these pages in browsers, besides the Host of each request; see site.OwnForms
 	PortalOn       bool            // whether the public listener serves the portal
 	Changes        portal.Changes  // what a partner's engineers may do there
 	TrustedProxies network.Proxies // whose X-Forwarded-For is trusted
@@ -73,6 +74,7 @@ type console struct {
 	Config
 	site     *site.Site
 	base     string                                 // the path before /partners/{partner}: Path, or nothing in the portal
+	ownForms func(http.Handler) http.Handler        // refuses those of other sites
 	identify func(*http.Request) (principal, error) // who asks
 }
 
@@ -130,17 +132,20 @@ func newConsole(config Config, base, static string) (*console, error) {
 		all["tabs"] = func() []string { return tabs[base] }
 		return all
 	}
-	pages, err := site.New(site.Config{Files: files, Static: static, Brand: config.Brand, Texts: config.Texts.Console(), Funcs: funcs})
-	config.Limits = config.Limits.OrDefault()
-	return &console{Config: config, site: pages, base: base}, err
+	c := &console{Config: config, base: base}
+	var err error
+	if c.ownForms, err = site.OwnForms(c.page(site.FailWith(site.ErrForeignForm)), config.Origins...); err != nil {
+		return nil, err
+	}
+	c.site, err = site.New(site.Config{Files: files, Static: static, Brand: config.Brand, Texts: config.Texts.Console(), Funcs: funcs})
+	c.Limits = config.Limits.OrDefault()
+	return c, err
 }
 
 // router returns a router without routes, and what adds them.
 func (c *console) router(caller func(*http.Request) fairqueue.Caller, headers ...func(http.Handler) http.Handler) (chi.Router, routes) {
-	forms := http.NewCrossOriginProtection()
-	forms.SetDenyHandler(c.page(site.FailWith(site.ErrForeignForm)))
 	router := chi.NewRouter()
-	router.Use(append(headers, site.Headers, site.Named, site.Timed(caller, c.limit), forms.Handler)...)
+	router.Use(append(headers, site.Headers, site.Named, site.Timed(caller, c.limit), c.ownForms)...)
 	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
 	return router, routes{console: c, router: router, unlisted: new(error)}

@@ -14,7 +14,7 @@
 //   - Every page but the sign-in requires a session, which an operator token starts. One cookie holds its key, SameSite=Strict
 //     (TestSignIn, TestCookie).
 //   - A GET changes nothing, but an export of the audit log is audited. Forms are accepted only from the console's own pages
-//     (http.CrossOriginProtection), and not from read-only tokens. The listener has checked the Host (TestForgedForms,
+//     (site.OwnForms), and not from read-only tokens. The listener has checked the Host (TestForgedForms,
 //     TestPartnersForReadingAlone, TestAuditCSV).
 //   - A page announces each act, in numbers, and has its form. The audit log has the act under the operator's name (TestAdjust,
 //     TestDisconnect, TestOffboard).

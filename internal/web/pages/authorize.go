@@ -19,7 +19,7 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 	if !had {
 		rand.Read(secret[:])
 	}
-	urlLength := len("https://") + len(r.Host) + len(r.RequestURI)
+	urlLength := len(p.BaseURL) + len(r.URL.RequestURI()) // not with the Host, which a proxy may have changed
 	asked, err := p.OAuth.Authorize(r.Context(), r.URL.RawQuery, urlLength, secret.hash())
 	if err != nil {
 		return err

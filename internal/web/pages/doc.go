@@ -17,8 +17,8 @@
 //     began later (TestReceiptEndsAConnection, TestReceiptSignsABrowserOut). All that do not work look the same (TestReceiptsThatDoNotWork).
 //   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page (TestAuthorizeErrors_7_2,
 //     TestWholeWay_3_1).
-//   - A form is accepted only from our own pages: the cookie is SameSite, and http.CrossOriginProtection checks
-//     Sec-Fetch-Site. The body is bounded; each field is known, occurs once and contains no NUL (TestForeignForms, TestForms).
+//   - A form is accepted only from our own pages: the cookie is SameSite, and site.OwnForms checks
+//     Sec-Fetch-Site or Origin. The body is bounded; each field is known, occurs once and contains no NUL (TestForeignForms, TestForms).
 //   - Every page is complete without scripts and carries the headers of site.Headers, whatever its status (TestChromiumEveryPage,
 //     TestHeaders).
 //   - Neither a page nor its timing reveals whether an address has an account (TestUnknownAddress4, TestAccountUnknownAddress_4).

@@ -80,7 +80,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 	var handler atomic.Pointer[http.Handler]
 	serve := func(limits timelimit.Limits) {
 		pages, err := New(Config{
-			OAuth: f.OAuth, Accounts: f.Accounts, Activity: f.Activity, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
+			BaseURL: settings.BaseURL, OAuth: f.OAuth, Accounts: f.Accounts, Activity: f.Activity, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.Clients,
 			Limits: limits,
 		})

@@ -19,8 +19,9 @@ import (
 	"connect-svc/internal/web/site"
 )
 
-// Config is what the pages need. Only Activity, TrustedProxies, Brand, Texts and Limits may be empty.
+// Config is what the pages need. Only BaseURL, Activity, TrustedProxies, Brand, Texts and Limits may be empty.
 type Config struct {
+	BaseURL         string // whose origin is that of the pages, whatever a proxy makes of the Host
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
 	Activity        *activity.Store   // what consent shows of the user's day, or nil to show nothing
@@ -48,16 +49,16 @@ func New(config Config) (http.Handler, error) {
 	config.Limits = config.Limits.OrDefault()
 	p := &pages{config, files}
 
-	forms := http.NewCrossOriginProtection()
-	forms.SetDenyHandler(p.page(site.FailWith(site.ErrForeignForm)))
-
+	ownForms, err := site.OwnForms(p.page(site.FailWith(site.ErrForeignForm)), site.OriginOf(config.BaseURL))
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
 	router := chi.NewRouter()
-	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), forms.Handler, p.inChosenLanguage)
+	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), ownForms, p.inChosenLanguage)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
-	router.Head("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	// Partners open the pages of an authorization in a window of their page, which they could not reach any more with our usual policy.
 	ofOpener := middleware.SetHeader("Cross-Origin-Opener-Policy", "unsafe-none")

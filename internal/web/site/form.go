@@ -57,3 +57,34 @@ func ParseForm(text string, known []string) (map[string]string, error) {
 	}
 	return form, nil
 }
+
+// OwnForms refuses forms of other sites. A browser says whether a form is of the same origin (Sec-Fetch-Site), and is believed. An older one
+// (Safari before 16.4) names the origin of the page alone: it must be one of origins, which may be empty texts, or that of the request's Host.
+// A proxy may have sent another Host. An origin has a scheme and a host, and a port unless it is the default one. The error is that of an
+// origin that is none.
+func OwnForms(refuse http.Handler, origins ...string) (func(http.Handler) http.Handler, error) {
+	forms, oldForms := http.NewCrossOriginProtection(), http.NewCrossOriginProtection()
+	forms.SetDenyHandler(refuse)
+	oldForms.SetDenyHandler(refuse)
+	for _, origin := range origins {
+		if origin == "" {
+			continue
+		}
+		if err := oldForms.AddTrustedOrigin(origin); err != nil {
+			return nil, err
+		}
+	}
+	return func(next http.Handler) http.Handler {
+		own, ownOld := forms.Handler(next), oldForms.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Sec-Fetch-Site") == "" {
+				ownOld.ServeHTTP(w, r)
+				return
+			}
+			own.ServeHTTP(w, r)
+		})
+	}, nil
+}
+
+// OriginOf returns the origin of an https URL as browsers name it: without the default port (RFC 6454, section 6.1).
+func OriginOf(baseURL string) string { return strings.TrimSuffix(baseURL, ":443") }

@@ -285,17 +285,28 @@ func kept(valid func(string) bool, problem string) func(string) (any, error) {
 	}
 }
 
-// parseOrigin accepts one spelling only: partners compare the issuer as an exact string.
+// parseOrigin accepts one spelling only, because partners compare the issuer as an exact string: that of browsers, except that the default
+// port may be there.
 func parseOrigin(s string) (any, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || "https://"+strings.ToLower(u.Host) != s {
 		return nil, errors.New("is not an https origin")
 	}
-	if !isHost(u.Hostname()) {
+	host, port := u.Hostname(), u.Port()
+	address, notAddress := netip.ParseAddr(host)
+	switch {
+	case strings.HasSuffix(host, "."):
+		return nil, errors.New("ends with a dot, which browsers take for another origin")
+	case strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }):
+		return nil, errors.New("names a host that is not ASCII: write its A-labels, such as xn--bcher-kva.example")
+	case notAddress == nil && (address.String() != host || address.Is4In6()):
+		return nil, errors.New("does not have the address as browsers write it")
+	case !isHost(host):
 		return nil, errors.New("names a host that cannot be")
-	}
-	if port := u.Port(); strings.HasSuffix(u.Host, ":") || port != "" && !isPort(port, 1) {
+	case strings.HasSuffix(u.Host, ":") || port != "" && !isPort(port, 1):
 		return nil, errors.New("has no valid port")
+	case strings.HasPrefix(port, "0"):
+		return nil, errors.New("has a port that begins with 0")
 	}
 	return s, nil
 }

@@ -32,6 +32,10 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 		if !p.Trust(address) {
 			break
 		}
+		hop = strings.TrimSpace(hop)
+		if hop == "" { // an empty element of a list is ignored (RFC 9110, section 5.6.1.2)
+			continue
+		}
 		next := parseHop(hop)
 		if !next.IsValid() {
 			break // nothing is known beyond the last proxy
@@ -62,7 +66,6 @@ func (p Proxies) Trust(address netip.Addr) bool {
 
 // parseHop parses an address in X-Forwarded-For, to which some proxies append a port. The zero value means that it is none.
 func parseHop(hop string) netip.Addr {
-	hop = strings.TrimSpace(hop)
 	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
 	if err != nil {
 		withPort, _ := netip.ParseAddrPort(hop)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,15 +18,30 @@ import (
 )
 
 // Allow ends the request with a code for the connection's current version, and returns the address to send the browser to. The
-// exchange of the code notices if the connection changes in the meantime. Error: ErrRequestEnded, also if the consent was not shown, is
-// not valid any more, or has a scope mismatch. browser is the user's, in words, for the receipt.
+// exchange of the code notices if the connection changes in the meantime. A repetition has the same result, with another code, while the
+// first one is valid and unused: only the first exchanged works. Error: ErrRequestEnded, also if the consent is not valid any more or has a
+// scope mismatch. browser is the user's, in words, for the receipt.
 func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, browser string) (string, error) {
-	found, err := s.consent(ctx, id, session)
+	callback, err := s.allow(ctx, id, session, browser)
+	if errors.Is(err, ErrRequestEnded) {
+		var failure error
+		if callback, failure = s.allowAgain(ctx, id, session); !errors.Is(failure, ErrRequestEnded) {
+			err = failure
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("allow: %w", err)
 	}
-	if found.request.ConsentDay == nil || found.scopeMismatch() {
-		return "", fmt.Errorf("allow: %w", ErrRequestEnded)
+	return callback, nil
+}
+
+func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, browser string) (string, error) {
+	found, err := s.consent(ctx, id, session)
+	if err != nil {
+		return "", err
+	}
+	if found.scopeMismatch() {
+		return "", ErrRequestEnded
 	}
 	userID, clientID := *found.request.UserID, found.request.ClientID
 	if found.user.Known {
@@ -36,13 +52,13 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		})
 	}
 	if err != nil {
-		return "", fmt.Errorf("allow: %w", err)
+		return "", err
 	}
 	allowed, err := s.queries.AllowAuthorizationRequest(ctx, oauthdb.AllowAuthorizationRequestParams{
 		RequestID:    id,
 		SessionHash:  session[:],
 		UserID:       &userID,
-		ConsentDay:   found.request.ConsentDay,
+		ConsentDay:   found.today(),
 		DayEnds:      timezone.EndOfDay(found.local()),
 		Version:      found.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
@@ -53,26 +69,60 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		err = cmp.Or(ended, ErrRequestEnded)
 	}
 	if err != nil {
-		return "", fmt.Errorf("allow: %w", err)
+		return "", err
 	}
-	historyFrom := found.today()
-	if found.user.Connected {
-		historyFrom = *found.user.HistoryFrom
-	}
-	code, err := s.seal(credential.AuthorizationCode, authorizationCode{
+	return s.codeCallback(authorizationCode{
 		UserID:        userID,
 		ClientID:      allowed.ClientID,
 		Version:       found.user.Version,
 		Scopes:        allowed.Scopes,
-		HistoryFrom:   historyFrom.Unix(),
+		HistoryFrom:   historyFrom(found.user, found.today()),
 		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
 		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
+	}, allowed.RedirectUri, allowed.State)
+}
+
+// allowAgain returns the result of an Allow once more: a browser shows the last answer if a button is pressed twice. The code has the
+// content of the first one, so it is not valid for longer. Error: ErrRequestEnded if this session has not allowed the request, or its code
+// is used or cannot be used any more.
+func (s *Server) allowAgain(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
+	allowed, err := s.queries.GetAllowedRequest(ctx, oauthdb.GetAllowedRequestParams{RequestID: id, SessionHash: session[:]})
+	if err != nil {
+		return "", postgres.NoRowsAs(err, ErrRequestEnded)
+	}
+	user, err := s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
+		UserID: *allowed.UserID, ClientID: allowed.ClientID, Expected: s.pool.Expected(),
 	})
 	if err != nil {
-		return "", fmt.Errorf("allow: %w", err)
+		return "", postgres.NoRowsAs(err, ErrRequestEnded)
 	}
-	return callbackURL(allowed.RedirectUri, allowed.State, "code", code), nil
+	if user.Version != *allowed.DecidedVersion {
+		return "", ErrRequestEnded
+	}
+	return s.codeCallback(authorizationCode{
+		UserID:        *allowed.UserID,
+		ClientID:      allowed.ClientID,
+		Version:       *allowed.DecidedVersion,
+		Scopes:        allowed.Scopes,
+		HistoryFrom:   historyFrom(user, *allowed.ConsentDay),
+		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
+		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
+		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
+	}, allowed.RedirectUri, allowed.State)
+}
+
+// historyFrom returns the first day of the connection after the exchange of a code. While the version is the same, so is the day.
+func historyFrom(user oauthdb.GetConsentUserRow, consentDay time.Time) int64 {
+	if user.Connected {
+		return user.HistoryFrom.Unix()
+	}
+	return consentDay.Unix()
+}
+
+func (s *Server) codeCallback(content authorizationCode, redirectURI, state string) (string, error) {
+	code, err := s.seal(credential.AuthorizationCode, content)
+	return callbackURL(redirectURI, state, "code", code), err
 }
 
 // addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. If the node of a cluster is

@@ -27,7 +27,7 @@ type Consent struct {
 	ScopeMismatch bool
 }
 
-// Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the first call. When that day
+// Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the sign-in. When that day
 // is over, the request has ended (specification 3.1). Errors: ErrRequestEnded, ErrDayOver.
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
 	found, err := s.consent(ctx, id, session)
@@ -35,17 +35,6 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		return Consent{}, err
 	}
 	today := found.today()
-	if found.request.ConsentDay == nil {
-		n, err := s.queries.SetConsentDay(ctx, oauthdb.SetConsentDayParams{
-			RequestID: id, SessionHash: session[:], ConsentDay: today,
-		})
-		if err != nil {
-			return Consent{}, err
-		}
-		if n == 0 {
-			return Consent{}, ErrRequestEnded
-		}
-	}
 	consent := Consent{
 		Scopes:      found.request.Scopes,
 		Email:       found.user.Email,
@@ -77,7 +66,7 @@ func (c consentState) scopeMismatch() bool {
 	return c.user.Connected && *c.user.Scopes != c.request.Scopes
 }
 
-// consent reads what Consent, Allow and DisconnectAsker decide on. Error: ErrRequestEnded, ErrDayOver.
+// consent reads what Consent, Allow and DenyAndDisconnect decide on. Error: ErrRequestEnded, ErrDayOver.
 func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
 	found.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -68,18 +67,6 @@ func (s *Server) DisconnectVersion(ctx context.Context, userID, clientID uuid.UU
 // DisconnectByOperator ends a user's connection with a client for the operator who acts under ctx. Error: ErrNotConnected.
 func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
 	return s.disconnect(ctx, userID, clientID, actor.Of(ctx), nil)
-}
-
-// DisconnectAsker ends the connection of a request's user with the client that asks. Error: ErrRequestEnded if there is none.
-func (s *Server) DisconnectAsker(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) error {
-	found, err := s.consent(ctx, id, session)
-	if err != nil {
-		return err
-	}
-	if !found.user.Connected {
-		return ErrRequestEnded
-	}
-	return s.DisconnectUser(ctx, *found.request.UserID, found.request.ClientID)
 }
 
 // disconnect is the act of all of the above. Error: ErrNotConnected.

@@ -16,6 +16,8 @@
 //   - The version rises with every exchange and every disconnect, and never falls. A credential works only for the version that it
 //     names. (TestModel)
 //   - A code works once: it names the version under which it was issued, and the exchange raises the version. (TestCodesInFlight)
+//   - A decision that is repeated has the same result again, and changes nothing. A code is not valid for longer by that.
+//     (TestAllowAgain, TestAllowAgainIsNotLonger, TestDenyAgain, TestDisconnectAgain)
 //   - One refresh token of a connection is current, the one with the row's generation and hash. A replay revokes the family, and the
 //     revocation is committed before the caller gets a response. (TestCredentials_3_2)
 //   - A refresh token that is ahead of its connection proves that the database lost commits, and restores them. A connection

@@ -34,12 +34,3 @@ func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (
 func partnerOf(row *registration) Partner {
 	return Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo}
 }
-
-// PartnerOf returns what users see of a client. Error: ErrRequestEnded if there is no such client.
-func (s *Server) PartnerOf(ctx context.Context, clientID uuid.UUID) (Partner, error) {
-	found, known, err := s.registrations.Ask(ctx, clientID)
-	if err == nil && !known {
-		err = ErrRequestEnded
-	}
-	return partnerOf(&found), err
-}

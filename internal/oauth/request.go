@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
@@ -138,16 +140,18 @@ func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, er
 // EndedBy is why a request cannot continue.
 type EndedBy string
 
-// The causes, apart from a decision.
+// The causes.
 const (
-	EndedByTime    EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
-	EndedElsewhere EndedBy = "cookies" // this browser does not have the request
-	EndedByPartner EndedBy = "partner" // the client is disabled, or no longer registered for the request
+	EndedByDecision EndedBy = "decided"
+	EndedByTime     EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
+	EndedElsewhere  EndedBy = "cookies" // this browser does not have the request
+	EndedByPartner  EndedBy = "partner" // the client is disabled, or no longer registered for the request
 )
 
 // Ending is why a request cannot continue, and the partner that sent it if this browser may know.
 type Ending struct {
 	Cause   EndedBy
+	Denied  bool // by the decision
 	Partner Partner
 }
 
@@ -158,11 +162,17 @@ func (s *Server) Ending(ctx context.Context, sealed SealedRequest, browser [sha2
 		return Ending{Cause: EndedElsewhere}, nil //nolint:nilerr // another browser may not learn the partner
 	}
 	client, known, err := s.registrations.Ask(ctx, request.ClientID)
-	switch {
-	case err != nil || !known:
+	if err != nil || !known {
 		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
-	case !request.isRegistered(&client):
-		return Ending{EndedByPartner, partnerOf(&client)}, nil
 	}
-	return Ending{EndedByTime, partnerOf(&client)}, nil
+	stored, err := s.queries.FindRequest(ctx, oauthdb.FindRequestParams{RequestID: sealed.ID, BrowserHash: browser[:]})
+	switch {
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
+	case stored.Decision != nil:
+		return Ending{EndedByDecision, *stored.Decision != "allow", partnerOf(&client)}, nil
+	case !request.isRegistered(&client):
+		return Ending{Cause: EndedByPartner, Partner: partnerOf(&client)}, nil
+	}
+	return Ending{Cause: EndedByTime, Partner: partnerOf(&client)}, nil
 }

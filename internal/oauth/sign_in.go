@@ -3,16 +3,19 @@ package oauth
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/credential"
 	"connect-svc/internal/postgres"
 )
 
-// SignIn records the user who signed in for a request. The first user stays; for another one the error is ErrRequestEnded. From then on
+// SignIn records the user who signed in for a request, and the user's calendar day: the consent is asked for at once, and only on this day. The
+// first user stays; for another one the error is ErrRequestEnded, as for a user who was deleted. From then on
 // the request is opened by session, the hash of a secret that the browser received for its sign-in. Someone who knows or chose the
 // browser's earlier secret can neither see the request nor consent to it.
 func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, session [sha256.Size]byte, userID uuid.UUID) error {
@@ -23,6 +26,12 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 	client, err := s.registration(ctx, &request)
 	if err != nil {
 		return err
+	}
+	user, err := s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
+		UserID: userID, ClientID: request.ClientID, Expected: s.pool.Expected(),
+	})
+	if err != nil {
+		return postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	_, err = s.queries.SignInAuthorizationRequest(ctx, oauthdb.SignInAuthorizationRequestParams{
 		RequestID:     request.ID,
@@ -35,8 +44,18 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 		ExpiresAt:     time.UnixMicro(request.ExpiresAt),
 		UserID:        userID,
 		SessionHash:   session[:],
+		ConsentDay:    consentState{user: user}.today(),
 	})
 	return postgres.NoRowsAs(err, ErrRequestEnded)
+}
+
+// IsSignedOut reports whether the sign-in to a pending request was reverted, so that its browser can sign in again.
+func (s *Server) IsSignedOut(ctx context.Context, id uuid.UUID, browser [sha256.Size]byte) (bool, error) {
+	row, err := s.queries.FindRequest(ctx, oauthdb.FindRequestParams{RequestID: id, BrowserHash: browser[:]})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return row.SignedOut, err
 }
 
 // SignOut reverts the sign-in to a request, so that another user can sign in. Without a sign-in it changes nothing.

@@ -1,5 +1,5 @@
 -- Authorization requests in a browser. Before sign-in a request is sealed in the browser's cookie and not stored. The row records who
--- has signed in and that the request was decided, until the request expires, so that it is decided once. Every statement that reads or
+-- has signed in and what was decided, until the request expires, so that it is decided once. Every statement that reads or
 -- ends a request names the secret of its sign-in and requires that the request can still succeed: it has not expired, was not decided,
 -- and its client is active and registered for it.
 
@@ -10,13 +10,15 @@ from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :one
 -- There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
--- opened it can only sign in again.
+-- opened it can only sign in again. The user's calendar day of the sign-in becomes history_from (specification 2.2). A second sign-in of
+-- the same user leaves it unchanged.
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
-    user_id, session_hash)
+    user_id, session_hash, consent_day)
 select @request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @code_challenge, @expires_at::timestamptz,
-    @user_id::uuid, @session_hash::bytea
+    @user_id::uuid, @session_hash::bytea, @consent_day::date
 where @expires_at::timestamptz > connect_now()
-on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
+on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash,
+    consent_day = coalesce(r.consent_day, excluded.consent_day)
 where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id)
 returning r.request_id;
 
@@ -43,27 +45,21 @@ from users u
 left join connections c on c.user_id = u.user_id and c.client_id = @client_id
 where u.user_id = @user_id;
 
--- name: SetConsentDay :execrows
--- The user's calendar day when the consent is first shown becomes history_from (specification 2.2).
-update authorization_requests r
-set consent_day = @consent_day::date
-where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
-    and (r.consent_day is null or r.consent_day = @consent_day::date);
-
 -- name: AllowAuthorizationRequest :one
 -- Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
 -- (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent
--- is over for the user.
+-- is over for the user. Servers of before migration 0050 store no day of the sign-in.
 with allowed as (
     update authorization_requests r
-    set decided = true
-    from clients cl
+    set decided = true, decision = 'allow', decided_version = @version::bigint, consent_day = @consent_day::date,
+        code_expires_at = least(r.expires_at, code.expires_at)
+    from clients cl, (select issue_time(sqlc.narg(expected)::timestamptz) + @code_lifetime::interval as expires_at) code
     where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
-        and r.user_id = @user_id and r.consent_day = @consent_day
+        and r.user_id = @user_id and (r.consent_day is null or r.consent_day = @consent_day::date)
         and issue_time(sqlc.narg(expected)::timestamptz) < @day_ends::timestamptz
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
 ), audited as (
@@ -73,25 +69,42 @@ with allowed as (
         jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = @user_id
 )
-select client_id, redirect_uri, scopes, state, code_challenge,
-    least(expires_at, issue_time(sqlc.narg(expected)::timestamptz) + @code_lifetime::interval)::timestamptz as code_expires_at
-from allowed;
+select client_id, redirect_uri, scopes, state, code_challenge, code_expires_at::timestamptz as code_expires_at from allowed;
+
+-- name: GetAllowedRequest :one
+-- The content of the code of a request that was allowed in this session, while the code is valid.
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day, r.decided_version, r.code_expires_at
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = @request_id and r.session_hash = @session_hash::bytea and r.decision = 'allow'
+    and r.code_expires_at > connect_now() and r.expires_at > connect_now()
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes);
 
 -- name: DenyAuthorizationRequest :one
--- The secret is that of the sign-in, or of the browser that opened the request.
+-- The secret is that of the sign-in, or of the browser that opened the request. decision: deny, or disconnect and on which version.
 update authorization_requests r
-set decided = true
+set decided = true, decision = @decision::text, decided_version = sqlc.narg(version)::bigint
 from clients cl
 where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and not r.decided
     and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
-returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes;
+returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes, r.decided_version;
+
+-- name: GetDeniedRequest :one
+-- A request that was denied by the same decision.
+select r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes, r.decided_version
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = @request_id and @browser_hash in (r.browser_hash, r.session_hash) and r.decision = @decision::text
+    and r.expires_at > connect_now() and is_active(cl.status) and cl.callback_url = r.redirect_uri;
 
 -- name: AuditDenied :exec
 insert into audit_log (subject, actor, action, user_id, client_id, detail)
 values (@user_id::uuid, 'user', 'consent.denied', @user_id::uuid, @client_id::uuid, jsonb_build_object('scopes', @scopes::scope_set));
 
--- name: RequestIsStored :one
-select exists (select 1 from authorization_requests where request_id = @request_id);
+-- name: FindRequest :one
+-- What has become of a request of this browser.
+select decision, (session_hash is null and not decided and expires_at > connect_now())::bool as signed_out
+from authorization_requests where request_id = @request_id and browser_hash = @browser_hash;
 
 -- name: EndRequestsOfUsers :exec
 -- For a change of the users' addresses, or a deletion.

@@ -16,37 +16,36 @@ import (
 const allowAuthorizationRequest = `-- name: AllowAuthorizationRequest :one
 with allowed as (
     update authorization_requests r
-    set decided = true
-    from clients cl
+    set decided = true, decision = 'allow', decided_version = $1::bigint, consent_day = $2::date,
+        code_expires_at = least(r.expires_at, code.expires_at)
+    from clients cl, (select issue_time($6::timestamptz) + $8::interval as expires_at) code
     where r.request_id = $3 and r.session_hash = $4 and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
-        and r.user_id = $5 and r.consent_day = $6
-        and issue_time($1::timestamptz) < $7::timestamptz
-    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.expires_at
+        and r.user_id = $5 and (r.consent_day is null or r.consent_day = $2::date)
+        and issue_time($6::timestamptz) < $7::timestamptz
+    returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
-    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($8::bigint, 0),
+    select u.user_id, fresh.entry_id, 'user', 'consent.allowed', allowed.user_id, allowed.client_id, nullif($1::bigint, 0),
         jsonb_build_object('scopes', allowed.scopes)
     from allowed cross join fresh join users u on u.user_id = $5
 )
-select client_id, redirect_uri, scopes, state, code_challenge,
-    least(expires_at, issue_time($1::timestamptz) + $2::interval)::timestamptz as code_expires_at
-from allowed
+select client_id, redirect_uri, scopes, state, code_challenge, code_expires_at::timestamptz as code_expires_at from allowed
 `
 
 type AllowAuthorizationRequestParams struct {
-	Expected     *time.Time
-	CodeLifetime time.Duration
+	Version      int64
+	ConsentDay   time.Time
 	RequestID    uuid.UUID
 	SessionHash  []byte
 	UserID       *uuid.UUID
-	ConsentDay   *time.Time
+	Expected     *time.Time
 	DayEnds      time.Time
-	Version      int64
+	CodeLifetime time.Duration
 }
 
 type AllowAuthorizationRequestRow struct {
@@ -60,17 +59,17 @@ type AllowAuthorizationRequestRow struct {
 
 // Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
 // (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent
-// is over for the user.
+// is over for the user. Servers of before migration 0050 store no day of the sign-in.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
-		arg.Expected,
-		arg.CodeLifetime,
+		arg.Version,
+		arg.ConsentDay,
 		arg.RequestID,
 		arg.SessionHash,
 		arg.UserID,
-		arg.ConsentDay,
+		arg.Expected,
 		arg.DayEnds,
-		arg.Version,
+		arg.CodeLifetime,
 	)
 	var i AllowAuthorizationRequestRow
 	err := row.Scan(
@@ -102,29 +101,37 @@ func (q *Queries) AuditDenied(ctx context.Context, arg AuditDeniedParams) error 
 
 const denyAuthorizationRequest = `-- name: DenyAuthorizationRequest :one
 update authorization_requests r
-set decided = true
+set decided = true, decision = $1::text, decided_version = $2::bigint
 from clients cl
-where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and not r.decided
+where r.request_id = $3 and $4 in (r.browser_hash, r.session_hash) and not r.decided
     and r.expires_at > connect_now() and cl.client_id = r.client_id and is_active(cl.status) and cl.callback_url = r.redirect_uri
-returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes
+returning r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes, r.decided_version
 `
 
 type DenyAuthorizationRequestParams struct {
+	Decision    string
+	Version     *int64
 	RequestID   uuid.UUID
 	BrowserHash []byte
 }
 
 type DenyAuthorizationRequestRow struct {
-	RedirectUri string
-	State       string
-	ClientID    uuid.UUID
-	UserID      *uuid.UUID
-	Scopes      scope.Set
+	RedirectUri    string
+	State          string
+	ClientID       uuid.UUID
+	UserID         *uuid.UUID
+	Scopes         scope.Set
+	DecidedVersion *int64
 }
 
-// The secret is that of the sign-in, or of the browser that opened the request.
+// The secret is that of the sign-in, or of the browser that opened the request. decision: deny, or disconnect and on which version.
 func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthorizationRequestParams) (DenyAuthorizationRequestRow, error) {
-	row := q.db.QueryRow(ctx, denyAuthorizationRequest, arg.RequestID, arg.BrowserHash)
+	row := q.db.QueryRow(ctx, denyAuthorizationRequest,
+		arg.Decision,
+		arg.Version,
+		arg.RequestID,
+		arg.BrowserHash,
+	)
 	var i DenyAuthorizationRequestRow
 	err := row.Scan(
 		&i.RedirectUri,
@@ -132,6 +139,7 @@ func (q *Queries) DenyAuthorizationRequest(ctx context.Context, arg DenyAuthoriz
 		&i.ClientID,
 		&i.UserID,
 		&i.Scopes,
+		&i.DecidedVersion,
 	)
 	return i, err
 }
@@ -145,6 +153,73 @@ where user_id = any ($1::uuid[])
 func (q *Queries) EndRequestsOfUsers(ctx context.Context, userIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endRequestsOfUsers, userIds)
 	return err
+}
+
+const findRequest = `-- name: FindRequest :one
+select decision, (session_hash is null and not decided and expires_at > connect_now())::bool as signed_out
+from authorization_requests where request_id = $1 and browser_hash = $2
+`
+
+type FindRequestParams struct {
+	RequestID   uuid.UUID
+	BrowserHash []byte
+}
+
+type FindRequestRow struct {
+	Decision  *string
+	SignedOut bool
+}
+
+// What has become of a request of this browser.
+func (q *Queries) FindRequest(ctx context.Context, arg FindRequestParams) (FindRequestRow, error) {
+	row := q.db.QueryRow(ctx, findRequest, arg.RequestID, arg.BrowserHash)
+	var i FindRequestRow
+	err := row.Scan(&i.Decision, &i.SignedOut)
+	return i, err
+}
+
+const getAllowedRequest = `-- name: GetAllowedRequest :one
+select r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.consent_day, r.decided_version, r.code_expires_at
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = $1 and r.session_hash = $2::bytea and r.decision = 'allow'
+    and r.code_expires_at > connect_now() and r.expires_at > connect_now()
+    and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
+`
+
+type GetAllowedRequestParams struct {
+	RequestID   uuid.UUID
+	SessionHash []byte
+}
+
+type GetAllowedRequestRow struct {
+	UserID         *uuid.UUID
+	ClientID       uuid.UUID
+	RedirectUri    string
+	Scopes         scope.Set
+	State          string
+	CodeChallenge  []byte
+	ConsentDay     *time.Time
+	DecidedVersion *int64
+	CodeExpiresAt  *time.Time
+}
+
+// The content of the code of a request that was allowed in this session, while the code is valid.
+func (q *Queries) GetAllowedRequest(ctx context.Context, arg GetAllowedRequestParams) (GetAllowedRequestRow, error) {
+	row := q.db.QueryRow(ctx, getAllowedRequest, arg.RequestID, arg.SessionHash)
+	var i GetAllowedRequestRow
+	err := row.Scan(
+		&i.UserID,
+		&i.ClientID,
+		&i.RedirectUri,
+		&i.Scopes,
+		&i.State,
+		&i.CodeChallenge,
+		&i.ConsentDay,
+		&i.DecidedVersion,
+		&i.CodeExpiresAt,
+	)
+	return i, err
 }
 
 const getAuthorizationRequest = `-- name: GetAuthorizationRequest :one
@@ -242,6 +317,44 @@ func (q *Queries) GetConsentUser(ctx context.Context, arg GetConsentUserParams) 
 	return i, err
 }
 
+const getDeniedRequest = `-- name: GetDeniedRequest :one
+select r.redirect_uri, r.state, r.client_id, r.user_id, r.scopes, r.decided_version
+from authorization_requests r
+join clients cl using (client_id)
+where r.request_id = $1 and $2 in (r.browser_hash, r.session_hash) and r.decision = $3::text
+    and r.expires_at > connect_now() and is_active(cl.status) and cl.callback_url = r.redirect_uri
+`
+
+type GetDeniedRequestParams struct {
+	RequestID   uuid.UUID
+	BrowserHash []byte
+	Decision    string
+}
+
+type GetDeniedRequestRow struct {
+	RedirectUri    string
+	State          string
+	ClientID       uuid.UUID
+	UserID         *uuid.UUID
+	Scopes         scope.Set
+	DecidedVersion *int64
+}
+
+// A request that was denied by the same decision.
+func (q *Queries) GetDeniedRequest(ctx context.Context, arg GetDeniedRequestParams) (GetDeniedRequestRow, error) {
+	row := q.db.QueryRow(ctx, getDeniedRequest, arg.RequestID, arg.BrowserHash, arg.Decision)
+	var i GetDeniedRequestRow
+	err := row.Scan(
+		&i.RedirectUri,
+		&i.State,
+		&i.ClientID,
+		&i.UserID,
+		&i.Scopes,
+		&i.DecidedVersion,
+	)
+	return i, err
+}
+
 const listRegistrations = `-- name: ListRegistrations :many
 
 select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::timestamptz)::timestamptz as now
@@ -267,7 +380,7 @@ type ListRegistrationsRow struct {
 }
 
 // Authorization requests in a browser. Before sign-in a request is sealed in the browser's cookie and not stored. The row records who
-// has signed in and that the request was decided, until the request expires, so that it is decided once. Every statement that reads or
+// has signed in and what was decided, until the request expires, so that it is decided once. Every statement that reads or
 // ends a request names the secret of its sign-in and requires that the request can still succeed: it has not expired, was not decided,
 // and its client is active and registered for it.
 // The registrations that requests are checked against, with what users see of the clients.
@@ -302,46 +415,14 @@ func (q *Queries) ListRegistrations(ctx context.Context, arg ListRegistrationsPa
 	return items, nil
 }
 
-const requestIsStored = `-- name: RequestIsStored :one
-select exists (select 1 from authorization_requests where request_id = $1)
-`
-
-func (q *Queries) RequestIsStored(ctx context.Context, requestID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, requestIsStored, requestID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const setConsentDay = `-- name: SetConsentDay :execrows
-update authorization_requests r
-set consent_day = $1::date
-where r.request_id = $2 and r.session_hash = $3 and not r.decided and r.expires_at > connect_now()
-    and (r.consent_day is null or r.consent_day = $1::date)
-`
-
-type SetConsentDayParams struct {
-	ConsentDay  time.Time
-	RequestID   uuid.UUID
-	SessionHash []byte
-}
-
-// The user's calendar day when the consent is first shown becomes history_from (specification 2.2).
-func (q *Queries) SetConsentDay(ctx context.Context, arg SetConsentDayParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setConsentDay, arg.ConsentDay, arg.RequestID, arg.SessionHash)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const signInAuthorizationRequest = `-- name: SignInAuthorizationRequest :one
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
-    user_id, session_hash)
+    user_id, session_hash, consent_day)
 select $1, $2, $3, $4, $5, $6, $7, $8::timestamptz,
-    $9::uuid, $10::bytea
+    $9::uuid, $10::bytea, $11::date
 where $8::timestamptz > connect_now()
-on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash
+on conflict (request_id) do update set user_id = excluded.user_id, session_hash = excluded.session_hash,
+    consent_day = coalesce(r.consent_day, excluded.consent_day)
 where r.browser_hash = excluded.browser_hash and not r.decided and (r.user_id is null or r.user_id = excluded.user_id)
 returning r.request_id
 `
@@ -357,10 +438,12 @@ type SignInAuthorizationRequestParams struct {
 	ExpiresAt     time.Time
 	UserID        uuid.UUID
 	SessionHash   []byte
+	ConsentDay    time.Time
 }
 
 // There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
-// opened it can only sign in again.
+// opened it can only sign in again. The user's calendar day of the sign-in becomes history_from (specification 2.2). A second sign-in of
+// the same user leaves it unchanged.
 func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, signInAuthorizationRequest,
 		arg.RequestID,
@@ -373,6 +456,7 @@ func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuth
 		arg.ExpiresAt,
 		arg.UserID,
 		arg.SessionHash,
+		arg.ConsentDay,
 	)
 	var request_id uuid.UUID
 	err := row.Scan(&request_id)

@@ -1,8 +1,11 @@
 package pages
 
 import (
+	"bytes"
 	"crypto/rand"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"connect-svc/internal/oauth"
@@ -33,32 +36,54 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 type pending struct {
 	oauth.Request
 	asked   oauth.SealedRequest // as the browser keeps it
+	outcome string              // of the user's decision: decided, denied, or empty before
 	browser [32]byte            // hash of the secret that opened the request
 	session oauth.Session       // once somebody has signed in
+	sealed  string              // the session as the browser keeps it; empty before
 	base    string              // of its paths
 }
 
-// keeps returns what this browser keeps of the request that the path names, and the hash of the browser's secret.
-func keeps(r *http.Request) (asked oauth.SealedRequest, browser [32]byte, err error) {
-	asked.ID, err = site.PathID(r, "request")
-	asked.Sealed = cookieText(r, askedCookie)
+// hasSession reports whether somebody has signed in, also after the request has ended.
+func (p pending) hasSession() bool { return p.sealed != "" }
+
+// keeps returns what this browser keeps of the request that the path names.
+func keeps(r *http.Request) (found pending, err error) {
+	found.asked.ID, err = site.PathID(r, "request")
+	found.asked.Sealed, found.outcome, _ = strings.Cut(cookieText(r, askedCookie), ".")
+	if bytes.HasPrefix(cookieValue(r, askedCookie), []byte(decided+":")) { // of release 1.0.0
+		found.outcome = decided
+	}
 	secret, _ := secretIn(r, browserCookie)
-	return asked, secret.hash(), err
+	found.browser, found.base = secret.hash(), requestPath(found.asked.ID)
+	return found, err
 }
 
-// pending finds the request that the path names, by its sign-in or by what was asked for.
+// pending finds the request that the path names, by its sign-in or by what was asked for. After a decision it returns
+// oauth.ErrRequestEnded and what the browser keeps.
 func (p *pages) pending(r *http.Request) (pending, error) {
-	asked, browser, err := keeps(r)
+	found, err := keeps(r)
 	if err != nil {
-		return pending{}, err
+		return found, err
 	}
-	found := pending{asked: asked, browser: browser, base: requestPath(asked.ID)}
-	if session, ok := p.requestSession(r); ok && session.RequestID == asked.ID && session.Browser == found.browser {
-		found.session = session
-		found.Request, err = p.OAuth.Request(r.Context(), asked.ID, found.session.Hash())
-	} else {
-		found.Request, err = p.OAuth.OpenRequest(r.Context(), asked, found.browser)
+	if session, ok := p.requestSession(r); ok && session.RequestID == found.asked.ID && session.Browser == found.browser {
+		found.session, found.sealed = session, cookieText(r, requestSessionCookie)
+		if found.Request, err = p.OAuth.Request(r.Context(), found.asked.ID, session.Hash()); !errors.Is(err, oauth.ErrRequestEnded) {
+			return found, err
+		}
+		// If "Not you?" is pressed twice, the browser drops the first answer with its cookies.
+		out, failure := p.OAuth.IsSignedOut(r.Context(), found.asked.ID, found.browser)
+		if failure != nil {
+			return found, failure
+		}
+		if !out {
+			return found, err
+		}
+		found.session, found.sealed = oauth.Session{}, ""
 	}
+	if found.outcome != "" {
+		return found, oauth.ErrRequestEnded
+	}
+	found.Request, err = p.OAuth.OpenRequest(r.Context(), found.asked, found.browser)
 	return found, err
 }
 

@@ -130,7 +130,6 @@ func TestWholeWay_3_1(t *testing.T) {
 		if !strings.HasPrefix(location, begin+"code=svcc_") {
 			t.Errorf("location does not go on as registered: %q", strings.SplitAfter(location, "svcc_")[0])
 		}
-		v.isError(v.Post(base+"/consent", "decision", "allow"), http.StatusBadRequest, headingDecided)
 		back := v.Get(base + "/consent")
 		v.isError(back, http.StatusBadRequest, headingDecided)
 		if got, _ := back.Find("a.other").Attr("href"); got != homepage || back.Find("a[href='/account']").Length() == 0 {
@@ -144,7 +143,7 @@ func TestWholeWay_3_1(t *testing.T) {
 		if got, want := v.Location(v.Post(base+"/consent", "decision", "deny")), begin+"error=access_denied"; got != want {
 			t.Errorf("location = %q, want %q", got, want)
 		}
-		v.isError(v.Post(base+"/consent", "decision", "deny"), http.StatusBadRequest, headingDecided)
+		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingDecided)
 		v.Header.Set("Cookie", askedCookie+"=x")
 		v.Client.Jar = nil
 		v.isError(v.Get(base+"/consent"), http.StatusBadRequest, headingElsewhere)
@@ -329,8 +328,8 @@ func TestHeaders(t *testing.T) {
 		policy string
 	}{
 		"303":            {v.Get("/oauth/authorize?" + f.query(scope.All).Encode()), strict},
-		"sign-in":        {v.Get(v.open(scope.All) + "/sign-in"), strict},
-		"cancelled":      {v.Get(v.open(scope.All) + "/cancel"), strict},
+		"sign-in":        {v.Get(v.open(scope.All) + "/sign-in"), goes},
+		"cancelled":      {v.Post(v.open(scope.All)+"/consent", "decision", "deny"), strict},
 		"consent":        {consent, goes},
 		"error":          {v.Get("/oauth/authorize"), strict},
 		"broken form":    {v.Post(base+"/consent", "decision", "perhaps"), strict},
@@ -338,7 +337,7 @@ func TestHeaders(t *testing.T) {
 		"not found":      {v.Get("/nothing"), strict},
 		"stylesheet":     {v.Get(v.stylesheet()), strict},
 		"account":        {v.Get("/account/sign-in"), strict},
-		"code":           {codePage(), strict},
+		"code":           {codePage(), goes},
 		"to the partner": {v.Post(base+"/consent", "decision", "allow"), strict},
 	} {
 		t.Run(name, func(t *testing.T) {

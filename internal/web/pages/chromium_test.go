@@ -64,12 +64,12 @@ func newScreen(t *testing.T, of ...brand.Brand) *screen {
 }
 
 const (
-	emailField  = chromedp.CSS("input[name=email]")
-	codeField   = chromedp.CSS("input[name=code]")
-	mainButton  = chromedp.CSS("button.act")
-	allowButton = chromedp.CSS("button[name=decision][value=allow]")
-	denyButton  = chromedp.CSS("button[name=decision][value=deny]")
-	cancelLink  = chromedp.CSS(".cancel a")
+	emailField   = chromedp.CSS("input[name=email]")
+	codeField    = chromedp.CSS("input[name=code]")
+	mainButton   = chromedp.CSS("button.act")
+	allowButton  = chromedp.CSS("button[name=decision][value=allow]")
+	denyButton   = chromedp.CSS("button[name=decision][value=deny]")
+	cancelButton = chromedp.CSS(".cancel button")
 )
 
 // arrive comes from the partner's page to the sign-in.
@@ -175,13 +175,13 @@ func TestChromiumCancelAtSignIn_3_1(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
 	s.arrive(t)
-	s.Submit(chromedp.Click(cancelLink))
+	s.Submit(chromedp.Click(cancelButton))
 	if got := s.isBack(t, "error"); got != "access_denied" {
 		t.Errorf("error = %q, want access_denied", got)
 	}
 	s.arrive(t)
 	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
-	s.Submit(chromedp.Click(cancelLink))
+	s.Submit(chromedp.Click(cancelButton))
 	s.isBack(t, "error")
 	s.isClean(t)
 }

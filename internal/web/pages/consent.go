@@ -52,28 +52,36 @@ func (p *pages) today(r *http.Request, request pending, consent oauth.Consent) (
 	return today
 }
 
-// decide ends the request with the user's decision and redirects to the callback (specification 3.1). To deny, the user
-// need not be signed in.
-func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) error {
+// decide ends the request with the user's decision and redirects to the callback (specification 3.1). The same decision again leads there
+// again: if a button is pressed twice, the browser shows the last answer and drops the first. To deny, the user need not be signed in.
+func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	form, err := site.ReadForm(w, r, "decision")
 	if err != nil {
 		return err
 	}
+	request, err := p.pending(r)
+	if err != nil && !errors.Is(err, oauth.ErrRequestEnded) {
+		return err
+	}
 	var callback string
+	outcome := denied
 	id, session := request.asked.ID, request.session.Hash()
 	switch decision := form["decision"]; {
 	case decision != "allow" && decision != "deny" && decision != "disconnect":
 		return site.ErrBadForm
-	case decision != "deny" && !request.SignedIn:
+	case decision != "deny" && !request.hasSession() && err != nil:
+		return err
+	case decision != "deny" && !request.hasSession():
 		return site.Redirect(request.base + "/sign-in")
-	case decision == "deny":
-		callback, err = p.deny(r, request)
 	case decision == "allow":
 		callback, err = p.OAuth.Allow(r.Context(), id, session, account.BrowserName(r.UserAgent()))
+		outcome = decided
+	case decision == "disconnect":
+		callback, err = p.OAuth.DenyAndDisconnect(r.Context(), id, session)
+	case request.hasSession():
+		callback, err = p.OAuth.Deny(r.Context(), id, session)
 	default:
-		if err = p.OAuth.DisconnectAsker(r.Context(), id, session); err == nil {
-			callback, err = p.deny(r, request)
-		}
+		callback, err = p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 	}
 	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
 		// Allow is also refused if the connection has other scopes by now. The consent page says which of the two it is.
@@ -82,11 +90,8 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request, request pending) 
 	if err != nil {
 		return err
 	}
-	outcome := denied
-	if form["decision"] == "allow" {
-		outcome = decided
-	}
-	return p.end(w, request, callback, outcome)
+	p.end(w, request, outcome)
+	return site.Redirect(callback)
 }
 
 // showEnd asks for confirmation before the connection with the partner that asks ends, and with it the request. Without a connection it
@@ -108,39 +113,27 @@ func (p *pages) showEnd(w http.ResponseWriter, r *http.Request, request pending)
 	return nil
 }
 
-// writeDecision sends a page whose form redirects to the partner. Browsers apply form-action to every redirect that follows a form. The
-// callback's origin alone would not be enough: many callbacks redirect to another host of the partner, where Chromium would stop silently.
+// writeDecision sends a page with a form that redirects to the partner. Browsers apply form-action to every redirect that follows a form.
+// The callback's origin alone would not be enough: many callbacks redirect to another host of the partner, where Chromium would stop silently.
 func (p *pages) writeDecision(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	w.Header().Set("Content-Security-Policy", site.Policy+" https:")
 	p.site.Write(w, r, status, name, v)
 }
 
-// deny ends the request, with or without a sign-in.
-func (p *pages) deny(r *http.Request, request pending) (callback string, err error) {
-	if request.SignedIn {
-		return p.OAuth.Deny(r.Context(), request.asked.ID, request.session.Hash())
+// answerLifetime is how long the browser keeps what it needs to repeat a decision: the longest that a code is valid (specification 3.1).
+const answerLifetime = 2 * time.Minute
+
+// end has the browser note the decision, and drop the sign-in soon.
+func (p *pages) end(w http.ResponseWriter, request pending, outcome string) {
+	setCookieAt(w, request.base, askedCookie, request.asked.Sealed+"."+outcome, p.RequestLifetime)
+	if request.hasSession() {
+		setCookieAt(w, request.base, requestSessionCookie, request.sealed, answerLifetime)
 	}
-	return p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
 }
 
-// end redirects to the callback. It leaves nothing of the decided request in the browser but that it was decided or denied.
-func (p *pages) end(w http.ResponseWriter, request pending, callback, outcome string) error {
-	setCookieAt(w, request.base, askedCookie, encoded(append([]byte(outcome), request.Partner.ClientID[:]...)), p.RequestLifetime)
-	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
-	return site.Redirect(callback)
-}
-
-// cancel ends a request before the sign-in, and redirects to the callback. It is a link, because the policy of the pages for the address
-// and the code allows no form to lead to another site, nor to redirect there. Nothing is stored of such a request.
-func (p *pages) cancel(w http.ResponseWriter, r *http.Request, request pending) error {
-	if request.SignedIn {
-		return site.Redirect(request.base + "/consent")
-	}
-	callback, err := p.deny(r, request)
-	if err != nil {
-		return err
-	}
-	return p.end(w, request, callback, denied)
+// showCancel leads to where the request can be cancelled. In release 1.0.0 pages have a link here.
+func (p *pages) showCancel(w http.ResponseWriter, r *http.Request, request pending) error {
+	return site.Redirect(request.base + "/sign-in")
 }
 
 // restart lets another user sign in to the request.

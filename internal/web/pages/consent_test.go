@@ -117,22 +117,6 @@ func TestScopeMismatch_3_1(t *testing.T) {
 	}
 }
 
-// TestConsentMustHaveBeenShown: an Allow that nobody can have read the page for shows it first.
-func TestConsentMustHaveBeenShown(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, limits)
-	v := f.visitor(t)
-	base := v.open(scope.All)
-	v.signIn(base)
-	answer := v.Post(base+"/consent", "decision", "allow")
-	if answer.StatusCode != http.StatusConflict || answer.Find("button[value=allow]:not([disabled])").Length() != 1 {
-		t.Fatalf("status = %d, want 409 and the page", answer.StatusCode)
-	}
-	if got := v.Location(v.Post(base+"/consent", "decision", "allow")); !strings.Contains(got, "code=svcc_") {
-		t.Error("Allow after the page does not end with a code")
-	}
-}
-
 // TestPartnerIsText: what a partner registered is text on every page and in the email, and its homepage leads only to
 // the web.
 func TestPartnerIsText(t *testing.T) {

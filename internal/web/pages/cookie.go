@@ -28,7 +28,7 @@ const (
 // the tabs of a browser, and each is as large as the partner's state. Without the prefix __Host-, which they cannot have, another
 // host of the same site could set them: so each is sealed and bound to the secret in browserCookie.
 const (
-	askedCookie          = "__Secure-connect-request" // what was asked for, sealed; or that it was decided
+	askedCookie          = "__Secure-connect-request" // what was asked for, sealed, and that it was decided
 	requestSessionCookie = "__Secure-connect-session" // the sign-in to it, sealed
 	typedCookie          = "__Secure-connect-typed"   // that an address was typed, here or for the account pages: it proves nothing
 )
@@ -71,11 +71,11 @@ func cookieText(r *http.Request, name string) string {
 	return cookie.Value
 }
 
-// decided or denied begins askedCookie once the user has decided. The id of the client follows. With it the pages of the request say that it
-// was decided.
+// decided or denied follows what was asked for in askedCookie, after a dot, once the user has decided. With it the pages of the request say
+// that it was decided.
 const (
-	decided = "decided:"
-	denied  = "denied:"
+	decided = "decided"
+	denied  = "denied"
 )
 
 // maxKnown is how many users' keys a browser keeps.

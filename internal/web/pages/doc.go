@@ -15,6 +15,7 @@
 //     (TestAccountSessionEnds_4, TestAccountAndAuthorizationSignInsAreApart_5_3).
 //   - The link of a receipt needs no session. Opening it changes nothing, its page shows no address, and it ends no connection that
 //     began later (TestReceiptEndsAConnection, TestReceiptSignsABrowserOut). All that do not work look the same (TestReceiptsThatDoNotWork).
+//   - A form that is sent twice has the same result twice, whether or not the browser has kept the first answer (TestFormsTwice).
 //   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page (TestAuthorizeErrors_7_2,
 //     TestWholeWay_3_1).
 //   - A form is accepted only from our own pages: the cookie is SameSite, and site.OwnForms checks

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/oauth"
@@ -77,22 +75,18 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 // ending returns why a request has ended, as a name that the template knows, the partner, as far as this browser may know them, and whether
 // the user has denied the request. After a failure the cause is unknown.
 func (p *pages) ending(r *http.Request) (cause string, of partner, isDenied bool) {
-	asked, browser, err := keeps(r)
+	kept, err := keeps(r)
 	if err != nil {
 		return "unknown", partner{}, false
 	}
-	kept := cookieValue(r, askedCookie)
-	for _, outcome := range []string{decided, denied} {
-		if client, ok := bytes.CutPrefix(kept, []byte(outcome)); ok && len(client) == len(uuid.UUID{}) {
-			found, _ := p.OAuth.PartnerOf(r.Context(), uuid.UUID(client)) // without one the page names nobody
-			return "decided", partner{Partner: found}, outcome == denied
-		}
-	}
-	ending, err := p.OAuth.Ending(r.Context(), asked, browser)
+	ending, err := p.OAuth.Ending(r.Context(), kept.asked, kept.browser)
 	if err != nil {
 		return "unknown", partner{}, false
 	}
-	return string(ending.Cause), partner{Partner: ending.Partner}, false
+	if kept.outcome != "" {
+		ending.Cause, ending.Denied = oauth.EndedByDecision, kept.outcome == denied
+	}
+	return string(ending.Cause), partner{Partner: ending.Partner}, ending.Denied
 }
 
 // baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which

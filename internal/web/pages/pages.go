@@ -66,9 +66,9 @@ func New(config Config) (http.Handler, error) {
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		r.Use(ofOpener)
 		p.routeSignIn(r, "", p.requestSignIn)
-		r.Get("/cancel", p.page(site.Given(p.pending, p.cancel)))
+		r.Get("/cancel", p.page(site.Given(p.pending, p.showCancel)))
 		r.Get("/consent", p.page(site.Given(p.pending, p.showConsent)))
-		r.Post("/consent", p.page(site.Given(p.pending, p.decide)))
+		r.Post("/consent", p.page(p.decide))
 		r.Get("/disconnect", p.page(site.Given(p.pending, p.showEnd)))
 		r.Post("/restart", p.page(site.Given(p.pending, site.Confirmed(p.restart))))
 	})

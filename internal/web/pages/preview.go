@@ -149,7 +149,7 @@ func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
 	router := chi.NewRouter()
 	for from, name := range map[string]string{ // links of the pages have no language in their paths
 		"/":                           "",
-		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/cancel": "sign-in", "/authorize/{client}/code": "code",
+		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/code": "code",
 		"/authorize/{client}/consent": "consent-again", "/authorize/{client}/disconnect": "consent-end",
 		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
 	} {

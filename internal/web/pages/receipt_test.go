@@ -3,7 +3,6 @@ package pages
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -41,17 +40,7 @@ func (f *fixture) allow(t testing.TB) (visitor, oauth.Tokens) {
 	v := f.visitor(t)
 	v.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 	base, _ := v.consent(scope.All)
-	callback, err := url.Parse(v.Location(v.Post(base+"/consent", "decision", "allow")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := f.OAuth.Exchange(t.Context(), edgetest.Credentials(f.client), oauth.ExchangeParams{
-		Code: callback.Query().Get("code"), RedirectURI: f.client.CallbackURL, CodeVerifier: edgetest.Verifier,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v, tokens
+	return v, f.exchange(t, v.Location(v.Post(base+"/consent", "decision", "allow")))
 }
 
 const begun = "Stride & Co can now see your activity"

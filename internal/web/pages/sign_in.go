@@ -263,8 +263,12 @@ func (p *pages) mailed(r *http.Request, s signIn) (account.SignIn, error) {
 	}
 }
 
-// form shows a page of the sign-in.
+// form shows a page of the sign-in. On those of a request there is a button that leads back to the partner.
 func (p *pages) form(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	v.Invalid = v.Problem != ""
+	if v.Partner.Name != "" {
+		p.writeDecision(w, r, status, name, v)
+		return
+	}
 	p.site.Write(w, r, status, name, v)
 }

@@ -53,15 +53,18 @@ func TestForms4(t *testing.T) {
 		if path == "/code" {
 			v.ask(fresh, email)
 		}
-		link, _ := v.Get(fresh + path).Find(".cancel a").Attr("href")
-		if got := v.Location(v.Get(link)); !strings.HasPrefix(got, callback) || !strings.Contains(got, "error=access_denied") {
+		form := v.Get(fresh + path).Find("form.cancel")
+		if got := form.AttrOr("action", ""); got != fresh+"/consent" || form.Find("button[name=decision][value=deny]").Length() != 1 {
+			t.Fatalf("%s: Cancel is a form to %q", path, got)
+		}
+		if got := v.Location(v.Post(fresh+"/consent", "decision", "deny")); !strings.HasPrefix(got, callback) || !strings.Contains(got, "error=access_denied") {
 			t.Errorf("%s: Cancel leads to %q", path, got)
 		}
 		v.isError(v.Get(fresh+"/sign-in"), http.StatusBadRequest, headingDecided)
 	}
 }
 
-// A user may be deleted while the code is entered. The next page says that the request has ended.
+// A user may be deleted while the code is entered. Then the request is ended for this user, and waits for another one.
 func TestUserDeletedDuringSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, limits)
@@ -69,11 +72,9 @@ func TestUserDeletedDuringSignIn(t *testing.T) {
 	base := v.open(scope.All)
 	code := v.ask(base, email)
 	f.DB.Exec(t, "delete from users where user_id = $1", f.User.ID) // the sign-in is not yet gone
-	if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/consent" {
-		t.Errorf("location = %q", got)
-	}
-	if got := v.Get(base + "/consent"); got.StatusCode != http.StatusBadRequest {
-		t.Errorf("the consent page answers %d", got.StatusCode)
+	v.isError(v.Post(base+"/code", "code", code), http.StatusBadRequest, headingExpired)
+	if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
+		t.Errorf("the consent page leads to %q", got)
 	}
 }
 

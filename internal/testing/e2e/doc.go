@@ -9,6 +9,7 @@
 //   - cluster: read replicas, and Citus (build tag citus)
 //   - backup: backup and restore, keysets
 //   - sdk: the SDKs and other people's OAuth clients (some have the build tag check)
+//   - mail: emails reach their recipients whole through other people's mail servers (build tag check)
 //   - users: what becomes of users who are changed or deleted
 //   - observability: metrics, alerts, traces, usage
 package e2e

@@ -80,13 +80,14 @@ test: tools ## all tests of the service and of the Go SDK; TESTARGS=-race, as in
 	@cat bin/contract-coverage.txt
 
 .PHONY: check
-check: ## all else that CI runs: linters, generated code, six platforms, compatibility, packages, images, other people's tools
+check: ## all else that CI runs: linters, generated code, six platforms, compatibility, packages, images, other people's tools, four PostgreSQLs
 	@.ci/tools check
 	@# Some of it waits or uses one processor: two at a time.
 	@$(MAKE) --jobs 2 --output-sync lint verify vet platforms lint-api
 	@# Compiled as `make build` does it: the program is built once for all of them.
 	@$(AS_BUILT) .ci/tagged check -vet=off -p 2 -parallel 4 -timeout 30m
 	@cd tools && $(AS_BUILT) go test -tags check -vet=off -p 2 -parallel 4 -timeout 30m ./...
+	@$(AS_BUILT) $(MAKE) test-postgres ON_POSTGRES='./sql ./internal/oauth ./internal/account ./internal/activity'
 
 .PHONY: test-busy
 test-busy: tools ## all tests three times beside four busy processes, and once with GOMAXPROCS=1: none depends on the machine's speed
@@ -117,6 +118,16 @@ test-requests: tools ## requests generated from the partner API document, PROCES
 .PHONY: mutants
 mutants: tools ## build the service with one deliberate fault after the other and check that a named test finds each; MUTANTS=refresh takes those whose names match
 	@go run -C tools ./mutants -only '$(MUTANTS)' "$(CURDIR)"
+
+# What `make test-postgres` tests; `make check` does a part of it. The programs have no pg_basebackup, which e2e/cluster needs.
+ON_POSTGRES ?= ./sql ./internal/oauth ./internal/account ./internal/activity ./internal/webhook ./internal/ratelimit ./internal/postgres/... \
+	./internal/usage ./internal/client ./internal/audit ./internal/portal ./internal/app \
+	./internal/testing/e2e/isolation ./internal/testing/e2e/observability ./internal/testing/e2e/restart
+
+.PHONY: test-postgres
+test-postgres: tools ## the tests of the domains and of the whole service on each PostgreSQL that is supported, which .ci/postgres fetches; ON_POSTGRES=./sql takes fewer
+	@for major in $$(.ci/postgres); do echo "PostgreSQL $$major"; \
+		PATH="$$(.ci/postgres $$major):$$PATH" CONNECT_TEST_POSTGRES=$$major go test $(TESTFLAGS) $(TESTARGS) $(ON_POSTGRES); done
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first

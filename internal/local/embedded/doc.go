@@ -20,7 +20,8 @@
 //
 // # Programs
 //
-// The server's programs are the newest installed ones. If there are none, the library embedded-postgres downloads them once.
+// The server's programs are those in PATH, or else the newest installed ones (TestProgramsOfPath). Existing data get those of their major
+// version. If there are none, the library embedded-postgres downloads them once.
 //
 // The package is not for production: one user owns everything, and nothing is tuned.
 package embedded

@@ -305,6 +305,25 @@ func TestProgramsOfTheMachine(t *testing.T) {
 	}
 }
 
+// The programs in PATH come before newer ones, unless they are too old.
+func TestProgramsOfPath(t *testing.T) {
+	before := installed(t.Context())
+	for version, first := range map[string]bool{"15.1": true, "14.9": false} {
+		dir := t.TempDir()
+		for _, name := range []string{"postgres", "initdb"} {
+			script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n"
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		found, err := findPrograms(t.Context(), 0)
+		if err != nil || (found.bin == dir) != first {
+			t.Errorf("%s in PATH: %v, %v; before: %v", version, found, err, before)
+		}
+	}
+}
+
 // The library leaves a file in the temporary directory: neither of these runs in parallel, so that it can be another.
 func TestFetchFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

@@ -28,7 +28,7 @@ type programs struct {
 
 func (p programs) path(name string) string { return filepath.Join(p.bin, name+extension) }
 
-// findPrograms finds the newest installed programs, or those of the major version that existing data need (0: no data). If none
+// findPrograms finds the first installed programs, or those of the major version that existing data need (0: no data). If none
 // are installed it downloads them.
 func findPrograms(ctx context.Context, major int) (programs, error) {
 	for _, p := range installed(ctx) {
@@ -50,12 +50,14 @@ func findPrograms(ctx context.Context, major int) (programs, error) {
 	return fetchPrograms(ctx, "", filepath.Join(cache, "connect-svc", fmt.Sprint("postgresql-", fetchedMajor)))
 }
 
-// installed lists the installed programs, newest first.
+// installed lists the installed programs: those in PATH, then the others, newest first.
 func installed(ctx context.Context) []programs {
-	var dirs []string
+	var chosen, found []programs
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil { // the links of the other programs may differ
-			dirs = append(dirs, filepath.Dir(path))
+			if p, ok := inspect(ctx, filepath.Dir(path)); ok {
+				chosen = append(chosen, p)
+			}
 		}
 	}
 	for _, pattern := range []string{
@@ -63,17 +65,15 @@ func installed(ctx context.Context) []programs {
 		"/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/usr/libexec/postgresql*", // Red Hat, SUSE, Alpine
 		"/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin", // Homebrew
 	} {
-		more, _ := filepath.Glob(pattern)
-		dirs = append(dirs, more...)
-	}
-	var found []programs
-	for _, dir := range dirs {
-		if p, ok := inspect(ctx, dir); ok {
-			found = append(found, p)
+		dirs, _ := filepath.Glob(pattern)
+		for _, dir := range dirs {
+			if p, ok := inspect(ctx, dir); ok {
+				found = append(found, p)
+			}
 		}
 	}
 	slices.SortStableFunc(found, func(a, b programs) int { return cmp.Compare(b.major, a.major) })
-	return found
+	return append(chosen, found...)
 }
 
 // inspect reports whether dir has programs that run here and are new enough.

@@ -61,6 +61,18 @@ func (n nodes) close() {
 	}
 }
 
+// expect fails if the server has another major version than the one that the tests are to run on. Empty is any.
+func (n nodes) expect(ctx context.Context, major string) error {
+	var version string
+	if err := n[0].admin.QueryRow(ctx, "show server_version").Scan(&version); err != nil || major == "" {
+		return err
+	}
+	if got, _, _ := strings.Cut(version, "."); got != major {
+		return fmt.Errorf("CONNECT_TEST_POSTGRES is %s, and the server is PostgreSQL %s", major, version)
+	}
+	return nil
+}
+
 // exec runs statements on every node, the coordinator last: what is there is there on all.
 func (n nodes) exec(ctx context.Context, statements ...string) error {
 	for i := len(n) - 1; i >= 0; i-- {

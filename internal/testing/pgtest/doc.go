@@ -7,6 +7,9 @@
 // The server is a private one that lasts as long as the test process, or the one that CONNECT_TEST_DATABASE_URL
 // names, whose user must be allowed to create databases. A test without a database fails; none is ever skipped.
 //
+// `make test-postgres` names the major version of a private server in CONNECT_TEST_POSTGRES, with its programs first in PATH. Then tests on
+// another version fail.
+//
 // CONNECT_TEST_CITUS_URLS names the nodes of a Citus cluster instead, the coordinator first. Then each database is spread over
 // them, and each connects to another node than the one before. Tests of what only one PostgreSQL has are passed over there
 // ([NotOnCluster]).

@@ -98,7 +98,10 @@ func (s *testServer) start() error {
 			}
 			urls[0] = s.embedded.URL()
 		}
-		if s.nodes, s.err = openNodes(ctx, urls); s.err == nil {
+		if s.nodes, s.err = openNodes(ctx, urls); s.err != nil {
+			return
+		}
+		if s.err = s.nodes.expect(ctx, os.Getenv("CONNECT_TEST_POSTGRES")); s.err == nil {
 			s.template, s.err = makeTemplate(ctx, s.nodes)
 		}
 	})

@@ -84,7 +84,7 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 		"set citus.enable_ddl_propagation = off",
 		"drop function add_counts(bigint[], bigint[])",
 		"create or replace function is_active(status text) returns boolean language sql as 'select true'",
-		"drop index connections_live",
+		"drop index connections_open",
 		"revoke insert on users from current_user",
 	} {
 		if _, err := node.Exec(t.Context(), damage); err != nil {
@@ -97,7 +97,7 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 	}
 	err, checked := distribute(), checkOf(t, db)
 	for _, named := range []string{
-		"lacks the function add_counts(bigint[],bigint[]);", "has another function is_active(text);", "lacks the index connections_live;",
+		"lacks the function add_counts(bigint[],bigint[]);", "has another function is_active(text);", "lacks the index connections_open;",
 		"lacks the privilege to insert of " + owner + " on table users",
 	} {
 		if err == nil || !strings.Contains(err.Error(), named) || fmt.Sprint(err) != fmt.Sprint(checked) {

@@ -262,3 +262,32 @@ func TestStatementsThatAClusterRefuses(t *testing.T) {
 		}
 	}
 }
+
+// PostgreSQL refuses the names of time zones that its machine does not have, so no statement gives it one but UTC. The days of users are of
+// internal/timezone.
+var timezoneOfPostgres = regexp.MustCompile(`(?i)\bat time zone\s+(\S+)|\btimezone\s*\(|\bpg_timezone_\w+|\bset (?:local |session )?(?:time zone\b|timezone (?:to|=) ')`)
+
+func TestStatementsNameNoTimezone(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, pattern := range []string{"*/*.sql", "../migrations/*.sql", "../internal/*/*.go", "../internal/*/*/*.go", "../internal/*/*/*/*.go", "../cmd/*/*.go"} {
+		all = append(all, files(t, pattern)...)
+	}
+	utc := 0
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range timezoneOfPostgres.FindAllSubmatch(comment.ReplaceAll(text, nil), -1) {
+			if strings.HasPrefix(string(found[1]), "'UTC'") {
+				utc++
+			} else if !strings.HasSuffix(file, "_test.go") {
+				t.Errorf("%s: %s", file, found[0])
+			}
+		}
+	}
+	if utc == 0 {
+		t.Error("no statement converts to UTC: the pattern finds nothing")
+	}
+}

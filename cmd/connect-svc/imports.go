@@ -14,7 +14,7 @@ import (
 type importCommands struct {
 	output
 	databaseSetting
-	Users             importUsersCommand `cmd:"" unhurried:"" help:"Create and change users." detail:"The CSV file has the header user_id,email,timezone,registered_on. A user_id that is known changes that user, another one creates a user with this id, and an empty one creates a user with a new id." example:"connect-svc import users users.csv"`
+	Users             importUsersCommand `cmd:"" unhurried:"" help:"Create and change users." detail:"The CSV file has the header user_id,email,timezone,registered_on. A user_id that is known changes that user, another one creates a user with this id, and an empty one creates a user with a new id. A former name of a time zone is stored as the present one." example:"connect-svc import users users.csv"`
 	DailySteps        importStepsCommand `cmd:"" unhurried:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
 	CyclingActivities importRidesCommand `cmd:"" unhurried:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
 }

@@ -26,7 +26,7 @@ type userCommands struct {
 
 type userCreateCommand struct {
 	Email        string     `required:"" help:"Address that receives the user's sign-in codes."`
-	Timezone     string     `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent."`
+	Timezone     string     `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent. A former name is stored as the present one: Asia/Kolkata for Asia/Calcutta."`
 	RegisteredOn date       `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. Steps of earlier days cannot be read."`
 	ID           *uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
 }

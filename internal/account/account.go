@@ -63,8 +63,7 @@ type Accounts struct {
 	outbox   *outbox
 	signIns  *signInLog
 	codes    map[string]*atomic.Uint64 // by CodeOutcomes; the map never changes
-	zones    atomic.Pointer[map[string]bool]
-	batches  *fairqueue.Queue // of users
+	batches  *fairqueue.Queue          // of users
 }
 
 // New returns the accounts in a database. No email is sent until [Accounts.Run] is called.

@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/timezone"
 )
 
 // UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
@@ -26,7 +27,11 @@ type UserChange struct {
 // It locks the user's row while an address changes, so that concurrent changes follow each other. An import that moves the same address
 // may deadlock with it. Then the change is repeated.
 func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChange) (user User, err error) {
-	if err := a.check(ctx, change); err != nil {
+	if change.Timezone != nil {
+		name, _ := timezone.Canonical(*change.Timezone)
+		change.Timezone = &name
+	}
+	if err := change.check(); err != nil {
 		return User{}, err
 	}
 	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {

@@ -11,13 +11,14 @@ import (
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/actor"
 	"connect-svc/internal/postgres"
+	"connect-svc/internal/timezone"
 )
 
 // NewUser is the user that CreateUser adds.
 type NewUser struct {
 	ID           uuid.UUID // uuid.Nil: a new one
 	Email        string    // at most 254 bytes
-	Timezone     string    // such as Europe/Berlin, known to Go and to PostgreSQL
+	Timezone     string    // a name that timezone.Canonical knows; the canonical one is stored
 	RegisteredOn time.Time // only its date counts; years 1900 to 9999
 }
 
@@ -29,7 +30,8 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()
 	}
-	if err := a.check(ctx, UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}); err != nil {
+	user.Timezone, _ = timezone.Canonical(user.Timezone)
+	if err := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).check(); err != nil {
 		return User{}, err
 	}
 	var row accountdb.InsertUserRow

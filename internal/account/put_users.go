@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/intake"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/timezone"
 )
 
 // A batch holds a database connection until it is written. Few concurrent ones leave the others to sign-ins.
@@ -25,14 +26,10 @@ const (
 // are the numbers of the users, from 1. The last of several users with one id counts. Users may exchange addresses. A changed address or
 // time zone has the effects of [Accounts.ChangeUser].
 func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result, error) {
-	zones, err := a.timezones(ctx)
-	if err != nil {
-		return intake.Result{}, err
-	}
 	w := bulkWriter{Accounts: a, limit: a.settings.Limits.Batch, bad: new(intake.BadRows), progress: func(float64) {}}
 	var rows [][]any
 	for i, user := range users {
-		values, wrong := userValues(nil, user, i+1, zones)
+		values, wrong := userValues(nil, user, i+1)
 		if wrong != nil {
 			w.bad.Add(wrong...)
 			continue
@@ -51,10 +48,6 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result
 // with a new id. Either the whole file is written or none of it; then the error is an [intake.BadRows], an [intake.RowError] for the
 // header, or another failure. Memory does not grow with the file. progress may be nil.
 func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (intake.Result, error) {
-	zones, err := a.timezones(ctx)
-	if err != nil {
-		return intake.Result{}, err
-	}
 	columns := []string{"user_id", "email", "timezone", "registered_on"}
 	reader, err := intake.NewReader(file, columns, progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
 		user := NewUser{ID: uuid.New(), Email: row[1], Timezone: row[2]}
@@ -62,7 +55,7 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 			user.ID, _ = intake.ParseUUID(row[0]) // the nil UUID is refused
 		}
 		user.RegisteredOn, _ = time.Parse(time.DateOnly, row[3]) // the year 1 is refused
-		return userValues(values, user, line, zones)
+		return userValues(values, user, line)
 	})
 	if err != nil {
 		return intake.Result{}, fmt.Errorf("account: import users: %w", err)
@@ -73,8 +66,9 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 }
 
 // userValues appends the values of a row to copy, or returns what is wrong with it.
-func userValues(values []any, user NewUser, line int, zones map[string]bool) ([]any, []*intake.RowError) {
-	wrong := UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}.wrong(zones)
+func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError) {
+	user.Timezone, _ = timezone.Canonical(user.Timezone)
+	wrong := UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}.wrong()
 	if user.ID == uuid.Nil {
 		wrong = append([]*refusal.FieldError{errUserID}, wrong...)
 	}

@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/timezone"
 )
 
 // Errors of users, in addition to those of [refusal].
@@ -24,21 +25,14 @@ var (
 type User struct {
 	ID           uuid.UUID
 	Email        string    // as registered; addresses that differ only in case are the same
-	Timezone     string    // of the time zone database; decides the user's calendar day
+	Timezone     string    // its canonical name; decides the user's calendar day
 	RegisteredOn time.Time // midnight UTC
 	CreatedAt    time.Time
 	Language     string // a BCP 47 tag of the pages of the last sign-in, or empty if unknown
 }
 
-// Zone is the user's time zone. If this machine does not know it, it is UTC: a day that is off by one is better than a user who cannot
-// disconnect.
-func (u User) Zone() *time.Location {
-	zone, err := time.LoadLocation(u.Timezone)
-	if err != nil {
-		return time.UTC
-	}
-	return zone
-}
+// Zone is the user's time zone, UTC if it is unknown.
+func (u User) Zone() *time.Location { return timezone.Location(u.Timezone) }
 
 func userOf(row accountdb.User) User {
 	return User{
@@ -56,12 +50,14 @@ var (
 )
 
 // wrong returns the errors of the fields that are not nil.
-func (c UserChange) wrong(zones map[string]bool) (wrong []*refusal.FieldError) {
+func (c UserChange) wrong() (wrong []*refusal.FieldError) {
 	if c.Email != nil && !mailbox.Valid(*c.Email) {
 		wrong = append(wrong, errEmail)
 	}
-	if c.Timezone != nil && !zones[*c.Timezone] {
-		wrong = append(wrong, errTimezone)
+	if c.Timezone != nil {
+		if _, ok := timezone.Canonical(*c.Timezone); !ok {
+			wrong = append(wrong, errTimezone)
+		}
 	}
 	if c.RegisteredOn != nil && (c.RegisteredOn.Year() < 1900 || c.RegisteredOn.Year() > 9999) {
 		wrong = append(wrong, errRegisteredOn)
@@ -70,12 +66,8 @@ func (c UserChange) wrong(zones map[string]bool) (wrong []*refusal.FieldError) {
 }
 
 // check returns the first error of the fields that are not nil.
-func (a *Accounts) check(ctx context.Context, change UserChange) error {
-	zones, err := a.timezones(ctx)
-	if err != nil {
-		return err
-	}
-	if wrong := change.wrong(zones); len(wrong) > 0 {
+func (c UserChange) check() error {
+	if wrong := c.wrong(); len(wrong) > 0 {
 		return wrong[0]
 	}
 	return nil

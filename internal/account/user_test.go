@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/intake"
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/pgtest"
@@ -90,23 +90,35 @@ func TestFindUser(t *testing.T) {
 	}
 }
 
-// PostgreSQL is asked for its time zones once: it reads its whole database of them to answer.
-func TestTimezonesAreHeld(t *testing.T) {
+// A user is stored with the canonical name of a time zone, however the user is written. A former name of the same zone changes nothing.
+func TestTimezonesAreCanonical(t *testing.T) {
 	t.Parallel()
-	a := New(newDB(t).Pool, credential.NewTestKeyring(), nil, Settings{})
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := a.timezones(ended); err == nil {
-		t.Error("no error of a database that does not answer")
+	b := newBench(t, Settings{})
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	stored := func(id uuid.UUID) string {
+		return pgtest.Value[string](t, b.db, "select timezone from users where user_id = $1", id)
 	}
-	for _, ctx := range []context.Context{t.Context(), ended} { // nothing is asked the second time
-		if names, err := a.timezones(ctx); err != nil || !names["Europe/Berlin"] || names["localtime"] {
-			t.Errorf("%d time zones, %v", len(names), err)
+	created, err := b.CreateUser(t.Context(), NewUser{Email: "ada@example.com", Timezone: "Asia/Calcutta", RegisteredOn: day})
+	if err != nil || created.Timezone != "Asia/Kolkata" || stored(created.ID) != "Asia/Kolkata" {
+		t.Errorf("created: %q, %v", created.Timezone, err)
+	}
+	given := "US/Pacific"
+	changed, err := b.ChangeUser(t.Context(), created.ID, UserChange{Timezone: &given})
+	if err != nil || changed.Timezone != "America/Los_Angeles" || stored(created.ID) != "America/Los_Angeles" || given != "US/Pacific" {
+		t.Errorf("changed: %q, %v; given was %q", changed.Timezone, err, given)
+	}
+	user := NewUser{ID: created.ID, Email: "ada@example.com", Timezone: "America/Buenos_Aires", RegisteredOn: day}
+	for _, want := range []intake.Result{{Rows: 1, Updated: 1}, {Rows: 1, Unchanged: 1}} {
+		if got, err := b.PutUsers(t.Context(), []NewUser{user}); err != nil || got != want || stored(created.ID) != "America/Argentina/Buenos_Aires" {
+			t.Errorf("put: %+v, %v", got, err)
 		}
 	}
-	got := portable([]string{"Europe/Berlin", "UTC", "posix/UTC", "right/UTC", "localtime", "posixrules", "Mars/Phobos", "Local", ""})
-	if diff := cmp.Diff(map[string]bool{"Europe/Berlin": true, "UTC": true}, got); diff != "" {
-		t.Errorf("time zones (-want +got):\n%s", diff)
+	for _, want := range []intake.Result{{Rows: 2, Inserted: 1, Updated: 1}, {Rows: 2, Unchanged: 2}} {
+		file := usersFile(created.ID.String()+" ada Europe/Kiev 2026-01-31", "A bob Etc/UTC 2026-01-31")
+		got, err := b.ImportUsers(t.Context(), file, nil)
+		if err != nil || got != want || stored(created.ID) != "Europe/Kyiv" || stored(uuid.MustParse(people["A"])) != "UTC" {
+			t.Errorf("imported: %+v, %v", got, err)
+		}
 	}
 }
 

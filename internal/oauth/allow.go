@@ -48,7 +48,7 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		err = s.queries.NoteBrowser(ctx, oauthdb.NoteBrowserParams{UserID: userID, ClientID: clientID, Browser: browser})
 	} else {
 		err = s.addConnection(ctx, oauthdb.AddConnectionParams{
-			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: found.today(), Browser: browser,
+			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: today(found.user), Browser: browser,
 		})
 	}
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		RequestID:    id,
 		SessionHash:  session[:],
 		UserID:       &userID,
-		ConsentDay:   found.today(),
-		DayEnds:      timezone.EndOfDay(found.local()),
+		ConsentDay:   today(found.user),
+		DayEnds:      timezone.EndOfDay(localTime(found.user)),
 		Version:      found.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
 		Expected:     s.pool.Expected(),
@@ -76,7 +76,7 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		ClientID:      allowed.ClientID,
 		Version:       found.user.Version,
 		Scopes:        allowed.Scopes,
-		HistoryFrom:   historyFrom(found.user, found.today()),
+		HistoryFrom:   historyFrom(found.user, today(found.user)),
 		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
 		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),

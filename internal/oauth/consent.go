@@ -34,7 +34,7 @@ func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	if err != nil {
 		return Consent{}, err
 	}
-	today := found.today()
+	today := today(found.user)
 	consent := Consent{
 		Scopes:      found.request.Scopes,
 		Email:       found.user.Email,
@@ -55,11 +55,13 @@ type consentState struct {
 	user    oauthdb.GetConsentUserRow
 }
 
-// local returns the time of the database's clock for the user.
-func (c consentState) local() time.Time { return c.user.Now.In(timezone.Location(c.user.Timezone)) }
+// localTime returns the time of the database's clock for the user who is asked.
+func localTime(user oauthdb.GetConsentUserRow) time.Time {
+	return user.Now.In(timezone.Location(user.Timezone))
+}
 
 // today returns the user's calendar day: midnight UTC.
-func (c consentState) today() time.Time { return timezone.Day(c.local()) }
+func today(user oauthdb.GetConsentUserRow) time.Time { return timezone.Day(localTime(user)) }
 
 // scopeMismatch reports whether the user's connection has other scopes than the request.
 func (c consentState) scopeMismatch() bool {
@@ -78,7 +80,7 @@ func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 	if err != nil {
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
-	if day := found.request.ConsentDay; day != nil && !day.Equal(found.today()) {
+	if day := found.request.ConsentDay; day != nil && !day.Equal(today(found.user)) {
 		return found, ErrDayOver
 	}
 	return found, nil

@@ -44,7 +44,7 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 		ExpiresAt:     time.UnixMicro(request.ExpiresAt),
 		UserID:        userID,
 		SessionHash:   session[:],
-		ConsentDay:    consentState{user: user}.today(),
+		ConsentDay:    today(user),
 	})
 	return postgres.NoRowsAs(err, ErrRequestEnded)
 }

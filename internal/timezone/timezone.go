@@ -10,8 +10,8 @@
 //     (TestUnknown) `connect-svc check` names such zones.
 //
 // names.txt has a line for each zone: its canonical name, and the names that mean the same. The canonical names are those of zone.tab in
-// the time zone database, which has one for each place, and fixed offsets. TestNames compares the list with the database of the Go
-// that builds the program, and operator.TestFormerTimezones the migrations with the list.
+// the time zone database, which has one for each place, and fixed offsets. TestNames compares the list with the database of the Go that
+// builds the program, and TestStoredNames the migrations with the list.
 package timezone
 
 import (
@@ -39,11 +39,13 @@ func read(text string) map[string]string {
 	return names
 }
 
-// Canonical returns the canonical name of a zone, such as Asia/Kolkata for Asia/Calcutta. It is false if the zone has no such name; upper
-// and lower case matter.
+// Canonical returns the canonical name of a zone, such as Asia/Kolkata for Asia/Calcutta. It returns an unknown name as it is, with false.
+// Upper and lower case matter.
 func Canonical(name string) (string, bool) {
-	name, ok := canonical[name]
-	return name, ok
+	if same, ok := canonical[name]; ok {
+		return same, true
+	}
+	return name, false
 }
 
 // Location returns the rules of a zone, UTC if they are unknown.
@@ -60,9 +62,7 @@ func IsKnown(name string) bool { return load(name) != nil }
 // load returns nil if the zone is unknown. The machine may know a newer name. Go takes an empty name for UTC, and Local for the machine's
 // own zone.
 func load(name string) *time.Location {
-	if same, ok := canonical[name]; ok {
-		name = same
-	}
+	name, _ = Canonical(name)
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == time.Local.String() {
 		return nil

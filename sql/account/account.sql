@@ -319,3 +319,7 @@ delete from account_sessions where user_id = @user_id and secret_hash = @secret_
 delete from account_sessions where (user_id, secret_hash) in (
     select user_id, secret_hash from account_sessions where expires_at <= @before::timestamptz limit 50000
 );
+
+-- name: CountTimezones :many
+-- Reads the whole table.
+select timezone, count(*) as users from users group by timezone order by timezone;

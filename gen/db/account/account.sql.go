@@ -185,6 +185,36 @@ func (q *Queries) CountSignInsOf(ctx context.Context, arg CountSignInsOfParams) 
 	return count, err
 }
 
+const countTimezones = `-- name: CountTimezones :many
+select timezone, count(*) as users from users group by timezone order by timezone
+`
+
+type CountTimezonesRow struct {
+	Timezone string
+	Users    int64
+}
+
+// Reads the whole table.
+func (q *Queries) CountTimezones(ctx context.Context) ([]CountTimezonesRow, error) {
+	rows, err := q.db.Query(ctx, countTimezones)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountTimezonesRow
+	for rows.Next() {
+		var i CountTimezonesRow
+		if err := rows.Scan(&i.Timezone, &i.Users); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const delayCodeEmail = `-- name: DelayCodeEmail :exec
 update code_emails set due_at = now() + $1::interval, leased_until = null
 where sign_in_id = $2 and seed = $3 and attempts = $4

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/timelimit"
+	"connect-svc/internal/timezone"
 )
 
 const (
@@ -30,7 +31,7 @@ func (d *demo) growRegularly(ctx context.Context) {
 // grow adds some steps to the user's today and, if they ride, a short ride that has just ended.
 func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) error {
 	local := now.In(p.location)
-	today := dateOf(local)
+	today := timezone.Day(local)
 	recorded, err := d.service.Activity.DailySteps(ctx, p.id, activity.Range{From: today, To: today})
 	if err != nil {
 		return err

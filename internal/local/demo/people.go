@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/refusal"
+	"connect-svc/internal/timezone"
 )
 
 type person struct {
@@ -29,10 +30,8 @@ func samplePeople() []person {
 
 // seedPerson finds or creates the user, and adds activity since the last day that has steps, at first for a year.
 func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
-	if p.location, err = time.LoadLocation(p.timezone); err != nil {
-		return err
-	}
-	today := dateOf(time.Now().In(p.location))
+	p.location = timezone.Location(p.timezone)
+	today := timezone.Day(time.Now().In(p.location))
 	user, err := d.service.Accounts.FindUser(ctx, p.email)
 	if errors.Is(err, refusal.ErrUserNotFound) {
 		user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
@@ -61,10 +60,4 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	_, err = d.service.Pool.Exec(ctx, "delete from daily_steps where user_id = $1 and date = any($2)",
 		p.id, []time.Time{today.AddDate(0, 0, -9), today.AddDate(0, 0, -20)})
 	return err
-}
-
-// dateOf returns the calendar day of t, in t's own location, as midnight UTC.
-func dateOf(t time.Time) time.Time {
-	year, month, day := t.Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }

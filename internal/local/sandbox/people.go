@@ -13,6 +13,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/account"
 	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/timezone"
 )
 
 // historyDays is the age in days of the registration of all users but new ones.
@@ -71,17 +72,13 @@ func (p *people) has(id uuid.UUID) bool {
 }
 
 // addPerson adds a user of a kind, with its records. The error for a bad time zone is a *refusal.FieldError.
-func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone string) (sandboxapi.User, error) {
+func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone string) (sandboxapi.User, error) {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return sandboxapi.User{}, err
 	}
 	defer s.people.growing.Release()
 	one := &person{number: s.people.made + 1}
-	location, err := time.LoadLocation(timezone)
-	if err != nil {
-		location = time.UTC // CreateUser reports what is wrong with it
-	}
-	one.location = location
+	one.location = timezone.Location(zone) // CreateUser refuses an unknown one
 	registered := s.today(one)
 	if kind != sandboxapi.KindNew {
 		registered = registered.AddDate(0, 0, -historyDays)
@@ -94,7 +91,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, timezone 
 	if err != nil {
 		return sandboxapi.User{}, err
 	}
-	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{ID: id, Email: email, Timezone: timezone, RegisteredOn: registered})
+	user, err := s.service.Accounts.CreateUser(ctx, account.NewUser{ID: id, Email: email, Timezone: zone, RegisteredOn: registered})
 	if err != nil {
 		return sandboxapi.User{}, err
 	}
@@ -129,13 +126,9 @@ func (d driver) ChangeUser(
 	if err != nil {
 		return nil, err
 	}
-	location, err := time.LoadLocation(changed.Timezone)
-	if err != nil {
-		return nil, err
-	}
 	one := d.people.list[i]
 	d.people.mu.Lock()
-	one.location, one.Timezone, one.RegisteredOn.Time = location, changed.Timezone, changed.RegisteredOn
+	one.location, one.Timezone, one.RegisteredOn.Time = timezone.Location(changed.Timezone), changed.Timezone, changed.RegisteredOn
 	d.people.mu.Unlock()
 	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(one)), d.grow(ctx, one)
 }
@@ -197,6 +190,5 @@ func (s *sandbox) grow(ctx context.Context, one *person) error {
 
 // today returns a user's calendar day, as midnight UTC.
 func (s *sandbox) today(one *person) time.Time {
-	year, month, day := s.clock.Now().In(one.location).Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	return timezone.Day(s.clock.Now().In(one.location))
 }

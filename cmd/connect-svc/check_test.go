@@ -256,6 +256,38 @@ func TestCheckFindsWhatServesBadly(t *testing.T) {
 	}
 }
 
+// Users whose time zone nobody knows are a warning: nothing fails for them. Former names are known.
+func TestCheckWarnsOfTimezones(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	env := with(allSettings(t, db), "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
+	add := func(zones ...string) (detail string) {
+		for _, zone := range zones {
+			db.User(t, func(u *pgtest.User) { u.Timezone = zone })
+		}
+		got := succeedJSON[checked](t, env, "", "check")
+		for _, check := range got.Checks {
+			if check.Check == "time zones" {
+				detail += check.Status + " " + check.Detail
+			}
+		}
+		return detail
+	}
+	if got := add("UTC", "Asia/Calcutta"); got != "" {
+		t.Errorf("known time zones: %s", got)
+	}
+	if got := add("Mars/Olympus", "Local", "Mars/Olympus"); !strings.HasPrefix(got, "ok warning: 3 users have") ||
+		!strings.Contains(got, `["Local" "Mars/Olympus"];`) {
+		t.Errorf("unknown time zones: %s", got)
+	}
+	for n := range 20 {
+		db.User(t, func(u *pgtest.User) { u.Timezone = fmt.Sprintf("Mars/%c\n", 'a'+n) })
+	}
+	if got := add(); !strings.Contains(got, "23 users") || !strings.Contains(got, `"Mars/a\n"`) || !strings.HasSuffix(got, " and 12 more; change them with connect-svc user update") {
+		t.Errorf("many: %s", got)
+	}
+}
+
 // Check sees what a start refuses beside the settings: an address of a collector that is not a URL.
 func TestCheckSeesTraces(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"connect-svc/internal/account"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/postgres/citus"
 	"connect-svc/internal/postgres/migrate"
@@ -204,6 +205,27 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 		err = c.Keys.TryMarks(ctx, pool)
 	}
 	report("keyset", "is the database's", err)
+
+	if schema == nil {
+		checkTimezones(ctx, pool, report)
+	}
+}
+
+// checkTimezones warns of users whose days may be off by one. It reports nothing if all time zones are known.
+func checkTimezones(ctx context.Context, pool *postgres.Pool, report func(check, detail string, err error)) {
+	names, users, err := account.UnknownTimezones(ctx, pool)
+	switch {
+	case err != nil:
+		report("time zones", "", Skipped("the users cannot be read in time: "+postgres.Reason(err)))
+	case users > 0:
+		const shown = 10
+		more := ""
+		if n := len(names) - shown; n > 0 {
+			names, more = names[:shown], fmt.Sprintf(" and %d more", n)
+		}
+		report("time zones", fmt.Sprintf("warning: %d users have time zones that this machine does not know, so their days are those of UTC "+
+			"and may be off by one: %q%s; change them with connect-svc user update", users, names, more), nil)
+	}
 }
 
 // CheckSchema returns an error unless this program works on the database: the database has all migrations of this program, and none of

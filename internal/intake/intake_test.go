@@ -1,12 +1,14 @@
 package intake
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -49,6 +51,9 @@ func TestReader(t *testing.T) {
 		"bad rows": {head + "a,no\nb,good\nc\nd\xff,good\ne\"e,good\nf,good\n", []string{"3 b", "7 f"},
 			[]string{"line 2, column fault: no", "line 4: must have 2 columns, has 1", "line 5, column name: must be UTF-8 without NUL",
 				`line 6: bare " in non-quoted-field`}, false},
+		"line breaks": {head + "\"a\nb\",good\r\n\r\n\"a\r\nb\",good\r\n\"a\rb\",good\n\"a\n\r\n\",good\nc,good\r", []string{"2 a\nb", "7 a\rb"},
+			[]string{"line 5, column name: must not have CR LF within: a reader of CSV makes it LF",
+				"line 8, column name: must not have CR LF within: a reader of CSV makes it LF", "line 11: must not end with CR alone"}, false},
 		"a row without end": {head + "a,good\n\"b," + strings.Repeat("x\n", maxRowBytes) + "c,good\n", []string{"2 a"},
 			[]string{"line 3: must be shorter than 1 MiB: is a closing quote missing?"}, true},
 	} {
@@ -71,6 +76,43 @@ func TestReader(t *testing.T) {
 	broken := errors.New("cable cut")
 	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, nil, nil); !errors.Is(err, broken) {
 		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// A file in another form than comma-separated UTF-8 is refused by the name of what it is.
+func TestForeignFiles(t *testing.T) {
+	t.Parallel()
+	const plain = "name,fault\na,good\n"
+	wide := func(order binary.AppendByteOrder, mark string) string {
+		text := []byte(mark)
+		for _, unit := range utf16.Encode([]rune(plain)) {
+			text = order.AppendUint16(text, unit)
+		}
+		return string(text)
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"semicolons":               {"name;fault\na;good\n", "must have commas between columns, not semicolons"},
+		"semicolons after a mark":  {"\xef\xbb\xbf\"name\";\"fault\"\n", "must have commas between columns, not semicolons"},
+		"tabs":                     {"name\tfault\na\tgood\n", "must have commas between columns, not tabs"},
+		"bars":                     {"name|fault\na|good\n", "must have commas between columns, not bars"},
+		"sep=":                     {"sep=,\r\n" + plain, "must begin with the header, not with sep="},
+		"SEP= after a mark":        {"\xef\xbb\xbf\"SEP=;\"\n" + plain, "must begin with the header, not with sep="},
+		"UTF-16, little-endian":    {wide(binary.LittleEndian, "\xff\xfe"), "must be UTF-8, not UTF-16"},
+		"UTF-16, big-endian":       {wide(binary.BigEndian, "\xfe\xff"), "must be UTF-8, not UTF-16"},
+		"UTF-16 without a mark":    {wide(binary.LittleEndian, ""), "must be UTF-8, not UTF-16"},
+		"a spreadsheet":            {"PK\x03\x04name", "must be CSV, not a spreadsheet or a ZIP file"},
+		"compressed":               {"\x1f\x8b\x08", "must be CSV, not compressed"},
+		"line ends of CR":          {"name,fault\ra,good\r", "must have lines that end with LF or CR LF, not with CR"},
+		"a mark twice":             {"\xef\xbb\xbf\xef\xbb\xbf" + plain, "the header must be name,fault"},
+		"no header":                {"a,good\n", "the header must be name,fault"},
+		"spaces":                   {"name, fault\n", "the header must be name,fault"},
+		"nothing":                  {"", "the header must be name,fault"},
+		"semicolons in one column": {"name,fault;x\n", "the header must be name,fault"},
+	} {
+		_, err := NewReader(strings.NewReader(test.text), []string{"name", "fault"}, nil, nil)
+		if err == nil || err.Error() != "line 1: "+test.want {
+			t.Errorf("%s: %v, want line 1: %s", name, err, test.want)
+		}
 	}
 }
 

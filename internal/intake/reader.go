@@ -2,6 +2,8 @@ package intake
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -52,6 +54,11 @@ type Reader struct {
 	err    error
 }
 
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	maxHeader     = 1024 // bytes of the file that tell what it is
+)
+
 // NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
 // returns its errors. progress may be nil. The error is a [RowError] or the cause of another failure.
 func NewReader(
@@ -60,9 +67,10 @@ func NewReader(
 ) (*Reader, error) {
 	limited := &limitedReader{file: file, left: maxRowBytes}
 	buffered := bufio.NewReaderSize(limited, 1<<16)
-	const byteOrderMark = "\xef\xbb\xbf"
-	if start, _ := buffered.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+	start, _ := buffered.Peek(maxHeader)
+	if bytes.HasPrefix(start, []byte(byteOrderMark)) {
 		_, _ = buffered.Discard(len(byteOrderMark)) // cannot fail: it is in the buffer
+		limited.raw.Next(len(byteOrderMark))
 	}
 	if progress == nil {
 		progress = func(Progress) {}
@@ -75,7 +83,7 @@ func NewReader(
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
 	if !slices.Equal(header, columns) {
-		return nil, &RowError{Line: 1, Err: fmt.Errorf("the header must be %s", strings.Join(columns, ","))}
+		return nil, &RowError{Line: 1, Err: cmp.Or(foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))}
 	}
 	return r, nil
 }
@@ -84,7 +92,9 @@ func NewReader(
 // line is not a row of this file.
 func (r *Reader) next() (row []string, err error) {
 	r.file.left = maxRowBytes
+	before := r.csv.InputOffset()
 	row, err = r.csv.Read()
+	raw := r.file.raw.Next(int(r.csv.InputOffset() - before))
 	var malformed *csv.ParseError
 	switch {
 	case errors.Is(err, errLongRow):
@@ -103,6 +113,12 @@ func (r *Reader) next() (row []string, err error) {
 		if !IsText(field) {
 			return nil, &RowError{Line: r.line, Column: r.columns[i], Err: errText}
 		}
+		if strings.Contains(field, "\n") && bytes.Contains(bytes.Trim(raw, "\r\n"), []byte("\r\n")) {
+			return nil, &RowError{Line: r.line, Column: r.columns[i], Err: errLineBreak}
+		}
+	}
+	if bytes.HasSuffix(raw, []byte("\r")) {
+		return nil, &RowError{Line: r.line, Err: errLastCR}
 	}
 	return row, nil
 }

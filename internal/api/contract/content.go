@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -72,7 +73,8 @@ func (op *Operation) checkBody(r *http.Request) error {
 }
 
 // scan reads the body without keeping it. It refuses bodies that are wider or deeper than any document before they take memory, because
-// later steps may take the square of the depth. It also refuses repeated fields, which are ambiguous.
+// later steps may take the square of the depth. It also refuses repeated fields, which are ambiguous, and texts that the decoder repairs,
+// because two of them would become one.
 func scan(body []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -80,9 +82,11 @@ func scan(body []byte) error {
 		isObject bool
 		isValue  bool     // the next token of an object is the value of a field
 		names    []string // that the object has had
+		item     int      // the index of the list's latest one
 	}
 	var open []container
 	for values := 0; ; {
+		before := decoder.InputOffset()
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -109,13 +113,55 @@ func scan(body []byte) error {
 		if values++; values > maxValues {
 			return ErrTooLarge
 		}
+		if len(open) > 0 {
+			open[len(open)-1].item++
+		}
+		if text, _ := token.(string); strings.ContainsRune(text, utf8.RuneError) && hasHalfPair(body[before:decoder.InputOffset()]) {
+			var path []string
+			for _, in := range open {
+				step := strconv.Itoa(in.item)
+				if in.isObject {
+					step = in.names[len(in.names)-1]
+				}
+				path = append(path, step)
+			}
+			return Field("must be Unicode: it has half of a surrogate pair", path...)
+		}
 		if token == json.Delim('{') || token == json.Delim('[') {
 			if len(open) == maxDepth {
 				return ErrMalformed
 			}
-			open = append(open, container{isObject: token == json.Delim('{')})
+			open = append(open, container{isObject: token == json.Delim('{'), item: -1})
 		}
 	}
+}
+
+// hasHalfPair reports whether a text of JSON has a high or a low surrogate without the other one (RFC 8259, section 8.2). The decoder
+// makes it U+FFFD.
+func hasHalfPair(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		first, size := escapedUnit(text[i:]), 2
+		if utf16.IsSurrogate(first) {
+			if utf16.DecodeRune(first, escapedUnit(text[i+6:])) == utf8.RuneError {
+				return true
+			}
+			size = 12
+		}
+		i += size - 1
+	}
+	return false
+}
+
+// escapedUnit is the unit of UTF-16 that an escape \uXXXX at the start of the text stands for, or 0.
+func escapedUnit(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	unit, _ := strconv.ParseUint(string(text[2:6]), 16, 16) // the decoder has accepted it
+	return rune(unit)
 }
 
 // checkContent returns one error for each wrong place, sorted by pointer.

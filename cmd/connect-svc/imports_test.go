@@ -154,6 +154,7 @@ func TestAdjustRefusals(t *testing.T) {
 		"nothing":      {steps(walker, "2026-01-02", "0", "n"), statusUsage, "--delta"},
 		"too much":     {steps(walker, "2026-01-02", "2147483648", "n"), statusUsage, "--delta"},
 		"long note":    {steps(walker, "2026-01-02", "1", strings.Repeat("n", 1001)), statusUsage, "--note: must"},
+		"bad note":     {steps(walker, "2026-01-02", "1", "caf\xe9"), statusUsage, "argument 9 is not UTF-8"},
 		"no note":      {steps(walker, "2026-01-02", "1", "n")[:8-1], statusUsage, "--note"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
@@ -70,6 +71,10 @@ func (p *program) run() (status int) {
 	}()
 	if len(p.args) == 0 {
 		p.args = []string{"--help"}
+	}
+	// The operator API would get other bytes as U+FFFD, which could be another id.
+	if i := slices.IndexFunc(p.args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
+		return p.fail(usageError{fmt.Errorf("argument %d is not UTF-8", i+1)})
 	}
 	parser, _, from := newParser(p)
 	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -384,6 +385,12 @@ func TestReconcileUsage(t *testing.T) {
 		header + "\"":          "entry 1",
 		header + "x\n":         "entry 1",
 		"{}":                   "first line",
+		"[" + entry + "][]":    "entry 2 of the file: something follows the list",
+		"[]" + entry:           "something follows the list",
+
+		strings.ReplaceAll(header, ",", ";"): "commas between columns, not semicolons",
+		"\xff\xfe[\x00]\x00":                 "UTF-8, not UTF-16",
+		"sep=,\n" + header:                   "sep=",
 		`[{"at":"2026-01-31T08:00:00Z","action":"connection.authorized","detail":{}}]`: "connection.authorized",
 	} {
 		file := filepath.Join(t.TempDir(), "audit")
@@ -395,7 +402,7 @@ func TestReconcileUsage(t *testing.T) {
 	if may, err := postgres.MayLackCommits(t.Context(), db.Pool); err != nil || !may {
 		t.Errorf("a bad file reconciles: %t, %v", may, err)
 	}
-	for _, content := range []string{"[" + entry + "]", "[]", header, ""} { // of a connection that the database does not have
+	for _, content := range []string{"[" + entry + "]\n", "[]", "\ufeff[]", header, "\ufeff" + header, ""} { // of a connection that the database does not have
 		if got := succeed(t, env(db), content, "restore", "reconcile", "--audit", "-"); got == "" {
 			t.Error("nothing is said")
 		}

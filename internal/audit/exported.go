@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"connect-svc/internal/intake"
 )
 
 type entry struct {
@@ -30,8 +33,9 @@ type entry struct {
 func ReadExport(file io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := bufio.NewReader(file)
-		next := readCSV(in)
-		if first, err := in.Peek(1); err == nil && first[0] == '[' {
+		start := intake.Start(in)
+		next := readCSV(in, start)
+		if bytes.HasPrefix(start, []byte("[")) {
 			next = readJSON(in)
 		}
 		for n := 1; ; n++ {
@@ -66,6 +70,9 @@ func readJSON(in io.Reader) func() (entry, error) {
 		if _, err := decoder.Token(); err != nil {
 			return from, unexpected(err)
 		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return from, errors.New("something follows the list")
+		}
 		return from, io.EOF
 	}
 }
@@ -78,7 +85,7 @@ func unexpected(err error) error {
 	return err
 }
 
-func readCSV(in io.Reader) func() (entry, error) {
+func readCSV(in io.Reader, start []byte) func() (entry, error) {
 	rows := csv.NewReader(in)
 	rows.ReuseRecord = true
 	var columns []string
@@ -89,6 +96,9 @@ func readCSV(in io.Reader) func() (entry, error) {
 				return entry{}, err
 			}
 			if !slices.Equal(columns, csvColumns) {
+				if err := intake.Foreign(start); err != nil {
+					return entry{}, fmt.Errorf("the file %w", err)
+				}
 				return entry{}, errors.New("the first line must be " + strings.Join(csvColumns, ","))
 			}
 		}

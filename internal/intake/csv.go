@@ -24,9 +24,10 @@ var (
 	errLastCR    = errors.New("must not end with CR alone")
 )
 
-// foreign returns what the start of a file is, if it is in a form that is often taken for ours: another encoding, another separator.
-func foreign(start []byte) error {
-	text := string(bytes.TrimPrefix(start, []byte(byteOrderMark)))
+// Foreign returns what the start of a file is, if it is in a form that is often taken for ours: another encoding, another separator. The error
+// completes a sentence that begins with the file.
+func Foreign(start []byte) error {
+	text := string(start)
 	line, _, _ := strings.Cut(text, "\n")
 	is := func(separator string) bool { return strings.Contains(line, separator) && !strings.Contains(line, ",") }
 	switch {

@@ -54,10 +54,17 @@ type Reader struct {
 	err    error
 }
 
-const (
-	byteOrderMark = "\xef\xbb\xbf"
-	maxHeader     = 1024 // bytes of the file that tell what it is
-)
+// byteOrderMark is what some programs begin a file in UTF-8 with.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// Start returns the start of a file, of 1024 bytes at most, which are read again, and leaves out a byte order mark of UTF-8.
+func Start(file *bufio.Reader) []byte {
+	if mark, _ := file.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = file.Discard(len(byteOrderMark)) // cannot fail: it is in the buffer
+	}
+	start, _ := file.Peek(1024)
+	return start
+}
 
 // NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
 // returns its errors. progress may be nil. The error is a [RowError] or the cause of another failure.
@@ -67,11 +74,8 @@ func NewReader(
 ) (*Reader, error) {
 	limited := &limitedReader{file: file, left: maxRowBytes}
 	buffered := bufio.NewReaderSize(limited, 1<<16)
-	start, _ := buffered.Peek(maxHeader)
-	if bytes.HasPrefix(start, []byte(byteOrderMark)) {
-		_, _ = buffered.Discard(len(byteOrderMark)) // cannot fail: it is in the buffer
-		limited.raw.Next(len(byteOrderMark))
-	}
+	start := Start(buffered)
+	limited.raw.Next(int(limited.read) - buffered.Buffered()) // the mark
 	if progress == nil {
 		progress = func(Progress) {}
 	}
@@ -83,7 +87,7 @@ func NewReader(
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
 	if !slices.Equal(header, columns) {
-		return nil, &RowError{Line: 1, Err: cmp.Or(foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))}
+		return nil, &RowError{Line: 1, Err: cmp.Or(Foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))}
 	}
 	return r, nil
 }

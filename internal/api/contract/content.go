@@ -123,6 +123,9 @@ func scan(body []byte) error {
 				if in.isObject {
 					step = in.names[len(in.names)-1]
 				}
+				if len(step) > maxName {
+					return Field("has a field that is not known", path...)
+				}
 				path = append(path, step)
 			}
 			return Field("must be Unicode: it has half of a surrogate pair", path...)

@@ -59,6 +59,7 @@ func TestTextThatADecoderRepairs(t *testing.T) {
 		"\xed\xa0\x80":         {400, "malformed"}, // a surrogate in UTF-8
 		`","source_id":"twice`: {400, "malformed"},
 		`a","\ud800":"a`:       {422, "is not known"},
+		`a"},{"` + strings.Repeat("a", 1000) + `":"\ud800`: {422, `"pointer":"/cycling_activities/2","detail":"has a field that is not known"`},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/operator/v1/activity", strings.NewReader(before+text+after))
 		request.Header.Set("Content-Type", "application/json")

@@ -30,7 +30,7 @@ func TestPrivateHosts(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/usage", "/console", "/console/users", "/operator/v1/users/me", "/nothing", "//"} {
 		for _, host := range []string{
 			"127.0.0.1", "127.0.0.1:9090", "[::1]", "[::1]:9090", "10.1.2.3:1", "localhost", "localhost:9090", "LocalHost",
-			"connect.internal", "Connect.Internal:9090", "metrics:80", "",
+			"connect.internal", "Connect.Internal:9090", "metrics:80", "", "connect.internal.", "CONNECT.internal.:9090", "localhost.",
 		} {
 			if got := ask(path, host); got.Code == http.StatusMisdirectedRequest {
 				t.Errorf("%s of %q: %d", path, host, got.Code)
@@ -38,7 +38,7 @@ func TestPrivateHosts(t *testing.T) {
 		}
 		for _, host := range []string{
 			"rebound.example", "rebound.example:9090", "127.0.0.1.rebound.example", "localhost.rebound.example", "x.localhost", "xlocalhost",
-			"x.connect.internal", "connect.internal.", "connect", "127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1:x:y", ":9090", "[]",
+			"x.connect.internal", "connect.internal..", ".connect.internal", "rebound.example.", "connect", ".", "127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1:x:y", ":9090", "[]",
 		} {
 			got := ask(path, host)
 			if got.Code != http.StatusMisdirectedRequest || got.Body.String() != "This host is not served here.\n" {
@@ -65,7 +65,7 @@ func FuzzHost(f *testing.F) {
 		if err != nil {
 			return // and so never asks for it
 		}
-		name := strings.ToLower(asked.Hostname())
+		name := strings.TrimSuffix(strings.ToLower(asked.Hostname()), ".")
 		if _, err := netip.ParseAddr(name); err != nil && name != "localhost" && name != "connect.internal" {
 			t.Errorf("%q is served, which is %q", host, name)
 		}

@@ -37,7 +37,8 @@ func isHost(host string, names []string) bool {
 	if before, _, err := net.SplitHostPort(host); err == nil {
 		name = before
 	}
-	name = strings.ToLower(strings.Trim(name, "[]")) // an IPv6 address without a port
+	// An IPv6 address without a port has brackets. A name that is complete may end with a dot (RFC 3986, section 3.2.2).
+	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
 	_, err := netip.ParseAddr(name)
 	return err == nil || name == "localhost" || slices.Contains(names, name)
 }

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What the user has decided, allow, deny or disconnect, on which version of the connection, and until when the code of an Allow is valid: the same decision has the
--- same result again. Null: nobody has decided, or a server of before this migration has stored the decision.
+-- The user's decision (allow, deny or disconnect), the version of the connection that it was about, and the end of the code of an Allow: the
+-- same decision has the same result again. Null: nobody has decided, or a server of before this migration has stored the decision.
 alter table authorization_requests
     add column decision text,
     add column decided_version bigint,

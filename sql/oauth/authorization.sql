@@ -102,7 +102,7 @@ insert into audit_log (subject, actor, action, user_id, client_id, detail)
 values (@user_id::uuid, 'user', 'consent.denied', @user_id::uuid, @client_id::uuid, jsonb_build_object('scopes', @scopes::scope_set));
 
 -- name: FindRequest :one
--- What has become of a request of this browser.
+-- The decision on a request of this browser.
 select decision, (session_hash is null and not decided and expires_at > connect_now())::bool as signed_out
 from authorization_requests where request_id = @request_id and browser_hash = @browser_hash;
 

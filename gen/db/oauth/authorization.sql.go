@@ -170,7 +170,7 @@ type FindRequestRow struct {
 	SignedOut bool
 }
 
-// What has become of a request of this browser.
+// The decision on a request of this browser.
 func (q *Queries) FindRequest(ctx context.Context, arg FindRequestParams) (FindRequestRow, error) {
 	row := q.db.QueryRow(ctx, findRequest, arg.RequestID, arg.BrowserHash)
 	var i FindRequestRow

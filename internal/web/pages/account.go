@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -81,14 +80,30 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 	if err != nil {
 		return err
 	}
-	gone := string(cookieValue(r, goneCookie))
-	if gone != "" {
-		dropCookie(w, goneCookie)
+	gone, err := p.gone(r, user)
+	if err != nil {
+		return err
 	}
 	p.site.Write(w, r, http.StatusOK, "account", view{
 		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
 	})
 	return nil
+}
+
+// goneParameter of the list has the client that was just disconnected.
+const goneParameter = "disconnected"
+
+// gone returns the name of the partner that was just disconnected, unless it is connected again. It is empty without one.
+func (p *pages) gone(r *http.Request, user account.User) (name string, err error) {
+	client, err := uuid.Parse(r.URL.Query().Get(goneParameter))
+	if err != nil {
+		return "", nil //nolint:nilerr // anyone can write a link
+	}
+	c, err := p.OAuth.Connection(r.Context(), user.ID, client)
+	if errors.Is(err, oauth.ErrNotConnected) || err == nil && c.State != oauth.Disconnected {
+		return "", nil
+	}
+	return c.Partner.Name, err
 }
 
 // showDisconnect asks for confirmation and says what ends. Without a connection it redirects to the list.
@@ -101,7 +116,7 @@ func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of connec
 }
 
 // disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
-func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of connection) error {
+func (p *pages) disconnect(_ http.ResponseWriter, r *http.Request, of connection) error {
 	err := p.OAuth.DisconnectUser(r.Context(), of.UserID, of.Partner.ClientID)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		return site.ErrNotFound
@@ -109,10 +124,7 @@ func (p *pages) disconnect(w http.ResponseWriter, r *http.Request, of connection
 	if err != nil {
 		return err
 	}
-	if of.State != "" {
-		setCookie(w, goneCookie, encoded([]byte(of.Partner.Name)), time.Minute)
-	}
-	return site.Redirect(accountBase)
+	return site.Redirect(accountBase + "?" + goneParameter + "=" + of.Partner.ClientID.String())
 }
 
 // connectionOf returns the connection between the signed-in user and the client that the path names. Without one it has no state.

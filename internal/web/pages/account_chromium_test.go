@@ -65,7 +65,7 @@ func TestChromiumAccount_4(t *testing.T) {
 		t.Error("the access token still works")
 	}
 	s.Submit(chromedp.Reload())
-	s.IsTitled("Your connections · Activity Connect")
+	s.IsTitled("Stride & Co is disconnected: Your connections · Activity Connect")
 
 	// A second tab of the browser is signed in, and signed out, with the first.
 	second := &screen{s.fixture, s.chromium, s.NewTab()}

@@ -168,16 +168,19 @@ func TestDisconnect_4(t *testing.T) {
 		t.Fatal("showing the page has disconnected")
 	}
 
+	const after = "/account?disconnected="
 	for range 2 { // the form is sent again
-		if got := v.Location(v.Post(action)); got != "/account" {
+		if got := v.Location(v.Post(action)); got != after+f.client.ID.String() {
 			t.Errorf("location = %q", got)
 		}
 	}
 	if works(tokens.AccessToken) {
 		t.Error("the access token still works")
 	}
-	for _, news := range []string{"Stride & Co is disconnected. It can see nothing more.", ""} { // said once
-		page := v.account()
+	for query, news := range map[string]string{
+		f.client.ID.String(): "Stride & Co is disconnected. It can see nothing more.", kept.client.ID.String(): "", uuid.NewString(): "", "x": "",
+	} {
+		page := v.Get(after + query)
 		if got := page.Find("[role=status]").Text(); got != news {
 			t.Errorf("the news are %q, want %q", got, news)
 		}

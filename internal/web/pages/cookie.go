@@ -20,7 +20,6 @@ const (
 	browserCookie = "__Host-connect-browser" // secret of the browser, for authorization requests
 	signInCookie  = "__Host-connect-sign-in" // id of a sign-in to the account pages, sealed
 	sessionCookie = "__Host-connect-account" // key of a session of the account pages, sealed
-	goneCookie    = "__Host-connect-gone"    // name of the partner just disconnected, until the list has said so
 	knownCookie   = "__Host-connect-known"   // keys of former sign-ins in this browser, of several users
 )
 

@@ -95,7 +95,7 @@ func TestFormsTwice(t *testing.T) {
 			f.connect(t, scope.All)
 			v.enter(email)
 			return f.disconnectPage(), nil
-		}, "303 See Other /account"},
+		}, "303 See Other /account?disconnected=CLIENT"},
 		"forget a browser": {func(t *testing.T, f *fixture, v visitor) (string, []string) {
 			f.visitor(t).enter(email)
 			v.enter(email)
@@ -111,7 +111,7 @@ func TestFormsTwice(t *testing.T) {
 			v := f.visitor(t)
 			path, fields := form.prepare(t, f, v)
 			base, _, _ := strings.Cut(strings.TrimPrefix(path, "/authorize/"), "/")
-			want := strings.ReplaceAll(form.want, "BASE", "/authorize/"+base)
+			want := strings.NewReplacer("BASE", "/authorize/"+base, "CLIENT", f.client.ID.String()).Replace(form.want)
 			for _, answer := range []edgetest.Page{v.forget(path, fields...), v.Post(path, fields...), v.Post(path, fields...)} {
 				if got := strings.TrimSpace(result(answer)); got != want {
 					t.Errorf("%s, want %s", got, want)

@@ -1,7 +1,6 @@
 package edgetest
 
 import (
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -26,9 +25,10 @@ type Walk struct {
 	Queries map[string]string   // that routes need, by pattern
 	Ask     func(*http.Request) // adds what lets a request in
 
+	SignIn  string            // where requests without credentials are led to, or empty
 	Refuses []string          // patterns whose GET is not a success
 	Sets    map[string]string // reasons for the cookies that GET sets, by pattern and name, such as "/oauth/authorize x"
-	Writes  map[string]string // reasons for the rows that GET writes, by table or column, as of [pgtest.DB.Rows]
+	Writes  map[string]string // reasons for the rows that GET writes, by pattern and table or column, as of [pgtest.DB.Rows]
 }
 
 var parameterOfRoute = regexp.MustCompile(`\{[^}]+\}`)
@@ -44,9 +44,15 @@ func (w Walk) ChangesNothing(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	except := slices.Collect(maps.Keys(w.Writes))
-	before, gets := w.DB.Rows(t, except...), 0
+	gets := 0
 	for pattern, has := range methods {
+		var except []string
+		for name := range w.Writes {
+			if of, rows, _ := strings.Cut(name, " "); of == pattern {
+				except = append(except, rows)
+			}
+		}
+		before := w.DB.Rows(t, except...)
 		target := parameterOfRoute.ReplaceAllStringFunc(pattern, func(name string) string {
 			for _, key := range []string{pattern + " " + strings.Trim(name, "{}"), strings.Trim(name, "{}")} {
 				if value, known := w.Values[key]; known {
@@ -70,7 +76,8 @@ func (w Walk) ChangesNothing(t *testing.T) {
 			w.Handler.ServeHTTP(answer, request)
 			if method == http.MethodGet && slices.Contains(has, method) {
 				gets++
-				if refused := answer.Code >= http.StatusBadRequest; refused != slices.Contains(w.Refuses, pattern) {
+				refused := answer.Code >= http.StatusBadRequest || w.SignIn != "" && strings.HasPrefix(answer.Header().Get("Location"), w.SignIn)
+				if refused != slices.Contains(w.Refuses, pattern) {
 					t.Errorf("GET %s answers %d: %.300s", target, answer.Code, answer.Body)
 				}
 			}

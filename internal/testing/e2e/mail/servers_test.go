@@ -47,17 +47,19 @@ func startMailServer(t *testing.T, name string) *mailServer {
 	}
 	root := filepath.Join(strings.TrimSpace(string(folder)), name)
 	s := &mailServer{login: name != "opensmtpd"}
-	t.Cleanup(func() {
-		if s.maildir != "" { // has files of other users
-			_ = asRoot(context.Background(), "rm", "-rf", s.maildir).Run()
-		}
+	folders := t.TempDir()
+	t.Cleanup(func() { // before those of other users keep it from being removed
+		_ = asRoot(context.Background(), "rm", "-rf", s.maildir).Run()
 	})
 	command := asRoot(t.Context(), "bwrap")
 	process.Start(t, func(port string) process.Config {
-		temporary := t.TempDir()
+		temporary := filepath.Join(folders, port)
 		etc := filepath.Join(temporary, "etc")
 		s.port, s.maildir = port, filepath.Join(temporary, "mail")
 		fill := strings.NewReplacer("NETWORK", network, "PORT", port, "PASSWORD", password)
+		if err := os.Mkdir(temporary, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.CopyFS(etc, os.DirFS(filepath.Join(root, "etc"))); err != nil {
 			t.Fatal(err)
 		}

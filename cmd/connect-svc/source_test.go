@@ -68,6 +68,38 @@ func TestOrderOfSettings(t *testing.T) {
 	}
 }
 
+// The files of settings and secrets are UTF-8, with a byte order mark or without. Another encoding is refused by its name.
+func TestEncodingOfSettings(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://u:hush@127.0.0.1:1/n"
+	wide := func(text string) (utf16 string) {
+		for _, c := range []byte(text) {
+			utf16 += string([]byte{c, 0})
+		}
+		return "\xff\xfe" + utf16
+	}
+	for name, args := range map[string][]string{
+		"settings": {"--config", writeFile(t, "\ufeffCONNECT_DATABASE_URL="+url)},
+		"a secret": {"--database-url-file", writeFile(t, "\ufeff"+url+"\r\n")},
+	} {
+		t.Run(name+" with a mark", func(t *testing.T) {
+			t.Parallel()
+			refuse(t, nil, statusFailed, []string{"127.0.0.1:1", "connection refused"}, append([]string{"user", "list"}, args...)...)
+		})
+	}
+	for name, tt := range map[string]struct{ content, says string }{
+		"UTF-16":  {wide("CONNECT_DATABASE_URL=" + url), "must be UTF-8, not UTF-16"},
+		"Latin-1": {"CONNECT_BRAND_NAME=Caf\xe9\n", "must be UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := writeFile(t, tt.content)
+			refuse(t, nil, statusUsage, []string{"--config", tt.says}, "user", "list", "--config", file)
+			refuse(t, nil, statusUsage, []string{"CONNECT_DATABASE_URL_FILE (--database-url-file): " + tt.says}, "user", "list", "--database-url-file", file)
+		})
+	}
+}
+
 // A setting that is set to nothing counts as not set. If it has a default, and accepts nothing, nothing is its value instead.
 func TestSetToNothing(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -129,8 +130,8 @@ func (s *Source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value)
 	if s.given[flag] {
 		s.twice(flag)
 	}
-	content, err := credential.ReadSecretFile(path, maxSecret)
-	text := strings.TrimRight(string(content), "\r\n")
+	text, err := readText(path, maxSecret)
+	text = strings.TrimRight(text, "\r\n")
 	if err == nil && text == "" {
 		err = errors.New("is empty")
 	}
@@ -142,6 +143,20 @@ func (s *Source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value)
 	return nil
 }
 
+// readText reads a file in UTF-8, with a byte order mark or without.
+func readText(path string, maxBytes int64) (string, error) {
+	content, err := credential.ReadSecretFile(path, maxBytes)
+	text := strings.TrimPrefix(string(content), "\ufeff")
+	switch {
+	case err != nil:
+	case strings.Contains(text, "\x00"):
+		err = errors.New("must be UTF-8, not UTF-16")
+	case !utf8.ValidString(text):
+		err = errors.New("must be UTF-8")
+	}
+	return text, err
+}
+
 // decodeSettingsFile reads --config.
 func (s *Source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Value) error {
 	var path string
@@ -149,13 +164,13 @@ func (s *Source) decodeSettingsFile(ctx *kong.DecodeContext, target reflect.Valu
 		return err
 	}
 	target.SetString(path)
-	content, err := credential.ReadSecretFile(path, 1<<20)
+	content, err := readText(path, 1<<20)
 	if err != nil {
 		return err
 	}
 	s.file = map[string]string{}
 	number := 0
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(content) {
 		number++
 		if problem := s.readLine(strings.TrimSpace(line)); problem != "" {
 			s.Problems = append(s.Problems, fmt.Errorf("%s:%d: %s", path, number, problem))

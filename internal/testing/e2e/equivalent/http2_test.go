@@ -25,7 +25,7 @@ func fields2(q question, authority string) []string {
 // Each form of a request in HTTP/2 has the answer of the usual form in HTTP/1.1.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, false)
 	padded := func(parts ...string) wiretest.Frames {
 		return func(framer *http2.Framer, stream uint32) error {
 			for i, part := range parts {

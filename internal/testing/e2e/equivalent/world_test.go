@@ -2,6 +2,7 @@ package equivalent_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -27,10 +28,12 @@ const (
 	form = "application/x-www-form-urlencoded"
 )
 
-// world is the service with a connection, on two listeners: with TLS, and in plain HTTP for proxies.
+// world is the service with a connection, on a listener with TLS, and on two servers in plain HTTP if there are proxies in front of it.
 type world struct {
-	secured, plain string // their addresses
-	questions      []question
+	secured   string // address of the listener with TLS
+	pair      *tls.Certificate
+	proxied   e2e.Proxied
+	questions []question
 }
 
 // question is a request in the form that most callers send. What it asks changes nothing, so that it can be asked again.
@@ -41,7 +44,7 @@ type question struct {
 	want               int
 }
 
-func newWorld(t *testing.T) world {
+func newWorld(t *testing.T, proxies bool) world {
 	t.Helper()
 	e := e2e.New(t, func(c *app.Config) {
 		c.BaseURL, c.DevelopersSite = "https://"+host, true
@@ -49,12 +52,17 @@ func newWorld(t *testing.T) world {
 	})
 	partner := e.DB.Client(t, func(c *pgtest.Client) { c.RequestsPerMinute, c.Burst, c.ConcurrentReads = 100_000, 100_000, 1000 })
 	_, tokens := e.NewConnection(t, partner)
+	pair := edgetest.Certificate(t, host, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
 	day := tokens.HistoryFrom.Format(time.DateOnly)
 	w := world{
-		secured: run(t, e.Config, func(c *app.Config) {
-			c.Certificate = app.FixedCertificate(edgetest.Certificate(t, host, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)))
-		}),
-		plain: run(t, e.Config, func(*app.Config) {}),
+		secured: run(t, e.Config, func(c *app.Config) { c.Certificate = app.FixedCertificate(pair) }).PublicAddr().String(),
+		pair:    pair,
+	}
+	if proxies {
+		for range 2 {
+			server := run(t, e.Config, func(c *app.Config) { c.ReadyListen = "127.0.0.1:0" })
+			w.proxied.Listen, w.proxied.Ready = append(w.proxied.Listen, server.PublicAddr().String()), append(w.proxied.Ready, server.ReadyAddr().String())
+		}
 	}
 	basic, bearer := edgetest.BasicOf(partner), "Bearer "+tokens.AccessToken
 	read := "/connect-svc/v1/grants/" + tokens.GrantID.String() + "/daily-activity?from=" + day + "&to=" + day
@@ -73,8 +81,8 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// run runs the service, and returns the address of its public listener.
-func run(t *testing.T, config app.Config, change func(*app.Config)) string {
+// run runs the service until the test ends.
+func run(t *testing.T, config app.Config, change func(*app.Config)) *app.App {
 	t.Helper()
 	change(&config)
 	a, err := app.Open(t.Context(), config)
@@ -90,7 +98,7 @@ func run(t *testing.T, config app.Config, change func(*app.Config)) string {
 			t.Error(err)
 		}
 	})
-	return a.PublicAddr().String()
+	return a
 }
 
 // changing are what two answers to one question may differ in: the time, ids, and what is of the connection alone.

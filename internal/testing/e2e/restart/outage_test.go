@@ -70,7 +70,7 @@ func testOutage(t *testing.T, startProxy func(*testing.T, rolling) string) {
 	}
 	now := time.Now()
 	pair := edgetest.Certificate(t, "localhost", now.Add(-time.Hour), now.Add(time.Hour))
-	roots := r.writeCertificate(t, pair)
+	roots := e2e.WriteCertificate(t, r.dir, pair)
 	_, port, _ := net.SplitHostPort(startProxy(t, r))
 	base := "https://localhost:" + port
 

@@ -3,18 +3,11 @@ package restart_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"flag"
-	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,7 +119,7 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	}()
 	now := time.Now()
 	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
-	roots := r.writeCertificate(t, pair)
+	roots := e2e.WriteCertificate(t, r.dir, pair)
 	address := startProxy(t, r)
 
 	var answered atomic.Int64
@@ -176,86 +169,14 @@ func testRollingRestarts(t *testing.T, startProxy func(*testing.T, rolling) stri
 	t.Logf("%d refreshes were answered over %d restarts", answered.Load(), *restarts)
 }
 
-// writeCertificate writes what the proxies read: connect.pem with both, and connect-key.pem. It returns who trusts it.
-func (r rolling) writeCertificate(t *testing.T, pair *tls.Certificate) *x509.CertPool {
-	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
+// behind is what a proxy needs to know.
+func (r rolling) behind() e2e.Proxied {
+	p := e2e.Proxied{Dir: r.dir, Replace: r.adapted}
+	for _, s := range r.servers {
+		p.Listen, p.Ready = append(p.Listen, s.config.Listen), append(p.Ready, s.config.ReadyListen)
 	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
-	r.write(t, "connect.pem", string(cert)+string(keyPEM))
-	r.write(t, "connect-key.pem", string(keyPEM))
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(cert)
-	return roots
+	return p
 }
 
-func (r rolling) write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(r.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// adapt reads a proxy's file and puts the test's own into it. The replaced lines must exist.
-func (r rolling) adapt(t *testing.T, file string, replace ...string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(content)
-	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(text, replace[i]) {
-			t.Fatalf("%s does not have %q", file, replace[i])
-		}
-		text = strings.ReplaceAll(text, replace[i], replace[i+1])
-	}
-	return strings.NewReplacer(r.adapted...).Replace(text)
-}
-
-// startProxy runs a proxy and returns where it listens.
-func startProxy(t *testing.T, program string, args func(port string) []string) (address string) {
-	t.Helper()
-	process.Start(t, func(port string) process.Config {
-		address = net.JoinHostPort("127.0.0.1", port)
-		return process.Config{Args: args(port), Ready: func(ctx context.Context) error {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-			if err == nil {
-				_ = conn.Close()
-			}
-			return err
-		}}
-	}, program, "/usr/sbin/"+program) // Debian keeps them where only root looks
-	return address
-}
-
-func startHAProxy(t *testing.T, r rolling) string {
-	return startProxy(t, "haproxy", func(port string) []string {
-		replace := []string{"bind :443", "bind 127.0.0.1:" + port, "/etc/haproxy", r.dir, "check port 9091", "check"}
-		for n, s := range r.servers {
-			_, ready, _ := net.SplitHostPort(s.config.ReadyListen)
-			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), s.config.Listen+" port "+ready)
-		}
-		return []string{"-db", "-f", r.write(t, "haproxy.cfg", r.adapt(t, "haproxy.cfg", replace...))}
-	})
-}
-
-func startNginx(t *testing.T, r rolling) string {
-	return startProxy(t, "nginx", func(port string) []string {
-		replace := []string{"listen 443", "listen 127.0.0.1:" + port, "/etc/nginx", r.dir}
-		for n, s := range r.servers {
-			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), s.config.Listen)
-		}
-		included := r.write(t, "connect.conf", r.adapt(t, "nginx.conf", replace...))
-		main := fmt.Sprintf("daemon off; master_process off; pid %[1]s/nginx.pid; error_log stderr; events {}\nhttp { access_log off;\n", r.dir)
-		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-			main += fmt.Sprintf("%s_temp_path %s/%s;\n", kind, r.dir, kind)
-		}
-		return []string{"-p", r.dir, "-e", "stderr", "-c", r.write(t, "nginx.conf", main+"include "+included+";\n}\n")}
-	})
-}
+func startHAProxy(t *testing.T, r rolling) string { return e2e.StartHAProxy(t, r.behind()) }
+func startNginx(t *testing.T, r rolling) string   { return e2e.StartNginx(t, r.behind()) }

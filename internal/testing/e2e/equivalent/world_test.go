@@ -36,7 +36,7 @@ type world struct {
 	questions []question
 }
 
-// question is a request in the form that most callers send. What it asks changes nothing, so that it can be asked again.
+// question is a request in the form that most callers send. It changes nothing, so that it can be sent again.
 type question struct {
 	name, method, path string
 	fields             []string // names and values in turn

@@ -144,18 +144,23 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"":                              0,
-		"soon":                          0,
-		"-1":                            0,
-		"3":                             3 * time.Second,
-		"3600":                          time.Hour,
-		"86400":                         24 * time.Hour,
-		"86401":                         24 * time.Hour,
-		"18446744073709551615":          24 * time.Hour,
-		"18446744073709551616":          0,
-		"Sat, 21 Nov 2026 10:30:00 GMT": 30 * time.Minute,
-		"Sat, 21 Nov 2026 09:30:00 GMT": 0,
-		"Sat, 21 Nov 2099 10:30:00 GMT": 24 * time.Hour,
+		"":                                 0,
+		"soon":                             0,
+		"-1":                               0,
+		"3":                                3 * time.Second,
+		"3600":                             time.Hour,
+		"86400":                            24 * time.Hour,
+		"86401":                            24 * time.Hour,
+		"18446744073709551615":             24 * time.Hour,
+		"18446744073709551616":             24 * time.Hour,
+		"000060":                           time.Minute,
+		"+60":                              0,
+		"1.5":                              0,
+		"Saturday, 21-Nov-26 10:30:00 GMT": 30 * time.Minute, // the obsolete forms of RFC 9110, section 5.6.7
+		"Sat Nov 21 10:30:00 2026":         30 * time.Minute,
+		"Sat, 21 Nov 2026 10:30:00 GMT":    30 * time.Minute,
+		"Sat, 21 Nov 2026 09:30:00 GMT":    0,
+		"Sat, 21 Nov 2099 10:30:00 GMT":    24 * time.Hour,
 	} {
 		if got := retryAfterOf(text, now); got != want {
 			t.Errorf("Retry-After: %s is %s, want %s", text, got, want)

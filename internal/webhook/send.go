@@ -170,7 +170,7 @@ func faultOf(err error) string {
 // one.
 func retryAfterOf(text string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
-	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest number
 		return time.Duration(min(seconds, uint64(most/time.Second))) * time.Second
 	}
 	if date, err := http.ParseTime(text); err == nil {

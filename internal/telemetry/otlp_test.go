@@ -31,6 +31,10 @@ func TestOTLP(t *testing.T) {
 		if err := proto.Unmarshal(text, &spans); err != nil {
 			t.Error(err)
 		}
+		if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-protobuf" || r.Header.Get("Content-Encoding") != "gzip" ||
+			len(spans.ProtoReflect().GetUnknown()) > 0 { // OTLP 1.7, sections "OTLP/HTTP Request" and "Binary Protobuf Encoding"
+			t.Errorf("%s %v, %d unknown bytes", r.Method, r.Header, len(spans.ProtoReflect().GetUnknown()))
+		}
 		got = append(got, r)
 		w.WriteHeader(statuses[len(got)-1])
 	}))

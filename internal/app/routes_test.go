@@ -28,6 +28,16 @@ func TestUnforeseenRequests(t *testing.T) {
 	}
 }
 
+// TestGetsChangeNothing: probes and metrics write nothing.
+func TestGetsChangeNothing(t *testing.T) {
+	t.Parallel()
+	a, _, _ := openWith(t, func(c *Config) { c.Operators = edgetest.Tokens(t) })
+	defer a.Close()
+	edgetest.Walk{
+		Handler: a.PrivateHandler(), Router: a.tools(), Pool: a.Pool, Ask: func(*http.Request) {},
+	}.ChangesNothing(t)
+}
+
 // HEAD is GET without its content, everywhere (RFC 9110, section 9.3.2).
 func TestHead(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	edgetest.Walk{
-		Handler: telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), router), Router: router, DB: f.DB,
+		Handler: telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), router), Router: router, Pool: f.DB.Pool,
 		Values: map[string]string{
 			"user_id": f.User.ID.String(), "client_id": partner.ID.String(), "webhook_id": "msg_" + strings.ReplaceAll(event.String(), "-", ""), "session_id": uuid.NewString(),
 			"dataset": "daily_steps", "adjustment_id": uuid.NewString(),

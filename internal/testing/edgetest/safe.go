@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/go-cmp/cmp"
 
+	"connect-svc/internal/postgres"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -19,7 +20,7 @@ import (
 type Walk struct {
 	Handler http.Handler
 	Router  http.Handler // the chi.Routes of the handler
-	DB      *pgtest.DB
+	Pool    *postgres.Pool
 
 	Values  map[string]string   // of the parameters of the routes, by name, or by pattern and name
 	Queries map[string]string   // that routes need, by pattern
@@ -28,7 +29,7 @@ type Walk struct {
 	SignIn  string            // where requests without credentials are led to, or empty
 	Refuses []string          // patterns whose GET is not a success
 	Sets    map[string]string // reasons for the cookies that GET sets, by pattern and name, such as "/oauth/authorize x"
-	Writes  map[string]string // reasons for the rows that GET writes, by pattern and table or column, as of [pgtest.DB.Rows]
+	Writes  map[string]string // reasons for the rows that GET writes, by pattern, or * for all, and table or column, as of [pgtest.Rows]
 }
 
 var parameterOfRoute = regexp.MustCompile(`\{[^}]+\}`)
@@ -48,11 +49,11 @@ func (w Walk) ChangesNothing(t *testing.T) {
 	for pattern, has := range methods {
 		var except []string
 		for name := range w.Writes {
-			if of, rows, _ := strings.Cut(name, " "); of == pattern {
+			if of, rows, _ := strings.Cut(name, " "); of == pattern || of == "*" {
 				except = append(except, rows)
 			}
 		}
-		before := w.DB.Rows(t, except...)
+		before := pgtest.Rows(t, w.Pool, except...)
 		target := parameterOfRoute.ReplaceAllStringFunc(pattern, func(name string) string {
 			for _, key := range []string{pattern + " " + strings.Trim(name, "{}"), strings.Trim(name, "{}")} {
 				if value, known := w.Values[key]; known {
@@ -86,7 +87,7 @@ func (w Walk) ChangesNothing(t *testing.T) {
 					t.Errorf("%s %s sets the cookie %s", method, pattern, cookie.Name)
 				}
 			}
-			if after := w.DB.Rows(t, except...); !cmp.Equal(before, after) {
+			if after := pgtest.Rows(t, w.Pool, except...); !cmp.Equal(before, after) {
 				t.Errorf("%s %s changes rows (-before +after):\n%s", method, pattern, cmp.Diff(before, after))
 				before = after
 			}

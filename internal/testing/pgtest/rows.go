@@ -5,11 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"connect-svc/internal/postgres"
 )
 
 // Rows returns a hash of the rows of each table. It leaves out these tables and columns, such as "usage_hours" or "connections.last_read_at".
-func (db *DB) Rows(t testing.TB, except ...string) map[string]string {
+func Rows(t testing.TB, pool *postgres.Pool, except ...string) map[string]string {
 	t.Helper()
+	db := &DB{Pool: pool}
 	var parts []string
 	for _, table := range Value[[]string](t, db, `select array_agg(tablename::text order by tablename) from pg_tables
 			where schemaname = current_schema() and tablename <> 'goose_db_version'`) {

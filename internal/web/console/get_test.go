@@ -64,7 +64,7 @@ func TestGetsChangeNothing(t *testing.T) {
 				return href[strings.LastIndex(href, "/")+1:]
 			}
 			walk := edgetest.Walk{
-				Handler: telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), edge.router), Router: edge.router, DB: f.DB,
+				Handler: telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), edge.router), Router: edge.router, Pool: f.DB.Pool,
 				Values: map[string]string{
 					"partner": partner.ID.String(), "client": partner.ID.String(), "user": f.User.ID.String(), "event": event.String(),
 					"session": sessions[0].ID.String(), "link": link[strings.LastIndex(link, "/")+1:], "language": "en",

@@ -33,7 +33,7 @@ func TestGetsChangeNothing(t *testing.T) {
 	}{"before the sign-ins": {entering, before}, "after them": {inside, after}} {
 		t.Run(name, func(t *testing.T) {
 			edgetest.Walk{
-				Handler: f.server.Config.Handler, Router: f.routes, DB: f.DB,
+				Handler: f.server.Config.Handler, Router: f.routes, Pool: f.DB.Pool,
 				Values: map[string]string{
 					"request": lastOf(visit.request), "link": lastOf(link), "/account/link/{link} link": lastOf(ownLink), "client": f.client.ID.String(),
 					"receipt": lastOf(receipt), "name": lastOf(entering.stylesheet()), "logo": "none.png",

@@ -67,7 +67,7 @@ from database_sizes s, (select max(day) as day from database_sizes) latest;
 -- The servers that were seen last, with the time since then by the database's clock.
 select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
 from (select * from servers order by seen_at desc limit @max_rows) s
-order by host, started_at, server_id;
+order by host collate "C", started_at, server_id;
 
 -- name: DeleteLostServers :execrows
 -- The limit keeps the statement within its timeout.
@@ -100,5 +100,5 @@ select current_setting('server_version')::text as version, database_bytes()::big
 -- Sizes include indexes and TOAST. The number of rows is PostgreSQL's estimate.
 select t.name::text as name, t.bytes::bigint as bytes, t.indexes::bigint as indexes, t.rows::bigint as rows
 from table_sizes() as t
-order by 2 desc, 1
+order by 2 desc, t.name collate "C"
 limit @max_rows;

@@ -157,7 +157,7 @@ func (q *Queries) FindOtherLimiter(ctx context.Context, arg FindOtherLimiterPara
 const largestTables = `-- name: LargestTables :many
 select t.name::text as name, t.bytes::bigint as bytes, t.indexes::bigint as indexes, t.rows::bigint as rows
 from table_sizes() as t
-order by 2 desc, 1
+order by 2 desc, t.name collate "C"
 limit $1
 `
 
@@ -223,7 +223,7 @@ func (q *Queries) ListDatabaseSizes(ctx context.Context, days int32) ([]Database
 const listServers = `-- name: ListServers :many
 select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
 from (select server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter from servers order by seen_at desc limit $1) s
-order by host, started_at, server_id
+order by host collate "C", started_at, server_id
 `
 
 type ListServersRow struct {

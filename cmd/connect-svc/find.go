@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/fold"
 )
 
 type findCommand struct {
@@ -80,7 +81,7 @@ func (a *operatorAPI) resolveClients(p *program, command *kong.Node) error {
 		}
 		var ids []string
 		for _, one := range found.Data {
-			if one.Kind == operatorapi.FoundKindClient && strings.EqualFold(one.Name, ref.name) {
+			if one.Kind == operatorapi.FoundKindClient && fold.Key(one.Name) == fold.Key(ref.name) {
 				ref.UUID = *one.ClientId
 				ids = append(ids, ref.String())
 			}

@@ -10,6 +10,7 @@ import (
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/timezone"
@@ -30,6 +31,9 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 	if change.Timezone != nil {
 		name, _ := timezone.Canonical(*change.Timezone)
 		change.Timezone = &name
+	}
+	if change.Email != nil {
+		change.Email = new(mailbox.Stored(*change.Email))
 	}
 	if err := change.check(); err != nil {
 		return User{}, err
@@ -63,8 +67,8 @@ func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, e
 	}
 	return cmp.Or(
 		a.endAccess(ctx, tx, []uuid.UUID{id}, []string{former.Email}),
-		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: former.Email}),
-		queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: id, Email: email}),
+		queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{Address: mailbox.Key(former.Email), UserID: id, Email: former.Email}),
+		queries.InsertAddress(ctx, accountdb.InsertAddressParams{Address: mailbox.Key(email), UserID: id, Email: email}),
 	)
 }
 
@@ -72,7 +76,7 @@ func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, e
 func (a *Accounts) endAccess(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, former []string) error {
 	queries := a.queries.WithTx(tx)
 	return cmp.Or(
-		queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: ids, Emails: former}),
+		queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: ids, Addresses: postgres.Map(former, mailbox.Key)}),
 		queries.DeleteSessionsOf(ctx, ids),
 		queries.DeleteBrowsersOf(ctx, ids),
 		a.settings.EndRequests(ctx, tx, ids),
@@ -92,6 +96,6 @@ func (a *Accounts) CountEndings(ctx context.Context, user User) (Endings, error)
 	if err != nil {
 		return Endings{}, postgres.WrapNoRows("account: count sessions", err, refusal.ErrUserNotFound)
 	}
-	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Email: user.Email})
+	signIns, err := a.queries.CountSignInsOf(ctx, accountdb.CountSignInsOfParams{UserID: user.ID, Address: mailbox.Key(user.Email)})
 	return Endings{int(sessions.Sessions), int(signIns), int(sessions.Browsers)}, postgres.Wrap("account: count sign-ins", err)
 }

@@ -10,6 +10,7 @@ import (
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/timezone"
 )
@@ -31,6 +32,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 		user.ID = uuid.New()
 	}
 	user.Timezone, _ = timezone.Canonical(user.Timezone)
+	user.Email = mailbox.Stored(user.Email)
 	if err := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).check(); err != nil {
 		return User{}, err
 	}
@@ -43,7 +45,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 		if err != nil {
 			return err
 		}
-		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{UserID: user.ID, Email: user.Email})
+		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{Address: mailbox.Key(user.Email), UserID: user.ID, Email: user.Email})
 	})
 	switch {
 	case postgres.Violates(err, "users_pkey"):

@@ -9,6 +9,7 @@ import (
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/actor"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 )
@@ -28,9 +29,10 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 		if connections, err = a.settings.EndConnections(ctx, tx, id); err != nil {
 			return err
 		}
+		key := mailbox.Key(user.Email)
 		return cmp.Or(
-			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Emails: []string{user.Email}}),
-			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{UserID: id, Email: user.Email}),
+			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Addresses: []string{key}}),
+			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{Address: key, UserID: id, Email: user.Email}),
 			queries.DeleteUser(ctx, id),
 			queries.DeleteNoticesOf(ctx, id),
 			queries.InsertUserDeleted(ctx, accountdb.InsertUserDeletedParams{UserID: id, Connections: connections, Actor: actor.Of(ctx)}),

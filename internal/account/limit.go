@@ -24,8 +24,8 @@ const (
 // which attempts at its code count, too.
 //
 // A known browser has only its own limit: others with the same address or in the same network do not affect it. All other browsers share
-// the limit of the address in lower case, of which a network may use half a day's, and the limits of their network.
-func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr) []limit {
+// the limit of the address, a [mailbox.Key], of which a network may use half a day's, and the limits of their network.
+func (a *Accounts) limits(address string, browser BrowserKey, network netip.Addr) []limit {
 	emails := a.settings.CodesPerEmail
 	if browser != (BrowserKey{}) {
 		id := browser.id()
@@ -34,14 +34,14 @@ func (a *Accounts) limits(folded string, browser BrowserKey, network netip.Addr)
 	networks := a.networkLimits(network)
 	widest := networks[len(networks)-1]
 	return append(networks,
-		limit{a.keys.PRF("sign-in codes of an address in a network", []byte(folded), widest.key[:]), 0, daily * emails / 2, addressInNetwork},
-		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(folded)), emails, daily * emails, "address"})
+		limit{a.keys.PRF("sign-in codes of an address in a network", []byte(address), widest.key[:]), 0, daily * emails / 2, addressInNetwork},
+		limit{a.keys.PRF("sign-in codes of an e-mail address", []byte(address)), emails, daily * emails, "address"})
 }
 
 // firsts returns the limit of the first emails of networks for an address. See [admit].
-func (a *Accounts) firsts(folded string) limit {
+func (a *Accounts) firsts(address string) limit {
 	emails := a.settings.CodesPerEmail
-	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(folded)), emails, daily * emails, "address"}
+	return limit{a.keys.PRF("sign-in codes of an address, by networks", []byte(address)), emails, daily * emails, "address"}
 }
 
 // networkLimits returns the limit of an IPv4 address, or those of the networks of an IPv6 address: a machine has a /64, a household a /56,

@@ -31,7 +31,7 @@ func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string
 	if err != nil {
 		return Verified{}, err
 	}
-	return a.accept(ctx, signIn, *found.UserID, found.Seed, found.Budget, link, found.Folded)
+	return a.accept(ctx, signIn, *found.UserID, found.Seed, found.Budget, link, found.Email)
 }
 
 // link returns the sign-in of a link that would sign in.

@@ -68,6 +68,10 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	if err != nil || !mailbox.Valid(sender.Address) {
 		return nil, ErrMailFrom
 	}
+	if sent := mailbox.Sent(sender.Address); sent != sender.Address {
+		sender.Address = sent
+		from = sender.String()
+	}
 
 	m := &Mailer{from: from, address: sender.Address, security: "TLS is verified"}
 	isLoopback := network.IsLoopback(server.Hostname())
@@ -187,10 +191,10 @@ func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (
 	return answer, nil
 }
 
-// address makes an address the recipient of a message. It returns the path for the envelope, in angle brackets (RFC 5321, section 4.1.2), or
-// the refusal that a mail server would give.
+// address makes an address the recipient of a message, with the domain in A-labels. It returns the path for the envelope, in angle brackets
+// (RFC 5321, section 4.1.2), or the refusal that a mail server would give.
 func address(message *mail.Msg, to string) (path string, refusal error) {
-	if err := message.To(to); err != nil {
+	if err := message.To(mailbox.Sent(to)); err != nil {
 		return "", &textproto.Error{Code: 553, Msg: "5.1.3"}
 	}
 	paths, err := message.GetRecipients()

@@ -254,6 +254,10 @@ func TestEnvelope(t *testing.T) {
 			"MAIL FROM:<connect@service.example>", "RCPT TO:<ada@example.com>", "DATA"}, ""},
 		{"SMTPUTF8", "connect@service.example", "søren@example.com", utf8, []string{
 			"MAIL FROM:<connect@service.example>" + eightBit + " SMTPUTF8", "RCPT TO:<søren@example.com>", "DATA"}, ""},
+		{"domain", "connect@bücher.example", "ren@Bücher.example", mailtest.Config{}, []string{
+			"MAIL FROM:<connect@xn--bcher-kva.example>" + eightBit, "RCPT TO:<ren@xn--bcher-kva.example>", "DATA"}, ""},
+		{"SMTPUTF8 and domain", "connect@service.example", "søren@bücher.example", utf8, []string{
+			"MAIL FROM:<connect@service.example>" + eightBit + " SMTPUTF8", "RCPT TO:<søren@xn--bcher-kva.example>", "DATA"}, ""},
 		{"SMTPUTF8 of the sender", "søren@service.example", "ada@example.com", utf8, []string{
 			"MAIL FROM:<søren@service.example>" + eightBit + " SMTPUTF8", "RCPT TO:<ada@example.com>", "DATA"}, ""},
 		{"without SMTPUTF8", "connect@service.example", "søren@example.com", mailtest.Config{}, []string{

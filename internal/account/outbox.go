@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/postgres"
 )
@@ -335,7 +336,7 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (sending 
 	if err != nil {
 		return sending, postgres.NoRowsAs(err, errReplaced)
 	}
-	account, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: signIn.Email})
+	account, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: mailbox.Key(signIn.Email)})
 	if err != nil {
 		return sending, err
 	}

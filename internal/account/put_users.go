@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/intake"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
 	"connect-svc/internal/timezone"
@@ -68,6 +69,7 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 // userValues appends the values of a row to copy, or returns what is wrong with it.
 func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError) {
 	user.Timezone, _ = timezone.Canonical(user.Timezone)
+	user.Email = mailbox.Stored(user.Email)
 	wrong := UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}.wrong()
 	if user.ID == uuid.Nil {
 		wrong = append([]*refusal.FieldError{errUserID}, wrong...)
@@ -77,5 +79,5 @@ func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError
 			return &intake.RowError{Line: line, Column: field.Field, Err: errors.New(field.Problem)}
 		})
 	}
-	return append(values, line, user.ID, user.Email, user.Timezone, user.RegisteredOn), nil
+	return append(values, line, user.ID, user.Email, user.Timezone, user.RegisteredOn, mailbox.Key(user.Email)), nil
 }

@@ -56,7 +56,7 @@ func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 // an account. The new code and link replace the earlier ones of this sign-in, and its attempts. A browser in which the user has signed
 // in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError, ErrSignInAway.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
-	if request.Email = meant(request.Email); !mailbox.Valid(request.Email) {
+	if request.Email = mailbox.Stored(meant(request.Email)); !mailbox.Valid(request.Email) {
 		return ErrInvalidEmail
 	}
 	defer func() { a.count("sent", err) }()
@@ -104,17 +104,18 @@ func (a *Accounts) storeCodeIn(
 	if err != nil {
 		return err
 	}
-	seed, limits := make([]byte, 16), a.elsewhere(away, a.limits(found.Folded, browser, request.Network)...)
+	address := mailbox.Key(request.Email)
+	seed, limits := make([]byte, 16), a.elsewhere(away, a.limits(address, browser, request.Network)...)
 	rand.Read(seed)
 	queues := a.networkLimits(request.Network)
 	stored.network = queues[len(queues)-1].key
-	*entry = logEntry{key: a.logKey(found.Folded), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: stored.network}
+	*entry = logEntry{key: a.logKey(address), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: stored.network}
 	for _, l := range limits {
 		if l.name == knownBrowser || l.name == addressInNetwork {
 			entry.limit = l.key[:]
 		}
 	}
-	counted, err := countEmail(ctx, queries, found.Now, limits, a.elsewhere(away, a.firsts(found.Folded))[0])
+	counted, err := countEmail(ctx, queries, found.Now, limits, a.elsewhere(away, a.firsts(address))[0])
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func (a *Accounts) storeCodeIn(
 		expires = request.Until
 	}
 	err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
-		SignInID: request.SignIn, Email: request.Email, UserID: found.UserID, Seed: seed, Budget: limits[len(limits)-1].key[:],
-		ExpiresAt: expires,
+		SignInID: request.SignIn, Email: request.Email, Address: address, UserID: found.UserID, Seed: seed,
+		Budget: limits[len(limits)-1].key[:], ExpiresAt: expires,
 	})
 	if postgres.IsNodeAway(err) {
 		return fmt.Errorf("%w: %w", ErrSignInAway, err)
@@ -146,7 +147,7 @@ func (a *Accounts) storeCodeIn(
 // findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it, or the zero value. A
 // browser without such a key causes the same statements with and without an account.
 func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
-	found, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: request.Email, Expected: a.pool.Expected()})
+	found, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: mailbox.Key(request.Email), Expected: a.pool.Expected()})
 	if err != nil || found.UserID == nil {
 		return found, browser, err
 	}
@@ -170,7 +171,7 @@ func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.T
 	}
 	counters, away := []counter(nil), away{}
 	for again := true; again; again = away.found(err) {
-		counters, err = readCounters(ctx, a.queries, a.elsewhere(away, a.limits(found.Folded, browser, request.Network)...)...)
+		counters, err = readCounters(ctx, a.queries, a.elsewhere(away, a.limits(mailbox.Key(request.Email), browser, request.Network)...)...)
 	}
 	if next := nextOf(counters); next.After(found.Now) {
 		at, wait = next, next.Sub(found.Now)

@@ -47,29 +47,23 @@ func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
 }
 
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn, also if its node of a cluster is away: the user begins again.
-func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (SignIn, error) {
-	found, _, err := a.getSignIn(ctx, id)
-	return found, err
-}
-
-// getSignIn also returns the address in lower case.
-func (a *Accounts) getSignIn(ctx context.Context, id uuid.UUID) (found SignIn, folded string, err error) {
+func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (found SignIn, err error) {
 	row, err := a.queries.GetSignIn(ctx, id)
 	if postgres.IsNodeAway(err) {
 		err = pgx.ErrNoRows
 	}
 	if err != nil {
-		return SignIn{}, "", postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
+		return SignIn{}, postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}
 	found = SignIn{Email: row.Email, Expired: row.Expired, Left: time.Duration(row.SecondsLeft * float64(time.Second)), Mail: Mail(row.Mail)}
 	failed := 0
 	if found.Mail == MailSent { // earlier there is nothing to enter
 		if failed, err = a.failed(ctx, row.Budget); err != nil {
-			return SignIn{}, "", err
+			return SignIn{}, err
 		}
 	}
 	found.AttemptsLeft, found.NoCodes = attemptsLeft(int(row.Attempts), failed), !codesWork(failed)
-	return found, row.Folded, nil
+	return found, nil
 }
 
 // failed returns how many attempts at the codes of a budget have failed.

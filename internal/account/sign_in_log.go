@@ -76,9 +76,9 @@ type logEntry struct {
 	network  [32]byte // that asked
 }
 
-// logKey returns the key of an address in lower case.
-func (a *Accounts) logKey(folded string) [32]byte {
-	return a.keys.PRF("sign-ins of an e-mail address", []byte(folded))
+// logKey returns the key of the log of an address, of whose [mailbox.Key] it is a hash.
+func (a *Accounts) logKey(address string) [32]byte {
+	return a.keys.PRF("sign-ins of an e-mail address", []byte(address))
 }
 
 // log has an event stored soon. It never waits.

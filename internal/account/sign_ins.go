@@ -53,11 +53,12 @@ func (a *Accounts) readSignIns(ctx context.Context, email string) (found SignInL
 	if !mailbox.Valid(email) {
 		return SignInLog{CodesWork: true}, nil
 	}
-	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: email, Expected: a.pool.Expected()})
+	address := mailbox.Key(email)
+	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address, Expected: a.pool.Expected()})
 	if err != nil {
 		return found, err
 	}
-	key := a.logKey(of.Folded)
+	key := a.logKey(address)
 	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: mostEvents})
 	if err != nil {
 		return found, err
@@ -80,7 +81,7 @@ func (a *Accounts) readSignIns(ctx context.Context, email string) (found SignInL
 			found.Events[i].Waiting = true
 		}
 	}
-	budget := a.addressLimit(of.Folded)
+	budget := a.addressLimit(address)
 	counters, err := readCounters(ctx, a.queries, budget)
 	if err != nil {
 		return found, err
@@ -93,9 +94,9 @@ func (a *Accounts) readSignIns(ctx context.Context, email string) (found SignInL
 	return found, err
 }
 
-// addressLimit returns the limit of an address in lower case.
-func (a *Accounts) addressLimit(folded string) limit {
-	limits := a.limits(folded, BrowserKey{}, netip.Addr{})
+// addressLimit returns the limit of an address, a [mailbox.Key].
+func (a *Accounts) addressLimit(address string) limit {
+	limits := a.limits(address, BrowserKey{}, netip.Addr{})
 	return limits[len(limits)-1]
 }
 
@@ -109,11 +110,12 @@ func (a *Accounts) LiftSignInLimits(ctx context.Context, userID uuid.UUID) error
 	}
 	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		of, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Email: user.Email, Expected: a.pool.Expected()})
+		address := mailbox.Key(user.Email)
+		of, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address, Expected: a.pool.Expected()})
 		if err != nil {
 			return err
 		}
-		key, budget, firsts := a.logKey(of.Folded), a.addressLimit(of.Folded), a.firsts(of.Folded)
+		key, budget, firsts := a.logKey(address), a.addressLimit(address), a.firsts(address)
 		keys, err := queries.ListLimitKeys(ctx, key[:])
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ var (
 // User has an account.
 type User struct {
 	ID           uuid.UUID
-	Email        string    // as registered; addresses that differ only in case are the same
+	Email        string    // as registered; others with the same mailbox.Key are the same
 	Timezone     string    // its canonical name; decides the user's calendar day
 	RegisteredOn time.Time // midnight UTC
 	CreatedAt    time.Time
@@ -79,12 +79,12 @@ func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	return userOf(row), postgres.WrapNoRows("account: get user", err, refusal.ErrUserNotFound)
 }
 
-// FindUser returns a user by email address, in any case. Error: refusal.ErrUserNotFound.
+// FindUser returns a user by email address, in any case and either spelling of its domain. Error: refusal.ErrUserNotFound.
 func (a *Accounts) FindUser(ctx context.Context, email string) (User, error) {
 	if !mailbox.Valid(email) {
 		return User{}, refusal.ErrUserNotFound
 	}
-	id, err := a.queries.GetUserOfAddress(ctx, email)
+	id, err := a.queries.GetUserOfAddress(ctx, mailbox.Key(email))
 	if err != nil {
 		return User{}, postgres.WrapNoRows("account: find user", err, refusal.ErrUserNotFound)
 	}

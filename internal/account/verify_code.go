@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 )
 
@@ -65,12 +66,12 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
 	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
 		a.log(logEntry{
-			key: a.logKey(attempt.Folded), signIn: signIn, event: CodeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
+			key: a.logKey(mailbox.Key(attempt.Email)), signIn: signIn, event: CodeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
 			distinct: slices.Concat(attempt.Seed, []byte{byte(attempt.Attempts)}), //nolint:gosec // at most Attempts
 		})
 		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
 	}
-	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Folded)
+	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Email)
 }
 
 // checkOlder compares a code with those that the sign-in's code has replaced. Somebody who has one of them has it from an email, and learns only
@@ -91,12 +92,12 @@ func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string
 	return nil
 }
 
-// accept resets the failed attempts. proof is the code or the link that the user entered, folded the address in lower case.
-func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof, folded string) (Verified, error) {
+// accept resets the failed attempts. proof is the code or the link that the user entered, email the address as it was typed.
+func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof, email string) (Verified, error) {
 	if err := a.queries.ResetAttempts(ctx, budget); err != nil {
 		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
 	}
-	a.log(logEntry{key: a.logKey(folded), signIn: signIn, event: SignedIn, distinct: seed})
+	a.log(logEntry{key: a.logKey(mailbox.Key(email)), signIn: signIn, event: SignedIn, distinct: seed})
 	return Verified{user, a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)), seed}, nil
 }
 
@@ -112,7 +113,7 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 	}
 	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
 	if err == nil && counted == 0 {
-		a.log(logEntry{key: a.logKey(taken.Folded), signIn: signIn, event: CodeSpent})
+		a.log(logEntry{key: a.logKey(mailbox.Key(taken.Email)), signIn: signIn, event: CodeSpent})
 		return taken, ErrCodeSpent
 	}
 	return taken, postgres.Wrap("account: count an attempt", err)
@@ -120,11 +121,11 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 
 // whyNoAttempt explains why there was no attempt to take.
 func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
-	found, folded, err := a.getSignIn(ctx, signIn)
+	found, err := a.GetSignIn(ctx, signIn)
 	if err != nil {
 		return err
 	}
-	entry := logEntry{key: a.logKey(folded), signIn: signIn}
+	entry := logEntry{key: a.logKey(mailbox.Key(found.Email)), signIn: signIn}
 	switch {
 	case found.Mail == MailFailed:
 		return ErrCodeNotSent

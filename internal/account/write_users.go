@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/actor"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 )
 
@@ -30,8 +31,8 @@ const bulkAttempts = 20
 
 // write writes the rows. read returns how many rows were read, including bad ones.
 func (w *bulkWriter) write(ctx context.Context, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
-	columns := []string{"line", "user_id", "email", "timezone", "registered_on"}
-	types := []string{"bigint", "uuid", "text", "text", "date"}
+	columns := []string{"line", "user_id", "email", "timezone", "registered_on", "address"}
+	types := []string{"bigint", "uuid", "text", "text", "date", "text"}
 	err = postgres.InTx(ctx, w.pool, func(tx pgx.Tx) error {
 		if err := postgres.Stage(ctx, tx, w.limit, columns, types, rows); err != nil {
 			return err
@@ -115,11 +116,11 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 func (w *bulkWriter) findWrong(ctx context.Context, tx pgx.Tx, rows int64) error {
 	found, _ := tx.Query(ctx, `
 with wanted as materialized (
-	select line, user_id, lower(email) as address from writing where is_new or email <> former_email
+	select line, user_id, address from writing where is_new or email <> former_email
 ), taken as materialized (
-	select a.address, a.user_id from user_addresses a join wanted on wanted.address = a.address where a.user_id <> wanted.user_id
-	except
-	select lower(former_email), user_id from writing where lower(email) <> lower(former_email)
+	select a.address from user_addresses a join wanted on wanted.address = a.address
+	where a.user_id <> wanted.user_id
+		and not exists (select from wanted as moving where moving.user_id = a.user_id and moving.address <> a.address)
 ), wrong as (
 	select line, 'user_id' as field, 1 as reason from writing join audit_log e on e.subject = writing.user_id
 	where writing.is_new and e.action = 'user.deleted'
@@ -170,8 +171,8 @@ func (w *bulkWriter) writeChanges(ctx context.Context, tx pgx.Tx, changing int64
 	}
 	return postgres.InParts(ctx, tx, "writing", func(part postgres.Part) error {
 		_, err := tx.Exec(ctx, `insert into user_addresses (address, user_id, email)
-			select lower(email), user_id, email from writing where `+postgres.InPart+` and (is_new or email <> former_email)
-			order by lower(email) collate "C"`, part.Args()...)
+			select address, user_id, email from writing where `+postgres.InPart+` and (is_new or email <> former_email)
+			order by address collate "C"`, part.Args()...)
 		w.progress((1 + part.Share) / 2)
 		return postgres.Wrap("write addresses", err)
 	})
@@ -189,13 +190,16 @@ func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgr
 	if len(ids) == 0 {
 		return nil
 	}
+	rest := former
 	for some := range slices.Chunk(ids, 10_000) {
-		if err := w.endAccess(ctx, tx, some, former[:len(some)]); err != nil {
+		if err := w.endAccess(ctx, tx, some, rest[:len(some)]); err != nil {
 			return fmt.Errorf("end sign-ins: %w", err)
 		}
-		former = former[len(some):]
+		rest = rest[len(some):]
 	}
-	deleted, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (select lower(former_email), user_id `+moving+")", args...)
+	deleted, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (
+		select unnest($1::text[]), unnest($3::uuid[]) union all select lower(unnest($2::text[])), unnest($3::uuid[]))`, // see DeleteAddress
+		postgres.Map(former, mailbox.Key), former, ids)
 	if err == nil && deleted.RowsAffected() != int64(len(ids)) {
 		return errOvertaken // on a cluster: a change of which one node tells before another
 	}

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/postgres"
@@ -187,6 +190,9 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
 			report("cluster", "each node suits the service", err)
 		}
+		if problem := sharedAddresses(account.New(pool, nil, nil, account.Settings{}).SharingAddresses(ctx)); problem != nil {
+			report("addresses", "", problem)
+		}
 	}
 
 	detail, err = "", error(Skipped("no schema"))
@@ -226,6 +232,19 @@ func checkTimezones(ctx context.Context, pool *postgres.Pool, report func(check,
 		report("time zones", fmt.Sprintf("warning: %d users have time zones that this machine does not know, so their days are those of UTC "+
 			"and may be off by one: %q%s; change them with connect-svc user update", users, names, more), nil)
 	}
+}
+
+// sharedAddresses names users who share their address with another one, at most ten.
+func sharedAddresses(users []uuid.UUID, err error) error {
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	var names []string
+	for _, user := range users[:min(len(users), 10)] {
+		names = append(names, user.String())
+	}
+	return fmt.Errorf("%d users share their address with another user and cannot sign in, see Users (docs/operations.md): %s",
+		len(users), strings.Join(names, " "))
 }
 
 // CheckSchema returns an error unless this program works on the database: the database has all migrations of this program, and none of

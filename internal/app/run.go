@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"connect-svc/internal/panics"
 	"connect-svc/internal/timelimit"
 )
@@ -32,6 +34,10 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
 	}
 	start(background, "emails", a.Accounts.Run)
+	start(background, "addresses", func(ctx context.Context) {
+		a.keyAddresses(ctx)
+		timelimit.Every(ctx, keyEvery, func() { a.keyAddresses(ctx) })
+	})
 	start(background, "sweep", func(ctx context.Context) { timelimit.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
@@ -118,6 +124,18 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	case <-done:
 	case <-limit.Done(): // an email or a statement hangs: the process ends anyway
 		a.logger.Warn("work was broken off")
+	}
+}
+
+// keyEvery is the interval between looks for addresses that a server of an older program has written since.
+const keyEvery = time.Hour
+
+// keyAddresses gives addresses the keys by which this program finds them, and logs whose it cannot.
+func (a *App) keyAddresses(ctx context.Context) {
+	var sharing []uuid.UUID
+	err := panics.Try(func() (err error) { sharing, err = a.Accounts.KeyAddresses(ctx); return err })
+	if problem := sharedAddresses(sharing, err); problem != nil && ctx.Err() == nil {
+		a.logger.Error("addresses of users", "cause", problem)
 	}
 }
 

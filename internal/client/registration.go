@@ -50,8 +50,9 @@ var Limits = map[string]int{
 	"requests-per-minute": 1_000_000, "burst": 1_000_000, "concurrent-reads": 10_000, "webhook-parallel": 64,
 }
 
-// validate returns a *refusal.FieldError with the command line's name of the field: contact-email.
+// validate makes the contact's address what is stored. It returns a *refusal.FieldError with the command line's name of the field: contact-email.
 func (r *Registration) validate() error {
+	r.ContactEmail = mailbox.Stored(r.ContactEmail)
 	switch callback := ValidateCallback(r.CallbackURL); {
 	case r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > Limits["name"] ||
 		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic):

@@ -4,7 +4,7 @@
 // # Invariants
 //
 //   - A text finds what it names, whatever its kind, and nothing else (TestFind).
-//   - Each look-up reads one index, however much is stored, except a part of a client's name (operator.TestListsUseIndexes).
+//   - Each look-up reads one index, however much is stored, except a client's name (operator.TestListsUseIndexes).
 //
 // The package never logs a text: it may be an address.
 package lookup

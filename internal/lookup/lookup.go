@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	lookupdb "connect-svc/gen/db/lookup"
+	"connect-svc/internal/fold"
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/refusal"
@@ -70,7 +72,8 @@ var ErrSeveral = errors.New("several clients have this name")
 
 // ClientNamed returns the client with a name, in any case. Errors: refusal.ErrClientNotFound, ErrSeveral.
 func (f Finder) ClientNamed(ctx context.Context, name string) (uuid.UUID, error) {
-	named, err := f.queries.FindClientsNamed(ctx, lookupdb.FindClientsNamedParams{Name: strings.TrimSpace(name), Most: 2})
+	all, err := f.queries.ListClientNames(ctx)
+	named := clientsNamed(all, strings.TrimSpace(name))
 	switch {
 	case err != nil:
 		return uuid.Nil, postgres.Wrap("lookup", err)
@@ -137,7 +140,7 @@ func (f Finder) byID(ctx context.Context, id uuid.UUID) (found []Found, err erro
 
 func (f Finder) byName(ctx context.Context, text string) (found []Found, err error) {
 	if mailbox.Valid(text) {
-		users, err := f.queries.FindUserOfAddress(ctx, text)
+		users, err := f.queries.FindUserOfAddress(ctx, mailbox.Key(text))
 		if err != nil {
 			return nil, err
 		}
@@ -145,16 +148,25 @@ func (f Finder) byName(ctx context.Context, text string) (found []Found, err err
 			found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
 		}
 	}
-	named, err := f.queries.FindClientsNamed(ctx, lookupdb.FindClientsNamedParams{Name: text, Most: most})
-	for _, row := range named {
-		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+	all, err := f.queries.ListClientNames(ctx)
+	named := clientsNamed(all, text)
+	if len(named) == 0 && len(found) == 0 {
+		key := fold.Key(text)
+		named = slices.DeleteFunc(all, func(row lookupdb.ListClientNamesRow) bool { return !strings.Contains(fold.Key(row.Name), key) })
 	}
-	if err != nil || len(found) > 0 {
-		return found, err
-	}
-	alike, err := f.queries.FindClientsLike(ctx, lookupdb.FindClientsLikeParams{Part: text, Most: most})
-	for _, row := range alike {
+	for _, row := range named[:min(len(named), most)] {
 		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
 	}
 	return found, err
+}
+
+// clientsNamed returns the clients with a name, in any case.
+func clientsNamed(all []lookupdb.ListClientNamesRow, name string) (named []lookupdb.ListClientNamesRow) {
+	key := fold.Key(name)
+	for _, row := range all {
+		if fold.Key(row.Name) == key {
+			named = append(named, row)
+		}
+	}
+	return named
 }

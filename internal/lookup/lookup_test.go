@@ -16,6 +16,36 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// Names and addresses are found in any case, on every kind of database.
+func TestFindFolds(t *testing.T) {
+	t.Parallel()
+	for kind := range pgtest.Locales {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.NewIn(t, kind)
+			ines := db.User(t, func(u *pgtest.User) { u.Email = "ines1@Users.example" })
+			ren := db.User(t, func(u *pgtest.User) { u.Email = "ren@bücher.example" })
+			club := db.Client(t, func(c *pgtest.Client) { c.Name = "Fitness SÜD" })
+			finder := lookup.New(db.Pool)
+			for text, want := range map[string]uuid.UUID{
+				"INES1@USERS.EXAMPLE": ines.ID, "REN@xn--bcher-kva.example": ren.ID, "REN@BÜCHER.EXAMPLE": ren.ID,
+				"FITNESS SÜD": club.ID, "fitness su\u0308d": club.ID, "ITNES": club.ID, "FITNESS SUD": uuid.Nil, "ınes1@users.example": uuid.Nil,
+			} {
+				found, err := finder.Find(t.Context(), text)
+				if want == uuid.Nil && len(found) == 0 && err == nil {
+					continue
+				}
+				if err != nil || len(found) != 1 || found[0].UserID != want && found[0].ClientID != want {
+					t.Errorf("%q: %+v, %v", text, found, err)
+				}
+			}
+			if id, err := finder.ClientNamed(t.Context(), "FITNESS süd"); err != nil || id != club.ID {
+				t.Errorf("the client: %v, %v", id, err)
+			}
+		})
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -1,8 +1,15 @@
-// Package mailbox validates the email addresses of users and of partners' contacts.
+// Package mailbox validates the email addresses of users and of partners' contacts, and tells which of them are the same.
+//
+// An address has four forms: as somebody typed it; as it is stored and shown ([Stored]); the key by which it is found, which only programs
+// see ([Key]); and as it is sent ([Sent]).
 //
 // # Invariants
 //
 //   - A valid address looks like no other address: it has no invisible character, and none that reorders text (TestValid).
+//   - The domain of a valid address is the name of a host (TestValid).
+//   - Addresses that differ only in case, in how Unicode composes their letters, or in the spelling of the domain have one key. No others do
+//     (TestKey).
+//   - The key does not depend on the database's locale: no statement folds an address (fold.TestProgramFolds).
 package mailbox
 
 import (
@@ -10,28 +17,92 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
+
+	"connect-svc/internal/fold"
 )
 
 // MaxLength is the maximum length of an address in bytes.
 const MaxLength = 254
 
-// Valid reports whether the text is a bare address (RFC 5322, addr-spec) within the lengths of RFC 5321, section 4.5.3.1. It rejects
-// quoted local parts and numeric hosts, which nobody signs in with and about which parsers disagree. It rejects characters that are
-// invisible, break the line or reverse the text after them, with which an address could imitate another one. It rejects question marks,
-// which in a mailto: link begin further fields.
+// Valid reports whether the text is a bare address (RFC 5322, addr-spec) at the name of a host, within the lengths of RFC 5321, section
+// 4.5.3.1, also in the forms in which it is stored and sent. It rejects quoted local parts and numeric hosts, which nobody signs in with and
+// about which parsers disagree. It rejects characters that are invisible, break the line or reverse the text after them, with which an address
+// could imitate another one. It rejects question marks, which in a mailto: link begin further fields.
+//
+// The host may have one label, such as that of a mail server in an operator's own network. Its labels have letters, digits and hyphens. Other
+// letters have to be valid in the registration of a domain (IDNA2008): browsers take more, such as wide letters, which other programs take for
+// another domain, or for none.
 func Valid(text string) bool {
-	if len(text) > MaxLength || !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
 		return false
 	}
+	text = Stored(text)
 	parsed, err := mail.ParseAddress(text)
 	if err != nil || parsed.Address != text {
 		return false
 	}
-	at := strings.LastIndexByte(text, '@')
-	return at <= 64 && !strings.HasPrefix(text[at+1:], "[")
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	return err == nil && len(local) <= 64 && len(text) <= MaxLength && len(local)+1+len(host) <= MaxLength && !isNumeric(host)
 }
 
 // misleading matches invisible characters, including the fillers among the letters, and the question mark.
 func misleading(c rune) bool {
 	return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
+}
+
+// isNumeric reports whether the host is an IPv4 address, of which no name may be.
+func isNumeric(host string) bool {
+	return strings.Trim(host[strings.LastIndexByte(host, '.')+1:], "0123456789") == ""
+}
+
+// split returns the parts of an address. Only the last @ separates them.
+func split(text string) (local, domain string) {
+	at := strings.LastIndexByte(text, '@')
+	return text[:max(at, 0)], text[at+1:]
+}
+
+// hostOf returns the name of a host in A-labels and in lower case: xn--bcher-kva.example for Bücher.example.
+func hostOf(domain string) (string, error) {
+	return idna.Registration.ToASCII(fold.Lower(domain))
+}
+
+// Stored returns a valid address as it is stored: in Unicode's normalization form C.
+func Stored(text string) string { return norm.NFC.String(text) }
+
+// Key returns what is equal for addresses of one mailbox: the key of the local part by [fold.Key], and the domain in A-labels. For an address in
+// ASCII that is the address in lower case.
+//
+// Mail servers may tell addresses apart that differ in case (RFC 5321, section 2.4). None of those that people use does.
+func Key(text string) string {
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	if err != nil { // stored by a program that took it for valid
+		host = fold.Lower(domain)
+	}
+	return fold.Key(local) + "@" + host
+}
+
+// Sent returns a valid address as mail servers get it: with the domain in A-labels, because most mail servers take no other (RFC 6530, section
+// 7.1). One in ASCII stays as it is.
+func Sent(text string) string {
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	if err != nil || isASCII(domain) {
+		return text
+	}
+	return local + "@" + host
+}
+
+// NeedsUTF8 reports whether only mail servers that offer SMTPUTF8 (RFC 6531) take the address: its local part is not ASCII.
+func NeedsUTF8(text string) bool {
+	local, _ := split(text)
+	return !isASCII(local)
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c > unicode.MaxASCII })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/fold"
 	"connect-svc/internal/page"
 	"connect-svc/internal/postgres"
 	"connect-svc/internal/scope"
@@ -62,9 +63,11 @@ func (s *Server) Connections(ctx context.Context, filter Filter, after page.Key,
 // unknown user.
 func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Connection, error) {
 	rows, err := s.queries.ListConnectionsOfUser(ctx, userID)
-	return postgres.Map(rows, func(row oauthdb.ListConnectionsOfUserRow) Connection {
+	list := postgres.Map(rows, func(row oauthdb.ListConnectionsOfUserRow) Connection {
 		return s.connectionOf(oauthdb.ListConnectionsRow(row)) // the same columns
-	}), err
+	})
+	fold.Sort(list, func(c Connection) string { return c.Partner.Name })
+	return list, err
 }
 
 // Connection returns a connection, also one that has ended. Error: ErrNotConnected.

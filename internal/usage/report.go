@@ -53,17 +53,16 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 // Key returns the client's place in [Usage.Clients].
 func (r Report) Key() page.Key { return page.Key{N: r.Total.Requests, ID: r.ClientID} }
 
-// Clients returns at most limit reports after a key, of the clients that a query finds as in client.Registry.List, those with most
-// requests first. They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours.
+// Clients returns at most limit reports after a key, of all clients if found is nil, and of found otherwise, those with most requests first. They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours.
 // It asks the database three times for any number of clients.
-func (u *Usage) Clients(ctx context.Context, query string, since time.Time, after page.Key, limit int) ([]Report, error) {
+func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time, after page.Key, limit int) ([]Report, error) {
 	since, until := u.span(since)
 	since = since.Truncate(oneDay)
 	if after.ID == uuid.Nil {
 		after.N = math.MaxInt64
 	}
 	ranked, err := u.queries.RankClients(ctx, usagedb.RankClientsParams{
-		Query: query, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
+		Found: found, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
 	})
 	if err != nil {
 		return nil, postgres.Wrap("usage: clients", err)

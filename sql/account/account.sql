@@ -31,10 +31,11 @@ with changed as (
 select user_id, email, timezone, registered_on, created_at, language from changed;
 
 -- name: DeleteAddress :exec
-delete from user_addresses where address = lower(@email) and user_id = @user_id;
+-- A program of before 0045 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
+delete from user_addresses where address in (@address, lower(@email)) and user_id = @user_id;
 
 -- name: InsertAddress :exec
-insert into user_addresses (address, user_id, email) values (lower(@email), @user_id, @email);
+insert into user_addresses (address, user_id, email) values (@address, @user_id, @email);
 
 -- name: DeleteSessionsOf :exec
 delete from account_sessions where user_id = any (@user_ids::uuid[]);
@@ -46,7 +47,27 @@ select * from users where user_id = @user_id;
 select timezone from users where user_id = @user_id;
 
 -- name: GetUserOfAddress :one
-select user_id from user_addresses where address = lower(@email);
+select user_id from user_addresses where address = @address;
+
+-- name: ListUnusualAddresses :many
+-- Those that are not ASCII, with the condition of their index.
+select address, user_id, email from user_addresses
+where address > @after and address || email ~ '[^\x01-\x7f]'
+order by address
+limit sqlc.arg(row_limit)::int;
+
+-- name: MoveAddress :execrows
+-- Gives an address its key. An address that has it already is a unique violation.
+update user_addresses set address = @key where address = @address and user_id = @user_id;
+
+-- name: RemoveAddress :exec
+delete from user_addresses where address = @address and user_id = @user_id;
+
+-- name: WasDeleted :one
+select exists (select 1 from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')::bool;
+
+-- name: ListEmails :many
+select user_id, email from users where user_id = any (@user_ids::uuid[]);
 
 -- name: ListUsers :many
 select * from users where user_id > @after order by user_id limit sqlc.arg(row_limit)::int;
@@ -60,14 +81,13 @@ update users set language = @language::text where user_id = @user_id;
 
 -- name: DeleteSignInsOf :exec
 -- Includes sign-ins that began when the address had no account.
-delete from sign_ins
-where lower(email) collate "C" in (select lower(former) from unnest(@emails::text[]) as former) or user_id = any (@user_ids::uuid[]);
+delete from sign_ins where address = any (@addresses::text[]) or user_id = any (@user_ids::uuid[]);
 
 -- name: CountSignInsOf :one
 -- The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
 select count(*) from (
     select 1 from sign_ins i
-    where (lower(i.email) collate "C" = lower(@email) or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
+    where (i.address = @address::text or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
 ) as i;
 
 -- name: CountSessionsOf :one
@@ -89,12 +109,10 @@ insert into audit_log (subject, actor, action, user_id, detail)
 values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_build_object('connections', @connections::bigint));
 
 -- name: FindForSignIn :one
--- Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
--- same for accounts and limits.
-select lower(typed.email)::text as folded, a.user_id, a.email,
-    issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
-from (select @email::text as email) as typed
-left join user_addresses a on a.address = lower(@email::text);
+-- Always returns one row, so that an address without an account causes the same statements.
+select a.user_id, a.email, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+from (select) as one
+left join user_addresses a on a.address = @address;
 
 -- name: GetCounter :one
 -- The emails that a limit has counted. internal/account/rule.go decides what they mean.
@@ -114,10 +132,10 @@ update sign_in_limits set asked_at = array_remove(asked_at, @at::timestamptz) wh
 -- name: PutSignIn :exec
 -- A new code replaces the old one and its attempts. The last four old ones can be told from wrong ones.
 -- Citus crashes at a slice of an array here.
-insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
-values (@sign_in_id, @email, @user_id, @seed, @budget, @expires_at)
+insert into sign_ins as s (sign_in_id, email, address, user_id, seed, budget, expires_at)
+values (@sign_in_id, @email, @address::text, @user_id, @seed, @budget, @expires_at)
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
+set email = excluded.email, address = excluded.address, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0));
 
 -- name: GetSeeds :one
@@ -178,7 +196,7 @@ select count(*) as waiting, coalesce(extract(epoch from now() - min(put_at)), 0)
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = @sign_in_id and attempts < @most::int and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, attempts::int, lower(email)::text as folded;
+returning user_id, seed, budget, attempts::int, email;
 
 -- name: CountAttempt :execrows
 update sign_in_limits set failed = failed + 1 where key = @key and failed < @most::int;
@@ -188,7 +206,7 @@ select failed from sign_in_limits where key = @key;
 
 -- name: GetLink :one
 -- The seed of the sign-in's link, and its user.
-select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, lower(email)::text as folded
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, email
 from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: ResetAttempts :exec
@@ -246,8 +264,7 @@ delete from known_browsers where (user_id, browser_id) in (
 
 -- name: GetSignIn :one
 select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired,
-    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget,
-    lower(email)::text as folded
+    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget
 from sign_ins
 where sign_in_id = @sign_in_id;
 

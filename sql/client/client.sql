@@ -22,12 +22,24 @@ where client_id = @client_id;
 select client_id, name from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: ListClients :many
--- The clients that a search finds, oldest first.
+-- Oldest first.
 select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
-where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid) and is_found(@query, client_id, name, contact_email)
+where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
 order by created_at, client_id
 limit @max_rows;
+
+-- name: ListClientsOf :many
+select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = any (@client_ids::uuid[])
+order by created_at, client_id;
+
+-- name: ListSearched :many
+-- The program compares these with a search. There are some thousand clients at most, so that no index is needed.
+select client_id, name, contact_email, created_at from clients
+where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
+order by created_at, client_id;
 
 -- name: SetClientStatus :one
 -- Setting the current status again changes nothing and is not audited.

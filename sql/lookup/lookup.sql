@@ -1,10 +1,10 @@
--- Reads what an id, an address or a name belongs to, for operators. Each statement but FindClientsLike is a look-up in one index.
+-- Reads what an id, an address or a name belongs to, for operators. Each statement but ListClientNames is a look-up in one index.
 
 -- name: FindUser :many
 select user_id, email from users where user_id = @id;
 
 -- name: FindUserOfAddress :many
-select user_id, email from user_addresses where address = lower(@email);
+select user_id, email from user_addresses where address = @address;
 
 -- name: FindGrant :many
 select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = @id;
@@ -12,12 +12,9 @@ select g.user_id, g.client_id, c.name from grant_directory g join clients c on c
 -- name: FindClient :many
 select client_id, name from clients where client_id = @id;
 
--- name: FindClientsNamed :many
-select client_id, name from clients where lower(name) collate "C" = lower(@name) order by created_at, client_id limit @most::int;
-
--- name: FindClientsLike :many
--- There are some thousand clients at most, so that no index is needed.
-select client_id, name from clients where position(lower(@part) in lower(name)) > 0 order by created_at, client_id limit @most::int;
+-- name: ListClientNames :many
+-- The program compares them. There are some thousand clients at most, so that no index is needed.
+select client_id, name from clients order by created_at, client_id;
 
 -- name: FindRefusedRequest :many
 select e.client_id, c.name, e.at, e.operation, e.status, e.code, e.reason

@@ -137,13 +137,13 @@ select * from usage_days where client_id = any (@client_ids::uuid[]) and day >= 
 select counted_until from usage_folds;
 
 -- name: RankClients :many
--- The clients that a search finds, those with most requests since a day first.
+-- All clients, or those that a search has found, those with most requests since a day first.
 select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
 from clients cl
 left join (
     select client_id, sum(requests)::bigint as requests from usage_days where day >= @since::date group by client_id
 ) d on d.client_id = cl.client_id
-where is_found(@query, cl.client_id, cl.name, cl.contact_email)
+where (sqlc.narg(found)::uuid[] is null or cl.client_id = any (sqlc.narg(found)::uuid[]))
     and (coalesce(d.requests, 0) < @after_requests::bigint or coalesce(d.requests, 0) = @after_requests::bigint and cl.client_id > @after_id)
 order by coalesce(d.requests, 0) desc, cl.client_id
 limit @max_rows;

@@ -168,18 +168,18 @@ func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountS
 const countSignInsOf = `-- name: CountSignInsOf :one
 select count(*) from (
     select 1 from sign_ins i
-    where (lower(i.email) collate "C" = lower($1) or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
+    where (i.address = $1::text or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
 ) as i
 `
 
 type CountSignInsOfParams struct {
-	Email  string
-	UserID uuid.UUID
+	Address string
+	UserID  uuid.UUID
 }
 
 // The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
 func (q *Queries) CountSignInsOf(ctx context.Context, arg CountSignInsOfParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countSignInsOf, arg.Email, arg.UserID)
+	row := q.db.QueryRow(ctx, countSignInsOf, arg.Address, arg.UserID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -239,16 +239,18 @@ func (q *Queries) DelayCodeEmail(ctx context.Context, arg DelayCodeEmailParams) 
 }
 
 const deleteAddress = `-- name: DeleteAddress :exec
-delete from user_addresses where address = lower($1) and user_id = $2
+delete from user_addresses where address in ($1, lower($2)) and user_id = $3
 `
 
 type DeleteAddressParams struct {
-	Email  string
-	UserID uuid.UUID
+	Address string
+	Email   string
+	UserID  uuid.UUID
 }
 
+// A program of before 0045 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
 func (q *Queries) DeleteAddress(ctx context.Context, arg DeleteAddressParams) error {
-	_, err := q.db.Exec(ctx, deleteAddress, arg.Email, arg.UserID)
+	_, err := q.db.Exec(ctx, deleteAddress, arg.Address, arg.Email, arg.UserID)
 	return err
 }
 
@@ -365,18 +367,17 @@ func (q *Queries) DeleteSessionsOf(ctx context.Context, userIds []uuid.UUID) err
 }
 
 const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
-delete from sign_ins
-where lower(email) collate "C" in (select lower(former) from unnest($1::text[]) as former) or user_id = any ($2::uuid[])
+delete from sign_ins where address = any ($1::text[]) or user_id = any ($2::uuid[])
 `
 
 type DeleteSignInsOfParams struct {
-	Emails  []string
-	UserIds []uuid.UUID
+	Addresses []string
+	UserIds   []uuid.UUID
 }
 
 // Includes sign-ins that began when the address had no account.
 func (q *Queries) DeleteSignInsOf(ctx context.Context, arg DeleteSignInsOfParams) error {
-	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Emails, arg.UserIds)
+	_, err := q.db.Exec(ctx, deleteSignInsOf, arg.Addresses, arg.UserIds)
 	return err
 }
 
@@ -419,35 +420,27 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 }
 
 const findForSignIn = `-- name: FindForSignIn :one
-select lower(typed.email)::text as folded, a.user_id, a.email,
-    issue_time($1::timestamptz)::timestamptz as now
-from (select $2::text as email) as typed
-left join user_addresses a on a.address = lower($2::text)
+select a.user_id, a.email, issue_time($1::timestamptz)::timestamptz as now
+from (select) as one
+left join user_addresses a on a.address = $2
 `
 
 type FindForSignInParams struct {
 	Expected *time.Time
-	Email    string
+	Address  string
 }
 
 type FindForSignInRow struct {
-	Folded string
 	UserID *uuid.UUID
 	Email  *string
 	Now    time.Time
 }
 
-// Always returns one row, so that an address without an account causes the same statements. Addresses that differ only in case are the
-// same for accounts and limits.
+// Always returns one row, so that an address without an account causes the same statements.
 func (q *Queries) FindForSignIn(ctx context.Context, arg FindForSignInParams) (FindForSignInRow, error) {
-	row := q.db.QueryRow(ctx, findForSignIn, arg.Expected, arg.Email)
+	row := q.db.QueryRow(ctx, findForSignIn, arg.Expected, arg.Address)
 	var i FindForSignInRow
-	err := row.Scan(
-		&i.Folded,
-		&i.UserID,
-		&i.Email,
-		&i.Now,
-	)
+	err := row.Scan(&i.UserID, &i.Email, &i.Now)
 	return i, err
 }
 
@@ -546,7 +539,7 @@ func (q *Queries) GetFirstSignIn(ctx context.Context, arg GetFirstSignInParams) 
 }
 
 const getLink = `-- name: GetLink :one
-select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, lower(email)::text as folded
+select user_id, seed, budget, mail, (expires_at <= connect_now())::bool as expired, email
 from sign_ins where sign_in_id = $1
 `
 
@@ -556,7 +549,7 @@ type GetLinkRow struct {
 	Budget  []byte
 	Mail    string
 	Expired bool
-	Folded  string
+	Email   string
 }
 
 // The seed of the sign-in's link, and its user.
@@ -569,7 +562,7 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 		&i.Budget,
 		&i.Mail,
 		&i.Expired,
-		&i.Folded,
+		&i.Email,
 	)
 	return i, err
 }
@@ -618,8 +611,7 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (User, e
 
 const getSignIn = `-- name: GetSignIn :one
 select email, attempts::int as attempts, (expires_at <= connect_now())::bool as expired,
-    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget,
-    lower(email)::text as folded
+    extract(epoch from expires_at - connect_now())::float8 as seconds_left, mail, budget
 from sign_ins
 where sign_in_id = $1
 `
@@ -631,7 +623,6 @@ type GetSignInRow struct {
 	SecondsLeft float64
 	Mail        string
 	Budget      []byte
-	Folded      string
 }
 
 func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInRow, error) {
@@ -644,7 +635,6 @@ func (q *Queries) GetSignIn(ctx context.Context, signInID uuid.UUID) (GetSignInR
 		&i.SecondsLeft,
 		&i.Mail,
 		&i.Budget,
-		&i.Folded,
 	)
 	return i, err
 }
@@ -679,11 +669,11 @@ func (q *Queries) GetUser(ctx context.Context, userID uuid.UUID) (User, error) {
 }
 
 const getUserOfAddress = `-- name: GetUserOfAddress :one
-select user_id from user_addresses where address = lower($1)
+select user_id from user_addresses where address = $1
 `
 
-func (q *Queries) GetUserOfAddress(ctx context.Context, email string) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, getUserOfAddress, email)
+func (q *Queries) GetUserOfAddress(ctx context.Context, address string) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, getUserOfAddress, address)
 	var user_id uuid.UUID
 	err := row.Scan(&user_id)
 	return user_id, err
@@ -709,16 +699,17 @@ func (q *Queries) HasSessionsUntil(ctx context.Context, arg HasSessionsUntilPara
 }
 
 const insertAddress = `-- name: InsertAddress :exec
-insert into user_addresses (address, user_id, email) values (lower($1), $2, $1)
+insert into user_addresses (address, user_id, email) values ($1, $2, $3)
 `
 
 type InsertAddressParams struct {
-	Email  string
-	UserID uuid.UUID
+	Address string
+	UserID  uuid.UUID
+	Email   string
 }
 
 func (q *Queries) InsertAddress(ctx context.Context, arg InsertAddressParams) error {
-	_, err := q.db.Exec(ctx, insertAddress, arg.Email, arg.UserID)
+	_, err := q.db.Exec(ctx, insertAddress, arg.Address, arg.UserID, arg.Email)
 	return err
 }
 
@@ -951,6 +942,35 @@ func (q *Queries) ListDueEmails(ctx context.Context, arg ListDueEmailsParams) ([
 	return items, nil
 }
 
+const listEmails = `-- name: ListEmails :many
+select user_id, email from users where user_id = any ($1::uuid[])
+`
+
+type ListEmailsRow struct {
+	UserID uuid.UUID
+	Email  string
+}
+
+func (q *Queries) ListEmails(ctx context.Context, userIds []uuid.UUID) ([]ListEmailsRow, error) {
+	rows, err := q.db.Query(ctx, listEmails, userIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEmailsRow
+	for rows.Next() {
+		var i ListEmailsRow
+		if err := rows.Scan(&i.UserID, &i.Email); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listLimitKeys = `-- name: ListLimitKeys :many
 select distinct limit_key from sign_in_events where key = $1 and limit_key is not null order by limit_key
 `
@@ -1005,6 +1025,39 @@ func (q *Queries) ListSignInEvents(ctx context.Context, arg ListSignInEventsPara
 			&i.Until,
 			&i.LimitKey,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listUnusualAddresses = `-- name: ListUnusualAddresses :many
+select address, user_id, email from user_addresses
+where address > $1 and address || email ~ '[^\x01-\x7f]'
+order by address
+limit $2::int
+`
+
+type ListUnusualAddressesParams struct {
+	After    string
+	RowLimit int32
+}
+
+// Those that are not ASCII, with the condition of their index.
+func (q *Queries) ListUnusualAddresses(ctx context.Context, arg ListUnusualAddressesParams) ([]UserAddress, error) {
+	rows, err := q.db.Query(ctx, listUnusualAddresses, arg.After, arg.RowLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UserAddress
+	for rows.Next() {
+		var i UserAddress
+		if err := rows.Scan(&i.Address, &i.UserID, &i.Email); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1127,6 +1180,25 @@ func (q *Queries) MarkCodeSent(ctx context.Context, arg MarkCodeSentParams) (int
 	return result.RowsAffected(), nil
 }
 
+const moveAddress = `-- name: MoveAddress :execrows
+update user_addresses set address = $1 where address = $2 and user_id = $3
+`
+
+type MoveAddressParams struct {
+	Key     string
+	Address string
+	UserID  uuid.UUID
+}
+
+// Gives an address its key. An address that has it already is a unique violation.
+func (q *Queries) MoveAddress(ctx context.Context, arg MoveAddressParams) (int64, error) {
+	result, err := q.db.Exec(ctx, moveAddress, arg.Key, arg.Address, arg.UserID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const now = `-- name: Now :one
 select connect_now()::timestamptz
 `
@@ -1208,16 +1280,17 @@ func (q *Queries) PutCounter(ctx context.Context, arg PutCounterParams) (int64, 
 }
 
 const putSignIn = `-- name: PutSignIn :exec
-insert into sign_ins as s (sign_in_id, email, user_id, seed, budget, expires_at)
-values ($1, $2, $3, $4, $5, $6)
+insert into sign_ins as s (sign_in_id, email, address, user_id, seed, budget, expires_at)
+values ($1, $2, $3::text, $4, $5, $6, $7)
 on conflict (sign_in_id) do update
-set email = excluded.email, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
+set email = excluded.email, address = excluded.address, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
     mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0))
 `
 
 type PutSignInParams struct {
 	SignInID  uuid.UUID
 	Email     string
+	Address   string
 	UserID    *uuid.UUID
 	Seed      []byte
 	Budget    []byte
@@ -1230,11 +1303,26 @@ func (q *Queries) PutSignIn(ctx context.Context, arg PutSignInParams) error {
 	_, err := q.db.Exec(ctx, putSignIn,
 		arg.SignInID,
 		arg.Email,
+		arg.Address,
 		arg.UserID,
 		arg.Seed,
 		arg.Budget,
 		arg.ExpiresAt,
 	)
+	return err
+}
+
+const removeAddress = `-- name: RemoveAddress :exec
+delete from user_addresses where address = $1 and user_id = $2
+`
+
+type RemoveAddressParams struct {
+	Address string
+	UserID  uuid.UUID
+}
+
+func (q *Queries) RemoveAddress(ctx context.Context, arg RemoveAddressParams) error {
+	_, err := q.db.Exec(ctx, removeAddress, arg.Address, arg.UserID)
 	return err
 }
 
@@ -1265,7 +1353,7 @@ const takeAttempt = `-- name: TakeAttempt :one
 update sign_ins
 set attempts = attempts + 1
 where sign_in_id = $1 and attempts < $2::int and expires_at > connect_now() and mail <> 'failed'
-returning user_id, seed, budget, attempts::int, lower(email)::text as folded
+returning user_id, seed, budget, attempts::int, email
 `
 
 type TakeAttemptParams struct {
@@ -1278,7 +1366,7 @@ type TakeAttemptRow struct {
 	Seed     []byte
 	Budget   []byte
 	Attempts int32
-	Folded   string
+	Email    string
 }
 
 // Spends an attempt before the code is compared, so that concurrent attempts cannot exceed the limit.
@@ -1290,7 +1378,7 @@ func (q *Queries) TakeAttempt(ctx context.Context, arg TakeAttemptParams) (TakeA
 		&i.Seed,
 		&i.Budget,
 		&i.Attempts,
-		&i.Folded,
+		&i.Email,
 	)
 	return i, err
 }
@@ -1381,4 +1469,15 @@ func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const wasDeleted = `-- name: WasDeleted :one
+select exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')::bool
+`
+
+func (q *Queries) WasDeleted(ctx context.Context, userID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, wasDeleted, userID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }

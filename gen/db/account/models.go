@@ -30,3 +30,9 @@ type User struct {
 	CreatedAt    time.Time
 	Language     *string
 }
+
+type UserAddress struct {
+	Address string
+	UserID  uuid.UUID
+	Email   string
+}

@@ -343,15 +343,14 @@ func (q *Queries) ListClientNames(ctx context.Context, clientIds []uuid.UUID) ([
 const listClients = `-- name: ListClients :many
 select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
-where (created_at, client_id) > ($1::timestamptz, $2::uuid) and is_found($3, client_id, name, contact_email)
+where (created_at, client_id) > ($1::timestamptz, $2::uuid)
 order by created_at, client_id
-limit $4
+limit $3
 `
 
 type ListClientsParams struct {
 	AfterTime time.Time
 	AfterID   uuid.UUID
-	Query     string
 	MaxRows   int32
 }
 
@@ -360,14 +359,9 @@ type ListClientsRow struct {
 	Overlapping bool
 }
 
-// The clients that a search finds, oldest first.
+// Oldest first.
 func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]ListClientsRow, error) {
-	rows, err := q.db.Query(ctx, listClients,
-		arg.AfterTime,
-		arg.AfterID,
-		arg.Query,
-		arg.MaxRows,
-	)
+	rows, err := q.db.Query(ctx, listClients, arg.AfterTime, arg.AfterID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -375,6 +369,58 @@ func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]Lis
 	var items []ListClientsRow
 	for rows.Next() {
 		var i ListClientsRow
+		if err := rows.Scan(
+			&i.Client.ClientID,
+			&i.Client.Name,
+			&i.Client.CallbackUrl,
+			&i.Client.Scopes,
+			&i.Client.SecretHash,
+			&i.Client.PreviousSecretHash,
+			&i.Client.PreviousSecretUntil,
+			&i.Client.Status,
+			&i.Client.RequestsPerMinute,
+			&i.Client.Burst,
+			&i.Client.ConcurrentReads,
+			&i.Client.ContactEmail,
+			&i.Client.HomepageUrl,
+			&i.Client.PrivacyUrl,
+			&i.Client.TermsUrl,
+			&i.Client.Logo,
+			&i.Client.WebhookParallel,
+			&i.Client.CreatedAt,
+			&i.Overlapping,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listClientsOf = `-- name: ListClientsOf :many
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+from clients
+where client_id = any ($1::uuid[])
+order by created_at, client_id
+`
+
+type ListClientsOfRow struct {
+	Client      Client
+	Overlapping bool
+}
+
+func (q *Queries) ListClientsOf(ctx context.Context, clientIds []uuid.UUID) ([]ListClientsOfRow, error) {
+	rows, err := q.db.Query(ctx, listClientsOf, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListClientsOfRow
+	for rows.Next() {
+		var i ListClientsOfRow
 		if err := rows.Scan(
 			&i.Client.ClientID,
 			&i.Client.Name,
@@ -428,6 +474,50 @@ func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientL
 	for rows.Next() {
 		var i ClientLogo
 		if err := rows.Scan(&i.ClientID, &i.Logo, &i.Content); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listSearched = `-- name: ListSearched :many
+select client_id, name, contact_email, created_at from clients
+where (created_at, client_id) > ($1::timestamptz, $2::uuid)
+order by created_at, client_id
+`
+
+type ListSearchedParams struct {
+	AfterTime time.Time
+	AfterID   uuid.UUID
+}
+
+type ListSearchedRow struct {
+	ClientID     uuid.UUID
+	Name         string
+	ContactEmail string
+	CreatedAt    time.Time
+}
+
+// The program compares these with a search. There are some thousand clients at most, so that no index is needed.
+func (q *Queries) ListSearched(ctx context.Context, arg ListSearchedParams) ([]ListSearchedRow, error) {
+	rows, err := q.db.Query(ctx, listSearched, arg.AfterTime, arg.AfterID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSearchedRow
+	for rows.Next() {
+		var i ListSearchedRow
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Name,
+			&i.ContactEmail,
+			&i.CreatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -41,75 +41,6 @@ func (q *Queries) FindClient(ctx context.Context, id uuid.UUID) ([]FindClientRow
 	return items, nil
 }
 
-const findClientsLike = `-- name: FindClientsLike :many
-select client_id, name from clients where position(lower($1) in lower(name)) > 0 order by created_at, client_id limit $2::int
-`
-
-type FindClientsLikeParams struct {
-	Part string
-	Most int32
-}
-
-type FindClientsLikeRow struct {
-	ClientID uuid.UUID
-	Name     string
-}
-
-// There are some thousand clients at most, so that no index is needed.
-func (q *Queries) FindClientsLike(ctx context.Context, arg FindClientsLikeParams) ([]FindClientsLikeRow, error) {
-	rows, err := q.db.Query(ctx, findClientsLike, arg.Part, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindClientsLikeRow
-	for rows.Next() {
-		var i FindClientsLikeRow
-		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const findClientsNamed = `-- name: FindClientsNamed :many
-select client_id, name from clients where lower(name) collate "C" = lower($1) order by created_at, client_id limit $2::int
-`
-
-type FindClientsNamedParams struct {
-	Name string
-	Most int32
-}
-
-type FindClientsNamedRow struct {
-	ClientID uuid.UUID
-	Name     string
-}
-
-func (q *Queries) FindClientsNamed(ctx context.Context, arg FindClientsNamedParams) ([]FindClientsNamedRow, error) {
-	rows, err := q.db.Query(ctx, findClientsNamed, arg.Name, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindClientsNamedRow
-	for rows.Next() {
-		var i FindClientsNamedRow
-		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const findGrant = `-- name: FindGrant :many
 select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = $1
 `
@@ -194,7 +125,7 @@ type FindUserRow struct {
 	Email  string
 }
 
-// Reads what an id, an address or a name belongs to, for operators. Each statement but FindClientsLike is a look-up in one index.
+// Reads what an id, an address or a name belongs to, for operators. Each statement but ListClientNames is a look-up in one index.
 func (q *Queries) FindUser(ctx context.Context, id uuid.UUID) ([]FindUserRow, error) {
 	rows, err := q.db.Query(ctx, findUser, id)
 	if err != nil {
@@ -216,7 +147,7 @@ func (q *Queries) FindUser(ctx context.Context, id uuid.UUID) ([]FindUserRow, er
 }
 
 const findUserOfAddress = `-- name: FindUserOfAddress :many
-select user_id, email from user_addresses where address = lower($1)
+select user_id, email from user_addresses where address = $1
 `
 
 type FindUserOfAddressRow struct {
@@ -224,8 +155,8 @@ type FindUserOfAddressRow struct {
 	Email  string
 }
 
-func (q *Queries) FindUserOfAddress(ctx context.Context, email string) ([]FindUserOfAddressRow, error) {
-	rows, err := q.db.Query(ctx, findUserOfAddress, email)
+func (q *Queries) FindUserOfAddress(ctx context.Context, address string) ([]FindUserOfAddressRow, error) {
+	rows, err := q.db.Query(ctx, findUserOfAddress, address)
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +209,36 @@ func (q *Queries) FindWebhookEvent(ctx context.Context, id uuid.UUID) ([]FindWeb
 			&i.State,
 			&i.CreatedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listClientNames = `-- name: ListClientNames :many
+select client_id, name from clients order by created_at, client_id
+`
+
+type ListClientNamesRow struct {
+	ClientID uuid.UUID
+	Name     string
+}
+
+// The program compares them. There are some thousand clients at most, so that no index is needed.
+func (q *Queries) ListClientNames(ctx context.Context) ([]ListClientNamesRow, error) {
+	rows, err := q.db.Query(ctx, listClientNames)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListClientNamesRow
+	for rows.Next() {
+		var i ListClientNamesRow
+		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

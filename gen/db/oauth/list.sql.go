@@ -143,7 +143,7 @@ select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'
-order by lower(cl.name collate "C") collate "C", c.client_id
+order by c.client_id
 `
 
 type ListConnectionsOfUserRow struct {

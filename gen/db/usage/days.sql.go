@@ -471,7 +471,7 @@ from clients cl
 left join (
     select client_id, sum(requests)::bigint as requests from usage_days where day >= $1::date group by client_id
 ) d on d.client_id = cl.client_id
-where is_found($2, cl.client_id, cl.name, cl.contact_email)
+where ($2::uuid[] is null or cl.client_id = any ($2::uuid[]))
     and (coalesce(d.requests, 0) < $3::bigint or coalesce(d.requests, 0) = $3::bigint and cl.client_id > $4)
 order by coalesce(d.requests, 0) desc, cl.client_id
 limit $5
@@ -479,7 +479,7 @@ limit $5
 
 type RankClientsParams struct {
 	Since         time.Time
-	Query         string
+	Found         []uuid.UUID
 	AfterRequests int64
 	AfterID       uuid.UUID
 	MaxRows       int32
@@ -493,11 +493,11 @@ type RankClientsRow struct {
 	Requests          int64
 }
 
-// The clients that a search finds, those with most requests since a day first.
+// All clients, or those that a search has found, those with most requests since a day first.
 func (q *Queries) RankClients(ctx context.Context, arg RankClientsParams) ([]RankClientsRow, error) {
 	rows, err := q.db.Query(ctx, rankClients,
 		arg.Since,
-		arg.Query,
+		arg.Found,
 		arg.AfterRequests,
 		arg.AfterID,
 		arg.MaxRows,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/mailbox"
 	"connect-svc/internal/scope"
 )
 
@@ -81,8 +82,8 @@ func (db *DB) User(t testing.TB, change ...func(*User)) User {
 	for _, f := range change {
 		f(&u)
 	}
-	db.Exec(t, `with address as (insert into user_addresses (address, user_id, email) values (lower($2), $1, $2))
+	db.Exec(t, `with address as (insert into user_addresses (address, user_id, email) values ($5, $1, $2))
 		insert into users (user_id, email, timezone, registered_on, created_at)
-		values ($1, $2, $3, $4, connect_now())`, u.ID, u.Email, u.Timezone, u.RegisteredOn)
+		values ($1, $2, $3, $4, connect_now())`, u.ID, u.Email, u.Timezone, u.RegisteredOn, mailbox.Key(u.Email))
 	return u
 }

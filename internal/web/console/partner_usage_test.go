@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 	}
 	in := english()
 
-	days, err := f.config.Usage.Clients(t.Context(), "", start.Add(-23*time.Hour), page.Key{}, 1)
+	days, err := f.config.Usage.Clients(t.Context(), nil, start.Add(-23*time.Hour), page.Key{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,8 +95,12 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list.Window.Since, list.Window.Search = list.Window.Since.Truncate(24*time.Hour), list.Query
+	found, err := c.Clients.Search(r.Context(), list.Query)
+	if err != nil {
+		return err
+	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
-		return c.Usage.Clients(r.Context(), list.Query, list.Window.Since, after, limit)
+		return c.Usage.Clients(r.Context(), found, list.Window.Since, after, limit)
 	}, usage.Report.Key)
 	if err != nil {
 		return err

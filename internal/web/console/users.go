@@ -1,16 +1,14 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/account"
 	"connect-svc/internal/activity"
+	"connect-svc/internal/fold"
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/page"
 	"connect-svc/internal/web/site"
@@ -111,9 +109,7 @@ func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.
 		return err
 	}
 	// The domain sorts them by the partner's id, which means nothing to people.
-	slices.SortStableFunc(x.Connections, func(a, b oauth.Connection) int {
-		return cmp.Compare(strings.ToLower(a.Partner.Name), strings.ToLower(b.Partner.Name))
-	})
+	fold.Sort(x.Connections, func(c oauth.Connection) string { return c.Partner.Name })
 	x.Corrections, x.MoreCorrections, err = listing(r, secondCursor, "corrections", func(after page.Key, limit int) ([]activity.Adjustment, error) {
 		return c.Activity.LatestAdjustments(r.Context(), user.ID, datasets, after, limit)
 	}, activity.Adjustment.LatestKey)

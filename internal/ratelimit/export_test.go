@@ -15,8 +15,14 @@ func (l *Limiter) SetTimeLimit(d time.Duration) { l.timeLimit = d }
 // At has the store take the age of connections from another clock.
 func (r *Redis) At(now func() time.Time) { r.now = now }
 
-// After moves the clock of the store on.
-func (r *Redis) After(d time.Duration) { r.At(func() time.Time { return time.Now().Add(d) }) }
+// After moves the clock of the store on, and stops it there.
+func (r *Redis) After(d time.Duration) {
+	now := r.now().Add(d)
+	r.At(func() time.Time { return now })
+}
 
-// RedialAfter is exported for tests.
-const RedialAfter = redialAfter
+// These are exported for tests.
+const (
+	RedialAfter = redialAfter
+	MaxAge      = maxAge
+)

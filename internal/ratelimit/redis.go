@@ -35,6 +35,8 @@ const (
 	trustFor = time.Second
 	// redialAfter is how old a connection is, at least, that a refusal ends. It bounds how often a server that refuses is dialed.
 	redialAfter = 500 * time.Millisecond
+	// maxAge is how old a connection gets. The address may lead to another server by then, although nothing is wrong with this one.
+	maxAge = 10 * time.Second
 )
 
 // compareAndSet stores ARGV[2] for ARGV[3] milliseconds if the key holds ARGV[1]. A missing key is the empty text.
@@ -132,7 +134,7 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 			return &connection{ConnWithContext: dialed.(redis.ConnWithContext), store: r, reign: reign, dialed: r.now()}, nil
 		},
 		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, used time.Time) error {
-			if conn.(*connection).reign != r.reign.Load() {
+			if c := conn.(*connection); c.reign != r.reign.Load() || r.now().Sub(c.dialed) >= maxAge {
 				return errOldServer
 			}
 			if time.Since(used) < trustFor {
@@ -155,7 +157,8 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 }
 
 // connection is a connection to a server. The address may lead to another server while this one lives on, and keeps its connections: after
-// a switchover the old master is a replica. It refuses what it is asked, or does not answer, and a new connection leads to the new one.
+// a switchover the old master is a replica. It refuses what it is asked, or does not answer, and a new connection leads to the new one. An
+// old master that nobody has demoted would take decisions of its own, so no connection gets older than [maxAge].
 type connection struct {
 	redis.ConnWithContext
 	store  *Redis

@@ -25,7 +25,7 @@ import (
 // conns is how many idle connections the tests make: as many as the pool keeps.
 const conns = 16
 
-// openIdle opens a store by way of an address that can move, with idle connections to the server.
+// openIdle opens a store by way of an address that can move, with idle connections to the server, which do not age.
 func openIdle(t *testing.T, url string, server *redistest.Server, timeLimit time.Duration) *ratelimit.Redis {
 	t.Helper()
 	store, err := ratelimit.OpenRedis(t.Context(), url, timeLimit)
@@ -33,6 +33,7 @@ func openIdle(t *testing.T, url string, server *redistest.Server, timeLimit time
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
+	store.After(ratelimit.MaxAge) // the first connection is dialed again, on the clock that stands
 	server.Do(t, "CLIENT", "PAUSE", "600000", "WRITE")
 	var writing sync.WaitGroup
 	for range conns {
@@ -92,6 +93,25 @@ func TestRedisSwitchover(t *testing.T) {
 				checkSet(t, store)
 			}
 		})
+	}
+}
+
+// The address leads to another server, and the old one goes on as a master, as one that nobody could reach to demote it: it is asked for a
+// while, and then the other one.
+func TestRedisAddressMoves(t *testing.T) {
+	t.Parallel()
+	old, promoted := redistest.Start(t), redistest.Start(t)
+	address := proxytest.New(t)
+	store := openIdle(t, address.Open(t, old.URL()), old, wait.Patient.Limiter)
+	address.Open(t, promoted.URL())
+	store.After(ratelimit.MaxAge)
+	for range 35 {
+		checkSet(t, store)
+	}
+	for server, want := range map[*redistest.Server]int{old: conns, promoted: 35} {
+		if keys, err := redis.Int(server.Do(t, "DBSIZE"), nil); err != nil || keys != want {
+			t.Errorf("%d keys, %v; want %d", keys, err, want)
+		}
 	}
 }
 
@@ -155,6 +175,7 @@ func TestRedisRefusals(t *testing.T) {
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
+			began := time.Now()
 			url, dialed := refuser(t, answer)
 			store, err := ratelimit.OpenRedis(t.Context(), url, wait.Patient.Limiter)
 			if err != nil {
@@ -172,10 +193,10 @@ func TestRedisRefusals(t *testing.T) {
 					}
 				}
 			}
-			clock := time.Now()
-			store.At(func() time.Time { return clock }) // before the first connection has any age
+			opened := time.Now()
+			store.At(func() time.Time { return began }) // the connection has no age yet
 			ask(1)
-			clock = clock.Add(ratelimit.RedialAfter + time.Minute)
+			store.At(func() time.Time { return opened.Add(ratelimit.RedialAfter) })
 			if ends {
 				ask(2)
 			} else {
@@ -210,7 +231,7 @@ func TestRedisFull(t *testing.T) {
 	admit(t, limiter, uuid.New(), somePolicy, start)
 	address.Close()
 	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	store.After(time.Hour)
+	store.After(ratelimit.RedialAfter)
 	for range 35 {
 		checkRefused(t, limiter, uuid.New())
 	}

@@ -61,6 +61,7 @@ func TestTimedRedisSwitchover(t *testing.T) {
 			old, promoted := redistest.Start(t), redistest.Start(t)
 			address := proxytest.New(t)
 			store := openIdle(t, address.Open(t, old.URL()), old, timelimit.Default.Limiter)
+			store.At(func() time.Time { return time.Now().Add(ratelimit.MaxAge) }) // it goes on from where openIdle stopped it
 			limiter := ratelimit.New(store, timelimit.Default.Limiter)
 			demote(old, promoted)
 			failed, last, lost, began := 0, time.Duration(0), wait.Stalls(), time.Now()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -59,16 +60,21 @@ func testForcedAnswersInOrder(t *testing.T, r *running) {
 		return fmt.Sprintf("%d %s", status, code)
 	}
 	const steps = "/connect-svc/v1/grants/8c7be7a0-9d0b-4c1e-8f6b-2f8f4f6a1c55/daily-activity"
-	force("readDailyActivity", 429, "rate_limited", 2)
+	force("readDailyActivity", 429, "rate_limited", 3)
 	force("readDailyActivity", 503, "data_unavailable", 1)
 	force("readCyclingDaily", 404, "not_found", 1)
-	var got []string
+	head, err := r.partner.RoundTrip(httptest.NewRequestWithContext(t.Context(), "HEAD", r.described.BaseUrl+steps, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = head.Body.Close()
+	got := []string{head.Status}
 	for _, path := range []string{steps, steps + "?from=x", steps + "/", "/connect-svc/v1/grants//daily-activity", steps, steps} {
 		got = append(got, ask("GET", path))
 	}
 	got = append(got, ask("DELETE", steps))
 	if diff := cmp.Diff([]string{
-		"429 rate_limited", "429 rate_limited", "404 not_found", "404 not_found", "503 data_unavailable", "401 invalid_access_token", "404 not_found",
+		"429 Too Many Requests", "429 rate_limited", "429 rate_limited", "404 not_found", "404 not_found", "503 data_unavailable", "401 invalid_access_token", "404 not_found",
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -46,11 +46,17 @@ func Share(t testing.TB, hosts map[string]string) *Browser {
 	})
 	browser := &Browser{ctx: shared.ctx}
 	if hosts != nil {
-		proxy := httptest.NewServer(tunnel(hosts))
-		t.Cleanup(proxy.Close)
-		browser.proxy = proxy.URL
+		browser.proxy = "http://" + Proxy(t, hosts)
 	}
 	return browser
+}
+
+// Proxy is the address of a proxy through which a browser finds the hosts, as in [Share].
+func Proxy(t testing.TB, hosts map[string]string) (address string) {
+	t.Helper()
+	proxy := httptest.NewServer(tunnel(hosts))
+	t.Cleanup(proxy.Close)
+	return proxy.Listener.Addr().String()
 }
 
 // tunnel is a proxy that leads to the addresses of hosts, and to nothing else.

@@ -167,9 +167,12 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
 	if !strings.Contains(url, "description_cache_capacity") {
 		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
 	}
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
-		return nil
+		// A statement that waited for a row decides by its newest version, whatever the database's default. Poolers refuse this setting at
+		// the start of a connection.
+		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'", pgx.QueryExecModeSimpleProtocol)
+		return err
 	}
 	config.ConnConfig.BuildContextWatcherHandler = nil
 	o := &Options{Config: config}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,6 +68,31 @@ func TestOpenErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A statement that waited for a row decides by its newest version, also where the database's default is another isolation level.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	db.Exec(t, "alter database "+pgtest.Value[string](t, db, "select quote_ident(current_database())")+" set default_transaction_isolation = serializable")
+	pool := db.Open(t)
+	if _, err := pool.Exec(t.Context(), "create table counts as select 0 as n"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if _, err := pool.Exec(t.Context(), "update counts set n = n + 1"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := pgtest.Value[int](t, db, "select n from counts"); n != 8*20 {
+		t.Errorf("%d were counted, want %d", n, 8*20)
 	}
 }
 

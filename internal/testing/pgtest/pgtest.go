@@ -132,6 +132,9 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 		return "", err
 	}
 	template := "connect_template_" + sum[:16]
+	if strange() {
+		template += "_strange"
+	}
 	conn, err := pgx.Connect(ctx, nodes[0].url)
 	if err != nil {
 		return "", err
@@ -150,7 +153,10 @@ func makeTemplate(ctx context.Context, nodes nodes) (string, error) {
 	if err := nodes.exec(ctx, "drop database if exists "+half+" with (force)", "create database "+half); err != nil {
 		return "", err
 	}
-	if _, err := migrate.Apply(ctx, urlOf(nodes[0].url, half), migrate.Up); err != nil {
+	if err := nodes.prepare(ctx, half, true); err != nil {
+		return "", err
+	}
+	if _, err := migrate.Apply(ctx, nodes[0].serviceURL(half), migrate.Up); err != nil {
 		return "", err
 	}
 	if len(nodes) > 1 {
@@ -192,8 +198,11 @@ func create(t testing.TB, from string) *DB {
 			t.Errorf("pgtest: %v", err)
 		}
 	})
+	if err := server.nodes.prepare(ctx, db.name, from != server.template); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
 	for _, node := range server.nodes {
-		db.URLs = append(db.URLs, urlOf(node.url, db.name))
+		db.URLs = append(db.URLs, node.serviceURL(db.name))
 	}
 	db.URL = db.URLs[0]
 	if db.spread = len(db.URLs) > 1 && from == server.template; db.spread {

@@ -128,6 +128,10 @@ ON_POSTGRES ?= ./sql ./internal/oauth ./internal/account ./internal/activity ./i
 test-postgres: tools ## the tests of the domains and of the whole service on each PostgreSQL that is supported, which .ci/postgres fetches; ON_POSTGRES=./sql takes fewer
 	@for major in $$(.ci/postgres); do echo "PostgreSQL $$major"; \
 		PATH="$$(.ci/postgres $$major):$$PATH" CONNECT_TEST_POSTGRES=$$major go test $(TESTFLAGS) $(TESTARGS) $(ON_POSTGRES); done
+	@echo "a database with other settings, a schema and a role of its own"
+	@# Those that are left out make roles, which only a superuser may.
+	@CONNECT_TEST_STRANGE=yes go test $(TESTFLAGS) $(TESTARGS) -skip '^(TestImportSetsForeignKeyAside|TestChangesAreNotedForWhoMayRead)$$' \
+		$(filter-out ./internal/postgres/... ./internal/app ./internal/testing/%,$(ON_POSTGRES))
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first

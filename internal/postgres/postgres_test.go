@@ -99,6 +99,7 @@ func TestIsolation(t *testing.T) {
 func TestOpenDefaultsYieldToURL(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewEmpty(t)
+	db.Define(t, "alter database "+pgtest.Value[string](t, db, "select quote_ident(current_database())")+" set datestyle = 'SQL, DMY'")
 	settings := func(url string, opts ...postgres.Option) map[string]string {
 		t.Helper()
 		pool, err := postgres.Open(context.Background(), url, opts...)
@@ -107,7 +108,7 @@ func TestOpenDefaultsYieldToURL(t *testing.T) {
 		}
 		t.Cleanup(pool.Close)
 		got := map[string]string{}
-		for _, name := range []string{"statement_timeout", "application_name", "timezone"} {
+		for _, name := range []string{"statement_timeout", "application_name", "timezone", "datestyle"} {
 			var value string
 			if err := pool.QueryRow(context.Background(), "select current_setting($1)", name).Scan(&value); err != nil {
 				t.Fatal(err)
@@ -122,11 +123,11 @@ func TestOpenDefaultsYieldToURL(t *testing.T) {
 		want map[string]string
 	}{
 		{"default", settings(db.URL),
-			map[string]string{"statement_timeout": "4s", "application_name": "connect-svc", "timezone": "UTC"}},
+			map[string]string{"statement_timeout": "4s", "application_name": "connect-svc", "timezone": "UTC", "datestyle": "ISO, MDY"}},
 		{"URL", settings(db.URL + "&statement_timeout=2000&application_name=mine"),
-			map[string]string{"statement_timeout": "2s", "application_name": "mine", "timezone": "UTC"}},
+			map[string]string{"statement_timeout": "2s", "application_name": "mine", "timezone": "UTC", "datestyle": "ISO, MDY"}},
 		{"bulk", settings(db.URL, postgres.WithoutStatementTimeout()),
-			map[string]string{"statement_timeout": "0", "application_name": "connect-svc", "timezone": "UTC"}},
+			map[string]string{"statement_timeout": "0", "application_name": "connect-svc", "timezone": "UTC", "datestyle": "ISO, MDY"}},
 	} {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

@@ -45,6 +45,7 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	setDefault(config.ConnConfig, "application_name", "connect-svc")
 	setDefault(config.ConnConfig, "timezone", "UTC")
+	setDefault(config.ConnConfig, "datestyle", "ISO") // PgBouncer passes both on
 	return config, nil
 }
 

@@ -46,7 +46,7 @@ func TestOpenErrors(t *testing.T) {
 		{"another scheme", "mysql://user:" + secret + "@host/x", "not the URL of a PostgreSQL database"},
 		{"down", "postgres://user:" + secret + "@" + closed.Addr().String() + "/x", "connection refused"},
 		{"silent", "postgres://user:" + secret + "@" + silent.Addr().String() + "/x?connect_timeout=1", "cannot connect: "},
-		{"wrong password", "postgres://connect:" + secret + "@" + here.Host + here.Path, "password authentication failed"},
+		{"wrong password", "postgres://" + here.User.Username() + ":" + secret + "@" + here.Host + here.Path, "password authentication failed"},
 		{"no such database", strings.Replace(db.URL, here.Path, "/nowhere", 1), `"nowhere" does not exist`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

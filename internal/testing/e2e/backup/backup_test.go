@@ -22,12 +22,26 @@ import (
 func TestBackupAndRestore(t *testing.T) {
 	pgtest.NotOnCluster(t, "TestBackupOnACluster is for it")
 	t.Parallel()
+	before := pgtest.New(t)
+	before.Define(t, createRole)
+	t.Cleanup(func() { before.Define(t, "drop role "+role) })
+	backUpAndRestore(t, before, pgtest.NewEmpty(t))
+}
+
+// Who makes the backup, and restores it. A password may have any characters, in either place of a URL.
+const (
+	role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
+	createRole     = "create role " + role + " superuser login password '" + password + "'"
+)
+
+// backUpAndRestore connects a partner on one database, and uses the connection on another one, which is empty. Both servers have the role.
+func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
+	t.Helper()
 	dir := t.TempDir()
 	keyset, backup, restored := filepath.Join(dir, "keyset.json"), filepath.Join(dir, "backup"), filepath.Join(dir, "restored.json")
 	if err := credential.CreateKeyset(keyset); err != nil {
 		t.Fatal(err)
 	}
-	before := pgtest.New(t)
 	partner, user := before.Client(t), before.User(t)
 	old := e2e.Open(t, before, keyset)
 	day := time.Now().UTC().Truncate(24 * time.Hour)
@@ -37,10 +51,6 @@ func TestBackupAndRestore(t *testing.T) {
 	connected := edgetest.Connect(t, old.OAuth, partner, scope.All, user.ID)
 	inFlight := edgetest.Code(t, old.OAuth, partner, scope.All, user.ID)
 
-	// A password may have any characters, in either place of a URL.
-	const role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
-	before.Define(t, "create role "+role+" superuser login password '"+password+"'")
-	t.Cleanup(func() { before.Define(t, "drop role "+role) })
 	as := func(address string, inQuery bool) string {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -54,7 +64,6 @@ func TestBackupAndRestore(t *testing.T) {
 		return u.String()
 	}
 	script(t, "backup.sh", as(before.URL, false), keyset, backup)
-	after := pgtest.NewEmpty(t)
 	script(t, "restore.sh", as(after.URL, true), restored, backup)
 	fresh := e2e.Open(t, after, restored)
 

@@ -81,7 +81,11 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 			return nil, err
 		}
 	}
-	api, err := newAPI(pool, keys, webhook.Settings{})
+	var mailer *account.Mailer
+	if writing, is := command.Selected().Target.Addr().Interface().(interface{ Mailer() *account.Mailer }); is {
+		mailer = writing.Mailer()
+	}
+	api, err := newAPI(pool, keys, mailer, webhook.Settings{})
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +103,12 @@ func systemUser() string {
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
-// newAPI needs keys only to set, test or rotate a webhook, and for the sign-ins of an address.
-func newAPI(pool *postgres.Pool, keys *credential.Keyring, webhooks webhook.Settings) (*operatorAPI, error) {
+// newAPI needs keys only to set, test or rotate a webhook, and for the sign-ins of an address, and the mail server for addresses that are not
+// ASCII.
+func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Mailer, webhooks webhook.Settings) (*operatorAPI, error) {
 	a := &operatorAPI{
 		pool: pool,
-		accounts: account.New(pool, keys, nil, account.Settings{
+		accounts: account.New(pool, keys, mailer, account.Settings{
 			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
 		}),
 		activity: activity.New(pool, nil, activity.Settings{}),

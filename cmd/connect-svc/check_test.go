@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("ok %t (-want +got):\n%s", got.OK, diff)
 	}
 	for check, want := range map[string]string{
-		"mail server": "takes a session; stays on this machine", "rate limiter": "answers; stays on this machine",
+		"mail server": "takes a session, not for addresses that are not ASCII before the @ (no SMTPUTF8); stays on this machine", "rate limiter": "answers; stays on this machine",
 		"database": "answers; stays on this machine",
 	} {
 		for _, got := range got.Checks {

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/activity"
 	"connect-svc/internal/intake"
+	"connect-svc/internal/settings"
 )
 
 type importCommands struct {
@@ -31,7 +32,10 @@ type importFile struct {
 	File string `arg:"" help:"The file, or - for standard input."`
 }
 
-type importUsersCommand struct{ importFile }
+type importUsersCommand struct {
+	importFile
+	settings.OptionalMailServer
+}
 
 func (c importUsersCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {

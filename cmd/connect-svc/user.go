@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/settings"
 )
 
 type userCommands struct {
@@ -29,6 +30,8 @@ type userCreateCommand struct {
 	Timezone     string     `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent. A former name is stored as the present one: Asia/Kolkata for Asia/Calcutta."`
 	RegisteredOn date       `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. Steps of earlier days cannot be read."`
 	ID           *uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
+
+	settings.OptionalMailServer
 }
 
 func (c userCreateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
@@ -97,6 +100,8 @@ type userUpdateCommand struct {
 	Email        *string `help:"Another address for the user's sign-in codes."`
 	Timezone     *string `placeholder:"AREA/CITY" help:"Another time zone."`
 	RegisteredOn *date   `placeholder:"YYYY-MM-DD" help:"Another registration day."`
+
+	settings.OptionalMailServer
 }
 
 func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {

@@ -99,7 +99,7 @@ type webhookTestCommand struct {
 }
 
 func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operatorAPI) error {
-	api, err := newAPI(api.pool, c.Ring(), webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
+	api, err := newAPI(api.pool, c.Ring(), nil, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"connect-svc/internal/intake"
 	"connect-svc/internal/mailbox"
 	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/refusal"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -282,4 +284,83 @@ func TestKeysAfterADowngrade(t *testing.T) {
 			t.Errorf("found %v, %v", found, err)
 		}
 	})
+}
+
+// An address whose local part is not ASCII is taken where the mail server takes it, and refused by name elsewhere.
+func TestAddressesNeedSMTPUTF8(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	nowhere := "smtp://127.0.0.1:1"
+	for name, test := range map[string]struct {
+		server *mailtest.Config
+		url    string
+		want   error
+	}{
+		"offered":     {server: &mailtest.Config{UTF8: true}},
+		"not offered": {server: &mailtest.Config{}, want: errNoUTF8},
+		"away":        {url: nowhere, want: errUTF8Unknown},
+		"none":        {want: errUTF8Unasked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBenchOn(t, newDB(t), nil, nowhere, Settings{})
+			if test.server != nil {
+				test.url = "smtp://" + mailtest.Start(t, *test.server).Address
+			}
+			b.mailer = nil
+			if test.url != "" {
+				var err error
+				if b.mailer, err = NewMailer(test.url, "connect@service.example"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ada := NewUser{uuid.New(), "ada@bücher.example", "UTC", day} // needs nothing
+			if _, err := b.CreateUser(t.Context(), ada); err != nil {
+				t.Errorf("ASCII: %v", err)
+			}
+			n := 0
+			address := func() string { n++; return fmt.Sprintf("söre%d@x.example", n) }
+			check := func(act string, err error) {
+				t.Helper()
+				if (err == nil) != (test.want == nil) || err != nil && !strings.Contains(rowsOf(err), test.want.(*refusal.FieldError).Problem) {
+					t.Errorf("%s: %v, want %v", act, rowsOf(err), test.want)
+				}
+			}
+			_, err := b.CreateUser(t.Context(), NewUser{uuid.New(), address(), "UTC", day})
+			check("create", err)
+			_, err = b.ChangeUser(t.Context(), ada.ID, UserChange{Email: new(address())})
+			check("change", err)
+			_, err = b.PutUsers(t.Context(), []NewUser{{uuid.New(), "bob@x.example", "UTC", day}, {uuid.New(), address(), "UTC", day}})
+			check("batch", err)
+			_, err = b.ImportUsers(t.Context(), strings.NewReader(usersHeader+","+address()+",UTC,2026-01-31\n"), nil)
+			check("import", err)
+			// An address that is not valid has its own problem, once.
+			_, err = b.ImportUsers(t.Context(), strings.NewReader(usersHeader+",söre@x_y.example,UTC,2026-01-31\n"), nil)
+			if said := rowsOf(err); !strings.Contains(said, errEmail.Problem) || strings.Contains(said, "SMTPUTF8") {
+				t.Errorf("an address that is none: %s", said)
+			}
+		})
+	}
+}
+
+// The mail server is asked once for many addresses, and anew after a minute.
+func TestSMTPUTF8IsAskedSeldom(t *testing.T) {
+	t.Parallel()
+	post := mailtest.Start(t, mailtest.Config{UTF8: true})
+	b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{})
+	for i := range 20 {
+		if err := b.CheckSendable(t.Context(), fmt.Sprintf("söre%d@x.example", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := b.mailer.utf8.until
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.mailer.utf8.until = time.Now().Add(-time.Second)
+	if err := b.CheckSendable(canceled, "söre@x.example"); err == nil {
+		t.Error("a caller who has gone is answered")
+	}
+	if err := b.CheckSendable(t.Context(), "söre@x.example"); err != nil || !b.mailer.utf8.until.After(asked) {
+		t.Errorf("the next caller: %v", err)
+	}
 }

@@ -34,6 +34,9 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 	}
 	if change.Email != nil {
 		change.Email = new(mailbox.Stored(*change.Email))
+		if err := a.CheckSendable(ctx, *change.Email); err != nil {
+			return User{}, err
+		}
 	}
 	if err := change.check(); err != nil {
 		return User{}, err

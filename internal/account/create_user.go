@@ -36,6 +36,9 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if err := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).check(); err != nil {
 		return User{}, err
 	}
+	if err := a.CheckSendable(ctx, user.Email); err != nil {
+		return User{}, err
+	}
 	var row accountdb.InsertUserRow
 	err := postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) (err error) {
 		queries := a.queries.WithTx(tx)

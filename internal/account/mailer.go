@@ -27,6 +27,7 @@ type Mailer struct {
 	from     string // with the name
 	address  string // without it
 	security string
+	utf8     utf8Answer
 }
 
 // NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
@@ -110,14 +111,16 @@ var (
 // Security describes in a few words how codes are protected on the way to the mail server.
 func (m *Mailer) Security() string { return m.security }
 
-// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it.
-func (m *Mailer) Check(ctx context.Context) error {
+// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it. It returns whether the mail
+// server offers SMTPUTF8, without which it takes no address whose local part is not ASCII.
+func (m *Mailer) Check(ctx context.Context) (offersUTF8 bool, err error) {
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer session.Close() //nolint:errcheck // it has answered
-	return session.Quit()
+	offersUTF8, _ = session.Extension("SMTPUTF8")
+	return offersUTF8, session.Quit()
 }
 
 // stepError names the command of the session that failed. Its text may contain the recipient's address.

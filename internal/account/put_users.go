@@ -31,7 +31,7 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result
 	var rows [][]any
 	for i, user := range users {
 		values, wrong := userValues(nil, user, i+1)
-		if wrong != nil {
+		if wrong = a.sendable(ctx, user.Email, i+1, wrong); wrong != nil {
 			w.bad.Add(wrong...)
 			continue
 		}
@@ -56,7 +56,8 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 			user.ID, _ = intake.ParseUUID(row[0]) // the nil UUID is refused
 		}
 		user.RegisteredOn, _ = time.Parse(time.DateOnly, row[3]) // the year 1 is refused
-		return userValues(values, user, line)
+		values, wrong := userValues(values, user, line)
+		return values, a.sendable(ctx, user.Email, line, wrong)
 	})
 	if err != nil {
 		return intake.Result{}, fmt.Errorf("account: import users: %w", err)

@@ -107,7 +107,14 @@ func (c Config) checkMail(ctx context.Context) (string, error) {
 	if c.Mailer == nil {
 		return "", Skipped("its settings cannot be used")
 	}
-	return secured("takes a session", c.Mailer.Security(), c.Mailer.Check(ctx))
+	takes := "takes a session"
+	offered, err := c.Mailer.Check(ctx)
+	if offered {
+		takes += ", also for addresses that are not ASCII before the @ (SMTPUTF8)"
+	} else {
+		takes += ", not for addresses that are not ASCII before the @ (no SMTPUTF8)"
+	}
+	return secured(takes, c.Mailer.Security(), err)
 }
 
 func (c Config) checkLimiter(ctx context.Context) (string, error) {
@@ -243,7 +250,7 @@ func sharedAddresses(users []uuid.UUID, err error) error {
 	for _, user := range users[:min(len(users), 10)] {
 		names = append(names, user.String())
 	}
-	return fmt.Errorf("%d users share their address with another user and cannot sign in, see Users (docs/operations.md): %s",
+	return fmt.Errorf("users share their address with another user and cannot sign in, %d in all, see Users (docs/operations.md): %s",
 		len(users), strings.Join(names, " "))
 }
 

@@ -164,6 +164,21 @@ type OptionalKeyset struct {
 // Ring returns the keyset, nil if there is none.
 func (s OptionalKeyset) Ring() *credential.Keyring { return s.KeysetFile }
 
+// OptionalMailServer is that of the commands that write addresses of users.
+type OptionalMailServer struct {
+	SMTPURLFile string `setting:"" type:"secret file" name:"smtp-url-file" placeholder:"FILE" help:"A file with the mail server's URL in it."`
+	SMTPURL     string `setting:"" type:"mail server" name:"smtp-url" placeholder:"URL" help:"The service's mail server, which is asked whether it offers SMTPUTF8 if an address is not ASCII before the @."`
+}
+
+// Mailer returns the mail server, nil if there is none.
+func (s OptionalMailServer) Mailer() *account.Mailer {
+	mailer, err := account.NewMailer(s.SMTPURL, anySender)
+	if err != nil { // there is no URL, or its problem was reported
+		return nil
+	}
+	return mailer
+}
+
 // OnlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
 func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {
 	switch {

@@ -104,7 +104,7 @@ var types = map[string]Type{
 		accepted: "smtp://host:port with STARTTLS, smtps://user:password@host:port, or smtp://host:port?tls=off",
 		secret:   true,
 		parse: ofServer(func(s string) error {
-			if !canMail(s, "no-reply@example.com") {
+			if !canMail(s, anySender) {
 				return errors.New("is not the URL of a mail server")
 			}
 			return nil
@@ -378,6 +378,9 @@ func isBrandName(s string) bool {
 	unseen := strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	return s == strings.TrimSpace(s) && utf8.RuneCountInString(s) <= 40 && utf8.ValidString(s) && !unseen
 }
+
+// anySender is a sender for whom to try a mail server.
+const anySender = "no-reply@example.com"
 
 func canMail(server, sender string) bool {
 	_, err := account.NewMailer(server, sender)

@@ -55,6 +55,20 @@ func TestAddressesBeyondASCII(t *testing.T) {
 	}
 }
 
+// check names an encoding in which not all texts can be stored.
+func TestCheckOfEncoding(t *testing.T) {
+	t.Parallel()
+	for options, want := range map[string]string{
+		"encoding 'LATIN1' locale 'C'": "is LATIN1, in which not every name can be stored: move the data to a database whose encoding is UTF8",
+		pgtest.Locales["C SQL_ASCII"]:  "", pgtest.Locales["C UTF8"]: "",
+	} {
+		got := call(t, allSettings(t, pgtest.NewWith(t, options)), "", "check")
+		if strings.Contains(got.stdout, "encoding") != (want != "") || !strings.Contains(got.stdout, want) {
+			t.Errorf("%s:\n%s", options, got.stdout)
+		}
+	}
+}
+
 // check names a user who shares an address with another one, and does not change it.
 func TestCheckOfSharedAddresses(t *testing.T) {
 	t.Parallel()

@@ -197,6 +197,9 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
 			report("cluster", "each node suits the service", err)
 		}
+		if problem := checkEncoding(ctx, pool); problem != nil {
+			report("encoding", "", problem)
+		}
 		if problem := sharedAddresses(account.New(pool, nil, nil, account.Settings{}).SharingAddresses(ctx)); problem != nil {
 			report("addresses", "", problem)
 		}
@@ -239,6 +242,19 @@ func checkTimezones(ctx context.Context, pool *postgres.Pool, report func(check,
 		report("time zones", fmt.Sprintf("warning: %d users have time zones that this machine does not know, so their days are those of UTC "+
 			"and may be off by one: %q%s; change them with connect-svc user update", users, names, more), nil)
 	}
+}
+
+// checkEncoding returns an error for a database that cannot store all texts. SQL_ASCII stores the bytes that it is given, and the program gives
+// valid UTF-8.
+func checkEncoding(ctx context.Context, pool *postgres.Pool) error {
+	var encoding string
+	if err := pool.QueryRow(ctx, "select current_setting('server_encoding')").Scan(&encoding); err != nil {
+		return err
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return fmt.Errorf("is %s, in which not every name can be stored: move the data to a database whose encoding is UTF8", encoding)
+	}
+	return nil
 }
 
 // sharedAddresses names users who share their address with another one, at most ten.

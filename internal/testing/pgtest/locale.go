@@ -19,8 +19,14 @@ var Locales = map[string]string{
 // NewIn gives t a migrated database of a kind of [Locales].
 func NewIn(t testing.TB, kind string) *DB {
 	t.Helper()
+	return NewWith(t, Locales[kind])
+}
+
+// NewWith gives t a migrated database that `create database` makes with options.
+func NewWith(t testing.TB, options string) *DB {
+	t.Helper()
 	NotOnCluster(t, "all nodes of a cluster have one locale")
-	db := create(t, "template0 "+Locales[kind])
+	db := create(t, "template0 "+options)
 	if _, err := migrate.Apply(context.Background(), db.URL, migrate.Up); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

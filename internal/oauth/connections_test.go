@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/client"
 	"connect-svc/internal/page"
 	"connect-svc/internal/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 func (f *fixture) ofUser(t *testing.T) []Connection {
@@ -22,6 +23,25 @@ func (f *fixture) ofUser(t *testing.T) []Connection {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// People find a partner by its name as they expect it, whatever the database's locale.
+func TestConnectionsOfUserAreSorted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	want := []string{"ähnlich", "Apfel", "Äpfel", "Über", "um", "Zoo"}
+	for _, i := range []int{5, 2, 0, 4, 3, 1} {
+		partner := f.db.Client(t, func(c *pgtest.Client) { c.Name = want[i] })
+		f.db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at, refresh_generation,
+			refresh_deadline) values ($1, $2, $3, 1, 'revoked', 7, '2026-01-01', now(), 1, now())`, f.user, partner.ID, uuid.New())
+	}
+	var names []string
+	for _, connection := range f.ofUser(t) {
+		names = append(names, connection.Partner.Name)
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // Specification 2.2, 3: the list shows each connection with its state.

@@ -183,8 +183,9 @@ func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgr
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
 	args := part.Args()
 	var ids []uuid.UUID
-	var former []string
-	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email) "+moving, args...).Scan(&ids, &former); err != nil {
+	var former, addresses []string // addresses: see DeleteAddress
+	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email), array_agg(lower(former_email)) "+moving, args...).
+		Scan(&ids, &former, &addresses); err != nil {
 		return fmt.Errorf("read former addresses: %w", err)
 	}
 	if len(ids) == 0 {
@@ -197,9 +198,8 @@ func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgr
 		}
 		rest = rest[len(some):]
 	}
-	deleted, err := tx.Exec(ctx, `delete from user_addresses where (address, user_id) in (
-		select unnest($1::text[]), unnest($3::uuid[]) union all select lower(unnest($2::text[])), unnest($3::uuid[]))`, // see DeleteAddress
-		postgres.Map(former, mailbox.Key), former, ids)
+	deleted, err := tx.Exec(ctx, "delete from user_addresses where (address, user_id) in (select * from unnest($1::text[], $2::uuid[]))",
+		slices.Concat(addresses, postgres.Map(former, mailbox.Key)), slices.Concat(ids, ids))
 	if err == nil && deleted.RowsAffected() != int64(len(ids)) {
 		return errOvertaken // on a cluster: a change of which one node tells before another
 	}

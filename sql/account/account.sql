@@ -111,8 +111,8 @@ values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_buil
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account causes the same statements.
 select a.user_id, a.email, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
-from (select) as one
-left join user_addresses a on a.address = @address;
+from (select @address::text as address) as typed
+left join user_addresses a on a.address = @address::text;
 
 -- name: GetCounter :one
 -- The emails that a limit has counted. internal/account/rule.go decides what they mean.

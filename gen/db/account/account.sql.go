@@ -421,8 +421,8 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 
 const findForSignIn = `-- name: FindForSignIn :one
 select a.user_id, a.email, issue_time($1::timestamptz)::timestamptz as now
-from (select) as one
-left join user_addresses a on a.address = $2
+from (select $2::text as address) as typed
+left join user_addresses a on a.address = $2::text
 `
 
 type FindForSignInParams struct {

@@ -56,7 +56,7 @@ func trust() error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
+	defer func() { _ = os.Remove(file.Name()) }()
 	if _, err := file.Write(certificatePEM); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (f *fixture) hasty() hasty {
 	return h
 }
 
-// TestChromiumTwice: whoever clicks twice gets to the partner, with a code that works. Whoever clicks on both buttons is told what holds.
+// TestChromiumTwice: somebody who clicks twice gets to the partner, with a code that works. Somebody who clicks on both buttons is told that the request was decided.
 func TestChromiumTwice(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -130,7 +130,7 @@ func (f *firefox) evaluate(expression string) (string, error) {
 	text, err := f.command("script.evaluate", map[string]any{"expression": expression, "target": map[string]any{"context": f.context}, "awaitPromise": false})
 	var value struct{ Result struct{ Value string } }
 	if err == nil {
-		_ = json.Unmarshal(text, &value) // fails for what is no text
+		_ = json.Unmarshal(text, &value) // fails for other values
 	}
 	return value.Result.Value, err
 }

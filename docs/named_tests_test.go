@@ -13,7 +13,7 @@ var namedTest = regexp.MustCompile("`([a-z-]+\\.(?:Test|Fuzz)\\w+)`")
 func TestDocumentsNameTests(t *testing.T) {
 	t.Parallel()
 	tests := tests(t)
-	for document, least := range map[string]int{"docs/threat-model.md": 50, "docs/reliability.md": 30} {
+	for document, least := range map[string]int{"docs/threat-model.md": 50, "docs/reliability.md": 30, "CONTRIBUTING.md": 50} {
 		text := read(t, document)
 		named := namedTest.FindAllStringSubmatch(text, -1)
 		for _, test := range named {
@@ -26,16 +26,17 @@ func TestDocumentsNameTests(t *testing.T) {
 		}
 	}
 	rows := 0
-	for _, table := range strings.Split(read(t, "docs/reliability.md"), "shown by |\n")[1:] {
+	for _, table := range append(strings.Split(read(t, "docs/reliability.md"), "shown by |\n")[1:],
+		strings.Split(read(t, "CONTRIBUTING.md"), "| tests |\n")[1:]...) {
 		body, _, _ := strings.Cut(table, "\n\n")
 		for _, row := range strings.Split(body, "\n")[1:] { // after the line below the heading
 			if rows++; !namedTest.MatchString(row) {
-				t.Errorf("docs/reliability.md: no test shows %s", row)
+				t.Errorf("no test shows %s", row)
 			}
 		}
 	}
-	if rows != 7+5+19 { // promises, lost commits and faults
-		t.Errorf("docs/reliability.md has %d rows with tests", rows)
+	if rows != 7+5+19+26 { // promises, lost commits, faults and protocols
+		t.Errorf("the documents have %d rows with tests", rows)
 	}
 }
 

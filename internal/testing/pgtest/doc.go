@@ -10,7 +10,7 @@
 // `make test-postgres` names the major version of a private server in CONNECT_TEST_POSTGRES, with its programs first in PATH. Then tests on
 // another version fail.
 //
-// With CONNECT_TEST_STRANGE the service's role is no superuser, its schema is not public, and each database has settings that the service
+// With CONNECT_TEST_STRANGE the service's role has few rights, its schema is not public, and each database has settings that the service
 // would not choose, such as another isolation level.
 //
 // CONNECT_TEST_CITUS_URLS names the nodes of a Citus cluster instead, the coordinator first. Then each database is spread over

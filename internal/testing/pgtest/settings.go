@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// strange says whether the databases of the tests are as an operator may have made them, and the service would not. The service's role is
-// no superuser and owns the database alone, its schema is not public, and the database has settings of its own.
+// strange says whether the databases of the tests are as an operator may have made them, and the service would not. The service's role
+// owns the database and has no other rights, its schema is not public, and the database has settings of its own.
 func strange() bool { return os.Getenv("CONNECT_TEST_STRANGE") != "" }
 
 const strangeRole = "connect_strange"

@@ -28,7 +28,7 @@ func TestBackupAndRestore(t *testing.T) {
 	backUpAndRestore(t, before, pgtest.NewEmpty(t))
 }
 
-// Who makes the backup, and restores it. A password may have any characters, in either place of a URL.
+// The role that makes the backup, and restores it. A password may have any characters, in either place of a URL.
 const (
 	role, password = "backup_and_restore", "p@ss/w%rd:é\\n&x"
 	createRole     = "create role " + role + " superuser login password '" + password + "'"

@@ -42,7 +42,9 @@ func TestSettingsDocument(t *testing.T) {
 Each setting is an environment variable and a flag of ` + "`connect-svc serve`: `CONNECT_BASE_URL` is `--base-url`. `--config FILE`" + `
 reads them from a file in UTF-8 with one line ` + "`CONNECT_NAME=value` for each; a line that starts with `#` is a comment." + ` Flags win over the
 environment, and the environment over the file. A variable or line that is set to nothing, ` + "`CONNECT_NAME=`" + `, counts as not set: the file
-counts, or the default. The exception is ` + strings.Join(nothing, ", ") + `, which has a default and accepts nothing: if it is set to nothing, nothing is its value. In a URL the special characters of a user and a password are percent-encoded: ` + "`@` is `%40`, `/` is `%2F`" + `. A setting that cannot be used stops the start with one line on standard error
+counts, or the default. The exception is ` + strings.Join(nothing, ", ") + `, which has a default
+and accepts nothing: if it is set to nothing, nothing is its value. In a URL the special characters of a user and a password are
+percent-encoded: ` + "`@` is `%40`, `/` is `%2F`" + `. A setting that cannot be used stops the start with one line on standard error
 and exit status 2. ` + "`connect-svc check`" + ` takes the same settings and reports every problem with them and with the services they name. Commands on the database also take
 ` + "`CONNECT_OPERATOR`, the name of who runs them: the audit log names it `cli:NAME`. Without it that is the system's user." + `
 

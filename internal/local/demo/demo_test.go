@@ -303,7 +303,7 @@ func TestDemo(t *testing.T) {
 	v.expect("Robin is not connected")
 	v.picture("robin-before")
 	v.press("#connect")
-	v.press(".cancel a")
+	v.press(".cancel button")
 	v.expect("Robin is not connected")
 	v.picture("robin-denied")
 

@@ -60,6 +60,7 @@ func HTTP1(t testing.TB, conn net.Conn, text string) Answer {
 			return Answer{}
 		}
 		content, err := io.ReadAll(response.Body)
+		_ = response.Body.Close() // the connection stays open
 		if err != nil {
 			t.Fatalf("the body of the answer: %v", err)
 		}

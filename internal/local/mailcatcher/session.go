@@ -241,7 +241,7 @@ func (s *session) reset(string) bool {
 
 func (s *session) mail(argument string) bool {
 	path, isFrom := cutFold(argument, "FROM:")
-	from, parameters, valid := splitArgument(path)
+	from, parameters, valid := s.split(path)
 	switch {
 	case s.begun:
 		return s.refuse("503 5.5.1 MAIL within an email")
@@ -283,7 +283,7 @@ func (s *session) mail(argument string) bool {
 
 func (s *session) rcpt(argument string) bool {
 	path, isTo := cutFold(argument, "TO:")
-	to, parameters, valid := splitArgument(path)
+	to, parameters, valid := s.split(path)
 	switch {
 	case !s.begun:
 		return s.refuse("503 5.5.1 MAIL comes first")
@@ -298,6 +298,14 @@ func (s *session) rcpt(argument string) bool {
 	}
 	s.to = append(s.to, to)
 	return s.say("250 2.1.5 accepted")
+}
+
+func (s *session) split(text string) (address string, parameters []string, valid bool) {
+	if s.Bare && !strings.HasPrefix(text, "<") {
+		path, rest, _ := strings.Cut(text, " ")
+		text = strings.TrimSpace("<" + path + "> " + rest)
+	}
+	return splitArgument(text)
 }
 
 func cutFold(text, prefix string) (rest string, found bool) {

@@ -289,3 +289,17 @@ func TestReply(t *testing.T) {
 		t.Errorf("after 421 it says %q, %v", rest, err)
 	}
 }
+
+// TestBare: addresses without angle brackets are accepted where a test asks for it, and are strict otherwise.
+func TestBare(t *testing.T) {
+	t.Parallel()
+	c := dial(t, Config{Bare: true})
+	for _, said := range [][2]string{
+		{"EHLO client.example", "250"}, {"MAIL FROM:a@b.example BODY=8BITMIME", "250"}, {"RCPT TO:c d@e.example", "501"},
+		{"RCPT TO:c@e.example", "250"}, {"RCPT TO:<f@e.example>", "250"},
+	} {
+		if got := c.say(t, said[0]+"\r\n"); !strings.HasPrefix(got, said[1]) {
+			t.Errorf("%s: %s", said[0], got)
+		}
+	}
+}

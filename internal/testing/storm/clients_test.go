@@ -190,10 +190,10 @@ type mailbox struct {
 	codes map[string]chan string
 }
 
-func newMailbox(t *testing.T, ledger *codeLedger) *mailbox {
+func newMailbox(t *testing.T, ledger *codeLedger, bare bool) *mailbox {
 	t.Helper()
 	m := &mailbox{codes: map[string]chan string{}}
-	catcher := &mailcatcher.Catcher{Config: mailcatcher.Config{OnEmail: func(email mailcatcher.Email) {
+	catcher := &mailcatcher.Catcher{Config: mailcatcher.Config{Bare: bare, OnEmail: func(email mailcatcher.Email) {
 		ledger.arrived(email.To[0], email.Code)
 		if email.Code == "" { // a receipt
 			return

@@ -106,7 +106,7 @@ func TestStorm(t *testing.T) {
 	if overlay := os.Getenv("CONNECT_TEST_FAULTS_OVERLAY"); overlay != "" { // tools/mutants
 		flags = []string{"-overlay", overlay}
 	}
-	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", "", flags...), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1)
+	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", "", flags...), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1, false)
 	s.pace = pace
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s at a pace of %v",
 		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts, pace)
@@ -136,8 +136,8 @@ func TestStorm(t *testing.T) {
 	s.loseCommits(rand.New(rand.NewPCG(seed, 3)))
 }
 
-// newStorm starts everything but the load. The servers also have the settings of env.
-func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled, replicated bool, env ...string) *storm {
+// newStorm starts everything but the load. The servers also have the settings of env. bare is for the mail of release 1.0.0, see mailcatcher.Config.
+func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled, replicated, bare bool, env ...string) *storm {
 	t.Helper()
 	s := &storm{
 		T: t, seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook(),
@@ -161,7 +161,7 @@ func newStorm(t *testing.T, seed uint64, database *database, program string, red
 	if replicated {
 		s.replica = s.newReplica()
 	}
-	s.mail, s.receiver = newMailbox(t, s.codes), newReceiver(t, s)
+	s.mail, s.receiver = newMailbox(t, s.codes, bare), newReceiver(t, s)
 	keyset := filepath.Join(s.dir, "keyset.json")
 	if err := credential.CreateKeyset(keyset); err != nil {
 		t.Fatal(err)

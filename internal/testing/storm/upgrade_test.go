@@ -63,7 +63,7 @@ func TestUpgrade(t *testing.T) {
 	} else {
 		db = newDatabase(t, bigDisk)
 	}
-	u.storm = newStorm(t, 0, db, u.released, false, false, false, "CONNECT_DRAIN_DELAY="+drained.String())
+	u.storm = newStorm(t, 0, db, u.released, false, false, false, true, "CONNECT_DRAIN_DELAY="+drained.String())
 	t.Logf("on %s, with %d rows of daily steps", map[bool]string{true: "a cluster", false: "PostgreSQL"}[pgtest.OnCluster()], rows)
 	u.fill(rows)
 	u.prepare()

@@ -7,7 +7,7 @@ alter table user_addresses drop constraint user_addresses_check;
 -- +goose Down
 
 -- Programs before this migration find an address by what lower() makes of it. An address that would then be another user's keeps its key:
--- the constraint is not valid, so that such rows may stay.
+-- the constraint is not valid then, so that such rows may stay.
 update user_addresses
 set address = former.address
 from (
@@ -17,3 +17,10 @@ from (
 ) as former
 where user_addresses.address = former.key and not exists (select from user_addresses other where other.address = former.address);
 alter table user_addresses add constraint user_addresses_check check (address = lower(email)) not valid;
+-- +goose StatementBegin
+do $$ begin
+    if not exists (select from user_addresses where address <> lower(email)) then
+        alter table user_addresses validate constraint user_addresses_check;
+    end if;
+end $$;
+-- +goose StatementEnd

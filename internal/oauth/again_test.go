@@ -74,8 +74,8 @@ func TestAllowAgain(t *testing.T) {
 	}
 }
 
-// TestAllowAgainIsNotLonger: the second code expires with the first, also if it was issued after the user's midnight, and there is no third
-// one after that. It keeps the day on which the consent was shown.
+// TestAllowAgainIsNotLonger: the second code expires with the first, also if it was issued after the user's midnight. A later click
+// gets none. It keeps the day on which the consent was shown.
 func TestAllowAgainIsNotLonger(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -128,8 +128,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// Once the body has ended, its deadline is no more: net/http would take it for a caller that has left. If the body has not ended, its
-// deadline stays.
+// HasBody removes the read deadline when the body has ended: at a late deadline net/http would conclude that the caller has left. It keeps
+// the deadline if the body has not ended.
 func TestDeadlineOfBody(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)

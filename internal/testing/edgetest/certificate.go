@@ -20,7 +20,7 @@ func Certificate(t testing.TB, host string, from, to time.Time) *tls.Certificate
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, // without it there is no issuer, which curl refuses (RFC 5280, 4.1.2.4)
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, // curl refuses an empty issuer (RFC 5280, 4.1.2.4)
 		NotBefore: from, NotAfter: to, DNSNames: []string{host},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

@@ -83,7 +83,7 @@ func TestRedisSwitchover(t *testing.T) {
 			tt.demote(t, old, promoted)
 			store.After(ratelimit.RedialAfter)
 			for range tt.fails {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				if set, err := store.CompareAndSet(ctx, uuid.New(), "", "a text", time.Hour); err == nil {
 					t.Errorf("CompareAndSet by an old connection = %v", set)

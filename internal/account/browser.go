@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"slices"
@@ -44,17 +43,17 @@ type Browser struct {
 }
 
 // RememberBrowser makes the browser known in which a user has just signed in. Ten browsers of an account are known: another one replaces
-// the one whose last sign-in is the oldest. The new key replaces this browser's key for the user among keys. Error: refusal.ErrUserNotFound if
-// the user was deleted in the meantime.
+// the one whose last sign-in is the oldest. The new key replaces this browser's key for the user among keys. If the browser is known by the new
+// key already, nothing changes: the same form was sent twice. Error: refusal.ErrUserNotFound if the user was deleted in the meantime.
 //
 // It also remembers the language of the pages. If the browser was not known, the user gets a receipt, unless this is the first sign-in of all.
 //
 // It locks the user's row, so that concurrent sign-ins see each other's browsers.
 func (a *Accounts) RememberBrowser(
-	ctx context.Context, userID uuid.UUID, keys []BrowserKey, userAgent, language string,
-) (BrowserKey, error) {
-	key, former, name := BrowserKey{UserID: userID}, keyOf(keys, userID).id(), BrowserName(userAgent)
-	rand.Read(key.Secret[:])
+	ctx context.Context, key BrowserKey, keys []BrowserKey, userAgent, language string,
+) error {
+	userID := key.UserID
+	former, name := keyOf(keys, userID).id(), BrowserName(userAgent)
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		user, err := queries.LockUser(ctx, userID)
@@ -65,8 +64,13 @@ func (a *Accounts) RememberBrowser(
 		if err != nil {
 			return err
 		}
-		isKnown := slices.ContainsFunc(known, func(b accountdb.ListBrowsersRow) bool { return b.BrowserID == former })
-		if a.settings.Receipts && !isKnown && (user.Language != nil || len(known) > 0) {
+		knows := func(id uuid.UUID) bool {
+			return slices.ContainsFunc(known, func(b accountdb.ListBrowsersRow) bool { return b.BrowserID == id })
+		}
+		if knows(key.id()) {
+			return nil
+		}
+		if a.settings.Receipts && !knows(former) && (user.Language != nil || len(known) > 0) {
 			if err := AddNotice(ctx, tx, userID, newBrowser, receiptData{BrowserID: key.id(), Browser: name}); err != nil {
 				return err
 			}
@@ -88,7 +92,7 @@ func (a *Accounts) RememberBrowser(
 			queries.InsertBrowser(ctx, accountdb.InsertBrowserParams{UserID: userID, BrowserID: key.id(), Name: name, First: first}),
 		)
 	})
-	return key, postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
+	return postgres.WrapNoRows("account: remember a browser", err, refusal.ErrUserNotFound)
 }
 
 // Browsers returns the known browsers of a user, latest sign-in first. keys are those of the caller's browser.

@@ -323,11 +323,10 @@ func (b *bench) signInWith(t *testing.T, user User, keys ...BrowserKey) []Browse
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := b.RememberBrowser(t.Context(), verified.UserID, keys, "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "en")
-	if err != nil {
+	if err := b.RememberBrowser(t.Context(), verified.Browser, keys, firefox, "en"); err != nil {
 		t.Fatal(err)
 	}
-	return []BrowserKey{key}
+	return []BrowserKey{verified.Browser}
 }
 
 // TestAKnownBrowserHasItsOwnBudget: while strangers guess, the owner gets in; and what is guessed in a browser of the
@@ -394,7 +393,7 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			if _, err := b.RememberBrowser(context.Background(), ada.ID, nil, "made up/1.0 (\x00<b>)", "en"); err != nil {
+			if err := b.RememberBrowser(context.Background(), newBrowserKey(ada.ID), nil, "made up/1.0 (\x00<b>)", "en"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -436,7 +435,7 @@ func TestBrowsersOfAnAccount(t *testing.T) {
 	if got := known(); len(got) != 0 {
 		t.Errorf("%d browsers are known by a new address", len(got))
 	}
-	if _, err := b.RememberBrowser(t.Context(), uuid.New(), nil, "", "en"); !errors.Is(err, refusal.ErrUserNotFound) {
+	if err := b.RememberBrowser(t.Context(), newBrowserKey(uuid.New()), nil, "", "en"); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("a browser of a user who was deleted: %v", err)
 	}
 }

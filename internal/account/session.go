@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -48,28 +47,29 @@ func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
 	return key, err == nil
 }
 
-// StartSession starts a session of the account pages with a verified sign-in, and ends the sign-in, or does neither. Error: ErrNoSignIn
-// if the sign-in was used already or has a newer code.
+// StartSession starts a session of the account pages with a verified sign-in. A sign-in starts one session. Repeating it returns that one,
+// so that a browser that dropped the first answer is signed in. Error: ErrNoSignIn if that session has ended, or if the sign-in has a newer
+// code.
 func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified Verified) (SessionKey, error) {
-	key := SessionKey{UserID: verified.UserID}
-	rand.Read(key.Secret[:])
+	key := verified.session
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
-		used, err := queries.UseSignIn(ctx, accountdb.UseSignInParams{SignInID: signIn, UserID: key.UserID, Seed: verified.seed})
+		used, err := queries.UseSignIn(ctx, accountdb.UseSignInParams{SignInID: signIn, UserID: verified.UserID, Seed: verified.seed})
 		if err != nil {
 			return err
 		}
 		if used == 0 {
-			return ErrNoSignIn
+			_, err := queries.GetSession(ctx, accountdb.GetSessionParams{UserID: key.UserID, SecretHash: key.hash()})
+			return err
 		}
 		return queries.InsertSession(ctx, accountdb.InsertSessionParams{
 			UserID: key.UserID, SecretHash: key.hash(), Lifetime: SessionLifetime, Expected: a.pool.Expected(),
 		})
 	})
-	if errors.Is(err, ErrNoSignIn) || postgres.Is(err, postgres.ForeignKeyViolation) { // the latter: the user was deleted
-		return SessionKey{}, ErrNoSignIn
+	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted
+		err = pgx.ErrNoRows
 	}
-	return key, postgres.Wrap("account: start session", err)
+	return key, postgres.WrapNoRows("account: start session", err, ErrNoSignIn)
 }
 
 // GetSession returns the signed-in user. Error: ErrNoSession.

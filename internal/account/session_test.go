@@ -5,7 +5,6 @@ import (
 	"errors"
 	"regexp"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,33 +88,40 @@ func TestSession4BelongsToOneBrowserAndUser(t *testing.T) {
 	}
 }
 
-func TestSessionEndsItsSignIn(t *testing.T) {
+// TestSessionOfOneSignIn: a code that is entered again, also at once, leads to one session, and to none after that has ended.
+func TestSessionOfOneSignIn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Settings{})
-	b.user(t, "ada@example.com")
-	signIn := uuid.New()
-	code := b.code(t, signIn, "ada@example.com")
-	var started atomic.Int32
+	b, ctx := newBench(t, Settings{}), t.Context()
+	user, signIn := b.user(t, "ada@example.com"), uuid.New()
+	code := b.code(t, signIn, user.Email)
+	started := make(chan SessionKey, 3) // fewer than the attempts of a code
 	var group sync.WaitGroup
-	for range 4 { // fewer than the attempts of a code
+	for range cap(started) {
 		group.Go(func() {
-			switch _, err := b.enter(context.Background(), signIn, code[:3]+" "+code[3:]); {
-			case err == nil:
-				started.Add(1)
-			case !errors.Is(err, ErrNoSignIn):
+			key, err := b.enter(ctx, signIn, code[:3]+" "+code[3:])
+			if err != nil {
 				t.Error(err)
 			}
+			started <- key
 		})
 	}
 	group.Wait()
-	if got := started.Load(); got != 1 {
-		t.Errorf("one code started %d sessions", got)
+	key := <-started
+	if key != <-started || key != <-started {
+		t.Error("one code started several sessions")
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
-	if _, err := b.GetSignIn(context.Background(), signIn); !errors.Is(err, ErrNoSignIn) {
-		t.Errorf("the sign-in is still there: %v", err)
+	if err := b.EndSession(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.enter(ctx, signIn, code); !errors.Is(err, ErrNoSignIn) {
+		t.Errorf("the code after its session: %v, want ErrNoSignIn", err)
+	}
+	second, err := b.enter(ctx, signIn, b.code(t, signIn, user.Email))
+	if err != nil || second == key {
+		t.Errorf("a new code: %v", err)
 	}
 }
 

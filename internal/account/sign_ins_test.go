@@ -52,6 +52,7 @@ func TestSignInLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	b.settled(t)
 	found, kinds := b.logged(t, "ada@EXAMPLE.com", 4)
 	if diff := cmp.Diff([]string{"asked", "sent", "wrong", "signed_in"}, kinds); diff != "" {
 		t.Errorf("with an account (-want +got):\n%s", diff)

@@ -41,9 +41,11 @@ func (e *WrongCodeError) Error() string {
 type Verified struct {
 	UserID uuid.UUID
 	// Secret is for the browser that gave the proof. Only someone with the proof can obtain it. The same proof gives the same secret.
-	Secret [32]byte
+	Secret  [32]byte
+	Browser BrowserKey // for RememberBrowser
 
-	seed []byte // of the email
+	seed    []byte     // of the email
+	session SessionKey // for StartSession
 }
 
 // VerifyCode returns the user of a code that was typed or pasted. It spends one of the five attempts, also if the code is right. A form
@@ -98,7 +100,11 @@ func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, bud
 		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
 	}
 	a.log(logEntry{key: a.logKey(mailbox.Key(email)), signIn: signIn, event: SignedIn, distinct: seed})
-	return Verified{user, a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)), seed}, nil
+	return Verified{
+		UserID: user, Secret: a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)),
+		Browser: BrowserKey{user, a.keys.PRF("known browser", signIn[:], seed)},
+		seed:    seed, session: SessionKey{user, a.keys.PRF("account session", signIn[:], seed)},
+	}, nil
 }
 
 // takeAttempt spends an attempt of the code, and then counts it as failed. These are two acts: an attempt that was spent but could not be

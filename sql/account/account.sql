@@ -50,9 +50,9 @@ select timezone from users where user_id = @user_id;
 select user_id from user_addresses where address = @address;
 
 -- name: ListUnusualAddresses :many
--- Those that are not ASCII, with the condition of their index.
+-- Those that are not ASCII, or whose domain may not be the name of a host, with the condition of their index.
 select address, user_id, email from user_addresses
-where address > @after and address || email ~ '[^\x01-\x7f]'
+where address > @after and (address || email ~ '[^\x01-\x7f]' or address !~ '^[^@]+@([a-z0-9]+(-[a-z0-9]+)*\.)*[a-z]+$')
 order by address
 limit sqlc.arg(row_limit)::int;
 
@@ -84,10 +84,10 @@ update users set language = @language::text where user_id = @user_id;
 delete from sign_ins where address = any (@addresses::text[]) or user_id = any (@user_ids::uuid[]);
 
 -- name: CountSignInsOf :one
--- The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
+-- The sign-ins under way that DeleteSignInsOf would delete, counted up to a thousand.
 select count(*) from (
     select 1 from sign_ins i
-    where (i.address = @address::text or i.user_id = @user_id::uuid) and i.expires_at > connect_now() limit 1000
+    where (i.address = @address::text or i.user_id = @user_id::uuid) and not i.used and i.expires_at > connect_now() limit 1000
 ) as i;
 
 -- name: CountSessionsOf :one
@@ -136,7 +136,7 @@ insert into sign_ins as s (sign_in_id, email, address, user_id, seed, budget, ex
 values (@sign_in_id, @email, @address::text, @user_id, @seed, @budget, @expires_at)
 on conflict (sign_in_id) do update
 set email = excluded.email, address = excluded.address, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0));
+    mail = 'waiting', used = false, expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0));
 
 -- name: GetSeeds :one
 select seed, older_seeds from sign_ins where sign_in_id = @sign_in_id;
@@ -316,8 +316,9 @@ insert into audit_log (subject, actor, action, user_id)
 values (@user_id::uuid, @actor::text, 'sign_in.limits_lifted', @user_id::uuid);
 
 -- name: UseSignIn :execrows
--- Ends the sign-in. The seed identifies the accepted code: a newer one may have replaced it.
-delete from sign_ins where sign_in_id = @sign_in_id and user_id = @user_id::uuid and seed = @seed and expires_at > connect_now();
+-- Only once. The seed identifies the accepted code: a newer one may have replaced it.
+update sign_ins set used = true
+where sign_in_id = @sign_in_id and user_id = @user_id::uuid and seed = @seed and not used and expires_at > connect_now();
 
 -- name: InsertSession :exec
 insert into account_sessions (user_id, secret_hash, expires_at)

@@ -168,7 +168,7 @@ func (q *Queries) CountSessionsOf(ctx context.Context, userID uuid.UUID) (CountS
 const countSignInsOf = `-- name: CountSignInsOf :one
 select count(*) from (
     select 1 from sign_ins i
-    where (i.address = $1::text or i.user_id = $2::uuid) and i.expires_at > connect_now() limit 1000
+    where (i.address = $1::text or i.user_id = $2::uuid) and not i.used and i.expires_at > connect_now() limit 1000
 ) as i
 `
 
@@ -177,7 +177,7 @@ type CountSignInsOfParams struct {
 	UserID  uuid.UUID
 }
 
-// The sign-ins that DeleteSignInsOf would delete, counted up to a thousand.
+// The sign-ins under way that DeleteSignInsOf would delete, counted up to a thousand.
 func (q *Queries) CountSignInsOf(ctx context.Context, arg CountSignInsOfParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countSignInsOf, arg.Address, arg.UserID)
 	var count int64
@@ -1037,7 +1037,7 @@ func (q *Queries) ListSignInEvents(ctx context.Context, arg ListSignInEventsPara
 
 const listUnusualAddresses = `-- name: ListUnusualAddresses :many
 select address, user_id, email from user_addresses
-where address > $1 and address || email ~ '[^\x01-\x7f]'
+where address > $1 and (address || email ~ '[^\x01-\x7f]' or address !~ '^[^@]+@([a-z0-9]+(-[a-z0-9]+)*\.)*[a-z]+$')
 order by address
 limit $2::int
 `
@@ -1047,7 +1047,7 @@ type ListUnusualAddressesParams struct {
 	RowLimit int32
 }
 
-// Those that are not ASCII, with the condition of their index.
+// Those that are not ASCII, or whose domain may not be the name of a host, with the condition of their index.
 func (q *Queries) ListUnusualAddresses(ctx context.Context, arg ListUnusualAddressesParams) ([]UserAddress, error) {
 	rows, err := q.db.Query(ctx, listUnusualAddresses, arg.After, arg.RowLimit)
 	if err != nil {
@@ -1284,7 +1284,7 @@ insert into sign_ins as s (sign_in_id, email, address, user_id, seed, budget, ex
 values ($1, $2, $3::text, $4, $5, $6, $7)
 on conflict (sign_in_id) do update
 set email = excluded.email, address = excluded.address, user_id = excluded.user_id, seed = excluded.seed, budget = excluded.budget, attempts = 0,
-    mail = 'waiting', expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0))
+    mail = 'waiting', used = false, expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0))
 `
 
 type PutSignInParams struct {
@@ -1453,7 +1453,8 @@ func (q *Queries) UpdateUser(ctx context.Context, arg UpdateUserParams) (UpdateU
 }
 
 const useSignIn = `-- name: UseSignIn :execrows
-delete from sign_ins where sign_in_id = $1 and user_id = $2::uuid and seed = $3 and expires_at > connect_now()
+update sign_ins set used = true
+where sign_in_id = $1 and user_id = $2::uuid and seed = $3 and not used and expires_at > connect_now()
 `
 
 type UseSignInParams struct {
@@ -1462,7 +1463,7 @@ type UseSignInParams struct {
 	Seed     []byte
 }
 
-// Ends the sign-in. The seed identifies the accepted code: a newer one may have replaced it.
+// Only once. The seed identifies the accepted code: a newer one may have replaced it.
 func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) (int64, error) {
 	result, err := q.db.Exec(ctx, useSignIn, arg.SignInID, arg.UserID, arg.Seed)
 	if err != nil {

@@ -51,7 +51,7 @@ func (p *pages) signInAs(id uuid.UUID, begun bool) (signIn, error) {
 				return err
 			}
 			setCookie(w, sessionCookie, session, account.SessionLifetime)
-			if err := p.remember(w, r, key.UserID); err != nil {
+			if err := p.remember(w, r, verified.Browser); err != nil {
 				return err
 			}
 			return site.Redirect(accountBase)

@@ -93,16 +93,16 @@ func knownKeys(r *http.Request) []account.BrowserKey {
 
 // remember gives the browser a key for the user who has just signed in. It does nothing if the user was deleted since: the next page says
 // what that means.
-func (p *pages) remember(w http.ResponseWriter, r *http.Request, user uuid.UUID) error {
+func (p *pages) remember(w http.ResponseWriter, r *http.Request, key account.BrowserKey) error {
 	keys := knownKeys(r)
-	key, err := p.Accounts.RememberBrowser(r.Context(), user, keys, r.UserAgent(), p.site.Locale(r).Tag)
+	err := p.Accounts.RememberBrowser(r.Context(), key, keys, r.UserAgent(), p.site.Locale(r).Tag)
 	if errors.Is(err, refusal.ErrUserNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(other account.BrowserKey) bool { return other.UserID == user })
+	keys = slices.DeleteFunc(keys, func(other account.BrowserKey) bool { return other.UserID == key.UserID })
 	keys = append([]account.BrowserKey{key}, keys[:min(len(keys), maxKnown-1)]...)
 	value, err := binary.Append(nil, binary.BigEndian, keys)
 	if err != nil {

@@ -70,9 +70,9 @@ func TestBrowsersCanBeTold(t *testing.T) {
 	f := newFixture(t, limits)
 	v := f.visitor(t)
 	v.enter(email)
-	for range 9 {
+	for i := range byte(9) {
 		f.DB.Clock.Advance(time.Minute)
-		if _, err := f.Accounts.RememberBrowser(t.Context(), f.User.ID, nil, "", "en"); err != nil {
+		if err := f.Accounts.RememberBrowser(t.Context(), account.BrowserKey{UserID: f.User.ID, Secret: [32]byte{i + 1}}, nil, "", "en"); err != nil {
 			t.Fatal(err)
 		}
 	}

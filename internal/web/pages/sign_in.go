@@ -95,7 +95,7 @@ func (p *pages) signInTo(request pending) signIn {
 				return err
 			}
 			setCookieAt(w, request.base, requestSessionCookie, sealed, p.RequestLifetime+endingLifetime)
-			if err := p.remember(w, r, verified.UserID); err != nil {
+			if err := p.remember(w, r, verified.Browser); err != nil {
 				return err
 			}
 			return site.Redirect(request.base + "/consent")

@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/oauth"
 	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // forgetful is the jar of a browser that drops an answer: a second click cancels the first one.
@@ -87,6 +88,13 @@ func TestFormsTwice(t *testing.T) {
 			link, _ := v.linked(v.open(scope.All))
 			return link, nil
 		}, "303 See Other BASE/consent"},
+		"code of the account": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
+			return accountBase + "/code", []string{"code", v.ask(accountBase, email)}
+		}, "303 See Other /account"},
+		"link of the account": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
+			link, _ := v.linked(accountBase)
+			return link, nil
+		}, "303 See Other /account"},
 		"sign out": {func(_ *testing.T, _ *fixture, v visitor) (string, []string) {
 			v.enter(email)
 			return "/account/sign-out", nil
@@ -118,6 +126,26 @@ func TestFormsTwice(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSignInTwice: of a code that was sent twice there is one session, one known browser and no receipt of another one.
+func TestSignInTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.visitor(t).enter(email) // the first sign-in of all has no receipt
+	v := f.visitor(t)
+	code := v.ask(accountBase, email)
+	v.forget(accountBase+"/code", "code", code)
+	v.forget(accountBase+"/code", "code", code)
+	if got := v.Location(v.Post(accountBase+"/code", "code", code)); got != accountBase {
+		t.Fatalf("location = %q", got)
+	}
+	if got := v.account().Find(".browsers li").Length(); got != 2 {
+		t.Errorf("%d browsers are known, want 2", got)
+	}
+	if n := pgtest.Value[int64](t, f.DB, "select count(*) from account_sessions"); n != 2 {
+		t.Errorf("%d sessions, want 2", n)
 	}
 }
 

@@ -427,6 +427,12 @@ func TestPasswordInURL(t *testing.T) {
 			}
 		})
 	}
+	// No other setting has a password. One that is there by mistake is not printed either.
+	for _, name := range []string{"CONNECT_BASE_URL", "CONNECT_LISTEN"} {
+		if got := call(t, []string{name + "=https://user:hush@connect.example"}, "", "serve"); strings.Contains(got.stderr, "hush") {
+			t.Errorf("%s:\n%s", name, got.stderr)
+		}
+	}
 	// A mail server's user who is named by an address, which is common, cannot be misread.
 	env := []string{"CONNECT_SMTP_URL=smtps://user@example.com:secret%40secret@mail.example:465", "CONNECT_LIMITER_URL=rediss://:a:b@redis.example"}
 	if got := call(t, env, "", "serve"); strings.Contains(got.stderr, "SMTP") || strings.Contains(got.stderr, "LIMITER") {

@@ -69,8 +69,8 @@ func TestCheckOfEncoding(t *testing.T) {
 	}
 }
 
-// check names a user who shares an address with another one, and does not change it.
-func TestCheckOfSharedAddresses(t *testing.T) {
+// check names users who cannot sign in, one who shares an address with another one and one whose address is not valid, and does not change them.
+func TestCheckOfUnusableAddresses(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	db.User(t, func(u *pgtest.User) { u.Email = "dup\u00e9@x.example" })
@@ -83,9 +83,11 @@ func TestCheckOfSharedAddresses(t *testing.T) {
 		db.Exec(t, "update "+table+" set email = $2 where user_id = $1", other.ID, "dupe\u0301@x.example")
 	}
 	db.Exec(t, "update user_addresses set address = email where user_id = $1", other.ID)
+	invalid := db.User(t, func(u *pgtest.User) { u.Email = "user@b_c.x.example" })
 	for range 2 {
 		got := call(t, settings, "", "check")
-		if want := "users share their address with another user and cannot sign in, 1 in all, see Users (docs/operations.md): " + other.ID.String(); !strings.Contains(got.stdout, want) ||
+		if want := "users share their address with another user and cannot sign in, 1 in all, see Users (docs/operations.md): " + other.ID.String() +
+			"; users have an address that is not valid and cannot sign in, 1 in all, see Users (docs/operations.md): " + invalid.ID.String(); !strings.Contains(got.stdout, want) ||
 			got.status != statusFailed || strings.Contains(got.stdout, "x.example") {
 			t.Errorf("status %d:\n%s", got.status, got.stdout)
 		}

@@ -15,14 +15,27 @@ import (
 // addressPage is how many addresses are read at a time.
 const addressPage = 1000
 
+// UnusableAddresses are users who cannot sign in, because this program compares addresses more strictly than release 1.0.0, which stored theirs.
+type UnusableAddresses struct {
+	Shared  []uuid.UUID // another user is found by the address
+	Invalid []uuid.UUID // the address is not valid any more, such as one whose domain is not the name of a host
+}
+
+// add adds the user of an address that is not valid.
+func (u *UnusableAddresses) add(row accountdb.UserAddress) (valid bool) {
+	if valid = mailbox.Valid(row.Email); !valid {
+		u.Invalid = append(u.Invalid, row.UserID)
+	}
+	return valid
+}
+
 // KeyAddresses gives the addresses of users the keys that this program finds them by. Programs of release 1.0.0, which may run beside this
 // one, write what the database's lower() makes of an address: that differs for some addresses that are not ASCII, and in Turkish locales. It
 // removes addresses whose users such a program has deleted or has given another address in the meantime.
 //
-// It returns the users who share their address with another user, as the program compares addresses now. Nothing of theirs changes: only the other
-// user is found by it, until an operator gives one of them another address or deletes one. It reads the few addresses that are not ASCII, by
-// their index. Each address is an act of its own, so that the servers of a database may all do this at any time.
-func (a *Accounts) KeyAddresses(ctx context.Context) (sharing []uuid.UUID, err error) {
+// It returns the users whose addresses cannot be used. Nothing of theirs changes, until an operator gives them another address or deletes them. It
+// reads the few addresses that are unusual, by their index. Each address is an act of its own, so that the servers of a database may all do this at any time.
+func (a *Accounts) KeyAddresses(ctx context.Context) (unusable UnusableAddresses, err error) {
 	err = a.unusualAddresses(ctx, func(rows []accountdb.UserAddress) error {
 		current, err := a.emailsOf(ctx, rows)
 		if err != nil {
@@ -36,12 +49,12 @@ func (a *Accounts) KeyAddresses(ctx context.Context) (sharing []uuid.UUID, err e
 				continue
 			}
 			key := mailbox.Key(row.Email)
-			if key == row.Address {
+			if !unusable.add(row) || key == row.Address {
 				continue
 			}
 			_, err := a.queries.MoveAddress(ctx, accountdb.MoveAddressParams{Key: key, Address: row.Address, UserID: row.UserID})
 			if postgres.Violates(err, uniqueAddress) {
-				sharing = append(sharing, row.UserID)
+				unusable.Shared = append(unusable.Shared, row.UserID)
 				err = nil
 			}
 			if err != nil {
@@ -50,20 +63,20 @@ func (a *Accounts) KeyAddresses(ctx context.Context) (sharing []uuid.UUID, err e
 		}
 		return nil
 	})
-	return sharing, postgres.Wrap("account: give addresses their keys", err)
+	return unusable, postgres.Wrap("account: give addresses their keys", err)
 }
 
-// SharingAddresses returns the users whom [Accounts.KeyAddresses] would return, and changes nothing.
-func (a *Accounts) SharingAddresses(ctx context.Context) (sharing []uuid.UUID, err error) {
+// UnusableAddresses returns the users whom [Accounts.KeyAddresses] would return, and changes nothing.
+func (a *Accounts) UnusableAddresses(ctx context.Context) (unusable UnusableAddresses, err error) {
 	err = a.unusualAddresses(ctx, func(rows []accountdb.UserAddress) error {
 		for _, row := range rows {
 			key := mailbox.Key(row.Email)
-			if key == row.Address {
+			if !unusable.add(row) || key == row.Address {
 				continue
 			}
 			other, err := a.queries.GetUserOfAddress(ctx, key)
 			if err == nil && other != row.UserID {
-				sharing = append(sharing, row.UserID)
+				unusable.Shared = append(unusable.Shared, row.UserID)
 			}
 			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 				return err
@@ -71,10 +84,10 @@ func (a *Accounts) SharingAddresses(ctx context.Context) (sharing []uuid.UUID, e
 		}
 		return nil
 	})
-	return sharing, postgres.Wrap("account: addresses that users share", err)
+	return unusable, postgres.Wrap("account: addresses that cannot be used", err)
 }
 
-// unusualAddresses calls each with the addresses that are not ASCII, some at a time.
+// unusualAddresses calls each with the addresses that are not ASCII or whose domain is an unusual one, some at a time.
 func (a *Accounts) unusualAddresses(ctx context.Context, each func([]accountdb.UserAddress) error) error {
 	for after := ""; ; {
 		rows, err := a.queries.ListUnusualAddresses(ctx, accountdb.ListUnusualAddressesParams{After: after, RowLimit: addressPage})

@@ -174,6 +174,10 @@ func storedBefore(t *testing.T, db *pgtest.DB, email string) uuid.UUID {
 	return id
 }
 
+func onlyThese(ids []uuid.UUID, want map[uuid.UUID]bool) bool {
+	return len(ids) == len(want) && !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return !want[id] })
+}
+
 // Users whom release 1.0.0 has stored, or stores beside this program, are found. Of two who share an address now, nothing of either changes.
 func TestKeyAddresses(t *testing.T) {
 	t.Parallel()
@@ -193,13 +197,19 @@ func TestKeyAddresses(t *testing.T) {
 		unseen := uuid.New() // on a cluster, the address of a user whom another node does not show yet
 		b.db.Exec(t, "insert into user_addresses (address, user_id, email) values ('unséen@x.example', $1, 'unséen@x.example')", unseen)
 
-		if sharing, err := b.SharingAddresses(t.Context()); err != nil || len(sharing) != 1 {
-			t.Errorf("before: %v, %v", sharing, err)
+		invalid := map[uuid.UUID]bool{}
+		for i, domain := range []string{"b_c.example", "b.example#x", "-b.example", "b-.example", "b.7", "ab--c.example", "ａb.example"} {
+			invalid[storedBefore(t, b.db, fmt.Sprintf("is%d@%s", i, domain))] = true
+		}
+		storedBefore(t, b.db, "xn@xn--bcher-kva.xn--p1ai") // unusual, and valid
+
+		if before, err := b.UnusableAddresses(t.Context()); err != nil || len(before.Shared) != 1 || !onlyThese(before.Invalid, invalid) {
+			t.Errorf("before: %v, %v", before, err)
 		}
 		for range 2 { // again it changes nothing
-			sharing, err := b.KeyAddresses(t.Context())
-			if err != nil || len(sharing) != 1 || sharing[0] != first && sharing[0] != second {
-				t.Fatalf("%v, %v", sharing, err)
+			got, err := b.KeyAddresses(t.Context())
+			if err != nil || len(got.Shared) != 1 || got.Shared[0] != first && got.Shared[0] != second || !onlyThese(got.Invalid, invalid) {
+				t.Fatalf("%v, %v", got, err)
 			}
 		}
 		for id, email := range ids {
@@ -211,9 +221,9 @@ func TestKeyAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sharing, err := b.SharingAddresses(t.Context())
-		if err != nil || len(sharing) != 1 || sharing[0] == found.ID {
-			t.Fatalf("%v shares the address of %v, %v", sharing, found.ID, err)
+		unusable, err := b.UnusableAddresses(t.Context())
+		if err != nil || len(unusable.Shared) != 1 || unusable.Shared[0] == found.ID {
+			t.Fatalf("%v shares the address of %v, %v", unusable, found.ID, err)
 		}
 		const addresses = "select array_agg(user_id) from user_addresses where email like $1"
 		for like, want := range map[string]int{"dup%": 2, "g%": 0, "m%": 0, "uns%": 1} {
@@ -222,11 +232,16 @@ func TestKeyAddresses(t *testing.T) {
 			}
 		}
 		// An operator ends it: the other one gets another address, of which nothing is left.
-		if _, err := b.ChangeUser(t.Context(), sharing[0], UserChange{Email: new("other@x.example")}); err != nil {
+		if _, err := b.ChangeUser(t.Context(), unusable.Shared[0], UserChange{Email: new("other@x.example")}); err != nil {
 			t.Fatal(err)
 		}
-		if sharing, err := b.KeyAddresses(t.Context()); err != nil || len(sharing) != 0 {
-			t.Errorf("at last: %v, %v", sharing, err)
+		for id := range invalid {
+			if _, err := b.ChangeUser(t.Context(), id, UserChange{Email: new(id.String() + "@x.example")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at, err := b.KeyAddresses(t.Context()); err != nil || len(at.Shared)+len(at.Invalid) != 0 {
+			t.Errorf("at last: %v, %v", at, err)
 		}
 		if n := pgtest.Value[int](t, b.db, strings.Replace(addresses, "array_agg(user_id)", "count(*)", 1), "dup%"); n != 1 {
 			t.Errorf("%d addresses are left", n)

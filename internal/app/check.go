@@ -200,7 +200,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 		if problem := checkEncoding(ctx, pool); problem != nil {
 			report("encoding", "", problem)
 		}
-		if problem := sharedAddresses(account.New(pool, nil, nil, account.Settings{}).SharingAddresses(ctx)); problem != nil {
+		if problem := unusableAddresses(account.New(pool, nil, nil, account.Settings{}).UnusableAddresses(ctx)); problem != nil {
 			report("addresses", "", problem)
 		}
 	}
@@ -257,17 +257,25 @@ func checkEncoding(ctx context.Context, pool *postgres.Pool) error {
 	return nil
 }
 
-// sharedAddresses names users who share their address with another one, at most ten.
-func sharedAddresses(users []uuid.UUID, err error) error {
-	if err != nil || len(users) == 0 {
+// unusableAddresses names users who cannot sign in with their address, at most ten of each kind.
+func unusableAddresses(users account.UnusableAddresses, err error) error {
+	if err != nil {
 		return err
 	}
-	var names []string
-	for _, user := range users[:min(len(users), 10)] {
-		names = append(names, user.String())
+	var problems []string
+	for _, kind := range []struct {
+		problem string
+		users   []uuid.UUID
+	}{{"share their address with another user", users.Shared}, {"have an address that is not valid", users.Invalid}} {
+		if len(kind.users) > 0 {
+			problems = append(problems, fmt.Sprintf("users %s and cannot sign in, %d in all, see Users (docs/operations.md): %s",
+				kind.problem, len(kind.users), strings.Join(postgres.Map(kind.users[:min(len(kind.users), 10)], uuid.UUID.String), " ")))
+		}
 	}
-	return fmt.Errorf("users share their address with another user and cannot sign in, %d in all, see Users (docs/operations.md): %s",
-		len(users), strings.Join(names, " "))
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems, "; "))
 }
 
 // CheckSchema returns an error unless this program works on the database: the database has all migrations of this program, and none of

@@ -5,8 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
+	"connect-svc/internal/account"
 	"connect-svc/internal/panics"
 	"connect-svc/internal/timelimit"
 )
@@ -132,9 +131,9 @@ const keyEvery = time.Hour
 
 // keyAddresses gives addresses the keys by which this program finds them, and logs whose it cannot.
 func (a *App) keyAddresses(ctx context.Context) {
-	var sharing []uuid.UUID
-	err := panics.Try(func() (err error) { sharing, err = a.Accounts.KeyAddresses(ctx); return err })
-	if problem := sharedAddresses(sharing, err); problem != nil && ctx.Err() == nil {
+	var unusable account.UnusableAddresses
+	err := panics.Try(func() (err error) { unusable, err = a.Accounts.KeyAddresses(ctx); return err })
+	if problem := unusableAddresses(unusable, err); problem != nil && ctx.Err() == nil {
 		a.logger.Error("addresses of users", "cause", problem)
 	}
 }

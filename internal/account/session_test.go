@@ -107,8 +107,10 @@ func TestSessionOfOneSignIn(t *testing.T) {
 	}
 	group.Wait()
 	key := <-started
-	if key != <-started || key != <-started {
-		t.Error("one code started several sessions")
+	for range cap(started) - 1 {
+		if key != <-started {
+			t.Error("one code started several sessions")
+		}
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from account_sessions"); n != 1 {
 		t.Errorf("%d sessions", n)

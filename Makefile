@@ -61,7 +61,7 @@ demo: build ## run everything on this machine, with sample data and an example p
 TESTFLAGS := -vet=off -trimpath -ldflags='-s -w' -p 4 -parallel 4 -timeout 30m
 
 # Go tests packages in the order in which they are named. Those that take longest come first, so that none is left alone at the end.
-LONGEST := ./cmd/connect-svc ./internal/web/console ./internal/web/pages ./internal/web/developers ./internal/local/...
+LONGEST := ./cmd/connect-svc ./internal/edge/console ./internal/edge/pages ./internal/edge/developers ./internal/local/...
 
 # What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`. CI and `make test-busy` add -race. The race
 # detector doubles the time of the tests and of their compilation, so a contributor's `make test` runs without it.
@@ -76,7 +76,7 @@ test: tools ## all tests of the service and of the Go SDK; TESTARGS=-race, as in
 	@# With the race detector a collection costs much: fewer of them, for more memory.
 	@GOGC=400 go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...
 	@# Go remembers results, but not the table that these tests write.
-	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/api/partner
+	@[ -e bin/contract-coverage.txt ] || go test $(TESTFLAGS) -count 1 ./internal/edge/partner
 	@cat bin/contract-coverage.txt
 
 .PHONY: check
@@ -87,7 +87,7 @@ check: ## all else that CI runs: linters, generated code, six platforms, compati
 	@# Compiled as `make build` does it: the program is built once for all of them.
 	@$(AS_BUILT) .ci/tagged check -vet=off -p 2 -parallel 4 -timeout 30m
 	@cd tools && $(AS_BUILT) go test -tags check -vet=off -p 2 -parallel 4 -timeout 30m ./...
-	@$(AS_BUILT) $(MAKE) test-postgres ON_POSTGRES='./sql ./internal/oauth ./internal/account ./internal/activity'
+	@$(AS_BUILT) $(MAKE) test-postgres ON_POSTGRES='./sql ./internal/domain/oauth ./internal/domain/account ./internal/domain/activity'
 
 .PHONY: test-busy
 test-busy: tools ## all tests three times beside four busy processes, and once with GOMAXPROCS=1: none depends on the machine's speed
@@ -120,8 +120,8 @@ mutants: tools ## build the service with one deliberate fault after the other an
 	@go run -C tools ./mutants -only '$(MUTANTS)' "$(CURDIR)"
 
 # What `make test-postgres` tests; `make check` does a part of it. The programs have no pg_basebackup, which e2e/cluster needs.
-ON_POSTGRES ?= ./sql ./internal/oauth ./internal/account ./internal/activity ./internal/webhook ./internal/ratelimit ./internal/postgres/... \
-	./internal/usage ./internal/client ./internal/audit ./internal/portal ./internal/app \
+ON_POSTGRES ?= ./sql ./internal/domain/oauth ./internal/domain/account ./internal/domain/activity ./internal/domain/webhook ./internal/domain/ratelimit ./internal/foundation/postgres/... \
+	./internal/admin/usage ./internal/domain/client ./internal/admin/audit ./internal/admin/portal ./internal/app \
 	./internal/testing/e2e/isolation ./internal/testing/e2e/observability ./internal/testing/e2e/restart
 
 .PHONY: test-postgres
@@ -131,7 +131,7 @@ test-postgres: tools ## the tests of the domains and of the whole service on eac
 	@echo "a database with other settings, a schema and a role of its own"
 	@# Those that are left out make roles or change a table of PostgreSQL's own, which only a superuser may.
 	@CONNECT_TEST_STRANGE=yes go test $(TESTFLAGS) $(TESTARGS) -skip '^(TestImportSetsForeignKeyAside|TestChangesAreNotedForWhoMayRead|TestSearchUsesIndexes)$$' \
-		$(filter-out ./internal/postgres/... ./internal/app ./internal/testing/%,$(ON_POSTGRES))
+		$(filter-out ./internal/foundation/postgres/... ./internal/app ./internal/testing/%,$(ON_POSTGRES))
 
 .PHONY: test-citus
 test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists its nodes, coordinator first
@@ -139,9 +139,9 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 	go test -tags citus -count 1 -timeout 30m -v -run OnACluster ./sql
 	go test -tags citus -count 1 -timeout 30m -v -run 'UnderLoad|BetweenNodes|OnACluster' ./internal/testing/e2e/cluster
 	@# Not beside those that let a node crash.
-	go test -count 1 -timeout 30m ./internal/account ./internal/activity ./internal/api/operator ./internal/api/partner \
-		./internal/app ./internal/testing/e2e/... ./internal/audit ./internal/client ./internal/lookup ./internal/oauth ./internal/operators ./internal/servers ./internal/usage \
-		./internal/web/console ./internal/web/pages ./internal/webhook
+	go test -count 1 -timeout 30m ./internal/domain/account ./internal/domain/activity ./internal/edge/operator ./internal/edge/partner \
+		./internal/app ./internal/testing/e2e/... ./internal/admin/audit ./internal/domain/client ./internal/admin/lookup ./internal/domain/oauth ./internal/admin/operators ./internal/admin/servers ./internal/admin/usage \
+		./internal/edge/console ./internal/edge/pages ./internal/domain/webhook
 
 # Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.
 BENCHSTAT = go run -C tools golang.org/x/perf/cmd/benchstat -alpha 0.15 -confidence 0.7
@@ -153,11 +153,11 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	bin/connect-bench --seconds $(BENCH_SECONDS) --rounds $(BENCH_ROUNDS) --connections $(BENCH_CONNECTIONS) --only '$(BENCH_ONLY)' \
 		--steps-rows $(BENCH_STEPS_ROWS) $(if $(PROFILES),--profiles $(PROFILES) --program bin/connect-svc-profile)
 	@$(BENCHSTAT) -col /of -filter '.unit:(rate/s OR rate_ratio OR p99_ms OR p99_ratio OR cpu_ms_per_request OR database_cpu_ms_per_request)' "$(CURDIR)/bin/bench.txt"
-	go test -run '^$$' -bench . -benchtime 3x ./internal/activity ./internal/account
-	go test -run '^$$' -bench . ./internal/credential ./internal/api/partner ./internal/ratelimit
-	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/webhook
-	go test -run '^$$' -bench Waiting -benchtime 50x ./internal/webhook
-	go test -run '^$$' -bench Import -benchtime 1x ./internal/webhook
+	go test -run '^$$' -bench . -benchtime 3x ./internal/domain/activity ./internal/domain/account
+	go test -run '^$$' -bench . ./internal/foundation/credential ./internal/edge/partner ./internal/domain/ratelimit
+	go test -run '^$$' -bench Burst -benchtime 1x -count 3 ./internal/domain/webhook
+	go test -run '^$$' -bench Waiting -benchtime 50x ./internal/domain/webhook
+	go test -run '^$$' -bench Import -benchtime 1x ./internal/domain/webhook
 
 .PHONY: bench-isolation
 bench-isolation: tools build ## measure whether one caller's trouble reaches others: two minutes, writes bin/isolation.json; fails if it does
@@ -240,20 +240,20 @@ verify: ## check that generated code is what `make generate` produces, and that 
 	.ci/generate "$$copy"; \
 	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" || \
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
-	@go test -run '^TestReleased$$' ./internal/web/developers
+	@go test -run '^TestReleased$$' ./internal/edge/developers
 
 .PHONY: sdk-release
 sdk-release: ## keep what the SDKs are now as the version of sdk/typescript/package.json, for ever: sdk/released
-	go test -count 1 -run '^TestReleased$$' ./internal/web/developers -args -release
+	go test -count 1 -run '^TestReleased$$' ./internal/edge/developers -args -release
 
 .PHONY: docs
 docs: ## build the developers' site of a service, BASE_URL, as static files: bin/developers/index.html
 	@rm -rf bin/developers
-	go run ./internal/web/developers/build bin/developers '$(BASE_URL)'
+	go run ./internal/edge/developers/build bin/developers '$(BASE_URL)'
 
 .PHONY: pages
 pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png
-	go test -count=1 ./internal/web/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
+	go test -count=1 ./internal/edge/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
 
 BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 

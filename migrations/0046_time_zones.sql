@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Former names of time zones become the canonical ones of internal/timezone. A PostgreSQL whose machine lacks a former name refuses it, to
+-- Former names of time zones become the canonical ones of internal/foundation/timezone. A PostgreSQL whose machine lacks a former name refuses it, to
 -- servers of before this migration. Those may store more of them; a server of after it takes both for the same.
 update users set timezone = names.canonical ->> timezone
 from (select '{

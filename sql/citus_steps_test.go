@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/migrations"
 )

@@ -264,7 +264,7 @@ func TestStatementsThatAClusterRefuses(t *testing.T) {
 }
 
 // PostgreSQL refuses the names of time zones that its machine does not have, so no statement gives it one but UTC. The days of users are of
-// internal/timezone.
+// internal/foundation/timezone.
 var timezoneOfPostgres = regexp.MustCompile(`(?i)\bat time zone\s+(\S+)|\btimezone\s*\(|\bpg_timezone_\w+|\bset (?:local |session )?(?:time zone\b|timezone (?:to|=) ')`)
 
 func TestStatementsNameNoTimezone(t *testing.T) {

@@ -20,23 +20,22 @@ import (
 	"github.com/alecthomas/kong"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/account"
-	"connect-svc/internal/activity"
-	"connect-svc/internal/actor"
-	"connect-svc/internal/api/operator"
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/app"
-	"connect-svc/internal/audit"
-	"connect-svc/internal/client"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/lookup"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/usage"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // databaseSetting is the setting of the commands that work on the database. Their Run has an [*operatorAPI] among its parameters.
@@ -68,7 +67,7 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 		return nil, err
 	}
 	p.atEnd = append(p.atEnd, pool.Close)
-	p.ctx = actor.As(p.ctx, actor.AtCommandLine(cmp.Or(s.Operator, systemUser())))
+	p.ctx = work.WithActor(p.ctx, work.AtCommandLine(cmp.Or(s.Operator, systemUser())))
 	if err := app.CheckSchema(p.ctx, pool); err != nil {
 		return nil, err
 	}
@@ -119,8 +118,8 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 		OAuth:    oauth.New(pool, nil, oauth.Settings{}),
 		Clients:  client.NewRegistry(pool, oauth.EndConnectionsOfClient),
 		Webhooks: webhook.New(pool, keys, webhooks),
-		Usage:    usage.New(pool, timelimit.Default, slog.New(slog.DiscardHandler), time.Now),
-		Audit:    audit.New(pool, timelimit.Default, 0),
+		Usage:    usage.New(pool, work.DefaultLimits, slog.New(slog.DiscardHandler), time.Now),
+		Audit:    audit.New(pool, work.DefaultLimits, 0),
 		Finder:   lookup.New(pool),
 		Portal:   portal.New(pool),
 		Now:      time.Now,

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/web/pages"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/edge/pages"
 )
 
 type brandCommands struct {

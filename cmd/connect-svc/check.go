@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 type checkCommand struct {

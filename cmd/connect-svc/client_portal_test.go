@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/portal"
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/testing/pgtest"
 )
 

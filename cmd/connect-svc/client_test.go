@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/pgtest"
 )
 

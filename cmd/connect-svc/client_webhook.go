@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 type clientWebhookCommands struct {

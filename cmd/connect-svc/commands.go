@@ -5,7 +5,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 // commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,

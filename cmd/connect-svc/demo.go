@@ -1,8 +1,8 @@
 package main
 
 import (
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/local/demo"
-	"connect-svc/internal/settings"
 )
 
 type demoCommand struct {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -23,17 +23,17 @@ import (
 // elsewhere says of commands in documents, by how they begin, who runs them if not the test below.
 var elsewhere = map[string]string{
 	"connect-svc webhook test ":         "TestWebhookSample, with a receiver whose certificate it trusts",
-	"connect-svc brand preview --check": "TestPalettes of internal/web/pages: it takes minutes",
+	"connect-svc brand preview --check": "TestPalettes of internal/edge/pages: it takes minutes",
 	"connect-svc sandbox":               "TestSandboxSaysWhatThereIs, on ports that are free, and TestSandboxDocument",
 	"connect-svc restore reconcile --":  "TestReconcileAfterRestore",
 	"connect-svc migrate distribute":    "make test-citus: it needs a cluster",
 	"select citus_":                     "make test-citus",
 	"select recover_prepared_":          "make test-citus",
 	"CONNECT_DATABASE_URL=… ":           "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",
-	"npm install https://":              "TestQuickStart of internal/web/developers, with the address of a service",
-	"export GOPROXY=https://":           "TestQuickStart of internal/web/developers",
-	"go get connect.example.com":        "TestQuickStart of internal/web/developers",
-	"go run connect.example.com":        "TestSandboxFromSDKs of internal/web/developers",
+	"npm install https://":              "TestQuickStart of internal/edge/developers, with the address of a service",
+	"export GOPROXY=https://":           "TestQuickStart of internal/edge/developers",
+	"go get connect.example.com":        "TestQuickStart of internal/edge/developers",
+	"go run connect.example.com":        "TestSandboxFromSDKs of internal/edge/developers",
 	"go test ":                          "make test-long and make bench",
 	"minisign -V ":                      "TestTwiceTheSameBytes of tools/release",
 	"sha256sum --check ":                "TestTwiceTheSameBytes of tools/release",

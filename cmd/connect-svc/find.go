@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/fold"
+	"connect-svc/internal/foundation/text"
 )
 
 type findCommand struct {
@@ -81,7 +81,7 @@ func (a *operatorAPI) resolveClients(p *program, command *kong.Node) error {
 		}
 		var ids []string
 		for _, one := range found.Data {
-			if one.Kind == operatorapi.FoundKindClient && fold.Key(one.Name) == fold.Key(ref.name) {
+			if one.Kind == operatorapi.FoundKindClient && text.Fold(one.Name) == text.Fold(ref.name) {
 				ref.UUID = *one.ClientId
 				ids = append(ids, ref.String())
 			}

@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/intake"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/intake"
 )
 
 type importCommands struct {

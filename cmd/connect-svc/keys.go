@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/foundation/credential"
 )
 
 type keysCommands struct {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/pgtest"
 )
 

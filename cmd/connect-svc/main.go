@@ -15,9 +15,9 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
 
-	"connect-svc/internal/credential"
-	"connect-svc/internal/intake"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/intake"
 )
 
 // Exit statuses of every command.

@@ -8,7 +8,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/muesli/roff"
 
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 // manCommand prints the manual page, which packages install. It is made from the command line itself.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 // The manual page has every command and every setting.

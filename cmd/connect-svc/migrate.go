@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"connect-svc/internal/postgres/citus"
-	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/postgres/migrate"
 )
 
 type migrateCommands struct {

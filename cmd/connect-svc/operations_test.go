@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"connect-svc/internal/operators"
+	"connect-svc/internal/admin/operators"
 )
 
 type operatorTokenCommands struct {

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"slices"
 
+	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/app"
-	"connect-svc/internal/operators"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 // reloader reads the settings again while the service runs.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"connect-svc/internal/operators"
+	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"iter"
 
+	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/app"
-	"connect-svc/internal/audit"
-	"connect-svc/internal/page"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 type restoreCommands struct {
@@ -55,7 +55,7 @@ func (c restoreReconcileCommand) events(p *program) (iter.Seq2[audit.Event, erro
 		return nil, err
 	}
 	p.atEnd = append(p.atEnd, pool.Close)
-	log := audit.New(pool, timelimit.Default, 0)
+	log := audit.New(pool, work.DefaultLimits, 0)
 	return func(yield func(audit.Event, error) bool) {
 		for before := (page.Key{}); ; {
 			found, err := log.Search(p.ctx, audit.Filter{Since: c.Since.Time}, before, pageRows)

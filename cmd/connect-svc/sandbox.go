@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/client"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/local/sandbox"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/telemetry"
 )
 
 type sandboxCommand struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -167,7 +167,7 @@ func TestServeIsNoSandbox(t *testing.T) {
 // The script of the document for partners does what it says.
 func TestSandboxDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../internal/web/developers/pages/ci.md")
+	text, err := os.ReadFile("../../internal/edge/developers/pages/ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 type serveCommand struct{ settings.Service }

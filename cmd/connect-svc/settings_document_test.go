@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 var updateSettings = flag.Bool("update-settings", false, "write docs/settings.md")

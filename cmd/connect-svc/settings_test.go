@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 // certificateFiles are a certificate for 127.0.0.1 and its key, and who trusts it.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/portal"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/app/settings"
 )
 
 // All that is wrong is told at one start, a line each.

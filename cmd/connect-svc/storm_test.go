@@ -20,17 +20,17 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"connect-svc/internal/client"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/webhook"
 )
 
 // stormSize is how many connections end in the storm. The large storms, of all faults, are those of make test-faults.

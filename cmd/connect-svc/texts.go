@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"connect-svc/internal/locale"
+	"connect-svc/internal/foundation/locale"
 )
 
 type textsCommands struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/settings"
+	"connect-svc/internal/app/settings"
 )
 
 type userSignInsCommand struct {

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/settings"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/webhook"
 )
 
 type webhookCommands struct {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"connect-svc/internal/webhook/verify"
+	"connect-svc/internal/domain/webhook/verify"
 )
 
 type webhookVerifyCommand struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"connect-svc/internal/webhook/verify"
+	"connect-svc/internal/domain/webhook/verify"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/refusal"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )

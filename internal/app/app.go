@@ -14,30 +14,30 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/activity"
-	"connect-svc/internal/alerts"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/api/partner"
-	"connect-svc/internal/audit"
-	"connect-svc/internal/brand"
-	"connect-svc/internal/client"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/locale"
-	"connect-svc/internal/network"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/operators"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/replica"
-	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/servers"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/usage"
-	"connect-svc/internal/web/developers"
-	"connect-svc/internal/web/pages"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/ratelimit"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/edge/developers"
+	"connect-svc/internal/edge/pages"
+	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/foundation/alerts"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/replica"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // Config configures the service. Its values have been checked.
@@ -97,8 +97,8 @@ type Config struct {
 	ConsoleToken     string                 // fills the console's sign-in form, on a developer's machine
 	Observe          func(*telemetry.Event) // gets each finished request of the public listener; it must not block
 
-	Limits timelimit.Limits // the zero value is timelimit.Default; no setting sets it
-	Clock  *postgres.Clock  // nil: the real time
+	Limits work.Limits     // the zero value is work.DefaultLimits; no setting sets it
+	Clock  *postgres.Clock // nil: the real time
 	Logger *slog.Logger
 	Traces *telemetry.Traces // nil: none
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/wait"
 )

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/wait"

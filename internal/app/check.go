@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/citus"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/ratelimit"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/work"
 )
 
 // maxClockDifference is far more than machines that keep the time differ by.
@@ -50,7 +50,7 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 		{"rate limiter", c.checkLimiter},
 		{"read replicas", c.checkReplicas},
 	} {
-		ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
+		ctx, cancel := context.WithTimeout(ctx, work.DefaultLimits.Check)
 		detail, err := check.run(ctx)
 		cancel()
 		report(check.name, detail, err)
@@ -121,9 +121,9 @@ func (c Config) checkLimiter(ctx context.Context) (string, error) {
 	if c.LimiterURL == "" {
 		return "", Skipped("is in PostgreSQL")
 	}
-	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, timelimit.Default.Limiter)
+	store, err := ratelimit.OpenRedis(ctx, c.LimiterURL, work.DefaultLimits.Limiter)
 	if err == nil {
-		err = ratelimit.New(store, timelimit.Default.Limiter).Check(ctx)
+		err = ratelimit.New(store, work.DefaultLimits.Limiter).Check(ctx)
 		store.Close()
 	}
 	return secured("answers", ratelimit.RedisSecurity(c.LimiterURL), err)
@@ -167,7 +167,7 @@ func secured(detail, security string, err error) (string, error) {
 }
 
 func (c Config) checkDatabase(ctx context.Context, report func(check, detail string, err error)) {
-	ctx, cancel := context.WithTimeout(ctx, timelimit.Default.Check)
+	ctx, cancel := context.WithTimeout(ctx, work.DefaultLimits.Check)
 	defer cancel()
 	var pool *postgres.Pool
 	detail, err := "", error(Skipped("its URL cannot be used"))

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"connect-svc/internal/network"
+	"connect-svc/internal/foundation/network"
 )
 
 // connectionMemory is what a connection costs, with TLS, one request and its garbage: 34 to 48 kB were measured, and the kernel needs a

@@ -16,7 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"connect-svc/internal/network"
+	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
 )

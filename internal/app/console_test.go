@@ -1,8 +1,8 @@
 package app
 
 import (
-	"connect-svc/internal/credential"
-	"connect-svc/internal/operators"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"net/http"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/web/developers"
+	"connect-svc/internal/edge/developers"
 )
 
 // The developers' site is beside the API and the pages, and takes no path from them; without it, its paths are the 404 of

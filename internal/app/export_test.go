@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/alerts"
-	"connect-svc/internal/servers"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/web/console"
+	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/foundation/alerts"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // For the tests of package app_test, which have the fixture of package e2e.

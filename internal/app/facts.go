@@ -13,14 +13,14 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/api"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/postgres/replica"
-	"connect-svc/internal/servers"
-	"connect-svc/internal/web/console"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/postgres/replica"
+	"connect-svc/internal/foundation/work"
 )
 
 // partnerDocument is the document of the partner API; nil is not reached, because the partner API needs the document to start.
@@ -97,7 +97,7 @@ func (a *App) alertsNow(ctx context.Context) console.Facts {
 func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.Optional[T], question func() (T, error)) {
 	questions.Go(func() {
 		var value T
-		err := panics.Try(func() (err error) {
+		err := work.Try(func() (err error) {
 			value, err = question()
 			return err
 		})

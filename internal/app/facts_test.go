@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
-	"connect-svc/internal/web/console"
 )
 
 // The facts of a service are what is so, and the page of the console shows them.

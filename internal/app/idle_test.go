@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
 )

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/client"
-	"connect-svc/internal/locale"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/refusal"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/refusal"
 )
 
 // partnerLetters composes emails to the contact addresses of partners, by kind. They are in English, like the partners' own pages.

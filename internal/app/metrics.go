@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/usage"
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // countUsage counts a request of an authenticated client. It records a refused request of a client, or one that claimed to be from the

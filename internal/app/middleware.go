@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/api/partner"
-	"connect-svc/internal/network"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // OnlyHosts passes on requests for an IP address, localhost or one of the names, on any port. It answers all others with 421

@@ -7,10 +7,10 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/web/console"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // brief probes give no reasons, which name hosts and schemas: anyone may be able to send them.

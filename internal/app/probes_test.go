@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"
 )

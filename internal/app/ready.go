@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"connect-svc/internal/credential"
-	"connect-svc/internal/fairqueue"
-	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/work"
 )
 
 var (
@@ -39,7 +38,7 @@ func (a *App) ready(ctx context.Context) (unready, away error) {
 	}
 	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
 	defer cancel()
-	inPool, leave := fairqueue.Within(ctx, fairqueue.Caller{Kind: fairqueue.Background}, a.config.Limits.Probe*3/5)
+	inPool, leave := work.Within(ctx, work.Caller{Kind: work.Background}, a.config.Limits.Probe*3/5)
 	defer leave()
 	err := CheckSchema(inPool, a.Pool)
 	_, misfit := errors.AsType[migrate.Misfit](err)
@@ -58,7 +57,7 @@ func (a *App) ready(ctx context.Context) (unready, away error) {
 		return known, nil
 	case err == nil:
 		return nil, nil
-	case fairqueue.NotAttempted(err):
+	case work.NotAttempted(err):
 		if others, failure := a.servers.OthersWork(ctx, time.Since(stuck)); failure == nil && others {
 			return errStuck, err
 		}
@@ -109,10 +108,10 @@ func (a *App) checks(ctx context.Context, away error) map[string]string {
 		database = errors.New(postgres.Reason(away))
 		keyset, limiter = errUnasked, errUnasked
 	} else {
-		asking.Go(func() { keyset = panics.Try(func() error { return a.config.Keys.TryMarks(ctx, a.Pool) }) })
+		asking.Go(func() { keyset = work.Try(func() error { return a.config.Keys.TryMarks(ctx, a.Pool) }) })
 	}
 	if away == nil || a.config.LimiterURL != "" {
-		asking.Go(func() { limiter = panics.Try(func() error { return a.limiter.Check(ctx) }) })
+		asking.Go(func() { limiter = work.Try(func() error { return a.limiter.Check(ctx) }) })
 	}
 	asking.Wait()
 	checks["database"], checks["keyset"], checks["limiter"] = textOf(database), textOf(keyset), textOf(limiter)

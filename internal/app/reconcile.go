@@ -12,14 +12,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/audit"
-	"connect-svc/internal/client"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/citus"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
 )
 
 // Reconciled counts what a reconciliation has read and changed.

@@ -5,14 +5,14 @@ import (
 	"net/http"
 	"sync"
 
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/lookup"
-	"connect-svc/internal/operators"
-	"connect-svc/internal/web/console"
-	"connect-svc/internal/web/developers"
-	"connect-svc/internal/web/pages"
-	"connect-svc/internal/web/site"
+	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/edge/developers"
+	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/edge/pages"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/credential"
 )
 
 // edges are the handlers that a reload replaces.

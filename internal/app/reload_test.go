@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
-	"connect-svc/internal/web/console"
 )
 
 // A reload that failed, or of which a part could not be used, raises its alert until one goes well. The console's page and the metric

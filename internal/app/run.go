@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/panics"
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/work"
 )
 
 // sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
@@ -28,32 +27,32 @@ func (a *App) Run(ctx context.Context) error {
 	// Background work outlives ctx, because running requests may need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
-	var work sync.WaitGroup
+	var tasks sync.WaitGroup
 	start := func(ctx context.Context, name string, run func(context.Context)) {
-		work.Go(func() { panics.Restart(ctx, a.logger, name, run) })
+		tasks.Go(func() { work.Restart(ctx, a.logger, name, run) })
 	}
 	start(background, "emails", a.Accounts.Run)
 	start(background, "addresses", func(ctx context.Context) {
 		a.keyAddresses(ctx)
-		timelimit.Every(ctx, keyEvery, func() { a.keyAddresses(ctx) })
+		work.Every(ctx, keyEvery, func() { a.keyAddresses(ctx) })
 	})
-	start(background, "sweep", func(ctx context.Context) { timelimit.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
+	start(background, "sweep", func(ctx context.Context) { work.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
-	start(background, "lapses", func(ctx context.Context) { timelimit.Every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
+	start(background, "lapses", func(ctx context.Context) { work.Every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
 	start(delivering, "webhooks", a.Webhooks.Run)
 	start(background, "replicas", a.Replicas.Run)
 	start(background, "certificates", func(ctx context.Context) {
-		timelimit.Every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
+		work.Every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
 	})
 	failures := make(chan error, 1+len(a.httpServers()))
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
 	for _, s := range a.httpServers() {
-		work.Go(func() {
-			if err := panics.Try(s.run); err != nil {
+		tasks.Go(func() {
+			if err := work.Try(s.run); err != nil {
 				failures <- err
 			}
 		})
@@ -69,7 +68,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.logger.Info("stopping")
 	endDelivering()
-	a.stop(&work, endBackground)
+	a.stop(&tasks, endBackground)
 	a.logger.Info("stopped")
 	return failure
 }
@@ -101,7 +100,7 @@ func (a *App) drain(failures <-chan error) error {
 
 // stop ends everything in order, within time limits that are below the fifteen seconds after which a supervisor may kill the process.
 // The public listener ends first, so that /readyz still answers while requests run.
-func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
+func (a *App) stop(tasks *sync.WaitGroup, endBackground context.CancelFunc) {
 	a.stopping.Store(true)
 	limit, cancel := context.WithTimeout(context.Background(), a.config.Limits.Stop)
 	defer cancel()
@@ -115,7 +114,7 @@ func (a *App) stop(work *sync.WaitGroup, endBackground context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := panics.Try(func() error { work.Wait(); a.Close(); return nil }); err != nil {
+		if err := work.Try(func() error { tasks.Wait(); a.Close(); return nil }); err != nil {
 			a.logger.Error("stop", "cause", err)
 		}
 	}()
@@ -132,7 +131,7 @@ const keyEvery = time.Hour
 // keyAddresses gives addresses the keys by which this program finds them, and logs whose it cannot.
 func (a *App) keyAddresses(ctx context.Context) {
 	var unusable account.UnusableAddresses
-	err := panics.Try(func() (err error) { unusable, err = a.Accounts.KeyAddresses(ctx); return err })
+	err := work.Try(func() (err error) { unusable, err = a.Accounts.KeyAddresses(ctx); return err })
 	if problem := unusableAddresses(unusable, err); problem != nil && ctx.Err() == nil {
 		a.logger.Error("addresses of users", "cause", problem)
 	}
@@ -161,10 +160,10 @@ const (
 // foldDays keeps the figures of each day, unless another server does or a clock is wrong, until ctx ends.
 func (a *App) foldDays(ctx context.Context) {
 	pause := 5 * time.Second // after the start
-	for timelimit.Pause(ctx, pause) {
+	for work.Pause(ctx, pause) {
 		began := time.Now()
 		if !a.sweptElsewhere.Load() && !a.servers.Clock().Wrong() {
-			if err := panics.Try(func() error { return a.Usage.Fold(ctx) }); err != nil && ctx.Err() == nil {
+			if err := work.Try(func() error { return a.Usage.Fold(ctx) }); err != nil && ctx.Err() == nil {
 				a.logger.Error("the figures of days wait", "cause", err)
 			}
 		}
@@ -180,7 +179,7 @@ func (a *App) tellLapses(ctx context.Context) {
 	if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
 		return
 	}
-	if err := panics.Try(func() error { return a.OAuth.TellLapses(ctx) }); err != nil && ctx.Err() == nil {
+	if err := work.Try(func() error { return a.OAuth.TellLapses(ctx) }); err != nil && ctx.Err() == nil {
 		a.logger.Error("users wait to be told of lapsed connections", "cause", err)
 	}
 }
@@ -198,7 +197,7 @@ func (a *App) Sweep(ctx context.Context, before time.Time) {
 		"operators": a.sessions.Sweep,
 		"portal":    a.Portal.Sweep,
 	} {
-		err := panics.Try(func() error { return sweep(ctx, before) })
+		err := work.Try(func() error { return sweep(ctx, before) })
 		if err != nil && ctx.Err() == nil {
 			a.logger.Error("sweep", "domain", domain, "cause", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // Limits of a connection. The largest request line is an authorization URL of 16 KB and the largest body has 8 KB

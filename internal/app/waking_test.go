@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // Requests that may have written an event wake the delivery of webhooks. Reads, and the exchanges of tokens, do not.

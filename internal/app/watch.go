@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"connect-svc/docs"
-	"connect-svc/internal/alerts"
-	"connect-svc/internal/panics"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/servers"
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/foundation/alerts"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 // openServers prepares this server's row among the servers, and the alerts.
@@ -41,7 +40,7 @@ func (a *App) join(ctx context.Context) error {
 	}
 	err := heartbeat()
 	for errors.Is(err, servers.ErrUnsure) {
-		if !timelimit.Pause(ctx, servers.LookEvery) {
+		if !work.Pause(ctx, servers.LookEvery) {
 			return nil
 		}
 		err = heartbeat()
@@ -76,7 +75,7 @@ func (a *App) lookAtClock(ctx context.Context) (changed bool) {
 func (a *App) watch(ctx context.Context, failures chan<- error) {
 	failed := false // a failure is logged when it begins
 	look := func() {
-		err := panics.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
+		err := work.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
 		if conflict, found := errors.AsType[*servers.LimiterError](err); found {
 			select {
 			case failures <- conflict:
@@ -90,7 +89,7 @@ func (a *App) watch(ctx context.Context, failures chan<- error) {
 	}
 	look()
 	looked := time.Now()
-	timelimit.Every(ctx, servers.LookEvery, func() {
+	work.Every(ctx, servers.LookEvery, func() {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 		changed := a.lookAtClock(limited)
 		cancel()

@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/docs"
-	"connect-svc/internal/alerts"
+	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/app"
-	"connect-svc/internal/servers"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/alerts"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"

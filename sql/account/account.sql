@@ -115,7 +115,7 @@ from (select @address::text as address) as typed
 left join user_addresses a on a.address = @address::text;
 
 -- name: GetCounter :one
--- The emails that a limit has counted. internal/account/rule.go decides what they mean.
+-- The emails that a limit has counted. internal/domain/account/rule.go decides what they mean.
 select asked_at from sign_in_limits where key = @key;
 
 -- name: PutCounter :execrows

@@ -1,5 +1,5 @@
 -- Recorded activity and its corrections. Every read is a range of primary keys that begin with the user. The statements of imports
--- and batches depend on the table: internal/activity/table.go makes them.
+-- and batches depend on the table: internal/domain/activity/table.go makes them.
 
 -- name: ReadDailySteps :many
 -- Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5). Few users have

@@ -64,7 +64,7 @@ update usage_folds set next_day = @next_day::date, counted_until = @counted_unti
 select (least((select min(hour) from usage_hours), (select min(at) from audit_log), connect_now()) at time zone 'UTC')::date as day;
 
 -- name: SumRequests :many
--- The requests by client. One sum for each bucket of internal/usage is much faster than a row for each.
+-- The requests by client. One sum for each bucket of internal/admin/usage is much faster than a row for each.
 select client_id, sum(requests)::bigint as requests,
     coalesce(sum(requests) filter (where status = 429), 0)::bigint as rate_limited,
     coalesce(sum(requests) filter (where status between 400 and 499 and status <> 429), 0)::bigint as refused,

@@ -1,4 +1,4 @@
-// Package alerts holds the service's own alerting rules (internal/alerts) to those that Prometheus is given (docs/alerts.yaml). It has
+// Package alerts holds the service's own alerting rules (internal/foundation/alerts) to those that Prometheus is given (docs/alerts.yaml). It has
 // tests only, and is in this module because the service does not need Prometheus' engine.
 package alerts
 
@@ -15,7 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"connect-svc/docs"
-	"connect-svc/internal/alerts"
+	"connect-svc/internal/foundation/alerts"
 )
 
 const (

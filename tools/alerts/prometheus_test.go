@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/template"
 
 	"connect-svc/docs"
-	"connect-svc/internal/alerts"
+	"connect-svc/internal/foundation/alerts"
 )
 
 // prometheus evaluates docs/alerts.yaml as Prometheus does. It is also the storage of its engine.

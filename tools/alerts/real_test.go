@@ -21,7 +21,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"connect-svc/docs"
-	"connect-svc/internal/alerts"
+	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/testing/process"
 	"connect-svc/internal/testing/wait"
 )

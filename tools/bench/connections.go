@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 )
 
 // preparers is how many connections to the database are used between measurements.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/pgtest"
 )
 

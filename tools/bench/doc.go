@@ -12,7 +12,7 @@
 // Everything runs at once on one machine, in processes of their own: PostgreSQL with its default durability, the real
 // `connect-svc serve` (with TLS, with TLS and the Redis limiter, and plain), a Redis, a net/http server whose responses are
 // constant, and this program, which sends the requests. Requests are real: registered clients, users and rows are inserted in
-// bulk by SQL, codes and tokens are issued by internal/oauth.
+// bulk by SQL, codes and tokens are issued by internal/domain/oauth.
 //
 // # What is compared
 //

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 )
 
 func runLoad(t *testing.T, server *httptest.Server, l load) (sample, error) {

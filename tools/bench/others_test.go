@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 )
 
 // tokenServer answers refreshes of chains as the service does, where one failure loses the chain.

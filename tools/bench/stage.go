@@ -16,12 +16,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
 )
 
 type stage struct {

@@ -6,10 +6,10 @@
 // The faults are in the lists beside this file. To add one, write a block like this, with an empty line around it:
 //
 //	exchange-verifier: a code is exchanged without its verifier
-//	file internal/oauth/exchange.go
+//	file internal/domain/oauth/exchange.go
 //	- return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1
 //	+ return subtle.ConstantTimeCompare(sum[:], challenge[:]) >= 0
-//	test internal/oauth TestCodeBindings_3_1
+//	test internal/domain/oauth TestCodeBindings_3_1
 //
 // The lines with a minus are the old text, which must be in the file exactly once, and those with a plus what takes its place. All
 // behind the sign and one space counts. Name the fastest test that shows the rule, in the package that owns it, and none that draws

@@ -514,7 +514,7 @@ const getCounter = `-- name: GetCounter :one
 select asked_at from sign_in_limits where key = $1
 `
 
-// The emails that a limit has counted. internal/account/rule.go decides what they mean.
+// The emails that a limit has counted. internal/domain/account/rule.go decides what they mean.
 func (q *Queries) GetCounter(ctx context.Context, key []byte) ([]time.Time, error) {
 	row := q.db.QueryRow(ctx, getCounter, key)
 	var asked_at []time.Time

@@ -506,7 +506,7 @@ type ReadDailyStepsRow struct {
 }
 
 // Recorded activity and its corrections. Every read is a range of primary keys that begin with the user. The statements of imports
-// and batches depend on the table: internal/activity/table.go makes them.
+// and batches depend on the table: internal/domain/activity/table.go makes them.
 // Recorded totals with their corrections, never below zero. A correction alone makes no row (specification 2.5). Few users have
 // corrections: they are looked up date by date only if there are any in the range.
 func (q *Queries) ReadDailySteps(ctx context.Context, arg ReadDailyStepsParams) ([]ReadDailyStepsRow, error) {

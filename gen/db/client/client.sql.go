@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
 

@@ -7,7 +7,7 @@ package clientdb
 import (
 	"time"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
 

@@ -9,7 +9,7 @@ import (
 	"context"
 	"time"
 
-	"connect-svc/internal/alerts"
+	"connect-svc/internal/foundation/alerts"
 	"github.com/google/uuid"
 )
 

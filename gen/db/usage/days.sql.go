@@ -631,7 +631,7 @@ type SumRequestsRow struct {
 	Durations   []int64
 }
 
-// The requests by client. One sum for each bucket of internal/usage is much faster than a row for each.
+// The requests by client. One sum for each bucket of internal/admin/usage is much faster than a row for each.
 func (q *Queries) SumRequests(ctx context.Context, arg SumRequestsParams) ([]SumRequestsRow, error) {
 	rows, err := q.db.Query(ctx, sumRequests, arg.Since, arg.Until)
 	if err != nil {

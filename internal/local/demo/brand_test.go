@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/brand"
+	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/testing/wait"
 )
 

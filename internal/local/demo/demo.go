@@ -21,22 +21,22 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"connect-svc/internal/account"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
-	"connect-svc/internal/brand"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/developers"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/demo/partner"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
-	"connect-svc/internal/locale"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/operators"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/web/developers"
 )
 
 // Config of the demo.
@@ -54,7 +54,7 @@ type Config struct {
 	Texts       *locale.Catalogue // nil: the built-in ones
 	Every       time.Duration     // how often today's activity grows
 	Window      time.Duration     // in which changes of activity are merged into one event
-	Limits      timelimit.Limits  // of the service; the zero value is timelimit.Default
+	Limits      work.Limits       // of the service; the zero value is work.DefaultLimits
 	Out         io.Writer         // for the addresses to open
 	Started     func(Addresses)
 }

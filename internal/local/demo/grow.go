@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/timezone"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 func (d *demo) growRegularly(ctx context.Context) {
 	every := cmp.Or(d.config.Every, growEvery)
-	timelimit.Every(ctx, every, func() {
+	work.Every(ctx, every, func() {
 		for _, p := range d.people {
 			if err := d.grow(ctx, p, time.Now(), rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
 				d.logger.Error("sample activity", "cause", err)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/timezone"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/timezone"
 )
 
 type person struct {

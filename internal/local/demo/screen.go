@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"connect-svc/internal/portal"
-	"connect-svc/internal/web/console"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/edge/console"
 )
 
 func (d *demo) screen(ctx context.Context) string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/timezone"
+	"connect-svc/internal/foundation/timezone"
 )
 
 // The first connection is 30 days old on the user's calendar at each hour of a year, also where the clocks were changed

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/foundation/work"
 )
 
 // initialize creates the database cluster if there is none, and returns the password of its superuser.
@@ -76,7 +76,7 @@ func (p *place) stopOrphan(ctx context.Context) error {
 	}
 	for serves(pid, p.data()) {
 		_ = interrupt(pid)
-		if !timelimit.Pause(ctx, 20*time.Millisecond) {
+		if !work.Pause(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("the PostgreSQL of an earlier start, process %d, does not end: %w", pid, ctx.Err())
 		}
 	}

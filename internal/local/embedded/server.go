@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -33,7 +33,7 @@ type Config struct {
 	Ephemeral bool
 	// Durable makes an ephemeral server wait for the disk, as a permanent one does. It is for measurements.
 	Durable bool
-	Limits  timelimit.Limits // of the time in which it stops
+	Limits  work.Limits // of the time in which it stops
 }
 
 // Server is a running PostgreSQL.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/foundation/work"
 )
 
 // templateLife is how long a template stays that nobody uses.
@@ -59,7 +59,7 @@ func (p *place) copyTemplate(ctx context.Context, name string, prepare func(cont
 		if unusable := (*fs.PathError)(nil); errors.As(err, &unusable) { // such as in a read-only file system
 			return "", err
 		}
-		if !timelimit.Pause(ctx, 20*time.Millisecond) { // another program makes it
+		if !work.Pause(ctx, 20*time.Millisecond) { // another program makes it
 			return "", ctx.Err()
 		}
 	}

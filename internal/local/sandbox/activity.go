@@ -6,7 +6,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/operator"
+	"connect-svc/internal/edge/operator"
 )
 
 // AddActivity writes rows of a user, all or none. The rows are those of the operator API without their user.

@@ -11,10 +11,10 @@ import (
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/api/partner"
-	"connect-svc/internal/ratelimit"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/domain/ratelimit"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 type failure struct {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/contract"
 )
 
 // DecideAuthorization acts as a user with a browser. It calls the domain as package pages does: it checks the request, signs the user

@@ -12,12 +12,12 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/client"
-	"connect-svc/internal/fairqueue"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
 )
 
 // clients are the registrations, the first one that of the start.
@@ -25,7 +25,7 @@ type clients struct {
 	mu   sync.RWMutex // of list
 	list []sandboxapi.SandboxClient
 
-	changing *fairqueue.Queue // a mutex whose Acquire ends with its context
+	changing *work.Queue // a mutex whose Acquire ends with its context
 }
 
 func (c *clients) all() []sandboxapi.SandboxClient {

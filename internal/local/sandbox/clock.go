@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -33,7 +33,7 @@ func (d driver) AdvanceClock(
 
 // followClock makes users record when days begin, until ctx ends. The service delivers webhooks by the clock itself.
 func (s *sandbox) followClock(ctx context.Context) {
-	timelimit.Every(ctx, growEvery, func() {
+	work.Every(ctx, growEvery, func() {
 		limited, cancel := context.WithTimeout(ctx, s.config.Limits.Batch)
 		defer cancel()
 		if err := s.growAll(limited, nil); err != nil && ctx.Err() == nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/api/operator"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/telemetry"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // driver has the operations of api/sandbox.yaml, in this file and in those named after their subject. If an operation returns an error,

@@ -17,8 +17,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/api/contract"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/contracttest"
 )
 

@@ -50,7 +50,7 @@ func codeOfGuides(t *testing.T, language string) (code string) {
 	t.Helper()
 	block := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
 	for _, page := range []string{"consent", "refresh", "paging", "limits", "webhooks", "errors", "disconnects"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "web", "developers", "pages", page+".md"))
+		text, err := os.ReadFile(filepath.Join("..", "..", "edge", "developers", "pages", page+".md"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/process"
 )
 

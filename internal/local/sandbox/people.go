@@ -11,9 +11,9 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/account"
-	"connect-svc/internal/fairqueue"
-	"connect-svc/internal/timezone"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/foundation/work"
 )
 
 // historyDays is the age in days of the registration of all users but new ones.
@@ -46,7 +46,7 @@ type people struct {
 	list []*person
 	made int // users that were ever added
 
-	growing *fairqueue.Queue // a mutex whose Acquire ends with its context
+	growing *work.Queue // a mutex whose Acquire ends with its context
 }
 
 func (s *sandbox) describePeople() []sandboxapi.User {

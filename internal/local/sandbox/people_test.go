@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/account"
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/testing/wait"
 )
 

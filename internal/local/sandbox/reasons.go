@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // explained is the response to a request. A refusal has two more headers than that of the service, which tells nobody the reason: its

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/foundation/refusal"
 )
 
 // A sandbox also sends webhooks by plain HTTP to receivers on this machine. The service itself knows no such URL: such a client has

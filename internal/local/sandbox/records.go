@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/activity"
+	"connect-svc/internal/domain/activity"
 )
 
 // records returns the records of a user from one date to another, both included. The dates that have records are documented, so that

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // observe lists a finished request, and writes the reason of a refusal to standard error.

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/logtest"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/generated"
 )
 

@@ -18,22 +18,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/account"
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
-	"connect-svc/internal/client"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/fairqueue"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/developers"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/portal"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/scope"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/web/developers"
 )
 
 // Config of a sandbox. The caller has checked it, except for the values that the domains check themselves.
@@ -51,7 +50,7 @@ type Config struct {
 	Seed          *uint64   // the same ids, secrets and data each time; nil: random
 	Now           time.Time // start of its clock; zero: the real time
 	Logger        *slog.Logger
-	Limits        timelimit.Limits // of the service and the driver
+	Limits        work.Limits // of the service and the driver
 	// Sent is called after each attempt to send a webhook, concurrently; nil: nothing is called.
 	Sent func(sandboxapi.Webhook, sandboxapi.Try)
 	// Ready is called once, when everything is ready. An error stops the sandbox.
@@ -110,7 +109,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if s.answers, err = newAnswers(); err != nil {
 		return err
 	}
-	s.people.growing, s.clients.changing = fairqueue.New(1, 100), fairqueue.New(1, 100)
+	s.people.growing, s.clients.changing = work.NewQueue(1, 100), work.NewQueue(1, 100)
 	s.random, s.userIDs = newRandom(s.config.Seed, "service"), newRandom(s.config.Seed, "users")
 	if !s.config.Now.IsZero() {
 		s.clock.Set(time.Until(s.config.Now))

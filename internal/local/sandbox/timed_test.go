@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/foundation/work"
 )
 
 // promised is for every operation (decisions, section 5).
@@ -14,12 +14,12 @@ const promised = 5 * time.Second
 
 // Everything is answered in time, as documented, even if something is away.
 func TestTimedStandstill(t *testing.T) {
-	start(t, withDefaultLimits).standstill(t, timelimit.Default.Act, promised)
+	start(t, withDefaultLimits).standstill(t, work.DefaultLimits.Act, promised)
 }
 
 // The same while the users record.
 func TestTimedStandstillAtMidnight(t *testing.T) {
-	start(t, withDefaultLimits).standstillAtMidnight(t, timelimit.Default.Act, promised)
+	start(t, withDefaultLimits).standstillAtMidnight(t, work.DefaultLimits.Act, promised)
 }
 
-func withDefaultLimits(c *Config) { c.Limits = timelimit.Default }
+func withDefaultLimits(c *Config) { c.Limits = work.DefaultLimits }

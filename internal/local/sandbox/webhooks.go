@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"connect-svc/gen/sandboxapi"
-	"connect-svc/internal/webhook"
+	"connect-svc/internal/domain/webhook"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"connect-svc/internal/chromium"
+	"connect-svc/internal/edge/pages/chromium"
 	"connect-svc/internal/testing/wait"
 )
 

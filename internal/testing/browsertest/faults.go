@@ -10,7 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"connect-svc/internal/chromium"
+	"connect-svc/internal/edge/pages/chromium"
 )
 
 // axeScript prints where axe-core is. Tests run in the folder of their package, which is as deep as this one.

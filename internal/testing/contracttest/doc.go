@@ -9,5 +9,5 @@
 //
 // [Operator] does the same with api/operator.yaml, [Sandbox] with api/sandbox.yaml.
 //
-// The package does not use the checks of internal/api/contract: it tests them.
+// The package does not use the checks of internal/edge/contract: it tests them.
 package contracttest

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 )
 
 // Private asks the private listener.

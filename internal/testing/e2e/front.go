@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/activity"
+	"connect-svc/internal/domain/activity"
 )
 
 type ridesPage struct {

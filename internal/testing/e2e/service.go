@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/mailtest"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
 

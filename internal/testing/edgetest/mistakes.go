@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/refusal"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
 

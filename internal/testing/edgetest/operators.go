@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/credential"
-	"connect-svc/internal/operators"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/foundation/credential"
 )
 
 // Tokens of operators: the one without a name, ada's and grace's.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/go-cmp/cmp"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/testing/pgtest"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/citus"
-	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/postgres/migrate"
 )
 
 // clusterShards is how many shards each table of a test has: enough for every node to have some.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/mailbox"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/text"
 )
 
 // Client is a registration for a test. Change its fields in the function that [DB.Client] takes.
@@ -84,6 +84,6 @@ func (db *DB) User(t testing.TB, change ...func(*User)) User {
 	}
 	db.Exec(t, `with address as (insert into user_addresses (address, user_id, email) values ($5, $1, $2))
 		insert into users (user_id, email, timezone, registered_on, created_at)
-		values ($1, $2, $3, $4, connect_now())`, u.ID, u.Email, u.Timezone, u.RegisteredOn, mailbox.Key(u.Email))
+		values ($1, $2, $3, $4, connect_now())`, u.ID, u.Email, u.Timezone, u.RegisteredOn, text.AddressKey(u.Email))
 	return u
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/foundation/postgres/migrate"
 )
 
 // Locales are the kinds of databases that operators make, by what `create database` says. lower() and the order of texts differ on all of them:

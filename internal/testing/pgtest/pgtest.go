@@ -17,9 +17,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/wait"
 )
 

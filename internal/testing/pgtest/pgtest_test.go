@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
 

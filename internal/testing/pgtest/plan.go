@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/foundation/postgres"
 )
 
 // Statements are those that a pool has sent, for [postgres.WithTracer].

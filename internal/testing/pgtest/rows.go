@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/postgres"
+	"connect-svc/internal/foundation/postgres"
 )
 
 // Rows returns a hash of the rows of each table. It leaves out these tables and columns, such as "usage_hours" or "connections.last_read_at".

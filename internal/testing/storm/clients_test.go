@@ -21,8 +21,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/oauth2"
 
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/local/mailcatcher"
-	"connect-svc/internal/scope"
 	"connect-svc/internal/testing/contracttest"
 )
 

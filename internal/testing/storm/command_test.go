@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/scope"
 )
 
 // programs are those that an operator may use at present.

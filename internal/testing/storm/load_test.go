@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/history"
 )
 

@@ -19,9 +19,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/history"
-	"connect-svc/internal/webhook"
 )
 
 // receiver is the partners' endpoint. It notes what arrives, and is sometimes out of order itself.

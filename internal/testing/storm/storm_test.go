@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/credential"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/process"
 	"connect-svc/internal/testing/redistest"

@@ -3,12 +3,12 @@ package wait
 import (
 	"time"
 
-	"connect-svc/internal/timelimit"
+	"connect-svc/internal/foundation/work"
 )
 
-// Patient are limits that nothing reaches on a busy machine, in the order of [timelimit.Default]: what is asked for an answer gives up
+// Patient are limits that nothing reaches on a busy machine, in the order of [work.DefaultLimits]: what is asked for an answer gives up
 // before the answer does. An email leaves sooner than it would, because a test waits for it.
-var Patient = timelimit.Limits{
+var Patient = work.Limits{
 	Read:  Limit + 2*step,
 	Act:   Limit + 3*step,
 	Batch: Limit + 4*step,

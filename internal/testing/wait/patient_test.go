@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
 )
 
 // The service's own limits keep the promise (decisions, section 5), and each dependency gives up before the answer is due.
 func TestDefaultLimits(t *testing.T) {
-	l := timelimit.Default
+	l := work.DefaultLimits
 	if l.Read >= 2*time.Second || l.Act >= 5*time.Second || l.Batch >= 30*time.Second {
 		t.Errorf("answers may come too late: %+v", l)
 	}
@@ -22,7 +22,7 @@ func TestDefaultLimits(t *testing.T) {
 
 // No limit is forgotten: one of zero would run out at once.
 func TestPatientLimits(t *testing.T) {
-	usual, patient := reflect.ValueOf(timelimit.Default), reflect.ValueOf(wait.Patient)
+	usual, patient := reflect.ValueOf(work.DefaultLimits), reflect.ValueOf(wait.Patient)
 	for i := range usual.NumField() {
 		name, d := usual.Type().Field(i).Name, time.Duration(patient.Field(i).Int())
 		if usual.Field(i).Int() <= 0 || d < wait.Limit && name != "MailDelay" || d <= 0 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/brand"
+	"connect-svc/internal/foundation/brand"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgbouncertest"

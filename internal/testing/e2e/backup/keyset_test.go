@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )

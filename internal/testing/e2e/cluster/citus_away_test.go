@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/mailtest"

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"

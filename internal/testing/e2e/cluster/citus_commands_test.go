@@ -14,10 +14,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 )
 

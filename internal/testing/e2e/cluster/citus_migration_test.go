@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/postgres/citus"
-	"connect-svc/internal/postgres/migrate"
+	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"

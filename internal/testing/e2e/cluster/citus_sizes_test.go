@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/servers"
+	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/testing/pgtest"
 )
 

@@ -23,10 +23,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"

@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/network"
+	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"

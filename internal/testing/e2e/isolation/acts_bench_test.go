@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -19,11 +19,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres/citus"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )

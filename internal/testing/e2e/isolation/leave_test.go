@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
 )
 
 // Decisions, section 5: while Redis hangs or is gone a partner is told to come again, and nobody passes. It recovers by
@@ -20,7 +20,7 @@ func TestLimiterFaults(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	e := e2e.New(t, func(config *app.Config) {
-		config.LimiterURL, config.Limits.Limiter = redis.URL(), timelimit.Default.Limiter
+		config.LimiterURL, config.Limits.Limiter = redis.URL(), work.DefaultLimits.Limiter
 	})
 	_, token := e.Connect(t)
 	readsAgain(t, e, token)

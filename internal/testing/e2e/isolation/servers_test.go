@@ -14,7 +14,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/redistest"
 )

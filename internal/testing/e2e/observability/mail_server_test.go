@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/app"
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/wait"
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/account"
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"

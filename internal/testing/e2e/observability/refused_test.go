@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
-	"connect-svc/internal/page"
-	"connect-svc/internal/portal"
+	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"

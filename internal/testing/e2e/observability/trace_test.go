@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/e2e"
 )
 

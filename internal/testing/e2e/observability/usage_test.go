@@ -11,11 +11,11 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/page"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
-	"connect-svc/internal/usage"
 )
 
 // Requests are counted off the request path, and all counts are written when the service stops.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"connect-svc/internal/oauth"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/wait"
 )

@@ -27,12 +27,12 @@ import (
 	"connect.invalid/connect-go/connect"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/telemetry"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"
-	"connect-svc/internal/timelimit"
 )
 
 var outage = flag.Duration("outage", time.Minute, "how long PostgreSQL is away behind each proxy")
@@ -61,7 +61,7 @@ func testOutage(t *testing.T, startProxy func(*testing.T, rolling) string) {
 	var config app.Config
 	r.e = e2e.NewOn(t, database.db, func(c *app.Config) {
 		config = *c
-		config.ReadyListen, config.Limits, config.Logger = "127.0.0.1:0", timelimit.Default, telemetry.NewLogger(log, slog.LevelWarn)
+		config.ReadyListen, config.Limits, config.Logger = "127.0.0.1:0", work.DefaultLimits, telemetry.NewLogger(log, slog.LevelWarn)
 	})
 	for n := range r.servers {
 		r.servers[n] = &rollingServer{config: config}

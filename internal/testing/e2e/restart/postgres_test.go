@@ -13,18 +13,18 @@ import (
 	"testing"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/credential"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
-	"connect-svc/internal/telemetry"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgbouncertest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
 )
 
 // restartable is a PostgreSQL of the test's own that keeps its address, whatever becomes of it.
@@ -93,7 +93,7 @@ func TestRefreshesOverARestart(t *testing.T) {
 			e := e2e.NewOn(t, r.db, func(c *app.Config) {
 				c.Keys, c.Logger, c.DatabaseURL = keys, telemetry.NewLogger(log, slog.LevelWarn), test.by(t, r.db.URL)
 				if test.lasting {
-					c.Limits.Act = timelimit.Default.Act
+					c.Limits.Act = work.DefaultLimits.Act
 				}
 			})
 			f := e2e.NewFront(t, e, false)

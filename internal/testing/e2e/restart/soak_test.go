@@ -20,8 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"connect-svc/internal/activity"
 	"connect-svc/internal/app"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/e2e"
 )
 
@@ -18,7 +18,7 @@ import (
 // testdata/clients/play.* plays them, for the language or for the library.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "web", "developers", "pages", "libraries.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "edge", "developers", "pages", "libraries.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

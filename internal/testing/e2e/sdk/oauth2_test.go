@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"connect-svc/internal/scope"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/e2e"
 )

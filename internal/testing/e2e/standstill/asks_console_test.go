@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/activity"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/edge/console"
 	"connect-svc/internal/testing/edgetest"
-	"connect-svc/internal/web/console"
 )
 
 // clerk is a browser in which an operator has signed in to the console.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/brand"
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/brand"
 )
 
 var staticPath = regexp.MustCompile(`/static/[^"]+`)

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/brand"
-	"connect-svc/internal/client"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
-	"connect-svc/internal/web/console"
 )
 
 var (

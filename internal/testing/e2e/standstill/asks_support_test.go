@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"

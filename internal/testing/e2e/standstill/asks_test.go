@@ -16,8 +16,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"

@@ -16,16 +16,16 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/app"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/console"
+	"connect-svc/internal/edge/pages"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/embedded"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/postgres"
-	"connect-svc/internal/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/redistest"
 	"connect-svc/internal/testing/wait"
-	"connect-svc/internal/timelimit"
-	"connect-svc/internal/web/console"
-	"connect-svc/internal/web/pages"
 )
 
 // Decisions, section 5: whatever is away, reads are answered within 2 s and everything else within 5 s, as documented. A
@@ -215,4 +215,4 @@ func split(asks []ask, wants func(ask) bool) (wanted, others []ask) {
 }
 
 // withDefaultLimits has the program's own limits run out.
-func withDefaultLimits(c *app.Config) { c.Limits = timelimit.Default }
+func withDefaultLimits(c *app.Config) { c.Limits = work.DefaultLimits }

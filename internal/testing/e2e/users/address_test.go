@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/account"
-	"connect-svc/internal/oauth"
-	"connect-svc/internal/scope"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"connect-svc/internal/activity"
-	"connect-svc/internal/page"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/actor"
-	"connect-svc/internal/client"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
@@ -18,7 +18,7 @@ func TestEmailsToPartners(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)
 	e.DB.Exec(t, "update clients set name = 'Stride Club', contact_email = 'team@stride.example' where client_id = $1", e.Partner.ID)
-	kim, ada, id := actor.As(t.Context(), "partner:kim"), actor.As(t.Context(), "ada"), e.Partner.ID
+	kim, ada, id := work.WithActor(t.Context(), "partner:kim"), work.WithActor(t.Context(), "ada"), e.Partner.ID
 	var secrets []string
 	want := map[string]string{} // texts of the emails by subject
 	next := func(subject, text string) { want[subject] = text }

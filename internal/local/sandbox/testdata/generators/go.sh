@@ -13,7 +13,7 @@ cp "$here/go/main.go" .
 {
   printf 'package main\n\nimport (\n\t"context"\n\t"fmt"\n\t"net/http"\n\t"os"\n\n\t"partner/api"\n)\n\n'
   awk '/^```go$/ { inside = 1; next } /^```$/ { inside = 0 } inside && /^func exchange\(/ { found = 1 } !inside { found = 0 } found' \
-    "$root/internal/web/developers/pages/consent.md"
+    "$root/internal/edge/developers/pages/consent.md"
 } >tokens.go
 cp "$root/sdk/go/go.sum" .
 sed 's/^module .*/module partner/' "$root/sdk/go/go.mod" >go.mod

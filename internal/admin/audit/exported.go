@@ -1,0 +1,130 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/foundation/intake"
+)
+
+type entry struct {
+	At, Actor, Action string
+	UserID            string `json:"user_id"`
+	ClientID          string `json:"client_id"`
+	ConnectionVersion string `json:"connection_version"`
+	Detail            json.RawMessage
+}
+
+// ReadExport returns the events of a file, in its order: a JSON array as `connect-svc audit list --output json` prints it, or what
+// [Log.WriteCSV] writes. The events have no ID. The error of a bad file ends the sequence.
+func ReadExport(file io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		in := bufio.NewReader(file)
+		start := intake.Start(in)
+		next := readCSV(in, start)
+		if bytes.HasPrefix(start, []byte("[")) {
+			next = readJSON(in)
+		}
+		for n := 1; ; n++ {
+			from, err := next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			event := Event{}
+			if err == nil {
+				event, err = from.event()
+			}
+			if err != nil {
+				err = fmt.Errorf("audit log: entry %d of the file: %w", n, err)
+			}
+			if !yield(event, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func readJSON(in io.Reader) func() (entry, error) {
+	decoder := json.NewDecoder(in)
+	_, begin := decoder.Token()
+	return func() (from entry, err error) {
+		switch {
+		case begin != nil:
+			return from, begin
+		case decoder.More():
+			return from, unexpected(decoder.Decode(&from))
+		}
+		if _, err := decoder.Token(); err != nil {
+			return from, unexpected(err)
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return from, errors.New("something follows the list")
+		}
+		return from, io.EOF
+	}
+}
+
+// unexpected tells a file that is cut off from one that ends.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func readCSV(in io.Reader, start []byte) func() (entry, error) {
+	rows := csv.NewReader(in)
+	rows.ReuseRecord = true
+	var columns []string
+	return func() (entry, error) {
+		if columns == nil {
+			header, err := rows.Read()
+			if columns = slices.Clone(header); err != nil {
+				return entry{}, err
+			}
+			if !slices.Equal(columns, csvColumns) {
+				if err := intake.Foreign(start); err != nil {
+					return entry{}, fmt.Errorf("the file %w", err)
+				}
+				return entry{}, errors.New("the first line must be " + strings.Join(csvColumns, ","))
+			}
+		}
+		row, err := rows.Read()
+		if err != nil {
+			return entry{}, err
+		}
+		return entry{row[0], row[1], row[2], row[3], row[4], row[5], json.RawMessage(row[6])}, nil
+	}
+}
+
+func (e entry) event() (event Event, err error) {
+	event = Event{Actor: e.Actor, Action: e.Action, Detail: e.Detail}
+	var at, user, client, version error
+	event.At, at = time.Parse(time.RFC3339, e.At)
+	if e.UserID != "" {
+		event.UserID, user = uuid.Parse(e.UserID)
+	}
+	if e.ClientID != "" {
+		event.ClientID, client = uuid.Parse(e.ClientID)
+	}
+	if e.ConnectionVersion != "" {
+		event.ConnectionVersion, version = strconv.ParseInt(e.ConnectionVersion, 10, 64)
+	}
+	if !json.Valid(e.Detail) {
+		err = errors.New("detail is not JSON")
+	}
+	return event, cmp.Or(at, user, client, version, err)
+}

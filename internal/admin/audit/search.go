@@ -1,0 +1,261 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	auditdb "connect-svc/gen/db/audit"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
+)
+
+// bounds limit the cost of a page of a search and of a statement of a file, if few of many entries match the filter. A page that stops
+// at a bound returns how far it came.
+type bounds struct {
+	slice int           // entries that one statement of a page reads
+	page  int           // entries that a page reads
+	time  time.Duration // of a page: old entries may have to come from the disk
+	file  int           // entries that one statement of a file reads
+
+	settle time.Duration // of the wait for transactions that may add entries to a list
+}
+
+func usual(limits work.Limits) bounds {
+	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000, settle: limits.Settle}
+}
+
+// Page is one page of a search, or a part of it, in the order of the search.
+type Page struct {
+	Events []Event
+	// Next is where the search continues; the zero value: it has ended. If the page has fewer events than its limit, the search stopped
+	// at a bound, and Next.At is how far it came.
+	Next page.Key
+}
+
+// List returns events that match the filter, oldest first: at most limit of them, 1 or more, those after a key. A page takes a bounded
+// time even if hardly any event matches: it may have few events, or none, and a Next.
+//
+// An event is listed once no earlier event can be added any more. Callers that follow the log therefore miss no event whose transaction
+// ends late.
+func (l *Log) List(ctx context.Context, filter Filter, after page.Key, limit int) (Page, error) {
+	settled, err := l.settled(ctx, filter.Until)
+	if err != nil {
+		return Page{}, fmt.Errorf("audit log: %w", err)
+	}
+	if filter.Until.IsZero() || settled.Before(filter.Until) {
+		filter.Until = settled
+	}
+	return l.find(ctx, oldestFirst, filter, after, limit)
+}
+
+// Search is List from the newest event backwards: the events before a key, whose zero value is after the newest.
+func (l *Log) Search(ctx context.Context, filter Filter, before page.Key, limit int) (Page, error) {
+	return l.find(ctx, newestFirst, filter, before, limit)
+}
+
+// settlePause is the pause before settled asks again.
+const settlePause = 10 * time.Millisecond
+
+// settled returns the instant before which no event is added any more. It waits, but not for long, until that is the time of the call,
+// or until if that is earlier.
+func (l *Log) settled(ctx context.Context, until time.Time) (time.Time, error) {
+	wanted, err := l.queries.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !until.IsZero() && until.Before(wanted) {
+		wanted = until
+	}
+	for end := time.Now().Add(l.bounds.settle); ; {
+		settled, err := l.queries.Settled(ctx)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case !settled.Before(wanted):
+			return wanted, nil
+		case time.Now().After(end):
+			return settled, nil
+		}
+		if !work.Pause(ctx, settlePause) {
+			return time.Time{}, ctx.Err()
+		}
+	}
+}
+
+func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, limit int) (found Page, err error) {
+	from = in.begin(filter, from)
+	began := time.Now()
+	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (Page, error)) error {
+		size := limit + 1 // one more tells whether there is another page
+		for scanned := 0; ; size = min(4*size, l.bounds.slice) {
+			if filter.isOneKind() { // all entries that it reads match
+				size = limit - len(found.Events) + 1
+			}
+			part, err := read(filter, from, size)
+			if err != nil {
+				return err
+			}
+			scanned += size
+			if room := limit - len(found.Events); len(part.Events) > room {
+				part = Page{part.Events[:room], part.Events[room-1].Key()}
+			}
+			found.Events, found.Next = append(found.Events, part.Events...), part.Next
+			from = part.Next
+			if part.Next == (page.Key{}) || len(found.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return Page{}, fmt.Errorf("audit log: %w", err)
+	}
+	return found, nil
+}
+
+// Most entries are of these actors and actions. The indexes of actors and actions leave them out, because a search by time finds them soon.
+var (
+	frequentActors  = []string{"user", "client"}
+	frequentActions = []string{"user.created", "consent.allowed", "connection.authorized", "connection.disconnected", "connection.revoked"}
+)
+
+func (f Filter) hasRareActor() bool {
+	return f.Actor != "" && !slices.Contains(frequentActors, f.Actor)
+}
+func (f Filter) hasRareAction() bool {
+	return f.Action != "" && !slices.Contains(frequentActions, f.Action)
+}
+
+// isOneKind reports whether all entries of the index that is read match the filter. Times bound the part of the index.
+func (f Filter) isOneKind() bool {
+	kinds := 0
+	connected := f.UserID != uuid.Nil || f.ClientID != uuid.Nil
+	for _, given := range []bool{connected, f.Actor != "", f.Action != ""} {
+		if given {
+			kinds++
+		}
+	}
+	return kinds == 0 || kinds == 1 && (connected || f.hasRareActor() || f.hasRareAction())
+}
+
+// order of events.
+type order bool
+
+const (
+	oldestFirst order = false
+	newestFirst order = true
+)
+
+// endOfTime is after every event.
+var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// begin returns the key after which events can match, for a page that begins after from. Ids begin with 1.
+func (in order) begin(f Filter, from page.Key) page.Key {
+	switch {
+	case in == oldestFirst && from.At.Before(f.Since):
+		return page.Key{At: f.Since}
+	case in == newestFirst && from == (page.Key{}):
+		return in.begin(f, from.OrNewest())
+	case in == newestFirst && !f.Until.IsZero() && !from.At.Before(f.Until):
+		return page.Key{At: f.Until}
+	}
+	return from
+}
+
+// end returns the instant at which no more events match.
+func (in order) end(f Filter) time.Time {
+	switch {
+	case in == newestFirst:
+		return f.Since
+	case f.Until.IsZero():
+		return endOfTime
+	}
+	return f.Until
+}
+
+// inOrder calls act with a function that reads parts of the log, in one transaction. A part has at most size entries of the index of
+// the filter's rarest kind, in an order from a key.
+func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, page.Key, int) (Page, error)) error) error {
+	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
+		queries := auditdb.New(tx)
+		if err := queries.ReadInOrder(ctx); err != nil {
+			return err
+		}
+		return act(func(filter Filter, from page.Key, size int) (Page, error) {
+			params := newScan(filter, from, in.end(filter), size)
+			if in == oldestFirst {
+				rows, err := queries.ScanForward(ctx, auditdb.ScanForwardParams(params))
+				return newPart(rows, size), err
+			}
+			rows, err := queries.ScanBackward(ctx, params)
+			return newPart(rows, size), err
+		})
+	})
+}
+
+// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, a rare actor or
+// a rare action, else all. PostgreSQL picks the entries that match the rest of the filter.
+func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
+	params := auditdb.ScanBackwardParams{
+		Slice: int32(size), FromAt: from.At, FromID: from.N, ToAt: to, //nolint:gosec // thousands
+		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
+	}
+	switch {
+	case filter.UserID != uuid.Nil && params.ClientID != nil:
+		params.ConnectedUser, params.ConnectedClient = &filter.UserID, params.ClientID
+	case filter.UserID != uuid.Nil:
+		params.OfUser = &filter.UserID
+	case filter.Itself:
+		params.OfUser, params.ClientID = params.ClientID, nil // the client is the subject
+	case params.ClientID != nil:
+		params.OfClient = params.ClientID
+	case filter.hasRareActor():
+		params.OfActor = params.Actor
+	case filter.hasRareAction():
+		params.OfAction = params.Action
+	default:
+		params.OfAll = true
+	}
+	return params
+}
+
+// newPart returns the matching events among the entries that were read, and where the next part begins.
+func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (part Page) {
+	for _, each := range rows {
+		row := auditdb.ScanBackwardRow(each)
+		event := newEvent(row)
+		if row.Found {
+			part.Events = append(part.Events, event)
+		}
+		if int(row.Place) == size {
+			part.Next = event.Key()
+		}
+	}
+	return part
+}
+
+func newEvent(row auditdb.ScanBackwardRow) Event {
+	return Event{
+		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: withNames(row.Detail), UserID: postgres.Value(row.UserID),
+		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
+	}
+}
+
+// withNames returns a detail with the names of scopes: entries of connections store them as a number, because most entries are such.
+func withNames(detail json.RawMessage) json.RawMessage {
+	const before, after = `{"scopes": `, `}`
+	scopes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(string(detail), before), after), 10, 16)
+	if err != nil {
+		return detail
+	}
+	return json.RawMessage(before + strconv.Quote(scope.Set(scopes).String()) + after)
+}

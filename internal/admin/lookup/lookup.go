@@ -1,0 +1,171 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	lookupdb "connect-svc/gen/db/lookup"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
+)
+
+// MaxText is the most characters of a text, as many as an address may have.
+const MaxText = text.MaxAddress
+
+// most bounds the clients that a part of a name finds.
+const most = 20
+
+// Kind is what was found.
+type Kind string
+
+// The kinds.
+const (
+	User       Kind = "user"
+	Connection Kind = "connection"
+	Client     Kind = "client"
+	Request    Kind = "refused_request"
+	Event      Kind = "webhook_event"
+)
+
+// Found is something that a text names.
+type Found struct {
+	Kind     Kind
+	UserID   uuid.UUID // uuid.Nil: it is about no user
+	ClientID uuid.UUID // uuid.Nil: it is about no client
+	EventID  uuid.UUID // of a webhook event
+	Name     string    // the address of a user; otherwise the name of the client
+	At       time.Time // of a refused request or an event; otherwise zero
+	Detail   string    // why a request was refused, or the type and the state of an event
+}
+
+// Finder finds things in a database.
+type Finder struct{ queries *lookupdb.Queries }
+
+// New returns the finder of a migrated database.
+func New(pool *postgres.Pool) Finder { return Finder{lookupdb.New(pool)} }
+
+// Find returns what a text names: a user by address or id, a connection by its grant id, a client by id or name, a refused request by its
+// X-Request-ID, and a webhook event by its webhook-id. If no client has the name, it returns those whose names contain it, at most 20.
+func (f Finder) Find(ctx context.Context, text string) ([]Found, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, nil
+	}
+	if id, err := uuid.Parse(strings.TrimPrefix(text, "msg_")); err == nil {
+		found, err := f.byID(ctx, id)
+		return found, postgres.Wrap("lookup", err)
+	}
+	found, err := f.byName(ctx, text)
+	return found, postgres.Wrap("lookup", err)
+}
+
+// ErrSeveral means that several clients have a name.
+var ErrSeveral = errors.New("several clients have this name")
+
+// ClientNamed returns the client with a name, in any case. Errors: refusal.ErrClientNotFound, ErrSeveral.
+func (f Finder) ClientNamed(ctx context.Context, name string) (uuid.UUID, error) {
+	all, err := f.queries.ListClientNames(ctx)
+	named := clientsNamed(all, strings.TrimSpace(name))
+	switch {
+	case err != nil:
+		return uuid.Nil, postgres.Wrap("lookup", err)
+	case len(named) == 0:
+		return uuid.Nil, refusal.ErrClientNotFound
+	case len(named) > 1:
+		return uuid.Nil, ErrSeveral
+	}
+	return named[0].ClientID, nil
+}
+
+// UserOfGrant returns whose connection with a client has a grant id; uuid.Nil: nobody's.
+func (f Finder) UserOfGrant(ctx context.Context, clientID, grantID uuid.UUID) (uuid.UUID, error) {
+	grants, err := f.queries.FindGrant(ctx, grantID)
+	for _, row := range grants {
+		if row.ClientID == clientID {
+			return row.UserID, nil
+		}
+	}
+	return uuid.Nil, postgres.Wrap("lookup: grant", err)
+}
+
+func (f Finder) byID(ctx context.Context, id uuid.UUID) (found []Found, err error) {
+	users, err := f.queries.FindUser(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range users {
+		found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+	}
+	grants, err := f.queries.FindGrant(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range grants {
+		found = append(found, Found{Kind: Connection, UserID: row.UserID, ClientID: row.ClientID, Name: row.Name})
+	}
+	clients, err := f.queries.FindClient(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range clients {
+		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+	}
+	requests, err := f.queries.FindRefusedRequest(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range requests {
+		found = append(found, Found{
+			Kind: Request, ClientID: row.ClientID, Name: row.Name, At: row.At,
+			Detail: fmt.Sprintf("%s: %d %s, %s", row.Operation, row.Status, row.Code, row.Reason),
+		})
+	}
+	events, err := f.queries.FindWebhookEvent(ctx, id)
+	for _, row := range events {
+		found = append(found, Found{
+			Kind: Event, UserID: row.UserID, ClientID: row.ClientID, EventID: row.EventID, Name: row.Name, At: row.CreatedAt,
+			Detail: row.Type + ", " + row.State,
+		})
+	}
+	return found, err
+}
+
+func (f Finder) byName(ctx context.Context, query string) (found []Found, err error) {
+	if text.IsAddress(query) {
+		users, err := f.queries.FindUserOfAddress(ctx, text.AddressKey(query))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range users {
+			found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+		}
+	}
+	all, err := f.queries.ListClientNames(ctx)
+	named := clientsNamed(all, query)
+	if len(named) == 0 && len(found) == 0 {
+		key := text.Fold(query)
+		named = slices.DeleteFunc(all, func(row lookupdb.ListClientNamesRow) bool { return !strings.Contains(text.Fold(row.Name), key) })
+	}
+	for _, row := range named[:min(len(named), most)] {
+		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+	}
+	return found, err
+}
+
+// clientsNamed returns the clients with a name, in any case.
+func clientsNamed(all []lookupdb.ListClientNamesRow, name string) (named []lookupdb.ListClientNamesRow) {
+	key := text.Fold(name)
+	for _, row := range all {
+		if text.Fold(row.Name) == key {
+			named = append(named, row)
+		}
+	}
+	return named
+}

@@ -1,0 +1,112 @@
+package operators
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	operatorsdb "connect-svc/gen/db/operators"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+)
+
+// SessionLifetime is how long a session of the console lasts, by [postgres.Pool.Expected]. Activity does not extend it.
+const SessionLifetime = 8 * time.Hour
+
+// ErrNoSession is the error for an unknown session, and for one that has ended: by its time, by signing out or with its token.
+var ErrNoSession = errors.New("operators: no session")
+
+// ErrReadOnly means that a read-only token asked for a change.
+var ErrReadOnly = errors.New("the operator token is for reading alone")
+
+// ErrNoToken is the error for an unknown token.
+var ErrNoToken = errors.New("operators: unknown token")
+
+// SessionKey is the secret of a session. Only the browser that signed in holds it.
+type SessionKey [32]byte
+
+func (k SessionKey) hash() []byte { return credential.Hash(string(k[:])) }
+
+// Sessions are the sessions of the console. They are in the database, so that every server knows them.
+type Sessions struct {
+	pool    *postgres.Pool
+	queries *operatorsdb.Queries
+}
+
+// NewSessions returns the sessions in a migrated database.
+func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{pool, operatorsdb.New(pool)} }
+
+// Start signs in the holder of a token. Errors: ErrNoToken.
+func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key SessionKey, holder Operator, err error) {
+	held, found := tokens.find(credential.Hash(text))
+	if !found {
+		return key, holder, ErrNoToken
+	}
+	err = s.audited(ctx, func(queries *operatorsdb.Queries) (operatorsdb.AuditSessionParams, error) {
+		rand.Read(key[:])
+		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"}, queries.StartSession(ctx, operatorsdb.StartSessionParams{
+			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected(),
+		})
+	})
+	return key, held.Operator, postgres.Wrap("start session", err)
+}
+
+// audited runs act in a transaction with the entry of the audit log that it returns; without an actor there is none. On a cluster the entry
+// is filed where a node answers.
+func (s *Sessions) audited(ctx context.Context, act func(*operatorsdb.Queries) (operatorsdb.AuditSessionParams, error)) error {
+	return postgres.Elsewhere(ctx, func(try int) error {
+		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+			queries := operatorsdb.New(tx)
+			entry, err := act(queries)
+			if err != nil || entry.Actor == "" {
+				return err
+			}
+			if try > 0 {
+				entry.Subject = uuid.New()
+			}
+			return queries.AuditSession(ctx, entry)
+		})
+	})
+}
+
+// Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
+// Errors: ErrNoSession.
+func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
+	row, err := s.queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
+	if err != nil {
+		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
+	}
+	held, found := tokens.find(row.TokenHash)
+	if !found {
+		return Operator{}, ErrNoSession
+	}
+	return held.Operator, nil
+}
+
+// End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
+func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
+	err = s.audited(ctx, func(queries *operatorsdb.Queries) (entry operatorsdb.AuditSessionParams, err error) {
+		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
+		if err != nil {
+			return entry, err
+		}
+		held, found := tokens.find(row.TokenHash)
+		ended, err := queries.EndSession(ctx, key.hash())
+		if err != nil || ended == 0 || !found {
+			return entry, err
+		}
+		holder = held.Operator
+		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"}, nil
+	})
+	return holder, postgres.WrapNoRows("end session", err, nil)
+}
+
+// Sweep deletes sessions that had expired at that time.
+func (s *Sessions) Sweep(ctx context.Context, before time.Time) error {
+	_, err := s.queries.DeleteExpiredSessions(ctx, before)
+	return postgres.Wrap("sweep sessions of the console", err)
+}

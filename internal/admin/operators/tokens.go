@@ -1,0 +1,173 @@
+package operators
+
+import (
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/work"
+)
+
+// Operator is the holder of a token.
+type Operator struct {
+	Name     string // the actor of the audit log
+	ReadOnly bool   // may read only
+}
+
+type token struct {
+	Operator
+	hash []byte
+}
+
+// Tokens are the valid tokens. They are immutable: reading the file again makes new ones.
+type Tokens struct{ list []token }
+
+// maxFile bounds the file in bytes, far above any need.
+const maxFile = 1 << 20
+
+// New reads the file of named tokens. unnamed is credential.Hash of the token without a name, which may change everything. Without
+// both there are no operators, and it returns nil.
+//
+// If the file or some of its lines are invalid, it returns the tokens of all other lines with the error. The error completes a
+// sentence that begins with the file's name, and holds nothing of the file's content.
+func New(unnamed []byte, file string) (*Tokens, error) {
+	if unnamed == nil && file == "" {
+		return nil, nil
+	}
+	tokens := &Tokens{}
+	if unnamed != nil {
+		tokens.list = []token{{Operator{Name: work.AnyOperator}, unnamed}}
+	}
+	if file == "" {
+		return tokens, nil
+	}
+	text, err := credential.ReadSecretFile(file, maxFile)
+	if err != nil {
+		return tokens, fmt.Errorf("cannot be read: %w", errors.Unwrap(err)) // without the name, which the caller adds
+	}
+	named, err := parse(string(text), unnamed)
+	tokens.list = append(tokens.list, named...)
+	return tokens, err
+}
+
+// Left returns the tokens of before that are also among those of now, with the rights that both give. An invalid list may thus remove
+// tokens, but add none.
+func (now *Tokens) Left(before *Tokens) *Tokens {
+	if before == nil {
+		return nil
+	}
+	left := &Tokens{}
+	for _, one := range before.list {
+		if same, found := now.find(one.hash); found {
+			one.ReadOnly = one.ReadOnly || same.ReadOnly
+			left.list = append(left.list, one)
+		}
+	}
+	return left
+}
+
+// find looks a token up by its hash. It compares with all in constant time.
+func (t *Tokens) find(hash []byte) (found token, ok bool) {
+	if t == nil {
+		return token{}, false
+	}
+	for _, one := range t.list {
+		if subtle.ConstantTimeCompare(one.hash, hash) == 1 {
+			found, ok = one, true
+		}
+	}
+	return found, ok
+}
+
+const lineForm = "want NAME read|write sha256:HEX"
+
+// maxNamed bounds the invalid lines that an error names.
+const maxNamed = 20
+
+// parse parses a file. It returns the tokens of the valid lines; the error names the others.
+func parse(text string, unnamed []byte) (list []token, err error) {
+	var lines [][]string
+	times := map[string]int{string(unnamed): 1} // also of hashes in invalid lines: their tokens must not become valid through other lines
+	for content := range strings.Lines(text) {
+		content, _, _ = strings.Cut(content, "#")
+		fields := strings.Fields(content)
+		for _, field := range fields {
+			if hash, ok := parseHash(field); ok {
+				times[string(hash)]++
+			}
+		}
+		lines = append(lines, fields)
+	}
+	var problems []string
+	for i, fields := range lines {
+		if len(fields) == 0 {
+			continue
+		}
+		one, err := parseLine(fields)
+		if err == nil && times[string(one.hash)] > 1 {
+			err = errors.New("another token is the same, and its holder would be ambiguous")
+		}
+		if err == nil {
+			list = append(list, one)
+		} else {
+			problems = append(problems, fmt.Sprintf("line %d: %v", i+1, err))
+		}
+	}
+	if more := len(problems) - maxNamed; more > 0 {
+		problems = append(problems[:maxNamed], fmt.Sprintf("and %d lines more", more))
+	}
+	if len(problems) > 0 {
+		return list, errors.New(strings.Join(problems, "; "))
+	}
+	return list, nil
+}
+
+func parseLine(fields []string) (token, error) {
+	if len(fields) != 3 {
+		return token{}, errors.New(lineForm)
+	}
+	one := token{Operator: Operator{Name: fields[0], ReadOnly: fields[1] == "read"}}
+	if !work.IsActorName(one.Name) {
+		return token{}, errors.New("the name must be " + NameForm)
+	}
+	if fields[1] != "read" && fields[1] != "write" {
+		return token{}, errors.New("after the name, " + lineForm)
+	}
+	hash, ok := parseHash(fields[2])
+	if !ok {
+		return token{}, errors.New("the hash must be sha256: and 64 hexadecimal digits")
+	}
+	one.hash = hash
+	return one, nil
+}
+
+func parseHash(field string) (hash []byte, ok bool) {
+	digits, prefixed := strings.CutPrefix(field, "sha256:")
+	hash, err := hex.DecodeString(digits)
+	return hash, prefixed && err == nil && len(hash) == 32
+}
+
+// Find returns the holder of a token.
+func (t *Tokens) Find(text string) (holder Operator, found bool) {
+	held, found := t.find(credential.Hash(text))
+	return held.Operator, found
+}
+
+// NameForm describes valid names.
+const NameForm = "1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"
+
+// Create makes a token and its line of the file. The token is not stored anywhere. The error is about the name ([NameForm]).
+func Create(holder Operator) (text, line string, err error) {
+	if !work.IsActorName(holder.Name) {
+		return "", "", errors.New("must be " + NameForm)
+	}
+	text, hash := credential.NewOperatorToken()
+	rights := "write"
+	if holder.ReadOnly {
+		rights = "read"
+	}
+	return text, fmt.Sprintf("%s %s sha256:%x", holder.Name, rights, hash), nil
+}

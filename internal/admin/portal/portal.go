@@ -1,0 +1,269 @@
+package portal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	portaldb "connect-svc/gen/db/portal"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/work"
+)
+
+const (
+	// MaxValid is the longest time, and the usual one, in which a link can be opened.
+	MaxValid = 24 * time.Hour
+	// SessionLifetime is how long a session lasts. Activity does not extend it.
+	SessionLifetime = 12 * time.Hour
+	// MaxSessions is how many links and sessions a client has at a time.
+	MaxSessions = 100
+	// DefaultName names a session whose link was given no name.
+	DefaultName = "engineer"
+)
+
+// Errors.
+var (
+	ErrNoSession      = errors.New("portal: no such link or session")
+	ErrTooMany        = errors.New("portal: the client has as many links and sessions as it may have")
+	ErrClientDisabled = errors.New("portal: the client is disabled")
+)
+
+// Session is a link that waits to be opened, or the session of a browser that has opened it.
+type Session struct {
+	ID        uuid.UUID
+	ClientID  uuid.UUID
+	Name      string // the audit log names its holder partner:NAME
+	ReadOnly  bool
+	CreatedBy string // the actor who made the link
+	CreatedAt time.Time
+	OpenedAt  time.Time // zero while it is a link
+	ExpiresAt time.Time // of the link, or of the session
+}
+
+// Actor names the holder of the session in the audit log.
+func (s Session) Actor() string { return "partner:" + s.Name }
+
+// NewLink says what a link is for.
+type NewLink struct {
+	ClientID uuid.UUID
+	Name     string        // work.IsActorName, or empty for DefaultName
+	ReadOnly bool          // its session may change nothing
+	Valid    time.Duration // 1 minute to MaxValid, whole seconds
+	Replace  bool          // the client's other links and sessions end
+}
+
+// check fills in what is usual. Error: *refusal.FieldError.
+func (l *NewLink) check() error {
+	if l.Name == "" {
+		l.Name = DefaultName
+	}
+	if !work.IsActorName(l.Name) {
+		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"}
+	}
+	if l.Valid < time.Minute || l.Valid > MaxValid || l.Valid%time.Second != 0 {
+		return &refusal.FieldError{Field: "valid_seconds", Problem: "must be 60 to 86400"}
+	}
+	return nil
+}
+
+// Changes says what a partner's people may change at once, by themselves.
+type Changes struct {
+	Webhooks bool // the address of the webhook
+	Secrets  bool // the client's secret, and the webhook's
+}
+
+// Portal has the links and the sessions of all clients. They are in the database, so that every server knows them.
+type Portal struct {
+	pool    *postgres.Pool
+	queries *portaldb.Queries
+}
+
+// New returns the portal of a migrated database.
+func New(pool *postgres.Pool) *Portal { return &Portal{pool, portaldb.New(pool)} }
+
+// Path is where the public listener serves the portal.
+const Path = "/partners"
+
+// Serves reports whether a path belongs to the portal.
+func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
+
+// LinkPath returns the path at which a link is opened.
+func LinkPath(clientID uuid.UUID, secret string) string {
+	return Path + "/" + clientID.String() + "/open/" + secret
+}
+
+// secretEncoding writes secrets of links and sessions.
+var secretEncoding = base64.RawURLEncoding.Strict()
+
+// newSecret makes a secret of 256 random bits, and its hash.
+func newSecret() (text string, hash []byte) {
+	var bits [32]byte
+	rand.Read(bits[:])
+	text = secretEncoding.EncodeToString(bits[:])
+	return text, credential.Hash(text)
+}
+
+// CreateLink makes a link. Its secret is not stored and cannot be shown again. Errors: *refusal.FieldError, refusal.ErrClientNotFound,
+// refusal.ErrClientOffboarded, ErrClientDisabled, ErrTooMany.
+func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, secret string, err error) {
+	if err := link.check(); err != nil {
+		return made, "", err
+	}
+	secret, hash := newSecret()
+	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
+		queries := p.queries.WithTx(tx)
+		found, err := queries.LockClient(ctx, link.ClientID)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return refusal.ErrClientNotFound
+		case err != nil:
+			return err
+		case found.Status == "offboarded":
+			return refusal.ErrClientOffboarded
+		case !found.Active:
+			return ErrClientDisabled
+		}
+		if link.Replace {
+			if err := p.endAll(ctx, queries, link.ClientID); err != nil {
+				return err
+			}
+		}
+		alive, err := queries.CountSessions(ctx, portaldb.CountSessionsParams{ClientID: link.ClientID, AsOf: p.pool.Now()})
+		if err != nil {
+			return err
+		}
+		if alive >= MaxSessions {
+			return ErrTooMany
+		}
+		row, err := queries.InsertLink(ctx, portaldb.InsertLinkParams{
+			ClientID: link.ClientID, SessionID: uuid.New(), SecretHash: hash, Name: link.Name, ReadOnly: link.ReadOnly, CreatedBy: work.Actor(ctx),
+			Valid: link.Valid, AsOf: p.pool.Now(),
+		})
+		if err != nil {
+			return err
+		}
+		made = sessionOf(row)
+		return audit(ctx, queries, link.ClientID, work.Actor(ctx), "client.portal_link_created",
+			map[string]any{"session_id": made.ID, "name": made.Name, "read_only": made.ReadOnly})
+	})
+	return made, secret, postgres.Wrap("portal: create link", err)
+}
+
+func sessionOf(row portaldb.PortalSession) Session {
+	return Session{
+		ID: row.SessionID, ClientID: row.ClientID, Name: row.Name, ReadOnly: row.ReadOnly, CreatedBy: row.CreatedBy,
+		CreatedAt: row.CreatedAt, OpenedAt: postgres.Value(row.OpenedAt), ExpiresAt: row.ExpiresAt,
+	}
+}
+
+// audit writes an event of the client, in the transaction of the act.
+func audit(ctx context.Context, queries *portaldb.Queries, clientID uuid.UUID, who, action string, detail map[string]any) error {
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	return queries.AuditSession(ctx, portaldb.AuditSessionParams{ClientID: clientID, Actor: who, Action: action, Detail: text})
+}
+
+// Link returns the link that a secret opens, and changes nothing. Error: ErrNoSession.
+func (p *Portal) Link(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {
+	found, err := p.find(ctx, clientID, secret)
+	if err == nil && !found.OpenedAt.IsZero() {
+		err = ErrNoSession
+	}
+	return found, err
+}
+
+// Session returns the session whose key a browser holds. Error: ErrNoSession.
+func (p *Portal) Session(ctx context.Context, clientID uuid.UUID, key string) (Session, error) {
+	found, err := p.find(ctx, clientID, key)
+	if err == nil && found.OpenedAt.IsZero() {
+		err = ErrNoSession
+	}
+	return found, err
+}
+
+func (p *Portal) find(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {
+	row, err := p.queries.FindSession(ctx, portaldb.FindSessionParams{
+		ClientID: clientID, SecretHash: credential.Hash(secret), AsOf: p.pool.Now(),
+	})
+	return sessionOf(row), postgres.WrapNoRows("portal: session", err, ErrNoSession)
+}
+
+// Open makes a session of a link, which works no more, and returns its key. Error: ErrNoSession.
+func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret string) (opened Session, key string, err error) {
+	if opened, err = p.Link(ctx, clientID, secret); err != nil { // also whether the client is active
+		return opened, "", err
+	}
+	key, hash := newSecret()
+	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
+		queries := p.queries.WithTx(tx)
+		row, err := queries.OpenLink(ctx, portaldb.OpenLinkParams{
+			ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: hash, Lifetime: SessionLifetime, AsOf: p.pool.Now(),
+		})
+		if err != nil {
+			return err
+		}
+		opened = sessionOf(row)
+		return audit(ctx, queries, clientID, opened.Actor(), "client.portal_opened", map[string]any{"session_id": opened.ID})
+	})
+	return opened, key, postgres.WrapNoRows("portal: open", err, ErrNoSession)
+}
+
+// Sessions lists the links and sessions of a client that work, newest first: at most [MaxSessions].
+func (p *Portal) Sessions(ctx context.Context, clientID uuid.UUID) ([]Session, error) {
+	rows, err := p.queries.ListSessions(ctx, portaldb.ListSessionsParams{ClientID: clientID, AsOf: p.pool.Now()})
+	return postgres.Map(rows, sessionOf), postgres.Wrap("portal: sessions", err)
+}
+
+// End ends a link or a session. Error: ErrNoSession.
+func (p *Portal) End(ctx context.Context, clientID, sessionID uuid.UUID) error {
+	err := postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
+		queries := p.queries.WithTx(tx)
+		ended, err := queries.EndSession(ctx, portaldb.EndSessionParams{ClientID: clientID, SessionID: sessionID, AsOf: p.pool.Now()})
+		if err != nil {
+			return err
+		}
+		if len(ended) == 0 {
+			return ErrNoSession
+		}
+		return audit(ctx, queries, clientID, work.Actor(ctx), "client.portal_session_ended", map[string]any{"session_id": sessionID, "name": ended[0]})
+	})
+	return postgres.Wrap("portal: end", err)
+}
+
+// SignOut ends a session as its holder.
+func (p *Portal) SignOut(ctx context.Context, session Session) error {
+	return p.End(work.WithActor(ctx, session.Actor()), session.ClientID, session.ID)
+}
+
+// EndAll ends all links and sessions of a client.
+func (p *Portal) EndAll(ctx context.Context, clientID uuid.UUID) error {
+	return postgres.Wrap("portal: end all", postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
+		return p.endAll(ctx, p.queries.WithTx(tx), clientID)
+	}))
+}
+
+// endAll leaves no event if there were none.
+func (p *Portal) endAll(ctx context.Context, queries *portaldb.Queries, clientID uuid.UUID) error {
+	ended, err := queries.EndSessions(ctx, clientID)
+	if err != nil || ended == 0 {
+		return err
+	}
+	return audit(ctx, queries, clientID, work.Actor(ctx), "client.portal_sessions_ended", map[string]any{"count": ended})
+}
+
+// Sweep deletes links and sessions that had expired at that time.
+func (p *Portal) Sweep(ctx context.Context, before time.Time) error {
+	_, err := p.queries.DeleteExpired(ctx, before)
+	return postgres.Wrap("sweep sessions of the portal", err)
+}

@@ -1,0 +1,115 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	serversdb "connect-svc/gen/db/servers"
+	"connect-svc/internal/foundation/postgres"
+)
+
+// LookEvery is how often [Servers.LookAtClock] is to be called.
+const LookEvery = time.Second
+
+// settleAfter is how long a clock that jumped is not believed although all clocks agree with it: the clock of a machine may have jumped
+// that runs the database and all servers.
+const settleAfter = 10 * time.Minute
+
+// Clock is what a server knows of the database's clock.
+type Clock struct {
+	Ahead  time.Duration // of this server's clock
+	Doubt  string        // why the database's clock is not believed; empty if it is
+	jumped time.Time     // when it was first seen not to have run evenly; zero if it has
+}
+
+// OwnWrong reports whether this server's clock is wrong: it differs from the database's, which is believed.
+func (c Clock) OwnWrong() bool { return c.Doubt == "" && c.Ahead.Abs() > postgres.ClockTolerance }
+
+// Wrong reports whether the database's clock is not believed, or this server's is wrong.
+func (c Clock) Wrong() bool { return c.Doubt != "" || c.OwnWrong() }
+
+// String says in a line what is wrong.
+func (c Clock) String() string {
+	if c.OwnWrong() {
+		return "this server's clock is wrong: " + differs(c.Ahead, "this server's")
+	}
+	return c.Doubt
+}
+
+// ClockOff returns by how much the clocks of the server and the database differ.
+func (s Server) ClockOff() time.Duration { return s.ClockAhead.Abs() }
+
+// ClockWrong reports whether the server's own clock is wrong.
+func (s Server) ClockWrong() bool { return Clock{Ahead: s.ClockAhead}.OwnWrong() }
+
+func differs(ahead time.Duration, than string) string {
+	direction := "ahead of"
+	if ahead < 0 {
+		direction = "behind"
+	}
+	return fmt.Sprintf("the database's clock is %s %s %s", ahead.Abs().Round(time.Second), direction, than)
+}
+
+// Clock returns the result of the last [Servers.LookAtClock].
+func (s *Servers) Clock() Clock { return *s.clock.Load() }
+
+// LookAtClock compares the database's clock with this server's clocks and with what the other servers say. It makes the pool believe the
+// database's clock, or doubt it. Call it from one goroutine. If the database does not answer, nothing changes.
+func (s *Servers) LookAtClock(ctx context.Context) error {
+	ctx = postgres.AnyClock(ctx)
+	ahead, err := postgres.ClockDifference(ctx, s.pool)
+	if err != nil {
+		return fmt.Errorf("servers: clock: %w", err)
+	}
+	others, err := s.queries.CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID(), Expected: s.pool.Expected()})
+	if err != nil {
+		return fmt.Errorf("servers: clocks: %w", err)
+	}
+	jump, known := s.pool.Jumped(ahead)
+	if !known {
+		jump = 0
+	}
+	clock := judge(time.Now(), s.Clock(), ahead, jump, known, others)
+	s.clock.Store(&clock)
+	if clock.Doubt != "" {
+		s.pool.Doubt(fmt.Errorf("%w: %s", postgres.ErrClock, clock.Doubt))
+	} else {
+		s.pool.Believe(ahead)
+	}
+	return nil
+}
+
+// judge decides whether the database's clock is believed. It has one vote. This server's clock has another one, and so has its monotonic
+// clock once the database's was believed (known): jump is the difference between the two since then. Each other server has two votes.
+//
+// A clock that jumped needs more than the votes: a server that saw it run evenly, which proves that this server was suspended, or time.
+func judge(now time.Time, before Clock, ahead, jump time.Duration, known bool, others serversdb.CountClocksRow) Clock {
+	clock := Clock{Ahead: ahead}
+	agree := 1 + others.Agreeing + others.Believing
+	votes := 2 + 2*others.Servers
+	if ahead.Abs() <= postgres.ClockTolerance {
+		agree++
+	}
+	if known {
+		votes++
+	}
+	evenly := known && jump.Abs() <= postgres.ClockTolerance
+	if evenly {
+		agree++
+	}
+	if known && !evenly {
+		if clock.jumped = before.jumped; clock.jumped.IsZero() {
+			clock.jumped = now
+		}
+	}
+	switch {
+	case 2*agree <= votes && known && !evenly:
+		clock.Doubt = differs(jump, "what it should show since it was last believed")
+	case 2*agree <= votes:
+		clock.Doubt = differs(ahead, "that of most servers")
+	case known && !evenly && others.Believing == 0 && now.Sub(clock.jumped) < settleAfter:
+		clock.Doubt = differs(jump, "what it should show, although it agrees with the servers' clocks: it is believed again after ten minutes, or after a restart")
+	}
+	return clock
+}

@@ -1,0 +1,166 @@
+package usage
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// Equal refusals are one row, whatever their number. A client keeps the last 1,000, and nobody who only names it can push one out.
+func TestErrorsOfAClient(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client, stranger := db.Client(t).ID, uuid.New()
+	network := 0
+	refuse := func(reason string, authenticated bool, client uuid.UUID) {
+		network++
+		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(network >> 8), byte(network)}), 32)
+		u.AddError(ErrorKind{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, uuid.New(), from)
+	}
+	for range 5000 {
+		refuse("code has expired", true, client)
+	}
+	refuse("a made-up id", false, stranger)
+	u.flushErrors(t.Context())
+	got, err := u.Errors(t.Context(), client, page.Key{}, 2000)
+	if err != nil || len(got) != 1 || got[0].Requests != 5000 || got[0].Reason != "code has expired" || got[0].Status != 400 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := u.Errors(t.Context(), stranger, page.Key{}, 2000); err == nil {
+		t.Error("a client that does not exist has errors")
+	}
+	for i := range 1010 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("reason ", i), true, client)
+	}
+	u.flushErrors(t.Context())
+	for i := range maxErrors[false] + 50 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("named ", i), false, client)
+	}
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where authenticated"); n != 1000 {
+		t.Errorf("%d errors of its own, want 1000", n)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where not authenticated"); n != 100 {
+		t.Errorf("%d errors of those that named it, want 100", n)
+	}
+	if got, err = u.Errors(t.Context(), client, page.Key{}, 2000); err != nil || len(got) != 1100 || got[100].Reason != "reason 1009" {
+		t.Errorf("%d errors, %v", len(got), err)
+	}
+}
+
+// Equal refusals keep the ids of the last requests.
+func TestRequestIDsOfErrors(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	var ids []uuid.UUID
+	for range mostRequestIDs + 3 {
+		ids = append(ids, uuid.New())
+		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "code has expired", Status: 400},
+			ids[len(ids)-1], netip.Prefix{})
+	}
+	u.flushErrors(t.Context())
+	got, err := u.Errors(t.Context(), client, page.Key{}, 10)
+	if err != nil || len(got) != 1 || !slices.Equal(got[0].RequestIDs, ids[3:]) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// One network names a client so often: it pushes out a few errors of others, in each hour, and no more.
+func TestErrorsOfANetwork(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	partner, stranger := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	refuse := func(reason string, from netip.Prefix) {
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, uuid.New(), from)
+	}
+	kept := func() (all, own int64) {
+		u.flushErrors(t.Context())
+		return pgtest.Value[int64](t, db, "select coalesce(sum(requests), 0)::bigint from client_errors"),
+			pgtest.Value[int64](t, db, "select count(*) from client_errors where reason = 'own'")
+	}
+	for range 3 {
+		refuse("own", partner)
+	}
+	for i := range 144 {
+		db.Clock.Advance(time.Second)
+		refuse(fmt.Sprint("reason ", i), stranger)
+		kept()
+	}
+	if all, own := kept(); all != 3+unprovenErrors || own != 1 {
+		t.Errorf("%d errors are kept, %d of the partner's", all, own)
+	}
+	for range 5000 { // equal ones are one, while it waits
+		refuse("again", partner)
+	}
+	if all, _ := kept(); all != 3+unprovenErrors+5000 {
+		t.Errorf("%d errors are kept", all)
+	}
+	db.Clock.Advance(time.Hour)
+	refuse("later", stranger)
+	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {
+		t.Errorf("an hour later %d errors are kept", all)
+	}
+	u.errors.unproven = map[unprovenKey]int{}
+	for i := range maxUnproven {
+		u.errors.unproven[unprovenKey{uuid.New(), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)}] = 1
+	}
+	refuse("one too many", partner)
+	if all, _ := kept(); all != 3+unprovenErrors+5000+1 {
+		t.Errorf("%d errors are kept, though too much is remembered", all)
+	}
+}
+
+// A stranger who names clients that do not exist keeps no refusal of another network from being written.
+func TestErrorsOfUnknownClients(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	refuse := func(client uuid.UUID, from string) {
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, uuid.New(), netip.MustParsePrefix(from))
+	}
+	for range 1000 {
+		refuse(uuid.New(), "192.0.2.2/32")
+	}
+	refuse(db.Client(t).ID, "192.0.2.1/32")
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 1 {
+		t.Errorf("%d errors are kept, want the one of a client", n)
+	}
+}
+
+// While the database is away errors wait, as many as may; they are swept when they are old.
+func TestErrorsWaitWithinBounds(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	db.Exec(t, "alter table client_errors rename to away")
+	for i := range maxErrors[true] + 7 {
+		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: fmt.Sprint("reason ", i), Status: 400}, uuid.New(), netip.Prefix{})
+	}
+	u.flushErrors(t.Context())
+	if n := len(u.errors.waiting[true]); n != maxErrors[true] {
+		t.Errorf("%d errors wait, want %d", n, maxErrors[true])
+	}
+	db.Exec(t, "alter table away rename to client_errors")
+	u.flushErrors(t.Context())
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 1000 || len(u.errors.waiting[true]) != 0 {
+		t.Errorf("%d errors are written, %d wait", n, len(u.errors.waiting[true]))
+	}
+	db.Clock.Advance(Retention + time.Hour)
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 0 {
+		t.Errorf("%d old errors are left", n)
+	}
+}

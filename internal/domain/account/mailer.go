@@ -1,0 +1,224 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	netmail "net/mail"
+	"net/textproto"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+
+	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/text"
+)
+
+// Mailer sends emails through one SMTP server. It is safe for concurrent use.
+type Mailer struct {
+	client   *mail.Client
+	from     string // with the name
+	address  string // without it
+	security string
+	utf8     utf8Answer
+}
+
+// NewMailer parses the mail server's URL (CONNECT_SMTP_URL) and the sender (CONNECT_MAIL_FROM). It does not connect.
+//
+//   - smtp://host:port requires STARTTLS; for a server on this machine it is optional;
+//   - smtp://user:password@host:port requires STARTTLS everywhere, because it sends a password;
+//   - smtp://host:port?tls=off sends in clear;
+//   - smtps://host:port and smtps://user:password@host:port use implicit TLS.
+//
+// Certificates are always verified. The errors say what was wrong and what is accepted. They never contain the URL, which can hold a
+// password.
+func NewMailer(smtpURL, from string) (*Mailer, error) {
+	server, err := url.Parse(smtpURL)
+	if err != nil {
+		return nil, fmt.Errorf("not a URL: %w", ErrSMTPURL)
+	}
+	port, err := strconv.ParseUint(server.Port(), 10, 16)
+	password, hasPassword := server.User.Password()
+	inClear := server.RawQuery == "tls=off"
+	wrong := ""
+	switch {
+	case server.Scheme != "smtp" && server.Scheme != "smtps":
+		wrong = "the scheme is neither smtp nor smtps"
+	case server.Hostname() == "":
+		wrong = "no host"
+	case err != nil || port == 0:
+		wrong = "no port from 1 to 65535"
+	case strings.Trim(server.Path, "/") != "" || server.RawQuery != "" && !inClear || server.Fragment != "":
+		wrong = "something follows the port"
+	case inClear && (server.Scheme == "smtps" || server.User != nil):
+		wrong = "a password, or smtps, needs TLS"
+	case server.User != nil && (!hasPassword || password == "" || server.User.Username() == ""):
+		wrong = "user and password only come together"
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("%s: %w", wrong, ErrSMTPURL)
+	}
+	sender, err := netmail.ParseAddress(from)
+	if err != nil || !text.IsAddress(sender.Address) {
+		return nil, ErrMailFrom
+	}
+	if sent := text.SentAddress(sender.Address); sent != sender.Address {
+		sender.Address = sent
+		from = sender.String()
+	}
+
+	m := &Mailer{from: from, address: sender.Address, security: "TLS is verified"}
+	isLoopback := network.IsLoopback(server.Hostname())
+	switch {
+	case isLoopback:
+		m.security = "stays on this machine"
+	case inClear:
+		m.security = "TLS is not verified (tls=off)"
+	}
+	encryption := mail.WithTLSPolicy(mail.TLSMandatory)
+	switch {
+	case inClear:
+		encryption = mail.WithTLSPolicy(mail.NoTLS)
+	case server.Scheme == "smtps":
+		encryption = mail.WithSSL()
+	case isLoopback && server.User == nil:
+		encryption = mail.WithTLSPolicy(mail.TLSOpportunistic)
+	}
+	hostname, _ := os.Hostname()
+	options := []mail.Option{mail.WithPort(int(port)), mail.WithHELO(greeting(hostname, sender.Address)), encryption}
+	if server.User != nil {
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(server.User.Username()), mail.WithPassword(password))
+	}
+	if m.client, err = mail.NewClient(server.Hostname(), options...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
+	}
+	return m, nil
+}
+
+// Errors of NewMailer. They tell which of the two settings is wrong.
+var (
+	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
+	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
+)
+
+// Security describes in a few words how codes are protected on the way to the mail server.
+func (m *Mailer) Security() string { return m.security }
+
+// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it. It returns whether the mail
+// server offers SMTPUTF8, without which it takes no address whose local part is not ASCII.
+func (m *Mailer) Check(ctx context.Context) (offersUTF8 bool, err error) {
+	session, err := m.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer session.Close() //nolint:errcheck // it has answered
+	offersUTF8, _ = session.Extension("SMTPUTF8")
+	return offersUTF8, session.Quit()
+}
+
+// stepError names the command of the session that failed. Its text may contain the recipient's address.
+type stepError struct {
+	command string
+	err     error
+}
+
+func (e *stepError) Error() string { return e.command + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// send hands one email to the mail server. It calls accepted when the mail server has accepted the sender, and continues unless that fails.
+// Up to then it does the same with and without an account. Without a recipient it does the rest of the work, too, but transmits nothing.
+// answer is what the mail server said when it took the email.
+func (m *Mailer) send(ctx context.Context, email email, accepted func() error) (answer string, err error) {
+	message, err := m.compose(email)
+	if err != nil {
+		return "", err
+	}
+	sender, err := message.GetSender(false)
+	if err != nil {
+		return "", err
+	}
+	recipient, refusal := "", error(nil)
+	if email.to != "" {
+		recipient, refusal = address(message, email.to)
+	}
+	session, err := m.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		_ = session.Quit() // the outcome is known by now
+		_ = session.Close()
+	}()
+	session.SkipSMTPUTF8(isASCII(sender + recipient)) // who asks for it has the email sent back where it is not offered
+	if err := session.Mail(sender); err != nil {
+		return "", &stepError{"MAIL FROM", err}
+	}
+	if err := accepted(); err != nil {
+		return "", err
+	}
+	if email.to == "" {
+		if _, err := message.WriteTo(io.Discard); err != nil {
+			return "", err
+		}
+		return "", session.Reset()
+	}
+	if offered, _ := session.Extension("SMTPUTF8"); refusal == nil && !offered && !isASCII(recipient) {
+		refusal = &textproto.Error{Code: 553, Msg: "5.6.7"} // RFC 6531, section 3.5
+	}
+	if refusal != nil {
+		return "", &stepError{"RCPT TO", refusal}
+	}
+	if err := session.Rcpt(recipient); err != nil {
+		return "", &stepError{"RCPT TO", err}
+	}
+	body, err := session.Data()
+	if err == nil {
+		_, err = message.WriteTo(body)
+	}
+	if err == nil {
+		err = body.Close()
+	}
+	if err != nil {
+		return "", &stepError{"DATA", err}
+	}
+	if taken, known := body.(*smtp.DataCloser); known {
+		answer = taken.ServerResponse()
+	}
+	return answer, nil
+}
+
+// address makes an address the recipient of a message, with the domain in A-labels. It returns the path for the envelope, in angle brackets
+// (RFC 5321, section 4.1.2), or the refusal that a mail server would give.
+func address(message *mail.Msg, to string) (path string, refusal error) {
+	if err := message.To(text.SentAddress(to)); err != nil {
+		return "", &textproto.Error{Code: 553, Msg: "5.1.3"}
+	}
+	paths, err := message.GetRecipients()
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c > unicode.MaxASCII })
+}
+
+var fullName = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9-]*[A-Za-z0-9]$`)
+
+// greeting is the name for EHLO. Mail servers refuse one without a dot or with an underscore, as many machines and containers have it.
+func greeting(hostname, sender string) string {
+	for _, name := range []string{hostname, sender[strings.LastIndexByte(sender, '@')+1:]} {
+		if fullName.MatchString(name) {
+			return name
+		}
+	}
+	return "[127.0.0.1]" // RFC 5321, section 4.1.4
+}

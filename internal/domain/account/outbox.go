@@ -1,0 +1,411 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/semaphore"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
+)
+
+const (
+	senders    = 8           // concurrent deliveries of a server whose sender the mail server has not accepted yet
+	perNetwork = senders / 2 // of them, those for one network
+	deliveries = 32          // concurrent deliveries whose sender the mail server has accepted
+
+	pollInterval = 3 * time.Second // of an idle server, for emails that other servers have left: as often as their pages look
+
+	claimable = 16   // emails that a server asks for at a time, because others may lease the first ones
+	mostOwn   = 4096 // emails that a server remembers
+
+	// tooLate is the age at which an email is no longer sent: half of the code's lifetime is over.
+	tooLate = 5 * time.Minute
+)
+
+// usualPauses are the pauses between attempts. After the last attempt the email is given up.
+var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
+
+// outbox is this server's part of sending the emails that wait in the database. Since they wait there, a request does not wait for the
+// mail server, its duration does not reveal whether an email is sent, and an email survives the server that stored it.
+type outbox struct {
+	pauses     []time.Duration // tests replace them, so that no attempt follows before the test has checked the previous one
+	wake       chan struct{}   // an email may be due, or a network may have room
+	delivering *semaphore.Weighted
+
+	mu      sync.Mutex
+	sending map[[32]byte]int // by network
+	own     []waiting
+
+	sent, failed atomic.Uint64
+
+	notices *notices
+
+	refusals atomic.Uint64          // sessions that the mail server refused, and failed attempts to reach it
+	trouble  atomic.Pointer[string] // why the last session failed, empty if it succeeded, nil if there was none
+}
+
+// recordSession records whether the mail server accepted a session, up to the point where a recipient would be named.
+func (o *outbox) recordSession(taken bool, err error) {
+	trouble := ""
+	if !taken {
+		o.refusals.Add(1)
+		for _, attr := range failure(err) {
+			trouble = strings.TrimSpace(trouble + " " + attr.Value.String())
+		}
+	}
+	o.trouble.Store(&trouble)
+}
+
+func newOutbox() *outbox {
+	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: semaphore.NewWeighted(deliveries), sending: map[[32]byte]int{},
+		notices: newNotices()}
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // there is a signal already
+	}
+}
+
+// waiting is an email that this server has stored and that nobody has leased, as far as it knows.
+type waiting struct {
+	signIn  uuid.UUID
+	network [32]byte
+	place   int32 // how many of the network waited already
+	due     time.Time
+}
+
+// place returns how many other emails of a network wait that this server has stored.
+func (o *outbox) place(email waiting) (place int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, other := range o.own {
+		if other.network == email.network && other.signIn != email.signIn {
+			place++
+		}
+	}
+	return place
+}
+
+// wait remembers an email, and has Run look when it is due.
+func (o *outbox) wait(email waiting, delay time.Duration) {
+	email.due = time.Now().Add(delay)
+	time.AfterFunc(delay, o.signal)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own = slices.DeleteFunc(o.own, func(other waiting) bool {
+		return other.signIn == email.signIn || time.Since(other.due) > tooLate // another server has sent it
+	})
+	if len(o.own) < mostOwn {
+		o.own = append(o.own, email)
+	}
+}
+
+// due returns the own emails that are due and not of a busy network, in the order of ListDueEmails.
+func (o *outbox) due(busy [][]byte) (signIns []uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	slices.SortFunc(o.own, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.place, b.place), a.due.Compare(b.due)) })
+	for _, email := range o.own {
+		isBusy := slices.ContainsFunc(busy, func(network []byte) bool { return [32]byte(network) == email.network })
+		if !isBusy && time.Since(email.due) >= 0 {
+			signIns = append(signIns, email.signIn)
+		}
+	}
+	return signIns
+}
+
+func (o *outbox) forget(signIn uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own = slices.DeleteFunc(o.own, func(email waiting) bool { return email.signIn == signIn })
+}
+
+// Run sends the emails that wait in the database until ctx ends, notices while no code is due. Then it finishes those in flight, for 10 seconds
+// at most. Another server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its
+// lease ends. If the mail server had accepted it by then, it arrives twice, with the same code.
+func (a *Accounts) Run(ctx context.Context) {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
+	defer a.writeLog(working) // what the last emails added
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { work.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.keepLog) })
+	free := semaphore.NewWeighted(senders)
+	for free.Acquire(ctx, 1) == nil {
+		email, found := a.claimEmail(working)
+		if found {
+			group.Go(func() {
+				release := sync.OnceFunc(func() { free.Release(1); a.outbox.leave([32]byte(email.Network)) })
+				defer release()
+				a.deliver(working, email, release)
+			})
+			continue
+		}
+		free.Release(1)
+		if a.sendNotice(working, &group) {
+			continue
+		}
+		if !a.awaitEmail(ctx) {
+			return
+		}
+	}
+}
+
+// awaitEmail waits until an email may be due. It reports false if ctx ends before.
+func (a *Accounts) awaitEmail(ctx context.Context) bool {
+	select {
+	case <-a.outbox.wake:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-time.After(pollInterval):
+		return true
+	}
+}
+
+// waitingEmail is an email that this server has leased. seed identifies the code of the sign-in, limits are the keys that counted it,
+// attempts start at 1, and late means that it is too old to be sent.
+type waitingEmail = accountdb.ClaimCodeEmailRow
+
+// claimEmail leases the next email that is due, of a network that is not busy. If there is none it locks and writes nothing.
+func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bool) {
+	o := a.outbox
+	busy := [][]byte{} // not nil: null would exclude every network
+	o.mu.Lock()
+	for network, emails := range o.sending {
+		if emails >= perNetwork {
+			busy = append(busy, network[:])
+		}
+	}
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
+	defer cancel()
+	due, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
+	if postgres.IsNodeAway(err) {
+		due, err = o.due(busy), nil // those that other servers have left wait until the node is back
+	}
+	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
+	for _, signIn := range due {
+		email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
+		switch {
+		case err == nil:
+			o.forget(signIn)
+			o.mu.Lock()
+			o.sending[[32]byte(email.Network)]++
+			o.mu.Unlock()
+			return email, true
+		case errors.Is(err, pgx.ErrNoRows): // another server leased it
+			o.forget(signIn)
+		case !postgres.IsNodeAway(err):
+			a.settings.Logger.Error("an email that waits could not be leased", "cause", err)
+			return email, false
+		}
+	}
+	if err != nil && len(due) == 0 {
+		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+	}
+	return email, false
+}
+
+func (o *outbox) leave(network [32]byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sending[network]--; o.sending[network] == 0 {
+		delete(o.sending, network)
+	}
+	o.signal()
+}
+
+// errReplaced means that a newer code has replaced this one, or that its sign-in is gone.
+var errReplaced = errors.New("the code is no longer the sign-in's")
+
+// errTooLate means that the servers were busy or down for too long.
+var errTooLate = errors.New("it has waited too long")
+
+// deliver makes one attempt and records its outcome. If the outcome cannot be recorded, the email is sent again when its lease ends. It
+// calls release when the next delivery may begin.
+func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
+	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
+	defer cancel()
+	err := work.Try(func() error {
+		return a.settle(limited, email, work.Try(func() error { return a.attempt(limited, email, release) }))
+	})
+	if err != nil && ctx.Err() == nil {
+		a.settings.Logger.Error("the outcome of an email could not be recorded", "cause", err)
+	}
+}
+
+// settle records the outcome of an attempt.
+func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) error {
+	pauses := a.outbox.pauses
+	switch {
+	case err == nil, errors.Is(err, errReplaced):
+	case ctx.Err() != nil: // this server stops, or was slow: not a failure of the mail server
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
+		defer cancel()
+		return a.delayEmail(ctx, email, 0)
+	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
+		a.outbox.failed.Add(1)
+		a.logEmail(email, EmailFailed, answerOf(err))
+		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
+		if err := a.giveUpEmail(ctx, email); err != nil {
+			return err
+		}
+	default:
+		a.logEmail(email, EmailDelayed, answerOf(err))
+		a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
+		return a.delayEmail(ctx, email, pauses[email.Attempts-1])
+	}
+	return a.queries.DeleteCodeEmail(ctx, accountdb.DeleteCodeEmailParams{SignInID: email.SignInID, Seed: email.Seed})
+}
+
+// attempt hands the email to the mail server. Without an account it does the same work up to naming a recipient: a mail server on the
+// same processors would otherwise reveal the account by slowing down other requests. The page says that the email was sent as soon as
+// the mail server has accepted the sender. The rest depends on whether there is a recipient, so neither the page nor the next email
+// waits for it.
+func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func()) (err error) {
+	if email.Late || int(email.Attempts) > len(a.outbox.pauses)+1 {
+		return errTooLate
+	}
+	ctx, end := a.settings.Trace(ctx, "sendEmail")
+	defer func() { end(err != nil) }()
+	sending, err := a.codeToSend(ctx, email)
+	if err != nil {
+		return err
+	}
+	settled := func() {}
+	defer func() { settled() }()
+	design, accepted := a.design.Load(), false
+	sending.link = a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed)
+	sending.partner, sending.brand, sending.in = email.Partner, design.brand, design.texts.Locale(email.Language)
+	message, err := sending.email()
+	if err != nil {
+		return err
+	}
+	answer, err := a.mailer.send(ctx, message, func() error {
+		accepted = true
+		marked, err := a.queries.MarkCodeSent(ctx, accountdb.MarkCodeSentParams{SignInID: email.SignInID, Seed: email.Seed})
+		if err != nil {
+			return err
+		}
+		if marked == 0 {
+			return errReplaced
+		}
+		release()
+		if err := a.outbox.delivering.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		settled = func() { a.outbox.delivering.Release(1) }
+		return nil
+	})
+	if accepted || ctx.Err() == nil { // otherwise this server stopped, or was slow
+		a.outbox.recordSession(accepted, err)
+	}
+	switch {
+	case err == nil && sending.to == "":
+		a.logEmail(email, NoAccount, "")
+	case err == nil:
+		a.outbox.sent.Add(1)
+		a.logEmail(email, EmailSent, answer)
+	}
+	return err
+}
+
+// codeToSend returns the email up to its link: without an account it has no recipient, and if codes do not work it has no code. Error:
+// errReplaced.
+func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (sending codeEmail, err error) {
+	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})
+	if err != nil {
+		return sending, postgres.NoRowsAs(err, errReplaced)
+	}
+	account, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: text.AddressKey(signIn.Email)})
+	if err != nil {
+		return sending, err
+	}
+	sending.sent, sending.valid = email.CountedAt, signIn.ExpiresAt.Sub(email.CountedAt)
+	if account.UserID != nil && signIn.UserID != nil && *account.UserID == *signIn.UserID {
+		sending.to = *account.Email
+	}
+	sending.zone = a.zoneOf(ctx, account.UserID)
+	failed, err := a.failed(ctx, signIn.Budget)
+	if codesWork(failed) {
+		sending.code = a.codeOf(email.SignInID, email.Seed)
+	}
+	return sending, err
+}
+
+// delayEmail ends the lease and sets the next attempt.
+func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay time.Duration) error {
+	err := a.queries.DelayCodeEmail(ctx, accountdb.DelayCodeEmailParams{
+		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
+	})
+	if err == nil {
+		a.outbox.wait(waiting{signIn: email.SignInID, network: [32]byte(email.Network)}, delay)
+	}
+	return err
+}
+
+// giveUpEmail ends the code of an email that was not sent, unless the page has said that it was sent: the page now says that it failed,
+// and the code neither works nor counts any more. The rows are locked in the order of storeCode.
+func (a *Accounts) giveUpEmail(ctx context.Context, email waitingEmail) error {
+	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		queries := a.queries.WithTx(tx)
+		for _, key := range email.Limits {
+			if err := queries.UncountEmail(ctx, accountdb.UncountEmailParams{Key: key, At: email.CountedAt}); err != nil {
+				return err
+			}
+		}
+		marked, err := queries.MarkCodeFailed(ctx, accountdb.MarkCodeFailedParams{SignInID: email.SignInID, Seed: email.Seed})
+		if err == nil && marked == 0 {
+			return errReplaced // or the page has said that it was sent: nothing changes
+		}
+		return err
+	})
+	if errors.Is(err, errReplaced) {
+		return nil
+	}
+	return err
+}
+
+// isPermanent reports whether the mail server refused permanently (RFC 5321, section 4.2.1).
+func isPermanent(err error) bool {
+	var refusal *textproto.Error
+	return errors.As(err, &refusal) && refusal.Code/100 == 5
+}
+
+var enhancedStatus = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
+
+// failure describes why an email was not sent, without the mail server's text, which often repeats the address.
+func failure(err error) []slog.Attr {
+	var refusal *textproto.Error
+	if !errors.As(err, &refusal) {
+		return []slog.Attr{slog.String("cause", err.Error())}
+	}
+	cause := "the mail server refused the session"
+	if step := new(stepError); errors.As(err, &step) {
+		cause = "the mail server refused " + step.command
+	}
+	return []slog.Attr{
+		slog.String("cause", cause),
+		slog.Int("smtp_code", refusal.Code),
+		slog.String("smtp_status", enhancedStatus.FindString(refusal.Msg)),
+	}
+}

@@ -1,0 +1,230 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	accountdb "connect-svc/gen/db/account"
+	"connect-svc/internal/foundation/postgres"
+)
+
+// SignInEventKind is what happened to a sign-in.
+type SignInEventKind string
+
+// The kinds of events.
+const (
+	CodeAsked    SignInEventKind = "asked"      // a code was made
+	CodeRefused  SignInEventKind = "refused"    // by a limit
+	EmailSent    SignInEventKind = "sent"       // the mail server has taken the email
+	NoAccount    SignInEventKind = "no_account" // so no email is sent
+	EmailDelayed SignInEventKind = "delayed"    // the mail server has not taken it, and is tried again
+	EmailFailed  SignInEventKind = "failed"     // it was given up
+	CodeWrong    SignInEventKind = "wrong"
+	CodeSpent    SignInEventKind = "spent"   // an attempt after the last one
+	CodeExpired  SignInEventKind = "expired" // an attempt after 10 minutes
+	SignedIn     SignInEventKind = "signed_in"
+	LimitsLifted SignInEventKind = "lifted" // by an operator
+)
+
+const (
+	logLifetime = 7 * day // of an event
+
+	// mostLogged bounds the events that wait to be stored: further ones are dropped.
+	mostLogged = 4096
+	// mostNetworks bounds the networks whose refusals are counted. The refusals of further ones are dropped.
+	mostNetworks = 10_000
+	// logPause is the pause after an event could not be stored.
+	logPause = 5 * time.Second
+)
+
+// signInLog are the events that wait to be stored. They are stored beside the requests, so that no request takes longer, whether or not
+// the address has an account. A server that dies loses those of its last moment.
+type signInLog struct {
+	wake chan struct{}
+
+	latest time.Time // of the stored events
+
+	mu       sync.Mutex
+	waiting  []loggedEvent
+	hour     time.Time
+	refusals map[[32]byte]int // by network, within the hour: those by its own limit
+}
+
+type loggedEvent struct {
+	accountdb.AddSignInEventParams
+	noted time.Time // by the clock of this server
+}
+
+// logEntry is an event.
+type logEntry struct {
+	key      [32]byte // of the address
+	signIn   uuid.UUID
+	event    SignInEventKind
+	detail   string
+	distinct []byte   // distinguishes events of this kind in the sign-in
+	limit    []byte   // see sign_in_events
+	network  [32]byte // that asked
+}
+
+// logKey returns the key of the log of an address, of whose [text.AddressKey] it is a hash.
+func (a *Accounts) logKey(address string) [32]byte {
+	return a.keys.PRF("sign-ins of an e-mail address", []byte(address))
+}
+
+// log has an event stored soon. It never waits.
+func (a *Accounts) log(entry logEntry) {
+	a.signIns.add(accountdb.AddSignInEventParams{
+		Key: entry.key[:], ID: uuid.NewSHA1(entry.signIn, append([]byte(entry.event+" "), entry.distinct...)), SignInID: entry.signIn,
+		Event: string(entry.event), Detail: entry.detail, LimitKey: entry.limit,
+	})
+}
+
+// logRefusal logs that a limit has refused a code. All refusals until the same time are one event, so those by limits of an address are
+// bounded by its codes. A network may have as many in an hour as its limit allows codes: so strangers cannot fill the database with
+// addresses that they make up.
+func (a *Accounts) logRefusal(entry logEntry, by *TooManyCodesError) {
+	if by.Limit == ofNetwork && !a.signIns.admits(entry.network, a.settings.CodesPerNetwork) {
+		return
+	}
+	distinct := by.Limit + " " + by.Next.UTC().Format(time.RFC3339Nano)
+	a.signIns.add(accountdb.AddSignInEventParams{
+		Key: entry.key[:], ID: uuid.NewSHA1(uuid.Nil, []byte(distinct)), SignInID: entry.signIn, Event: string(CodeRefused),
+		LimitedBy: &by.Limit, Until: &by.Next, LimitKey: entry.limit,
+	})
+}
+
+// logEmail logs what happened to an email. Programs before this log have stored emails without a key.
+func (a *Accounts) logEmail(email waitingEmail, event SignInEventKind, detail string) {
+	if email.LogKey != nil {
+		a.log(logEntry{
+			key: [32]byte(email.LogKey), signIn: email.SignInID, event: event, detail: withoutAddress(detail),
+			distinct: slices.Concat(email.Seed, []byte{byte(email.Attempts)}), //nolint:gosec // a few
+		})
+	}
+}
+
+func (l *signInLog) add(params accountdb.AddSignInEventParams) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) < mostLogged {
+		l.waiting = append(l.waiting, loggedEvent{params, time.Now()})
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default: // there is a signal already
+	}
+}
+
+// admits reports whether a network may have one more refusal stored, and counts it.
+func (l *signInLog) admits(network [32]byte, most int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now().Truncate(time.Hour); l.refusals == nil || !now.Equal(l.hour) {
+		l.hour, l.refusals = now, map[[32]byte]int{}
+	}
+	before, known := l.refusals[network]
+	if before >= most || !known && len(l.refusals) >= mostNetworks {
+		return false
+	}
+	l.refusals[network]++
+	return true
+}
+
+// keepLog stores events as they come until ctx ends.
+func (a *Accounts) keepLog(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.signIns.wake:
+		}
+		for !a.writeLog(ctx) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(logPause):
+			}
+		}
+	}
+}
+
+// writeLog stores the events that wait. It reports false if that failed: the event that could not be stored is dropped, and the rest
+// waits. Events whose node of a cluster is away are dropped.
+func (a *Accounts) writeLog(ctx context.Context) bool {
+	l := a.signIns
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	if len(waiting) == 0 {
+		return true
+	}
+	left, err := a.storeEvents(ctx, waiting)
+	if err == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(left, l.waiting...)
+	a.settings.Logger.WarnContext(ctx, "what happened to sign-ins could not be stored", "events", len(l.waiting), "cause", err)
+	return false
+}
+
+// storeEvents stores events in their order, with the time of the database, also while the server stops. It returns those that are left
+// after an error.
+func (a *Accounts) storeEvents(ctx context.Context, events []loggedEvent) (left []loggedEvent, err error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Claim)
+	defer cancel()
+	now, err := a.queries.Now(limited)
+	if err != nil {
+		return events, err
+	}
+	here, l := time.Now(), a.signIns
+	for i, event := range events {
+		event.At = now.Add(-here.Sub(event.noted))
+		if ahead := l.latest.Sub(event.At); ahead >= 0 && ahead < time.Second { // the clocks do not pass alike
+			event.At = l.latest.Add(time.Microsecond)
+		}
+		l.latest = event.At
+		if err := a.queries.AddSignInEvent(limited, event.AddSignInEventParams); err != nil && !postgres.IsNodeAway(err) {
+			return events[i+1:], err
+		}
+	}
+	return nil, nil
+}
+
+var (
+	addressLike = regexp.MustCompile(`[^\s<>()"',;:]*@[^\s<>()"',;:]*`)
+	codeLike    = regexp.MustCompile(`\b\d{6}\b`)
+)
+
+// withoutAddress returns an answer of a mail server on one line, without what may be an address or a code.
+func withoutAddress(answer string) string {
+	answer = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(answer, " "))
+	answer = codeLike.ReplaceAllString(addressLike.ReplaceAllString(answer, "[address]"), "[digits]")
+	runes := []rune(strings.Join(strings.Fields(answer), " "))
+	return string(runes[:min(len(runes), 200)])
+}
+
+// answerOf returns what the mail server said when it refused, or why it was not reached.
+func answerOf(err error) string {
+	if refusal := (*textproto.Error)(nil); errors.As(err, &refusal) {
+		return fmt.Sprintf("%d %s", refusal.Code, refusal.Msg)
+	}
+	return err.Error()
+}

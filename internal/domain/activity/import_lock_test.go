@@ -1,0 +1,212 @@
+package activity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+)
+
+// The foreign key is set aside where the role may do so, for that one statement, and checks each row elsewhere. A
+// trigger tells: it is set aside with the foreign key.
+func TestImportSetsForeignKeyAside(t *testing.T) {
+	pgtest.NotOnCluster(t, "a shard has no trigger")
+	t.Parallel()
+	w := newImportWorld(t)
+	w.Exec(t, `create function told() returns trigger language plpgsql as $$ begin raise 'row by row'; end $$`)
+	w.Exec(t, `create trigger told after insert on daily_steps for each row execute function told()`)
+
+	file := stepsHeader + names.Replace("U,2026-04-02,5\n")
+	if result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil || result.Inserted != 1 {
+		t.Errorf("as a role that may: %+v, %v", result, err)
+	}
+	if role := pgtest.Value[string](t, w.DB, "show session_replication_role"); role != "origin" {
+		t.Errorf("session_replication_role is %s afterwards", role)
+	}
+
+	file = stepsHeader + names.Replace("U,2026-04-03,5\n")
+	other := activity.New(w.poolOfPlainRole(t), nil, activity.Settings{})
+	if _, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err == nil || !strings.Contains(err.Error(), "row by row") {
+		t.Errorf("as a role that may not: %v", err)
+	}
+	w.Exec(t, "drop trigger told on daily_steps")
+	if result, err := other.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil || result.Inserted != 1 {
+		t.Errorf("as a role that may not: %+v, %v", result, err)
+	}
+}
+
+// A row of a user who is deleted meanwhile is not stored, whichever comes first.
+func TestImportMeetsDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	accounts := account.New(w.Pool, nil, nil, account.Settings{EndConnections: oauth.EndConnectionsOfUser})
+	for range 20 {
+		users := make([]uuid.UUID, 8)
+		var file strings.Builder
+		file.WriteString(stepsHeader)
+		for i := range users {
+			users[i] = w.newUser(t, "UTC")
+			for d := 1; d <= 28; d++ {
+				fmt.Fprintf(&file, "%s,2026-04-%02d,%d\n", users[i], d, d)
+			}
+		}
+		var both sync.WaitGroup
+		start := make(chan struct{})
+		both.Go(func() {
+			<-start
+			_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{})
+			if err != nil && !errors.Is(err, refusal.ErrUserNotFound) {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			<-start
+			if _, err := accounts.DeleteUser(t.Context(), users[5]); err != nil {
+				t.Error(err)
+			}
+		})
+		close(start)
+		both.Wait()
+	}
+	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps s
+		where not exists (select 1 from users u where u.user_id = s.user_id)`); n != 0 {
+		t.Errorf("%d rows of nobody", n)
+	}
+}
+
+// A row that an import finds new, and another writer stores first, is merged.
+func TestImportMeetsImport(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	for round := range 20 {
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for steps := range 4 {
+			all.Go(func() {
+				<-start
+				file := stepsHeader + names.Replace(fmt.Sprintf("U,2026-05-%02d,%d\nU,2026-06-%02d,%d\n", round+1, steps, round+1, steps))
+				if _, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+	}
+	if got := len(w.stored(t, "daily_steps")); got != 41 {
+		t.Errorf("%d rows, want 41", got)
+	}
+	if n := pgtest.Value[int](t, w.DB, `select count(*)::int from daily_steps may join daily_steps june
+		on june.user_id = may.user_id and june.date = may.date + 31 where may.date between '2026-05-01' and '2026-05-31' and may.steps <> june.steps`); n != 0 {
+		t.Errorf("%d files were taken in halves", n)
+	}
+}
+
+// An import whose last rows another writer stores first begins again, with all its parts.
+func TestImportOvertaken(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	const users, days, rows = 5, 2000, 10_000
+	w := newWorld(t)
+	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(1, $1) n`, users)
+	ids := strings.Fields(pgtest.Value[string](t, w.DB, "select string_agg(user_id::text, ' ' order by user_id) from users"))
+	last := day("2026-04-02").AddDate(0, 0, days-1)
+	other, err := w.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context()) //nolint:errcheck // it was committed, or the test has failed
+	if _, err := other.Exec(t.Context(), "insert into daily_steps values ($1, $2, 7)", ids[users-1], last); err != nil {
+		t.Fatal(err)
+	}
+	var file strings.Builder
+	file.WriteString(stepsHeader)
+	for n := range rows {
+		fmt.Fprintf(&file, "%s,%s,%d\n", ids[n/days], day("2026-04-02").AddDate(0, 0, n%days).Format(time.DateOnly), n)
+	}
+	var stored []int64
+	done := make(chan error, 1)
+	go func() {
+		result, err := w.ImportDailySteps(t.Context(), strings.NewReader(file.String()), activity.ImportOptions{Progress: func(p intake.Progress) {
+			stored = append(stored, p.Stored)
+		}})
+		if want := (activity.Result{Rows: rows, Inserted: rows - 1, Updated: 1}); err == nil && result != want {
+			err = fmt.Errorf("%+v, want %+v", result, want)
+		}
+		done <- err
+	}()
+	wait.Until(t, "the import waits", func() bool {
+		return pgtest.Value[bool](t, w.DB, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+	})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if slices.IsSorted(stored) {
+		t.Errorf("it did not begin again: %v", stored)
+	}
+	if sum := pgtest.Value[int](t, w.DB, "select sum(steps)::int from daily_steps"); sum != rows*(rows-1)/2 {
+		t.Errorf("%d steps are stored", sum)
+	}
+}
+
+// Ctrl-C leaves the data untouched also when all rows are read and are being stored.
+func TestImportInterruptedWhileStoring(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	file := strings.NewReader(stepsHeader + names.Replace("U,2026-04-01,7\nU,2026-04-02,5\n"))
+	_, err := w.ImportDailySteps(ctx, file, activity.ImportOptions{Progress: func(p intake.Progress) {
+		if p.Storing {
+			interrupt()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 1000" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+// poolOfPlainRole works on the same database as a role without a superuser's rights.
+func (w world) poolOfPlainRole(t *testing.T) *postgres.Pool {
+	t.Helper()
+	role := "plain_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	w.Define(t, fmt.Sprintf("create role %s login password 'plain'", role))
+	w.Define(t, "grant select, insert, update, delete on all tables in schema public to "+role)
+	address, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, "plain")
+	pool, err := postgres.Open(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		w.Define(t, "drop owned by "+role)
+		w.Define(t, "drop role "+role)
+	})
+	return pool
+}

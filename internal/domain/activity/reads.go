@@ -1,0 +1,135 @@
+package activity
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	activitydb "connect-svc/gen/db/activity"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/replica"
+)
+
+// The errors of a read, named as in specification 7.4. Any other error is 503 data_unavailable.
+var (
+	ErrDateRange     = errors.New("invalid date range")
+	ErrInvalidCursor = errors.New("invalid cursor")
+)
+
+// Reader names the client that reads and the user whose activity it reads, from the access token and its connection.
+type Reader struct {
+	UserID, ClientID  uuid.UUID
+	ConnectionVersion int64
+	HistoryFrom       time.Time // first readable date of the connection: midnight UTC
+	RegisteredOn      time.Time // the user's registration day: midnight UTC
+	Now               time.Time // by the database's clock
+}
+
+// Steps of one date (specification 2.5): recorded and corrected, 0 or more. The date is midnight UTC.
+type Steps = activitydb.ReadDailyStepsRow
+
+// CyclingDay is the distance of the rides that started on one date (specification 2.6): recorded and adjusted, 0 or more. The date is
+// midnight UTC.
+type CyclingDay = activitydb.ReadCyclingDailyRow
+
+// Ride is a cycling activity as a partner sees it (specification 2.7).
+type Ride struct {
+	ID             string     // ca_ and 43 characters: always the same for this ride, user and client
+	StartTime      time.Time  // unzoned recorded clock, held as UTC; its date is the date of the ride
+	EndTime        *time.Time // the same; nil when unknown
+	DistanceMeters int64
+}
+
+// Page of rides. NextCursor is empty on the last page.
+type Page struct {
+	NextCursor string
+	rows       []rideRow
+	id         func(sourceID string) string
+}
+
+// Rides yields the rides of the page, oldest first. Each is made on demand, because a page may have 500.
+func (p Page) Rides() iter.Seq[Ride] {
+	return func(yield func(Ride) bool) {
+		for i := range p.rows {
+			row := &p.rows[i]
+			ride := Ride{ID: p.id(row.SourceID), StartTime: row.StartTime, DistanceMeters: int64(row.DistanceMeters)}
+			if row.EndTime.Valid {
+				ride.EndTime = &row.EndTime.Time
+			}
+			if !yield(ride) {
+				return
+			}
+		}
+	}
+}
+
+// DailySteps returns the recorded dates of a range, oldest first: at most 31.
+func (s *Store) DailySteps(ctx context.Context, userID uuid.UUID, dates Range) ([]Steps, error) {
+	return read(ctx, s, (*activitydb.Queries).ReadDailySteps, activitydb.ReadDailyStepsParams{
+		UserID: userID, FirstDate: dates.From, LastDate: dates.To,
+	})
+}
+
+// CyclingDaily returns the dates of a range on which rides started, oldest first: at most 31.
+func (s *Store) CyclingDaily(ctx context.Context, userID uuid.UUID, dates Range) ([]CyclingDay, error) {
+	return read(ctx, s, (*activitydb.Queries).ReadCyclingDaily, activitydb.ReadCyclingDailyParams{
+		UserID: userID, Since: dates.From, Until: dates.until(),
+	})
+}
+
+// CyclingPage returns the rides that started in a range, oldest first: at most limit (1 to 500) of them from the start
+// of the range or, with a cursor, from the end of the page that returned it. A cursor of another reader, range or limit, or one
+// that has expired, is [ErrInvalidCursor].
+func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, limit int, cursor string) (Page, error) {
+	at, sourceID := begin(reader, dates, limit), ""
+	if cursor != "" {
+		var err error
+		if at, sourceID, err = s.resume(at, cursor); err != nil {
+			return Page{}, err
+		}
+	}
+	// One ride more than fits the page tells whether another page follows. The pages of a traversal may come from different replicas:
+	// a position means the same in each of them.
+	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingActivities, activitydb.ReadCyclingActivitiesParams{
+		UserID: reader.UserID, AfterTime: at.position(), AfterSourceID: sourceID, Until: dates.until(),
+		MaxRows: int32(limit + 1), //nolint:gosec // at most 501
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{id: func(sourceID string) string { return s.rideID(sourceID, reader) }}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		at.Position = rows[limit-1].StartTime.UnixMicro()
+		if page.NextCursor, err = s.sealCursor(at, rows[limit-1].SourceID); err != nil {
+			return Page{}, fmt.Errorf("activity: %w", err)
+		}
+	}
+	page.rows = rows
+	return page, nil
+}
+
+// rideID returns the id of a ride that only this client knows, and that no partner can trace back to the source.
+func (s *Store) rideID(sourceID string, reader Reader) string {
+	id := s.keys.PRF("cycling-activity", []byte(sourceID), reader.UserID[:], reader.ClientID[:])
+	var text [46]byte
+	base64.RawURLEncoding.Encode(text[copy(text[:], "ca_"):], id[:])
+	return string(text[:])
+}
+
+type rideRow = activitydb.ReadCyclingActivitiesRow
+
+// read runs a query on a replica that is recent enough, or else on the primary.
+func read[Params, Row any](
+	ctx context.Context, s *Store, query func(*activitydb.Queries, context.Context, Params) ([]Row, error), params Params,
+) ([]Row, error) {
+	rows, err := replica.Read(ctx, s.pool, s.settings.Replicas, func(ctx context.Context, pool *postgres.Pool) ([]Row, error) {
+		return query(activitydb.New(pool), ctx, params)
+	})
+	return rows, postgres.Wrap("activity: read", err)
+}

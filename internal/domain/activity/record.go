@@ -1,0 +1,138 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"connect-svc/internal/foundation/intake"
+)
+
+const maxSourceID = 128 // bytes of a ride's source id
+
+// MaxNote is the length of an adjustment's note in characters.
+const MaxNote = 1000
+
+// StepsRecord is the recorded total of one user and date, as a source sends it.
+type StepsRecord struct {
+	UserID uuid.UUID
+	Date   time.Time // midnight UTC, from 1900 to 9999
+	Steps  int       // 0 to 2^31-1
+}
+
+// RideRecord is one ride as a source sends it. SourceID, the name that the source gave the ride, identifies it among the user's
+// rides: 1 to 128 bytes of UTF-8 without NUL.
+type RideRecord struct {
+	UserID         uuid.UUID
+	SourceID       string
+	Start          time.Time // recorded clock, taken as UTC, from 1900 to 9999; exact to the microsecond
+	End            time.Time // the same; zero, or before the start, is unknown
+	DistanceMeters int       // 0 to 2^31-1
+}
+
+// AdjustmentRecord is a step correction or a cycling adjustment as a source sends it. It adds to the total of a user's date. ID, which
+// the source chose, identifies it among the user's adjustments of its kind.
+type AdjustmentRecord struct {
+	UserID uuid.UUID
+	ID     uuid.UUID
+	Date   time.Time // midnight UTC, from 1900 to 9999; a date without a record stays without one
+	Delta  int       // steps or metres, -2^31 to 2^31-1, and not 0
+	Note   string    // the reason; at most 1,000 characters of UTF-8 without NUL
+}
+
+// Result of a write.
+type Result = intake.Result
+
+var (
+	errDate     = errors.New("must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31")
+	errClock    = errors.New("must be a clock time YYYY-MM-DDTHH:MM:SS with up to 6 fractional digits and no zone")
+	errNoClock  = errors.New("must be a clock time that exists")
+	errCount    = errors.New("must be a whole number from 0 to 2147483647")
+	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
+	errDelta    = errors.New("must be a whole number from -2147483648 to 2147483647, and not 0")
+	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", MaxNote)
+	errRemoved  = errors.New("is written by the same batch")
+)
+
+// record is a row as a source sends it. appendValues appends the row's key and values in the order of its table, the user first.
+type record interface{ appendValues(to []any) []any }
+
+// rowErrors are the errors of a record. The caller sets the line.
+type rowErrors []*intake.RowError
+
+func (e *rowErrors) unless(good bool, column string, wanted error) {
+	if !good {
+		*e = append(*e, &intake.RowError{Column: column, Err: wanted})
+	}
+}
+
+func (r StepsRecord) checkKey() (bad rowErrors) {
+	bad.unless(dateInBounds(r.Date), "date", errDate)
+	return bad
+}
+
+func (r StepsRecord) check() rowErrors {
+	bad := r.checkKey()
+	bad.unless(countInBounds(r.Steps), "steps", errCount)
+	return bad
+}
+
+func (r StepsRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
+}
+
+func (r RideRecord) checkKey() (bad rowErrors) {
+	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", errSourceID)
+	return bad
+}
+
+func (r RideRecord) check() rowErrors {
+	bad := r.checkKey()
+	bad.unless(yearInBounds(r.Start), "recorded_start_time", errClock)
+	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", errCount)
+	return bad
+}
+
+func (r RideRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), r.SourceID, r.Start, r.end(), r.DistanceMeters)
+}
+
+// end returns nil if the end is unknown or before the start (specification 2.7).
+func (r RideRecord) end() *time.Time {
+	if r.End.Before(r.Start) || !yearInBounds(r.End) {
+		return nil
+	}
+	return &r.End
+}
+
+func (r AdjustmentRecord) checkSteps() rowErrors  { return r.check("delta") }
+func (r AdjustmentRecord) checkMeters() rowErrors { return r.check("delta_meters") }
+
+func (r AdjustmentRecord) check(delta string) (bad rowErrors) {
+	bad.unless(dateInBounds(r.Date), "date", errDate)
+	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta, errDelta)
+	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note", errNote)
+	return bad
+}
+
+func (r AdjustmentRecord) appendValues(to []any) []any {
+	return append(to, pgUUID(r.UserID), pgUUID(r.ID), r.Date, r.Delta, r.Note)
+}
+
+func (r AdjustmentRecord) checkKey() rowErrors { return nil }
+
+// pgUUID converts to the driver's own type, which saves it from finding an encoding for each row.
+func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+func countInBounds(n int) bool { return n >= 0 && n <= math.MaxInt32 }
+
+func yearInBounds(t time.Time) bool { return t.Year() >= 1900 && t.Year() <= 9999 }
+
+func dateInBounds(t time.Time) bool {
+	return yearInBounds(t) && t.Location() == time.UTC && t.Equal(t.Truncate(24*time.Hour))
+}

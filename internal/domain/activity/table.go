@@ -1,0 +1,250 @@
+package activity
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/scope"
+)
+
+// table describes how one kind of record is written to its table in the database. Files come through a staging table, batches
+// as arrays. Both are rows of a line number, the key and the values, and both use the same merge.
+type table struct {
+	stored string   // the table in the database
+	key    []string // columns that identify a row
+	values []string // the other columns
+	types  []string // of the key and the values
+
+	createdAt  bool   // the table has the time when a row was created
+	primaryKey string // the constraint, if it is not the key of the merge
+
+	readers int    // the scopes that read the table, as bits of scope_set
+	date    string // expression for the date of a row
+
+	texts []string // expressions for the columns of a file
+}
+
+var stepsTable = table{
+	stored:  "daily_steps",
+	key:     []string{"user_id", "date"},
+	values:  []string{"steps"},
+	types:   []string{"uuid", "date", "integer"},
+	readers: int(scope.DailySteps),
+	date:    "date",
+	texts:   []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text"},
+}
+
+var ridesTable = table{
+	stored:     "cycling_activities",
+	key:        []string{"user_id", "source_id"},
+	values:     []string{"start_time", "end_time", "distance_meters"},
+	types:      []string{"uuid", `text collate "C"`, "timestamp", "timestamp", "integer"},
+	primaryKey: "cycling_activities_pkey",
+	readers:    int(scope.CyclingDaily | scope.CyclingActivities),
+	date:       "start_time::date",
+	texts: []string{
+		"user_id::text", "source_id", `to_char(start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US')`,
+		`coalesce(to_char(end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '')`, "distance_meters::text",
+	},
+}
+
+var stepCorrectionsTable = table{
+	stored:     "step_corrections",
+	key:        []string{"user_id", "correction_id"},
+	values:     []string{"date", "delta", "note"},
+	types:      []string{"uuid", "uuid", "date", "integer", "text"},
+	createdAt:  true,
+	primaryKey: "step_corrections_pkey",
+	readers:    int(scope.DailySteps),
+	date:       "date",
+}
+
+var cyclingAdjustmentsTable = table{
+	stored:     "cycling_adjustments",
+	key:        []string{"user_id", "adjustment_id"},
+	values:     []string{"date", "delta_meters", "note"},
+	types:      []string{"uuid", "uuid", "date", "integer", "text"},
+	createdAt:  true,
+	primaryKey: "cycling_adjustments_pkey",
+	readers:    int(scope.CyclingDaily),
+	date:       "date",
+}
+
+// keys returns the table of rows that name what to delete. Such rows have no values and are not merged.
+func (t table) keys() table {
+	t.values, t.types = nil, t.types[:len(t.key)]
+	return t
+}
+
+// columns returns the columns of a row of a file or a batch.
+func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
+
+// skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
+// file.
+func (t table) skipUnknown() string {
+	return `
+with known as materialized (
+	select users.user_id from users join (select distinct user_id from staged) wanted on wanted.user_id = users.user_id
+), skipped as (
+	delete from staged where not exists (select from known where known.user_id = staged.user_id) returning *
+)
+select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
+}
+
+// sortStaged returns the statement that sorts the rows of a file by their keys. Of the rows with one key it takes the last one.
+func (t table) sortStaged() string {
+	return t.fill(`
+create temporary table sorted on commit drop as
+select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
+}
+
+// partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes
+// join them. partUsers limits the other side of such a join to the same users.
+const (
+	partRows  = "(select * from sorted where " + postgres.InPart + ") as fresh"
+	partUsers = "\n\twhere stored." + postgres.InPart
+)
+
+// insertNew returns the statement that inserts the new rows of a part of a file and counts them. It makes large files fast: if
+// most rows are new, an "on conflict" for each of them takes half as long again. If another transaction stores one of the keys at
+// the same time, the statement fails as a whole, and the merge takes all rows. notify records the changes for webhooks.
+func (t table) insertNew(notify bool) string {
+	return t.fill(`
+with existing as (
+	select STORED.KEY from TABLE stored join ` + partRows + ` on (STORED.KEY) = (FRESH.KEY)` + partUsers + `
+), changes as (
+	insert into TABLE (COLUMNS)
+	select FRESH.COLUMNS
+	from ` + partRows + `
+	left join existing on (EXISTING.KEY) = (FRESH.KEY)
+	where existing.user_id is null
+	order by FRESH.KEY
+	returning user_id, DATE as date
+)` + t.recordChanges(false, notify) + `
+select count(*) from changes`)
+}
+
+// merge returns the statement that writes rows and counts those that it inserted and updated. Of the rows with one key it takes the
+// last one. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
+// insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
+// is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. notify
+// records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
+// and a cluster runs the statement on their users' nodes alone, because each part of it names the users.
+func (t table) merge(rows, stored string, own, notify bool) string {
+	source, owners := "changing", ""
+	if own {
+		source, owners = "owner", " join users owner using (user_id) where "+ofBatch("owner")
+		stored = "\n\twhere " + ofBatch("stored")
+	}
+	return t.fill(`
+with latest as materialized (
+	select distinct on (KEY) COLUMNS
+	from ` + rows + `
+	order by KEY, line desc
+), before as materialized (
+	select STORED.COLUMNS from TABLE stored join latest on (STORED.KEY) = (LATEST.KEY)` + stored + `
+), changing as materialized (
+	select LATEST.COLUMNS
+	from latest
+	left join before on (BEFORE.KEY) = (LATEST.KEY)
+	where before.user_id is null or (BEFORE.VALUES) is distinct from (LATEST.VALUES)
+), merged as (
+	insert into TABLE as stored (INSERTED)
+	select ` + source + `.SOURCES
+	from changing` + owners + `
+	order by KEY
+	on conflict (KEY) do update set (VALUES) = row (EXCLUDED.VALUES)
+	where (STORED.VALUES) is distinct from (EXCLUDED.VALUES)
+	returning STORED.KEY, DATE as changed_date, xmax = 0 as inserted
+), changes as (
+	select user_id, changed_date as date from merged
+	union all
+	select before.user_id, before.DATE from before join merged on (BEFORE.KEY) = (MERGED.KEY)
+)` + t.recordChanges(own, notify) + `
+select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`)
+}
+
+// ofBatch is a condition on the users of a table: those of [table.arrayRows].
+func ofBatch(table string) string { return table + ".user_id = any ($1::uuid[])" }
+
+// remove returns the statement that deletes rows by their keys, and counts them. own is as in [table.merge].
+func (t table) remove(own, notify bool) string {
+	condition := ""
+	if own {
+		condition = " and " + ofBatch(t.stored)
+	}
+	return t.fill(`
+with changes as (
+	delete from TABLE
+	where (KEY) in (select KEY from ` + t.arrayRows() + `)` + condition + `
+	returning user_id, DATE as date
+)` + t.recordChanges(own, notify) + `
+select count(*) from changes`)
+}
+
+func (t table) lock() string {
+	return t.fill(`
+select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order by KEY for update`)
+}
+
+// recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
+// that may read them and whose client has a webhook. own is as in [table.merge]: a cluster sends an insert to the users' nodes alone if it
+// joins no table of clients and generates no number. Whether a connection has lapsed is decided when changes become an event, by a clock that
+// is believed.
+func (t table) recordChanges(own, notify bool) string {
+	if !notify {
+		return ""
+	}
+	condition := ""
+	if own {
+		condition = " and " + ofBatch("c")
+	}
+	return strings.ReplaceAll(`, numbered as materialized (
+	select user_id, date, nextval('webhook_changes_change_id_seq') as change_id from changes
+), listening as materialized (
+	select client_id from webhook_endpoints where stopped_at is null
+), recorded as (
+	insert into webhook_changes (user_id, client_id, change_id, datasets, first_date, last_date)
+	overriding system value
+	select c.user_id, c.client_id, min(numbered.change_id), c.scopes & READERS, min(numbered.date), max(numbered.date)
+	from numbered
+	join connections c on c.user_id = numbered.user_id
+	join listening on listening.client_id = c.client_id
+	where c.state = 'authorized' and c.scopes & READERS <> 0 and numbered.date >= c.history_from`+condition+`
+	group by c.user_id, c.client_id, c.scopes
+)`, "READERS", strconv.Itoa(t.readers)+"::smallint")
+}
+
+// fill replaces the words in capitals: TABLE by the name of the table, DATE by the date of a row, KEY, VALUES and COLUMNS by
+// lists of its columns, and STORED.KEY and the like by lists of the columns of one of the rows in the statement.
+func (t table) fill(statement string) string {
+	columns := slices.Concat(t.key, t.values)
+	words := []string{}
+	for _, row := range []string{"stored", "fresh", "existing", "latest", "before", "merged", "excluded"} {
+		of := func(columns []string) string { return row + "." + strings.Join(columns, ", "+row+".") }
+		name := strings.ToUpper(row)
+		words = append(words, name+".KEY", of(t.key), name+".VALUES", of(t.values), name+".COLUMNS", of(columns))
+	}
+	list := strings.Join(columns, ", ")
+	inserted, sources := list, list
+	if t.createdAt {
+		inserted, sources = inserted+", created_at", sources+", connect_now()"
+	}
+	words = append(words, "TABLE", t.stored, "DATE", t.date, "KEY", strings.Join(t.key, ", "),
+		"VALUES", strings.Join(t.values, ", "), "COLUMNS", list, "INSERTED", inserted, "SOURCES", sources)
+	return strings.NewReplacer(words...).Replace(statement)
+}
+
+// arrayRows returns rows for a from clause, given as one array for each column. The line numbers are counted.
+func (t table) arrayRows() string {
+	arrays := make([]string, len(t.types))
+	for i, name := range t.types {
+		base, collation, _ := strings.Cut(name, " ")
+		arrays[i] = fmt.Sprintf("$%d::%s[] %s", i+1, base, collation)
+	}
+	return "unnest(" + strings.Join(arrays, ", ") + ") with ordinality as fresh (" +
+		strings.Join(t.columns()[1:], ", ") + ", line)"
+}

@@ -1,0 +1,264 @@
+package oauth
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// parallel starts n calls at once, alternately on two servers with pools of their own, and returns their outcomes.
+func parallel[T any](t *testing.T, f *fixture, n int, act func(*Server) (T, error)) (done []T, refused int) {
+	t.Helper()
+	servers := []*Server{f.Server, New(f.db.Open(t), f.keys, f.settings)}
+	var (
+		start = make(chan struct{})
+		calls sync.WaitGroup
+		mu    sync.Mutex
+	)
+	for i := range n {
+		calls.Go(func() {
+			<-start
+			result, err := act(servers[i%len(servers)])
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done = append(done, result)
+			case errors.Is(err, ErrInvalidGrant), errors.Is(err, ErrInvalidClient), errors.Is(err, ErrRequestEnded):
+				refused++
+			default:
+				t.Errorf("a race ended in a failure: %v", err)
+			}
+		})
+	}
+	close(start)
+	calls.Wait()
+	return done, refused
+}
+
+// Specification 3.2: at most one of several parallel refreshes with one token succeeds, and then the family is revoked.
+func TestParallelRefreshes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		tokens := f.connect(t, scope.All)
+		won, refused := parallel(t, f, 8, func(s *Server) (Tokens, error) {
+			return s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+		})
+		if len(won) != 1 || refused != 7 {
+			t.Errorf("%d won, %d were refused", len(won), refused)
+		}
+		for _, winner := range append(won, tokens) {
+			f.dead(t, winner)
+			f.noGrant(t, winner)
+		}
+		if state := pgtest.Value[string](t, f.db, "select state from connections"); state != "revoked" {
+			t.Errorf("the connection is %s", state)
+		}
+	}
+}
+
+// Specification 3.1: one of several parallel exchanges of one code, or of several outstanding codes, succeeds.
+func TestParallelExchanges(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for round := range 10 {
+		codes := make(chan string, 8)
+		one := f.code(t, scope.All)
+		for i := range cap(codes) {
+			if round%2 == 0 || i < 4 {
+				codes <- one
+			} else {
+				codes <- f.code(t, scope.All)
+			}
+		}
+		won, refused := parallel(t, f, cap(codes), func(s *Server) (Tokens, error) {
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		if len(won) != 1 || refused != 7 {
+			t.Fatalf("%d won, %d were refused", len(won), refused)
+		}
+		f.works(t, won[0])
+		f.refresh(t, won[0])
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from grant_directory"); n != 1 {
+		t.Errorf("%d grants of one connection", n)
+	}
+}
+
+// A request that is allowed and denied concurrently is decided once: the first decision has the same result each time, and the other one none.
+func TestParallelDecisions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		id, browser := f.consent(t, scope.All)
+		decisions := make(chan func(*Server) (string, error), 8)
+		for i := range cap(decisions) {
+			decisions <- func(s *Server) (string, error) {
+				if i%2 == 0 {
+					return s.Allow(t.Context(), id, browser, "")
+				}
+				return s.Deny(t.Context(), id, browser)
+			}
+		}
+		entries := pgtest.Value[int](t, f.db, "select count(*)::int from audit_log")
+		done, refused := parallel(t, f, cap(decisions), func(s *Server) (string, error) { return (<-decisions)(s) })
+		allowed := slices.ContainsFunc(done, func(location string) bool { return strings.Contains(location, "&code=") })
+		denied := slices.ContainsFunc(done, func(location string) bool { return strings.HasSuffix(location, "&error=access_denied") })
+		if len(done) != 4 || refused != 4 || allowed == denied {
+			t.Errorf("%d decided, %d were refused; allowed: %t, denied: %t", len(done), refused, allowed, denied)
+		}
+		if n := pgtest.Value[int](t, f.db, "select count(*)::int from audit_log"); n != entries+1 {
+			t.Errorf("%d entries in the audit log", n-entries)
+		}
+	}
+}
+
+// After a revocation or a disconnect has returned nothing works, including the tokens of a concurrent refresh or exchange.
+func TestRevokeAndDisconnectWin(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*fixture, *Server, Tokens) error{
+		"revoke": func(f *fixture, s *Server, tokens Tokens) error {
+			return s.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+		},
+		"disconnect": func(f *fixture, s *Server, tokens Tokens) error {
+			return s.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			for range 10 {
+				tokens := f.connect(t, scope.All)
+				order := make(chan bool, 4)
+				for i := range cap(order) {
+					order <- i == 2
+				}
+				issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+					if <-order {
+						return tokens, end(f, s, tokens)
+					}
+					return s.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+				})
+				for _, got := range append(issued, tokens) {
+					f.dead(t, got)
+					f.noGrant(t, got)
+				}
+			}
+		})
+	}
+}
+
+// A code that is exchanged while its client is offboarded leaves no connection, in any order.
+func TestOffboardWins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		f.client = f.newClient(t)
+		codes := make(chan string, 7)
+		for i := range cap(codes) {
+			if i%2 == 0 {
+				f.user = f.newUser(t, "UTC")
+			}
+			codes <- f.code(t, scope.All)
+		}
+		order := make(chan bool, 8)
+		for i := range cap(order) {
+			order <- i == 3
+		}
+		issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+			if <-order {
+				_, err := f.registry.Offboard(t.Context(), f.client.ID)
+				return Tokens{}, err
+			}
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		for _, tokens := range issued {
+			if tokens.AccessToken != "" {
+				f.dead(t, tokens)
+				f.noGrant(t, tokens)
+			}
+		}
+	}
+	// An exchange that began before may have ended after the last part. Nobody can use what it made, and it does not stay.
+	if err := f.Sweep(t.Context(), f.db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state <> 'disconnected'"); n != 0 {
+		t.Errorf("%d connections of offboarded clients", n)
+	}
+}
+
+// A code that is exchanged while its user is deleted leaves no connection, in any order.
+func TestDeletionWins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	accounts := account.New(f.db.Pool, nil, nil, account.Settings{EndConnections: EndConnectionsOfUser})
+	for range 10 {
+		f.user = f.newUser(t, "UTC")
+		codes, order := make(chan string, 7), make(chan bool, 8)
+		for range cap(codes) {
+			codes <- f.code(t, scope.All)
+		}
+		for i := range cap(order) {
+			order <- i == 3
+		}
+		issued, _ := parallel(t, f, cap(order), func(s *Server) (Tokens, error) {
+			if <-order {
+				_, err := accounts.DeleteUser(t.Context(), f.user)
+				return Tokens{}, err
+			}
+			return s.Exchange(t.Context(), f.as(f.client.ID), ExchangeParams{Code: <-codes, RedirectURI: callback, CodeVerifier: verifier})
+		})
+		for _, tokens := range issued {
+			if tokens.AccessToken != "" {
+				f.dead(t, tokens)
+				f.noGrant(t, tokens)
+			}
+		}
+	}
+	for _, table := range []string{"connections", "grant_directory"} {
+		if n := pgtest.Value[int](t, f.db, "select count(*)::int from "+table); n != 0 {
+			t.Errorf("%d %s of deleted users", n, table)
+		}
+	}
+	// Each authorization that there was has been ended, and the log says so.
+	if n := pgtest.Value[int](t, f.db, `select count(*) filter (where action = 'connection.authorized')::int
+		- count(*) filter (where action = 'connection.disconnected')::int from audit_log`); n != 0 {
+		t.Errorf("%d more connections began than ended", n)
+	}
+}
+
+// Specification 7.3: a refresh whose scope is no longer allowed, and a code for a callback that was changed.
+func TestChangedRegistration_7_3(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.connect(t, scope.All)
+	change := func(apply func(*client.Registration)) {
+		t.Helper()
+		if _, err := f.registry.Update(t.Context(), f.client.ID, apply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(r *client.Registration) { r.Scopes = scope.DailySteps })
+	f.noGrant(t, tokens)
+	change(func(r *client.Registration) { r.Scopes = scope.All })
+	f.refresh(t, tokens) // the refusal has not used it up
+
+	code := f.code(t, scope.All)
+	const elsewhere = "https://partner.example/elsewhere"
+	change(func(r *client.Registration) { r.CallbackURL = elsewhere })
+	for _, callback := range []string{callback, elsewhere} {
+		params := ExchangeParams{Code: code, RedirectURI: callback, CodeVerifier: verifier}
+		if _, err := f.Exchange(t.Context(), f.as(f.client.ID), params); !errors.Is(err, ErrInvalidGrant) {
+			t.Errorf("a code for the old callback, exchanged for %s: %v", callback, err)
+		}
+	}
+}

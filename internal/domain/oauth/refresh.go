@@ -1,0 +1,128 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
+)
+
+// Refresh rotates a refresh token (specification 3.2, 4.4). At most one of several calls with the same token gets new tokens.
+//
+// A token may be of a later version or generation than its connection: then the database was restored from a backup, or a replica took
+// over without the last commits. The token proves what was lost, and Refresh restores it. A connection that has ended stays ended.
+//
+// Errors: ErrInvalidClient if the credentials are wrong; nothing has changed. ErrInvalidGrant if the token is not the current one of an
+// authorized connection of this client, or the client is no longer registered for its scopes. ErrLapsed, an ErrInvalidGrant, if the
+// connection was not refreshed in time. ErrReplayed, an ErrInvalidGrant, if the token was current before: the family has been revoked,
+// including tokens that another call received a moment ago.
+func (s *Server) Refresh(ctx context.Context, client Credentials, presented string) (Tokens, error) {
+	token, err := open[refreshToken](s, credential.RefreshToken, presented)
+	if err != nil {
+		return Tokens{}, s.refuse(ctx, client, "refresh_token was not issued by this service, or was altered")
+	}
+	if token.ClientID != client.ClientID {
+		return Tokens{}, s.refuse(ctx, client, "refresh_token is another client's")
+	}
+	ctx = asClient(ctx, token.ClientID)
+	successor := token
+	successor.Generation++
+	successor.IssuedAt = s.settings.Now().UnixMicro()
+	next, err := s.seal(credential.RefreshToken, successor)
+	if err != nil {
+		return Tokens{}, fmt.Errorf("refresh: %w", err)
+	}
+	unlock, err := s.connections.Lock(ctx, connectionKey{token.UserID, token.ClientID})
+	if err != nil {
+		return Tokens{}, fmt.Errorf("refresh: %w", err)
+	}
+	defer unlock()
+	for {
+		row, err := s.queries.RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
+			UserID:        token.UserID,
+			ClientID:      token.ClientID,
+			SecretHash:    client.SecretHash[:],
+			Version:       token.Version,
+			Generation:    token.Generation,
+			PresentedHash: credential.Hash(presented),
+			NewHash:       credential.Hash(next),
+			Inactivity:    s.settings.RefreshInactivity,
+			Expected:      s.pool.Expected(),
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = s.refuseRefresh(ctx, client, token, presented)
+		}
+		if errors.Is(err, errRecoverable) {
+			row, err = s.recover(ctx, client, token, next)
+		}
+		if err == nil {
+			return s.withAccessToken(Tokens{
+				GrantID: row.GrantID, HistoryFrom: row.HistoryFrom, ConnectionVersion: row.Version, RefreshToken: next, Scopes: row.Scopes,
+			}, token.UserID, token.ClientID, row.RefreshDeadline.Add(-s.settings.RefreshInactivity))
+		}
+		if !errors.Is(err, errRepeat) {
+			return Tokens{}, fmt.Errorf("refresh: %w", err)
+		}
+	}
+}
+
+// errRecoverable says that a refresh token is ahead of its connection, whose row lacks commits.
+var errRecoverable = errors.New("recoverable")
+
+// recover rotates a refresh token that is ahead of its connection. Error: errRepeat if the connection has changed since it was found
+// recoverable.
+func (s *Server) recover(ctx context.Context, client Credentials, token refreshToken, next string) (oauthdb.RotateRefreshTokenRow, error) {
+	row, err := s.queries.RecoverConnection(ctx, oauthdb.RecoverConnectionParams{
+		UserID:      token.UserID,
+		ClientID:    token.ClientID,
+		SecretHash:  client.SecretHash[:],
+		Version:     token.Version,
+		Generation:  token.Generation,
+		IssuedAt:    time.UnixMicro(token.IssuedAt),
+		Scopes:      token.Scopes,
+		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(),
+		NewHash:     credential.Hash(next),
+		Inactivity:  s.settings.RefreshInactivity,
+		Expected:    s.pool.Expected(),
+	})
+	return oauthdb.RotateRefreshTokenRow(row), postgres.NoRowsAs(err, errRepeat)
+}
+
+// refuseRefresh returns why a refresh changed nothing, and revokes the family if the token was current before: ErrInvalidClient,
+// ErrReplayed, ErrLapsed, ErrInvalidGrant, errRepeat, errRecoverable, or a failure to find out.
+func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token refreshToken, presented string) error {
+	found, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
+		UserID:        token.UserID,
+		ClientID:      token.ClientID,
+		SecretHash:    client.SecretHash[:],
+		Version:       token.Version,
+		Generation:    token.Generation,
+		PresentedHash: credential.Hash(presented),
+		IssuedAt:      time.UnixMicro(token.IssuedAt),
+		Scopes:        token.Scopes,
+		Inactivity:    s.settings.RefreshInactivity,
+		Expected:      s.pool.Expected(),
+	})
+	switch {
+	case err != nil:
+		return postgres.NoRowsAs(err, errWrongClient)
+	case found.Replayed:
+		return ErrReplayed
+	case !found.Believed:
+		return postgres.ErrClock
+	case found.Recoverable:
+		return errRecoverable
+	case found.Lapsed:
+		return ErrLapsed
+	case found.Possible:
+		return errRepeat
+	}
+	return refusal.Because(ErrInvalidGrant, found.Reason)
+}

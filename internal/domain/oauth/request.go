@@ -1,0 +1,178 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	oauthdb "connect-svc/gen/db/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/scope"
+)
+
+// Request is a pending authorization request, as the sign-in pages show it.
+type Request struct {
+	Partner     Partner
+	CallbackURL string
+	Scopes      scope.Set
+	ExpiresAt   time.Time
+	SignedIn    bool
+}
+
+// SealedRequest is an authorization request before sign-in. Only its browser stores it.
+type SealedRequest struct {
+	ID     uuid.UUID
+	Sealed string // at most 3,500 characters
+}
+
+// pendingRequest is the content of a [SealedRequest].
+type pendingRequest struct {
+	requestPayload
+	State string
+}
+
+// requestPayload is the part of a pending request that has a fixed size. The state follows it. A change of this payload needs a new
+// credential.Kind; requests that an older program sealed then end within their ten minutes.
+type requestPayload struct {
+	ID            uuid.UUID
+	Browser       [sha256.Size]byte // hash of a secret that only the browser holds
+	ClientID      uuid.UUID
+	RedirectURI   [sha256.Size]byte // hash of the registered callback
+	Scopes        scope.Set
+	CodeChallenge [sha256.Size]byte
+	ExpiresAt     int64
+}
+
+func (s *Server) sealRequest(request pendingRequest) (string, error) {
+	text, err := binary.Append(nil, binary.BigEndian, request.requestPayload)
+	if err != nil {
+		return "", err
+	}
+	return s.keys.Seal(credential.AuthorizationRequest, append(text, request.State...))
+}
+
+// unsealRequest opens a request that this browser brought. Error: ErrRequestEnded if it belongs to another browser.
+func (s *Server) unsealRequest(sealed SealedRequest, browser [sha256.Size]byte) (request pendingRequest, err error) {
+	text, err := s.keys.Open(credential.AuthorizationRequest, sealed.Sealed)
+	if err != nil {
+		return request, ErrRequestEnded
+	}
+	rest := bytes.NewReader(text)
+	if binary.Read(rest, binary.BigEndian, &request.requestPayload) != nil || request.ID != sealed.ID || request.Browser != browser {
+		return request, ErrRequestEnded
+	}
+	request.State = string(text[len(text)-rest.Len():])
+	return request, nil
+}
+
+// Renamed returns the request under another id. On a cluster the id decides what node stores the sign-in, and that one may be away. Error:
+// ErrRequestEnded if the request belongs to another browser.
+func (s *Server) Renamed(sealed SealedRequest, browser [sha256.Size]byte) (SealedRequest, error) {
+	request, err := s.unsealRequest(sealed, browser)
+	if err != nil {
+		return SealedRequest{}, err
+	}
+	request.ID = uuid.New()
+	renamed, err := s.sealRequest(request)
+	return SealedRequest{request.ID, renamed}, err
+}
+
+// isRegistered reports whether the client is active and registered for the request.
+func (r *pendingRequest) isRegistered(client *registration) bool {
+	return client.Active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)
+}
+
+// registration returns the client of a request. Error: ErrRequestEnded if the client is not active and registered for the request.
+func (s *Server) registration(ctx context.Context, request *pendingRequest) (registration, error) {
+	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	if err == nil && (!known || !request.isRegistered(&client)) {
+		err = ErrRequestEnded
+	}
+	return client, postgres.Wrap("authorization request", err)
+}
+
+// OpenRequest returns a pending request before sign-in. Concurrent calls share a statement. Error: ErrRequestEnded.
+func (s *Server) OpenRequest(ctx context.Context, sealed SealedRequest, browser [sha256.Size]byte) (Request, error) {
+	request, err := s.unsealRequest(sealed, browser)
+	if err != nil {
+		return Request{}, err
+	}
+	client, err := s.registration(ctx, &request)
+	if err != nil {
+		return Request{}, err
+	}
+	expires := time.UnixMicro(request.ExpiresAt)
+	if !expires.After(client.Now) {
+		return Request{}, ErrRequestEnded
+	}
+	return Request{Partner: partnerOf(&client), CallbackURL: client.CallbackUrl, Scopes: request.Scopes, ExpiresAt: expires}, nil
+}
+
+// Request returns a pending request after sign-in. session is the hash of the sign-in's secret. Error: ErrRequestEnded.
+func (s *Server) Request(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Request, error) {
+	row, err := s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{
+		RequestID: id, SessionHash: session[:],
+	})
+	if err != nil {
+		return Request{}, postgres.NoRowsAs(err, ErrRequestEnded)
+	}
+	return Request{
+		Partner:     Partner{row.ClientID, row.Name, row.HomepageUrl, row.PrivacyUrl, row.TermsUrl, row.Logo},
+		CallbackURL: row.RedirectUri,
+		Scopes:      row.Scopes,
+		ExpiresAt:   row.ExpiresAt,
+		SignedIn:    true,
+	}, nil
+}
+
+// CountRequests returns how many pending requests a user has signed in to, counted up to a thousand.
+func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, error) {
+	return s.queries.CountRequestsOfUser(ctx, userID)
+}
+
+// EndedBy is why a request cannot continue.
+type EndedBy string
+
+// The causes.
+const (
+	EndedByDecision EndedBy = "decided"
+	EndedByTime     EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
+	EndedElsewhere  EndedBy = "cookies" // this browser does not have the request
+	EndedByPartner  EndedBy = "partner" // the client is disabled, or no longer registered for the request
+)
+
+// Ending is why a request cannot continue, and the partner that sent it if this browser may know.
+type Ending struct {
+	Cause   EndedBy
+	Denied  bool // by the decision
+	Partner Partner
+}
+
+// Ending returns why a request cannot continue. Error: ErrRequestEnded if the cause cannot be found.
+func (s *Server) Ending(ctx context.Context, sealed SealedRequest, browser [sha256.Size]byte) (Ending, error) {
+	request, err := s.unsealRequest(sealed, browser)
+	if err != nil {
+		return Ending{Cause: EndedElsewhere}, nil //nolint:nilerr // another browser may not learn the partner
+	}
+	client, known, err := s.registrations.Ask(ctx, request.ClientID)
+	if err != nil || !known {
+		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
+	}
+	stored, err := s.queries.FindRequest(ctx, oauthdb.FindRequestParams{RequestID: sealed.ID, BrowserHash: browser[:]})
+	switch {
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return Ending{}, ErrRequestEnded //nolint:nilerr // the page shows no cause
+	case stored.Decision != nil:
+		return Ending{EndedByDecision, *stored.Decision != "allow", partnerOf(&client)}, nil
+	case !request.isRegistered(&client):
+		return Ending{Cause: EndedByPartner, Partner: partnerOf(&client)}, nil
+	}
+	return Ending{Cause: EndedByTime, Partner: partnerOf(&client)}, nil
+}

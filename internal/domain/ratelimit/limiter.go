@@ -1,0 +1,321 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/foundation/work"
+)
+
+// enoughTime is the least time that a question to the store gets. Requests with an earlier deadline do not ask it themselves.
+const enoughTime = time.Second
+
+const (
+	// releaseWithin is how long the release of a lease may wait for the client's next admission, which is stored with it.
+	releaseWithin = 50 * time.Millisecond
+	// askAgainAfter is after what time a request is decided that was about to be refused for leases of other servers: those whose
+	// release waited are released by then.
+	askAgainAfter = 100 * time.Millisecond
+)
+
+// Store stores one small text for each client, for all servers.
+type Store interface {
+	// ID identifies the store: two servers share it if and only if their texts are equal.
+	ID(ctx context.Context) (string, error)
+	// Check returns an error if the store does not answer, or would not accept a text. It changes nothing.
+	Check(ctx context.Context) error
+	// Load returns the text of a client, empty if there is none.
+	Load(ctx context.Context, clientID uuid.UUID) (string, error)
+	// CompareAndSet replaces old by next. It returns false, and changes nothing, if the store does not hold old. After the duration
+	// until, next means the same as the empty text, and may be deleted.
+	CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error)
+}
+
+// Limiter decides the requests of all clients. It is safe for concurrent use.
+type Limiter struct {
+	store     Store
+	timeLimit time.Duration
+	number    uint32   // marks the leases of this server
+	clients   sync.Map // of *client by client id: at most one for each registration
+}
+
+// New returns a limiter. Limiters with the same texts in their stores share the limits. One question to the store may take timeLimit.
+func New(store Store, timeLimit time.Duration) *Limiter {
+	return &Limiter{store: store, timeLimit: timeLimit, number: rand.Uint32()}
+}
+
+// Check returns an error if the store does not answer, or would not accept a decision.
+func (l *Limiter) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
+	defer cancel()
+	if err := l.store.Check(ctx); err != nil {
+		return fmt.Errorf("ratelimit: %w", err)
+	}
+	return nil
+}
+
+// Store identifies the limiter's store. Its texts differ if the stores differ.
+func (l *Limiter) Store(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeLimit)
+	defer cancel()
+	return l.store.ID(ctx)
+}
+
+// client is a client that has sent requests to this server.
+type client struct {
+	*Limiter
+	id uuid.UUID
+
+	mu      sync.Mutex
+	asking  bool // a question is under way
+	waiting []*question
+	later   []*question // releases that wait for the next question
+	timer   *time.Timer // that ends this wait
+	policy  Policy      // of the latest admission
+
+	loaded     bool    // state and stored are the last that this server knows of the store
+	state      state   // of the client
+	stored     string  // the same, as the store's text
+	unreleased []lease // to be released; those of a question that failed may or may not have been given
+}
+
+// question is an admission to decide, or a lease to release.
+type question struct {
+	policy   Policy
+	now      time.Time
+	release  lease // zero for an admission
+	again    bool  // it was about to be refused, and is decided now
+	left     bool  // the caller does not wait any more; guarded by the client
+	answered chan struct{}
+	decision Decision
+	err      error
+}
+
+// Admit decides one request of a client, which the database authenticated at now. It returns an error if it could not decide within
+// the time limit, or before the context ended. Then the request must not continue.
+func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, now time.Time) (Decision, error) {
+	found, ok := l.clients.Load(clientID)
+	if !ok {
+		found, _ = l.clients.LoadOrStore(clientID, &client{Limiter: l, id: clientID})
+	}
+	c := found.(*client)
+	if refusal, sure := c.refuse(policy, now); sure {
+		return refusal, nil
+	}
+	q := &question{policy: policy, now: now, answered: make(chan struct{})}
+	if err := c.ask(ctx, q); err != nil {
+		return Decision{}, err
+	}
+	return q.decision, nil
+}
+
+// Release ends the lease of an admitted request. Call it when the read has ended, even if it failed. It does nothing for a refusal,
+// and nothing the second time. While the client uses less than half of its leases, this one may end with the client's next admission, but
+// within [releaseWithin]. If the context ends first, the lease is released as soon as possible. After an error the lease may have to end by
+// itself: only log it.
+func (d *Decision) Release(ctx context.Context) error {
+	if d.lease == (lease{}) {
+		return nil
+	}
+	q := &question{release: d.lease, answered: make(chan struct{})}
+	d.lease = lease{}
+	if d.client.postpone(q) {
+		return nil
+	}
+	return d.client.ask(ctx, q)
+}
+
+// Flush stores the releases that wait. Call it after the last read.
+func (l *Limiter) Flush(ctx context.Context) {
+	for _, of := range l.clients.Range {
+		c := of.(*client)
+		c.mu.Lock()
+		later := c.later
+		c.later = nil
+		c.mu.Unlock()
+		for _, q := range later {
+			_ = c.ask(ctx, q) // at worst the lease ends by itself
+		}
+	}
+}
+
+// postpone has the release wait if the client uses less than half of its leases.
+func (c *client) postpone(release *question) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.loaded || 2*c.state.held() >= c.policy.ConcurrentReads {
+		return false
+	}
+	if len(c.later) == 0 {
+		c.timer = time.AfterFunc(releaseWithin, func() { c.resume() })
+	}
+	c.later = append(c.later, release)
+	return true
+}
+
+// resume asks about questions whose wait has ended, and with them about the releases that wait.
+func (c *client) resume(questions ...*question) {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, questions...)
+	idle := !c.asking && len(c.waiting)+len(c.later) > 0
+	c.asking = c.asking || idle
+	c.mu.Unlock()
+	if idle {
+		c.run()
+	}
+}
+
+// refuse decides without the store if the client is certainly out of budget: other servers can only have taken from the bucket since,
+// and only time adds to it.
+func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.loaded || c.state.isAhead(policy, now) {
+		return Decision{}, false
+	}
+	_, decisions := c.state.admit(policy, now, 1, c.number)
+	return decisions[0], decisions[0].Reason == ReasonRate
+}
+
+// ask waits for the answer. If no other question is under way, and the context leaves time for one, it asks the store itself;
+// otherwise the next question answers all that wait. If the context ends first, a lease in the answer is released.
+func (c *client) ask(ctx context.Context, q *question) error {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, q)
+	if !c.asking {
+		c.asking = true
+		if end, limited := ctx.Deadline(); ctx.Err() == nil && (!limited || time.Until(end) > enoughTime) {
+			c.answer(ctx)
+		}
+		if c.asking {
+			go c.run() //nolint:gosec // it serves all callers, and outlives the first one
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-q.answered:
+		return q.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-q.answered: // just now
+		return q.err
+	default:
+		q.left = true
+		return fmt.Errorf("ratelimit: %w", ctx.Err())
+	}
+}
+
+func (c *client) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.asking {
+		c.answer(context.Background())
+	}
+}
+
+// answer answers all waiting questions with one question to the store. The caller holds c.mu, which is released while the store is
+// asked.
+func (c *client) answer(ctx context.Context) {
+	var now time.Time
+	var again, first, ended []*question
+	for _, q := range slices.Concat(c.waiting, c.later) {
+		switch {
+		case q.release != (lease{}):
+			c.unreleased = append(c.unreleased, q.release)
+			ended = append(ended, q)
+			continue
+		case q.again:
+			again = append(again, q)
+		default:
+			first = append(first, q)
+		}
+		if q.now.After(now) { // the latest request has the newest policy
+			c.policy, now = q.policy, q.now
+		}
+	}
+	if c.waiting = nil; len(c.later) > 0 {
+		c.later = nil
+		c.timer.Stop()
+	}
+	admissions := slices.Concat(again, first)
+	c.mu.Unlock()
+	next, stored, decisions, err := c.settle(ctx, now, len(admissions), len(again))
+	c.mu.Lock()
+	c.loaded, c.state, c.stored = err == nil, next, stored
+	if err == nil {
+		c.unreleased = nil
+		if undecided := admissions[len(decisions):]; len(undecided) > 0 {
+			admissions = admissions[:len(decisions)]
+			for _, q := range undecided {
+				q.again = true
+			}
+			time.AfterFunc(askAgainAfter, func() { c.resume(undecided...) })
+		}
+	}
+	for i, decision := range decisions {
+		decision.client = c
+		admissions[i].decision = decision
+		if decision.Allowed && (err != nil || admissions[i].left) {
+			c.unreleased = append(c.unreleased, decision.lease)
+		}
+	}
+	for _, q := range slices.Concat(ended, admissions) {
+		q.err = err
+		close(q.answered)
+	}
+	c.asking = len(c.waiting) > 0 || err == nil && len(c.unreleased) > 0
+}
+
+// settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock,
+// because only one settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless. Requests that
+// would be refused for leases of other servers have no decision, except for the first ones, which were asked about before.
+func (c *client) settle(ctx context.Context, now time.Time, n, again int) (next state, stored string, decisions []Decision, err error) {
+	defer func() {
+		if failure := recover(); failure != nil { // it may run outside the goroutine of a request
+			err = fmt.Errorf("ratelimit: %w", work.NewPanic(failure))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(work.WithCaller(ctx, work.Caller{Kind: work.Partners, Name: c.id.String()}), c.timeLimit)
+	defer cancel()
+	known, old, loaded := c.state, c.stored, c.loaded
+	for {
+		if !loaded {
+			if old, err = c.store.Load(ctx, c.id); err == nil {
+				known, err = parse(old, c.policy, now)
+			}
+			if err != nil {
+				return state{}, "", nil, fmt.Errorf("ratelimit: load: %w", err)
+			}
+		}
+		before := known.at(c.policy, now)
+		released := before.release(c.unreleased)
+		next, decisions = released.admit(c.policy, now, n, c.number)
+		if sure := released.sure(decisions, again, c.number); sure < n {
+			next, decisions = released.admit(c.policy, now, sure, c.number)
+		}
+		if next.same(before) && before.At >= known.At { // all requests are refused for their rate, and no lease is released
+			return known, old, decisions, nil
+		}
+		text, err := next.text()
+		if err != nil {
+			return state{}, "", nil, err
+		}
+		set, err := c.store.CompareAndSet(ctx, c.id, old, text, next.fullAfter(c.policy))
+		if err != nil {
+			return state{}, "", decisions, fmt.Errorf("ratelimit: compare and set: %w", err)
+		}
+		if set {
+			return next, text, decisions, nil
+		}
+		loaded = false // another server was faster
+	}
+}

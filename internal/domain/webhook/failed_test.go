@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// Events written before a client was offboarded are still sent: a partner has to know whose data it may keep no longer.
+func TestOffboarded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := receive(t, nil)
+	client := w.client(t, r)
+	id := w.revoked(t, client)
+	w.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", client.ID)
+	w.attemptNow(t, id)
+	if event := w.event(t, id); event.State != Delivered || event.AttemptCount != 1 || len(r.all()) != 1 {
+		t.Errorf("the event: %+v", event)
+	}
+}
+
+// The failed events of one client are sent again in parts, the oldest first; nobody else's are.
+func TestReplayFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, another := w.client(t, nil), w.client(t, nil)
+	var ids []uuid.UUID
+	for range 5 {
+		ids = append(ids, w.revoked(t, client))
+	}
+	foreign := w.revoked(t, another)
+	w.taken(t)
+	counts := func(wantWaiting, wantFailed int) {
+		t.Helper()
+		if waiting, failed, err := w.Waiting(t.Context(), client.ID); err != nil || waiting != wantWaiting || failed != wantFailed {
+			t.Errorf("%d wait, %d failed, %v; want %d and %d", waiting, failed, err, wantWaiting, wantFailed)
+		}
+	}
+	counts(5, 0)
+	w.db.Exec(t, "update webhook_events set state = 'failed'")
+	began := pgtest.Value[time.Time](t, w.db, "select max(created_at) from webhook_events")
+	for i, id := range ids {
+		w.db.Exec(t, "update webhook_events set created_at = $2 where event_id = $1", id, began.Add(time.Duration(i)*time.Millisecond))
+	}
+	counts(0, 5)
+
+	latest := func(after page.Key, limit int) (list []uuid.UUID, last page.Key) {
+		t.Helper()
+		events, err := w.Events(t.Context(), Filter{ClientID: client.ID, State: Failed, After: after, Limit: limit, LatestFirst: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range events {
+			list, last = append(list, event.ID), event.Key()
+		}
+		return list, last
+	}
+	first, last := latest(page.Key{}, 2)
+	rest, _ := latest(last, 10)
+	if all := append(first, rest...); len(first) != 2 || len(all) != 5 || all[0] != ids[4] || all[4] != ids[0] {
+		t.Errorf("the latest first: %v, want %v turned around", all, ids)
+	}
+
+	for _, want := range []int{3, 2, 0} {
+		if n, err := w.ReplayFailed(t.Context(), client.ID, 3); err != nil || n != want {
+			t.Errorf("%d replayed, %v, want %d", n, err, want)
+		}
+		if want == 3 {
+			counts(3, 2)
+			if left, _ := latest(page.Key{}, 10); left[len(left)-1] != ids[3] {
+				t.Error("not the oldest were sent first")
+			}
+		}
+	}
+	counts(5, 0)
+	if event := w.event(t, foreign); event.State != Failed {
+		t.Errorf("another client's event is %s", event.State)
+	}
+	w.db.Exec(t, "update webhook_events set state = 'failed'")
+	w.db.Exec(t, "update webhook_endpoints set stopped_at = now()")
+	if n, err := w.ReplayFailed(t.Context(), client.ID, 3); n != 0 || !errors.Is(err, ErrStopped) {
+		t.Errorf("stopped: %d, %v", n, err)
+	}
+	if _, _, err := w.Waiting(t.Context(), uuid.New()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,189 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/work"
+)
+
+const auditPath = Path + "/audit"
+
+func (c *console) routeAudit(r routes) {
+	r.get(auditPath, c.listAudit)
+	r.get(auditPath+".csv", c.writeAudit)
+}
+
+// auditFields lists the names of the filters in a query.
+var auditFields = []string{"from", "to", "actor", "action", "user", "partner"}
+
+// auditView is a page of the audit log.
+type auditView struct {
+	Query    map[string]string
+	Wrong    bool // a filter is malformed
+	Rows     []audit.Event
+	Partners map[uuid.UUID]string // their names
+	Back     time.Time            // where the search stopped, if the page is not full
+	Pages    pages
+	CSV      string // the address of the CSV file with the same filters
+}
+
+// HasUser reports whether an event is about a user.
+func (auditView) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
+
+// HasPartner reports whether an event is about a partner.
+func (auditView) HasPartner(e audit.Event) bool { return e.ClientID != uuid.Nil }
+
+// Only returns the address of the log with one more filter.
+func (v auditView) Only(name, value string) string {
+	query := url.Values{}
+	for _, field := range auditFields {
+		if v.Query[field] != "" {
+			query.Set(field, v.Query[field])
+		}
+	}
+	query.Set(name, value)
+	return auditPath + "?" + query.Encode()
+}
+
+// Detail returns the detail of an event as JSON, or an empty string.
+func (auditView) Detail(e audit.Event) string {
+	if string(e.Detail) == "{}" {
+		return ""
+	}
+	return string(e.Detail)
+}
+
+// listAudit shows the audit log, newest first, narrowed by the filters of the address.
+func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, auditFields...)
+	if err != nil {
+		return err
+	}
+	view := auditView{Query: query, CSV: auditPath + ".csv"}
+	if filters := filtersOf(r).Encode(); filters != "" {
+		view.CSV += "?" + filters
+	}
+	filter, ok, err := c.auditFilter(r.Context(), query)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		view.Wrong = true
+		return c.write(w, r, "audit", view)
+	}
+	var next *string
+	view.Rows, next, err = page.Search(listingOf(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
+		found, err := c.Audit.Search(r.Context(), filter, before, limit)
+		if len(found.Events) < limit {
+			view.Back = found.Next.At
+		}
+		return found.Events, found.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	view.Pages = pageLinks(r, firstCursor, next)
+	var named []uuid.UUID
+	for _, event := range view.Rows {
+		named = append(named, event.ClientID)
+	}
+	if view.Partners, err = c.Clients.Names(r.Context(), named); err != nil {
+		return err
+	}
+	return c.write(w, r, "audit", view)
+}
+
+// auditFilter reads the filters: a user by id or address, a partner by id or name. ok is false if one is malformed, or names nobody or
+// several partners.
+func (c *console) auditFilter(ctx context.Context, query map[string]string) (filter audit.Filter, ok bool, err error) {
+	filter = audit.Filter{Actor: query["actor"], Action: query["action"]}
+	var problem error
+	instant := func(name string) (at time.Time) {
+		if query[name] == "" {
+			return at
+		}
+		var err error
+		for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {
+			if at, err = time.Parse(layout, query[name]); err == nil {
+				return at
+			}
+		}
+		problem = errWhen
+		return at
+	}
+	id := func(name string, of func(context.Context, string) (uuid.UUID, error)) (id uuid.UUID) {
+		if query[name] == "" {
+			return id
+		}
+		id, err := uuid.Parse(query[name])
+		if err != nil { // a deleted user has an id only
+			id, err = of(ctx, query[name])
+		}
+		problem = cmp.Or(problem, err)
+		return id
+	}
+	filter.Since, filter.Until = instant("from"), instant("to")
+	filter.UserID = id("user", func(ctx context.Context, email string) (uuid.UUID, error) {
+		user, err := c.Accounts.FindUser(ctx, email)
+		return user.ID, err
+	})
+	filter.ClientID = id("partner", c.Finder.ClientNamed)
+	for _, unknown := range []error{refusal.ErrUserNotFound, refusal.ErrClientNotFound, lookup.ErrSeveral, errWhen} {
+		if errors.Is(problem, unknown) {
+			return filter, false, nil
+		}
+	}
+	return filter, problem == nil, problem
+}
+
+// errWhen means that a time is malformed.
+var errWhen = errors.New("not a time")
+
+// writeAudit sends every matching entry as a CSV file, newest first. It reads and writes in parts, and each part has its own time limit.
+func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, auditFields...)
+	if err != nil {
+		return err
+	}
+	filter, ok, err := c.auditFilter(r.Context(), query)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return site.ErrNotFound
+	}
+	if err := c.Audit.RecordExport(r.Context(), "console", filter); err != nil {
+		return err
+	}
+	file := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+	file.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	file.Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)
+	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
+		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
+		return work.Within(ctx, inConsole, c.Limits.Act)
+	})
+	if err != nil && file.Status() != 0 {
+		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
+	}
+	if err != nil {
+		w.Header().Del("Content-Disposition") // a page shows the error
+	}
+	return err
+}
+
+// partTime limits how long one part takes to read from the database and to send.
+const partTime = 30 * time.Second

@@ -1,0 +1,213 @@
+package console
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
+)
+
+const changesPath = Path + "/changes"
+
+// routeChanges routes what a partner's engineers ask the operator to change, and the operator's answer.
+func (c *console) routeChanges(r routes) {
+	const changes = "{partner}/changes"
+	r.get(changes, site.Given(c.partnerOf, c.showChange))
+	routeForm(r, changes+"/request", c.changeable, c.showRequestForm, c.requestChange)
+	c.routeLogo(r, changes+"/logo", "changes", c.requestLogo)
+	routeAct(r, changes+"/withdraw", c.openChangeOf, c.askChange("withdraw"), site.Confirmed(c.withdrawChange))
+	routeAct(r, changes+"/approve", c.openChangeOf, c.askChange("approve"), site.Confirmed(c.approveChange))
+	routeAct(r, changes+"/refuse", c.openChangeOf, c.askChange("refuse"), c.refuseChange)
+}
+
+func (c *console) changePath(partner uuid.UUID) string { return c.partnerPath(partner) + "/changes" }
+
+// lastChange returns a partner's last request, nil if there is none.
+func (c *console) lastChange(r *http.Request, partner uuid.UUID) (*client.ChangeRequest, error) {
+	found, err := c.Clients.ChangeRequest(r.Context(), partner)
+	if errors.Is(err, client.ErrNoChangeRequest) {
+		return nil, nil
+	}
+	return &found, err
+}
+
+// changeView is a partner's last request. Of an open one it has what it would change now.
+type changeView struct {
+	aboutPartner
+	Request *client.ChangeRequest // nil if there is none
+	Changes []client.FieldChange
+	Alike   []client.Client // for operators: partners whose names users could mistake for the one that is asked for
+}
+
+// Open reports whether the request waits for an answer.
+func (v changeView) Open() bool { return v.Request != nil && v.Request.State == client.ChangeOpen }
+
+// Of returns a value of a field of the partner, for its template.
+func (v changeView) Of(field, value string) any {
+	return struct {
+		Partner      uuid.UUID
+		Field, Value string
+	}{v.Partner.ID, field, value}
+}
+
+func (c *console) showChange(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	x := changeView{aboutPartner: aboutPartner{partner, "changes"}}
+	var err error
+	if x.Request, err = c.lastChange(r, partner.ID); err != nil {
+		return err
+	}
+	if x.Open() {
+		wanted, err := x.Request.Wanted(partner.Registration)
+		if err != nil {
+			return err
+		}
+		x.Changes = client.Compare(partner.Registration, wanted)
+		if !principalOf(r).Engineer {
+			if x.Alike, err = c.lookAlikes(r, "", wanted.Name, partner); err != nil {
+				return err
+			}
+		}
+	}
+	return c.write(w, r, "changes", x)
+}
+
+// wanted returns the registration as the open request would change it, or as it is.
+func (c *console) wanted(r *http.Request, partner client.Client) (client.Registration, error) {
+	last, err := c.lastChange(r, partner.ID)
+	if err != nil || last == nil || last.State != client.ChangeOpen {
+		return partner.Registration, err
+	}
+	return last.Wanted(partner.Registration)
+}
+
+func (c *console) showRequestForm(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	wanted, err := c.wanted(r, partner)
+	if err != nil {
+		return err
+	}
+	return c.writePartnerForm(w, r, aboutPartner{partner, "changes"}, wanted)
+}
+
+func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	form, registration, err := readPartnerForm(w, r)
+	if err != nil {
+		return err
+	}
+	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Seen: form["seen"]}
+	return c.savePartner(w, r, page, form, registration, func(change func(*client.Registration)) (string, error) {
+		return c.request(r, partner, change)
+	})
+}
+
+func (c *console) requestLogo(r *http.Request, partner client.Client, logo brand.Logo) error {
+	what, err := c.request(r, partner, func(wanted *client.Registration) { wanted.Logo = logo })
+	return outcome(err, c.changePath(partner.ID), what)
+}
+
+// request requests a change. what is the text of what that has done.
+func (c *console) request(r *http.Request, partner client.Client, change func(*client.Registration)) (what string, err error) {
+	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, change)
+	if !asked {
+		return "change_same", err
+	}
+	return "change_requested", err
+}
+
+// requestedLogo returns a logo that a partner asks for. Error: site.ErrNotFound.
+func (c *console) requestedLogo(r *http.Request, partner uuid.UUID, name string) (brand.Logo, error) {
+	wanted, err := c.wanted(r, client.Client{ID: partner})
+	if err == nil && (name == "" || wanted.Logo.Name != name) {
+		err = site.ErrNotFound
+	}
+	return wanted.Logo, err
+}
+
+// openChange is a partner with its open request.
+type openChange struct {
+	partner client.Client
+	request client.ChangeRequest
+}
+
+// openChangeOf returns the partner in the path with its request, which is open and the one that the page has shown. Error:
+// client.ErrNoChangeRequest.
+func (c *console) openChangeOf(r *http.Request) (one openChange, err error) {
+	if one.partner, err = c.changeable(r); err != nil {
+		return one, err
+	}
+	if one.request, err = c.Clients.ChangeRequest(r.Context(), one.partner.ID); err != nil {
+		return one, err
+	}
+	if one.request.State != client.ChangeOpen || r.URL.Query().Get("request") != one.request.ID.String() {
+		err = client.ErrNoChangeRequest
+	}
+	return one, err
+}
+
+// askChange asks for an act on an open request.
+func (c *console) askChange(act string) asking[openChange] {
+	return func(_ *http.Request, in writer, one openChange, _ refused) (confirmation, error) {
+		x := confirmation{
+			Title:  in.Text("console.change."+act+".heading", "Partner", one.partner.Name),
+			Says:   []template.HTML{in.HTML("console.change." + act + ".says")},
+			Action: in.Text("console.change." + act + ".act"), Back: c.changePath(one.partner.ID),
+		}
+		if act == "refuse" {
+			x.Fields = []field{{Name: "answer", Type: "textarea", Label: in.HTML("console.change.refuse.answer"),
+				Hint: in.HTML("console.change.refuse.answer_hint"), Max: client.MaxAnswer}}
+		}
+		return x, nil
+	}
+}
+
+func (c *console) withdrawChange(_ http.ResponseWriter, r *http.Request, one openChange) error {
+	return outcome(c.Clients.WithdrawChange(r.Context(), one.partner.ID, one.request.ID), c.changePath(one.partner.ID), "change_withdrawn")
+}
+
+func (c *console) approveChange(_ http.ResponseWriter, r *http.Request, one openChange) error {
+	answered, err := c.Clients.ApproveChange(r.Context(), one.partner.ID, one.request.ID)
+	what := "change_approved"
+	if answered.State == client.ChangeRefused {
+		what = "change_stale"
+	}
+	return outcome(err, c.changePath(one.partner.ID), what)
+}
+
+func (c *console) refuseChange(w http.ResponseWriter, r *http.Request, one openChange) error {
+	form, err := site.ReadForm(w, r, "answer")
+	if err != nil {
+		return err
+	}
+	_, err = c.Clients.RefuseChange(r.Context(), one.partner.ID, one.request.ID, form["answer"])
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
+		return refused{form, err}
+	}
+	return outcome(err, c.changePath(one.partner.ID), "change_refused")
+}
+
+// changeList is a page of the requests of all partners that are open, oldest first.
+type changeList struct {
+	Rows  []client.OpenChange
+	Pages pages
+}
+
+func (c *console) listChanges(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parseQuery(r); err != nil {
+		return err
+	}
+	var x changeList
+	var err error
+	x.Rows, x.Pages, err = listing(r, firstCursor, "changes", func(after page.Key, limit int) ([]client.OpenChange, error) {
+		return c.Clients.OpenChanges(r.Context(), after, limit)
+	}, client.OpenChange.Key)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "change-list", x)
+}

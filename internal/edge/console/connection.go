@@ -1,0 +1,221 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/work"
+)
+
+func (c *console) routeConnections(r routes) {
+	const connection = usersPath + "/{user}/connections/{client}"
+	r.get(connection, site.Given(c.connectionOf, c.showConnection))
+	routeAct(r, connection+"/disconnect", c.connectionOf, c.confirmDisconnect, site.Confirmed(c.disconnect))
+}
+
+func connectionPath(user, client uuid.UUID) string {
+	return userPath(user) + "/connections/" + client.String()
+}
+
+// connection is a connection with its user.
+type connection struct {
+	User account.User
+	oauth.Connection
+}
+
+func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
+
+// connectionOf returns the connection in the path.
+func (c *console) connectionOf(r *http.Request) (one connection, err error) {
+	if one.User, err = c.userOf(r); err != nil {
+		return one, err
+	}
+	partner, err := site.PathID(r, "client")
+	if err != nil {
+		return one, err
+	}
+	one.Connection, err = c.OAuth.Connection(r.Context(), one.User.ID, partner)
+	return one, err
+}
+
+// connectionView shows a connection and its history.
+type connectionView struct {
+	connection
+	Why   template.HTML // the connection works or does not
+	Days  []moment      // the history, newest first
+	Pages pages
+}
+
+func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one connection) error {
+	_, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	x := connectionView{connection: one}
+	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
+		return c.moments(r.Context(), one.Connection, after, limit)
+	}, func(m moment) [3]page.Key { return m.keys })
+	if err != nil {
+		return err
+	}
+	latest := x.Days
+	if x.Pages.First != "" {
+		latest = nil // this page has older ones
+	}
+	if x.Why, err = c.why(r.Context(), c.writer(r), one.Connection, latest); err != nil {
+		return err
+	}
+	return c.write(w, r, "connection", x)
+}
+
+// why explains why a connection works or does not. latest holds its latest moments, if they were already read.
+func (c *console) why(ctx context.Context, in writer, life oauth.Connection, latest []moment) (template.HTML, error) {
+	say := func(key string, values ...any) template.HTML {
+		values = append(values, "Partner", isolated(life.Partner.Name))
+		return in.HTML("console.why."+key, values...)
+	}
+	switch life.State {
+	case oauth.Lapsed:
+		last, key := life.LastRefreshAt, "lapsed"
+		if life.Refreshes == 0 {
+			last, key = life.AuthorizedAt, "lapsed_unused"
+		}
+		return say(key, "Time", in.span(life.RefreshDeadline.Sub(last)), "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
+	case oauth.Revoked:
+		end, err := c.endOf(ctx, life, latest, "connection.revoked")
+		if err != nil || end == nil {
+			return say("revoked_long_ago"), err
+		}
+		return say("revoked."+reasonOf(*end), "Since", instant(end.At), "Actor", end.Actor), nil
+	case oauth.Disconnected:
+		end, err := c.endOf(ctx, life, latest, "connection.disconnected")
+		if err != nil || end == nil {
+			return say("disconnected_long_ago"), err
+		}
+		return say("disconnected."+endedBy(*end), "Since", instant(end.At), "Actor", end.Actor), nil
+	case oauth.Authorized:
+	}
+	switch {
+	case life.ClientStatus != string(client.Active):
+		since, err := c.lastOf(ctx, audit.Filter{ClientID: life.Partner.ClientID, Itself: true, Action: "client." + life.ClientStatus})
+		if err != nil || since == nil {
+			return say("disabled_long_ago"), err
+		}
+		return say("disabled", "Since", instant(since.At)), nil
+	case life.MissingScopes != 0:
+		return say("lost_scopes", "Scopes", life.MissingScopes.String()), nil
+	case life.LastReadAt == nil:
+		return say("unread", "Since", instant(life.AuthorizedAt)), nil
+	}
+	return say("authorized", "Since", instant(life.AuthorizedAt), "Read", instant(*life.LastReadAt)), nil
+}
+
+// endOf returns the audit entry of the act that ended a connection, or nil if the log no longer has it.
+func (c *console) endOf(ctx context.Context, life oauth.Connection, latest []moment, action string) (*audit.Event, error) {
+	for _, m := range latest {
+		if m.Deed != nil && m.Deed.Action == action {
+			return &m.Deed.Event, nil
+		}
+	}
+	return c.lastOf(ctx, audit.Filter{UserID: life.UserID, ClientID: life.Partner.ClientID, Action: action})
+}
+
+// lastOf returns the newest entry that matches a filter, or nil if one page of the search finds none.
+func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
+	found, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
+	if err != nil || len(found.Events) == 0 {
+		return nil, err
+	}
+	return &found.Events[0], nil
+}
+
+// reasonOf returns why a connection was revoked.
+func reasonOf(event audit.Event) string {
+	if detailOf(event).Reason == "refresh_token_replayed" {
+		return "replayed"
+	}
+	if detailOf(event).All {
+		return "by_operator"
+	}
+	return "by_partner"
+}
+
+// endedBy returns who or what disconnected a connection.
+func endedBy(event audit.Event) string {
+	switch {
+	case detailOf(event).Reason == "client_offboarded":
+		return "offboarded"
+	case event.Actor == "user":
+		return "by_user"
+	case event.Actor == "client":
+		return "by_partner"
+	case event.Actor == work.AnyOperator:
+		return "by_operator"
+	}
+	return "by_name"
+}
+
+// detail is the detail of an audit entry about a connection.
+type detail struct {
+	Reason string `json:"reason"`
+	All    bool   `json:"all"` // with all others of the partner
+	Scopes string `json:"scopes"`
+}
+
+func detailOf(event audit.Event) (d detail) {
+	_ = json.Unmarshal(event.Detail, &d) // missing fields stay empty
+	return d
+}
+
+// isolated returns a name whose text direction does not affect the text around it.
+func isolated(name string) template.HTML {
+	return "<bdi>" + template.HTML(template.HTMLEscapeString(name)) + "</bdi>" //nolint:gosec // escaped
+}
+
+// span writes a duration in days, or in hours if it is under two days.
+func (w writer) span(d time.Duration) string {
+	if hours := int(d.Round(time.Hour).Hours()); hours < 48 {
+		return w.amount("hours", hours)
+	}
+	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
+}
+
+func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, _ refused) (confirmation, error) {
+	if one.State == oauth.Disconnected {
+		return confirmation{}, site.Redirect(one.path())
+	}
+	notified := "notified"
+	endpoint, set, err := c.endpointOf(r, one.Partner.ClientID)
+	if !set {
+		notified = "not_notified"
+	} else if !endpoint.StoppedAt.IsZero() {
+		notified = "stopped"
+	} else if !endpoint.PausedAt.IsZero() {
+		notified = "paused"
+	}
+	name := isolated(one.Partner.Name)
+	return confirmation{
+		Title: in.Text("console.disconnect.heading", "Email", one.User.Email, "Partner", one.Partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
+				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
+			in.HTML("console.disconnect."+notified, "Partner", name),
+		},
+		Action: in.Text("console.disconnect.act"), Grave: true, Back: one.path(),
+	}, err
+}
+
+func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, one connection) error {
+	return outcome(c.OAuth.DisconnectByOperator(r.Context(), one.User.ID, one.Partner.ClientID), one.path(), "connection_disconnected")
+}

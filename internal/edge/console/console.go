@@ -1,0 +1,221 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/work"
+)
+
+// Path is the path of the console.
+const Path = "/console"
+
+// Serves reports whether a path belongs to the console.
+func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
+
+// Config of the console. Only TrustedProxies, Brand, Texts, Token and Limits may be empty.
+type Config struct {
+	Operators *operators.Tokens
+	Sessions  *operators.Sessions
+	Accounts  *account.Accounts
+	Activity  *activity.Store
+	OAuth     *oauth.Server
+	Clients   *client.Registry
+	Webhooks  *webhook.Webhooks
+	Usage     *usage.Usage
+	Audit     *audit.Log
+	Finder    lookup.Finder
+	Portal    *portal.Portal
+	Consent   ConsentPage
+	Facts     func(context.Context) Facts            // of the service as a whole
+	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost
+	Alerts    func(context.Context) Facts            // only the servers and their alerts
+	Now       func() time.Time
+	Brand     brand.Brand       // of the operator; without a name, the program's own
+	Texts     *locale.Catalogue // of users' pages and of the console, or nil for the built-in ones
+
+	CodesPage      string          // the address of the page about the codes of errors, or empty
+	BaseURL        string          // of the public listener, or empty for no links there
+	Origins        []string        // of these pages in browsers, besides the Host of each request; see site.OwnForms
+	PortalOn       bool            // whether the public listener serves the portal
+	Changes        portal.Changes  // what a partner's engineers may do there
+	TrustedProxies network.Proxies // whose X-Forwarded-For is trusted
+
+	Token  string      // prefilled at sign-in, for a local demo, or empty
+	Limits work.Limits // of requests' time
+}
+
+// console is the configuration with the embedded files. It is also the portal, which has the pages about one partner.
+type console struct {
+	Config
+	site     *site.Site
+	base     string                                 // the path before /partners/{partner}: Path, or nothing in the portal
+	ownForms func(http.Handler) http.Handler        // refuses those of other sites
+	identify func(*http.Request) (principal, error) // who asks
+}
+
+// inConsole makes the console the caller in the queue for the database.
+var inConsole = work.Caller{Kind: work.Console}
+
+//go:embed templates static
+var files embed.FS
+
+// New returns the handler of [Path] and everything below it. Mount it behind telemetry.Requests and a check of the Host. It fails
+// only if the embedded files are inconsistent, or a route has no right.
+func New(config Config) (http.Handler, error) {
+	c, err := newConsole(config, Path, Path+"/static/")
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c.identify = c.operatorOf
+	router, r := c.router(func(*http.Request) work.Caller { return inConsole })
+	r.get(Path+"/static/{name}", c.site.ServeFile)
+	r.get(Path+"/sign-in", c.showSignIn)
+	r.post(Path+"/sign-in", c.signIn)
+	r.post(Path+"/sign-out", c.signOut)
+	r.get(Path, c.showHome)
+	r.get(Path+"/", site.FailWith(site.Redirect(Path)))
+	c.routeUsers(r)
+	c.routeConnections(r)
+	c.routeAdjustments(r)
+	c.routePartners(r)
+	c.routePartner(r.below(partnersPath + "/"))
+	r.get(PreviewFiles+"{name}", c.Consent.ServeFile)
+	r.get(servicePath, c.showService)
+	r.post(servicePath+"/dismiss", c.dismissServer)
+	c.routeAudit(r)
+	c.routeFind(r)
+	return router, *r.unlisted
+}
+
+// places and tabs are what the console and the portal are called, and the pages about one partner besides the first one, by base.
+var (
+	places = map[string]string{Path: "console.name", "": "console.portal.name"}
+	tabs   = map[string][]string{
+		Path: {"usage", "refused", "connections", "webhooks", "log", "consent", "changes", "portal"},
+		"":   {"usage", "refused", "connections", "webhooks", "log", "consent", "changes"},
+	}
+)
+
+func newConsole(config Config, base, static string) (*console, error) {
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	funcs := func(in *locale.Locale) template.FuncMap {
+		all := words(in)
+		all["base"] = func() string { return base }
+		all["place"] = func() string { return places[base] }
+		all["tabs"] = func() []string { return tabs[base] }
+		return all
+	}
+	c := &console{Config: config, base: base}
+	var err error
+	if c.ownForms, err = site.OwnForms(c.page(site.FailWith(site.ErrForeignForm)), config.Origins...); err != nil {
+		return nil, err
+	}
+	c.site, err = site.New(site.Config{Files: files, Static: static, Brand: config.Brand, Texts: config.Texts.Console(), Funcs: funcs})
+	c.Limits = config.Limits.OrDefault()
+	return c, err
+}
+
+// router returns a router without routes, and what adds them.
+func (c *console) router(caller func(*http.Request) work.Caller, headers ...func(http.Handler) http.Handler) (chi.Router, routes) {
+	router := chi.NewRouter()
+	router.Use(append(headers, site.Headers, site.Named, site.Timed(caller, c.limit), c.ownForms)...)
+	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
+	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
+	return router, routes{console: c, router: router, unlisted: new(error)}
+}
+
+// page serves a handler, and turns its error or panic into a redirect or an error page.
+func (c *console) page(handle site.Handler) http.HandlerFunc {
+	return site.Handle(handle, c.fail)
+}
+
+// longTime limits requests that end many connections or call a partner's server.
+const longTime = 30 * time.Second
+
+// limit returns how long a request may take.
+func (c *console) limit(r *http.Request) time.Duration {
+	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/revoke") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
+		return max(longTime, c.Limits.Batch)
+	}
+	return c.Limits.Act
+}
+
+// view is the data of a template.
+type view struct {
+	Who  principal // empty if nobody is signed in
+	Part string    // the entry in the navigation
+	Find *string   // what was searched for, or nil if the page is not about a search
+	News string    // the text of the act that was just done
+	X    any       // the page's own data
+}
+
+// write sends a page.
+func (c *console) write(w http.ResponseWriter, r *http.Request, name string, x any) error {
+	return c.show(w, r, http.StatusOK, name, x)
+}
+
+// refuse sends the page of a form again, with its problems.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x any) error {
+	return c.show(w, r, http.StatusUnprocessableEntity, name, x)
+}
+
+func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
+	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
+	v := view{Who: principalOf(r), Part: part, News: c.news(r), X: x}
+	if r.URL.Path == findPath || r.URL.Path == usersPath {
+		v.Find = new(r.URL.Query().Get("q"))
+	}
+	c.site.Write(w, r, status, name, v)
+	return nil
+}
+
+// done redirects to a page that shows the text console.done.{what}.
+func done(path, what string) site.Redirect { return site.Redirect(path + "?done=" + what) }
+
+// outcome returns the error of an act, or redirects like done.
+func outcome(err error, path, what string) error { return cmp.Or[error](err, done(path, what)) }
+
+// news returns the text of the act that the query names, or an empty string.
+func (c *console) news(r *http.Request) string {
+	what := r.URL.Query().Get("done")
+	if _, known := doneTexts[what]; !known {
+		return ""
+	}
+	return string(c.site.Locale(r).HTML("console.done." + what))
+}
+
+// doneTexts has the names of all acts.
+var doneTexts = map[string]struct{}{
+	"user_deleted": {}, "user_changed": {}, "limits_lifted": {}, "connection_disconnected": {}, "activity_adjusted": {}, "adjustment_removed": {},
+
+	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
+	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {},
+	"change_requested": {}, "change_same": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {}, "event_waits": {},
+	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
+}

@@ -1,0 +1,175 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/usage"
+)
+
+// daysShown is how many days the figures of the home page and of a partner cover, with today.
+const daysShown = 35
+
+// mostInNeed is how many partners the home page lists that need attention.
+const mostInNeed = 10
+
+// homeView shows what happens and what needs attention.
+type homeView struct {
+	Firing  []firing
+	InNeed  []partnerInNeed
+	Changes int64 // requests of partners that wait
+	Days    daysView
+}
+
+// daysView shows the figures of today, yesterday and all days.
+type daysView struct {
+	Today, Yesterday, All usage.Day
+	Charts                []chart // none without a request
+	IsAll                 bool    // of all partners together
+}
+
+// partnerInNeed is a partner with what is wrong, in words.
+type partnerInNeed struct {
+	usage.InNeed
+	Wrong []string
+}
+
+func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parseQuery(r); err != nil {
+		return err
+	}
+	x := homeView{Firing: serviceView{Facts: c.Alerts(r.Context())}.firing()}
+	report, err := c.lastDays(r, uuid.Nil)
+	if err != nil {
+		return err
+	}
+	x.Days = report
+	if x.Changes, err = c.Clients.CountChanges(r.Context()); err != nil {
+		return err
+	}
+	inNeed, err := c.Usage.InNeed(r.Context(), mostInNeed)
+	in := c.writer(r)
+	for _, partner := range inNeed {
+		x.InNeed = append(x.InNeed, partnerInNeed{partner, in.wrong(partner.Day)})
+	}
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "home", x)
+}
+
+// lastDays returns the figures of the last days of a partner, or of all with uuid.Nil.
+func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error) {
+	report, err := c.Usage.DaysOf(r.Context(), partner, c.Now().AddDate(0, 0, 1-daysShown))
+	if err != nil {
+		return daysView{}, err
+	}
+	last := len(report.Days) - 1
+	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total, IsAll: partner == uuid.Nil}
+	if report.Total.Requests > 0 {
+		in := c.writer(r)
+		x.Charts = []chart{in.drawDays(report.Days), in.drawConnections(report.Days)}
+	}
+	return x, nil
+}
+
+// wrong says what is wrong with a day.
+func (in writer) wrong(day usage.Day) (texts []string) {
+	say := func(is bool, key string, args ...any) {
+		if is {
+			texts = append(texts, in.Text("console.home.wrong."+key, args...))
+		}
+	}
+	say(day.WebhooksFailed > 0, "webhooks", "Count", day.WebhooksFailed)
+	say(day.Replayed > 0, "replayed", "Count", day.Replayed)
+	say(day.Failed > 0, "failed", "Count", day.Failed)
+	say(day.RateLimited > 0, "limited", "Share", in.percent(day.Figures().RateLimitedShare()))
+	return texts
+}
+
+// byDay returns a chart without series. describe returns a day's text.
+func (in writer) byDay(days []usage.Day, name string, describe func(usage.Day) string) chart {
+	of := func(i int) string { return days[i].Day.Format(time.DateOnly) }
+	c := newChart(in.Text("console.home.chart."+name+".title"), in.Text("console.home.by_day"), len(days), func(i int) string {
+		return of(i) + ": " + describe(days[i])
+	})
+	c.First, c.Half, c.Last = of(0), of(len(days)/2), in.Text("console.chart.now")
+	return c
+}
+
+// drawDays stacks the requests of each day by outcome.
+func (in writer) drawDays(days []usage.Day) chart {
+	c := in.byDay(days, "requests", func(d usage.Day) string {
+		return in.Text("console.usage.requests.hour", "Requests", in.number(d.Requests), "Limited", in.number(d.RateLimited),
+			"Refused", in.number(d.Refused), "Failed", in.number(d.Failed))
+	})
+	in.stack(&c, days, []stack{
+		{"answered", in.Text("console.usage.answered"), func(d usage.Day) int64 { return d.Requests - d.RateLimited - d.Refused - d.Failed }},
+		{"refused", in.Text("console.usage.other_4xx"), func(d usage.Day) int64 { return d.Refused }},
+		{"limited", "429", func(d usage.Day) int64 { return d.RateLimited }},
+		{"failed", "5xx", func(d usage.Day) int64 { return d.Failed }},
+	})
+	return c
+}
+
+// drawConnections stacks the connections that were made and that ended on each day.
+func (in writer) drawConnections(days []usage.Day) chart {
+	c := in.byDay(days, "connections", func(d usage.Day) string {
+		return in.Text("console.home.chart.connections.day", "Made", in.number(d.Authorized), "Ended", in.number(ended(d)))
+	})
+	in.stack(&c, days, []stack{
+		{"answered", in.Text("console.home.made"), func(d usage.Day) int64 { return d.Authorized }},
+		{"refused", in.Text("console.home.ended"), ended},
+	})
+	return c
+}
+
+func ended(d usage.Day) int64 { return d.Lapsed + d.Revocations() + d.Disconnects() }
+
+// stack is a series of a chart of days.
+type stack struct {
+	class, text string
+	of          func(usage.Day) int64
+}
+
+// stack adds the series with their scale, and says how much the day with most has.
+func (in writer) stack(c *chart, days []usage.Day, series []stack) {
+	most := slices.MaxFunc(days, func(a, b usage.Day) int { return int(sumOf(series, a) - sumOf(series, b)) })
+	top := niceAbove(max(1, sumOf(series, most)))
+	floor := make([]float64, len(days))
+	for _, s := range series {
+		c.stacked(s.class, s.text, valuesOf(days, s.of), floor, float64(top))
+	}
+	c.Scale = []string{in.number(top), in.number(top / 2), in.number(0)}
+	c.Summary = in.Text("console.home.most", "Title", c.Title, "Number", in.number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
+}
+
+func sumOf(series []stack, day usage.Day) (sum int64) {
+	for _, s := range series {
+		sum += s.of(day)
+	}
+	return sum
+}
+
+// figure writes a figure of a day.
+func (in writer) figure(name string, d usage.Day) string {
+	counts := map[string]int64{
+		"requests": d.Requests, "refused": d.Refused, "failed": d.Failed, "active_users": d.ActiveUsers, "active_partners": d.ActiveClients,
+		"made": d.Authorized, "refreshed": d.Refreshed, "lapsed": d.Lapsed, "revoked": d.Revocations(), "disconnected": d.Disconnects(),
+		"delivered": d.WebhooksDelivered, "given_up": d.WebhooksFailed,
+	}
+	switch name {
+	case "limited":
+		return in.percent(d.Figures().RateLimitedShare())
+	case "p50":
+		return in.took(d.Figures().Quantile(.5))
+	case "p99":
+		return in.took(d.Figures().Quantile(.99))
+	case "codes":
+		return in.Text("console.home.sent_tried", "Sent", in.number(d.CodesSent), "Tried", in.number(d.CodesTried))
+	}
+	return in.number(counts[name])
+}

@@ -1,0 +1,278 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/refusal"
+)
+
+// secretPage shows secrets once.
+type secretPage struct {
+	aboutPartner
+	Heading string
+	Says    []template.HTML
+	Secrets []named
+	Back    string // empty for the partner's page
+}
+
+// overlap is how long the previous secret keeps working.
+type overlap struct {
+	name string
+	time time.Duration
+}
+
+func (o overlap) seconds() string { return strconv.Itoa(int(o.time.Seconds())) }
+
+var overlaps = []overlap{
+	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
+}
+
+func (c *console) askSecret(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+	x := confirmation{
+		Title:  in.Text("console.secret.replace_heading", "Partner", partner.Name),
+		Says:   []template.HTML{in.HTML("console.secret.replace_says")},
+		Action: in.Text("console.secret.replace_act"), Back: c.partnerPath(partner.ID),
+		Fields: []field{{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
+			Value: "86400"}},
+		Hidden: []named{{"older", untilOf(partner.OverlapUntil)}},
+	}
+	for _, o := range overlaps {
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{o.seconds(), in.Text("console.secret.for." + o.name)})
+	}
+	if !partner.OverlapUntil.IsZero() {
+		x.Says = append(x.Says, in.HTML("console.secret.older_ends", "Until", instant(partner.OverlapUntil)))
+	}
+	if no.error != nil {
+		x.Problem = in.HTML("console.secret.replaced_since")
+	}
+	return x, nil
+}
+
+// untilOf returns the end of the previous secret for a hidden field, empty if there is none.
+func untilOf(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// readUntil reverses untilOf. Error: site.ErrBadForm.
+func readUntil(text string) (at time.Time, err error) {
+	if text != "" {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			err = site.ErrBadForm
+		}
+	}
+	return at, err
+}
+
+// replaceSecret replaces the secret, and shows the new one and the end of the previous one.
+func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	form, err := site.ReadForm(w, r, "overlap", "older")
+	if err != nil {
+		return err
+	}
+	older, err := readUntil(form["older"])
+	if err != nil {
+		return err
+	}
+	chosen := slices.IndexFunc(overlaps, func(o overlap) bool { return o.seconds() == form["overlap"] })
+	if chosen < 0 {
+		return site.ErrBadForm
+	}
+	rotated, err := c.Clients.RotateSeenSecret(r.Context(), partner.ID, overlaps[chosen].time, older)
+	if errors.Is(err, client.ErrReplacedSince) { // often by a second click
+		return refused{form, err}
+	}
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	until := in.HTML("console.secret.old_ended")
+	if !rotated.OverlapUntil.IsZero() {
+		until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
+	}
+	return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
+}
+
+// writeSecret shows a partner's client secret once.
+func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML) error {
+	in := c.site.Locale(r)
+	return c.write(w, r, "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text(heading), Says: []template.HTML{in.HTML("console.secret.once"), says},
+		Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
+	})
+}
+
+// writeWebhookSecret shows the secret of a partner's webhook once.
+func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says ...template.HTML) error {
+	in := c.site.Locale(r)
+	return c.write(w, r, "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text(heading),
+		Says:    append([]template.HTML{in.HTML("console.secret.once")}, says...),
+		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: c.hooksPath(partner),
+	})
+}
+
+// routeStatus routes an act, disable, enable or revoke, that changes what a partner's credentials can do.
+func (c *console) routeStatus(r routes, act string, grave bool, change func(context.Context, uuid.UUID) error) {
+	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+		counted, err := c.Usage.Connections(r.Context(), partner.ID)
+		return confirmation{
+			Title: in.Text("console.partner."+act+".heading", "Partner", partner.Name),
+			Says: []template.HTML{
+				in.HTML("console.partner." + act + ".says"),
+				in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
+			},
+			Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: c.partnerPath(partner.ID),
+		}, err
+	}
+	routeAct(r, "{partner}/"+act, c.changeable, ask,
+		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+			return outcome(change(r.Context(), partner.ID), c.partnerPath(partner.ID), "partner_"+act+"d")
+		}))
+}
+
+func (c *console) askOffboard(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+	counted, err := c.Usage.Connections(r.Context(), partner.ID)
+	if err != nil {
+		return confirmation{}, err
+	}
+	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	name := field{Name: "name", Type: "text", Label: in.HTML("console.partner.offboard.name"),
+		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
+	if no.error != nil {
+		name.Problem = in.HTML("console.partner.offboard.wrong")
+	}
+	ends := counted.Authorized + counted.Lapsed + counted.Revoked
+	return confirmation{
+		Title: in.Text("console.partner.offboard.heading", "Partner", partner.Name),
+		Says: []template.HTML{
+			in.HTML("console.partner.offboard.says"),
+			in.HTML("console.partner.offboard.connections", "Number", in.precisely(ends, counted.Precision)),
+			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
+		},
+		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
+	}, err
+}
+
+// bounded writes a count of events.
+func (in writer) bounded(n int) string {
+	if n > webhook.CountBound {
+		return in.precisely(webhook.CountBound, usage.AtLeast)
+	}
+	return in.number(n)
+}
+
+// offboardPartner ends a partner for good. If time runs out before all connections have ended, the service ends the rest.
+func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	form, err := site.ReadForm(w, r, "name")
+	if err != nil {
+		return err
+	}
+	if form["name"] != partner.Name {
+		return refused{form, errors.New("another name")}
+	}
+	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
+		defer cancel()
+		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, refusal.ErrClientOffboarded) {
+			return err
+		}
+	}
+	return done(c.partnerPath(partner.ID), "partner_offboarded")
+}
+
+// logoForm is the page for a partner's logo.
+type logoForm struct {
+	aboutPartner
+	Problem template.HTML // with the file
+}
+
+// routeLogo routes a form with a logo. take makes or requests the change.
+func (c *console) routeLogo(r routes, path, tab string, take func(*http.Request, client.Client, brand.Logo) error) {
+	show := func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+		return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, tab}})
+	}
+	routeForm(r, path, c.changeable, show, func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+		file, err := readFile(w, r, "logo", brand.MaxLogo)
+		if err != nil {
+			return err
+		}
+		logo, err := brand.ReadLogo(file)
+		if err != nil {
+			problem := c.site.Locale(r).HTML("console.partner.logo.wrong", "Problem", err.Error())
+			return c.refuse(w, r, "logo", logoForm{aboutPartner{partner, tab}, problem})
+		}
+		return take(r, partner, logo)
+	})
+}
+
+func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return c.replaceLogo(r, partner, brand.Logo{}, "logo_removed")
+}
+
+func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, what string) error {
+	_, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo })
+	return outcome(err, c.partnerPath(partner.ID), what)
+}
+
+// readFile reads a form that has one file and nothing else. It reads at most max+1 bytes of the file. Error: site.ErrBadForm.
+func readFile(w http.ResponseWriter, r *http.Request, name string, max int64) ([]byte, error) {
+	const around = 4 << 10 // of the form beside its file
+	r.Body = http.MaxBytesReader(w, r.Body, max+1+around)
+	reader, err := r.MultipartReader()
+	if err != nil {
+		return nil, site.ErrBadForm
+	}
+	part, err := reader.NextPart()
+	if err != nil || part.FormName() != name {
+		return nil, site.ErrBadForm
+	}
+	file, err := io.ReadAll(io.LimitReader(part, max+1))
+	if err != nil {
+		return nil, site.ErrBadForm
+	}
+	if int64(len(file)) > max {
+		return file, nil
+	}
+	if _, err := reader.NextPart(); !errors.Is(err, io.EOF) {
+		return nil, site.ErrBadForm
+	}
+	return file, nil
+}
+
+// serveLogo serves the logo of a partner, or the one that it asks for.
+func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
+	id, err := site.PathID(r, "partner")
+	if err != nil {
+		return err
+	}
+	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
+	if errors.Is(err, refusal.ErrClientNotFound) {
+		logo, err = c.requestedLogo(r, id, chi.URLParam(r, "file"))
+	}
+	if err != nil {
+		return err
+	}
+	site.Unchanging(w, logo.MediaType())
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", logo.MediaType())
+	_, _ = w.Write(logo.Content) // fails only if the browser has gone
+	return nil
+}

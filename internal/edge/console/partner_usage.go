@@ -1,0 +1,239 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
+)
+
+// windows lists the windows of usage pages in hours.
+var windows = map[string]int{"": 24, "24": 24, "168": 168}
+
+// window is the time that a usage page covers.
+type window struct {
+	Hours      int
+	Since, Now time.Time
+	Search     string // of the list of partners
+}
+
+// windowOf reads the window from a query. Its last hour is the current one.
+func (c *console) windowOf(query map[string]string) (window, error) {
+	hours, known := windows[query["hours"]]
+	if !known {
+		return window{}, site.ErrBadForm
+	}
+	now := c.Now().UTC()
+	return window{Hours: hours, Since: now.Truncate(time.Hour).Add(-time.Duration(hours-1) * time.Hour), Now: now}, nil
+}
+
+// Query returns the window for an address, empty for the default one.
+func (w window) Query() string {
+	if w.Hours == windows[""] {
+		return ""
+	}
+	return "?hours=" + strconv.Itoa(w.Hours)
+}
+
+// partnerUsage shows the usage of one partner.
+type partnerUsage struct {
+	aboutPartner
+	Window window
+	Report usage.Report
+	Charts []chart
+	Bars   []string // of the operations
+}
+
+// Width returns the width of the charts.
+func (u partnerUsage) Width() int { return len(u.Report.Hours) * slot }
+
+// Busy returns the hours with requests, newest first.
+func (u partnerUsage) Busy() (hours []usage.Hour) {
+	for _, hour := range slices.Backward(u.Report.Hours) {
+		if hour.Requests > 0 {
+			hours = append(hours, hour)
+		}
+	}
+	return hours
+}
+
+// Peak returns the share of the budget that the busiest minute of an hour used.
+func (u partnerUsage) Peak(hour usage.Hour) float64 {
+	return float64(hour.BusiestMinute) / float64(u.Report.RequestsPerMinute)
+}
+
+func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	query, err := parseQuery(r, "hours")
+	if err != nil {
+		return err
+	}
+	looked, err := c.windowOf(query)
+	if err != nil {
+		return err
+	}
+	report, err := c.Usage.Requests(r.Context(), partner.ID, looked.Since)
+	if err != nil {
+		return err
+	}
+	u := partnerUsage{aboutPartner: aboutPartner{partner, "usage"}, Window: looked, Report: report}
+	u.draw(c.writer(r))
+	return c.write(w, r, "partner-usage", u)
+}
+
+func (u *partnerUsage) draw(in writer) {
+	if u.Report.Total.Requests == 0 {
+		return
+	}
+	u.Charts = []chart{in.drawRequests(u.Report), in.drawBudget(u.Report), in.drawTimes(u.Report)}
+	for i := range u.Charts {
+		c, form := &u.Charts[i], "15:04"
+		if u.Window.Hours > 24 {
+			form = "01-02 15:04"
+		}
+		c.First, c.Half = u.Report.Hours[0].Start.Format(form), u.Report.Hours[len(u.Report.Hours)/2].Start.Format(form)
+		c.Last = in.Text("console.chart.now")
+	}
+	requests := func(f usage.Figures) int64 { return f.Requests }
+	top := 1.0
+	for _, operation := range u.Report.Operations {
+		top = max(top, slices.Max(valuesOf(operation.Hours, requests)))
+	}
+	for _, operation := range u.Report.Operations {
+		u.Bars = append(u.Bars, bars(valuesOf(operation.Hours, requests), nil, top, 5))
+	}
+}
+
+// byHour returns a chart without series. describe returns an hour's text.
+func (in writer) byHour(report usage.Report, name string, describe func(usage.Hour) string) chart {
+	return newChart(in.Text("console.usage."+name+".title"), in.Text("console.usage."+name+".unit"), len(report.Hours), func(i int) string {
+		return hour(report.Hours[i].Start) + " UTC: " + describe(report.Hours[i])
+	})
+}
+
+// drawRequests stacks the requests of each hour by outcome.
+func (in writer) drawRequests(report usage.Report) chart {
+	c := in.byHour(report, "requests", func(h usage.Hour) string {
+		return in.Text("console.usage.requests.hour", "Requests", in.number(h.Requests), "Limited", in.number(h.RateLimited),
+			"Refused", in.number(h.Refused), "Failed", in.number(h.Failed))
+	})
+	busiest := slices.MaxFunc(report.Hours, func(a, b usage.Hour) int { return cmp.Compare(a.Requests, b.Requests) })
+	top := niceAbove(busiest.Requests)
+	floor := make([]float64, len(report.Hours))
+	for _, part := range []struct {
+		class, text string
+		of          func(usage.Hour) int64
+	}{
+		{"answered", in.Text("console.usage.answered"), func(h usage.Hour) int64 { return h.Requests - h.RateLimited - h.Refused - h.Failed }},
+		{"refused", in.Text("console.usage.other_4xx"), func(h usage.Hour) int64 { return h.Refused }},
+		{"limited", "429", func(h usage.Hour) int64 { return h.RateLimited }},
+		{"failed", "5xx", func(h usage.Hour) int64 { return h.Failed }},
+	} {
+		c.stacked(part.class, part.text, valuesOf(report.Hours, part.of), floor, float64(top))
+	}
+	c.Scale = []string{in.number(top), in.number(top / 2), in.number(0)}
+	c.Summary = in.Text("console.usage.requests.summary", "Requests", in.number(report.Total.Requests), "Most", in.number(busiest.Requests),
+		"Hour", hour(busiest.Start))
+	return c
+}
+
+// drawBudget draws the busiest minute of each hour against the rate policy, which is a line.
+func (in writer) drawBudget(report usage.Report) chart {
+	policy := int64(report.RequestsPerMinute)
+	c := in.byHour(report, "budget", func(h usage.Hour) string {
+		return in.Text("console.usage.budget.hour", "Requests", in.number(h.BusiestMinute), "Policy", in.number(policy),
+			"Share", in.percent(float64(h.BusiestMinute)/float64(policy)))
+	})
+	top := 1.25
+	if peak := report.PeakBudgetUsed(); peak > top { // a burst adds to a minute's rate
+		top = float64(niceAbove(int64(100*peak))) / 100
+	}
+	values := valuesOf(report.Hours, func(h usage.Hour) int64 { return h.BusiestMinute })
+	c.Scale = []string{in.percent(top), "", in.percent(0)}
+	c.lineAt(1, top)
+	c.Series = []series{{"budget", bars(values, nil, top*float64(policy), 1.5)}}
+	c.Keys = []chartKey{{"budget", in.Text("console.usage.used")}, {"policy", in.Text("console.usage.a_minute", "Requests", in.number(policy))}}
+	c.Summary = in.Text("console.usage.budget.summary", "Share", in.percent(report.PeakBudgetUsed()), "Policy", in.number(policy))
+	return c
+}
+
+// drawTimes draws the median of each hour, and the span from there to the 99th percentile, on a logarithmic axis.
+func (in writer) drawTimes(report usage.Report) chart {
+	c := in.byHour(report, "times", func(h usage.Hour) string {
+		return in.Text("console.usage.times.hour", "Half", in.took(h.Quantile(.5)), "Most", in.took(h.Quantile(.99)))
+	})
+	var span, median strings.Builder
+	for i, hour := range report.Hours {
+		if hour.Requests > 0 {
+			low, high := onTimeAxis(hour.Quantile(.5)), onTimeAxis(hour.Quantile(.99))
+			bar(&span, i, low, max(high-low, 1))
+			bar(&median, i, max(low-1.5, 0), 3)
+		}
+	}
+	c.Series = []series{{"span", span.String()}, {"median", median.String()}}
+	c.Scale = []string{"10 s", "1 s", "100 ms", "10 ms", "1 ms"}
+	c.Keys = []chartKey{{"median", "p50"}, {"span", in.Text("console.usage.to_p99")}}
+	c.Summary = in.Text("console.usage.times.summary", "Half", in.took(report.Total.Quantile(.5)), "Most", in.took(report.Total.Quantile(.99)))
+	return c
+}
+
+// refusedList is a page of a partner's refused requests, newest first.
+type refusedList struct {
+	aboutPartner
+	Fields  []field // of the filter
+	Explain string  // the address of the page about codes, or empty
+	Rows    []usage.ClientError
+	Pages   pages
+}
+
+// LastID returns the request id of the last of equal requests, empty if it is not known.
+func (refusedList) LastID(e usage.ClientError) string {
+	if len(e.RequestIDs) == 0 {
+		return ""
+	}
+	return e.RequestIDs[len(e.RequestIDs)-1].String()
+}
+
+func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	query, err := parseQuery(r, "operation", "status", "request")
+	if err != nil {
+		return err
+	}
+	in := c.writer(r)
+	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}, Explain: c.CodesPage, Fields: []field{
+		{Name: "operation", Label: in.HTML("console.usage.operation")}, {Name: "status", Label: in.HTML("console.webhook.status")},
+		{Name: "request", Label: in.HTML("console.refused.request_id")},
+	}}
+	for i, f := range list.Fields {
+		list.Fields[i].Value = query[f.Name]
+	}
+	// No request has a malformed id or status.
+	filter := usage.ErrorFilter{Operation: query["operation"]}
+	var malformed error
+	if query["status"] != "" {
+		filter.Status, malformed = strconv.Atoi(query["status"])
+	}
+	if query["request"] != "" {
+		var wrong error
+		filter.RequestID, wrong = uuid.Parse(query["request"])
+		malformed = cmp.Or(malformed, wrong)
+	}
+	if malformed != nil || filter.Status < 0 || filter.Status > 599 {
+		return c.write(w, r, "refused", list)
+	}
+	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
+		return c.Usage.FindErrors(r.Context(), partner.ID, filter, after, limit)
+	}, usage.ClientError.Key)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "refused", list)
+}

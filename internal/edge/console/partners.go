@@ -1,0 +1,193 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/page"
+)
+
+const partnersPath = Path + "/partners"
+
+func (c *console) routePartners(r routes) {
+	r.get(partnersPath, c.listPartners)
+	r.get(partnersPath+"/new", c.showNewPartner)
+	r.post(partnersPath+"/new", c.createPartner)
+	r.get(changesPath, c.listChanges)
+}
+
+// routePartner routes the pages about one partner, which the console and the portal have. Of the portal, routes leaves out the operator's.
+func (c *console) routePartner(r routes) {
+	const partner = "{partner}"
+	r.get(partner, site.Given(c.partnerOf, c.showPartner))
+	r.get(partner+"/usage", site.Given(c.partnerOf, c.showUsage))
+	r.get(partner+"/refused", site.Given(c.partnerOf, c.listRefused))
+	r.get(partner+"/logo/{file}", c.serveLogo)
+	r.post(partner+"/logo/remove", site.Given(c.changeable, site.Confirmed(c.removeLogo)))
+	routeForm(r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
+	c.routeLogo(r, partner+"/logo", "overview", func(r *http.Request, partner client.Client, logo brand.Logo) error {
+		return c.replaceLogo(r, partner, logo, "logo_set")
+	})
+	routeAct(r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
+	c.routeStatus(r, "disable", true, c.Clients.Disable)
+	c.routeStatus(r, "enable", false, c.Clients.Enable)
+	c.routeStatus(r, "revoke", true, func(ctx context.Context, id uuid.UUID) error {
+		_, err := c.OAuth.RevokeTokensOfClient(ctx, id)
+		return err
+	})
+	routeAct(r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
+	c.routeWebhooks(r)
+	c.routeChanges(r)
+	r.get(partner+"/consent", site.Given(c.partnerOf, c.choosePreview))
+	r.get(partner+"/consent/{language}", site.Given(c.partnerOf, c.showPreview))
+	r.get(partner+"/connections", site.Given(c.partnerOf, c.showGrant))
+	r.get(partner+"/log", site.Given(c.partnerOf, c.showLog))
+	r.get(partner+"/portal", site.Given(c.partnerOf, c.listSessions))
+	routeAct(r, partner+"/portal/link", c.changeable, c.askLink, c.createLink)
+	routeAct(r, partner+"/portal/end", c.changeable, c.confirmEndSessions, site.Confirmed(c.endSessions))
+	routeAct(r, partner+"/portal/{session}/end", c.sessionOf, c.confirmEndSession, site.Confirmed(c.endSession))
+}
+
+// aboutPartner is the header of each page about a partner.
+type aboutPartner struct {
+	Partner client.Client
+	Tab     string
+}
+
+// IsRequest reports whether a form asks the operator for a change, instead of making it.
+func (a aboutPartner) IsRequest() bool { return a.Tab == "changes" }
+
+// partnerPath returns the path of a partner's pages: in the console, or in the portal.
+func (c *console) partnerPath(id uuid.UUID) string { return c.base + "/partners/" + id.String() }
+
+// partnerOf returns the partner in the path.
+func (c *console) partnerOf(r *http.Request) (client.Client, error) {
+	id, err := site.PathID(r, "partner")
+	if err != nil {
+		return client.Client{}, err
+	}
+	return c.Clients.Get(r.Context(), id)
+}
+
+// partnerList lists the partners that a query finds with their usage, busiest first.
+type partnerList struct {
+	Query  string
+	Window window
+	Rows   []usage.Report
+	Pages  pages
+}
+
+func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, "hours", "q")
+	if err != nil {
+		return err
+	}
+	list := partnerList{Query: query["q"]}
+	if list.Window, err = c.windowOf(query); err != nil {
+		return err
+	}
+	list.Window.Since, list.Window.Search = list.Window.Since.Truncate(24*time.Hour), list.Query
+	found, err := c.Clients.Search(r.Context(), list.Query)
+	if err != nil {
+		return err
+	}
+	list.Rows, list.Pages, err = listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
+		return c.Usage.Clients(r.Context(), found, list.Window.Since, after, limit)
+	}, usage.Report.Key)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partners", list)
+}
+
+// partnerView is a partner with its registration.
+type partnerView struct {
+	aboutPartner
+	Connections connectionCounts
+	Days        daysView
+	Webhook     webhook.Endpoint      // has no URL if there is none
+	Change      *client.ChangeRequest // the last one, or nil
+}
+
+func (c *console) showPartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	connections, err := c.Usage.Connections(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	days, err := c.lastDays(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	endpoint, _, err := c.endpointOf(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	change, err := c.lastChange(r, partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "partner", partnerView{aboutPartner{partner, "overview"}, c.writer(r).counted(connections), days, endpoint, change})
+}
+
+// connectionCounts has formatted counts of connections.
+type connectionCounts struct {
+	Note       string // how exact the numbers are, or empty if they are exact
+	Authorized string
+	States     []stateCount // empty if there are no connections or the counts are unknown
+}
+
+type stateCount struct {
+	Name, Count string
+	X, Width    float64 // in the bar, of 100
+}
+
+// counted formats counts of connections.
+func (in writer) counted(connections usage.Connections) connectionCounts {
+	var c connectionCounts
+	switch connections.Precision {
+	case usage.Exact:
+	case usage.Estimated:
+		c.Note = in.Text("console.connections.counted", "At", connections.At.UTC().Format(time.DateTime))
+	case usage.AtLeast:
+		c.Note = in.Text("console.connections.bounded")
+	case usage.Unknown:
+		return connectionCounts{Note: in.Text("console.connections.too_long"), Authorized: in.precisely(0, usage.Unknown)}
+	}
+	if connections.Sum() == 0 {
+		return connectionCounts{Note: in.Text("console.connections.none"), Authorized: in.number(0)}
+	}
+	x := 0.0
+	for _, part := range []struct {
+		name string
+		n    int64
+	}{
+		{"authorized", connections.Authorized}, {"lapsed", connections.Lapsed},
+		{"revoked", connections.Revoked}, {"disconnected", connections.Disconnected},
+	} {
+		width := 100 * float64(part.n) / float64(connections.Sum())
+		c.States = append(c.States, stateCount{part.name, in.precisely(part.n, connections.Precision), x, width})
+		x += width
+	}
+	c.Authorized = c.States[0].Count
+	return c
+}
+
+// precisely writes a count and its precision.
+func (in writer) precisely(n int64, precision usage.Precision) string {
+	switch precision {
+	case usage.AtLeast:
+		return in.Text("console.connections.at_least", "Number", in.number(n))
+	case usage.Unknown:
+		return in.Text("console.connections.unknown")
+	case usage.Exact, usage.Estimated:
+	}
+	return in.number(n)
+}

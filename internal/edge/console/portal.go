@@ -1,0 +1,254 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
+)
+
+// PortalPreviewFiles is the path of the files of the portal's [ConsentPage].
+const PortalPreviewFiles = portal.Path + "/consent-page/"
+
+// portalCookie holds the key of an engineer's session. Browsers accept its prefix only for this host and over TLS.
+const portalCookie = "__Host-connect-partner"
+
+// NewPortal returns the handler of [portal.Path] and everything below it: the console's pages about one partner, for the engineers of that
+// partner. Mount it behind telemetry.Requests. It needs Portal, Clients, OAuth, Webhooks, Usage, Audit, Finder, Consent and Now of the
+// configuration. It fails only if the embedded files are inconsistent, or a route has no right.
+func NewPortal(config Config) (http.Handler, error) {
+	c, err := newConsole(config, "", portal.Path+"/static/")
+	if err != nil {
+		return nil, fmt.Errorf("portal: %w", err)
+	}
+	c.identify = c.engineerOf
+	router, r := c.router(func(r *http.Request) work.Caller {
+		return work.Caller{Kind: work.Engineers, Name: c.TrustedProxies.Of(r).String()}
+	}, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"))
+	r.get(portal.Path, c.showOutside)
+	r.get(portal.Path+"/static/{name}", c.site.ServeFile)
+	r.get(PortalPreviewFiles+"{name}", c.Consent.ServeFile)
+	r = r.below(portal.Path + "/")
+	r.get("{partner}/open/{link}", c.askOpen)
+	r.post("{partner}/open/{link}", c.open)
+	r.post("{partner}/sign-out", c.leave)
+	c.routePartner(r)
+	return router, *r.unlisted
+}
+
+// engineerOf returns the engineer whose session the browser holds, of the partner in the path. Error: portal.ErrNoSession.
+func (c *console) engineerOf(r *http.Request) (principal, error) {
+	session, err := c.portalSession(r)
+	return principal{Name: session.Actor(), ReadOnly: session.ReadOnly, Engineer: true, Partner: session.ClientID, changes: c.Changes}, err
+}
+
+func (c *console) portalSession(r *http.Request) (portal.Session, error) {
+	partner, err := site.PathID(r, "partner")
+	if err != nil {
+		return portal.Session{}, err
+	}
+	cookie, err := r.Cookie(portalCookie)
+	if err != nil {
+		return portal.Session{}, portal.ErrNoSession
+	}
+	return c.Portal.Session(r.Context(), partner, cookie.Value)
+}
+
+// showOutside is for people without a session.
+func (c *console) showOutside(w http.ResponseWriter, r *http.Request) error {
+	if !r.URL.Query().Has("signed-out") {
+		return portal.ErrNoSession
+	}
+	c.site.Write(w, r, http.StatusOK, "failure", view{X: "signed_out"})
+	return nil
+}
+
+// askOpen asks whether to open a link. It changes nothing, because programs that look at messages open links, too.
+func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
+	id, err := site.PathID(r, "partner")
+	if err != nil {
+		return err
+	}
+	link, err := c.Portal.Link(r.Context(), id, chi.URLParam(r, "link")) // before the partner: a stranger learns nothing about partners
+	if err != nil {
+		return err
+	}
+	partner, err := c.Clients.Get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	in := c.writer(r)
+	says := []template.HTML{in.HTML("console.portal.open.says", "Name", link.Name)}
+	if link.ReadOnly {
+		says = append(says, in.HTML("console.portal.open.read_only"))
+	}
+	return c.write(w, r, "confirm", confirmation{
+		Title: in.Text("console.portal.open.heading", "Partner", partner.Name), Says: says, Action: in.Text("console.portal.open.act"),
+	})
+}
+
+// open makes a session of a link, in this browser.
+func (c *console) open(w http.ResponseWriter, r *http.Request) error {
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	partner, err := site.PathID(r, "partner")
+	if err != nil {
+		return err
+	}
+	session, key, err := c.Portal.Open(r.Context(), partner, chi.URLParam(r, "link"))
+	if err != nil {
+		return err
+	}
+	telemetry.EventOf(r.Context()).Operator = session.Actor()
+	setPortalCookie(w, key, portal.SessionLifetime)
+	return site.Redirect(c.partnerPath(partner))
+}
+
+// leave ends the session, if there is one.
+func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	session, err := c.portalSession(r)
+	if err == nil {
+		err = c.Portal.SignOut(r.Context(), session)
+	}
+	setPortalCookie(w, "", -time.Second)
+	if err != nil {
+		return err
+	}
+	return site.Redirect(portal.Path + "?signed-out")
+}
+
+// setPortalCookie sets the cookie. It is SameSite=Strict, so that no other site can open the portal's pages or send its forms.
+func setPortalCookie(w http.ResponseWriter, key string, lifetime time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: portalCookie, Value: key, Path: "/", MaxAge: int(lifetime.Seconds()),
+		Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// sessionList has the links to a partner's pages, and the sessions there.
+type sessionList struct {
+	aboutPartner
+	On   bool // the public listener serves them
+	Rows []portal.Session
+}
+
+func (c *console) listSessions(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	rows, err := c.Portal.Sessions(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "portal", sessionList{aboutPartner{partner, "portal"}, c.PortalOn, rows})
+}
+
+// validities are how long a link can be opened.
+var validities = []overlap{{"hour", time.Hour}, {"day", portal.MaxValid}}
+
+func (c *console) askLink(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+	x := confirmation{
+		Title:  in.Text("console.portal.link.heading", "Partner", partner.Name),
+		Says:   []template.HTML{in.HTML("console.portal.link.says")},
+		Action: in.Text("console.portal.link.act"), Back: c.partnerPath(partner.ID) + "/portal",
+		Fields: []field{
+			{Name: "name", Type: "text", Label: in.HTML("console.portal.link.name"), Hint: in.HTML("console.portal.link.name_hint"), Max: 64, Value: portal.DefaultName},
+			{Name: "rights", Label: in.HTML("console.portal.link.rights"), Value: "change", Choices: []choice{
+				{"change", in.Text("console.portal.link.may_change")}, {"read", in.Text("console.portal.link.may_read")},
+			}},
+			{Name: "valid", Label: in.HTML("console.portal.link.valid")},
+		},
+	}
+	for _, v := range validities {
+		x.Fields[2].Value = v.seconds()
+		x.Fields[2].Choices = append(x.Fields[2].Choices, choice{v.seconds(), in.Text("console.secret.for." + v.name)})
+	}
+	return x, nil
+}
+
+// createLink makes a link and shows it once.
+func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	form, err := site.ReadForm(w, r, "name", "rights", "valid")
+	if err != nil {
+		return err
+	}
+	link := portal.NewLink{ClientID: partner.ID, Name: form["name"], ReadOnly: form["rights"] == "read"}
+	for _, v := range validities {
+		if v.seconds() == form["valid"] {
+			link.Valid = v.time
+		}
+	}
+	if link.Valid == 0 || !link.ReadOnly && form["rights"] != "change" {
+		return site.ErrBadForm
+	}
+	made, secret, err := c.Portal.CreateLink(r.Context(), link)
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
+		return refused{form, err}
+	}
+	if err != nil {
+		return err
+	}
+	in := c.site.Locale(r)
+	return c.write(w, r, "secret", secretPage{
+		aboutPartner: aboutPartner{partner, "portal"}, Heading: in.Text("console.portal.link.made"),
+		Says:    []template.HTML{in.HTML("console.portal.link.once", "Until", instant(made.ExpiresAt))},
+		Secrets: []named{{in.Text("console.portal.link.address"), c.BaseURL + portal.LinkPath(partner.ID, secret)}},
+		Back:    c.partnerPath(partner.ID) + "/portal",
+	})
+}
+
+func (c *console) confirmEndSessions(_ *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+	return confirmation{
+		Title: in.Text("console.portal.end_all.heading", "Partner", partner.Name), Says: []template.HTML{in.HTML("console.portal.end_all.says")},
+		Action: in.Text("console.portal.end_all.act"), Grave: true, Back: c.partnerPath(partner.ID) + "/portal",
+	}, nil
+}
+
+func (c *console) endSessions(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return outcome(c.Portal.EndAll(r.Context(), partner.ID), c.partnerPath(partner.ID)+"/portal", "sessions_ended")
+}
+
+// sessionOf returns the link or session in the path. Error: portal.ErrNoSession.
+func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
+	partner, err := c.partnerOf(r)
+	if err != nil {
+		return portal.Session{}, err
+	}
+	id, err := site.PathID(r, "session")
+	if err != nil {
+		return portal.Session{}, err
+	}
+	all, err := c.Portal.Sessions(r.Context(), partner.ID)
+	for _, one := range all {
+		if one.ID == id {
+			return one, nil
+		}
+	}
+	if err == nil {
+		err = site.ErrNotFound
+	}
+	return portal.Session{}, err
+}
+
+func (c *console) confirmEndSession(_ *http.Request, in writer, one portal.Session, _ refused) (confirmation, error) {
+	return confirmation{
+		Title: in.Text("console.portal.end.heading", "Name", one.Name), Says: []template.HTML{in.HTML("console.portal.end.says")},
+		Action: in.Text("console.portal.end.act"), Grave: true, Back: c.partnerPath(one.ClientID) + "/portal",
+	}, nil
+}
+
+func (c *console) endSession(_ http.ResponseWriter, r *http.Request, one portal.Session) error {
+	return outcome(c.Portal.End(r.Context(), one.ClientID, one.ID), c.partnerPath(one.ClientID)+"/portal", "session_ended")
+}

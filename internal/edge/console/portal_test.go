@@ -1,0 +1,257 @@
+package console
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/portal"
+	userpages "connect-svc/internal/edge/pages"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// portal serves the portal with what is configured now.
+func (f *fixture) portal(t testing.TB) *httptest.Server {
+	t.Helper()
+	config := f.config
+	var err error
+	if config.Consent, err = userpages.NewConsentPreview(PortalPreviewFiles, brand.Brand{}, nil, f.DB.Now); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := NewPortal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(telemetry.Requests(telemetry.NewLogger(f.Log, slog.LevelDebug), handler))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// link returns the path of a new link to a partner's pages.
+func (f *fixture) link(t testing.TB, partner uuid.UUID, change ...func(*portal.NewLink)) string {
+	t.Helper()
+	of := portal.NewLink{ClientID: partner, Name: "kim", Valid: time.Hour}
+	for _, one := range change {
+		one(&of)
+	}
+	_, secret, err := f.config.Portal.CreateLink(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return portal.LinkPath(partner, secret)
+}
+
+// engineer is a browser that has opened a link to a partner's pages.
+func (f *fixture) engineer(t testing.TB, server *httptest.Server, partner uuid.UUID, change ...func(*portal.NewLink)) visitor {
+	t.Helper()
+	v := visitor{edgetest.Visit(t, server, server.URL)}
+	v.goes(v.Post(f.link(t, partner, change...)), portal.Path+"/"+partner.String())
+	return v
+}
+
+func reading(l *portal.NewLink) { l.ReadOnly = true }
+
+// Each route answers each principal as [rights] says.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.DB.Webhook(t, partner.ID)
+	event := uuid.New()
+	f.DB.Exec(t, `insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason, created_at, state, attempts, queued)
+		select user_id, $1, client_id, 'connection.revoked', grant_id, 1, 'user_disconnected', connect_now(), 'failed', 1, true from connections`, event)
+	other := f.DB.Client(t)
+	f.config.Changes = portal.Changes{Webhooks: true, Secrets: true}
+	server := f.portal(t)
+	bare := *f
+	bare.config.Changes = portal.Changes{}
+	strict := bare.portal(t)
+
+	// Whom a route of each right admits, with GET and with POST.
+	const none, get, both = "", "GET", "GET POST"
+	principals := []struct {
+		name   string
+		v      visitor
+		base   string
+		admits map[right]string
+	}{
+		{"operator", f.signedIn(t, edgetest.AdaToken), partnersPath, map[right]string{operator: both, engineers: both, secrets: both, webhooks: both}},
+		{"operator who reads", f.signedIn(t, edgetest.GraceToken), partnersPath, map[right]string{operator: get, engineers: get, secrets: get, webhooks: get}},
+		{"engineer", f.engineer(t, server, partner.ID), portal.Path, map[right]string{operator: none, engineers: both, secrets: both, webhooks: both}},
+		{"engineer who reads", f.engineer(t, server, partner.ID, reading), portal.Path, map[right]string{operator: none, engineers: get, secrets: get, webhooks: get}},
+		{"engineer without changes", bare.engineer(t, strict, partner.ID), portal.Path, map[right]string{operator: none, engineers: both, secrets: none, webhooks: none}},
+		{"engineer of another", f.engineer(t, server, other.ID), portal.Path, map[right]string{}},
+		{"nobody", visitor{edgetest.Visit(t, server, server.URL)}, portal.Path, map[right]string{}},
+		{"nobody at the console", f.visitor(t), partnersPath, map[right]string{}},
+	}
+	asked := 0
+	for _, p := range principals {
+		p.v.Look = func(edgetest.Page) {} // the preview of the consent page has headers of its own
+	}
+	for pattern, who := range rights {
+		rest, about := strings.CutPrefix(pattern, "{partner}")
+		if who == anyone {
+			continue
+		}
+		for _, p := range principals {
+			path := pattern
+			if about {
+				path = p.base + "/" + partner.ID.String() + rest
+			} else if p.base == portal.Path {
+				path = "/console-is-not-here" + pattern
+			}
+			path = strings.NewReplacer("{event}", event.String(), "{session}", uuid.NewString(), "{language}", "en", "{file}", "x.png",
+				"{user}", f.User.ID.String(), "{client}", partner.ID.String(), "{dataset}", "daily_steps", "{correction}", uuid.NewString(), "{name}", "x").Replace(path)
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				asked++
+				var got edgetest.Page
+				if method == http.MethodGet {
+					got = p.v.Get(path)
+				} else {
+					got = p.v.Post(path, "no such field", "")
+				}
+				// A form with an unknown field is refused once its sender has the right to send one.
+				refused := got.StatusCode == http.StatusForbidden || strings.HasPrefix(got.Header.Get("Location"), Path+"/sign-in")
+				admitted, found := strings.Contains(p.admits[who], method), got.StatusCode != http.StatusNotFound
+				if refused && admitted || found && !refused && !admitted { // a route may lack a method, or what it shows
+					t.Errorf("%s, %s %s: status %d, admitted %t", p.name, method, pattern, got.StatusCode, admitted)
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("nothing was asked")
+	}
+	if n := pgtest.Value[int](t, f.DB, "select count(*) from clients where status <> 'active'"); n != 0 {
+		t.Errorf("%d clients were changed", n)
+	}
+}
+
+// Every right is that of a route, and each route of the two routers has one.
+func TestEveryRouteHasARight(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	desk, err := New(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := NewPortal(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, router := range []http.Handler{desk, own} {
+		if err := chi.Walk(router.(chi.Routes), func(_, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			for _, base := range []string{partnersPath, portal.Path} {
+				if rest, below := strings.CutPrefix(pattern, base+"/{partner}"); below {
+					pattern = "{partner}" + rest
+				}
+			}
+			found[pattern] = true
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern := range rights {
+		if !found[pattern] {
+			t.Errorf("no route is %s", pattern)
+		}
+	}
+	for pattern := range found {
+		if rights[pattern] == 0 {
+			t.Errorf("%s has no right", pattern)
+		}
+	}
+	c, _ := newConsole(f.config, Path, Path+"/static/")
+	_, r := c.router(nil)
+	if r.get(Path+"/new-page", nil); *r.unlisted == nil {
+		t.Error("a route without a right is added")
+	}
+}
+
+func TestPortal(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.Changes = portal.Changes{Webhooks: true, Secrets: true}
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.DB.Webhook(t, partner.ID)
+	server := f.portal(t)
+	home := portal.Path + "/" + partner.ID.String()
+
+	stranger := visitor{edgetest.Visit(t, server, server.URL)}
+	stranger.fails(stranger.Get(home), http.StatusForbidden, "This page needs a link")
+	stranger.fails(stranger.Get(portal.Path), http.StatusForbidden, "This page needs a link")
+	stranger.fails(stranger.Get(portal.LinkPath(uuid.New(), "x")), http.StatusForbidden, "This page needs a link")
+
+	link := f.link(t, partner.ID)
+	f.DB.Exec(t, "alter table clients rename to away")
+	stranger.fails(stranger.Get(link), http.StatusInternalServerError, "Something went wrong")
+	f.DB.Exec(t, "alter table away rename to clients")
+	for range 2 { // programs that look at messages open links, too
+		stranger.shows(stranger.Get(link), "Open the pages of Ride Club?", "partner:kim")
+	}
+	v := visitor{edgetest.Visit(t, server, server.URL)}
+	v.goes(v.Post(link), home)
+	stranger.fails(stranger.Get(link), http.StatusForbidden, "This page needs a link")
+	stranger.fails(stranger.Post(link), http.StatusForbidden, "This page needs a link")
+	v.shows(v.Get(home), "Ride Club", partner.ID.String(), "partner:kim")
+	for _, page := range []string{"/usage", "/refused", "/connections", "/webhooks", "/log", "/consent"} {
+		got := v.Get(home + page)
+		v.shows(got, "Ride Club")
+		for _, secret := range []string{f.User.Email, f.User.ID.String(), "/console/"} {
+			if text := got.Source; strings.Contains(text, secret) {
+				t.Errorf("%s has %s", page, secret)
+			}
+		}
+	}
+	grant := pgtest.Value[uuid.UUID](t, f.DB, "select grant_id from connections where client_id = $1", partner.ID)
+	v.shows(v.Get(home+"/connections?grant="+grant.String()), "Ride Club", grant.String(), "authorized")
+	v.shows(v.Get(home+"/connections?grant="+uuid.NewString()), "Ride Club", "no connection")
+
+	v.shows(v.Post(home+"/secret", "overlap", "86400", "older", ""), "The secret is replaced")
+	v.shows(v.Get(home+"/log"), "Ride Club", "partner:kim", "client.portal_opened", "client.secret_replaced")
+	if got := pgtest.Value[string](t, f.DB, "select actor from audit_log where action = 'client.secret_replaced'"); got != "partner:kim" {
+		t.Errorf("%s replaced the secret", got)
+	}
+	v.goes(v.Post(home+"/sign-out"), portal.Path+"?signed-out")
+	v.shows(v.Get(portal.Path+"?signed-out"), "You have signed out")
+	v.fails(v.Get(home), http.StatusForbidden, "This page needs a link")
+	if secret := link[strings.LastIndex(link, "/")+1:]; strings.Contains(f.Log.String(), secret) {
+		t.Error("the log has the secret of a link")
+	}
+}
+
+// A link that an operator makes in the console opens the portal, and ends with the press of a button.
+func TestLinkFromTheConsole(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	server := f.portal(t)
+	ada, path := f.signedIn(t, edgetest.AdaToken), pathOf(partner.ID)+"/portal"
+	made := ada.Post(path+"/link", "name", "kim", "rights", "read", "valid", "3600")
+	ada.shows(made, "The link is made")
+	link := strings.TrimPrefix(strings.TrimSpace(made.Find(".secrets pre").Text()), f.config.BaseURL)
+	v := visitor{edgetest.Visit(t, server, server.URL)}
+	v.goes(v.Post(link), portal.Path+"/"+partner.ID.String())
+	listed := ada.Get(path)
+	ada.shows(listed, partner.Name, "kim", "only look", "ada")
+	end, _ := listed.Find("tbody a").Attr("href")
+	ada.shows(ada.Get(end), "End the access of kim?")
+	ada.goes(ada.Post(end), path+"?done=session_ended")
+	v.fails(v.Get(portal.Path+"/"+partner.ID.String()), http.StatusForbidden, "This page needs a link")
+	ada.Post(path+"/link", "name", "lee", "rights", "change", "valid", "86400")
+	ada.goes(ada.Post(path+"/end"), path+"?done=sessions_ended")
+	ada.shows(ada.Get(path), partner.Name, "No link waits")
+	ada.shows(ada.Post(path+"/link", "name", "kim lee", "rights", "read", "valid", "3600"), fmt.Sprintf("Make a link for %s", partner.Name), "must be 1 to 64 letters")
+}

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/docs"
+	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/alerts"
+)
+
+const servicePath = Path + "/service"
+
+// guide explains what to do when an alert fires.
+var guide = docs.Guide()
+
+// serviceView shows the state of the service.
+type serviceView struct {
+	Facts
+	Firing        []firing
+	Growth, Queue *chart // nil without data
+	Grew          string // by how much and since when, or empty if not known yet
+}
+
+// firing is an alert that fires on one or more servers.
+type firing struct {
+	alerts.Alert
+	Hosts  []string
+	Advice docs.Advice
+}
+
+func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
+	x := serviceView{Facts: c.Facts(r.Context())}
+	x.Firing = x.firing()
+	in := c.writer(r)
+	if database := x.Database.Value; x.Database.Known {
+		if grew, days, known := database.Growth(x.At); known && grew >= 0 {
+			x.Grew = in.Text("console.service.database.grew", "Size", in.size(grew), "Count", days)
+		} else if known {
+			x.Grew = in.Text("console.service.database.shrank", "Size", in.size(-grew), "Count", days)
+		}
+		x.Growth = in.drawGrowth(x.Sizes())
+	}
+	if x.Webhooks.Value.Waiting > 0 {
+		x.Queue = in.drawQueue(x.Webhooks.Value)
+	}
+	return c.write(w, r, "service", x)
+}
+
+// dismissServer forgets a server that is lost. If it reports again, it is there again.
+func (c *console) dismissServer(w http.ResponseWriter, r *http.Request) error {
+	form, err := site.ReadForm(w, r, "server")
+	if err != nil {
+		return err
+	}
+	id, err := uuid.Parse(form["server"])
+	if err != nil {
+		return site.ErrBadForm
+	}
+	return outcome(c.Dismiss(r.Context(), id), servicePath, "server_dismissed")
+}
+
+// firing returns the alerts of all running servers, pages before tickets.
+func (x serviceView) firing() (list []firing) {
+	add := func(host string, alert alerts.Alert) {
+		i := slices.IndexFunc(list, func(f firing) bool { return f.Name == alert.Name && f.Summary == alert.Summary })
+		if i < 0 {
+			list = append(list, firing{Alert: alert, Advice: guide[alert.Name]})
+			i = len(list) - 1
+		}
+		if alert.Since.Before(list[i].Since) {
+			list[i].Since = alert.Since
+		}
+		if host = cmp.Or(alert.Server, host); !slices.Contains(list[i].Hosts, host) {
+			list[i].Hosts = append(list[i].Hosts, host)
+		}
+	}
+	self := ""
+	for _, server := range x.Servers.Value {
+		if server.ID == x.Self {
+			self = server.Host
+			continue
+		}
+		for _, alert := range server.Alerts {
+			if !server.Lost() {
+				add(server.Host, alert)
+			}
+		}
+	}
+	for _, alert := range x.Alerts { // newer than this server's row
+		add(self, alert)
+	}
+	slices.SortStableFunc(list, func(a, b firing) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Summary, b.Summary)) // page before ticket
+	})
+	return list
+}
+
+// IsSelf reports whether a server rendered this page.
+func (x serviceView) IsSelf(id uuid.UUID) bool { return id == x.Self }
+
+// Pending reports whether program and database differ in their migrations.
+func (x serviceView) Pending() bool { return x.Migrations.Value.Applied != x.Migrations.Value.Known }
+
+// Soon reports whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
+func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*time.Hour }
+
+// Left returns the time until an instant, or 0 if it has passed.
+func (x serviceView) Left(end time.Time) time.Duration { return max(0, end.Sub(x.At)) }
+
+// Sizes returns the sizes of the days before today, oldest first, and the current size.
+func (x serviceView) Sizes() []servers.Size {
+	today := x.At.UTC().Truncate(24 * time.Hour)
+	sizes := slices.DeleteFunc(slices.Clone(x.Database.Value.Sizes), func(s servers.Size) bool { return !s.Day.Before(today) })
+	return append(sizes, servers.Size{Day: today, Bytes: x.Database.Value.Bytes})
+}
+
+// drawGrowth draws the size of the database by day, from the first known day on.
+func (in writer) drawGrowth(sizes []servers.Size) *chart {
+	first, last := sizes[0].Day, sizes[len(sizes)-1]
+	days := int(last.Day.Sub(first).Hours()/24) + 1
+	if days < 2 {
+		return nil
+	}
+	values, largest := make([]float64, days), int64(0)
+	for _, size := range sizes {
+		values[int(size.Day.Sub(first).Hours()/24)] = float64(size.Bytes)
+		largest = max(largest, size.Bytes)
+	}
+	unit := int64(1)
+	for largest/unit >= 1024 {
+		unit *= 1024
+	}
+	top := niceAbove((largest+unit-1)/unit) * unit
+	day := func(i int) string { return first.AddDate(0, 0, i).Format(time.DateOnly) }
+	drawn := newChart(in.Text("console.service.database.size"), in.Text("console.service.database.by_day"), days, func(i int) string {
+		if values[i] == 0 {
+			return day(i) + ": –"
+		}
+		return day(i) + ": " + in.size(int64(values[i]))
+	})
+	drawn.stacked("size", in.Text("console.service.database.size"), values, make([]float64, days), float64(top))
+	drawn.Scale = []string{in.size(top), in.size(top / 2), "0"}
+	drawn.First, drawn.Half, drawn.Last = day(0), day(days/2), in.Text("console.chart.now")
+	drawn.Summary = in.Text("console.service.database.summary", "From", day(0), "First", in.size(sizes[0].Bytes), "Last", in.size(last.Bytes))
+	return &drawn
+}
+
+// drawQueue draws the waiting events by their age.
+func (in writer) drawQueue(queue webhook.Queue) *chart {
+	values, most := make([]float64, len(queue.Ages)), int64(1)
+	for i, age := range queue.Ages {
+		values[i], most = float64(age.Count), max(most, age.Count)
+	}
+	top := niceAbove(most)
+	drawn := newChart(in.Text("console.service.queue.chart"), in.Text("console.service.queue.by_age"), len(values), func(i int) string {
+		return in.age(queue.Ages[i]) + ": " + in.number(queue.Ages[i].Count)
+	})
+	drawn.stacked("waiting", in.Text("console.service.queue.waiting"), values, make([]float64, len(values)), float64(top))
+	drawn.Scale = []string{in.number(top), in.number(top / 2), "0"}
+	drawn.First, drawn.Last = in.age(queue.Ages[0]), in.age(queue.Ages[len(queue.Ages)-1])
+	drawn.Summary = in.Text("console.service.queue.summary", "Waiting", in.number(queue.Waiting), "Oldest", in.duration(queue.Oldest))
+	return &drawn
+}
+
+// age writes a range of waiting times.
+func (in writer) age(age webhook.Age) string {
+	if age.UpTo == 0 {
+		return in.Text("console.service.queue.older")
+	}
+	return "≤ " + in.duration(age.UpTo)
+}

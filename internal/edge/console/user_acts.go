@@ -1,0 +1,129 @@
+package console
+
+import (
+	"errors"
+	"html/template"
+	"net/http"
+	"time"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
+)
+
+// countedTo is the largest count of a user's rows.
+const countedTo = 10_000
+
+// amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
+func (w writer) amount(what string, n int) string {
+	text := w.number(n)
+	if n > countedTo {
+		text = w.Text("console.count.more", "Number", w.number(countedTo))
+	}
+	return w.Text("console.count."+what, "Count", n, "Number", text)
+}
+
+func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
+	if err != nil {
+		return confirmation{}, err
+	}
+	stored, err := c.Activity.Count(r.Context(), user.ID, countedTo+1)
+	return confirmation{
+		Title: in.Text("console.user.delete.heading", "Email", user.Email),
+		Says: []template.HTML{
+			in.HTML("console.user.delete.connections", "Count", len(connections)),
+			in.HTML("console.user.delete.data", "Days", in.amount("days", stored.Days), "Rides", in.amount("rides", stored.Rides),
+				"Corrections", in.amount("corrections", stored.Adjustments)),
+		},
+		Action: in.Text("console.user.delete.act"), Grave: true, Back: userPath(user.ID),
+	}, err
+}
+
+func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user account.User) error {
+	_, err := c.Accounts.DeleteUser(r.Context(), user.ID)
+	return outcome(err, usersPath, "user_deleted")
+}
+
+func (c *console) confirmLiftLimits(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+	return confirmation{
+		Title: in.Text("console.sign_ins.lift.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.sign_ins.lift.says")},
+		Action: in.Text("console.sign_ins.lift.act"), Back: userPath(user.ID),
+	}, nil
+}
+
+func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user account.User) error {
+	return outcome(c.Accounts.LiftSignInLimits(r.Context(), user.ID), userPath(user.ID), "limits_lifted")
+}
+
+// was prefixes the names of hidden fields. Each field of the form is sent with its value when the form was shown, so that the change does
+// not overwrite somebody else's.
+const was = "was_"
+
+func (c *console) askChangeUser(r *http.Request, in writer, user account.User, no refused) (confirmation, error) {
+	ends, err := c.Accounts.CountEndings(r.Context(), user)
+	if err != nil {
+		return confirmation{}, err
+	}
+	requests, err := c.OAuth.CountRequests(r.Context(), user.ID)
+	x := confirmation{
+		Title: in.Text("console.user.change.heading", "Email", user.Email),
+		Says: []template.HTML{
+			in.HTML("console.user.change.ends", "Sessions", in.amount("sessions", ends.Sessions), "SignIns", in.amount("sign_ins", ends.SignIns),
+				"Requests", in.amount("requests", int(requests)), "Browsers", in.amount("browsers", ends.Browsers)),
+			in.HTML("console.user.change.stays"),
+		},
+		Action: in.Text("console.user.change.act"), Back: userPath(user.ID),
+		Fields: []field{
+			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: text.MaxAddress, Value: user.Email},
+			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64,
+				Value: user.Timezone},
+			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered"),
+				Value: user.RegisteredOn.Format(time.DateOnly)},
+		},
+	}
+	for _, f := range x.Fields {
+		before := f.Value
+		if no.form != nil {
+			before = no.form[was+f.Name]
+		}
+		x.Hidden = append(x.Hidden, named{was + f.Name, before})
+	}
+	if errors.Is(no, account.ErrEmailTaken) {
+		x.Fields[0].Problem = in.HTML("console.user.change.taken")
+	}
+	return x, err
+}
+
+func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user account.User) error {
+	form, err := site.ReadForm(w, r, "email", "timezone", "registered_on", was+"email", was+"timezone", was+"registered_on")
+	if err != nil {
+		return err
+	}
+	change := userChange(form)
+	if change == (account.UserChange{}) {
+		return site.Redirect(userPath(user.ID))
+	}
+	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
+	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong || errors.Is(err, account.ErrEmailTaken) {
+		return refused{form, err}
+	}
+	return outcome(err, userPath(user.ID), "user_changed")
+}
+
+// userChange returns the fields that differ from before. A malformed date is zero, which the domain refuses.
+func userChange(form map[string]string) (change account.UserChange) {
+	changed := func(name string) *string {
+		if form[name] == form[was+name] {
+			return nil
+		}
+		return new(form[name])
+	}
+	change.Email, change.Timezone = changed("email"), changed("timezone")
+	if date := changed("registered_on"); date != nil {
+		day, _ := time.Parse(time.DateOnly, *date)
+		change.RegisteredOn = &day
+	}
+	return change
+}

@@ -1,0 +1,120 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/text"
+)
+
+const usersPath = Path + "/users"
+
+func (c *console) routeUsers(r routes) {
+	const user = usersPath + "/{user}"
+	r.get(usersPath, c.listUsers)
+	r.get(user, site.Given(c.userOf, c.showUser))
+	routeAct(r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
+	routeAct(r, user+"/lift-limits", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))
+	routeAct(r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
+}
+
+// userList is a page of users.
+type userList struct {
+	Rows  []account.User
+	Pages pages
+}
+
+// listUsers lists all users. The search of earlier versions leads to the search box.
+func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r, "q")
+	if err != nil {
+		return err
+	}
+	if query["q"] != "" {
+		return site.Redirect(toFind(query["q"]))
+	}
+	var list userList
+	list.Rows, list.Pages, err = listing(r, firstCursor, "users", func(after page.Key, limit int) ([]account.User, error) {
+		return c.Accounts.ListUsers(r.Context(), after.ID, int32(limit))
+	}, func(user account.User) page.Key { return page.Key{ID: user.ID} })
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "users", list)
+}
+
+func userPath(id uuid.UUID) string { return usersPath + "/" + id.String() }
+
+// userOf returns the user in the path.
+func (c *console) userOf(r *http.Request) (account.User, error) {
+	id, err := site.PathID(r, "user")
+	if err != nil {
+		return account.User{}, err
+	}
+	return c.Accounts.GetUser(r.Context(), id)
+}
+
+// userView is a user with connections and corrections.
+type userView struct {
+	account.User
+	Connections     []oauth.Connection
+	MoreConnections pages
+	Corrections     []activity.Adjustment // newest first
+	MoreCorrections pages
+	Month           month
+	SignIns         signInsView
+}
+
+// mostSignIns is how many events a page shows.
+const mostSignIns = 30
+
+// signInsView is what happened last to the sign-ins of an address.
+type signInsView struct {
+	account.SignInLog
+	Away bool // it cannot be read now
+}
+
+func (c *console) signInsOf(r *http.Request, email string) (signInsView, error) {
+	found, err := c.Accounts.SignIns(r.Context(), email)
+	if errors.Is(err, account.ErrSignInsAway) { // the rest of the page can be read
+		return signInsView{Away: true}, nil
+	}
+	found.Events = found.Events[:min(len(found.Events), mostSignIns)]
+	return signInsView{SignInLog: found}, err
+}
+
+func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {
+	query, err := parseQuery(r, secondCursor, "month")
+	if err != nil {
+		return err
+	}
+	x := userView{User: user}
+	if x.SignIns, err = c.signInsOf(r, user.Email); err != nil {
+		return err
+	}
+	if x.Month, err = c.monthOf(r, user, query["month"]); err != nil {
+		return err
+	}
+	x.Connections, x.MoreConnections, err = listing(r, firstCursor, "connections", func(after page.Key, limit int) ([]oauth.Connection, error) {
+		return c.OAuth.Connections(r.Context(), oauth.Filter{UserID: &user.ID}, after, limit)
+	}, oauth.Connection.Key)
+	if err != nil {
+		return err
+	}
+	// The domain sorts them by the partner's id, which means nothing to people.
+	text.Sort(x.Connections, func(c oauth.Connection) string { return c.Partner.Name })
+	x.Corrections, x.MoreCorrections, err = listing(r, secondCursor, "corrections", func(after page.Key, limit int) ([]activity.Adjustment, error) {
+		return c.Activity.LatestAdjustments(r.Context(), user.ID, datasets, after, limit)
+	}, activity.Adjustment.LatestKey)
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "user", x)
+}

@@ -1,0 +1,216 @@
+package developers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"connect-svc/internal/foundation/telemetry"
+)
+
+// ProgramsPath is where the program is that runs a sandbox: SHA256SUMS, and the files that it lists.
+const ProgramsPath = Path + "sandbox/"
+
+const (
+	sumsName = "SHA256SUMS"
+	maxSums  = 64 << 10 // bytes of it
+
+	maxDownloads = 8                // at the same time; one network has half of them
+	downloadTime = 10 * time.Minute // after that a download is broken off, and may go on with a range
+)
+
+// programName matches the files of a release with the program, and [OwnPrograms].
+var programName = regexp.MustCompile(`^connect-svc(_[0-9A-Za-z.+~-]+)?_(linux|darwin|windows)_(amd64|arm64)(\.tar\.gz|\.zip|\.exe)?$`)
+
+// Programs hands out the program with which partners run a sandbox. It is the same before and after a reload.
+type Programs struct {
+	open func(name string) (fs.File, error)
+	sums func() ([]byte, error)
+
+	mu      sync.Mutex
+	running map[netip.Prefix]int // downloads of each network
+	all     int
+}
+
+// OwnPrograms hands out the running program, for its own platform alone. It returns nil if the file cannot be read, which a program need
+// not be to run.
+func OwnPrograms() *Programs {
+	file, err := os.Open("/proc/self/exe") // also if an upgrade has replaced the file
+	if err != nil {
+		own, _ := os.Executable() // "" cannot be opened
+		if file, err = os.Open(own); err != nil {
+			return nil
+		}
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil
+	}
+	name := fmt.Sprintf("connect-svc_%s_%s", runtime.GOOS, runtime.GOARCH)
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	whole := func() *io.SectionReader { return io.NewSectionReader(file, 0, info.Size()) }
+	return &Programs{
+		open: func(asked string) (fs.File, error) {
+			if asked != name {
+				return nil, fs.ErrNotExist
+			}
+			return ownFile{whole(), info}, nil
+		},
+		sums: sync.OnceValues(func() ([]byte, error) {
+			hash := sha256.New()
+			_, err := io.Copy(hash, whole())
+			return fmt.Appendf(nil, "%x  %s\n", hash.Sum(nil), name), err
+		}),
+		running: map[netip.Prefix]int{},
+	}
+}
+
+// ownFile is the running program for one download.
+type ownFile struct {
+	*io.SectionReader
+	info fs.FileInfo
+}
+
+func (f ownFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (ownFile) Close() error                 { return nil }
+
+// ReleasedPrograms hands out the programs of a release: those files of the folder that its SHA256SUMS lists. A later release may replace
+// them meanwhile.
+func ReleasedPrograms(folder string) (*Programs, error) {
+	open := func(name string) (fs.File, error) { return os.OpenInRoot(folder, name) }
+	p := &Programs{open: open, running: map[netip.Prefix]int{}, sums: func() ([]byte, error) {
+		file, err := open(sumsName)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		return io.ReadAll(io.LimitReader(file, maxSums))
+	}}
+	sums, err := p.sums()
+	if err != nil {
+		return nil, errors.New("has no readable " + sumsName)
+	}
+	found := 0
+	for line := range strings.Lines(string(sums)) {
+		if _, name, _ := strings.Cut(strings.TrimSpace(line), "  "); programName.MatchString(name) {
+			file, err := open(name)
+			if err != nil {
+				return nil, errors.New("lacks " + name + ", which its " + sumsName + " lists")
+			}
+			_ = file.Close()
+			found++
+		}
+	}
+	if found == 0 {
+		return nil, errors.New("has no program: its " + sumsName + " lists none")
+	}
+	return p, nil
+}
+
+// ServeHTTP serves the paths below [ProgramsPath]. Mount it behind telemetry.Requests.
+func (p *Programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	event := telemetry.EventOf(r.Context())
+	event.Operation = ProgramsPath
+	headers(w.Header())
+	name := strings.TrimPrefix(r.URL.Path, ProgramsPath)
+	sums, err := p.sums()
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		refuse(w, "There is nothing here.", http.StatusNotFound)
+	case err != nil:
+		event.Cause = err
+		refuse(w, "The programs cannot be read.", http.StatusServiceUnavailable)
+	case name == sumsName:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(sums))
+	default:
+		p.serve(w, r, name, sumOf(sums, name))
+	}
+}
+
+// sumOf returns the checksum of a program in SHA256SUMS, empty for anything else.
+func sumOf(sums []byte, name string) string {
+	if !programName.MatchString(name) {
+		return ""
+	}
+	for line := range strings.Lines(string(sums)) {
+		sum, listed, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if hash, err := hex.DecodeString(sum); listed == name && err == nil && len(hash) == sha256.Size {
+			return sum
+		}
+	}
+	return ""
+}
+
+func (p *Programs) serve(w http.ResponseWriter, r *http.Request, name, sum string) {
+	if sum == "" {
+		refuse(w, "There is nothing here.", http.StatusNotFound)
+		return
+	}
+	network := telemetry.EventOf(r.Context()).Network
+	if !p.begin(network) {
+		telemetry.EventOf(r.Context()).Code = "busy"
+		w.Header().Set("Retry-After", "10")
+		refuse(w, "Others are downloading. Please try again.", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.end(network)
+	file, err := p.open(name)
+	if err != nil {
+		telemetry.EventOf(r.Context()).Cause = err
+		refuse(w, "The program cannot be read.", http.StatusServiceUnavailable)
+		return
+	}
+	defer func() { _ = file.Close() }()
+	content, seeks := file.(io.ReadSeeker)
+	if info, err := file.Stat(); err != nil || !seeks || !info.Mode().IsRegular() {
+		refuse(w, "There is nothing here.", http.StatusNotFound)
+		return
+	}
+	connection, end := http.NewResponseController(w), time.Now().Add(downloadTime)
+	_ = errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end)) // in place of the server's, which are short
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("ETag", `"`+sum+`"`)
+	http.ServeContent(w, r, "", time.Time{}, content)
+}
+
+func (p *Programs) begin(network netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= maxDownloads || p.running[network] >= maxDownloads/2 {
+		return false
+	}
+	p.all++
+	p.running[network]++
+	return true
+}
+
+func (p *Programs) end(network netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.running[network]--; p.running[network] == 0 {
+		delete(p.running, network)
+	}
+}
+
+func refuse(w http.ResponseWriter, text string, status int) {
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, text, status)
+}

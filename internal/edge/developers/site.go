@@ -1,0 +1,207 @@
+package developers
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/oasdiff/yaml"
+	"golang.org/x/tools/txtar"
+
+	"connect-svc/api"
+	"connect-svc/gen/collections"
+	"connect-svc/gen/openapi30"
+	"connect-svc/internal/edge/site/static"
+	"connect-svc/internal/foundation/brand"
+)
+
+//go:embed pages templates static
+var files embed.FS
+
+// page is one entry of the navigation.
+type page struct {
+	Name    string // of its file, without .html
+	Label   string // in the navigation
+	Summary string // a sentence, for search engines and the overview
+}
+
+// File returns the name of the page's file. All pages are in one folder.
+func (p page) File() string { return p.Name + ".html" }
+
+// group is a part of the navigation.
+type group struct {
+	Label string
+	Pages []page
+}
+
+// Pages that are not only Markdown.
+const (
+	referenceName  = "reference"
+	rulesName      = "rules" // of the contract's description
+	codesName      = "error-codes"
+	quickStartName = "quick-start"
+	driverName     = "sandbox-driver"
+	indexName      = "site-index"
+)
+
+// CodesPath is the path of the page about error codes, whose parts have the codes' names.
+const CodesPath = Path + codesName + ".html"
+
+// contents lists the pages in order. Each page except the references, the rules and the site's index is pages/NAME.md.
+var contents = []group{
+	{"Start", []page{
+		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
+		{"quick-start", "Quick start", "From nothing to a user's steps in ten minutes, with curl, Go or TypeScript."},
+	}},
+	{"Guides", []page{
+		{"consent", "Consent", "Send the user to the service, take them back, and exchange the code."},
+		{"token-storage", "Token storage", "What to keep, how to keep it, and who may see it."},
+		{"refresh", "Refresh", "Keep a connection alive without ever sending a refresh token twice."},
+		{"paging", "Reading and paging", "Date ranges, the three datasets, and pages of cycling activities."},
+		{"limits", "Limits", "The rate policy, the limits of sizes and times, and how to stay within them."},
+		{"webhooks", "Webhooks", "Hear of changes: verify, answer at once, work later."},
+		{"errors", "Errors", "Which answers there are, and which of them to send again."},
+		{"disconnects", "Disconnects", "How connections end, from either side, and what to do then."},
+		{"libraries", "Libraries", "Which OAuth 2.0 libraries work, and the lines that each needs."},
+		{"sandbox", "Sandbox", "The whole service on your machine, for your tests: what it can do, and how a test says so."},
+		{"ci", "Tests in CI", "A whole integration, tested in one script or with a service container."},
+		{"going-live", "Going live", "The checklist before the first real user."},
+	}},
+	{"Reference", []page{
+		{referenceName, "API reference", "Every operation, parameter, field and answer of the partner API, and its webhooks."},
+		{rulesName, "Rules", "What the contract says in words: the flow, errors and retries, limits, webhooks, versions."},
+		{codesName, "Error codes", "Each error code of the partner API: what it means, and what to do."},
+		{driverName, "Sandbox driver", "Every operation, parameter, field and answer with which a test drives a sandbox."},
+		{"changelog", "API changelog", "What changed in the partner API, by version and date."},
+		{indexName, "Site index", "Every page, heading, operation and field of this site."},
+	}},
+}
+
+// Site has the finished pages and files.
+type Site struct {
+	config  Config
+	files   map[string]*file  // by their path below [Path]
+	assets  map[string]string // paths of the files in static/, by their names
+	missing *file             // the page for unknown paths
+}
+
+// Config of the site.
+type Config struct {
+	Brand     brand.Brand // without a name: the program's own
+	BaseURL   string      // of the service
+	SDKModule string      // path of the Go SDK's module; [DefaultModule] if empty
+	// AuthorityFile has the authority of the service's certificate, on the reader's machine. It is empty if everybody trusts the certificate.
+	AuthorityFile string
+}
+
+// New makes the site from the embedded files. It fails only if they are inconsistent.
+func New(config Config) (*Site, error) {
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
+	config.SDKModule = cmp.Or(config.SDKModule, DefaultModule(config.BaseURL))
+	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
+	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addFeed, s.addSDKs} {
+		if err := add(); err != nil {
+			return nil, fmt.Errorf("developers: %w", err)
+		}
+	}
+	for name, document := range map[string][]byte{
+		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,
+	} {
+		document, err := withContact(document, config.Brand.SupportURL)
+		if err != nil {
+			return nil, fmt.Errorf("developers: %s: %w", name, err)
+		}
+		s.files[name] = newFile("application/yaml", document)
+		if name == "openapi.yaml" {
+			inJSON, err := yaml.YAMLToJSON(document)
+			if err != nil {
+				return nil, fmt.Errorf("developers: %s: %w", name, err)
+			}
+			s.files["openapi.json"] = newFile("application/json", inJSON)
+		}
+	}
+	bruno, err := zipOf(txtar.Parse(collections.Bruno), "connect-svc")
+	if err != nil {
+		return nil, fmt.Errorf("developers: %w", err)
+	}
+	s.files["connect-svc.bruno.zip"] = &file{File: static.NewPacked("application/zip", bruno)}
+	s.files["connect-svc.postman_collection.json"] = newFile("application/json", collections.Postman)
+	return s, nil
+}
+
+// withContact adds the operator's address for support to the contact in a document's info. Without an address it changes nothing.
+func withContact(document []byte, support string) ([]byte, error) {
+	if support == "" {
+		return document, nil
+	}
+	field, address := "url", support
+	if recipient, isMail := strings.CutPrefix(support, "mailto:"); isMail {
+		field, address = "email", recipient
+	}
+	quoted, err := json.Marshal(address)
+	if err != nil {
+		return nil, err
+	}
+	const contact = "\n  contact:\n    name: The operator of the service\n"
+	if !bytes.Contains(document, []byte(contact)) {
+		return nil, errors.New("info has no contact")
+	}
+	return bytes.Replace(document, []byte(contact), fmt.Appendf(nil, "%s    %s: %s\n", contact, field, quoted), 1), nil
+}
+
+// addAssets adds the files of static/ and of the brand.
+func (s *Site) addAssets() error {
+	entries, err := fs.ReadDir(files, "static")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		content, err := fs.ReadFile(files, "static/"+entry.Name())
+		if err != nil {
+			return err
+		}
+		s.addAsset(entry.Name(), content)
+	}
+	for _, own := range s.config.Brand.Files() {
+		f := newFile(own.MediaType, own.Content)
+		f.forever = true
+		s.assets[own.Name] = "static/" + own.Name
+		s.files["static/"+own.Name] = f
+	}
+	return nil
+}
+
+// addAsset adds a file under a name that changes with its content, so that browsers may cache it forever.
+func (s *Site) addAsset(base string, content []byte) {
+	extension := path.Ext(base)
+	f := newFile(mime.TypeByExtension(extension), content)
+	f.forever = true
+	s.assets[base] = "static/" + strings.TrimSuffix(base, extension) + "." + f.Tag[:16] + extension
+	s.files[s.assets[base]] = f
+}
+
+// Write writes the site to a folder, and creates the folder if it is missing. It removes nothing.
+func (s *Site) Write(dir string) error {
+	for name, f := range s.files {
+		if name == "" {
+			continue // the same as index.html
+		}
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, f.Content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/telemetry"
+)
+
+// ListClients lists the clients that a query finds, or all.
+func (h handlers) ListClients(
+	ctx context.Context, request operatorapi.ListClientsRequestObject,
+) (operatorapi.ListClientsResponseObject, error) {
+	rows, next, err := page.Read(page.List{Name: "clients", Filters: request.Params.Query, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+		func(after page.Key, limit int) ([]client.Client, error) {
+			return h.Clients.List(ctx, orZero(request.Params.Query), after, limit)
+		},
+		client.Client.Key)
+	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err
+}
+
+// CreateClient registers a client.
+func (h handlers) CreateClient(
+	ctx context.Context, request operatorapi.CreateClientRequestObject,
+) (operatorapi.CreateClientResponseObject, error) {
+	registration := client.Registration{Policy: client.DefaultPolicy}
+	body := request.Body
+	if err := checkWebhookURL(body.WebhookUrl); err != nil {
+		return nil, err
+	}
+	err := change(&registration, operatorapi.ClientChange{
+		Name: &body.Name, CallbackUrl: &body.CallbackUrl, Scopes: body.Scopes, RequestsPerMinute: body.RequestsPerMinute,
+		Burst: body.Burst, ConcurrentReads: body.ConcurrentReads, WebhookParallel: body.WebhookParallel,
+		ContactEmail: body.ContactEmail, HomepageUrl: body.HomepageUrl, PrivacyUrl: body.PrivacyUrl, TermsUrl: body.TermsUrl,
+		Logo: body.Logo,
+	})
+	if err != nil {
+		return nil, err
+	}
+	similar, err := h.Clients.LookAlikes(ctx, registration.Name, uuid.Nil)
+	if err != nil {
+		return nil, err
+	}
+	created, secret, err := h.Clients.Create(ctx, registration)
+	if err != nil {
+		return nil, err
+	}
+	answer := operatorapi.CreatedClient{
+		ClientId: created.ID, Client: clientBody(created), ClientSecret: secret, LookAlikes: each(similar, lookAlikeBody),
+	}
+	if answer.WebhookSecret, err = h.changeWebhook(ctx, created.ID, body.WebhookUrl); err == nil {
+		answer.Client, err = h.detail(ctx, created)
+	}
+	// The client exists, and only this response has its secret, so an error of its webhook is only logged.
+	telemetry.EventOf(ctx).Cause = err
+	return operatorapi.CreateClient201JSONResponse{
+		Body:    answer,
+		Headers: operatorapi.CreateClient201ResponseHeaders{Location: Path + "v1/clients/" + created.ID.String()},
+	}, nil
+}
+
+// ReadClient returns a client.
+func (h handlers) ReadClient(
+	ctx context.Context, request operatorapi.ReadClientRequestObject,
+) (operatorapi.ReadClientResponseObject, error) {
+	found, err := h.readClient(ctx, request.ClientId)
+	return operatorapi.ReadClient200JSONResponse(found), err
+}
+
+// readClient returns a client with its webhook.
+func (h handlers) readClient(ctx context.Context, id uuid.UUID) (operatorapi.Client, error) {
+	found, err := h.Clients.Get(ctx, id)
+	if err != nil {
+		return operatorapi.Client{}, err
+	}
+	return h.detail(ctx, found)
+}
+
+func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Client, error) {
+	body := clientBody(c)
+	found, err := h.Webhooks.Endpoint(ctx, c.ID)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return body, nil
+	}
+	body.Webhook = new(webhookBody(found))
+	return body, err
+}
+
+// ChangeClient changes the given fields.
+func (h handlers) ChangeClient(
+	ctx context.Context, request operatorapi.ChangeClientRequestObject,
+) (operatorapi.ChangeClientResponseObject, error) {
+	// Refuse bad fields, and read the logo, which takes long, before the client's row is locked.
+	if err := errors.Join(checkWebhookURL(request.Body.WebhookUrl), change(&client.Registration{}, *request.Body)); err != nil {
+		return nil, err
+	}
+	updated, err := h.Clients.Update(ctx, request.ClientId, func(r *client.Registration) {
+		_ = change(r, *request.Body) // checked above
+	})
+	if err != nil {
+		return nil, err
+	}
+	var similar []client.Client
+	if request.Body.Name != nil {
+		if similar, err = h.Clients.LookAlikes(ctx, updated.Name, updated.ID); err != nil {
+			return nil, err
+		}
+	}
+	secret, err := h.changeWebhook(ctx, updated.ID, request.Body.WebhookUrl)
+	if err != nil {
+		return nil, err
+	}
+	body, err := h.detail(ctx, updated)
+	body.WebhookSecret = secret
+	return operatorapi.ChangeClient200JSONResponse{Client: body, LookAlikes: each(similar, lookAlikeBody)}, err
+}
+
+// checkWebhookURL accepts nil, which changes nothing, and an empty URL, which removes the webhook.
+func checkWebhookURL(url *string) error {
+	if url == nil || *url == "" {
+		return nil
+	}
+	if wrong, is := errors.AsType[*refusal.FieldError](webhook.ValidateURL(*url)); is {
+		return contract.Field(wrong.Problem, "webhook_url")
+	}
+	return nil
+}
+
+// changeWebhook sets or removes a client's webhook. It returns the secret of a new webhook, otherwise nil.
+func (h handlers) changeWebhook(ctx context.Context, id uuid.UUID, url *string) (secret *string, err error) {
+	switch {
+	case url == nil:
+		return nil, nil
+	case *url != "":
+		return h.setEndpoint(ctx, id, *url)
+	}
+	if err := h.Webhooks.RemoveEndpoint(ctx, id); !errors.Is(err, webhook.ErrNoEndpoint) {
+		return nil, err
+	}
+	return nil, nil // there was none
+}
+
+func change(r *client.Registration, to operatorapi.ClientChange) error {
+	replace(&r.Name, to.Name)
+	replace(&r.CallbackURL, to.CallbackUrl)
+	replace(&r.ContactEmail, to.ContactEmail)
+	replace(&r.HomepageURL, to.HomepageUrl)
+	replace(&r.PrivacyURL, to.PrivacyUrl)
+	replace(&r.TermsURL, to.TermsUrl)
+	replaceNumber(&r.Policy.RequestsPerMinute, to.RequestsPerMinute)
+	replaceNumber(&r.Policy.Burst, to.Burst)
+	replaceNumber(&r.Policy.ConcurrentReads, to.ConcurrentReads)
+	replaceNumber(&r.WebhookParallel, to.WebhookParallel)
+	if to.Scopes != nil {
+		names := each(to.Scopes, func(s operatorapi.Scope) string { return string(s) })
+		scopes, err := scope.Parse(strings.Join(names, " "))
+		if err != nil {
+			return contract.Field("is not as documented", "scopes")
+		}
+		r.Scopes = scopes
+	}
+	if to.Logo != nil {
+		logo, err := readLogo(*to.Logo)
+		if err != nil {
+			return contract.Field("must be an SVG or PNG file of at most 64 KiB in base64, and "+err.Error(), "logo")
+		}
+		r.Logo = logo
+	}
+	return nil
+}
+
+func replace[T any](value, changed *T) {
+	if changed != nil {
+		*value = *changed
+	}
+}
+
+func replaceNumber(value *int, changed *int32) {
+	if changed != nil {
+		*value = int(*changed)
+	}
+}
+
+func readLogo(text string) (brand.Logo, error) {
+	if text == "" {
+		return brand.Logo{}, nil
+	}
+	file, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return brand.Logo{}, errors.New("is not base64")
+	}
+	return brand.ReadLogo(file)
+}
+
+// DisableClient disables a client.
+func (h handlers) DisableClient(
+	ctx context.Context, request operatorapi.DisableClientRequestObject,
+) (operatorapi.DisableClientResponseObject, error) {
+	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
+	return operatorapi.DisableClient200JSONResponse(found), err
+}
+
+// EnableClient enables a client.
+func (h handlers) EnableClient(
+	ctx context.Context, request operatorapi.EnableClientRequestObject,
+) (operatorapi.EnableClientResponseObject, error) {
+	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
+	return operatorapi.EnableClient200JSONResponse(found), err
+}
+
+func (h handlers) setStatus(
+	ctx context.Context, id uuid.UUID, set func(context.Context, uuid.UUID) error,
+) (operatorapi.Client, error) {
+	if err := set(ctx, id); err != nil {
+		return operatorapi.Client{}, err
+	}
+	return h.readClient(ctx, id)
+}
+
+// RotateClientSecret replaces a client's secret.
+func (h handlers) RotateClientSecret(
+	ctx context.Context, request operatorapi.RotateClientSecretRequestObject,
+) (operatorapi.RotateClientSecretResponseObject, error) {
+	overlap := time.Duration(orZero(request.Body.OverlapSeconds)) * time.Second
+	rotated, err := h.Clients.RotateSecret(ctx, request.ClientId, overlap)
+	return operatorapi.RotateClientSecret200JSONResponse{
+		ClientId: request.ClientId, ClientSecret: rotated.Secret, OldSecretUntil: instantOrNull(rotated.OverlapUntil),
+	}, err
+}
+
+// OffboardClient disables a client permanently, and ends its connections.
+func (h handlers) OffboardClient(
+	ctx context.Context, request operatorapi.OffboardClientRequestObject,
+) (operatorapi.OffboardClientResponseObject, error) {
+	ended, err := h.Clients.Offboard(ctx, request.ClientId)
+	return operatorapi.OffboardClient200JSONResponse{
+		ClientId: request.ClientId, Status: operatorapi.OffboardedClientStatus(client.Offboarded), ConnectionsEnded: ended,
+	}, err
+}
+
+// RevokeClientTokens revokes all connections of a client.
+func (h handlers) RevokeClientTokens(
+	ctx context.Context, request operatorapi.RevokeClientTokensRequestObject,
+) (operatorapi.RevokeClientTokensResponseObject, error) {
+	revoked, err := h.OAuth.RevokeTokensOfClient(ctx, request.ClientId)
+	return operatorapi.RevokeClientTokens200JSONResponse{ClientId: request.ClientId, ConnectionsRevoked: revoked}, err
+}
+
+func clientBody(c client.Client) operatorapi.Client {
+	return operatorapi.Client{
+		ClientId:          c.ID,
+		Name:              c.Name,
+		Status:            operatorapi.ClientStatus(c.Status),
+		CallbackUrl:       c.CallbackURL,
+		Scopes:            scopesBody(c.Scopes),
+		RequestsPerMinute: int32(c.Policy.RequestsPerMinute),
+		Burst:             int32(c.Policy.Burst),
+		ConcurrentReads:   int32(c.Policy.ConcurrentReads),
+		WebhookParallel:   int32(c.WebhookParallel),
+		ContactEmail:      c.ContactEmail,
+		HomepageUrl:       c.HomepageURL,
+		PrivacyUrl:        c.PrivacyURL,
+		TermsUrl:          c.TermsURL,
+		Logo:              c.Logo.Name,
+		CreatedAt:         instant(c.CreatedAt),
+		OldSecretUntil:    instantOrNull(c.OverlapUntil),
+	}
+}
+
+func lookAlikeBody(c client.Client) operatorapi.LookAlike {
+	return operatorapi.LookAlike{ClientId: c.ID, Name: c.Name}
+}
+
+func scopesBody(scopes scope.Set) []operatorapi.Scope {
+	return each(scopes.Names(), func(name string) operatorapi.Scope { return operatorapi.Scope(name) })
+}
+
+// instantOrNull returns null for the zero time.
+func instantOrNull(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return new(instant(t))
+}

@@ -1,0 +1,49 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/testing/edgetest"
+)
+
+func TestPortalLinks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	path := "/operator/v1/clients/" + partner.ID.String()
+	list := func() []operatorapi.PortalSession {
+		t.Helper()
+		return get[operatorapi.PortalSessions](t, f, path+"/portal-sessions").Data
+	}
+	got := f.post(t, path+"/portal-links", `{"name":"kim","read_only":true,"valid_seconds":60}`)
+	got.Check(t, 201, "", "create")
+	made := edgetest.Decode[operatorapi.PortalLink](t, got)
+	secret, ours := strings.CutPrefix(made.Url, "https://connect.example.com"+portal.LinkPath(partner.ID, ""))
+	if !ours {
+		t.Fatalf("the link is not at the public listener: %s", made.Url)
+	}
+	if all := list(); len(all) != 1 || all[0] != made.Session || all[0].Name != "kim" || !all[0].ReadOnly || all[0].OpenedAt != nil {
+		t.Errorf("the sessions are %+v, want %+v", all, made.Session)
+	}
+	_, key, err := f.Portal.Open(t.Context(), partner.ID, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := list(); len(all) != 1 || all[0].OpenedAt == nil {
+		t.Errorf("after the link was opened: %+v", all)
+	}
+	f.post(t, path+"/portal-links", `{"replace":true}`).Check(t, 201, "", "replace")
+	if _, err := f.Portal.Session(t.Context(), partner.ID, key); err == nil {
+		t.Error("a session outlives that all links were replaced")
+	}
+	f.send(t, outgoing{Method: "DELETE", Target: path + "/portal-sessions/" + list()[0].SessionId.String()}).Check(t, 204, "", "end")
+	if all := list(); len(all) != 0 {
+		t.Errorf("an ended link is listed: %+v", all)
+	}
+	if strings.Contains(f.Log.String(), secret) {
+		t.Error("the log has the secret of a link")
+	}
+}

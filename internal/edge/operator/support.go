@@ -1,0 +1,236 @@
+package operator
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/page"
+)
+
+// FindConnections lists the connections that match filters.
+func (h handlers) FindConnections(
+	ctx context.Context, request operatorapi.FindConnectionsRequestObject,
+) (operatorapi.FindConnectionsResponseObject, error) {
+	params := request.Params
+	filter := oauth.Filter{UserID: params.UserId, ClientID: params.ClientId}
+	if err := h.known(ctx, filter); err != nil {
+		return nil, err
+	}
+	if params.Email != nil {
+		user, err := h.Accounts.FindUser(ctx, *params.Email)
+		if err != nil {
+			return nil, err
+		}
+		if filter.UserID != nil && *filter.UserID != user.ID {
+			return operatorapi.FindConnections200JSONResponse{Data: []operatorapi.FoundConnection{}}, nil // no user matches both
+		}
+		filter.UserID = &user.ID
+	}
+	rows, next, err := page.Read(page.List{Name: "connections", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]oauth.Connection, error) {
+			return h.OAuth.Connections(ctx, filter, after, limit)
+		}, oauth.Connection.Key)
+	return operatorapi.FindConnections200JSONResponse{Data: each(rows, foundConnectionBody), NextCursor: next}, err
+}
+
+// known returns an error if the user or the client of a filter does not exist.
+func (h handlers) known(ctx context.Context, filter oauth.Filter) error {
+	if filter.UserID != nil {
+		if _, err := h.Accounts.GetUser(ctx, *filter.UserID); err != nil {
+			return err
+		}
+	}
+	if filter.ClientID != nil {
+		if _, err := h.Clients.Get(ctx, *filter.ClientID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foundConnectionBody is connectionBody with the user.
+func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnection {
+	body := connectionBody(connection)
+	return operatorapi.FoundConnection{
+		UserId:            connection.UserID,
+		ClientId:          body.ClientId,
+		ClientName:        body.ClientName,
+		GrantId:           body.GrantId,
+		ConnectionVersion: body.ConnectionVersion,
+		State:             operatorapi.FoundConnectionState(body.State),
+		Scopes:            body.Scopes,
+		HistoryFrom:       body.HistoryFrom,
+		AuthorizedAt:      body.AuthorizedAt,
+		LastReadAt:        body.LastReadAt,
+	}
+}
+
+// ListAdjustments lists a user's corrections.
+func (h handlers) ListAdjustments(
+	ctx context.Context, request operatorapi.ListAdjustmentsRequestObject,
+) (operatorapi.ListAdjustmentsResponseObject, error) {
+	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	rows, next, err := page.Read(page.List{Name: "adjustments", Filters: request.UserId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+		func(after page.Key, limit int) ([]activity.Adjustment, error) {
+			return h.Activity.Adjustments(ctx, request.UserId, after, limit)
+		}, activity.Adjustment.Key)
+	return operatorapi.ListAdjustments200JSONResponse{Data: each(rows, adjustmentBody), NextCursor: next}, err
+}
+
+// CreateAdjustment corrects a day of a user.
+func (h handlers) CreateAdjustment(
+	ctx context.Context, request operatorapi.CreateAdjustmentRequestObject,
+) (operatorapi.CreateAdjustmentResponseObject, error) {
+	one := activity.AdjustmentRecord{
+		UserID: request.UserId, Date: request.Body.Date.Time, Delta: int(request.Body.Delta), Note: request.Body.Note,
+	}
+	if id := request.Body.AdjustmentId; id != nil {
+		if *id == uuid.Nil { // it means no id to the domain
+			return nil, contract.Field("must not be the nil UUID", "adjustment_id")
+		}
+		one.ID = *id
+	}
+	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), one)
+	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), err
+}
+
+// RemoveAdjustment removes a user's corrections with an id, at most one of each dataset.
+func (h handlers) RemoveAdjustment(
+	ctx context.Context, request operatorapi.RemoveAdjustmentRequestObject,
+) (operatorapi.RemoveAdjustmentResponseObject, error) {
+	var result operatorapi.Removed
+	for _, dataset := range []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling} {
+		removed, err := h.Activity.RemoveAdjustment(ctx, dataset, request.UserId, request.AdjustmentId)
+		if err != nil {
+			return nil, err
+		}
+		result.Rows++
+		if removed {
+			result.Removed++
+		}
+	}
+	result.Unchanged = result.Rows - result.Removed
+	return operatorapi.RemoveAdjustment200JSONResponse(result), nil
+}
+
+func adjustmentBody(a activity.Adjustment) operatorapi.Adjustment {
+	return operatorapi.Adjustment{
+		UserId:       a.UserID,
+		AdjustmentId: a.ID,
+		Dataset:      operatorapi.AdjustedDataset(a.Dataset),
+		Date:         openapi_types.Date{Time: a.Date},
+		Delta:        int32(a.Delta),
+		Note:         a.Note,
+		CreatedAt:    instant(a.CreatedAt),
+	}
+}
+
+// ListAuditLog lists entries of the audit log.
+func (h handlers) ListAuditLog(
+	ctx context.Context, request operatorapi.ListAuditLogRequestObject,
+) (operatorapi.ListAuditLogResponseObject, error) {
+	params := request.Params
+	filter := audit.Filter{Actor: orZero(params.Actor), Action: orZero(params.Action)}
+	var err error
+	if filter.Since, err = given(params.Since); err != nil {
+		return nil, err
+	}
+	if filter.Until, err = given(params.Until); err != nil {
+		return nil, err
+	}
+	user, client, ok, err := h.named(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	if !ok { // no entry matches both
+		return operatorapi.ListAuditLog200JSONResponse{Data: []operatorapi.AuditEvent{}}, nil
+	}
+	filter.UserID, filter.ClientID = orZero(user), orZero(client)
+	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
+			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
+				return nil, page.Key{}, err
+			}
+			found, err := h.Audit.List(ctx, filter, after, limit)
+			return found.Events, found.Next, err
+		})
+	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, auditBody), NextCursor: next}, err
+}
+
+// recordListing records that the audit log is read: over HTTP once a minute for each operator, in process once for each list.
+func (h handlers) recordListing(ctx context.Context, filter audit.Filter, first bool) error {
+	switch {
+	case !h.inProcess:
+		return h.Audit.RecordListing(ctx, h.Now(), "operator_api")
+	case first:
+		return h.Audit.RecordExport(ctx, "command_line", filter)
+	}
+	return nil
+}
+
+// given reads an instant of a query, zero if it is missing. An impossible date, such as the 30th of February, is malformed.
+func given(text *operatorapi.GivenInstant) (time.Time, error) {
+	if text == nil {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil || at.Year() < 1 {
+		return time.Time{}, contract.ErrMalformed
+	}
+	return at, nil
+}
+
+func auditBody(e audit.Event) operatorapi.AuditEvent {
+	body := operatorapi.AuditEvent{Id: e.ID, At: instant(e.At), Actor: e.Actor, Action: e.Action, Detail: e.Detail,
+		ClientId: orNull(e.ClientID), UserId: orNull(e.UserID)}
+	if e.ConnectionVersion != 0 {
+		body.ConnectionVersion = new(strconv.FormatInt(e.ConnectionVersion, 10))
+	}
+	return body
+}
+
+// ListConnections lists the clients to which a user is connected.
+func (h handlers) ListConnections(
+	ctx context.Context, request operatorapi.ListConnectionsRequestObject,
+) (operatorapi.ListConnectionsResponseObject, error) {
+	if _, err := h.Accounts.GetUser(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	connections, err := h.OAuth.ConnectionsOfUser(ctx, request.UserId)
+	return operatorapi.ListConnections200JSONResponse{Data: each(connections, connectionBody)}, err
+}
+
+func connectionBody(connection oauth.Connection) operatorapi.Connection {
+	body := operatorapi.Connection{
+		ClientId:          connection.Partner.ClientID,
+		ClientName:        connection.Partner.Name,
+		GrantId:           connection.GrantID,
+		ConnectionVersion: strconv.FormatInt(connection.Version, 10),
+		State:             operatorapi.ConnectionState(connection.State),
+		Scopes:            scopesBody(connection.Scopes),
+		HistoryFrom:       openapi_types.Date{Time: connection.HistoryFrom},
+		AuthorizedAt:      instant(connection.AuthorizedAt),
+	}
+	if connection.LastReadAt != nil {
+		body.LastReadAt = new(instant(*connection.LastReadAt))
+	}
+	return body
+}
+
+// DisconnectUser ends a connection.
+func (h handlers) DisconnectUser(
+	ctx context.Context, request operatorapi.DisconnectUserRequestObject,
+) (operatorapi.DisconnectUserResponseObject, error) {
+	return operatorapi.DisconnectUser204Response{}, h.OAuth.DisconnectByOperator(ctx, request.UserId, request.ClientId)
+}

@@ -1,0 +1,94 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
+)
+
+// endingLifetime is how long a browser keeps a request that has expired, so that a page can say why it has ended.
+const endingLifetime = time.Hour
+
+// authorize accepts an authorization request (specification 4.2) and redirects to the sign-in. All requests of a browser share one
+// secret, so that several tabs can be open. Each new request extends the lifetime of its cookie.
+func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
+	secret, had := secretIn(r, browserCookie)
+	if !had {
+		rand.Read(secret[:])
+	}
+	urlLength := len(p.BaseURL) + len(r.URL.RequestURI()) // not with the Host, which a proxy may have changed
+	asked, err := p.OAuth.Authorize(r.Context(), r.URL.RawQuery, urlLength, secret.hash())
+	if err != nil {
+		return err
+	}
+	setCookie(w, browserCookie, encoded(secret[:]), p.RequestLifetime+endingLifetime)
+	setCookieAt(w, requestPath(asked.ID), askedCookie, asked.Sealed, p.RequestLifetime+endingLifetime)
+	return site.Redirect(requestPath(asked.ID) + "/sign-in")
+}
+
+// pending is an authorization request that waits for the user's decision in this browser.
+type pending struct {
+	oauth.Request
+	asked   oauth.SealedRequest // as the browser keeps it
+	outcome string              // of the user's decision: decided, denied, or empty before
+	browser [32]byte            // hash of the secret that opened the request
+	session oauth.Session       // once somebody has signed in
+	sealed  string              // the session as the browser keeps it; empty before
+	base    string              // of its paths
+}
+
+// hasSession reports whether somebody has signed in, also after the request has ended.
+func (p pending) hasSession() bool { return p.sealed != "" }
+
+// keeps returns what this browser keeps of the request that the path names.
+func keeps(r *http.Request) (found pending, err error) {
+	found.asked.ID, err = site.PathID(r, "request")
+	found.asked.Sealed, found.outcome, _ = strings.Cut(cookieText(r, askedCookie), ".")
+	if bytes.HasPrefix(cookieValue(r, askedCookie), []byte(decided+":")) { // of release 1.0.0
+		found.outcome = decided
+	}
+	secret, _ := secretIn(r, browserCookie)
+	found.browser, found.base = secret.hash(), requestPath(found.asked.ID)
+	return found, err
+}
+
+// pending finds the request that the path names, by its sign-in or by what was asked for. After a decision it returns
+// oauth.ErrRequestEnded and what the browser keeps.
+func (p *pages) pending(r *http.Request) (pending, error) {
+	found, err := keeps(r)
+	if err != nil {
+		return found, err
+	}
+	if session, ok := p.requestSession(r); ok && session.RequestID == found.asked.ID && session.Browser == found.browser {
+		found.session, found.sealed = session, cookieText(r, requestSessionCookie)
+		if found.Request, err = p.OAuth.Request(r.Context(), found.asked.ID, session.Hash()); !errors.Is(err, oauth.ErrRequestEnded) {
+			return found, err
+		}
+		// If "Not you?" is pressed twice, the browser drops the first answer with its cookies.
+		out, failure := p.OAuth.IsSignedOut(r.Context(), found.asked.ID, found.browser)
+		if failure != nil {
+			return found, failure
+		}
+		if !out {
+			return found, err
+		}
+		found.session, found.sealed = oauth.Session{}, ""
+	}
+	if found.outcome != "" {
+		return found, oauth.ErrRequestEnded
+	}
+	found.Request, err = p.OAuth.OpenRequest(r.Context(), found.asked, found.browser)
+	return found, err
+}
+
+// requestSession opens the sign-in to a request that the browser kept.
+func (p *pages) requestSession(r *http.Request) (session oauth.Session, ok bool) {
+	session, err := p.OAuth.OpenSession(cookieText(r, requestSessionCookie))
+	return session, err == nil
+}

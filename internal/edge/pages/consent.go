@@ -1,0 +1,148 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/telemetry"
+)
+
+// showConsent asks the signed-in user for the decision.
+func (p *pages) showConsent(w http.ResponseWriter, r *http.Request, request pending) error {
+	if !request.SignedIn {
+		return site.Redirect(request.base + "/sign-in")
+	}
+	return p.askConsent(w, r, request, http.StatusOK)
+}
+
+func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pending, status int) error {
+	consent, err := p.OAuth.Consent(r.Context(), request.asked.ID, request.session.Hash())
+	if err != nil {
+		return err
+	}
+	v := p.view(request)
+	v.Consent, v.Today = consent, p.today(r, request, consent)
+	p.writeDecision(w, r, status, "consent", v)
+	return nil
+}
+
+// today returns what the partner could read of the user's day by now. If the database does not tell in time, the page does without, and the
+// log has the cause.
+func (p *pages) today(r *http.Request, request pending, consent oauth.Consent) (today activity.Today) {
+	if p.Activity == nil || consent.ScopeMismatch {
+		return today
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), p.Limits.Read)
+	defer cancel()
+	reader := activity.Reader{
+		UserID: request.session.UserID, ClientID: request.Partner.ClientID, HistoryFrom: consent.HistoryFrom,
+		RegisteredOn: consent.RegisteredOn, Now: consent.Today,
+	}
+	today, err := p.Activity.Today(ctx, reader, consent.Scopes, consent.Today)
+	if err != nil {
+		telemetry.EventOf(r.Context()).Cause = fmt.Errorf("consent without today's activity: %w", err)
+	}
+	return today
+}
+
+// decide ends the request with the user's decision and redirects to the callback (specification 3.1). The same decision again leads there
+// again: if a button is pressed twice, the browser shows the last answer and drops the first. To deny, the user need not be signed in.
+func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
+	form, err := site.ReadForm(w, r, "decision")
+	if err != nil {
+		return err
+	}
+	request, err := p.pending(r)
+	if err != nil && !errors.Is(err, oauth.ErrRequestEnded) {
+		return err
+	}
+	var callback string
+	outcome := denied
+	id, session := request.asked.ID, request.session.Hash()
+	switch decision := form["decision"]; {
+	case decision != "allow" && decision != "deny" && decision != "disconnect":
+		return site.ErrBadForm
+	case decision != "deny" && !request.hasSession() && err != nil:
+		return err
+	case decision != "deny" && !request.hasSession():
+		return site.Redirect(request.base + "/sign-in")
+	case decision == "allow":
+		callback, err = p.OAuth.Allow(r.Context(), id, session, account.BrowserName(r.UserAgent()))
+		outcome = decided
+	case decision == "disconnect":
+		callback, err = p.OAuth.DenyAndDisconnect(r.Context(), id, session)
+	case request.hasSession():
+		callback, err = p.OAuth.Deny(r.Context(), id, session)
+	default:
+		callback, err = p.OAuth.DenySealed(r.Context(), request.asked, request.browser)
+	}
+	if errors.Is(err, oauth.ErrRequestEnded) && request.SignedIn {
+		// Allow is also refused if the connection has other scopes by now. The consent page says which of the two it is.
+		return p.askConsent(w, r, request, http.StatusConflict)
+	}
+	if err != nil {
+		return err
+	}
+	p.end(w, request, outcome)
+	return site.Redirect(callback)
+}
+
+// showEnd asks for confirmation before the connection with the partner that asks ends, and with it the request. Without a connection it
+// redirects to the consent.
+func (p *pages) showEnd(w http.ResponseWriter, r *http.Request, request pending) error {
+	if !request.SignedIn {
+		return site.Redirect(request.base + "/sign-in")
+	}
+	consent, err := p.OAuth.Consent(r.Context(), request.asked.ID, request.session.Hash())
+	if err != nil {
+		return err
+	}
+	if consent.State == "" {
+		return site.Redirect(request.base + "/consent")
+	}
+	v := p.view(request)
+	v.Connections = []connection{{Connection: oauth.Connection{State: consent.State}, Partner: v.Partner}}
+	p.writeDecision(w, r, http.StatusOK, "disconnect", v)
+	return nil
+}
+
+// writeDecision sends a page with a form that redirects to the partner. Browsers apply form-action to every redirect that follows a form.
+// The callback's origin alone would not be enough: many callbacks redirect to another host of the partner, where Chromium would stop silently.
+func (p *pages) writeDecision(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
+	w.Header().Set("Content-Security-Policy", site.Policy+" https:")
+	p.site.Write(w, r, status, name, v)
+}
+
+// answerLifetime is how long the browser keeps what it needs to repeat a decision: the longest that a code is valid (specification 3.1).
+const answerLifetime = 2 * time.Minute
+
+// end has the browser note the decision, and drop the sign-in soon.
+func (p *pages) end(w http.ResponseWriter, request pending, outcome string) {
+	setCookieAt(w, request.base, askedCookie, request.asked.Sealed+"."+outcome, p.RequestLifetime)
+	if request.hasSession() {
+		setCookieAt(w, request.base, requestSessionCookie, request.sealed, answerLifetime)
+	}
+}
+
+// showCancel leads to where the request can be cancelled. In release 1.0.0 pages have a link here.
+func (p *pages) showCancel(w http.ResponseWriter, r *http.Request, request pending) error {
+	return site.Redirect(request.base + "/sign-in")
+}
+
+// restart lets another user sign in to the request.
+func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
+	if request.SignedIn {
+		if err := p.OAuth.SignOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {
+			return err
+		}
+	}
+	setCookieAt(w, request.base, requestSessionCookie, "", -time.Second)
+	return site.Redirect(request.base + "/sign-in")
+}

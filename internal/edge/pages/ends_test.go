@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/scope"
+)
+
+// TestAfterDenying: no page sends somebody who has allowed nothing to a list of nothing.
+func TestAfterDenying(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	for decision, list := range map[string]int{"deny": 0, "allow": 1} {
+		v := f.visitor(t)
+		base, _ := v.consent(scope.All)
+		v.Location(v.Post(base+"/consent", "decision", decision))
+		after := v.Get(base + "/consent")
+		if said(after.Find("h1")) != headingDecided || after.Find(`main a[href="/account"]`).Length() != list {
+			t.Errorf("after %s: %q", decision, said(after.Find("main")))
+		}
+		if got := said(after.Find("details.cause summary")); got != "For the company’s support" {
+			t.Errorf("the code of the error is for %q", got)
+		}
+	}
+}
+
+// TestOlderCodeIsTold: whoever enters the code of an earlier email is told so, and has as many tries as before.
+func TestOlderCodeIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	older := v.ask(base, email)
+	newest := older
+	for newest == older { // once in a million
+		v.Location(v.Post(base + "/new-code"))
+		newest = f.post.Next(t).Code
+	}
+	to := v.Location(v.Post(base+"/code", "code", "Code: "+older))
+	if got := said(v.Get(to).Find("#problem")); to != base+"/code?older" || !strings.HasPrefix(got, "That code is from an earlier email.") {
+		t.Errorf("%s says %q", to, got)
+	}
+	if got := v.Location(v.Post(base+"/code", "code", "“"+newest+"”")); got != base+"/consent" {
+		t.Errorf("the newest leads to %q", got)
+	}
+}
+
+// TestNoOfferWithoutACode: no button asks for a code that would be refused.
+func TestNoOfferWithoutACode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{CodesPerEmail: 1})
+	v := f.visitor(t)
+	base := v.open(scope.All)
+	v.ask(base, email)
+	for _, state := range []string{"attempts = 0", "attempts = 5", "mail = 'failed'"} {
+		f.DB.Exec(t, "update sign_ins set "+state)
+		page := v.Get(base + "/code")
+		if page.Find(`form[action$="/new-code"]`).Length() != 0 || page.Find(".next").Length() != 1 {
+			t.Errorf("%s: %q", state, said(page.Find("main")))
+		}
+	}
+}
+
+// TestBrowsersCanBeTold: ten browsers of one kind and of one day differ by time, also for a screen reader.
+func TestBrowsersCanBeTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.enter(email)
+	for i := range byte(9) {
+		f.DB.Clock.Advance(time.Minute)
+		if err := f.Accounts.RememberBrowser(t.Context(), account.BrowserKey{UserID: f.User.ID, Secret: [32]byte{i + 1}}, nil, "", "en"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := v.account().Find(".browsers li")
+	names := map[string]bool{}
+	for _, button := range list.Find("button").EachIter() {
+		names[button.AttrOr("aria-label", "")] = true
+	}
+	if list.Length() != 10 || len(names) != 10 || !names["Remove A browser, 21 November 2026, 13:00"] {
+		t.Errorf("%d browsers, %v", list.Length(), names)
+	}
+	if got := said(list.Last().Find(".aside")); got != "Last sign-in: 21 November 2026, 13:00" {
+		t.Errorf("%q", got)
+	}
+	v.Location(v.Post("/account/sign-out"))
+	v.enter(email)
+	if got := said(v.account().Find(".browsers li").First().Find(".aside")); got != "Last sign-in: 21 November 2026, 13:09First sign-in: 21 November 2026, 13:00" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,171 @@
+package pages
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/scope"
+)
+
+// cookies are the visitor's for the service, by name.
+func (v visitor) cookies() map[string]*http.Cookie {
+	v.T.Helper()
+	return v.Cookies("/")
+}
+
+// share gives this browser all that another one keeps of a request, but for a sign-in.
+func (v visitor) share(other visitor, base string) {
+	v.T.Helper()
+	asked := other.Cookies(base)[askedCookie]
+	v.Give(base, &http.Cookie{Name: asked.Name, Value: asked.Value, Path: base, Secure: true})
+	v.give(other.cookies()[browserCookie])
+}
+
+// give puts cookies of another visitor into this browser.
+func (v visitor) give(cookies ...*http.Cookie) {
+	v.T.Helper()
+	for _, cookie := range cookies {
+		v.Give("/", &http.Cookie{Name: cookie.Name, Value: cookie.Value, Path: "/", Secure: true})
+	}
+}
+
+// TestSignInRenewsTheSecret: who knows or has chosen the secret that a browser began with, sees and does nothing after the
+// sign-in (OWASP ASVS 5.0, 7.2.4).
+func TestSignInRenewsTheSecret(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	victim, thief := f.visitor(t), f.visitor(t)
+	base := victim.open(scope.All)
+	thief.share(victim, base)
+	other := victim.open(scope.DailySteps) // in another tab
+	victim.signIn(base)
+	if page := victim.Get(base + "/consent"); page.StatusCode != http.StatusOK {
+		t.Fatalf("the victim's consent: %d", page.StatusCode)
+	}
+	if got := thief.Location(thief.Get(base + "/consent")); got != base+"/sign-in" {
+		t.Errorf("the thief is sent to %q", got)
+	}
+	if got := thief.Get(base + "/code"); got.StatusCode != http.StatusOK {
+		t.Errorf("the page of the code: %d", got.StatusCode)
+	}
+	if got := thief.Location(thief.Post(base+"/consent", "decision", "allow")); got != base+"/sign-in" {
+		t.Errorf("the thief's decision leads to %q", got)
+	}
+	victim.signIn(other)
+	for _, base := range []string{base, other} {
+		if page := victim.Get(base + "/consent"); page.StatusCode != http.StatusOK {
+			t.Errorf("after the sign-in of another tab: %d", page.StatusCode)
+		}
+	}
+	victim.Location(victim.Post(base+"/consent", "decision", "allow"))
+	// Only the sign-in can repeat the decision. The browser's former secret is worthless.
+	if got := thief.Location(thief.Post(base+"/consent", "decision", "allow")); got != base+"/sign-in" {
+		t.Errorf("after the victim's decision the thief's leads to %q", got)
+	}
+	if got := thief.Location(thief.Post(base+"/sign-in", "email", email)); got != base+"/code" {
+		t.Fatalf("location = %q", got)
+	}
+	thief.isError(thief.Post(base+"/code", "code", f.post.Next(t).Code), http.StatusBadRequest, headingDecided)
+}
+
+// TestOwnerGetsInWhileOthersGuess: strangers have used up the budget of the address. In a browser in which its owner has
+// signed in before, the owner signs in to either page and disconnects.
+func TestOwnerGetsInWhileOthersGuess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	owner, stranger := f.visitor(t), f.visitor(t)
+	owner.enter(email)
+	owner.Location(owner.Post("/account/sign-out"))
+	for {
+		answer := stranger.Post(stranger.open(scope.All)+"/sign-in", "email", email)
+		if answer.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+		f.post.Next(t)
+	}
+	stranger.isError(stranger.Post("/account/sign-in", "email", email), http.StatusTooManyRequests, "Too many codes")
+	owner.consent(scope.All)
+	owner.enter(email)
+
+	page := owner.account()
+	if got := said(page.Find(".browsers li .this")); got != "This browser" {
+		t.Errorf("the list marks %q", got)
+	}
+	field, _ := page.Find(".browsers input[name=browser]").Attr("value")
+	stranger.Location(stranger.Post("/account/browsers", "browser", field)) // not signed in
+	if got := owner.account().Find(".browsers li").Length(); got != 1 {
+		t.Fatalf("%d browsers are listed, want 1", got)
+	}
+	if got := owner.Post("/account/browsers", "browser", "x"); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("no id: %d", got.StatusCode)
+	}
+	if got := owner.Location(owner.Post("/account/browsers", "browser", field)); got != "/account?forgotten" {
+		t.Fatalf("location = %q", got)
+	}
+	if got := owner.account().Find(".browsers li").Length(); got != 0 {
+		t.Errorf("%d browsers are listed after it was removed", got)
+	}
+	owner.Location(owner.Post("/account/sign-out"))
+	owner.isError(owner.Post("/account/sign-in", "email", email), http.StatusTooManyRequests, "Too many codes")
+}
+
+// TestKnownBrowsersOfSeveralUsers: a browser of a family knows four users, each sign-in with a new key.
+func TestKnownBrowsersOfSeveralUsers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	addresses := []string{"a@example.com", "b@example.com", "c@example.com", "d@example.com", "e@example.com"}
+	for _, address := range addresses {
+		f.newUser(t, address)
+	}
+	for _, address := range append(addresses, "d@example.com") {
+		before := v.cookies()[knownCookie]
+		v.enter(address)
+		v.Location(v.Post("/account/sign-out"))
+		if after := v.cookies()[knownCookie]; after == nil || before != nil && after.Value == before.Value {
+			t.Fatal("no new key")
+		}
+	}
+	request := &http.Request{Header: http.Header{}}
+	request.AddCookie(v.cookies()[knownCookie])
+	keys := knownKeys(request)
+	users := map[uuid.UUID]bool{}
+	for _, key := range keys {
+		users[key.UserID] = true
+	}
+	if len(keys) != maxKnown || len(users) != maxKnown {
+		t.Errorf("%d keys of %d users, want %d", len(keys), len(users), maxKnown)
+	}
+	for _, value := range []string{"", "AAAA", "====", string(make([]byte, 5000))} {
+		request := &http.Request{Header: http.Header{"Cookie": {knownCookie + "=" + value}}}
+		if got := knownKeys(request); len(got) != 0 {
+			t.Errorf("a cookie of %d bytes has %d keys", len(value), len(got))
+		}
+	}
+}
+
+// TestFormSentTwiceSignsInOnce: whichever of two answers to one form the browser keeps, it can go on.
+func TestFormSentTwiceSignsInOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	first, second := f.visitor(t), f.visitor(t)
+	base := first.open(scope.All)
+	second.share(first, base)
+	code := first.ask(base, email)
+	for _, v := range []visitor{first, second} {
+		if got := v.Location(v.Post(base+"/code", "code", code)); got != base+"/consent" {
+			t.Fatalf("location = %q", got)
+		}
+	}
+	for _, v := range []visitor{first, second} {
+		if page := v.Get(base + "/consent"); page.StatusCode != http.StatusOK {
+			t.Errorf("consent: %d", page.StatusCode)
+		}
+	}
+	if err := f.OAuth.SignIn(t.Context(), first.asked(base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
+		t.Errorf("a sign-in of another user: %v", err)
+	}
+}

@@ -1,0 +1,130 @@
+package pages
+
+import (
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/locale"
+)
+
+// view is the data of the templates. A page uses the fields that it needs; the rest are zero.
+type view struct {
+	Base    string // of the paths: /authorize/{request} or /account
+	Partner partner
+	Minutes int // that an authorization may take, or that a session of the account pages lasts
+
+	Email        string        // as it was typed
+	Problem      string        // what was wrong with the form, or why a request ended, by a name that the template knows
+	Invalid      bool          // the form has a problem
+	AttemptsLeft int           // of the code
+	NoCodes      bool          // the link of the email alone works
+	Denied       bool          // the user has decided against the request
+	Link         string        // its path, or that of a receipt
+	Over         bool          // there is nothing to end any more
+	SentAgain    bool          // a new code was sent
+	Left         time.Duration // of the code
+	Wait         time.Duration // until another code can be asked for
+	Restart      bool          // the request ends before
+
+	News string // what has just happened: the query of the URL, of which the template knows some values
+
+	Connections []connection      // of the user: all, or the one to be disconnected
+	Browsers    []account.Browser // that the user has signed in with
+	Gone        string            // name of the partner that was just disconnected
+
+	Consent oauth.Consent
+	Today   activity.Today
+
+	Code string // of the error
+
+	Preview  string         // the address to which a preview for an operator leads back; empty if this is none
+	Operator *locale.Locale // the operator's language, for a preview
+}
+
+// view holds what all pages of the request show.
+func (p *pages) view(request pending) view {
+	return view{
+		Base:    request.base,
+		Partner: partner{Partner: request.Partner, Callback: request.CallbackURL},
+		Minutes: minutes(p.RequestLifetime),
+	}
+}
+
+// Visit is the kind of consent page, by the name that its texts have: mismatch, again if there is a connection, or consent.
+func (v view) Visit() string {
+	switch {
+	case v.Consent.ScopeMismatch:
+		return "mismatch"
+	case v.Consent.State != "":
+		return "again"
+	}
+	return "consent"
+}
+
+// read is a scope on the consent page. Change is what a mismatch does to it: new, gone or nothing.
+type read struct{ Scope, Change string }
+
+// Reads are the scopes of the request, and those that the connection has besides.
+func (v view) Reads() (reads []read) {
+	asked, current := v.Consent.Scopes.Names(), v.Consent.Current.Names()
+	for _, name := range (v.Consent.Scopes | v.Consent.Current).Names() {
+		one := read{Scope: name}
+		switch {
+		case !slices.Contains(asked, name):
+			one.Change = "gone"
+		case v.Consent.ScopeMismatch && !slices.Contains(current, name):
+			one.Change = "new"
+		}
+		reads = append(reads, one)
+	}
+	return reads
+}
+
+// soFar lists the amounts of a day, such as 4,312 steps, 1 ride of 7.4 km. It is empty without any.
+func soFar(in *locale.Locale, today activity.Today) string {
+	var amounts []string
+	if today.Steps != nil {
+		amounts = append(amounts, in.Text("today.steps", "Count", *today.Steps, "Number", in.Number(*today.Steps)))
+	}
+	if today.Rides > 0 {
+		amounts = append(amounts, in.Text("today.rides", "Count", today.Rides, "Number", in.Number(today.Rides),
+			"Distance", in.Distance(today.RideMeters)))
+	}
+	if today.Meters != nil && (today.Rides == 0 || *today.Meters != today.RideMeters) {
+		amounts = append(amounts, in.Text("today.distance", "Distance", in.Distance(*today.Meters)))
+	}
+	return strings.Join(amounts, ", ")
+}
+
+// partner is who asks for the authorization, or has a connection.
+type partner struct {
+	oauth.Partner
+	Callback string // empty on the account pages
+	logo     string // where it is served in a preview, or empty on the pages themselves
+}
+
+// LogoPath is where the partner's logo is served; empty where there is none.
+func (p partner) LogoPath() string {
+	if p.Logo == "" || p.logo != "" {
+		return p.logo
+	}
+	return "/static/partners/" + p.ClientID.String() + "/" + p.Logo
+}
+
+// hostOf is the host of a URL, which people recognize.
+func hostOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
+}
+
+// minutes rounds up, and is at least one.
+func minutes(d time.Duration) int { return max(1, int(math.Ceil(d.Minutes()))) }

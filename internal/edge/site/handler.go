@@ -1,0 +1,132 @@
+package site
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
+)
+
+// Redirect is the error that a handler returns to redirect the browser with a GET.
+type Redirect string
+
+func (r Redirect) Error() string { return "see " + string(r) }
+
+// Errors of requests.
+var (
+	ErrNotFound    = errors.New("no such page")
+	ErrForeignForm = errors.New("a form of another site")
+)
+
+// Handler writes a response, or returns an error or a [Redirect].
+type Handler = func(http.ResponseWriter, *http.Request) error
+
+// About is a [Handler] with the subject of the request.
+type About[T any] = func(http.ResponseWriter, *http.Request, T) error
+
+// Given calls handle with the subject that of returns, or returns the error of of.
+func Given[T any](of func(*http.Request) (T, error), handle About[T]) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		one, err := of(r)
+		if err != nil {
+			return err
+		}
+		return handle(w, r, one)
+	}
+}
+
+// Confirmed wraps an act whose form has no fields. Error: [ErrBadForm].
+func Confirmed[T any](act About[T]) About[T] {
+	return func(w http.ResponseWriter, r *http.Request, one T) error {
+		if _, err := ReadForm(w, r); err != nil {
+			return err
+		}
+		return act(w, r, one)
+	}
+}
+
+// FailWith answers every request with an error.
+func FailWith(err error) Handler {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+// PathID returns the id in a parameter of the path. It accepts one spelling. Error: [ErrNotFound].
+func PathID(r *http.Request, name string) (uuid.UUID, error) {
+	text := chi.URLParam(r, name)
+	id, err := uuid.Parse(text)
+	if err != nil || id.String() != text {
+		return id, ErrNotFound
+	}
+	return id, nil
+}
+
+// Timed sets each request's deadline and its caller in the queue for the database. If the browser disconnects, only a GET that still
+// waits there is cancelled.
+func Timed(caller func(*http.Request) work.Caller, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			within := work.Within
+			if r.Method == http.MethodGet {
+				within = work.WithinWhileWanted
+			}
+			ctx, cancel := within(r.Context(), caller(r), limit(r))
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
+// Handle serves a handler: its response, its redirect, or the response of fail to its error or panic. A browser that left gets
+// nothing.
+func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var to Redirect
+		switch err := work.Try(func() error { return handle(w, r) }); {
+		case errors.As(err, &to):
+			w.Header().Set("Location", string(to))
+			w.WriteHeader(http.StatusSeeOther)
+		case errors.Is(err, work.ErrGone):
+			telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
+			panic(http.ErrAbortHandler)
+		case err != nil:
+			fail(w, r, err)
+		}
+	}
+}
+
+// Named sets the operation of the log event to the route's pattern, because paths contain ids.
+func Named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if pattern := chi.RouteContext(r.Context()).RoutePattern(); pattern != "" {
+				telemetry.EventOf(r.Context()).Operation = pattern
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Policy is the content security policy of a page. It allows our styles, images and forms, and no scripts or frames.
+const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+
+// Headers sets the headers of every response, including errors.
+func Headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", Policy)
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer, older browsers send the origin null with our forms
+		h.Set("Vary", "Accept-Language")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,194 @@
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"mime"
+	"net/http"
+	"path"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/go-chi/chi/v5"
+
+	"connect-svc/internal/edge/site/static"
+	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/work"
+)
+
+// Config of a site. Only Funcs, Brand and Texts may be empty.
+type Config struct {
+	Files  fs.FS             // static/*, templates/shared/*.html with the template "layout", and templates/*.html, one for each page
+	Static string            // the path of the files of static, with a slash at its end
+	Brand  brand.Brand       // without a name, the program's own
+	Texts  *locale.Catalogue // nil for the built-in ones
+	// Funcs returns more functions of the templates. Every site has asset, brand, t, text, day, lang, dir and languages.
+	Funcs func(*locale.Locale) template.FuncMap
+}
+
+// Site has a template for each page in each language. It is safe for concurrent use.
+type Site struct {
+	Config
+	pages     map[string]*template.Template // by name, as parsed
+	views     sync.Map                      // from page and language to *template.Template
+	files     map[string]*static.File       // by served name
+	names     map[string]string             // from file name to served name
+	rendering *work.Queue                   // with [places]
+}
+
+// New reads the files. It fails only if they are inconsistent.
+func New(config Config) (*Site, error) {
+	if config.Texts == nil {
+		config.Texts = locale.Default()
+	}
+	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
+	s := &Site{Config: config, pages: map[string]*template.Template{}, files: map[string]*static.File{}, names: map[string]string{},
+		rendering: work.NewQueue(places(), work.Unbounded)}
+	return s, cmp.Or(s.readStatic(), s.readPages())
+}
+
+// places returns how many pages are rendered concurrently. They use half of the processors and leave the rest to other requests.
+func places() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+func (s *Site) readStatic() error {
+	entries, err := fs.ReadDir(s.Files, "static")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		content, err := fs.ReadFile(s.Files, "static/"+entry.Name())
+		if err != nil {
+			return err
+		}
+		extension := path.Ext(entry.Name())
+		file := static.New(mime.TypeByExtension(extension), content)
+		name := strings.TrimSuffix(entry.Name(), extension) + "." + file.Tag[:16] + extension
+		s.names[entry.Name()] = name
+		s.files[name] = file
+	}
+	for _, file := range s.Brand.Files() {
+		s.names[file.Name] = file.Name
+		s.files[file.Name] = static.New(file.MediaType, file.Content)
+	}
+	return nil
+}
+
+// readPages parses each page together with the shared layout and parts.
+func (s *Site) readPages() error {
+	shared, err := template.New("").Funcs(s.funcs(s.Texts.Locale("en"))).ParseFS(s.Files, "templates/shared/*.html")
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(s.Files, "templates/*.html")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		page, err := shared.Clone()
+		if err != nil {
+			return err
+		}
+		if s.pages[strings.TrimSuffix(path.Base(name), ".html")], err = page.ParseFS(s.Files, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// view returns a page in a language. It is created on first use, because most languages need few pages.
+func (s *Site) view(page string, in *locale.Locale) *template.Template {
+	key := [2]string{page, in.Tag}
+	made, ok := s.views.Load(key)
+	if !ok {
+		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned
+		made, _ = s.views.LoadOrStore(key, view)
+	}
+	return made.(*template.Template)
+}
+
+// funcs returns the functions of the templates in a language. t returns a text as HTML, with partners' names isolated from the
+// direction of the text around them. text returns plain text for titles and attributes.
+func (s *Site) funcs(in *locale.Locale) template.FuncMap {
+	isolated := func(key string, values ...any) template.HTML {
+		for i := 0; i+1 < len(values); i += 2 {
+			if name, ok := values[i+1].(string); ok && values[i] == "Partner" {
+				values[i+1] = template.HTML("<bdi>" + template.HTMLEscapeString(name) + "</bdi>") //nolint:gosec // escaped
+			}
+		}
+		return in.HTML(key, values...)
+	}
+	funcs := template.FuncMap{
+		"asset": s.asset,
+		"brand": func() brand.Brand { return s.Brand },
+		"t":     isolated,
+		"text":  in.Text,
+		"day":   in.Day,
+		"lang":  func() string { return in.Tag },
+		"dir":   in.Direction,
+
+		"languages": s.Texts.All,
+	}
+	if s.Funcs != nil {
+		maps.Copy(funcs, s.Funcs(in))
+	}
+	return funcs
+}
+
+// asset returns the path of a file of static or of the brand.
+func (s *Site) asset(name string) (string, error) {
+	served, ok := s.names[name]
+	if !ok {
+		return "", fmt.Errorf("no file static/%s", name)
+	}
+	return s.Static + served, nil
+}
+
+// Write sends a page, in the language of the request, once it has been rendered completely. Callers are served fairly: hundreds that ask
+// for pages at once wait for each other, and nobody else waits for them.
+func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	page := s.render(work.CallerOf(r.Context()), name, s.Locale(r), data)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w) // fails only if the browser has gone
+}
+
+func (s *Site) render(of work.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
+	_ = s.rendering.Acquire(work.WithCaller(context.Background(), of)) // without a deadline, because rendering is quick
+	defer s.rendering.Release()
+	if err := s.view(name, in).ExecuteTemplate(&page, "layout", data); err != nil {
+		panic(fmt.Errorf("template %s: %w", name, err))
+	}
+	return page
+}
+
+// Locale returns the language of a request.
+func (s *Site) Locale(r *http.Request) *locale.Locale {
+	return s.Texts.Negotiate(r.Header.Get("Accept-Language"))
+}
+
+// ServeFile sends the file of static with the name in the path. Error: [ErrNotFound].
+func (s *Site) ServeFile(w http.ResponseWriter, r *http.Request) error {
+	file, ok := s.files[chi.URLParam(r, "name")]
+	if !ok {
+		return ErrNotFound
+	}
+	Unchanging(w, file.MediaType)
+	file.ServeHTTP(w, r)
+	return nil
+}
+
+// Unchanging sets the headers of a file that browsers may cache forever. An SVG that is opened directly is sandboxed.
+func Unchanging(w http.ResponseWriter, mediaType string) {
+	h := w.Header()
+	if mediaType == "image/svg+xml" {
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'")
+	}
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+}

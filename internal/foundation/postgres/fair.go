@@ -1,0 +1,348 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
+
+	"connect-svc/internal/foundation/work"
+)
+
+// connectAgainAfter is the pause after a failed attempt to connect.
+const connectAgainAfter = 50 * time.Millisecond
+
+// Pool is a pool of connections. Every statement waits for its connection in a fair queue (work.Queue): the pgx pool, whose
+// methods would not wait there, is a field. Pool has the methods that the generated queries need.
+//
+// A statement that could not be sent, because there was no connection, has not happened, and neither has one that a cluster refuses
+// because a table is on the move. If its context has a deadline, it is sent again until it succeeds or that deadline comes.
+type Pool struct {
+	conns     *pgxpool.Pool
+	queue     *work.Queue
+	strangers *work.Queue // of the callers who have proved nothing, in front of the other one
+	elsewhere bool        // another server can answer, so that a statement does not wait for this one to come back
+	clock     *Clock
+	reference atomic.Pointer[reference]
+	doubt     atomic.Pointer[error]
+}
+
+// newPool makes a pool without connections. The clock may be nil.
+func newPool(ctx context.Context, config *pgxpool.Config, clock *Clock) (*Pool, error) {
+	prepare := config.PrepareConn
+	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		switch {
+		case hungUp(conn.PgConn().Conn()):
+			return false, nil // the pool takes another one
+		case prepare == nil:
+			return true, nil
+		}
+		return prepare(ctx, conn)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, ConnectError(config.ConnConfig, err)
+	}
+	most := int(config.MaxConns)
+	return &Pool{
+		conns: pool, queue: work.NewQueue(most, work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded), clock: clock,
+	}, nil
+}
+
+// Close ends the connections. It waits for those in use.
+func (p *Pool) Close() { p.conns.Close() }
+
+// Outside acts on a connection that is not the pool's.
+func (p *Pool) Outside(ctx context.Context, act func(*pgx.Conn) error) error {
+	conn, err := pgx.ConnectConfig(ctx, p.conns.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return act(conn)
+}
+
+// QueueStats returns counts of the statements that wait, and that waited, for a connection.
+func (p *Pool) QueueStats() work.Stats {
+	stats, strangers := p.queue.Stats(), p.strangers.Stats()
+	stats.Waited += strangers.Waited
+	stats.GivenUp += strangers.GivenUp
+	stats.WaitTime += strangers.WaitTime
+	stats.Waiting += strangers.Waiting
+	return stats
+}
+
+// Stat returns counts of the connections by state.
+func (p *Pool) Stat() *pgxpool.Stat { return p.conns.Stat() }
+
+// MaxConns returns the maximum number of connections.
+func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
+
+// enter waits in the queue. Call leave afterwards. Strangers use a quarter of the connections at a time: a flood of theirs would
+// otherwise keep PostgreSQL busy with as many statements as there are connections, beside those of everybody else.
+func (p *Pool) enter(ctx context.Context) (leave func(), err error) {
+	kind := work.CallerOf(ctx).Kind
+	if kind != work.Strangers && kind != work.Codes {
+		return p.queue.Release, p.queue.Acquire(ctx)
+	}
+	if err := p.strangers.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.queue.Acquire(ctx); err != nil {
+		p.strangers.Release()
+		return nil, err
+	}
+	return func() { p.queue.Release(); p.strangers.Release() }, nil
+}
+
+// acquire waits in the queue, and then for a connection. Call release afterwards.
+func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
+	if err := p.doubted(ctx); err != nil {
+		return nil, nil, err
+	}
+	leave, err := p.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, limited := ctx.Deadline()
+	for {
+		conn, failure := p.conns.Acquire(ctx)
+		if failure == nil {
+			return conn, func() { conn.Release(); leave() }, nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = failure // it is more specific than the deadline
+		}
+		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !work.Pause(ctx, connectAgainAfter) {
+			leave()
+			return nil, nil, work.Unreached(err)
+		}
+	}
+}
+
+// again sends the first statement on a connection, and sends it again until the deadline of ctx if it has certainly not happened.
+func (p *Pool) again(ctx context.Context, send func() error) error {
+	for {
+		err := send()
+		if !p.notHappened(err) {
+			return err
+		}
+		if _, limited := ctx.Deadline(); !limited || !work.Pause(ctx, connectAgainAfter) {
+			return work.Unreached(err)
+		}
+	}
+}
+
+// notHappened reports whether a statement has certainly not happened, and can happen soon.
+func (p *Pool) notHappened(err error) bool {
+	return pgconn.SafeToRetry(err) || notPassedOn(err) || !p.elsewhere && IsOnTheMove(err)
+}
+
+// notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it
+// prepared a connection. It compares messages, because statements that may have happened fail with the same code.
+func notPassedOn(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Severity == "FATAL" &&
+		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter")
+}
+
+// Exec executes a statement.
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.CommandTag, err error) {
+	err = p.again(ctx, func() error {
+		conn, release, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		done, err = conn.Exec(ctx, sql, args...)
+		return err
+	})
+	return done, err
+}
+
+// Query returns rows. Closing them releases the connection.
+func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.query(ctx, sql, args)
+}
+
+// QueryRow returns one row. Scanning it releases the connection.
+func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	found, err := p.query(ctx, sql, args)
+	return row{found, err}
+}
+
+func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, err error) {
+	err = p.again(ctx, func() error {
+		found, err = p.queryOnce(ctx, sql, args)
+		if err == nil && !found.has && p.notHappened(found.Err()) {
+			found.Close()
+			return found.Err()
+		}
+		return err
+	})
+	return found, err
+}
+
+func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (found *rows, err error) {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if found == nil { // an error, or a panic in an argument
+			release()
+		}
+	}()
+	answer, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &rows{Rows: answer, release: release, has: answer.Next()}, nil // a row proves that the statement was sent
+}
+
+// rows hold a connection until they are closed or have all been read. The first row has been requested already.
+type rows struct {
+	pgx.Rows
+	release func()
+	has     bool // Rows is at a row
+	begun   bool
+}
+
+func (r *rows) Next() bool {
+	if r.begun && r.has {
+		r.has = r.Rows.Next()
+	}
+	r.begun = true
+	if !r.has {
+		r.Close()
+	}
+	return r.has
+}
+
+func (r *rows) Close() {
+	r.Rows.Close()
+	if r.release != nil {
+		r.release()
+		r.release = nil
+	}
+}
+
+// row is the first of the rows.
+type row struct {
+	rows *rows
+	err  error
+}
+
+func (r row) Scan(into ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		return cmp.Or(r.rows.Err(), pgx.ErrNoRows)
+	}
+	if err := r.rows.Scan(into...); err != nil {
+		return err
+	}
+	r.rows.Close() // now the statement is committed or has failed
+	return r.rows.Err()
+}
+
+// SendBatch sends several statements at once. Closing the results releases the connection, so that a batch must not begin a
+// transaction.
+func (p *Pool) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	conn, release, err := p.acquire(ctx)
+	if err != nil {
+		return pgx.FailedBatchResults(batch, err)
+	}
+	var sent pgx.BatchResults
+	defer func() {
+		if sent == nil { // a panic in an argument
+			release()
+		}
+	}()
+	sent = conn.SendBatch(ctx, batch)
+	return &batchResults{sent, sync.OnceFunc(release)}
+}
+
+// batchResults hold a connection until they are closed.
+type batchResults struct {
+	pgx.BatchResults
+	release func()
+}
+
+func (b *batchResults) Close() error {
+	defer b.release()
+	return b.BatchResults.Close()
+}
+
+// Begin starts a transaction. Its end releases the connection.
+func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
+	var begun *tx
+	err := p.again(ctx, func() error {
+		conn, release, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		on, err := conn.Begin(ctx)
+		if err != nil {
+			release()
+			return err
+		}
+		begun = &tx{on, release}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return begun, nil
+}
+
+// tx holds a connection until it ends.
+type tx struct {
+	pgx.Tx
+	release func()
+}
+
+func (t *tx) Commit(ctx context.Context) error { return t.end(t.Tx.Commit(ctx)) }
+
+func (t *tx) Rollback(ctx context.Context) error { return t.end(t.Tx.Rollback(ctx)) }
+
+func (t *tx) end(err error) error {
+	if t.release != nil {
+		t.release()
+		t.release = nil
+	}
+	return err
+}
+
+// InTx runs act in a transaction. It commits if act returns nil, and rolls back if act returns an error or panics. It returns the
+// error of act unchanged.
+func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, act)
+}
+
+// attempts is the maximum number of times that [InTxAgain] runs a transaction.
+const attempts = 3
+
+// InTxAgain is [InTx] for an act that can be repeated. It repeats the act after a deadlock, and after another transaction deleted a
+// row that the act refers to. While a table of a cluster is on the move it repeats the act until the deadline of ctx.
+func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := InTx(ctx, pool, act)
+		_, limited := ctx.Deadline()
+		switch {
+		case limited && IsOnTheMove(err) && work.Pause(ctx, connectAgainAfter):
+		case attempt == attempts || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
+			return err
+		}
+	}
+}

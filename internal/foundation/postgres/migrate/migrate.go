@@ -1,0 +1,280 @@
+// Package migrate changes the schema of a database, and tells whether it fits this program.
+//
+// # Invariants
+//
+//   - One program at a time migrates, and the others wait (TestMigrateAtTheSameTime).
+//   - A database that was migrated with other files than those of this program is refused and stays as it is (TestEditedMigration).
+//   - Every migration can be rolled back, and then leaves nothing (TestMigrate).
+//   - A migration that waits for the lock of a table does not hold up the service (restart.TestMigrationBesideTraffic).
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
+	"connect-svc/migrations"
+)
+
+// Direction of a migration.
+type Direction int
+
+// Up applies every missing migration. Down rolls the newest one back.
+const (
+	Up Direction = iota
+	Down
+)
+
+// Migration is one change of the schema. AppliedAt is zero while it is pending.
+type Migration struct {
+	Version   int64
+	Name      string // of its file
+	AppliedAt time.Time
+	Differs   bool // the database was migrated with another file
+}
+
+const (
+	// firstLockWait is how long a migration first waits for the lock of a table. Meanwhile every other statement on the table waits behind
+	// it, even a read. Each time it tries again it waits twice as long, up to lockWait. After a second of waiting, PostgreSQL cancels an
+	// autovacuum of the table.
+	firstLockWait = 50 * time.Millisecond
+	lockWait      = time.Second
+	// lockPause is the pause before the migration tries again. lockPatience is how long [Apply] tries in all.
+	lockPause    = time.Second
+	lockPatience = time.Minute
+)
+
+// Apply changes the schema of the database at url and returns the migrations that it applied or rolled back, in that order. Each is a
+// transaction of its own, unless it says otherwise. One caller at a time migrates; the others wait for up to a minute. Apply also
+// tries for a minute to lock a table that something else has locked, such as a backup.
+func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
+	return ApplyFrom(ctx, migrations.Files, url, direction, lockPatience)
+}
+
+// ApplyFrom is [Apply] with the migrations of files. It tries for patience to get the lock of a table.
+func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction, patience time.Duration) (done []Migration, err error) {
+	end := time.Now().Add(patience)
+	for wait := firstLockWait; ; wait = min(2*wait, lockWait) {
+		results, err := apply(ctx, files, url, direction, wait)
+		for _, result := range results {
+			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
+		}
+		if err == nil {
+			return done, nil
+		}
+		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) {
+			return nil, err
+		}
+		if !work.Pause(ctx, lockPause) {
+			return nil, err
+		}
+	}
+}
+
+// apply tries once, and waits for each lock for up to wait. With an error it also returns what it did before.
+func apply(ctx context.Context, files fs.FS, url string, direction Direction, wait time.Duration) (results []*goose.MigrationResult, err error) {
+	known, err := readFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	provider, applied, err := openProvider(ctx, files, known, url, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = provider.Close() }()
+	if err := checkApplied(known, applied); err != nil {
+		return nil, err
+	}
+	switch direction {
+	case Up:
+		results, err = provider.Up(ctx)
+		if partial := new(goose.PartialError); errors.As(err, &partial) {
+			results = partial.Applied
+		}
+	case Down:
+		if _, err := lastOf(known, applied); err != nil {
+			return nil, err
+		}
+		var result *goose.MigrationResult
+		if result, err = provider.Down(ctx); errors.Is(err, goose.ErrNoNextVersion) {
+			return nil, nil
+		}
+		if err == nil {
+			results = append(results, result)
+		}
+	}
+	return results, postgres.Wrap("database: migrate", err)
+}
+
+// Last returns the newest migration of the database, which [Apply] would roll back. The version is 0 if none is applied. It is an error if
+// this program does not have the migration.
+func Last(ctx context.Context, url string) (Migration, error) {
+	known, err := ownFiles()
+	if err != nil {
+		return Migration{}, err
+	}
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
+	if err != nil {
+		return Migration{}, err
+	}
+	defer func() { _ = provider.Close() }()
+	return lastOf(known, applied)
+}
+
+func lastOf(known map[int64]file, applied map[int64]string) (last Migration, err error) {
+	for version := range applied {
+		last.Version = max(last.Version, version)
+	}
+	own, ok := known[last.Version]
+	if !ok && last.Version > 0 {
+		return Migration{}, fmt.Errorf("the database is at migration %d, which this program does not have: run the newer program that applied it",
+			last.Version)
+	}
+	last.Name = own.name
+	return last, nil
+}
+
+// Status lists the migrations of this program, oldest first, and when each was applied.
+func Status(ctx context.Context, url string) ([]Migration, error) {
+	known, err := ownFiles()
+	if err != nil {
+		return nil, err
+	}
+	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = provider.Close() }()
+	status, err := provider.Status(ctx)
+	return postgres.Map(status, func(m *goose.MigrationStatus) Migration {
+		version := m.Source.Version
+		return Migration{
+			Version: version, Name: m.Source.Path, AppliedAt: m.AppliedAt,
+			Differs: !m.AppliedAt.IsZero() && applied[version] != known[version].checksum,
+		}
+	}), postgres.Wrap("database: migrations", err)
+}
+
+// openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the checksums of
+// the migrations that are applied.
+func openProvider(ctx context.Context, files fs.FS, known map[int64]file, url string, wait time.Duration) (*goose.Provider, map[int64]string, error) {
+	config, err := postgres.BulkConfig(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, set := config.RuntimeParams["lock_timeout"]; !set {
+		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(wait.Milliseconds(), 10)
+	}
+	config.RuntimeParams[directSetting] = "yes"
+	db := stdlib.OpenDB(*config)
+	provider, applied, err := newProvider(ctx, db, config, files, known)
+	if err != nil {
+		_ = db.Close()
+	}
+	return provider, applied, err // the provider closes db with itself
+}
+
+func newProvider(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, files fs.FS, known map[int64]file) (*goose.Provider, map[int64]string, error) {
+	if err := checkDirect(ctx, db, config); err != nil {
+		return nil, nil, err
+	}
+	var text string
+	err := db.QueryRowContext(ctx, selectApplied).Scan(&text)
+	applied, err := readApplied(text, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	versions, err := newStore(known)
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: migrations: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectCustom, db, files,
+		goose.WithStore(versions), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	return provider, applied, postgres.Wrap("database: migrations", err)
+}
+
+// directSetting is a setting without a meaning. A session has it if it reaches PostgreSQL directly, and not through a pooler.
+const directSetting = "connect.direct"
+
+// checkDirect returns an error for a connection pooler. The lock that keeps migrations apart belongs to a session, and a pooler may
+// use another session for each transaction.
+func checkDirect(ctx context.Context, db *sql.DB, config *pgx.ConnConfig) error {
+	var direct bool
+	err := db.QueryRowContext(ctx, "select coalesce(current_setting('"+directSetting+"', true), '') = 'yes'").Scan(&direct)
+	refused := new(pgconn.PgError)
+	switch {
+	// PostgreSQL accepts each setting, and a pooler names the first one that it does not know.
+	case errors.As(err, &refused) && strings.Contains(refused.Message, "unsupported startup parameter"), err == nil && !direct:
+		return fmt.Errorf("database %q at %s: migrations need PostgreSQL itself, and this is a connection pooler",
+			config.Database, postgres.Address(config))
+	case err != nil:
+		return postgres.ConnectError(config, err)
+	}
+	return nil
+}
+
+// Schema compares the schema of a database with this program, by numbers of migrations.
+type Schema struct {
+	Current int64 // the newest migration that was applied; 0 if there is none
+	Needed  int64 // the newest migration of this program
+	Oldest  int64 // programs that have this migration work on the schema
+}
+
+// Misfit says how the schema of a database that answered does not suit this program.
+type Misfit string
+
+func (m Misfit) Error() string { return string(m) }
+
+// SchemaOf returns the Schema of the database of pool. It is a [Misfit] if the database was migrated with other files than those of this
+// program.
+func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err error) {
+	known, err := ownFiles()
+	if err != nil {
+		return Schema{}, err
+	}
+	var text string
+	err = pool.QueryRow(ctx, selectApplied).Scan(&text)
+	applied, err := readApplied(text, err)
+	if err == nil {
+		err = checkApplied(known, applied)
+	}
+	if err != nil {
+		return Schema{}, err
+	}
+	schema.Needed = slices.Max(slices.Collect(maps.Keys(known)))
+	for version := range applied {
+		schema.Current = max(schema.Current, version)
+	}
+	if schema.Current >= schema.Needed { // an older schema may lack the function
+		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
+	}
+	return schema, postgres.Wrap("database: schema", err)
+}
+
+// Newest returns the number of the newest migration that this program was built with.
+func Newest() (int64, error) {
+	known, err := ownFiles()
+	if err != nil {
+		return 0, err
+	}
+	return slices.Max(slices.Collect(maps.Keys(known))), nil
+}

@@ -1,0 +1,176 @@
+package migrate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// Every migration goes forward, back and forward again, and the way back leaves nothing.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.NewEmpty(t)
+	const objects = `select coalesce(string_agg(relname || '.' || relkind::text, ' ' order by relname), '') from pg_class
+		where relnamespace = 'public'::regnamespace and relname not like 'goose%'`
+	const types = `select count(*) from pg_type where typnamespace = 'public'::regnamespace and typname not like '%goose%'`
+	const functions = `select count(*) from pg_proc where pronamespace = 'public'::regnamespace`
+
+	checkVersion := func(pending bool) {
+		t.Helper()
+		schema, err := migrate.SchemaOf(ctx, db.Pool)
+		if err != nil || schema.Needed == 0 || (schema.Current == schema.Needed) == pending {
+			t.Errorf("SchemaOf = %+v, %v; want pending: %v", schema, err, pending)
+		}
+		if !pending && (schema.Oldest == 0 || schema.Oldest > schema.Needed) {
+			t.Errorf("the oldest program is %d, of migrations up to %d", schema.Oldest, schema.Needed)
+		}
+	}
+	checkVersion(true)
+	up, err := migrate.Apply(ctx, db.URL, migrate.Up)
+	if err != nil || len(up) == 0 {
+		t.Fatalf("up: %v, %v", up, err)
+	}
+	checkVersion(false)
+	first := pgtest.Value[string](t, db, objects)
+
+	if again, err := migrate.Apply(ctx, db.URL, migrate.Up); err != nil || len(again) != 0 {
+		t.Errorf("up again: %v, %v", again, err)
+	}
+	for i := len(up) - 1; i >= 0; i-- {
+		down, err := migrate.Apply(ctx, db.URL, migrate.Down)
+		if diff := cmp.Diff([]migrate.Migration{up[i]}, down); err != nil || diff != "" {
+			t.Fatalf("down: %v (-want +got):\n%s", err, diff)
+		}
+		checkVersion(true)
+	}
+	if below, err := migrate.Apply(ctx, db.URL, migrate.Down); err != nil || len(below) != 0 {
+		t.Errorf("down below the first: %v, %v", below, err)
+	}
+	if left := pgtest.Value[string](t, db, objects); left != "" {
+		t.Errorf("left after all the way down: %s", left)
+	}
+	if n := pgtest.Value[int](t, db, types) + pgtest.Value[int](t, db, functions); n != 0 {
+		t.Errorf("types and functions left after all the way down: %d", n)
+	}
+	if _, err := migrate.Apply(ctx, db.URL, migrate.Up); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, pgtest.Value[string](t, db, objects)); diff != "" {
+		t.Errorf("the second way up differs (-first +second):\n%s", diff)
+	}
+}
+
+func TestMigrateAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	var applied [2][]migrate.Migration
+	var wg sync.WaitGroup
+	for i := range applied {
+		wg.Go(func() {
+			var err error
+			if applied[i], err = migrate.Apply(context.Background(), db.URL, migrate.Up); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	status, err := migrate.Status(context.Background(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(applied[0]) + len(applied[1]); got != len(status) || got == 0 {
+		t.Errorf("two programs applied %d migrations of %d", got, len(status))
+	}
+	for _, m := range status {
+		if m.AppliedAt.IsZero() || m.Name == "" {
+			t.Errorf("status: %+v", m)
+		}
+	}
+}
+
+// A program rolls back none of its own migrations while one of a newer program is applied.
+func TestDownByAnOlderProgram(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.New(t)
+	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")
+	const want = "the database is at migration 9001, which this program does not have: run the newer program that applied it"
+	if done, err := migrate.Apply(ctx, db.URL, migrate.Down); err == nil || err.Error() != want || len(done) != 0 {
+		t.Errorf("Apply = %v, %v", done, err)
+	}
+	if last, err := migrate.Last(ctx, db.URL); err == nil || err.Error() != want {
+		t.Errorf("Last = %+v, %v", last, err)
+	}
+	db.Exec(t, "delete from goose_db_version where version_id = 9001")
+	newest, err := migrate.Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := migrate.Last(ctx, db.URL); err != nil || last.Version != newest || last.Name == "" {
+		t.Errorf("Last = %+v, %v", last, err)
+	}
+	if last, err := migrate.Last(ctx, pgtest.NewEmpty(t).URL); err != nil || last.Version != 0 {
+		t.Errorf("Last of an empty database = %+v, %v", last, err)
+	}
+}
+
+// A migration that waits for the lock of a table holds up others for a moment at first, and then for longer.
+func TestLockWaits(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := pgtest.New(t)
+	db.Exec(t, "create table waited (attempt serial, timeout text)")
+	files := pgtest.Migrations(t, map[string]string{"9001_next.sql": "-- +goose NO TRANSACTION\n-- +goose Up\n" +
+		"insert into waited (timeout) values (current_setting('lock_timeout'));\nalter table users add column next_release text;\n-- +goose Down\n"})
+	holder, err := db.Pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(ctx) }()
+	if _, err := holder.Exec(ctx, "lock table users in access share mode"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := migrate.ApplyFrom(ctx, files, db.URL, migrate.Up, wait.Limit)
+		done <- err
+	}()
+	wait.Until(t, "the migration tries again", func() bool {
+		return len(done) > 0 || pgtest.Value[int](t, db, "select count(*) from waited") == 3
+	})
+	if err := holder.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	got := pgtest.Value[string](t, db, "select string_agg(timeout, ' ' order by attempt) from waited where attempt <= 3")
+	if want := "50ms 100ms 200ms"; got != want {
+		t.Errorf("the migration waited for %s, want %s", got, want)
+	}
+}
+
+func TestMigrationStatusPending(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	status, err := migrate.Status(context.Background(), db.URL)
+	if err != nil || len(status) == 0 {
+		t.Fatalf("%v, %v", status, err)
+	}
+	var last int64
+	for _, m := range status {
+		if !m.AppliedAt.IsZero() || m.Version <= last {
+			t.Errorf("status: %+v after version %d", m, last)
+		}
+		last = m.Version
+	}
+}

@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+
+	"connect-svc/internal/foundation/work"
+)
+
+const (
+	// connectTimeout bounds one attempt to connect, unless the URL has a connect_timeout.
+	connectTimeout = 5 * time.Second
+	// maxConns is the default maximum number of connections. It exceeds the number of processors, because commits that wait for
+	// the disk at the same time share the wait. Four servers stay below a hundred connections, PostgreSQL's own default.
+	maxConns = 20
+	// preparedStatements is how many prepared statements a connection keeps: more than the service has. The default of the driver
+	// takes memory for 512, twice, on each connection.
+	preparedStatements = 160
+)
+
+// Option changes how [Open] sets up the pool.
+type Option func(*Options)
+
+// Options are what an [Option] changes.
+type Options struct {
+	*pgxpool.Config
+	clock *Clock
+}
+
+// WithClock gives every connection of the pool the time of clock.
+func WithClock(clock *Clock) Option {
+	return func(o *Options) { o.clock, o.PrepareConn = clock, clock.prepare }
+}
+
+// WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pool_max_conns of the URL, or else 20.
+func WithMaxConns(n int) Option {
+	return func(c *Options) { c.MaxConns = int32(n) }
+}
+
+// WithTracer has tracer trace every query. Nil means no tracer.
+func WithTracer(tracer pgx.QueryTracer) Option {
+	return func(c *Options) { c.ConnConfig.Tracer = tracer }
+}
+
+// WithLimits bounds statements, their cancelling, and pauses in transactions. The URL's statement_timeout and
+// idle_in_transaction_session_timeout take precedence. The default is [work.DefaultLimits].
+func WithLimits(limits work.Limits) Option {
+	return func(c *Options) {
+		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
+		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
+		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+			return &cancelOnDeadline{conn: conn, time: limits.Cancel}
+		}
+	}
+}
+
+// WithoutStatementTimeout lets bulk work take any time.
+func WithoutStatementTimeout() Option {
+	return func(c *Options) {
+		c.ConnConfig.RuntimeParams["statement_timeout"] = "0"
+		c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	}
+}
+
+// Open connects to the PostgreSQL at url (`postgres://user:password@host:port/name`) and pings it, so that it fails if the
+// database is down or refuses the connection. The error is one line without the password and the URL. Settings in the URL take
+// precedence over the defaults of this package. Each connection prepares a statement once and keeps it (pgx's default).
+func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.conns.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, ConnectError(config.ConnConfig, err)
+	}
+	if err := checkStatementTimeout(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// Host is a server of a URL that names several.
+type Host struct {
+	Name string // host:port
+	Pool *Pool
+}
+
+// OpenHosts prepares a pool for each host of url. It connects to none of them. A statement does not wait for a host that cannot be
+// reached, because another host can be asked.
+func OpenHosts(ctx context.Context, url string, opts ...Option) (hosts []Host, err error) {
+	all, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	for _, ways := range byHost(all.ConnConfig) {
+		config := all.Copy()
+		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = ways[0].Host, ways[0].Port, ways[0].TLSConfig
+		config.ConnConfig.Fallbacks = ways[1:]
+		pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
+		if err != nil {
+			for _, host := range hosts {
+				host.Pool.Close()
+			}
+			return nil, err
+		}
+		pool.elsewhere = true
+		hosts = append(hosts, Host{net.JoinHostPort(ways[0].Host, strconv.Itoa(int(ways[0].Port))), pool})
+	}
+	return hosts, nil
+}
+
+// BulkConfig returns how one connection, for statements that may take any time, reaches the PostgreSQL at url.
+func BulkConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "0"
+	return config.ConnConfig, nil
+}
+
+// checkStatementTimeout returns an error if a pooler did not pass our statement_timeout on to PostgreSQL, and nothing else limits
+// the time of a statement there. Leases of the rate limiter, which end after 30 s, rely on that limit.
+func checkStatementTimeout(ctx context.Context, pool *Pool) error {
+	config := pool.conns.Config().ConnConfig
+	asked := strings.TrimRight(config.RuntimeParams["statement_timeout"], "dhimnsu ")
+	if n, err := strconv.Atoi(asked); err == nil && n == 0 {
+		return nil
+	}
+	var limit string
+	if err := pool.QueryRow(ctx, "select current_setting('statement_timeout')").Scan(&limit); err != nil {
+		return ConnectError(config, err)
+	}
+	if limit == "0" {
+		return fmt.Errorf("database %q at %s: statement_timeout is not in force: a connection pooler must set it, see docs/scaling.md",
+			config.Database, Address(config))
+	}
+	return nil
+}
+
+// prepareConfig applies the defaults and the options, and returns the clock of the pool, if it has one.
+func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = maxConns
+	}
+	config.PingTimeout = connectTimeout
+	if !strings.Contains(url, "statement_cache_capacity") {
+		config.ConnConfig.StatementCacheCapacity = preparedStatements
+	}
+	if !strings.Contains(url, "description_cache_capacity") {
+		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
+		// A statement that waited for a row decides by its newest version, whatever the database's default. Poolers refuse this setting at
+		// the start of a connection.
+		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'", pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	config.ConnConfig.BuildContextWatcherHandler = nil
+	o := &Options{Config: config}
+	for _, opt := range opts {
+		opt(o)
+	}
+	if config.ConnConfig.BuildContextWatcherHandler == nil {
+		WithLimits(work.DefaultLimits)(o)
+	}
+	return o.clock
+}
+
+func setDefault(config *pgx.ConnConfig, name, value string) {
+	if _, set := config.RuntimeParams[name]; !set {
+		config.RuntimeParams[name] = value
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// ConnectError returns one line that says which database could not be reached, and why. It does not wrap the cause, whose text has a
+// line for each attempt.
+func ConnectError(config *pgx.ConnConfig, err error) error {
+	return fmt.Errorf("database %q at %s: cannot connect: %s", config.Database, Address(config), Reason(err))
+}
+
+// Address returns the address of the server: host:port, or the folder of its socket.
+func Address(config *pgx.ConnConfig) string {
+	if strings.HasPrefix(config.Host, "/") {
+		return config.Host
+	}
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+}
+
+// Reason returns one line that says why a server could not be used.
+func Reason(err error) string {
+	var refused *pgconn.PgError
+	var network *net.OpError
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Message
+	case errors.As(err, &name):
+		return name.Error()
+	case errors.As(err, &network):
+		return network.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	if failed := new(pgconn.ConnectError); errors.As(err, &failed) {
+		err = failed.Unwrap()
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,193 @@
+package postgres
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"connect-svc/internal/foundation/network"
+)
+
+// Errors of URLs complete a sentence. They do not wrap the error of the parser, which holds the URL.
+var (
+	errURL  = errors.New("is not the URL of a PostgreSQL database")
+	errHost = errors.New("is not the URL of a PostgreSQL database: it names no host, and no socket of this machine, such as ?host=/run/postgresql")
+)
+
+// parseURL parses the URL of a database and adds what every connection of the service has, unless the URL says otherwise. Everything
+// that connects uses it, so that no connection is less secure: the default of the driver (sslmode=prefer) accepts any certificate, and
+// no TLS at all.
+func parseURL(text string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(text)
+	if err == nil {
+		err = check(text, config.ConnConfig)
+	} else {
+		err = errURL
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database: the address %w: expected postgres://user:password@host:port/name", err)
+	}
+	if !saysSSLMode(text) {
+		verify(config.ConnConfig)
+	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
+	setDefault(config.ConnConfig, "application_name", "connect-svc")
+	setDefault(config.ConnConfig, "timezone", "UTC")
+	setDefault(config.ConnConfig, "datestyle", "ISO") // PgBouncer passes both on
+	return config, nil
+}
+
+// CheckURL returns an error if text is not the URL of a database, or the same as keywords and values. The error completes a sentence, and
+// does not quote the text.
+func CheckURL(text string) error {
+	config, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return errURL
+	}
+	return check(text, config.ConnConfig)
+}
+
+// check refuses what the driver accepts, and an operator cannot have meant: it takes almost any text for keywords and values, and then
+// asks a socket of this machine.
+func check(text string, config *pgx.ConnConfig) error {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return errURL // the end of a line
+	}
+	for parameter := range config.RuntimeParams {
+		if !isParameter.MatchString(parameter) {
+			return errURL
+		}
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		plain = text // of keywords and values
+	}
+	standard, err := pgx.ParseConfig("")
+	if err != nil { // a variable of libpq is wrong
+		return errURL
+	}
+	fromEnvironment := os.Getenv("PGHOST")+os.Getenv("PGSERVICE") != ""
+	for _, server := range byHost(config) {
+		host := server[0].Host
+		if host == standard.Host && !fromEnvironment && !strings.Contains(plain, host) {
+			return errHost
+		}
+		if _, err := netip.ParseAddr(host); err != nil && !isHost.MatchString(host) {
+			return errURL
+		}
+	}
+	return nil
+}
+
+// saysSSLMode reports whether sslmode is set where an operator would look for it: in the URL, in its form of keywords and values, or
+// in PGSSLMODE.
+func saysSSLMode(text string) bool {
+	return os.Getenv("PGSSLMODE") != "" || inURL.MatchString(text) || !isURL.MatchString(text) && inKeywords.MatchString(text)
+}
+
+var (
+	isURL      = regexp.MustCompile(`^postgres(ql)?://`)
+	inURL      = regexp.MustCompile(`^postgres(ql)?://.*[?&]sslmode=[a-z]`)
+	inKeywords = regexp.MustCompile(`(^|\s)sslmode\s*=\s*'?[a-z]`)
+
+	isHost      = regexp.MustCompile(`^([/@].+|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?)$`) // a socket or a name
+	isParameter = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+)
+
+// verify sets sslmode=verify-full for each host except this machine.
+func verify(config *pgx.ConnConfig) {
+	var ways []*pgconn.FallbackConfig
+	for _, host := range byHost(config) {
+		if isHere(host[0]) {
+			ways = append(ways, host...)
+			continue
+		}
+		verified := &tls.Config{} //nolint:gosec // the minimum version of Go, 1.2
+		for _, way := range host {
+			if way.TLSConfig != nil { // with the roots and the client certificate of the URL
+				verified = way.TLSConfig.Clone()
+			}
+		}
+		verified.InsecureSkipVerify, verified.VerifyPeerCertificate, verified.ServerName = false, nil, host[0].Host
+		ways = append(ways, &pgconn.FallbackConfig{Host: host[0].Host, Port: host[0].Port, TLSConfig: verified})
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
+}
+
+// isHere reports whether a connection stays on this machine.
+func isHere(way *pgconn.FallbackConfig) bool {
+	protocol, _ := pgconn.NetworkAddress(way.Host, way.Port)
+	return protocol == "unix" || network.IsLoopback(way.Host)
+}
+
+// byHost groups the ways to connect by server. A host has two ways if TLS is preferred but not required.
+func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for _, way := range ways {
+		i := slices.IndexFunc(hosts, func(host []*pgconn.FallbackConfig) bool {
+			return host[0].Host == way.Host && host[0].Port == way.Port
+		})
+		if i < 0 {
+			hosts = append(hosts, nil)
+			i = len(hosts) - 1
+		}
+		hosts[i] = append(hosts[i], way)
+	}
+	return hosts
+}
+
+// Security returns a few words on how the connection to the database at url is protected. If the URL names several hosts, they are
+// about the least protected one.
+func Security(url string) (string, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return "", err
+	}
+	least := 0
+	for _, host := range byHost(config.ConnConfig) {
+		least = max(least, securityOf(host))
+	}
+	return securities[least], nil
+}
+
+// securities are the levels of security, from the best to the worst.
+var securities = [...]string{
+	"stays on this machine",
+	"TLS is verified",
+	"TLS does not verify the server's name (sslmode=verify-ca)",
+	"TLS is not verified (sslmode=require)",
+	"TLS is not verified (sslmode=prefer)",
+	"TLS is not verified (sslmode=allow)",
+	"TLS is not verified (sslmode=disable)",
+}
+
+func securityOf(host []*pgconn.FallbackConfig) int {
+	first, last := host[0].TLSConfig, host[len(host)-1].TLSConfig
+	switch {
+	case isHere(host[0]):
+		return 0
+	case first == nil && last == nil:
+		return 6
+	case first == nil:
+		return 5
+	case last == nil:
+		return 4
+	case !first.InsecureSkipVerify:
+		return 1
+	case first.VerifyPeerCertificate != nil:
+		return 2
+	}
+	return 3
+}

@@ -1,0 +1,94 @@
+package text
+
+import (
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
+)
+
+// MaxAddress is the maximum length of an address in bytes.
+const MaxAddress = 254
+
+// IsAddress reports whether the text is a bare address (RFC 5322, addr-spec) at the name of a host, within the lengths of RFC 5321, section
+// 4.5.3.1, also in the forms in which it is stored and sent. It rejects quoted local parts and numeric hosts, which nobody signs in with and
+// about which parsers disagree. It rejects characters that are invisible, break the line or reverse the text after them, with which an address
+// could imitate another one. It rejects question marks, which in a mailto: link begin further fields.
+//
+// The host may have one label, such as that of a mail server in an operator's own network. Its labels have letters, digits and hyphens. Other
+// letters have to be valid in the registration of a domain (IDNA2008): browsers take more, such as wide letters, which other programs take for
+// another domain, or for none.
+func IsAddress(text string) bool {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, misleading) {
+		return false
+	}
+	text = StoredAddress(text)
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || parsed.Address != text {
+		return false
+	}
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	return err == nil && len(local) <= 64 && len(text) <= MaxAddress && len(local)+1+len(host) <= MaxAddress && !isNumeric(host)
+}
+
+// misleading matches invisible characters, including the fillers among the letters, and the question mark.
+func misleading(c rune) bool {
+	return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
+}
+
+// isNumeric reports whether the host is an IPv4 address, of which no name may be.
+func isNumeric(host string) bool {
+	return strings.Trim(host[strings.LastIndexByte(host, '.')+1:], "0123456789") == ""
+}
+
+// split returns the parts of an address. Only the last @ separates them.
+func split(text string) (local, domain string) {
+	at := strings.LastIndexByte(text, '@')
+	return text[:max(at, 0)], text[at+1:]
+}
+
+// hostOf returns the name of a host in A-labels and in lower case: xn--bcher-kva.example for Bücher.example.
+func hostOf(domain string) (string, error) {
+	return idna.Registration.ToASCII(Lower(domain))
+}
+
+// StoredAddress returns a valid address as it is stored: in Unicode's normalization form C.
+func StoredAddress(text string) string { return norm.NFC.String(text) }
+
+// AddressKey returns what is equal for addresses of one mailbox: the key of the local part by [Fold], and the domain in A-labels. For an address in
+// ASCII that is the address in lower case.
+//
+// Mail servers may tell addresses apart that differ in case (RFC 5321, section 2.4). None of those that people use does.
+func AddressKey(text string) string {
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	if err != nil { // stored by a program that took it for valid
+		host = Lower(domain)
+	}
+	return Fold(local) + "@" + host
+}
+
+// SentAddress returns a valid address as mail servers get it: with the domain in A-labels, because most mail servers take no other (RFC 6530, section
+// 7.1). One in ASCII stays as it is.
+func SentAddress(text string) string {
+	local, domain := split(text)
+	host, err := hostOf(domain)
+	if err != nil || isASCII(domain) {
+		return text
+	}
+	return local + "@" + host
+}
+
+// NeedsSMTPUTF8 reports whether only mail servers that offer SMTPUTF8 (RFC 6531) take the address: its local part is not ASCII.
+func NeedsSMTPUTF8(text string) bool {
+	local, _ := split(text)
+	return !isASCII(local)
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c > unicode.MaxASCII })
+}

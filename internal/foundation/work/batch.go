@@ -1,0 +1,96 @@
+package work
+
+import (
+	"context"
+	"sync"
+)
+
+// Batch answers many questions with one call. Questions that arrive during a call wait for the next one. So there is one call at
+// a time, however many ask, and no answer is older than its question. It is safe for concurrent use.
+type Batch[Question comparable, Answer any] struct {
+	call func(context.Context, []Question) (map[Question]Answer, error)
+	most int // questions in a call
+
+	mu      sync.Mutex
+	calling bool
+	rounds  []*round[Question, Answer] // that have not begun
+}
+
+// round is one call.
+type round[Question comparable, Answer any] struct {
+	ctx       context.Context // of the last question, and so the one that ends last
+	questions []Question
+	asked     map[Question]struct{}
+	done      chan struct{} // closed when answers and err are set
+	answers   map[Question]Answer
+	err       error
+}
+
+// NewBatch returns a Batch. Its call gets up to most different questions. A question that is not in the result has no answer.
+func NewBatch[Question comparable, Answer any](most int, call func(context.Context, []Question) (map[Question]Answer, error)) *Batch[Question, Answer] {
+	return &Batch[Question, Answer]{call: call, most: most}
+}
+
+// Ask returns the answer, and whether there is one. Errors: those of the call, [ErrGone], and the context's own if it ends first.
+func (b *Batch[Question, Answer]) Ask(ctx context.Context, question Question) (answer Answer, ok bool, err error) {
+	in := b.join(ctx, question)
+	select {
+	case <-in.done:
+		answer, ok = in.answers[question]
+		return answer, ok, in.err
+	case <-ctx.Done():
+		return answer, false, ctx.Err()
+	case <-gone(ctx):
+		return answer, false, ErrGone
+	}
+}
+
+func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *round[Question, Answer] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.rounds); n == 0 || len(b.rounds[n-1].questions) == b.most {
+		b.rounds = append(b.rounds, &round[Question, Answer]{asked: map[Question]struct{}{}, done: make(chan struct{})})
+	}
+	in := b.rounds[len(b.rounds)-1]
+	in.ctx = ctx
+	if _, asked := in.asked[question]; !asked {
+		in.asked[question] = struct{}{}
+		in.questions = append(in.questions, question)
+	}
+	if !b.calling {
+		b.calling = true
+		go b.run()
+	}
+	return in
+}
+
+// run makes calls until no question waits.
+func (b *Batch[Question, Answer]) run() {
+	for {
+		b.mu.Lock()
+		if len(b.rounds) == 0 {
+			b.calling = false
+			b.mu.Unlock()
+			return
+		}
+		next := b.rounds[0]
+		b.rounds = b.rounds[1:]
+		b.mu.Unlock()
+		next.run(b.call)
+	}
+}
+
+// run makes the call as a caller of the kind [Proofs]. It ends with the deadline of the last question, not when a caller goes away.
+func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
+	defer close(r.done)
+	ctx := WithCaller(context.WithValue(context.WithoutCancel(r.ctx), goneKey{}, nil), Caller{Kind: Proofs})
+	if end, limited := r.ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
+	r.err = Try(func() (err error) {
+		r.answers, err = call(ctx, r.questions)
+		return err
+	})
+}

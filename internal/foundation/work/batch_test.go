@@ -1,0 +1,104 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connect-svc/internal/foundation/work"
+)
+
+type answer struct {
+	value string
+	ok    bool
+	err   error
+}
+
+// While a call is under way questions wait for the next one, which answers all of them; a question is asked once.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls [][]int
+		proceed := make(chan struct{})
+		failure := errors.New("failed")
+		batch := work.NewBatch(3, func(ctx context.Context, asked []int) (map[int]string, error) {
+			if caller := work.CallerOf(ctx); caller != (work.Caller{Kind: work.Proofs}) {
+				t.Errorf("in the line of %v", caller)
+			}
+			calls = append(calls, asked)
+			<-proceed
+			switch len(calls) {
+			case 3:
+				return nil, failure
+			case 4:
+				panic("lost")
+			}
+			return map[int]string{1: "one", 2: "two"}, nil
+		})
+		ask := func(question int) <-chan answer {
+			got := make(chan answer, 1)
+			go func() {
+				ctx := work.WithCaller(t.Context(), partner("a"))
+				value, ok, err := batch.Ask(ctx, question)
+				got <- answer{value, ok, err}
+			}()
+			synctest.Wait()
+			return got
+		}
+		first := ask(1)
+		waiting := []<-chan answer{ask(1), ask(2), ask(1), ask(7)}
+		full := ask(8)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, _, err := batch.Ask(gone, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("one who leaves: %v", err)
+		}
+		proceed <- struct{}{}
+		if got := <-first; got != (answer{"one", true, nil}) {
+			t.Errorf("the first: %+v", got)
+		}
+		proceed <- struct{}{}
+		for i, want := range []answer{{"one", true, nil}, {"two", true, nil}, {"one", true, nil}, {"", false, nil}} {
+			if got := <-waiting[i]; got != want {
+				t.Errorf("question %d: %+v, want %+v", i, got, want)
+			}
+		}
+		proceed <- struct{}{}
+		if got := <-full; !errors.Is(got.err, failure) {
+			t.Errorf("a call that failed: %+v", got)
+		}
+		lost := ask(9)
+		proceed <- struct{}{}
+		if got := <-lost; got.err == nil {
+			t.Errorf("a call that panicked: %+v", got)
+		}
+		if len(calls) != 4 || len(calls[0]) != 1 || len(calls[1]) != 3 || len(calls[2]) != 2 {
+			t.Errorf("asked %v", calls)
+		}
+	})
+}
+
+// A call ends with the time of who asked last, and not before.
+func TestBatchHasTheTimeOfTheLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		batch := work.NewBatch(10, func(ctx context.Context, _ []int) (map[int]int, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+			go func() {
+				ctx, cancel := work.Within(t.Context(), partner("a"), limit)
+				defer cancel()
+				if _, _, err := batch.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != limit {
+					t.Errorf("after %v of %v: %v", time.Since(began), limit, err)
+				}
+			}()
+			synctest.Wait()
+		}
+		<-time.After(time.Minute)
+	})
+}

@@ -1,0 +1,200 @@
+package work
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrFull means that too many wait already.
+	ErrFull = errors.New("too many are waiting")
+	// ErrLate means that no place came free while there was time left to use it.
+	ErrLate = errors.New("no place came free in time")
+	// ErrGone means that the caller has gone away.
+	ErrGone = errors.New("the caller has gone away")
+)
+
+// NotAttempted reports whether err means that an act has certainly not begun: no place came free for it, or nothing that can do it was
+// reached (see [Unreached]).
+func NotAttempted(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrLate) || errors.As(err, new(unreached))
+}
+
+type unreached struct{ error }
+
+func (u unreached) Unwrap() error { return u.error }
+
+// Unreached marks the error of an act that reached nothing that can do it. It does not change the text.
+func Unreached(err error) error { return unreached{err} }
+
+// Unbounded lets any number of one caller wait: only their deadlines bound the wait.
+const Unbounded = math.MaxInt
+
+// Queue shares places between callers. It is safe for concurrent use.
+type Queue struct {
+	most int // waiting for one caller
+
+	mu    sync.Mutex
+	free  int
+	kinds map[Kind]*kind // in which somebody waits
+	order list.List      // of these *kind: the front is served next
+	stats Stats
+}
+
+// Stats of a queue since its creation, and how many wait now.
+type Stats struct {
+	Acquired, Waited, GivenUp uint64 // places taken; those of them after a wait; attempts without a place
+	WaitTime                  time.Duration
+	Waiting                   int
+}
+
+// kind is a kind of callers in which somebody waits.
+type kind struct {
+	of      Kind
+	callers map[string]*caller
+	order   list.List     // of these *caller: the front is served next
+	element *list.Element // in the order of the kinds
+}
+
+// caller is a caller for whom something waits.
+type caller struct {
+	name    string
+	waiting list.List     // of *waiter, in order of arrival
+	element *list.Element // in the order of the callers of its kind
+}
+
+// waiter is one that waits.
+type waiter struct {
+	granted chan struct{} // closed when a place is handed over
+	kind    *kind
+	caller  *caller
+	element *list.Element // among those that wait for the caller; nil once a place was handed over
+}
+
+// NewQueue returns a queue for places, 1 or more. At most most wait for one caller.
+func NewQueue(places, most int) *Queue {
+	return &Queue{most: most, free: places, kinds: map[Kind]*kind{}}
+}
+
+// Acquire takes a place for the caller of the context. Return the place with [Queue.Release]. Errors: [ErrFull], [ErrLate],
+// [ErrGone], and the context's own if it ends first.
+func (q *Queue) Acquire(ctx context.Context) error {
+	mine, err := q.join(CallerOf(ctx))
+	if mine == nil {
+		return err
+	}
+	var late <-chan time.Time
+	if at, ok := latest(ctx); ok {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		late = timer.C
+	}
+	began := time.Now()
+	select {
+	case <-mine.granted:
+	case <-late:
+		err = ErrLate
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-gone(ctx):
+		err = ErrGone
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.WaitTime += time.Since(began)
+	switch {
+	case err == nil:
+		q.stats.Acquired++
+		q.stats.Waited++
+		return nil
+	case mine.element == nil:
+		q.release() // it was handed over at this moment
+	default:
+		q.remove(mine)
+	}
+	q.stats.GivenUp++
+	return err
+}
+
+// join takes a free place, or else waits behind what waits for the caller already.
+func (q *Queue) join(who Caller) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.free > 0 {
+		q.free--
+		q.stats.Acquired++
+		return nil, nil
+	}
+	of := q.kinds[who.Kind]
+	if of == nil {
+		of = &kind{of: who.Kind, callers: map[string]*caller{}}
+	}
+	by := of.callers[who.Name]
+	if by == nil {
+		by = &caller{name: who.Name}
+	}
+	if by.waiting.Len() >= q.most {
+		q.stats.GivenUp++
+		return nil, ErrFull
+	}
+	if of.element == nil {
+		q.kinds[of.of], of.element = of, q.order.PushBack(of)
+	}
+	if by.element == nil {
+		of.callers[by.name], by.element = by, of.order.PushBack(by)
+	}
+	mine := &waiter{granted: make(chan struct{}), kind: of, caller: by}
+	mine.element = by.waiting.PushBack(mine)
+	q.stats.Waiting++
+	return mine, nil
+}
+
+// Release returns a place. The place goes to the first that waits for the first caller of the first kind. This caller and this
+// kind are served last from then on.
+func (q *Queue) Release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.release()
+}
+
+func (q *Queue) release() {
+	first := q.order.Front()
+	if first == nil {
+		q.free++
+		return
+	}
+	of := first.Value.(*kind)
+	by := of.order.Front().Value.(*caller)
+	next := by.waiting.Front().Value.(*waiter)
+	q.order.MoveToBack(of.element)
+	of.order.MoveToBack(by.element)
+	q.remove(next)
+	close(next.granted)
+}
+
+// remove ends the wait of a waiter, and forgets a caller and a kind for which nothing waits.
+func (q *Queue) remove(mine *waiter) {
+	of, by := mine.kind, mine.caller
+	by.waiting.Remove(mine.element)
+	mine.element = nil
+	q.stats.Waiting--
+	if by.waiting.Len() == 0 {
+		of.order.Remove(by.element)
+		delete(of.callers, by.name)
+	}
+	if of.order.Len() == 0 {
+		q.order.Remove(of.element)
+		delete(q.kinds, of.of)
+	}
+}
+
+// Stats returns what the queue has counted.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats
+}

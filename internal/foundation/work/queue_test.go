@@ -1,0 +1,293 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"connect-svc/internal/foundation/work"
+)
+
+func partner(name string) work.Caller {
+	return work.Caller{Kind: work.Partners, Name: name}
+}
+
+// waiter asks for a place and says when it got one.
+func waiter(t *testing.T, q *work.Queue, caller string, got chan<- string) {
+	t.Helper()
+	ctx := work.WithCaller(t.Context(), partner(caller))
+	go func() {
+		if err := q.Acquire(ctx); err == nil {
+			got <- caller
+		}
+	}()
+	synctest.Wait() // it waits now
+}
+
+// A caller with many requests waits behind itself: others come next after one of them.
+func TestQueueServesCallersInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, 100)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		for _, caller := range []string{"a", "a", "a", "a", "b", "b", "c"} {
+			waiter(t, q, caller, got)
+		}
+		want := []string{"a", "b", "c", "a", "b", "a", "a"}
+		for i, caller := range want {
+			q.Release()
+			if served := <-got; served != caller {
+				t.Errorf("turn %d is %s's, want %s's", i, served, caller)
+			}
+		}
+		q.Release()
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Errorf("the place was lost: %v", err)
+		}
+		if got, want := q.Stats(), (work.Stats{Acquired: 9, Waited: 7}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// Any number of strangers have one turn for one of a partner.
+func TestQueueServesKindsInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, work.Unbounded)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		ask := func(kind work.Kind, name string) {
+			ctx := work.WithCaller(t.Context(), work.Caller{Kind: kind, Name: name})
+			go func() {
+				if err := q.Acquire(ctx); err == nil {
+					got <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range 50 {
+			ask(work.Strangers, fmt.Sprint(i))
+		}
+		for _, name := range []string{"a", "a", "b"} {
+			ask(work.Partners, name)
+		}
+		for i, want := range []string{"0", "a", "1", "b", "2", "a", "3", "4"} {
+			q.Release()
+			if served := <-got; served != want {
+				t.Errorf("turn %d is %s's, want %s's", i, served, want)
+			}
+		}
+		if waiting := q.Stats().Waiting; waiting != 45 {
+			t.Errorf("%d wait, want 45", waiting)
+		}
+	})
+}
+
+// A request leaves the line while there is time to answer it.
+func TestQueueIsBoundedByTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, work.Unbounded)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := work.Within(t.Context(), partner("a"), 4*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := q.Acquire(ctx); !errors.Is(err, work.ErrLate) || time.Since(began) != 3600*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Alone, a caller has every place.
+func TestQueueIsWorkConserving(t *testing.T) {
+	t.Parallel()
+	q := work.NewQueue(5, 0)
+	for range 5 {
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Acquire(t.Context()); !errors.Is(err, work.ErrFull) {
+		t.Errorf("a sixth of five places: %v", err)
+	}
+}
+
+// A full line is the trouble of its caller.
+func TestQueueIsBoundedForEachCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, 2)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 10)
+		waiter(t, q, "a", got)
+		waiter(t, q, "a", got)
+		if err := q.Acquire(work.WithCaller(t.Context(), partner("a"))); !errors.Is(err, work.ErrFull) {
+			t.Errorf("a third of a in the line: %v", err)
+		}
+		waiter(t, q, "b", got)
+		for range 3 {
+			q.Release()
+			<-got
+		}
+	})
+}
+
+// A caller that stops waiting leaves the queue, and no place is lost.
+func TestQueueLosesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, 10)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(work.WithCaller(t.Context(), partner("a")), time.Second)
+		defer cancel()
+		if err := q.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting in vain: %v", err)
+		}
+		q.Release()
+		if err := q.Acquire(work.WithCaller(t.Context(), partner("b"))); err != nil {
+			t.Error(err)
+		}
+		if got, want := q.Stats(), (work.Stats{Acquired: 2, GivenUp: 1, WaitTime: time.Second}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		// Nor does one wait whose caller has gone, where nothing is changed by that.
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for _, within := range []func(context.Context, work.Caller, time.Duration) (context.Context, context.CancelFunc){
+			work.Within, work.WithinWhileWanted,
+		} {
+			ctx, cancel := within(gone, partner("a"), time.Minute)
+			began := time.Now()
+			err := q.Acquire(ctx)
+			if wanted := errors.Is(err, work.ErrGone); wanted != (time.Since(began) == 0) || err == nil {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			cancel()
+		}
+	})
+}
+
+// leaving is the context of who gets the place of another at the moment in which it ends.
+type leaving struct {
+	context.Context
+	queue *work.Queue
+}
+
+func (l leaving) Done() <-chan struct{} {
+	l.queue.Release()
+	return l.Context.Done()
+}
+
+// A caller that leaves while a place is handed over takes it or returns it: which of the two is chance.
+func TestQueueLosesNoPlaceHandedOver(t *testing.T) {
+	t.Parallel()
+	for range 64 {
+		q := work.NewQueue(1, 1)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Acquire(leaving{canceled(), q}); err == nil {
+			q.Release()
+		}
+		if err := q.Acquire(canceled()); err != nil {
+			t.Fatalf("the place was lost: %v", err)
+		}
+	}
+}
+
+// However callers come, wait, give up and go: no more have a place than there are, and in the end all are free.
+func TestQueueProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		places := rapid.IntRange(1, 4).Draw(rt, "places")
+		q := work.NewQueue(places, 3)
+		var having, most atomic.Int64
+		var all sync.WaitGroup
+		for i := range rapid.IntRange(1, 60).Draw(rt, "asked") {
+			limit := time.Duration(rapid.IntRange(0, 300).Draw(rt, "microseconds")) * time.Microsecond
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(work.WithCaller(t.Context(), work.Caller{Kind: work.Kind(i % 2), Name: fmt.Sprint(i % 5)}), limit)
+				defer cancel()
+				if q.Acquire(ctx) != nil {
+					return
+				}
+				n := having.Add(1)
+				for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+				}
+				having.Add(-1)
+				q.Release()
+			})
+		}
+		all.Wait()
+		if most.Load() > int64(places) {
+			rt.Fatalf("%d had one of %d places", most.Load(), places)
+		}
+		for range places {
+			if err := q.Acquire(t.Context()); err != nil {
+				rt.Fatalf("a place was lost: %v", err)
+			}
+		}
+		if err := q.Acquire(work.WithCaller(canceled(), partner("x"))); err == nil {
+			rt.Fatal("there is a place more than there were")
+		}
+	})
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// One at a time has a key, in turn with other callers; other keys are free; nothing is kept of a key that nobody has.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		locks := work.NewLocks[int]()
+		unlock, err := locks.Lock(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := locks.Lock(t.Context(), 2); err != nil {
+			t.Errorf("another key: %v", err)
+		} else {
+			other()
+		}
+		got := make(chan func())
+		for _, caller := range []string{"a", "b"} {
+			go func() {
+				next, err := locks.Lock(work.WithCaller(t.Context(), partner(caller)), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- next
+			}()
+		}
+		synctest.Wait()
+		unlock()
+		(<-got)()
+		(<-got)()
+		if n := locks.Len(); n != 0 {
+			t.Errorf("%d keys are kept", n)
+		}
+	})
+}

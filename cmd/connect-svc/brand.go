@@ -6,7 +6,7 @@ import (
 	"net"
 	"strconv"
 
-	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/edge/pages"
 )
@@ -32,12 +32,12 @@ func (c brandPreviewCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(p.ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)))
+	open, err := new(net.ListenConfig).Listen(p.ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "All pages and emails: http://%s/\nStop with Ctrl-C.\n", listener.Addr())
-	return app.ServeLocally(p.ctx, listener, nil, handler, 0, slog.Default())
+	fmt.Fprintf(p.stdout, "All pages and emails: http://%s/\nStop with Ctrl-C.\n", open.Addr())
+	return listener.ServeLocally(p.ctx, open, nil, handler, 0, slog.Default())
 }
 
 // check prints a line for each problem, or one if there is none.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/client"
@@ -56,8 +58,8 @@ type Config struct {
 	LimiterURL     string          // of Redis or Valkey; empty: the limiter uses PostgreSQL
 	Mailer         *account.Mailer
 
-	Certificate        Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
-	PrivateCertificate Certificate // of the private listener; nil: plain HTTP
+	Certificate        listener.Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
+	PrivateCertificate listener.Certificate // of the private listener; nil: plain HTTP
 
 	Version, Commit string // of the program, in the log's first line and in connect_build_info
 
@@ -134,9 +136,8 @@ type App struct {
 	closeLimiter    func()
 	logger          *slog.Logger
 	metrics         *telemetry.Metrics
-	public, private *server
-	probing         *server        // for load balancers; nil: none
-	certificates    []*certificate // of the listeners that speak TLS
+	public, private *listener.Server
+	probing         *listener.Server // for load balancers; nil: none
 	stopping        atomic.Bool
 
 	certificateInterval time.Duration
@@ -243,7 +244,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	public, private = waking(a.Webhooks.Wake, public), waking(a.Webhooks.Wake, private)
 	public = config.Traces.Handler(telemetry.Requests(a.logger, fromNetworks(config.TrustedProxies, roomy(alike(public))), observers...))
-	private = config.Traces.Handler(telemetry.Requests(a.logger, byTLSAlone(OnlyHosts(config.PrivateHosts, roomy(namingCallers(alike(private))))), a.metrics.Observe))
+	private = config.Traces.Handler(telemetry.Requests(a.logger, byTLSAlone(listener.OnlyHosts(config.PrivateHosts, roomy(namingCallers(alike(private))))), a.metrics.Observe))
 	return a.listen(ctx, config, public, private)
 }
 
@@ -256,33 +257,41 @@ func bodyMemory(memory int64) int64 {
 	return memory / 2
 }
 
+// maxUnread bounds the bodies of one connection of HTTP/2 to the public listener that nobody has read, in bytes.
+const maxUnread = 64 << 10
+
+// certificateInterval is the interval between reads of the certificates. Reading is cheap. Unlike notifications of a file system it
+// notices every way to replace files: swapped links (Kubernetes, certbot), new files, and files that are overwritten.
+const certificateInterval = 5 * time.Second
+
 // listen opens the listeners. Connections wait until they are served.
 func (a *App) listen(ctx context.Context, config Config, public, private http.Handler) (err error) {
-	most := connectionsOf(config.Memory, openFiles())
-	if a.public, err = listen(ctx, "public listener (CONNECT_LISTEN)", config.Listener, config.Listen, newConnections(most, config.TrustedProxies),
-		a.closing(public), config.Limits.Batch, a.logger); err != nil {
-		return err
-	}
-	a.public.HTTP2.MaxReceiveBufferPerConnection = maxUnread
-	if a.private, err = listen(ctx, "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen, newConnections(most/8, config.TrustedProxies),
-		a.closing(private), config.Limits.Batch, a.logger); err != nil {
-		return err
-	}
-	if config.ReadyListen != "" {
-		probes := telemetry.Requests(a.logger, a.closing(a.probes(brief)), a.metrics.Observe)
-		if a.probing, err = listen(ctx, "listener for load balancers (CONNECT_READY_LISTEN)", nil, config.ReadyListen, newConnections(most/8, config.TrustedProxies),
-			probes, config.Limits.Batch, a.logger); err != nil {
-			return err
-		}
-	}
-	host, err := hostOf(config.BaseURL)
+	base, err := url.Parse(config.BaseURL)
 	if err != nil {
 		return fmt.Errorf("base URL (CONNECT_BASE_URL): %w", err)
 	}
-	if a.public.TLSConfig, err = a.secure("public", "CONNECT_TLS_CERT", host, config.Certificate, config.Clock.Now); err != nil {
+	all := listener.Config{
+		Places: listener.Places(bodyMemory(config.Memory) / 2), Proxies: config.TrustedProxies, Longest: config.Limits.Batch,
+		Now: config.Clock.Now, Logger: a.logger,
+	}
+	ofPublic := all
+	ofPublic.Name, ofPublic.Listener, ofPublic.Address = "public listener (CONNECT_LISTEN)", config.Listener, config.Listen
+	ofPublic.Handler, ofPublic.MaxUnread = a.closing(public), maxUnread
+	ofPublic.Certificate, ofPublic.Setting, ofPublic.Host = config.Certificate, "CONNECT_TLS_CERT", base.Hostname()
+	if a.public, err = listener.Open(ctx, ofPublic); err != nil {
 		return err
 	}
-	a.private.TLSConfig, err = a.secure("private", "CONNECT_PRIVATE_TLS_CERT", "", config.PrivateCertificate, config.Clock.Now)
+	all.Places /= 8
+	ofPrivate := all
+	ofPrivate.Name, ofPrivate.Listener, ofPrivate.Address = "private listener (CONNECT_PRIVATE_LISTEN)", config.PrivateListener, config.PrivateListen
+	ofPrivate.Handler, ofPrivate.Certificate, ofPrivate.Setting = a.closing(private), config.PrivateCertificate, "CONNECT_PRIVATE_TLS_CERT"
+	if a.private, err = listener.Open(ctx, ofPrivate); err != nil || config.ReadyListen == "" {
+		return err
+	}
+	ofProbes := all
+	ofProbes.Name, ofProbes.Address = "listener for load balancers (CONNECT_READY_LISTEN)", config.ReadyListen
+	ofProbes.Handler = telemetry.Requests(a.logger, a.closing(a.probes(brief)), a.metrics.Observe)
+	a.probing, err = listener.Open(ctx, ofProbes)
 	return err
 }
 
@@ -337,30 +346,43 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 }
 
 // PublicAddr returns the address of the public listener, with its actual port.
-func (a *App) PublicAddr() net.Addr { return a.public.listener.Addr() }
+func (a *App) PublicAddr() net.Addr { return a.public.Addr() }
 
 // PrivateAddr returns the address of the private listener, with its actual port.
-func (a *App) PrivateAddr() net.Addr { return a.private.listener.Addr() }
+func (a *App) PrivateAddr() net.Addr { return a.private.Addr() }
 
 // ReadyAddr returns the address of the listener for load balancers, which the configuration names.
-func (a *App) ReadyAddr() net.Addr { return a.probing.listener.Addr() }
+func (a *App) ReadyAddr() net.Addr { return a.probing.Addr() }
 
 // Handler returns the handler of the public listener.
-func (a *App) Handler() http.Handler { return a.public.Handler }
+func (a *App) Handler() http.Handler { return a.public.HTTP.Handler }
 
 // PrivateHandler returns the handler of the private listener.
-func (a *App) PrivateHandler() http.Handler { return a.private.Handler }
+func (a *App) PrivateHandler() http.Handler { return a.private.HTTP.Handler }
 
-// httpServers returns the open servers in the order in which they stop: /readyz answers while requests run.
-func (a *App) httpServers() []*server {
-	return slices.DeleteFunc([]*server{a.public, a.private, a.probing}, func(s *server) bool { return s == nil })
+// listeners returns the open listeners in the order in which they stop: /readyz answers while requests run.
+func (a *App) listeners() []*listener.Server {
+	return slices.DeleteFunc([]*listener.Server{a.public, a.private, a.probing}, func(s *listener.Server) bool { return s == nil })
+}
+
+// listenerNames are the names of listeners on pages and in metrics.
+func (a *App) listenerNames() map[string]*listener.Server {
+	return map[string]*listener.Server{"public": a.public, "private": a.private, "ready": a.probing}
+}
+
+// secured calls each with the name and the certificate of each listener that speaks TLS, in this order.
+func (a *App) secured(each func(name string, certificate *listener.Presented)) {
+	for _, name := range []string{"public", "private"} {
+		if open := a.listenerNames()[name]; open != nil && open.Certificate != nil {
+			each(name, open.Certificate)
+		}
+	}
 }
 
 // Close releases everything that Open opened. Run calls it as well.
 func (a *App) Close() {
-	for _, s := range a.httpServers() {
-		s.breakOff()
-		_ = s.listener.Close() // may be closed already
+	for _, s := range a.listeners() {
+		s.Close()
 	}
 	if a.limiter != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), a.config.Limits.Limiter)

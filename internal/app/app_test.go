@@ -156,9 +156,7 @@ func TestSweepThatPanics(t *testing.T) {
 func TestRunEndsWithAListener(t *testing.T) {
 	t.Parallel()
 	a, _, _ := open(t)
-	if err := a.private.listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	a.private.Close()
 	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "CONNECT_PRIVATE_LISTEN") {
 		t.Errorf("Run returned %v", err)
 	}
@@ -193,7 +191,7 @@ func TestStopBreaksOffWhatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := make(chan struct{})
-	a.public.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	a.public.HTTP.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(running)
 		<-r.Context().Done()
 	})
@@ -238,7 +236,7 @@ func TestUnknownPathsArePages(t *testing.T) {
 		"/connect-svc/v1/grants/nothing":    "application/json",
 	} {
 		answer := httptest.NewRecorder()
-		contracttest.Handler(t, a.public.Handler).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+		contracttest.Handler(t, a.public.HTTP.Handler).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 		if got := answer.Header().Get("Content-Type"); answer.Code != http.StatusNotFound || got != want {
 			t.Errorf("%s: %d, %s", target, answer.Code, got)
 		}

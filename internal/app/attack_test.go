@@ -28,9 +28,9 @@ type listening struct {
 func newListening(t *testing.T) *listening {
 	t.Helper()
 	a, _, _ := open(t)
-	l := &listening{public: a.public.listener.Addr().String(), private: a.private.listener.Addr().String()}
-	handler := a.public.Handler
-	a.public.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := &listening{public: a.public.Addr().String(), private: a.private.Addr().String()}
+	handler := a.public.HTTP.Handler
+	a.public.HTTP.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		l.paths = append(l.paths, r.URL.Path)
 		l.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/logtest"
@@ -52,7 +53,7 @@ func TestCertificate(t *testing.T) {
 			a, _, log := openWith(t, func(c *Config) {
 				c.BaseURL = "https://" + host + ":8443"
 				if test.certificate != nil {
-					c.Certificate = FixedCertificate(test.certificate)
+					c.Certificate = listener.FixedCertificate(test.certificate)
 				}
 			})
 			defer a.Close()
@@ -61,7 +62,7 @@ func TestCertificate(t *testing.T) {
 				t.Errorf("the log: %s", log)
 			}
 			answer := httptest.NewRecorder()
-			a.private.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/metrics", nil))
+			a.private.HTTP.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/metrics", nil))
 			_, after, found := strings.Cut(answer.Body.String(), "\nconnect_certificate_expiry_timestamp_seconds{listener=\"public\"} ")
 			value, _, _ := strings.Cut(after, "\n")
 			seconds, err := strconv.ParseFloat(value, 64)
@@ -215,7 +216,7 @@ func TestCertificateOfAnAddress(t *testing.T) {
 	if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
 		t.Fatal(err)
 	}
-	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = FixedCertificate(pair) })
+	a, _, _ := openWith(t, func(c *Config) { c.PrivateCertificate = listener.FixedCertificate(pair) })
 	defer a.Close()
 	f := a.facts(t.Context())
 	if len(f.Certificates) != 1 || f.Certificates[0].Listener != "private" ||

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/ratelimit"
 	"connect-svc/internal/foundation/postgres"
@@ -63,11 +65,11 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 
 // checkCertificate returns an error if no caller can connect with the certificate, or if it ends before the one that a running server
 // presents at an address. The base URL names the host to which callers connect; it is empty if the host is unknown.
-func checkCertificate(ctx context.Context, read Certificate, baseURL, address string) (string, error) {
+func checkCertificate(ctx context.Context, read listener.Certificate, baseURL, address string) (string, error) {
 	if read == nil {
 		return "", Skipped("none")
 	}
-	host, err := hostOf(baseURL)
+	base, err := url.Parse(baseURL)
 	if err != nil {
 		return "", err
 	}
@@ -75,8 +77,7 @@ func checkCertificate(ctx context.Context, read Certificate, baseURL, address st
 	if err != nil {
 		return "", err
 	}
-	c := certificate{host: host, now: time.Now}
-	if problem := c.problem(pair.Leaf); problem != "" {
+	if problem := listener.Problem(pair.Leaf, base.Hostname(), time.Now()); problem != "" {
 		return "", errors.New(problem)
 	}
 	presented := presentedAt(ctx, address)

@@ -37,14 +37,14 @@ func TestConsoleIsPrivate(t *testing.T) {
 	off, _, _ := open(t)
 	defer off.Close()
 	for _, path := range []string{"/console", "/console/", "/console/sign-in", "/console/users", "//console", "/x/../console"} {
-		if got := browse(t, a.public.Handler, http.MethodGet, path, nil, nil); got.Code != http.StatusNotFound {
+		if got := browse(t, a.public.HTTP.Handler, http.MethodGet, path, nil, nil); got.Code != http.StatusNotFound {
 			t.Errorf("%s on the public listener: %d", path, got.Code)
 		}
-		if got := browse(t, off.private.Handler, http.MethodGet, path, nil, nil); strings.HasPrefix(path, "/console") && got.Code != http.StatusNotFound {
+		if got := browse(t, off.private.HTTP.Handler, http.MethodGet, path, nil, nil); strings.HasPrefix(path, "/console") && got.Code != http.StatusNotFound {
 			t.Errorf("%s without a token: %d", path, got.Code)
 		}
 	}
-	if got := browse(t, a.private.Handler, http.MethodGet, "/console/sign-in", nil, nil); got.Code != http.StatusOK {
+	if got := browse(t, a.private.HTTP.Handler, http.MethodGet, "/console/sign-in", nil, nil); got.Code != http.StatusOK {
 		t.Errorf("the sign-in on the private listener: %d", got.Code)
 	}
 }

@@ -24,7 +24,7 @@ func TestDevelopersSite(t *testing.T) {
 			get := func(path string) (status int, body string) {
 				t.Helper()
 				answer := httptest.NewRecorder()
-				a.public.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+				a.public.HTTP.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 				text, err := io.ReadAll(answer.Body)
 				if err != nil {
 					t.Fatal(err)

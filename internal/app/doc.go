@@ -9,9 +9,9 @@
 //   - After it was asked to stop, /readyz is 503, so that load balancers send nothing more. It serves everything for the drain delay.
 //     Then it accepts nothing new, finishes running requests, and ends within fifteen seconds (TestDrain,
 //     TestStopBreaksOffWhatDoesNotEnd).
-//   - A stop resets no connection that was made before it, on Linux (TestStopResetsNobody, TestDrainServesWhatWaits).
+//   - A stop resets no connection that was made before it, on Linux (TestStopResetsNobody, listener.TestDrainServesWhatWaits).
 //   - The connections of a listener and their requests are bounded, in all and from one network. Idle connections make room for new
-//     ones (TestConnections, TestFloodFromOneNetwork, connect-svc.TestMemoryOfConnections).
+//     ones (listener.TestConnections, TestFloodFromOneNetwork, connect-svc.TestMemoryOfConnections).
 //   - Background work that panics is logged and goes on (TestSweepThatPanics).
 //   - One of the servers that are up sweeps (TestOneServerSweeps), however long a sweep takes (TestSweepThatTakesLong).
 //

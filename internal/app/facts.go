@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/api"
 	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/foundation/credential"
@@ -51,13 +52,13 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		Redis: a.config.LimiterURL != "", Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
 		Reload: a.lastReload(), Clock: a.servers.Clock(),
 	}
-	for _, c := range a.certificates {
-		leaf := c.current.Load().Leaf
+	a.secured(func(name string, certificate *listener.Presented) {
+		leaf := certificate.Leaf()
 		f.Certificates = append(f.Certificates, console.Certificate{
-			Listener: c.listener, Names: append(slices.Clone(leaf.DNSNames), postgres.Map(leaf.IPAddresses, net.IP.String)...),
-			NotAfter: leaf.NotAfter, Problem: c.problem(leaf),
+			Listener: name, Names: append(slices.Clone(leaf.DNSNames), postgres.Map(leaf.IPAddresses, net.IP.String)...),
+			NotAfter: leaf.NotAfter, Problem: certificate.Problem(),
 		})
-	}
+	})
 	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Facts) // a page without one answer is better than none
 	defer cancel()
 	var questions sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
@@ -28,7 +29,7 @@ func TestFacts(t *testing.T) {
 	keys := credential.NewTestKeyring()
 	e := e2e.New(t, func(c *app.Config) {
 		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), edgetest.Tokens(t)
-		c.Certificate = app.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Connect(t) // one email

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/telemetry"
@@ -107,10 +108,10 @@ func (a *App) tellSelf(tell telemetry.Tell) {
 	}
 	tell(gauge, "database_clock_ahead_seconds", "By how much the database's clock is ahead of this server's.", clock.Ahead.Seconds())
 	tell(gauge, "database_clock_believed", "Whether this server believes the database's clock. While it is 0, nothing is decided.", believed)
-	for _, c := range a.certificates {
+	a.secured(func(name string, certificate *listener.Presented) {
 		tell(gauge, "certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
-			float64(c.current.Load().Leaf.NotAfter.Unix()), "listener", c.listener)
-	}
+			float64(certificate.Leaf().NotAfter.Unix()), "listener", name)
+	})
 	rows, dropped := a.Usage.Waiting()
 	tell(gauge, "usage_rows_waiting", "Counts of usage that wait to be written to the database.", float64(rows))
 	tell(counter, "usage_uncounted_requests_total",
@@ -118,16 +119,16 @@ func (a *App) tellSelf(tell telemetry.Tell) {
 }
 
 func (a *App) tellConnections(tell telemetry.Tell) {
-	for listener, s := range map[string]*server{"public": a.public, "private": a.private, "ready": a.probing} {
-		if s == nil {
+	for name, open := range a.listenerNames() {
+		if open == nil {
 			continue
 		}
-		counts := s.connections.counts()
-		tell(gauge, "http_connections", "Open connections of a listener.", float64(counts.open), "listener", listener)
-		tell(gauge, "http_connections_limit", "Connections that a listener may have.", float64(s.connections.most), "listener", listener)
+		counts := open.Counts()
+		tell(gauge, "http_connections", "Open connections of a listener.", float64(counts.Open), "listener", name)
+		tell(gauge, "http_connections_limit", "Connections that a listener may have.", float64(counts.Places), "listener", name)
 		const closed = "Connections closed for lack of room: idle ones that made room for new ones (replaced), and new ones, because none was idle (refused)."
-		tell(counter, "http_connections_closed_total", closed, float64(counts.replaced), "listener", listener, "outcome", "replaced")
-		tell(counter, "http_connections_closed_total", closed, float64(counts.refused), "listener", listener, "outcome", "refused")
+		tell(counter, "http_connections_closed_total", closed, float64(counts.Replaced), "listener", name, "outcome", "replaced")
+		tell(counter, "http_connections_closed_total", closed, float64(counts.Refused), "listener", name, "outcome", "refused")
 	}
 }
 

@@ -1,65 +1,20 @@
 package app
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/edge/operator"
 	"connect-svc/internal/edge/partner"
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/telemetry"
 )
 
-// OnlyHosts passes on requests for an IP address, localhost or one of the names, on any port. It answers all others with 421
-// (Misdirected Request, RFC 9110, section 15.5.20). Otherwise a page in a browser could read a listener that only the browser's
-// machine can reach, by resolving the page's own name to the listener's address (DNS rebinding): the browser takes the listener for
-// the page's own server. The host of such a request is the name of the page. The names are in lower case.
-func OnlyHosts(names []string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isHost(r.Host, names) {
-			telemetry.EventOf(r.Context()).Code = "misdirected_request"
-			w.Header().Set("Cache-Control", "no-store")
-			http.Error(w, "This host is not served here.", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func isHost(host string, names []string) bool {
-	if host == "" { // HTTP/1.0, which some load balancers use for probes and no browser uses
-		return true
-	}
-	name := host
-	if before, _, err := net.SplitHostPort(host); err == nil {
-		name = before
-	}
-	// An IPv6 address without a port has brackets. A name that is complete may end with a dot (RFC 3986, section 3.2.2).
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
-	_, err := netip.ParseAddr(name)
-	return err == nil || name == "localhost" || slices.Contains(names, name)
-}
-
 // byTLSAlone makes browsers that came by TLS use nothing else from then on.
 func byTLSAlone(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {
 			w.Header().Set("Strict-Transport-Security", "max-age=63072000")
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// oneOfChunks closes a connection of HTTP/1 after a chunked request. The request may have had a length, too, which net/http removes. A
-// proxy that goes by the length takes bytes for the body that the service would take for the next request (RFC 9112, section 6.1).
-// In HTTP/1.0, net/http silently ignores the chunks instead, so that each connection is closed.
-func oneOfChunks(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
-			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -85,12 +40,10 @@ func namingCallers(next http.Handler) http.Handler {
 	})
 }
 
-type noRoomKey struct{}
-
-// roomy refuses requests that got no place (see [connections]). The handlers do not see them.
+// roomy refuses requests that got no place. The handlers do not see them.
 func roomy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(noRoomKey{}) == nil {
+		if !listener.GotNoPlace(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -50,7 +50,7 @@ func TestOperatorAPIIsPrivate(t *testing.T) {
 	defer a.Close()
 	for _, request := range operatorRequests(t) {
 		got := httptest.NewRecorder()
-		a.public.Handler.ServeHTTP(got, request)
+		a.public.HTTP.Handler.ServeHTTP(got, request)
 		if got.Code != http.StatusNotFound || strings.Contains(got.Body.String(), "urn:connect-svc:problem") {
 			t.Errorf("%s %s on the public listener: %d %s", request.Method, request.URL, got.Code, got.Body)
 		}
@@ -60,7 +60,7 @@ func TestOperatorAPIIsPrivate(t *testing.T) {
 			continue
 		}
 		got := httptest.NewRecorder()
-		a.private.Handler.ServeHTTP(got, request)
+		a.private.HTTP.Handler.ServeHTTP(got, request)
 		if !strings.Contains(got.Body.String(), "urn:connect-svc:problem") || got.Code == http.StatusUnauthorized {
 			t.Errorf("%s %s on the private listener: %d %s", request.Method, request.URL, got.Code, got.Body)
 		}
@@ -75,7 +75,7 @@ func TestOperatorAPIIsOff(t *testing.T) {
 	for _, request := range operatorRequests(t) {
 		request.Header.Set("Authorization", "Bearer ")
 		got := httptest.NewRecorder()
-		a.private.Handler.ServeHTTP(got, request)
+		a.private.HTTP.Handler.ServeHTTP(got, request)
 		if strings.HasPrefix(request.URL.Path, "/operator/") && got.Code != http.StatusNotFound {
 			t.Errorf("%s %s: %d", request.Method, request.URL, got.Code)
 		}

@@ -13,7 +13,7 @@ func TestUsageMoved(t *testing.T) {
 	t.Parallel()
 	ask := func(a *App, path string) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
-		a.private.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
+		a.private.HTTP.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
 		return answer
 	}
 	with, _, _ := openWith(t, func(c *Config) { c.Operators = edgetest.Tokens(t) })
@@ -49,7 +49,7 @@ func TestUnauthorizedAreNamed(t *testing.T) {
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		a.private.Handler.ServeHTTP(httptest.NewRecorder(), r)
+		a.private.HTTP.Handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	const id = "/operator/v1/users/0f6f5b0e-6a0e-4b5e-9d3e-3a5d0c9b1a2f"
 	ask(id, edgetest.AdaToken)

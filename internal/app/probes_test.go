@@ -22,7 +22,7 @@ func TestProbesAreNotLogged(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
 		private := "http://" + a.PrivateAddr().String()
-		for _, url := range []string{private + "/healthz", private + "/readyz", private + "/metrics", "http://" + a.probing.listener.Addr().String() + "/readyz"} {
+		for _, url := range []string{private + "/healthz", private + "/readyz", private + "/metrics", "http://" + a.probing.Addr().String() + "/readyz"} {
 			if status, _ := edgetest.GetAnew(t, url); status != http.StatusOK {
 				t.Errorf("%s: %d", url, status)
 			}

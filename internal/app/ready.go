@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/migrate"
@@ -146,14 +147,14 @@ func (a *App) replicasLeftOut() string {
 // certificateProblems says which listener's certificate no caller can use, or ends within the time of the alert ConnectCertificateEnds.
 func (a *App) certificateProblems() string {
 	var problems []string
-	for _, c := range a.certificates {
-		leaf := c.current.Load().Leaf
-		if problem := c.problem(leaf); problem != "" {
-			problems = append(problems, c.listener+": "+problem)
-		} else if leaf.NotAfter.Sub(c.now()) < 14*24*time.Hour {
-			problems = append(problems, c.listener+": ends "+leaf.NotAfter.UTC().Format(time.RFC3339))
+	a.secured(func(name string, certificate *listener.Presented) {
+		ends := certificate.Leaf().NotAfter
+		if problem := certificate.Problem(); problem != "" {
+			problems = append(problems, name+": "+problem)
+		} else if ends.Sub(a.config.Clock.Now()) < 14*24*time.Hour {
+			problems = append(problems, name+": ends "+ends.UTC().Format(time.RFC3339))
 		}
-	}
+	})
 	return strings.Join(problems, "; ")
 }
 

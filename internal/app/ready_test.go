@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -100,7 +101,7 @@ func TestReadyTellsAll(t *testing.T) {
 	t.Parallel()
 	const secret = "svci_0123456789012345678901234567890123456789012"
 	e := e2e.New(t, func(c *app.Config) {
-		c.Certificate = app.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
+		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
 		c.ReadURL = "postgres://u:hush@127.0.0.1:1/n"
 	})
 	checks := func() map[string]string {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/work"
 )
@@ -48,11 +49,11 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "certificates", func(ctx context.Context) {
 		work.Every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
 	})
-	failures := make(chan error, 1+len(a.httpServers()))
+	failures := make(chan error, 1+len(a.listeners()))
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
-	for _, s := range a.httpServers() {
+	for _, s := range a.listeners() {
 		tasks.Go(func() {
-			if err := work.Try(s.run); err != nil {
+			if err := work.Try(s.Run); err != nil {
 				failures <- err
 			}
 		})
@@ -98,6 +99,11 @@ func (a *App) drain(failures <-chan error) error {
 	return nil
 }
 
+// refreshCertificates reads the certificates again, see [listener.Presented.Refresh].
+func (a *App) refreshCertificates(insist bool) {
+	a.secured(func(_ string, certificate *listener.Presented) { certificate.Refresh(insist) })
+}
+
 // stop ends everything in order, within time limits that are below the fifteen seconds after which a supervisor may kill the process.
 // The public listener ends first, so that /readyz still answers while requests run.
 func (a *App) stop(tasks *sync.WaitGroup, endBackground context.CancelFunc) {
@@ -106,8 +112,8 @@ func (a *App) stop(tasks *sync.WaitGroup, endBackground context.CancelFunc) {
 	defer cancel()
 	running, cancelRunning := context.WithTimeout(limit, a.config.Limits.Drain)
 	defer cancelRunning()
-	for _, s := range a.httpServers() {
-		s.drain(running, a.logger)
+	for _, s := range a.listeners() {
+		s.Drain(running)
 	}
 	endBackground()
 

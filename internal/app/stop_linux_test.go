@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
 )
@@ -27,12 +28,12 @@ func TestStopResetsNobody(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"without a drain delay": func(*Config) {},
 		"with one":              func(c *Config) { c.DrainDelay = time.Millisecond },
-		"with TLS":              func(c *Config) { c.Certificate = FixedCertificate(pair) },
+		"with TLS":              func(c *Config) { c.Certificate = listener.FixedCertificate(pair) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, _, _ := openWith(t, change)
-			a.public.ReadHeaderTimeout, a.public.ReadTimeout = wait.Limit, wait.Limit // a thousand handshakes take a busy machine long
+			a.public.HTTP.ReadHeaderTimeout, a.public.HTTP.ReadTimeout = wait.Limit, wait.Limit // a thousand handshakes take a busy machine long
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			ended := make(chan error, 1)
@@ -54,7 +55,7 @@ func TestStopResetsNobody(t *testing.T) {
 					}
 					if err == nil {
 						_ = conn.SetDeadline(time.Now().Add(wait.Limit))
-						err = ask(conn, len(a.certificates) > 0)
+						err = ask(conn, a.public.Certificate != nil)
 					}
 					if err != nil {
 						lost.Add(1)

@@ -23,7 +23,7 @@ import (
 
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
-	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/ratelimit"
 	"connect-svc/internal/edge/developers"
@@ -429,7 +429,7 @@ func seconds(least, most time.Duration, accepted string) Type {
 
 // readCertificate checks the two files that make one certificate, and returns how to read them. Both are set or neither. The
 // settings' names begin with prefix.
-func readCertificate(prefix, certFile, keyFile string) (app.Certificate, error) {
+func readCertificate(prefix, certFile, keyFile string) (listener.Certificate, error) {
 	const accepted = "PEM files, the certificate with its chain and its key, or neither for plain HTTP"
 	cert, key := prefix+"-cert", prefix+"-key"
 	switch {

@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/developers"
@@ -174,7 +175,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		PrivateListener: d.privateListener,
 		Brand:           d.config.Brand,
 		Texts:           d.config.Texts,
-		Certificate:     app.FixedCertificate(&d.authority.Server),
+		Certificate:     listener.FixedCertificate(&d.authority.Server),
 		Mailer:          mailer,
 		OAuth:           oauth.DefaultSettings,
 		CursorLifetime:  15 * time.Minute,
@@ -191,7 +192,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		WebhookNetworks:       loopback, // where the partner is
 		WebhookRootCAs:        d.authority.Roots,
 
-		Public: func(service http.Handler) http.Handler { return app.OnlyHosts(nil, service) },
+		Public: func(service http.Handler) http.Handler { return listener.OnlyHosts(nil, service) },
 		Logger: d.logger, // codes are not limited, because people try the sign-in repeatedly
 	})
 	if err != nil {
@@ -267,10 +268,12 @@ func (d *demo) run(ctx context.Context) error {
 	drain := d.config.Limits.OrDefault().Drain
 	group.Go(func() error { return d.service.Run(ctx) })
 	group.Go(func() error { return d.mail.ServeSMTP(ctx, d.smtpListener, d.logger) })
-	group.Go(func() error { return app.ServeLocally(ctx, d.mailListener, nil, d.mail.Handler(), drain, d.logger) })
+	group.Go(func() error {
+		return listener.ServeLocally(ctx, d.mailListener, nil, d.mail.Handler(), drain, d.logger)
+	})
 	group.Go(func() error {
 		defer d.partner.Wait() // an interrupted refresh costs the connection
-		return app.ServeLocally(ctx, d.partnerListener, &d.authority.Server, d.partner.Handler(), drain, d.logger)
+		return listener.ServeLocally(ctx, d.partnerListener, &d.authority.Server, d.partner.Handler(), drain, d.logger)
 	})
 	group.Go(func() error { d.partner.Run(ctx); return nil })
 	group.Go(func() error { d.growRegularly(ctx); return nil })

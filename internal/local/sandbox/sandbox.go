@@ -20,6 +20,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
@@ -237,7 +238,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Listener:        s.public,
 		PrivateListener: s.private,
 		PrivateHosts:    s.config.Hosts,
-		Certificate:     app.FixedCertificate(&s.authority.Server),
+		Certificate:     listener.FixedCertificate(&s.authority.Server),
 		Mailer:          mailer,
 		OAuth:           oauth.DefaultSettings,
 		Random:          s.random,
@@ -254,7 +255,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		WebhookTransport:      s.recording,
 
 		Public: func(service http.Handler) http.Handler {
-			return app.OnlyHosts(s.config.Hosts, s.explaining(s.answers.before(service)))
+			return listener.OnlyHosts(s.config.Hosts, s.explaining(s.answers.before(service)))
 		},
 		Private: s.driving,
 		Observe: s.observe,
@@ -289,9 +290,9 @@ func (s *sandbox) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.service.Run(ctx) })
 	group.Go(func() error { return s.mail.ServeSMTP(ctx, s.smtp, s.config.Logger) })
-	group.Go(func() error { return app.ServeLocally(ctx, s.mailPage, nil, s.mail.Handler(), 0, s.config.Logger) })
+	group.Go(func() error { return listener.ServeLocally(ctx, s.mailPage, nil, s.mail.Handler(), 0, s.config.Logger) })
 	group.Go(func() error {
-		return app.ServeLocally(ctx, s.receiver, &s.authority.Server, http.HandlerFunc(receive), 0, s.config.Logger)
+		return listener.ServeLocally(ctx, s.receiver, &s.authority.Server, http.HandlerFunc(receive), 0, s.config.Logger)
 	})
 	group.Go(func() error { s.followClock(ctx); return nil })
 	group.Go(func() error { return s.database.Watch(ctx) })

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/e2e"
@@ -55,7 +56,7 @@ func newWorld(t *testing.T, proxies bool) world {
 	pair := edgetest.Certificate(t, host, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
 	day := tokens.HistoryFrom.Format(time.DateOnly)
 	w := world{
-		secured: run(t, e.Config, func(c *app.Config) { c.Certificate = app.FixedCertificate(pair) }).PublicAddr().String(),
+		secured: run(t, e.Config, func(c *app.Config) { c.Certificate = listener.FixedCertificate(pair) }).PublicAddr().String(),
 		pair:    pair,
 	}
 	if proxies {

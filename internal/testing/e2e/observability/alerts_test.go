@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
 )
@@ -25,7 +26,7 @@ func TestAlerts(t *testing.T) {
 	}
 	alerts, guide, dashboard := read("alerts.yaml"), read("troubleshooting.md"), read("../deploy/grafana/connect-svc.json")
 	e := e2e.New(t, func(c *app.Config) {
-		c.Certificate = app.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
+		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Private(t, "/healthz") // or no request would have been counted

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/contracttest"
@@ -39,7 +40,7 @@ func newWhole(t *testing.T, db *pgtest.DB, change ...func(*app.Config)) *whole {
 		c.Operators, c.DevelopersSite = edgetest.Tokens(t), true
 		config = *c
 	})...)}
-	config.Certificate = app.FixedCertificate(&w.Server.TLS.Certificates[0])
+	config.Certificate = listener.FixedCertificate(&w.Server.TLS.Certificates[0])
 	w.service = runUntilCleanup(t, config)
 	w.public, w.private = "https://"+w.service.PublicAddr().String(), "http://"+w.service.PrivateAddr().String()
 	w.TLS = manyConnections(t, w.TLS.(*http.Transport), w.public+"/.well-known/oauth-authorization-server")

@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"cmp"
@@ -18,10 +18,12 @@ import (
 // few. Another request on a connection of HTTP/2 costs 27 kB.
 const connectionMemory = 48 << 10
 
-// connectionsOf returns how many places for connections the public listener may have: a quarter of the process's memory is for them (see
-// [bodyMemory] for another part), and half of the files that it may open. 0 bytes or files: unknown.
-func connectionsOf(memory int64, files uint64) int {
-	most := 2 * bodyMemory(memory) / 4 / connectionMemory
+// Places returns how many connections a listener may have if they may use so many bytes, and half of the files that the process may open.
+func Places(memory int64) int { return placesOf(memory, openFiles()) }
+
+// placesOf is [Places]; 0 files: unknown.
+func placesOf(memory int64, files uint64) int {
+	most := memory / connectionMemory
 	if files > 0 {
 		most = min(most, int64(min(files, 1<<40))/2)
 	}
@@ -34,30 +36,31 @@ func connectionsOf(memory int64, files uint64) int {
 // refused. A connection is idle while it has no request, new ones included. A trusted proxy carries the requests of many networks, so
 // each of its connections counts as a network of its own.
 type connections struct {
-	most    int
 	proxies network.Proxies
 
 	mu       sync.Mutex
 	networks map[netip.Prefix]*peers
 	idle     idlePeers
 	turn     uint64 // how often a connection has become idle
-	connectionCounts
+	Counts
 }
 
-// connectionCounts are for the metrics, and for a stop.
-type connectionCounts struct {
-	open     int
-	taken    int    // places: one of each connection, and one of each request beside another of its connection
-	unread   int    // connections with a request that may not have been read: new ones, for example
-	replaced uint64 // idle connections, closed for something new
-	refused  uint64 // new connections and requests, because none was idle
+// Counts of a listener, for metrics.
+type Counts struct {
+	Open     int
+	Places   int    // that may be taken
+	Replaced uint64 // idle connections, closed for something new
+	Refused  uint64 // new connections and requests, because none was idle
+
+	taken  int // places: one of each connection, and one of each request beside another of its connection
+	unread int // connections with a request that may not have been read: new ones, for example
 }
 
 // peers are the connections of a network.
 type peers struct {
 	proxy   bool
 	network netip.Prefix // the zero value: of a proxy, or unknown
-	taken   int          // places, as in connectionCounts
+	taken   int          // places, as in Counts
 	idle    list.List    // of *connection; the first has been idle for the longest
 	place   int          // in idlePeers, if some are idle
 }
@@ -82,8 +85,8 @@ func (l boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-func newConnections(most int, proxies network.Proxies) *connections {
-	return &connections{most: most, proxies: proxies, networks: map[netip.Prefix]*peers{}}
+func newConnections(places int, proxies network.Proxies) *connections {
+	return &connections{Counts: Counts{Places: places}, proxies: proxies, networks: map[netip.Prefix]*peers{}}
 }
 
 // admit gives a new connection a place. It returns nil if the connection is refused.
@@ -110,7 +113,7 @@ func (c *connections) add(conn net.Conn) (b, replaced *connection) {
 	if p.network.IsValid() {
 		c.networks[p.network] = p
 	}
-	c.open++
+	c.Open++
 	c.unread++
 	c.take(p, 1)
 	c.setIdle(b, true)
@@ -120,18 +123,18 @@ func (c *connections) add(conn net.Conn) (b, replaced *connection) {
 // makeRoom reports whether there is a place for one of p. It may have to close an idle connection for it, which it returns.
 func (c *connections) makeRoom(p *peers) (replaced *connection, fits bool) {
 	switch {
-	case p.taken >= (c.most+1)/2:
+	case p.taken >= (c.Places+1)/2:
 		replaced = p.longestIdle()
-	case c.taken >= c.most && len(c.idle) > 0:
+	case c.taken >= c.Places && len(c.idle) > 0:
 		replaced = c.idle[0].longestIdle()
-	case c.taken < c.most:
+	case c.taken < c.Places:
 		return nil, true
 	}
 	if replaced == nil {
-		c.refused++
+		c.Refused++
 		return nil, false
 	}
-	c.replaced++
+	c.Replaced++
 	c.remove(replaced)
 	return replaced, true
 }
@@ -162,7 +165,7 @@ func (c *connections) peersOf(conn net.Conn) *peers {
 
 func (c *connections) remove(b *connection) {
 	b.closed = true
-	c.open--
+	c.Open--
 	c.setUnread(b, false)
 	c.setIdle(b, false)
 	c.take(b.peers, -1)
@@ -221,7 +224,17 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// bound counts the requests that run, and marks those that got no place, which [roomy] refuses.
+type noPlaceKey struct{}
+
+// WithoutPlace marks the context of a request that got no place.
+func WithoutPlace(ctx context.Context) context.Context {
+	return context.WithValue(ctx, noPlaceKey{}, true)
+}
+
+// GotNoPlace reports whether there was no place for a request (see [Config.Places]). Its handler refuses it.
+func GotNoPlace(r *http.Request) bool { return r.Context().Value(noPlaceKey{}) != nil }
+
+// bound counts the requests that run, and marks those that got no place.
 func (c *connections) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b := connectionOf(r); b != nil {
@@ -231,7 +244,7 @@ func (c *connections) bound(next http.Handler) http.Handler {
 			}
 			defer c.end(b, places)
 			if places < 0 {
-				r = r.WithContext(context.WithValue(r.Context(), noRoomKey{}, true))
+				r = r.WithContext(WithoutPlace(r.Context()))
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -284,10 +297,10 @@ func (c *connections) allRead(ctx context.Context) {
 	}
 }
 
-func (c *connections) counts() connectionCounts {
+func (c *connections) counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.connectionCounts
+	return c.Counts
 }
 
 func (p *peers) longestIdle() *connection {

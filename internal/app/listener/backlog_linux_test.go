@@ -1,17 +1,15 @@
-package app
+package listener
 
 import (
-	"context"
-	"log/slog"
+	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"connect-svc/internal/foundation/telemetry"
-	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/testing/wiretest"
 )
 
 // lateListener is slow to accept, as on a machine that is busy: connections wait for a signal.
@@ -25,7 +23,7 @@ func (l lateListener) Accept() (net.Conn, error) {
 	return l.TCPListener.Accept()
 }
 
-// A connection that waits to be accepted when the drain delay is over is served, however long that takes.
+// A connection that waits to be accepted when a stop begins is served, however long that takes.
 func TestDrainServesWhatWaits(t *testing.T) {
 	t.Parallel()
 	var config net.ListenConfig
@@ -35,26 +33,30 @@ func TestDrainServesWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := lateListener{open.(*net.TCPListener), make(chan struct{})}
-	log := &logtest.Buffer{}
-	a, _, _ := openWith(t, func(c *Config) {
-		c.Listener, c.DrainDelay, c.Logger = late, time.Millisecond, telemetry.NewLogger(log, slog.LevelInfo)
+	s, err := Open(t.Context(), Config{
+		Name: "test", Listener: late, Places: 9, Longest: wait.Limit, Handler: http.NotFoundHandler(), Logger: telemetry.NewLogger(io.Discard, nil),
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	conn, err := net.Dial("tcp", a.PublicAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, drained := make(chan error, 1), make(chan struct{})
+	go func() { ended <- s.Run() }()
+	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	wait.Until(t, "it waits", func() bool { return waiting(open) == 1 })
-	stop()
-	wait.Until(t, "the service drains", func() bool { return strings.Contains(log.String(), "draining") })
+	go func() {
+		s.Drain(t.Context())
+		close(drained)
+	}()
 	<-time.After(2 * roundTrip)
 	close(late.accept)
-	if status, closes := openHTTP1(conn).ask(t); status != http.StatusOK || !closes {
-		t.Errorf("%d, closes %t", status, closes)
+	if status, _ := wiretest.Keep1(conn).Ask(t, "/"); status != http.StatusNotFound {
+		t.Errorf("%d", status)
 	}
+	<-drained
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

@@ -1,24 +1,17 @@
-package app
+package listener
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"connect-svc/internal/foundation/network"
-	"connect-svc/internal/testing/edgetest"
-	"connect-svc/internal/testing/wait"
 )
 
 // knock is a new connection from an address.
@@ -58,7 +51,7 @@ func TestConnections(t *testing.T) {
 		most := rapid.IntRange(2, 12).Draw(t, "most")
 		c := newConnections(most, proxies)
 		var all []*modelled // in the order in which they became idle
-		var want connectionCounts
+		want := Counts{Places: most}
 		together := func(a, b *modelled) bool {
 			from, other := a.Conn.(*knock).from, b.Conn.(*knock).from
 			return a == b || from != proxy && network.Of(netip.MustParseAddr(from)) == network.Of(netip.MustParseAddr(other))
@@ -90,10 +83,10 @@ func TestConnections(t *testing.T) {
 			case !full:
 				return nil, true
 			case len(candidates) == 0:
-				want.refused++
+				want.Refused++
 				return nil, false
 			}
-			want.replaced++
+			want.Replaced++
 			return slices.MaxFunc(candidates, func(a, b *modelled) int {
 				return cmp.Or(cmp.Compare(ofNetwork(a), ofNetwork(b)), cmp.Compare(slices.Index(all, b), slices.Index(all, a)))
 			}), true
@@ -117,10 +110,10 @@ func TestConnections(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
-				want.open, want.taken, want.unread = 0, inAll(), 0
+				want.Open, want.taken, want.unread = 0, inAll(), 0
 				for _, m := range all {
 					if !m.closed {
-						want.open++
+						want.Open++
 					}
 					if m.unread {
 						want.unread++
@@ -214,7 +207,7 @@ func TestRoom(t *testing.T) {
 	if places, answers := c.begin(first[2]); places != 1 || !answers {
 		t.Errorf("the second request takes %d places, answered %t", places, answers)
 	}
-	if got := c.counts(); got.open != 5 || got.taken != 6 {
+	if got := c.counts(); got.Open != 5 || got.taken != 6 {
 		t.Errorf("beside two requests of one connection: %+v", got)
 	}
 	if first[4].closed || first[5].closed {
@@ -225,7 +218,7 @@ func TestRoom(t *testing.T) {
 			c.observe(b, http.StateActive)
 		}
 	}
-	if got := c.counts(); got.taken != 6 || got.refused == 0 || first[2].closed {
+	if got := c.counts(); got.taken != 6 || got.Refused == 0 || first[2].closed {
 		t.Errorf("all have requests: %+v, the first of them is closed: %t", got, first[2].closed)
 	}
 	if places, _ := c.begin(first[2]); places != -1 {
@@ -245,113 +238,23 @@ func TestProxiesAreNotPaced(t *testing.T) {
 }
 
 // The bound comes from the memory and the files that there are.
-func TestConnectionsOf(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		memory int64
 		files  uint64
 		want   int
 	}{
-		{172 << 20, 1 << 20, 917},
-		{460 << 20, 1 << 20, 2453},
-		{0, 1 << 20, 10_922},
-		{0, 0, 10_922},
-		{8 << 30, 1024, 512},
-		{8 << 30, 1<<64 - 1, 43_690},
-		{1 << 20, 1 << 20, 64},
+		{43 << 20, 1 << 20, 917},
+		{115 << 20, 1 << 20, 2453},
+		{512 << 20, 1 << 20, 10_922},
+		{512 << 20, 0, 10_922},
+		{2 << 30, 1024, 512},
+		{2 << 30, 1<<64 - 1, 43_690},
+		{256 << 10, 1 << 20, 64},
 	} {
-		if got := connectionsOf(test.memory, test.files); got != test.want {
+		if got := placesOf(test.memory, test.files); got != test.want {
 			t.Errorf("%d bytes, %d files: %d, want %d", test.memory, test.files, got, test.want)
-		}
-	}
-}
-
-// One network opens more connections than there is room for, and sends nothing or half of a request. Another one is answered all the
-// time, on a connection that stays open, too, and finds room for as many as it may have.
-func TestFloodFromOneNetwork(t *testing.T) {
-	t.Parallel()
-	a, _, _ := openWith(t, func(c *Config) { c.Memory = 1 })
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	most := a.public.connections.most
-	var open []net.Conn
-	dial := func(from byte) net.Conn {
-		t.Helper()
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}
-		conn, err := dialer.Dial("tcp", a.PublicAddr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		open = append(open, conn)
-		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
-		return conn
-	}
-	kept := openHTTP1(dial(3))
-	for n := range 3 * most {
-		conn := dial(2)
-		if n%2 == 0 {
-			_, _ = io.WriteString(conn, "POST /oauth/token HTTP/1.1\r\nHost: connect.example.com\r\nContent-Length: 8\r\n"+
-				"Content-Type: application/x-www-form-urlencoded\r\n\r\n") // fails if the connection was refused
-		}
-		for name, conn := range map[string]*http1{"a connection that stays open": kept, "a new connection": openHTTP1(dial(3))} {
-			if status, closes := conn.ask(t); status != http.StatusOK || closes {
-				t.Fatalf("%s: %d, closes %t", name, status, closes)
-			}
-		}
-	}
-	a.public.connections.mu.Lock()
-	half := a.public.connections.networks[netip.MustParsePrefix("127.0.0.2/32")].taken
-	a.public.connections.mu.Unlock()
-	if half > most/2 {
-		t.Errorf("one network has %d of %d places", half, most)
-	}
-	counts := a.public.connections.counts()
-	if counts.taken > most || counts.replaced+counts.refused < uint64(2*most) {
-		t.Errorf("of %d places: %+v", most, counts)
-	}
-	_, metrics := edgetest.GetAnew(t, "http://"+a.PrivateAddr().String()+"/metrics")
-	for _, want := range []string{
-		`connect_http_connections_limit{listener="public"} 64`, `connect_http_connections_limit{listener="private"} 8`,
-		`connect_http_connections_closed_total{listener="public",outcome="replaced"} ` + fmt.Sprint(counts.replaced),
-	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics lack %s", want)
-		}
-	}
-	for _, conn := range open {
-		_ = conn.Close()
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-// A request that got no place is refused, and the answer says that nothing was attempted.
-func TestNoRoom(t *testing.T) {
-	t.Parallel()
-	a, _, _ := open(t)
-	defer a.Close()
-	for _, test := range []struct {
-		handler      http.Handler
-		method, path string
-		status       int
-		body         string
-		outcome      string
-	}{
-		{a.Handler(), http.MethodPost, "/oauth/token", 500, `"server_error"`, "not-attempted"},
-		{a.Handler(), http.MethodGet, "/connect-svc/v1/grants/1/daily-activity", 503, `"data_unavailable"`, ""},
-		{a.Handler(), http.MethodGet, "/account", 503, "busy", ""},
-		{a.PrivateHandler(), http.MethodGet, "/healthz", 503, "busy", ""},
-	} {
-		answer := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), noRoomKey{}, true), test.method, test.path, nil)
-		r.Host = "localhost"
-		test.handler.ServeHTTP(answer, r)
-		if answer.Code != test.status || !strings.Contains(answer.Body.String(), test.body) ||
-			answer.Header().Get("Connect-Outcome") != test.outcome {
-			t.Errorf("%s: %d %v %s", test.path, answer.Code, answer.Header(), answer.Body)
 		}
 	}
 }

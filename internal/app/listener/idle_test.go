@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
+	"connect-svc/internal/testing/wiretest"
 )
 
 // HTTP/2 has the same time limits as HTTP/1: a connection that never says anything, that never asks for anything, or that has nothing
@@ -31,12 +32,12 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}{
 		"silent":                   {"", nil, readHeaderTimeout},
 		"HTTP/1 without a request": {"http/1.1", func(*testing.T, *tls.Conn) {}, readHeaderTimeout},
-		"HTTP/1 after an answer":   {"http/1.1", func(t *testing.T, conn *tls.Conn) { openHTTP1(conn).ask(t) }, idleTimeout},
+		"HTTP/1 after an answer":   {"http/1.1", func(t *testing.T, conn *tls.Conn) { wiretest.Keep1(conn).Ask(t, "/") }, idleTimeout},
 		"HTTP/2 without a preface": {"h2", func(*testing.T, *tls.Conn) {}, 10 * time.Second},
-		"HTTP/2 without a request": {"h2", func(t *testing.T, conn *tls.Conn) { answering(openHTTP2(t, conn)) }, idleTimeout + time.Second},
-		"HTTP/2 after an answer":   {"h2", func(t *testing.T, conn *tls.Conn) { two := openHTTP2(t, conn); two.ask(t, 1); answering(two) }, idleTimeout + time.Second},
+		"HTTP/2 without a request": {"h2", func(t *testing.T, conn *tls.Conn) { answering(wiretest.Keep2(t, conn)) }, idleTimeout + time.Second},
+		"HTTP/2 after an answer":   {"h2", func(t *testing.T, conn *tls.Conn) { two := wiretest.Keep2(t, conn); two.Ask(t, "/", 1); answering(two) }, idleTimeout + time.Second},
 		"HTTP/2 of one who is gone": {"h2", func(t *testing.T, conn *tls.Conn) {
-			openHTTP2(t, conn)
+			wiretest.Keep2(t, conn)
 			go func() { _, _ = io.Copy(io.Discard, conn) }()
 		}, pingAfter + 15*time.Second},
 	} {
@@ -45,16 +46,16 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				listener := &pipeListener{dialled: make(chan net.Conn)}
 				listener.closed, listener.close = context.WithCancel(t.Context())
-				connections := newConnections(9, nil)
-				s, err := listen(t.Context(), "test", listener, "", connections, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					w.WriteHeader(http.StatusOK)
-				}), time.Second, telemetry.NewLogger(io.Discard, nil))
+				s, err := Open(t.Context(), Config{
+					Name: "test", Listener: listener, Places: 9, Longest: time.Second, Logger: telemetry.NewLogger(io.Discard, nil),
+					Certificate: FixedCertificate(pair), Now: func() time.Time { return now },
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*pair}, Time: func() time.Time { return now }}
 				ended := make(chan error, 1)
-				go func() { ended <- s.run() }()
+				go func() { ended <- s.Run() }()
 				near, far := net.Pipe()
 				here, there := buffered(near), buffered(far)
 				began := time.Now()
@@ -67,14 +68,14 @@ func TestIdleConnectionsEnd(t *testing.T) {
 					}
 					test.speak(t, conn)
 				}
-				for connections.counts().open > 0 {
+				for s.Counts().Open > 0 {
 					<-time.After(100 * time.Millisecond)
 				}
 				if took := time.Since(began).Truncate(time.Second); took != test.want {
 					t.Errorf("closed after %v, want %v", took, test.want)
 				}
 				_ = here.Close()
-				s.drain(t.Context(), telemetry.NewLogger(io.Discard, nil))
+				s.Drain(t.Context())
 				if err := <-ended; err != nil {
 					t.Error(err)
 				}
@@ -83,27 +84,33 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
-// A caller of HTTP/2 may send no more than maxUnread that nobody has read, on all streams of a connection to the public listener.
+// A caller of HTTP/2 may send no more than MaxUnread that nobody has read, on all streams of a connection.
 func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
+	const maxUnread = 64 << 10
 	now := time.Now()
-	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
-	a, _, _ := openWith(t, func(c *Config) { c.Certificate = FixedCertificate(pair) })
-	ctx, stop := context.WithCancel(t.Context())
+	s, err := Open(t.Context(), Config{
+		Name: "test", Address: "127.0.0.1:0", Places: 9, Longest: time.Second, MaxUnread: maxUnread, Logger: telemetry.NewLogger(io.Discard, nil),
+		Certificate: FixedCertificate(edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))), Now: time.Now,
+		Handler: http.NotFoundHandler(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	conn, err := tls.Dial("tcp", a.PublicAddr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	go func() { ended <- s.Run() }()
+	conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
-	two := openHTTP2(t, conn)
-	if err := two.framer.WritePing(false, [8]byte{}); err != nil {
+	two := wiretest.Keep2(t, conn)
+	if err := two.Framer.WritePing(false, [8]byte{}); err != nil {
 		t.Fatal(err)
 	}
 	window := uint32(1<<16 - 1) // RFC 9113, 6.9.2
 	for answered := false; !answered; {
-		frame, err := two.framer.ReadFrame()
+		frame, err := two.Framer.ReadFrame()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,22 +125,22 @@ func TestUnreadBodies(t *testing.T) {
 		t.Errorf("%d bytes may be sent", window)
 	}
 	_ = conn.Close()
-	stop()
+	s.Drain(t.Context())
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }
 
 // answering answers the pings of a server, until the connection is closed.
-func answering(c *http2Conn) {
+func answering(c *wiretest.Kept2) {
 	go func() {
 		for {
-			frame, err := c.framer.ReadFrame()
+			frame, err := c.Framer.ReadFrame()
 			if err != nil {
 				return
 			}
 			if ping, is := frame.(*http2.PingFrame); is && !ping.IsAck() {
-				_ = c.framer.WritePing(true, ping.Data)
+				_ = c.Framer.WritePing(true, ping.Data)
 			}
 		}
 	}()

@@ -83,7 +83,7 @@ test: tools ## all tests of the service and of the Go SDK; TESTARGS=-race, as in
 check: ## all else that CI runs: linters, generated code, six platforms, compatibility, packages, images, other people's tools, four PostgreSQLs
 	@.ci/tools check
 	@# Some of it waits or uses one processor: two at a time.
-	@$(MAKE) --jobs 2 --output-sync lint verify vet platforms lint-api
+	@$(MAKE) --jobs 2 --output-sync lint verify vet platforms lint-api size
 	@# Compiled as `make build` does it: the program is built once for all of them.
 	@$(AS_BUILT) .ci/tagged check -vet=off -p 2 -parallel 4 -timeout 30m
 	@cd tools && $(AS_BUILT) go test -tags check -vet=off -p 2 -parallel 4 -timeout 30m ./...
@@ -114,6 +114,10 @@ test-upgrade: tools ## upgrade and downgrade three servers under load on two mil
 .PHONY: test-requests
 test-requests: tools ## requests generated from the partner API document, PROCESSES (2) at a time, and from the routes of all other edges: SEQUENCES (10000) each
 	.ci/requests $(PROCESSES) $(SEQUENCES)
+
+.PHONY: size
+size: ## count lines, files, functions and exported names of the service, the SDKs, the tools, the helpers of tests and the tests, and fail if a bound is passed
+	@go run -C tools -trimpath ./size "$(CURDIR)"
 
 .PHONY: mutants
 mutants: tools ## build the service with one deliberate fault after the other and check that a named test finds each; MUTANTS=refresh takes those whose names match

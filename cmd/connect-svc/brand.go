@@ -16,7 +16,7 @@ type brandCommands struct {
 }
 
 type brandPreviewCommand struct {
-	settings.Brand
+	settings.Look
 	Check bool `help:"Measure all of them in a browser instead: texts that are hard to read, parts that do not fit, buttons that are too small."`
 	Port  int  `default:"8088" placeholder:"N" help:"Port on this machine (default ${default}; 0 picks a free one)."`
 }
@@ -28,7 +28,7 @@ func (c brandPreviewCommand) Run(p *program) error {
 	if c.Check {
 		return c.check(p)
 	}
-	handler, err := pages.Preview(c.Look(), c.TextsDir)
+	handler, err := pages.Preview(c.Brand, c.Texts)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c brandPreviewCommand) Run(p *program) error {
 
 // check prints a line for each problem, or one if there is none.
 func (c brandPreviewCommand) check(p *program) error {
-	problems, measured, err := pages.Check(p.ctx, c.Look(), c.TextsDir)
+	problems, measured, err := pages.Check(p.ctx, c.Brand, c.Texts)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 type checkCommand struct {
 	output
-	settings.Service
+	app.Config
 }
 
 type checkResult struct {

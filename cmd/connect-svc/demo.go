@@ -11,7 +11,7 @@ type demoCommand struct {
 	Port        int    `default:"8443" placeholder:"N" help:"Port of the service; the example partner uses the next one (default ${default}; 0 picks free ones)."`
 	MailPort    int    `default:"8445" placeholder:"N" help:"Port of the caught mail (default ${default}; 0 picks a free one)."`
 	ConsolePort int    `default:"8446" placeholder:"N" help:"Port of the console and the operator API (default ${default}; 0 picks a free one)."`
-	settings.Brand
+	settings.Look
 }
 
 func (c demoCommand) Run(p *program) error {
@@ -29,8 +29,8 @@ func (c demoCommand) Run(p *program) error {
 		Port:        c.Port,
 		MailPort:    c.MailPort,
 		ConsolePort: c.ConsolePort,
-		Brand:       c.Look(),
-		Texts:       c.TextsDir,
+		Brand:       c.Look.Brand,
+		Texts:       c.Texts,
 		Out:         p.stdout,
 	})
 }

@@ -16,14 +16,14 @@ type reloader struct {
 	program *program
 	service *app.App
 	level   *slog.LevelVar
-	last    settings.Service // as they could be read last
+	last    app.Config       // as they could be read last
 	start   *settings.Source // where the settings came from at the start
 	keys    string           // the keyset at the start
 	pending []string         // variables of settings that have changed since the start, and need a restart
 }
 
 // keysOf tells keysets apart.
-func keysOf(s *settings.Service) string { return fmt.Sprint(s.KeysetFile.Keys()) }
+func keysOf(config app.Config) string { return fmt.Sprint(config.Keys.Keys()) }
 
 // log reads the settings again, and says how that went.
 func (r *reloader) log(logger *slog.Logger) {
@@ -56,22 +56,22 @@ func (r *reloader) reload() (inPart bool, err error) {
 		}
 		return false, r.refuse(left, because)
 	}
-	r.last = line.Serve.Service
+	r.last = line.Serve.Config
 	r.pending = from.NeedRestart(r.start)
-	if keyset := "CONNECT_KEYSET_FILE"; !from.Refused("keyset-file") && keysOf(&r.last) != r.keys && !slices.Contains(r.pending, keyset) {
+	if keyset := "CONNECT_KEYSET_FILE"; !from.Refused("keyset-file") && keysOf(r.last) != r.keys && !slices.Contains(r.pending, keyset) {
 		r.pending = append(r.pending, keyset)
 	}
 	if slices.ContainsFunc(from.Problems, func(problem error) bool {
 		wrong, found := errors.AsType[settings.Error](problem)
 		return !found || wrong.Flag != settings.OperatorTokensFile
 	}) {
-		return false, r.refuse(r.last.Config.Operators, from.Problems)
+		return false, r.refuse(r.last.Operators, from.Problems)
 	}
 	var badLines error
 	if len(from.Problems) > 0 {
 		badLines = from.Problems
 	}
-	if err := r.service.Reload(r.last.Config, badLines); err != nil {
+	if err := r.service.Reload(r.last, badLines); err != nil {
 		return false, err
 	}
 	r.level.Set(r.last.LogLevel)

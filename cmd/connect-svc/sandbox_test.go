@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,7 +19,9 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -149,18 +152,30 @@ func TestServeIsNoSandbox(t *testing.T) {
 		t.Errorf("the log has errors:\n%s", s.log.String())
 	}
 
-	var command settings.Service
-	for i := range reflect.TypeOf(command).NumField() { // every setting has some value: whether it is a good one is not asked
-		if field := reflect.ValueOf(&command).Elem().Field(i); field.Kind() == reflect.String {
-			field.SetString("sandbox")
+	var config app.Config
+	for i, field := range reflect.VisibleFields(reflect.TypeOf(config)) { // every setting has some value: whether it is a good one is not asked
+		if len(field.Index) == 1 && field.Type.Kind() == reflect.String && field.Tag.Get("kong") != "-" {
+			reflect.ValueOf(&config).Elem().FieldByIndex(field.Index).SetString(fmt.Sprintf("sandbox%d", i))
 		}
 	}
-	if err := command.AfterApply(settings.New(nil)); err != nil {
+	if err := config.AfterApply(settings.New(nil)); err != nil {
 		t.Fatal(err)
 	}
-	config := command.Config
-	if config.Public != nil || config.Private != nil || config.WebhookTransport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
+	if config.Public != nil || config.Private != nil || config.Webhooks.Transport != nil || config.PrivateListener != nil || config.Observe != nil || config.Clock != nil {
 		t.Errorf("a setting of serve leads to %+v", config)
+	}
+	for _, hooks := range []struct {
+		of    reflect.Type
+		names []string
+	}{
+		{reflect.TypeFor[app.Config](), []string{"Public", "Private", "Listener", "PrivateListener", "Observe", "Random", "Clock", "Limits", "ConsoleToken"}},
+		{reflect.TypeFor[webhook.Settings](), []string{"Transport", "RootCAs"}},
+	} {
+		for _, name := range hooks.names {
+			if field, found := hooks.of.FieldByName(name); !found || field.Tag.Get("kong") != "-" {
+				t.Errorf("kong may set %v.%s", hooks.of, name)
+			}
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"connect-svc/internal/foundation/telemetry"
 )
 
-type serveCommand struct{ settings.Service }
+type serveCommand struct{ app.Config }
 
 // Run serves until it is asked to stop.
 func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
@@ -44,7 +44,7 @@ func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	}
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
-	again := reloader{program: p, service: service, level: level, last: c.Service, start: from, keys: keysOf(&c.Service)}
+	again := reloader{program: p, service: service, level: level, last: c.Config, start: from, keys: keysOf(c.Config)}
 	go func() {
 		for {
 			select {

@@ -123,7 +123,7 @@ func TestSetToNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			line, from := parseServe(t, tt.env, tt.file, tt.args...)
-			if got := line.Serve.PartnerPortalChanges; got != tt.want {
+			if got := line.Serve.PortalChanges; got != tt.want {
 				t.Errorf("changes of the portal: %+v, want %+v", got, tt.want)
 			}
 			if got := line.Serve.LogLevel.String(); got != tt.as {

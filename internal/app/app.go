@@ -2,13 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,78 +29,10 @@ import (
 	"connect-svc/internal/edge/pages"
 	"connect-svc/internal/edge/partner"
 	"connect-svc/internal/foundation/alerts"
-	"connect-svc/internal/foundation/brand"
-	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/locale"
-	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/replica"
 	"connect-svc/internal/foundation/telemetry"
-	"connect-svc/internal/foundation/work"
 )
-
-// Config configures the service. Its values have been checked.
-type Config struct {
-	BaseURL        string // the issuer, an exact https origin
-	DatabaseURL    string
-	ReadURL        string // of streaming replicas, hosts separated by commas, for rows of activity; empty: none
-	Keys           *credential.Keyring
-	Listen         string       // the public listener; port 0 is any free one
-	Listener       net.Listener // an open public listener, instead of Listen; the App closes it
-	PrivateListen  string
-	PrivateHosts   []string        // names, in lower case, of the private listener besides IP addresses and localhost
-	ReadyListen    string          // a listener with only /healthz and /readyz, for load balancers; empty: none
-	DrainDelay     time.Duration   // how long everything is still served, and /readyz is 503, before a stop
-	TrustedProxies network.Proxies // their X-Forwarded-For is trusted
-	LimiterURL     string          // of Redis or Valkey; empty: the limiter uses PostgreSQL
-	Mailer         *account.Mailer
-
-	Certificate        listener.Certificate // of the public listener; nil: plain HTTP behind a proxy that terminates TLS
-	PrivateCertificate listener.Certificate // of the private listener; nil: plain HTTP
-
-	Version, Commit string // of the program, in the log's first line and in connect_build_info
-
-	Operators *operators.Tokens // nil: the operator API and the console are off
-
-	Memory int64 // bytes that the process may use; 0: unknown
-
-	DevelopersSite bool                 // whether the public listener serves /developers/
-	SDKModule      string               // path of the Go SDK's module on that site; empty: developers.DefaultModule
-	Programs       *developers.Programs // of the sandbox, on that site; nil: none
-
-	AuthorityFile string // of the public listener's certificate, which that site tells to trust; empty: everybody trusts it
-
-	Receipts      bool           // whether users get emails about their connections and sign-ins
-	PartnerPortal bool           // whether the public listener serves portal.Path
-	PortalChanges portal.Changes // what people may do there
-
-	OAuth           oauth.Settings
-	CursorLifetime  time.Duration
-	CodesPerEmail   int // one-time codes sent to one address an hour; 0: no limit
-	CodesPerNetwork int // one-time codes asked for from one network address an hour; 0: no limit
-
-	AuditRetention        time.Duration     // how long events of the audit log are kept; 0: for ever
-	Brand                 brand.Brand       // of pages and emails; without a name: the program's own
-	Texts                 *locale.Catalogue // nil: the program's own
-	ActivityUpdatedWindow time.Duration     // how long changes are merged into one activity.updated
-	WebhookNetworks       []netip.Prefix    // private networks that webhooks may reach
-	WebhookRootCAs        *x509.CertPool    // the authorities of webhook receivers' certificates; nil: the system's
-
-	// These fields are for programs that extend the service, such as the sandbox; no setting sets them. Public and Private wrap
-	// the handlers of the listeners, and WebhookTransport wraps the transport to webhook receivers; nil: no wrapper.
-	// PrivateListener is an open listener, instead of PrivateListen.
-	Public, Private  func(http.Handler) http.Handler
-	WebhookTransport func(http.RoundTripper) http.RoundTripper
-	Random           io.Reader // source of the ids and secrets of clients, webhooks and grants, used concurrently; nil: crypto/rand
-	PrivateListener  net.Listener
-	ConsoleToken     string                 // fills the console's sign-in form, on a developer's machine
-	Observe          func(*telemetry.Event) // gets each finished request of the public listener; it must not block
-
-	Limits work.Limits     // the zero value is work.DefaultLimits; no setting sets it
-	Clock  *postgres.Clock // nil: the real time
-	Logger *slog.Logger
-	Traces *telemetry.Traces // nil: none
-}
 
 // App is the service: its domains, for the program that starts it, and its listeners.
 type App struct {
@@ -176,43 +105,27 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	}
 	config.OAuth.Now = a.Pool.Now
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
-	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, account.Settings{
-		CodesPerEmail:   config.CodesPerEmail,
-		CodesPerNetwork: config.CodesPerNetwork,
-		Brand:           config.Brand,
-		BaseURL:         config.BaseURL,
-		Texts:           config.Texts,
-		Logger:          config.Logger,
-		Limits:          config.Limits,
-		Trace:           config.Traces.Act,
-		Receipts:        config.Receipts,
-		FindConnection:  pages.FindConnection(a.OAuth),
-		EndConnections:  oauth.EndConnectionsOfUser,
-		EndRequests:     oauth.EndRequestsOfUsers,
-		Notices:         a.partnerLetters(config),
-	})
+	accounts := config.Accounts
+	accounts.Brand, accounts.BaseURL, accounts.Texts = config.Brand, config.BaseURL, config.Texts
+	accounts.Logger, accounts.Limits, accounts.Trace = config.Logger, config.Limits, config.Traces.Act
+	accounts.FindConnection, accounts.Notices = pages.FindConnection(a.OAuth), a.partnerLetters(config)
+	accounts.EndConnections, accounts.EndRequests = oauth.EndConnectionsOfUser, oauth.EndRequestsOfUsers
+	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, accounts)
 	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
 	a.Portal = portal.New(a.Pool)
-	if config.ReadURL != "" {
-		if a.Replicas, err = replica.Open(ctx, config.ReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
+	if config.DatabaseReadURL != "" {
+		if a.Replicas, err = replica.Open(ctx, config.DatabaseReadURL, a.Pool, config.Limits, config.Clock.Now, config.Logger,
 			postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
 			return fmt.Errorf("read replicas (CONNECT_DATABASE_READ_URL): %w", err)
 		}
 	}
-	a.Activity = activity.New(a.Pool, config.Keys, activity.Settings{CursorLifetime: config.CursorLifetime, Replicas: a.Replicas})
-
-	a.Webhooks = webhook.New(a.Pool, config.Keys, webhook.Settings{
-		Window:          config.ActivityUpdatedWindow,
-		AllowedNetworks: config.WebhookNetworks,
-		RootCAs:         config.WebhookRootCAs,
-		Transport:       config.WebhookTransport,
-		Trace:           config.Traces.Act,
-		Settled:         a.countSettled,
-		Random:          config.Random,
-		Limits:          config.Limits,
-		Logger:          config.Logger,
-	})
+	config.Activity.Replicas = a.Replicas
+	a.Activity = activity.New(a.Pool, config.Keys, config.Activity)
+	webhooks := config.Webhooks
+	webhooks.Trace, webhooks.Settled, webhooks.Random = config.Traces.Act, a.countSettled, config.Random
+	webhooks.Limits, webhooks.Logger = config.Limits, config.Logger
+	a.Webhooks = webhook.New(a.Pool, config.Keys, webhooks)
 
 	if err := a.openLimiter(ctx, config); err != nil {
 		return err
@@ -271,7 +184,7 @@ func (a *App) listen(ctx context.Context, config Config, public, private http.Ha
 		return fmt.Errorf("base URL (CONNECT_BASE_URL): %w", err)
 	}
 	all := listener.Config{
-		Places: listener.Places(bodyMemory(config.Memory) / 2), Proxies: config.TrustedProxies, Longest: config.Limits.Batch,
+		Places: listener.Places(bodyMemory(config.Memory) / 2), Proxies: config.TrustedProxies, Limits: config.Limits,
 		Now: config.Clock.Now, Logger: a.logger,
 	}
 	ofPublic := all

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/ratelimit"
 	"connect-svc/internal/foundation/credential"
@@ -45,17 +47,17 @@ func openOn(t *testing.T, db *pgtest.DB, change func(*Config)) (*App, *bytes.Buf
 	}
 	var log bytes.Buffer
 	config := Config{
-		BaseURL:        "https://connect.example.com",
-		DatabaseURL:    db.URL,
-		Keys:           credential.NewTestKeyring(),
-		Listen:         "127.0.0.1:0",
-		PrivateListen:  "127.0.0.1:0",
-		Mailer:         mailer,
-		OAuth:          oauth.DefaultSettings,
-		CursorLifetime: 15 * time.Minute,
-		Clock:          db.Clock,
-		Logger:         telemetry.NewLogger(&log, slog.LevelInfo),
-		Limits:         wait.Patient,
+		BaseURL:       "https://connect.example.com",
+		Database:      settings.Database{DatabaseURL: db.URL},
+		Keys:          credential.NewTestKeyring(),
+		Listen:        "127.0.0.1:0",
+		PrivateListen: "127.0.0.1:0",
+		Mailer:        mailer,
+		OAuth:         oauth.DefaultSettings,
+		Activity:      activity.Settings{CursorLifetime: 15 * time.Minute},
+		Clock:         db.Clock,
+		Logger:        telemetry.NewLogger(&log, slog.LevelInfo),
+		Limits:        wait.Patient,
 	}
 	change(&config)
 	a, err := Open(t.Context(), config)

@@ -131,14 +131,14 @@ func (c Config) checkLimiter(ctx context.Context) (string, error) {
 }
 
 func (c Config) checkReplicas(ctx context.Context) (string, error) {
-	if c.ReadURL == "" {
+	if c.DatabaseReadURL == "" {
 		return "", Skipped("none")
 	}
-	security, err := postgres.Security(c.ReadURL)
+	security, err := postgres.Security(c.DatabaseReadURL)
 	if err != nil {
 		return "", err
 	}
-	hosts, err := postgres.OpenHosts(ctx, c.ReadURL)
+	hosts, err := postgres.OpenHosts(ctx, c.DatabaseReadURL)
 	if err != nil {
 		return "", err
 	}

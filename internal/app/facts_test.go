@@ -30,7 +30,7 @@ func TestFacts(t *testing.T) {
 	e := e2e.New(t, func(c *app.Config) {
 		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), edgetest.Tokens(t)
 		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
-		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
+		c.DatabaseReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Connect(t) // one email
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, created_at)

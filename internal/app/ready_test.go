@@ -102,7 +102,7 @@ func TestReadyTellsAll(t *testing.T) {
 	const secret = "svci_0123456789012345678901234567890123456789012"
 	e := e2e.New(t, func(c *app.Config) {
 		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
-		c.ReadURL = "postgres://u:hush@127.0.0.1:1/n"
+		c.DatabaseReadURL = "postgres://u:hush@127.0.0.1:1/n"
 	})
 	checks := func() map[string]string {
 		t.Helper()

@@ -33,7 +33,6 @@ func TestStopResetsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, _, _ := openWith(t, change)
-			a.public.HTTP.ReadHeaderTimeout, a.public.HTTP.ReadTimeout = wait.Limit, wait.Limit // a thousand handshakes take a busy machine long
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			ended := make(chan error, 1)

@@ -46,9 +46,9 @@ func groups() []*group {
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_700},
-		{name: "tools", has: under("tools"), maxLines: 5_950},
+		{name: "tools", has: under("tools"), maxLines: 6_000},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 49_300, maxFiles: 450, maxFuncs: 2_480, maxExported: 1_470},
+		{name: "service", has: func(string) bool { return true }, maxLines: 49_150, maxFiles: 448, maxFuncs: 2_470, maxExported: 1_465},
 	}
 }
 

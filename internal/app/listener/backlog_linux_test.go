@@ -34,7 +34,7 @@ func TestDrainServesWhatWaits(t *testing.T) {
 	}
 	late := lateListener{open.(*net.TCPListener), make(chan struct{})}
 	s, err := Open(t.Context(), Config{
-		Name: "test", Listener: late, Places: 9, Longest: wait.Limit, Handler: http.NotFoundHandler(), Logger: telemetry.NewLogger(io.Discard, nil),
+		Name: "test", Listener: late, Places: 9, Limits: wait.Patient, Handler: http.NotFoundHandler(), Logger: telemetry.NewLogger(io.Discard, nil),
 	})
 	if err != nil {
 		t.Fatal(err)

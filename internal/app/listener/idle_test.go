@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/wait"
 	"connect-svc/internal/testing/wiretest"
@@ -30,8 +31,8 @@ func TestIdleConnectionsEnd(t *testing.T) {
 		speak    func(*testing.T, *tls.Conn)
 		want     time.Duration
 	}{
-		"silent":                   {"", nil, readHeaderTimeout},
-		"HTTP/1 without a request": {"http/1.1", func(*testing.T, *tls.Conn) {}, readHeaderTimeout},
+		"silent":                   {"", nil, work.DefaultLimits.Head},
+		"HTTP/1 without a request": {"http/1.1", func(*testing.T, *tls.Conn) {}, work.DefaultLimits.Head},
 		"HTTP/1 after an answer":   {"http/1.1", func(t *testing.T, conn *tls.Conn) { wiretest.Keep1(conn).Ask(t, "/") }, idleTimeout},
 		"HTTP/2 without a preface": {"h2", func(*testing.T, *tls.Conn) {}, 10 * time.Second},
 		"HTTP/2 without a request": {"h2", func(t *testing.T, conn *tls.Conn) { answering(wiretest.Keep2(t, conn)) }, idleTimeout + time.Second},
@@ -47,7 +48,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 				listener := &pipeListener{dialled: make(chan net.Conn)}
 				listener.closed, listener.close = context.WithCancel(t.Context())
 				s, err := Open(t.Context(), Config{
-					Name: "test", Listener: listener, Places: 9, Longest: time.Second, Logger: telemetry.NewLogger(io.Discard, nil),
+					Name: "test", Listener: listener, Places: 9, Limits: work.DefaultLimits, Logger: telemetry.NewLogger(io.Discard, nil),
 					Certificate: FixedCertificate(pair), Now: func() time.Time { return now },
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }),
 				})
@@ -90,7 +91,7 @@ func TestUnreadBodies(t *testing.T) {
 	const maxUnread = 64 << 10
 	now := time.Now()
 	s, err := Open(t.Context(), Config{
-		Name: "test", Address: "127.0.0.1:0", Places: 9, Longest: time.Second, MaxUnread: maxUnread, Logger: telemetry.NewLogger(io.Discard, nil),
+		Name: "test", Address: "127.0.0.1:0", Places: 9, Limits: wait.Patient, MaxUnread: maxUnread, Logger: telemetry.NewLogger(io.Discard, nil),
 		Certificate: FixedCertificate(edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))), Now: time.Now,
 		Handler: http.NotFoundHandler(),
 	})

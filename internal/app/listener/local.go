@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // OnlyHosts passes on requests for an IP address, localhost or one of the names, on any port. It answers all others with 421
@@ -51,7 +52,7 @@ func ServeLocally(
 	ctx context.Context, listener net.Listener, certificate *tls.Certificate, handler http.Handler, drain time.Duration, logger *slog.Logger,
 ) error {
 	server := &http.Server{
-		Handler: OnlyHosts(nil, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, ErrorLog: telemetry.ServerErrors(logger),
+		Handler: OnlyHosts(nil, handler), ReadHeaderTimeout: work.DefaultLimits.Head, ReadTimeout: work.DefaultLimits.Request, ErrorLog: telemetry.ServerErrors(logger),
 	}
 	if certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*certificate}})

@@ -13,18 +13,17 @@ import (
 
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // Limits of a connection. The largest request line is an authorization URL of 16 KB and the largest body has 8 KB
 // (specification 8); the longest response is a page of 500 activities.
 const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 15 * time.Second
-	writeMargin       = 7 * time.Second // after the operator's batches, which may take the longest
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 64 << 10
-	pingAfter         = 30 * time.Second // in HTTP/2: the caller has 15 s to answer
-	maxStreams        = 16               // of HTTP/2 on one connection: more than the concurrent reads of a client by default
+	writeMargin    = 7 * time.Second // after the operator's batches, which may take the longest
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+	pingAfter      = 30 * time.Second // in HTTP/2: the caller has 15 s to answer
+	maxStreams     = 16               // of HTTP/2 on one connection: more than the concurrent reads of a client by default
 )
 
 // Config configures a listener.
@@ -33,7 +32,7 @@ type Config struct {
 	Listener net.Listener // an open one, instead of Address; the Server closes it
 	Address  string
 	Handler  http.Handler
-	Longest  time.Duration // no request takes longer
+	Limits   work.Limits // a request takes no longer than Batch
 	// Places bounds the connections, and the requests beside the first of each connection. One network may have half of them.
 	Places    int
 	Proxies   network.Proxies // each of their connections counts as a network of its own
@@ -81,9 +80,9 @@ func Open(ctx context.Context, config Config) (*Server, error) {
 	s := &Server{
 		HTTP: http.Server{
 			Handler:           counted.bound(paced(oneOfChunks(config.Handler))),
-			ReadHeaderTimeout: readHeaderTimeout,
-			ReadTimeout:       readTimeout,
-			WriteTimeout:      config.Longest + writeMargin,
+			ReadHeaderTimeout: config.Limits.Head,
+			ReadTimeout:       config.Limits.Request,
+			WriteTimeout:      config.Limits.Batch + writeMargin,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
 			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, MaxReceiveBufferPerConnection: config.MaxUnread},

@@ -360,8 +360,8 @@ func IsAddress(s string) bool {
 	return err == nil && isPort(port, 0) && (host == "" || isHost(strings.ToLower(host)))
 }
 
-// collide reports whether one listener takes the address of another one: the same port, which is not any free one, of a common address.
-func collide(one, other string) bool {
+// Collide reports whether one listener takes the address of another one: the same port, which is not any free one, of a common address.
+func Collide(one, other string) bool {
 	host, port, err := net.SplitHostPort(one)
 	otherHost, otherPort, otherErr := net.SplitHostPort(other)
 	if err != nil || otherErr != nil || port != otherPort || port == "0" {
@@ -427,9 +427,9 @@ func seconds(least, most time.Duration, accepted string) Type {
 	}}
 }
 
-// readCertificate checks the two files that make one certificate, and returns how to read them. Both are set or neither. The
+// ReadCertificate checks the two files that make one certificate, and returns how to read them. Both are set or neither. The
 // settings' names begin with prefix.
-func readCertificate(prefix, certFile, keyFile string) (listener.Certificate, error) {
+func ReadCertificate(prefix, certFile, keyFile string) (listener.Certificate, error) {
 	const accepted = "PEM files, the certificate with its chain and its key, or neither for plain HTTP"
 	cert, key := prefix+"-cert", prefix+"-key"
 	switch {

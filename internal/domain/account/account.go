@@ -23,32 +23,33 @@ import (
 
 // Settings of an Accounts.
 type Settings struct {
-	CodesPerEmail   int // emails sent to one address in an hour; a day may have four times as many, or 0 for no limit
-	CodesPerNetwork int // emails requested from one network in an hour, or 0 for no limit
-	Logger          *slog.Logger
-	Limits          work.Limits // of a statement of a batch, and of emails
+	// Receipts tell users what happens to their connections and accounts. Without them those that others store are deleted.
+	Receipts        bool `setting:"" type:"switch" default:"on" help:"Emails to users about new and ended connections, and about sign-ins from browsers that are not known: on or off."`
+	CodesPerEmail   int  `setting:"" type:"hourly limit" default:"5" name:"sign-in-codes-per-email" help:"Emails with a one-time code sent to one address per hour, and four times as many per day; 0: no limit."`
+	CodesPerNetwork int  `setting:"" type:"hourly limit" default:"30" name:"sign-in-codes-per-network" help:"One-time codes requested from one network address per hour; 0: no limit."`
+
+	Logger *slog.Logger `kong:"-"`
+	Limits work.Limits  `kong:"-"` // of a statement of a batch, and of emails
 	// Trace gives an attempt to send an email a span, whose end is called with whether it failed. Nil: none has one.
-	Trace func(ctx context.Context, name string) (_ context.Context, end func(failed bool))
+	Trace func(ctx context.Context, name string) (_ context.Context, end func(failed bool)) `kong:"-"`
 
 	// The brand, the links and the texts of the emails. The defaults are the program's own name and texts.
-	Brand   brand.Brand
-	BaseURL string // such as https://connect.example.com; [Accounts.Run] needs it
-	Texts   *locale.Catalogue
+	Brand   brand.Brand       `kong:"-"`
+	BaseURL string            `kong:"-"` // such as https://connect.example.com; [Accounts.Run] needs it
+	Texts   *locale.Catalogue `kong:"-"`
 
-	// Receipts tell users what happens to their connections and accounts. Without them those that others store are deleted.
-	Receipts bool
 	// FindConnection returns what receipts say of a connection, which belongs to another domain. Error: ErrNotConnected.
-	FindConnection func(ctx context.Context, userID, clientID uuid.UUID) (Connected, error)
+	FindConnection func(ctx context.Context, userID, clientID uuid.UUID) (Connected, error) `kong:"-"`
 	// Notices compose further emails without a code, by kind. A server sends the kinds that it knows, and leaves the others to servers that
 	// know them.
-	Notices map[string]Compose
+	Notices map[string]Compose `kong:"-"`
 
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
 	// Connections belong to another domain. [Accounts.DeleteUser] needs it.
-	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error)
+	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) `kong:"-"`
 	// EndRequests ends the undecided authorization requests of users within the transaction that changes their addresses.
 	// [Accounts.ChangeUser], [Accounts.PutUsers] and [Accounts.ImportUsers] need it.
-	EndRequests func(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error
+	EndRequests func(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error `kong:"-"`
 }
 
 // Accounts are the users and their sign-ins. It is safe for concurrent use.

@@ -11,10 +11,10 @@ import (
 
 // Settings of the reads.
 type Settings struct {
-	CursorLifetime time.Duration // of a traversal, from its first page: 1 s to 15 min
+	CursorLifetime time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time allowed for reading all pages of one query, 1s to 15m."`
 
 	// Replicas may answer the three reads, up to five seconds late. Permissions are never read from them. Nil: none.
-	Replicas *replica.Set
+	Replicas *replica.Set `kong:"-"`
 }
 
 // Store is the recorded activity in a database. It is safe for concurrent use.

@@ -19,13 +19,13 @@ import (
 
 // Settings are the lifetimes of credentials (specification section 8).
 type Settings struct {
-	AccessTokenLifetime time.Duration // whole seconds, 1 s to 300 s
-	CodeLifetime        time.Duration // 1 s to 120 s
-	RequestLifetime     time.Duration // 1 s to 10 min
-	RefreshInactivity   time.Duration // 1 s and up
+	AccessTokenLifetime time.Duration `setting:"" type:"1s to 5m" default:"300s" help:"Lifetime of an access token, 1s to 300s."`
+	CodeLifetime        time.Duration `setting:"" type:"1s to 2m" default:"120s" help:"Lifetime of an authorization code, 1s to 120s."`
+	RequestLifetime     time.Duration `setting:"" type:"1s to 10m" default:"10m" help:"Time allowed for sign-in and consent, 1s to 10m."`
+	RefreshInactivity   time.Duration `setting:"" type:"1s or more" default:"2160h" help:"A connection lapses when it has not been refreshed for this long, 1s or more."`
 
-	Random io.Reader        // source of grant ids, used concurrently, or nil for crypto/rand
-	Now    func() time.Time // says when refresh tokens are issued, or nil for time.Now
+	Random io.Reader        `kong:"-"` // source of grant ids, used concurrently, or nil for crypto/rand
+	Now    func() time.Time `kong:"-"` // says when refresh tokens are issued, or nil for time.Now
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.

@@ -23,20 +23,20 @@ import (
 // Settings of the webhooks, which the operator decides.
 type Settings struct {
 	// Window is how long changes of activity are merged into one event of a connection.
-	Window time.Duration
+	Window time.Duration `setting:"" type:"1s to 1h" default:"60s" name:"activity-updated-window" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
 	// AllowedNetworks may be reached although they are private, loopback or special. For development.
-	AllowedNetworks []netip.Prefix
+	AllowedNetworks []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
 	// RootCAs sign the certificates of receivers; nil: the system's.
-	RootCAs *x509.CertPool
+	RootCAs *x509.CertPool `kong:"-"`
 	// Transport wraps the transport that sends events; nil: it is used unchanged.
-	Transport func(http.RoundTripper) http.RoundTripper
+	Transport func(http.RoundTripper) http.RoundTripper `kong:"-"`
 	// Settled is called with the client of each event that this server delivered, or gave up. It must not block. Nil: nothing is called.
-	Settled func(clientID uuid.UUID, delivered bool)
+	Settled func(clientID uuid.UUID, delivered bool) `kong:"-"`
 	// Trace gives a delivery a span, whose end is called with whether it failed. Nil: none has one.
-	Trace  func(ctx context.Context, name string) (_ context.Context, end func(failed bool))
-	Random io.Reader    // source of signing secrets; nil: crypto/rand
-	Limits work.Limits  // of claims and requests; the zero value is work.DefaultLimits
-	Logger *slog.Logger // nil: no log
+	Trace  func(ctx context.Context, name string) (_ context.Context, end func(failed bool)) `kong:"-"`
+	Random io.Reader                                                                         `kong:"-"` // source of signing secrets; nil: crypto/rand
+	Limits work.Limits                                                                       `kong:"-"` // of claims and requests; the zero value is work.DefaultLimits
+	Logger *slog.Logger                                                                      `kong:"-"` // nil: no log
 }
 
 // Webhooks manages and delivers the webhooks of all clients in a database.

@@ -15,13 +15,13 @@ const DefaultName = "Activity Connect"
 
 // Brand describes the operator to users, on pages and in emails. Every field except Name may be empty.
 type Brand struct {
-	Name       string
-	Logo       Logo
-	LogoDark   Logo // on dark pages, or empty if Logo serves both
-	Icon       Logo // a square picture in PNG, for small places and emails. Without it Logo serves if it fits, else a letter
-	Color      Color
-	SupportURL string // https: or mailto:, for users who need help
-	PrivacyURL string // https:, of the privacy policy
+	Name       string `setting:"" again:"" type:"brand name" default:"Activity Connect" placeholder:"NAME" help:"The name that users see on pages and in emails."`
+	Logo       Logo   `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on pages, SVG or PNG. Empty: the built-in mark."`
+	LogoDark   Logo   `setting:"" again:"" type:"logo" placeholder:"FILE" help:"Logo on dark pages. Empty: the same logo."`
+	Icon       Logo   `setting:"" again:"" type:"icon" placeholder:"FILE" help:"Square icon on the consent page and in emails, PNG. Empty: a logo that fits, or the first letter of the name."`
+	Color      Color  `setting:"" again:"" type:"color" placeholder:"#RRGGBB" help:"Color of buttons, from which that of links and backgrounds is made. Empty: green."`
+	SupportURL string `setting:"" again:"" type:"support page" name:"support-url" placeholder:"URL" help:"Where users get help: https://… or mailto:…"`
+	PrivacyURL string `setting:"" again:"" type:"page" name:"privacy-url" placeholder:"URL" help:"The operator's privacy policy."`
 }
 
 // OnDark returns the logo for dark pages if it differs from Logo.

@@ -13,8 +13,11 @@ type Limits struct {
 	Act   time.Duration
 	Batch time.Duration
 
-	// Body is how long a large body waits for memory. Then the answer is 503, and the body is not read. The rest of the server's
-	// read timeout is for sending the body.
+	// Head bounds a TLS handshake and the head of a request, and Request a request with its body. Then the connection is closed.
+	Head    time.Duration
+	Request time.Duration
+	// Body is how long a large body waits for memory. Then the answer is 503, and the body is not read. The rest of
+	// Request is for sending the body.
 	Body time.Duration
 
 	// Statement bounds a statement of PostgreSQL, unless its transaction sets another limit. It ends a statement that hangs, or waits
@@ -79,7 +82,10 @@ var DefaultLimits = Limits{
 	Read:  1500 * time.Millisecond,
 	Act:   4400 * time.Millisecond,
 	Batch: 28 * time.Second,
-	Body:  5 * time.Second,
+
+	Head:    5 * time.Second,
+	Request: 15 * time.Second,
+	Body:    5 * time.Second,
 
 	Statement:       4 * time.Second,
 	Cancel:          150 * time.Millisecond,

@@ -25,8 +25,11 @@ import (
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/listener"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/credential"
@@ -169,16 +172,15 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Version:         d.config.Version,
 		Commit:          d.config.Commit,
 		BaseURL:         d.addresses.Service,
-		DatabaseURL:     d.database.URL(),
+		Database:        settings.Database{DatabaseURL: d.database.URL()},
 		Keys:            d.keys,
 		Listener:        d.serviceListener,
 		PrivateListener: d.privateListener,
-		Brand:           d.config.Brand,
-		Texts:           d.config.Texts,
+		Look:            settings.Look{Brand: d.config.Brand, Texts: d.config.Texts},
 		Certificate:     listener.FixedCertificate(&d.authority.Server),
 		Mailer:          mailer,
 		OAuth:           oauth.DefaultSettings,
-		CursorLifetime:  15 * time.Minute,
+		Activity:        activity.Settings{CursorLifetime: 15 * time.Minute},
 		DevelopersSite:  true,
 		PartnerPortal:   true,
 		PortalChanges:   portal.Changes{Webhooks: true, Secrets: true},
@@ -188,9 +190,11 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Limits:          d.config.Limits,
 		ConsoleToken:    token,
 
-		ActivityUpdatedWindow: cmp.Or(d.config.Window, activityWindow),
-		WebhookNetworks:       loopback, // where the partner is
-		WebhookRootCAs:        d.authority.Roots,
+		Webhooks: webhook.Settings{
+			Window:          cmp.Or(d.config.Window, activityWindow),
+			AllowedNetworks: loopback, // where the partner is
+			RootCAs:         d.authority.Roots,
+		},
 
 		Public: func(service http.Handler) http.Handler { return listener.OnlyHosts(nil, service) },
 		Logger: d.logger, // codes are not limited, because people try the sign-in repeatedly

@@ -21,9 +21,12 @@ import (
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/listener"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
@@ -233,7 +236,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Version:         s.config.Version,
 		Commit:          s.config.Commit,
 		BaseURL:         s.baseURL,
-		DatabaseURL:     s.database.URL(),
+		Database:        settings.Database{DatabaseURL: s.database.URL()},
 		Keys:            keys,
 		Listener:        s.public,
 		PrivateListener: s.private,
@@ -242,17 +245,19 @@ func (s *sandbox) openService(ctx context.Context) error {
 		Mailer:          mailer,
 		OAuth:           oauth.DefaultSettings,
 		Random:          s.random,
-		CursorLifetime:  15 * time.Minute,
+		Activity:        activity.Settings{CursorLifetime: 15 * time.Minute},
 		DevelopersSite:  true,
 		PartnerPortal:   true,
 		PortalChanges:   portal.Changes{Webhooks: true, Secrets: true},
 		Programs:        developers.OwnPrograms(),
 		AuthorityFile:   s.authority.File,
 
-		ActivityUpdatedWindow: 0, // a test waits for the event
-		WebhookNetworks:       loopback,
-		WebhookRootCAs:        receivers,
-		WebhookTransport:      s.recording,
+		Webhooks: webhook.Settings{
+			Window:          0, // a test waits for the event
+			AllowedNetworks: loopback,
+			RootCAs:         receivers,
+			Transport:       s.recording,
+		},
 
 		Public: func(service http.Handler) http.Handler {
 			return listener.OnlyHosts(s.config.Hosts, s.explaining(s.answers.before(service)))

@@ -15,7 +15,9 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/telemetry"
@@ -105,17 +107,17 @@ func configOn(t *testing.T, db *pgtest.DB, base, mailServer string) app.Config {
 		t.Fatal(err)
 	}
 	return app.Config{
-		BaseURL:        base,
-		DatabaseURL:    db.URL,
-		Keys:           credential.NewTestKeyring(),
-		Listen:         "127.0.0.1:0",
-		PrivateListen:  "127.0.0.1:0",
-		Mailer:         mailer,
-		OAuth:          oauth.DefaultSettings,
-		CursorLifetime: 15 * time.Minute,
-		Clock:          db.Clock,
-		Logger:         telemetry.NewLogger(t.Output(), slog.LevelWarn),
-		Limits:         wait.Patient,
+		BaseURL:       base,
+		Database:      settings.Database{DatabaseURL: db.URL},
+		Keys:          credential.NewTestKeyring(),
+		Listen:        "127.0.0.1:0",
+		PrivateListen: "127.0.0.1:0",
+		Mailer:        mailer,
+		OAuth:         oauth.DefaultSettings,
+		Activity:      activity.Settings{CursorLifetime: 15 * time.Minute},
+		Clock:         db.Clock,
+		Logger:        telemetry.NewLogger(t.Output(), slog.LevelWarn),
+		Limits:        wait.Patient,
 	}
 }
 

@@ -12,7 +12,10 @@ var Patient = work.Limits{
 	Read:  Limit + 2*step,
 	Act:   Limit + 3*step,
 	Batch: Limit + 4*step,
-	Body:  Limit,
+
+	Head:    Limit,
+	Request: Limit + 2*step,
+	Body:    Limit,
 
 	Statement:       Limit + step,
 	Cancel:          Limit,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
@@ -153,7 +154,7 @@ func TestServiceRefusesAnotherKeyset(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	e2e.Open(t, db, keysetFile(t))
-	_, err := app.Open(t.Context(), app.Config{DatabaseURL: db.URL, Keys: loadKeyset(t, keysetFile(t)), Clock: db.Clock})
+	_, err := app.Open(t.Context(), app.Config{Database: settings.Database{DatabaseURL: db.URL}, Keys: loadKeyset(t, keysetFile(t)), Clock: db.Clock})
 	if err == nil || !strings.Contains(err.Error(), "CONNECT_KEYSET_FILE") {
 		t.Errorf("the error: %v", err)
 	}

@@ -74,9 +74,9 @@ func TestNodesAwayOnACluster(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	f := newFleet(t, db, func(config *app.Config) {
 		config.Operators = edgetest.Operators(t)
-		config.WebhookNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		config.WebhookRootCAs = x509.NewCertPool()
-		config.WebhookRootCAs.AddCert(receiver.Certificate())
+		config.Webhooks.AllowedNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		config.Webhooks.RootCAs = x509.NewCertPool()
+		config.Webhooks.RootCAs.AddCert(receiver.Certificate())
 	})
 	for _, url := range db.URLs[1:] {
 		f.join(t, url)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -120,7 +121,7 @@ func TestNodeThatLacksSomethingOnACluster(t *testing.T) {
 func checkOf(t *testing.T, db *pgtest.DB) (found error) {
 	t.Helper()
 	found = errors.New("it does not say anything")
-	app.Check(t.Context(), app.Config{DatabaseURL: db.URLs[0]}, func(check, _ string, err error) {
+	app.Check(t.Context(), app.Config{Database: settings.Database{DatabaseURL: db.URLs[0]}}, func(check, _ string, err error) {
 		if check == "cluster" {
 			found = err
 		}

@@ -73,7 +73,7 @@ func TestReplicaOfAnotherHistory(t *testing.T) {
 	host, _, _ := strings.Cut(hosts, "/")
 	r := replicated{log: log, there: stranger}
 	r.Service = e2e.NewOn(t, primary, func(config *app.Config) {
-		config.ReadURL = strings.Replace(follower.URL, "@", "@"+host+",", 1)
+		config.DatabaseReadURL = strings.Replace(follower.URL, "@", "@"+host+",", 1)
 		config.Limits.ReplicaLag = lag
 		config.Logger = telemetry.NewLogger(log, slog.LevelInfo)
 	})

@@ -61,7 +61,7 @@ func newReplicated(t *testing.T) replicated {
 	r := replicated{replica: replica, way: proxytest.New(t), there: there, keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
 	at := r.way.Open(t, replica.URL())
 	r.Service = e2e.NewOn(t, db, func(config *app.Config) {
-		config.ReadURL = at
+		config.DatabaseReadURL = at
 		config.Keys = r.keys
 		config.Limits.ReplicaLag = lag
 		config.Logger = telemetry.NewLogger(r.log, slog.LevelInfo)
@@ -76,9 +76,9 @@ const lag = wait.Limit / 2
 // hasty is another server of the same service, which hardly waits for a replica.
 func (r replicated) hasty(t *testing.T) replicated {
 	t.Helper()
-	at := r.Config.ReadURL
+	at := r.Config.DatabaseReadURL
 	r.Service = e2e.NewOn(t, r.DB, func(config *app.Config) {
-		config.ReadURL, config.Keys = at, r.keys
+		config.DatabaseReadURL, config.Keys = at, r.keys
 		config.Limits.Replica, config.Limits.Cancel = 50*time.Millisecond, 50*time.Millisecond
 	})
 	return r

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
@@ -25,9 +26,9 @@ func BenchmarkActs(b *testing.B) {
 		b.Fatal(err)
 	}
 	a, err := app.Open(b.Context(), app.Config{
-		BaseURL: "https://connect.example.com", DatabaseURL: db.URLs[0], Keys: credential.NewTestKeyring(),
+		BaseURL: "https://connect.example.com", Database: settings.Database{DatabaseURL: db.URLs[0]}, Keys: credential.NewTestKeyring(),
 		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", Mailer: mailer, OAuth: oauth.DefaultSettings,
-		CursorLifetime: time.Minute, Clock: db.Clock, Logger: slog.New(slog.DiscardHandler),
+		Activity: activity.Settings{CursorLifetime: time.Minute}, Clock: db.Clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -20,8 +20,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/testing/pgtest"
@@ -128,9 +131,9 @@ func background(b *testing.B, db *pgtest.DB, receiver *httptest.Server) *app.App
 	roots := x509.NewCertPool()
 	roots.AddCert(receiver.Certificate())
 	a, err := app.Open(b.Context(), app.Config{
-		BaseURL: "https://connect.example.com", DatabaseURL: db.URLs[0], Keys: credential.NewTestKeyring(),
-		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", Mailer: mailer, OAuth: oauth.DefaultSettings, CursorLifetime: time.Minute,
-		WebhookNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, WebhookRootCAs: roots, Logger: slog.New(slog.DiscardHandler),
+		BaseURL: "https://connect.example.com", Database: settings.Database{DatabaseURL: db.URLs[0]}, Keys: credential.NewTestKeyring(),
+		Listen: "127.0.0.1:0", PrivateListen: "127.0.0.1:0", Mailer: mailer, OAuth: oauth.DefaultSettings, Activity: activity.Settings{CursorLifetime: time.Minute},
+		Webhooks: webhook.Settings{AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: roots}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -68,7 +68,7 @@ func newSender(t *testing.T, server *mailServer, service int) *sender {
 		}
 	})
 	s.Service = e2e.New(t, func(config *app.Config) {
-		config.Mailer, config.Receipts, config.Brand = mailer, true, brand.Brand{Name: brandName, Icon: logo, SupportURL: "https://service.example/hilfe"}
+		config.Mailer, config.Accounts.Receipts, config.Brand = mailer, true, brand.Brand{Name: brandName, Icon: logo, SupportURL: "https://service.example/hilfe"}
 		config.Logger = telemetry.NewLogger(s.log, slog.LevelInfo)
 	})
 	return s

@@ -27,7 +27,7 @@ func TestAlerts(t *testing.T) {
 	alerts, guide, dashboard := read("alerts.yaml"), read("troubleshooting.md"), read("../deploy/grafana/connect-svc.json")
 	e := e2e.New(t, func(c *app.Config) {
 		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
-		c.ReadURL = c.DatabaseURL // no replica, but one that is asked
+		c.DatabaseReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
 	e.Private(t, "/healthz") // or no request would have been counted
 	e.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)

@@ -29,9 +29,9 @@ func TestWebhookMetrics(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	e := e2e.New(t, func(c *app.Config) {
-		c.WebhookNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		c.WebhookRootCAs = x509.NewCertPool()
-		c.WebhookRootCAs.AddCert(receiver.Certificate())
+		c.Webhooks.AllowedNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Webhooks.RootCAs = x509.NewCertPool()
+		c.Webhooks.RootCAs.AddCert(receiver.Certificate())
 	})
 	event := func() {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
@@ -151,7 +152,7 @@ func TestPgBouncerRefusals(t *testing.T) {
 		}
 	}
 	unlimited := pgbouncertest.Start(t, pgbouncerINI, db.URL, "connect_query=", "'select 1'").URL
-	_, err := app.Open(t.Context(), app.Config{DatabaseURL: unlimited, Keys: credential.NewTestKeyring(), OAuth: oauth.DefaultSettings})
+	_, err := app.Open(t.Context(), app.Config{Database: settings.Database{DatabaseURL: unlimited}, Keys: credential.NewTestKeyring(), OAuth: oauth.DefaultSettings})
 	if err == nil || !strings.Contains(err.Error(), "statement_timeout") {
 		t.Errorf("without a limit of time: %v", err)
 	}

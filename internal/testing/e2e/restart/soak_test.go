@@ -70,9 +70,9 @@ func TestSoak(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	e := e2e.New(t, func(c *app.Config) {
-		c.WebhookNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		c.WebhookRootCAs = x509.NewCertPool()
-		c.WebhookRootCAs.AddCert(receiver.Certificate())
+		c.Webhooks.AllowedNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Webhooks.RootCAs = x509.NewCertPool()
+		c.Webhooks.RootCAs.AddCert(receiver.Certificate())
 		c.AuditRetention = 30 * 24 * time.Hour
 	})
 	if _, err := e.App.Webhooks.SetEndpoint(t.Context(), e.Partner.ID, receiver.URL); err != nil {

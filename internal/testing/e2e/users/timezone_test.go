@@ -24,7 +24,7 @@ func TestStoredTimezone(t *testing.T) {
 	} {
 		t.Run(test.timezone, func(t *testing.T) {
 			t.Parallel()
-			e := e2e.New(t, func(c *app.Config) { c.Operators, c.Receipts = edgetest.Operators(t), true })
+			e := e2e.New(t, func(c *app.Config) { c.Operators, c.Accounts.Receipts = edgetest.Operators(t), true })
 			e.DB.Clock.Set(time.Until(time.Date(2026, 3, 10, 23, 0, 30, 0, time.UTC)))
 			e.DB.Exec(t, "update users set timezone = $1 where user_id = $2", test.timezone, e.User.ID)
 

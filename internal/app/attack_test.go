@@ -126,7 +126,7 @@ func TestSmuggling(t *testing.T) {
 		{"a method with a space", " GET / HTTP/1.1\r\nHost: a\r\n\r\n", []int{400}},
 		{"a broken path", "GET /%%zz HTTP/1.1\r\nHost: a\r\n\r\n", []int{400}},
 		{"NUL in the path", "GET /\x00 HTTP/1.1\r\nHost: a\r\n\r\n", []int{400}},
-		{"TLS", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", []int{400}},
+		{"TLS", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", []int{400}},
 		{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{404}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 			NotAfter: leaf.NotAfter, Problem: certificate.Problem(),
 		})
 	})
-	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Facts) // a page without one answer is better than none
+	ctx, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Facts) // a page without one answer is better than none
 	defer cancel()
 	var questions sync.WaitGroup
 	find(a, &questions, "servers", &f.Servers, func() ([]servers.Server, error) { return a.servers.List(ctx) })
@@ -86,7 +86,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 // alertsNow has the servers and the alerts that fire.
 func (a *App) alertsNow(ctx context.Context) console.Facts {
 	f := console.Facts{At: a.config.Clock.Now(), Self: a.servers.ID(), Alerts: a.alerts.Firing()}
-	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Facts)
+	ctx, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Facts)
 	defer cancel()
 	var questions sync.WaitGroup
 	find(a, &questions, "servers", &f.Servers, func() ([]servers.Server, error) { return a.servers.List(ctx) })

@@ -12,8 +12,8 @@ import (
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
-	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // countUsage counts a request of an authenticated client. It records a refused request of a client, or one that claimed to be from the
@@ -86,7 +86,7 @@ func (a *App) collect() {
 	// These ask the database. If it is down, only these metrics are missing.
 	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks, a.tellSizes} {
 		a.metrics.Collect(func(tell telemetry.Tell) error {
-			ctx, cancel := context.WithTimeout(postgres.AnyClock(context.Background()), a.config.Limits.Scrape)
+			ctx, cancel := context.WithTimeout(work.AnyClock(context.Background()), a.config.Limits.Scrape)
 			defer cancel()
 			return ask(ctx, tell)
 		})

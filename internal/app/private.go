@@ -9,8 +9,8 @@ import (
 
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/edge/operator"
-	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // brief probes give no reasons, which name hosts and schemas: anyone may be able to send them.
@@ -69,7 +69,7 @@ func (a *App) privateHandler() http.Handler {
 			edges.operator.ServeHTTP(w, r)
 		case edges.console != nil && console.Serves(r.URL.Path):
 			if r.Method != http.MethodPost || strings.HasPrefix(r.URL.Path, console.Path+"/sign-") {
-				r = r.WithContext(postgres.AnyClock(r.Context())) // operators must see what is wrong
+				r = r.WithContext(work.AnyClock(r.Context())) // operators must see what is wrong
 			}
 			edges.console.ServeHTTP(w, r)
 		default:

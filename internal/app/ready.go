@@ -37,7 +37,7 @@ func (a *App) ready(ctx context.Context) (unready, away error) {
 	if a.stopping.Load() {
 		return errStopping, nil
 	}
-	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
+	ctx, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Probe)
 	defer cancel()
 	inPool, leave := work.Within(ctx, work.Caller{Kind: work.Background}, a.config.Limits.Probe*3/5)
 	defer leave()
@@ -86,7 +86,7 @@ func (s *status) describe(ctx context.Context, a *App, unready, away error, verb
 // checks are what `connect-svc check` knows, as this server sees it: "ok" or a problem. A problem of the mail server, the rate limiter, a
 // replica, a certificate, the clock or a reload is not a reason to be unready: another server has it, too, or answers no better.
 func (a *App) checks(ctx context.Context, away error) map[string]string {
-	ctx, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
+	ctx, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Probe)
 	defer cancel()
 	mail, used := a.Accounts.MailTrouble()
 	if !used {

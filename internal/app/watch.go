@@ -110,7 +110,7 @@ func (a *App) watch(ctx context.Context, failures chan<- error) {
 // servers cannot be read, the last list stays valid: a short outage of the database must not end the alert of a server that is down.
 func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	act := func(do func(context.Context) error) {
-		limited, cancel := context.WithTimeout(postgres.AnyClock(ctx), a.config.Limits.Probe)
+		limited, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Probe)
 		defer cancel()
 		if failure := do(limited); failure != nil {
 			err = failure

@@ -48,7 +48,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_700},
 		{name: "tools", has: under("tools"), maxLines: 6_000},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 49_150, maxFiles: 448, maxFuncs: 2_470, maxExported: 1_465},
+		{name: "service", has: func(string) bool { return true }, maxLines: 49_130, maxFiles: 447, maxFuncs: 2_470, maxExported: 1_465},
 	}
 }
 

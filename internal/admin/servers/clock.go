@@ -7,6 +7,7 @@ import (
 
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 // LookEvery is how often [Servers.LookAtClock] is to be called.
@@ -57,7 +58,7 @@ func (s *Servers) Clock() Clock { return *s.clock.Load() }
 // LookAtClock compares the database's clock with this server's clocks and with what the other servers say. It makes the pool believe the
 // database's clock, or doubt it. Call it from one goroutine. If the database does not answer, nothing changes.
 func (s *Servers) LookAtClock(ctx context.Context) error {
-	ctx = postgres.AnyClock(ctx)
+	ctx = work.AnyClock(ctx)
 	ahead, err := postgres.ClockDifference(ctx, s.pool)
 	if err != nil {
 		return fmt.Errorf("servers: clock: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -49,6 +50,6 @@ func (s *Servers) Database(ctx context.Context) (Database, error) {
 
 // Sizes returns the newest recorded size of the database, and the one of a week before it, in bytes; 0 if there is none.
 func (s *Servers) Sizes(ctx context.Context) (bytes, weekBefore int64, err error) {
-	row, err := s.queries.Sizes(postgres.AnyClock(ctx))
+	row, err := s.queries.Sizes(work.AnyClock(ctx))
 	return row.Bytes, row.WeekBefore, postgres.Wrap("database sizes", err)
 }

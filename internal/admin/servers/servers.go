@@ -14,6 +14,7 @@ import (
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 // maxServers bounds the list. More servers exist only if many were killed within a day.
@@ -95,7 +96,7 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 	}
 	s.self.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
 	var conflict error
-	err := postgres.InTx(postgres.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
+	err := postgres.InTx(work.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
 		queries := s.queries.WithTx(tx)
 		if s.self.Limiter != "" && time.Since(s.seenAt) > lostAfter {
 			conflict = s.checkLimiter(ctx, queries)
@@ -151,19 +152,19 @@ func (s *Servers) OthersWork(ctx context.Context, within time.Duration) (work bo
 
 // Deregister removes this server's row.
 func (s *Servers) Deregister(ctx context.Context) error {
-	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(postgres.AnyClock(ctx), s.ID()))
+	return postgres.Wrap("servers: deregister", s.queries.DeleteServer(work.AnyClock(ctx), s.ID()))
 }
 
 // List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
 // longest ago are left out.
 func (s *Servers) List(ctx context.Context) ([]Server, error) {
-	rows, err := s.queries.ListServers(postgres.AnyClock(ctx), maxServers)
+	rows, err := s.queries.ListServers(work.AnyClock(ctx), maxServers)
 	return postgres.Map(rows, func(row serversdb.ListServersRow) Server { return Server(row) }), postgres.Wrap("servers: list", err)
 }
 
 // Dismiss removes the row of a server if it is lost.
 func (s *Servers) Dismiss(ctx context.Context, id uuid.UUID) error {
-	return postgres.Wrap("servers: dismiss", s.queries.DismissServer(postgres.AnyClock(ctx),
+	return postgres.Wrap("servers: dismiss", s.queries.DismissServer(work.AnyClock(ctx),
 		serversdb.DismissServerParams{ServerID: id, LostAfter: lostAfter}))
 }
 

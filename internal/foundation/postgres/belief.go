@@ -68,20 +68,12 @@ func (p *Pool) Believe(ahead time.Duration) {
 }
 
 // Doubt makes the pool refuse statements with err until the next [Pool.Believe]: nothing is decided by a clock that is wrong. The
-// exception are statements with a context of [AnyClock].
+// exception are statements with a context of [work.AnyClock].
 func (p *Pool) Doubt(err error) { p.doubt.Store(&err) }
-
-type anyClockKey struct{}
-
-// AnyClock returns a context whose statements are sent even if the database's clock is not believed. They must not issue, end or delete
-// anything by that clock.
-func AnyClock(ctx context.Context) context.Context {
-	return context.WithValue(ctx, anyClockKey{}, true)
-}
 
 // doubted returns why a statement must not be sent.
 func (p *Pool) doubted(ctx context.Context) error {
-	if doubt := p.doubt.Load(); doubt != nil && ctx.Value(anyClockKey{}) == nil {
+	if doubt := p.doubt.Load(); doubt != nil && !work.HasAnyClock(ctx) {
 		return *doubt
 	}
 	return nil
@@ -90,7 +82,7 @@ func (p *Pool) doubted(ctx context.Context) error {
 // ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The offset of the
 // pool's [Clock] does not count. The error is at most half of a round trip.
 func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
-	conn, release, err := pool.acquire(AnyClock(ctx))
+	conn, release, err := pool.acquire(work.AnyClock(ctx))
 	if err != nil {
 		return 0, err
 	}

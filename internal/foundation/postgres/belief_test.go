@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -27,7 +28,7 @@ func TestDoubt(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := pool.QueryRow(postgres.AnyClock(ctx), "select 1").Scan(&n); err != nil {
+	if err := pool.QueryRow(work.AnyClock(ctx), "select 1").Scan(&n); err != nil {
 		t.Error(err)
 	}
 	pool.Believe(0)

@@ -40,7 +40,7 @@ func (b *Batch[Question, Answer]) Ask(ctx context.Context, question Question) (a
 		return answer, ok, in.err
 	case <-ctx.Done():
 		return answer, false, ctx.Err()
-	case <-gone(ctx):
+	case <-requestOf(ctx).gone:
 		return answer, false, ErrGone
 	}
 }
@@ -83,7 +83,7 @@ func (b *Batch[Question, Answer]) run() {
 // run makes the call as a caller of the kind [Proofs]. It ends with the deadline of the last question, not when a caller goes away.
 func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
 	defer close(r.done)
-	ctx := WithCaller(context.WithValue(context.WithoutCancel(r.ctx), goneKey{}, nil), Caller{Kind: Proofs})
+	ctx := with(context.WithoutCancel(r.ctx), func(r *request) { r.caller, r.gone = Caller{Kind: Proofs}, nil })
 	if end, limited := r.ctx.Deadline(); limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end)

@@ -88,7 +88,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 		return err
 	}
 	var late <-chan time.Time
-	if at, ok := latest(ctx); ok {
+	if at := requestOf(ctx).latest; !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		late = timer.C
@@ -100,7 +100,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 		err = ErrLate
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-gone(ctx):
+	case <-requestOf(ctx).gone:
 		err = ErrGone
 	}
 	q.mu.Lock()

@@ -1,0 +1,128 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is a group of callers. A queue serves the kinds in rotation, and the callers of a kind in rotation, so that any number of
+// callers of one kind cannot delay another kind.
+type Kind uint8
+
+// The kinds of callers, and what names a caller within its kind.
+const (
+	// Background is the service itself. It is the kind of every context without a caller.
+	Background Kind = iota
+	// Partners are partners' backends that hold a credential of this service, by client id.
+	Partners
+	// Proofs are questions whether a credential is right, of all callers who have not yet proved who they are.
+	Proofs
+	// Users are browsers in which a user has signed in, by user id.
+	Users
+	// Strangers are all other browsers, by network.
+	Strangers
+	// Codes are strangers that are asking for a one-time code, which is the most expensive act that is open to a stranger.
+	Codes
+	// Operator is the operator's backend.
+	Operator
+	// Console is the people who work in the operator's console.
+	Console
+	// Engineers are the people who work on their partner's own pages, by network.
+	Engineers
+)
+
+// Caller identifies who asks. Equal callers wait behind each other.
+type Caller struct {
+	Kind Kind
+	Name string // within its kind; may be empty
+}
+
+// request is what the context of a piece of work says of it. It is one value, so that each change copies it.
+type request struct {
+	caller   Caller
+	actor    string          // empty: nobody is named
+	latest   time.Time       // until when it may wait for places; zero: as long as the context lasts
+	gone     <-chan struct{} // closed once its caller has gone away; nil: that does not matter
+	anyClock bool            // see [AnyClock]
+}
+
+type requestKey struct{}
+
+func requestOf(ctx context.Context) request {
+	known, _ := ctx.Value(requestKey{}).(request)
+	return known
+}
+
+func with(ctx context.Context, change func(*request)) context.Context {
+	changed := requestOf(ctx)
+	change(&changed)
+	return context.WithValue(ctx, requestKey{}, changed)
+}
+
+// WithCaller returns a context whose work is done for the caller.
+func WithCaller(ctx context.Context, caller Caller) context.Context {
+	return with(ctx, func(r *request) { r.caller = caller })
+}
+
+// CallerOf returns the caller of the context.
+func CallerOf(ctx context.Context) Caller { return requestOf(ctx).caller }
+
+// Within returns the context of a request. It names the caller, and ends after limit, not when the caller goes away: a running
+// statement completes, and its connection is not closed. The request waits for places for nine tenths of its limit, see
+// [ErrLate].
+func Within(ctx context.Context, caller Caller, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(with(context.WithoutCancel(ctx), func(r *request) {
+		r.caller, r.latest = caller, time.Now().Add(limit/10*9)
+	}), limit)
+}
+
+// WithinWhileWanted is [Within] for a request that may be dropped: once its caller has gone away, it stops waiting for a place
+// with [ErrGone]. If it already has a place, it goes on.
+func WithinWhileWanted(ctx context.Context, caller Caller, limit time.Duration) (context.Context, context.CancelFunc) {
+	return Within(with(ctx, func(r *request) { r.gone = ctx.Done() }), caller, limit)
+}
+
+// AnyClock returns a context whose statements are sent even if the database's clock is not believed. They must not issue, end or delete
+// anything by that clock.
+func AnyClock(ctx context.Context) context.Context {
+	return with(ctx, func(r *request) { r.anyClock = true })
+}
+
+// HasAnyClock reports whether the context is one of [AnyClock].
+func HasAnyClock(ctx context.Context) bool { return requestOf(ctx).anyClock }
+
+// AnyOperator is the actor if the context names nobody.
+const AnyOperator = "operator"
+
+// reserved are the audit log's names for actors without a token.
+var reserved = []string{"user", "client", AnyOperator, "system"}
+
+var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// IsActorName reports whether the audit log may use the text as a name: 1 to 64 letters, digits, dots, hyphens and underscores that begin
+// with a letter or a digit. The names user, client, operator and system are reserved in any case. An email address is not a name,
+// because the log contains none.
+func IsActorName(text string) bool {
+	return actorName.MatchString(text) && !slices.Contains(reserved, strings.ToLower(text))
+}
+
+// WithActor returns a context whose actor has this name, for the audit log. An edge names the holder of a token, or the person at the command line.
+// Domains record the actor with each act. A name grants nothing.
+func WithActor(ctx context.Context, name string) context.Context {
+	return with(ctx, func(r *request) { r.actor = name })
+}
+
+// IsPersonName reports whether the audit log may name a person at a command line so: as a token, or with a reserved name.
+func IsPersonName(text string) bool { return actorName.MatchString(text) }
+
+// AtCommandLine returns the actor of a command that this person runs, such as cli:ada.
+func AtCommandLine(person string) string { return "cli:" + person }
+
+// Actor returns the name of the actor of ctx.
+func Actor(ctx context.Context) string {
+	return cmp.Or(requestOf(ctx).actor, AnyOperator)
+}

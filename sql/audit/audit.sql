@@ -1,10 +1,9 @@
 -- Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
 
 -- name: InsertEntry :exec
--- An entry that belongs to no change, and concerns no client and no user. subject is where a cluster files it: the nil UUID, if that node
--- answers.
+-- An entry that belongs to no change, and concerns no client and no user.
 insert into audit_log (subject, actor, action, detail)
-values (@subject, @actor, @action, @detail);
+values ('00000000-0000-0000-0000-000000000000', @actor, @action, @detail);
 
 -- name: SweepAuditLog :execrows
 -- The limit keeps the statement within its timeout.

@@ -6,9 +6,9 @@ insert into operator_sessions (secret_hash, token_hash, expires_at)
 values (@secret_hash, @token_hash, coalesce(sqlc.narg(expected)::timestamptz, connect_now()) + @lifetime::interval);
 
 -- name: AuditSession :exec
--- Runs in the transaction that starts or ends a session. subject is where a cluster files the entry: the nil UUID, if that node answers.
+-- Runs in the transaction that starts or ends a session.
 insert into audit_log (subject, actor, action)
-values (@subject, @actor, @action);
+values ('00000000-0000-0000-0000-000000000000', @actor, @action);
 
 -- name: GetSession :one
 select token_hash, expires_at

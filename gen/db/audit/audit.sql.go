@@ -15,26 +15,19 @@ import (
 const insertEntry = `-- name: InsertEntry :exec
 
 insert into audit_log (subject, actor, action, detail)
-values ($1, $2, $3, $4)
+values ('00000000-0000-0000-0000-000000000000', $1, $2, $3)
 `
 
 type InsertEntryParams struct {
-	Subject uuid.UUID
-	Actor   string
-	Action  string
-	Detail  []byte
+	Actor  string
+	Action string
+	Detail []byte
 }
 
 // Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
-// An entry that belongs to no change, and concerns no client and no user. subject is where a cluster files it: the nil UUID, if that node
-// answers.
+// An entry that belongs to no change, and concerns no client and no user.
 func (q *Queries) InsertEntry(ctx context.Context, arg InsertEntryParams) error {
-	_, err := q.db.Exec(ctx, insertEntry,
-		arg.Subject,
-		arg.Actor,
-		arg.Action,
-		arg.Detail,
-	)
+	_, err := q.db.Exec(ctx, insertEntry, arg.Actor, arg.Action, arg.Detail)
 	return err
 }
 

@@ -8,24 +8,21 @@ package operatorsdb
 import (
 	"context"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 const auditSession = `-- name: AuditSession :exec
 insert into audit_log (subject, actor, action)
-values ($1, $2, $3)
+values ('00000000-0000-0000-0000-000000000000', $1, $2)
 `
 
 type AuditSessionParams struct {
-	Subject uuid.UUID
-	Actor   string
-	Action  string
+	Actor  string
+	Action string
 }
 
-// Runs in the transaction that starts or ends a session. subject is where a cluster files the entry: the nil UUID, if that node answers.
+// Runs in the transaction that starts or ends a session.
 func (q *Queries) AuditSession(ctx context.Context, arg AuditSessionParams) error {
-	_, err := q.db.Exec(ctx, auditSession, arg.Subject, arg.Actor, arg.Action)
+	_, err := q.db.Exec(ctx, auditSession, arg.Actor, arg.Action)
 	return err
 }
 

@@ -51,13 +51,7 @@ func (l *Log) record(ctx context.Context, actor, action string, detail map[strin
 	if err != nil {
 		return err
 	}
-	return postgres.Wrap("audit log: record", postgres.Elsewhere(ctx, func(try int) error {
-		entry := auditdb.InsertEntryParams{Actor: actor, Action: action, Detail: text}
-		if try > 0 {
-			entry.Subject = uuid.New()
-		}
-		return l.queries.InsertEntry(ctx, entry)
-	}))
+	return postgres.Wrap("audit log: record", l.queries.InsertEntry(ctx, auditdb.InsertEntryParams{Actor: actor, Action: action, Detail: text}))
 }
 
 // word matches actors and actions. Another text in a filter may be an address.

@@ -48,16 +48,3 @@ func TestFailedSignInsAreBounded(t *testing.T) {
 	tries(1190, 1200)
 	entries(1021)
 }
-
-// An entry that is about nobody is filed elsewhere while the node of a cluster is away where it belongs.
-func TestEntryElsewhere(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	db.Away(t, "audit_log", "new.subject = '00000000-0000-0000-0000-000000000000'")
-	if err := audit.New(db.Pool, wait.Patient, 0).RecordFailedSignIn(t.Context(), time.Now(), "192.0.2.1"); err != nil {
-		t.Fatal(err)
-	}
-	if n := pgtest.Value[int](t, db, "select count(*)::int from audit_log where action = 'console.sign_in_failed'"); n != 1 {
-		t.Errorf("%d entries", n)
-	}
-}

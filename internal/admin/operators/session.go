@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	operatorsdb "connect-svc/gen/db/operators"
@@ -46,31 +45,17 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 	if !found {
 		return key, holder, ErrNoToken
 	}
-	err = s.audited(ctx, func(queries *operatorsdb.Queries) (operatorsdb.AuditSessionParams, error) {
-		rand.Read(key[:])
-		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"}, queries.StartSession(ctx, operatorsdb.StartSessionParams{
+	rand.Read(key[:])
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := operatorsdb.New(tx)
+		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{
 			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected(),
-		})
+		}); err != nil {
+			return err
+		}
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"})
 	})
 	return key, held.Operator, postgres.Wrap("start session", err)
-}
-
-// audited runs act in a transaction with the entry of the audit log that it returns; without an actor there is none. On a cluster the entry
-// is filed where a node answers.
-func (s *Sessions) audited(ctx context.Context, act func(*operatorsdb.Queries) (operatorsdb.AuditSessionParams, error)) error {
-	return postgres.Elsewhere(ctx, func(try int) error {
-		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-			queries := operatorsdb.New(tx)
-			entry, err := act(queries)
-			if err != nil || entry.Actor == "" {
-				return err
-			}
-			if try > 0 {
-				entry.Subject = uuid.New()
-			}
-			return queries.AuditSession(ctx, entry)
-		})
-	})
 }
 
 // Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
@@ -89,18 +74,19 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 
 // End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
-	err = s.audited(ctx, func(queries *operatorsdb.Queries) (entry operatorsdb.AuditSessionParams, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := operatorsdb.New(tx)
 		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
 		if err != nil {
-			return entry, err
+			return err
 		}
 		held, found := tokens.find(row.TokenHash)
 		ended, err := queries.EndSession(ctx, key.hash())
 		if err != nil || ended == 0 || !found {
-			return entry, err
+			return err
 		}
 		holder = held.Operator
-		return operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"}, nil
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"})
 	})
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }

@@ -1,58 +1,13 @@
 package account
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/pgtest"
 )
-
-// A limit whose node of a cluster is away counts elsewhere: it still limits, and begins anew when the node is back.
-func TestLimitsElsewhere(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, Settings{CodesPerEmail: 1})
-	user := b.user(t, "ada@example.com")
-	limits := b.limits(user.Email, BrowserKey{}, netip.MustParseAddr("192.0.2.1"))
-	budget := limits[len(limits)-1]
-	back := b.db.Away(t, "sign_in_limits", fmt.Sprintf(`new.key = '\x%x'`, budget.key))
-	signIn := uuid.New()
-	code := b.code(t, signIn, user.Email)
-	if _, err := b.VerifyCode(t.Context(), signIn, wrong(code)); !errors.As(err, new(*WrongCodeError)) {
-		t.Errorf("a wrong code: %v", err)
-	}
-	elsewhere := b.elsewhere(away{budget.key: true}, budget)[0]
-	if failed, err := b.failed(t.Context(), elsewhere.key[:]); failed != 1 || err != nil {
-		t.Errorf("%d attempts failed, %v", failed, err)
-	}
-	if _, err := b.VerifyCode(t.Context(), signIn, code); err != nil {
-		t.Errorf("the code: %v", err)
-	}
-	if err := b.send(uuid.New(), user.Email); !errors.Is(err, ErrTooManyCodes) {
-		t.Errorf("one code too many: %v", err)
-	}
-	back()
-	for _, want := range []error{nil, ErrTooManyCodes} {
-		if err := b.send(uuid.New(), user.Email); !errors.Is(err, want) {
-			t.Errorf("with the node back: %v, want %v", err, want)
-		}
-	}
-}
-
-// A sign-in whose node is away counts nothing, and another one can begin.
-func TestSignInAway(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, Settings{CodesPerEmail: 1})
-	user, signIn := b.user(t, "ada@example.com"), uuid.New()
-	b.db.Away(t, "sign_ins", fmt.Sprintf("new.sign_in_id = '%s'", signIn))
-	if err := b.send(signIn, user.Email); !errors.Is(err, ErrSignInAway) || b.counted(t) != 0 {
-		t.Errorf("%v, and %d limits counted", err, b.counted(t))
-	}
-	b.code(t, uuid.New(), user.Email)
-}
 
 // While some emails that wait cannot be listed, because their node is away, a server sends its own.
 func TestEmailsWhileANodeIsAway(t *testing.T) {

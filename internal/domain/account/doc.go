@@ -42,8 +42,6 @@
 //   - Wrong codes lock nobody out: the links of a budget work always. (TestCodesThatWorkNoMore)
 //   - A browser in which the user has signed in before has a budget of its own. (TestAKnownBrowserHasItsOwnBudget)
 //   - Strangers in a few networks cannot take the last email of an address. (TestNobodyTakesTheLastEmail)
-//   - While a node of a cluster is away, its limits count under other keys, and its sign-ins begin under other ids. (TestLimitsElsewhere,
-//     TestSignInAway)
 //   - Opening a link changes nothing. A link works only for its own sign-in, so only in one browser. (TestLink)
 //   - The id of a deleted user is not used again. (TestIDOfADeletedUser)
 //

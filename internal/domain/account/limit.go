@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	accountdb "connect-svc/gen/db/account"
-	"connect-svc/internal/foundation/postgres"
 )
 
 // Names of limits, besides that of the address.
@@ -58,54 +57,13 @@ func (a *Accounts) networkLimits(address netip.Addr) []limit {
 	return []limit{of(within(64), 1), of(within(56), 4), of(within(48), 16)}
 }
 
-// away are the keys of limits whose node of a cluster was found to be away. Such a limit counts under another key meanwhile, so that it
-// begins anew when its node goes and when it comes back. Nobody but the operator can make a node go.
-type away map[[32]byte]bool
-
-// limitAwayError says that the node of a limit is away.
-type limitAwayError struct {
-	key [32]byte
-	error
-}
-
-func (e *limitAwayError) Unwrap() error { return e.error }
-
-// failed returns the error of a statement on the limit.
-func (l limit) failed(err error) error {
-	if postgres.IsNodeAway(err) {
-		return &limitAwayError{l.key, err}
-	}
-	return err
-}
-
-// found adds the key of a [limitAwayError]. It reports whether err is one: then the act is to be repeated.
-func (a away) found(err error) bool {
-	limit := new(limitAwayError)
-	found := errors.As(err, &limit)
-	if found {
-		a[limit.key] = true
-	}
-	return found
-}
-
-// elsewhere gives limits whose node is away another key.
-func (a *Accounts) elsewhere(away away, limits ...limit) (moved []limit) {
-	for _, l := range limits {
-		for away[l.key] {
-			l.key = a.keys.PRF("sign-in codes while a node is away", l.key[:])
-		}
-		moved = append(moved, l)
-	}
-	return moved
-}
-
-// readCounters reads what limits have counted. Error: *limitAwayError.
+// readCounters reads what limits have counted.
 func readCounters(ctx context.Context, queries *accountdb.Queries, limits ...limit) ([]counter, error) {
 	counters := make([]counter, len(limits))
 	for i, l := range limits {
 		emails, err := queries.GetCounter(ctx, l.key[:])
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return nil, l.failed(err)
+			return nil, err
 		}
 		counters[i] = counter{limit: l, emails: emails, stored: emails}
 	}
@@ -116,7 +74,7 @@ func readCounters(ctx context.Context, queries *accountdb.Queries, limits ...lim
 var errOvertaken = errors.New("changed in the meantime")
 
 // countEmail counts an email towards the limits, or towards firsts instead of the last one. It returns the keys of those that have
-// counted it. Errors: *TooManyCodesError, errOvertaken, *limitAwayError.
+// counted it. Errors: *TooManyCodesError, errOvertaken.
 func countEmail(ctx context.Context, queries *accountdb.Queries, now time.Time, limits []limit, firsts limit) (counted [][]byte, err error) {
 	counters, err := readCounters(ctx, queries, append(slices.Clone(limits), firsts)...)
 	if err != nil {
@@ -131,7 +89,7 @@ func countEmail(ctx context.Context, queries *accountdb.Queries, now time.Time, 
 			Key: c.key[:], AskedAt: append([]time.Time{}, c.emails...), At: now, Seen: append([]time.Time{}, c.stored...), // nil would be null
 		})
 		if err != nil {
-			return nil, c.failed(err)
+			return nil, err
 		}
 		if n == 0 {
 			return nil, errOvertaken

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"strings"
@@ -36,8 +35,6 @@ type CodeRequest struct {
 var (
 	ErrInvalidEmail = errors.New("not an e-mail address")
 	ErrTooManyCodes = errors.New("too many codes within an hour or a day")
-	// ErrSignInAway means that the node of a cluster which would store the sign-in is away. Another sign-in may be stored.
-	ErrSignInAway = errors.New("the node of the sign-in is away")
 )
 
 // TooManyCodesError is ErrTooManyCodes with its end.
@@ -54,7 +51,7 @@ func (e *TooManyCodesError) Unwrap() error { return ErrTooManyCodes }
 
 // SendCode makes a new code and a new link, and stores their email for Run to send. The result does not reveal whether the address has
 // an account. The new code and link replace the earlier ones of this sign-in, and its attempts. A browser in which the user has signed
-// in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError, ErrSignInAway.
+// in before has a budget of its own; all others share the budget of the address. Errors: ErrInvalidEmail, *TooManyCodesError.
 func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error) {
 	if request.Email = text.StoredAddress(meant(request.Email)); !text.IsAddress(request.Email) {
 		return ErrInvalidEmail
@@ -78,13 +75,12 @@ func meant(email string) string {
 }
 
 // storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another
-// one has counted an email in the meantime, which the limits allow only a few times, or if the node of a limit is away. Errors:
-// *TooManyCodesError, ErrSignInAway.
+// one has counted an email in the meantime, which the limits allow only a few times. Error: *TooManyCodesError.
 func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay time.Duration) (err error) {
-	away, stored, entry := away{}, waiting{signIn: request.SignIn}, logEntry{signIn: request.SignIn}
-	for err = errOvertaken; ctx.Err() == nil && (errors.Is(err, errOvertaken) || away.found(err)); {
+	stored, entry := waiting{signIn: request.SignIn}, logEntry{signIn: request.SignIn}
+	for err = errOvertaken; ctx.Err() == nil && errors.Is(err, errOvertaken); {
 		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
-			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, away, &stored, &entry)
+			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, &stored, &entry)
 		})
 	}
 	if err == nil {
@@ -97,15 +93,14 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 }
 
 func (a *Accounts) storeCodeIn(
-	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, away away, stored *waiting,
-	entry *logEntry,
+	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, stored *waiting, entry *logEntry,
 ) error {
 	found, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
 		return err
 	}
 	address := text.AddressKey(request.Email)
-	seed, limits := make([]byte, 16), a.elsewhere(away, a.limits(address, browser, request.Network)...)
+	seed, limits := make([]byte, 16), a.limits(address, browser, request.Network)
 	rand.Read(seed)
 	queues := a.networkLimits(request.Network)
 	stored.network = queues[len(queues)-1].key
@@ -115,7 +110,7 @@ func (a *Accounts) storeCodeIn(
 			entry.limit = l.key[:]
 		}
 	}
-	counted, err := countEmail(ctx, queries, found.Now, limits, a.elsewhere(away, a.firsts(address))[0])
+	counted, err := countEmail(ctx, queries, found.Now, limits, a.firsts(address))
 	if err != nil {
 		return err
 	}
@@ -127,9 +122,6 @@ func (a *Accounts) storeCodeIn(
 		SignInID: request.SignIn, Email: request.Email, Address: address, UserID: found.UserID, Seed: seed,
 		Budget: limits[len(limits)-1].key[:], ExpiresAt: expires,
 	})
-	if postgres.IsNodeAway(err) {
-		return fmt.Errorf("%w: %w", ErrSignInAway, err)
-	}
 	if err != nil {
 		return err
 	}
@@ -169,10 +161,7 @@ func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.T
 	if err != nil {
 		return at, wait, postgres.Wrap("account: when the next code may be made", err)
 	}
-	counters, away := []counter(nil), away{}
-	for again := true; again; again = away.found(err) {
-		counters, err = readCounters(ctx, a.queries, a.elsewhere(away, a.limits(text.AddressKey(request.Email), browser, request.Network)...)...)
-	}
+	counters, err := readCounters(ctx, a.queries, a.limits(text.AddressKey(request.Email), browser, request.Network)...)
 	if next := nextOf(counters); next.After(found.Now) {
 		at, wait = next, next.Sub(found.Now)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
@@ -46,12 +45,9 @@ func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
 	return id, err == nil
 }
 
-// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn, also if its node of a cluster is away: the user begins again.
+// GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
 func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (found SignIn, err error) {
 	row, err := a.queries.GetSignIn(ctx, id)
-	if postgres.IsNodeAway(err) {
-		err = pgx.ErrNoRows
-	}
 	if err != nil {
 		return SignIn{}, postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	accountdb "connect-svc/gen/db/account"
-	"connect-svc/internal/foundation/postgres"
 )
 
 // SignInEventKind is what happened to a sign-in.
@@ -159,7 +158,7 @@ func (a *Accounts) keepLog(ctx context.Context) {
 }
 
 // writeLog stores the events that wait. It reports false if that failed: the event that could not be stored is dropped, and the rest
-// waits. Events whose node of a cluster is away are dropped.
+// waits.
 func (a *Accounts) writeLog(ctx context.Context) bool {
 	l := a.signIns
 	l.mu.Lock()
@@ -196,7 +195,7 @@ func (a *Accounts) storeEvents(ctx context.Context, events []loggedEvent) (left 
 			event.At = l.latest.Add(time.Microsecond)
 		}
 		l.latest = event.At
-		if err := a.queries.AddSignInEvent(limited, event.AddSignInEventParams); err != nil && !postgres.IsNodeAway(err) {
+		if err := a.queries.AddSignInEvent(limited, event.AddSignInEventParams); err != nil {
 			return events[i+1:], err
 		}
 	}

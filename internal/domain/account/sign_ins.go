@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -37,19 +36,9 @@ type SignInEvent struct {
 // mostEvents bounds a [SignInLog].
 const mostEvents = 500
 
-// ErrSignInsAway means that a node of a cluster is away that has what [Accounts.SignIns] reads. A user's other rows are elsewhere.
-var ErrSignInsAway = errors.New("account: the sign-ins of an address are on a node that is away")
-
-// SignIns returns what happened to the sign-ins of an address, with or without an account. Error: ErrSignInsAway.
-func (a *Accounts) SignIns(ctx context.Context, email string) (SignInLog, error) {
-	found, err := a.readSignIns(ctx, email)
-	if postgres.IsNodeAway(err) {
-		err = errors.Join(ErrSignInsAway, err)
-	}
-	return found, postgres.Wrap("account: sign-ins of an address", err)
-}
-
-func (a *Accounts) readSignIns(ctx context.Context, email string) (found SignInLog, err error) {
+// SignIns returns what happened to the sign-ins of an address, with or without an account.
+func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, err error) {
+	defer func() { err = postgres.Wrap("account: sign-ins of an address", err) }()
 	if !text.IsAddress(email) {
 		return SignInLog{CodesWork: true}, nil
 	}

@@ -72,18 +72,6 @@ func (s *Server) unsealRequest(sealed SealedRequest, browser [sha256.Size]byte) 
 	return request, nil
 }
 
-// Renamed returns the request under another id. On a cluster the id decides what node stores the sign-in, and that one may be away. Error:
-// ErrRequestEnded if the request belongs to another browser.
-func (s *Server) Renamed(sealed SealedRequest, browser [sha256.Size]byte) (SealedRequest, error) {
-	request, err := s.unsealRequest(sealed, browser)
-	if err != nil {
-		return SealedRequest{}, err
-	}
-	request.ID = uuid.New()
-	renamed, err := s.sealRequest(request)
-	return SealedRequest{request.ID, renamed}, err
-}
-
 // isRegistered reports whether the client is active and registered for the request.
 func (r *pendingRequest) isRegistered(client *registration) bool {
 	return client.Active && sha256.Sum256([]byte(client.CallbackUrl)) == r.RedirectURI && client.Scopes.Contains(r.Scopes)

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"connect-svc/internal/admin/lookup"
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/text"
 )
@@ -17,8 +18,8 @@ func (c *console) routeFind(r routes) { r.get(findPath, c.find) }
 type findView struct {
 	Query   string
 	Rows    []lookup.Found
-	Address bool        // it may be an address, which no user has
-	SignIns signInsView // of that address
+	Address bool              // it may be an address, which no user has
+	SignIns account.SignInLog // of that address
 }
 
 // PathOf returns the page of what was found.

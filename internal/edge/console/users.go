@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -69,25 +68,17 @@ type userView struct {
 	Corrections     []activity.Adjustment // newest first
 	MoreCorrections pages
 	Month           month
-	SignIns         signInsView
+	SignIns         account.SignInLog
 }
 
 // mostSignIns is how many events a page shows.
 const mostSignIns = 30
 
-// signInsView is what happened last to the sign-ins of an address.
-type signInsView struct {
-	account.SignInLog
-	Away bool // it cannot be read now
-}
-
-func (c *console) signInsOf(r *http.Request, email string) (signInsView, error) {
-	found, err := c.Accounts.SignIns(r.Context(), email)
-	if errors.Is(err, account.ErrSignInsAway) { // the rest of the page can be read
-		return signInsView{Away: true}, nil
-	}
-	found.Events = found.Events[:min(len(found.Events), mostSignIns)]
-	return signInsView{SignInLog: found}, err
+// signInsOf returns what happened last to the sign-ins of an address.
+func (c *console) signInsOf(r *http.Request, email string) (account.SignInLog, error) {
+	log, err := c.Accounts.SignIns(r.Context(), email)
+	log.Events = log.Events[:min(len(log.Events), mostSignIns)]
+	return log, err
 }
 
 func (c *console) showUser(w http.ResponseWriter, r *http.Request, user account.User) error {

@@ -29,17 +29,11 @@ func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
 	if !begun {
 		id = uuid.New()
 	}
-	return p.signInAs(id, begun)
-}
-
-// signInAs is the sign-in to the account pages that has an id.
-func (p *pages) signInAs(id uuid.UUID, begun bool) (signIn, error) {
 	sealed, err := p.Accounts.SealSignIn(id)
 	return signIn{
 		id: id, begun: begun, page: "account-sign-in",
 		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
 		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, sealed, signInLifetime) },
-		renamed:  func() (signIn, error) { return p.signInAs(uuid.New(), begun) },
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			key, err := p.Accounts.StartSession(r.Context(), id, verified)
 			if err != nil {

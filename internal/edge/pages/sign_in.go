@@ -23,7 +23,6 @@ type signIn struct {
 	until    time.Time                                                                     // when what it is for ends, or zero if later than its codes
 	view     view                                                                          // what all its pages show
 	remember func(http.ResponseWriter)                                                     // lets the browser know the sign-in
-	renamed  func() (signIn, error)                                                        // returns the same sign-in under another id
 	finish   func(w http.ResponseWriter, r *http.Request, verified account.Verified) error // signs in and redirects
 }
 
@@ -65,24 +64,9 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	if request.SignedIn {
 		return signIn{}, site.Redirect(request.base + "/consent")
 	}
-	return p.signInTo(request), nil
-}
-
-// signInTo is the sign-in for a request in which nobody has signed in.
-func (p *pages) signInTo(request pending) signIn {
 	return signIn{
 		id: request.asked.ID, begun: true, page: "sign-in", until: request.ExpiresAt, view: p.view(request),
 		remember: func(http.ResponseWriter) {}, // the browser has the cookie of the request
-		renamed: func() (signIn, error) {
-			asked, err := p.OAuth.Renamed(request.asked, request.browser)
-			other := request
-			other.asked, other.base = asked, requestPath(asked.ID)
-			s := p.signInTo(other)
-			s.remember = func(w http.ResponseWriter) {
-				setCookieAt(w, other.base, askedCookie, asked.Sealed, p.RequestLifetime+endingLifetime)
-			}
-			return s, err
-		},
 		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
 			session := oauth.Session{
 				RequestID: request.asked.ID, UserID: verified.UserID, Browser: request.browser, Secret: verified.Secret,
@@ -100,7 +84,7 @@ func (p *pages) signInTo(request pending) signIn {
 			}
 			return site.Redirect(request.base + "/consent")
 		},
-	}
+	}, nil
 }
 
 // askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed. All others
@@ -125,7 +109,7 @@ func (p *pages) takeAddress(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err != nil {
 		return err
 	}
-	s, err = p.sendCode(w, r, s, form["email"])
+	err = p.sendCode(r, s, form["email"])
 	if errors.Is(err, account.ErrInvalidEmail) {
 		s.view.Email, s.view.Problem = form["email"], "address"
 		p.form(w, r, http.StatusUnprocessableEntity, s.page, s.view)
@@ -148,34 +132,20 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 	if err != nil {
 		return err
 	}
-	if s, err = p.sendCode(w, r, s, typed.Email); err != nil {
+	if err = p.sendCode(r, s, typed.Email); err != nil {
 		return err
 	}
 	return site.Redirect(s.view.Base + "/code?again")
 }
 
-// mostIDs bounds the ids that a sign-in tries: with one of two nodes away, one in a billion finds no node.
-const mostIDs = 30
-
-// sendCode sends a code. It returns the sign-in, which has another id if the node for the first one is away.
-func (p *pages) sendCode(w http.ResponseWriter, r *http.Request, s signIn, email string) (signIn, error) {
-	for try := 1; ; try++ {
-		err := p.Accounts.SendCode(r.Context(), account.CodeRequest{
-			SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
-			LinkPath: s.view.Base + "/link", Until: s.until, Language: p.site.Locale(r).Tag,
-		})
-		event := telemetry.EventOf(r.Context())
-		event.CodeSent, event.CodeFor = err == nil, s.view.Partner.ClientID
-		if !errors.Is(err, account.ErrSignInAway) || try == mostIDs {
-			if try > 1 {
-				s.remember(w)
-			}
-			return s, err
-		}
-		if s, err = s.renamed(); err != nil {
-			return s, err
-		}
-	}
+func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
+	err := p.Accounts.SendCode(r.Context(), account.CodeRequest{
+		SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
+		LinkPath: s.view.Base + "/link", Until: s.until, Language: p.site.Locale(r).Tag,
+	})
+	event := telemetry.EventOf(r.Context())
+	event.CodeSent, event.CodeFor = err == nil, s.view.Partner.ClientID
+	return err
 }
 
 // takeCode signs the user in with the code of the email.

@@ -27,7 +27,6 @@
 //     after it has handed the email over, the email is sent twice, with the same code. (TestAnotherServerSendsTheEmail)
 //   - An email is tried five times within about two minutes. Then its code neither works nor counts any more, and the page says so.
 //     (TestAnEmailIsGivenUp)
-//   - While the emails of a node that is away cannot be listed, a server sends those that it has stored. (TestEmailsWhileANodeIsAway)
 //   - Notices, the emails without a code, wait in the database, too: the transaction that makes a change adds them (TestNotices). They delay no
 //     code (TestNoticesDoNotDelayCodes), and are tried for a day. (TestANoticeOutlivesAnOutage)
 //   - Receipts say how it is when they are sent (TestReceiptsOfConnections), once after an outage (TestOneReceiptAfterAnOutage). A user who signs

@@ -115,8 +115,7 @@ func (a *Accounts) claimNotice(ctx context.Context) (notice waitingNotice, found
 			break
 		}
 	}
-	// While a node of a cluster is away, the notices wait.
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) && !postgres.IsNodeAway(err) {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		a.settings.Logger.Error("notices that wait could not be read", "cause", err)
 	}
 	return notice, false

@@ -1,19 +1,16 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/textproto"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/semaphore"
 
@@ -30,8 +27,7 @@ const (
 
 	pollInterval = 3 * time.Second // of an idle server, for emails that other servers have left: as often as their pages look
 
-	claimable = 16   // emails that a server asks for at a time, because others may lease the first ones
-	mostOwn   = 4096 // emails that a server remembers
+	claimable = 16 // emails that a server asks for at a time, because others may lease the first ones
 
 	// tooLate is the age at which an email is no longer sent: half of the code's lifetime is over.
 	tooLate = 5 * time.Minute
@@ -48,8 +44,9 @@ type outbox struct {
 	delivering *semaphore.Weighted
 
 	mu      sync.Mutex
-	sending map[[32]byte]int // by network
-	own     []waiting
+	sending map[[32]byte]int   // by network
+	stored  map[[32]byte]int32 // by network, see place
+	since   time.Time          // of the first that is in stored
 
 	sent, failed atomic.Uint64
 
@@ -83,58 +80,16 @@ func (o *outbox) signal() {
 	}
 }
 
-// waiting is an email that this server has stored and that nobody has leased, as far as it knows.
-type waiting struct {
-	signIn  uuid.UUID
-	network [32]byte
-	place   int32 // how many of the network waited already
-	due     time.Time
-}
-
-// place returns how many other emails of a network wait that this server has stored.
-func (o *outbox) place(email waiting) (place int32) {
+// place counts an email that this server stores, and returns how many of the same network it has stored before. It begins anew after tooLate,
+// because no email waits for longer.
+func (o *outbox) place(network [32]byte) int32 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, other := range o.own {
-		if other.network == email.network && other.signIn != email.signIn {
-			place++
-		}
+	if time.Since(o.since) > tooLate {
+		o.since, o.stored = time.Now(), map[[32]byte]int32{}
 	}
-	return place
-}
-
-// wait remembers an email, and has Run look when it is due.
-func (o *outbox) wait(email waiting, delay time.Duration) {
-	email.due = time.Now().Add(delay)
-	time.AfterFunc(delay, o.signal)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.own = slices.DeleteFunc(o.own, func(other waiting) bool {
-		return other.signIn == email.signIn || time.Since(other.due) > tooLate // another server has sent it
-	})
-	if len(o.own) < mostOwn {
-		o.own = append(o.own, email)
-	}
-}
-
-// due returns the own emails that are due and not of a busy network, in the order of ListDueEmails.
-func (o *outbox) due(busy [][]byte) (signIns []uuid.UUID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	slices.SortFunc(o.own, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.place, b.place), a.due.Compare(b.due)) })
-	for _, email := range o.own {
-		isBusy := slices.ContainsFunc(busy, func(network []byte) bool { return [32]byte(network) == email.network })
-		if !isBusy && time.Since(email.due) >= 0 {
-			signIns = append(signIns, email.signIn)
-		}
-	}
-	return signIns
-}
-
-func (o *outbox) forget(signIn uuid.UUID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.own = slices.DeleteFunc(o.own, func(email waiting) bool { return email.signIn == signIn })
+	o.stored[network]++
+	return o.stored[network] - 1
 }
 
 // Run sends the emails that wait in the database until ctx ends, notices while no code is due. Then it finishes those in flight, for 10 seconds
@@ -199,28 +154,23 @@ func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bo
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
 	defer cancel()
 	due, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
-	if postgres.IsNodeAway(err) {
-		due, err = o.due(busy), nil // those that other servers have left wait until the node is back
+	if err != nil {
+		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+		return email, false
 	}
 	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
 	for _, signIn := range due {
 		email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
-		switch {
-		case err == nil:
-			o.forget(signIn)
+		if err == nil {
 			o.mu.Lock()
 			o.sending[[32]byte(email.Network)]++
 			o.mu.Unlock()
 			return email, true
-		case errors.Is(err, pgx.ErrNoRows): // another server leased it
-			o.forget(signIn)
-		case !postgres.IsNodeAway(err):
-			a.settings.Logger.Error("an email that waits could not be leased", "cause", err)
-			return email, false
 		}
-	}
-	if err != nil && len(due) == 0 {
-		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
+		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
+			a.settings.Logger.Error("an email that waits could not be leased", "cause", err)
+			break
+		}
 	}
 	return email, false
 }
@@ -358,7 +308,7 @@ func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay tim
 		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
 	})
 	if err == nil {
-		a.outbox.wait(waiting{signIn: email.SignInID, network: [32]byte(email.Network)}, delay)
+		time.AfterFunc(delay, a.outbox.signal)
 	}
 	return err
 }

@@ -77,14 +77,14 @@ func meant(email string) string {
 // storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another
 // one has counted an email in the meantime, which the limits allow only a few times. Error: *TooManyCodesError.
 func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay time.Duration) (err error) {
-	stored, entry := waiting{signIn: request.SignIn}, logEntry{signIn: request.SignIn}
+	entry := logEntry{signIn: request.SignIn}
 	for err = errOvertaken; ctx.Err() == nil && errors.Is(err, errOvertaken); {
 		err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
-			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, &stored, &entry)
+			return a.storeCodeIn(ctx, a.queries.WithTx(tx), request, delay, &entry)
 		})
 	}
 	if err == nil {
-		a.outbox.wait(stored, delay)
+		time.AfterFunc(delay, a.outbox.signal)
 		a.log(entry)
 	} else if tooMany := new(TooManyCodesError); errors.As(err, &tooMany) {
 		a.logRefusal(entry, tooMany)
@@ -93,7 +93,7 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 }
 
 func (a *Accounts) storeCodeIn(
-	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, stored *waiting, entry *logEntry,
+	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, entry *logEntry,
 ) error {
 	found, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
@@ -103,8 +103,8 @@ func (a *Accounts) storeCodeIn(
 	seed, limits := make([]byte, 16), a.limits(address, browser, request.Network)
 	rand.Read(seed)
 	queues := a.networkLimits(request.Network)
-	stored.network = queues[len(queues)-1].key
-	*entry = logEntry{key: a.logKey(address), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: stored.network}
+	queue := queues[len(queues)-1].key
+	*entry = logEntry{key: a.logKey(address), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: queue}
 	for _, l := range limits {
 		if l.name == knownBrowser || l.name == addressInNetwork {
 			entry.limit = l.key[:]
@@ -126,11 +126,10 @@ func (a *Accounts) storeCodeIn(
 		return err
 	}
 	if browser != (BrowserKey{}) {
-		stored.network = limits[len(limits)-1].key // the email of a known browser does not wait behind its network
+		queue = limits[len(limits)-1].key // the email of a known browser does not wait behind its network
 	}
-	stored.place = a.outbox.place(*stored)
 	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
-		SignInID: request.SignIn, Seed: seed, Network: stored.network[:], Place: stored.place, Limits: counted, CountedAt: found.Now,
+		SignInID: request.SignIn, Seed: seed, Network: queue[:], Place: a.outbox.place(queue), Limits: counted, CountedAt: found.Now,
 		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, LogKey: entry.key[:],
 		Delay: delay,
 	})

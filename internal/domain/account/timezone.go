@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/foundation/timezone"
 )
 
-// zoneOf returns the time zone of a user. It is nil if the user's node is away, or without a user, for whom the same statement runs.
+// zoneOf returns the time zone of a user. It is nil if it cannot be read, and without a user, for whom the same statement runs.
 func (a *Accounts) zoneOf(ctx context.Context, userID *uuid.UUID) *time.Location {
 	if userID == nil {
 		userID = new(uuid.UUID)

@@ -9,8 +9,7 @@ where is_active(cl.status)
     and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: AddGrant :exec
-insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id)
-on conflict (grant_id) do nothing; -- derived, and left by a restore of one node
+insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id);
 
 -- name: RevokeAccessToken :one
 -- If the user was deleted, the foreign key refuses the row.
@@ -41,13 +40,6 @@ select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
-
--- name: IsGrantOf :one
--- There is a row if the grant is that of the user's connection, and the client's credentials are right.
-select true from connections c
-join clients cl on cl.client_id = c.client_id
-where c.user_id = @user_id and c.client_id = @client_id and c.grant_id = @grant_id and is_active(cl.status)
     and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
 
 -- name: ListGrantsOfUser :many

@@ -15,7 +15,6 @@ import (
 
 const addGrant = `-- name: AddGrant :exec
 insert into grant_directory (grant_id, user_id, client_id) values ($1, $2, $3)
-on conflict (grant_id) do nothing
 `
 
 type AddGrantParams struct {
@@ -185,35 +184,6 @@ func (q *Queries) FindGrant(ctx context.Context, arg FindGrantParams) (*uuid.UUI
 	return user_id, err
 }
 
-const isGrantOf = `-- name: IsGrantOf :one
-select true from connections c
-join clients cl on cl.client_id = c.client_id
-where c.user_id = $1 and c.client_id = $2 and c.grant_id = $3 and is_active(cl.status)
-    and is_secret_of($4, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $5::timestamptz)
-`
-
-type IsGrantOfParams struct {
-	UserID     uuid.UUID
-	ClientID   uuid.UUID
-	GrantID    uuid.UUID
-	SecretHash []byte
-	Expected   *time.Time
-}
-
-// There is a row if the grant is that of the user's connection, and the client's credentials are right.
-func (q *Queries) IsGrantOf(ctx context.Context, arg IsGrantOfParams) (bool, error) {
-	row := q.db.QueryRow(ctx, isGrantOf,
-		arg.UserID,
-		arg.ClientID,
-		arg.GrantID,
-		arg.SecretHash,
-		arg.Expected,
-	)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const listGrantsOfUser = `-- name: ListGrantsOfUser :many
 select grant_id from connections where user_id = $1
 `
@@ -239,7 +209,6 @@ func (q *Queries) ListGrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uui
 }
 
 const revokeAccessToken = `-- name: RevokeAccessToken :one
-
 with revoked as (
     insert into revoked_access_tokens (user_id, token_id, expires_at)
     select $4::uuid, $5::uuid, $6::timestamptz from clients cl
@@ -272,7 +241,6 @@ type RevokeAccessTokenParams struct {
 	Version    int64
 }
 
-// derived, and left by a restore of one node
 // If the user was deleted, the foreign key refuses the row.
 func (q *Queries) RevokeAccessToken(ctx context.Context, arg RevokeAccessTokenParams) (bool, error) {
 	row := q.db.QueryRow(ctx, revokeAccessToken,

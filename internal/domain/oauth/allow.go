@@ -125,25 +125,19 @@ func (s *Server) codeCallback(content authorizationCode, redirectURI, state stri
 	return callbackURL(redirectURI, state, "code", code), err
 }
 
-// addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. If the node of a cluster is
-// away that would have the derived grant, the grant is a random one. Error: ErrRequestEnded if the user was deleted.
-func (s *Server) addConnection(ctx context.Context, added oauthdb.AddConnectionParams) error {
-	err := postgres.Elsewhere(ctx, func(try int) (err error) {
-		var derived bool
-		added.GrantID, derived = s.grantOf(added.UserID, added.ClientID)
-		if !derived || try > 0 {
-			if added.GrantID, err = uuid.NewRandomFromReader(s.settings.Random); err != nil {
-				return err
-			}
+// addConnection inserts the row of a connection, as version 0, and its grant. Concurrent calls insert it once. Error: ErrRequestEnded
+// if the user was deleted.
+func (s *Server) addConnection(ctx context.Context, added oauthdb.AddConnectionParams) (err error) {
+	if added.GrantID, err = uuid.NewRandomFromReader(s.settings.Random); err != nil {
+		return err
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := s.queries.WithTx(tx)
+		n, err := queries.AddConnection(ctx, added)
+		if err != nil || n == 0 {
+			return err
 		}
-		return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-			queries := s.queries.WithTx(tx)
-			n, err := queries.AddConnection(ctx, added)
-			if err != nil || n == 0 {
-				return err
-			}
-			return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: added.GrantID, UserID: added.UserID, ClientID: added.ClientID})
-		})
+		return queries.AddGrant(ctx, oauthdb.AddGrantParams{GrantID: added.GrantID, UserID: added.UserID, ClientID: added.ClientID})
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) {
 		return ErrRequestEnded

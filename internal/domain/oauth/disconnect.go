@@ -27,11 +27,6 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
 		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:], Expected: s.pool.Expected(),
 	})
-	if postgres.IsNodeAway(err) {
-		if found, failure := s.findDerived(ctx, client, grantID); failure == nil {
-			userID, err = found, nil
-		}
-	}
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client", nil)
 	}
@@ -39,18 +34,6 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 		return nil
 	}
 	return postgres.WrapNoRows("disconnect", err, errWrongClient)
-}
-
-// findDerived returns the user of a grant if its id is derived, by the user's connection alone.
-func (s *Server) findDerived(ctx context.Context, client Credentials, grantID uuid.UUID) (*uuid.UUID, error) {
-	userID, derived := s.userOf(grantID, client.ClientID)
-	if !derived {
-		return nil, pgx.ErrNoRows
-	}
-	_, err := s.queries.IsGrantOf(ctx, oauthdb.IsGrantOfParams{
-		UserID: userID, GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:], Expected: s.pool.Expected(),
-	})
-	return &userID, err
 }
 
 // DisconnectUser ends the user's connection with a client, at the user's request. Error: ErrNotConnected.

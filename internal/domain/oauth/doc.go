@@ -28,7 +28,6 @@
 //     calendar day, which the program computes. (TestMidnightDuringAllow_3_1, TestUnknownTimezone)
 //   - The user gets one receipt for each time that a client begins to read, and for each end that is not the user's own, whoever sees it and
 //     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee)
-//   - The id of a grant leads to its user with the keys alone, and clients see unrelated ids. (TestGrantOf)
 //   - A refused act changes nothing, except that a replay revokes. (TestAuditOfRefusals)
 //   - A credential of one kind is never accepted as another kind. (TestCredentialsOfOtherKinds)
 //

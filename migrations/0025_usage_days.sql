@@ -1,49 +1,18 @@
 -- +goose Up
 
--- The events of each day (UTC), by client, and in all under the nil UUID. Rows are kept for 400 days and contain nothing about users.
--- A row of a day without anything is missing.
+-- The numbers of what happened on each day (UTC), by client, and in all under the nil UUID. Rows are kept for 400 days and contain nothing about users. A
+-- metric of which nothing happened has no row. Day of internal/admin/usage names the metrics, and tells where each is from: servers add what they
+-- have seen, some seconds late, and a sweep adds how much what it reads in other tables has changed.
 create table usage_days (
-    client_id uuid not null,
-    day       date not null,
-
-    -- Servers add what they have seen to these columns, some seconds late.
-    refreshed          bigint not null default 0, -- refresh tokens exchanged
-    active_users       bigint not null default 0, -- users whose activity was asked for; in all, each user once
-    codes_sent         bigint not null default 0,
-    codes_tried        bigint not null default 0,
-    webhooks_delivered bigint not null default 0,
-    webhooks_failed    bigint not null default 0, -- given up
-    lapsed             bigint not null default 0,
-
-    -- A sweep replaces these columns by what the tables have. usage_hours:
-    requests       bigint not null default 0,
-    rate_limited   bigint not null default 0, -- status 429
-    refused        bigint not null default 0, -- another 4xx
-    failed         bigint not null default 0, -- 5xx
-    durations      bigint[] not null default '{}',
-    busiest_minute bigint not null default 0, -- of usage_minutes
-    active_clients bigint not null default 0, -- with an answered request; in all only
-    -- audit_log:
-    authorized                bigint not null default 0,
-    revoked                   bigint not null default 0, -- by the client
-    replayed                  bigint not null default 0, -- revoked because a used refresh token came again
-    revoked_by_operator       bigint not null default 0,
-    disconnected_by_user      bigint not null default 0,
-    disconnected_by_client    bigint not null default 0,
-    disconnected_by_operator  bigint not null default 0,
-    disconnected_with_account bigint not null default 0, -- the user was deleted
-    disconnected_with_client  bigint not null default 0, -- the client was offboarded
-    -- connections, as they were when the sweep last looked on that day:
-    now_authorized   bigint not null default 0,
-    now_lapsed       bigint not null default 0,
-    now_revoked      bigint not null default 0,
-    now_disconnected bigint not null default 0,
-
-    primary key (client_id, day)
+    client_id uuid   not null,
+    day       date   not null,
+    metric    text   collate "C" not null,
+    n         bigint not null,
+    primary key (client_id, day, metric)
 ) with (fillfactor = 70);
 
--- For the clients with most requests of some days, and to delete old days.
-create index usage_days_day on usage_days (day) include (client_id, requests);
+-- For one metric of all clients, and to delete old days. Without n, so that an update of n changes no index.
+create index usage_days_day on usage_days (day, metric);
 
 -- How far the sweep is that keeps usage_days, in one row. Its lock is the turn of the server that sweeps.
 create table usage_folds (

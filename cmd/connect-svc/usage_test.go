@@ -74,9 +74,11 @@ func TestUsageOfAll(t *testing.T) {
 	db := pgtest.New(t)
 	walk := db.Client(t, func(c *pgtest.Client) { c.Name = "Walk \x1b[31mRewards" })
 	ride := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
-	db.Exec(t, `insert into usage_days (client_id, day, requests, rate_limited, durations, active_clients, authorized, replayed, disconnected_by_user, now_authorized, codes_sent)
-		select unnest(array[$1::uuid, $2, '00000000-0000-0000-0000-000000000000']), (connect_now() at time zone 'UTC')::date - d,
-			unnest(array[9, 4, 13]), unnest(array[1, 0, 1]), '{0,0,9}', unnest(array[1, 1, 2]), 2, 1, 3, 5, 7 from generate_series(0, 2) d`, ride.ID, walk.ID)
+	db.Exec(t, `insert into usage_days (client_id, day, metric, n)
+		select client, (connect_now() at time zone 'UTC')::date - d, metric, n
+		from generate_series(0, 2) d, (values ($1::uuid, 9, 1, 1), ($2, 4, 0, 1), ('00000000-0000-0000-0000-000000000000', 13, 1, 2)) c (client, requests, limited, active),
+			lateral (values ('requests', requests), ('within_5ms', 9), ('rate_limited', limited), ('active_clients', active), ('authorized', 2), ('replayed', 1),
+				('disconnected_by_user', 3), ('now_authorized', 5), ('codes_sent', 7)) figures (metric, n)`, ride.ID, walk.ID)
 	db.Exec(t, "update usage_folds set counted_until = connect_now()")
 
 	all := succeedJSON[[]operatorapi.ClientUsage](t, env(db), "", "usage", "--since", "1h")

@@ -103,7 +103,7 @@ func (c *dayCommand) Run(ctx context.Context) error {
 // awaitDays waits until the service has counted the days of the past, which it does once.
 func (d *operatorDesk) awaitDays(ctx context.Context) error {
 	for counted := false; !counted; until(time.Now().Add(time.Second), ctx.Done()) {
-		if err := errors.Join(ctx.Err(), d.conn.QueryRow(ctx, "select exists (select 1 from usage_days where day = current_date and now_authorized > 0)").Scan(&counted)); err != nil {
+		if err := errors.Join(ctx.Err(), d.conn.QueryRow(ctx, "select exists (select 1 from usage_days where day = current_date and metric = 'now_authorized' and n > 0)").Scan(&counted)); err != nil {
 			return err
 		}
 	}

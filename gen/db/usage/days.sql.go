@@ -14,28 +14,33 @@ import (
 
 const addToDays = `-- name: AddToDays :exec
 
-insert into usage_days as d (
-    client_id, day, refreshed, active_users, codes_sent, codes_tried, webhooks_delivered, webhooks_failed, lapsed
-)
-select
-    r.client_id, r.day, r.refreshed, r.active_users, r.codes_sent, r.codes_tried, r.webhooks_delivered, r.webhooks_failed, r.lapsed
-from jsonb_populate_recordset(null::usage_days, $1::jsonb) as r
-order by r.day, r.client_id
-on conflict (client_id, day) do update
-set refreshed = d.refreshed + excluded.refreshed,
-    active_users = d.active_users + excluded.active_users,
-    codes_sent = d.codes_sent + excluded.codes_sent,
-    codes_tried = d.codes_tried + excluded.codes_tried,
-    webhooks_delivered = d.webhooks_delivered + excluded.webhooks_delivered,
-    webhooks_failed = d.webhooks_failed + excluded.webhooks_failed,
-    lapsed = d.lapsed + excluded.lapsed
+insert into usage_days as d (client_id, day, metric, n)
+select r.client_id, r.day, r.metric, r.n
+from (
+    select unnest($1::uuid[]) as client_id, unnest($2::date[]) as day, unnest($3::text[]) as metric,
+        unnest($4::bigint[]) as n
+) r
+order by r.day, r.metric, r.client_id
+on conflict (client_id, day, metric) do update set n = d.n + excluded.n
 `
 
-// The events of each day. Servers add what they see, and a sweep replaces what it reads from other tables. The row of a day with the nil
-// UUID has the sums over all clients.
-// rows: at most one for each client and day. They are locked in order, so that servers that write at the same time do not deadlock.
-func (q *Queries) AddToDays(ctx context.Context, rows []byte) error {
-	_, err := q.db.Exec(ctx, addToDays, rows)
+type AddToDaysParams struct {
+	ClientIds []uuid.UUID
+	Days      []time.Time
+	Metrics   []string
+	Numbers   []int64
+}
+
+// The numbers of what happened on each day, as rows of a client, a day, a metric and a number. The rows with the nil UUID are the sums over all clients.
+// Day of internal/admin/usage names the metrics.
+// Rows are locked in one order, so that servers that write at the same time do not deadlock. Those of a metric lie together for RankClients.
+func (q *Queries) AddToDays(ctx context.Context, arg AddToDaysParams) error {
+	_, err := q.db.Exec(ctx, addToDays,
+		arg.ClientIds,
+		arg.Days,
+		arg.Metrics,
+		arg.Numbers,
+	)
 	return err
 }
 
@@ -78,10 +83,20 @@ func (q *Queries) BusiestMinutes(ctx context.Context, arg BusiestMinutesParams) 
 }
 
 const clientsInNeed = `-- name: ClientsInNeed :many
-select d.client_id, d.day, d.refreshed, d.active_users, d.codes_sent, d.codes_tried, d.webhooks_delivered, d.webhooks_failed, d.lapsed, d.requests, d.rate_limited, d.refused, d.failed, d.durations, d.busiest_minute, d.active_clients, d.authorized, d.revoked, d.replayed, d.revoked_by_operator, d.disconnected_by_user, d.disconnected_by_client, d.disconnected_by_operator, d.disconnected_with_account, d.disconnected_with_client, d.now_authorized, d.now_lapsed, d.now_revoked, d.now_disconnected, cl.name, cl.status
-from usage_days d
+select cl.client_id, cl.name, cl.status, d.webhooks_failed, d.replayed, d.failed, d.rate_limited, d.requests
+from (
+    select client_id,
+        coalesce(sum(n) filter (where metric = 'webhooks_failed'), 0)::bigint as webhooks_failed,
+        coalesce(sum(n) filter (where metric = 'replayed'), 0)::bigint as replayed,
+        coalesce(sum(n) filter (where metric = 'failed'), 0)::bigint as failed,
+        coalesce(sum(n) filter (where metric = 'rate_limited'), 0)::bigint as rate_limited,
+        coalesce(sum(n) filter (where metric = 'requests'), 0)::bigint as requests
+    from usage_days
+    where day = $1 and metric in ('webhooks_failed', 'replayed', 'failed', 'rate_limited', 'requests')
+    group by client_id
+) d
 join clients cl on cl.client_id = d.client_id
-where d.day = $1 and cl.status <> 'offboarded'
+where cl.status <> 'offboarded'
     and (d.webhooks_failed > 0 or d.replayed > 0 or d.failed > 0 or d.rate_limited > 0 and 20 * d.rate_limited >= d.requests)
 order by d.webhooks_failed + d.replayed desc, d.failed desc, d.rate_limited desc, d.client_id
 limit $2
@@ -93,9 +108,14 @@ type ClientsInNeedParams struct {
 }
 
 type ClientsInNeedRow struct {
-	UsageDay UsageDay
-	Name     string
-	Status   string
+	ClientID       uuid.UUID
+	Name           string
+	Status         string
+	WebhooksFailed int64
+	Replayed       int64
+	Failed         int64
+	RateLimited    int64
+	Requests       int64
 }
 
 // The clients of a day for which something goes wrong that a person may have to look at: webhooks that were given up, used refresh tokens, answers
@@ -110,37 +130,14 @@ func (q *Queries) ClientsInNeed(ctx context.Context, arg ClientsInNeedParams) ([
 	for rows.Next() {
 		var i ClientsInNeedRow
 		if err := rows.Scan(
-			&i.UsageDay.ClientID,
-			&i.UsageDay.Day,
-			&i.UsageDay.Refreshed,
-			&i.UsageDay.ActiveUsers,
-			&i.UsageDay.CodesSent,
-			&i.UsageDay.CodesTried,
-			&i.UsageDay.WebhooksDelivered,
-			&i.UsageDay.WebhooksFailed,
-			&i.UsageDay.Lapsed,
-			&i.UsageDay.Requests,
-			&i.UsageDay.RateLimited,
-			&i.UsageDay.Refused,
-			&i.UsageDay.Failed,
-			&i.UsageDay.Durations,
-			&i.UsageDay.BusiestMinute,
-			&i.UsageDay.ActiveClients,
-			&i.UsageDay.Authorized,
-			&i.UsageDay.Revoked,
-			&i.UsageDay.Replayed,
-			&i.UsageDay.RevokedByOperator,
-			&i.UsageDay.DisconnectedByUser,
-			&i.UsageDay.DisconnectedByClient,
-			&i.UsageDay.DisconnectedByOperator,
-			&i.UsageDay.DisconnectedWithAccount,
-			&i.UsageDay.DisconnectedWithClient,
-			&i.UsageDay.NowAuthorized,
-			&i.UsageDay.NowLapsed,
-			&i.UsageDay.NowRevoked,
-			&i.UsageDay.NowDisconnected,
+			&i.ClientID,
 			&i.Name,
 			&i.Status,
+			&i.WebhooksFailed,
+			&i.Replayed,
+			&i.Failed,
+			&i.RateLimited,
+			&i.Requests,
 		); err != nil {
 			return nil, err
 		}
@@ -273,65 +270,6 @@ func (q *Queries) CountedUntil(ctx context.Context) (time.Time, error) {
 	return counted_until, err
 }
 
-const daysOfClients = `-- name: DaysOfClients :many
-select client_id, day, refreshed, active_users, codes_sent, codes_tried, webhooks_delivered, webhooks_failed, lapsed, requests, rate_limited, refused, failed, durations, busiest_minute, active_clients, authorized, revoked, replayed, revoked_by_operator, disconnected_by_user, disconnected_by_client, disconnected_by_operator, disconnected_with_account, disconnected_with_client, now_authorized, now_lapsed, now_revoked, now_disconnected from usage_days where client_id = any ($1::uuid[]) and day >= $2::date order by client_id, day
-`
-
-type DaysOfClientsParams struct {
-	ClientIds []uuid.UUID
-	Since     time.Time
-}
-
-func (q *Queries) DaysOfClients(ctx context.Context, arg DaysOfClientsParams) ([]UsageDay, error) {
-	rows, err := q.db.Query(ctx, daysOfClients, arg.ClientIds, arg.Since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsageDay
-	for rows.Next() {
-		var i UsageDay
-		if err := rows.Scan(
-			&i.ClientID,
-			&i.Day,
-			&i.Refreshed,
-			&i.ActiveUsers,
-			&i.CodesSent,
-			&i.CodesTried,
-			&i.WebhooksDelivered,
-			&i.WebhooksFailed,
-			&i.Lapsed,
-			&i.Requests,
-			&i.RateLimited,
-			&i.Refused,
-			&i.Failed,
-			&i.Durations,
-			&i.BusiestMinute,
-			&i.ActiveClients,
-			&i.Authorized,
-			&i.Revoked,
-			&i.Replayed,
-			&i.RevokedByOperator,
-			&i.DisconnectedByUser,
-			&i.DisconnectedByClient,
-			&i.DisconnectedByOperator,
-			&i.DisconnectedWithAccount,
-			&i.DisconnectedWithClient,
-			&i.NowAuthorized,
-			&i.NowLapsed,
-			&i.NowRevoked,
-			&i.NowDisconnected,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const firstDay = `-- name: FirstDay :one
 select (least((select min(hour) from usage_hours), (select min(at) from audit_log), connect_now()) at time zone 'UTC')::date as day
 `
@@ -344,24 +282,29 @@ func (q *Queries) FirstDay(ctx context.Context) (time.Time, error) {
 	return day, err
 }
 
-const listCounted = `-- name: ListCounted :many
-select client_id from usage_days where day = $1 and now_authorized + now_lapsed + now_revoked + now_disconnected > 0
+const listDay = `-- name: ListDay :many
+select client_id, day, metric, n from usage_days where day = $1
 `
 
-// The clients that had connections when they were last counted on that day.
-func (q *Queries) ListCounted(ctx context.Context, day time.Time) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, listCounted, day)
+// The metrics of all clients on a day.
+func (q *Queries) ListDay(ctx context.Context, day time.Time) ([]UsageDay, error) {
+	rows, err := q.db.Query(ctx, listDay, day)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []uuid.UUID
+	var items []UsageDay
 	for rows.Next() {
-		var client_id uuid.UUID
-		if err := rows.Scan(&client_id); err != nil {
+		var i UsageDay
+		if err := rows.Scan(
+			&i.ClientID,
+			&i.Day,
+			&i.Metric,
+			&i.N,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, client_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -426,50 +369,11 @@ func (q *Queries) LockFolds(ctx context.Context) (LockFoldsRow, error) {
 	return i, err
 }
 
-const putDays = `-- name: PutDays :exec
-insert into usage_days as d (
-    client_id, day, lapsed, requests, rate_limited, refused, failed, durations, busiest_minute, active_clients, authorized, revoked,
-    replayed, revoked_by_operator, disconnected_by_user, disconnected_by_client, disconnected_by_operator, disconnected_with_account,
-    disconnected_with_client, now_authorized, now_lapsed, now_revoked, now_disconnected
-)
-select
-    r.client_id, r.day, r.lapsed, r.requests, r.rate_limited, r.refused, r.failed, r.durations, r.busiest_minute, r.active_clients,
-    r.authorized, r.revoked, r.replayed, r.revoked_by_operator, r.disconnected_by_user, r.disconnected_by_client,
-    r.disconnected_by_operator, r.disconnected_with_account, r.disconnected_with_client, r.now_authorized, r.now_lapsed, r.now_revoked,
-    r.now_disconnected
-from jsonb_populate_recordset(null::usage_days, $1::jsonb) as r
-order by r.day, r.client_id
-on conflict (client_id, day) do update
-set lapsed = d.lapsed + excluded.lapsed,
-    requests = excluded.requests, rate_limited = excluded.rate_limited, refused = excluded.refused, failed = excluded.failed, durations =
-    excluded.durations, busiest_minute = greatest(d.busiest_minute, excluded.busiest_minute), active_clients = excluded.active_clients, authorized =
-    excluded.authorized, revoked = excluded.revoked, replayed = excluded.replayed, revoked_by_operator = excluded.revoked_by_operator,
-    disconnected_by_user = excluded.disconnected_by_user, disconnected_by_client = excluded.disconnected_by_client,
-    disconnected_by_operator = excluded.disconnected_by_operator, disconnected_with_account = excluded.disconnected_with_account,
-    disconnected_with_client = excluded.disconnected_with_client, now_authorized = excluded.now_authorized, now_lapsed =
-    excluded.now_lapsed, now_revoked = excluded.now_revoked, now_disconnected = excluded.now_disconnected
-where excluded.lapsed > 0 or (
-    d.requests, d.rate_limited, d.refused, d.failed, d.durations, d.busiest_minute, d.active_clients, d.authorized, d.revoked, d.replayed,
-    d.revoked_by_operator, d.disconnected_by_user, d.disconnected_by_client, d.disconnected_by_operator, d.disconnected_with_account,
-    d.disconnected_with_client, d.now_authorized, d.now_lapsed, d.now_revoked, d.now_disconnected
-) is distinct from (
-    excluded.requests, excluded.rate_limited, excluded.refused, excluded.failed, excluded.durations, excluded.busiest_minute,
-    excluded.active_clients, excluded.authorized, excluded.revoked, excluded.replayed, excluded.revoked_by_operator,
-    excluded.disconnected_by_user, excluded.disconnected_by_client, excluded.disconnected_by_operator, excluded.disconnected_with_account,
-    excluded.disconnected_with_client, excluded.now_authorized, excluded.now_lapsed, excluded.now_revoked, excluded.now_disconnected)
-`
-
-// Like AddToDays, but replaces the columns that the sweep reads from other tables.
-func (q *Queries) PutDays(ctx context.Context, rows []byte) error {
-	_, err := q.db.Exec(ctx, putDays, rows)
-	return err
-}
-
 const rankClients = `-- name: RankClients :many
 select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
 from clients cl
 left join (
-    select client_id, sum(requests)::bigint as requests from usage_days where day >= $1::date group by client_id
+    select client_id, sum(n)::bigint as requests from usage_days where day >= $1::date and metric = 'requests' group by client_id
 ) d on d.client_id = cl.client_id
 where ($2::uuid[] is null or cl.client_id = any ($2::uuid[]))
     and (coalesce(d.requests, 0) < $3::bigint or coalesce(d.requests, 0) = $3::bigint and cl.client_id > $4)
@@ -527,17 +431,17 @@ func (q *Queries) RankClients(ctx context.Context, arg RankClientsParams) ([]Ran
 }
 
 const readDays = `-- name: ReadDays :many
-select client_id, day, refreshed, active_users, codes_sent, codes_tried, webhooks_delivered, webhooks_failed, lapsed, requests, rate_limited, refused, failed, durations, busiest_minute, active_clients, authorized, revoked, replayed, revoked_by_operator, disconnected_by_user, disconnected_by_client, disconnected_by_operator, disconnected_with_account, disconnected_with_client, now_authorized, now_lapsed, now_revoked, now_disconnected from usage_days where client_id = $1 and day >= $2::date order by day
+select client_id, day, metric, n from usage_days where client_id = any ($1::uuid[]) and day >= $2::date
 `
 
 type ReadDaysParams struct {
-	ClientID uuid.UUID
-	Since    time.Time
+	ClientIds []uuid.UUID
+	Since     time.Time
 }
 
-// The days of one client, or of all together.
+// The days of some clients, or of all together.
 func (q *Queries) ReadDays(ctx context.Context, arg ReadDaysParams) ([]UsageDay, error) {
-	rows, err := q.db.Query(ctx, readDays, arg.ClientID, arg.Since)
+	rows, err := q.db.Query(ctx, readDays, arg.ClientIds, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -548,33 +452,8 @@ func (q *Queries) ReadDays(ctx context.Context, arg ReadDaysParams) ([]UsageDay,
 		if err := rows.Scan(
 			&i.ClientID,
 			&i.Day,
-			&i.Refreshed,
-			&i.ActiveUsers,
-			&i.CodesSent,
-			&i.CodesTried,
-			&i.WebhooksDelivered,
-			&i.WebhooksFailed,
-			&i.Lapsed,
-			&i.Requests,
-			&i.RateLimited,
-			&i.Refused,
-			&i.Failed,
-			&i.Durations,
-			&i.BusiestMinute,
-			&i.ActiveClients,
-			&i.Authorized,
-			&i.Revoked,
-			&i.Replayed,
-			&i.RevokedByOperator,
-			&i.DisconnectedByUser,
-			&i.DisconnectedByClient,
-			&i.DisconnectedByOperator,
-			&i.DisconnectedWithAccount,
-			&i.DisconnectedWithClient,
-			&i.NowAuthorized,
-			&i.NowLapsed,
-			&i.NowRevoked,
-			&i.NowDisconnected,
+			&i.Metric,
+			&i.N,
 		); err != nil {
 			return nil, err
 		}

@@ -24,33 +24,8 @@ type ClientError struct {
 }
 
 type UsageDay struct {
-	ClientID                uuid.UUID
-	Day                     time.Time
-	Refreshed               int64
-	ActiveUsers             int64
-	CodesSent               int64
-	CodesTried              int64
-	WebhooksDelivered       int64
-	WebhooksFailed          int64
-	Lapsed                  int64
-	Requests                int64
-	RateLimited             int64
-	Refused                 int64
-	Failed                  int64
-	Durations               []int64
-	BusiestMinute           int64
-	ActiveClients           int64
-	Authorized              int64
-	Revoked                 int64
-	Replayed                int64
-	RevokedByOperator       int64
-	DisconnectedByUser      int64
-	DisconnectedByClient    int64
-	DisconnectedByOperator  int64
-	DisconnectedWithAccount int64
-	DisconnectedWithClient  int64
-	NowAuthorized           int64
-	NowLapsed               int64
-	NowRevoked              int64
-	NowDisconnected         int64
+	ClientID uuid.UUID
+	Day      time.Time
+	Metric   string
+	N        int64
 }

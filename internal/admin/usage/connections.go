@@ -91,11 +91,9 @@ func (u *Usage) folded(ctx context.Context, clientID uuid.UUID) (Connections, er
 	if err != nil {
 		return Connections{}, err
 	}
-	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientID: clientID, Since: at.UTC().Truncate(oneDay)})
-	if err != nil || len(rows) == 0 {
-		return Connections{}, err
-	}
-	return Day(rows[0]).connectionsAt(at), nil
+	day := at.UTC().Truncate(oneDay)
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: []uuid.UUID{clientID}, Since: day})
+	return daysOf(rows).of(clientID, day).connectionsAt(at), err
 }
 
 // Connections returns the connections when they were last counted on the day.

@@ -1,16 +1,13 @@
 package usage
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/google/uuid"
 
+	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -22,66 +19,78 @@ const oneDay = 24 * time.Hour
 // everyone is the client of the sums over all clients, and of what concerns no client.
 var everyone = uuid.Nil
 
-// Day is what happened on a day (UTC) to one client, or in all. Its fields are the columns of the table.
+// Day is what happened on a day (UTC) to one client, or in all. The tags of its fields name the metrics of the table, and where they are from:
+// servers count what they see, connections are counted by state, and a fold reads all others in other tables.
 type Day struct {
-	ClientID uuid.UUID `json:"client_id"`
-	Day      time.Time `json:"day"` // its beginning
+	ClientID uuid.UUID
+	Day      time.Time // its beginning
 
-	Refreshed         int64 `json:"refreshed"`
-	ActiveUsers       int64 `json:"active_users"` // in all, a user of several clients counts once
-	CodesSent         int64 `json:"codes_sent"`
-	CodesTried        int64 `json:"codes_tried"`
-	WebhooksDelivered int64 `json:"webhooks_delivered"`
-	WebhooksFailed    int64 `json:"webhooks_failed"` // given up
-	Lapsed            int64 `json:"lapsed"`
+	Refreshed         int64 `metric:"refreshed" from:"servers"`
+	ActiveUsers       int64 `metric:"active_users" from:"servers"` // in all, a user of several clients counts once
+	CodesSent         int64 `metric:"codes_sent" from:"servers"`
+	CodesTried        int64 `metric:"codes_tried" from:"servers"`
+	WebhooksDelivered int64 `metric:"webhooks_delivered" from:"servers"`
+	WebhooksFailed    int64 `metric:"webhooks_failed" from:"servers"` // given up
+	Lapsed            int64 `metric:"lapsed" from:"servers"`          // each counted by the server that folds
 
-	Requests      int64   `json:"requests"`
-	RateLimited   int64   `json:"rate_limited"`
-	Refused       int64   `json:"refused"`
-	Failed        int64   `json:"failed"`
-	Durations     []int64 `json:"durations"`
-	BusiestMinute int64   `json:"busiest_minute"` // requests charged to the budget
-	ActiveClients int64   `json:"active_clients"` // that got an answer other than an error
+	Requests      int64     `metric:"requests"`
+	RateLimited   int64     `metric:"rate_limited"` // status 429
+	Refused       int64     `metric:"refused"`      // another 4xx
+	Failed        int64     `metric:"failed"`       // 5xx
+	Durations     durations // a metric for each bucket: within_1ms and so on
+	BusiestMinute int64     `metric:"busiest_minute"` // requests charged to the budget
+	ActiveClients int64     `metric:"active_clients"` // that got an answer other than an error
 
-	Authorized              int64 `json:"authorized"`
-	Revoked                 int64 `json:"revoked"` // by the client
-	Replayed                int64 `json:"replayed"`
-	RevokedByOperator       int64 `json:"revoked_by_operator"`
-	DisconnectedByUser      int64 `json:"disconnected_by_user"`
-	DisconnectedByClient    int64 `json:"disconnected_by_client"`
-	DisconnectedByOperator  int64 `json:"disconnected_by_operator"`
-	DisconnectedWithAccount int64 `json:"disconnected_with_account"`
-	DisconnectedWithClient  int64 `json:"disconnected_with_client"`
+	Authorized              int64 `metric:"authorized"`
+	Revoked                 int64 `metric:"revoked"`  // by the client
+	Replayed                int64 `metric:"replayed"` // revoked because a used refresh token came again
+	RevokedByOperator       int64 `metric:"revoked_by_operator"`
+	DisconnectedByUser      int64 `metric:"disconnected_by_user"`
+	DisconnectedByClient    int64 `metric:"disconnected_by_client"`
+	DisconnectedByOperator  int64 `metric:"disconnected_by_operator"`
+	DisconnectedWithAccount int64 `metric:"disconnected_with_account"` // the user was deleted
+	DisconnectedWithClient  int64 `metric:"disconnected_with_client"`  // the client was offboarded
 
 	// Connections in each state when they were last counted on that day.
-	NowAuthorized   int64 `json:"now_authorized"`
-	NowLapsed       int64 `json:"now_lapsed"`
-	NowRevoked      int64 `json:"now_revoked"`
-	NowDisconnected int64 `json:"now_disconnected"`
+	NowAuthorized   int64 `metric:"now_authorized" from:"connections"`
+	NowLapsed       int64 `metric:"now_lapsed" from:"connections"`
+	NowRevoked      int64 `metric:"now_revoked" from:"connections"`
+	NowDisconnected int64 `metric:"now_disconnected" from:"connections"`
 }
 
-// sums are the fields that add up, over clients and over days.
-func (d *Day) sums() []*int64 {
-	return []*int64{
-		&d.Refreshed, &d.CodesSent, &d.CodesTried, &d.WebhooksDelivered, &d.WebhooksFailed, &d.Lapsed, &d.Requests, &d.RateLimited,
-		&d.Refused, &d.Failed, &d.Authorized, &d.Revoked, &d.Replayed, &d.RevokedByOperator, &d.DisconnectedByUser,
-		&d.DisconnectedByClient, &d.DisconnectedByOperator, &d.DisconnectedWithAccount, &d.DisconnectedWithClient,
-	}
+// metric is where the number of a metric is from, and its place in a day.
+type metric struct {
+	from string
+	of   func(*Day) *int64
 }
 
-// add adds what adds up. The busiest minute is the busier one.
-func (d *Day) add(other Day) {
-	from := other.sums()
-	for i, sum := range d.sums() {
-		*sum += *from[i]
-	}
-	for i, n := range other.Durations {
-		if i == len(d.Durations) {
-			d.Durations = append(d.Durations, 0)
+// metrics are all figures of a day, by their names in the table.
+var metrics = func() map[string]metric {
+	all := map[string]metric{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Day]()) {
+		if name := field.Tag.Get("metric"); name != "" {
+			all[name] = metric{field.Tag.Get("from"), func(d *Day) *int64 {
+				return reflect.ValueOf(d).Elem().FieldByIndex(field.Index).Addr().Interface().(*int64) //nolint:forcetypeassert // all are
+			}}
 		}
-		d.Durations[i] += n
 	}
-	d.BusiestMinute = max(d.BusiestMinute, other.BusiestMinute)
+	for i := range len(durations{}) {
+		name := "longer"
+		if i < len(bounds) {
+			name = "within_" + bounds[i].String()
+		}
+		all[name] = metric{of: func(d *Day) *int64 { return &d.Durations[i] }}
+	}
+	return all
+}()
+
+// add adds all figures of another client or time. The busiest minute is the busier one.
+func (d *Day) add(other Day) {
+	busiest := max(d.BusiestMinute, other.BusiestMinute)
+	for _, m := range metrics {
+		*m.of(d) += *m.of(&other)
+	}
+	d.BusiestMinute = busiest
 }
 
 // days are rows of the table by client and day.
@@ -95,19 +104,36 @@ type dayKey struct {
 func (all days) of(clientID uuid.UUID, day time.Time) *Day {
 	key := dayKey{clientID, day}
 	if all[key] == nil {
-		all[key] = &Day{ClientID: clientID, Day: day, Durations: []int64{}}
+		all[key] = &Day{ClientID: clientID, Day: day}
 	}
 	return all[key]
 }
 
-// rows returns the rows for a statement, in the order in which it locks them.
-func (all days) rows() ([]byte, error) {
-	return json.Marshal(slices.SortedFunc(maps.Values(all), func(a, b *Day) int {
-		return cmp.Or(a.Day.Compare(b.Day), bytes.Compare(a.ClientID[:], b.ClientID[:]))
-	}))
+// daysOf returns the days of rows, without metrics that only a newer server knows.
+func daysOf(rows []usagedb.UsageDay) days {
+	all := days{}
+	for _, row := range rows {
+		if m, known := metrics[row.Metric]; known {
+			*m.of(all.of(row.ClientID, row.Day)) = row.N
+		}
+	}
+	return all
 }
 
-// Happened counts what happened now, to a client and in all; uuid.Nil: to no client. count adds to one of the first fields of [Day]. It
+// rows returns the rows to add.
+func (all days) rows() (rows usagedb.AddToDaysParams) {
+	for key, day := range all {
+		for name, m := range metrics {
+			if n := *m.of(day); n != 0 {
+				rows.ClientIds, rows.Days = append(rows.ClientIds, key.clientID), append(rows.Days, key.day)
+				rows.Metrics, rows.Numbers = append(rows.Metrics, name), append(rows.Numbers, n)
+			}
+		}
+	}
+	return rows
+}
+
+// Happened counts what happened now, to a client and in all; uuid.Nil: to no client. count adds to fields of [Day] that servers count. It
 // never waits for the database.
 func (u *Usage) Happened(clientID uuid.UUID, count func(*Day)) {
 	today := u.now().UTC().Truncate(oneDay)
@@ -142,13 +168,9 @@ func (u *Usage) flushDays(ctx context.Context) {
 		return
 	}
 	err := work.Try(func() error {
-		rows, err := waiting.rows()
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
 		defer cancel()
-		return u.queries.AddToDays(ctx, rows)
+		return u.queries.AddToDays(ctx, waiting.rows())
 	})
 	if err == nil {
 		return
@@ -157,8 +179,6 @@ func (u *Usage) flushDays(ctx context.Context) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, counted := range waiting {
-		since := u.days.of(key.clientID, key.day)
-		since.add(*counted)
-		since.ActiveUsers += counted.ActiveUsers
+		u.days.of(key.clientID, key.day).add(*counted)
 	}
 }

@@ -38,44 +38,38 @@ func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time)
 	if earliest := today.AddDate(0, 0, -DaysKept); since.Before(earliest) {
 		since = earliest
 	}
-	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientID: clientID, Since: since})
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: []uuid.UUID{clientID}, Since: since})
 	if err != nil {
 		return Days{}, postgres.Wrap("usage: days", err)
 	}
-	found := days{}
-	for _, row := range rows {
-		*found.of(clientID, row.Day) = Day(row)
-	}
+	found := daysOf(rows)
 	for day := since; !day.After(today); day = day.Add(oneDay) {
-		report.add(*found.of(clientID, day))
+		figures, before := *found.of(clientID, day), report.Total
+		report.Days = append(report.Days, figures)
+		report.Total.add(figures)
+		report.Total.ActiveUsers = max(before.ActiveUsers, figures.ActiveUsers)
+		report.Total.ActiveClients = max(before.ActiveClients, figures.ActiveClients)
+		if figures.Connections().Sum() > 0 { // before the first count of a day it has none
+			before = figures
+		}
+		report.Total.NowAuthorized, report.Total.NowLapsed = before.NowAuthorized, before.NowLapsed
+		report.Total.NowRevoked, report.Total.NowDisconnected = before.NowRevoked, before.NowDisconnected
 	}
 	return report, nil
 }
 
-func (r *Days) add(day Day) {
-	r.Days = append(r.Days, day)
-	r.Total.add(day)
-	r.Total.ActiveUsers = max(r.Total.ActiveUsers, day.ActiveUsers)
-	r.Total.ActiveClients = max(r.Total.ActiveClients, day.ActiveClients)
-	if day.Connections().Sum() > 0 { // before the first count of a day it has none
-		r.Total.NowAuthorized, r.Total.NowLapsed = day.NowAuthorized, day.NowLapsed
-		r.Total.NowRevoked, r.Total.NowDisconnected = day.NowRevoked, day.NowDisconnected
-	}
-}
-
 // Figures returns the requests of the day.
 func (d Day) Figures() Figures {
-	f := Figures{Requests: d.Requests, RateLimited: d.RateLimited, Refused: d.Refused, Failed: d.Failed}
+	f := Figures{d.Requests, d.RateLimited, d.Refused, d.Failed, d.Durations}
 	rest := d.Requests
-	for i, n := range d.Durations {
-		f.durations[min(i, len(f.durations)-1)] += n
+	for _, n := range d.Durations {
 		rest -= n
 	}
 	f.durations[len(f.durations)-1] += max(rest, 0) // in buckets that only a newer server has
 	return f
 }
 
-// InNeed is a client for which something went wrong on a day.
+// InNeed is a client for which something went wrong on a day. The day has only the figures that tell.
 type InNeed struct {
 	Day
 	Name, Status string
@@ -88,7 +82,10 @@ func (u *Usage) InNeed(ctx context.Context, limit int) ([]InNeed, error) {
 		Day: u.now().UTC().Truncate(oneDay), MaxRows: int32(limit), //nolint:gosec // a page
 	})
 	return postgres.Map(rows, func(row usagedb.ClientsInNeedRow) InNeed {
-		return InNeed{Day(row.UsageDay), row.Name, row.Status}
+		return InNeed{Day{
+			ClientID: row.ClientID, WebhooksFailed: row.WebhooksFailed, Replayed: row.Replayed, Failed: row.Failed,
+			RateLimited: row.RateLimited, Requests: row.Requests,
+		}, row.Name, row.Status}
 	}), postgres.Wrap("usage: clients in need", err)
 }
 

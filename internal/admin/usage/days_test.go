@@ -16,20 +16,14 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// daysOf reads all days.
-func daysOf(t *testing.T, db *pgtest.DB, clients ...uuid.UUID) days {
+// storedDays reads all days.
+func storedDays(t *testing.T, db *pgtest.DB, clients ...uuid.UUID) days {
 	t.Helper()
-	found := days{}
-	for _, client := range append(clients, everyone) {
-		rows, err := usagedb.New(db.Pool).ReadDays(t.Context(), usagedb.ReadDaysParams{ClientID: client, Since: start.AddDate(-2, 0, 0)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			*found.of(client, row.Day) = Day(row)
-		}
+	rows, err := usagedb.New(db.Pool).ReadDays(t.Context(), usagedb.ReadDaysParams{ClientIds: append(clients, everyone), Since: start.AddDate(-2, 0, 0)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return found
+	return daysOf(rows)
 }
 
 // act is an act on a connection, as the audit log has it.
@@ -153,9 +147,9 @@ func TestDaysAreAFullCount(t *testing.T) {
 		d.NowAuthorized, d.NowLapsed, d.NowRevoked, d.NowDisconnected = 3, 3, 3, 3
 		return d
 	}(*want.of(everyone, now()))
-	got := daysOf(t, db, clients...)
+	got := storedDays(t, db, clients...)
 	for key, day := range got {
-		if sum := total(day.Durations); sum != day.Requests {
+		if sum := total(day.Durations[:]); sum != day.Requests {
 			t.Errorf("%v: %d durations of %d requests", key, sum, day.Requests)
 		}
 		if !key.day.Equal(now()) { // earlier days have the states of their own last count
@@ -204,7 +198,7 @@ func TestDaysOfManyServers(t *testing.T) {
 	if err := first.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all := daysOf(t, db).of(everyone, start.Truncate(oneDay))
+	all := storedDays(t, db).of(everyone, start.Truncate(oneDay))
 	if all.CodesSent != 240 || all.Requests != 240 || all.ActiveClients != 3 || log.Len() != 0 {
 		t.Errorf("%+v; the log: %s", all, log)
 	}
@@ -234,7 +228,7 @@ func TestDaysWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if day := daysOf(t, db, client).of(client, start.Truncate(oneDay)); day.CodesSent != 2 || day.Lapsed != 1 || day.NowLapsed != 1 {
+	if day := storedDays(t, db, client).of(client, start.Truncate(oneDay)); day.CodesSent != 2 || day.Lapsed != 1 || day.NowLapsed != 1 {
 		t.Errorf("%+v", day)
 	}
 	// A server that folds does not keep another one waiting.
@@ -253,6 +247,29 @@ func TestDaysWait(t *testing.T) {
 	}
 }
 
+// After midnight a day keeps the states that its last fold counted, though it is folded again.
+func TestStatesOfADayStay(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	insertConnections(t, db, client, "authorized", "revoked")
+	u.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
+	u.flush(t.Context())
+	for _, after := range []time.Duration{0, oneDay - 12*time.Hour} { // until 00:30
+		db.Clock.Advance(after)
+		if err := u.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, who := range []uuid.UUID{client, everyone} {
+		for _, day := range []time.Time{start, db.Now()} {
+			if got := storedDays(t, db, client).of(who, day.UTC().Truncate(oneDay)).Connections(); got.Authorized != 1 || got.Revoked != 1 {
+				t.Errorf("%s: %+v", day, got)
+			}
+		}
+	}
+}
+
 // A connection that lapsed while no server folded counts on its day, once.
 func TestLapsesOfEarlierDays(t *testing.T) {
 	t.Parallel()
@@ -267,7 +284,7 @@ func TestLapsesOfEarlierDays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, lapsed := daysOf(t, db, client, other), map[string]int64{}
+	found, lapsed := storedDays(t, db, client, other), map[string]int64{}
 	for key, day := range found {
 		if day.Lapsed > 0 {
 			lapsed[map[uuid.UUID]string{client: "one ", other: "other ", everyone: "all "}[key.clientID]+key.day.Format(time.DateOnly)] = day.Lapsed
@@ -296,7 +313,7 @@ func TestDaysAfterAClockAhead(t *testing.T) {
 	u.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
 	u.flush(t.Context())
 	fold(oneDay)
-	if day := daysOf(t, db, client).of(client, start.Truncate(oneDay)); day.Requests != 1 {
+	if day := storedDays(t, db, client).of(client, start.Truncate(oneDay)); day.Requests != 1 {
 		t.Errorf("the day has %d requests, want 1", day.Requests)
 	}
 }
@@ -317,7 +334,7 @@ func TestDaysOfThePast(t *testing.T) {
 	if err := u.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	found := daysOf(t, db, client)
+	found := storedDays(t, db, client)
 	for _, daysAgo := range []int{399, 30, 1} {
 		day := start.AddDate(0, 0, -daysAgo).Truncate(oneDay)
 		for _, one := range []*Day{found.of(client, day), found.of(everyone, day)} {
@@ -330,7 +347,7 @@ func TestDaysOfThePast(t *testing.T) {
 	if err := u.Sweep(t.Context(), db.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if n := pgtest.Value[int64](t, db, "select count(*) from usage_days where authorized > 0 and client_id = $1", client); n != 2 {
+	if n := pgtest.Value[int64](t, db, "select count(*) from usage_days where metric = 'authorized' and n > 0 and client_id = $1", client); n != 2 {
 		t.Errorf("two days later there are %d, want 2", n)
 	}
 }

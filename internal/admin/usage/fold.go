@@ -19,7 +19,7 @@ const (
 )
 
 // Fold brings the days up to date. It reads the requests, the acts and the connections of today and of each earlier day that is not
-// final, and replaces what an earlier fold found, so a server that dies leaves nothing half counted. Each day is a transaction. If
+// final, and adds how much they differ from what an earlier fold found. Each day is a transaction, so a server that dies leaves nothing half counted. If
 // another server folds, it does nothing.
 func (u *Usage) Fold(ctx context.Context) error {
 	var next time.Time // the day to fold; zero: the first one that is not final
@@ -51,7 +51,9 @@ type folding struct {
 	queries *usagedb.Queries
 	usagedb.LockFoldsRow
 	day   time.Time
-	found days
+	found days // the day, and what is to be added to earlier days
+
+	connectionsCounted bool
 }
 
 // fold folds the day. It returns the next one; again is false after today.
@@ -99,7 +101,7 @@ func (f *folding) countRequests(ctx context.Context) error {
 	for _, row := range requests {
 		day := f.found.of(row.ClientID, f.day)
 		day.Requests, day.RateLimited, day.Refused, day.Failed = row.Requests, row.RateLimited, row.Refused, row.Failed
-		day.Durations = row.Durations
+		copy(day.Durations[:], row.Durations)
 		if day.Requests > day.RateLimited+day.Refused+day.Failed {
 			day.ActiveClients = 1
 		}
@@ -125,25 +127,20 @@ func (f *folding) countActs(ctx context.Context) error {
 
 // countOf returns the field that counts acts of a kind.
 func (d *Day) countOf(acts usagedb.CountActsRow) *int64 {
-	byClient := acts.Actor == "client"
-	switch acts.Action {
-	case "connection.authorized":
+	switch revoked := acts.Action == "connection.revoked"; {
+	case acts.Action == "connection.authorized":
 		return &d.Authorized
-	case "connection.revoked":
-		switch {
-		case acts.Reason == "refresh_token_replayed":
-			return &d.Replayed
-		case byClient:
-			return &d.Revoked
-		}
+	case revoked && acts.Reason == "refresh_token_replayed":
+		return &d.Replayed
+	case revoked && acts.Actor == "client":
+		return &d.Revoked
+	case revoked:
 		return &d.RevokedByOperator
-	}
-	switch {
 	case acts.Reason == "account_deleted":
 		return &d.DisconnectedWithAccount
 	case acts.Reason == "client_offboarded":
 		return &d.DisconnectedWithClient
-	case byClient:
+	case acts.Actor == "client":
 		return &d.DisconnectedByClient
 	case acts.Actor == "user":
 		return &d.DisconnectedByUser
@@ -174,54 +171,42 @@ func (f *folding) countConnections(ctx context.Context) error {
 			return err
 		}
 	}
-	gone, err := f.queries.ListCounted(ctx, f.day)
-	if err != nil {
-		return err
-	}
-	for _, client := range gone {
-		f.found.of(client, f.day) // whose users were deleted since: it has none
-	}
-	f.CountedUntil = f.Now
+	f.CountedUntil, f.connectionsCounted = f.Now, true
 	return nil
 }
 
 // countLapses adds the connections that have lapsed before today to their days.
 func (f *folding) countLapses(ctx context.Context, since time.Time) error {
 	lapses, err := f.queries.ListLapses(ctx, usagedb.ListLapsesParams{Since: since, Today: f.day})
-	if err != nil {
-		return err
-	}
-	found := days{}
 	for _, row := range lapses {
 		if row.Day.After(f.day.AddDate(0, 0, -DaysKept)) {
-			found.of(row.ClientID, row.Day).Lapsed += row.Connections
-			found.of(everyone, row.Day).Lapsed += row.Connections
+			f.found.of(row.ClientID, row.Day).Lapsed += row.Connections
+			f.found.of(everyone, row.Day).Lapsed += row.Connections
 		}
 	}
-	rows, err := found.rows()
-	if err != nil {
-		return err
-	}
-	return f.queries.AddToDays(ctx, rows)
+	return err
 }
 
-// put writes what was found, and the sums.
+// put sums over the clients, and adds to each metric how much it has changed since an earlier fold.
 func (f *folding) put(ctx context.Context) error {
 	all := f.found.of(everyone, f.day)
-	for _, day := range f.found {
-		if day.ClientID == everyone {
-			continue
+	for key, day := range f.found {
+		if key.clientID != everyone && key.day.Equal(f.day) {
+			all.add(*day)
 		}
-		all.add(*day)
-		all.ActiveClients += day.ActiveClients
-		all.NowAuthorized += day.NowAuthorized
-		all.NowLapsed += day.NowLapsed
-		all.NowRevoked += day.NowRevoked
-		all.NowDisconnected += day.NowDisconnected
 	}
-	rows, err := f.found.rows()
+	rows, err := f.queries.ListDay(ctx, f.day)
 	if err != nil {
 		return err
 	}
-	return f.queries.PutDays(ctx, rows)
+	for key, before := range daysOf(rows) {
+		day := f.found.of(key.clientID, f.day) // new if all users of the client were deleted since
+		for _, m := range metrics {
+			if m.from == "" || m.from == "connections" && f.connectionsCounted {
+				*m.of(day) -= *m.of(before)
+			}
+		}
+		day.BusiestMinute = max(0, day.BusiestMinute) // this fold read the last minutes only
+	}
+	return f.queries.AddToDays(ctx, f.found.rows())
 }

@@ -73,7 +73,7 @@ func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time,
 	}
 	counted := at.UTC().Truncate(oneDay)
 	ids := postgres.Map(ranked, func(row usagedb.RankClientsRow) uuid.UUID { return row.ClientID })
-	rows, err := u.queries.DaysOfClients(ctx, usagedb.DaysOfClientsParams{ClientIds: ids, Since: earlier(since, counted)})
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: ids, Since: earlier(since, counted)})
 	if err != nil {
 		return nil, postgres.Wrap("usage: clients", err)
 	}
@@ -85,8 +85,8 @@ func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time,
 		reports[i].Connections = Connections{Precision: Estimated, At: at}
 		byID[row.ClientID] = &reports[i]
 	}
-	for _, row := range rows {
-		day, report := Day(row), byID[row.ClientID]
+	for key, day := range daysOf(rows) {
+		report := byID[key.clientID]
 		if !day.Day.Before(since) {
 			report.Total.add(day.Figures())
 			report.BusiestMinute = max(report.BusiestMinute, day.BusiestMinute)

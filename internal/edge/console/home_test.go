@@ -15,9 +15,13 @@ import (
 func (f *fixture) eventful(t testing.TB, a asked) {
 	t.Helper()
 	f.DB.Exec(t, "update clients set name = $2 where client_id = $1", a.steady, hostileName)
-	f.DB.Exec(t, `update usage_days set authorized = 12, refreshed = 3456, lapsed = 7, revoked = 2, replayed = 1, disconnected_by_user = 4,
-		disconnected_by_client = 5, active_users = 1234, codes_sent = 20, codes_tried = 21, webhooks_delivered = 900`)
-	f.DB.Exec(t, "update usage_days set webhooks_failed = 3 where client_id = $1 and day = $2", a.steady, start)
+	f.DB.Exec(t, `insert into usage_days (client_id, day, metric, n)
+		select client_id, day, metric, n
+		from (select distinct client_id, day from usage_days) d, (values ('authorized', 12), ('refreshed', 3456), ('lapsed', 7), ('revoked', 2), ('replayed', 1),
+			('disconnected_by_user', 4), ('disconnected_by_client', 5), ('active_users', 1234), ('codes_sent', 20), ('codes_tried', 21),
+			('webhooks_delivered', 900)) figures (metric, n)
+		on conflict (client_id, day, metric) do update set n = excluded.n`)
+	f.DB.Exec(t, "insert into usage_days values ($1, $2, 'webhooks_failed', 3)", a.steady, start)
 }
 
 // The console begins with the last days, and with what needs attention.
@@ -30,7 +34,7 @@ func TestHome(t *testing.T) {
 
 	a := f.ask(t)
 	f.eventful(t, a)
-	f.DB.Exec(t, "insert into usage_days (client_id, day, authorized) values ($1, $2::date - 34, 500), ($1, $2::date - 35, 9000)", uuid.Nil, start)
+	f.DB.Exec(t, "insert into usage_days values ($1, $2::date - 34, 'authorized', 500), ($1, $2::date - 35, 'authorized', 9000)", uuid.Nil, start)
 	home := v.Get(Path)
 	v.shows(home, "Overview", "3 webhooks were given up today", "1 used refresh token came again today", "40 requests failed (5xx) today",
 		hostileName)

@@ -38,8 +38,8 @@ BASE_URL ?= https://connect.example.com
 VERSION ?= $(shell .ci/version 2>/dev/null)
 COMMIT ?= $(shell .ci/version commit 2>/dev/null)
 
-# The service; what partners use; and the workshop, whose dependencies are not the service's.
-MODULES := . sdk/go tools
+# The service; what partners use and copy; and the workshop, whose dependencies are not the service's.
+MODULES := . sdk/go sdk/examples/partner tools
 
 # The build tags of tests that `make test` leaves out.
 TAGS := check,citus,faults,release,timed
@@ -72,7 +72,7 @@ export GORACE := atexit_sleep_ms=50
 
 .PHONY: test
 test: tools ## all tests of the service and of the Go SDK; TESTARGS=-race, as in CI, for the race detector
-	@cd sdk/go && go test $(TESTFLAGS) $(TESTARGS) ./...
+	@for module in sdk/go sdk/examples/partner; do (cd $$module && go test $(TESTFLAGS) $(TESTARGS) ./...); done
 	@# With the race detector a collection costs much: fewer of them, for more memory.
 	@GOGC=400 go test $(TESTFLAGS) $(TESTARGS) $(LONGEST) ./...
 	@# Go remembers results, but not the table that these tests write.
@@ -200,7 +200,7 @@ vet: ## gofmt, go vet, a tidy go.mod, and modules that match go.sum
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w): $$unformatted" >&2; exit 1; fi
 	@for module in $(MODULES); do echo "go vet in $$module"; (cd $$module && go mod tidy -diff && $(AS_BUILT) go vet -tags $(TAGS) ./...); done
 	@# Not in tools, where the command trips over the module that is this folder.
-	@for module in . sdk/go; do (cd $$module && go mod verify); done
+	@for module in . sdk/go sdk/examples/partner; do (cd $$module && go mod verify); done
 
 .PHONY: lint
 lint: ## golangci-lint, including the import rules

@@ -2,11 +2,15 @@ module connect-svc
 
 go 1.26.7
 
-replace connect.invalid/connect-go => ./sdk/go
+replace (
+	connect.invalid/connect-go => ./sdk/go
+	connect.invalid/examples/partner => ./sdk/examples/partner
+)
 
 require (
 	code.dny.dev/ssrf v0.3.0
 	connect.invalid/connect-go v0.0.0
+	connect.invalid/examples/partner v0.0.0
 	github.com/BurntSushi/toml v1.6.0
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/alecthomas/kong v1.17.0

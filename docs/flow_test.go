@@ -33,7 +33,7 @@ func TestFlowPicture(t *testing.T) {
 		}
 	}
 	said := strings.NewReplacer("{{.Partner}}", "Stride Club", "{{.Member.Name}}", "Robin").
-		Replace(read(t, "internal/foundation/locale/texts/en.toml") + read(t, "internal/local/demo/partner/page.html"))
+		Replace(read(t, "internal/foundation/locale/texts/en.toml") + read(t, "sdk/examples/partner/page.html"))
 	words := regexp.MustCompile(`class="ui[^>]*>([^<]+)<`).FindAllStringSubmatch(picture, -1)
 	if len(words) < 10 {
 		t.Errorf("only %d words of pages", len(words))

@@ -5,6 +5,7 @@ go 1.26.7
 replace (
 	connect-svc => ..
 	connect.invalid/connect-go => ../sdk/go
+	connect.invalid/examples/partner => ../sdk/examples/partner
 )
 
 tool (

@@ -28,7 +28,7 @@ func TestReproducibleBuild(t *testing.T) {
 	}
 	// The sources as they are now, committed, in two folders.
 	first, second := t.TempDir(), filepath.Join(t.TempDir(), "another", "place")
-	for _, name := range []string{".ci", "Makefile", "CHANGELOG.md", "go.mod", "go.sum", "api", "cmd", "docs", "gen", "internal", "migrations", "sdk/go", "sdk/released"} {
+	for _, name := range []string{".ci", "Makefile", "CHANGELOG.md", "go.mod", "go.sum", "api", "cmd", "docs", "gen", "internal", "migrations", "sdk/examples", "sdk/go", "sdk/released"} {
 		copyTree(t, filepath.Join("..", "..", name), filepath.Join(first, name))
 	}
 	git(first, "init", "--quiet")

@@ -109,7 +109,7 @@ func holdsGraph(t *testing.T, bom *cdx.BOM) {
 // TestLicensesOfWhatBuildsAndTests asks the same of the modules and packages that are only needed to build and to test.
 func TestLicensesOfWhatBuildsAndTests(t *testing.T) {
 	t.Parallel()
-	for _, folder := range []string{"../..", "../../sdk/go", ".."} {
+	for _, folder := range []string{"../..", "../../sdk/go", "../../sdk/examples/partner", ".."} {
 		list := exec.Command("go", "list", "-deps", "-test", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}", "./...")
 		list.Dir = folder
 		output, err := list.Output()

@@ -38,9 +38,9 @@ import (
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/authority"
-	"connect-svc/internal/local/demo/partner"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
+	"connect.invalid/examples/partner"
 )
 
 // Config of the demo.

@@ -1,7 +1,7 @@
 // Package demo runs everything that the service needs on this machine, with one command.
 //
 // It starts a private PostgreSQL, a certificate authority, a mail catcher, the service itself and an example partner
-// (package partner, on the Go SDK), all on loopback, fills in two users with a year of activity, and keeps adding today's.
+// (package connect.invalid/examples/partner, on the Go SDK), all on loopback, fills in two users with a year of activity, and keeps adding today's.
 //
 // The service is the real one, put together by package app as for `connect-svc serve`. Even the connection that exists from the start
 // was made by package oauth, on a database connection whose clock was set back 30 days, because a connection can read only from the

@@ -25,10 +25,10 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
-	"connect-svc/internal/local/demo/partner"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 	"connect.invalid/connect-go/connect/pgstore"
+	"connect.invalid/examples/partner"
 )
 
 // connectedDays is the age in days of the first sample user's consent: the range of one read.

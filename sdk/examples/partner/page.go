@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/foundation/brand"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 )
@@ -99,8 +98,8 @@ func (p *Partner) write(w http.ResponseWriter, r *http.Request, status int, memb
 func (p *Partner) send(w http.ResponseWriter, status int, page bytes.Buffer) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	name := template.HTMLEscapeString(cmp.Or(p.config.Service, brand.DefaultName))
-	_, _ = strings.NewReplacer(brand.DefaultName, name).WriteString(w, page.String()) // fails only if nobody reads it any more
+	name := template.HTMLEscapeString(cmp.Or(p.config.Service, serviceName))
+	_, _ = strings.NewReplacer(serviceName, name).WriteString(w, page.String()) // fails only if nobody reads it any more
 }
 
 func drawn(a Activity, at, first, historyFrom, last time.Time) *reading {

@@ -1,5 +1,3 @@
-//go:build check
-
 package partner
 
 import (

@@ -28,7 +28,7 @@ type Config struct {
 	WebhookSecret string
 	Members       []Member // at least one; the first is signed in until the browser says otherwise
 	MailPage      string   // with the email that has a demo member's code
-	Service       string   // its name; empty: [brand.DefaultName], which the texts have
+	Service       string   // its name; empty: the one that the texts have
 
 	Timeout time.Duration // of a request to the service
 }
@@ -47,7 +47,8 @@ const (
 	// WebhookPath is the path of the address that the operator configures.
 	WebhookPath = "/webhooks"
 
-	mostDates = 31 // of one read (specification section 8)
+	mostDates   = 31                 // of one read (specification section 8)
+	serviceName = "Activity Connect" // in the texts
 )
 
 // Partner is the backend with its pages. It is safe for concurrent use.

@@ -78,7 +78,7 @@ func (a *App) privateHandler() http.Handler {
 	}))
 }
 
-// usageMoved redirects from the former page of usage to its pages in the console.
+// usageMoved redirects from the former page of usage to its pages in the console. until 1.3.0: 1.0.0 has that page.
 func (a *App) usageMoved(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = "usage"
 	if a.edges.Load().console == nil {

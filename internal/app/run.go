@@ -131,7 +131,7 @@ func (a *App) stop(tasks *sync.WaitGroup, endBackground context.CancelFunc) {
 	}
 }
 
-// keyEvery is the interval between looks for addresses that a server of an older program has written since.
+// keyEvery is the interval between looks for addresses (until 1.3.0: that a server of 1.0.0 has written since).
 const keyEvery = time.Hour
 
 // keyAddresses gives addresses the keys by which this program finds them, and logs whose it cannot.

@@ -31,7 +31,7 @@ with changed as (
 select user_id, email, timezone, registered_on, created_at, language from changed;
 
 -- name: DeleteAddress :exec
--- A program of before 0045 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
+-- until 1.3.0: a program of 1.0.0 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
 delete from user_addresses where address in (@address, lower(@email)) and user_id = @user_id;
 
 -- name: InsertAddress :exec
@@ -231,6 +231,7 @@ where known_browsers.user_id = @user_id and (
 );
 
 -- name: GetFirstSignIn :one
+-- until 1.3.0: rows of 1.0.0 have no first sign-in.
 select coalesce(first_signed_in_at, signed_in_at)::timestamptz from known_browsers where user_id = @user_id and browser_id = @browser_id;
 
 -- name: InsertBrowser :exec

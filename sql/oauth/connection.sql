@@ -277,7 +277,7 @@ select version + 1 as version from before;
 
 -- name: EndConnectionsOfUser :one
 -- The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
--- deleted. The events about the end of the connections are still delivered.
+-- deleted. The events about the end of the connections are still delivered. until 1.3.0: programs of 1.0.0 have queued events in webhook_queue.
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state
     from connections c where c.user_id = @user_id
@@ -366,7 +366,7 @@ select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, en
 from ended;
 
 -- name: TellLapses :execrows
--- Tells users that connections have lapsed, in parts: not those of long ago, which programs before did not tell. It reads the
+-- Tells users that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 -- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c

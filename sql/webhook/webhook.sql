@@ -183,7 +183,8 @@ where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (array(select wai
 
 -- name: ClaimWebhookEvents :many
 -- Leases those of some events, all of one part, that are still free. A lease is measured in real time, even if a test shifts the clock,
--- because it bounds the work of a server. The array makes PostgreSQL find each event by its key, however many events the planner expects.
+-- because it bounds the work of a server. until 1.3.0: queued is there for programs of 1.0.0, and leased_until alone says
+-- what is free. The array makes PostgreSQL find each event by its key, however many events the planner expects.
 with free as materialized (
     select e.event_id from webhook_events e
     where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (@event_ids::uuid[])
@@ -267,7 +268,7 @@ where (user_id, event_id) in (
 );
 
 -- name: TakeQueuedWebhookEvents :many
--- Empties webhook_queue, where programs before migration 0021 put the events that they send, but for those that they have leased.
+-- Empties webhook_queue, where programs of 1.0.0 (until 1.3.0) put the events that they send, but for those that they have leased.
 delete from webhook_queue where event_id in (
     select q.event_id from webhook_queue q where q.leased_until is null or q.leased_until <= now() limit @max_rows for update skip locked
 ) returning user_id, event_id, next_attempt_at;

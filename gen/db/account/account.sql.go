@@ -248,7 +248,7 @@ type DeleteAddressParams struct {
 	UserID  uuid.UUID
 }
 
-// A program of before 0045 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
+// until 1.3.0: a program of 1.0.0 has written the second key, which is another one only for an address that is not ASCII. It is compared with nothing else.
 func (q *Queries) DeleteAddress(ctx context.Context, arg DeleteAddressParams) error {
 	_, err := q.db.Exec(ctx, deleteAddress, arg.Address, arg.Email, arg.UserID)
 	return err
@@ -531,6 +531,7 @@ type GetFirstSignInParams struct {
 	BrowserID uuid.UUID
 }
 
+// until 1.3.0: rows of 1.0.0 have no first sign-in.
 func (q *Queries) GetFirstSignIn(ctx context.Context, arg GetFirstSignInParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, getFirstSignIn, arg.UserID, arg.BrowserID)
 	var column_1 time.Time

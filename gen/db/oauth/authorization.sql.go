@@ -59,7 +59,7 @@ type AllowAuthorizationRequestRow struct {
 
 // Ends the request and returns the content of its code. The code expires after its own lifetime, or with the request if that is sooner
 // (3.1). The code also holds what was read about the user before, and the exchange checks it again. day_ends is when the day of the consent
-// is over for the user. Servers of before migration 0050 store no day of the sign-in.
+// is over for the user. until 1.3.0: servers of 1.0.0 store no day of the sign-in.
 func (q *Queries) AllowAuthorizationRequest(ctx context.Context, arg AllowAuthorizationRequestParams) (AllowAuthorizationRequestRow, error) {
 	row := q.db.QueryRow(ctx, allowAuthorizationRequest,
 		arg.Version,

@@ -302,7 +302,7 @@ type EndConnectionsOfUserParams struct {
 }
 
 // The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
-// deleted. The events about the end of the connections are still delivered.
+// deleted. The events about the end of the connections are still delivered. until 1.3.0: programs of 1.0.0 have queued events in webhook_queue.
 func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOfUserParams) (int64, error) {
 	row := q.db.QueryRow(ctx, endConnectionsOfUser, arg.UserID, arg.Actor)
 	var count int64
@@ -962,7 +962,7 @@ type TellLapsesParams struct {
 	MaxRows int32
 }
 
-// Tells users that connections have lapsed, in parts: not those of long ago, which programs before did not tell. It reads the
+// Tells users that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 // whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, tellLapses, arg.Since, arg.MaxRows)

@@ -92,7 +92,8 @@ type ClaimWebhookEventsParams struct {
 }
 
 // Leases those of some events, all of one part, that are still free. A lease is measured in real time, even if a test shifts the clock,
-// because it bounds the work of a server. The array makes PostgreSQL find each event by its key, however many events the planner expects.
+// because it bounds the work of a server. until 1.3.0: queued is there for programs of 1.0.0, and leased_until alone says
+// what is free. The array makes PostgreSQL find each event by its key, however many events the planner expects.
 func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEventsParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, claimWebhookEvents, arg.Lease, arg.UserIds, arg.EventIds)
 	if err != nil {
@@ -1163,7 +1164,7 @@ type TakeQueuedWebhookEventsRow struct {
 	NextAttemptAt time.Time
 }
 
-// Empties webhook_queue, where programs before migration 0021 put the events that they send, but for those that they have leased.
+// Empties webhook_queue, where programs of 1.0.0 (until 1.3.0) put the events that they send, but for those that they have leased.
 func (q *Queries) TakeQueuedWebhookEvents(ctx context.Context, maxRows int32) ([]TakeQueuedWebhookEventsRow, error) {
 	rows, err := q.db.Query(ctx, takeQueuedWebhookEvents, maxRows)
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 // addressPage is how many addresses are read at a time.
 const addressPage = 1000
 
-// UnusableAddresses are users who cannot sign in, because this program compares addresses more strictly than release 1.0.0, which stored theirs.
+// UnusableAddresses are users who cannot sign in.
+//
+// until 1.3.0: this program compares addresses more strictly than release 1.0.0, which stored theirs.
 type UnusableAddresses struct {
 	Shared  []uuid.UUID // another user is found by the address
 	Invalid []uuid.UUID // the address is not valid any more, such as one whose domain is not the name of a host
@@ -29,9 +31,11 @@ func (u *UnusableAddresses) add(row accountdb.UserAddress) (valid bool) {
 	return valid
 }
 
-// KeyAddresses gives the addresses of users the keys that this program finds them by. Programs of release 1.0.0, which may run beside this
-// one, write what the database's lower() makes of an address: that differs for some addresses that are not ASCII, and in Turkish locales. It
-// removes addresses whose users such a program has deleted or has given another address in the meantime.
+// KeyAddresses gives the addresses of users the keys that this program finds them by, and removes addresses whose users were deleted or have got
+// another address in the meantime.
+//
+// until 1.3.0: programs of 1.0.0, which may run beside this one, write what the database's lower() makes of an address, and remove no other key.
+// lower() differs for some addresses that are not ASCII, and in Turkish locales.
 //
 // It returns the users whose addresses cannot be used. Nothing of theirs changes, until an operator gives them another address or deletes them. It
 // reads the few addresses that are unusual, by their index. Each address is an act of its own, so that the servers of a database may all do this at any time.

@@ -102,7 +102,7 @@ func (a *Accounts) logRefusal(entry logEntry, by *TooManyCodesError) {
 	})
 }
 
-// logEmail logs what happened to an email. Programs before this log have stored emails without a key.
+// logEmail logs what happened to an email. until 1.3.0: emails of programs of 1.0.0 have no key.
 func (a *Accounts) logEmail(email waitingEmail, event SignInEventKind, detail string) {
 	if email.LogKey != nil {
 		a.log(logEntry{

@@ -183,7 +183,7 @@ func (w *bulkWriter) deleteAddresses(ctx context.Context, tx pgx.Tx, part postgr
 	const moving = "from writing where " + postgres.InPart + " and not is_new and email <> former_email"
 	args := part.Args()
 	var ids []uuid.UUID
-	var former, addresses []string // addresses: see DeleteAddress
+	var former, addresses []string // addresses (until 1.3.0): see DeleteAddress
 	if err := tx.QueryRow(ctx, "select array_agg(user_id), array_agg(former_email), array_agg(lower(former_email)) "+moving, args...).
 		Scan(&ids, &former, &addresses); err != nil {
 		return fmt.Errorf("read former addresses: %w", err)

@@ -39,7 +39,7 @@ type pendingRequest struct {
 }
 
 // requestPayload is the part of a pending request that has a fixed size. The state follows it. A change of this payload needs a new
-// credential.Kind; requests that an older program sealed then end within their ten minutes.
+// credential.Kind; requests that were sealed before then end within their ten minutes.
 type requestPayload struct {
 	ID            uuid.UUID
 	Browser       [sha256.Size]byte // hash of a secret that only the browser holds

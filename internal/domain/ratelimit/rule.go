@@ -58,7 +58,7 @@ type lease struct {
 	Server uint32 `json:"server"` // that gave it
 }
 
-// leases are a lease, or several equal ones of a server with release 1.0. A state has them in the order of their ends.
+// leases are a lease, or (until 1.3.0) several equal ones of a server of 1.0.0. A state has them in the order of their ends.
 type leases struct {
 	lease
 	Count int `json:"count"`

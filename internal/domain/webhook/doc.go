@@ -14,7 +14,7 @@
 //     [Webhooks.Wake] (TestWake). A look costs what there is to send, not what waits (TestLookCostsWhatIsDue).
 //   - Of two servers that find the same work at the same time one does it (TestClaimOfTwoServers, TestMergeOfTwoServers).
 //   - Nothing is sent to a paused webhook, whose events cost a look one step of an index (TestPause, TestLookCostsWhatIsDue).
-//   - Events that programs of release 1.0.0 queued are sent (TestQueueOfOlderPrograms).
+//   - Events that programs of 1.0.0 queued are sent, until 1.3.0 (TestQueueOfOlderPrograms).
 //   - Every attempt to deliver an event has the same webhook-id and body (TestSchedule).
 //   - An event whose server was killed is sent by another one when the lease ends (TestLeaseOfAServerThatWasKilled).
 //   - A leased event is not leased again before its lease ends, which outlasts every attempt (TestClaim).

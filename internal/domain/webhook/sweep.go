@@ -14,7 +14,7 @@ import (
 const maxAge = 30 * 24 * time.Hour
 
 // Sweep deletes the events that were older than 30 days at that time and are not pending, with their attempts. Before, it brings what
-// older programs left in webhook_queue, and fails what has waited too long for paused webhooks.
+// is in webhook_queue, and fails what has waited too long for paused webhooks.
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	const batch = 2000
 	if err := w.bringQueued(ctx); err != nil {
@@ -31,8 +31,9 @@ func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 	}
 }
 
-// bringQueued has the events of webhook_queue wait in their own rows. Programs before migration 0021 put them there, and other servers may
-// still be such programs.
+// bringQueued has the events of webhook_queue wait in their own rows.
+//
+// until 1.3.0: programs of 1.0.0 put them there, and other servers may still be such programs.
 func (w *Webhooks) bringQueued(ctx context.Context) error {
 	const batch = 100
 	for {

@@ -30,7 +30,7 @@ type userList struct {
 	Pages pages
 }
 
-// listUsers lists all users. The search of earlier versions leads to the search box.
+// listUsers lists all users. until 1.3.0: the search of 1.0.0 leads to the search box.
 func (c *console) listUsers(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r, "q")
 	if err != nil {

@@ -50,7 +50,7 @@ func (p pending) hasSession() bool { return p.sealed != "" }
 func keeps(r *http.Request) (found pending, err error) {
 	found.asked.ID, err = site.PathID(r, "request")
 	found.asked.Sealed, found.outcome, _ = strings.Cut(cookieText(r, askedCookie), ".")
-	if bytes.HasPrefix(cookieValue(r, askedCookie), []byte(decided+":")) { // of release 1.0.0
+	if bytes.HasPrefix(cookieValue(r, askedCookie), []byte(decided+":")) { // until 1.3.0: from a page of 1.0.0
 		found.outcome = decided
 	}
 	secret, _ := secretIn(r, browserCookie)

@@ -131,7 +131,7 @@ func (p *pages) end(w http.ResponseWriter, request pending, outcome string) {
 	}
 }
 
-// showCancel leads to where the request can be cancelled. In release 1.0.0 pages have a link here.
+// showCancel leads to where the request can be cancelled. until 1.3.0: pages of 1.0.0 have a link here.
 func (p *pages) showCancel(w http.ResponseWriter, r *http.Request, request pending) error {
 	return site.Redirect(request.base + "/sign-in")
 }

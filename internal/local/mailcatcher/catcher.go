@@ -26,7 +26,7 @@ type Config struct {
 	UTF8        bool        // offers SMTPUTF8
 	Without     []string    // extensions that are not offered: 8BITMIME, PIPELINING, SIZE
 	MaxSize     int         // of an email in bytes, a MiB if zero
-	Bare        bool        // accepts addresses without angle brackets, which release 1.0.0 sends: for the test of the upgrade from it
+	Bare        bool        // accepts addresses without angle brackets. until 1.3.0: 1.0.0 sends them, and a test upgrades from it
 	OnEmail     func(Email) // called for each email, in the goroutine that received it
 
 	// Reply is called for each command that the server understands, with its line, and with "." for an email that it would take. If it

@@ -49,7 +49,7 @@ func (d distributor) place(ctx context.Context, shards int) error {
 		switch want := wanted(table); {
 		case kinds[table] == want:
 		case want == onEachNode:
-			if kinds[table] == distributed { // as release 1.0.0 placed user_addresses
+			if kinds[table] == distributed { // until 1.3.0: as release 1.0.0 placed user_addresses
 				err = d.step(ctx, table+": gather", "select undistribute_table($1)", table)
 			}
 			if err == nil {

@@ -73,7 +73,7 @@ func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) err
 
 // Insert implements [database.Store].
 func (s store) Insert(ctx context.Context, db database.DBTxConn, applied database.InsertRequest) error {
-	// Citus gave the table a new sequence if release 1.0.0 distributed it.
+	// until 1.3.0: Citus gave the table a new sequence if release 1.0.0 distributed it.
 	_, err := db.ExecContext(ctx, "select setval(pg_get_serial_sequence('goose_db_version', 'id'), max(id)) from goose_db_version")
 	if err == nil {
 		err = s.Store.Insert(ctx, db, applied)
@@ -86,8 +86,8 @@ func (s store) Insert(ctx context.Context, db database.DBTxConn, applied databas
 	return err
 }
 
-// selectApplied returns the checksums of the applied migrations by version, as JSON. It fails with an undefined column if a program
-// before version 1.0.0 migrated the database, and with an undefined table if none did.
+// selectApplied returns the checksums of the applied migrations by version, as JSON. It fails with an undefined table if no program
+// has migrated the database, and (until 1.3.0) with an undefined column if one before 1.0.0 has.
 const selectApplied = `select coalesce(json_object_agg(version_id, coalesce(checksum, '')) filter (where version_id > 0), '{}')::text
 	from goose_db_version`
 

@@ -264,6 +264,8 @@ func SchemaOf(ctx context.Context, pool *postgres.Pool) (schema Schema, err erro
 	for version := range applied {
 		schema.Current = max(schema.Current, version)
 	}
+	// until 1.3.0: programs of 1.0.0 work on the schema. One migration drops what is there for them (webhook_queue, webhook_events.queued, two
+	// rows of turns, is_secret_of without an expected time), and replaces connect_oldest_program().
 	if schema.Current >= schema.Needed { // an older schema may lack the function
 		err = pool.QueryRow(ctx, "select connect_oldest_program()").Scan(&schema.Oldest)
 	}

@@ -47,7 +47,7 @@ func (a *App) facts(ctx context.Context) console.Facts {
 	trouble, used := a.Accounts.MailTrouble()
 	f := console.Facts{
 		At: a.config.Clock.Now(), Version: a.config.Version, Commit: a.config.Commit, Go: runtime.Version(), Contract: ContractVersion(),
-		Self: a.servers.ID(), Alerts: a.alerts.Firing(), Unwatched: a.alerts.Dropped(),
+		Self: a.servers.ID(), Alerts: a.alerts.Firing(),
 		Mail:  console.Mail{Sent: counts.EmailsSent, Failed: counts.EmailsFailed, Used: used, Trouble: trouble},
 		Redis: a.config.LimiterURL != "", Replicas: postgres.Map(a.Replicas.States(), func(r replica.State) console.Replica { return console.Replica(r) }),
 		Reload: a.lastReload(), Clock: a.servers.Clock(),

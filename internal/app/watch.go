@@ -130,7 +130,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		a.sweptElsewhere.Store(a.sweepsElsewhere())
 		return err
 	})
-	samples, failure := alerts.Gather(a.metrics)
+	samples, failure := a.alerts.Gather(a.metrics)
 	if failure != nil {
 		err = failure
 	}

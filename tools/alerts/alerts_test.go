@@ -4,9 +4,9 @@ package alerts
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,215 +18,263 @@ import (
 	"connect-svc/internal/foundation/alerts"
 )
 
-const (
-	scenarios = 10
-	steps     = 1000 // of a scenario: about four hours
-)
-
-// Both evaluate the same samples, of servers whose metrics rise, rest, vanish and start again, at instants that are not quite regular.
-// At each instant the same alerts fire, since the same time and in the same words. Every rule fires and ends.
+// Both evaluate the same gauges, which change and vanish at random, at instants that are not quite regular. At each instant the same alerts
+// fire, since the same time and in the same words. Every rule that reads a gauge fires and ends.
 func TestRulesAreThoseOfPrometheus(t *testing.T) {
 	t.Parallel()
+	const scenarios, steps = 10, 1000 // of a scenario: about four hours
 	began, ended := map[string]int{}, map[string]int{}
-	var names []string
 	for seed := range uint64(scenarios) {
-		w := newWorld(seed)
-		reference := newPrometheus(t)
-		names = reference.names()
-		ours, err := alerts.New(docs.Alerts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		random := rand.New(rand.NewPCG(seed, 1))
+		now := time.Date(2026, 3, 10, 12, 0, 0, int(seed)*1e6, time.UTC)
+		reference, ours := newPrometheus(t), newAlerts(t)
+		list := gauges()
 		before := map[string]bool{}
 		for step := range steps {
-			w.step()
-			samples := w.samples()
-			ours.Evaluate(w.now, samples)
-			if diff := gocmp.Diff(reference.evaluate(t, w.now, samples), ours.Firing()); diff != "" {
+			now = now.Add(alerts.Interval)
+			switch n := random.IntN(1000); {
+			case n < 100:
+				now = now.Add(time.Duration(random.IntN(6000)-3000) * time.Millisecond)
+			case n < 108:
+				now = now.Add(time.Duration(random.IntN(20)) * time.Minute)
+			case n < 110:
+				now = now.Add(-time.Duration(random.IntN(60)+1) * time.Minute)
+			}
+			var samples []alerts.Sample
+			for _, g := range list {
+				if step == 0 || random.IntN(60) == 0 {
+					g.change(random)
+				}
+				if !g.gone {
+					samples = append(samples, g.Sample)
+				}
+			}
+			ours.Evaluate(now, samples)
+			if diff := gocmp.Diff(reference.evaluate(t, now, samples), ours.Firing()); diff != "" {
 				t.Fatalf("scenario %d, step %d (-Prometheus +ours):\n%s", seed, step, diff)
 			}
-			now := map[string]bool{}
+			firing := map[string]bool{}
 			for _, alert := range ours.Firing() {
-				if now[alert.Name] = true; !before[alert.Name] {
+				if firing[alert.Name] = true; !before[alert.Name] {
 					began[alert.Name]++
 				}
 			}
 			for name := range before {
-				if !now[name] {
+				if !firing[name] {
 					ended[name]++
 				}
 			}
-			before = now
+			before = firing
 		}
 	}
-	for _, name := range names {
-		if began[name] == 0 || ended[name] == 0 {
-			t.Errorf("%s fired %d times and ended %d times", name, began[name], ended[name])
+	counted := regexp.MustCompile(`\b(rate|increase)\(`)
+	for _, r := range newPrometheus(t).rules {
+		if read := !counted.MatchString(r.Expr) || r.Alert == "ConnectUsageNotCounted"; read != (began[r.Alert] > 0) || read != (ended[r.Alert] > 0) {
+			t.Errorf("%s fired %d times and ended %d times", r.Alert, began[r.Alert], ended[r.Alert])
 		}
-	}
-	if len(began) != len(names) {
-		t.Errorf("there fired %q", slices.Sorted(maps.Keys(began)))
 	}
 }
 
-// world is a server whose metrics change at random, as seen at instants.
-type world struct {
-	*rand.Rand
-	now  time.Time
-	list []*metric
-}
-
-// metric is a series. Its behavior changes now and then.
-type metric struct {
+// gauge is a series that has up to one of the values.
+type gauge struct {
 	alerts.Sample
-	ranges  []float64 // a counter grows by up to one of these a step; a gauge has up to one of these
-	counter bool
-	above   []*metric // larger buckets of the same histogram
-
-	most float64 // one of the ranges, for now
-	gone bool
+	values []float64
+	gone   bool
 }
 
-func newWorld(seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 3, 10, 12, 0, 0, int(seed)*1e6, time.UTC)}
-	for _, operation := range []string{"token", "readDailyActivity", "healthz", "readyz", "metrics", "/console", "/console/partners"} {
-		w.counter("connect_requests_total", []float64{0, 1, 30}, "operation", operation, "status", "200")
-		w.counter("connect_requests_total", []float64{0, 0, 0, 1, 4}, "operation", operation, "status", "503")
-		var above []*metric
-		for _, le := range []string{"+Inf", "2.5", "1", "0.5"} {
-			ranges := []float64{0, 0, 0, 1}
-			if le == "0.5" {
-				ranges = []float64{0, 40, 200}
-			}
-			m := w.counter("connect_request_duration_seconds_bucket", ranges, "operation", operation, "status", "200", "le", le)
-			m.above, above = above, append(slices.Clone(above), m)
+func (g *gauge) change(random *rand.Rand) {
+	g.gone = random.IntN(12) == 0
+	g.Value = g.values[random.IntN(len(g.values))]
+	if g.Value > 1 && random.IntN(2) == 0 { // else exactly at the border
+		g.Value *= random.Float64() * 2
+	}
+}
+
+func gauges() (list []*gauge) {
+	add := func(metric, label, value string, values ...float64) {
+		g := &gauge{Sample: alerts.Sample{Metric: metric, Labels: alerts.Labels{}}, values: values}
+		if label != "" {
+			g.Labels[label] = value
 		}
+		list = append(list, g)
 	}
-	for decision, ranges := range map[string][]float64{"admitted": {0, 20, 50}, "rate": {0, 0, 10, 40}, "concurrency": {0, 5}, "failed": {0, 0, 0, 2}} {
-		w.counter("connect_limiter_decisions_total", ranges, "decision", decision)
-	}
-	for _, outcome := range []string{"rotated", "replayed"} {
-		w.counter("connect_refreshes_total", []float64{0, 0, 0, 1}, "outcome", outcome)
-	}
-	for _, outcome := range []string{"sent", "failed"} {
-		w.counter("connect_emails_total", []float64{0, 0, 0, 0, 1}, "outcome", outcome)
-	}
-	w.counter("connect_mail_server_failures_total", []float64{0, 0, 1})
-	w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2}, "outcome", "accepted")
-	w.counter("connect_sign_in_codes_total", []float64{0, 0, 1, 2, 8}, "outcome", "rejected")
 	for _, state := range []string{"used", "left_out"} {
-		w.gauge("connect_database_replicas", []float64{0, 1}, "state", state)
+		add("connect_database_replicas", "state", state, 0, 1)
 	}
-	w.gauge("connect_database_size_bytes", []float64{1e9, 2e10})
-	w.gauge("connect_database_size_week_before_bytes", []float64{1e9, 1.6e10})
-	for _, outcome := range []string{"refused", "replaced"} {
-		w.counter("connect_http_connections_closed_total", []float64{0, 0, 0, 2}, "listener", "public", "outcome", outcome)
-	}
-	w.counter("connect_database_wait_seconds_total", []float64{0, 10, 50})
-	w.counter("connect_usage_uncounted_requests_total", []float64{0, 0, 0, 9})
 	for _, client := range []string{"Acme", "Bike & Co"} {
-		w.counter("connect_webhook_events_total", []float64{0, 0, 0, 0, 1}, "client", client, "outcome", "failed")
-		w.counter("connect_webhook_events_total", []float64{0, 5}, "client", client, "outcome", "delivered")
-		w.gauge("connect_webhook_oldest_pending_seconds", []float64{0, 3600, 1e6}, "client", client)
+		add("connect_webhook_oldest_pending_seconds", "client", client, 0, 3600, 1e6)
 	}
 	for _, listener := range []string{"public", "private"} {
-		w.gauge("connect_certificate_expiry_timestamp_seconds", []float64{1, 5e9, 5e9}, "listener", listener)
+		add("connect_certificate_expiry_timestamp_seconds", "listener", listener, 1, 5e9, 5e9)
 	}
 	for _, instance := range []string{"here", "there", "elsewhere"} {
-		w.gauge("up", []float64{1, 1, 0}, "instance", instance)
+		add("up", "instance", instance, 1, 1, 0)
 	}
-	w.gauge("connect_emails_oldest_waiting_seconds", []float64{0, 60, 600})
-	w.gauge("connect_config_last_reload_successful", []float64{1, 0})
-	w.gauge("connect_database_clock_believed", []float64{1, 0})
-	w.gauge("connect_database_clock_ahead_seconds", []float64{0, 60, -3600, 1e7})
-	w.gauge("connect_usage_rows_waiting", []float64{0, 5000, 1e5})
-	slices.SortFunc(w.list, func(a, b *metric) int { return strings.Compare(nameOf(a.Sample), nameOf(b.Sample)) })
-	for _, m := range w.list {
-		w.change(m)
-	}
-	return w
-}
-
-func (w *world) counter(name string, ranges []float64, labels ...string) *metric {
-	m := &metric{Sample: alerts.Sample{Metric: name, Labels: alerts.Labels{}}, ranges: ranges, counter: true}
-	for i := 0; i < len(labels); i += 2 {
-		m.Labels[labels[i]] = labels[i+1]
-	}
-	w.list = append(w.list, m)
-	return m
-}
-
-func (w *world) gauge(name string, ranges []float64, labels ...string) {
-	w.counter(name, ranges, labels...).counter = false
-}
-
-// change gives a metric another behavior.
-func (w *world) change(m *metric) {
-	m.most = m.ranges[w.IntN(len(m.ranges))]
-	if m.gone = w.IntN(12) == 0; m.gone && m.counter && m.Labels["le"] == "" {
-		m.Value = 0
-	}
-	if !m.counter {
-		if m.Value = m.most; m.most > 1 && w.IntN(2) == 0 { // else exactly at the border
-			m.Value = w.Float64() * m.most * 2
-		}
-	}
-}
-
-// step lets some time pass.
-func (w *world) step() {
-	passed := alerts.Interval
-	switch n := w.IntN(1000); {
-	case n < 100:
-		passed += time.Duration(w.IntN(6000)-3000) * time.Millisecond
-	case n < 108:
-		passed = time.Duration(w.IntN(20)+1) * time.Minute
-	case n < 110:
-		passed = -time.Duration(w.IntN(60)+1) * time.Minute
-	}
-	w.now = w.now.Add(passed)
-	restarted := w.IntN(300) == 0
-	for _, m := range w.list {
-		if w.IntN(60) == 0 {
-			w.change(m)
-		}
-		if !m.counter {
-			continue
-		}
-		if restarted {
-			m.Value = 0
-		}
-		grown := float64(w.IntN(int(m.most) + 1))
-		m.Value += grown
-		for _, bucket := range m.above {
-			bucket.Value += grown
-		}
-	}
-	if restarted {
-		for _, m := range w.list {
-			for _, bucket := range m.above {
-				bucket.Value = max(bucket.Value, m.Value)
-			}
-		}
-	}
-}
-
-func (w *world) samples() (list []alerts.Sample) {
-	whole := map[string]bool{}
-	for _, m := range w.list {
-		if m.gone && m.Labels["le"] != "" {
-			whole[m.Labels["operation"]] = true // a histogram has all of its buckets or none
-		}
-	}
-	for _, m := range w.list {
-		if !m.gone && (m.Labels["le"] == "" || !whole[m.Labels["operation"]]) {
-			list = append(list, m.Sample)
-		}
-	}
+	add("connect_database_size_bytes", "", "", 1e9, 2e10)
+	add("connect_database_size_week_before_bytes", "", "", 1e9, 1.6e10)
+	add("connect_emails_oldest_waiting_seconds", "", "", 0, 60, 600)
+	add("connect_config_last_reload_successful", "", "", 1, 0)
+	add("connect_database_clock_believed", "", "", 1, 0)
+	add("connect_database_clock_ahead_seconds", "", "", 0, 60, -3600, 1e7)
+	add("connect_usage_rows_waiting", "", "", 0, 5000, 1e5)
 	return list
 }
 
-func nameOf(sample alerts.Sample) string { return sample.Metric + fmt.Sprint(sample.Labels) } // fmt sorts maps
+// Both evaluate counters that grow by chance, well for two hours, ill for two, and well again, and then of a process that has started again.
+// Every rule that reads a counter fires when all is ill and no rule when all is well. Prometheus extrapolates: where the two differ, they
+// agree again after four scrapes.
+func TestCountersAgreeWithPrometheus(t *testing.T) {
+	t.Parallel()
+	const phase = int(2 * time.Hour / alerts.Interval)
+	for seed := range uint64(2) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		now := time.Date(2026, 3, 10, 12, 0, 0, int(seed)*1e6, time.UTC)
+		reference, ours := newPrometheus(t), newAlerts(t)
+		s := newSeries()
+		differ := map[string]int{} // for how many scrapes, by name and summary
+		for step := range 4 * phase {
+			if step == 3*phase {
+				s, ours = newSeries(), newAlerts(t)
+				continue // this scrape found nobody
+			}
+			now = now.Add(alerts.Interval)
+			s.trouble = step/phase == 1
+			s.play(random.Float64() * 2)
+			samples := s.samples()
+			ours.Evaluate(now, samples)
+			theirs, firing := namesOf(reference.evaluate(t, now, samples)), namesOf(ours.Firing())
+			for name := range maps.Keys(differ) {
+				if theirs[name] == firing[name] {
+					delete(differ, name)
+				}
+			}
+			for _, names := range []map[string]bool{theirs, firing} {
+				for name := range names {
+					if theirs[name] != firing[name] {
+						differ[name]++
+					}
+				}
+			}
+			for name, scrapes := range differ {
+				if scrapes > 2*4 { // counted once or twice
+					t.Fatalf("scenario %d, step %d: %s: Prometheus %t, ours %t", seed, step, name, theirs[name], firing[name])
+				}
+			}
+			if step%phase != phase-1 {
+				continue
+			}
+			fired := map[string]bool{}
+			for name := range firing {
+				alert, _, _ := strings.Cut(name, ":")
+				fired[alert] = true
+			}
+			for _, name := range reference.names() {
+				if fired[name] != (s.trouble && name != "ConnectDown") { // whose gauge is not among them
+					t.Errorf("scenario %d, step %d: %s fires: %t", seed, step, name, fired[name])
+				}
+			}
+		}
+	}
+}
+
+func newAlerts(t *testing.T) *alerts.Alerts {
+	t.Helper()
+	a, err := alerts.New(docs.Alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// namesOf returns the names of alerts with their summaries.
+func namesOf(firing []alerts.Alert) map[string]bool {
+	names := map[string]bool{}
+	for _, alert := range firing {
+		names[alert.Name+": "+alert.Summary] = true
+	}
+	return names
+}
+
+// series are those of one server. Trouble raises every alert but ConnectDown.
+type series struct {
+	list    []*played
+	trouble bool
+}
+
+// played is a series. A counter grows by well or ill at each step, and a gauge has that value.
+type played struct {
+	alerts.Sample
+	counter   bool
+	well, ill float64
+}
+
+func newSeries() *series {
+	s := new(series)
+	add := func(counter bool, well, ill float64, name string, labels ...string) {
+		p := &played{alerts.Sample{Metric: "connect_" + name, Labels: alerts.Labels{}}, counter, well, ill}
+		for pair := range slices.Chunk(labels, 2) {
+			p.Labels[pair[0]] = pair[1]
+		}
+		s.list = append(s.list, p)
+	}
+	add(true, 10, 10, "requests_total", "operation", "requestToken", "status", "200")
+	add(true, 0, 10, "requests_total", "operation", "requestToken", "status", "500")
+	for _, operation := range []string{"readyz", "metrics", "/console/partners"} {
+		add(true, 50, 50, "requests_total", "operation", operation, "status", "503")
+	}
+	add(true, 10, 0, "request_duration_seconds_bucket", "operation", "requestToken", "le", "1")
+	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "2.5")
+	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "+Inf")
+	for _, operation := range []string{"healthz", "/console", "/developers/sandbox/"} { // may be slow
+		add(true, 0, 0, "request_duration_seconds_bucket", "operation", operation, "le", "1")
+		add(true, 10, 10, "request_duration_seconds_bucket", "operation", operation, "le", "+Inf")
+	}
+	add(true, 10, 1, "limiter_decisions_total", "decision", "admitted")
+	add(true, 0, 10, "limiter_decisions_total", "decision", "rate")
+	add(true, 0, 5, "limiter_decisions_total", "decision", "failed")
+	add(true, 0, 5, "refreshes_total", "outcome", "replayed")
+	add(true, 0, 1, "emails_total", "outcome", "failed")
+	add(true, 0, 2, "mail_server_failures_total")
+	add(true, 1, 0, "sign_in_codes_total", "outcome", "accepted")
+	add(true, 0, 20, "sign_in_codes_total", "outcome", "rejected")
+	add(true, 0, 3, "http_connections_closed_total", "outcome", "refused")
+	add(true, 0, 1000, "database_wait_seconds_total")
+	add(true, 0, 5, "usage_uncounted_requests_total")
+	add(true, 0, 1, "webhook_events_total", "client", "Acme", "outcome", "failed")
+	add(false, 0, 1e5, "webhook_oldest_pending_seconds", "client", "Acme")
+	add(false, 0, 600, "emails_oldest_waiting_seconds")
+	add(false, 1, 0, "database_clock_believed")
+	add(false, 0, 3600, "database_clock_ahead_seconds")
+	add(false, 0, 1, "database_replicas", "state", "left_out")
+	add(false, 2e10, 2e10, "database_size_bytes")
+	add(false, 1.9e10, 1e10, "database_size_week_before_bytes")
+	add(false, 1, 0, "config_last_reload_successful")
+	add(false, 0, 0, "usage_rows_waiting")
+	add(false, 1e11, 1, "certificate_expiry_timestamp_seconds", "listener", "public")
+	s.play(1)
+	return s
+}
+
+// play lets one step pass. Counters grow by so much of what they do.
+func (s *series) play(share float64) {
+	for _, p := range s.list {
+		value := p.well
+		if s.trouble {
+			value = p.ill
+		}
+		if p.counter {
+			value = p.Value + value*share
+		}
+		p.Value = value
+	}
+}
+
+func (s *series) samples() (list []alerts.Sample) {
+	for _, p := range s.list {
+		list = append(list, p.Sample)
+	}
+	return list
+}
 
 func sorted(firing []alerts.Alert) []alerts.Alert {
 	slices.SortFunc(firing, func(x, y alerts.Alert) int {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,92 +30,30 @@ const pace = 60
 
 const scrapeEvery = 500 * time.Millisecond
 
-// stage is a service of two servers, of which the second one can go. Trouble raises every alert.
+// stage is a service of two servers, of which the second one can go.
 type stage struct {
 	mu      sync.Mutex
-	list    []*played
-	trouble bool
+	series  *series
 	second  net.Listener // nil: it has gone
 	address string       // of the second
-}
-
-// played is a series. A counter grows by well or ill at each step, and a gauge has that value.
-type played struct {
-	alerts.Sample
-	counter   bool
-	well, ill float64
-}
-
-func newStage(t *testing.T) *stage {
-	t.Helper()
-	s := new(stage)
-	add := func(counter bool, well, ill float64, name string, labels ...string) {
-		p := &played{alerts.Sample{Metric: "connect_" + name, Labels: alerts.Labels{}}, counter, well, ill}
-		for pair := range slices.Chunk(labels, 2) {
-			p.Labels[pair[0]] = pair[1]
-		}
-		s.list = append(s.list, p)
-	}
-	add(true, 10, 10, "requests_total", "operation", "requestToken", "status", "200")
-	add(true, 0, 10, "requests_total", "operation", "requestToken", "status", "500")
-	add(true, 10, 0, "request_duration_seconds_bucket", "operation", "requestToken", "le", "1")
-	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "2.5")
-	add(true, 10, 10, "request_duration_seconds_bucket", "operation", "requestToken", "le", "+Inf")
-	add(true, 10, 1, "limiter_decisions_total", "decision", "admitted")
-	add(true, 0, 10, "limiter_decisions_total", "decision", "rate")
-	add(true, 0, 5, "limiter_decisions_total", "decision", "failed")
-	add(true, 0, 5, "refreshes_total", "outcome", "replayed")
-	add(true, 0, 1, "emails_total", "outcome", "failed")
-	add(true, 0, 2, "mail_server_failures_total")
-	add(true, 1, 0, "sign_in_codes_total", "outcome", "accepted")
-	add(true, 0, 20, "sign_in_codes_total", "outcome", "rejected")
-	add(true, 0, 3, "http_connections_closed_total", "outcome", "refused")
-	add(true, 0, 1000, "database_wait_seconds_total")
-	add(true, 0, 5, "usage_uncounted_requests_total")
-	add(true, 0, 1, "webhook_events_total", "client", "Acme", "outcome", "failed")
-	add(false, 0, 1e5, "webhook_oldest_pending_seconds", "client", "Acme")
-	add(false, 0, 600, "emails_oldest_waiting_seconds")
-	add(false, 1, 0, "database_clock_believed")
-	add(false, 0, 3600, "database_clock_ahead_seconds")
-	add(false, 0, 1, "database_replicas", "state", "left_out")
-	add(false, 2e10, 2e10, "database_size_bytes")
-	add(false, 1.9e10, 1e10, "database_size_week_before_bytes")
-	add(false, 1, 0, "config_last_reload_successful")
-	add(false, 0, 1e5, "usage_rows_waiting")
-	year := float64(365 * 24 * 3600)
-	add(false, float64(time.Now().Unix())+10*year, float64(time.Now().Unix()), "certificate_expiry_timestamp_seconds", "listener", "public")
-	s.play()
-	return s
 }
 
 // play lets one step pass.
 func (s *stage) play() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.list {
-		value := p.well
-		if s.trouble {
-			value = p.ill
-		}
-		if p.counter {
-			value += p.Value
-		}
-		p.Value = value
-	}
+	s.series.play(1)
 }
 
 // samples are those of the first server, with what it knows of both.
-func (s *stage) samples() (list []alerts.Sample) {
+func (s *stage) samples() []alerts.Sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.list {
-		list = append(list, p.Sample)
-	}
 	up := 1.0
 	if s.second == nil {
 		up = 0
 	}
-	return append(list, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": "web-1"}, Value: 1},
+	return append(s.series.samples(), alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": "web-1"}, Value: 1},
 		alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": "web-2"}, Value: up})
 }
 
@@ -173,7 +110,7 @@ type firing map[string]bool
 // server, the client or the listener; and all end in both.
 func TestRealPrometheus(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := &stage{series: newSeries()}
 	first := s.listen(t, "127.0.0.1:0")
 	s.address = "127.0.0.1:0"
 	s.has(t, true)
@@ -210,10 +147,7 @@ scrape_configs:
 		}
 	}, "prometheus")
 
-	console, err := alerts.New(docs.Alerts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	console := newAlerts(t)
 	began := time.Now()
 	steps := time.NewTicker(alerts.Interval / pace)
 	t.Cleanup(steps.Stop)
@@ -224,10 +158,7 @@ scrape_configs:
 		for deadline := time.Now().Add(5 * wait.Limit); ; <-steps.C {
 			s.play()
 			console.Evaluate(began.Add(time.Since(began)*pace), s.samples())
-			ours := firing{}
-			for _, alert := range console.Firing() {
-				ours[alert.Name+": "+alert.Summary] = true
-			}
+			ours := firing(namesOf(console.Firing()))
 			theirs := prometheusFires(t, base)
 			differ = gocmp.Diff(theirs, ours)
 			if differ == "" && wanted(ours) {
@@ -239,7 +170,7 @@ scrape_configs:
 		}
 	}
 	until("before", func(f firing) bool { return len(f) == 0 })
-	s.trouble = true
+	s.series.trouble = true
 	s.has(t, false)
 	names := newPrometheus(t).names()
 	until("all rules fire", func(f firing) bool {
@@ -250,7 +181,7 @@ scrape_configs:
 		}
 		return len(fired) == len(names) && f["ConnectDown: web-2 does not answer on its private listener."]
 	})
-	s.trouble = false
+	s.series.trouble = false
 	s.has(t, true)
 	until("all ended", func(f firing) bool { return len(f) == 0 })
 }

@@ -17,7 +17,6 @@ type Facts struct {
 	Go, Contract    string // versions of Go and of the partner API
 	Self            uuid.UUID
 	Alerts          []alerts.Alert // that fire on this server
-	Unwatched       int64          // series that no alert sees, because there are too many
 	Servers         Optional[[]servers.Server]
 	Migrations      Optional[Migrations]
 	Database        Optional[servers.Database]

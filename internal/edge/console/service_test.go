@@ -29,7 +29,7 @@ func busyService() Facts {
 		Summary: "The rate limiter cannot decide: reads get 503."}
 	f := Facts{
 		At: start, Version: "v1.4.0", Commit: "0123456789abcdef0123456789abcdef01234567", Go: "go1.26.8", Contract: "1.2.3", Self: self,
-		Alerts: []alerts.Alert{waiting, limiter}, Unwatched: 12,
+		Alerts: []alerts.Alert{waiting, limiter},
 		Certificates: []Certificate{
 			{Listener: "public", Names: []string{"connect.example.com", "www.connect.example.com"}, NotAfter: start.Add(50 * 24 * time.Hour)},
 			{Listener: "private", NotAfter: start.Add(9 * time.Hour), Problem: "is not for the host of the base URL"},
@@ -131,7 +131,7 @@ func TestService(t *testing.T) {
 	for _, want := range []string{
 		"ConnectLimiterFailing page", "The rate limiter cannot decide: reads get 503.", "the limiter cannot reach its store: reads get 503, never a free pass",
 		"look at its responses; write to the partner",
-		"12 series are not watched", "a.example.com this one", "c.example.com lost", "3 h ago", "v1.3.0",
+		"a.example.com this one", "c.example.com lost", "3 h ago", "v1.3.0",
 		"PostgreSQL 17.2", "11 applied, this program has 10 do not match", "Partner API 1.2.3", "Settings read again 2026-03-10 11:34:00 some could not be used CONNECT_OPERATOR_TOKENS_FILE: line 3: " + hostileName,
 		"Grew by 2.8 GiB in 30 days.", "11 GiB", "audit_log 3.7 GiB 2.8 GiB 10,000,000",
 		"Waiting 12,345", "Oldest 30 h", "Given up in 24 hours ≥ 10,000", "≤ 6 h 10,000",

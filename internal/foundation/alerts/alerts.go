@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,32 +22,39 @@ type Alert struct {
 	Server string `json:"server,omitempty"`
 }
 
-// Alerts evaluates the rules on the samples of this process. Call Evaluate from one goroutine; Firing and Dropped are safe for
-// concurrent use.
+// Alerts evaluates the rules on the samples of this process. Call Evaluate from one goroutine; Firing is safe for concurrent use.
 type Alerts struct {
-	rules   []rule
-	history *history
-	active  []map[string]time.Time // for each rule, since when its condition is met, by subject
-	firing  atomic.Pointer[[]Alert]
+	rules    []rule
+	metrics  map[string]bool // that the rules read
+	readings readings
+	active   []map[string]time.Time // for each rule, since when its condition is met, by subject
+	firing   atomic.Pointer[[]Alert]
 }
 
 // New returns the rules of docs/alerts.yaml, which is the document, without any samples.
 func New(document []byte) (*Alerts, error) {
 	rules, err := readRules(document)
-	a := &Alerts{rules: rules, history: newHistory(), active: make([]map[string]time.Time, len(rules))}
+	a := &Alerts{rules: rules, metrics: map[string]bool{}, active: make([]map[string]time.Time, len(rules))}
+	a.readings.counters = map[string]map[string]*counter{}
+	for _, name := range metric.FindAllString(string(document), -1) {
+		a.metrics[name] = true
+	}
 	a.firing.Store(&[]Alert{})
 	return a, err
 }
 
-// Evaluate adds the samples of one instant and evaluates all rules at that instant. A series that has no sample in this call has
-// ended.
+// metric matches the names of the service's metrics.
+var metric = regexp.MustCompile(`\bconnect_\w+`)
+
+// Evaluate adds the samples of one instant and evaluates all rules at that instant. A gauge that has no sample in this call has ended. A counter
+// that has none has not grown, and may have its next sample at any time.
 func (a *Alerts) Evaluate(now time.Time, samples []Sample) {
-	a.history.add(now, samples)
+	a.readings.add(now, samples)
 	firing := []Alert{}
 	for i, rule := range a.rules {
 		before := a.active[i]
 		a.active[i] = map[string]time.Time{}
-		for _, subject := range rule.met(a.history) {
+		for _, subject := range rule.met(&a.readings) {
 			since, known := before[subject]
 			if !known {
 				since = now
@@ -72,6 +80,3 @@ func (a *Alerts) Evaluate(now time.Time, samples []Sample) {
 
 // Firing returns the alerts that fire as of the last evaluation, sorted by name.
 func (a *Alerts) Firing() []Alert { return *a.firing.Load() }
-
-// Dropped returns how many series the last evaluation ignored because the history was full. Alerts may be missing then.
-func (a *Alerts) Dropped() int64 { return a.history.dropped.Load() }

@@ -1,4 +1,11 @@
 package alerts
 
-// KeepAtMost limits the history to so many samples. Call it before the first evaluation.
-func (a *Alerts) KeepAtMost(samples int) { a.history.most, a.history.room = samples, samples }
+// Counts returns the most counts that are kept of a counter.
+func (a *Alerts) Counts() (most int) {
+	for _, counters := range a.readings.counters {
+		for _, c := range counters {
+			most = max(most, len(c.grown))
+		}
+	}
+	return most
+}

@@ -223,7 +223,7 @@ compat: ## list changes in api/openapi.yaml that break clients of released versi
 	go test -C tools -count 1 -v -run TestReleased ./compat
 
 .PHONY: generate
-generate: ## regenerate gen/, the generated parts of sdk/, and docs/settings.md
+generate: ## regenerate gen/, the generated parts of sdk/ and cmd/, and docs/settings.md
 	.ci/generate
 	go test ./cmd/connect-svc -count 1 -run '^TestSettingsDocument$$' -update-settings
 
@@ -242,7 +242,7 @@ verify: ## check that generated code is what `make generate` produces, and that 
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	cp -R api sql migrations gen sdk *.yaml "$$copy"; \
 	.ci/generate "$$copy"; \
-	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" || \
+	diff -r gen "$$copy/gen" && diff -r sdk "$$copy/sdk" && diff cmd/connect-svc/acts.gen.go "$$copy/cmd/connect-svc/acts.gen.go" || \
 		{ echo "what is generated is not what its sources make: run make generate and commit" >&2; exit 1; }
 	@go test -run '^TestReleased$$' ./internal/edge/developers
 

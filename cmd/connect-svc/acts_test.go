@@ -225,7 +225,7 @@ func TestActs(t *testing.T) {
 		s.run("", line)
 	}
 
-	// What destroys asks first.
+	// Destructive commands ask first.
 	for _, line := range []string{
 		"remove steps --user ada@example.com --date 2025-02-02", "remove ride --user $6 --source-id ride-2", "remove adjustment --user $6 --id $8",
 		"connection disconnect --user ada@example.com --client 'walk rewards'", "client revoke-tokens $1", "client offboard 'Walk Rewards'", "user delete $6",

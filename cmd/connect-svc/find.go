@@ -13,26 +13,14 @@ import (
 	"connect-svc/internal/foundation/text"
 )
 
-type findCommand struct {
-	output
-	databaseSetting
-	Text string `arg:"" help:"An address, a user's id, a grant id, a client's name or id, the X-Request-ID of a refused request, or a webhook-id."`
-}
-
-func (c findCommand) Run(p *program, api *operatorAPI) error {
-	found, err := decode[operatorapi.FoundList](api.Find(p.ctx, &operatorapi.FindParams{Text: c.Text}))
-	if err != nil {
-		return err
+func writeFound(w io.Writer, list operatorapi.FoundList) {
+	if len(list.Data) == 0 {
+		fmt.Fprintln(w, "Nothing has this address, name or id.")
 	}
-	return c.print(p, found, func(w io.Writer) {
-		if len(found.Data) == 0 {
-			fmt.Fprintln(w, "Nothing has this address, name or id.")
-		}
-		for _, one := range found.Data {
-			fmt.Fprintf(w, "%s\t%s\n", strings.ReplaceAll(string(one.Kind), "_", " "), cell(one.Name))
-			fields(w, one, "user_id client_id webhook_id at detail")
-		}
-	})
+	for _, found := range list.Data {
+		fmt.Fprintf(w, "%s\t%s\n", strings.ReplaceAll(string(found.Kind), "_", " "), cell(found.Name))
+		fields(w, found, "user_id client_id webhook_id at detail")
+	}
 }
 
 // clientRef is a flag or an argument that names a client by its id or its name. ProvideAPI resolves names, before a command runs.

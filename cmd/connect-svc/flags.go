@@ -20,6 +20,22 @@ func (d *date) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
+// param is the date as an optional field, nil if it was not given.
+func (d *date) param() *openapi_types.Date {
+	if d == nil {
+		return nil
+	}
+	return &d.Date
+}
+
+// param is a text as an optional parameter or field, nil if it is empty.
+func param(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 // instant is a flag that is a day, which stands for its midnight in UTC, or a time of RFC 3339.
 type instant struct{ time.Time }
 

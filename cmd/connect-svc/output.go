@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -35,15 +34,6 @@ func (o output) print(p *program, value any, text func(w io.Writer)) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	text(w)
 	return w.Flush()
-}
-
-// answer shows what an operation of the operator API answers.
-func (o output) answer(p *program, response *http.Response, err error, names string) error {
-	value, err := decode[any](response, err)
-	if err != nil {
-		return err
-	}
-	return o.show(p, value, names)
 }
 
 // show prints an object: for people its named fields, and notes below them.

@@ -3,33 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/http"
 
 	"connect-svc/gen/operatorapi"
 )
-
-type usageCommand struct {
-	output
-	databaseSetting
-	clientQuery
-	Client *clientRef `xor:"which" placeholder:"UUID|NAME" help:"The client's id or name. Without it the usage of all is listed, in whole days."`
-	Since  since      `default:"24h" placeholder:"TIME" help:"Start, in whole hours: a duration back from now (24h), a day in UTC (2026-11-20) or a time (2026-11-20T10:00:00Z). Counts are kept for 35 days."`
-}
-
-func (c usageCommand) Run(p *program, api *operatorAPI) error {
-	if c.Client == nil {
-		return c.list(p, rows(func(cursor *string) (*http.Response, error) {
-			return api.ListUsage(p.ctx, &operatorapi.ListUsageParams{
-				Since: c.Since.param(), Query: c.param(), Limit: new(pageRows), Cursor: cursor,
-			})
-		}), "client_id status name total.requests total.rate_limited total.refused total.failed total.p50_ms total.p99_ms connections.authorized")
-	}
-	report, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.Client.UUID, &operatorapi.ReadClientUsageParams{Since: c.Since.param()}))
-	if err != nil {
-		return err
-	}
-	return c.print(p, report, func(w io.Writer) { writeUsage(w, report) })
-}
 
 // connectionsText is how many connections a client has, for people.
 func connectionsText(c operatorapi.ConnectionCounts) string {
@@ -64,5 +40,33 @@ func writeUsage(w io.Writer, value operatorapi.Usage) {
 	heading(w, len(value.Hours), "HOUR (UTC)\t"+columns)
 	for _, hour := range value.Hours {
 		figures(hour.Hour, hour.Figures)
+	}
+}
+
+func writeReport(w io.Writer, report operatorapi.Report) {
+	name := "all clients"
+	if report.Name != nil {
+		name = printable(*report.Name)
+	}
+	f := report.Total
+	fmt.Fprintf(w, "report of\t%s\n", name)
+	fmt.Fprintf(w, "days\t%s to %s\n", report.Since, report.Until)
+	fmt.Fprintf(w, "connections\t%s\n", connectionsText(f.Connections))
+	fmt.Fprintf(w, "made, refreshed, lapsed\t%d, %d, %d\n", f.ConnectionsMade, f.Refreshed, f.Lapsed)
+	fmt.Fprintf(w, "revoked\t%d by the client, %d replayed, %d by an operator\n", f.Revoked.ByClient, f.Revoked.Replayed, f.Revoked.ByOperator)
+	fmt.Fprintf(w, "disconnected\t%d by the user, %d by the client, %d by an operator, %d with the account, %d with the client\n",
+		f.Disconnected.ByUser, f.Disconnected.ByClient, f.Disconnected.ByOperator, f.Disconnected.WithAccount, f.Disconnected.WithClient)
+	fmt.Fprintf(w, "active on the busiest day\t%d users, %d clients\n", f.ActiveUsers, f.ActiveClients)
+	fmt.Fprintf(w, "requests\t%d, %d of them 429, %d other 4xx, %d 5xx; p50 %.1f ms, p99 %.1f ms\n", f.Requests.Requests, f.Requests.RateLimited,
+		f.Requests.Refused, f.Requests.Failed, f.Requests.P50Ms, f.Requests.P99Ms)
+	fmt.Fprintf(w, "sign-in codes\t%d sent, %d tried\n", f.CodesSent, f.CodesTried)
+	fmt.Fprintf(w, "webhooks\t%d delivered, %d given up\n", f.WebhooksDelivered, f.WebhooksFailed)
+	fmt.Fprintln(w, "\nDAY (UTC)\tMADE\tREFRESHED\tLAPSED\tREVOKED\tDISCONNECTED\tUSERS\tREQUESTS\t429\t5XX\tP99\tCODES\tWEBHOOKS\tGIVEN UP")
+	for _, day := range report.Days {
+		f := day.Figures
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f ms\t%d\t%d\t%d\n", day.Day, f.ConnectionsMade, f.Refreshed, f.Lapsed,
+			f.Revoked.ByClient+f.Revoked.Replayed+f.Revoked.ByOperator,
+			f.Disconnected.ByUser+f.Disconnected.ByClient+f.Disconnected.ByOperator+f.Disconnected.WithAccount+f.Disconnected.WithClient,
+			f.ActiveUsers, f.Requests.Requests, f.Requests.RateLimited, f.Requests.Failed, f.Requests.P99Ms, f.CodesSent, f.WebhooksDelivered, f.WebhooksFailed)
 	}
 }

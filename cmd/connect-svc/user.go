@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -12,46 +13,7 @@ import (
 	"connect-svc/internal/app/settings"
 )
 
-type userCommands struct {
-	output
-	databaseSetting
-	Create     userCreateCommand     `cmd:"" help:"Create a user." example:"connect-svc user create --email ada@example.com --timezone Europe/Berlin --registered-on 2026-01-31"`
-	List       userListCommand       `cmd:"" help:"List all users." example:"connect-svc user list --output json"`
-	Show       userShowCommand       `cmd:"" help:"Show one user." example:"connect-svc user show ada@example.com"`
-	Update     userUpdateCommand     `cmd:"" help:"Change a user." detail:"Another address ends the user's sign-ins, sessions and undecided requests. Another time zone decides calendar days from now on: the first readable dates of connections stay. Another registration day bounds the reads of steps at once, also of existing connections." example:"connect-svc user update 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --timezone Asia/Tokyo"`
-	Activity   userActivityCommand   `cmd:"" help:"Show a user's recorded activity, and what partners see." detail:"With the corrections by support. The audit log records that you looked. Who wrote a correction is known if it was made by itself, not in a batch." example:"connect-svc user activity ada@example.com --from 2026-01-01 --to 2026-01-31"`
-	SignIns    userSignInsCommand    `cmd:"" help:"Show what happened to the sign-ins of an address." detail:"Within 7 days. An address need not have an account. Codes are not stored." example:"connect-svc user sign-ins ada@example.com"`
-	LiftLimits userLiftLimitsCommand `cmd:"" help:"Lift the limits of a user's sign-ins once." detail:"The limits of codes and of wrong codes begin anew for the user's address. The limits of networks stay." example:"connect-svc user lift-limits ada@example.com"`
-	Delete     userDeleteCommand     `cmd:"" unhurried:"" help:"Permanently delete a user, their connections and data." example:"connect-svc user delete 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --yes"`
-}
-
-type userCreateCommand struct {
-	Email        string     `required:"" help:"Address that receives the user's sign-in codes."`
-	Timezone     string     `required:"" placeholder:"AREA/CITY" help:"The user's time zone, which determines the calendar day of a consent. A former name is stored as the present one: Asia/Kolkata for Asia/Calcutta."`
-	RegisteredOn date       `required:"" placeholder:"YYYY-MM-DD" help:"The user's registration day. Steps of earlier days cannot be read."`
-	ID           *uuid.UUID `placeholder:"UUID" help:"The user's id (default: a new one)."`
-
-	settings.OptionalMailServer
-}
-
-func (c userCreateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	response, err := api.CreateUser(p.ctx, operatorapi.NewUser{
-		UserId: c.ID, Email: c.Email, Timezone: c.Timezone, RegisteredOn: c.RegisteredOn.Date,
-	})
-	return group.answer(p, response, err, "user_id")
-}
-
-type userListCommand struct{}
-
-func (userListCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListUsers(p.ctx, &operatorapi.ListUsersParams{Limit: new(pageRows), Cursor: cursor})
-	}), "user_id email timezone registered_on")
-}
-
-// userFields are what people see of a user.
-const userFields = "user_id email timezone registered_on created_at"
-
+// userOrEmail is a flag or an argument that names a user by the id or the address.
 type userOrEmail struct {
 	id    uuid.UUID
 	email string // empty: by id
@@ -80,41 +42,28 @@ func (u userOrEmail) read(p *program, api *operatorAPI) (operatorapi.User, error
 	return page.Data[0], nil
 }
 
-// userID is the argument of the commands on one user.
-type userID struct {
-	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
+// readID is the id of a user who may not be named.
+func (u *userOrEmail) readID(p *program, api *operatorAPI) (*uuid.UUID, error) {
+	if u == nil {
+		return nil, nil
+	}
+	user, err := u.read(p, api)
+	return &user.UserId, err
 }
 
-type userShowCommand struct{ userID }
-
-func (c userShowCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	user, err := c.ID.read(p, api)
-	if err != nil {
-		return err
+// givenID and givenEmail are what was typed, nil if it was the other.
+func (u *userOrEmail) givenID() *uuid.UUID {
+	if u == nil || u.email != "" {
+		return nil
 	}
-	return group.show(p, user, userFields)
+	return &u.id
 }
 
-type userUpdateCommand struct {
-	userID
-	Email        *string `help:"Another address for the user's sign-in codes."`
-	Timezone     *string `placeholder:"AREA/CITY" help:"Another time zone."`
-	RegisteredOn *date   `placeholder:"YYYY-MM-DD" help:"Another registration day."`
-
-	settings.OptionalMailServer
-}
-
-func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	change := operatorapi.UserChange{Email: c.Email, Timezone: c.Timezone}
-	if c.RegisteredOn != nil {
-		change.RegisteredOn = &c.RegisteredOn.Date
+func (u *userOrEmail) givenEmail() *string {
+	if u == nil {
+		return nil
 	}
-	user, err := c.ID.read(p, api)
-	if err != nil {
-		return err
-	}
-	response, err := api.ChangeUser(p.ctx, user.UserId, change)
-	return group.answer(p, response, err, userFields)
+	return param(u.email)
 }
 
 func (c userUpdateCommand) AfterApply() error {
@@ -124,30 +73,127 @@ func (c userUpdateCommand) AfterApply() error {
 	return nil
 }
 
-// userDeleteCommand is unhurried: an import may lock the user for long.
-type userDeleteCommand struct {
-	confirmation
-	userID
+func (c userDeleteCommand) question(user operatorapi.User, connections operatorapi.Connections) string {
+	return fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
+		count(int64(len(connections.Data)), "connection"), user.UserId, user.Email)
 }
 
-func (c userDeleteCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
-	user, err := c.ID.read(p, api)
+// deletedUser is what programs read of a deletion, for which the operation has no answer.
+type deletedUser struct {
+	ConnectionsEnded int64     `json:"connections_ended"`
+	UserID           uuid.UUID `json:"user_id"`
+}
+
+func (c userDeleteCommand) answer(_ *program, _ *operatorAPI, user operatorapi.User, connections operatorapi.Connections) (deletedUser, error) {
+	return deletedUser{int64(len(connections.Data)), user.UserId}, nil
+}
+
+// answer is the connection that was ended.
+func (c connectionDisconnectCommand) answer(p *program, api *operatorAPI, user operatorapi.User, _ operatorapi.Client) (operatorapi.FoundConnection, error) {
+	ended, err := decode[operatorapi.FoundConnectionPage](api.FindConnections(p.ctx, &operatorapi.FindConnectionsParams{
+		UserId: &user.UserId, ClientId: c.Client.id(),
+	}))
+	if err != nil {
+		return operatorapi.FoundConnection{}, err
+	}
+	return ended.Data[0], nil
+}
+
+func (c userActivityCommand) AfterApply() error {
+	if c.To.Before(c.From.Time) || !c.To.Before(c.From.AddDate(0, 0, 366)) {
+		return usagef("--to: must be from 0 to 365 days after --from")
+	}
+	return nil
+}
+
+func writeActivity(w io.Writer, found operatorapi.UserActivity) {
+	fmt.Fprintln(w, "DATE\tSTEPS\tCORRECTED\tPARTNERS SEE\tMETRES\tCORRECTED\tPARTNERS SEE")
+	for _, day := range found.Days {
+		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%+d\t%s\n", day.Date, given(day.Steps.Recorded), day.Steps.Adjusted, given(day.Steps.Seen),
+			given(day.Cycling.Recorded), day.Cycling.Adjusted, given(day.Cycling.Seen))
+	}
+	heading(w, len(found.Rides), "RIDE\tEND\tMETRES\tSOURCE ID")
+	for _, ride := range found.Rides {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", ride.RecordedStartTime, given(ride.RecordedEndTime), ride.DistanceMeters, printable(ride.SourceId))
+	}
+	heading(w, len(found.Adjustments), "CORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
+	for _, one := range found.Adjustments {
+		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.Delta, one.CreatedAt, given(one.Actor), one.AdjustmentId, cell(one.Note))
+	}
+	heading(w, len(found.RemovedAdjustments), "REMOVED OF\tDATASET\tAT\tBY\tADJUSTMENT ID")
+	for _, one := range found.RemovedAdjustments {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.At, one.Actor, one.AdjustmentId)
+	}
+	heading(w, len(found.Readers), "READER\tSTEPS FROM\tCYCLING FROM\tNAME")
+	for _, reader := range found.Readers {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", reader.ClientId, given(reader.StepsFrom), given(reader.CyclingFrom), cell(reader.ClientName))
+	}
+	if !found.Complete {
+		fmt.Fprintln(w, "\nThere are more rides or corrections than these: ask for fewer dates.")
+	}
+}
+
+// given is a value for people that may be missing.
+func given[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprint(*value)
+}
+
+// userSignInsCommand shows those of an address, which may have no account, or of a user.
+type userSignInsCommand struct {
+	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
+	settings.Keyset
+}
+
+func (c userSignInsCommand) Run(p *program, group *userCommands, api *operatorAPI) error {
+	list := func() (*http.Response, error) { return api.ListUserSignIns(p.ctx, c.ID.id) }
+	if c.ID.email != "" {
+		list = func() (*http.Response, error) {
+			return api.ListSignIns(p.ctx, &operatorapi.ListSignInsParams{Email: c.ID.email})
+		}
+	}
+	log, err := decode[operatorapi.SignInLog](list())
 	if err != nil {
 		return err
 	}
-	id := user.UserId
-	connections, err := decode[operatorapi.Connections](api.ListConnections(p.ctx, id))
-	if err != nil {
-		return err
+	return group.print(p, log, func(w io.Writer) { writeSignIns(w, log) })
+}
+
+// signInTexts say what happened, for people.
+var signInTexts = map[operatorapi.SignInEventEvent]string{
+	operatorapi.SignInEventEventAsked:     "asked for a code",
+	operatorapi.SignInEventEventRefused:   "refused by the limit of ",
+	operatorapi.SignInEventEventSent:      "the mail server has taken the email",
+	operatorapi.SignInEventEventNoAccount: "no email, because the address has no account",
+	operatorapi.SignInEventEventDelayed:   "the mail server has not taken the email yet",
+	operatorapi.SignInEventEventFailed:    "the email was given up",
+	operatorapi.SignInEventEventWrong:     "wrong code, attempt",
+	operatorapi.SignInEventEventSpent:     "a code after its last attempt",
+	operatorapi.SignInEventEventExpired:   "a code after 10 minutes",
+	operatorapi.SignInEventEventSignedIn:  "signed in",
+	operatorapi.SignInEventEventLifted:    "the limits were lifted by",
+}
+
+func writeSignIns(w io.Writer, log operatorapi.SignInLog) {
+	for _, event := range log.Data {
+		text := signInTexts[event.Event]
+		switch {
+		case event.Limit != nil && event.Until != nil:
+			text += strings.ReplaceAll(string(*event.Limit), "_", " ") + " until " + *event.Until
+		case event.Waiting:
+			text += "; its email waits for the mail server"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", event.At, text, cell(event.Detail))
 	}
-	ending := count(int64(len(connections.Data)), "connection")
-	if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
-		ending, id, user.Email)); err != nil {
-		return err
+	if len(log.Data) == 0 {
+		fmt.Fprintln(w, "No sign-in of this address within 7 days.")
 	}
-	if _, err := api.DeleteUser(p.ctx, id); err != nil {
-		return err
+	if log.NextCodeAt != nil {
+		fmt.Fprintf(w, "The limit of the address admits the next code at %s.\n", *log.NextCodeAt)
 	}
-	deleted := map[string]any{"user_id": id, "connections_ended": len(connections.Data)} // the operation answers nothing
-	return group.say(p, deleted, "user %s is deleted; %s ended", id, ending)
+	if !log.CodesWork {
+		fmt.Fprintln(w, "Too many wrong codes: only the links of emails work.")
+	}
 }

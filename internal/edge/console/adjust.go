@@ -29,18 +29,9 @@ var (
 	reads   = map[activity.Adjusted]activity.Dataset{activity.AdjustedSteps: activity.DatasetDailySteps, activity.AdjustedCycling: activity.DatasetCyclingDaily}
 )
 
-func (c *console) routeAdjustments(r routes) {
-	const (
-		adjust = usersPath + "/{user}/adjust"
-		remove = usersPath + "/{user}/corrections/{dataset}/{correction}/remove"
-	)
-	routeAct(r, adjust, c.userOf, c.askAdjustment, c.adjust)
-	routeAct(r, remove, c.userOf, c.confirmRemoveAdjustment, site.Confirmed(c.removeAdjustment))
-}
-
 func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	x := confirmation{
-		Title: in.Text("console.adjust.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.adjust.says")},
+		Names: []any{"Email", user.Email}, Says: []template.HTML{in.HTML("console.adjust.says")},
 		Action: in.Text("console.adjust.look"), Back: userPath(user.ID),
 		Fields: []field{
 			{Name: "dataset", Label: in.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},

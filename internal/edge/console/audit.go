@@ -21,11 +21,6 @@ import (
 
 const auditPath = Path + "/audit"
 
-func (c *console) routeAudit(r routes) {
-	r.get(auditPath, c.listAudit)
-	r.get(auditPath+".csv", c.writeAudit)
-}
-
 // auditFields lists the names of the filters in a query.
 var auditFields = []string{"from", "to", "actor", "action", "user", "partner"}
 

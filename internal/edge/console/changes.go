@@ -16,17 +16,6 @@ import (
 
 const changesPath = Path + "/changes"
 
-// routeChanges routes what a partner's engineers ask the operator to change, and the operator's answer.
-func (c *console) routeChanges(r routes) {
-	const changes = "{partner}/changes"
-	r.get(changes, site.Given(c.partnerOf, c.showChange))
-	routeForm(r, changes+"/request", c.changeable, c.showRequestForm, c.requestChange)
-	c.routeLogo(r, changes+"/logo", "changes", c.requestLogo)
-	routeAct(r, changes+"/withdraw", c.openChangeOf, c.askChange("withdraw"), site.Confirmed(c.withdrawChange))
-	routeAct(r, changes+"/approve", c.openChangeOf, c.askChange("approve"), site.Confirmed(c.approveChange))
-	routeAct(r, changes+"/refuse", c.openChangeOf, c.askChange("refuse"), c.refuseChange)
-}
-
 func (c *console) changePath(partner uuid.UUID) string { return c.partnerPath(partner) + "/changes" }
 
 // lastChange returns a partner's last request, nil if there is none.
@@ -154,9 +143,9 @@ func (c *console) openChangeOf(r *http.Request) (one openChange, err error) {
 func (c *console) askChange(act string) asking[openChange] {
 	return func(_ *http.Request, in writer, one openChange, _ refused) (confirmation, error) {
 		x := confirmation{
-			Title:  in.Text("console.change."+act+".heading", "Partner", one.partner.Name),
-			Says:   []template.HTML{in.HTML("console.change." + act + ".says")},
-			Action: in.Text("console.change." + act + ".act"), Back: c.changePath(one.partner.ID),
+			Names: []any{"Partner", one.partner.Name},
+			Says:  []template.HTML{in.HTML("console.change." + act + ".says")},
+			Back:  c.changePath(one.partner.ID),
 		}
 		if act == "refuse" {
 			x.Fields = []field{{Name: "answer", Type: "textarea", Label: in.HTML("console.change.refuse.answer"),

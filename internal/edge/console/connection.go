@@ -18,12 +18,6 @@ import (
 	"connect-svc/internal/foundation/work"
 )
 
-func (c *console) routeConnections(r routes) {
-	const connection = usersPath + "/{user}/connections/{client}"
-	r.get(connection, site.Given(c.connectionOf, c.showConnection))
-	routeAct(r, connection+"/disconnect", c.connectionOf, c.confirmDisconnect, site.Confirmed(c.disconnect))
-}
-
 func connectionPath(user, client uuid.UUID) string {
 	return userPath(user) + "/connections/" + client.String()
 }
@@ -206,13 +200,13 @@ func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, 
 	}
 	name := isolated(one.Partner.Name)
 	return confirmation{
-		Title: in.Text("console.disconnect.heading", "Email", one.User.Email, "Partner", one.Partner.Name),
+		Names: []any{"Email", one.User.Email, "Partner", one.Partner.Name},
 		Says: []template.HTML{
 			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
 				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
 			in.HTML("console.disconnect."+notified, "Partner", name),
 		},
-		Action: in.Text("console.disconnect.act"), Grave: true, Back: one.path(),
+		Grave: true, Back: one.path(),
 	}, err
 }
 

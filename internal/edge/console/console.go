@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/audit"
@@ -75,6 +74,7 @@ type console struct {
 	base     string                                 // the path before /partners/{partner}: Path, or nothing in the portal
 	ownForms func(http.Handler) http.Handler        // refuses those of other sites
 	identify func(*http.Request) (principal, error) // who asks
+	rights   map[string]right                       // of each route
 }
 
 // inConsole makes the console the caller in the queue for the database.
@@ -91,24 +91,7 @@ func New(config Config) (http.Handler, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.identify = c.operatorOf
-	router, r := c.router(func(*http.Request) work.Caller { return inConsole })
-	r.get(Path+"/static/{name}", c.site.ServeFile)
-	r.get(Path+"/sign-in", c.showSignIn)
-	r.post(Path+"/sign-in", c.signIn)
-	r.post(Path+"/sign-out", c.signOut)
-	r.get(Path, c.showHome)
-	r.get(Path+"/", site.FailWith(site.Redirect(Path)))
-	c.routeUsers(r)
-	c.routeConnections(r)
-	c.routeAdjustments(r)
-	c.routePartners(r)
-	c.routePartner(r.below(partnersPath + "/"))
-	r.get(PreviewFiles+"{name}", c.Consent.ServeFile)
-	r.get(servicePath, c.showService)
-	r.post(servicePath+"/dismiss", c.dismissServer)
-	c.routeAudit(r)
-	c.routeFind(r)
-	return router, *r.unlisted
+	return c.router(c.routes(), func(*http.Request) work.Caller { return inConsole })
 }
 
 // places and tabs are what the console and the portal are called, and the pages about one partner besides the first one, by base.
@@ -141,29 +124,9 @@ func newConsole(config Config, base, static string) (*console, error) {
 	return c, err
 }
 
-// router returns a router without routes, and what adds them.
-func (c *console) router(caller func(*http.Request) work.Caller, headers ...func(http.Handler) http.Handler) (chi.Router, routes) {
-	router := chi.NewRouter()
-	router.Use(append(headers, site.Headers, site.Named, site.Timed(caller, c.limit), c.ownForms)...)
-	router.NotFound(c.page(site.FailWith(site.ErrNotFound)))
-	router.MethodNotAllowed(c.page(site.FailWith(site.ErrNotFound)))
-	return router, routes{console: c, router: router, unlisted: new(error)}
-}
-
 // page serves a handler, and turns its error or panic into a redirect or an error page.
 func (c *console) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, c.fail)
-}
-
-// longTime limits requests that end many connections or call a partner's server.
-const longTime = 30 * time.Second
-
-// limit returns how long a request may take.
-func (c *console) limit(r *http.Request) time.Duration {
-	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/revoke") || strings.HasSuffix(r.URL.Path, "/webhooks/test") || strings.HasSuffix(r.URL.Path, "/webhooks/replay")) {
-		return max(longTime, c.Limits.Batch)
-	}
-	return c.Limits.Act
 }
 
 // view is the data of a template.
@@ -173,6 +136,8 @@ type view struct {
 	Find *string   // what was searched for, or nil if the page is not about a search
 	News string    // the text of the act that was just done
 	X    any       // the page's own data
+
+	rights map[string]right
 }
 
 // write sends a page.
@@ -187,7 +152,7 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
-	v := view{Who: principalOf(r), Part: part, News: c.news(r), X: x}
+	v := view{Who: principalOf(r), Part: part, News: c.news(r), X: x, rights: c.rights}
 	if r.URL.Path == findPath || r.URL.Path == usersPath {
 		v.Find = new(r.URL.Query().Get("q"))
 	}

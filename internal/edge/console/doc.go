@@ -8,8 +8,8 @@
 //
 // # Invariants
 //
-//   - One table, [rights], says who may ask for each route. A server with a route that is missing there does not start (TestRights,
-//     TestEveryRouteHasARight).
+//   - One table, routes, says of each page and act who may ask for it, how long it may take, what is shown before and what it does. A
+//     server with a route that has no right or no time does not start (TestRights, TestEveryRouteHasARight, TestTimeOfActs).
 //   - The portal shows one partner, and names no user and no operator (TestPortal).
 //   - Every page but the sign-in requires a session, which an operator token starts. One cookie holds its key, SameSite=Strict
 //     (TestSignIn, TestCookie).

@@ -12,8 +12,6 @@ import (
 
 const findPath = Path + "/find"
 
-func (c *console) routeFind(r routes) { r.get(findPath, c.find) }
-
 // findView is what a text names.
 type findView struct {
 	Query   string

@@ -13,6 +13,7 @@ import (
 // confirmation is the page that asks to confirm an act, and its form. The form is posted to the path of the page.
 type confirmation struct {
 	Title  string          // of the page and its heading
+	Names  []any           // in the heading, if its text is that of the act
 	Says   []template.HTML // what will happen, one paragraph each
 	Action string          // the text of the button
 	Grave  bool            // the act removes something
@@ -62,20 +63,20 @@ func (r refused) problem(in writer, name string) template.HTML {
 // asking returns the page that asks for an act. no is empty, or has the form that was refused, whose values the fields get.
 type asking[T any] = func(r *http.Request, in writer, one T, no refused) (confirmation, error)
 
-// routeForm routes a page with GET, and its form with POST.
-func routeForm[T any](r routes, path string, of func(*http.Request) (T, error), show, act site.About[T]) {
-	r.get(path, site.Given(of, show))
-	r.post(path, site.Given(of, act))
-}
-
-// routeAct routes the page that asks for an act, and the act. If the act returns a [refused], it shows the page again.
-func routeAct[T any](r routes, path string, of func(*http.Request) (T, error), ask asking[T], act site.About[T]) {
-	c := r.console
-	show := func(w http.ResponseWriter, r *http.Request, one T, no refused) error {
+// previewed has the page that asks for an act, and the act. Its heading and its button are the texts of its name, unless ask sets them. If the act
+// returns a [refused], it shows the page again.
+func previewed[T any](c *console, text string, subject func(*http.Request) (T, error), ask asking[T], act site.About[T]) handlers {
+	show := func(w http.ResponseWriter, r *http.Request, about T, no refused) error {
 		in := c.writer(r)
-		x, err := ask(r, in, one, no)
+		x, err := ask(r, in, about, no)
 		if err != nil {
 			return err
+		}
+		if x.Title == "" {
+			x.Title = in.Text("console."+text+".heading", x.Names...)
+		}
+		if x.Action == "" {
+			x.Action = in.Text("console." + text + ".act")
 		}
 		if no.form == nil {
 			return c.write(w, r, "confirm", x)
@@ -85,17 +86,17 @@ func routeAct[T any](r routes, path string, of func(*http.Request) (T, error), a
 		}
 		return c.refuse(w, r, "confirm", x)
 	}
-	routeForm(r, path, of, func(w http.ResponseWriter, r *http.Request, one T) error {
-		return show(w, r, one, refused{})
-	}, func(w http.ResponseWriter, r *http.Request, one T) error {
-		err := act(w, r, one)
+	return given(subject, func(w http.ResponseWriter, r *http.Request, about T) error {
+		return show(w, r, about, refused{})
+	}, func(w http.ResponseWriter, r *http.Request, about T) error {
+		err := act(w, r, about)
 		no, is := errors.AsType[refused](err)
 		if !is {
 			return err
 		}
-		if one, err = of(r); err != nil { // the act may have found it changed
+		if about, err = subject(r); err != nil { // the act may have found it changed
 			return err
 		}
-		return show(w, r, one, no)
+		return show(w, r, about, no)
 	})
 }

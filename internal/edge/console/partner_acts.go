@@ -129,20 +129,20 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 	})
 }
 
-// routeStatus routes an act, disable, enable or revoke, that changes what a partner's credentials can do.
-func (c *console) routeStatus(r routes, act string, grave bool, change func(context.Context, uuid.UUID) error) {
+// status is an act, disable, enable or revoke, that changes what a partner's credentials can do.
+func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
 	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 		counted, err := c.Usage.Connections(r.Context(), partner.ID)
 		return confirmation{
-			Title: in.Text("console.partner."+act+".heading", "Partner", partner.Name),
+			Names: []any{"Partner", partner.Name},
 			Says: []template.HTML{
 				in.HTML("console.partner." + act + ".says"),
 				in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
 			},
-			Action: in.Text("console.partner." + act + ".act"), Grave: grave, Back: c.partnerPath(partner.ID),
+			Grave: grave, Back: c.partnerPath(partner.ID),
 		}, err
 	}
-	routeAct(r, "{partner}/"+act, c.changeable, ask,
+	return previewed(c, "partner."+act, c.changeable, ask,
 		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
 			return outcome(change(r.Context(), partner.ID), c.partnerPath(partner.ID), "partner_"+act+"d")
 		}))
@@ -161,13 +161,13 @@ func (c *console) askOffboard(r *http.Request, in writer, partner client.Client,
 	}
 	ends := counted.Authorized + counted.Lapsed + counted.Revoked
 	return confirmation{
-		Title: in.Text("console.partner.offboard.heading", "Partner", partner.Name),
+		Names: []any{"Partner", partner.Name},
 		Says: []template.HTML{
 			in.HTML("console.partner.offboard.says"),
 			in.HTML("console.partner.offboard.connections", "Number", in.precisely(ends, counted.Precision)),
 			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
 		},
-		Action: in.Text("console.partner.offboard.act"), Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
+		Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
 	}, err
 }
 
@@ -204,12 +204,12 @@ type logoForm struct {
 	Problem template.HTML // with the file
 }
 
-// routeLogo routes a form with a logo. take makes or requests the change.
-func (c *console) routeLogo(r routes, path, tab string, take func(*http.Request, client.Client, brand.Logo) error) {
+// takesLogo is a form with a logo. take makes or requests the change.
+func (c *console) takesLogo(tab string, take func(*http.Request, client.Client, brand.Logo) error) handlers {
 	show := func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 		return c.write(w, r, "logo", logoForm{aboutPartner: aboutPartner{partner, tab}})
 	}
-	routeForm(r, path, c.changeable, show, func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	return given(c.changeable, show, func(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 		file, err := readFile(w, r, "logo", brand.MaxLogo)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -11,50 +10,10 @@ import (
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/site"
-	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/page"
 )
 
 const partnersPath = Path + "/partners"
-
-func (c *console) routePartners(r routes) {
-	r.get(partnersPath, c.listPartners)
-	r.get(partnersPath+"/new", c.showNewPartner)
-	r.post(partnersPath+"/new", c.createPartner)
-	r.get(changesPath, c.listChanges)
-}
-
-// routePartner routes the pages about one partner, which the console and the portal have. Of the portal, routes leaves out the operator's.
-func (c *console) routePartner(r routes) {
-	const partner = "{partner}"
-	r.get(partner, site.Given(c.partnerOf, c.showPartner))
-	r.get(partner+"/usage", site.Given(c.partnerOf, c.showUsage))
-	r.get(partner+"/refused", site.Given(c.partnerOf, c.listRefused))
-	r.get(partner+"/logo/{file}", c.serveLogo)
-	r.post(partner+"/logo/remove", site.Given(c.changeable, site.Confirmed(c.removeLogo)))
-	routeForm(r, partner+"/change", c.changeable, c.showPartnerForm, c.changePartner)
-	c.routeLogo(r, partner+"/logo", "overview", func(r *http.Request, partner client.Client, logo brand.Logo) error {
-		return c.replaceLogo(r, partner, logo, "logo_set")
-	})
-	routeAct(r, partner+"/secret", c.changeable, c.askSecret, c.replaceSecret)
-	c.routeStatus(r, "disable", true, c.Clients.Disable)
-	c.routeStatus(r, "enable", false, c.Clients.Enable)
-	c.routeStatus(r, "revoke", true, func(ctx context.Context, id uuid.UUID) error {
-		_, err := c.OAuth.RevokeTokensOfClient(ctx, id)
-		return err
-	})
-	routeAct(r, partner+"/offboard", c.changeable, c.askOffboard, c.offboardPartner)
-	c.routeWebhooks(r)
-	c.routeChanges(r)
-	r.get(partner+"/consent", site.Given(c.partnerOf, c.choosePreview))
-	r.get(partner+"/consent/{language}", site.Given(c.partnerOf, c.showPreview))
-	r.get(partner+"/connections", site.Given(c.partnerOf, c.showGrant))
-	r.get(partner+"/log", site.Given(c.partnerOf, c.showLog))
-	r.get(partner+"/portal", site.Given(c.partnerOf, c.listSessions))
-	routeAct(r, partner+"/portal/link", c.changeable, c.askLink, c.createLink)
-	routeAct(r, partner+"/portal/end", c.changeable, c.confirmEndSessions, site.Confirmed(c.endSessions))
-	routeAct(r, partner+"/portal/{session}/end", c.sessionOf, c.confirmEndSession, site.Confirmed(c.endSession))
-}
 
 // aboutPartner is the header of each page about a partner.
 type aboutPartner struct {

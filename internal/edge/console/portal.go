@@ -33,18 +33,9 @@ func NewPortal(config Config) (http.Handler, error) {
 		return nil, fmt.Errorf("portal: %w", err)
 	}
 	c.identify = c.engineerOf
-	router, r := c.router(func(r *http.Request) work.Caller {
+	return c.router(c.routes(), func(r *http.Request) work.Caller {
 		return work.Caller{Kind: work.Engineers, Name: c.TrustedProxies.Of(r).String()}
 	}, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"))
-	r.get(portal.Path, c.showOutside)
-	r.get(portal.Path+"/static/{name}", c.site.ServeFile)
-	r.get(PortalPreviewFiles+"{name}", c.Consent.ServeFile)
-	r = r.below(portal.Path + "/")
-	r.get("{partner}/open/{link}", c.askOpen)
-	r.post("{partner}/open/{link}", c.open)
-	r.post("{partner}/sign-out", c.leave)
-	c.routePartner(r)
-	return router, *r.unlisted
 }
 
 // engineerOf returns the engineer whose session the browser holds, of the partner in the path. Error: portal.ErrNoSession.
@@ -160,9 +151,9 @@ var validities = []overlap{{"hour", time.Hour}, {"day", portal.MaxValid}}
 
 func (c *console) askLink(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
 	x := confirmation{
-		Title:  in.Text("console.portal.link.heading", "Partner", partner.Name),
-		Says:   []template.HTML{in.HTML("console.portal.link.says")},
-		Action: in.Text("console.portal.link.act"), Back: c.partnerPath(partner.ID) + "/portal",
+		Names: []any{"Partner", partner.Name},
+		Says:  []template.HTML{in.HTML("console.portal.link.says")},
+		Back:  c.partnerPath(partner.ID) + "/portal",
 		Fields: []field{
 			{Name: "name", Type: "text", Label: in.HTML("console.portal.link.name"), Hint: in.HTML("console.portal.link.name_hint"), Max: 64, Value: portal.DefaultName},
 			{Name: "rights", Label: in.HTML("console.portal.link.rights"), Value: "change", Choices: []choice{
@@ -211,8 +202,8 @@ func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner cli
 
 func (c *console) confirmEndSessions(_ *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 	return confirmation{
-		Title: in.Text("console.portal.end_all.heading", "Partner", partner.Name), Says: []template.HTML{in.HTML("console.portal.end_all.says")},
-		Action: in.Text("console.portal.end_all.act"), Grave: true, Back: c.partnerPath(partner.ID) + "/portal",
+		Names: []any{"Partner", partner.Name}, Says: []template.HTML{in.HTML("console.portal.end_all.says")},
+		Grave: true, Back: c.partnerPath(partner.ID) + "/portal",
 	}, nil
 }
 
@@ -244,8 +235,8 @@ func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 
 func (c *console) confirmEndSession(_ *http.Request, in writer, one portal.Session, _ refused) (confirmation, error) {
 	return confirmation{
-		Title: in.Text("console.portal.end.heading", "Name", one.Name), Says: []template.HTML{in.HTML("console.portal.end.says")},
-		Action: in.Text("console.portal.end.act"), Grave: true, Back: c.partnerPath(one.ClientID) + "/portal",
+		Names: []any{"Name", one.Name}, Says: []template.HTML{in.HTML("console.portal.end.says")},
+		Grave: true, Back: c.partnerPath(one.ClientID) + "/portal",
 	}, nil
 }
 

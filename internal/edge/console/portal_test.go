@@ -5,17 +5,18 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/portal"
 	userpages "connect-svc/internal/edge/pages"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -61,7 +62,7 @@ func (f *fixture) engineer(t testing.TB, server *httptest.Server, partner uuid.U
 
 func reading(l *portal.NewLink) { l.ReadOnly = true }
 
-// Each route answers each principal as [rights] says.
+// Each route answers each principal as the table says.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -98,7 +99,7 @@ func TestRights(t *testing.T) {
 	for _, p := range principals {
 		p.v.Look = func(edgetest.Page) {} // the preview of the consent page has headers of its own
 	}
-	for pattern, who := range rights {
+	for pattern, who := range rightsOf(t, f.config) {
 		rest, about := strings.CutPrefix(pattern, "{partner}")
 		if who == anyone {
 			continue
@@ -137,46 +138,95 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Every right is that of a route, and each route of the two routers has one.
-func TestEveryRouteHasARight(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	desk, err := New(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := NewPortal(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]bool{}
-	for _, router := range []http.Handler{desk, own} {
-		if err := chi.Walk(router.(chi.Routes), func(_, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-			for _, base := range []string{partnersPath, portal.Path} {
-				if rest, below := strings.CutPrefix(pattern, base+"/{partner}"); below {
-					pattern = "{partner}" + rest
-				}
-			}
-			found[pattern] = true
-			return nil
-		}); err != nil {
+// rightsOf has the rights of all routes, of the console and of the portal, by the pattern.
+func rightsOf(t *testing.T, config Config) map[string]right {
+	t.Helper()
+	rights := map[string]right{}
+	for _, base := range []string{Path, ""} {
+		c, err := newConsole(config, base, Path+"/static/")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for pattern := range rights {
-		if !found[pattern] {
-			t.Errorf("no route is %s", pattern)
+		for _, route := range c.routes() {
+			if other := rights[route.pattern]; other != 0 && other != route.who {
+				t.Errorf("%s has the rights %d and %d", route.pattern, other, route.who)
+			}
+			rights[route.pattern] = route.who
 		}
 	}
-	for pattern := range found {
-		if rights[pattern] == 0 {
-			t.Errorf("%s has no right", pattern)
+	return rights
+}
+
+// A route without a right or without a time does not start.
+func TestEveryRouteHasARight(t *testing.T) {
+	t.Parallel()
+	c, err := newConsole(newFixture(t).config, Path, Path+"/static/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := route{Path + "/new-page", operator, short, handlers{get: c.showHome}}
+	if _, err := c.router([]route{whole}, nil); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*route){
+		"no right": func(r *route) { r.who = 0 },
+		"no time":  func(r *route) { r.takes = 0 },
+	} {
+		r := whole
+		if change(&r); err == nil {
+			_, err = c.router([]route{r}, nil)
+		}
+		if err == nil {
+			t.Errorf("%s: it is added", name)
+		}
+		err = nil
+	}
+	if _, err := c.router([]route{whole, whole}, nil); err == nil {
+		t.Error("a route is added twice")
+	}
+}
+
+// Acts that end many connections or call a partner's server may take longer than others, and than pages.
+func TestTimeOfActs(t *testing.T) {
+	t.Parallel()
+	c, err := newConsole(newFixture(t).config, Path, Path+"/static/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slow []string
+	for _, route := range c.routes() {
+		if route.takes == long {
+			slow = append(slow, route.pattern)
 		}
 	}
-	c, _ := newConsole(f.config, Path, Path+"/static/")
-	_, r := c.router(nil)
-	if r.get(Path+"/new-page", nil); *r.unlisted == nil {
-		t.Error("a route without a right is added")
+	if want := []string{"{partner}/webhooks/test", "{partner}/webhooks/replay", "{partner}/revoke", "{partner}/offboard"}; !slices.Equal(slow, want) {
+		t.Errorf("the long acts are %q, want %q", slow, want)
+	}
+	c.Limits = work.Limits{Act: time.Hour, Batch: 3 * time.Hour}
+	var left time.Duration
+	record := func(_ http.ResponseWriter, r *http.Request) error {
+		deadline, _ := r.Context().Deadline()
+		left = time.Until(deadline)
+		return nil
+	}
+	router, err := c.router([]route{{"/short", anyone, short, handlers{record, record}}, {"/long", anyone, long, handlers{record, record}}},
+		func(*http.Request) work.Caller { return inConsole })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		method, path string
+		want         time.Duration
+	}{
+		{http.MethodGet, "/short", time.Hour}, {http.MethodPost, "/short", time.Hour}, {http.MethodGet, "/long", time.Hour}, {http.MethodPost, "/long", 3 * time.Hour},
+	} {
+		left = 0
+		r := httptest.NewRequest(test.method, test.path, nil)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		router.ServeHTTP(httptest.NewRecorder(), r)
+		if got := left.Round(time.Hour); got != test.want {
+			t.Errorf("%s %s may take %s, want %s", test.method, test.path, got, test.want)
+		}
 	}
 }
 

@@ -31,13 +31,13 @@ func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.Use
 	}
 	stored, err := c.Activity.Count(r.Context(), user.ID, countedTo+1)
 	return confirmation{
-		Title: in.Text("console.user.delete.heading", "Email", user.Email),
+		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
 			in.HTML("console.user.delete.connections", "Count", len(connections)),
 			in.HTML("console.user.delete.data", "Days", in.amount("days", stored.Days), "Rides", in.amount("rides", stored.Rides),
 				"Corrections", in.amount("corrections", stored.Adjustments)),
 		},
-		Action: in.Text("console.user.delete.act"), Grave: true, Back: userPath(user.ID),
+		Grave: true, Back: userPath(user.ID),
 	}, err
 }
 
@@ -48,8 +48,8 @@ func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user accoun
 
 func (c *console) confirmLiftLimits(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	return confirmation{
-		Title: in.Text("console.sign_ins.lift.heading", "Email", user.Email), Says: []template.HTML{in.HTML("console.sign_ins.lift.says")},
-		Action: in.Text("console.sign_ins.lift.act"), Back: userPath(user.ID),
+		Names: []any{"Email", user.Email}, Says: []template.HTML{in.HTML("console.sign_ins.lift.says")},
+		Back: userPath(user.ID),
 	}, nil
 }
 
@@ -68,13 +68,13 @@ func (c *console) askChangeUser(r *http.Request, in writer, user account.User, n
 	}
 	requests, err := c.OAuth.CountRequests(r.Context(), user.ID)
 	x := confirmation{
-		Title: in.Text("console.user.change.heading", "Email", user.Email),
+		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
 			in.HTML("console.user.change.ends", "Sessions", in.amount("sessions", ends.Sessions), "SignIns", in.amount("sign_ins", ends.SignIns),
 				"Requests", in.amount("requests", int(requests)), "Browsers", in.amount("browsers", ends.Browsers)),
 			in.HTML("console.user.change.stays"),
 		},
-		Action: in.Text("console.user.change.act"), Back: userPath(user.ID),
+		Back: userPath(user.ID),
 		Fields: []field{
 			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: text.MaxAddress, Value: user.Email},
 			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64,

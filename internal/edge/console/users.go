@@ -15,15 +15,6 @@ import (
 
 const usersPath = Path + "/users"
 
-func (c *console) routeUsers(r routes) {
-	const user = usersPath + "/{user}"
-	r.get(usersPath, c.listUsers)
-	r.get(user, site.Given(c.userOf, c.showUser))
-	routeAct(r, user+"/change", c.userOf, c.askChangeUser, c.changeUser)
-	routeAct(r, user+"/lift-limits", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))
-	routeAct(r, user+"/delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))
-}
-
 // userList is a page of users.
 type userList struct {
 	Rows  []account.User

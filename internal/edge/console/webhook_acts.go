@@ -18,9 +18,9 @@ import (
 func (c *console) askAddress(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 	endpoint, _, err := c.endpointOf(r, partner.ID)
 	return confirmation{
-		Title:  in.Text("console.webhook.address.heading", "Partner", partner.Name),
-		Says:   []template.HTML{in.HTML("console.webhook.address.says")},
-		Action: in.Text("console.webhook.address.act"), Back: c.hooksPath(partner),
+		Names: []any{"Partner", partner.Name},
+		Says:  []template.HTML{in.HTML("console.webhook.address.says")},
+		Back:  c.hooksPath(partner),
 		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
 			Hint: in.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
 	}, err
@@ -48,8 +48,8 @@ func (c *console) askWebhookSecret(_ *http.Request, in writer, one hook, no refu
 		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(one.endpoint.RotatingUntil)))
 	}
 	x := confirmation{
-		Title: in.Text("console.webhook.secret.heading", "Partner", one.partner.Name), Says: says,
-		Action: in.Text("console.webhook.secret.act"), Back: c.hooksPath(one.partner),
+		Names: []any{"Partner", one.partner.Name}, Says: says,
+		Back:   c.hooksPath(one.partner),
 		Hidden: []named{{"older", untilOf(one.endpoint.RotatingUntil)}},
 	}
 	if no.error != nil {
@@ -85,11 +85,11 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
 	waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
 	return confirmation{
-		Title: in.Text("console.webhook.remove.heading", "Partner", one.partner.Name),
+		Names: []any{"Partner", one.partner.Name},
 		Says: []template.HTML{
 			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(waiting)),
 		},
-		Action: in.Text("console.webhook.remove.act"), Grave: true, Back: c.hooksPath(one.partner),
+		Grave: true, Back: c.hooksPath(one.partner),
 	}, err
 }
 
@@ -97,19 +97,19 @@ func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook
 	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), c.hooksPath(one.partner), "webhook_removed")
 }
 
-// routePause routes an act, pause or resume.
-func (c *console) routePause(r routes, act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) {
+// switched is an act, pause or resume.
+func (c *console) switched(act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) handlers {
 	ask := func(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
 		waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
 		return confirmation{
-			Title: in.Text("console.webhook."+act+".heading", "Partner", one.partner.Name),
+			Names: []any{"Partner", one.partner.Name},
 			Says: []template.HTML{
 				in.HTML("console.webhook." + act + ".says"), in.HTML("console.webhook.pause.waiting", "Number", in.bounded(waiting)),
 			},
-			Action: in.Text("console.webhook." + act + ".act"), Back: c.hooksPath(one.partner),
+			Back: c.hooksPath(one.partner),
 		}, err
 	}
-	routeAct(r, "{partner}/webhooks/"+act, c.hookOf, ask, site.Confirmed(func(_ http.ResponseWriter, r *http.Request, one hook) error {
+	return previewed(c, "webhook."+act, c.hookOf, ask, site.Confirmed(func(_ http.ResponseWriter, r *http.Request, one hook) error {
 		_, err := change(r.Context(), one.partner.ID)
 		return outcome(err, c.hooksPath(one.partner), "webhook_"+act+"d")
 	}))
@@ -154,11 +154,11 @@ func (c *console) confirmReplay(r *http.Request, in writer, one hookEvent, _ ref
 		says = "console.webhook.replay.paused"
 	}
 	return confirmation{
-		Title: in.Text("console.webhook.replay.heading", "Partner", one.partner.Name),
+		Names: []any{"Partner", one.partner.Name},
 		Says: []template.HTML{
 			in.HTML(says, "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
 		},
-		Action: in.Text("console.webhook.replay.act"), Back: c.eventPath(one),
+		Back: c.eventPath(one),
 	}, err
 }
 

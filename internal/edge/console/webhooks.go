@@ -17,20 +17,6 @@ import (
 	"connect-svc/internal/foundation/page"
 )
 
-func (c *console) routeWebhooks(r routes) {
-	const hooks = "{partner}/webhooks"
-	r.get(hooks, site.Given(c.partnerOf, c.listEvents))
-	routeAct(r, hooks+"/address", c.changeable, c.askAddress, c.setAddress)
-	routeAct(r, hooks+"/secret", c.hookOf, c.askWebhookSecret, c.replaceWebhookSecret)
-	routeAct(r, hooks+"/remove", c.hookOf, c.confirmRemoveWebhook, site.Confirmed(c.removeWebhook))
-	c.routePause(r, "pause", c.Webhooks.Pause)
-	c.routePause(r, "resume", c.Webhooks.Resume)
-	routeForm(r, hooks+"/test", c.hookOf, c.showWebhookTest, c.testWebhook)
-	routeForm(r, hooks+"/replay", c.hookOf, c.confirmReplayFailed, site.Confirmed(c.replayFailed))
-	r.get(hooks+"/{event}", site.Given(c.eventOf, c.showEvent))
-	routeAct(r, hooks+"/{event}/replay", c.eventOf, c.confirmReplay, site.Confirmed(c.replay))
-}
-
 func (c *console) hooksPath(partner client.Client) string {
 	return c.partnerPath(partner.ID) + "/webhooks"
 }

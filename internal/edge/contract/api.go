@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -25,7 +24,8 @@ var (
 
 // API is an edge whose bodies are JSON, and whose errors are problem details (RFC 9457).
 type API struct {
-	Budget     *Budget // of the memory for bodies; nil: unlimited
+	Budget     *Budget      // of the memory for bodies; nil: unlimited
+	Limits     *work.Limits // of requests' time; nil: they end with their contexts
 	operations map[string]*Operation
 	failures   Failures
 }
@@ -41,7 +41,7 @@ func NewAPI(document func() (map[string]*Operation, error), failures ...Failure)
 	if err != nil {
 		return nil, err
 	}
-	return &API{nil, operations, Failures{
+	return &API{operations: operations, failures: Failures{
 		Table: append(failures,
 			Failure{Err: errNoOperation, Code: "not-found", Text: "There is nothing here.", Status: 404},
 			Failure{Err: ErrMalformed, Code: "malformed-request", Text: "The request is malformed.", Status: 400},
@@ -81,19 +81,24 @@ func (a *API) Handler(mount func(chi.Router), middleware ...func(http.Handler) h
 	router.Use(middleware...)
 	router.NotFound(noOperation)
 	router.MethodNotAllowed(noOperation)
-	mount(router.With(a.guard)) // between routing and binding
+	mount(router.With(a.timed, a.guard)) // between routing and binding
 	return router
 }
 
-// Timed sets the deadline of each request of the operator. A caller that disconnects does not end the request.
-func Timed(limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := work.Within(r.Context(), work.Caller{Kind: work.Operator}, limit(r))
-			defer cancel()
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
+// timed sets the deadline of a request by its operation. A caller that disconnects does not end the request.
+func (a *API) timed(next http.Handler) http.Handler {
+	if a.Limits == nil {
+		return next
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit := a.Limits.Act
+		if a.operations[Route(r)].Batch {
+			limit = a.Limits.Batch
+		}
+		ctx, cancel := work.Within(r.Context(), work.Caller{Kind: work.Operator}, limit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 func headers(next http.Handler) http.Handler {

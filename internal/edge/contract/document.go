@@ -30,6 +30,7 @@ type Operation struct {
 	Path  map[string]*openapi3.Schema // of its segments in braces
 	Query map[string]*openapi3.Schema
 	Body  *openapi3.Schema   // nil: no body is allowed
+	Batch bool               // it may take as long as a batch: x-time-limit
 	whole *jsonschema.Schema // Body, compiled by the library that supports if, then and else
 
 	required []string                  // of Query
@@ -68,6 +69,11 @@ func Read(text func() ([]byte, error), mediaType string) (map[string]*Operation,
 				Path: map[string]*openapi3.Schema{}, Query: map[string]*openapi3.Schema{},
 				digits: map[string]*regexp.Regexp{}}
 			operations[method+" "+path] = op
+			if limit, limited := described.Extensions["x-time-limit"]; limited {
+				if op.Batch = limit == "batch"; !op.Batch {
+					return nil, fmt.Errorf("contract: %s has the unknown x-time-limit %v", op.ID, limit)
+				}
+			}
 			security := &loaded.Security
 			if described.Security != nil {
 				security = described.Security

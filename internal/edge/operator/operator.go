@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -64,9 +63,9 @@ func New(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Limits = config.Limits.OrDefault()
+	api.Limits = new(config.Limits.OrDefault())
 	h := handlers{config, api, false}
-	return h.handler(h.authenticate, contract.Timed(h.timeOf)), nil
+	return h.handler(h.authenticate), nil
 }
 
 // NewInProcess returns the handler for a caller in the same process, such as the command line. It requires no token: the actor is
@@ -98,16 +97,6 @@ func (h handlers) handler(middleware ...func(http.Handler) http.Handler) http.Ha
 	return h.api.Handler(func(router chi.Router) {
 		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: h.api.Fail})
 	}, middleware...)
-}
-
-// timeOf returns the time limit of a request. Requests for many rows, for the connections of a client, or to a partner's server take
-// longer than others.
-func (h handlers) timeOf(r *http.Request) time.Duration {
-	if r.URL.Path == Path+"v1/activity" || r.URL.Path == Path+"v1/users" && r.Method == http.MethodPut ||
-		strings.HasSuffix(r.URL.Path, "/offboard") || strings.HasSuffix(r.URL.Path, "/revoke-tokens") || strings.HasSuffix(r.URL.Path, "/webhook/test") {
-		return h.Limits.Batch
-	}
-	return h.Limits.Act
 }
 
 var (

@@ -54,7 +54,7 @@ func New(config Config) (http.Handler, error) {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	router := chi.NewRouter()
-	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, func(*http.Request) time.Duration { return config.Limits.Act }), ownForms, p.inChosenLanguage)
+	router.Use(site.Headers, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"), site.Named, site.Timed(p.caller, config.Limits.Act), ownForms, p.inChosenLanguage)
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))

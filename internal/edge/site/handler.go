@@ -67,14 +67,14 @@ func PathID(r *http.Request, name string) (uuid.UUID, error) {
 
 // Timed sets each request's deadline and its caller in the queue for the database. If the browser disconnects, only a GET that still
 // waits there is cancelled.
-func Timed(caller func(*http.Request) work.Caller, limit func(*http.Request) time.Duration) func(http.Handler) http.Handler {
+func Timed(caller func(*http.Request) work.Caller, limit time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			within := work.Within
 			if r.Method == http.MethodGet {
 				within = work.WithinWhileWanted
 			}
-			ctx, cancel := within(r.Context(), caller(r), limit(r))
+			ctx, cancel := within(r.Context(), caller(r), limit)
 			defer cancel()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -54,9 +53,10 @@ func newDriver(s *sandbox) (http.Handler, error) {
 		RequestErrorHandlerFunc:  api.Fail,
 		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, operator.Fields(err)) },
 	})
+	api.Limits = &s.config.Limits
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
-	}, contract.Timed(func(*http.Request) time.Duration { return s.config.Limits.Act })), nil
+	}), nil
 }
 
 // driving adds the driver to the private listener. It reads s.driver late: the service is opened before the driver.

@@ -203,14 +203,15 @@ func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func
 	}
 }
 
-// settle records the outcome of an attempt.
-func (a *Accounts) settle(ctx context.Context, email waitingEmail, err error) error {
+// settle records the outcome of an attempt, in a time of its own: that of the attempt may be over, and an email that was taken would be sent
+// again.
+func (a *Accounts) settle(attempt context.Context, email waitingEmail, err error) error {
 	pauses := a.outbox.pauses
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
+	defer cancel()
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
-	case ctx.Err() != nil: // this server stops, or was slow: not a failure of the mail server
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Leave)
-		defer cancel()
+	case attempt.Err() != nil: // this server stops, or was slow: not a failure of the mail server
 		return a.delayEmail(ctx, email, 0)
 	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)

@@ -2,11 +2,13 @@ package account
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -403,5 +405,28 @@ func TestNoCodeIsStored(t *testing.T) {
 	}
 	if other := New(b.db.Pool, credential.NewTestKeyring(), nil, Settings{}); other.codeOf(signIn, b.seedNow(t, signIn)) == code { // once in a million
 		t.Error("another keyset makes the same code")
+	}
+}
+
+// TestSlowEmails: an email that the mail server has taken at the end of the attempt's time is not sent again.
+func TestSlowEmails(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	b.stop()
+	if err := b.send(uuid.New(), b.user(t, "ada@example.com").Email); err != nil {
+		t.Fatal(err)
+	}
+	b.db.Exec(t, "update code_emails set due_at = now()")
+	email, found := b.claimEmail(t.Context())
+	if !found {
+		t.Fatal("no email is due")
+	}
+	over, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	if err := b.settle(over, email, nil); err != nil {
+		t.Error(err)
+	}
+	if n := pgtest.Value[int64](t, b.db, "select count(*) from code_emails"); n != 0 {
+		t.Errorf("%d emails wait to be sent again", n)
 	}
 }

@@ -159,17 +159,13 @@ select replayed.client_id, @actor::text, 'webhook.replayed', replayed.client_id,
     jsonb_build_object('event_id', replayed.event_id)
 from replayed;
 
--- name: ListPlaces :many
--- An id on each node, for LookForWork.
-select p.place::uuid as place from node_places() as p;
-
 -- name: LookForWork :many
--- The events that are ready, the retries whose time has come and the changes whose window is over, on the node of a place: kind is event,
--- retry or change. It locks nothing and writes nothing, so that an idle server does neither. The count is there to reach the node.
+-- The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due:
+-- kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
 select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
     w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
-from (select count(*) from webhook_events e where e.user_id = @place::uuid and e.event_id = @place::uuid) as node
-cross join lateral webhook_work(@window_length::interval, @room::jsonb, @max_events::int, @max_changes::int) as w;
+from webhook_work(@window_length::interval, @room::jsonb, @max_events::int, @max_changes::int) as w
+order by due_at;
 
 -- name: ReadyWebhookEvents :exec
 -- Marks retries, all of one part, as ready. They come after the new events of their clients.
@@ -319,5 +315,5 @@ select count(*) from (
 ) f;
 
 -- name: Release :exec
--- Ends leases of events of one part, so that another server can lease the events at once.
+-- Ends leases, so that another server can lease the events at once.
 update webhook_events set leased_until = now() where user_id = any (@user_ids::uuid[]) and event_id = any (@event_ids::uuid[]);

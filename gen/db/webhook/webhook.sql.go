@@ -489,31 +489,6 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 	return items, nil
 }
 
-const listPlaces = `-- name: ListPlaces :many
-select p.place::uuid as place from node_places() as p
-`
-
-// An id on each node, for LookForWork.
-func (q *Queries) ListPlaces(ctx context.Context) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, listPlaces)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var place uuid.UUID
-		if err := rows.Scan(&place); err != nil {
-			return nil, err
-		}
-		items = append(items, place)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listReceivers = `-- name: ListReceivers :many
 select distinct cl.name from webhook_endpoints e join clients cl using (client_id)
 `
@@ -758,12 +733,11 @@ func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventPara
 const lookForWork = `-- name: LookForWork :many
 select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
     w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
-from (select count(*) from webhook_events e where e.user_id = $1::uuid and e.event_id = $1::uuid) as node
-cross join lateral webhook_work($2::interval, $3::jsonb, $4::int, $5::int) as w
+from webhook_work($1::interval, $2::jsonb, $3::int, $4::int) as w
+order by due_at
 `
 
 type LookForWorkParams struct {
-	Place        uuid.UUID
 	WindowLength time.Duration
 	Room         []byte
 	MaxEvents    int32
@@ -780,11 +754,10 @@ type LookForWorkRow struct {
 	Share    int32
 }
 
-// The events that are ready, the retries whose time has come and the changes whose window is over, on the node of a place: kind is event,
-// retry or change. It locks nothing and writes nothing, so that an idle server does neither. The count is there to reach the node.
+// The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due:
+// kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
 func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]LookForWorkRow, error) {
 	rows, err := q.db.Query(ctx, lookForWork,
-		arg.Place,
 		arg.WindowLength,
 		arg.Room,
 		arg.MaxEvents,
@@ -986,7 +959,7 @@ type ReleaseParams struct {
 	EventIds []uuid.UUID
 }
 
-// Ends leases of events of one part, so that another server can lease the events at once.
+// Ends leases, so that another server can lease the events at once.
 func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
 	_, err := q.db.Exec(ctx, release, arg.UserIds, arg.EventIds)
 	return err

@@ -4,8 +4,8 @@
 // # The life of an event
 //
 // The statement or transaction that ends a connection also inserts the event's row. The statements that write activity record
-// their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. A server asks each node
-// of the database for events that are due, leases them, sends them, and records each attempt, the event's next state and the end of the
+// their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. A server asks
+// for events that are due, leases them, sends them, and records each attempt, the event's next state and the end of the
 // lease in one statement. All rows of an event are where its user is, so no statement needs two nodes.
 //
 // # Invariants

@@ -2,9 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,26 +59,26 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 // merge makes events of the changes of up to mergeBatch connections whose oldest change is older than the window. It
 // returns the number of connections.
 func (w *Webhooks) merge(ctx context.Context) (connections int, err error) {
-	work, err := w.look(ctx, nil, 0, 4*mergeBatch)
+	rows, err := w.look(ctx, nil, 0, 4*mergeBatch)
 	if err != nil {
 		return 0, err
 	}
 	type connection struct{ user, client uuid.UUID }
 	taken := map[connection]bool{}
-	parts := map[int64][]uuid.UUID{}
-	for _, row := range work {
+	var merging []webhookdb.LookForWorkRow
+	for _, row := range rows {
 		if c := (connection{row.UserID, row.ClientID}); len(taken) < mergeBatch && !taken[c] {
 			taken[c] = true
-			parts[row.Part] = append(parts[row.Part], row.UserID)
+			merging = append(merging, row)
 		}
 	}
 	var merged atomic.Int64
-	failed := atOnce(slices.Collect(maps.Keys(parts)), func(part int64) error {
+	err = inParts(merging, func(users, _ []uuid.UUID) error {
 		n, err := w.queries.MergeWebhookChanges(ctx, webhookdb.MergeWebhookChangesParams{
-			UserIds: parts[part], WindowLength: w.window, Expected: w.pool.Expected(),
+			UserIds: users, WindowLength: w.window, Expected: w.pool.Expected(),
 		})
 		merged.Add(n)
 		return err
 	})
-	return int(merged.Load()), errors.Join(slices.Collect(maps.Values(failed))...)
+	return int(merged.Load()), err
 }

@@ -54,8 +54,7 @@ type Webhooks struct {
 	sender  *sender
 	// slots are the database connections that deliveries may use at the same time: half of the pool, so that a burst of events does
 	// not make requests wait.
-	slots  chan struct{}
-	places places
+	slots chan struct{}
 
 	wake        chan struct{} // an event may have been written
 	changed     chan struct{} // there are changes to merge

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -60,27 +59,6 @@ func IsOnTheMove(err error) bool {
 	return errors.As(err, &pgErr) && slices.ContainsFunc(onTheMove[Code(pgErr.Code)], func(part string) bool {
 		return strings.Contains(pgErr.Message, part)
 	})
-}
-
-// IsNodeAway reports whether the node of a cluster that was asked did not reach another one, which has rows of the statement, or lost it
-// meanwhile. The end of the asked node itself is a fatal error.
-func IsNodeAway(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "08006" || pgErr.SeverityUnlocalized == "ERROR" && strings.HasPrefix(pgErr.Code, "57P0"))
-}
-
-// ids bounds how many ids [Elsewhere] has an act choose. With two ids at a time and one of two nodes away, one call in 10,000 finds none.
-const ids = 32
-
-// Elsewhere runs an act that chooses the id of its rows, which on a cluster decides what node has them. While that node is away it runs the
-// act again, to choose another id; try counts from 0.
-func Elsewhere(ctx context.Context, act func(try int) error) (err error) {
-	for try := range ids {
-		if err = act(try); !IsNodeAway(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return err
 }
 
 // Violates reports whether the unique constraint or index of this name refused a row.

@@ -133,6 +133,12 @@ func (l *load) report(t *testing.T, phase string) (answers map[string]int) {
 // newLoad has each connection's partner refresh and read, and the user's app store a total, all the time and at any server.
 func (f *fleet) newLoad(t *testing.T, connections int) *load {
 	t.Helper()
+	return f.newLoadOf(t, connections, func(pgtest.User) bool { return true })
+}
+
+// newLoadOf is newLoad for some users.
+func (f *fleet) newLoadOf(t *testing.T, connections int, takes func(pgtest.User) bool) *load {
+	t.Helper()
 	l := &load{answers: map[string]int{}}
 	l.more = sync.NewCond(&l.mu)
 	day := time.Now().UTC().Truncate(24 * time.Hour)
@@ -141,7 +147,7 @@ func (f *fleet) newLoad(t *testing.T, connections int) *load {
 	l.stop = sync.OnceFunc(func() { cancel(); all.Wait() })
 	t.Cleanup(l.stop)
 	for n := range connections {
-		user, tokens := f.NewConnection(t, f.Partner)
+		user, tokens := f.newConnectionOf(t, takes)
 		book := &ledger{user: user, tokens: tokens}
 		l.ledgers = append(l.ledgers, book)
 		all.Go(func() {
@@ -172,6 +178,16 @@ func (f *fleet) newLoad(t *testing.T, connections int) *load {
 		})
 	}
 	return l
+}
+
+// newConnectionOf connects a new user that takes admits.
+func (f *fleet) newConnectionOf(t *testing.T, takes func(pgtest.User) bool) (pgtest.User, oauth.Tokens) {
+	t.Helper()
+	for {
+		if user, tokens := f.NewConnection(t, f.Partner); takes(user) {
+			return user, tokens
+		}
+	}
 }
 
 func (b *ledger) take(got e2e.Response) {
@@ -377,7 +393,7 @@ func TestRacesBetweenNodes(t *testing.T) {
 
 func session(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	conn, err := pgx.Connect(context.WithoutCancel(t.Context()), url) // tests end what they began
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,31 +401,44 @@ func session(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// restart lets a node's PostgreSQL crash and starts it again after meanwhile. It must be on this machine.
+// restart lets a node's PostgreSQL crash and starts it again after meanwhile.
 func restart(t *testing.T, url string, meanwhile func()) {
 	t.Helper()
-	conn := session(t, url)
-	var data, programs string
-	if err := conn.QueryRow(t.Context(), "select current_setting('data_directory'), (select setting from pg_config where name = 'BINDIR')").Scan(&data, &programs); err != nil {
+	m := machineOf(t, url)
+	m.run(t, "pg_ctl", "stop", "-w", "-m", "immediate", "-D", m.data)
+	meanwhile()
+	m.run(t, "pg_ctl", "start", "-w", "-l", filepath.Join(m.data, "restarted.log"), "-D", m.data)
+}
+
+// machine is where the PostgreSQL of a node runs, which must be this one.
+type machine struct {
+	data, programs string // folders
+	owner          *syscall.Stat_t
+}
+
+func machineOf(t *testing.T, url string) (m machine) {
+	t.Helper()
+	if err := session(t, url).QueryRow(t.Context(), "select current_setting('data_directory'), (select setting from pg_config where name = 'BINDIR')").Scan(&m.data, &m.programs); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(data)
+	info, err := os.Stat(m.data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := info.Sys().(*syscall.Stat_t)
-	for _, command := range [][]string{{"stop", "-m", "immediate"}, {"start", "-l", filepath.Join(data, "restarted.log")}} {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "pg_ctl"), append(command, "-w", "-D", data)...)
-		cmd.Dir, cmd.SysProcAttr = data, &syscall.SysProcAttr{Setsid: true}
-		cmd.Env = append(os.Environ(), "HOME="+data) // a node that connects to others looks there for a certificate
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
-		}
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("pg_ctl %s: %v", command[0], err)
-		}
-		if command[0] == "stop" {
-			meanwhile()
-		}
+	m.owner = info.Sys().(*syscall.Stat_t)
+	return m
+}
+
+// run runs a program of PostgreSQL as the owner of its data.
+func (m machine) run(t *testing.T, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(m.programs, program), args...)
+	cmd.Dir, cmd.SysProcAttr = m.data, &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(os.Environ(), "HOME="+m.data) // a node that connects to others looks there for a certificate
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: m.owner.Uid, Gid: m.owner.Gid}
+	}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v", program, strings.Join(args, " "), err)
 	}
 }

@@ -23,7 +23,7 @@ SEQUENCES ?= 10000
 
 # How long `make bench` measures each operation and each limit, how often, on how many connections, which of them (a
 # regular expression; empty: all), and with how many rows of daily steps. PROFILES=directory takes CPU profiles, too.
-# `make bench-isolation` takes BENCH_ONLY for its cases.
+# `make bench-isolation` and `make test-floods` take BENCH_ONLY for their cases.
 BENCH_SECONDS ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_CONNECTIONS ?= 1,8,32
@@ -163,10 +163,12 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	go test -run '^$$' -bench Waiting -benchtime 50x ./internal/domain/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/domain/webhook
 
+# Measurements that have bounds. They are started at the top of the checkout, and find bin/connect-svc there.
+BENCH_TEST = go test -C tools -tags faults -vet=off -trimpath -count 1 -timeout 0 -v ./bench -run
+
 .PHONY: bench-isolation
 bench-isolation: tools build ## measure whether one caller's trouble reaches others: two minutes, writes bin/isolation.json; fails if it does
-	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
-	bin/connect-bench isolation --seconds 6 --only '$(BENCH_ONLY)'
+	$(BENCH_TEST) '^TestIsolation$$/$(BENCH_ONLY)' -seconds 6
 
 .PHONY: bench-costs
 bench-costs: tools build ## measure what operations use (CPU of service, PostgreSQL and Redis, write-ahead log) and what users cost: three minutes, writes bin/costs.txt
@@ -175,18 +177,15 @@ bench-costs: tools build ## measure what operations use (CPU of service, Postgre
 
 .PHONY: bench-burst
 bench-burst: tools build ## refresh 5,000 connections of one partner at once at two servers, beside others: one minute, writes bin/burst.json; fails if one fails or it reaches the others
-	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
-	bin/connect-bench isolation --seconds 6 --only '^burst$$' --out bin/burst.json
+	$(BENCH_TEST) '^TestIsolation$$/^burst$$' -seconds 6 -out bin/burst.json
 
 .PHONY: test-floods
 test-floods: tools build ## flood every public route without credentials, beside partners and users: ten minutes, writes bin/floods.json; fails if it reaches them
-	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
-	bin/connect-bench floods --seconds 5 --only '$(BENCH_ONLY)'
+	$(BENCH_TEST) '^TestFloods$$/$(BENCH_ONLY)'
 
 .PHONY: test-day
 test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow
-	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
-	bin/connect-bench day
+	$(BENCH_TEST) '^TestDay$$'
 
 .PHONY: bench-compare
 bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OLD=file.txt

@@ -51,6 +51,15 @@ func (s *stage) nextPairs() []pair {
 	return pairs
 }
 
+// connectFrom connects n users, from one on, with a partner.
+func (s *stage) connectFrom(ctx context.Context, firstUser, n, client int) ([]connection, error) {
+	pairs := make([]pair, n)
+	for i := range pairs {
+		pairs[i] = pair{firstUser + i, client}
+	}
+	return s.connect(ctx, pairs)
+}
+
 func ids(pairs []pair) (userIDs, clientIDs []uuid.UUID) {
 	for _, p := range pairs {
 		userIDs, clientIDs = append(userIDs, userID(p.user)), append(clientIDs, clientID(p.client))

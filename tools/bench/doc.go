@@ -2,9 +2,7 @@
 // `make bench` runs it.
 //
 //	connect-bench [--seconds 2] [--rounds 3] …   measure, print, write bin/bench.txt
-//	connect-bench isolation [--only regexp] …    whether callers feel each other; write bin/isolation.json
 //	connect-bench costs                          what operations and users cost; write bin/costs.txt
-//	connect-bench day                            an operator's calls in a large world; write bin/day.txt
 //	connect-bench constant                       a process that connect-bench starts itself
 //
 // # What runs
@@ -27,7 +25,7 @@
 //
 // # Isolation
 //
-// `make bench-isolation` asks on the same stage whether one caller's trouble reaches the others. It has bounds and fails where
-// one is broken. The others are an open loop in a process of their own, so that sending their requests costs the same with
+// Measurements that have bounds are tests, on the same stage: TestIsolation asks whether one caller's trouble reaches the others, TestFloods the
+// same of requests without credentials, and TestDay plays an operator's calls in a large world. The others are an open loop in a process of their own, so that sending their requests costs the same with
 // the trouble and without it. The trouble comes from this process.
 package main

@@ -21,6 +21,7 @@ const (
 	responseLimit = 10 * time.Second // longer than the service takes for any response
 	// warmUp opens the service's connections to the database and prepares their statements.
 	warmUp = 250 * time.Millisecond
+	settle = time.Second // before a measurement
 )
 
 // endpoint is where a server listens; without roots it speaks plain HTTP.
@@ -232,4 +233,14 @@ func (c *caller) run(end time.Time) error {
 	}
 	c.sample.BodySize = len(c.response.Body())
 	return nil
+}
+
+// until waits for an instant, and says whether it came before stop.
+func until(at time.Time, stop <-chan struct{}) bool {
+	select {
+	case <-time.After(time.Until(at)):
+		return true
+	case <-stop:
+		return false
+	}
 }

@@ -80,3 +80,10 @@ func TestLoadFollowsChains(t *testing.T) {
 		t.Errorf("%v, %v: %v", a.current, a.failures, err)
 	}
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

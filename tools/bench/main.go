@@ -12,12 +12,9 @@ import (
 )
 
 type commands struct {
-	Measure   measureCommand   `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
-	Isolation isolationCommand `cmd:"" help:"Measure whether one caller's trouble reaches others."`
-	Costs     costsCommand     `cmd:"" help:"Measure what operations and users cost."`
-	Floods    floodsCommand    `cmd:"" help:"Measure whether a flood of requests without credentials reaches partners and users."`
-	Day       dayCommand       `cmd:"" help:"Play an operator's day with two million users and ten thousand partners."`
-	Constant  constantCommand  `cmd:"" hidden:""`
+	Measure  measureCommand  `cmd:"" default:"withargs" help:"Measure operations beside their limits."`
+	Costs    costsCommand    `cmd:"" help:"Measure what operations and users cost."`
+	Constant constantCommand `cmd:"" hidden:""`
 }
 
 // settings of every measurement.

@@ -31,6 +31,7 @@ const (
 	many          = 99  // clients, where there are many
 	consents      = 300 // users who may be connected with each of the many
 	clients       = 400
+	partnerB      = firstReader // which others than the troubled partner are connected with
 
 	// Readers of the daily reads have two rides a day; readers of pages have 520 in the month.
 	readers   = 400

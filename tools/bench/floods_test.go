@@ -1,3 +1,5 @@
+//go:build faults
+
 package main
 
 import (
@@ -12,23 +14,17 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
 )
-
-// floodsCommand floods each public route, as somebody without any credential can.
-type floodsCommand struct {
-	settings
-	Out string `default:"bin/floods.json" help:"File for the figures."`
-}
 
 const (
 	floodConnections = 900
 	// floodStreams is how many requests at a time a connection of HTTP/2 carries.
 	floodStreams = 15
 	networks     = 1000 // of strangers, where they are many
-	floodPartner = firstPair
 )
 
 // strangers are who floods.
@@ -128,52 +124,38 @@ func floods(files []string, begun string) []flood {
 	}
 }
 
-// Run starts a server behind a proxy, and measures the chosen floods.
-func (f *floodsCommand) Run(ctx context.Context) error {
-	s := newStage(f.settings)
-	defer s.close()
-	if err := s.openDatabase(ctx); err != nil {
-		return err
-	}
-	if err := s.exec(ctx, "insert into user_addresses (address, user_id, email) select email, user_id, email from users",
-		"insert into client_logos (client_id, logo, content) values ("+theClient(floodPartner)+", 'logo.svg', '<svg xmlns=\"http://www.w3.org/2000/svg\"/>')",
-	); err != nil {
-		return err
-	}
+// testFloods starts a server behind a proxy, and has a test of each public route that strangers flood, as somebody without any credential can.
+func testFloods(t *testing.T, s *stage) {
+	ctx := s.life
+	must(t, s.openDatabase(ctx))
+	must(t, s.exec(ctx, "insert into user_addresses (address, user_id, email) select email, user_id, email from users",
+		"insert into client_logos (client_id, logo, content) values ("+theClient(floodPartner)+", 'logo.svg', '<svg xmlns=\"http://www.w3.org/2000/svg\"/>')"))
 	mail, err := s.startMail()
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	environ := []string{"CONNECT_SMTP_URL=smtp://" + mail.address, "CONNECT_TRUSTED_PROXIES=127.0.0.0/8"}
-	if s.tls, err = s.serve(ctx, "floods", true, environ...); err != nil {
-		return err
-	}
+	s.tls, err = s.serve(ctx, "floods", true, environ...)
+	must(t, err)
 	files, err := filesOf(ctx, s.tls.endpoint)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	begun, err := beginSignIn(ctx, s.tls.endpoint)
-	if err != nil {
-		return err
-	}
-	var names []string
-	var beside []besideFlood
-	for _, flood := range floods(files, begun) {
-		for _, who := range whoFloods {
-			names = append(names, flood.name+", "+who.name)
-			beside = append(beside, besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: len(beside)})
+	must(t, err)
+	outcomes := outcomes{file: "bin/floods.json"}
+	list := floods(files, begun)
+	for n, flood := range list {
+		for m, who := range whoFloods {
+			beside := besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: n*len(whoFloods) + m}
+			outcomes.of(t, flood.name+", "+who.name, func() (*outcome, error) {
+				measured, err := beside.measure(ctx, s.duration())
+				if err != nil || measured.OthersErrors > 0 || len(measured.Broken) == 0 {
+					return measured, err
+				}
+				// The p99 of a short measurement is that of a few requests. A longer one, of users and connections of its own, decides.
+				beside.number += len(list) * len(whoFloods)
+				return beside.measure(ctx, 6*s.duration())
+			})
 		}
 	}
-	return s.report(ctx, f.Out, names, func(n int) (*outcome, error) {
-		o, err := beside[n].measure(ctx, s.duration())
-		if err != nil || o.OthersErrors > 0 || len(o.Broken) == 0 {
-			return o, err
-		}
-		// The p99 of a short measurement is that of a few requests. A longer one, of users and connections of its own, decides.
-		longer := beside[n]
-		longer.number += len(beside)
-		return longer.measure(ctx, 6*s.duration())
-	})
+	must(t, outcomes.write(os.Stdout))
 }
 
 // beginSignIn asks for a code to sign in to the account pages. It returns the cookie.

@@ -34,6 +34,7 @@ type visitors struct {
 const (
 	visitorsAtOnce = 3
 	accountEvery   = 100 * time.Millisecond
+	floodPartner   = firstPair // whom they connect with, and whom strangers pretend to be
 )
 
 func (v *visitors) begin(ctx context.Context) {

@@ -274,7 +274,7 @@ type clientOffboardCommand struct {
 }
 
 func (c clientOffboardCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	preview, err := decode[operatorapi.Usage](api.ReadClientUsage(p.ctx, c.ID.UUID, &operatorapi.ReadClientUsageParams{}))
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
@@ -333,7 +333,7 @@ type clientRevokeTokensCommand struct {
 }
 
 func (c clientRevokeTokensCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
-	preview, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID.UUID))
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
 	}
@@ -479,11 +479,11 @@ func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, 
 	if err != nil {
 		return err
 	}
-	preview, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.Client.UUID))
+	preview, err := decode[operatorapi.ConnectionPreview](api.PreviewConnection(p.ctx, user.UserId, c.Client.UUID))
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)", user.UserId, user.Email, c.Client.UUID, preview.Name)); err != nil {
+	if err := c.confirm(p, fmt.Sprintf("end the connection of user %s (%s) with client %s (%s)", user.UserId, user.Email, c.Client.UUID, preview.ClientName)); err != nil {
 		return err
 	}
 	if _, err := api.DisconnectUser(p.ctx, user.UserId, c.Client.UUID); err != nil {
@@ -493,7 +493,7 @@ func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, 
 	if err != nil {
 		return err
 	}
-	return group.say(p, answer, "user %s is disconnected from %s", user.UserId, preview.Name)
+	return group.say(p, answer, "user %s is disconnected from %s", user.UserId, preview.ClientName)
 }
 
 type connectionListCommand struct {
@@ -680,11 +680,11 @@ func (c userDeleteCommand) Run(p *program, group *userCommands, api *operatorAPI
 	if err != nil {
 		return err
 	}
-	preview, err := decode[operatorapi.Connections](api.ListConnections(p.ctx, user.UserId))
+	preview, err := decode[operatorapi.UserPreview](api.PreviewUser(p.ctx, user.UserId))
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, c.question(user, preview)); err != nil {
+	if err := c.confirm(p, fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity", count(preview.Connections, "connection"), user.UserId, user.Email)); err != nil {
 		return err
 	}
 	if _, err := api.DeleteUser(p.ctx, user.UserId); err != nil {

@@ -190,10 +190,10 @@ func writeChangeRequest(w io.Writer, request operatorapi.ChangeRequest) {
 	}
 }
 
-func (c clientOffboardCommand) question(usage operatorapi.Usage) string {
+func (c clientOffboardCommand) question(preview operatorapi.ClientPreview) string {
 	ending := "connections"
-	if counts := usage.Connections; counts.Precision == operatorapi.ConnectionCountsPrecisionExact {
+	if counts := preview.Connections; counts.Precision == operatorapi.ConnectionCountsPrecisionExact {
 		ending = count(counts.Authorized+counts.Lapsed+counts.Revoked, "connection")
 	}
-	return fmt.Sprintf("permanently end client %s (%s) and its %s", c.ID.UUID, usage.Name, ending)
+	return fmt.Sprintf("permanently end client %s (%s) and its %s", c.ID.UUID, preview.Name, ending)
 }

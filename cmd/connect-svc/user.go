@@ -73,23 +73,18 @@ func (c userUpdateCommand) AfterApply() error {
 	return nil
 }
 
-func (c userDeleteCommand) question(user operatorapi.User, connections operatorapi.Connections) string {
-	return fmt.Sprintf("end %s of user %s (%s) and permanently delete the user with all recorded activity",
-		count(int64(len(connections.Data)), "connection"), user.UserId, user.Email)
-}
-
 // deletedUser is what programs read of a deletion, for which the operation has no answer.
 type deletedUser struct {
 	ConnectionsEnded int64     `json:"connections_ended"`
 	UserID           uuid.UUID `json:"user_id"`
 }
 
-func (c userDeleteCommand) answer(_ *program, _ *operatorAPI, user operatorapi.User, connections operatorapi.Connections) (deletedUser, error) {
-	return deletedUser{int64(len(connections.Data)), user.UserId}, nil
+func (c userDeleteCommand) answer(_ *program, _ *operatorAPI, user operatorapi.User, preview operatorapi.UserPreview) (deletedUser, error) {
+	return deletedUser{preview.Connections, user.UserId}, nil
 }
 
 // answer is the connection that was ended.
-func (c connectionDisconnectCommand) answer(p *program, api *operatorAPI, user operatorapi.User, _ operatorapi.Client) (operatorapi.FoundConnection, error) {
+func (c connectionDisconnectCommand) answer(p *program, api *operatorAPI, user operatorapi.User, _ operatorapi.ConnectionPreview) (operatorapi.FoundConnection, error) {
 	ended, err := decode[operatorapi.FoundConnectionPage](api.FindConnections(p.ctx, &operatorapi.FindConnectionsParams{
 		UserId: &user.UserId, ClientId: c.Client.id(),
 	}))

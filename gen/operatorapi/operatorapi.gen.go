@@ -83,6 +83,27 @@ func (e ClientStatus) Valid() bool {
 	}
 }
 
+// Defines values for ClientPreviewStatus.
+const (
+	ClientPreviewStatusActive     ClientPreviewStatus = "active"
+	ClientPreviewStatusDisabled   ClientPreviewStatus = "disabled"
+	ClientPreviewStatusOffboarded ClientPreviewStatus = "offboarded"
+)
+
+// Valid indicates whether the value is a known member of the ClientPreviewStatus enum.
+func (e ClientPreviewStatus) Valid() bool {
+	switch e {
+	case ClientPreviewStatusActive:
+		return true
+	case ClientPreviewStatusDisabled:
+		return true
+	case ClientPreviewStatusOffboarded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ClientUsageStatus.
 const (
 	ClientUsageStatusActive     ClientUsageStatus = "active"
@@ -143,6 +164,54 @@ func (e ConnectionCountsPrecision) Valid() bool {
 	case ConnectionCountsPrecisionExact:
 		return true
 	case ConnectionCountsPrecisionUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConnectionPreviewEvent.
+const (
+	ConnectionPreviewEventNone    ConnectionPreviewEvent = "none"
+	ConnectionPreviewEventSent    ConnectionPreviewEvent = "sent"
+	ConnectionPreviewEventStopped ConnectionPreviewEvent = "stopped"
+	ConnectionPreviewEventWaits   ConnectionPreviewEvent = "waits"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionPreviewEvent enum.
+func (e ConnectionPreviewEvent) Valid() bool {
+	switch e {
+	case ConnectionPreviewEventNone:
+		return true
+	case ConnectionPreviewEventSent:
+		return true
+	case ConnectionPreviewEventStopped:
+		return true
+	case ConnectionPreviewEventWaits:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConnectionPreviewState.
+const (
+	ConnectionPreviewStateAuthorized   ConnectionPreviewState = "authorized"
+	ConnectionPreviewStateDisconnected ConnectionPreviewState = "disconnected"
+	ConnectionPreviewStateLapsed       ConnectionPreviewState = "lapsed"
+	ConnectionPreviewStateRevoked      ConnectionPreviewState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionPreviewState enum.
+func (e ConnectionPreviewState) Valid() bool {
+	switch e {
+	case ConnectionPreviewStateAuthorized:
+		return true
+	case ConnectionPreviewStateDisconnected:
+		return true
+	case ConnectionPreviewStateLapsed:
+		return true
+	case ConnectionPreviewStateRevoked:
 		return true
 	default:
 		return false
@@ -524,6 +593,12 @@ type AdjustmentPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// AdjustmentPreview defines model for AdjustmentPreview.
+type AdjustmentPreview struct {
+	// Data At most one of each dataset.
+	Data []RemovalPreview `json:"data"`
+}
+
 // AuditEvent defines model for AuditEvent.
 type AuditEvent struct {
 	// Action The object and the act, such as `client.updated`.
@@ -729,6 +804,22 @@ type ClientPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// ClientPreview What an act on a client would end or send. Counts of events stop at 10,001.
+type ClientPreview struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId     Id               `json:"client_id"`
+	Connections  ConnectionCounts `json:"connections"`
+	FailedEvents int64            `json:"failed_events"`
+
+	// Name The name of the company.
+	Name          string              `json:"name"`
+	Status        ClientPreviewStatus `json:"status"`
+	WaitingEvents int64               `json:"waiting_events"`
+}
+
+// ClientPreviewStatus defines model for ClientPreview.Status.
+type ClientPreviewStatus string
+
 // ClientSecretRotation defines model for ClientSecretRotation.
 type ClientSecretRotation struct {
 	// OverlapSeconds How long the old secret keeps working, up to 30 days. Default: 0.
@@ -803,6 +894,45 @@ type ConnectionCounts struct {
 
 // ConnectionCountsPrecision A client can have too many connections to count them now. Then they are those of the last count, some minutes ago (`estimated`).
 type ConnectionCountsPrecision string
+
+// ConnectionPreview defines model for ConnectionPreview.
+type ConnectionPreview struct {
+	// ClientId A UUID. Responses write it in lower case.
+	ClientId Id `json:"client_id"`
+
+	// ClientName The name of the company.
+	ClientName string `json:"client_name"`
+
+	// ConnectionVersion The generation of the connection, a decimal number.
+	ConnectionVersion string `json:"connection_version"`
+
+	// Email An address of at most 254 bytes at the name of a host, without a display name, quotes or a numeric host. Upper and lower case are the
+	// same, and so are both spellings of a domain that is not ASCII: `bücher.example` and `xn--bcher-kva.example`. What stands before the
+	// `@` has to be ASCII where an address is stored, unless the mail server offers SMTPUTF8.
+	Email Email `json:"email"`
+
+	// Event `sent` to the webhook, `waits` because that is paused, not sent because it was `stopped`, or there is `none`.
+	Event ConnectionPreviewEvent `json:"event"`
+
+	// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	HistoryFrom CalendarDate `json:"history_from"`
+
+	// Refreshes Since the user has authorized it.
+	Refreshes int64   `json:"refreshes"`
+	Scopes    []Scope `json:"scopes"`
+
+	// State Nothing would end if it is disconnected.
+	State ConnectionPreviewState `json:"state"`
+
+	// UserId A UUID. Responses write it in lower case.
+	UserId Id `json:"user_id"`
+}
+
+// ConnectionPreviewEvent `sent` to the webhook, `waits` because that is paused, not sent because it was `stopped`, or there is `none`.
+type ConnectionPreviewEvent string
+
+// ConnectionPreviewState Nothing would end if it is disconnected.
+type ConnectionPreviewState string
 
 // Connections defines model for Connections.
 type Connections struct {
@@ -1227,6 +1357,30 @@ type RecordedRide struct {
 // RecordedTime A recorded clock time without a zone, with up to six fractional digits.
 type RecordedTime = string
 
+// RemovalPreview defines model for RemovalPreview.
+type RemovalPreview struct {
+	// After The total without the correction. Null if nothing is recorded.
+	After *int64 `json:"after"`
+
+	// Before The total now. Null if nothing is recorded.
+	Before *int64 `json:"before"`
+
+	// Dataset The dataset that is corrected.
+	Dataset AdjustedDataset `json:"dataset"`
+
+	// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+	Date CalendarDate `json:"date"`
+
+	// Delta The number to add. A negative number subtracts; 0 is refused. A date without a record stays without one, and totals never go below zero.
+	Delta Delta `json:"delta"`
+
+	// Note The reason for the correction, without NUL.
+	Note Note `json:"note"`
+
+	// Readers Companies that can read the date now.
+	Readers int64 `json:"readers"`
+}
+
 // RemovalRow defines model for RemovalRow.
 type RemovalRow struct {
 	// SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
@@ -1639,6 +1793,37 @@ type UserPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// UserPreview What an act on a user would end or delete. Counts of rows stop at 10,001, and those of sign-ins at 1,000.
+type UserPreview struct {
+	// Browsers Those that are known by an earlier sign-in.
+	Browsers int64 `json:"browsers"`
+
+	// Connections Those that are not disconnected.
+	Connections int64 `json:"connections"`
+	Corrections int64 `json:"corrections"`
+
+	// Days Daily step totals.
+	Days int64 `json:"days"`
+
+	// Email An address of at most 254 bytes at the name of a host, without a display name, quotes or a numeric host. Upper and lower case are the
+	// same, and so are both spellings of a domain that is not ASCII: `bücher.example` and `xn--bcher-kva.example`. What stands before the
+	// `@` has to be ASCII where an address is stored, unless the mail server offers SMTPUTF8.
+	Email Email `json:"email"`
+
+	// Requests Authorization requests that are not decided.
+	Requests int64 `json:"requests"`
+	Rides    int64 `json:"rides"`
+
+	// Sessions Of the account pages.
+	Sessions int64 `json:"sessions"`
+
+	// SignIns Those that wait for their code.
+	SignIns int64 `json:"sign_ins"`
+
+	// UserId A UUID. Responses write it in lower case.
+	UserId Id `json:"user_id"`
+}
+
 // UserRow defines model for UserRow.
 type UserRow struct {
 	// Email An address of at most 254 bytes at the name of a host, without a display name, quotes or a numeric host. Upper and lower case are the
@@ -1966,6 +2151,9 @@ type NoWebhook = Problem
 
 // NotConnected defines model for NotConnected.
 type NotConnected = Problem
+
+// NotConnectedPreview defines model for NotConnectedPreview.
+type NotConnectedPreview = Problem
 
 // NotReplayable defines model for NotReplayable.
 type NotReplayable = Problem
@@ -2529,6 +2717,15 @@ type ClientInterface interface {
 	// Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id} (the `EndPortalSession` operationId).
 	EndPortalSession(ctx context.Context, clientId ClientId, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewClient Read what an act on a client would end or send
+	//
+	// Before `disableClient`, `enableClient`, `revokeClientTokens` or `offboardClient`: the connections that it locks out, lets in, revokes or
+	// ends. Before `removeWebhook`, `pauseWebhook` or `resumeWebhook`: the events that wait, and are dropped, kept or sent. The console and
+	// the command line show the same. It changes nothing, and what it counts can change before the act.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/preview (the `PreviewClient` operationId).
+	PreviewClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RevokeClientTokens Revoke all tokens of a client
 	//
 	// Revokes all authorized connections of the client: their access tokens and refresh tokens stop working, each user has to
@@ -2815,6 +3012,14 @@ type ClientInterface interface {
 	// Corresponds with DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id} (the `RemoveAdjustment` operationId).
 	RemoveAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewAdjustment Read what removing a correction would change
+	//
+	// Before `removeAdjustment`: the day's total as companies see it, before and after, and how many can read the date. Empty if there is
+	// no such correction. The console shows the same. It changes nothing.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview (the `PreviewAdjustment` operationId).
+	PreviewAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListConnections List a user's connections
 	//
 	// Sorted by the company's name. Disconnected connections are left out.
@@ -2829,6 +3034,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 	DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewConnection Read what disconnecting a company would end
+	//
+	// Before `disconnectUser`: the connection as it is, and what becomes of the event `connection.revoked`. The console and the command
+	// line show the same. It changes nothing.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/connections/{client_id}/preview (the `PreviewConnection` operationId).
+	PreviewConnection(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewUser Read what an act on a user would end or delete
+	//
+	// Before `deleteUser` or a new address by `changeUser`: both end the sessions, sign-ins and requests and forget the browsers. A deletion
+	// also ends the connections, and deletes the days, rides and corrections. The console and the command line show the same. It changes
+	// nothing, and what it counts can change before the act.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/preview (the `PreviewUser` operationId).
+	PreviewUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUserSignIns List what happened to a user's sign-ins
 	//
@@ -3350,6 +3572,25 @@ func (c *Caller) ListPortalSessions(ctx context.Context, clientId ClientId, reqE
 // Corresponds with DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id} (the `EndPortalSession` operationId).
 func (c *Caller) EndPortalSession(ctx context.Context, clientId ClientId, sessionId SessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewEndPortalSessionRequest(c.Server, clientId, sessionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewClient Read what an act on a client would end or send
+//
+// Before `disableClient`, `enableClient`, `revokeClientTokens` or `offboardClient`: the connections that it locks out, lets in, revokes or
+// ends. Before `removeWebhook`, `pauseWebhook` or `resumeWebhook`: the events that wait, and are dropped, kept or sent. The console and
+// the command line show the same. It changes nothing, and what it counts can change before the act.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/preview (the `PreviewClient` operationId).
+func (c *Caller) PreviewClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewClientRequest(c.Server, clientId)
 	if err != nil {
 		return nil, err
 	}
@@ -3966,6 +4207,24 @@ func (c *Caller) RemoveAdjustment(ctx context.Context, userId UserId, adjustment
 	return c.Client.Do(req)
 }
 
+// PreviewAdjustment Read what removing a correction would change
+//
+// Before `removeAdjustment`: the day's total as companies see it, before and after, and how many can read the date. Empty if there is
+// no such correction. The console shows the same. It changes nothing.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview (the `PreviewAdjustment` operationId).
+func (c *Caller) PreviewAdjustment(ctx context.Context, userId UserId, adjustmentId AdjustmentId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewAdjustmentRequest(c.Server, userId, adjustmentId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListConnections List a user's connections
 //
 // Sorted by the company's name. Disconnected connections are left out.
@@ -3991,6 +4250,43 @@ func (c *Caller) ListConnections(ctx context.Context, userId UserId, reqEditors 
 // Corresponds with DELETE /operator/v1/users/{user_id}/connections/{client_id} (the `DisconnectUser` operationId).
 func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDisconnectUserRequest(c.Server, userId, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewConnection Read what disconnecting a company would end
+//
+// Before `disconnectUser`: the connection as it is, and what becomes of the event `connection.revoked`. The console and the command
+// line show the same. It changes nothing.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/connections/{client_id}/preview (the `PreviewConnection` operationId).
+func (c *Caller) PreviewConnection(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewConnectionRequest(c.Server, userId, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewUser Read what an act on a user would end or delete
+//
+// Before `deleteUser` or a new address by `changeUser`: both end the sessions, sign-ins and requests and forget the browsers. A deletion
+// also ends the connections, and deletes the days, rides and corrections. The console and the command line show the same. It changes
+// nothing, and what it counts can change before the act.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/preview (the `PreviewUser` operationId).
+func (c *Caller) PreviewUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewUserRequest(c.Server, userId)
 	if err != nil {
 		return nil, err
 	}
@@ -5008,6 +5304,40 @@ func NewEndPortalSessionRequest(server string, clientId ClientId, sessionId Sess
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewClientRequest constructs an http.Request for the PreviewClient method
+func NewPreviewClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6278,6 +6608,47 @@ func NewRemoveAdjustmentRequest(server string, userId UserId, adjustmentId Adjus
 	return req, nil
 }
 
+// NewPreviewAdjustmentRequest constructs an http.Request for the PreviewAdjustment method
+func NewPreviewAdjustmentRequest(server string, userId UserId, adjustmentId AdjustmentId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "adjustment_id", adjustmentId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/adjustments/%s/preview", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListConnectionsRequest constructs an http.Request for the ListConnections method
 func NewListConnectionsRequest(server string, userId UserId) (*http.Request, error) {
 	var err error
@@ -6346,6 +6717,81 @@ func NewDisconnectUserRequest(server string, userId UserId, clientId ClientId) (
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewConnectionRequest constructs an http.Request for the PreviewConnection method
+func NewPreviewConnectionRequest(server string, userId UserId, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/connections/%s/preview", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewUserRequest constructs an http.Request for the PreviewUser method
+func NewPreviewUserRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6650,6 +7096,9 @@ type ServerInterface interface {
 	// EndPortalSession End a link or a session of a partner's pages
 	// (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
 	EndPortalSession(w http.ResponseWriter, r *http.Request, clientId ClientId, sessionId SessionId)
+	// PreviewClient Read what an act on a client would end or send
+	// (GET /operator/v1/clients/{client_id}/preview)
+	PreviewClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId)
@@ -6725,12 +7174,21 @@ type ServerInterface interface {
 	// RemoveAdjustment Remove a correction
 	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
 	RemoveAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId)
+	// PreviewAdjustment Read what removing a correction would change
+	// (GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview)
+	PreviewAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(w http.ResponseWriter, r *http.Request, userId UserId)
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId)
+	// PreviewConnection Read what disconnecting a company would end
+	// (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
+	PreviewConnection(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId)
+	// PreviewUser Read what an act on a user would end or delete
+	// (GET /operator/v1/users/{user_id}/preview)
+	PreviewUser(w http.ResponseWriter, r *http.Request, userId UserId)
 	// ListUserSignIns List what happened to a user's sign-ins
 	// (GET /operator/v1/users/{user_id}/sign-ins)
 	ListUserSignIns(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -6857,6 +7315,12 @@ func (_ Unimplemented) ListPortalSessions(w http.ResponseWriter, r *http.Request
 // EndPortalSession End a link or a session of a partner's pages
 // (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
 func (_ Unimplemented) EndPortalSession(w http.ResponseWriter, r *http.Request, clientId ClientId, sessionId SessionId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PreviewClient Read what an act on a client would end or send
+// (GET /operator/v1/clients/{client_id}/preview)
+func (_ Unimplemented) PreviewClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -7010,6 +7474,12 @@ func (_ Unimplemented) RemoveAdjustment(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// PreviewAdjustment Read what removing a correction would change
+// (GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview)
+func (_ Unimplemented) PreviewAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListConnections List a user's connections
 // (GET /operator/v1/users/{user_id}/connections)
 func (_ Unimplemented) ListConnections(w http.ResponseWriter, r *http.Request, userId UserId) {
@@ -7019,6 +7489,18 @@ func (_ Unimplemented) ListConnections(w http.ResponseWriter, r *http.Request, u
 // DisconnectUser Disconnect a company
 // (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 func (_ Unimplemented) DisconnectUser(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PreviewConnection Read what disconnecting a company would end
+// (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
+func (_ Unimplemented) PreviewConnection(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PreviewUser Read what an act on a user would end or delete
+// (GET /operator/v1/users/{user_id}/preview)
+func (_ Unimplemented) PreviewUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -7711,6 +8193,32 @@ func (siw *ServerInterfaceWrapper) EndPortalSession(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EndPortalSession(w, r, clientId, sessionId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewClient operation middleware
+func (siw *ServerInterfaceWrapper) PreviewClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewClient(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -8601,6 +9109,41 @@ func (siw *ServerInterfaceWrapper) RemoveAdjustment(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewAdjustment operation middleware
+func (siw *ServerInterfaceWrapper) PreviewAdjustment(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "adjustment_id" -------------
+	var adjustmentId AdjustmentId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "adjustment_id", chi.URLParam(r, "adjustment_id"), &adjustmentId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "adjustment_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewAdjustment(w, r, userId, adjustmentId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListConnections operation middleware
 func (siw *ServerInterfaceWrapper) ListConnections(w http.ResponseWriter, r *http.Request) {
 
@@ -8653,6 +9196,67 @@ func (siw *ServerInterfaceWrapper) DisconnectUser(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DisconnectUser(w, r, userId, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewConnection operation middleware
+func (siw *ServerInterfaceWrapper) PreviewConnection(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewConnection(w, r, userId, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewUser operation middleware
+func (siw *ServerInterfaceWrapper) PreviewUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewUser(w, r, userId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -9006,6 +9610,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Delete(options.BaseURL+"/operator/v1/clients/{client_id}/portal-sessions/{session_id}", wrapper.EndPortalSession)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/preview", wrapper.PreviewClient)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/revoke-tokens", wrapper.RevokeClientTokens)
 	})
 	r.Group(func(r chi.Router) {
@@ -9081,10 +9688,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/adjustments/{adjustment_id}", wrapper.RemoveAdjustment)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview", wrapper.PreviewAdjustment)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections", wrapper.ListConnections)
 	})
 	r.Group(func(r chi.Router) {
 		r.Delete(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}", wrapper.DisconnectUser)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}/preview", wrapper.PreviewConnection)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/preview", wrapper.PreviewUser)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/sign-ins", wrapper.ListUserSignIns)
@@ -9274,6 +9890,16 @@ type NotConnectedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers NotConnectedResponseHeaders
+}
+
+type NotConnectedPreviewResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NotConnectedPreviewApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NotConnectedPreviewResponseHeaders
 }
 
 type NotReplayableResponseHeaders struct {
@@ -11784,6 +12410,101 @@ type EndPortalSession500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response EndPortalSession500ApplicationProblemPlusJSONResponse) VisitEndPortalSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type PreviewClientResponseObject interface {
+	VisitPreviewClientResponse(w http.ResponseWriter) error
+}
+
+type PreviewClient200JSONResponse ClientPreview
+
+func (response PreviewClient200JSONResponse) VisitPreviewClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewClient400ApplicationProblemPlusJSONResponse) VisitPreviewClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewClient401ApplicationProblemPlusJSONResponse) VisitPreviewClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewClient404ApplicationProblemPlusJSONResponse) VisitPreviewClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewClient500ApplicationProblemPlusJSONResponse) VisitPreviewClientResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -14922,6 +15643,102 @@ func (response RemoveAdjustment500ApplicationProblemPlusJSONResponse) VisitRemov
 	return err
 }
 
+type PreviewAdjustmentRequestObject struct {
+	UserId       UserId       `json:"user_id"`
+	AdjustmentId AdjustmentId `json:"adjustment_id"`
+}
+
+type PreviewAdjustmentResponseObject interface {
+	VisitPreviewAdjustmentResponse(w http.ResponseWriter) error
+}
+
+type PreviewAdjustment200JSONResponse AdjustmentPreview
+
+func (response PreviewAdjustment200JSONResponse) VisitPreviewAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAdjustment400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewAdjustment400ApplicationProblemPlusJSONResponse) VisitPreviewAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAdjustment401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewAdjustment401ApplicationProblemPlusJSONResponse) VisitPreviewAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAdjustment404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewAdjustment404ApplicationProblemPlusJSONResponse) VisitPreviewAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAdjustment500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewAdjustment500ApplicationProblemPlusJSONResponse) VisitPreviewAdjustmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListConnectionsRequestObject struct {
 	UserId UserId `json:"user_id"`
 }
@@ -15112,6 +15929,197 @@ type DisconnectUser500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response DisconnectUser500ApplicationProblemPlusJSONResponse) VisitDisconnectUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewConnectionRequestObject struct {
+	UserId   UserId   `json:"user_id"`
+	ClientId ClientId `json:"client_id"`
+}
+
+type PreviewConnectionResponseObject interface {
+	VisitPreviewConnectionResponse(w http.ResponseWriter) error
+}
+
+type PreviewConnection200JSONResponse ConnectionPreview
+
+func (response PreviewConnection200JSONResponse) VisitPreviewConnectionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewConnection400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewConnection400ApplicationProblemPlusJSONResponse) VisitPreviewConnectionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewConnection401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewConnection401ApplicationProblemPlusJSONResponse) VisitPreviewConnectionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewConnection404ApplicationProblemPlusJSONResponse struct {
+	NotConnectedPreviewApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewConnection404ApplicationProblemPlusJSONResponse) VisitPreviewConnectionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewConnection500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewConnection500ApplicationProblemPlusJSONResponse) VisitPreviewConnectionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewUserRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type PreviewUserResponseObject interface {
+	VisitPreviewUserResponse(w http.ResponseWriter) error
+}
+
+type PreviewUser200JSONResponse UserPreview
+
+func (response PreviewUser200JSONResponse) VisitPreviewUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewUser400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewUser400ApplicationProblemPlusJSONResponse) VisitPreviewUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewUser401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewUser401ApplicationProblemPlusJSONResponse) VisitPreviewUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewUser404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewUser404ApplicationProblemPlusJSONResponse) VisitPreviewUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewUser500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewUser500ApplicationProblemPlusJSONResponse) VisitPreviewUserResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15710,6 +16718,9 @@ type StrictServerInterface interface {
 	// EndPortalSession End a link or a session of a partner's pages
 	// (DELETE /operator/v1/clients/{client_id}/portal-sessions/{session_id})
 	EndPortalSession(ctx context.Context, request EndPortalSessionRequestObject) (EndPortalSessionResponseObject, error)
+	// PreviewClient Read what an act on a client would end or send
+	// (GET /operator/v1/clients/{client_id}/preview)
+	PreviewClient(ctx context.Context, request PreviewClientRequestObject) (PreviewClientResponseObject, error)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(ctx context.Context, request RevokeClientTokensRequestObject) (RevokeClientTokensResponseObject, error)
@@ -15785,12 +16796,21 @@ type StrictServerInterface interface {
 	// RemoveAdjustment Remove a correction
 	// (DELETE /operator/v1/users/{user_id}/adjustments/{adjustment_id})
 	RemoveAdjustment(ctx context.Context, request RemoveAdjustmentRequestObject) (RemoveAdjustmentResponseObject, error)
+	// PreviewAdjustment Read what removing a correction would change
+	// (GET /operator/v1/users/{user_id}/adjustments/{adjustment_id}/preview)
+	PreviewAdjustment(ctx context.Context, request PreviewAdjustmentRequestObject) (PreviewAdjustmentResponseObject, error)
 	// ListConnections List a user's connections
 	// (GET /operator/v1/users/{user_id}/connections)
 	ListConnections(ctx context.Context, request ListConnectionsRequestObject) (ListConnectionsResponseObject, error)
 	// DisconnectUser Disconnect a company
 	// (DELETE /operator/v1/users/{user_id}/connections/{client_id})
 	DisconnectUser(ctx context.Context, request DisconnectUserRequestObject) (DisconnectUserResponseObject, error)
+	// PreviewConnection Read what disconnecting a company would end
+	// (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
+	PreviewConnection(ctx context.Context, request PreviewConnectionRequestObject) (PreviewConnectionResponseObject, error)
+	// PreviewUser Read what an act on a user would end or delete
+	// (GET /operator/v1/users/{user_id}/preview)
+	PreviewUser(ctx context.Context, request PreviewUserRequestObject) (PreviewUserResponseObject, error)
 	// ListUserSignIns List what happened to a user's sign-ins
 	// (GET /operator/v1/users/{user_id}/sign-ins)
 	ListUserSignIns(ctx context.Context, request ListUserSignInsRequestObject) (ListUserSignInsResponseObject, error)
@@ -16348,6 +17368,32 @@ func (sh *strictHandler) EndPortalSession(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EndPortalSessionResponseObject); ok {
 		if err := validResponse.VisitEndPortalSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewClient operation middleware
+func (sh *strictHandler) PreviewClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request PreviewClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewClient(ctx, request.(PreviewClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewClientResponseObject); ok {
+		if err := validResponse.VisitPreviewClientResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17054,6 +18100,33 @@ func (sh *strictHandler) RemoveAdjustment(w http.ResponseWriter, r *http.Request
 	}
 }
 
+// PreviewAdjustment operation middleware
+func (sh *strictHandler) PreviewAdjustment(w http.ResponseWriter, r *http.Request, userId UserId, adjustmentId AdjustmentId) {
+	var request PreviewAdjustmentRequestObject
+
+	request.UserId = userId
+	request.AdjustmentId = adjustmentId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewAdjustment(ctx, request.(PreviewAdjustmentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewAdjustment")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewAdjustmentResponseObject); ok {
+		if err := validResponse.VisitPreviewAdjustmentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListConnections operation middleware
 func (sh *strictHandler) ListConnections(w http.ResponseWriter, r *http.Request, userId UserId) {
 	var request ListConnectionsRequestObject
@@ -17100,6 +18173,59 @@ func (sh *strictHandler) DisconnectUser(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DisconnectUserResponseObject); ok {
 		if err := validResponse.VisitDisconnectUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewConnection operation middleware
+func (sh *strictHandler) PreviewConnection(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	var request PreviewConnectionRequestObject
+
+	request.UserId = userId
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewConnection(ctx, request.(PreviewConnectionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewConnection")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewConnectionResponseObject); ok {
+		if err := validResponse.VisitPreviewConnectionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewUser operation middleware
+func (sh *strictHandler) PreviewUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request PreviewUserRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewUser(ctx, request.(PreviewUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewUserResponseObject); ok {
+		if err := validResponse.VisitPreviewUserResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17242,360 +18368,380 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19c9s4ljf6VVC8U9XdO5Qs+S22praedSfp2TybTvqxnScz085KEAlZGFOAhqCsaDL+Zve/+8Vu4RwA",
-	"BClSomQpcbLZqp2ObZI4AA4OzuvvfAoiOZlKwUSmgt6ngH2kk2nC4N8/z9RC//eeJjOm/5Gyf8yYyvo8",
-	"DnrB8ag7ehYfsdbJIT1uHUdnrHUenUatZ8MOPRt14vPRYTcIA5XRbKaC3knnKAwyniUs6AXXUpLJLBoT",
-	"rsiQcXFL5inPMibI32cqI0LO20EYZIupfniWil4khWBR1lL3UW+aymHCJr2hJu/hIQyej6m4ZZdI3BuZ",
-	"/SJnIt4Z4cedY4/wMUuZplpIovQEzJfJSKaEkggoaUA7Ptgyb7eEzFojoBrmk3Amshdc0WHCdjmR88JE",
-	"SATj6NnEZqwmlMNLLfuGR/BnXnkkpDnFVWv8djQaSprGn2GV51QR6YZrTnb+DtD9ckJ5ck3vmNgPxRdC",
-	"ZmOWkpliKRlTRbIxV4S19LCExnHKlGpAPNPPtzKgU5P9StzThMfPpciYyAqkszSVqQp6v38KYpZRngS9",
-	"YKKlwJARmpGEUZWRThAGU8lFxtKgFxzElCeLvsrYVB10nx3AP4KHD+Hj1uHwMF+HXzhLYr1jJBszd8qp",
-	"ZkGcSoNFME+2IjNrfyFmqZLpDrewU2I6+D6JJdMHJiOaBC5mDLcz4SrbhH4kVpP/K01GMp2w2Ejb/c3A",
-	"LjlXZGIHbUCze9bKViD7jXzPhmMp7/Ymm+wx10dGSDLH4RoQLGTLPGwozZ7jU2x/ghRPN3esgcOROc/G",
-	"yCBaJ6Bi0Yj8rOW+YGfwea6BbKwVB/1zQzpz6f9GZpdsmtCFvsP2LvqNEGH3ywxCqFiQiWw8hTSnWs/j",
-	"N5lmNLliSnEpPvP9m3BxR2RKFI7eYAJToLZlXihdyJeMxm9Fstgh9UfF3ZBTltJMpiSTd0yQCV0g/4Mq",
-	"pjcCGKrBPFJG45bUtGrCr1h6z9KX+hbbobJcIw0jOUtiIHvI4JQmLGskFxVQ2YLL1pB9z1KaoB6k9nMG",
-	"zBjmHCgypvfmBhJ0whpRDR9omQ8A4ddSvqbp7Q6PbbfEKEMZLzSnZ1KSRA/VgNJMyhY8a2n8lYpF4Xiq",
-	"vcsZLVqovi7FAk6nIlTE9nzCn3gGbK/3oeGc9MdaxYOL2/BO0Fk2lin/504vqu7KM6uVAa6UlvsyJfNU",
-	"NjqvM59UpF3NpnpSLP6VxZxew/s7Y6eTCnZyGu10mvCIZlyKg7+rRmJzllPbmmhyW/ACTESx9AUDGbAn",
-	"cwBVhVwz4DFYMjFrKnj0+y3zuKP55Ueu9iV0qkhmMF5TavFpR+xnvlc1CU0pLV6hRsd9ef/5jXHQbRpQ",
-	"bdSeFjxfTf5VJqfTfRrkVvXSfKxwsA0oN28ED5rkMaMxS4GRn9NozLR9m8pE/xwzFaV8qg960AsumZpK",
-	"oZhCQWAucJXJFAfXE+SpnnWWzlgYqGjMJlR/J5JCm1mBkC14PKdUZSkXt9YDliRM4KVYHPk/5ZxkkmgJ",
-	"yESmRQ8jP17+8pycPjvp/NRs7J8ZTVlKUkaTyb/fBOo+alnBfBNUEwQ30muJkm6ZKr0PU5qNrW6cO3Pq",
-	"qZnSLGOpfvu/D+zwB/fdA6McHPzeaZ3T1qj14dPR6cMfKslqTpA9hZuTo99sRIwxoV/Fy9S8ivVejThT",
-	"BfcDF/BjIm9Xk/aHlI2CXvD/HOS+3QP8qzp4ZdXtLF1cjMCfssysU0azouNDP2lUt9lkyFK9TopFUsRq",
-	"NS0TLvhkNgl6XbcGXGTslqV4hKY0pROWmVN0Ef99prIJE5XLojeJx45nZJqyKDO2B9cP6B0MwkBrl0Ev",
-	"oO5jWnA8csGQo+uoMhrYqxc5cc6CrqAMH98ZVf9nxtLFMmEXZEpTZ37qobXW5AgUGY2yH5T16oWavbTq",
-	"GFHFQv2kfmzIbrkQoHDhe+j5gjn9A4Z1k7I/entPP75m4jYbB73Dk+NQ84L9uVspNZxXbHmFZwINtZgM",
-	"BPuY9dEpNbBkTVN2z+VMkSm9ZW2i3xjxRLOVU730Y4pO2J/IIOETng1AF475aIRHvWpOxvVVM6lu53Bp",
-	"Vp5Y+P2i9Tfa+mendd5vffhjtRD4BYi8iKqlkjaICRNZqiUBzJQrQuHhEC9eqsjACM/ZNKYZiwd1c8H3",
-	"6uZyunImtPXPdn/tHKr2rm4KMu2RgZaVg9DOQP/LSlL9b7VQGZsMQo99R4SiKQAMqt/rDcDK8R+ZjyVJ",
-	"qSBUn8IJFfGKFanf3GeHKxbkR70iH/7Y++l/5ZvcXrfLeFhrliiV83x98uuwkik96bGRtPDJeAPfWkNK",
-	"Hr1w2jRY7uTddMpSWPhEzlkKMgO84/aQraEdfnqMqMCpQDSkwSxKFoGNY2w/DYhvNF5+JDMn+4qLiK05",
-	"KjTTHO7du1yojNYzhYJvNqXoz/yeiVf4RZ+wjGa1hN2DDwd0EK41Z5rVLg/8sTExTvHXL+XEvBNZ7eba",
-	"VRqykUxZowWaweceuUDaHmxygK36WEmIYulWh1fE1+xjhfy4EPkdTt09T8WKuzrTH1qptm18HlOVvajk",
-	"HryLU5WReAXLjFI52Vobek4TJmKavrAc9JquoiahhphQH7OJVBk5Oj0hMV0oc+IGmpzamzSTO6RUqyLV",
-	"ZE7oR606exo38pi+2VDNecFGdJZkPdLtdOqIBV2nwGwxvqX1l04YmFHgp05Y0Nd9DaDbOv+gjZoPnzrh",
-	"kW/R5Np8GBhX52rdnbrQAfWDBxVqsvnrDvTkK34rXoma60KTtrsrYTs68yvinaK3rOaGuK7SyFM2lem+",
-	"7gUt8Oq2syDkijuXy7hHbZu5GeoIGFinDI8HhShbDVXm8ccQllME1mtq/Tp+vlSUZzn47l7jSfrj3xWq",
-	"+n6q1dC8WjW0fe7gZ5vw1IzU33A8JHR58TAiZOOREzaR6cKkMYHHWo4gMEmyMRXkmPwX/zkkQxbRmWIE",
-	"c0SMcwBuO8IztLqsx0B/d055xmKi5IQ5ZwF5YwK3c6pM7A1uqbIrreX50qpmaZ4/KPjdrGOj5Twbq171",
-	"fCAPYfCXlnHItF69WP+mdd08VOc/bcECS2lK69ihNOpDGDR/N39rR+xUmZtFBo6iQQ/NdJqNi1kplOvr",
-	"7N27Vy92yQWP3sxiZtj22ykL32mwn2+L+V47Oeq1KWhPYLnh4nsuxSjhUbblWvvZZutW2Uug28n6VifM",
-	"eZlyT2CNC3b/F5ZS+5Q3T2m1v/xtUIoQrvtAIdS5n22CMyLTp7Vdy6mpW2xXOdVz3WKXBt2dpMcP2tw+",
-	"qkgso9mEiYzFIZpcqZzDYymNeZQpE4TU5jDtEZ6B/0ARKshM3Ak5F7BrofH9o/1mwvnmLyZSYEQePOHJ",
-	"xL0rfI/YepfNuuWuLyebrtv3pfzZne28r3dTAkYgQf8McTr9U1v2n2W8+KaXHo+NzSfTJ/J/X719Q7gg",
-	"765/aZ2F+pjJ4d9ZlGkrntFMf2DEWRLrTdPfy02w02P8i4ITl3BteFERm/cV+CgEU/pc5i+dkZix6VPb",
-	"998oZio8RtC6UGEjOWsy2MMnwzeDJUKMhVQ4uchRLkSu9xRkuxHNoeEaBuxSLfAzewkbEUAGxSU0w5qC",
-	"gSFLpLhVkDFihLjmNPiQNGa/iau2yVVG04zQWzDhMF8A/bzgnHxiPOdi5F+5sNk3fzyNbXtDJyz+rkIH",
-	"b2S1YRnihvqZv4W86qewhbJQl7ntJtYVSq7dzMqi0IfwG/SzWWYoFKRaUSCnTLTJqzzxmwwZEwQKSSIt",
-	"A+Y8G8cpnQsMGqo5S5+Mgv5GYgr9ay7uHicFYq+atsFuu+LbnGEe5ckLg9pk+nUfq64l2Idv0K4RZolZ",
-	"4kOrinY7nYqygifGKWaBvi4ffBjUlkat+0h1BdhnkzalIjCUOnOZ3j0dvvAqP78UR7gKz/UsYal9orcM",
-	"X6pw/SpjPOUq2y0Yo1j42mCH8gG/7N7mCqVg9yxdWf/bdHP11j6dE1+q7d1yc9PCR9btkTfkQxiUi0XW",
-	"faBU+rLry72m5ti5bisqYlyon2eKpCxi/B4i/moqRWx55bjbaZMrlsFD7y5fo/n/RPjALyjeggXyIt91",
-	"m+cG2tm2LVc9OmqeyOKWip63WN9CQfK6JfaH22kCDI8YGVGePBmLZ7kse6u1LZZNr1/ewqA7WeH1td9P",
-	"YLX9WvIt1jkv+m5gxL121eE74V4IKhQjBN1T8iv/GaS698tOJ+x0OgRqKZ/KHV0uHt9i7WelT6x2zJUr",
-	"wPckpquK03e13O/fv29deFWca993NaGP3avqYvmt9qyykn397lVQsGtTJyPsI42yZEGkYGRgIvMtPdbA",
-	"mj7mwUG5iH8QEpro16SpMhn8iURjmiqW/fssG7XOBk/l3CmWfqFcK+NMj3O0grWudItsYN9lDjVg7asv",
-	"8xL+PWV48Ri155JPvpgcQcY0to8/IRZ4ZGBlOxfX00xH+jr9F3VID59tM+twHBoaukXC97O7WAjQfHv9",
-	"YoInsc1uVbAyPsr4Pc8WP9MsGsMGxzHXc6fJb6nWRDKuN3REE8WWJJgpcuqiKghVRFyQTGY00VOdcOF/",
-	"oxsGU+/HT0G0iBIubvsUaTC/5RmbqHU7dsljdinnmHrx8RW+0u1AqZEpIKJpShcQaLHD5HX7KZvIe5o0",
-	"H+85fiPHEbjEL2xPw2PGbjioB2fZeLAr/fQWA2y+pDjSZsu48SAbfl9PpZ8DQGw3qefu/ceNvvWojYZ7",
-	"cL/ATC/9SkEYXDIF1XxrREKTI72y8gkRmhsc1LX7bOKq1UetIQ2lM7P5W9uQvMUrqzh1u080n++DX+X2",
-	"e2HJwioOqBiqeptqFtJboBUTX80/H6rYHZ5j8QuaUcVqqmVj/KNLfDBDo2ePidmkfgngt97Itq459PBo",
-	"Nr1yfZwcPRx4ZViWAqQPUkjjmMWQakdiCp7d4hkt4tc0qJgMgyiFdK8+zdY+b4s89V66ZV31RnkX8E22",
-	"WcWzXqckW6vovYCHMFC2doQ3Er9si06b1Zb6JyMvVy1jBtm1MXO15BvCCgtez7n6czbndQMZrcdufLV4",
-	"nPqwfGN5kDk1AEaY/2mxgthHk8VJ3syShEgDPEW95E4c4nd7WMJAzJIk+LAsdHC5PAIqF2oW8wzMgg0X",
-	"iUb1gF4mtdriw9AoW42as3T8aTWmzVa4NaLkL9wYwWaZuk0OeQ4a0/sUjGQ60W8Hsxlwed1ehoGJDmsB",
-	"fs9SVbvU5o8eupR5zUGYwPobfuIj+wtXqTKUswzma19sr6TLQsXX8QrWdBfZLAw+tm6l8TkGgL55See/",
-	"MqUoekl5RZ35C64yLm5nXI2ZKgIZIR6Ajzvi1pWL7PQ48NAUOst4CQWB1XRHSqcLZZaemsUycihPPkpQ",
-	"Lt8q9tMtZu253Lvsyg//1yi7CjdcBQpbZP5uIEcGf/3rX//a+vXX1osXg5CMUjkh3fNOp9XptjpdrQ6c",
-	"n5+ft7qHraNugafMBeSjUHXP//X7oQXm+AnhOQ4fWkv/+EOV+MAM2YvpNNWa14b76yNybnzdei9XrqdJ",
-	"3R3N1MZ0YQLr8i68H5sKhSlNM4FglrHqEVjwk04H/PU0AsA4LiAGkHDBKuXuruYeWmpXLYJLnt7JIiwI",
-	"x1zPVK8ui9vkbTZm6ZwrRthkmi2qLxqTFWzUygJHtjI+KbHlzU386fihpf9zaP9zjf/pFf5zc9PW/zh6",
-	"+NsfVgp7N/5wUTUp6dKWQwC5xgNPtVCxWJkrLjhYZ1UB6mTvbGFzqntkDpp7RuYAw26Q44WcVy5jI9EH",
-	"fUZwr6tkX+HWXq/+b8aZ7vnPs7PLJ2jVjqq7tdvpfVBZ4DJr6Ol90wcMpBtDvBfg+Aozb9UJLWDtGVSz",
-	"AvWlRcwZqsi2xUPU/OTv++p9O2WiKGq+yhsYy4pzgMUNLPVBIuVdnyb8jqmBVkfhAJOZSJgqwu9itZVN",
-	"Xyn509zQK21hfOohDLxBG+/VaynvLvQry3tUWjZDTXGYyoXbZsVeQ+0pJPQI6eImA6gy4YrQRElChwrq",
-	"0AsokpiHKCqWbzhLVVECcZEdHQZVWnNEk2RIo7v+LAXtYEkYbCg0IymiWZqiF4rGqikZCKDbZxZUbJmO",
-	"bZwxYzlh+pDUzi6Rt7IOZC/JTcjMQjzFWmjKNnmp2brn1n/pu6ISEPR6XPykyQwGyQxI10QxAH+q+qRM",
-	"4r5iUcqy/qwazPH9mIkifi8+D2moCioJuLjNrUaeaZZLpLhlaV5n8NkVkmnK72m0qN0ji4zVn7K0P+Fi",
-	"hpdTA65SkZxuIBKu9OPFIMIRWJ02olASFGEwE/wfM2b+rK3khxwqf9l0cSVB5gRHVJAhI0zgb6H2t00u",
-	"hFcv5D0qZOY7X8HTDD40W10VBl5VVZX/NWPpRNUu85qyihJmm/dGf0pTmiQsabgr9jVkzuWFuhrLuTYa",
-	"IhZafcUiw7mDg8oi+H6NYPBzr9vBOrXE10QsfC7uW0kkOiaq5sPQCNsKwVexPmU5VxJQxaPg75cRVAUp",
-	"WCER6i8loxSvu5rWxa7dzVJibRNBy0HsIAkAni57coApCjCZS0iZ62+pZbE6zrKpIvY58u7ydZtcWmqw",
-	"TQS4l1xmWhvJcLisneOzNcCs1ZdbkZTn7glCy4vSYCXWrkP5mlzyjuADFkHAlZ6U7qsyIO3STMsXZ92C",
-	"v7t8rc8kz5Q+e4pnLCTzMTf5QHCfrRwcVr3hrXwhyNX//TORKfntzZ/xfpYjhzl7alAVuSBDqtjp8apx",
-	"z54dnR3XwMv/8eDDv/37p05Y4+h5/M1ewLzvrGW60vXYYCfMG2QqEx4t7IYYTzJoknprTflpJrfYoJor",
-	"uSTHZyqjXOibbUk+TFlK8L2dyIcvctEXrtMG2wLP72M3qu7hIj0vEW4c7ktGo7HFK1VMxIrkYg3FYv12",
-	"mL4GK3bC0tJgWYAaUw2lDCK6dVIMFMveO1MIVoRAVNs0cfEu+nXr81B7KbqKm028gZuYH36foLhSX4dc",
-	"WM+oK7zhqTFDKRNGMV9ExqxSgcOImAkqVRxZqqriTRdkxD9q9Yl9zHxTh0fr/LWqcoN5SgZ+lp6J3IG/",
-	"AhzBFHWCRgcVbcr8lB5WZkehTKkRyi5xgP1jRhN01dJEQWo5FyU43QHNwGvhU7xFKCo3AdaqwyW9FPU6",
-	"t5G+Vqq33W1jmbe8ZShu0YfV3L9vj5h/0L5KXxjQ/3lW6SteoCuwQi5l5uTPBksl71ma0GnfnMLqrmuJ",
-	"FLcwF5nE1q1xx1ju1gjJbEoySY460HrAg/PvrL7TDk/OD4sqRqfymNZMHRDmN80X3NinJhpmqz13jz6X",
-	"Myg/zDXWZc2S0bv+cBbfagNSsXpg+pioMU2dcouvWNt8OFOcqaxKnYvlbJiwanGJgvmR/h0nZx/jFZEZ",
-	"TdZHlm5nKVMb+RGq/QVLi24pKO5z5Vlzf99UaXH1ev3t01wa8KnXjqiphVSpYzTNk7llwtyUy6kyIVQP",
-	"RXxCE6MEtIP6Jhzds2pr7zalGyzAmKtMpos+tF/ZMJNPy2jwKpgtqnHtmmVDka4fDwmNollKM4Y4g2Qs",
-	"Z2nRx8tMa4Iv4t39Yj7YyuyRhE61OPMyquYUc6ZSNkqZGrMY5BqfsDZ5ze8YoSRl9/KOxVoXDHE9WQyx",
-	"KzYn9mQhEw4XhXaXTijl5bJ6n6fKKGzw2fUhVF/GFDt+Oe6sSUXKO0cZF2aBQcOSXCjx4GoJZK6XbeVQ",
-	"pefMCr/ltlgb6t8xVwU0mf2NZHZzr2NMUxbxaiF44YcSEBRASuxZ7l0mWjBEer80d04wxeLaCJSFaccj",
-	"c+c6iBZ4PkTzCO8uReitJD8OmMr4BLI8f/KZHNyq+mf7Z8il6yeMgnvcgGhW3sD2JOxxFUtHKl/ScM3p",
-	"LDHT6kOh9mok5Lf/uog1fLea1Jmojgzn6nD3+Nnx2dHp8bN1fPkcYxENo96Pi/Bvp4msjzBVqh87TifY",
-	"JOLVJhcY65/zbCxnmUsI6M/SxJTOj4hiWcaNPWThhhB4pQftg3zvmX5IbBYQcwkPxWVskACxol5ww5ti",
-	"82qN3RcsNJvi55jb1qUh/bwb9NdSIeLqQizthqqq3XhBF9Yy2yzrBsowQ6+MSI5IymNbT6QymgLQMyrd",
-	"ttVi1T7Wmc1qNoHwVJJ4vbVV5cW1LFpTFkkLjrr8abAXnYTwv+7UfmHaRADaFX6r4Z35u6PDV+IZE6to",
-	"wUA8mCacKWOXYLrSArBy9W/ypfTrFhYQGRMyL6DejsilvEOzgmG+T2YelYxk66hqPcjauIrjNrkggt3S",
-	"jN+7v6jZMEtplKk/kQ4uuMkGvoDZuo2iZis0dy2U+zWYFVCzohfAAgneSoCPn5N/slSucWBV3dgt99uz",
-	"Kgarad6YNz/1Q6uHJ8dkuMiwj26xffRYqiz0ZhhzNU3oAp4IyT9mUr8FSB5iNmEpj+CN1Y0hb4SCtwEY",
-	"V8JvhzIbEzVliZa9yvRNkRPKhav/0zbcxdXzV696ZDD8//7faMzStkFKwJKgwUfRag3171t399T9rU3e",
-	"mxMvYq8FLrsRg/8YIEKJ3gr8NpkDMALNl4nbni+hn+SoV9fG2ORoxFJFrn69/u3d9S9n7RtREYD3YsBH",
-	"FRqJn9i84WVje/cVN/pVphDECrSOQmImV8Qm+lZqR7hEqz4JBgYY8thIQ7EpTSFHZ7ggakojhM5a+jJ0",
-	"5KiOUEETDz/90a8985JDBus1HRzFzSM0S1QlFWDZt4kS5gVVNYUTFi6PRhGbQmSWpQxyPvH42wYm+llY",
-	"VIMssTJRQOoDXhMnAIBy57KVMaYmUGyhYt4kP17+8pycnne6P9mY68iCWo5lwlxPA497TzqdYhXNwe//",
-	"ffDh3376tz+s3QhL78qSqabXe3H9URleXgmXEWTQWb3MspOPH7exzU86/fXGwa88SbgNb+i3zs+3eEsf",
-	"oT40IN5waseH51tMzR+uD/7/YlGD8+27XI21fv5RdZRhBem2b8rxVrtTHxq+SJLavKxNnQl+5NXfosol",
-	"zJchtFzquMgxRuVBsJBAGycr1HiSrbz3CpjA9eOAbCEjg4zpdMpESX38XM7jLets68XvArSwpYm7Oetv",
-	"ugJicDWZcmPXCXlJ7N5x3BfrCNPGTcEh61vUZry+bX2T+wZggEr3WH08xdfVbP84VzqVlQMurk/g0ghb",
-	"lM6Gfv/nRv2klxdxbQwalrZQcOt5KQr9p41DHLzYq24TfYi+h9G+h9G+h9E+WxitcSCs1tVeKai2djk9",
-	"oXBaSRztO82oLP2+xnwjmMNrvnEV9+YLtX2U5c/8ngkr/6t8LAbkAltXPkf/iUlfUvwjGaWIO0ETEvNb",
-	"nu1W4vxoRE43PH346X9VlxT/p5yl2yQ2mVyg2pRwzUHgUsIEGBYXKkakYDVJ4Q10/VFuKDZK5AkDLeE3",
-	"uMVdVqbapB4YX3lnQVFWMhQQlM8kLC9ngYYqxntV6T0BqFVyaUwqReYpz6AShgvP+1ZYcqP8+dd8p3VO",
-	"W6OL1i8fPp0hFob98XiTH7s1ZRXNjwuelolnHO/9QvbozON8m0KY2d5gmnosfEbfJZaHRACCMOEqo3fM",
-	"uF24IpX1vRvqkzX5f+sy2aoYrOCSqPYGrPIAvGHzDTDgdhE1+wag2CpunXoMtapNe8PmW8Xotyn2y7Nu",
-	"TzvfK/+chylflm7nexng9zLA72WAS2WAvuTofC8KfFpFgfnmnH3hAsGNV6J0fRpTv7rG/0MNyCEedlPw",
-	"ccluucpMgRZer8W+uhtcsbkUgeUNegETt1wwExUrNK+mE627jyW4oeSUCWV0+AKgU0gGBpSt9+bi15cD",
-	"A8p2ekwSpqWcCo1NGZJY6v8dL6Zj/S0qYjITMUtVJNOaAC34MmwbN0dzpb5raxs1j9t+phO6yGG+ID+l",
-	"usLRtFNuPghNEmL765db6hbd34SJmrJKaONfrEEyQ5+dHmthU1OTxB2Oh4Q4SUhOO3rF4a3Kw9KktugN",
-	"m79TbNOws9MHVsk5TP2AZdaMDChaUmyq7WoL659SrNVhr+1zRe8dTZK3o6D3+3o1/kNd180foA9MLpkw",
-	"IZ/H7aUzb8E2HM3luVdqzbLOgYElmC40nudf5Ykwb969Xr7iOxUnKm9r/Yg02m0KyfpMxOtSrrH/MEvh",
-	"uBLfOWvyZB5VGqsvOv2eV561SZKqVxhbnlTVdi5Ds+11pevVQ/zQD3nnvkciYn4zuINNgQPNDb4KN7CG",
-	"AXxf3Ib5JBs7F1cV45dm6pd724GqZrC1lqHyNu4r+wEVer5reV2loq3MnS8HXVC5Ml+sn5PXZ36TI7kN",
-	"Ipx9qYplrxFFW6YAGe7jSmm1ovKsso9TnjJVGWx8JzKekLkNOUJ395KqYK4QqyBB2uhndGbWVgYjfZWz",
-	"8iHHYUpzCnaMzOf1RQKkBd10Wb0zS7xd8NB72ZM/drwCU5UhutxCFnhl7VHYayXR0kHfLsxl+4dtqKOm",
-	"qUxrwDq4AC0c8z1VSBS0qSTDhc1QbJO3IlmYtpDm6Zbp0zbYDCbYYVIUOgatMvi3uJrrsACvTXbRzJkn",
-	"NuOtXVkPkPEsYXU4lWX0Fv16pbBa1R+01BTOdQX1OQHet8QsF7rXlcz4n1x2QtBonKf7JQCGaidhm7vk",
-	"5Y1+MsEsFT2j+7XUfdQzffl6E5po4cPiVp5kVfdsoe9t/WN5S74Vnyp2ZFz9sTzLYc0HTZfONU/ZPqD1",
-	"j/mNRuufylswr1qyyraz9S+UjmmTJzH8X/9g3k6+/hlUGRvtiHm0YIisedaDl1i1mBMqFq0piNuWdUis",
-	"eKX4ZDPawaaxrN7olXJD81Ws2rKooPUP1XWvXH0CwMezoBg0XPdplcnpdOViD2dqsXLKXn/8qsSiS+gZ",
-	"uWfre2d5fabTls2Pq7oUUpWZ6iMo7TavFHLfbF1WIcvNFWuJMvSVCTeuSFGD/mUbEIWtvPZHUmMcBY/y",
-	"0upW3WeXprTskscbp2txbYhErGFZJpZre/WAfSbiPijTSysMYBUD9yBUMMKjg3wxTRF+e40ivfSJ9e31",
-	"8JVr/azmBDlLI9bgYFzBg1Uat/tCNUFVSxIuLe+q3buuXMULVy5JokRGd5DC6NW3/ROq9Zrka23TWeba",
-	"/qO39I8fb27a+G/M26q057Yut95iw3aTjJkPXL1X2LZx02467q2VTCvnWFaj/9vw2ZnA+3YDHza+uuTF",
-	"1r9G9TbmsemYz03xBbpc6UTr9XPAYVxyjumPhm6mPmEr1vER/RdzJ7fxCkPtBHwVCzWhyRr+wsS3lzrL",
-	"ybTaS1h8bblfzuaJP0+2YWMZ7XFdf0SvGVn1vmqN8TFay7Jvp4cl66gbrmkbRxeqMqycLkhMFyGRScxU",
-	"hhc/QM7kMKBckUyaRp0Nexrrub5AO3wpbblSp3pbXfhSqbtwEW2c8dUIOQ7p9jzDrnnD1mxTBToH9NuP",
-	"55BysEX1rKOXc1NH02LTZWroPC8t1JIXarHGPV58f/O+l/esby2i5agY/sEmb9oKMicKbTuiXFMQBIyN",
-	"Nnk7IsbgAlzKXo4pYfxYE6m2aXdoSIasogrfMyQboZrt0m6AUnXHYjLaJ2WRjJnqK1aVzXvFb0WLCwLP",
-	"eAHGCY2ZlhCaXhtYpRGCVk3pLVOAhqANGEmE9I70VrRlKa+KfdYRxwREirca7lHInX5oU69Qhb7q48+p",
-	"3jLpH41egKsq75hQOwBU20B3eOGHjX1QsuEClAat/lQpDMNFPweJqguj5uxsvrHhvIaLvu0jW5lo6JrM",
-	"5lRuPsJM1RXl679s/2l9RvvmkKz4vj71xkG47SANNkKPkjvQHltSbVct9NiguFul6RcJrboemiD1FRMe",
-	"KkvZNq5AN9+oqnqHP5lDWXVmH1nx3jBS7aHvbXCsLw0oZulEY27MN3ua0WvJKstsoIA+9TeVRHTCTFun",
-	"xx8Ir4bcEFGccRXTGweq6scs4fcsraLcTwMF/nPPbiMu7IB1CBxLo93yeybIbPrYFVq6K/3Dt77atKRQ",
-	"hWWVsACw72k4RZWicsWXV2U91LM5Xqh3XoOE+HypYY3wOPMdzENo26aFrXLUVtBVuWA8Zpv7vfbojwWP",
-	"NywCNpSgeXeNjKbGHGYi1n81flnj7+aKaLs0JBOuFBe3RKYeLpV5/XN6GJ+Ol3jXTsc653IjR7LMcvjT",
-	"K4fsuff40Zagpt9o+8j1MR6HXtqoXd6l8QYvy6+6Cq3KexCLSZY9UoKRKUvhYKOaZLMZYsqTRR8CURDe",
-	"9gJR8KfyL41Rz5l5vCqoqe3ZVwJu3H12OapD24F0OnCMWMnnw+I5Twli2DCFfYLyfj2UzFNt8WvWmUxz",
-	"WCKnxWnrcUwVSfgoz9Ob8Ky6doHdV2qfA9A5Bz1CwXYGOwadEQOD1QN/gw87mKRMkgm9Y1CdSwZaDxj0",
-	"liYI0IH0zpwpSMBok4GQ1mYZ9IiQNwL+ADCCgGo3ZBGdGfQeC++DnX6tP6RNBjEDBbBmUG274MA8Q+e8",
-	"voC0fmJbjA5QDxn0boTpYO+0MDKAVYdJ4/rrZdGznOI0zToBaB5Ud4BL12xSmwwwyy0uP9ntWBjx9o0Y",
-	"KH4rWNznwkwBHjT7a5IKFUn57Vh/EfdXf9BT4as3HrAVHdqIuiv0Kg8Do7Hle4Dls0aZdsoZzFs/PsXn",
-	"zZTAzWro1holjF558ICa6gOBjATqwDjHnyqApOCuA3Ap/KvPRV+wTEtYAMiw/wKdoT9M5RxMZS0QP6z2",
-	"cd8K/a06wCalrRVtfNEkIUxojjHQUgodY0b060fsplShBtRTsPrioZlZHRpPuEkDA4AR4MAvkVM6pzzT",
-	"v6pcLjy4INm4ssJD0239l965rCo5qur85W2RlVg5FZavci//CqQrlP2v5e2mOglYM8BhS7P+Rb/gznPH",
-	"kw8KjrHWPpKFO8TAPLBKqDxU113ZzNVSNgPN8shR0xCRf9/VYtvImK2GhkIeNDeWFcGVLEkwXgZwpxcE",
-	"VXhzHE17e/ct/bKcCwdqq/8MNZfmOH95zamAv2MWKfTZoZLLrGZeLVDgr1CnxUTGRzzXBFIes5BgAa07",
-	"MAbBboQli93DM4M67FdVkd+wutHiJFfXUx+ur+i/ytj0uYtqb505kQfGPytQfXHYyq0pzu9zTOwpoWbs",
-	"Y5mbQ24AvPzWPLXNOu5itjBu/XQ+yzzAAmrsh9nZrO3AVbO/9kpdy05fSNkcpXKCSet8wiBFjGhpOqSK",
-	"eTDVL2d6cQ5+ZmnCxQCwnmMWmZ4DrqQ1MutBYrrQtwqksqcGwkQZvGiTdKO1d6WtdQAMMFkViEYO90zK",
-	"slkqWNwjgwvF6cF/yeSOZnSAGhz86jlNolmW0UFIBu+un5s/vcyiA/gJcNP//Ov1YAm1/PR4rYTdDkBs",
-	"y26EbdKF9UkSvG7/ZCFpoHaAfYwYZBgRlWirotTnuBl60eft2ljnQL/A/siQ4DHYwkM/lrO0ssfmLDX5",
-	"DZ6ju5HalYPFrcjMqe9WvDs4tafT0XIlUvdjd7AWR/vxH66Fy97Rl7do8dkkMctzRm3WzbNhNpb7/uaJ",
-	"WNVNQIv9Pytagq7AFF+GD7fJXt6Rsud8faQJztLnaXBcLySeOuroFlgcW1Unfz0AHlurW2vBOAoVtHWb",
-	"YUHotgYRrBByV67a1PZ7asTb71OeZUx4ydUVHK7fS1gVogg6VUxBdQrgOGOqyATDfVSQbtjpdExzKpn6",
-	"7Z56xl+hMmWaP7oqGymYwhBjTBfYhYUmc/1PS0mdN2axu5XxN6omcXcbiO8UarUqIfhsAyrsR0VF3nfK",
-	"qNcuF1LI+Qapx1Ac9lBVDwyp6/2VfJVb4ba7GBZQGgcwJr9bG0JhiywFqBkjmur/FJAzwBRQrpdWSJJt",
-	"XGXLFQFVs9M8t4obXCi64Zhe3VTFcJn8EkavqfrKpM2WtvMOC9Kieq9zZvSO+DqZtXnStQn6rXWT5N3w",
-	"tvTGNLK+/WGWr9PclnbBytoV+Zlm0XjDtXAJz41F0KWcL9X5e2BM1agHOMxKwi+ZAnyw7chvcKVsSFTD",
-	"/mATLvzfdr8qELGHmrnvW4EFBfBr1Vw399x910Or4YpMU93PYQpMKTQKopVFFCJiCCyEoJgQeCRgchZ6",
-	"AkMzSjWbsGJBtemWiCN8GbAemdGMi9stU5EUvxX1qUj6r1+oSQviFPTX9N0CQNPUoJ7EpmqIHHc7FgfW",
-	"fMffy3yuZsuxsWKpCOZzTdQggzVB/yrAIXkL5HP4EkOsOHsXmGmyz4Qmmg9R2w7Wxodt3ssFUdBPFJT6",
-	"Gvzi1SU2M/TdmMaAFZ12+YR5Z9xh5mApLt0mW9sAnFa1SYOGlKarjxsLq5Nt0RuG/4F3eebh8paRXX3E",
-	"QPzOKnyIs7B7fmgCv9Y7K+MFGrPu7ERQKQaZFxn7mPUIUxGdsroa4i1wmPC8+b17ywBNlZ2SLbyx3i2V",
-	"0cm0BuQYzIa8R5p7fNCoQ/RS7ggyrCkYXqahyF4edBNygLczK07edomEQJmq9PauqZ3bNtzypZudbXXd",
-	"m9LvGh61f9UkD6wPoz2bankfD/xmrQiDDOhZBcO8Is+0nGJamV1amd9W58VZiflSQ7pLKStR3hx3ZrPm",
-	"cqAwG7asv6gpmTIRc3FrumCa/ExQ4NvklUn64g7YdAqNM/3OvoiizjNCFVFSCmy3q3/LUv3iKGXsSwEl",
-	"qrrDYaCN9Vblp6Jt6i5WbNYqlaiBG8IImKvMFdbXJE/SvTNTE4w8Qy5i5JUbYTZ4scIuKTSz9MNKBlxt",
-	"XWs6s6meHCl6tkpamEWXMMJ5+VSsuwZeuJzvTYL7Mq5BXdV/gWxBwI6wSlWlcN3sVnBZ3w22xSUOJpg1",
-	"2cz7X9RKK4TjdifgabKh5Rybmgo7igu2jmP27aEpb+JX56nJd2WzdrrklakwMxncXCwfI+8+majbvmnI",
-	"9uHTUU13G8uOYNJsjKWBKUrVOLyebbXZsdrw4K8oeHW57lTpSwSpHVTHwzY+hysyBMwZcuvjE5kvzArW",
-	"uKpux3pd1ar6B2XreBd+cYHRakpjm0yCD/WccE3T243r2yrxwy9EucOLrzWZmF003rxJV4X3YcVaXm/e",
-	"AuCxvADvryKpEiD32nYlL7XQtju6rKfZ4mVPNVq1te95Nv4c5Yvz3HfaYAX9G61BxSPxYcmNrxAKaz0o",
-	"hS1KCHP00xItldtoojabASkMUjlXAwLlSJi/qH/RJgiMLOeY1agkPsFi7KagWApZoGZ/iUyLcy3ulH3+",
-	"a4HEw7LyJGU0XpiE1hwYz3QHggA0heh3CutknUU009JDU2Z4v9FEqgH23MLlX1uHtbecDvIIrD2LrDeh",
-	"MdsUVm+eSmzzqnUW/4BQFwFogAa6BfreY/wf31avzrX4foVCgpKVVgf7B80MolnKs8WVHhwZwRZGAlZE",
-	"9S1yT5MZWs7P37558/L5df/tby8vL67fXvav3/7XyzcDOGPUYJcgdtiYqrFxc9S8ddX/5dXrl6A+wVqA",
-	"AsVoCm5RQ7q+8IMHTTkXI2ma/2Q0yvIeaEChq+60SAmoFeCOFafDFbn47RU4UlwTDXj4Byi0InQ6DaHq",
-	"akijOyYMSiW4apicJgBB7BJxsDWjfsD0TlOm0QCGoPi9Vq4SrjImWHojoKZPuepaKHrjo0J5Kq4h1AUK",
-	"BK2L27XrTrDRL77UXrPQNwITvgx0m7koYMHMhpnuwjaYZGwDbGyy3C5Oz8B0JXGw6l6Vlc0r46le1hsR",
-	"y2g2gUrlgZwyQae8vaCTZNC+ETfiipk1NtMXtuUqTG9QACvrkZ+BSwbGF94mP8uYMwxs/e+rt2+w3fMv",
-	"rTO/vWf3lPzKf26TdwYxA8scpnBsbgT2jYAv2MJa8gb8uPhL410Gdp4mlAuL14uL+I+ZNpumNKUA+wDA",
-	"0zKKZinoGKFpkYcDS8GKA+n5v85T8RC0Th82SN0dmFt94FmBA2jTysWMedab3lxrbDob1FVxi0pTlDyH",
-	"7ym9OwZKdspThiET9xEsSB8zoASvgZFMEjnPv6avUaOQQ7TJxUQgGRmmeOFpV8j4ohiOMu+4XGSTiweS",
-	"TUGg6BWk5mk6Dc+ZsnT9eejKgQtrsNsJFrkq8uPlL8/J+fHJs59CMqDTacIjGODAPPjHvyspBm0y0EJn",
-	"QGKuMi5uZ1yNcX0nUNJvO1UMCPvHjCa4IsiBN2Lwl5bpDtZ69WJgVt3WLip/Ley0E3lr3MEQR8igEGfk",
-	"QUSC7IS2BiEZYO+TgUnZRADpbqdDQKFRhKobAZxvup2YOZ+ed7o/ad6VPgVeZdGB59Q/6D47gH8M2uQC",
-	"KnUpOel0SnsCnI0MrvdBc+yNGNMptu8hCOGaP84VUXSkj7U5bCFU1EwzI3S8LSZKThhEAKEdH9S4al7q",
-	"EYpwdHDFeCqOibDdCCqIXiRqwMBC8JZrVrMAwzR3w2eSUBcZ13zzfMyiO0XSmcCd0dyZxizNxT5GIrSl",
-	"OwOMq7zyyrJuz4itH487XbgKjztHWA9P9JRkbL3KYyrIn19e/xSSKc3G+vnjn8IbgeIDVaiQTNhEpgt3",
-	"O4GH88eTztFPIdR0+bFN/YVOSI67R/p/Tn4KHSv9eHx4+FNoa7q0+gCjheS4c44kHh7qz90Ifah/gjA0",
-	"AkFAl2o8oYBoIRYEOnvoAUHKZrnMgbOuzYpMWbKpFgyqZ4q9NQsdhWbvC8dgPmbiRgwuWZYuWsBvA5Az",
-	"U6pQKELVesRM0DcvBAbEevj9JRu1tFaccpbRdGFLKXqB/0ut9MwmE/3PHqjYHqypORfm/scdn1ChRZ6e",
-	"EVzuoUU0xvsur4lou4Y2vcBcesR1ODd1WeTKftrd7xe/vQrCwAUag2670+7Yzll0yoNecNTutjvoexuD",
-	"inZg3z647x5QL4F9Kqv6rMMslbnhJlJrHFZiYEa4FuOa2WVGkxDdAws7Wy5Qo0ipUNTGNhMDV8AmmnWg",
-	"mwK5hD3Vx5Wi6XRjrBvlIvn6fP2LgHX2L/JfbEH+RTRt8I5A2HL97zv9lxvxr1ar5f5fvzjwpNOA/Aul",
-	"gJ4VBHL+Ze050/ZHT4bge8vByMLrAwfjNCh/BavLuYiSGcTwoAltRtPMfFnT0vcS6YvfLRT9Ln3bb/dZ",
-	"HAHnUyQ9zxUujlGwDJbGyP9aN8bSjrwcjTSnrtuAfopFyTU7gWxmc8t/ULgff4KhvfXSi7nAg6Yv4gVe",
-	"4KADmx3kiszREDYrUjlueQvz4fUOVm9W9QyqNi3/mnfd1O1PzWcr9in/bP5H3BJIqtc7ld+BiPAv8TTh",
-	"WbHGdw4RrfWHucQDDcoDHMS8pAOE9B1bhLmmpg83uoza5OJG4Asw2FBmY1j7kuygcEC58sa99vW2sk6C",
-	"ugpKcKcJvIqDXjCdZa78xlWq/Wxie7bLU+9T4OtofzchZ/YRQgqYkkAx+RvsUi/N3c8+6P1eAdLXPTw7",
-	"7lSC8AWHncPTVrfbOuxcd856h53eUad9UgPzVnz6We/4pNfpFODhelAK0NKPdbuHnVY38HJPg6NRhx4P",
-	"49PWeXwStY7jM9o6pydHrWdxd3Q66o7OaKcLbq4V3AYTLPlYgpNudDR6FrPW6WF00joenrDWGe2w1sno",
-	"WdQddYfnUedkV5RsTcGR9WL4y2hdGt5WdTrWgRJkMyFYsh3lft4KMEXF0OavZ8eH3ceOUdyg0mDds+3m",
-	"UPhmDZd1z1uH2329Tk7CaCU0jyYbfLwTMrYe/nAVfwW91onHWDGD4JEU2maYowdzY9LBP4XuvLVeSCP+",
-	"sH7loej2y9IZ83IdQdQddjr7EI6+Z79j3fbdgk++4/nBuw9rZJHXO6fmc9WfaEZK1yOl81A60v773fVT",
-	"Kb1fPYe67zz4R7HZ8/WHa6v3t5nwtvxpypTg9bp0ZtA7rMIGniptyxwj11aN5Lj74FfbbhM0AHiru/6t",
-	"d37jTXjpaP1Ll4zGb0WCo3QbvHAt5WtoZwkvnDQhyzW3/JXFnNrcmuPDw/Uvv0I/z3NzyB/C4KTJAl6B",
-	"we7a0Z40WYmfZwpL1paMYqM7ajUy19EyeqvlcODUtg9h8BFyDVsGqjAYGlEWlszUWcyzlkmIuq0KwqLP",
-	"09qMcmQN7dDzqnv2dmjBBJW12yMplEwYPMg+6sVXDlUPPNTFLkKaCUwnwxuRyFur0sKbPUi4jGP0pzOR",
-	"pQtCDY4HuGLAH2Un2EYTagIrpq1jRMEc8SSDEMBLg4GorR3Xx5unaB5wdSNMWwWLXInuIzSxeWo97q7G",
-	"FwzpVyMyYnMHr4hj2zYsZuSQUPTYGr+8GmuONI4n408G7w/DlHvrRra5+KrkZoaigRvhIn+zJEFfrjBL",
-	"pFeaKxNctsmqQhJG04Sz1DxlqKFxzOIeoZnxis9EAgh5hgeMFcJu4WlArcaSI5XxJCHpTAh0KlzLgv8Z",
-	"YhHqzpiSMBP9+wHNBtZXBpaP2VRFBgC1Yby06o5PfcxKnCuGF00oa6ANuIWc3QgbWYaOwgRiSROuFBhp",
-	"glWZPHp1LvRReC1vwaVjQgSqNtadP3LwC+wqFG0FD2HDx6F5fPPHLyBYuMnj2Pq7KTVY/tjwaVsY2PBx",
-	"BAfZ9Pk3dNJoOV+DgGvwIAZRjKK+se7W8GLWPASZkBXX8YVJLNz45v3NwKpsefMer39JL3b8Rma/QGdf",
-	"eOu8yc0GYs00z9ruQizccZcWzcHFL/3LTf8O03kKV1ixQ7Kqvcjea5Fh478giiCRXOTRTwzqlS+kC9u9",
-	"ZEzx2pFTrUQZBznNCHXNY5aFCtZsX+ZoP5uJlifF3IW5PC0mfyTfaR3HD3tg0oHVeUwXOEDmtcxoeb6C",
-	"HfMec5Vs+NZjLtNpFtN5sWarTd7rXw0g2DSwgLsuCMf1myJWNdzmmplsxmb43v/RQ351Ihdp/zbZMW9O",
-	"s8x3YU1Y6dolSGKYPQ/iY7W4qX58nxc+0oyRqUx4tPAGJbfM4CHHDIoIEQwfmdMmS87SZOC9ozUvJfFN",
-	"F77FIHvmiroNcVVaGEaYn+d9kLb1PBu4gdy3QpNkSCMg2KQrqd7BgbkM2ubVA/tYHqJ8T5M7csnmNI2h",
-	"rDKSU3BaL7dz2MS99IbNrU7UxLXU3d1Zwfwzf/D6hm/W1jD7FYTBOAdmei2RgLoRzaPmdLqnYcjvboev",
-	"yO1waTAzXN7GJpfgwSeXbP1QeyFeAoqtCeTN0lQzHyJ1oGhYvur0gfOkxKP8sGVRAZiyQe+0E24hNbyM",
-	"+aAzPB116clh64iesdYxPYpa58OzuHU67I460bPRYdztYLWfmXQfUjqCXrcT2vTJvsFpCXj2H6Vhi9mk",
-	"5cBYp9PrdNqdTudvgBQ5YfoWXDMPrPOSQS+olX/LPYagkVUAKZTRwgxQg4rZO+10VorQyo44H/LiftOy",
-	"TTMgSycqH81eR1rzSBKWBL2zDaRxE2m4hQKxX4PN2MiexbYL02vlGd9OqXwVg/o3tUhgJeg8p2Iz55xj",
-	"Saza5EKg94uYoxBCPZFMtVEoXdCbmz5rmPxV1EtsSiItaR7hjRiYXS0WfQy0rSfYnNgTTaDEmxZa8KIa",
-	"jsmmZJrKW2gf4dxZMolRUfJb6Zmu0sD6xk3nKVqJVEwVMiZtW1IqFoATWakrwcrtQVcyArB72Nn4DBmA",
-	"sp3FyzYxS9cpNaZL8tbH+TOrIdvJgEZeG3ztrevl+13tqVB7kKkerfSUnFO1OpApjoCkvjCXJr4ahAmc",
-	"GA2JzQ9zOUtiMmSud5rLHXLaOzZoq9GhfIfO7lUpHBqvaNtAH5QVVBrcr4YL+yvjccGUlVEGL3chKwAj",
-	"DUEvONU/wSUR9IysgsSXzTWvPFcccwiGz6Iua53Rk5PWcdQ5bJ3HR6x1SE9HnegkOhw+e5a/s6R0da+7",
-	"naLSlT+ppxcYZat3xyeuzL4HyaTBJmK2sGE1os5m8z81leWNLJG/O3cxFjcYjyxmdCMr7VqR2fzIH9Dp",
-	"NJX3cCAeoz9V+np89cmXFQAuPPBVhAEkKealDCjehimjd1pDSmcJI0NATQ6LZRCuhR1E2xj1Cq1M70dF",
-	"F4rMxwbBK8cxHlMFRVjY9NtWOprliJclkvnLslDalWaz+YHf+GhewBxo8mV0oDWCwQrcR0iIJ6gFVYiV",
-	"72rQrtQg5Gfm1Tutla5biEiUMHuVkLbWAWSUuYxNDY0nyqSwjfwwFFilNmlS9yejnM70C1i0aiznZKbI",
-	"Qs605auvO4Yo8J9BmF3quX6XZd9l2bfiydZHd9eiLOaKDpP9CK/c//iDykPThernV1C4k7ua9B/v2DTL",
-	"NT10MgHICGZFGYrj0ApFG+helnbm0cf42nfig32s8+bbddw80oJ6gRv8eD8HE5/nFPi8Ppfpne14Xsvt",
-	"SFgTZscnv/P6t8rrL8WOWB0K51aEM9FcdvLaT249OsF+TdbDx1Oi1SmDy6qKzX56tloPyoGlz+EGq8IV",
-	"80FMQdCJwZT3QvhylpFpKuUoxxMw4QiE9zbRfXLh7HyX2TadMpoqUyKu5ATySuSa5CMEePjKE93ymXyF",
-	"uZw7Dw1COlKJO9SX8KxJIw72cs2Yq1D5B2jK0gnVH0tMNXTMlbmBEMqNF9Uvew+lDBSxTEpEZvBvLUw6",
-	"zWE+bkQBXkVfXQDoYb1sFjnRH9q8kTc0pdHdbaq3Gw/ylGUAR5YncYHQcoHPlnSCdVAVXLR/3leSxXZ5",
-	"EnYJ+0zEUFV12Dn2sgOkd1k0N3XzK6ZRVhTX8ty+8f123t3tbD+28n5uWtVUJTy00UqTVsLFndqLAHk/",
-	"luyepRDHU6Zzo7izQCzT2TDhkQMZI4qBqOFq2cILbeqkCvNMThF7rnUtQ7qHBFrAhkYI3IhhKucKy4gy",
-	"oAI6YqPLC0jRCrMyeJoA5cUN0s6UpSrvl2DdY1xoLYEuzAcxE5lm9mnbftHz+2PBlm1gmD86sOGvNxe/",
-	"vhy0CcparY0DFhzuvCn6sifNwOsrIB0XQDGlUMy+t6BCDkvtt4vL6zcvL/u/vb28vng9MG/lWRW4HvVZ",
-	"p78Be7zm4m6n/jyTR4VhP/B+9I0SFfSOTjudzbJGPSJ3ljm6inqz4OUeV6vinvY5iHrSmAZhgGhlavnV",
-	"bvHVwlrhfnnhYs1qfc2EDlfTUGcqzuMO646OotazYZe2jqOTk9Y5PWKtzsi4QGm3G9jORi4HztwqNgeu",
-	"HcmJzYtTB01uJi12xMHLv1z8+tvrl5vcO+WtrGiGwMXd/+hElTfSX6TvHs3lJBVEZKMo3VGSI/P+4AUx",
-	"tjZ0zY1ppS7eeNVNji8SJf0yFSEB9wwqpgzmXDE4bILGksQ8NsC3ZW9MjLt/ZYdfkm7Hy3S8kebSFTER",
-	"0l4YtoJHmZzA2Bau4oXo0uy+QXXu0T6TGOyc5TsYgYxydqtntbAu5SlHFsTCY6OySCjAjjEXQbC55w9x",
-	"KKGdTrUPYh3LPNZwwY4Vv+/lOjw87HW6Da7D8nDdQtbRDi7JDxtfY27BV1xlJRXum0+oBq/J487NXp0p",
-	"Jel+8CnnlIdVoh5SFbMxSxW5lUQKEKIutP4ICd9IwL/y0NbQ///NCG+r7tjl2JH0xgsRQp32OvwMLLje",
-	"kWum2ZhfsflFCzA49mPAX8II6NjLN7zgvCs44XsOByRiSiE6iMXkgxR++yuVyak9JiFClADECAA2yxth",
-	"RsBYVp5f5xdi0sqGbQ7yBHA+ExqBMsjoHYstjLO5OU0+cEgiGbO8iOFGzKBfnbbyI0gmRhSPISPso203",
-	"sYVTk1T6NHsWYZZXln/irHCjrnGbn5rn0XZgAd/jBtckslZcmFvFXflGFjBmLAc49ZUrNfufpL1+KWck",
-	"bhcIAnOEQWTuxzGZd7/ZS+hcsHklpHuhGvzalC4VunAbiZUjAelLBIKBA3nP0oROrS9rgMDU8K5BIboR",
-	"7F4zcqLFC37PfKdYG6VFCqClAr5ttYcOmkcbwWA6Ge3SR1eaTNA7Oz3ubF79hJRdQqNrW+q8a9TAXYgz",
-	"fMVyXaDuI963DqyqEs/c3jgsmTebCEDYwriwh3WIdY5hv5dpfc/pW5fTh1pP3hVsa2/XTJkGljXgQTJh",
-	"GHAhgEuWw5P5pVeHx/iMlnEz28X/jk0x2dBkf6wqaH8HVGyqd8NbBoDswx5K4uNbLQ4U4FS2O4fhI9Uo",
-	"ICI/eb2jMMij2/oXh2GQ0KkyGJnTlEXc4PBDvxmQ/lYRe3DtDfWzsPqwZMOZ4kxlrvr88LgTBtiqB7uV",
-	"5y9NTzrQlb/bPg6D6fk5/HDWPgyDlGasD3c6Kn3F3/TVmKYM1qQbmtRwnE4ORtU97HQekK6i66ZzXvQU",
-	"OY5A8r8YpY4O41J7QXmycMCSDx80g9WgA3wlMwiDKaN3/RJbH1dSUDvOSowDOIkFTIayXxBQ9D//0ixd",
-	"6eBCPNrqSkdRVXGJo+jDXDYRLUKCK73cmWPj290iVH21wAo/KDIzEv6zO/y8/pyrfHuuvz3o7OC/dm3y",
-	"0dC3fdGcI04xEbt++lIwZXIO5K22m3im7Nsqq7n+JvKevXe9ONe7AfXnLb6UB8D6DfgAvfaoj2a8CZZu",
-	"5U1OLc+ZQVZEZ3xQnneXr/NsNNeHOOdo26epUq2p3dVHmz4N0W+mVItDP5EALDRxW4Sw0ew+LTy3Gi3H",
-	"puhsIjHd3lYbPm4dn1zh9i6ZEqThGpZ8jCNkVsHNCOtiBYZxqJZQYfJuijU+EijNsklK+kzcMTZVnukR",
-	"Gt8vtCCBEZCn6g+IYpl/Pnbl0Ngb55ou4U/VteHdcE9GOix3uQ7mY8Wi/hY5Q8sNvVdLkrAM4kf4yGCI",
-	"CDb/7l357l1Z7V250kr7alm9geJ5AGdtL37ul6he0pS5JheAN0GtqiqkYK65JJxsMkiZmk2s1jloE8CH",
-	"pra/IsTm6J3+kqkkcxD3+iMIUHbvojMAdkG1NQYq8kjOUqz00fadapPf6ExhEz6UOO4yKjfjW+7GpZ9/",
-	"lBa1E+WkSPZ3Tds/J3pz2S5PCrLmXo7KFeRVQ0kIHhqHbh1aALtCMw41myDfWob1+8sbpljLw4Wj9gWZ",
-	"GOn4zsU1qrlenF2y8VOIbP4iU+eVtyyv7wmt/WtO0AoStFQ0lRbtmuijWQIv/LhfFm6s5OU63qMCZ980",
-	"Y3tBooLR93gWzwyq357kNCUKDArk3NBybcLvEMiCJogYCLF2SAC3NqdMy1c2+OTM54z8tk3OoSf9yByP",
-	"vBm9zEjKspRXoXXpie/Dds20emygfnm2aNsGaVsYqw4+Zt+mKo0iNs3s98OAZhmbTPFTdfnBh2h/ukc7",
-	"YRDPcH3R738cBoC7bwGVkWL8ydY8QgGktS8zPmEqo5Np0Os+Oz85PDlBn/8WhnTMEn7P0nxGu9uVK0Sv",
-	"rr2gI6ZH/sET4d8Iso8nz74bmkuGJmSq+rKuUjQ3TrMqxporPdxXsFJkuMi7QVtshbwlt5/jaOy8e0ag",
-	"/nhdc7kBYLcPiMqoluQjkyagB7sRBv+BK0LjOGXKRExcrbeNrCTylkB/eaAPesIQlaVc3KqQDKF9xzSV",
-	"H0HxGaVSZBhwIRO6qEqkGnERe8lXW3Y6eyLNwp4UZAR4n/Kl/QphI3D5dxj4/IUX471+zNP77bK+pbm0",
-	"9the4HEdLuzJ0ZoOj0NCvbH0n7VGfJtSkdm/Yi6t/gtoR4JOWAhKVBH2pAquBT93IwZ/aRlottarF6Yz",
-	"IbV+IDOmBaFv8XgAqdNC+g3E9LdxaCyX07bISK+46WKIxdMAes8Fhlqx6OlGHHY+n5TYQjSI+Jp9zPaR",
-	"gOSqrtZWW22j6mTYYsPmu0N2do8cdzqE46XYBzbC1HnYQ6zg0mt0B6xqcy76qUOErM6QcT2rMYZgNTf7",
-	"m40qr+CYvubVEInvbcb4CEFB3hjwK6PVa57VJ/azp2DsQqTM0U+bsY8IeaQa9AhMmVaMaoXKSxqN9Ukn",
-	"P767fv6TPiMTbH1FF/qomFQ/IkUx2++og+IBguMypoueflqKHKUJ4A1MHvkty8YsbZMX8IqXF3gjNLNB",
-	"ZqBpZgGJUyCJ9FfRXyEnzDS6VUQm1XnSjMaXONPHZBBuelXv814106kxF/LVh0IcNZs80ayiQmPTHecW",
-	"zVEvnWL17HChV6VRFqxt1Lyi9fMdI4OEq0yrfFf8VrwSahAicKZwN3DP3CWoHAtJaBTJmcgeeVvdiGbX",
-	"labP0LYx2+N7RkXdJx/jQK/lbR0rm97GoQFKN6gxYOe4sjOr8dB4wjMi5Pxrk99QE1vkV9Mk3DUN1+JS",
-	"2Jl6bKw5sIqJV6dtY5E5WFtQOJ739/Tab3rydg5p3iBWGl0FmAq+YCpjaUwXZfl9I4wAtxV9pcKXJkId",
-	"j99js8LDb7oHKMz022wBCvxtlYhV/UCXDwZLm3g/eGy7eqLDIjQYULfM2StgcS25LOAACElSOd/AfXEj",
-	"HmGZ2KtoW89FY1/EE+Nuln57zD0z+1gW8LXwaoBaKsB6HyEgvpyLpW4lio6YvlSw0nglHCIZaBpa7CNX",
-	"mRq0a4DBwNv1mAgHjWnBmrU9HWlM/8PDnYIxsNcmi/swZbB0O93WUVevE5+wf4JlHLycpXLKDn5macKF",
-	"b1YGR6MOPR7Gp63z+CRqHcdntHVOT45az+Lu6HTUHZ3RTjfYDHMMvX37QBsrL0xTTJWvaQHz1VtW+fSo",
-	"W7bV/Yoa6jbJxtOr9FyKUcKj7HuAZBXS1wylUYXQrMp7fp9yrVlanGjAkQa5q+9bKRjJUioUjUzPqCQx",
-	"lsYEr3bBIM1tJu6EnIPkzXtq6s8YByjJ/+x1zL8RwN/kEgQx5hBBuGYpXehG3AiYCBiR1g9n1QyGgNUA",
-	"Rgnva5luUdI9H7A+3kSfb6e2KDphhEFduYKGecL2xNKjoXM2m8sboTUYNF7dazwOiw31wKJVbfLKtOAz",
-	"VwgfmTtpyBIJJEEUHgtsYrNK7jlLLj6M4B+4lETOMsVjZuB89TLpOUlCBYDtaC2rSiOazpxCtP0Nlc1l",
-	"MX9cWa3qy4vaMCdiKIeNiDhsdUpEXExYyiOqr7P+X2V6tykdh5uBYukd+dlEJveQflCzXZ8CLhRLsUQw",
-	"DDRTQyXtTJjTAkkGNnLf6z5sM6NLpmZJfen+bDLU51hb0iYPF6yD4HvX96/yvpGp7RRoZbcc1SnuTWPz",
-	"8PrBJ3P+VkKNvfAgz9k9SxdE00/FAmSzMFLWs1GpgStMWSTTWN8PJmHFR3JHW5VjihMgNkP8zzQSubgR",
-	"6wwGIbMWxFUqsdORKGc1NKlkBNq5srfG15+9p2e/Qzf3C1iXVdrP2hpG/eYPiphW+7bLeGUEpXrrOt+N",
-	"my2MmydWybhjvjTFjPU6+YbuWpZu2y3/Ct3nPrrbnKUM612Mi10mub7sI9LZrve5Ah2ziMfQkz5hIqbp",
-	"jcBSllROiJBzIsWf4IvYdV+fGeisE4NpIEcEPCrl9CmV0YUdqtDXOqYLG+fAhoxyRFTGADDqRiDyFE2U",
-	"RLC7ik+DUo6SfELvmDKEOLpcx36Dm+ZnivygqmZR33D/0d4gKFQvZrx6eqri9OBa3i3kpsdw1633v4uy",
-	"5ZZcW4q0J5iNWpaDjZw04Dz/7qVZpTVbXbnmRlijCh9YbbU2avOLTIlZnR7GUaHWxSi74CJJgQQ5cljZ",
-	"R6enKBBDE4JMUyuShwv7Ndeee0LRBzHJYUgBqkbdCITqBgWcG/Gq5bn+NgaHBOPgqqCGJCKwwaYbUVOb",
-	"sFFG5CwDr08RMRjfQtDgMcURTFac0+N/HLgc9HvO5iwe/BQCqiChJpDqMm3BjwPL0Sbvx5LMUwlKJMzn",
-	"BmlLeczyUgdcRwNkHGUmeac0AePsgjDVnCpcMZlaDBKTBsiSUWhLLIztBE3ZEylub4RxUOVT19+Frp2f",
-	"I7/PKrkOEmnzYFqqshc0axRXfk3ts7tPDKTx32cqm0AEFPID9aY5oPX8rwb9vBsdjZ7FrHV6GJ20jocn",
-	"rHVGO6x1MnoWdUfd4XnUOfQg29ddbzHNqIKC/pjyZNEHnQV/XwR/woKKjAa91kmnEwZCwgMxg12WmkHU",
-	"nItbWCG9iGgNY+WF1rwQcX4RJfohN23j0LFsG/S6h2fHnTBQjAnzw0M1NUhp4UNIWf6ts+PDrv3Us/PD",
-	"7oOmTSuA3re65wZx3rLN9miU1emSZsp9HNciMbCp6pcoOewY7oIj2N85WxxBpc4yO5xUsoMlG9iikiGA",
-	"WK1iA3kxVxkVEevbE2g20u5Gn4kYqnuWoCwOO72jTvuko/8v8F4ABJKqV571ji3N+IqSszRiuBCaopZ+",
-	"uts97LS6QGUmy8yzXx0sh2mr6fttpf+TTPPbn335g3JT99Nd7a8eYW2uVUr8w1Sjlzz3lIrcehMQqTen",
-	"gVguD4lyuSdga1VmeVx4o37VvUTziXyFNSE75mfI+/AU0B1zcl3myEUcKzKAK3hgnSGgBKJ6F9OFcTDw",
-	"kUv18/Vq8AwDmmGKCu/CddZ1qi4g27lfQ+T0Pc/GN2LTjJUexBatl4PH+tcJjWxfUrd4fpUaz1S92wK0",
-	"mZwLd1qsuwcVaKPcFG9an6fQ92vTKPd5XZcXv8Jx4rj1G3WbfHeAlBwguOEoVKul+wbqxsGnwnlbGSpE",
-	"sMuykCwqI8t/K+smXpIrj9tkkMq5GpjUD0AJQa/IwBga9k83wmt9B7KbxW3yTgBMA0r7ibyniWkjYbwB",
-	"OIyyIAzOGYBOgPqUxkqLXtNTEvI7lXxmxrWZBd2NmqHgt9YnEVifiqczfA+O1sG85ou0W71qvR6dM14j",
-	"i2Kz6nw8tRD2/0FBwR/0D3Zo8UtFFc7DWGlYFMvf91ao6vioCoGye6LN9sOTbWtWVztN3AT79yw1sPlH",
-	"QRhAFSuOcxY9G7JntNM6jzvD1nHUZa2z0emwdTg6Gx2PTmk3OjkJwmDMVSbTRYW3JQwSqrI+tBvMMTFV",
-	"JKfg0/D1l55+KPiAoCUAIuKdsU2yqvydq1U4HoMu/vXZUs430KTMfm8eAm9wHyNpdb/YxMSqsXbW9lgq",
-	"FkmVGqdhsinYYf5DgrFYEWy4FullE5ltWeY/xtWNsFCOfreJ0Oah2rzUyqQe98JGiT1GbkFujzfktwDP",
-	"ZQXpTgpCcnkO9xgs2s75OHwMoH6Z59fWznqhupDwEZT6QU9kTFS4lTjVmPWW6h8r8pVs3obJhH4GJYrY",
-	"YcGCNTqgCHLS6dwIU08KyuSC0OmU0TRPpMZWV23yHM+g6cGlpb3WXAdeSe0Aw1AuoIa1vwWCwBEiXNXv",
-	"irqtvEx312DReh59LSnyuMlKzIijrjO6LQBEEAaIPNQLEGatDzkHJp3R3HD8VvS56aZ7POqOnsVHrHVy",
-	"SI9bx9EZa51Hp1Hr2bBDz0ad+Hx02A1czw0D+UB5BlEcaM+rebLGKdC1CGGOvsN2p90hb+965B8zNmMx",
-	"oYoc/2XxN59u1P2/EMkQiahbUqruADFjr7R9CAPBPmZ9zQ5OL9lAxXgyVdpfnyqyVNXtdBMnKneYItdU",
-	"PB8kfJRhRvIWPWPXepavlzbfxmpcocetlreCzXsG70eOjOIDvwdcUsRbFM4VDa4KmmEWvYRct9hJcpCx",
-	"sNo3YiSTRM6htgVT20zfFUeRYBk2CVWZ/vKQRYBUnOkPTVOZ6QsXeznrN6vdETfix4E5p238cl8vKosH",
-	"P1WL+pG5Ol7jqv9PAFX4tj0Mr/movHCeBiBFxBrkOllULMQYrUfiQYTeAghXx2g7BWjqSh3DIAXiR7as",
-	"EW8OQIfPX2VNE2GeUljSX6mvFqxuPz372X0JY2EFNHCRqw8+5YheD7Us7pclIHKcQ3AGA0HLKqx2MeCw",
-	"Kxsrvbzfi793CMHB4NMNQL/eBL2bYLn/+E0Q3gQOdhYeqotuwaNaJ78Jep9unC8K3mnijYL3l11b8P4R",
-	"/DFlVJlfgBrgG9w3wcPDdq42o75+skC9Cjzgj2p/WXLLbRgc1BzpUrFQCd7csQdKspmR3/sGljDoLS9g",
-	"kLvvcmxgzA7CVw1A8DKPBEWYu2CibvtW09eKvtbztZpf0PIfwiCRt6sh/8oAyt09ASh/qJn6bie8MY4y",
-	"nPsXaGjVaT/6kSdnfPj07zxXSqwAD97Y2jCvVhocKwT/AWRsLDY3N/zxGrbvsD3VbeDSOGl8DNIQFF9w",
-	"OnFswZixNnml/xmNWTxLTLY4ijdim5dBNWTFxaOn9virZ3NWX1ec8QWYfR+qe93paFSh8UZm0OtgQYcJ",
-	"28GZQlhui28LLFGjFunXWDRLoXjh90+BPSoApqpvLBCjMJDJeV1uMJTye5phMwImEBkFm6x9Mn/q2z/p",
-	"u/yeplxPE8360gN4bqz0t03ajKxuc5GxVNAkqEwwtWbNiAyev33z5uXz6/5vl6/+78X1y/7rV1fXL98M",
-	"2uSCjKVC9FEymamMDBmgS5Rf+M+3V9dXgz+hjT3nihnFzi6+trePD7ttzdwf3MqWV+c3JqcJg7IIk22W",
-	"Z8E6pFm0u7R1UdY2y6XQ4G3IVDGo7r6TJ+CGy1meEFxRrgicZNIrCAGfBdRsIBpnBZGFEF4FqbYqzPtq",
-	"ju5psfv87xn0s+VvvfSaG1GvENJ92PvK+7xZX6WDB9vYWtSSnCBIKy+sHaDPPnx4+P8DAAD//w==",
+	"7L19c9s4li/8VVB8tqq771Ky5LfYmtq6607Ss7mbTnJt52Zn27kSREIWxhSgISgrmoy/2fPf88WewjkA",
+	"CEqkRMpS4mSyVTsd2yRxABwcnNff+RxEcjKVgolMBb3PAftEJ9OEwb9/namF/u89TWZM/yNlf5sxlfV5",
+	"HPSC41F39Cw+Yq2TQ3rcOo7OWOs8Oo1az4YdejbqxOejw24QBiqj2UwFvZPOURhkPEtY0AuupSSTWTQm",
+	"XJEh4+KWzFOeZUyQv85URoSct4MwyBZT/fAsFb1ICsGirKXuo940lcOETXpDTd7DQxg8H1Nxyy6RuDcy",
+	"+03ORLwzwo87xx7hY5YyTbWQROkJmC+TkUwJJRFQUoN2fLBl3m4JmbVGQDXMJ+FMZC+4osOE7XIi54WJ",
+	"kAjG0bOJzVh1KIeXWvYNj+AvvPJISH2Ky9b47Wg0lDSNv8Aqz6ki0g1Xn+z8HaD75YTy5JreMbEfii+E",
+	"zMYsJTPFUjKmimRjrghr6WEJjeOUKVWDeKafb2VApyb7lbinCY+fS5ExkRVIZ2kqUxX0/vgcxCyjPAl6",
+	"wURLgSEjNCMJoyojnSAMppKLjKVBLziIKU8WfZWxqTroPjuAfwQPH8PHrcPhYb4Ov3GWxHrHSDZm7pRT",
+	"zYI4lRqLYJ5sRWbW/kLMUiXTHW5hZ4np4PsklkwfmIxoEriYMdzOhKusCf1IrCb/d5qMZDphsZG2+5uB",
+	"XXKuyMQOWoNm96yVrUD2G/mBDcdS3u1NNtljro+MkGSOw9UgWMiWedhQmj3Hp9j+BCmebu5YA4cjc56N",
+	"kUG0TkDFohb5Wct9wc7gy1wD2VgrDvrnmnTm0v+NzC7ZNKELfYftXfQbIcLuVxmEULEgE1l7CmlOtZ7H",
+	"O5lmNLliSnEpvvD9m3BxR2RKFI5eYwJToLZlXli6kC8Zjd+KZLFD6o+KuyGnLKWZTEkm75ggE7pA/gdV",
+	"TG8EMFSNeaSMxi2padWEX7H0nqUv9S22Q2W5QhpGcpbEQPaQwSlNWFZLLiqgsgWXrSH7nqU0QT1I7ecM",
+	"mDHMOVBkTO/NDSTohNWiGj7QMh8Awq+lfE3T2x0e2+4SowxlvNCcnklJEj1UDUozKVvwrKXxdyoWheOp",
+	"9i5ntGih+roUCzidilAR2/MJf+IZsL3eh5pz0h9rFQ8ubsN7QWfZWKb87zu9qLprz6xWBrhSWu7LlMxT",
+	"Weu8znxSkXY1m+pJsfh3FnN6De/vjJ1OStjJabTTacIjmnEpDv6qaonNWU5ta6LJbcELMBHF0hcMZMCe",
+	"zAFUFXLNgMdgycSsruDR77fM447ml5+42pfQKSOZwXh1qcWnHbFf+F7VJNSltHiFGh335f2XN8ZBt6lB",
+	"tVF7WvB8OflXmZxO92mQW9VL87HCwRpQbt4IHjTJY0ZjlgIjP6fRmGn7NpWJ/jlmKkr5VB/0oBdcMjWV",
+	"QjGFgsBc4CqTKQ6uJ8hTPessnbEwUNGYTaj+TiSFNrMCIVvweE6pylIubq0HLEmYwEuxOPJ/yDnJJNES",
+	"kIlMix5Gfr787Tk5fXbS+aXe2L8ymrKUpIwmk3+7CdR91LKC+SYoJwhupNcSJd0qVXofpjQbW904d+ZU",
+	"UzOlWcZS/fb/PbDDH9x3D4xycPBHp3VOW6PWx89Hpw//UkpWfYLsKWxOjn6zFjHGhH4Vr1LzKtZ7NeJM",
+	"FdwPXMCPibxdT9q/pGwU9IL/5yD37R7gX9XBK6tuZ+niYgT+lFVmnTKaFR0f+kmjus0mQ5bqdVIskiJW",
+	"62mZcMEns0nQ67o14CJjtyzFIzSlKZ2wzJyii/ivM5VNmChdFr1JPHY8I9OURZmxPbh+QO9gEAZauwx6",
+	"AXUf04LjkQuGHF1FldHAXr3IiXMWdAll+PjOqPrfM5YuVgm7IFOaOvNTD621JkegyGiU/aSsVy/U7KVV",
+	"x4gqFuon9WNDdsuFAIUL30PPF8zpbzCsm5T90dt7+uk1E7fZOOgdnhyHmhfsz91SqeG8YqsrPBNoqMVk",
+	"INinrI9OqYEla5qyey5nikzpLWsT/caIJ5qtnOqlH1N0wv5EBgmf8GwAunDMRyM86mVzMq6vikl1O4cr",
+	"s/LEwh8Xrf+mrb93Wuf91sd/LRcCvwGRF1G5VNIGMWEiS7UkgJlyRSg8HOLFSxUZGOE5m8Y0Y/Ggai74",
+	"XtVcTtfOhLb+3u5vnEPZ3lVNQaY9MtCychDaGeh/WUmq/60WKmOTQeix74hQNAWAQfV7vQFYOf4j87Ek",
+	"KRWE6lM4oSJesyLVm/vscM2C/KxX5OO/9n75n/kmtzftMh7WiiVK5Txfn/w6LGVKT3o0khY+GW/gWxtI",
+	"yaMXTpsGy528n05ZCgufyDlLQWaAd9wesg20w0+PERU4FYiG1JjFkkVg4xjbTwPiG7WXH8nMyb7iImIb",
+	"jgrNNId79y4XKqPVTKHgm3Up+jO/Z+IVftEnLKNZJWH34MMBHYRrzZlmlcsDf6xNjFP89Us5Me9FVrm5",
+	"dpWGbCRTVmuBZvC5Ry6QtgfrHGCrPpYSoli61eEV8TX7VCI/LkR+h1N3z1Ox5q7O9IfWqm2Nz2Oqshel",
+	"3IN3caoyEq9hmVEqJ1trQ89pwkRM0xeWg17TddQk1BAT6mM2kSojR6cnJKYLZU7cQJNTeZNmcoeUalWk",
+	"nMwJ/aRVZ0/jRh7TNxuqOS/YiM6SrEe6nU4VsaDrFJgtxre0/tIJAzMK/NQJC/q6rwF0W+cftVHz8XMn",
+	"PPItmlybDwPj6lyvu1MXOqB+8KBETTZ/3YGefMVvxStRcV1o0nZ3JWxHZ35FvFf0llXcENdlGnnKpjLd",
+	"172gBV7VdhaEXHHnchn3qG0zN0MVAQPrlOHxoBBlq6DKPP4YwnKKwHpNrV/Hz5eK8iwH391rPEn/+leF",
+	"qr6fajU0r5YNbZ87+NUmPNUj9R2Oh4SuLh5GhGw8csImMl2YNCbwWMsRBCZJNqaCHJP/5L+GZMgiOlOM",
+	"YI6IcQ7AbUd4hlaX9Rjo784pz1hMlJww5ywgb0zgdk6Vib3BLbXsSmt5vrSyWZrnDwp+N+vYaDnPxrpX",
+	"PR/IQxj8V8s4ZFqvXmx+07puHsrzn7ZggZU0pU3ssDTqQxjUfzd/a0fsVJqbRQaOokEPzXSajYtZKZTr",
+	"6+z9+1cvdskFj97MYmbY9tspC9+psZ9vi/leOznqlSloT2C54eJ7LsUo4VG25Vr72WabVtlLoNvJ+pYn",
+	"zHmZck9gjQt2/1eWUvuUN09ptb/+bbAUIdz0gUKocz/bBGdEpk9ru1ZTU7fYruVUz02LvTTo7iQ9ftDm",
+	"9lFFYhnNJkxkLA7R5ErlHB5LacyjTJkgpDaHaY/wDPwHilBBZuJOyLmAXQuN7x/tNxPON38xkQIj8uAJ",
+	"TybuXeF7xNa7bNYtd3012XTTvq/kz+5s5329mxIwAgn6Z4jT6Z/asv8q48V3vfR4bGw+mT6R/+vq7RvC",
+	"BXl//VvrLNTHTA7/yqJMW/GMZvoDI86SWG+a/l5ugp0e418UnLiEa8OLiti8r8BHIZjS5zJ/6YzEjE2f",
+	"2r6/o5ip8BhB60KFteSsyWAPnwzfDFYIMRZS4eQiR7kQud5TkO1GNIeGaxiwS7nAz+wlbEQAGRSX0Axr",
+	"CgaGLJHiVkHGiBHimtPgQ9KY/Sau2iZXGU0zQm/BhMN8AfTzgnPyifGci5F/48Jm3/zxNLbtDZ2w+IcK",
+	"HbyR5YZliBvqZ/4W8qqfwhbKQl3mtptYVSi5cTNLi0Ifwu/Qz2aZoVCQakWBnDLRJq/yxG8yZEwQKCSJ",
+	"tAyY82wcp3QuMGio5ix9Mgr6G4kp9K+5uHucFIi9atoau+2Kb3OGeZQnLwwqk+k3fay8lmAfvkG7Rpgl",
+	"ZokPrSra7XRKygqeGKeYBfq2fPBhUFkatekj5RVgX0zaLBWBodSZy/Tu6fCFV/n5tTjCVXhuZglL7RO9",
+	"ZfhKhes3GeNZrrLdgjGKha81digf8Ovuba5QCnbP0rX1v3U3V2+teoJ7+y5l95zNv+5t8GW55En7/ZGt",
+	"rN1p9FFkQ9BK3VJ9q5xXrCrfUqykhY9s2ndvyIcwWC5T2vSBpaKrXauVFdXuLmhQUovlkkx4pkjKIsbv",
+	"IddETaWIrZQ67nba5Ipl8ND7y9foeHoifOCXsm/BAnl5+abNcwPtbNtW620dNU9kcZfK7bdY30Ip/KYl",
+	"9ofbaeoVjxgZUZ48GVt7FRBgq7UtFuxvXt7CoDtZ4c2oA09gtX0Ugy3WOYcbqOE+eO1wCXbCvRDOKsam",
+	"uqfkd/4rSHXvl51O2Ol0CFTxPpU7ehm2YIu1ny19Yr12tYw9sCcxXQaLsKvl/vDhQ+vCqx/e+L6rRn7s",
+	"XpXDNGy1Z6UYCpt3r4SCXevIGWGfaJQlCyIFIwOTE9LSYw2s0W0eHCzDRwxCQhP9mjT1TYM/kWhMU8Wy",
+	"f5tlo9bZ4KmcO8XSr5TlZyyiOMfJ2GgPWUwN+y5zeBUbX32Zg0fsKbeQx6g9L0WDimk5ZExj+/gTYoFH",
+	"hvS+J4P42/ScVWGMfLHNrEIQqWnoFgnfz+5iCUr97fXLWJ7ENrtVQUyGKOP3PFv8SrNoDBscx1zPnSbv",
+	"Uq2JZFxv6Igmiq1IMFNe10VVEOrXuCCZzGiipzrhwv9GNwym3o+fg2gRJVzc9inSYH7LMzZRm3bsksfs",
+	"Us4x6efTK3yl24EiN1O6RtOULiDEZ4fJESNSNpH3NKk/3nP8Ro5gcYlf2J6Gx4xdc1APSLX2YFf66S0G",
+	"aL6kOFKzZWw8SMPv66n0c+iR7Sb13L3/uNG3HrXWcA/uF5hjqF8pCINLpqCOdINIqHOk19bcITZ4jYO6",
+	"cZ9NRL/8qNWkYenMNH9rG5K3eGUdp273ifrzffDrK/8oLFlYxgElQ5VvU8VCegu0ZuLr+edjGbvDcyx+",
+	"QTOqWEWddox/dCk3Zmj07DExm1QvAfzWG9lW1IceElLTK9dHaNLDgVeGZSmASSGFNI5ZDEmeJKbg2S2e",
+	"0SJyUo1a3TCIUkg07NNs4/O2vFjvpVvWdW8s7wK+yZrV2ut1SrKNit4LeAiDbxtHeCPxy7bcuV5Vs38y",
+	"8kLpZbQquzZmrpZ8Q1hhwas5V3/OZls3kNF67NpXi8epD6s3lgfWVAGdhZnHFqWKfTL5w+TNLEmINJBn",
+	"1EsrxiH+sIclDMQsSYKPq0IHl8sjYMNC5dHiLdaqXPEF38yIMBqNrZyA4vQGmokl66Hkfl6Zb+kMZzHP",
+	"wPBpODUaVYPlmbIFi71Eo2w9ItWKgKPleFFbYUKJJY9oY3SoVeqaiLEckKn3ORjJdKLfDmYzOMdV3BoG",
+	"Jtqtr6h7lqrKpTZ/9JDbzGsOHgjW35wYPrK/cFVgQznLYL72xfZaumwbhipeQbyEIpuFwafWrTRe1QCQ",
+	"bS/p/HemFEU/MC/BcHjBVcbF7YyrMVNFkDDE2vAxfdy6cpGdHgceUklnFYukIJLr7sjSeUKprKdmccIc",
+	"gpqPwJVL8JL9dItZeS73Lp3zw/8tSufCHV6CcBiZvxs4n8Ff/vKXv7R+/7314sUgJKNUTkj3vNNpdbqt",
+	"TlcrPOfn5+et7mHrqFvgKXPF+ghv3fN//HFoQW9+Qeibw4fWyj/+pUx8YPb5xXSaagnecH99tNvGCoX3",
+	"cul6mrT40Uw1pguTw1d34cPYVP9MaZoJBIqNVY/Agp90OhCRoBGAMXIBV2LCBSuVu7uae2ipXbcIrjBh",
+	"J4uwIBzzqFO9uixuk7fZmKVzrhhhk2m2KL9oTMa9UZwLHNnK+GSJLW9u4s/HDy39n0P7n2v8T6/wn5ub",
+	"tv7H0cN//8taYe/GHy7KJiVdSUAIAPJ44KkWKhaHds0FB+usSgDT7J0tbL1Cj8zBNsnIHFocmK4MQs5L",
+	"l7GW6IMePrjXZbKvcGtvNnCacaZ7/svs7OoJWrej6m7jdnofVBYU0Jqyet/0AQPpxhBLCTi+xJBdd0IL",
+	"OJYGMbBA/dIi5gxVZNviIap/8vd99b6dMlEUNd/kDYwl+zl4aQNfxCCR8q5PE37H1ECro3CAyUwkTBWh",
+	"rbGS0SboLHkM3dBrrX186iEMvEFr79VrKe8u9CsbzSxDTXGY0oXbZsVeQ1035sVKFxkaQAUXV4QmShI6",
+	"VIDxUEBoxUxLUbJ8w1mqihKIi+zoMCjTmiOaJEMa3fVnKWgHK8KgodCMpIhmaYp+NhqrumQgOHWfWcC+",
+	"VTq2cTeN5YTpQ1I5u0TeyioAyyQ3ITMLnxZroSnb5KVm655b/5XvilKw3etx8ZMuPZoigKgiigGwWtkn",
+	"ZRL3FYtSlvVn5UCpH8ZMFLGx8XlItFVQpcPFbW418kyzXCLFLUvzGp4vrpBMU35Po0XlHlnUuf6Upf0J",
+	"FzO8nGpwlYrktIFIuNKPF8MkR2B12pjJkqAIg5ngf5sx82dtJT/kbShWTRdXbmdOcEQFGTLCBP4W6urb",
+	"5EJ4tXjeo0JmvnsZfOngJbSVi2HgVSyWeZgzlk5U5TJvKFlawkP03uhPaUqThCU1d8W+hsy5ulBXYznX",
+	"RkPEQquvWNRFd3BQWQTvthEMfnZ5O9iklviaiIWmxn1bEomOicr5MDTCtkTwlazPspxbElDFo+DvlxFU",
+	"BSlYIhGqLyWjFG+6mjZF593NssTaJkaYA0RCmgM8vezJAaYoQNCuoNBuvqVWxeo4y6aK2OfI+8vXbXJp",
+	"qcEWLOBecrl3bSTDYR53js82gB6XX25FUp67JwhdXpQaK7FxHZavyRXvCD5g0TlcWdfSfbUM9rwy0+WL",
+	"s2rB31++1meSZ0qfPcUzFpL5mJuMJ7jP1g4Oq17zVr4Q5Or//JnIlLx782e8n+XI4TmfGsRSLsiQKnZ6",
+	"vG7cs2dHZ8cVrRv+9eDj//i3z52wwtHz+Ju90E+is5Hplq7HGjth3iBTmfBoYTfEeJJBk9Rba0q7M7nF",
+	"BlVcyUtyfKYyyoW+2Vbkw5SlBN/biXz4Khd94TqtsS3w/D52o+weLtLzEqH84b6EyJTBAlZMxIrkYg3F",
+	"YvV2mJ4ha3bC0lJjWYAaU++lTLcB66QYKJZ9cKYQrAiBuL1pkORd9JvW56HyUnQ1RU28gU3MD78HV1yq",
+	"r0O2r2fUFd7w1JihlAmjmBEjY1aqwGFEzASVSo4sVWXxpgsy4p+0+sQ+Zb6pw6NN/lpVusE8JQM/D9FE",
+	"7sBfAY5gquoHRNGmzE/pYWn+F8qUCqHsUiPY32Y0QVctTRQkz3OxBFU9oBl4LXyKtwhF5SbARnV4SS9F",
+	"vc5tpK+V6m1327jMW94yFLfo43ru37dHzD9o36QvDOj/Mqv0LS9QzUSKkjASFRC5hh4XFpoGAgJMxAg0",
+	"IuI2eS5n+gLTxxivMpXJqdb9IM+4W+VCbOK2EjVT3p67R5Eo/TrWdfaRtuVzX0NgNFIqK332KHIe4SCY",
+	"U55xcbvtPJrY2N56r4y7vJ7VfHcF1u+lzNy91+CIynuWJnTaN9K/vJNmIsUtLL5MYutOu2Msd6eFZDYl",
+	"mSRHHWgn47Vo6azXpQ5Pzg+Lqm35klZMHbqGNM3E/aKHwjL1qkXD6F1/OItvWdaHKFJVs5GYqDFNHf/j",
+	"K9YnNJwpzlRWZkbEcjZMWDm3okLwSL/iLg4blERsjmjezlKmGp2tcj/VyqJbCor7XHrW3N+bKsuuEra/",
+	"fXpVDT71Wsw9SojWzc+6ZcJoaKspWiHU5UV8QhOjfLaD6sZK3bNyL8NtShsswJirTKaLPrTUapgjq3UD",
+	"8GaZLaoIKZhlQ1VCPx4SGkWzlGYMsWPJWM7SYmyBmXYzXyWq8NV8/6VZSwmdanHmZfLNKebqpWyUMjVm",
+	"Mcg1PmFt8prfMUJJyu7lHYu1DRLierIYYqZsTuzJQiYcLgotjJ1QygvR9T5PlTEU4LObQ/e+jCl2cXTc",
+	"WZECl3cDNK7zAoOGS3JhiQfXSyBzvWwrh0o9tlb4rbY6bKjGxVwVsJ/2N5LZzb2OMU1ZxMuF4IUfwkK4",
+	"DSnJBJoJexRkkkR6vzR3TjC159oIlIVpsSbzoA6IFng+RLMc7y5F6K0kPw+YyvgEsot/8Zkc3Pn6Z/tn",
+	"yOHsJ4xCWMYAI5fewPYk7HEVl45UvqThhtO5xEzrD8V2eew/blkXRqnRqC8M2H1pM9+BYiIbaF73HJMh",
+	"GWijRg0cuJWtxJnqn+IQZD94f3P0K7gTBgYVa1AE6x4IKdjAZ3yFSSkwDMhcBPQKA/1kKb8/Rk2w11SJ",
+	"mQStC/Ouu5DY43jbxDyaOtCe0OXtupk4rwSqNxzwc3MAu9oXb+XRzndqF+VFNsRcfY3ba7r8Dq+4u3NG",
+	"sCdivWxSe3Wc5ZbJ1sUyoFGUGn65qd49fnZ8dnR6/GwT4z7H+HzNTLDHZb1tJ783Z12UCu0dp9g1yQJp",
+	"kwvMf5vzbCxnmUuS68/SxADmjIhiWcaNr8aCDKIbqQftKv2Ikn5INEsScUmAxWWskRS4BiWgoRbbvEZz",
+	"92WK9ab4Jea2dUFoH1pnqG+pLtRVg1raDVVlu/GCLqzXqJk7HsAXQq94WI5IymNbRawymkJjEXQI2Nbe",
+	"ZftY5dJTswmkbCQJ8Qq/S/WDVdGaskhaMP7VT4Mvy0kI/+vOJSHMRQ4Yl/itmqrJH44O38HAmFhHCyan",
+	"gR7MmTI+E0zhXUBvBv2bfCn9Wr4FZIsImcOmbEfkSi6+WcEw3yczj1JGstXTlVHVTBIax21yQQS7pRm/",
+	"d39Rs2GW0ihTfyIdXHBTIXMBs3UbRc1WaO5aKPdrcHlAHadeAAtcfSuhXdGc/J2lcoNzvezGbrnfnpUx",
+	"WEWz8LzZvp9udHhyTIYLsE6zYmkqGUuVhd4MY66mCV3AEyH520zqtwC/S8wmLOURvLG+EfmNUPA2NGKQ",
+	"8NuhzMZETVmiZa8yffrkhHLhbA1tY1xcPX/1qkcGw//v/43GLG0bfCQskx18Eq3WUP++dXdP3d/a5IM5",
+	"8SJWZMhG0lIx+PcB4pLprcBvkznYKDRfJm57DIZ+4r9eXZt3Ikcjlipy9fv1u/fXv521b0RJUpqXF3VU",
+	"opH4xT4NLxvbK7q40a8yhdCVoHUUihW4Irb4pVQ7wiVa90lwfoCdgo3bFJvSFPJWhwuipjRCwMyVL0MH",
+	"uPKsDWga55cE+PXYXsLkYLOmg6O4eYRmicqkAiz7NpkzeZFxRTGhBcmlUcSmkK3EUgZ1EHj8bcM8/Sws",
+	"qsGTWps8J/UBr4idQ0McF06SMabrUWzZZ94kP1/+9pycnne6v9g8pJGFsh7LhLkeWh73nnQ6xcrSgz/+",
+	"78HH//HL//iXjRth6V1bRlz3ei+uPyrDqyvhsmRNNwAv2/rk06dt/IYnnf5m4+B3niTchl71W+fnW7yl",
+	"j1A/4ROeNZza8eH5FlPzh+tDbLJY6Ofiji5/cWMMclQeAV1Duu3Td7zV7lSnS10kSWWuclNHp5+N5G9R",
+	"6RLmy2Aj/4HjIscYpQfBAgE2TuCriHJZee8V9YJb2sHXg8eDjOl0ysSS+vilAltbYk9Ui98FaGErE3dz",
+	"1t90oBrgMzIQHAh7WHZr3XHcF+sQ08ZNwdHkW9RmvL5ttZj7Bpb9S3WysH1dzfYrduXE2bKb2vWlXueC",
+	"q7/IlnBeYaX4wI/li7gxLwuWtgBC4XkpvPFdXgBE2NbdJvoQ/Qjx/wjx/wjxf7EQ/1OLFTyhUP+SONp3",
+	"6u2y9PsWc3BhDq95Y2ST5gu1fZTlz/yeCSv/y3wsBvgJW6U/R/+JSa1U/BMZpYjFRBMS81ue7Vbi/GxE",
+	"Tjc8ffjlf5bDbPyHnKXbJF2aPMXKMinNQeBSwuQ8FheqKKVgFYVSNXT9UW4o1koyDAMt4Rvc4q5SQTXB",
+	"yMBX3lugsLUMBQTlMwmXl7NAQxnjvSr1ngDAOrk0JpUi85RnEILnwvO+FZbcKH/+Nd9pndPW6KL128fP",
+	"Z4gPZX88bvJjt6LUsP5xwdMy8YzjvV/IHp15nK8pcKlN+NfUIxgI+i6xZDKCiPuEq4zeMeN24YqUYl40",
+	"1CcrcpM3ZdmWMVjBJVHuDVjnAXjD5g2QX3cRNfsOAFhLbp1q5NSyTXvD5lvF6LcpgM8rAk47P6rhnYcp",
+	"X5Zu50dp/I/S+B+l8Sul8b7k6PwolH9ahfL55px95aL5xiuxdH0aU78c9+ZjBfAvHnZTjHbJbrnKTNEy",
+	"Xq/Yp/41F3cNr9hcisDyBr2AiVsumImKFVIz6UTr7mMJbig5ZUIZHb4AchiSgQEq7b25+P3lwACVnh6T",
+	"hGkpp0JjU4Yklvp/x4vpWH+LipjMRMxSFcm0IkALvgzbvNXRXFHvivX+msdt//wJXeTQl5CfUl71Dy2C",
+	"I1Z/EJok6Pg2BwYyB3BQVXR/EyYqoAbuacLjYn2kGfrs9FgLm4p6Se6wrSTESUJy2tErDm+VHpY6dY9v",
+	"2Py9Yk3Dzs1yvFNgZECWlKKptqstrL9LsVGHvbbPFb13NEnejoLeH5vV+I9VXd5/gu5vuWTCYiEet1fO",
+	"vM0OdjQvz71Ua5ZVDgyEJXCh8Tz/Kk+EefP+9eoV3yk5UW9d3eQj0mi3KXLtMxFvKgcB+TtnKRzXQgK4",
+	"yZN5FFyEvuj0e17paJMk1bLyajOpsu1chSvd60pXq4f4oZ/yfr2PRIn+brB464Lpmht8HZZuBQP4vriG",
+	"+SSNnYvrAGqWZupDoNiBymawtZZhrsKNXQDh+1fmYS2vy1S0tbnzy0EXVK7MF6vndJUT2ORIboOSal8q",
+	"Y9lr7CwhU2ij4WMtarWi9KyyT1OeMlUabHwvMp6QuQ056m8sqwrmCrEKEqSNfkFnZiVqAdJXOiu/DQdM",
+	"CYqyTJKk/HqpIgXddFW9M0u8XfDQe9mTP3a8AlMtw1a6hSzwysajsNdKopWDvl2Yy3YNbaijpqlMKwCs",
+	"uAAtHPM9VUgUNKcmw4XNUGyTtyJZmGbQ5umW6c46aAad73CaCn0C1xn8W1zNVfi41ya7aObME5vx1i6t",
+	"B8h4lrAq7OZlRDP9eqmwWtcVfKkVrOsF7nMCvG+JWQXhqCqZ8T+56oSg0ThP90sAINxOwrZ0y0uv/WSC",
+	"WSp6RvdrqfuoZ7rx9iY00cKHxa08yarq2UK3++rH8ka8az5V7MO8/mN5lsOGD5re3Buest2/qx/z24tX",
+	"P5VJ2UpoesvWLllps/nqF5aOaZ0nMfxf/aCWvS0je6ueQZWx1o6YRwuGyIZnPeibdYs5oWLRmoK4bVmH",
+	"xJpXik/Wox1sGsvqtV5R7J6lNGnhVNRaVm1ZpOzqh6p6Vq8/AeDjWVAMGm76dF7vXfXkcKYWa6ec3uvT",
+	"BDK/LLHoEjpFfyugAqa/ps2PK7sUUpWZ6iOAnTCvFHLfbF1WIcvNFWuJZThIE25ck6IGXUsbEIUNPPdH",
+	"Um2MF4/ypdUtu88uTWnZJY8bp2txbYhErGZZJpZre/WAfSbiPijTKysMQDoD9yBUMMKjg3wxDUBIe4Mi",
+	"vfKJzb0c8ZVr/azmBDlLI1bjYFzBg2Uat/tCOUFlSxKuLO+63bsuXcULVy5JokRGd5DC6NW3/R2q9erk",
+	"a23Tbe3a/qO38o+fb27a+G/M2yq155Z6au6kUmy14LTo9NxbzWlVnVlOENSZ7Wn076V5bwoXW2m+gq3W",
+	"xeJdKopFurC6j6yM2dTld6kEL6e2/OBuiSWwhTTaTaZxPnDlfFjcuH2ie2utRJZzrBnT/6357EygMtkg",
+	"QIOvroRo9K+RrWIeQ/AA7Bjwd2E8gU600ToH4O0Vz6/+aOhm6hO2Zh0f0VI8F2Ym5AGFQfBVrEKGrrr4",
+	"C5O8sdJKWKblLvDia6sNEptntT3ZHuTL8N6bWn573WfL91WbQ49RyVcdlz3EY0DDZ0OfYLpQpTkT6YLE",
+	"dBESmcRMZajVAtZbjvvOFcmk6T1fsxm2nusLdDKt5OSXGgxvy6u6ShVzLqLGV1ItyFak2wt7uG5dW7NN",
+	"Gdor0G8/nmO5whZVs45ezqZe1EXTZaoZGVpaqJV7crEh9lN8v3mj83vWt+b+qiaAf7CZybY80olC238y",
+	"V4MFAUu6Td6OiPEmACB0LwdMMU7aiVTbYKIZkiFlriSwApl0aEO6nDKgVN2xmIz2SVkkY6b6qhQd74rf",
+	"ihYXBJ7xoucTGjMtITS9NmuARogWOaW3TAHUh7bOJRHSO9Jb0ZalvCywX0UcE5AGsdVwj4LM9uP2eoVK",
+	"jDEf+FX1Vkn/ZPQCXFV5x4TaAZJpA93hhZ8T4aOBDhegNGj1p0xhGC76OQJaVY5Azs7bAQsOF30MLZfp",
+	"JhfQoRj+6FHZfISZqjIaASBx60/rM9o3h2TN9/WpN97vbQepsRF6lNw7/FiryK5a6LFBcbeWpl8ktOx6",
+	"qAORW8zmKa3TbAyvYL5RBukAfzKHsuzMPhLOoWYahgd72+BYXxo06qUTjYlf3+1pRpc8K60hA3SI1N9U",
+	"EtEJM308H38gPIAEQ0RxxmVMb6IDqh+zhN+ztIxyP8cZ+M89u424sANWwcusjHbL75kgs+ljV2jlrvQP",
+	"3+ZS6iWFKlxWCQsdlTwNp6hSlK746qps7rFgjhfqndcgIb5c3mMtIOx8Bz103y1zHtdFIUroKl0wHrPm",
+	"fq89BhsgnAOLgB3EaN5OLaOpMYcBPljZoEOOJKzt0pBMuFJc3BKZeqBr5vUv6T5/OiGQXTsdqyIntaIk",
+	"Msuxfa8cbO3eg6NbIvZ+p/3CNwcwHTRvrf7Il8YbvCq/qsoPS+9BrJRa9UgJRqYshYONapJN1YkpTxZ9",
+	"iLJC7oYXZYU/Lf/SGPWcmcfLIvbann0lXt5vUUncyIFaASUFuaLgGLGSz8d8dJ4SBGhiChtD5g0aKZmn",
+	"2uLXrDOZ5phbTovT1uOYKpLwUZ6EOuFZeWFOFVw/6JyDHqFgO4Mdg86IgQGigr/Bhx0GWCbJhN4xKD0n",
+	"CPjfW5kg4GLSO3OmILuoTQZCWptl0CNC3gj4A2BkAmRj3h8gx64aA3CM9Ye0ySBmoABWDKptFxyYZ+ic",
+	"1xeQ1k9sT/kB6iGD3o0wbQacFkYGsOowaVx/vSx6llOcplknCEdB6RK4dM0mtckAUzjj5Se7Hdu/o30j",
+	"BorfChb3uTBTgAfN/pqMWUVSfjvWX8T91R/0VPjyjQfgUAelo+6MxmfR5IzGlu8BxtuMMu2UM5i3fnyK",
+	"z5spgZvV0K01Shi99OABNeUHAhkJ1IFxDq5WQADCXQdUXvhXn4u+YJmWsID+Yv8FOkN/mMo5mMpaIH5c",
+	"7+O+FfpbVWhkSlsr2viiSUKY0BxjcNMUOsaM6NeP2E0pg8SopmD9xUMzszo0nnCT4wjoOcCBXyNh2jQi",
+	"LF8uPLgg2biywkPTbf2X3rksq6cra/XqbZGVWDkVlq9yL/8aGDeU/a/lbVOdBKwZ4LCVWf+mX3DnuePJ",
+	"BwXHWGsfycIdYuzPqVcBlYfyokKblr2UqkOzPHJUN0Tk33eVwE0yZutxz5AHzY1lRXApSxKMl0GOxQVB",
+	"Fd4cR2x7kn9LvyznwiE26z9DQbE5zl9fcyqAS5lFCn12KOUyq5mXCxT4KxQhMpHxEc81gZTHLCRYHe4O",
+	"jIFnHGE9bvfwzEBq+yWD5B2W7loQ8HKwgMPNcBVXGZs+d1HtrTMn8sD4F+3CUBy2dGuK8/sSE3taaT27",
+	"X+b6eDLQO2FrntpmHXcxWxi3ejpfZB5gAdX2w+xs1nbgstlfe3Xcy05fyEcepXKCFRl8wiD/kWhpOqSK",
+	"eRjsL2d6cQ5+ZWnCxQCAzGMWmYYarl47MutBYrrQtwrUaaQGn0cZMHSTdKO1d6WtdUDDMFkVCLUP90zK",
+	"slkqWNwjgwvF6cF/yuSOZnSAGhz86jlNolmW0UFIBu+vn5s/vcyiA/gJmgL8+ffrwQok/+nxRgm7HTre",
+	"lm2A26QL65MkeN3+yeItQdoe+xQxyDAiKtFWBSIcNYTm+ho9xEt4DiqFB5DgMdjCQz+Ws7S0ufUsNfkN",
+	"nqO7ltqVIyGuycwpq5/cNVbg02klvRaG/rE7WAkS//gPV2LB7+jLW/TWrpOY5TmjmrXRrpmN5b7fPBGr",
+	"vPt2sfF2SS/uNYD5q9j4NtnLO1L2nG+ONMFZ2jesrt+j/luE1N0CaGar0vtvB53m0X0oK5FmCuXhVZth",
+	"ERa3Rsgsa1zqSqltM7NavP0h5VnGhJdcXcLh+r2ElcHloFPFoAWkgPw0popMMNxHBemGnU7HdF6Tqd/L",
+	"rGf8FSpTpuuyKyGTgikMMcZ0gS2GaDLX/7SUVHljFrtbGX+jKhJ3t+s9u0W9hlGvXS6kKd2omXoMlY8P",
+	"ZcXukLreX8tXuRVuW+dhdbBxAGPyu7UhFJaWKICEGdFU/6cACwOmgHI1KCFJtnGVrVYElM1O89w6bnCh",
+	"6JpjekWBJcNl8msYvaakMZM2W9rOOyxIi/K9zpnRO+KbZFbzpGsT9NvoJslbPW7pjallffvDrF6nuS3t",
+	"gpWVK/IrzaJxw7VwCc+1RdClnK+AWHhIY+WQHjjMWsIvmQLwu+3Ir3GlNCSqZvO7CRf+b7vfFELeQ8Xc",
+	"963AggL4rWqudYtdSxrxUaGvTE0nNdnEru25TE1acZug1wIaxMo5uKCmhGak2wk7na7p3Amp/XJkY4nQ",
+	"KBNUm5JkUYyhlILCSNs7X6s0JuSygHILmiacpS5W+ehk/bUjL6P9bTWcUwvKE07WZ+SXKmovKE8WABpg",
+	"WqVuQVfT81/pM/BLE3I84+ISggN0q0Rnq5s0BVf0wKNKq8UKVSfboDdiCHc9C80pz2zYi6erAe56Q+3S",
+	"HPOZf0UR8lnVW0JvsgWPhTu/VQKpeSjhh2FcDg5oWth/Cd/ElEJbPlpa1SUihjB+CEGNDA4+sEIHfkAe",
+	"ULMJK8KXmN7EOMLXgcaTGc24uN0yN1Kfg+rcSP3Xr9QSDVGB+hu6XAJ8eGowxmJTxkiOux2Lum6+4+9l",
+	"Plez5djGeKkq70tN1OBw1sHaLIAPegvkc/gKQ6w5exeY+rbPDEuaD1HZfN0mrNhEvAuioHs3eBkqugWs",
+	"1zBm6Ew2bXhLEEb4hHln3CHUITYA3eZWN3DiZU1Jof2z6aHnxkK4BFuFi/lIwLs881Dwl3HUfXxe/M46",
+	"NKazsHt+aDJRbLhIxgv0rrmzE5nLnSsAGuwRpiI6ZVWgBlugHuJ58zvlL8MhlqK02GYCerdURifTipYC",
+	"4MfIO5K6x8vDPRsqOCzDGgSDVRqK7OUBJSIHeDuz5uRtl9kMlKnS8NMGhX3b+O/Xbi261XVvsCgqeNT+",
+	"VZM8sE7V9myq5X088FujY9MBwKoseApLEt+Xc95L091LE26r3MprEdYqSHc5rkuU10d5a9bKFSx4w5bV",
+	"FzUlUyZiLm5Nz2mTMA4ehTZ5ZbJQuYMRn0Kbar+PPvYs4RmhiiipLXpFKPyWpfrFUcrY14IlVlWHwzQS",
+	"0FuVn4q2KQRbs1nrVKIaflEjYK4yh/RRkc1N985MdRBpDbmISLvcdrrGiyV2SaF1tB/nNlCmmxrBmk31",
+	"5EjR1b6khVm4GyOcV0/FpmvghStCaZJtJOMKjHP9F0hfBjAbq1SVCtdmt4IrQ6mxLS6TOcE07nrhyKJW",
+	"WiIctzsBT5MNLefYXHnYUVywTRyzb5fx8iZ+c67jfFeaNa8nr0zJqykp4WL1GHn3yUTd9k3704+fjyp6",
+	"yVl2BJOmMbgP5kyWo957tlWzY9Xw4K+pwHfFN1TpSwSpHZQH6BufwzUpS+YMufXxicwXZg1rXJU3P7dG",
+	"DPPZ4idlgQUWfrWT0WqWxjapTR+rOeGapreNC25Lu3VciOV+ar7WZJIIonHzlpgl3oc1a3ndvOHOY3kB",
+	"3l9HUikc/bWBni+ceW9HV/U0i6bgqUbrtvYDz8Zfop56nvtOa6ygf6PVKMEmfhMQ4yuESn8P22WLmuYc",
+	"a3yJltJtNGHkZnG/QSrnakAijOnRJIGgXptgGwI5xzRrJfEJFmPvIsVSSEs3+0tkWpxrcafs898KRifi",
+	"XCQpo/HCZNjnSJ2mFx9kxFBIx0lhnayziGZaemjKDO/Xmkg54qdbuPxrm8A/V/PTHgH+aaE+JzRmTXE+",
+	"56nEpupaZ/EPCHURgBrY21vAgT7G//F9dcbeCDi6hD5csNKqcEghqhrNUp4trvTgyAi2UhvAa8pvkXua",
+	"zNByfv72zZuXz6/7b9+9vLy4fnvZv377ny/fDOCMUQOmhGCGY6rGxs1R8dZV/7dXr1+C+gRrAQoUoym4",
+	"RQ3p+sIPHjTlXIykabWX0SjLO44Cha7c3EK3oFaAO1acDlfk4t0rcKS4llXw8E9Q+UnodBpCGeiQRndM",
+	"xDYtgpEpk9MEAP9dZiA2QtYPmE6lyrT1wRAUv9fKVcJVxgRLbwQUGStX7g9VuHxUqJfHNYRCZYEomnG7",
+	"ct0JttXHl9obFvpGYAaqwZI0FwUsmNkw08vfBpOMbYBtxFabs+oZmB5gromJV/ZpE115qpf1RsQymk0A",
+	"OmEgp0zQKW8v6CQZtG/EjbhiZo3N9IVtcA7TGxRSFHrkV+CSgfGFt8mvMuYMA1v/6+rtG/36++vfWmd+",
+	"M+3uKfmd/9om7w2ED9ZdTeHY3Ajs0gRfsJX+5A34cfGXxrsM7DxNKBcWHR8X8W8zbTZNaUoBhwbaPMgo",
+	"mqWgY4SmIS0OLAUrDqTn/zrPDUYUTX3YoJZgYG71gWcFDqApOhcz5llvenOtselsUAcrIUpNUfIcvqf0",
+	"7hhs6ylPGYZM3EcQIWPMMGkIroGRTBI5z7+mr1GjkEO0ycVEINcApnjhaVfI+KIYjjLvuOIIkxwMkk1B",
+	"oOgV5AprOg3PGZwM/XnogYULazqlEKy6V+Tny9+ek/Pjk2e/hGRAp9OERzDAgXnwX/+qpBi0yUALnQGJ",
+	"ucq4uJ1xNcb1nQDGiO0LNSDsbzOa4IogB96IwX+1TC/O1qsXA7Pqtpha+Wthp53IW+MOhjhCBpWBIw+z",
+	"FmQnNBEKyQA7jQ1MDjm2a+h2OgQUGkWouhHA+aa3mJnz6Xmn+4vmXelT4JU6HnhO/YPuswP4x6BNLgA6",
+	"gJKTTmdpT4CzkcH1PmiOvRFjOsVmeQQxpfPHuSKKjvSxNocthBK/aWaEjrfFRMkJw74Hgs2x6F7zUs9m",
+	"tMEV46k4JsJ2I6ggepGoQScMwVuuWc0intPcDZ9JQl1kXPPN8zGL7hRJZwJ3RnNnGrM0F/sYidCW7gxA",
+	"9/JSUMu6PSO2fj7udOEqPO4cIUAH0VOSsfUqj6kgf355/UtIpjQb6+ePfwlvBIoPVKFCMmETmS7c7QQe",
+	"zp9POke/hFBk6sc29Rc6ITnuHun/OfkldKz08/Hh4S+hLTLV6gOMFpLjzjmSeHioP3cj9KH+BcLQiEyj",
+	"z5U5oQCxIxYE+mjpAUHKZrnMgbOuzYpMWbKpFgyqZ9AnNAsdhWbvC8dgPmbiRgwuWZYuWsBvA5AzU6pQ",
+	"KAKMRsRM0DdHJoD+MPD7SzZqaa045Syj6cLWdvUC/5da6ZlNJvqfPVCxPZxlcy7M/Y87PqFCizw9I7jc",
+	"Qwuxjvddnn3Vdu3jeoG59IjNHCemUJRc2U+7+/3i3asgDFygMei2O+2O7VNJpzzoBUftbruDvrcxqGgH",
+	"9u2D++4B9SpqplKVxaH0LJW54SZSaxxWYmCJihbjmtllRpMQ3QMLO1suUKNIqVDUxjYTg5/CJpp1oHcR",
+	"uYQ91ceVoul0Y6wb5SL5+nz9g4B19g/yn2xB/kE0bfCOwD4K+t93+i834h+tVsv9v35x4EmnAfkHSgE9",
+	"Kwjk/MPac6bJHrRRwfdWg5GF1wcOV26w/BWEu+AiSmYQw4OW7xlNM/NlTUvfy7IrfreAQrDybb+5dnEE",
+	"nE+R9Lx4oThGwTJYGSP/a9UYKzvycjTSnLppA/opoiRU7ASymS12+UnhfvwJhvbWSy/mAg+avogXeIGD",
+	"Dmx2kCsyR0PYrEjpuMtbmA+vd7B8s8pnULZp+de866Zqfyo+W7JP+WfzP+KWQJWP3qn8DsSWIxJPE54V",
+	"a3znmPVaf5hLPNCgPMBBzGvMQEjfsUWYa2r6cKPLqE0ubgS+AIMNZTaGtV+SHRQOKFfeuNe+3rask6Cu",
+	"ghLcaQKv4qAXTGeZqwd0iai/mtie7anY+xz4OtpfTciZfYKQAqYkUKxGAbvUq7vxsw96f5SghnYPz447",
+	"paigwWHn8LTV7bYOO9eds95hp3fUaZ9U4E4Wn37WOz7pdToFvMoepOS29GPd7mGn1Q283NPgaNShx8P4",
+	"tHUen0St4/iMts7pyVHrWdwdnY66ozPa6YKbaw23wQSXfCzBSTc6Gj2LWev0MDppHQ9PWOuMdljrZPQs",
+	"6o66w/Ooc7IrSram4Mh6MfxltC4Nb6s6HetACbKZECzZjnI/bwWYomRo89ez48PuY8cobtDSYN2z7eZQ",
+	"+GYFl3XPW4fbfb1KTsJoS/BCdTb4eCdkbD384Tr+CnqtE4+xYgbBIyibUXP0YDYmHfxT6M7b6IU04g8L",
+	"6h6Kbr8snTEv1xFE3WGnsw/h6Hv2O9Zt3y345DueH7z7sEEWec28Kj5X/ol6pHQ9UjoPS0faf7+7eSpL",
+	"75fPoeo7D/5RrPd89eHa6v1tJrwtf5q6SXi9Kp0Z9A6rsIGnStsyx8i1ZSM57j743Ta3Bg0A3upufuu9",
+	"3+YaXjra/NIlo/FbkeAo3RovXEv5GppHwwsndchyraR/ZzGnNrfm+PBw88uv0M/z3BzyhzA4qbOAV2Cw",
+	"u+bvJ3VW4teZwhraFaPY6I5ajcx1tIzeajkcOLXtYxh8glzDlsFODYZGlIVLZuos5lnLJETdlgVh0edp",
+	"bUY5soZ26HnVPXs7zCsSjd0eSaFkwuBB9kkvvnIwn+ChLrY100xg+gbfiETeWpUW3uxBwmUcoz+diSxd",
+	"EGqAhcAVA/4oO8E2mlATWDFtHSMs74gnGYQAXhpQVm3tYLkNOsLBPODqRpg+LxZKF91HaGLz1HrcHegA",
+	"GNKvRmTE5g7vFce2faHMyCGh6LE1fnk11hxpHE/GnwzeH4Yp99aNbHPx1ZKbGYoGboSL/M2SBH25wiyR",
+	"XmmuTHDZJqsK6Yo88SlDDY1jFvcIzYxXfCYSgOw0PGCsEHYLTwOMPpYcqYwnCUlnQqBT4VoW/M8Qi1B3",
+	"xpSEmejfD2g2sL4ysHzMpioyAOwf46VVd3zqg+jiXDG8aEJZA23ALeTsRtjIMvTvJxBLmnClwEgTrMzk",
+	"0atzoY/Ca3kLLh0TIlCVse78kYPfYFehaCt4CGs+/h7qYGo/fgHBwiaP69Nbnxqsx675tC0MrPk4ohU1",
+	"ff4NndRaztcg4Go8iEEUo6g31t1qXsyahyATsuQ6vjCJhY1v3ncG52nLm/d480t6seM3MvsN+ujDW+d1",
+	"bjYQa6ab33YXYuGOu7TwMi5+6V9u+neYzlO4wlAstfzK6dKLDArwbfwXRBEkkos8+olBveUL6cK2UxpT",
+	"vHbklLkCbC0mqetmtSpUEETiMi/mbSZanhRzF+bytJj8kXyndRw/7IFJB1bncSXmHjNani9hx7zpZSkb",
+	"vvWYy/R1x3RerNlqkw/6VwMINg0sArgLwnH9pohVBbe57krN2Azf+996yG9O5CLt3yc75t2yVvkurAgr",
+	"XbsESQyz50F8rBY31Y8f8sJHmjEylQmPFt6g5JYZgPaYQREhdudA5rTJkrM0GXjvaM1LSXzThW8xyJ65",
+	"om5DXJkWhhHm53ljtm09zwZuIPet0CQZ0ggINulKqndwYC6Dtnn1wD6Whyg/0OSOXLI5TWMoq4zkFJzW",
+	"q/1lmriX3rC51YnquJa6uzsrmH/mD17dgdLaGma/gjAY50hxryUSUDWiedScTvc0DPnD7fANuR0uDWaG",
+	"y9tocgkefHbJ1g+VF+IlwGqbQN4sTTXzIVIHiobVq04fOE9KPMoPuywqAOQ66J12wi2khpcxH3SGp6Mu",
+	"PTlsHdEz1jqmR1HrfHgWt06H3VEnejY6jLsdrPYzk+5DSkfQ63ZCmz7ZNzgtAc/+fWnYYjbpcmCs0+l1",
+	"Ou1Op/PfAF07YfoW3DAPrPOSQS+olH+rTc+gs14AKZTRwgxQAdPbO+101orQ0hZdH/PiftNDUjMgSycq",
+	"H81eR1rzSBKWBL2zBtK4jjTcQoHYr8FmbGTPYtuF6bX2jG+nVL6KQf2bWmjCJSxPp2Iz55xjSaza5EKg",
+	"94uYoxBCPZFMtVEoXdCbm8aPmPxV1EtsSiJd0jzCGzEwu1os+hhoW0+wObEnmkCJNy30BM8Bt7gg01Te",
+	"Qj8b586SSYyKkt/b07S5B9Y3bjpP0UqkYqqQMWn7JFOxAODaUl0JVm4PupIRgN3DTuMzZBATdxYva2KW",
+	"blJqTNv2rY/zF1ZDtpMBtbw2+Npb11z8h9pTovYgUz1a6VlyTlXqQKY4ApL6wlya+GoQJnBiNCQ2PyB6",
+	"5JC5Zo4ud8hp79gxskKH8h06u1elcGi8ovHfRllBpcH9ariwvzIeF0xZGWXwcheyAjDSEPSCU/0TXBJB",
+	"z8gqSHxprnnlueKYQzB8FnVZ64yenLSOo85h6zw+Yq1DejrqRCfR4fDZs/ydFaWre93tFJWu/Ek9vcAo",
+	"W707PnFl9j1IJg2aiNnChlWIOpvN/9RUljdyifzduYuxuMF4ZDGjG1lp14pM8yN/QKfTVN7DgXiM/lTq",
+	"6/HVJ19WANr5wFcRBpCkmJcyoHgbpozeaQ0pnSWMDAHGPSyWQbiemhBtY9QrtDLNaBVdKDIfGwSvHFh9",
+	"TBUUYUHfUFfpaJYjXpVI5i+rQmlXmk3zA9/4aF7AHGjydXSgDYLBCtxHSIgnqAWViJUfatCu1CDkZ+bV",
+	"O22UrluISJQwe5WQttYBZJS5jE0NjSfKpLCdRXO84mW1SZO6PxnldKbfwKJVYzknM0UWcqYtX33dMWxL",
+	"8QWE2aWe6w9Z9kOWfS+ebH10dy3KYq7oMNmP8Mr9jz+pPDRdqH5+BYU7uasJYPzZNMs1PXQyAcgIZkUZ",
+	"iuPQCkUb6F6VdubRx/jad+KDfazz5vt13DzSgnqBG/x4PwcTX+YU+Lw+l6lJJ1zD7UhYHWbHJ3/w+vfK",
+	"6y/FjlgdCufWhDPRXHby2k9uPTrBBnLWw8dTotUpg8uqit3HerZaD8qBpc/hBqvCFfNBTEHQicGU90L4",
+	"cpaRaSrlKMcTMOEIhPc20X1y4ex8l9k2nTKaKlMiruQE8krkhuQjBHj4xhPd8pl8g7mcOw8NQjrSEneo",
+	"r+FZk0Yc7OWaMVeh8g/QlKUTqj+WmGrovEcRQrnxovpl76GUgSKWSYnIDP6thUmnOczHjSjAq+irCwA9",
+	"rJfNIif6Q5s38g7LNLq7TfV240GesgzgyPIkLhBaLvDZkk6wDsqCi/bP+0qy2C5Pwi5hn4kYqqoOO8de",
+	"doD0Lov6pm5+xdTKiuJants3ftzOu7ud7cfW3s91q5rKhIc2WmnSSri4U3sRIB/Gkt2zFOJ4yrSSFXcW",
+	"iGU6GyY8ciBjRDEQNVytWnihTZ1UYZ7JKWLPta5lSPeQQE/q0AiBG2H6RKEyIAHqxyVIAClaYVYGTxOg",
+	"vLhB2pmyVOX9Eqx7jAutJdCF+SBmItPMPm37wXp+fyzYsh1V80cHNvz15uL3l4M2QVmrtXHAgsOdN0Vf",
+	"9qQZeH0FpOMC2E5ZLnv1RjgstXcXl9dvXl723729vL54PTBv5VkVuB7VWafvgD1ec3G3U3+eyaPCsB94",
+	"P/pGiQp6R6edTrOsUY/InWWOrqPeLPhyj6t1cU/7HEQ9aUyDMEC0MrX6arf4amGtcL+8cLFmtb5mQoer",
+	"aagzFedxh3VHR1Hr2bBLW8fRyUnrnB6xVmdkXKC02w1sZyOXA2duFZsD147kxObFqYM6N5MWO+Lg5X9d",
+	"/P7u9csm987yVpY0Q+Di7p86UeWN9Bfph0dzNUkFEdkoSneU5Mi8P3lBjK0NXXNjFls8lnddv0iU9MtU",
+	"hATcM6iYMphzxeCwCRpLEvPYAN8ue2Ni3P2rvD3iknQ7XqXjjTSXroiJkPbCsBU8yuQExrZwFS9El2b3",
+	"Hapzj/aZxGDnrN7BCGSUs1s1q4VVKU85siAWHhuVRUIBdoy5CILNPX+IQwnFNrerPohNLPNYwwU7Vvyx",
+	"l+vw8LDX6da4DpeH6xayjnZwSX5sfI25BV9zlS2pcN99QjV4TR53bvbqTFmS7gefc055WCfqIVUxG7NU",
+	"kVtJpAAh6kLrj5DwtQT8Kw9tDf3/343wtuqOXY4dSW+8ECHUaa/DL8CCmx25Zpr1+TXvul56n/yKV/qg",
+	"ELMchGTgx3X0z9hFA38GNHU10MszKDq9Br2l3oHKFeAmMtJm9CwLSaJtcy5Cgh9VRKY3QluubWLpwVIF",
+	"0/VCjw9tUe3PMDL28LW/woFNF1hXe2zQGFNG4hR6rIYQ59XvQ5dYOH0e1Aq6FSM5mej3Ei4YJpNYvEGE",
+	"aS5mx/hAvJntWKEvZ5suiFMyaOOl0IG4SU/Tbwgj5ge5dxQGfs/5oHcYBgmdKgPNNE1ZxA38K8Ccw3yw",
+	"AwvgZGFXnT7uFLxSUTW6Ur+kN5SLW/fqceNSi3fmNFRcuGYf/knKloBjqdBMiRhxNv4F6fFMxOaUxF/j",
+	"nkWWaQF20H4cj5dG9mhFPd+TgugqBA97Dr8oYkohqpHFEoXSI/srlcmpvd5DhFYCaCQAmpc3woyAMfg8",
+	"L9gvIKeljSYdVBPgEyc0AiOW0TsWW/h5o/GbOoYQevrnxVc3YgZ9Nud0oeVUEhv0oSEj7JNtk7NFMIaU",
+	"xmJ6Fhmblwq91QvlyUVMcrl12GkibJC14sLcSkTOG1nAxrIc4MxurtTsn8nq/lpBFNwuEATmCIOqt5+A",
+	"St61ay8pP4LNS1tRFFAsrk3JpXlQCyxlJVaOYKaVX0hiGMh7liZ0an3wAwTUh3cNetqN0JcyQACl5nvm",
+	"O8WaTi1SAOUZcLnLIwvQ9N4IBtOBbZexhaXJBL2z0+NO86pNpOwSGvRbiIZdo53uQpzhK5brAnUf8b51",
+	"vJeVpud+ksMlt0wTAQhbGBf2sApp0zHsj/LSH7nIm3KRUevJuxlu7aWfKdN4twL0TNuDECgmgKeYwyr6",
+	"JaOHx/iMlnHYp9DkEYOGZLLW1gFxvAcqmqrS8JYBTvy4ByiP+FaLAzTo2p3D8EkakPAsrD4s2XCmOFOZ",
+	"Q804PO6EAbYYAwK8l6Ynnf5EBb1u+zgMpufn8MNZ+zAMUpqxPtzpqPQVf9NXY5oyWJNuaEpacDo5iF73",
+	"sNN5QLqKLufOedHD7TgCyf9qlDo6TCjgBeXJwgHiPnzUDFaBavKNzCAMpoze9ZfY+riUgspx1mKzwEks",
+	"YMksxzOg+8eXX5qVKx1CH0dbXekoqkoucRR9mIMrokVIcKVXOwo1vt0tst43CwjzkyIzI+G/uAPF6yu8",
+	"LiZh8yRRZ4e4mzYCjB9VX2PWieoCCIqJmJiO2dDwz+RKyVttN/FM2bdVVnH9ea7dWuEL/XmLi+cBR38H",
+	"sQuvrfOjGW+CJad5c2bLc2aQNVFlH0zs/eXrPIvW9U/POdr2lytVayp39dGmT03ULggTFBKgwEITt0Xo",
+	"Lc3u08Jz61G+bGphE4np9rbc8HHr+OQAJ3bJlCANN7DkYxwhsxJuRjgqKzCMQ3UJzSrvAlvhI4GSUptc",
+	"qc/EHWNT5ZkeofH9QuskGAF5qvqAKJb552NXDo29ce61tiuzJ+va8G64JyMdVrvzB/OxYlF/i1xHswsf",
+	"eDZe70IxQ4bL4KOEjwz2kdgqqPXDu/JP5V250kr7elndQPE8gLO2Fz/3S1Qvacpccx6IwLt4v5CCuaa4",
+	"cLKXswXaBHDtqe0LC7E5eqe/ZCpgXWsOzBO4EKjVosMbQHqotsZARR7JWYoVitq+U23yjs4UNg9FieMu",
+	"o+UmoqupAF6awz7LaTcoJ0Wyf2ja/jnRm8t2eVKQNfdyVK6gHqQ8M8YAbxaaCKnZBPnWMqzrjiMzyxQb",
+	"ebhw1L4iEyMdP7i4QjXXi7NLNn4Kkc3fZOq88pbl9T2htX/NCVpBglawpkKsXRF9NEvghR/3y8K1lbxc",
+	"x3tU4Oy7ZmwvSFQw+h7P4plBI92TnKZEgUGBnBtark34HQLw0ASRTiHWDoUr1uaU6fKVDT458zkjv03Z",
+	"c8JVRuTIHA/UmMwTKctSXoYyqCe+D9s10+qxSfHj2aJtGztuYaw62Kt9m6o0itg0s98PA5plbDLFT1XV",
+	"NRyi/eke7YRBPMP1Rb//cRhAvxALBI8U4082ExIKt619mfEJUxmdTINe99n5yeHJCfr8tzCkY5bwe5bm",
+	"M9rdrlwh6n7lBR0xPfJPngj/ThDJPHn2w9BcMTQhw96XdaWiuXaaVTHWXOrhvoKVIsNF3sXeYsJwESUz",
+	"CGaspK1Dr3nATdjUFHMAPScGRGVUS/KRSRPQg90Ig1vDFaFxnDJlIiYOo8JGVhJ5S6Y0G2NaKfSyIipL",
+	"ubhVIRlC26FpKj+B4jNKpcgw4EImdFGWSDXiIvaSr7bs0PhEmhw+Kagb8D7lS/sNwt3g8u8w8PkbL8Z7",
+	"/Zin99tVfUtzaeWxvcDjOlzYk6M1HR6HhHpj6T9rjfg2pSKzf8VcWv0X0I4EnbAQlKgiXFMZzBR+7kYM",
+	"/qtlICVbr16YjqrU+oHMmLZ5RovHA0idFtJvfKi/jUNjma+2RUZ6xU33VQR9gGYdXGCoFYs1b8Rh58tJ",
+	"iS1Eg4iv2adsHwlIrlp0Y5XoNqpOhq2BbL47ZGf3yHGnQzhein1gI0ydhz3EylO9RnfAqjbnop86JNvy",
+	"DBnXax9jCFZzs79pVDEKx/Q1L4d2/WAzxkcIZvTGgPYZrV7zrD6xXzwFYxciBatUSMY+IVSbqtHbNGVa",
+	"MaoUKi9pNNYnnfz8/vr5L/qMTLBlH13oo2JS/YgUxWy/ow6KBwiOy5guevppKXJ0OYBlMXnktywbs7RN",
+	"XsArXl7gjdDMBpmBpgkPJE6BJNJfRX+FnDDToFsRmZTnSTMaX+JMH5NB2PSq3ue9aqZTYS7kqw+FOGo2",
+	"eaJZRYWGzPuo2hrTKVb9Dxd6VWplwdoG82ta1t8xMki4yrTKd8VvxSuhBiEC/gp3A/fMXYLKsZCERlDz",
+	"+Mjb6kbUu640fYa2xmyP7xkVdZ98jAO9lrdVrGx6snulo+iZmfAc+tJqPDSe8IwIOf/W5DfU8hf5NZPO",
+	"L6d5EcSlsDP12FhzYBkTr0/bRnAMsLYA8CLvS+y1Dfbk7RzSvEGs1LoKMBV8wVTG0pguluX3jTAC3Fb0",
+	"LRW+1BHqePwemxUefte9i2Gm32frYuBvq0Ss62O8ejBYWsf7wWPbjRgdFqHBrrtlzl4Bi2vFZQEHQEiS",
+	"ynkD98WNeIRlYq+ibT0XtX0RT4y7Wfr9MffM7OOygK+EhQS0ZQHW+wgbeci5WOmypOiI6UsFK43XwriS",
+	"gaahxT5xlalBuwLQELxdj4lw0JgWrFnbi5bG9N89vDwYA3sEs7gPUwZLt9NtHXX1OvEJ+ztYxsHLWSqn",
+	"7OBXliZc+GZlcDTq0ONhfNo6j0+i1nF8Rlvn9OSo9Szujk5H3dEZ7XSDZliJ6O3bB0ri8sLUxYL6lhYw",
+	"X71VlU+PumU78G+oEXidbDy9Ss+lGCU8yn4ESNYhFM5QGpUIzbK85w8p15qlxbcH/HuQu/q+lYKRLKVC",
+	"0cj0uksSY2lM8GoXDNLcZuJOyDlI3rwXsP6McYCS/M+ujx7NbgTwN7kEQYw5RBCuWUkXuhE3AiYCRqT1",
+	"w1k1gyHQPoDowvtaptvuDp4PWB9vos+3U1sUnTDCoK5cQaNPYXv56dHQOZvN5Y3QGgwar+41HofFRqCI",
+	"4gNoP9A61FwhfGTupCFLJJAEUXgssInNKrnnLLn4MIJ/4FISOcsUj5mBIdfLpOckCRUAEqa1rFKgoJlT",
+	"iLa/obK5LOaPK6tVfX1RG+ZEDOWwFhGHrc4SERcTlvKI6uus/xeZ3jWl47AZmJ/ekV9NZHIP6QcV2/U5",
+	"4EKxFEsEw0AzNVTSzoQ5LZBkYCP3ve7DNjO6ZGqWVJfuzyZDfY61JW3ycME6ePIh/B/3Tel9I1MLWWZl",
+	"txxVKe51Y/Pw+sFnc/7WQiS+8Fo1sHuWLoimn4oFyGZhpKxno1IDs5qySKaxvh9MworfgQJtVY4pToA0",
+	"D/E/0wDp4kZsMhiEzFoQVynt+YBEOauhTiUj0M6VvTW+/ew9PfsdurlfwLqs03421jDqN39SJJqlKRMZ",
+	"gcbXFUAM5VvX+WHcbGHcPLFKxh3zpSlmrNbJG7prWWpTQkF0rm1TbbONgI/JFbrPfXS3OUsZ1rsYF7tM",
+	"cn3ZR6TT+rRgc0+BjlnE9XcimjAR0/RGYClLKidEyDmR4k/wRXCiQ+8K6AgWg2kgRwQ8KsvpUyqjCztU",
+	"oR9/TBc2zoGNZOWIqIwBYNSNQOQpmiiJYHclnwalHCX5hN4xZQhxdFmwO4ub5meK/KTKZlHa3sJZDo/S",
+	"taFQvZjx6umpitODa3m3kE2PIbLGfvTNf3ZRZo3NLUXaE8xGXZaDtZw04Dz/4aVZpzVbXbniRtigCh9Y",
+	"bbUyavObTIlZnZ7BF1a5sgsukhRIkCOH8X90eooCMTQhyDS1Inm4sF8zUWdJJhR9EJMchhSgatSNwBYD",
+	"oIBzI161PNffxuCQYBxcFdSQRAQ2BnYjamoTNsqInGXg9SkineNbCHY+pjiCyYpzevzPA5eDfs/ZnMWD",
+	"X0JAFSTUBFJdpi34cWA52uTDWJJ5KkGJhPncIG0pj1le6oDraADYo8wk7yxNwDi7IEw1pwpXTKYWg8Sk",
+	"AbJkFNoSC2M7hYQqkkhxeyOMgyqfuv4udBv+Evl9Vsl1kEjNg2mpyl7QrFZc+TW1z+4+MZDGf52pbILg",
+	"z398DmDTXIOI/K+ma0M3Oho9i1nr9DA6aR0PT1jrjHZY62T0LOqOusPzqHPotZrYdL3FNKMKCvpjypNF",
+	"H3QW/H0R/AkLKjIa9FonnU4YCAkPxAx2GYCW1ZyLW1ghvYhoDWPlhda8sFPGIkr0Q27axqFj2TbodQ/P",
+	"jjthoBgT5oeHcmqQ0sKHkLL8W2fHh137qWfnh90HTZtWAL1vdc9NpwzLNtujUZanS5op93Fci8TApqq/",
+	"RMlhx3AXHMH+ztniCCp1VtnhpJQdLNnAFqUMAcRqFRvIi7nKqIhY355As5F2N/pMxFDdswJlcdjpHXXa",
+	"Jx39f4H3AiCQlL3yrHdsacZXlJylEcOF0BS19NPd7mGn1QUqM7nMPPvVwXKYtnJdzEn/J5nmtz/78ifl",
+	"pu6nu9pfPcLa3KiU+IepQi957ikVufUmIFJvTgOxXB4S5XJPwNYqzfK48Eb9pnsg5xP5BmtCdszPkPfh",
+	"KaA75uSqzJGLOFZkAFfwwDpDQAlE9S6mC+Ng4COX6ufr1eAZBjTDFBXehesI7lRdQLZzv4bI6QeejW9E",
+	"04yVHsQWrZeDx/rXCY1sP2W3eH6VGs9UtdsCtJmcC3darLsHFahRboo3rS9T6PutaZT7vK6XF7/EceK4",
+	"9Tt1m/xwgCw5QHDDUaiWS/cG6sbB58J5WxsqRLDLZSFZVEZW/7asm3hJrjxuk0Eq52pgGzgNZTZGr4jp",
+	"RRXbP90Ir2UnyG4Wt8l7ATANKO0n8p4mpo2E8QbgMMqCMDhnADoBqlMaSy16Tc+SkN+p5DMzrsws6DZq",
+	"hoLf2pxEYH0qns7wIzhaBfOaL9Ju9arNenTOeE0tiuUjXrs73TLHm25vMV38pIxyR5XnrVSMQTGtDQGJ",
+	"GFuZ4IEey7npaWR6sZuPZaxNXk6m2cKohimDziZCEjWLxv79Vmgbp8ZyrtZ2iFvT822fpzgvpNVzt14e",
+	"XBP08+xHCXFOom6jPCrPdvo227Ttwx8Abn9gf8yp9G407NOGrPbEZUAzhA7TgnFKhT7eAg7VC69jxEph",
+	"lYsylDoXihAYeztjjl/KUGi7J72jTvvwZNu69fWOUzfB/j1LTeuMoyAMoJIdxzmLng3ZM9ppncedYes4",
+	"6rLW2eh02DocnY2OR6e0G52cBGEw5iqT6aLE4xoGCVVZH1ol57i4KpJT8Gv64qOnHwo+InARAAl5Z6mJ",
+	"RPB3rtLoeEyHgW/Pn+L8g3WgNvbmJfQG93HS1ve6T0y+CtbP2z5rxULJpeaJmHAOvhj/IcFYrAg2XdS3",
+	"MCC0vlr5lr68LZyr33EmtPeyvadLE/vcC42S+4zcgvw+b8jvAaLPCtKdFIXl8hwuNVi0nfNx+JimGjV5",
+	"vkmHZY+hVholQ8mCNgC9mvAhi+SEuWOCwDNlnUFX+hgTr43xjajXx3hdZ2I3ZPCEmto1vA2rE5QQgqwX",
+	"KFTD112CptcrU9iYp/H9t08XnQdI9W0q0L6McVPYoR6dH0GrTKOwdh2Pn7YEqi1pXE76ADvYCzbPi5EW",
+	"hbKoHsLhMtvwBdvLqzCHaMAuFwZIQf8wkuktw3L1YSrnCvDvLjCdnUuh71wliQOe9uSmaSTk5fHHdKFC",
+	"yMtRpmFU7vpZJ9M2tGbXRvtue7PvJk18pdeeWT9wtBWMpEP9cx4663VtbsjR6cn6XEvbA6zjkg4wTQQ3",
+	"Fr6k97YPUDCdfUf4f5jy1f3WEWjB77ZulOcdZpdvkikbUYG8JMSQ8BGAmAxlvDAp2LcSFbiY9VaQXUoq",
+	"MawUMjWez4wA0Bq+haF3EHjkpNO5EQYpB6TBgtDplNE0LxHFJr5t8hwtC9NdWF/fLG4jmJEFMsIEO5cq",
+	"iKhGBYIgxCscntEaRIocgGjXypCeR1/bP3lG2Fo0vKOuCydaaDtfoQEA6T5kU5tCLWO3owTAc3886o6e",
+	"xUesdXJIj1vH0RlrnUenUevZsEPPRp34fHTYDVw3QQNmR3kG+Wkjmiim77mKcGfXYh87+g7bnXaHvL3r",
+	"kb/N2IzFWvM9/q/Ff68qYl+JZMixqlpSqu5AjdsrbR/DQLBPWV+zg/O2NJC8TwZ/6ttzsKzgVTmPixOV",
+	"X0E8HyR8lGGtpWoOQL8xZ+Z6ZfNtFporYb/V8lawec8gmcqRcefA76HjAiLJC5dkAyobzbA+WEIVT+wk",
+	"OchYWO0bMZJJIudQtY8Kmeko6SgSLNMyEcuKQm0XQw+WTH9omsqM6Ss1G4Mmel0RaL0RPw/MOW3jl/t6",
+	"UVk8+KVc1I/M1fEaV/2fAS7u+46dvuaj5YXzNAApIlajisPi/WL3hGqMUew9UoAX7hhtp9B0p1THMBjo",
+	"+JEt0a/qQ2vj81dZ3RT/p5Rw6a/UNwvDvXOkULjJ2P0SetyapidFrj74nGMVP1SyuF9wja5J15sGDAQt",
+	"q7CO37S9WNsy9uX9XmLgQ0h7DD7fQFOLm6B3E6z6T2+C8CZwDTXgoaq8PXhU6+Q3Qe/zjYuwwTt1Ymzw",
+	"/qqLEt4/gj+mjCrzC1AD/DDCTfDwsF0A0aivn20LEuNyeExj/yX3asO0R82RrsgEleDm4UpQks2M/K6e",
+	"sIRBb3UBg9wpm3c9wboHfNW0PlnlkaAI4B1M1G3favpa0dd6vlbzC1r+Qxgk8nY9mPlya5junlrDfKyY",
+	"+m4n3LhDDJz7F2hoVWk/+pEnZ3z49O+8CkSsaYvS2Nowr5YaHGsE/wHkoi+amxv+eDUbExJtJngpmcZJ",
+	"43dXCEHxBacTx+byGfh8FdEcFc8SUweL4o3YtsyA81Jy8eipPf7qac7qm8rOvwKz70N1rzodtWrP38gM",
+	"urgt6DBhOzhT2HDIdu4AlqhQi/RrLJqlUJb9x+fAHhVoE6FvLBCjMJCp5itxafN7mmGbNSYQ8xHbR382",
+	"f+rbP+m7/J6mXE8TzfqlB/DcWOlv208bWd3mImOpoElQWjpnzZoRGTx/++bNy+fX/XeXr/7PxfXL/utX",
+	"V9cv3wza5IKMpcK+CmQyUxkZMsDNW37hP95eXV8N/oQ29pwrZhQ7u/ja3j4+7LY1c390K7u8Ou+YnCYM",
+	"Cr5NHU1e3+d6aKDdpa2LZW1zGeQJvA2ZKqYLu+/kpYXhav0apIwoB29FMuklj2aYckdtn4ESIguJSSWk",
+	"WrwL76t53wIbovG/Z3CdV7/10mvbSj2IF/dh7ysf8jbkpQ4eeQteGxP1zwmCgtnC2kFfjYePD/9/AAAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -38,7 +38,7 @@ func TestRefuses(t *testing.T) {
 		"a shared flag":             {"flags: [of user, of client]", "flags: [of user, of partner]", `there is no shared flag "of partner"`},
 		"a command of a group":      {"commands: [list, disconnect]", "commands: [list, connect]", `there is no command "connection connect"`},
 		"a command that none lists": {"commands: [list, disconnect]", "commands: [list]", `connection disconnect: no group lists it`},
-		"an operation":              {"preview: readClientUsage", "preview: readEverything", `there is no operation "readEverything" that answers`},
+		"an operation":              {"preview: previewUser", "preview: readEverything", `there is no operation "readEverything" that answers`},
 		"a parameter":               {"with: { session_id: end }", "with: { session_id: finish }", `no flag is session_id`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,20 +14,11 @@ import (
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
-	"connect-svc/internal/domain/client"
-	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
-	"connect-svc/internal/foundation/scope"
 )
 
 // datasets lists the datasets that support can correct.
 var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
-
-// readers maps each dataset to the scope that reads its total, and reads to the read.
-var (
-	readers = map[activity.Adjusted]scope.Set{activity.AdjustedSteps: scope.DailySteps, activity.AdjustedCycling: scope.CyclingDaily}
-	reads   = map[activity.Adjusted]activity.Dataset{activity.AdjustedSteps: activity.DatasetDailySteps, activity.AdjustedCycling: activity.DatasetCyclingDaily}
-)
 
 func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
 	x := confirmation{
@@ -133,18 +124,15 @@ func (c *console) confirmAdjustment(
 func (c *console) changeOf(
 	r *http.Request, in writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
-	if day, err = c.Activity.Day(r.Context(), dataset, user.ID, record.Date); err != nil {
-		return x, day, err
-	}
-	seen, err := c.seenBy(r, dataset, user, record.Date)
+	becomes, err := c.previews().Correction(r.Context(), user, dataset, record.Date, delta)
 	x = confirmation{
-		Title: in.change(dataset, day, day.With(delta), record.Date), Back: userPath(user.ID),
-		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", seen)},
+		Title: in.change(dataset, becomes.Before, becomes.After, record.Date), Back: userPath(user.ID),
+		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
 	}
 	if record.Note != "" {
 		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
 	}
-	return x, day, err
+	return x, becomes.Before, err
 }
 
 // change describes a day before and after: 12,345 → 10,345 steps on 2026-03-09.
@@ -154,19 +142,6 @@ func (w writer) change(dataset activity.Adjusted, before, after activity.Day, da
 		key = "console.adjust.unrecorded." + string(dataset)
 	}
 	return w.Text(key, "Before", w.number(before.Total()), "After", w.number(after.Total()), "Date", date.Format(time.DateOnly))
-}
-
-// seenBy counts the partners that can read a dataset of a date now.
-func (c *console) seenBy(r *http.Request, dataset activity.Adjusted, user account.User, date time.Time) (n int, err error) {
-	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
-	for _, connection := range connections {
-		reader := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
-		if connection.State == oauth.Authorized && connection.ClientStatus == string(client.Active) &&
-			connection.Scopes.Contains(readers[dataset]) && !date.Before(reader.FirstDate(reads[dataset])) {
-			n++
-		}
-	}
-	return n, err
 }
 
 // adjustmentOf returns the correction in the path.

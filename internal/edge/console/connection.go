@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/work"
@@ -185,26 +186,21 @@ func (w writer) span(d time.Duration) string {
 	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
 }
 
+// notified has the texts about the event of a disconnection.
+var notified = map[preview.Event]string{preview.Sent: "notified", preview.Waits: "paused", preview.Stopped: "stopped", preview.NoEvent: "not_notified"}
+
 func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, _ refused) (confirmation, error) {
 	if one.State == oauth.Disconnected {
 		return confirmation{}, site.Redirect(one.path())
 	}
-	notified := "notified"
-	endpoint, set, err := c.endpointOf(r, one.Partner.ClientID)
-	if !set {
-		notified = "not_notified"
-	} else if !endpoint.StoppedAt.IsZero() {
-		notified = "stopped"
-	} else if !endpoint.PausedAt.IsZero() {
-		notified = "paused"
-	}
+	event, err := c.previews().Event(r.Context(), one.Partner.ClientID)
 	name := isolated(one.Partner.Name)
 	return confirmation{
 		Names: []any{"Email", one.User.Email, "Partner", one.Partner.Name},
 		Says: []template.HTML{
 			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
 				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
-			in.HTML("console.disconnect."+notified, "Partner", name),
+			in.HTML("console.disconnect."+notified[event], "Partner", name),
 		},
 		Grave: true, Back: one.path(),
 	}, err

@@ -132,12 +132,12 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 // status is an act, disable, enable or revoke, that changes what a partner's credentials can do.
 func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
 	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
-		counted, err := c.Usage.Connections(r.Context(), partner.ID)
+		ends, err := c.previews().Client(r.Context(), partner)
 		return confirmation{
 			Names: []any{"Partner", partner.Name},
 			Says: []template.HTML{
 				in.HTML("console.partner." + act + ".says"),
-				in.HTML("console.partner."+act+".connections", "Number", in.precisely(counted.Authorized, counted.Precision)),
+				in.HTML("console.partner."+act+".connections", "Number", in.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
 			},
 			Grave: grave, Back: c.partnerPath(partner.ID),
 		}, err
@@ -149,23 +149,19 @@ func (c *console) status(act string, grave bool, change func(context.Context, uu
 }
 
 func (c *console) askOffboard(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
-	counted, err := c.Usage.Connections(r.Context(), partner.ID)
-	if err != nil {
-		return confirmation{}, err
-	}
-	waiting, _, err := c.Webhooks.Waiting(r.Context(), partner.ID)
+	ends, err := c.previews().Client(r.Context(), partner)
 	name := field{Name: "name", Type: "text", Label: in.HTML("console.partner.offboard.name"),
 		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
 	if no.error != nil {
 		name.Problem = in.HTML("console.partner.offboard.wrong")
 	}
-	ends := counted.Authorized + counted.Lapsed + counted.Revoked
+	connections := ends.Connections
 	return confirmation{
 		Names: []any{"Partner", partner.Name},
 		Says: []template.HTML{
 			in.HTML("console.partner.offboard.says"),
-			in.HTML("console.partner.offboard.connections", "Number", in.precisely(ends, counted.Precision)),
-			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(waiting)),
+			in.HTML("console.partner.offboard.connections", "Number", in.precisely(connections.Authorized+connections.Lapsed+connections.Revoked, connections.Precision)),
+			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(ends.Waiting)),
 		},
 		Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
 	}, err

@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/foundation/page"
 )
 
@@ -44,7 +45,7 @@ func (c *console) moments(ctx context.Context, life oauth.Connection, before [3]
 		return nil, err
 	}
 	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(one activity.Adjusted) bool {
-		return !life.Scopes.Contains(readers[one])
+		return !life.Scopes.Contains(preview.ScopeOf(one))
 	}), before[2], limit)
 	if err != nil {
 		return nil, err

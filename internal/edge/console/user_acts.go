@@ -7,35 +7,33 @@ import (
 	"time"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
 )
 
-// countedTo is the largest count of a user's rows.
-const countedTo = 10_000
-
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
 func (w writer) amount(what string, n int) string {
 	text := w.number(n)
-	if n > countedTo {
-		text = w.Text("console.count.more", "Number", w.number(countedTo))
+	if n > preview.CountedTo {
+		text = w.Text("console.count.more", "Number", w.number(preview.CountedTo))
 	}
 	return w.Text("console.count."+what, "Count", n, "Number", text)
 }
 
+func (c *console) previews() preview.Domains {
+	return preview.Domains{Accounts: c.Accounts, Activity: c.Activity, OAuth: c.OAuth, Usage: c.Usage, Webhooks: c.Webhooks}
+}
+
 func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
-	connections, err := c.OAuth.ConnectionsOfUser(r.Context(), user.ID)
-	if err != nil {
-		return confirmation{}, err
-	}
-	stored, err := c.Activity.Count(r.Context(), user.ID, countedTo+1)
+	ends, err := c.previews().User(r.Context(), user)
 	return confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
-			in.HTML("console.user.delete.connections", "Count", len(connections)),
-			in.HTML("console.user.delete.data", "Days", in.amount("days", stored.Days), "Rides", in.amount("rides", stored.Rides),
-				"Corrections", in.amount("corrections", stored.Adjustments)),
+			in.HTML("console.user.delete.connections", "Count", ends.Connections),
+			in.HTML("console.user.delete.data", "Days", in.amount("days", ends.Stored.Days), "Rides", in.amount("rides", ends.Stored.Rides),
+				"Corrections", in.amount("corrections", ends.Stored.Adjustments)),
 		},
 		Grave: true, Back: userPath(user.ID),
 	}, err
@@ -62,16 +60,12 @@ func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user accoun
 const was = "was_"
 
 func (c *console) askChangeUser(r *http.Request, in writer, user account.User, no refused) (confirmation, error) {
-	ends, err := c.Accounts.CountEndings(r.Context(), user)
-	if err != nil {
-		return confirmation{}, err
-	}
-	requests, err := c.OAuth.CountRequests(r.Context(), user.ID)
+	ends, err := c.previews().User(r.Context(), user)
 	x := confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
 			in.HTML("console.user.change.ends", "Sessions", in.amount("sessions", ends.Sessions), "SignIns", in.amount("sign_ins", ends.SignIns),
-				"Requests", in.amount("requests", int(requests)), "Browsers", in.amount("browsers", ends.Browsers)),
+				"Requests", in.amount("requests", int(ends.Requests)), "Browsers", in.amount("browsers", ends.Browsers)),
 			in.HTML("console.user.change.stays"),
 		},
 		Back: userPath(user.ID),

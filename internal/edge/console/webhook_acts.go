@@ -83,11 +83,11 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 }
 
 func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
-	waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
+	ends, err := c.previews().Client(r.Context(), one.partner)
 	return confirmation{
 		Names: []any{"Partner", one.partner.Name},
 		Says: []template.HTML{
-			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(waiting)),
+			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(ends.Waiting)),
 		},
 		Grave: true, Back: c.hooksPath(one.partner),
 	}, err
@@ -100,11 +100,11 @@ func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook
 // switched is an act, pause or resume.
 func (c *console) switched(act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) handlers {
 	ask := func(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
-		waiting, _, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
+		ends, err := c.previews().Client(r.Context(), one.partner)
 		return confirmation{
 			Names: []any{"Partner", one.partner.Name},
 			Says: []template.HTML{
-				in.HTML("console.webhook." + act + ".says"), in.HTML("console.webhook.pause.waiting", "Number", in.bounded(waiting)),
+				in.HTML("console.webhook." + act + ".says"), in.HTML("console.webhook.pause.waiting", "Number", in.bounded(ends.Waiting)),
 			},
 			Back: c.hooksPath(one.partner),
 		}, err

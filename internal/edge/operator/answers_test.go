@@ -201,6 +201,24 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			{"404 user-not-found", "GET", stranger + "/activity?from=2026-03-01&to=2026-03-31", ""},
 			{"404 not-found", "GET", "/operator/v1/users/me/activity?from=2026-03-01&to=2026-03-31", ""},
 		},
+		"previewUser": {
+			{"200", "GET", user + "/preview", ""},
+			{"404 user-not-found", "GET", stranger + "/preview", ""},
+			{"404 not-found", "GET", "/operator/v1/users/me/preview", ""},
+		},
+		"previewConnection": {
+			{"200", "GET", user + "/connections/" + told.ID.String() + "/preview", ""},
+			{"404 user-not-found", "GET", stranger + "/connections/" + told.ID.String() + "/preview", ""},
+			{"404 client-not-found", "GET", user + "/connections/" + nobody + "/preview", ""},
+			{"404 not-connected", "GET", user + "/connections/" + plain + "/preview", ""},
+			{"404 not-found", "GET", user + "/connections/x/preview", ""},
+		},
+		"previewAdjustment": {
+			{"200", "GET", user + "/adjustments/" + nobody + "/preview", ""},
+			{"404 user-not-found", "GET", stranger + "/adjustments/" + nobody + "/preview", ""},
+			{"404 not-found", "GET", user + "/adjustments/x/preview", ""},
+		},
+		"previewClient": with(expected{"200", "GET", clients + plain + "/preview", ""}, found("GET", "/preview", "")),
 		"removeAdjustment": {
 			{"200", "DELETE", user + "/adjustments/" + nobody, ""},
 			{"404 user-not-found", "DELETE", stranger + "/adjustments/" + nobody, ""},

@@ -1,0 +1,135 @@
+// Package preview tells what an act of an operator will end, delete or send, before it is done. The operator API answers with it, the
+// command line asks with that answer, and the console asks with it itself, so that all three say the same.
+//
+// A preview changes nothing. Its counts may have changed when the act is done: the act itself says what it ended.
+package preview
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/foundation/scope"
+)
+
+// CountedTo is the largest count of a user's rows. One more stands for all larger ones.
+const CountedTo = 10_000
+
+// Domains are asked for what there is. All of them are required.
+type Domains struct {
+	Accounts *account.Accounts
+	Activity *activity.Store
+	OAuth    *oauth.Server
+	Usage    *usage.Usage
+	Webhooks *webhook.Webhooks
+}
+
+// User is what a new address of a user, or the deletion of the user, ends. The connections and the stored activity end by a deletion alone.
+type User struct {
+	account.Endings
+	Requests    int64 // undecided ones
+	Connections int   // those that are not disconnected
+	Stored      activity.Amount
+}
+
+// User returns the preview of an act on a user. Error: refusal.ErrUserNotFound.
+func (d Domains) User(ctx context.Context, user account.User) (p User, err error) {
+	if p.Endings, err = d.Accounts.CountEndings(ctx, user); err != nil {
+		return p, err
+	}
+	if p.Requests, err = d.OAuth.CountRequests(ctx, user.ID); err != nil {
+		return p, err
+	}
+	connections, err := d.OAuth.ConnectionsOfUser(ctx, user.ID)
+	if err != nil {
+		return p, err
+	}
+	p.Connections = len(connections)
+	p.Stored, err = d.Activity.Count(ctx, user.ID, CountedTo+1)
+	return p, err
+}
+
+// Correction is what becomes of a day by a correction that is made or removed.
+type Correction struct {
+	Before, After activity.Day
+	Readers       int // companies that can read the date now
+}
+
+// readers have the scope that reads the total of each dataset, and the read.
+var readers = map[activity.Adjusted]struct {
+	scope scope.Set
+	read  activity.Dataset
+}{
+	activity.AdjustedSteps:   {scope.DailySteps, activity.DatasetDailySteps},
+	activity.AdjustedCycling: {scope.CyclingDaily, activity.DatasetCyclingDaily},
+}
+
+// ScopeOf returns the scope that reads the total of a dataset.
+func ScopeOf(dataset activity.Adjusted) scope.Set { return readers[dataset].scope }
+
+// Correction returns the preview of a change of a user's day by delta.
+func (d Domains) Correction(ctx context.Context, user account.User, dataset activity.Adjusted, date time.Time, delta int) (p Correction, err error) {
+	if p.Before, err = d.Activity.Day(ctx, dataset, user.ID, date); err != nil {
+		return p, err
+	}
+	p.After = p.Before.With(delta)
+	connections, err := d.OAuth.ConnectionsOfUser(ctx, user.ID)
+	for _, connection := range connections {
+		reader := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
+		if connection.State == oauth.Authorized && connection.ClientStatus == string(client.Active) &&
+			connection.Scopes.Contains(readers[dataset].scope) && !date.Before(reader.FirstDate(readers[dataset].read)) {
+			p.Readers++
+		}
+	}
+	return p, err
+}
+
+// Event is what becomes of the event about an end.
+type Event string
+
+// Events.
+const (
+	Sent    Event = "sent"    // to the webhook
+	Waits   Event = "waits"   // because the webhook is paused
+	Stopped Event = "stopped" // not sent, because the webhook was
+	NoEvent Event = "none"    // because there is no webhook
+)
+
+// Event returns what becomes of an event for a client.
+func (d Domains) Event(ctx context.Context, clientID uuid.UUID) (Event, error) {
+	endpoint, err := d.Webhooks.Endpoint(ctx, clientID)
+	switch {
+	case errors.Is(err, webhook.ErrNoEndpoint):
+		return NoEvent, nil
+	case err != nil:
+		return "", err
+	case !endpoint.StoppedAt.IsZero():
+		return Stopped, nil
+	case !endpoint.PausedAt.IsZero():
+		return Waits, nil
+	}
+	return Sent, nil
+}
+
+// Client is what an act on a client or its webhook ends, locks out, drops or sends.
+type Client struct {
+	Connections     usage.Connections
+	Waiting, Failed int // events, each up to webhook.CountBound and one
+}
+
+// Client returns the preview of an act on a client.
+func (d Domains) Client(ctx context.Context, one client.Client) (p Client, err error) {
+	if p.Connections, err = d.Usage.Connections(ctx, one.ID); err != nil {
+		return p, err
+	}
+	p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, one.ID)
+	return p, err
+}

@@ -91,7 +91,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"offboardClient", command("OffboardedClient", "client", "offboard", leaving.ID.String())},
 		{"findConnections", command("[]FoundConnection", "connection", "list", "--user", user.Email)},
 		{"disconnectUser", command("FoundConnection", "connection", "disconnect", "--user", user.Email, "--client", id)},
-		{"deleteUser", command("", "user", "delete", walker)},                // answers 204
+		{"deleteUser", command("", "user", "delete", walker)}, // answers 204
 		{"listAuditLog", command("[]AuditEvent", "audit", "list")},
 		{"find", command("FoundList", "find", "Walk Rewards")},
 		{"testWebhook", command("WebhookSample", "webhook", "test", "--client", id)}, // see TestWebhookSample

@@ -46,9 +46,9 @@ func groups() []*group {
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_700},
-		{name: "tools", has: under("tools"), maxLines: 6_750},
+		{name: "tools", has: under("tools"), maxLines: 5_100},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 46_600, maxFiles: 425, maxFuncs: 2_340, maxExported: 1_400},
+		{name: "service", has: func(string) bool { return true }, maxLines: 46_660, maxFiles: 427, maxFuncs: 2_340, maxExported: 1_415},
 	}
 }
 

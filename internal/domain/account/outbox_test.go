@@ -347,6 +347,21 @@ func TestOrderOfNetworks(t *testing.T) {
 	}
 }
 
+// TestPlacesBeginAnew: the emails of a network count towards the place of its next one for as long as an email may wait.
+func TestPlacesBeginAnew(t *testing.T) {
+	t.Parallel()
+	o := newOutbox()
+	network, other := [32]byte{1}, [32]byte{2}
+	got := []int32{o.place(network), o.place(network), o.place(other)}
+	o.since = o.since.Add(-tooLate / 2)
+	got = append(got, o.place(network))
+	o.since = o.since.Add(-tooLate)
+	got = append(got, o.place(network))
+	if diff := cmp.Diff([]int32{0, 1, 0, 2, 0}, got); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+}
+
 // TestTheNewestCodeIsSent: who asks again before the email has left gets one email.
 func TestTheNewestCodeIsSent(t *testing.T) {
 	t.Parallel()

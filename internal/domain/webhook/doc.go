@@ -6,7 +6,7 @@
 // The statement or transaction that ends a connection also inserts the event's row. The statements that write activity record
 // their changes, and [Webhooks.Run] merges these into one event per connection when the window is over. A server asks
 // for events that are due, leases them, sends them, and records each attempt, the event's next state and the end of the
-// lease in one statement. All rows of an event are where its user is, so no statement needs two nodes.
+// lease in one statement. All rows of an event are where its user is, so an attempt needs one node of a cluster.
 //
 // # Invariants
 //

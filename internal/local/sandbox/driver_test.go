@@ -65,7 +65,7 @@ func TestDriver(t *testing.T) {
 func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	p := r.newPartner(t, sandboxapi.KindActive)
 	p.connect(t)
-	faulty, err := newDriver(nil)
+	faulty, err := newDriver(new(sandbox)) // which has no service
 	if err != nil {
 		t.Fatal(err)
 	}

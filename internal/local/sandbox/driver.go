@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 )
 
 // driver has the operations of api/sandbox.yaml, in this file and in those named after their subject. If an operation returns an error,
@@ -44,7 +45,7 @@ var (
 
 var document = contract.Document(sandboxapi.GetSpecJSON)
 
-func newDriver(s *sandbox) (http.Handler, error) {
+func newDriver(s *sandbox, limits *work.Limits) (http.Handler, error) {
 	api, err := contract.NewAPI(document, failures...)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func newDriver(s *sandbox) (http.Handler, error) {
 		RequestErrorHandlerFunc:  api.Fail,
 		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, operator.Fields(err)) },
 	})
-	api.Limits = &s.config.Limits
+	api.Limits = limits
 	return api.Handler(func(router chi.Router) {
 		sandboxapi.HandlerWithOptions(strict, sandboxapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
 	}), nil

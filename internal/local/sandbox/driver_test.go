@@ -20,6 +20,7 @@ import (
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/wait"
 )
 
 // authorizationURL asks for scopes.
@@ -65,7 +66,7 @@ func TestDriver(t *testing.T) {
 func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	p := r.newPartner(t, sandboxapi.KindActive)
 	p.connect(t)
-	faulty, err := newDriver(new(sandbox)) // which has no service
+	faulty, err := newDriver(nil, &wait.Patient)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if err := s.openService(ctx); err != nil {
 		return err
 	}
-	if s.driver, err = newDriver(s); err != nil {
+	if s.driver, err = newDriver(s, &s.config.Limits); err != nil {
 		return err
 	}
 	return s.seed(ctx)

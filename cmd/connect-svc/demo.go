@@ -29,7 +29,7 @@ func (c demoCommand) Run(p *program) error {
 		Port:        c.Port,
 		MailPort:    c.MailPort,
 		ConsolePort: c.ConsolePort,
-		Brand:       c.Look.Brand,
+		Brand:       c.Brand,
 		Texts:       c.Texts,
 		Out:         p.stdout,
 	})

@@ -115,7 +115,7 @@ func (a *Accounts) emailsOf(ctx context.Context, rows []accountdb.UserAddress) (
 	return emails, err
 }
 
-// removeFormer removes an address if it is no longer its user's. It locks the user, whose address may be about to change. A missing user
+// removeFormer removes an address that its user no longer has. It locks the user, whose address may be about to change. A missing user
 // need not have been deleted: on a cluster one node may show a new user's address before another one shows the user.
 func (a *Accounts) removeFormer(ctx context.Context, row accountdb.UserAddress) error {
 	return postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {

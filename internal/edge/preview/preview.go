@@ -100,7 +100,7 @@ const (
 	Sent    Event = "sent"    // to the webhook
 	Waits   Event = "waits"   // because the webhook is paused
 	Stopped Event = "stopped" // not sent, because the webhook was
-	NoEvent Event = "none"    // because there is no webhook
+	NoEvent Event = "none"    // the client has no webhook
 )
 
 // Event returns what becomes of an event for a client.

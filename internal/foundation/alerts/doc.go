@@ -12,7 +12,7 @@
 //
 //   - Conditions of gauges are those of docs/alerts.yaml at every instant, and conditions of counters before and after trouble
 //     (TestRulesAreThoseOfPrometheus, TestCountersAgreeWithPrometheus).
-//   - A condition that is no longer met, or a gauge that has ended, ends its alert (TestFiring).
+//   - An alert ends when its condition ends, or when its gauge disappears (TestFiring).
 //   - A counter that is away for a while has not grown by what it had (TestCounterIsAway).
 //   - A clock that is set back ends what was, and the rules work on afterwards (TestClock).
 //   - A counter has at most as many counts as an hour has intervals (TestCountsAreBounded).

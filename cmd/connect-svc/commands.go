@@ -1,11 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-
-	"github.com/alecthomas/kong"
+	"strconv"
+	"strings"
+	"time"
 
 	"connect-svc/internal/app/settings"
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+	"github.com/muesli/roff"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // commands is the command line. Its groups are the headings of --help. Each command has a help of one line and an example,
@@ -81,4 +87,122 @@ func describe(k *kong.Kong) error {
 		command.Detail += "Example:\n\n    " + example
 	}
 	return nil
+}
+
+// date is a flag in the form YYYY-MM-DD: midnight in UTC.
+type date struct{ openapi_types.Date }
+
+// UnmarshalText implements [encoding.TextUnmarshaler], as kong wants it.
+func (d *date) UnmarshalText(text []byte) (err error) {
+	if d.Time, err = time.Parse(time.DateOnly, string(text)); err != nil || d.Year() < 1900 {
+		return errors.New("must be a date in the form YYYY-MM-DD, from 1900-01-01 to 9999-12-31")
+	}
+	return nil
+}
+
+// param is the date as an optional field, nil if it was not given.
+func (d *date) param() *openapi_types.Date {
+	if d == nil {
+		return nil
+	}
+	return &d.Date
+}
+
+// param is a text as an optional parameter or field, nil if it is empty.
+func param(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// instant is a flag that is a day, which stands for its midnight in UTC, or a time of RFC 3339.
+type instant struct{ time.Time }
+
+func (i *instant) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, string(text)); err == nil {
+			i.Time = at
+			return nil
+		}
+	}
+	return errors.New("must be YYYY-MM-DD or a time such as 2026-01-31T08:00:00Z")
+}
+
+// param is the instant as a parameter of the operator API, nil if it was not given.
+func (i instant) param() *string {
+	if i.IsZero() {
+		return nil
+	}
+	return new(i.UTC().Format("2006-01-02T15:04:05.999999Z"))
+}
+
+// since is an instant, or a duration back from now.
+type since struct{ instant }
+
+func (s *since) UnmarshalText(text []byte) error {
+	if days, is := strings.CutSuffix(string(text), "d"); is {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 {
+			s.Time = time.Now().AddDate(0, 0, -n)
+			return nil
+		}
+	}
+	if back, err := time.ParseDuration(string(text)); err == nil && back > 0 {
+		s.Time = time.Now().Add(-back)
+		return nil
+	}
+	if s.instant.UnmarshalText(text) != nil {
+		return errors.New("must be a duration such as 24h or 30d, a day such as 2026-11-20 or a time such as 2026-11-20T10:00:00Z")
+	}
+	return nil
+}
+
+// manCommand prints the manual page, which packages install. It is made from the command line itself.
+type manCommand struct{}
+
+func (c manCommand) Run(p *program, command *kong.Context) error {
+	page := roff.NewDocument()
+	page.Heading(1, command.Model.Name, "connect-svc "+built().Version, built().At)
+	section := func(title, text string) {
+		page.Section(title)
+		page.Text(text)
+	}
+	section("Name", command.Model.Name+" - "+strings.ToLower(command.Model.Help[:1])+strings.TrimSuffix(command.Model.Help[1:], "."))
+	section("Synopsis", command.Model.Name+" <command> [flags]")
+	section("Description", "Every command has --help with an example. A setting is a flag or the environment variable after it; the flag wins.")
+	page.Section("Commands")
+	// A term on a line of its own, and what it means below it.
+	define := func(term, text string) {
+		page.TaggedParagraph(4)
+		page.TextBold(term)
+		page.EndSection() // ends the line
+		page.Text(text)
+	}
+	for _, leaf := range command.Model.Leaves(true) {
+		define(command.Model.Name+" "+leaf.Path(), leaf.Help)
+		page.Indent(4)
+		for node := leaf; node.Parent != nil; node = node.Parent { // a group has settings for all of its commands
+			for _, flag := range node.Flags {
+				term := flag.String()
+				if flag.Tag.Has("setting") {
+					term += ", " + settings.Variable(flag.Name)
+				}
+				define(term, flag.Help)
+			}
+		}
+		page.IndentEnd()
+	}
+	section("Exit status", "0: done. 1: failed. 2: wrong usage, or a setting that cannot be used. Errors are one line on standard error.")
+	_, err := fmt.Fprintln(p.stdout, page)
+	return err
+}
+
+// completionCommand prints a script that makes a shell ask this program for completions. The shell runs the program with
+// the command line so far in COMP_LINE, which program.run looks for.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+func (c completionCommand) Run(ctx *kong.Context) error {
+	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(ctx)
 }

@@ -1,3 +1,21 @@
+// Command connect-svc is the whole service: the public and the private listener, background work, the operator's
+// command line and the demo.
+//
+// main calls run, which gets everything from outside as arguments, so that tests run commands in process. A command has no
+// rules: it checks how it was called, calls an operation of api/operator.yaml in this process (api.go), and prints the answer
+// (output.go). These commands are made from the x-cli of the operations (acts.gen.go, by tools/commands); beside them stand, in a file for
+// each group, what checks several flags together and what writes more than a table. Imports, migrations, keys and all else that is not
+// an operation of that document call a domain, in a file each. A command's flags are the fields of its type, and a setting is a flag with the tag `setting`
+// (package settings). The parameters of its Run are what it needs: the program, its group, and the operator API, for which kong
+// connects to the database before.
+//
+// # Invariants
+//
+//   - A command that is called wrongly, or with a bad setting, ends with status 2. A command that fails ends with status 1. Both
+//     say why in one line on standard error, without credentials (TestWrongUsage, TestAllBadSettingsAreTold,
+//     TestWebhookVerifyNeverPrintsTheSecret).
+//   - With --output json, standard output is one JSON value and nothing else (TestEmptyListsAreArrays, TestClient).
+//   - The commands on the operator API say, ask and print what testdata/acts.golden has (TestActs).
 package main
 
 import (
@@ -7,17 +25,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
-	kongcompletion "github.com/jotaen/kong-completion"
-	"golang.org/x/term"
-
+	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/intake"
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+	"golang.org/x/term"
 )
 
 // Exit statuses of every command.
@@ -135,4 +155,32 @@ func (p *program) fail(err error) int {
 // oneLine is err as one line without a credential.
 func oneLine(err error) string {
 	return credential.Redact(strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// version and commit are those of the sources. `make build` sets both, as .ci/version prints them.
+var version, commit string
+
+// built is what this program was built from.
+func built() app.Build { return app.BuildOf(version, commit) }
+
+// versionFlag is [kong.VersionFlag] without its variable: kong looks for variables in the text of that for each flag anew.
+type versionFlag bool
+
+func (versionFlag) BeforeReset(line *kong.Kong) error {
+	_, err := fmt.Fprintln(line.Stdout, built())
+	line.Exit(0)
+	return err
+}
+
+type versionCommand struct{ output }
+
+type versionJSON struct {
+	app.Build
+	ContractVersion string `json:"contract_version"`
+	GoVersion       string `json:"go_version"`
+}
+
+func (c versionCommand) Run(p *program) error {
+	value := versionJSON{built(), app.ContractVersion(), runtime.Version()}
+	return c.say(p, value, "connect-svc %s, partner API %s, %s", value.Build, value.ContractVersion, value.GoVersion)
 }

@@ -1,12 +1,32 @@
+// Package app puts the service together: the database pool, the domains, the two listeners and the background work.
+// The command line's serve, the demo and the sandbox start it.
+//
+// # Invariants
+//
+//   - The public listener has neither health nor anything for the operator. The listener for load balancers has only health
+//     (TestConsoleIsPrivate, TestOperatorAPIIsPrivate, connect-svc.TestServePrivateTLS).
+//   - It starts only on a schema that it works on; otherwise the error says what to do (connect-svc.TestServeOnANewerSchema).
+//   - After it was asked to stop, /readyz is 503, so that load balancers send nothing more. It serves everything for the drain delay.
+//     Then it accepts nothing new, finishes running requests, and ends within fifteen seconds (TestDrain,
+//     TestStopBreaksOffWhatDoesNotEnd).
+//   - A stop resets no connection that was made before it, on Linux (TestStopResetsNobody, listener.TestDrainServesWhatWaits).
+//   - The connections of a listener and their requests are bounded, in all and from one network. Idle connections make room for new
+//     ones (listener.TestConnections, TestFloodFromOneNetwork, connect-svc.TestMemoryOfConnections).
+//   - Background work that panics is logged and goes on (TestSweepThatPanics).
+//   - One of the servers that are up sweeps (TestOneServerSweeps), however long a sweep takes (TestSweepThatTakesLong).
+//
+// It has no rules: the domains decide what a request may do, and the edges how to respond.
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -309,4 +329,37 @@ func (a *App) Close() {
 	if a.Pool != nil {
 		a.Pool.Close()
 	}
+}
+
+// Build is what a program was built from.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+
+	At time.Time `json:"-"` // when the commit was made; the same wherever it is built
+}
+
+func (b Build) String() string { return fmt.Sprintf("%s (commit %s)", b.Version, b.Commit) }
+
+// BuildOf takes what is not set from what the Go tool records about every build. The commit that the Go tool records goes first.
+func BuildOf(version, commit string) Build {
+	b := Build{Version: version, Commit: commit}
+	info, known := debug.ReadBuildInfo()
+	if !known {
+		info = &debug.BuildInfo{}
+	}
+	b.Version = cmp.Or(b.Version, info.Main.Version)
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "development"
+	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			b.Commit = setting.Value
+		case "vcs.time":
+			b.At, _ = time.Parse(time.RFC3339, setting.Value) // the Go tool's own form
+		}
+	}
+	b.Commit = cmp.Or(b.Commit, "unknown")
+	return b
 }

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/work"
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // sweepEvery is the interval between deletions of expired rows. Nothing depends on it, because expired rows are refused anyway.
@@ -208,4 +210,14 @@ func (a *App) Sweep(ctx context.Context, before time.Time) {
 			a.logger.Error("sweep", "domain", domain, "cause", err)
 		}
 	}
+}
+
+// LimitMemory has Go's runtime collect garbage in time for the memory that the process may have: nine tenths of what the container
+// has, which [memlimit.FromCgroup] tells, unless GOMEMLIMIT says something else. It returns that limit, 0 where there is none.
+func LimitMemory(container memlimit.Provider) (bytes int64) {
+	bytes, _ = memlimit.Set(memlimit.WithProvider(container)) // an error: no container, or not on Linux
+	if bytes == math.MaxInt64 {
+		return 0
+	}
+	return bytes
 }

@@ -45,10 +45,10 @@ func groups() []*group {
 	}
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
-		{name: "helpers", has: under("internal/testing"), maxLines: 5_700},
+		{name: "helpers", has: under("internal/testing"), maxLines: 5_510},
 		{name: "tools", has: under("tools"), maxLines: 5_100},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 46_660, maxFiles: 427, maxFuncs: 2_340, maxExported: 1_415},
+		{name: "service", has: func(string) bool { return true }, maxLines: 45_200, maxFiles: 236, maxFuncs: 2_340, maxExported: 1_415},
 	}
 }
 

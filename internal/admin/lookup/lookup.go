@@ -1,3 +1,12 @@
+// Package lookup tells what an id, an address or a name belongs to, so that one search box and one command lead to everything that an
+// operator may have in hand. Its statements read the tables of all domains, and write nothing.
+//
+// # Invariants
+//
+//   - A text finds what it names, whatever its kind, and nothing else (TestFind).
+//   - Each look-up reads one index, however much is stored, except a client's name (operator.TestListsUseIndexes).
+//
+// The package never logs a text: it may be an address.
 package lookup
 
 import (
@@ -8,12 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	lookupdb "connect-svc/gen/db/lookup"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
+	"github.com/google/uuid"
 )
 
 // MaxText is the most characters of a text, as many as an address may have.

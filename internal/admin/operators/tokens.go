@@ -1,3 +1,19 @@
+// Package operators knows who may act as the operator: the holder of the one token without a name (CONNECT_OPERATOR_TOKEN), and
+// the holders of the named tokens of a file (CONNECT_OPERATOR_TOKENS_FILE). The operator API and the console share one list. A browser
+// shows its token once and then has a session of the console.
+//
+// # Invariants
+//
+//   - Only the SHA-256 of a token is kept, in memory, in the file and in the database. Tokens have 256 random bits, so that their hash
+//     needs no salt (TestTokens).
+//   - Removing a line always takes effect, even if other lines are invalid. A token of an invalid line, or of two lines, is refused
+//     (TestBadFiles).
+//   - A reload that fails only removes tokens (TestLeft).
+//   - A session lasts 8 hours by the database's clock, and ends with its token on each server that has reloaded its list. The database
+//     has the hash of a secret that only the browser holds (TestSession).
+//   - A token that an operator makes up must be strong (TestBits).
+//
+// A lookup compares with all tokens in constant time, so that its duration reveals nothing about them.
 package operators
 
 import (
@@ -5,6 +21,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"connect-svc/internal/foundation/credential"
@@ -170,4 +187,39 @@ func Create(holder Operator) (text, line string, err error) {
 		rights = "read"
 	}
 	return text, fmt.Sprintf("%s %s sha256:%x", holder.Name, rights, hash), nil
+}
+
+// MinBits is the smallest strength of a token that an operator makes up, as [Bits] estimates it.
+const MinBits = 128
+
+// window is the length of a repetition in characters. Of ten million tokens of 32 random hexadecimal digits, fewer than one repeats
+// eight digits.
+const window = 8
+
+// Bits returns an upper estimate of the bits that an attacker must guess who knows the alphabet of a token. A character that ends a
+// repetition adds nothing. The estimate does not recognize words and dates.
+func Bits(token string) int {
+	seen := map[string]bool{}
+	for end := window; end <= len(token); end++ {
+		seen[token[end-window:end]] = true
+	}
+	news := min(len(token), window-1) + len(seen)
+	return int(math.Round(float64(news) * math.Log2(float64(alphabet(token)))))
+}
+
+// alphabet returns the size of the smallest usual alphabet that has all characters of a token.
+func alphabet(token string) int {
+	distinct := map[rune]bool{}
+	for _, c := range token {
+		distinct[c] = true
+	}
+	if len(distinct) < 8 { // fewer than in a random token of any alphabet below
+		return max(len(distinct), 1)
+	}
+	for _, usual := range []string{"0123456789", "0123456789abcdef", "0123456789ABCDEF", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
+		if strings.Trim(token, usual) == "" {
+			return len(usual)
+		}
+	}
+	return 64
 }

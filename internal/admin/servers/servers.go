@@ -1,20 +1,34 @@
+// Package servers knows which servers work on the database, which alerts fire on each, whether the database's clock is right, and how large
+// the database is and was. It owns the tables servers, sweeps and database_sizes.
+//
+// # Invariants
+//
+//   - A server that stops removes its row. A server that was killed is listed as lost for a day (TestServers).
+//   - The list is bounded, and keeps the servers that were seen last (TestManyWereKilled).
+//   - The database's clock is believed only if it ran evenly and most clocks agree with it (TestJudge).
+//   - Servers that run limit rates in one store (TestOneLimiter).
+//   - The size of the database is recorded once a day and kept for 400 days (TestDatabase).
+//
+// A server whose row cannot be written serves as before. The rows hold no credential, no
+// address and nothing about a user.
 package servers
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // maxServers bounds the list. More servers exist only if many were killed within a day.
@@ -178,4 +192,80 @@ func (s *Servers) SweepUntil(ctx context.Context, step time.Duration) (time.Time
 func (s *Servers) Sweep(ctx context.Context) error {
 	_, lost := s.queries.DeleteLostServers(ctx)
 	return postgres.Wrap("servers: sweep", errors.Join(lost, s.queries.RecordDatabaseSize(ctx), s.queries.DeletePastSizes(ctx)))
+}
+
+const (
+	// growthDays is the number of days whose sizes are shown.
+	growthDays = 30
+	// maxTables bounds the list of the largest tables.
+	maxTables = 10
+)
+
+// Database is PostgreSQL's description of itself.
+type Database struct {
+	serversdb.DatabaseRow
+	Sizes  []Size // one a day, oldest first; days may be missing
+	Tables []Table
+}
+
+// Size of the database on a day.
+type Size = serversdb.DatabaseSize
+
+// Table is one of the largest tables, with everything that belongs to it, and about how many rows it has.
+type Table = serversdb.LargestTablesRow
+
+// Growth returns by how many bytes the database grew since the first of its sizes, and over how many days. known is false if there is
+// no size of an earlier day.
+func (d Database) Growth(today time.Time) (bytes int64, days int, known bool) {
+	if len(d.Sizes) == 0 {
+		return 0, 0, false
+	}
+	days = int(today.UTC().Truncate(24*time.Hour).Sub(d.Sizes[0].Day).Hours() / 24)
+	return d.Bytes - d.Sizes[0].Bytes, days, days > 0
+}
+
+// Database asks PostgreSQL for its version and size, the sizes of the last 30 days, and the largest tables.
+func (s *Servers) Database(ctx context.Context) (Database, error) {
+	now, err := s.queries.Database(ctx)
+	sizes, failure := s.queries.ListDatabaseSizes(ctx, growthDays)
+	tables, last := s.queries.LargestTables(ctx, maxTables)
+	return Database{now, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
+}
+
+// Sizes returns the newest recorded size of the database, and the one of a week before it, in bytes; 0 if there is none.
+func (s *Servers) Sizes(ctx context.Context) (bytes, weekBefore int64, err error) {
+	row, err := s.queries.Sizes(work.AnyClock(ctx))
+	return row.Bytes, row.WeekBefore, postgres.Wrap("database sizes", err)
+}
+
+// podName is the name of a pod of a Deployment. Kubernetes replaces a pod by one with another end of the name.
+var podName = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
+// placeOf returns what two servers have in common of which one replaces the other: the host, or the Deployment.
+func placeOf(host string) string {
+	if parts := podName.FindStringSubmatch(host); parts != nil {
+		return parts[1]
+	}
+	return host
+}
+
+// Down returns the lost servers that no other one has replaced. A server replaces one that was lost in its place before it started.
+func Down(list []Server) (down []Server) {
+	byStart := slices.SortedFunc(slices.Values(list), func(a, b Server) int { return a.StartedAt.Compare(b.StartedAt) })
+	used := map[uuid.UUID]bool{}
+	bySight := slices.SortedFunc(slices.Values(list), func(a, b Server) int { return a.SeenAt.Compare(b.SeenAt) })
+	for _, lost := range bySight {
+		if !lost.Lost() {
+			continue
+		}
+		i := slices.IndexFunc(byStart, func(s Server) bool {
+			return !s.Lost() && !used[s.ID] && placeOf(s.Host) == placeOf(lost.Host) && s.StartedAt.After(lost.SeenAt)
+		})
+		if i < 0 {
+			down = append(down, lost)
+		} else {
+			used[byStart[i].ID] = true
+		}
+	}
+	return down
 }

@@ -2,13 +2,15 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
-	"github.com/google/uuid"
-
 	usagedb "connect-svc/gen/db/usage"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // DaysKept is how many days before today are kept.
@@ -181,4 +183,204 @@ func (u *Usage) flushDays(ctx context.Context) {
 	for key, counted := range waiting {
 		u.days.of(key.clientID, key.day).add(*counted)
 	}
+}
+
+const (
+	// A day is final when it has been over for so long: servers write their counts some seconds late, or minutes if the database was away.
+	finalAfter = time.Hour
+	// late is how late the counts of minutes may be written.
+	late = 10 * time.Minute
+)
+
+// Fold brings the days up to date. It reads the requests, the acts and the connections of today and of each earlier day that is not
+// final, and adds how much they differ from what an earlier fold found. Each day is a transaction, so a server that dies leaves nothing half counted. If
+// another server folds, it does nothing.
+func (u *Usage) Fold(ctx context.Context) error {
+	var next time.Time // the day to fold; zero: the first one that is not final
+	for again := true; again; {
+		err := postgres.InTx(ctx, u.pool, func(tx pgx.Tx) (err error) {
+			// The statements read whole tables.
+			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err != nil {
+				return err
+			}
+			f := folding{queries: u.queries.WithTx(tx), day: next, found: days{}}
+			if f.LockFoldsRow, err = f.queries.LockFolds(ctx); err != nil {
+				return err
+			}
+			next, again, err = f.fold(ctx)
+			return err
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return postgres.Wrap("usage: fold", err)
+		}
+	}
+	return nil
+}
+
+// folding is the transaction of a day.
+type folding struct {
+	queries *usagedb.Queries
+	usagedb.LockFoldsRow
+	day   time.Time
+	found days // the day, and what is to be added to earlier days
+
+	connectionsCounted bool
+}
+
+// fold folds the day. It returns the next one; again is false after today.
+func (f *folding) fold(ctx context.Context) (next time.Time, again bool, err error) {
+	today := f.Now.UTC().Truncate(oneDay)
+	if f.NextDay == nil {
+		first, err := f.queries.FirstDay(ctx)
+		if err != nil {
+			return next, false, err
+		}
+		f.NextDay = &first
+	}
+	if f.NextDay.After(today) { // the clock was ahead
+		f.NextDay = &today
+	}
+	if f.day.IsZero() {
+		f.day = *f.NextDay
+	}
+	if earliest := today.AddDate(0, 0, -DaysKept); f.day.Before(earliest) {
+		f.day = earliest
+	}
+	next = f.day.Add(oneDay)
+	if next.Add(finalAfter).Before(f.Now) {
+		f.NextDay = &next
+	}
+	f.found.of(everyone, f.day)
+	steps := []func(context.Context) error{f.countRequests, f.countActs}
+	if again = f.day.Before(today); !again {
+		steps = append(steps, f.countConnections)
+	}
+	for _, step := range append(steps, f.put) {
+		if err := step(ctx); err != nil {
+			return next, false, err
+		}
+	}
+	return next, again, f.queries.SetFolds(ctx, usagedb.SetFoldsParams{NextDay: *f.NextDay, CountedUntil: f.CountedUntil})
+}
+
+func (f *folding) countRequests(ctx context.Context) error {
+	until := f.day.Add(oneDay)
+	requests, err := f.queries.SumRequests(ctx, usagedb.SumRequestsParams{Since: f.day, Until: until})
+	if err != nil {
+		return err
+	}
+	for _, row := range requests {
+		day := f.found.of(row.ClientID, f.day)
+		day.Requests, day.RateLimited, day.Refused, day.Failed = row.Requests, row.RateLimited, row.Refused, row.Failed
+		copy(day.Durations[:], row.Durations)
+		if day.Requests > day.RateLimited+day.Refused+day.Failed {
+			day.ActiveClients = 1
+		}
+	}
+	since := f.day
+	if recent := f.CountedUntil.Add(-late); recent.After(f.day) && recent.Before(until.Add(finalAfter)) {
+		since = recent
+	}
+	minutes, err := f.queries.BusiestMinutes(ctx, usagedb.BusiestMinutesParams{Since: since, Until: until})
+	for _, row := range minutes {
+		f.found.of(row.ClientID, f.day).BusiestMinute = row.Charged
+	}
+	return err
+}
+
+func (f *folding) countActs(ctx context.Context) error {
+	rows, err := f.queries.CountActs(ctx, usagedb.CountActsParams{Since: f.day, Until: f.day.Add(oneDay)})
+	for _, row := range rows {
+		*f.found.of(row.ClientID, f.day).countOf(row) += row.Acts
+	}
+	return err
+}
+
+// countOf returns the field that counts acts of a kind.
+func (d *Day) countOf(acts usagedb.CountActsRow) *int64 {
+	switch revoked := acts.Action == "connection.revoked"; {
+	case acts.Action == "connection.authorized":
+		return &d.Authorized
+	case revoked && acts.Reason == "refresh_token_replayed":
+		return &d.Replayed
+	case revoked && acts.Actor == "client":
+		return &d.Revoked
+	case revoked:
+		return &d.RevokedByOperator
+	case acts.Reason == "account_deleted":
+		return &d.DisconnectedWithAccount
+	case acts.Reason == "client_offboarded":
+		return &d.DisconnectedWithClient
+	case acts.Actor == "client":
+		return &d.DisconnectedByClient
+	case acts.Actor == "user":
+		return &d.DisconnectedByUser
+	}
+	return &d.DisconnectedByOperator
+}
+
+// countConnections counts the connections by state, and those that have lapsed since the last count. The count of states is a snapshot, but
+// each lapse is counted once, so a connection that lapses and is authorized again on the same day still counts.
+func (f *folding) countConnections(ctx context.Context) error {
+	since := f.CountedUntil
+	if since.After(f.Now) { // the clock was ahead
+		since = f.Now
+	}
+	counted, err := f.queries.CountStates(ctx, usagedb.CountStatesParams{Since: since, Until: f.Now, Today: f.day})
+	if err != nil {
+		return err
+	}
+	var before int64
+	for _, row := range counted {
+		day := f.found.of(row.ClientID, f.day)
+		day.NowAuthorized, day.NowLapsed, day.NowRevoked, day.NowDisconnected = row.Authorized, row.Lapsed, row.Revoked, row.Disconnected
+		day.Lapsed = row.LapsedToday
+		before += row.LapsedEarlier
+	}
+	if before > 0 {
+		if err := f.countLapses(ctx, since); err != nil {
+			return err
+		}
+	}
+	f.CountedUntil, f.connectionsCounted = f.Now, true
+	return nil
+}
+
+// countLapses adds the connections that have lapsed before today to their days.
+func (f *folding) countLapses(ctx context.Context, since time.Time) error {
+	lapses, err := f.queries.ListLapses(ctx, usagedb.ListLapsesParams{Since: since, Today: f.day})
+	for _, row := range lapses {
+		if row.Day.After(f.day.AddDate(0, 0, -DaysKept)) {
+			f.found.of(row.ClientID, row.Day).Lapsed += row.Connections
+			f.found.of(everyone, row.Day).Lapsed += row.Connections
+		}
+	}
+	return err
+}
+
+// put sums over the clients, and adds to each metric how much it has changed since an earlier fold.
+func (f *folding) put(ctx context.Context) error {
+	all := f.found.of(everyone, f.day)
+	for key, day := range f.found {
+		if key.clientID != everyone && key.day.Equal(f.day) {
+			all.add(*day)
+		}
+	}
+	rows, err := f.queries.ListDay(ctx, f.day)
+	if err != nil {
+		return err
+	}
+	for key, before := range daysOf(rows) {
+		day := f.found.of(key.clientID, f.day) // new if all users of the client were deleted since
+		for _, m := range metrics {
+			if m.from == "" || m.from == "connections" && f.connectionsCounted {
+				*m.of(day) -= *m.of(before)
+			}
+		}
+		day.BusiestMinute = max(0, day.BusiestMinute) // this fold read the last minutes only
+	}
+	return f.queries.AddToDays(ctx, f.found.rows())
 }

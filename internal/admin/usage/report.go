@@ -6,12 +6,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/google/uuid"
-
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
+	"github.com/google/uuid"
 )
 
 // Of returns the report of [Usage.Requests] with the client's connections, which take longer to count. Errors:
@@ -150,4 +149,189 @@ func (r *Report) spend(row usagedb.BudgetByHourRow) {
 		r.Charged += row.Charged
 		r.BusiestMinute = max(r.BusiestMinute, row.BusiestMinute)
 	}
+}
+
+// Days is what happened since a day, to one client or in all.
+type Days struct {
+	ClientID     uuid.UUID // uuid.Nil: all
+	Name, Status string    // of the client
+
+	// Total has the sums of the days, the connections of the last one, and of users and clients those of the day with most: on how many
+	// days each was active is not known.
+	Total Day
+	Days  []Day // each day from the first one on, until today
+}
+
+// DaysOf returns what happened to a client since a day (UTC); uuid.Nil: in all. The figures of today are up to some minutes old. Error:
+// refusal.ErrClientNotFound.
+func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time) (Days, error) {
+	report := Days{ClientID: clientID}
+	if clientID != everyone {
+		client, err := u.queries.UsageClient(ctx, clientID)
+		if err != nil {
+			return Days{}, postgres.WrapNoRows("usage: client", err, refusal.ErrClientNotFound)
+		}
+		report.Name, report.Status = client.Name, client.Status
+	}
+	today := u.now().UTC().Truncate(oneDay)
+	since = earlier(since.UTC().Truncate(oneDay), today)
+	if earliest := today.AddDate(0, 0, -DaysKept); since.Before(earliest) {
+		since = earliest
+	}
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: []uuid.UUID{clientID}, Since: since})
+	if err != nil {
+		return Days{}, postgres.Wrap("usage: days", err)
+	}
+	found := daysOf(rows)
+	for day := since; !day.After(today); day = day.Add(oneDay) {
+		figures, before := *found.of(clientID, day), report.Total
+		report.Days = append(report.Days, figures)
+		report.Total.add(figures)
+		report.Total.ActiveUsers = max(before.ActiveUsers, figures.ActiveUsers)
+		report.Total.ActiveClients = max(before.ActiveClients, figures.ActiveClients)
+		if figures.Connections().Sum() > 0 { // before the first count of a day it has none
+			before = figures
+		}
+		report.Total.NowAuthorized, report.Total.NowLapsed = before.NowAuthorized, before.NowLapsed
+		report.Total.NowRevoked, report.Total.NowDisconnected = before.NowRevoked, before.NowDisconnected
+	}
+	return report, nil
+}
+
+// Figures returns the requests of the day.
+func (d Day) Figures() Figures {
+	f := Figures{d.Requests, d.RateLimited, d.Refused, d.Failed, d.Durations}
+	rest := d.Requests
+	for _, n := range d.Durations {
+		rest -= n
+	}
+	f.durations[len(f.durations)-1] += max(rest, 0) // in buckets that only a newer server has
+	return f
+}
+
+// InNeed is a client for which something went wrong on a day. The day has only the figures that tell.
+type InNeed struct {
+	Day
+	Name, Status string
+}
+
+// InNeed returns at most limit clients for which something goes wrong today that a person may have to look at, the worst first: webhooks that
+// were given up, used refresh tokens, answers 5xx, or a twentieth of the requests over the rate.
+func (u *Usage) InNeed(ctx context.Context, limit int) ([]InNeed, error) {
+	rows, err := u.queries.ClientsInNeed(ctx, usagedb.ClientsInNeedParams{
+		Day: u.now().UTC().Truncate(oneDay), MaxRows: int32(limit), //nolint:gosec // a page
+	})
+	return postgres.Map(rows, func(row usagedb.ClientsInNeedRow) InNeed {
+		return InNeed{Day{
+			ClientID: row.ClientID, WebhooksFailed: row.WebhooksFailed, Replayed: row.Replayed, Failed: row.Failed,
+			RateLimited: row.RateLimited, Requests: row.Requests,
+		}, row.Name, row.Status}
+	}), postgres.Wrap("usage: clients in need", err)
+}
+
+// Revocations returns the number of revoked connections.
+func (d Day) Revocations() int64 { return d.Revoked + d.Replayed + d.RevokedByOperator }
+
+// Disconnects returns the number of disconnected connections.
+func (d Day) Disconnects() int64 {
+	return d.DisconnectedByUser + d.DisconnectedByClient + d.DisconnectedByOperator + d.DisconnectedWithAccount + d.DisconnectedWithClient
+}
+
+// Report is the usage of one client since the start of an hour.
+type Report struct {
+	ClientID          uuid.UUID
+	Name, Status      string
+	RequestsPerMinute int // of its present rate policy
+
+	Since, Until time.Time // Since is a whole hour
+
+	Total         Figures
+	Operations    []Operation // the requested ones, sorted by name
+	Hours         []Hour      // every hour from Since on; the last one has not ended
+	Charged       int64       // requests that the limiter charged to the budget
+	BusiestMinute int64       // the most of them in one minute
+	Connections   Connections // at present
+}
+
+// Operation is one operation in a report.
+type Operation struct {
+	Name  string
+	Total Figures
+	Hours []Figures // as many as the report has
+}
+
+// Hour is one hour of a report.
+type Hour struct {
+	Start time.Time
+	Figures
+	Charged, BusiestMinute int64
+}
+
+// Figures are counted requests.
+type Figures struct {
+	Requests    int64
+	RateLimited int64 // status 429
+	Refused     int64 // another 4xx
+	Failed      int64 // 5xx
+	durations   durations
+}
+
+// count adds buckets beyond the last one to the last one: a newer server on the same database may have more buckets.
+func (f *Figures) count(status, bucket int, requests int64) {
+	f.Requests += requests
+	f.durations[min(bucket, len(f.durations)-1)] += requests
+	switch {
+	case status == 429:
+		f.RateLimited += requests
+	case status >= 500:
+		f.Failed += requests
+	case status >= 400:
+		f.Refused += requests
+	}
+}
+
+func (f *Figures) add(other Figures) {
+	f.Requests += other.Requests
+	f.RateLimited += other.RateLimited
+	f.Refused += other.Refused
+	f.Failed += other.Failed
+	for i, n := range other.durations {
+		f.durations[i] += n
+	}
+}
+
+// RateLimitedShare returns the share of requests with status 429, 0 to 1.
+func (f Figures) RateLimitedShare() float64 { return share(f.RateLimited, f.Requests) }
+
+// Quantile estimates the q-quantile of the durations, 0 < q <= 1, by linear interpolation within a bucket. It is 0 without
+// requests, and at most 10 s: longer durations are in one bucket.
+func (f Figures) Quantile(q float64) time.Duration {
+	rank := int64(math.Ceil(q * float64(f.Requests)))
+	var below int64
+	lower := time.Duration(0)
+	for i, n := range f.durations {
+		if i == len(bounds) || rank == 0 {
+			break
+		}
+		if below+n >= rank {
+			return lower + time.Duration(float64(bounds[i]-lower)*float64(rank-below)/float64(n))
+		}
+		below, lower = below+n, bounds[i]
+	}
+	return lower
+}
+
+// BudgetUsed returns the used share of the budget: 0 to 1, or a little more after a burst, which exceeds the rate.
+func (r Report) BudgetUsed() float64 {
+	return float64(r.Charged) / (float64(r.RequestsPerMinute) * max(r.Until.Sub(r.Since).Minutes(), 1))
+}
+
+// PeakBudgetUsed returns the used share of the budget in the busiest minute.
+func (r Report) PeakBudgetUsed() float64 { return share(r.BusiestMinute, int64(r.RequestsPerMinute)) }
+
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
 }

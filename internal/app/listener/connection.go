@@ -3,8 +3,15 @@ package listener
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -105,4 +112,102 @@ func paced(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Certificate reads a listener's certificate with its chain, key and Leaf. It is called at the start and regularly afterwards, so that a
+// renewed certificate is used without a restart.
+type Certificate func() (*tls.Certificate, error)
+
+// FixedCertificate returns a Certificate that is never renewed.
+func FixedCertificate(pair *tls.Certificate) Certificate {
+	return func() (*tls.Certificate, error) { return pair, nil }
+}
+
+// Presented is the certificate of a listener. It is the last one that was read and that callers can use.
+type Presented struct {
+	setting string // in the log
+	host    string // to which callers connect; empty: unknown
+	read    Certificate
+	now     func() time.Time
+	logger  *slog.Logger
+
+	current atomic.Pointer[tls.Certificate]
+
+	mu        sync.Mutex // guards the fields below
+	complaint string     // about the last read; empty: none
+	seen      int        // number of reads in a row with this complaint
+}
+
+// present reads the certificate of a listener for the first time.
+func present(read Certificate, setting, host string, now func() time.Time, logger *slog.Logger) (*Presented, error) {
+	p := &Presented{setting: setting, host: host, read: read, now: now, logger: logger}
+	pair, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("certificate (%s): %w", setting, err)
+	}
+	// The service starts even with a certificate that no caller can use, because a proxy in front of it may not check it.
+	if problem := Problem(pair.Leaf, host, now()); problem != "" {
+		logger.Warn("the certificate ("+setting+") cannot be used by callers", "problem", problem,
+			"host", host, "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
+	}
+	p.current.Store(pair)
+	return p, nil
+}
+
+// Leaf returns the certificate that is presented now.
+func (p *Presented) Leaf() *x509.Certificate { return p.current.Load().Leaf }
+
+// Problem returns why no caller can connect now, or "".
+func (p *Presented) Problem() string { return p.problem(p.Leaf()) }
+
+func (p *Presented) problem(leaf *x509.Certificate) string { return Problem(leaf, p.host, p.now()) }
+
+// Problem returns why no caller of a host can connect with a certificate, or "". An empty host is unknown, and not compared.
+func Problem(leaf *x509.Certificate, host string, now time.Time) string {
+	var problems []string
+	if now.After(leaf.NotAfter) {
+		problems = append(problems, "has expired")
+	}
+	if now.Before(leaf.NotBefore) {
+		problems = append(problems, "is not valid yet")
+	}
+	if host != "" && leaf.VerifyHostname(host) != nil {
+		problems = append(problems, "is not for the host of the base URL")
+	}
+	return strings.Join(problems, ", ")
+}
+
+// Refresh reads the certificate again and presents it from now on. If the new certificate cannot be used but the old one can, Refresh
+// keeps the old one and warns once. Unless insist is set, it warns at the second read only: certificate and key are two files, of
+// which only one may have been replaced so far.
+func (p *Presented) Refresh(insist bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old, complaint := p.current.Load(), ""
+	pair, err := p.read()
+	switch {
+	case err != nil:
+		complaint = err.Error()
+	case slices.EqualFunc(pair.Certificate, old.Certificate, slices.Equal[[]byte]):
+		// unchanged
+	case p.problem(pair.Leaf) != "" && p.problem(old.Leaf) == "":
+		complaint = p.problem(pair.Leaf)
+	default:
+		p.current.Store(pair)
+		if pair.Leaf.NotAfter.Before(old.Leaf.NotAfter) {
+			p.logger.Warn("the new certificate ("+p.setting+") ends sooner than the one before", "to", pair.Leaf.NotAfter.UTC(), "before", old.Leaf.NotAfter.UTC())
+		}
+		p.logger.Info("a new certificate ("+p.setting+") is in use", "from", pair.Leaf.NotBefore.UTC(), "to", pair.Leaf.NotAfter.UTC())
+	}
+	if complaint != p.complaint {
+		p.complaint, p.seen = complaint, 0
+	}
+	p.seen++
+	if insist {
+		p.seen = 2
+	}
+	if complaint != "" && p.seen == 2 {
+		p.logger.Warn("the new certificate ("+p.setting+") cannot be used; the old one is kept", "problem", complaint,
+			"to", old.Leaf.NotAfter.UTC())
+	}
 }

@@ -2,12 +2,23 @@ package account
 
 import (
 	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
-	"github.com/google/uuid"
-
+	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/text"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // SignIn is the state of a pending sign-in.
@@ -66,4 +77,204 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (found SignIn, e
 func (a *Accounts) failed(ctx context.Context, budget []byte) (int, error) {
 	failed, err := a.queries.CountFailed(ctx, budget)
 	return int(failed), postgres.WrapNoRows("account: count failed attempts", err, nil)
+}
+
+const codeDigits = 6
+
+// digits returns the digits of a code that was typed or pasted in any script. It drops spaces, hyphens and invisible characters, and what
+// surrounds the code, such as quotes and words without digits. Everything else stays, and makes the code malformed.
+func digits(code string) string {
+	code = strings.TrimFunc(code, func(c rune) bool { return !unicode.Is(unicode.Nd, c) })
+	return strings.Map(func(c rune) rune {
+		switch {
+		case unicode.Is(unicode.Nd, c):
+			return '0' + digitValue(c)
+		case unicode.In(c, unicode.White_Space, unicode.Pd, unicode.Cc, unicode.Cf):
+			return -1
+		}
+		return c
+	}, code)
+}
+
+// digitValue returns 0 to 9. The digits of a script follow each other from zero on, and may follow those of another script.
+func digitValue(c rune) (value rune) {
+	for unicode.Is(unicode.Nd, c-value-1) {
+		value++
+	}
+	return value % 10
+}
+
+// codeOf derives the code of a sign-in from its seed. Every server with the keys can derive it and write the email. The database alone
+// reveals nothing about it. The remainder of 2^64 values favors no code noticeably.
+func (a *Accounts) codeOf(signIn uuid.UUID, seed []byte) string {
+	output := a.keys.PRF("sign-in code", signIn[:], seed)
+	return fmt.Sprintf("%0*d", codeDigits, binary.BigEndian.Uint64(output[:8])%1_000_000)
+}
+
+// Errors of VerifyCode and VerifyLink, in addition to *WrongCodeError.
+var (
+	ErrNoSignIn      = errors.New("no code was requested, or it expired long ago")
+	ErrMalformedCode = errors.New("not six digits")
+	ErrOlderCode     = errors.New("the code is of an earlier email")
+	ErrCodeExpired   = errors.New("the code is older than 10 minutes")
+	ErrCodeSpent     = errors.New("the code has had its five attempts, or too many wrong ones were entered")
+	ErrWrongLink     = errors.New("the link is not that of the newest email")
+	ErrCodeNotSent   = errors.New("the mail server could not be reached with the code")
+)
+
+// WrongCodeError rejects a wrong code.
+type WrongCodeError struct {
+	AttemptsLeft int // 0 to 4
+}
+
+func (e *WrongCodeError) Error() string {
+	return fmt.Sprintf("wrong code, %d attempts left", e.AttemptsLeft)
+}
+
+// Verified is a sign-in whose user has proved access to the mailbox of an account's address.
+type Verified struct {
+	UserID uuid.UUID
+	// Secret is for the browser that gave the proof. Only someone with the proof can obtain it. The same proof gives the same secret.
+	Secret  [32]byte
+	Browser BrowserKey // for RememberBrowser
+
+	seed    []byte     // of the email
+	session SessionKey // for StartSession
+}
+
+// VerifyCode returns the user of a code that was typed or pasted. It spends one of the five attempts, also if the code is right. A form
+// that is submitted twice gets the same result twice, and the sign-in still serves its purpose once. Each attempt counts as failed
+// before the code is compared, until one is right. After a hundred failed ones no code is compared. Errors: ErrMalformedCode and ErrOlderCode,
+// which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
+func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
+	defer func() { a.count("accepted", err) }()
+	code = digits(code)
+	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
+		return Verified{}, ErrMalformedCode
+	}
+	if err := a.checkOlder(ctx, signIn, code); err != nil {
+		return Verified{}, err
+	}
+	attempt, err := a.takeAttempt(ctx, signIn)
+	if err != nil {
+		return Verified{}, err
+	}
+	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
+	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
+		a.log(logEntry{
+			key: a.logKey(text.AddressKey(attempt.Email)), signIn: signIn, event: CodeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
+			distinct: slices.Concat(attempt.Seed, []byte{byte(attempt.Attempts)}), //nolint:gosec // at most Attempts
+		})
+		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
+	}
+	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Email)
+}
+
+// checkOlder compares a code with those that the sign-in's code has replaced. Somebody who has one of them has it from an email, and learns only
+// that it is not the newest: all other codes spend an attempt. It is the same with and without an account. Error: ErrOlderCode.
+func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string) error {
+	found, err := a.queries.GetSeeds(ctx, signIn)
+	if err != nil {
+		return postgres.WrapNoRows("account: get earlier codes", err, ErrNoSignIn)
+	}
+	is := func(seed []byte) int { return subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, seed)), []byte(code)) }
+	older := 0
+	for _, seed := range found.OlderSeeds {
+		older |= is(seed)
+	}
+	if older == 1 && is(found.Seed) == 0 { // once in a million the newest is the same
+		return ErrOlderCode
+	}
+	return nil
+}
+
+// accept resets the failed attempts. proof is the code or the link that the user entered, email the address as it was typed.
+func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof, email string) (Verified, error) {
+	if err := a.queries.ResetAttempts(ctx, budget); err != nil {
+		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
+	}
+	a.log(logEntry{key: a.logKey(text.AddressKey(email)), signIn: signIn, event: SignedIn, distinct: seed})
+	return Verified{
+		UserID: user, Secret: a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)),
+		Browser: BrowserKey{user, a.keys.PRF("known browser", signIn[:], seed)},
+		seed:    seed, session: SessionKey{user, a.keys.PRF("account session", signIn[:], seed)},
+	}, nil
+}
+
+// takeAttempt spends an attempt of the code, and then counts it as failed. These are two acts: an attempt that was spent but could not be
+// counted is never compared. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
+func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb.TakeAttemptRow, error) {
+	taken, err := a.queries.TakeAttempt(ctx, accountdb.TakeAttemptParams{SignInID: signIn, Most: Attempts})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return taken, a.whyNoAttempt(ctx, signIn)
+	}
+	if err != nil {
+		return taken, fmt.Errorf("account: take an attempt: %w", err)
+	}
+	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
+	if err == nil && counted == 0 {
+		a.log(logEntry{key: a.logKey(text.AddressKey(taken.Email)), signIn: signIn, event: CodeSpent})
+		return taken, ErrCodeSpent
+	}
+	return taken, postgres.Wrap("account: count an attempt", err)
+}
+
+// whyNoAttempt explains why there was no attempt to take.
+func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
+	found, err := a.GetSignIn(ctx, signIn)
+	if err != nil {
+		return err
+	}
+	entry := logEntry{key: a.logKey(text.AddressKey(found.Email)), signIn: signIn}
+	switch {
+	case found.Mail == MailFailed:
+		return ErrCodeNotSent
+	case found.Expired:
+		entry.event, err = CodeExpired, ErrCodeExpired
+	default:
+		entry.event, err = CodeSpent, ErrCodeSpent
+	}
+	a.log(entry)
+	return err
+}
+
+// linkOf returns the last part of an email's link, 43 characters. Like the code it is derived from the sign-in and its seed with a key.
+// So it is not stored, and works only for this sign-in, in the browser that has it. Its 256 bits cannot be guessed.
+func (a *Accounts) linkOf(signIn uuid.UUID, seed []byte) string {
+	output := a.keys.PRF("sign-in link", signIn[:], seed)
+	return base64.RawURLEncoding.EncodeToString(output[:])
+}
+
+// CheckLink reports whether a link would sign in. It changes nothing, because programs that scan emails open links, too. Errors:
+// ErrWrongLink, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
+func (a *Accounts) CheckLink(ctx context.Context, signIn uuid.UUID, link string) error {
+	_, err := a.link(ctx, signIn, link)
+	return err
+}
+
+// VerifyLink returns the user of a link. The number of wrong codes does not matter. Errors: those of CheckLink.
+func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string) (verified Verified, err error) {
+	found, err := a.link(ctx, signIn, link)
+	if err != nil {
+		return Verified{}, err
+	}
+	return a.accept(ctx, signIn, *found.UserID, found.Seed, found.Budget, link, found.Email)
+}
+
+// link returns the sign-in of a link that would sign in.
+func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (found accountdb.GetLinkRow, err error) {
+	found, err = a.queries.GetLink(ctx, signIn)
+	if err != nil {
+		return found, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
+	}
+	right := subtle.ConstantTimeCompare([]byte(a.linkOf(signIn, found.Seed)), []byte(link)) == 1
+	switch {
+	case !right || found.UserID == nil:
+		return found, ErrWrongLink
+	case Mail(found.Mail) == MailFailed:
+		return found, ErrCodeNotSent
+	case found.Expired:
+		return found, ErrCodeExpired
+	}
+	return found, nil
 }

@@ -5,11 +5,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-
-	"github.com/jackc/pgx/v5"
+	"regexp"
+	"strconv"
+	"time"
 
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // ImportOptions of an import. The zero value is valid.
@@ -147,4 +151,145 @@ func insertPart(
 		return 0, err
 	}
 	return inserted, setRole("origin")
+}
+
+// settleUsers locks the users of the staged rows if it can, and returns whether all are locked. It fails if a row is bad. Rows of
+// unknown users are bad unless there is a skip, which receives them.
+func settleUsers(
+	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, state databaseState, skip func([]string) error, result *Result,
+) (locked bool, err error) {
+	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
+		return false, bad.Err(reader.Rows())
+	}
+	for {
+		if !state.sharded {
+			if locked, err = lockStagedUsers(ctx, tx); err != nil {
+				return false, err
+			}
+		}
+		if skip == nil {
+			if reader.Bad().Count > 0 || !locked {
+				err = unknownUsers(ctx, tx, reader)
+			}
+			return locked, err
+		}
+		if locked {
+			return true, nil
+		}
+		// The next lock finds users who were deleted since.
+		skipped, err := skipUnknownUsers(ctx, tx, into, skip)
+		if err != nil {
+			return false, err
+		}
+		if result.Skipped += skipped; state.sharded {
+			return false, nil
+		}
+	}
+}
+
+// lockStagedUsers keeps the users of the staged rows from being deleted until the transaction ends, with the lock that a
+// foreign key takes. all reports that every user exists and is locked. Do not call it if users are sharded.
+func lockStagedUsers(ctx context.Context, tx pgx.Tx) (all bool, err error) {
+	err = tx.QueryRow(ctx, `
+with wanted as (
+	select distinct user_id from staged
+), locked as (
+	select from users join wanted using (user_id) order by user_id for key share of users
+)
+select (select count(*) from locked) = (select count(*) from wanted)`).Scan(&all)
+	return all, postgres.Wrap("lock the users", err)
+}
+
+// unknownUsers returns the error of all bad rows, including the staged rows of unknown users; nil if there are none.
+func unknownUsers(ctx context.Context, tx pgx.Tx, reader *intake.Reader) error {
+	rows, _ := tx.Query(ctx, `
+with named as materialized (
+	select line, user_id from staged
+), known as materialized (
+	select users.user_id from users join (select distinct user_id from named) wanted on wanted.user_id = users.user_id
+)
+select named.line, count(*) over () from named left join known on known.user_id = named.user_id
+where known.user_id is null order by named.line limit $1`, intake.MaxNamed) // ForEachRow has its error
+	var line int
+	var count int64
+	var unknown []*intake.RowError
+	_, err := pgx.ForEachRow(rows, []any{&line, &count}, func() error {
+		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: refusal.ErrUserNotFound})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("find unknown users: %w", err)
+	}
+	reader.Bad().Found(count, unknown...)
+	return reader.Bad().Err(reader.Rows())
+}
+
+// skipUnknownUsers removes the staged rows of unknown users and passes them to skip, as they are in the file.
+func skipUnknownUsers(ctx context.Context, tx pgx.Tx, from table, skip func(row []string) error) (skipped int64, err error) {
+	rows, _ := tx.Query(ctx, from.skipUnknown()) // ForEachRow has its error
+	row := make([]string, len(from.texts))
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
+	}
+	if _, err := pgx.ForEachRow(rows, into, func() error {
+		skipped++
+		return skip(row)
+	}); err != nil {
+		return 0, fmt.Errorf("skip unknown users: %w", err)
+	}
+	return skipped, nil
+}
+
+// DailyStepsColumns returns the header of a file of steps.
+func DailyStepsColumns() []string { return []string{"user_id", "date", "steps"} }
+
+// CyclingActivitiesColumns returns the header of a file of rides.
+func CyclingActivitiesColumns() []string {
+	return []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
+}
+
+// A field that cannot be parsed becomes a value that the check of the record refuses.
+
+func parseStepsRow(row []string) (StepsRecord, rowErrors) {
+	user, bad := parseUser(row[0])
+	date, _ := parseDate(row[1]) // the year 1
+	record := StepsRecord{UserID: user, Date: date, Steps: parseCount(row[2])}
+	return record, append(bad, record.check()...)
+}
+
+func parseRideRow(row []string) (RideRecord, rowErrors) {
+	user, bad := parseUser(row[0])
+	start, end := parseClock(row[2]), parseClock(row[3]) // an end of the year 1 is unknown (decisions, section 1)
+	record := RideRecord{UserID: user, SourceID: row[1], Start: start, End: end, DistanceMeters: parseCount(row[4])}
+	return record, append(bad, record.check()...)
+}
+
+func parseUser(text string) (id uuid.UUID, bad rowErrors) {
+	id, err := intake.ParseUUID(text)
+	bad.unless(err == nil, "user_id", intake.ErrUUID)
+	return id, bad
+}
+
+// parseCount returns -1 for a malformed count.
+func parseCount(text string) int {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n) //nolint:gosec // 31 bits
+}
+
+// clockLayout also accepts up to nine fractional digits.
+const clockLayout = "2006-01-02T15:04:05"
+
+// clockShape excludes texts that [time.Parse] accepts beyond the format: hours of one digit, a comma, more fractional digits.
+var clockShape = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$`)
+
+// parseClock returns a time in the year 1 for a malformed time and for one that does not exist.
+func parseClock(text string) (at time.Time) {
+	if clockShape.MatchString(text) {
+		at, _ = time.Parse(clockLayout, text)
+	}
+	return at
 }

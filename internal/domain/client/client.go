@@ -1,3 +1,15 @@
+// Package client owns the registrations of partner companies: name, callback, allowance of scopes, rate policy, and the secret that
+// authenticates the partner's backend (specification sections 1 and 5.1).
+//
+// # Invariants
+//
+//   - A client has exactly one callback, an exact HTTPS address. (TestValidateCallback)
+//   - A client's secret is returned once, when it is made. The database holds only its hash. (TestSecret_5_1)
+//   - A replaced secret stops working at once, unless the operator lets it work for an overlap of up to 30 days. At most two secrets
+//     work at a time. (TestOverlap)
+//   - A client's people change nothing: what they request is made when an operator approves it, by the rules of Update, and the log has
+//     both names. A client has one request at a time. (TestApprovedChange, TestOpenChange)
+//   - An offboarded client never becomes active again. (TestOffboardedAndUnknownClientsStay)
 package client
 
 import (
@@ -7,15 +19,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
 )
 
 // Registry holds the registrations in a database.
@@ -110,4 +125,110 @@ func audit(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, action 
 		return err
 	}
 	return queries.InsertClientAudit(ctx, clientdb.InsertClientAuditParams{Actor: work.Actor(ctx), Action: action, ClientID: id, Detail: text})
+}
+
+// Get returns a client. Error: refusal.ErrClientNotFound.
+func (r *Registry) Get(ctx context.Context, id uuid.UUID) (Client, error) {
+	row, err := r.queries.GetClient(ctx, id)
+	if err != nil {
+		return Client{}, clientError(id, err)
+	}
+	return fromRow(clientdb.ListClientsRow(row)), nil
+}
+
+// Names returns the names of clients by id. Unknown ids are missing.
+func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := r.queries.ListClientNames(ctx, ids)
+	names := make(map[uuid.UUID]string, len(rows))
+	for _, row := range rows {
+		names[row.ClientID] = row.Name
+	}
+	return names, postgres.Wrap("client: names", err)
+}
+
+// Key returns the client's key in the list.
+func (c Client) Key() page.Key { return page.Key{At: c.CreatedAt, ID: c.ID} }
+
+// List returns at most limit clients after a key, oldest first: those that a query finds as in [Registry.Search]. An empty query finds all.
+func (r *Registry) List(ctx context.Context, query string, after page.Key, limit int) ([]Client, error) {
+	if query == "" {
+		rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit)})
+		return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
+	}
+	found, err := r.search(ctx, query, after)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.queries.ListClientsOf(ctx, found[:min(len(found), limit)])
+	return postgres.Map(rows, func(row clientdb.ListClientsOfRow) Client { return fromRow(clientdb.ListClientsRow(row)) }),
+		postgres.Wrap("list clients", err)
+}
+
+// Search returns the clients that a query finds, oldest first: those with the query in the name or the contact's address, in any case, or at the
+// beginning of the id. It is nil for an empty query.
+func (r *Registry) Search(ctx context.Context, query string) ([]uuid.UUID, error) {
+	if query == "" {
+		return nil, nil
+	}
+	return r.search(ctx, query, page.Key{})
+}
+
+func (r *Registry) search(ctx context.Context, query string, after page.Key) ([]uuid.UUID, error) {
+	rows, err := r.queries.ListSearched(ctx, clientdb.ListSearchedParams{AfterTime: after.At, AfterID: after.ID})
+	found, key, address := []uuid.UUID{}, text.Fold(query), text.AddressKey(query)
+	for _, row := range rows {
+		if strings.Contains(text.Fold(row.Name), key) || strings.Contains(text.Fold(row.ContactEmail), key) ||
+			strings.HasPrefix(row.ClientID.String(), key) ||
+			row.ContactEmail != "" && text.AddressKey(row.ContactEmail) == address {
+			found = append(found, row.ClientID)
+		}
+	}
+	return found, postgres.Wrap("search clients", err)
+}
+
+// putLogo replaces or removes the logo of a client.
+func putLogo(ctx context.Context, queries *clientdb.Queries, id uuid.UUID, logo brand.Logo) error {
+	if logo.Name == "" {
+		return queries.DeleteLogo(ctx, id)
+	}
+	return queries.PutLogo(ctx, clientdb.PutLogoParams{ClientID: id, Logo: logo.Name, Content: logo.Content})
+}
+
+// logoKey identifies a logo.
+type logoKey struct {
+	clientID uuid.UUID
+	name     string
+}
+
+var logoName = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
+
+// logosPerStatement bounds how many logos, of up to 64 KiB, one statement reads.
+const logosPerStatement = 20
+
+// Logo returns the logo of a client that has this name. Concurrent calls share a statement, because anyone may call this. Error:
+// refusal.ErrClientNotFound.
+func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.Logo, error) {
+	if !logoName.MatchString(name) { // PostgreSQL could refuse the shared statement
+		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
+	}
+	logo, found, err := r.logos.Ask(ctx, logoKey{id, name})
+	if err == nil && !found {
+		err = refusal.ErrClientNotFound
+	}
+	if err != nil {
+		return brand.Logo{}, clientError(id, err)
+	}
+	return logo, nil
+}
+
+func (r *Registry) listLogos(ctx context.Context, keys []logoKey) (map[logoKey]brand.Logo, error) {
+	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
+		ClientIds: postgres.Map(keys, func(k logoKey) uuid.UUID { return k.clientID }),
+		Logos:     postgres.Map(keys, func(k logoKey) string { return k.name }),
+	})
+	found := make(map[logoKey]brand.Logo, len(rows))
+	for _, row := range rows {
+		found[logoKey{row.ClientID, row.Logo}] = brand.Logo{Name: row.Logo, Content: row.Content}
+	}
+	return found, err
 }

@@ -1,17 +1,31 @@
 package client
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/foundation/brand"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.mau.fi/util/confusable"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Policy is a client's rate policy (specification section 8).
@@ -120,4 +134,190 @@ func ValidateCallback(callback string) error {
 		return errors.New("must not have code, state, error or error_description in its query")
 	}
 	return nil
+}
+
+// Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong field is a
+// *refusal.FieldError.
+func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
+	id, err := uuid.NewRandomFromReader(r.Random)
+	if err != nil {
+		return Client{}, "", fmt.Errorf("client: create: %w", err)
+	}
+	return r.Register(ctx, id, registration)
+}
+
+// Register is [Registry.Create] with an id that the caller chose. Calls with one id create one client: all but the first fail with
+// ErrExists.
+func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Registration) (Client, string, error) {
+	registration.WebhookParallel = cmp.Or(registration.WebhookParallel, DefaultWebhookParallel)
+	if err := registration.validate(); err != nil {
+		return Client{}, "", err
+	}
+	secret, hash, err := credential.NewClientSecret(r.Random)
+	if err != nil {
+		return Client{}, "", err
+	}
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
+		if err := queries.CreateClient(ctx, clientdb.CreateClientParams{
+			ClientID:          id,
+			Name:              registration.Name,
+			CallbackUrl:       registration.CallbackURL,
+			Scopes:            registration.Scopes,
+			SecretHash:        hash,
+			RequestsPerMinute: int32(registration.Policy.RequestsPerMinute),
+			Burst:             int32(registration.Policy.Burst),
+			ConcurrentReads:   int32(registration.Policy.ConcurrentReads),
+			ContactEmail:      registration.ContactEmail,
+			HomepageUrl:       registration.HomepageURL,
+			PrivacyUrl:        registration.PrivacyURL,
+			TermsUrl:          registration.TermsURL,
+			Logo:              registration.Logo.Name,
+			WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
+			Actor:             work.Actor(ctx),
+		}); err != nil {
+			return err
+		}
+		return putLogo(ctx, queries, id, registration.Logo)
+	})
+	if postgres.Violates(err, "clients_pkey") {
+		err = ErrExists
+	}
+	if err != nil {
+		return Client{}, "", fmt.Errorf("create client: %w", err)
+	}
+	created, err := r.Get(ctx, id)
+	return created, secret, err
+}
+
+// Update changes a registration and returns the changed client. change receives the current registration. After a *refusal.FieldError nothing
+// has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
+// scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
+		if updated, err = lock(ctx, queries, id); err != nil {
+			return err
+		}
+		return update(ctx, queries, &updated, change, nil)
+	})
+	if err != nil {
+		return Client{}, clientError(id, err)
+	}
+	return updated, nil
+}
+
+// lock locks a client until the transaction ends. Errors: pgx.ErrNoRows, refusal.ErrClientOffboarded.
+func lock(ctx context.Context, queries *clientdb.Queries, id uuid.UUID) (Client, error) {
+	row, err := queries.LockClient(ctx, id)
+	if err != nil {
+		return Client{}, err
+	}
+	found := fromRow(clientdb.ListClientsRow(row))
+	if found.Status == Offboarded {
+		err = refusal.ErrClientOffboarded
+	}
+	return found, err
+}
+
+// update changes the registration of a client that is locked. The audit log gets the changes, and more. After a *refusal.FieldError
+// nothing has changed.
+func update(ctx context.Context, queries *clientdb.Queries, c *Client, change func(*Registration), more map[string]any) error {
+	before := c.Registration
+	change(&c.Registration)
+	if err := c.validate(); err != nil {
+		return err
+	}
+	changes := differences(before, c.Registration)
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := queries.UpdateClient(ctx, clientdb.UpdateClientParams{
+		ClientID:          c.ID,
+		Name:              c.Name,
+		CallbackUrl:       c.CallbackURL,
+		Scopes:            c.Scopes,
+		RequestsPerMinute: int32(c.Policy.RequestsPerMinute),
+		Burst:             int32(c.Policy.Burst),
+		ConcurrentReads:   int32(c.Policy.ConcurrentReads),
+		ContactEmail:      c.ContactEmail,
+		HomepageUrl:       c.HomepageURL,
+		PrivacyUrl:        c.PrivacyURL,
+		TermsUrl:          c.TermsURL,
+		Logo:              c.Logo.Name,
+		WebhookParallel:   int16(c.WebhookParallel), //nolint:gosec // 1 to 64
+	}); err != nil {
+		return err
+	}
+	if c.Logo.Name != before.Logo.Name {
+		if err := putLogo(ctx, queries, c.ID, c.Logo); err != nil {
+			return err
+		}
+	}
+	maps.Copy(changes, more)
+	return audit(ctx, queries, c.ID, "client.updated", changes)
+}
+
+// differences returns the changed fields with their old and new values. Contact addresses are personal, so their values are left out.
+func differences(before, after Registration) map[string]any {
+	changes, to := map[string]any{}, after.audited()
+	for field, from := range before.audited() {
+		if from != to[field] {
+			changes[field] = map[string]any{"from": from, "to": to[field]}
+		}
+	}
+	if before.ContactEmail != after.ContactEmail {
+		changes["contact_email"] = map[string]any{}
+	}
+	return changes
+}
+
+// audited returns the fields whose values the audit log contains.
+func (r Registration) audited() map[string]any {
+	return map[string]any{
+		"name": r.Name, "callback_url": r.CallbackURL, "scopes": r.Scopes.String(), "webhook_parallel": r.WebhookParallel,
+		"requests_per_minute": r.Policy.RequestsPerMinute, "burst": r.Policy.Burst, "concurrent_reads": r.Policy.ConcurrentReads,
+		"homepage_url": r.HomepageURL, "privacy_url": r.PrivacyURL, "terms_url": r.TermsURL, "logo": r.Logo.Name,
+	}
+}
+
+// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except.
+func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
+	const most = 1000
+	var found []Client
+	for after := (page.Key{}); ; {
+		list, err := r.List(ctx, "", after, most)
+		if err != nil || len(list) == 0 {
+			return found, err
+		}
+		after = list[len(list)-1].Key()
+		found = append(found, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
+		if len(list) < most {
+			return found, nil
+		}
+	}
+}
+
+// alike reports whether two names look the same or similar. It ignores case, accents, spaces and punctuation, and equates characters
+// that are easily confused (UTS #39). It compares the names as written and in lower case, because a capital i looks like an l and a
+// small one does not.
+func alike(a, b string) bool {
+	a, b = norm.NFKC.String(a), norm.NFKC.String(b)
+	fold := cases.Fold()
+	seen := func(s string) string { return letters(fold.String(confusable.Skeleton(s))) }
+	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
+}
+
+// letters removes spaces, punctuation and the accents of Latin, Greek and Cyrillic. A name without anything else stays as it is.
+func letters(s string) string {
+	left := strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' {
+			return -1
+		}
+		return c
+	}, norm.NFD.String(s))
+	if left == "" {
+		return s
+	}
+	return left
 }

@@ -2,13 +2,17 @@ package client
 
 import (
 	"context"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"errors"
+	"fmt"
+	"time"
 
 	clientdb "connect-svc/gen/db/client"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // Disable suspends a client: it fails authentication and its access tokens stop working, until it is enabled again. Its connections
@@ -39,4 +43,88 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 		return r.unchanged(ctx, id)
 	}
 	return nil
+}
+
+// EndConnections ends the connections of an offboarded client, and returns how many it ended. Connections belong to another domain.
+type EndConnections func(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error)
+
+// Connections counts the connections that Offboard would end.
+func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
+	n, err := r.queries.CountConnections(ctx, id)
+	return n, postgres.Wrap("connections of client "+id.String(), err)
+}
+
+// Offboard ends a client permanently and disconnects all its connections, in parts. It returns how many it disconnected. Errors:
+// refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {
+	var n int64
+	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
+		queries := r.queries.WithTx(tx)
+		if n, err = queries.OffboardClient(ctx, id); err != nil || n == 0 {
+			return err
+		}
+		if err = queries.EndPortalSessions(ctx, id); err != nil {
+			return err
+		}
+		if err = queries.EndChangeRequest(ctx, id); err != nil {
+			return err
+		}
+		return audit(ctx, queries, id, "client.offboarded", map[string]any{})
+	})
+	if err != nil {
+		return 0, clientError(id, err)
+	}
+	if n == 0 {
+		return 0, r.unchanged(ctx, id)
+	}
+	connections, err = r.endConnections(ctx, r.pool, id)
+	return connections, postgres.Wrap(fmt.Sprintf("client %s is offboarded, and the service ends the rest of its connections", id), err)
+}
+
+// Secret is a client's new secret, which is not stored and cannot be shown again.
+type Secret struct {
+	Secret       string
+	OverlapUntil time.Time // until when the previous secret works, too, or zero if it has ended
+}
+
+// MaxOverlap is the longest time for which a replaced secret can still work.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// RotateSecret replaces the secret of a client. The previous one works for the overlap, by the database's clock: 0, or whole seconds up
+// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: *refusal.FieldError, refusal.ErrClientNotFound,
+// refusal.ErrClientOffboarded.
+func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
+	return r.rotate(ctx, id, overlap, nil)
+}
+
+// RotateSeenSecret is RotateSecret for a caller that has seen [Client.OverlapUntil]. If another previous secret works by now, nothing is
+// replaced, because its holder was promised the overlap. Additional error: ErrReplacedSince.
+func (r *Registry) RotateSeenSecret(ctx context.Context, id uuid.UUID, overlap time.Duration, overlapUntil time.Time) (Secret, error) {
+	return r.rotate(ctx, id, overlap, &overlapUntil)
+}
+
+func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
+	if overlap < 0 || overlap > MaxOverlap || overlap%time.Second != 0 {
+		return Secret{}, &refusal.FieldError{Field: "overlap", Problem: "must be 0 or whole seconds, at most 720h"}
+	}
+	secret, hash, err := credential.NewClientSecret(r.Random)
+	if err != nil {
+		return Secret{}, err
+	}
+	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
+		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+		Expected: r.pool.Expected(),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrReplacedSince
+		if known, unknown := r.Get(ctx, id); unknown != nil {
+			return Secret{}, unknown
+		} else if known.Status == Offboarded {
+			err = refusal.ErrClientOffboarded
+		}
+	}
+	if err != nil {
+		return Secret{}, clientError(id, err)
+	}
+	return Secret{secret, postgres.Value(until)}, nil
 }

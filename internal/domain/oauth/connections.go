@@ -2,15 +2,18 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"time"
-
-	"github.com/google/uuid"
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // State of a connection.
@@ -112,4 +115,137 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
 	row, err := s.queries.GetGrant(ctx, grantID)
 	return row.UserID, row.ClientID, postgres.NoRowsAs(err, ErrNotConnected)
+}
+
+// A disconnect ends a connection in any state: all its codes and tokens stop working, and a later connection needs fresh consent
+// (specification 3.2, 4.10). It may be repeated.
+
+// Disconnect ends the client's connection that has this grant. A grant that is unknown or another client's changes nothing and is not
+// an error. Error: ErrInvalidClient.
+func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uuid.UUID) error {
+	if err := s.AuthenticateClient(ctx, client); err != nil { // the id of a grant is not a credential
+		return err
+	}
+	ctx = asClient(ctx, client.ClientID)
+	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
+		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:], Expected: s.pool.Expected(),
+	})
+	if err == nil && userID != nil {
+		err = s.disconnect(ctx, *userID, client.ClientID, "client", nil)
+	}
+	if errors.Is(err, ErrNotConnected) { // the user was deleted in the meantime
+		return nil
+	}
+	return postgres.WrapNoRows("disconnect", err, errWrongClient)
+}
+
+// DisconnectUser ends the user's connection with a client, at the user's request. Error: ErrNotConnected.
+func (s *Server) DisconnectUser(ctx context.Context, userID, clientID uuid.UUID) error {
+	return s.disconnect(ctx, userID, clientID, "user", nil)
+}
+
+// DisconnectVersion ends a version of the user's connection with a client, at the user's request. Error: ErrNotConnected, also if the
+// connection has another version.
+func (s *Server) DisconnectVersion(ctx context.Context, userID, clientID uuid.UUID, version int64) error {
+	return s.disconnect(ctx, userID, clientID, "user", &version)
+}
+
+// DisconnectByOperator ends a user's connection with a client for the operator who acts under ctx. Error: ErrNotConnected.
+func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid.UUID) error {
+	return s.disconnect(ctx, userID, clientID, work.Actor(ctx), nil)
+}
+
+// disconnect is the act of all of the above. Error: ErrNotConnected.
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string, version *int64) error {
+	unlock, err := s.connections.Lock(ctx, connectionKey{userID, clientID})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
+		UserID: userID, ClientID: clientID, Actor: by, OfVersion: version,
+	})
+	return postgres.NoRowsAs(err, ErrNotConnected)
+}
+
+// EndConnectionsOfUser disconnects a user from every client within the transaction that deletes the user, and returns how many
+// connections were not disconnected before. The clients get their events. The transaction must hold the lock of the user's row, so that
+// no connection is added. It also deletes the user's rows that have no foreign key to the user.
+func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
+	queries := oauthdb.New(tx)
+	n, err := queries.EndConnectionsOfUser(ctx, oauthdb.EndConnectionsOfUserParams{UserID: userID, Actor: work.Actor(ctx)})
+	if err != nil {
+		return 0, err
+	}
+	grants, err := queries.ListGrantsOfUser(ctx, userID)
+	if err != nil {
+		return 0, err
+	}
+	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.EndRequestsOfUsers(ctx, []uuid.UUID{userID}))
+}
+
+// EndRequestsOfUsers ends the authorization requests that users have signed in to, within a transaction.
+func EndRequestsOfUsers(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error {
+	return oauthdb.New(tx).EndRequestsOfUsers(ctx, userIDs)
+}
+
+// EndConnectionsOfClient disconnects every user from an offboarded client, and returns how many connections were not disconnected
+// before. If it is interrupted, [Server.Sweep] continues.
+func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
+	return endOffboarded(ctx, oauthdb.New(pool), &clientID)
+}
+
+// RevokeTokensOfClient revokes all authorized connections of a client, a thousand in a statement, and returns how many. If it is
+// interrupted, a repetition continues. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (revoked int64, err error) {
+	status, err := s.queries.AuditTokensRevoked(ctx, oauthdb.AuditTokensRevokedParams{ClientID: clientID, Actor: work.Actor(ctx)})
+	switch {
+	case err != nil:
+		return 0, postgres.Wrap("tokens of client "+clientID.String(), postgres.NoRowsAs(err, refusal.ErrClientNotFound))
+	case status == "offboarded":
+		return 0, refusal.ErrClientOffboarded
+	}
+	for {
+		n, err := s.queries.RevokeConnectionsOfClient(ctx, oauthdb.RevokeConnectionsOfClientParams{
+			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
+		})
+		if revoked += n; err != nil || n < perStatement {
+			return revoked, postgres.Wrap("tokens of client "+clientID.String(), err)
+		}
+	}
+}
+
+// perStatement is how many connections of a client end in one statement.
+const perStatement = 1000
+
+// tellable is how long ago a connection may have lapsed that users are told of: the servers may have been stopped meanwhile.
+const tellable = 7 * 24 * time.Hour
+
+// TellLapses adds receipts for connections that have lapsed, a thousand in a statement. Every server may call it; once an hour is enough.
+func (s *Server) TellLapses(ctx context.Context) error {
+	for {
+		n := int64(0)
+		err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			// The statement reads the whole table.
+			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err == nil {
+				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: s.settings.Now().Add(-tellable), MaxRows: perStatement})
+			}
+			return err
+		})
+		if err != nil || n < perStatement {
+			return postgres.Wrap("tell of lapsed connections", err)
+		}
+	}
+}
+
+// endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
+func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {
+	for {
+		n, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
+			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
+		})
+		if ended += n; err != nil || n < perStatement {
+			return ended, err
+		}
+	}
 }

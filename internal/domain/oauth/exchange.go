@@ -1,19 +1,25 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // ExchangeParams are the fields of a code exchange (specification 4.3). The caller has checked their syntax.
@@ -109,4 +115,117 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 func verifies(verifier string, challenge [sha256.Size]byte) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1
+}
+
+// The payloads of credentials are fixed-size and big-endian, with the fields in this order. A changed payload needs a new
+// credential.Kind. Instants are microseconds since 1970, the precision of PostgreSQL.
+
+// authorizationCode holds everything that the exchange must match (specification 3.1). The connection must still have Version, which
+// is 0 before the first exchange.
+type authorizationCode struct {
+	UserID        uuid.UUID
+	ClientID      uuid.UUID
+	Version       int64
+	Scopes        scope.Set
+	HistoryFrom   int64 // of the connection after the exchange: midnight UTC of a day
+	CodeChallenge [sha256.Size]byte
+	RedirectURI   [sha256.Size]byte // a hash, because the callback may be as long as a code
+	ExpiresAt     int64
+}
+
+// accessToken names the connection version that it belongs to.
+type accessToken struct {
+	UserID    uuid.UUID
+	ClientID  uuid.UUID
+	TokenID   uuid.UUID
+	Version   int64
+	ExpiresAt int64
+}
+
+// refreshToken is one generation of a connection version. It is current while the connection's row has its generation and its hash. The
+// other fields restore a row that has lost commits.
+type refreshToken struct {
+	UserID      uuid.UUID
+	ClientID    uuid.UUID
+	Version     int64
+	Generation  int64
+	IssuedAt    int64 // by the server's clock
+	Scopes      scope.Set
+	HistoryFrom int64 // midnight UTC of a day
+}
+
+// seal makes a credential of a payload.
+func (s *Server) seal(kind credential.Kind, payload any) (string, error) {
+	text, err := binary.Append(nil, binary.BigEndian, payload)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", kind, err)
+	}
+	return s.keys.Seal(kind, text)
+}
+
+// open reads a credential of a kind. Error: credential.ErrInvalid if it is not one.
+func open[Payload any](s *Server, kind credential.Kind, value string) (Payload, error) {
+	var payload Payload
+	text, err := s.keys.Open(kind, value)
+	if err != nil {
+		return payload, err
+	}
+	if n, err := binary.Decode(text, binary.BigEndian, &payload); err != nil || n != len(text) {
+		return payload, credential.ErrInvalid
+	}
+	return payload, nil
+}
+
+// Act is the last act on a connection, as the audit log of a database with later commits has it.
+type Act struct {
+	UserID, ClientID uuid.UUID
+	Version          int64
+	Action           string // connection.authorized, connection.revoked or connection.disconnected
+	Actor, Reason    string
+	Scopes           scope.Set // of an authorization
+	At               time.Time
+	// Until is At, or the time of an earlier authorization that is later than At: the clock was behind when the connection ended.
+	Until time.Time
+}
+
+// Replay brings connections that a restore or a failover has set back to where acts left them, in parts, and returns how many changed by
+// each action. It skips acts that the database has, and those on connections that have changed since. It may be repeated. Refresh tokens of
+// replayed authorizations work again, see [Server.Refresh]. An ended connection sends its event.
+func Replay(ctx context.Context, pool *postgres.Pool, acts []Act) (map[string]int64, error) {
+	const perStatement = 1000
+	changed, queries := map[string]int64{}, oauthdb.New(pool)
+	for part := range slices.Chunk(acts, perStatement) {
+		users := postgres.Map(part, func(a Act) uuid.UUID { return a.UserID })
+		zones, err := queries.ListTimezones(ctx, users)
+		if err != nil {
+			return changed, postgres.Wrap("replay", err)
+		}
+		locations := map[uuid.UUID]*time.Location{}
+		for _, zone := range zones {
+			locations[zone.UserID] = timezone.Location(zone.Timezone)
+		}
+		rows, err := queries.ReplayActs(ctx, oauthdb.ReplayActsParams{
+			UserIds:   users,
+			ClientIds: postgres.Map(part, func(a Act) uuid.UUID { return a.ClientID }),
+			Versions:  postgres.Map(part, func(a Act) int64 { return a.Version }),
+			Actions:   postgres.Map(part, func(a Act) string { return a.Action }),
+			Actors:    postgres.Map(part, func(a Act) string { return a.Actor }),
+			Reasons:   postgres.Map(part, func(a Act) string { return a.Reason }),
+			Scopes:    postgres.Map(part, func(a Act) int16 { return int16(a.Scopes) }),
+			Instants:  postgres.Map(part, func(a Act) time.Time { return a.At }),
+			Days: postgres.Map(part, func(a Act) time.Time {
+				return timezone.Day(a.At.In(cmp.Or(locations[a.UserID], time.UTC))) // a user who was deleted has no connection either
+			}),
+			// Times may be rounded down to milliseconds.
+			Befores: postgres.Map(part, func(a Act) time.Time { return a.Until.Add(time.Millisecond) }),
+			Actor:   work.Actor(ctx),
+		})
+		if err != nil {
+			return changed, postgres.Wrap("replay", err)
+		}
+		for _, row := range rows {
+			changed[row.Action] += row.Connections
+		}
+	}
+	return changed, nil
 }

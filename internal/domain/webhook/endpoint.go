@@ -2,14 +2,16 @@ package webhook
 
 import (
 	"context"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
 )
 
 // Endpoint is where a client's events are sent.
@@ -117,4 +119,103 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 		err = ErrNoEndpoint
 	}
 	return ofClient(clientID, err)
+}
+
+// MaxURL bounds the length of a receiver's URL in characters.
+const MaxURL = 2048
+
+func wrongURL(problem string) error { return &refusal.FieldError{Field: "url", Problem: problem} }
+
+// ValidateURL reports whether events can be sent to a URL: https, with a host, without user information and fragment, up
+// to 2,048 visible ASCII characters. The address behind its name is checked at each connection. Error: *refusal.FieldError of url, without the URL.
+func ValidateURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
+func parseURL(text string) (*url.URL, error) {
+	if len(text) > MaxURL || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, wrongURL("must be up to " + strconv.Itoa(MaxURL) + " visible ASCII characters")
+	}
+	parsed, err := url.Parse(text)
+	if err != nil || !strings.HasPrefix(text, "https://") || parsed.Hostname() == "" {
+		return nil, wrongURL("must be an https URL such as https://partner.example/webhooks")
+	}
+	if parsed.User != nil || strings.Contains(text, "#") {
+		return nil, wrongURL("must have no user, password or fragment")
+	}
+	if port := parsed.Port(); port != "" || strings.HasSuffix(parsed.Host, ":") {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, wrongURL("must have a port from 1 to 65535, or none")
+		}
+	}
+	return parsed, nil
+}
+
+// pauseLimit is how long an event waits for a paused webhook, like one whose receiver is down. Then it has failed.
+const pauseLimit = 4 * 24 * time.Hour
+
+// Pause has a client's events wait until [Webhooks.Resume]. They are written as before. A server still sends the events that it
+// has taken. To pause a paused webhook changes nothing. Error: ErrNoEndpoint.
+func (w *Webhooks) Pause(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
+	_, err := w.queries.PauseWebhookEndpoint(ctx, webhookdb.PauseWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
+	if err != nil {
+		return Endpoint{}, ofClient(clientID, err)
+	}
+	return w.Endpoint(ctx, clientID)
+}
+
+// Resume has the events that wait sent, the oldest first and retries last. Error: ErrNoEndpoint.
+func (w *Webhooks) Resume(ctx context.Context, clientID uuid.UUID) (Endpoint, error) {
+	_, err := w.queries.ResumeWebhookEndpoint(ctx, webhookdb.ResumeWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
+	if err != nil {
+		return Endpoint{}, ofClient(clientID, err)
+	}
+	w.Wake()
+	return w.Endpoint(ctx, clientID)
+}
+
+// failPaused fails the events that have waited too long for paused webhooks.
+func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
+	const batch = 2000
+	for {
+		failed, err := w.queries.FailPausedWebhookEvents(ctx, webhookdb.FailPausedWebhookEventsParams{Before: now.Add(-pauseLimit), MaxRows: batch})
+		if err != nil {
+			return postgres.Wrap("fail events of paused webhooks", err)
+		}
+		for _, event := range failed {
+			w.count(event.Name, func(s *Stats) { s.Failed++ })
+			w.settled(event.ClientID, false)
+		}
+		if len(failed) < batch {
+			return nil
+		}
+	}
+}
+
+// rotationOverlap is how long a secret signs beside the one that replaced it.
+const rotationOverlap = 24 * time.Hour
+
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. seenUntil is the
+// [Endpoint.RotatingUntil] that the caller has seen, or nil: if another secret signs beside the newest one by now, nothing is
+// replaced. Errors: ErrNoEndpoint, ErrReplacedSince.
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
+	secret, sealed, err := w.newSecret()
+	if err != nil {
+		return "", ofClient(clientID, err)
+	}
+	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
+		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+		Expected: w.pool.Expected(),
+	})
+	if err == nil && n == 0 {
+		if _, err := w.Endpoint(ctx, clientID); err != nil {
+			return "", err
+		}
+		err = ErrReplacedSince
+	}
+	if err != nil {
+		return "", ofClient(clientID, err)
+	}
+	return secret, nil
 }

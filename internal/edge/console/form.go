@@ -5,9 +5,18 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 
+	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
 )
 
 // confirmation is the page that asks to confirm an act, and its form. The form is posted to the path of the page.
@@ -99,4 +108,109 @@ func previewed[T any](c *console, text string, subject func(*http.Request) (T, e
 		}
 		return show(w, r, about, no)
 	})
+}
+
+// failures maps errors to pages with the texts console.failure.{name}. Any other error is a fault of the service.
+var failures = []struct {
+	err    error
+	name   string // also in the log
+	status int
+}{
+	{site.ErrBadForm, "bad_form", http.StatusBadRequest},
+	{site.ErrForeignForm, "foreign_form", http.StatusForbidden},
+	{operators.ErrReadOnly, "read_only", http.StatusForbidden},
+	{portal.ErrNoSession, "no_session", http.StatusForbidden},
+	{portal.ErrClientDisabled, "partner_disabled", http.StatusConflict},
+	{portal.ErrTooMany, "too_many_links", http.StatusConflict},
+	{errReadOnlyLink, "read_only_link", http.StatusForbidden},
+	{page.ErrCursor, "cursor", http.StatusBadRequest},
+	{site.ErrNotFound, "not_found", http.StatusNotFound},
+	{refusal.ErrUserNotFound, "user_not_found", http.StatusNotFound},
+	{activity.ErrNoAdjustment, "adjustment_not_found", http.StatusNotFound},
+	{oauth.ErrNotConnected, "not_connected", http.StatusNotFound},
+	{refusal.ErrClientNotFound, "partner_not_found", http.StatusNotFound},
+	{refusal.ErrClientOffboarded, "offboarded", http.StatusConflict},
+	{client.ErrNoChangeRequest, "change_gone", http.StatusConflict},
+	{webhook.ErrEventType, "bad_form", http.StatusBadRequest},
+	{webhook.ErrNoEndpoint, "no_webhook", http.StatusConflict},
+	{webhook.ErrStopped, "webhook_stopped", http.StatusConflict},
+	{webhook.ErrNoEvent, "event_not_found", http.StatusNotFound},
+}
+
+// fail sends the page of an error.
+func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	event := telemetry.EventOf(r.Context())
+	name, status := "fault", http.StatusInternalServerError
+	for _, known := range failures {
+		if errors.Is(err, known.err) {
+			name, status = known.name, known.status
+			break
+		}
+	}
+	event.Code = name
+	if name == "fault" {
+		event.Cause = err
+	}
+	c.site.Write(w, r, status, "failure", view{Who: principalOf(r), X: name})
+}
+
+// rowsPerPage is the number of rows on a page of a list.
+const rowsPerPage = 50
+
+// pages has the addresses of other pages of a list, or empty.
+type pages struct{ First, Next string }
+
+// The fields of a query that hold a cursor. A second list on a page has its own.
+const (
+	firstCursor  = "after"
+	secondCursor = "after2"
+)
+
+// listing reads the page of a list whose cursor a field of the query holds. The rest of the query is the list's filters. Error:
+// page.ErrCursor.
+func listing[T any, P comparable](
+	r *http.Request, field, name string, list func(after P, limit int) ([]T, error), position func(T) P,
+) ([]T, pages, error) {
+	rows, next, err := page.Read(listingOf(r, field, name), list, position)
+	return rows, pageLinks(r, field, next), err
+}
+
+// listingOf returns the list that the query asks for.
+func listingOf(r *http.Request, field, name string) page.List {
+	of := page.List{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
+	if cursor := r.URL.Query().Get(field); cursor != "" {
+		of.Cursor = &cursor
+	}
+	return of
+}
+
+// pageLinks returns the addresses of the first page and of the page at the cursor next.
+func pageLinks(r *http.Request, field string, next *string) (to pages) {
+	filters := filtersOf(r)
+	if r.URL.Query().Get(field) != "" {
+		to.First = address(r, filters)
+	}
+	if next != nil {
+		filters.Set(field, *next)
+		to.Next = address(r, filters)
+	}
+	return to
+}
+
+// filtersOf returns the query without cursors and the last act.
+func filtersOf(r *http.Request) url.Values {
+	filters := r.URL.Query()
+	for _, other := range []string{firstCursor, secondCursor, "done"} {
+		filters.Del(other)
+	}
+	return filters
+}
+
+func address(r *http.Request, query url.Values) string {
+	return (&url.URL{Path: r.URL.Path, RawQuery: query.Encode()}).String()
+}
+
+// parseQuery reads the query. It also accepts a cursor and the name of the last act. Error: site.ErrBadForm.
+func parseQuery(r *http.Request, known ...string) (map[string]string, error) {
+	return site.ParseForm(r.URL.RawQuery, append(known, firstCursor, "done"))
 }

@@ -4,13 +4,19 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 )
 
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
@@ -120,4 +126,173 @@ func userChange(form map[string]string) (change account.UserChange) {
 		change.RegisteredOn = &day
 	}
 	return change
+}
+
+// datasets lists the datasets that support can correct.
+var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
+
+func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+	x := confirmation{
+		Names: []any{"Email", user.Email}, Says: []template.HTML{in.HTML("console.adjust.says")},
+		Action: in.Text("console.adjust.look"), Back: userPath(user.ID),
+		Fields: []field{
+			{Name: "dataset", Label: in.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},
+			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
+			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
+			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", in.number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
+		},
+	}
+	for _, dataset := range datasets {
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{string(dataset), in.Text("console.dataset." + string(dataset))})
+	}
+	return x, nil
+}
+
+// adjust takes the form in two steps. The first shows the day's total before and after. The second sends an id that was made for
+// that page, so a form that is sent twice makes one correction.
+func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.User) error {
+	form, err := site.ReadLongForm(w, r, "dataset", "date", "delta", "note", "correction", "total")
+	if err != nil {
+		return err
+	}
+	dataset := activity.Adjusted(form["dataset"])
+	if !slices.Contains(datasets, dataset) {
+		return site.ErrBadForm
+	}
+	record := readAdjustment(user.ID, form)
+	if err := activity.CheckAdjustment(dataset, record); err != nil {
+		return refused{form, err}
+	}
+	if form["correction"] == "" {
+		record.ID = uuid.New()
+		return c.confirmAdjustment(w, r, user, dataset, record, "")
+	}
+	if record.ID, err = uuid.Parse(form["correction"]); err != nil || record.ID == uuid.Nil {
+		return site.ErrBadForm
+	}
+	if _, err := c.Activity.GetAdjustment(r.Context(), dataset, user.ID, record.ID); err == nil {
+		return done(userPath(user.ID), "activity_adjusted") // by the first click
+	} else if !errors.Is(err, activity.ErrNoAdjustment) {
+		return err
+	}
+	day, err := c.Activity.Day(r.Context(), dataset, user.ID, record.Date)
+	if err != nil {
+		return err
+	}
+	if form["total"] != totalOf(day) { // the operator has not seen this total
+		return c.confirmAdjustment(w, r, user, dataset, record, "console.adjust.moved")
+	}
+	_, err = c.Activity.Adjust(r.Context(), dataset, record)
+	return outcome(err, userPath(user.ID), "activity_adjusted")
+}
+
+// totalOf returns a day's total for a hidden field, empty if the day has none.
+func totalOf(day activity.Day) string {
+	if !day.IsRecorded {
+		return ""
+	}
+	return strconv.FormatInt(day.Total(), 10)
+}
+
+// readAdjustment reads the fields of a form. A field that cannot be read is zero, which the domain refuses.
+func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentRecord {
+	date, _ := time.Parse(time.DateOnly, form["date"])
+	delta, err := strconv.Atoi(strings.ReplaceAll(form["delta"], "−", "-"))
+	if err != nil {
+		delta = 0 // not the largest number
+	}
+	// Browsers send a line break as two characters. The limit counts it as one.
+	note := strings.ReplaceAll(form["note"], "\r\n", "\n")
+	return activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
+}
+
+// confirmAdjustment shows how a correction changes a day.
+func (c *console) confirmAdjustment(
+	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
+) error {
+	in := c.writer(r)
+	x, day, err := c.changeOf(r, in, user, dataset, record, record.Delta)
+	if err != nil {
+		return err
+	}
+	x.Says[0] = in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta))
+	x.Action = in.Text("console.adjust.act")
+	x.Hidden = []named{
+		{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
+		{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
+	}
+	if !day.IsRecorded {
+		x.Says[1] = in.HTML("console.adjust.nothing")
+	}
+	if problem == "" {
+		return c.write(w, r, "confirm", x)
+	}
+	x.Problem = in.HTML(problem)
+	return c.refuse(w, r, "confirm", x)
+}
+
+// changeOf returns the page that confirms a change of a day by delta. The caller sets the first paragraph and the button.
+func (c *console) changeOf(
+	r *http.Request, in writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
+) (x confirmation, day activity.Day, err error) {
+	becomes, err := c.previews().Correction(r.Context(), user, dataset, record.Date, delta)
+	x = confirmation{
+		Title: in.change(dataset, becomes.Before, becomes.After, record.Date), Back: userPath(user.ID),
+		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
+	}
+	if record.Note != "" {
+		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
+	}
+	return x, becomes.Before, err
+}
+
+// change describes a day before and after: 12,345 → 10,345 steps on 2026-03-09.
+func (w writer) change(dataset activity.Adjusted, before, after activity.Day, date time.Time) string {
+	key := "console.adjust.change." + string(dataset)
+	if !before.IsRecorded {
+		key = "console.adjust.unrecorded." + string(dataset)
+	}
+	return w.Text(key, "Before", w.number(before.Total()), "After", w.number(after.Total()), "Date", date.Format(time.DateOnly))
+}
+
+// adjustmentOf returns the correction in the path.
+func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
+	user, err := site.PathID(r, "user")
+	if err != nil {
+		return activity.Adjustment{}, err
+	}
+	id, err := site.PathID(r, "correction")
+	if err != nil {
+		return activity.Adjustment{}, err
+	}
+	dataset := activity.Adjusted(chi.URLParam(r, "dataset"))
+	if !slices.Contains(datasets, dataset) {
+		return activity.Adjustment{}, site.ErrNotFound
+	}
+	return c.Activity.GetAdjustment(r.Context(), dataset, user, id)
+}
+
+func (c *console) confirmRemoveAdjustment(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+	one, err := c.adjustmentOf(r)
+	if err != nil {
+		return confirmation{}, err
+	}
+	x, _, err := c.changeOf(r, in, user, one.Dataset, one.AdjustmentRecord, -one.Delta)
+	if err != nil {
+		return x, err
+	}
+	x.Says[0] = in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt))
+	x.Action, x.Grave = in.Text("console.adjust.remove.act"), true
+	return x, nil
+}
+
+// removeAdjustment removes a correction. A second click finds it removed, and succeeds.
+func (c *console) removeAdjustment(_ http.ResponseWriter, r *http.Request, user account.User) error {
+	one, err := c.adjustmentOf(r)
+	if err == nil {
+		_, err = c.Activity.RemoveAdjustment(r.Context(), one.Dataset, user.ID, one.ID)
+	} else if errors.Is(err, activity.ErrNoAdjustment) {
+		err = nil
+	}
+	return outcome(err, userPath(user.ID), "adjustment_removed")
 }

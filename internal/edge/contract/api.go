@@ -1,15 +1,37 @@
+// Package contract reads the documents of the JSON edges, validates requests against them, and writes the errors of all edges.
+//
+// [Read], [ReadBody], [Failures] and [Recovered] are for every edge. [API] is the edge of the operator API and of the sandbox's driver,
+// whose bodies are JSON and whose errors are problem details (RFC 9457). A request passes
+//
+//	headers     Cache-Control and X-Request-ID of every response
+//	Recovered   turns a panic into an opaque error
+//	middleware  the edge's own, such as authentication
+//	chi         path and method, or 404
+//	guard       validates the request's shape and body against the embedded document
+//	generated   binds parameters and body
+//
+// # Invariants
+//
+//   - Every error of a request is written by [Failures.Write], which looks it up in a table of the edge. An error that is not in the table
+//     is opaque to the caller, and is the cause in the request's one log event (partner.TestFaults_7, operator.TestEvents).
+//   - An error of a field names its place and the accepted values, never the value (operator.TestInvalidActivity,
+//     operator.TestInvalidUser).
 package contract
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
-
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
 )
 
 // TypePrefix begins the types of problems.
@@ -146,4 +168,80 @@ func (a *API) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Failure is an error as the caller sees it, with the text of the document's example.
+type Failure struct {
+	Err        error
+	Status     int
+	Code       string
+	Text       string
+	Challenge  string // WWW-Authenticate, with 401 and 403
+	RetryAfter string // seconds, with 503
+}
+
+// Failures writes the errors of some operations.
+type Failures struct {
+	Table       []Failure // the first with a matching Err is written
+	Fault       Failure   // of all other errors, which only the log describes
+	ContentType string
+	Body        func(r *http.Request, failure Failure, err error) any
+}
+
+// Write writes the response to an error. If a response has begun, it does nothing, because the connection broke.
+func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
+	if written, ok := w.(middleware.WrapResponseWriter); ok && written.Status() != 0 {
+		return
+	}
+	event := telemetry.EventOf(r.Context())
+	for _, failure := range f.Table {
+		if errors.Is(err, failure.Err) {
+			event.Reason = cmp.Or(refusal.Reason(err), failure.Err.Error())
+			f.WriteFailure(w, r, failure, err)
+			return
+		}
+	}
+	event.Cause, event.Reason = err, "a fault of the service"
+	f.WriteFailure(w, r, f.Fault, err)
+}
+
+// WriteFailure writes a failure.
+func (f *Failures) WriteFailure(w http.ResponseWriter, r *http.Request, failure Failure, err error) {
+	telemetry.EventOf(r.Context()).Code = failure.Code
+	if failure.Challenge != "" {
+		w.Header().Set("WWW-Authenticate", failure.Challenge)
+	}
+	if failure.RetryAfter != "" {
+		w.Header().Set("Retry-After", failure.RetryAfter)
+	}
+	w.Header().Set("Content-Type", f.ContentType)
+	w.WriteHeader(failure.Status)
+	_ = json.NewEncoder(w).Encode(f.Body(r, failure, err)) // fails only if the caller has gone
+}
+
+// Recovered turns a panic into a fault. It cuts off a response that has begun.
+func Recovered(fail func(http.ResponseWriter, *http.Request, error)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			defer func() {
+				switch cause := recover(); {
+				case cause == nil:
+				case cause == any(http.ErrAbortHandler), ww.Status() != 0:
+					panic(cause)
+				default:
+					fail(ww, r, work.NewPanic(cause))
+				}
+			}()
+			next.ServeHTTP(ww, r)
+		})
+	}
+}
+
+// Authorization returns what follows the scheme in an Authorization header, after one space or more (RFC 9110, sections 11.1 and 11.4). The
+// scheme is in any case. It must be one word on one line, which a decoder of base64 does not check.
+func Authorization(header, scheme string) (value string, ok bool) {
+	name, rest, _ := strings.Cut(header, " ")
+	value = strings.TrimLeft(rest, " ")
+	return value, strings.EqualFold(name, scheme) && value != "" && !strings.ContainsAny(value, " \t\r\n")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -120,4 +121,112 @@ func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.Wal
 		_, _ = w.WriteString("</table></div>\n")
 	}
 	return ast.WalkContinue, nil
+}
+
+// language of examples.
+type language struct {
+	label   string
+	program bool           // neighboring examples in different languages are the same example
+	words   *regexp.Regexp // what is highlighted; the groups are comments, strings, keywords and numbers
+}
+
+const (
+	slashes = `//.*|/\*[\s\S]*?\*/`
+	hashes  = `(?:^|\s)#.*`
+	quotes  = `"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'`
+	numbers = `\b\d[\d_]*(?:\.\d+)?\b`
+)
+
+func words(comments, strings, keywords string) *regexp.Regexp {
+	keywords = regexp.MustCompile(`\s+`).ReplaceAllString(keywords, "|")
+	return regexp.MustCompile(`(?m)(` + comments + `)|(` + strings + `)|(\b(?:` + keywords + `)\b)|(` + numbers + `)`)
+}
+
+// languages lists the languages of examples by their names in Markdown.
+var languages = map[string]language{
+	"bash": shell,
+	"sh":   shell,
+	"go": {"Go", true, words(slashes, quotes+"|`[^`]*`",
+		`break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false`)},
+	"ts": {"TypeScript", true, script},
+	"js": {"JavaScript", true, script},
+	"python": {"Python", true, words(hashes, `"""[\s\S]*?"""|`+quotes,
+		`and as assert async await break class continue def del elif else except finally for from global if import in is lambda not or pass raise return try while with yield None True False`)},
+	"php": {"PHP", true, words(slashes+"|"+hashes, quotes,
+		`abstract as break case catch class const continue declare default do echo else elseif extends final finally fn for foreach function if implements instanceof match namespace new null private protected public readonly return static switch throw true false try use while yield`)},
+	"ruby": {"Ruby", true, words(hashes, quotes,
+		`begin break case class def do else elsif end ensure false if in module next nil not or raise require rescue return self then true unless until when while yield`)},
+	"json": {"JSON", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `true false null`)},
+	"http": {"HTTP", false, words(`\A\z`, `"(?:\\.|[^"\\\n])*"`, `GET POST PUT DELETE true false null`)},
+	"text": {"Text", false, regexp.MustCompile(`()()()()\A\z\z.`)},
+}
+
+var shell = language{"Shell", true, words(hashes, quotes, `if then else elif fi for in do done while case esac function export set exit return`)}
+
+var script = words(slashes, quotes+"|`(?:\\\\.|[^`\\\\])*`",
+	`as async await break case catch class const continue declare default do else enum export extends false finally for from function if implements import in instanceof interface let new null of return static switch this throw true try type typeof undefined var void while yield`)
+
+// highlighted returns code as HTML with marked comments, strings, keywords and numbers.
+func highlighted(name, code string) template.HTML {
+	var marked strings.Builder
+	last := 0
+	for _, at := range languages[name].words.FindAllStringSubmatchIndex(code, -1) {
+		marked.WriteString(template.HTMLEscapeString(code[last:at[0]]))
+		for group, class := range []string{"comment", "string", "keyword", "number"} {
+			if at[2*group+2] >= 0 {
+				marked.WriteString(`<span class="` + class + `">` + template.HTMLEscapeString(code[at[0]:at[1]]) + `</span>`)
+			}
+		}
+		last = at[1]
+	}
+	marked.WriteString(template.HTMLEscapeString(code[last:]))
+	return template.HTML(marked.String()) //nolint:gosec // escaped
+}
+
+// listing returns a block of code. The script adds a button that copies it.
+func listing(name, code string) template.HTML {
+	label := languages[name].label
+	if strings.HasPrefix(code, "curl ") {
+		label = "curl"
+	}
+	return template.HTML(`<div class="code" data-language="`+name+`"><p class="language">`+label+ //nolint:gosec // both are ours
+		`</p><pre tabindex="0"><code>`) + highlighted(name, code) + "</code></pre></div>\n"
+}
+
+func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	if _, first := node.AttributeString(firstExample); first {
+		_, _ = w.WriteString("<div class=\"examples\">\n")
+	}
+	block := node.(*ast.FencedCodeBlock)
+	_, _ = w.WriteString(string(listing(string(block.Language(source)), string(block.Lines().Value(source)))))
+	if _, last := node.AttributeString(lastExample); last {
+		_, _ = w.WriteString("</div>\n")
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+// Attributes of the first and the last block of an example in several languages.
+const firstExample, lastExample = "first example", "last example"
+
+// together marks blocks of code in different languages with nothing between them: they are the same example.
+func together(document ast.Node, source []byte) {
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		var seen []string
+		last := node
+		for next := node; next != nil; next = next.NextSibling() {
+			block, is := next.(*ast.FencedCodeBlock)
+			if !is || !languages[string(block.Language(source))].program || slices.Contains(seen, string(block.Language(source))) {
+				break
+			}
+			seen, last = append(seen, string(block.Language(source))), next
+		}
+		if len(seen) > 1 {
+			node.SetAttributeString(firstExample, true)
+			last.SetAttributeString(lastExample, true)
+			node = last
+		}
+	}
 }

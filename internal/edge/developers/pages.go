@@ -2,14 +2,22 @@ package developers
 
 import (
 	"bytes"
+	"embed"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"connect-svc/api"
 	"connect-svc/internal/edge/developers/reference"
 	"connect-svc/internal/foundation/brand"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
 )
 
 // view is the data of the layout.
@@ -172,4 +180,137 @@ func execute(layouts *template.Template, layout string, data any) (template.HTML
 	var text bytes.Buffer
 	err := layouts.ExecuteTemplate(&text, layout, data)
 	return template.HTML(text.String()), err //nolint:gosec // the templates escape
+}
+
+// feedName is the file of the feed.
+const feedName = "changelog.atom"
+
+// feed of the API changelog, in Atom (RFC 4287).
+type feed struct {
+	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
+	Base    string      `xml:"xml:base,attr"` // of the links in the entries
+	ID      string      `xml:"id"`
+	Title   string      `xml:"title"`
+	Author  string      `xml:"author>name"`
+	Updated string      `xml:"updated"`
+	Links   []feedLink  `xml:"link"`
+	Entries []feedEntry `xml:"entry"`
+}
+
+type feedLink struct {
+	Rel  string `xml:"rel,attr"`
+	Href string `xml:"href,attr"`
+}
+
+type feedEntry struct {
+	ID      string   `xml:"id"`
+	Title   string   `xml:"title"`
+	Updated string   `xml:"updated"`
+	Link    feedLink `xml:"link"`
+	Content struct {
+		Type string `xml:"type,attr"`
+		HTML string `xml:",chardata"`
+	} `xml:"content"`
+}
+
+// addFeed adds a feed with an entry for each version of the page's Markdown: its heading, its date and what follows.
+func (s *Site) addFeed() error {
+	changelog := page{Name: "changelog"}
+	source, err := s.source(changelog, nil)
+	if err != nil {
+		return err
+	}
+	_, _, sections, err := convert(source)
+	if err != nil {
+		return err
+	}
+	site := s.config.BaseURL + Path
+	f := feed{Base: site, ID: site + feedName, Title: s.config.Brand.Name + ": API changelog", Author: s.config.Brand.Name,
+		Links: []feedLink{{"self", site + feedName}, {"alternate", site + changelog.File()}}}
+	versions := strings.Split(string(source), "\n## ")[1:]
+	for i, text := range versions {
+		parts := strings.SplitN(text, "\n\n", 3)
+		if len(parts) < 3 {
+			return fmt.Errorf("%s: %q has no text", feedName, parts[0])
+		}
+		day, err := time.Parse(time.DateOnly, parts[1])
+		if err != nil {
+			return fmt.Errorf("%s: %w", feedName, err)
+		}
+		_, body, _, err := convert([]byte("# " + parts[0] + "\n\n" + parts[2]))
+		if err != nil {
+			return err
+		}
+		entry := feedEntry{Title: "API " + parts[0], Updated: day.Format(time.RFC3339), Link: feedLink{"alternate", site + changelog.File() + "#" + sections[i].ID}}
+		entry.ID, entry.Content.Type = entry.Link.Href, "html"
+		_, entry.Content.HTML, _ = strings.Cut(string(body), "</h1>\n")
+		f.Entries = append(f.Entries, entry)
+	}
+	f.Updated = f.Entries[0].Updated // the newest is first
+	encoded, err := xml.MarshalIndent(f, "", "  ")
+	s.files[feedName] = newFile("application/atom+xml", append([]byte(xml.Header), encoded...))
+	return err
+}
+
+// contract reads the partner API's document once.
+var contract = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Partner, "{base_url}") })
+
+// driver reads the document of the sandbox's driver once.
+var driver = sync.OnceValues(func() (*reference.Document, error) { return reference.Read(api.Sandbox, "http://127.0.0.1:9090") })
+
+// sdkSamples has a file of examples with the SDKs for each operation ID.
+//
+//go:embed samples
+var sdkSamples embed.FS
+
+// addSamples returns the contract's examples of an operation, followed by those of the SDKs.
+func addSamples(o reference.Operation) ([]reference.Sample, error) {
+	source, err := fs.ReadFile(sdkSamples, "samples/"+o.ID+".md")
+	if errors.Is(err, fs.ErrNotExist) {
+		return o.Samples, nil
+	}
+	samples := slices.Clone(o.Samples)
+	document := markdown.Parser().Parse(text.NewReader(source))
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		if block, is := node.(*ast.FencedCodeBlock); is {
+			samples = append(samples, reference.Sample{Language: string(block.Language(source)), Text: string(block.Lines().Value(source))})
+		}
+	}
+	return samples, err
+}
+
+// outlineOf lists the headings of the reference.
+func outlineOf(document *reference.Document) []section {
+	var outline []section
+	if document.Schemes != nil {
+		outline = []section{{ID: "authentication", Label: "Authentication"}}
+	}
+	for _, g := range document.Groups {
+		s := section{ID: g.ID, Label: g.Label}
+		for _, o := range g.Operations {
+			s.Sections = append(s.Sections, section{ID: o.ID, Label: o.Label})
+		}
+		outline = append(outline, s)
+	}
+	return outline
+}
+
+// withAnswers adds to each code on the page of error codes the operations that respond with it.
+func withAnswers(page []byte, document *reference.Document) []byte {
+	for _, code := range document.Codes {
+		if len(code.Uses) == 0 {
+			continue
+		}
+		table := "| Status | Text | Answers |\n|---|---|---|\n"
+		for _, use := range code.Uses {
+			var names []string
+			for _, o := range use.Operations {
+				names = append(names, fmt.Sprintf("[%s](%s.html#%s-%s)", o.Label, referenceName, o.ID, use.Status))
+			}
+			table += fmt.Sprintf("| %s | %s | %s |\n", use.Status, use.Text, strings.Join(names, ", "))
+		}
+		heading := "\n## " + code.Name + "\n"
+		page = bytes.Replace(page, []byte(heading), []byte(heading+"\n"+table), 1)
+	}
+	return page
 }

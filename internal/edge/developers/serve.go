@@ -1,11 +1,17 @@
 package developers
 
 import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"connect-svc/internal/edge/site/static"
 	"connect-svc/internal/foundation/telemetry"
+	"golang.org/x/net/html"
 )
 
 // Path is the path of the site.
@@ -72,4 +78,119 @@ func headers(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
 	h.Set("Strict-Transport-Security", "max-age=63072000")
+}
+
+// place is a page, a heading or a field, which readers can link to and search for.
+type place struct {
+	Page   page
+	ID     string // empty for the page itself
+	Label  string
+	Within string // the heading above a field
+	Text   string // up to the next place
+	Field  bool
+	Top    bool // a heading of the second level
+}
+
+// placesOf finds the places of a page. It skips folded parts, which repeat the others.
+func placesOf(p page, body template.HTML) ([]place, error) {
+	document, err := html.Parse(strings.NewReader(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	places, heading := []place{{Page: p, Label: p.Label}}, ""
+	var visit func(*html.Node)
+	visit = func(node *html.Node) {
+		id, class := attribute(node, "id"), attribute(node, "class")
+		switch name := node.Data; {
+		case node.Type == html.TextNode:
+			places[len(places)-1].Text += node.Data
+		case name == "details" || class == "anchor" || class == "language" || name == "h1":
+			return
+		case id == "":
+		case name == "h2" || name == "h3":
+			heading = textOf(node)
+			places = append(places, place{Page: p, ID: id, Label: heading, Top: name == "h2"})
+			return
+		case class == "field":
+			places = append(places, place{Page: p, ID: id, Label: id[strings.LastIndexByte(id, '-')+1:], Within: heading, Field: true})
+		}
+		for child := range node.ChildNodes() {
+			visit(child)
+		}
+	}
+	visit(document)
+	return places, nil
+}
+
+func attribute(element *html.Node, name string) string {
+	at := slices.IndexFunc(element.Attr, func(a html.Attribute) bool { return a.Key == name })
+	if at < 0 {
+		return ""
+	}
+	return element.Attr[at].Val
+}
+
+// textOf returns the text of a heading without its link to itself.
+func textOf(heading *html.Node) (text string) {
+	for node := range heading.Descendants() {
+		if node.Type == html.TextNode && attribute(node.Parent, "class") != "anchor" {
+			text += node.Data
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
+// alsoFoundBy has words that people search for, by the addresses of the places that answer them in other words.
+var alsoFoundBy = map[string]string{
+	"paging.html":                          "pagination paginate offset next page",
+	"paging.html#pages":                    "pagination paginate offset next page",
+	"consent.html":                         "login sign in authorize authorization pkce oidc popup",
+	"refresh.html":                         "idempotency idempotent expired renew rotation",
+	"refresh.html#four-rules":              "idempotency idempotent parallel lock",
+	"webhooks.html#work":                   "idempotency idempotent duplicate deduplicate twice",
+	"webhooks.html#verify":                 "rotate secret hmac signature key",
+	"token-storage.html#the-client-secret": "rotate secret replace credentials leaked",
+	"limits.html":                          "throttle throttling quota backoff",
+	"errors.html":                          "why refused reason debug troubleshoot",
+	"error-codes.html":                     "why refused reason debug troubleshoot",
+	"going-live.html#watching":             "support contact monitoring logging request id help",
+	"index.html#what-you-need":             "support contact register sign up api key credentials",
+	"index.html#pick-your-tools":           "postman bruno insomnia swagger openapi generator collection sdk download",
+	"quick-start.html":                     "tutorial getting started example",
+	"sandbox.html":                         "docker container test environment mock staging simulator",
+	"ci.html":                              "continuous integration pipeline github gitlab jenkins",
+	"ci.html#as-a-service-container":       "docker compose kubernetes github gitlab",
+	"going-live.html#your-own-pages":       "why refused reason support portal dashboard rotate secret",
+	"going-live.html#growing":              "versioning deprecation compatibility",
+	"disconnects.html":                     "unlink delete account gdpr revoke",
+}
+
+// searchIndex returns a script that passes the places to site.js. Unlike JSON, a script also loads from a disk.
+func searchIndex(places []place) ([]byte, error) {
+	// Label, where it is, address, text without the label with which a field's text begins, and other words for it.
+	type entry [5]string
+	entries := make([]entry, len(places))
+	others := maps.Clone(alsoFoundBy)
+	for i, p := range places {
+		where, address := groupOf(p.Page), p.Page.File()
+		if p.ID != "" {
+			where, address = p.Page.Label, address+"#"+p.ID
+		}
+		if p.Within != "" {
+			where += " › " + p.Within
+		}
+		entries[i] = entry{p.Label, where, address, strings.TrimPrefix(strings.Join(strings.Fields(p.Text), " "), p.Label+" "), others[address]}
+		delete(others, address)
+	}
+	if len(others) > 0 {
+		return nil, fmt.Errorf("search: no place for %v", others)
+	}
+	list, err := json.Marshal(entries)
+	return slices.Concat([]byte("self.places = "), list, []byte(";\n")), err
+}
+
+// groupOf returns the label of a page's group.
+func groupOf(p page) string {
+	at := slices.IndexFunc(contents, func(g group) bool { return slices.Contains(g.Pages, p) })
+	return contents[at].Label
 }

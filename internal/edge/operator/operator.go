@@ -1,12 +1,29 @@
+// Package operator is the edge for the service's own app, its backend and its support: the operations of api/operator.yaml over the
+// domains. The private listener serves them, and the command line calls them in its own process.
+//
+// Package contract checks the shape of requests and writes errors.
+//
+// # Invariants
+//
+//   - Over HTTP the operator token is checked before the path. Without it, every request gets the same 401. With a read-only token,
+//     every request gets the same 403, unless its method is GET. No GET changes anything, but reading the audit log or a user's activity
+//     is audited (TestToken, TestNamedTokens, TestListingOfTheLogIsAudited, TestReadUserActivity).
+//   - The holder of the token is the actor of the request's changes, see package actor (TestNamedTokens).
+//   - A secret is only in the response of the operation that creates it (TestClients, TestWebhooks).
+//   - Every list has pages, and an index in its order. A cursor continues only its own list with its own filters (TestPages,
+//     TestListsUseIndexes, TestBadCursorsAndQueries).
+//   - The package logs no path, no query and no body (TestEvents).
 package operator
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/go-chi/chi/v5"
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/admin/audit"
@@ -20,10 +37,14 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
+	"github.com/go-chi/chi/v5"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Path begins every path of the operator API.
@@ -168,4 +189,121 @@ func each[T, B any](rows []T, body func(T) B) []B {
 		bodies[i] = body(row)
 	}
 	return bodies
+}
+
+// ReadUserActivity returns what is recorded of a user and what partners see of it. The audit log records that it was read.
+func (h handlers) ReadUserActivity(
+	ctx context.Context, request operatorapi.ReadUserActivityRequestObject,
+) (operatorapi.ReadUserActivityResponseObject, error) {
+	dates := activity.Range{From: request.Params.From.Time, To: request.Params.To.Time}
+	if dates.To.Before(dates.From) || !dates.To.Before(dates.From.AddDate(0, 0, activity.MaxViewDates)) {
+		return nil, contract.ErrMalformed
+	}
+	user, err := h.Accounts.GetUser(ctx, request.UserId)
+	if err != nil {
+		return nil, err
+	}
+	view, err := h.Activity.View(ctx, user.ID, dates)
+	if err != nil {
+		return nil, err
+	}
+	connections, err := h.OAuth.ConnectionsOfUser(ctx, user.ID)
+	return operatorapi.ReadUserActivity200JSONResponse{
+		UserId: user.ID, From: request.Params.From, To: request.Params.To, Complete: view.Complete, Readers: readersOf(user, connections),
+		Days:               each(view.Days, viewedDayBody),
+		Rides:              each(view.Rides, rideBody),
+		Adjustments:        each(view.Adjustments, writtenAdjustmentBody),
+		RemovedAdjustments: each(view.Removed, removedAdjustmentBody),
+	}, err
+}
+
+// readersOf returns the clients that can read the user's activity now, and since which dates.
+func readersOf(user account.User, connections []oauth.Connection) []operatorapi.Reader {
+	readers := []operatorapi.Reader{}
+	for _, connection := range connections {
+		if connection.State != oauth.Authorized || connection.ClientStatus != string(client.Active) {
+			continue
+		}
+		reader := operatorapi.Reader{ClientId: connection.Partner.ClientID, ClientName: connection.Partner.Name}
+		first := func(dataset activity.Dataset) *openapi_types.Date {
+			of := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
+			return &openapi_types.Date{Time: of.FirstDate(dataset)}
+		}
+		if connection.Scopes.Contains(scope.DailySteps) {
+			reader.StepsFrom = first(activity.DatasetDailySteps)
+		}
+		if connection.Scopes&(scope.CyclingDaily|scope.CyclingActivities) != 0 {
+			reader.CyclingFrom = first(activity.DatasetCyclingDaily)
+		}
+		readers = append(readers, reader)
+	}
+	return readers
+}
+
+func viewedDayBody(day activity.ViewedDay) operatorapi.UserActivityDay {
+	figures := func(f activity.ViewedFigures) operatorapi.DayFigures {
+		body := operatorapi.DayFigures{Adjusted: f.Adjusted, Seen: f.Seen}
+		if f.IsRecorded {
+			body.Recorded = &f.Recorded
+		}
+		return body
+	}
+	return operatorapi.UserActivityDay{Date: openapi_types.Date{Time: day.Date}, Steps: figures(day.Steps), Cycling: figures(day.Cycling)}
+}
+
+func rideBody(ride activity.RecordedRide) operatorapi.RecordedRide {
+	const clock = "2006-01-02T15:04:05.000000"
+	body := operatorapi.RecordedRide{
+		SourceId: ride.SourceID, RecordedStartTime: ride.StartTime.Format(clock), DistanceMeters: ride.DistanceMeters,
+	}
+	if ride.EndTime != nil {
+		body.RecordedEndTime = new(ride.EndTime.Format(clock))
+	}
+	return body
+}
+
+func writtenAdjustmentBody(a activity.Adjustment) operatorapi.WrittenAdjustment {
+	return operatorapi.WrittenAdjustment{
+		AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date},
+		Delta: int32(a.Delta), Note: a.Note, CreatedAt: instant(a.CreatedAt), Actor: orNull(a.Actor),
+	}
+}
+
+func removedAdjustmentBody(a activity.RemovedAdjustment) operatorapi.RemovedAdjustment {
+	return operatorapi.RemovedAdjustment{
+		AdjustmentId: a.ID, Dataset: operatorapi.AdjustedDataset(a.Dataset), Date: openapi_types.Date{Time: a.Date}, At: instant(a.At),
+		Actor: a.Actor,
+	}
+}
+
+// jsonFields maps the domains' fields to their names in JSON, if these differ by more than hyphens.
+var jsonFields = map[string]string{"callback": "callback_url", "homepage": "homepage_url", "scope": "scopes", "overlap": "overlap_seconds"}
+
+func jsonField(name string) string {
+	return cmp.Or(jsonFields[name], strings.ReplaceAll(name, "-", "_"))
+}
+
+// Fields turns a domain's refusal of fields into a [contract.ContentError]. It returns other errors unchanged. The texts of the domains
+// are fixed and contain no values. The sandbox's driver uses it, too.
+func Fields(err error) error {
+	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
+		return contract.Field(wrong.Problem, jsonField(wrong.Field))
+	}
+	if errors.Is(err, activity.ErrBatchSize) {
+		return contract.Field(activity.ErrBatchSize.Error())
+	}
+	var rows contract.ContentError
+	if bad, is := errors.AsType[activity.BatchError](err); is {
+		for _, row := range bad {
+			rows = append(rows, contract.Field(row.Err.Error(), row.Path()...)...)
+		}
+		return rows
+	}
+	if bad, is := errors.AsType[*intake.BadRows](err); is {
+		for _, row := range bad.Named {
+			rows = append(rows, contract.Field(row.Err.Error(), "users", strconv.Itoa(row.Line-1), row.Column)...)
+		}
+		return rows
+	}
+	return err
 }

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-	openapi_types "github.com/oapi-codegen/runtime/types"
-
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // ListUsers lists all users, or the user with an email address.
@@ -106,3 +108,162 @@ func userBody(user account.User) operatorapi.User {
 
 // instant always writes three digits after the point.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// PutActivity writes a whole batch or nothing.
+func (h handlers) PutActivity(
+	ctx context.Context, request operatorapi.PutActivityRequestObject,
+) (operatorapi.PutActivityResponseObject, error) {
+	result, err := PutActivity(ctx, h.Activity, request.Body)
+	return operatorapi.PutActivity200JSONResponse(result), err
+}
+
+// PutActivity is the operation without its envelope, also for the sandbox's driver.
+func PutActivity(
+	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
+) (operatorapi.ActivityBatchResult, error) {
+	result, err := store.Put(ctx, readBatch(body))
+	return operatorapi.ActivityBatchResult{
+		DailySteps:                written(result.DailySteps),
+		CyclingActivities:         written(result.CyclingActivities),
+		StepCorrections:           written(result.StepCorrections),
+		CyclingAdjustments:        written(result.CyclingAdjustments),
+		DailyStepsRemovals:        operatorapi.Removed(result.DailyStepsRemovals),
+		Removals:                  operatorapi.Removed(result.Removals),
+		StepCorrectionRemovals:    operatorapi.Removed(result.StepCorrectionRemovals),
+		CyclingAdjustmentRemovals: operatorapi.Removed(result.CyclingAdjustmentRemovals),
+	}, err
+}
+
+func written(result activity.Result) operatorapi.Written {
+	return operatorapi.Written{
+		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
+	}
+}
+
+func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
+	for _, row := range body.DailySteps {
+		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
+			UserID: row.UserId, Date: row.Date.Time, Steps: int(row.Steps),
+		})
+	}
+	for _, row := range body.CyclingActivities {
+		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, int(row.DistanceMeters))
+	}
+	for _, row := range body.StepCorrections {
+		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{
+			UserID: row.UserId, ID: row.CorrectionId, Date: row.Date.Time, Delta: int(row.Delta), Note: row.Note,
+		})
+	}
+	for _, row := range body.CyclingAdjustments {
+		batch.CyclingAdjustments = append(batch.CyclingAdjustments, activity.AdjustmentRecord{
+			UserID: row.UserId, ID: row.AdjustmentId, Date: row.Date.Time, Delta: int(row.DeltaMeters), Note: row.Note,
+		})
+	}
+	for _, row := range body.Removals {
+		batch.Removals = append(batch.Removals, activity.RideRecord{UserID: row.UserId, SourceID: row.SourceId})
+	}
+	for _, row := range body.DailyStepsRemovals {
+		batch.DailyStepsRemovals = append(batch.DailyStepsRemovals, activity.StepsRecord{UserID: row.UserId, Date: row.Date.Time})
+	}
+	for _, row := range body.StepCorrectionRemovals {
+		batch.StepCorrectionRemovals = append(batch.StepCorrectionRemovals, activity.AdjustmentRecord{UserID: row.UserId, ID: row.CorrectionId})
+	}
+	for _, row := range body.CyclingAdjustmentRemovals {
+		batch.CyclingAdjustmentRemovals = append(batch.CyclingAdjustmentRemovals, activity.AdjustmentRecord{UserID: row.UserId, ID: row.AdjustmentId})
+	}
+	return batch
+}
+
+// Find returns what a text names.
+func (h handlers) Find(ctx context.Context, request operatorapi.FindRequestObject) (operatorapi.FindResponseObject, error) {
+	found, err := h.Finder.Find(ctx, request.Params.Text)
+	return operatorapi.Find200JSONResponse{Data: each(found, foundBody)}, err
+}
+
+func foundBody(found lookup.Found) operatorapi.Found {
+	body := operatorapi.Found{
+		Kind: operatorapi.FoundKind(found.Kind), UserId: orNull(found.UserID), ClientId: orNull(found.ClientID), Name: found.Name,
+		At: instantOrNull(found.At), Detail: found.Detail,
+	}
+	if found.EventID != uuid.Nil {
+		body.WebhookId = new(webhook.Event{ID: found.EventID}.MessageID())
+	}
+	return body
+}
+
+// orNull returns null for the zero value.
+func orNull[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
+}
+
+// named returns the user of an address and the client of a name, and what was given by id. ok is false if a name stands for another one
+// than the id. Errors: refusal.ErrUserNotFound, refusal.ErrClientNotFound, lookup.ErrSeveral.
+func (h handlers) named(ctx context.Context, params operatorapi.ListAuditLogParams) (user, client *uuid.UUID, ok bool, err error) {
+	user, client, ok = params.UserId, params.ClientId, true
+	if params.Email != nil {
+		found, err := h.Accounts.FindUser(ctx, *params.Email)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		ok = user == nil || *user == found.ID
+		user = &found.ID
+	}
+	if params.ClientName != nil {
+		found, err := h.Finder.ClientNamed(ctx, *params.ClientName)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		ok = ok && (client == nil || *client == found)
+		client = &found
+	}
+	return user, client, ok, nil
+}
+
+// ListUserSignIns lists what happened to the sign-ins of a user's address.
+func (h handlers) ListUserSignIns(
+	ctx context.Context, request operatorapi.ListUserSignInsRequestObject,
+) (operatorapi.ListUserSignInsResponseObject, error) {
+	log, err := h.signInsOf(ctx, request.UserId)
+	return operatorapi.ListUserSignIns200JSONResponse(log), err
+}
+
+// ListSignIns lists what happened to the sign-ins of any address.
+func (h handlers) ListSignIns(
+	ctx context.Context, request operatorapi.ListSignInsRequestObject,
+) (operatorapi.ListSignInsResponseObject, error) {
+	found, err := h.Accounts.SignIns(ctx, request.Params.Email)
+	return operatorapi.ListSignIns200JSONResponse(signInLogBody(found)), err
+}
+
+// LiftSignInLimits lets the limits of a user's address begin anew.
+func (h handlers) LiftSignInLimits(
+	ctx context.Context, request operatorapi.LiftSignInLimitsRequestObject,
+) (operatorapi.LiftSignInLimitsResponseObject, error) {
+	if err := h.Accounts.LiftSignInLimits(ctx, request.UserId); err != nil {
+		return nil, err
+	}
+	log, err := h.signInsOf(ctx, request.UserId)
+	return operatorapi.LiftSignInLimits200JSONResponse(log), err
+}
+
+func (h handlers) signInsOf(ctx context.Context, userID uuid.UUID) (operatorapi.SignInLog, error) {
+	user, err := h.Accounts.GetUser(ctx, userID)
+	if err != nil {
+		return operatorapi.SignInLog{}, err
+	}
+	found, err := h.Accounts.SignIns(ctx, user.Email)
+	return signInLogBody(found), err
+}
+
+func signInLogBody(found account.SignInLog) operatorapi.SignInLog {
+	data := each(found.Events, func(e account.SignInEvent) operatorapi.SignInEvent {
+		return operatorapi.SignInEvent{
+			At: instant(e.At), Event: operatorapi.SignInEventEvent(e.Kind), Waiting: e.Waiting, Until: instantOrNull(e.Until), Detail: e.Detail,
+			SignInId: orNull(e.SignIn), Limit: orNull(operatorapi.SignInEventLimit(e.Limit)),
+		}
+	})
+	return operatorapi.SignInLog{CodesWork: found.CodesWork, Data: data, NextCodeAt: instantOrNull(found.NextCodeAt)}
+}

@@ -1,15 +1,17 @@
 package pages
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
-
-	"github.com/google/uuid"
+	"time"
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 )
 
 // connection is a connection of the user as the account pages show it.
@@ -142,4 +144,164 @@ func (p *pages) connectionOf(r *http.Request) (of connection, err error) {
 		of = list[i]
 	}
 	return of, err
+}
+
+// accountBase is the prefix of the paths of the account pages.
+const accountBase = "/account"
+
+// signInLifetime is how long the browser keeps the id of a sign-in. It is longer than a code is valid, so that a
+// page can say that a code was entered too late.
+const signInLifetime = 30 * time.Minute
+
+// accountSignIn is the sign-in to the account pages that is under way in this browser, or a new one.
+func (p *pages) accountSignIn(r *http.Request) (signIn, error) {
+	if _, err := p.session(r); err == nil {
+		return signIn{}, site.Redirect(accountBase)
+	} else if !errors.Is(err, account.ErrNoSession) {
+		return signIn{}, err
+	}
+	id, begun := p.Accounts.OpenSignIn(cookieText(r, signInCookie))
+	if !begun {
+		id = uuid.New()
+	}
+	sealed, err := p.Accounts.SealSignIn(id)
+	return signIn{
+		id: id, begun: begun, page: "account-sign-in",
+		view:     view{Base: accountBase, Minutes: minutes(account.SessionLifetime)},
+		remember: func(w http.ResponseWriter) { setCookie(w, signInCookie, sealed, signInLifetime) },
+		finish: func(w http.ResponseWriter, r *http.Request, verified account.Verified) error {
+			key, err := p.Accounts.StartSession(r.Context(), id, verified)
+			if err != nil {
+				return err
+			}
+			dropCookie(w, signInCookie)
+			session, err := p.Accounts.SealSession(key)
+			if err != nil {
+				return err
+			}
+			setCookie(w, sessionCookie, session, account.SessionLifetime)
+			if err := p.remember(w, r, verified.Browser); err != nil {
+				return err
+			}
+			return site.Redirect(accountBase)
+		},
+	}, err
+}
+
+// signOut ends the session, if there still is one.
+func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	if key, ok := p.sessionKey(r); ok {
+		if err := p.Accounts.EndSession(r.Context(), key); err != nil {
+			return err
+		}
+	}
+	dropCookie(w, sessionCookie)
+	return site.Redirect(accountBase + "/sign-in?signed-out")
+}
+
+// sessionKey reads the key of the session from its cookie.
+func (p *pages) sessionKey(r *http.Request) (key account.SessionKey, ok bool) {
+	return p.Accounts.OpenSession(cookieText(r, sessionCookie))
+}
+
+// session returns the user who is signed in. Error: account.ErrNoSession.
+func (p *pages) session(r *http.Request) (account.User, error) {
+	key, ok := p.sessionKey(r)
+	if !ok {
+		return account.User{}, account.ErrNoSession
+	}
+	return p.Accounts.GetSession(r.Context(), key)
+}
+
+// signedIn returns the user who is signed in. Without one it redirects to the sign-in, which says why unless the user has
+// just come to the first page.
+func (p *pages) signedIn(r *http.Request) (account.User, error) {
+	user, err := p.session(r)
+	switch {
+	case !errors.Is(err, account.ErrNoSession):
+		return user, err
+	case r.URL.Path == accountBase:
+		return user, site.Redirect(accountBase + "/sign-in")
+	}
+	return user, site.Redirect(accountBase + "/sign-in?ended")
+}
+
+// receipt is what the link of a receipt is about. Its page needs no session and does not show the user's address.
+type receipt struct {
+	account.Receipt
+	view view
+}
+
+// receiptOf finds the receipt that the path names, and what it is about. It changes nothing, because programs that look at emails open links,
+// too. Error: account.ErrNoReceipt.
+func (p *pages) receiptOf(r *http.Request) (found receipt, err error) {
+	of, user, err := p.Accounts.OpenReceipt(r.Context(), chi.URLParam(r, "receipt"))
+	if err != nil {
+		return found, err
+	}
+	found = receipt{Receipt: of, view: view{Base: accountBase}}
+	if of.ClientID == uuid.Nil {
+		browser, signedIn, err := p.Accounts.BrowserOfReceipt(r.Context(), of)
+		browser.SignedInAt = browser.SignedInAt.In(user.Zone())
+		found.view.Problem, found.view.Link = "browser", r.URL.Path
+		found.view.Browsers, found.view.Over = []account.Browser{browser}, !signedIn
+		return found, err
+	}
+	c, err := p.OAuth.Connection(r.Context(), of.UserID, of.ClientID)
+	if errors.Is(err, oauth.ErrNotConnected) {
+		err = account.ErrNoReceipt
+	}
+	c.AuthorizedAt = c.AuthorizedAt.In(user.Zone())
+	found.view.Partner = partner{Partner: c.Partner}
+	found.view.Connections = []connection{{Connection: c, Partner: found.view.Partner, link: r.URL.Path}}
+	switch {
+	case c.State == oauth.Disconnected:
+		found.view.Problem, found.view.Over = "ended", true
+	case c.Version != of.Version:
+		found.view.Problem, found.view.Over = "renewed", true
+	}
+	return found, err
+}
+
+// showReceipt asks whether to end what the receipt is about, or says why there is nothing to end.
+func (p *pages) showReceipt(w http.ResponseWriter, r *http.Request, of receipt) error {
+	name := "receipt"
+	if !of.view.Over && of.ClientID != uuid.Nil {
+		name = "disconnect"
+	}
+	p.site.Write(w, r, http.StatusOK, name, of.view)
+	return nil
+}
+
+// useReceipt ends what the receipt is about. A form that is submitted twice changes nothing the second time. Then the page says how it is now.
+func (p *pages) useReceipt(_ http.ResponseWriter, r *http.Request, of receipt) error {
+	var err error
+	switch {
+	case of.view.Over:
+	case of.ClientID == uuid.Nil:
+		err = p.Accounts.EndBrowser(r.Context(), of.Receipt)
+	default:
+		err = p.OAuth.DisconnectVersion(r.Context(), of.UserID, of.ClientID, of.Version)
+	}
+	if err != nil && !errors.Is(err, oauth.ErrNotConnected) { // the latter: it has just changed
+		return err
+	}
+	return site.Redirect(r.URL.Path)
+}
+
+// FindConnection returns what receipts say of a connection.
+func FindConnection(server *oauth.Server) func(ctx context.Context, userID, clientID uuid.UUID) (account.Connected, error) {
+	return func(ctx context.Context, userID, clientID uuid.UUID) (account.Connected, error) {
+		c, err := server.Connection(ctx, userID, clientID)
+		if errors.Is(err, oauth.ErrNotConnected) {
+			err = account.ErrNotConnected
+		}
+		return account.Connected{
+			Partner: c.Partner.Name, Version: c.Version, Live: c.State == oauth.Authorized, Scopes: c.Scopes,
+			HistoryFrom: c.HistoryFrom, AuthorizedAt: c.AuthorizedAt, Browser: c.Browser,
+		}, err
+	}
 }

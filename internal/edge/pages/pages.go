@@ -1,12 +1,42 @@
+// Package pages serves the pages that a user sees: the path from /oauth/authorize through the sign-in to the decision
+// (specification 4.2, 4.11), and the account pages, where users see and end their connections.
+//
+//	GET /oauth/authorize ─303─▶ /authorize/{request}/sign-in ─▶ …/code ─▶ …/consent (─▶ …/disconnect) ─303─▶ the callback
+//	GET /account ─303─▶ /account/sign-in ─▶ /account/code ─▶ /account ─▶ …/disconnect ─▶ /account
+//	GET /account/receipt/{receipt}
+//
+// # Invariants
+//
+//   - A request belongs to the browser that opened it. One cookie holds the browser's secret, of which the domain knows
+//     the hash, and every page and form of the request needs it. In another browser no page reveals whose request it is, or
+//     whether it exists (TestAnotherBrowser). In its own browser an ended request says why it ended (TestRequestEnds_3_1).
+//   - A session of the account pages is one cookie, too, and expires by the database's clock. It lists and ends only its
+//     own user's connections. An authorization request signs nobody in to the account pages, nor the other way round
+//     (TestAccountSessionEnds_4, TestAccountAndAuthorizationSignInsAreApart_5_3).
+//   - The link of a receipt needs no session. Opening it changes nothing, its page shows no address, and it ends no connection that
+//     began later (TestReceiptEndsAConnection, TestReceiptSignsABrowserOut). All that do not work look the same (TestReceiptsThatDoNotWork).
+//   - A form that is sent twice has the same result twice, whether or not the browser has kept the first answer (TestFormsTwice).
+//   - Only a decision of the user goes to the callback (specification 7.1). Every error is a page (TestAuthorizeErrors_7_2,
+//     TestWholeWay_3_1).
+//   - A form is accepted only from our own pages: the cookie is SameSite, and site.OwnForms checks
+//     Sec-Fetch-Site or Origin. The body is bounded; each field is known, occurs once and contains no NUL (TestForeignForms, TestForms).
+//   - Every page is complete without scripts and carries the headers of site.Headers, whatever its status (TestChromiumEveryPage,
+//     TestHeaders).
+//   - Neither a page nor its timing reveals whether an address has an account (TestUnknownAddress4, TestAccountUnknownAddress_4).
+//
+// The package decides nothing: the rules are those of packages oauth and account.
 package pages
 
 import (
+	"embed"
+	"errors"
 	"fmt"
+	"html/template"
+	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
@@ -16,7 +46,11 @@ import (
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 )
 
 // Config is what the pages need. Only BaseURL, Activity, TrustedProxies, Brand, Texts and Limits may be empty.
@@ -87,4 +121,134 @@ func New(config Config) (http.Handler, error) {
 // page responds with what handle writes, or with the redirect or error page of its error or panic.
 func (p *pages) page(handle site.Handler) http.HandlerFunc {
 	return site.Handle(handle, p.fail)
+}
+
+//go:embed templates static
+var files embed.FS
+
+// staticPath is where the files of the pages are served.
+const staticPath = "/static/"
+
+func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Site, error) {
+	return site.New(site.Config{Files: files, Static: static, Brand: of, Texts: texts, Funcs: func(in *locale.Locale) template.FuncMap {
+		return template.FuncMap{
+			"initial":     brand.Initial,
+			"host":        hostOf,
+			"span":        in.Span,
+			"moment":      in.Moment,
+			"sofar":       func(today activity.Today) string { return soFar(in, today) },
+			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },
+		}
+	}})
+}
+
+// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
+// cannot be followed, and takes no keys.
+func accountLink(in *locale.Locale, preview bool) template.HTML {
+	if preview {
+		return `<a class="inline" role="link" aria-disabled="true">` + in.HTML("account.name") + `</a>`
+	}
+	return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
+		in.HTML("page.new_tab") + `</span></a>`
+}
+
+// logo serves that of a partner.
+func (p *pages) logo(w http.ResponseWriter, r *http.Request) error {
+	id, err := site.PathID(r, "client")
+	if err != nil {
+		return site.ErrNotFound
+	}
+	logo, err := p.Clients.Logo(r.Context(), id, chi.URLParam(r, "logo"))
+	if err != nil {
+		return err
+	}
+	site.Unchanging(w, logo.MediaType())
+	w.Header().Set("Content-Type", logo.MediaType())
+	_, _ = w.Write(logo.Content) // fails only where nobody reads it any more
+	return nil
+}
+
+// failure is the response to an error.
+type failure struct {
+	status int
+	view   string // the template
+	code   string // for the log; the page shows it in small print if it is one of specification 7.2
+}
+
+// failureOf is the table of errors and their pages. An error that is not in it is a fault of the service.
+func failureOf(err error) failure {
+	var refused *oauth.AuthorizeError
+	switch {
+	case errors.As(err, &refused):
+		return failure{http.StatusBadRequest, "refused", string(refused.Cause)}
+	case errors.Is(err, oauth.ErrRequestEnded):
+		return failure{http.StatusBadRequest, "ended", string(oauth.InvalidRequest)}
+	case errors.Is(err, site.ErrBadForm):
+		return failure{http.StatusBadRequest, "bad-form", "bad_form"}
+	case errors.Is(err, site.ErrForeignForm):
+		return failure{http.StatusForbidden, "bad-form", "foreign_form"}
+	case errors.Is(err, site.ErrNotFound), errors.Is(err, refusal.ErrClientNotFound):
+		return failure{http.StatusNotFound, "not-found", "not_found"}
+	case errors.Is(err, account.ErrNoReceipt):
+		return failure{http.StatusNotFound, "receipt", "no_receipt"}
+	case errors.Is(err, account.ErrTooManyCodes):
+		return failure{http.StatusTooManyRequests, "too-many-codes", "too_many_codes"}
+	}
+	return failure{http.StatusInternalServerError, "fault", "fault"}
+}
+
+// fail responds with the error's page, never with a redirect to the callback (specification 7.1).
+func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+	event := telemetry.EventOf(r.Context())
+	failure := failureOf(err)
+	event.Code = failure.code
+	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
+		event.Reason, event.ClaimedID = refused.Reason, refused.ClientID // anyone with the link can send it
+	}
+	if failure.status == http.StatusInternalServerError {
+		event.Cause = err
+	}
+	w.Header().Set("Content-Security-Policy", site.Policy)
+	w.Header().Set("X-Request-ID", event.RequestID.String())
+	v := view{Base: baseOf(r), Code: failure.code}
+	if failure.view == "ended" {
+		v.Problem, v.Partner, v.Denied = p.ending(r)
+		if errors.Is(err, oauth.ErrDayOver) && v.Problem == string(oauth.EndedByTime) {
+			v.Problem = "midnight"
+		}
+	}
+	if limited := new(account.TooManyCodesError); errors.As(err, &limited) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(limited.Wait.Seconds()))))
+		v.Wait, v.Restart = limited.Wait, v.Base != accountBase
+	}
+	p.site.Write(w, r, failure.status, failure.view, v)
+}
+
+// ending returns why a request has ended, as a name that the template knows, the partner, as far as this browser may know them, and whether
+// the user has denied the request. After a failure the cause is unknown.
+func (p *pages) ending(r *http.Request) (cause string, of partner, isDenied bool) {
+	kept, err := keeps(r)
+	if err != nil {
+		return "unknown", partner{}, false
+	}
+	ending, err := p.OAuth.Ending(r.Context(), kept.asked, kept.browser)
+	if err != nil {
+		return "unknown", partner{}, false
+	}
+	if kept.outcome != "" {
+		ending.Cause, ending.Denied = oauth.EndedByDecision, kept.outcome == denied
+	}
+	return string(ending.Cause), partner{Partner: ending.Partner}, ending.Denied
+}
+
+// baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which
+// redirects to the form for the address if no code was sent.
+func baseOf(r *http.Request) string {
+	if request := chi.URLParam(r, "request"); request != "" {
+		return "/authorize/" + request
+	}
+	if strings.HasPrefix(r.URL.Path+"/", accountBase+"/") {
+		return accountBase
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,7 +11,10 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/locale"
+	"connect-svc/internal/foundation/work"
+	"github.com/go-chi/chi/v5"
 )
 
 // view is the data of the templates. A page uses the fields that it needs; the rest are zero.
@@ -128,3 +132,77 @@ func hostOf(address string) string {
 
 // minutes rounds up, and is at least one.
 func minutes(d time.Duration) int { return max(1, int(math.Ceil(d.Minutes()))) }
+
+// languageCookie has the language that was chosen in this browser.
+const languageCookie = "__Host-connect-language"
+
+// languagePath is that of the form at the foot of each page.
+const languagePath = accountBase + "/language"
+
+// languageLifetime is the longest that browsers keep a cookie.
+const languageLifetime = 400 * 24 * time.Hour
+
+// inChosenLanguage replaces the browser's languages by the one that was chosen in it.
+func (p *pages) inChosenLanguage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tag := cookieText(r, languageCookie); slices.Contains(p.site.Texts.Tags(), tag) {
+			r.Header.Set("Accept-Language", tag)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// chooseLanguage keeps a language in the browser, and leads back to the page with the form.
+func (p *pages) chooseLanguage(router chi.Routes) site.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		form, err := site.ReadForm(w, r, "language")
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(p.site.Texts.Tags(), form["language"]) {
+			return site.ErrBadForm
+		}
+		setCookie(w, languageCookie, form["language"], languageLifetime)
+		return site.Redirect(pageBefore(r, router))
+	}
+}
+
+// pageBefore returns the page that a form was on, as the browser names it. If a GET does not lead there, because the page answered a form,
+// it returns the first page of the same sign-in.
+func pageBefore(r *http.Request, router chi.Routes) string {
+	from, err := url.Parse(r.Referer())
+	if err != nil || from.Path == "" {
+		return accountBase
+	}
+	if router.Match(chi.NewRouteContext(), http.MethodGet, from.Path) {
+		return (&url.URL{Path: from.Path, RawQuery: from.RawQuery}).String()
+	}
+	before := chi.NewRouteContext()
+	router.Match(before, http.MethodPost, from.Path)
+	if request := before.URLParam("request"); request != "" {
+		return "/authorize/" + request + "/sign-in"
+	}
+	return accountBase
+}
+
+// caller decides in whose queue a request waits for the database. After a sign-in, to the account pages or to a request, it is the
+// user's: the cookies that say so are sealed, and nobody else has one. The same is true of the link of a receipt. All other
+// browsers of a network share a queue.
+func (p *pages) caller(r *http.Request) work.Caller {
+	if key, ok := p.sessionKey(r); ok {
+		return work.Caller{Kind: work.Users, Name: key.UserID.String()}
+	}
+	if session, ok := p.requestSession(r); ok {
+		return work.Caller{Kind: work.Users, Name: session.UserID.String()}
+	}
+	if sealed, ok := strings.CutPrefix(r.URL.Path, account.ReceiptPath); ok {
+		if userID, ok := p.Accounts.UserOfReceipt(sealed); ok {
+			return work.Caller{Kind: work.Users, Name: userID.String()}
+		}
+	}
+	kind := work.Strangers
+	if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/sign-in") || strings.HasSuffix(r.URL.Path, "/new-code")) {
+		kind = work.Codes
+	}
+	return work.Caller{Kind: kind, Name: p.TrustedProxies.Of(r).String()}
+}

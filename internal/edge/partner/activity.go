@@ -2,13 +2,16 @@ package partner
 
 import (
 	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
-
-	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/domain/activity"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // defaultLimit is the page size of a request without limit (specification 4.9).
@@ -101,4 +104,100 @@ func (c *call) reader() activity.Reader {
 		RegisteredOn:      c.access.RegisteredOn,
 		Now:               c.access.Now,
 	}
+}
+
+// rowsResponse is the success of a read, the only response that is not generated: the reflection of encoding/json would take more than a
+// quarter of the CPU of a page of 500 rides, and most allocations of a month of days (BenchmarkRows). A test compares its bytes with those
+// of the generated types.
+type rowsResponse[Row any] struct {
+	rows      iter.Seq[Row]
+	appendRow func(b []byte, row Row) []byte
+	meta      any
+}
+
+var (
+	_ partnerapi.ReadDailyActivityResponseObject     = rowsResponse[activity.Steps]{}
+	_ partnerapi.ReadCyclingDailyResponseObject      = rowsResponse[activity.CyclingDay]{}
+	_ partnerapi.ReadCyclingActivitiesResponseObject = rowsResponse[activity.Ride]{}
+)
+
+// VisitReadDailyActivityResponse writes the response.
+func (a rowsResponse[Row]) VisitReadDailyActivityResponse(w http.ResponseWriter) error {
+	return a.write(w)
+}
+
+// VisitReadCyclingDailyResponse writes the response.
+func (a rowsResponse[Row]) VisitReadCyclingDailyResponse(w http.ResponseWriter) error {
+	return a.write(w)
+}
+
+// VisitReadCyclingActivitiesResponse writes the response.
+func (a rowsResponse[Row]) VisitReadCyclingActivitiesResponse(w http.ResponseWriter) error {
+	return a.write(w)
+}
+
+func (a rowsResponse[Row]) write(w http.ResponseWriter) error {
+	meta, err := json.Marshal(a.meta)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json") // the guard has set the others
+	w.WriteHeader(http.StatusOK)
+	part := append(make([]byte, 0, maxDays), `{"data":[`...)
+	first := true
+	for row := range a.rows {
+		if !first {
+			part = append(part, ',')
+		}
+		first = false
+		if part = a.appendRow(part, row); len(part) >= maxPart {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+			part = part[:0]
+		}
+	}
+	part = append(append(append(part, `],"meta":`...), meta...), "}\n"...)
+	_, err = w.Write(part)
+	return err
+}
+
+// The sizes of a response of 31 days at most, and of a part of a longer one, which is about that of a TLS record.
+const (
+	maxDays = 3 << 10
+	maxPart = 15 << 10
+)
+
+// clock is the format of specification 2.7. It always has six fractional digits, and never a zone.
+const clock = "2006-01-02T15:04:05.000000"
+
+// appendSteps, appendCyclingDay and appendRide append a row (specification 2.5, 2.6, 2.7). No text in it needs an escape.
+func appendSteps(b []byte, day activity.Steps) []byte {
+	b = day.Date.AppendFormat(append(b, `{"date":"`...), time.DateOnly)
+	b = strconv.AppendInt(append(b, `","steps":`...), day.Steps, 10)
+	return append(b, `,"updated_at":null}`...)
+}
+
+func appendCyclingDay(b []byte, day activity.CyclingDay) []byte {
+	b = day.Date.AppendFormat(append(b, `{"date":"`...), time.DateOnly)
+	b = strconv.AppendInt(append(b, `","distance_meters":`...), day.DistanceMeters, 10)
+	return append(b, `,"source":"`+partnerapi.SourceSvc+`","updated_at":null}`...)
+}
+
+func appendRide(b []byte, ride activity.Ride) []byte {
+	b = append(b, `{"date":"`...)
+	b = ride.StartTime.AppendFormat(b, time.DateOnly)
+	b = append(b, `","distance_meters":`...)
+	b = strconv.AppendInt(b, ride.DistanceMeters, 10)
+	b = append(b, `,"granularity":"`+partnerapi.CyclingActivityGranularityUnknown+`","id":"`...)
+	b = append(b, ride.ID...)
+	b = append(b, `","manual":null,"recorded_end_time":`...)
+	if ride.EndTime == nil {
+		b = append(b, "null"...)
+	} else {
+		b = append(ride.EndTime.AppendFormat(append(b, '"'), clock), '"')
+	}
+	b = append(b, `,"recorded_start_time":"`...)
+	b = ride.StartTime.AppendFormat(b, clock)
+	return append(b, `","source":"`+partnerapi.SourceSvc+`","timezone":null,"updated_at":null}`...)
 }

@@ -2,11 +2,15 @@ package partner
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/telemetry"
 )
@@ -105,4 +109,28 @@ func (e *edge) DisconnectGrant(
 	err := e.OAuth.Disconnect(ctx, c.credentials, request.GrantId)
 	authenticated(ctx, c, err)
 	return partnerapi.DisconnectGrant204Response{}, err
+}
+
+// basicCredentials returns the client ID and secret of an Authorization header (specification 5.1): both form-encoded, joined with a
+// colon, in base64.
+func basicCredentials(header string) (id, secret string, ok bool) {
+	encoded, ok := contract.Authorization(header, "Basic")
+	if !ok {
+		return "", "", false
+	}
+	joined, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil {
+		return "", "", false
+	}
+	id, secret, ok = strings.Cut(string(joined), ":")
+	if !ok {
+		return "", "", false
+	}
+	if id, err = url.QueryUnescape(id); err != nil || !contract.Clean(id) {
+		return "", "", false
+	}
+	if secret, err = url.QueryUnescape(secret); err != nil || !contract.Clean(secret) {
+		return "", "", false
+	}
+	return id, secret, true
 }

@@ -1,3 +1,12 @@
+// Package intake reads rows from files, and reports bad rows of files and of batches.
+//
+// A [Reader] feeds the rows of a file of comma-separated values (RFC 4180) to a COPY, one by one.
+//
+// # Invariants
+//
+//   - An error names a bad row by its line, its column and the reason, and never by its value, which may be personal (TestReader).
+//   - One bad row does not hide the others: the reader continues to the end of the file and reports the first 100 (TestBadRows).
+//   - Memory does not grow with the file, even if a quote is never closed (TestReader).
 package intake
 
 import (
@@ -10,6 +19,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
 // Progress is the progress of an import.
@@ -173,4 +185,32 @@ func (r *Reader) Bad() *BadRows { return &r.bad }
 // Storing reports the progress of storing: all rows have been read, and this share of them, from 0 to 1, is stored.
 func (r *Reader) Storing(share float64) {
 	r.progress(Progress{Rows: r.rows, Bytes: r.file.read, Storing: true, Stored: int64(share * float64(r.rows))})
+}
+
+// ShowProgress shows on a terminal how far an import of size bytes is, with its rate and the time that remains. finish removes the
+// display. A display that fails does not stop the import.
+func ShowProgress(screen io.Writer, size int64) (show func(Progress), finish func()) {
+	newBar := func(size int64, options ...progressbar.Option) *progressbar.ProgressBar {
+		return progressbar.NewOptions64(size, append(options,
+			progressbar.OptionSetWriter(screen),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+		)...)
+	}
+	bar, storing := newBar(size, progressbar.OptionShowBytes(true)), false
+	show = func(done Progress) {
+		if !done.Storing {
+			bar.Describe(fmt.Sprintf("reading row %d", done.Rows))
+			_ = bar.Set64(done.Bytes)
+			return
+		}
+		if !storing {
+			storing = true
+			_ = bar.Clear()
+			bar = newBar(done.Rows, progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"), progressbar.OptionShowCount())
+			bar.Describe("storing rows")
+		}
+		_ = bar.Set64(done.Stored)
+	}
+	return show, func() { _ = bar.Clear() }
 }

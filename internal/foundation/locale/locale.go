@@ -1,3 +1,17 @@
+// Package locale has the texts of pages and emails in each language, and chooses the language for a request.
+//
+// texts/*.toml has one file for each language of users' pages and emails, and texts/console/en.toml the console in English. An
+// operator's folder of files of the same form replaces texts, and adds languages to the console.
+//
+// # Invariants
+//
+//   - Every language of users' pages has every text of English (TestLanguagesAreComplete).
+//   - Values are escaped if the text is HTML. The texts are not, because the project and the operator write them
+//     (TestTextIsEscapedWhereItIsHTML).
+//   - A language is chosen by lookup (RFC 4647, section 3.4) in the order of the browser's qualities (RFC 9110, section 12.5.4): the
+//     first available one, or else English (TestNegotiate).
+//   - The console has English, and the languages for which the operator has texts of it (TestLanguagesOfTheConsole).
+//   - A key that English lacks is a fault of the program and panics (TestTextsAreSet).
 package locale
 
 import (
@@ -6,6 +20,7 @@ import (
 	"html/template"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +28,8 @@ import (
 
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
 )
 
 // Catalogue has the texts of all languages. It is safe for concurrent use.
@@ -185,4 +202,33 @@ func (l *Locale) Direction() string {
 		return "rtl"
 	}
 	return "ltr"
+}
+
+// Number writes 4312 as 4,312.
+func (l *Locale) Number(n any) string { return l.decimal(n) }
+
+func (l *Locale) decimal(x any, options ...number.Option) string {
+	return message.NewPrinter(language.Make(l.Tag)).Sprint(number.Decimal(x, options...))
+}
+
+// Distance writes meters as 850 m or, from a kilometer on, as 7.4 km.
+func (l *Locale) Distance(meters int64) string {
+	const space = "\u00a0"
+	if meters < 1000 {
+		return l.decimal(meters) + space + "m"
+	}
+	return l.decimal(float64(meters)/1000, number.MinFractionDigits(1), number.MaxFractionDigits(1)) + space + "km"
+}
+
+// Span writes a duration in minutes or, from two hours on, in hours. It rounds up, and is at least a minute.
+func (l *Locale) Span(d time.Duration) string {
+	if minutes := max(1, int(math.Ceil(d.Minutes()))); minutes < 120 {
+		return l.Text("span.minutes", "Count", minutes)
+	}
+	return l.Text("span.hours", "Count", int(math.Ceil(d.Hours())))
+}
+
+// Moment writes a day and a time of it, such as 21 November 2026, 13:05.
+func (l *Locale) Moment(at time.Time) string {
+	return l.Text("date.moment", "Day", l.Day(at), "Time", at.Format("15:04"))
 }

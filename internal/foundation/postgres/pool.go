@@ -1,3 +1,20 @@
+// Package postgres opens the database and knows its PostgreSQL side: the pool and its timeouts, transactions, error codes,
+// and the clock.
+//
+// # Invariants
+//
+//   - Every statement waits for its connection in the fair queue (TestPoolHasNoOtherMethods, TestBatchesAreQueued).
+//   - Strangers use at most a quarter of the connections at a time (TestStrangersShareAQuarter).
+//   - The service has one clock, the clock of the database. SQL reads it through connect_now(), never through now(). A [Clock]
+//     shifts it for the connections of one pool, and gives the same time to Go code, so that tests and the demo can travel in
+//     time. The zero Clock is the real time and costs no statement (TestClock, TestZeroClockSetsNothing).
+//   - No error of this package holds a password or the database's address as it was configured, because errors are logged
+//     (TestOpenErrors).
+//   - Every session runs in UTC, so that a cast between date and timestamptz means the same everywhere (TestOpenDefaultsYieldToURL).
+//   - Neither this package nor another one of the foundation names a table of a domain
+//     (owners.TestFoundationNamesNoTableOfADomain).
+//
+// The embedded PostgreSQL of tests and the demo is internal/local/embedded.
 package postgres
 
 import (
@@ -9,13 +26,12 @@ import (
 	"strings"
 	"time"
 
+	"connect-svc/internal/foundation/work"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
-
-	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -228,4 +244,52 @@ func Reason(err error) string {
 		err = failed.Unwrap()
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// maxPause bounds a pause. A part can take long because it waits for a lock.
+const maxPause = time.Second
+
+// pace lets bulk work go on in parts, with pauses, so that it is not always its turn: others get the processors and the disk, and the
+// write-ahead log is flushed before much of it has come together, for which every commit would wait.
+type pace struct{ resumed time.Time }
+
+func newPace() *pace { return &pace{time.Now()} }
+
+// yield is called after a part. It pauses for two fifths of the time that the part took.
+func (p *pace) yield(ctx context.Context) error {
+	work.Pause(ctx, min(time.Since(p.resumed)*2/5, maxPause))
+	p.resumed = time.Now()
+	return ctx.Err()
+}
+
+// The table database_history marks the history of commits that a database has. A replica that takes over begins another history, and so
+// does a restore. A replica of another history does not have the mark (the SQL function database_mark). An operator reconciles a new
+// history with what was lost.
+
+// MarkHistory gives the database's history a new mark.
+func MarkHistory(ctx context.Context, pool *Pool) error {
+	_, err := pool.Exec(ctx, "update database_history set origin = database_origin(), mark = default")
+	return Wrap("mark the history", err)
+}
+
+// MayLackCommits reports whether the database was restored, or a replica took over, since the operator last reconciled it.
+func MayLackCommits(ctx context.Context, pool *Pool) (may bool, err error) {
+	err = pool.QueryRow(ctx, `select exists (select 1 from database_history
+		where reconciled <> database_origin() and database_origin() <> 'citus')`).Scan(&may)
+	return may, Wrap("history", err)
+}
+
+// RecordReconciliation records that the operator has reconciled the database's history.
+func RecordReconciliation(ctx context.Context, pool *Pool) error {
+	_, err := pool.Exec(ctx, "update database_history set reconciled = database_origin()")
+	return Wrap("history", err)
+}
+
+// Replanned is a pool that has PostgreSQL plan each query for its values. It is for lists with optional filters: a generic plan
+// would read a whole table although an index has the few rows.
+type Replanned struct{ *Pool }
+
+// Query returns rows.
+func (p Replanned) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.Pool.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 }

@@ -6,7 +6,12 @@
 // may use it.
 package refusal
 
-import "errors"
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+)
 
 // Errors of several domains: the named user or client does not exist, or can no longer be changed.
 var (
@@ -37,6 +42,105 @@ func Because(err error, reason string) error { return &because{err, reason} }
 func Reason(err error) string {
 	if found := (*because)(nil); errors.As(err, &found) {
 		return found.reason
+	}
+	return ""
+}
+
+// usual lists what callers of other services call the names of the contract, in the writing of [plain].
+var usual = map[string]string{
+	"from":                  "start startdate since begin after datefrom fromdate",
+	"to":                    "end enddate until before dateto todate",
+	"limit":                 "pagesize perpage count size max maxresults",
+	"cursor":                "page pagetoken nextcursor nexttoken next offset startingafter",
+	"redirect_uri":          "callback callbackurl returnurl returnto redirect",
+	"code":                  "authorizationcode authcode",
+	"code_verifier":         "verifier pkceverifier",
+	"code_challenge":        "challenge pkcechallenge",
+	"code_challenge_method": "method challengemethod",
+	"refresh_token":         "refresh token",
+	"token":                 "accesstoken refreshtoken",
+	"token_type_hint":       "hint type tokentype",
+	"daily_steps:read":      "steps:read steps dailysteps dailyactivity:read",
+	"cycling_daily:read":    "cycling:read cycling cyclingdaily",
+	"daily-activity":        "steps dailysteps activity dailyactivities",
+	"cycling-activities":    "activities rides",
+}
+
+// plain leaves out what spellings of a name differ by: start-date, startDate and start_date are startdate.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// Nearest returns the known name that is probably meant by another one: the usual name elsewhere, or one with a typing error. It
+// returns an empty string if there is none.
+func Nearest(name string, known []string) string {
+	if len(name) > 64 {
+		return ""
+	}
+	name = plain(name)
+	best, nearest := 3, ""
+	for _, one := range known {
+		d := distance(name, plain(one))
+		if slices.Contains(strings.Fields(usual[one]), name) {
+			d = 0
+		}
+		if d < best && 3*d <= len(one) {
+			best, nearest = d, one
+		}
+	}
+	return nearest
+}
+
+// distance returns how many bytes must be added, removed, changed or swapped with the next to make b of a (optimal string alignment).
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := last[j]
+			if a[i] != b[j] {
+				changed++
+			}
+			row[j+1] = min(changed, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// Unknown describes a name that is not one of the known: "an unknown parameter: perhaps from is meant". It does not repeat the name,
+// which could be anything.
+func Unknown(what, name string, known []string) string {
+	if nearest := Nearest(name, known); nearest != "" {
+		return "an unknown " + what + ": perhaps " + nearest + " is meant"
+	}
+	return "an unknown " + what + ": there is no other than " + strings.Join(known, ", ")
+}
+
+// Named returns what if it is followed by a known name, and otherwise "a" and what, so that a reason does not repeat an unknown name.
+func Named(what, name string, known []string) string {
+	if slices.Contains(known, name) {
+		return what + " " + name
+	}
+	return "a " + what
+}
+
+// NotEncoded says what is wrong with a pair that [Undecodable] finds.
+const NotEncoded = "is not form-encoded: it has a semicolon, or a percent sign without two hexadecimal digits behind it"
+
+// Undecodable returns the name of the first pair of a query string or form that url.ParseQuery refuses.
+func Undecodable(encoded string) string {
+	for pair := range strings.SplitSeq(encoded, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			name, _, _ := strings.Cut(pair, "=")
+			return name
+		}
 	}
 	return ""
 }

@@ -1,12 +1,33 @@
+// Package text compares what people type: names and email addresses.
+//
+// Names are compared without regard to the case of letters, by one rule ([Fold]). A database would decide by its locale: for one in Turkish INES is
+// not ines, and for one in C SÖRE is not söre.
+//
+// An address has four forms: as somebody typed it; as it is stored and shown ([StoredAddress]); the key by which it is found, which only programs
+// see ([AddressKey]); and as it is sent ([SentAddress]).
+//
+// # Invariants
+//
+//   - Texts are the same if they differ only in the case of letters, or in how Unicode composes them (TestFold). Nothing else makes them the
+//     same: ß is not ss, and a dotless ı is not i (TestFoldKeepsApart).
+//   - The folded form of a folded text is itself (FuzzFold).
+//   - No statement folds a text, so no key depends on the database's locale (TestProgramFolds).
+//   - A valid address looks like no other address: it has no invisible character, and none that reorders text. Its domain is the name of a host
+//     (TestIsAddress).
+//   - Addresses that differ only in case, in how Unicode composes their letters, or in the spelling of the domain have one key. No others do
+//     (TestAddressKey).
 package text
 
 import (
 	"net/mail"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -91,4 +112,27 @@ func NeedsSMTPUTF8(text string) bool {
 
 func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c > unicode.MaxASCII })
+}
+
+// İ is an i with a dot above. Letter by letter it would be an i, which is another letter to those who write it.
+var dotted = strings.NewReplacer("İ", "i̇")
+
+// Lower returns the text in lower case, letter by letter, and in Unicode's normalization form C.
+func Lower(text string) string {
+	return norm.NFC.String(strings.ToLower(dotted.Replace(norm.NFC.String(text))))
+}
+
+// Fold returns what is equal for texts that are the same. In ASCII it is the text in lower case.
+func Fold(text string) string {
+	return strings.ReplaceAll(Lower(text), "ς", "σ") // both are the small Σ
+}
+
+// Contains reports whether a part is in the text.
+func Contains(text, part string) bool { return strings.Contains(Fold(text), Fold(part)) }
+
+// Sort sorts a list by names as people expect it, whatever their language: the default order of Unicode, in which é is next to e. The same
+// names stay in their order.
+func Sort[T any](list []T, name func(T) string) {
+	order := collate.New(language.Und, collate.IgnoreCase)
+	slices.SortStableFunc(list, func(a, b T) int { return order.CompareString(name(a), name(b)) })
 }

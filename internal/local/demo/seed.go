@@ -1,8 +1,9 @@
 package demo
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"database/sql"
@@ -10,25 +11,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the partner's database
-
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/foundation/work"
 	connectsdk "connect.invalid/connect-go"
 	"connect.invalid/connect-go/connect"
 	"connect.invalid/connect-go/connect/pgstore"
 	"connect.invalid/examples/partner"
+	"github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
 // connectedDays is the age in days of the first sample user's consent: the range of one read.
@@ -126,7 +131,7 @@ func (d *demo) register(ctx context.Context) (r registration, err error) {
 		return r, err
 	}
 	r.ID, r.Secret, r.TokensKey = created.ID, secret, make([]byte, pgstore.KeyBytes)
-	_, _ = rand.Read(r.TokensKey)
+	_, _ = cryptorand.Read(r.TokensKey)
 	r.WebhookSecret, err = d.service.Webhooks.SetEndpoint(ctx, r.ID, d.addresses.Partner+partner.WebhookPath)
 	return r, err
 }
@@ -175,7 +180,7 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 
 	begun := d.partner.Begin()
 	_, query, _ := strings.Cut(begun.URL, "?")
-	browser := sha256.Sum256([]byte(rand.Text()))
+	browser := sha256.Sum256([]byte(cryptorand.Text()))
 	request, err := server.Authorize(ctx, query, len(query), browser)
 	if err != nil {
 		return err
@@ -216,4 +221,103 @@ func (d *demo) connectInThePast(ctx context.Context, r registration, p person) e
 func sinceConnected(now time.Time, location *time.Location) time.Duration {
 	year, month, day := now.In(location).Date()
 	return now.Sub(time.Date(year, month, day-connectedDays, 12, 0, 0, 0, location))
+}
+
+type person struct {
+	key, name, email, timezone string
+	seed                       uint64 // of the sample data
+
+	id       uuid.UUID
+	location *time.Location
+}
+
+// samplePeople are the users. The first one is connected from the start.
+func samplePeople() []person {
+	return []person{
+		{key: "alex", name: "Alex", email: "alex@example.com", timezone: "Europe/Berlin", seed: 11},
+		{key: "robin", name: "Robin", email: "robin@example.com", timezone: "Europe/Lisbon", seed: 3},
+	}
+}
+
+// seedPerson finds or creates the user, and adds activity since the last day that has steps, at first for a year.
+func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
+	p.location = timezone.Location(p.timezone)
+	today := timezone.Day(time.Now().In(p.location))
+	user, err := d.service.Accounts.FindUser(ctx, p.email)
+	if errors.Is(err, refusal.ErrUserNotFound) {
+		user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
+			Email: p.email, Timezone: p.timezone, RegisteredOn: today.AddDate(-1, 0, 0),
+		})
+	}
+	if err != nil {
+		return err
+	}
+	p.id = user.ID
+	var last *time.Time
+	if err := d.service.Pool.QueryRow(ctx, "select max(date) from daily_steps where user_id = $1", p.id).Scan(&last); err != nil {
+		return err
+	}
+	days := 365
+	if last != nil {
+		days = min(days, int(today.Sub(*last)/(24*time.Hour)))
+	}
+	if days < 1 {
+		return nil
+	}
+	if _, err := d.service.Activity.SampleData(ctx, p.id, days, p.seed); err != nil || last != nil {
+		return err
+	}
+	// On two days the tracker stayed at home: no record differs from zero steps, and the chart shows that.
+	_, err = d.service.Pool.Exec(ctx, "delete from daily_steps where user_id = $1 and date = any($2)",
+		p.id, []time.Time{today.AddDate(0, 0, -9), today.AddDate(0, 0, -20)})
+	return err
+}
+
+const (
+	growEvery = 4 * time.Second
+	rideEvery = 5 * time.Minute // on average
+)
+
+func (d *demo) growRegularly(ctx context.Context) {
+	every := cmp.Or(d.config.Every, growEvery)
+	work.Every(ctx, every, func() {
+		for _, p := range d.people {
+			if err := d.grow(ctx, p, time.Now(), rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
+				d.logger.Error("sample activity", "cause", err)
+			}
+		}
+	})
+}
+
+// grow adds some steps to the user's today and, if they ride, a short ride that has just ended.
+func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) error {
+	local := now.In(p.location)
+	today := timezone.Day(local)
+	recorded, err := d.service.Activity.DailySteps(ctx, p.id, activity.Range{From: today, To: today})
+	if err != nil {
+		return err
+	}
+	steps := 0
+	if rand.IntN(4) == 0 { // some 800 an hour: a day of the demo looks like the days before it
+		steps = 2 + rand.IntN(4)
+	}
+	if steps == 0 && !rides {
+		return nil
+	}
+	if len(recorded) > 0 {
+		steps += int(recorded[0].Steps)
+	}
+	batch := activity.Batch{DailySteps: []activity.StepsRecord{{UserID: p.id, Date: today, Steps: steps}}}
+	if rides {
+		// A device records the local time, without a zone.
+		end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
+		minutes := 6 + rand.IntN(20)
+		batch.CyclingActivities = []activity.RideRecord{{
+			UserID: p.id, SourceID: fmt.Sprint("demo-", now.Unix()),
+			Start: end.Add(-time.Duration(minutes) * time.Minute), End: end,
+			DistanceMeters: minutes * (220 + rand.IntN(120)),
+		}}
+	}
+	_, err = d.service.Activity.Put(ctx, batch)
+	return err
 }

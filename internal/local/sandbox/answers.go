@@ -2,12 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"connect-svc/gen/partnerapi"
 	"connect-svc/gen/sandboxapi"
@@ -15,6 +14,8 @@ import (
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/edge/partner"
 	"connect-svc/internal/foundation/telemetry"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
 )
 
 type failure struct {
@@ -166,4 +167,63 @@ func (d driver) ForgetAnswers(
 	defer d.disturbances.mu.Unlock()
 	d.disturbances.duplicate, d.disturbances.reorder = 0, 0
 	return sandboxapi.ForgetAnswers204Response{}, nil
+}
+
+// observe lists a finished request, and writes the reason of a refusal to standard error.
+func (s *sandbox) observe(event *telemetry.Event) {
+	one := sandboxapi.LoggedRequest{
+		At: instant(s.clock.Now()), RequestId: event.RequestID, Operation: event.Operation, Status: event.Status,
+	}
+	if event.Code != "" {
+		one.Code = &event.Code
+	}
+	if reason := s.reasonOf(event); event.Status >= http.StatusBadRequest && reason != "" {
+		one.Reason = &reason
+		if event.Cause == nil { // otherwise the event was logged as an error
+			s.config.Logger.Warn("refused", slog.String("operation", event.Operation), slog.Int("status", event.Status),
+				slog.String("code", event.Code), slog.String("reason", reason), slog.String("request_id", event.RequestID.String()))
+		}
+	}
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	s.asked.add(one)
+}
+
+// ListRequests lists the requests, newest first.
+func (d driver) ListRequests(
+	ctx context.Context, _ sandboxapi.ListRequestsRequestObject,
+) (sandboxapi.ListRequestsResponseObject, error) {
+	return sandboxapi.ListRequests200JSONResponse{Data: d.asked.newestFirst()}, nil
+}
+
+// explained is the response to a request. A refusal has two more headers than that of the service, which tells nobody the reason: its
+// errors have a fixed shape, so the reason does not fit into them.
+type explained struct {
+	http.ResponseWriter
+	request *http.Request
+	sandbox *sandbox
+}
+
+func (e explained) WriteHeader(status int) {
+	event := telemetry.EventOf(e.request.Context())
+	if reason := e.sandbox.reasonOf(event); status >= http.StatusBadRequest && reason != "" {
+		e.Header().Set("X-Connect-Reason", reason)
+		e.Header().Set("Link", "<"+e.sandbox.baseURL+"/developers/error-codes.html#"+event.Code+`>; rel="help"`)
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (e explained) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+func (s *sandbox) explaining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(explained{w, r, s}, r) })
+}
+
+// reasonOf returns why a request was refused: also that it is for the client of another sandbox.
+func (s *sandbox) reasonOf(event *telemetry.Event) string {
+	if _, known := s.clients.get(event.ClaimedID); event.Code == "invalid_client" && event.ClaimedID != uuid.Nil && !known {
+		return "client_id is not one of the sandbox's clients"
+	}
+	return event.Reason
 }

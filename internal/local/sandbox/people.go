@@ -2,18 +2,25 @@ package sandbox
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"io"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-	openapi_types "github.com/oapi-codegen/runtime/types"
-
+	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/edge/operator"
 	"connect-svc/internal/foundation/timezone"
 	"connect-svc/internal/foundation/work"
+	"github.com/google/uuid"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // historyDays is the age in days of the registration of all users but new ones.
@@ -191,4 +198,63 @@ func (s *sandbox) grow(ctx context.Context, one *person) error {
 // today returns a user's calendar day, as midnight UTC.
 func (s *sandbox) today(one *person) time.Time {
 	return timezone.Day(s.clock.Now().In(one.location))
+}
+
+// AddActivity writes rows of a user, all or none. The rows are those of the operator API without their user.
+func (d driver) AddActivity(
+	ctx context.Context, request sandboxapi.AddActivityRequestObject,
+) (sandboxapi.AddActivityResponseObject, error) {
+	if !d.people.has(request.UserId) {
+		return nil, errUserNotFound
+	}
+	var lists map[string][]map[string]any
+	if err := convert(request.Body, &lists); err != nil {
+		return nil, err
+	}
+	for _, rows := range lists {
+		for _, row := range rows {
+			row["user_id"] = request.UserId
+		}
+	}
+	var batch operatorapi.ActivityBatch
+	if err := convert(lists, &batch); err != nil {
+		return nil, err
+	}
+	result, err := operator.PutActivity(ctx, d.service.Activity, &batch)
+	if err != nil {
+		return nil, err
+	}
+	var response sandboxapi.AddActivity200JSONResponse
+	err = convert(result, &response)
+	return response, err
+}
+
+// convert converts a type of one document to a type of another with the same JSON.
+func convert(from, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}
+
+// newRandom returns a source of ids and secrets that is safe for concurrent use. With a seed, the sources of one purpose always yield
+// the same bits; without one, the source is crypto/rand.
+func newRandom(seed *uint64, purpose string) io.Reader {
+	if seed == nil {
+		return rand.Reader
+	}
+	key := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(purpose), *seed))
+	return &repeatable{random: mathrand.NewChaCha8(key)}
+}
+
+type repeatable struct {
+	mu     sync.Mutex
+	random *mathrand.ChaCha8
+}
+
+func (r *repeatable) Read(bits []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.random.Read(bits)
 }

@@ -2,6 +2,7 @@ package contracttest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // Transport sends requests through base (nil is [http.DefaultTransport]) and reports to t what is wrong with the responses.
@@ -71,4 +74,29 @@ func shorten(path string) string {
 		path = path[:100] + "…"
 	}
 	return strings.ToValidUTF8(path, "?")
+}
+
+// CheckWebhook is nil when a request that a receiver of webhooks got is as the document says under webhooks. It does not
+// read the body of the request.
+func CheckWebhook(request *http.Request, body []byte) error {
+	document := Partner()
+	var event struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(body, &event); err != nil {
+		return err
+	}
+	webhook := document.spec.Webhooks[event.Type]
+	if webhook == nil || webhook.GetOperation(request.Method) == nil {
+		return fmt.Errorf("there is no webhook %s %q", request.Method, event.Type)
+	}
+	operation := webhook.GetOperation(request.Method)
+	sent := &openapi3.Response{Headers: openapi3.Headers{}, Content: operation.RequestBody.Value.Content}
+	for _, parameter := range operation.Parameters {
+		sent.Headers[parameter.Value.Name] = &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: *parameter.Value}}
+	}
+	if contentType := request.Header.Get("Content-Type"); sent.Content[contentType] == nil {
+		return fmt.Errorf("Content-Type is %q", contentType)
+	}
+	return document.checkSchemas(sent, request.Header, body)
 }

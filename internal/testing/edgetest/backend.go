@@ -1,9 +1,20 @@
+// Package edgetest has what the tests of the edges (the partner API, the operator API, the user's pages and the console) have in
+// common: the domains on a database of the test's own, a user who connects with a partner as browser and backend do, operators'
+// tokens, one request of an API with its answer, the mistakes of an integration, and a browser without a screen.
+//
+// Each edge has its own fixture around it, with its own configuration. The package knows no edge.
 package edgetest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -105,4 +116,26 @@ func Receiver(t testing.TB, answer http.HandlerFunc) (address string, sent func(
 		defer mu.Unlock()
 		return slices.Clone(bodies)
 	}
+}
+
+// Certificate is one for a host that is good from one time to another.
+func Certificate(t testing.TB, host string, from, to time.Time) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, // curl refuses an empty issuer (RFC 5280, 4.1.2.4)
+		NotBefore: from, NotAfter: to, DNSNames: []string{host},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }

@@ -5,14 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
+	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
+	"github.com/google/uuid"
 )
 
 const (
@@ -139,3 +144,34 @@ func Basic(id, secret string) string {
 
 // BasicOf authenticates as a partner.
 func BasicOf(of pgtest.Client) string { return Basic(of.ID.String(), of.Secret) }
+
+// Tokens of operators: the one without a name, ada's and grace's.
+const (
+	UnnamedToken = "0123456789abcdef0123456789abcdef"
+	AdaToken     = "svco_ada-ada-ada-ada-ada-ada-ada-ada"
+	GraceToken   = "svco_grace-grace-grace-grace-grace"
+)
+
+// Operators are the holder of the token without a name, ada, who may change things, and grace, who may look at them.
+func Operators(t testing.TB) *operators.Tokens {
+	t.Helper()
+	return Tokens(t, "ada write", AdaToken, "grace read", GraceToken)
+}
+
+// Tokens are the token without a name, and those of a file with these lines: pairs of a name with its right, and a token.
+func Tokens(t testing.TB, lines ...string) *operators.Tokens {
+	t.Helper()
+	var text strings.Builder
+	for i := 0; i < len(lines); i += 2 {
+		fmt.Fprintf(&text, "%s sha256:%x\n", lines[i], credential.Hash(lines[i+1]))
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := operators.New(credential.Hash(UnnamedToken), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}

@@ -1,16 +1,22 @@
 package pgtest
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
-
-	"github.com/google/uuid"
 
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/migrations"
+	"github.com/google/uuid"
 )
 
 // Client is a registration for a test. Change its fields in the function that [DB.Client] takes.
@@ -86,4 +92,111 @@ func (db *DB) User(t testing.TB, change ...func(*User)) User {
 		insert into users (user_id, email, timezone, registered_on, created_at)
 		values ($1, $2, $3, $4, connect_now())`, u.ID, u.Email, u.Timezone, u.RegisteredOn, text.AddressKey(u.Email))
 	return u
+}
+
+// slowness is by how much the time of a test passes slower than the real time.
+const slowness = 100
+
+// StartAt has the time of the database be start. From then on it passes a hundred times slower than the real time, and beyond that
+// as [DB.Clock] is told to advance: a test that takes a minute on a busy machine does not meet the end of a minute, or of a token.
+// It does not stand still, so that what happens later has a later time.
+//
+// On a cluster, whose nodes have a clock of their own, time passes as fast as everywhere.
+func (db *DB) StartAt(t testing.TB, start time.Time) {
+	t.Helper()
+	if db.spread {
+		db.Clock.Set(time.Until(start))
+		return
+	}
+	db.began, db.start = time.Now(), start
+	const instant = "2006-01-02 15:04:05.999999Z07:00"
+	db.Exec(t, fmt.Sprintf(`create or replace function connect_now() returns timestamptz language plpgsql stable parallel safe as
+		$$ begin return '%s'::timestamptz + (statement_timestamp() - '%s'::timestamptz) / %d
+			+ coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval; end $$`,
+		start.Format(instant), db.began.Format(instant), slowness))
+}
+
+// Jump has the clock of the database be ahead of the real time, or behind it if by is negative, without telling [DB.Clock] or any server.
+func (db *DB) Jump(t testing.TB, by time.Duration) {
+	t.Helper()
+	db.Exec(t, fmt.Sprintf(`create or replace function connect_now() returns timestamptz language plpgsql stable parallel safe as
+		$$ begin return statement_timestamp() + interval '%d microseconds'
+			+ coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval; end $$`, by.Microseconds()))
+}
+
+// Now is the time of the database.
+func (db *DB) Now() time.Time {
+	if db.began.IsZero() {
+		return db.Clock.Now()
+	}
+	return db.start.Add(time.Since(db.began)/slowness + db.Clock.Offset())
+}
+
+// SetTime moves the time of the database to at.
+func (db *DB) SetTime(at time.Time) { db.Clock.Advance(at.Sub(db.Now())) }
+
+// strange says whether the databases of the tests are as an operator may have made them, and the service would not. The service's role
+// owns the database and has no other rights, its schema is not public, and the database has settings of its own.
+func strange() bool { return os.Getenv("CONNECT_TEST_STRANGE") != "" }
+
+const strangeRole = "connect_strange"
+
+// prepare makes a new database a strange one, if the tests are to have such. schema is false for a copy, which has it.
+func (n nodes) prepare(ctx context.Context, database string, schema bool) error {
+	if !strange() {
+		return nil
+	}
+	if err := n.exec(ctx,
+		`do $$ begin create role `+strangeRole+` login password 'strange'; exception when duplicate_object or unique_violation then null; end $$`,
+		"alter database "+database+" owner to "+strangeRole,
+		"alter database "+database+" set search_path = service, public",
+		"alter database "+database+" set default_transaction_isolation = serializable",
+		"alter database "+database+" set datestyle = 'SQL, DMY'",
+		"alter database "+database+" set intervalstyle = iso_8601",
+		"alter database "+database+" set bytea_output = escape",
+		"alter database "+database+" set timezone = 'Asia/Kathmandu'",
+	); err != nil || !schema {
+		return err
+	}
+	there, err := n.connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer there.close()
+	return there.exec(ctx, "create schema service authorization "+strangeRole)
+}
+
+// serviceURL is the address of a database for the service and its tests.
+func (n node) serviceURL(database string) string {
+	address := urlOf(n.url, database)
+	if !strange() {
+		return address
+	}
+	parsed, err := url.Parse(address)
+	if err != nil {
+		panic(err) // it was connected to
+	}
+	parsed.User = url.UserPassword(strangeRole, "strange")
+	return parsed.String()
+}
+
+// Migrations returns a copy of the service's migrations, and made-up ones beside them.
+func Migrations(t testing.TB, more map[string]string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(migrations.Files, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: text}
+	}
+	for name, text := range more {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
 }

@@ -1,3 +1,24 @@
+// Package pgtest gives each test a PostgreSQL database of its own, migrated, in a moment: it clones a template.
+//
+// A package that uses it says so once:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+// The server is a private one that lasts as long as the test process, or the one that CONNECT_TEST_DATABASE_URL
+// names, whose user must be allowed to create databases. A test without a database fails; none is ever skipped.
+//
+// `make test-postgres` names the major version of a private server in CONNECT_TEST_POSTGRES, with its programs first in PATH. Then tests on
+// another version fail.
+//
+// With CONNECT_TEST_STRANGE the service's role has few rights, its schema is not public, and each database has settings that the service
+// would not choose, such as another isolation level.
+//
+// CONNECT_TEST_CITUS_URLS names the nodes of a Citus cluster instead, the coordinator first. Then each database is spread over
+// them, and each connects to another node than the one before. Tests of what only one PostgreSQL has are passed over there
+// ([NotOnCluster]).
+//
+// Tests may all run in parallel: they share nothing but the server. Each database has its own clock ([DB.Clock]),
+// which moves SQL and Go code alike.
 package pgtest
 
 import (
@@ -9,18 +30,18 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/wait"
+	"github.com/jackc/pgx/v5"
 )
 
 // maxConns of a test's pool: enough for a race of requests, few enough for many tests at a time.
@@ -276,4 +297,57 @@ func urlOf(serverURL, database string) string {
 	}
 	u.Path = "/" + database
 	return u.String()
+}
+
+// Locales are the kinds of databases that operators make, by what `create database` says. lower() and the order of texts differ on all of them:
+// in C only ASCII has cases, and in Turkish the small I is ı.
+var Locales = map[string]string{
+	"C SQL_ASCII": "encoding 'SQL_ASCII' locale 'C'",
+	"C UTF8":      "encoding 'UTF8' locale 'C'",
+	"tr-TR ICU":   "encoding 'UTF8' locale 'C' locale_provider icu icu_locale 'tr-TR'",
+	"en-US ICU":   "encoding 'UTF8' locale 'C' locale_provider icu icu_locale 'en-US'",
+}
+
+// NewIn gives t a migrated database of a kind of [Locales].
+func NewIn(t testing.TB, kind string) *DB {
+	t.Helper()
+	return NewWith(t, Locales[kind])
+}
+
+// NewWith gives t a migrated database that `create database` makes with options.
+func NewWith(t testing.TB, options string) *DB {
+	t.Helper()
+	NotOnCluster(t, "all nodes of a cluster have one locale")
+	db := create(t, "template0 "+options)
+	if _, err := migrate.Apply(context.Background(), db.URL, migrate.Up); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return db
+}
+
+// Rows returns a hash of the rows of each table. It leaves out these tables and columns, such as "usage_hours" or "connections.last_read_at".
+func Rows(t testing.TB, pool *postgres.Pool, except ...string) map[string]string {
+	t.Helper()
+	db := &DB{Pool: pool}
+	var parts []string
+	for _, table := range Value[[]string](t, db, `select array_agg(tablename::text order by tablename) from pg_tables
+			where schemaname = current_schema() and tablename <> 'goose_db_version'`) {
+		if slices.Contains(except, table) {
+			continue
+		}
+		row := "to_jsonb(r)"
+		for _, name := range except {
+			if column, found := strings.CutPrefix(name, table+"."); found {
+				row += " - '" + column + "'"
+			}
+		}
+		parts = append(parts, fmt.Sprintf("'%s', (select md5(coalesce(string_agg((%s)::text, ' ' order by r::text), '')) from %s r)", table, row, table))
+	}
+	hashes := map[string]string{}
+	for part := range slices.Chunk(parts, 40) { // a function takes a hundred arguments
+		for table, hash := range Value[map[string]string](t, db, "select jsonb_build_object("+strings.Join(part, ", ")+")") {
+			hashes[table] = hash
+		}
+	}
+	return hashes
 }

@@ -5,6 +5,8 @@ package wait
 import (
 	"testing"
 	"time"
+
+	"connect-svc/internal/foundation/work"
 )
 
 // Limit is how long a test waits before it says that something hangs. It is far longer than anything takes on a busy machine.
@@ -36,5 +38,94 @@ func For[T any](t testing.TB, what string, from <-chan T) T {
 	case <-time.After(Limit):
 		t.Fatalf("waited %s in vain: %s", Limit, what)
 		panic("not reached")
+	}
+}
+
+// Patient are limits that nothing reaches on a busy machine, in the order of [work.DefaultLimits]: what is asked for an answer gives up
+// before the answer does. An email leaves sooner than it would, because a test waits for it.
+var Patient = work.Limits{
+	Read:  Limit + 2*step,
+	Act:   Limit + 3*step,
+	Batch: Limit + 4*step,
+
+	Head:    Limit,
+	Request: Limit + 2*step,
+	Body:    Limit,
+
+	Statement:       Limit + step,
+	Cancel:          Limit,
+	IdleTransaction: 2 * Limit,
+
+	Recognize:    Limit,
+	Limiter:      Limit + step,
+	Replica:      Limit,
+	ReplicaCheck: Limit,
+	ReplicaLag:   Limit,
+
+	Mail:      Limit + step,
+	MailDelay: 20 * time.Millisecond,
+
+	Claim:    Limit,
+	Webhook:  Limit,
+	MailSend: Limit,
+
+	Drain: Limit,
+	Leave: Limit,
+	Stop:  Limit + step,
+
+	Check:    Limit + 2*step,
+	Database: Limit,
+	Partner:  2 * Limit,
+
+	Count:  2 * Limit,
+	Search: Limit,
+	Settle: Limit,
+
+	Probe:  Limit + step,
+	Facts:  Limit + step,
+	Scrape: Limit + step,
+}
+
+const step = 10 * time.Second
+
+// Stalls measures for how long the machine, which others use, too, lets this process wait for its turns: the waits that are long
+// enough to be no mere chance, all together. Call lost once, at the end.
+func Stalls() (lost func() time.Duration) {
+	const every, noticeable = 5 * time.Millisecond, 50 * time.Millisecond
+	done, measured := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		turns := time.NewTicker(every)
+		defer turns.Stop()
+		last, sum, ended := time.Now(), time.Duration(0), false
+		for !ended {
+			select {
+			case <-turns.C:
+			case <-done:
+				ended = true
+			}
+			now := time.Now()
+			if stall := now.Sub(last) - every; stall > noticeable {
+				sum += stall
+			}
+			last = now
+		}
+		measured <- sum
+	}()
+	return func() time.Duration {
+		close(done)
+		return <-measured
+	}
+}
+
+// InTime fails the test if something took longer than is promised. If that may be due to the machine, which stalled meanwhile (see
+// [Stalls]), the failure says that nothing can be told. It is for tests of promised times alone, which have the build tag timed.
+func InTime(t testing.TB, what string, took, promised, stalled time.Duration) {
+	t.Helper()
+	switch {
+	case took <= promised:
+	case took <= promised+stalled:
+		t.Errorf("the machine was too busy to tell: %s took %s, promised are %s, and this process got no turn for %s", what, took, promised, stalled)
+	default:
+		t.Errorf("%s took %s, promised are %s; this process got no turn for %s", what, took, promised, stalled)
 	}
 }

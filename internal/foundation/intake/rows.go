@@ -1,0 +1,208 @@
+package intake
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// MaxNamed is how many errors of rows BadRows lists.
+const MaxNamed = 100
+
+// RowError is what is wrong with a row.
+type RowError struct {
+	Line   int    // of the file, or number of the row in a batch; from 1
+	Column string // empty if the whole line is wrong
+	Err    error  // the reason, without the value, which may be personal
+}
+
+func (e *RowError) Error() string {
+	if e.Column == "" {
+		return fmt.Sprintf("line %d: %v", e.Line, e.Err)
+	}
+	return fmt.Sprintf("line %d, column %s: %v", e.Line, e.Column, e.Err)
+}
+
+func (e *RowError) Unwrap() error { return e.Err }
+
+// BadRows is the error of an import or a batch with bad rows. None of its rows was stored.
+type BadRows struct {
+	Named []*RowError // the first 100 errors, by line
+	Count int64       // of bad rows
+	Rows  int64       // read, including the bad ones
+	Cut   bool        // the file could not be read beyond the last named row
+}
+
+// Error summarizes the errors in one line.
+func (e *BadRows) Error() string {
+	text := fmt.Sprintf("%d of %d rows cannot be taken", e.Count, e.Rows)
+	if e.Cut {
+		text = fmt.Sprintf("%d rows cannot be taken, and the file cannot be read to its end", e.Count)
+	}
+	if e.Count > int64(len(e.Named)) {
+		text += fmt.Sprintf("; the first %d faults are named", len(e.Named))
+	}
+	return text
+}
+
+// Unwrap returns the named errors.
+func (e *BadRows) Unwrap() []error {
+	all := make([]error, len(e.Named))
+	for i, row := range e.Named {
+		all[i] = row
+	}
+	return all
+}
+
+// Add records the errors of one more row.
+func (e *BadRows) Add(errs ...*RowError) { e.Found(1, errs...) }
+
+// Found records that count more rows are bad, with their first errors.
+func (e *BadRows) Found(count int64, errs ...*RowError) {
+	e.Count += count
+	e.Named = append(e.Named, errs...)
+	if len(e.Named) > MaxNamed {
+		slices.SortStableFunc(e.Named, func(a, b *RowError) int { return cmp.Compare(a.Line, b.Line) })
+		e.Named = slices.Delete(e.Named, MaxNamed, len(e.Named))
+	}
+}
+
+// Err returns e as the error of so many rows, or nil if no row is bad.
+func (e *BadRows) Err(rows int64) error {
+	if e.Count == 0 {
+		return nil
+	}
+	e.Rows = rows
+	slices.SortStableFunc(e.Named, func(a, b *RowError) int { return cmp.Compare(a.Line, b.Line) })
+	return e
+}
+
+// maxRowBytes bounds the memory for a row: a quote that is never closed turns the rest of the file into one row.
+const maxRowBytes = 1 << 20
+
+var (
+	// ErrUUID is the error of a column of ids.
+	ErrUUID = errors.New("must be a UUID")
+
+	errText    = errors.New("must be UTF-8 without NUL")
+	errLongRow = errors.New("must be shorter than 1 MiB: is a closing quote missing?")
+	// The reader of CSV makes one text of two.
+	errLineBreak = errors.New("must not have CR LF within: a reader of CSV makes it LF")
+	errLastCR    = errors.New("must not end with CR alone")
+)
+
+// Foreign returns what the start of a file is, if it is in a form that is often taken for ours: another encoding, another separator. The error
+// completes a sentence that begins with the file.
+func Foreign(start []byte) error {
+	text := string(start)
+	line, _, _ := strings.Cut(text, "\n")
+	is := func(separator string) bool { return strings.Contains(line, separator) && !strings.Contains(line, ",") }
+	switch {
+	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"), strings.HasPrefix(text, "\x00"), strings.HasPrefix(text[min(1, len(text)):], "\x00"):
+		return errors.New("must be UTF-8, not UTF-16")
+	case strings.HasPrefix(text, "PK\x03\x04"):
+		return errors.New("must be CSV, not a spreadsheet or a ZIP file")
+	case strings.HasPrefix(text, "\x1f\x8b"):
+		return errors.New("must be CSV, not compressed")
+	case strings.HasPrefix(strings.ToLower(strings.TrimPrefix(line, `"`)), "sep="):
+		return errors.New("must begin with the header, not with sep=")
+	case strings.Contains(strings.TrimSuffix(line, "\r"), "\r"):
+		return errors.New("must have lines that end with LF or CR LF, not with CR")
+	case is(";"):
+		return errors.New("must have commas between columns, not semicolons")
+	case is("\t"):
+		return errors.New("must have commas between columns, not tabs")
+	case is("|"):
+		return errors.New("must have commas between columns, not bars")
+	}
+	return nil
+}
+
+// IsText reports whether PostgreSQL accepts the text.
+func IsText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
+
+// ParseUUID parses a UUID in its usual form. [uuid.Parse] accepts other forms as well.
+func ParseUUID(text string) (uuid.UUID, error) {
+	if len(text) != 36 {
+		return uuid.UUID{}, ErrUUID
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return uuid.UUID{}, ErrUUID
+	}
+	return id, nil
+}
+
+// limitedReader counts the bytes read, and fails if one row takes more than left. It keeps the bytes of rows that are not done.
+type limitedReader struct {
+	file io.Reader
+	left int
+	read int64
+	raw  bytes.Buffer
+}
+
+func (r *limitedReader) Read(into []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errLongRow
+	}
+	n, err := r.file.Read(into)
+	r.left -= n
+	r.read += int64(n)
+	r.raw.Write(into[:n])
+	return n, err
+}
+
+// ErrSameFile is the error for skipped rows that would replace the file that they come from.
+var ErrSameFile = errors.New("must not be the file that is imported")
+
+// SkippedRows writes rows that are not imported to a file, which is there, with its header, when the import is done, and before as
+// it was.
+type SkippedRows struct {
+	*csv.Writer
+	file *os.File
+	name string
+}
+
+// NewSkippedRows creates the file beside its place, with a header. Error: [ErrSameFile], if it is the file that is read.
+func NewSkippedRows(name, source string, header []string) (*SkippedRows, error) {
+	if there, err := os.Stat(name); err == nil {
+		if input, err := os.Stat(source); err == nil && os.SameFile(there, input) {
+			return nil, ErrSameFile
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), ".skipped-*.csv")
+	if err != nil {
+		return nil, err
+	}
+	rows := &SkippedRows{csv.NewWriter(file), file, name}
+	return rows, rows.Write(header)
+}
+
+// Keep gives the file its name.
+func (r *SkippedRows) Keep() error {
+	r.Flush()
+	err := errors.Join(r.Error(), r.file.Close())
+	if err == nil {
+		err = os.Rename(r.file.Name(), r.name)
+	}
+	if err != nil {
+		return fmt.Errorf("the other rows are imported, but those of unknown users cannot be written: %w", err)
+	}
+	return nil
+}
+
+// Discard removes what [SkippedRows.Keep] did not keep.
+func (r *SkippedRows) Discard() {
+	_ = r.file.Close()
+	_ = os.Remove(r.file.Name())
+}

@@ -148,7 +148,7 @@ func parseLine(fields []string) (token, error) {
 	}
 	one := token{Operator: Operator{Name: fields[0], ReadOnly: fields[1] == "read"}}
 	if !work.IsActorName(one.Name) {
-		return token{}, errors.New("the name must be " + NameForm)
+		return token{}, errors.New("the name must be " + nameForm)
 	}
 	if fields[1] != "read" && fields[1] != "write" {
 		return token{}, errors.New("after the name, " + lineForm)
@@ -173,13 +173,13 @@ func (t *Tokens) Find(text string) (holder Operator, found bool) {
 	return held.Operator, found
 }
 
-// NameForm describes valid names.
-const NameForm = "1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"
+// nameForm describes valid names.
+const nameForm = "1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"
 
-// Create makes a token and its line of the file. The token is not stored anywhere. The error is about the name ([NameForm]).
+// Create makes a token and its line of the file. The token is not stored anywhere. The error is about the name ([nameForm]).
 func Create(holder Operator) (text, line string, err error) {
 	if !work.IsActorName(holder.Name) {
-		return "", "", errors.New("must be " + NameForm)
+		return "", "", errors.New("must be " + nameForm)
 	}
 	text, hash := credential.NewOperatorToken()
 	rights := "write"

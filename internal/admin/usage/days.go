@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DaysKept is how many days before today are kept.
-const DaysKept = 400
+// daysKept is how many days before today are kept.
+const daysKept = 400
 
 const oneDay = 24 * time.Hour
 
@@ -246,7 +246,7 @@ func (f *folding) fold(ctx context.Context) (next time.Time, again bool, err err
 	if f.day.IsZero() {
 		f.day = *f.NextDay
 	}
-	if earliest := today.AddDate(0, 0, -DaysKept); f.day.Before(earliest) {
+	if earliest := today.AddDate(0, 0, -daysKept); f.day.Before(earliest) {
 		f.day = earliest
 	}
 	next = f.day.Add(oneDay)
@@ -353,7 +353,7 @@ func (f *folding) countConnections(ctx context.Context) error {
 func (f *folding) countLapses(ctx context.Context, since time.Time) error {
 	lapses, err := f.queries.ListLapses(ctx, usagedb.ListLapsesParams{Since: since, Today: f.day})
 	for _, row := range lapses {
-		if row.Day.After(f.day.AddDate(0, 0, -DaysKept)) {
+		if row.Day.After(f.day.AddDate(0, 0, -daysKept)) {
 			f.found.of(row.ClientID, row.Day).Lapsed += row.Connections
 			f.found.of(everyone, row.Day).Lapsed += row.Connections
 		}

@@ -156,7 +156,7 @@ func TestErrorsWaitWithinBounds(t *testing.T) {
 	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors"); n != 1000 || len(u.errors.waiting[true]) != 0 {
 		t.Errorf("%d errors are written, %d wait", n, len(u.errors.waiting[true]))
 	}
-	db.Clock.Advance(Retention + time.Hour)
+	db.Clock.Advance(retention + time.Hour)
 	if err := u.Sweep(t.Context(), db.Now()); err != nil {
 		t.Fatal(err)
 	}

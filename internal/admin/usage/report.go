@@ -114,7 +114,7 @@ func newReport(client usagedb.UsageClientRow, since, until time.Time) Report {
 // span returns the time of a report, from a whole hour until now. It begins within the retention.
 func (u *Usage) span(since time.Time) (from, until time.Time) {
 	until = u.now().UTC()
-	if earliest := until.Add(-Retention); since.Before(earliest) {
+	if earliest := until.Add(-retention); since.Before(earliest) {
 		since = earliest
 	}
 	return since.UTC().Truncate(time.Hour), until
@@ -175,7 +175,7 @@ func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time)
 	}
 	today := u.now().UTC().Truncate(oneDay)
 	since = earlier(since.UTC().Truncate(oneDay), today)
-	if earliest := today.AddDate(0, 0, -DaysKept); since.Before(earliest) {
+	if earliest := today.AddDate(0, 0, -daysKept); since.Before(earliest) {
 		since = earliest
 	}
 	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: []uuid.UUID{clientID}, Since: since})

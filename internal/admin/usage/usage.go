@@ -12,11 +12,11 @@
 //   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so
 //     (TestCountsWaitWithinBounds).
 //
-//   - Counts are kept for [Retention] (TestSweep). They name a client, an operation, a status and an hour, or a client and a minute,
+//   - Counts are kept for [retention] (TestSweep). They name a client, an operation, a status and an hour, or a client and a minute,
 //     and never a user (TestServersAddUp, users.TestDeletedUserLeavesNothing).
 //
 //   - The figures of a day are what a count of all tables gives, by client and in all (TestDaysAreAFullCount). Several servers count and
-//     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [DaysKept]
+//     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [daysKept]
 //     (TestDaysOfThePast).
 //
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient).
@@ -48,7 +48,7 @@ import (
 
 const (
 	// Retention is how long counts are kept.
-	Retention = 35 * 24 * time.Hour
+	retention = 35 * 24 * time.Hour
 
 	flushEvery = 5 * time.Second
 
@@ -167,13 +167,13 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return len(u.rows), u.dropped
 }
 
-// Sweep deletes counts and errors that were older than [Retention] at that time, and days that were older than [DaysKept]. Any server may call it at any time.
+// Sweep deletes counts and errors that were older than [retention] at that time, and days that were older than [daysKept]. Any server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
-	kept := before.Add(-Retention)
+	kept := before.Add(-retention)
 	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour
 	_, charged := u.queries.SweepCharged(ctx, kept)
 	_, refused := u.queries.SweepClientErrors(ctx, kept)
-	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -DaysKept))
+	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -daysKept))
 	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, days))
 }
 

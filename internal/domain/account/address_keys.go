@@ -189,8 +189,8 @@ func (a *Accounts) unsendable(ctx context.Context, email string) *refusal.FieldE
 	return nil
 }
 
-// CheckSendable refuses a valid address that the mail server would not take. Error: *refusal.FieldError.
-func (a *Accounts) CheckSendable(ctx context.Context, email string) error {
+// checkSendable refuses a valid address that the mail server would not take. Error: *refusal.FieldError.
+func (a *Accounts) checkSendable(ctx context.Context, email string) error {
 	if wrong := a.unsendable(ctx, email); wrong != nil {
 		return wrong
 	}

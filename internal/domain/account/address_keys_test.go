@@ -364,7 +364,7 @@ func TestSMTPUTF8IsAskedSeldom(t *testing.T) {
 	post := mailtest.Start(t, mailtest.Config{UTF8: true})
 	b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, Settings{})
 	for i := range 20 {
-		if err := b.CheckSendable(t.Context(), fmt.Sprintf("söre%d@x.example", i)); err != nil {
+		if err := b.checkSendable(t.Context(), fmt.Sprintf("söre%d@x.example", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,10 +372,10 @@ func TestSMTPUTF8IsAskedSeldom(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.mailer.utf8.until = time.Now().Add(-time.Second)
-	if err := b.CheckSendable(canceled, "söre@x.example"); err == nil {
+	if err := b.checkSendable(canceled, "söre@x.example"); err == nil {
 		t.Error("a caller who has gone is answered")
 	}
-	if err := b.CheckSendable(t.Context(), "söre@x.example"); err != nil || !b.mailer.utf8.until.After(asked) {
+	if err := b.checkSendable(t.Context(), "söre@x.example"); err != nil || !b.mailer.utf8.until.After(asked) {
 		t.Errorf("the next caller: %v", err)
 	}
 }

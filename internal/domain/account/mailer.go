@@ -49,7 +49,7 @@ type Mailer struct {
 func NewMailer(smtpURL, from string) (*Mailer, error) {
 	server, err := url.Parse(smtpURL)
 	if err != nil {
-		return nil, fmt.Errorf("not a URL: %w", ErrSMTPURL)
+		return nil, fmt.Errorf("not a URL: %w", errSMTPURL)
 	}
 	port, err := strconv.ParseUint(server.Port(), 10, 16)
 	password, hasPassword := server.User.Password()
@@ -70,11 +70,11 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 		wrong = "user and password only come together"
 	}
 	if wrong != "" {
-		return nil, fmt.Errorf("%s: %w", wrong, ErrSMTPURL)
+		return nil, fmt.Errorf("%s: %w", wrong, errSMTPURL)
 	}
 	sender, err := netmail.ParseAddress(from)
 	if err != nil || !text.IsAddress(sender.Address) {
-		return nil, ErrMailFrom
+		return nil, errMailFrom
 	}
 	if sent := text.SentAddress(sender.Address); sent != sender.Address {
 		sender.Address = sent
@@ -104,15 +104,15 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(server.User.Username()), mail.WithPassword(password))
 	}
 	if m.client, err = mail.NewClient(server.Hostname(), options...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSMTPURL, err)
+		return nil, fmt.Errorf("%w: %w", errSMTPURL, err)
 	}
 	return m, nil
 }
 
 // Errors of NewMailer. They tell which of the two settings is wrong.
 var (
-	ErrSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
-	ErrMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
+	errSMTPURL  = errors.New("want smtp://host:port, or smtps://user:password@host:port")
+	errMailFrom = errors.New("want an address such as connect@example.com or Example <connect@example.com>")
 )
 
 // Security describes in a few words how codes are protected on the way to the mail server.

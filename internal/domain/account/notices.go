@@ -47,8 +47,8 @@ type Compose func(ctx context.Context, notice Notice) (Letter, error)
 // ErrNoLetter drops a notice: the recipient is gone or has no address, or what the notice is about has changed.
 var ErrNoLetter = errors.New("there is nothing to send")
 
-// AddNotice adds a notice within the transaction that makes the change which it is about. data is encoded as JSON.
-func AddNotice(ctx context.Context, tx pgx.Tx, recipient uuid.UUID, kind string, data any) error {
+// addNotice adds a notice within the transaction that makes the change which it is about. data is encoded as JSON.
+func addNotice(ctx context.Context, tx pgx.Tx, recipient uuid.UUID, kind string, data any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return postgres.Wrap("account: add a notice", err)

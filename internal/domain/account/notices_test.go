@@ -43,7 +43,7 @@ func telling(compose Compose) Settings { return Settings{Notices: map[string]Com
 func (b *bench) put(t *testing.T, recipient uuid.UUID, kind, text string) {
 	t.Helper()
 	err := postgres.InTx(t.Context(), b.db.Pool, func(tx pgx.Tx) error {
-		return AddNotice(t.Context(), tx, recipient, kind, map[string]string{"text": text})
+		return addNotice(t.Context(), tx, recipient, kind, map[string]string{"text": text})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestNotices(t *testing.T) {
 	b := newBench(t, telling(told))
 	undone := errors.New("undone")
 	if err := postgres.InTx(t.Context(), b.db.Pool, func(tx pgx.Tx) error {
-		return errors.Join(AddNotice(t.Context(), tx, uuid.New(), "told", map[string]string{"text": "of a change that is undone"}), undone)
+		return errors.Join(addNotice(t.Context(), tx, uuid.New(), "told", map[string]string{"text": "of a change that is undone"}), undone)
 	}); !errors.Is(err, undone) {
 		t.Fatal(err)
 	}

@@ -215,13 +215,13 @@ func (a *Accounts) settle(attempt context.Context, email waitingEmail, err error
 		return a.delayEmail(ctx, email, 0)
 	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)
-		a.logEmail(email, EmailFailed, answerOf(err))
+		a.logEmail(email, emailFailed, answerOf(err))
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a one-time code could not be sent", failure(err)...)
 		if err := a.giveUpEmail(ctx, email); err != nil {
 			return err
 		}
 	default:
-		a.logEmail(email, EmailDelayed, answerOf(err))
+		a.logEmail(email, emailDelayed, answerOf(err))
 		a.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "a one-time code could not be sent yet", failure(err)...)
 		return a.delayEmail(ctx, email, pauses[email.Attempts-1])
 	}
@@ -272,10 +272,10 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	}
 	switch {
 	case err == nil && sending.to == "":
-		a.logEmail(email, NoAccount, "")
+		a.logEmail(email, noAccount, "")
 	case err == nil:
 		a.outbox.sent.Add(1)
-		a.logEmail(email, EmailSent, answer)
+		a.logEmail(email, emailSent, answer)
 	}
 	return err
 }

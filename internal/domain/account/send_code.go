@@ -104,7 +104,7 @@ func (a *Accounts) storeCodeIn(
 	rand.Read(seed)
 	queues := a.networkLimits(request.Network)
 	queue := queues[len(queues)-1].key
-	*entry = logEntry{key: a.logKey(address), signIn: request.SignIn, event: CodeAsked, distinct: seed, network: queue}
+	*entry = logEntry{key: a.logKey(address), signIn: request.SignIn, event: codeAsked, distinct: seed, network: queue}
 	for _, l := range limits {
 		if l.name == knownBrowser || l.name == addressInNetwork {
 			entry.limit = l.key[:]

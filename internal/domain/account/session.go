@@ -141,7 +141,7 @@ func (a *Accounts) RememberBrowser(
 			return nil
 		}
 		if a.settings.Receipts && !knows(former) && (user.Language != nil || len(known) > 0) {
-			if err := AddNotice(ctx, tx, userID, newBrowser, receiptData{BrowserID: key.id(), Browser: name}); err != nil {
+			if err := addNotice(ctx, tx, userID, newBrowser, receiptData{BrowserID: key.id(), Browser: name}); err != nil {
 				return err
 			}
 		}

@@ -162,7 +162,7 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
 	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
 		a.log(logEntry{
-			key: a.logKey(text.AddressKey(attempt.Email)), signIn: signIn, event: CodeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
+			key: a.logKey(text.AddressKey(attempt.Email)), signIn: signIn, event: codeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
 			distinct: slices.Concat(attempt.Seed, []byte{byte(attempt.Attempts)}), //nolint:gosec // at most Attempts
 		})
 		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
@@ -193,7 +193,7 @@ func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, bud
 	if err := a.queries.ResetAttempts(ctx, budget); err != nil {
 		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
 	}
-	a.log(logEntry{key: a.logKey(text.AddressKey(email)), signIn: signIn, event: SignedIn, distinct: seed})
+	a.log(logEntry{key: a.logKey(text.AddressKey(email)), signIn: signIn, event: signedIn, distinct: seed})
 	return Verified{
 		UserID: user, Secret: a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)),
 		Browser: BrowserKey{user, a.keys.PRF("known browser", signIn[:], seed)},
@@ -213,7 +213,7 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 	}
 	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
 	if err == nil && counted == 0 {
-		a.log(logEntry{key: a.logKey(text.AddressKey(taken.Email)), signIn: signIn, event: CodeSpent})
+		a.log(logEntry{key: a.logKey(text.AddressKey(taken.Email)), signIn: signIn, event: codeSpent})
 		return taken, ErrCodeSpent
 	}
 	return taken, postgres.Wrap("account: count an attempt", err)
@@ -230,9 +230,9 @@ func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
 	case found.Mail == MailFailed:
 		return ErrCodeNotSent
 	case found.Expired:
-		entry.event, err = CodeExpired, ErrCodeExpired
+		entry.event, err = codeExpired, ErrCodeExpired
 	default:
-		entry.event, err = CodeSpent, ErrCodeSpent
+		entry.event, err = codeSpent, ErrCodeSpent
 	}
 	a.log(entry)
 	return err

@@ -71,7 +71,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 		return found, err
 	}
 	for _, signIn := range waiting { // the newest code of a sign-in is the one whose email waits
-		i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.SignIn == signIn && e.Kind == CodeAsked })
+		i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.SignIn == signIn && e.Kind == codeAsked })
 		if i >= 0 {
 			found.Events[i].Waiting = true
 		}
@@ -124,7 +124,7 @@ func (a *Accounts) LiftSignInLimits(ctx context.Context, userID uuid.UUID) error
 			return err
 		}
 		return queries.AddSignInEvent(ctx, accountdb.AddSignInEventParams{
-			Key: key[:], ID: uuid.New(), At: of.Now, Event: string(LimitsLifted), Detail: work.Actor(ctx),
+			Key: key[:], ID: uuid.New(), At: of.Now, Event: string(limitsLifted), Detail: work.Actor(ctx),
 		})
 	})
 	return postgres.Wrap("account: lift the limits of an address", err)
@@ -135,17 +135,17 @@ type SignInEventKind string
 
 // The kinds of events.
 const (
-	CodeAsked    SignInEventKind = "asked"      // a code was made
-	CodeRefused  SignInEventKind = "refused"    // by a limit
-	EmailSent    SignInEventKind = "sent"       // the mail server has taken the email
-	NoAccount    SignInEventKind = "no_account" // so no email is sent
-	EmailDelayed SignInEventKind = "delayed"    // the mail server has not taken it, and is tried again
-	EmailFailed  SignInEventKind = "failed"     // it was given up
-	CodeWrong    SignInEventKind = "wrong"
-	CodeSpent    SignInEventKind = "spent"   // an attempt after the last one
-	CodeExpired  SignInEventKind = "expired" // an attempt after 10 minutes
-	SignedIn     SignInEventKind = "signed_in"
-	LimitsLifted SignInEventKind = "lifted" // by an operator
+	codeAsked    SignInEventKind = "asked"      // a code was made
+	codeRefused  SignInEventKind = "refused"    // by a limit
+	emailSent    SignInEventKind = "sent"       // the mail server has taken the email
+	noAccount    SignInEventKind = "no_account" // so no email is sent
+	emailDelayed SignInEventKind = "delayed"    // the mail server has not taken it, and is tried again
+	emailFailed  SignInEventKind = "failed"     // it was given up
+	codeWrong    SignInEventKind = "wrong"
+	codeSpent    SignInEventKind = "spent"   // an attempt after the last one
+	codeExpired  SignInEventKind = "expired" // an attempt after 10 minutes
+	signedIn     SignInEventKind = "signed_in"
+	limitsLifted SignInEventKind = "lifted" // by an operator
 )
 
 const (
@@ -210,7 +210,7 @@ func (a *Accounts) logRefusal(entry logEntry, by *TooManyCodesError) {
 	}
 	distinct := by.Limit + " " + by.Next.UTC().Format(time.RFC3339Nano)
 	a.signIns.add(accountdb.AddSignInEventParams{
-		Key: entry.key[:], ID: uuid.NewSHA1(uuid.Nil, []byte(distinct)), SignInID: entry.signIn, Event: string(CodeRefused),
+		Key: entry.key[:], ID: uuid.NewSHA1(uuid.Nil, []byte(distinct)), SignInID: entry.signIn, Event: string(codeRefused),
 		LimitedBy: &by.Limit, Until: &by.Next, LimitKey: entry.limit,
 	})
 }

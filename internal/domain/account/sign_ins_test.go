@@ -132,7 +132,7 @@ func TestSignInLogOfRefusals(t *testing.T) {
 	if diff := cmp.Diff([]string{"asked", "asked", "no_account", "no_account", "refused address"}, slices.Sorted(slices.Values(kinds))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.Kind == CodeRefused })
+	i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.Kind == codeRefused })
 	if until := found.Events[i].Until; !until.Equal(tooMany.Next) || !found.NextCodeAt.Equal(tooMany.Next) {
 		t.Errorf("until %v and %v, want %v", until, found.NextCodeAt, tooMany.Next)
 	}
@@ -208,7 +208,7 @@ func TestLiftSignInLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := b.SignIns(t.Context(), user.Email)
-	if err != nil || !found.CodesWork || !found.NextCodeAt.IsZero() || found.Events[0].Kind != LimitsLifted || found.Events[0].Detail != "ada" {
+	if err != nil || !found.CodesWork || !found.NextCodeAt.IsZero() || found.Events[0].Kind != limitsLifted || found.Events[0].Detail != "ada" {
 		t.Errorf("after: %+v, %v", found, err)
 	}
 	if err := b.send(uuid.New(), user.Email); err != nil {
@@ -263,7 +263,7 @@ func TestSignInsDoNotNeedTheirLog(t *testing.T) {
 	idle := New(b.db.Pool, b.keys, nil, Settings{Limits: wait.Patient}) // nothing runs: the request alone stores no event
 	before := pgtest.Value[int64](t, b.db, "select count(*) from sign_in_events")
 	for range mostLogged + 10 {
-		idle.log(logEntry{event: CodeAsked})
+		idle.log(logEntry{event: codeAsked})
 	}
 	if err := idle.storeCode(t.Context(), CodeRequest{SignIn: uuid.New(), Email: user.Email}, time.Hour); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if err := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).check(); err != nil {
 		return User{}, err
 	}
-	if err := a.CheckSendable(ctx, user.Email); err != nil {
+	if err := a.checkSendable(ctx, user.Email); err != nil {
 		return User{}, err
 	}
 	var row accountdb.InsertUserRow
@@ -80,7 +80,7 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 	}
 	if change.Email != nil {
 		change.Email = new(text.StoredAddress(*change.Email))
-		if err := a.CheckSendable(ctx, *change.Email); err != nil {
+		if err := a.checkSendable(ctx, *change.Email); err != nil {
 			return User{}, err
 		}
 	}

@@ -34,8 +34,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TypePrefix begins the types of problems.
-const TypePrefix = "urn:connect-svc:problem:"
+// typePrefix begins the types of problems.
+const typePrefix = "urn:connect-svc:problem:"
 
 const jsonType = "application/json"
 
@@ -88,7 +88,7 @@ type problem struct {
 func problemOf(r *http.Request, failure Failure, err error) any {
 	var fields ContentError
 	_ = errors.As(err, &fields)
-	return problem{TypePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields.sorted()}
+	return problem{typePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields.sorted()}
 }
 
 // Fail writes the response to an error.

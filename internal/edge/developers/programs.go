@@ -230,9 +230,9 @@ const (
 	nobodysModule = "connect.invalid/connect-go"
 )
 
-// DefaultModule returns the path of the Go SDK's module at a service: its host and /connect-go. If the host cannot be part of a
+// defaultModule returns the path of the Go SDK's module at a service: its host and /connect-go. If the host cannot be part of a
 // module path, such as localhost or an IP address, it returns the path in the sources.
-func DefaultModule(baseURL string) string {
+func defaultModule(baseURL string) string {
 	base, err := url.Parse(baseURL)
 	if err != nil {
 		return nobodysModule

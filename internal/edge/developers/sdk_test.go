@@ -87,7 +87,7 @@ func TestDefaultModule(t *testing.T) {
 		"https://[::1]:8443":               nobodysModule,
 		"https://my_host.example.com":      nobodysModule, // no module may have an underscore there
 	} {
-		if got := DefaultModule(baseURL); got != want {
+		if got := defaultModule(baseURL); got != want {
 			t.Errorf("%s: %s, want %s", baseURL, got, want)
 		}
 	}

@@ -130,7 +130,7 @@ type Site struct {
 type Config struct {
 	Brand     brand.Brand // without a name: the program's own
 	BaseURL   string      // of the service
-	SDKModule string      // path of the Go SDK's module; [DefaultModule] if empty
+	SDKModule string      // path of the Go SDK's module; [defaultModule] if empty
 	// AuthorityFile has the authority of the service's certificate, on the reader's machine. It is empty if everybody trusts the certificate.
 	AuthorityFile string
 }
@@ -138,7 +138,7 @@ type Config struct {
 // New makes the site from the embedded files. It fails only if they are inconsistent.
 func New(config Config) (*Site, error) {
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
-	config.SDKModule = cmp.Or(config.SDKModule, DefaultModule(config.BaseURL))
+	config.SDKModule = cmp.Or(config.SDKModule, defaultModule(config.BaseURL))
 	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
 	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addFeed, s.addSDKs} {
 		if err := add(); err != nil {

@@ -183,7 +183,7 @@ func TestRotationKeepsOldKeys(t *testing.T) {
 	for _, key := range list {
 		states = append(states, key.Status)
 	}
-	want := []KeyStatus{KeyRetired, KeyRetired, KeyRetired, KeyRetired, KeyPrimary, KeyNext}
+	want := []KeyStatus{keyRetired, keyRetired, keyRetired, keyRetired, keyPrimary, keyNext}
 	if diff := cmp.Diff(want, states); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}

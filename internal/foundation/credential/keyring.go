@@ -158,7 +158,7 @@ func newKeysets() (keys keysets, err error) {
 func withNext(sealing *keyset.Handle) (*keyset.Handle, error) {
 	manager := keyset.NewManagerFromHandle(sealing)
 	for _, key := range keyInfos(sealing) {
-		if key.Status == KeyNext {
+		if key.Status == keyNext {
 			if err := manager.SetPrimary(key.ID); err != nil {
 				return nil, err
 			}

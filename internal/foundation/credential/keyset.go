@@ -32,9 +32,9 @@ type KeyStatus string
 
 // The states of a sealing key, in the order of its life.
 const (
-	KeyNext    KeyStatus = "next"    // known to every server, seals nothing yet
-	KeyPrimary KeyStatus = "primary" // seals and opens
-	KeyRetired KeyStatus = "retired" // only opens what it sealed
+	keyNext    KeyStatus = "next"    // known to every server, seals nothing yet
+	keyPrimary KeyStatus = "primary" // seals and opens
+	keyRetired KeyStatus = "retired" // only opens what it sealed
 )
 
 // KeyInfo describes a sealing key without its material.
@@ -106,13 +106,13 @@ func ListKeyset(path string) ([]KeyInfo, error) {
 func keyInfos(handle *keyset.Handle) []KeyInfo {
 	info := handle.KeysetInfo()
 	list := make([]KeyInfo, 0, len(info.GetKeyInfo()))
-	status := KeyRetired
+	status := keyRetired
 	for _, key := range info.GetKeyInfo() {
 		switch {
 		case key.GetKeyId() == info.GetPrimaryKeyId():
-			status = KeyPrimary
-		case status == KeyPrimary:
-			status = KeyNext
+			status = keyPrimary
+		case status == keyPrimary:
+			status = keyNext
 		}
 		list = append(list, KeyInfo{ID: key.GetKeyId(), Status: status})
 	}

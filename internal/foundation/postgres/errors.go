@@ -55,9 +55,9 @@ var onTheMove = map[Code][]string{
 	internalError: {"is not distributed", "could not find valid entry for "},
 }
 
-// IsOnTheMove reports whether a cluster refused a statement because a table is on the move. The statement has not happened, nor has its
+// isOnTheMove reports whether a cluster refused a statement because a table is on the move. The statement has not happened, nor has its
 // transaction.
-func IsOnTheMove(err error) bool {
+func isOnTheMove(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && slices.ContainsFunc(onTheMove[Code(pgErr.Code)], func(part string) bool {
 		return strings.Contains(pgErr.Message, part)

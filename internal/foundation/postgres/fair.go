@@ -143,7 +143,7 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 
 // notHappened reports whether a statement has certainly not happened, and can happen soon.
 func (p *Pool) notHappened(err error) bool {
-	return pgconn.SafeToRetry(err) || notPassedOn(err) || !p.elsewhere && IsOnTheMove(err)
+	return pgconn.SafeToRetry(err) || notPassedOn(err) || !p.elsewhere && isOnTheMove(err)
 }
 
 // notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it
@@ -340,7 +340,7 @@ func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 		err := InTx(ctx, pool, act)
 		_, limited := ctx.Deadline()
 		switch {
-		case limited && IsOnTheMove(err) && work.Pause(ctx, connectAgainAfter):
+		case limited && isOnTheMove(err) && work.Pause(ctx, connectAgainAfter):
 		case attempt == attempts || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
 			return err
 		}

@@ -26,9 +26,9 @@ const (
 // names are the scopes in the order of their bits.
 var names = [...]string{"daily_steps:read", "cycling_daily:read", "cycling_activities:read"}
 
-// ErrInvalid is the error for a scope value that is empty, contains an unknown or repeated scope, or separates scopes by anything but
+// errInvalid is the error for a scope value that is empty, contains an unknown or repeated scope, or separates scopes by anything but
 // one space.
-var ErrInvalid = errors.New("invalid scope")
+var errInvalid = errors.New("invalid scope")
 
 // Parse parses the scope value of an authorization request: unique known scopes in any order.
 func Parse(value string) (Set, error) {
@@ -36,7 +36,7 @@ func Parse(value string) (Set, error) {
 	for name := range strings.SplitSeq(value, " ") {
 		bit := slices.Index(names[:], name)
 		if bit < 0 || set.Contains(1<<bit) {
-			return 0, ErrInvalid
+			return 0, errInvalid
 		}
 		set |= 1 << bit
 	}

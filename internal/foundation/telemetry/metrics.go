@@ -17,9 +17,9 @@ import (
 // namespace is the prefix of the service's own metrics.
 const namespace = "connect"
 
-// DurationBounds are the upper bounds of the buckets of request durations, in seconds. They are dense where most durations are, and
+// durationBounds are the upper bounds of the buckets of request durations, in seconds. They are dense where most durations are, and
 // end at the longest time limit.
-var DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+var durationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // Metrics are the metrics that Prometheus scrapes. Labels have a fixed set of values: operations, statuses, outcomes. No label names a
 // user, and only the metrics of webhooks name a client. Package usage counts requests by client.
@@ -48,7 +48,7 @@ func NewMetrics(logger *slog.Logger) *Metrics {
 		durations: with.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "request_duration_seconds",
 			Help:    "Time from the request's headers to the end of the response, by operation and HTTP status.",
-			Buckets: DurationBounds,
+			Buckets: durationBounds,
 		}, []string{"operation", "status"}),
 		limiter: with.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "limiter_decisions_total",

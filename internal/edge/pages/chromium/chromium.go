@@ -22,10 +22,10 @@ import (
 //go:embed faults.js
 var Faults string
 
-// ErrNone means that there is no Chromium on this machine.
-var ErrNone = errors.New("no Chromium or Chrome is found: install one, such as Debian's package chromium-headless-shell")
+// errNone means that there is no Chromium on this machine.
+var errNone = errors.New("no Chromium or Chrome is found: install one, such as Debian's package chromium-headless-shell")
 
-// Find returns the path of a Chromium. Error: [ErrNone].
+// Find returns the path of a Chromium. Error: [errNone].
 func Find() (string, error) {
 	// Without windows, which nobody sees, a page takes half as long.
 	names := []string{
@@ -44,11 +44,11 @@ func Find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", ErrNone
+	return "", errNone
 }
 
 // Show opens a page of this machine in a Chromium without a window and with an empty profile, until the context ends. The browser reaches
-// no other machine. Error: [ErrNone], or why it ended before the context.
+// no other machine. Error: [errNone], or why it ended before the context.
 func Show(ctx context.Context, address string) error {
 	path, err := Find()
 	if err != nil {

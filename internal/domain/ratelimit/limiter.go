@@ -110,17 +110,14 @@ type client struct {
 	*Limiter
 	id uuid.UUID
 
-	mu      sync.Mutex
-	asking  bool // a question is under way
-	waiting []*question
-	later   []*question // releases that wait for the next question
-	timer   *time.Timer // that ends this wait
-	policy  Policy      // of the latest admission
+	mu     sync.Mutex
+	asking bool // the store is being asked
+	queue  []*question
+	policy Policy // of the latest admission
 
-	loaded     bool    // state and stored are the last that this server knows of the store
-	state      state   // of the client
-	stored     string  // the same, as the store's text
-	unreleased []lease // to be released; those of a question that failed may or may not have been given
+	loaded bool   // state and stored are the last that this server knows of the store
+	state  state  // of the client
+	stored string // the same, as the store's text
 }
 
 // question is an admission to decide, or a lease to release.
@@ -128,12 +125,23 @@ type question struct {
 	policy   Policy
 	now      time.Time
 	release  lease // zero for an admission
+	stage    stage // guarded by the client, as left is
 	again    bool  // it was about to be refused, and is decided now
-	left     bool  // the caller does not wait any more; guarded by the client
+	left     bool  // the caller does not wait any more
 	answered chan struct{}
 	decision Decision
 	err      error
 }
+
+// stage tells when a question goes to the store.
+type stage int
+
+const (
+	ready     stage = iota // with the next one
+	postponed              // a release: with the next one, which it does not cause itself
+	undecided              // an admission that was about to be refused: after askAgainAfter
+	asked                  // it is no longer in the queue
+)
 
 // Admit decides one request of a client, which the database authenticated at now. It returns an error if it could not decide within
 // the time limit, or before the context ended. Then the request must not continue.
@@ -171,15 +179,18 @@ func (d *Decision) Release(ctx context.Context) error {
 
 // Flush stores the releases that wait. Call it after the last read.
 func (l *Limiter) Flush(ctx context.Context) {
-	for _, of := range l.clients.Range {
-		c := of.(*client)
+	for _, value := range l.clients.Range {
+		c := value.(*client)
 		c.mu.Lock()
-		later := c.later
-		c.later = nil
-		c.mu.Unlock()
-		for _, q := range later {
-			_ = c.ask(ctx, q) // at worst the lease ends by itself
+		i := slices.IndexFunc(c.queue, func(q *question) bool { return q.stage == postponed })
+		if i < 0 {
+			c.mu.Unlock()
+			continue
 		}
+		first := c.queue[i]
+		c.queue = slices.Delete(c.queue, i, i+1)
+		c.mu.Unlock()
+		_ = c.ask(ctx, first) // and with it the others; at worst the leases end by themselves
 	}
 }
 
@@ -190,23 +201,32 @@ func (c *client) postpone(release *question) bool {
 	if !c.loaded || 2*c.state.held() >= c.policy.ConcurrentReads {
 		return false
 	}
-	if len(c.later) == 0 {
-		c.timer = time.AfterFunc(releaseWithin, func() { c.resume() })
+	if release.stage = postponed; !slices.ContainsFunc(c.queue, func(q *question) bool { return q.stage == postponed }) {
+		time.AfterFunc(releaseWithin, func() { c.resume(release) })
 	}
-	c.later = append(c.later, release)
+	c.queue = append(c.queue, release)
 	return true
 }
 
-// resume asks about questions whose wait has ended, and with them about the releases that wait.
+// resume asks the store about questions whose wait has ended, unless somebody has meanwhile.
 func (c *client) resume(questions ...*question) {
 	c.mu.Lock()
-	c.waiting = append(c.waiting, questions...)
-	idle := !c.asking && len(c.waiting)+len(c.later) > 0
+	for _, q := range questions {
+		if q.stage != asked {
+			q.stage = ready
+		}
+	}
+	idle := !c.asking && c.isReady()
 	c.asking = c.asking || idle
 	c.mu.Unlock()
 	if idle {
 		c.run()
 	}
+}
+
+// isReady reports whether a question is to go to the store at once. The caller holds c.mu.
+func (c *client) isReady() bool {
+	return slices.ContainsFunc(c.queue, func(q *question) bool { return q.stage == ready })
 }
 
 // refuse decides without the store if the client is certainly out of budget: other servers can only have taken from the bucket since,
@@ -225,7 +245,8 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 // otherwise the next question answers all that wait. If the context ends first, a lease in the answer is released.
 func (c *client) ask(ctx context.Context, q *question) error {
 	c.mu.Lock()
-	c.waiting = append(c.waiting, q)
+	q.stage = ready
+	c.queue = append(c.queue, q)
 	if !c.asking {
 		c.asking = true
 		if end, limited := ctx.Deadline(); ctx.Err() == nil && (!limited || time.Until(end) > enoughTime) {
@@ -260,63 +281,70 @@ func (c *client) run() {
 	}
 }
 
-// answer answers all waiting questions with one question to the store. The caller holds c.mu, which is released while the store is
-// asked.
+// answer asks the store once about all releases, and about all admissions but those that wait to be decided again. The caller holds c.mu,
+// which is released while the store is asked.
 func (c *client) answer(ctx context.Context) {
 	var now time.Time
-	var again, first, ended []*question
-	for _, q := range slices.Concat(c.waiting, c.later) {
+	var releases, again, first, rest []*question
+	var unreleased []lease
+	for _, q := range c.queue {
+		if q.now.After(now) { // the latest request has the newest policy
+			c.policy, now = q.policy, q.now
+		}
 		switch {
 		case q.release != (lease{}):
-			c.unreleased = append(c.unreleased, q.release)
-			ended = append(ended, q)
+			releases, unreleased = append(releases, q), append(unreleased, q.release)
+		case q.stage == undecided:
+			rest = append(rest, q)
 			continue
 		case q.again:
 			again = append(again, q)
 		default:
 			first = append(first, q)
 		}
-		if q.now.After(now) { // the latest request has the newest policy
-			c.policy, now = q.policy, q.now
-		}
+		q.stage = asked
 	}
-	if c.waiting = nil; len(c.later) > 0 {
-		c.later = nil
-		c.timer.Stop()
-	}
+	c.queue = rest
 	admissions := slices.Concat(again, first)
 	c.mu.Unlock()
-	next, stored, decisions, err := c.settle(ctx, now, len(admissions), len(again))
+	next, stored, decisions, err := c.settle(ctx, now, unreleased, len(admissions), len(again))
 	c.mu.Lock()
 	c.loaded, c.state, c.stored = err == nil, next, stored
-	if err == nil {
-		c.unreleased = nil
-		if undecided := admissions[len(decisions):]; len(undecided) > 0 {
-			admissions = admissions[:len(decisions)]
-			for _, q := range undecided {
-				q.again = true
-			}
-			time.AfterFunc(askAgainAfter, func() { c.resume(undecided...) })
+	var unowned []lease
+	when := ready
+	if err != nil { // nobody knows what the store holds: leases are released with the client's next question
+		unowned, when = unreleased, postponed
+	} else if waiting := admissions[len(decisions):]; len(waiting) > 0 {
+		admissions = admissions[:len(decisions)]
+		for _, q := range waiting {
+			q.again, q.stage = true, undecided
 		}
+		c.queue = append(c.queue, waiting...)
+		time.AfterFunc(askAgainAfter, func() { c.resume(waiting...) })
 	}
 	for i, decision := range decisions {
 		decision.client = c
 		admissions[i].decision = decision
 		if decision.Allowed && (err != nil || admissions[i].left) {
-			c.unreleased = append(c.unreleased, decision.lease)
+			unowned = append(unowned, decision.lease)
 		}
 	}
-	for _, q := range slices.Concat(ended, admissions) {
+	for _, l := range unowned {
+		c.queue = append(c.queue, &question{release: l, stage: when, answered: make(chan struct{})})
+	}
+	for _, q := range slices.Concat(releases, admissions) {
 		q.err = err
 		close(q.answered)
 	}
-	c.asking = len(c.waiting) > 0 || err == nil && len(c.unreleased) > 0
+	c.asking = c.isReady()
 }
 
-// settle stores the state after the release of unreleased leases and after n requests; now is zero if there are none. It needs no lock,
-// because only one settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless. Requests that
-// would be refused for leases of other servers have no decision, except for the first ones, which were asked about before.
-func (c *client) settle(ctx context.Context, now time.Time, n, again int) (next state, stored string, decisions []Decision, err error) {
+// settle stores the state after the release of leases and after n requests, of which the last came now. It needs no lock, because only one
+// settle runs for a client. If it fails, the decisions are those that may have been stored nevertheless. It leaves requests undecided that
+// would be refused for leases of other servers, except for the first ones, which were asked about before.
+func (c *client) settle(
+	ctx context.Context, now time.Time, unreleased []lease, n, again int,
+) (next state, stored string, decisions []Decision, err error) {
 	defer func() {
 		if failure := recover(); failure != nil { // it may run outside the goroutine of a request
 			err = fmt.Errorf("ratelimit: %w", work.NewPanic(failure))
@@ -335,7 +363,7 @@ func (c *client) settle(ctx context.Context, now time.Time, n, again int) (next 
 			}
 		}
 		before := known.at(c.policy, now)
-		released := before.release(c.unreleased)
+		released := before.release(unreleased)
 		next, decisions = released.admit(c.policy, now, n, c.number)
 		if sure := released.sure(decisions, again, c.number); sure < n {
 			next, decisions = released.admit(c.policy, now, sure, c.number)

@@ -18,7 +18,7 @@ type Batch[Question comparable, Answer any] struct {
 
 // round is one call.
 type round[Question comparable, Answer any] struct {
-	ctx       context.Context // of the last question, and so the one that ends last
+	ctx       context.Context // of the question that has the most time
 	questions []Question
 	asked     map[Question]struct{}
 	done      chan struct{} // closed when answers and err are set
@@ -33,11 +33,11 @@ func NewBatch[Question comparable, Answer any](most int, call func(context.Conte
 
 // Ask returns the answer, and whether there is one. Errors: those of the call, [ErrGone], and the context's own if it ends first.
 func (b *Batch[Question, Answer]) Ask(ctx context.Context, question Question) (answer Answer, ok bool, err error) {
-	in := b.join(ctx, question)
+	joined := b.join(ctx, question)
 	select {
-	case <-in.done:
-		answer, ok = in.answers[question]
-		return answer, ok, in.err
+	case <-joined.done:
+		answer, ok = joined.answers[question]
+		return answer, ok, joined.err
 	case <-ctx.Done():
 		return answer, false, ctx.Err()
 	case <-requestOf(ctx).gone:
@@ -51,17 +51,26 @@ func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *
 	if n := len(b.rounds); n == 0 || len(b.rounds[n-1].questions) == b.most {
 		b.rounds = append(b.rounds, &round[Question, Answer]{asked: map[Question]struct{}{}, done: make(chan struct{})})
 	}
-	in := b.rounds[len(b.rounds)-1]
-	in.ctx = ctx
-	if _, asked := in.asked[question]; !asked {
-		in.asked[question] = struct{}{}
-		in.questions = append(in.questions, question)
+	joined := b.rounds[len(b.rounds)-1]
+	if joined.ctx == nil || endsAfter(ctx, joined.ctx) {
+		joined.ctx = ctx
+	}
+	if _, asked := joined.asked[question]; !asked {
+		joined.asked[question] = struct{}{}
+		joined.questions = append(joined.questions, question)
 	}
 	if !b.calling {
 		b.calling = true
 		go b.run()
 	}
-	return in
+	return joined
+}
+
+// endsAfter reports whether a ends later than b.
+func endsAfter(a, b context.Context) bool {
+	end, limited := a.Deadline()
+	other, otherLimited := b.Deadline()
+	return otherLimited && (!limited || end.After(other))
 }
 
 // run makes calls until no question waits.
@@ -80,7 +89,7 @@ func (b *Batch[Question, Answer]) run() {
 	}
 }
 
-// run makes the call as a caller of the kind [Proofs]. It ends with the deadline of the last question, not when a caller goes away.
+// run makes the call as a caller of the kind [Proofs]. It ends with the latest deadline of its questions, not when a caller goes away.
 func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
 	defer close(r.done)
 	ctx := with(context.WithoutCancel(r.ctx), func(r *request) { r.caller, r.gone = Caller{Kind: Proofs}, nil })

@@ -80,25 +80,37 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// A call ends with the time of who asked last, and not before.
+// A call ends with the last of those who asked, in whatever order they came, and none before its own time.
 func TestBatchHasTheTimeOfTheLast(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		batch := work.NewBatch(10, func(ctx context.Context, _ []int) (map[int]int, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
-			go func() {
-				ctx, cancel := work.Within(t.Context(), partner("a"), limit)
-				defer cancel()
-				if _, _, err := batch.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != limit {
-					t.Errorf("after %v of %v: %v", time.Since(began), limit, err)
+	for _, limits := range [][]time.Duration{{1, 2, 3}, {1, 3, 2}, {3, 2, 1}, {1, 0, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			batch := work.NewBatch(10, func(ctx context.Context, _ []int) (map[int]int, error) {
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(10 * time.Second):
+					return map[int]int{1: 1}, nil
 				}
-			}()
-			synctest.Wait()
-		}
-		<-time.After(time.Minute)
-	})
+			})
+			for _, limit := range limits {
+				limit *= time.Second
+				go func() {
+					ctx := work.WithCaller(t.Context(), partner("a"))
+					if limit > 0 {
+						within, cancel := work.Within(ctx, partner("a"), limit)
+						defer cancel()
+						ctx = within
+					}
+					_, _, err := batch.Ask(ctx, 1)
+					if limit > 0 && (!errors.Is(err, context.DeadlineExceeded) || time.Since(began) != limit) || limit == 0 && err != nil {
+						t.Errorf("%v: after %v of %v: %v", limits, time.Since(began), limit, err)
+					}
+				}()
+				synctest.Wait()
+			}
+			<-time.After(time.Minute)
+		})
+	}
 }

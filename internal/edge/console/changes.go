@@ -90,9 +90,8 @@ func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner 
 		return err
 	}
 	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Seen: form["seen"]}
-	return c.savePartner(w, r, page, form, registration, func(change func(*client.Registration)) (string, error) {
-		return c.request(r, partner, change)
-	})
+	what, err := c.request(r, partner, page.change(registration))
+	return c.savedPartner(w, r, page, form, registration, outcome(err, c.changePath(partner.ID), what))
 }
 
 func (c *console) requestLogo(r *http.Request, partner client.Client, logo brand.Logo) error {

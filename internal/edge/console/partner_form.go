@@ -29,7 +29,8 @@ type partnerForm struct {
 	Scopes []check
 	// ScopeProblem is set if no scope was chosen.
 	ScopeProblem template.HTML
-	Stale        bool // somebody else has changed the registration
+	Stale        bool                // somebody else has changed the registration
+	current      client.Registration // as it is meanwhile
 	Alike        []client.Client
 	AlikeTo      string // the name that was entered
 }
@@ -209,36 +210,32 @@ func (c *console) changePartner(w http.ResponseWriter, r *http.Request, partner 
 	if len(page.Alike) > 0 {
 		return c.refusePartner(w, r, page, registration, refused{form: form})
 	}
-	return c.savePartner(w, r, page, form, registration, func(change func(*client.Registration)) (string, error) {
-		_, err := c.Clients.Update(r.Context(), partner.ID, change)
-		return "partner_changed", err
-	})
+	_, err = c.Clients.Update(r.Context(), partner.ID, page.change(registration))
+	return c.savedPartner(w, r, page, form, registration, outcome(err, c.partnerPath(partner.ID), "partner_changed"))
 }
 
-// savePartner saves a registration by a function that makes or requests a change, unless somebody else has changed the registration since the
-// form was shown. Then it shows the current values, so that nobody overwrites values that they have not seen.
-func (c *console) savePartner(
-	w http.ResponseWriter, r *http.Request, page partnerForm, form map[string]string, registration client.Registration,
-	save func(func(*client.Registration)) (what string, err error),
-) error {
-	var now client.Registration
-	what, err := save(func(present *client.Registration) {
-		now = *present
-		if page.Stale = seenAs(now) != page.Seen; !page.Stale {
-			registration.Logo = present.Logo
-			*present = registration
+// change returns the change to a wanted registration. If somebody has changed the registration since the form was shown, it changes nothing
+// and keeps the current one for the form, so that nobody overwrites values that they have not seen.
+func (p *partnerForm) change(wanted client.Registration) func(*client.Registration) {
+	return func(present *client.Registration) {
+		p.current = *present
+		if p.Stale = seenAs(p.current) != p.Seen; !p.Stale {
+			wanted.Logo = present.Logo
+			*present = wanted
 		}
-	})
-	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong {
-		return c.refusePartner(w, r, page, registration, refused{form, err})
 	}
-	if err == nil && page.Stale {
-		page.Seen = seenAs(now)
-		return c.refusePartner(w, r, page, now, refused{})
+}
+
+// savedPartner shows the form again if its change was refused or not made, or else returns the outcome.
+func (c *console) savedPartner(
+	w http.ResponseWriter, r *http.Request, page partnerForm, form map[string]string, wanted client.Registration, outcome error,
+) error {
+	if _, wrong := errors.AsType[*refusal.FieldError](outcome); wrong {
+		return c.refusePartner(w, r, page, wanted, refused{form, outcome})
 	}
-	back := c.partnerPath(page.Partner.ID)
-	if page.IsRequest() {
-		back = c.changePath(page.Partner.ID)
+	if _, changed := errors.AsType[site.Redirect](outcome); changed && page.Stale {
+		page.Seen = seenAs(page.current)
+		return c.refusePartner(w, r, page, page.current, refused{})
 	}
-	return outcome(err, back, what)
+	return outcome
 }

@@ -61,7 +61,7 @@ func paragraphs(t *testing.T, name string) []paragraph {
 	if filepath.Ext(name) != ".go" {
 		return joined(read(t, name), map[string]*regexp.Regexp{
 			".sql":  regexp.MustCompile(`^\s*--\s?(.*)`),
-			".toml": regexp.MustCompile(`^\w+ = "(.*[.!])"$`), // sentences; headings and labels are none
+			".toml": regexp.MustCompile(`^\w+ = "(.*[.!])"$`), // sentences, without headings and labels
 			".md":   regexp.MustCompile(`^(?:[-*>] |\d+\. )?([^#|].*)`),
 		}[filepath.Ext(name)])
 	}

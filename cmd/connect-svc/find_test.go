@@ -38,7 +38,7 @@ func TestNamesInsteadOfIDs(t *testing.T) {
 		succeed(t, env, "", args...)
 	}
 	refuse(t, env, statusFailed, []string{"several clients", first.ID.String(), second.ID.String()}, "client", "offboard", "TWICE", "--yes")
-	refuse(t, env, statusFailed, []string{`no client "Ride"`}, "client", "offboard", "Ride", "--yes") // a part of a name is none
+	refuse(t, env, statusFailed, []string{`no client "Ride"`}, "client", "offboard", "Ride", "--yes") // a part of a name names no client
 	refuse(t, env, statusFailed, []string{"no such user"}, "audit", "list", "--user", "nobody@example.com")
 	refuse(t, env, statusUsage, []string{"must be a client's id"}, "client", "show", " ")
 }

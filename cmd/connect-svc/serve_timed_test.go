@@ -9,7 +9,7 @@ import (
 	"connect-svc/internal/testing/wait"
 )
 
-// A stop takes at most fifteen seconds after the drain delay, which is none here (package app).
+// A stop takes at most fifteen seconds after the drain delay, which is zero here (package app).
 func TestTimedStop(t *testing.T) {
 	stalled := wait.Stalls()
 	took := stopGracefully(t)

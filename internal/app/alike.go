@@ -108,7 +108,7 @@ func usualPath(u *url.URL) *url.URL {
 		if !found {
 			break
 		}
-		char, _ := url.PathUnescape("%" + escaped[:2]) // net/http refuses escapes that are none
+		char, _ := url.PathUnescape("%" + escaped[:2]) // net/http refuses invalid escapes
 		if isUnreserved(char[0]) {
 			path.WriteString(char)
 		} else {

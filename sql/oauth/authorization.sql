@@ -9,9 +9,9 @@ select client_id, is_active(status)::bool as active, callback_url, scopes, name,
 from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :one
--- There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+-- The first sign-in inserts the row. From then on the secret of the sign-in continues the request, and the secret of the browser that
 -- opened it can only sign in again. The user's calendar day of the sign-in becomes history_from (specification 2.2). A second sign-in of
--- the same user leaves it unchanged.
+-- the same user keeps it. The statement returns a row if the user is signed in: a cluster does not count the rows of such an insert.
 insert into authorization_requests as r (request_id, browser_hash, client_id, redirect_uri, scopes, state, code_challenge, expires_at,
     user_id, session_hash, consent_day)
 select @request_id, @browser_hash, @client_id, @redirect_uri, @scopes, @state, @code_challenge, @expires_at::timestamptz,

@@ -155,7 +155,7 @@ func (s *stage) profile(ctx context.Context, target *service, o *operation, conn
 		return err
 	}
 	file := filepath.Join(s.Profiles, fmt.Sprintf("%s-%s-%d.pprof", o.name, target.name, connections))
-	return os.WriteFile(file, taken, 0o644) //nolint:gosec // profiles are no secret
+	return os.WriteFile(file, taken, 0o644) //nolint:gosec // anybody may read profiles
 }
 
 func loadAverage() string {

@@ -21,7 +21,7 @@ import (
 	"text/tabwriter"
 )
 
-// group is a part of the repository. A bound of zero is none.
+// group is a part of the repository. A bound of zero bounds nothing.
 type group struct {
 	name                          string
 	maxLines, maxFiles, maxFuncs  int

@@ -441,9 +441,9 @@ type SignInAuthorizationRequestParams struct {
 	ConsentDay    time.Time
 }
 
-// There is a row if the user is signed in: a cluster does not count rows that such an insert leaves alone. The first sign-in inserts the row. From then on the secret of the sign-in continues the request. The secret of the browser that
+// The first sign-in inserts the row. From then on the secret of the sign-in continues the request, and the secret of the browser that
 // opened it can only sign in again. The user's calendar day of the sign-in becomes history_from (specification 2.2). A second sign-in of
-// the same user leaves it unchanged.
+// the same user keeps it. The statement returns a row if the user is signed in: a cluster does not count the rows of such an insert.
 func (q *Queries) SignInAuthorizationRequest(ctx context.Context, arg SignInAuthorizationRequestParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, signInAuthorizationRequest,
 		arg.RequestID,

@@ -214,7 +214,7 @@ func (s *Source) NeedRestart(start *Source) (names []string) {
 	return names
 }
 
-// Unknown returns the variables of the environment that look like settings and are none. A misspelt one has no effect.
+// Unknown returns the variables of the environment that look like settings but do not name one. A misspelt one has no effect.
 func (s *Source) Unknown() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.environ)) {
 		if _, known := s.known[name]; strings.HasPrefix(name, "CONNECT_") && !known {

@@ -48,7 +48,7 @@ func TestHighlightedIsTheCode(t *testing.T) {
 	}
 }
 
-// Neighbors in different languages are one example; answers, or what stands alone, are none.
+// Neighbors in different languages are one example; answers, and what stands alone, stay alone.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	block := func(language string) string { return "```" + language + "\nx\n```\n\n" }

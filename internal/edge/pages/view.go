@@ -47,7 +47,7 @@ type view struct {
 
 	Code string // of the error
 
-	Preview  string         // the address to which a preview for an operator leads back; empty if this is none
+	Preview  string         // the address to which a preview for an operator leads back; empty on a user's page
 	Operator *locale.Locale // the operator's language, for a preview
 }
 

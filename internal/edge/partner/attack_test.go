@@ -50,8 +50,8 @@ func reading(token, grant, more string) outgoing {
 	}
 }
 
-// places are where a credential is presented; each has a kind of its own, and fails in its own way. Revoke is none of them: it
-// takes what it does not know without a word.
+// places are where a credential is presented; each has a kind of its own, and fails in its own way. Revoke does not
+// belong here, because it accepts an unknown credential.
 var places = []struct {
 	kind   string
 	status int

@@ -351,7 +351,7 @@ func TestRevoke_4_5(t *testing.T) {
 	f.send(t, out).Check(t, 200, "") // already revoked
 	f.send(t, steps(tokens.GrantID, tokens.AccessToken)).Check(t, 401, "invalid_access_token")
 
-	// 3.2, a refresh token: everything ends. An empty hint is none.
+	// 3.2, a refresh token: everything ends. An empty hint counts as a missing one.
 	next := checkedRefresh(t, f, f.client, tokens)
 	out = revoke(next.RefreshToken)
 	set("token_type_hint", "")(&out)

@@ -185,8 +185,8 @@ func ParseForm(text string, known []string) (map[string]string, error) {
 
 // OwnForms refuses forms of other sites. A browser says whether a form is of the same origin (Sec-Fetch-Site), and is believed. An older one
 // (Safari before 16.4) names the origin of the page alone: it must be one of origins, which may be empty texts, or that of the request's Host.
-// A proxy may have sent another Host. An origin has a scheme and a host, and a port unless it is the default one. The error is that of an
-// origin that is none.
+// A proxy may have sent another Host. An origin has a scheme and a host, and a port unless it is the default one. The error names a
+// text that is not an origin.
 func OwnForms(refuse http.Handler, origins ...string) (func(http.Handler) http.Handler, error) {
 	forms, oldForms := http.NewCrossOriginProtection(), http.NewCrossOriginProtection()
 	forms.SetDenyHandler(refuse)

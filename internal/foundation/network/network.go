@@ -64,7 +64,7 @@ func (p Proxies) Trust(address netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// parseHop parses an address in X-Forwarded-For, to which some proxies append a port. The zero value means that it is none.
+// parseHop parses an address in X-Forwarded-For, to which some proxies append a port. It returns the zero value for anything else.
 func parseHop(hop string) netip.Addr {
 	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
 	if err != nil {

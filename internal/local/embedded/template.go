@@ -87,7 +87,7 @@ func (p *place) templateOf(name string) (path string, err error) {
 	return filepath.Join(folder, fmt.Sprintf("template-%x", sum[:8])), nil
 }
 
-// makeTemplate makes a template in one step, so that an interrupted one is none. The caller holds its lock.
+// makeTemplate makes a template in one step, so that an interrupted one does not count. The caller holds its lock.
 func (p *place) makeTemplate(ctx context.Context, template string, prepare func(context.Context, string) error) error {
 	if _, err := os.Stat(template); err == nil { // by another program, before we had the lock
 		return nil

@@ -92,7 +92,7 @@ func (g Generator) spoilJSON(text string, valid *bool) string {
 	*valid = false
 	switch how := g.One("JSON spoilt", "cut", "more", "twice", "UTF-8", "comment", "deep", "wide", "empty", "mark"); how {
 	case "cut":
-		return text[:rapid.IntRange(0, len(text)-1).Draw(g.T, "cut")] // of an empty body is none
+		return text[:rapid.IntRange(0, len(text)-1).Draw(g.T, "cut")] // an empty body cannot be cut
 	case "more":
 		return text + g.One("behind", "x", "{}", ",", "]", "\x00")
 	case "twice":

@@ -59,7 +59,7 @@ func (s *storm) newClients() {
 	s.operator = &http.Client{Transport: contracttest.Operator.Transport(s.T, to), Timeout: 32 * time.Second}
 }
 
-// reply is an answer that came to its end; a status of 0 is none.
+// reply is an answer that came to its end; a status of 0 means that it did not.
 type reply struct {
 	status int
 	header http.Header

@@ -29,7 +29,7 @@ type connection struct {
 	tokens []tokens
 	codes  []code
 	number int  // of the last code or access token
-	doubt  bool // the last answer was none
+	doubt  bool // the last request got no answer
 	stale  bool
 	asking bool // somebody is in the browser
 

@@ -370,7 +370,7 @@ func kindOf(request string) string {
 	return "operator"
 }
 
-// broken reports whether an answer is none, or an error of the service.
+// broken reports whether a request got no answer, or an error of the service.
 func broken(answer string) bool {
 	return answer == "none" || answer == "failed" || slices.ContainsFunc([]int{500, 502, 503, 504}, func(status int) bool {
 		return answer == http.StatusText(status)

@@ -52,10 +52,9 @@ func TestMemoryOfBatches(t *testing.T) {
 		{"9,000 days of steps", 128, steps},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
 			s, cmd, kill := serveIn(t, program, test.memory, "CONNECT_OPERATOR_TOKEN="+token)
 			defer kill()
-			send := func(method, path, body string) (status int, retryAfter, answer string) {
+			send := func(method, path, body string) (status int, answer string) {
 				request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.private+path, strings.NewReader(body))
 				if err != nil {
 					t.Fatal(err)
@@ -64,11 +63,11 @@ func TestMemoryOfBatches(t *testing.T) {
 				request.Header.Set("Content-Type", "application/json")
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
-					return 0, "", err.Error()
+					return 0, err.Error()
 				}
 				defer response.Body.Close()
 				text, _ := io.ReadAll(response.Body)
-				return response.StatusCode, response.Header.Get("Retry-After"), string(text)
+				return response.StatusCode, string(text)
 			}
 			var bodies, users []string
 			for n := range 8 {
@@ -76,16 +75,15 @@ func TestMemoryOfBatches(t *testing.T) {
 				users = append(users, fmt.Sprintf(`{"user_id":%q,"email":"u%d@example.com","timezone":"UTC","registered_on":"2026-01-31"}`, user, n))
 				bodies = append(bodies, test.body(user, n))
 			}
-			if status, _, answer := send(http.MethodPut, "/operator/v1/users", `{"users":[`+strings.Join(users, ",")+`]}`); status != http.StatusOK {
+			if status, answer := send(http.MethodPut, "/operator/v1/users", `{"users":[`+strings.Join(users, ",")+`]}`); status != http.StatusOK {
 				t.Fatalf("users: %d %s", status, answer)
 			}
 			var senders sync.WaitGroup
 			for _, body := range bodies {
 				senders.Go(func() {
-					status, retryAfter, answer := 0, "", ""
-					for began := time.Now(); time.Since(began) < wait.Limit; { // a 503 has waited
-						if status, retryAfter, answer = send(http.MethodPost, "/operator/v1/activity", body); status != http.StatusServiceUnavailable ||
-							retryAfter == "" {
+					status, answer := http.StatusServiceUnavailable, ""
+					for began := time.Now(); time.Since(began) < wait.Limit; { // a busy machine exceeds the time of a request, and nothing is stored
+						if status, answer = send(http.MethodPost, "/operator/v1/activity", body); status < http.StatusInternalServerError {
 							break
 						}
 					}

@@ -14,6 +14,7 @@ create function record_webhook_attempt(of_user uuid, of_event uuid, attempts_kno
     language plpgsql as
 $$
 declare
+    ended timestamptz := now(); -- Citus refuses the call within a case
     number int;
 begin
     update webhook_events e
@@ -22,8 +23,9 @@ begin
             when outcome = 'delivered' then 'delivered'
             when e.state <> 'pending' or e.attempts <> attempts_known then e.state
             else outcome end,
+        ready = case when e.attempts <> attempts_known then e.ready end,
         due_at = case when e.attempts = attempts_known then next_due else e.due_at end,
-        leased_until = case when e.attempts = attempts_known then '1970-01-01Z' else e.leased_until end
+        leased_until = case when e.attempts = attempts_known then ended else e.leased_until end
     where e.user_id = of_user and e.event_id = of_event
     returning e.attempts into number;
     if number is not null then
@@ -36,10 +38,12 @@ $$;
 -- +goose StatementEnd
 
 alter table webhook_events
-    -- When the next attempt is due. An event of before 1971 is ready, whatever the clock says: a new one, which comes first, or a retry whose
-    -- time has come, which servers mark so.
-    add column due_at timestamptz not null default '1970-01-01Z',
-    -- A server has the event until then. Real time, even if a test shifts the clock.
+    -- 0: it is new, or replayed. 1: a retry whose time has come, which is sent after those. Null: it waits for due_at. Servers mark a retry
+    -- once, so that no later clock takes it back.
+    add column ready smallint default 0,
+    -- When the next attempt is due. Null: at once, because there was none since the event was written.
+    add column due_at timestamptz,
+    -- A server has the event until then, or had it. Null: none has had it. Real time, even if a test shifts the clock.
     add column leased_until timestamptz;
 
 -- +goose Down
@@ -47,4 +51,4 @@ alter table webhook_events
 drop function record_webhook_attempt;
 -- Programs before this migration queue again what was here, and send it at once.
 update webhook_events set queued = false where state = 'pending' and leased_until is not null;
-alter table webhook_events drop column due_at, drop column leased_until;
+alter table webhook_events drop column ready, drop column due_at, drop column leased_until;

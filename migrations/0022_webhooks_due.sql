@@ -4,10 +4,10 @@
 -- Servers read here which events are ready, client by client, and for which retries the time has come.
 set lock_timeout = 0;
 drop index concurrently if exists webhook_events_ready;
-create index concurrently webhook_events_ready on webhook_events (client_id, due_at, created_at)
-    where state = 'pending' and due_at < '1971-01-01Z';
+create index concurrently webhook_events_ready on webhook_events (client_id, ready, created_at)
+    where state = 'pending' and ready is not null;
 drop index concurrently if exists webhook_events_retries;
-create index concurrently webhook_events_retries on webhook_events (due_at) where state = 'pending' and due_at >= '1971-01-01Z';
+create index concurrently webhook_events_retries on webhook_events (due_at) where state = 'pending' and ready is null;
 reset lock_timeout;
 
 -- +goose Down

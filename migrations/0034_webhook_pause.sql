@@ -7,12 +7,11 @@
 -- part: the number of its shard. It reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes
 -- nothing. It goes from one client with ready events to the next one by the index, so that clients and retries that wait cost nothing, and
 -- passes by a paused client with one step, however many events wait. room bounds the events of each client; of a client that is not in it
--- there are as many as are sent at the same time. For the order among the events of several nodes, a retry that is ready is due a thousand
--- years after it was made: after all new events. The statement is prepared once in a session, because to plan it takes several times as long
--- as to find nothing.
+-- there are as many as are sent at the same time. The statement is prepared once in a session, because to plan it takes several times as
+-- long as to find nothing.
 -- +goose StatementBegin
 create function webhook_work_of_node(window_length interval, room jsonb, max_events int, max_changes int)
-    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, due_at timestamptz, share int)
+    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, ready smallint, due_at timestamptz, share int)
     language plpgsql as
 $$
 declare
@@ -46,39 +45,39 @@ begin
         execute format($work$
         prepare %4$I (timestamptz, jsonb, interval, int, int) as
         with recursive ready as (
-            (select o.client_id from (%2$s) o where o.state = 'pending' and o.due_at < '1971-01-01Z' order by o.client_id limit 1)
+            (select o.client_id from (%2$s) o where o.state = 'pending' and o.ready is not null order by o.client_id limit 1)
             union all
             select (select o.client_id from (%2$s) o
-                where o.state = 'pending' and o.due_at < '1971-01-01Z' and o.client_id > r.client_id order by o.client_id limit 1)
+                where o.state = 'pending' and o.ready is not null and o.client_id > r.client_id order by o.client_id limit 1)
             from ready r where r.client_id is not null
         ), sent as materialized (
             select cl.client_id, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as at_most
             from ready r join %1$s cl using (client_id) left join %5$s w using (client_id)
             where w.paused_at is null
         )
-        (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.created_at + 365000 * (e.due_at - '1970-01-01Z'), e.share
+        (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.ready, e.created_at, e.share
         from sent s
         cross join lateral (
             select o.*, s.at_most as share from (%2$s) o
-            where o.client_id = s.client_id and o.state = 'pending' and o.due_at < '1971-01-01Z'
+            where o.client_id = s.client_id and o.state = 'pending' and o.ready is not null
                 and (not o.queued or o.leased_until <= now())
-            order by o.due_at, o.created_at
+            order by o.ready, o.created_at
             limit s.at_most
         ) e
-        order by e.due_at, e.created_at
+        order by e.ready, e.created_at
         limit $4)
         union all
-        (select o.part, o.user_id, o.client_id, 'retry', o.event_id, o.due_at, 0 from (%2$s) o
-        where o.state = 'pending' and o.due_at between '1971-01-01Z' and $1
+        (select o.part, o.user_id, o.client_id, 'retry', o.event_id, 0::smallint, o.due_at, 0 from (%2$s) o
+        where o.state = 'pending' and o.ready is null and o.due_at <= $1
         order by o.due_at
         limit $4)
         union all
-        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, 0::smallint, ch.changed_at, 0 from (%3$s) ch
         where ch.changed_at <= $1 - $3
         order by ch.changed_at
         limit $5)
         union all -- of the future: the clock was ahead when they were noted
-        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, ch.changed_at, 0 from (%3$s) ch
+        (select ch.part, ch.user_id, ch.client_id, 'change', ch.user_id, 0::smallint, ch.changed_at, 0 from (%3$s) ch
         where ch.changed_at > $1 + interval '1 minute'
         limit $5)
         $work$, partners, events, changes, kept, receivers);
@@ -91,7 +90,7 @@ $$;
 -- The work of all nodes. A statement that names an id of a node's shard reaches the node; the count is there to name it.
 -- +goose StatementBegin
 create function webhook_work(window_length interval, room jsonb, max_events int, max_changes int)
-    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, due_at timestamptz, share int)
+    returns table (part bigint, user_id uuid, client_id uuid, kind text, event_id uuid, ready smallint, due_at timestamptz, share int)
     language plpgsql as
 $$
 declare

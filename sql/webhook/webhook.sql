@@ -150,7 +150,7 @@ for update of e;
 -- name: ReplayWebhookEvent :exec
 with replayed as (
     update webhook_events
-    set state = 'pending', attempts_before = attempts, queued = true, due_at = '1970-01-01Z', leased_until = now()
+    set state = 'pending', attempts_before = attempts, queued = true, ready = 0, due_at = null, leased_until = now()
     where webhook_events.user_id = @user_id and webhook_events.event_id = @event_id
     returning event_id, client_id
 )
@@ -160,21 +160,21 @@ select replayed.client_id, @actor::text, 'webhook.replayed', replayed.client_id,
 from replayed;
 
 -- name: LookForWork :many
--- The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due:
--- kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
+-- The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due,
+-- new events before retries: kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
 select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
-    w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
+    w.event_id::uuid as event_id, w.ready::smallint as ready, w.due_at::timestamptz as due_at, w.share::int as share
 from webhook_work(@window_length::interval, @room::jsonb, @max_events::int, @max_changes::int) as w
-order by due_at;
+order by ready, due_at;
 
 -- name: ReadyWebhookEvents :exec
 -- Marks retries, all of one part, as ready. They come after the new events of their clients.
 with waiting as materialized (
     select e.event_id from webhook_events e
-    where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (@event_ids::uuid[]) and e.state = 'pending' and e.due_at >= '1971-01-01Z'
+    where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (@event_ids::uuid[]) and e.state = 'pending' and e.ready is null
     for update skip locked
 )
-update webhook_events e set due_at = '1970-01-02Z'
+update webhook_events e set ready = 1
 where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (array(select waiting.event_id from waiting));
 
 -- name: ClaimWebhookEvents :many
@@ -270,7 +270,7 @@ delete from webhook_queue where event_id in (
 ) returning user_id, event_id, next_attempt_at;
 
 -- name: BringQueuedWebhookEvent :exec
-update webhook_events set due_at = @due_at, leased_until = now()
+update webhook_events set ready = null, due_at = @due_at::timestamptz, leased_until = now()
 where user_id = @user_id and event_id = @event_id and state = 'pending' and leased_until is null;
 
 -- name: ListReceivers :many
@@ -297,7 +297,7 @@ select count(*) as waiting, count(*) filter (where w.due) as due,
     count(*) filter (where w.age < interval '1 day') as under_24h
 from (
     select (select connect_now()) - e.created_at as age,
-        e.due_at <= (select connect_now()) and (e.leased_until is null or e.leased_until <= now()) as due
+        (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
     left join webhook_endpoints r using (client_id)
     where e.state = 'pending' and r.paused_at is null

@@ -27,6 +27,7 @@ type WebhookEvent struct {
 	Attempts          int32
 	AttemptsBefore    int32
 	Queued            bool
-	DueAt             time.Time
+	Ready             *int16
+	DueAt             *time.Time
 	LeasedUntil       *time.Time
 }

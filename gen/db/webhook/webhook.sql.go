@@ -22,7 +22,7 @@ select count(*) as waiting, count(*) filter (where w.due) as due,
     count(*) filter (where w.age < interval '1 day') as under_24h
 from (
     select (select connect_now()) - e.created_at as age,
-        e.due_at <= (select connect_now()) and (e.leased_until is null or e.leased_until <= now()) as due
+        (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
     left join webhook_endpoints r using (client_id)
     where e.state = 'pending' and r.paused_at is null
@@ -58,7 +58,7 @@ func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
 }
 
 const bringQueuedWebhookEvent = `-- name: BringQueuedWebhookEvent :exec
-update webhook_events set due_at = $1, leased_until = now()
+update webhook_events set ready = null, due_at = $1::timestamptz, leased_until = now()
 where user_id = $2 and event_id = $3 and state = 'pending' and leased_until is null
 `
 
@@ -82,7 +82,7 @@ with free as materialized (
 )
 update webhook_events e set queued = true, leased_until = now() + $1::interval
 where e.user_id = any ($2::uuid[]) and e.event_id = any (array(select free.event_id from free))
-returning user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until
+returning user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until
 `
 
 type ClaimWebhookEventsParams struct {
@@ -119,6 +119,7 @@ func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEvents
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
 		); err != nil {
@@ -340,7 +341,7 @@ func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventPara
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events where event_id = $1
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events where event_id = $1
 `
 
 func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (WebhookEvent, error) {
@@ -362,6 +363,7 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 		&i.Attempts,
 		&i.AttemptsBefore,
 		&i.Queued,
+		&i.Ready,
 		&i.DueAt,
 		&i.LeasedUntil,
 	)
@@ -369,7 +371,7 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 }
 
 const listEventsOfConnection = `-- name: ListEventsOfConnection :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
 where user_id = $1 and client_id = $2 and (created_at, event_id) < ($3::timestamptz, $4::uuid)
 order by created_at desc, event_id desc
 limit $5
@@ -415,6 +417,7 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
 		); err != nil {
@@ -429,7 +432,7 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 }
 
 const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
 where client_id = $1
     and ($2::text is null or state = $2)
     and (created_at, event_id) < ($3::timestamptz, $4::uuid)
@@ -476,6 +479,7 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
 		); err != nil {
@@ -581,7 +585,7 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemp
 }
 
 const listWebhookEvents = `-- name: ListWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::text is null or state = $2)
     and (created_at, event_id) > ($3::timestamptz, $4::uuid)
@@ -628,6 +632,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 			&i.Attempts,
 			&i.AttemptsBefore,
 			&i.Queued,
+			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
 		); err != nil {
@@ -732,9 +737,9 @@ func (q *Queries) LockWebhookEvent(ctx context.Context, arg LockWebhookEventPara
 
 const lookForWork = `-- name: LookForWork :many
 select w.part::bigint as part, w.user_id::uuid as user_id, w.client_id::uuid as client_id, w.kind::text as kind,
-    w.event_id::uuid as event_id, w.due_at::timestamptz as due_at, w.share::int as share
+    w.event_id::uuid as event_id, w.ready::smallint as ready, w.due_at::timestamptz as due_at, w.share::int as share
 from webhook_work($1::interval, $2::jsonb, $3::int, $4::int) as w
-order by due_at
+order by ready, due_at
 `
 
 type LookForWorkParams struct {
@@ -750,12 +755,13 @@ type LookForWorkRow struct {
 	ClientID uuid.UUID
 	Kind     string
 	EventID  uuid.UUID
+	Ready    int16
 	DueAt    time.Time
 	Share    int32
 }
 
-// The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due:
-// kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
+// The events that are ready, the retries whose time has come and the changes whose window is over, in the order in which they became due,
+// new events before retries: kind is event, retry or change. It locks nothing and writes nothing, so that an idle server does neither.
 func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]LookForWorkRow, error) {
 	rows, err := q.db.Query(ctx, lookForWork,
 		arg.WindowLength,
@@ -776,6 +782,7 @@ func (q *Queries) LookForWork(ctx context.Context, arg LookForWorkParams) ([]Loo
 			&i.ClientID,
 			&i.Kind,
 			&i.EventID,
+			&i.Ready,
 			&i.DueAt,
 			&i.Share,
 		); err != nil {
@@ -894,10 +901,10 @@ func (q *Queries) PauseWebhookEndpoint(ctx context.Context, arg PauseWebhookEndp
 const readyWebhookEvents = `-- name: ReadyWebhookEvents :exec
 with waiting as materialized (
     select e.event_id from webhook_events e
-    where e.user_id = any ($1::uuid[]) and e.event_id = any ($2::uuid[]) and e.state = 'pending' and e.due_at >= '1971-01-01Z'
+    where e.user_id = any ($1::uuid[]) and e.event_id = any ($2::uuid[]) and e.state = 'pending' and e.ready is null
     for update skip locked
 )
-update webhook_events e set due_at = '1970-01-02Z'
+update webhook_events e set ready = 1
 where e.user_id = any ($1::uuid[]) and e.event_id = any (array(select waiting.event_id from waiting))
 `
 
@@ -993,7 +1000,7 @@ func (q *Queries) RemoveWebhookEndpoint(ctx context.Context, arg RemoveWebhookEn
 const replayWebhookEvent = `-- name: ReplayWebhookEvent :exec
 with replayed as (
     update webhook_events
-    set state = 'pending', attempts_before = attempts, queued = true, due_at = '1970-01-01Z', leased_until = now()
+    set state = 'pending', attempts_before = attempts, queued = true, ready = 0, due_at = null, leased_until = now()
     where webhook_events.user_id = $2 and webhook_events.event_id = $3
     returning event_id, client_id
 )

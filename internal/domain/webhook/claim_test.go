@@ -146,7 +146,8 @@ func TestClaim(t *testing.T) {
 	otherEvent := w.revoked(t, other)
 	later := w.revoked(t, other)
 	locked := w.revoked(t, other)
-	w.db.Exec(t, "update webhook_events set due_at = connect_now() + interval '1 minute' where event_id = $1", later)
+	w.db.Exec(t, "update webhook_events set ready = null, due_at = connect_now() + interval '1 minute' where event_id = $1", later)
+	due := w.event(t, later).NextAttemptAt
 	tx, err := w.db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +178,9 @@ func TestClaim(t *testing.T) {
 	fresh := w.revoked(t, other)
 	check(map[uuid.UUID]int{other.ID: 1}, map[uuid.UUID][]uuid.UUID{busy.ID: want[2+share:], other.ID: {fresh}}) // before the retry
 	check(nil, map[uuid.UUID][]uuid.UUID{other.ID: {later}})
+	if got := w.event(t, later).NextAttemptAt; !got.Equal(due) {
+		t.Errorf("the retry was due at %s, and is shown as due at %s", due, got)
+	}
 }
 
 // Another server sends what a killed server had leased, when the lease is over.
@@ -213,8 +217,8 @@ func TestClaimReadsNoTable(t *testing.T) {
 	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, state, queued)
 		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', 'delivered', true
 		from generate_series(1, 5000)`, client.ID)
-	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
-		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, now() + interval '1 hour', now()
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, ready, due_at, leased_until)
+		select gen_random_uuid(), $1, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, null, now() + interval '1 hour', now()
 		from generate_series(1, 5000)`, client.ID)
 	w.db.Exec(t, "analyze webhook_events")
 	w.revoked(t, client)

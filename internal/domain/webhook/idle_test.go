@@ -56,8 +56,8 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 	for range 100 {
 		clients = append(clients, w.db.Client(t).ID)
 	}
-	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
-		select gen_random_uuid(), ($1::uuid[])[1 + i % 100], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true,
+	w.db.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, ready, due_at, leased_until)
+		select gen_random_uuid(), ($1::uuid[])[1 + i % 100], 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, null,
 			now() + interval '1 hour', now()
 		from generate_series(1, 5000) as i`, clients)
 	w.db.Exec(t, "vacuum analyze webhook_events")
@@ -92,7 +92,7 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 	if blocks := read(); blocks > idle {
 		t.Errorf("a look without work reads %d blocks", blocks)
 	}
-	if _, err := tx.Exec(t.Context(), "update webhook_events set due_at = '1970-01-01Z' where client_id = any ($1)", clients[:10]); err != nil {
+	if _, err := tx.Exec(t.Context(), "update webhook_events set ready = 0 where client_id = any ($1)", clients[:10]); err != nil {
 		t.Fatal(err)
 	}
 	if blocks := read(); blocks > idle+10*each {
@@ -115,8 +115,8 @@ func BenchmarkWaitingRetries(b *testing.B) {
 	client := w.client(b, r)
 	w.db.Exec(b, `insert into clients select (jsonb_populate_record(cl, jsonb_build_object('client_id', gen_random_uuid(), 'name', 'Partner ' || i))).*
 		from clients cl, generate_series(1, $1) as i`, clients)
-	w.db.Exec(b, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, due_at, leased_until)
-		select gen_random_uuid(), client_id, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, now() + interval '1 hour', now()
+	w.db.Exec(b, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason, queued, ready, due_at, leased_until)
+		select gen_random_uuid(), client_id, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected', true, null, now() + interval '1 hour', now()
 		from clients, generate_series(1, $1)`, each)
 	w.db.Exec(b, "vacuum analyze webhook_events")
 	w.run(b)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,7 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		attemptsBefore:    int(row.AttemptsBefore),
 	}
 	if event.State == Pending {
-		event.NextAttemptAt = row.DueAt
-		if row.DueAt.Before(row.CreatedAt) { // it is new
-			event.NextAttemptAt = row.CreatedAt
-		}
+		event.NextAttemptAt = cmp.Or(postgres.Value(row.DueAt), row.CreatedAt)
 	}
 	return event
 }

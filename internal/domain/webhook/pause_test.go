@@ -27,7 +27,7 @@ func TestPause(t *testing.T) {
 	}
 	var want []string
 	retry := w.revoked(t, client)
-	w.db.Exec(t, "update webhook_events set due_at = $2, attempts = 1, queued = true, leased_until = now() where event_id = $1", retry, w.db.Now())
+	w.db.Exec(t, "update webhook_events set ready = null, due_at = $2, attempts = 1, queued = true, leased_until = now() where event_id = $1", retry, w.db.Now())
 	for range 3 {
 		want = append(want, messageID(w.revoked(t, client)))
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	usagedb "connect-svc/gen/db/usage"
 	"connect-svc/internal/foundation/postgres"
-	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -139,15 +139,10 @@ func (all days) rows() (rows usagedb.AddToDaysParams) {
 // never waits for the database.
 func (u *Usage) Happened(clientID uuid.UUID, count func(*Day)) {
 	today := u.now().UTC().Truncate(oneDay)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.days) >= maxRows {
-		u.dropped++
-		return
-	}
-	count(u.days.of(everyone, today))
-	if clientID != everyone {
-		count(u.days.of(clientID, today))
+	for _, id := range slices.Compact([]uuid.UUID{everyone, clientID}) {
+		day := Day{ClientID: id, Day: today}
+		count(&day)
+		u.days.Add(day)
 	}
 }
 
@@ -160,29 +155,12 @@ func (u *Usage) Active(clientID uuid.UUID, first bool) {
 	})
 }
 
-// flushDays writes the waiting counts of days. If that fails they wait for the next flush.
-func (u *Usage) flushDays(ctx context.Context) {
-	u.mu.Lock()
-	waiting := u.days
-	u.days = days{}
-	u.mu.Unlock()
-	if len(waiting) == 0 {
-		return
+func (u *Usage) writeDays(ctx context.Context, batch []Day) (int, error) {
+	found := days{}
+	for i, day := range batch {
+		found[dayKey{day.ClientID, day.Day}] = &batch[i]
 	}
-	err := work.Try(func() error {
-		ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
-		defer cancel()
-		return u.queries.AddToDays(ctx, waiting.rows())
-	})
-	if err == nil {
-		return
-	}
-	u.logger.ErrorContext(ctx, "the counts of days wait", "rows", len(waiting), "cause", err)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for key, counted := range waiting {
-		u.days.of(key.clientID, key.day).add(*counted)
-	}
+	return 0, u.queries.AddToDays(ctx, found.rows())
 }
 
 const (

@@ -91,8 +91,8 @@ func TestDaysAreAFullCount(t *testing.T) {
 	}
 	fold := func() {
 		for _, u := range servers {
-			u.flush(t.Context())
-			u.flushDays(t.Context())
+			u.rows.Flush(t.Context())
+			u.days.Flush(t.Context())
 		}
 		if err := servers[random.IntN(2)].Fold(t.Context()); err != nil {
 			t.Fatal(err)
@@ -186,8 +186,8 @@ func TestDaysOfManyServers(t *testing.T) {
 					server.Happened(client, func(day *Day) { day.CodesSent++ })
 					server.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
 				}
-				server.flush(t.Context())
-				server.flushDays(t.Context())
+				server.rows.Flush(t.Context())
+				server.days.Flush(t.Context())
 				if err := server.Fold(t.Context()); i%5 == 0 && err != nil {
 					t.Error(err)
 				}
@@ -212,8 +212,8 @@ func TestDaysWait(t *testing.T) {
 	insertConnections(t, db, client, "lapsed")
 	u.Happened(client, func(day *Day) { day.CodesSent++ })
 	db.Exec(t, "alter table usage_days rename to away")
-	u.flushDays(t.Context())
-	if !strings.Contains(log.String(), "the counts of days wait") {
+	u.days.Flush(t.Context())
+	if !strings.Contains(log.String(), "the counts of days could not be written") {
 		t.Errorf("the log: %s", log)
 	}
 	if err := u.Fold(t.Context()); err == nil {
@@ -221,8 +221,8 @@ func TestDaysWait(t *testing.T) {
 	}
 	u.Happened(client, func(day *Day) { day.CodesSent++ })
 	db.Exec(t, "alter table away rename to usage_days")
-	u.flushDays(t.Context())
-	u.flushDays(t.Context())
+	u.days.Flush(t.Context())
+	u.days.Flush(t.Context())
 	for range 2 {
 		if err := u.Fold(t.Context()); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestStatesOfADayStay(t *testing.T) {
 	client := db.Client(t).ID
 	insertConnections(t, db, client, "authorized", "revoked")
 	u.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
-	u.flush(t.Context())
+	u.rows.Flush(t.Context())
 	for _, after := range []time.Duration{0, oneDay - 12*time.Hour} { // until 00:30
 		db.Clock.Advance(after)
 		if err := u.Fold(t.Context()); err != nil {
@@ -311,7 +311,7 @@ func TestDaysAfterAClockAhead(t *testing.T) {
 	fold(30 * oneDay)
 	fold(-30 * oneDay)
 	u.Count(Request{ClientID: client, Operation: "requestToken", Status: 200})
-	u.flush(t.Context())
+	u.rows.Flush(t.Context())
 	fold(oneDay)
 	if day := storedDays(t, db, client).of(client, start.Truncate(oneDay)); day.Requests != 1 {
 		t.Errorf("the day has %d requests, want 1", day.Requests)

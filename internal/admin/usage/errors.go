@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,7 +33,8 @@ type ClientError struct {
 	Requests   int64       // the number of equal requests within some seconds
 	RequestIDs []uuid.UUID // their X-Request-ID, the last one last: at most [mostRequestIDs]
 
-	id uuid.UUID // nil until it is stored
+	id      uuid.UUID    // nil until it is stored
+	network netip.Prefix // of the first of them, until they are stored
 }
 
 // ErrorKind is what equal errors have in common.
@@ -63,112 +63,65 @@ const (
 	maxUnproven = 10_000
 )
 
-// clientErrors hold the errors that wait to be written. Equal ones are counted together.
-type clientErrors struct {
-	mu      sync.Mutex
-	waiting map[bool]map[ErrorKind]ClientError // by whether the client is authenticated, and by kind
-
-	hour     time.Time
-	unproven map[unprovenKey]int // errors without authentication of that hour
+// unproven counts the errors without authentication within an hour.
+type unproven struct {
+	hour   time.Time
+	errors map[unprovenKey]int
 }
 
 type unprovenKey struct {
 	clientID uuid.UUID // uuid.Nil: any
-	from     netip.Prefix
+	network  netip.Prefix
 }
 
 // AddError adds the error of one request from a network. It never waits for the database, and drops errors beyond the bounds.
-func (u *Usage) AddError(kind ErrorKind, requestID uuid.UUID, from netip.Prefix) {
-	now, e := u.now(), &u.errors
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, waits := e.waiting[kind.Authenticated][kind] // then one more needs no row
-	if kind.Authenticated || waits || e.admits(kind.ClientID, from, now) {
-		e.add(ClientError{ErrorKind: kind, At: now, Requests: 1, RequestIDs: []uuid.UUID{requestID}})
-	}
+func (u *Usage) AddError(kind ErrorKind, requestID uuid.UUID, network netip.Prefix) {
+	u.errors[kind.Authenticated].Add(ClientError{
+		ErrorKind: kind, At: u.now(), Requests: 1, RequestIDs: []uuid.UUID{requestID}, network: network,
+	})
 }
 
 // admits reports whether one more error without authentication may be added, and counts it.
-func (e *clientErrors) admits(clientID uuid.UUID, from netip.Prefix, now time.Time) bool {
-	if hour := now.Truncate(time.Hour); e.unproven == nil || !hour.Equal(e.hour) {
-		e.hour, e.unproven = hour, map[unprovenKey]int{}
+func (u *unproven) admits(e ClientError) bool {
+	if hour := e.At.Truncate(time.Hour); u.errors == nil || !hour.Equal(u.hour) {
+		u.hour, u.errors = hour, map[unprovenKey]int{}
 	}
-	key, ofNetwork := unprovenKey{clientID, from}, unprovenKey{from: from}
-	before, known := e.unproven[key]
-	if before == unprovenErrors || e.unproven[ofNetwork] == unprovenOfNetwork || !known && len(e.unproven) >= maxUnproven {
+	key, ofNetwork := unprovenKey{e.ClientID, e.network}, unprovenKey{network: e.network}
+	before, known := u.errors[key]
+	if before == unprovenErrors || u.errors[ofNetwork] == unprovenOfNetwork || !known && len(u.errors) >= maxUnproven {
 		return false
 	}
-	e.unproven[key]++
-	e.unproven[ofNetwork]++
+	u.errors[key]++
+	u.errors[ofNetwork]++
 	return true
 }
 
-// add requires e.mu.
-func (e *clientErrors) add(one ClientError) {
-	waiting := e.waiting[one.Authenticated]
-	before, known := waiting[one.ErrorKind]
-	if !known && len(waiting) >= maxErrors[one.Authenticated] {
-		return
+// add adds the equal errors of other requests.
+func (e *ClientError) add(other ClientError) {
+	e.Requests += other.Requests
+	if other.At.After(e.At) {
+		e.At = other.At
 	}
-	one.Requests += before.Requests
-	if one.At.Before(before.At) {
-		one.At = before.At
-	}
-	one.RequestIDs = append(before.RequestIDs, one.RequestIDs...)
-	one.RequestIDs = one.RequestIDs[max(0, len(one.RequestIDs)-mostRequestIDs):]
-	waiting[one.ErrorKind] = one
+	e.RequestIDs = append(e.RequestIDs, other.RequestIDs...)
+	e.RequestIDs = e.RequestIDs[max(0, len(e.RequestIDs)-mostRequestIDs):]
 }
 
-func (e *clientErrors) take(authenticated bool) map[ErrorKind]ClientError {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	taken := e.waiting[authenticated]
-	e.waiting[authenticated] = map[ErrorKind]ClientError{}
-	return taken
-}
-
-// putBack keeps errors that could not be written.
-func (e *clientErrors) putBack(taken map[ErrorKind]ClientError) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, one := range taken {
-		e.add(one)
-	}
-}
-
-// flushErrors writes the waiting errors: those of authenticated requests, then the others. If that fails they wait for the next time.
-func (u *Usage) flushErrors(ctx context.Context) {
-	for _, authenticated := range []bool{true, false} {
-		taken := u.errors.take(authenticated)
-		if len(taken) == 0 {
-			continue
-		}
-		limited, cancel := context.WithTimeout(ctx, u.flushLimit)
-		err := u.addErrors(limited, taken, keptErrors[authenticated])
-		cancel()
-		if err != nil {
-			u.logger.ErrorContext(ctx, "the errors of clients wait", "rows", len(taken), "cause", err)
-			u.errors.putBack(taken)
-		}
-	}
-}
-
-// addErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
+// writeErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
 // concurrently cannot deadlock.
-func (u *Usage) addErrors(ctx context.Context, all map[ErrorKind]ClientError, kept int32) error {
+func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, error) {
 	var added []usagedb.AddClientErrorParams
 	var trimmed []usagedb.TrimClientErrorsParams
-	for _, one := range all {
+	for _, e := range batch {
 		added = append(added, usagedb.AddClientErrorParams{
-			ClientID: one.ClientID, Authenticated: one.Authenticated, At: one.At, Operation: one.Operation,
-			Status: int16(one.Status), Code: one.Code, Reason: one.Reason, Requests: one.Requests, RequestIds: one.RequestIDs,
+			ClientID: e.ClientID, Authenticated: e.Authenticated, At: e.At, Operation: e.Operation,
+			Status: int16(e.Status), Code: e.Code, Reason: e.Reason, Requests: e.Requests, RequestIds: e.RequestIDs,
 		})
-		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: one.ClientID, Authenticated: one.Authenticated, Kept: kept})
+		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: e.ClientID, Authenticated: e.Authenticated, Kept: keptErrors[e.Authenticated]})
 	}
 	slices.SortFunc(added, func(a, b usagedb.AddClientErrorParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
 	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
 	trimmed = slices.Compact(trimmed)
-	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
+	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
 		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
 		queries := u.queries.WithTx(tx)
@@ -210,7 +163,7 @@ func (u *Usage) FindErrors(ctx context.Context, clientID uuid.UUID, filter Error
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		kind := ErrorKind{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}
-		list[i] = ClientError{kind, row.At, row.Requests, row.RequestIds, row.ErrorID}
+		list[i] = ClientError{ErrorKind: kind, At: row.At, Requests: row.Requests, RequestIDs: row.RequestIds, id: row.ErrorID}
 	}
 	return list, postgres.Wrap("usage: errors", err)
 }

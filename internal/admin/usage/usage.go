@@ -34,7 +34,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -91,28 +90,25 @@ type Usage struct {
 	logger  *slog.Logger
 	now     func() time.Time
 
-	mu      sync.Mutex
-	rows    map[rowKey]*row // wait to be written
-	days    days            // wait to be added
-	dropped uint64          // requests that were not counted
-	logged  uint64          // those of them that have been logged
+	rows   *work.Buffer[rowKey, row]
+	days   *work.Buffer[dayKey, Day]
+	errors map[bool]*work.Buffer[ErrorKind, ClientError] // by whether the client is authenticated
 
-	errors clientErrors
-
-	flushLimit time.Duration // of one batch; tests have a longer one
+	unproven unproven
 }
 
-// rowKey and row form a row that waits to be written.
+// row is a row that waits to be written.
+type row struct {
+	rowKey
+	requests, charged int64
+	durations         durations
+}
+
 type rowKey struct {
 	clientID  uuid.UUID
 	minute    int64 // Unix time
 	operation string
 	status    int
-}
-
-type row struct {
-	requests, charged int64
-	durations         durations
 }
 
 func (r *row) add(other row) {
@@ -125,46 +121,45 @@ func (r *row) add(other row) {
 
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits work.Limits, logger *slog.Logger, now func() time.Time) *Usage {
-	return &Usage{
-		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, rows: map[rowKey]*row{}, days: days{}, flushLimit: 5 * time.Second,
-		bounds: countBounds{timeout: limits.Count, exact: 10_000},
-		errors: clientErrors{waiting: map[bool]map[ErrorKind]ClientError{true: {}, false: {}}},
+	u := &Usage{
+		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, bounds: countBounds{timeout: limits.Count, exact: 10_000},
+		errors: map[bool]*work.Buffer[ErrorKind, ClientError]{},
 	}
+	u.rows = &work.Buffer[rowKey, row]{
+		Name: "the counts of usage", Logger: logger, Most: maxRows, Batch: maxBatch, Every: flushEvery, Limit: limits.Flush,
+		Key: func(r row) rowKey { return r.rowKey }, Merge: (*row).add, Write: u.writeRows,
+	}
+	u.days = &work.Buffer[dayKey, Day]{
+		Name: "the counts of days", Logger: logger, Most: maxRows, Every: flushEvery, Limit: limits.Flush,
+		Key: func(d Day) dayKey { return dayKey{d.ClientID, d.Day} }, Merge: (*Day).add, Write: u.writeDays,
+	}
+	for authenticated, most := range maxErrors {
+		u.errors[authenticated] = &work.Buffer[ErrorKind, ClientError]{
+			Name: "the errors of clients", Logger: logger, Most: most, Every: flushEvery, Limit: limits.Flush,
+			Key: func(e ClientError) ErrorKind { return e.ErrorKind }, Merge: (*ClientError).add, Write: u.writeErrors,
+		}
+	}
+	u.errors[false].Admit = u.unproven.admits
+	return u
 }
 
 // Count counts a request. It never waits for the database.
 func (u *Usage) Count(request Request) {
-	one := row{requests: 1}
-	if request.Charged {
-		one.charged = 1
-	}
-	one.durations[bucket(request.Duration)] = 1
 	minute := u.now().Truncate(time.Minute).Unix()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.add(rowKey{request.ClientID, minute, request.Operation, request.Status}, one)
-}
-
-// add requires u.mu.
-func (u *Usage) add(key rowKey, counted row) {
-	waiting := u.rows[key]
-	if waiting == nil {
-		if len(u.rows) >= maxRows {
-			u.dropped += uint64(counted.requests) //nolint:gosec // a number of requests
-			return
-		}
-		waiting = new(row)
-		u.rows[key] = waiting
+	counted := row{rowKey: rowKey{request.ClientID, minute, request.Operation, request.Status}, requests: 1}
+	if request.Charged {
+		counted.charged = 1
 	}
-	waiting.add(counted)
+	counted.durations[bucket(request.Duration)] = 1
+	u.rows.Add(counted)
 }
 
 // Waiting returns the number of rows that wait to be written, and of requests since the start that were not counted because too
 // many rows waited.
 func (u *Usage) Waiting() (rows int, dropped uint64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.rows), u.dropped
+	rows, dropped = u.rows.Waiting()
+	_, happened := u.days.Waiting()
+	return rows, dropped + happened
 }
 
 // Sweep deletes counts and errors that were older than [retention] at that time, and days that were older than [daysKept]. Any server may call it at any time.
@@ -178,78 +173,41 @@ func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 }
 
 // Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no more requests
-// can arrive. The end of ctx does not cancel a batch, because it would be unknown whether the batch was written.
+// can arrive.
 func (u *Usage) Run(ctx context.Context) {
-	lasting := context.WithoutCancel(ctx)
-	for again := true; again; {
-		again = work.Pause(ctx, flushEvery)
-		u.flush(lasting)
-		u.flushDays(lasting)
-		u.flushErrors(lasting)
+	var buffers sync.WaitGroup
+	for _, run := range []func(context.Context){u.rows.Run, u.days.Run, u.errors[true].Run, u.errors[false].Run} {
+		buffers.Go(func() { work.Restart(ctx, u.logger, "usage", run) })
 	}
+	buffers.Wait()
 }
 
-// flush writes the waiting rows. If that fails they wait for the next flush.
-func (u *Usage) flush(ctx context.Context) {
-	u.mu.Lock()
-	rows, dropped := u.rows, u.dropped-u.logged
-	u.rows, u.logged = map[rowKey]*row{}, u.dropped
-	u.mu.Unlock()
-	if dropped > 0 {
-		u.logger.WarnContext(ctx, "requests were not counted: too many counts wait for the database", "requests", dropped)
-	}
-	for batch := range slices.Chunk(slices.Collect(maps.Keys(rows)), maxBatch) {
-		if err := work.Try(func() error { return u.write(ctx, rows, batch) }); err != nil {
-			u.logger.ErrorContext(ctx, "the counts of usage wait", "rows", len(rows), "cause", err)
-			u.putBack(rows)
-			return
-		}
-		for _, key := range batch {
-			delete(rows, key)
-		}
-	}
-}
-
-// putBack keeps rows that could not be written. It adds the few rows that were counted since to them, not the other way
-// round, because requests wait for the lock.
-func (u *Usage) putBack(rows map[rowKey]*row) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	since := u.rows
-	u.rows = rows
-	for key, counted := range since {
-		u.add(key, *counted)
-	}
-}
-
-// write adds the rows of a batch, or none. It sorts them, so that servers that write concurrently cannot deadlock.
-func (u *Usage) write(ctx context.Context, rows map[rowKey]*row, batch []rowKey) error {
-	ctx, cancel := context.WithTimeout(ctx, u.flushLimit)
-	defer cancel()
-	slices.SortFunc(batch, func(a, b rowKey) int {
+// writeRows adds the rows of a batch, or none. It sorts them, so that servers that write concurrently cannot deadlock.
+func (u *Usage) writeRows(ctx context.Context, batch []row) (int, error) {
+	slices.SortFunc(batch, func(a, b row) int {
 		return cmp.Or(bytes.Compare(a.clientID[:], b.clientID[:]), cmp.Compare(a.operation, b.operation),
 			cmp.Compare(a.status, b.status), cmp.Compare(a.minute, b.minute))
 	})
-	hours := postgres.Map(batch, func(key rowKey) usagedb.AddUsageParams {
+	hours := postgres.Map(batch, func(r row) usagedb.AddUsageParams {
 		return usagedb.AddUsageParams{
-			ClientID: key.clientID, Hour: time.Unix(key.minute, 0).UTC().Truncate(time.Hour), Operation: key.operation,
-			Status: int16(key.status), Requests: rows[key].requests, Durations: rows[key].durations[:],
+			ClientID: r.clientID, Hour: time.Unix(r.minute, 0).UTC().Truncate(time.Hour), Operation: r.operation,
+			Status: int16(r.status), Requests: r.requests, Durations: r.durations[:],
 		}
 	})
-	slices.SortFunc(batch, func(a, b rowKey) int {
+	slices.SortFunc(batch, func(a, b row) int {
 		return cmp.Or(bytes.Compare(a.clientID[:], b.clientID[:]), cmp.Compare(a.minute, b.minute))
 	})
 	var minutes []usagedb.AddChargedParams
-	for _, key := range batch {
-		if charged := rows[key].charged; charged > 0 {
-			minute := usagedb.AddChargedParams{ClientID: key.clientID, Minute: time.Unix(key.minute, 0).UTC()}
+	for _, r := range batch {
+		if r.charged > 0 {
+			minute := usagedb.AddChargedParams{ClientID: r.clientID, Minute: time.Unix(r.minute, 0).UTC()}
 			if n := len(minutes); n == 0 || minutes[n-1].ClientID != minute.ClientID || !minutes[n-1].Minute.Equal(minute.Minute) {
 				minutes = append(minutes, minute)
 			}
-			minutes[len(minutes)-1].Charged += charged
+			minutes[len(minutes)-1].Charged += r.charged
 		}
 	}
-	return postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
+	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
 		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
 		queries := u.queries.WithTx(tx)

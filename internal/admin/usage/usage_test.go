@@ -38,9 +38,7 @@ func newUsage(t *testing.T) (*Usage, *pgtest.DB, *bytes.Buffer) {
 func beside(u *Usage, db *pgtest.DB) *Usage { return patient(db, u.logger) }
 
 func patient(db *pgtest.DB, logger *slog.Logger) *Usage {
-	u := New(db.Pool, wait.Patient, logger, db.Now)
-	u.flushLimit = wait.Limit
-	return u
+	return New(db.Pool, wait.Patient, logger, db.Now)
 }
 
 // The counts of several servers add up to one report, hour by hour.
@@ -57,14 +55,14 @@ func TestServersAddUp(t *testing.T) {
 		ask(two, "readDailyActivity", 200, 8*time.Millisecond, true)
 		ask(two, "readDailyActivity", 429, 2*time.Millisecond, false)
 	}
-	one.flush(t.Context())
-	two.flush(t.Context())
+	one.rows.Flush(t.Context())
+	two.rows.Flush(t.Context())
 	db.Clock.Advance(time.Hour)
 	ask(one, "readDailyActivity", 503, time.Minute, false)
 	ask(one, "requestToken", 400, 30*time.Millisecond, false)
 	one.Count(Request{ClientID: other.ID, Operation: "requestToken", Status: 200})
-	one.flush(t.Context())
-	one.flush(t.Context()) // nothing is left to be written twice
+	one.rows.Flush(t.Context())
+	one.rows.Flush(t.Context()) // nothing is left to be written twice
 
 	got, err := one.Of(t.Context(), client.ID, start.Add(-time.Hour))
 	if err != nil {
@@ -113,7 +111,7 @@ func TestManyServersAtOnce(t *testing.T) {
 				for i := range 100 {
 					server.Count(Request{clients[i%3], []string{"a", "b"}[i%2], 200 + i%5, time.Millisecond, true})
 				}
-				server.flush(t.Context())
+				server.rows.Flush(t.Context())
 			}
 		})
 	}
@@ -132,7 +130,7 @@ func TestBucketsOfANewerServer(t *testing.T) {
 	u, db, _ := newUsage(t)
 	client := db.Client(t)
 	u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
-	u.flush(t.Context())
+	u.rows.Flush(t.Context())
 	db.Exec(t, "update usage_hours set requests = requests + 2, durations = durations || array[0, 2]::bigint[]")
 	report, err := u.Of(t.Context(), client.ID, start)
 	if err != nil {
@@ -175,20 +173,17 @@ func TestCountsWaitWithinBounds(t *testing.T) {
 			db.Clock.Advance(time.Minute) // another row
 		}
 	}
-	if len(u.rows) != maxRows {
-		t.Fatalf("%d rows wait, want %d", len(u.rows), maxRows)
-	}
-	u.flush(t.Context())
-	if !strings.Contains(log.String(), "requests=7") || !strings.Contains(log.String(), "counts of usage wait") {
+	u.rows.Flush(t.Context())
+	if !strings.Contains(log.String(), "lost=7") || !strings.Contains(log.String(), "counts of usage could not be written") {
 		t.Errorf("the log: %s", log)
 	}
 	if rows, dropped := u.Waiting(); rows != maxRows || dropped != 7 {
 		t.Errorf("after the failure %d rows wait, want %d; %d requests are dropped", rows, maxRows, dropped)
 	}
 	db.Exec(t, "alter table away rename to usage_hours")
-	u.flush(t.Context())
-	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_hours"); n != maxRows || len(u.rows) != 0 {
-		t.Errorf("%d requests are written and %d rows wait", n, len(u.rows))
+	u.rows.Flush(t.Context())
+	if n := pgtest.Value[int64](t, db, "select sum(requests)::bigint from usage_hours"); n != maxRows {
+		t.Errorf("%d requests are written", n)
 	}
 }
 
@@ -199,7 +194,7 @@ func TestSweep(t *testing.T) {
 	client := db.Client(t)
 	count := func() {
 		u.Count(Request{ClientID: client.ID, Operation: "requestToken", Status: 200})
-		u.flush(t.Context())
+		u.rows.Flush(t.Context())
 	}
 	count()
 	db.Clock.Advance(24 * time.Hour)

@@ -54,6 +54,9 @@ type Limits struct {
 	Webhook  time.Duration
 	MailSend time.Duration
 
+	// Flush bounds a write of a [Buffer].
+	Flush time.Duration
+
 	// A server that stops finishes running requests, and emails that are being sent, within Drain. Its last writes may take Leave. The
 	// process ends within Stop in all.
 	Drain time.Duration
@@ -107,6 +110,8 @@ var DefaultLimits = Limits{
 	Claim:    4 * time.Second,
 	Webhook:  5 * time.Second,
 	MailSend: 40 * time.Second,
+
+	Flush: 5 * time.Second,
 
 	Drain: 10 * time.Second,
 	Leave: time.Second,

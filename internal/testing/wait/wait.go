@@ -69,6 +69,8 @@ var Patient = work.Limits{
 	Webhook:  Limit,
 	MailSend: Limit,
 
+	Flush: Limit,
+
 	Drain: Limit,
 	Leave: Limit,
 	Stop:  Limit + step,

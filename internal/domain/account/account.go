@@ -134,10 +134,10 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		settings: settings,
 		mailer:   mailer,
 		outbox:   newOutbox(),
-		signIns:  &signInLog{wake: make(chan struct{}, 1)},
 		codes:    map[string]*atomic.Uint64{},
 		batches:  work.NewQueue(concurrentBatches, waitingBatches),
 	}
+	a.signIns = a.newSignInLog()
 	for _, outcome := range CodeOutcomes {
 		a.codes[outcome] = new(atomic.Uint64)
 	}

@@ -99,10 +99,10 @@ func (a *Accounts) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
-	defer a.writeLog(working) // what the last emails added
+	defer a.signIns.Flush(working) // what the last emails added
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { work.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.keepLog) })
+	group.Go(func() { work.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.signIns.Run) })
 	free := semaphore.NewWeighted(senders)
 	for free.Acquire(ctx, 1) == nil {
 		email, found := a.claimEmail(working)

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -155,26 +154,27 @@ const (
 	mostLogged = 4096
 	// mostNetworks bounds the networks whose refusals are counted. The refusals of further ones are dropped.
 	mostNetworks = 10_000
-	// logPause is the pause after an event could not be stored.
-	logPause = 5 * time.Second
 )
 
 // signInLog are the events that wait to be stored. They are stored beside the requests, so that no request takes longer, whether or not
-// the address has an account. A server that dies loses those of its last moment.
+// the address has an account.
 type signInLog struct {
-	wake chan struct{}
+	work.Buffer[loggedKey, loggedEvent]
 
-	latest time.Time // of the stored events
-
-	mu       sync.Mutex
-	waiting  []loggedEvent
+	latest   time.Time // of the stored events
 	hour     time.Time
 	refusals map[[32]byte]int // by network, within the hour: those by its own limit
 }
 
 type loggedEvent struct {
 	accountdb.AddSignInEventParams
-	noted time.Time // by the clock of this server
+	noted   time.Time // by the clock of this server
+	network [32]byte  // that asked
+}
+
+type loggedKey struct {
+	key [32]byte
+	id  uuid.UUID
 }
 
 // logEntry is an event.
@@ -195,24 +195,21 @@ func (a *Accounts) logKey(address string) [32]byte {
 
 // log has an event stored soon. It never waits.
 func (a *Accounts) log(entry logEntry) {
-	a.signIns.add(accountdb.AddSignInEventParams{
+	a.signIns.Add(loggedEvent{accountdb.AddSignInEventParams{
 		Key: entry.key[:], ID: uuid.NewSHA1(entry.signIn, append([]byte(entry.event+" "), entry.distinct...)), SignInID: entry.signIn,
 		Event: string(entry.event), Detail: entry.detail, LimitKey: entry.limit,
-	})
+	}, time.Now(), entry.network})
 }
 
 // logRefusal logs that a limit has refused a code. All refusals until the same time are one event, so those by limits of an address are
 // bounded by its codes. A network may have as many in an hour as its limit allows codes: so strangers cannot fill the database with
 // addresses that they make up.
 func (a *Accounts) logRefusal(entry logEntry, by *TooManyCodesError) {
-	if by.Limit == ofNetwork && !a.signIns.admits(entry.network, a.settings.CodesPerNetwork) {
-		return
-	}
 	distinct := by.Limit + " " + by.Next.UTC().Format(time.RFC3339Nano)
-	a.signIns.add(accountdb.AddSignInEventParams{
+	a.signIns.Add(loggedEvent{accountdb.AddSignInEventParams{
 		Key: entry.key[:], ID: uuid.NewSHA1(uuid.Nil, []byte(distinct)), SignInID: entry.signIn, Event: string(codeRefused),
 		LimitedBy: &by.Limit, Until: &by.Next, LimitKey: entry.limit,
-	})
+	}, time.Now(), entry.network})
 }
 
 // logEmail logs what happened to an email. until 1.3.0: emails of programs of 1.0.0 have no key.
@@ -225,94 +222,53 @@ func (a *Accounts) logEmail(email waitingEmail, event SignInEventKind, detail st
 	}
 }
 
-func (l *signInLog) add(params accountdb.AddSignInEventParams) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) < mostLogged {
-		l.waiting = append(l.waiting, loggedEvent{params, time.Now()})
+func (a *Accounts) newSignInLog() *signInLog {
+	l := &signInLog{refusals: map[[32]byte]int{}}
+	l.Buffer = work.Buffer[loggedKey, loggedEvent]{
+		Name: "events of sign-ins", Logger: a.settings.Logger, Most: mostLogged, Limit: a.settings.Limits.Claim,
+		Key:   func(event loggedEvent) loggedKey { return loggedKey{[32]byte(event.Key), event.ID} },
+		Admit: func(event loggedEvent) bool { return l.admits(event, a.settings.CodesPerNetwork) },
+		Write: func(ctx context.Context, events []loggedEvent) (stored int, err error) {
+			return l.write(ctx, a.queries, events)
+		},
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default: // there is a signal already
-	}
+	return l
 }
 
-// admits reports whether a network may have one more refusal stored, and counts it.
-func (l *signInLog) admits(network [32]byte, most int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now().Truncate(time.Hour); l.refusals == nil || !now.Equal(l.hour) {
-		l.hour, l.refusals = now, map[[32]byte]int{}
+// admits reports whether an event may be stored. It counts those of a network's own limit, of which the network may have most.
+func (l *signInLog) admits(event loggedEvent, most int) bool {
+	if event.LimitedBy == nil || *event.LimitedBy != ofNetwork {
+		return true
 	}
-	before, known := l.refusals[network]
+	if hour := event.noted.Truncate(time.Hour); !hour.Equal(l.hour) {
+		l.hour, l.refusals = hour, map[[32]byte]int{}
+	}
+	before, known := l.refusals[event.network]
 	if before >= most || !known && len(l.refusals) >= mostNetworks {
 		return false
 	}
-	l.refusals[network]++
+	l.refusals[event.network]++
 	return true
 }
 
-// keepLog stores events as they come until ctx ends.
-func (a *Accounts) keepLog(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.signIns.wake:
-		}
-		for !a.writeLog(ctx) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(logPause):
-			}
-		}
-	}
-}
-
-// writeLog stores the events that wait. It reports false if that failed: the event that could not be stored is dropped, and the rest
-// waits.
-func (a *Accounts) writeLog(ctx context.Context) bool {
-	l := a.signIns
-	l.mu.Lock()
-	waiting := l.waiting
-	l.waiting = nil
-	l.mu.Unlock()
-	if len(waiting) == 0 {
-		return true
-	}
-	left, err := a.storeEvents(ctx, waiting)
-	if err == nil {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = append(left, l.waiting...)
-	a.settings.Logger.WarnContext(ctx, "what happened to sign-ins could not be stored", "events", len(l.waiting), "cause", err)
-	return false
-}
-
-// storeEvents stores events in their order, with the time of the database, also while the server stops. It returns those that are left
-// after an error.
-func (a *Accounts) storeEvents(ctx context.Context, events []loggedEvent) (left []loggedEvent, err error) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.Limits.Claim)
-	defer cancel()
-	now, err := a.queries.Now(limited)
+// write stores events in their order, with the time of the database. An event that cannot be stored is dropped.
+func (l *signInLog) write(ctx context.Context, queries *accountdb.Queries, events []loggedEvent) (stored int, err error) {
+	now, err := queries.Now(ctx)
 	if err != nil {
-		return events, err
+		return 0, err
 	}
-	here, l := time.Now(), a.signIns
+	here := time.Now()
 	for i, event := range events {
 		event.At = now.Add(-here.Sub(event.noted))
 		if ahead := l.latest.Sub(event.At); ahead >= 0 && ahead < time.Second { // the clocks do not pass alike
 			event.At = l.latest.Add(time.Microsecond)
 		}
 		l.latest = event.At
-		if err := a.queries.AddSignInEvent(limited, event.AddSignInEventParams); err != nil {
-			return events[i+1:], err
+		if err := queries.AddSignInEvent(ctx, event.AddSignInEventParams); err != nil {
+			return i + 1, err
 		}
 	}
-	return nil, nil
+	return len(events), nil
 }
 
 var (

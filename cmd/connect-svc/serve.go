@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -119,8 +118,7 @@ func (r *reloader) reload() (inPart bool, err error) {
 		r.pending = append(r.pending, keyset)
 	}
 	if slices.ContainsFunc(from.Problems, func(problem error) bool {
-		wrong, found := errors.AsType[settings.Error](problem)
-		return !found || wrong.Flag != settings.OperatorTokensFile
+		return !settings.Refuses(problem, settings.OperatorTokensFile)
 	}) {
 		return false, r.refuse(r.last.Operators, from.Problems)
 	}

@@ -103,10 +103,8 @@ func (c *Config) AfterApply(from *settings.Source) error {
 	for i, listener := range listeners {
 		for _, other := range listeners[:i] {
 			if settings.Collide(listener.address, other.address) {
-				note(settings.Error{
-					Flag: listener.flag, Problem: fmt.Sprintf("%q is taken by %s", listener.address, settings.Variable(other.flag)),
-					Accepted: "an address that no other listener has",
-				})
+				note(settings.Refuse(listener.flag, fmt.Sprintf("%q is taken by %s", listener.address, settings.Variable(other.flag)),
+					"an address that no other listener has"))
 			}
 		}
 	}

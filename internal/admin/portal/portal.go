@@ -75,16 +75,16 @@ type NewLink struct {
 	Replace  bool          // the client's other links and sessions end
 }
 
-// check fills in what is usual. Error: *refusal.FieldError.
+// check fills in what is usual. Error: refusal.Field.
 func (l *NewLink) check() error {
 	if l.Name == "" {
 		l.Name = DefaultName
 	}
 	if !work.IsActorName(l.Name) {
-		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"}
+		return refusal.Field{Path: "name", Problem: "must be 1 to 64 letters, digits, dots, hyphens and underscores, except for user, client, operator and system"}
 	}
 	if l.Valid < time.Minute || l.Valid > MaxValid || l.Valid%time.Second != 0 {
-		return &refusal.FieldError{Field: "valid_seconds", Problem: "must be 60 to 86400"}
+		return refusal.Field{Path: "valid_seconds", Problem: "must be 60 to 86400"}
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func newSecret() (text string, hash []byte) {
 	return text, credential.Hash(text)
 }
 
-// CreateLink makes a link. Its secret is not stored and cannot be shown again. Errors: *refusal.FieldError, refusal.ErrClientNotFound,
+// CreateLink makes a link. Its secret is not stored and cannot be shown again. Errors: refusal.Field, refusal.ErrClientNotFound,
 // refusal.ErrClientOffboarded, ErrClientDisabled, ErrTooMany.
 func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, secret string, err error) {
 	if err := link.check(); err != nil {

@@ -204,7 +204,7 @@ func TestLinksThatAreRefused(t *testing.T) {
 	} {
 		wrong.ClientID = f.partner.ID
 		_, _, err := f.portal.CreateLink(f.ctx, wrong)
-		if problem, is := errors.AsType[*refusal.FieldError](err); !is || problem.Field != field {
+		if problem, is := errors.AsType[refusal.Field](err); !is || problem.Path != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -70,7 +70,7 @@ func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {
 	case !needed:
 		s.KeysetFile = nil
 	case s.KeysetFile == nil && !from.Refused("keyset-file"):
-		from.Problems = append(from.Problems, Error{"keyset-file", "is not set", types["keyset"].accepted})
+		from.Problems = append(from.Problems, Refuse("keyset-file", "is not set", types["keyset"].accepted))
 	}
 }
 

@@ -81,15 +81,12 @@ func (s *Source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 }
 
 func (s *Source) twice(flag string) {
-	s.Problems = append(s.Problems, Error{flag, "is set, and so is " + Variable(flag) + "_FILE", "one of the two"})
+	s.Problems = append(s.Problems, Refuse(flag, "is set, and so is "+Variable(flag)+"_FILE", "one of the two"))
 }
 
 // Refused tells whether a setting is among the problems.
 func (s *Source) Refused(flag string) bool {
-	return slices.ContainsFunc(s.Problems, func(problem error) bool {
-		wrong, found := errors.AsType[Error](problem)
-		return found && wrong.Flag == flag
-	})
+	return slices.ContainsFunc(s.Problems, func(problem error) bool { return Refuses(problem, flag) })
 }
 
 // decode reads a setting and notes what is wrong with it.
@@ -136,7 +133,7 @@ func (s *Source) decodeSecretFile(ctx *kong.DecodeContext, target reflect.Value)
 	}
 	if err != nil {
 		text = ""
-		s.Problems = append(s.Problems, Error{ctx.Value.Name, err.Error(), "a file with " + Variable(flag) + " in it and nothing else"})
+		s.Problems = append(s.Problems, Refuse(ctx.Value.Name, err.Error(), "a file with "+Variable(flag)+" in it and nothing else"))
 	}
 	s.secrets[flag] = text
 	return nil

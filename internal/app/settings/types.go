@@ -31,6 +31,7 @@ import (
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -39,11 +40,18 @@ func Variable(flag string) string {
 	return "CONNECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Error is a setting that cannot be used: what is wrong with it, and what is accepted.
-type Error struct{ Flag, Problem, Accepted string }
+// place is where a setting is written: CONNECT_BASE_URL (--base-url).
+func place(flag string) string { return Variable(flag) + " (--" + flag + ")" }
 
-func (e Error) Error() string {
-	return fmt.Sprintf("%s (--%s): %s; accepted: %s", Variable(e.Flag), e.Flag, e.Problem, e.Accepted)
+// Refuse returns the error of a setting that cannot be used: what is wrong with it, and what is accepted.
+func Refuse(flag, problem, accepted string) refusal.Field {
+	return refusal.Field{Path: place(flag), Problem: problem + "; accepted: " + accepted}
+}
+
+// Refuses tells whether a problem is that of a setting.
+func Refuses(problem error, flag string) bool {
+	wrong, is := errors.AsType[refusal.Field](problem)
+	return is && wrong.Path == place(flag)
 }
 
 // Type is what settings of one type accept.
@@ -55,11 +63,11 @@ type Type struct {
 	parse func(string) (any, error)
 }
 
-// read returns the value of a setting, nil for none, or a Error.
+// read returns the value of a setting, nil for none, or its [Refuse].
 func (t Type) read(flag *kong.Value, text string) (any, error) {
 	if text == "" && !t.nothing {
 		if flag.HasDefault || flag.Tag.Get("setting") == "required" {
-			return nil, Error{flag.Name, "is not set", t.accepted}
+			return nil, Refuse(flag.Name, "is not set", t.accepted)
 		}
 		return nil, nil
 	}
@@ -71,7 +79,7 @@ func (t Type) read(flag *kong.Value, text string) (any, error) {
 	if !t.secret && !hasUser(text) {
 		problem = fmt.Sprintf("%q %s", text, err)
 	}
-	return nil, Error{flag.Name, problem, t.accepted}
+	return nil, Refuse(flag.Name, problem, t.accepted)
 }
 
 // hasUser reports whether the text is a URL that may have a password where none belongs.
@@ -436,9 +444,9 @@ func ReadCertificate(prefix, certFile, keyFile string) (listener.Certificate, er
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case certFile == "":
-		return nil, Error{cert, "is not set, but " + Variable(key) + " is", accepted}
+		return nil, Refuse(cert, "is not set, but "+Variable(key)+" is", accepted)
 	case keyFile == "":
-		return nil, Error{key, "is not set, but " + Variable(cert) + " is", accepted}
+		return nil, Refuse(key, "is not set, but "+Variable(cert)+" is", accepted)
 	}
 	read := func() (*tls.Certificate, error) {
 		certificate, err := os.ReadFile(filepath.Clean(certFile))
@@ -453,7 +461,7 @@ func ReadCertificate(prefix, certFile, keyFile string) (listener.Certificate, er
 		return &pair, err
 	}
 	if _, err := read(); err != nil {
-		return nil, Error{cert, fmt.Sprintf("cannot be used with %s (--%s): %v", Variable(key), key, err), accepted}
+		return nil, Refuse(cert, fmt.Sprintf("cannot be used with %s: %v", place(key), err), accepted)
 	}
 	return read, nil
 }
@@ -465,8 +473,8 @@ const OperatorTokensFile = "operator-tokens-file"
 func ReadOperators(unnamed []byte, file string) (*operators.Tokens, error) {
 	tokens, err := operators.New(unnamed, file)
 	if err != nil {
-		return tokens, Error{OperatorTokensFile, fmt.Sprintf("%q %v", file, err),
-			"a file with a line NAME read|write sha256:HEX for each token, or nothing"}
+		return tokens, Refuse(OperatorTokensFile, fmt.Sprintf("%q %v", file, err),
+			"a file with a line NAME read|write sha256:HEX for each token, or nothing")
 	}
 	return tokens, nil
 }

@@ -216,14 +216,14 @@ func userOf(row accountdb.User) User {
 
 // The errors of each field.
 var (
-	errUserID       = &refusal.FieldError{Field: "user_id", Problem: "must be a UUID, and not the nil UUID"}
-	errEmail        = &refusal.FieldError{Field: "email", Problem: "must be an address such as name@example.com, at most 254 bytes"}
-	errTimezone     = &refusal.FieldError{Field: "timezone", Problem: "must be a name of the time zone database such as Europe/Berlin"}
-	errRegisteredOn = &refusal.FieldError{Field: "registered_on", Problem: "must be a date from 1900-01-01 to 9999-12-31"}
+	errUserID       = refusal.Field{Path: "user_id", Problem: "must be a UUID, and not the nil UUID"}
+	errEmail        = refusal.Field{Path: "email", Problem: "must be an address such as name@example.com, at most 254 bytes"}
+	errTimezone     = refusal.Field{Path: "timezone", Problem: "must be a name of the time zone database such as Europe/Berlin"}
+	errRegisteredOn = refusal.Field{Path: "registered_on", Problem: "must be a date from 1900-01-01 to 9999-12-31"}
 )
 
 // wrong returns the errors of the fields that are not nil.
-func (c UserChange) wrong() (wrong []*refusal.FieldError) {
+func (c UserChange) wrong() (wrong []refusal.Field) {
 	if c.Email != nil && !text.IsAddress(*c.Email) {
 		wrong = append(wrong, errEmail)
 	}

@@ -165,15 +165,15 @@ func (m *Mailer) offersUTF8(ctx context.Context, limit time.Duration) (bool, err
 
 // Why an address is refused whose local part is not ASCII.
 var (
-	errNoUTF8      = &refusal.FieldError{Field: "email", Problem: "must be ASCII before the @, because the mail server does not offer SMTPUTF8"}
-	errUTF8Unknown = &refusal.FieldError{Field: "email",
+	errNoUTF8      = refusal.Field{Path: "email", Problem: "must be ASCII before the @, because the mail server does not offer SMTPUTF8"}
+	errUTF8Unknown = refusal.Field{Path: "email",
 		Problem: "must be ASCII before the @ unless the mail server offers SMTPUTF8, and it could not be asked"}
-	errUTF8Unasked = &refusal.FieldError{Field: "email",
+	errUTF8Unasked = refusal.Field{Path: "email",
 		Problem: "must be ASCII before the @ unless the mail server offers SMTPUTF8; it is asked if CONNECT_SMTP_URL names it"}
 )
 
-// unsendable says why the mail server would not take a valid address; nil if it would.
-func (a *Accounts) unsendable(ctx context.Context, email string) *refusal.FieldError {
+// checkSendable refuses a valid address that the mail server would not take. Error: refusal.Field.
+func (a *Accounts) checkSendable(ctx context.Context, email string) error {
 	if !text.NeedsSMTPUTF8(email) || !text.IsAddress(email) {
 		return nil
 	}
@@ -189,18 +189,10 @@ func (a *Accounts) unsendable(ctx context.Context, email string) *refusal.FieldE
 	return nil
 }
 
-// checkSendable refuses a valid address that the mail server would not take. Error: *refusal.FieldError.
-func (a *Accounts) checkSendable(ctx context.Context, email string) error {
-	if wrong := a.unsendable(ctx, email); wrong != nil {
-		return wrong
-	}
-	return nil
-}
-
 // sendable adds to what is wrong with the row of a line that the mail server would not take its address.
 func (a *Accounts) sendable(ctx context.Context, email string, line int, wrong []*intake.RowError) []*intake.RowError {
-	if no := a.unsendable(ctx, email); no != nil {
-		wrong = append(wrong, &intake.RowError{Line: line, Column: no.Field, Err: errors.New(no.Problem)})
+	if no, is := errors.AsType[refusal.Field](a.checkSendable(ctx, email)); is {
+		wrong = append(wrong, &intake.RowError{Line: line, Column: no.Path, Err: errors.New(no.Problem)})
 	}
 	return wrong
 }

@@ -337,7 +337,7 @@ func TestAddressesNeedSMTPUTF8(t *testing.T) {
 			address := func() string { n++; return fmt.Sprintf("söre%d@x.example", n) }
 			check := func(act string, err error) {
 				t.Helper()
-				if (err == nil) != (test.want == nil) || err != nil && !strings.Contains(rowsOf(err), test.want.(*refusal.FieldError).Problem) {
+				if (err == nil) != (test.want == nil) || err != nil && !strings.Contains(rowsOf(err), test.want.(refusal.Field).Problem) {
 					t.Errorf("%s: %v, want %v", act, rowsOf(err), test.want)
 				}
 			}

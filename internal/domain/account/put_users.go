@@ -74,11 +74,11 @@ func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError
 	user.Email = text.StoredAddress(user.Email)
 	wrong := UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}.wrong()
 	if user.ID == uuid.Nil {
-		wrong = append([]*refusal.FieldError{errUserID}, wrong...)
+		wrong = append([]refusal.Field{errUserID}, wrong...)
 	}
 	if wrong != nil {
-		return nil, postgres.Map(wrong, func(field *refusal.FieldError) *intake.RowError {
-			return &intake.RowError{Line: line, Column: field.Field, Err: errors.New(field.Problem)}
+		return nil, postgres.Map(wrong, func(field refusal.Field) *intake.RowError {
+			return &intake.RowError{Line: line, Column: field.Path, Err: errors.New(field.Problem)}
 		})
 	}
 	return append(values, line, user.ID, user.Email, user.Timezone, user.RegisteredOn, text.AddressKey(user.Email)), nil

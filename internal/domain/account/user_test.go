@@ -189,8 +189,8 @@ func TestCreateUserRefuses(t *testing.T) {
 			user := good
 			test.change(&user)
 			_, err := b.CreateUser(context.Background(), user)
-			var invalid *refusal.FieldError
-			if !errors.As(err, &invalid) || invalid.Field != test.field {
+			var invalid refusal.Field
+			if !errors.As(err, &invalid) || invalid.Path != test.field {
 				t.Errorf("error = %v, want one of %s", err, test.field)
 			}
 		})
@@ -204,17 +204,17 @@ func TestChangeUser(t *testing.T) {
 	ada, grace := b.user(t, "ada@example.com"), b.user(t, "grace@example.com")
 	text := func(s string) *string { return &s }
 	earlier, never := time.Date(2024, 12, 31, 0, 0, 0, 0, time.UTC), time.Time{}
-	var invalid *refusal.FieldError
+	var invalid refusal.Field
 	for _, test := range []struct {
 		name   string
 		change UserChange
 		check  func(error) bool
 	}{
 		{"address of another", UserChange{Email: text("GRACE@example.com")}, func(err error) bool { return errors.Is(err, ErrEmailTaken) }},
-		{"no address", UserChange{Email: text("grace")}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "email" }},
-		{"no date", UserChange{RegisteredOn: &never}, func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "registered_on" }},
+		{"no address", UserChange{Email: text("grace")}, func(err error) bool { return errors.As(err, &invalid) && invalid.Path == "email" }},
+		{"no date", UserChange{RegisteredOn: &never}, func(err error) bool { return errors.As(err, &invalid) && invalid.Path == "registered_on" }},
 		{"no time zone", UserChange{Email: text("ada@example.net"), Timezone: text("Europe/Atlantis")},
-			func(err error) bool { return errors.As(err, &invalid) && invalid.Field == "timezone" }},
+			func(err error) bool { return errors.As(err, &invalid) && invalid.Path == "timezone" }},
 	} {
 		if _, err := b.ChangeUser(ctx, ada.ID, test.change); !test.check(err) {
 			t.Errorf("%s: error = %v", test.name, err)

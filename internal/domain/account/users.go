@@ -27,7 +27,7 @@ type NewUser struct {
 // uniqueAddress is the constraint that refuses another user's address.
 const uniqueAddress = "user_addresses_pkey"
 
-// CreateUser adds a user. Errors: *refusal.FieldError, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
+// CreateUser adds a user. Errors: refusal.Field, ErrUserExists, ErrUserDeleted, ErrEmailTaken.
 func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	if user.ID == uuid.Nil {
 		user.ID = uuid.New()
@@ -69,7 +69,7 @@ type UserChange struct {
 	RegisteredOn *time.Time // from now on the first readable day of steps, for existing connections too
 }
 
-// ChangeUser changes a user and returns the changed user. Errors: *refusal.FieldError, refusal.ErrUserNotFound, ErrEmailTaken.
+// ChangeUser changes a user and returns the changed user. Errors: refusal.Field, refusal.ErrUserNotFound, ErrEmailTaken.
 //
 // It locks the user's row while an address changes, so that concurrent changes follow each other. An import that moves the same address
 // may deadlock with it. Then the change is repeated.

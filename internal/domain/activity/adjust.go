@@ -39,7 +39,7 @@ type Adjustment struct {
 	Actor     string // who wrote it last; empty: not known. Only [Store.View] and [Store.LatestAdjustments] set it
 }
 
-// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [*refusal.FieldError].
+// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [refusal.Field].
 func CheckAdjustment(dataset Adjusted, one AdjustmentRecord) error {
 	bad := one.checkSteps()
 	if dataset == AdjustedCycling {
@@ -56,13 +56,13 @@ func newAdjustmentError(bad *intake.RowError) error {
 	if field == "delta_meters" {
 		field = "delta"
 	}
-	return &refusal.FieldError{Field: field, Problem: bad.Err.Error()}
+	return refusal.Field{Path: field, Problem: bad.Err.Error()}
 }
 
 // Adjust adds to the recorded total of a user's date, now and after later records of the date: steps, or metres of the day's
 // distance, which no ride gets (specification 2.5 to 2.7). A date without a record stays without one. If the user has an adjustment
 // of this dataset and id, it is replaced; uuid.Nil stands for a new id. The audit log names the actor of ctx. Errors:
-// *refusal.FieldError, refusal.ErrUserNotFound.
+// refusal.Field, refusal.ErrUserNotFound.
 func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentRecord) (stored Adjustment, err error) {
 	if one.ID == uuid.Nil {
 		one.ID = uuid.New()

@@ -371,7 +371,7 @@ func TestAdjustRefuses(t *testing.T) {
 			"smallest":      {day("2026-04-01"), -1 << 31, "", ""},
 		} {
 			_, err := w.Adjust(t.Context(), dataset, activity.AdjustmentRecord{UserID: user, Date: test.date, Delta: test.delta, Note: test.note})
-			if wrong, found := errors.AsType[*refusal.FieldError](err); found != (test.wrong != "") || found && wrong.Field != test.wrong {
+			if wrong, found := errors.AsType[refusal.Field](err); found != (test.wrong != "") || found && wrong.Path != test.wrong {
 				t.Errorf("%s of %s: %v, want a wrong %q", name, dataset, err, test.wrong)
 			}
 			if test.wrong == "" && err != nil {

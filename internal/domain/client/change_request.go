@@ -73,7 +73,7 @@ func requestOf(row clientdb.ChangeRequest) ChangeRequest {
 }
 
 // FieldChange is a field with its value before and after a change, as text.
-type FieldChange struct{ Field, Before, After string } // Field: as in a *refusal.FieldError, or "logo"
+type FieldChange struct{ Field, Before, After string } // Field: as in a refusal.Field, or "logo"
 
 // Compare returns the fields in which two registrations differ.
 func Compare(before, after Registration) (changes []FieldChange) {
@@ -127,7 +127,7 @@ func inJSON(r Registration) (values map[string]any, err error) {
 // RequestChange asks for a change of a registration, which nothing but [Registry.ApproveChange] makes. change receives the registration as
 // the open request would change it, if there is one: the new request takes its place. It is validated as in [Registry.Update]. If nothing
 // would change, the open request is withdrawn. If change changes nothing, the open request stays as it is. asked reports whether a request is
-// open afterwards. Errors: *refusal.FieldError, refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+// open afterwards. Errors: refusal.Field, refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(*Registration)) (asked bool, err error) {
 	err = r.inRequest(ctx, id, func(queries *clientdb.Queries, c Client) error {
 		present, err := queries.GetChangeRequest(ctx, id)
@@ -233,8 +233,8 @@ func (r *Registry) ApproveChange(ctx context.Context, id, requestID uuid.UUID) (
 			return err
 		}
 		err = update(ctx, queries, &c, func(now *Registration) { *now = wanted }, map[string]any{"requested_by": request.RequestedBy})
-		if broken, is := errors.AsType[*refusal.FieldError](err); is {
-			answered, err = answerChange(ctx, queries, request, ChangeRefused, broken.Field+" "+broken.Problem)
+		if broken, is := errors.AsType[refusal.Field](err); is {
+			answered, err = answerChange(ctx, queries, request, ChangeRefused, broken.Path+" "+broken.Problem)
 		} else if err == nil {
 			answered, err = answerChange(ctx, queries, request, ChangeApproved, "")
 		}
@@ -243,11 +243,11 @@ func (r *Registry) ApproveChange(ctx context.Context, id, requestID uuid.UUID) (
 	return answered, err
 }
 
-// RefuseChange answers an open request, and changes nothing else. Errors: *refusal.FieldError, ErrNoChangeRequest,
+// RefuseChange answers an open request, and changes nothing else. Errors: refusal.Field, ErrNoChangeRequest,
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) RefuseChange(ctx context.Context, id, requestID uuid.UUID, answer string) (answered ChangeRequest, err error) {
 	if answer = strings.TrimSpace(answer); answer == "" || utf8.RuneCountInString(answer) > MaxAnswer || strings.ContainsFunc(answer, unseen) {
-		return answered, &refusal.FieldError{Field: "answer", Problem: "must be 1 to 500 characters in one line"}
+		return answered, refusal.Field{Path: "answer", Problem: "must be 1 to 500 characters in one line"}
 	}
 	err = r.inRequest(ctx, id, func(queries *clientdb.Queries, _ Client) error {
 		row, err := queries.GetChangeRequest(ctx, id)

@@ -132,7 +132,7 @@ func TestOpenChange(t *testing.T) {
 		t.Errorf("the same again: %t, %v, %+v", asked, err, r.last())
 	}
 	_, wrong := r.RequestChange(r.kim, r.one.ID, func(now *client.Registration) { now.CallbackURL = "http://ride.example/" })
-	if field, is := errors.AsType[*refusal.FieldError](wrong); !is || field.Field != "callback" || r.last().ID != second.ID {
+	if field, is := errors.AsType[refusal.Field](wrong); !is || field.Path != "callback" || r.last().ID != second.ID {
 		t.Errorf("a wrong one: %v", wrong)
 	}
 	for name, act := range map[string]func() error{

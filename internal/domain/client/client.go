@@ -50,7 +50,7 @@ func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 	return r
 }
 
-// Errors of this package, in addition to *refusal.FieldError.
+// Errors of this package, in addition to refusal.Field.
 var (
 	ErrExists = errors.New("there is a client of this id")
 

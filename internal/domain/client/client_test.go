@@ -141,8 +141,8 @@ func TestCreateRefusesBadFields(t *testing.T) {
 		registration := rideClub
 		test.change(&registration)
 		_, _, err := registry.Create(t.Context(), registration)
-		var wrong *refusal.FieldError
-		if !errors.As(err, &wrong) || wrong.Field != test.field {
+		var wrong refusal.Field
+		if !errors.As(err, &wrong) || wrong.Path != test.field {
 			t.Errorf("%+v: %v, want an error of %s", registration, err, test.field)
 		}
 	}
@@ -283,7 +283,7 @@ func TestOverlap(t *testing.T) {
 	registered, _ := create(t, registry, rideClub)
 	for _, overlap := range []time.Duration{-time.Second, time.Millisecond, client.MaxOverlap + time.Second} {
 		_, err := registry.RotateSecret(t.Context(), registered.ID, overlap)
-		if wrong := new(refusal.FieldError); !errors.As(err, &wrong) || wrong.Field != "overlap" {
+		if wrong := (refusal.Field{}); !errors.As(err, &wrong) || wrong.Path != "overlap" {
 			t.Errorf("overlap %s: %v", overlap, err)
 		}
 	}
@@ -397,7 +397,7 @@ func TestUpdate(t *testing.T) {
 	}
 
 	_, err := registry.Update(t.Context(), registered.ID, func(r *client.Registration) { r.Policy.Burst, r.Name = 7, "" })
-	if wrong := new(refusal.FieldError); !errors.As(err, &wrong) || wrong.Field != "name" {
+	if wrong := (refusal.Field{}); !errors.As(err, &wrong) || wrong.Path != "name" {
 		t.Errorf("a wrong field: %v", err)
 	}
 	if got, err := registry.Get(t.Context(), registered.ID); err != nil || !cmp.Equal(want, got) {

@@ -64,19 +64,19 @@ var Limits = map[string]int{
 	"requests-per-minute": 1_000_000, "burst": 1_000_000, "concurrent-reads": 10_000, "webhook-parallel": 64,
 }
 
-// validate makes the contact's address what is stored. It returns a *refusal.FieldError with the command line's name of the field: contact-email.
+// validate makes the contact's address what is stored. It returns a refusal.Field with the command line's name of the field: contact-email.
 func (r *Registration) validate() error {
 	r.ContactEmail = text.StoredAddress(r.ContactEmail)
 	switch callback := ValidateCallback(r.CallbackURL); {
 	case r.Name != strings.TrimSpace(r.Name) || r.Name == "" || utf8.RuneCountInString(r.Name) > Limits["name"] ||
 		!utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unseen) || !strings.ContainsFunc(r.Name, unicode.IsGraphic):
-		return &refusal.FieldError{Field: "name", Problem: "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
+		return refusal.Field{Path: "name", Problem: "must be 1 to 100 characters, without characters that cannot be seen or space at its ends"}
 	case callback != nil:
-		return &refusal.FieldError{Field: "callback", Problem: callback.Error()}
+		return refusal.Field{Path: "callback", Problem: callback.Error()}
 	case r.Scopes == 0 || !scope.All.Contains(r.Scopes):
-		return &refusal.FieldError{Field: "scope", Problem: "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
+		return refusal.Field{Path: "scope", Problem: "must be one or more of " + strings.Join(scope.All.Names(), ", ")}
 	case r.ContactEmail != "" && !text.IsAddress(r.ContactEmail):
-		return &refusal.FieldError{Field: "contact-email", Problem: "must be an e-mail address like name@example.com"}
+		return refusal.Field{Path: "contact-email", Problem: "must be an e-mail address like name@example.com"}
 	}
 	for _, number := range []struct {
 		field string
@@ -88,14 +88,14 @@ func (r *Registration) validate() error {
 		{"webhook-parallel", r.WebhookParallel},
 	} {
 		if most := Limits[number.field]; number.value < 1 || number.value > most {
-			return &refusal.FieldError{Field: number.field, Problem: fmt.Sprintf("must be 1 to %d", most)}
+			return refusal.Field{Path: number.field, Problem: fmt.Sprintf("must be 1 to %d", most)}
 		}
 	}
 	for _, page := range []struct{ field, address string }{
 		{"homepage", r.HomepageURL}, {"privacy-url", r.PrivacyURL}, {"terms-url", r.TermsURL},
 	} {
 		if page.address != "" && !brand.IsPage(page.address) {
-			return &refusal.FieldError{Field: page.field, Problem: "must be an https:// address of at most 2048 characters"}
+			return refusal.Field{Path: page.field, Problem: "must be an https:// address of at most 2048 characters"}
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func ValidateCallback(callback string) error {
 }
 
 // Create registers a client and returns it with its secret, which is not stored and cannot be shown again. A wrong field is a
-// *refusal.FieldError.
+// refusal.Field.
 func (r *Registry) Create(ctx context.Context, registration Registration) (Client, string, error) {
 	id, err := uuid.NewRandomFromReader(r.Random)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 	return created, secret, err
 }
 
-// Update changes a registration and returns the changed client. change receives the current registration. After a *refusal.FieldError nothing
+// Update changes a registration and returns the changed client. change receives the current registration. After a refusal.Field nothing
 // has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
 // scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
@@ -220,7 +220,7 @@ func lock(ctx context.Context, queries *clientdb.Queries, id uuid.UUID) (Client,
 	return found, err
 }
 
-// update changes the registration of a client that is locked. The audit log gets the changes, and more. After a *refusal.FieldError
+// update changes the registration of a client that is locked. The audit log gets the changes, and more. After a refusal.Field
 // nothing has changed.
 func update(ctx context.Context, queries *clientdb.Queries, c *Client, change func(*Registration), more map[string]any) error {
 	before := c.Registration

@@ -74,7 +74,7 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 }
 
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
-// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: *refusal.FieldError,
+// shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: refusal.Field,
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url string) (secret string, err error) {
 	parsed, err := parseURL(url)
@@ -124,10 +124,10 @@ func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error
 // MaxURL bounds the length of a receiver's URL in characters.
 const MaxURL = 2048
 
-func wrongURL(problem string) error { return &refusal.FieldError{Field: "url", Problem: problem} }
+func wrongURL(problem string) error { return refusal.Field{Path: "url", Problem: problem} }
 
 // ValidateURL reports whether events can be sent to a URL: https, with a host, without user information and fragment, up
-// to 2,048 visible ASCII characters. The address behind its name is checked at each connection. Error: *refusal.FieldError of url, without the URL.
+// to 2,048 visible ASCII characters. The address behind its name is checked at each connection. Error: refusal.Field of url, without the URL.
 func ValidateURL(text string) error {
 	_, err := parseURL(text)
 	return err

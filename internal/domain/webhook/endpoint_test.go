@@ -34,7 +34,7 @@ func TestValidateURL(t *testing.T) {
 		"https://partner.example/" + strings.Repeat("x", MaxURL),
 	} {
 		err := ValidateURL(text)
-		if wrong := new(refusal.FieldError); !errors.As(err, &wrong) || strings.Contains(err.Error(), "hush") {
+		if wrong := (refusal.Field{}); !errors.As(err, &wrong) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -63,7 +63,7 @@ func (r refused) Unwrap() error { return r.error }
 
 // problem returns what is wrong with the field of a name, or nothing.
 func (r refused) problem(in writer, name string) template.HTML {
-	if wrong, is := errors.AsType[*refusal.FieldError](r.error); is && wrong.Field == name {
+	if wrong, is := errors.AsType[refusal.Field](r.error); is && wrong.Path == name {
 		return in.HTML("console.wrong", "Problem", wrong.Problem)
 	}
 	return ""

@@ -106,7 +106,7 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 		return site.Redirect(userPath(user.ID))
 	}
 	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
-	if _, wrong := errors.AsType[*refusal.FieldError](err); wrong || errors.Is(err, account.ErrEmailTaken) {
+	if _, wrong := errors.AsType[refusal.Field](err); wrong || errors.Is(err, account.ErrEmailTaken) {
 		return refused{form, err}
 	}
 	return outcome(err, userPath(user.ID), "user_changed")

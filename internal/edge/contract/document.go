@@ -184,26 +184,22 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 // Clean reports whether PostgreSQL and JSON can hold a text: it is valid UTF-8 without NUL.
 func Clean(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// PairError is the error for a name and its value in a query string or a form.
-type PairError struct {
-	Name    string // as it was sent: do not show or log it
-	Problem string // a fixed text
-}
-
-func (e *PairError) Error() string { return e.Problem }
-
-// ParsePairs reads a query string or a form. Each name may occur once, and all texts must be [Clean]. The error is a *PairError.
-func ParsePairs(encoded string) (url.Values, error) {
+// ParsePairs reads a query string or a form, whose pairs are parameters or fields. Each name may occur once, and all texts must be [Clean].
+// The error is a [refusal.Field], with its name only if it is a known one.
+func ParsePairs(encoded, kind string, known []string) (url.Values, error) {
+	refused := func(name, problem string) error {
+		return refusal.Field{Path: refusal.Named(kind, name, known), Problem: problem}
+	}
 	values, err := url.ParseQuery(encoded)
 	if err != nil {
-		return nil, &PairError{refusal.Undecodable(encoded), refusal.NotEncoded}
+		return nil, refused(refusal.Undecodable(encoded), refusal.NotEncoded)
 	}
 	for name, list := range values {
 		if len(list) != 1 {
-			return nil, &PairError{name, "is repeated"}
+			return nil, refused(name, "is repeated")
 		}
 		if !Clean(name) || !Clean(list[0]) {
-			return nil, &PairError{name, "has a NUL, or text that is not UTF-8"}
+			return nil, refused(name, "has a NUL, or text that is not UTF-8")
 		}
 	}
 	return values, nil
@@ -226,7 +222,7 @@ func (op *Operation) checkQuery(r *http.Request) error {
 		}
 		return nil
 	}
-	values, err := ParsePairs(r.URL.RawQuery)
+	values, err := ParsePairs(r.URL.RawQuery, "parameter", nil)
 	if err != nil {
 		return ErrMalformed
 	}

@@ -133,7 +133,7 @@ func checkWebhookURL(url *string) error {
 	if url == nil || *url == "" {
 		return nil
 	}
-	if wrong, is := errors.AsType[*refusal.FieldError](webhook.ValidateURL(*url)); is {
+	if wrong, is := errors.AsType[refusal.Field](webhook.ValidateURL(*url)); is {
 		return contract.Field(wrong.Problem, "webhook_url")
 	}
 	return nil

@@ -286,8 +286,8 @@ func jsonField(name string) string {
 // Fields turns a domain's refusal of fields into a [contract.ContentError]. It returns other errors unchanged. The texts of the domains
 // are fixed and contain no values. The sandbox's driver uses it, too.
 func Fields(err error) error {
-	if wrong, is := errors.AsType[*refusal.FieldError](err); is {
-		return contract.Field(wrong.Problem, jsonField(wrong.Field))
+	if wrong, is := errors.AsType[refusal.Field](err); is {
+		return contract.Field(wrong.Problem, jsonField(wrong.Path))
 	}
 	if errors.Is(err, activity.ErrBatchSize) {
 		return contract.Field(activity.ErrBatchSize.Error())

@@ -70,11 +70,11 @@ const (
 	maxFieldSize = 2048 // characters of a form's field
 )
 
-// parsePairs is [contract.ParsePairs] with errors of this edge, about what has one of the known names.
-func parsePairs(encoded, what string, known []string) (url.Values, error) {
-	values, err := contract.ParsePairs(encoded)
-	if wrong := (*contract.PairError)(nil); errors.As(err, &wrong) {
-		return nil, malformed(refusal.Named(what, wrong.Name, known) + " " + wrong.Problem)
+// parsePairs is [contract.ParsePairs] with errors of this edge.
+func parsePairs(encoded, kind string, known []string) (url.Values, error) {
+	values, err := contract.ParsePairs(encoded, kind, known)
+	if wrong, is := errors.AsType[refusal.Field](err); is {
+		return nil, malformed(wrong.Path + " " + wrong.Problem)
 	}
 	return values, err
 }

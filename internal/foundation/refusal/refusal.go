@@ -20,13 +20,13 @@ var (
 	ErrClientOffboarded = errors.New("the client was offboarded")
 )
 
-// FieldError refuses a field that an operator has entered.
-type FieldError struct {
-	Field   string // as the domain names it: contact-email, registered_on
-	Problem string // what it must be, without the value: "must be 1 to 64"
+// Field is the error of a field: where it stands, and what it must be. It never has the value, which may be personal or secret.
+type Field struct {
+	Path    string // its name, as its sender knows it: contact-email, registered_on
+	Problem string // "must be 1 to 64"
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+func (f Field) Error() string { return f.Path + ": " + f.Problem }
 
 type because struct {
 	error

@@ -47,7 +47,7 @@ func (c *clients) get(id uuid.UUID) (sandboxapi.SandboxClient, bool) {
 type Client struct{ Name, CallbackURL string }
 
 // addClient registers a client, whose webhooks go to url, or to the receiver inside the sandbox if it is empty. The error for a wrong
-// field is a *refusal.FieldError.
+// field is a refusal.Field.
 func (s *sandbox) addClient(ctx context.Context, registration client.Registration, url string) (added sandboxapi.SandboxClient, err error) {
 	if err := s.clients.changing.Acquire(ctx); err != nil {
 		return added, err
@@ -108,7 +108,7 @@ func (d driver) CreateClient(
 		}
 	}
 	added, err := d.addClient(ctx, registration, or(request.Body.WebhookUrl, d.config.WebhookURL))
-	if wrong, is := errors.AsType[*refusal.FieldError](err); is && wrong.Field == "url" {
+	if wrong, is := errors.AsType[refusal.Field](err); is && wrong.Path == "url" {
 		err = contract.Field(wrong.Problem, "webhook_url")
 	}
 	return sandboxapi.CreateClient201JSONResponse(added), err

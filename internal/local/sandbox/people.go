@@ -78,7 +78,7 @@ func (p *people) has(id uuid.UUID) bool {
 	return slices.ContainsFunc(p.list, func(one *person) bool { return one.UserId == id })
 }
 
-// addPerson adds a user of a kind, with its records. The error for a bad time zone is a *refusal.FieldError.
+// addPerson adds a user of a kind, with its records. The error for a bad time zone is a refusal.Field.
 func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone string) (sandboxapi.User, error) {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return sandboxapi.User{}, err

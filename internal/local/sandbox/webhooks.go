@@ -219,7 +219,7 @@ func (d driver) SetWebhook(
 // a path of the receiver inside the sandbox as its endpoint, and the recorder sends to the client's receiver instead.
 
 // CheckReceiver reports whether webhooks can be sent to a URL: one that the service accepts, or one that begins with http:// and whose
-// host is localhost or a loopback address. Error: *refusal.FieldError of url, without the URL.
+// host is localhost or a loopback address. Error: refusal.Field of url, without the URL.
 func CheckReceiver(receiver string) error {
 	rest, plain := strings.CutPrefix(receiver, "http://")
 	if !plain {
@@ -230,7 +230,7 @@ func CheckReceiver(receiver string) error {
 	}
 	parsed, err := url.Parse(receiver)
 	if err != nil || !isLoopback(parsed.Hostname()) {
-		return &refusal.FieldError{Field: "url", Problem: "must be an https URL, or an http URL of localhost or a loopback address"}
+		return refusal.Field{Path: "url", Problem: "must be an https URL, or an http URL of localhost or a loopback address"}
 	}
 	return nil
 }

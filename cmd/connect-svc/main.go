@@ -34,7 +34,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/refusal"
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 	"golang.org/x/term"
@@ -130,7 +130,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // a line each before it.
 func (p *program) fail(err error) int {
 	status := statusFailed
-	if bad, found := errors.AsType[*intake.BadRows](err); found {
+	if bad, is := errors.AsType[*refusal.Fields](err); is {
 		for _, row := range bad.Named {
 			fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(row.Error()))
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	accountdb "connect-svc/gen/db/account"
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
@@ -187,12 +186,4 @@ func (a *Accounts) checkSendable(ctx context.Context, email string) error {
 		return errNoUTF8
 	}
 	return nil
-}
-
-// sendable adds to what is wrong with the row of a line that the mail server would not take its address.
-func (a *Accounts) sendable(ctx context.Context, email string, line int, wrong []*intake.RowError) []*intake.RowError {
-	if no, is := errors.AsType[refusal.Field](a.checkSendable(ctx, email)); is {
-		wrong = append(wrong, &intake.RowError{Line: line, Column: no.Path, Err: errors.New(no.Problem)})
-	}
-	return wrong
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
@@ -74,10 +73,8 @@ func TestSignInByAnySpelling(t *testing.T) {
 // rowsOf returns an error with what is wrong with each row.
 func rowsOf(err error) string {
 	said := fmt.Sprint(err)
-	if bad, is := errors.AsType[*intake.BadRows](err); is {
-		for _, row := range bad.Named {
-			said += "; " + row.Error()
-		}
+	for _, row := range refusal.FieldsOf(err) {
+		said += "; " + row.Error()
 	}
 	return said
 }

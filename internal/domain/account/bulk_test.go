@@ -161,12 +161,8 @@ func TestImportUsersBadRows(t *testing.T) {
 	} {
 		result, err := b.ImportUsers(t.Context(), test.file, nil)
 		var named []string
-		if bad := (*intake.BadRows)(nil); errors.As(err, &bad) {
-			for _, row := range bad.Named {
-				named = append(named, row.Error())
-			}
-		} else if row := (*intake.RowError)(nil); errors.As(err, &row) {
-			named = []string{row.Error()}
+		for _, row := range refusal.FieldsOf(err) {
+			named = append(named, row.Error())
 		}
 		if diff := cmp.Diff(test.want, named); diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", test.name, err, diff)
@@ -185,7 +181,7 @@ func TestImportUsersBadRows(t *testing.T) {
 		fmt.Fprintf(&file, ",ada@example.com,UTC,2026-01-31\n,u%d@example.com,UTC,2026-01-31\n", i)
 	}
 	_, err := b.ImportUsers(t.Context(), strings.NewReader(file.String()), nil)
-	if bad := (*intake.BadRows)(nil); !errors.As(err, &bad) || len(bad.Named) != intake.MaxNamed || bad.Count != 250 || bad.Rows != 500 {
+	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || len(bad.Named) != refusal.MaxNamed || bad.Bad != 250 || bad.Rows != 500 {
 		t.Errorf("250 of 500 rows are bad: %v", err)
 	}
 }

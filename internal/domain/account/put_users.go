@@ -24,16 +24,16 @@ const (
 	waitingBatches    = 64
 )
 
-// PutUsers creates users, or changes those whose ids exist, all or none. If a user is wrong the error is an [intake.BadRows] whose lines
+// PutUsers creates users, or changes those whose ids exist, all or none. If a user is wrong the error is an [refusal.Fields] whose rows
 // are the numbers of the users, from 1. The last of several users with one id counts. Users may exchange addresses. A changed address or
 // time zone has the effects of [Accounts.ChangeUser].
 func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result, error) {
-	w := bulkWriter{Accounts: a, limit: a.settings.Limits.Batch, bad: new(intake.BadRows), progress: func(float64) {}}
+	w := bulkWriter{Accounts: a, limit: a.settings.Limits.Batch, bad: new(refusal.Fields), progress: func(float64) {}}
 	var rows [][]any
 	for i, user := range users {
-		values, wrong := userValues(nil, user, i+1)
-		if wrong = a.sendable(ctx, user.Email, i+1, wrong); wrong != nil {
-			w.bad.Add(wrong...)
+		values, wrong := a.userValues(ctx, nil, user, i+1)
+		if wrong != nil {
+			w.bad.AddRow(i+1, wrong...)
 			continue
 		}
 		rows = append(rows, values)
@@ -47,18 +47,17 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result
 }
 
 // ImportUsers is [Accounts.PutUsers] for a file with the columns user_id,email,timezone,registered_on. An empty user_id creates a user
-// with a new id. Either the whole file is written or none of it; then the error is an [intake.BadRows], an [intake.RowError] for the
+// with a new id. Either the whole file is written or none of it; then the error is a [refusal.Fields], a [refusal.Field] for the
 // header, or another failure. Memory does not grow with the file. progress may be nil.
 func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (intake.Result, error) {
 	columns := []string{"user_id", "email", "timezone", "registered_on"}
-	reader, err := intake.NewReader(file, columns, progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
+	reader, err := intake.NewReader(file, columns, progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
 		user := NewUser{ID: uuid.New(), Email: row[1], Timezone: row[2]}
 		if row[0] != "" {
 			user.ID, _ = intake.ParseUUID(row[0]) // the nil UUID is refused
 		}
 		user.RegisteredOn, _ = time.Parse(time.DateOnly, row[3]) // the year 1 is refused
-		values, wrong := userValues(values, user, line)
-		return values, a.sendable(ctx, user.Email, line, wrong)
+		return a.userValues(ctx, values, user, line)
 	})
 	if err != nil {
 		return intake.Result{}, fmt.Errorf("account: import users: %w", err)
@@ -69,17 +68,15 @@ func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress fun
 }
 
 // userValues appends the values of a row to copy, or returns what is wrong with it.
-func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError) {
+func (a *Accounts) userValues(ctx context.Context, values []any, user NewUser, line int) ([]any, []refusal.Field) {
 	user.Timezone, _ = timezone.Canonical(user.Timezone)
 	user.Email = text.StoredAddress(user.Email)
 	wrong := UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}.wrong()
 	if user.ID == uuid.Nil {
 		wrong = append([]refusal.Field{errUserID}, wrong...)
 	}
-	if wrong != nil {
-		return nil, postgres.Map(wrong, func(field refusal.Field) *intake.RowError {
-			return &intake.RowError{Line: line, Column: field.Path, Err: errors.New(field.Problem)}
-		})
+	if wrong = append(wrong, refusal.FieldsOf(a.checkSendable(ctx, user.Email))...); wrong != nil {
+		return nil, wrong
 	}
 	return append(values, line, user.ID, user.Email, user.Timezone, user.RegisteredOn, text.AddressKey(user.Email)), nil
 }
@@ -88,7 +85,7 @@ func userValues(values []any, user NewUser, line int) ([]any, []*intake.RowError
 type bulkWriter struct {
 	*Accounts
 	limit    time.Duration   // of each statement, or 0 for no limit
-	bad      *intake.BadRows // complete when all rows are staged
+	bad      *refusal.Fields // complete when all rows are staged
 	progress func(share float64)
 	taken    bool // the previous attempt found an id or an address taken
 }
@@ -139,7 +136,7 @@ func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (result
 		from writing`).Scan(&result.Inserted, &result.Updated, &deleted); err != nil {
 		return result, fmt.Errorf("count: %w", err)
 	}
-	if deleted || w.taken || w.bad.Count > 0 {
+	if deleted || w.taken || w.bad.Bad > 0 {
 		if err := w.findWrong(ctx, tx, rows); err != nil {
 			return result, err
 		}
@@ -199,19 +196,19 @@ with wanted as materialized (
 	where nth > 1
 )
 select distinct on (line, field) line, field, reason, (select count(distinct line) from wrong)
-from wrong order by line, field, reason limit $1`, intake.MaxNamed) // ForEachRow has its error
+from wrong order by line, field, reason limit $1`, refusal.MaxNamed) // ForEachRow has its error
 	var line, reason int
 	var field string
 	var count int64
-	var wrong []*intake.RowError
+	var wrong []refusal.Field
 	if _, err := pgx.ForEachRow(found, []any{&line, &field, &reason, &count}, func() error {
-		reasons := []error{1: ErrUserDeleted, 2: ErrEmailTaken, 3: errors.New("another row has this e-mail address")}
-		wrong = append(wrong, &intake.RowError{Line: line, Column: field, Err: reasons[reason]})
+		problems := []string{1: ErrUserDeleted.Error(), 2: ErrEmailTaken.Error(), 3: "another row has this e-mail address"}
+		wrong = append(wrong, refusal.Field{Row: line, Path: field, Problem: problems[reason]})
 		return nil
 	}); err != nil {
 		return fmt.Errorf("look for wrong rows: %w", err)
 	}
-	w.bad.Found(count, wrong...)
+	w.bad.AddRows(count, wrong)
 	return w.bad.Err(rows)
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	activitydb "connect-svc/gen/db/activity"
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
@@ -39,24 +38,12 @@ type Adjustment struct {
 	Actor     string // who wrote it last; empty: not known. Only [Store.View] and [Store.LatestAdjustments] set it
 }
 
-// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is an [refusal.Field].
-func CheckAdjustment(dataset Adjusted, one AdjustmentRecord) error {
-	bad := one.checkSteps()
-	if dataset == AdjustedCycling {
-		bad = one.checkMeters()
+// CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is a [refusal.Field].
+func CheckAdjustment(one AdjustmentRecord) error {
+	if bad := one.checkSteps(); len(bad) > 0 {
+		return bad[0]
 	}
-	if len(bad) == 0 {
-		return nil
-	}
-	return newAdjustmentError(bad[0])
-}
-
-func newAdjustmentError(bad *intake.RowError) error {
-	field := bad.Column
-	if field == "delta_meters" {
-		field = "delta"
-	}
-	return refusal.Field{Path: field, Problem: bad.Err.Error()}
+	return nil
 }
 
 // Adjust adds to the recorded total of a user's date, now and after later records of the date: steps, or metres of the day's
@@ -80,11 +67,11 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 		stored, err = getAdjustment(ctx, tx, dataset, one.UserID, one.ID)
 		return err
 	})
-	if errors.Is(err, refusal.ErrUserNotFound) {
+	if isUnknownUser(err) {
 		return Adjustment{}, refusal.ErrUserNotFound
 	}
-	if bad := (BatchError)(nil); errors.As(err, &bad) {
-		return Adjustment{}, newAdjustmentError(bad[0].RowError)
+	if errors.Is(err, refusal.ErrFields) {
+		return Adjustment{}, CheckAdjustment(one)
 	}
 	return stored, err
 }
@@ -106,10 +93,15 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 		}
 		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, one.AdjustmentRecord)
 	})
-	if errors.Is(err, refusal.ErrUserNotFound) {
+	if isUnknownUser(err) {
 		return false, refusal.ErrUserNotFound
 	}
 	return removed && err == nil, err
+}
+
+// isUnknownUser reports whether a batch was refused because a user of its rows does not exist.
+func isUnknownUser(err error) bool {
+	return slices.ContainsFunc(refusal.FieldsOf(err), func(field refusal.Field) bool { return field.Problem == refusal.ErrUserNotFound.Error() })
 }
 
 // auditAdjustment writes to the audit log what the actor of ctx did with an adjustment.

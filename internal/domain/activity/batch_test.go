@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/activity"
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -123,54 +122,52 @@ func TestPutBatchBadRows(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*activity.Batch)
-		part   activity.Part
-		column string
+		path   string
 	}{
-		{"steps below 0", func(b *activity.Batch) { b.DailySteps[0].Steps = -1 }, activity.PartDailySteps, "steps"},
-		{"steps of 33 bits", func(b *activity.Batch) { b.DailySteps[0].Steps = 1 << 31 }, activity.PartDailySteps, "steps"},
-		{"date with a time", func(b *activity.Batch) { b.DailySteps[0].Date = clock("2026-04-02T00:00:01") }, activity.PartDailySteps, "date"},
+		{"steps below 0", func(b *activity.Batch) { b.DailySteps[0].Steps = -1 }, "/daily_steps/0/steps"},
+		{"steps of 33 bits", func(b *activity.Batch) { b.DailySteps[0].Steps = 1 << 31 }, "/daily_steps/0/steps"},
+		{"date with a time", func(b *activity.Batch) { b.DailySteps[0].Date = clock("2026-04-02T00:00:01") }, "/daily_steps/0/date"},
 		{"date with a zone", func(b *activity.Batch) { b.DailySteps[0].Date = b.DailySteps[0].Date.In(time.FixedZone("", 3600)) },
-			activity.PartDailySteps, "date"},
-		{"date of year 1", func(b *activity.Batch) { b.DailySteps[0].Date = time.Time{} }, activity.PartDailySteps, "date"},
-		{"steps of nobody", func(b *activity.Batch) { b.DailySteps[0].UserID = uuid.New() }, activity.PartDailySteps, "user_id"},
-		{"ride without name", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "" }, activity.PartCyclingActivities, "source_id"},
-		{"ride with NUL", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "a\x00" }, activity.PartCyclingActivities, "source_id"},
+			"/daily_steps/0/date"},
+		{"date of year 1", func(b *activity.Batch) { b.DailySteps[0].Date = time.Time{} }, "/daily_steps/0/date"},
+		{"steps of nobody", func(b *activity.Batch) { b.DailySteps[0].UserID = uuid.New() }, "/daily_steps/0/user_id"},
+		{"ride without name", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "" }, "/cycling_activities/0/source_id"},
+		{"ride with NUL", func(b *activity.Batch) { b.CyclingActivities[0].SourceID = "a\x00" }, "/cycling_activities/0/source_id"},
 		{"ride of year 1", func(b *activity.Batch) { b.CyclingActivities[0].Start = time.Time{} },
-			activity.PartCyclingActivities, "recorded_start_time"},
-		{"ride below 0", func(b *activity.Batch) { b.CyclingActivities[0].DistanceMeters = -1 }, activity.PartCyclingActivities, "distance_meters"},
-		{"ride of nobody", func(b *activity.Batch) { b.CyclingActivities[0].UserID = uuid.New() }, activity.PartCyclingActivities, "user_id"},
-		{"correction of nothing", func(b *activity.Batch) { b.StepCorrections[0].Delta = 0 }, activity.PartStepCorrections, "delta"},
-		{"correction of nobody", func(b *activity.Batch) { b.StepCorrections[0].UserID = uuid.New() }, activity.PartStepCorrections, "user_id"},
-		{"adjustment of nothing", func(b *activity.Batch) { b.CyclingAdjustments[0].Delta = 0 }, activity.PartCyclingAdjustments, "delta_meters"},
-		{"adjustment with NUL", func(b *activity.Batch) { b.CyclingAdjustments[0].Note = "\x00" }, activity.PartCyclingAdjustments, "note"},
-		{"adjustment with a time", func(b *activity.Batch) { b.CyclingAdjustments[0].Date = clock("2026-04-01T01:00:00") }, activity.PartCyclingAdjustments, "date"},
-		{"removal without name", func(b *activity.Batch) { b.Removals[0].SourceID = "" }, activity.PartRemovals, "source_id"},
-		{"removal of what is written", func(b *activity.Batch) { b.Removals[0].SourceID = "r2" }, activity.PartRemovals, "source_id"},
+			"/cycling_activities/0/recorded_start_time"},
+		{"ride below 0", func(b *activity.Batch) { b.CyclingActivities[0].DistanceMeters = -1 }, "/cycling_activities/0/distance_meters"},
+		{"ride of nobody", func(b *activity.Batch) { b.CyclingActivities[0].UserID = uuid.New() }, "/cycling_activities/0/user_id"},
+		{"correction of nothing", func(b *activity.Batch) { b.StepCorrections[0].Delta = 0 }, "/step_corrections/0/delta"},
+		{"correction of nobody", func(b *activity.Batch) { b.StepCorrections[0].UserID = uuid.New() }, "/step_corrections/0/user_id"},
+		{"adjustment of nothing", func(b *activity.Batch) { b.CyclingAdjustments[0].Delta = 0 }, "/cycling_adjustments/0/delta_meters"},
+		{"adjustment with NUL", func(b *activity.Batch) { b.CyclingAdjustments[0].Note = "\x00" }, "/cycling_adjustments/0/note"},
+		{"adjustment with a time", func(b *activity.Batch) { b.CyclingAdjustments[0].Date = clock("2026-04-01T01:00:00") }, "/cycling_adjustments/0/date"},
+		{"removal without name", func(b *activity.Batch) { b.Removals[0].SourceID = "" }, "/removals/0/source_id"},
+		{"removal of what is written", func(b *activity.Batch) { b.Removals[0].SourceID = "r2" }, "/removals/0/source_id"},
 		{"removal of the day that is written", func(b *activity.Batch) { b.DailyStepsRemovals[0].Date = day("2026-04-02") },
-			activity.PartDailyStepsRemovals, "date"},
+			"/daily_steps_removals/0/date"},
 		{"removal of a day with a time", func(b *activity.Batch) { b.DailyStepsRemovals[0].Date = clock("2026-04-02T01:00:00") },
-			activity.PartDailyStepsRemovals, "date"},
+			"/daily_steps_removals/0/date"},
 		{"removal of nobody's day", func(b *activity.Batch) { b.DailyStepsRemovals[0].UserID = uuid.New() },
-			activity.PartDailyStepsRemovals, "user_id"},
+			"/daily_steps_removals/0/user_id"},
 		{"removal of the correction that is written", func(b *activity.Batch) { b.StepCorrectionRemovals[0].ID = uuid.UUID{1} },
-			activity.PartStepCorrectionRemovals, "correction_id"},
+			"/step_correction_removals/0/correction_id"},
 		{"removal of nobody's correction", func(b *activity.Batch) { b.StepCorrectionRemovals[0].UserID = uuid.New() },
-			activity.PartStepCorrectionRemovals, "user_id"},
+			"/step_correction_removals/0/user_id"},
 		{"removal of the adjustment that is written", func(b *activity.Batch) { b.CyclingAdjustmentRemovals[0].ID = uuid.UUID{1} },
-			activity.PartCyclingAdjustmentRemovals, "adjustment_id"},
+			"/cycling_adjustment_removals/0/adjustment_id"},
 		{"removal of nobody's adjustment", func(b *activity.Batch) { b.CyclingAdjustmentRemovals[0].UserID = uuid.New() },
-			activity.PartCyclingAdjustmentRemovals, "user_id"},
-		{"removal of nobody's", func(b *activity.Batch) { b.Removals[0].UserID = uuid.New() }, activity.PartRemovals, "user_id"},
+			"/cycling_adjustment_removals/0/user_id"},
+		{"removal of nobody's", func(b *activity.Batch) { b.Removals[0].UserID = uuid.New() }, "/removals/0/user_id"},
 	} {
 		batch := everything()
 		test.change(&batch)
 		_, err := w.Put(t.Context(), batch)
-		var bad activity.BatchError
-		if !errors.As(err, &bad) || len(bad) != 1 || bad[0].Part != test.part || bad[0].Line != 1 || bad[0].Column != test.column {
-			t.Errorf("%s: error %v, want part %s, line 1, column %s", test.name, err, test.part, test.column)
-		}
-		if nobody := test.column == "user_id"; nobody != errors.Is(err, refusal.ErrUserNotFound) {
-			t.Errorf("%s: error %v; is it refusal.ErrUserNotFound: %t", test.name, err, !nobody)
+		bad := refusal.FieldsOf(err)
+		if len(bad) != 1 || bad[0].Path != test.path {
+			t.Errorf("%s: %v of %v, want one of %s", test.name, bad, err, test.path)
+		} else if nobody := strings.HasSuffix(test.path, "/user_id"); nobody != (bad[0].Problem == refusal.ErrUserNotFound.Error()) {
+			t.Errorf("%s: %v", test.name, bad)
 		}
 		if diff := cmp.Diff(untouched, w.rows(t)); diff != "" {
 			t.Fatalf("%s: rows (-want +got):\n%s", test.name, diff)
@@ -190,24 +187,20 @@ func TestPutBatchNamesAllBadRows(t *testing.T) {
 		{UserID: user, Date: day("2026-04-02"), Steps: 1}, {UserID: user, Steps: -1}, {UserID: uuid.New(), Date: day("2026-04-02")},
 	}
 	_, err := w.Put(t.Context(), batch)
-	var bad activity.BatchError
-	if !errors.As(err, &bad) {
-		t.Fatal(err)
-	}
 	var named []string
-	for _, row := range bad {
-		named = append(named, strings.Join(row.Path(), "/")+": "+row.Err.Error())
+	for _, field := range refusal.FieldsOf(err) {
+		named = append(named, field.Error())
 	}
 	const clocks = "must be a clock time that exists"
 	if diff := cmp.Diff([]string{
-		"cycling_activities/0/distance_meters: must be a whole number from 0 to 2147483647",
-		"cycling_activities/0/recorded_end_time: " + clocks,
-		"cycling_activities/0/recorded_start_time: " + clocks,
-		"cycling_activities/1/source_id: must have 1 to 128 bytes of UTF-8 without NUL",
-		"cycling_activities/1/user_id: no such user",
-		"daily_steps/1/date: must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31",
-		"daily_steps/1/steps: must be a whole number from 0 to 2147483647",
-		"daily_steps/2/user_id: no such user",
+		"/cycling_activities/0/distance_meters: must be a whole number from 0 to 2147483647",
+		"/cycling_activities/0/recorded_end_time: " + clocks,
+		"/cycling_activities/0/recorded_start_time: " + clocks,
+		"/cycling_activities/1/source_id: must have 1 to 128 bytes of UTF-8 without NUL",
+		"/cycling_activities/1/user_id: no such user",
+		"/daily_steps/1/date: must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31",
+		"/daily_steps/1/steps: must be a whole number from 0 to 2147483647",
+		"/daily_steps/2/user_id: no such user",
 	}, named); diff != "" {
 		t.Errorf("named (-want +got):\n%s", diff)
 	}
@@ -215,8 +208,9 @@ func TestPutBatchNamesAllBadRows(t *testing.T) {
 	for range 150 {
 		many.DailySteps = append(many.DailySteps, activity.StepsRecord{UserID: uuid.New(), Date: day("2026-04-02")})
 	}
-	if _, err := w.Put(t.Context(), many); !errors.As(err, &bad) || len(bad) != intake.MaxNamed || bad[99].Line != 100 {
-		t.Errorf("%d of 150 rows are named", len(bad))
+	_, err = w.Put(t.Context(), many)
+	if bad := refusal.FieldsOf(err); len(bad) != refusal.MaxNamed || bad[99].Path != "/daily_steps/99/user_id" {
+		t.Errorf("%d of 150 rows are named: %v", len(bad), bad)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/refusal"
 )
 
 // Each row of any file is taken as it is, or refused with its line.
@@ -72,12 +73,12 @@ func readAll(t *testing.T, columns []string, rows string, parse func(row []strin
 	var reader *intake.Reader
 	malformed := func() {
 		for _, row := range reader.Bad().Named[seen:] {
-			inOrder(row.Line)
+			inOrder(row.Row)
 			seen++
 		}
 	}
 	file := strings.NewReader(strings.Join(columns, ",") + "\n" + rows)
-	reader, err := intake.NewReader(file, columns, nil, func(_ []any, row []string, line int) ([]any, []*intake.RowError) {
+	reader, err := intake.NewReader(file, columns, nil, func(_ []any, row []string, line int) ([]any, []refusal.Field) {
 		malformed()
 		inOrder(line)
 		parse(row)

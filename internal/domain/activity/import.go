@@ -26,8 +26,8 @@ type ImportOptions struct {
 }
 
 // ImportDailySteps imports a file with the columns user_id,date,steps: upserts by user and date, the last row of the
-// file wins. Either the whole file is imported or nothing. The error for bad rows is an [intake.BadRows], for a bad header an
-// [intake.RowError]. Memory does not grow with the file.
+// file wins. Either the whole file is imported or nothing. The error for bad rows is a [refusal.Fields], for a bad header a
+// [refusal.Field]. Memory does not grow with the file.
 func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
 	return importFile(ctx, s.pool, file, options, stepsTable, DailyStepsColumns(), parseStepsRow)
 }
@@ -45,11 +45,8 @@ func importFile[R record](
 	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
 	into table, header []string, parse func([]string) (R, rowErrors),
 ) (result Result, err error) {
-	reader, err := intake.NewReader(file, header, options.Progress, func(values []any, row []string, line int) ([]any, []*intake.RowError) {
+	reader, err := intake.NewReader(file, header, options.Progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
 		record, bad := parse(row)
-		for _, wrong := range bad {
-			wrong.Line = line
-		}
 		if bad != nil {
 			return nil, bad
 		}
@@ -158,7 +155,7 @@ func insertPart(
 func settleUsers(
 	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, state databaseState, skip func([]string) error, result *Result,
 ) (locked bool, err error) {
-	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
+	if bad := reader.Bad(); bad.Bad > 0 && skip != nil {
 		return false, bad.Err(reader.Rows())
 	}
 	for {
@@ -168,7 +165,7 @@ func settleUsers(
 			}
 		}
 		if skip == nil {
-			if reader.Bad().Count > 0 || !locked {
+			if reader.Bad().Bad > 0 || !locked {
 				err = unknownUsers(ctx, tx, reader)
 			}
 			return locked, err
@@ -209,18 +206,18 @@ with named as materialized (
 	select users.user_id from users join (select distinct user_id from named) wanted on wanted.user_id = users.user_id
 )
 select named.line, count(*) over () from named left join known on known.user_id = named.user_id
-where known.user_id is null order by named.line limit $1`, intake.MaxNamed) // ForEachRow has its error
+where known.user_id is null order by named.line limit $1`, refusal.MaxNamed) // ForEachRow has its error
 	var line int
 	var count int64
-	var unknown []*intake.RowError
+	var unknown []refusal.Field
 	_, err := pgx.ForEachRow(rows, []any{&line, &count}, func() error {
-		unknown = append(unknown, &intake.RowError{Line: line, Column: "user_id", Err: refusal.ErrUserNotFound})
+		unknown = append(unknown, refusal.Field{Row: line, Path: "user_id", Problem: refusal.ErrUserNotFound.Error()})
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("find unknown users: %w", err)
 	}
-	reader.Bad().Found(count, unknown...)
+	reader.Bad().AddRows(count, unknown)
 	return reader.Bad().Err(reader.Rows())
 }
 
@@ -267,7 +264,7 @@ func parseRideRow(row []string) (RideRecord, rowErrors) {
 
 func parseUser(text string) (id uuid.UUID, bad rowErrors) {
 	id, err := intake.ParseUUID(text)
-	bad.unless(err == nil, "user_id", intake.ErrUUID)
+	bad.unless(err == nil, "user_id", intake.ErrUUID.Error())
 	return id, bad
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -66,10 +67,10 @@ func TestImportInParts(t *testing.T) {
 func TestImportNamesAllBadRows(t *testing.T) {
 	t.Parallel()
 	w := newImportWorld(t)
-	take := func(file string) (*intake.BadRows, []string) {
+	take := func(file string) (*refusal.Fields, []string) {
 		t.Helper()
 		_, err := w.ImportDailySteps(t.Context(), strings.NewReader(names.Replace(file)), activity.ImportOptions{})
-		var bad *intake.BadRows
+		var bad *refusal.Fields
 		if !errors.As(err, &bad) {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestImportNamesAllBadRows(t *testing.T) {
 	}
 
 	bad, named = take(stepsHeader + strings.Repeat("X,2026-04-02,5\nU,2026-04-02,x\nU,2026-04-02,5\n", 200))
-	if len(named) != intake.MaxNamed || !strings.HasPrefix(named[0], "line 2, column user_id") || !strings.HasPrefix(named[99], "line 150, column steps") {
+	if len(named) != refusal.MaxNamed || !strings.HasPrefix(named[0], "line 2, column user_id") || !strings.HasPrefix(named[99], "line 150, column steps") {
 		t.Errorf("%d are named, from %s to %s", len(named), named[0], named[len(named)-1])
 	}
 	if got, want := bad.Error(), "400 of 600 rows cannot be taken; the first 100 faults are named"; got != want {
@@ -149,7 +150,7 @@ func TestImportSkipsUnknownUsers(t *testing.T) {
 
 	before := w.stored(t, "daily_steps")
 	_, err = w.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace("U,2026-04-09,1\nX,2026-04-09,1\nU,2026-04-09,x\n")), options)
-	if bad := (*intake.BadRows)(nil); !errors.As(err, &bad) || bad.Count != 1 || bad.Named[0].Line != 4 {
+	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || bad.Bad != 1 || bad.Named[0].Row != 4 {
 		t.Errorf("a bad row: %v", err)
 	}
 	full := errors.New("disk full")

@@ -15,6 +15,7 @@ import (
 
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/refusal"
 )
 
 const (
@@ -246,9 +247,8 @@ func TestImportBadRows(t *testing.T) {
 			}
 			before := w.stored(t, table)
 			result, err := take(t.Context(), strings.NewReader(test.header+names.Replace(test.rows)), activity.ImportOptions{})
-			var bad *intake.RowError
-			if !errors.As(err, &bad) || bad.Error() != test.want {
-				t.Errorf("error %v\nwant %s", err, test.want)
+			if bad := refusal.FieldsOf(err); len(bad) == 0 || bad[0].Error() != test.want {
+				t.Errorf("error %v: %v\nwant %s", err, bad, test.want)
 			}
 			if result != (activity.Result{}) {
 				t.Errorf("result %+v of an import that failed", result)

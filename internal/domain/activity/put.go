@@ -1,14 +1,11 @@
 package activity
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
@@ -17,7 +14,7 @@ import (
 
 // Put writes a batch in one transaction, whole or not at all. Of two rows with one key the last one wins; writing and removing one
 // row in a batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each other. Errors:
-// [BatchError], [ErrBatchSize].
+// [refusal.Fields], refusal.Field for too many rows.
 func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 	return s.putAnd(ctx, batch, func(pgx.Tx, BatchResult) error { return nil })
 }
@@ -26,17 +23,17 @@ func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, BatchResult) error) (BatchResult, error) {
 	var result BatchResult
 	sets := []dataset{
-		{newPart(PartDailySteps, stepsTable, batch.DailySteps, StepsRecord.check),
-			newPart(PartDailyStepsRemovals, stepsTable.keys(), batch.DailyStepsRemovals, StepsRecord.checkKey),
+		{newPart("daily_steps", stepsTable, batch.DailySteps, StepsRecord.check),
+			newPart("daily_steps_removals", stepsTable.keys(), batch.DailyStepsRemovals, StepsRecord.checkKey),
 			&result.DailySteps, &result.DailyStepsRemovals},
-		{newPart(PartCyclingActivities, ridesTable, batch.CyclingActivities, RideRecord.check),
-			newPart(PartRemovals, ridesTable.keys(), batch.Removals, RideRecord.checkKey),
+		{newPart("cycling_activities", ridesTable, batch.CyclingActivities, RideRecord.check),
+			newPart("removals", ridesTable.keys(), batch.Removals, RideRecord.checkKey),
 			&result.CyclingActivities, &result.Removals},
-		{newPart(PartStepCorrections, stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps),
-			newPart(PartStepCorrectionRemovals, stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRecord.checkKey),
+		{newPart("step_corrections", stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps),
+			newPart("step_correction_removals", stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRecord.checkKey),
 			&result.StepCorrections, &result.StepCorrectionRemovals},
-		{newPart(PartCyclingAdjustments, cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters),
-			newPart(PartCyclingAdjustmentRemovals, cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRecord.checkKey),
+		{newPart("cycling_adjustments", cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters),
+			newPart("cycling_adjustment_removals", cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRecord.checkKey),
 			&result.CyclingAdjustments, &result.CyclingAdjustmentRemovals},
 	}
 	var parts []part
@@ -46,7 +43,7 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 		users = append(append(users, set.written.users()...), set.removed.users()...)
 	}
 	if len(users) > maxBatchRows {
-		return result, ErrBatchSize
+		return result, refusal.Field{Problem: fmt.Sprintf("must have at most %d rows in all", maxBatchRows)}
 	}
 	if err := s.batches.Acquire(ctx); err != nil {
 		return result, fmt.Errorf("activity: put: %w", err)
@@ -127,9 +124,9 @@ func (d dataset) lockRows(ctx context.Context, tx pgx.Tx) error {
 // part is a list of a batch on its way into the database.
 type part struct {
 	table
-	name   Part
-	bad    []BadRow // found without the database
-	arrays [][]any  // the rows, an array for each column
+	name   string          // in JSON documents
+	bad    []refusal.Field // found without the database
+	arrays [][]any         // the rows, an array for each column
 }
 
 func (p part) users() []any { return p.arrays[0] }
@@ -139,13 +136,12 @@ func (p part) args() []any {
 	return postgres.Map(p.arrays, func(array []any) any { return array })
 }
 
-func newPart[R record](name Part, into table, records []R, check func(R) rowErrors) part {
+func newPart[R record](name string, into table, records []R, check func(R) rowErrors) part {
 	p := part{table: into, name: name, arrays: make([][]any, len(into.types))}
 	var values []any
 	for i, r := range records {
 		for _, wrong := range check(r) {
-			wrong.Line = i + 1
-			p.bad = append(p.bad, BadRow{name, wrong})
+			p.bad = append(p.bad, badRow(name, i, wrong.Path, wrong.Problem))
 		}
 		values = r.appendValues(values[:0])
 		for c := range p.arrays {
@@ -153,6 +149,11 @@ func newPart[R record](name Part, into table, records []R, check func(R) rowErro
 		}
 	}
 	return p
+}
+
+// badRow refuses a column of the row with an index. Its path is that in a JSON document with the lists of a [Batch].
+func badRow(part string, index int, column, problem string) refusal.Field {
+	return refusal.Field{Path: fmt.Sprintf("/%s/%d/%s", part, index, column), Problem: problem}
 }
 
 // refuseStored marks removals of rows that the same batch writes as bad: sent again, such a batch would have another outcome. A key
@@ -165,34 +166,24 @@ func (p part) refuseStored(written part) part {
 	}
 	for i, user := range p.users() {
 		if stored[key{user, p.arrays[1][i]}] {
-			p.bad = append(p.bad, BadRow{p.name, &intake.RowError{Line: i + 1, Column: p.key[1], Err: errRemoved}})
+			p.bad = append(p.bad, badRow(p.name, i, p.key[1], "is written by the same batch"))
 		}
 	}
 	return p
 }
 
 // check returns the error of all invalid rows, including noClock and the rows of unknown users.
-func check(noClock []BadRow, parts []part, known map[any]bool) error {
-	found := BatchError(slices.Clone(noClock))
+func check(noClock []refusal.Field, parts []part, known map[any]bool) error {
+	bad := slices.Clone(noClock) // before the others: such a time is also out of bounds, and the first reason is enough
 	for _, p := range parts {
 		for i, user := range p.users() {
 			if !known[user] {
-				found = append(found, BadRow{p.name, &intake.RowError{Line: i + 1, Column: "user_id", Err: refusal.ErrUserNotFound}})
+				bad = append(bad, badRow(p.name, i, "user_id", refusal.ErrUserNotFound.Error()))
 			}
 		}
-		found = append(found, p.bad...)
+		bad = append(bad, p.bad...)
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(found, func(a, b BadRow) int {
-		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	// A time that does not exist is also out of bounds: one reason is enough.
-	found = slices.CompactFunc(found, func(a, b BadRow) bool {
-		return a.Part == b.Part && a.Line == b.Line && a.Column == b.Column
-	})
-	return found[:min(len(found), intake.MaxNamed)]
+	return refusal.Join(bad)
 }
 
 // lockUsers returns the users that exist. Its lock serializes batches for the same users, and keeps the users from being deleted until
@@ -230,7 +221,7 @@ type Batch struct {
 	StepCorrectionRemovals    []AdjustmentRecord
 	CyclingAdjustmentRemovals []AdjustmentRecord
 
-	noClock []BadRow // rides with times that do not exist, such as 25:00
+	noClock []refusal.Field // rides with times that do not exist, such as 25:00
 }
 
 // AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown. [Store.Put]
@@ -240,8 +231,7 @@ func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, m
 	read := func(column, text string) time.Time {
 		at, err := time.Parse(clockLayout, text)
 		if err != nil {
-			row := intake.RowError{Line: len(b.CyclingActivities) + 1, Column: column, Err: errNoClock}
-			b.noClock = append(b.noClock, BadRow{PartCyclingActivities, &row})
+			b.noClock = append(b.noClock, badRow("cycling_activities", len(b.CyclingActivities), column, "must be a clock time that exists"))
 		}
 		return at
 	}
@@ -265,42 +255,3 @@ type Removed struct {
 	Rows      int64
 	Unchanged int64 // did not exist, or named twice
 }
-
-// Part is one of the lists of a [Batch], by its name in JSON documents.
-type Part string
-
-// The parts, in the order in which their rows are checked.
-const (
-	PartDailySteps                Part = "daily_steps"
-	PartCyclingActivities         Part = "cycling_activities"
-	PartStepCorrections           Part = "step_corrections"
-	PartCyclingAdjustments        Part = "cycling_adjustments"
-	PartDailyStepsRemovals        Part = "daily_steps_removals"
-	PartRemovals                  Part = "removals"
-	PartStepCorrectionRemovals    Part = "step_correction_removals"
-	PartCyclingAdjustmentRemovals Part = "cycling_adjustment_removals"
-)
-
-// BadRow is an invalid row of a batch. Its line is its number in its part, from 1.
-type BadRow struct {
-	Part Part
-	*intake.RowError
-}
-
-// Path returns the path of the field in a JSON document that has the lists of a [Batch].
-func (r BadRow) Path() []string { return []string{string(r.Part), strconv.Itoa(r.Line - 1), r.Column} }
-
-// BatchError lists the invalid rows of a batch, in the order of parts and rows, up to 100. Nothing of the batch was written.
-type BatchError []BadRow
-
-func (e BatchError) Error() string {
-	return fmt.Sprintf("%d faults in rows, the first in %s: %v", len(e), e[0].Part, e[0].RowError)
-}
-
-// Unwrap returns the error of each row.
-func (e BatchError) Unwrap() []error {
-	return postgres.Map(e, func(row BadRow) error { return row.RowError })
-}
-
-// ErrBatchSize is the error for a batch with too many rows.
-var ErrBatchSize = fmt.Errorf("must have at most %d rows in all", maxBatchRows)

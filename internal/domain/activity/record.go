@@ -2,7 +2,6 @@ package activity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -50,37 +50,32 @@ type AdjustmentRecord struct {
 // Result of a write.
 type Result = intake.Result
 
-var (
-	errDate     = errors.New("must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31")
-	errClock    = errors.New("must be a clock time YYYY-MM-DDTHH:MM:SS with up to 6 fractional digits and no zone")
-	errNoClock  = errors.New("must be a clock time that exists")
-	errCount    = errors.New("must be a whole number from 0 to 2147483647")
-	errSourceID = errors.New("must have 1 to 128 bytes of UTF-8 without NUL")
-	errDelta    = errors.New("must be a whole number from -2147483648 to 2147483647, and not 0")
-	errNote     = fmt.Errorf("must have at most %d characters of UTF-8 without NUL", MaxNote)
-	errRemoved  = errors.New("is written by the same batch")
+// Why a field is refused.
+const (
+	noDate  = "must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31"
+	noCount = "must be a whole number from 0 to 2147483647"
 )
 
 // record is a row as a source sends it. appendValues appends the row's key and values in the order of its table, the user first.
 type record interface{ appendValues(to []any) []any }
 
-// rowErrors are the errors of a record. The caller sets the line.
-type rowErrors []*intake.RowError
+// rowErrors are the errors of a record, by column. The caller says which row it is.
+type rowErrors []refusal.Field
 
-func (e *rowErrors) unless(good bool, column string, wanted error) {
+func (e *rowErrors) unless(good bool, column, problem string) {
 	if !good {
-		*e = append(*e, &intake.RowError{Column: column, Err: wanted})
+		*e = append(*e, refusal.Field{Path: column, Problem: problem})
 	}
 }
 
 func (r StepsRecord) checkKey() (bad rowErrors) {
-	bad.unless(dateInBounds(r.Date), "date", errDate)
+	bad.unless(dateInBounds(r.Date), "date", noDate)
 	return bad
 }
 
 func (r StepsRecord) check() rowErrors {
 	bad := r.checkKey()
-	bad.unless(countInBounds(r.Steps), "steps", errCount)
+	bad.unless(countInBounds(r.Steps), "steps", noCount)
 	return bad
 }
 
@@ -89,14 +84,15 @@ func (r StepsRecord) appendValues(to []any) []any {
 }
 
 func (r RideRecord) checkKey() (bad rowErrors) {
-	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", errSourceID)
+	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", "must have 1 to 128 bytes of UTF-8 without NUL")
 	return bad
 }
 
 func (r RideRecord) check() rowErrors {
 	bad := r.checkKey()
-	bad.unless(yearInBounds(r.Start), "recorded_start_time", errClock)
-	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", errCount)
+	bad.unless(yearInBounds(r.Start), "recorded_start_time",
+		"must be a clock time YYYY-MM-DDTHH:MM:SS with up to 6 fractional digits and no zone")
+	bad.unless(countInBounds(r.DistanceMeters), "distance_meters", noCount)
 	return bad
 }
 
@@ -116,9 +112,11 @@ func (r AdjustmentRecord) checkSteps() rowErrors  { return r.check("delta") }
 func (r AdjustmentRecord) checkMeters() rowErrors { return r.check("delta_meters") }
 
 func (r AdjustmentRecord) check(delta string) (bad rowErrors) {
-	bad.unless(dateInBounds(r.Date), "date", errDate)
-	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta, errDelta)
-	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note", errNote)
+	bad.unless(dateInBounds(r.Date), "date", noDate)
+	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta,
+		"must be a whole number from -2147483648 to 2147483647, and not 0")
+	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note",
+		fmt.Sprintf("must have at most %d characters of UTF-8 without NUL", MaxNote))
 	return bad
 }
 

@@ -173,7 +173,7 @@ func (c *console) refuseChange(w http.ResponseWriter, r *http.Request, one openC
 		return err
 	}
 	_, err = c.Clients.RefuseChange(r.Context(), one.partner.ID, one.request.ID, form["answer"])
-	if _, wrong := errors.AsType[refusal.Field](err); wrong {
+	if errors.Is(err, refusal.ErrFields) {
 		return refused{form, err}
 	}
 	return outcome(err, c.changePath(one.partner.ID), "change_refused")

@@ -153,7 +153,7 @@ func (c *console) createPartner(w http.ResponseWriter, r *http.Request) error {
 		return c.refusePartner(w, r, page, registration, refused{form: form})
 	}
 	partner, secret, err := c.Clients.Register(r.Context(), id, registration)
-	if _, wrong := errors.AsType[refusal.Field](err); wrong {
+	if errors.Is(err, refusal.ErrFields) {
 		return c.refusePartner(w, r, page, registration, refused{form, err})
 	}
 	if errors.Is(err, client.ErrExists) {
@@ -230,7 +230,7 @@ func (p *partnerForm) change(wanted client.Registration) func(*client.Registrati
 func (c *console) savedPartner(
 	w http.ResponseWriter, r *http.Request, page partnerForm, form map[string]string, wanted client.Registration, outcome error,
 ) error {
-	if _, wrong := errors.AsType[refusal.Field](outcome); wrong {
+	if errors.Is(outcome, refusal.ErrFields) {
 		return c.refusePartner(w, r, page, wanted, refused{form, outcome})
 	}
 	if _, changed := errors.AsType[site.Redirect](outcome); changed && page.Stale {

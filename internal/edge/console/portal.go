@@ -185,7 +185,7 @@ func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner cli
 		return site.ErrBadForm
 	}
 	made, secret, err := c.Portal.CreateLink(r.Context(), link)
-	if _, wrong := errors.AsType[refusal.Field](err); wrong {
+	if errors.Is(err, refusal.ErrFields) {
 		return refused{form, err}
 	}
 	if err != nil {

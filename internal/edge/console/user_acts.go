@@ -106,7 +106,7 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 		return site.Redirect(userPath(user.ID))
 	}
 	_, err = c.Accounts.ChangeUser(r.Context(), user.ID, change)
-	if _, wrong := errors.AsType[refusal.Field](err); wrong || errors.Is(err, account.ErrEmailTaken) {
+	if errors.Is(err, refusal.ErrFields) || errors.Is(err, account.ErrEmailTaken) {
 		return refused{form, err}
 	}
 	return outcome(err, userPath(user.ID), "user_changed")
@@ -160,7 +160,7 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 		return site.ErrBadForm
 	}
 	record := readAdjustment(user.ID, form)
-	if err := activity.CheckAdjustment(dataset, record); err != nil {
+	if err := activity.CheckAdjustment(record); err != nil {
 		return refused{form, err}
 	}
 	if form["correction"] == "" {

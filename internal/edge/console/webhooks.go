@@ -205,7 +205,7 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 		return err
 	}
 	secret, err := c.Webhooks.SetEndpoint(r.Context(), partner.ID, form["url"])
-	if _, wrong := errors.AsType[refusal.Field](err); wrong {
+	if errors.Is(err, refusal.ErrFields) {
 		return refused{form, err}
 	}
 	if err != nil || secret == "" {

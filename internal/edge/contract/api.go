@@ -39,10 +39,7 @@ const typePrefix = "urn:connect-svc:problem:"
 
 const jsonType = "application/json"
 
-var (
-	errNoOperation    = errors.New("no such path or method")
-	errInvalidContent = errors.New("invalid fields") // every ContentError is this error
-)
+var errNoOperation = errors.New("no such path or method")
 
 // API is an edge whose bodies are JSON, and whose errors are problem details (RFC 9457).
 type API struct {
@@ -69,7 +66,7 @@ func NewAPI(document func() (map[string]*Operation, error), failures ...Failure)
 			Failure{Err: ErrMalformed, Code: "malformed-request", Text: "The request is malformed.", Status: 400},
 			Failure{Err: ErrMediaType, Code: "unsupported-media-type", Text: "The body must be application/json.", Status: 415},
 			Failure{Err: ErrTooLarge, Code: "too-large", Text: "The body is too large.", Status: 413},
-			Failure{Err: errInvalidContent, Code: "invalid-content", Text: "Fields of the request are invalid.", Status: 422},
+			Failure{Err: refusal.ErrFields, Code: "invalid-content", Text: "Fields of the request are invalid.", Status: 422},
 		),
 		Fault:       Failure{Code: "server-error", Text: "The request could not be completed.", Status: 500},
 		ContentType: "application/problem+json",
@@ -82,13 +79,20 @@ type problem struct {
 	Title     string       `json:"title"`
 	Status    int          `json:"status"`
 	RequestID uuid.UUID    `json:"request_id"`
-	Errors    ContentError `json:"errors,omitempty"`
+	Errors    []fieldError `json:"errors,omitempty"`
+}
+
+type fieldError struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
 }
 
 func problemOf(r *http.Request, failure Failure, err error) any {
-	var fields ContentError
-	_ = errors.As(err, &fields)
-	return problem{typePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields.sorted()}
+	var fields []fieldError
+	for _, field := range refusal.FieldsOf(err) {
+		fields = append(fields, fieldError{field.Path, field.Problem})
+	}
+	return problem{typePrefix + failure.Code, failure.Text, failure.Status, telemetry.EventOf(r.Context()).RequestID, fields}
 }
 
 // Fail writes the response to an error.

@@ -21,6 +21,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/sync/semaphore"
+
+	"connect-svc/internal/foundation/refusal"
 )
 
 // Limits of bodies and of errors about them.
@@ -29,28 +31,8 @@ const (
 	maxValues = 100_000  // in a body: 10,000 rows have 60,000
 	maxDepth  = 8        // lists and objects within each other: the rows of a batch are the third
 	maxNames  = 64       // in an object: no document has more than a dozen
-	MaxErrors = 100      // in one response
 	maxName   = 100      // bytes of an unknown field's name that an error repeats
 )
-
-// FieldError has a place in a body as a JSON pointer (RFC 6901), and describes the accepted values there. It never repeats the value.
-type FieldError struct {
-	Pointer string `json:"pointer"`
-	Detail  string `json:"detail"`
-}
-
-// ContentError lists the wrong fields.
-type ContentError []FieldError
-
-func (e ContentError) Error() string { return fmt.Sprintf("%d fields are invalid", len(e)) }
-
-// Field returns a ContentError of one field with its path in the body.
-func Field(detail string, path ...string) ContentError {
-	return ContentError{{Pointer: pointer(path), Detail: detail}}
-}
-
-// Is implements the interface for [errors.Is].
-func (ContentError) Is(target error) bool { return target == errInvalidContent }
 
 // checkBody reads the body, validates it against the document, and puts it back.
 func (op *Operation) checkBody(r *http.Request) error {
@@ -68,7 +50,7 @@ func (op *Operation) checkBody(r *http.Request) error {
 	if err != nil {
 		return ErrMalformed
 	}
-	if err := op.checkContent(content); len(err) > 0 {
+	if err := op.checkContent(content); err != nil {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -127,11 +109,11 @@ func scan(body []byte) error {
 					step = in.names[len(in.names)-1]
 				}
 				if len(step) > maxName {
-					return Field("has a field that is not known", path...)
+					return wrong(path, "has a field that is not known")
 				}
 				path = append(path, step)
 			}
-			return Field("must be Unicode: it has half of a surrogate pair", path...)
+			return wrong(path, "must be Unicode: it has half of a surrogate pair")
 		}
 		if token == json.Delim('{') || token == json.Delim('[') {
 			if len(open) == maxDepth {
@@ -170,72 +152,73 @@ func escapedUnit(text []byte) rune {
 	return rune(unit)
 }
 
-// checkContent returns one error for each wrong place, sorted by pointer.
-func (op *Operation) checkContent(content any) ContentError {
+// checkContent returns a [refusal.Fields] with one error for each wrong place.
+func (op *Operation) checkContent(content any) error {
 	// Check numbers first: JSON Schema accepts 1.0 and 1e3 as integers, and the generated binding does not.
-	if found := checkNumbers(content, nil, nil); len(found) > 0 {
-		return found.sorted()
+	if fields := checkNumbers(content, nil, nil); len(fields) > 0 {
+		return refusal.Join(fields)
 	}
-	var invalid *jsonschema.ValidationError
-	if err := op.Validate(content); errors.As(err, &invalid) {
-		return describe(invalid, nil).sorted()
+	if invalid, is := errors.AsType[*jsonschema.ValidationError](op.Validate(content)); is {
+		fields := describe(invalid, nil)
+		slices.SortFunc(fields, func(a, b refusal.Field) int { return cmp.Compare(a.Problem, b.Problem) }) // so that the first one is always the same
+		return refusal.Join(fields)
 	}
 	return nil
 }
 
 var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-func checkNumbers(content any, path []string, found ContentError) ContentError {
-	if len(found) == MaxErrors { // these are the first, because it visits values in the order of the pointers
-		return found
+func checkNumbers(content any, path []string, fields []refusal.Field) []refusal.Field {
+	if len(fields) == refusal.MaxNamed { // these are the first, because it visits values in the order of the pointers
+		return fields
 	}
 	switch content := content.(type) {
 	case json.Number:
 		if !digits.MatchString(content.String()) {
-			found = append(found, Field("must be a whole number in digits", path...)...)
+			fields = append(fields, wrong(path, "must be a whole number in digits"))
 		}
 	case []any:
 		for i, item := range content {
-			found = checkNumbers(item, append(slices.Clip(path), strconv.Itoa(i)), found)
+			fields = checkNumbers(item, append(slices.Clip(path), strconv.Itoa(i)), fields)
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(content)) {
 			if len(name) > maxName { // the schema refuses the field without its name
 				continue
 			}
-			found = checkNumbers(content[name], append(slices.Clip(path), name), found)
+			fields = checkNumbers(content[name], append(slices.Clip(path), name), fields)
 		}
 	}
-	return found
+	return fields
 }
 
 // describe describes what a schema refused in our own words, because those of the library repeat the value.
-func describe(invalid *jsonschema.ValidationError, found ContentError) ContentError {
+func describe(invalid *jsonschema.ValidationError, fields []refusal.Field) []refusal.Field {
 	for _, cause := range invalid.Causes {
-		found = describe(cause, found)
+		fields = describe(cause, fields)
 	}
 	if len(invalid.Causes) > 0 {
-		return found
+		return fields
 	}
 	at := invalid.InstanceLocation
-	add := func(detail string, args ...any) ContentError {
-		return append(found, Field(fmt.Sprintf(detail, args...), at...)...)
+	add := func(problem string, args ...any) []refusal.Field {
+		return append(fields, wrong(at, fmt.Sprintf(problem, args...)))
 	}
 	switch reason := invalid.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range reason.Missing {
-			found = append(found, Field("is required", append(slices.Clip(at), name)...)...)
+			fields = append(fields, wrong(append(slices.Clip(at), name), "is required"))
 		}
-		return found
+		return fields
 	case *kind.AdditionalProperties:
 		for _, name := range reason.Properties {
 			if len(name) > maxName {
-				found = add("has a field that is not known")
+				fields = add("has a field that is not known")
 				continue
 			}
-			found = append(found, Field("is not known", append(slices.Clip(at), name)...)...)
+			fields = append(fields, wrong(append(slices.Clip(at), name), "is not known"))
 		}
-		return found
+		return fields
 	case *kind.Type:
 		return add("must be of type %s", strings.Join(reason.Want, " or "))
 	case *kind.Enum:
@@ -271,44 +254,14 @@ func describe(invalid *jsonschema.ValidationError, found ContentError) ContentEr
 
 var escaped = strings.NewReplacer("~", "~0", "/", "~1") // made once: it costs 50 kB
 
-// pointer returns a JSON pointer (RFC 6901).
-func pointer(path []string) string {
-	var text strings.Builder
+// wrong returns the error of the field at a path in the body. It never repeats the value.
+func wrong(path []string, problem string) refusal.Field {
+	var pointer strings.Builder
 	for _, segment := range path {
-		text.WriteString("/" + escaped.Replace(segment))
+		pointer.WriteString("/" + escaped.Replace(segment))
 	}
-	return text.String()
+	return refusal.Field{Path: pointer.String(), Problem: problem}
 }
-
-// sorted sorts the errors by pointer. It keeps one for each place, and at most MaxErrors.
-func (e ContentError) sorted() ContentError {
-	slices.SortFunc(e, func(a, b FieldError) int {
-		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
-	})
-	e = slices.CompactFunc(e, func(a, b FieldError) bool { return a.Pointer == b.Pointer })
-	return e[:min(len(e), MaxErrors)]
-}
-
-// comparePointers puts row 9 before row 10. It allocates nothing, because every value may have an error.
-func comparePointers(a, b string) int {
-	for {
-		segmentA, restA, moreA := strings.Cut(a, "/")
-		segmentB, restB, moreB := strings.Cut(b, "/")
-		order := cmp.Compare(segmentA, segmentB)
-		if isNumber(segmentA) && isNumber(segmentB) {
-			order = cmp.Or(cmp.Compare(len(segmentA), len(segmentB)), order)
-		}
-		switch {
-		case order != 0:
-			return order
-		case !moreA || !moreB:
-			return cmp.Compare(len(a), len(b))
-		}
-		a, b = restA, restB
-	}
-}
-
-func isNumber(segment string) bool { return segment != "" && strings.Trim(segment, "0123456789") == "" }
 
 // freeBody is the length of bodies that cost almost nothing, such as one row. They never wait.
 const freeBody = 4 << 10

@@ -16,6 +16,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -218,7 +219,7 @@ func TestSizeOfBatch(t *testing.T) {
 			t.Fatalf("error %d is of %s, want %s", i, e.Pointer, want)
 		}
 	}
-	if len(named.Errors) != contract.MaxErrors {
+	if len(named.Errors) != refusal.MaxNamed {
 		t.Errorf("%d errors are named", len(named.Errors))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
-	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
@@ -134,7 +133,7 @@ func checkWebhookURL(url *string) error {
 		return nil
 	}
 	if wrong, is := errors.AsType[refusal.Field](webhook.ValidateURL(*url)); is {
-		return contract.Field(wrong.Problem, "webhook_url")
+		return refusal.Field{Path: "webhook_url", Problem: wrong.Problem}
 	}
 	return nil
 }
@@ -168,14 +167,14 @@ func change(r *client.Registration, to operatorapi.ClientChange) error {
 		names := each(to.Scopes, func(s operatorapi.Scope) string { return string(s) })
 		scopes, err := scope.Parse(strings.Join(names, " "))
 		if err != nil {
-			return contract.Field("is not as documented", "scopes")
+			return refusal.Field{Path: "scopes", Problem: "is not as documented"}
 		}
 		r.Scopes = scopes
 	}
 	if to.Logo != nil {
 		logo, err := readLogo(*to.Logo)
 		if err != nil {
-			return contract.Field("must be an SVG or PNG file of at most 64 KiB in base64, and "+err.Error(), "logo")
+			return refusal.Field{Path: "logo", Problem: "must be an SVG or PNG file of at most 64 KiB in base64, and " + err.Error()}
 		}
 		r.Logo = logo
 	}

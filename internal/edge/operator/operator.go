@@ -21,7 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +37,6 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/contract"
-	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
@@ -283,27 +282,20 @@ func jsonField(name string) string {
 	return cmp.Or(jsonFields[name], strings.ReplaceAll(name, "-", "_"))
 }
 
-// Fields turns a domain's refusal of fields into a [contract.ContentError]. It returns other errors unchanged. The texts of the domains
-// are fixed and contain no values. The sandbox's driver uses it, too.
+// Fields names the fields that a domain refuses as they are in the JSON body, by pointers (RFC 6901). It returns other errors unchanged.
+// The sandbox's driver uses it, too.
 func Fields(err error) error {
-	if wrong, is := errors.AsType[refusal.Field](err); is {
-		return contract.Field(wrong.Problem, jsonField(wrong.Path))
-	}
-	if errors.Is(err, activity.ErrBatchSize) {
-		return contract.Field(activity.ErrBatchSize.Error())
-	}
-	var rows contract.ContentError
-	if bad, is := errors.AsType[activity.BatchError](err); is {
-		for _, row := range bad {
-			rows = append(rows, contract.Field(row.Err.Error(), row.Path()...)...)
+	fields := slices.Clone(refusal.FieldsOf(err))
+	for i, field := range fields {
+		switch {
+		case field.Row > 0: // the only lists whose rows are not named by pointers are those of users
+			fields[i] = refusal.Field{Path: fmt.Sprintf("/users/%d/%s", field.Row-1, field.Path), Problem: field.Problem}
+		case field.Path != "" && !strings.HasPrefix(field.Path, "/"):
+			fields[i].Path = "/" + jsonField(field.Path)
 		}
-		return rows
 	}
-	if bad, is := errors.AsType[*intake.BadRows](err); is {
-		for _, row := range bad.Named {
-			rows = append(rows, contract.Field(row.Err.Error(), "users", strconv.Itoa(row.Line-1), row.Column)...)
-		}
-		return rows
+	if len(fields) > 0 {
+		return refusal.Join(fields)
 	}
 	return err
 }

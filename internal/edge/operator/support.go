@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
@@ -97,7 +98,7 @@ func (h handlers) CreateAdjustment(
 	}
 	if id := request.Body.AdjustmentId; id != nil {
 		if *id == uuid.Nil { // it means no id to the domain
-			return nil, contract.Field("must not be the nil UUID", "adjustment_id")
+			return nil, refusal.Field{Path: "adjustment_id", Problem: "must not be the nil UUID"}
 		}
 		one.ID = *id
 	}

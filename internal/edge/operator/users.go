@@ -10,7 +10,6 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/webhook"
-	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
@@ -45,7 +44,7 @@ func (h handlers) CreateUser(
 	}
 	if id := request.Body.UserId; id != nil {
 		if *id == uuid.Nil { // it means no id to the domain
-			return nil, contract.Field("must not be the nil UUID", "user_id")
+			return nil, refusal.Field{Path: "user_id", Problem: "must not be the nil UUID"}
 		}
 		user.ID = *id
 	}

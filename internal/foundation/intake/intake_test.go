@@ -4,22 +4,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"connect-svc/internal/foundation/refusal"
 )
 
 // read reads a file of two columns, a name and "good" or a fault, and returns the good rows with their lines.
 func read(t *testing.T, text string) (good []string, reader *Reader, reports []Progress) {
 	t.Helper()
 	reader, err := NewReader(strings.NewReader(text), []string{"name", "fault"}, func(p Progress) { reports = append(reports, p) },
-		func(values []any, row []string, line int) ([]any, []*RowError) {
+		func(values []any, row []string, line int) ([]any, []refusal.Field) {
 			if row[1] != "good" {
-				return nil, []*RowError{{line, "fault", errors.New(row[1])}}
+				return nil, []refusal.Field{{Path: "fault", Problem: row[1]}}
 			}
 			return append(values, fmt.Sprint(line, " ", row[0])), nil
 		})
@@ -70,8 +71,8 @@ func TestReader(t *testing.T) {
 		}
 	}
 	_, reader, reports := read(t, head+strings.Repeat("a,good\nb,no\n", 7_500))
-	if len(reports) != 1 || reports[0].Rows != 10_000 || reader.Bad().Count != 7_500 {
-		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Count)
+	if len(reports) != 1 || reports[0].Rows != 10_000 || reader.Bad().Bad != 7_500 {
+		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Bad)
 	}
 	broken := errors.New("cable cut")
 	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, nil, nil); !errors.Is(err, broken) {
@@ -113,33 +114,5 @@ func TestForeignFiles(t *testing.T) {
 		if err == nil || err.Error() != "line 1: "+test.want {
 			t.Errorf("%s: %v, want line 1: %s", name, err, test.want)
 		}
-	}
-}
-
-// The first hundred faults by line are kept, in whichever order they are found.
-func TestBadRows(t *testing.T) {
-	t.Parallel()
-	var bad BadRows
-	if err := bad.Err(5); err != nil {
-		t.Errorf("no bad row: %v", err)
-	}
-	for line := 2; line <= 400; line += 2 {
-		bad.Add(&RowError{Line: line, Column: "a", Err: ErrUUID})
-	}
-	var odd []*RowError
-	for line := 1; line <= 100; line += 2 {
-		odd = append(odd, &RowError{Line: line, Err: ErrUUID})
-	}
-	bad.Found(300, odd...)
-	err := bad.Err(1000)
-	if got, want := err.Error(), "500 of 1000 rows cannot be taken; the first 100 faults are named"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	lines := make([]int, len(bad.Named))
-	for i, row := range bad.Named {
-		lines[i] = row.Line
-	}
-	if !slices.IsSorted(lines) || len(lines) != MaxNamed || lines[99] != 100 || !errors.Is(err, ErrUUID) {
-		t.Errorf("lines %v", lines)
 	}
 }

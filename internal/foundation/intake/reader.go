@@ -1,11 +1,11 @@
-// Package intake reads rows from files, and reports bad rows of files and of batches.
+// Package intake reads rows from files, and reports the bad ones.
 //
 // A [Reader] feeds the rows of a file of comma-separated values (RFC 4180) to a COPY, one by one.
 //
 // # Invariants
 //
 //   - An error names a bad row by its line, its column and the reason, and never by its value, which may be personal (TestReader).
-//   - One bad row does not hide the others: the reader continues to the end of the file and reports the first 100 (TestBadRows).
+//   - One bad row does not hide the others: the reader continues to the end of the file and reports the first 100 (TestReader, refusal.TestRows).
 //   - Memory does not grow with the file, even if a quote is never closed (TestReader).
 package intake
 
@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"connect-svc/internal/foundation/refusal"
 )
 
 // Progress is the progress of an import.
@@ -57,12 +59,12 @@ type Reader struct {
 	csv      *csv.Reader
 	columns  []string
 	line     int // of the last row
-	append   func(values []any, row []string, line int) ([]any, []*RowError)
+	append   func(values []any, row []string, line int) ([]any, []refusal.Field)
 	progress func(Progress)
 
 	values []any
 	rows   int64
-	bad    BadRows
+	bad    refusal.Fields
 	err    error
 }
 
@@ -79,10 +81,10 @@ func Start(file *bufio.Reader) []byte {
 }
 
 // NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
-// returns its errors. progress may be nil. The error is a [RowError] or the cause of another failure.
+// returns its errors. progress may be nil. The error is a [refusal.Field] or the cause of another failure.
 func NewReader(
 	file io.Reader, columns []string, progress func(Progress),
-	appendValues func(values []any, row []string, line int) ([]any, []*RowError),
+	appendValues func(values []any, row []string, line int) ([]any, []refusal.Field),
 ) (*Reader, error) {
 	limited := &limitedReader{file: file, left: maxRowBytes}
 	buffered := bufio.NewReaderSize(limited, 1<<16)
@@ -95,46 +97,52 @@ func NewReader(
 	r.csv.ReuseRecord = true
 	r.csv.FieldsPerRecord = -1 // next counts the fields, for an error of our own
 	header, err := r.next()
-	if bad := (*RowError)(nil); err != nil && !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, refusal.ErrFields) {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
 	if !slices.Equal(header, columns) {
-		return nil, &RowError{Line: 1, Err: cmp.Or(Foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))}
+		problem := cmp.Or(Foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))
+		return nil, refusal.Field{Row: 1, Problem: problem.Error()}
 	}
 	return r, nil
 }
 
-// next returns the next row, or [io.EOF], and records its line. The row is valid until the next call. The error is a [RowError] if the
+// next returns the next row, or [io.EOF], and records its line. The row is valid until the next call. The error is a [refusal.Field] if the
 // line is not a row of this file.
 func (r *Reader) next() (row []string, err error) {
 	r.file.left = maxRowBytes
 	before := r.csv.InputOffset()
 	row, err = r.csv.Read()
 	raw := r.file.raw.Next(int(r.csv.InputOffset() - before))
+	refuse := func(column, problem string) ([]string, error) {
+		return nil, refusal.Field{Row: r.line, Path: column, Problem: problem}
+	}
 	var malformed *csv.ParseError
 	switch {
 	case errors.Is(err, errLongRow):
-		return nil, &RowError{Line: r.line + 1, Err: errLongRow}
+		r.bad.Cut = true
+		r.line++
+		return refuse("", errLongRow.Error())
 	case errors.As(err, &malformed):
 		r.line = malformed.StartLine
-		return nil, &RowError{Line: r.line, Err: malformed.Err}
+		return refuse("", malformed.Err.Error())
 	case err != nil:
 		return nil, err
 	}
 	r.line, _ = r.csv.FieldPos(0)
 	if len(row) != len(r.columns) {
-		return nil, &RowError{Line: r.line, Err: fmt.Errorf("must have %d columns, has %d", len(r.columns), len(row))}
+		return refuse("", fmt.Sprintf("must have %d columns, has %d", len(r.columns), len(row)))
 	}
 	for i, field := range row {
 		if !IsText(field) {
-			return nil, &RowError{Line: r.line, Column: r.columns[i], Err: errText}
+			return refuse(r.columns[i], "must be UTF-8 without NUL")
 		}
 		if strings.Contains(field, "\n") && bytes.Contains(bytes.Trim(raw, "\r\n"), []byte("\r\n")) {
-			return nil, &RowError{Line: r.line, Column: r.columns[i], Err: errLineBreak}
+			return refuse(r.columns[i], "must not have CR LF within: a reader of CSV makes it LF") // one text of two
 		}
 	}
 	if bytes.HasSuffix(raw, []byte("\r")) {
-		return nil, &RowError{Line: r.line, Err: errLastCR}
+		return refuse("", "must not end with CR alone")
 	}
 	return row, nil
 }
@@ -149,21 +157,19 @@ func (r *Reader) Next() bool {
 		if r.rows++; r.rows%progressEvery == 0 {
 			r.progress(Progress{Rows: r.rows, Bytes: r.file.read})
 		}
-		var errs []*RowError
-		switch malformed := (*RowError)(nil); {
-		case errors.As(err, &malformed):
-			errs = []*RowError{malformed}
-			r.bad.Cut = errors.Is(err, errLongRow)
+		wrong := refusal.FieldsOf(err)
+		switch {
+		case wrong != nil:
 		case err != nil:
 			r.err = fmt.Errorf("read the file: %w", err)
 			return false
 		default:
-			r.values, errs = r.append(r.values[:0], row, r.line)
+			r.values, wrong = r.append(r.values[:0], row, r.line)
 		}
-		if len(errs) == 0 {
+		if len(wrong) == 0 {
 			return true
 		}
-		r.bad.Add(errs...)
+		r.bad.AddRow(r.line, wrong...)
 		if r.bad.Cut {
 			return false
 		}
@@ -180,7 +186,7 @@ func (r *Reader) Err() error { return r.err }
 func (r *Reader) Rows() int64 { return r.rows }
 
 // Bad returns the errors of the rows that were read.
-func (r *Reader) Bad() *BadRows { return &r.bad }
+func (r *Reader) Bad() *refusal.Fields { return &r.bad }
 
 // Storing reports the progress of storing: all rows have been read, and this share of them, from 0 to 1, is stored.
 func (r *Reader) Storing(share float64) {

@@ -1,4 +1,4 @@
-// Package refusal has the errors that several domains return. It also attaches to an error the true reason why a request was
+// Package refusal has the errors that several domains return, such as that of a wrong [Field]. It also attaches to an error the true reason why a request was
 // refused. Callers get one fixed text for many reasons. Operators and partners who test against the sandbox need the exact one.
 //
 // A reason is a fixed phrase that may name a parameter of the contract, also the one that a caller probably meant. It never contains a
@@ -19,14 +19,6 @@ var (
 	ErrClientNotFound   = errors.New("no such client")
 	ErrClientOffboarded = errors.New("the client was offboarded")
 )
-
-// Field is the error of a field: where it stands, and what it must be. It never has the value, which may be personal or secret.
-type Field struct {
-	Path    string // its name, as its sender knows it: contact-email, registered_on
-	Problem string // "must be 1 to 64"
-}
-
-func (f Field) Error() string { return f.Path + ": " + f.Problem }
 
 type because struct {
 	error

@@ -11,8 +11,8 @@ import (
 	"connect-svc/gen/partnerapi"
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/ratelimit"
-	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
@@ -148,10 +148,10 @@ func (d driver) ForceAnswers(
 ) (sandboxapi.ForceAnswersResponseObject, error) {
 	f := forced{failure{int(request.Body.Status), request.Body.Code}, or(request.Body.NotAttempted, false)}
 	if f.notAttempted && f.code != "server_error" {
-		return nil, contract.Field("only goes with server_error", "not_attempted")
+		return nil, refusal.Field{Path: "not_attempted", Problem: "only goes with server_error"}
 	}
 	if !d.answers.force(string(request.Body.OperationId), f, int(or(request.Body.Times, 1))) {
-		return nil, contract.Field("must be an error that openapi.yaml has for the operation, with this status", "code")
+		return nil, refusal.Field{Path: "code", Problem: "must be an error that openapi.yaml has for the operation, with this status"}
 	}
 	return sandboxapi.ForceAnswers204Response{}, nil
 }

@@ -14,7 +14,6 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/domain/client"
-	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
@@ -109,7 +108,7 @@ func (d driver) CreateClient(
 	}
 	added, err := d.addClient(ctx, registration, or(request.Body.WebhookUrl, d.config.WebhookURL))
 	if wrong, is := errors.AsType[refusal.Field](err); is && wrong.Path == "url" {
-		err = contract.Field(wrong.Problem, "webhook_url")
+		err = refusal.Field{Path: "webhook_url", Problem: wrong.Problem}
 	}
 	return sandboxapi.CreateClient201JSONResponse(added), err
 }

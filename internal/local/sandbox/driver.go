@@ -115,16 +115,16 @@ func (d driver) DecideAuthorization(
 	address, user := request.Body.AuthorizationUrl, request.Body.UserId
 	query, is := strings.CutPrefix(address, d.baseURL+"/oauth/authorize?")
 	if !is || strings.Contains(query, "#") {
-		return nil, contract.Field("must be the sandbox's base_url with /oauth/authorize and a query", "authorization_url")
+		return nil, refusal.Field{Path: "authorization_url", Problem: "must be the sandbox's base_url with /oauth/authorize and a query"}
 	}
 	if !d.people.has(user) {
-		return nil, contract.Field("must be a user of the sandbox", "user_id")
+		return nil, refusal.Field{Path: "user_id", Problem: "must be a user of the sandbox"}
 	}
 	browser := sha256.Sum256([]byte(rand.Text()))
 	server := d.service.OAuth
 	asked, err := server.Authorize(ctx, query, len(address), browser)
 	if refused := (*oauth.AuthorizeError)(nil); errors.As(err, &refused) {
-		return nil, contract.Field(string(refused.Cause)+": "+refused.Reason, "authorization_url")
+		return nil, refusal.Field{Path: "authorization_url", Problem: string(refused.Cause) + ": " + refused.Reason}
 	}
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/activity"
-	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 )
@@ -109,7 +109,7 @@ func (d driver) AdvanceClock(
 	by := time.Duration(request.Body.AdvanceSeconds) * time.Second
 	err := d.growAll(ctx, func() error { // one at a time, so that the bound holds
 		if d.clock.Offset()+by > farthest {
-			return contract.Field("must leave the clock at most ten years ahead of the real time", "advance_seconds")
+			return refusal.Field{Path: "advance_seconds", Problem: "must leave the clock at most ten years ahead of the real time"}
 		}
 		d.clock.Advance(by)
 		return nil

@@ -30,7 +30,13 @@ func asGet(next http.Handler) http.Handler {
 		get.Method = http.MethodGet
 		head := &headWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(head, &get)
-		head.end()
+		if head.written {
+			return
+		}
+		if head.status != http.StatusNoContent && head.status != http.StatusNotModified && w.Header().Get("Content-Length") == "" {
+			w.Header().Set("Content-Length", "0")
+		}
+		w.WriteHeader(head.status)
 	})
 }
 
@@ -51,17 +57,6 @@ func (w *headWriter) Write(content []byte) (int, error) {
 		w.ResponseWriter.WriteHeader(w.status)
 	}
 	return w.ResponseWriter.Write(content)
-}
-
-func (w *headWriter) end() {
-	if w.written {
-		return
-	}
-	header := w.Header()
-	if w.status != http.StatusNoContent && w.status != http.StatusNotModified && header.Get("Content-Length") == "" {
-		header.Set("Content-Length", "0")
-	}
-	w.ResponseWriter.WriteHeader(w.status)
 }
 
 // Unwrap is for [http.ResponseController].
@@ -109,7 +104,8 @@ func usualPath(u *url.URL) *url.URL {
 			break
 		}
 		char, _ := url.PathUnescape("%" + escaped[:2]) // net/http refuses invalid escapes
-		if isUnreserved(char[0]) {
+		// A character that is not reserved means the same with and without an escape (RFC 3986, section 2.3).
+		if c := char[0]; 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
 			path.WriteString(char)
 		} else {
 			path.WriteString("%" + strings.ToUpper(escaped[:2]))
@@ -121,9 +117,4 @@ func usualPath(u *url.URL) *url.URL {
 		same.RawPath = ""
 	}
 	return &same
-}
-
-// isUnreserved reports whether a character means the same with and without an escape (RFC 3986, section 2.3).
-func isUnreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }

@@ -16,7 +16,7 @@ import (
 	"connect-svc/internal/foundation/work"
 )
 
-// countUsage counts a request of an authenticated client. It records a refused request of a client, or one that claimed to be from the
+// countUsage counts a request of an authenticated client, and what else happened on a day. It records a refused request of a client, or one that claimed to be from the
 // client. It is an observer of telemetry.Requests.
 func (a *App) countUsage(event *telemetry.Event) {
 	if event.ClientID != uuid.Nil {
@@ -29,19 +29,6 @@ func (a *App) countUsage(event *telemetry.Event) {
 			Charged: event.Limiter == telemetry.LimiterAdmitted || event.Limiter == telemetry.LimiterConcurrency,
 		})
 	}
-	a.countDay(event)
-	clientID := cmp.Or(event.ClientID, event.ClaimedID)
-	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
-		return
-	}
-	a.Usage.AddError(usage.ErrorKind{
-		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
-		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
-	}, event.RequestID, event.Network)
-}
-
-// countDay counts what the outcome of a request does not tell.
-func (a *App) countDay(event *telemetry.Event) {
 	if event.Refresh == telemetry.RefreshRotated {
 		a.Usage.Happened(event.ClientID, func(day *usage.Day) { day.Refreshed++ })
 	}
@@ -54,6 +41,14 @@ func (a *App) countDay(event *telemetry.Event) {
 	if event.CodeTried {
 		a.Usage.Happened(event.CodeFor, func(day *usage.Day) { day.CodesTried++ })
 	}
+	clientID := cmp.Or(event.ClientID, event.ClaimedID)
+	if clientID == uuid.Nil || event.Code == "" || event.Status < http.StatusBadRequest || event.Code == telemetry.CallerLeft {
+		return
+	}
+	a.Usage.AddError(usage.ErrorKind{
+		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
+		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
+	}, event.RequestID, event.Network)
 }
 
 // countSettled counts an event that this server delivered or gave up.

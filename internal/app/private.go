@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )
@@ -35,8 +37,12 @@ func (a *App) probes(brief bool) chi.Router {
 			telemetry.EventOf(r.Context()).Code = "not_ready"
 			code, answer.Status = http.StatusServiceUnavailable, "not ready"
 		}
-		if !brief {
-			answer.describe(r.Context(), a, unready, away, r.URL.Query().Has("verbose"))
+		if unready != nil && !brief {
+			answer.Reason = unready.Error()
+		}
+		if r.URL.Query().Has("verbose") && !brief {
+			answer.Checks = a.checks(r.Context(), away)
+			answer.Checks["service"] = cmp.Or(answer.Reason, "ok")
 		}
 		writeStatus(w, code, answer)
 	})

@@ -72,17 +72,6 @@ type status struct {
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
-// describe adds the reason why the service is not ready, if there is one, and the checks if they are asked for.
-func (s *status) describe(ctx context.Context, a *App, unready, away error, verbose bool) {
-	if unready != nil {
-		s.Reason = unready.Error()
-	}
-	if verbose {
-		s.Checks = a.checks(ctx, away)
-		s.Checks["service"] = cmp.Or(s.Reason, "ok")
-	}
-}
-
 // checks are what `connect-svc check` knows, as this server sees it: "ok" or a problem. A problem of the mail server, the rate limiter, a
 // replica, a certificate, the clock or a reload is not a reason to be unready: another server has it, too, or answers no better.
 func (a *App) checks(ctx context.Context, away error) map[string]string {

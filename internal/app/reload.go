@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/edge/pages"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
 )
 
 // edges are the handlers that a reload replaces.
@@ -64,7 +65,10 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		}); err != nil {
 			return nil, err
 		}
-		if e.console, err = a.newDesk(config, console.PreviewFiles, privateOrigins(config.PrivateHosts), console.New); err != nil {
+		// The origins of the private listener's names behind a proxy with TLS. Without TLS a network could send its own page in the name of
+		// the listener, so the Host must match.
+		origins := postgres.Map(config.PrivateHosts, func(name string) string { return "https://" + name })
+		if e.console, err = a.newDesk(config, console.PreviewFiles, origins, console.New); err != nil {
 			return nil, err
 		}
 	}
@@ -74,15 +78,6 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		}
 	}
 	return e, nil
-}
-
-// privateOrigins returns the origins of the private listener's names behind a proxy with TLS. Without TLS a network could send its own page in
-// the name of the listener, so the Host must match.
-func privateOrigins(names []string) (origins []string) {
-	for _, name := range names {
-		origins = append(origins, "https://"+name)
-	}
-	return origins
 }
 
 // newDesk makes the console or the portal. previews is the path of the files of its consent page, and origins are those of the desk.

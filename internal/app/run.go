@@ -9,6 +9,7 @@ import (
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
@@ -60,8 +61,12 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	a.logger.Info("serving", append(a.addresses(), "version", a.config.Version, "commit", a.config.Commit,
-		"memory_limit_bytes", a.config.Memory)...)
+	about := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String(),
+		"version", a.config.Version, "commit", a.config.Commit, "memory_limit_bytes", a.config.Memory}
+	if a.probing != nil {
+		about = append(about, "ready", a.ReadyAddr().String())
+	}
+	a.logger.Info("serving", about...)
 
 	var failure error
 	select {
@@ -74,15 +79,6 @@ func (a *App) Run(ctx context.Context) error {
 	a.stop(&tasks, endBackground)
 	a.logger.Info("stopped")
 	return failure
-}
-
-// addresses returns the addresses of the listeners, for the log.
-func (a *App) addresses() []any {
-	list := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String()}
-	if a.probing != nil {
-		list = append(list, "ready", a.ReadyAddr().String())
-	}
-	return list
 }
 
 // drain serves for the drain delay, or until a listener fails. Meanwhile /readyz and each answer (see closing) tell callers to send

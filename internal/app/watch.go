@@ -119,13 +119,16 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	act(func(ctx context.Context) error {
 		list, err := a.servers.List(ctx)
 		if err == nil {
-			a.others = map[string]bool{}
+			a.others, a.hosts = map[string]bool{}, map[string]bool{}
 		}
 		for _, server := range list {
 			a.others[server.ID.String()] = !server.Lost()
+			if !server.Lost() {
+				a.hosts[server.Host] = true
+			}
 		}
-		if err == nil {
-			a.hosts = hostsUp(list)
+		for _, server := range servers.Down(list) { // and not replaced
+			a.hosts[server.Host] = false
 		}
 		a.sweptElsewhere.Store(a.sweepsElsewhere())
 		return err
@@ -142,7 +145,10 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		a.mayLackCommits = may
 		return err
 	})
-	a.alerts.Evaluate(now, append(samples, a.upSamples()...))
+	for host, up := range a.hosts { // as Prometheus finds out when it scrapes them
+		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": host}, Value: map[bool]float64{true: 1}[up]})
+	}
+	a.alerts.Evaluate(now, samples)
 	firing := a.alerts.Firing()
 	if a.heartbeatSent && slices.Equal(firing, a.alertsSent) {
 		a.heartbeatSent = false
@@ -165,30 +171,4 @@ func (a *App) sweepsElsewhere() bool {
 		}
 	}
 	return false
-}
-
-// hostsUp tells which hosts have servers that are up, and which have one that is down and was not replaced.
-func hostsUp(list []servers.Server) map[string]bool {
-	up := map[string]bool{}
-	for _, server := range list {
-		if !server.Lost() {
-			up[server.Host] = true
-		}
-	}
-	for _, server := range servers.Down(list) {
-		up[server.Host] = false
-	}
-	return up
-}
-
-// upSamples tell which servers answer, as Prometheus finds out when it scrapes them. Their instances are hosts.
-func (a *App) upSamples() (samples []alerts.Sample) {
-	for host, up := range a.hosts {
-		value := 0.0
-		if up {
-			value = 1
-		}
-		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": host}, Value: value})
-	}
-	return samples
 }

@@ -40,7 +40,11 @@ func (c *connection) Read(p []byte) (int, error) {
 // Close implements [net.Conn].
 func (c *connection) Close() error {
 	if c.of != nil {
-		c.of.leave(c)
+		c.of.mu.Lock()
+		if !c.closed {
+			c.of.remove(c)
+		}
+		c.of.mu.Unlock()
 	}
 	return c.Conn.Close()
 }

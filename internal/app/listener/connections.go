@@ -171,15 +171,6 @@ func (c *connections) remove(b *connection) {
 	c.take(b.peers, -1)
 }
 
-// leave takes a connection that closes out of the count.
-func (c *connections) leave(b *connection) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !b.closed {
-		c.remove(b)
-	}
-}
-
 func (c *connections) setUnread(b *connection, unread bool) {
 	if b.unread != unread {
 		b.unread = unread

@@ -76,16 +76,11 @@ func (t Type) read(flag *kong.Value, text string) (any, error) {
 		return value, nil
 	}
 	problem := err.Error()
-	if !t.secret && !hasUser(text) {
+	// A URL may have a password where none belongs.
+	if _, rest, isURL := strings.Cut(text, "://"); !t.secret && !(isURL && strings.Contains(rest, "@")) {
 		problem = fmt.Sprintf("%q %s", text, err)
 	}
 	return nil, Refuse(flag.Name, problem, t.accepted)
-}
-
-// hasUser reports whether the text is a URL that may have a password where none belongs.
-func hasUser(text string) bool {
-	_, rest, isURL := strings.Cut(text, "://")
-	return isURL && strings.Contains(rest, "@")
 }
 
 // CanBeNothing reports whether nothing is a value of a setting, which counts in the place of its default.

@@ -154,40 +154,30 @@ func (a *operatorAPI) Do(r *http.Request) (_ *http.Response, err error) {
 	}
 	answer := &recorder{header: http.Header{}}
 	a.handler.ServeHTTP(answer, r)
-	if answer.status >= http.StatusBadRequest {
-		return nil, a.failure(answer)
+	if answer.status < http.StatusBadRequest {
+		return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.Buffer)}, nil
 	}
-	return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.Buffer)}, nil
-}
-
-// failure is an error of the API for the person who typed the command. A 500 says nothing to others, but here its cause is theirs.
-func (a *operatorAPI) failure(answer *recorder) error {
 	var problem operatorapi.Problem
 	switch err := json.Unmarshal(answer.Bytes(), &problem); {
-	case a.cause != nil:
-		return a.cause
+	case a.cause != nil: // a 500 says nothing to others, but here its cause is for the person who typed the command
+		return nil, a.cause
 	case err != nil:
-		return fmt.Errorf("operator API: %d: %w", answer.status, err)
+		return nil, fmt.Errorf("operator API: %d: %w", answer.status, err)
 	case len(problem.Errors) > 0:
-		return usagef("%s: %s", flagOf(problem.Errors[0].Pointer), problem.Errors[0].Detail)
+		segments := strings.Split(strings.TrimRight(problem.Errors[0].Pointer, "/0123456789"), "/") // without the place in a list
+		field := segments[len(segments)-1]
+		return nil, usagef("%s: %s", cmp.Or(fieldFlags[field], "--"+strings.ReplaceAll(field, "_", "-")), problem.Errors[0].Detail)
 	}
 	text := errors.New(strings.ToLower(problem.Title[:1]) + strings.TrimSuffix(problem.Title[1:], "."))
 	if answer.status == http.StatusBadRequest {
-		return usageError{text}
+		return nil, usageError{text}
 	}
-	return text
+	return nil, text
 }
 
 // fieldFlags are the flags and arguments that are not called as their fields are.
 var fieldFlags = map[string]string{
 	"callback_url": "--callback", "homepage_url": "--homepage", "scopes": "--scope", "overlap_seconds": "--overlap", "url": "<url>",
-}
-
-// flagOf is the flag for a field of a request, which a JSON pointer names.
-func flagOf(pointer string) string {
-	segments := strings.Split(strings.TrimRight(pointer, "/0123456789"), "/") // without the place in a list
-	field := segments[len(segments)-1]
-	return cmp.Or(fieldFlags[field], "--"+strings.ReplaceAll(field, "_", "-"))
 }
 
 // decode reads what an operation answers.

@@ -28,7 +28,18 @@ func (c brandPreviewCommand) Run(p *program) error {
 		return usagef("--port: must be from 0 to 65535")
 	}
 	if c.Check {
-		return c.check(p)
+		problems, measured, err := pages.Check(p.ctx, c.Brand, c.Texts)
+		if err != nil {
+			return err
+		}
+		for _, problem := range problems {
+			fmt.Fprintln(p.stdout, problem)
+		}
+		if len(problems) > 0 {
+			return fmt.Errorf("%d problems on %d pages and emails", len(problems), measured)
+		}
+		fmt.Fprintf(p.stdout, "%d pages and emails: no problem.\n", measured)
+		return nil
 	}
 	handler, err := pages.Preview(c.Brand, c.Texts)
 	if err != nil {
@@ -40,22 +51,6 @@ func (c brandPreviewCommand) Run(p *program) error {
 	}
 	fmt.Fprintf(p.stdout, "All pages and emails: http://%s/\nStop with Ctrl-C.\n", open.Addr())
 	return listener.ServeLocally(p.ctx, open, nil, handler, 0, slog.Default())
-}
-
-// check prints a line for each problem, or one if there is none.
-func (c brandPreviewCommand) check(p *program) error {
-	problems, measured, err := pages.Check(p.ctx, c.Brand, c.Texts)
-	if err != nil {
-		return err
-	}
-	for _, problem := range problems {
-		fmt.Fprintln(p.stdout, problem)
-	}
-	if len(problems) > 0 {
-		return fmt.Errorf("%d problems on %d pages and emails", len(problems), measured)
-	}
-	fmt.Fprintf(p.stdout, "%d pages and emails: no problem.\n", measured)
-	return nil
 }
 
 type textsCommands struct {

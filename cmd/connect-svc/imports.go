@@ -62,9 +62,10 @@ func (c importRidesCommand) Run(p *program, group *importCommands, api *operator
 	return c.run(p, group, api, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
 }
 
-type importer func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error)
-
-func (c activityFile) run(p *program, group *importCommands, api *operatorAPI, header []string, take importer) error {
+func (c activityFile) run(
+	p *program, group *importCommands, api *operatorAPI, header []string,
+	take func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error),
+) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
 		options, keep := activity.ImportOptions{Progress: progress}, func() error { return nil }
 		if c.SkipUnknown != "" {
@@ -93,7 +94,11 @@ func (c importCommands) run(p *program, from importFile, take func(io.Reader, fu
 		return fmt.Errorf("import: %w", err)
 	}
 	defer file.Close()
-	show, finish := p.progress(size)
+	var show func(intake.Progress)
+	finish := func() {}
+	if isTerminal(p.stderr) {
+		show, finish = intake.ShowProgress(p.stderr, size)
+	}
 	result, err := take(file, show)
 	finish()
 	if err != nil && p.ctx.Err() != nil {
@@ -137,13 +142,4 @@ func interruptible(ctx context.Context, source io.Reader) io.ReadCloser {
 		writer.CloseWithError(err)
 	}()
 	return reader
-}
-
-// progress shows how far an import of size bytes is, with its rate and the time that remains, if standard error is a
-// terminal: first reading its bytes, then storing its rows. finish removes the display.
-func (p *program) progress(size int64) (show func(intake.Progress), finish func()) {
-	if !isTerminal(p.stderr) {
-		return nil, func() {}
-	}
-	return intake.ShowProgress(p.stderr, size)
 }

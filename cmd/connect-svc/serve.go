@@ -14,6 +14,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/telemetry"
+
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
@@ -39,7 +40,11 @@ func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
 		return usageError{err}
 	}
-	defer stopTraces(config.Traces)
+	defer func() { // with what is left of the fifteen seconds that stopping may take after the drain delay
+		ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
+		defer cancel()
+		config.Traces.Stop(ctx)
+	}()
 	service, err := app.Open(p.ctx, config)
 	if err != nil {
 		return err
@@ -47,24 +52,8 @@ func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
 	again := reloader{program: p, service: service, level: level, last: c.Config, start: from, keys: keysOf(c.Config)}
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-hangups:
-				again.log(logger)
-			}
-		}
-	}()
+	go again.follow(ctx, hangups, logger)
 	return service.Run(ctx)
-}
-
-// stopTraces uses what is left of the fifteen seconds that stopping may take after the drain delay.
-func stopTraces(traces *telemetry.Traces) {
-	ctx, cancel := context.WithTimeout(context.Background(), 800*time.Millisecond)
-	defer cancel()
-	traces.Stop(ctx)
 }
 
 // reloader reads the settings again while the service runs.
@@ -81,21 +70,28 @@ type reloader struct {
 // keysOf tells keysets apart.
 func keysOf(config app.Config) string { return fmt.Sprint(config.Keys.Keys()) }
 
-// log reads the settings again, and says how that went.
-func (r *reloader) log(logger *slog.Logger) {
-	switch inPart, err := r.reload(); {
-	case inPart:
-		logger.Warn("the settings were read again; operator tokens of bad lines do not work", "problem", err)
-	case err != nil:
-		logger.Warn("the settings cannot be used; the old ones are kept, less the operator tokens that have gone", "problem", err)
-	default:
-		logger.Info("the settings were read again")
-	}
-	if len(r.pending) > 0 {
-		logger.Warn("changes take effect only after a restart", "variables", r.pending)
-	}
-	if fixed := r.start.Fixed(); len(fixed) > 0 {
-		logger.Warn("changes cannot be seen in the environment of a process: only files are read again, such as that of --config", "variables", fixed)
+// follow reads the settings again at each signal, and says how that went.
+func (r *reloader) follow(ctx context.Context, hangups <-chan os.Signal, logger *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+		}
+		switch inPart, err := r.reload(); {
+		case inPart:
+			logger.Warn("the settings were read again; operator tokens of bad lines do not work", "problem", err)
+		case err != nil:
+			logger.Warn("the settings cannot be used; the old ones are kept, less the operator tokens that have gone", "problem", err)
+		default:
+			logger.Info("the settings were read again")
+		}
+		if len(r.pending) > 0 {
+			logger.Warn("changes take effect only after a restart", "variables", r.pending)
+		}
+		if fixed := r.start.Fixed(); len(fixed) > 0 {
+			logger.Warn("changes cannot be seen in the environment of a process: only files are read again, such as that of --config", "variables", fixed)
+		}
 	}
 }
 

@@ -60,7 +60,11 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operato
 	}
 	var failure error
 	if !sample.Accepted {
-		failure = errors.New("not delivered: " + problemOf(sample.Attempt))
+		problem := sample.Attempt.Fault
+		if sample.Attempt.Status != nil {
+			problem = strings.TrimSuffix("the receiver answered "+given(sample.Attempt.Status)+": "+problem, ": ")
+		}
+		failure = errors.New("not delivered: " + problem)
 		if group.Output == "text" && sample.Attempt.Response == "" {
 			return failure
 		}
@@ -72,14 +76,6 @@ func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operato
 			fmt.Fprintf(w, "response\t%s\n", printable(sample.Attempt.Response))
 		}
 	}), failure)
-}
-
-// problemOf is why the receiver did not accept the event.
-func problemOf(a operatorapi.WebhookAttempt) string {
-	if a.Status == nil {
-		return a.Fault
-	}
-	return strings.TrimSuffix("the receiver answered "+given(a.Status)+": "+a.Fault, ": ")
 }
 
 type webhookVerifyCommand struct {

@@ -29,6 +29,7 @@ import (
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/google/uuid"
 )
 
@@ -44,7 +45,9 @@ type Log struct {
 
 // New returns the audit log of a migrated database. [Log.Sweep] deletes events older than retention; 0 keeps them forever.
 func New(pool *postgres.Pool, limits work.Limits, retention time.Duration) *Log {
-	return &Log{pool: pool, queries: auditdb.New(pool), retention: retention, bounds: usual(limits)}
+	return &Log{pool: pool, queries: auditdb.New(pool), retention: retention, bounds: bounds{
+		slice: 1_000, page: 20_000, time: limits.Search, file: 5_000, settle: limits.Settle,
+	}}
 }
 
 // Event is one entry of the log.
@@ -108,7 +111,19 @@ func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network str
 
 // RecordExport records that the operator of ctx exports the events that match a filter. by names the interface.
 func (l *Log) RecordExport(ctx context.Context, by string, filter Filter) error {
-	return l.record(ctx, work.Actor(ctx), "audit.exported", filter.detail(by))
+	detail := map[string]string{"by": by}
+	add := func(name, value string, given bool) {
+		if given {
+			detail[name] = value
+		}
+	}
+	add("since", filter.Since.UTC().Format(time.RFC3339Nano), !filter.Since.IsZero())
+	add("until", filter.Until.UTC().Format(time.RFC3339Nano), !filter.Until.IsZero())
+	add("user_id", filter.UserID.String(), filter.UserID != uuid.Nil)
+	add("client_id", filter.ClientID.String(), filter.ClientID != uuid.Nil)
+	add("actor", filter.Actor, word.MatchString(filter.Actor))
+	add("action", filter.Action, word.MatchString(filter.Action))
+	return l.record(ctx, work.Actor(ctx), "audit.exported", detail)
 }
 
 // RecordDismissal records that the operator of ctx dismisses a server that is lost.
@@ -134,22 +149,6 @@ func (l *Log) record(ctx context.Context, actor, action string, detail map[strin
 // word matches actors and actions. Another text in a filter may be an address.
 var word = regexp.MustCompile(`^([a-z]+:)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-func (f Filter) detail(by string) map[string]string {
-	detail := map[string]string{"by": by}
-	add := func(name, value string, given bool) {
-		if given {
-			detail[name] = value
-		}
-	}
-	add("since", f.Since.UTC().Format(time.RFC3339Nano), !f.Since.IsZero())
-	add("until", f.Until.UTC().Format(time.RFC3339Nano), !f.Until.IsZero())
-	add("user_id", f.UserID.String(), f.UserID != uuid.Nil)
-	add("client_id", f.ClientID.String(), f.ClientID != uuid.Nil)
-	add("actor", f.Actor, word.MatchString(f.Actor))
-	add("action", f.Action, word.MatchString(f.Action))
-	return detail
-}
-
 // rare remembers, by key, what was done within the last minute. Its zero value is empty.
 type rare struct {
 	mu   sync.Mutex
@@ -159,22 +158,7 @@ type rare struct {
 // once calls act unless it did so for the key within a minute. If there are too many keys within a minute, the rest share one. A failed
 // act does not count.
 func (r *rare) once(key string, now time.Time, act func() error) error {
-	key, first := r.claim(key, now)
-	if !first {
-		return nil
-	}
-	err := act()
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.done, key)
-	}
-	return err
-}
-
-func (r *rare) claim(key string, now time.Time) (claimed string, first bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.done == nil {
 		r.done = map[string]time.Time{}
 	}
@@ -187,5 +171,15 @@ func (r *rare) claim(key string, now time.Time) (claimed string, first bool) {
 	if !known {
 		r.done[key] = now
 	}
-	return key, !known
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	err := act()
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.done, key)
+	}
+	return err
 }

@@ -30,10 +30,6 @@ type bounds struct {
 	settle time.Duration // of the wait for transactions that may add entries to a list
 }
 
-func usual(limits work.Limits) bounds {
-	return bounds{slice: 1_000, page: 20_000, time: limits.Search, file: 5_000, settle: limits.Settle}
-}
-
 // Page is one page of a search, or a part of it, in the order of the search.
 type Page struct {
 	Events []Event
@@ -232,7 +228,10 @@ func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanB
 func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size int) (part Page) {
 	for _, each := range rows {
 		row := auditdb.ScanBackwardRow(each)
-		event := newEvent(row)
+		event := Event{
+			ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: withNames(row.Detail), UserID: postgres.Value(row.UserID),
+			ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
+		}
 		if row.Found {
 			part.Events = append(part.Events, event)
 		}
@@ -241,13 +240,6 @@ func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size 
 		}
 	}
 	return part
-}
-
-func newEvent(row auditdb.ScanBackwardRow) Event {
-	return Event{
-		ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: withNames(row.Detail), UserID: postgres.Value(row.UserID),
-		ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
-	}
 }
 
 // withNames returns a detail with the names of scopes: entries of connections store them as a number, because most entries are such.

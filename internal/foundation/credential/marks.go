@@ -81,7 +81,8 @@ func (k *Keyring) addMarks(ctx context.Context, tx pgx.Tx, foreign func(tx pgx.T
 	if err != nil {
 		return err
 	}
-	identifiers := k.fingerprint()
+	fingerprint := k.PRF("fingerprint") // of nothing under the identifier key, which tells that key from others
+	identifiers := hex.EncodeToString(fingerprint[:])
 	// A server that starts at the same time waits here, and then sees what was added.
 	if _, err := tx.Exec(ctx, add, IdentifierKey, identifiers); err != nil {
 		return err
@@ -106,12 +107,6 @@ func (k *Keyring) addMarks(ctx context.Context, tx pgx.Tx, foreign func(tx pgx.T
 		}
 	}
 	return nil
-}
-
-// fingerprint is a digest of nothing under the identifier key. It tells that key from others.
-func (k *Keyring) fingerprint() string {
-	digest := k.PRF("fingerprint")
-	return hex.EncodeToString(digest[:])
 }
 
 // opensMark tells whether a key of this keyset sealed the mark.

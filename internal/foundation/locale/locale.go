@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/BurntSushi/toml"
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -60,7 +61,9 @@ func (l *Locale) Name() string { return l.Text("language.name") }
 // has those that differ. If a file has texts of the console, the console has that language, too. operator may be nil. An error is one
 // line that names the file and the text.
 func New(operator fs.FS) (*Catalogue, error) {
-	r := newReader()
+	bundle := i18n.NewBundle(language.English)
+	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
+	r := reader{bundle: bundle, texts: map[string]texts{}, pages: map[string]*Locale{}, console: map[string]*Locale{}}
 	if err := cmp.Or(r.readAll(files, "texts/*.toml"), r.readAll(files, "texts/console/*.toml")); err != nil {
 		return nil, err
 	}

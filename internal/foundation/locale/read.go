@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
 )
@@ -52,12 +51,6 @@ type reader struct {
 	texts          map[string]texts // by language
 	known          texts            // English; nil while the built-in files are read
 	pages, console map[string]*Locale
-}
-
-func newReader() reader {
-	bundle := i18n.NewBundle(language.English)
-	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
-	return reader{bundle: bundle, texts: map[string]texts{}, pages: map[string]*Locale{}, console: map[string]*Locale{}}
 }
 
 // readAll reads the files of a folder: a language before its regions.
@@ -162,7 +155,7 @@ func (r *reader) isComplete(in language.Tag) error {
 			missing = append(missing, key)
 		case r.known[key].One != "":
 			for _, form := range needed {
-				if formOf(text, form) == "" {
+				if reflect.ValueOf(*text).FieldByName(form).String() == "" {
 					missing = append(missing, key+"."+strings.ToLower(form))
 				}
 			}
@@ -192,10 +185,6 @@ func formsOf(in language.Tag) (needed []string, err error) {
 	}
 	slices.Sort(needed)
 	return slices.Compact(needed), nil
-}
-
-func formOf(message *i18n.Message, name string) string {
-	return reflect.ValueOf(*message).FieldByName(name).String()
 }
 
 func forms(m *i18n.Message) []string {

@@ -106,7 +106,9 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 			return
 		}
 		options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
-		if caller := callerOf(r); caller.IsValid() {
+		// Of the caller's headers traceparent is read (W3C Trace Context), and tracestate is dropped, which is free text.
+		remote := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
+		if caller := trace.SpanContextFromContext(remote).WithTraceState(trace.TraceState{}); caller.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
 		}
 		ctx, span := t.tracer.Start(r.Context(), "none", options...)
@@ -127,13 +129,6 @@ func (t *Traces) Act(ctx context.Context, name string) (_ context.Context, end f
 		}
 		span.End()
 	}
-}
-
-// callerOf reads traceparent (W3C Trace Context) and drops tracestate, which is free text.
-func callerOf(r *http.Request) trace.SpanContext {
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(r.Header))
-	caller := trace.SpanContextFromContext(ctx)
-	return caller.WithTraceState(trace.TraceState{})
 }
 
 // describe copies the event into the request's span, if there is one.
@@ -171,7 +166,11 @@ func (q queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx // background work
 	}
-	ctx, span := q.tracer.Start(ctx, queryName(data.SQL), trace.WithSpanKind(trace.SpanKindClient),
+	name := "query"
+	if rest, named := strings.CutPrefix(data.SQL, "-- name: "); named { // generated code keeps the name that a query has in sql/
+		name, _, _ = strings.Cut(rest, " ")
+	}
+	ctx, span := q.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("db.system.name", "postgresql")))
 	return context.WithValue(ctx, querySpan{}, span)
 }
@@ -188,15 +187,6 @@ func (q queryTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 		}
 	}
 	span.End()
-}
-
-// queryName returns the name that a query has in sql/. Generated code keeps it as a comment.
-func queryName(sql string) string {
-	if rest, named := strings.CutPrefix(sql, "-- name: "); named {
-		name, _, _ := strings.Cut(rest, " ")
-		return name
-	}
-	return "query"
 }
 
 // traced is a handler that adds the trace id to the records of a trace, and flushes after records above INFO.

@@ -26,9 +26,7 @@ import (
 var text string
 
 // canonical has the canonical name of each name.
-var canonical = read(text)
-
-func read(text string) map[string]string {
+var canonical = func() map[string]string {
 	names := map[string]string{}
 	for line := range strings.Lines(text) {
 		same := strings.Fields(line)
@@ -37,7 +35,7 @@ func read(text string) map[string]string {
 		}
 	}
 	return names
-}
+}()
 
 // Canonical returns the canonical name of a zone, such as Asia/Kolkata for Asia/Calcutta. It returns an unknown name as it is, with false.
 // Upper and lower case matter.

@@ -53,17 +53,13 @@ func IsAddress(text string) bool {
 	}
 	local, domain := split(text)
 	host, err := hostOf(domain)
-	return err == nil && len(local) <= 64 && len(text) <= MaxAddress && len(local)+1+len(host) <= MaxAddress && !isNumeric(host)
+	isNumeric := strings.Trim(host[strings.LastIndexByte(host, '.')+1:], "0123456789") == "" // an IPv4 address, of which no name may be
+	return err == nil && len(local) <= 64 && len(text) <= MaxAddress && len(local)+1+len(host) <= MaxAddress && !isNumeric
 }
 
 // misleading matches invisible characters, including the fillers among the letters, and the question mark.
 func misleading(c rune) bool {
 	return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '?' || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || c == '\u2800'
-}
-
-// isNumeric reports whether the host is an IPv4 address, of which no name may be.
-func isNumeric(host string) bool {
-	return strings.Trim(host[strings.LastIndexByte(host, '.')+1:], "0123456789") == ""
 }
 
 // split returns the parts of an address. Only the last @ separates them.
@@ -126,9 +122,6 @@ func lower(text string) string {
 func Fold(text string) string {
 	return strings.ReplaceAll(lower(text), "ς", "σ") // both are the small Σ
 }
-
-// Contains reports whether a part is in the text.
-func Contains(text, part string) bool { return strings.Contains(Fold(text), Fold(part)) }
 
 // Sort sorts a list by names as people expect it, whatever their language: the default order of Unicode, in which é is next to e. The same
 // names stay in their order.

@@ -47,13 +47,6 @@ func TestFoldKeepsApart(t *testing.T) {
 	}
 }
 
-func TestContains(t *testing.T) {
-	t.Parallel()
-	if !text.Contains("Die Wandergruppe SÜD", "süd") || text.Contains("Die Wandergruppe SÜD", "sud") || !text.Contains("x", "") {
-		t.Error("parts of a text")
-	}
-}
-
 func TestSort(t *testing.T) {
 	t.Parallel()
 	names := []string{"Zoo", "ähnlich", "apfel", "Äpfel", "Apfel", "zoo", "Ωmega", "Über", "um"}

@@ -48,7 +48,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_510},
 		{name: "tools", has: under("tools"), maxLines: 5_100},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 45_200, maxFiles: 236, maxFuncs: 2_340, maxExported: 1_415},
+		{name: "service", has: func(string) bool { return true }, maxLines: 45_100, maxFiles: 240, maxFuncs: 2_310, maxExported: 1_370},
 	}
 }
 

@@ -5,7 +5,10 @@ import "slices"
 func (m migration) check(earlier history) (wrong []string) {
 	refuse := func(reason string) { wrong = append(wrong, reason) }
 	if !m.transaction {
-		return m.checkSteps()
+		if slices.ContainsFunc(m.statements, func(s statement) bool { return s.kind == "AlterTableStmt" }) {
+			return m.checkTables(earlier)
+		}
+		return m.checkIndexes()
 	}
 	altered := map[string]bool{}
 	validates := func(c command) bool { return c.Subtype == "AT_ValidateConstraint" }
@@ -56,9 +59,43 @@ func (m migration) check(earlier history) (wrong []string) {
 	return wrong
 }
 
-// checkSteps is for a migration that runs outside a transaction. It may stop after any of them, and is then run again from the
-// first one.
-func (m migration) checkSteps() (wrong []string) {
+// checkTables is for changes of tables outside a transaction: each is one of its own. If the lock of a table is not to be had, all of them run
+// again.
+func (m migration) checkTables(earlier history) (wrong []string) {
+	dropped := map[string]bool{}
+	for _, s := range m.statements {
+		refuse := func(reason string) { wrong = append(wrong, s.kind+" "+s.Relation.Name+": "+reason) }
+		if s.kind != "AlterTableStmt" {
+			refuse("without a transaction tables are changed, or indexes built, and nothing else is done")
+		}
+		for _, c := range s.commands() {
+			if reason := earlier.checkCommand(s.Relation.Name, c, m.breaks()); reason != "" {
+				refuse(reason)
+			}
+			switch c.Subtype {
+			case "AT_ValidateConstraint":
+				if len(s.commands()) > 1 {
+					refuse("validate constraint reads the table under the locks of the other changes; give it a statement of its own")
+				}
+			case "AT_DropConstraint":
+				dropped[s.Relation.Name+" "+c.Name] = true
+				fallthrough
+			case "AT_AddColumn":
+				if !c.MissingOK {
+					refuse("runs again where it has run before; say if exists, or if not exists")
+				}
+			case "AT_AddConstraint":
+				if !dropped[s.Relation.Name+" "+c.Def.Constraint.Name] {
+					refuse("add constraint runs again where it has run before; drop it in a statement before, if it exists")
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+// checkIndexes is for indexes that are built outside a transaction. It may stop after any of them, and is then run again from the first one.
+func (m migration) checkIndexes() (wrong []string) {
 	const patient = "lock_timeout"
 	steps := m.statements
 	if n := len(steps); n < 3 || steps[0].kind != "VariableSetStmt" || steps[0].Name != patient ||

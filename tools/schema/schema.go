@@ -147,9 +147,10 @@ type node struct {
 }
 
 type command struct {
-	Subtype string
-	Name    string
-	Def     *node
+	Subtype   string
+	Name      string
+	Def       *node
+	MissingOK bool `json:"missing_ok"`
 }
 
 type constraint struct {

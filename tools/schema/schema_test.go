@@ -46,6 +46,9 @@ func up(statements string) string {
 	return "-- +goose Up\n" + statements + ";\n-- +goose Down\ndrop everything that is not read"
 }
 
+// apart has each statement be a transaction of its own.
+func apart(statements string) string { return "-- +goose NO TRANSACTION\n" + statements }
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -97,6 +100,15 @@ func TestCheck(t *testing.T) {
 		"a table dropped, and said":   {[]string{oldest + "drop table a"}, ""},
 		"two tables at once":          {[]string{"alter table a add column z int; alter table b add column z int"}, "deadlock"},
 		"one table twice":             {[]string{"alter table a add column z int; alter table a add column w int"}, ""},
+		"two tables, each by itself":  {[]string{apart("alter table a add column if not exists z int; alter table b add column if not exists z int")}, ""},
+		"a column twice":              {[]string{apart("alter table a add column z int")}, "if not exists"},
+		"a column that rewrites":      {[]string{apart("alter table a add column if not exists z d")}, "type d rewrites"},
+		"a check twice":               {[]string{apart("alter table a add constraint c check (x > 0) not valid")}, "drop it in a statement before"},
+		"a check dropped twice":       {[]string{apart("alter table a drop constraint c")}, "if exists"},
+		"a check again":               {[]string{apart("alter table a drop constraint if exists c; alter table a add constraint c check (x > 0) not valid; alter table a validate constraint c")}, ""},
+		"a check of another table":    {[]string{apart("alter table b drop constraint if exists c; alter table a add constraint c check (x > 0) not valid")}, "drop it in a statement before"},
+		"validated under a lock":      {[]string{apart("alter table a validate constraint c, add column if not exists z int")}, "a statement of its own"},
+		"tables beside an index":      {[]string{apart("alter table a add column if not exists z int; create index concurrently i on a (z)")}, "nothing else"},
 		"all rows updated":            {[]string{"update a set x = 1"}, "batches"},
 		"one row updated":             {[]string{"update a set x = 1 where y = 'z'"}, ""},
 		"all rows deleted":            {[]string{"delete from a"}, "batches"},

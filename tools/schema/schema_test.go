@@ -3,6 +3,7 @@ package schema
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,12 +19,16 @@ func TestMigrations(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
+	locks := regexp.MustCompile(`(?mi)^--.*\blocks\b`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		texts = append(texts, string(text))
+		if strings.HasPrefix(file, "../../migrations/") && filepath.Base(file) > "0011" && !locks.Match(text) {
+			t.Errorf("%s does not say what it locks, and for how long", file)
+		}
 	}
 	found, err := Check(texts)
 	if err != nil {

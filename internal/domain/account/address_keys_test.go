@@ -273,7 +273,7 @@ func TestKeysAfterADowngrade(t *testing.T) {
 			b.user(t, email)
 		}
 		b.stop()
-		for before := int64(0); before != 45; {
+		for before := int64(0); before != 16; {
 			done, err := migrate.Apply(t.Context(), b.db.URL, migrate.Down)
 			if err != nil {
 				t.Fatal(err)

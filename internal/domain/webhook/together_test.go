@@ -66,7 +66,7 @@ func TestMergeOfTwoServers(t *testing.T) {
 	}
 }
 
-// Events that programs before migration 0021 have queued, and not leased, are sent when they are due there.
+// Events that programs of 1.0.0 have queued, and not leased, are sent when they are due there.
 func TestQueueOfOlderPrograms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestQueueOfOlderPrograms(t *testing.T) {
 	}
 }
 
-// After a downgrade, programs before migration 0021 find what this one has tried as new events, and nothing else.
+// After a downgrade, programs of 1.0.0 find what this one has tried as new events, and nothing else.
 func TestDowngrade(t *testing.T) {
 	pgtest.NotOnCluster(t, "the test's clock is a function that a migration does not know")
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestDowngrade(t *testing.T) {
 	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now() where event_id = $1", tried)
 	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now(), state = 'delivered' where event_id = $1", done)
 	w.db.Exec(t, "update webhook_events set queued = true where event_id = $1", theirs)
-	for undone := int64(0); undone != 21; {
+	for undone := int64(0); undone != 12; {
 		down, err := migrate.Apply(t.Context(), w.db.URL, migrate.Down)
 		if err != nil || len(down) != 1 {
 			t.Fatal(err)

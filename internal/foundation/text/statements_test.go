@@ -13,7 +13,7 @@ import (
 // characters.
 var folds = regexp.MustCompile(`\b(lower|upper|initcap)\s*\(|\bilike\b|~~?\*|\bcitext\b|\bsimilar to\b`)
 
-// No statement folds a text. The exceptions tell what a program of before 0045 has written, or are about names of PostgreSQL's own.
+// No statement folds a text. The exceptions tell what a program of 1.0.0 has written, or are about names of PostgreSQL's own.
 func TestProgramFolds(t *testing.T) {
 	t.Parallel()
 	exceptions := map[string]int{

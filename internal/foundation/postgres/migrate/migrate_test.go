@@ -1,9 +1,13 @@
 package migrate_test
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -66,6 +70,43 @@ func TestMigrate(t *testing.T) {
 	}
 	if diff := cmp.Diff(first, pgtest.Value[string](t, db, objects)); diff != "" {
 		t.Errorf("the second way up differs (-first +second):\n%s", diff)
+	}
+}
+
+// A migration that is not one transaction runs again if it was broken off, forward and back, also just before it was noted.
+func TestMigrateAgain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	all, files := pgtest.Migrations(t, nil), fstest.MapFS{}
+	names := slices.Sorted(maps.Keys(all))
+	apply := func(direction migrate.Direction) (version int64) {
+		t.Helper()
+		done, err := migrate.ApplyFrom(t.Context(), files, db.URL, direction, wait.Limit)
+		if err != nil || len(done) != 1 {
+			t.Fatalf("%v, %v", done, err)
+		}
+		return done[0].Version
+	}
+	again := 0
+	for _, name := range names {
+		files[name] = all[name]
+		version := apply(migrate.Up)
+		if bytes.Contains(all[name].Data, []byte("-- +goose NO TRANSACTION")) {
+			again++
+			db.Exec(t, "delete from goose_db_version where version_id = $1", version)
+			apply(migrate.Up)
+		}
+	}
+	if again == 0 {
+		t.Error("each migration is one transaction")
+	}
+	for _, name := range slices.Backward(names) {
+		checksum := pgtest.Value[string](t, db, "select checksum from goose_db_version order by version_id desc limit 1")
+		version := apply(migrate.Down)
+		if bytes.Contains(all[name].Data, []byte("-- +goose NO TRANSACTION")) {
+			db.Exec(t, "insert into goose_db_version (version_id, is_applied, checksum) values ($1, true, $2)", version, checksum)
+			apply(migrate.Down)
+		}
 	}
 }
 

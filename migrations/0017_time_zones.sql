@@ -1,7 +1,8 @@
 -- +goose Up
 
 -- Former names of time zones become the canonical ones of internal/foundation/timezone. A PostgreSQL whose machine lacks a former name refuses it, to
--- servers of before this migration. Those may store more of them; a server of after it takes both for the same.
+-- servers of 1.0.0. Those may store more of them; a later server takes both for the same. Locks the rows of users with a former name, until all
+-- of them are written: a change of such a user waits, a read does not.
 update users set timezone = names.canonical ->> timezone
 from (select '{
     "Africa/Asmera": "Africa/Asmara", "Africa/Timbuktu": "Africa/Bamako", "Egypt": "Africa/Cairo", "Libya": "Africa/Tripoli",

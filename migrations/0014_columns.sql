@@ -1,0 +1,65 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+
+-- New columns. They are null, or have a constant default, in rows of programs of 1.0.0. Locks one table after the other, each for a moment: no
+-- row is read. Each statement is a transaction of its own: a request that has one of the tables and waits for another one is not in the way.
+-- If the lock of a table is not to be had, all of this runs again.
+
+alter table webhook_endpoints
+    -- A partner, or the operator, pauses a webhook: events are written and wait, and none is sent until it is resumed. A server of 1.0.0 sends
+    -- them meanwhile.
+    add column if not exists paused_at timestamptz;
+
+alter table client_errors
+    -- The X-Request-ID of the last of these requests, at most twenty.
+    add column if not exists request_ids uuid[] not null default '{}';
+
+alter table connections
+    -- The scope of the read whose time is last_read_at. Null, or that of an earlier read, if a server of 1.0.0 recorded the time. Its type is
+    -- not scope_set, because PostgreSQL would rewrite the table.
+    add column if not exists last_read_scope smallint,
+    -- In which the user last allowed it, in words; empty: unknown.
+    add column if not exists browser text not null default '',
+    -- The user has been told that the connection has lapsed.
+    add column if not exists lapse_told boolean not null default false;
+
+alter table users
+    -- Of the pages of the user's last sign-in. Null: there was none since this migration.
+    add column if not exists language text;
+
+alter table known_browsers
+    -- The first sign-in in the browser. Null if signed_in_at is the first one, or a server of 1.0.0 has stored the row.
+    add column if not exists first_signed_in_at timestamptz;
+
+alter table code_emails
+    -- The key of sign_in_events for what happens to the email. Servers of 1.0.0 leave it out.
+    add column if not exists log_key bytea;
+
+alter table sign_ins
+    -- The seeds of the sign-in's earlier codes, latest first: somebody who enters one of those codes is told so. Servers of 1.0.0 add none.
+    add column if not exists older_seeds bytea[] not null default '{}',
+    -- The key of the address that was typed, as in user_addresses. Null in rows of servers of 1.0.0.
+    add column if not exists address text collate "C",
+    -- The sign-in has started a session of the account pages. Until it expires, the same form again leads to the same session. Servers of 1.0.0
+    -- delete such a row.
+    add column if not exists used boolean not null default false;
+
+alter table authorization_requests
+    -- The user's decision (allow, deny or disconnect), the version of the connection that it was about, and the end of the code of an Allow:
+    -- the same decision has the same result again. Null: nobody has decided, or a server of 1.0.0 has stored the decision.
+    add column if not exists decision text,
+    add column if not exists decided_version bigint,
+    add column if not exists code_expires_at timestamptz;
+
+-- +goose Down
+
+-- Paused webhooks are sent again.
+alter table webhook_endpoints drop column if exists paused_at;
+alter table client_errors drop column if exists request_ids;
+alter table connections drop column if exists last_read_scope, drop column if exists browser, drop column if exists lapse_told;
+alter table users drop column if exists language;
+alter table known_browsers drop column if exists first_signed_in_at;
+alter table code_emails drop column if exists log_key;
+alter table sign_ins drop column if exists older_seeds, drop column if exists address, drop column if exists used;
+alter table authorization_requests
+    drop column if exists decision, drop column if exists decided_version, drop column if exists code_expires_at;

@@ -263,6 +263,48 @@ func TestStatementsThatAClusterRefuses(t *testing.T) {
 	}
 }
 
+// The time that a server expects (package clock) is an argument that the pool fills in, since sqlc gives it the pool's type. The foundation and the
+// votes of the servers know of it, and no caller of a statement does.
+var (
+	expected       = regexp.MustCompile(`\bexpected\b`)
+	filledIn       = regexp.MustCompile(`@expected::pg_catalog\.timestamptz\b`)
+	typeOfExpected = regexp.MustCompile(`(?i)\bpg_catalog\.timestamptz\b|\bwith time zone\b`)
+	namesExpected  = regexp.MustCompile(`\bExpected\b|\.(?:Believe|Jumped|Doubt)\(`)
+)
+
+func TestExpectedIsFilledIn(t *testing.T) {
+	t.Parallel()
+	filled := 0
+	for _, file := range files(t, "*/*.sql") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = comment.ReplaceAll(text, nil)
+		n := len(filledIn.FindAll(text, -1))
+		if filled += n; len(expected.FindAll(text, -1)) != n || len(typeOfExpected.FindAll(text, -1)) != n {
+			t.Errorf("%s: what is expected, and nothing else, is written @expected::pg_catalog.timestamptz", file)
+		}
+	}
+	if filled == 0 {
+		t.Error("no statement expects a time")
+	}
+	for _, pattern := range []string{"../internal/*/*.go", "../internal/*/*/*.go", "../internal/*/*/*/*.go", "../cmd/*/*.go"} {
+		for _, file := range files(t, pattern) {
+			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "../internal/foundation/postgres/") || strings.HasPrefix(file, "../internal/admin/servers/") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := namesExpected.Find(text); found != nil {
+				t.Errorf("%s: %s: the pool knows what is expected", file, found)
+			}
+		}
+	}
+}
+
 // PostgreSQL refuses the names of time zones that its machine does not have, so no statement gives it one but UTC. The days of users are of
 // internal/foundation/timezone.
 var timezoneOfPostgres = regexp.MustCompile(`(?i)\bat time zone\s+(\S+)|\btimezone\s*\(|\bpg_timezone_\w+|\bset (?:local |session )?(?:time zone\b|timezone (?:to|=) ')`)

@@ -17,6 +17,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/local/embedded"
@@ -289,7 +290,7 @@ func TestReconcileAfterFailover(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = server.Stop() })
-		return server, &pgtest.DB{URL: server.URL(), Clock: new(postgres.Clock)}
+		return server, &pgtest.DB{URL: server.URL(), Clock: new(clock.Clock)}
 	}
 	primary, before := on(embedded.Start(t.Context(), config))
 	if _, err := migrate.Apply(t.Context(), primary.URL(), migrate.Up); err != nil {

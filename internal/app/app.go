@@ -123,7 +123,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Random != nil {
 		a.Clients.Random, config.OAuth.Random = config.Random, config.Random
 	}
-	config.OAuth.Now = a.Pool.Now
+	config.OAuth.Now = a.Pool.Clock().Now
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	accounts := config.Accounts
 	accounts.Brand, accounts.BaseURL, accounts.Texts = config.Brand, config.BaseURL, config.Texts
@@ -150,7 +150,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := a.openLimiter(ctx, config); err != nil {
 		return err
 	}
-	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, a.Pool.Now)
+	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, a.Pool.Clock().Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 	if err := a.openServers(); err != nil {
@@ -250,7 +250,7 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		Activity: a.Activity,
 		Limiter:  a.limiter,
 		Logger:   config.Logger,
-		Now:      a.Pool.Now,
+		Now:      a.Pool.Clock().Now,
 		Limits:   config.Limits,
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/e2e"
@@ -180,7 +180,7 @@ func TestExchangeWhileTheClockIsWrong(t *testing.T) {
 	}
 	w.DB.Jump(t, time.Hour)
 	for range 2 { // before and after a look
-		if err := exchange(); !errors.Is(err, postgres.ErrClock) {
+		if err := exchange(); !errors.Is(err, clock.ErrDoubted) {
 			t.Error(err)
 		}
 		w.look(t)
@@ -248,7 +248,7 @@ func TestNothingOutlivesAClockThatWasAhead(t *testing.T) {
 		"a session of the console":  {"select max(expires_at) from operator_sessions", operators.SessionLifetime},
 		"a limit of one-time codes": {"select max(last_at) from sign_in_limits", 0},
 	} {
-		if left := time.Until(pgtest.Value[time.Time](t, w.DB, test.sql)); left > test.lifetime+postgres.ClockTolerance || left < test.lifetime-time.Minute {
+		if left := time.Until(pgtest.Value[time.Time](t, w.DB, test.sql)); left > test.lifetime+clock.Tolerance || left < test.lifetime-time.Minute {
 			t.Errorf("%s lives for %s", what, left)
 		}
 	}
@@ -272,7 +272,7 @@ func TestStartWithoutALookAtTheClock(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	wait.Until(t, "the server serves", func() bool { return strings.Contains(log.String(), `"serving"`) })
-	if _, err := a.Pool.Exec(t.Context(), "select connect_now()"); !errors.Is(err, postgres.ErrClock) {
+	if _, err := a.Pool.Exec(t.Context(), "select connect_now()"); !errors.Is(err, clock.ErrDoubted) {
 		t.Errorf("a statement by a clock that nobody has looked at: %v", err)
 	}
 	free()

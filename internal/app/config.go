@@ -19,7 +19,7 @@ import (
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/network"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
 )
@@ -89,7 +89,7 @@ type Config struct {
 	ConsoleToken              string                          `kong:"-"` // fills the console's sign-in form, on a developer's machine
 	Observe                   func(*telemetry.Event)          `kong:"-"` // gets each finished request of the public listener; it must not block
 	Limits                    work.Limits                     `kong:"-"` // the zero value is work.DefaultLimits
-	Clock                     *postgres.Clock                 `kong:"-"` // nil: the real time
+	Clock                     *clock.Clock                    `kong:"-"` // nil: the real time
 }
 
 // AfterApply is called by kong. It makes what takes several settings, and checks the settings that only make sense together.

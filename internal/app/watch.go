@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -33,8 +32,8 @@ func (a *App) join(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
 		defer cancel()
 		a.lookAtClock(limited)
-		if a.Pool.Expected() == nil && a.servers.Clock().Doubt == "" && ctx.Err() == nil { // no statement can protect itself before a look
-			a.Pool.Doubt(fmt.Errorf("%w: this server could not look at it yet", postgres.ErrClock))
+		if ctx.Err() == nil {
+			a.Pool.Clock().DoubtUnseen()
 		}
 		return a.servers.Heartbeat(limited, nil)
 	}

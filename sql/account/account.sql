@@ -110,7 +110,7 @@ values (@user_id::uuid, @actor::text, 'user.deleted', @user_id::uuid, jsonb_buil
 
 -- name: FindForSignIn :one
 -- Always returns one row, so that an address without an account causes the same statements.
-select a.user_id, a.email, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+select a.user_id, a.email, issue_time(@expected::pg_catalog.timestamptz)::timestamptz as now
 from (select @address::text as address) as typed
 left join user_addresses a on a.address = @address::text;
 
@@ -323,7 +323,7 @@ where sign_in_id = @sign_in_id and user_id = @user_id::uuid and seed = @seed and
 
 -- name: InsertSession :exec
 insert into account_sessions (user_id, secret_hash, expires_at)
-values (@user_id, @secret_hash, issue_time(sqlc.narg(expected)::timestamptz) + @lifetime::interval);
+values (@user_id, @secret_hash, issue_time(@expected::pg_catalog.timestamptz) + @lifetime::interval);
 
 -- name: GetSession :one
 select u.*

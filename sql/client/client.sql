@@ -65,10 +65,10 @@ with replaced as (
     set secret_hash = @secret_hash,
         previous_secret_hash = case when @overlap::interval > interval '0' then cl.secret_hash end,
         previous_secret_until = case when @overlap::interval > interval '0'
-            then believed_time(sqlc.narg(expected)::timestamptz) + @overlap::interval end
+            then believed_time(@expected::pg_catalog.timestamptz) + @overlap::interval end
     where cl.client_id = @client_id and cl.status <> 'offboarded'
         and (sqlc.narg(seen_until)::timestamptz is null or cl.previous_secret_until is null
-            or cl.previous_secret_until <= believed_time(sqlc.narg(expected)::timestamptz) or cl.previous_secret_until = sqlc.narg(seen_until))
+            or cl.previous_secret_until <= believed_time(@expected::pg_catalog.timestamptz) or cl.previous_secret_until = sqlc.narg(seen_until))
     returning cl.client_id, cl.previous_secret_until
 ), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)

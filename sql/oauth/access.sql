@@ -6,7 +6,7 @@ select cl.client_id, given.secret_hash
 from (select unnest(@client_ids::uuid[]) as client_id, unnest(@secret_hashes::bytea[])::bytea as secret_hash) as given
 join clients cl on cl.client_id = given.client_id
 where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz);
 
 -- name: AddGrant :exec
 insert into grant_directory (grant_id, user_id, client_id) values (@grant_id, @user_id, @client_id);
@@ -18,8 +18,8 @@ with revoked as (
     select @user_id::uuid, @token_id::uuid, @expires_at::timestamptz from clients cl
     where @expires_at::timestamptz > connect_now() and cl.client_id = @client_id
         and is_active(cl.status)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
-        and is_believed(sqlc.narg(expected)::timestamptz)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
+        and is_believed(@expected::pg_catalog.timestamptz)
     on conflict do nothing
     returning user_id
 ), fresh as materialized (
@@ -30,9 +30,9 @@ with revoked as (
     select u.user_id, fresh.entry_id, 'client', 'access_token.revoked', revoked.user_id, @client_id::uuid, @version::bigint
     from revoked cross join fresh join users u on u.user_id = @user_id
 )
-select is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed from clients cl
+select is_believed(@expected::pg_catalog.timestamptz)::boolean as believed from clients cl
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz);
 
 -- name: FindGrant :one
 -- Returns the user of a grant, or null if the client does not have the grant. Returns no row if the client's credentials are wrong.
@@ -40,7 +40,7 @@ select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = @grant_id and g.client_id = cl.client_id
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz);
 
 -- name: ListGrantsOfUser :many
 select grant_id from connections where user_id = @user_id;
@@ -69,7 +69,7 @@ select c.grant_id, c.scopes, c.history_from, u.registered_on,
         when @expires_at::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
         else ''
     end)::text as refusal,
-    is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed
+    is_believed(@expected::pg_catalog.timestamptz)::boolean as believed
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id

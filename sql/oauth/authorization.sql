@@ -5,7 +5,7 @@
 
 -- name: ListRegistrations :many
 -- The registrations that requests are checked against, with what users see of the clients.
-select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time(@expected::pg_catalog.timestamptz)::timestamptz as now
 from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SignInAuthorizationRequest :one
@@ -38,7 +38,7 @@ where request_id = @request_id and session_hash = @session_hash::bytea and not d
 -- name: GetConsentUser :one
 -- The user who is asked, with the connection. now and timezone tell the user's calendar day: no statement does, because PostgreSQL refuses
 -- the names that it does not have. known: the connection has a row. connected: it was not disconnected.
-select u.email, u.registered_on, u.timezone, issue_time(sqlc.narg(expected)::timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
+select u.email, u.registered_on, u.timezone, issue_time(@expected::pg_catalog.timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
@@ -53,12 +53,12 @@ with allowed as (
     update authorization_requests r
     set decided = true, decision = 'allow', decided_version = @version::bigint, consent_day = @consent_day::date,
         code_expires_at = least(r.expires_at, code.expires_at)
-    from clients cl, (select issue_time(sqlc.narg(expected)::timestamptz) + @code_lifetime::interval as expires_at) code
+    from clients cl, (select issue_time(@expected::pg_catalog.timestamptz) + @code_lifetime::interval as expires_at) code
     where r.request_id = @request_id and r.session_hash = @session_hash and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = @user_id and (r.consent_day is null or r.consent_day = @consent_day::date)
-        and issue_time(sqlc.narg(expected)::timestamptz) < @day_ends::timestamptz
+        and issue_time(@expected::pg_catalog.timestamptz) < @day_ends::timestamptz
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id

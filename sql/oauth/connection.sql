@@ -42,8 +42,8 @@ with authorized as (
         and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
-        and is_believed(sqlc.narg(expected)::timestamptz)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
+        and is_believed(@expected::pg_catalog.timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
         was.state as former_state, was.refresh_deadline as former_deadline
 ), fresh as materialized (
@@ -70,7 +70,7 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
         and @code_expires_at::timestamptz > connect_now()
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
-) as possible, is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed, (case
+) as possible, is_believed(@expected::pg_catalog.timestamptz)::boolean as believed, (case
     when exists (select 1 from connections c
         where c.user_id = @user_id and c.client_id = @client_id and c.version < @code_version::bigint)
         then 'code is of a later version of the connection than the database, which has lost commits'
@@ -84,7 +84,7 @@ select exists (
 end)::text as reason
 from clients cl
 where cl.client_id = @client_id and is_active(cl.status)
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz);
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz);
 
 -- name: RotateRefreshToken :one
 -- The refresh (3.2, 4.4): one conditional update of one row. The time of the refresh is the new deadline minus the inactivity.
@@ -97,8 +97,8 @@ where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.cli
     and c.version = @version and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = @generation and c.refresh_hash = @presented_hash
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
-    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
-    and is_believed(sqlc.narg(expected)::timestamptz)
+    and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
+    and is_believed(@expected::pg_catalog.timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline;
 
 -- name: RecoverConnection :one
@@ -118,8 +118,8 @@ with recovered as (
         and is_ahead(@version::bigint, @generation::bigint, @issued_at::timestamptz, @inactivity::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & @scopes::scope_set = @scopes::scope_set
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
-        and is_believed(sqlc.narg(expected)::timestamptz)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
+        and is_believed(@expected::pg_catalog.timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
@@ -143,7 +143,7 @@ select grant_id, version, scopes, history_from, refresh_deadline from recovered;
 with client as (
     select client_id, scopes from clients
     where client_id = @client_id and is_active(status)
-        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until, sqlc.narg(expected)::timestamptz)
+        and is_secret_of(@secret_hash, secret_hash, previous_secret_hash, previous_secret_until, @expected::pg_catalog.timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -185,7 +185,7 @@ select exists (select 1 from revoked) as replayed,
             and is_ahead(@version, @generation, @issued_at::timestamptz, @inactivity::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & @scopes::scope_set = @scopes::scope_set) as recoverable,
-    is_believed(sqlc.narg(expected)::timestamptz)::boolean as believed,
+    is_believed(@expected::pg_catalog.timestamptz)::boolean as believed,
     coalesce((select case
             when c.version > @version then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -203,7 +203,7 @@ from client;
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = @client_id and is_active(cl.status)
-        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, sqlc.narg(expected)::timestamptz)
+        and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null, version = @version, scopes = @scopes::scope_set, history_from = @history_from::date

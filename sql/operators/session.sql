@@ -3,7 +3,7 @@
 
 -- name: StartSession :exec
 insert into operator_sessions (secret_hash, token_hash, expires_at)
-values (@secret_hash, @token_hash, coalesce(sqlc.narg(expected)::timestamptz, connect_now()) + @lifetime::interval);
+values (@secret_hash, @token_hash, coalesce(@expected::pg_catalog.timestamptz, connect_now()) + @lifetime::interval);
 
 -- name: AuditSession :exec
 -- Runs in the transaction that starts or ends a session.
@@ -13,7 +13,7 @@ values ('00000000-0000-0000-0000-000000000000', @actor, @action);
 -- name: GetSession :one
 select token_hash, expires_at
 from operator_sessions
-where secret_hash = @secret_hash and expires_at > coalesce(sqlc.narg(expected)::timestamptz, connect_now());
+where secret_hash = @secret_hash and expires_at > coalesce(@expected::pg_catalog.timestamptz, connect_now());
 
 -- name: EndSession :execrows
 delete from operator_sessions where secret_hash = @secret_hash;

@@ -4,7 +4,8 @@
 -- A heartbeat of a server that has not noticed a jump of the clock has the time that the server expects. By the clock that jumped it is
 -- not recent, so it says nothing in favour of that clock (CountClocks).
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
-values (@server_id, @host, @version, @commit, @started_at, believed_time(sqlc.narg(expected)::timestamptz), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
+values (@server_id, @host, @version, @commit, @started_at,
+    believed_time(case when @clock_believed then @expected::pg_catalog.timestamptz end), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
     clock_believed = excluded.clock_believed, limiter = excluded.limiter;
 
@@ -29,7 +30,7 @@ select count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
 from servers, (
-    select greatest(connect_now(), sqlc.narg(expected)::timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
+    select greatest(connect_now(), @expected::pg_catalog.timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
     from servers s
 ) latest
 where servers.server_id <> @server_id and servers.seen_at between latest.at - interval '45 seconds' and connect_now() + interval '5 seconds';

@@ -38,10 +38,10 @@ select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_
 -- With seen_until, the statement changes nothing if another previous secret signs by now.
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = believed_time(sqlc.narg(expected)::timestamptz) + @overlap::interval, secret = @secret
+    set previous_secret = w.secret, previous_until = believed_time(@expected::pg_catalog.timestamptz) + @overlap::interval, secret = @secret
     where w.client_id = @client_id
         and (sqlc.narg(seen_until)::timestamptz is null or w.previous_until is null
-            or w.previous_until <= believed_time(sqlc.narg(expected)::timestamptz) or w.previous_until = sqlc.narg(seen_until))
+            or w.previous_until <= believed_time(@expected::pg_catalog.timestamptz) or w.previous_until = sqlc.narg(seen_until))
     returning w.client_id
 ), told as (
     insert into notices (recipient, kind, data)
@@ -194,8 +194,8 @@ returning *;
 -- name: ListWebhookTargets :many
 -- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(sqlc.narg(expected)::timestamptz), false)::bool as rotating,
-    w.created_at, w.stopped_at, w.paused_at, believed_time(sqlc.narg(expected)::timestamptz)::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(@expected::pg_catalog.timestamptz), false)::bool as rotating,
+    w.created_at, w.stopped_at, w.paused_at, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any (@client_ids::uuid[]);
@@ -230,7 +230,7 @@ with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
     where ch.user_id = any (@user_ids::uuid[])
         and (ch.changed_at <= connect_now() - @window_length::interval or ch.changed_at > connect_now() + interval '1 minute')
-        and is_believed(sqlc.narg(expected)::timestamptz)
+        and is_believed(@expected::pg_catalog.timestamptz)
     order by ch.changed_at, ch.change_id
     for update
 ), taken as (

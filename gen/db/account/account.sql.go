@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"github.com/google/uuid"
 )
 
@@ -420,13 +421,13 @@ func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
 }
 
 const findForSignIn = `-- name: FindForSignIn :one
-select a.user_id, a.email, issue_time($1::timestamptz)::timestamptz as now
+select a.user_id, a.email, issue_time($1::pg_catalog.timestamptz)::timestamptz as now
 from (select $2::text as address) as typed
 left join user_addresses a on a.address = $2::text
 `
 
 type FindForSignInParams struct {
-	Expected *time.Time
+	Expected clock.Expected
 	Address  string
 }
 
@@ -753,13 +754,13 @@ func (q *Queries) InsertLimitsLifted(ctx context.Context, arg InsertLimitsLifted
 
 const insertSession = `-- name: InsertSession :exec
 insert into account_sessions (user_id, secret_hash, expires_at)
-values ($1, $2, issue_time($3::timestamptz) + $4::interval)
+values ($1, $2, issue_time($3::pg_catalog.timestamptz) + $4::interval)
 `
 
 type InsertSessionParams struct {
 	UserID     uuid.UUID
 	SecretHash []byte
-	Expected   *time.Time
+	Expected   clock.Expected
 	Lifetime   time.Duration
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
@@ -632,10 +633,10 @@ with replaced as (
     set secret_hash = $1,
         previous_secret_hash = case when $2::interval > interval '0' then cl.secret_hash end,
         previous_secret_until = case when $2::interval > interval '0'
-            then believed_time($3::timestamptz) + $2::interval end
+            then believed_time($3::pg_catalog.timestamptz) + $2::interval end
     where cl.client_id = $4 and cl.status <> 'offboarded'
         and ($5::timestamptz is null or cl.previous_secret_until is null
-            or cl.previous_secret_until <= believed_time($3::timestamptz) or cl.previous_secret_until = $5)
+            or cl.previous_secret_until <= believed_time($3::pg_catalog.timestamptz) or cl.previous_secret_until = $5)
     returning cl.client_id, cl.previous_secret_until
 ), audited as (
     insert into audit_log (subject, actor, action, client_id, detail)
@@ -654,7 +655,7 @@ select replaced.previous_secret_until from replaced
 type ReplaceClientSecretParams struct {
 	SecretHash []byte
 	Overlap    time.Duration
-	Expected   *time.Time
+	Expected   clock.Expected
 	ClientID   uuid.UUID
 	SeenUntil  *time.Time
 	Actor      string

@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
@@ -45,7 +46,7 @@ select c.grant_id, c.scopes, c.history_from, u.registered_on,
         when $1::timestamptz > connect_now() + interval '6 minutes' then 'the access token was issued while the clock was wrong'
         else ''
     end)::text as refusal,
-    is_believed($5::timestamptz)::boolean as believed
+    is_believed($5::pg_catalog.timestamptz)::boolean as believed
 from connections c
 join clients cl on cl.client_id = c.client_id
 join users u on u.user_id = c.user_id
@@ -57,7 +58,7 @@ type AuthenticateAccessParams struct {
 	Version   int64
 	UserID    uuid.UUID
 	TokenID   uuid.UUID
-	Expected  *time.Time
+	Expected  clock.Expected
 	ClientID  uuid.UUID
 }
 
@@ -111,13 +112,13 @@ select cl.client_id, given.secret_hash
 from (select unnest($1::uuid[]) as client_id, unnest($2::bytea[])::bytea as secret_hash) as given
 join clients cl on cl.client_id = given.client_id
 where is_active(cl.status)
-    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::timestamptz)
+    and is_secret_of(given.secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::pg_catalog.timestamptz)
 `
 
 type AuthenticateClientsParams struct {
 	ClientIds    []uuid.UUID
 	SecretHashes [][]byte
-	Expected     *time.Time
+	Expected     clock.Expected
 }
 
 type AuthenticateClientsRow struct {
@@ -161,14 +162,14 @@ select g.user_id
 from clients cl
 left join grant_directory g on g.grant_id = $1 and g.client_id = cl.client_id
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $4::timestamptz)
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $4::pg_catalog.timestamptz)
 `
 
 type FindGrantParams struct {
 	GrantID    uuid.UUID
 	ClientID   uuid.UUID
 	SecretHash []byte
-	Expected   *time.Time
+	Expected   clock.Expected
 }
 
 // Returns the user of a grant, or null if the client does not have the grant. Returns no row if the client's credentials are wrong.
@@ -214,8 +215,8 @@ with revoked as (
     select $4::uuid, $5::uuid, $6::timestamptz from clients cl
     where $6::timestamptz > connect_now() and cl.client_id = $2
         and is_active(cl.status)
-        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
-        and is_believed($1::timestamptz)
+        and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::pg_catalog.timestamptz)
+        and is_believed($1::pg_catalog.timestamptz)
     on conflict do nothing
     returning user_id
 ), fresh as materialized (
@@ -226,13 +227,13 @@ with revoked as (
     select u.user_id, fresh.entry_id, 'client', 'access_token.revoked', revoked.user_id, $2::uuid, $7::bigint
     from revoked cross join fresh join users u on u.user_id = $4
 )
-select is_believed($1::timestamptz)::boolean as believed from clients cl
+select is_believed($1::pg_catalog.timestamptz)::boolean as believed from clients cl
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::timestamptz)
+    and is_secret_of($3, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $1::pg_catalog.timestamptz)
 `
 
 type RevokeAccessTokenParams struct {
-	Expected   *time.Time
+	Expected   clock.Expected
 	ClientID   uuid.UUID
 	SecretHash []byte
 	UserID     uuid.UUID

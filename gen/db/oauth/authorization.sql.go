@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
@@ -18,12 +19,12 @@ with allowed as (
     update authorization_requests r
     set decided = true, decision = 'allow', decided_version = $1::bigint, consent_day = $2::date,
         code_expires_at = least(r.expires_at, code.expires_at)
-    from clients cl, (select issue_time($6::timestamptz) + $8::interval as expires_at) code
+    from clients cl, (select issue_time($6::pg_catalog.timestamptz) + $8::interval as expires_at) code
     where r.request_id = $3 and r.session_hash = $4 and not r.decided and r.expires_at > connect_now()
         and cl.client_id = r.client_id
         and is_registered_for(r.redirect_uri, r.scopes, cl.status, cl.callback_url, cl.scopes)
         and r.user_id = $5 and (r.consent_day is null or r.consent_day = $2::date)
-        and issue_time($6::timestamptz) < $7::timestamptz
+        and issue_time($6::pg_catalog.timestamptz) < $7::timestamptz
     returning r.user_id, r.client_id, r.redirect_uri, r.scopes, r.state, r.code_challenge, r.code_expires_at
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
@@ -43,7 +44,7 @@ type AllowAuthorizationRequestParams struct {
 	RequestID    uuid.UUID
 	SessionHash  []byte
 	UserID       *uuid.UUID
-	Expected     *time.Time
+	Expected     clock.Expected
 	DayEnds      time.Time
 	CodeLifetime time.Duration
 }
@@ -270,7 +271,7 @@ func (q *Queries) GetAuthorizationRequest(ctx context.Context, arg GetAuthorizat
 }
 
 const getConsentUser = `-- name: GetConsentUser :one
-select u.email, u.registered_on, u.timezone, issue_time($1::timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
+select u.email, u.registered_on, u.timezone, issue_time($1::pg_catalog.timestamptz)::timestamptz as now, (c.user_id is not null)::bool as known,
     coalesce(c.version, 0)::bigint as version, (c.state <> 'disconnected' and c.user_id is not null)::bool as connected,
     coalesce(connection_state(c.state, c.refresh_deadline), '')::text as state, c.scopes, c.history_from
 from users u
@@ -279,7 +280,7 @@ where u.user_id = $3
 `
 
 type GetConsentUserParams struct {
-	Expected *time.Time
+	Expected clock.Expected
 	ClientID uuid.UUID
 	UserID   uuid.UUID
 }
@@ -357,12 +358,12 @@ func (q *Queries) GetDeniedRequest(ctx context.Context, arg GetDeniedRequestPara
 
 const listRegistrations = `-- name: ListRegistrations :many
 
-select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::timestamptz)::timestamptz as now
+select client_id, is_active(status)::bool as active, callback_url, scopes, name, homepage_url, privacy_url, terms_url, logo, issue_time($1::pg_catalog.timestamptz)::timestamptz as now
 from clients where client_id = any ($2::uuid[])
 `
 
 type ListRegistrationsParams struct {
-	Expected  *time.Time
+	Expected  clock.Expected
 	ClientIds []uuid.UUID
 }
 

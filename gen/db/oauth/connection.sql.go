@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/scope"
 	"github.com/google/uuid"
 )
@@ -97,8 +98,8 @@ with authorized as (
         and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
         and $8::timestamptz > connect_now()
         and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
-        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
-        and is_believed($11::timestamptz)
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::pg_catalog.timestamptz)
+        and is_believed($11::pg_catalog.timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
         was.state as former_state, was.refresh_deadline as former_deadline
 ), fresh as materialized (
@@ -129,7 +130,7 @@ type AuthorizeConnectionParams struct {
 	CodeExpiresAt time.Time
 	RedirectUri   string
 	SecretHash    []byte
-	Expected      *time.Time
+	Expected      clock.Expected
 }
 
 type AuthorizeConnectionRow struct {
@@ -412,8 +413,8 @@ with recovered as (
         and is_ahead($1::bigint, $4::bigint, $9::timestamptz, $6::interval,
             c.state, c.version, c.refresh_generation, c.authorized_at)
         and is_active(cl.status) and cl.scopes & $2::scope_set = $2::scope_set
-        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::timestamptz)
-        and is_believed($11::timestamptz)
+        and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::pg_catalog.timestamptz)
+        and is_believed($11::pg_catalog.timestamptz)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id
@@ -438,7 +439,7 @@ type RecoverConnectionParams struct {
 	ClientID    uuid.UUID
 	IssuedAt    time.Time
 	SecretHash  []byte
-	Expected    *time.Time
+	Expected    clock.Expected
 }
 
 type RecoverConnectionRow struct {
@@ -482,7 +483,7 @@ select exists (
         and (c.state = 'disconnected' or c.scopes = $4::scope_set)
         and $5::timestamptz > connect_now()
         and is_registered_for($6, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
-) as possible, is_believed($7::timestamptz)::boolean as believed, (case
+) as possible, is_believed($7::pg_catalog.timestamptz)::boolean as believed, (case
     when exists (select 1 from connections c
         where c.user_id = $1 and c.client_id = $2 and c.version < $3::bigint)
         then 'code is of a later version of the connection than the database, which has lost commits'
@@ -496,7 +497,7 @@ select exists (
 end)::text as reason
 from clients cl
 where cl.client_id = $2 and is_active(cl.status)
-    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $7::timestamptz)
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $7::pg_catalog.timestamptz)
 `
 
 type RefuseExchangeParams struct {
@@ -506,7 +507,7 @@ type RefuseExchangeParams struct {
 	Scopes        scope.Set
 	CodeExpiresAt time.Time
 	RedirectUri   string
-	Expected      *time.Time
+	Expected      clock.Expected
 	SecretHash    []byte
 }
 
@@ -538,7 +539,7 @@ const refuseRefresh = `-- name: RefuseRefresh :one
 with client as (
     select client_id, scopes from clients
     where client_id = $2 and is_active(status)
-        and is_secret_of($10, secret_hash, previous_secret_hash, previous_secret_until, $9::timestamptz)
+        and is_secret_of($10, secret_hash, previous_secret_hash, previous_secret_until, $9::pg_catalog.timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -580,7 +581,7 @@ select exists (select 1 from revoked) as replayed,
             and is_ahead($3, $4, $6::timestamptz, $7::interval,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & $8::scope_set = $8::scope_set) as recoverable,
-    is_believed($9::timestamptz)::boolean as believed,
+    is_believed($9::pg_catalog.timestamptz)::boolean as believed,
     coalesce((select case
             when c.version > $3 then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -602,7 +603,7 @@ type RefuseRefreshParams struct {
 	IssuedAt      time.Time
 	Inactivity    time.Duration
 	Scopes        scope.Set
-	Expected      *time.Time
+	Expected      clock.Expected
 	SecretHash    []byte
 }
 
@@ -772,7 +773,7 @@ const revokeConnection = `-- name: RevokeConnection :one
 with client as (
     select cl.client_id from clients cl
     where cl.client_id = $1 and is_active(cl.status)
-        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::timestamptz)
+        and is_secret_of($2, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $3::pg_catalog.timestamptz)
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null, version = $4, scopes = $5::scope_set, history_from = $6::date
@@ -809,7 +810,7 @@ select client_id from client
 type RevokeConnectionParams struct {
 	ClientID    uuid.UUID
 	SecretHash  []byte
-	Expected    *time.Time
+	Expected    clock.Expected
 	Version     int64
 	Scopes      scope.Set
 	HistoryFrom time.Time
@@ -890,8 +891,8 @@ where c.user_id = $3 and c.client_id = $4 and cl.client_id = c.client_id
     and c.version = $5 and is_authorized(c.state, c.refresh_deadline)
     and c.refresh_generation = $6 and c.refresh_hash = $7
     and is_active(cl.status) and cl.scopes & c.scopes = c.scopes
-    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $9::timestamptz)
-    and is_believed($9::timestamptz)
+    and is_secret_of($8, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $9::pg_catalog.timestamptz)
+    and is_believed($9::pg_catalog.timestamptz)
 returning c.grant_id, c.version, c.scopes, c.history_from, c.refresh_deadline
 `
 
@@ -904,7 +905,7 @@ type RotateRefreshTokenParams struct {
 	Generation    int64
 	PresentedHash []byte
 	SecretHash    []byte
-	Expected      *time.Time
+	Expected      clock.Expected
 }
 
 type RotateRefreshTokenRow struct {

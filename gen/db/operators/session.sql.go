@@ -8,6 +8,8 @@ package operatorsdb
 import (
 	"context"
 	"time"
+
+	"connect-svc/internal/foundation/postgres/clock"
 )
 
 const auditSession = `-- name: AuditSession :exec
@@ -55,12 +57,12 @@ func (q *Queries) EndSession(ctx context.Context, secretHash []byte) (int64, err
 const getSession = `-- name: GetSession :one
 select token_hash, expires_at
 from operator_sessions
-where secret_hash = $1 and expires_at > coalesce($2::timestamptz, connect_now())
+where secret_hash = $1 and expires_at > coalesce($2::pg_catalog.timestamptz, connect_now())
 `
 
 type GetSessionParams struct {
 	SecretHash []byte
-	Expected   *time.Time
+	Expected   clock.Expected
 }
 
 type GetSessionRow struct {
@@ -78,13 +80,13 @@ func (q *Queries) GetSession(ctx context.Context, arg GetSessionParams) (GetSess
 const startSession = `-- name: StartSession :exec
 
 insert into operator_sessions (secret_hash, token_hash, expires_at)
-values ($1, $2, coalesce($3::timestamptz, connect_now()) + $4::interval)
+values ($1, $2, coalesce($3::pg_catalog.timestamptz, connect_now()) + $4::interval)
 `
 
 type StartSessionParams struct {
 	SecretHash []byte
 	TokenHash  []byte
-	Expected   *time.Time
+	Expected   clock.Expected
 	Lifetime   time.Duration
 }
 

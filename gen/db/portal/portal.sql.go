@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"github.com/google/uuid"
 )
 
@@ -37,16 +38,16 @@ func (q *Queries) AuditSession(ctx context.Context, arg AuditSessionParams) erro
 
 const countSessions = `-- name: CountSessions :one
 select count(*) from portal_sessions
-where client_id = $1 and expires_at > $2::timestamptz
+where client_id = $1 and expires_at > believed_time($2::pg_catalog.timestamptz)
 `
 
 type CountSessionsParams struct {
 	ClientID uuid.UUID
-	AsOf     time.Time
+	Expected clock.Expected
 }
 
 func (q *Queries) CountSessions(ctx context.Context, arg CountSessionsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countSessions, arg.ClientID, arg.AsOf)
+	row := q.db.QueryRow(ctx, countSessions, arg.ClientID, arg.Expected)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -68,18 +69,18 @@ func (q *Queries) DeleteExpired(ctx context.Context, before time.Time) (int64, e
 
 const endSession = `-- name: EndSession :many
 delete from portal_sessions
-where client_id = $1 and session_id = $2 and expires_at > $3::timestamptz
+where client_id = $1 and session_id = $2 and expires_at > believed_time($3::pg_catalog.timestamptz)
 returning name
 `
 
 type EndSessionParams struct {
 	ClientID  uuid.UUID
 	SessionID uuid.UUID
-	AsOf      time.Time
+	Expected  clock.Expected
 }
 
 func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, endSession, arg.ClientID, arg.SessionID, arg.AsOf)
+	rows, err := q.db.Query(ctx, endSession, arg.ClientID, arg.SessionID, arg.Expected)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +116,18 @@ const findSession = `-- name: FindSession :one
 select s.client_id, s.session_id, s.secret_hash, s.name, s.read_only, s.created_by, s.created_at, s.opened_at, s.expires_at
 from portal_sessions s join clients c on c.client_id = s.client_id
 where s.client_id = $1 and s.secret_hash = $2 and is_active(c.status)
-  and s.expires_at > $3::timestamptz
+  and s.expires_at > believed_time($3::pg_catalog.timestamptz)
 `
 
 type FindSessionParams struct {
 	ClientID   uuid.UUID
 	SecretHash []byte
-	AsOf       time.Time
+	Expected   clock.Expected
 }
 
 // A link or a session.
 func (q *Queries) FindSession(ctx context.Context, arg FindSessionParams) (PortalSession, error) {
-	row := q.db.QueryRow(ctx, findSession, arg.ClientID, arg.SecretHash, arg.AsOf)
+	row := q.db.QueryRow(ctx, findSession, arg.ClientID, arg.SecretHash, arg.Expected)
 	var i PortalSession
 	err := row.Scan(
 		&i.ClientID,
@@ -145,7 +146,7 @@ func (q *Queries) FindSession(ctx context.Context, arg FindSessionParams) (Porta
 const insertLink = `-- name: InsertLink :one
 insert into portal_sessions (client_id, session_id, secret_hash, name, read_only, created_by, created_at, expires_at)
 values ($1, $2, $3, $4, $5, $6,
-    $7::timestamptz, $7::timestamptz + $8::interval)
+    believed_time($7::pg_catalog.timestamptz), believed_time($7::pg_catalog.timestamptz) + $8::interval)
 returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at
 `
 
@@ -156,7 +157,7 @@ type InsertLinkParams struct {
 	Name       string
 	ReadOnly   bool
 	CreatedBy  string
-	AsOf       time.Time
+	Expected   clock.Expected
 	Valid      time.Duration
 }
 
@@ -168,7 +169,7 @@ func (q *Queries) InsertLink(ctx context.Context, arg InsertLinkParams) (PortalS
 		arg.Name,
 		arg.ReadOnly,
 		arg.CreatedBy,
-		arg.AsOf,
+		arg.Expected,
 		arg.Valid,
 	)
 	var i PortalSession
@@ -188,17 +189,17 @@ func (q *Queries) InsertLink(ctx context.Context, arg InsertLinkParams) (PortalS
 
 const listSessions = `-- name: ListSessions :many
 select client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at from portal_sessions
-where client_id = $1 and expires_at > $2::timestamptz
+where client_id = $1 and expires_at > believed_time($2::pg_catalog.timestamptz)
 order by created_at desc, session_id
 `
 
 type ListSessionsParams struct {
 	ClientID uuid.UUID
-	AsOf     time.Time
+	Expected clock.Expected
 }
 
 func (q *Queries) ListSessions(ctx context.Context, arg ListSessionsParams) ([]PortalSession, error) {
-	rows, err := q.db.Query(ctx, listSessions, arg.ClientID, arg.AsOf)
+	rows, err := q.db.Query(ctx, listSessions, arg.ClientID, arg.Expected)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +238,8 @@ type LockClientRow struct {
 	Active bool
 }
 
-// Links to a partner's pages and sessions there. They live by the time that the server expects, like sessions of the console.
+// Links to a partner's pages and sessions there. They live by the time that the server expects while it does not believe the clock, like sessions
+// of the console.
 // Runs in the transaction that creates a link: what ends the client waits, and then ends the link, too.
 func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClientRow, error) {
 	row := q.db.QueryRow(ctx, lockClient, clientID)
@@ -248,16 +250,16 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClien
 
 const openLink = `-- name: OpenLink :one
 update portal_sessions
-set secret_hash = $1, opened_at = $2::timestamptz,
-    expires_at = $2::timestamptz + $3::interval
+set secret_hash = $1, opened_at = believed_time($2::pg_catalog.timestamptz),
+    expires_at = believed_time($2::pg_catalog.timestamptz) + $3::interval
 where client_id = $4 and secret_hash = $5 and opened_at is null
-  and expires_at > $2::timestamptz
+  and expires_at > believed_time($2::pg_catalog.timestamptz)
 returning client_id, session_id, secret_hash, name, read_only, created_by, created_at, opened_at, expires_at
 `
 
 type OpenLinkParams struct {
 	SessionHash []byte
-	AsOf        time.Time
+	Expected    clock.Expected
 	Lifetime    time.Duration
 	ClientID    uuid.UUID
 	LinkHash    []byte
@@ -266,7 +268,7 @@ type OpenLinkParams struct {
 func (q *Queries) OpenLink(ctx context.Context, arg OpenLinkParams) (PortalSession, error) {
 	row := q.db.QueryRow(ctx, openLink,
 		arg.SessionHash,
-		arg.AsOf,
+		arg.Expected,
 		arg.Lifetime,
 		arg.ClientID,
 		arg.LinkHash,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/alerts"
+	"connect-svc/internal/foundation/postgres/clock"
 	"github.com/google/uuid"
 )
 
@@ -18,14 +19,14 @@ select count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
 from servers, (
-    select greatest(connect_now(), $1::timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
+    select greatest(connect_now(), $1::pg_catalog.timestamptz, max(s.seen_at) filter (where s.clock_believed)) as at
     from servers s
 ) latest
 where servers.server_id <> $2 and servers.seen_at between latest.at - interval '45 seconds' and connect_now() + interval '5 seconds'
 `
 
 type CountClocksParams struct {
-	Expected *time.Time
+	Expected clock.Expected
 	ServerID uuid.UUID
 }
 
@@ -322,7 +323,8 @@ func (q *Queries) OthersWork(ctx context.Context, arg OthersWorkParams) (bool, e
 const putServer = `-- name: PutServer :exec
 
 insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
-values ($1, $2, $3, $4, $5, believed_time($6::timestamptz), $7, $8::interval, $9, $10)
+values ($1, $2, $3, $4, $5,
+    believed_time(case when $6 then $7::pg_catalog.timestamptz end), $8, $9::interval, $6, $10)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
     clock_believed = excluded.clock_believed, limiter = excluded.limiter
 `
@@ -333,10 +335,10 @@ type PutServerParams struct {
 	Version       string
 	Commit        string
 	StartedAt     time.Time
-	Expected      *time.Time
+	ClockBelieved bool
+	Expected      clock.Expected
 	Alerts        []alerts.Alert
 	ClockAhead    time.Duration
-	ClockBelieved bool
 	Limiter       string
 }
 
@@ -350,10 +352,10 @@ func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 		arg.Version,
 		arg.Commit,
 		arg.StartedAt,
+		arg.ClockBelieved,
 		arg.Expected,
 		arg.Alerts,
 		arg.ClockAhead,
-		arg.ClockBelieved,
 		arg.Limiter,
 	)
 	return err

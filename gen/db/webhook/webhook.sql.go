@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"github.com/google/uuid"
 )
 
@@ -648,15 +649,15 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 
 const listWebhookTargets = `-- name: ListWebhookTargets :many
 select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
-    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::timestamptz), false)::bool as rotating,
-    w.created_at, w.stopped_at, w.paused_at, believed_time($1::timestamptz)::timestamptz as now
+    w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::pg_catalog.timestamptz), false)::bool as rotating,
+    w.created_at, w.stopped_at, w.paused_at, believed_time($1::pg_catalog.timestamptz)::timestamptz as now
 from clients cl
 left join webhook_endpoints w on w.client_id = cl.client_id
 where cl.client_id = any ($2::uuid[])
 `
 
 type ListWebhookTargetsParams struct {
-	Expected  *time.Time
+	Expected  clock.Expected
 	ClientIds []uuid.UUID
 }
 
@@ -801,7 +802,7 @@ with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
     where ch.user_id = any ($1::uuid[])
         and (ch.changed_at <= connect_now() - $2::interval or ch.changed_at > connect_now() + interval '1 minute')
-        and is_believed($3::timestamptz)
+        and is_believed($3::pg_catalog.timestamptz)
     order by ch.changed_at, ch.change_id
     for update
 ), taken as (
@@ -829,7 +830,7 @@ select count(*) from merged
 type MergeWebhookChangesParams struct {
 	UserIds      []uuid.UUID
 	WindowLength time.Duration
-	Expected     *time.Time
+	Expected     clock.Expected
 }
 
 // Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
@@ -1045,10 +1046,10 @@ func (q *Queries) ResumeWebhookEndpoint(ctx context.Context, arg ResumeWebhookEn
 const rotateWebhookSecret = `-- name: RotateWebhookSecret :execrows
 with rotated as (
     update webhook_endpoints w
-    set previous_secret = w.secret, previous_until = believed_time($2::timestamptz) + $3::interval, secret = $4
+    set previous_secret = w.secret, previous_until = believed_time($2::pg_catalog.timestamptz) + $3::interval, secret = $4
     where w.client_id = $5
         and ($6::timestamptz is null or w.previous_until is null
-            or w.previous_until <= believed_time($2::timestamptz) or w.previous_until = $6)
+            or w.previous_until <= believed_time($2::pg_catalog.timestamptz) or w.previous_until = $6)
     returning w.client_id
 ), told as (
     insert into notices (recipient, kind, data)
@@ -1061,7 +1062,7 @@ select rotated.client_id, $1::text, 'webhook.secret_rotated', rotated.client_id 
 
 type RotateWebhookSecretParams struct {
 	Actor     string
-	Expected  *time.Time
+	Expected  clock.Expected
 	Overlap   time.Duration
 	Secret    string
 	ClientID  uuid.UUID

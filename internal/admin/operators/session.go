@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 )
 
-// SessionLifetime is how long a session of the console lasts, by [postgres.Pool.Expected]. Activity does not extend it.
+// SessionLifetime is how long a session of the console lasts, by the time that its server expects. Activity does not extend it.
 const SessionLifetime = 8 * time.Hour
 
 // ErrNoSession is the error for an unknown session, and for one that has ended: by its time, by signing out or with its token.
@@ -49,7 +49,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
 		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{
-			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime, Expected: s.pool.Expected(),
+			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime,
 		}); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 // Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
 // Errors: ErrNoSession.
 func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Operator, error) {
-	row, err := s.queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
+	row, err := s.queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash()})
 	if err != nil {
 		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
 	}
@@ -76,7 +76,7 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
-		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash(), Expected: s.pool.Expected()})
+		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash()})
 		if err != nil {
 			return err
 		}

@@ -151,7 +151,7 @@ func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, se
 				return err
 			}
 		}
-		alive, err := queries.CountSessions(ctx, portaldb.CountSessionsParams{ClientID: link.ClientID, AsOf: p.pool.Now()})
+		alive, err := queries.CountSessions(ctx, portaldb.CountSessionsParams{ClientID: link.ClientID})
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, se
 		}
 		row, err := queries.InsertLink(ctx, portaldb.InsertLinkParams{
 			ClientID: link.ClientID, SessionID: uuid.New(), SecretHash: hash, Name: link.Name, ReadOnly: link.ReadOnly, CreatedBy: work.Actor(ctx),
-			Valid: link.Valid, AsOf: p.pool.Now(),
+			Valid: link.Valid,
 		})
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func (p *Portal) Session(ctx context.Context, clientID uuid.UUID, key string) (S
 
 func (p *Portal) find(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {
 	row, err := p.queries.FindSession(ctx, portaldb.FindSessionParams{
-		ClientID: clientID, SecretHash: credential.Hash(secret), AsOf: p.pool.Now(),
+		ClientID: clientID, SecretHash: credential.Hash(secret),
 	})
 	return sessionOf(row), postgres.WrapNoRows("portal: session", err, ErrNoSession)
 }
@@ -222,7 +222,7 @@ func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret string) (o
 	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
 		row, err := queries.OpenLink(ctx, portaldb.OpenLinkParams{
-			ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: hash, Lifetime: SessionLifetime, AsOf: p.pool.Now(),
+			ClientID: clientID, LinkHash: credential.Hash(secret), SessionHash: hash, Lifetime: SessionLifetime,
 		})
 		if err != nil {
 			return err
@@ -235,7 +235,7 @@ func (p *Portal) Open(ctx context.Context, clientID uuid.UUID, secret string) (o
 
 // Sessions lists the links and sessions of a client that work, newest first: at most [MaxSessions].
 func (p *Portal) Sessions(ctx context.Context, clientID uuid.UUID) ([]Session, error) {
-	rows, err := p.queries.ListSessions(ctx, portaldb.ListSessionsParams{ClientID: clientID, AsOf: p.pool.Now()})
+	rows, err := p.queries.ListSessions(ctx, portaldb.ListSessionsParams{ClientID: clientID})
 	return postgres.Map(rows, sessionOf), postgres.Wrap("portal: sessions", err)
 }
 
@@ -243,7 +243,7 @@ func (p *Portal) Sessions(ctx context.Context, clientID uuid.UUID) ([]Session, e
 func (p *Portal) End(ctx context.Context, clientID, sessionID uuid.UUID) error {
 	err := postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
-		ended, err := queries.EndSession(ctx, portaldb.EndSessionParams{ClientID: clientID, SessionID: sessionID, AsOf: p.pool.Now()})
+		ended, err := queries.EndSession(ctx, portaldb.EndSessionParams{ClientID: clientID, SessionID: sessionID})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -25,7 +26,7 @@ type Clock struct {
 }
 
 // OwnWrong reports whether this server's clock is wrong: it differs from the database's, which is believed.
-func (c Clock) OwnWrong() bool { return c.Doubt == "" && c.Ahead.Abs() > postgres.ClockTolerance }
+func (c Clock) OwnWrong() bool { return c.Doubt == "" && c.Ahead.Abs() > clock.Tolerance }
 
 // Wrong reports whether the database's clock is not believed, or this server's is wrong.
 func (c Clock) Wrong() bool { return c.Doubt != "" || c.OwnWrong() }
@@ -63,20 +64,20 @@ func (s *Servers) LookAtClock(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("servers: clock: %w", err)
 	}
-	others, err := s.queries.CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID(), Expected: s.pool.Expected()})
+	others, err := s.queries.CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID()})
 	if err != nil {
 		return fmt.Errorf("servers: clocks: %w", err)
 	}
-	jump, known := s.pool.Jumped(ahead)
+	jump, known := s.pool.Clock().Jumped(ahead)
 	if !known {
 		jump = 0
 	}
-	clock := judge(time.Now(), s.Clock(), ahead, jump, known, others)
-	s.clock.Store(&clock)
-	if clock.Doubt != "" {
-		s.pool.Doubt(fmt.Errorf("%w: %s", postgres.ErrClock, clock.Doubt))
+	verdict := judge(time.Now(), s.Clock(), ahead, jump, known, others)
+	s.clock.Store(&verdict)
+	if verdict.Doubt != "" {
+		s.pool.Clock().Doubt(verdict.Doubt)
 	} else {
-		s.pool.Believe(ahead)
+		s.pool.Clock().Believe(ahead)
 	}
 	return nil
 }
@@ -86,31 +87,31 @@ func (s *Servers) LookAtClock(ctx context.Context) error {
 //
 // A clock that jumped needs more than the votes: a server that saw it run evenly, which proves that this server was suspended, or time.
 func judge(now time.Time, before Clock, ahead, jump time.Duration, known bool, others serversdb.CountClocksRow) Clock {
-	clock := Clock{Ahead: ahead}
+	verdict := Clock{Ahead: ahead}
 	agree := 1 + others.Agreeing + others.Believing
 	votes := 2 + 2*others.Servers
-	if ahead.Abs() <= postgres.ClockTolerance {
+	if ahead.Abs() <= clock.Tolerance {
 		agree++
 	}
 	if known {
 		votes++
 	}
-	evenly := known && jump.Abs() <= postgres.ClockTolerance
+	evenly := known && jump.Abs() <= clock.Tolerance
 	if evenly {
 		agree++
 	}
 	if known && !evenly {
-		if clock.jumped = before.jumped; clock.jumped.IsZero() {
-			clock.jumped = now
+		if verdict.jumped = before.jumped; verdict.jumped.IsZero() {
+			verdict.jumped = now
 		}
 	}
 	switch {
 	case 2*agree <= votes && known && !evenly:
-		clock.Doubt = differs(jump, "what it should show since it was last believed")
+		verdict.Doubt = differs(jump, "what it should show since it was last believed")
 	case 2*agree <= votes:
-		clock.Doubt = differs(ahead, "that of most servers")
-	case known && !evenly && others.Believing == 0 && now.Sub(clock.jumped) < settleAfter:
-		clock.Doubt = differs(jump, "what it should show, although it agrees with the servers' clocks: it is believed again after ten minutes, or after a restart")
+		verdict.Doubt = differs(ahead, "that of most servers")
+	case known && !evenly && others.Believing == 0 && now.Sub(verdict.jumped) < settleAfter:
+		verdict.Doubt = differs(jump, "what it should show, although it agrees with the servers' clocks: it is believed again after ten minutes, or after a restart")
 	}
-	return clock
+	return verdict
 }

@@ -104,10 +104,7 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 		}
 	}
 	clock := s.Clock()
-	s.self.ClockAhead, s.self.ClockBelieved, s.self.Expected = clock.Ahead, clock.Doubt == "", nil
-	if s.self.ClockBelieved {
-		s.self.Expected = s.pool.Expected()
-	}
+	s.self.ClockAhead, s.self.ClockBelieved = clock.Ahead, clock.Doubt == ""
 	s.self.Alerts = append([]alerts.Alert{}, firing...) // nil would be null
 	var conflict error
 	err := postgres.InTx(work.AnyClock(ctx), s.pool, func(tx pgx.Tx) error {
@@ -146,7 +143,7 @@ func (s *Servers) checkLimiter(ctx context.Context, queries *serversdb.Queries) 
 	}
 	other := others[0]
 	if s.unsure.IsZero() {
-		s.unsure = s.pool.Now()
+		s.unsure = s.pool.Clock().Now()
 	}
 	sameKind := strings.Fields(other.Limiter)[0] == strings.Fields(ours)[0]
 	if sameKind && other.SeenAt.Before(s.unsure.Add(alerts.Interval)) { // it may have been killed, or has not looked since

@@ -138,7 +138,7 @@ func (a *Accounts) storeCodeIn(
 // findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it, or the zero value. A
 // browser without such a key causes the same statements with and without an account.
 func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
-	found, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: text.AddressKey(request.Email), Expected: a.pool.Expected()})
+	found, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: text.AddressKey(request.Email)})
 	if err != nil || found.UserID == nil {
 		return found, browser, err
 	}

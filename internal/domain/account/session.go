@@ -66,7 +66,7 @@ func (a *Accounts) StartSession(ctx context.Context, signIn uuid.UUID, verified 
 			return err
 		}
 		return queries.InsertSession(ctx, accountdb.InsertSessionParams{
-			UserID: key.UserID, SecretHash: key.hash(), Lifetime: SessionLifetime, Expected: a.pool.Expected(),
+			UserID: key.UserID, SecretHash: key.hash(), Lifetime: SessionLifetime,
 		})
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted

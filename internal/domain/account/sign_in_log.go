@@ -48,7 +48,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 		return SignInLog{CodesWork: true}, nil
 	}
 	address := text.AddressKey(email)
-	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address, Expected: a.pool.Expected()})
+	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
 	if err != nil {
 		return found, err
 	}
@@ -105,7 +105,7 @@ func (a *Accounts) LiftSignInLimits(ctx context.Context, userID uuid.UUID) error
 	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		address := text.AddressKey(user.Email)
-		of, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address, Expected: a.pool.Expected()})
+		of, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
 		if err != nil {
 			return err
 		}

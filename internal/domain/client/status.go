@@ -113,7 +113,6 @@ func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Durati
 	}
 	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
 		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
-		Expected: r.pool.Expected(),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrReplacedSince

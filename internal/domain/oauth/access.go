@@ -9,6 +9,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
@@ -44,7 +45,6 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 		TokenID:   token.TokenID,
 		Version:   token.Version,
 		ExpiresAt: time.UnixMicro(token.ExpiresAt),
-		Expected:  s.pool.Expected(),
 	}
 	access := Access{UserID: token.UserID, ClientID: token.ClientID, ConnectionVersion: token.Version}
 	row, err := s.queries.AuthenticateAccess(ctx, params)
@@ -55,7 +55,7 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	case errors.Is(err, pgx.ErrNoRows):
 		err = refusal.Because(ErrInvalidAccessToken, "the user was deleted")
 	case err == nil && !row.Believed:
-		err = postgres.ErrClock
+		err = clock.ErrDoubted
 	case err == nil && row.Refusal != "":
 		err = refusal.Because(ErrInvalidAccessToken, row.Refusal)
 	}
@@ -141,7 +141,6 @@ func (s *Server) authenticateClients(ctx context.Context, given []Credentials) (
 	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{
 		ClientIds:    postgres.Map(given, func(c Credentials) uuid.UUID { return c.ClientID }),
 		SecretHashes: postgres.Map(given, func(c Credentials) []byte { return c.SecretHash[:] }),
-		Expected:     s.pool.Expected(),
 	})
 	right := make(map[Credentials]struct{}, len(rows))
 	for _, row := range rows {

@@ -128,7 +128,7 @@ func (s *Server) Disconnect(ctx context.Context, client Credentials, grantID uui
 	}
 	ctx = asClient(ctx, client.ClientID)
 	userID, err := s.queries.FindGrant(ctx, oauthdb.FindGrantParams{
-		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:], Expected: s.pool.Expected(),
+		GrantID: grantID, ClientID: client.ClientID, SecretHash: client.SecretHash[:],
 	})
 	if err == nil && userID != nil {
 		err = s.disconnect(ctx, *userID, client.ClientID, "client", nil)

@@ -81,7 +81,7 @@ func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
-		UserID: *found.request.UserID, ClientID: found.request.ClientID, Expected: s.pool.Expected(),
+		UserID: *found.request.UserID, ClientID: found.request.ClientID,
 	})
 	if err != nil {
 		return found, postgres.NoRowsAs(err, ErrRequestEnded)
@@ -137,7 +137,6 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		DayEnds:      timezone.EndOfDay(localTime(found.user)),
 		Version:      found.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
-		Expected:     s.pool.Expected(),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		_, ended := s.consent(ctx, id, session) // tells if the day is over by now
@@ -167,7 +166,7 @@ func (s *Server) allowAgain(ctx context.Context, id uuid.UUID, session [sha256.S
 		return "", postgres.NoRowsAs(err, ErrRequestEnded)
 	}
 	user, err := s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
-		UserID: *allowed.UserID, ClientID: allowed.ClientID, Expected: s.pool.Expected(),
+		UserID: *allowed.UserID, ClientID: allowed.ClientID,
 	})
 	if err != nil {
 		return "", postgres.NoRowsAs(err, ErrRequestEnded)

@@ -14,6 +14,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/timezone"
@@ -69,7 +70,6 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 			HistoryFrom:   time.Unix(code.HistoryFrom, 0).UTC(),
 			RefreshHash:   credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
-			Expected:      s.pool.Expected(),
 		})
 		if err == nil {
 			return s.withAccessToken(Tokens{
@@ -98,13 +98,12 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 		CodeExpiresAt: time.UnixMicro(code.ExpiresAt),
 		RedirectUri:   redirectURI,
 		Scopes:        code.Scopes,
-		Expected:      s.pool.Expected(),
 	})
 	switch {
 	case err != nil:
 		return postgres.NoRowsAs(err, errWrongClient)
 	case !found.Believed:
-		return postgres.ErrClock
+		return clock.ErrDoubted
 	case found.Possible:
 		return errRepeat
 	}

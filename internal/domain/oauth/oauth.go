@@ -152,7 +152,7 @@ type registration = oauthdb.ListRegistrationsRow
 const registrationsPerStatement = 500
 
 func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (map[uuid.UUID]registration, error) {
-	rows, err := s.queries.ListRegistrations(ctx, oauthdb.ListRegistrationsParams{ClientIds: clientIDs, Expected: s.pool.Expected()})
+	rows, err := s.queries.ListRegistrations(ctx, oauthdb.ListRegistrationsParams{ClientIds: clientIDs})
 	found := make(map[uuid.UUID]registration, len(rows))
 	for _, row := range rows {
 		found[row.ClientID] = row

@@ -9,6 +9,7 @@ import (
 	oauthdb "connect-svc/gen/db/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"github.com/jackc/pgx/v5"
 )
@@ -53,7 +54,6 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 			PresentedHash: credential.Hash(presented),
 			NewHash:       credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
-			Expected:      s.pool.Expected(),
 		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = s.refuseRefresh(ctx, client, token, presented)
@@ -89,7 +89,6 @@ func (s *Server) recover(ctx context.Context, client Credentials, token refreshT
 		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(),
 		NewHash:     credential.Hash(next),
 		Inactivity:  s.settings.RefreshInactivity,
-		Expected:    s.pool.Expected(),
 	})
 	return oauthdb.RotateRefreshTokenRow(row), postgres.NoRowsAs(err, errRepeat)
 }
@@ -107,7 +106,6 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 		IssuedAt:      time.UnixMicro(token.IssuedAt),
 		Scopes:        token.Scopes,
 		Inactivity:    s.settings.RefreshInactivity,
-		Expected:      s.pool.Expected(),
 	})
 	switch {
 	case err != nil:
@@ -115,7 +113,7 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 	case found.Replayed:
 		return ErrReplayed
 	case !found.Believed:
-		return postgres.ErrClock
+		return clock.ErrDoubted
 	case found.Recoverable:
 		return errRecoverable
 	case found.Lapsed:
@@ -147,13 +145,12 @@ func (s *Server) revokeAccessToken(ctx context.Context, client Credentials, toke
 		Version:    token.Version,
 		TokenID:    token.TokenID,
 		ExpiresAt:  time.UnixMicro(token.ExpiresAt),
-		Expected:   s.pool.Expected(),
 	})
 	if postgres.Is(err, postgres.ForeignKeyViolation) { // the user was deleted, and the token with the user
 		return nil
 	}
 	if err == nil && !believed {
-		return postgres.ErrClock
+		return clock.ErrDoubted
 	}
 	return postgres.NoRowsAs(err, errWrongClient)
 }
@@ -170,7 +167,6 @@ func (s *Server) revokeFamily(ctx context.Context, client Credentials, token ref
 		UserID: token.UserID, ClientID: token.ClientID, SecretHash: client.SecretHash[:], Version: token.Version,
 		Generation: token.Generation, IssuedAt: time.UnixMicro(token.IssuedAt), Scopes: token.Scopes,
 		HistoryFrom: time.Unix(token.HistoryFrom, 0).UTC(), Inactivity: s.settings.RefreshInactivity,
-		Expected: s.pool.Expected(),
 	})
 	return postgres.NoRowsAs(err, errWrongClient)
 }

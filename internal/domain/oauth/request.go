@@ -178,7 +178,7 @@ func (s *Server) SignIn(ctx context.Context, sealed SealedRequest, browser, sess
 		return err
 	}
 	user, err := s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
-		UserID: userID, ClientID: request.ClientID, Expected: s.pool.Expected(),
+		UserID: userID, ClientID: request.ClientID,
 	})
 	if err != nil {
 		return postgres.NoRowsAs(err, ErrRequestEnded)

@@ -60,7 +60,7 @@ func TestDeliveredWhileTheClockIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, jump := range []time.Duration{401 * 24 * time.Hour, -time.Hour} {
-		w.pool.Believe(0)
+		w.pool.Clock().Believe(0)
 		w.db.Jump(t, jump)
 		w.attemptNow(t, w.revoked(t, client))
 		c := r.next(t)

@@ -52,7 +52,7 @@ func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, erro
 
 // targets returns the targets of clients. A client without an endpoint has an empty URL.
 func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.UUID]target, error) {
-	rows, err := w.queries.ListWebhookTargets(ctx, webhookdb.ListWebhookTargetsParams{ClientIds: clients, Expected: w.pool.Expected()})
+	rows, err := w.queries.ListWebhookTargets(ctx, webhookdb.ListWebhookTargetsParams{ClientIds: clients})
 	targets := make(map[uuid.UUID]target, len(rows))
 	for _, row := range rows {
 		found := target{
@@ -206,7 +206,6 @@ func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUnt
 	}
 	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
 		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
-		Expected: w.pool.Expected(),
 	})
 	if err == nil && n == 0 {
 		if _, err := w.Endpoint(ctx, clientID); err != nil {

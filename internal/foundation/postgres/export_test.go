@@ -4,6 +4,3 @@ import "github.com/jackc/pgx/v5/pgxpool"
 
 // ConfigOf is how a pool connects.
 func ConfigOf(p *Pool) *pgxpool.Config { return p.conns.Config() }
-
-// Uptime is how long this machine has run.
-var Uptime = uptime

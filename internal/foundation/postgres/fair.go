@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -30,35 +30,26 @@ type Pool struct {
 	queue     *work.Queue
 	strangers *work.Queue // of the callers who have proved nothing, in front of the other one
 	elsewhere bool        // another server can answer, so that a statement does not wait for this one to come back
-	clock     *Clock
-	reference atomic.Pointer[reference]
-	doubt     atomic.Pointer[error]
+	clock     *clock.Database
 }
 
-// newPool makes a pool without connections. The clock may be nil.
-func newPool(ctx context.Context, config *pgxpool.Config, clock *Clock) (*Pool, error) {
-	prepare := config.PrepareConn
-	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
-		switch {
-		case hungUp(conn.PgConn().Conn()):
-			return false, nil // the pool takes another one
-		case prepare == nil:
-			return true, nil
-		}
-		return prepare(ctx, conn)
-	}
+// newPool makes a pool without connections.
+func newPool(ctx context.Context, config *pgxpool.Config, database *clock.Database) (*Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, ConnectError(config.ConnConfig, err)
 	}
 	most := int(config.MaxConns)
 	return &Pool{
-		conns: pool, queue: work.NewQueue(most, work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded), clock: clock,
+		conns: pool, queue: work.NewQueue(most, work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded), clock: database,
 	}, nil
 }
 
 // Close ends the connections. It waits for those in use.
 func (p *Pool) Close() { p.conns.Close() }
+
+// Clock is the database's clock, as this pool sees it.
+func (p *Pool) Clock() *clock.Database { return p.clock }
 
 // Outside acts on a connection that is not the pool's.
 func (p *Pool) Outside(ctx context.Context, act func(*pgx.Conn) error) error {
@@ -105,7 +96,7 @@ func (p *Pool) enter(ctx context.Context) (leave func(), err error) {
 
 // acquire waits in the queue, and then for a connection. Call release afterwards.
 func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
-	if err := p.doubted(ctx); err != nil {
+	if err := p.clock.Err(); err != nil && !work.HasAnyClock(ctx) {
 		return nil, nil, err
 	}
 	leave, err := p.enter(ctx)

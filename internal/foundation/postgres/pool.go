@@ -5,9 +5,8 @@
 //
 //   - Every statement waits for its connection in the fair queue (TestPoolHasNoOtherMethods, TestBatchesAreQueued).
 //   - Strangers use at most a quarter of the connections at a time (TestStrangersShareAQuarter).
-//   - The service has one clock, the clock of the database. SQL reads it through connect_now(), never through now(). A [Clock]
-//     shifts it for the connections of one pool, and gives the same time to Go code, so that tests and the demo can travel in
-//     time. The zero Clock is the real time and costs no statement (TestClock, TestZeroClockSetsNothing).
+//   - The service has one clock, the clock of the database (package clock). A pool shifts it for its connections, which costs no statement
+//     without a shift (TestClock, TestZeroClockSetsNothing), and fills in the time that a statement expects (clock.TestExpected).
 //   - No error of this package holds a password or the database's address as it was configured, because errors are logged
 //     (TestOpenErrors).
 //   - Every session runs in UTC, so that a cast between date and timestamptz means the same everywhere (TestOpenDefaultsYieldToURL).
@@ -26,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/work"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -51,12 +51,12 @@ type Option func(*Options)
 // Options are what an [Option] changes.
 type Options struct {
 	*pgxpool.Config
-	clock *Clock
+	shift *clock.Clock
 }
 
-// WithClock gives every connection of the pool the time of clock.
-func WithClock(clock *Clock) Option {
-	return func(o *Options) { o.clock, o.PrepareConn = clock, clock.prepare }
+// WithClock gives every connection of the pool the time of shift.
+func WithClock(shift *clock.Clock) Option {
+	return func(o *Options) { o.shift = shift }
 }
 
 // WithMaxConns bounds the connections of the pool; n is 1 or more. The default is pool_max_conns of the URL, or else 20.
@@ -171,8 +171,8 @@ func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	return nil
 }
 
-// prepareConfig applies the defaults and the options, and returns the clock of the pool, if it has one.
-func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
+// prepareConfig applies the defaults and the options, and returns the clock of the pool.
+func prepareConfig(config *pgxpool.Config, url string, opts []Option) *clock.Database {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
 	}
@@ -183,13 +183,6 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
 	if !strings.Contains(url, "description_cache_capacity") {
 		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
 	}
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
-		// A statement that waited for a row decides by its newest version, whatever the database's default. Poolers refuse this setting at
-		// the start of a connection.
-		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'", pgx.QueryExecModeSimpleProtocol)
-		return err
-	}
 	config.ConnConfig.BuildContextWatcherHandler = nil
 	o := &Options{Config: config}
 	for _, opt := range opts {
@@ -198,7 +191,55 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Clock {
 	if config.ConnConfig.BuildContextWatcherHandler == nil {
 		WithLimits(work.DefaultLimits)(o)
 	}
-	return o.clock
+	database := clock.Of(o.shift)
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
+		database.FillIn(conn.TypeMap())
+		// A statement that waited for a row decides by its newest version, whatever the database's default. Poolers refuse this setting at
+		// the start of a connection.
+		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'", pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	config.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		if hungUp(conn.PgConn().Conn()) {
+			return false, nil // the pool takes another one
+		}
+		err := setOffset(ctx, conn, o.shift.Offset())
+		return err == nil, err
+	}
+	return database
+}
+
+// clockOffsetKey is the key of a connection's present offset among its custom data.
+const clockOffsetKey = "connect.clock_offset"
+
+// setOffset gives conn the offset of the clock. It sends a statement only if conn has another offset.
+func setOffset(ctx context.Context, conn *pgx.Conn, offset time.Duration) error {
+	data := conn.PgConn().CustomData()
+	if present, _ := data[clockOffsetKey].(time.Duration); present == offset {
+		return nil
+	}
+	interval := fmt.Sprintf("%d microseconds", offset.Microseconds())
+	if _, err := conn.Exec(ctx, "select set_config('connect.clock_offset', $1, false)", interval); err != nil {
+		return fmt.Errorf("database: set the clock: %w", err)
+	}
+	data[clockOffsetKey] = offset
+	return nil
+}
+
+// ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The offset of the
+// pool's [clock.Clock] does not count. The error is at most half of a round trip.
+func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
+	conn, release, err := pool.acquire(work.AnyClock(ctx))
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	deliberate, _ := conn.Conn().PgConn().CustomData()[clockOffsetKey].(time.Duration)
+	var theirs time.Time
+	before := time.Now()
+	err = conn.QueryRow(ctx, "select connect_now()").Scan(&theirs)
+	return theirs.Sub(before.Add(time.Since(before)/2).Round(0)) - deliberate, err
 }
 
 func setDefault(config *pgx.ConnConfig, name, value string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -173,7 +174,7 @@ func TestZeroClockSetsNothing(t *testing.T) {
 	if set != nil {
 		t.Errorf("connect.clock_offset = %q, want it never set", *set)
 	}
-	var clock *postgres.Clock
+	var clock *clock.Clock
 	if got := time.Since(clock.Now()); got.Abs() > time.Minute {
 		t.Errorf("the nil clock is off by %v", got)
 	}
@@ -281,5 +282,19 @@ func TestStatementCaches(t *testing.T) {
 			t.Errorf("%q: %v, want %v", settings, got, want)
 		}
 		pool.Close()
+	}
+}
+
+// The offset that tests and the demo give to the clock does not count.
+func TestClockDifference(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCluster(t, "its clock is that of each node")
+	db := pgtest.New(t)
+	db.Clock.Set(24 * time.Hour)
+	for _, ahead := range []time.Duration{0, -time.Hour, 401 * 24 * time.Hour} {
+		db.Jump(t, ahead)
+		if got, err := postgres.ClockDifference(t.Context(), db.Pool); err != nil || got.Round(time.Second) != ahead {
+			t.Errorf("ahead by %s instead of %s, %v", got, ahead, err)
+		}
 	}
 }

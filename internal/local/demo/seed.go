@@ -24,6 +24,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/timezone"
@@ -167,7 +168,7 @@ func (d *demo) openPartner(ctx context.Context, r registration) error {
 // connectInThePast makes the user consent 30 days ago: the authorization server is the real one, on a database connection whose clock
 // is set back. This is necessary because a connection can read only from the day of consent on.
 func (d *demo) connectInThePast(ctx context.Context, r registration, p person) error {
-	clock := new(postgres.Clock)
+	clock := new(clock.Clock)
 	clock.Set(-sinceConnected(time.Now(), p.location))
 	pool, err := postgres.Open(ctx, d.database.URL(), postgres.WithClock(clock), postgres.WithMaxConns(1))
 	if err != nil {

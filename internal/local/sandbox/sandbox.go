@@ -3,7 +3,7 @@
 // and to force errors.
 //
 // The service is the real one, put together by package app as for `connect-svc serve`. Users consent through package oauth, package
-// activity writes activity, and package webhook sends webhooks. The driver moves the service's own clock (postgres.Clock), so that
+// activity writes activity, and package webhook sends webhooks. The driver moves the service's own clock (clock.Clock), so that
 // every expiry follows it. `connect-svc serve` cannot do this: neither it nor package app imports this package, and no setting
 // turns it on.
 //
@@ -47,7 +47,7 @@ import (
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
@@ -107,7 +107,7 @@ type sandbox struct {
 	dir       string // removed at the end
 	baseURL   string
 	authority *authority.Authority
-	clock     postgres.Clock
+	clock     clock.Clock
 
 	public, private, receiver, smtp, mailPage net.Listener
 

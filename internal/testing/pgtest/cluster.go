@@ -13,6 +13,7 @@ import (
 
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/citus"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 )
 
@@ -165,7 +166,7 @@ func (n nodes) drop(ctx context.Context, database string) error {
 }
 
 // follow makes the nodes tell the time of a clock from now on.
-func (n nodes) follow(t testing.TB, database string, clock *postgres.Clock) {
+func (n nodes) follow(t testing.TB, database string, clock *clock.Clock) {
 	t.Helper()
 	there, err := n.connect(context.Background(), database)
 	if err != nil {

@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/wait"
@@ -50,9 +51,9 @@ const maxConns = 10
 // DB is the database of one test.
 type DB struct {
 	Pool  *postgres.Pool
-	URL   string          // with the password; on a cluster one node's, another one for each database
-	URLs  []string        // of every node, the coordinator's first
-	Clock *postgres.Clock // of Pool
+	URL   string       // with the password; on a cluster one node's, another one for each database
+	URLs  []string     // of every node, the coordinator's first
+	Clock *clock.Clock // of Pool
 
 	name   string
 	spread bool // over the nodes
@@ -209,7 +210,7 @@ func create(t testing.TB, from string) *DB {
 		t.Fatalf("pgtest: no PostgreSQL for the tests: %v", err)
 	}
 	ctx := context.Background()
-	db := &DB{Clock: new(postgres.Clock), name: "test_" + strings.ToLower(rand.Text())}
+	db := &DB{Clock: new(clock.Clock), name: "test_" + strings.ToLower(rand.Text())}
 	from = cmp.Or(from, server.template)
 	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+server.strategy()); err != nil {
 		t.Fatalf("pgtest: %v", err)

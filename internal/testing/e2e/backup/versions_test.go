@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/pgtest"
@@ -37,7 +37,7 @@ func TestRestoreOnNewerPostgreSQL(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		db := &pgtest.DB{URL: server.URL(), URLs: []string{server.URL()}, Clock: new(postgres.Clock)}
+		db := &pgtest.DB{URL: server.URL(), URLs: []string{server.URL()}, Clock: new(clock.Clock)}
 		db.Pool = db.Open(t)
 		if got := pgtest.Value[string](t, db, "show server_version"); !strings.HasPrefix(got, major+".") {
 			t.Fatalf("PostgreSQL %s, want %s", got, major)

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/postgres/replica"
 	"connect-svc/internal/foundation/telemetry"
@@ -33,7 +34,7 @@ func start(t *testing.T, server *embedded.Server, err error) *embedded.Server {
 // on is a server's database, for the test itself.
 func on(t *testing.T, server *embedded.Server) *pgtest.DB {
 	t.Helper()
-	db := &pgtest.DB{URL: server.URL(), Clock: new(postgres.Clock)}
+	db := &pgtest.DB{URL: server.URL(), Clock: new(clock.Clock)}
 	db.Pool = db.Open(t)
 	return db
 }
@@ -67,7 +68,7 @@ func TestReplicaOfAnotherHistory(t *testing.T) {
 	}
 	second, stranger, follower := on(t, replicas[0]), on(t, replicas[1]), on(t, replicas[2])
 	way, log := proxytest.New(t), new(logtest.Buffer)
-	primary := &pgtest.DB{URL: way.Open(t, first.URL()), Clock: new(postgres.Clock)}
+	primary := &pgtest.DB{URL: way.Open(t, first.URL()), Clock: new(clock.Clock)}
 	primary.Pool = primary.Open(t)
 	_, hosts, _ := strings.Cut(stranger.URL, "@")
 	host, _, _ := strings.Cut(hosts, "/")

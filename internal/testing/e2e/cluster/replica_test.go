@@ -13,7 +13,7 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/local/embedded"
@@ -53,10 +53,10 @@ func newReplicated(t *testing.T) replicated {
 	if _, err := migrate.Apply(t.Context(), primary.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
-	db := &pgtest.DB{URL: primary.URL(), Clock: new(postgres.Clock)}
+	db := &pgtest.DB{URL: primary.URL(), Clock: new(clock.Clock)}
 	db.Pool = db.Open(t)
 	replica := start(embedded.StartReplica(t.Context(), primary, embedded.Config{Ephemeral: true, Limits: wait.Patient}))
-	there := &pgtest.DB{URL: replica.URL(), Clock: new(postgres.Clock)}
+	there := &pgtest.DB{URL: replica.URL(), Clock: new(clock.Clock)}
 	there.Pool = there.Open(t)
 	r := replicated{replica: replica, way: proxytest.New(t), there: there, keys: credential.NewTestKeyring(), log: new(logtest.Buffer)}
 	at := r.way.Open(t, replica.URL())

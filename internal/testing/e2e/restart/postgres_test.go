@@ -14,7 +14,7 @@ import (
 
 	"connect-svc/internal/app"
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
@@ -51,7 +51,7 @@ func newRestartable(t *testing.T) *restartable {
 		t.Fatal(err)
 	}
 	at := r.Open(t, r.running.URL())
-	r.db = &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(postgres.Clock)}
+	r.db = &pgtest.DB{URL: at, URLs: []string{at}, Clock: new(clock.Clock)}
 	r.db.Pool = r.db.Open(t)
 	return r
 }

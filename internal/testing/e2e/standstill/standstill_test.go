@@ -19,7 +19,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/edge/pages"
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/embedded"
@@ -107,7 +107,7 @@ func ownDatabase(t *testing.T) (*embedded.Server, *pgtest.DB) {
 	if _, err := migrate.Apply(t.Context(), server.URL(), migrate.Up); err != nil {
 		t.Fatal(err)
 	}
-	db := &pgtest.DB{URL: server.URL(), Clock: new(postgres.Clock)}
+	db := &pgtest.DB{URL: server.URL(), Clock: new(clock.Clock)}
 	db.Pool = db.Open(t)
 	return server, db
 }

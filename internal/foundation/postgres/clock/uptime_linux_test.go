@@ -1,4 +1,4 @@
-package postgres_test
+package clock_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -21,7 +21,7 @@ func TestUptimeCountsSuspension(t *testing.T) {
 	}
 	since, _, _ := strings.Cut(string(text), " ")
 	want, err := time.ParseDuration(since + "s")
-	if got := postgres.Uptime(); err != nil || (got-want).Abs() > wait.Limit {
+	if got := clock.Uptime(); err != nil || (got-want).Abs() > wait.Limit {
 		t.Errorf("uptime is %s, and /proc/uptime %s, %v", got, want, err)
 	}
 	namespace := []string{"--time", "--boottime", "86400000"}

@@ -181,7 +181,7 @@ func TestImportUsersBadRows(t *testing.T) {
 		fmt.Fprintf(&file, ",ada@example.com,UTC,2026-01-31\n,u%d@example.com,UTC,2026-01-31\n", i)
 	}
 	_, err := b.ImportUsers(t.Context(), strings.NewReader(file.String()), nil)
-	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || len(bad.Named) != refusal.MaxNamed || bad.Bad != 250 || bad.Rows != 500 {
+	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || len(bad.Named) != refusal.MaxNamed || bad.Count != 250 || bad.Rows != 500 {
 		t.Errorf("250 of 500 rows are bad: %v", err)
 	}
 }

@@ -136,7 +136,7 @@ func (w *bulkWriter) attempt(ctx context.Context, tx pgx.Tx, rows int64) (result
 		from writing`).Scan(&result.Inserted, &result.Updated, &deleted); err != nil {
 		return result, fmt.Errorf("count: %w", err)
 	}
-	if deleted || w.taken || w.bad.Bad > 0 {
+	if deleted || w.taken || w.bad.Count > 0 {
 		if err := w.findWrong(ctx, tx, rows); err != nil {
 			return result, err
 		}

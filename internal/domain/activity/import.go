@@ -155,7 +155,7 @@ func insertPart(
 func settleUsers(
 	ctx context.Context, tx pgx.Tx, into table, reader *intake.Reader, state databaseState, skip func([]string) error, result *Result,
 ) (locked bool, err error) {
-	if bad := reader.Bad(); bad.Bad > 0 && skip != nil {
+	if bad := reader.Bad(); bad.Count > 0 && skip != nil {
 		return false, bad.Err(reader.Rows())
 	}
 	for {
@@ -165,7 +165,7 @@ func settleUsers(
 			}
 		}
 		if skip == nil {
-			if reader.Bad().Bad > 0 || !locked {
+			if reader.Bad().Count > 0 || !locked {
 				err = unknownUsers(ctx, tx, reader)
 			}
 			return locked, err

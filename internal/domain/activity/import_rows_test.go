@@ -150,7 +150,7 @@ func TestImportSkipsUnknownUsers(t *testing.T) {
 
 	before := w.stored(t, "daily_steps")
 	_, err = w.ImportDailySteps(t.Context(), strings.NewReader(stepsHeader+names.Replace("U,2026-04-09,1\nX,2026-04-09,1\nU,2026-04-09,x\n")), options)
-	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || bad.Bad != 1 || bad.Named[0].Row != 4 {
+	if bad := (*refusal.Fields)(nil); !errors.As(err, &bad) || bad.Count != 1 || bad.Named[0].Row != 4 {
 		t.Errorf("a bad row: %v", err)
 	}
 	full := errors.New("disk full")

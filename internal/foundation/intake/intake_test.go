@@ -71,8 +71,8 @@ func TestReader(t *testing.T) {
 		}
 	}
 	_, reader, reports := read(t, head+strings.Repeat("a,good\nb,no\n", 7_500))
-	if len(reports) != 1 || reports[0].Rows != 10_000 || reader.Bad().Bad != 7_500 {
-		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Bad)
+	if len(reports) != 1 || reports[0].Rows != 10_000 || reader.Bad().Count != 7_500 {
+		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Count)
 	}
 	broken := errors.New("cable cut")
 	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, nil, nil); !errors.Is(err, broken) {

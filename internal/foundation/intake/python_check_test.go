@@ -34,8 +34,8 @@ sys.stdout.buffer.write(text.getvalue().encode(sys.argv[2]))
 			}
 			good, reader, _ := read(t, string(file))
 			want := []string{"2 plain", "3 a,b", `4 a "word"`, "5 a\nb", "7 Zoë", "8  spaces ", "9 '", "10 é"}
-			if diff := cmp.Diff(want, good); diff != "" || reader.Bad().Bad != 0 || reader.Err() != nil {
-				t.Errorf("%s, %s: %d bad rows, %v (-want +got):\n%s", dialect, encoding, reader.Bad().Bad, reader.Err(), diff)
+			if diff := cmp.Diff(want, good); diff != "" || reader.Bad().Count != 0 || reader.Err() != nil {
+				t.Errorf("%s, %s: %d bad rows, %v (-want +got):\n%s", dialect, encoding, reader.Bad().Count, reader.Err(), diff)
 			}
 		}
 	}

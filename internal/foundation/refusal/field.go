@@ -39,7 +39,7 @@ func (Field) Is(target error) bool { return target == ErrFields }
 // Fields is the error of the wrong fields of a document, a batch or a file, of which nothing was stored.
 type Fields struct {
 	Named []Field // the first MaxNamed, in order
-	Bad   int64   // bad rows
+	Count int64   // of bad rows
 	Rows  int64   // rows that were read, including the bad ones; 0: rows are not counted
 	Cut   bool    // the file could not be read beyond the last named row
 }
@@ -49,11 +49,11 @@ func (f *Fields) Error() string {
 	if f.Rows == 0 {
 		return fmt.Sprintf("%d fields are invalid", len(f.Named))
 	}
-	text := fmt.Sprintf("%d of %d rows cannot be taken", f.Bad, f.Rows)
+	text := fmt.Sprintf("%d of %d rows cannot be taken", f.Count, f.Rows)
 	if f.Cut {
-		text = fmt.Sprintf("%d rows cannot be taken, and the file cannot be read to its end", f.Bad)
+		text = fmt.Sprintf("%d rows cannot be taken, and the file cannot be read to its end", f.Count)
 	}
-	if f.Bad > int64(len(f.Named)) {
+	if f.Count > int64(len(f.Named)) {
 		text += fmt.Sprintf("; the first %d faults are named", len(f.Named))
 	}
 	return text
@@ -72,7 +72,7 @@ func (f *Fields) AddRow(row int, fields ...Field) {
 
 // AddRows records that so many more rows are bad, with the first of their wrong fields. It keeps fields in the order of the rows.
 func (f *Fields) AddRows(bad int64, fields []Field) {
-	f.Bad += bad
+	f.Count += bad
 	f.Named = append(f.Named, fields...)
 	slices.SortStableFunc(f.Named, func(a, b Field) int { return cmp.Compare(a.Row, b.Row) })
 	f.Named = f.Named[:min(len(f.Named), MaxNamed)]
@@ -80,7 +80,7 @@ func (f *Fields) AddRows(bad int64, fields []Field) {
 
 // Err returns f as the error of so many rows, or nil if no row is bad.
 func (f *Fields) Err(rows int64) error {
-	if f.Bad == 0 {
+	if f.Count == 0 {
 		return nil
 	}
 	f.Rows = rows

@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/semaphore"
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/postgres"
-	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -61,7 +58,6 @@ func addNotice(ctx context.Context, tx pgx.Tx, recipient uuid.UUID, kind string,
 type notices struct {
 	pauses []time.Duration // tests replace these two
 	rest   time.Duration
-	free   *semaphore.Weighted
 
 	compose map[string]Compose // by kind; it never changes
 	kinds   []string           // its keys
@@ -72,75 +68,37 @@ type notices struct {
 	sent, failed atomic.Uint64
 }
 
-func newNotices() *notices {
-	return &notices{pauses: noticePauses, rest: noticeRest, free: semaphore.NewWeighted(noticeSenders)}
-}
-
 type waitingNotice = accountdb.ClaimNoticeRow
 
-// sendNotice begins to send a notice if one is due and a sender is free. Run calls it while no code is due. If none was due, it looks again
-// after [pollInterval].
-func (a *Accounts) sendNotice(ctx context.Context, group *sync.WaitGroup) bool {
-	n, now := a.outbox.notices, time.Now()
-	if resume := n.resume.Load(); now.Before(n.next) || resume != nil && now.Before(*resume) || !n.free.TryAcquire(1) {
-		return false
-	}
-	notice, found := a.claimNotice(ctx)
-	if !found {
-		n.free.Release(1)
-		n.next = now.Add(pollInterval)
-		return false
-	}
-	group.Go(func() {
-		defer a.outbox.signal()
-		defer n.free.Release(1)
-		a.deliverNotice(ctx, notice)
-	})
-	return true
-}
+// noticeLine is the key of all notices. No network has it.
+var noticeLine [32]byte
 
-// claimNotice leases the next notice that is due. If there is none, it locks and writes nothing.
-func (a *Accounts) claimNotice(ctx context.Context) (notice waitingNotice, found bool) {
-	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
-	defer cancel()
-	due, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: a.outbox.notices.kinds, Most: claimable})
+// claimNotice leases the next notice that is due. If there is none, it returns nil, locks and writes nothing, and looks again after
+// [pollInterval].
+func (a *Accounts) claimNotice(ctx context.Context) (*waitingNotice, error) {
+	n, now := a.outbox.notices, time.Now()
+	if resume := n.resume.Load(); now.Before(n.next) || resume != nil && now.Before(*resume) {
+		return nil, nil
+	}
+	due, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Most: claimable})
 	for _, next := range due {
-		notice, err = a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
+		notice, err := a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
 			Recipient: next.Recipient, NoticeID: next.NoticeID, Lease: a.settings.Limits.Claim + a.settings.Limits.MailSend,
 		})
-		if err == nil {
-			return notice, true
-		}
 		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
-			break
+			return &notice, err
 		}
 	}
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		a.settings.Logger.Error("notices that wait could not be read", "cause", err)
-	}
-	return notice, false
+	n.next = now.Add(pollInterval)
+	return nil, err
 }
 
-// deliverNotice makes one attempt and records its outcome. If the outcome cannot be recorded, the notice is sent again when its lease ends.
-func (a *Accounts) deliverNotice(ctx context.Context, notice waitingNotice) {
-	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
-	defer cancel()
-	err := work.Try(func() error {
-		return a.settleNotice(limited, notice, work.Try(func() error { return a.attemptNotice(limited, notice) }))
-	})
-	if err != nil && ctx.Err() == nil {
-		a.settings.Logger.Error("the outcome of a notice could not be recorded", "cause", err)
-	}
-}
-
-// settleNotice records the outcome of an attempt, in a time of its own: that of the attempt may be over, or nearly so.
-func (a *Accounts) settleNotice(attempt context.Context, notice waitingNotice, err error) error {
+// recordNotice records the outcome of an attempt.
+func (a *Accounts) recordNotice(ctx context.Context, notice waitingNotice, err, over error) error {
 	n := a.outbox.notices
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
-	defer cancel()
 	switch {
 	case err == nil, errors.Is(err, ErrNoLetter):
-	case errors.Is(attempt.Err(), context.Canceled): // this server stops
+	case errors.Is(over, context.Canceled): // this server stops
 		return a.delayNotice(ctx, notice, 0)
 	case int(notice.Attempts) > len(n.pauses), isPermanent(err):
 		n.failed.Add(1)

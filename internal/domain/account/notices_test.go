@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -135,7 +134,7 @@ func TestNoticesDoNotDelayCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Exec(t, "update code_emails set due_at = now()")
-	other.outbox.signal()
+	other.outbox.wake.Send()
 	if b.post.Next(t).Code == "" || len(begun) != 0 {
 		t.Errorf("%d notices more were begun", len(begun))
 	}
@@ -153,7 +152,7 @@ func TestANoticeOutlivesAnOutage(t *testing.T) {
 	}
 	hurry := func() {
 		b.db.Exec(t, "update notices set due_at = now()")
-		b.outbox.signal()
+		b.outbox.wake.Send()
 	}
 	attempted(1)
 	r.set(open)
@@ -200,7 +199,7 @@ func TestSlowNotices(t *testing.T) {
 	b.put(t, uuid.New(), "told", "x")
 	b.eventually(t, "select count(*) = 1 and bool_and(attempts = 1 and leased_until is null and due_at > now()) from notices")
 	b.db.Exec(t, "update notices set due_at = now(), attempts = $1", len(noticePauses)+1) // by servers that died
-	b.outbox.signal()
+	b.outbox.wake.Send()
 	b.noNotice(t)
 	if got := b.Counts(); got.NoticesFailed != 1 || len(begun) != 1 {
 		t.Errorf("%+v, and %d attempts", got, len(begun))
@@ -217,15 +216,22 @@ func TestNoticesRest(t *testing.T) {
 	resting := New(db.Pool, b.keys, b.mailer, Settings{
 		Notices: map[string]Compose{"told": told}, Limits: wait.Patient, Logger: slog.New(slog.DiscardHandler),
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { resting.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
-	b.eventually(t, "select sum(attempts) > 0 and bool_and(leased_until is null) from notices")
-	if got := pgtest.Value[int64](t, db, "select sum(attempts) from notices"); got > noticeSenders {
-		t.Errorf("%d attempts", got)
+	attempts := func(want int, when string) {
+		t.Helper()
+		emails, _, err := resting.claim(t.Context(), nil, senders+noticeSenders)
+		if len(emails) != want || err != nil {
+			t.Errorf("%s %d notices are attempted, %v", when, len(emails), err)
+		}
+		for _, email := range emails {
+			if err := resting.leases().Do(t.Context(), email, nil); err != nil {
+				t.Error(err)
+			}
+		}
 	}
+	attempts(1, "at first")
+	attempts(0, "while the server rests")
+	resting.outbox.notices.resume.Store(new(time.Now()))
+	attempts(1, "after its rest")
 }
 
 // TestServersShareNotices: each is sent once, also those of a server that died after it had leased them.

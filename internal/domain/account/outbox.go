@@ -40,13 +40,12 @@ var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.S
 // mail server, its duration does not reveal whether an email is sent, and an email survives the server that stored it.
 type outbox struct {
 	pauses     []time.Duration // tests replace them, so that no attempt follows before the test has checked the previous one
-	wake       chan struct{}   // an email may be due, or a network may have room
+	wake       work.Signal     // an email may be due
 	delivering *semaphore.Weighted
 
-	mu      sync.Mutex
-	sending map[[32]byte]int   // by network
-	stored  map[[32]byte]int32 // by network, see place
-	since   time.Time          // of the first that is in stored
+	mu     sync.Mutex
+	stored map[[32]byte]int32 // by network, see place
+	since  time.Time          // of the first that is in stored
 
 	sent, failed atomic.Uint64
 
@@ -69,15 +68,8 @@ func (o *outbox) recordSession(taken bool, err error) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{pauses: usualPauses, wake: make(chan struct{}, 1), delivering: semaphore.NewWeighted(deliveries), sending: map[[32]byte]int{},
-		notices: newNotices()}
-}
-
-func (o *outbox) signal() {
-	select {
-	case o.wake <- struct{}{}:
-	default: // there is a signal already
-	}
+	return &outbox{pauses: usualPauses, wake: make(work.Signal, 1), delivering: semaphore.NewWeighted(deliveries),
+		notices: &notices{pauses: noticePauses, rest: noticeRest}}
 }
 
 // place counts an email that this server stores, and returns how many of the same network it has stored before. It begins anew after tooLate,
@@ -92,96 +84,105 @@ func (o *outbox) place(network [32]byte) int32 {
 	return o.stored[network] - 1
 }
 
+// leasedEmail is an email that this server has leased: one with a code, or else a notice.
+type leasedEmail struct {
+	code   *waitingEmail
+	notice *waitingNotice
+}
+
 // Run sends the emails that wait in the database until ctx ends, notices while no code is due. Then it finishes those in flight, for 10 seconds
 // at most. Another server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its
 // lease ends. If the mail server had accepted it by then, it arrives twice, with the same code.
 func (a *Accounts) Run(ctx context.Context) {
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	context.AfterFunc(ctx, func() { time.AfterFunc(a.settings.Limits.Drain, stop) })
-	defer a.signIns.Flush(working) // what the last emails added
+	defer a.signIns.Flush(ctx) // what the last emails added
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { work.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.signIns.Run) })
-	free := semaphore.NewWeighted(senders)
-	for free.Acquire(ctx, 1) == nil {
-		email, found := a.claimEmail(working)
-		if found {
-			group.Go(func() {
-				release := sync.OnceFunc(func() { free.Release(1); a.outbox.leave([32]byte(email.Network)) })
-				defer release()
-				a.deliver(working, email, release)
-			})
-			continue
-		}
-		free.Release(1)
-		if a.sendNotice(working, &group) {
-			continue
-		}
-		if !a.awaitEmail(ctx) {
-			return
-		}
+	a.leases().Run(ctx)
+}
+
+func (a *Accounts) leases() *work.Leases[[32]byte, leasedEmail] {
+	limits := a.settings.Limits
+	return &work.Leases[[32]byte, leasedEmail]{
+		Name: "an email", Logger: a.settings.Logger, Wake: a.outbox.wake,
+		Claim: a.claim,
+		Line: func(email leasedEmail) (network [32]byte, parallel int) {
+			if email.code == nil {
+				return noticeLine, noticeSenders
+			}
+			return [32]byte(email.code.Network), perNetwork
+		},
+		Attempt: func(ctx context.Context, email leasedEmail, release func()) error {
+			if email.code == nil {
+				return a.attemptNotice(ctx, *email.notice)
+			}
+			return a.attempt(ctx, *email.code, release)
+		},
+		Record: func(ctx context.Context, email leasedEmail, err, over error) error {
+			if email.code == nil {
+				return a.recordNotice(ctx, *email.notice, err, over)
+			}
+			return a.record(ctx, *email.code, err, over)
+		},
+		Release: func(ctx context.Context, emails []leasedEmail) error {
+			if email := emails[0]; email.code == nil { // a claim brings one
+				return a.delayNotice(ctx, *email.notice, 0)
+			}
+			return a.delayEmail(ctx, *emails[0].code, 0)
+		},
+		Most: senders + noticeSenders, Idle: pollInterval,
+		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,
 	}
 }
 
-// awaitEmail waits until an email may be due. It reports false if ctx ends before.
-func (a *Accounts) awaitEmail(ctx context.Context) bool {
-	select {
-	case <-a.outbox.wake:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-time.After(pollInterval):
-		return true
+// claim leases the next email that is due: a code while a sender of codes is free, and a notice if no code is due.
+func (a *Accounts) claim(ctx context.Context, room map[[32]byte]int, limit int) (emails []leasedEmail, due bool, err error) {
+	noticeRoom, sending := room[noticeLine]
+	if !sending {
+		noticeRoom = noticeSenders
 	}
+	if limit <= noticeRoom {
+		return nil, false, nil
+	}
+	busy := [][]byte{} // not nil: null would exclude every network
+	for network, free := range room {
+		if free == 0 {
+			busy = append(busy, network[:])
+		}
+	}
+	var email leasedEmail
+	email.code, err = a.claimCode(ctx, busy)
+	if err == nil && email.code == nil && noticeRoom > 0 {
+		email.notice, err = a.claimNotice(ctx)
+	}
+	if err != nil {
+		a.settings.Logger.Error("emails that wait could not be leased", "cause", err)
+	}
+	if err != nil || email == (leasedEmail{}) {
+		return nil, false, err
+	}
+	return []leasedEmail{email}, true, nil
 }
 
 // waitingEmail is an email that this server has leased. seed identifies the code of the sign-in, limits are the keys that counted it,
 // attempts start at 1, and late means that it is too old to be sent.
 type waitingEmail = accountdb.ClaimCodeEmailRow
 
-// claimEmail leases the next email that is due, of a network that is not busy. If there is none it locks and writes nothing.
-func (a *Accounts) claimEmail(ctx context.Context) (email waitingEmail, found bool) {
-	o := a.outbox
-	busy := [][]byte{} // not nil: null would exclude every network
-	o.mu.Lock()
-	for network, emails := range o.sending {
-		if emails >= perNetwork {
-			busy = append(busy, network[:])
-		}
-	}
-	o.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, a.settings.Limits.Claim)
-	defer cancel()
+// claimCode leases the next email with a code that is due, of a network that is not busy. If there is none it returns nil, and locks and
+// writes nothing.
+func (a *Accounts) claimCode(ctx context.Context, busy [][]byte) (*waitingEmail, error) {
 	due, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
 	if err != nil {
-		a.settings.Logger.Error("emails that wait could not be read", "cause", err)
-		return email, false
+		return nil, err
 	}
 	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
 	for _, signIn := range due {
-		email, err = a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
-		if err == nil {
-			o.mu.Lock()
-			o.sending[[32]byte(email.Network)]++
-			o.mu.Unlock()
-			return email, true
-		}
+		email, err := a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
 		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
-			a.settings.Logger.Error("an email that waits could not be leased", "cause", err)
-			break
+			return &email, err
 		}
 	}
-	return email, false
-}
-
-func (o *outbox) leave(network [32]byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.sending[network]--; o.sending[network] == 0 {
-		delete(o.sending, network)
-	}
-	o.signal()
+	return nil, nil
 }
 
 // errReplaced means that a newer code has replaced this one, or that its sign-in is gone.
@@ -190,28 +191,12 @@ var errReplaced = errors.New("the code is no longer the sign-in's")
 // errTooLate means that the servers were busy or down for too long.
 var errTooLate = errors.New("it has waited too long")
 
-// deliver makes one attempt and records its outcome. If the outcome cannot be recorded, the email is sent again when its lease ends. It
-// calls release when the next delivery may begin.
-func (a *Accounts) deliver(ctx context.Context, email waitingEmail, release func()) {
-	limited, cancel := context.WithTimeout(ctx, a.settings.Limits.MailSend)
-	defer cancel()
-	err := work.Try(func() error {
-		return a.settle(limited, email, work.Try(func() error { return a.attempt(limited, email, release) }))
-	})
-	if err != nil && ctx.Err() == nil {
-		a.settings.Logger.Error("the outcome of an email could not be recorded", "cause", err)
-	}
-}
-
-// settle records the outcome of an attempt, in a time of its own: that of the attempt may be over, and an email that was taken would be sent
-// again.
-func (a *Accounts) settle(attempt context.Context, email waitingEmail, err error) error {
+// record records the outcome of an attempt.
+func (a *Accounts) record(ctx context.Context, email waitingEmail, err, over error) error {
 	pauses := a.outbox.pauses
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(attempt), a.settings.Limits.Leave)
-	defer cancel()
 	switch {
 	case err == nil, errors.Is(err, errReplaced):
-	case attempt.Err() != nil: // this server stops, or was slow: not a failure of the mail server
+	case over != nil: // this server stops, or was slow: not a failure of the mail server
 		return a.delayEmail(ctx, email, 0)
 	case int(email.Attempts) > len(pauses), errors.Is(err, errTooLate), isPermanent(err):
 		a.outbox.failed.Add(1)
@@ -309,7 +294,7 @@ func (a *Accounts) delayEmail(ctx context.Context, email waitingEmail, delay tim
 		SignInID: email.SignInID, Seed: email.Seed, Attempts: email.Attempts, Delay: delay,
 	})
 	if err == nil {
-		time.AfterFunc(delay, a.outbox.signal)
+		time.AfterFunc(delay, a.outbox.wake.Send)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -48,7 +47,17 @@ func (b *bench) attempted(t *testing.T, n int) {
 func (b *bench) hurry(t *testing.T) {
 	t.Helper()
 	b.db.Exec(t, "update code_emails set due_at = now()")
-	b.outbox.signal()
+	b.outbox.wake.Send()
+}
+
+// claimed leases the next email that is due.
+func (b *bench) claimed(t *testing.T) waitingEmail {
+	t.Helper()
+	email, err := b.claimCode(t.Context(), [][]byte{})
+	if err != nil || email == nil {
+		t.Fatalf("no email is due, or %v", err)
+	}
+	return *email
 }
 
 // counted is how many codes the limits have counted.
@@ -198,9 +207,7 @@ func TestAnotherServerSendsTheEmail(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.db.Exec(t, "update code_emails set due_at = now()")
-	if _, found := b.claimEmail(t.Context()); !found {
-		t.Fatal("no email")
-	}
+	b.claimed(t)
 	if err := b.send(left, user.Email); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +225,7 @@ func TestAnotherServerSendsTheEmail(t *testing.T) {
 		t.Errorf("an email was sent that another server has leased: %s", got)
 	}
 	b.db.Exec(t, "update code_emails set leased_until = now() where sign_in_id = $1", leased) // the lease ends
-	next.outbox.signal()
+	next.outbox.wake.Send()
 	if _, err := next.VerifyCode(t.Context(), leased, b.post.Next(t).Code); err != nil {
 		t.Errorf("the code of the email that was leased: %v", err)
 	}
@@ -265,7 +272,7 @@ func TestANetworkWaitsBehindItself(t *testing.T) {
 		)
 		insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, due_at)
 		select sign_in_id, seed, $1::bytea, row_number() over () - 1, '{}', connect_now(), 'en', '', '', now() from codes`, network)
-	b.outbox.signal()
+	b.outbox.wake.Send()
 	for range perNetwork {
 		<-r.came
 	}
@@ -333,17 +340,13 @@ func TestOrderOfNetworks(t *testing.T) {
 	}
 	var order []string
 	for range 6 {
-		email, found := b.claimEmail(t.Context())
-		if !found {
-			t.Fatal("no email")
-		}
-		order = append(order, networks[[32]byte(email.Network)])
+		order = append(order, networks[[32]byte(b.claimed(t).Network)])
 	}
 	if diff := cmp.Diff("a b c a b a", strings.Join(order, " ")); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if _, found := b.claimEmail(t.Context()); found {
-		t.Error("an email was leased twice")
+	if email, err := b.claimCode(t.Context(), [][]byte{}); email != nil || err != nil {
+		t.Errorf("an email was leased twice, or %v", err)
 	}
 }
 
@@ -432,13 +435,7 @@ func TestSlowEmails(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.db.Exec(t, "update code_emails set due_at = now()")
-	email, found := b.claimEmail(t.Context())
-	if !found {
-		t.Fatal("no email is due")
-	}
-	over, cancel := context.WithDeadline(t.Context(), time.Now())
-	defer cancel()
-	if err := b.settle(over, email, nil); err != nil {
+	if err := b.record(t.Context(), b.claimed(t), nil, context.DeadlineExceeded); err != nil {
 		t.Error(err)
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from code_emails"); n != 0 {

@@ -84,7 +84,7 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 		})
 	}
 	if err == nil {
-		time.AfterFunc(delay, a.outbox.signal)
+		time.AfterFunc(delay, a.outbox.wake.Send)
 		a.log(entry)
 	} else if tooMany := new(TooManyCodesError); errors.As(err, &tooMany) {
 		a.logRefusal(entry, tooMany)

@@ -1,5 +1,6 @@
 // Package work has what every piece of work needs, whoever it is done for: who asks ([Caller], [Actor]), how long it may take ([Limits],
-// [Within]), when its turn is ([Queue], [Locks], [Batch]), what it leaves to be written ([Buffer]), and what happens if it panics ([Try], [Restart]).
+// [Within]), when its turn is ([Queue], [Locks], [Batch]), what it leaves to be written ([Buffer]) or done later
+// ([Leases]), and what happens if it panics ([Try], [Restart]).
 //
 // A queue decides who uses something scarce next: a database connection, or the row of a connection between a user and a client. Everyone who
 // asks is a caller of some kind: a partner, a user, a stranger's network, the operator, or the background work of the service. [WithCaller]
@@ -19,6 +20,8 @@
 //   - A place that comes free is handed to one that waits, and no place is lost (TestQueueProperties).
 //   - A wait is bounded by time: it ends with [ErrLate] while there is still time to answer (TestQueueIsBoundedByTime). A queue
 //     may also bound how many wait for one caller, and refuses more with [ErrFull] (TestQueueIsBoundedForEachCaller).
+//   - The outcome of an attempt of [Leases] is recorded in a time of its own (TestLeasesRecord). A hanging receiver takes its own places
+//     (TestLeasesPlaces), and a server that stops finishes what it attempts (TestLeasesStop).
 //   - Nobody waits for a [Buffer] to be written (TestBufferRun). What it holds is bounded, and the log says what was lost (TestBuffer).
 //   - Work that panics ends nothing but itself. The error has the stack, without the values of arguments, which may be secrets (TestTry). Background
 //     work that panics goes on after a pause, until its context ends (TestRestart).

@@ -70,7 +70,7 @@ func split(text string) (local, domain string) {
 
 // hostOf returns the name of a host in A-labels and in lower case: xn--bcher-kva.example for Bücher.example.
 func hostOf(domain string) (string, error) {
-	return idna.Registration.ToASCII(lower(domain))
+	return idna.Registration.ToASCII(lowerCase(domain))
 }
 
 // StoredAddress returns a valid address as it is stored: in Unicode's normalization form C.
@@ -84,7 +84,7 @@ func AddressKey(text string) string {
 	local, domain := split(text)
 	host, err := hostOf(domain)
 	if err != nil { // stored by a program that took it for valid
-		host = lower(domain)
+		host = lowerCase(domain)
 	}
 	return Fold(local) + "@" + host
 }
@@ -113,14 +113,14 @@ func isASCII(text string) bool {
 // İ is an i with a dot above. Letter by letter it would be an i, which is another letter to those who write it.
 var dotted = strings.NewReplacer("İ", "i̇")
 
-// lower returns the text in lower case, letter by letter, and in Unicode's normalization form C.
-func lower(text string) string {
+// lowerCase returns the text in lower case, letter by letter, and in Unicode's normalization form C.
+func lowerCase(text string) string {
 	return norm.NFC.String(strings.ToLower(dotted.Replace(norm.NFC.String(text))))
 }
 
 // Fold returns what is equal for texts that are the same. In ASCII it is the text in lower case.
 func Fold(text string) string {
-	return strings.ReplaceAll(lower(text), "ς", "σ") // both are the small Σ
+	return strings.ReplaceAll(lowerCase(text), "ς", "σ") // both are the small Σ
 }
 
 // Sort sorts a list by names as people expect it, whatever their language: the default order of Unicode, in which é is next to e. The same

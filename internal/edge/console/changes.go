@@ -108,15 +108,6 @@ func (c *console) request(r *http.Request, partner client.Client, change func(*c
 	return "change_requested", err
 }
 
-// requestedLogo returns a logo that a partner asks for. Error: site.ErrNotFound.
-func (c *console) requestedLogo(r *http.Request, partner uuid.UUID, name string) (brand.Logo, error) {
-	wanted, err := c.wanted(r, client.Client{ID: partner})
-	if err == nil && (name == "" || wanted.Logo.Name != name) {
-		err = site.ErrNotFound
-	}
-	return wanted.Logo, err
-}
-
 // openChange is a partner with its open request.
 type openChange struct {
 	partner client.Client

@@ -63,9 +63,6 @@ func (c *chart) stacked(class, text string, values, floor []float64, top float64
 	}
 }
 
-// lineAt draws a horizontal line at a value.
-func (c *chart) lineAt(value, top float64) { c.Line = fmt.Sprintf("%.2f", height-height*value/top) }
-
 // onTimeAxis returns the height of a duration on a logarithmic axis of four decades, from 1 ms to 10 s.
 func onTimeAxis(d time.Duration) float64 {
 	ms := float64(d) / float64(time.Millisecond)

@@ -54,6 +54,7 @@ import (
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/google/uuid"
 )
 
@@ -136,11 +137,15 @@ func newConsole(config Config, base, static string) (*console, error) {
 		config.Texts = locale.Default()
 	}
 	funcs := func(in *locale.Locale) template.FuncMap {
-		all := words(in)
-		all["base"] = func() string { return base }
-		all["place"] = func() string { return places[base] }
-		all["tabs"] = func() []string { return tabs[base] }
-		return all
+		w := newWriter(in)
+		return template.FuncMap{
+			"base":  func() string { return base },
+			"place": func() string { return places[base] },
+			"tabs":  func() []string { return tabs[base] },
+			"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
+			"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
+			"figure": w.figure, "span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
+		}
 	}
 	c := &console{Config: config, base: base}
 	var err error
@@ -180,7 +185,11 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
-	v := view{Who: principalOf(r), Part: part, News: c.news(r), X: x, rights: c.rights}
+	v := view{Who: principalOf(r), Part: part, X: x, rights: c.rights}
+	what := r.URL.Query().Get("done")
+	if _, known := doneTexts[what]; known {
+		v.News = string(c.site.Locale(r).HTML("console.done." + what))
+	}
 	if r.URL.Path == findPath || r.URL.Path == usersPath {
 		v.Find = new(r.URL.Query().Get("q"))
 	}
@@ -193,15 +202,6 @@ func done(path, what string) site.Redirect { return site.Redirect(path + "?done=
 
 // outcome returns the error of an act, or redirects like done.
 func outcome(err error, path, what string) error { return cmp.Or[error](err, done(path, what)) }
-
-// news returns the text of the act that the query names, or an empty string.
-func (c *console) news(r *http.Request) string {
-	what := r.URL.Query().Get("done")
-	if _, known := doneTexts[what]; !known {
-		return ""
-	}
-	return string(c.site.Locale(r).HTML("console.done." + what))
-}
 
 // doneTexts has the names of all acts.
 var doneTexts = map[string]struct{}{

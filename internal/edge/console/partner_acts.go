@@ -261,7 +261,11 @@ func (c *console) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	}
 	logo, err := c.Clients.Logo(r.Context(), id, chi.URLParam(r, "file"))
 	if errors.Is(err, refusal.ErrClientNotFound) {
-		logo, err = c.requestedLogo(r, id, chi.URLParam(r, "file"))
+		var wanted client.Registration
+		wanted, err = c.wanted(r, client.Client{ID: id})
+		if logo = wanted.Logo; err == nil && (logo.Name == "" || logo.Name != chi.URLParam(r, "file")) {
+			err = site.ErrNotFound
+		}
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/google/uuid"
 )
 
@@ -161,7 +163,7 @@ func (in writer) drawBudget(report usage.Report) chart {
 	}
 	values := valuesOf(report.Hours, func(h usage.Hour) int64 { return h.BusiestMinute })
 	c.Scale = []string{in.percent(top), "", in.percent(0)}
-	c.lineAt(1, top)
+	c.Line = fmt.Sprintf("%.2f", height-height/top)
 	c.Series = []series{{"budget", bars(values, nil, top*float64(policy), 1.5)}}
 	c.Keys = []chartKey{{"budget", in.Text("console.usage.used")}, {"policy", in.Text("console.usage.a_minute", "Requests", in.number(policy))}}
 	c.Summary = in.Text("console.usage.budget.summary", "Share", in.percent(report.PeakBudgetUsed()), "Policy", in.number(policy))

@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
+
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )
@@ -101,7 +102,17 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 	if err != nil {
 		return err
 	}
-	change := userChange(form)
+	changed := func(name string) *string {
+		if form[name] == form[was+name] {
+			return nil
+		}
+		return new(form[name])
+	}
+	change := account.UserChange{Email: changed("email"), Timezone: changed("timezone")}
+	if date := changed("registered_on"); date != nil {
+		day, _ := time.Parse(time.DateOnly, *date) // one that is malformed is zero, which the domain refuses
+		change.RegisteredOn = &day
+	}
 	if change == (account.UserChange{}) {
 		return site.Redirect(userPath(user.ID))
 	}
@@ -110,22 +121,6 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 		return refused{form, err}
 	}
 	return outcome(err, userPath(user.ID), "user_changed")
-}
-
-// userChange returns the fields that differ from before. A malformed date is zero, which the domain refuses.
-func userChange(form map[string]string) (change account.UserChange) {
-	changed := func(name string) *string {
-		if form[name] == form[was+name] {
-			return nil
-		}
-		return new(form[name])
-	}
-	change.Email, change.Timezone = changed("email"), changed("timezone")
-	if date := changed("registered_on"); date != nil {
-		day, _ := time.Parse(time.DateOnly, *date)
-		change.RegisteredOn = &day
-	}
-	return change
 }
 
 // datasets lists the datasets that support can correct.
@@ -236,23 +231,19 @@ func (c *console) changeOf(
 	r *http.Request, in writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
 	becomes, err := c.previews().Correction(r.Context(), user, dataset, record.Date, delta)
+	key := "console.adjust.change." + string(dataset) // 12,345 → 10,345 steps on 2026-03-09
+	if !becomes.Before.IsRecorded {
+		key = "console.adjust.unrecorded." + string(dataset)
+	}
 	x = confirmation{
-		Title: in.change(dataset, becomes.Before, becomes.After, record.Date), Back: userPath(user.ID),
-		Says: []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
+		Title: in.Text(key, "Before", in.number(becomes.Before.Total()), "After", in.number(becomes.After.Total()), "Date", record.Date.Format(time.DateOnly)),
+		Back:  userPath(user.ID),
+		Says:  []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
 	}
 	if record.Note != "" {
 		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
 	}
 	return x, becomes.Before, err
-}
-
-// change describes a day before and after: 12,345 → 10,345 steps on 2026-03-09.
-func (w writer) change(dataset activity.Adjusted, before, after activity.Day, date time.Time) string {
-	key := "console.adjust.change." + string(dataset)
-	if !before.IsRecorded {
-		key = "console.adjust.unrecorded." + string(dataset)
-	}
-	return w.Text(key, "Before", w.number(before.Total()), "After", w.number(after.Total()), "Date", date.Format(time.DateOnly))
 }
 
 // adjustmentOf returns the correction in the path.

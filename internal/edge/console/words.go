@@ -14,17 +14,6 @@ import (
 	"connect-svc/internal/foundation/locale"
 )
 
-// words returns template functions for numbers in the language's format, and for instants in UTC, whose format is the same in every
-// language.
-func words(in *locale.Locale) template.FuncMap {
-	w := newWriter(in)
-	return template.FuncMap{
-		"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
-		"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
-		"figure": w.figure, "span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
-	}
-}
-
 func newWriter(in *locale.Locale) writer {
 	return writer{in, message.NewPrinter(language.Make(in.Tag))}
 }
@@ -35,7 +24,7 @@ func (c *console) writer(r *http.Request) writer { return newWriter(c.site.Local
 // parts lists the entries of the navigation. The home page is the empty one.
 var parts = []string{"", "users", "partners", "service", "audit"}
 
-// writer formats numbers in a language.
+// writer formats numbers in a language, and instants in UTC, whose format is the same in every language.
 type writer struct {
 	*locale.Locale
 	printer *message.Printer

@@ -11,6 +11,7 @@ import (
 
 	"connect-svc/internal/edge/site/static"
 	"connect-svc/internal/foundation/telemetry"
+
 	"golang.org/x/net/html"
 )
 
@@ -172,7 +173,8 @@ func searchIndex(places []place) ([]byte, error) {
 	entries := make([]entry, len(places))
 	others := maps.Clone(alsoFoundBy)
 	for i, p := range places {
-		where, address := groupOf(p.Page), p.Page.File()
+		at := slices.IndexFunc(contents, func(g group) bool { return slices.Contains(g.Pages, p.Page) })
+		where, address := contents[at].Label, p.Page.File()
 		if p.ID != "" {
 			where, address = p.Page.Label, address+"#"+p.ID
 		}
@@ -187,10 +189,4 @@ func searchIndex(places []place) ([]byte, error) {
 	}
 	list, err := json.Marshal(entries)
 	return slices.Concat([]byte("self.places = "), list, []byte(";\n")), err
-}
-
-// groupOf returns the label of a page's group.
-func groupOf(p page) string {
-	at := slices.IndexFunc(contents, func(g group) bool { return slices.Contains(g.Pages, p) })
-	return contents[at].Label
 }

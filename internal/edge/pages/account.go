@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
+
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )
@@ -43,18 +44,6 @@ func (p *pages) connections(r *http.Request, user account.User) ([]connection, e
 	return list, err
 }
 
-// browsers returns the known browsers of a user. Days are those of the user's calendar.
-func (p *pages) browsers(r *http.Request, user account.User) ([]account.Browser, error) {
-	list, err := p.Accounts.Browsers(r.Context(), user.ID, knownKeys(r)...)
-	for i := range list {
-		list[i].SignedInAt = list[i].SignedInAt.In(user.Zone())
-		if first := list[i].FirstAt; first != nil {
-			*first = first.In(user.Zone())
-		}
-	}
-	return list, err
-}
-
 // forgetBrowser ends what a browser is known for, and signs it out.
 func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.User) error {
 	form, err := site.ReadForm(w, r, "browser")
@@ -72,15 +61,21 @@ func (p *pages) forgetBrowser(w http.ResponseWriter, r *http.Request, _ account.
 	return site.Redirect(accountBase + "?forgotten")
 }
 
-// showAccount lists the user's connections.
+// showAccount lists the user's connections and known browsers.
 func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account.User) error {
 	list, err := p.connections(r, user)
 	if err != nil {
 		return err
 	}
-	browsers, err := p.browsers(r, user)
+	browsers, err := p.Accounts.Browsers(r.Context(), user.ID, knownKeys(r)...)
 	if err != nil {
 		return err
+	}
+	for i := range browsers { // days are those of the user's calendar
+		browsers[i].SignedInAt = browsers[i].SignedInAt.In(user.Zone())
+		if first := browsers[i].FirstAt; first != nil {
+			*first = first.In(user.Zone())
+		}
 	}
 	gone, err := p.gone(r, user)
 	if err != nil {

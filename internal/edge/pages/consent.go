@@ -94,7 +94,11 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p.end(w, request, outcome)
+	// The browser notes the decision, and drops the sign-in soon.
+	setCookieAt(w, request.base, askedCookie, request.asked.Sealed+"."+outcome, p.RequestLifetime)
+	if request.hasSession() {
+		setCookieAt(w, request.base, requestSessionCookie, request.sealed, answerLifetime)
+	}
 	return site.Redirect(callback)
 }
 
@@ -126,14 +130,6 @@ func (p *pages) writeDecision(w http.ResponseWriter, r *http.Request, status int
 
 // answerLifetime is how long the browser keeps what it needs to repeat a decision: the longest that a code is valid (specification 3.1).
 const answerLifetime = 2 * time.Minute
-
-// end has the browser note the decision, and drop the sign-in soon.
-func (p *pages) end(w http.ResponseWriter, request pending, outcome string) {
-	setCookieAt(w, request.base, askedCookie, request.asked.Sealed+"."+outcome, p.RequestLifetime)
-	if request.hasSession() {
-		setCookieAt(w, request.base, requestSessionCookie, request.sealed, answerLifetime)
-	}
-}
 
 // showCancel leads to where the request can be cancelled. until 1.3.0: pages of 1.0.0 have a link here.
 func (p *pages) showCancel(w http.ResponseWriter, r *http.Request, request pending) error {

@@ -49,6 +49,7 @@ import (
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 )
@@ -132,24 +133,22 @@ const staticPath = "/static/"
 func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Site, error) {
 	return site.New(site.Config{Files: files, Static: static, Brand: of, Texts: texts, Funcs: func(in *locale.Locale) template.FuncMap {
 		return template.FuncMap{
-			"initial":     brand.Initial,
-			"host":        hostOf,
-			"span":        in.Span,
-			"moment":      in.Moment,
-			"sofar":       func(today activity.Today) string { return soFar(in, today) },
-			"accountLink": func(preview string) template.HTML { return accountLink(in, preview != "") },
+			"initial": brand.Initial,
+			"host":    hostOf,
+			"span":    in.Span,
+			"moment":  in.Moment,
+			"sofar":   func(today activity.Today) string { return soFar(in, today) },
+			// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
+			// cannot be followed, and takes no keys.
+			"accountLink": func(preview string) template.HTML {
+				if preview != "" {
+					return `<a class="inline" role="link" aria-disabled="true">` + in.HTML("account.name") + `</a>`
+				}
+				return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
+					in.HTML("page.new_tab") + `</span></a>`
+			},
 		}
 	}})
-}
-
-// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
-// cannot be followed, and takes no keys.
-func accountLink(in *locale.Locale, preview bool) template.HTML {
-	if preview {
-		return `<a class="inline" role="link" aria-disabled="true">` + in.HTML("account.name") + `</a>`
-	}
-	return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
-		in.HTML("page.new_tab") + `</span></a>`
 }
 
 // logo serves that of a partner.

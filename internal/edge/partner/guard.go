@@ -110,7 +110,11 @@ func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) erro
 	}
 	if broken != nil { // it comes before the authentication (decisions, section 2)
 		if err == nil && len(authorization) == 1 {
-			e.recognize(r.Context(), c)
+			// For the client's list of errors and its usage. The response does not depend on it, and does not wait for a database that is
+			// unavailable.
+			ctx, cancel := context.WithTimeout(r.Context(), e.Limits.Recognize)
+			defer cancel()
+			authenticated(ctx, c, e.OAuth.AuthenticateClient(ctx, c.credentials))
 		}
 		return broken
 	}
@@ -120,14 +124,6 @@ func (e *edge) guardClient(w http.ResponseWriter, r *http.Request, c *call) erro
 	err = e.OAuth.AuthenticateClient(r.Context(), c.credentials)
 	authenticated(r.Context(), c, err)
 	return cmp.Or(err, ill)
-}
-
-// recognize authenticates the client of a request that is refused in any case, for the client's list of errors and its usage. The
-// response does not depend on it, and does not wait for a database that is unavailable.
-func (e *edge) recognize(ctx context.Context, c *call) {
-	ctx, cancel := context.WithTimeout(ctx, e.Limits.Recognize)
-	defer cancel()
-	authenticated(ctx, c, e.OAuth.AuthenticateClient(ctx, c.credentials))
 }
 
 // authenticated records the client if err shows that its credentials are right.

@@ -189,23 +189,13 @@ func (op *operation) checkFields(fields map[string]any) error {
 			wrong = unsupported[name]
 		}
 	}
-	if takes, ok := grantFields[fields["grant_type"]]; ok && wrong == nil {
-		return op.checkGrant(fields, takes)
+	grant, ok := grantFields[fields["grant_type"]]
+	if !ok || wrong != nil {
+		return wrong
 	}
-	return wrong
-}
-
-// grantFields lists the fields of each grant besides grant_type.
-var grantFields = map[any][]string{
-	string(partnerapi.GrantTypeAuthorizationCode): {"code", "code_verifier", "redirect_uri"},
-	string(partnerapi.GrantTypeRefreshToken):      {"refresh_token"},
-}
-
-// checkGrant names a field that the grant lacks or does not allow.
-func (op *operation) checkGrant(fields map[string]any, takes []string) error {
 	for _, name := range op.fields {
 		_, given := fields[name]
-		switch takes := slices.Contains(takes, name); {
+		switch takes := slices.Contains(grant, name); {
 		case takes && !given:
 			return malformed(fmt.Sprintf("field %s is missing with grant_type=%s", name, fields["grant_type"]))
 		case given && !takes && name != "grant_type":
@@ -213,4 +203,10 @@ func (op *operation) checkGrant(fields map[string]any, takes []string) error {
 		}
 	}
 	return nil
+}
+
+// grantFields lists the fields of each grant besides grant_type.
+var grantFields = map[any][]string{
+	string(partnerapi.GrantTypeAuthorizationCode): {"code", "code_verifier", "redirect_uri"},
+	string(partnerapi.GrantTypeRefreshToken):      {"refresh_token"},
 }

@@ -26,6 +26,7 @@ import (
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/work"
+
 	"github.com/go-chi/chi/v5"
 )
 
@@ -108,17 +109,6 @@ func (s *Site) readPages() error {
 	return nil
 }
 
-// view returns a page in a language. It is created on first use, because most languages need few pages.
-func (s *Site) view(page string, in *locale.Locale) *template.Template {
-	key := [2]string{page, in.Tag}
-	made, ok := s.views.Load(key)
-	if !ok {
-		view := template.Must(s.pages[page].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned
-		made, _ = s.views.LoadOrStore(key, view)
-	}
-	return made.(*template.Template)
-}
-
 // funcs returns the functions of the templates in a language. t returns a text as HTML, with partners' names isolated from the
 // direction of the text around them. text returns plain text for titles and attributes.
 func (s *Site) funcs(in *locale.Locale) template.FuncMap {
@@ -168,7 +158,13 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name st
 func (s *Site) render(of work.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
 	_ = s.rendering.Acquire(work.WithCaller(context.Background(), of)) // without a deadline, because rendering is quick
 	defer s.rendering.Release()
-	if err := s.view(name, in).ExecuteTemplate(&page, "layout", data); err != nil {
+	key := [2]string{name, in.Tag}
+	view, made := s.views.Load(key)
+	if !made { // on first use, because most languages need few pages
+		parsed := template.Must(s.pages[name].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned
+		view, _ = s.views.LoadOrStore(key, parsed)
+	}
+	if err := view.(*template.Template).ExecuteTemplate(&page, "layout", data); err != nil {
 		panic(fmt.Errorf("template %s: %w", name, err))
 	}
 	return page

@@ -72,7 +72,11 @@ func (p *place) copyTemplate(ctx context.Context, name string, prepare func(cont
 	if err := p.keepPassword(password); err != nil {
 		return "", err
 	}
-	return password, p.copyTree(filepath.Join(template, "data"), p.data())
+	// PostgreSQL serves a directory only if nobody but its account can enter it.
+	if err := errors.Join(os.CopyFS(p.data(), os.DirFS(filepath.Join(template, "data"))), os.Chmod(p.data(), 0o700)); err != nil {
+		return "", err
+	}
+	return password, filepath.WalkDir(p.data(), func(path string, _ fs.DirEntry, err error) error { return cmp.Or(err, p.own(path)) })
 }
 
 func (p *place) templateOf(name string) (path string, err error) {
@@ -119,12 +123,4 @@ func (p *place) makeTemplate(ctx context.Context, template string, prepare func(
 		_ = os.RemoveAll(fresh)
 	}
 	return err
-}
-
-// copyTree copies a directory of PostgreSQL, whose account owns the copy. PostgreSQL serves it only if nobody else can enter it.
-func (p *place) copyTree(from, to string) error {
-	if err := errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o700)); err != nil {
-		return err
-	}
-	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error { return cmp.Or(err, p.own(path)) })
 }

@@ -99,10 +99,16 @@ func (a *answers) before(service http.Handler) http.Handler {
 
 // answer writes the next forced error of the operation, if there is one.
 func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) bool {
-	next, is := a.take(op.id)
-	if !is {
+	a.mu.Lock()
+	list := a.forced[op.id]
+	if len(list) > 0 {
+		a.forced[op.id] = list[1:]
+	}
+	a.mu.Unlock()
+	if len(list) == 0 {
 		return false
 	}
+	next := list[0]
 	event := telemetry.EventOf(r.Context())
 	event.Operation, event.Reason = op.id, "forced by POST /sandbox/answers"
 	var budget *ratelimit.Decision
@@ -118,30 +124,6 @@ func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) b
 	return partner.Fail(w, r, next.status, next.code, budget)
 }
 
-func (a *answers) take(id string) (forced, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := a.forced[id]
-	if len(list) == 0 {
-		return forced{}, false
-	}
-	a.forced[id] = list[1:]
-	return list[0], true
-}
-
-// force adds an error for the next requests of an operation. It returns false if the document does not have the error.
-func (a *answers) force(id string, f forced, times int) bool {
-	for _, op := range a.operations {
-		if _, documented := op.failures[f.failure]; op.id == id && documented {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.forced[id] = append(a.forced[id], slices.Repeat([]forced{f}, times)...)
-			return true
-		}
-	}
-	return false
-}
-
 // ForceAnswers makes the next requests for an operation fail.
 func (d driver) ForceAnswers(
 	ctx context.Context, request sandboxapi.ForceAnswersRequestObject,
@@ -150,10 +132,16 @@ func (d driver) ForceAnswers(
 	if f.notAttempted && f.code != "server_error" {
 		return nil, refusal.Field{Path: "not_attempted", Problem: "only goes with server_error"}
 	}
-	if !d.answers.force(string(request.Body.OperationId), f, int(or(request.Body.Times, 1))) {
-		return nil, refusal.Field{Path: "code", Problem: "must be an error that openapi.yaml has for the operation, with this status"}
+	id := string(request.Body.OperationId)
+	for _, op := range d.answers.operations {
+		if _, documented := op.failures[f.failure]; op.id == id && documented {
+			d.answers.mu.Lock()
+			defer d.answers.mu.Unlock()
+			d.answers.forced[id] = append(d.answers.forced[id], slices.Repeat([]forced{f}, int(or(request.Body.Times, 1)))...)
+			return sandboxapi.ForceAnswers204Response{}, nil
+		}
 	}
-	return sandboxapi.ForceAnswers204Response{}, nil
+	return nil, refusal.Field{Path: "code", Problem: "must be an error that openapi.yaml has for the operation, with this status"}
 }
 
 // ForgetAnswers removes all forced errors and disturbances.

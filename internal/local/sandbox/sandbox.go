@@ -55,6 +55,7 @@ import (
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -143,8 +144,12 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
-	if err := s.trust(); err != nil {
-		return err
+	authorityFile, err := filepath.Abs(cmp.Or(s.config.CAFile, filepath.Join(s.dir, "ca.pem")))
+	if err != nil {
+		return fmt.Errorf("--ca-file: %w", err)
+	}
+	if s.authority, err = authority.Once(authorityFile, time.Now(), s.config.Hosts...); err != nil {
+		return fmt.Errorf("--ca-file: %w", err)
 	}
 	schema, err := migrate.Sum()
 	if err != nil {
@@ -206,26 +211,6 @@ func (s *sandbox) reachedBy(host string) string {
 		return s.config.Hosts[0]
 	}
 	return "localhost"
-}
-
-func (s *sandbox) driverHost() string {
-	host, port, err := net.SplitHostPort(s.private.Addr().String())
-	if err != nil {
-		return s.private.Addr().String()
-	}
-	return net.JoinHostPort(s.reachedBy(host), port)
-}
-
-// trust makes the certificates, and writes the authority's to a file for tests.
-func (s *sandbox) trust() error {
-	file, err := filepath.Abs(cmp.Or(s.config.CAFile, filepath.Join(s.dir, "ca.pem")))
-	if err != nil {
-		return fmt.Errorf("--ca-file: %w", err)
-	}
-	if s.authority, err = authority.Once(file, time.Now(), s.config.Hosts...); err != nil {
-		return fmt.Errorf("--ca-file: %w", err)
-	}
-	return nil
 }
 
 func (s *sandbox) openService(ctx context.Context) error {
@@ -328,9 +313,10 @@ func (s *sandbox) run(ctx context.Context) error {
 
 func (s *sandbox) describe() sandboxapi.Sandbox {
 	all := s.clients.all()
+	host, port, _ := net.SplitHostPort(s.private.Addr().String()) // a listener's own address has both
 	return sandboxapi.Sandbox{
 		BaseUrl:   s.baseURL,
-		DriverUrl: "http://" + s.driverHost(),
+		DriverUrl: "http://" + net.JoinHostPort(s.reachedBy(host), port),
 		MailUrl:   "http://" + s.mailPage.Addr().String(),
 		CaFile:    s.authority.File,
 		Now:       instant(s.clock.Now()),

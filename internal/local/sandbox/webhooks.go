@@ -19,6 +19,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/refusal"
+
 	"github.com/google/uuid"
 )
 
@@ -137,15 +138,10 @@ func (d *disturbances) meet(ctx context.Context, most time.Duration) (duplicate 
 		d.held = nil
 		return duplicate, func() { close(held) }
 	}
-	if d.reorder > 0 {
-		d.reorder--
-		d.wait(ctx, most)
+	if d.reorder == 0 {
+		return duplicate, func() {}
 	}
-	return duplicate, func() {}
-}
-
-// wait is called with mu held.
-func (d *disturbances) wait(ctx context.Context, most time.Duration) {
+	d.reorder--
 	held := make(chan struct{})
 	d.held = held
 	d.mu.Unlock()
@@ -158,6 +154,7 @@ func (d *disturbances) wait(ctx context.Context, most time.Duration) {
 	if d.held == held {
 		d.held = nil
 	}
+	return duplicate, func() {}
 }
 
 // DisturbDeliveries duplicates or reorders the next webhooks.

@@ -14,7 +14,6 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/telemetry"
-
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 

@@ -12,7 +12,6 @@ import (
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )

@@ -9,7 +9,6 @@ import (
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 

@@ -29,7 +29,6 @@ import (
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/google/uuid"
 )
 

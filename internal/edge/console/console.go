@@ -54,7 +54,6 @@ import (
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/google/uuid"
 )
 

@@ -17,7 +17,6 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/google/uuid"
 )
 

@@ -15,7 +15,6 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
-
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )

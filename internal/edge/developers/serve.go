@@ -11,7 +11,6 @@ import (
 
 	"connect-svc/internal/edge/site/static"
 	"connect-svc/internal/foundation/telemetry"
-
 	"golang.org/x/net/html"
 )
 

@@ -10,7 +10,6 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
-
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )

@@ -49,7 +49,6 @@ import (
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 )

@@ -26,7 +26,6 @@ import (
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/work"
-
 	"github.com/go-chi/chi/v5"
 )
 

@@ -55,7 +55,6 @@ import (
 	"connect-svc/internal/local/authority"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/local/mailcatcher"
-
 	"golang.org/x/sync/errgroup"
 )
 

@@ -19,7 +19,6 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/refusal"
-
 	"github.com/google/uuid"
 )
 

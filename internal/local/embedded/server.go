@@ -110,8 +110,8 @@ func (s *Server) URL() string {
 // Dir returns the directory of the server's files, which may differ from [Config.Dir]: see the package comment.
 func (s *Server) Dir() string { return s.place.dir }
 
-// program returns the path of one of PostgreSQL's programs, of the server's version. Programs of clients may be missing.
-func (s *Server) program(name string) string { return s.place.programs.path(name) }
+// Program returns the path of one of PostgreSQL's programs, of the server's version. Programs of clients may be missing.
+func (s *Server) Program(name string) string { return s.place.programs.path(name) }
 
 // Done is closed when the server's process has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }

@@ -77,7 +77,7 @@ insert into audit_log (subject, actor, action, client_id)
 select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id from resumed;
 
 -- name: FailPausedWebhookEvents :many
--- Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was replayed.
+-- Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was last tried or replayed.
 update webhook_events set state = 'failed', queued = true
 from clients cl
 where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (

@@ -300,7 +300,7 @@ type FailPausedWebhookEventsRow struct {
 	Name     string
 }
 
-// Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was replayed.
+// Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was last tried or replayed.
 func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]FailPausedWebhookEventsRow, error) {
 	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestBufferThatCannotWrite(t *testing.T) {
 	}
 }
 
-// What decides whether a row may wait is asked once for each key, and not for what is put back.
+// Admit is asked once for each key, and not about rows that are put back.
 func TestBufferAdmits(t *testing.T) {
 	t.Parallel()
 	w := newWrites()

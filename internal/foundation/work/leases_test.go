@@ -179,7 +179,7 @@ func TestLeasesPlaces(t *testing.T) {
 	})
 }
 
-// A server that stops begins nothing. What it attempts has some time to end; what waits is free for others at once.
+// A server that stops begins nothing. Its attempts have some time to end; items that wait are free for others at once.
 func TestLeasesStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestLeasesStop(t *testing.T) {
 	})
 }
 
-// What waits behind an attempt for too long is given back: the receiver has become slow.
+// An item that waits behind an attempt for too long is given back: the receiver has become slow.
 func TestLeasesThatWaitTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

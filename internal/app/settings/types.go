@@ -77,7 +77,7 @@ func (t Type) read(flag *kong.Value, text string) (any, error) {
 	}
 	problem := err.Error()
 	// A URL may have a password where none belongs.
-	if _, rest, isURL := strings.Cut(text, "://"); !t.secret && !(isURL && strings.Contains(rest, "@")) {
+	if _, rest, isURL := strings.Cut(text, "://"); !t.secret && (!isURL || !strings.Contains(rest, "@")) {
 		problem = fmt.Sprintf("%q %s", text, err)
 	}
 	return nil, Refuse(flag.Name, problem, t.accepted)

@@ -22,15 +22,16 @@ type claimed struct {
 	Event
 	target target
 	at     time.Time // of the claim, by this server's clock
+
+	attempt    Attempt // when it was made
+	retryAfter time.Duration
 }
 
 // claims is what a claim has found.
 type claims struct {
-	room    map[uuid.UUID]int // that it was for
-	events  []claimed
-	due     bool // events are due, of which another server may have leased some meanwhile
-	changes bool // there are changes whose window is over
-	took    time.Duration
+	events  []*claimed
+	due     bool  // events are due, of which another server may have leased some meanwhile
+	changes bool  // there are changes whose window is over
 	err     error // of a part of it
 }
 
@@ -74,7 +75,6 @@ func inParts(rows []webhookdb.LookForWorkRow, act func(users, events []uuid.UUID
 // claim makes retries ready whose time has come, and leases up to limit events that are ready. room bounds the events of each client; of a
 // client that is not in it, as many are leased as are sent at the same time.
 func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) (found claims) {
-	found.room = room
 	rows, err := w.look(ctx, room, limit, 1)
 	retries := slices.DeleteFunc(slices.Clone(rows), func(row webhookdb.LookForWorkRow) bool { return row.Kind != aRetry })
 	if len(retries) > 0 {
@@ -113,7 +113,7 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, row := range leased {
-			found.events = append(found.events, claimed{Event: fromRow(row), at: at})
+			found.events = append(found.events, &claimed{Event: fromRow(row), at: at})
 		}
 		return err
 	})
@@ -130,25 +130,17 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 		found.events, found.err = nil, err
 		return found
 	}
-	for i := range found.events {
-		found.events[i].target = targets[found.events[i].ClientID]
+	for _, event := range found.events {
+		event.target = targets[event.ClientID]
 	}
-	slices.SortFunc(found.events, func(a, b claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	slices.SortFunc(found.events, func(a, b *claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	return found
 }
 
-// release ends the leases of events. If that fails they end by themselves.
-func (w *Webhooks) release(ctx context.Context, events []claimed) {
-	if len(events) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
-	defer cancel()
-	err := w.queries.Release(ctx, webhookdb.ReleaseParams{
-		UserIds:  postgres.Map(events, func(event claimed) uuid.UUID { return event.userID }),
-		EventIds: postgres.Map(events, func(event claimed) uuid.UUID { return event.ID }),
+// release ends the leases of events.
+func (w *Webhooks) release(ctx context.Context, events []*claimed) error {
+	return w.queries.Release(ctx, webhookdb.ReleaseParams{
+		UserIds:  postgres.Map(events, func(event *claimed) uuid.UUID { return event.userID }),
+		EventIds: postgres.Map(events, func(event *claimed) uuid.UUID { return event.ID }),
 	})
-	if err != nil {
-		w.logger.Error("leases of webhook events could not be ended", "cause", err)
-	}
 }

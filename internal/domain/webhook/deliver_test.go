@@ -332,7 +332,7 @@ func TestTwoServersWithOneEvent(t *testing.T) {
 	var servers sync.WaitGroup
 	for range 2 {
 		servers.Go(func() {
-			if err := w.attempt(t.Context(), w.toSend(t, event)); err != nil {
+			if err := w.leases().Do(t.Context(), w.toSend(t, event), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -359,7 +359,7 @@ func TestLateFailure(t *testing.T) {
 	fail := func() {
 		t.Helper()
 		status = http.StatusInternalServerError
-		if err := w.attempt(t.Context(), late); err != nil {
+		if err := w.leases().Do(t.Context(), late, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,12 +372,29 @@ func TestLateFailure(t *testing.T) {
 		t.Fatalf("%d events were leased, or one is leased twice", len(leased))
 	}
 	status = http.StatusOK
-	if err := w.attempt(t.Context(), leased[0]); err != nil {
+	if err := w.leases().Do(t.Context(), leased[0], nil); err != nil {
 		t.Fatal(err)
 	}
 	fail()
 	if event := w.event(t, id); event.State != Delivered || len(event.Attempts) != 4 {
 		t.Errorf("the event: %+v", event)
+	}
+}
+
+// An event that a receiver took at the last moment of a server that stops is delivered. Any other attempt that the server broke off was none.
+func TestAttemptThatEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.client(t, nil)
+	for status, want := range map[int]State{http.StatusOK: Delivered, 0: Pending, http.StatusServiceUnavailable: Pending} {
+		id := w.revoked(t, client)
+		w.taken(t)
+		event := w.toSend(t, w.event(t, id))
+		event.attempt = Attempt{At: w.db.Now(), Status: status}
+		err := w.settle(t.Context(), event, nil, context.Canceled)
+		if got := w.event(t, id); got.State != want || (len(got.Attempts) == 1) != (want == Delivered) || (err == nil) != (want == Delivered) {
+			t.Errorf("status %d: %s with %d attempts, %v", status, got.State, len(got.Attempts), err)
+		}
 	}
 }
 

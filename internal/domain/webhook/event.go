@@ -261,7 +261,7 @@ func (w *Webhooks) mergeChanges(ctx context.Context) {
 		default:
 		}
 		if n >= mergeBatch {
-			signal(w.changed)
+			w.changed.Send()
 		}
 	}
 }

@@ -141,19 +141,3 @@ func TestWake(t *testing.T) {
 	w.Wake()
 	r.next(t)
 }
-
-// Polls take at most a twentieth of a server's time while the database is slow. A poll that took long because the database was away holds
-// up the next one only for a moment.
-func TestUntilNextPoll(t *testing.T) {
-	t.Parallel()
-	for took, want := range map[time.Duration]time.Duration{
-		time.Millisecond:       pollInterval,
-		20 * time.Millisecond:  400 * time.Millisecond,
-		200 * time.Millisecond: 4 * time.Second,
-		4 * time.Second:        9 * time.Second,
-	} {
-		if got := untilNextPoll(took); got != want {
-			t.Errorf("the next poll begins %s after one that took %s, want %s", got, took, want)
-		}
-	}
-}

@@ -223,7 +223,7 @@ func (w *world) taken(t testing.TB) {
 func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 	t.Helper()
 	w.taken(t)
-	if err := w.attempt(t.Context(), w.toSend(t, w.event(t, id))); err != nil {
+	if err := w.leases().Do(t.Context(), w.toSend(t, w.event(t, id)), nil); err != nil {
 		t.Fatal(err)
 	}
 	seconds := pgtest.Value[float64](t, w.db, `select case state when 'pending' then extract(epoch from due_at - connect_now()) else 0 end::float8
@@ -232,17 +232,17 @@ func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 }
 
 // toSend is an event as if it had been claimed.
-func (w *world) toSend(t testing.TB, event Event) claimed {
+func (w *world) toSend(t testing.TB, event Event) *claimed {
 	t.Helper()
 	targets, err := w.targets(t.Context(), event.ClientID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claimed{Event: event, target: targets[event.ClientID], at: time.Now()}
+	return &claimed{Event: event, target: targets[event.ClientID], at: time.Now()}
 }
 
 // claimed leases what is due, as a server does that has this much room.
-func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []claimed {
+func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []*claimed {
 	t.Helper()
 	found := w.claim(t.Context(), room, maxHeld)
 	if found.err != nil {

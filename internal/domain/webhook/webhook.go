@@ -85,8 +85,8 @@ type Webhooks struct {
 	// not make requests wait.
 	slots chan struct{}
 
-	wake        chan struct{} // an event may have been written
-	changed     chan struct{} // there are changes to merge
+	wake        work.Signal   // an event may have been written
+	changed     work.Signal   // there are changes to merge
 	maxInterval time.Duration // between polls; see the constant
 
 	statsMu sync.Mutex
@@ -110,8 +110,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		trace:       settings.Trace,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
 		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
-		wake:        make(chan struct{}, 1),
-		changed:     make(chan struct{}, 1),
+		wake:        make(work.Signal, 1),
+		changed:     make(work.Signal, 1),
 		maxInterval: maxInterval,
 		stats:       map[string]Stats{},
 	}
@@ -145,24 +145,16 @@ var (
 // Run delivers events and merges changes of activity until ctx ends, then gives the attempts in flight a few seconds. Any
 // number of servers may run on one database. Call it once.
 func (w *Webhooks) Run(ctx context.Context) {
-	var work sync.WaitGroup
-	work.Go(func() { w.mergeChanges(ctx) })
-	w.deliverDue(ctx)
-	work.Wait()
+	var merging sync.WaitGroup
+	merging.Go(func() { w.mergeChanges(ctx) })
+	w.leases().Run(ctx)
+	merging.Wait()
 	w.sender.client.CloseIdleConnections()
 }
 
 // Wake makes Run look for work at once. Call it after an act that may have written an event: without it, another process's event
 // waits for up to a second on an idle server.
-func (w *Webhooks) Wake() { signal(w.wake) }
-
-// signal does not block. A signal that was not received yet stands for this one as well.
-func signal(to chan<- struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}
+func (w *Webhooks) Wake() { w.wake.Send() }
 
 // inSlot runs a statement with one of the database connections that deliveries may use.
 func inSlot[Params, Result any](

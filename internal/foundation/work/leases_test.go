@@ -156,8 +156,8 @@ func TestLeasesRecord(t *testing.T) {
 	})
 }
 
-// So many of a key are attempted at once, and so many in all. A place that comes free is filled at once, also when an attempt gives it before
-// its end. Run waits for such an attempt.
+// The items of a key have a number of places, and all items together another. A place that comes free is filled at once, also when an
+// attempt gives it before its end. Run waits for such an attempt.
 func TestLeasesPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestLeasesPlaces(t *testing.T) {
 	})
 }
 
-// A server that stops begins nothing. Its attempts have some time to end; items that wait are free for others at once.
+// A server that stops begins nothing. Its attempts have some time to end, and items that wait are free for others at once.
 func TestLeasesStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,9 +41,16 @@ func TestIdleOutboxWritesNothing(t *testing.T) {
 	db.Exec(t, "update notices set due_at = now()")
 	is(true, "in time")
 	for range 2 {
-		if emails, due, err := a.claim(t.Context(), nil, senders+noticeSenders); len(emails) != 1 || !due || err != nil {
-			t.Errorf("claimed: %v, %v", emails, err)
+		if notices, _, err := a.claimNotice(t.Context(), nil, 1); len(notices) > 0 || err != nil {
+			t.Errorf("claimed before the code: %v, %v", notices, err)
 		}
+		_, _, err := a.claimCode(t.Context(), nil, 1)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if notices, due, err := a.claimNotice(t.Context(), nil, 1); len(notices) != 1 || !due || err != nil {
+		t.Errorf("claimed: %v, %v", notices, err)
 	}
 	is(false, "while a server sends it")
 }

@@ -13,6 +13,7 @@ import (
 
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 const (
@@ -58,11 +59,11 @@ func addNotice(ctx context.Context, tx pgx.Tx, recipient uuid.UUID, kind string,
 type notices struct {
 	pauses []time.Duration // tests replace these two
 	rest   time.Duration
+	wake   work.Signal
 
 	compose map[string]Compose // by kind; it never changes
 	kinds   []string           // its keys
 
-	next   time.Time
 	resume atomic.Pointer[time.Time] // none is sent before
 
 	sent, failed atomic.Uint64
@@ -70,27 +71,38 @@ type notices struct {
 
 type waitingNotice = accountdb.ClaimNoticeRow
 
-// noticeLine is the key of all notices. No network has it.
-var noticeLine [32]byte
-
-// claimNotice leases the next notice that is due. If there is none, it returns nil, locks and writes nothing, and looks again after
-// [pollInterval].
-func (a *Accounts) claimNotice(ctx context.Context) (*waitingNotice, error) {
-	n, now := a.outbox.notices, time.Now()
-	if resume := n.resume.Load(); now.Before(n.next) || resume != nil && now.Before(*resume) {
-		return nil, nil
+func (a *Accounts) notices() *work.Leases[struct{}, waitingNotice] {
+	limits := a.settings.Limits
+	return &work.Leases[struct{}, waitingNotice]{
+		Name: "a notice", Logger: a.settings.Logger, Wake: a.outbox.notices.wake, Most: noticeSenders, Idle: pollInterval,
+		Line:  func(waitingNotice) (all struct{}, parallel int) { return all, noticeSenders },
+		Claim: a.claimNotice, Attempt: a.attemptNotice, Record: a.recordNotice,
+		Release: func(ctx context.Context, notices []waitingNotice) error { // a claim brings one
+			return a.delayNotice(ctx, notices[0], 0)
+		},
+		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,
 	}
-	due, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Most: claimable})
-	for _, next := range due {
+}
+
+// claimNotice leases the next notice that is due, while no code is due. If there is none, it locks and writes nothing.
+func (a *Accounts) claimNotice(ctx context.Context, _ map[struct{}]int, limit int) (notices []waitingNotice, due bool, err error) {
+	n := a.outbox.notices
+	if resume := n.resume.Load(); limit == 0 || !a.outbox.idle.Load() || resume != nil && time.Now().Before(*resume) {
+		return nil, false, nil
+	}
+	keys, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Most: claimable})
+	for _, key := range keys {
 		notice, err := a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
-			Recipient: next.Recipient, NoticeID: next.NoticeID, Lease: a.settings.Limits.Claim + a.settings.Limits.MailSend,
+			Recipient: key.Recipient, NoticeID: key.NoticeID, Lease: a.settings.Limits.Claim + a.settings.Limits.MailSend,
 		})
+		if err == nil {
+			return []waitingNotice{notice}, true, nil
+		}
 		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
-			return &notice, err
+			return nil, false, err
 		}
 	}
-	n.next = now.Add(pollInterval)
-	return nil, err
+	return nil, false, err
 }
 
 // recordNotice records the outcome of an attempt.
@@ -111,7 +123,7 @@ func (a *Accounts) recordNotice(ctx context.Context, notice waitingNotice, err, 
 }
 
 // attemptNotice composes the notice and hands it to the mail server. Error: ErrNoLetter.
-func (a *Accounts) attemptNotice(ctx context.Context, notice waitingNotice) (err error) {
+func (a *Accounts) attemptNotice(ctx context.Context, notice waitingNotice, _ func()) (err error) {
 	n := a.outbox.notices
 	if int(notice.Attempts) > len(n.pauses)+1 { // servers have died in the attempts before
 		return errTooLate

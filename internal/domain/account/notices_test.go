@@ -152,7 +152,7 @@ func TestANoticeOutlivesAnOutage(t *testing.T) {
 	}
 	hurry := func() {
 		b.db.Exec(t, "update notices set due_at = now()")
-		b.outbox.wake.Send()
+		b.outbox.notices.wake.Send()
 	}
 	attempted(1)
 	r.set(open)
@@ -199,7 +199,7 @@ func TestSlowNotices(t *testing.T) {
 	b.put(t, uuid.New(), "told", "x")
 	b.eventually(t, "select count(*) = 1 and bool_and(attempts = 1 and leased_until is null and due_at > now()) from notices")
 	b.db.Exec(t, "update notices set due_at = now(), attempts = $1", len(noticePauses)+1) // by servers that died
-	b.outbox.wake.Send()
+	b.outbox.notices.wake.Send()
 	b.noNotice(t)
 	if got := b.Counts(); got.NoticesFailed != 1 || len(begun) != 1 {
 		t.Errorf("%+v, and %d attempts", got, len(begun))
@@ -218,16 +218,17 @@ func TestNoticesRest(t *testing.T) {
 	})
 	attempts := func(want int, when string) {
 		t.Helper()
-		emails, _, err := resting.claim(t.Context(), nil, senders+noticeSenders)
-		if len(emails) != want || err != nil {
-			t.Errorf("%s %d notices are attempted, %v", when, len(emails), err)
+		notices, _, err := resting.claimNotice(t.Context(), nil, noticeSenders)
+		if len(notices) != want || err != nil {
+			t.Errorf("%s %d notices are attempted, %v", when, len(notices), err)
 		}
-		for _, email := range emails {
-			if err := resting.leases().Do(t.Context(), email, nil); err != nil {
+		for _, notice := range notices {
+			if err := resting.notices().Do(t.Context(), notice, nil); err != nil {
 				t.Error(err)
 			}
 		}
 	}
+	resting.outbox.idle.Store(true)
 	attempts(1, "at first")
 	attempts(0, "while the server rests")
 	resting.outbox.notices.resume.Store(new(time.Now()))

@@ -41,6 +41,7 @@ var usualPauses = []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.S
 type outbox struct {
 	pauses     []time.Duration // tests replace them, so that no attempt follows before the test has checked the previous one
 	wake       work.Signal     // an email may be due
+	idle       atomic.Bool     // no code is due that this server could send
 	delivering *semaphore.Weighted
 
 	mu     sync.Mutex
@@ -69,7 +70,7 @@ func (o *outbox) recordSession(taken bool, err error) {
 
 func newOutbox() *outbox {
 	return &outbox{pauses: usualPauses, wake: make(work.Signal, 1), delivering: semaphore.NewWeighted(deliveries),
-		notices: &notices{pauses: noticePauses, rest: noticeRest}}
+		notices: &notices{pauses: noticePauses, rest: noticeRest, wake: make(work.Signal, 1)}}
 }
 
 // place counts an email that this server stores, and returns how many of the same network it has stored before. It begins anew after tooLate,
@@ -84,12 +85,6 @@ func (o *outbox) place(network [32]byte) int32 {
 	return o.stored[network] - 1
 }
 
-// leasedEmail is an email that this server has leased: one with a code, or else a notice.
-type leasedEmail struct {
-	code   *waitingEmail
-	notice *waitingNotice
-}
-
 // Run sends the emails that wait in the database until ctx ends, notices while no code is due. Then it finishes those in flight, for 10 seconds
 // at most. Another server, or the next start, sends the rest. If this server dies while it sends an email, another one sends it when its
 // lease ends. If the mail server had accepted it by then, it arrives twice, with the same code.
@@ -98,50 +93,31 @@ func (a *Accounts) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { work.Restart(ctx, a.settings.Logger, "the log of sign-ins", a.signIns.Run) })
-	a.leases().Run(ctx)
+	group.Go(func() { work.Restart(ctx, a.settings.Logger, "notices", a.notices().Run) })
+	a.codeEmails().Run(ctx)
 }
 
-func (a *Accounts) leases() *work.Leases[[32]byte, leasedEmail] {
+func (a *Accounts) codeEmails() *work.Leases[[32]byte, waitingEmail] {
 	limits := a.settings.Limits
-	return &work.Leases[[32]byte, leasedEmail]{
-		Name: "an email", Logger: a.settings.Logger, Wake: a.outbox.wake,
-		Claim: a.claim,
-		Line: func(email leasedEmail) (network [32]byte, parallel int) {
-			if email.code == nil {
-				return noticeLine, noticeSenders
-			}
-			return [32]byte(email.code.Network), perNetwork
+	return &work.Leases[[32]byte, waitingEmail]{
+		Name: "an email with a code", Logger: a.settings.Logger, Wake: a.outbox.wake, Most: senders, Idle: pollInterval,
+		Line:  func(email waitingEmail) (network [32]byte, parallel int) { return [32]byte(email.Network), perNetwork },
+		Claim: a.claimCode, Attempt: a.attempt, Record: a.record,
+		Release: func(ctx context.Context, emails []waitingEmail) error { // a claim brings one
+			return a.delayEmail(ctx, emails[0], 0)
 		},
-		Attempt: func(ctx context.Context, email leasedEmail, release func()) error {
-			if email.code == nil {
-				return a.attemptNotice(ctx, *email.notice)
-			}
-			return a.attempt(ctx, *email.code, release)
-		},
-		Record: func(ctx context.Context, email leasedEmail, err, over error) error {
-			if email.code == nil {
-				return a.recordNotice(ctx, *email.notice, err, over)
-			}
-			return a.record(ctx, *email.code, err, over)
-		},
-		Release: func(ctx context.Context, emails []leasedEmail) error {
-			if email := emails[0]; email.code == nil { // a claim brings one
-				return a.delayNotice(ctx, *email.notice, 0)
-			}
-			return a.delayEmail(ctx, *emails[0].code, 0)
-		},
-		Most: senders + noticeSenders, Idle: pollInterval,
 		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,
 	}
 }
 
-// claim leases the next email that is due: a code while a sender of codes is free, and a notice if no code is due.
-func (a *Accounts) claim(ctx context.Context, room map[[32]byte]int, limit int) (emails []leasedEmail, due bool, err error) {
-	noticeRoom, sending := room[noticeLine]
-	if !sending {
-		noticeRoom = noticeSenders
-	}
-	if limit <= noticeRoom {
+// waitingEmail is an email that this server has leased. seed identifies the code of the sign-in, limits are the keys that counted it,
+// attempts start at 1, and late means that it is too old to be sent.
+type waitingEmail = accountdb.ClaimCodeEmailRow
+
+// claimCode leases the next email with a code that is due, of a network that is not busy. If there is none it locks and writes nothing.
+func (a *Accounts) claimCode(ctx context.Context, room map[[32]byte]int, limit int) (emails []waitingEmail, due bool, err error) {
+	if limit == 0 {
+		a.outbox.idle.Store(false)
 		return nil, false, nil
 	}
 	busy := [][]byte{} // not nil: null would exclude every network
@@ -150,39 +126,25 @@ func (a *Accounts) claim(ctx context.Context, room map[[32]byte]int, limit int) 
 			busy = append(busy, network[:])
 		}
 	}
-	var email leasedEmail
-	email.code, err = a.claimCode(ctx, busy)
-	if err == nil && email.code == nil && noticeRoom > 0 {
-		email.notice, err = a.claimNotice(ctx)
-	}
+	signIns, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
 	if err != nil {
-		a.settings.Logger.Error("emails that wait could not be leased", "cause", err)
-	}
-	if err != nil || email == (leasedEmail{}) {
 		return nil, false, err
 	}
-	return []leasedEmail{email}, true, nil
-}
-
-// waitingEmail is an email that this server has leased. seed identifies the code of the sign-in, limits are the keys that counted it,
-// attempts start at 1, and late means that it is too old to be sent.
-type waitingEmail = accountdb.ClaimCodeEmailRow
-
-// claimCode leases the next email with a code that is due, of a network that is not busy. If there is none it returns nil, and locks and
-// writes nothing.
-func (a *Accounts) claimCode(ctx context.Context, busy [][]byte) (*waitingEmail, error) {
-	due, err := a.queries.ListDueEmails(ctx, accountdb.ListDueEmailsParams{Busy: busy, Most: claimable})
-	if err != nil {
-		return nil, err
-	}
 	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
-	for _, signIn := range due {
+	for _, signIn := range signIns {
 		email, err := a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
+		if err == nil {
+			a.outbox.idle.Store(false)
+			return []waitingEmail{email}, true, nil
+		}
 		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
-			return &email, err
+			return nil, false, err
 		}
 	}
-	return nil, nil
+	if !a.outbox.idle.Swap(true) {
+		a.outbox.notices.wake.Send()
+	}
+	return nil, false, nil
 }
 
 // errReplaced means that a newer code has replaced this one, or that its sign-in is gone.

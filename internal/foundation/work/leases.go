@@ -28,7 +28,7 @@ type Leases[Key comparable, Item any] struct {
 	Wake   Signal // items may be due; without it they are found at the next claim
 
 	// Claim leases up to limit items, and of each key up to its room; a key without room has nothing in flight. One call runs at a time. due:
-	// items were due, of which another server may have leased some meanwhile. It logs its errors.
+	// items were due, of which another server may have leased some meanwhile.
 	Claim func(ctx context.Context, room map[Key]int, limit int) (items []Item, due bool, err error)
 	// Line returns the key of an item, and how many of that key are attempted at the same time.
 	Line func(Item) (key Key, parallel int)
@@ -196,13 +196,12 @@ func (r *leasing[Key, Item]) claim(room map[Key]int, limit int) claimed[Key, Ite
 	ctx, cancel := context.WithTimeout(r.working, r.ClaimLimit)
 	defer cancel()
 	brought, began := claimed[Key, Item]{room: room}, time.Now()
-	err := Try(func() error {
-		brought.items, brought.due, brought.err = r.Claim(ctx, room, limit)
-		return nil
+	brought.err = Try(func() (err error) {
+		brought.items, brought.due, err = r.Claim(ctx, room, limit)
+		return err
 	})
-	if err != nil {
-		brought.err = err
-		r.Logger.Error("a claim panicked", "of", r.Name, "cause", err)
+	if brought.err != nil {
+		r.Logger.Error("the next ones that are due could not be leased", "of", r.Name, "cause", brought.err)
 	}
 	brought.took = time.Since(began)
 	return brought

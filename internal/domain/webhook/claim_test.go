@@ -231,8 +231,8 @@ func TestClaimReadsNoTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	inTx := &Webhooks{queries: w.queries.WithTx(tx), pool: w.pool, limits: w.limits}
-	if found := inTx.claim(t.Context(), nil, 10); found.err != nil || len(found.events) != 1 {
-		t.Fatalf("%d events, %v", len(found.events), found.err)
+	if events, _, err := inTx.claim(t.Context(), nil, 10); err != nil || len(events) != 1 {
+		t.Fatalf("%d events, %v", len(events), err)
 	}
 	var scans []string
 	if err := tx.QueryRow(t.Context(), `select array_agg(relname::text) from pg_stat_xact_user_tables

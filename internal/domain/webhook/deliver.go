@@ -2,11 +2,18 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
+	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -40,27 +47,128 @@ func (l limits) lease() time.Duration {
 func (w *Webhooks) leases() *work.Leases[uuid.UUID, *claimed] {
 	return &work.Leases[uuid.UUID, *claimed]{
 		Name: "a webhook event", Logger: w.logger, Wake: w.wake,
-		Claim: func(ctx context.Context, room map[uuid.UUID]int, limit int) ([]*claimed, bool, error) {
-			found := w.poll(ctx, room, limit)
-			return found.events, found.due, found.err
-		},
-		Line:    func(event *claimed) (clientID uuid.UUID, parallel int) { return event.ClientID, event.target.parallel },
-		Attempt: w.attempt, Record: w.settle, Release: w.release,
+		Line:  func(event *claimed) (clientID uuid.UUID, parallel int) { return event.ClientID, event.target.parallel },
+		Claim: w.claim, Attempt: w.attempt, Record: w.settle, Release: w.release,
 		Most: maxHeld, Ahead: maxAhead, Pace: pollInterval, Idle: w.maxInterval,
 		ClaimLimit: w.limits.Claim, AttemptLimit: w.limits.attempt(), RecordLimit: w.limits.record(), StopLimit: w.limits.attempt(),
 	}
 }
 
-// poll leases up to limit events that are due. It looks first. A look locks and writes nothing. If it finds no event, the poll ends.
-func (w *Webhooks) poll(ctx context.Context, room map[uuid.UUID]int, limit int) claims {
-	found := w.claim(ctx, room, limit)
-	if found.changes {
-		w.changed.Send()
+// claimed is an event that this server leased, with its target.
+type claimed struct {
+	Event
+	target target
+	at     time.Time // of the claim, by this server's clock
+
+	attempt    Attempt // when it was made
+	retryAfter time.Duration
+}
+
+// The kinds of work: an event that is ready, a retry whose time has come, and a change whose window is over.
+const (
+	anEvent = "event"
+	aRetry  = "retry"
+	aChange = "change"
+)
+
+// look returns events that are ready, retries whose time has come, and changes whose window is over, up to so many of each on each node, in
+// the order in which they became due.
+func (w *Webhooks) look(ctx context.Context, room map[uuid.UUID]int, events, changes int) ([]webhookdb.LookForWorkRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.limits.Claim)
+	defer cancel()
+	roomJSON, err := json.Marshal(room)
+	if err != nil {
+		return nil, err
 	}
-	if found.err != nil {
-		w.logger.Error("webhook events that are due could not be read", "cause", found.err)
+	return w.queries.LookForWork(ctx, webhookdb.LookForWorkParams{
+		WindowLength: w.window, Room: roomJSON, MaxEvents: int32(events), MaxChanges: int32(changes),
+	})
+}
+
+// inParts calls act with the users and the events of each part of some work, of several parts at the same time. A part is some users' rows
+// that one statement can change on one node of a cluster; one PostgreSQL is one part. It returns an error of one of them.
+func inParts(rows []webhookdb.LookForWorkRow, act func(users, events []uuid.UUID) error) error {
+	const most = 4
+	users, events := map[int64][]uuid.UUID{}, map[int64][]uuid.UUID{}
+	for _, row := range rows {
+		users[row.Part], events[row.Part] = append(users[row.Part], row.UserID), append(events[row.Part], row.EventID)
 	}
-	return found
+	var all errgroup.Group
+	all.SetLimit(most)
+	for part := range users {
+		all.Go(func() error { return work.Try(func() error { return act(users[part], events[part]) }) })
+	}
+	return all.Wait()
+}
+
+// claim makes retries ready whose time has come, and leases up to limit events that are ready. room bounds the events of each client; of a
+// client that is not in it, as many are leased as are sent at the same time. It looks first, which locks and writes nothing. due: events are
+// due, of which another server may have leased some meanwhile. The error may be of a part of it.
+func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int) (leased []*claimed, due bool, _ error) {
+	rows, err := w.look(ctx, room, limit, 1)
+	retries := slices.DeleteFunc(slices.Clone(rows), func(row webhookdb.LookForWorkRow) bool { return row.Kind != aRetry })
+	var failure error
+	if len(retries) > 0 {
+		failure = inParts(retries, func(users, events []uuid.UUID) error {
+			return w.queries.ReadyWebhookEvents(ctx, webhookdb.ReadyWebhookEventsParams{UserIds: users, EventIds: events})
+		})
+		rows, err = w.look(ctx, room, limit, 1)
+	}
+	if err != nil {
+		return nil, false, errors.Join(failure, err)
+	}
+	left := map[uuid.UUID]int{} // no node knows what another one has found
+	maps.Copy(left, room)
+	var fitting []webhookdb.LookForWorkRow
+	for _, row := range rows {
+		if row.Kind == aChange {
+			w.changed.Send()
+			continue
+		}
+		if due = true; row.Kind != anEvent {
+			continue
+		}
+		fits, known := left[row.ClientID]
+		if !known {
+			fits = int(row.Share)
+		}
+		if left[row.ClientID] = max(0, fits-1); fits > 0 && len(fitting) < limit {
+			fitting = append(fitting, row)
+		}
+	}
+	var mu sync.Mutex
+	clients := map[uuid.UUID]bool{}
+	err = inParts(fitting, func(users, events []uuid.UUID) error {
+		rows, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{UserIds: users, EventIds: events, Lease: w.limits.lease()})
+		at := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, row := range rows {
+			leased, clients[row.ClientID] = append(leased, &claimed{Event: fromRow(row), at: at}), true
+		}
+		return err
+	})
+	failure = errors.Join(failure, err)
+	if len(leased) == 0 {
+		return nil, due, failure
+	}
+	targets, err := w.targets(ctx, slices.Collect(maps.Keys(clients))...)
+	if err != nil { // they are due again when their leases end
+		return nil, due, err
+	}
+	for _, event := range leased {
+		event.target = targets[event.ClientID]
+	}
+	slices.SortFunc(leased, func(a, b *claimed) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return leased, due, failure
+}
+
+// release ends the leases of events.
+func (w *Webhooks) release(ctx context.Context, events []*claimed) error {
+	return w.queries.Release(ctx, webhookdb.ReleaseParams{
+		UserIds:  postgres.Map(events, func(event *claimed) uuid.UUID { return event.userID }),
+		EventIds: postgres.Map(events, func(event *claimed) uuid.UUID { return event.ID }),
+	})
 }
 
 // sends reports whether the endpoint of the event is there and was not stopped.

@@ -29,20 +29,20 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	t.Cleanup(pool.Close)
 	reader := New(pool, credential.NewTestKeyring(), Settings{Window: time.Minute, Limits: wait.Patient})
 	client := w.client(t, receive(t, nil))
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || found.due || len(reader.changed) > 0 {
-		t.Errorf("without work: %+v", found)
+	if _, due, err := reader.claim(t.Context(), nil, maxHeld); err != nil || due || len(reader.changed) > 0 {
+		t.Errorf("without work: %t, %v", due, err)
 	}
 	w.revoked(t, client)
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || !found.due {
-		t.Errorf("with a new event: %+v", found)
+	if _, due, err := reader.claim(t.Context(), nil, maxHeld); err == nil || !due {
+		t.Errorf("with a new event: %t, %v", due, err)
 	}
 	w.taken(t)
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err == nil || !found.due {
-		t.Errorf("with an event that is due: %+v", found)
+	if _, due, err := reader.claim(t.Context(), nil, maxHeld); err == nil || !due {
+		t.Errorf("with an event that is due: %t, %v", due, err)
 	}
 	w.claimed(t, map[uuid.UUID]int{client.ID: maxHeld})
-	if found := reader.poll(t.Context(), nil, maxHeld); found.err != nil || found.due {
-		t.Errorf("while another server sends it: %+v", found)
+	if _, due, err := reader.claim(t.Context(), nil, maxHeld); err != nil || due {
+		t.Errorf("while another server sends it: %t, %v", due, err)
 	}
 }
 

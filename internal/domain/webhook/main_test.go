@@ -244,9 +244,9 @@ func (w *world) toSend(t testing.TB, event Event) *claimed {
 // claimed leases what is due, as a server does that has this much room.
 func (w *world) claimed(t testing.TB, room map[uuid.UUID]int) []*claimed {
 	t.Helper()
-	found := w.claim(t.Context(), room, maxHeld)
-	if found.err != nil {
-		t.Fatal(found.err)
+	events, _, err := w.claim(t.Context(), room, maxHeld)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return found.events
+	return events
 }

@@ -31,11 +31,11 @@ func TestPause(t *testing.T) {
 	for range 3 {
 		want = append(want, messageID(w.revoked(t, client)))
 	}
-	if found := w.poll(t.Context(), nil, maxHeld); found.err != nil || len(found.events) > 0 {
-		t.Errorf("while it is paused %d events are leased, %v", len(found.events), found.err)
+	if events, _, err := w.claim(t.Context(), nil, maxHeld); err != nil || len(events) > 0 {
+		t.Errorf("while it is paused %d events are leased, %v", len(events), err)
 	}
-	if found := w.poll(t.Context(), nil, maxHeld); found.err != nil || found.due {
-		t.Errorf("a server that polls finds work: %+v", found)
+	if _, due, err := w.claim(t.Context(), nil, maxHeld); err != nil || due {
+		t.Errorf("a server that polls finds work: %t, %v", due, err)
 	}
 	if queue, err := w.Queue(t.Context()); err != nil || queue.Waiting != 0 {
 		t.Errorf("what waits for paused webhooks counts as late: %+v, %v", queue, err)

@@ -130,12 +130,12 @@ func New(pool *postgres.Pool, limits work.Limits, logger *slog.Logger, now func(
 		Key: func(r row) rowKey { return r.rowKey }, Merge: (*row).add, Write: u.writeRows,
 	}
 	u.days = &work.Buffer[dayKey, Day]{
-		Name: "the counts of days", Logger: logger, Most: maxRows, Every: flushEvery, Limit: limits.Flush,
+		Name: "the counts of days", Logger: logger, Most: maxRows, Batch: maxRows, Every: flushEvery, Limit: limits.Flush,
 		Key: func(d Day) dayKey { return dayKey{d.ClientID, d.Day} }, Merge: (*Day).add, Write: u.writeDays,
 	}
 	for authenticated, most := range maxErrors {
 		u.errors[authenticated] = &work.Buffer[ErrorKind, ClientError]{
-			Name: "the errors of clients", Logger: logger, Most: most, Every: flushEvery, Limit: limits.Flush,
+			Name: "the errors of clients", Logger: logger, Most: most, Batch: most, Every: flushEvery, Limit: limits.Flush,
 			Key: func(e ClientError) ErrorKind { return e.ErrorKind }, Merge: (*ClientError).add, Write: u.writeErrors,
 		}
 	}

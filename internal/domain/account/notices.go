@@ -77,9 +77,6 @@ func (a *Accounts) notices() *work.Leases[struct{}, waitingNotice] {
 		Name: "a notice", Logger: a.settings.Logger, Wake: a.outbox.notices.wake, Most: noticeSenders, Idle: pollInterval,
 		Line:  func(waitingNotice) (all struct{}, parallel int) { return all, noticeSenders },
 		Claim: a.claimNotice, Attempt: a.attemptNotice, Record: a.recordNotice,
-		Release: func(ctx context.Context, notices []waitingNotice) error { // a claim brings one
-			return a.delayNotice(ctx, notices[0], 0)
-		},
 		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,
 	}
 }
@@ -91,18 +88,14 @@ func (a *Accounts) claimNotice(ctx context.Context, _ map[struct{}]int, limit in
 		return nil, false, nil
 	}
 	keys, err := a.queries.ListDueNotices(ctx, accountdb.ListDueNoticesParams{Kinds: n.kinds, Most: claimable})
-	for _, key := range keys {
-		notice, err := a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
+	if err != nil {
+		return nil, false, err
+	}
+	return leaseFirst(keys, func(key accountdb.ListDueNoticesRow) (waitingNotice, error) {
+		return a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
 			Recipient: key.Recipient, NoticeID: key.NoticeID, Lease: a.settings.Limits.Claim + a.settings.Limits.MailSend,
 		})
-		if err == nil {
-			return []waitingNotice{notice}, true, nil
-		}
-		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
-			return nil, false, err
-		}
-	}
-	return nil, false, err
+	})
 }
 
 // recordNotice records the outcome of an attempt.

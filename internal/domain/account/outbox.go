@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/semaphore"
 
@@ -103,9 +104,6 @@ func (a *Accounts) codeEmails() *work.Leases[[32]byte, waitingEmail] {
 		Name: "an email with a code", Logger: a.settings.Logger, Wake: a.outbox.wake, Most: senders, Idle: pollInterval,
 		Line:  func(email waitingEmail) (network [32]byte, parallel int) { return [32]byte(email.Network), perNetwork },
 		Claim: a.claimCode, Attempt: a.attempt, Record: a.record,
-		Release: func(ctx context.Context, emails []waitingEmail) error { // a claim brings one
-			return a.delayEmail(ctx, emails[0], 0)
-		},
 		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,
 	}
 }
@@ -131,18 +129,25 @@ func (a *Accounts) claimCode(ctx context.Context, room map[[32]byte]int, limit i
 		return nil, false, err
 	}
 	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
-	for _, signIn := range signIns {
-		email, err := a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
+	emails, due, err = leaseFirst(signIns, func(signIn uuid.UUID) (waitingEmail, error) {
+		return a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
+	})
+	if idle := !due && err == nil; !a.outbox.idle.Swap(idle) && idle {
+		a.outbox.notices.wake.Send()
+	}
+	return emails, due, err
+}
+
+// leaseFirst leases the first of some emails that no other server has leased meanwhile.
+func leaseFirst[Key, Email any](keys []Key, lease func(Key) (Email, error)) (emails []Email, due bool, err error) {
+	for _, key := range keys {
+		email, err := lease(key)
 		if err == nil {
-			a.outbox.idle.Store(false)
-			return []waitingEmail{email}, true, nil
+			return []Email{email}, true, nil
 		}
-		if !errors.Is(err, pgx.ErrNoRows) { // another server leased it
+		if !errors.Is(err, pgx.ErrNoRows) {
 			return nil, false, err
 		}
-	}
-	if !a.outbox.idle.Swap(true) {
-		a.outbox.notices.wake.Send()
 	}
 	return nil, false, nil
 }

@@ -225,7 +225,7 @@ func (a *Accounts) logEmail(email waitingEmail, event SignInEventKind, detail st
 func (a *Accounts) newSignInLog() *signInLog {
 	l := &signInLog{refusals: map[[32]byte]int{}}
 	l.Buffer = work.Buffer[loggedKey, loggedEvent]{
-		Name: "events of sign-ins", Logger: a.settings.Logger, Most: mostLogged, Limit: a.settings.Limits.Claim,
+		Name: "events of sign-ins", Logger: a.settings.Logger, Most: mostLogged, Batch: mostLogged, Limit: a.settings.Limits.Claim,
 		Key:   func(event loggedEvent) loggedKey { return loggedKey{[32]byte(event.Key), event.ID} },
 		Admit: func(event loggedEvent) bool { return l.admits(event, a.settings.CodesPerNetwork) },
 		Write: func(ctx context.Context, events []loggedEvent) (stored int, err error) {

@@ -27,7 +27,7 @@ type Buffer[Key comparable, Row any] struct {
 	Name   string // of the rows in the log, such as "the counts of usage"
 	Logger *slog.Logger
 	Most   int           // rows that are held, also while they are written; further ones are lost
-	Batch  int           // rows of a call of Write; 0: any number
+	Batch  int           // rows of a call of Write
 	Every  time.Duration // pause before rows are written, in which they come together; 0: they are written as they come
 	Limit  time.Duration // of a call of Write
 
@@ -42,18 +42,12 @@ type Buffer[Key comparable, Row any] struct {
 
 	flushing sync.Mutex
 
-	mu      sync.Mutex
-	waiting pile[Key, Row]
-	writing pile[Key, Row]
-	lost    uint64 // since the start
-	logged  uint64 // those of them that have been logged
-	wake    Signal
-}
-
-// pile is rows and the place of each.
-type pile[Key comparable, Row any] struct {
-	rows   []Row
-	places map[Key]int
+	mu           sync.Mutex
+	waiting      []Row
+	places       map[Key]int // of those that wait
+	writing      map[Key]int // the places of those that are being written
+	lost, logged uint64      // since the start, and those of them that have been logged
+	wake         Signal
 }
 
 // Add adds a row, or loses it.
@@ -61,50 +55,41 @@ func (b *Buffer[Key, Row]) Add(row Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(row, b.Admit)
-	b.woken().Send()
+	b.wake.Send()
 }
 
 func (b *Buffer[Key, Row]) add(row Row, admit func(Row) bool) {
 	key := b.Key(row)
-	if place, waits := b.waiting.places[key]; waits {
-		if b.Merge != nil {
-			b.Merge(&b.waiting.rows[place], row)
-		}
-		return
-	}
-	if _, isWritten := b.writing.places[key]; !isWritten && len(b.waiting.rows)+len(b.writing.rows) >= b.Most {
+	place, waits := b.places[key]
+	_, isWritten := b.writing[key] // then it has a place if it must come back
+	switch {
+	case waits && b.Merge != nil:
+		b.Merge(&b.waiting[place], row)
+	case waits:
+	case !isWritten && len(b.waiting)+len(b.writing) >= b.Most:
 		b.lost++
-		return
+	case admit == nil || admit(row):
+		if b.places == nil {
+			b.places = map[Key]int{}
+		}
+		b.places[key] = len(b.waiting)
+		b.waiting = append(b.waiting, row)
 	}
-	if admit != nil && !admit(row) {
-		return
-	}
-	if b.waiting.places == nil {
-		b.waiting.places = map[Key]int{}
-	}
-	b.waiting.places[key] = len(b.waiting.rows)
-	b.waiting.rows = append(b.waiting.rows, row)
-}
-
-// woken requires b.mu.
-func (b *Buffer[Key, Row]) woken() Signal {
-	if b.wake == nil {
-		b.wake = make(Signal, 1)
-	}
-	return b.wake
 }
 
 // Waiting returns the number of rows that wait to be written, and how many were lost since the start because too many waited.
 func (b *Buffer[Key, Row]) Waiting() (rows int, lost uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting.rows), b.lost
+	return len(b.waiting), b.lost
 }
 
 // Run writes rows until ctx ends, and then once more.
 func (b *Buffer[Key, Row]) Run(ctx context.Context) {
+	wake := make(Signal, 1)
+	wake.Send() // rows may wait already
 	b.mu.Lock()
-	wake := b.woken()
+	b.wake = wake
 	b.mu.Unlock()
 	pause := b.Every
 	for again := true; again; {
@@ -126,46 +111,40 @@ func (b *Buffer[Key, Row]) Flush(ctx context.Context) bool {
 	b.flushing.Lock()
 	defer b.flushing.Unlock()
 	b.mu.Lock()
-	b.writing, b.waiting = b.waiting, pile[Key, Row]{}
-	left, lost := b.writing.rows, b.lost-b.logged
-	b.logged = b.lost
+	left, lost := b.waiting, b.lost-b.logged
+	b.waiting, b.places, b.writing, b.logged = nil, nil, b.places, b.lost
 	b.mu.Unlock()
 	if lost > 0 {
 		b.Logger.WarnContext(ctx, b.Name+" are incomplete: too many wait for the database", "lost", lost)
 	}
 	var err error
 	for err == nil && len(left) > 0 {
-		batch := left
-		if b.Batch > 0 {
-			batch = left[:min(len(left), b.Batch)]
-		}
-		done := 0
+		batch, done := left[:min(len(left), b.Batch)], 0
 		err = Try(func() (err error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.Limit)
 			defer cancel()
-			done, err = b.Write(ctx, batch)
+			if done, err = b.Write(ctx, batch); err == nil {
+				done = len(batch)
+			}
 			return err
 		})
-		if err == nil {
-			done = len(batch)
-		}
 		left = left[done:]
 	}
-	back := pile[Key, Row]{left, make(map[Key]int, len(left))}
+	places := make(map[Key]int, len(left))
 	for place, row := range left {
-		back.places[b.Key(row)] = place
+		places[b.Key(row)] = place
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	since := b.waiting.rows
-	b.writing = pile[Key, Row]{}
+	since := b.waiting
+	b.writing = nil
 	if err == nil {
 		return true
 	}
-	b.waiting = back
+	b.waiting, b.places = left, places
 	for _, row := range since { // they are few
 		b.add(row, nil)
 	}
-	b.Logger.ErrorContext(ctx, b.Name+" could not be written", "waiting", len(b.waiting.rows), "cause", err)
+	b.Logger.ErrorContext(ctx, b.Name+" could not be written", "waiting", len(b.waiting), "cause", err)
 	return false
 }

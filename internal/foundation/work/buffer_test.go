@@ -33,7 +33,7 @@ type writes struct {
 func newWrites() *writes {
 	w := new(writes)
 	w.Buffer = work.Buffer[string, count]{
-		Name: "letters", Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Most: 4, Limit: time.Minute,
+		Name: "letters", Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Most: 4, Batch: 4, Limit: time.Minute,
 		Key:   func(c count) string { return c.letter },
 		Merge: func(c *count, more count) { c.n += more.n },
 		Write: func(_ context.Context, rows []count) (int, error) {

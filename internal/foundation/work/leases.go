@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type Leases[Key comparable, Item any] struct {
 	// Record records the outcome of an attempt: its error, which is a *[Panic] if it panicked, and over, the error of its context, whose time was
 	// over or whose server stops. If it fails, the item is attempted again when its lease ends.
 	Record func(ctx context.Context, item Item, err, over error) error
-	// Release ends the leases of items that are not attempted. If it fails they end by themselves.
+	// Release ends the leases of items that are not attempted. Nil: each is recorded as an attempt that the server broke off.
 	Release func(ctx context.Context, items []Item) error
 
 	Most  int // items with a lease that is held at the same time
@@ -52,7 +53,8 @@ type Leases[Key comparable, Item any] struct {
 
 // line has the leased items of one key.
 type line[Item any] struct {
-	waiting []waitingItem[Item]
+	waiting []Item
+	since   []time.Time // when they were claimed
 	sending int
 	// ahead is how many items are wanted here. It starts with the number that is attempted at the same time, and doubles each time that half of
 	// them were done quickly, so that fewer claims are needed.
@@ -61,21 +63,7 @@ type line[Item any] struct {
 	claimedAt time.Time // the time of that claim
 }
 
-type waitingItem[Item any] struct {
-	item Item
-	at   time.Time // of the claim
-}
-
 func (l *line[Item]) held() int { return len(l.waiting) + l.sending }
-
-// claimed is what a claim brought.
-type claimed[Key comparable, Item any] struct {
-	room  map[Key]int // that it was for
-	items []Item
-	due   bool
-	err   error
-	took  time.Duration
-}
 
 // leasing is a run of Leases.
 type leasing[Key comparable, Item any] struct {
@@ -93,10 +81,16 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(l.StopLimit, breakOff) })
 	run := leasing[Key, Item]{Leases: l, working: working, lines: map[Key]*line[Item]{}, released: make(chan Key)}
 
-	claims := make(chan claimed[Key, Item])
+	var ( // of a claim
+		room  map[Key]int
+		items []Item
+		due   bool
+		err   error
+	)
+	claimed := make(chan struct{})
 	claiming, again := false, false // again: a claim was due while one was under way
 	woken := false                  // while a claim was under way
-	var notBefore time.Time         // the next claim
+	var began, notBefore time.Time  // of a claim, and the next one
 	interval := l.Idle
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -120,19 +114,36 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 				again = true
 				break
 			}
-			claiming, notBefore = true, time.Now()
-			room, limit := run.room()
-			go func() { claims <- run.claim(room, limit) }()
-		case brought := <-claims:
+			claiming, began, room = true, time.Now(), map[Key]int{}
+			limit := l.Most
+			for key, line := range run.lines {
+				room[key] = max(0, line.ahead-line.held())
+				limit -= line.held()
+			}
+			go func() {
+				defer func() { claimed <- struct{}{} }()
+				limited, cancel := context.WithTimeout(working, l.ClaimLimit)
+				defer cancel()
+				items, due = nil, false
+				err = Try(func() (err error) {
+					items, due, err = l.Claim(limited, room, limit)
+					return err
+				})
+			}()
+		case <-claimed:
 			claiming = false
-			run.hold(brought)
-			notBefore = notBefore.Add(l.untilNext(brought.took))
+			notBefore = began
+			if took := time.Since(began); l.Pace > 0 {
+				notBefore = began.Add(max(l.Pace, took+min((lookShare-1)*took, mostRest)))
+			}
+			run.hold(items, room)
 			switch {
-			case brought.err != nil:
+			case err != nil:
+				l.Logger.Error("the next ones that are due could not be leased", "of", l.Name, "cause", err)
 				next.Reset(max(afterFault, l.Idle))
 			case again:
 				next.Reset(0)
-			case !brought.due && !woken:
+			case !due && !woken:
 				if interval *= 2; interval == 0 || interval > l.Idle {
 					interval = l.Idle
 				}
@@ -147,13 +158,12 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 
 	var waiting []Item
 	if claiming {
-		waiting = (<-claims).items
+		<-claimed
+		waiting = items
 	}
 	sending := 0
 	for _, line := range run.lines {
-		for _, w := range line.waiting {
-			waiting = append(waiting, w.item)
-		}
+		waiting = append(waiting, line.waiting...)
 		sending += line.sending
 	}
 	run.giveBack(waiting)
@@ -161,14 +171,6 @@ func (l *Leases[Key, Item]) Run(ctx context.Context) {
 		<-run.released
 	}
 	run.attempts.Wait()
-}
-
-// untilNext is the least time from the beginning of a claim that took so long to that of the next.
-func (l *Leases[Key, Item]) untilNext(took time.Duration) time.Duration {
-	if l.Pace == 0 {
-		return 0
-	}
-	return max(l.Pace, took+min((lookShare-1)*took, mostRest))
 }
 
 // Do attempts a leased item and records the outcome, in a time of its own: that of the attempt may be over. Errors: those of Record, and
@@ -180,31 +182,6 @@ func (l *Leases[Key, Item]) Do(ctx context.Context, item Item, release func()) e
 	recording, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.RecordLimit)
 	defer cancel()
 	return Try(func() error { return l.Record(recording, item, err, limited.Err()) })
-}
-
-// room returns how many more items fit, of each key and in total.
-func (r *leasing[Key, Item]) room() (room map[Key]int, limit int) {
-	room, limit = map[Key]int{}, r.Most
-	for key, line := range r.lines {
-		room[key] = max(0, line.ahead-line.held())
-		limit -= line.held()
-	}
-	return room, limit
-}
-
-func (r *leasing[Key, Item]) claim(room map[Key]int, limit int) claimed[Key, Item] {
-	ctx, cancel := context.WithTimeout(r.working, r.ClaimLimit)
-	defer cancel()
-	brought, began := claimed[Key, Item]{room: room}, time.Now()
-	brought.err = Try(func() (err error) {
-		brought.items, brought.due, err = r.Claim(ctx, room, limit)
-		return err
-	})
-	if brought.err != nil {
-		r.Logger.Error("the next ones that are due could not be leased", "of", r.Name, "cause", brought.err)
-	}
-	brought.took = time.Since(began)
-	return brought
 }
 
 // release gives the place of an item to the next one of its key. It reports whether more should be claimed.
@@ -223,22 +200,23 @@ func (r *leasing[Key, Item]) release(key Key) bool {
 }
 
 // hold adds the items of a claim to the lines, and removes lines that have been empty for a while.
-func (r *leasing[Key, Item]) hold(brought claimed[Key, Item]) {
+func (r *leasing[Key, Item]) hold(items []Item, room map[Key]int) {
 	now := time.Now()
-	more := map[Key]int{}
-	for _, item := range brought.items {
+	brought := map[Key]int{}
+	for _, item := range items {
 		key, parallel := r.Line(item)
 		if r.lines[key] == nil {
 			r.lines[key] = &line[Item]{ahead: parallel}
 		}
-		r.lines[key].waiting = append(r.lines[key].waiting, waitingItem[Item]{item, now})
-		more[key]++
+		line := r.lines[key]
+		line.waiting, line.since = append(line.waiting, item), append(line.since, now)
+		brought[key]++
 	}
 	for key, line := range r.lines {
-		switch n := more[key]; {
+		switch n := brought[key]; {
 		case n > 0:
-			room, known := brought.room[key]
-			line.claimedAt, line.more = now, n >= room && (known || n >= line.ahead)
+			asked, known := room[key]
+			line.claimedAt, line.more = now, n >= asked && (known || n >= line.ahead)
 			r.dispatch(line)
 		case line.held() == 0 && now.Sub(line.claimedAt) > 2*WaitAhead:
 			delete(r.lines, key)
@@ -251,12 +229,12 @@ func (r *leasing[Key, Item]) hold(brought claimed[Key, Item]) {
 func (r *leasing[Key, Item]) dispatch(line *line[Item]) {
 	var late []Item
 	for len(line.waiting) > 0 {
-		item, at := line.waiting[0].item, line.waiting[0].at
+		item, at := line.waiting[0], line.since[0]
 		key, parallel := r.Line(item)
 		if line.sending >= parallel {
 			break
 		}
-		line.waiting = line.waiting[1:]
+		line.waiting, line.since = line.waiting[1:], line.since[1:]
 		if time.Since(at) > WaitAhead {
 			late, line.ahead = append(late, item), parallel
 			continue
@@ -281,7 +259,16 @@ func (r *leasing[Key, Item]) giveBack(items []Item) {
 	}
 	ctx, cancel := context.WithTimeout(r.working, r.ClaimLimit)
 	defer cancel()
-	if err := Try(func() error { return r.Release(ctx, items) }); err != nil {
+	err := Try(func() (err error) {
+		if r.Release != nil {
+			return r.Release(ctx, items)
+		}
+		for _, item := range items {
+			err = errors.Join(err, r.Record(ctx, item, context.Canceled, context.Canceled))
+		}
+		return err
+	})
+	if err != nil {
 		r.Logger.Error("leases could not be ended", "of", r.Name, "cause", err)
 	}
 }

@@ -204,6 +204,20 @@ func TestLeasesStop(t *testing.T) {
 	})
 }
 
+// Without Release an item that is given back is recorded as broken off.
+func TestLeasesWithoutRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tb := newTable()
+		tb.Release, tb.ClaimLimit = nil, tb.RecordLimit
+		tb.Claim = func(context.Context, map[string]int, int) ([]string, bool, error) {
+			<-time.After(2 * time.Second) // until after the stop
+			return []string{"a1"}, true, nil
+		}
+		check(t, tb.run(t, time.Second), "2s record a1: context canceled, context canceled")
+	})
+}
+
 // An item that waits behind an attempt for too long is given back: the receiver has become slow.
 func TestLeasesThatWaitTooLong(t *testing.T) {
 	t.Parallel()

@@ -133,14 +133,14 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
 	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
 		ends, err := c.previews().Client(r.Context(), partner)
-		return confirmation{
-			Names: []any{"Partner", partner.Name},
-			Says: []template.HTML{
-				in.HTML("console.partner." + act + ".says"),
-				in.HTML("console.partner."+act+".connections", "Number", in.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
-			},
-			Grave: grave, Back: c.partnerPath(partner.ID),
-		}, err
+		says := []template.HTML{
+			in.HTML("console.partner." + act + ".says"),
+			in.HTML("console.partner."+act+".connections", "Number", in.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
+		}
+		if act == "disable" {
+			says = append(says, in.pagesEnd(ends))
+		}
+		return confirmation{Names: []any{"Partner", partner.Name}, Says: says, Grave: grave, Back: c.partnerPath(partner.ID)}, err
 	}
 	return previewed(c, "partner."+act, c.changeable, ask,
 		site.Confirmed(func(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -162,6 +162,7 @@ func (c *console) askOffboard(r *http.Request, in writer, partner client.Client,
 			in.HTML("console.partner.offboard.says"),
 			in.HTML("console.partner.offboard.connections", "Number", in.precisely(connections.Authorized+connections.Lapsed+connections.Revoked, connections.Precision)),
 			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(ends.Waiting)),
+			in.pagesEnd(ends),
 		},
 		Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
 	}, err

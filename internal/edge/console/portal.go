@@ -12,6 +12,7 @@ import (
 
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/domain/client"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
@@ -200,11 +201,17 @@ func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner cli
 	})
 }
 
-func (c *console) confirmEndSessions(_ *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+func (c *console) confirmEndSessions(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+	ends, err := c.previews().Client(r.Context(), partner)
 	return confirmation{
-		Names: []any{"Partner", partner.Name}, Says: []template.HTML{in.HTML("console.portal.end_all.says")},
+		Names: []any{"Partner", partner.Name}, Says: []template.HTML{in.HTML("console.portal.end_all.says"), in.pagesEnd(ends)},
 		Grave: true, Back: c.partnerPath(partner.ID) + "/portal",
-	}, nil
+	}, err
+}
+
+// pagesEnd says what ends of a partner's own pages.
+func (in writer) pagesEnd(ends preview.Client) template.HTML {
+	return in.HTML("console.portal.end_all.ends", "Links", in.number(ends.Links), "Sessions", in.number(ends.Sessions))
 }
 
 func (c *console) endSessions(_ http.ResponseWriter, r *http.Request, partner client.Client) error {

@@ -301,6 +301,9 @@ func TestLinkFromTheConsole(t *testing.T) {
 	ada.goes(ada.Post(end), path+"?done=session_ended")
 	v.fails(v.Get(portal.Path+"/"+partner.ID.String()), http.StatusForbidden, "This page needs a link")
 	ada.Post(path+"/link", "name", "lee", "rights", "change", "valid", "86400")
+	for act, heading := range map[string]string{"/portal/end": "End all access of %s?", "/disable": "Disable %s?", "/offboard": "Offboard %s for good?"} {
+		ada.shows(ada.Get(pathOf(partner.ID)+act), fmt.Sprintf(heading, partner.Name), "own pages that end: 1. Sessions there that end: 0.")
+	}
 	ada.goes(ada.Post(path+"/end"), path+"?done=sessions_ended")
 	ada.shows(ada.Get(path), partner.Name, "No link waits")
 	ada.shows(ada.Post(path+"/link", "name", "kim lee", "rights", "read", "valid", "3600"), fmt.Sprintf("Make a link for %s", partner.Name), "must be 1 to 64 letters")

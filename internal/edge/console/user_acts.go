@@ -29,7 +29,7 @@ func (w writer) amount(what string, n int) string {
 }
 
 func (c *console) previews() preview.Domains {
-	return preview.Domains{Accounts: c.Accounts, Activity: c.Activity, OAuth: c.OAuth, Usage: c.Usage, Webhooks: c.Webhooks}
+	return preview.Domains{Accounts: c.Accounts, Activity: c.Activity, OAuth: c.OAuth, Portal: c.Portal, Usage: c.Usage, Webhooks: c.Webhooks}
 }
 
 func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {

@@ -18,6 +18,13 @@ func TestPortalLinks(t *testing.T) {
 		t.Helper()
 		return get[operatorapi.PortalSessions](t, f, path+"/portal-sessions").Data
 	}
+	ends := func(links, sessions int64) {
+		t.Helper()
+		if p := get[operatorapi.ClientPreview](t, f, path+"/preview"); p.PortalLinks != links || p.PortalSessions != sessions {
+			t.Errorf("the preview is %+v, want %d links and %d sessions", p, links, sessions)
+		}
+	}
+	ends(0, 0)
 	got := f.post(t, path+"/portal-links", `{"name":"kim","read_only":true,"valid_seconds":60}`)
 	got.Check(t, 201, "", "create")
 	made := edgetest.Decode[operatorapi.PortalLink](t, got)
@@ -28,6 +35,7 @@ func TestPortalLinks(t *testing.T) {
 	if all := list(); len(all) != 1 || all[0] != made.Session || all[0].Name != "kim" || !all[0].ReadOnly || all[0].OpenedAt != nil {
 		t.Errorf("the sessions are %+v, want %+v", all, made.Session)
 	}
+	ends(1, 0)
 	_, key, err := f.Portal.Open(t.Context(), partner.ID, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +43,7 @@ func TestPortalLinks(t *testing.T) {
 	if all := list(); len(all) != 1 || all[0].OpenedAt == nil {
 		t.Errorf("after the link was opened: %+v", all)
 	}
+	ends(0, 1)
 	f.post(t, path+"/portal-links", `{"replace":true}`).Check(t, 201, "", "replace")
 	if _, err := f.Portal.Session(t.Context(), partner.ID, key); err == nil {
 		t.Error("a session outlives that all links were replaced")

@@ -14,7 +14,7 @@ import (
 )
 
 func (h handlers) previews() preview.Domains {
-	return preview.Domains{Accounts: h.Accounts, Activity: h.Activity, OAuth: h.OAuth, Usage: h.Usage, Webhooks: h.Webhooks}
+	return preview.Domains{Accounts: h.Accounts, Activity: h.Activity, OAuth: h.OAuth, Portal: h.Portal, Usage: h.Usage, Webhooks: h.Webhooks}
 }
 
 // PreviewUser tells what an act on a user would end or delete.
@@ -98,5 +98,6 @@ func (h handlers) PreviewClient(
 	return operatorapi.PreviewClient200JSONResponse{
 		ClientId: partner.ID, Name: partner.Name, Status: operatorapi.ClientPreviewStatus(partner.Status), Connections: countsBody(p.Connections),
 		WaitingEvents: int64(p.Waiting), FailedEvents: int64(p.Failed),
+		PortalLinks: int64(p.Links), PortalSessions: int64(p.Sessions),
 	}, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
@@ -28,6 +29,7 @@ type Domains struct {
 	Accounts *account.Accounts
 	Activity *activity.Store
 	OAuth    *oauth.Server
+	Portal   *portal.Portal
 	Usage    *usage.Usage
 	Webhooks *webhook.Webhooks
 }
@@ -119,10 +121,11 @@ func (d Domains) Event(ctx context.Context, clientID uuid.UUID) (Event, error) {
 	return Sent, nil
 }
 
-// Client is what an act on a client or its webhook ends, locks out, drops or sends.
+// Client is what an act on a client, its webhook or its pages ends, locks out, drops or sends.
 type Client struct {
 	Connections     usage.Connections
 	Waiting, Failed int // events, each up to webhook.CountBound and one
+	Links, Sessions int // of its pages: links that nobody has opened, and sessions
 }
 
 // Client returns the preview of an act on a client.
@@ -130,6 +133,16 @@ func (d Domains) Client(ctx context.Context, one client.Client) (p Client, err e
 	if p.Connections, err = d.Usage.Connections(ctx, one.ID); err != nil {
 		return p, err
 	}
-	p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, one.ID)
+	if p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, one.ID); err != nil {
+		return p, err
+	}
+	sessions, err := d.Portal.Sessions(ctx, one.ID)
+	for _, session := range sessions {
+		if session.OpenedAt.IsZero() {
+			p.Links++
+		} else {
+			p.Sessions++
+		}
+	}
 	return p, err
 }

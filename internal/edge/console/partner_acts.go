@@ -42,25 +42,26 @@ var overlaps = []overlap{
 	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
 }
 
-func (c *console) askSecret(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+func (c *console) askSecret(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+	ends, err := c.previews().Client(r.Context(), partner)
 	x := confirmation{
 		Title:  in.Text("console.secret.replace_heading", "Partner", partner.Name),
 		Says:   []template.HTML{in.HTML("console.secret.replace_says")},
 		Action: in.Text("console.secret.replace_act"), Back: c.partnerPath(partner.ID),
 		Fields: []field{{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
 			Value: "86400"}},
-		Hidden: []named{{"older", untilOf(partner.OverlapUntil)}},
+		Hidden: []named{{"older", untilOf(ends.OlderSecret)}},
 	}
 	for _, o := range overlaps {
 		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{o.seconds(), in.Text("console.secret.for." + o.name)})
 	}
-	if !partner.OverlapUntil.IsZero() {
-		x.Says = append(x.Says, in.HTML("console.secret.older_ends", "Until", instant(partner.OverlapUntil)))
+	if !ends.OlderSecret.IsZero() {
+		x.Says = append(x.Says, in.HTML("console.secret.older_ends", "Until", instant(ends.OlderSecret)))
 	}
 	if no.error != nil {
 		x.Problem = in.HTML("console.secret.replaced_since")
 	}
-	return x, nil
+	return x, err
 }
 
 // untilOf returns the end of the previous secret for a hidden field, empty if there is none.

@@ -214,20 +214,21 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }
 
-func (c *console) askWebhookSecret(_ *http.Request, in writer, one hook, no refused) (confirmation, error) {
+func (c *console) askWebhookSecret(r *http.Request, in writer, one hook, no refused) (confirmation, error) {
+	ends, err := c.previews().Client(r.Context(), one.partner)
 	says := []template.HTML{in.HTML("console.webhook.secret.says")}
-	if !one.endpoint.RotatingUntil.IsZero() {
-		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(one.endpoint.RotatingUntil)))
+	if !ends.OlderWebhookSecret.IsZero() {
+		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(ends.OlderWebhookSecret)))
 	}
 	x := confirmation{
 		Names: []any{"Partner", one.partner.Name}, Says: says,
 		Back:   c.hooksPath(one.partner),
-		Hidden: []named{{"older", untilOf(one.endpoint.RotatingUntil)}},
+		Hidden: []named{{"older", untilOf(ends.OlderWebhookSecret)}},
 	}
 	if no.error != nil {
 		x.Problem = in.HTML("console.secret.replaced_since")
 	}
-	return x, nil
+	return x, err
 }
 
 func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {

@@ -99,5 +99,6 @@ func (h handlers) PreviewClient(
 		ClientId: partner.ID, Name: partner.Name, Status: operatorapi.ClientPreviewStatus(partner.Status), Connections: countsBody(p.Connections),
 		WaitingEvents: int64(p.Waiting), FailedEvents: int64(p.Failed),
 		PortalLinks: int64(p.Links), PortalSessions: int64(p.Sessions),
+		OldSecretUntil: instantOrNull(p.OlderSecret), OldWebhookSecretUntil: instantOrNull(p.OlderWebhookSecret),
 	}, err
 }

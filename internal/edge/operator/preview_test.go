@@ -79,8 +79,22 @@ func TestPreviews(t *testing.T) {
 	if client.Name != "Ride Club" || client.Connections.Authorized != 1 || client.Connections.Precision != "exact" || client.WaitingEvents != 0 {
 		t.Errorf("the preview of an act on a client is %+v", client)
 	}
+	if client.OldSecretUntil != nil || client.OldWebhookSecretUntil != nil {
+		t.Errorf("old secrets of a client that has none: %+v", client)
+	}
 	if before != whole() {
 		t.Error("a preview changes something")
+	}
+
+	clients := "/operator/v1/clients/" + ride.ID.String()
+	f.post(t, clients+"/secret", `{"overlap_seconds":3600}`).Check(t, 200, "", "a new secret")
+	f.post(t, clients+"/webhook/secret", "").Check(t, 200, "", "a new secret of the webhook")
+	if client = ending(); client.OldSecretUntil == nil || client.OldWebhookSecretUntil == nil || *client.OldSecretUntil >= *client.OldWebhookSecretUntil {
+		t.Errorf("with old secrets for an hour and for a day: %+v", client)
+	}
+	f.post(t, clients+"/secret", `{}`).Check(t, 200, "", "a new secret")
+	if client = ending(); client.OldSecretUntil != nil {
+		t.Errorf("after a secret that replaced all at once: %+v", client)
 	}
 
 	revoked := f.post(t, "/operator/v1/clients/"+ride.ID.String()+"/revoke-tokens", "")

@@ -126,6 +126,9 @@ type Client struct {
 	Connections     usage.Connections
 	Waiting, Failed int // events, each up to webhook.CountBound and one
 	Links, Sessions int // of its pages: links that nobody has opened, and sessions
+
+	// Until when secrets before the present ones work, and those of webhooks sign; zero: none does. A new secret ends them at once.
+	OlderSecret, OlderWebhookSecret time.Time
 }
 
 // Client returns the preview of an act on a client.
@@ -136,6 +139,11 @@ func (d Domains) Client(ctx context.Context, one client.Client) (p Client, err e
 	if p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, one.ID); err != nil {
 		return p, err
 	}
+	endpoint, err := d.Webhooks.Endpoint(ctx, one.ID)
+	if err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
+		return p, err
+	}
+	p.OlderSecret, p.OlderWebhookSecret = one.OverlapUntil, endpoint.RotatingUntil
 	sessions, err := d.Portal.Sessions(ctx, one.ID)
 	for _, session := range sessions {
 		if session.OpenedAt.IsZero() {

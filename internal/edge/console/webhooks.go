@@ -14,6 +14,7 @@ import (
 
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
@@ -321,9 +322,9 @@ func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, one hook) 
 }
 
 func (c *console) confirmReplay(r *http.Request, in writer, one hookEvent, _ refused) (confirmation, error) {
-	endpoint, _, err := c.endpointOf(r, one.partner.ID)
+	event, err := c.previews().Event(r.Context(), one.partner.ID)
 	says := "console.webhook.replay.says"
-	if !endpoint.PausedAt.IsZero() {
+	if event == preview.Waits {
 		says = "console.webhook.replay.paused"
 	}
 	return confirmation{

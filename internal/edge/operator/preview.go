@@ -97,7 +97,7 @@ func (h handlers) PreviewClient(
 	p, err := h.previews().Client(ctx, partner)
 	return operatorapi.PreviewClient200JSONResponse{
 		ClientId: partner.ID, Name: partner.Name, Status: operatorapi.ClientPreviewStatus(partner.Status), Connections: countsBody(p.Connections),
-		WaitingEvents: int64(p.Waiting), FailedEvents: int64(p.Failed),
+		WaitingEvents: int64(p.Waiting), FailedEvents: int64(p.Failed), Event: operatorapi.ClientPreviewEvent(p.Event),
 		PortalLinks: int64(p.Links), PortalSessions: int64(p.Sessions),
 		OldSecretUntil: instantOrNull(p.OlderSecret), OldWebhookSecretUntil: instantOrNull(p.OlderWebhookSecret),
 	}, err

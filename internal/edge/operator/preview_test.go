@@ -76,7 +76,7 @@ func TestPreviews(t *testing.T) {
 		return edgetest.Decode[operatorapi.ClientPreview](t, get("/operator/v1/clients/"+ride.ID.String()))
 	}
 	client := ending()
-	if client.Name != "Ride Club" || client.Connections.Authorized != 1 || client.Connections.Precision != "exact" || client.WaitingEvents != 0 {
+	if client.Name != "Ride Club" || client.Connections.Authorized != 1 || client.Connections.Precision != "exact" || client.WaitingEvents != 0 || client.Event != "waits" {
 		t.Errorf("the preview of an act on a client is %+v", client)
 	}
 	if client.OldSecretUntil != nil || client.OldWebhookSecretUntil != nil {

@@ -107,7 +107,11 @@ const (
 
 // Event returns what becomes of an event for a client.
 func (d Domains) Event(ctx context.Context, clientID uuid.UUID) (Event, error) {
-	endpoint, err := d.Webhooks.Endpoint(ctx, clientID)
+	return eventTo(d.Webhooks.Endpoint(ctx, clientID))
+}
+
+// eventTo returns what becomes of an event for a client with this endpoint, or with the error that there is none.
+func eventTo(endpoint webhook.Endpoint, err error) (Event, error) {
 	switch {
 	case errors.Is(err, webhook.ErrNoEndpoint):
 		return NoEvent, nil
@@ -124,8 +128,9 @@ func (d Domains) Event(ctx context.Context, clientID uuid.UUID) (Event, error) {
 // Client is what an act on a client, its webhook or its pages ends, locks out, drops or sends.
 type Client struct {
 	Connections     usage.Connections
-	Waiting, Failed int // events, each up to webhook.CountBound and one
-	Links, Sessions int // of its pages: links that nobody has opened, and sessions
+	Waiting, Failed int   // events, each up to webhook.CountBound and one
+	Event           Event // what becomes of an event that is written or replayed now
+	Links, Sessions int   // of its pages: links that nobody has opened, and sessions
 
 	// Until when secrets before the present ones work, and those of webhooks sign; zero: none does. A new secret ends them at once.
 	OlderSecret, OlderWebhookSecret time.Time
@@ -140,7 +145,7 @@ func (d Domains) Client(ctx context.Context, one client.Client) (p Client, err e
 		return p, err
 	}
 	endpoint, err := d.Webhooks.Endpoint(ctx, one.ID)
-	if err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
+	if p.Event, err = eventTo(endpoint, err); err != nil {
 		return p, err
 	}
 	p.OlderSecret, p.OlderWebhookSecret = one.OverlapUntil, endpoint.RotatingUntil

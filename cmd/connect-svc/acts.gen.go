@@ -537,7 +537,11 @@ func (c removeAdjustmentCommand) Run(p *program, group *removeCommands, api *ope
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("remove the adjustment %s of user %s (%s)", c.ID, user.UserId, user.Email)); err != nil {
+	preview, err := decode[operatorapi.AdjustmentPreview](api.PreviewAdjustment(p.ctx, user.UserId, c.ID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, c.question(user, preview)); err != nil {
 		return err
 	}
 	answer, err := decode[operatorapi.Removed](api.RemoveAdjustment(p.ctx, user.UserId, c.ID))

@@ -25,8 +25,11 @@ func TestConfirmation(t *testing.T) {
 	company := db.Client(t, func(c *pgtest.Client) { c.Name = "Ride Club" })
 	user := db.User(t)
 	connected(t, db, user, company)
+	succeed(t, env(db), "user_id,date,steps\n"+user.ID.String()+",2026-01-02,100\n", "import", "daily-steps", "-")
+	succeed(t, env(db), "", "adjust", "steps", "--user", user.ID.String(), "--date", "2026-01-02", "--delta", "-30", "--note", "n")
+	correction := pgtest.Value[string](t, db, "select correction_id::text from step_corrections")
 	whole := func() string {
-		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) ||
+		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) || (select count(*) from step_corrections) ||
 			(select string_agg(u::text, ' ') from users u) || (select string_agg(c::text, ' ') from connections c) ||
 			(select count(*) from goose_db_version)`)
 	}
@@ -39,6 +42,8 @@ func TestConfirmation(t *testing.T) {
 		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
 			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
 		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},
+		{[]string{"remove", "adjustment", "--user", user.ID.String(), "--id", correction},
+			[]string{correction, user.Email, "-30 of daily_steps on 2026-01-02 (70 → 100, 0 partners can read this day)"}},
 		{[]string{"migrate", "down"}, []string{".sql", "data"}},
 	} {
 		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {

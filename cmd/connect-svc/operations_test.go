@@ -19,10 +19,9 @@ import (
 
 // noCommand has the operations that no command calls, and why.
 var noCommand = map[string]string{
-	"putUsers":          "import users takes files that are longer than a batch",
-	"readWebhook":       "client show has the webhook",
-	"listConnections":   "connection list --user has those that have ended, too",
-	"previewAdjustment": "remove adjustment asks by the id",
+	"putUsers":        "import users takes files that are longer than a batch",
+	"readWebhook":     "client show has the webhook",
+	"listConnections": "connection list --user has those that have ended, too",
 }
 
 // answered is a command and what its JSON is: a schema of api/operator.yaml, or of the rows if it begins with "[]".

@@ -264,3 +264,15 @@ func (a *operatorAPI) resolveClients(p *program, command *kong.Node) error {
 	}
 	return nil
 }
+
+func (c removeAdjustmentCommand) question(user operatorapi.User, preview operatorapi.AdjustmentPreview) string {
+	text := fmt.Sprintf("remove the adjustment %s of user %s (%s)", c.ID, user.UserId, user.Email)
+	for _, removal := range preview.Data {
+		total := "nothing recorded"
+		if removal.Before != nil {
+			total = fmt.Sprintf("%d → %d", *removal.Before, *removal.After)
+		}
+		text += fmt.Sprintf(": %+d of %s on %s (%s, %s can read this day)", removal.Delta, removal.Dataset, removal.Date, total, count(removal.Readers, "partner"))
+	}
+	return text
+}

@@ -306,7 +306,7 @@ func (c *command) Question() string {
 	if text := c.Confirm; text != "" {
 		return c.Sentence(text)
 	}
-	if c.Thing != "" {
+	if c.Thing != "" && c.Preview == "" {
 		return c.Sentence("remove " + c.Thing + " of user {user.user_id} ({user.email})")
 	}
 	return "c.question(" + c.known("preview") + ")"

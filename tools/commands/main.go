@@ -10,8 +10,8 @@
 //	row        the field of the body that has all others in its only row, and the field of the answer that tells what became of it
 //	when       the flag whose presence makes a command call this operation in place of the one that has its flags
 //	preview    the operation that is read before the question
-//	confirm    the question, which completes "This will …". Without it the command has a method question
-//	thing      what is removed, for the question and for people
+//	confirm    the question, which completes "This will …". With a preview and without it the command has a method question
+//	thing      what is removed, for the question without a preview and for people
 //	then       the operation whose answer is shown after one that answers nothing. Without it the command has a method answer
 //	columns    of the table of a list
 //	fields, note, notes   of an object for people; notes is a function of the answer

@@ -133,9 +133,6 @@ func (s *Server) AuthenticateClient(ctx context.Context, client Credentials) err
 	return postgres.Wrap("authenticate client", err)
 }
 
-// credentialsPerStatement bounds how many credentials one statement checks.
-const credentialsPerStatement = 500
-
 // authenticateClients returns which of the credentials are right.
 func (s *Server) authenticateClients(ctx context.Context, given []Credentials) (map[Credentials]struct{}, error) {
 	rows, err := s.queries.AuthenticateClients(ctx, oauthdb.AuthenticateClientsParams{

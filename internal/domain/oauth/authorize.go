@@ -137,7 +137,8 @@ func (s *Server) checkAuthorize(ctx context.Context, parameters map[string]strin
 		return refuse(InvalidRequest, "code_challenge is not a SHA-256 hash in unpadded base64url, which has 43 characters")
 	case parameters["code_challenge_method"] != "S256":
 		return refuse(InvalidRequest, "code_challenge_method is not S256")
-	case !validState(parameters["state"]):
+	case len(parameters["state"]) < 22 || len(parameters["state"]) > 2048 ||
+		strings.ContainsFunc(parameters["state"], func(r rune) bool { return r < '!' || r > '~' }):
 		return refuse(InvalidRequest, "state does not have 22 to 2048 visible ASCII characters")
 	}
 	return pendingRequest{
@@ -191,10 +192,4 @@ func difference(given, registered string) string {
 		return "it has another query"
 	}
 	return "it is written in another way"
-}
-
-// validState accepts 22 to 2048 visible ASCII characters.
-func validState(state string) bool {
-	return len(state) >= 22 && len(state) <= 2048 &&
-		!strings.ContainsFunc(state, func(r rune) bool { return r < '!' || r > '~' })
 }

@@ -218,17 +218,16 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 // perStatement is how many connections of a client end in one statement.
 const perStatement = 1000
 
-// tellable is how long ago a connection may have lapsed that users are told of: the servers may have been stopped meanwhile.
-const tellable = 7 * 24 * time.Hour
-
-// TellLapses adds receipts for connections that have lapsed, a thousand in a statement. Every server may call it; once an hour is enough.
+// TellLapses adds receipts for connections that have lapsed within a week, a thousand in a statement. Every server may call it; once an
+// hour is enough.
 func (s *Server) TellLapses(ctx context.Context) error {
+	since := s.settings.Now().Add(-7 * 24 * time.Hour) // the servers may have been stopped for days
 	for {
 		n := int64(0)
 		err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			// The statement reads the whole table.
 			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err == nil {
-				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: s.settings.Now().Add(-tellable), MaxRows: perStatement})
+				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: since, MaxRows: perStatement})
 			}
 			return err
 		})

@@ -35,6 +35,7 @@ type ExchangeParams struct {
 // parameters and the connection's current version.
 func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
 	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
+	challenge := sha256.Sum256([]byte(params.CodeVerifier)) // S256 (RFC 7636, section 4.6)
 	switch {
 	case err != nil:
 		return Tokens{}, s.refuse(ctx, client, "code was not issued by this service, or was altered")
@@ -42,7 +43,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 		return Tokens{}, s.refuse(ctx, client, "code is another client's")
 	case code.RedirectURI != sha256.Sum256([]byte(params.RedirectURI)):
 		return Tokens{}, s.refuse(ctx, client, "redirect_uri is not the one of the authorization request")
-	case !verifies(params.CodeVerifier, code.CodeChallenge):
+	case subtle.ConstantTimeCompare(challenge[:], code.CodeChallenge[:]) != 1:
 		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
 	ctx = asClient(ctx, code.ClientID)
@@ -108,12 +109,6 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 		return errRepeat
 	}
 	return refusal.Because(ErrInvalidGrant, found.Reason)
-}
-
-// verifies applies the S256 transformation of RFC 7636, section 4.6.
-func verifies(verifier string, challenge [sha256.Size]byte) bool {
-	sum := sha256.Sum256([]byte(verifier))
-	return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1
 }
 
 // The payloads of credentials are fixed-size and big-endian, with the fields in this order. A changed payload needs a new

@@ -107,6 +107,9 @@ type Server struct {
 // memory, so that they occupy no database connection.
 type connectionKey struct{ userID, clientID uuid.UUID }
 
+// perBatch is how many credentials, or clients, one statement looks up at most.
+const perBatch = 500
+
 // New returns the authorization server of a migrated database.
 func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Server {
 	if settings.Random == nil {
@@ -123,8 +126,8 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 		settings:    settings,
 		connections: work.NewLocks[connectionKey](),
 	}
-	s.credentials = work.NewBatch(credentialsPerStatement, s.authenticateClients)
-	s.registrations = work.NewBatch(registrationsPerStatement, s.listRegistrations)
+	s.credentials = work.NewBatch(perBatch, s.authenticateClients)
+	s.registrations = work.NewBatch(perBatch, s.listRegistrations)
 	return s
 }
 
@@ -147,9 +150,6 @@ type Partner struct {
 
 // registration is a client's row at the time Now.
 type registration = oauthdb.ListRegistrationsRow
-
-// registrationsPerStatement bounds how many clients one statement looks up.
-const registrationsPerStatement = 500
 
 func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (map[uuid.UUID]registration, error) {
 	rows, err := s.queries.ListRegistrations(ctx, oauthdb.ListRegistrationsParams{ClientIds: clientIDs})

@@ -46,14 +46,13 @@ type Registry struct {
 // NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections.
 func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
 	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections, Random: rand.Reader}
-	r.logos = work.NewBatch(logosPerStatement, r.listLogos)
+	r.logos = work.NewBatch(20, r.listLogos) // logos in a statement, of up to 64 KiB each
 	return r
 }
 
 // Errors of this package, in addition to refusal.Field.
 var (
-	ErrExists = errors.New("there is a client of this id")
-
+	ErrExists        = errors.New("there is a client of this id")
 	ErrReplacedSince = errors.New("the secret was replaced since")
 )
 
@@ -201,9 +200,6 @@ type logoKey struct {
 }
 
 var logoName = regexp.MustCompile(`^[0-9A-Za-z._-]{1,64}$`)
-
-// logosPerStatement bounds how many logos, of up to 64 KiB, one statement reads.
-const logosPerStatement = 20
 
 // Logo returns the logo of a client that has this name. Concurrent calls share a statement, because anyone may call this. Error:
 // refusal.ErrClientNotFound.

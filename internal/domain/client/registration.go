@@ -304,20 +304,15 @@ func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID
 func alike(a, b string) bool {
 	a, b = norm.NFKC.String(a), norm.NFKC.String(b)
 	fold := cases.Fold()
-	seen := func(s string) string { return letters(fold.String(confusable.Skeleton(s))) }
-	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
-}
-
-// letters removes spaces, punctuation and the accents of Latin, Greek and Cyrillic. A name without anything else stays as it is.
-func letters(s string) string {
-	left := strings.Map(func(c rune) rune {
-		if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' {
-			return -1
-		}
-		return c
-	}, norm.NFD.String(s))
-	if left == "" {
-		return s
+	seen := func(s string) string {
+		skeleton := fold.String(confusable.Skeleton(s))
+		letters := strings.Map(func(c rune) rune {
+			if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' { // the accents of Latin, Greek and Cyrillic
+				return -1
+			}
+			return c
+		}, norm.NFD.String(skeleton))
+		return cmp.Or(letters, skeleton) // a name of nothing else stays as it is
 	}
-	return left
+	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
 }

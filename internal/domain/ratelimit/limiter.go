@@ -41,6 +41,7 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -371,16 +372,16 @@ func (c *client) settle(
 		if next.same(before) && before.At >= known.At { // all requests are refused for their rate, and no lease is released
 			return known, old, decisions, nil
 		}
-		text, err := next.text()
+		text, err := json.Marshal(versioned{version, next})
 		if err != nil {
 			return state{}, "", nil, err
 		}
-		set, err := c.store.CompareAndSet(ctx, c.id, old, text, next.fullAfter(c.policy))
+		set, err := c.store.CompareAndSet(ctx, c.id, old, string(text), next.fullAfter(c.policy))
 		if err != nil {
 			return state{}, "", decisions, fmt.Errorf("ratelimit: compare and set: %w", err)
 		}
 		if set {
-			return next, text, decisions, nil
+			return next, string(text), decisions, nil
 		}
 		loaded = false // another server was faster
 	}

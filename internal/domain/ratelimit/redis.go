@@ -241,12 +241,10 @@ func (r *Redis) Load(ctx context.Context, clientID uuid.UUID) (string, error) {
 // CompareAndSet implements [Store].
 func (r *Redis) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, until time.Duration) (bool, error) {
 	set, err := redis.Int(r.ask(ctx, func(conn redis.Conn) (any, error) {
-		return compareAndSet.DoContext(ctx, conn, redisKey(clientID), old, next, until.Milliseconds()+graceMilliseconds)
+		lives := until + time.Minute // because the clocks of the database and of Redis may differ
+		return compareAndSet.DoContext(ctx, conn, redisKey(clientID), old, next, lives.Milliseconds())
 	}))
 	return set == 1, err
 }
-
-// graceMilliseconds is added to the lifetime of a text, because the clocks of the database and of Redis may differ.
-const graceMilliseconds = 60_000
 
 func redisKey(clientID uuid.UUID) string { return "connect:limit:" + clientID.String() }

@@ -199,11 +199,6 @@ type versioned struct {
 	state
 }
 
-func (s state) text() (string, error) {
-	text, err := json.Marshal(versioned{version, s})
-	return string(text), err
-}
-
 // parse returns the state of a text. The empty text is that of a new client. A state of another version cannot be known: parse returns
 // an error until the bucket is full and no lease runs, whatever the state says. If it is ahead of now, because the clock was wrong, the
 // bucket is empty now.

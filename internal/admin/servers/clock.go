@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -69,9 +70,6 @@ func (s *Servers) LookAtClock(ctx context.Context) error {
 		return fmt.Errorf("servers: clocks: %w", err)
 	}
 	jump, known := s.pool.Clock().Jumped(ahead)
-	if !known {
-		jump = 0
-	}
 	verdict := judge(time.Now(), s.Clock(), ahead, jump, known, others)
 	s.clock.Store(&verdict)
 	if verdict.Doubt != "" {
@@ -82,8 +80,10 @@ func (s *Servers) LookAtClock(ctx context.Context) error {
 	return nil
 }
 
-// judge decides whether the database's clock is believed. It has one vote. This server's clock has another one, and so has its monotonic
-// clock once the database's was believed (known): jump is the difference between the two since then. Each other server has two votes.
+// judge decides whether the database's clock is believed: if more than half of the votes agree with it. The database's clock has one vote, this
+// server's clock has one, and each other server has two. Once the database's clock was believed (known), the time that this server has run
+// since then has a vote, too. ahead is how far the database's clock is ahead of this server's, and jump how far it is ahead of what it should
+// show since it was last believed.
 //
 // A clock that jumped needs more than the votes: a server that saw it run evenly, which proves that this server was suspended, or time.
 func judge(now time.Time, before Clock, ahead, jump time.Duration, known bool, others serversdb.CountClocksRow) Clock {
@@ -96,21 +96,18 @@ func judge(now time.Time, before Clock, ahead, jump time.Duration, known bool, o
 	if known {
 		votes++
 	}
-	evenly := known && jump.Abs() <= clock.Tolerance
-	if evenly {
+	jumped := known && jump.Abs() > clock.Tolerance
+	if jumped {
+		verdict.jumped = cmp.Or(before.jumped, now)
+	} else if known {
 		agree++
 	}
-	if known && !evenly {
-		if verdict.jumped = before.jumped; verdict.jumped.IsZero() {
-			verdict.jumped = now
-		}
-	}
 	switch {
-	case 2*agree <= votes && known && !evenly:
+	case 2*agree <= votes && jumped:
 		verdict.Doubt = differs(jump, "what it should show since it was last believed")
 	case 2*agree <= votes:
 		verdict.Doubt = differs(ahead, "that of most servers")
-	case known && !evenly && others.Believing == 0 && now.Sub(verdict.jumped) < settleAfter:
+	case jumped && others.Believing == 0 && now.Sub(verdict.jumped) < settleAfter:
 		verdict.Doubt = differs(jump, "what it should show, although it agrees with the servers' clocks: it is believed again after ten minutes, or after a restart")
 	}
 	return verdict

@@ -31,9 +31,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxServers bounds the list. More servers exist only if many were killed within a day.
-const maxServers = 200
-
 // lostAfter is the age of a heartbeat after which a server counts as lost: it was killed, or cannot reach the database.
 // Servers send heartbeats at every other evaluation of the alerts.
 const lostAfter = 4 * alerts.Interval
@@ -169,7 +166,7 @@ func (s *Servers) Deregister(ctx context.Context) error {
 // List returns the servers that sent a heartbeat within a day and did not stop since, by host. It is bounded: those that were lost
 // longest ago are left out.
 func (s *Servers) List(ctx context.Context) ([]Server, error) {
-	rows, err := s.queries.ListServers(work.AnyClock(ctx), maxServers)
+	rows, err := s.queries.ListServers(work.AnyClock(ctx), 200) // more exist only if many were killed within a day
 	return postgres.Map(rows, func(row serversdb.ListServersRow) Server { return Server(row) }), postgres.Wrap("servers: list", err)
 }
 
@@ -190,13 +187,6 @@ func (s *Servers) Sweep(ctx context.Context) error {
 	_, lost := s.queries.DeleteLostServers(ctx)
 	return postgres.Wrap("servers: sweep", errors.Join(lost, s.queries.RecordDatabaseSize(ctx), s.queries.DeletePastSizes(ctx)))
 }
-
-const (
-	// growthDays is the number of days whose sizes are shown.
-	growthDays = 30
-	// maxTables bounds the list of the largest tables.
-	maxTables = 10
-)
 
 // Database is PostgreSQL's description of itself.
 type Database struct {
@@ -221,11 +211,11 @@ func (d Database) Growth(today time.Time) (bytes int64, days int, known bool) {
 	return d.Bytes - d.Sizes[0].Bytes, days, days > 0
 }
 
-// Database asks PostgreSQL for its version and size, the sizes of the last 30 days, and the largest tables.
+// Database asks PostgreSQL for its version and size, the sizes of the last 30 days, and the ten largest tables.
 func (s *Servers) Database(ctx context.Context) (Database, error) {
 	now, err := s.queries.Database(ctx)
-	sizes, failure := s.queries.ListDatabaseSizes(ctx, growthDays)
-	tables, last := s.queries.LargestTables(ctx, maxTables)
+	sizes, failure := s.queries.ListDatabaseSizes(ctx, 30)
+	tables, last := s.queries.LargestTables(ctx, 10)
 	return Database{now, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 
@@ -46,21 +47,16 @@ func (f *Faults) Seen(end string) int {
 	return f.requests[end]
 }
 
-func (f *Faults) take(path string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests[path[strings.LastIndex(path, "/")+1:]]++
-	for i, planted := range f.planted {
-		if strings.HasSuffix(path, planted.Path) {
-			f.planted = append(f.planted[:i:i], f.planted[i+1:]...)
-			return planted.Kind
-		}
-	}
-	return ""
-}
-
 func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch f.take(r.URL.Path) {
+	f.mu.Lock()
+	path, kind := r.URL.Path, ""
+	f.requests[path[strings.LastIndex(path, "/")+1:]]++
+	if i := slices.IndexFunc(f.planted, func(planted Fault) bool { return strings.HasSuffix(path, planted.Path) }); i >= 0 {
+		kind = f.planted[i].Kind
+		f.planted = slices.Delete(f.planted, i, i+1)
+	}
+	f.mu.Unlock()
+	switch kind {
 	case "":
 		f.service.ServeHTTP(w, r)
 	case FaultUnavailable:

@@ -42,7 +42,8 @@ func ends(ops []Op) (ended []Op) {
 					op.Return = min(op.Return, next.Return)
 				}
 			}
-			if op.Return < op.Call || op.Act == RevokeAccess && !readAfter(ops, op) {
+			readAfter := func(next Op) bool { return next.Act == Read && next.Token == op.Token && next.Return >= op.Call }
+			if op.Return < op.Call || op.Act == RevokeAccess && !slices.ContainsFunc(ops, readAfter) {
 				continue
 			}
 		}
@@ -77,11 +78,6 @@ func kills(op, next Op, since int64) bool {
 		return next.Answer == Done && next.Call > since
 	}
 	return false
-}
-
-// readAfter reports whether an access token was read with after it may have been revoked.
-func readAfter(ops []Op, op Op) bool {
-	return slices.ContainsFunc(ops, func(next Op) bool { return next.Act == Read && next.Token == op.Token && next.Return >= op.Call })
 }
 
 // Text lists the acts in the order of their calls, with times in seconds.

@@ -215,20 +215,16 @@ func (s state) disconnect(reason string) state {
 	return s.raised(disconnected)
 }
 
-func (s state) looks(seen Row) bool {
-	want := s.row
-	if want.State != authorized { // what the row keeps of it means nothing
-		want.Generation, seen.Generation = 0, 0
-	}
-	return want == seen
-}
-
 var model = porcupine.Model{
 	Init: func() any { return state{row: Row{State: none}} },
 	Step: func(before, input, _ any) (bool, any) {
 		s, op := before.(state), input.(Op)
 		if op.Act == Look {
-			return s.looks(op.Seen), s
+			want, seen := s.row, op.Seen
+			if want.State != authorized { // what the row keeps of it means nothing
+				want.Generation, seen.Generation = 0, 0
+			}
+			return want == seen, s
 		}
 		after, answer := s.step(op)
 		if op.Answer != Unknown && (answer != op.Answer || op.Act == Exchange && answer == Done && after.row.Version != op.Version) {

@@ -68,12 +68,20 @@ func Main(m *testing.M, claims ...func() error) { os.Exit(run(m, claims)) }
 
 func run(m *testing.M, claims []func() error) (status int) {
 	defer func() {
-		if err := server.stop(); err != nil {
+		server.nodes.close()
+		if server.embedded == nil {
+			return
+		}
+		if err := server.embedded.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "pgtest:", err)
 			status = 1
 		}
 	}()
-	if status = m.Run(); status != 0 || chosen() {
+	chosen := slices.ContainsFunc([]string{"test.run", "test.skip", "test.list"}, func(name string) bool {
+		set := flag.Lookup(name)
+		return set != nil && set.Value.String() != ""
+	})
+	if status = m.Run(); status != 0 || chosen {
 		return status
 	}
 	for _, claim := range claims {
@@ -83,16 +91,6 @@ func run(m *testing.M, claims []func() error) (status int) {
 		}
 	}
 	return status
-}
-
-// chosen says whether flags kept some tests from running.
-func chosen() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list"} {
-		if set := flag.Lookup(name); set != nil && set.Value.String() != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // server is the one of this process, started by the first test that asks for it.
@@ -128,22 +126,6 @@ func (s *testServer) start() error {
 		}
 	})
 	return s.err
-}
-
-// strategy is the faster way to copy a template, by measurement: files where nothing waits for a disk.
-func (s *testServer) strategy() string {
-	if s.embedded == nil {
-		return ""
-	}
-	return " strategy file_copy"
-}
-
-func (s *testServer) stop() error {
-	s.nodes.close()
-	if s.embedded != nil {
-		return s.embedded.Stop()
-	}
-	return nil
 }
 
 // makeTemplate migrates a database that is named after the migrations, unless it exists. It has its name only when
@@ -212,7 +194,11 @@ func create(t testing.TB, from string) *DB {
 	ctx := context.Background()
 	db := &DB{Clock: new(clock.Clock), name: "test_" + strings.ToLower(rand.Text())}
 	from = cmp.Or(from, server.template)
-	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+server.strategy()); err != nil {
+	strategy := ""
+	if server.embedded != nil { // the faster way to copy a template, by measurement: files where nothing waits for a disk
+		strategy = " strategy file_copy"
+	}
+	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+strategy); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {

@@ -183,12 +183,3 @@ func readPgbenchLogs(files []string, connections, work int) (sample sample, err 
 	sample.Elapsed = last.Sub(first)
 	return sample, nil
 }
-
-func (s *stage) measureConstant(secure bool, size, connections int) (sample, error) {
-	server := s.constant
-	if !secure {
-		server = s.plainConstant
-	}
-	l := load{connections: connections, requests: inTurns(request{path: fmt.Sprintf("/%d", size)}), warm: true}
-	return l.run(s.duration(), func() {}, server)
-}

@@ -76,7 +76,12 @@ func (m *measureCommand) measureAll(ctx context.Context, s *stage, connections i
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
 		if o.limit.constant {
-			if bound, err = s.measureConstant(!o.plain, measured.BodySize, connections); err != nil {
+			server := s.constant
+			if o.plain {
+				server = s.plainConstant
+			}
+			l := load{connections: connections, requests: inTurns(request{path: fmt.Sprintf("/%d", measured.BodySize)}), warm: true}
+			if bound, err = l.run(s.duration(), func() {}, server); err != nil {
 				return err
 			}
 		}
@@ -124,8 +129,8 @@ func (s *stage) measureOperation(ctx context.Context, o *operation, connections 
 		return measured, u, err
 	}
 	defer callers.close()
-	runtime.GC() // what was prepared is not collected during the measurement
-	target.forgetPeak()
+	runtime.GC()                                                                             // what was prepared is not collected during the measurement
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", target.Process.Pid), []byte("5"), 0) // forgets the peak of memory; where it fails, that of before stays
 	var profile errgroup.Group
 	if s.Profiles != "" {
 		profile.Go(func() error { return s.profile(ctx, target, o, connections) })

@@ -224,12 +224,8 @@ func number(pattern *regexp.Regexp, text []byte) (n float64) {
 	return n
 }
 
-// peakRSS is the most that a service had in memory since forgetPeak, in MiB.
+// peakRSS is the most that a service had in memory since measureOperation began, in MiB.
 func (s *service) peakRSS() float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Process.Pid))
 	return number(peakMemory, text) / 1024
-}
-
-func (s *service) forgetPeak() {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Process.Pid), []byte("5"), 0) // the peak of before stays then
 }

@@ -24,8 +24,10 @@ func rewrite(document *openapi3.T) {
 		document.OpenAPI = document.OpenAPI[:end] + ".0"
 	}
 	for _, schema := range document.Components.Schemas {
-		if excludesNothing(schema.Value) {
-			schema.Value.Not = nil
+		s := schema.Value
+		closed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
+		if closed && s.Not != nil && slices.ContainsFunc(s.Not.Value.Required, func(name string) bool { return s.Properties[name] == nil }) {
+			s.Not = nil
 		}
 	}
 	for name, webhook := range document.Webhooks {
@@ -44,13 +46,6 @@ func rewrite(document *openapi3.T) {
 			}
 		}
 	}
-}
-
-func excludesNothing(schema *openapi3.Schema) bool {
-	may := schema.AdditionalProperties.Has
-	return schema.Not != nil && may != nil && !*may && slices.ContainsFunc(schema.Not.Value.Required, func(name string) bool {
-		return schema.Properties[name] == nil
-	})
 }
 
 // reverse makes an operation that returns what the webhook sends and takes what the client responds, its status as a

@@ -101,7 +101,8 @@ func rewrite(schema *yaml.Node) error {
 	}
 	for i := 0; i < len(schema.Content); i += 2 {
 		if key, value := schema.Content[i], schema.Content[i+1]; key.Value == "const" {
-			key.Value, schema.Content[i+1] = "enum", list(value)
+			key.Value = "enum"
+			schema.Content[i+1] = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: []*yaml.Node{value}}
 		}
 	}
 	kind := field(schema, "type")
@@ -143,8 +144,4 @@ func remove(object *yaml.Node, name string) {
 
 func add(object *yaml.Node, name string, value *yaml.Node) {
 	object.Content = append(object.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
-}
-
-func list(value *yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: []*yaml.Node{value}}
 }

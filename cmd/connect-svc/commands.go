@@ -60,9 +60,7 @@ func newParser(p *program) (*kong.Kong, *commands, *settings.Source) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)
 	line := new(commands)
-	parser := kong.Must(line, options...)
-	from.Know(parser.Model)
-	return parser, line, from
+	return kong.Must(line, options...), line, from
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +59,7 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 		cancel()
 		report(check.name, detail, err)
 	}
-	if c.TrustedProxies.All() {
+	if slices.ContainsFunc(c.TrustedProxies, func(prefix netip.Prefix) bool { return prefix.Bits() == 0 }) {
 		report("trusted proxies", "", errors.New("every address is one: anyone could name any address in X-Forwarded-For, and pass the sign-in limits"))
 	}
 	c.checkDatabase(ctx, report)

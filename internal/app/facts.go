@@ -68,7 +68,17 @@ func (a *App) facts(ctx context.Context) console.Facts {
 		schema, err := migrate.SchemaOf(ctx, a.Pool)
 		return console.Migrations{Applied: schema.Current, Known: schema.Needed}, err
 	})
-	find(a, &questions, "keyset", &f.Keys, func() ([]console.Key, error) { return a.keys(ctx) })
+	find(a, &questions, "keyset", &f.Keys, func() (keys []console.Key, err error) { // with the first use of each key
+		since, err := credential.MarkedSince(ctx, a.Pool)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range a.config.Keys.Keys() {
+			id := strconv.FormatUint(uint64(key.ID), 10)
+			keys = append(keys, console.Key{ID: id, Status: string(key.Status), Since: since[id]})
+		}
+		return append(keys, console.Key{Status: "identifiers", Since: since[credential.IdentifierKey]}), nil
+	})
 	find(a, &questions, "emails", &f.MailWaiting, func() (w console.MailWaiting, err error) {
 		w.Count, w.Oldest, err = a.Accounts.EmailsWaiting(ctx)
 		return w, err
@@ -108,19 +118,6 @@ func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.O
 		}
 		*into = console.Optional[T]{Known: true, Value: value}
 	})
-}
-
-// keys lists the keyset, with the first use of each key.
-func (a *App) keys(ctx context.Context) (keys []console.Key, err error) {
-	since, err := credential.MarkedSince(ctx, a.Pool)
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range a.config.Keys.Keys() {
-		id := strconv.FormatUint(uint64(key.ID), 10)
-		keys = append(keys, console.Key{ID: id, Status: string(key.Status), Since: since[id]})
-	}
-	return append(keys, console.Key{Status: "identifiers", Since: since[credential.IdentifierKey]}), nil
 }
 
 // dismiss forgets a server that is lost and will not come back. An error of the audit log keeps it.

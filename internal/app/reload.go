@@ -7,6 +7,7 @@ import (
 
 	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/edge/operator"
@@ -140,7 +141,7 @@ func (a *App) Reload(config Config, inPart error) error {
 		return errors.Join(err, a.withdraw(config.Operators, err))
 	}
 	a.Accounts.SetDesign(config.Brand, config.Texts)
-	a.refreshCertificates(true)
+	a.secured(func(_ string, certificate *listener.Presented) { certificate.Refresh(true) })
 	a.noteReload(inPart)
 	return nil
 }

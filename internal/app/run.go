@@ -49,7 +49,9 @@ func (a *App) Run(ctx context.Context) error {
 	start(delivering, "webhooks", a.Webhooks.Run)
 	start(background, "replicas", a.Replicas.Run)
 	start(background, "certificates", func(ctx context.Context) {
-		work.Every(ctx, a.certificateInterval, func() { a.refreshCertificates(false) })
+		work.Every(ctx, a.certificateInterval, func() {
+			a.secured(func(_ string, certificate *listener.Presented) { certificate.Refresh(false) })
+		})
 	})
 	failures := make(chan error, 1+len(a.listeners()))
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
@@ -94,11 +96,6 @@ func (a *App) drain(failures <-chan error) error {
 		return failure
 	}
 	return nil
-}
-
-// refreshCertificates reads the certificates again, see [listener.Presented.Refresh].
-func (a *App) refreshCertificates(insist bool) {
-	a.secured(func(_ string, certificate *listener.Presented) { certificate.Refresh(insist) })
 }
 
 // stop ends everything in order, within time limits that are below the fifteen seconds after which a supervisor may kill the process.

@@ -238,6 +238,14 @@ func (s *Source) Options() []kong.Option {
 	options := []kong.Option{
 		kong.Resolvers(kong.ResolverFunc(s.resolve)),
 		kong.Bind(s),
+		kong.PostBuild(func(k *kong.Kong) error { // makes the settings of all commands known to a settings file
+			for _, command := range k.Model.Leaves(false) {
+				for _, setting := range Of(command) {
+					s.known[Variable(setting.Name)] = CanBeNothing(setting)
+				}
+			}
+			return nil
+		}),
 		kong.NamedMapper("secret file", kong.MapperFunc(s.decodeSecretFile)),
 		kong.NamedMapper("settings file", kong.MapperFunc(s.decodeSettingsFile)),
 	}
@@ -247,15 +255,6 @@ func (s *Source) Options() []kong.Option {
 		})))
 	}
 	return options
-}
-
-// Know makes the settings of all commands known to a settings file.
-func (s *Source) Know(line *kong.Application) {
-	for _, command := range line.Leaves(false) {
-		for _, setting := range Of(command) {
-			s.known[Variable(setting.Name)] = CanBeNothing(setting)
-		}
-	}
 }
 
 // Of are the settings of a command.

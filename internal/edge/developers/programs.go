@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"io/fs"
 	"net/http"
@@ -363,11 +362,4 @@ func zipOf(files *txtar.Archive, root string) ([]byte, error) {
 func (s *Site) AsksForModule(r *http.Request) bool {
 	path, found := strings.CutPrefix("https://"+s.config.SDKModule, s.config.BaseURL+"/")
 	return found && r.Method == http.MethodGet && r.URL.RawQuery == "go-get=1" && strings.HasPrefix(r.URL.Path+"/", "/"+path+"/")
-}
-
-func (s *Site) serveModule(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-cache")
-	content := html.EscapeString(s.config.SDKModule + " mod " + s.config.BaseURL + Path + "go")
-	_, _ = fmt.Fprintf(w, "<!doctype html>\n<meta name=\"go-import\" content=\"%s\">\n", content) // fails only if the client has gone
 }

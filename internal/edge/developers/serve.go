@@ -44,7 +44,10 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = Path
 	headers(w.Header())
 	if s.AsksForModule(r) {
-		s.serveModule(w)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-cache")
+		content := html.EscapeString(s.config.SDKModule + " mod " + s.config.BaseURL + Path + "go")
+		_, _ = fmt.Fprintf(w, "<!doctype html>\n<meta name=\"go-import\" content=\"%s\">\n", content) // fails only if the client has gone
 		return
 	}
 	name, below := strings.CutPrefix(r.URL.Path, Path)

@@ -34,6 +34,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -133,10 +134,16 @@ func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Sit
 	return site.New(site.Config{Files: files, Static: static, Brand: of, Texts: texts, Funcs: func(in *locale.Locale) template.FuncMap {
 		return template.FuncMap{
 			"initial": brand.Initial,
-			"host":    hostOf,
-			"span":    in.Span,
-			"moment":  in.Moment,
-			"sofar":   func(today activity.Today) string { return soFar(in, today) },
+			"host": func(address string) string { // which people recognize
+				parsed, err := url.Parse(address)
+				if err != nil {
+					return ""
+				}
+				return parsed.Host
+			},
+			"span":   in.Span,
+			"moment": in.Moment,
+			"sofar":  func(today activity.Today) string { return soFar(in, today) },
 			// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
 			// cannot be followed, and takes no keys.
 			"accountLink": func(preview string) template.HTML {

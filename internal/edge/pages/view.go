@@ -121,15 +121,6 @@ func (p partner) LogoPath() string {
 	return "/static/partners/" + p.ClientID.String() + "/" + p.Logo
 }
 
-// hostOf is the host of a URL, which people recognize.
-func hostOf(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return parsed.Host
-}
-
 // minutes rounds up, and is at least one.
 func minutes(d time.Duration) int { return max(1, int(math.Ceil(d.Minutes()))) }
 

@@ -120,7 +120,13 @@ func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 		return in.HTML(key, values...)
 	}
 	funcs := template.FuncMap{
-		"asset": s.asset,
+		"asset": func(name string) (string, error) { // of static or of the brand
+			served, ok := s.names[name]
+			if !ok {
+				return "", fmt.Errorf("no file static/%s", name)
+			}
+			return s.Static + served, nil
+		},
 		"brand": func() brand.Brand { return s.Brand },
 		"t":     isolated,
 		"text":  in.Text,
@@ -134,15 +140,6 @@ func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 		maps.Copy(funcs, s.Funcs(in))
 	}
 	return funcs
-}
-
-// asset returns the path of a file of static or of the brand.
-func (s *Site) asset(name string) (string, error) {
-	served, ok := s.names[name]
-	if !ok {
-		return "", fmt.Errorf("no file static/%s", name)
-	}
-	return s.Static + served, nil
 }
 
 // Write sends a page, in the language of the request, once it has been rendered completely. Callers are served fairly: hundreds that ask

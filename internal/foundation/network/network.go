@@ -16,11 +16,6 @@ import (
 // Proxies are the networks of proxies whose X-Forwarded-For is trusted.
 type Proxies []netip.Prefix
 
-// All reports whether every address of a family is trusted, so that anybody is a proxy.
-func (p Proxies) All() bool {
-	return slices.ContainsFunc(p, func(prefix netip.Prefix) bool { return prefix.Bits() == 0 })
-}
-
 // Address returns the caller's address. X-Forwarded-For is trusted only from trusted proxies, and read from its right end, where the
 // nearest proxy appends: the first address that is not a trusted proxy is the caller's. Anybody may have written the addresses to the
 // left of it. The zero value means that the address is unknown.

@@ -40,17 +40,16 @@ func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, f
 }
 
 func newLogger(lines *lineWriter, level slog.Leveler) *slog.Logger {
-	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: bytesAsText}), lines.flush})
-}
-
-// bytesAsText makes a string of a byte slice: base64 would hide the prefixes of credentials.
-func bytesAsText(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindAny {
-		if text, is := a.Value.Any().([]byte); is {
-			a.Value = slog.StringValue(string(text))
+	// A byte slice becomes a string: base64 would hide the prefixes of credentials.
+	asText := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindAny {
+			if text, is := a.Value.Any().([]byte); is {
+				a.Value = slog.StringValue(string(text))
+			}
 		}
+		return a
 	}
-	return a
+	return slog.New(traced{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: asText}), lines.flush})
 }
 
 // maxBuffered is how many bytes a lineWriter may buffer.

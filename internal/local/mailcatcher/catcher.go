@@ -99,7 +99,7 @@ func (c *Catcher) ServeSMTP(ctx context.Context, listener net.Listener, logger *
 		sessions.Go(func() {
 			leave := context.AfterFunc(ctx, func() { _ = client.Close() })
 			defer leave()
-			newSession(c, client, logger).serve()
+			c.serve(client, logger)
 		})
 	}
 }

@@ -37,17 +37,13 @@ type transaction struct {
 	eightBit bool
 }
 
-func newSession(catcher *Catcher, client net.Conn, logger *slog.Logger) *session {
-	s := &session{Catcher: catcher, logger: logger, client: client}
+// serve answers a client until it or the server ends the session.
+func (c *Catcher) serve(client net.Conn, logger *slog.Logger) {
+	s := &session{Catcher: c, logger: logger, client: client}
 	if s.ImplicitTLS {
 		s.client, s.overTLS = tls.Server(client, s.TLS), true
 	}
 	s.reader = bufio.NewReader(s.client)
-	return s
-}
-
-// serve answers until the client or the server ends the session.
-func (s *session) serve() {
 	defer func() { _ = s.client.Close() }() // STARTTLS replaces it
 	s.renew()
 	for open := s.say("220 localhost ESMTP"); open; {
@@ -91,8 +87,8 @@ var commands = map[string]struct {
 	awaited  bool
 	extended bool // comes with an extension
 }{
-	"EHLO":     {act: (*session).ehlo, early: true, awaited: true},
-	"HELO":     {act: (*session).helo, early: true, awaited: true},
+	"EHLO":     {act: func(s *session, name string) bool { return s.greet(name, true) }, early: true, awaited: true},
+	"HELO":     {act: func(s *session, name string) bool { return s.greet(name, false) }, early: true, awaited: true},
 	"STARTTLS": {act: (*session).startTLS, bare: true, awaited: true, extended: true},
 	"AUTH":     {act: (*session).auth, awaited: true, extended: true},
 	"MAIL":     {act: (*session).mail},
@@ -158,10 +154,6 @@ func (s *session) mechanism() string {
 	}
 	return "PLAIN"
 }
-
-func (s *session) helo(name string) bool { return s.greet(name, false) }
-func (s *session) ehlo(name string) bool { return s.greet(name, true) }
-
 func (s *session) greet(name string, extended bool) bool {
 	if !isHost(name) || !isASCII(name) {
 		return s.refuse("501 5.5.4 want the name of a host, or its address in square brackets")

@@ -204,10 +204,6 @@ func (e explained) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (e explained) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-func (s *sandbox) explaining(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(explained{w, r, s}, r) })
-}
-
 // reasonOf returns why a request was refused: also that it is for the client of another sandbox.
 func (s *sandbox) reasonOf(event *telemetry.Event) string {
 	if _, known := s.clients.get(event.ClaimedID); event.Code == "invalid_client" && event.ClaimedID != uuid.Nil && !known {

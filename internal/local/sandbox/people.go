@@ -56,16 +56,6 @@ type people struct {
 	growing *work.Queue // a mutex whose Acquire ends with its context
 }
 
-func (s *sandbox) describePeople() []sandboxapi.User {
-	s.people.mu.RLock()
-	defer s.people.mu.RUnlock()
-	users := make([]sandboxapi.User, len(s.people.list))
-	for i, one := range s.people.list {
-		users[i] = s.describePerson(one)
-	}
-	return users
-}
-
 func (s *sandbox) describePerson(one *person) sandboxapi.User {
 	user := one.User
 	user.Today.Time = s.today(one)

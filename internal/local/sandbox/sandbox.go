@@ -259,11 +259,14 @@ func (s *sandbox) openService(ctx context.Context) error {
 			Window:          0, // a test waits for the event
 			AllowedNetworks: loopback,
 			RootCAs:         receivers,
-			Transport:       s.recording,
+			Transport:       func(network http.RoundTripper) http.RoundTripper { return recorder{s, network, newPlain()} },
 		},
 
 		Public: func(service http.Handler) http.Handler {
-			return listener.OnlyHosts(s.config.Hosts, s.explaining(s.answers.before(service)))
+			failing := s.answers.before(service)
+			return listener.OnlyHosts(s.config.Hosts, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				failing.ServeHTTP(explained{w, r, s}, r)
+			}))
 		},
 		Private: s.driving,
 		Observe: s.observe,
@@ -312,6 +315,9 @@ func (s *sandbox) run(ctx context.Context) error {
 
 func (s *sandbox) describe() sandboxapi.Sandbox {
 	all := s.clients.all()
+	s.people.mu.RLock()
+	users := postgres.Map(s.people.list, s.describePerson)
+	s.people.mu.RUnlock()
 	host, port, _ := net.SplitHostPort(s.private.Addr().String()) // a listener's own address has both
 	return sandboxapi.Sandbox{
 		BaseUrl:   s.baseURL,
@@ -321,7 +327,7 @@ func (s *sandbox) describe() sandboxapi.Sandbox {
 		Now:       instant(s.clock.Now()),
 		Client:    all[0],
 		Clients:   all,
-		Users:     s.describePeople(),
+		Users:     users,
 	}
 }
 

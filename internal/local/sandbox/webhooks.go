@@ -80,10 +80,6 @@ type recorder struct {
 	plain   *http.Transport // to receivers without TLS
 }
 
-func (s *sandbox) recording(network http.RoundTripper) http.RoundTripper {
-	return recorder{s, network, newPlain()}
-}
-
 // RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	duplicate, answered := r.sandbox.disturbances.meet(request.Context(), r.sandbox.config.Limits.Webhook*3/5)

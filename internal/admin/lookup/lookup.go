@@ -24,9 +24,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxText is the most characters of a text, as many as an address may have.
-const MaxText = text.MaxAddress
-
 // most bounds the clients that a part of a name finds.
 const most = 20
 

@@ -102,12 +102,6 @@ func (x serviceView) firing() (list []firing) {
 	return list
 }
 
-// IsSelf reports whether a server rendered this page.
-func (x serviceView) IsSelf(id uuid.UUID) bool { return id == x.Self }
-
-// Pending reports whether program and database differ in their migrations.
-func (x serviceView) Pending() bool { return x.Migrations.Value.Applied != x.Migrations.Value.Known }
-
 // Soon reports whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.
 func (x serviceView) Soon(end time.Time) bool { return end.Sub(x.At) < 14*24*time.Hour }
 

@@ -136,7 +136,7 @@ func (c *console) find(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x := findView{Query: query["q"]}
-	if len(x.Query) <= lookup.MaxText {
+	if len(x.Query) <= text.MaxAddress {
 		if x.Rows, err = c.Finder.Find(r.Context(), x.Query); err != nil {
 			return err
 		}

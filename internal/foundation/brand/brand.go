@@ -44,7 +44,7 @@ func (b Brand) OnDark() Logo {
 // Letter returns the letter that stands for the brand where there is neither an icon nor a logo that fits. A brand without a logo and a
 // color has none: the program's own mark serves there.
 func (b Brand) Letter() string {
-	if b.Icon.Name != "" || b.Logo.Name == "" && b.Color.Hex() == "" {
+	if b.Icon.Name != "" || b.Logo.Name == "" && b.Color.Hex == "" {
 		return ""
 	}
 	return Initial(b.Name)
@@ -94,7 +94,7 @@ type File struct {
 
 // Style returns the name of the style sheet that replaces the pages' own color, or an empty string without a color.
 func (b Brand) Style() string {
-	css := b.Color.CSS()
+	css := b.Color.CSS
 	if css == "" {
 		return ""
 	}
@@ -110,7 +110,7 @@ func (b Brand) Files() []File {
 		}
 	}
 	if style := b.Style(); style != "" {
-		files = append(files, File{style, "text/css; charset=utf-8", []byte(b.Color.CSS())})
+		files = append(files, File{style, "text/css; charset=utf-8", []byte(b.Color.CSS)})
 	}
 	return files
 }

@@ -29,13 +29,13 @@ func TestColorsCanBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		both, inDark, _ := strings.Cut(color.CSS(), "@media")
+		both, inDark, _ := strings.Cut(color.CSS, "@media")
 		values := map[string]colorful.Color{}
 		for scheme, css := range []string{both, inDark} {
 			for _, found := range variable.FindAllStringSubmatch(css, -1) {
 				values[found[1]] = rgb(found[2])
 			}
-			if values["main"].Hex() != text || color.Hex() != text || values["on-main"].Hex() != color.OnHex() {
+			if values["main"].Hex() != text || color.Hex != text || values["on-main"].Hex() != color.OnHex {
 				t.Errorf("buttons of %s are %s, with %s", text, values["main"].Hex(), values["on-main"].Hex())
 			}
 			wants := map[[2]string]float64{{"on-main", "main"}: 4.5, {"on-main", "main-hover"}: 4.5}
@@ -64,7 +64,7 @@ func TestLinkKeepsTheHue(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, want := rgb(text).OkLch()
-		for _, found := range link.FindAllStringSubmatch(color.CSS(), -1) {
+		for _, found := range link.FindAllStringSubmatch(color.CSS, -1) {
 			if _, chroma, hue := rgb(found[1]).OkLch(); hue < want-4 || hue > want+4 || chroma < 0.08 {
 				t.Errorf("%s has the link %s, of hue %.0f and chroma %.2f instead of hue %.0f", text, found[1], hue, chroma, want)
 			}
@@ -74,7 +74,7 @@ func TestLinkKeepsTheHue(t *testing.T) {
 
 func TestNoColor(t *testing.T) {
 	t.Parallel()
-	if css := (Color{}).CSS(); css != "" {
+	if css := (Color{}).CSS; css != "" {
 		t.Errorf("no color has the style sheet %q", css)
 	}
 }

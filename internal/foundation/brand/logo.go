@@ -94,8 +94,12 @@ func readPicture(file []byte) ([]byte, error) {
 	return written.Bytes(), nil
 }
 
-// Color is an operator's color, any at all. The zero value means that there is none.
-type Color struct{ main, onMain, css string }
+// Color is an operator's color, any at all. The zero value means that there is none: its texts are empty.
+type Color struct {
+	Hex   string // as it was given, in lower case
+	OnHex string // of text on the color
+	CSS   string // a style sheet that replaces the pages' own colors
+}
 
 // Contrasts that text and the edge of a button need (WCAG 2.2, 1.4.3 and 1.4.11).
 const (
@@ -139,20 +143,11 @@ func ParseColor(text string) (Color, error) {
 	if contrast(hover, onMain) < readable+0.1 { // whatever rounding does
 		hover = given.BlendRgb(away, 0.12)
 	}
-	c := Color{main: given.Hex(), onMain: onMain.Hex()}
-	buttons := fmt.Sprintf("--main: %s;\n--spark: %[1]s;\n--main-hover: %s;\n--on-main: %s;\n", c.main, hover.Hex(), c.onMain)
-	c.css = ":root {\n" + buttons + light.css(given) + "}\n\n@media (prefers-color-scheme: dark) {\n:root {\n" + dark.css(given) + "}\n}\n"
+	c := Color{Hex: given.Hex(), OnHex: onMain.Hex()}
+	buttons := fmt.Sprintf("--main: %s;\n--spark: %[1]s;\n--main-hover: %s;\n--on-main: %s;\n", c.Hex, hover.Hex(), c.OnHex)
+	c.CSS = ":root {\n" + buttons + light.css(given) + "}\n\n@media (prefers-color-scheme: dark) {\n:root {\n" + dark.css(given) + "}\n}\n"
 	return c, nil
 }
-
-// Hex returns the color as it was given, in lower case, or an empty string without a color.
-func (c Color) Hex() string { return c.main }
-
-// OnHex returns the color of text on the color, or an empty string without a color.
-func (c Color) OnHex() string { return c.onMain }
-
-// CSS returns the style sheet that replaces the pages' own colors, or an empty string without a color.
-func (c Color) CSS() string { return c.css }
 
 // css returns the variables that a color has in one scheme.
 func (s scheme) css(given colorful.Color) string {

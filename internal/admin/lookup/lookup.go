@@ -58,16 +58,33 @@ func New(pool *postgres.Pool) Finder { return Finder{lookupdb.New(pool)} }
 
 // Find returns what a text names: a user by address or id, a connection by its grant id, a client by id or name, a refused request by its
 // X-Request-ID, and a webhook event by its webhook-id. If no client has the name, it returns those whose names contain it, at most 20.
-func (f Finder) Find(ctx context.Context, text string) ([]Found, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
+func (f Finder) Find(ctx context.Context, query string) (found []Found, err error) {
+	query = strings.TrimSpace(query)
+	if query == "" {
 		return nil, nil
 	}
-	if id, err := uuid.Parse(strings.TrimPrefix(text, "msg_")); err == nil {
+	if id, err := uuid.Parse(strings.TrimPrefix(query, "msg_")); err == nil {
 		found, err := f.byID(ctx, id)
 		return found, postgres.Wrap("lookup", err)
 	}
-	found, err := f.byName(ctx, text)
+	if text.IsAddress(query) {
+		users, err := f.queries.FindUserOfAddress(ctx, text.AddressKey(query))
+		if err != nil {
+			return nil, postgres.Wrap("lookup", err)
+		}
+		for _, row := range users {
+			found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+		}
+	}
+	all, err := f.queries.ListClientNames(ctx)
+	named := clientsNamed(all, query)
+	if len(named) == 0 && len(found) == 0 {
+		key := text.Fold(query)
+		named = slices.DeleteFunc(all, func(row lookupdb.ListClientNamesRow) bool { return !strings.Contains(text.Fold(row.Name), key) })
+	}
+	for _, row := range named[:min(len(named), most)] {
+		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+	}
 	return found, postgres.Wrap("lookup", err)
 }
 
@@ -138,28 +155,6 @@ func (f Finder) byID(ctx context.Context, id uuid.UUID) (found []Found, err erro
 			Kind: Event, UserID: row.UserID, ClientID: row.ClientID, EventID: row.EventID, Name: row.Name, At: row.CreatedAt,
 			Detail: row.Type + ", " + row.State,
 		})
-	}
-	return found, err
-}
-
-func (f Finder) byName(ctx context.Context, query string) (found []Found, err error) {
-	if text.IsAddress(query) {
-		users, err := f.queries.FindUserOfAddress(ctx, text.AddressKey(query))
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range users {
-			found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
-		}
-	}
-	all, err := f.queries.ListClientNames(ctx)
-	named := clientsNamed(all, query)
-	if len(named) == 0 && len(found) == 0 {
-		key := text.Fold(query)
-		named = slices.DeleteFunc(all, func(row lookupdb.ListClientNamesRow) bool { return !strings.Contains(text.Fold(row.Name), key) })
-	}
-	for _, row := range named[:min(len(named), most)] {
-		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
 	}
 	return found, err
 }

@@ -89,31 +89,28 @@ func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner clie
 		return err
 	}
 	u := partnerUsage{aboutPartner: aboutPartner{partner, "usage"}, Window: looked, Report: report}
-	u.draw(c.writer(r))
-	return c.write(w, r, "partner-usage", u)
-}
-
-func (u *partnerUsage) draw(in writer) {
-	if u.Report.Total.Requests == 0 {
-		return
+	if report.Total.Requests == 0 {
+		return c.write(w, r, "partner-usage", u)
 	}
-	u.Charts = []chart{in.drawRequests(u.Report), in.drawBudget(u.Report), in.drawTimes(u.Report)}
+	in, form := c.writer(r), "15:04"
+	if looked.Hours > 24 {
+		form = "01-02 15:04"
+	}
+	u.Charts = []chart{in.drawRequests(report), in.drawBudget(report), in.drawTimes(report)}
 	for i := range u.Charts {
-		c, form := &u.Charts[i], "15:04"
-		if u.Window.Hours > 24 {
-			form = "01-02 15:04"
-		}
-		c.First, c.Half = u.Report.Hours[0].Start.Format(form), u.Report.Hours[len(u.Report.Hours)/2].Start.Format(form)
+		c := &u.Charts[i]
+		c.First, c.Half = report.Hours[0].Start.Format(form), report.Hours[len(report.Hours)/2].Start.Format(form)
 		c.Last = in.Text("console.chart.now")
 	}
 	requests := func(f usage.Figures) int64 { return f.Requests }
 	top := 1.0
-	for _, operation := range u.Report.Operations {
+	for _, operation := range report.Operations {
 		top = max(top, slices.Max(valuesOf(operation.Hours, requests)))
 	}
-	for _, operation := range u.Report.Operations {
+	for _, operation := range report.Operations {
 		u.Bars = append(u.Bars, bars(valuesOf(operation.Hours, requests), nil, top, 5))
 	}
+	return c.write(w, r, "partner-usage", u)
 }
 
 // byHour returns a chart without series. describe returns an hour's text.
@@ -300,23 +297,20 @@ func (c *console) showGrant(w http.ResponseWriter, r *http.Request, partner clie
 		return err
 	}
 	x := grantView{aboutPartner: aboutPartner{partner, "connections"}, Query: query["grant"]}
-	if id, malformed := uuid.Parse(x.Query); malformed == nil {
-		if x.Found, err = c.connectionOfGrant(r, partner.ID, id); err != nil {
-			return err
-		}
+	id, malformed := uuid.Parse(x.Query)
+	if malformed != nil {
+		return c.write(w, r, "grant", x)
+	}
+	user, err := c.Finder.UserOfGrant(r.Context(), partner.ID, id)
+	if err != nil {
+		return err
+	}
+	connection, err := c.OAuth.Connection(r.Context(), user, partner.ID)
+	if err != nil && !errors.Is(err, oauth.ErrNotConnected) { // this error is of nobody, or of a deleted user
+		return err
+	}
+	if err == nil && connection.GrantID == id { // otherwise it is the grant of before
+		x.Found = &connection
 	}
 	return c.write(w, r, "grant", x)
-}
-
-// connectionOfGrant returns a partner's connection with a grant id, nil if there is none.
-func (c *console) connectionOfGrant(r *http.Request, partner, grant uuid.UUID) (*oauth.Connection, error) {
-	user, err := c.Finder.UserOfGrant(r.Context(), partner, grant)
-	if err != nil || user == uuid.Nil {
-		return nil, err
-	}
-	connection, err := c.OAuth.Connection(r.Context(), user, partner)
-	if errors.Is(err, oauth.ErrNotConnected) || err == nil && connection.GrantID != grant { // of a deleted user, or of before
-		return nil, nil
-	}
-	return &connection, err
 }

@@ -76,9 +76,15 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 			*first = first.In(user.Zone())
 		}
 	}
-	gone, err := p.gone(r, user)
-	if err != nil {
-		return err
+	gone := ""                                                                               // the name of the partner that was just disconnected, unless it is connected again
+	if client, malformed := uuid.Parse(r.URL.Query().Get(goneParameter)); malformed == nil { // anyone can write a link
+		c, err := p.OAuth.Connection(r.Context(), user.ID, client)
+		if err != nil && !errors.Is(err, oauth.ErrNotConnected) {
+			return err
+		}
+		if err == nil && c.State == oauth.Disconnected {
+			gone = c.Partner.Name
+		}
 	}
 	p.site.Write(w, r, http.StatusOK, "account", view{
 		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
@@ -88,19 +94,6 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 
 // goneParameter of the list has the client that was just disconnected.
 const goneParameter = "disconnected"
-
-// gone returns the name of the partner that was just disconnected, unless it is connected again. It is empty without one.
-func (p *pages) gone(r *http.Request, user account.User) (name string, err error) {
-	client, err := uuid.Parse(r.URL.Query().Get(goneParameter))
-	if err != nil {
-		return "", nil //nolint:nilerr // anyone can write a link
-	}
-	c, err := p.OAuth.Connection(r.Context(), user.ID, client)
-	if errors.Is(err, oauth.ErrNotConnected) || err == nil && c.State != oauth.Disconnected {
-		return "", nil
-	}
-	return c.Partner.Name, err
-}
 
 // showDisconnect asks for confirmation and says what ends. Without a connection it redirects to the list.
 func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of connection) error {

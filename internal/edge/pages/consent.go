@@ -32,28 +32,21 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 		return err
 	}
 	v := p.view(request)
-	v.Consent, v.Today = consent, p.today(r, request, consent)
+	v.Consent = consent
+	if p.Activity != nil && !consent.ScopeMismatch {
+		ctx, cancel := context.WithTimeout(r.Context(), p.Limits.Read)
+		defer cancel()
+		reader := activity.Reader{
+			UserID: request.session.UserID, ClientID: request.Partner.ClientID, HistoryFrom: consent.HistoryFrom,
+			RegisteredOn: consent.RegisteredOn, Now: consent.Today,
+		}
+		// What the partner could read of the user's day by now. If the database does not tell in time, the page does without.
+		if v.Today, err = p.Activity.Today(ctx, reader, consent.Scopes, consent.Today); err != nil {
+			telemetry.EventOf(r.Context()).Cause = fmt.Errorf("consent without today's activity: %w", err)
+		}
+	}
 	p.writeDecision(w, r, status, "consent", v)
 	return nil
-}
-
-// today returns what the partner could read of the user's day by now. If the database does not tell in time, the page does without, and the
-// log has the cause.
-func (p *pages) today(r *http.Request, request pending, consent oauth.Consent) (today activity.Today) {
-	if p.Activity == nil || consent.ScopeMismatch {
-		return today
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), p.Limits.Read)
-	defer cancel()
-	reader := activity.Reader{
-		UserID: request.session.UserID, ClientID: request.Partner.ClientID, HistoryFrom: consent.HistoryFrom,
-		RegisteredOn: consent.RegisteredOn, Now: consent.Today,
-	}
-	today, err := p.Activity.Today(ctx, reader, consent.Scopes, consent.Today)
-	if err != nil {
-		telemetry.EventOf(r.Context()).Cause = fmt.Errorf("consent without today's activity: %w", err)
-	}
-	return today
 }
 
 // decide ends the request with the user's decision and redirects to the callback (specification 3.1). The same decision again leads there

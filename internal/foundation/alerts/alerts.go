@@ -22,11 +22,14 @@ package alerts
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/oasdiff/yaml"
 )
 
 // Interval is how often [Alerts.Evaluate] is to be called.
@@ -53,14 +56,34 @@ type Alerts struct {
 
 // New returns the rules of docs/alerts.yaml, which is the document, without any samples.
 func New(document []byte) (*Alerts, error) {
-	rules, err := readRules(document)
-	a := &Alerts{rules: rules, metrics: map[string]bool{}, active: make([]map[string]time.Time, len(rules))}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, For          string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if _, err := yaml.Unmarshal(document, &file, yaml.DecodeOpts{}); err != nil {
+		return nil, fmt.Errorf("alerts: %w", err)
+	}
+	a := &Alerts{metrics: map[string]bool{}}
+	for _, group := range file.Groups {
+		for _, r := range group.Rules {
+			hold, err := time.ParseDuration(cmp.Or(r.For, "0s"))
+			if err != nil || conditions[r.Alert] == nil {
+				return nil, fmt.Errorf("alerts: %s has no condition here, or a delay that cannot be read", r.Alert)
+			}
+			a.rules = append(a.rules, rule{r.Alert, r.Labels["severity"], r.Annotations["summary"], hold, conditions[r.Alert]})
+		}
+	}
+	a.active = make([]map[string]time.Time, len(a.rules))
 	a.readings.counters = map[string]map[string]*counter{}
 	for _, name := range metric.FindAllString(string(document), -1) {
 		a.metrics[name] = true
 	}
 	a.firing.Store(&[]Alert{})
-	return a, err
+	return a, nil
 }
 
 // metric matches the names of the service's metrics.

@@ -1,14 +1,10 @@
 package alerts
 
 import (
-	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/oasdiff/yaml"
 )
 
 // rule is a rule of docs/alerts.yaml, with its expression as a function.
@@ -20,31 +16,6 @@ type rule struct {
 
 // subjectMark stands for a rule's subject in its summary: the value of the one label that it names.
 var subjectMark = regexp.MustCompile(`{{ \$labels\.\w+ }}`)
-
-// readRules reads docs/alerts.yaml.
-func readRules(document []byte) (rules []rule, err error) {
-	var file struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, For          string
-				Labels, Annotations map[string]string
-			}
-		}
-	}
-	if _, err := yaml.Unmarshal(document, &file, yaml.DecodeOpts{}); err != nil {
-		return nil, fmt.Errorf("alerts: %w", err)
-	}
-	for _, group := range file.Groups {
-		for _, r := range group.Rules {
-			hold, err := time.ParseDuration(cmp.Or(r.For, "0s"))
-			if err != nil || conditions[r.Alert] == nil {
-				return nil, fmt.Errorf("alerts: %s has no condition here, or a delay that cannot be read", r.Alert)
-			}
-			rules = append(rules, rule{r.Alert, r.Labels["severity"], r.Annotations["summary"], hold, conditions[r.Alert]})
-		}
-	}
-	return rules, nil
-}
 
 // conditions return the subjects that meet the expression of an alert; for an alert without subjects, one empty string.
 var conditions = map[string]func(*readings) []string{

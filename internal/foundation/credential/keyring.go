@@ -33,10 +33,16 @@ func newKeyring(keys keysets) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credential: sealing keys: %w", err)
 	}
-	key, err := identifierKey(keys.identifiers)
+	entry, err := keys.identifiers.Primary()
 	if err != nil {
 		return nil, fmt.Errorf("credential: identifier key: %w", err)
 	}
+	// Tink's own PRF sets up HMAC for each value, which is most of its work.
+	identifiers, isHMAC := entry.Key().(*hmacprf.Key)
+	if !isHMAC || identifiers.Parameters().(*hmacprf.Parameters).HashType() != hmacprf.SHA256 {
+		return nil, errors.New("credential: identifier key: is not one of HMAC-SHA-256")
+	}
+	key := identifiers.KeyBytes().Data(insecuresecretdataaccess.Token{})
 	k := &Keyring{sealing: sealing, primary: keys.sealing.KeysetInfo().GetPrimaryKeyId(), keys: keyInfos(keys.sealing)}
 	k.identifiers.New = func() any { return &identifier{mac: hmac.New(sha256.New, key)} }
 	return k, nil
@@ -48,19 +54,6 @@ type identifier struct {
 	mac   hash.Hash
 	input []byte
 	sum   []byte
-}
-
-// identifierKey returns the key material. Tink's own PRF sets up HMAC for each value, which is most of its work.
-func identifierKey(handle *keyset.Handle) ([]byte, error) {
-	entry, err := handle.Primary()
-	if err != nil {
-		return nil, err
-	}
-	key, isHMAC := entry.Key().(*hmacprf.Key)
-	if !isHMAC || key.Parameters().(*hmacprf.Parameters).HashType() != hmacprf.SHA256 {
-		return nil, errors.New("is not one of HMAC-SHA-256")
-	}
-	return key.KeyBytes().Data(insecuresecretdataaccess.Token{}), nil
 }
 
 // Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. Seal returns an error if the value would

@@ -90,7 +90,25 @@ func RotateKeyset(path string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, text)
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".keyset-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	defer os.Remove(file.Name())
+	if err := errors.Join(keepOwner(file.Name(), before), file.Chmod(before.Mode().Perm()), writeAndClose(file, text)); err != nil {
+		return fmt.Errorf("keyset %s: %w", path, err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("keyset: %w", err)
+	}
+	return nil
 }
 
 // ListKeyset returns the sealing keys of a file, oldest first.
@@ -149,30 +167,6 @@ func (k keysets) encode() ([]byte, error) {
 	}
 	text, err := json.MarshalIndent(keysetFile{sealing.Bytes(), identifiers.Bytes()}, "", "  ")
 	return append(text, '\n'), err
-}
-
-// replaceFile atomically replaces a file by one of the same owner and mode.
-func replaceFile(path string, text []byte) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return fmt.Errorf("keyset: %w", err)
-	}
-	before, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("keyset: %w", err)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".keyset-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("keyset: %w", err)
-	}
-	defer os.Remove(file.Name())
-	if err := errors.Join(keepOwner(file.Name(), before), file.Chmod(before.Mode().Perm()), writeAndClose(file, text)); err != nil {
-		return fmt.Errorf("keyset %s: %w", path, err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("keyset: %w", err)
-	}
-	return nil
 }
 
 func writeAndClose(file *os.File, text []byte) error {

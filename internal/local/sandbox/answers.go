@@ -87,41 +87,37 @@ func codeOf(example any) string {
 	return code
 }
 
+// before passes on a request, unless an error of its operation is forced.
 func (a *answers) before(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := a.routes.Handler(r)
-		op, is := a.operations[pattern] // a pattern of GET also matches HEAD
-		if !is || !a.answer(w, r, op) {
+		op := a.operations[pattern] // a pattern of GET also matches HEAD; none has no forced error
+		a.mu.Lock()
+		list := a.forced[op.id]
+		if len(list) > 0 {
+			a.forced[op.id] = list[1:]
+		}
+		a.mu.Unlock()
+		if len(list) == 0 {
+			service.ServeHTTP(w, r)
+			return
+		}
+		next, event := list[0], telemetry.EventOf(r.Context())
+		event.Operation, event.Reason = op.id, "forced by POST /sandbox/answers"
+		var budget *ratelimit.Decision
+		if op.failures[next.failure] {
+			budget = &ratelimit.Decision{Allowed: true, Limit: policy.RequestsPerMinute, Remaining: policy.Burst - 1, ResetSeconds: 1}
+			if next.status == http.StatusTooManyRequests {
+				budget.Allowed, budget.Remaining, budget.RetryAfterSeconds = false, 0, 1
+			}
+		}
+		if next.notAttempted {
+			partner.SayNotAttempted(w.Header())
+		}
+		if !partner.Fail(w, r, next.status, next.code, budget) {
 			service.ServeHTTP(w, r)
 		}
 	})
-}
-
-// answer writes the next forced error of the operation, if there is one.
-func (a *answers) answer(w http.ResponseWriter, r *http.Request, op operation) bool {
-	a.mu.Lock()
-	list := a.forced[op.id]
-	if len(list) > 0 {
-		a.forced[op.id] = list[1:]
-	}
-	a.mu.Unlock()
-	if len(list) == 0 {
-		return false
-	}
-	next := list[0]
-	event := telemetry.EventOf(r.Context())
-	event.Operation, event.Reason = op.id, "forced by POST /sandbox/answers"
-	var budget *ratelimit.Decision
-	if op.failures[next.failure] {
-		budget = &ratelimit.Decision{Allowed: true, Limit: policy.RequestsPerMinute, Remaining: policy.Burst - 1, ResetSeconds: 1}
-		if next.status == http.StatusTooManyRequests {
-			budget.Allowed, budget.Remaining, budget.RetryAfterSeconds = false, 0, 1
-		}
-	}
-	if next.notAttempted {
-		partner.SayNotAttempted(w.Header())
-	}
-	return partner.Fail(w, r, next.status, next.code, budget)
 }
 
 // ForceAnswers makes the next requests for an operation fail.

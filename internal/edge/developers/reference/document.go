@@ -262,8 +262,18 @@ func (r *Document) readCodes(parsed *openapi3.T, operations []Operation) {
 		}
 		return codes[name]
 	}
-	for _, name := range knownCodes(parsed) {
-		know(name)
+	for name, schema := range parsed.Components.Schemas { // the codes that the schemas of errors allow
+		values := schema.Value.Enum
+		if code := schema.Value.Properties["code"]; code != nil && strings.HasSuffix(name, "Detail") {
+			values = append(code.Value.Enum, code.Value.Const)
+		} else if !strings.HasSuffix(name, "ErrorCode") {
+			continue
+		}
+		for _, value := range values {
+			if code, is := value.(string); is {
+				know(code)
+			}
+		}
 	}
 	for _, o := range operations {
 		for _, answer := range o.Errors {
@@ -285,22 +295,4 @@ func (c *Code) use(status, text string, o Operation) {
 		}
 	}
 	c.Uses = append(c.Uses, Use{status, text, []Operation{o}})
-}
-
-// knownCodes returns the codes that the schemas of errors allow.
-func knownCodes(parsed *openapi3.T) (names []string) {
-	for name, schema := range parsed.Components.Schemas {
-		values := schema.Value.Enum
-		if code := schema.Value.Properties["code"]; code != nil && strings.HasSuffix(name, "Detail") {
-			values = append(code.Value.Enum, code.Value.Const)
-		} else if !strings.HasSuffix(name, "ErrorCode") {
-			continue
-		}
-		for _, value := range values {
-			if code, is := value.(string); is {
-				names = append(names, code)
-			}
-		}
-	}
-	return names
 }

@@ -101,7 +101,12 @@ func (c *connections) admit(conn net.Conn) *connection {
 func (c *connections) add(conn net.Conn) (b, replaced *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.peersOf(conn)
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	p := &peers{proxy: c.proxies.Trust(peer.Addr())}
+	if !p.proxy {
+		p.network = network.Of(peer.Addr())
+		p = cmp.Or(c.networks[p.network], p)
+	}
 	replaced, fits := c.makeRoom(p)
 	if !fits {
 		return nil, nil
@@ -149,18 +154,6 @@ func (c *connections) take(p *peers, places int) {
 	if p.taken == 0 {
 		delete(c.networks, p.network)
 	}
-}
-
-func (c *connections) peersOf(conn net.Conn) *peers {
-	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if c.proxies.Trust(peer.Addr()) {
-		return &peers{proxy: true}
-	}
-	of := network.Of(peer.Addr())
-	if p, known := c.networks[of]; known {
-		return p
-	}
-	return &peers{network: of}
 }
 
 func (c *connections) remove(b *connection) {

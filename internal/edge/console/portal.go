@@ -33,18 +33,16 @@ func NewPortal(config Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("portal: %w", err)
 	}
-	c.identify = c.engineerOf
+	c.identify = func(r *http.Request) (principal, error) { // the engineer whose session the browser holds
+		session, err := c.portalSession(r)
+		return principal{Name: session.Actor(), ReadOnly: session.ReadOnly, Engineer: true, Partner: session.ClientID, changes: c.Changes}, err
+	}
 	return c.router(c.routes(), func(r *http.Request) work.Caller {
 		return work.Caller{Kind: work.Engineers, Name: c.TrustedProxies.Of(r).String()}
 	}, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"))
 }
 
-// engineerOf returns the engineer whose session the browser holds, of the partner in the path. Error: portal.ErrNoSession.
-func (c *console) engineerOf(r *http.Request) (principal, error) {
-	session, err := c.portalSession(r)
-	return principal{Name: session.Actor(), ReadOnly: session.ReadOnly, Engineer: true, Partner: session.ClientID, changes: c.Changes}, err
-}
-
+// portalSession returns the session whose key the browser holds, of the partner in the path. Error: portal.ErrNoSession.
 func (c *console) portalSession(r *http.Request) (portal.Session, error) {
 	partner, err := site.PathID(r, "partner")
 	if err != nil {

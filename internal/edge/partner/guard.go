@@ -36,13 +36,6 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-func headers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setHeaders(w, r)
-		next.ServeHTTP(w, r)
-	})
-}
-
 // setHeaders sets the headers of every response (specification 4; decisions, section 5).
 func setHeaders(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()

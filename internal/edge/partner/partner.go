@@ -65,7 +65,12 @@ func New(config Config) (http.Handler, error) {
 	e := &edge{Config: config, operations: operations, metadata: metadata(config.BaseURL)}
 
 	router := chi.NewRouter()
-	router.Use(headers, contract.Recovered(e.fail))
+	router.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			setHeaders(w, r)
+			next.ServeHTTP(w, r)
+		})
+	}, contract.Recovered(e.fail))
 	router.NotFound(e.noOperation)
 	router.MethodNotAllowed(e.noOperation) // specification 4: a wrong method is 404
 

@@ -68,15 +68,32 @@ func readDrawing(file []byte) ([]byte, error) {
 				return nil, errDrawing
 			}
 		case xml.EndElement:
-			d.end(token)
+			d.open = d.open[:len(d.open)-1]
+			if d.style != nil {
+				_ = xml.EscapeText(&d.out, []byte(d.sheet(d.style.String()))) // as a whole, because removing a comment joins the text around it
+				d.style = nil
+			}
+			d.out.WriteString("</" + token.Name.Local + ">")
 		case xml.CharData:
-			d.text(token)
+			if d.style != nil {
+				d.style.Write(token)
+			} else if last := len(d.open) - 1; last >= 0 {
+				before := d.out.Len()
+				_ = xml.EscapeText(&d.out, token) // a buffer takes all
+				d.open[last].own += d.out.Len() - before
+			}
 		}
 	}
-	switch {
-	case !d.drawn:
+	if !d.drawn {
 		return nil, errNothing
-	case d.shown() > maxShown:
+	}
+	heaviest := 0
+	for _, id := range d.paints {
+		heaviest = max(heaviest, d.sum(d.parts[id]))
+	}
+	d.each = d.rules + 2*heaviest // a style may paint all elements, each with two of its paints
+	clear(d.sums)
+	if d.sum(d.root) > maxShown {
 		return nil, errComplex
 	}
 	return d.out.Bytes(), nil
@@ -101,17 +118,6 @@ type part struct {
 	own    int // bytes
 	within []*part
 	refers []string
-}
-
-// shown returns how much the drawing shows, up to just above maxShown. A style may paint all elements, each with two of its paints.
-func (d *drawing) shown() int {
-	heaviest := 0
-	for _, id := range d.paints {
-		heaviest = max(heaviest, d.sum(d.parts[id]))
-	}
-	d.each = d.rules + 2*heaviest
-	clear(d.sums)
-	return d.sum(d.root)
 }
 
 // sum returns how much is drawn to show a part. A part that shows itself exceeds maxShown.
@@ -195,24 +201,4 @@ func (d *drawing) writeStart(element xml.StartElement, mine *part) {
 		d.out.WriteByte('"')
 	}
 	d.out.WriteByte('>')
-}
-
-func (d *drawing) end(element xml.EndElement) {
-	d.open = d.open[:len(d.open)-1]
-	if d.style != nil {
-		_ = xml.EscapeText(&d.out, []byte(d.sheet(d.style.String()))) // as a whole, because removing a comment joins the text around it
-		d.style = nil
-	}
-	d.out.WriteString("</" + element.Name.Local + ">")
-}
-
-func (d *drawing) text(text xml.CharData) {
-	switch {
-	case d.style != nil:
-		d.style.Write(text)
-	case len(d.open) > 0:
-		before := d.out.Len()
-		_ = xml.EscapeText(&d.out, text) // a buffer takes all
-		d.open[len(d.open)-1].own += d.out.Len() - before
-	}
 }

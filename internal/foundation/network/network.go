@@ -31,8 +31,12 @@ func (p Proxies) Address(r *http.Request) netip.Addr {
 		if hop == "" { // an empty element of a list is ignored (RFC 9110, section 5.6.1.2)
 			continue
 		}
-		next := parseHop(hop)
-		if !next.IsValid() {
+		next, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+		if err != nil { // some proxies append a port
+			withPort, _ := netip.ParseAddrPort(hop)
+			next = withPort.Addr()
+		}
+		if next = next.Unmap().WithZone(""); !next.IsValid() {
 			break // nothing is known beyond the last proxy
 		}
 		address = next
@@ -57,16 +61,6 @@ func Of(address netip.Addr) netip.Prefix {
 func (p Proxies) Trust(address netip.Addr) bool {
 	address = address.Unmap()
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
-}
-
-// parseHop parses an address in X-Forwarded-For, to which some proxies append a port. It returns the zero value for anything else.
-func parseHop(hop string) netip.Addr {
-	address, err := netip.ParseAddr(strings.Trim(hop, "[]"))
-	if err != nil {
-		withPort, _ := netip.ParseAddrPort(hop)
-		address = withPort.Addr()
-	}
-	return address.Unmap().WithZone("")
 }
 
 // IsLoopback reports whether data sent to host stays on this machine: host is a loopback address or localhost. Other names are not

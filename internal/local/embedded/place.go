@@ -44,7 +44,12 @@ func (p *place) open(ctx context.Context) (err error) {
 		return err
 	}
 	if p.config.Ephemeral {
-		base := p.temporaryBase()
+		base := os.TempDir()
+		if !p.config.Durable && free(memory) >= memoryNeeded {
+			base = memory
+		} else if p.account != nil && p.reach(base) != nil {
+			base = sharedState
+		}
 		removeAbandoned(ctx, base)
 		p.config.Dir = filepath.Join(base, temporaryPrefix+rand.Text())
 	}
@@ -139,16 +144,6 @@ func (p *place) reach(dir string) error {
 		return fmt.Errorf("the account that PostgreSQL is to run as cannot enter %s: %w", dir, err)
 	}
 	return nil
-}
-
-func (p *place) temporaryBase() string {
-	if !p.config.Durable && free(memory) >= memoryNeeded {
-		return memory
-	}
-	if p.account != nil && p.reach(os.TempDir()) != nil {
-		return sharedState
-	}
-	return os.TempDir()
 }
 
 // removeAbandoned removes the ephemeral directories of programs that have ended. It spares new lock files: the program may not hold

@@ -120,23 +120,6 @@ const (
 	label        = edge + "(?:[A-Za-z0-9\u0080-\U0010ffff-]{0,61}" + edge + ")?"
 )
 
-// splitArgument reads what follows `MAIL FROM:` or `RCPT TO:`: a path in angle brackets, then parameters. Routes before an address, which
-// nobody sends any more, are refused.
-func splitArgument(text string) (address string, parameters []string, valid bool) {
-	match := argumentForm.FindStringSubmatch(text)
-	if !utf8.ValidString(text) || match == nil {
-		return "", nil, false
-	}
-	local, domain := match[1], match[2]
-	if local == "" {
-		return "", strings.Fields(match[3]), true
-	}
-	if len(local) > 64 || len(domain) > 255 || len(local)+len(domain)+len("<@>") > 256 || !isHost(domain) {
-		return "", nil, false
-	}
-	return local + "@" + domain, strings.Fields(match[3]), true
-}
-
 // isHost tells whether the text is the name of a host, or an address in square brackets.
 func isHost(text string) bool {
 	literal, isLiteral := strings.CutPrefix(text, "[")

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // session is one connection of a client. It answers every command by RFC 5321 and accepts no form that the standard does not have.
@@ -292,12 +293,25 @@ func (s *session) rcpt(argument string) bool {
 	return s.say("250 2.1.5 accepted")
 }
 
+// split reads what follows `MAIL FROM:` or `RCPT TO:`: a path in angle brackets, then parameters. Routes before an address, which nobody
+// sends any more, are refused.
 func (s *session) split(text string) (address string, parameters []string, valid bool) {
 	if s.Bare && !strings.HasPrefix(text, "<") {
 		path, rest, _ := strings.Cut(text, " ")
 		text = strings.TrimSpace("<" + path + "> " + rest)
 	}
-	return splitArgument(text)
+	match := argumentForm.FindStringSubmatch(text)
+	if !utf8.ValidString(text) || match == nil {
+		return "", nil, false
+	}
+	local, domain := match[1], match[2]
+	if local == "" {
+		return "", strings.Fields(match[3]), true
+	}
+	if len(local) > 64 || len(domain) > 255 || len(local)+len(domain)+len("<@>") > 256 || !isHost(domain) {
+		return "", nil, false
+	}
+	return local + "@" + domain, strings.Fields(match[3]), true
 }
 
 func cutFold(text, prefix string) (rest string, found bool) {

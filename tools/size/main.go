@@ -45,10 +45,10 @@ func groups() []*group {
 	}
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
-		{name: "helpers", has: under("internal/testing"), maxLines: 5_510},
-		{name: "tools", has: under("tools"), maxLines: 5_100},
+		{name: "helpers", has: under("internal/testing"), maxLines: 5_490},
+		{name: "tools", has: under("tools"), maxLines: 5_120},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 45_100, maxFiles: 240, maxFuncs: 2_310, maxExported: 1_370},
+		{name: "service", has: func(string) bool { return true }, maxLines: 44_800, maxFiles: 240, maxFuncs: 2_250, maxExported: 1_375},
 	}
 }
 

@@ -47,6 +47,7 @@ import (
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/refusal"

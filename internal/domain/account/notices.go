@@ -93,7 +93,7 @@ func (a *Accounts) claimNotice(ctx context.Context, _ map[struct{}]int, limit in
 	}
 	return leaseFirst(keys, func(key accountdb.ListDueNoticesRow) (waitingNotice, error) {
 		return a.queries.ClaimNotice(ctx, accountdb.ClaimNoticeParams{
-			Recipient: key.Recipient, NoticeID: key.NoticeID, Lease: a.settings.Limits.Claim + a.settings.Limits.MailSend,
+			Recipient: key.Recipient, NoticeID: key.NoticeID, Lease: a.notices().Lease(),
 		})
 	})
 }

@@ -128,7 +128,7 @@ func (a *Accounts) claimCode(ctx context.Context, room map[[32]byte]int, limit i
 	if err != nil {
 		return nil, false, err
 	}
-	lease := a.settings.Limits.Claim + a.settings.Limits.MailSend // longer than an attempt, so that no other server sends the email
+	lease := a.codeEmails().Lease()
 	emails, due, err = leaseFirst(signIns, func(signIn uuid.UUID) (waitingEmail, error) {
 		return a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
 	})
@@ -232,7 +232,7 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	return err
 }
 
-// codeToSend returns the email up to its link: without an account it has no recipient, and if codes do not work it has no code. Error:
+// codeToSend returns the email without its link. It has a recipient if the address has an account, and a code if codes work. Error:
 // errReplaced.
 func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (sending codeEmail, err error) {
 	signIn, err := a.queries.GetCodeToSend(ctx, accountdb.GetCodeToSendParams{SignInID: email.SignInID, Seed: email.Seed})

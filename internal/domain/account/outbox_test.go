@@ -15,6 +15,8 @@ import (
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+	"time"
 )
 
 // newBenchBehind has its mail server behind a proxy.
@@ -440,5 +442,30 @@ func TestSlowEmails(t *testing.T) {
 	}
 	if n := pgtest.Value[int64](t, b.db, "select count(*) from code_emails"); n != 0 {
 		t.Errorf("%d emails wait to be sent again", n)
+	}
+}
+
+// A lease outlasts an attempt and the record of its outcome: no other server sends the email meanwhile.
+func TestLeaseOutlastsTheRecord(t *testing.T) {
+	t.Parallel()
+	settings := telling(told)
+	settings.Limits = wait.Patient
+	settings.Limits.Claim, settings.Limits.MailSend, settings.Limits.Leave = time.Minute, time.Hour, time.Hour
+	b := newBench(t, settings)
+	b.stop()
+	if err := b.send(uuid.New(), b.user(t, "ada@example.com").Email); err != nil {
+		t.Fatal(err)
+	}
+	b.db.Exec(t, "update code_emails set due_at = now()")
+	b.claimed(t)
+	b.put(t, uuid.New(), "told", "x")
+	b.outbox.idle.Store(true)
+	if notices, _, err := b.claimNotice(t.Context(), nil, 1); err != nil || len(notices) != 1 {
+		t.Fatalf("%d notices are due, %v", len(notices), err)
+	}
+	for _, table := range []string{"code_emails", "notices"} {
+		if !pgtest.Value[bool](t, b.db, "select leased_until > now() + interval '2 hours' from "+table) {
+			t.Errorf("%s: the lease ends before the outcome may be recorded", table)
+		}
 	}
 }

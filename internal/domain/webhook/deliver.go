@@ -29,28 +29,14 @@ const (
 	maxInterval  = time.Second
 )
 
-// limits of a delivery.
-type limits work.Limits
-
-// attempt bounds an attempt, and is the time that attempts in flight get when a server stops.
-func (l limits) attempt() time.Duration { return l.Webhook + time.Second }
-
-// record bounds recording the outcome of an attempt.
-func (l limits) record() time.Duration { return 2 * l.Claim }
-
-// lease is longer than a claim, the wait after it, an attempt and its record together, so that no other server sends the event before the
-// outcome is recorded.
-func (l limits) lease() time.Duration {
-	return l.Claim + work.WaitAhead + l.attempt() + l.record() + time.Second
-}
-
 func (w *Webhooks) leases() *work.Leases[uuid.UUID, *claimed] {
+	attempt := w.limits.Webhook + time.Second
 	return &work.Leases[uuid.UUID, *claimed]{
 		Name: "a webhook event", Logger: w.logger, Wake: w.wake,
 		Line:  func(event *claimed) (clientID uuid.UUID, parallel int) { return event.ClientID, event.target.parallel },
 		Claim: w.claim, Attempt: w.attempt, Record: w.settle, Release: w.release,
 		Most: maxHeld, Ahead: maxAhead, Pace: pollInterval, Idle: w.maxInterval,
-		ClaimLimit: w.limits.Claim, AttemptLimit: w.limits.attempt(), RecordLimit: w.limits.record(), StopLimit: w.limits.attempt(),
+		ClaimLimit: w.limits.Claim, AttemptLimit: attempt, RecordLimit: 2 * w.limits.Claim, StopLimit: attempt,
 	}
 }
 
@@ -139,7 +125,7 @@ func (w *Webhooks) claim(ctx context.Context, room map[uuid.UUID]int, limit int)
 	var mu sync.Mutex
 	clients := map[uuid.UUID]bool{}
 	err = inParts(fitting, func(users, events []uuid.UUID) error {
-		rows, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{UserIds: users, EventIds: events, Lease: w.limits.lease()})
+		rows, err := w.queries.ClaimWebhookEvents(ctx, webhookdb.ClaimWebhookEventsParams{UserIds: users, EventIds: events, Lease: w.leases().Lease()})
 		at := time.Now()
 		mu.Lock()
 		defer mu.Unlock()

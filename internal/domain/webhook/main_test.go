@@ -18,6 +18,7 @@ import (
 
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
@@ -142,7 +143,7 @@ func newWorldOn(t testing.TB, db *pgtest.DB, keys *credential.Keyring) *world {
 }
 
 // limit has the webhooks, which do not run yet, give up after other times than the usual ones.
-func (w *world) limit(l limits) {
+func (w *world) limit(l work.Limits) {
 	w.limits, w.sender.timeout, w.sender.dialer.Timeout = l, l.Webhook, l.Webhook
 }
 

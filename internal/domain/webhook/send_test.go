@@ -96,7 +96,7 @@ func TestAnswers(t *testing.T) {
 			}
 			var event Event
 			for ; ; limit *= 2 { // on a busy machine even what does come of an endless answer may take longer
-				w.limit(limits{Claim: wait.Limit, Webhook: limit})
+				w.limit(work.Limits{Claim: wait.Limit, Webhook: limit})
 				w.attemptNow(t, id)
 				event = w.event(t, id)
 				if last := event.Attempts[len(event.Attempts)-1]; limit >= wait.Limit || last.Status == tt.status && len(last.Response) >= tt.length {

@@ -14,7 +14,7 @@ import (
 // An attempt at a receiver that never answers is over within 5 s (decisions, section 5), and a little for breaking it off.
 func TestTimedAttempt(t *testing.T) {
 	w := newWorld(t)
-	w.limit(limits(work.DefaultLimits))
+	w.limit(work.DefaultLimits)
 	id := w.revoked(t, w.client(t, receive(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })))
 	lost := wait.Stalls()
 	w.attemptNow(t, id)

@@ -77,7 +77,7 @@ type Webhooks struct {
 	random  io.Reader
 	window  time.Duration
 	logger  *slog.Logger
-	limits  limits
+	limits  work.Limits
 	settled func(clientID uuid.UUID, delivered bool)
 	trace   func(ctx context.Context, name string) (context.Context, func(failed bool))
 	sender  *sender
@@ -105,7 +105,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		random:      settings.Random,
 		window:      settings.Window,
 		logger:      settings.Logger,
-		limits:      limits(settings.Limits),
+		limits:      settings.Limits,
 		settled:     settings.Settled,
 		trace:       settings.Trace,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),

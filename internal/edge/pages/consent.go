@@ -40,7 +40,7 @@ func (p *pages) askConsent(w http.ResponseWriter, r *http.Request, request pendi
 			UserID: request.session.UserID, ClientID: request.Partner.ClientID, HistoryFrom: consent.HistoryFrom,
 			RegisteredOn: consent.RegisteredOn, Now: consent.Today,
 		}
-		// What the partner could read of the user's day by now. If the database does not tell in time, the page does without.
+		// The partner could read this of the user's day by now. If the database does not tell in time, the page does without.
 		if v.Today, err = p.Activity.Today(ctx, reader, consent.Scopes, consent.Today); err != nil {
 			telemetry.EventOf(r.Context()).Cause = fmt.Errorf("consent without today's activity: %w", err)
 		}

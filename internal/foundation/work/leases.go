@@ -15,9 +15,8 @@ const (
 	mostRest  = 5 * time.Second
 	// afterFault is the least pause after a claim that failed.
 	afterFault = time.Second
-	// WaitAhead is how long an item may wait after its claim until its attempt begins. A lease outlasts a claim, this wait, an attempt and its
-	// record together.
-	WaitAhead = time.Second
+	// waitAhead is how long an item may wait after its claim until its attempt begins.
+	waitAhead = time.Second
 )
 
 // Leases does what waits in a table, beside any number of other servers. It claims items that are due, which leases them, attempts each and
@@ -72,6 +71,12 @@ type leasing[Key comparable, Item any] struct {
 	lines    map[Key]*line[Item]
 	released chan Key // the key of an item that gave its place
 	attempts sync.WaitGroup
+}
+
+// Lease returns how long a lease must last: longer than a claim, the wait after it, an attempt and its record together, so that no other server
+// attempts the item before the outcome is recorded.
+func (l *Leases[Key, Item]) Lease() time.Duration {
+	return l.ClaimLimit + waitAhead + l.AttemptLimit + l.RecordLimit + time.Second
 }
 
 // Run claims items and attempts them until ctx ends. Then it gives the attempts in flight some time, and ends the leases of items that wait.
@@ -193,7 +198,7 @@ func (r *leasing[Key, Item]) release(key Key) bool {
 		return r.Pace == 0
 	}
 	line.more = false
-	if time.Since(line.claimedAt) < WaitAhead/2 {
+	if time.Since(line.claimedAt) < waitAhead/2 {
 		line.ahead = max(line.ahead, min(2*line.ahead, r.Ahead))
 	}
 	return true
@@ -218,7 +223,7 @@ func (r *leasing[Key, Item]) hold(items []Item, room map[Key]int) {
 			asked, known := room[key]
 			line.claimedAt, line.more = now, n >= asked && (known || n >= line.ahead)
 			r.dispatch(line)
-		case line.held() == 0 && now.Sub(line.claimedAt) > 2*WaitAhead:
+		case line.held() == 0 && now.Sub(line.claimedAt) > 2*waitAhead:
 			delete(r.lines, key)
 		}
 	}
@@ -235,7 +240,7 @@ func (r *leasing[Key, Item]) dispatch(line *line[Item]) {
 			break
 		}
 		line.waiting, line.since = line.waiting[1:], line.since[1:]
-		if time.Since(at) > WaitAhead {
+		if time.Since(at) > waitAhead {
 			late, line.ahead = append(late, item), parallel
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -103,6 +104,22 @@ func files(t *testing.T, pattern string) []string {
 		t.Fatalf("no files %s, %v", pattern, err)
 	}
 	return found
+}
+
+// sources are the files of the program and of its helpers for tests, at every depth of the tree.
+func sources(t *testing.T) (list []string) {
+	t.Helper()
+	for _, root := range []string{"../internal", "../cmd"} {
+		if err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+				list = append(list, name)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
 }
 
 func TestDomainsWriteTheirOwnTables(t *testing.T) {
@@ -230,8 +247,7 @@ var repeatedRule = regexp.MustCompile(`(?i)\brefresh_deadline\s*[<>]|\bstatus\s*
 
 func TestStatementsCallTheRules(t *testing.T) {
 	t.Parallel()
-	sources := slices.DeleteFunc(files(t, "../internal/*/*.go"), func(file string) bool { return strings.HasSuffix(file, "_test.go") })
-	for _, file := range append(sources, files(t, "*/*.sql")...) {
+	for _, file := range append(sources(t), files(t, "*/*.sql")...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -289,18 +305,16 @@ func TestExpectedIsFilledIn(t *testing.T) {
 	if filled == 0 {
 		t.Error("no statement expects a time")
 	}
-	for _, pattern := range []string{"../internal/*/*.go", "../internal/*/*/*.go", "../internal/*/*/*/*.go", "../cmd/*/*.go"} {
-		for _, file := range files(t, pattern) {
-			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "../internal/foundation/postgres/") || strings.HasPrefix(file, "../internal/admin/servers/") {
-				continue
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := namesExpected.Find(text); found != nil {
-				t.Errorf("%s: %s: the pool knows what is expected", file, found)
-			}
+	for _, file := range sources(t) {
+		if strings.HasPrefix(file, "../internal/foundation/postgres/") || strings.HasPrefix(file, "../internal/admin/servers/") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := namesExpected.Find(text); found != nil {
+			t.Errorf("%s: %s: the pool knows what is expected", file, found)
 		}
 	}
 }
@@ -311,12 +325,8 @@ var timezoneOfPostgres = regexp.MustCompile(`(?i)\bat time zone\s+(\S+)|\btimezo
 
 func TestStatementsNameNoTimezone(t *testing.T) {
 	t.Parallel()
-	var all []string
-	for _, pattern := range []string{"*/*.sql", "../migrations/*.sql", "../internal/*/*.go", "../internal/*/*/*.go", "../internal/*/*/*/*.go", "../cmd/*/*.go"} {
-		all = append(all, files(t, pattern)...)
-	}
 	utc := 0
-	for _, file := range all {
+	for _, file := range slices.Concat(files(t, "*/*.sql"), files(t, "../migrations/*.sql"), sources(t)) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -324,7 +334,7 @@ func TestStatementsNameNoTimezone(t *testing.T) {
 		for _, found := range timezoneOfPostgres.FindAllSubmatch(comment.ReplaceAll(text, nil), -1) {
 			if strings.HasPrefix(string(found[1]), "'UTC'") {
 				utc++
-			} else if !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "../internal/testing/") {
+			} else if !strings.HasPrefix(file, "../internal/testing/") {
 				t.Errorf("%s: %s", file, found[0])
 			}
 		}

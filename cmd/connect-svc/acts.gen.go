@@ -565,7 +565,11 @@ func (c removeRideCommand) Run(p *program, group *removeCommands, api *operatorA
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("remove the ride %s of user %s (%s)", c.SourceID, user.UserId, user.Email)); err != nil {
+	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, c.question(user, preview)); err != nil {
 		return err
 	}
 	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
@@ -590,7 +594,11 @@ func (c removeStepsCommand) Run(p *program, group *removeCommands, api *operator
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("remove the steps of %s of user %s (%s)", c.Date, user.UserId, user.Email)); err != nil {
+	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, c.question(user, preview)); err != nil {
 		return err
 	}
 	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))

@@ -29,7 +29,7 @@ func TestConfirmation(t *testing.T) {
 	succeed(t, env(db), "", "adjust", "steps", "--user", user.ID.String(), "--date", "2026-01-02", "--delta", "-30", "--note", "n")
 	correction := pgtest.Value[string](t, db, "select correction_id::text from step_corrections")
 	whole := func() string {
-		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) || (select count(*) from step_corrections) ||
+		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) || (select count(*) from step_corrections) || (select count(*) from daily_steps) ||
 			(select string_agg(u::text, ' ') from users u) || (select string_agg(c::text, ' ') from connections c) ||
 			(select count(*) from goose_db_version)`)
 	}
@@ -44,6 +44,9 @@ func TestConfirmation(t *testing.T) {
 		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},
 		{[]string{"remove", "adjustment", "--user", user.ID.String(), "--id", correction},
 			[]string{correction, user.Email, "-30 of daily_steps on 2026-01-02 (70 → 100, 0 partners can read this day)"}},
+		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-02"}, []string{"2026-01-02", user.Email, ": 1 recorded day"}},
+		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-03"}, []string{"2026-01-03", user.Email, ": 0 recorded days"}},
+		{[]string{"remove", "ride", "--user", user.ID.String(), "--source-id", "r1"}, []string{"r1", user.Email, ": 0 recorded rides"}},
 		{[]string{"migrate", "down"}, []string{".sql", "data"}},
 	} {
 		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {

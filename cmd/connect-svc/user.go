@@ -276,3 +276,11 @@ func (c removeAdjustmentCommand) question(user operatorapi.User, preview operato
 	}
 	return text
 }
+
+func (c removeStepsCommand) question(user operatorapi.User, preview operatorapi.ActivityBatchResult) string {
+	return fmt.Sprintf("remove the steps of %s of user %s (%s): %s", c.Date, user.UserId, user.Email, count(preview.DailyStepsRemovals.Removed, "recorded day"))
+}
+
+func (c removeRideCommand) question(user operatorapi.User, preview operatorapi.ActivityBatchResult) string {
+	return fmt.Sprintf("remove the ride %s of user %s (%s): %s", c.SourceID, user.UserId, user.Email, count(preview.Removals.Removed, "recorded ride"))
+}

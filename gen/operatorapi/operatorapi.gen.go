@@ -2398,6 +2398,9 @@ type ListWebhookEventsParams struct {
 // PutActivityJSONRequestBody defines body for PutActivity for application/json ContentType.
 type PutActivityJSONRequestBody = ActivityBatch
 
+// PreviewActivityJSONRequestBody defines body for PreviewActivity for application/json ContentType.
+type PreviewActivityJSONRequestBody = ActivityBatch
+
 // CreateClientJSONRequestBody defines body for CreateClient for application/json ContentType.
 type CreateClientJSONRequestBody = ClientRegistration
 
@@ -2561,6 +2564,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
 	PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewActivityWithBody Read what a batch of activity would write and remove
+	//
+	// Before `putActivity`, with the same body and the same errors: the numbers of rows that it would insert, update and remove. The command
+	// line shows the same before it removes something. It changes nothing, and the numbers can change before the act.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
+	PreviewActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewActivity Read what a batch of activity would write and remove
+	//
+	// Before `putActivity`, with the same body and the same errors: the numbers of rows that it would insert, update and remove. The command
+	// line shows the same before it removes something. It changes nothing, and the numbers can change before the act.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
+	PreviewActivity(ctx context.Context, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAuditLog Read the audit log
 	//
@@ -3200,6 +3223,46 @@ func (c *Caller) PutActivityWithBody(ctx context.Context, contentType string, bo
 // Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
 func (c *Caller) PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutActivityRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewActivityWithBody Read what a batch of activity would write and remove
+//
+// Before `putActivity`, with the same body and the same errors: the numbers of rows that it would insert, update and remove. The command
+// line shows the same before it removes something. It changes nothing, and the numbers can change before the act.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
+func (c *Caller) PreviewActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewActivityRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewActivity Read what a batch of activity would write and remove
+//
+// Before `putActivity`, with the same body and the same errors: the numbers of rows that it would insert, update and remove. The command
+// line shows the same before it removes something. It changes nothing, and the numbers can change before the act.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
+func (c *Caller) PreviewActivity(ctx context.Context, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewActivityRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4454,6 +4517,46 @@ func NewPutActivityRequestWithBody(server string, contentType string, body io.Re
 	}
 
 	operationPath := fmt.Sprintf("/operator/v1/activity")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewActivityRequest calls the generic PreviewActivity builder with application/json body
+func NewPreviewActivityRequest(server string, body PreviewActivityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewActivityRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPreviewActivityRequestWithBody constructs an http.Request for the PreviewActivity method, with any body, and a specified content type
+func NewPreviewActivityRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/activity/preview")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -7093,6 +7196,9 @@ type ServerInterface interface {
 	// PutActivity Write a batch of activity
 	// (POST /operator/v1/activity)
 	PutActivity(w http.ResponseWriter, r *http.Request)
+	// PreviewActivity Read what a batch of activity would write and remove
+	// (POST /operator/v1/activity/preview)
+	PreviewActivity(w http.ResponseWriter, r *http.Request)
 	// ListAuditLog Read the audit log
 	// (GET /operator/v1/audit-log)
 	ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams)
@@ -7261,6 +7367,12 @@ type Unimplemented struct{}
 // PutActivity Write a batch of activity
 // (POST /operator/v1/activity)
 func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PreviewActivity Read what a batch of activity would write and remove
+// (POST /operator/v1/activity/preview)
+func (_ Unimplemented) PreviewActivity(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -7596,6 +7708,20 @@ func (siw *ServerInterfaceWrapper) PutActivity(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutActivity(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewActivity operation middleware
+func (siw *ServerInterfaceWrapper) PreviewActivity(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewActivity(w, r)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -9607,6 +9733,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/operator/v1/activity", wrapper.PutActivity)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/activity/preview", wrapper.PreviewActivity)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/audit-log", wrapper.ListAuditLog)
 	})
 	r.Group(func(r chi.Router) {
@@ -10205,6 +10334,174 @@ type PutActivity503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutActivity503ApplicationProblemPlusJSONResponse) VisitPutActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivityRequestObject struct {
+	Body *PreviewActivityJSONRequestBody
+}
+
+type PreviewActivityResponseObject interface {
+	VisitPreviewActivityResponse(w http.ResponseWriter) error
+}
+
+type PreviewActivity200JSONResponse ActivityBatchResult
+
+func (response PreviewActivity200JSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity400ApplicationProblemPlusJSONResponse struct {
+	MalformedBodyApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity400ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity401ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity403ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity413ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity415ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity422ApplicationProblemPlusJSONResponse struct {
+	InvalidContentApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity422ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity500ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewActivity503ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response PreviewActivity503ApplicationProblemPlusJSONResponse) VisitPreviewActivityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16715,6 +17012,9 @@ type StrictServerInterface interface {
 	// PutActivity Write a batch of activity
 	// (POST /operator/v1/activity)
 	PutActivity(ctx context.Context, request PutActivityRequestObject) (PutActivityResponseObject, error)
+	// PreviewActivity Read what a batch of activity would write and remove
+	// (POST /operator/v1/activity/preview)
+	PreviewActivity(ctx context.Context, request PreviewActivityRequestObject) (PreviewActivityResponseObject, error)
 	// ListAuditLog Read the audit log
 	// (GET /operator/v1/audit-log)
 	ListAuditLog(ctx context.Context, request ListAuditLogRequestObject) (ListAuditLogResponseObject, error)
@@ -16939,6 +17239,37 @@ func (sh *strictHandler) PutActivity(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutActivityResponseObject); ok {
 		if err := validResponse.VisitPutActivityResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewActivity operation middleware
+func (sh *strictHandler) PreviewActivity(w http.ResponseWriter, r *http.Request) {
+	var request PreviewActivityRequestObject
+
+	var body PreviewActivityJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewActivity(ctx, request.(PreviewActivityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewActivity")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewActivityResponseObject); ok {
+		if err := validResponse.VisitPreviewActivityResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -18416,384 +18747,387 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19c9s4li/8VVB6tqq771Ky5LfYmtq6607Ss7mbTnJt52Zn27kSREIWxhSgISgrmoy/2fPf88WewjkA",
-	"CFKkRMpS4mSyVTsd2yRxABwcnNff+dwK5XQmBROpavU/t9gnOp3FDP7961wt9X/vaTxn+h8J+9ucqXTA",
-	"o1a/dTzujZ9FR6x9ckiP28fhGWufh6dh+9moS8/G3eh8fNhrBS2V0nSuWv2T7lHQSnkas1a/dS0lmc7D",
-	"CeGKjBgXt2SR8DRlgvx1rlIi5KLTClrpcqYfnieiH0ohWJi21X3YnyVyFLNpf6TJe3gIWs8nVNyySyTu",
-	"jUx/k3MR7Yzw4+6xR/iEJUxTLSRRegLmy2QsE0JJCJTUoB0fbJu320Km7TFQDfOJORPpC67oKGa7nMh5",
-	"biIkhHH0bCIzVh3K4aW2fcMj+AuvPBJSn+KyNX47Ho8kTaIvsMoLqoh0w9UnO3sH6H45pTy+pndM7Ifi",
-	"CyHTCUvIXLGETKgi6YQrwtp6WEKjKGFK1SCe6efbKdCpyX4l7mnMo+dSpEykOdJZkshEtfp/fG5FLKU8",
-	"bvVbUy0FRozQlMSMqpR0W0FrJrlIWdLqtw4iyuPlQKVspg56zw7gH62Hj8Hj1uHwMFuH3ziLI71jJJ0w",
-	"d8qpZkGcSo1FME+2QzNrfyHmiZLJDrewW2A6+D6JJNMHJiWaBC7mDLcz5iptQj8Sq8n/ncZjmUxZZKTt",
-	"/mZgl5wrMrWD1qDZPWtlK5D9Rn5go4mUd3uTTfaY6yMjJFngcDUIFrJtHjaUps/xKbY/QYqnmzvWwOHI",
-	"gqcTZBCtE1CxrEV+2nZfsDP4MtdAOtGKg/65Jp2Z9H8j00s2i+lS32F7F/1GiLD7VQYhVCzJVNaeQpJR",
-	"refxTiYpja+YUlyKL3z/xlzcEZkQhaPXmMAMqG2bFwoX8iWj0VsRL3dI/VF+N+SMJTSVCUnlHRNkSpfI",
-	"/6CK6Y0Ahqoxj4TRqC01rZrwK5bcs+SlvsV2qCxXSMNQzuMIyB4xOKUxS2vJRQVUtuGyNWTfs4TGqAep",
-	"/ZwBM4Y5B4pM6L25gQSdslpUwwfa5gNA+LWUr2lyu8Nj2yswykhGS83pqZQk1kPVoDSVsg3PWhp/p2KZ",
-	"O55q73JGixaqr0uxhNOpCBWRPZ/wJ54C2+t9qDkn/bF2/uDiNrwXdJ5OZML/vtOLqrf2zGplgCul5b5M",
-	"yCKRtc7r3CcVaVfzmZ4Ui35nEafX8P7O2OmkhJ2cRjubxTykKZfi4K+qlticZ9S2p5rcNrwAE1EsecFA",
-	"BuzJHEBVIdMMeASWTMTqCh79fts87mh++YmrfQmdMpIZjFeXWnzaEfuF71VNQl1K81eo0XFf3n95Yxx0",
-	"mxpUG7WnDc+Xk3+Vytlsnwa5Vb00HyscrAHl5o3WgyZ5wmjEEmDk5zScMG3fJjLWP0dMhQmf6YPe6rcu",
-	"mZpJoZhCQWAucJXKBAfXE+SJnnWazFnQUuGETan+TiiFNrNaQrbh8YxSlSZc3FoPWBwzgZdifuT/kAuS",
-	"SqIlIBOpFj2M/Hz523Ny+uyk+0u9sX9lNGEJSRiNp/9201L3YdsK5ptWOUFwI72WKOlWqdL7MKPpxOrG",
-	"mTOnmpoZTVOW6Lf/74Ed/uC+d2CUg4M/uu1z2h63P34+On34l1Ky6hNkT2FzcvSbtYgxJvSraJWaV5He",
-	"qzFnKud+4AJ+jOXtetL+JWHjVr/1/xxkvt0D/Ks6eGXV7TRZXozBn7LKrDNG07zjQz9pVLf5dMQSvU6K",
-	"hVJEaj0tUy74dD5t9XtuDbhI2S1L8AjNaEKnLDWn6CL661ylUyZKl0VvEo8cz8gkYWFqbA+uH9A72Apa",
-	"Wrts9VvUfUwLjkcuGHJ0FVVGA3v1IiPOWdAllOHjO6Pqf89Zslwl7ILMaOLMTz201pocgSKlYfqTsl69",
-	"QLOXVh1Dqlign9SPjdgtFwIULnwPPV8wp7/BsG5S9kdv7+mn10zcppNW//DkONC8YH/ulUoN5xVbXeG5",
-	"QEMtIkPBPqUDdEoNLVmzhN1zOVdkRm9Zh+g3xjzWbOVUL/2YolP2JzKM+ZSnQ9CFIz4e41Evm5NxfVVM",
-	"qtc9XJmVJxb+uGj/N23/vds+H7Q//mu5EPgNiLwIy6WSNogJE2miJQHMlCtC4eEAL16qyNAIz/ksoimL",
-	"hlVzwfeq5nK6dia0/ffOYOMcyvauagoy6ZOhlpXDwM5A/8tKUv1vtVQpmw4Dj33HhKIpAAyq3+sPwcrx",
-	"H1lMJEmoIFSfwikV0ZoVqd7cZ4drFuRnvSIf/7X/y//MNrmzaZfxsFYsUSIX2fpk12EpU3rSo5G08Ml4",
-	"A9/aQEoWvXDaNFju5P1sxhJY+FguWAIyA7zj9pBtoB1+eoyowKlANKTGLAoWgY1jbD8NiG/UXn4kMyP7",
-	"iouQbTgqNNUc7t27XKiUVjOFgm/WpejP/J6JV/hFn7CUppWE3YMPB3QQrjVnmlYuD/yxNjFO8dcvZcS8",
-	"F2nl5tpVGrGxTFitBZrD5x65QNoerHOArfpYSohiyVaHV0TX7FOJ/LgQ2R1O3T1PxZq7OtUfWqu2NT6P",
-	"iUpflHIP3sWJSkm0hmXGiZxurQ09pzETEU1eWA56TddRE1NDTKCP2VSqlBydnpCILpU5cUNNTuVNmsod",
-	"UqpVkXIyp/STVp09jRt5TN9sqOa8YGM6j9M+6XW7VcSCrpNjtgjf0vpLN2iZUeCnbpDT130NoNc+/6iN",
-	"mo+fu8GRb9Fk2nzQMq7O9bo7daED6gcPStRk89cd6MlX/Fa8EhXXhSZtd1fCdnRmV8R7RW9ZxQ1xXaaR",
-	"J2wmk33dC1rgVW1nTsjldy6TcY/aNnMzVBEwtE4ZHg1zUbYKqszjjyEsowis18T6dfx8qTDLcvDdvcaT",
-	"9K9/Vajq+6lWI/Nq2dD2uYNfbcJTPVLf4XhI6OriYUTIxiOnbCqTpUljAo+1HENgkqQTKsgx+U/+a0BG",
-	"LKRzxQjmiBjnANx2hKdodVmPgf7ugvKURUTJKXPOAvLGBG4XVJnYG9xSRVda2/Ollc3SPH+Q87tZx0bb",
-	"eTbWver5QB6C1n+1jUOm/erF5jet6+ahPP9pCxZYSVPaxA6FUR+CVv13s7d2xE6luVlk6Cga9tFMp+kk",
-	"n5VCub7O3r9/9WKXXPDozcxnhm2/nTL3nRr7+Taf77WTo16ZgvYElhsuvudSjGMepluutZ9ttmmVvQS6",
-	"naxvecKclyn3BNY4Z/d/ZSm1T3nzlFb7698GhQjhpg/kQp372SY4IzJ5Wtu1mpq6xXYVUz03LXZh0N1J",
-	"evygze2jikQynE+ZSFkUoMmVyAU8ltCIh6kyQUhtDtM+4Sn4DxShgszFnZALAbsWGN8/2m8mnG/+YiIF",
-	"RuTBE55M3LvC94itd9msW+76arLppn1fyZ/d2c77ejclYAQS9M8Qp9M/tWX/VUbL73rp8djYfDJ9Iv/X",
-	"1ds3hAvy/vq39lmgj5kc/ZWFqbbiGU31B8acxZHeNP29zAQ7Pca/KDhxMdeGFxWReV+Bj0Iwpc9l9tIZ",
-	"iRibPbV9f0cxU+ExgtaFCmvJWZPBHjwZvhmuEGIspNzJRY5yIXK9pyDbjWgODNcwYJdygZ/aS9iIADLM",
-	"L6EZ1hQMjFgsxa2CjBEjxDWnwYekMftNXLVDrlKapITeggmH+QLo5wXn5BPjORcj/8aFzb7542ls2xs6",
-	"ZdEPFbr1RpYblgFuqJ/5m8urfgpbKHN1mdtuYlWh5MbNLC0KfQi+Qz+bZYZcQaoVBXLGRIe8yhK/yYgx",
-	"QaCQJNQyYMHTSZTQhcCgoVqw5Mko6G8kptC/5uLucVIg8qppa+y2K77NGOZRnrygVZlMv+lj5bUE+/AN",
-	"2jXCLDFLfGBV0V63W1JW8MQ4xSzQt+WDD1qVpVGbPlJeAfbFpE2hCAylzkImd0+HL7zKz6/FEa7CczNL",
-	"WGqf6C3DVypcv8kYT7HKdgvGyBe+1tihbMCvu7eZQinYPUvW1v/W3Vy9teoJ7u27hN1ztvi6t8GX5ZIn",
-	"7fdHtrJ2p9FHkQ1BK3VL9a1yXr6qfEuxkuQ+smnfvSEfglaxTGnTBwpFV7tWKyuq3V3QoKQWyyWZ8FSR",
-	"hIWM30OuiZpJEVkpddzrdsgVS+Gh95ev0fH0RPjAL2XfggWy8vJNm+cG2tm2rdbbOmqeyOIWyu23WN9c",
-	"KfymJfaH22nqFQ8ZGVMePxlbexUQYKu1zRfsb17e3KA7WeHNqANPYLV9FIMt1jmDG6jhPnjtcAl2wr0Q",
-	"zsrHpnqn5Hf+K0h175fdbtDtdglU8T6VO7oIW7DF2s8Ln1ivXRWxB/YkpstgEXa13B8+fGhfePXDG993",
-	"1ciP3atymIat9qwUQ2Hz7pVQsGsdOSXsEw3TeEmkYGRockLaeqyhNbrNg8MifMQwIDTWr0lT3zT8Ewkn",
-	"NFEs/bd5Om6fDZ/KuVMs+UpZfsYiijKcjI32kMXUsO8yh1ex8dWXGXjEnnILeYTacyEalE/LIRMa2cef",
-	"EAs8MqT3PRnE36bnrApj5IttZhWCSE1DN0/4fnYXS1Dqb69fxvIkttmtCmIyhCm/5+nyV5qGE9jgKOJ6",
-	"7jR+l2hNJOV6Q8c0VmxFgpnyuh6qglC/xgVJZUpjPdUpF/43ekFr5v34uRUuw5iL2wFFGsxvecqmatOO",
-	"XfKIXcoFJv18eoWv9LpQ5GZK12iS0CWE+OwwGWJEwqbynsb1x3uO38gQLC7xC9vT8Jixaw7qAanWHuxK",
-	"P73FAM2XFEdqtoyNB2n4fT2VQQY9st2knrv3Hzf61qPWGu7B/QJzDPUrOWFwyRTUkW4QCXWO9NqaO8QG",
-	"r3FQN+6zieiXH7WaNBTOTPO3tiF5i1fWcep2n6g/3we/vvKP3JIFZRxQMlT5NlUspLdAaya+nn8+lrE7",
-	"PMeiFzSlilXUaUf4R5dyY4ZGzx4T82n1EsBvvZFtRX3gISE1vXJ9hCY9HHhlWJoAmBRSSKOIRZDkSSIK",
-	"nt38Gc0jJ9Wo1Q1aYQKJhgOabnzelhfrvXTLuu6N4i7gm6xZrb1epzjdqOi9gIcw+LZxhDcSv2zLnetV",
-	"NfsnIyuULqJV2bUxc7XkG8JyC17NufpzNtu6gYzWY9e+WjxOfVi9sTywpgroLMw8tihV7JPJHyZv5nFM",
-	"pIE8o15aMQ7xhz0sQUvM47j1cVXo4HJ5BGxYqCxavMValSu+4JsZE0bDiZUTUJzeQDOxZD2U3M8r8y2d",
-	"4TziKRg+DadGw2qwPFO2YLGXaJiuR6RaEXC0HC9qK0woUfCINkaHWqWuiRjLAJn6n1tjmUz12635HM5x",
-	"FbcGLRPt1lfUPUtU5VKbP3rIbeY1Bw8E629ODB/bX7gqsJGcpzBf+2JnLV22DUMVryBeQp7Ngtan9q00",
-	"XtUWINte0sXvTCmKfmBeguHwgquUi9s5VxOm8iBhiLXhY/q4deUiPT1ueUgl3VUskpxIrrsjhfOEUllP",
-	"zeKEOQQ1H4Erk+Al++kWs/Jc7l06Z4f/W5TOuTu8BOEwNH83cD7Dv/zlL39p//57+8WLYUDGiZyS3nm3",
-	"2+722t2eVnjOz8/P273D9lEvx1PmivUR3nrn//jj0ILe/ILQN4cP7ZV//EuZ+MDs84vZLNESvOH++mi3",
-	"jRUK7+XS9TRp8eO5akwXJoev7sKHian+mdEkFQgUG6k+gQU/6XYhIkFDAGPkAq7EmAtWKnd3NffAUrtu",
-	"EVxhwk4WYUk45lEnenVZ1CFv0wlLFlwxwqazdFl+0ZiMe6M45ziynfJpgS1vbqLPxw9t/Z9D+59r/E8/",
-	"95+bm47+x9HDf//LWmHvxh8tyyYlXUlAAADyeOCpFioWh3bNBQfrrEoA0+ydLWy9Qp8swDZJyQJaHJiu",
-	"DEIuSpexluiDHj6412WyL3drbzZwmnGme/7L7OzqCVq3o+pu43Z6H1QWFNCasnrf9AED6cYQSwk4vsSQ",
-	"XXdCcziWBjEwR31hETOGyrNt/hDVP/n7vnrfzpjIi5pv8gbGkv0MvLSBL2IYS3k3oDG/Y2qo1VE4wGQu",
-	"Yqby0NZYyWgTdAoeQzf0Wmsfn3oIWt6gtffqtZR3F/qVjWaWoSY/TOnCbbNir6GuG/NipYsMDaGCiytC",
-	"YyUJHSnAeMghtGKmpShZvtE8UXkJxEV6dNgq05pDGscjGt4N5gloByvCoKHQDKUI50mCfjYaqbpkIDj1",
-	"gFnAvlU6tnE3TeSU6UNSObtY3soqAMs4MyFTC58WaaEpO+SlZuu+W/+V74pSsN3rSf6TLj2aIoCoIooB",
-	"sFrZJ2UcDRQLE5YO5uVAqR8mTOSxsfF5SLRVUKXDxW1mNfJUs1wsxS1LshqeL66QzBJ+T8Nl5R5Z1LnB",
-	"jCWDKRdzvJxqcJUK5ayBSLjSj+fDJEdgddqYSUFQBK254H+bM/NnbSU/ZG0oVk0XV25nTnBIBRkxwgT+",
-	"FurqO+RCeLV43qNCpr57GXzp4CW0lYtBy6tYLPMwpyyZqspl3lCyVMBD9N4YzGhC45jFNXfFvobMubpQ",
-	"VxO50EZDyAKrr1jURXdwUFkE77YRDH52eae1SS3xNRELTY37VhCJjonK+TAwwrZE8JWsT1HOFQRU/ij4",
-	"+2UEVU4KlkiE6kvJKMWbrqZN0Xl3sxRY28QIM4BISHOAp4ueHGCKHATtCgrt5ltqVaxO0nSmiH2OvL98",
-	"3SGXlhpswQLuJZd710EyHOZx9/hsA+hx+eWWJ+W5e4LQ4qLUWImN61C8Jle8I/iARedwZV2F+6oI9rwy",
-	"0+LFWbXg7y9f6zPJU6XPnuIpC8hiwk3GE9xnaweHVa95K18IcvV//kxkQt69+TPez3Ls8JxPDWIpF2RE",
-	"FTs9Xjfu2bOjs+OK1g3/evDxf/zb525Q4eh5/M2e6yfR3ch0heuxxk6YN8hMxjxc2g0xnmTQJPXWmtLu",
-	"VG6xQRVXckGOz1VKudA324p8mLGE4Hs7kQ9f5aLPXac1tgWe38dulN3DeXpeIpQ/3JcQmTJYwIqJSJFM",
-	"rKFYrN4O0zNkzU5YWmosC1Bj6r2U6TZgnRRDxdIPzhSCFSEQtzcNkryLftP6PFReiq6mqIk3sIn54ffg",
-	"ikr1dcj29Yy63BueGjOSMmYUM2JkxEoVOIyImaBSyZGlqizedEHG/JNWn9in1Dd1eLjJX6tKN5gnZOjn",
-	"IZrIHfgrwBFMVf2AKNqU2Sk9LM3/QplSIZRdagT725zG6KqlsYLkeS4KUNVDmoLXwqd4i1BUZgJsVIcL",
-	"einqdW4jfa1Ub7vbxiJvecuQ36KP67l/3x4x/6B9k74woP/LrNK3vEA1EylKwkhUQOQaelxYaBoICDAR",
-	"IdCIiDrkuZzrC0wfY7zKVCpnWveDPONelQuxidtK1Ex5e+4eRaL06+y+tM8TTHDEQjllBibV9AS3aVlY",
-	"+M2ivr7wRDokqfSvt4AMF5SnauhKpO2LM/1TFEC0H3SIrIYaIlJDU1s9zEO+DbVSMfTdCApdmzAMiBss",
-	"Cw9a+slSLwLWsA5wH4oyroZwbKRA79UTFli/NCWCLewjoBLx1HQaenLeMj35vAel8SKYJbal+Lgmit+K",
-	"x62J/sJX8iACJtIAVOjVdXhtNGtQwuVCgCQ0yrCQrrhVzphAnashQ5vRfXyvYn2yachtDAFHw6NUi0c4",
-	"AvVp5+J22zPcxJfmydWVcYuyxMrRwoaurnCJCFhzMKqvrSt47FKmTm1ucMPLe5bEdDYwymN5I159NOCw",
-	"yTiyh+mOsZwMmmnePOpCNyqvw1N3vSl2eHJ+mLeMy3eqYurQdKhpIv8XvVPtPbHqEGH0bjCaR7d6hxWr",
-	"7lUUETWhibtS8BXrUh7NFWcqLfNCRHI+iln5IUB74pFhiV2cYaio2pwQcTtPmGp0ZMvd3CuLbinI73Pp",
-	"WXN/b2pru0L6wfbZmTX41OtQ+Si9pG565y0TxsBbzfAMoKw35FMaG9u106ruy9Y7K3dS3ia0wQJMuEpl",
-	"shxAR76GKfbatABnuNmiChXELBtaIvrxgNAwnCc0ZQg9TSZynuQVC2a6VX0VleKrhQ5Lkx5jOtPizEsE",
-	"XlBM9U3YOGFqwiKQa3zKOuQ1v2OEkoTdyzsWESlYgOvJIqvW2ZOFTDha5jqgO6GU4VjofZ4p42eAz27O",
-	"/PFlTL4JrOPOigzarJmoibzlGDQoyIUCD66XQOZ62VYOlQZ8rPBb7ZTaULeLuMpBx+1vJLObex1jlrCQ",
-	"lwvBCz8Cjmg9UpIp9CL3KEglCfV+ae6cYmbgtREoS9OhUWYxYRAt8HyAXj28uxSht5L8PGQq5VMoTvjF",
-	"Z3KIBuqf7Z8hBXwQMwpRXYOrXnoD25Owx1UsHKlsSYMNp7PATOsPxXZlMD9uWReFrdHns9JH9O04fh6j",
-	"Jthrqsw65iJkWdNuyAt0vG1Cpk2N5Cd0ebtmSM6pieoNB/jtDP+y9sVbebSzndpFdaLNUKm+xu01XX6H",
-	"V9zdGSPYE7FeNqm9+t0zy2TrWjvQKEoNv8xU7x0/Oz47Oj1+tolxn2N6T81E0sclzW4nvzcnbZUK7R1n",
-	"6DZJIuuQC0yfXfB0Iuepy7EdzJPY4G2NiWJpyo2vxjpG0TvVh263fkBaPySa5Zi5HOL8MtbIKV4DMtJQ",
-	"i21e4r37Kud6U/wSc9u6nnwAnXfUt1RW7orJLe2GqrLdeEGX1mvULJoH2C2Bhz0gxyThkfW0q5Qm0JcI",
-	"HQKRUYfL9rHKpafmU4iixTHxcCNK9YNV0ZqwUNpeHqufBl+WkxD+151LQpiLHMJ2+K2aqskfjg7fwcCY",
-	"WEcL5raCHsyZMj4TrABYQmsX/ZtsKf1S4CUkmwmZoS5tR+RKKY9ZwSDbJzOPUkay4AuVSRmpJDSKOuSC",
-	"CHZLU37v/qLmozShYar+RLq44KbA7gJm6zaKmq3Q3LVU7tfg8oAycL0AFvf+VkK3swX5O0vkBud62Y3d",
-	"dr89K2OwlxU5mSLXKNNkKx6eHJPREqzTNF/ZTiZSpYE3w4irWUyX8ERA/jaX+i2A/xPzKUt4CG90yPvZ",
-	"jCUw61guWEJCqpixktmNUPA29HGR8NuRTCdEzVisZa8ybT7llHLhbA1tY1xcPX/1qk+Go//v/w0nLOkY",
-	"eDWssh9+Eu32SP++fXdP3d865IM58SJSJmaIVAz/fYiwhnor8NtkATYKzZaJ2xalgV83pFfXpq3J8Zgl",
-	"ilz9fv3u/fVvZ50bUZLT6qVVHpVoJH6tYMPLxraaz2/0q1Qh8i1oHblaJ66IrZ0r1Y5widZ9EpwfYKdg",
-	"30fFZjSBtPfRkqgZDTGYuBqs17MsT/qCnpN+RZEP5+DlWw83azo4iptHYJaoTCrAsm+TeJdhFFTUIluM",
-	"bRqGbAbJjixhUEaFx9/229TPwqIaOLq1ubdSH/CK1Bvop+XCSTLCbF+KHT/Nm+Tny9+ek9Pzbu8Xm8Y4",
-	"tkj4Exkz14LP496TbjdfmH7wx/89+Pg/fvkf/7JxIyy9a1EI6l7v+fVHZXh1JVySvWkm4hVrnHz6tI3f",
-	"8KQ72Gwc/M7jmNvQq37r/HyLt/QRGsR8ytOGUzs+PN9iav5wA4hN5uuEXdzRpT9vjEGOyyOga0i3bT6P",
-	"t9qd6mzLiziuLHVo6uj0kxn9LSpdwmwZbEJBy3GRY4zSg2BxRBvn/1ZEuay89zABwC3tul9g9teEzlZz",
-	"Tb5UYGtL6Jpq8bsELWxl4m7O+psOkwd8Rn4qXOmtdcdxX6xDTBs3OUeTb1Gb8Qa2U2vmGyj6l+oUcfi6",
-	"mm137tAI0qKb2rW1X+eCq7/IlnBeYaX4uLHli7gxrROWNodh43kpvPFdXgBE2NbdJvoQ/Qjx/wjx/wjx",
-	"f7EQ/1OLFTyhUH9BHO07c78o/b7FFH6Yw2veGBip+UJtH2X5M79nwsr/Mh+LwY3TR+T99XP0n5jUSsU/",
-	"kXGCUG40JhG/5eluJc7PRuT0gtOHX/5nOUrPf8h5sk3SpclTrKyy1BwELiVMzmNRrghbClZRZ1lD1x9n",
-	"hmKtJMOgpSV8g1vcFTqpJhA7+Mp7izO4lqGAoGwmQXE5czSUMd6rUu8J9Gcgl8akUmSR8BRC8Fx43rfc",
-	"khvlz7/mu+1z2h5ftH/7+PkM4eXsj8dNfuxVVCrXPy54Wqaecbz3C9mjM4vzNcU9tvVCmnrEEkLfJVZc",
-	"hxBxn3KV0jtm3C5ckVLInIb6ZEVu8qYs2zIGy7kkyr0B6zwAb9iiAXD0LqJm3wF+c8mtUw28XLZpb9hi",
-	"qxj9NvgZWUXAafcHmIbzMGXL0uv+QNb4gazxA1ljBVnDlxzdHzgbTwtnI9ucs6+MudF4JQrXpzH1y2Gz",
-	"PlbghuNhN8Vol+yWq9RgHuD1+g5K/l5zcdfwis2kCCxvq99i4pYLZqJiudRMOtW6+0SCG0rOmFBGh89h",
-	"pAZkaHCO+28ufn85NDjHp8ckZlrKqcDYlAGJpP7fyXI20d+iIiJzEbFEhTKpCNCCL8P2fnY0V5TLI1yI",
-	"5nFTCgmJIA45F/JTykFDoNA8ZPUHoXGMjm9zYCBzwKtj9TBLmKhAKrmnMY/y9ZFm6LPTYy1sKuoluYPG",
-	"w5rcgJx29YrDW6WHpU7d4xu2eK9Y07BzsxzvBBgZgGmlaKrtagvr71Js1GGv7XN57x2N47fjVv+PzWr8",
-	"x6C8XjL5CZpHZpIJi4V41Fk58zY72NFcnHup1iyrHBiIauJC41n+VZYI8+b969Urvltyot66uslHpNFu",
-	"U+Q6YCLaVA4C8nfBEjiuuQRwW1v/mJJwfdHp97zS0SZJqmVV22ZSZdu5ina815WuVg/xQz9l7b4fCTL/",
-	"3UB518XiNjf4OijuCgbwfXEN80kaOxfX4VsVZuojKNmBymawtZZhrsKNTUTh+wb/AeR1mYq2Nne+GHRB",
-	"5cp8sXpOVxmBTY7kNiDL9qUylr3GxjQygS48PlSrVitKzyr7NOMJU6XBxvci5TFZ2JCj/kZRVTBXiFWQ",
-	"IG30CzozK1ELkL7SWfldfGBKUJRlkiTl10sVyemmq+qdWeLtgofey578sePlmKqIeusWMscrG4/CXiuJ",
-	"Vg76dmEu23S4oY6aJDKpwL/jArRwzPdUAVHQ256MljZDsUPeinhpesmbp9umufOwWecNB/OWazO6zuDf",
-	"4mqugte+NtlFc2ee2Iy3Tmk9QMrTmFVBvxcBEfXrpcIKf1Grk/S1frTICfC+JWYVhKOqZMb/5KoTgoaT",
-	"LN0vhv4CdhK2I2RWeu0nE8wT0Te6X1vdh33TzLs/pbEWPixqZ0lWVc/ORS4loeqxrI/3mk/l27iv/1iW",
-	"5bDhg6a1/4anTGv9NY+BCdRO6R30Rql6KpWyHdPklq1dMjWfzeBgtqcs4rRt2KLqhcIxrfMkhv+rH9Sy",
-	"t21kb9UzqDLW2hHzaM4Q2fCsB32zbjGnVCzbCAjV9gChql7JP1mPdrBpLKvXekWxe5bQuI1TUWtZtW2B",
-	"9qsfqmp5v/4EIJggxaDhpk9n9d5VT47marl2ysm9Pk0g88sSiy6h0fy3Aipg2vPa/LiySyFRqak+AtgJ",
-	"80ou983WZeWy3FyxliiiyZpw45oUNWh63IAo7P+7P5JqY7x4lBdWt+w+uzSlZZc8apyuxbUhErKaZZlY",
-	"ru3VAw6YiAagTJcAB94xMnQPQgUjPDrMFtMAhHQ2KNIrn9jcChZfudbPak6Q8yRkNQ7GFTxYpnG7L5QT",
-	"VLYkwcryrtu969JVvHDlkiSMZXgHKYxefdvfoVqvTr7WNs0ar+0/+iv/+PnmpoP/xrytUnuu0JJ3J5Vi",
-	"qwWneafn3mpOq+rMMoKgzmxPo38vvb8TuNhK8xVstS4W71KRL9KF1X1kZcymJuGFEryM2vKDuyWWwBbS",
-	"aDeZxtnAlfNhUePuq+6ttRJZLrBmTP+35rNzgcpkgwANvroSotG/RraKeATBA7BjwN+F8QQ61UbrAnD7",
-	"Vzy/+qOBm6lP2Jp1bJBYtpotY4WZCXlAYRB8FauQoSk3/sIkb6x0IpdJuQs8/9pqf9XmWW2N3J1fUowV",
-	"uwOsQjvkhYHXvLp8X7U59BiVfNVx2Uc8BjR8NrQZp0tVmjORLElElwGRccRUilotYL1lbSO4IqmM6LJB",
-	"L3091xfoZFrJyS81GN6WV3WVKuZchI2vpFqQrUi3F/Zw6N5bs00Z2ivQbz+eYbnCFlWzjl7Opl7UZdNl",
-	"qhkZKizUyj253BD7yb/fULEDvN6BNfdXNQH8g81MtuWRThTa9rWZGiwIWNId8nZMjDcBAKH7GWCKcdJO",
-	"pdoGE82QDClzJYEVyKRDG9LllAGl6o5FZLxPykIZMTVQpeh4V/xWtLkg8IwXPZ/SiGkJoem1WQM0RLRI",
-	"hHcfMcTelkRI70hvRVua8LLAfhVxTEAaxFbDPQoy24/b6xUqMcZ84FfVXyX9k9ELcFXlHRNqB0imDXSH",
-	"F35OhI8GOlqC0qDVnzKFYbQcZAhoVTkCGTtvByw4Wg4wtFymm1xAg3P4o0dl8xHmqspoBIDErT+tz+jA",
-	"HJI139en3ni/tx2kxkboUTLv8GOtIrtqgccG+d0qTD9PaNn1UAciN5/NU1qn2RhewXyjDNIB/mQOZdmZ",
-	"fSScQ800DA/2tsGxvjRo1IUTjYlf3+1ptv19yrxigA6R+JtKQjplpg3w4w+EB5BgiMjPuIzpTXRADSIW",
-	"83uWlFHu5zgD/7lntxEXdsAqeJmV0W75PRNkPnvsCq3clf7h21xKXVCogqJKmGvI5mk4eZWidMVXV2Vz",
-	"jwVzvFDvvAYJ8eXyHmsBYWc76KH7bpnzuC4KUUJX6YLxiDX3e+0x2ADhHFgEbEBIs26MKU2MOQzwwcoG",
-	"HTIkYW2XBmTKleLilsjEA10zr39J9/nTCYHs2ulYFTmpFSWRaYbte+Vga/ceHN0SsXdXTdaeWAO1zQFM",
-	"B81bq736pfEGr8qvqvLD0nsQK6VWPVKCkRlL4GCjmmRTdSLK4+UAoqyQu+FFWeFPxV8ao54z83hZxF7b",
-	"s6/Ey/stKokbOVAroKQgVxQcI1by+ZiPzlOCAE1MYV/ZrL8rJYtEW/yadaazDHPLaXHaepxQRWI+zpJQ",
-	"pzwtL8ypgusHnXPYJxRsZ7Bj0BkxNEBU8Df4sMMASyWZ0jsGpeem02N/ZYKAi0nvzJmC7KIOGQppbZZh",
-	"nwh5I+APgJEJkI1Zf4AMu2oCwDHWH9Ihw4iBAlgxqLZdcGCeonNeX0BaPzG6KBmiHjLs3wjTZsBpYWQI",
-	"qw6TxvXXy6JnOcNpmnWCcBSULoFL12xShwwxhTMqPtnr2v4dnRsxVPxWsGjAhZkCPGj212TMKpLw24n+",
-	"Iu6v/qCnwpdvPACHOigddWc0PosmZzS2bA8w3maUaaecwbz14zN83kwJ3KyGbq1RwuilBw+oKT8QyEig",
-	"DkwycLUcAhDuOqDywr8GXAwES7WEBfQX+y/QGQajRC7AVNYC8eN6H/et0N+qQiNT2lrRxheNY8KE5hiD",
-	"m6bQMWZEv37EbkoZJEY1BesvHpqa1aHRlJscR0DPAQ78GgnTpr9h+XLhwQXJxpUVHppu67/0zmVZPV1Z",
-	"p2hvi7LmiZYKy1eZl38NjBvK/tfytqlOAtYMcNjKrH/TL7jz3PXkg4JjrLWPeOkOMbb31auAykN5UaFN",
-	"yy6k6tA0ixzVDRH5910lcJOM2HrcM+RBc2NZEVzKkgTjZZBjcUFQhTfHEdueZN8ybUIdYrP+MxQUm+P8",
-	"9TWnHLiUWaTAZ4dSLrOaeblAgb9CESITKR/zTBNIeMQCgtXh7sAYeMYx1uP2Ds8MpLZfMkjeYemuBQEv",
-	"Bws43AxXcZWy2XMX1d46cyILjH/RLgz5YUu3Jj+/LzGxp5XWs/tlro8nA70TtuapbdZxF7OFcaun80Xm",
-	"ARZQbT/MzmZtBy6b/bVXx110+kI+8jiRU6zI4FMG+Y9ES9MRVczDYH8514tz8CtLYi6GAGQesdA01HD1",
-	"2qFZDxLRpb5VoE4jMfg8yoChm6Qbrb0rba0DGobJqkCofbhnEpbOEwHd6C8Upwf/KeM7mtIhanDwq+c0",
-	"DudpSocBGb6/fm7+9DIND+AnaArw59+vhyuQ/KfHGyXsduh4W7YB7pAerE8c43X7J4u3BGl77FPIIMOI",
-	"qFhbFYhw1BCa68u2S65yoF9ApfAQEjyGW3joJ3KelDa3nicmv8FzdNdSuzIkxDWZOWX1k7vGCnw6raTX",
-	"wtA/dgcrQeIf/+FKLPgdfXmL3tp1ErM8Z1SzNto1s7Hc95snYpV338433i7pxb0GMH8VG98me3lHyp7z",
-	"zZEmOEv7htX1e9R/i5C6WwDNbFV6/+2g0zy6D2Ul0kyuPLxqMyzC4tYImWWNS10ptW1mVou3PyQ8TZnw",
-	"kqtLOFy/F7MyuBx0qhi0gASQnyZUkSmG+6ggvaDb7ZrOazLxe5n1jb9Cpcp0XXYlZFIwhSHGiC6xxRCN",
-	"F/qflpIqb8xydyvjb1RF4u52vWe3qNcw6rXLhTSlGzVTj6Hy8aGs2B1S1wdr+Sqzwm3rPKwONg5gTH63",
-	"NoTC0hIFkDBjmuj/5GBhwBRQrgYlIPE2rrLVioCy2WmeW8cNLhRdc0yvKLBkuFR+DaPXlDSm0mZL23kH",
-	"OWlRvtcZM3pHfJPMap50bYJ+G90kWavHLb0xtaxvf5jV6zSzpV2wsnJFfqVpOGm4Fi7hubYIupSLFRAL",
-	"D2msHNIDh1lL+CVTAH63Hfk1rpSGRNVsfjflwv9t75tCyHuomPu+FVhQAL9VzbVusWtJIz4q9JWp6aQm",
-	"m9i1PZeJSSvuEPRaQINYuQAX1IzQlPS6QbfbM507IbVfjm0sERplgmpTkiyKMZRSUBhpe+drlcaEXJZQ",
-	"bkGTmLPExSofnay/duQi2t9Wwzm1oDzhZH1Gfqmi9oLyeAmgAaZV6hZ0NT3/lT4DvzQhwzPOLyE4QLdK",
-	"dLa6SVNwRQ88qrRaLFd1sg16I4Zw17PQgvLUhr14shrgrjfULs0xn/lXFCGfVb0l9Cab81i481slkJqH",
-	"En4YxuXggKaF/ZfwTcwotOWjpVVdImQI44cQ1Mjg4APLdeAH5AE1n7I8fInpTYwjfB1oPJnSlIvbLXMj",
-	"9Tmozo3Uf/1KLdEQFWiwocslwIcnBmMsMmWM5LjXtajr5jv+XmZzNVuObYwLVXlfaqIGh7MO1mYOfNBb",
-	"IJ/DVxhizdm7wNS3fWZY0myIyubrNmHFJuJdEAXdu8HLUNEtYL2GMUdnsmnDW4IwwqfMO+MOoQ6xAeg2",
-	"t7qBEy9rSgrtn00PPTcWwiXYKlzMRwLe5amHgl/EUffxefE769CYzoLe+aHJRLHhIhkt0bvmzk5oLneu",
-	"AGiwT5gK6YxVgRpsgXqI583vlF+EQyxFabHNBPRuqZROZxUtBcCPkXUkdY+Xh3s2VHBYhjUIBqs05NnL",
-	"A0pEDvB2Zs3J2y6zGShTpeGnDQr7tvHfr91adKvr3mBRVPCo/asmeWidqp35TMv7aOi3RsemA4BVmfMU",
-	"liS+F3PeS9PdSxNuq9zKaxHWKkh3Oa4FyuujvDVr5QoWvGHL6ouakhkTERe3pue0SRgHj0KHvDJZqNzB",
-	"iM+gTbXfRx97lvCUUEWU1Ba9IhR+yxL94jhh7GvBEquqw2EaCeityk5FxxSCrdmsdSpRDb+oETBXqUP6",
-	"qMjmpntnpjqItIZcRKQttp2u8WKJXZJrHe3HuQ2U6aZGsGZTPTmSd7UXtDALd2OE8+qp2HQNvHBFKE2y",
-	"jWRUgXGu/wLpywBmY5WqUuHa7FZwZSg1tsVlMseYxl0vHJnXSkuE43Yn4GmyoeUcmysPO4oLtolj9u0y",
-	"Lm7iN+c6znalWfN68sqUvJqSEi5Wj5F3n0zV7cC0P/34+aiil5xlRzBpGoP7YM5kOeq9Z1s1O1YND/6a",
-	"CnxXfEOVvkSQ2mF5gL7xOVyTsmTOkFsfn8hsYdawxlV583NrxDCfLX5SFlhg6Vc7Ga2mMLZJbfpYzQnX",
-	"NLltXHBb2q3jQhT7qflak0kiCCfNW2KWeB/WrOV184Y7j+UFeH8dSaVw9NcGej535r0dXdXTLJqCpxqt",
-	"29oPPJ18iXrqReY7rbGC/o1WowSb+E1AjK8QKv09bJctapozrPECLaXbaMLIzeJ+w0Qu1JCEGNOjcQxB",
-	"vQ7BNgRygWnWSuITLMLeRYolkJZu9pfIJD/X/E7Z578VjE7EuYgTRqOlybDPkDpNLz7IiKGQjpPAOlln",
-	"EU219NCUGd6vNZFyxE+3cNnXNoF/ruanPQL800J9TmnEmuJ8LhKJTdW1zuIfEOoiADWwt7eAA32M/+P7",
-	"6oy9EXC0gD6cs9KqcEghqhrOE54ur/TgyAi2UhvAa8pvkXsaz9Fyfv72zZuXz68Hb9+9vLy4fns5uH77",
-	"ny/fDOGMUQOmhGCGE6omxs1R8dbV4LdXr1+C+gRrAQoUowm4RQ3p+sJvPWjKuRhL02ovpWGadRwFCl25",
-	"uYVuQa0Adyw/Ha7IxbtX4EhxLavg4Z+g8pPQ2SyAMtARDe+YiGxaBCMzJmcxAP67zEBshKwfMJ1KlWnr",
-	"gyEofq+Vq5irlAmW3AgoMlau3B+qcPk4Vy+PawiFygJRNKNO5boTbKuPL3U2LPSNwAxUgyVpLgpYMLNh",
-	"ppe/DSYZ2wDbiK02Z9UzMD3AXBMTr+zTJrryRC/rjYhkOJ8CdMJQzpigM95Z0mk87NyIG3HFzBqb6Qvb",
-	"4BymN8ylKPTJr8AlQ+ML75BfZcQZBrb+19XbN/r199e/tc/8Ztq9U/I7/7VD3hsIH6y7msGxuRHYpQm+",
-	"YCv9yRvw4+IvjXcZ2HkWUy4sOj4u4t/m2mya0YQCDg20eZBhOE9AxwhMQ1ocWAqWH0jP/3WWG4womvqw",
-	"QS3B0NzqQ88KHEJTdC7mzLPe9OZaY9PZoA5WQpSaouQ5fE/p3THY1jOeMAyZuI8gQsaEYdIQXANjGcdy",
-	"kX1NX6NGIYdok4uJQK4BTPHC066Q8UU+HGXeccURJjkYJJuCQNEryBXWdBqeMzgZ+vPQAwsX1nRKIVh1",
-	"r8jPl789J+fHJ89+CciQzmYxD2GAA/Pgv/5VSTHskKEWOkMScZVycTvnaoLrOwWMEdsXakjY3+Y0xhVB",
-	"DrwRw/9qm16c7VcvhmbVbTG18tfCTjuWt8YdDHGEFCoDxx5mLchOaCIUkCF2GhuaHHJs19DrdgkoNIpQ",
-	"dSOA801vMTPn0/Nu7xfNu9KnwCt1PPCc+ge9Zwfwj2GHXAB0ACUn3W5hT4CzkcH1PmiOvRETOsNmeQQx",
-	"pbPHuSKKjvWxNoctgBK/WWqEjrfFRMkpw74Hgi2w6F7zUt9mtMEV46k4JsJ2I6ggepGoQScMwFuuWc0i",
-	"ntPMDZ9KQl1kXPPN8wkL7xRJ5gJ3RnNnErEkE/sYidCW7hxA97JSUMu6fSO2fj7u9uAqPO4eIUAH0VOS",
-	"kfUqT6ggf355/UtAZjSd6OePfwluBIoPVKECMmVTmSzd7QQezp9Puke/BFBk6sc29Re6ATnuHen/Ofkl",
-	"cKz08/Hh4S+BLTLV6gOMFpDj7jmSeHioP3cj9KH+BcLQiEyjz5U5oQCxI5YE+mjpAUHKppnMgbOuzYpU",
-	"WbKpFgyqb9AnNAsdBWbvc8dgMWHiRgwvWZos28BvQ5AzM6pQKAKMRshM0DdDJoD+MPD7SzZua6044Syl",
-	"ydLWdvVb/i+10jOfTvU/+6BiezjL5lyY+x93fEqFFnl6RnC5BxZiHe+7LPuq49rH9Vvm0iM2c5yYQlFy",
-	"ZT/t7veLd69aQcsFGlu9TrfTtX0q6Yy3+q2jTq/TRd/bBFS0A/v2wX3vgHoVNTOpyuJQepbK3HBTqTUO",
-	"KzGwREWLcc3sMqVxgO6BpZ0tF6hRJFQoamObscFPYVPNOtC7iFzCnurjStF0ujHWjXKRfH2+/kHAOvsH",
-	"+U+2JP8gmjZ4R2AfBf3vO/2XG/GPdrvt/l+/OPSk05D8A6WAnhUEcv5h7TnTZA/aqOB7q8HI3OtDhys3",
-	"LH4F4S64COM5xPCg5XtKk9R8WdMy8LLs8t/NoRCsfNtvrp0fAeeTJz0rXsiPkbMMVsbI/lo1xsqOvByP",
-	"Nadu2oBBgigJFTuBbGaLXX5SuB9/gqG99dKLucSDpi/iJV7goAObHeSKLNAQNitSOm5xC7Ph9Q6Wb1b5",
-	"DMo2Lfuad91U7U/FZ0v2Kfts9kfcEqjy0TuV3YHYckTiacKzYo3vDLNe6w8LiQcalAc4iFmNGQjpO7YM",
-	"Mk1NH250GXXIxY3AF2CwkUwnsPYF2UHhgHLljXvt621FnQR1FZTgThN4FbX6rdk8dfWALhH1VxPbsz0V",
-	"+59bvo72VxNyZp8gpIApCRSrUcAu9epu/OyD/h8lqKG9w7PjbikqaOuwe3ja7vXah93r7ln/sNs/6nZO",
-	"KnAn808/6x+f9LvdHF5lH1Jy2/qxXu+w2+61vNzT1tG4S49H0Wn7PDoJ28fRGW2f05Oj9rOoNz4d98Zn",
-	"tNsDN9caboMJFnwsrZNeeDR+FrH26WF40j4enbD2Ge2y9sn4Wdgb90bnYfdkV5RsTcGR9WL4y2hdGt5W",
-	"dbvWgdJK50KweDvK/bwVYIqSoc1fz44Pe48dI79BhcF6Z9vNIffNCi7rnbcPt/t6lZyE0QrwQnU2+Hgn",
-	"ZGw9/OE6/mr12yceY0UMgkdQNqMW6MFsTDr4p9Cdt9ELacQfFtQ95N1+aTJnXq4jiLrDbncfwtH37Het",
-	"276X88l3PT9472GDLPKaeVV8rvwT9UjpeaR0HwpH2n+/t3kqhffL51D1nQf/KNZ7vvpwbfX+NhPelj9N",
-	"3SS8XpXODHqHVdjAU6VtmWPk2rKRHHcf/G6bW4MGAG/1Nr/13m9zDS8dbX7pktHorYhxlF6NF66lfA3N",
-	"o+GFkzpkuVbSv7OIU5tbc3x4uPnlV+jneW4O+UPQOqmzgFdgsLvm7yd1VuLXucIa2hWj2OiOWo3MdLSU",
-	"3mo53HJq28eg9QlyDdsGO7U1MqIsKJip84inbZMQdVsWhEWfp7UZ5dga2oHnVffs7SCrSDR2eyiFkjGD",
-	"B9knvfjKwXyChzrf1kwzgekbfCNieWtVWnizDwmXUYT+dCbSZEmoARYCVwz4o+wEO2hCTWHFtHWMsLxj",
-	"HqcQAnhpQFm1tYPlNugIB/OAqxth+rxYKF10H6GJzRPrcXegA2BIvxqTMVs4vFcc2/aFMiMHhKLH1vjl",
-	"1URzpHE8GX8yeH8YptxbN7LNxVcFNzMUDdwIF/mbxzH6coVZIr3SXJngsk1WFdIVeeJThhoaRSzqE5oa",
-	"r/hcxADZaXjAWCHsFp4GGH0sOVIpj2OSzIVAp8K1zPmfIRah7owpCTPRvx/SdGh9ZWD5mE1VZAjYP8ZL",
-	"q+74zAfRxblieNGEsobagFvK+Y2wkWXo308gljTlSoGRJliZyaNX50IfhdfyFlw6JkSgKmPd2SMHv8Gu",
-	"QtFW6yGo+fh7qIOp/fgFBAubPK5Pb31qsB675tO2MLDm44hW1PT5N3Raazlfg4Cr8SAGUYyi3lh3q3kx",
-	"ax6CTMiS6/jCJBY2vnnfGZynLW/e480v6cWO3sj0N+ijD2+d17nZQKyZbn7bXYi5O+7Swsu4+KV/uenf",
-	"YTpP7gpDsdT2K6dLLzIowLfxXxBFkEgusugnBvWKF9KFbac0oXjtyBlzBdhaTFLXzWpVqCCIxGVWzNtM",
-	"tDwp5s7N5Wkx+SP5Tus4ftgDkw6szuNKzD1mtDxfwo5Z08tSNnzrMZfp647pvFiz1SEf9K+GEGwaWgRw",
-	"F4Tj+k0RqQpuc92VmrEZvve/9ZDfnMhF2r9Pdsy6Za3yXVARVrp2CZIYZs+C+FgtbqofP2SFjzRlZCZj",
-	"Hi69QcktMwDtEYMiQuzOgcxpkyXnSTz03tGal5L4pgvfYpA9dUXdhrgyLQwjzM+zxmzbep4N3EDmW6Fx",
-	"PKIhEGzSlVT/4MBcBh3z6oF9LAtRfqDxHblkC5pEUFYZyhk4rVf7yzRxL71hC6sT1XEt9XZ3VjD/zB+8",
-	"ugOltTXMfrWC1iRDinstkYCqEc2j5nS6p2HIH26Hb8jtcGkwM1zeRpNL8OCzS7Z+qLwQLwFW2wTy5kmi",
-	"mQ+ROlA0rF51+sB5UuJRftiiqACQ61b/tBtsITW8jPlWd3Q67tGTw/YRPWPtY3oUts9HZ1H7dNQbd8Nn",
-	"48Oo18VqPzPpAaR0tPq9bmDTJwcGp6XF038vDJvPJi0Gxrrdfrfb6Xa7/w3QtVOmb8EN88A6L9nqtyrl",
-	"32rTM+is14IUynBpBqiA6e2fdrtrRWhpi66PWXG/6SGpGZAlU5WNZq8jrXnEMYtb/bMG0riONNxCgdiv",
-	"wWZsZM9i24XptfaMb6dUvopA/ZtZaMIClqdTsZlzzrE4Uh1yIdD7RcxRCKCeSCbaKJQu6M1N40dM/srr",
-	"JTYlkRY0j+BGDM2u5os+htrWE2xB7IkmUOJNcz3BM8AtLsgskbfQz8a5s2QcoaLk9/Y0be6B9Y2bzlO0",
-	"YqmYymVM2j7JVCwBuLZUV4KV24OuZARg77Db+AwZxMSdxcuamKWblBrTtn3r4/yF1ZDtZEAtrw2+9tY1",
-	"F/+h9pSoPchUj1Z6Cs6pSh3IFEdAUl+QSRNfDcIEToyGROYHRI8cMdfM0eUOOe0dO0ZW6FC+Q2f3qhQO",
-	"jVc0/tsoK6g0uF+NlvZXxuOCKSvjFF7uQVYARhpa/dap/gkuiVbfyCpIfGmueWW54phDMHoW9lj7jJ6c",
-	"tI/D7mH7PDpi7UN6Ou6GJ+Hh6Nmz7J0Vpat33evmla7sST29llG2+nd86srs+5BM2moiZnMbViHqbDb/",
-	"U1NZ3sgC+btzF2Nxg/HIYkY3stKuFZnmR/6AzmaJvIcD8Rj9qdTX46tPvqwAtPOhryIMIUkxK2VA8TZK",
-	"GL3TGlIyjxkZAYx7kC+DcD01IdrGqFdoZZrRKrpUZDExCF4ZsPqEKijCgr6hrtLRLEe0KpHMX1aF0q40",
-	"m+YHvvHRvIA50Pjr6EAbBIMVuI+QEE9QCyoRKz/UoF2pQcjPzKt32ihdtxCRKGH2KiFtrQPIKHMZmxoa",
-	"T5RJYTuLZnjFRbVJk7o/GeV0pt/AolUTuSBzRZZyri1ffd0xbEvxBYTZpZ7rD1n2Q5Z9L55sfXR3Lcoi",
-	"rugo3o/wyvyPP6ksNJ2rfn4FhTuZqwlg/NkszTQ9dDIByAhmRRmKo8AKRRvoXpV25tHH+Np34oN9rPPm",
-	"+3XcPNKCeoEb/Hg/BxNf5hT4vL6QiUknXMPtSFgdZscnf/D698rrL8WOWB0K59aEM9FcdvLaT249OsEG",
-	"ctbDxxOi1SmDy6ry3cf6tloPyoGlz+EGq8IV80FMQdCpwZT3QvhynpJZIuU4wxMw4QiE9zbRfXLh7HyX",
-	"2TabMZooUyKu5BTySuSG5CMEePjGE92ymXyDuZw7Dw1COlKBO9TX8KxJIw72cs2Yq1D5B2jGkinVH4tN",
-	"NXTWowih3Hhe/bL3UMJAEUulRGQG/9bCpNMM5uNG5OBV9NUFgB7Wy2aRE/2hzRtZh2Ua3t0mervxIM9Y",
-	"CnBkWRIXCC0X+GxLJ1iHZcFF++d9JVlslydhl3DARARVVYfdYy87QHqXRX1TN7tiamVFcS3P7Rs/bufd",
-	"3c72Y2vv57pVTWXCQxutNG7HXNypvQiQDxPJ7lkCcTxlWsmKOwvEMpuPYh46kDGiGIgarlYtvMCmTqog",
-	"y+QUkeda1zKkd0igJ3VghMCNMH2iUBmQAPXjEiSAFK0wK4OnCVBe3CDtzFiisn4J1j3GhdYS6NJ8EDOR",
-	"aWqftv1gPb8/FmzZjqrZo0Mb/npz8fvLYYegrNXaOGDB4c6boi970gy8vgLScQFspyyXvXojHJbau4vL",
-	"6zcvLwfv3l5eX7wemreyrApcj+qs03fAHq+5uNupP8/kUWHYD7wfA6NEtfpHp91us6xRj8idZY6uo94s",
-	"eLHH1bq4p30Oop40oq2ghWhlavXVXv7V3FrhfnnhYs1qA82EDlfTUGcqzqMu642PwvazUY+2j8OTk/Y5",
-	"PWLt7ti4QGmv17KdjVwOnLlVbA5cJ5RTmxenDurcTFrsiIOX/3Xx+7vXL5vcO8WtLGmGwMXdP3Wiyhvp",
-	"L9IPj+ZqkgoislGU7ijJkXl/8oIYWxu65sbMt3gs77p+ESvpl6kICbhnUDFlMOfywWETNJYk4pEBvi16",
-	"YyLc/ausPWJBuh2v0vFGmktXRERIe2HYCh5lcgIjW7iKF6JLs/sO1blH+0wisHNW72AEMsrYrZrVgqqU",
-	"pwxZEAuPjcoioQA7wlwEwRaeP8ShhGKb21UfxCaWeazhgh0r/tjLdXh42O/2alyHxeF6uayjHVySHxtf",
-	"Y27B11xlBRXuu0+oBq/J487NXp0pBel+8DnjlId1oh5SFdMJSxS5lUQKEKIutP4ICV9LwL/y0NbQ///d",
-	"CG+r7tjl2JH0xgsRQp32OvwCLLjZkWumWZ9fs67rpffJr3ilD3Mxy2FAhn5cR/+MXTTwZ0BTV0O9PMO8",
-	"02vYL/QOVK4AN5ahNqPnaUBibZtzERD8qCIyuRHacu0QSw+WKpiuF3p8aItqf4aRsYev/RUObLrAutpj",
-	"g8aYMBIl0GM1gDivfh+6xJrxbsQQkCaXfrukYR/RdUcslNOs7SYMgd+dyAV6KgGTENvFeJ9cUcb0PIp2",
-	"8xADC0ODdKkfye9F9SqXi8lcKk5wIxDunInIW1yZuopR7HFiVhR+b9vq4B/6prkqAL1QAVX+iUW7Bk3Q",
-	"Iqpj2UdqPCXXeQwb9NeGcjrV9MZcMMzSsUCOiH+dTzvyEY5T2wpEaz02DxOnY2DcSzEZkfufpkMWRswk",
-	"ZP8oaPnN/Fv9w6AV05kymFezhIXc4OoCfjzMB1vbAACZaerWUjhXZMcBngj4Qt3qtExVOlzRzPTT+fqf",
-	"Qk0bMPbA+At77heZOXRYVpqmzyoXt47a48ZVNO+MoKvQpQwn/JNUpMGZoUIfC4T/s6FNqHxgIjICMPoa",
-	"KhQybRtgofbjU74014q2wbI9yd1Kubhw30FThUwpBKyyMLFQVWZ/pVI5s5pbgKhZgHoFPQTkjTAjYHpF",
-	"lvLtYwPQ0h6iDoULoKf1RaBVEEbvWGRlrTHmTIlKQEIZsayu7kbMoYXqgi61pIwjAyw1YoR9sh2Qtoiz",
-	"kdIwW9+CnvNSsbuqKzy5YFgmOQ+7TYQNslaUm1uJyHkjc7BnlgOcR4UrNf9ncqh8rfgYbhcIAnOEQYvf",
-	"T6wsa8i2l2wuwRalXUZyACXXpprWPKgFlrISKwOn03YN5KcM5T1LYjqz4ZUh9kqAdw0w3o3Ql7LV++B7",
-	"Tsl7XsihBABvgFwvDxqtKp47DRsVJtPqn50ed5sX5CJll5pWh76xayDbXYgzfMVyXUvdh3xgYyrN9Lom",
-	"AhC2MMrtYRWIqmPYH5XDP9LMN6WZo9aTNarcOgAzV6ancgWenbZIIQeAAFRmhpjpVwMfHuMzWsZhC0qT",
-	"Ig4akklIXIex8h6oaKpKw1sGE/PjHlBaolstDtCk7HQPgydmwpqOu/pZWH1YstFccaZSB4hyeNwNWtg9",
-	"DgjwXpqddAdTbXd2joPW7PwcfjjrHAathKZsAHc6Kn353wzUhCYM1qQXmGolnE6Gj9g77HYfkK58NKF7",
-	"XjCRLUcg+V+NUkeHifK8oDxeOqzjh4+awSpcAt/IDILWjNG7QYGtj0spqBxnLewOnMQcTFDRIQKNXb78",
-	"0qxc6RDVOtrqSkdRVXKJo+jD9GoRLgOCK73aLKrx7W5BE79ZrJ+fFJkbCf/FHShey+h14SabAos6O/id",
-	"tRFgXOT6GrP+cRcbUkxExDRDh16OJg1O3lrPsnlbpRXXn+e1rxWZ0p+3kIceJvh3EJbyOnY/mvGmWE2c",
-	"9d22PGcGWZMw4OPEvb98nSVIu9b4GUfb1oGlak3lrj7a9KkJyAYRoFxuG1ho4jbvgdbsPss9tx7AzWaN",
-	"NpGYbm/LDR+3jk8OS2SXTAnScANLPsYRMi/hZkQaswLDOFQLQGVZg98KHwlUC9u8WX0m7hibKc/0CIzv",
-	"F7piwQjIU9UHRLHUPx+7cmjsjXOvtV2ZPlnXhnfDPRnpkAEmOo/LYqJYONgijdXswgeeTta7UMyQQRFX",
-	"lvCxgbUSWwW1fnhX/qm8K1daaV8vqxsongdw1vbi536J6iVNmOu7BDkALpVDSMFcv2PMTCgkgnQItCyg",
-	"tuUvxObonf6SKW52XVcwBeRCoFaLDm/AX6LaGgMVeSznCRafavtOdcg7OlfYFxYljruMiv1hV5MRvAyW",
-	"fVZKb1BO8mT/0LT9c6I3l+3ypCBr7uWoXEG+TXnSk8FUzfWHUvMp8q1lWNf4SKaWKTbycO6ofUUmRjp+",
-	"cHGFaq4XZ5ds/BQim7/JxHnlLcvre0Jr/5oTtIIEXX5N8V+nIvqYS2/7AixcW8nLdLxHBc6+a8b2gkQ5",
-	"o+/xLJ4aoNk9yWlKFBgUNn3UcG3M7xBbicYIYguxdqhJsjanTIpXNvjkzOeM/DYV7TFXKZFjczxQYzJP",
-	"JCxNeBmApJ74PmzXVKvHJsWPp8uO7dm5hbHqEM32barSMGSz1H4/aNE0ZdMZfqqqZOUQ7U/3aDdoRXNc",
-	"X/T7HwctaAVjMf6RYvzJZkJCTb61L1M+ZSql01mr33t2fnJ4coI+/y0M6YjF/J4l2Yx2tytX2FCh8oIO",
-	"mR75J0+Efydgc548+2ForhiaUDzhy7pS0Vw7zSofay71cF/BSpHREnMxIThl4H64COM5BDNWKhIgZR8g",
-	"MTb1Ox1CO5EhUSnVknxs0gT0YDfCQBJxRWgUJUyZiImDH7GRlVjekhlNJ5hWCm3KiEoTLm5VQEbQUWqW",
-	"yE+g+IwTKVIMuJApXZYlUo25iLzkqy2bbz6R/pVPCsUIvE/Z0n6DSEa4/DsMfP7G8/FeP+bp/XZV39Jc",
-	"WnlsL/C4jpb25GhNh0cBod5Y+s9aI75NqEjtXzGXVv8FtCNBpywAJSqPxFWGIIafuxHD/2obtND2qxem",
-	"WS61fiAzpu2L0ubREFKnhfR7Wupv49BYwa1tkbFecdNYF/E8oA8LFxhqxTrcG3HY/XJSYgvRIKJr9ind",
-	"RwKSKwTeWAC8jaqTYtcnm+8O2dl9ctztEo6X4gDYCFPnYQ+xqFiv0R2wqs25GCQOpLg8Q0azLlCHMQSr",
-	"udnfNCoGhmP6mpej9n6wGeNjxKl6Y/AYjVaveVaf2C+egrELkYJVKiRlnxCFT9VoW5swrRhVCpWXNJzo",
-	"k05+fn/9/Bd9RqbYjZEu9VExqX5Einy231EXxQMEx2VEl339tBQZcCAg7pg88luWTljSIS/gFS8v8EZo",
-	"ZoPMQNNfCRKnQBLpr6K/Qk6Z6b2uiIzL86QZjS5xpo/JIGx6Ve/zXjXTqTAXstWHQhw1nz7RrKJcr+19",
-	"VG1N6AwBHUZLvSq1smAVvxVtvkZFfs3vGBnGXKVa5bvit+IVVKMClrNwN3Df3CWoHAtJaAhVl4+8rW5E",
-	"vetK02doa8z2+J5RUffJxzjQa3lbxcqm3b5XvIqemSnPUE2txkOjKU+JkItvTX4DTEOeX1Pp/HKaF0Fc",
-	"CjtTj401B5Yx8fq0bcQ9AWsLsEyyltNeR2hP3i4gzRvESq2rAFPBl0ylLInosii/b4QR4Lair1D4Ukeo",
-	"4/F7bFZ48F23pYaZfp9dqYG/rRKxrkX16sFgSR3vB49so2l0WAQGlvCWOXsFLK4VlwUcACFJIhcN3Bc3",
-	"4hGWib2KtvVc1PZFPDHuZsn3x9xzs49FAV+J+AlA2gKs9zH2aJELsdJAS9Ex05cKVhqvReglQ01Dm33i",
-	"KlXDTgVWJXi7HhPhoBHNWbO2zTCN6L97UIgwBrZ/ZtEApgyWbrfXPurpdeJT9newjFsv54mcsYNfWRJz",
-	"4ZuVraNxlx6PotP2eXQSto+jM9o+pydH7WdRb3w67o3PaLfXagaDid6+fQBgFhemLszXt7SA2eqtqnx6",
-	"1C07vX9DPd7rZOPpVXouxTjmYfojQLIOfHKO0qhEaJblPX9IuNYsbesCaG0Aclfft1IwkiZUKBqaNoZx",
-	"bCyNKV7tgkGa21zcCbkAyZu1edafMQ5Qkv3ZtUik6Y0A/iaXIIgxhwjCNSvpQjfiRsBEwIi0fjirZjDs",
-	"oQD4yPC+lum2cYfnA9bHm+jz7dQWRaeMMKgrV9DDVdg2jXo0dM6mC3kjtAaDxqt7jUdBvscr4ggB3hB0",
-	"hTVXCB+bO2nEYgkkQRQeC2wis0ruOUsuPozgH7iURM5TxSNmEOb1Muk5SUIF4L9pLasUqmjuFKLtb6h0",
-	"IfP548pqVV9f1AYZESM5qkXEYbtbIOJiyhIeUn2dDf4ik7umdBw2w2nUO/KriUzuIf2gYrs+t7hQLMES",
-	"waClmRoqaefCnBZIMrCR+37vYZsZXTI1j6tL9+fTkT7H2pI2ebhgHTz5EP6P+6b0vpGJBU2zsluOqxT3",
-	"urF5eP3gszl/a9EvX3hdONg9S5ZE00/FEmSzMFLWs1GpQdBNWCiTSN8PJmHFby6CtirHFCdoIgDxP9Pb",
-	"6uJGbDIYhEzbEFcpbeeBRDmroU4lI9DOlb01vv3sPT37Hbq5X8C6rNN+NtYw6jd/UiScJwkTKYGe5hVA",
-	"DOVb1/1h3Gxh3DyxSsYd86UpZqzWyRu6a1liU0JBdK7tQG6zjYCPyRW6z310twVLGNa7GBe7jDN92Uek",
-	"0/q0YAtPgY5YyPV3QhozEdHkRmApSyKnRMgFkeJP8EVwokNbEmj2FoFpIMcEPCrF9CmV0qUdym+fDp51",
-	"E+fAHsFyTFTKADDqRiDyFI2VRLC7kk+DUo6SfErvmDKEOLos2J3FTfMzRX5SZbMo7VziLIdH6dpQqJ7P",
-	"ePX0VMXpwbW8W8qmxxBZYz/65j+7KLPG5pYi7QlmoxblYC0nDTjPf3hp1mnNVleuuBE2qMIHVlutjNr8",
-	"JhNiVsegTEOti1F2wUWSAAly7No3HJ2eokAMTAgySaxIHi3t10zUWZIpRR/ENIMhBagadSOwewQo4NyI",
-	"Vy3P9bcxOCQYB1cFNSQRgT2f3Yia2piNUyLnKXh98iD2+Bbi2E8ojmCy4pwe//PQ5aDfc7Zg0fCXAFAF",
-	"CTWBVJdpC34cWI4O+TCRZJFIUCJhPjdIW8IjlpU64DoabP0wNck7hQkYZxeEqRZU4YrJxGKQmDRAFo8D",
-	"W2JhbKeAUEViKW5vhHFQZVPX34VG0l8iv88quQ4SqXkwLVHpC5rWiiu/pvbZ3ScG0uivc5VOEfz5j88t",
-	"2DTX+yP7q2nI0QuPxs8i1j49DE/ax6MT1j6jXdY+GT8Le+Pe6DzsHnpdRDZdbxFNqYKC/ojyeDkAnQV/",
-	"nwd/woKKlLb67ZNuN2gJCQ9EDHYZgJbVgotbWCG9iGgNY+WF1rywCcoyjPVDbtrGoWPZttXvHZ4dd4OW",
-	"YkyYHx7KqUFKcx9CyrJvnR0f9uynnp0f9h40bVoB9L7VOzdNUCzbbI9GWZ4uaaY8wHEtEgObqUGBksOu",
-	"4S44goOds8URVOqsssNJKTtYsoEtShkCiNUqNpAXcZVSEbKBPYFmI+1uDJiIoLpnBcrisNs/6nZOuvr/",
-	"Wt4LgEBS9sqz/rGlGV9Rcp6EDBdCU9TWT/d6h912D6hMZZF59quDZTBt5bqYk/5PMs1vf/blT8pN3U93",
-	"tb96hLW5USnxD1OFXvLcUyoy601ApN6cBmK5PCDK5Z6ArVWa5XHhjfpNt7fOJvIN1oTsmJ8h78NTQHfM",
-	"yVWZIxdRpMgQruChdYaAEojqXUSXxsHAxy7Vz9erwTMMaIYJKrxL1+zdqbqAbOd+DZHTDzyd3IimGSt9",
-	"iC1aLwePiOnwograu1+lxlNV7bYAbSbjwp0W6+5BBWqUm+JN68sU+n5rGuU+r+vi4pc4Thy3fqdukx8O",
-	"kIIDBDcchWq5dG+gbhx8zp23taFCBLssCsm8MrL6t6Ju4iW58qhDholcqKFtITWS6QS9IqbNWGT/dCO8",
-	"bqwgu1nUIe8FwDSgtJ/KexqbNhLGG4DDKAvC4JwB6ASoTmksteg1PQUhv1PJZ2ZcmVnQa9QMBb+1OYnA",
-	"+lQ8neFHcLQK5jVbpN3qVZv16IzxmloUxSNeu/FgkeNNb7uILn9SRrmjyvNWKsagmNaGgESErUwKHfls",
-	"m33zsZR1yMvpLF0a1TBh0NlESKLm4cS/33KN69RELtTaHnVrus7t8xRnhbR67tbLg2uCfp79KCHOSdRr",
-	"lEfl2U7fZpu2ffgDwO0P7I85ld6Nhn3akNWeuAxohtBhmkDOqNDHW8CheuF1jFgprHJRhlLnQh4CY29n",
-	"zPFLGQpt76R/1O0cnmxbt77eceomOLhniWmdcdQKWlDJjuOchc9G7Bntts+j7qh9HPZY+2x8Omofjs/G",
-	"x+NT2gtPTlpBa8JVKpNlicc1aMVUpQPogp3h4qpQzsCv6YuPvn6o9RGBiwBIyDtLTSSCv3OVRsdjOgx8",
-	"e/4U5x+sA7WxNy+hN7iPk7ZOZb+IY5OvgvXzts9avlCy0DwRE87BF+M/JBiLFMGmi/oWBoTWVyvf0pe3",
-	"hXP1O84E9l6293RpYp97oVFyn5FbkN/nDfk9QPRZQbqTorBMnsOlBou2cz4OHtNUoybPN2me7THUSg9s",
-	"KFnQBqBXE17WVLq0M+hKJ2XiNVK+EfU6Ka/rjeyGbD2hpnYNb8PqBKVCU+R1l6Dp9coUNuZpfP/t00Xn",
-	"AVJ9mwq0L2PcFHaoR2dH0CrTKKxdx+OnLYFqSxqXkw4d2ykkYbpipGWuLKqPcLjMNnwxHbiDDKIBu1wY",
-	"IAX9w1gmtwzL1UeJXCjAv7vAdHYuhb5zlSQOeNqTm6aRkJfHH9GlCiAvR5mGUZnrZ51M29AcXhvtu+0O",
-	"v5s08ZVee2b9wNGWM5IO9c9Z6Kzfs7khR6cn63MtbQ+wrks6wDQR21q9F7T03g4ACqa77wj/D1O+ut86",
-	"Ai343daN8rzD7PJNMmUjKpCXhBgQPgYQk5GMliYF+1aiAhex/gqyS0klhpVCpsbzmREAWsO3MPQOAo+c",
-	"dLs3wiDlgDRYEjqbMZpkJaLYxLdDnqNlYboL6+ubRR0EM7JARphg51IFEdUoRxCEeIXDM1qDSJEBEO1a",
-	"GdLzGGj7J8sIW4uGd9Rz4UQLbecrNAAgPYBsalOoZex2lAB47o/HvfGz6Ii1Tw7pcfs4PGPt8/A0bD8b",
-	"denZuBudjw97LddN0IDZUZ5CftqYxorpe64i3Nmz2MeOvsNOt9Mlb+/65G9zNmeR1nyP/2v536uK2Fci",
-	"GXKsqpaUqjtQ4/ZK28egJdindKDZwXlbGkjeJ4M/9e05WFbwqpzHxYnKryCeD2I+TrHWUjUHoN+YM3O9",
-	"svk2C82VsN9qeSvYom+QTOXYuHPg99BxAZHkhUuyAZWNplgfLKGKJ3KSHGQsrPaNGMs4lguo2keFzHSU",
-	"dBQJlmqZiGVFgbaLoQdLqj80S2TK9JWaTkATva4ItN6In4fmnHbwywO9qCwa/lIu6sfm6niNq/7PABf3",
-	"fcdOX/NxceE8DUCKkNWo4rB4v9g9oRpjFHuP5OCFu0bbyTXdKdUxDAY6fmRL9Kv60Nr4/FVaN8X/KSVc",
-	"+iv1zcJw7xwpFG4ydl9Aj1vT9CTP1QefM6zih0oW9wuu0TXpetOAgaBlFdbxm7YXa1vGvrzfSwx8BGmP",
-	"rc830NTiptW/aa36T29awU3LNdSAh6ry9uBRrZPftPqfb1yEDd6pE2OD91ddlPD+EfwxYVSZX4Aa4IcR",
-	"bloPD9sFEI36+tm2IDEuh8c09i+4VxumPWqOdEUmqAQ3D1eCkmxm5Hf1hCVs9VcXsJU5ZbOuJ1j3gK+a",
-	"1ierPNLKA3i3pup2YDV9rehrPV+r+Tkt/yFoxfJ2PZh5sTVMb0+tYT5WTH23E27cIQbO/Qs0tKq0H/3I",
-	"kzM+fPp3XgUi1rRFaWxtmFdLDY41gv8ActGXzc0Nf7yajQmJNhO8lEzjpPG7KwSg+ILTiWNz+RR8vopo",
-	"jormsamDRfFGbFtmwHkpuXj01B5/9TRn9U1l51+B2fehuledjlq1529kCl3clnQUsx2cKWw4ZDt3AEtU",
-	"qEX6NRbOEyjL/uNzyx4VaBOhbywQozCQqeYrcWnze5pimzUmEPMR20d/Nn8a2D/pu/yeJlxPE836wgN4",
-	"bqz0t+2njazucJGyRNC4VVo6Z82aMRk+f/vmzcvn14N3l6/+z8X1y8HrV1fXL98MO+SCTKTCvgpkOlcp",
-	"GTHAzSu+8B9vr66vhn9CG3vBFTOKnV18bW8fH/Y6mrk/upUtrs47Jmcxg4JvU0eT1fe5Hhpod2nroqht",
-	"FkGewNuQqny6sPtOVloYrNavQcqIcvBWJJVe8miKKXfU9hkoITKXmFRCqsW78L6a9S2wIRr/ewbXefVb",
-	"L722rdSDeHEf9r7yIWtDXurgkbfgtTFR/4wgKJjNrR301Xj4+PD/BwAA//8=",
+	"7L19d9s4ki/8VXD07DndfZeSJb/F1pw9d91JejZ300mu49zsbDtXgkjIwpgCNARlRZPxN3v+e77Yc1AF",
+	"gCBFSqQsJXYme85OxzZJFIBCVaFefvWlFcrpTAomUtXqf2mxz3Q6ixn8+9e5Wur/3tF4zvQ/Eva3OVPp",
+	"gEetfut43Bs/i45Y++SQHrePwzPWPg9Pw/azUZeejbvR+fiw1wpaKqXpXLX6J92joJXyNGatfutKSjKd",
+	"hxPCFRkxLm7IIuFpygT561ylRMhFpxW00uVMPzxPRD+UQrAwbau7sD9L5Chm0/5Ik3d/H7SeT6i4YZdI",
+	"3BuZ/ibnItoZ4cfdY4/wCUuYplpIovQEzJfJWCaEkhAoqUE7Ptg2b7eFTNtjoBrmE3Mm0hdc0VHMdjmR",
+	"89xESAjj6NlEZqw6lMNLbfuGR/BXXnkkpD7FZWv8djweSZpEX2GVF1QR6YarT3b2DtD9ckp5fEVvmdgP",
+	"xRdCphOWkLliCZlQRdIJV4S19bCERlHClKpBPNPPt1OgU5P9StzRmEfPpUiZSHOksySRiWr1//jSilhK",
+	"edzqt6ZaCowYoSmJGVUp6baC1kxykbKk1W8dRJTHy4FK2Uwd9J4dwD9a95+Ch63D4WG2Dr9xFkd6x0g6",
+	"Ye6UU82COJUai2CebIdm1v5CzBMlkx1uYbfAdPB9EkmmD0xKNAlczBluZ8xV2oR+JFaT/zuNxzKZsshI",
+	"2/3NwC45V2RqB61Bs3vWylYg+438yEYTKW/3JpvsMddHRkiywOFqECxk2zxsKE2f41Nsf4IUTzd3rIHD",
+	"kQVPJ8gg2iagYlmL/LTtvmBn8HXUQDrRhoP+uSadmfR/I9NLNovpUuuwvYt+I0TY3SqDECqWZCprTyHJ",
+	"qNbzeCeTlMbvmVJciq+sf2MubolMiMLRa0xgBtS2zQsFhXzJaPRWxMsdUn+U3w05YwlNZUJSecsEmdIl",
+	"8j+YYnojgKFqzCNhNGpLTasm/D1L7ljyUmuxHRrLFdIwlPM4ArJHDE5pzNJaclEBlW1QtobsO5bQGO0g",
+	"tZ8zYMYw50CRCb0zGkjQKatFNXygbT4AhF9J+ZomNzs8tr0Co4xktNScnkpJYj1UDUpTKdvwrKXxdyqW",
+	"ueOp9i5ntGihWl2KJZxORaiI7PmEP/EU2F7vQ8056Y+18wcXt+GDoPN0IhP+950qqt7aM6uNAa6Ulvsy",
+	"IYtE1jqvc59UpF3NZ3pSLPqdRZxewfs7Y6eTEnZyFu1sFvOQplyKg7+qWmJznlHbnmpy2/ACTESx5AUD",
+	"GbCn6wCaCpllwCO4yUSsruDR77fN447ml5+52pfQKSOZwXh1qcWnHbFfWa9qEupSmlehxsZ9eff1L+Ng",
+	"29Sg2pg9bXi+nPz3qZzN9nkht6aX5mOFgzWg3LzRutckTxiNWAKM/JyGE6bvt4mM9c8RU2HCZ/qgt/qt",
+	"S6ZmUiimUBAYBa5SmeDgeoI80bNOkzkLWiqcsCnV3wml0NeslpBteDyjVKUJFzfWAxbHTKBSzI/8H3JB",
+	"Ukm0BGQi1aKHkZ8vf3tOTp+ddH+pN/avjCYsIQmj8fTfrlvqLmxbwXzdKicINNJriZJulSq9DzOaTqxt",
+	"nDlzqqmZ0TRliX77/x7Y4Q/uegfGODj4o9s+p+1x+9OXo9P7fyklqz5B9hQ2J0e/WYsYc4V+Fa1S8yrS",
+	"ezXmTOXcD1zAj7G8WU/avyRs3Oq3/p+DzLd7gH9VB6+suZ0my4sx+FNWmXXGaJp3fOgnjek2n45YotdJ",
+	"sVCKSK2nZcoFn86nrX7PrQEXKbthCR6hGU3olKXmFF1Ef52rdMpE6bLoTeKR4xmZJCxMzd2D6wf0DraC",
+	"lrYuW/0WdR/TguOBC4YcXUWVscBevciIczfoEsrw8Z1R9b/nLFmuEnZBZjRx1089tLaaHIEipWH6k7Je",
+	"vUCzlzYdQ6pYoJ/Uj43YDRcCDC58Dz1fMKe/wbBuUvZHb+/p59dM3KSTVv/w5DjQvGB/7pVKDecVW13h",
+	"ucCLWkSGgn1OB+iUGlqyZgm743KuyIzesA7Rb4x5rNnKmV76MUWn7E9kGPMpT4dgC0d8PMajXjYn4/qq",
+	"mFSve7gyK08s/HHR/m/a/nu3fT5of/rXciHwGxB5EZZLJX0hJkykiZYEMFOuCIWHA1S8VJGhEZ7zWURT",
+	"Fg2r5oLvVc3ldO1MaPvvncHGOZTtXdUUZNInQy0rh4Gdgf6XlaT632qpUjYdBh77jgnFqwAwqH6vP4Rb",
+	"jv/IYiJJQgWh+hROqYjWrEj15j47XLMgP+sV+fSv/V/+Z7bJnU27jIe1YokSucjWJ1OHpUzpSY9G0sIn",
+	"4w18awMpWfTCWdNwcycfZjOWwMLHcsESkBngHbeHbAPt8NNDRAVOBaIhNWZRuBHYOMb204D4Ru3lRzIz",
+	"st9zEbINR4WmmsM9vcuFSmk1Uyj4Zl2K/szvmHiFX/QJS2laSdgd+HDABuHacqZp5fLAH2sT4wx//VJG",
+	"zAeRVm6uXaURG8uE1VqgOXzugQuk74N1DrA1H0sJUSzZ6vCK6Ip9LpEfFyLT4dTpeSrW6OpUf2it2db4",
+	"PCYqfVHKPaiLE5WSaA3LjBM53doaek5jJiKavLAc9JquoyamhphAH7OpVCk5Oj0hEV0qc+KGmpxKTZrK",
+	"HVKqTZFyMqf0szadPYsbeUxrNjRzXrAxncdpn/S63SpiwdbJMVuEb2n7pRu0zCjwUzfI2eu+BdBrn3/S",
+	"l5pPX7rBkX+jyaz5oGVcnettd+pCB9QPHpSYyeavO7CT3/Mb8UpUqAtN2u5UwnZ0Zirig6I3rEJDXJVZ",
+	"5AmbyWRfekELvKrtzAm5/M5lMu5B22Y0QxUBQ+uU4dEwF2WroMo8/hDCMorg9ppYv46fLxVmWQ6+u9d4",
+	"kv71rwpNfT/VamReLRvaPnfwq014qkfqOxwPCV1dPIwI2XjklE1lsjRpTOCxlmMITJJ0QgU5Jv/Jfw3I",
+	"iIV0rhjBHBHjHABtR3iKty7rMdDfXVCesogoOWXOWUDemMDtgioTewMtVXSltT1fWtkszfMHOb+bdWy0",
+	"nWdj3aueD+Q+aP1X2zhk2q9ebH7Tum7uy/OftmCBlTSlTexQGPU+aNV/N3trR+xUmptFho6iYR+v6TSd",
+	"5LNSKNfq7MOHVy92yQUP3sx8Ztj22ylz36mxn2/z+V47OeqVKWiPYLlB8T2XYhzzMN1yrf1ss02r7CXQ",
+	"7WR9yxPmvEy5R7DGuXv/N5ZS+5Q3j2m1v702KEQIN30gF+rczzbBGZHJ49qu1dTULbarmOq5abELg+5O",
+	"0uMHbW4fVSSS4XzKRMqiAK9ciVzAYwmNeJgqE4TU12HaJzwF/4EiVJC5uBVyIWDXAuP7x/ubCeebv5hI",
+	"gRF58IQnE/du8D1g610265a7vppsumnfV/Jnd7bzvt1NCVwCCfpniLPpH9uy/yqj5Xe99HhsbD6ZPpH/",
+	"6/3bN4QL8uHqt/ZZoI+ZHP2Vham+xTOa6g+MOYsjvWn6e9kV7PQY/6LgxMVcX7yoiMz7CnwUgil9LrOX",
+	"zkjE2Oyx7fs7ipkKDxG0LlRYS86aDPbg0fDNcIUQc0PKnVzkKBci13sKst2I5sBwDQN2KRf4qVXCRgSQ",
+	"YX4JzbCmYGDEYiluFGSMGCGuOQ0+JM2138RVO+R9SpOU0Bu4wmG+APp5wTn5yHjOxcifuLDZN388jm17",
+	"Q6cs+mFCt97I8otlgBvqZ/7m8qofwxbKXF3mtptYVSi5cTNLi0Lvg+/Qz2aZIVeQakWBnDHRIa+yxG8y",
+	"YkwQKCQJtQxY8HQSJXQhMGioFix5NAb6G4kp9K+5uH2YFIi8atoau+2KbzOGeZAnL2hVJtNv+lh5LcE+",
+	"fIN2jTBLzBIfWFO01+2WlBU8Mk4xC/S0fPBBq7I0atNHyivAvpq0KRSBodRZyOT28fCFV/n5rTjCVXhu",
+	"ZglL7SPVMnylwvVJxniKVbZbMEa+8LXGDmUDftu9zQxKwe5Ysrb+t+7m6q1Vj3Bv3yXsjrPFt9UGX5dL",
+	"HrXfH9nK3juNPYpsCFapW6qnynn5qvItxUqS+8imffeGvA9axTKlTR8oFF3t2qysqHZ3QYOSWiyXZMJT",
+	"RRIWMn4HuSZqJkVkpdRxr9sh71kKD324fI2Op0fCB34p+xYskJWXb9o8N9DOtm213tZR80gWt1Buv8X6",
+	"5krhNy2xP9xOU694yMiY8vjR3LVXAQG2Wtt8wf7m5c0NupMV3ow68AhW20cx2GKdM7iBGu6D1w6XYCfc",
+	"C+GsfGyqd0p+57+CVPd+2e0G3W6XQBXvY9HRRdiCLdZ+XvjEeuuqiD2wJzFdBouwq+X++PFj+8KrH974",
+	"vqtGfuhelcM0bLVnpRgKm3evhIJd28gpYZ9pmMZLIgUjQ5MT0tZjDe2l2zw4LMJHDANCY/2aNPVNwz+R",
+	"cEITxdJ/m6fj9tnwsZw7xZJvlOVnbkRRhpOx8T5kMTXsu8zhVWx89WUGHrGn3EIeofVciAbl03LIhEb2",
+	"8UfEAg8M6X1PF+Kn6Tmrwhj5aptZhSBS86KbJ3w/u4slKPW31y9jeRTb7FYFMRnClN/xdPkrTcMJbHAU",
+	"cT13Gr9LtCWScr2hYxortiLBTHldD01BqF/jgqQypbGe6pQL/xu9oDXzfvzSCpdhzMXNgCIN5rc8ZVO1",
+	"accuecQu5QKTfj6/wld6XShyM6VrNEnoEkJ8dpgMMSJhU3lH4/rjPcdvZAgWl/iF7Wl4yNg1B/WAVGsP",
+	"9l4/vcUAzZcUR2q2jI0Hafh9PZVBBj2y3aSeu/cfNvrWo9Ya7t79AnMM9Ss5YXDJFNSRbhAJdY702po7",
+	"xAavcVA37rOJ6JcftZo0FM5M87e2IXmLV9Zx6nafqD/fe7++8o/ckgVlHFAyVPk2VSykt0BrJr6efz6V",
+	"sTs8x6IXNKWKVdRpR/hHl3JjhkbPHhPzafUSwG+9kW1FfeAhITVVuT5Ckx4OvDIsTQBMCimkUcQiSPIk",
+	"EQXPbv6M5pGTatTqBq0wgUTDAU03Pm/Li/VeumVd90ZxF/BN1qzWXq9TnG409F7AQxh82zjCG4lftuXO",
+	"9aqa/ZORFUoX0ars2pi5WvINYbkFr+Zc/Tmbbd1ARuuxa6sWj1PvVzWWB9ZUAZ2FmccWpYp9NvnD5M08",
+	"jok0kGfUSyvGIf6whyVoiXkctz6tCh1cLo+ADQuVRYu3WKtywxd8M2PCaDixcgKK0xtYJpas+xL9vDLf",
+	"0hnOI57Cxafh1GhYDZZnyhYs9hIN0/WIVCsCjpbjRW2FCSUKHtHG6FCr1DURYxkgU/9LayyTqX67NZ/D",
+	"Oa7i1qBlot1aRd2xRFUutfmjh9xmXnPwQLD+5sTwsf2FqwIbyXkK87UvdtbSZdswVPEK4iXk2SxofW7f",
+	"SONVbQGy7SVd/M6UougH5iUYDi+4Srm4mXM1YSoPEoZYGz6mj1tXLtLT45aHVNJdxSLJieS6O1I4TyiV",
+	"9dQsTphDUPMRuDIJXrKfbjErz+XepXN2+J+idM7p8BKEw9D83cD5DP/yl7/8pf377+0XL4YBGSdySnrn",
+	"3W6722t3e9rgOT8/P2/3DttHvRxPGRXrI7z1zv/xx6EFvfkFoW8O79sr//iXMvGB2ecXs1miJXjD/fXR",
+	"bhsbFN7Lpetp0uLHc9WYLkwOX92FjxNT/TOjSSoQKDZSfQILftLtQkSChgDGyAWoxJgLVip3dzX3wFK7",
+	"bhFcYcJOFmFJOOZRJ3p1WdQhb9MJSxZcMcKms3RZrmhMxr0xnHMc2U75tMCW19fRl+P7tv7Pof3PFf6n",
+	"n/vP9XVH/+Po/r//Za2wd+OPlmWTkq4kIAAAeTzwVAsVi0O7RsHBOqsSwDSrs4WtV+iTBdxNUrKAFgem",
+	"K4OQi9JlrCX6oIcP7nWZ7Mtp7c0XnGac6Z7/Oju7eoLW7ai63bid3geVBQW0V1m9b/qAgXRjiKUEHF9y",
+	"kV13QnM4lgYxMEd9YREzhsqzbf4Q1T/5+1a9b2dM5EXNk9TAWLKfgZc28EUMYylvBzTmt0wNtTkKB5jM",
+	"RcxUHtoaKxltgk7BY+iGXnvbx6fug5Y3aO29ei3l7YV+ZeM1y1CTH6Z04bZZsddQ1415sdJFhoZQwcUV",
+	"obGShI4UYDzkEFox01KULN9onqi8BOIiPTpslVnNIY3jEQ1vB/MErIMVYdBQaIZShPMkQT8bjVRdMhCc",
+	"esAsYN8qHdu4myZyyvQhqZxdLG9kFYBlnF0hUwufFmmhKTvkpWbrvlv/le+KUrDdq0n+ky49miKAqCKK",
+	"AbBa2SdlHA0UCxOWDublQKkfJ0zksbHxeUi0VVClw8VNdmvkqWa5WIoblmQ1PF/dIJkl/I6Gy8o9sqhz",
+	"gxlLBlMu5qicanCVCuWsgUh4rx/Ph0mO4NZpYyYFQRG05oL/bc7Mn/Ut+T5rQ7F6dXHlduYEh1SQESNM",
+	"4G+hrr5DLoRXi+c9KmTqu5fBlw5eQlu5GLS8isUyD3PKkqmqXOYNJUsFPETvjcGMJjSOWVxzV+xryJyr",
+	"C/V+Ihf60hCywNorFnXRHRw0FsG7bQSDn13eaW0yS3xLxEJT474VRKJjonI+DIywLRF8JetTlHMFAZU/",
+	"Cv5+GUGVk4IlEqFaKRmjeJNq2hSdd5qlwNomRpgBREKaAzxd9OQAU+QgaFdQaDdrqVWxOknTmSL2OfLh",
+	"8nWHXFpqsAULuJdc7l0HyXCYx93jsw2gx+XKLU/Kc/cEocVFqbESG9ehqCZXvCP4gEXncGVdBX1VBHte",
+	"mWlRcVYt+IfL1/pM8lTps6d4ygKymHCT8QT6bO3gsOo1tfKFIO//z5+JTMi7N39G/SzHDs/51CCWckFG",
+	"VLHT43Xjnj07OjuuaN3wrwef/se/fekGFY6eh2v2XD+J7kamK6jHGjth3iAzGfNwaTfEeJLBktRba0q7",
+	"U7nFBlWo5IIcn6uUcqE124p8mLGE4Hs7kQ/fRNHn1GmNbYHn97EbZXo4T89LhPIHfQmRKYMFrJiIFMnE",
+	"GorF6u0wPUPW7ISlpcayADWm3kuZbgPWSTFULP3orkKwIgTi9qZBkqfoN63PfaVSdDVFTbyBTa4ffg+u",
+	"qNReh2xf71KXe8MzY0ZSxoxiRoyMWKkBhxExE1QqObJUlcWbLsiYf9bmE/uc+lcdHm7y16rSDeYJGfp5",
+	"iCZyB/4KcARTVT8ginfK7JQeluZ/oUypEMouNYL9bU5jdNXSWEHyPBcFqOohTcFr4VO8RSgquwJsNIcL",
+	"dinadW4jfatUb7vbxiJvecuQ36JP67l/3x4x/6A9SV8Y0P91VukpL1DNRIqSMBIVELmGHhcWmgYCAkxE",
+	"CDQiog55LudageljjKpMpXKmbT/IM+5VuRCbuK1EzZS35+5RJEq/zu5K+zzBBEcslFNmYFJNT3CbloWF",
+	"3yzqa4Un0iFJpa/eAjJcUJ6qoSuRti/O9E9RANF+sCGyGmqISA1NbfUwD/k21EbF0HcjKHRtwjAgbrAs",
+	"PGjpJ0u9CFjDOsB9KMq4GsKxkQG9V09YYP3SlAi2sI+AScRT02no0XnL9OTzHpTGi2CW2Jbi45oofiMe",
+	"tib6C9/IgwiYSAMwoVfX4bWxrMEIlwsBktAYw0K64lY5YwJtroYMbUb38b2K9cmmIbe5CDgaHmRaPMAR",
+	"qE87FzfbnuEmvjRPrq6MW5QlVo4WNnR1hUtEwJqDUa223sNjlzJ1ZnMDDS/vWBLT2cAYj+WNePXRgMMm",
+	"48geplvGcjJopnnzqAvdqLwOT931V7HDk/PD/M24fKcqpg5Nh5om8n9VnWr1xKpDhNHbwWge3egdVqy6",
+	"V1FE1IQmTqXgK9alPJorzlRa5oWI5HwUs/JDgPeJB4YldnGGoaJqc0LEzTxhqtGRLXdzryy6pSC/z6Vn",
+	"zf296V3bFdIPts/OrMGnXofKB9klddM7b5gwF7zVDM8AynpDPqWxubt2WtV92Xpn5U7Km4Q2WIAJV6lM",
+	"lgPoyNcwxV5fLcAZbraowgQxy4Y3Ef14QGgYzhOaMoSeJhM5T/KGBTPdqr6JSfHNQoelSY8xnWlx5iUC",
+	"Lyim+iZsnDA1YRHINT5lHfKa3zJCScLu5C2LiBQswPVkkTXr7MlCJhwtcx3QnVDKcCz0Ps+U8TPAZzdn",
+	"/vgyJt8E1nFnRQZt1kzURN5yDBoU5EKBB9dLIKNetpVDpQEfK/xWO6U2tO0irnLQcfsbyezmXseYJSzk",
+	"5ULwwo+AI1qPlGQKvcg9ClJJQr1fmjunmBl4ZQTK0nRolFlMGEQLPB+gVw91lyL0RpKfh0ylfArFCb/4",
+	"TA7RQP2z/TOkgA9iRiGqa3DVSzWwPQl7XMXCkcqWNNhwOgvMtP5QbFcG80PLuihsjT6flT6ip+P4eYiZ",
+	"YNVU2e2Yi5BlTbshL9DxtgmZNr0kPyLl7ZohOacmmjcc4Lcz/MvairfyaGc7tYvqRJuhUq3GrZou1+EV",
+	"ujtjBHsi1ssmtVe/e3Yz2brWDiyK0otfdlXvHT87Pjs6PX62iXGfY3pPzUTShyXNbie/NydtlQrtHWfo",
+	"Nkki65ALTJ9d8HQi56nLsR3Mk9jgbY2JYmnKja/GOkbRO9WHbrd+QFo/JJrlmLkc4vwy1sgpXgMy0tCK",
+	"bV7ivfsq53pT/Bpz27qefACdd9RTKit3xeSWdkNV2W68oEvrNWoWzQPslsDDHpBjkvDIetpVShPoS4QO",
+	"gciYw2X7WOXSU/MpRNHimHi4EaX2wapoTVgobS+P1U+DL8tJCP/rziUhjCKHsB1+q6Zp8oejw3cwMCbW",
+	"0YK5rWAHc6aMzwQrAJbQ2kX/JltKvxR4CclmQmaoS9sRuVLKY1YwyPbJzKOUkSz4QmVSRioJjaIOuSCC",
+	"3dCU37m/qPkoTWiYqj+RLi64KbC7gNm6jaJmKzR3LZX7Nbg8oAxcL4DFvb+R0O1sQf7OErnBuV6msdvu",
+	"t2dlDPayIidT5BplmmzFw5NjMlrC7TTNV7aTiVRp4M0w4moW0yU8EZC/zaV+C+D/xHzKEh7CGx3yYTZj",
+	"Ccw6lguWkJAqZm7J7FooeBv6uEj47UimE6JmLNayV5k2n3JKuXB3DX3HuHj//NWrPhmO/r//N5ywpGPg",
+	"1bDKfvhZtNsj/fv27R11f+uQj+bEi0iZmCFSMfz3IcIa6q3Ab5MF3FFotkzctigN/Lohvbo2bU2OxyxR",
+	"5P3vV+8+XP121rkWJTmtXlrlUYlF4tcKNlQ2ttV8fqNfpQqRb8HqyNU6cUVs7VypdYRLtO6T4PyAewr2",
+	"fVRsRhNIex8tiZrREIOJq8F6PcvypC/oOelXFPlwDl6+9XCzpYOjuHkEZonKpAIs+zaJdxlGQUUtssXY",
+	"pmHIZpDsyBIGZVR4/G2/Tf0sLKqBo1ubeyv1Aa9IvYF+Wi6cJCPM9qXY8dO8SX6+/O05OT3v9n6xaYxj",
+	"i4Q/kTFzLfg87j3pdvOF6Qd//N+DT//jl//xLxs3wtK7FoWgrnrPrz8aw6sr4ZLsTTMRr1jj5PPnbfyG",
+	"J93B5svB7zyOuQ296rfOz7d4Sx+hQcynPG04tePD8y2m5g83gNhkvk7YxR1d+vPGGOS4PAK6hnTb5vN4",
+	"q92pzra8iOPKUoemjk4/mdHfotIlzJbBJhS0HBc5xig9CBZHtHH+b0WUy8p7DxMA3NKu+wVmf03obDXX",
+	"5GsFtraErqkWv0uwwlYm7uasv+kwecBn5KfClWqtW477Yh1i+nKTczT5N2oz3sB2as18A0X/Up0iDt9W",
+	"s+3OHRpBWnRTu7b261xw9RfZEs4rbik+bmz5Im5M64SlzWHYeF4Kb3yXFwARtnXaRB+iHyH+HyH+HyH+",
+	"rxbif2yxgkcU6i+Io31n7hel31NM4Yc5vOaNgZGaL9T2UZY/8zsmrPwv87EY3Dh9RD5cPUf/iUmtVPwz",
+	"GScI5UZjEvEbnu5W4vxsRE4vOL3/5X+Wo/T8h5wn2yRdmjzFyipLzUHgUsLkPBblirClYBV1ljVs/XF2",
+	"UayVZBi0tIRvoMVdoZNqArGDr3ywOINrGQoIymYSFJczR0MZ470q9Z5AfwZyaa5UiiwSnkIIngvP+5Zb",
+	"cmP8+Wq+2z6n7fFF+7dPX84QXs7+eNzkx15FpXL944KnZepdjveukD06szhfU9xjWy+kqUcsIfRdYsV1",
+	"CBH3KVcpvWXG7cIVKYXMaWhPVuQmb8qyLWOwnEui3BuwzgPwhi0aAEfvImr2HeA3l2idauDlsk17wxZb",
+	"xei3wc/IKgJOuz/ANJyHKVuWXvcHssYPZI0fyBoryBq+5Oj+wNl4XDgb2eacfWPMjcYrUVCf5qpfDpv1",
+	"qQI3HA+7KUa7ZDdcpQbzANXrOyj5e83FbUMVm0kRWN5Wv8XEDRfMRMVyqZl0qm33iQQ3lJwxoYwNn8NI",
+	"DcjQ4Bz331z8/nJocI5Pj0nMtJRTgblTBiSS+n8ny9lEf4uKiMxFxBIVyqQiQAu+DNv72dFcUS6PcCGa",
+	"x00pJCSCOORcyE8pBw2BQvOQ1R+ExjE6vs2BgcwBr47VwyxhogKp5I7GPMrXR5qhz06PtbCpqJfkDhoP",
+	"a3IDctrVKw5vlR6WOnWPb9jig2JNw87NcrwTYGQAppWiqbWrb1h/l2KjDXtln8t772gcvx23+n9sNuM/",
+	"BeX1kslP0Dwyk0xYLMSjzsqZt9nBjubi3EutZlnlwEBUExcaz/KvskSYNx9er6r4bsmJeuvqJh+QRrtN",
+	"keuAiWhTOQjI3wVL4LjmEsBtbf1DSsK1otPveaWjTZJUy6q2zaTKtnMV7XivK11tHuKHfsrafT8QZP67",
+	"gfKui8VtNPg6KO4KBvB9cQ3zSRo7F9fhWxVm6iMo2YHKZrC1lWFU4cYmovB9g/8A8rrMRFubO18MuqBx",
+	"Zb5YPaf3GYFNjuQ2IMv2pTKWvcLGNDKBLjw+VKs2K0rPKvs84wlTpcHGDyLlMVnYkKP+RtFUMCrEGkiQ",
+	"NvoVnZmVqAVIX+ms/C4+MCUoyjJJkvLbpYrkbNNV884s8XbBQ+9lT/7Y8XJMVUS9dQuZ45WNR2GvlUQr",
+	"B327MJdtOtzQRk0SmVTg33EBVjjme6qAKOhtT0ZLm6HYIW9FvDS95M3TbdPcedis84aDecu1GV134d9C",
+	"NVfBa1+Z7KK5u57YjLdOaT1AytOYVUG/FwER9eulwgp/UauT9JV+tMgJ8L4lZhWEo6pkxv/kqhOChpMs",
+	"3S+G/gJ2ErYjZFZ67ScTzBPRN7ZfW92FfdPMuz+lsRY+LGpnSVZVz85FLiWh6rGsj/eaT+XbuK//WJbl",
+	"sOGDprX/hqdMa/01j8EVqJ3SW+iNUvVUKmU7pskNW7tkaj6bwcFsT1nEaduwRdULhWNa50kM/1c/qGVv",
+	"28jeqmfQZKy1I+bR3EVkw7Me9M26xZxSsWwjIFTbA4SqeiX/ZD3a4U5jWb3WK4rdsYTGbZyKWsuqbQu0",
+	"X/1QVcv79ScAwQQpBg03fTqr9656cjRXy7VTTu70aQKZX5ZYdAmN5p8KqIBpz2vz48qUQqJSU30EsBPm",
+	"lVzum63LymW5uWItUUSTNeHGNSlq0PS4AVHY/3d/JNXGePEoL6xumT67NKVllzxqnK7F9UUkZDXLMrFc",
+	"26sHHDARDcCYLgEOvGVk6B6ECkZ4dJgtpgEI6WwwpFc+sbkVLL5ypZ/VnCDnSchqHIz38GCZxe2+UE5Q",
+	"2ZIEK8u7bveuSlfxwpVLkjCW4S2kMHr1bX+Har06+VrbNGu8sv/or/zj5+vrDv4b87ZK73OFlrw7qRRb",
+	"LTjNOz33VnNaVWeWEQR1Znsa/Xvp/Z2AYivNV7DVuli8S0W+SBdW94GVMZuahBdK8DJqyw/ullgCW0ij",
+	"3WQaZwNXzodFjbuvurfWSmS5wJox/d+az84FGpMNAjT46kqIRv8a2SriEQQP4B4D/i6MJ9CpvrQuALd/",
+	"xfOrPxq4mfqErVnHBollq9kyVpiZkAcUBsFXsQoZmnLjL0zyxkoncpmUu8Dzr632V22e1dbI3fk1xVix",
+	"O8AqtENeGHjNq8v3VV+HHmKSrzou+4jHgBefDW3G6VKV5kwkSxLRZUBkHDGVolULWG9Z2wiuSCojumzQ",
+	"S1/P9QU6mVZy8ksvDG/Lq7pKDXMuwsYqqRZkK9LthT0cuvfWbFOG9gr0249nWK6wRdWso5ezqRd12XSZ",
+	"akaGCgu1oieXG2I/+fcbGnaA1zuw1/1VSwD/YDOTbXmkE4W2fW1mBgsCN+kOeTsmxpsAgND9DDDFOGmn",
+	"Um2DiWZIhpS5ksAKZNLhHdLllAGl6pZFZLxPykIZMTVQpeh47/mNaHNB4Bkvej6lEdMSQtNrswZoiGiR",
+	"CO8+Yoi9LYmQ3pHeirY04WWB/SrimIA0iK2GexBkth+31ytUchnzgV9Vf5X0z8YuwFWVt0yoHSCZNrAd",
+	"Xvg5ET4a6GgJRoM2f8oMhtFykCGgVeUIZOy8HbDgaDnA0HKZbXIBDc7hjx6VzUeYq6pLIwAkbv1pfUYH",
+	"5pCs+b4+9cb7ve0gNTZCj5J5hx96K7KrFnhskN+twvTzhJaphzoQuflsntI6zcbwCuYbZZAO8CdzKMvO",
+	"7APhHGqmYXiwtw2O9aVBoy6caEz8+m5Ps+3vU+YVA3SIxN9UEtIpM22AH34gPIAEQ0R+xmVMb6IDahCx",
+	"mN+xpIxyP8cZ+M89u424sANWwcusjHbD75gg89lDV2hFV/qHb3MpdcGgCoomYa4hm2fh5E2K0hVfXZXN",
+	"PRbM8UK78wokxNfLe6wFhJ3toIfuu2XO47ooRAldpQvGI9bc77XHYAOEc2ARsAEhzboxpjQx12GAD1Y2",
+	"6JAhCet7aUCmXCkubohMPNA18/rXdJ8/nhDIrp2OVZGTWlESmWbYvu8dbO3eg6NbIvbuqsnaI2ugtjmA",
+	"6aB5a7VXvzTe4FX5VVV+WKoHsVJq1SMlGJmxBA42mkk2VSeiPF4OIMoKuRtelBX+VPyludRzZh4vi9jr",
+	"++wr8fJui0riRg7UCigpyBUFx4iVfD7mo/OUIEATU9hXNuvvSski0Td+zTrTWYa55aw4fXucUEViPs6S",
+	"UKc8LS/MqYLrB5tz2CcU7s5wj0FnxNAAUcHf4MMOAyyVZEpvGZSem06P/ZUJAi4mvTVnCrKLOmQopL2z",
+	"DPtEyGsBfwCMTIBszPoDZNhVEwCOsf6QDhlGDAzAikH13QUH5ik657UC0vaJsUXJEO2QYf9amDYDzgoj",
+	"Q1h1mDSuv14WPcsZTtOsE4SjoHQJXLpmkzpkiCmcUfHJXtf27+hci6HiN4JFAy7MFOBBs78mY1aRhN9M",
+	"9Bdxf/UHPRO+fOMBONRB6ahbY/FZNDljsWV7gPE2Y0w74wzmrR+f4fNmSuBmNXRrixJGLz14QE35gUBG",
+	"AnNgkoGr5RCAcNcBlRf+NeBiIFiqJSygv9h/gc0wGCVyAVdlLRA/rfdx3wj9rSo0MqVvK/ryReOYMKE5",
+	"xuCmKXSMGdGvH7GbUgaJUU3BesVDU7M6NJpyk+MI6DnAgd8iYdr0NyxfLjy4INm4ssJD0239l965LKun",
+	"K+sU7W1R1jzRUmH5KvPyr4FxQ9n/Wt40tUngNgMctjLr3/QL7jx3Pfmg4Bhr6yNeukOM7X31KqDxUF5U",
+	"aNOyC6k6NM0iR3VDRL6+qwRukhFbj3uGPGg0lhXBpSxJMF4GORYXBE14cxyx7Un2LdMm1CE26z9DQbE5",
+	"zt/ecsqBS5lFCnx2KOUya5mXCxT4KxQhMpHyMc8sgYRHLCBYHe4OjIFnHGM9bu/wzEBq+yWD5B2W7loQ",
+	"8HKwgMPNcBXvUzZ77qLaW2dOZIHxr9qFIT9s6dbk5/c1Jva40np2v8z18WSgd8LWPLXNOu5itjBu9XS+",
+	"yjzgBlTbD7OzWduBy2Z/5dVxF52+kI88TuQUKzL4lEH+I9HSdEQV8zDYX8714hz8ypKYiyEAmUcsNA01",
+	"XL12aNaDRHSptQrUaSQGn0cZMHSTdKOtd6Vv64CGYbIqEGof9EzC0nkioBv9heL04D9lfEtTOkQLDn71",
+	"nMbhPE3pMCDDD1fPzZ9epuEB/ARNAf78+9VwBZL/9HijhN0OHW/LNsAd0oP1iWNUt3+yeEuQtsc+hwwy",
+	"jIiK9a0CEY4aQnN93XbJVQ70C6gUHkKCx3ALD/1EzpPS5tbzxOQ3eI7uWmZXhoS4JjOnrH5y11iBj6eV",
+	"9FoY+ofuYCVI/MM/XIkFv6Mvb9Fbu05ilueMatZGu2Y2lvt+80Ss8u7b+cbbJb241wDmr2Lj22Qv70jZ",
+	"c7450gRnad+wun6P+qcIqbsF0MxWpfdPB53mwX0oK5FmcuXhVZthERa3Rsgsa1zqSqltM7NavP0x4WnK",
+	"hJdcXcLh+r2YlcHloFPFoAUkgPw0oYpMMdxHBekF3W7XdF6Tid/LrG/8FSpVpuuyKyGTgikMMUZ0iS2G",
+	"aLzQ/7SUVHljlrtbGX+jKhJ3t+s9u0W9hjGvXS6kKd2omXoMlY/3ZcXukLo+WMtX2S3cts7D6mDjAMbk",
+	"d3uHUFhaogASZkwT/Z8cLAxcBZSrQQlIvI2rbLUioGx2mufWcYMLRdcc0ysKLBkuld/i0mtKGlNps6Xt",
+	"vIOctCjf64wZvSO+SWY1T7o2Qb+NbpKs1eOW3phat29/mFV1mt2lXbCyckV+pWk4abgWLuG5tgi6lIsV",
+	"EAsPaawc0gOHWUv4JVMAfrcd+TVUSkOiaja/m3Lh/7b3pBDy7ivmvm8DFgzAp2q51i12LWnER4VWmZpO",
+	"arKJXdtzmZi04g5BrwU0iJULcEHNCE1Jrxt0uz3TuRNS++XYxhKhUSaYNiXJohhDKQWFkbZ3vjZpTMhl",
+	"CeUWNIk5S1ys8sHJ+mtHLqL9bTWcMwvKE07WZ+SXGmovKI+XABpgWqVuQVfT81/pM/BLEzI84/wSggN0",
+	"q0Rna5s0BVf0wKNKq8VyVSfboDdiCHc9Cy0oT23YiyerAe56Q+3yOuYz/4oh5LOqt4TeZHMeC3d+qwRS",
+	"81DCj4txOTigaWH/NXwTMwpt+WhpVZcIGcL4IQQ1Mjj4wHId+AF5QM2nLA9fYnoT4wjfBhpPpjTl4mbL",
+	"3Eh9DqpzI/Vfv1FLNEQFGmzocgnw4YnBGItMGSM57nUt6rr5jr+X2VzNlmMb40JV3teaqMHhrIO1mQMf",
+	"9BbI5/AVhlhz9i4w9W2fGZY0G6Ky+bpNWLGJeBdEQfdu8DJUdAtYb2HM0Zls2vCWIIzwKfPOuEOoQ2wA",
+	"uo1WN3DiZU1Jof2z6aHnxkK4BFuFi/lIwLs89VDwizjqPj4vfmcdGtNZ0Ds/NJkoNlwkoyV619zZCY1y",
+	"5wqABvuEqZDOWBWowRaoh3je/E75RTjEUpQW20xA75ZK6XRW0VIA/BhZR1L3eHm4Z0MFh2VYg2CwSkOe",
+	"vTygROQAb2fWnLztMpuBMlUaftpgsG8b//3WrUW3UvcGi6KCR+1fNclD61TtzGda3kdDvzU6Nh0ArMqc",
+	"p7Ak8b2Y816a7l6acFvlVl6LsFZBustxLVBeH+WtWStXuMEbtqxW1JTMmIi4uDE9p03COHgUOuSVyULl",
+	"DkZ8Bm2q/T762LOEp4QqoqS+0StC4bcs0S+OE8a+FSyxqjocppGA3qrsVHRMIdiazVpnEtXwixoB8z51",
+	"SB8V2dx078xUB5HWkIuItMW20zVeLLmX5FpH+3FuA2W6qRGs2VRPjuRd7QUrzMLdGOG8eio2qYEXrgil",
+	"SbaRjCowzvVfIH0ZwGysUVUqXJtpBVeGUmNbXCZzjGnc9cKReau0RDhudwIeJxtazrG58rCjuGCbOGbf",
+	"LuPiJj4513G2K82a15NXpuTVlJRwsXqMPH0yVTcD0/7005ejil5ylh3hStMY3AdzJstR7727VbNj1fDg",
+	"r6nAd8U3VGklgtQOywP0jc/hmpQlc4bc+vhEZguzhjXelzc/t5cY5rPFT8oCCyz9aidj1RTGNqlNn6o5",
+	"4YomN40Lbku7dVyIYj8132oySQThpHlLzBLvw5q1vGrecOehvADvryOpFI7+ykDP5868t6OrdppFU/BM",
+	"o3Vb+5Gnk69RT73IfKc1VtDXaDVKsInfBMT4CqHS38N22aKmOcMaL9BSuo0mjNws7jdM5EINSYgxPRrH",
+	"ENTrEGxDIBeYZq0kPsEi7F2kWAJp6WZ/iUzyc83vlH3+qWB0Is5FnDAaLU2GfYbUaXrxQUYMhXScBNbJ",
+	"OotoqqWHpszwfq2JlCN+uoXLvrYJ/HM1P+0B4J8W6nNKI9YU53ORSGyqrm0W/4BQFwGogb29BRzoQ/wf",
+	"31dn7I2AowX04dwtrQqHFKKq4Tzh6fK9HhwZwVZqA3hNuRa5o/Ecb87P37558/L51eDtu5eXF1dvLwdX",
+	"b//z5ZshnDFqwJQQzHBC1cS4OSreej/47dXrl2A+wVqAAcVoAm5RQ7pW+K17TTkXY2la7aU0TLOOo0Ch",
+	"Kze30C1oFeCO5afDFbl49wocKa5lFTz8E1R+EjqbBVAGOqLhLRORTYtgZMbkLAbAf5cZiI2Q9QOmU6ky",
+	"bX0wBMXvtHEVc5UywZJrAUXGypX7QxUuH+fq5XENoVBZIIpm1Klcd4Jt9fGlzoaFvhaYgWqwJI2igAUz",
+	"G2Z6+dtgkrkbYBux1easegamB5hrYuKVfdpEV57oZb0WkQznU4BOGMoZE3TGO0s6jYeda3Et3jOzxmb6",
+	"wjY4h+kNcykKffIrcMnQ+MI75FcZcYaBrf/1/u0b/fqHq9/aZ34z7d4p+Z3/2iEfDIQP1l3N4NhcC+zS",
+	"BF+wlf7kDfhx8ZfGuwzsPIspFxYdHxfxb3N9bZrRhAIODbR5kGE4T8DGCExDWhxYCpYfSM//dZYbjCia",
+	"+rBBLcHQaPWhdwscQlN0LubMu73pzbWXTXcHdbASovQqSp7D95TeHYNtPeMJw5CJ+wgiZEwYJg2BGhjL",
+	"OJaL7GtajRqDHKJNLiYCuQYwxQvPukLGF/lwlHnHFUeY5GCQbAoCRa8gV1jTaXjO4GToz0MPLFxY0ymF",
+	"YNW9Ij9f/vacnB+fPPslIEM6m8U8hAEOzIP/+lclxbBDhlroDEnEVcrFzZyrCa7vFDBGbF+oIWF/m9MY",
+	"VwQ58FoM/6ttenG2X70YmlW3xdTKXws77VjeGHcwxBFSqAwce5i1IDuhiVBAhthpbGhyyLFdQ6/bJWDQ",
+	"KELVtQDON73FzJxPz7u9XzTvSp8Cr9TxwHPqH/SeHcA/hh1yAdABlJx0u4U9Ac5GBtf7oDn2WkzoDJvl",
+	"EcSUzh7niig61sfaHLYASvxmqRE63hYTJacM+x4ItsCie81LfZvRBirGM3FMhO1aUEH0IlGDThiAt1yz",
+	"mkU8p5kbPpWEusi45pvnExbeKpLMBe6M5s4kYkkm9jESoW+6cwDdy0pBLev2jdj6+bjbA1V43D1CgA6i",
+	"pyQj61WeUEH+/PLql4DMaDrRzx//ElwLFB9oQgVkyqYyWTrtBB7On0+6R78EUGTqxzb1F7oBOe4d6f85",
+	"+SVwrPTz8eHhL4EtMtXmA4wWkOPuOZJ4eKg/dy30of4FwtCITKPPlTmhALEjlgT6aOkBQcqmmcyBs66v",
+	"FamyZFMtGFTfoE9oFjoKzN7njsFiwsS1GF6yNFm2gd+GIGdmVKFQBBiNkJmgb4ZMAP1h4PeXbNzWVnHC",
+	"WUqTpa3t6rf8X2qjZz6d6n/2wcT2cJbNuTD6H3d8SoUWeXpGoNwDC7GO+i7Lvuq49nH9llF6xGaOE1Mo",
+	"St7bTzv9fvHuVStouUBjq9fpdrq2TyWd8Va/ddTpdbroe5uAiXZg3z646x1Qr6JmJlVZHErPUhkNN5Xa",
+	"4rASA0tUtBjXzC5TGgfoHlja2XKBFkVChaI2thkb/BQ21awDvYvIJeypPq4Ur07X5najXCRfn69/ELid",
+	"/YP8J1uSfxBNG7wjsI+C/vet/su1+Ee73Xb/r18cetJpSP6BUkDPCgI5/7D3OdNkD9qo4Hurwcjc60OH",
+	"KzcsfgXhLrgI4znE8KDle0qT1HxZ0zLwsuzy382hEKx822+unR8B55MnPSteyI+RuxmsjJH9tWqMlR15",
+	"OR5rTt20AYMEURIqdgLZzBa7/KRwP/4EQ3vrpRdziQdNK+IlKnCwgc0OckUWeBE2K1I6bnELs+H1DpZv",
+	"VvkMyjYt+5qnbqr2p+KzJfuUfTb7I24JVPnoncp0ILYckXia8KzYy3eGWa/th4XEAw3GAxzErMYMhPQt",
+	"WwaZpaYPN7qMOuTiWuALMNhIphNY+4LsoHBAufLGvfLttqJNgrYKSnBnCbyKWv3WbJ66ekCXiPqrie3Z",
+	"nor9Ly3fRvurCTmzzxBSwJQEitUocC/16m787IP+HyWoob3Ds+NuKSpo67B7eNru9dqH3avuWf+w2z/q",
+	"dk4qcCfzTz/rH5/0u90cXmUfUnLb+rFe77Db7rW83NPW0bhLj0fRafs8Ognbx9EZbZ/Tk6P2s6g3Ph33",
+	"xme02wM31xpugwkWfCytk154NH4WsfbpYXjSPh6dsPYZ7bL2yfhZ2Bv3Rudh92RXlGxNwZH1YvjLaF0a",
+	"3lZ1u9aB0krnQrB4O8r9vBVgipKhzV/Pjg97Dx0jv0GFwXpn280h980KLuudtw+3+3qVnITRCvBCdTb4",
+	"eCdkbD384Tr+avXbJx5jRQyCR1A2oxbowWxMOvin0J230QtpxB8W1N3n3X5pMmderiOIusNudx/C0ffs",
+	"d63bvpfzyXc9P3jvfoMs8pp5VXyu/BP1SOl5pHTvC0faf7+3eSqF98vnUPWde/8o1nu++nBt9f42E96W",
+	"P03dJLxelc4Mdoc12MBTpe8yx8i1ZSM57j743Ta3BgsA3uptfuuD3+YaXjra/NIlo9FbEeMovRovXEn5",
+	"GppHwwsndchyraR/ZxGnNrfm+PBw88uv0M/z3Bzy+6B1UmcB38OF3TV/P6mzEr/OFdbQrlyKje2ozcjM",
+	"RkvpjZbDLWe2fQpanyHXsG2wU1sjI8qC8mvqwSwraiy/rv6KkOlDzzocmr6kzoYFZ4d1yMBv0Mrse1jE",
+	"WV2jbbWONZB4WmzE0zNt0Y4N5XQKGF0xF4yoCX7Ajou0AaQwWsPOQkd3ZP7GmzmNLEkhFeYhHxqehmmp",
+	"fYxLtRMb2RRGOS2wXxPlcanA4txra8DuWrXRWAN2V6R5fQ3YravBHvr+bjTgmjnX0oD1399mwnvXgJnY",
+	"QZkzYlYp/tCHT00f6sXBoEGJTjT7u0Cd6VTJw1TlPOJp2+QO35TlK2F40CobObY+6cALQHuu6SAr3jcu",
+	"7lAKJWOkmH3W+6IcIjYEc/MdQPUSmBb71yKWN9b7A2/2oTYhijD0zESaLAk1GHwQtYDQjZ1gB72NU1hI",
+	"GscGwX7M4xSi5S8NfrlK6RIrUzFmDJ40rq6FaYlmUecx0oLeaJ7Y4LTD5wGf86sxGbOFg0bHsW0LRTNy",
+	"QCgGN00IW000s5oYjQm9QqCEYXWajbjasjVViMhCfd21cEky8zjGsKcwS6RXmiuTh2XrOoR0eAj4lKGG",
+	"RhGL+oSmJoA8FzGgW1tbAh127AaetiYKgIryOCbJXAj0v1/JXKgWwvbq1nhdnYk1pOnQhpXASWg2VZEh",
+	"wOSZgKa65TMfbx7nipk4JutjyKMhWcr5tbBJWBOKhhZX0CYHbCXByqwfvToX+ii8ljcQ/TDRdFWZFpY9",
+	"cvAb7CrUN7fug5qPf4CS0dqPX0BeTZPH9emtTw1Cl9R82tbQ13wcgf2aPv+GTmst52sQcDUexHwD49Nq",
+	"bOPV1OCah6BooERvX5gc/MZK+Z2BRNxSKR9vfkkvdvRGpr/JuTBvnddReiDWTOPb7XTlqvrLpfr4yk3/",
+	"DjNfcyoMxVLbBxkpVWSAVWNTpUAUQc2VyBKFMP+lqJAubOfBCUW1I2fMYZUQUNW28eOqUEG8pcsM96KZ",
+	"aHlUzJ2by+Ni8gfynbZx/AwBzM+zNo9DY/GY0fJ8CTtm/aFL2fCtx1zG1YCVL1je3CEf9a+GkJcxtM0y",
+	"XL4K12+KSFVwm2tE2IzN8L3/rYd8ciIXaf8+2TFrLLnKd0GFS+vK1RJgRlqW74bAKgYo4GOGEUBTRmYy",
+	"5uHSG5TcMNPLJGJQb4+NrJA5bV3BPImH3jva8lIS33SZTpiPljr8E0NcmRWGyVjPsx6mu3JAhTSORzQE",
+	"gk1mr+ofHBhl0DGvHtjHsmyejzS+JZdsQZMIEAhCOYP47mortiZuqDdsYW2iOi6o3u7OCqZq+4NXN2u2",
+	"dw2zX62gNclAVV9LJKBqRPOoOZ3uaRjyh0fiSXkkEF7KpTg2UYIHX1xd0n2lQryEDhQm52WeJJr5ENQK",
+	"RcOqqtMHzpMSO/XXQj+IVv+0G2whNbzislZ3dDru0ZPD9hE9Y+1jehS2z0dnUft01Bt3w2fjw6jXxcJ4",
+	"M+kBZD+2+r1uYCsNBgbSrMXTfy8Mmy+8KOaQdLv9brfT7Xb/G1Dep0xrwQ3zwJJo2eq3KuXfan9QaELb",
+	"gmqDcGkGqEC07592u2tFaGk3y08ZDo5pt6wZkCVTlY1m1ZG2POKYxa3+WQNpXEcabmFA7PfCZu7I3o1t",
+	"F1evtWd8O6PyVQTm38yi+BZgr52JzZxzjsWR6pALgd4vYo5CAKW3MtGXQukiYtz0SMY86bxdYrP3acHy",
+	"CK7F0Oxqvj5yqO96gi2IPdEE0FCoXwDiYVNyQWaJvIHWb86dJeMIDSW/DTb8lRJgfeOm8wytWCqmcsUF",
+	"piM5pMZOZVLqscLLyR5sJSMAe4fdxmfIgAvvLK7W5Fq6yajBh7Y/zl/ZDNlOBtTy2uBrb8fjkaRJZAj8",
+	"YfbkxSEy1YONnoJzqtIGMnWEkP/u5R/4ZhDWOmA0JDI/2ICf63vs0myd9Y7NlStsKN+hs3tTCodGFY3/",
+	"NsYKGg3uV6Ol/ZXxuGB25ziFl3uQQIeRhla/dap/AiXR6htZBTmizS2vrKwKcw1Gz8Iea5/Rk5P2cdg9",
+	"bJ9HR6x9SE/H3fAkPBw9e5a9s2J09a563bzRlT2pp9cyxlb/lk8dIk0f6i5aTcRsbsMqRJ0tfHtsJssb",
+	"WSB/d+5irAM0HlksfkJW2rUh0/zIH9DZLJF3cCAeYj+V+np888mXFdAYZOibCEPI58+q/kxaUMLorbaQ",
+	"knnMyAg6ngT5ikHXfhqibYx6Ncmmb7uiS0UWEwN2mfUgmVAF9crQYtuBApjliFYlkvnLqlDalWXT/MA3",
+	"PpoXMAcafxsbaINgsAL3ARLiEVpBJWLlhxm0KzMI+Zl5pcEbpesWIhIlzF4lpC0LBBlllLEpN/VEmRS2",
+	"CXcG7V80mzSp+5NRzmb6DW60aiIXZK7IUs71zVerO4YdnL6CMLvUc/0hy37Isu/Fk62P7q5FWcQVHcX7",
+	"EV6Z//EnlYWmc0Ahr6DGNXM1QccbNkszSw+dTIDHhVlRhuIosELRBrpXpZ159CG+9p34YB/qvPl+HTcP",
+	"vEG9wA1+uJ+Dia9zCnxeX8jEpBOu4XYkrA6z45M/eP175fWXYkesDtU/a8KZeF128tpPbj06wV6r1sPH",
+	"E6LNKQNhrvKNOvu2sB2QM6TP4QbWydW9Q0xB0Klpv+KF8OU8JbNEynEGvWPCEdgJw0T3yYW757vMttmM",
+	"0UQZNBUlp5BXIjckHyEW0hNPdMtm8gRzOXceGoR0pAJ3qG/hWZNGHOxFzRhVqPwDNGPJlOqPxQY4JGvn",
+	"h6inPG9+WT2UMDDEUikRxMjXWph0miFiXYscEplWXYB95SoODciwP7R5wwF6jWh4e5Po7caDPGMpIHdm",
+	"SVwgtFzgsy2dYB2WBRftn/eVZLFdnoRdwgETEdSJHXaPvewA6SmL+lfdTMXUyoriWp7bN35o591pZ/ux",
+	"tfq5blVTmfDQl1Yat2MubtVeBMjHiWR3LIE4njJd18WtxSybzUcxDx0eJ1EMRA1Xqze8wKZOqiDL5BSR",
+	"51rXMqR3SCZybmCzoFjKtFREY0ACKp5LkABStMGsDPQ0oF5yA0o3Y4nKWgtZ9xgX2kqgS/NBzESmqX3a",
+	"tk73/P5YsGWbj2ePDm34683F7y+HHYKyVlvjAJuKO2+KvuxJM51oFJCOC2CbSrrs1WvhYEffXVxevXl5",
+	"OXj39vLq4vXQvJVlVeB6VGedvgP2eM3F7U79eSaPCsN+4P0YGCOq1T867XabZY16RO4sc3Qd9WbBi+0g",
+	"18U97XMQ9aQRbQUtBPZUq6/28q/m1gr3ywsXa1YbaCZ0ENSGOgPOEnVZb3wUtp+NerR9HJ6ctM/pEWt3",
+	"x8YFSnu9lm0C6HLgjFaxOXCdUE5tXpw6qKOZtNgRBy//6+L3d69fNtE7xa0s6RvExe0/daLKG+kv0g+P",
+	"5mqSCoKXUpTuKMmReX/yghhbX3SNxsx3Q45ZWTePi1hJv0xFSEDNgIopA8+aDw6boLEkEY8MRnzRGxPh",
+	"7r/POgkXpNvxKh1vpFG6IiJCWoVhK3iUyQmMbOEqKkSXZvcdmnMP9plEcM9Z1cGI+ZexWzWrBVUpTxkI",
+	"LxYeG5NFQgF2hLkIgi08f4gD1MaO8Ks+iE0s030wkklKERts9+rw8LDf7dVQh8Xhermsox0oyU+N1Zhb",
+	"8DWqrGDCffcJ1eA1edi52aszpSDdD75knHK/TtRDqmI6YYkiN5JIAULUhdYfIOFrCfhXHjAp+v+/G+Ft",
+	"zR27HDuS3qgQIdRp1eFXYMHNjlwzzfr8mmF5leoTC+WVi1kOAzL04zr6Z2w4hT9D4xE11MszzDu9hv1C",
+	"m90M2iuWob5Gz9OAxPpuzkVA8KOKyORa6Jtrh1h6sFTBNIjS40MHcfszjIzt7u2vcGDTMN3VHhvg4oSR",
+	"KIF25AHEefX70FDdjHcthgDKvPQ7Cw77iCkzYqGcZh2qYQj87kQu0FMJ8L3YWc375IoxpudRvDcPMbAw",
+	"NKDQ+pH8XlSvcrmYzKXiBNcCO4MwEXmLK1NXMYrtwMyKwu9tBzr8Q9/0IQegFyqgyj+xjSHAErTNR7Ds",
+	"IzWekqs8hg36aw1yG3HAbQ63rRqbbWH4x3TN2gae7XE6ZGHETEL2j4JW5q3WvzgMWjGdKQOONUtYyA0E",
+	"PbRagflgFzjA6jT9T1sK54rsOMATAV+oW52WmUqHK5aZfjpf/1OoaQPGHhh/Yc/9IrsOHZaVpumzysWN",
+	"o/a4cRXNOyPoKmwpwwn/JBVpiIUl9LFApFwb2oTKByYiIwCjb2FCIdO2ARZqPz7lS6NW9B0s25OcVsrF",
+	"hfsOmipkSiFglUVUh6oy+yuVypm13AJEzQLUK2i3I6+FGQHTK7KUbx8bgJa223YoXNClQSsCbYIwessi",
+	"K2vNZc6UqAQklBHL6uquxRy6jS/oUkvKODLAUiNG2GfbLHCLOBspDbP1bX8QXip2V22FRxcMyyTnYbeJ",
+	"sEHWinJzKxE5b2QO9sxygPOocKXm/0wOlW8VH8PtAkFgjjBY8fuJlWW9S/eSzSXYorQhVw6g5MpU05oH",
+	"tcBSVmJl4HT6XgP5KUN5x5KYzmx4ZYhtheBdA4x3LbRStnYffM8Zec8LOZTQ6wK6k5QHjVYNz52GjQqT",
+	"afXPTo+7zQtykbJLTatD39g74O0W4gxfsVzXUnchH9iYSjO7rokAhC2McntYhbbqGPZH5fCPNPNNaeZo",
+	"9WQ9nbcOwMwVvWFr8Oz0jRRyAAhAZWaImX418OExPqNlHHZrNiniYCGZhMR1GCsfgIqmpjS8ZTAxP+0B",
+	"pSW60eIAr5Sd7mHwyK6wpjm9fhZWH5ZsNFecqdQBohwed4MWNloFAryXZifdwVTfOzvHQWt2fg4/nHUO",
+	"g1ZCUzYAnY5GX/43AzWhCYM16QWmWgmnk+Ej9g673XukKx9N6J4XrsiWI5D8b0apo8NEeV5QHi8d1vH9",
+	"J81gFS6BJzKDoDVj9HZQYOvjUgoqx1kLuwMnMQcTVHSIQA+0r780KyodolpHW6l0FFUlShxFH6ZXi3AZ",
+	"EFzp1b6KjbW7BU18slg/PykyNxL+qztQjP9tU7jJpsCizQ5+Z30JMC5yrcasf9zFhhQTEZkxAVllUjBl",
+	"0uDkjfUsm7dVWqH+PK99rciU/ryFPPQwwb+DsJRdhV0w3hSriRduYS3PmUHWJAz4OHEfLl9nCdLajPdv",
+	"wz8p12W31Kyp3NUHX31qArJBBCiX2wY3NHGT90Brdp/lnlsP4GazRptITLe35Rcft46PDktkl0wJ0nAD",
+	"Sz7EETIv4WZEGrMCwzhUC0BlWS/8Ch8JVAvbvFl9Jm4Zmynv6hEY3y80kIQRkKeqD4hiqX8+duXQ2Bvn",
+	"Xul7ZfpoXRuehns00iEDTHQel8VEsXCwRRqr2YWPPJ2sd6GYIYMirizhYwNrJbYKav3wrvxTeVfea6N9",
+	"vaxuYHgewFnbi5/7JZqXNHHdmDAHwKVyCCkgDKWYSE1mQiERpEM+Yicg0x0fYnP0Vn/JFDe7riuYAnIh",
+	"0KpFhzfgL1F9GwMTeSznCRaf6vud6pB3dK6whTpKHKeMiq3UV5MRvAyWfVZKbzBO8mT/sLT9c6I3l+3y",
+	"pCBr7uWovId8m/KkJ4OpmusPpeZT5FvLsK7xkUwtU2zk4dxR+4ZMjHT84OIK01wvzi7Z+DFENn+TifPK",
+	"W5bXekJb/5oTtIEEDfFN8V+nIvqYS2/7Cixc28jLbLwHBc6+a8b2gkS5S9/DWTw1QLN7ktOUKLhQ2PRR",
+	"w7Uxv0VsJRojiC3E2qEmyd45ZVJU2eCTM58z8ttUtMdcpUSOzfFAi8k8kbA04WUAknri+7i7pto8Nil+",
+	"PF12bHPPLS6rDtFs31dVGoZsltrvBy2apmw6w09Vlawc4v3TPdoNWtEc1xf9/sdBC1rBWIx/pBh/spmQ",
+	"UJNv75cpnzKV0ums1e89Oz85PDlBn/8WF+mIxfyOJdmMdrcr77GhQqWCDpke+SdPhH8nYHOePPtx0Vy5",
+	"aELxhC/rSkVz7TSrfKy51MP9HlaKjJaYiwnBKQP3w0UYzyGYsVKRACn7AImxqd/pENqJDIlKqZbkY5Mm",
+	"oAe7FgaSiCtCoyhhykRMHPyIjazE8obMaDrBtFJoU0ZUmnBxowIygo5Ss0R+BsNnnEiRYsCFTOmyLJFq",
+	"zEXkJV9t2XzzkfSvfFQoRuB9ypb2CSIZ4fLvMPD5G8/He/2Yp/fbVXtLc2nlsb3A4zpa2pOjLR0eBYR6",
+	"Y+k/a4v4JqEitX/FXFr9F7COBJ2yAIyoPBJXGYIYfu5aDP+rbdBC269emGa51PqBzJi2L0qbR0NInRbS",
+	"72mpv41DYwW3vouM9YqbxrqI5wF9WLjAUCvW4V6Lw+7XkxJbiAYRXbHP6T4SkFwh8MYC4G1MnRS7Ptl8",
+	"d8jO7pPjbpdwVIoDYCNMnYc9xKJivUa3wKo252KQOJDi8gwZzbpAHcYQrOVmf9OoGBiO6Wtejtr70WaM",
+	"jxGn6o3BYzRWveZZfWK/egrGLkSK6diess+IwqdqtK1NmDaMKoXKSxpO9EknP3+4ev6LPiNT7MZIl/qo",
+	"mFQ/IkU+2++oi+IBguMyosu+flqKDDgQEHdMHvkNSycs6ZAX8IqXF3gtNLNBZqDprwSJUyCJ9FfRXyGn",
+	"zPReV0TG5XnSjEaXONOHZBA2VdX71KtmOhXXhWz1oRBHzaePNKso12t7H1VbEzpDQIfRUq9KrSxYxW9E",
+	"m68xkV/zW0aGMVepNvne8xvxCqpRActZOA3cN7oEjWMhCQ2h6vKB2upa1FNXmj5DW2O2x/eMibpPPsaB",
+	"XsubKlY27fa94lX0zEx5hmpqLR4aTXlKhFw8NfkNMA15fk2l88tpXgRxKexMPTbWHFjGxOvTthH3BG5b",
+	"gGWStZz2OkJ78nYBad4gVmqpAkwFXzKVsiSiy6L8vhZGgNuKvkLhSx2hjsfvoVnhwXfdlhpm+n12pQb+",
+	"tkbEuhbVqweDJXW8HzyyjabRYREYWMIb5u4rcONacVnAARCSJHLRwH1xLR5wM7GqaFvPRW1fxCPjbpZ8",
+	"f8w9N/tYFPCViJ8ApC3g9j7GHi1yIVYaaCk6ZlqpYKXxWoReMtQ0tNlnrlI17FRgVYK36yERDhrR3G3W",
+	"thmmEf13DwoRxsD2zywawJThptvttY96ep34lP0dbsatl/NEztjBryyJufCvla2jcZcej6LT9nl0EraP",
+	"ozPaPqcnR+1nUW98Ou6Nz2i312oGg4nevn0AYBYXpi7M11NawGz1Vk0+PeqWnd6fUI/3Otl4epWeSzGO",
+	"eZj+CJCsA5+cozQqEZplec8fE64tS9u6AFobgNzV+lYKRtKECkVD08Ywjs1NY4qqXTBIc5uLWyEXIHmz",
+	"Ns/6M8YBSrI/uxaJNL0WwN/kEgQx5hBBuGYlXehaXAuYCFwirR/OmhkMeygAPjK8r2W6bdzh+YD18Sb6",
+	"fDuzRdEpIwzqyhX0cBW2TaMeDZ2z6UJeC23B4OXVvcajIN/jFXGEAG8IusIaFcLHRieNWCyBJIjCY4FN",
+	"ZFbJPWfJxYcR/AOXksh5qnjEDMK8XiY9J0moAPw3bWWVQhXNnUG0vYZKFzKfP66sVfXtRW2QETGSo1pE",
+	"HLa7BSIupizhIdXqbPAXmdw2peOwGU6j3pFfTWRyD+kHFdv1pcWFYgmWCAYtzdRQSTsX5rRAkoGN3Pd7",
+	"99vM6JKpeVxduj+fjvQ51jdpk4cLt4NHH8L/oW9K9Y1MLGiald1yXGW4143Nw+sHX8z5W4t++cLrwsHu",
+	"WLIkmn4qliCbhZGy3h2VGgTdhIUyibR+MAkrfnMRvKtyTHGCJgIQ/zO9rS6uxaYLg5BpG+Iqpe08kCh3",
+	"a6hTyQi0c2W1xtPP3tOz36Gb+wWsyzrrZ2MNo37zJ0XCeZIwkRLoaV4BxFC+dd0fl5stLjePrJJxx3xp",
+	"ihmrbfKG7lqW2JRQEJ1rO5DbbCPgY/Ie3ec+utuCJQzrXYyLXcaZvewj0ml7WrCFZ0BHLOT6OyGNmYho",
+	"ci2wlCWRUyLkgkjxJ/giONGhLQk0e4vgaiDHBDwqxfQpldKlHcpvnw6edRPnwB7BckxUygAw6log8hSN",
+	"lUSwu5JPg1GOknxKb5kyhDi6LNidxU3zM0V+UmWzKO1c4m4OD7K1oVA9n/Hq2amK04MrebuUTY8hssZ+",
+	"7M1/dlFmL5tbirRHmI1alIO1nDTgPP/hpVlnNVtbuUIjbDCFD6y1Whm1+U0mxKyOQZmGWhdj7IKLJAES",
+	"5Ni1bzg6PUWBGJgQZJJYkTxa2q+ZqLMkU4o+iGkGQwpQNepaYPcIMMC5Ea9anutvY3BIMA6uCmpIIgJ7",
+	"PrsRNbUxG6dEzlPw+uRB7PEtxLGfUBzBZMU5O/7noctBv+NswaLhLwGgChJqAqku0xb8OLAcHfJxIski",
+	"kWBEwnyukbaERywrdcB1NNj6YWqSdwoTMM4uCFMtqMIVk4nFIDFpgCweB7bEwtydAkIViaW4uRbGQZVN",
+	"XX8XGkl/jfw+a+Q6SKTmwbREpS9oWiuu/JraZ3efGEijv85VOkXw5z++tGDTXO+P7K+mIUcvPBo/i1j7",
+	"9DA8aR+PTlj7jHZZ+2T8LOyNe6PzsHvodRHZpN4imlIFBf0R5fFyADYL/j4P/oQFFSlt9dsn3W7QEhIe",
+	"iBjsMgAtqwUXN7BCehHxNoyVF9rywiYoyzDWD7lpG4eOZdtWv3d4dtwNWooxYX64L6cGKc19CCnLvnV2",
+	"fNizn3p2fti717RpA9D7Vu/cNEGxbLM9GmV5uqSZ8gDHtUgMbKYGBUoOu4a74AgOds4WR1Cps8oOJ6Xs",
+	"YMkGtihlCCBWm9hAXsRVSkXIBvYEmo20uzFgIoLqnhUoi8Nu/6jbOenq/2t5LwACSdkrz/rHlmZ8Rcl5",
+	"EjJcCE1RWz/d6x122z2gMpVF5tmvDZbBtJXbYk76P8o0v/3dL39Sbup+uqv91QNumxuNEv8wVdglzz2j",
+	"Iru9CYjUm9NALJcHRLncE7hrlWZ5XHijPun21tlEnmBNyI75GfI+PAN0x5xclTlyEUWKDEEFD60zBIxA",
+	"NO8iujQOBj52qX6+XQ2eYUAzTNDgXbpm787UBWQ792uInH7k6eRaNM1Y6UNs0Xo5eERMhxdVsN79KjWe",
+	"qmq3BVgzGRfutFh3DyZQo9wUb1pfp9D3qVmU+1TXxcUvcZw4bv1O3SY/HCAFBwhuOArVcunewNw4+JI7",
+	"b2tDhQh2WRSSeWNk9W9F28RLcuVRhwwTuVBD20JqJNMJekVMm7HI/ulaeN1YQXazqEM+CIBpQGk/lXc0",
+	"Nm0kjDcAh1EWhME5A9AJUJ3SWHqj1/QUhPxOJZ+ZcWVmQa9RMxT81uYkAutT8WyGH8HRKpjXbJF2a1dt",
+	"tqMzxmt6oyge8dqNB4scb3rbRXT5kzLGHVWet1IxBsW0NgQkImxlUujIZ9vsm4+lrENeTmfp0piGCYPO",
+	"JkISNQ8nvn7LNa5TE7lQa3vUrek6t89TnBXS6rlbLw+uCfp59mOEOCdRr1EelXd3eppt2vbhDwC3P7A/",
+	"5lR6Gg37tCGrPXIZ0AyhwzSBnFGhj7eAQ/XC6xixUljlogylzoU8BMbezpjjlzIU2t5J/6jbOTzZtm59",
+	"vePUTXBwxxLTOuOoFbSgkh3HOQufjdgz2m2fR91R+zjssfbZ+HTUPhyfjY/Hp7QXnpy0gtaEq1QmyxKP",
+	"a9CKqUoH0AU7w8VVoZyBX9MXH339UOsTAhcBkJB3lppIBH/nKi8dD+kw8PT8Kc4/WAdqY29eQm9wHydt",
+	"ncl+EccmXwXr522ftXyhZKF5Iiacgy/Gf0gwFimCTRe1FgaE1lcr39LK28K5+h1nAquXrZ4uTexzLzRK",
+	"7jNyC/L7vCG/B4g+K0h3UhSWyXNQarBoO+fj4CFNNWryfJPm2R5DrfTAhpIFfQH0asLLmkqXdgZd6aRM",
+	"vEbK16JeJ+V1vZHdkK1H1NSuoTasTlAqNEVepwRNr1emsDFPY/23TxedB0j1NA1oX8a4KezQjs6OoDWm",
+	"UVi7jsePWwLVljQuJx06tlNIwnTFSMtcWVQf4XCZbfhiOnAHGUQDdrkwQAr6h7FMbhiWq48SuVCAf3eB",
+	"6excCq1zlSQOeNqTm6aRkJfHH9GlCiAvR5mGUZnrZ51M29AcXl/ad9sdfjdp4iu99sz6gaMtd0k61D9n",
+	"obN+z+aGHJ2erM+1tD3Aui7pANNEbGv1XtDSezsAKJjuviP8P67y1f3WEWjB77ZujOcdZpdvkikbUYG8",
+	"JMSA8DGAmIxktDQp2DcSDbiI9VeQXUoqMawUMjWez4wA0Ba+haF3EHjkpNu9FgYpB6TBktDZjNEkKxHF",
+	"Jr4d8hxvFqa7sFbfLOogmJEFMsIEO5cqiKhGOYIgxCscntEaRIoMgGjXxpCex0Dff7KMsLVoeEc9F060",
+	"0Ha+QQMA0gPIpjaFWubejhIAz/3xuDd+Fh2x9skhPW4fh2esfR6ehu1noy49G3ej8/Fhr+W6CRowO8pT",
+	"yE8b01gxrecqwp09i33s6DvsdDtd8va2T/42Z3MWacv3+L+W/71qiH0jkiHHqmpJqboFM26vtH0KWoJ9",
+	"TgeaHZy3pYHkfTT4U0/PwbKCV+U8Lk5UfgPxfBDzcYq1lqo5AP3GnJmrlc23WWiuhP1Gy1vBFn2DZCrH",
+	"xp0Dv4eOC4gkL1ySDZhsNMX6YAlVPJGT5CBjYbWvxVjGsVxA1T4aZKajpKNIsFTLRCwrCvS9GHqwpPpD",
+	"s0SmTKvUdAKW6FVFoPVa/Dw057SDXx7oRWXR8JdyUT82quM1rvo/A1zc9x07fc3HxYXzLAApQlajisPi",
+	"/WL3hGqMUew9koMX7hprJ9d0p9TGMBjo+JEt0a/qQ2vj8+/Tuin+jynh0l+pJwvDvXOkUNBk7K6AHrem",
+	"6Umeqw++ZFjF95Us7hdco2vS9aaBC4KWVVjHb9perG0Z+/JuLzHwEaQ9tr5cQ1OL61b/urXqP71uBdct",
+	"11ADHqrK24NHtU1+3ep/uXYRNninTowN3l91UcL7R/DHhFFlfgFmgB9GuG7d328XQDTm6xfbgsS4HB7S",
+	"2L/gXm2Y9qg50hWZoBHcPFwJRrKZkd/VE5aw1V9dwFbmlM26nmDdA75qWp+s8kgrD+DdmqqbgbX0taGv",
+	"7Xxt5ues/PugFcub9WDmxdYwvT21hvlUMfXdTrhxhxg49y/wolVl/ehHHt3lw6d/51UgYk1blMa3DfNq",
+	"6YVjjeA/gFz0ZfPrhj9ezcaERF8TvJRM46TxuysEYPiC04ljc/kUfL6KaI6K5rGpg0XxRmxbZsB5KVE8",
+	"emoPVz3NWX1T2fk3YPZ9mO5Vp6NW7fkbmUIXtyUdxWwHZwobDtnOHcASFWaRfo2F8wTKsv/40rJHBdpE",
+	"aI0FYhQGMtV8JS5tfkdTbLPGBGI+YvvoL+ZPA/snrcvvaML1NPFaX3gAz42V/rb9tJHVHS5Slggat0pL",
+	"5+y1ZkyGz9++efPy+dXg3eWr/3Nx9XLw+tX7q5dvhh1yQSZSYV8FMp2rlIwY4OYVX/iPt++v3g//hHfs",
+	"BVfMGHZ28fV9+/iw19HM/cmtbHF13jE5ixkUfJs6mqy+z/XQwHuXvl0Urc0iyBN4G1KVTxd238lKC4PV",
+	"+jVIGVEO3oqk0kseTTHljto+AyVE5hKTSki1eBfeV7O+BTZE43/P4Dqvfuul17aVehAv7sPeVz5mbchL",
+	"HTzyBrw2JuqfEQQFs7m1g74a95/u//8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

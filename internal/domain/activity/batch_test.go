@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,14 @@ func TestPutBatch(t *testing.T) {
 	w := newImportWorld(t)
 	put := func(batch activity.Batch, want activity.BatchResult, rows string) {
 		t.Helper()
+		before := w.rows(t)
+		would, err := w.Preview(t.Context(), batch)
+		if diff := cmp.Diff(want, would); diff != "" || err != nil {
+			t.Errorf("preview: %v (-want +got):\n%s", err, diff)
+		}
+		if diff := cmp.Diff(before, w.rows(t)); diff != "" {
+			t.Errorf("a preview changes rows (-before +after):\n%s", diff)
+		}
 		got, err := w.Put(t.Context(), batch)
 		if err != nil {
 			t.Fatal(err)
@@ -164,6 +173,9 @@ func TestPutBatchBadRows(t *testing.T) {
 		test.change(&batch)
 		_, err := w.Put(t.Context(), batch)
 		bad := refusal.FieldsOf(err)
+		if _, err := w.Preview(t.Context(), batch); !slices.Equal(refusal.FieldsOf(err), bad) {
+			t.Errorf("%s: the preview is refused by %v, the act by %v", test.name, refusal.FieldsOf(err), bad)
+		}
 		if len(bad) != 1 || bad[0].Path != test.path {
 			t.Errorf("%s: %v of %v, want one of %s", test.name, bad, err, test.path)
 		} else if nobody := strings.HasSuffix(test.path, "/user_id"); nobody != (bad[0].Problem == refusal.ErrUserNotFound.Error()) {

@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,21 @@ import (
 // [refusal.Fields], refusal.Field for too many rows.
 func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 	return s.putAnd(ctx, batch, func(pgx.Tx, BatchResult) error { return nil })
+}
+
+// errPreviewed ends the transaction of a preview.
+var errPreviewed = errors.New("activity: nothing is written for a preview")
+
+// Preview returns what [Store.Put] would do with a batch, and changes nothing: its transaction is rolled back.
+func (s *Store) Preview(ctx context.Context, batch Batch) (would BatchResult, err error) {
+	_, err = s.putAnd(ctx, batch, func(_ pgx.Tx, result BatchResult) error {
+		would = result
+		return errPreviewed
+	})
+	if errors.Is(err, errPreviewed) {
+		return would, nil
+	}
+	return BatchResult{}, err
 }
 
 // putAnd is Put with one more function, called at the end of the transaction.

@@ -93,6 +93,10 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 			{"404 not-connected", "DELETE", user + "/connections/" + uuid.NewString(), ""},
 			{"404 not-found", "DELETE", user + "/connections/all", ""},
 		},
+		"previewActivity": {
+			{"200", "POST", "/operator/v1/activity/preview", batch},
+			{"422 invalid-content", "POST", "/operator/v1/activity/preview", `{}`},
+		},
 		"putActivity": {
 			{"200", "POST", "/operator/v1/activity", batch},
 			{"422 invalid-content", "POST", "/operator/v1/activity", `{}`},

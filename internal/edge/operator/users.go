@@ -112,15 +112,23 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 func (h handlers) PutActivity(
 	ctx context.Context, request operatorapi.PutActivityRequestObject,
 ) (operatorapi.PutActivityResponseObject, error) {
-	result, err := PutActivity(ctx, h.Activity, request.Body)
+	result, err := Batch(ctx, h.Activity.Put, request.Body)
 	return operatorapi.PutActivity200JSONResponse(result), err
 }
 
-// PutActivity is the operation without its envelope, also for the sandbox's driver.
-func PutActivity(
-	ctx context.Context, store *activity.Store, body *operatorapi.ActivityBatch,
+// PreviewActivity tells what PutActivity would do.
+func (h handlers) PreviewActivity(
+	ctx context.Context, request operatorapi.PreviewActivityRequestObject,
+) (operatorapi.PreviewActivityResponseObject, error) {
+	result, err := Batch(ctx, h.Activity.Preview, request.Body)
+	return operatorapi.PreviewActivity200JSONResponse(result), err
+}
+
+// Batch puts or previews a batch without the envelope of the operation, also for the sandbox's driver.
+func Batch(
+	ctx context.Context, put func(context.Context, activity.Batch) (activity.BatchResult, error), body *operatorapi.ActivityBatch,
 ) (operatorapi.ActivityBatchResult, error) {
-	result, err := store.Put(ctx, readBatch(body))
+	result, err := put(ctx, readBatch(body))
 	return operatorapi.ActivityBatchResult{
 		DailySteps:                written(result.DailySteps),
 		CyclingActivities:         written(result.CyclingActivities),

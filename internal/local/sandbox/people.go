@@ -210,7 +210,7 @@ func (d driver) AddActivity(
 	if err := convert(lists, &batch); err != nil {
 		return nil, err
 	}
-	result, err := operator.PutActivity(ctx, d.service.Activity, &batch)
+	result, err := operator.Batch(ctx, d.service.Activity.Put, &batch)
 	if err != nil {
 		return nil, err
 	}

@@ -147,6 +147,7 @@ func (w *whole) operatorAsks(t *testing.T) []ask {
 		one("deleteUser", http.MethodDelete, users+"/"+deleted.String(), "", actLimit, 204),
 		one("listConnections", http.MethodGet, named+"/connections", "", actLimit, 200),
 		one("disconnectUser", http.MethodDelete, users+"/"+leaving.ID.String()+"/connections/"+w.Partner.ID.String(), "", actLimit, 204),
+		one("previewActivity", http.MethodPost, "/operator/v1/activity/preview", batch, batchLimit, 200),
 		one("putActivity", http.MethodPost, "/operator/v1/activity", batch, batchLimit, 200),
 	}, w.supportAsks(t)...)
 }

@@ -109,9 +109,6 @@ select l.client_id, l.logo, l.content
 from (select unnest(@client_ids::uuid[]) as client_id, unnest(@logos::text[]) as logo) as wanted
 join client_logos l on l.client_id = wanted.client_id and l.logo = wanted.logo;
 
--- name: CountConnections :one
-select count(*) from connections where client_id = @client_id and state <> 'disconnected';
-
 -- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = @client_id and status <> 'offboarded';
 

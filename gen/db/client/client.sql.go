@@ -66,17 +66,6 @@ func (q *Queries) CountChangeRequests(ctx context.Context) (int64, error) {
 	return count, err
 }
 
-const countConnections = `-- name: CountConnections :one
-select count(*) from connections where client_id = $1 and state <> 'disconnected'
-`
-
-func (q *Queries) CountConnections(ctx context.Context, clientID uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, countConnections, clientID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const createClient = `-- name: CreateClient :exec
 
 with created as (

@@ -48,12 +48,6 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 // EndConnections ends the connections of an offboarded client, and returns how many it ended. Connections belong to another domain.
 type EndConnections func(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error)
 
-// Connections counts the connections that Offboard would end.
-func (r *Registry) Connections(ctx context.Context, id uuid.UUID) (int64, error) {
-	n, err := r.queries.CountConnections(ctx, id)
-	return n, postgres.Wrap("connections of client "+id.String(), err)
-}
-
 // Offboard ends a client permanently and disconnects all its connections, in parts. It returns how many it disconnected. Errors:
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {

@@ -193,9 +193,6 @@ func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
 	}
 }
 
-// rotationOverlap is how long a secret signs beside the one that replaced it.
-const rotationOverlap = 24 * time.Hour
-
 // RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. seenUntil is the
 // [Endpoint.RotatingUntil] that the caller has seen, or nil: if another secret signs beside the newest one by now, nothing is
 // replaced. Errors: ErrNoEndpoint, ErrReplacedSince.
@@ -205,7 +202,7 @@ func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUnt
 		return "", ofClient(clientID, err)
 	}
 	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-		ClientID: clientID, Secret: sealed, Overlap: rotationOverlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+		ClientID: clientID, Secret: sealed, Overlap: 24 * time.Hour, SeenUntil: seenUntil, Actor: work.Actor(ctx),
 	})
 	if err == nil && n == 0 {
 		if _, err := w.Endpoint(ctx, clientID); err != nil {

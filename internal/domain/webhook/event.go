@@ -108,7 +108,9 @@ func (e Event) Body() ([]byte, error) {
 			Type:      partnerapi.ActivityUpdatedEventTypeActivityUpdated,
 			Timestamp: timestamp,
 			Data: partnerapi.ActivityUpdatedData{
-				GrantId: e.GrantID, ConnectionVersion: version, Datasets: datasets(e.Datasets),
+				GrantId: e.GrantID, ConnectionVersion: version, Datasets: postgres.Map(e.Datasets.Names(), func(name string) partnerapi.Dataset {
+					return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
+				}),
 				From: openapi.Date{Time: e.FirstDate}, To: openapi.Date{Time: e.LastDate},
 			},
 		}
@@ -118,21 +120,11 @@ func (e Event) Body() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// datasets returns the datasets that scopes read. They have the names of their scopes.
-func datasets(scopes scope.Set) []partnerapi.Dataset {
-	return postgres.Map(scopes.Names(), func(name string) partnerapi.Dataset {
-		return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
-	})
-}
-
 // schedule is the delay of each attempt after the previous one (decisions, section 5). After the last one the event has failed.
 var schedule = []time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
 	20 * time.Hour, 24 * time.Hour,
 }
-
-// jitter is the part of a delay by which it may be longer.
-const jitter = 0.2
 
 // after decides the state of an event after its nth attempt since it was written or replayed.
 func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay time.Duration) {
@@ -143,7 +135,7 @@ func after(n int, attempt Attempt, retryAfter time.Duration) (state State, delay
 		return Failed, 0
 	}
 	delay = schedule[n]
-	delay += time.Duration(rand.Float64() * jitter * float64(delay))
+	delay += time.Duration(rand.Float64() * 0.2 * float64(delay)) // up to a fifth longer
 	return Pending, max(delay, retryAfter)
 }
 

@@ -21,19 +21,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-const (
-	// maxResponse bounds the part of a response's body that is read, in bytes.
-	maxResponse = 8 << 10
-	// idleTimeout closes an unused connection, whose address was checked when it was dialed.
-	idleTimeout = 30 * time.Second
-	// maxIdle bounds the idle connections, and maxIdlePerHost those to one receiver: the largest number of parallel events that a
-	// registration can have.
-	maxIdle        = 256
-	maxIdlePerHost = 64
-
-	contentType = "application/json"
-	userAgent   = "connect-svc-webhooks/1"
-)
+// maxResponse bounds the part of a response's body that is read, in bytes.
+const maxResponse = 8 << 10
 
 // sender sends the requests.
 type sender struct {
@@ -54,9 +43,9 @@ func newSender(allowed []netip.Prefix, roots *x509.CertPool, timeout time.Durati
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 			DisableCompression:     true, // the log has the response as it came
 			MaxResponseHeaderBytes: 16 << 10,
-			MaxIdleConns:           maxIdle,
-			MaxIdleConnsPerHost:    maxIdlePerHost,
-			IdleConnTimeout:        idleTimeout,
+			MaxIdleConns:           256,
+			MaxIdleConnsPerHost:    64,               // the most parallel events that a registration can have
+			IdleConnTimeout:        30 * time.Second, // the address was checked when the connection was dialed
 		},
 	}}
 }
@@ -93,8 +82,8 @@ func (w *Webhooks) send(
 		return Attempt{}, 0, err
 	}
 	header := http.Header{
-		"Content-Type":      {contentType},
-		"User-Agent":        {userAgent},
+		"Content-Type":      {"application/json"},
+		"User-Agent":        {"connect-svc-webhooks/1"},
 		"Webhook-Id":        {event.MessageID()},
 		"Webhook-Timestamp": {strconv.FormatInt(target.now.Unix(), 10)},
 		"Webhook-Signature": {signature},

@@ -177,9 +177,6 @@ func ofEvent(id uuid.UUID, err error) error {
 	return postgres.Wrap("webhook event "+id.String(), err)
 }
 
-// maxAge is how long settled events are kept after they were written.
-const maxAge = 30 * 24 * time.Hour
-
 // Sweep deletes the events that were older than 30 days at that time and are not pending, with their attempts. Before, it brings what
 // is in webhook_queue, and fails what has waited too long for paused webhooks.
 func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
@@ -191,7 +188,7 @@ func (w *Webhooks) Sweep(ctx context.Context, before time.Time) error {
 		return err
 	}
 	for {
-		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Before: before.Add(-maxAge), MaxRows: batch})
+		n, err := w.queries.SweepWebhookEvents(ctx, webhookdb.SweepWebhookEventsParams{Before: before.Add(-30 * 24 * time.Hour), MaxRows: batch})
 		if err != nil || n < batch {
 			return postgres.Wrap("sweep webhook events", err)
 		}

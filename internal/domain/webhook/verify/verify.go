@@ -47,16 +47,11 @@ func Call(secret string, header http.Header, body []byte, received time.Time) (v
 	signed, _ := webhook.SignedAt(header) // VerifyAt read it, too
 	verdict.WebhookID, verdict.SignedAt = new(header.Get("webhook-id")), new(signed.UTC())
 	if err == nil {
-		verdict.Type = typeOf(body)
+		var event struct{ Type string }  // the receiver may not know the type
+		_ = json.Unmarshal(body, &event) // VerifyAt read it, too
+		verdict.Type = &event.Type
 	}
 	return verdict, nil
-}
-
-// typeOf is the type of an event, which a receiver may not know.
-func typeOf(event []byte) *string {
-	var named struct{ Type string }
-	_ = json.Unmarshal(event, &named) // it has been read as an event
-	return &named.Type
 }
 
 // explain tries what receivers commonly do to a body before they verify it.

@@ -135,7 +135,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, mailer *Mailer, settings
 		mailer:   mailer,
 		outbox:   newOutbox(),
 		codes:    map[string]*atomic.Uint64{},
-		batches:  work.NewQueue(concurrentBatches, waitingBatches),
+		batches:  work.NewQueue(2, 64), // each holds a database connection until it is written: the others are left to sign-ins
 	}
 	a.signIns = a.newSignInLog()
 	for _, outcome := range CodeOutcomes {
@@ -178,7 +178,7 @@ func (a *Accounts) Sweep(ctx context.Context, before time.Time) error {
 	})
 	_, sessions := a.queries.DeleteExpiredSessions(ctx, before)
 	_, browsers := a.queries.DeletePastBrowsers(ctx, before.Add(-BrowserLifetime))
-	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-logLifetime))
+	_, events := a.queries.DeletePastSignInEvents(ctx, before.Add(-7*day))
 	off := ReceiptKinds
 	if a.settings.Receipts {
 		off = nil

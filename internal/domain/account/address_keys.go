@@ -43,9 +43,13 @@ func (u *UnusableAddresses) add(row accountdb.UserAddress) (valid bool) {
 // reads the few addresses that are unusual, by their index. Each address is an act of its own, so that the servers of a database may all do this at any time.
 func (a *Accounts) KeyAddresses(ctx context.Context) (unusable UnusableAddresses, err error) {
 	err = a.unusualAddresses(ctx, func(rows []accountdb.UserAddress) error {
-		current, err := a.emailsOf(ctx, rows)
+		users, err := a.queries.ListEmails(ctx, postgres.Map(rows, func(row accountdb.UserAddress) uuid.UUID { return row.UserID }))
 		if err != nil {
 			return err
+		}
+		current := make(map[uuid.UUID]string, len(users))
+		for _, user := range users {
+			current[user.UserID] = user.Email
 		}
 		for _, row := range rows {
 			if current[row.UserID] != row.Email {
@@ -107,16 +111,6 @@ func (a *Accounts) unusualAddresses(ctx context.Context, each func([]accountdb.U
 	}
 }
 
-// emailsOf returns the present addresses of the users who have these ones.
-func (a *Accounts) emailsOf(ctx context.Context, rows []accountdb.UserAddress) (map[uuid.UUID]string, error) {
-	users, err := a.queries.ListEmails(ctx, postgres.Map(rows, func(row accountdb.UserAddress) uuid.UUID { return row.UserID }))
-	emails := make(map[uuid.UUID]string, len(users))
-	for _, user := range users {
-		emails[user.UserID] = user.Email
-	}
-	return emails, err
-}
-
 // removeFormer removes an address that its user no longer has. It locks the user, whose address may be about to change. A missing user
 // need not have been deleted: on a cluster one node may show a new user's address before another one shows the user.
 func (a *Accounts) removeFormer(ctx context.Context, row accountdb.UserAddress) error {
@@ -143,8 +137,6 @@ type utf8Answer struct {
 	err     error
 }
 
-const utf8AnswerLifetime = time.Minute
-
 // offersUTF8 returns what [Mailer.Check] does, or has a minute ago at most. It asks for as long as limit.
 func (m *Mailer) offersUTF8(ctx context.Context, limit time.Duration) (bool, error) {
 	answer := &m.utf8
@@ -157,7 +149,7 @@ func (m *Mailer) offersUTF8(ctx context.Context, limit time.Duration) (bool, err
 	defer cancel()
 	offered, err := m.Check(limited)
 	if ctx.Err() == nil { // otherwise it had less time
-		answer.offered, answer.err, answer.until = offered, err, time.Now().Add(utf8AnswerLifetime)
+		answer.offered, answer.err, answer.until = offered, err, time.Now().Add(time.Minute)
 	}
 	return offered, err
 }

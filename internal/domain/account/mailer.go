@@ -261,14 +261,6 @@ type codeEmail struct {
 	zone    *time.Location // of the account, or nil if unknown
 }
 
-// clock formats when the email was made, in the reader's time zone or, if that is unknown, in UTC, which it names then.
-func (e codeEmail) clock() string {
-	if e.zone == nil {
-		return e.sent.UTC().Format("15:04 MST")
-	}
-	return e.sent.In(e.zone).Format("15:04")
-}
-
 // compose returns the email without a recipient. Its errors contain no address.
 func (m *Mailer) compose(email email) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
@@ -292,27 +284,28 @@ func (m *Mailer) compose(email email) (*mail.Msg, error) {
 	return message, nil
 }
 
-func (e codeEmail) subject() string {
-	if e.code == "" {
-		return e.in.Text("mail.link_subject", "Brand", e.brand.Name)
-	}
-	return e.in.Text("mail.subject", "Code", e.code, "Brand", e.brand.Name)
-}
-
 // email returns the email in its language.
 func (e codeEmail) email() (email, error) {
 	link, err := url.Parse(e.link)
 	if err != nil {
 		return email{}, err
 	}
+	subject := e.in.Text("mail.subject", "Code", e.code, "Brand", e.brand.Name)
+	if e.code == "" {
+		subject = e.in.Text("mail.link_subject", "Brand", e.brand.Name)
+	}
+	sent := e.sent.UTC().Format("15:04 MST") // names UTC, because the reader's time zone is unknown
+	if e.zone != nil {
+		sent = e.sent.In(e.zone).Format("15:04")
+	}
 	values := struct {
 		*locale.Locale
 		Subject, Partner, Code, Link, Host, Time, Valid string
 		Brand                                           brand.Brand
-	}{e.in, e.subject(), e.partner, e.code, e.link, link.Host, e.clock(), e.in.Span(e.valid), e.brand}
+	}{e.in, subject, e.partner, e.code, e.link, link.Host, sent, e.in.Span(e.valid), e.brand}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
-	return email{e.to, values.Subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
+	return email{e.to, subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
 }
 
 // The two parts of a letter.

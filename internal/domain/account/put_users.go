@@ -18,12 +18,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A batch holds a database connection until it is written. Few concurrent ones leave the others to sign-ins.
-const (
-	concurrentBatches = 2
-	waitingBatches    = 64
-)
-
 // PutUsers creates users, or changes those whose ids exist, all or none. If a user is wrong the error is an [refusal.Fields] whose rows
 // are the numbers of the users, from 1. The last of several users with one id counts. Users may exchange addresses. A changed address or
 // time zone has the effects of [Accounts.ChangeUser].
@@ -90,10 +84,6 @@ type bulkWriter struct {
 	taken    bool // the previous attempt found an id or an address taken
 }
 
-// bulkAttempts is how often a write is attempted if other transactions interfere. One of several that write the same users succeeds.
-// On a cluster nothing is locked before the comparison, so several others may come first.
-const bulkAttempts = 20
-
 // write writes the rows. read returns how many rows were read, including bad ones.
 func (w *bulkWriter) write(ctx context.Context, rows pgx.CopyFromSource, read func() int64) (result intake.Result, err error) {
 	columns := []string{"line", "user_id", "email", "timezone", "registered_on", "address"}
@@ -112,7 +102,9 @@ func (w *bulkWriter) write(ctx context.Context, rows pgx.CopyFromSource, read fu
 			switch overtaken := w.taken || errors.Is(err, errOvertaken) || postgres.Is(err, postgres.DeadlockDetected); {
 			case !overtaken:
 				return err
-			case attempt == bulkAttempts:
+			// One of several that write the same users succeeds. On a cluster nothing is locked before the comparison, so several others may
+			// come first.
+			case attempt == 20:
 				return errOvertaken
 			}
 		}

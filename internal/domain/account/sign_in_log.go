@@ -38,9 +38,6 @@ type SignInEvent struct {
 	Detail  string    // the answer of the mail server, the number of a wrong attempt, or the operator who lifted the limits
 }
 
-// mostEvents bounds a [SignInLog].
-const mostEvents = 500
-
 // SignIns returns what happened to the sign-ins of an address, with or without an account.
 func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, err error) {
 	defer func() { err = postgres.Wrap("account: sign-ins of an address", err) }()
@@ -53,7 +50,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 		return found, err
 	}
 	key := a.logKey(address)
-	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: mostEvents})
+	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: 500})
 	if err != nil {
 		return found, err
 	}
@@ -148,8 +145,6 @@ const (
 )
 
 const (
-	logLifetime = 7 * day // of an event
-
 	// mostLogged bounds the events that wait to be stored: further ones are dropped.
 	mostLogged = 4096
 	// mostNetworks bounds the networks whose refusals are counted. The refusals of further ones are dropped.

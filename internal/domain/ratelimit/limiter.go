@@ -52,9 +52,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// enoughTime is the least time that a question to the store gets. Requests with an earlier deadline do not ask it themselves.
-const enoughTime = time.Second
-
 const (
 	// releaseWithin is how long the release of a lease may wait for the client's next admission, which is stored with it.
 	releaseWithin = 50 * time.Millisecond
@@ -242,7 +239,7 @@ func (c *client) refuse(policy Policy, now time.Time) (refusal Decision, sure bo
 	return decisions[0], decisions[0].Reason == ReasonRate
 }
 
-// ask waits for the answer. If no other question is under way, and the context leaves time for one, it asks the store itself;
+// ask waits for the answer. If no other question is under way, and the context leaves a second for one, it asks the store itself;
 // otherwise the next question answers all that wait. If the context ends first, a lease in the answer is released.
 func (c *client) ask(ctx context.Context, q *question) error {
 	c.mu.Lock()
@@ -250,7 +247,7 @@ func (c *client) ask(ctx context.Context, q *question) error {
 	c.queue = append(c.queue, q)
 	if !c.asking {
 		c.asking = true
-		if end, limited := ctx.Deadline(); ctx.Err() == nil && (!limited || time.Until(end) > enoughTime) {
+		if end, limited := ctx.Deadline(); ctx.Err() == nil && (!limited || time.Until(end) > time.Second) {
 			c.answer(ctx)
 		}
 		if c.asking {

@@ -27,12 +27,6 @@ type Redis struct {
 }
 
 const (
-	// maxConns bounds the concurrent questions. Others wait for a connection, as long as their time allows.
-	maxConns = 64
-	// maxIdle bounds the idle connections.
-	maxIdle = 16
-	// trustFor is how long an idle connection is used without a PING.
-	trustFor = time.Second
 	// redialAfter is how old a connection is, at least, that a refusal ends. It bounds how often a server that refuses is dialed.
 	redialAfter = 500 * time.Millisecond
 	// maxAge is how old a connection gets. The address may lead to another server by then, although nothing is wrong with this one.
@@ -135,16 +129,16 @@ func OpenRedis(ctx context.Context, url string, timeLimit time.Duration) (*Redis
 		},
 		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, used time.Time) error {
 			if c := conn.(*connection); c.reign != r.reign.Load() || r.now().Sub(c.dialed) >= maxAge {
-				return errOldServer
+				return errors.New("ratelimit: redis: the address may lead to another server")
 			}
-			if time.Since(used) < trustFor {
+			if time.Since(used) < time.Second {
 				return nil
 			}
 			_, err := redis.DoContext(conn, ctx, "PING")
 			return err
 		},
-		MaxActive: maxConns,
-		MaxIdle:   maxIdle,
+		MaxActive: 64, // further questions wait for a connection, as long as their time allows
+		MaxIdle:   16,
 		Wait:      true,
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
@@ -166,8 +160,6 @@ type connection struct {
 	dialed time.Time
 	ended  error // why the pool must close it
 }
-
-var errOldServer = errors.New("ratelimit: redis: the address may lead to another server")
 
 // DoContext ends the connection, and with it those that are as old, if the answer suggests that there is another server.
 func (c *connection) DoContext(ctx context.Context, command string, args ...any) (any, error) {

@@ -22,9 +22,6 @@ where (c.user_id, c.client_id) > (@after_user::uuid, @after_client::uuid) and c.
 order by c.user_id, c.client_id
 limit @max_rows;
 
--- name: GetGrant :one
-select user_id, client_id from grant_directory where grant_id = @grant_id;
-
 -- name: CountRequestsOfUser :one
 -- The user's pending requests, counted up to a thousand.
 select count(*) from (

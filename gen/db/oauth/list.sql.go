@@ -27,22 +27,6 @@ func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (in
 	return count, err
 }
 
-const getGrant = `-- name: GetGrant :one
-select user_id, client_id from grant_directory where grant_id = $1
-`
-
-type GetGrantRow struct {
-	UserID   uuid.UUID
-	ClientID uuid.UUID
-}
-
-func (q *Queries) GetGrant(ctx context.Context, grantID uuid.UUID) (GetGrantRow, error) {
-	row := q.db.QueryRow(ctx, getGrant, grantID)
-	var i GetGrantRow
-	err := row.Scan(&i.UserID, &i.ClientID)
-	return i, err
-}
-
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
     connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,

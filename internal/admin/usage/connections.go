@@ -35,43 +35,33 @@ func (p Precision) String() string {
 	return [...]string{"exact", "estimated", "at_least", "unknown"}[p]
 }
 
-// countBounds limit the cost of counting the connections of one client: its time, and up to how many are counted.
-type countBounds struct {
-	timeout time.Duration
-	exact   int64
-}
-
 // Sum returns the number of connections in all states.
 func (c Connections) Sum() int64 { return c.Authorized + c.Lapsed + c.Revoked + c.Disconnected }
-
-func (c *Connections) add(state string, n int64) {
-	switch state {
-	case "authorized":
-		c.Authorized += n
-	case "lapsed":
-		c.Lapsed += n
-	case "revoked":
-		c.Revoked += n
-	case "disconnected":
-		c.Disconnected += n
-	}
-}
 
 // Connections counts a client's present connections by state. If there are many, it returns those that the last fold has counted. An
 // unknown client has none.
 func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connections, error) {
 	folded, err := u.folded(ctx, clientID)
-	if err != nil || folded.Sum() > u.bounds.exact {
+	if err != nil || folded.Sum() > u.exact {
 		return folded, postgres.Wrap("usage: connections", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, u.bounds.timeout)
+	limited, cancel := context.WithTimeout(ctx, u.countTimeout)
 	defer cancel()
 	rows, err := u.queries.CountClientStates(limited, usagedb.CountClientStatesParams{
-		ClientID: clientID, AtMost: int32(u.bounds.exact + 1), //nolint:gosec // a constant
+		ClientID: clientID, AtMost: int32(u.exact + 1), //nolint:gosec // a constant
 	})
 	var counted Connections
 	for _, row := range rows {
-		counted.add(row.State, row.Connections)
+		switch row.State {
+		case "authorized":
+			counted.Authorized = row.Connections
+		case "lapsed":
+			counted.Lapsed = row.Connections
+		case "revoked":
+			counted.Revoked = row.Connections
+		case "disconnected":
+			counted.Disconnected = row.Connections
+		}
 	}
 	switch {
 	case postgres.Is(err, postgres.QueryCanceled) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -79,7 +69,7 @@ func (u *Usage) Connections(ctx context.Context, clientID uuid.UUID) (Connection
 			return folded, nil
 		}
 		return Connections{Precision: Unknown}, nil
-	case counted.Sum() > u.bounds.exact:
+	case counted.Sum() > u.exact:
 		counted.Precision = AtLeast
 	}
 	return counted, postgres.Wrap("usage: connections", err)
@@ -93,7 +83,9 @@ func (u *Usage) folded(ctx context.Context, clientID uuid.UUID) (Connections, er
 	}
 	day := at.UTC().Truncate(oneDay)
 	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: []uuid.UUID{clientID}, Since: day})
-	return daysOf(rows).of(clientID, day).connectionsAt(at), err
+	counted := daysOf(rows).of(clientID, day).Connections()
+	counted.At = at
+	return counted, err
 }
 
 // Connections returns the connections when they were last counted on the day.
@@ -101,10 +93,4 @@ func (d Day) Connections() Connections {
 	return Connections{
 		Authorized: d.NowAuthorized, Lapsed: d.NowLapsed, Revoked: d.NowRevoked, Disconnected: d.NowDisconnected, Precision: Estimated,
 	}
-}
-
-func (d Day) connectionsAt(at time.Time) Connections {
-	c := d.Connections()
-	c.At = at
-	return c
 }

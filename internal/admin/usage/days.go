@@ -163,12 +163,8 @@ func (u *Usage) writeDays(ctx context.Context, batch []Day) (int, error) {
 	return 0, u.queries.AddToDays(ctx, found.rows())
 }
 
-const (
-	// A day is final when it has been over for so long: servers write their counts some seconds late, or minutes if the database was away.
-	finalAfter = time.Hour
-	// late is how late the counts of minutes may be written.
-	late = 10 * time.Minute
-)
+// A day is final when it has been over for so long: servers write their counts some seconds late, or minutes if the database was away.
+const finalAfter = time.Hour
 
 // Fold brings the days up to date. It reads the requests, the acts and the connections of today and of each earlier day that is not
 // final, and adds how much they differ from what an earlier fold found. Each day is a transaction, so a server that dies leaves nothing half counted. If
@@ -259,7 +255,8 @@ func (f *folding) countRequests(ctx context.Context) error {
 		}
 	}
 	since := f.day
-	if recent := f.CountedUntil.Add(-late); recent.After(f.day) && recent.Before(until.Add(finalAfter)) {
+	// The counts of minutes may be written ten minutes late.
+	if recent := f.CountedUntil.Add(-10 * time.Minute); recent.After(f.day) && recent.Before(until.Add(finalAfter)) {
 		since = recent
 	}
 	minutes, err := f.queries.BusiestMinutes(ctx, usagedb.BusiestMinutesParams{Since: since, Until: until})
@@ -318,17 +315,10 @@ func (f *folding) countConnections(ctx context.Context) error {
 		day.Lapsed = row.LapsedToday
 		before += row.LapsedEarlier
 	}
-	if before > 0 {
-		if err := f.countLapses(ctx, since); err != nil {
-			return err
-		}
-	}
 	f.CountedUntil, f.connectionsCounted = f.Now, true
-	return nil
-}
-
-// countLapses adds the connections that have lapsed before today to their days.
-func (f *folding) countLapses(ctx context.Context, since time.Time) error {
+	if before == 0 {
+		return nil
+	}
 	lapses, err := f.queries.ListLapses(ctx, usagedb.ListLapsesParams{Since: since, Today: f.day})
 	for _, row := range lapses {
 		if row.Day.After(f.day.AddDate(0, 0, -daysKept)) {

@@ -140,14 +140,9 @@ type ErrorFilter struct {
 	RequestID uuid.UUID
 }
 
-// Errors lists the latest refused requests of a client, newest first: at most limit of them, those after a key. Errors:
-// refusal.ErrClientNotFound.
-func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, after page.Key, limit int) ([]ClientError, error) {
-	return u.FindErrors(ctx, clientID, ErrorFilter{}, after, limit)
-}
-
-// FindErrors is [Usage.Errors] with a filter.
-func (u *Usage) FindErrors(ctx context.Context, clientID uuid.UUID, filter ErrorFilter, after page.Key, limit int) ([]ClientError, error) {
+// Errors lists the latest refused requests of a client that a filter lets through, newest first: at most limit of them, those after a key.
+// Error: refusal.ErrClientNotFound.
+func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, filter ErrorFilter, after page.Key, limit int) ([]ClientError, error) {
 	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
 		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
 	}

@@ -35,11 +35,11 @@ func TestErrorsOfAClient(t *testing.T) {
 	}
 	refuse("a made-up id", false, stranger)
 	u.flushErrors(t)
-	got, err := u.Errors(t.Context(), client, page.Key{}, 2000)
+	got, err := u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 2000)
 	if err != nil || len(got) != 1 || got[0].Requests != 5000 || got[0].Reason != "code has expired" || got[0].Status != 400 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := u.Errors(t.Context(), stranger, page.Key{}, 2000); err == nil {
+	if _, err := u.Errors(t.Context(), stranger, ErrorFilter{}, page.Key{}, 2000); err == nil {
 		t.Error("a client that does not exist has errors")
 	}
 	for i := range 1010 {
@@ -58,7 +58,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where not authenticated"); n != 100 {
 		t.Errorf("%d errors of those that named it, want 100", n)
 	}
-	if got, err = u.Errors(t.Context(), client, page.Key{}, 2000); err != nil || len(got) != 1100 || got[100].Reason != "reason 1009" {
+	if got, err = u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 2000); err != nil || len(got) != 1100 || got[100].Reason != "reason 1009" {
 		t.Errorf("%d errors, %v", len(got), err)
 	}
 }
@@ -75,7 +75,7 @@ func TestRequestIDsOfErrors(t *testing.T) {
 			ids[len(ids)-1], netip.Prefix{})
 	}
 	u.flushErrors(t)
-	got, err := u.Errors(t.Context(), client, page.Key{}, 10)
+	got, err := u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 10)
 	if err != nil || len(got) != 1 || !slices.Equal(got[0].RequestIDs, ids[3:]) {
 		t.Errorf("%+v, %v", got, err)
 	}

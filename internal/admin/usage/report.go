@@ -44,7 +44,11 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 	}
 	budgets, err := u.queries.BudgetByHour(ctx, usagedb.BudgetByHourParams{Since: since, ClientID: clientID})
 	for _, row := range budgets {
-		report.spend(row)
+		if hour, within := report.hourOf(row.Hour); within {
+			report.Hours[hour].Charged, report.Hours[hour].BusiestMinute = row.Charged, row.BusiestMinute
+			report.Charged += row.Charged
+			report.BusiestMinute = max(report.BusiestMinute, row.BusiestMinute)
+		}
 	}
 	return report, postgres.Wrap("usage: report", err)
 }
@@ -91,7 +95,8 @@ func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time,
 			report.BusiestMinute = max(report.BusiestMinute, day.BusiestMinute)
 		}
 		if day.Day.Equal(counted) {
-			report.Connections = day.connectionsAt(at)
+			report.Connections = day.Connections()
+			report.Connections.At = at
 		}
 	}
 	return reports, nil
@@ -140,14 +145,6 @@ func (r *Report) count(row usagedb.UsageByHourRow) {
 		for i, n := range row.Durations {
 			figures.count(int(row.Status), i, n)
 		}
-	}
-}
-
-func (r *Report) spend(row usagedb.BudgetByHourRow) {
-	if hour, within := r.hourOf(row.Hour); within {
-		r.Hours[hour].Charged, r.Hours[hour].BusiestMinute = row.Charged, row.BusiestMinute
-		r.Charged += row.Charged
-		r.BusiestMinute = max(r.BusiestMinute, row.BusiestMinute)
 	}
 }
 

@@ -52,8 +52,7 @@ const (
 	flushEvery = 5 * time.Second
 
 	// maxRows bounds the rows that wait in memory: about 200 bytes each.
-	maxRows  = 20_000
-	maxBatch = 1_000
+	maxRows = 20_000
 )
 
 // bounds are the upper bounds of the buckets of durations; the last bucket has none. Only append: the database has rows with these
@@ -86,9 +85,11 @@ type Request struct {
 type Usage struct {
 	pool    *postgres.Pool
 	queries *usagedb.Queries
-	bounds  countBounds
 	logger  *slog.Logger
 	now     func() time.Time
+
+	countTimeout time.Duration // of a count of the connections of one client
+	exact        int64         // up to how many are counted
 
 	rows   *work.Buffer[rowKey, row]
 	days   *work.Buffer[dayKey, Day]
@@ -122,11 +123,11 @@ func (r *row) add(other row) {
 // New returns a Usage that counts into the database of pool. Nothing is written until Run is called.
 func New(pool *postgres.Pool, limits work.Limits, logger *slog.Logger, now func() time.Time) *Usage {
 	u := &Usage{
-		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, bounds: countBounds{timeout: limits.Count, exact: 10_000},
+		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, countTimeout: limits.Count, exact: 10_000,
 		errors: map[bool]*work.Buffer[ErrorKind, ClientError]{},
 	}
 	u.rows = &work.Buffer[rowKey, row]{
-		Name: "the counts of usage", Logger: logger, Most: maxRows, Batch: maxBatch, Every: flushEvery, Limit: limits.Flush,
+		Name: "the counts of usage", Logger: logger, Most: maxRows, Batch: 1000, Every: flushEvery, Limit: limits.Flush,
 		Key: func(r row) rowKey { return r.rowKey }, Merge: (*row).add, Write: u.writeRows,
 	}
 	u.days = &work.Buffer[dayKey, Day]{

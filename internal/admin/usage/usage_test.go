@@ -249,7 +249,7 @@ func TestConnectionsByState(t *testing.T) {
 	if diff := cmp.Diff(Connections{Authorized: 2, Lapsed: 1, Revoked: 1, Disconnected: 1}, count(few)); diff != "" {
 		t.Error("few:", diff)
 	}
-	u.bounds.exact = 39
+	u.exact = 39
 	if c := count(many); c.Precision != AtLeast || c.Sum() != 40 {
 		t.Errorf("many, before the first fold: %+v", c)
 	}
@@ -265,7 +265,7 @@ func TestConnectionsByState(t *testing.T) {
 	}
 
 	// Somebody who holds the table holds the report up no longer than the limit.
-	u.bounds.timeout = 20 * time.Millisecond
+	u.countTimeout = 20 * time.Millisecond
 	tx, err := db.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,6 @@ import (
 	"connect-svc/internal/foundation/scope"
 )
 
-// maxAuthorizationURL is the length of the whole authorization URL in bytes (specification 4.2).
-const maxAuthorizationURL = 16 * 1024
-
 // Cause is an error code of RFC 6749, section 4.1.2.1.
 type Cause string
 
@@ -48,7 +45,7 @@ var authorizeParameters = []string{
 // anyone may send any number of requests. rawQuery is the query as received, urlLength is the length of the whole URL in bytes, and
 // browser is the hash of a secret that only this browser holds. A refused request is an *AuthorizeError.
 func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, browser [sha256.Size]byte) (SealedRequest, error) {
-	if urlLength > maxAuthorizationURL {
+	if urlLength > 16*1024 { // specification 4.2
 		return SealedRequest{}, &AuthorizeError{InvalidRequest, "the URL is longer than 16 KiB", named(rawQuery)}
 	}
 	parameters, err := authorizeQuery(rawQuery)

@@ -111,12 +111,6 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 	return connection
 }
 
-// FindGrant returns the user and the client of a grant. Error: ErrNotConnected.
-func (s *Server) FindGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
-	row, err := s.queries.GetGrant(ctx, grantID)
-	return row.UserID, row.ClientID, postgres.NoRowsAs(err, ErrNotConnected)
-}
-
 // A disconnect ends a connection in any state: all its codes and tokens stop working, and a later connection needs fresh consent
 // (specification 3.2, 4.10). It may be repeated.
 

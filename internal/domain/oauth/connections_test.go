@@ -290,13 +290,6 @@ func TestDetails(t *testing.T) {
 		got.GrantID != tokens.GrantID || got.Partner.Name != "Ride Club" {
 		t.Errorf("just connected: %+v", got)
 	}
-	user, partner, err := f.FindGrant(t.Context(), tokens.GrantID)
-	if err != nil || user != f.user || partner != f.client.ID {
-		t.Errorf("the grant is of %s, %s, %v", user, partner, err)
-	}
-	if _, _, err := f.FindGrant(t.Context(), uuid.New()); !errors.Is(err, ErrNotConnected) {
-		t.Errorf("nobody's grant: %v", err)
-	}
 
 	f.db.Clock.Advance(24 * time.Hour)
 	f.refresh(t, f.refresh(t, tokens))

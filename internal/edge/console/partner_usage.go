@@ -231,7 +231,7 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 		return c.write(w, r, "refused", list)
 	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
-		return c.Usage.FindErrors(r.Context(), partner.ID, filter, after, limit)
+		return c.Usage.Errors(r.Context(), partner.ID, filter, after, limit)
 	}, usage.ClientError.Key)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -232,7 +233,7 @@ func TestRefused(t *testing.T) {
 	}
 	v.fails(v.Get(path+"?state=x"), http.StatusBadRequest, "This form cannot be read")
 	var position page.Key
-	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, position, 1); err != nil || len(list) != 1 {
+	if list, err := f.config.Usage.Errors(t.Context(), partner.ID, usage.ErrorFilter{}, position, 1); err != nil || len(list) != 1 {
 		t.Errorf("%d, %v", len(list), err)
 	}
 }

@@ -125,7 +125,7 @@ func TestListsUseIndexes(t *testing.T) {
 		"latest failed of a client": listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner, LatestFirst: true}),
 		"what failed of a client":   func() error { _, _, err := events.Waiting(t.Context(), partner); return err },
 		"a connection":              func() error { _, err := server.Connection(t.Context(), user, partner); return err },
-		"a grant":                   func() error { _, _, err := server.FindGrant(t.Context(), grant); return err },
+		"a grant":                   func() error { _, err := finder.UserOfGrant(t.Context(), partner, grant); return err },
 		"requests":                  func() error { _, err := server.CountRequests(t.Context(), user); return err },
 		"endings": func() error {
 			_, err := accounts.CountEndings(t.Context(), account.User{ID: user, Email: email})
@@ -158,7 +158,7 @@ func TestListsUseIndexes(t *testing.T) {
 			return err
 		},
 		"errors": func() error {
-			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, page.Key{}, limit)
+			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorFilter{}, page.Key{}, limit)
 			return err
 		},
 		"an id": func() error {

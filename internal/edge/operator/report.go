@@ -96,7 +96,7 @@ func (h handlers) ListClientErrors(
 ) (operatorapi.ListClientErrorsResponseObject, error) {
 	rows, next, err := page.Read(page.List{Name: "client errors", Filters: request.ClientId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after page.Key, limit int) ([]usage.ClientError, error) {
-			return h.Usage.Errors(ctx, request.ClientId, after, limit)
+			return h.Usage.Errors(ctx, request.ClientId, usage.ErrorFilter{}, after, limit)
 		}, usage.ClientError.Key)
 	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next}, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/portal"
+	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/app"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/e2e"
@@ -109,7 +110,7 @@ func TestRefusedAuthorizationURLs(t *testing.T) {
 	writeUsage(t, e)
 	got := map[string]bool{}
 	for _, client := range []pgtest.Client{e.Partner, disabled} {
-		listed, err := e.App.Usage.Errors(t.Context(), client.ID, page.Key{}, 100)
+		listed, err := e.App.Usage.Errors(t.Context(), client.ID, usage.ErrorFilter{}, page.Key{}, 100)
 		if err != nil || len(listed) == 0 {
 			t.Errorf("%d errors, %v", len(listed), err)
 		}

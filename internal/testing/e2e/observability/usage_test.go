@@ -48,7 +48,7 @@ func TestUsageIsCounted(t *testing.T) {
 	if total := report.Total; total.Requests != 3 || total.RateLimited != 1 || total.Failed != 0 || report.Charged != 1 {
 		t.Errorf("requests %+v, charged %d", total, report.Charged)
 	}
-	refused, err := e.App.Usage.Errors(t.Context(), e.Partner.ID, page.Key{}, 100)
+	refused, err := e.App.Usage.Errors(t.Context(), e.Partner.ID, usage.ErrorFilter{}, page.Key{}, 100)
 	if err != nil || len(refused) != 1 || !refused[0].Authenticated || refused[0].Operation != "readDailyActivity" ||
 		refused[0].Code != "rate_limited" || refused[0].Reason != "more requests than the rate policy allows" {
 		t.Errorf("errors %+v, %v", refused, err)

@@ -134,15 +134,12 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 
 // notHappened reports whether a statement has certainly not happened, and can happen soon.
 func (p *Pool) notHappened(err error) bool {
-	return pgconn.SafeToRetry(err) || notPassedOn(err) || !p.elsewhere && isOnTheMove(err)
-}
-
-// notPassedOn reports whether PgBouncer answered instead of PostgreSQL, because it could not reach PostgreSQL or lost it while it
-// prepared a connection. It compares messages, because statements that may have happened fail with the same code.
-func notPassedOn(err error) bool {
+	// PgBouncer answers instead of PostgreSQL if it cannot reach PostgreSQL, or loses it while it prepares a connection. Statements that may
+	// have happened fail with the same code, but another message.
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Severity == "FATAL" &&
+	notPassedOn := errors.As(err, &refused) && refused.Severity == "FATAL" &&
 		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter")
+	return pgconn.SafeToRetry(err) || notPassedOn || !p.elsewhere && isOnTheMove(err)
 }
 
 // Exec executes a statement.
@@ -321,18 +318,15 @@ func InTx(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, act)
 }
 
-// attempts is the maximum number of times that [InTxAgain] runs a transaction.
-const attempts = 3
-
-// InTxAgain is [InTx] for an act that can be repeated. It repeats the act after a deadlock, and after another transaction deleted a
-// row that the act refers to. While a table of a cluster is on the move it repeats the act until the deadline of ctx.
+// InTxAgain is [InTx] for an act that can be repeated. It repeats the act, at most twice, after a deadlock, and after another transaction
+// deleted a row that the act refers to. While a table of a cluster is on the move it repeats the act until the deadline of ctx.
 func InTxAgain(ctx context.Context, pool *Pool, act func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := InTx(ctx, pool, act)
 		_, limited := ctx.Deadline()
 		switch {
 		case limited && isOnTheMove(err) && work.Pause(ctx, connectAgainAfter):
-		case attempt == attempts || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
+		case attempt == 3 || !Is(err, DeadlockDetected) && !Is(err, ForeignKeyViolation):
 			return err
 		}
 	}

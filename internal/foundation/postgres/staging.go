@@ -34,7 +34,7 @@ func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types [
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	pace, n := newPace(), 0
+	pace, n := pace{time.Now()}, 0
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{"staged"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
 		if n++; n%partRows == 0 {
 			if err := pace.yield(ctx); err != nil {
@@ -86,7 +86,7 @@ with part as materialized (
 select last, (select count(*) from %[1]s where user_id between $1 and last),
 	(select user_id from %[1]s where user_id > last order by user_id limit 1)
 from part`, table, partRows-1)
-	for pace := newPace(); next != nil; {
+	for pace := (pace{time.Now()}); next != nil; {
 		part := Part{First: *next}
 		if err := tx.QueryRow(ctx, measure, part.First).Scan(&part.Last, &part.Rows, &next); err != nil {
 			return fmt.Errorf("find a part of %s: %w", table, err)

@@ -39,7 +39,8 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database: the address %w: expected postgres://user:password@host:port/name", err)
 	}
-	if !saysSSLMode(text) {
+	// An operator sets sslmode in the URL, in its form of keywords and values, or in PGSSLMODE.
+	if os.Getenv("PGSSLMODE") == "" && !inURL.MatchString(text) && (isURL.MatchString(text) || !inKeywords.MatchString(text)) {
 		verify(config.ConnConfig)
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
@@ -89,12 +90,6 @@ func check(text string, config *pgx.ConnConfig) error {
 		}
 	}
 	return nil
-}
-
-// saysSSLMode reports whether sslmode is set where an operator would look for it: in the URL, in its form of keywords and values, or
-// in PGSSLMODE.
-func saysSSLMode(text string) bool {
-	return os.Getenv("PGSSLMODE") != "" || inURL.MatchString(text) || !isURL.MatchString(text) && inKeywords.MatchString(text)
 }
 
 var (

@@ -48,7 +48,7 @@ func IsHalfDone(ctx context.Context, db querier) (half bool, err error) {
 }
 
 func isCluster(ctx context.Context, db querier) (is bool, err error) {
-	err = db.QueryRow(ctx, "select to_regclass('pg_catalog.pg_dist_node') is not null").Scan(&is)
+	err = db.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&is)
 	return is, postgres.Wrap("distribute", err)
 }
 
@@ -78,8 +78,13 @@ func (d distributor) check(ctx context.Context) error {
 			return errors.New("distribute: " + wanted.otherwise)
 		}
 	}
-	if err := d.lock(ctx); err != nil {
-		return err
+	// Another distribution may be at work. PostgreSQL takes a moment to notice that one which was killed is gone.
+	_, err = d.conn.Exec(ctx, "set lock_timeout = '20s'; select pg_advisory_lock(hashtextextended('connect-svc.distribute', 0))")
+	if postgres.Is(err, postgres.LockNotAvailable) {
+		return errors.New("distribute: the database is being distributed already")
+	}
+	if err != nil {
+		return fmt.Errorf("distribute: %w", err)
 	}
 	if err := checkSettings(ctx, d.conn); err != nil {
 		return err
@@ -95,16 +100,6 @@ func (d distributor) check(ctx context.Context) error {
 	may, err := d.holds(ctx, "has_function_privilege('recover_prepared_transactions()', 'execute')")
 	if err == nil && may {
 		_, err = d.conn.Exec(ctx, "select recover_prepared_transactions()")
-	}
-	return postgres.Wrap("distribute", err)
-}
-
-// lock keeps other distributions away. PostgreSQL takes a moment to notice that one which was killed is gone.
-func (d distributor) lock(ctx context.Context) error {
-	_, err := d.conn.Exec(ctx, fmt.Sprintf("set lock_timeout = %d; select pg_advisory_lock(hashtextextended('connect-svc.distribute', 0))",
-		lockPatience.Milliseconds()))
-	if postgres.Is(err, postgres.LockNotAvailable) {
-		return errors.New("distribute: the database is being distributed already")
 	}
 	return postgres.Wrap("distribute", err)
 }

@@ -24,13 +24,8 @@ const (
 // failedTransaction is an error that Citus sometimes returns after a lock was not free on another node.
 const failedTransaction postgres.Code = "25P02"
 
-// lockPatience is how long Distribute waits for the end of another call of it.
-const lockPatience = 20 * time.Second
-
-// patience is how many times as long as it held up others a step then lets them pass.
-const patience = 4
-
-// step runs a statement. If the statement holds up others because it waits for a lock, step lets them pass and tries again.
+// step runs a statement. If the statement holds up others because it waits for a lock, step lets them pass for four times as long, and tries
+// again.
 func (d distributor) step(ctx context.Context, name, statement string, args ...any) error {
 	began, told := time.Now(), ""
 	for wait := lockWait; ; wait = min(wait*3/2, mostLockWait) {
@@ -53,7 +48,7 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 			told = holder
 			d.done(name+": makes way for "+holder, held)
 		}
-		if !work.Pause(ctx, patience*held) {
+		if !work.Pause(ctx, 4*held) {
 			return fmt.Errorf("distribute: interrupted between two steps: %w", context.Cause(ctx))
 		}
 	}
@@ -77,7 +72,8 @@ func (d distributor) try(ctx context.Context, wait time.Duration, statement stri
 				_ = d.conn.PgConn().CancelRequest(undisturbed)
 				continue
 			}
-			if now := d.holder(undisturbed); now != "" {
+			var now string
+			if d.watch.QueryRow(undisturbed, holders, d.conn.PgConn().PID()).Scan(&now) == nil && now != "" {
 				holder = now
 			}
 		}
@@ -110,12 +106,6 @@ func (d distributor) run(ctx context.Context, wait time.Duration, statement stri
 	})
 }
 
-// holder returns whose lock the present statement waits for, or nothing.
-func (d distributor) holder(ctx context.Context) (name string) {
-	err := d.watch.QueryRow(ctx, `select coalesce(string_agg(concat('backend ', pid, ' of ', usename, ' (' || nullif(application_name, '') || ')'),
-		' and ' order by pid), '') from pg_stat_activity where pid = any (pg_blocking_pids($1::int))`, d.conn.PgConn().PID()).Scan(&name)
-	if err != nil {
-		return ""
-	}
-	return name
-}
+// holders says whose lock a backend waits for, or nothing.
+const holders = `select coalesce(string_agg(concat('backend ', pid, ' of ', usename, ' (' || nullif(application_name, '') || ')'),
+	' and ' order by pid), '') from pg_stat_activity where pid = any (pg_blocking_pids($1::int))`

@@ -98,8 +98,8 @@ func (d *Database) Now() time.Time {
 	return d.shift.Now()
 }
 
-// Jumped returns by how much the clock is ahead of what is expected, when it is ahead of this machine's clock by that much. It reports
-// false before the first [Database.Believe].
+// Jumped returns by how much the database's clock is ahead of what is expected. ahead is how far it is ahead of this machine's clock now. It
+// reports false before the first [Database.Believe].
 func (d *Database) Jumped(ahead time.Duration) (time.Duration, bool) {
 	r := d.reference.Load()
 	if r == nil {
@@ -108,7 +108,8 @@ func (d *Database) Jumped(ahead time.Duration) (time.Duration, bool) {
 	return time.Now().Add(ahead).Round(0).Sub(r.now()), true
 }
 
-// Believe expects from now on what the clock shows now, when it is ahead of this machine's clock by that much. It ends a doubt.
+// Believe ends a doubt: from now on the database's clock is expected to run on evenly from what it shows now. ahead is how far it is ahead of
+// this machine's clock.
 func (d *Database) Believe(ahead time.Duration) {
 	if jumped, known := d.Jumped(ahead); known && jumped.Abs() <= Tolerance {
 		ahead -= jumped - min(max(jumped, -maxSlew), maxSlew)

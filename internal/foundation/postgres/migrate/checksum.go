@@ -57,11 +57,6 @@ type store struct {
 	known map[int64]file
 }
 
-func newStore(known map[int64]file) (store, error) {
-	versions, err := database.NewStore(database.DialectPostgres, goose.DefaultTablename)
-	return store{versions, known}, err
-}
-
 // CreateVersionTable implements [database.Store].
 func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
 	if err := s.Store.CreateVersionTable(ctx, db); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
 
 	"connect-svc/internal/foundation/postgres"
@@ -54,16 +55,13 @@ const (
 	// autovacuum of the table.
 	firstLockWait = 50 * time.Millisecond
 	lockWait      = time.Second
-	// lockPause is the pause before the migration tries again. lockPatience is how long [Apply] tries in all.
-	lockPause    = time.Second
-	lockPatience = time.Minute
 )
 
 // Apply changes the schema of the database at url and returns the migrations that it applied or rolled back, in that order. Each is a
 // transaction of its own, unless it says otherwise. One caller at a time migrates; the others wait for up to a minute. Apply also
 // tries for a minute to lock a table that something else has locked, such as a backup.
 func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
-	return ApplyFrom(ctx, migrations.Files, url, direction, lockPatience)
+	return ApplyFrom(ctx, migrations.Files, url, direction, time.Minute)
 }
 
 // ApplyFrom is [Apply] with the migrations of files. It tries for patience to get the lock of a table.
@@ -77,10 +75,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 		if err == nil {
 			return done, nil
 		}
-		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) {
-			return nil, err
-		}
-		if !work.Pause(ctx, lockPause) {
+		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) || !work.Pause(ctx, time.Second) {
 			return nil, err
 		}
 	}
@@ -88,11 +83,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 
 // apply tries once, and waits for each lock for up to wait. With an error it also returns what it did before.
 func apply(ctx context.Context, files fs.FS, url string, direction Direction, wait time.Duration) (results []*goose.MigrationResult, err error) {
-	known, err := readFiles(files)
-	if err != nil {
-		return nil, err
-	}
-	provider, applied, err := openProvider(ctx, files, known, url, wait)
+	provider, known, applied, err := openProvider(ctx, files, url, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +115,7 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction, wa
 // Last returns the newest migration of the database, which [Apply] would roll back. The version is 0 if none is applied. It is an error if
 // this program does not have the migration.
 func Last(ctx context.Context, url string) (Migration, error) {
-	known, err := ownFiles()
-	if err != nil {
-		return Migration{}, err
-	}
-	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
+	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
 	if err != nil {
 		return Migration{}, err
 	}
@@ -151,11 +138,7 @@ func lastOf(known map[int64]file, applied map[int64]string) (last Migration, err
 
 // Status lists the migrations of this program, oldest first, and when each was applied.
 func Status(ctx context.Context, url string) ([]Migration, error) {
-	known, err := ownFiles()
-	if err != nil {
-		return nil, err
-	}
-	provider, applied, err := openProvider(ctx, migrations.Files, known, url, lockWait)
+	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -170,46 +153,43 @@ func Status(ctx context.Context, url string) ([]Migration, error) {
 	}), postgres.Wrap("database: migrations", err)
 }
 
-// openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the checksums of
-// the migrations that are applied.
-func openProvider(ctx context.Context, files fs.FS, known map[int64]file, url string, wait time.Duration) (*goose.Provider, map[int64]string, error) {
+// openProvider connects without a statement timeout: a migration may build an index of a large table. It also returns the migrations of
+// files, and the checksums of those that are applied. The provider closes the connections with itself.
+func openProvider(
+	ctx context.Context, files fs.FS, url string, wait time.Duration,
+) (provider *goose.Provider, known map[int64]file, applied map[int64]string, err error) {
+	if known, err = readFiles(files); err != nil {
+		return nil, nil, nil, err
+	}
 	config, err := postgres.BulkConfig(url)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if _, set := config.RuntimeParams["lock_timeout"]; !set {
 		config.RuntimeParams["lock_timeout"] = strconv.FormatInt(wait.Milliseconds(), 10)
 	}
 	config.RuntimeParams[directSetting] = "yes"
 	db := stdlib.OpenDB(*config)
-	provider, applied, err := newProvider(ctx, db, config, files, known)
-	if err != nil {
-		_ = db.Close()
-	}
-	return provider, applied, err // the provider closes db with itself
-}
-
-func newProvider(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, files fs.FS, known map[int64]file) (*goose.Provider, map[int64]string, error) {
+	defer func() {
+		if err != nil {
+			_ = db.Close()
+		}
+	}()
 	if err := checkDirect(ctx, db, config); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var text string
-	err := db.QueryRowContext(ctx, selectApplied).Scan(&text)
-	applied, err := readApplied(text, err)
-	if err != nil {
-		return nil, nil, err
+	err = db.QueryRowContext(ctx, selectApplied).Scan(&text)
+	if applied, err = readApplied(text, err); err != nil {
+		return nil, nil, nil, err
 	}
-	versions, err := newStore(known)
-	if err != nil {
-		return nil, nil, fmt.Errorf("database: migrations: %w", err)
+	versions, wrong := database.NewStore(database.DialectPostgres, goose.DefaultTablename)
+	locker, failure := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	if err = errors.Join(wrong, failure); err == nil {
+		provider, err = goose.NewProvider(goose.DialectCustom, db, files,
+			goose.WithStore(store{versions, known}), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
-	if err != nil {
-		return nil, nil, fmt.Errorf("database: migrations: %w", err)
-	}
-	provider, err := goose.NewProvider(goose.DialectCustom, db, files,
-		goose.WithStore(versions), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
-	return provider, applied, postgres.Wrap("database: migrations", err)
+	return provider, known, applied, postgres.Wrap("database: migrations", err)
 }
 
 // directSetting is a setting without a meaning. A session has it if it reaches PostgreSQL directly, and not through a pooler.

@@ -24,14 +24,6 @@ import (
 	"connect-svc/internal/foundation/work"
 )
 
-const (
-	// checkReplicasEvery is how often the replicas are checked.
-	checkReplicasEvery = time.Second
-
-	// The size of a page of PostgreSQL's write-ahead log, and of its longest header, in bytes.
-	walPage, walPageHeader = 8192, 40
-)
-
 // Set is the streaming replicas of a primary. A nil *Set has none. It is
 // safe for concurrent use.
 //
@@ -101,7 +93,7 @@ func (r *Set) Run(ctx context.Context) {
 		return
 	}
 	r.Check(ctx)
-	work.Every(ctx, checkReplicasEvery, func() { r.Check(ctx) })
+	work.Every(ctx, time.Second, func() { r.Check(ctx) })
 }
 
 // Check finds out which replicas are current, within the time limit of a check.
@@ -113,7 +105,18 @@ func (r *Set) Check(ctx context.Context) {
 	r.locatePrimary(ctx)
 	var checks sync.WaitGroup
 	for _, one := range r.list {
-		checks.Go(func() { r.check(ctx, one) })
+		checks.Go(func() {
+			var asOf time.Time
+			err := work.Try(func() (err error) {
+				asOf, err = r.asOf(ctx, one)
+				return err
+			})
+			if err != nil {
+				r.leaveOut(one, err)
+			} else if one.asOf.Swap(&asOf) == nil {
+				r.logger.Info("a read replica is in use", "replica", one.name)
+			}
+		})
 	}
 	checks.Wait()
 }
@@ -132,26 +135,14 @@ func (r *Set) locatePrimary(ctx context.Context) {
 		_ = postgres.MarkHistory(ctx, r.primary) // for the next check
 		return
 	}
-	if onPage := here.lsn % walPage; onPage <= walPageHeader {
+	const page, header = 8192, 40 // bytes of a page, and of its longest header
+	if onPage := here.lsn % page; onPage <= header {
 		here.lsn -= onPage
 	}
 	if n := len(r.seen); n > 0 && here.lsn < r.seen[n-1].lsn || former == nil || *former != *r.mark {
 		r.seen = nil // another server has become the primary
 	}
 	r.seen = append(r.seen, here)
-}
-
-func (r *Set) check(ctx context.Context, one *replica) {
-	var asOf time.Time
-	err := work.Try(func() (err error) {
-		asOf, err = r.asOf(ctx, one)
-		return err
-	})
-	if err != nil {
-		r.leaveOut(one, err)
-	} else if one.asOf.Swap(&asOf) == nil {
-		r.logger.Info("a read replica is in use", "replica", one.name)
-	}
 }
 
 // asOf returns the instant of the newest rows of a replica, or an error if the replica must not be read.
@@ -214,8 +205,8 @@ func (r *Set) current(one *replica) bool {
 	return asOf != nil && r.now().Sub(*asOf) <= r.limits.ReplicaLag
 }
 
-// Read asks a current replica. If there is none, or if it fails, Read asks the primary at once. A replica that is down is left out
-// until a check finds it current.
+// Read asks a current replica. If none is, or if it fails, Read asks the primary at once. A replica that is down is left out until a check
+// finds it current. One that refuses or cancels a statement, for instance because the rows that it reads are being removed, is not down.
 func Read[T any](
 	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
 ) (T, error) {
@@ -231,17 +222,11 @@ func Read[T any](
 		return answer, err
 	}
 	r.failed.Add(1)
-	if isDown(err) {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P") { // it shuts down, or does not accept connections yet
 		r.leaveOut(one, err)
 	}
 	return ask(ctx, primary)
-}
-
-// isDown reports whether a server cannot be used at all (SQLSTATE class 57P: it shuts down, or does not accept connections yet). A
-// server that refuses or cancels one statement, for instance because the rows that it reads are being removed, is not down.
-func isDown(err error) bool {
-	var refused *pgconn.PgError
-	return !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P")
 }
 
 // Counts are the numbers of replicas that are current and that are left out, and of reads that a replica answered and that failed

@@ -167,8 +167,8 @@ func (u *Usage) writeDays(ctx context.Context, batch []Day) (int, error) {
 const finalAfter = time.Hour
 
 // Fold brings the days up to date. It reads the requests, the acts and the connections of today and of each earlier day that is not
-// final, and adds how much they differ from what an earlier fold found. Each day is a transaction, so a server that dies leaves nothing half counted. If
-// another server folds, it does nothing.
+// final, and adds how much they differ from what an earlier fold found. Each day is a transaction, so a server that dies leaves nothing half
+// counted. If another server folds, it does nothing.
 func (u *Usage) Fold(ctx context.Context) error {
 	var next time.Time // the day to fold; zero: the first one that is not final
 	for again := true; again; {

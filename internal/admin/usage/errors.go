@@ -21,7 +21,7 @@ import (
 // keptErrors is the number of errors of a client that the database keeps: of authenticated requests, and of others that named it.
 var keptErrors = map[bool]int32{true: 1000, false: 100}
 
-// maxErrors bounds the errors that wait in memory, and thereby those written at once: of authenticated requests, and of others. All
+// maxErrors bounds the errors that wait in memory, and so those written at once: of authenticated requests, and of others. All
 // texts are the service's own, so that a client has at most some hundred different errors, however often it is refused.
 var maxErrors = map[bool]int{true: 2000, false: 200}
 

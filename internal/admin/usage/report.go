@@ -56,8 +56,9 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 // Key returns the client's place in [Usage.Clients].
 func (r Report) Key() page.Key { return page.Key{N: r.Total.Requests, ID: r.ClientID} }
 
-// Clients returns at most limit reports after a key, of all clients if found is nil, and of found otherwise, those with most requests first. They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours.
-// It asks the database three times for any number of clients.
+// Clients returns at most limit reports after a key, those with most requests first: of all clients if found is nil, and of found otherwise.
+// They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours. It asks the database
+// three times for any number of clients.
 func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time, after page.Key, limit int) ([]Report, error) {
 	since, until := u.span(since)
 	since = since.Truncate(oneDay)

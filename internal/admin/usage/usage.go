@@ -163,7 +163,8 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return rows, dropped + happened
 }
 
-// Sweep deletes counts and errors that were older than [retention] at that time, and days that were older than [daysKept]. Any server may call it at any time.
+// Sweep deletes counts and errors that were older than [retention] at that time, and days that were older than [daysKept]. Any server may
+// call it at any time.
 func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 	kept := before.Add(-retention)
 	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour

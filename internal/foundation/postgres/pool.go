@@ -118,7 +118,7 @@ type Host struct {
 	Pool *Pool
 }
 
-// OpenHosts prepares a pool for each host of url. It connects to none of them. A statement does not wait for a host that cannot be
+// OpenHosts prepares a pool for each host of url. It does not connect. A statement does not wait for a host that cannot be
 // reached, because another host can be asked.
 func OpenHosts(ctx context.Context, url string, opts ...Option) (hosts []Host, err error) {
 	all, err := parseURL(url)

@@ -24,8 +24,7 @@ import (
 	"connect-svc/internal/foundation/work"
 )
 
-// Set is the streaming replicas of a primary. A nil *Set has none. It is
-// safe for concurrent use.
+// Set is the streaming replicas of a primary. A nil *Set is empty. It is safe for concurrent use.
 //
 // The age of a replica's rows follows from its position in the write-ahead log: they are as of the latest instant at which the
 // primary was not further than the replica is now. Replicas of an idle primary are therefore never late, a replica that has lost
@@ -61,7 +60,7 @@ type position struct {
 }
 
 // Open prepares pools for the replicas at url, whose hosts are separated by commas. Each host must be one replica,
-// not a load balancer for several. It connects to none of them: a replica is not read until [Set.Check] has found it current, and a
+// not a load balancer for several. It does not connect: a replica is not read until [Set.Check] has found it current, and a
 // replica that is down at the start is not an error. Call Close afterwards.
 func Open(
 	ctx context.Context, url string, primary *postgres.Pool, limits work.Limits, now func() time.Time, logger *slog.Logger, opts ...postgres.Option,

@@ -37,14 +37,15 @@ import (
 type Registry struct {
 	pool           *postgres.Pool
 	queries        *clientdb.Queries
-	endConnections EndConnections
+	endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)
 	logos          *work.Batch[logoKey, brand.Logo]
 
 	Random io.Reader // source of ids and secrets: crypto/rand, unless a sandbox repeats them
 }
 
-// NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections.
-func NewRegistry(pool *postgres.Pool, endConnections EndConnections) *Registry {
+// NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections, which ends the connections of a client and
+// returns how many it ended: connections belong to another domain.
+func NewRegistry(pool *postgres.Pool, endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)) *Registry {
 	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections, Random: rand.Reader}
 	r.logos = work.NewBatch(20, r.listLogos) // logos in a statement, of up to 64 KiB each
 	return r

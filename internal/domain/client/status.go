@@ -45,9 +45,6 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 	return nil
 }
 
-// EndConnections ends the connections of an offboarded client, and returns how many it ended. Connections belong to another domain.
-type EndConnections func(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error)
-
 // Offboard ends a client permanently and disconnects all its connections, in parts. It returns how many it disconnected. Errors:
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Offboard(ctx context.Context, id uuid.UUID) (connections int64, err error) {

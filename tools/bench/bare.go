@@ -41,14 +41,6 @@ type bareStatement struct {
 
 var variable = regexp.MustCompile(`:(u|c|n)\b`)
 
-func newBareStatement(text string) (s bareStatement) {
-	s.sql = variable.ReplaceAllStringFunc(text, func(name string) string {
-		s.args = append(s.args, name[1:])
-		return fmt.Sprintf("$%d::int", len(s.args))
-	})
-	return s
-}
-
 // bareHandlers returns the handlers of operations by their index. GET /123/4/u/c/n does operation 4 with these variables, and has 123 bytes.
 func bareHandlers(ctx context.Context, database string) (http.HandlerFunc, error) {
 	config, err := pgxpool.ParseConfig(database)
@@ -71,7 +63,12 @@ func bareHandlers(ctx context.Context, database string) (http.HandlerFunc, error
 			if err != nil {
 				return nil, err
 			}
-			statements[strconv.Itoa(i)] = append(statements[strconv.Itoa(i)], newBareStatement(text))
+			var args []string
+			numbered := variable.ReplaceAllStringFunc(text, func(name string) string {
+				args = append(args, name[1:])
+				return fmt.Sprintf("$%d::int", len(args))
+			})
+			statements[strconv.Itoa(i)] = append(statements[strconv.Itoa(i)], bareStatement{numbered, args})
 		}
 	}
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -242,18 +242,12 @@ func (c *command) Call(id string) (string, error) {
 	if hasQuery {
 		args = append(args, "&operatorapi."+camelField(id)+"Params{"+strings.Join(query, ", ")+"}")
 	}
-	if o.body != nil {
-		args = append(args, c.Body())
+	if o.body != nil && c.Changes() {
+		args = append(args, "c.change()")
+	} else if o.body != nil {
+		args = append(args, c.Content())
 	}
 	return "api." + camelField(id) + "(" + strings.Join(args, ", ") + ")", nil
-}
-
-// Body is the body of the request.
-func (c *command) Body() string {
-	if c.Changes() {
-		return "c.change()"
-	}
-	return c.Content()
 }
 
 // Changes reports whether a command changes some of many fields: its method change returns the body, which tells whether there are any.

@@ -161,13 +161,13 @@ func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 	}
 	date := func(i int) string { return fmt.Sprintf("%s-%02d", m.Name, i+1) }
 	c := newChart(in.Text("console.dataset."+string(dataset)), in.Text("console.month.unit."+string(dataset)), days, func(i int) string {
-		return date(i) + ": " + in.number(int64(seen[i]))
+		return date(i) + ": " + in.Number(int64(seen[i]))
 	})
 	year := len("2006-")
 	c.First, c.Half, c.Last = date(0)[year:], date(days / 2)[year:], date(days - 1)[year:]
-	c.Summary = in.Text("console.month.summary", "Most", in.number(most))
+	c.Summary = in.Text("console.month.summary", "Most", in.Number(most))
 	if top := niceAbove(most); most > 0 {
-		c.Scale = []string{in.number(top), in.number(top / 2), in.number(0)}
+		c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
 		c.stacked("answered", in.Text("console.month.seen"), seen, make([]float64, days), float64(top))
 	}
 	return c
@@ -180,13 +180,13 @@ type cells struct{ Label, Recorded, Adjusted, Seen string }
 func (in writer) cells(label string, f activity.ViewedFigures) cells {
 	c := cells{Label: label}
 	if f.IsRecorded {
-		c.Recorded = in.number(f.Recorded)
+		c.Recorded = in.Number(f.Recorded)
 	}
 	if f.Adjusted != 0 {
 		c.Adjusted = in.signed(int(f.Adjusted))
 	}
 	if f.Seen != nil {
-		c.Seen = in.number(*f.Seen)
+		c.Seen = in.Number(*f.Seen)
 	}
 	return c
 }

@@ -201,7 +201,7 @@ func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, 
 	return confirmation{
 		Names: []any{"Email", one.User.Email, "Partner", one.Partner.Name},
 		Says: []template.HTML{
-			in.HTML("console.disconnect.says", "Partner", name, "Version", in.number(one.Version), "Scopes", one.Scopes.String(),
+			in.HTML("console.disconnect.says", "Partner", name, "Version", in.Number(one.Version), "Scopes", one.Scopes.String(),
 				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
 			in.HTML("console.disconnect."+notified[event], "Partner", name),
 		},

@@ -141,7 +141,7 @@ func newConsole(config Config, base, static string) (*console, error) {
 			"base":  func() string { return base },
 			"place": func() string { return places[base] },
 			"tabs":  func() []string { return tabs[base] },
-			"parts": func() []string { return parts }, "number": w.number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
+			"parts": func() []string { return parts }, "number": w.Number, "percent": w.percent, "took": w.took, "lasted": w.lasted, "size": w.size,
 			"signed": w.signed, "instant": instant, "date": date, "hour": hour, "list": func(names ...string) []string { return names },
 			"figure": w.figure, "span": w.duration, "codes": codes, "age": w.age, "cells": w.cells,
 		}

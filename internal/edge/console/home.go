@@ -105,8 +105,8 @@ func (in writer) byDay(days []usage.Day, name string, describe func(usage.Day) s
 // drawDays stacks the requests of each day by outcome.
 func (in writer) drawDays(days []usage.Day) chart {
 	c := in.byDay(days, "requests", func(d usage.Day) string {
-		return in.Text("console.usage.requests.hour", "Requests", in.number(d.Requests), "Limited", in.number(d.RateLimited),
-			"Refused", in.number(d.Refused), "Failed", in.number(d.Failed))
+		return in.Text("console.usage.requests.hour", "Requests", in.Number(d.Requests), "Limited", in.Number(d.RateLimited),
+			"Refused", in.Number(d.Refused), "Failed", in.Number(d.Failed))
 	})
 	in.stack(&c, days, []stack{
 		{"answered", in.Text("console.usage.answered"), func(d usage.Day) int64 { return d.Requests - d.RateLimited - d.Refused - d.Failed }},
@@ -120,7 +120,7 @@ func (in writer) drawDays(days []usage.Day) chart {
 // drawConnections stacks the connections that were made and that ended on each day.
 func (in writer) drawConnections(days []usage.Day) chart {
 	c := in.byDay(days, "connections", func(d usage.Day) string {
-		return in.Text("console.home.chart.connections.day", "Made", in.number(d.Authorized), "Ended", in.number(ended(d)))
+		return in.Text("console.home.chart.connections.day", "Made", in.Number(d.Authorized), "Ended", in.Number(ended(d)))
 	})
 	in.stack(&c, days, []stack{
 		{"answered", in.Text("console.home.made"), func(d usage.Day) int64 { return d.Authorized }},
@@ -145,8 +145,8 @@ func (in writer) stack(c *chart, days []usage.Day, series []stack) {
 	for _, s := range series {
 		c.stacked(s.class, s.text, valuesOf(days, s.of), floor, float64(top))
 	}
-	c.Scale = []string{in.number(top), in.number(top / 2), in.number(0)}
-	c.Summary = in.Text("console.home.most", "Title", c.Title, "Number", in.number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
+	c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
+	c.Summary = in.Text("console.home.most", "Title", c.Title, "Number", in.Number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
 }
 
 func sumOf(series []stack, day usage.Day) (sum int64) {
@@ -171,9 +171,9 @@ func (in writer) figure(name string, d usage.Day) string {
 	case "p99":
 		return in.took(d.Figures().Quantile(.99))
 	case "codes":
-		return in.Text("console.home.sent_tried", "Sent", in.number(d.CodesSent), "Tried", in.number(d.CodesTried))
+		return in.Text("console.home.sent_tried", "Sent", in.Number(d.CodesSent), "Tried", in.Number(d.CodesTried))
 	}
-	return in.number(counts[name])
+	return in.Number(counts[name])
 }
 
 // Facts describe the service at an instant. Answers of other systems may be missing.

@@ -174,7 +174,7 @@ func (in writer) bounded(n int) string {
 	if n > webhook.CountBound {
 		return in.precisely(webhook.CountBound, usage.AtLeast)
 	}
-	return in.number(n)
+	return in.Number(n)
 }
 
 // offboardPartner ends a partner for good. If time runs out before all connections have ended, the service ends the rest.

@@ -102,7 +102,7 @@ func (p *partnerForm) fill(in writer, registration client.Registration, no refus
 	for _, f := range partnerFields {
 		most := client.Limits[f.name]
 		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Label: in.HTML("console.partner.field." + f.name),
-			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.number(most)), Value: no.form[f.name], Problem: no.problem(in, f.name)}
+			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.Number(most)), Value: no.form[f.name], Problem: no.problem(in, f.name)}
 		if f.value != nil {
 			one.Max = most
 		}

@@ -123,8 +123,8 @@ func (in writer) byHour(report usage.Report, name string, describe func(usage.Ho
 // drawRequests stacks the requests of each hour by outcome.
 func (in writer) drawRequests(report usage.Report) chart {
 	c := in.byHour(report, "requests", func(h usage.Hour) string {
-		return in.Text("console.usage.requests.hour", "Requests", in.number(h.Requests), "Limited", in.number(h.RateLimited),
-			"Refused", in.number(h.Refused), "Failed", in.number(h.Failed))
+		return in.Text("console.usage.requests.hour", "Requests", in.Number(h.Requests), "Limited", in.Number(h.RateLimited),
+			"Refused", in.Number(h.Refused), "Failed", in.Number(h.Failed))
 	})
 	busiest := slices.MaxFunc(report.Hours, func(a, b usage.Hour) int { return cmp.Compare(a.Requests, b.Requests) })
 	top := niceAbove(busiest.Requests)
@@ -140,8 +140,8 @@ func (in writer) drawRequests(report usage.Report) chart {
 	} {
 		c.stacked(part.class, part.text, valuesOf(report.Hours, part.of), floor, float64(top))
 	}
-	c.Scale = []string{in.number(top), in.number(top / 2), in.number(0)}
-	c.Summary = in.Text("console.usage.requests.summary", "Requests", in.number(report.Total.Requests), "Most", in.number(busiest.Requests),
+	c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
+	c.Summary = in.Text("console.usage.requests.summary", "Requests", in.Number(report.Total.Requests), "Most", in.Number(busiest.Requests),
 		"Hour", hour(busiest.Start))
 	return c
 }
@@ -150,7 +150,7 @@ func (in writer) drawRequests(report usage.Report) chart {
 func (in writer) drawBudget(report usage.Report) chart {
 	policy := int64(report.RequestsPerMinute)
 	c := in.byHour(report, "budget", func(h usage.Hour) string {
-		return in.Text("console.usage.budget.hour", "Requests", in.number(h.BusiestMinute), "Policy", in.number(policy),
+		return in.Text("console.usage.budget.hour", "Requests", in.Number(h.BusiestMinute), "Policy", in.Number(policy),
 			"Share", in.percent(float64(h.BusiestMinute)/float64(policy)))
 	})
 	top := 1.25
@@ -161,8 +161,8 @@ func (in writer) drawBudget(report usage.Report) chart {
 	c.Scale = []string{in.percent(top), "", in.percent(0)}
 	c.Line = fmt.Sprintf("%.2f", height-height/top)
 	c.Series = []series{{"budget", bars(values, nil, top*float64(policy), 1.5)}}
-	c.Keys = []chartKey{{"budget", in.Text("console.usage.used")}, {"policy", in.Text("console.usage.a_minute", "Requests", in.number(policy))}}
-	c.Summary = in.Text("console.usage.budget.summary", "Share", in.percent(report.PeakBudgetUsed()), "Policy", in.number(policy))
+	c.Keys = []chartKey{{"budget", in.Text("console.usage.used")}, {"policy", in.Text("console.usage.a_minute", "Requests", in.Number(policy))}}
+	c.Summary = in.Text("console.usage.budget.summary", "Share", in.percent(report.PeakBudgetUsed()), "Policy", in.Number(policy))
 	return c
 }
 

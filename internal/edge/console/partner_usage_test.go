@@ -90,7 +90,7 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := v.Get(partnersPath)
-	v.shows(list, "Partners", "2026-03-09 00:00 to 2026-03-10 12:34 UTC", in.number(days[0].Total.Requests), "Not yet disabled")
+	v.shows(list, "Partners", "2026-03-09 00:00 to 2026-03-10 12:34 UTC", in.Number(days[0].Total.Requests), "Not yet disabled")
 	var names []string
 	list.Find("tbody th").Each(func(_ int, cell *goquery.Selection) { names = append(names, cell.Text()) })
 	if got := strings.Join(names, ", "); got != "Stride & Co <Rides>, Pedal Analytics, Not yet disabled" {
@@ -103,7 +103,7 @@ func TestUsage(t *testing.T) {
 	day := v.Get(pathOf(a.busy) + "/usage")
 	v.shows(day, "Stride & Co <Rides>", "2026-03-09 13:00 to 2026-03-10 12:34 UTC")
 	for name, want := range map[string]string{
-		"Requests": in.number(busy.Total.Requests), "Answered 429": in.percent(busy.Total.RateLimitedShare()), "Failed (5xx)": "40",
+		"Requests": in.Number(busy.Total.Requests), "Answered 429": in.percent(busy.Total.RateLimitedShare()), "Failed (5xx)": "40",
 		"Budget used": in.percent(busy.BudgetUsed()), "Busiest minute": in.percent(busy.PeakBudgetUsed()), "p99": in.took(busy.Total.Quantile(.99)),
 	} {
 		if got := day.Find(`.figures dt:contains("` + name + `") + dd`).Text(); got != want {

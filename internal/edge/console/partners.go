@@ -121,7 +121,7 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 		return connectionCounts{Note: in.Text("console.connections.too_long"), Authorized: in.precisely(0, usage.Unknown)}
 	}
 	if connections.Sum() == 0 {
-		return connectionCounts{Note: in.Text("console.connections.none"), Authorized: in.number(0)}
+		return connectionCounts{Note: in.Text("console.connections.none"), Authorized: in.Number(0)}
 	}
 	x := 0.0
 	for _, part := range []struct {
@@ -143,10 +143,10 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 func (in writer) precisely(n int64, precision usage.Precision) string {
 	switch precision {
 	case usage.AtLeast:
-		return in.Text("console.connections.at_least", "Number", in.number(n))
+		return in.Text("console.connections.at_least", "Number", in.Number(n))
 	case usage.Unknown:
 		return in.Text("console.connections.unknown")
 	case usage.Exact, usage.Estimated:
 	}
-	return in.number(n)
+	return in.Number(n)
 }

@@ -209,7 +209,7 @@ func (c *console) confirmEndSessions(r *http.Request, in writer, partner client.
 
 // pagesEnd says what ends of a partner's own pages.
 func (in writer) pagesEnd(ends preview.Client) template.HTML {
-	return in.HTML("console.portal.end_all.ends", "Links", in.number(ends.Links), "Sessions", in.number(ends.Sessions))
+	return in.HTML("console.portal.end_all.ends", "Links", in.Number(ends.Links), "Sessions", in.Number(ends.Sessions))
 }
 
 func (c *console) endSessions(_ http.ResponseWriter, r *http.Request, partner client.Client) error {

@@ -154,12 +154,12 @@ func (in writer) drawQueue(queue webhook.Queue) *chart {
 	}
 	top := niceAbove(most)
 	drawn := newChart(in.Text("console.service.queue.chart"), in.Text("console.service.queue.by_age"), len(values), func(i int) string {
-		return in.age(queue.Ages[i]) + ": " + in.number(queue.Ages[i].Count)
+		return in.age(queue.Ages[i]) + ": " + in.Number(queue.Ages[i].Count)
 	})
 	drawn.stacked("waiting", in.Text("console.service.queue.waiting"), values, make([]float64, len(values)), float64(top))
-	drawn.Scale = []string{in.number(top), in.number(top / 2), "0"}
+	drawn.Scale = []string{in.Number(top), in.Number(top / 2), "0"}
 	drawn.First, drawn.Last = in.age(queue.Ages[0]), in.age(queue.Ages[len(queue.Ages)-1])
-	drawn.Summary = in.Text("console.service.queue.summary", "Waiting", in.number(queue.Waiting), "Oldest", in.duration(queue.Oldest))
+	drawn.Summary = in.Text("console.service.queue.summary", "Waiting", in.Number(queue.Waiting), "Oldest", in.duration(queue.Oldest))
 	return &drawn
 }
 

@@ -21,9 +21,9 @@ import (
 
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
 func (w writer) amount(what string, n int) string {
-	text := w.number(n)
+	text := w.Number(n)
 	if n > preview.CountedTo {
-		text = w.Text("console.count.more", "Number", w.number(preview.CountedTo))
+		text = w.Text("console.count.more", "Number", w.Number(preview.CountedTo))
 	}
 	return w.Text("console.count."+what, "Count", n, "Number", text)
 }
@@ -133,7 +133,7 @@ func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _
 			{Name: "dataset", Label: in.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},
 			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
 			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
-			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", in.number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
+			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", in.Number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
 		},
 	}
 	for _, dataset := range datasets {
@@ -235,7 +235,7 @@ func (c *console) changeOf(
 		key = "console.adjust.unrecorded." + string(dataset)
 	}
 	x = confirmation{
-		Title: in.Text(key, "Before", in.number(becomes.Before.Total()), "After", in.number(becomes.After.Total()), "Date", record.Date.Format(time.DateOnly)),
+		Title: in.Text(key, "Before", in.Number(becomes.Before.Total()), "After", in.Number(becomes.After.Total()), "Date", record.Date.Format(time.DateOnly)),
 		Back:  userPath(user.ID),
 		Says:  []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
 	}

@@ -367,7 +367,7 @@ func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, on
 	in := c.writer(r)
 	x := replayFailedView{aboutPartner: aboutPartner{one.partner, "webhooks"}, Failed: in.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
 	if queued, err := strconv.Atoi(query["queued"]); err == nil && queued >= 0 {
-		x.Queued, x.Done = in.number(queued), true
+		x.Queued, x.Done = in.Number(queued), true
 	}
 	return c.write(w, r, "webhook-replay", x)
 }

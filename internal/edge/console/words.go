@@ -30,15 +30,12 @@ type writer struct {
 	printer *message.Printer
 }
 
-// number writes 12345 as 12,345.
-func (w writer) number(n any) string { return w.Number(n) }
-
 // signed writes a number with its sign: +1,200 or −2,000.
 func (w writer) signed(n int) string {
 	if n < 0 {
-		return "−" + w.number(-n)
+		return "−" + w.Number(-n)
 	}
-	return "+" + w.number(n)
+	return "+" + w.Number(n)
 }
 
 // decimal writes a number with at most one digit after the point, and none from 10 on.
@@ -102,10 +99,10 @@ func (w writer) duration(d time.Duration) string {
 		name string
 	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
 		if d >= 2*unit.of {
-			return w.number(int64(d/unit.of)) + " " + unit.name
+			return w.Number(int64(d/unit.of)) + " " + unit.name
 		}
 	}
-	return w.number(int64(max(d, 0)/time.Second)) + " s"
+	return w.Number(int64(max(d, 0)/time.Second)) + " s"
 }
 
 // codes returns a text with backquotes as HTML.

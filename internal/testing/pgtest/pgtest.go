@@ -77,11 +77,12 @@ func run(m *testing.M, claims []func() error) (status int) {
 			status = 1
 		}
 	}()
+	status = m.Run() // which reads the flags
 	chosen := slices.ContainsFunc([]string{"test.run", "test.skip", "test.list"}, func(name string) bool {
 		set := flag.Lookup(name)
 		return set != nil && set.Value.String() != ""
 	})
-	if status = m.Run(); status != 0 || chosen {
+	if status != 0 || chosen {
 		return status
 	}
 	for _, claim := range claims {

@@ -134,9 +134,12 @@ func TestWake(t *testing.T) {
 	w.maxInterval = time.Hour
 	r := receive(t, func(http.ResponseWriter, *http.Request) {})
 	client := w.client(t, r)
-	before := w.pool.QueueStats().Acquired
+	before := w.pool.Stat().AcquireCount()
 	w.run(t)
-	wait.Until(t, "the first poll", func() bool { return w.pool.QueueStats().Acquired > before })
+	wait.Until(t, "the end of the first poll", func() bool {
+		stat := w.pool.Stat()
+		return stat.AcquireCount() > before && stat.AcquiredConns() == 0
+	})
 	w.revoked(t, client)
 	w.Wake()
 	r.next(t)

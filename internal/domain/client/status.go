@@ -16,7 +16,8 @@ import (
 )
 
 // Disable suspends a client: it fails authentication and its access tokens stop working, until it is enabled again. Its connections
-// stay, and the sessions of its people end. Disabling a disabled client changes nothing. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+// stay, and the sessions of its people end. Disabling a disabled client changes nothing. Errors: refusal.ErrClientNotFound,
+// refusal.ErrClientOffboarded.
 func (r *Registry) Disable(ctx context.Context, id uuid.UUID) error {
 	return r.setStatus(ctx, id, Disabled)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
@@ -57,7 +59,11 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 		return SealedRequest{}, err
 	}
 	request.ID, request.Browser = uuid.New(), browser
-	sealed, err := s.sealRequest(request)
+	text, err := binary.Append(nil, binary.BigEndian, request.requestPayload)
+	if err != nil {
+		return SealedRequest{}, fmt.Errorf("authorize: %w", err)
+	}
+	sealed, err := s.keys.Seal(credential.AuthorizationRequest, append(text, request.State...))
 	return SealedRequest{request.ID, sealed}, postgres.Wrap("authorize", err)
 }
 

@@ -49,15 +49,7 @@ type requestPayload struct {
 	ExpiresAt     int64
 }
 
-func (s *Server) sealRequest(request pendingRequest) (string, error) {
-	text, err := binary.Append(nil, binary.BigEndian, request.requestPayload)
-	if err != nil {
-		return "", err
-	}
-	return s.keys.Seal(credential.AuthorizationRequest, append(text, request.State...))
-}
-
-// unsealRequest opens a request that this browser brought. Error: ErrRequestEnded if it belongs to another browser.
+// unsealRequest opens what [Server.Authorize] sealed and this browser brought. Error: ErrRequestEnded if it belongs to another browser.
 func (s *Server) unsealRequest(sealed SealedRequest, browser [sha256.Size]byte) (request pendingRequest, err error) {
 	text, err := s.keys.Open(credential.AuthorizationRequest, sealed.Sealed)
 	if err != nil {

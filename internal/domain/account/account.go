@@ -238,14 +238,6 @@ func (c UserChange) wrong() (wrong []refusal.Field) {
 	return wrong
 }
 
-// check returns the first error of the fields that are not nil.
-func (c UserChange) check() error {
-	if wrong := c.wrong(); len(wrong) > 0 {
-		return wrong[0]
-	}
-	return nil
-}
-
 // GetUser returns a user by id. Error: refusal.ErrUserNotFound.
 func (a *Accounts) GetUser(ctx context.Context, id uuid.UUID) (User, error) {
 	row, err := a.queries.GetUser(ctx, id)

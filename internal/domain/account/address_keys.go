@@ -39,8 +39,9 @@ func (u *UnusableAddresses) add(row accountdb.UserAddress) (valid bool) {
 // until 1.3.0: programs of 1.0.0, which may run beside this one, write what the database's lower() makes of an address, and remove no other key.
 // lower() differs for some addresses that are not ASCII, and in Turkish locales.
 //
-// It returns the users whose addresses cannot be used. Nothing of theirs changes, until an operator gives them another address or deletes them. It
-// reads the few addresses that are unusual, by their index. Each address is an act of its own, so that the servers of a database may all do this at any time.
+// It returns the users whose addresses cannot be used. Nothing of theirs changes, until an operator gives them another address or deletes them.
+// It reads the few addresses that are unusual, by their index. Each address is an act of its own, so that the servers of a database may all do
+// this at any time.
 func (a *Accounts) KeyAddresses(ctx context.Context) (unusable UnusableAddresses, err error) {
 	err = a.unusualAddresses(ctx, func(rows []accountdb.UserAddress) error {
 		users, err := a.queries.ListEmails(ctx, postgres.Map(rows, func(row accountdb.UserAddress) uuid.UUID { return row.UserID }))

@@ -202,7 +202,7 @@ func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, bud
 }
 
 // takeAttempt spends an attempt of the code, and then counts it as failed. These are two acts: an attempt that was spent but could not be
-// counted is never compared. Errors: ErrNoSignIn, ErrCodeExpired, ErrCodeSpent.
+// counted is never compared. Errors: ErrNoSignIn, ErrCodeNotSent, ErrCodeExpired, ErrCodeSpent.
 func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb.TakeAttemptRow, error) {
 	taken, err := a.queries.TakeAttempt(ctx, accountdb.TakeAttemptParams{SignInID: signIn, Most: Attempts})
 	if errors.Is(err, pgx.ErrNoRows) {

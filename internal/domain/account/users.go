@@ -34,8 +34,8 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 	}
 	user.Timezone, _ = timezone.Canonical(user.Timezone)
 	user.Email = text.StoredAddress(user.Email)
-	if err := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).check(); err != nil {
-		return User{}, err
+	if wrong := (UserChange{&user.Email, &user.Timezone, &user.RegisteredOn}).wrong(); len(wrong) > 0 {
+		return User{}, wrong[0]
 	}
 	if err := a.checkSendable(ctx, user.Email); err != nil {
 		return User{}, err
@@ -84,8 +84,8 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 			return User{}, err
 		}
 	}
-	if err := change.check(); err != nil {
-		return User{}, err
+	if wrong := change.wrong(); len(wrong) > 0 {
+		return User{}, wrong[0]
 	}
 	err = postgres.InTxAgain(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)

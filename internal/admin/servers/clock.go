@@ -40,9 +40,6 @@ func (c Clock) String() string {
 	return c.Doubt
 }
 
-// ClockOff returns by how much the clocks of the server and the database differ.
-func (s Server) ClockOff() time.Duration { return s.ClockAhead.Abs() }
-
 // ClockWrong reports whether the server's own clock is wrong.
 func (s Server) ClockWrong() bool { return Clock{Ahead: s.ClockAhead}.OwnWrong() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	usagedb "connect-svc/gen/db/usage"
@@ -77,7 +78,8 @@ func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time,
 	}
 	counted := at.UTC().Truncate(oneDay)
 	ids := postgres.Map(ranked, func(row usagedb.RankClientsRow) uuid.UUID { return row.ClientID })
-	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: ids, Since: earlier(since, counted)})
+	first := slices.MinFunc([]time.Time{since, counted}, time.Time.Compare)
+	rows, err := u.queries.ReadDays(ctx, usagedb.ReadDaysParams{ClientIds: ids, Since: first})
 	if err != nil {
 		return nil, postgres.Wrap("usage: clients", err)
 	}
@@ -101,13 +103,6 @@ func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time,
 		}
 	}
 	return reports, nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func newReport(client usagedb.UsageClientRow, since, until time.Time) Report {
@@ -172,7 +167,7 @@ func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time)
 		report.Name, report.Status = client.Name, client.Status
 	}
 	today := u.now().UTC().Truncate(oneDay)
-	since = earlier(since.UTC().Truncate(oneDay), today)
+	since = slices.MinFunc([]time.Time{since.UTC().Truncate(oneDay), today}, time.Time.Compare)
 	if earliest := today.AddDate(0, 0, -daysKept); since.Before(earliest) {
 		since = earliest
 	}

@@ -72,7 +72,7 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 		return nil, err
 	}
 	var keys *credential.Keyring
-	if sealing, is := command.Selected().Target.Addr().Interface().(interface{ Ring() *credential.Keyring }); is {
+	if sealing, ok := command.Selected().Target.Addr().Interface().(interface{ Ring() *credential.Keyring }); ok {
 		keys = sealing.Ring()
 	}
 	if keys != nil {
@@ -81,7 +81,7 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 		}
 	}
 	var mailer *account.Mailer
-	if writing, is := command.Selected().Target.Addr().Interface().(interface{ Mailer() *account.Mailer }); is {
+	if writing, ok := command.Selected().Target.Addr().Interface().(interface{ Mailer() *account.Mailer }); ok {
 		mailer = writing.Mailer()
 	}
 	api, err := newAPI(pool, keys, mailer, webhook.Settings{})
@@ -95,8 +95,8 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 // container, it returns the user's number.
 func systemUser() string {
 	name := "uid-" + strconv.Itoa(os.Getuid())
-	if of, err := user.Current(); err == nil {
-		name = of.Username
+	if account, err := user.Current(); err == nil {
+		name = account.Username
 	}
 	name = strings.TrimLeft(regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-"), "._-")
 	return cmp.Or(name[:min(len(name), 64)], "unknown")

@@ -22,28 +22,28 @@ type checkResult struct {
 }
 
 // Run makes all checks whose settings can be used.
-func (c *checkCommand) Run(p *program, from *settings.Source) error {
-	for _, name := range from.Unknown() {
-		from.Problems = append(from.Problems, fmt.Errorf("%s is not a setting of this program", name))
+func (c *checkCommand) Run(p *program, source *settings.Source) error {
+	for _, name := range source.Unknown() {
+		source.Problems = append(source.Problems, fmt.Errorf("%s is not a setting of this program", name))
 	}
 	if err := telemetry.CheckTraces(); err != nil {
-		from.Problems = append(from.Problems, err)
+		source.Problems = append(source.Problems, err)
 	}
 	var results []checkResult
 	add := func(check, detail string, err error) {
 		result := checkResult{check, "ok", detail}
-		switch skipped, is := errors.AsType[app.Skipped](err); {
-		case is:
+		switch skipped, ok := errors.AsType[app.Skipped](err); {
+		case ok:
 			result.Status, result.Detail = "skipped", skipped.Error()
 		case err != nil:
 			result.Status, result.Detail = "failed", oneLine(err)
 		}
 		results = append(results, result)
 	}
-	for _, problem := range from.Problems {
+	for _, problem := range source.Problems {
 		add("setting", "", problem)
 	}
-	if len(from.Problems) == 0 {
+	if len(source.Problems) == 0 {
 		add("setting", "all can be used", nil)
 	}
 	app.Check(p.ctx, c.Config, add)
@@ -65,7 +65,7 @@ func (c *checkCommand) Run(p *program, from *settings.Source) error {
 		return err
 	}
 	switch {
-	case len(from.Problems) > 0:
+	case len(source.Problems) > 0:
 		return usagef("%d of %d checks failed", failed, len(results))
 	case failed > 0:
 		return fmt.Errorf("%d of %d checks failed", failed, len(results))

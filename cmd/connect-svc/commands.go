@@ -49,8 +49,8 @@ type commands struct {
 
 // newParser builds the command line of p, with what it fills in and where its settings come from.
 func newParser(p *program) (*kong.Kong, *commands, *settings.Source) {
-	from := settings.New(p.environ)
-	options := append(from.Options(),
+	source := settings.New(p.environ)
+	options := append(source.Options(),
 		kong.Name("connect-svc"),
 		kong.Description("Lets partner companies read users' walking and cycling activity, with consent."),
 		kong.Writers(p.stdout, p.stderr),
@@ -60,7 +60,7 @@ func newParser(p *program) (*kong.Kong, *commands, *settings.Source) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)
 	line := new(commands)
-	return kong.Must(line, options...), line, from
+	return kong.Must(line, options...), line, source
 }
 
 // describe moves the settings of each command out of its list of flags into a table with one line for each, and adds
@@ -139,7 +139,7 @@ func (i instant) param() *string {
 type since struct{ instant }
 
 func (s *since) UnmarshalText(text []byte) error {
-	if days, is := strings.CutSuffix(string(text), "d"); is {
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 {
 			s.Time = time.Now().AddDate(0, 0, -n)
 			return nil

@@ -88,8 +88,8 @@ func (c activityFile) run(
 }
 
 // run imports a file with take, and prints the result.
-func (c importCommands) run(p *program, from importFile, take func(io.Reader, func(intake.Progress)) (importJSON, error)) error {
-	file, size, err := p.input(from.File)
+func (c importCommands) run(p *program, source importFile, take func(io.Reader, func(intake.Progress)) (importJSON, error)) error {
+	file, size, err := p.input(source.File)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

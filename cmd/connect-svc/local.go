@@ -37,10 +37,10 @@ func (c demoCommand) Run(p *program) error {
 			return usagef("--%s: must be from 0 to 65534", flag)
 		}
 	}
-	of := built()
+	build := built()
 	return demo.Run(p.ctx, demo.Config{
-		Version:     of.Version,
-		Commit:      of.Commit,
+		Version:     build.Version,
+		Commit:      build.Commit,
 		Dir:         c.Dir,
 		Ephemeral:   c.Ephemeral,
 		Port:        c.Port,
@@ -100,8 +100,8 @@ func (c sandboxCommand) Run(p *program) error {
 	}
 	clients := make([]sandbox.Client, len(c.Client))
 	for i, text := range c.Client {
-		name, callback, found := strings.Cut(text, "=")
-		if err := client.ValidateCallback(callback); !found || err != nil {
+		name, callback, ok := strings.Cut(text, "=")
+		if err := client.ValidateCallback(callback); !ok || err != nil {
 			return usagef("--client: must be a name, = and a callback URL, such as Stride=https://stride.example/callback")
 		}
 		clients[i] = sandbox.Client{Name: name, CallbackURL: callback}
@@ -110,10 +110,10 @@ func (c sandboxCommand) Run(p *program) error {
 	if c.Forward != "" {
 		sent = c.printDelivery(p)
 	}
-	of := built()
+	build := built()
 	return sandbox.Run(p.ctx, sandbox.Config{
-		Version:       of.Version,
-		Commit:        of.Commit,
+		Version:       build.Version,
+		Commit:        build.Commit,
 		Listen:        c.Listen,
 		PrivateListen: c.PrivateListen,
 		CallbackURL:   c.Callback,
@@ -143,15 +143,15 @@ func (c sandboxCommand) ready(p *program, s sandboxapi.Sandbox) error {
 		fmt.Fprintf(w, "  Certificate to trust\t%s\n", s.CaFile)
 		fmt.Fprintf(w, "  The driver\t%s/sandbox\n", s.DriverUrl)
 		fmt.Fprintf(w, "  Caught mail\t%s\n", s.MailUrl)
-		for _, one := range s.Clients {
+		for _, partner := range s.Clients {
 			if len(s.Clients) > 1 {
-				fmt.Fprintf(w, "  Client\t%s\n", one.Name)
+				fmt.Fprintf(w, "  Client\t%s\n", partner.Name)
 			}
-			fmt.Fprintf(w, "  Client ID\t%s\n", one.ClientId)
-			fmt.Fprintf(w, "  Client secret\t%s\n", one.ClientSecret)
-			fmt.Fprintf(w, "  Callback\t%s\n", one.CallbackUrl)
-			fmt.Fprintf(w, "  Webhooks go to\t%s\n", one.WebhookUrl)
-			fmt.Fprintf(w, "  Their secret\t%s\n", one.WebhookSecret)
+			fmt.Fprintf(w, "  Client ID\t%s\n", partner.ClientId)
+			fmt.Fprintf(w, "  Client secret\t%s\n", partner.ClientSecret)
+			fmt.Fprintf(w, "  Callback\t%s\n", partner.CallbackUrl)
+			fmt.Fprintf(w, "  Webhooks go to\t%s\n", partner.WebhookUrl)
+			fmt.Fprintf(w, "  Their secret\t%s\n", partner.WebhookSecret)
 		}
 		for _, user := range s.Users {
 			fmt.Fprintf(w, "  User, %s\t%s  %s\n", user.Kind, user.UserId, user.Timezone)
@@ -167,14 +167,14 @@ func (c sandboxCommand) printDelivery(p *program) func(sandboxapi.Webhook, sandb
 	if c.Output == "json" {
 		out = p.stderr
 	}
-	var one sync.Mutex
+	var printing sync.Mutex
 	return func(sent sandboxapi.Webhook, try sandboxapi.Try) {
 		answer := "no answer"
 		if try.Status != nil {
 			answer = fmt.Sprintf("%d %s", *try.Status, http.StatusText(*try.Status))
 		}
-		one.Lock()
-		defer one.Unlock()
+		printing.Lock()
+		defer printing.Unlock()
 		fmt.Fprintf(out, "%s  %s  %s  %s\n", try.At, sent.Type, sent.Id, answer)
 	}
 }

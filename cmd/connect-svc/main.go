@@ -96,14 +96,14 @@ func (p *program) run() (status int) {
 	if i := slices.IndexFunc(p.args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return p.fail(usageError{fmt.Errorf("argument %d is not UTF-8", i+1)})
 	}
-	parser, _, from := newParser(p)
+	parser, _, source := newParser(p)
 	kongcompletion.Register(parser) // answers a shell that asks for completions, and exits
 	command, err := parser.Parse(p.args)
 	if err != nil {
 		return p.fail(usageError{err})
 	}
-	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(from.Problems) > 0 && !checks {
-		return p.fail(usageError{from.Problems})
+	if _, checks := command.Selected().Target.Addr().Interface().(*checkCommand); len(source.Problems) > 0 && !checks {
+		return p.fail(usageError{source.Problems})
 	}
 	defer func() {
 		for _, end := range slices.Backward(p.atEnd) {
@@ -130,7 +130,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // a line each before it.
 func (p *program) fail(err error) int {
 	status := statusFailed
-	if bad, is := errors.AsType[*refusal.Fields](err); is {
+	if bad, ok := errors.AsType[*refusal.Fields](err); ok {
 		for _, row := range bad.Named {
 			fmt.Fprintln(p.stderr, "connect-svc:", credential.Redact(row.Error()))
 		}

@@ -182,8 +182,8 @@ func (c restoreReconcileCommand) events(p *program) (iter.Seq2[audit.Event, erro
 	log := audit.New(pool, work.DefaultLimits, 0)
 	return func(yield func(audit.Event, error) bool) {
 		for before := (page.Key{}); ; {
-			found, err := log.Search(p.ctx, audit.Filter{Since: c.Since.Time}, before, pageRows)
-			for _, event := range found.Events {
+			entries, err := log.Search(p.ctx, audit.Filter{Since: c.Since.Time}, before, pageRows)
+			for _, event := range entries.Events {
 				if !yield(event, nil) {
 					return
 				}
@@ -191,7 +191,7 @@ func (c restoreReconcileCommand) events(p *program) (iter.Seq2[audit.Event, erro
 			if err != nil {
 				yield(audit.Event{}, err)
 			}
-			if before = found.Next; err != nil || before == (page.Key{}) {
+			if before = entries.Next; err != nil || before == (page.Key{}) {
 				return
 			}
 		}

@@ -129,10 +129,10 @@ func (o output) list(p *program, rows iter.Seq2[any, error], columns string) err
 
 func tableTo(out io.Writer, columns []string) (write func(any) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(of func(column string) string) {
+	line := func(cell func(column string) string) {
 		var cells []string
 		for _, column := range columns {
-			cells = append(cells, of(column))
+			cells = append(cells, cell(column))
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -179,14 +179,14 @@ type confirmation struct {
 
 // confirm asks whether to do what, which completes the sentence "This will …". It returns nil with --yes, and if
 // somebody at a terminal agrees. Without a terminal there is nobody to ask: that is wrong usage.
-func (c confirmation) confirm(p *program, what string) error {
+func (c confirmation) confirm(p *program, question string) error {
 	if c.Yes {
 		return nil
 	}
 	if !p.asks {
-		return usagef("this will %s: add --yes to do it without a terminal", what)
+		return usagef("this will %s: add --yes to do it without a terminal", question)
 	}
-	fmt.Fprintf(p.stderr, "This will %s.\nType yes to continue: ", what)
+	fmt.Fprintf(p.stderr, "This will %s.\nType yes to continue: ", question)
 	input := interruptible(p.ctx, p.stdin)
 	defer func() { _ = input.Close() }()
 	answer, err := bufio.NewReader(input).ReadString('\n')

@@ -20,7 +20,7 @@ import (
 type serveCommand struct{ app.Config }
 
 // Run serves until it is asked to stop.
-func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
+func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -29,11 +29,11 @@ func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	logger, flush := telemetry.NewGatheringLogger(p.stderr, level)
 	defer flush()
 	config := c.Config
-	of := built()
-	config.Version, config.Commit = of.Version, of.Commit
+	build := built()
+	config.Version, config.Commit = build.Version, build.Commit
 	config.Logger = logger
 	config.Memory = app.LimitMemory(memlimit.FromCgroup)
-	for _, name := range from.Unknown() {
+	for _, name := range source.Unknown() {
 		logger.Warn("not a setting of this program", "variable", name)
 	}
 	if config.Traces, err = telemetry.NewTraces(p.ctx, logger); err != nil {
@@ -50,7 +50,7 @@ func (c *serveCommand) Run(p *program, from *settings.Source) (err error) {
 	}
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
-	again := reloader{program: p, service: service, level: level, last: c.Config, start: from, keys: keysOf(c.Config)}
+	again := reloader{program: p, service: service, level: level, last: c.Config, start: source, keys: keysOf(c.Config)}
 	go again.follow(ctx, hangups, logger)
 	return service.Run(ctx)
 }
@@ -97,7 +97,7 @@ func (r *reloader) follow(ctx context.Context, hangups <-chan os.Signal, logger 
 // reload reads all settings and their files again. If one cannot be used, everything stays as it is, except that operator tokens
 // that have gone from their file stop working. A bad line of that file stops only its own token: then the rest was taken over.
 func (r *reloader) reload() (inPart bool, err error) {
-	parser, line, from := newParser(r.program)
+	parser, line, source := newParser(r.program)
 	if _, err := parser.Parse(r.program.args); err != nil {
 		// No setting is known, as where the settings file cannot be read: the tokens are looked for where they were.
 		because := settings.Problems{err}
@@ -108,18 +108,18 @@ func (r *reloader) reload() (inPart bool, err error) {
 		return false, r.refuse(left, because)
 	}
 	r.last = line.Serve.Config
-	r.pending = from.NeedRestart(r.start)
-	if keyset := "CONNECT_KEYSET_FILE"; !from.Refused("keyset-file") && keysOf(r.last) != r.keys && !slices.Contains(r.pending, keyset) {
+	r.pending = source.NeedRestart(r.start)
+	if keyset := "CONNECT_KEYSET_FILE"; !source.Refused("keyset-file") && keysOf(r.last) != r.keys && !slices.Contains(r.pending, keyset) {
 		r.pending = append(r.pending, keyset)
 	}
-	if slices.ContainsFunc(from.Problems, func(problem error) bool {
+	if slices.ContainsFunc(source.Problems, func(problem error) bool {
 		return !settings.Refuses(problem, settings.OperatorTokensFile)
 	}) {
-		return false, r.refuse(r.last.Operators, from.Problems)
+		return false, r.refuse(r.last.Operators, source.Problems)
 	}
 	var badLines error
-	if len(from.Problems) > 0 {
-		badLines = from.Problems
+	if len(source.Problems) > 0 {
+		badLines = source.Problems
 	}
 	if err := r.service.Reload(r.last, badLines); err != nil {
 		return false, err

@@ -102,29 +102,29 @@ func (c userActivityCommand) AfterApply() error {
 	return nil
 }
 
-func writeActivity(w io.Writer, found operatorapi.UserActivity) {
+func writeActivity(w io.Writer, activity operatorapi.UserActivity) {
 	fmt.Fprintln(w, "DATE\tSTEPS\tCORRECTED\tPARTNERS SEE\tMETRES\tCORRECTED\tPARTNERS SEE")
-	for _, day := range found.Days {
+	for _, day := range activity.Days {
 		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%+d\t%s\n", day.Date, given(day.Steps.Recorded), day.Steps.Adjusted, given(day.Steps.Seen),
 			given(day.Cycling.Recorded), day.Cycling.Adjusted, given(day.Cycling.Seen))
 	}
-	heading(w, len(found.Rides), "RIDE\tEND\tMETRES\tSOURCE ID")
-	for _, ride := range found.Rides {
+	heading(w, len(activity.Rides), "RIDE\tEND\tMETRES\tSOURCE ID")
+	for _, ride := range activity.Rides {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", ride.RecordedStartTime, given(ride.RecordedEndTime), ride.DistanceMeters, printable(ride.SourceId))
 	}
-	heading(w, len(found.Adjustments), "CORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
-	for _, one := range found.Adjustments {
-		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.Delta, one.CreatedAt, given(one.Actor), one.AdjustmentId, cell(one.Note))
+	heading(w, len(activity.Adjustments), "CORRECTION OF\tDATASET\tDELTA\tAT\tBY\tADJUSTMENT ID\tNOTE")
+	for _, adjustment := range activity.Adjustments {
+		fmt.Fprintf(w, "%s\t%s\t%+d\t%s\t%s\t%s\t%s\n", adjustment.Date, adjustment.Dataset, adjustment.Delta, adjustment.CreatedAt, given(adjustment.Actor), adjustment.AdjustmentId, cell(adjustment.Note))
 	}
-	heading(w, len(found.RemovedAdjustments), "REMOVED OF\tDATASET\tAT\tBY\tADJUSTMENT ID")
-	for _, one := range found.RemovedAdjustments {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", one.Date, one.Dataset, one.At, one.Actor, one.AdjustmentId)
+	heading(w, len(activity.RemovedAdjustments), "REMOVED OF\tDATASET\tAT\tBY\tADJUSTMENT ID")
+	for _, adjustment := range activity.RemovedAdjustments {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", adjustment.Date, adjustment.Dataset, adjustment.At, adjustment.Actor, adjustment.AdjustmentId)
 	}
-	heading(w, len(found.Readers), "READER\tSTEPS FROM\tCYCLING FROM\tNAME")
-	for _, reader := range found.Readers {
+	heading(w, len(activity.Readers), "READER\tSTEPS FROM\tCYCLING FROM\tNAME")
+	for _, reader := range activity.Readers {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", reader.ClientId, given(reader.StepsFrom), given(reader.CyclingFrom), cell(reader.ClientName))
 	}
-	if !found.Complete {
+	if !activity.Complete {
 		fmt.Fprintln(w, "\nThere are more rides or corrections than these: ask for fewer dates.")
 	}
 }
@@ -198,9 +198,9 @@ func writeFound(w io.Writer, list operatorapi.FoundList) {
 	if len(list.Data) == 0 {
 		fmt.Fprintln(w, "Nothing has this address, name or id.")
 	}
-	for _, found := range list.Data {
-		fmt.Fprintf(w, "%s\t%s\n", strings.ReplaceAll(string(found.Kind), "_", " "), cell(found.Name))
-		fields(w, found, "user_id client_id webhook_id at detail")
+	for _, match := range list.Data {
+		fmt.Fprintf(w, "%s\t%s\n", strings.ReplaceAll(string(match.Kind), "_", " "), cell(match.Name))
+		fields(w, match, "user_id client_id webhook_id at detail")
 	}
 }
 
@@ -244,14 +244,14 @@ func (a *operatorAPI) resolveClients(p *program, command *kong.Node) error {
 		if ref == nil || ref.name == "" {
 			continue
 		}
-		found, err := decode[operatorapi.FoundList](a.Find(p.ctx, &operatorapi.FindParams{Text: ref.name}))
+		matches, err := decode[operatorapi.FoundList](a.Find(p.ctx, &operatorapi.FindParams{Text: ref.name}))
 		if err != nil {
 			return err
 		}
 		var ids []string
-		for _, one := range found.Data {
-			if one.Kind == operatorapi.FoundKindClient && text.Fold(one.Name) == text.Fold(ref.name) {
-				ref.UUID = *one.ClientId
+		for _, match := range matches.Data {
+			if match.Kind == operatorapi.FoundKindClient && text.Fold(match.Name) == text.Fold(ref.name) {
+				ref.UUID = *match.ClientId
 				ids = append(ids, ref.String())
 			}
 		}

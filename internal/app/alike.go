@@ -98,9 +98,9 @@ func usualPath(u *url.URL) *url.URL {
 	}
 	var path strings.Builder
 	for rest := u.RawPath; rest != ""; {
-		before, escaped, found := strings.Cut(rest, "%")
+		before, escaped, ok := strings.Cut(rest, "%")
 		path.WriteString(before)
-		if !found {
+		if !ok {
 			break
 		}
 		char, _ := url.PathUnescape("%" + escaped[:2]) // net/http refuses invalid escapes

@@ -93,10 +93,10 @@ type Config struct {
 }
 
 // AfterApply is called by kong. It makes what takes several settings, and checks the settings that only make sense together.
-func (c *Config) AfterApply(from *settings.Source) error {
+func (c *Config) AfterApply(source *settings.Source) error {
 	note := func(err error) {
 		if err != nil {
-			from.Problems = append(from.Problems, err)
+			source.Problems = append(source.Problems, err)
 		}
 	}
 	listeners := []struct{ flag, address string }{{"listen", c.Listen}, {"private-listen", c.PrivateListen}, {"ready-listen", c.ReadyListen}}

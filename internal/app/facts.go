@@ -105,7 +105,7 @@ func (a *App) alertsNow(ctx context.Context) console.Facts {
 }
 
 // find asks a question concurrently with others. If there is no answer, it logs why.
-func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.Optional[T], question func() (T, error)) {
+func find[T any](a *App, questions *sync.WaitGroup, name string, into *console.Optional[T], question func() (T, error)) {
 	questions.Go(func() {
 		var value T
 		err := work.Try(func() (err error) {
@@ -113,7 +113,7 @@ func find[T any](a *App, questions *sync.WaitGroup, what string, into *console.O
 			return err
 		})
 		if err != nil {
-			a.logger.Warn("facts of the service", "about", what, "cause", err)
+			a.logger.Warn("facts of the service", "about", name, "cause", err)
 			return
 		}
 		*into = console.Optional[T]{Known: true, Value: value}

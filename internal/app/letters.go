@@ -19,12 +19,12 @@ func (a *App) partnerLetters(config Config) map[string]account.Compose {
 	if texts == nil {
 		texts = locale.Default()
 	}
-	in, link := texts.Console().Locale("en"), config.BaseURL+portal.Path
+	language, link := texts.Console().Locale("en"), config.BaseURL+portal.Path
 	if config.DevelopersSite {
 		link = config.BaseURL + "/developers/going-live.html#your-own-pages"
 	}
 	// about composes what the texts of a key say about a partner.
-	about := func(ctx context.Context, notice account.Notice, key, by string, more ...account.Fact) (account.Letter, error) {
+	about := func(ctx context.Context, notice account.Notice, key, operator string, more ...account.Fact) (account.Letter, error) {
 		partner, err := a.Clients.Get(ctx, notice.Recipient)
 		if errors.Is(err, refusal.ErrClientNotFound) || err == nil && (partner.ContactEmail == "" || partner.Status == client.Offboarded) {
 			err = account.ErrNoLetter
@@ -33,11 +33,11 @@ func (a *App) partnerLetters(config Config) map[string]account.Compose {
 			return account.Letter{}, err
 		}
 		return account.Letter{
-			To: partner.ContactEmail, In: texts.Locale("en"), Subject: in.Text(key, "Partner", partner.Name), Says: in.Text(key, "Partner", partner.Name) + ".",
+			To: partner.ContactEmail, In: texts.Locale("en"), Subject: language.Text(key, "Partner", partner.Name), Says: language.Text(key, "Partner", partner.Name) + ".",
 			Facts: append([]account.Fact{
-				{Name: in.Text("console.mail.who"), Value: by}, {Name: in.Text("console.mail.when"), Value: notice.PutAt.UTC().Format(time.DateTime) + " UTC"},
+				{Name: language.Text("console.mail.who"), Value: operator}, {Name: language.Text("console.mail.when"), Value: notice.PutAt.UTC().Format(time.DateTime) + " UTC"},
 			}, more...),
-			Why: in.Text(key + "_then"), Link: link, Closing: in.Text("console.mail.closing"),
+			Why: language.Text(key + "_then"), Link: link, Closing: language.Text("console.mail.closing"),
 		}, nil
 	}
 	return map[string]account.Compose{
@@ -55,7 +55,7 @@ func (a *App) partnerLetters(config Config) map[string]account.Compose {
 			}
 			var answer []account.Fact
 			if data.Answer != "" {
-				answer = []account.Fact{{Name: in.Text("console.change.answer"), Value: data.Answer}}
+				answer = []account.Fact{{Name: language.Text("console.change.answer"), Value: data.Answer}}
 			}
 			return about(ctx, notice, "console.mail."+data.State, data.By, answer...)
 		},

@@ -91,12 +91,12 @@ func later(a, b oauth.Act) int {
 
 // insert adds an act, unless one of a later version is dated later, too. Then the versions began anew, because the user was deleted, or the
 // clock was wrong: see [lost.acts].
-func insert(acts []oauth.Act, one oauth.Act) []oauth.Act {
+func insert(acts []oauth.Act, act oauth.Act) []oauth.Act {
 	follows := func(a, b oauth.Act) bool { return later(a, b) >= 0 && !a.At.Before(b.At) }
-	if slices.ContainsFunc(acts, func(a oauth.Act) bool { return follows(a, one) }) {
+	if slices.ContainsFunc(acts, func(a oauth.Act) bool { return follows(a, act) }) {
 		return acts
 	}
-	return append(slices.DeleteFunc(acts, func(a oauth.Act) bool { return follows(one, a) }), one)
+	return append(slices.DeleteFunc(acts, func(a oauth.Act) bool { return follows(act, a) }), act)
 }
 
 // acts returns the last act on each connection, of those since the user was deleted.

@@ -44,7 +44,7 @@ func (a *App) join(ctx context.Context) error {
 		}
 		err = heartbeat()
 	}
-	if conflict, found := errors.AsType[*servers.LimiterError](err); found {
+	if conflict, ok := errors.AsType[*servers.LimiterError](err); ok {
 		return conflict
 	}
 	if err != nil && ctx.Err() == nil {
@@ -75,7 +75,7 @@ func (a *App) watch(ctx context.Context, failures chan<- error) {
 	failed := false // a failure is logged when it begins
 	look := func() {
 		err := work.Try(func() error { return a.look(ctx, a.config.Clock.Now()) })
-		if conflict, found := errors.AsType[*servers.LimiterError](err); found {
+		if conflict, ok := errors.AsType[*servers.LimiterError](err); ok {
 			select {
 			case failures <- conflict:
 			default: // it ends already

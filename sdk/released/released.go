@@ -32,14 +32,14 @@ func All() (all []SDKs, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		one := SDKs{Version: strings.TrimSuffix(strings.TrimPrefix(name, "go-"), ".txtar.gz")}
-		if one.Go, err = read(name); err != nil {
+		release := SDKs{Version: strings.TrimSuffix(strings.TrimPrefix(name, "go-"), ".txtar.gz")}
+		if release.Go, err = read(name); err != nil {
 			return nil, err
 		}
-		if one.TypeScript, err = read("typescript-" + one.Version + ".txtar.gz"); err != nil {
+		if release.TypeScript, err = read("typescript-" + release.Version + ".txtar.gz"); err != nil {
 			return nil, err
 		}
-		all = append(all, one)
+		all = append(all, release)
 	}
 	slices.SortFunc(all, func(a, b SDKs) int { return semver.Compare("v"+a.Version, "v"+b.Version) })
 	return all, nil

@@ -46,9 +46,9 @@ func groups() []*group {
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_490},
-		{name: "tools", has: under("tools"), maxLines: 5_120},
+		{name: "tools", has: under("tools"), maxLines: 5_110},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 44_800, maxFiles: 240, maxFuncs: 2_250, maxExported: 1_375},
+		{name: "service", has: func(string) bool { return true }, maxLines: 44_540, maxFiles: 235, maxFuncs: 2_215, maxExported: 1_375},
 	}
 }
 

@@ -109,8 +109,8 @@ func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network str
 }
 
 // RecordExport records that the operator of ctx exports the events that match a filter. by names the interface.
-func (l *Log) RecordExport(ctx context.Context, by string, filter Filter) error {
-	detail := map[string]string{"by": by}
+func (l *Log) RecordExport(ctx context.Context, operator string, filter Filter) error {
+	detail := map[string]string{"by": operator}
 	add := func(name, value string, given bool) {
 		if given {
 			detail[name] = value
@@ -131,9 +131,9 @@ func (l *Log) RecordDismissal(ctx context.Context, server uuid.UUID) error {
 }
 
 // RecordListing is RecordExport for the pages of a list, at most once a minute for each operator.
-func (l *Log) RecordListing(ctx context.Context, now time.Time, by string) error {
+func (l *Log) RecordListing(ctx context.Context, now time.Time, operator string) error {
 	return l.listings.once(work.Actor(ctx), now, func() error {
-		return l.RecordExport(ctx, by, Filter{})
+		return l.RecordExport(ctx, operator, Filter{})
 	})
 }
 

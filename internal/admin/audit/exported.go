@@ -34,20 +34,20 @@ type entry struct {
 // [Log.WriteCSV] writes. The events have no ID. The error of a bad file ends the sequence.
 func ReadExport(file io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		in := bufio.NewReader(file)
-		start := intake.Start(in)
-		next := readCSV(in, start)
+		reader := bufio.NewReader(file)
+		start := intake.Start(reader)
+		next := readCSV(reader, start)
 		if bytes.HasPrefix(start, []byte("[")) {
-			next = readJSON(in)
+			next = readJSON(reader)
 		}
 		for n := 1; ; n++ {
-			from, err := next()
+			read, err := next()
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			event := Event{}
 			if err == nil {
-				event, err = from.event()
+				event, err = read.event()
 			}
 			if err != nil {
 				err = fmt.Errorf("audit log: entry %d of the file: %w", n, err)
@@ -59,23 +59,23 @@ func ReadExport(file io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-func readJSON(in io.Reader) func() (entry, error) {
-	decoder := json.NewDecoder(in)
+func readJSON(file io.Reader) func() (entry, error) {
+	decoder := json.NewDecoder(file)
 	_, begin := decoder.Token()
-	return func() (from entry, err error) {
+	return func() (read entry, err error) {
 		switch {
 		case begin != nil:
-			return from, begin
+			return read, begin
 		case decoder.More():
-			return from, unexpected(decoder.Decode(&from))
+			return read, unexpected(decoder.Decode(&read))
 		}
 		if _, err := decoder.Token(); err != nil {
-			return from, unexpected(err)
+			return read, unexpected(err)
 		}
 		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return from, errors.New("something follows the list")
+			return read, errors.New("something follows the list")
 		}
-		return from, io.EOF
+		return read, io.EOF
 	}
 }
 
@@ -87,8 +87,8 @@ func unexpected(err error) error {
 	return err
 }
 
-func readCSV(in io.Reader, start []byte) func() (entry, error) {
-	rows := csv.NewReader(in)
+func readCSV(file io.Reader, start []byte) func() (entry, error) {
+	rows := csv.NewReader(file)
 	rows.ReuseRecord = true
 	var columns []string
 	return func() (entry, error) {

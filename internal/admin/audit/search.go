@@ -88,26 +88,26 @@ func (l *Log) settled(ctx context.Context, until time.Time) (time.Time, error) {
 	}
 }
 
-func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, limit int) (found Page, err error) {
-	from = in.begin(filter, from)
+func (l *Log) find(ctx context.Context, direction order, filter Filter, start page.Key, limit int) (events Page, err error) {
+	start = direction.begin(filter, start)
 	began := time.Now()
-	err = l.inOrder(ctx, in, func(read func(Filter, page.Key, int) (Page, error)) error {
+	err = l.inOrder(ctx, direction, func(read func(Filter, page.Key, int) (Page, error)) error {
 		size := limit + 1 // one more tells whether there is another page
 		for scanned := 0; ; size = min(4*size, l.bounds.slice) {
 			if filter.isOneKind() { // all entries that it reads match
-				size = limit - len(found.Events) + 1
+				size = limit - len(events.Events) + 1
 			}
-			part, err := read(filter, from, size)
+			part, err := read(filter, start, size)
 			if err != nil {
 				return err
 			}
 			scanned += size
-			if room := limit - len(found.Events); len(part.Events) > room {
+			if room := limit - len(events.Events); len(part.Events) > room {
 				part = Page{part.Events[:room], part.Events[room-1].Key()}
 			}
-			found.Events, found.Next = append(found.Events, part.Events...), part.Next
-			from = part.Next
-			if part.Next == (page.Key{}) || len(found.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
+			events.Events, events.Next = append(events.Events, part.Events...), part.Next
+			start = part.Next
+			if part.Next == (page.Key{}) || len(events.Events) == limit || scanned >= l.bounds.page || time.Since(began) > l.bounds.time {
 				return nil
 			}
 		}
@@ -115,7 +115,7 @@ func (l *Log) find(ctx context.Context, in order, filter Filter, from page.Key, 
 	if err != nil {
 		return Page{}, fmt.Errorf("audit log: %w", err)
 	}
-	return found, nil
+	return events, nil
 }
 
 // Most entries are of these actors and actions. The indexes of actors and actions leave them out, because a search by time finds them soon.
@@ -155,22 +155,22 @@ const (
 var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // begin returns the key after which events can match, for a page that begins after from. Ids begin with 1.
-func (in order) begin(f Filter, from page.Key) page.Key {
+func (direction order) begin(f Filter, start page.Key) page.Key {
 	switch {
-	case in == oldestFirst && from.At.Before(f.Since):
+	case direction == oldestFirst && start.At.Before(f.Since):
 		return page.Key{At: f.Since}
-	case in == newestFirst && from == (page.Key{}):
-		return in.begin(f, from.OrNewest())
-	case in == newestFirst && !f.Until.IsZero() && !from.At.Before(f.Until):
+	case direction == newestFirst && start == (page.Key{}):
+		return direction.begin(f, start.OrNewest())
+	case direction == newestFirst && !f.Until.IsZero() && !start.At.Before(f.Until):
 		return page.Key{At: f.Until}
 	}
-	return from
+	return start
 }
 
 // end returns the instant at which no more events match.
-func (in order) end(f Filter) time.Time {
+func (direction order) end(f Filter) time.Time {
 	switch {
-	case in == newestFirst:
+	case direction == newestFirst:
 		return f.Since
 	case f.Until.IsZero():
 		return endOfTime
@@ -180,15 +180,15 @@ func (in order) end(f Filter) time.Time {
 
 // inOrder calls act with a function that reads parts of the log, in one transaction. A part has at most size entries of the index of
 // the filter's rarest kind, in an order from a key.
-func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, page.Key, int) (Page, error)) error) error {
+func (l *Log) inOrder(ctx context.Context, direction order, act func(read func(Filter, page.Key, int) (Page, error)) error) error {
 	return postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
 		queries := auditdb.New(tx)
 		if err := queries.ReadInOrder(ctx); err != nil {
 			return err
 		}
-		return act(func(filter Filter, from page.Key, size int) (Page, error) {
-			params := newScan(filter, from, in.end(filter), size)
-			if in == oldestFirst {
+		return act(func(filter Filter, start page.Key, size int) (Page, error) {
+			params := newScan(filter, start, direction.end(filter), size)
+			if direction == oldestFirst {
 				rows, err := queries.ScanForward(ctx, auditdb.ScanForwardParams(params))
 				return newPart(rows, size), err
 			}
@@ -200,9 +200,9 @@ func (l *Log) inOrder(ctx context.Context, in order, act func(read func(Filter, 
 
 // newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, a rare actor or
 // a rare action, else all. PostgreSQL picks the entries that match the rest of the filter.
-func newScan(filter Filter, from page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
+func newScan(filter Filter, start page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
 	params := auditdb.ScanBackwardParams{
-		Slice: int32(size), FromAt: from.At, FromID: from.N, ToAt: to, //nolint:gosec // thousands
+		Slice: int32(size), FromAt: start.At, FromID: start.N, ToAt: to, //nolint:gosec // thousands
 		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
 	}
 	switch {

@@ -58,14 +58,14 @@ func New(pool *postgres.Pool) Finder { return Finder{lookupdb.New(pool)} }
 
 // Find returns what a text names: a user by address or id, a connection by its grant id, a client by id or name, a refused request by its
 // X-Request-ID, and a webhook event by its webhook-id. If no client has the name, it returns those whose names contain it, at most 20.
-func (f Finder) Find(ctx context.Context, query string) (found []Found, err error) {
+func (f Finder) Find(ctx context.Context, query string) (matches []Found, err error) {
 	query = strings.TrimSpace(query)
 	if query == "" {
 		return nil, nil
 	}
 	if id, err := uuid.Parse(strings.TrimPrefix(query, "msg_")); err == nil {
-		found, err := f.byID(ctx, id)
-		return found, postgres.Wrap("lookup", err)
+		matches, err := f.byID(ctx, id)
+		return matches, postgres.Wrap("lookup", err)
 	}
 	if text.IsAddress(query) {
 		users, err := f.queries.FindUserOfAddress(ctx, text.AddressKey(query))
@@ -73,19 +73,19 @@ func (f Finder) Find(ctx context.Context, query string) (found []Found, err erro
 			return nil, postgres.Wrap("lookup", err)
 		}
 		for _, row := range users {
-			found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+			matches = append(matches, Found{Kind: User, UserID: row.UserID, Name: row.Email})
 		}
 	}
 	all, err := f.queries.ListClientNames(ctx)
 	named := clientsNamed(all, query)
-	if len(named) == 0 && len(found) == 0 {
+	if len(named) == 0 && len(matches) == 0 {
 		key := text.Fold(query)
 		named = slices.DeleteFunc(all, func(row lookupdb.ListClientNamesRow) bool { return !strings.Contains(text.Fold(row.Name), key) })
 	}
 	for _, row := range named[:min(len(named), most)] {
-		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+		matches = append(matches, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
 	}
-	return found, postgres.Wrap("lookup", err)
+	return matches, postgres.Wrap("lookup", err)
 }
 
 // ErrSeveral means that several clients have a name.
@@ -117,46 +117,46 @@ func (f Finder) UserOfGrant(ctx context.Context, clientID, grantID uuid.UUID) (u
 	return uuid.Nil, postgres.Wrap("lookup: grant", err)
 }
 
-func (f Finder) byID(ctx context.Context, id uuid.UUID) (found []Found, err error) {
+func (f Finder) byID(ctx context.Context, id uuid.UUID) (matches []Found, err error) {
 	users, err := f.queries.FindUser(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range users {
-		found = append(found, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+		matches = append(matches, Found{Kind: User, UserID: row.UserID, Name: row.Email})
 	}
 	grants, err := f.queries.FindGrant(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range grants {
-		found = append(found, Found{Kind: Connection, UserID: row.UserID, ClientID: row.ClientID, Name: row.Name})
+		matches = append(matches, Found{Kind: Connection, UserID: row.UserID, ClientID: row.ClientID, Name: row.Name})
 	}
 	clients, err := f.queries.FindClient(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range clients {
-		found = append(found, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
+		matches = append(matches, Found{Kind: Client, ClientID: row.ClientID, Name: row.Name})
 	}
 	requests, err := f.queries.FindRefusedRequest(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range requests {
-		found = append(found, Found{
+		matches = append(matches, Found{
 			Kind: Request, ClientID: row.ClientID, Name: row.Name, At: row.At,
 			Detail: fmt.Sprintf("%s: %d %s, %s", row.Operation, row.Status, row.Code, row.Reason),
 		})
 	}
 	events, err := f.queries.FindWebhookEvent(ctx, id)
 	for _, row := range events {
-		found = append(found, Found{
+		matches = append(matches, Found{
 			Kind: Event, UserID: row.UserID, ClientID: row.ClientID, EventID: row.EventID, Name: row.Name, At: row.CreatedAt,
 			Detail: row.Type + ", " + row.State,
 		})
 	}
-	return found, err
+	return matches, err
 }
 
 // clientsNamed returns the clients with a name, in any case.

@@ -41,21 +41,21 @@ func NewSessions(pool *postgres.Pool) *Sessions { return &Sessions{pool, operato
 
 // Start signs in the holder of a token. Errors: ErrNoToken.
 func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key SessionKey, holder Operator, err error) {
-	held, found := tokens.find(credential.Hash(text))
-	if !found {
+	entry, ok := tokens.find(credential.Hash(text))
+	if !ok {
 		return key, holder, ErrNoToken
 	}
 	rand.Read(key[:])
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
 		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{
-			SecretHash: key.hash(), TokenHash: held.hash, Lifetime: SessionLifetime,
+			SecretHash: key.hash(), TokenHash: entry.hash, Lifetime: SessionLifetime,
 		}); err != nil {
 			return err
 		}
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_in"})
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: entry.Name, Action: "console.signed_in"})
 	})
-	return key, held.Operator, postgres.Wrap("start session", err)
+	return key, entry.Operator, postgres.Wrap("start session", err)
 }
 
 // Get returns the operator who is signed in. A session ends when its token leaves the list, and has the present rights of the token.
@@ -65,11 +65,11 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 	if err != nil {
 		return Operator{}, postgres.WrapNoRows("get session", err, ErrNoSession)
 	}
-	held, found := tokens.find(row.TokenHash)
-	if !found {
+	entry, ok := tokens.find(row.TokenHash)
+	if !ok {
 		return Operator{}, ErrNoSession
 	}
-	return held.Operator, nil
+	return entry.Operator, nil
 }
 
 // End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
@@ -80,13 +80,13 @@ func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (hol
 		if err != nil {
 			return err
 		}
-		held, found := tokens.find(row.TokenHash)
+		entry, ok := tokens.find(row.TokenHash)
 		ended, err := queries.EndSession(ctx, key.hash())
-		if err != nil || ended == 0 || !found {
+		if err != nil || ended == 0 || !ok {
 			return err
 		}
-		holder = held.Operator
-		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: held.Name, Action: "console.signed_out"})
+		holder = entry.Operator
+		return queries.AuditSession(ctx, operatorsdb.AuditSessionParams{Actor: entry.Name, Action: "console.signed_out"})
 	})
 	return holder, postgres.WrapNoRows("end session", err, nil)
 }

@@ -72,31 +72,31 @@ func New(unnamed []byte, file string) (*Tokens, error) {
 
 // Left returns the tokens of before that are also among those of now, with the rights that both give. An invalid list may thus remove
 // tokens, but add none.
-func (now *Tokens) Left(before *Tokens) *Tokens {
+func (after *Tokens) Left(before *Tokens) *Tokens {
 	if before == nil {
 		return nil
 	}
 	left := &Tokens{}
-	for _, one := range before.list {
-		if same, found := now.find(one.hash); found {
-			one.ReadOnly = one.ReadOnly || same.ReadOnly
-			left.list = append(left.list, one)
+	for _, entry := range before.list {
+		if same, ok := after.find(entry.hash); ok {
+			entry.ReadOnly = entry.ReadOnly || same.ReadOnly
+			left.list = append(left.list, entry)
 		}
 	}
 	return left
 }
 
 // find looks a token up by its hash. It compares with all in constant time.
-func (t *Tokens) find(hash []byte) (found token, ok bool) {
+func (t *Tokens) find(hash []byte) (entry token, ok bool) {
 	if t == nil {
 		return token{}, false
 	}
-	for _, one := range t.list {
-		if subtle.ConstantTimeCompare(one.hash, hash) == 1 {
-			found, ok = one, true
+	for _, candidate := range t.list {
+		if subtle.ConstantTimeCompare(candidate.hash, hash) == 1 {
+			entry, ok = candidate, true
 		}
 	}
-	return found, ok
+	return entry, ok
 }
 
 const lineForm = "want NAME read|write sha256:HEX"
@@ -123,12 +123,12 @@ func parse(text string, unnamed []byte) (list []token, err error) {
 		if len(fields) == 0 {
 			continue
 		}
-		one, err := parseLine(fields)
-		if err == nil && times[string(one.hash)] > 1 {
+		entry, err := parseLine(fields)
+		if err == nil && times[string(entry.hash)] > 1 {
 			err = errors.New("another token is the same, and its holder would be ambiguous")
 		}
 		if err == nil {
-			list = append(list, one)
+			list = append(list, entry)
 		} else {
 			problems = append(problems, fmt.Sprintf("line %d: %v", i+1, err))
 		}
@@ -146,8 +146,8 @@ func parseLine(fields []string) (token, error) {
 	if len(fields) != 3 {
 		return token{}, errors.New(lineForm)
 	}
-	one := token{Operator: Operator{Name: fields[0], ReadOnly: fields[1] == "read"}}
-	if !work.IsActorName(one.Name) {
+	entry := token{Operator: Operator{Name: fields[0], ReadOnly: fields[1] == "read"}}
+	if !work.IsActorName(entry.Name) {
 		return token{}, errors.New("the name must be " + nameForm)
 	}
 	if fields[1] != "read" && fields[1] != "write" {
@@ -157,8 +157,8 @@ func parseLine(fields []string) (token, error) {
 	if !ok {
 		return token{}, errors.New("the hash must be sha256: and 64 hexadecimal digits")
 	}
-	one.hash = hash
-	return one, nil
+	entry.hash = hash
+	return entry, nil
 }
 
 func parseHash(field string) (hash []byte, ok bool) {
@@ -168,9 +168,9 @@ func parseHash(field string) (hash []byte, ok bool) {
 }
 
 // Find returns the holder of a token.
-func (t *Tokens) Find(text string) (holder Operator, found bool) {
-	held, found := t.find(credential.Hash(text))
-	return held.Operator, found
+func (t *Tokens) Find(text string) (holder Operator, ok bool) {
+	entry, ok := t.find(credential.Hash(text))
+	return entry.Operator, ok
 }
 
 // nameForm describes valid names.

@@ -135,15 +135,15 @@ func (p *Portal) CreateLink(ctx context.Context, link NewLink) (made Session, se
 	secret, hash := newSecret()
 	err = postgres.InTxAgain(ctx, p.pool, func(tx pgx.Tx) error {
 		queries := p.queries.WithTx(tx)
-		found, err := queries.LockClient(ctx, link.ClientID)
+		locked, err := queries.LockClient(ctx, link.ClientID)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return refusal.ErrClientNotFound
 		case err != nil:
 			return err
-		case found.Status == "offboarded":
+		case locked.Status == "offboarded":
 			return refusal.ErrClientOffboarded
-		case !found.Active:
+		case !locked.Active:
 			return ErrClientDisabled
 		}
 		if link.Replace {
@@ -190,20 +190,20 @@ func audit(ctx context.Context, queries *portaldb.Queries, clientID uuid.UUID, w
 
 // Link returns the link that a secret opens, and changes nothing. Error: ErrNoSession.
 func (p *Portal) Link(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {
-	found, err := p.find(ctx, clientID, secret)
-	if err == nil && !found.OpenedAt.IsZero() {
+	session, err := p.find(ctx, clientID, secret)
+	if err == nil && !session.OpenedAt.IsZero() {
 		err = ErrNoSession
 	}
-	return found, err
+	return session, err
 }
 
 // Session returns the session whose key a browser holds. Error: ErrNoSession.
 func (p *Portal) Session(ctx context.Context, clientID uuid.UUID, key string) (Session, error) {
-	found, err := p.find(ctx, clientID, key)
-	if err == nil && found.OpenedAt.IsZero() {
+	session, err := p.find(ctx, clientID, key)
+	if err == nil && session.OpenedAt.IsZero() {
 		err = ErrNoSession
 	}
-	return found, err
+	return session, err
 }
 
 func (p *Portal) find(ctx context.Context, clientID uuid.UUID, secret string) (Session, error) {

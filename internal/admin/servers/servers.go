@@ -213,10 +213,10 @@ func (d Database) Growth(today time.Time) (bytes int64, days int, known bool) {
 
 // Database asks PostgreSQL for its version and size, the sizes of the last 30 days, and the ten largest tables.
 func (s *Servers) Database(ctx context.Context) (Database, error) {
-	now, err := s.queries.Database(ctx)
+	row, err := s.queries.Database(ctx)
 	sizes, failure := s.queries.ListDatabaseSizes(ctx, 30)
 	tables, last := s.queries.LargestTables(ctx, 10)
-	return Database{now, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
+	return Database{row, sizes, tables}, postgres.Wrap("servers: database", errors.Join(err, failure, last))
 }
 
 // Sizes returns the newest recorded size of the database, and the one of a week before it, in bytes; 0 if there is none.

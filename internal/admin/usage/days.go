@@ -156,11 +156,11 @@ func (u *Usage) Active(clientID uuid.UUID, first bool) {
 }
 
 func (u *Usage) writeDays(ctx context.Context, batch []Day) (int, error) {
-	found := days{}
+	report := days{}
 	for i, day := range batch {
-		found[dayKey{day.ClientID, day.Day}] = &batch[i]
+		report[dayKey{day.ClientID, day.Day}] = &batch[i]
 	}
-	return 0, u.queries.AddToDays(ctx, found.rows())
+	return 0, u.queries.AddToDays(ctx, report.rows())
 }
 
 // A day is final when it has been over for so long: servers write their counts some seconds late, or minutes if the database was away.

@@ -60,14 +60,14 @@ func (r Report) Key() page.Key { return page.Key{N: r.Total.Requests, ID: r.Clie
 // Clients returns at most limit reports after a key, those with most requests first: of all clients if found is nil, and of found otherwise.
 // They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours. It asks the database
 // three times for any number of clients.
-func (u *Usage) Clients(ctx context.Context, found []uuid.UUID, since time.Time, after page.Key, limit int) ([]Report, error) {
+func (u *Usage) Clients(ctx context.Context, clients []uuid.UUID, since time.Time, after page.Key, limit int) ([]Report, error) {
 	since, until := u.span(since)
 	since = since.Truncate(oneDay)
 	if after.ID == uuid.Nil {
 		after.N = math.MaxInt64
 	}
 	ranked, err := u.queries.RankClients(ctx, usagedb.RankClientsParams{
-		Found: found, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
+		Found: clients, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
 	})
 	if err != nil {
 		return nil, postgres.Wrap("usage: clients", err)
@@ -175,9 +175,9 @@ func (u *Usage) DaysOf(ctx context.Context, clientID uuid.UUID, since time.Time)
 	if err != nil {
 		return Days{}, postgres.Wrap("usage: days", err)
 	}
-	found := daysOf(rows)
+	byDay := daysOf(rows)
 	for day := since; !day.After(today); day = day.Add(oneDay) {
-		figures, before := *found.of(clientID, day), report.Total
+		figures, before := *byDay.of(clientID, day), report.Total
 		report.Days = append(report.Days, figures)
 		report.Total.add(figures)
 		report.Total.ActiveUsers = max(before.ActiveUsers, figures.ActiveUsers)

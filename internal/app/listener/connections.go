@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"time"
 
 	"connect-svc/internal/foundation/network"
 )
@@ -271,13 +270,6 @@ func (c *connections) end(b *connection, places int) {
 	b.running--
 	if places > 0 {
 		c.take(b.peers, -places)
-	}
-}
-
-// allRead waits until no request is unread, or ctx ends.
-func (c *connections) allRead(ctx context.Context) {
-	for c.counts().unread > 0 && ctx.Err() == nil {
-		<-time.After(pollTime)
 	}
 }
 

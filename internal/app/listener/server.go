@@ -165,7 +165,9 @@ func (s *Server) Drain(ctx context.Context) {
 	case <-s.ended: // what it accepted last counts, too
 	case <-ctx.Done():
 	}
-	s.connections.allRead(ctx)
+	for s.connections.counts().unread > 0 && ctx.Err() == nil {
+		<-time.After(pollTime)
+	}
 	if err := s.HTTP.Shutdown(ctx); err != nil {
 		s.logger.Warn("requests were broken off", "listener", s.name, "cause", err)
 		_ = s.HTTP.Close() // before the contexts end: an aborted request must not write a response

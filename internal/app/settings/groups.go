@@ -65,12 +65,12 @@ func (s OptionalMailServer) Mailer() *account.Mailer {
 }
 
 // OnlyIf drops the keyset if it is not needed, and reports that it is missing if it is.
-func (s *OptionalKeyset) OnlyIf(needed bool, from *Source) {
+func (s *OptionalKeyset) OnlyIf(needed bool, source *Source) {
 	switch {
 	case !needed:
 		s.KeysetFile = nil
-	case s.KeysetFile == nil && !from.Refused("keyset-file"):
-		from.Problems = append(from.Problems, Refuse("keyset-file", "is not set", types["keyset"].accepted))
+	case s.KeysetFile == nil && !source.Refused("keyset-file"):
+		source.Problems = append(source.Problems, Refuse("keyset-file", "is not set", types["keyset"].accepted))
 	}
 }
 

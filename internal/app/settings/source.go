@@ -65,7 +65,7 @@ func (s *Source) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	if !set || value == "" && !CanBeNothing(flag) {
 		value, set = s.file[name]
 	}
-	if secret, found := s.secrets[flag.Name]; found {
+	if secret, ok := s.secrets[flag.Name]; ok {
 		if value != "" {
 			s.twice(flag.Name)
 		}
@@ -180,12 +180,12 @@ func (s *Source) readLine(line string) (problem string) {
 	if line == "" || strings.HasPrefix(line, "#") {
 		return ""
 	}
-	name, value, found := strings.Cut(line, "=")
+	name, value, ok := strings.Cut(line, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	_, known := s.known[name]
 	_, again := s.file[name]
 	switch {
-	case !found || !isVariable.MatchString(name): // it may be a piece of a secret
+	case !ok || !isVariable.MatchString(name): // it may be a piece of a secret
 		return "is not of the form CONNECT_NAME=value"
 	case !known:
 		return fmt.Sprintf("%q is not a setting", name)
@@ -249,9 +249,9 @@ func (s *Source) Options() []kong.Option {
 		kong.NamedMapper("secret file", kong.MapperFunc(s.decodeSecretFile)),
 		kong.NamedMapper("settings file", kong.MapperFunc(s.decodeSettingsFile)),
 	}
-	for name, of := range types {
+	for name, kind := range types {
 		options = append(options, kong.NamedMapper(name, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
-			return s.decode(of, ctx, target)
+			return s.decode(kind, ctx, target)
 		})))
 	}
 	return options

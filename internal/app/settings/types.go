@@ -50,8 +50,8 @@ func Refuse(flag, problem, accepted string) refusal.Field {
 
 // Refuses tells whether a problem is that of a setting.
 func Refuses(problem error, flag string) bool {
-	wrong, is := errors.AsType[refusal.Field](problem)
-	return is && wrong.Path == place(flag)
+	wrong, ok := errors.AsType[refusal.Field](problem)
+	return ok && wrong.Path == place(flag)
 }
 
 // Type is what settings of one type accept.
@@ -338,15 +338,15 @@ func isHost(s string) bool {
 }
 
 // listed is the parse of a setting with commas.
-func listed[T any](problem string, read func(part string) (one T, valid bool)) func(string) (any, error) {
+func listed[T any](problem string, read func(part string) (item T, valid bool)) func(string) (any, error) {
 	return func(s string) (any, error) {
 		var list []T
 		for part := range strings.SplitSeq(s, ",") {
-			one, valid := read(strings.TrimSpace(part))
+			item, valid := read(strings.TrimSpace(part))
 			if !valid {
 				return nil, errors.New(problem)
 			}
-			list = append(list, one)
+			list = append(list, item)
 		}
 		return list, nil
 	}
@@ -364,8 +364,8 @@ func IsAddress(s string) bool {
 }
 
 // Collide reports whether one listener takes the address of another one: the same port, which is not any free one, of a common address.
-func Collide(one, other string) bool {
-	host, port, err := net.SplitHostPort(one)
+func Collide(name, other string) bool {
+	host, port, err := net.SplitHostPort(name)
 	otherHost, otherPort, otherErr := net.SplitHostPort(other)
 	if err != nil || otherErr != nil || port != otherPort || port == "0" {
 		return false

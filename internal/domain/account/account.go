@@ -160,12 +160,12 @@ type design struct {
 }
 
 // SetDesign changes the brand and the texts of the following emails. See [Settings].
-func (a *Accounts) SetDesign(of brand.Brand, texts *locale.Catalogue) {
-	of.Name = cmp.Or(of.Name, brand.DefaultName)
+func (a *Accounts) SetDesign(look brand.Brand, texts *locale.Catalogue) {
+	look.Name = cmp.Or(look.Name, brand.DefaultName)
 	if texts == nil {
 		texts = locale.Default()
 	}
-	a.design.Store(&design{of, texts})
+	a.design.Store(&design{look, texts})
 }
 
 // Sweep deletes what had no effect any more at that time: expired sign-ins, limits, ended sessions, browsers that were no longer known, and

@@ -48,7 +48,7 @@ type Mailer struct {
 //
 // Certificates are always verified. The errors say what was wrong and what is accepted. They never contain the URL, which can hold a
 // password.
-func NewMailer(smtpURL, from string) (*Mailer, error) {
+func NewMailer(smtpURL, address string) (*Mailer, error) {
 	server, err := url.Parse(smtpURL)
 	if err != nil {
 		return nil, fmt.Errorf("not a URL: %w", errSMTPURL)
@@ -74,16 +74,16 @@ func NewMailer(smtpURL, from string) (*Mailer, error) {
 	if wrong != "" {
 		return nil, fmt.Errorf("%s: %w", wrong, errSMTPURL)
 	}
-	sender, err := netmail.ParseAddress(from)
+	sender, err := netmail.ParseAddress(address)
 	if err != nil || !text.IsAddress(sender.Address) {
 		return nil, errMailFrom
 	}
 	if sent := text.SentAddress(sender.Address); sent != sender.Address {
 		sender.Address = sent
-		from = sender.String()
+		address = sender.String()
 	}
 
-	m := &Mailer{from: from, address: sender.Address, security: "TLS is verified"}
+	m := &Mailer{from: address, address: sender.Address, security: "TLS is verified"}
 	isLoopback := network.IsLoopback(server.Hostname())
 	switch {
 	case isLoopback:
@@ -332,15 +332,15 @@ type Letter struct {
 type Fact struct{ Name, Value string }
 
 // email returns the email in its language.
-func (l Letter) email(of brand.Brand) (email, error) {
+func (l Letter) email(design brand.Brand) (email, error) {
 	values := struct {
 		*locale.Locale
 		Letter
 		Brand brand.Brand
-	}{l.In, l, of}
+	}{l.In, l, design}
 	var text, html strings.Builder
 	err := errors.Join(plainLetter.Execute(&text, values), richLetter.Execute(&html, values))
-	return email{l.To, l.Subject, text.String(), html.String(), l.In, of}, err
+	return email{l.To, l.Subject, text.String(), html.String(), l.In, design}, err
 }
 
 // Samples are the kinds of emails to users, by the names that [SampleEmail] takes, and what they are.
@@ -354,16 +354,16 @@ var Samples = []struct{ Name, Says string }{
 }
 
 // SampleEmail returns an email with made-up contents, as a preview. The address of a logo is cid:logo.
-func SampleEmail(of brand.Brand, host, name string, in *locale.Locale) (text, html string, err error) {
+func SampleEmail(design brand.Brand, host, name string, language *locale.Locale) (text, html string, err error) {
 	const browser = "Firefox (Linux)"
 	at, page := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC), "https://"+host+"/account"
 	code := codeEmail{
-		code: "012345", link: page + "/link/" + strings.Repeat("a", 43), partner: "Stride Club", brand: of, in: in, sent: at,
+		code: "012345", link: page + "/link/" + strings.Repeat("a", 43), partner: "Stride Club", brand: design, in: language, sent: at,
 		valid: CodeLifetime, zone: time.UTC,
 	}
 	told := receipt{
 		Notice: Notice{Kind: strings.TrimPrefix(name, "email-"), PutAt: at}, receiptData: receiptData{By: "partner", Browser: browser},
-		in: in, link: "https://" + host + ReceiptPath + "svcl_" + strings.Repeat("a", 150),
+		in: language, link: "https://" + host + ReceiptPath + "svcl_" + strings.Repeat("a", 150),
 		of: Connected{Partner: code.partner, Scopes: scope.All, HistoryFrom: at, AuthorizedAt: at, Browser: browser},
 	}
 	switch name {
@@ -376,7 +376,7 @@ func SampleEmail(of brand.Brand, host, name string, in *locale.Locale) (text, ht
 	}
 	var sample email
 	if slices.Contains(ReceiptKinds, told.Kind) {
-		sample, err = told.letter().email(of)
+		sample, err = told.letter().email(design)
 	} else {
 		sample, err = code.email()
 	}

@@ -171,7 +171,7 @@ func (w *bulkWriter) compare(ctx context.Context, tx pgx.Tx) error {
 // findWrong returns the error of all wrong rows, including those that only the database can detect; nil if there are none. An address
 // is taken if another user has it and does not give it up in the same write.
 func (w *bulkWriter) findWrong(ctx context.Context, tx pgx.Tx, rows int64) error {
-	found, _ := tx.Query(ctx, `
+	invalid, _ := tx.Query(ctx, `
 with wanted as materialized (
 	select line, user_id, address from writing where is_new or email <> former_email
 ), taken as materialized (
@@ -193,7 +193,7 @@ from wrong order by line, field, reason limit $1`, refusal.MaxNamed) // ForEachR
 	var field string
 	var count int64
 	var wrong []refusal.Field
-	if _, err := pgx.ForEachRow(found, []any{&line, &field, &reason, &count}, func() error {
+	if _, err := pgx.ForEachRow(invalid, []any{&line, &field, &reason, &count}, func() error {
 		problems := []string{1: ErrUserDeleted.Error(), 2: ErrEmailTaken.Error(), 3: "another row has this e-mail address"}
 		wrong = append(wrong, refusal.Field{Row: line, Path: field, Problem: problems[reason]})
 		return nil

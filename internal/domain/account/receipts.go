@@ -110,57 +110,57 @@ func (a *Accounts) connected(ctx context.Context, r receipt) (Connected, error) 
 	if !latest {
 		return Connected{}, ErrNoLetter
 	}
-	of, err := a.settings.FindConnection(ctx, r.user.ID, r.ClientID)
+	connection, err := a.settings.FindConnection(ctx, r.user.ID, r.ClientID)
 	if errors.Is(err, ErrNotConnected) {
 		err = ErrNoLetter
 	}
-	return of, err
+	return connection, err
 }
 
 // letter returns the texts of a receipt.
 func (r receipt) letter() Letter {
-	in, partner, zone := r.in, r.of.Partner, r.user.Zone()
-	l := Letter{To: r.user.Email, In: in, Link: r.link, Closing: in.Text("receipt.valid")}
+	language, partner, zone := r.in, r.of.Partner, r.user.Zone()
+	l := Letter{To: r.user.Email, In: language, Link: r.link, Closing: language.Text("receipt.valid")}
 	switch r.Kind {
 	case connectionBegun:
-		l.Subject, l.Why = in.Text("receipt.begun", "Partner", partner), in.Text("receipt.begun_undo")
+		l.Subject, l.Why = language.Text("receipt.begun", "Partner", partner), language.Text("receipt.begun_undo")
 		l.Says = l.Subject
 		l.Facts = []Fact{
-			{in.Text("account.can_see"), scopesIn(in, r.of.Scopes)},
-			{in.Text("account.from"), in.Day(r.of.HistoryFrom)},
-			{in.Text("account.since"), in.Moment(r.of.AuthorizedAt.In(zone))},
-			{in.Text("receipt.browser"), browserIn(in, r.of.Browser)},
+			{language.Text("account.can_see"), scopesIn(language, r.of.Scopes)},
+			{language.Text("account.from"), language.Day(r.of.HistoryFrom)},
+			{language.Text("account.since"), language.Moment(r.of.AuthorizedAt.In(zone))},
+			{language.Text("receipt.browser"), browserIn(language, r.of.Browser)},
 		}
 	case connectionEnded:
-		l.Subject, l.Says = in.Text("receipt.ended", "Partner", partner), in.Text("receipt.ended_"+r.By, "Partner", partner)
+		l.Subject, l.Says = language.Text("receipt.ended", "Partner", partner), language.Text("receipt.ended_"+r.By, "Partner", partner)
 		l.Facts = []Fact{
-			{in.Text("account.had_access"), scopesIn(in, r.of.Scopes)},
-			{in.Text("account.since"), in.Day(r.of.AuthorizedAt.In(zone))},
-			{in.Text("receipt.ended_at"), in.Moment(r.PutAt.In(zone))},
+			{language.Text("account.had_access"), scopesIn(language, r.of.Scopes)},
+			{language.Text("account.since"), language.Day(r.of.AuthorizedAt.In(zone))},
+			{language.Text("receipt.ended_at"), language.Moment(r.PutAt.In(zone))},
 		}
-		l.Why, l.Closing = in.Text("receipt.ended_again", "Partner", partner), in.Text("disconnect.stays_there", "Partner", partner)
+		l.Why, l.Closing = language.Text("receipt.ended_again", "Partner", partner), language.Text("disconnect.stays_there", "Partner", partner)
 	case newBrowser:
-		l.Subject, l.Why = in.Text("receipt.signed_in"), in.Text("receipt.signed_in_undo")
+		l.Subject, l.Why = language.Text("receipt.signed_in"), language.Text("receipt.signed_in_undo")
 		l.Says = l.Subject
-		l.Facts = []Fact{{in.Text("receipt.browser"), browserIn(in, r.Browser)}, {in.Text("receipt.when"), in.Moment(r.PutAt.In(zone))}}
+		l.Facts = []Fact{{language.Text("receipt.browser"), browserIn(language, r.Browser)}, {language.Text("receipt.when"), language.Moment(r.PutAt.In(zone))}}
 	}
 	return l
 }
 
 // scopesIn names scopes in a language.
-func scopesIn(in *locale.Locale, scopes scope.Set) string {
+func scopesIn(language *locale.Locale, scopes scope.Set) string {
 	names := scopes.Names()
 	for i, name := range names {
-		names[i] = in.Text(map[string]string{
+		names[i] = language.Text(map[string]string{
 			"daily_steps:read": "scope.steps", "cycling_daily:read": "scope.distance", "cycling_activities:read": "scope.rides",
 		}[name])
 	}
 	return strings.Join(names, "; ")
 }
 
-func browserIn(in *locale.Locale, name string) string {
+func browserIn(language *locale.Locale, name string) string {
 	if name == "" {
-		return in.Text("browsers.unknown")
+		return language.Text("browsers.unknown")
 	}
 	return name
 }
@@ -191,8 +191,8 @@ type receiptPayload struct {
 }
 
 // SealReceipt returns the path of the link.
-func (a *Accounts) SealReceipt(of Receipt) (path string, err error) {
-	text, err := binary.Append(nil, binary.BigEndian, receiptPayload{of.UserID, of.ClientID, of.BrowserID, of.Version, of.ExpiresAt.UnixMicro()})
+func (a *Accounts) SealReceipt(receipt Receipt) (path string, err error) {
+	text, err := binary.Append(nil, binary.BigEndian, receiptPayload{receipt.UserID, receipt.ClientID, receipt.BrowserID, receipt.Version, receipt.ExpiresAt.UnixMicro()})
 	if err != nil {
 		return "", err
 	}
@@ -202,8 +202,8 @@ func (a *Accounts) SealReceipt(of Receipt) (path string, err error) {
 
 // UserOfReceipt returns the user of a sealed receipt. That it opens proves that its link was in an email to the user.
 func (a *Accounts) UserOfReceipt(sealed string) (userID uuid.UUID, ok bool) {
-	found, err := a.openReceipt(sealed)
-	return found.UserID, err == nil
+	payload, err := a.openReceipt(sealed)
+	return payload.UserID, err == nil
 }
 
 func (a *Accounts) openReceipt(sealed string) (payload receiptPayload, err error) {
@@ -216,51 +216,51 @@ func (a *Accounts) openReceipt(sealed string) (payload receiptPayload, err error
 }
 
 // OpenReceipt returns the receipt of a link, and its user. It changes nothing. Error: ErrNoReceipt.
-func (a *Accounts) OpenReceipt(ctx context.Context, sealed string) (of Receipt, user User, err error) {
+func (a *Accounts) OpenReceipt(ctx context.Context, sealed string) (receipt Receipt, user User, err error) {
 	payload, err := a.openReceipt(sealed)
 	if err != nil {
-		return of, user, err
+		return receipt, user, err
 	}
-	of = Receipt{payload.UserID, payload.ClientID, payload.Version, payload.BrowserID, time.UnixMicro(payload.ExpiresAt)}
+	receipt = Receipt{payload.UserID, payload.ClientID, payload.Version, payload.BrowserID, time.UnixMicro(payload.ExpiresAt)}
 	now, err := a.queries.Now(ctx)
 	if err != nil {
-		return of, user, postgres.Wrap("account: open a receipt", err)
+		return receipt, user, postgres.Wrap("account: open a receipt", err)
 	}
-	if !of.ExpiresAt.After(now) {
-		return of, user, ErrNoReceipt
+	if !receipt.ExpiresAt.After(now) {
+		return receipt, user, ErrNoReceipt
 	}
-	if user, err = a.GetUser(ctx, of.UserID); errors.Is(err, refusal.ErrUserNotFound) {
+	if user, err = a.GetUser(ctx, receipt.UserID); errors.Is(err, refusal.ErrUserNotFound) {
 		err = ErrNoReceipt
 	}
-	return of, user, err
+	return receipt, user, err
 }
 
 // BrowserOfReceipt returns the browser of a receipt, and whether there is something to end: it is known, or has a session. Somebody who signs
 // in can make the browser unknown at once, which keeps its session.
-func (a *Accounts) BrowserOfReceipt(ctx context.Context, of Receipt) (found Browser, signedIn bool, err error) {
-	list, err := a.Browsers(ctx, of.UserID)
+func (a *Accounts) BrowserOfReceipt(ctx context.Context, receipt Receipt) (browser Browser, signedIn bool, err error) {
+	list, err := a.Browsers(ctx, receipt.UserID)
 	if err != nil {
-		return found, false, err
+		return browser, false, err
 	}
-	if i := slices.IndexFunc(list, func(b Browser) bool { return b.ID == of.BrowserID }); i >= 0 {
+	if i := slices.IndexFunc(list, func(b Browser) bool { return b.ID == receipt.BrowserID }); i >= 0 {
 		return list[i], true, nil
 	}
-	found.SignedInAt = of.ExpiresAt.Add(-ReceiptLifetime)
+	browser.SignedInAt = receipt.ExpiresAt.Add(-ReceiptLifetime)
 	// The session began just before the receipt.
 	signedIn, err = a.queries.HasSessionsUntil(ctx, accountdb.HasSessionsUntilParams{
-		UserID: of.UserID, Until: found.SignedInAt.Add(SessionLifetime + time.Minute),
+		UserID: receipt.UserID, Until: browser.SignedInAt.Add(SessionLifetime + time.Minute),
 	})
-	return found, signedIn, postgres.Wrap("account: browser of a receipt", err)
+	return browser, signedIn, postgres.Wrap("account: browser of a receipt", err)
 }
 
 // EndBrowser makes the browser of a receipt unknown, and ends all sessions of its user and the requests in which the user has signed in: they
 // may be in that browser.
-func (a *Accounts) EndBrowser(ctx context.Context, of Receipt) error {
-	users := []uuid.UUID{of.UserID}
+func (a *Accounts) EndBrowser(ctx context.Context, receipt Receipt) error {
+	users := []uuid.UUID{receipt.UserID}
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		return cmp.Or(
-			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: of.UserID, BrowserID: of.BrowserID}),
+			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: receipt.UserID, BrowserID: receipt.BrowserID}),
 			queries.DeleteSessionsOf(ctx, users),
 			a.settings.EndRequests(ctx, tx, users),
 		)

@@ -95,7 +95,7 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 func (a *Accounts) storeCodeIn(
 	ctx context.Context, queries *accountdb.Queries, request CodeRequest, delay time.Duration, entry *logEntry,
 ) error {
-	found, browser, err := a.findForSignIn(ctx, queries, request)
+	row, browser, err := a.findForSignIn(ctx, queries, request)
 	if err != nil {
 		return err
 	}
@@ -110,16 +110,16 @@ func (a *Accounts) storeCodeIn(
 			entry.limit = l.key[:]
 		}
 	}
-	counted, err := countEmail(ctx, queries, found.Now, limits, a.firsts(address))
+	counted, err := countEmail(ctx, queries, row.Now, limits, a.firsts(address))
 	if err != nil {
 		return err
 	}
-	expires := found.Now.Add(CodeLifetime)
+	expires := row.Now.Add(CodeLifetime)
 	if !request.Until.IsZero() && request.Until.Before(expires) {
 		expires = request.Until
 	}
 	err = queries.PutSignIn(ctx, accountdb.PutSignInParams{
-		SignInID: request.SignIn, Email: request.Email, Address: address, UserID: found.UserID, Seed: seed,
+		SignInID: request.SignIn, Email: request.Email, Address: address, UserID: row.UserID, Seed: seed,
 		Budget: limits[len(limits)-1].key[:], ExpiresAt: expires,
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *Accounts) storeCodeIn(
 		queue = limits[len(limits)-1].key // the email of a known browser does not wait behind its network
 	}
 	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
-		SignInID: request.SignIn, Seed: seed, Network: queue[:], Place: a.outbox.place(queue), Limits: counted, CountedAt: found.Now,
+		SignInID: request.SignIn, Seed: seed, Network: queue[:], Place: a.outbox.place(queue), Limits: counted, CountedAt: row.Now,
 		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, LogKey: entry.key[:],
 		Delay: delay,
 	})
@@ -137,32 +137,32 @@ func (a *Accounts) storeCodeIn(
 
 // findForSignIn returns the account of an address, if any, and the key that proves that the browser is known to it, or the zero value. A
 // browser without such a key causes the same statements with and without an account.
-func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (found accountdb.FindForSignInRow, browser BrowserKey, err error) {
-	found, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: text.AddressKey(request.Email)})
-	if err != nil || found.UserID == nil {
-		return found, browser, err
+func (a *Accounts) findForSignIn(ctx context.Context, queries *accountdb.Queries, request CodeRequest) (row accountdb.FindForSignInRow, browser BrowserKey, err error) {
+	row, err = queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: text.AddressKey(request.Email)})
+	if err != nil || row.UserID == nil {
+		return row, browser, err
 	}
-	key := keyOf(request.Known, *found.UserID)
+	key := keyOf(request.Known, *row.UserID)
 	if key == (BrowserKey{}) {
-		return found, browser, nil
+		return row, browser, nil
 	}
 	known, err := queries.KnowsBrowser(ctx, accountdb.KnowsBrowserParams{UserID: key.UserID, BrowserID: key.id()})
 	if known {
 		browser = key
 	}
-	return found, browser, err
+	return row, browser, err
 }
 
 // NextCode returns when this browser may request another code for the sign-in, and how long that is from now; zero values mean now. It
 // does not depend on whether the address has an account.
 func (a *Accounts) NextCode(ctx context.Context, request CodeRequest) (at time.Time, wait time.Duration, err error) {
-	found, browser, err := a.findForSignIn(ctx, a.queries, request)
+	row, browser, err := a.findForSignIn(ctx, a.queries, request)
 	if err != nil {
 		return at, wait, postgres.Wrap("account: when the next code may be made", err)
 	}
 	counters, err := readCounters(ctx, a.queries, a.limits(text.AddressKey(request.Email), browser, request.Network)...)
-	if next := nextOf(counters); next.After(found.Now) {
-		at, wait = next, next.Sub(found.Now)
+	if next := nextOf(counters); next.After(row.Now) {
+		at, wait = next, next.Sub(row.Now)
 	}
 	return at, wait, postgres.Wrap("account: when the next code may be made", err)
 }
@@ -201,15 +201,15 @@ func (a *Accounts) firsts(address string) limit {
 // networkLimits returns the limit of an IPv4 address, or those of the networks of an IPv6 address: a machine has a /64, a household a /56,
 // and a company or any customer on request a /48. The widest is the last.
 func (a *Accounts) networkLimits(address netip.Addr) []limit {
-	of := func(network string, times int) limit {
+	limitOf := func(network string, times int) limit {
 		return limit{a.keys.PRF("sign-in codes of a network", []byte(network)), times * a.settings.CodesPerNetwork, 0, ofNetwork}
 	}
 	address = address.Unmap().WithZone("")
 	if !address.Is6() {
-		return []limit{of(address.String(), 1)}
+		return []limit{limitOf(address.String(), 1)}
 	}
 	within := func(bits int) string { return netip.PrefixFrom(address, bits).Masked().String() }
-	return []limit{of(within(64), 1), of(within(56), 4), of(within(48), 16)}
+	return []limit{limitOf(within(64), 1), limitOf(within(56), 4), limitOf(within(48), 16)}
 }
 
 // readCounters reads what limits have counted.

@@ -57,20 +57,20 @@ func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
 }
 
 // GetSignIn returns the state of a sign-in. Error: ErrNoSignIn.
-func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (found SignIn, err error) {
+func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (signIn SignIn, err error) {
 	row, err := a.queries.GetSignIn(ctx, id)
 	if err != nil {
 		return SignIn{}, postgres.WrapNoRows("account: get sign-in", err, ErrNoSignIn)
 	}
-	found = SignIn{Email: row.Email, Expired: row.Expired, Left: time.Duration(row.SecondsLeft * float64(time.Second)), Mail: Mail(row.Mail)}
+	signIn = SignIn{Email: row.Email, Expired: row.Expired, Left: time.Duration(row.SecondsLeft * float64(time.Second)), Mail: Mail(row.Mail)}
 	failed := 0
-	if found.Mail == MailSent { // earlier there is nothing to enter
+	if signIn.Mail == MailSent { // earlier there is nothing to enter
 		if failed, err = a.failed(ctx, row.Budget); err != nil {
 			return SignIn{}, err
 		}
 	}
-	found.AttemptsLeft, found.NoCodes = attemptsLeft(int(row.Attempts), failed), !codesWork(failed)
-	return found, nil
+	signIn.AttemptsLeft, signIn.NoCodes = attemptsLeft(int(row.Attempts), failed), !codesWork(failed)
+	return signIn, nil
 }
 
 // failed returns how many attempts at the codes of a budget have failed.
@@ -173,16 +173,16 @@ func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string
 // checkOlder compares a code with those that the sign-in's code has replaced. Somebody who has one of them has it from an email, and learns only
 // that it is not the newest: all other codes spend an attempt. It is the same with and without an account. Error: ErrOlderCode.
 func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string) error {
-	found, err := a.queries.GetSeeds(ctx, signIn)
+	seeds, err := a.queries.GetSeeds(ctx, signIn)
 	if err != nil {
 		return postgres.WrapNoRows("account: get earlier codes", err, ErrNoSignIn)
 	}
-	is := func(seed []byte) int { return subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, seed)), []byte(code)) }
+	matches := func(seed []byte) int { return subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, seed)), []byte(code)) }
 	older := 0
-	for _, seed := range found.OlderSeeds {
-		older |= is(seed)
+	for _, seed := range seeds.OlderSeeds {
+		older |= matches(seed)
 	}
-	if older == 1 && is(found.Seed) == 0 { // once in a million the newest is the same
+	if older == 1 && matches(seeds.Seed) == 0 { // once in a million the newest is the same
 		return ErrOlderCode
 	}
 	return nil
@@ -221,15 +221,15 @@ func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb
 
 // whyNoAttempt explains why there was no attempt to take.
 func (a *Accounts) whyNoAttempt(ctx context.Context, signIn uuid.UUID) error {
-	found, err := a.GetSignIn(ctx, signIn)
+	row, err := a.GetSignIn(ctx, signIn)
 	if err != nil {
 		return err
 	}
-	entry := logEntry{key: a.logKey(text.AddressKey(found.Email)), signIn: signIn}
+	entry := logEntry{key: a.logKey(text.AddressKey(row.Email)), signIn: signIn}
 	switch {
-	case found.Mail == MailFailed:
+	case row.Mail == MailFailed:
 		return ErrCodeNotSent
-	case found.Expired:
+	case row.Expired:
 		entry.event, err = codeExpired, ErrCodeExpired
 	default:
 		entry.event, err = codeSpent, ErrCodeSpent
@@ -254,27 +254,27 @@ func (a *Accounts) CheckLink(ctx context.Context, signIn uuid.UUID, link string)
 
 // VerifyLink returns the user of a link. The number of wrong codes does not matter. Errors: those of CheckLink.
 func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string) (verified Verified, err error) {
-	found, err := a.link(ctx, signIn, link)
+	row, err := a.link(ctx, signIn, link)
 	if err != nil {
 		return Verified{}, err
 	}
-	return a.accept(ctx, signIn, *found.UserID, found.Seed, found.Budget, link, found.Email)
+	return a.accept(ctx, signIn, *row.UserID, row.Seed, row.Budget, link, row.Email)
 }
 
 // link returns the sign-in of a link that would sign in.
-func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (found accountdb.GetLinkRow, err error) {
-	found, err = a.queries.GetLink(ctx, signIn)
+func (a *Accounts) link(ctx context.Context, signIn uuid.UUID, link string) (row accountdb.GetLinkRow, err error) {
+	row, err = a.queries.GetLink(ctx, signIn)
 	if err != nil {
-		return found, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
+		return row, postgres.WrapNoRows("account: get the link of a sign-in", err, ErrNoSignIn)
 	}
-	right := subtle.ConstantTimeCompare([]byte(a.linkOf(signIn, found.Seed)), []byte(link)) == 1
+	right := subtle.ConstantTimeCompare([]byte(a.linkOf(signIn, row.Seed)), []byte(link)) == 1
 	switch {
-	case !right || found.UserID == nil:
-		return found, ErrWrongLink
-	case Mail(found.Mail) == MailFailed:
-		return found, ErrCodeNotSent
-	case found.Expired:
-		return found, ErrCodeExpired
+	case !right || row.UserID == nil:
+		return row, ErrWrongLink
+	case Mail(row.Mail) == MailFailed:
+		return row, ErrCodeNotSent
+	case row.Expired:
+		return row, ErrCodeExpired
 	}
-	return found, nil
+	return row, nil
 }

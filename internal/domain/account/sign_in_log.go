@@ -39,23 +39,23 @@ type SignInEvent struct {
 }
 
 // SignIns returns what happened to the sign-ins of an address, with or without an account.
-func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, err error) {
+func (a *Accounts) SignIns(ctx context.Context, email string) (log SignInLog, err error) {
 	defer func() { err = postgres.Wrap("account: sign-ins of an address", err) }()
 	if !text.IsAddress(email) {
 		return SignInLog{CodesWork: true}, nil
 	}
 	address := text.AddressKey(email)
-	of, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
+	stored, err := a.queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
 	if err != nil {
-		return found, err
+		return log, err
 	}
 	key := a.logKey(address)
 	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: 500})
 	if err != nil {
-		return found, err
+		return log, err
 	}
 	var signIns []uuid.UUID
-	found.Events = postgres.Map(rows, func(row accountdb.SignInEvent) SignInEvent {
+	log.Events = postgres.Map(rows, func(row accountdb.SignInEvent) SignInEvent {
 		signIns = append(signIns, row.SignInID)
 		return SignInEvent{
 			At: row.At, SignIn: row.SignInID, Kind: SignInEventKind(row.Event), Limit: postgres.Value(row.LimitedBy), Until: postgres.Value(row.Until),
@@ -64,25 +64,25 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (found SignInLog, 
 	})
 	waiting, err := a.queries.ListWaiting(ctx, slices.Compact(signIns))
 	if err != nil {
-		return found, err
+		return log, err
 	}
 	for _, signIn := range waiting { // the newest code of a sign-in is the one whose email waits
-		i := slices.IndexFunc(found.Events, func(e SignInEvent) bool { return e.SignIn == signIn && e.Kind == codeAsked })
+		i := slices.IndexFunc(log.Events, func(e SignInEvent) bool { return e.SignIn == signIn && e.Kind == codeAsked })
 		if i >= 0 {
-			found.Events[i].Waiting = true
+			log.Events[i].Waiting = true
 		}
 	}
 	budget := a.addressLimit(address)
 	counters, err := readCounters(ctx, a.queries, budget)
 	if err != nil {
-		return found, err
+		return log, err
 	}
-	if next := nextOf(counters); next.After(of.Now) {
-		found.NextCodeAt = next
+	if next := nextOf(counters); next.After(stored.Now) {
+		log.NextCodeAt = next
 	}
 	failed, err := a.failed(ctx, budget.key[:])
-	found.CodesWork = codesWork(failed)
-	return found, err
+	log.CodesWork = codesWork(failed)
+	return log, err
 }
 
 // addressLimit returns the limit of an address, a [text.AddressKey].
@@ -102,7 +102,7 @@ func (a *Accounts) LiftSignInLimits(ctx context.Context, userID uuid.UUID) error
 	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		address := text.AddressKey(user.Email)
-		of, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
+		row, err := queries.FindForSignIn(ctx, accountdb.FindForSignInParams{Address: address})
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (a *Accounts) LiftSignInLimits(ctx context.Context, userID uuid.UUID) error
 			return err
 		}
 		return queries.AddSignInEvent(ctx, accountdb.AddSignInEventParams{
-			Key: key[:], ID: uuid.New(), At: of.Now, Event: string(limitsLifted), Detail: work.Actor(ctx),
+			Key: key[:], ID: uuid.New(), At: row.Now, Event: string(limitsLifted), Detail: work.Actor(ctx),
 		})
 	})
 	return postgres.Wrap("account: lift the limits of an address", err)
@@ -199,11 +199,11 @@ func (a *Accounts) log(entry logEntry) {
 // logRefusal logs that a limit has refused a code. All refusals until the same time are one event, so those by limits of an address are
 // bounded by its codes. A network may have as many in an hour as its limit allows codes: so strangers cannot fill the database with
 // addresses that they make up.
-func (a *Accounts) logRefusal(entry logEntry, by *TooManyCodesError) {
-	distinct := by.Limit + " " + by.Next.UTC().Format(time.RFC3339Nano)
+func (a *Accounts) logRefusal(entry logEntry, refusal *TooManyCodesError) {
+	distinct := refusal.Limit + " " + refusal.Next.UTC().Format(time.RFC3339Nano)
 	a.signIns.Add(loggedEvent{accountdb.AddSignInEventParams{
 		Key: entry.key[:], ID: uuid.NewSHA1(uuid.Nil, []byte(distinct)), SignInID: entry.signIn, Event: string(codeRefused),
-		LimitedBy: &by.Limit, Until: &by.Next, LimitKey: entry.limit,
+		LimitedBy: &refusal.Limit, Until: &refusal.Next, LimitKey: entry.limit,
 	}, time.Now(), entry.network})
 }
 

@@ -112,8 +112,8 @@ type Amount struct{ Days, Rides, Adjustments int } // days of steps
 // Count counts the stored rows of a user, each kind up to most. Errors: refusal.ErrUserNotFound.
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
-	found := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
-	return found, postgres.WrapNoRows("activity: count", err, refusal.ErrUserNotFound)
+	amount := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
+	return amount, postgres.WrapNoRows("activity: count", err, refusal.ErrUserNotFound)
 }
 
 // maxDates bounds the dates of one request (specification section 8).
@@ -190,7 +190,7 @@ const maxRides = 500
 // Today returns what the reader would read of a date in some scopes, by one read for each. It leaves out what the reader may not read.
 func (s *Store) Today(ctx context.Context, reader Reader, scopes scope.Set, date time.Time) (today Today, err error) {
 	day := date.Format(time.DateOnly)
-	for _, of := range []struct {
+	for _, read := range []struct {
 		scope   scope.Set
 		dataset Dataset
 		read    func(Range) error
@@ -221,11 +221,11 @@ func (s *Store) Today(ctx context.Context, reader Reader, scopes scope.Set, date
 			return err
 		}},
 	} {
-		dates, failure := ParseRange(reader, day, day, of.dataset)
-		if !scopes.Contains(of.scope) || failure != nil {
+		dates, failure := ParseRange(reader, day, day, read.dataset)
+		if !scopes.Contains(read.scope) || failure != nil {
 			continue
 		}
-		if err := of.read(dates); err != nil {
+		if err := read.read(dates); err != nil {
 			return Today{}, err
 		}
 	}

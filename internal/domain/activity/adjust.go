@@ -39,8 +39,8 @@ type Adjustment struct {
 }
 
 // CheckAdjustment validates an adjustment before [Store.Adjust], without the database. The error is a [refusal.Field].
-func CheckAdjustment(one AdjustmentRecord) error {
-	if bad := one.checkSteps(); len(bad) > 0 {
+func CheckAdjustment(record AdjustmentRecord) error {
+	if bad := record.checkSteps(); len(bad) > 0 {
 		return bad[0]
 	}
 	return nil
@@ -50,28 +50,28 @@ func CheckAdjustment(one AdjustmentRecord) error {
 // distance, which no ride gets (specification 2.5 to 2.7). A date without a record stays without one. If the user has an adjustment
 // of this dataset and id, it is replaced; uuid.Nil stands for a new id. The audit log names the actor of ctx. Errors:
 // refusal.Field, refusal.ErrUserNotFound.
-func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentRecord) (stored Adjustment, err error) {
-	if one.ID == uuid.Nil {
-		one.ID = uuid.New()
+func (s *Store) Adjust(ctx context.Context, dataset Adjusted, record AdjustmentRecord) (stored Adjustment, err error) {
+	if record.ID == uuid.Nil {
+		record.ID = uuid.New()
 	}
-	batch := Batch{StepCorrections: []AdjustmentRecord{one}}
+	batch := Batch{StepCorrections: []AdjustmentRecord{record}}
 	if dataset == AdjustedCycling {
-		batch = Batch{CyclingAdjustments: []AdjustmentRecord{one}}
+		batch = Batch{CyclingAdjustments: []AdjustmentRecord{record}}
 	}
 	_, err = s.putAnd(ctx, batch, func(tx pgx.Tx, result BatchResult) error {
 		if result.StepCorrections.Unchanged+result.CyclingAdjustments.Unchanged == 0 {
-			if err := auditAdjustment(ctx, tx, "activity.adjusted", dataset, one); err != nil {
+			if err := auditAdjustment(ctx, tx, "activity.adjusted", dataset, record); err != nil {
 				return err
 			}
 		}
-		stored, err = getAdjustment(ctx, tx, dataset, one.UserID, one.ID)
+		stored, err = getAdjustment(ctx, tx, dataset, record.UserID, record.ID)
 		return err
 	})
 	if isUnknownUser(err) {
 		return Adjustment{}, refusal.ErrUserNotFound
 	}
 	if errors.Is(err, refusal.ErrFields) {
-		return Adjustment{}, CheckAdjustment(one)
+		return Adjustment{}, CheckAdjustment(record)
 	}
 	return stored, err
 }
@@ -79,7 +79,7 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, one AdjustmentReco
 // RemoveAdjustment removes an adjustment; removed reports that it existed. The audit log names the actor of ctx. Errors:
 // refusal.ErrUserNotFound.
 func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (removed bool, err error) {
-	one, err := getAdjustment(ctx, s.pool, dataset, userID, id) // for its date
+	adjustment, err := getAdjustment(ctx, s.pool, dataset, userID, id) // for its date
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("activity: remove an adjustment: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s *Store) RemoveAdjustment(ctx context.Context, dataset Adjusted, userID, 
 		if removed = result.StepCorrectionRemovals.Removed+result.CyclingAdjustmentRemovals.Removed > 0; !removed {
 			return nil
 		}
-		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, one.AdjustmentRecord)
+		return auditAdjustment(ctx, tx, "activity.adjustment_removed", dataset, adjustment.AdjustmentRecord)
 	})
 	if isUnknownUser(err) {
 		return false, refusal.ErrUserNotFound
@@ -105,12 +105,12 @@ func isUnknownUser(err error) bool {
 }
 
 // auditAdjustment writes to the audit log what the actor of ctx did with an adjustment.
-func auditAdjustment(ctx context.Context, tx pgx.Tx, action string, dataset Adjusted, one AdjustmentRecord) error {
-	detail := map[string]string{"dataset": string(dataset), "adjustment_id": one.ID.String()}
-	if !one.Date.IsZero() {
-		detail["date"] = one.Date.Format(time.DateOnly)
+func auditAdjustment(ctx context.Context, tx pgx.Tx, action string, dataset Adjusted, record AdjustmentRecord) error {
+	detail := map[string]string{"dataset": string(dataset), "adjustment_id": record.ID.String()}
+	if !record.Date.IsZero() {
+		detail["date"] = record.Date.Format(time.DateOnly)
 	}
-	return audit(ctx, activitydb.New(tx), one.UserID, action, detail, false)
+	return audit(ctx, activitydb.New(tx), record.UserID, action, detail, false)
 }
 
 // number returns the dataset's place among adjustments of the same time.
@@ -149,8 +149,8 @@ func adjustmentsBefore(key page.Key, dataset Adjusted) (time.Time, uuid.UUID) {
 
 // GetAdjustment returns an adjustment by its id. Errors: ErrNoAdjustment.
 func (s *Store) GetAdjustment(ctx context.Context, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
-	found, err := getAdjustment(ctx, s.pool, dataset, userID, id)
-	return found, postgres.WrapNoRows("activity: adjustment", err, ErrNoAdjustment)
+	adjustment, err := getAdjustment(ctx, s.pool, dataset, userID, id)
+	return adjustment, postgres.WrapNoRows("activity: adjustment", err, ErrNoAdjustment)
 }
 
 // Adjustments lists the adjustments of a user by date: at most limit of them, those after a key. An unknown user has none.
@@ -192,11 +192,11 @@ func adjustmentOf(userID uuid.UUID, row activitydb.ListAdjustmentsRow) Adjustmen
 	return Adjustment{AdjustmentRecord{userID, row.ID, row.Date, int(row.Delta), row.Note}, adjusted[row.Dataset], row.CreatedAt, ""}
 }
 
-func getAdjustment(ctx context.Context, from activitydb.DBTX, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
+func getAdjustment(ctx context.Context, db activitydb.DBTX, dataset Adjusted, userID, id uuid.UUID) (Adjustment, error) {
 	if dataset == AdjustedCycling {
-		row, err := activitydb.New(from).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: userID, AdjustmentID: id})
+		row, err := activitydb.New(db).GetCyclingAdjustment(ctx, activitydb.GetCyclingAdjustmentParams{UserID: userID, AdjustmentID: id})
 		return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.DeltaMeters), row.Note}, dataset, row.CreatedAt, ""}, err
 	}
-	row, err := activitydb.New(from).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: userID, CorrectionID: id})
+	row, err := activitydb.New(db).GetStepCorrection(ctx, activitydb.GetStepCorrectionParams{UserID: userID, CorrectionID: id})
 	return Adjustment{AdjustmentRecord{userID, id, row.Date, int(row.Delta), row.Note}, dataset, row.CreatedAt, ""}, err
 }

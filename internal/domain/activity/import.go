@@ -86,7 +86,10 @@ func importFile[R record](
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
-	if _, err := tx.Exec(ctx, into.sortStaged()); err != nil {
+	// Of the rows with one key the last one counts.
+	if _, err := tx.Exec(ctx, into.fill(`
+create temporary table sorted on commit drop as
+select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)); err != nil {
 		return fmt.Errorf("sort: %w", err)
 	}
 	for overtaken := false; ; overtaken = true {
@@ -222,9 +225,9 @@ where known.user_id is null order by named.line limit $1`, refusal.MaxNamed) // 
 }
 
 // skipUnknownUsers removes the staged rows of unknown users and passes them to skip, as they are in the file.
-func skipUnknownUsers(ctx context.Context, tx pgx.Tx, from table, skip func(row []string) error) (skipped int64, err error) {
-	rows, _ := tx.Query(ctx, from.skipUnknown()) // ForEachRow has its error
-	row := make([]string, len(from.texts))
+func skipUnknownUsers(ctx context.Context, tx pgx.Tx, staged table, skip func(row []string) error) (skipped int64, err error) {
+	rows, _ := tx.Query(ctx, staged.skipUnknown()) // ForEachRow has its error
+	row := make([]string, len(staged.texts))
 	into := make([]any, len(row))
 	for i := range row {
 		into[i] = &row[i]

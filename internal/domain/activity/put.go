@@ -133,7 +133,8 @@ func (d dataset) lockRows(ctx context.Context, tx pgx.Tx) error {
 	for i := range both.arrays {
 		both.arrays[i] = slices.Concat(d.removed.arrays[i], d.written.arrays[i])
 	}
-	_, err := tx.Exec(ctx, both.lock(), both.args()...)
+	_, err := tx.Exec(ctx, both.fill(`
+select from TABLE where (KEY) in (select KEY from `+both.arrayRows()+`) order by KEY for update`), both.args()...)
 	return postgres.Wrap("lock rows of "+both.stored, err)
 }
 

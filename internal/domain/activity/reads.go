@@ -98,7 +98,7 @@ func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, lim
 	// One ride more than fits the page tells whether another page follows. The pages of a traversal may come from different replicas:
 	// a position means the same in each of them.
 	rows, err := read(ctx, s, (*activitydb.Queries).ReadCyclingActivities, activitydb.ReadCyclingActivitiesParams{
-		UserID: reader.UserID, AfterTime: at.position(), AfterSourceID: sourceID, Until: dates.until(),
+		UserID: reader.UserID, AfterTime: time.UnixMicro(at.Position).UTC(), AfterSourceID: sourceID, Until: dates.until(),
 		MaxRows: int32(limit + 1), //nolint:gosec // at most 501
 	})
 	if err != nil {
@@ -108,7 +108,11 @@ func (s *Store) CyclingPage(ctx context.Context, reader Reader, dates Range, lim
 	if len(rows) > limit {
 		rows = rows[:limit]
 		at.Position = rows[limit-1].StartTime.UnixMicro()
-		if page.NextCursor, err = s.sealCursor(at, rows[limit-1].SourceID); err != nil {
+		payload, err := encodeCursor(at, rows[limit-1].SourceID)
+		if err == nil {
+			page.NextCursor, err = s.keys.Seal(credential.Cursor, payload) // it is shorter than 400 characters
+		}
+		if err != nil {
 			return Page{}, fmt.Errorf("activity: %w", err)
 		}
 	}
@@ -161,18 +165,6 @@ func begin(reader Reader, dates Range, limit int) traversal {
 	}
 }
 
-// position returns the time after which the next page begins.
-func (t traversal) position() time.Time { return time.UnixMicro(t.Position).UTC() }
-
-// sealCursor returns the cursor that continues a traversal. It is shorter than 400 characters.
-func (s *Store) sealCursor(t traversal, sourceID string) (string, error) {
-	payload, err := encodeCursor(t, sourceID)
-	if err != nil {
-		return "", err
-	}
-	return s.keys.Seal(credential.Cursor, payload)
-}
-
 // resume returns the traversal and the source id of a cursor. It must be one of the same query (user, client, connection version, dates
 // and limit) and have begun within the lifetime (specification 3.3). Otherwise the error is [ErrInvalidCursor].
 func (s *Store) resume(asked traversal, cursor string) (traversal, string, error) {
@@ -183,19 +175,19 @@ func (s *Store) resume(asked traversal, cursor string) (traversal, string, error
 	if err != nil {
 		return refuse("cursor was not issued by this service, or was altered")
 	}
-	held, sourceID, err := decodeCursor(payload)
+	start, sourceID, err := decodeCursor(payload)
 	if err != nil {
 		return refuse("cursor was not issued by this service, or was altered")
 	}
 	now := time.UnixMicro(asked.Began)
-	asked.Began, asked.Position = held.Began, held.Position
-	if held != asked {
+	asked.Began, asked.Position = start.Began, start.Position
+	if start != asked {
 		return refuse("cursor belongs to another connection, or to another from, to or limit")
 	}
-	if !now.Before(time.UnixMicro(held.Began).Add(s.settings.CursorLifetime)) {
+	if !now.Before(time.UnixMicro(start.Began).Add(s.settings.CursorLifetime)) {
 		return refuse("cursor has expired")
 	}
-	return held, sourceID, nil
+	return start, sourceID, nil
 }
 
 func encodeCursor(t traversal, sourceID string) ([]byte, error) {

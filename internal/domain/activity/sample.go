@@ -72,7 +72,8 @@ func sample(userID uuid.UUID, days int, seed uint64, now time.Time) (steps []Ste
 		random := rand.New(rand.NewPCG(seed, uint64(date.Unix()))) //nolint:gosec // no secret
 		if total, worn := p.steps(date, random); worn {
 			if back == 0 {
-				total = int(float64(total) * shareOfDay(now))
+				hours := now.Sub(today).Hours() // steps are walked from 06:00 to 22:00
+				total = int(float64(total) * min(max((hours-6)/16, 0), 1))
 			}
 			steps = append(steps, StepsRecord{UserID: userID, Date: date, Steps: total})
 		}
@@ -90,12 +91,6 @@ func sample(userID uuid.UUID, days int, seed uint64, now time.Time) (steps []Ste
 // season is 1 in the middle of a northern summer and 0 in the middle of its winter.
 func season(date time.Time) float64 {
 	return (1 - math.Cos(2*math.Pi*float64(date.YearDay()-10)/365)) / 2
-}
-
-// shareOfDay returns the share of a day's steps that are walked by now. Steps are walked from 06:00 to 22:00.
-func shareOfDay(now time.Time) float64 {
-	hours := now.Sub(now.Truncate(24 * time.Hour)).Hours()
-	return min(max((hours-6)/16, 0), 1)
 }
 
 // steps returns the steps of a whole day. worn is false if the device stayed at home.

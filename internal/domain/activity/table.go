@@ -94,13 +94,6 @@ with known as materialized (
 select ` + strings.Join(t.texts, ", ") + ` from skipped order by line`
 }
 
-// sortStaged returns the statement that sorts the rows of a file by their keys. Of the rows with one key it takes the last one.
-func (t table) sortStaged() string {
-	return t.fill(`
-create temporary table sorted on commit drop as
-select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)
-}
-
 // partRows are the rows of a part of a sorted file, for a from clause. The subquery lets a database that is spread over several nodes
 // join them. partUsers limits the other side of such a join to the same users.
 const (
@@ -185,11 +178,6 @@ with changes as (
 select count(*) from changes`)
 }
 
-func (t table) lock() string {
-	return t.fill(`
-select from TABLE where (KEY) in (select KEY from ` + t.arrayRows() + `) order by KEY for update`)
-}
-
 // recordChanges returns the part of a statement that records its changes, rows of a user and a date, for webhooks: for each connection
 // that may read them and whose client has a webhook. own is as in [table.merge]: a cluster sends an insert to the users' nodes alone if it
 // joins no table of clients and generates no number. Whether a connection has lapsed is decided when changes become an event, by a clock that
@@ -224,9 +212,9 @@ func (t table) fill(statement string) string {
 	columns := slices.Concat(t.key, t.values)
 	words := []string{}
 	for _, row := range []string{"stored", "fresh", "existing", "latest", "before", "merged", "excluded"} {
-		of := func(columns []string) string { return row + "." + strings.Join(columns, ", "+row+".") }
+		columnsOf := func(columns []string) string { return row + "." + strings.Join(columns, ", "+row+".") }
 		name := strings.ToUpper(row)
-		words = append(words, name+".KEY", of(t.key), name+".VALUES", of(t.values), name+".COLUMNS", of(columns))
+		words = append(words, name+".KEY", columnsOf(t.key), name+".VALUES", columnsOf(t.values), name+".COLUMNS", columnsOf(columns))
 	}
 	list := strings.Join(columns, ", ")
 	inserted, sources := list, list

@@ -116,7 +116,7 @@ func viewIn(ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, 
 	if err != nil {
 		return view, err
 	}
-	adjustments = slices.DeleteFunc(adjustments, func(one Adjustment) bool { return one.Date.After(dates.To) })
+	adjustments = slices.DeleteFunc(adjustments, func(adjustment Adjustment) bool { return adjustment.Date.After(dates.To) })
 	view.Complete = len(rides) <= maxViewRows && len(adjustments) <= maxViewRows
 	view.Rides = postgres.Map(rides[:min(len(rides), maxViewRows)], func(row activitydb.ReadCyclingActivitiesRow) RecordedRide {
 		ride := RecordedRide{SourceID: row.SourceID, StartTime: row.StartTime, DistanceMeters: row.DistanceMeters}
@@ -127,9 +127,9 @@ func viewIn(ctx context.Context, queries *activitydb.Queries, userID uuid.UUID, 
 	})
 	view.Adjustments = adjustments[:min(len(adjustments), maxViewRows)]
 	removed, err := nameActors(ctx, queries, userID, view.Adjustments)
-	for _, one := range removed {
-		if !one.Date.Before(dates.From) && !one.Date.After(dates.To) {
-			view.Removed = append(view.Removed, one)
+	for _, adjustment := range removed {
+		if !adjustment.Date.Before(dates.From) && !adjustment.Date.After(dates.To) {
+			view.Removed = append(view.Removed, adjustment)
 		}
 	}
 	return view, err
@@ -145,17 +145,17 @@ func nameActors(ctx context.Context, queries *activitydb.Queries, userID uuid.UU
 	}
 	latest := map[key]string{} // actor of the latest entry, empty if that removed the adjustment
 	for _, entry := range entries {
-		of := key{Adjusted(entry.Dataset), entry.AdjustmentID}
-		if _, later := latest[of]; later {
+		id := key{Adjusted(entry.Dataset), entry.AdjustmentID}
+		if _, later := latest[id]; later {
 			continue
 		}
 		if entry.Written {
-			latest[of] = entry.Actor
+			latest[id] = entry.Actor
 			continue
 		}
-		latest[of] = ""
+		latest[id] = ""
 		if date, err := time.Parse(time.DateOnly, entry.Date); err == nil {
-			removed = append(removed, RemovedAdjustment{of.id, of.dataset, date, entry.At, entry.Actor})
+			removed = append(removed, RemovedAdjustment{id.id, id.dataset, date, entry.At, entry.Actor})
 		}
 	}
 	for i := range all {
@@ -175,7 +175,7 @@ func audit(
 	}
 	entry := activitydb.AuditActivityParams{UserID: userID, Actor: work.Actor(ctx), Action: action, Detail: text}
 	if once {
-		if found, err := queries.WasAudited(ctx, activitydb.WasAuditedParams(entry)); err != nil || found {
+		if ok, err := queries.WasAudited(ctx, activitydb.WasAuditedParams(entry)); err != nil || ok {
 			return err
 		}
 	}

@@ -53,12 +53,12 @@ type ChangeRequest struct {
 }
 
 // Wanted returns a registration as the request would change it.
-func (c ChangeRequest) Wanted(now Registration) (Registration, error) {
+func (c ChangeRequest) Wanted(current Registration) (Registration, error) {
 	if c.logo != nil {
-		now.Logo = *c.logo
+		current.Logo = *c.logo
 	}
-	err := json.Unmarshal(c.wanted, &now)
-	return now, err
+	err := json.Unmarshal(c.wanted, &current)
+	return current, err
 }
 
 func requestOf(row clientdb.ChangeRequest) ChangeRequest {
@@ -86,9 +86,9 @@ func Compare(before, after Registration) (changes []FieldChange) {
 		}
 	}
 	to := fields(after)
-	for i, from := range fields(before) {
-		if from != to[i] {
-			changes = append(changes, FieldChange{from[0], from[1], to[i][1]})
+	for i, old := range fields(before) {
+		if old != to[i] {
+			changes = append(changes, FieldChange{old[0], old[1], to[i][1]})
 		}
 	}
 	return changes
@@ -96,11 +96,11 @@ func Compare(before, after Registration) (changes []FieldChange) {
 
 // overlay returns the values of one JSON object that another one does not have, or nil.
 func overlay(before, after any) any {
-	from, is := before.(map[string]any)
-	if to, both := after.(map[string]any); is && both {
+	object, ok := before.(map[string]any)
+	if to, both := after.(map[string]any); ok && both {
 		changed := map[string]any{}
 		for name, value := range to {
-			if value = overlay(from[name], value); value != nil {
+			if value = overlay(object[name], value); value != nil {
 				changed[name] = value
 			}
 		}
@@ -155,7 +155,7 @@ func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(
 			}
 			return nil
 		}
-		from, err := inJSON(c.Registration)
+		current, err := inJSON(c.Registration)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(overlay(from, to))
+		text, err := json.Marshal(overlay(current, to))
 		if err != nil {
 			return err
 		}
@@ -188,11 +188,11 @@ func (r *Registry) RequestChange(ctx context.Context, id uuid.UUID, change func(
 func (r *Registry) inRequest(ctx context.Context, id uuid.UUID, act func(*clientdb.Queries, Client) error) error {
 	err := postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)
-		found, err := lock(ctx, queries, id)
+		client, err := lock(ctx, queries, id)
 		if err != nil {
 			return postgres.NoRowsAs(err, refusal.ErrClientNotFound)
 		}
-		return act(queries, found)
+		return act(queries, client)
 	})
 	if err != nil {
 		return clientError(id, postgres.NoRowsAs(err, ErrNoChangeRequest))
@@ -232,8 +232,8 @@ func (r *Registry) ApproveChange(ctx context.Context, id, requestID uuid.UUID) (
 		if err != nil {
 			return err
 		}
-		err = update(ctx, queries, &c, func(now *Registration) { *now = wanted }, map[string]any{"requested_by": request.RequestedBy})
-		if broken, is := errors.AsType[refusal.Field](err); is {
+		err = update(ctx, queries, &c, func(current *Registration) { *current = wanted }, map[string]any{"requested_by": request.RequestedBy})
+		if broken, ok := errors.AsType[refusal.Field](err); ok {
 			answered, err = answerChange(ctx, queries, request, ChangeRefused, broken.Path+" "+broken.Problem)
 		} else if err == nil {
 			answered, err = answerChange(ctx, queries, request, ChangeApproved, "")

@@ -77,8 +77,8 @@ type Client struct {
 	OverlapUntil time.Time
 }
 
-func fromRow(found clientdb.ListClientsRow) Client {
-	row := found.Client
+func fromRow(r clientdb.ListClientsRow) Client {
+	row := r.Client
 	c := Client{
 		ID: row.ClientID,
 		Registration: Registration{
@@ -100,7 +100,7 @@ func fromRow(found clientdb.ListClientsRow) Client {
 		Status:    Status(row.Status),
 		CreatedAt: row.CreatedAt,
 	}
-	if found.Overlapping {
+	if r.Overlapping {
 		c.OverlapUntil = *row.PreviousSecretUntil
 	}
 	return c
@@ -155,11 +155,11 @@ func (r *Registry) List(ctx context.Context, query string, after page.Key, limit
 		rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit)})
 		return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
 	}
-	found, err := r.search(ctx, query, after)
+	ids, err := r.search(ctx, query, after)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := r.queries.ListClientsOf(ctx, found[:min(len(found), limit)])
+	rows, err := r.queries.ListClientsOf(ctx, ids[:min(len(ids), limit)])
 	return postgres.Map(rows, func(row clientdb.ListClientsOfRow) Client { return fromRow(clientdb.ListClientsRow(row)) }),
 		postgres.Wrap("list clients", err)
 }
@@ -175,15 +175,15 @@ func (r *Registry) Search(ctx context.Context, query string) ([]uuid.UUID, error
 
 func (r *Registry) search(ctx context.Context, query string, after page.Key) ([]uuid.UUID, error) {
 	rows, err := r.queries.ListSearched(ctx, clientdb.ListSearchedParams{AfterTime: after.At, AfterID: after.ID})
-	found, key, address := []uuid.UUID{}, text.Fold(query), text.AddressKey(query)
+	ids, key, address := []uuid.UUID{}, text.Fold(query), text.AddressKey(query)
 	for _, row := range rows {
 		if strings.Contains(text.Fold(row.Name), key) || strings.Contains(text.Fold(row.ContactEmail), key) ||
 			strings.HasPrefix(row.ClientID.String(), key) ||
 			row.ContactEmail != "" && text.AddressKey(row.ContactEmail) == address {
-			found = append(found, row.ClientID)
+			ids = append(ids, row.ClientID)
 		}
 	}
-	return found, postgres.Wrap("search clients", err)
+	return ids, postgres.Wrap("search clients", err)
 }
 
 // putLogo replaces or removes the logo of a client.
@@ -208,8 +208,8 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 	if !logoName.MatchString(name) { // PostgreSQL could refuse the shared statement
 		return brand.Logo{}, clientError(id, refusal.ErrClientNotFound)
 	}
-	logo, found, err := r.logos.Ask(ctx, logoKey{id, name})
-	if err == nil && !found {
+	logo, ok, err := r.logos.Ask(ctx, logoKey{id, name})
+	if err == nil && !ok {
 		err = refusal.ErrClientNotFound
 	}
 	if err != nil {
@@ -223,9 +223,9 @@ func (r *Registry) listLogos(ctx context.Context, keys []logoKey) (map[logoKey]b
 		ClientIds: postgres.Map(keys, func(k logoKey) uuid.UUID { return k.clientID }),
 		Logos:     postgres.Map(keys, func(k logoKey) string { return k.name }),
 	})
-	found := make(map[logoKey]brand.Logo, len(rows))
+	logos := make(map[logoKey]brand.Logo, len(rows))
 	for _, row := range rows {
-		found[logoKey{row.ClientID, row.Logo}] = brand.Logo{Name: row.Logo, Content: row.Content}
+		logos[logoKey{row.ClientID, row.Logo}] = brand.Logo{Name: row.Logo, Content: row.Content}
 	}
-	return found, err
+	return logos, err
 }

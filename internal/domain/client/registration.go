@@ -213,11 +213,11 @@ func lock(ctx context.Context, queries *clientdb.Queries, id uuid.UUID) (Client,
 	if err != nil {
 		return Client{}, err
 	}
-	found := fromRow(clientdb.ListClientsRow(row))
-	if found.Status == Offboarded {
+	client := fromRow(clientdb.ListClientsRow(row))
+	if client.Status == Offboarded {
 		err = refusal.ErrClientOffboarded
 	}
-	return found, err
+	return client, err
 }
 
 // update changes the registration of a client that is locked. The audit log gets the changes, and more. After a refusal.Field
@@ -261,9 +261,9 @@ func update(ctx context.Context, queries *clientdb.Queries, c *Client, change fu
 // differences returns the changed fields with their old and new values. Contact addresses are personal, so their values are left out.
 func differences(before, after Registration) map[string]any {
 	changes, to := map[string]any{}, after.audited()
-	for field, from := range before.audited() {
-		if from != to[field] {
-			changes[field] = map[string]any{"from": from, "to": to[field]}
+	for field, old := range before.audited() {
+		if old != to[field] {
+			changes[field] = map[string]any{"from": old, "to": to[field]}
 		}
 	}
 	if before.ContactEmail != after.ContactEmail {
@@ -284,16 +284,16 @@ func (r Registration) audited() map[string]any {
 // LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
 	const most = 1000
-	var found []Client
+	var similar []Client
 	for after := (page.Key{}); ; {
 		list, err := r.List(ctx, "", after, most)
 		if err != nil || len(list) == 0 {
-			return found, err
+			return similar, err
 		}
 		after = list[len(list)-1].Key()
-		found = append(found, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
+		similar = append(similar, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
 		if len(list) < most {
-			return found, nil
+			return similar, nil
 		}
 	}
 }

@@ -28,10 +28,10 @@ func (r *Registry) Enable(ctx context.Context, id uuid.UUID) error {
 }
 
 func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) error {
-	var found int64
+	var changed int64
 	err := postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) (err error) {
 		queries := r.queries.WithTx(tx)
-		found, err = queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: work.Actor(ctx)})
+		changed, err = queries.SetClientStatus(ctx, clientdb.SetClientStatusParams{ClientID: id, Status: string(status), Actor: work.Actor(ctx)})
 		if err != nil || status != Disabled {
 			return err
 		}
@@ -40,7 +40,7 @@ func (r *Registry) setStatus(ctx context.Context, id uuid.UUID, status Status) e
 	if err != nil {
 		return clientError(id, err)
 	}
-	if found == 0 {
+	if changed == 0 {
 		return r.unchanged(ctx, id)
 	}
 	return nil

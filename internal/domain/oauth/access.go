@@ -68,12 +68,12 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 
 // RecordRead records that the bearer of an access token reads what a scope grants, unless a read within the last hour is recorded: so most
 // reads write nothing.
-func (s *Server) RecordRead(ctx context.Context, access *Access, of scope.Set) error {
+func (s *Server) RecordRead(ctx context.Context, access *Access, used scope.Set) error {
 	if !access.LastReadIsOld {
 		return nil
 	}
 	read, err := s.queries.RecordRead(asClient(ctx, access.ClientID), oauthdb.RecordReadParams{
-		UserID: access.UserID, ClientID: access.ClientID, Version: access.ConnectionVersion, Of: int16(of),
+		UserID: access.UserID, ClientID: access.ClientID, Version: access.ConnectionVersion, Of: int16(used),
 	})
 	access.FirstToday, access.FirstOfUser = read.FirstOfClient, read.FirstOfClient && read.FirstOfUser
 	return postgres.Wrap("record a read", postgres.NoRowsAs(err, nil)) // no row: another act has it

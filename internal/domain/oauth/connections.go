@@ -75,14 +75,14 @@ func (s *Server) ConnectionsOfUser(ctx context.Context, userID uuid.UUID) ([]Con
 
 // Connection returns a connection, also one that has ended. Error: ErrNotConnected.
 func (s *Server) Connection(ctx context.Context, userID, clientID uuid.UUID) (Connection, error) {
-	found, err := s.Connections(ctx, Filter{&userID, &clientID}, page.Key{}, 1)
-	if err == nil && len(found) == 0 {
+	list, err := s.Connections(ctx, Filter{&userID, &clientID}, page.Key{}, 1)
+	if err == nil && len(list) == 0 {
 		err = ErrNotConnected
 	}
 	if err != nil {
 		return Connection{}, err
 	}
-	return found[0], nil
+	return list[0], nil
 }
 
 func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
@@ -150,14 +150,14 @@ func (s *Server) DisconnectByOperator(ctx context.Context, userID, clientID uuid
 }
 
 // disconnect is the act of all of the above. Error: ErrNotConnected.
-func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, by string, version *int64) error {
+func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, actor string, version *int64) error {
 	unlock, err := s.connections.Lock(ctx, connectionKey{userID, clientID})
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	_, err = s.queries.DisconnectConnection(ctx, oauthdb.DisconnectConnectionParams{
-		UserID: userID, ClientID: clientID, Actor: by, OfVersion: version,
+		UserID: userID, ClientID: clientID, Actor: actor, OfVersion: version,
 	})
 	return postgres.NoRowsAs(err, ErrNotConnected)
 }

@@ -36,21 +36,21 @@ type Consent struct {
 // Consent returns what the signed-in user is asked. The consent is valid for the user's calendar day of the sign-in. When that day
 // is over, the request has ended (specification 3.1). Errors: ErrRequestEnded, ErrDayOver.
 func (s *Server) Consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (Consent, error) {
-	found, err := s.consent(ctx, id, session)
+	state, err := s.consent(ctx, id, session)
 	if err != nil {
 		return Consent{}, err
 	}
-	today := today(found.user)
+	today := today(state.user)
 	consent := Consent{
-		Scopes:      found.request.Scopes,
-		Email:       found.user.Email,
+		Scopes:      state.request.Scopes,
+		Email:       state.user.Email,
 		HistoryFrom: today,
-		Today:       today, RegisteredOn: found.user.RegisteredOn,
-		ExpiresAt:     found.request.ExpiresAt,
-		ScopeMismatch: found.scopeMismatch(),
+		Today:       today, RegisteredOn: state.user.RegisteredOn,
+		ExpiresAt:     state.request.ExpiresAt,
+		ScopeMismatch: state.scopeMismatch(),
 	}
-	if found.user.Connected {
-		consent.HistoryFrom, consent.Current, consent.State = *found.user.HistoryFrom, *found.user.Scopes, State(found.user.State)
+	if state.user.Connected {
+		consent.HistoryFrom, consent.Current, consent.State = *state.user.HistoryFrom, *state.user.Scopes, State(state.user.State)
 	}
 	return consent, nil
 }
@@ -75,21 +75,21 @@ func (c consentState) scopeMismatch() bool {
 }
 
 // consent reads what Consent, Allow and DenyAndDisconnect decide on. Error: ErrRequestEnded, ErrDayOver.
-func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (found consentState, err error) {
-	found.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
+func (s *Server) consent(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (state consentState, err error) {
+	state.request, err = s.queries.GetAuthorizationRequest(ctx, oauthdb.GetAuthorizationRequestParams{RequestID: id, SessionHash: session[:]})
 	if err != nil {
-		return found, postgres.NoRowsAs(err, ErrRequestEnded)
+		return state, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
-	found.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
-		UserID: *found.request.UserID, ClientID: found.request.ClientID,
+	state.user, err = s.queries.GetConsentUser(ctx, oauthdb.GetConsentUserParams{
+		UserID: *state.request.UserID, ClientID: state.request.ClientID,
 	})
 	if err != nil {
-		return found, postgres.NoRowsAs(err, ErrRequestEnded)
+		return state, postgres.NoRowsAs(err, ErrRequestEnded)
 	}
-	if day := found.request.ConsentDay; day != nil && !day.Equal(today(found.user)) {
-		return found, ErrDayOver
+	if day := state.request.ConsentDay; day != nil && !day.Equal(today(state.user)) {
+		return state, ErrDayOver
 	}
-	return found, nil
+	return state, nil
 }
 
 // Allow ends the request with a code for the connection's current version, and returns the address to send the browser to. The
@@ -111,19 +111,19 @@ func (s *Server) Allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 }
 
 func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]byte, browser string) (string, error) {
-	found, err := s.consent(ctx, id, session)
+	state, err := s.consent(ctx, id, session)
 	if err != nil {
 		return "", err
 	}
-	if found.scopeMismatch() {
+	if state.scopeMismatch() {
 		return "", ErrRequestEnded
 	}
-	userID, clientID := *found.request.UserID, found.request.ClientID
-	if found.user.Known {
+	userID, clientID := *state.request.UserID, state.request.ClientID
+	if state.user.Known {
 		err = s.queries.NoteBrowser(ctx, oauthdb.NoteBrowserParams{UserID: userID, ClientID: clientID, Browser: browser})
 	} else {
 		err = s.addConnection(ctx, oauthdb.AddConnectionParams{
-			UserID: userID, ClientID: clientID, Scopes: found.request.Scopes, HistoryFrom: today(found.user), Browser: browser,
+			UserID: userID, ClientID: clientID, Scopes: state.request.Scopes, HistoryFrom: today(state.user), Browser: browser,
 		})
 	}
 	if err != nil {
@@ -133,9 +133,9 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 		RequestID:    id,
 		SessionHash:  session[:],
 		UserID:       &userID,
-		ConsentDay:   today(found.user),
-		DayEnds:      timezone.EndOfDay(localTime(found.user)),
-		Version:      found.user.Version,
+		ConsentDay:   today(state.user),
+		DayEnds:      timezone.EndOfDay(localTime(state.user)),
+		Version:      state.user.Version,
 		CodeLifetime: s.settings.CodeLifetime,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -148,9 +148,9 @@ func (s *Server) allow(ctx context.Context, id uuid.UUID, session [sha256.Size]b
 	return s.codeCallback(authorizationCode{
 		UserID:        userID,
 		ClientID:      allowed.ClientID,
-		Version:       found.user.Version,
+		Version:       state.user.Version,
 		Scopes:        allowed.Scopes,
-		HistoryFrom:   historyFrom(found.user, today(found.user)),
+		HistoryFrom:   historyFrom(state.user, today(state.user)),
 		CodeChallenge: [sha256.Size]byte(allowed.CodeChallenge),
 		RedirectURI:   sha256.Sum256([]byte(allowed.RedirectUri)),
 		ExpiresAt:     allowed.CodeExpiresAt.UnixMicro(),
@@ -234,11 +234,11 @@ func (s *Server) Deny(ctx context.Context, id uuid.UUID, secret [sha256.Size]byt
 // no connection.
 func (s *Server) DenyAndDisconnect(ctx context.Context, id uuid.UUID, session [sha256.Size]byte) (string, error) {
 	decision := oauthdb.DenyAuthorizationRequestParams{RequestID: id, BrowserHash: session[:], Decision: "disconnect"}
-	found, err := s.consent(ctx, id, session)
+	state, err := s.consent(ctx, id, session)
 	var row oauthdb.GetDeniedRequestRow
 	switch {
-	case err == nil && found.user.Connected:
-		decision.Version = &found.user.Version
+	case err == nil && state.user.Connected:
+		decision.Version = &state.user.Version
 		row, err = s.deny(ctx, decision)
 	case err == nil || errors.Is(err, ErrRequestEnded):
 		row, err = s.deniedBefore(ctx, decision)

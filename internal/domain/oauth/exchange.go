@@ -91,7 +91,7 @@ var errRepeat = errors.New("possible by now")
 
 // refuseExchange returns why an exchange changed nothing: ErrInvalidClient, ErrInvalidGrant, errRepeat, or a failure to find out.
 func (s *Server) refuseExchange(ctx context.Context, client Credentials, code authorizationCode, redirectURI string) error {
-	found, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
+	row, err := s.queries.RefuseExchange(ctx, oauthdb.RefuseExchangeParams{
 		UserID:        code.UserID,
 		ClientID:      code.ClientID,
 		SecretHash:    client.SecretHash[:],
@@ -103,12 +103,12 @@ func (s *Server) refuseExchange(ctx context.Context, client Credentials, code au
 	switch {
 	case err != nil:
 		return postgres.NoRowsAs(err, errWrongClient)
-	case !found.Believed:
+	case !row.Believed:
 		return clock.ErrDoubted
-	case found.Possible:
+	case row.Possible:
 		return errRepeat
 	}
-	return refusal.Because(ErrInvalidGrant, found.Reason)
+	return refusal.Because(ErrInvalidGrant, row.Reason)
 }
 
 // The payloads of credentials are fixed-size and big-endian, with the fields in this order. A changed payload needs a new

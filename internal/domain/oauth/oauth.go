@@ -153,11 +153,11 @@ type registration = oauthdb.ListRegistrationsRow
 
 func (s *Server) listRegistrations(ctx context.Context, clientIDs []uuid.UUID) (map[uuid.UUID]registration, error) {
 	rows, err := s.queries.ListRegistrations(ctx, oauthdb.ListRegistrationsParams{ClientIds: clientIDs})
-	found := make(map[uuid.UUID]registration, len(rows))
+	registrations := make(map[uuid.UUID]registration, len(rows))
 	for _, row := range rows {
-		found[row.ClientID] = row
+		registrations[row.ClientID] = row
 	}
-	return found, err
+	return registrations, err
 }
 
 func partnerOf(row *registration) Partner {

@@ -96,7 +96,7 @@ func (s *Server) recover(ctx context.Context, client Credentials, token refreshT
 // refuseRefresh returns why a refresh changed nothing, and revokes the family if the token was current before: ErrInvalidClient,
 // ErrReplayed, ErrLapsed, ErrInvalidGrant, errRepeat, errRecoverable, or a failure to find out.
 func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token refreshToken, presented string) error {
-	found, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
+	row, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
 		SecretHash:    client.SecretHash[:],
@@ -110,18 +110,18 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 	switch {
 	case err != nil:
 		return postgres.NoRowsAs(err, errWrongClient)
-	case found.Replayed:
+	case row.Replayed:
 		return ErrReplayed
-	case !found.Believed:
+	case !row.Believed:
 		return clock.ErrDoubted
-	case found.Recoverable:
+	case row.Recoverable:
 		return errRecoverable
-	case found.Lapsed:
+	case row.Lapsed:
 		return ErrLapsed
-	case found.Possible:
+	case row.Possible:
 		return errRepeat
 	}
-	return refusal.Because(ErrInvalidGrant, found.Reason)
+	return refusal.Because(ErrInvalidGrant, row.Reason)
 }
 
 // Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009). An access token ends alone. A refresh token, current or used,

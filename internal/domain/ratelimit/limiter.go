@@ -144,11 +144,11 @@ const (
 // Admit decides one request of a client, which the database authenticated at now. It returns an error if it could not decide within
 // the time limit, or before the context ended. Then the request must not continue.
 func (l *Limiter) Admit(ctx context.Context, clientID uuid.UUID, policy Policy, now time.Time) (Decision, error) {
-	found, ok := l.clients.Load(clientID)
+	loaded, ok := l.clients.Load(clientID)
 	if !ok {
-		found, _ = l.clients.LoadOrStore(clientID, &client{Limiter: l, id: clientID})
+		loaded, _ = l.clients.LoadOrStore(clientID, &client{Limiter: l, id: clientID})
 	}
-	c := found.(*client)
+	c := loaded.(*client)
 	if refusal, sure := c.refuse(policy, now); sure {
 		return refusal, nil
 	}

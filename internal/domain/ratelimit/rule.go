@@ -69,7 +69,7 @@ type leases struct {
 // admit decides n requests of a client at this server, in order, at one time.
 func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after state, decisions []Decision) {
 	s = s.at(policy, now)
-	held, given := s.held(), lease{s.At + LeaseLifetime.Microseconds(), server}
+	leased, given := s.held(), lease{s.At + LeaseLifetime.Microseconds(), server}
 	if last := len(s.Leases) - 1; last >= 0 {
 		given.End = max(given.End, s.Leases[last].End+1)
 	}
@@ -79,14 +79,14 @@ func (s state) admit(policy Policy, now time.Time, n int, server uint32) (after 
 		switch {
 		case s.Credit < request:
 			decisions[i].Reason = ReasonRate
-		case held >= policy.ConcurrentReads:
+		case leased >= policy.ConcurrentReads:
 			s.Credit -= request
 			decisions[i].Reason = ReasonConcurrency
 		default:
 			s.Credit -= request
 			s.Leases = append(s.Leases, leases{given, 1})
 			decisions[i].Allowed, decisions[i].lease = true, given
-			held++
+			leased++
 			given.End++
 		}
 		decisions[i].fill(policy, s.Credit)
@@ -146,8 +146,8 @@ func (s state) at(policy Policy, now time.Time) state {
 // release ends the given leases, if they are in the state.
 func (s state) release(ended []lease) state {
 	s.Leases = slices.Clone(s.Leases)
-	for _, one := range ended {
-		if i := slices.IndexFunc(s.Leases, func(l leases) bool { return l.lease == one }); i >= 0 {
+	for _, lease := range ended {
+		if i := slices.IndexFunc(s.Leases, func(l leases) bool { return l.lease == lease }); i >= 0 {
 			if s.Leases[i].Count--; s.Leases[i].Count == 0 {
 				s.Leases = slices.Delete(s.Leases, i, i+1)
 			}
@@ -210,16 +210,16 @@ func parse(text string, policy Policy, now time.Time) (state, error) {
 	if err := json.Unmarshal([]byte(text), &s); err == nil && s.Version == version {
 		return s.state, nil
 	}
-	var of struct{ Version, At int64 } // the other fields may have other types
-	if err := json.Unmarshal([]byte(text), &of); err != nil {
+	var head struct{ Version, At int64 } // the other fields may have other types
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
 		return state{}, err
 	}
-	empty := state{At: of.At}
+	empty := state{At: head.At}
 	if empty.isAhead(policy, now) {
 		return state{At: now.UnixMicro()}, nil
 	}
-	if over := max(empty.fullAfter(policy), LeaseLifetime); now.Before(time.UnixMicro(of.At).Add(over)) {
-		return state{}, fmt.Errorf("the client's state has version %d, which this program does not read", of.Version)
+	if over := max(empty.fullAfter(policy), LeaseLifetime); now.Before(time.UnixMicro(head.At).Add(over)) {
+		return state{}, fmt.Errorf("the client's state has version %d, which this program does not read", head.Version)
 	}
 	return state{}, nil
 }

@@ -43,11 +43,11 @@ func (w *Webhooks) Endpoint(ctx context.Context, clientID uuid.UUID) (Endpoint, 
 }
 
 func (w *Webhooks) target(ctx context.Context, clientID uuid.UUID) (target, error) {
-	found, err := w.targets(ctx, clientID)
-	if err == nil && found[clientID].URL == "" {
+	targets, err := w.targets(ctx, clientID)
+	if err == nil && targets[clientID].URL == "" {
 		err = ErrNoEndpoint
 	}
-	return found[clientID], ofClient(clientID, err)
+	return targets[clientID], ofClient(clientID, err)
 }
 
 // targets returns the targets of clients. A client without an endpoint has an empty URL.
@@ -55,7 +55,7 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 	rows, err := w.queries.ListWebhookTargets(ctx, webhookdb.ListWebhookTargetsParams{ClientIds: clients})
 	targets := make(map[uuid.UUID]target, len(rows))
 	for _, row := range rows {
-		found := target{
+		t := target{
 			Endpoint: Endpoint{
 				ClientID: row.ClientID, URL: row.Url, CreatedAt: postgres.Value(row.CreatedAt), StoppedAt: postgres.Value(row.StoppedAt),
 				PausedAt: postgres.Value(row.PausedAt),
@@ -66,9 +66,9 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 			now:        row.Now,
 		}
 		if row.Rotating {
-			found.previousSecret, found.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
+			t.previousSecret, t.RotatingUntil = postgres.Value(row.PreviousSecret), postgres.Value(row.PreviousUntil)
 		}
-		targets[row.ClientID] = found
+		targets[row.ClientID] = t
 	}
 	return targets, err
 }

@@ -149,8 +149,8 @@ func (w *Webhooks) record(
 			return err
 		}
 	}
-	// held is false if another server recorded an attempt since the event was leased.
-	held, err := inSlot(ctx, w, w.queries.RecordWebhookAttempt, webhookdb.RecordWebhookAttemptParams{
+	// kept is false if another server recorded an attempt since the event was leased.
+	kept, err := inSlot(ctx, w, w.queries.RecordWebhookAttempt, webhookdb.RecordWebhookAttemptParams{
 		UserID:     event.userID,
 		EventID:    event.ID,
 		Attempts:   int32(event.AttemptCount),
@@ -171,7 +171,7 @@ func (w *Webhooks) record(
 	if state == Pending && delay < time.Minute {
 		time.AfterFunc(delay, w.Wake) // later attempts may be a second late
 	}
-	failed := state == Failed && held
+	failed := state == Failed && kept
 	w.count(target.clientName, func(s *Stats) {
 		if attempt.Success() {
 			s.Delivered++

@@ -70,11 +70,11 @@ func (w *Webhooks) Event(ctx context.Context, id uuid.UUID) (Event, error) {
 	if err != nil {
 		return Event{}, ofEvent(id, postgres.NoRowsAs(err, ErrNoEvent))
 	}
-	found, err := w.withAttempts(ctx, row.UserID, []webhookdb.WebhookEvent{row}, math.MaxInt32, true)
+	events, err := w.withAttempts(ctx, row.UserID, []webhookdb.WebhookEvent{row}, math.MaxInt32, true)
 	if err != nil {
 		return Event{}, ofEvent(id, err)
 	}
-	return found[0], nil
+	return events[0], nil
 }
 
 // withAttempts makes events of a user's rows, each with up to most of its latest attempts.
@@ -85,15 +85,15 @@ func (w *Webhooks) withAttempts(
 	attempts, err := w.queries.ListWebhookAttempts(ctx, webhookdb.ListWebhookAttemptsParams{
 		UserID: userID, EventIds: postgres.Map(events, func(event Event) uuid.UUID { return event.ID }), OfEach: most, Responses: responses,
 	})
-	of := map[uuid.UUID][]Attempt{}
+	byEvent := map[uuid.UUID][]Attempt{}
 	for _, row := range attempts {
-		of[row.EventID] = append(of[row.EventID], Attempt{
+		byEvent[row.EventID] = append(byEvent[row.EventID], Attempt{
 			Number: int(row.Attempt), At: row.At, Duration: time.Duration(row.DurationMs) * time.Millisecond,
 			Status: int(postgres.Value(row.Status)), Fault: postgres.Value(row.Fault), Response: row.Response,
 		})
 	}
 	for i, event := range events {
-		events[i].Attempts = of[event.ID]
+		events[i].Attempts = byEvent[event.ID]
 	}
 	return events, err
 }

@@ -220,11 +220,11 @@ var errNoSecret = errors.New("the signing secret cannot be opened with this keys
 // sign returns the value of webhook-signature: one signature for each sealed secret that is not empty.
 func (w *Webhooks) sign(messageID string, at time.Time, body []byte, sealed ...string) (string, error) {
 	var signatures []string
-	for _, one := range sealed {
-		if one == "" {
+	for _, secret := range sealed {
+		if secret == "" {
 			continue
 		}
-		key, err := w.keys.Open(credential.WebhookSecret, one)
+		key, err := w.keys.Open(credential.WebhookSecret, secret)
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", errNoSecret, err)
 		}

@@ -81,11 +81,11 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	}
 	var next *string
 	view.Rows, next, err = page.Search(listingOf(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
-		found, err := c.Audit.Search(r.Context(), filter, before, limit)
-		if len(found.Events) < limit {
-			view.Back = found.Next.At
+		entries, err := c.Audit.Search(r.Context(), filter, before, limit)
+		if len(entries.Events) < limit {
+			view.Back = entries.Next.At
 		}
-		return found.Events, found.Next, err
+		return entries.Events, entries.Next, err
 	})
 	if err != nil {
 		return err
@@ -119,13 +119,13 @@ func (c *console) auditFilter(ctx context.Context, query map[string]string) (fil
 		problem = errWhen
 		return at
 	}
-	id := func(name string, of func(context.Context, string) (uuid.UUID, error)) (id uuid.UUID) {
+	id := func(name string, resolve func(context.Context, string) (uuid.UUID, error)) (id uuid.UUID) {
 		if query[name] == "" {
 			return id
 		}
 		id, err := uuid.Parse(query[name])
 		if err != nil { // a deleted user has an id only
-			id, err = of(ctx, query[name])
+			id, err = resolve(ctx, query[name])
 		}
 		problem = cmp.Or(problem, err)
 		return id

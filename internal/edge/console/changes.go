@@ -20,11 +20,11 @@ func (c *console) changePath(partner uuid.UUID) string { return c.partnerPath(pa
 
 // lastChange returns a partner's last request, nil if there is none.
 func (c *console) lastChange(r *http.Request, partner uuid.UUID) (*client.ChangeRequest, error) {
-	found, err := c.Clients.ChangeRequest(r.Context(), partner)
+	change, err := c.Clients.ChangeRequest(r.Context(), partner)
 	if errors.Is(err, client.ErrNoChangeRequest) {
 		return nil, nil
 	}
-	return &found, err
+	return &change, err
 }
 
 // changeView is a partner's last request. Of an open one it has what it would change now.
@@ -90,17 +90,17 @@ func (c *console) requestChange(w http.ResponseWriter, r *http.Request, partner 
 		return err
 	}
 	page := partnerForm{aboutPartner: aboutPartner{partner, "changes"}, Seen: form["seen"]}
-	what, err := c.request(r, partner, page.change(registration))
-	return c.savedPartner(w, r, page, form, registration, outcome(err, c.changePath(partner.ID), what))
+	result, err := c.request(r, partner, page.change(registration))
+	return c.savedPartner(w, r, page, form, registration, outcome(err, c.changePath(partner.ID), result))
 }
 
 func (c *console) requestLogo(r *http.Request, partner client.Client, logo brand.Logo) error {
-	what, err := c.request(r, partner, func(wanted *client.Registration) { wanted.Logo = logo })
-	return outcome(err, c.changePath(partner.ID), what)
+	result, err := c.request(r, partner, func(wanted *client.Registration) { wanted.Logo = logo })
+	return outcome(err, c.changePath(partner.ID), result)
 }
 
 // request requests a change. what is the text of what that has done.
-func (c *console) request(r *http.Request, partner client.Client, change func(*client.Registration)) (what string, err error) {
+func (c *console) request(r *http.Request, partner client.Client, change func(*client.Registration)) (result string, err error) {
 	asked, err := c.Clients.RequestChange(r.Context(), partner.ID, change)
 	if !asked {
 		return "change_same", err
@@ -116,58 +116,58 @@ type openChange struct {
 
 // openChangeOf returns the partner in the path with its request, which is open and the one that the page has shown. Error:
 // client.ErrNoChangeRequest.
-func (c *console) openChangeOf(r *http.Request) (one openChange, err error) {
-	if one.partner, err = c.changeable(r); err != nil {
-		return one, err
+func (c *console) openChangeOf(r *http.Request) (change openChange, err error) {
+	if change.partner, err = c.changeable(r); err != nil {
+		return change, err
 	}
-	if one.request, err = c.Clients.ChangeRequest(r.Context(), one.partner.ID); err != nil {
-		return one, err
+	if change.request, err = c.Clients.ChangeRequest(r.Context(), change.partner.ID); err != nil {
+		return change, err
 	}
-	if one.request.State != client.ChangeOpen || r.URL.Query().Get("request") != one.request.ID.String() {
+	if change.request.State != client.ChangeOpen || r.URL.Query().Get("request") != change.request.ID.String() {
 		err = client.ErrNoChangeRequest
 	}
-	return one, err
+	return change, err
 }
 
 // askChange asks for an act on an open request.
 func (c *console) askChange(act string) asking[openChange] {
-	return func(_ *http.Request, in writer, one openChange, _ refused) (confirmation, error) {
+	return func(_ *http.Request, say writer, change openChange, _ refused) (confirmation, error) {
 		x := confirmation{
-			Names: []any{"Partner", one.partner.Name},
-			Says:  []template.HTML{in.HTML("console.change." + act + ".says")},
-			Back:  c.changePath(one.partner.ID),
+			Names: []any{"Partner", change.partner.Name},
+			Says:  []template.HTML{say.HTML("console.change." + act + ".says")},
+			Back:  c.changePath(change.partner.ID),
 		}
 		if act == "refuse" {
-			x.Fields = []field{{Name: "answer", Type: "textarea", Label: in.HTML("console.change.refuse.answer"),
-				Hint: in.HTML("console.change.refuse.answer_hint"), Max: client.MaxAnswer}}
+			x.Fields = []field{{Name: "answer", Type: "textarea", Label: say.HTML("console.change.refuse.answer"),
+				Hint: say.HTML("console.change.refuse.answer_hint"), Max: client.MaxAnswer}}
 		}
 		return x, nil
 	}
 }
 
-func (c *console) withdrawChange(_ http.ResponseWriter, r *http.Request, one openChange) error {
-	return outcome(c.Clients.WithdrawChange(r.Context(), one.partner.ID, one.request.ID), c.changePath(one.partner.ID), "change_withdrawn")
+func (c *console) withdrawChange(_ http.ResponseWriter, r *http.Request, change openChange) error {
+	return outcome(c.Clients.WithdrawChange(r.Context(), change.partner.ID, change.request.ID), c.changePath(change.partner.ID), "change_withdrawn")
 }
 
-func (c *console) approveChange(_ http.ResponseWriter, r *http.Request, one openChange) error {
-	answered, err := c.Clients.ApproveChange(r.Context(), one.partner.ID, one.request.ID)
-	what := "change_approved"
+func (c *console) approveChange(_ http.ResponseWriter, r *http.Request, change openChange) error {
+	answered, err := c.Clients.ApproveChange(r.Context(), change.partner.ID, change.request.ID)
+	result := "change_approved"
 	if answered.State == client.ChangeRefused {
-		what = "change_stale"
+		result = "change_stale"
 	}
-	return outcome(err, c.changePath(one.partner.ID), what)
+	return outcome(err, c.changePath(change.partner.ID), result)
 }
 
-func (c *console) refuseChange(w http.ResponseWriter, r *http.Request, one openChange) error {
+func (c *console) refuseChange(w http.ResponseWriter, r *http.Request, change openChange) error {
 	form, err := site.ReadForm(w, r, "answer")
 	if err != nil {
 		return err
 	}
-	_, err = c.Clients.RefuseChange(r.Context(), one.partner.ID, one.request.ID, form["answer"])
+	_, err = c.Clients.RefuseChange(r.Context(), change.partner.ID, change.request.ID, form["answer"])
 	if errors.Is(err, refusal.ErrFields) {
 		return refused{form, err}
 	}
-	return outcome(err, c.changePath(one.partner.ID), "change_refused")
+	return outcome(err, c.changePath(change.partner.ID), "change_refused")
 }
 
 // changeList is a page of the requests of all partners that are open, oldest first.

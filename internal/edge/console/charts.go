@@ -70,10 +70,10 @@ func onTimeAxis(d time.Duration) float64 {
 }
 
 // valuesOf returns one number for each element of a list.
-func valuesOf[E any](list []E, of func(E) int64) []float64 {
+func valuesOf[E any](list []E, value func(E) int64) []float64 {
 	values := make([]float64, len(list))
-	for i, one := range list {
-		values[i] = float64(of(one))
+	for i, element := range list {
+		values[i] = float64(value(element))
 	}
 	return values
 }
@@ -86,11 +86,11 @@ func bars(values, floor []float64, top, least float64) string {
 		if value <= 0 {
 			continue
 		}
-		from := 0.0
+		start := 0.0
 		if floor != nil {
-			from = floor[i] / top * height
+			start = floor[i] / top * height
 		}
-		bar(&path, i, from, max(value/top*height, least))
+		bar(&path, i, start, max(value/top*height, least))
 	}
 	return path.String()
 }
@@ -138,9 +138,9 @@ func (c *console) monthOf(r *http.Request, user account.User, name string) (m mo
 	if m.View, err = c.Activity.View(r.Context(), user.ID, activity.Range{From: first, To: next.AddDate(0, 0, -1)}); err != nil {
 		return m, err
 	}
-	in, days := c.writer(r), next.AddDate(0, 0, -1).Day()
+	say, days := c.writer(r), next.AddDate(0, 0, -1).Day()
 	for _, dataset := range datasets {
-		if drawn := in.drawMonth(m, dataset, days); drawn.Series != nil {
+		if drawn := say.drawMonth(m, dataset, days); drawn.Series != nil {
 			m.Charts = append(m.Charts, drawn)
 		}
 	}
@@ -148,7 +148,7 @@ func (c *console) monthOf(r *http.Request, user account.User, name string) (m mo
 }
 
 // drawMonth draws what partners see of each day. If they see nothing, it draws nothing.
-func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
+func (say writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 	seen, most := make([]float64, days), int64(0)
 	for _, day := range m.Days {
 		total := day.Steps.Seen
@@ -160,15 +160,15 @@ func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 		}
 	}
 	date := func(i int) string { return fmt.Sprintf("%s-%02d", m.Name, i+1) }
-	c := newChart(in.Text("console.dataset."+string(dataset)), in.Text("console.month.unit."+string(dataset)), days, func(i int) string {
-		return date(i) + ": " + in.Number(int64(seen[i]))
+	c := newChart(say.Text("console.dataset."+string(dataset)), say.Text("console.month.unit."+string(dataset)), days, func(i int) string {
+		return date(i) + ": " + say.Number(int64(seen[i]))
 	})
 	year := len("2006-")
 	c.First, c.Half, c.Last = date(0)[year:], date(days / 2)[year:], date(days - 1)[year:]
-	c.Summary = in.Text("console.month.summary", "Most", in.Number(most))
+	c.Summary = say.Text("console.month.summary", "Most", say.Number(most))
 	if top := niceAbove(most); most > 0 {
-		c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
-		c.stacked("answered", in.Text("console.month.seen"), seen, make([]float64, days), float64(top))
+		c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
+		c.stacked("answered", say.Text("console.month.seen"), seen, make([]float64, days), float64(top))
 	}
 	return c
 }
@@ -177,16 +177,16 @@ func (in writer) drawMonth(m month, dataset activity.Adjusted, days int) chart {
 type cells struct{ Label, Recorded, Adjusted, Seen string }
 
 // cells returns the figures of a day. label names the first.
-func (in writer) cells(label string, f activity.ViewedFigures) cells {
+func (say writer) cells(label string, f activity.ViewedFigures) cells {
 	c := cells{Label: label}
 	if f.IsRecorded {
-		c.Recorded = in.Number(f.Recorded)
+		c.Recorded = say.Number(f.Recorded)
 	}
 	if f.Adjusted != 0 {
-		c.Adjusted = in.signed(int(f.Adjusted))
+		c.Adjusted = say.signed(int(f.Adjusted))
 	}
 	if f.Seen != nil {
-		c.Seen = in.Number(*f.Seen)
+		c.Seen = say.Number(*f.Seen)
 	}
 	return c
 }

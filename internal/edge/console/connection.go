@@ -35,16 +35,16 @@ type connection struct {
 func (c connection) path() string { return connectionPath(c.User.ID, c.Partner.ClientID) }
 
 // connectionOf returns the connection in the path.
-func (c *console) connectionOf(r *http.Request) (one connection, err error) {
-	if one.User, err = c.userOf(r); err != nil {
-		return one, err
+func (c *console) connectionOf(r *http.Request) (shown connection, err error) {
+	if shown.User, err = c.userOf(r); err != nil {
+		return shown, err
 	}
 	partner, err := site.PathID(r, "client")
 	if err != nil {
-		return one, err
+		return shown, err
 	}
-	one.Connection, err = c.OAuth.Connection(r.Context(), one.User.ID, partner)
-	return one, err
+	shown.Connection, err = c.OAuth.Connection(r.Context(), shown.User.ID, partner)
+	return shown, err
 }
 
 // connectionView shows a connection and its history.
@@ -55,14 +55,14 @@ type connectionView struct {
 	Pages pages
 }
 
-func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one connection) error {
+func (c *console) showConnection(w http.ResponseWriter, r *http.Request, shown connection) error {
 	_, err := parseQuery(r)
 	if err != nil {
 		return err
 	}
-	x := connectionView{connection: one}
+	x := connectionView{connection: shown}
 	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
-		return c.moments(r.Context(), one.Connection, after, limit)
+		return c.moments(r.Context(), shown.Connection, after, limit)
 	}, func(m moment) [3]page.Key { return m.keys })
 	if err != nil {
 		return err
@@ -71,17 +71,17 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, one con
 	if x.Pages.First != "" {
 		latest = nil // this page has older ones
 	}
-	if x.Why, err = c.why(r.Context(), c.writer(r), one.Connection, latest); err != nil {
+	if x.Why, err = c.why(r.Context(), c.writer(r), shown.Connection, latest); err != nil {
 		return err
 	}
 	return c.write(w, r, "connection", x)
 }
 
 // why explains why a connection works or does not. latest holds its latest moments, if they were already read.
-func (c *console) why(ctx context.Context, in writer, life oauth.Connection, latest []moment) (template.HTML, error) {
+func (c *console) why(ctx context.Context, words writer, life oauth.Connection, latest []moment) (template.HTML, error) {
 	say := func(key string, values ...any) template.HTML {
 		values = append(values, "Partner", isolated(life.Partner.Name))
-		return in.HTML("console.why."+key, values...)
+		return words.HTML("console.why."+key, values...)
 	}
 	switch life.State {
 	case oauth.Lapsed:
@@ -89,7 +89,7 @@ func (c *console) why(ctx context.Context, in writer, life oauth.Connection, lat
 		if life.Refreshes == 0 {
 			last, key = life.AuthorizedAt, "lapsed_unused"
 		}
-		return say(key, "Time", in.span(life.RefreshDeadline.Sub(last)), "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
+		return say(key, "Time", words.span(life.RefreshDeadline.Sub(last)), "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
 	case oauth.Revoked:
 		end, err := c.endOf(ctx, life, latest, "connection.revoked")
 		if err != nil || end == nil {
@@ -131,11 +131,11 @@ func (c *console) endOf(ctx context.Context, life oauth.Connection, latest []mom
 
 // lastOf returns the newest entry that matches a filter, or nil if one page of the search finds none.
 func (c *console) lastOf(ctx context.Context, filter audit.Filter) (*audit.Event, error) {
-	found, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
-	if err != nil || len(found.Events) == 0 {
+	entries, err := c.Audit.Search(ctx, filter, page.Key{}, 1)
+	if err != nil || len(entries.Events) == 0 {
 		return nil, err
 	}
-	return &found.Events[0], nil
+	return &entries.Events[0], nil
 }
 
 // reasonOf returns why a connection was revoked.
@@ -192,25 +192,25 @@ func (w writer) span(d time.Duration) string {
 // notified has the texts about the event of a disconnection.
 var notified = map[preview.Event]string{preview.Sent: "notified", preview.Waits: "paused", preview.Stopped: "stopped", preview.NoEvent: "not_notified"}
 
-func (c *console) confirmDisconnect(r *http.Request, in writer, one connection, _ refused) (confirmation, error) {
-	if one.State == oauth.Disconnected {
-		return confirmation{}, site.Redirect(one.path())
+func (c *console) confirmDisconnect(r *http.Request, say writer, shown connection, _ refused) (confirmation, error) {
+	if shown.State == oauth.Disconnected {
+		return confirmation{}, site.Redirect(shown.path())
 	}
-	event, err := c.previews().Event(r.Context(), one.Partner.ClientID)
-	name := isolated(one.Partner.Name)
+	event, err := c.previews().Event(r.Context(), shown.Partner.ClientID)
+	name := isolated(shown.Partner.Name)
 	return confirmation{
-		Names: []any{"Email", one.User.Email, "Partner", one.Partner.Name},
+		Names: []any{"Email", shown.User.Email, "Partner", shown.Partner.Name},
 		Says: []template.HTML{
-			in.HTML("console.disconnect.says", "Partner", name, "Version", in.Number(one.Version), "Scopes", one.Scopes.String(),
-				"From", date(one.HistoryFrom), "Refreshes", in.amount("refreshes", int(one.Refreshes))),
-			in.HTML("console.disconnect."+notified[event], "Partner", name),
+			say.HTML("console.disconnect.says", "Partner", name, "Version", say.Number(shown.Version), "Scopes", shown.Scopes.String(),
+				"From", date(shown.HistoryFrom), "Refreshes", say.amount("refreshes", int(shown.Refreshes))),
+			say.HTML("console.disconnect."+notified[event], "Partner", name),
 		},
-		Grave: true, Back: one.path(),
+		Grave: true, Back: shown.path(),
 	}, err
 }
 
-func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, one connection) error {
-	return outcome(c.OAuth.DisconnectByOperator(r.Context(), one.User.ID, one.Partner.ClientID), one.path(), "connection_disconnected")
+func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, shown connection) error {
+	return outcome(c.OAuth.DisconnectByOperator(r.Context(), shown.User.ID, shown.Partner.ClientID), shown.path(), "connection_disconnected")
 }
 
 // moment is an entry of a connection's history. One of the three pointers is set.
@@ -243,8 +243,8 @@ func (c *console) moments(ctx context.Context, life oauth.Connection, before [3]
 	if err != nil {
 		return nil, err
 	}
-	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(one activity.Adjusted) bool {
-		return !life.Scopes.Contains(preview.ScopeOf(one))
+	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(dataset activity.Adjusted) bool {
+		return !life.Scopes.Contains(preview.ScopeOf(dataset))
 	}), before[2], limit)
 	if err != nil {
 		return nil, err

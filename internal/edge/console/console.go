@@ -135,8 +135,8 @@ func newConsole(config Config, base, static string) (*console, error) {
 	if config.Texts == nil {
 		config.Texts = locale.Default()
 	}
-	funcs := func(in *locale.Locale) template.FuncMap {
-		w := newWriter(in)
+	funcs := func(language *locale.Locale) template.FuncMap {
+		w := newWriter(language)
 		return template.FuncMap{
 			"base":  func() string { return base },
 			"place": func() string { return places[base] },
@@ -185,9 +185,9 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
 	v := view{Who: principalOf(r), Part: part, X: x, rights: c.rights}
-	what := r.URL.Query().Get("done")
-	if _, known := doneTexts[what]; known {
-		v.News = string(c.site.Locale(r).HTML("console.done." + what))
+	result := r.URL.Query().Get("done")
+	if _, known := doneTexts[result]; known {
+		v.News = string(c.site.Locale(r).HTML("console.done." + result))
 	}
 	if r.URL.Path == findPath || r.URL.Path == usersPath {
 		v.Find = new(r.URL.Query().Get("q"))
@@ -197,10 +197,10 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name 
 }
 
 // done redirects to a page that shows the text console.done.{what}.
-func done(path, what string) site.Redirect { return site.Redirect(path + "?done=" + what) }
+func done(path, result string) site.Redirect { return site.Redirect(path + "?done=" + result) }
 
 // outcome returns the error of an act, or redirects like done.
-func outcome(err error, path, what string) error { return cmp.Or[error](err, done(path, what)) }
+func outcome(err error, path, result string) error { return cmp.Or[error](err, done(path, result)) }
 
 // doneTexts has the names of all acts.
 var doneTexts = map[string]struct{}{

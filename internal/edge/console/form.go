@@ -62,36 +62,36 @@ type refused struct {
 func (r refused) Unwrap() error { return r.error }
 
 // problem returns what is wrong with the field of a name, or nothing.
-func (r refused) problem(in writer, name string) template.HTML {
-	if wrong, is := errors.AsType[refusal.Field](r.error); is && wrong.Path == name {
-		return in.HTML("console.wrong", "Problem", wrong.Problem)
+func (r refused) problem(say writer, name string) template.HTML {
+	if wrong, ok := errors.AsType[refusal.Field](r.error); ok && wrong.Path == name {
+		return say.HTML("console.wrong", "Problem", wrong.Problem)
 	}
 	return ""
 }
 
 // asking returns the page that asks for an act. no is empty, or has the form that was refused, whose values the fields get.
-type asking[T any] = func(r *http.Request, in writer, one T, no refused) (confirmation, error)
+type asking[T any] = func(r *http.Request, say writer, chosen T, no refused) (confirmation, error)
 
 // previewed has the page that asks for an act, and the act. Its heading and its button are the texts of its name, unless ask sets them. If the act
 // returns a [refused], it shows the page again.
 func previewed[T any](c *console, text string, subject func(*http.Request) (T, error), ask asking[T], act site.About[T]) handlers {
 	show := func(w http.ResponseWriter, r *http.Request, about T, no refused) error {
-		in := c.writer(r)
-		x, err := ask(r, in, about, no)
+		say := c.writer(r)
+		x, err := ask(r, say, about, no)
 		if err != nil {
 			return err
 		}
 		if x.Title == "" {
-			x.Title = in.Text("console."+text+".heading", x.Names...)
+			x.Title = say.Text("console."+text+".heading", x.Names...)
 		}
 		if x.Action == "" {
-			x.Action = in.Text("console." + text + ".act")
+			x.Action = say.Text("console." + text + ".act")
 		}
 		if no.form == nil {
 			return c.write(w, r, "confirm", x)
 		}
 		for i, f := range x.Fields {
-			x.Fields[i].Value, x.Fields[i].Problem = no.form[f.Name], cmp.Or(f.Problem, no.problem(in, f.Name))
+			x.Fields[i].Value, x.Fields[i].Problem = no.form[f.Name], cmp.Or(f.Problem, no.problem(say, f.Name))
 		}
 		return c.refuse(w, r, "confirm", x)
 	}
@@ -99,8 +99,8 @@ func previewed[T any](c *console, text string, subject func(*http.Request) (T, e
 		return show(w, r, about, refused{})
 	}, func(w http.ResponseWriter, r *http.Request, about T) error {
 		err := act(w, r, about)
-		no, is := errors.AsType[refused](err)
-		if !is {
+		no, ok := errors.AsType[refused](err)
+		if !ok {
 			return err
 		}
 		if about, err = subject(r); err != nil { // the act may have found it changed
@@ -177,11 +177,11 @@ func listing[T any, P comparable](
 
 // listingOf returns the list that the query asks for.
 func listingOf(r *http.Request, field, name string) page.List {
-	of := page.List{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
+	list := page.List{Name: "console " + r.URL.Path + " " + name, Filters: filtersOf(r), Limit: new(rowsPerPage)}
 	if cursor := r.URL.Query().Get(field); cursor != "" {
-		of.Cursor = &cursor
+		list.Cursor = &cursor
 	}
-	return of
+	return list
 }
 
 // pageLinks returns the addresses of the first page and of the page at the cursor next.

@@ -53,9 +53,9 @@ func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	inNeed, err := c.Usage.InNeed(r.Context(), mostInNeed)
-	in := c.writer(r)
+	say := c.writer(r)
 	for _, partner := range inNeed {
-		x.InNeed = append(x.InNeed, partnerInNeed{partner, in.wrong(partner.Day)})
+		x.InNeed = append(x.InNeed, partnerInNeed{partner, say.wrong(partner.Day)})
 	}
 	if err != nil {
 		return err
@@ -72,45 +72,45 @@ func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error)
 	last := len(report.Days) - 1
 	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total, IsAll: partner == uuid.Nil}
 	if report.Total.Requests > 0 {
-		in := c.writer(r)
-		x.Charts = []chart{in.drawDays(report.Days), in.drawConnections(report.Days)}
+		say := c.writer(r)
+		x.Charts = []chart{say.drawDays(report.Days), say.drawConnections(report.Days)}
 	}
 	return x, nil
 }
 
 // wrong says what is wrong with a day.
-func (in writer) wrong(day usage.Day) (texts []string) {
-	say := func(is bool, key string, args ...any) {
-		if is {
-			texts = append(texts, in.Text("console.home.wrong."+key, args...))
+func (words writer) wrong(day usage.Day) (texts []string) {
+	say := func(ok bool, key string, args ...any) {
+		if ok {
+			texts = append(texts, words.Text("console.home.wrong."+key, args...))
 		}
 	}
 	say(day.WebhooksFailed > 0, "webhooks", "Count", day.WebhooksFailed)
 	say(day.Replayed > 0, "replayed", "Count", day.Replayed)
 	say(day.Failed > 0, "failed", "Count", day.Failed)
-	say(day.RateLimited > 0, "limited", "Share", in.percent(day.Figures().RateLimitedShare()))
+	say(day.RateLimited > 0, "limited", "Share", words.percent(day.Figures().RateLimitedShare()))
 	return texts
 }
 
 // byDay returns a chart without series. describe returns a day's text.
-func (in writer) byDay(days []usage.Day, name string, describe func(usage.Day) string) chart {
-	of := func(i int) string { return days[i].Day.Format(time.DateOnly) }
-	c := newChart(in.Text("console.home.chart."+name+".title"), in.Text("console.home.by_day"), len(days), func(i int) string {
-		return of(i) + ": " + describe(days[i])
+func (say writer) byDay(days []usage.Day, name string, describe func(usage.Day) string) chart {
+	dayOf := func(i int) string { return days[i].Day.Format(time.DateOnly) }
+	c := newChart(say.Text("console.home.chart."+name+".title"), say.Text("console.home.by_day"), len(days), func(i int) string {
+		return dayOf(i) + ": " + describe(days[i])
 	})
-	c.First, c.Half, c.Last = of(0), of(len(days)/2), in.Text("console.chart.now")
+	c.First, c.Half, c.Last = dayOf(0), dayOf(len(days)/2), say.Text("console.chart.now")
 	return c
 }
 
 // drawDays stacks the requests of each day by outcome.
-func (in writer) drawDays(days []usage.Day) chart {
-	c := in.byDay(days, "requests", func(d usage.Day) string {
-		return in.Text("console.usage.requests.hour", "Requests", in.Number(d.Requests), "Limited", in.Number(d.RateLimited),
-			"Refused", in.Number(d.Refused), "Failed", in.Number(d.Failed))
+func (say writer) drawDays(days []usage.Day) chart {
+	c := say.byDay(days, "requests", func(d usage.Day) string {
+		return say.Text("console.usage.requests.hour", "Requests", say.Number(d.Requests), "Limited", say.Number(d.RateLimited),
+			"Refused", say.Number(d.Refused), "Failed", say.Number(d.Failed))
 	})
-	in.stack(&c, days, []stack{
-		{"answered", in.Text("console.usage.answered"), func(d usage.Day) int64 { return d.Requests - d.RateLimited - d.Refused - d.Failed }},
-		{"refused", in.Text("console.usage.other_4xx"), func(d usage.Day) int64 { return d.Refused }},
+	say.stack(&c, days, []stack{
+		{"answered", say.Text("console.usage.answered"), func(d usage.Day) int64 { return d.Requests - d.RateLimited - d.Refused - d.Failed }},
+		{"refused", say.Text("console.usage.other_4xx"), func(d usage.Day) int64 { return d.Refused }},
 		{"limited", "429", func(d usage.Day) int64 { return d.RateLimited }},
 		{"failed", "5xx", func(d usage.Day) int64 { return d.Failed }},
 	})
@@ -118,13 +118,13 @@ func (in writer) drawDays(days []usage.Day) chart {
 }
 
 // drawConnections stacks the connections that were made and that ended on each day.
-func (in writer) drawConnections(days []usage.Day) chart {
-	c := in.byDay(days, "connections", func(d usage.Day) string {
-		return in.Text("console.home.chart.connections.day", "Made", in.Number(d.Authorized), "Ended", in.Number(ended(d)))
+func (say writer) drawConnections(days []usage.Day) chart {
+	c := say.byDay(days, "connections", func(d usage.Day) string {
+		return say.Text("console.home.chart.connections.day", "Made", say.Number(d.Authorized), "Ended", say.Number(ended(d)))
 	})
-	in.stack(&c, days, []stack{
-		{"answered", in.Text("console.home.made"), func(d usage.Day) int64 { return d.Authorized }},
-		{"refused", in.Text("console.home.ended"), ended},
+	say.stack(&c, days, []stack{
+		{"answered", say.Text("console.home.made"), func(d usage.Day) int64 { return d.Authorized }},
+		{"refused", say.Text("console.home.ended"), ended},
 	})
 	return c
 }
@@ -138,15 +138,15 @@ type stack struct {
 }
 
 // stack adds the series with their scale, and says how much the day with most has.
-func (in writer) stack(c *chart, days []usage.Day, series []stack) {
+func (say writer) stack(c *chart, days []usage.Day, series []stack) {
 	most := slices.MaxFunc(days, func(a, b usage.Day) int { return int(sumOf(series, a) - sumOf(series, b)) })
 	top := niceAbove(max(1, sumOf(series, most)))
 	floor := make([]float64, len(days))
 	for _, s := range series {
 		c.stacked(s.class, s.text, valuesOf(days, s.of), floor, float64(top))
 	}
-	c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
-	c.Summary = in.Text("console.home.most", "Title", c.Title, "Number", in.Number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
+	c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
+	c.Summary = say.Text("console.home.most", "Title", c.Title, "Number", say.Number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
 }
 
 func sumOf(series []stack, day usage.Day) (sum int64) {
@@ -157,7 +157,7 @@ func sumOf(series []stack, day usage.Day) (sum int64) {
 }
 
 // figure writes a figure of a day.
-func (in writer) figure(name string, d usage.Day) string {
+func (say writer) figure(name string, d usage.Day) string {
 	counts := map[string]int64{
 		"requests": d.Requests, "refused": d.Refused, "failed": d.Failed, "active_users": d.ActiveUsers, "active_partners": d.ActiveClients,
 		"made": d.Authorized, "refreshed": d.Refreshed, "lapsed": d.Lapsed, "revoked": d.Revocations(), "disconnected": d.Disconnects(),
@@ -165,15 +165,15 @@ func (in writer) figure(name string, d usage.Day) string {
 	}
 	switch name {
 	case "limited":
-		return in.percent(d.Figures().RateLimitedShare())
+		return say.percent(d.Figures().RateLimitedShare())
 	case "p50":
-		return in.took(d.Figures().Quantile(.5))
+		return say.took(d.Figures().Quantile(.5))
 	case "p99":
-		return in.took(d.Figures().Quantile(.99))
+		return say.took(d.Figures().Quantile(.99))
 	case "codes":
-		return in.Text("console.home.sent_tried", "Sent", in.Number(d.CodesSent), "Tried", in.Number(d.CodesTried))
+		return say.Text("console.home.sent_tried", "Sent", say.Number(d.CodesSent), "Tried", say.Number(d.CodesTried))
 	}
-	return in.Number(counts[name])
+	return say.Number(counts[name])
 }
 
 // Facts describe the service at an instant. Answers of other systems may be missing.

@@ -42,24 +42,24 @@ var overlaps = []overlap{
 	{"none", 0}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"three_days", 3 * 24 * time.Hour}, {"week", 7 * 24 * time.Hour},
 }
 
-func (c *console) askSecret(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+func (c *console) askSecret(r *http.Request, say writer, partner client.Client, no refused) (confirmation, error) {
 	ends, err := c.previews().Client(r.Context(), partner)
 	x := confirmation{
-		Title:  in.Text("console.secret.replace_heading", "Partner", partner.Name),
-		Says:   []template.HTML{in.HTML("console.secret.replace_says")},
-		Action: in.Text("console.secret.replace_act"), Back: c.partnerPath(partner.ID),
-		Fields: []field{{Name: "overlap", Label: in.HTML("console.secret.overlap"), Hint: in.HTML("console.secret.overlap_hint"),
+		Title:  say.Text("console.secret.replace_heading", "Partner", partner.Name),
+		Says:   []template.HTML{say.HTML("console.secret.replace_says")},
+		Action: say.Text("console.secret.replace_act"), Back: c.partnerPath(partner.ID),
+		Fields: []field{{Name: "overlap", Label: say.HTML("console.secret.overlap"), Hint: say.HTML("console.secret.overlap_hint"),
 			Value: "86400"}},
 		Hidden: []named{{"older", untilOf(ends.OlderSecret)}},
 	}
 	for _, o := range overlaps {
-		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{o.seconds(), in.Text("console.secret.for." + o.name)})
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{o.seconds(), say.Text("console.secret.for." + o.name)})
 	}
 	if !ends.OlderSecret.IsZero() {
-		x.Says = append(x.Says, in.HTML("console.secret.older_ends", "Until", instant(ends.OlderSecret)))
+		x.Says = append(x.Says, say.HTML("console.secret.older_ends", "Until", instant(ends.OlderSecret)))
 	}
 	if no.error != nil {
-		x.Problem = in.HTML("console.secret.replaced_since")
+		x.Problem = say.HTML("console.secret.replaced_since")
 	}
 	return x, err
 }
@@ -103,43 +103,43 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 	if err != nil {
 		return err
 	}
-	in := c.site.Locale(r)
-	until := in.HTML("console.secret.old_ended")
+	language := c.site.Locale(r)
+	until := language.HTML("console.secret.old_ended")
 	if !rotated.OverlapUntil.IsZero() {
-		until = in.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
+		until = language.HTML("console.secret.old_until", "Until", instant(rotated.OverlapUntil))
 	}
 	return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
 }
 
 // writeSecret shows a partner's client secret once.
 func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML) error {
-	in := c.site.Locale(r)
+	language := c.site.Locale(r)
 	return c.write(w, r, "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "overview"}, Heading: in.Text(heading), Says: []template.HTML{in.HTML("console.secret.once"), says},
-		Secrets: []named{{in.Text("console.partner.client_id"), partner.ID.String()}, {in.Text("console.secret.client_secret"), secret}},
+		aboutPartner: aboutPartner{partner, "overview"}, Heading: language.Text(heading), Says: []template.HTML{language.HTML("console.secret.once"), says},
+		Secrets: []named{{language.Text("console.partner.client_id"), partner.ID.String()}, {language.Text("console.secret.client_secret"), secret}},
 	})
 }
 
 // writeWebhookSecret shows the secret of a partner's webhook once.
 func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says ...template.HTML) error {
-	in := c.site.Locale(r)
+	language := c.site.Locale(r)
 	return c.write(w, r, "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: in.Text(heading),
-		Says:    append([]template.HTML{in.HTML("console.secret.once")}, says...),
-		Secrets: []named{{in.Text("console.webhook.secret.name"), secret}}, Back: c.hooksPath(partner),
+		aboutPartner: aboutPartner{partner, "webhooks"}, Heading: language.Text(heading),
+		Says:    append([]template.HTML{language.HTML("console.secret.once")}, says...),
+		Secrets: []named{{language.Text("console.webhook.secret.name"), secret}}, Back: c.hooksPath(partner),
 	})
 }
 
 // status is an act, disable, enable or revoke, that changes what a partner's credentials can do.
 func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
-	ask := func(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+	ask := func(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
 		ends, err := c.previews().Client(r.Context(), partner)
 		says := []template.HTML{
-			in.HTML("console.partner." + act + ".says"),
-			in.HTML("console.partner."+act+".connections", "Number", in.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
+			say.HTML("console.partner." + act + ".says"),
+			say.HTML("console.partner."+act+".connections", "Number", say.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
 		}
 		if act == "disable" {
-			says = append(says, in.pagesEnd(ends))
+			says = append(says, say.pagesEnd(ends))
 		}
 		return confirmation{Names: []any{"Partner", partner.Name}, Says: says, Grave: grave, Back: c.partnerPath(partner.ID)}, err
 	}
@@ -149,32 +149,32 @@ func (c *console) status(act string, grave bool, change func(context.Context, uu
 		}))
 }
 
-func (c *console) askOffboard(r *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+func (c *console) askOffboard(r *http.Request, say writer, partner client.Client, no refused) (confirmation, error) {
 	ends, err := c.previews().Client(r.Context(), partner)
-	name := field{Name: "name", Type: "text", Label: in.HTML("console.partner.offboard.name"),
-		Hint: in.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
+	name := field{Name: "name", Type: "text", Label: say.HTML("console.partner.offboard.name"),
+		Hint: say.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
 	if no.error != nil {
-		name.Problem = in.HTML("console.partner.offboard.wrong")
+		name.Problem = say.HTML("console.partner.offboard.wrong")
 	}
 	connections := ends.Connections
 	return confirmation{
 		Names: []any{"Partner", partner.Name},
 		Says: []template.HTML{
-			in.HTML("console.partner.offboard.says"),
-			in.HTML("console.partner.offboard.connections", "Number", in.precisely(connections.Authorized+connections.Lapsed+connections.Revoked, connections.Precision)),
-			in.HTML("console.partner.offboard.webhooks", "Number", in.bounded(ends.Waiting)),
-			in.pagesEnd(ends),
+			say.HTML("console.partner.offboard.says"),
+			say.HTML("console.partner.offboard.connections", "Number", say.precisely(connections.Authorized+connections.Lapsed+connections.Revoked, connections.Precision)),
+			say.HTML("console.partner.offboard.webhooks", "Number", say.bounded(ends.Waiting)),
+			say.pagesEnd(ends),
 		},
 		Grave: true, Back: c.partnerPath(partner.ID), Fields: []field{name},
 	}, err
 }
 
 // bounded writes a count of events.
-func (in writer) bounded(n int) string {
+func (say writer) bounded(n int) string {
 	if n > webhook.CountBound {
-		return in.precisely(webhook.CountBound, usage.AtLeast)
+		return say.precisely(webhook.CountBound, usage.AtLeast)
 	}
-	return in.Number(n)
+	return say.Number(n)
 }
 
 // offboardPartner ends a partner for good. If time runs out before all connections have ended, the service ends the rest.
@@ -189,7 +189,7 @@ func (c *console) offboardPartner(w http.ResponseWriter, r *http.Request, partne
 	if _, err := c.Clients.Offboard(r.Context(), partner.ID); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.Limits.Act)
 		defer cancel()
-		if now, _ := c.Clients.Get(ctx, partner.ID); now.Status != client.Offboarded || errors.Is(err, refusal.ErrClientOffboarded) {
+		if current, _ := c.Clients.Get(ctx, partner.ID); current.Status != client.Offboarded || errors.Is(err, refusal.ErrClientOffboarded) {
 			return err
 		}
 	}
@@ -225,9 +225,9 @@ func (c *console) removeLogo(_ http.ResponseWriter, r *http.Request, partner cli
 	return c.replaceLogo(r, partner, brand.Logo{}, "logo_removed")
 }
 
-func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, what string) error {
+func (c *console) replaceLogo(r *http.Request, partner client.Client, logo brand.Logo, result string) error {
 	_, err := c.Clients.Update(r.Context(), partner.ID, func(registration *client.Registration) { registration.Logo = logo })
-	return outcome(err, c.partnerPath(partner.ID), what)
+	return outcome(err, c.partnerPath(partner.ID), result)
 }
 
 // readFile reads a form that has one file and nothing else. It reads at most max+1 bytes of the file. Error: site.ErrBadForm.

@@ -88,8 +88,8 @@ func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string,
 	}
 	for _, name := range scope.All.Names() {
 		if form[name] != "" {
-			one, _ := scope.Parse(name) // known
-			registration.Scopes |= one
+			named, _ := scope.Parse(name) // known
+			registration.Scopes |= named
 		}
 	}
 	// The domain takes 0 for its default; the form requires a number.
@@ -98,26 +98,26 @@ func readPartnerForm(w http.ResponseWriter, r *http.Request) (map[string]string,
 }
 
 // fill sets the fields of a registration, with the submitted values of a refused form.
-func (p *partnerForm) fill(in writer, registration client.Registration, no refused) {
+func (p *partnerForm) fill(say writer, registration client.Registration, no refused) {
 	for _, f := range partnerFields {
 		most := client.Limits[f.name]
-		one := field{Name: f.name, Type: f.kind, Optional: f.optional, Label: in.HTML("console.partner.field." + f.name),
-			Hint: in.HTML("console.partner.hint."+f.name, "Most", in.Number(most)), Value: no.form[f.name], Problem: no.problem(in, f.name)}
+		input := field{Name: f.name, Type: f.kind, Optional: f.optional, Label: say.HTML("console.partner.field." + f.name),
+			Hint: say.HTML("console.partner.hint."+f.name, "Most", say.Number(most)), Value: no.form[f.name], Problem: no.problem(say, f.name)}
 		if f.value != nil {
-			one.Max = most
+			input.Max = most
 		}
 		if no.form == nil && f.value != nil {
-			one.Value = *f.value(&registration)
+			input.Value = *f.value(&registration)
 		} else if no.form == nil {
-			one.Value = strconv.Itoa(*f.number(&registration))
+			input.Value = strconv.Itoa(*f.number(&registration))
 		}
-		p.Fields = append(p.Fields, one)
+		p.Fields = append(p.Fields, input)
 	}
 	for _, name := range scope.All.Names() {
-		one, _ := scope.Parse(name) // known
-		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(one)})
+		named, _ := scope.Parse(name) // known
+		p.Scopes = append(p.Scopes, check{name, registration.Scopes.Contains(named)})
 	}
-	p.ScopeProblem = no.problem(in, "scope")
+	p.ScopeProblem = no.problem(say, "scope")
 }
 
 // seenAs returns a hash of a registration without its logo.
@@ -172,11 +172,11 @@ func (c *console) refusePartner(w http.ResponseWriter, r *http.Request, page par
 }
 
 // lookAlikes returns partners whose names users could mistake for a new name, unless the operator has confirmed the name.
-func (c *console) lookAlikes(r *http.Request, confirmed, name string, of client.Client) ([]client.Client, error) {
-	if name == of.Name || name == confirmed || name == "" {
+func (c *console) lookAlikes(r *http.Request, confirmed, name string, partner client.Client) ([]client.Client, error) {
+	if name == partner.Name || name == confirmed || name == "" {
 		return nil, nil
 	}
-	return c.Clients.LookAlikes(r.Context(), name, of.ID)
+	return c.Clients.LookAlikes(r.Context(), name, partner.ID)
 }
 
 func (c *console) showPartnerForm(w http.ResponseWriter, r *http.Request, partner client.Client) error {

@@ -92,15 +92,15 @@ func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner clie
 	if report.Total.Requests == 0 {
 		return c.write(w, r, "partner-usage", u)
 	}
-	in, form := c.writer(r), "15:04"
+	say, form := c.writer(r), "15:04"
 	if looked.Hours > 24 {
 		form = "01-02 15:04"
 	}
-	u.Charts = []chart{in.drawRequests(report), in.drawBudget(report), in.drawTimes(report)}
+	u.Charts = []chart{say.drawRequests(report), say.drawBudget(report), say.drawTimes(report)}
 	for i := range u.Charts {
 		c := &u.Charts[i]
 		c.First, c.Half = report.Hours[0].Start.Format(form), report.Hours[len(report.Hours)/2].Start.Format(form)
-		c.Last = in.Text("console.chart.now")
+		c.Last = say.Text("console.chart.now")
 	}
 	requests := func(f usage.Figures) int64 { return f.Requests }
 	top := 1.0
@@ -114,17 +114,17 @@ func (c *console) showUsage(w http.ResponseWriter, r *http.Request, partner clie
 }
 
 // byHour returns a chart without series. describe returns an hour's text.
-func (in writer) byHour(report usage.Report, name string, describe func(usage.Hour) string) chart {
-	return newChart(in.Text("console.usage."+name+".title"), in.Text("console.usage."+name+".unit"), len(report.Hours), func(i int) string {
+func (say writer) byHour(report usage.Report, name string, describe func(usage.Hour) string) chart {
+	return newChart(say.Text("console.usage."+name+".title"), say.Text("console.usage."+name+".unit"), len(report.Hours), func(i int) string {
 		return hour(report.Hours[i].Start) + " UTC: " + describe(report.Hours[i])
 	})
 }
 
 // drawRequests stacks the requests of each hour by outcome.
-func (in writer) drawRequests(report usage.Report) chart {
-	c := in.byHour(report, "requests", func(h usage.Hour) string {
-		return in.Text("console.usage.requests.hour", "Requests", in.Number(h.Requests), "Limited", in.Number(h.RateLimited),
-			"Refused", in.Number(h.Refused), "Failed", in.Number(h.Failed))
+func (say writer) drawRequests(report usage.Report) chart {
+	c := say.byHour(report, "requests", func(h usage.Hour) string {
+		return say.Text("console.usage.requests.hour", "Requests", say.Number(h.Requests), "Limited", say.Number(h.RateLimited),
+			"Refused", say.Number(h.Refused), "Failed", say.Number(h.Failed))
 	})
 	busiest := slices.MaxFunc(report.Hours, func(a, b usage.Hour) int { return cmp.Compare(a.Requests, b.Requests) })
 	top := niceAbove(busiest.Requests)
@@ -133,43 +133,43 @@ func (in writer) drawRequests(report usage.Report) chart {
 		class, text string
 		of          func(usage.Hour) int64
 	}{
-		{"answered", in.Text("console.usage.answered"), func(h usage.Hour) int64 { return h.Requests - h.RateLimited - h.Refused - h.Failed }},
-		{"refused", in.Text("console.usage.other_4xx"), func(h usage.Hour) int64 { return h.Refused }},
+		{"answered", say.Text("console.usage.answered"), func(h usage.Hour) int64 { return h.Requests - h.RateLimited - h.Refused - h.Failed }},
+		{"refused", say.Text("console.usage.other_4xx"), func(h usage.Hour) int64 { return h.Refused }},
 		{"limited", "429", func(h usage.Hour) int64 { return h.RateLimited }},
 		{"failed", "5xx", func(h usage.Hour) int64 { return h.Failed }},
 	} {
 		c.stacked(part.class, part.text, valuesOf(report.Hours, part.of), floor, float64(top))
 	}
-	c.Scale = []string{in.Number(top), in.Number(top / 2), in.Number(0)}
-	c.Summary = in.Text("console.usage.requests.summary", "Requests", in.Number(report.Total.Requests), "Most", in.Number(busiest.Requests),
+	c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
+	c.Summary = say.Text("console.usage.requests.summary", "Requests", say.Number(report.Total.Requests), "Most", say.Number(busiest.Requests),
 		"Hour", hour(busiest.Start))
 	return c
 }
 
 // drawBudget draws the busiest minute of each hour against the rate policy, which is a line.
-func (in writer) drawBudget(report usage.Report) chart {
+func (say writer) drawBudget(report usage.Report) chart {
 	policy := int64(report.RequestsPerMinute)
-	c := in.byHour(report, "budget", func(h usage.Hour) string {
-		return in.Text("console.usage.budget.hour", "Requests", in.Number(h.BusiestMinute), "Policy", in.Number(policy),
-			"Share", in.percent(float64(h.BusiestMinute)/float64(policy)))
+	c := say.byHour(report, "budget", func(h usage.Hour) string {
+		return say.Text("console.usage.budget.hour", "Requests", say.Number(h.BusiestMinute), "Policy", say.Number(policy),
+			"Share", say.percent(float64(h.BusiestMinute)/float64(policy)))
 	})
 	top := 1.25
 	if peak := report.PeakBudgetUsed(); peak > top { // a burst adds to a minute's rate
 		top = float64(niceAbove(int64(100*peak))) / 100
 	}
 	values := valuesOf(report.Hours, func(h usage.Hour) int64 { return h.BusiestMinute })
-	c.Scale = []string{in.percent(top), "", in.percent(0)}
+	c.Scale = []string{say.percent(top), "", say.percent(0)}
 	c.Line = fmt.Sprintf("%.2f", height-height/top)
 	c.Series = []series{{"budget", bars(values, nil, top*float64(policy), 1.5)}}
-	c.Keys = []chartKey{{"budget", in.Text("console.usage.used")}, {"policy", in.Text("console.usage.a_minute", "Requests", in.Number(policy))}}
-	c.Summary = in.Text("console.usage.budget.summary", "Share", in.percent(report.PeakBudgetUsed()), "Policy", in.Number(policy))
+	c.Keys = []chartKey{{"budget", say.Text("console.usage.used")}, {"policy", say.Text("console.usage.a_minute", "Requests", say.Number(policy))}}
+	c.Summary = say.Text("console.usage.budget.summary", "Share", say.percent(report.PeakBudgetUsed()), "Policy", say.Number(policy))
 	return c
 }
 
 // drawTimes draws the median of each hour, and the span from there to the 99th percentile, on a logarithmic axis.
-func (in writer) drawTimes(report usage.Report) chart {
-	c := in.byHour(report, "times", func(h usage.Hour) string {
-		return in.Text("console.usage.times.hour", "Half", in.took(h.Quantile(.5)), "Most", in.took(h.Quantile(.99)))
+func (say writer) drawTimes(report usage.Report) chart {
+	c := say.byHour(report, "times", func(h usage.Hour) string {
+		return say.Text("console.usage.times.hour", "Half", say.took(h.Quantile(.5)), "Most", say.took(h.Quantile(.99)))
 	})
 	var span, median strings.Builder
 	for i, hour := range report.Hours {
@@ -181,8 +181,8 @@ func (in writer) drawTimes(report usage.Report) chart {
 	}
 	c.Series = []series{{"span", span.String()}, {"median", median.String()}}
 	c.Scale = []string{"10 s", "1 s", "100 ms", "10 ms", "1 ms"}
-	c.Keys = []chartKey{{"median", "p50"}, {"span", in.Text("console.usage.to_p99")}}
-	c.Summary = in.Text("console.usage.times.summary", "Half", in.took(report.Total.Quantile(.5)), "Most", in.took(report.Total.Quantile(.99)))
+	c.Keys = []chartKey{{"median", "p50"}, {"span", say.Text("console.usage.to_p99")}}
+	c.Summary = say.Text("console.usage.times.summary", "Half", say.took(report.Total.Quantile(.5)), "Most", say.took(report.Total.Quantile(.99)))
 	return c
 }
 
@@ -208,10 +208,10 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	if err != nil {
 		return err
 	}
-	in := c.writer(r)
+	say := c.writer(r)
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}, Explain: c.CodesPage, Fields: []field{
-		{Name: "operation", Label: in.HTML("console.usage.operation")}, {Name: "status", Label: in.HTML("console.webhook.status")},
-		{Name: "request", Label: in.HTML("console.refused.request_id")},
+		{Name: "operation", Label: say.HTML("console.usage.operation")}, {Name: "status", Label: say.HTML("console.webhook.status")},
+		{Name: "request", Label: say.HTML("console.refused.request_id")},
 	}}
 	for i, f := range list.Fields {
 		list.Fields[i].Value = query[f.Name]
@@ -271,11 +271,11 @@ func (c *console) showLog(w http.ResponseWriter, r *http.Request, partner client
 	var next *string
 	var err error
 	x.Rows, next, err = page.Search(listingOf(r, firstCursor, "log"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
-		found, err := c.Audit.Search(r.Context(), audit.Filter{ClientID: partner.ID}, before, limit)
-		if len(found.Events) < limit {
-			x.Back = found.Next.At
+		entries, err := c.Audit.Search(r.Context(), audit.Filter{ClientID: partner.ID}, before, limit)
+		if len(entries.Events) < limit {
+			x.Back = entries.Next.At
 		}
-		return found.Events, found.Next, err
+		return entries.Events, entries.Next, err
 	})
 	if err != nil {
 		return err

@@ -54,12 +54,12 @@ func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list.Window.Since, list.Window.Search = list.Window.Since.Truncate(24*time.Hour), list.Query
-	found, err := c.Clients.Search(r.Context(), list.Query)
+	ids, err := c.Clients.Search(r.Context(), list.Query)
 	if err != nil {
 		return err
 	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
-		return c.Usage.Clients(r.Context(), found, list.Window.Since, after, limit)
+		return c.Usage.Clients(r.Context(), ids, list.Window.Since, after, limit)
 	}, usage.Report.Key)
 	if err != nil {
 		return err
@@ -109,19 +109,19 @@ type stateCount struct {
 }
 
 // counted formats counts of connections.
-func (in writer) counted(connections usage.Connections) connectionCounts {
+func (say writer) counted(connections usage.Connections) connectionCounts {
 	var c connectionCounts
 	switch connections.Precision {
 	case usage.Exact:
 	case usage.Estimated:
-		c.Note = in.Text("console.connections.counted", "At", connections.At.UTC().Format(time.DateTime))
+		c.Note = say.Text("console.connections.counted", "At", connections.At.UTC().Format(time.DateTime))
 	case usage.AtLeast:
-		c.Note = in.Text("console.connections.bounded")
+		c.Note = say.Text("console.connections.bounded")
 	case usage.Unknown:
-		return connectionCounts{Note: in.Text("console.connections.too_long"), Authorized: in.precisely(0, usage.Unknown)}
+		return connectionCounts{Note: say.Text("console.connections.too_long"), Authorized: say.precisely(0, usage.Unknown)}
 	}
 	if connections.Sum() == 0 {
-		return connectionCounts{Note: in.Text("console.connections.none"), Authorized: in.Number(0)}
+		return connectionCounts{Note: say.Text("console.connections.none"), Authorized: say.Number(0)}
 	}
 	x := 0.0
 	for _, part := range []struct {
@@ -132,7 +132,7 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 		{"revoked", connections.Revoked}, {"disconnected", connections.Disconnected},
 	} {
 		width := 100 * float64(part.n) / float64(connections.Sum())
-		c.States = append(c.States, stateCount{part.name, in.precisely(part.n, connections.Precision), x, width})
+		c.States = append(c.States, stateCount{part.name, say.precisely(part.n, connections.Precision), x, width})
 		x += width
 	}
 	c.Authorized = c.States[0].Count
@@ -140,13 +140,13 @@ func (in writer) counted(connections usage.Connections) connectionCounts {
 }
 
 // precisely writes a count and its precision.
-func (in writer) precisely(n int64, precision usage.Precision) string {
+func (say writer) precisely(n int64, precision usage.Precision) string {
 	switch precision {
 	case usage.AtLeast:
-		return in.Text("console.connections.at_least", "Number", in.Number(n))
+		return say.Text("console.connections.at_least", "Number", say.Number(n))
 	case usage.Unknown:
-		return in.Text("console.connections.unknown")
+		return say.Text("console.connections.unknown")
 	case usage.Exact, usage.Estimated:
 	}
-	return in.Number(n)
+	return say.Number(n)
 }

@@ -78,13 +78,13 @@ func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := c.writer(r)
-	says := []template.HTML{in.HTML("console.portal.open.says", "Name", link.Name)}
+	say := c.writer(r)
+	says := []template.HTML{say.HTML("console.portal.open.says", "Name", link.Name)}
 	if link.ReadOnly {
-		says = append(says, in.HTML("console.portal.open.read_only"))
+		says = append(says, say.HTML("console.portal.open.read_only"))
 	}
 	return c.write(w, r, "confirm", confirmation{
-		Title: in.Text("console.portal.open.heading", "Partner", partner.Name), Says: says, Action: in.Text("console.portal.open.act"),
+		Title: say.Text("console.portal.open.heading", "Partner", partner.Name), Says: says, Action: say.Text("console.portal.open.act"),
 	})
 }
 
@@ -148,22 +148,22 @@ func (c *console) listSessions(w http.ResponseWriter, r *http.Request, partner c
 // validities are how long a link can be opened.
 var validities = []overlap{{"hour", time.Hour}, {"day", portal.MaxValid}}
 
-func (c *console) askLink(_ *http.Request, in writer, partner client.Client, no refused) (confirmation, error) {
+func (c *console) askLink(_ *http.Request, say writer, partner client.Client, no refused) (confirmation, error) {
 	x := confirmation{
 		Names: []any{"Partner", partner.Name},
-		Says:  []template.HTML{in.HTML("console.portal.link.says")},
+		Says:  []template.HTML{say.HTML("console.portal.link.says")},
 		Back:  c.partnerPath(partner.ID) + "/portal",
 		Fields: []field{
-			{Name: "name", Type: "text", Label: in.HTML("console.portal.link.name"), Hint: in.HTML("console.portal.link.name_hint"), Max: 64, Value: portal.DefaultName},
-			{Name: "rights", Label: in.HTML("console.portal.link.rights"), Value: "change", Choices: []choice{
-				{"change", in.Text("console.portal.link.may_change")}, {"read", in.Text("console.portal.link.may_read")},
+			{Name: "name", Type: "text", Label: say.HTML("console.portal.link.name"), Hint: say.HTML("console.portal.link.name_hint"), Max: 64, Value: portal.DefaultName},
+			{Name: "rights", Label: say.HTML("console.portal.link.rights"), Value: "change", Choices: []choice{
+				{"change", say.Text("console.portal.link.may_change")}, {"read", say.Text("console.portal.link.may_read")},
 			}},
-			{Name: "valid", Label: in.HTML("console.portal.link.valid")},
+			{Name: "valid", Label: say.HTML("console.portal.link.valid")},
 		},
 	}
 	for _, v := range validities {
 		x.Fields[2].Value = v.seconds()
-		x.Fields[2].Choices = append(x.Fields[2].Choices, choice{v.seconds(), in.Text("console.secret.for." + v.name)})
+		x.Fields[2].Choices = append(x.Fields[2].Choices, choice{v.seconds(), say.Text("console.secret.for." + v.name)})
 	}
 	return x, nil
 }
@@ -190,26 +190,26 @@ func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner cli
 	if err != nil {
 		return err
 	}
-	in := c.site.Locale(r)
+	language := c.site.Locale(r)
 	return c.write(w, r, "secret", secretPage{
-		aboutPartner: aboutPartner{partner, "portal"}, Heading: in.Text("console.portal.link.made"),
-		Says:    []template.HTML{in.HTML("console.portal.link.once", "Until", instant(made.ExpiresAt))},
-		Secrets: []named{{in.Text("console.portal.link.address"), c.BaseURL + portal.LinkPath(partner.ID, secret)}},
+		aboutPartner: aboutPartner{partner, "portal"}, Heading: language.Text("console.portal.link.made"),
+		Says:    []template.HTML{language.HTML("console.portal.link.once", "Until", instant(made.ExpiresAt))},
+		Secrets: []named{{language.Text("console.portal.link.address"), c.BaseURL + portal.LinkPath(partner.ID, secret)}},
 		Back:    c.partnerPath(partner.ID) + "/portal",
 	})
 }
 
-func (c *console) confirmEndSessions(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+func (c *console) confirmEndSessions(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
 	ends, err := c.previews().Client(r.Context(), partner)
 	return confirmation{
-		Names: []any{"Partner", partner.Name}, Says: []template.HTML{in.HTML("console.portal.end_all.says"), in.pagesEnd(ends)},
+		Names: []any{"Partner", partner.Name}, Says: []template.HTML{say.HTML("console.portal.end_all.says"), say.pagesEnd(ends)},
 		Grave: true, Back: c.partnerPath(partner.ID) + "/portal",
 	}, err
 }
 
 // pagesEnd says what ends of a partner's own pages.
-func (in writer) pagesEnd(ends preview.Client) template.HTML {
-	return in.HTML("console.portal.end_all.ends", "Links", in.Number(ends.Links), "Sessions", in.Number(ends.Sessions))
+func (say writer) pagesEnd(ends preview.Client) template.HTML {
+	return say.HTML("console.portal.end_all.ends", "Links", say.Number(ends.Links), "Sessions", say.Number(ends.Sessions))
 }
 
 func (c *console) endSessions(_ http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -227,9 +227,9 @@ func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 		return portal.Session{}, err
 	}
 	all, err := c.Portal.Sessions(r.Context(), partner.ID)
-	for _, one := range all {
-		if one.ID == id {
-			return one, nil
+	for _, session := range all {
+		if session.ID == id {
+			return session, nil
 		}
 	}
 	if err == nil {
@@ -238,13 +238,13 @@ func (c *console) sessionOf(r *http.Request) (portal.Session, error) {
 	return portal.Session{}, err
 }
 
-func (c *console) confirmEndSession(_ *http.Request, in writer, one portal.Session, _ refused) (confirmation, error) {
+func (c *console) confirmEndSession(_ *http.Request, say writer, session portal.Session, _ refused) (confirmation, error) {
 	return confirmation{
-		Names: []any{"Name", one.Name}, Says: []template.HTML{in.HTML("console.portal.end.says")},
-		Grave: true, Back: c.partnerPath(one.ClientID) + "/portal",
+		Names: []any{"Name", session.Name}, Says: []template.HTML{say.HTML("console.portal.end.says")},
+		Grave: true, Back: c.partnerPath(session.ClientID) + "/portal",
 	}, nil
 }
 
-func (c *console) endSession(_ http.ResponseWriter, r *http.Request, one portal.Session) error {
-	return outcome(c.Portal.End(r.Context(), one.ClientID, one.ID), c.partnerPath(one.ClientID)+"/portal", "session_ended")
+func (c *console) endSession(_ http.ResponseWriter, r *http.Request, session portal.Session) error {
+	return outcome(c.Portal.End(r.Context(), session.ClientID, session.ID), c.partnerPath(session.ClientID)+"/portal", "session_ended")
 }

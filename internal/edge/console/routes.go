@@ -262,7 +262,7 @@ func (c *console) admitting(right right, next http.Handler) http.Handler {
 type ConsentPage interface {
 	// Show sends the page in a language. logo is the address of the partner's logo, empty if it has none. back is the
 	// address of the console's page.
-	Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string)
+	Show(w http.ResponseWriter, r *http.Request, partner client.Client, tag, logo, back string)
 	// ServeFile sends a file of the page, by the name in the path. Error: site.ErrNotFound.
 	ServeFile(w http.ResponseWriter, r *http.Request) error
 }

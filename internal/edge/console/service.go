@@ -38,17 +38,17 @@ type firing struct {
 func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	x := serviceView{Facts: c.Facts(r.Context())}
 	x.Firing = x.firing()
-	in := c.writer(r)
+	say := c.writer(r)
 	if database := x.Database.Value; x.Database.Known {
 		if grew, days, known := database.Growth(x.At); known && grew >= 0 {
-			x.Grew = in.Text("console.service.database.grew", "Size", in.size(grew), "Count", days)
+			x.Grew = say.Text("console.service.database.grew", "Size", say.size(grew), "Count", days)
 		} else if known {
-			x.Grew = in.Text("console.service.database.shrank", "Size", in.size(-grew), "Count", days)
+			x.Grew = say.Text("console.service.database.shrank", "Size", say.size(-grew), "Count", days)
 		}
-		x.Growth = in.drawGrowth(x.Sizes())
+		x.Growth = say.drawGrowth(x.Sizes())
 	}
 	if x.Webhooks.Value.Waiting > 0 {
-		x.Queue = in.drawQueue(x.Webhooks.Value)
+		x.Queue = say.drawQueue(x.Webhooks.Value)
 	}
 	return c.write(w, r, "service", x)
 }
@@ -116,7 +116,7 @@ func (x serviceView) Sizes() []servers.Size {
 }
 
 // drawGrowth draws the size of the database by day, from the first known day on.
-func (in writer) drawGrowth(sizes []servers.Size) *chart {
+func (say writer) drawGrowth(sizes []servers.Size) *chart {
 	first, last := sizes[0].Day, sizes[len(sizes)-1]
 	days := int(last.Day.Sub(first).Hours()/24) + 1
 	if days < 2 {
@@ -133,40 +133,40 @@ func (in writer) drawGrowth(sizes []servers.Size) *chart {
 	}
 	top := niceAbove((largest+unit-1)/unit) * unit
 	day := func(i int) string { return first.AddDate(0, 0, i).Format(time.DateOnly) }
-	drawn := newChart(in.Text("console.service.database.size"), in.Text("console.service.database.by_day"), days, func(i int) string {
+	drawn := newChart(say.Text("console.service.database.size"), say.Text("console.service.database.by_day"), days, func(i int) string {
 		if values[i] == 0 {
 			return day(i) + ": –"
 		}
-		return day(i) + ": " + in.size(int64(values[i]))
+		return day(i) + ": " + say.size(int64(values[i]))
 	})
-	drawn.stacked("size", in.Text("console.service.database.size"), values, make([]float64, days), float64(top))
-	drawn.Scale = []string{in.size(top), in.size(top / 2), "0"}
-	drawn.First, drawn.Half, drawn.Last = day(0), day(days/2), in.Text("console.chart.now")
-	drawn.Summary = in.Text("console.service.database.summary", "From", day(0), "First", in.size(sizes[0].Bytes), "Last", in.size(last.Bytes))
+	drawn.stacked("size", say.Text("console.service.database.size"), values, make([]float64, days), float64(top))
+	drawn.Scale = []string{say.size(top), say.size(top / 2), "0"}
+	drawn.First, drawn.Half, drawn.Last = day(0), day(days/2), say.Text("console.chart.now")
+	drawn.Summary = say.Text("console.service.database.summary", "From", day(0), "First", say.size(sizes[0].Bytes), "Last", say.size(last.Bytes))
 	return &drawn
 }
 
 // drawQueue draws the waiting events by their age.
-func (in writer) drawQueue(queue webhook.Queue) *chart {
+func (say writer) drawQueue(queue webhook.Queue) *chart {
 	values, most := make([]float64, len(queue.Ages)), int64(1)
 	for i, age := range queue.Ages {
 		values[i], most = float64(age.Count), max(most, age.Count)
 	}
 	top := niceAbove(most)
-	drawn := newChart(in.Text("console.service.queue.chart"), in.Text("console.service.queue.by_age"), len(values), func(i int) string {
-		return in.age(queue.Ages[i]) + ": " + in.Number(queue.Ages[i].Count)
+	drawn := newChart(say.Text("console.service.queue.chart"), say.Text("console.service.queue.by_age"), len(values), func(i int) string {
+		return say.age(queue.Ages[i]) + ": " + say.Number(queue.Ages[i].Count)
 	})
-	drawn.stacked("waiting", in.Text("console.service.queue.waiting"), values, make([]float64, len(values)), float64(top))
-	drawn.Scale = []string{in.Number(top), in.Number(top / 2), "0"}
-	drawn.First, drawn.Last = in.age(queue.Ages[0]), in.age(queue.Ages[len(queue.Ages)-1])
-	drawn.Summary = in.Text("console.service.queue.summary", "Waiting", in.Number(queue.Waiting), "Oldest", in.duration(queue.Oldest))
+	drawn.stacked("waiting", say.Text("console.service.queue.waiting"), values, make([]float64, len(values)), float64(top))
+	drawn.Scale = []string{say.Number(top), say.Number(top / 2), "0"}
+	drawn.First, drawn.Last = say.age(queue.Ages[0]), say.age(queue.Ages[len(queue.Ages)-1])
+	drawn.Summary = say.Text("console.service.queue.summary", "Waiting", say.Number(queue.Waiting), "Oldest", say.duration(queue.Oldest))
 	return &drawn
 }
 
 // age writes a range of waiting times.
-func (in writer) age(age webhook.Age) string {
+func (say writer) age(age webhook.Age) string {
 	if age.UpTo == 0 {
-		return in.Text("console.service.queue.older")
+		return say.Text("console.service.queue.older")
 	}
-	return "≤ " + in.duration(age.UpTo)
+	return "≤ " + say.duration(age.UpTo)
 }

@@ -18,14 +18,14 @@ var keyEncoding = base64.RawURLEncoding.Strict()
 // cookie returns the session's cookie. It is SameSite=Strict, so that no other site can open the console's pages or send its forms.
 // Browsers accept the prefix __Host- only over TLS.
 func cookie(r *http.Request, key []byte, lifetime int) *http.Cookie {
-	one := &http.Cookie{ //nolint:gosec // Secure wherever the listener has TLS; browsers keep no such cookie of another
+	c := &http.Cookie{ //nolint:gosec // Secure wherever the listener has TLS; browsers keep no such cookie of another
 		Name: "connect-console", Value: keyEncoding.EncodeToString(key), Path: Path,
 		MaxAge: lifetime, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	if r.TLS != nil {
-		one.Name, one.Path, one.Secure = "__Host-"+one.Name, "/", true
+		c.Name, c.Path, c.Secure = "__Host-"+c.Name, "/", true
 	}
-	return one
+	return c
 }
 
 // sessionKey reads the session's key from the cookie.

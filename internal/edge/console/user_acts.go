@@ -20,26 +20,26 @@ import (
 )
 
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
-func (w writer) amount(what string, n int) string {
+func (w writer) amount(result string, n int) string {
 	text := w.Number(n)
 	if n > preview.CountedTo {
 		text = w.Text("console.count.more", "Number", w.Number(preview.CountedTo))
 	}
-	return w.Text("console.count."+what, "Count", n, "Number", text)
+	return w.Text("console.count."+result, "Count", n, "Number", text)
 }
 
 func (c *console) previews() preview.Domains {
 	return preview.Domains{Accounts: c.Accounts, Activity: c.Activity, OAuth: c.OAuth, Portal: c.Portal, Usage: c.Usage, Webhooks: c.Webhooks}
 }
 
-func (c *console) confirmDeleteUser(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+func (c *console) confirmDeleteUser(r *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
 	ends, err := c.previews().User(r.Context(), user)
 	return confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
-			in.HTML("console.user.delete.connections", "Count", ends.Connections),
-			in.HTML("console.user.delete.data", "Days", in.amount("days", ends.Stored.Days), "Rides", in.amount("rides", ends.Stored.Rides),
-				"Corrections", in.amount("corrections", ends.Stored.Adjustments)),
+			say.HTML("console.user.delete.connections", "Count", ends.Connections),
+			say.HTML("console.user.delete.data", "Days", say.amount("days", ends.Stored.Days), "Rides", say.amount("rides", ends.Stored.Rides),
+				"Corrections", say.amount("corrections", ends.Stored.Adjustments)),
 		},
 		Grave: true, Back: userPath(user.ID),
 	}, err
@@ -50,9 +50,9 @@ func (c *console) deleteUser(_ http.ResponseWriter, r *http.Request, user accoun
 	return outcome(err, usersPath, "user_deleted")
 }
 
-func (c *console) confirmLiftLimits(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+func (c *console) confirmLiftLimits(_ *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
 	return confirmation{
-		Names: []any{"Email", user.Email}, Says: []template.HTML{in.HTML("console.sign_ins.lift.says")},
+		Names: []any{"Email", user.Email}, Says: []template.HTML{say.HTML("console.sign_ins.lift.says")},
 		Back: userPath(user.ID),
 	}, nil
 }
@@ -65,21 +65,21 @@ func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user accoun
 // not overwrite somebody else's.
 const was = "was_"
 
-func (c *console) askChangeUser(r *http.Request, in writer, user account.User, no refused) (confirmation, error) {
+func (c *console) askChangeUser(r *http.Request, say writer, user account.User, no refused) (confirmation, error) {
 	ends, err := c.previews().User(r.Context(), user)
 	x := confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
-			in.HTML("console.user.change.ends", "Sessions", in.amount("sessions", ends.Sessions), "SignIns", in.amount("sign_ins", ends.SignIns),
-				"Requests", in.amount("requests", int(ends.Requests)), "Browsers", in.amount("browsers", ends.Browsers)),
-			in.HTML("console.user.change.stays"),
+			say.HTML("console.user.change.ends", "Sessions", say.amount("sessions", ends.Sessions), "SignIns", say.amount("sign_ins", ends.SignIns),
+				"Requests", say.amount("requests", int(ends.Requests)), "Browsers", say.amount("browsers", ends.Browsers)),
+			say.HTML("console.user.change.stays"),
 		},
 		Back: userPath(user.ID),
 		Fields: []field{
-			{Name: "email", Type: "email", Label: in.HTML("console.users.email"), Max: text.MaxAddress, Value: user.Email},
-			{Name: "timezone", Type: "text", Label: in.HTML("console.users.timezone"), Hint: in.HTML("console.user.change.timezone"), Max: 64,
+			{Name: "email", Type: "email", Label: say.HTML("console.users.email"), Max: text.MaxAddress, Value: user.Email},
+			{Name: "timezone", Type: "text", Label: say.HTML("console.users.timezone"), Hint: say.HTML("console.user.change.timezone"), Max: 64,
 				Value: user.Timezone},
-			{Name: "registered_on", Type: "date", Label: in.HTML("console.users.registered"), Hint: in.HTML("console.user.change.registered"),
+			{Name: "registered_on", Type: "date", Label: say.HTML("console.users.registered"), Hint: say.HTML("console.user.change.registered"),
 				Value: user.RegisteredOn.Format(time.DateOnly)},
 		},
 	}
@@ -91,7 +91,7 @@ func (c *console) askChangeUser(r *http.Request, in writer, user account.User, n
 		x.Hidden = append(x.Hidden, named{was + f.Name, before})
 	}
 	if errors.Is(no, account.ErrEmailTaken) {
-		x.Fields[0].Problem = in.HTML("console.user.change.taken")
+		x.Fields[0].Problem = say.HTML("console.user.change.taken")
 	}
 	return x, err
 }
@@ -125,19 +125,19 @@ func (c *console) changeUser(w http.ResponseWriter, r *http.Request, user accoun
 // datasets lists the datasets that support can correct.
 var datasets = []activity.Adjusted{activity.AdjustedSteps, activity.AdjustedCycling}
 
-func (c *console) askAdjustment(_ *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
+func (c *console) askAdjustment(_ *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
 	x := confirmation{
-		Names: []any{"Email", user.Email}, Says: []template.HTML{in.HTML("console.adjust.says")},
-		Action: in.Text("console.adjust.look"), Back: userPath(user.ID),
+		Names: []any{"Email", user.Email}, Says: []template.HTML{say.HTML("console.adjust.says")},
+		Action: say.Text("console.adjust.look"), Back: userPath(user.ID),
 		Fields: []field{
-			{Name: "dataset", Label: in.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},
-			{Name: "date", Type: "date", Label: in.HTML("console.adjust.date")},
-			{Name: "delta", Type: "text", Label: in.HTML("console.adjust.delta"), Hint: in.HTML("console.adjust.delta_hint"), Max: 12},
-			{Name: "note", Type: "textarea", Label: in.HTML("console.adjust.note"), Hint: in.HTML("console.adjust.note_hint", "Most", in.Number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
+			{Name: "dataset", Label: say.HTML("console.adjust.dataset"), Value: string(activity.AdjustedSteps)},
+			{Name: "date", Type: "date", Label: say.HTML("console.adjust.date")},
+			{Name: "delta", Type: "text", Label: say.HTML("console.adjust.delta"), Hint: say.HTML("console.adjust.delta_hint"), Max: 12},
+			{Name: "note", Type: "textarea", Label: say.HTML("console.adjust.note"), Hint: say.HTML("console.adjust.note_hint", "Most", say.Number(activity.MaxNote)), Max: activity.MaxNote, Optional: true},
 		},
 	}
 	for _, dataset := range datasets {
-		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{string(dataset), in.Text("console.dataset." + string(dataset))})
+		x.Fields[0].Choices = append(x.Fields[0].Choices, choice{string(dataset), say.Text("console.dataset." + string(dataset))})
 	}
 	return x, nil
 }
@@ -204,30 +204,30 @@ func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentR
 func (c *console) confirmAdjustment(
 	w http.ResponseWriter, r *http.Request, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, problem string,
 ) error {
-	in := c.writer(r)
-	x, day, err := c.changeOf(r, in, user, dataset, record, record.Delta)
+	say := c.writer(r)
+	x, day, err := c.changeOf(r, say, user, dataset, record, record.Delta)
 	if err != nil {
 		return err
 	}
-	x.Says[0] = in.HTML("console.adjust.of", "Email", user.Email, "Delta", in.signed(record.Delta))
-	x.Action = in.Text("console.adjust.act")
+	x.Says[0] = say.HTML("console.adjust.of", "Email", user.Email, "Delta", say.signed(record.Delta))
+	x.Action = say.Text("console.adjust.act")
 	x.Hidden = []named{
 		{"dataset", string(dataset)}, {"date", record.Date.Format(time.DateOnly)}, {"delta", strconv.Itoa(record.Delta)},
 		{"note", record.Note}, {"correction", record.ID.String()}, {"total", totalOf(day)},
 	}
 	if !day.IsRecorded {
-		x.Says[1] = in.HTML("console.adjust.nothing")
+		x.Says[1] = say.HTML("console.adjust.nothing")
 	}
 	if problem == "" {
 		return c.write(w, r, "confirm", x)
 	}
-	x.Problem = in.HTML(problem)
+	x.Problem = say.HTML(problem)
 	return c.refuse(w, r, "confirm", x)
 }
 
 // changeOf returns the page that confirms a change of a day by delta. The caller sets the first paragraph and the button.
 func (c *console) changeOf(
-	r *http.Request, in writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
+	r *http.Request, say writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
 	becomes, err := c.previews().Correction(r.Context(), user, dataset, record.Date, delta)
 	key := "console.adjust.change." + string(dataset) // 12,345 → 10,345 steps on 2026-03-09
@@ -235,12 +235,12 @@ func (c *console) changeOf(
 		key = "console.adjust.unrecorded." + string(dataset)
 	}
 	x = confirmation{
-		Title: in.Text(key, "Before", in.Number(becomes.Before.Total()), "After", in.Number(becomes.After.Total()), "Date", record.Date.Format(time.DateOnly)),
+		Title: say.Text(key, "Before", say.Number(becomes.Before.Total()), "After", say.Number(becomes.After.Total()), "Date", record.Date.Format(time.DateOnly)),
 		Back:  userPath(user.ID),
-		Says:  []template.HTML{"", in.HTML("console.adjust.seen", "Count", becomes.Readers)},
+		Says:  []template.HTML{"", say.HTML("console.adjust.seen", "Count", becomes.Readers)},
 	}
 	if record.Note != "" {
-		x.Says = append(x.Says, in.HTML("console.adjust.with_note", "Note", record.Note))
+		x.Says = append(x.Says, say.HTML("console.adjust.with_note", "Note", record.Note))
 	}
 	return x, becomes.Before, err
 }
@@ -262,25 +262,25 @@ func (c *console) adjustmentOf(r *http.Request) (activity.Adjustment, error) {
 	return c.Activity.GetAdjustment(r.Context(), dataset, user, id)
 }
 
-func (c *console) confirmRemoveAdjustment(r *http.Request, in writer, user account.User, _ refused) (confirmation, error) {
-	one, err := c.adjustmentOf(r)
+func (c *console) confirmRemoveAdjustment(r *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
+	adjustment, err := c.adjustmentOf(r)
 	if err != nil {
 		return confirmation{}, err
 	}
-	x, _, err := c.changeOf(r, in, user, one.Dataset, one.AdjustmentRecord, -one.Delta)
+	x, _, err := c.changeOf(r, say, user, adjustment.Dataset, adjustment.AdjustmentRecord, -adjustment.Delta)
 	if err != nil {
 		return x, err
 	}
-	x.Says[0] = in.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", in.signed(one.Delta), "At", instant(one.CreatedAt))
-	x.Action, x.Grave = in.Text("console.adjust.remove.act"), true
+	x.Says[0] = say.HTML("console.adjust.remove.says", "Email", user.Email, "Delta", say.signed(adjustment.Delta), "At", instant(adjustment.CreatedAt))
+	x.Action, x.Grave = say.Text("console.adjust.remove.act"), true
 	return x, nil
 }
 
 // removeAdjustment removes a correction. A second click finds it removed, and succeeds.
 func (c *console) removeAdjustment(_ http.ResponseWriter, r *http.Request, user account.User) error {
-	one, err := c.adjustmentOf(r)
+	adjustment, err := c.adjustmentOf(r)
 	if err == nil {
-		_, err = c.Activity.RemoveAdjustment(r.Context(), one.Dataset, user.ID, one.ID)
+		_, err = c.Activity.RemoveAdjustment(r.Context(), adjustment.Dataset, user.ID, adjustment.ID)
 	} else if errors.Is(err, activity.ErrNoAdjustment) {
 		err = nil
 	}

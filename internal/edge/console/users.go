@@ -113,17 +113,17 @@ type findView struct {
 }
 
 // PathOf returns the page of what was found.
-func (v findView) PathOf(found lookup.Found) string {
-	partner := partnersPath + "/" + found.ClientID.String()
-	switch found.Kind {
+func (v findView) PathOf(match lookup.Found) string {
+	partner := partnersPath + "/" + match.ClientID.String()
+	switch match.Kind {
 	case lookup.User:
-		return userPath(found.UserID)
+		return userPath(match.UserID)
 	case lookup.Connection:
-		return connectionPath(found.UserID, found.ClientID)
+		return connectionPath(match.UserID, match.ClientID)
 	case lookup.Request:
 		return partner + "/refused?" + url.Values{"request": {v.Query}}.Encode()
 	case lookup.Event:
-		return partner + "/webhooks/" + found.EventID.String()
+		return partner + "/webhooks/" + match.EventID.String()
 	case lookup.Client:
 	}
 	return partner

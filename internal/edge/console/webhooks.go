@@ -59,8 +59,8 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 	if err != nil {
 		return err
 	}
-	in := c.writer(r)
-	list.Waiting, list.Failed, list.AnyFail = in.bounded(waiting), in.bounded(failed), failed > 0
+	say := c.writer(r)
+	list.Waiting, list.Failed, list.AnyFail = say.bounded(waiting), say.bounded(failed), failed > 0
 	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after page.Key, limit int) ([]webhook.Event, error) {
 		return c.Webhooks.Events(r.Context(), webhook.Filter{
 			ClientID: partner.ID, State: webhook.State(list.State), After: after, Limit: limit, LatestFirst: true,
@@ -87,12 +87,12 @@ type hook struct {
 }
 
 // hookOf returns the webhook of the partner in the path. Errors: webhook.ErrNoEndpoint, refusal.ErrClientOffboarded.
-func (c *console) hookOf(r *http.Request) (one hook, err error) {
-	if one.partner, err = c.changeable(r); err != nil {
-		return one, err
+func (c *console) hookOf(r *http.Request) (endpoint hook, err error) {
+	if endpoint.partner, err = c.changeable(r); err != nil {
+		return endpoint, err
 	}
-	one.endpoint, err = c.Webhooks.Endpoint(r.Context(), one.partner.ID)
-	return one, err
+	endpoint.endpoint, err = c.Webhooks.Endpoint(r.Context(), endpoint.partner.ID)
+	return endpoint, err
 }
 
 // Limits of the page of an event.
@@ -149,28 +149,28 @@ type hookEvent struct {
 	partner client.Client
 }
 
-func (c *console) eventPath(one hookEvent) string {
-	return c.hooksPath(one.partner) + "/" + one.ID.String()
+func (c *console) eventPath(event hookEvent) string {
+	return c.hooksPath(event.partner) + "/" + event.ID.String()
 }
 
 // eventOf returns the event in the path.
-func (c *console) eventOf(r *http.Request) (one hookEvent, err error) {
-	if one.partner, err = c.partnerOf(r); err != nil {
-		return one, err
+func (c *console) eventOf(r *http.Request) (event hookEvent, err error) {
+	if event.partner, err = c.partnerOf(r); err != nil {
+		return event, err
 	}
 	id, err := site.PathID(r, "event")
 	if err != nil {
-		return one, err
+		return event, err
 	}
-	one.Event, err = c.Webhooks.Event(r.Context(), id)
-	if err == nil && one.ClientID != one.partner.ID {
+	event.Event, err = c.Webhooks.Event(r.Context(), id)
+	if err == nil && event.ClientID != event.partner.ID {
 		err = webhook.ErrNoEvent
 	}
-	return one, err
+	return event, err
 }
 
-func (c *console) showEvent(w http.ResponseWriter, r *http.Request, one hookEvent) error {
-	partner, event := one.partner, one.Event
+func (c *console) showEvent(w http.ResponseWriter, r *http.Request, shown hookEvent) error {
+	partner, event := shown.partner, shown.Event
 	endpoint, set, err := c.endpointOf(r, partner.ID)
 	if err != nil {
 		return err
@@ -188,14 +188,14 @@ func (c *console) showEvent(w http.ResponseWriter, r *http.Request, one hookEven
 	return c.write(w, r, "webhook-event", x)
 }
 
-func (c *console) askAddress(r *http.Request, in writer, partner client.Client, _ refused) (confirmation, error) {
+func (c *console) askAddress(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
 	endpoint, _, err := c.endpointOf(r, partner.ID)
 	return confirmation{
 		Names: []any{"Partner", partner.Name},
-		Says:  []template.HTML{in.HTML("console.webhook.address.says")},
+		Says:  []template.HTML{say.HTML("console.webhook.address.says")},
 		Back:  c.hooksPath(partner),
-		Fields: []field{{Name: "url", Type: "url", Label: in.HTML("console.webhook.address.label"),
-			Hint: in.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
+		Fields: []field{{Name: "url", Type: "url", Label: say.HTML("console.webhook.address.label"),
+			Hint: say.HTML("console.webhook.address.hint"), Max: webhook.MaxURL, Value: endpoint.URL}},
 	}, err
 }
 
@@ -215,24 +215,24 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 	return c.writeWebhookSecret(w, r, partner, "console.webhook.address.set", secret)
 }
 
-func (c *console) askWebhookSecret(r *http.Request, in writer, one hook, no refused) (confirmation, error) {
-	ends, err := c.previews().Client(r.Context(), one.partner)
-	says := []template.HTML{in.HTML("console.webhook.secret.says")}
+func (c *console) askWebhookSecret(r *http.Request, say writer, endpoint hook, no refused) (confirmation, error) {
+	ends, err := c.previews().Client(r.Context(), endpoint.partner)
+	says := []template.HTML{say.HTML("console.webhook.secret.says")}
 	if !ends.OlderWebhookSecret.IsZero() {
-		says = append(says, in.HTML("console.webhook.secret.older_ends", "Until", instant(ends.OlderWebhookSecret)))
+		says = append(says, say.HTML("console.webhook.secret.older_ends", "Until", instant(ends.OlderWebhookSecret)))
 	}
 	x := confirmation{
-		Names: []any{"Partner", one.partner.Name}, Says: says,
-		Back:   c.hooksPath(one.partner),
+		Names: []any{"Partner", endpoint.partner.Name}, Says: says,
+		Back:   c.hooksPath(endpoint.partner),
 		Hidden: []named{{"older", untilOf(ends.OlderWebhookSecret)}},
 	}
 	if no.error != nil {
-		x.Problem = in.HTML("console.secret.replaced_since")
+		x.Problem = say.HTML("console.secret.replaced_since")
 	}
 	return x, err
 }
 
-func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, one hook) error {
+func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, hooked hook) error {
 	form, err := site.ReadForm(w, r, "older")
 	if err != nil {
 		return err
@@ -241,51 +241,51 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, o
 	if err != nil {
 		return err
 	}
-	secret, err := c.Webhooks.RotateSecret(r.Context(), one.partner.ID, &older)
+	secret, err := c.Webhooks.RotateSecret(r.Context(), hooked.partner.ID, &older)
 	if errors.Is(err, webhook.ErrReplacedSince) {
 		return refused{form, err}
 	}
 	if err != nil {
 		return err
 	}
-	endpoint, err := c.Webhooks.Endpoint(r.Context(), one.partner.ID)
+	endpoint, err := c.Webhooks.Endpoint(r.Context(), hooked.partner.ID)
 	if err != nil {
 		return err
 	}
-	return c.writeWebhookSecret(w, r, one.partner, "console.webhook.secret.replaced", secret,
+	return c.writeWebhookSecret(w, r, hooked.partner, "console.webhook.secret.replaced", secret,
 		c.site.Locale(r).HTML("console.webhook.secret.old_until", "Until", instant(endpoint.RotatingUntil)))
 }
 
-func (c *console) confirmRemoveWebhook(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
-	ends, err := c.previews().Client(r.Context(), one.partner)
+func (c *console) confirmRemoveWebhook(r *http.Request, say writer, endpoint hook, _ refused) (confirmation, error) {
+	ends, err := c.previews().Client(r.Context(), endpoint.partner)
 	return confirmation{
-		Names: []any{"Partner", one.partner.Name},
+		Names: []any{"Partner", endpoint.partner.Name},
 		Says: []template.HTML{
-			in.HTML("console.webhook.remove.says"), in.HTML("console.webhook.remove.waiting", "Number", in.bounded(ends.Waiting)),
+			say.HTML("console.webhook.remove.says"), say.HTML("console.webhook.remove.waiting", "Number", say.bounded(ends.Waiting)),
 		},
-		Grave: true, Back: c.hooksPath(one.partner),
+		Grave: true, Back: c.hooksPath(endpoint.partner),
 	}, err
 }
 
-func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, one hook) error {
-	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), one.partner.ID), c.hooksPath(one.partner), "webhook_removed")
+func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, endpoint hook) error {
+	return outcome(c.Webhooks.RemoveEndpoint(r.Context(), endpoint.partner.ID), c.hooksPath(endpoint.partner), "webhook_removed")
 }
 
 // switched is an act, pause or resume.
 func (c *console) switched(act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) handlers {
-	ask := func(r *http.Request, in writer, one hook, _ refused) (confirmation, error) {
-		ends, err := c.previews().Client(r.Context(), one.partner)
+	ask := func(r *http.Request, say writer, endpoint hook, _ refused) (confirmation, error) {
+		ends, err := c.previews().Client(r.Context(), endpoint.partner)
 		return confirmation{
-			Names: []any{"Partner", one.partner.Name},
+			Names: []any{"Partner", endpoint.partner.Name},
 			Says: []template.HTML{
-				in.HTML("console.webhook." + act + ".says"), in.HTML("console.webhook.pause.waiting", "Number", in.bounded(ends.Waiting)),
+				say.HTML("console.webhook." + act + ".says"), say.HTML("console.webhook.pause.waiting", "Number", say.bounded(ends.Waiting)),
 			},
-			Back: c.hooksPath(one.partner),
+			Back: c.hooksPath(endpoint.partner),
 		}, err
 	}
-	return previewed(c, "webhook."+act, c.hookOf, ask, site.Confirmed(func(_ http.ResponseWriter, r *http.Request, one hook) error {
-		_, err := change(r.Context(), one.partner.ID)
-		return outcome(err, c.hooksPath(one.partner), "webhook_"+act+"d")
+	return previewed(c, "webhook."+act, c.hookOf, ask, site.Confirmed(func(_ http.ResponseWriter, r *http.Request, endpoint hook) error {
+		_, err := change(r.Context(), endpoint.partner.ID)
+		return outcome(err, c.hooksPath(endpoint.partner), "webhook_"+act+"d")
 	}))
 }
 
@@ -300,74 +300,74 @@ type webhookTest struct {
 
 var eventTypes = []string{webhook.ConnectionRevoked, webhook.ActivityUpdated}
 
-func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request, one hook) error {
+func (c *console) showWebhookTest(w http.ResponseWriter, r *http.Request, endpoint hook) error {
 	return c.write(w, r, "webhook-test", webhookTest{
-		aboutPartner: aboutPartner{one.partner, "webhooks"}, URL: one.endpoint.URL, Types: eventTypes, Type: eventTypes[0],
+		aboutPartner: aboutPartner{endpoint.partner, "webhooks"}, URL: endpoint.endpoint.URL, Types: eventTypes, Type: eventTypes[0],
 	})
 }
 
-func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, one hook) error {
+func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, endpoint hook) error {
 	form, err := site.ReadForm(w, r, "type")
 	if err != nil {
 		return err
 	}
-	attempt, err := c.Webhooks.SendSample(r.Context(), one.partner.ID, form["type"])
+	attempt, err := c.Webhooks.SendSample(r.Context(), endpoint.partner.ID, form["type"])
 	if err != nil {
 		return err
 	}
 	got := newAttemptView(attempt)
 	return c.write(w, r, "webhook-test", webhookTest{
-		aboutPartner: aboutPartner{one.partner, "webhooks"}, URL: one.endpoint.URL, Types: eventTypes, Type: form["type"], Got: &got,
+		aboutPartner: aboutPartner{endpoint.partner, "webhooks"}, URL: endpoint.endpoint.URL, Types: eventTypes, Type: form["type"], Got: &got,
 	})
 }
 
-func (c *console) confirmReplay(r *http.Request, in writer, one hookEvent, _ refused) (confirmation, error) {
-	event, err := c.previews().Event(r.Context(), one.partner.ID)
+func (c *console) confirmReplay(r *http.Request, say writer, shown hookEvent, _ refused) (confirmation, error) {
+	event, err := c.previews().Event(r.Context(), shown.partner.ID)
 	says := "console.webhook.replay.says"
 	if event == preview.Waits {
 		says = "console.webhook.replay.paused"
 	}
 	return confirmation{
-		Names: []any{"Partner", one.partner.Name},
+		Names: []any{"Partner", shown.partner.Name},
 		Says: []template.HTML{
-			in.HTML(says, "ID", one.MessageID()), in.HTML("console.webhook.replay.attempts", "Count", one.AttemptCount),
+			say.HTML(says, "ID", shown.MessageID()), say.HTML("console.webhook.replay.attempts", "Count", shown.AttemptCount),
 		},
-		Back: c.eventPath(one),
+		Back: c.eventPath(shown),
 	}, err
 }
 
-func (c *console) replay(_ http.ResponseWriter, r *http.Request, one hookEvent) error {
-	of, err := c.hookOf(r)
+func (c *console) replay(_ http.ResponseWriter, r *http.Request, event hookEvent) error {
+	endpoint, err := c.hookOf(r)
 	if err != nil {
 		return err
 	}
-	what := "event_replayed"
-	if !of.endpoint.PausedAt.IsZero() {
-		what = "event_waits"
+	result := "event_replayed"
+	if !endpoint.endpoint.PausedAt.IsZero() {
+		result = "event_waits"
 	}
-	return outcome(c.Webhooks.Replay(r.Context(), one.ID), c.eventPath(one), what)
+	return outcome(c.Webhooks.Replay(r.Context(), event.ID), c.eventPath(event), result)
 }
 
 // replayPart is the number of failed events that one form sends again.
 const replayPart = 500
 
 // confirmReplayFailed asks to send failed events again, one part after the other. queued is the size of the part before.
-func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, one hook) error {
+func (c *console) confirmReplayFailed(w http.ResponseWriter, r *http.Request, endpoint hook) error {
 	query, err := parseQuery(r, "queued")
 	if err != nil {
 		return err
 	}
-	if !one.endpoint.StoppedAt.IsZero() {
+	if !endpoint.endpoint.StoppedAt.IsZero() {
 		return webhook.ErrStopped
 	}
-	_, failed, err := c.Webhooks.Waiting(r.Context(), one.partner.ID)
+	_, failed, err := c.Webhooks.Waiting(r.Context(), endpoint.partner.ID)
 	if err != nil {
 		return err
 	}
-	in := c.writer(r)
-	x := replayFailedView{aboutPartner: aboutPartner{one.partner, "webhooks"}, Failed: in.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
+	say := c.writer(r)
+	x := replayFailedView{aboutPartner: aboutPartner{endpoint.partner, "webhooks"}, Failed: say.bounded(failed), Next: min(failed, replayPart), More: failed > replayPart}
 	if queued, err := strconv.Atoi(query["queued"]); err == nil && queued >= 0 {
-		x.Queued, x.Done = in.Number(queued), true
+		x.Queued, x.Done = say.Number(queued), true
 	}
 	return c.write(w, r, "webhook-replay", x)
 }
@@ -382,10 +382,10 @@ type replayFailedView struct {
 	More   bool
 }
 
-func (c *console) replayFailed(_ http.ResponseWriter, r *http.Request, one hook) error {
-	queued, err := c.Webhooks.ReplayFailed(r.Context(), one.partner.ID, replayPart)
+func (c *console) replayFailed(_ http.ResponseWriter, r *http.Request, endpoint hook) error {
+	queued, err := c.Webhooks.ReplayFailed(r.Context(), endpoint.partner.ID, replayPart)
 	if err != nil {
 		return err
 	}
-	return site.Redirect(c.hooksPath(one.partner) + "/replay?queued=" + strconv.Itoa(queued))
+	return site.Redirect(c.hooksPath(endpoint.partner) + "/replay?queued=" + strconv.Itoa(queued))
 }

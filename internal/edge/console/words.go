@@ -14,8 +14,8 @@ import (
 	"connect-svc/internal/foundation/locale"
 )
 
-func newWriter(in *locale.Locale) writer {
-	return writer{in, message.NewPrinter(language.Make(in.Tag))}
+func newWriter(loc *locale.Locale) writer {
+	return writer{loc, message.NewPrinter(language.Make(loc.Tag))}
 }
 
 // writer returns the writer in the language of a request.

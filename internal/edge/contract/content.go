@@ -84,14 +84,14 @@ func scan(body []byte) error {
 			continue
 		}
 		if len(open) > 0 && open[len(open)-1].isObject {
-			in := &open[len(open)-1]
-			in.isValue = !in.isValue
-			if in.isValue { // this is the field's name
+			inner := &open[len(open)-1]
+			inner.isValue = !inner.isValue
+			if inner.isValue { // this is the field's name
 				name, _ := token.(string)
-				if len(in.names) == maxNames || slices.Contains(in.names, name) {
+				if len(inner.names) == maxNames || slices.Contains(inner.names, name) {
 					return ErrMalformed
 				}
-				in.names = append(in.names, name)
+				inner.names = append(inner.names, name)
 				continue
 			}
 		}
@@ -103,10 +103,10 @@ func scan(body []byte) error {
 		}
 		if text, _ := token.(string); strings.ContainsRune(text, utf8.RuneError) && hasHalfPair(body[before:decoder.InputOffset()]) {
 			var path []string
-			for _, in := range open {
-				step := strconv.Itoa(in.item)
-				if in.isObject {
-					step = in.names[len(in.names)-1]
+			for _, inner := range open {
+				step := strconv.Itoa(inner.item)
+				if inner.isObject {
+					step = inner.names[len(inner.names)-1]
 				}
 				if len(step) > maxName {
 					return wrong(path, "has a field that is not known")
@@ -158,7 +158,7 @@ func (op *Operation) checkContent(content any) error {
 	if fields := checkNumbers(content, nil, nil); len(fields) > 0 {
 		return refusal.Join(fields)
 	}
-	if invalid, is := errors.AsType[*jsonschema.ValidationError](op.Validate(content)); is {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](op.Validate(content)); ok {
 		fields := describe(invalid, nil)
 		slices.SortFunc(fields, func(a, b refusal.Field) int { return cmp.Compare(a.Problem, b.Problem) }) // so that the first one is always the same
 		return refusal.Join(fields)

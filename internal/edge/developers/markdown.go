@@ -55,7 +55,7 @@ func convert(source []byte) (title string, body template.HTML, sections []sectio
 			}
 		case *ast.Link:
 			file, anchor, _ := strings.Cut(string(node.Destination), "#")
-			if page, is := strings.CutSuffix(file, ".md"); is && !strings.Contains(page, "/") {
+			if page, ok := strings.CutSuffix(file, ".md"); ok && !strings.Contains(page, "/") {
 				if anchor != "" {
 					anchor = "#" + anchor
 				}
@@ -217,8 +217,8 @@ func together(document ast.Node, source []byte) {
 		var seen []string
 		last := node
 		for next := node; next != nil; next = next.NextSibling() {
-			block, is := next.(*ast.FencedCodeBlock)
-			if !is || !languages[string(block.Language(source))].program || slices.Contains(seen, string(block.Language(source))) {
+			block, ok := next.(*ast.FencedCodeBlock)
+			if !ok || !languages[string(block.Language(source))].program || slices.Contains(seen, string(block.Language(source))) {
 				break
 			}
 			seen, last = append(seen, string(block.Language(source))), next

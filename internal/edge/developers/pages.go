@@ -84,12 +84,12 @@ func (s *Site) addPages() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		found, err := placesOf(p, v.Body)
+		headings, err := placesOf(p, v.Body)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if p.Name != indexName { // it would list everything twice
-			places = append(places, found...)
+			places = append(places, headings...)
 		}
 		views[i] = v
 	}
@@ -272,7 +272,7 @@ func addSamples(o reference.Operation) ([]reference.Sample, error) {
 	samples := slices.Clone(o.Samples)
 	document := markdown.Parser().Parse(text.NewReader(source))
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
-		if block, is := node.(*ast.FencedCodeBlock); is {
+		if block, ok := node.(*ast.FencedCodeBlock); ok {
 			samples = append(samples, reference.Sample{Language: string(block.Language(source)), Text: string(block.Lines().Value(source))})
 		}
 	}

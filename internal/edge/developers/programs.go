@@ -112,7 +112,7 @@ func ReleasedPrograms(folder string) (*Programs, error) {
 	if err != nil {
 		return nil, errors.New("has no readable " + sumsName)
 	}
-	found := 0
+	count := 0
 	for line := range strings.Lines(string(sums)) {
 		if _, name, _ := strings.Cut(strings.TrimSpace(line), "  "); programName.MatchString(name) {
 			file, err := open(name)
@@ -120,10 +120,10 @@ func ReleasedPrograms(folder string) (*Programs, error) {
 				return nil, errors.New("lacks " + name + ", which its " + sumsName + " lists")
 			}
 			_ = file.Close()
-			found++
+			count++
 		}
 	}
-	if found == 0 {
+	if count == 0 {
 		return nil, errors.New("has no program: its " + sumsName + " lists none")
 	}
 	return p, nil
@@ -360,6 +360,6 @@ func zipOf(files *txtar.Archive, root string) ([]byte, error) {
 // AsksForModule reports whether the go command asks for the source of the Go SDK's module or of a package in it
 // (https://go.dev/ref/mod#vcs-find). It asks the module's host, which may not be ours, on the default port.
 func (s *Site) AsksForModule(r *http.Request) bool {
-	path, found := strings.CutPrefix("https://"+s.config.SDKModule, s.config.BaseURL+"/")
-	return found && r.Method == http.MethodGet && r.URL.RawQuery == "go-get=1" && strings.HasPrefix(r.URL.Path+"/", "/"+path+"/")
+	path, ok := strings.CutPrefix("https://"+s.config.SDKModule, s.config.BaseURL+"/")
+	return ok && r.Method == http.MethodGet && r.URL.RawQuery == "go-get=1" && strings.HasPrefix(r.URL.Path+"/", "/"+path+"/")
 }

@@ -51,12 +51,12 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, below := strings.CutPrefix(r.URL.Path, Path)
-	f, found := s.files[name]
+	f, ok := s.files[name]
 	readable := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case !below && readable:
 		http.Redirect(w, r, Path, http.StatusPermanentRedirect)
-	case !found || !readable:
+	case !ok || !readable:
 		w.Header().Set("Content-Type", s.missing.MediaType)
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNotFound)

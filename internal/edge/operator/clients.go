@@ -75,26 +75,26 @@ func (h handlers) CreateClient(
 func (h handlers) ReadClient(
 	ctx context.Context, request operatorapi.ReadClientRequestObject,
 ) (operatorapi.ReadClientResponseObject, error) {
-	found, err := h.readClient(ctx, request.ClientId)
-	return operatorapi.ReadClient200JSONResponse(found), err
+	body, err := h.readClient(ctx, request.ClientId)
+	return operatorapi.ReadClient200JSONResponse(body), err
 }
 
 // readClient returns a client with its webhook.
 func (h handlers) readClient(ctx context.Context, id uuid.UUID) (operatorapi.Client, error) {
-	found, err := h.Clients.Get(ctx, id)
+	c, err := h.Clients.Get(ctx, id)
 	if err != nil {
 		return operatorapi.Client{}, err
 	}
-	return h.detail(ctx, found)
+	return h.detail(ctx, c)
 }
 
 func (h handlers) detail(ctx context.Context, c client.Client) (operatorapi.Client, error) {
 	body := clientBody(c)
-	found, err := h.Webhooks.Endpoint(ctx, c.ID)
+	endpoint, err := h.Webhooks.Endpoint(ctx, c.ID)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return body, nil
 	}
-	body.Webhook = new(webhookBody(found))
+	body.Webhook = new(webhookBody(endpoint))
 	return body, err
 }
 
@@ -132,7 +132,7 @@ func checkWebhookURL(url *string) error {
 	if url == nil || *url == "" {
 		return nil
 	}
-	if wrong, is := errors.AsType[refusal.Field](webhook.ValidateURL(*url)); is {
+	if wrong, ok := errors.AsType[refusal.Field](webhook.ValidateURL(*url)); ok {
 		return refusal.Field{Path: "webhook_url", Problem: wrong.Problem}
 	}
 	return nil
@@ -208,16 +208,16 @@ func readLogo(text string) (brand.Logo, error) {
 func (h handlers) DisableClient(
 	ctx context.Context, request operatorapi.DisableClientRequestObject,
 ) (operatorapi.DisableClientResponseObject, error) {
-	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
-	return operatorapi.DisableClient200JSONResponse(found), err
+	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
+	return operatorapi.DisableClient200JSONResponse(body), err
 }
 
 // EnableClient enables a client.
 func (h handlers) EnableClient(
 	ctx context.Context, request operatorapi.EnableClientRequestObject,
 ) (operatorapi.EnableClientResponseObject, error) {
-	found, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
-	return operatorapi.EnableClient200JSONResponse(found), err
+	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
+	return operatorapi.EnableClient200JSONResponse(body), err
 }
 
 func (h handlers) setStatus(
@@ -318,8 +318,8 @@ func (h handlers) ReadChangeRequest(
 	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
 		return nil, err
 	}
-	found, err := h.Clients.ChangeRequest(ctx, request.ClientId)
-	body, err := h.changeRequestBody(ctx, found, err)
+	change, err := h.Clients.ChangeRequest(ctx, request.ClientId)
+	body, err := h.changeRequestBody(ctx, change, err)
 	return operatorapi.ReadChangeRequest200JSONResponse(body), err
 }
 
@@ -354,13 +354,13 @@ func (h handlers) changeRequestBody(ctx context.Context, c client.ChangeRequest,
 		body.AnsweredBy = &c.AnsweredBy
 		return body, nil
 	}
-	now, err := h.Clients.Get(ctx, c.ClientID)
+	current, err := h.Clients.Get(ctx, c.ClientID)
 	if err != nil {
 		return body, err
 	}
-	wanted, err := c.Wanted(now.Registration)
-	body.Changes = each(client.Compare(now.Registration, wanted), func(one client.FieldChange) operatorapi.FieldChange {
-		return operatorapi.FieldChange{Field: jsonField(one.Field), Before: one.Before, After: one.After}
+	wanted, err := c.Wanted(current.Registration)
+	body.Changes = each(client.Compare(current.Registration, wanted), func(change client.FieldChange) operatorapi.FieldChange {
+		return operatorapi.FieldChange{Field: jsonField(change.Field), Before: change.Before, After: change.After}
 	})
 	return body, err
 }

@@ -225,8 +225,8 @@ func readersOf(user account.User, connections []oauth.Connection) []operatorapi.
 		}
 		reader := operatorapi.Reader{ClientId: connection.Partner.ClientID, ClientName: connection.Partner.Name}
 		first := func(dataset activity.Dataset) *openapi_types.Date {
-			of := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
-			return &openapi_types.Date{Time: of.FirstDate(dataset)}
+			reader := activity.Reader{HistoryFrom: connection.HistoryFrom, RegisteredOn: user.RegisteredOn}
+			return &openapi_types.Date{Time: reader.FirstDate(dataset)}
 		}
 		if connection.Scopes.Contains(scope.DailySteps) {
 			reader.StepsFrom = first(activity.DatasetDailySteps)

@@ -20,14 +20,14 @@ func (h handlers) ListUsage(
 		return nil, err
 	}
 	query := request.Params.Query
-	found, err := h.Clients.Search(ctx, orZero(query))
+	ids, err := h.Clients.Search(ctx, orZero(query))
 	if err != nil {
 		return nil, err
 	}
 	rows, next, err := page.Read(page.List{
 		Name: "usage", Filters: []*string{request.Params.Since, query}, Limit: request.Params.Limit, Cursor: request.Params.Cursor,
 	}, func(after page.Key, limit int) ([]usage.Report, error) {
-		return h.Usage.Clients(ctx, found, since, after, limit)
+		return h.Usage.Clients(ctx, ids, since, after, limit)
 	}, usage.Report.Key)
 	return operatorapi.ListUsage200JSONResponse{Data: each(rows, clientUsageBody), NextCursor: next}, err
 }

@@ -93,16 +93,16 @@ func (h handlers) ListAdjustments(
 func (h handlers) CreateAdjustment(
 	ctx context.Context, request operatorapi.CreateAdjustmentRequestObject,
 ) (operatorapi.CreateAdjustmentResponseObject, error) {
-	one := activity.AdjustmentRecord{
+	record := activity.AdjustmentRecord{
 		UserID: request.UserId, Date: request.Body.Date.Time, Delta: int(request.Body.Delta), Note: request.Body.Note,
 	}
 	if id := request.Body.AdjustmentId; id != nil {
 		if *id == uuid.Nil { // it means no id to the domain
 			return nil, refusal.Field{Path: "adjustment_id", Problem: "must not be the nil UUID"}
 		}
-		one.ID = *id
+		record.ID = *id
 	}
-	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), one)
+	stored, err := h.Activity.Adjust(ctx, activity.Adjusted(request.Body.Dataset), record)
 	return operatorapi.CreateAdjustment200JSONResponse(adjustmentBody(stored)), err
 }
 
@@ -163,8 +163,8 @@ func (h handlers) ListAuditLog(
 			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
 				return nil, page.Key{}, err
 			}
-			found, err := h.Audit.List(ctx, filter, after, limit)
-			return found.Events, found.Next, err
+			events, err := h.Audit.List(ctx, filter, after, limit)
+			return events.Events, events.Next, err
 		})
 	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, auditBody), NextCursor: next}, err
 }
@@ -258,8 +258,8 @@ func (h handlers) ListPortalSessions(
 	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
 		return nil, err
 	}
-	found, err := h.Portal.Sessions(ctx, request.ClientId)
-	return operatorapi.ListPortalSessions200JSONResponse{Data: each(found, portalBody)}, err
+	sessions, err := h.Portal.Sessions(ctx, request.ClientId)
+	return operatorapi.ListPortalSessions200JSONResponse{Data: each(sessions, portalBody)}, err
 }
 
 // EndPortalSessions ends all links and sessions of a client.

@@ -183,17 +183,17 @@ func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
 
 // Find returns what a text names.
 func (h handlers) Find(ctx context.Context, request operatorapi.FindRequestObject) (operatorapi.FindResponseObject, error) {
-	found, err := h.Finder.Find(ctx, request.Params.Text)
-	return operatorapi.Find200JSONResponse{Data: each(found, foundBody)}, err
+	matches, err := h.Finder.Find(ctx, request.Params.Text)
+	return operatorapi.Find200JSONResponse{Data: each(matches, foundBody)}, err
 }
 
-func foundBody(found lookup.Found) operatorapi.Found {
+func foundBody(match lookup.Found) operatorapi.Found {
 	body := operatorapi.Found{
-		Kind: operatorapi.FoundKind(found.Kind), UserId: orNull(found.UserID), ClientId: orNull(found.ClientID), Name: found.Name,
-		At: instantOrNull(found.At), Detail: found.Detail,
+		Kind: operatorapi.FoundKind(match.Kind), UserId: orNull(match.UserID), ClientId: orNull(match.ClientID), Name: match.Name,
+		At: instantOrNull(match.At), Detail: match.Detail,
 	}
-	if found.EventID != uuid.Nil {
-		body.WebhookId = new(webhook.Event{ID: found.EventID}.MessageID())
+	if match.EventID != uuid.Nil {
+		body.WebhookId = new(webhook.Event{ID: match.EventID}.MessageID())
 	}
 	return body
 }
@@ -211,20 +211,20 @@ func orNull[T comparable](value T) *T {
 func (h handlers) named(ctx context.Context, params operatorapi.ListAuditLogParams) (user, client *uuid.UUID, ok bool, err error) {
 	user, client, ok = params.UserId, params.ClientId, true
 	if params.Email != nil {
-		found, err := h.Accounts.FindUser(ctx, *params.Email)
+		account, err := h.Accounts.FindUser(ctx, *params.Email)
 		if err != nil {
 			return nil, nil, false, err
 		}
-		ok = user == nil || *user == found.ID
-		user = &found.ID
+		ok = user == nil || *user == account.ID
+		user = &account.ID
 	}
 	if params.ClientName != nil {
-		found, err := h.Finder.ClientNamed(ctx, *params.ClientName)
+		id, err := h.Finder.ClientNamed(ctx, *params.ClientName)
 		if err != nil {
 			return nil, nil, false, err
 		}
-		ok = ok && (client == nil || *client == found)
-		client = &found
+		ok = ok && (client == nil || *client == id)
+		client = &id
 	}
 	return user, client, ok, nil
 }
@@ -241,8 +241,8 @@ func (h handlers) ListUserSignIns(
 func (h handlers) ListSignIns(
 	ctx context.Context, request operatorapi.ListSignInsRequestObject,
 ) (operatorapi.ListSignInsResponseObject, error) {
-	found, err := h.Accounts.SignIns(ctx, request.Params.Email)
-	return operatorapi.ListSignIns200JSONResponse(signInLogBody(found)), err
+	log, err := h.Accounts.SignIns(ctx, request.Params.Email)
+	return operatorapi.ListSignIns200JSONResponse(signInLogBody(log)), err
 }
 
 // LiftSignInLimits lets the limits of a user's address begin anew.
@@ -261,16 +261,16 @@ func (h handlers) signInsOf(ctx context.Context, userID uuid.UUID) (operatorapi.
 	if err != nil {
 		return operatorapi.SignInLog{}, err
 	}
-	found, err := h.Accounts.SignIns(ctx, user.Email)
-	return signInLogBody(found), err
+	log, err := h.Accounts.SignIns(ctx, user.Email)
+	return signInLogBody(log), err
 }
 
-func signInLogBody(found account.SignInLog) operatorapi.SignInLog {
-	data := each(found.Events, func(e account.SignInEvent) operatorapi.SignInEvent {
+func signInLogBody(log account.SignInLog) operatorapi.SignInLog {
+	data := each(log.Events, func(e account.SignInEvent) operatorapi.SignInEvent {
 		return operatorapi.SignInEvent{
 			At: instant(e.At), Event: operatorapi.SignInEventEvent(e.Kind), Waiting: e.Waiting, Until: instantOrNull(e.Until), Detail: e.Detail,
 			SignInId: orNull(e.SignIn), Limit: orNull(operatorapi.SignInEventLimit(e.Limit)),
 		}
 	})
-	return operatorapi.SignInLog{CodesWork: found.CodesWork, Data: data, NextCodeAt: instantOrNull(found.NextCodeAt)}
+	return operatorapi.SignInLog{CodesWork: log.CodesWork, Data: data, NextCodeAt: instantOrNull(log.NextCodeAt)}
 }

@@ -34,8 +34,8 @@ func (h handlers) actOnEndpoint(
 	if err := h.known(ctx, oauth.Filter{ClientID: &id}); err != nil {
 		return operatorapi.Webhook{}, err
 	}
-	found, err := act(ctx, id)
-	return webhookBody(found), err
+	endpoint, err := act(ctx, id)
+	return webhookBody(endpoint), err
 }
 
 func webhookBody(w webhook.Endpoint) operatorapi.Webhook {

@@ -31,9 +31,9 @@ func (c connection) Path() string {
 
 // connections returns the connections of a user. Days are those of the user's calendar.
 func (p *pages) connections(r *http.Request, user account.User) ([]connection, error) {
-	found, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
-	list := make([]connection, len(found))
-	for i, c := range found {
+	all, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
+	list := make([]connection, len(all))
+	for i, c := range all {
 		c.AuthorizedAt = c.AuthorizedAt.In(user.Zone())
 		if c.LastReadAt != nil {
 			*c.LastReadAt = c.LastReadAt.In(user.Zone())
@@ -96,41 +96,41 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 const goneParameter = "disconnected"
 
 // showDisconnect asks for confirmation and says what ends. Without a connection it redirects to the list.
-func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, of connection) error {
-	if of.State == "" {
+func (p *pages) showDisconnect(w http.ResponseWriter, r *http.Request, shown connection) error {
+	if shown.State == "" {
 		return site.Redirect(accountBase)
 	}
-	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: of.Partner, Connections: []connection{of}})
+	p.site.Write(w, r, http.StatusOK, "disconnect", view{Base: accountBase, Partner: shown.Partner, Connections: []connection{shown}})
 	return nil
 }
 
 // disconnect ends the connection (specification 3.2). A form that is submitted twice changes nothing the second time.
-func (p *pages) disconnect(_ http.ResponseWriter, r *http.Request, of connection) error {
-	err := p.OAuth.DisconnectUser(r.Context(), of.UserID, of.Partner.ClientID)
+func (p *pages) disconnect(_ http.ResponseWriter, r *http.Request, shown connection) error {
+	err := p.OAuth.DisconnectUser(r.Context(), shown.UserID, shown.Partner.ClientID)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		return site.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	return site.Redirect(accountBase + "?" + goneParameter + "=" + of.Partner.ClientID.String())
+	return site.Redirect(accountBase + "?" + goneParameter + "=" + shown.Partner.ClientID.String())
 }
 
 // connectionOf returns the connection between the signed-in user and the client that the path names. Without one it has no state.
-func (p *pages) connectionOf(r *http.Request) (of connection, err error) {
+func (p *pages) connectionOf(r *http.Request) (shown connection, err error) {
 	user, err := p.signedIn(r)
 	if err != nil {
-		return of, err
+		return shown, err
 	}
-	of.UserID = user.ID
-	if of.Partner.ClientID, err = site.PathID(r, "client"); err != nil {
-		return of, err
+	shown.UserID = user.ID
+	if shown.Partner.ClientID, err = site.PathID(r, "client"); err != nil {
+		return shown, err
 	}
 	list, err := p.connections(r, user)
-	if i := slices.IndexFunc(list, func(c connection) bool { return c.Partner.ClientID == of.Partner.ClientID }); i >= 0 {
-		of = list[i]
+	if i := slices.IndexFunc(list, func(c connection) bool { return c.Partner.ClientID == shown.Partner.ClientID }); i >= 0 {
+		shown = list[i]
 	}
-	return of, err
+	return shown, err
 }
 
 // accountBase is the prefix of the paths of the account pages.
@@ -224,54 +224,54 @@ type receipt struct {
 
 // receiptOf finds the receipt that the path names, and what it is about. It changes nothing, because programs that look at emails open links,
 // too. Error: account.ErrNoReceipt.
-func (p *pages) receiptOf(r *http.Request) (found receipt, err error) {
-	of, user, err := p.Accounts.OpenReceipt(r.Context(), chi.URLParam(r, "receipt"))
+func (p *pages) receiptOf(r *http.Request) (opened receipt, err error) {
+	sealed, user, err := p.Accounts.OpenReceipt(r.Context(), chi.URLParam(r, "receipt"))
 	if err != nil {
-		return found, err
+		return opened, err
 	}
-	found = receipt{Receipt: of, view: view{Base: accountBase}}
-	if of.ClientID == uuid.Nil {
-		browser, signedIn, err := p.Accounts.BrowserOfReceipt(r.Context(), of)
+	opened = receipt{Receipt: sealed, view: view{Base: accountBase}}
+	if sealed.ClientID == uuid.Nil {
+		browser, signedIn, err := p.Accounts.BrowserOfReceipt(r.Context(), sealed)
 		browser.SignedInAt = browser.SignedInAt.In(user.Zone())
-		found.view.Problem, found.view.Link = "browser", r.URL.Path
-		found.view.Browsers, found.view.Over = []account.Browser{browser}, !signedIn
-		return found, err
+		opened.view.Problem, opened.view.Link = "browser", r.URL.Path
+		opened.view.Browsers, opened.view.Over = []account.Browser{browser}, !signedIn
+		return opened, err
 	}
-	c, err := p.OAuth.Connection(r.Context(), of.UserID, of.ClientID)
+	c, err := p.OAuth.Connection(r.Context(), sealed.UserID, sealed.ClientID)
 	if errors.Is(err, oauth.ErrNotConnected) {
 		err = account.ErrNoReceipt
 	}
 	c.AuthorizedAt = c.AuthorizedAt.In(user.Zone())
-	found.view.Partner = partner{Partner: c.Partner}
-	found.view.Connections = []connection{{Connection: c, Partner: found.view.Partner, link: r.URL.Path}}
+	opened.view.Partner = partner{Partner: c.Partner}
+	opened.view.Connections = []connection{{Connection: c, Partner: opened.view.Partner, link: r.URL.Path}}
 	switch {
 	case c.State == oauth.Disconnected:
-		found.view.Problem, found.view.Over = "ended", true
-	case c.Version != of.Version:
-		found.view.Problem, found.view.Over = "renewed", true
+		opened.view.Problem, opened.view.Over = "ended", true
+	case c.Version != sealed.Version:
+		opened.view.Problem, opened.view.Over = "renewed", true
 	}
-	return found, err
+	return opened, err
 }
 
 // showReceipt asks whether to end what the receipt is about, or says why there is nothing to end.
-func (p *pages) showReceipt(w http.ResponseWriter, r *http.Request, of receipt) error {
+func (p *pages) showReceipt(w http.ResponseWriter, r *http.Request, opened receipt) error {
 	name := "receipt"
-	if !of.view.Over && of.ClientID != uuid.Nil {
+	if !opened.view.Over && opened.ClientID != uuid.Nil {
 		name = "disconnect"
 	}
-	p.site.Write(w, r, http.StatusOK, name, of.view)
+	p.site.Write(w, r, http.StatusOK, name, opened.view)
 	return nil
 }
 
 // useReceipt ends what the receipt is about. A form that is submitted twice changes nothing the second time. Then the page says how it is now.
-func (p *pages) useReceipt(_ http.ResponseWriter, r *http.Request, of receipt) error {
+func (p *pages) useReceipt(_ http.ResponseWriter, r *http.Request, opened receipt) error {
 	var err error
 	switch {
-	case of.view.Over:
-	case of.ClientID == uuid.Nil:
-		err = p.Accounts.EndBrowser(r.Context(), of.Receipt)
+	case opened.view.Over:
+	case opened.ClientID == uuid.Nil:
+		err = p.Accounts.EndBrowser(r.Context(), opened.Receipt)
 	default:
-		err = p.OAuth.DisconnectVersion(r.Context(), of.UserID, of.ClientID, of.Version)
+		err = p.OAuth.DisconnectVersion(r.Context(), opened.UserID, opened.ClientID, opened.Version)
 	}
 	if err != nil && !errors.Is(err, oauth.ErrNotConnected) { // the latter: it has just changed
 		return err

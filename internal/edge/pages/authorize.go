@@ -47,44 +47,44 @@ type pending struct {
 func (p pending) hasSession() bool { return p.sealed != "" }
 
 // keeps returns what this browser keeps of the request that the path names.
-func keeps(r *http.Request) (found pending, err error) {
-	found.asked.ID, err = site.PathID(r, "request")
-	found.asked.Sealed, found.outcome, _ = strings.Cut(cookieText(r, askedCookie), ".")
+func keeps(r *http.Request) (request pending, err error) {
+	request.asked.ID, err = site.PathID(r, "request")
+	request.asked.Sealed, request.outcome, _ = strings.Cut(cookieText(r, askedCookie), ".")
 	if bytes.HasPrefix(cookieValue(r, askedCookie), []byte(decided+":")) { // until 1.3.0: from a page of 1.0.0
-		found.outcome = decided
+		request.outcome = decided
 	}
 	secret, _ := secretIn(r, browserCookie)
-	found.browser, found.base = secret.hash(), requestPath(found.asked.ID)
-	return found, err
+	request.browser, request.base = secret.hash(), requestPath(request.asked.ID)
+	return request, err
 }
 
 // pending finds the request that the path names, by its sign-in or by what was asked for. After a decision it returns
 // oauth.ErrRequestEnded and what the browser keeps.
 func (p *pages) pending(r *http.Request) (pending, error) {
-	found, err := keeps(r)
+	request, err := keeps(r)
 	if err != nil {
-		return found, err
+		return request, err
 	}
-	if session, ok := p.requestSession(r); ok && session.RequestID == found.asked.ID && session.Browser == found.browser {
-		found.session, found.sealed = session, cookieText(r, requestSessionCookie)
-		if found.Request, err = p.OAuth.Request(r.Context(), found.asked.ID, session.Hash()); !errors.Is(err, oauth.ErrRequestEnded) {
-			return found, err
+	if session, ok := p.requestSession(r); ok && session.RequestID == request.asked.ID && session.Browser == request.browser {
+		request.session, request.sealed = session, cookieText(r, requestSessionCookie)
+		if request.Request, err = p.OAuth.Request(r.Context(), request.asked.ID, session.Hash()); !errors.Is(err, oauth.ErrRequestEnded) {
+			return request, err
 		}
 		// If "Not you?" is pressed twice, the browser drops the first answer with its cookies.
-		out, failure := p.OAuth.IsSignedOut(r.Context(), found.asked.ID, found.browser)
+		out, failure := p.OAuth.IsSignedOut(r.Context(), request.asked.ID, request.browser)
 		if failure != nil {
-			return found, failure
+			return request, failure
 		}
 		if !out {
-			return found, err
+			return request, err
 		}
-		found.session, found.sealed = oauth.Session{}, ""
+		request.session, request.sealed = oauth.Session{}, ""
 	}
-	if found.outcome != "" {
-		return found, oauth.ErrRequestEnded
+	if request.outcome != "" {
+		return request, oauth.ErrRequestEnded
 	}
-	found.Request, err = p.OAuth.OpenRequest(r.Context(), found.asked, found.browser)
-	return found, err
+	request.Request, err = p.OAuth.OpenRequest(r.Context(), request.asked, request.browser)
+	return request, err
 }
 
 // requestSession opens the sign-in to a request that the browser kept.

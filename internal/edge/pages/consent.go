@@ -149,8 +149,8 @@ type ConsentPreview struct {
 
 // NewConsentPreview makes it. static is the path of the files that it needs, with a slash at its end. An error means that the
 // embedded files are inconsistent.
-func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, now func() time.Time) (*ConsentPreview, error) {
-	files, err := readSite(of, texts, static)
+func NewConsentPreview(static string, design brand.Brand, texts *locale.Catalogue, now func() time.Time) (*ConsentPreview, error) {
+	files, err := readSite(design, texts, static)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -159,7 +159,7 @@ func NewConsentPreview(static string, of brand.Brand, texts *locale.Catalogue, n
 
 // Show sends the page in a language, under a bar in the operator's own. logo is the address of the partner's logo, or empty. back is the
 // address that the bar links to.
-func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.Client, tag, logo, back string) {
+func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, registered client.Client, tag, logo, back string) {
 	const email = "robin@example.com"
 	asked := r.Clone(r.Context())
 	asked.Header.Set("Accept-Language", tag)
@@ -167,10 +167,10 @@ func (p *ConsentPreview) Show(w http.ResponseWriter, r *http.Request, of client.
 	p.Write(w, asked, http.StatusOK, "consent", view{
 		Base: back,
 		Partner: partner{Partner: oauth.Partner{
-			ClientID: of.ID, Name: of.Name, HomepageURL: of.HomepageURL, PrivacyURL: of.PrivacyURL, TermsURL: of.TermsURL,
-		}, Callback: of.CallbackURL, logo: logo},
+			ClientID: registered.ID, Name: registered.Name, HomepageURL: registered.HomepageURL, PrivacyURL: registered.PrivacyURL, TermsURL: registered.TermsURL,
+		}, Callback: registered.CallbackURL, logo: logo},
 		Email:   email,
-		Consent: oauth.Consent{Scopes: of.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
+		Consent: oauth.Consent{Scopes: registered.Scopes, Email: email, HistoryFrom: p.now().UTC().Truncate(24 * time.Hour)},
 		Preview: back, Operator: p.Texts.Console().Negotiate(r.Header.Get("Accept-Language")),
 	})
 }

@@ -170,17 +170,17 @@ const maxCheck = 10 * time.Minute
 // Check measures every page and email of a preview in a browser of this machine: in every language, at 320, 390 and 1280 px, with
 // letters of 100 and 200 %, in light and in dark. It returns what is wrong, and how many pages it has measured. Errors: see
 // [chromium.Show].
-func Check(ctx context.Context, of brand.Brand, texts *locale.Catalogue) (problems []string, measured int, err error) {
+func Check(ctx context.Context, design brand.Brand, texts *locale.Catalogue) (problems []string, measured int, err error) {
 	if texts == nil {
 		texts = locale.Default()
 	}
 	p := everything(texts.Tags())
-	problems, err = check(ctx, of, texts, p)
+	problems, err = check(ctx, design, texts, p)
 	return problems, len(p.Pages), err
 }
 
-func check(ctx context.Context, of brand.Brand, texts *locale.Catalogue, p plan) (problems []string, err error) {
-	preview, err := Preview(of, texts)
+func check(ctx context.Context, design brand.Brand, texts *locale.Catalogue, p plan) (problems []string, err error) {
+	preview, err := Preview(design, texts)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func check(ctx context.Context, of brand.Brand, texts *locale.Catalogue, p plan)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxCheck, errors.New("the browser takes longer than 10 minutes"))
 	defer cancel()
-	found, end := make(chan string), make(chan string, 1)
+	overflows, end := make(chan string), make(chan string, 1)
 	sent := func(to chan string) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
 			text, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10))
@@ -204,7 +204,7 @@ func check(ctx context.Context, of brand.Brand, texts *locale.Catalogue, p plan)
 	mux.Handle("/", preview)
 	mux.HandleFunc("GET /check/plan", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(p) })
 	mux.HandleFunc("GET /check/faults.js", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, chromium.Faults) })
-	mux.Handle("POST /check/found", sent(found))
+	mux.Handle("POST /check/found", sent(overflows))
 	mux.Handle("POST /check/end", sent(end))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	defer server.Close()
@@ -214,7 +214,7 @@ func check(ctx context.Context, of brand.Brand, texts *locale.Catalogue, p plan)
 	go func() { ended <- chromium.Show(ctx, fmt.Sprintf("http://%s/preview/check.html", listener.Addr())) }()
 	for {
 		select {
-		case problem := <-found:
+		case problem := <-overflows:
 			problems = append(problems, problem)
 		case fault := <-end:
 			cancel()

@@ -130,8 +130,8 @@ var files embed.FS
 // staticPath is where the files of the pages are served.
 const staticPath = "/static/"
 
-func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Site, error) {
-	return site.New(site.Config{Files: files, Static: static, Brand: of, Texts: texts, Funcs: func(in *locale.Locale) template.FuncMap {
+func readSite(design brand.Brand, texts *locale.Catalogue, static string) (*site.Site, error) {
+	return site.New(site.Config{Files: files, Static: static, Brand: design, Texts: texts, Funcs: func(language *locale.Locale) template.FuncMap {
 		return template.FuncMap{
 			"initial": brand.Initial,
 			"host": func(address string) string { // which people recognize
@@ -141,17 +141,17 @@ func readSite(of brand.Brand, texts *locale.Catalogue, static string) (*site.Sit
 				}
 				return parsed.Host
 			},
-			"span":   in.Span,
-			"moment": in.Moment,
-			"sofar":  func(today activity.Today) string { return soFar(in, today) },
+			"span":   language.Span,
+			"moment": language.Moment,
+			"sofar":  func(today activity.Today) string { return soFar(language, today) },
 			// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
 			// cannot be followed, and takes no keys.
 			"accountLink": func(preview string) template.HTML {
 				if preview != "" {
-					return `<a class="inline" role="link" aria-disabled="true">` + in.HTML("account.name") + `</a>`
+					return `<a class="inline" role="link" aria-disabled="true">` + language.HTML("account.name") + `</a>`
 				}
-				return `<a class="inline" href="/account" target="_blank">` + in.HTML("account.name") + `<span class="only-read"> ` +
-					in.HTML("page.new_tab") + `</span></a>`
+				return `<a class="inline" href="/account" target="_blank">` + language.HTML("account.name") + `<span class="only-read"> ` +
+					language.HTML("page.new_tab") + `</span></a>`
 			},
 		}
 	}})
@@ -231,7 +231,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // ending returns why a request has ended, as a name that the template knows, the partner, as far as this browser may know them, and whether
 // the user has denied the request. After a failure the cause is unknown.
-func (p *pages) ending(r *http.Request) (cause string, of partner, isDenied bool) {
+func (p *pages) ending(r *http.Request) (cause string, asking partner, isDenied bool) {
 	kept, err := keeps(r)
 	if err != nil {
 		return "unknown", partner{}, false

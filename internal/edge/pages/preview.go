@@ -65,8 +65,8 @@ func samples() []sample {
 		connected("Velo Versicherung AG", oauth.Revoked, scope.CyclingDaily),
 	}
 	connections[0].Partner, connections[0].LastReadAt, connections[0].LastReadOf = stride, new(day.Add(13*time.Hour)), scope.DailySteps
-	ended := func(cause string, of partner) view {
-		return view{Base: request.Base, Problem: cause, Partner: of, Code: string(oauth.InvalidRequest)}
+	ended := func(cause string, asking partner) view {
+		return view{Base: request.Base, Problem: cause, Partner: asking, Code: string(oauth.InvalidRequest)}
 	}
 	return []sample{
 		{"sign-in", "Sign-in", "sign-in", request},
@@ -139,21 +139,21 @@ var previewPages = template.Must(template.ParseFS(previewFiles, "preview/*.html"
 
 // Preview shows every page and email with a brand and texts, to the operator and to nobody else: /{language} has all of
 // them side by side. It knows no database, and what is pressed on the pages does nothing.
-func Preview(of brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
-	files, err := readSite(of, texts, staticPath)
+func Preview(design brand.Brand, texts *locale.Catalogue) (http.Handler, error) {
+	files, err := readSite(design, texts, staticPath)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p := &pages{site: files}
 	texts = files.Texts
 	router := chi.NewRouter()
-	for from, name := range map[string]string{ // links of the pages have no language in their paths
+	for link, name := range map[string]string{ // links of the pages have no language in their paths
 		"/":                           "",
 		"/authorize/{client}/sign-in": "sign-in", "/authorize/{client}/code": "code",
 		"/authorize/{client}/consent": "consent-again", "/authorize/{client}/disconnect": "consent-end",
 		accountBase: "account", accountBase + "/sign-in": "account-sign-in", accountBase + "/connections/{client}/disconnect": "disconnect",
 	} {
-		router.Get(from, func(w http.ResponseWriter, r *http.Request) {
+		router.Get(link, func(w http.ResponseWriter, r *http.Request) {
 			tag := files.Locale(r).Tag
 			if seen := cookieText(r, "language"); seen != "" {
 				tag = texts.Locale(seen).Tag

@@ -78,30 +78,30 @@ type read struct{ Scope, Change string }
 func (v view) Reads() (reads []read) {
 	asked, current := v.Consent.Scopes.Names(), v.Consent.Current.Names()
 	for _, name := range (v.Consent.Scopes | v.Consent.Current).Names() {
-		one := read{Scope: name}
+		entry := read{Scope: name}
 		switch {
 		case !slices.Contains(asked, name):
-			one.Change = "gone"
+			entry.Change = "gone"
 		case v.Consent.ScopeMismatch && !slices.Contains(current, name):
-			one.Change = "new"
+			entry.Change = "new"
 		}
-		reads = append(reads, one)
+		reads = append(reads, entry)
 	}
 	return reads
 }
 
 // soFar lists the amounts of a day, such as 4,312 steps, 1 ride of 7.4 km. It is empty without any.
-func soFar(in *locale.Locale, today activity.Today) string {
+func soFar(language *locale.Locale, today activity.Today) string {
 	var amounts []string
 	if today.Steps != nil {
-		amounts = append(amounts, in.Text("today.steps", "Count", *today.Steps, "Number", in.Number(*today.Steps)))
+		amounts = append(amounts, language.Text("today.steps", "Count", *today.Steps, "Number", language.Number(*today.Steps)))
 	}
 	if today.Rides > 0 {
-		amounts = append(amounts, in.Text("today.rides", "Count", today.Rides, "Number", in.Number(today.Rides),
-			"Distance", in.Distance(today.RideMeters)))
+		amounts = append(amounts, language.Text("today.rides", "Count", today.Rides, "Number", language.Number(today.Rides),
+			"Distance", language.Distance(today.RideMeters)))
 	}
 	if today.Meters != nil && (today.Rides == 0 || *today.Meters != today.RideMeters) {
-		amounts = append(amounts, in.Text("today.distance", "Distance", in.Distance(*today.Meters)))
+		amounts = append(amounts, language.Text("today.distance", "Distance", language.Distance(*today.Meters)))
 	}
 	return strings.Join(amounts, ", ")
 }
@@ -161,15 +161,15 @@ func (p *pages) chooseLanguage(router chi.Routes) site.Handler {
 // pageBefore returns the page that a form was on, as the browser names it. If a GET does not lead there, because the page answered a form,
 // it returns the first page of the same sign-in.
 func pageBefore(r *http.Request, router chi.Routes) string {
-	from, err := url.Parse(r.Referer())
-	if err != nil || from.Path == "" {
+	referer, err := url.Parse(r.Referer())
+	if err != nil || referer.Path == "" {
 		return accountBase
 	}
-	if router.Match(chi.NewRouteContext(), http.MethodGet, from.Path) {
-		return (&url.URL{Path: from.Path, RawQuery: from.RawQuery}).String()
+	if router.Match(chi.NewRouteContext(), http.MethodGet, referer.Path) {
+		return (&url.URL{Path: referer.Path, RawQuery: referer.RawQuery}).String()
 	}
 	before := chi.NewRouteContext()
-	router.Match(before, http.MethodPost, from.Path)
+	router.Match(before, http.MethodPost, referer.Path)
 	if request := before.URLParam("request"); request != "" {
 		return "/authorize/" + request + "/sign-in"
 	}

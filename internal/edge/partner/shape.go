@@ -73,7 +73,7 @@ const (
 // parsePairs is [contract.ParsePairs] with errors of this edge.
 func parsePairs(encoded, kind string, known []string) (url.Values, error) {
 	values, err := contract.ParsePairs(encoded, kind, known)
-	if wrong, is := errors.AsType[refusal.Field](err); is {
+	if wrong, ok := errors.AsType[refusal.Field](err); ok {
 		return nil, malformed(wrong.Path + " " + wrong.Problem)
 	}
 	return values, err
@@ -125,7 +125,11 @@ func (op *operation) readForm(r *http.Request) (map[string]any, error) {
 	fields := map[string]any{}
 	for name, list := range values {
 		if op.Body.Properties[name] == nil {
-			claim(r, values)
+			// Support explains the error to the client that a body with credentials names.
+			event := telemetry.EventOf(r.Context())
+			if id, err := uuid.Parse(values.Get("client_id")); err == nil && event.ClaimedID == uuid.Nil {
+				event.ClaimedID = id
+			}
 			return nil, malformed(op.unknownField(name, values))
 		}
 		if list[0] != "" {
@@ -150,14 +154,6 @@ func (op *operation) unknownField(name string, values url.Values) string {
 		return "field scope is not allowed with grant_type=" + grant
 	}
 	return "field scope is not allowed"
-}
-
-// claim records the client that a body with credentials names, so that support can explain the error to the client.
-func claim(r *http.Request, values url.Values) {
-	event := telemetry.EventOf(r.Context())
-	if id, err := uuid.Parse(values.Get("client_id")); err == nil && event.ClaimedID == uuid.Nil {
-		event.ClaimedID = id
-	}
 }
 
 // unsupported has the errors of fields with a list of values in the document. Another value is not malformed but unsupported

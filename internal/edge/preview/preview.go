@@ -137,19 +137,19 @@ type Client struct {
 }
 
 // Client returns the preview of an act on a client.
-func (d Domains) Client(ctx context.Context, one client.Client) (p Client, err error) {
-	if p.Connections, err = d.Usage.Connections(ctx, one.ID); err != nil {
+func (d Domains) Client(ctx context.Context, c client.Client) (p Client, err error) {
+	if p.Connections, err = d.Usage.Connections(ctx, c.ID); err != nil {
 		return p, err
 	}
-	if p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, one.ID); err != nil {
+	if p.Waiting, p.Failed, err = d.Webhooks.Waiting(ctx, c.ID); err != nil {
 		return p, err
 	}
-	endpoint, err := d.Webhooks.Endpoint(ctx, one.ID)
+	endpoint, err := d.Webhooks.Endpoint(ctx, c.ID)
 	if p.Event, err = eventTo(endpoint, err); err != nil {
 		return p, err
 	}
-	p.OlderSecret, p.OlderWebhookSecret = one.OverlapUntil, endpoint.RotatingUntil
-	sessions, err := d.Portal.Sessions(ctx, one.ID)
+	p.OlderSecret, p.OlderWebhookSecret = c.OverlapUntil, endpoint.RotatingUntil
+	sessions, err := d.Portal.Sessions(ctx, c.ID)
 	for _, session := range sessions {
 		if session.OpenedAt.IsZero() {
 			p.Links++

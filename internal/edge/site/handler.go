@@ -35,23 +35,23 @@ type Handler = func(http.ResponseWriter, *http.Request) error
 type About[T any] = func(http.ResponseWriter, *http.Request, T) error
 
 // Given calls handle with the subject that of returns, or returns the error of of.
-func Given[T any](of func(*http.Request) (T, error), handle About[T]) Handler {
+func Given[T any](find func(*http.Request) (T, error), handle About[T]) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		one, err := of(r)
+		subject, err := find(r)
 		if err != nil {
 			return err
 		}
-		return handle(w, r, one)
+		return handle(w, r, subject)
 	}
 }
 
 // Confirmed wraps an act whose form has no fields. Error: [ErrBadForm].
 func Confirmed[T any](act About[T]) About[T] {
-	return func(w http.ResponseWriter, r *http.Request, one T) error {
+	return func(w http.ResponseWriter, r *http.Request, subject T) error {
 		if _, err := ReadForm(w, r); err != nil {
 			return err
 		}
-		return act(w, r, one)
+		return act(w, r, subject)
 	}
 }
 

@@ -110,14 +110,14 @@ func (s *Site) readPages() error {
 
 // funcs returns the functions of the templates in a language. t returns a text as HTML, with partners' names isolated from the
 // direction of the text around them. text returns plain text for titles and attributes.
-func (s *Site) funcs(in *locale.Locale) template.FuncMap {
+func (s *Site) funcs(language *locale.Locale) template.FuncMap {
 	isolated := func(key string, values ...any) template.HTML {
 		for i := 0; i+1 < len(values); i += 2 {
 			if name, ok := values[i+1].(string); ok && values[i] == "Partner" {
 				values[i+1] = template.HTML("<bdi>" + template.HTMLEscapeString(name) + "</bdi>") //nolint:gosec // escaped
 			}
 		}
-		return in.HTML(key, values...)
+		return language.HTML(key, values...)
 	}
 	funcs := template.FuncMap{
 		"asset": func(name string) (string, error) { // of static or of the brand
@@ -129,15 +129,15 @@ func (s *Site) funcs(in *locale.Locale) template.FuncMap {
 		},
 		"brand": func() brand.Brand { return s.Brand },
 		"t":     isolated,
-		"text":  in.Text,
-		"day":   in.Day,
-		"lang":  func() string { return in.Tag },
-		"dir":   in.Direction,
+		"text":  language.Text,
+		"day":   language.Day,
+		"lang":  func() string { return language.Tag },
+		"dir":   language.Direction,
 
 		"languages": s.Texts.All,
 	}
 	if s.Funcs != nil {
-		maps.Copy(funcs, s.Funcs(in))
+		maps.Copy(funcs, s.Funcs(language))
 	}
 	return funcs
 }
@@ -151,13 +151,13 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, status int, name st
 	_, _ = page.WriteTo(w) // fails only if the browser has gone
 }
 
-func (s *Site) render(of work.Caller, name string, in *locale.Locale, data any) (page bytes.Buffer) {
-	_ = s.rendering.Acquire(work.WithCaller(context.Background(), of)) // without a deadline, because rendering is quick
+func (s *Site) render(caller work.Caller, name string, language *locale.Locale, data any) (page bytes.Buffer) {
+	_ = s.rendering.Acquire(work.WithCaller(context.Background(), caller)) // without a deadline, because rendering is quick
 	defer s.rendering.Release()
-	key := [2]string{name, in.Tag}
+	key := [2]string{name, language.Tag}
 	view, made := s.views.Load(key)
 	if !made { // on first use, because most languages need few pages
-		parsed := template.Must(s.pages[name].Clone()).Funcs(s.funcs(in)) // a template that was never executed can be cloned
+		parsed := template.Must(s.pages[name].Clone()).Funcs(s.funcs(language)) // a template that was never executed can be cloned
 		view, _ = s.views.LoadOrStore(key, parsed)
 	}
 	if err := view.(*template.Template).ExecuteTemplate(&page, "layout", data); err != nil {

@@ -110,21 +110,21 @@ func (r *readings) add(now time.Time, samples []Sample) {
 }
 
 func (c *counter) grow(now time.Time, value float64) {
-	by := value - c.value
-	if by < 0 {
-		by = value
+	increase := value - c.value
+	if increase < 0 {
+		increase = value
 	}
 	c.value = value
-	if by == 0 {
+	if increase == 0 {
 		return
 	}
 	for len(c.grown) > 0 && c.grown[0].interval <= intervals(now.Add(-longest)) {
 		c.grown = c.grown[1:]
 	}
 	if last := len(c.grown) - 1; last >= 0 && c.grown[last].interval == intervals(now) {
-		c.grown[last].by += by
+		c.grown[last].by += increase
 	} else {
-		c.grown = append(c.grown, growth{intervals(now), by})
+		c.grown = append(c.grown, growth{intervals(now), increase})
 	}
 }
 

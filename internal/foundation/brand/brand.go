@@ -140,8 +140,8 @@ func harmless(value string) bool { return !harmful.MatchString(reference.Replace
 func declarations(style string) string {
 	var kept []string
 	for text := range strings.SplitSeq(style, ";") {
-		if found := declaration.FindStringSubmatch(text); found != nil && harmless(found[1]) {
-			kept = append(kept, found[1])
+		if match := declaration.FindStringSubmatch(text); match != nil && harmless(match[1]) {
+			kept = append(kept, match[1])
 		}
 	}
 	return strings.Join(kept, ";")

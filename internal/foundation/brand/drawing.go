@@ -125,7 +125,7 @@ func (d *drawing) sum(p *part) int {
 	if p == nil {
 		return 0
 	}
-	if sum, found := d.sums[p]; found {
+	if sum, ok := d.sums[p]; ok {
 		return sum
 	}
 	d.sums[p] = maxShown + 1 // until it is known

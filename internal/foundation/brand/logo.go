@@ -201,9 +201,9 @@ func least(c colorful.Color, grounds []colorful.Color) float64 {
 
 // contrast returns the contrast ratio of WCAG 2.2, from 1 to 21.
 func contrast(a, b colorful.Color) float64 {
-	_, one, _ := a.Xyz()
+	_, light, _ := a.Xyz()
 	_, two, _ := b.Xyz()
-	return (max(one, two) + 0.05) / (min(one, two) + 0.05)
+	return (max(light, two) + 0.05) / (min(light, two) + 0.05)
 }
 
 func rgb(text string) colorful.Color {

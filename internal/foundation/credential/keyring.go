@@ -72,8 +72,8 @@ func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
 
 // Open returns the payload of a value that a key of this keyset sealed as kind. The error for every other value is [ErrInvalid].
 func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
-	text, found := strings.CutPrefix(value, prefixes[kind])
-	if !found || len(value) > kind.maxLength() || strings.ContainsAny(text, "\r\n") {
+	text, ok := strings.CutPrefix(value, prefixes[kind])
+	if !ok || len(value) > kind.maxLength() || strings.ContainsAny(text, "\r\n") {
 		return nil, ErrInvalid // the decoder would ignore line breaks
 	}
 	sealed, err := encoding.DecodeString(text)

@@ -9,8 +9,8 @@ import (
 )
 
 // keepOwner gives a new file the owner and group of the file that it replaces.
-func keepOwner(path string, of os.FileInfo) error {
-	owner, known := of.Sys().(*syscall.Stat_t)
+func keepOwner(path string, info os.FileInfo) error {
+	owner, known := info.Sys().(*syscall.Stat_t)
 	if !known || int(owner.Uid) == os.Geteuid() && int(owner.Gid) == os.Getegid() {
 		return nil
 	}

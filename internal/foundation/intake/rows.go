@@ -29,7 +29,7 @@ var (
 func Foreign(start []byte) error {
 	text := string(start)
 	line, _, _ := strings.Cut(text, "\n")
-	is := func(separator string) bool { return strings.Contains(line, separator) && !strings.Contains(line, ",") }
+	separates := func(separator string) bool { return strings.Contains(line, separator) && !strings.Contains(line, ",") }
 	switch {
 	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"), strings.HasPrefix(text, "\x00"), strings.HasPrefix(text[min(1, len(text)):], "\x00"):
 		return errors.New("must be UTF-8, not UTF-16")
@@ -41,11 +41,11 @@ func Foreign(start []byte) error {
 		return errors.New("must begin with the header, not with sep=")
 	case strings.Contains(strings.TrimSuffix(line, "\r"), "\r"):
 		return errors.New("must have lines that end with LF or CR LF, not with CR")
-	case is(";"):
+	case separates(";"):
 		return errors.New("must have commas between columns, not semicolons")
-	case is("\t"):
+	case separates("\t"):
 		return errors.New("must have commas between columns, not tabs")
-	case is("|"):
+	case separates("|"):
 		return errors.New("must have commas between columns, not bars")
 	}
 	return nil

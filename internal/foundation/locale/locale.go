@@ -88,8 +88,8 @@ func newCatalogue(locales map[string]*Locale) *Catalogue {
 	}
 	for base, m := range c.matchers {
 		var tags []language.Tag
-		for _, in := range m.locales {
-			tags = append(tags, language.Make(in.Tag))
+		for _, loc := range m.locales {
+			tags = append(tags, language.Make(loc.Tag))
 		}
 		m.Matcher = language.NewMatcher(tags)
 		c.matchers[base] = m
@@ -162,8 +162,8 @@ func (c *Catalogue) Negotiate(header string) *Locale {
 		if err != nil || len(tags) != 1 || qualities[0] <= quality {
 			continue
 		}
-		if found := c.match(tags[0]); found != nil {
-			best, quality = found, qualities[0]
+		if match := c.match(tags[0]); match != nil {
+			best, quality = match, qualities[0]
 		}
 	}
 	return best

@@ -93,9 +93,9 @@ func (r *reader) read(folder fs.FS, name string) error {
 		isConsole := strings.HasPrefix(message.ID, console)
 		ofPages, ofConsole = ofPages || !isConsole, ofConsole || isConsole
 	}
-	in := &Locale{Tag: tag, localizer: i18n.NewLocalizer(r.bundle, tag)}
+	loc := &Locale{Tag: tag, localizer: i18n.NewLocalizer(r.bundle, tag)}
 	if ofConsole {
-		r.console[tag] = in
+		r.console[tag] = loc
 	}
 	if !ofPages || r.pages[tag] != nil {
 		return nil
@@ -110,7 +110,7 @@ func (r *reader) read(folder fs.FS, name string) error {
 			}
 		}
 	}
-	r.pages[tag] = in
+	r.pages[tag] = loc
 	if r.known == nil {
 		return nil
 	}
@@ -141,14 +141,14 @@ func (r *reader) check(message *i18n.Message) error {
 }
 
 // isComplete returns an error that names texts, and forms of texts, that pages and emails in a language would lack.
-func (r *reader) isComplete(in language.Tag) error {
+func (r *reader) isComplete(tag language.Tag) error {
 	var missing []string
-	needed, err := formsOf(in)
+	needed, err := formsOf(tag)
 	if err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.known)) {
-		text := r.texts[in.String()][key]
+		text := r.texts[tag.String()][key]
 		switch {
 		case strings.HasPrefix(key, console):
 		case text == nil:
@@ -173,13 +173,13 @@ func (r *reader) isComplete(in language.Tag) error {
 }
 
 // formsOf returns the names of the forms that numbers need in a language (Unicode CLDR).
-func formsOf(in language.Tag) (needed []string, err error) {
+func formsOf(tag language.Tag) (needed []string, err error) {
 	bundle := i18n.NewBundle(language.English)
 	each := &i18n.Message{ID: "form", Zero: "Zero", One: "One", Two: "Two", Few: "Few", Many: "Many", Other: "Other"}
-	if err := bundle.AddMessages(in, each); err != nil {
+	if err := bundle.AddMessages(tag, each); err != nil {
 		return nil, err
 	}
-	localizer := i18n.NewLocalizer(bundle, in.String())
+	localizer := i18n.NewLocalizer(bundle, tag.String())
 	for count := range 200 {
 		needed = append(needed, localizer.MustLocalize(&i18n.LocalizeConfig{MessageID: each.ID, PluralCount: count}))
 	}
@@ -195,8 +195,8 @@ var slot = regexp.MustCompile(`\{\{\s*\.(\w+)\s*\}\}`)
 
 // slots returns the names of a message's values, sorted.
 func slots(message *i18n.Message) (names []string) {
-	for _, found := range slot.FindAllStringSubmatch(strings.Join(forms(message), ""), -1) {
-		names = append(names, found[1])
+	for _, match := range slot.FindAllStringSubmatch(strings.Join(forms(message), ""), -1) {
+		names = append(names, match[1])
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -163,29 +163,29 @@ func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 
 // QueryRow returns one row. Scanning it releases the connection.
 func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	found, err := p.query(ctx, sql, args)
-	return row{found, err}
+	result, err := p.query(ctx, sql, args)
+	return row{result, err}
 }
 
-func (p *Pool) query(ctx context.Context, sql string, args []any) (found *rows, err error) {
+func (p *Pool) query(ctx context.Context, sql string, args []any) (result *rows, err error) {
 	err = p.again(ctx, func() error {
-		found, err = p.queryOnce(ctx, sql, args)
-		if err == nil && !found.has && p.notHappened(found.Err()) {
-			found.Close()
-			return found.Err()
+		result, err = p.queryOnce(ctx, sql, args)
+		if err == nil && !result.has && p.notHappened(result.Err()) {
+			result.Close()
+			return result.Err()
 		}
 		return err
 	})
-	return found, err
+	return result, err
 }
 
-func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (found *rows, err error) {
+func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (result *rows, err error) {
 	conn, release, err := p.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if found == nil { // an error, or a panic in an argument
+		if result == nil { // an error, or a panic in an argument
 			release()
 		}
 	}()

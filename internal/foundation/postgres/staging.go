@@ -130,10 +130,10 @@ func NoRowsAs(err, meaning error) error {
 }
 
 // Map converts each row. The result is never nil.
-func Map[Row, T any](rows []Row, of func(Row) T) []T {
+func Map[Row, T any](rows []Row, convert func(Row) T) []T {
 	list := make([]T, len(rows))
 	for i, row := range rows {
-		list[i] = of(row)
+		list[i] = convert(row)
 	}
 	return list
 }

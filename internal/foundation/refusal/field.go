@@ -100,10 +100,10 @@ func Join(fields []Field) error {
 
 // FieldsOf returns the fields that an error names.
 func FieldsOf(err error) []Field {
-	if field, is := errors.AsType[Field](err); is {
+	if field, ok := errors.AsType[Field](err); ok {
 		return []Field{field}
 	}
-	if fields, is := errors.AsType[*Fields](err); is {
+	if fields, ok := errors.AsType[*Fields](err); ok {
 		return fields.Named
 	}
 	return nil

@@ -32,8 +32,8 @@ func Because(err error, reason string) error { return &because{err, reason} }
 
 // Reason returns the reason that was attached to err last, or an empty string.
 func Reason(err error) string {
-	if found := (*because)(nil); errors.As(err, &found) {
-		return found.reason
+	if cause := (*because)(nil); errors.As(err, &cause) {
+		return cause.reason
 	}
 	return ""
 }
@@ -71,13 +71,13 @@ func Nearest(name string, known []string) string {
 	}
 	name = plain(name)
 	best, nearest := 3, ""
-	for _, one := range known {
-		d := distance(name, plain(one))
-		if slices.Contains(strings.Fields(usual[one]), name) {
+	for _, candidate := range known {
+		d := distance(name, plain(candidate))
+		if slices.Contains(strings.Fields(usual[candidate]), name) {
 			d = 0
 		}
-		if d < best && 3*d <= len(one) {
-			best, nearest = d, one
+		if d < best && 3*d <= len(candidate) {
+			best, nearest = d, candidate
 		}
 	}
 	return nearest
@@ -108,19 +108,19 @@ func distance(a, b string) int {
 
 // Unknown describes a name that is not one of the known: "an unknown parameter: perhaps from is meant". It does not repeat the name,
 // which could be anything.
-func Unknown(what, name string, known []string) string {
+func Unknown(kind, name string, known []string) string {
 	if nearest := Nearest(name, known); nearest != "" {
-		return "an unknown " + what + ": perhaps " + nearest + " is meant"
+		return "an unknown " + kind + ": perhaps " + nearest + " is meant"
 	}
-	return "an unknown " + what + ": there is no other than " + strings.Join(known, ", ")
+	return "an unknown " + kind + ": there is no other than " + strings.Join(known, ", ")
 }
 
 // Named returns what if it is followed by a known name, and otherwise "a" and what, so that a reason does not repeat an unknown name.
-func Named(what, name string, known []string) string {
+func Named(kind, name string, known []string) string {
 	if slices.Contains(known, name) {
-		return what + " " + name
+		return kind + " " + name
 	}
-	return "a " + what
+	return "a " + kind
 }
 
 // NotEncoded says what is wrong with a pair that [Undecodable] finds.

@@ -43,7 +43,7 @@ func newLogger(lines *lineWriter, level slog.Leveler) *slog.Logger {
 	// A byte slice becomes a string: base64 would hide the prefixes of credentials.
 	asText := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindAny {
-			if text, is := a.Value.Any().([]byte); is {
+			if text, ok := a.Value.Any().([]byte); ok {
 				a.Value = slog.StringValue(string(text))
 			}
 		}

@@ -71,9 +71,9 @@ func (o *otlp) readHeaders() error {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
-		name, value, found := strings.Cut(pair, "=")
+		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !found || err != nil {
+		if !ok || err != nil {
 			return errors.New("OTEL_EXPORTER_OTLP_HEADERS: want name=value,name=value")
 		}
 		o.headers.Set(strings.TrimSpace(name), value)

@@ -52,7 +52,11 @@ func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *
 		b.rounds = append(b.rounds, &round[Question, Answer]{asked: map[Question]struct{}{}, done: make(chan struct{})})
 	}
 	joined := b.rounds[len(b.rounds)-1]
-	if joined.ctx == nil || endsAfter(ctx, joined.ctx) {
+	if joined.ctx == nil {
+		joined.ctx = ctx
+	}
+	end, limited := ctx.Deadline()
+	if latest, bounded := joined.ctx.Deadline(); bounded && (!limited || end.After(latest)) {
 		joined.ctx = ctx
 	}
 	if _, asked := joined.asked[question]; !asked {
@@ -64,13 +68,6 @@ func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *
 		go b.run()
 	}
 	return joined
-}
-
-// endsAfter reports whether a ends later than b.
-func endsAfter(a, b context.Context) bool {
-	end, limited := a.Deadline()
-	other, otherLimited := b.Deadline()
-	return otherLimited && (!limited || end.After(other))
 }
 
 // run makes calls until no question waits.

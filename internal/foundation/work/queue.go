@@ -158,26 +158,26 @@ func (q *Queue) join(who Caller) (*waiter, error) {
 		q.stats.Acquired++
 		return nil, nil
 	}
-	of := q.kinds[who.Kind]
-	if of == nil {
-		of = &kind{of: who.Kind, callers: map[string]*caller{}}
+	k := q.kinds[who.Kind]
+	if k == nil {
+		k = &kind{of: who.Kind, callers: map[string]*caller{}}
 	}
-	by := of.callers[who.Name]
-	if by == nil {
-		by = &caller{name: who.Name}
+	c := k.callers[who.Name]
+	if c == nil {
+		c = &caller{name: who.Name}
 	}
-	if by.waiting.Len() >= q.most {
+	if c.waiting.Len() >= q.most {
 		q.stats.GivenUp++
 		return nil, ErrFull
 	}
-	if of.element == nil {
-		q.kinds[of.of], of.element = of, q.order.PushBack(of)
+	if k.element == nil {
+		q.kinds[k.of], k.element = k, q.order.PushBack(k)
 	}
-	if by.element == nil {
-		of.callers[by.name], by.element = by, of.order.PushBack(by)
+	if c.element == nil {
+		k.callers[c.name], c.element = c, k.order.PushBack(c)
 	}
-	mine := &waiter{granted: make(chan struct{}), kind: of, caller: by}
-	mine.element = by.waiting.PushBack(mine)
+	mine := &waiter{granted: make(chan struct{}), kind: k, caller: c}
+	mine.element = c.waiting.PushBack(mine)
 	q.stats.Waiting++
 	return mine, nil
 }
@@ -196,28 +196,28 @@ func (q *Queue) release() {
 		q.free++
 		return
 	}
-	of := first.Value.(*kind)
-	by := of.order.Front().Value.(*caller)
-	next := by.waiting.Front().Value.(*waiter)
-	q.order.MoveToBack(of.element)
-	of.order.MoveToBack(by.element)
+	k := first.Value.(*kind)
+	c := k.order.Front().Value.(*caller)
+	next := c.waiting.Front().Value.(*waiter)
+	q.order.MoveToBack(k.element)
+	k.order.MoveToBack(c.element)
 	q.remove(next)
 	close(next.granted)
 }
 
 // remove ends the wait of a waiter, and forgets a caller and a kind for which nothing waits.
 func (q *Queue) remove(mine *waiter) {
-	of, by := mine.kind, mine.caller
-	by.waiting.Remove(mine.element)
+	k, c := mine.kind, mine.caller
+	c.waiting.Remove(mine.element)
 	mine.element = nil
 	q.stats.Waiting--
-	if by.waiting.Len() == 0 {
-		of.order.Remove(by.element)
-		delete(of.callers, by.name)
+	if c.waiting.Len() == 0 {
+		k.order.Remove(c.element)
+		delete(k.callers, c.name)
 	}
-	if of.order.Len() == 0 {
-		q.order.Remove(of.element)
-		delete(q.kinds, of.of)
+	if k.order.Len() == 0 {
+		q.order.Remove(k.element)
+		delete(q.kinds, k.of)
 	}
 }
 

@@ -220,7 +220,11 @@ func (d *demo) open(ctx context.Context) (err error) {
 	}
 	d.addresses.Private = "http://" + d.service.PrivateAddr().String()
 	d.addresses.Dir = d.config.Dir
-	if err := d.writeEnvironment(); err != nil {
+	// The settings that make the command line use the demo's data: `. .connect-svc/environment`.
+	environment := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
+		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
+		d.database.URL(), d.path("keyset.json"), d.authority.File)
+	if err := os.WriteFile(d.path("environment"), []byte(environment), 0o600); err != nil {
 		return err
 	}
 	return d.seed(ctx)
@@ -272,14 +276,6 @@ func openOperatorToken(path string) (string, error) {
 	}
 	token, _ := credential.NewOperatorToken() // also after an interrupted start: an empty token would admit everyone
 	return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
-}
-
-// writeEnvironment writes the settings that make the command line use the demo's data: `. .connect-svc/environment`.
-func (d *demo) writeEnvironment() error {
-	text := fmt.Sprintf("export CONNECT_DATABASE_URL='%s' CONNECT_KEYSET_FILE='%s' CONNECT_WEBHOOK_ALLOW_CIDRS='127.0.0.0/8,::1/128'\n"+
-		"# connect-svc webhook test reaches the example partner with SSL_CERT_FILE='%s' before it.\n",
-		d.database.URL(), d.path("keyset.json"), d.authority.File)
-	return os.WriteFile(d.path("environment"), []byte(text), 0o600)
 }
 
 // run serves everything until ctx ends or a part fails.

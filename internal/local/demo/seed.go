@@ -69,11 +69,11 @@ func (d *demo) seed(ctx context.Context) error {
 			return err
 		}
 	}
-	r, found, err := d.findRegistration(ctx)
+	r, ok, err := d.findRegistration(ctx)
 	if err != nil {
 		return fmt.Errorf("partner.json: %w", err)
 	}
-	if found {
+	if ok {
 		return d.openPartner(ctx, r)
 	}
 	if r, err = d.register(ctx); err != nil {
@@ -94,7 +94,7 @@ func (d *demo) seed(ctx context.Context) error {
 
 // findRegistration returns the partner's registration if it is usable: the address of the partner and the database are unchanged, and
 // the partner was not offboarded.
-func (d *demo) findRegistration(ctx context.Context) (r registration, found bool, err error) {
+func (d *demo) findRegistration(ctx context.Context) (r registration, ok bool, err error) {
 	text, err := os.ReadFile(d.path("partner.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil

@@ -52,7 +52,7 @@ func findPrograms(ctx context.Context, major int) (programs, error) {
 
 // installed lists the installed programs: those in PATH, then the others, newest first.
 func installed(ctx context.Context) []programs {
-	var chosen, found []programs
+	var chosen, complete []programs
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil { // the links of the other programs may differ
 			if p, ok := inspect(ctx, filepath.Dir(path)); ok {
@@ -68,12 +68,12 @@ func installed(ctx context.Context) []programs {
 		dirs, _ := filepath.Glob(pattern)
 		for _, dir := range dirs {
 			if p, ok := inspect(ctx, dir); ok {
-				found = append(found, p)
+				complete = append(complete, p)
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b programs) int { return cmp.Compare(b.major, a.major) })
-	return append(chosen, found...)
+	slices.SortStableFunc(complete, func(a, b programs) int { return cmp.Compare(b.major, a.major) })
+	return append(chosen, complete...)
 }
 
 // inspect reports whether dir has programs that run here and are new enough.

@@ -234,7 +234,7 @@ func (s *session) reset(string) bool {
 
 func (s *session) mail(argument string) bool {
 	path, isFrom := cutFold(argument, "FROM:")
-	from, parameters, valid := s.split(path)
+	sender, parameters, valid := s.split(path)
 	switch {
 	case s.begun:
 		return s.refuse("503 5.5.1 MAIL within an email")
@@ -243,7 +243,7 @@ func (s *session) mail(argument string) bool {
 	case s.Password != "" && !s.loggedIn:
 		return s.say("530 5.7.0 log in first")
 	}
-	begun := transaction{begun: true, from: from}
+	begun := transaction{begun: true, from: sender}
 	var names []string
 	for _, parameter := range parameters {
 		name, value, hasValue := strings.Cut(parameter, "=")
@@ -267,7 +267,7 @@ func (s *session) mail(argument string) bool {
 		}
 		names = append(names, name)
 	}
-	if !isASCII(from) && !begun.utf8 {
+	if !isASCII(sender) && !begun.utf8 {
 		return s.refuse("553 5.6.7 this address needs SMTPUTF8")
 	}
 	s.transaction = begun
@@ -314,7 +314,7 @@ func (s *session) split(text string) (address string, parameters []string, valid
 	return local + "@" + domain, strings.Fields(match[3]), true
 }
 
-func cutFold(text, prefix string) (rest string, found bool) {
+func cutFold(text, prefix string) (rest string, ok bool) {
 	if len(text) < len(prefix) || !strings.EqualFold(text[:len(prefix)], prefix) {
 		return "", false
 	}

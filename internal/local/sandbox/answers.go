@@ -155,14 +155,14 @@ func (d driver) ForgetAnswers(
 
 // observe lists a finished request, and writes the reason of a refusal to standard error.
 func (s *sandbox) observe(event *telemetry.Event) {
-	one := sandboxapi.LoggedRequest{
+	entry := sandboxapi.LoggedRequest{
 		At: instant(s.clock.Now()), RequestId: event.RequestID, Operation: event.Operation, Status: event.Status,
 	}
 	if event.Code != "" {
-		one.Code = &event.Code
+		entry.Code = &event.Code
 	}
 	if reason := s.reasonOf(event); event.Status >= http.StatusBadRequest && reason != "" {
-		one.Reason = &reason
+		entry.Reason = &reason
 		if event.Cause == nil { // otherwise the event was logged as an error
 			s.config.Logger.Warn("refused", slog.String("operation", event.Operation), slog.Int("status", event.Status),
 				slog.String("code", event.Code), slog.String("reason", reason), slog.String("request_id", event.RequestID.String()))
@@ -170,7 +170,7 @@ func (s *sandbox) observe(event *telemetry.Event) {
 	}
 	s.asked.mu.Lock()
 	defer s.asked.mu.Unlock()
-	s.asked.add(one)
+	s.asked.add(entry)
 }
 
 // ListRequests lists the requests, newest first.

@@ -35,7 +35,7 @@ func (c *clients) all() []sandboxapi.SandboxClient {
 
 func (c *clients) get(id uuid.UUID) (sandboxapi.SandboxClient, bool) {
 	all := c.all()
-	i := slices.IndexFunc(all, func(one sandboxapi.SandboxClient) bool { return one.ClientId == id })
+	i := slices.IndexFunc(all, func(partner sandboxapi.SandboxClient) bool { return partner.ClientId == id })
 	if i < 0 {
 		return sandboxapi.SandboxClient{}, false
 	}
@@ -107,7 +107,7 @@ func (d driver) CreateClient(
 		}
 	}
 	added, err := d.addClient(ctx, registration, or(request.Body.WebhookUrl, d.config.WebhookURL))
-	if wrong, is := errors.AsType[refusal.Field](err); is && wrong.Path == "url" {
+	if wrong, ok := errors.AsType[refusal.Field](err); ok && wrong.Path == "url" {
 		err = refusal.Field{Path: "webhook_url", Problem: wrong.Problem}
 	}
 	return sandboxapi.CreateClient201JSONResponse(added), err
@@ -119,16 +119,16 @@ func (s *sandbox) changeClient(ctx context.Context, id uuid.UUID, act func(*sand
 		return err
 	}
 	defer s.clients.changing.Release()
-	one, known := s.clients.get(id)
+	partner, known := s.clients.get(id)
 	if !known {
 		return refusal.ErrClientNotFound
 	}
-	if err := act(&one); err != nil {
+	if err := act(&partner); err != nil {
 		return err
 	}
 	s.clients.mu.Lock()
 	defer s.clients.mu.Unlock()
-	s.clients.list[slices.IndexFunc(s.clients.list, func(c sandboxapi.SandboxClient) bool { return c.ClientId == id })] = one
+	s.clients.list[slices.IndexFunc(s.clients.list, func(c sandboxapi.SandboxClient) bool { return c.ClientId == id })] = partner
 	return nil
 }
 
@@ -137,8 +137,8 @@ func (d driver) SetClientStatus(
 	ctx context.Context, request sandboxapi.SetClientStatusRequestObject,
 ) (sandboxapi.SetClientStatusResponseObject, error) {
 	status, registry := request.Body.Status, d.service.Clients
-	return sandboxapi.SetClientStatus204Response{}, d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) (err error) {
-		one.Status = status
+	return sandboxapi.SetClientStatus204Response{}, d.changeClient(ctx, request.ClientId, func(partner *sandboxapi.SandboxClient) (err error) {
+		partner.Status = status
 		switch status {
 		case sandboxapi.ClientStatusActive:
 			err = registry.Enable(ctx, request.ClientId)
@@ -157,9 +157,9 @@ func (d driver) RotateClientSecret(
 ) (sandboxapi.RotateClientSecretResponseObject, error) {
 	overlap := time.Duration(or(request.Body.OverlapSeconds, 24*60*60)) * time.Second
 	var made sandboxapi.NewSecret
-	err := d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) error {
+	err := d.changeClient(ctx, request.ClientId, func(partner *sandboxapi.SandboxClient) error {
 		secret, err := d.service.Clients.RotateSecret(ctx, request.ClientId, overlap)
-		one.ClientSecret, made = secret.Secret, newSecret(secret.Secret, secret.OverlapUntil)
+		partner.ClientSecret, made = secret.Secret, newSecret(secret.Secret, secret.OverlapUntil)
 		return err
 	})
 	return sandboxapi.RotateClientSecret200JSONResponse(made), err
@@ -170,13 +170,13 @@ func (d driver) RotateWebhookSecret(
 	ctx context.Context, request sandboxapi.RotateWebhookSecretRequestObject,
 ) (sandboxapi.RotateWebhookSecretResponseObject, error) {
 	var made sandboxapi.NewSecret
-	err := d.changeClient(ctx, request.ClientId, func(one *sandboxapi.SandboxClient) error {
+	err := d.changeClient(ctx, request.ClientId, func(partner *sandboxapi.SandboxClient) error {
 		secret, err := d.service.Webhooks.RotateSecret(ctx, request.ClientId, nil)
 		if err != nil {
 			return err
 		}
 		endpoint, err := d.service.Webhooks.Endpoint(ctx, request.ClientId)
-		one.WebhookSecret, made = secret, newSecret(secret, endpoint.RotatingUntil)
+		partner.WebhookSecret, made = secret, newSecret(secret, endpoint.RotatingUntil)
 		return err
 	})
 	return sandboxapi.RotateWebhookSecret200JSONResponse(made), err

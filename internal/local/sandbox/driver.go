@@ -108,8 +108,8 @@ func (d driver) DecideAuthorization(
 	ctx context.Context, request sandboxapi.DecideAuthorizationRequestObject,
 ) (sandboxapi.DecideAuthorizationResponseObject, error) {
 	address, user := request.Body.AuthorizationUrl, request.Body.UserId
-	query, is := strings.CutPrefix(address, d.baseURL+"/oauth/authorize?")
-	if !is || strings.Contains(query, "#") {
+	query, ok := strings.CutPrefix(address, d.baseURL+"/oauth/authorize?")
+	if !ok || strings.Contains(query, "#") {
 		return nil, refusal.Field{Path: "authorization_url", Problem: "must be the sandbox's base_url with /oauth/authorize and a query"}
 	}
 	if !d.people.has(user) {

@@ -56,16 +56,16 @@ type people struct {
 	growing *work.Queue // a mutex whose Acquire ends with its context
 }
 
-func (s *sandbox) describePerson(one *person) sandboxapi.User {
-	user := one.User
-	user.Today.Time = s.today(one)
+func (s *sandbox) describePerson(who *person) sandboxapi.User {
+	user := who.User
+	user.Today.Time = s.today(who)
 	return user
 }
 
 func (p *people) has(id uuid.UUID) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return slices.ContainsFunc(p.list, func(one *person) bool { return one.UserId == id })
+	return slices.ContainsFunc(p.list, func(user *person) bool { return user.UserId == id })
 }
 
 // addPerson adds a user of a kind, with its records. The error for a bad time zone is a refusal.Field.
@@ -74,15 +74,15 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone stri
 		return sandboxapi.User{}, err
 	}
 	defer s.people.growing.Release()
-	one := &person{number: s.people.made + 1}
-	one.location = timezone.Location(zone) // CreateUser refuses an unknown one
-	registered := s.today(one)
+	who := &person{number: s.people.made + 1}
+	who.location = timezone.Location(zone) // CreateUser refuses an unknown one
+	registered := s.today(who)
 	if kind != sandboxapi.KindNew {
 		registered = registered.AddDate(0, 0, -historyDays)
 	}
 	email := fmt.Sprintf("%s@example.com", kind)
-	if one.number > len(firstPeople) {
-		email = fmt.Sprintf("%s-%d@example.com", kind, one.number)
+	if who.number > len(firstPeople) {
+		email = fmt.Sprintf("%s-%d@example.com", kind, who.number)
 	}
 	id, err := uuid.NewRandomFromReader(s.userIDs)
 	if err != nil {
@@ -92,15 +92,15 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone stri
 	if err != nil {
 		return sandboxapi.User{}, err
 	}
-	one.User = sandboxapi.User{
+	who.User = sandboxapi.User{
 		UserId: user.ID, Kind: kind, Timezone: user.Timezone, RegisteredOn: openapi_types.Date{Time: user.RegisteredOn}, Email: user.Email,
 	}
-	one.next = registered
+	who.next = registered
 	s.people.mu.Lock()
-	s.people.list = append(s.people.list, one)
+	s.people.list = append(s.people.list, who)
 	s.people.made++
 	s.people.mu.Unlock()
-	return s.describePerson(one), s.grow(ctx, one)
+	return s.describePerson(who), s.grow(ctx, who)
 }
 
 // ChangeUser changes the time zone or the registration day of a user, as an operator does. A user whose day has moved on records up to it.
@@ -111,7 +111,7 @@ func (d driver) ChangeUser(
 		return nil, err
 	}
 	defer d.people.growing.Release()
-	i := slices.IndexFunc(d.people.list, func(one *person) bool { return one.UserId == request.UserId })
+	i := slices.IndexFunc(d.people.list, func(user *person) bool { return user.UserId == request.UserId })
 	if i < 0 {
 		return nil, errUserNotFound
 	}
@@ -123,11 +123,11 @@ func (d driver) ChangeUser(
 	if err != nil {
 		return nil, err
 	}
-	one := d.people.list[i]
+	user := d.people.list[i]
 	d.people.mu.Lock()
-	one.location, one.Timezone, one.RegisteredOn.Time = timezone.Location(changed.Timezone), changed.Timezone, changed.RegisteredOn
+	user.location, user.Timezone, user.RegisteredOn.Time = timezone.Location(changed.Timezone), changed.Timezone, changed.RegisteredOn
 	d.people.mu.Unlock()
-	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(one)), d.grow(ctx, one)
+	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(user)), d.grow(ctx, user)
 }
 
 // DeleteUser deletes an account, as an operator does.
@@ -146,7 +146,7 @@ func (d driver) DeleteUser(
 	}
 	d.people.mu.Lock()
 	defer d.people.mu.Unlock()
-	d.people.list = slices.DeleteFunc(d.people.list, func(one *person) bool { return one.UserId == request.UserId })
+	d.people.list = slices.DeleteFunc(d.people.list, func(user *person) bool { return user.UserId == request.UserId })
 	return sandboxapi.DeleteUser204Response{}, nil
 }
 
@@ -161,8 +161,8 @@ func (s *sandbox) growAll(ctx context.Context, change func() error) error {
 			return err
 		}
 	}
-	for _, one := range s.people.list {
-		if err := s.grow(ctx, one); err != nil {
+	for _, user := range s.people.list {
+		if err := s.grow(ctx, user); err != nil {
 			return err
 		}
 	}
@@ -170,24 +170,24 @@ func (s *sandbox) growAll(ctx context.Context, change func() error) error {
 }
 
 // grow makes a user record up to today, today included. The caller holds s.people.growing.
-func (s *sandbox) grow(ctx context.Context, one *person) error {
+func (s *sandbox) grow(ctx context.Context, user *person) error {
 	const atOnce = 366 // days
-	for today := s.today(one); !one.next.After(today); {
-		until := one.next.AddDate(0, 0, atOnce-1)
+	for today := s.today(user); !user.next.After(today); {
+		until := user.next.AddDate(0, 0, atOnce-1)
 		if until.After(today) {
 			until = today
 		}
-		if _, err := s.service.Activity.Put(ctx, records(one, one.next, until)); err != nil {
+		if _, err := s.service.Activity.Put(ctx, records(user, user.next, until)); err != nil {
 			return err
 		}
-		one.next = until.AddDate(0, 0, 1)
+		user.next = until.AddDate(0, 0, 1)
 	}
 	return nil
 }
 
 // today returns a user's calendar day, as midnight UTC.
-func (s *sandbox) today(one *person) time.Time {
-	return timezone.Day(s.clock.Now().In(one.location))
+func (s *sandbox) today(user *person) time.Time {
+	return timezone.Day(s.clock.Now().In(user.location))
 }
 
 // AddActivity writes rows of a user, all or none. The rows are those of the operator API without their user.

@@ -15,21 +15,21 @@ import (
 
 // records returns the records of a user from one date to another, both included. The dates that have records are documented, so that
 // tests can rely on them; the amounts derive from the user's number and the date.
-func records(one *person, from, to time.Time) (batch activity.Batch) {
+func records(user *person, from, to time.Time) (batch activity.Batch) {
 	for date := from; !date.After(to); date = date.AddDate(0, 0, 1) {
 		day := int(date.Unix() / (24 * 60 * 60))
-		random := rand.New(rand.NewPCG(uint64(one.number), uint64(day))) //nolint:gosec // no secret
-		steps, rides := plan(one.Kind, day, date.Weekday())
+		random := rand.New(rand.NewPCG(uint64(user.number), uint64(day))) //nolint:gosec // no secret
+		steps, rides := plan(user.Kind, day, date.Weekday())
 		if steps {
 			batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
-				UserID: one.UserId, Date: date, Steps: 4000 + random.IntN(9000),
+				UserID: user.UserId, Date: date, Steps: 4000 + random.IntN(9000),
 			})
 		}
 		for n := range rides {
-			batch.CyclingActivities = append(batch.CyclingActivities, ride(one.UserId, date, n, random))
+			batch.CyclingActivities = append(batch.CyclingActivities, ride(user.UserId, date, n, random))
 		}
-		if one.Kind == sandboxapi.KindCorrected {
-			correct(&batch, one.UserId, date, day, random)
+		if user.Kind == sandboxapi.KindCorrected {
+			correct(&batch, user.UserId, date, day, random)
 		}
 	}
 	return batch
@@ -75,7 +75,7 @@ func ride(user uuid.UUID, date time.Time, n int, random *rand.Rand) activity.Rid
 }
 
 func correct(batch *activity.Batch, user uuid.UUID, date time.Time, day int, random *rand.Rand) {
-	id := func(what string) uuid.UUID { return uuid.NewSHA1(user, []byte(what+date.Format(time.DateOnly))) }
+	id := func(part string) uuid.UUID { return uuid.NewSHA1(user, []byte(part+date.Format(time.DateOnly))) }
 	delta, note := 0, "device on a swing"
 	switch {
 	case day%7 == 0:
@@ -106,12 +106,12 @@ const (
 func (d driver) AdvanceClock(
 	ctx context.Context, request sandboxapi.AdvanceClockRequestObject,
 ) (sandboxapi.AdvanceClockResponseObject, error) {
-	by := time.Duration(request.Body.AdvanceSeconds) * time.Second
+	step := time.Duration(request.Body.AdvanceSeconds) * time.Second
 	err := d.growAll(ctx, func() error { // one at a time, so that the bound holds
-		if d.clock.Offset()+by > farthest {
+		if d.clock.Offset()+step > farthest {
 			return refusal.Field{Path: "advance_seconds", Problem: "must leave the clock at most ten years ahead of the real time"}
 		}
-		d.clock.Advance(by)
+		d.clock.Advance(step)
 		return nil
 	})
 	return sandboxapi.AdvanceClock200JSONResponse{Now: instant(d.clock.Now())}, err

@@ -279,11 +279,11 @@ func (s *sandbox) openService(ctx context.Context) error {
 }
 
 func (s *sandbox) seed(ctx context.Context) error {
-	for _, one := range append([]Client{{"Sandbox Partner", s.config.CallbackURL}}, s.config.Clients...) {
-		registration := client.Registration{Name: one.Name, CallbackURL: one.CallbackURL, Scopes: scope.All, Policy: policy}
+	for _, partner := range append([]Client{{"Sandbox Partner", s.config.CallbackURL}}, s.config.Clients...) {
+		registration := client.Registration{Name: partner.Name, CallbackURL: partner.CallbackURL, Scopes: scope.All, Policy: policy}
 		_, err := s.addClient(ctx, registration, s.config.WebhookURL)
-		if wrong, is := errors.AsType[refusal.Field](err); is {
-			return fmt.Errorf("client %q: %s %s", one.Name, wrong.Path, wrong.Problem)
+		if wrong, ok := errors.AsType[refusal.Field](err); ok {
+			return fmt.Errorf("client %q: %s %s", partner.Name, wrong.Path, wrong.Problem)
 		}
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ type recent[T any] struct {
 	list []T // oldest first
 }
 
-func (r *recent[T]) add(one T) { r.list = append(r.list[max(0, len(r.list)-kept+1):], one) }
+func (r *recent[T]) add(item T) { r.list = append(r.list[max(0, len(r.list)-kept+1):], item) }
 
 func (r *recent[T]) newestFirst() []T {
 	r.mu.Lock()
@@ -129,24 +129,24 @@ func (d *disturbances) meet(ctx context.Context, most time.Duration) (duplicate 
 		d.duplicate--
 		duplicate = true
 	}
-	if held := d.held; held != nil { // it waits for this one
+	if gate := d.held; gate != nil { // it waits for this one
 		d.held = nil
-		return duplicate, func() { close(held) }
+		return duplicate, func() { close(gate) }
 	}
 	if d.reorder == 0 {
 		return duplicate, func() {}
 	}
 	d.reorder--
-	held := make(chan struct{})
-	d.held = held
+	gate := make(chan struct{})
+	d.held = gate
 	d.mu.Unlock()
 	select {
-	case <-held:
+	case <-gate:
 	case <-time.After(most):
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
-	if d.held == held {
+	if d.held == gate {
 		d.held = nil
 	}
 	return duplicate, func() {}
@@ -180,7 +180,7 @@ func (d driver) ResendWebhook(
 // CloseIdleConnections closes the idle connections of the network, for http.Client.
 func (r recorder) CloseIdleConnections() {
 	r.plain.CloseIdleConnections()
-	if network, is := r.network.(*http.Transport); is {
+	if network, ok := r.network.(*http.Transport); ok {
 		network.CloseIdleConnections()
 	}
 }
@@ -200,8 +200,8 @@ func (d driver) SetWebhook(
 	if err := CheckReceiver(url); err != nil {
 		return nil, err
 	}
-	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func(one *sandboxapi.SandboxClient) error {
-		one.WebhookUrl = url
+	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func(partner *sandboxapi.SandboxClient) error {
+		partner.WebhookUrl = url
 		_, err := d.service.Webhooks.SetEndpoint(ctx, id, d.endpoint(id, url))
 		return err
 	})
@@ -220,16 +220,13 @@ func CheckReceiver(receiver string) error {
 	if err := webhook.ValidateURL("https://" + rest); err != nil {
 		return err
 	}
-	parsed, err := url.Parse(receiver)
-	if err != nil || !isLoopback(parsed.Hostname()) {
-		return refusal.Field{Path: "url", Problem: "must be an https URL, or an http URL of localhost or a loopback address"}
+	if parsed, err := url.Parse(receiver); err == nil {
+		address, err := netip.ParseAddr(parsed.Hostname())
+		if parsed.Hostname() == "localhost" || err == nil && address.IsLoopback() && address.Zone() == "" {
+			return nil
+		}
 	}
-	return nil
-}
-
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback() && address.Zone() == ""
+	return refusal.Field{Path: "url", Problem: "must be an https URL, or an http URL of localhost or a loopback address"}
 }
 
 func (s *sandbox) receiverURL(path string) string {

@@ -95,8 +95,8 @@ func (d *document) compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, erro
 	compiler.AssertFormat()
 	for _, bits := range []int{32, 64} { // the formats of OpenAPI that JSON Schema does not know
 		compiler.RegisterFormat(&jsonschema.Format{Name: fmt.Sprint("int", bits), Validate: func(value any) error {
-			number, is := value.(json.Number)
-			if !is {
+			number, ok := value.(json.Number)
+			if !ok {
 				return nil
 			}
 			if _, err := strconv.ParseInt(number.String(), 10, bits); errors.Is(err, strconv.ErrRange) {

@@ -60,8 +60,8 @@ type Response struct {
 func (r Response) RefreshToken(t *testing.T) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(r.Body, `"refresh_token":"`)
-	token, _, found := strings.Cut(rest, `"`)
-	if !found {
+	token, _, ok := strings.Cut(rest, `"`)
+	if !ok {
 		t.Fatal("no refresh token")
 	}
 	return token

@@ -157,7 +157,7 @@ func (e *Service) Authorize(t *testing.T, authorizationURL string) url.Values {
 
 // CodeOf names an error without the answer's text.
 func CodeOf(err error) string {
-	if refused, is := errors.AsType[*oauth2.RetrieveError](err); is {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return refused.ErrorCode
 	}
 	return fmt.Sprint(err)

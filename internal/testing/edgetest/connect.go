@@ -28,10 +28,10 @@ const (
 )
 
 // AuthorizationQuery is a valid authorization request of a partner.
-func AuthorizationQuery(of pgtest.Client, scopes scope.Set) url.Values {
+func AuthorizationQuery(partner pgtest.Client, scopes scope.Set) url.Values {
 	return url.Values{
-		"client_id":             {of.ID.String()},
-		"redirect_uri":          {of.CallbackURL},
+		"client_id":             {partner.ID.String()},
+		"redirect_uri":          {partner.CallbackURL},
 		"response_type":         {"code"},
 		"scope":                 {scopes.String()},
 		"state":                 {State},
@@ -47,9 +47,9 @@ func Challenge(verifier string) string {
 }
 
 // Consenting is a request of a partner at which the user has to decide, and the user's browser.
-func Consenting(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) (uuid.UUID, [sha256.Size]byte) {
+func Consenting(t testing.TB, server *oauth.Server, partner pgtest.Client, scopes scope.Set, user uuid.UUID) (uuid.UUID, [sha256.Size]byte) {
 	t.Helper()
-	query := AuthorizationQuery(of, scopes).Encode()
+	query := AuthorizationQuery(partner, scopes).Encode()
 	browser := sha256.Sum256([]byte(rand.Text()))
 	request, err := server.Authorize(t.Context(), query, len(query), browser)
 	if err != nil {
@@ -65,12 +65,12 @@ func Consenting(t testing.TB, server *oauth.Server, of pgtest.Client, scopes sco
 }
 
 // Code has a user sign in and allow what a partner asks for, in a browser of its own, and returns the authorization code.
-func Code(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) string {
+func Code(t testing.TB, server *oauth.Server, partner pgtest.Client, scopes scope.Set, user uuid.UUID) string {
 	t.Helper()
-	id, browser := Consenting(t, server, of, scopes, user)
+	id, browser := Consenting(t, server, partner, scopes, user)
 	location, err := server.Allow(t.Context(), id, browser, "")
 	if errors.Is(err, oauth.ErrRequestEnded) { // the day was over in between, and with it what was consented to
-		id, browser = Consenting(t, server, of, scopes, user)
+		id, browser = Consenting(t, server, partner, scopes, user)
 		location, err = server.Allow(t.Context(), id, browser, "")
 	}
 	if err != nil {
@@ -84,10 +84,10 @@ func Code(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set
 }
 
 // Exchange exchanges a code of [Code].
-func Exchange(t testing.TB, server *oauth.Server, of pgtest.Client, code string) oauth.Tokens {
+func Exchange(t testing.TB, server *oauth.Server, partner pgtest.Client, code string) oauth.Tokens {
 	t.Helper()
-	tokens, err := server.Exchange(t.Context(), Credentials(of), oauth.ExchangeParams{
-		Code: code, RedirectURI: of.CallbackURL, CodeVerifier: Verifier,
+	tokens, err := server.Exchange(t.Context(), Credentials(partner), oauth.ExchangeParams{
+		Code: code, RedirectURI: partner.CallbackURL, CodeVerifier: Verifier,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,29 +96,29 @@ func Exchange(t testing.TB, server *oauth.Server, of pgtest.Client, code string)
 }
 
 // Connect connects a user with a partner.
-func Connect(t testing.TB, server *oauth.Server, of pgtest.Client, scopes scope.Set, user uuid.UUID) oauth.Tokens {
+func Connect(t testing.TB, server *oauth.Server, partner pgtest.Client, scopes scope.Set, user uuid.UUID) oauth.Tokens {
 	t.Helper()
-	return Exchange(t, server, of, Code(t, server, of, scopes, user))
+	return Exchange(t, server, partner, Code(t, server, partner, scopes, user))
 }
 
 // Code is [Code] of the backend's user.
-func (b Backend) Code(t testing.TB, of pgtest.Client, scopes scope.Set) string {
+func (b Backend) Code(t testing.TB, partner pgtest.Client, scopes scope.Set) string {
 	t.Helper()
-	return Code(t, b.OAuth, of, scopes, b.User.ID)
+	return Code(t, b.OAuth, partner, scopes, b.User.ID)
 }
 
 // Connect is [Connect] of the backend's user.
-func (b Backend) Connect(t testing.TB, of pgtest.Client, scopes scope.Set) oauth.Tokens {
+func (b Backend) Connect(t testing.TB, partner pgtest.Client, scopes scope.Set) oauth.Tokens {
 	t.Helper()
-	return Connect(t, b.OAuth, of, scopes, b.User.ID)
+	return Connect(t, b.OAuth, partner, scopes, b.User.ID)
 }
 
 // Read records that a partner reads what a scope grants.
-func (b Backend) Read(t testing.TB, tokens oauth.Tokens, of scope.Set) {
+func (b Backend) Read(t testing.TB, tokens oauth.Tokens, scopes scope.Set) {
 	t.Helper()
 	access, err := b.OAuth.Authenticate(t.Context(), tokens.AccessToken)
 	if err == nil {
-		err = b.OAuth.RecordRead(t.Context(), &access, of)
+		err = b.OAuth.RecordRead(t.Context(), &access, scopes)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func (b Backend) ConnectNew(t testing.TB, name string) (pgtest.Client, oauth.Tok
 }
 
 // Credentials are a partner's.
-func Credentials(of pgtest.Client) oauth.Credentials {
-	return oauth.Credentials{ClientID: of.ID, SecretHash: of.SecretHash()}
+func Credentials(partner pgtest.Client) oauth.Credentials {
+	return oauth.Credentials{ClientID: partner.ID, SecretHash: partner.SecretHash()}
 }
 
 // Basic authenticates as a client, whether or not there is one (RFC 6749, section 2.3.1).
@@ -143,7 +143,7 @@ func Basic(id, secret string) string {
 }
 
 // BasicOf authenticates as a partner.
-func BasicOf(of pgtest.Client) string { return Basic(of.ID.String(), of.Secret) }
+func BasicOf(partner pgtest.Client) string { return Basic(partner.ID.String(), partner.Secret) }
 
 // Tokens of operators: the one without a name, ada's and grace's.
 const (

@@ -80,29 +80,29 @@ func fieldsOf(body []byte) (fields map[string]string) {
 		Errors []struct{ Pointer, Detail string }
 	}
 	_ = json.Unmarshal(body, &problem)
-	for _, one := range problem.Errors {
+	for _, field := range problem.Errors {
 		if fields == nil {
 			fields = map[string]string{}
 		}
-		fields[one.Pointer] = one.Detail
+		fields[field.Pointer] = field.Detail
 	}
 	return fields
 }
 
 // Check wants a status and an error's code, empty for none. The request's name is for tests that send many.
-func (a Answer) Check(t testing.TB, status int, code string, what ...any) {
+func (a Answer) Check(t testing.TB, status int, code string, context ...any) {
 	t.Helper()
 	if a.Status != status || a.Code != code {
-		t.Errorf("%.200s: answer is %d %q, want %d %q", fmt.Sprint(what...), a.Status, a.Code, status, code)
+		t.Errorf("%.200s: answer is %d %q, want %d %q", fmt.Sprint(context...), a.Status, a.Code, status, code)
 	}
 }
 
 // WantErrors wants a 422 with these errors.
-func (a Answer) WantErrors(t testing.TB, what string, want map[string]string) {
+func (a Answer) WantErrors(t testing.TB, name string, want map[string]string) {
 	t.Helper()
-	a.Check(t, http.StatusUnprocessableEntity, "invalid-content", what)
+	a.Check(t, http.StatusUnprocessableEntity, "invalid-content", name)
 	if diff := cmp.Diff(want, a.Errors); diff != "" {
-		t.Errorf("%.200s: errors (-want +got):\n%s", what, diff)
+		t.Errorf("%.200s: errors (-want +got):\n%s", name, diff)
 	}
 }
 

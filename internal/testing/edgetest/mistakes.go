@@ -33,25 +33,25 @@ const (
 )
 
 // Form is a request with a form of a client.
-func Form(of pgtest.Client, target string, fields url.Values) Request {
+func Form(partner pgtest.Client, target string, fields url.Values) Request {
 	return Request{Method: http.MethodPost, Target: target, Body: fields.Encode(), Header: http.Header{
-		"Authorization": {BasicOf(of)}, "Content-Type": {formType},
+		"Authorization": {BasicOf(partner)}, "Content-Type": {formType},
 	}}
 }
 
 // Mistakes are requests of a client to the token endpoint and for the activity of a user. Each is refused and changes nothing, and what
 // they send has the text secret-value where it is not right. The other client is connected with the user, too.
-func Mistakes(t testing.TB, server *oauth.Server, of, other pgtest.Client, user uuid.UUID) []Mistake {
+func Mistakes(t testing.TB, server *oauth.Server, partner, other pgtest.Client, user uuid.UUID) []Mistake {
 	t.Helper()
 	foreign := Connect(t, server, other, scope.All, user)
-	tokens := Connect(t, server, of, scope.DailySteps|scope.CyclingActivities, user)
+	tokens := Connect(t, server, partner, scope.DailySteps|scope.CyclingActivities, user)
 	refresh := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}}
-	exchange := url.Values{"grant_type": {"authorization_code"}, "code": {Code(t, server, of, scope.DailySteps|scope.CyclingActivities, user)},
-		"redirect_uri": {of.CallbackURL}, "code_verifier": {Verifier}}
-	return append(formMistakes(of, foreign, refresh, exchange), readMistakes(tokens)...)
+	exchange := url.Values{"grant_type": {"authorization_code"}, "code": {Code(t, server, partner, scope.DailySteps|scope.CyclingActivities, user)},
+		"redirect_uri": {partner.CallbackURL}, "code_verifier": {Verifier}}
+	return append(formMistakes(partner, foreign, refresh, exchange), readMistakes(tokens)...)
 }
 
-func formMistakes(of pgtest.Client, foreign oauth.Tokens, refresh, exchange url.Values) (all []Mistake) {
+func formMistakes(partner pgtest.Client, foreign oauth.Tokens, refresh, exchange url.Values) (all []Mistake) {
 	for _, row := range []struct {
 		name   string
 		fields url.Values
@@ -60,7 +60,7 @@ func formMistakes(of pgtest.Client, foreign oauth.Tokens, refresh, exchange url.
 		knows  Known
 	}{
 		{"query", refresh, Query("?token=secret-value"), "there is a query string, and the operation takes none", Proven},
-		{"two headers", refresh, Header("Authorization", BasicOf(of), BasicOf(of)), "there is more than one Authorization header", Named},
+		{"two headers", refresh, Header("Authorization", BasicOf(partner), BasicOf(partner)), "there is more than one Authorization header", Named},
 		{"content type", refresh, Header("Content-Type", "application/json"), "Content-Type is not application/x-www-form-urlencoded, once", Proven},
 		{"long", refresh, Extend("&x=" + strings.Repeat("x", 8192)), "the body has more than 8192 bytes", Proven},
 		{"encoding", refresh, Extend("&secret-value=%zz"), "a field " + refusal.NotEncoded, Proven},
@@ -71,12 +71,12 @@ func formMistakes(of pgtest.Client, foreign oauth.Tokens, refresh, exchange url.
 		{"unknown", refresh, Extend("&secret-value=x"), "an unknown field: there is no other than code, code_verifier, grant_type, redirect_uri, refresh_token", Proven},
 		{"misspelt", refresh, Extend("&refresh-tokn=x"), "an unknown field: perhaps refresh_token is meant", Proven},
 		{"scope", refresh, Set("scope", "daily_steps:read"), "field scope is not allowed with grant_type=refresh_token", Proven},
-		{"secret in the body", refresh, All(Header("Authorization"), Set("client_id", of.ID.String()), Set("client_secret", of.Secret)),
+		{"secret in the body", refresh, All(Header("Authorization"), Set("client_id", partner.ID.String()), Set("client_secret", partner.Secret)),
 			"credentials in the body: client_secret (they belong in the Authorization header)", Named},
 		{"no header", refresh, Header("Authorization"), "there is no Authorization header", Nobody},
 		{"bearer", refresh, Header("Authorization", "Bearer x"), "Authorization is not Basic with the base64 of client_id:client_secret, each form-encoded", Nobody},
 		{"id", refresh, Header("Authorization", Basic("secret-value", "x")), "client_id is no UUID in lower case", Nobody},
-		{"secret", refresh, Header("Authorization", Basic(of.ID.String(), "secret-value")), "client_id or client_secret is wrong, or the client is not active", Named},
+		{"secret", refresh, Header("Authorization", Basic(partner.ID.String(), "secret-value")), "client_id or client_secret is wrong, or the client is not active", Named},
 		{"no grant type", refresh, Drop("grant_type"), "field grant_type is missing", Proven},
 		{"grant type", refresh, Set("grant_type", "secret-value"), "grant_type is not authorization_code or refresh_token", Proven},
 		{"no refresh token", refresh, Drop("refresh_token"), "field refresh_token is missing with grant_type=refresh_token", Proven},
@@ -85,12 +85,12 @@ func formMistakes(of pgtest.Client, foreign oauth.Tokens, refresh, exchange url.
 		{"no refresh token of ours", refresh, Set("refresh_token", "secret-value"), "refresh_token was not issued by this service, or was altered", Proven},
 		{"another client's", refresh, Set("refresh_token", foreign.RefreshToken), "refresh_token is another client's", Proven},
 		{"no code of ours", exchange, Set("code", "secret-value"), "code was not issued by this service, or was altered", Proven},
-		{"redirect_uri", exchange, Set("redirect_uri", of.CallbackURL+"/"), "redirect_uri is not the one of the authorization request", Proven},
+		{"redirect_uri", exchange, Set("redirect_uri", partner.CallbackURL+"/"), "redirect_uri is not the one of the authorization request", Proven},
 		{"another verifier", exchange, Set("code_verifier", strings.Repeat("a", 43)), "code_verifier does not match code_challenge of the authorization request", Proven},
 	} {
-		one := Mistake{row.name, Form(of, "/oauth/token", row.fields), row.reason, row.knows}
-		row.change(&one.Request)
-		all = append(all, one)
+		mistake := Mistake{row.name, Form(partner, "/oauth/token", row.fields), row.reason, row.knows}
+		row.change(&mistake.Request)
+		all = append(all, mistake)
 	}
 	return all
 }

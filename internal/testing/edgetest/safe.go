@@ -49,7 +49,7 @@ func (w Walk) ChangesNothing(t *testing.T) {
 	for pattern, has := range methods {
 		var except []string
 		for name := range w.Writes {
-			if of, rows, _ := strings.Cut(name, " "); of == pattern || of == "*" {
+			if route, rows, _ := strings.Cut(name, " "); route == pattern || route == "*" {
 				except = append(except, rows)
 			}
 		}

@@ -119,11 +119,11 @@ func (v *Visitor) Location(p Page) string {
 // Cookies are the browser's for the service, by name.
 func (v *Visitor) Cookies(path string) map[string]*http.Cookie {
 	v.T.Helper()
-	found := map[string]*http.Cookie{}
+	cookies := map[string]*http.Cookie{}
 	for _, cookie := range v.Client.Jar.Cookies(v.address(path)) {
-		found[cookie.Name] = cookie
+		cookies[cookie.Name] = cookie
 	}
-	return found
+	return cookies
 }
 
 // Give puts cookies into the browser, such as those of another one.

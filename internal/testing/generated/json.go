@@ -129,7 +129,7 @@ func inDigits(text string) bool {
 		if err != nil {
 			return errors.Is(err, io.EOF)
 		}
-		if number, is := token.(json.Number); is && !digits.MatchString(number.String()) {
+		if number, ok := token.(json.Number); ok && !digits.MatchString(number.String()) {
 			return false
 		}
 	}

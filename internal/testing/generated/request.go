@@ -74,15 +74,15 @@ func (g Generator) Request(document *openapi3.T) Request {
 }
 
 // spoil repeats, adds or breaks a pair now and then.
-func (g Generator) spoil(of string, pairs []string, valid *bool) []string {
-	if !g.Chance(6, of+" spoilt?") {
+func (g Generator) spoil(label string, pairs []string, valid *bool) []string {
+	if !g.Chance(6, label+" spoilt?") {
 		return pairs
 	}
 	*valid = false
-	if len(pairs) > 0 && g.Chance(2, of+" repeated?") {
-		return append(pairs, g.One(of+" again", pairs...))
+	if len(pairs) > 0 && g.Chance(2, label+" repeated?") {
+		return append(pairs, g.One(label+" again", pairs...))
 	}
-	return append(pairs, g.One(of+" spoilt", "a=b", "%zz", "=", "a;b", "a=%ff", "%00", "client_secret=x", "from="))
+	return append(pairs, g.One(label+" spoilt", "a=b", "%zz", "=", "a;b", "a=%ff", "%00", "client_secret=x", "from="))
 }
 
 // body makes that of an operation which has one, and seldom a body for one that has none.
@@ -127,7 +127,7 @@ func (g Generator) form(r *Request, schema *openapi3.Schema) {
 	branch := schema
 	if choice := schema.Discriminator; choice != nil {
 		if named := choice.Mapping[fmt.Sprint(fields[choice.PropertyName])].Ref; named != "" {
-			branch = schema.OneOf[slices.IndexFunc(schema.OneOf, func(one *openapi3.SchemaRef) bool { return one.Ref == named })].Value
+			branch = schema.OneOf[slices.IndexFunc(schema.OneOf, func(ref *openapi3.SchemaRef) bool { return ref.Ref == named })].Value
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -146,7 +146,7 @@ func (g Generator) form(r *Request, schema *openapi3.Schema) {
 
 // Try sends the request to the server at base, and returns the answer. It fails if the contract does not have the answer, and after
 // success for what the document does not allow, a complaint about the form of what it allows, or a fault.
-func (r Request) Try(t *rapid.T, base string, held contracttest.Contract) (status int, body []byte) {
+func (r Request) Try(t *rapid.T, base string, contract contracttest.Contract) (status int, body []byte) {
 	var content io.Reader
 	if r.Body != "" {
 		content = strings.NewReader(r.Body)
@@ -168,10 +168,10 @@ func (r Request) Try(t *rapid.T, base string, held contracttest.Contract) (statu
 		t.Fatalf("%s %q: %v", r.Method, r.Target, err)
 	}
 	status = response.StatusCode
-	wrong := func(what string) {
-		t.Fatalf("%s %.500q with %.500q and %.2000q: %s, but the answer is %d", r.Method, r.Target, r.Header, r.Body, what, status)
+	wrong := func(problem string) {
+		t.Fatalf("%s %.500q with %.500q and %.2000q: %s, but the answer is %d", r.Method, r.Target, r.Header, r.Body, problem, status)
 	}
-	if err := held.Check(request, status, response.Header, body); err != nil {
+	if err := contract.Check(request, status, response.Header, body); err != nil {
 		wrong(err.Error())
 	}
 	code, open := contracttest.ErrorCode(body), r.Operation.Security

@@ -63,12 +63,12 @@ func Hostile(t *testing.T, handler http.Handler, routers []http.Handler, known [
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 10 {
-			of := rapid.SampledFrom(routes).Draw(rt, "route")
+			chosen := rapid.SampledFrom(routes).Draw(rt, "route")
 			value := func(string) string { // a known one as often as not, so that some requests get far
 				return rapid.SampledFrom(values[rapid.IntRange(0, 1).Draw(rt, "known")]).Draw(rt, "value")
 			}
-			target := parameter.ReplaceAllStringFunc(of.pattern, value)
-			method := of.method
+			target := parameter.ReplaceAllStringFunc(chosen.pattern, value)
+			method := chosen.method
 			if rapid.IntRange(0, 9).Draw(rt, "other method") == 0 {
 				method = rapid.SampledFrom([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"}).Draw(rt, "method")
 			}
@@ -106,7 +106,7 @@ func Hostile(t *testing.T, handler http.Handler, routers []http.Handler, known [
 			answer := httptest.NewRecorder()
 			handler.ServeHTTP(answer, request)
 			if answer.Code >= 500 && answer.Code != http.StatusServiceUnavailable {
-				rt.Fatalf("%s %s of %s, %s %s: %d", method, of.pattern, target, contentType, url.QueryEscape(body), answer.Code)
+				rt.Fatalf("%s %s of %s, %s %s: %d", method, chosen.pattern, target, contentType, url.QueryEscape(body), answer.Code)
 			}
 		}
 	})
@@ -128,12 +128,12 @@ type Part struct {
 }
 
 // Chance is true about once in n times.
-func (g Generator) Chance(n int, of string) bool {
-	return rapid.IntRange(1, n).Draw(g.T, of) == 1
+func (g Generator) Chance(n int, label string) bool {
+	return rapid.IntRange(1, n).Draw(g.T, label) == 1
 }
 
 // careless is [Generator.Chance] for what makes a value wrong.
-func (g Generator) careless(n int, of string) bool { return !g.careful && g.Chance(n, of) }
+func (g Generator) careless(n int, label string) bool { return !g.careful && g.Chance(n, label) }
 
 // One is one of the texts.
 func (g Generator) One(label string, texts ...string) string {

@@ -52,20 +52,20 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	of, err := authority.Open(filepath.Join(dir, "tls"), time.Now(), "pgbouncer")
+	ca, err := authority.Open(filepath.Join(dir, "tls"), time.Now(), "pgbouncer")
 	if err != nil {
 		t.Fatal(err)
 	}
 	readable(t, filepath.Join(dir, "tls"))
 	roots := database.Query().Get("sslrootcert")
 	if roots == "" {
-		roots = of.File
+		roots = ca.File
 	}
 	write(t, filepath.Join(dir, "userlist.txt"), fmt.Sprintf("%q %q\n", database.User.Username(), password))
 
 	behind := url.URL{
 		Scheme: "postgres", User: database.User, Path: "/connect",
-		RawQuery: "sslmode=verify-full&sslrootcert=" + url.QueryEscape(of.File) + "&default_query_exec_mode=cache_describe",
+		RawQuery: "sslmode=verify-full&sslrootcert=" + url.QueryEscape(ca.File) + "&default_query_exec_mode=cache_describe",
 	}
 	server := process.Start(t, func(port string) process.Config {
 		behind.Host = net.JoinHostPort("127.0.0.1", port)

@@ -117,11 +117,11 @@ func (db *DB) StartAt(t testing.TB, start time.Time) {
 }
 
 // Jump has the clock of the database be ahead of the real time, or behind it if by is negative, without telling [DB.Clock] or any server.
-func (db *DB) Jump(t testing.TB, by time.Duration) {
+func (db *DB) Jump(t testing.TB, step time.Duration) {
 	t.Helper()
 	db.Exec(t, fmt.Sprintf(`create or replace function connect_now() returns timestamptz language plpgsql stable parallel safe as
 		$$ begin return statement_timestamp() + interval '%d microseconds'
-			+ coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval; end $$`, by.Microseconds()))
+			+ coalesce(nullif(current_setting('connect.clock_offset', true), ''), '0')::interval; end $$`, step.Microseconds()))
 }
 
 // Now is the time of the database.

@@ -187,19 +187,19 @@ func NewEmpty(t testing.TB) *DB {
 }
 
 // create copies a database of the server, by default the migrated template.
-func create(t testing.TB, from string) *DB {
+func create(t testing.TB, template string) *DB {
 	t.Helper()
 	if err := server.start(); err != nil {
 		t.Fatalf("pgtest: no PostgreSQL for the tests: %v", err)
 	}
 	ctx := context.Background()
 	db := &DB{Clock: new(clock.Clock), name: "test_" + strings.ToLower(rand.Text())}
-	from = cmp.Or(from, server.template)
+	template = cmp.Or(template, server.template)
 	strategy := ""
 	if server.embedded != nil { // the faster way to copy a template, by measurement: files where nothing waits for a disk
 		strategy = " strategy file_copy"
 	}
-	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+from+strategy); err != nil {
+	if err := server.nodes.exec(ctx, "create database "+db.name+" template "+template+strategy); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {
@@ -207,14 +207,14 @@ func create(t testing.TB, from string) *DB {
 			t.Errorf("pgtest: %v", err)
 		}
 	})
-	if err := server.nodes.prepare(ctx, db.name, from != server.template); err != nil {
+	if err := server.nodes.prepare(ctx, db.name, template != server.template); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	for _, node := range server.nodes {
 		db.URLs = append(db.URLs, node.serviceURL(db.name))
 	}
 	db.URL = db.URLs[0]
-	if db.spread = len(db.URLs) > 1 && from == server.template; db.spread {
+	if db.spread = len(db.URLs) > 1 && template == server.template; db.spread {
 		db.opened = int(server.made.Add(1))
 		db.URL = db.URLs[db.opened%len(db.URLs)]
 		server.nodes.follow(t, db.name, db.Clock)
@@ -325,7 +325,7 @@ func Rows(t testing.TB, pool *postgres.Pool, except ...string) map[string]string
 		}
 		row := "to_jsonb(r)"
 		for _, name := range except {
-			if column, found := strings.CutPrefix(name, table+"."); found {
+			if column, ok := strings.CutPrefix(name, table+"."); ok {
 				row += " - '" + column + "'"
 			}
 		}

@@ -16,7 +16,7 @@ const Limit = 2 * time.Minute
 const pollInterval = 5 * time.Millisecond
 
 // Until waits until happened returns true. If that takes longer than Limit, the test fails and names what it waited for.
-func Until(t testing.TB, what string, happened func() bool) {
+func Until(t testing.TB, event string, happened func() bool) {
 	t.Helper()
 	again := time.NewTicker(pollInterval)
 	defer again.Stop()
@@ -24,19 +24,19 @@ func Until(t testing.TB, what string, happened func() bool) {
 		select {
 		case <-again.C:
 		case <-end:
-			t.Fatalf("waited %s in vain: %s", Limit, what)
+			t.Fatalf("waited %s in vain: %s", Limit, event)
 		}
 	}
 }
 
 // For receives from a channel. If nothing comes within Limit, the test fails and names what it waited for.
-func For[T any](t testing.TB, what string, from <-chan T) T {
+func For[T any](t testing.TB, event string, from <-chan T) T {
 	t.Helper()
 	select {
 	case value := <-from:
 		return value
 	case <-time.After(Limit):
-		t.Fatalf("waited %s in vain: %s", Limit, what)
+		t.Fatalf("waited %s in vain: %s", Limit, event)
 		panic("not reached")
 	}
 }
@@ -121,13 +121,13 @@ func Stalls() (lost func() time.Duration) {
 
 // InTime fails the test if something took longer than is promised. If that may be due to the machine, which stalled meanwhile (see
 // [Stalls]), the failure says that nothing can be told. It is for tests of promised times alone, which have the build tag timed.
-func InTime(t testing.TB, what string, took, promised, stalled time.Duration) {
+func InTime(t testing.TB, event string, took, promised, stalled time.Duration) {
 	t.Helper()
 	switch {
 	case took <= promised:
 	case took <= promised+stalled:
-		t.Errorf("the machine was too busy to tell: %s took %s, promised are %s, and this process got no turn for %s", what, took, promised, stalled)
+		t.Errorf("the machine was too busy to tell: %s took %s, promised are %s, and this process got no turn for %s", event, took, promised, stalled)
 	default:
-		t.Errorf("%s took %s, promised are %s; this process got no turn for %s", what, took, promised, stalled)
+		t.Errorf("%s took %s, promised are %s; this process got no turn for %s", event, took, promised, stalled)
 	}
 }

@@ -146,14 +146,14 @@ func (r *Document) readSchemes(parsed *openapi3.T) {
 	slices.SortFunc(r.Schemes, func(a, b Scheme) int { return -strings.Compare(a.ID, b.ID) })
 }
 
-func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, item *openapi3.PathItem, from *openapi3.Operation) Operation {
+func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, item *openapi3.PathItem, declared *openapi3.Operation) Operation {
 	o := Operation{
-		ID: from.OperationID, Label: from.Summary, Description: from.Description, Webhook: webhook, Method: method, Path: path,
-		tags: from.Tags, Open: r.Schemes == nil,
+		ID: declared.OperationID, Label: declared.Summary, Description: declared.Description, Webhook: webhook, Method: method, Path: path,
+		tags: declared.Tags, Open: r.Schemes == nil,
 	}
 	needs := parsed.Security
-	if from.Security != nil {
-		needs = *from.Security
+	if declared.Security != nil {
+		needs = *declared.Security
 	}
 	for _, need := range needs {
 		for name, scopes := range need {
@@ -161,7 +161,7 @@ func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, i
 			o.Scheme, o.Scopes = &r.Schemes[at], scopes
 		}
 	}
-	parameters := slices.Concat(item.Parameters, from.Parameters)
+	parameters := slices.Concat(item.Parameters, declared.Parameters)
 	for _, place := range []struct{ in, label string }{{"path", "Path"}, {"query", "Query"}, {"header", "Headers"}} {
 		var fields []Field
 		for _, p := range parameters {
@@ -177,14 +177,14 @@ func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, i
 		}
 	}
 	var examples []example
-	if from.RequestBody != nil {
-		for mediaType, media := range from.RequestBody.Value.Content {
+	if declared.RequestBody != nil {
+		for mediaType, media := range declared.RequestBody.Value.Content {
 			o.Bodies = bodiesOf(o.ID+"-request", mediaType, media.Schema)
 			examples = examplesOf(media)
 		}
 	}
 	o.Samples = requestSamples(r.base, o, parameters, examples)
-	for status, answer := range from.Responses.Map() {
+	for status, answer := range declared.Responses.Map() {
 		a := answerOf(o.ID, status, answer.Value)
 		if len(a.Codes) > 0 {
 			o.Errors = append(o.Errors, a)
@@ -198,8 +198,8 @@ func (r *Document) operation(parsed *openapi3.T, path, webhook, method string, i
 	return o
 }
 
-func answerOf(operation, status string, from *openapi3.Response) Answer {
-	a := Answer{ID: operation + "-" + status, Status: status, Description: *from.Description}
+func answerOf(operation, status string, response *openapi3.Response) Answer {
+	a := Answer{ID: operation + "-" + status, Status: status, Description: *response.Description}
 	switch status {
 	case "2XX":
 		a.Label = "Taken"
@@ -209,13 +209,13 @@ func answerOf(operation, status string, from *openapi3.Response) Answer {
 		number, _ := strconv.Atoi(status) // OpenAPI requires three digits
 		a.Label = http.StatusText(number)
 	}
-	for name, header := range from.Headers {
+	for name, header := range response.Headers {
 		f := received.fieldOf(a.ID+"-header", name, header.Value.Schema, header.Value.Required)
 		f.Description = header.Value.Description
 		a.Headers = append(a.Headers, f)
 	}
 	slices.SortFunc(a.Headers, func(x, y Field) int { return strings.Compare(x.Name, y.Name) })
-	for _, media := range from.Content {
+	for _, media := range response.Content {
 		a.Fields = received.fieldsOf(a.ID, plainSchema(media.Schema))
 		for _, e := range examplesOf(media) {
 			a.Samples = append(a.Samples, Sample{e.label, "json", jsonOf(e.value, media.Schema.Value)})
@@ -239,11 +239,11 @@ const problemPrefix = "urn:connect-svc:problem:"
 // errorOf returns the code and the text of an error's body, in one of its three shapes.
 func errorOf(body any) (code, text string) {
 	object, _ := body.(map[string]any)
-	if kind, is := object["type"].(string); is && strings.HasPrefix(kind, problemPrefix) {
+	if kind, ok := object["type"].(string); ok && strings.HasPrefix(kind, problemPrefix) {
 		text, _ = object["title"].(string)
 		return strings.TrimPrefix(kind, problemPrefix), text
 	}
-	if detail, is := object["error"].(map[string]any); is {
+	if detail, ok := object["error"].(map[string]any); ok {
 		code, _ = detail["code"].(string)
 		text, _ = detail["message"].(string)
 		return code, text
@@ -270,7 +270,7 @@ func (r *Document) readCodes(parsed *openapi3.T, operations []Operation) {
 			continue
 		}
 		for _, value := range values {
-			if code, is := value.(string); is {
+			if code, ok := value.(string); ok {
 				know(code)
 			}
 		}

@@ -132,11 +132,11 @@ func rulesOf(schema *openapi3.Schema) (rules, values []string, pattern string) {
 	return rules, values, pattern
 }
 
-func span(least, most uint64, what string) string {
-	plural := what + "s"
+func span(least, most uint64, unit string) string {
+	plural := unit + "s"
 	switch {
 	case least == most && most == 1:
-		return "1 " + what
+		return "1 " + unit
 	case least == most:
 		return fmt.Sprintf("%d %s", most, plural)
 	case least == 0:
@@ -208,9 +208,9 @@ func requestSamples(base string, o Operation, parameters openapi3.Parameters, bo
 				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%s", p.Value.Name, value))
 			}
 		}
-		object, is := body.value.(map[string]any)
-		inJSON := is && o.Bodies[0].MediaType == "application/json"
-		if is && !inJSON {
+		object, ok := body.value.(map[string]any)
+		inJSON := ok && o.Bodies[0].MediaType == "application/json"
+		if ok && !inJSON {
 			for _, name := range inOrder(object, body.schema) {
 				fields = append(fields, fmt.Sprintf("--data-urlencode %s=%v", name, object[name]))
 			}
@@ -219,7 +219,7 @@ func requestSamples(base string, o Operation, parameters openapi3.Parameters, bo
 		switch {
 		case o.Method == "GET" && fields != nil:
 			command += "--get "
-		case o.Method != "GET" && (o.Method != "POST" || !is):
+		case o.Method != "GET" && (o.Method != "POST" || !ok):
 			command += "--request " + o.Method + " "
 		}
 		lines := []string{command + `"` + address + `"`}
@@ -242,7 +242,7 @@ func requestSamples(base string, o Operation, parameters openapi3.Parameters, bo
 
 // plain writes numbers without an exponent.
 func plain(value any) any {
-	if number, is := value.(float64); is {
+	if number, ok := value.(float64); ok {
 		return int64(number)
 	}
 	return value
@@ -275,14 +275,6 @@ func jsonOf(value any, schema *openapi3.Schema) string {
 	return text.String() + "\n"
 }
 
-// within returns the schema of an object's field, or nil.
-func within(schema *openapi3.Schema, name string) *openapi3.Schema {
-	if schema == nil || schema.Properties[name] == nil {
-		return nil
-	}
-	return plainSchema(schema.Properties[name])
-}
-
 func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -292,7 +284,11 @@ func write(w *bytes.Buffer, value any, schema *openapi3.Schema) {
 				w.WriteByte(',')
 			}
 			fmt.Fprintf(w, "%q:", name)
-			write(w, value[name], within(schema, name))
+			var known *openapi3.Schema // of the field
+			if schema != nil && schema.Properties[name] != nil {
+				known = plainSchema(schema.Properties[name])
+			}
+			write(w, value[name], known)
 		}
 		w.WriteByte('}')
 	case []any:

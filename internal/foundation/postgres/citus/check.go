@@ -21,8 +21,8 @@ type querier interface {
 
 // Check returns an error that names everything on the nodes of a cluster that does not suit the service, or its distribution if the
 // tables are not distributed yet. is is false for a database without Citus.
-func Check(ctx context.Context, db querier) (is bool, err error) {
-	if is, err := isCluster(ctx, db); err != nil || !is {
+func Check(ctx context.Context, db querier) (ok bool, err error) {
+	if ok, err := isCluster(ctx, db); err != nil || !ok {
 		return false, err
 	}
 	if err := checkSettings(ctx, db); err != nil {
@@ -40,16 +40,16 @@ func Check(ctx context.Context, db querier) (is bool, err error) {
 
 // IsHalfDone reports whether some tables are distributed and others are not yet.
 func IsHalfDone(ctx context.Context, db querier) (half bool, err error) {
-	if is, err := isCluster(ctx, db); err != nil || !is {
+	if ok, err := isCluster(ctx, db); err != nil || !ok {
 		return false, err
 	}
 	rest, err := unplaced(ctx, db)
 	return len(rest) > 0 && len(rest) < len(migrations.Tables()), err
 }
 
-func isCluster(ctx context.Context, db querier) (is bool, err error) {
-	err = db.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&is)
-	return is, postgres.Wrap("distribute", err)
+func isCluster(ctx context.Context, db querier) (ok bool, err error) {
+	err = db.QueryRow(ctx, "select "+postgres.IsSharded).Scan(&ok)
+	return ok, postgres.Wrap("distribute", err)
 }
 
 // check returns an error if the database cannot be distributed. Nothing has changed then.
@@ -136,6 +136,6 @@ func texts(ctx context.Context, db querier, query string, args ...any) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("distribute: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return found, postgres.Wrap("distribute", err)
+	values, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return values, postgres.Wrap("distribute", err)
 }

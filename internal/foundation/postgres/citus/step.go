@@ -43,12 +43,12 @@ func (d distributor) step(ctx context.Context, name, statement string, args ...a
 		case !postgres.Is(err, postgres.LockNotAvailable) && (!postgres.Is(err, failedTransaction) || time.Since(tried) < wait):
 			return fmt.Errorf("distribute: %s: %w", name, err)
 		}
-		held := min(time.Since(tried), mostLockWait) // a copy of a large table holds up nobody until its last moments
+		lockWait := min(time.Since(tried), mostLockWait) // a copy of a large table holds up nobody until its last moments
 		if holder != told {
 			told = holder
-			d.done(name+": makes way for "+holder, held)
+			d.done(name+": makes way for "+holder, lockWait)
 		}
-		if !work.Pause(ctx, 4*held) {
+		if !work.Pause(ctx, 4*lockWait) {
 			return fmt.Errorf("distribute: interrupted between two steps: %w", context.Cause(ctx))
 		}
 	}
@@ -72,9 +72,9 @@ func (d distributor) try(ctx context.Context, wait time.Duration, statement stri
 				_ = d.conn.PgConn().CancelRequest(undisturbed)
 				continue
 			}
-			var now string
-			if d.watch.QueryRow(undisturbed, holders, d.conn.PgConn().PID()).Scan(&now) == nil && now != "" {
-				holder = now
+			var waiting string
+			if d.watch.QueryRow(undisturbed, holders, d.conn.PgConn().PID()).Scan(&waiting) == nil && waiting != "" {
+				holder = waiting
 			}
 		}
 	})

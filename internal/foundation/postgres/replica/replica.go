@@ -81,8 +81,8 @@ func (r *Set) Close() {
 	if r == nil {
 		return
 	}
-	for _, one := range r.list {
-		one.pool.Close()
+	for _, standby := range r.list {
+		standby.pool.Close()
 	}
 }
 
@@ -103,17 +103,17 @@ func (r *Set) Check(ctx context.Context) {
 	defer cancel()
 	r.locatePrimary(ctx)
 	var checks sync.WaitGroup
-	for _, one := range r.list {
+	for _, standby := range r.list {
 		checks.Go(func() {
 			var asOf time.Time
 			err := work.Try(func() (err error) {
-				asOf, err = r.asOf(ctx, one)
+				asOf, err = r.asOf(ctx, standby)
 				return err
 			})
 			if err != nil {
-				r.leaveOut(one, err)
-			} else if one.asOf.Swap(&asOf) == nil {
-				r.logger.Info("a read replica is in use", "replica", one.name)
+				r.leaveOut(standby, err)
+			} else if standby.asOf.Swap(&asOf) == nil {
+				r.logger.Info("a read replica is in use", "replica", standby.name)
 			}
 		})
 	}
@@ -145,11 +145,11 @@ func (r *Set) locatePrimary(ctx context.Context) {
 }
 
 // asOf returns the instant of the newest rows of a replica, or an error if the replica must not be read.
-func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
+func (r *Set) asOf(ctx context.Context, standby *replica) (time.Time, error) {
 	var inRecovery bool
 	var replayed *int64
 	var mark *string
-	err := one.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint, database_mark()::text").
+	err := standby.pool.QueryRow(ctx, "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::bigint, database_mark()::text").
 		Scan(&inRecovery, &replayed, &mark)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -178,9 +178,9 @@ func (r *Set) asOf(ctx context.Context, one *replica) (time.Time, error) {
 }
 
 // leaveOut stops reads from a replica until a check finds it current.
-func (r *Set) leaveOut(one *replica, cause error) {
-	if one.asOf.Swap(nil) != nil {
-		r.logger.Warn("a read replica is left out", "replica", one.name, "cause", postgres.Reason(cause))
+func (r *Set) leaveOut(standby *replica, cause error) {
+	if standby.asOf.Swap(nil) != nil {
+		r.logger.Warn("a read replica is left out", "replica", standby.name, "cause", postgres.Reason(cause))
 	}
 }
 
@@ -191,16 +191,16 @@ func (r *Set) pick() *replica {
 	}
 	next := r.next.Add(1)
 	for i := range uint64(len(r.list)) {
-		if one := r.list[(next+i)%uint64(len(r.list))]; r.current(one) {
-			return one
+		if standby := r.list[(next+i)%uint64(len(r.list))]; r.current(standby) {
+			return standby
 		}
 	}
 	return nil
 }
 
 // current reports whether the rows of a replica are recent enough. They age between two checks.
-func (r *Set) current(one *replica) bool {
-	asOf := one.asOf.Load()
+func (r *Set) current(standby *replica) bool {
+	asOf := standby.asOf.Load()
 	return asOf != nil && r.now().Sub(*asOf) <= r.limits.ReplicaLag
 }
 
@@ -209,12 +209,12 @@ func (r *Set) current(one *replica) bool {
 func Read[T any](
 	ctx context.Context, primary *postgres.Pool, r *Set, ask func(context.Context, *postgres.Pool) (T, error),
 ) (T, error) {
-	one := r.pick()
-	if one == nil {
+	standby := r.pick()
+	if standby == nil {
 		return ask(ctx, primary)
 	}
 	limited, cancel := context.WithTimeout(ctx, r.limits.Replica)
-	answer, err := ask(limited, one.pool)
+	answer, err := ask(limited, standby.pool)
 	cancel()
 	if err == nil || ctx.Err() != nil {
 		r.answered.Add(1)
@@ -223,7 +223,7 @@ func Read[T any](
 	r.failed.Add(1)
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) || strings.HasPrefix(refused.Code, "57P") { // it shuts down, or does not accept connections yet
-		r.leaveOut(one, err)
+		r.leaveOut(standby, err)
 	}
 	return ask(ctx, primary)
 }
@@ -248,9 +248,9 @@ func (r *Set) States() []State {
 		return nil
 	}
 	states := make([]State, len(r.list))
-	for i, one := range r.list {
-		states[i].Name = one.name
-		if asOf := one.asOf.Load(); asOf != nil && r.current(one) {
+	for i, standby := range r.list {
+		states[i].Name = standby.name
+		if asOf := standby.asOf.Load(); asOf != nil && r.current(standby) {
 			states[i].Used, states[i].Lag = true, max(0, r.now().Sub(*asOf))
 		}
 	}
@@ -262,8 +262,8 @@ func (r *Set) Counts() (counts Counts) {
 	if r == nil {
 		return counts
 	}
-	for _, one := range r.list {
-		if r.current(one) {
+	for _, standby := range r.list {
+		if r.current(standby) {
 			counts.Used++
 		}
 	}

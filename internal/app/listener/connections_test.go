@@ -186,6 +186,13 @@ func TestRoom(t *testing.T) {
 	t.Parallel()
 	c := newConnections(6, nil)
 	admit := func(from byte) *connection { return c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", from)}) }
+	for range 4 {
+		admit(1)
+	}
+	if got := c.counts(); got.Open != 3 {
+		t.Errorf("one network has %d connections, while half of the places are free", got.Open)
+	}
+	c = newConnections(6, nil)
 	var first [6]*connection
 	for n, from := range []byte{1, 1, 1, 2, 2, 3} {
 		first[n] = admit(from)

@@ -14,7 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"bytes"
 	"connect-svc/gen/sandboxapi"
+	"connect-svc/internal/testing/wait"
+	"time"
 )
 
 // A generated client reads a day, and learns why days before the consent are refused.
@@ -93,16 +96,21 @@ func (r *running) readsByGenerated(t *testing.T, command []string) {
 	}
 }
 
-// succeed runs a program and returns what it printed.
+// succeed runs a program, which gets some minutes, and returns what it printed.
 func succeed(t *testing.T, command *exec.Cmd) []byte {
 	t.Helper()
-	printed, err := command.Output()
-	if failed, is := err.(*exec.ExitError); is {
-		t.Fatalf("%v: %v\n%s%s", command.Args, err, printed, failed.Stderr)
-	} else if err != nil {
+	var printed, problem bytes.Buffer
+	command.Stdout, command.Stderr = &printed, &problem
+	command.WaitDelay = wait.Limit // its children may hold its output
+	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return printed
+	end := time.AfterFunc(2*wait.Limit, func() { _ = command.Process.Kill() })
+	defer end.Stop()
+	if err := command.Wait(); err != nil {
+		t.Fatalf("%v: %v\n%s%s", command.Args, err, printed.Bytes(), problem.Bytes())
+	}
+	return printed.Bytes()
 }
 
 func absolute(t *testing.T, name string) string {

@@ -76,8 +76,13 @@ func readLost(events iter.Seq2[audit.Event, error]) (lost, error) {
 			if err != nil {
 				return l, fmt.Errorf("audit log: %s at %s: %w", event.Action, event.At.UTC().Format(time.RFC3339Nano), err)
 			}
+			// It counts unless an act of a later version is dated later, too. Then the versions began anew, because the user was deleted,
+			// or the clock was wrong: see [lost.acts].
 			key := [2]uuid.UUID{event.UserID, event.ClientID}
-			l.connections[key] = insert(l.connections[key], act)
+			follows := func(a, b oauth.Act) bool { return later(a, b) >= 0 && !a.At.Before(b.At) }
+			if acts := l.connections[key]; !slices.ContainsFunc(acts, func(a oauth.Act) bool { return follows(a, act) }) {
+				l.connections[key] = append(slices.DeleteFunc(acts, func(a oauth.Act) bool { return follows(act, a) }), act)
+			}
 		}
 	}
 	return l, nil
@@ -87,16 +92,6 @@ func readLost(events iter.Seq2[audit.Event, error]) (lost, error) {
 // last, also in the alphabet.
 func later(a, b oauth.Act) int {
 	return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Action, b.Action))
-}
-
-// insert adds an act, unless one of a later version is dated later, too. Then the versions began anew, because the user was deleted, or the
-// clock was wrong: see [lost.acts].
-func insert(acts []oauth.Act, act oauth.Act) []oauth.Act {
-	follows := func(a, b oauth.Act) bool { return later(a, b) >= 0 && !a.At.Before(b.At) }
-	if slices.ContainsFunc(acts, func(a oauth.Act) bool { return follows(a, act) }) {
-		return acts
-	}
-	return append(slices.DeleteFunc(acts, func(a oauth.Act) bool { return follows(act, a) }), act)
 }
 
 // acts returns the last act on each connection, of those since the user was deleted.

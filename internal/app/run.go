@@ -42,7 +42,16 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "sweep", func(ctx context.Context) { work.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	start(background, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
-	start(background, "lapses", func(ctx context.Context) { work.Every(ctx, lapseEvery, func() { a.tellLapses(ctx) }) })
+	start(background, "lapses", func(ctx context.Context) {
+		work.Every(ctx, lapseEvery, func() { // another server does it, or a clock is wrong: then it waits
+			if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
+				return
+			}
+			if err := work.Try(func() error { return a.OAuth.TellLapses(ctx) }); err != nil && ctx.Err() == nil {
+				a.logger.Error("users wait to be told of lapsed connections", "cause", err)
+			}
+		})
+	})
 	// The delivery of webhooks ends earlier: pending events wait for another server, or for the next start.
 	delivering, endDelivering := context.WithCancel(background)
 	defer endDelivering()
@@ -173,16 +182,6 @@ func (a *App) foldDays(ctx context.Context) {
 
 // lapseEvery is the interval between looks for connections that have lapsed, to tell their users.
 const lapseEvery = time.Hour
-
-// tellLapses tells users of connections that have lapsed, unless another server does or a clock is wrong.
-func (a *App) tellLapses(ctx context.Context) {
-	if a.sweptElsewhere.Load() || a.servers.Clock().Wrong() {
-		return
-	}
-	if err := work.Try(func() error { return a.OAuth.TellLapses(ctx) }); err != nil && ctx.Err() == nil {
-		a.logger.Error("users wait to be told of lapsed connections", "cause", err)
-	}
-}
 
 // Sweep deletes rows that expired before that time. It takes no lock and writes nothing if there are none. The next sweep tries again what
 // failed.

@@ -129,7 +129,13 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		for _, server := range servers.Down(list) { // and not replaced
 			a.hosts[server.Host] = false
 		}
-		a.sweptElsewhere.Store(a.sweepsElsewhere())
+		// The first of those that are up sweeps, by their ids. They need no lock to agree. While their lists differ, two servers may sweep,
+		// or none does.
+		elsewhere := false
+		for instance, up := range a.others {
+			elsewhere = elsewhere || up && instance < a.servers.ID().String()
+		}
+		a.sweptElsewhere.Store(elsewhere)
 		return err
 	})
 	samples, failure := a.alerts.Gather(a.metrics)
@@ -159,15 +165,4 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		return err
 	})
 	return err
-}
-
-// sweepsElsewhere reports whether another server sweeps: the first of those that are up, by their ids. They need no lock to agree.
-// While their lists differ, two servers may sweep, or none does.
-func (a *App) sweepsElsewhere() bool {
-	for instance, up := range a.others {
-		if up && instance < a.servers.ID().String() {
-			return true
-		}
-	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io"
 	"os"
 	"os/exec"
@@ -45,10 +46,10 @@ func groups() []*group {
 	}
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
-		{name: "helpers", has: under("internal/testing"), maxLines: 5_490},
+		{name: "helpers", has: under("internal/testing"), maxLines: 5_483},
 		{name: "tools", has: under("tools"), maxLines: 5_110},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 44_540, maxFiles: 235, maxFuncs: 2_215, maxExported: 1_375},
+		{name: "service", has: func(string) bool { return true }, maxLines: 44_490, maxFiles: 234, maxFuncs: 2_200, maxExported: 1_161},
 	}
 }
 
@@ -119,7 +120,9 @@ func (g *group) add(folder string, content []byte, file *ast.File) {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			g.funcs++
-			name(decl.Name)
+			if decl.Recv == nil || ast.IsExported(strings.TrimPrefix(types.ExprString(decl.Recv.List[0].Type), "*")) { // others have no name outside
+				name(decl.Name)
+			}
 		case *ast.GenDecl:
 			for _, spec := range decl.Specs {
 				switch spec := spec.(type) {

@@ -89,7 +89,12 @@ func (c *console) why(ctx context.Context, words writer, life oauth.Connection, 
 		if life.Refreshes == 0 {
 			last, key = life.AuthorizedAt, "lapsed_unused"
 		}
-		return say(key, "Time", words.span(life.RefreshDeadline.Sub(last)), "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
+		unused := life.RefreshDeadline.Sub(last)
+		span := words.amount("whole_days", int(unused.Round(24*time.Hour).Hours()/24))
+		if hours := int(unused.Round(time.Hour).Hours()); hours < 48 {
+			span = words.amount("hours", hours)
+		}
+		return say(key, "Time", span, "Last", instant(last), "Since", instant(life.RefreshDeadline)), nil
 	case oauth.Revoked:
 		end, err := c.endOf(ctx, life, latest, "connection.revoked")
 		if err != nil || end == nil {
@@ -179,14 +184,6 @@ func detailOf(event audit.Event) (d detail) {
 // isolated returns a name whose text direction does not affect the text around it.
 func isolated(name string) template.HTML {
 	return "<bdi>" + template.HTML(template.HTMLEscapeString(name)) + "</bdi>" //nolint:gosec // escaped
-}
-
-// span writes a duration in days, or in hours if it is under two days.
-func (w writer) span(d time.Duration) string {
-	if hours := int(d.Round(time.Hour).Hours()); hours < 48 {
-		return w.amount("hours", hours)
-	}
-	return w.amount("whole_days", int(d.Round(24*time.Hour).Hours()/24))
 }
 
 // notified has the texts about the event of a disconnection.

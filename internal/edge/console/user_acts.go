@@ -20,12 +20,12 @@ import (
 )
 
 // amount writes a number of things: 2 corrections. Text console.count.{what} has its forms.
-func (w writer) amount(result string, n int) string {
+func (w writer) amount(unit string, n int) string {
 	text := w.Number(n)
 	if n > preview.CountedTo {
 		text = w.Text("console.count.more", "Number", w.Number(preview.CountedTo))
 	}
-	return w.Text("console.count."+result, "Count", n, "Number", text)
+	return w.Text("console.count."+unit, "Count", n, "Number", text)
 }
 
 func (c *console) previews() preview.Domains {
@@ -153,7 +153,14 @@ func (c *console) adjust(w http.ResponseWriter, r *http.Request, user account.Us
 	if !slices.Contains(datasets, dataset) {
 		return site.ErrBadForm
 	}
-	record := readAdjustment(user.ID, form)
+	// A field that cannot be read is zero, which the domain refuses.
+	date, _ := time.Parse(time.DateOnly, form["date"])
+	delta, err := strconv.Atoi(strings.ReplaceAll(form["delta"], "−", "-"))
+	if err != nil {
+		delta = 0 // not the largest number
+	}
+	// Browsers send a line break as two characters. The limit counts it as one.
+	record := activity.AdjustmentRecord{UserID: user.ID, Date: date, Delta: delta, Note: strings.ReplaceAll(form["note"], "\r\n", "\n")}
 	if err := activity.CheckAdjustment(record); err != nil {
 		return refused{form, err}
 	}
@@ -186,18 +193,6 @@ func totalOf(day activity.Day) string {
 		return ""
 	}
 	return strconv.FormatInt(day.Total(), 10)
-}
-
-// readAdjustment reads the fields of a form. A field that cannot be read is zero, which the domain refuses.
-func readAdjustment(user uuid.UUID, form map[string]string) activity.AdjustmentRecord {
-	date, _ := time.Parse(time.DateOnly, form["date"])
-	delta, err := strconv.Atoi(strings.ReplaceAll(form["delta"], "−", "-"))
-	if err != nil {
-		delta = 0 // not the largest number
-	}
-	// Browsers send a line break as two characters. The limit counts it as one.
-	note := strings.ReplaceAll(form["note"], "\r\n", "\n")
-	return activity.AdjustmentRecord{UserID: user, Date: date, Delta: delta, Note: note}
 }
 
 // confirmAdjustment shows how a correction changes a day.

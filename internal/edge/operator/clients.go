@@ -172,7 +172,14 @@ func change(r *client.Registration, to operatorapi.ClientChange) error {
 		r.Scopes = scopes
 	}
 	if to.Logo != nil {
-		logo, err := readLogo(*to.Logo)
+		var logo brand.Logo // none for an empty text
+		file, err := base64.StdEncoding.Strict().DecodeString(*to.Logo)
+		switch {
+		case err != nil:
+			err = errors.New("is not base64")
+		case *to.Logo != "":
+			logo, err = brand.ReadLogo(file)
+		}
 		if err != nil {
 			return refusal.Field{Path: "logo", Problem: "must be an SVG or PNG file of at most 64 KiB in base64, and " + err.Error()}
 		}
@@ -191,17 +198,6 @@ func replaceNumber(value *int, changed *int32) {
 	if changed != nil {
 		*value = int(*changed)
 	}
-}
-
-func readLogo(text string) (brand.Logo, error) {
-	if text == "" {
-		return brand.Logo{}, nil
-	}
-	file, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return brand.Logo{}, errors.New("is not base64")
-	}
-	return brand.ReadLogo(file)
 }
 
 // DisableClient disables a client.

@@ -157,7 +157,13 @@ var failures = []contract.Failure{
 // actor. Every method except GET changes something.
 func (h handlers) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		holder, known := h.holder(r.Header.Values("Authorization"))
+		var holder operators.Operator
+		known := false
+		if given := r.Header.Values("Authorization"); len(given) == 1 {
+			if token, isBearer := contract.Authorization(given[0], "Bearer"); isBearer {
+				holder, known = h.Operators.Find(token)
+			}
+		}
 		telemetry.EventOf(r.Context()).Operator = holder.Name
 		switch {
 		case !known:
@@ -168,17 +174,6 @@ func (h handlers) authenticate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(work.WithActor(r.Context(), holder.Name)))
 		}
 	})
-}
-
-func (h handlers) holder(given []string) (holder operators.Operator, known bool) {
-	if len(given) != 1 {
-		return holder, false
-	}
-	token, isBearer := contract.Authorization(given[0], "Bearer")
-	if !isBearer {
-		return holder, false
-	}
-	return h.Operators.Find(token)
 }
 
 // each converts rows to bodies. The list is never null in JSON.

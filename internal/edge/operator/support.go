@@ -160,24 +160,20 @@ func (h handlers) ListAuditLog(
 	filter.UserID, filter.ClientID = orZero(user), orZero(client)
 	rows, next, err := page.Search(page.List{Name: "audit log", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
-			if err := h.recordListing(ctx, filter, params.Cursor == nil); err != nil {
+			var err error
+			switch {
+			case !h.inProcess:
+				err = h.Audit.RecordListing(ctx, h.Now(), "operator_api") // once a minute for each operator
+			case params.Cursor == nil:
+				err = h.Audit.RecordExport(ctx, "command_line", filter) // once for each list
+			}
+			if err != nil {
 				return nil, page.Key{}, err
 			}
 			events, err := h.Audit.List(ctx, filter, after, limit)
 			return events.Events, events.Next, err
 		})
 	return operatorapi.ListAuditLog200JSONResponse{Data: each(rows, auditBody), NextCursor: next}, err
-}
-
-// recordListing records that the audit log is read: over HTTP once a minute for each operator, in process once for each list.
-func (h handlers) recordListing(ctx context.Context, filter audit.Filter, first bool) error {
-	switch {
-	case !h.inProcess:
-		return h.Audit.RecordListing(ctx, h.Now(), "operator_api")
-	case first:
-		return h.Audit.RecordExport(ctx, "command_line", filter)
-	}
-	return nil
 }
 
 // given reads an instant of a query, zero if it is missing. An impossible date, such as the 30th of February, is malformed.

@@ -93,7 +93,10 @@ func (k *Keyring) addMarks(ctx context.Context, tx pgx.Tx, foreign func(tx pgx.T
 		return err
 	}
 	for _, m := range marks {
-		if m.Key == IdentifierKey && m.Mark == identifiers || m.Key != IdentifierKey && k.opensMark(m.Mark) {
+		if m.Key == IdentifierKey && m.Mark == identifiers {
+			continue
+		}
+		if _, err := k.Open(keyMark, m.Mark); err == nil && m.Key != IdentifierKey {
 			continue
 		}
 		if err := foreign(tx, m.Key); err != nil {
@@ -107,10 +110,4 @@ func (k *Keyring) addMarks(ctx context.Context, tx pgx.Tx, foreign func(tx pgx.T
 		}
 	}
 	return nil
-}
-
-// opensMark tells whether a key of this keyset sealed the mark.
-func (k *Keyring) opensMark(mark string) bool {
-	_, err := k.Open(keyMark, mark)
-	return err == nil
 }

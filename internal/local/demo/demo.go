@@ -169,7 +169,12 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if d.authority, err = authority.Open(d.config.Dir, time.Now()); err != nil {
 		return err
 	}
-	if d.keys, err = openKeyset(d.path("keyset.json")); err != nil {
+	if _, err := os.Stat(d.path("keyset.json")); errors.Is(err, os.ErrNotExist) {
+		if err := credential.CreateKeyset(d.path("keyset.json")); err != nil {
+			return err
+		}
+	}
+	if d.keys, err = credential.LoadKeyring(d.path("keyset.json")); err != nil {
 		return err
 	}
 	mailer, err := account.NewMailer("smtp://"+d.smtpListener.Addr().String(), (&mail.Address{Name: d.config.Brand.Name, Address: "no-reply@connect.example"}).String())
@@ -255,15 +260,6 @@ func (d *demo) listen() error {
 }
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
-
-func openKeyset(path string) (*credential.Keyring, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		if err := credential.CreateKeyset(path); err != nil {
-			return nil, err
-		}
-	}
-	return credential.LoadKeyring(path)
-}
 
 // openOperatorToken returns the token of the demo's operator. It is in a file of its own for other programs.
 func openOperatorToken(path string) (string, error) {

@@ -278,21 +278,16 @@ func (r *Document) readCodes(parsed *openapi3.T, operations []Operation) {
 	for _, o := range operations {
 		for _, answer := range o.Errors {
 			for i, name := range answer.Codes {
-				know(name).use(answer.Status, answer.texts[i], o)
+				code := know(name)
+				use := slices.IndexFunc(code.Uses, func(u Use) bool { return u.Status == answer.Status && u.Text == answer.texts[i] })
+				if use < 0 {
+					use, code.Uses = len(code.Uses), append(code.Uses, Use{Status: answer.Status, Text: answer.texts[i]})
+				}
+				code.Uses[use].Operations = append(code.Uses[use].Operations, o)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(codes)) {
 		r.Codes = append(r.Codes, *codes[name])
 	}
-}
-
-func (c *Code) use(status, text string, o Operation) {
-	for i := range c.Uses {
-		if u := &c.Uses[i]; u.Status == status && u.Text == text {
-			u.Operations = append(u.Operations, o)
-			return
-		}
-	}
-	c.Uses = append(c.Uses, Use{status, text, []Operation{o}})
 }

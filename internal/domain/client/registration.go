@@ -191,8 +191,8 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 }
 
 // Update changes a registration and returns the changed client. change receives the current registration. After a refusal.Field nothing
-// has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh of
-// scopes that are no longer allowed is refused (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
+// has changed. A new callback or a smaller allowance takes effect at once: requests and codes with the old callback end, and a refresh is
+// refused if its scopes are no longer allowed (specification 7.3). Other errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) Update(ctx context.Context, id uuid.UUID, change func(*Registration)) (updated Client, err error) {
 	err = postgres.InTxAgain(ctx, r.pool, func(tx pgx.Tx) error {
 		queries := r.queries.WithTx(tx)

@@ -138,7 +138,7 @@ const (
 	ready     stage = iota // with the next one
 	postponed              // a release: with the next one, which it does not cause itself
 	undecided              // an admission that was about to be refused: after askAgainAfter
-	asked                  // it is no longer in the queue
+	asked                  // the store has it, or is being asked about it
 )
 
 // Admit decides one request of a client, which the database authenticated at now. It returns an error if it could not decide within

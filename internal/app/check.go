@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/ratelimit"
@@ -200,6 +201,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
 			report("cluster", "each node suits the service", err)
 		}
+		c.checkPooler(ctx, pool, report)
 		if problem := checkEncoding(ctx, pool); problem != nil {
 			report("encoding", "", problem)
 		}
@@ -228,6 +230,27 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	if schema == nil {
 		checkTimezones(ctx, pool, report)
 	}
+}
+
+// checkPooler compares the pools of all servers with the connections that PgBouncer has for them. It reports nothing without PgBouncer.
+func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report func(check, detail string, err error)) {
+	size, err := postgres.PoolerSize(ctx, c.DatabaseURL)
+	if size == 0 && err == nil {
+		return
+	}
+	var list []servers.Server
+	if err == nil {
+		list, err = servers.New(pool, "", "", "", time.Time{}).List(ctx)
+	}
+	if errors.Is(err, postgres.ErrUntold) {
+		err = Skipped(err.Error())
+	}
+	running := max(1, len(slices.DeleteFunc(list, servers.Server.Lost)))
+	detail := fmt.Sprintf("servers: %d, with %d connections each, which share %d of PostgreSQL", running, pool.MaxConns(), size)
+	if err == nil && running*pool.MaxConns() > size {
+		err = fmt.Errorf("%s: set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)", detail, max(1, size/running))
+	}
+	report("pooler", detail, err)
 }
 
 // checkTimezones warns of users whose days may be off by one. It reports nothing if all time zones are known.

@@ -348,7 +348,7 @@ func (c *client) settle(
 			err = fmt.Errorf("ratelimit: %w", work.NewPanic(failure))
 		}
 	}()
-	ctx, cancel := context.WithTimeout(work.WithCaller(ctx, work.Caller{Kind: work.Partners, Name: c.id.String()}), c.timeLimit)
+	ctx, cancel := context.WithTimeout(work.Begun(work.WithCaller(ctx, work.Caller{Kind: work.Partners, Name: c.id.String()})), c.timeLimit)
 	defer cancel()
 	known, old, loaded := c.state, c.stored, c.loaded
 	for {

@@ -30,18 +30,21 @@ type Pool struct {
 	queue     *work.Queue
 	strangers *work.Queue // of the callers who have proved nothing, in front of the other one
 	elsewhere bool        // another server can answer, so that a statement does not wait for this one to come back
+	overdue   time.Duration
 	clock     *clock.Database
 }
 
 // newPool makes a pool without connections.
-func newPool(ctx context.Context, config *pgxpool.Config, database *clock.Database) (*Pool, error) {
+func newPool(ctx context.Context, options *Options) (*Pool, error) {
+	config := options.Config
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, ConnectError(config.ConnConfig, err)
 	}
 	most := int(config.MaxConns)
 	return &Pool{
-		conns: pool, queue: work.NewQueue(most, work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded), clock: database,
+		conns: pool, queue: work.NewQueue(most, work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
+		overdue: options.overdue, clock: options.database,
 	}, nil
 }
 
@@ -80,18 +83,23 @@ func (p *Pool) MaxConns() int { return int(p.conns.Config().MaxConns) }
 // enter waits in the queue. Call leave afterwards. Strangers use a quarter of the connections at a time: a flood of theirs would
 // otherwise keep PostgreSQL busy with as many statements as there are connections, beside those of everybody else.
 func (p *Pool) enter(ctx context.Context) (leave func(), err error) {
-	kind := work.CallerOf(ctx).Kind
-	if kind != work.Strangers && kind != work.Codes {
-		return p.queue.Release, p.queue.Acquire(ctx)
-	}
-	if err := p.strangers.Acquire(ctx); err != nil {
-		return nil, err
+	leave = p.queue.Release
+	if kind := work.CallerOf(ctx).Kind; kind == work.Strangers || kind == work.Codes {
+		if err := p.strangers.Acquire(ctx); err != nil {
+			return nil, err
+		}
+		leave = func() { p.queue.Release(); p.strangers.Release() }
+		defer func() {
+			if err != nil {
+				p.strangers.Release()
+			}
+		}()
 	}
 	if err := p.queue.Acquire(ctx); err != nil {
-		p.strangers.Release()
 		return nil, err
 	}
-	return func() { p.queue.Release(); p.strangers.Release() }, nil
+	work.Begin(ctx)
+	return leave, nil
 }
 
 // acquire waits in the queue, and then for a connection. Call release afterwards.
@@ -134,12 +142,97 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 
 // notHappened reports whether a statement has certainly not happened, and can happen soon.
 func (p *Pool) notHappened(err error) bool {
-	// PgBouncer answers instead of PostgreSQL if it cannot reach PostgreSQL, or loses it while it prepares a connection. Statements that may
-	// have happened fail with the same code, but another message.
+	// PgBouncer answers instead of PostgreSQL if it cannot reach PostgreSQL, loses it while it prepares a connection, or has had none free for
+	// too long. Statements that may have happened fail with the same code, but another message.
 	var refused *pgconn.PgError
 	notPassedOn := errors.As(err, &refused) && refused.Severity == "FATAL" &&
-		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter")
+		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter" || refused.Message == "query_wait_timeout")
 	return pgconn.SafeToRetry(err) || notPassedOn || !p.elsewhere && isOnTheMove(err)
+}
+
+// attend has act use a connection, and waits for it while ctx lasts. The context of act outlives ctx until act has returned. From then on it
+// ends with ctx, because the caller may still read what act has begun, or by finish.
+//
+// An act that outlasts ctx goes on alone for the time of overdue at most, and finish is nil. forget gets its late result, and releases the
+// connection: one that is closed instead costs a new one, for which the next callers wait, and behind PgBouncer often one of PostgreSQL, too. A
+// slow moment would then last for as long as there are callers.
+func attend[T any](
+	ctx context.Context, overdue time.Duration, act func(context.Context) (T, error), forget func(T),
+) (result T, finish context.CancelFunc, err error) {
+	if ctx.Done() == nil || ctx.Err() != nil {
+		result, err = act(ctx)
+		return result, func() {}, err
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	type outcome struct {
+		result T
+		err    error
+	}
+	returned := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		o.err = work.Try(func() (err error) {
+			o.result, err = act(own)
+			return err
+		})
+		returned <- o
+	}()
+	select {
+	case o := <-returned:
+		stop := context.AfterFunc(ctx, cancel)
+		return o.result, func() { stop(); cancel() }, o.err
+	case <-ctx.Done():
+		go func() {
+			timer := time.AfterFunc(overdue, cancel)
+			forget((<-returned).result)
+			timer.Stop()
+			cancel()
+		}()
+		return result, nil, ctx.Err()
+	}
+}
+
+// executor is what executes a statement: a connection, or a transaction on it.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// exec executes a statement. left means that it goes on alone, and calls release in the end.
+func (p *Pool) exec(ctx context.Context, on executor, release func(), sql string, args []any) (done pgconn.CommandTag, left bool, err error) {
+	done, finish, err := attend(ctx, p.overdue, func(ctx context.Context) (pgconn.CommandTag, error) {
+		return on.Exec(ctx, sql, args...)
+	}, func(pgconn.CommandTag) { release() })
+	if finish != nil {
+		finish()
+	}
+	return done, finish == nil, err
+}
+
+// queryOn sends a query, and waits for its first row, which proves that it was sent. left means that it goes on alone, and calls release
+// in the end.
+func (p *Pool) queryOn(ctx context.Context, on executor, release func(), sql string, args []any) (result *rows, left bool, err error) {
+	result, finish, err := attend(ctx, p.overdue, func(ctx context.Context) (*rows, error) {
+		answer, err := on.Query(ctx, sql, args...)
+		if err != nil {
+			return nil, err
+		}
+		return &rows{Rows: answer, has: answer.Next()}, nil
+	}, func(late *rows) {
+		if late != nil {
+			late.Rows.Close()
+		}
+		release()
+	})
+	switch {
+	case finish == nil:
+		return nil, true, err
+	case err != nil:
+		finish()
+		return nil, false, err
+	}
+	result.release = finish
+	return result, false, nil
 }
 
 // Exec executes a statement.
@@ -149,8 +242,10 @@ func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.C
 		if err != nil {
 			return err
 		}
-		defer release()
-		done, err = conn.Exec(ctx, sql, args...)
+		var left bool
+		if done, left, err = p.exec(ctx, conn, release, sql, args); !left {
+			release()
+		}
 		return err
 	})
 	return done, err
@@ -169,31 +264,26 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 
 func (p *Pool) query(ctx context.Context, sql string, args []any) (result *rows, err error) {
 	err = p.again(ctx, func() error {
-		result, err = p.queryOnce(ctx, sql, args)
-		if err == nil && !result.has && p.notHappened(result.Err()) {
+		conn, release, err := p.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		var left bool
+		if result, left, err = p.queryOn(ctx, conn, release, sql, args); err != nil {
+			if !left {
+				release()
+			}
+			return err
+		}
+		finish := result.release
+		result.release = func() { finish(); release() }
+		if !result.has && p.notHappened(result.Err()) {
 			result.Close()
 			return result.Err()
 		}
-		return err
+		return nil
 	})
 	return result, err
-}
-
-func (p *Pool) queryOnce(ctx context.Context, sql string, args []any) (result *rows, err error) {
-	conn, release, err := p.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if result == nil { // an error, or a panic in an argument
-			release()
-		}
-	}()
-	answer, err := conn.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return &rows{Rows: answer, release: release, has: answer.Next()}, nil // a row proves that the statement was sent
 }
 
 // rows hold a connection until they are closed or have all been read. The first row has been requested already.
@@ -245,7 +335,7 @@ func (r row) Scan(into ...any) error {
 }
 
 // SendBatch sends several statements at once. Closing the results releases the connection, so that a batch must not begin a
-// transaction.
+// transaction. If ctx ends first, the connection is closed.
 func (p *Pool) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	conn, release, err := p.acquire(ctx)
 	if err != nil {
@@ -280,12 +370,21 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 		if err != nil {
 			return err
 		}
-		on, err := conn.Begin(ctx)
+		on, finish, err := attend(ctx, p.overdue, conn.Begin, func(late pgx.Tx) {
+			if late != nil {
+				p.rollBack(late)
+			}
+			release()
+		})
+		if finish == nil {
+			return err
+		}
+		finish()
 		if err != nil {
 			release()
 			return err
 		}
-		begun = &tx{on, release}
+		begun = &tx{on, p, release}
 		return nil
 	})
 	if err != nil {
@@ -294,20 +393,93 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 	return begun, nil
 }
 
-// tx holds a connection until it ends.
-type tx struct {
-	pgx.Tx
-	release func()
+// rollBack ends a transaction for which nobody waits.
+func (p *Pool) rollBack(on pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.overdue)
+	defer cancel()
+	_ = on.Rollback(ctx) // or its connection is closed
 }
 
-func (t *tx) Commit(ctx context.Context) error { return t.end(t.Tx.Commit(ctx)) }
+// tx holds a connection until it ends, or until its context ends during a statement: then it is rolled back when the statement has ended.
+type tx struct {
+	pgx.Tx
+	pool    *Pool
+	release func() // nil: it has ended
+}
 
-func (t *tx) Rollback(ctx context.Context) error { return t.end(t.Tx.Rollback(ctx)) }
+// leave returns what ends the transaction after a statement that goes on alone.
+func (t *tx) leave() func() {
+	release := t.release
+	return func() {
+		t.pool.rollBack(t.Tx)
+		release()
+	}
+}
 
-func (t *tx) end(err error) error {
-	if t.release != nil {
-		t.release()
+// Exec executes a statement.
+func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if t.release == nil {
+		return pgconn.CommandTag{}, pgx.ErrTxClosed
+	}
+	done, left, err := t.pool.exec(ctx, t.Tx, t.leave(), sql, args)
+	if left {
 		t.release = nil
+	}
+	return done, err
+}
+
+// Query returns rows, which must be closed before the next statement.
+func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.query(ctx, sql, args)
+}
+
+// QueryRow returns one row.
+func (t *tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	result, err := t.query(ctx, sql, args)
+	return row{result, err}
+}
+
+func (t *tx) query(ctx context.Context, sql string, args []any) (*rows, error) {
+	if t.release == nil {
+		return nil, pgx.ErrTxClosed
+	}
+	result, left, err := t.pool.queryOn(ctx, t.Tx, t.leave(), sql, args)
+	if left {
+		t.release = nil
+	}
+	return result, err
+}
+
+// Commit commits the transaction. If ctx ends meanwhile, nobody knows whether it was committed.
+func (t *tx) Commit(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err // and it can be rolled back
+	}
+	return t.end(ctx, t.Tx.Commit)
+}
+
+// Rollback rolls the transaction back, unless it has ended. It does not wait longer than ctx lasts.
+func (t *tx) Rollback(ctx context.Context) error {
+	if err := ctx.Err(); err != nil && t.release != nil {
+		go t.leave()()
+		t.release = nil
+		return err
+	}
+	return t.end(ctx, t.Tx.Rollback)
+}
+
+func (t *tx) end(ctx context.Context, act func(context.Context) error) error {
+	if t.release == nil {
+		return pgx.ErrTxClosed
+	}
+	release := t.release
+	t.release = nil
+	_, finish, err := attend(ctx, t.pool.overdue, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, act(ctx)
+	}, func(struct{}) { release() })
+	if finish != nil {
+		finish()
+		release()
 	}
 	return err
 }

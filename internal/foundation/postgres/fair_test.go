@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -256,7 +255,7 @@ func TestPoolLosesNoConnection(t *testing.T) {
 		"a deadline": func() {
 			short, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
-			_, _ = pool.Exec(short, "select pg_sleep(10)")
+			_, _ = pool.Exec(short, "select pg_sleep(0.1)")
 		},
 	} {
 		for range 5 {
@@ -275,64 +274,145 @@ func TestPoolLosesNoConnection(t *testing.T) {
 	wait.Until(t, "all connections come back", func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
 }
 
-// A cancel request that arrives late does not hit what another caller sends next.
-func TestPoolCallsOffNobodyElse(t *testing.T) {
+// hold takes the lock that the statement wantLock waits for.
+func hold(t *testing.T, db *pgtest.DB) (free func()) {
+	t.Helper()
+	session, err := pgx.Connect(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free = func() { _ = session.Close(context.WithoutCancel(t.Context())) }
+	t.Cleanup(free)
+	if _, err := session.Exec(t.Context(), "select pg_advisory_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	return free
+}
+
+const wantLock = "insert into done select $1 from pg_advisory_xact_lock(1) returning act"
+
+func isLockWanted(t *testing.T, db *pgtest.DB) bool {
+	return pgtest.Value[bool](t, db, `select exists (select from pg_stat_activity
+		where datname = current_database() and wait_event_type = 'Lock' and query = '`+wantLock+`')`)
+}
+
+// A statement that outlasts its caller goes on, and its connection is used again. If it is one of a transaction, that is rolled back. PostgreSQL
+// gets no request to cancel it, for which a pooler would end a connection of PostgreSQL.
+func TestLateAnswerKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
-	held, arrive, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	hold, arrives, release := sync.OnceFunc(func() { close(held); <-arrive }), sync.OnceFunc(func() { close(arrived) }), sync.OnceFunc(func() { close(arrive) })
-	way.Before = func(first []byte) func() { // length and code (PostgreSQL manual, 54.7)
-		if binary.BigEndian.Uint32(first[4:]) != 80877102 {
-			return nil
-		}
-		hold()
-		return arrives
+	db.Exec(t, "create table done (act text)")
+	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(release)
+	defer pool.Close()
+	inTx := func(act func(ctx context.Context, tx pgx.Tx, name string) error) func(context.Context, string) error {
+		return func(ctx context.Context, name string) error {
+			return postgres.InTx(ctx, pool, func(tx pgx.Tx) error { return act(ctx, tx, name) })
+		}
+	}
+	inserted := make(chan struct{})
+	insertAndWait := func(ctx context.Context, tx pgx.Tx, name string) error {
+		_, err := tx.Exec(ctx, "insert into done values ($1)", name)
+		inserted <- struct{}{}
+		<-ctx.Done()
+		return err
+	}
+	for name, test := range map[string]struct {
+		act     func(ctx context.Context, name string) error
+		happens bool // although its caller does not know it
+		waits   bool // without a statement
+	}{
+		"a statement": {act: func(ctx context.Context, name string) error {
+			_, err := pool.Exec(ctx, wantLock, name)
+			return err
+		}, happens: true},
+		"a query": {act: func(ctx context.Context, name string) error {
+			rows, err := pool.Query(ctx, wantLock, name)
+			if err == nil {
+				rows.Close()
+			}
+			return err
+		}, happens: true},
+		"a row": {act: func(ctx context.Context, name string) error {
+			return pool.QueryRow(ctx, wantLock, name).Scan(new(string))
+		}, happens: true},
+		"a transaction": {act: inTx(func(ctx context.Context, tx pgx.Tx, name string) error {
+			_, err := tx.Exec(ctx, wantLock, name)
+			return err
+		})},
+		"a row of a transaction": {act: inTx(func(ctx context.Context, tx pgx.Tx, name string) error {
+			return tx.QueryRow(ctx, wantLock, name).Scan(new(string))
+		})},
+		"a transaction that goes on": {act: inTx(func(ctx context.Context, tx pgx.Tx, name string) error {
+			_, _ = tx.Exec(ctx, wantLock, name)
+			_, err := tx.Exec(context.WithoutCancel(ctx), "select")
+			row := tx.QueryRow(context.WithoutCancel(ctx), "select 1").Scan(new(int))
+			if !errors.Is(err, pgx.ErrTxClosed) || !errors.Is(row, pgx.ErrTxClosed) {
+				t.Errorf("statements of a transaction that was left: %v, %v", err, row)
+			}
+			return nil
+		})},
+		"a rollback": {waits: true, act: inTx(func(ctx context.Context, tx pgx.Tx, name string) error {
+			return errors.Join(insertAndWait(ctx, tx, name), ctx.Err())
+		})},
+		"a commit": {waits: true, act: inTx(insertAndWait)},
+	} {
+		free := hold(t, db)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- test.act(ctx, name) }()
+		if test.waits {
+			wait.For(t, name+" waits", inserted)
+		} else {
+			wait.Until(t, name+" waits", func() bool { return isLockWanted(t, db) })
+		}
+		cancel()
+		if err := <-failed; err == nil {
+			t.Errorf("%s: no error although it is late", name)
+		}
+		free()
+		var happened bool
+		err := pool.QueryRow(t.Context(), "select exists (select from done where act = $1)", name).Scan(&happened)
+		if err != nil || happened != test.happens {
+			t.Errorf("%s: happened %t, want %t; %v", name, happened, test.happens, err)
+		}
+	}
+	if n := way.Passed.Load(); n != 1 {
+		t.Errorf("%d connections were made, want 1", n)
+	}
+}
+
+// A connection is closed if its statement is overdue, and the server is not asked for anything then.
+func TestOverdueConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	db, way := pgtest.New(t), proxytest.New(t)
+	db.Exec(t, "create table done (act text)")
 	limits := wait.Patient
-	limits.Cancel = 20 * time.Millisecond // the request takes longer, because it is held
+	limits.Overdue = 20 * time.Millisecond
 	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	wait.Until(t, "a statement is called off that ends by itself before the request to cancel it arrives", func() bool {
-		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		_, _ = pool.Exec(short, "select pg_sleep(0.1)") // on a busy machine it is not even sent in its time
-		select {
-		case <-held:
-			return true
-		default:
-			return false
-		}
-	})
-	lock, err := db.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lock.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := lock.Exec(t.Context(), "select pg_advisory_xact_lock(1)"); err != nil {
-		t.Fatal(err)
-	}
-	next := make(chan error, 1)
+	hold(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
 	go func() {
-		_, err := pool.Exec(t.Context(), "select pg_advisory_lock(1)") // runs until the lock is released
-		next <- err
+		_, err := pool.Exec(ctx, wantLock, "nothing")
+		failed <- err
 	}()
-	wait.Until(t, "the next statement runs", func() bool {
-		var running bool
-		err := db.Pool.QueryRow(t.Context(), `select exists (select from pg_stat_activity
-			where datname = current_database() and wait_event_type = 'Lock' and query = 'select pg_advisory_lock(1)')`).Scan(&running)
-		return err == nil && running
-	})
-	release()
-	wait.For(t, "the request to cancel arrives", arrived)
-	if err := lock.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
+	wait.Until(t, "the statement waits", func() bool { return isLockWanted(t, db) })
+	cancel()
+	if err := <-failed; err == nil {
+		t.Error("no error although it is late")
 	}
-	if err := <-next; err != nil {
-		t.Errorf("the next statement: %v", err)
+	if _, err := pool.Exec(t.Context(), "select"); err != nil { // although the lock is held
+		t.Error(err)
+	}
+	if n := way.Passed.Load(); n != 2 {
+		t.Errorf("%d connections were made, want 2", n)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connect-svc/internal/foundation/postgres/clock"
@@ -51,7 +52,9 @@ type Option func(*Options)
 // Options are what an [Option] changes.
 type Options struct {
 	*pgxpool.Config
-	shift *clock.Clock
+	shift    *clock.Clock
+	database *clock.Database
+	overdue  time.Duration // see attend
 }
 
 // WithClock gives every connection of the pool the time of shift.
@@ -69,15 +72,13 @@ func WithTracer(tracer pgx.QueryTracer) Option {
 	return func(c *Options) { c.ConnConfig.Tracer = tracer }
 }
 
-// WithLimits bounds statements, their cancelling, and pauses in transactions. The URL's statement_timeout and
+// WithLimits bounds statements, also those whose callers have gone, and pauses in transactions. The URL's statement_timeout and
 // idle_in_transaction_session_timeout take precedence. The default is [work.DefaultLimits].
 func WithLimits(limits work.Limits) Option {
 	return func(c *Options) {
 		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
 		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
-		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-			return &cancelOnDeadline{conn: conn, time: limits.Cancel}
-		}
+		c.overdue = limits.Overdue
 	}
 }
 
@@ -97,7 +98,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
+	pool, err := newPool(ctx, prepareConfig(config, url, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func OpenHosts(ctx context.Context, url string, opts ...Option) (hosts []Host, e
 		config := all.Copy()
 		config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.TLSConfig = ways[0].Host, ways[0].Port, ways[0].TLSConfig
 		config.ConnConfig.Fallbacks = ways[1:]
-		pool, err := newPool(ctx, config, prepareConfig(config, url, opts))
+		pool, err := newPool(ctx, prepareConfig(config, url, opts))
 		if err != nil {
 			for _, host := range hosts {
 				host.Pool.Close()
@@ -171,8 +172,8 @@ func checkStatementTimeout(ctx context.Context, pool *Pool) error {
 	return nil
 }
 
-// prepareConfig applies the defaults and the options, and returns the clock of the pool.
-func prepareConfig(config *pgxpool.Config, url string, opts []Option) *clock.Database {
+// prepareConfig applies the defaults and the options.
+func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
 	}
@@ -183,15 +184,19 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *clock.Dat
 	if !strings.Contains(url, "description_cache_capacity") {
 		config.ConnConfig.DescriptionCacheCapacity = preparedStatements
 	}
-	config.ConnConfig.BuildContextWatcherHandler = nil
 	o := &Options{Config: config}
 	for _, opt := range opts {
 		opt(o)
 	}
-	if config.ConnConfig.BuildContextWatcherHandler == nil {
+	if o.overdue == 0 {
 		WithLimits(work.DefaultLimits)(o)
 	}
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		closeAtOnce(c)
+		return nil
+	}
 	database := clock.Of(o.shift)
+	o.database = database
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
 		database.FillIn(conn.TypeMap())
@@ -207,8 +212,33 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *clock.Dat
 		err := setOffset(ctx, conn, o.shift.Offset())
 		return err == nil, err
 	}
-	return database
+	return o
 }
+
+// closeAtOnce has a connection whose context ends during a statement be closed, and no more: pgx would ask the server to cancel the statement. A
+// server that hangs keeps such a request waiting for seconds, and PgBouncer ends a connection of PostgreSQL for it, or itself.
+func closeAtOnce(config *pgx.ConnConfig) {
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return closing{conn} }
+	var connected atomic.Bool
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, net.ErrClosed
+		}
+		return dial(ctx, network, address)
+	}
+	config.AfterConnect = func(context.Context, *pgconn.PgConn) error {
+		connected.Store(true)
+		return nil
+	}
+}
+
+// closing closes a connection.
+type closing struct{ conn *pgconn.PgConn }
+
+func (c closing) HandleCancel(context.Context) { _ = c.conn.Conn().Close() }
+
+func (closing) HandleUnwatchAfterCancel() {}
 
 // clockOffsetKey is the key of a connection's present offset among its custom data.
 const clockOffsetKey = "connect.clock_offset"

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -141,6 +143,42 @@ func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 		hosts[i] = append(hosts[i], way)
 	}
 	return hosts
+}
+
+// ErrUntold means that PgBouncer does not tell this user about itself.
+var ErrUntold = errors.New("PgBouncer tells nothing to this user: add it to stats_users")
+
+// PoolerSize returns how many connections of PostgreSQL PgBouncer has for the database at url, 0 if url leads to PostgreSQL itself. Error: ErrUntold.
+func PoolerSize(ctx context.Context, url string) (size int, err error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return 0, err
+	}
+	name := config.ConnConfig.Database
+	config.ConnConfig.Database = "pgbouncer" // its console, which speaks the simple protocol alone
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
+		if refused.Code == protocolViolation {
+			return 0, ErrUntold
+		}
+		return 0, nil // PostgreSQL has no such database, or not for this user
+	}
+	if err != nil {
+		return 0, ConnectError(config.ConnConfig, err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, "show databases")
+	if err != nil {
+		return 0, nil // a database of PostgreSQL that has this name
+	}
+	databases, err := pgx.CollectRows(rows, pgx.RowToMap)
+	for _, database := range databases {
+		if database["name"] == name {
+			return strconv.Atoi(fmt.Sprint(database["pool_size"]))
+		}
+	}
+	return 0, err
 }
 
 // Security returns a few words on how the connection to the database at url is protected. If the URL names several hosts, they are

@@ -27,8 +27,9 @@ type Limits struct {
 	// Statement bounds a statement of PostgreSQL, unless its transaction sets another limit. It ends a statement that hangs, or waits
 	// for a lock, before the limit of its request.
 	Statement time.Duration
-	// Cancel is how long PostgreSQL may take to cancel a statement that is past its deadline. Then its connection is closed.
-	Cancel time.Duration
+	// Overdue is how long the answer to a statement is awaited after its caller has gone, so that its connection can be used again. It exceeds
+	// Statement. Then the connection is closed.
+	Overdue time.Duration
 	// IdleTransaction bounds the pause between two statements of a transaction. It frees the locks of a server that vanished.
 	IdleTransaction time.Duration
 	// Recognize is how long a malformed request waits until its client is known, for the log only.
@@ -95,7 +96,7 @@ var DefaultLimits = Limits{
 	Body:    5 * time.Second,
 
 	Statement:       4 * time.Second,
-	Cancel:          150 * time.Millisecond,
+	Overdue:         5 * time.Second,
 	IdleTransaction: 30 * time.Second,
 
 	Recognize:    time.Second,

@@ -17,6 +17,7 @@
 //
 //   - While somebody of two kinds waits, no kind is served twice before the other is served once. The same holds for the callers
 //     of one kind (TestQueueServesKindsInTurn).
+//   - Requests that have begun come before new ones of their kind (TestQueueCompletesWhatIsBegun).
 //   - A place that comes free is handed to one that waits, and no place is lost (TestQueueProperties).
 //   - A wait is bounded by time: it ends with [ErrLate] while there is still time to answer (TestQueueIsBoundedByTime). A queue
 //     may also bound how many wait for one caller, and refuses more with [ErrFull] (TestQueueIsBoundedForEachCaller).
@@ -83,17 +84,24 @@ type Stats struct {
 
 // kind is a kind of callers in which somebody waits.
 type kind struct {
-	of      Kind
-	callers map[string]*caller
-	order   list.List     // of these *caller: the front is served next
-	element *list.Element // in the order of the kinds
+	of           Kind
+	callers      map[callerKey]*caller
+	begun, fresh list.List     // of these *caller: the front of the first that is not empty is served next
+	element      *list.Element // in the order of the kinds
+}
+
+// callerKey names a caller within its kind. Its requests that have begun wait apart from its new ones.
+type callerKey struct {
+	name  string
+	begun bool
 }
 
 // caller is a caller for whom something waits.
 type caller struct {
-	name    string
+	callerKey
 	waiting list.List     // of *waiter, in order of arrival
-	element *list.Element // in the order of the callers of its kind
+	order   *list.List    // of its kind
+	element *list.Element // in order
 }
 
 // waiter is one that waits.
@@ -112,12 +120,13 @@ func NewQueue(places, most int) *Queue {
 // Acquire takes a place for the caller of the context. Return the place with [Queue.Release]. Errors: [ErrFull], [ErrLate],
 // [ErrGone], and the context's own if it ends first.
 func (q *Queue) Acquire(ctx context.Context) error {
-	mine, err := q.join(CallerOf(ctx))
+	asked := requestOf(ctx)
+	mine, err := q.join(asked)
 	if mine == nil {
 		return err
 	}
 	var late <-chan time.Time
-	if at := requestOf(ctx).latest; !at.IsZero() {
+	if at := asked.until(); !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		late = timer.C
@@ -129,7 +138,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 		err = ErrLate
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-requestOf(ctx).gone:
+	case <-asked.gone:
 		err = ErrGone
 	}
 	q.mu.Lock()
@@ -150,7 +159,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 }
 
 // join takes a free place, or else waits behind what waits for the caller already.
-func (q *Queue) join(who Caller) (*waiter, error) {
+func (q *Queue) join(asked request) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.free > 0 {
@@ -158,13 +167,17 @@ func (q *Queue) join(who Caller) (*waiter, error) {
 		q.stats.Acquired++
 		return nil, nil
 	}
-	k := q.kinds[who.Kind]
+	k := q.kinds[asked.caller.Kind]
 	if k == nil {
-		k = &kind{of: who.Kind, callers: map[string]*caller{}}
+		k = &kind{of: asked.caller.Kind, callers: map[callerKey]*caller{}}
 	}
-	c := k.callers[who.Name]
+	key := callerKey{asked.caller.Name, asked.hasBegun()}
+	c := k.callers[key]
 	if c == nil {
-		c = &caller{name: who.Name}
+		c = &caller{callerKey: key, order: &k.fresh}
+		if key.begun {
+			c.order = &k.begun
+		}
 	}
 	if c.waiting.Len() >= q.most {
 		q.stats.GivenUp++
@@ -174,7 +187,7 @@ func (q *Queue) join(who Caller) (*waiter, error) {
 		q.kinds[k.of], k.element = k, q.order.PushBack(k)
 	}
 	if c.element == nil {
-		k.callers[c.name], c.element = c, k.order.PushBack(c)
+		k.callers[key], c.element = c, c.order.PushBack(c)
 	}
 	mine := &waiter{granted: make(chan struct{}), kind: k, caller: c}
 	mine.element = c.waiting.PushBack(mine)
@@ -182,8 +195,8 @@ func (q *Queue) join(who Caller) (*waiter, error) {
 	return mine, nil
 }
 
-// Release returns a place. The place goes to the first that waits for the first caller of the first kind. This caller and this
-// kind are served last from then on.
+// Release returns a place. The place goes to the first that waits for the first caller of the first kind, a request that has begun before new
+// ones. This caller and this kind are served last from then on.
 func (q *Queue) Release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -197,10 +210,14 @@ func (q *Queue) release() {
 		return
 	}
 	k := first.Value.(*kind)
-	c := k.order.Front().Value.(*caller)
+	order := &k.begun
+	if order.Len() == 0 {
+		order = &k.fresh
+	}
+	c := order.Front().Value.(*caller)
 	next := c.waiting.Front().Value.(*waiter)
 	q.order.MoveToBack(k.element)
-	k.order.MoveToBack(c.element)
+	order.MoveToBack(c.element)
 	q.remove(next)
 	close(next.granted)
 }
@@ -212,10 +229,10 @@ func (q *Queue) remove(mine *waiter) {
 	mine.element = nil
 	q.stats.Waiting--
 	if c.waiting.Len() == 0 {
-		k.order.Remove(c.element)
-		delete(k.callers, c.name)
+		c.order.Remove(c.element)
+		delete(k.callers, c.callerKey)
 	}
-	if k.order.Len() == 0 {
+	if len(k.callers) == 0 {
 		q.order.Remove(k.element)
 		delete(q.kinds, k.of)
 	}

@@ -96,7 +96,7 @@ func TestQueueServesKindsInTurn(t *testing.T) {
 	})
 }
 
-// A request leaves the line while there is time to answer it.
+// A request leaves the line while there is time to answer it: the sooner the more is left to do.
 func TestQueueIsBoundedByTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,11 +104,70 @@ func TestQueueIsBoundedByTime(t *testing.T) {
 		if err := q.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := work.Within(t.Context(), partner("a"), 4*time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := q.Acquire(ctx); !errors.Is(err, work.ErrLate) || time.Since(began) != 3600*time.Millisecond {
-			t.Errorf("after %v: %v", time.Since(began), err)
+		for _, test := range []struct {
+			limit time.Duration
+			begun bool
+			want  time.Duration
+		}{
+			{1500 * time.Millisecond, false, 1100 * time.Millisecond},
+			{1500 * time.Millisecond, true, 1350 * time.Millisecond},
+			{6 * time.Second, false, 5400 * time.Millisecond},
+			{6 * time.Second, true, 5400 * time.Millisecond},
+			{600 * time.Millisecond, false, 400 * time.Millisecond},
+		} {
+			began := time.Now()
+			ctx, cancel := work.Within(t.Context(), partner("a"), test.limit)
+			if test.begun {
+				work.Begin(ctx)
+			}
+			if err := q.Acquire(ctx); !errors.Is(err, work.ErrLate) || time.Since(began) != test.want {
+				t.Errorf("%v, begun %t: after %v: %v", test.limit, test.begun, time.Since(began), err)
+			}
+			cancel()
+		}
+	})
+}
+
+// What is begun is completed before something new begins, within a kind. That holds for the first places of a request: one that needs many
+// keeps nobody from beginning.
+func TestQueueCompletesWhatIsBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, work.Unbounded)
+		if err := q.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		ask := func(name string, caller work.Caller, begun int) {
+			ctx, cancel := work.Within(t.Context(), caller, time.Hour)
+			for range begun {
+				work.Begin(ctx)
+			}
+			go func() {
+				defer cancel()
+				if err := q.Acquire(ctx); err == nil {
+					got <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		ask("new", partner("a"), 0)
+		ask("new of another", partner("b"), 0)
+		ask("needs many", partner("c"), 9)
+		ask("begun", partner("a"), 1)
+		ask("begun of another", partner("d"), 8)
+		ask("a user", work.Caller{Kind: work.Users}, 0)
+		go func() {
+			if err := q.Acquire(work.Begun(work.WithCaller(t.Context(), partner("a")))); err == nil {
+				got <- "part of begun"
+			}
+		}()
+		synctest.Wait()
+		for turn, want := range []string{"begun", "a user", "begun of another", "part of begun", "new", "new of another", "needs many"} {
+			q.Release()
+			if served := <-got; served != want {
+				t.Errorf("turn %d is that of %q, want %q", turn, served, want)
+			}
 		}
 	})
 }

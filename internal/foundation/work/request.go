@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,7 +46,9 @@ type Caller struct {
 type request struct {
 	caller   Caller
 	actor    string          // empty: nobody is named
-	latest   time.Time       // until when it may wait for places; zero: as long as the context lasts
+	begun    *atomic.Int32   // counts its places that [Begin] was told of; nil: nobody counts
+	first    time.Time       // until when it may wait for the first of them
+	latest   time.Time       // until when it may wait for another one; zero: as long as the context lasts
 	gone     <-chan struct{} // closed once its caller has gone away; nil: that does not matter
 	anyClock bool            // see [AnyClock]
 }
@@ -71,13 +74,55 @@ func WithCaller(ctx context.Context, caller Caller) context.Context {
 // CallerOf returns the caller of the context.
 func CallerOf(ctx context.Context) Caller { return requestOf(ctx).caller }
 
+// toComplete is what a request needs after it got its first place, on a busy machine.
+const toComplete = 400 * time.Millisecond
+
 // Within returns the context of a request. It names the caller, and ends after limit, not when the caller goes away: a running
-// statement completes, and its connection is not closed. The request waits for places for nine tenths of its limit, see
-// [ErrLate].
+// statement completes, and its connection is not closed. The request waits for places for nine tenths of its limit, see [ErrLate], but for the first
+// one no longer than what leaves 400 ms.
 func Within(ctx context.Context, caller Caller, limit time.Duration) (context.Context, context.CancelFunc) {
+	asked := time.Now()
 	return context.WithTimeout(with(context.WithoutCancel(ctx), func(r *request) {
-		r.caller, r.latest = caller, time.Now().Add(limit/10*9)
+		r.caller, r.begun, r.latest = caller, new(atomic.Int32), asked.Add(limit/10*9)
+		r.first = asked.Add(limit - min(limit/3, max(limit/10, toComplete)))
 	}), limit)
+}
+
+// mostBegun is how many places a request may have had to come before new ones: more than a read or an act needs. One that needs far more keeps
+// nobody from beginning.
+const mostBegun = 8
+
+// Begin counts a place that the request of the context has. From then on it comes before requests of its kind that have none: what is begun is
+// completed, also when more is asked for than can be done. If each place were a turn behind all others, most requests would be given up half
+// done.
+func Begin(ctx context.Context) {
+	if begun := requestOf(ctx).begun; begun != nil {
+		begun.Add(1)
+	}
+}
+
+// Begun returns a context for a part of requests that have begun.
+func Begun(ctx context.Context) context.Context {
+	return with(ctx, func(r *request) {
+		r.begun = new(atomic.Int32)
+		r.begun.Add(1)
+	})
+}
+
+func (r request) hasBegun() bool {
+	if r.begun == nil {
+		return false
+	}
+	places := r.begun.Load()
+	return 0 < places && places <= mostBegun
+}
+
+// until returns until when the request may wait for a place.
+func (r request) until() time.Time {
+	if r.begun != nil && r.begun.Load() == 0 {
+		return r.first
+	}
+	return r.latest
 }
 
 // WithinWhileWanted is [Within] for a request that may be dropped: once its caller has gone away, it stops waiting for a place

@@ -57,19 +57,16 @@ func (r *running) everything(t *testing.T) []asked {
 // Everything is answered as documented, even if something is away. TestTimedStandstill measures that it is answered in time.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
-	r := start(t, withoutCancelling)
+	r := start(t)
 	r.standstill(t, 300*time.Millisecond, 0)
 }
 
 // The same while the users record the day that has just begun, which they do by themselves.
 func TestStandstillAtMidnight(t *testing.T) {
 	t.Parallel()
-	r := start(t, withoutCancelling)
+	r := start(t)
 	r.standstillAtMidnight(t, 300*time.Millisecond, 0)
 }
-
-// withoutCancelling has a statement that is past its deadline not wait for a database that cannot cancel it.
-func withoutCancelling(c *Config) { c.Limits.Cancel = 50 * time.Millisecond }
 
 // standstill has the driver's requests take at most act while the database stands still, and wants answers within what is
 // promised; 0: whenever.

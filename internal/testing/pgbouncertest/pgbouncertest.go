@@ -71,7 +71,7 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 		behind.Host = net.JoinHostPort("127.0.0.1", port)
 		path := filepath.Join(dir, "pgbouncer.ini")
 		write(t, path, change(t, string(text), append([]string{
-			"host=", database.Hostname(), "port=", database.Port(), "dbname=", strings.TrimPrefix(database.Path, "/"),
+			"host=", database.Hostname(), "port=", database.Port(), "dbname=", strings.TrimPrefix(database.Path, "/"), "stats_users", database.User.Username(),
 			"listen_addr", "127.0.0.1", "client_tls_cert_file", filepath.Join(dir, "tls", "server.pem"),
 			"client_tls_key_file", filepath.Join(dir, "tls", "server-key.pem"),
 			"server_tls_sslmode", cmp.Or(database.Query().Get("sslmode"), "disable"), "server_tls_ca_file", roots,

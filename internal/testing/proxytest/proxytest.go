@@ -2,7 +2,6 @@
 package proxytest
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -16,12 +15,10 @@ import (
 type Proxy struct {
 	// TurnedAway counts the connections that were closed because there was no server.
 	TurnedAway atomic.Int64
+	// Passed counts the others.
+	Passed atomic.Int64
 	// Hang stops all connections while it is locked: nothing arrives, and neither end is told.
-	Hang sync.RWMutex
-	// Before, if it is set before Open, is called with the first eight bytes of each, before they are sent to the
-	// server. If it returns a function, that is called when the server has closed the connection.
-	Before func(first []byte) (after func())
-
+	Hang    sync.RWMutex
 	address string
 	server  atomic.Pointer[string] // nil: there is none
 }
@@ -71,22 +68,12 @@ func (p *Proxy) Close() { p.server.Store(nil) }
 
 func (p *Proxy) pass(life context.Context, from net.Conn) {
 	defer from.Close()
-	server := p.server.Load() // and with it what Before was when Open stored it
+	server := p.server.Load()
 	if server == nil {
 		p.TurnedAway.Add(1)
 		return
 	}
-	var source io.Reader = from
-	if p.Before != nil {
-		first := make([]byte, 8)
-		if _, err := io.ReadFull(from, first); err != nil {
-			return
-		}
-		if after := p.Before(first); after != nil {
-			defer after()
-		}
-		source = io.MultiReader(bytes.NewReader(first), from)
-	}
+	p.Passed.Add(1)
 	to, err := net.Dial("tcp", *server)
 	if err != nil {
 		return
@@ -96,7 +83,7 @@ func (p *Proxy) pass(life context.Context, from net.Conn) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	sending.Go(func() {
-		p.carry(to, source)
+		p.carry(to, from)
 		_ = to.(*net.TCPConn).CloseWrite() // the server may still be at work on what was sent
 	})
 	p.carry(from, to)

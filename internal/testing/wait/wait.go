@@ -53,7 +53,7 @@ var Patient = work.Limits{
 	Body:    Limit,
 
 	Statement:       Limit + step,
-	Cancel:          Limit,
+	Overdue:         Limit + 2*step,
 	IdleTransaction: 2 * Limit,
 
 	Recognize:    Limit,

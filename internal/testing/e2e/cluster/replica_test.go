@@ -79,7 +79,7 @@ func (r replicated) hasty(t *testing.T) replicated {
 	at := r.Config.DatabaseReadURL
 	r.Service = e2e.NewOn(t, r.DB, func(config *app.Config) {
 		config.DatabaseReadURL, config.Keys = at, r.keys
-		config.Limits.Replica, config.Limits.Cancel = 50*time.Millisecond, 50*time.Millisecond
+		config.Limits.Replica, config.Limits.Overdue = 50*time.Millisecond, 50*time.Millisecond
 	})
 	return r
 }

@@ -1,15 +1,19 @@
 package restart_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/oauth2"
 
+	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/app"
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/oauth"
@@ -115,6 +119,84 @@ func TestThroughPgBouncer(t *testing.T) {
 	// Every session of PostgreSQL that the service was in has the limit of time.
 	if limit := pgtest.Value[string](t, &pgtest.DB{Pool: e.App.Pool}, "show statement_timeout"); limit != "4s" {
 		t.Errorf("statement_timeout is %s", limit)
+	}
+}
+
+// The check compares the pools of the servers with PgBouncer's, if PgBouncer tells, and says nothing without PgBouncer.
+func TestPgBouncerIsCompared(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	told := pgbouncertest.Start(t, pgbouncerINI, db.URL, "default_pool_size", "6").URL
+	untold := pgbouncertest.Start(t, pgbouncerINI, db.URL, "stats_users", "nobody").URL
+	report := func(url string) (detail string, err error) {
+		app.Check(t.Context(), app.Config{Database: settings.Database{DatabaseURL: url}}, func(check, found string, failure error) {
+			if check == "pooler" {
+				detail, err = found, failure
+			}
+		})
+		return detail, err
+	}
+	if detail, err := report(db.URL); detail != "" || err != nil {
+		t.Errorf("without PgBouncer: %q, %v", detail, err)
+	}
+	if _, err := report(untold); !errors.As(err, new(app.Skipped)) {
+		t.Errorf("PgBouncer tells nothing: %v", err)
+	}
+	const fits, tooMany = "servers: 1, with 6 connections each, which share 6 of PostgreSQL", "servers: 1, with 7 connections each, which share 6 of PostgreSQL: set pool_max_conns=6 "
+	if detail, err := report(told + "&pool_max_conns=6"); detail != fits || err != nil {
+		t.Errorf("%q, %v", detail, err)
+	}
+	if _, err := report(told + "&pool_max_conns=7"); err == nil || !strings.HasPrefix(err.Error(), tooMany) {
+		t.Errorf("too many: %v", err)
+	}
+	for _, host := range []string{"first", "second"} {
+		if err := servers.New(db.Pool, host, "", "", time.Now()).Heartbeat(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := report(told + "&pool_max_conns=6"); err == nil || !strings.Contains(err.Error(), "servers: 2, ") || !strings.Contains(err.Error(), "pool_max_conns=3 ") {
+		t.Errorf("two servers: %v", err)
+	}
+}
+
+// PgBouncer drops a statement that has waited too long for a connection of PostgreSQL. It is sent again while there is time.
+func TestStatementThatPgBouncerDrops(t *testing.T) {
+	t.Parallel()
+	behind := pgbouncertest.Start(t, pgbouncerINI, pgtest.New(t).URL, "default_pool_size", "1", "query_wait_timeout", "1").URL
+	pool, err := postgres.Open(t.Context(), behind, postgres.WithMaxConns(2), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	wait.Until(t, "there are two connections", func() bool {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if _, err := pool.Exec(t.Context(), "select pg_sleep(0.01)"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		return pool.Stat().TotalConns() == 2
+	})
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+		defer cancel()
+		_, err := pool.Exec(ctx, "select")
+		made <- err
+	}()
+	wait.Until(t, "it was dropped", func() bool { return pool.Stat().NewConnsCount() > 2 || len(made) > 0 })
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; err != nil {
+		t.Errorf("a statement that could be sent again: %v", err)
 	}
 }
 

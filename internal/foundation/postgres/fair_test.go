@@ -416,6 +416,35 @@ func TestOverdueConnectionIsClosed(t *testing.T) {
 	}
 }
 
+// A server that hangs is not left with many connections that were given up.
+func TestConnectionsLogInInTurns(t *testing.T) {
+	t.Parallel()
+	way := proxytest.New(t)
+	pool, err := postgres.Open(t.Context(), way.Open(t, pgtest.New(t).URL), postgres.WithMaxConns(8), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	way.Hang.Lock()
+	hung := way.Passed.Load()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+			defer cancel()
+			if _, err := pool.Exec(ctx, "select pg_sleep(0.01)"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Until(t, "connections are made", func() bool { return pool.Stat().ConstructingConns() == 7 && way.Passed.Load() >= hung+2 })
+	if n := way.Passed.Load() - hung; n > 2 {
+		t.Errorf("%d connections log in at a time", n)
+	}
+	way.Hang.Unlock()
+	all.Wait()
+}
+
 // If the server has ended connections meanwhile, a statement is not sent to one of them.
 func TestPoolFindsConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@
 // # Invariants
 //
 //   - Every statement waits for its connection in the fair queue (TestPoolHasNoOtherMethods, TestBatchesAreQueued).
+//   - A statement that outlasts its caller keeps its connection, and no statement is cancelled (TestLateAnswerKeepsTheConnection,
+//     TestOverdueConnectionIsClosed). Connections are made a few at a time (TestConnectionsLogInInTurns).
 //   - Strangers use at most a quarter of the connections at a time (TestStrangersShareAQuarter).
 //   - The service has one clock, the clock of the database (package clock). A pool shifts it for its connections, which costs no statement
 //     without a shift (TestClock, TestZeroClockSetsNothing), and fills in the time that a statement expects (clock.TestExpected).
@@ -41,6 +43,8 @@ const (
 	// maxConns is the default maximum number of connections. It exceeds the number of processors, because commits that wait for
 	// the disk at the same time share the wait. Four servers stay below a hundred connections, PostgreSQL's own default.
 	maxConns = 20
+	// loginsAtOnce is how many connections of a pool are being made at a time.
+	loginsAtOnce = 2
 	// preparedStatements is how many prepared statements a connection keeps: more than the service has. The default of the driver
 	// takes memory for 512, twice, on each connection.
 	preparedStatements = 160
@@ -191,7 +195,9 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 	if o.overdue == 0 {
 		WithLimits(work.DefaultLimits)(o)
 	}
+	logins := make(chan struct{}, loginsAtOnce)
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		takeTurns(c, logins)
 		closeAtOnce(c)
 		return nil
 	}
@@ -230,6 +236,22 @@ func closeAtOnce(config *pgx.ConnConfig) {
 	config.AfterConnect = func(context.Context, *pgconn.PgConn) error {
 		connected.Store(true)
 		return nil
+	}
+}
+
+// takeTurns has connections log in a few at a time. A server that hangs accepts connections nevertheless: those that were given up are what it
+// has to begin with when it runs again, each of them with a process, and the more there are, the more are given up meanwhile.
+func takeTurns(config *pgx.ConnConfig, logins chan struct{}) {
+	dial := config.DialFunc
+	config.DialFunc = func(attempt context.Context, network, address string) (net.Conn, error) {
+		select {
+		case logins <- struct{}{}:
+		case <-attempt.Done():
+			return nil, attempt.Err()
+		}
+		conn, err := dial(attempt, network, address)
+		context.AfterFunc(attempt, func() { <-logins }) // it ends with the login, because it has the time limit of a connection
+		return conn, err
 	}
 }
 

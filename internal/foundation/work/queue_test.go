@@ -128,7 +128,7 @@ func TestQueueIsBoundedByTime(t *testing.T) {
 	})
 }
 
-// What is begun is completed before something new begins, within a kind. That holds for the first places of a request: one that needs many
+// Requests that have begun come before new ones of their kind. That holds for the first places of a request: one that needs many
 // keeps nobody from beginning.
 func TestQueueCompletesWhatIsBegun(t *testing.T) {
 	t.Parallel()

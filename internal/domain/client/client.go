@@ -219,7 +219,7 @@ func (r *Registry) Logo(ctx context.Context, id uuid.UUID, name string) (brand.L
 }
 
 func (r *Registry) listLogos(ctx context.Context, keys []logoKey) (map[logoKey]brand.Logo, error) {
-	rows, err := r.queries.ListLogos(ctx, clientdb.ListLogosParams{
+	rows, err := r.queries.ListLogos(work.AnyClock(ctx), clientdb.ListLogosParams{
 		ClientIds: postgres.Map(keys, func(k logoKey) uuid.UUID { return k.clientID }),
 		Logos:     postgres.Map(keys, func(k logoKey) string { return k.name }),
 	})

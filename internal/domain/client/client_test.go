@@ -454,6 +454,17 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 	}
 }
 
+// The console shows logos while the database's clock is not believed, whoever asks with it: no logo depends on a clock.
+func TestLogoByAnyClock(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	id := db.Client(t).ID
+	db.Pool.Clock().Doubt("of a test")
+	if _, err := client.NewRegistry(db.Pool, nil).Logo(t.Context(), id, "logo.png"); !errors.Is(err, refusal.ErrClientNotFound) {
+		t.Error(err)
+	}
+}
+
 // Anyone may request a logo by any name. No name causes a failure, neither for its request nor for concurrent ones.
 func TestLogoOfAnyName(t *testing.T) {
 	t.Parallel()

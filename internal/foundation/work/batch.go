@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Batch answers many questions with one call. Questions that arrive during a call wait for the next one. So there is one call at
@@ -18,7 +19,8 @@ type Batch[Question comparable, Answer any] struct {
 
 // round is one call.
 type round[Question comparable, Answer any] struct {
-	ctx       context.Context // of the question that has the most time
+	end       time.Time // the latest deadline of its questions
+	endless   bool      // one of them has no deadline
 	questions []Question
 	asked     map[Question]struct{}
 	done      chan struct{} // closed when answers and err are set
@@ -52,12 +54,10 @@ func (b *Batch[Question, Answer]) join(ctx context.Context, question Question) *
 		b.rounds = append(b.rounds, &round[Question, Answer]{asked: map[Question]struct{}{}, done: make(chan struct{})})
 	}
 	joined := b.rounds[len(b.rounds)-1]
-	if joined.ctx == nil {
-		joined.ctx = ctx
-	}
 	end, limited := ctx.Deadline()
-	if latest, bounded := joined.ctx.Deadline(); bounded && (!limited || end.After(latest)) {
-		joined.ctx = ctx
+	joined.endless = joined.endless || !limited
+	if end.After(joined.end) {
+		joined.end = end
 	}
 	if _, asked := joined.asked[question]; !asked {
 		joined.asked[question] = struct{}{}
@@ -86,13 +86,14 @@ func (b *Batch[Question, Answer]) run() {
 	}
 }
 
-// run makes the call as a caller of the kind [Proofs]. It ends with the latest deadline of its questions, not when a caller goes away.
+// run makes the call as a caller of the kind [Proofs], with the time of the question that has the most. It takes nothing else from the
+// questions: what one of them may or has to do is not true of the others, and a trace would show their statement in a stranger's request.
 func (r *round[Question, Answer]) run(call func(context.Context, []Question) (map[Question]Answer, error)) {
 	defer close(r.done)
-	ctx := with(context.WithoutCancel(r.ctx), func(r *request) { r.caller, r.gone = Caller{Kind: Proofs}, nil })
-	if end, limited := r.ctx.Deadline(); limited {
+	ctx := WithCaller(context.Background(), Caller{Kind: Proofs})
+	if !r.endless {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end)
+		ctx, cancel = Within(ctx, CallerOf(ctx), time.Until(r.end))
 		defer cancel()
 	}
 	r.err = Try(func() (err error) {

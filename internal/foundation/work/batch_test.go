@@ -114,3 +114,75 @@ func TestBatchHasTheTimeOfTheLast(t *testing.T) {
 		})
 	}
 }
+
+// A call takes nothing but time from those who ask: not what the context of one of them carries, and not how long that one waits for a place.
+func TestBatchTakesOnlyTime(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		places := work.NewQueue(1, work.Unbounded)
+		if err := places.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		batch := work.NewBatch(10, func(ctx context.Context, _ []int) (map[int]int, error) {
+			if work.HasAnyClock(ctx) || work.Actor(ctx) != work.AnyOperator || ctx.Value(key{}) != nil {
+				t.Errorf("any clock %t, actor %q, value %v", work.HasAnyClock(ctx), work.Actor(ctx), ctx.Value(key{}))
+			}
+			return nil, places.Acquire(ctx)
+		})
+		began := time.Now()
+		ask := func(ctx context.Context, limit, wait, want time.Duration, whether error) {
+			go func() {
+				ctx, leave := work.WithinWhileWanted(work.AnyClock(work.WithActor(context.WithValue(ctx, key{}, "mine"), "ada")), partner("a"), wait)
+				defer leave()
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+				defer cancel()
+				if _, _, err := batch.Ask(ctx, 1); !errors.Is(err, whether) || time.Since(began) != want {
+					t.Errorf("%v of %v: after %v: %v", wait, limit, time.Since(began), err)
+				}
+			}()
+			synctest.Wait()
+		}
+		gone, leave := context.WithCancel(t.Context())
+		ask(t.Context(), time.Second, time.Second, 900*time.Millisecond, work.ErrLate)
+		ask(gone, 11*time.Second, time.Second, 2*time.Second, work.ErrGone) // ends last, but waits for a place for 0.9 s only, and goes away
+		// The second call begins after 0.9 s, and waits for nine tenths of the 10.1 s that are left.
+		ask(t.Context(), 10*time.Second, 10*time.Second, 9990*time.Millisecond, work.ErrLate)
+		time.Sleep(2 * time.Second)
+		leave()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Questions with little time that come all the time, as anybody can ask them, shorten no other one while nothing answers.
+func TestBatchIsNotShortened(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		batch := work.NewBatch(500, func(ctx context.Context, _ []int) (map[int]int, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		ask := func(question int, limit time.Duration) time.Duration {
+			began := time.Now()
+			ctx, cancel := work.Within(t.Context(), partner("a"), limit)
+			defer cancel()
+			if _, _, err := batch.Ask(ctx, question); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("question %d: %v", question, err)
+			}
+			return time.Since(began)
+		}
+		const honest, malformed = 4400 * time.Millisecond, time.Second
+		for i := range 200 {
+			go ask(i, malformed)
+			if i%10 == 5 {
+				go func() {
+					if had := ask(i, honest); had != honest {
+						t.Errorf("a question that had %v failed after %v", honest, had)
+					}
+				}()
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+	})
+}

@@ -197,6 +197,19 @@ func TestLinksAreBounded(t *testing.T) {
 	}
 }
 
+// Links and sessions that have expired count no more, before they are swept.
+func TestExpiredLinksLeaveRoom(t *testing.T) {
+	f := newFixture(t)
+	for range portal.MaxSessions {
+		f.link(func(l *portal.NewLink) { l.Valid = time.Minute })
+	}
+	f.db.Clock.Advance(time.Minute)
+	f.link()
+	if n := pgtest.Value[int](t, f.db, "select count(*) from portal_sessions"); n != portal.MaxSessions+1 {
+		t.Errorf("there are %d rows", n)
+	}
+}
+
 func TestLinksThatAreRefused(t *testing.T) {
 	f := newFixture(t)
 	for field, wrong := range map[string]portal.NewLink{

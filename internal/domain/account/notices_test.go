@@ -257,6 +257,39 @@ func TestServersShareNotices(t *testing.T) {
 	}
 }
 
+// TestALateFailureOfANotice, whose lease has ended, does not end that of another server: two would send the notice.
+func TestALateFailureOfANotice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, telling(told))
+	b.stop()
+	b.put(t, uuid.New(), "told", "x")
+	b.outbox.idle.Store(true)
+	claim := func(want int) []waitingNotice {
+		t.Helper()
+		notices, _, err := b.claimNotice(t.Context(), nil, 1)
+		if len(notices) != want || err != nil {
+			t.Fatalf("%d notices are leased, want %d: %v", len(notices), want, err)
+		}
+		return notices
+	}
+	late := claim(1)
+	b.db.Exec(t, "update notices set leased_until = now()")
+	inTime := claim(1)
+	if err := b.recordNotice(t.Context(), late[0], errors.New("too late"), nil); err != nil {
+		t.Fatal(err)
+	}
+	claim(0)
+	if !pgtest.Value[bool](t, b.db, "select leased_until > now() from notices") {
+		t.Error("the lease has ended, or the next attempt waits")
+	}
+	if err := b.recordNotice(t.Context(), inTime[0], errors.New("in time"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !pgtest.Value[bool](t, b.db, "select leased_until is null and due_at > now() from notices") {
+		t.Error("the holder of the lease cannot end it")
+	}
+}
+
 // TestNoticesOfADeletedUser go with the user.
 func TestNoticesOfADeletedUser(t *testing.T) {
 	t.Parallel()

@@ -84,8 +84,8 @@ func (a *Accounts) storeCode(ctx context.Context, request CodeRequest, delay tim
 		})
 	}
 	if err == nil {
+		a.log(entry) // before what happens to the email
 		time.AfterFunc(delay, a.outbox.wake.Send)
-		a.log(entry)
 	} else if tooMany := new(TooManyCodesError); errors.As(err, &tooMany) {
 		a.logRefusal(entry, tooMany)
 	}

@@ -44,7 +44,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
 	defer unlock()
-	for {
+	for round := 1; ; round++ {
 		row, err := s.queries.RotateRefreshToken(ctx, oauthdb.RotateRefreshTokenParams{
 			UserID:        token.UserID,
 			ClientID:      token.ClientID,
@@ -66,7 +66,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 				GrantID: row.GrantID, HistoryFrom: row.HistoryFrom, ConnectionVersion: row.Version, RefreshToken: next, Scopes: row.Scopes,
 			}, token.UserID, token.ClientID, row.RefreshDeadline.Add(-s.settings.RefreshInactivity))
 		}
-		if !errors.Is(err, errRepeat) {
+		if !errors.Is(err, errRepeat) || round == rounds {
 			return Tokens{}, fmt.Errorf("refresh: %w", err)
 		}
 	}

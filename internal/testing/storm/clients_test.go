@@ -26,6 +26,9 @@ import (
 	"connect-svc/internal/testing/contracttest"
 )
 
+// retry is the pause before somebody asks again who got no answer.
+const retry = 300 * time.Millisecond
+
 // patience is for how long a client waits for an answer.
 const patience = 12 * time.Second
 
@@ -55,6 +58,7 @@ func (s *storm) newClients() {
 	transport := &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: 20 * time.Second}
 	s.Cleanup(transport.CloseIdleConnections)
 	to := anyServer{s, transport}
+	s.plain = to
 	s.api = &http.Client{Transport: contracttest.Partner.Transport(s.T, to), Timeout: patience}
 	s.operator = &http.Client{Transport: contracttest.Operator.Transport(s.T, to), Timeout: 32 * time.Second}
 }
@@ -194,7 +198,7 @@ func newMailbox(t *testing.T, ledger *codeLedger, bare bool) *mailbox {
 	t.Helper()
 	m := &mailbox{codes: map[string]chan string{}}
 	catcher := &mailcatcher.Catcher{Config: mailcatcher.Config{Bare: bare, OnEmail: func(email mailcatcher.Email) {
-		ledger.arrived(email.To[0], email.Code)
+		ledger.arrived(email.To[0], email.Code, email.Subject)
 		if email.Code == "" { // a receipt
 			return
 		}

@@ -62,13 +62,14 @@ func (s *storm) migrate(ctx context.Context, program string, args ...string) err
 var plenty = client.Policy{RequestsPerMinute: 1_000_000, Burst: 100_000, ConcurrentReads: 1000}
 
 // register makes a partner with a webhook.
-func (s *storm) register(name string, policy client.Policy) *partner {
+func (s *storm) register(name string, policy client.Policy, more ...string) *partner {
 	s.Helper()
 	args := []string{
 		"client", "create", "--output", "json", "--name", name, "--callback", callback, "--webhook-url", s.receiver.url,
 		"--requests-per-minute", strconv.Itoa(policy.RequestsPerMinute), "--burst", strconv.Itoa(policy.Burst),
 		"--concurrent-reads", strconv.Itoa(policy.ConcurrentReads),
 	}
+	args = append(args, more...)
 	for _, one := range scope.All.Names() {
 		args = append(args, "--scope", one)
 	}

@@ -17,8 +17,8 @@
 //   - no more reads were admitted than the rate policy allows, and no more ran at one time;
 //   - no server ended by itself, no log holds a credential, nothing is left under way.
 //
-// Each other ledger has a file of its own, with those who act and the check: audit entries, users, daily steps, one-time codes and
-// overlaps of secrets. The last fault loses commits (lost_test.go): it comes after the check of everything else.
+// Each other ledger has a file of its own, with those who act and the check: audit entries, users, daily steps, one-time codes, overlaps of
+// secrets, receipts, partners' pages and the changes requested there, pauses of webhooks, and figures of days. The last fault loses commits (lost_test.go): it comes after the check of everything else.
 //
 // The seed decides the faults. How they meet the requests is up to the machine, so that a run with the same seed is
 // alike, and not the same.

@@ -71,7 +71,7 @@ func (s *storm) inTurn(faults []fault, chance *rand.Rand, shortest, longest, sho
 				return
 			}
 			began := time.Since(s.began)
-			if err := faults[n].do(context.Background(), chance, lasts); err != nil {
+			if err := faults[n].do(s.Context(), chance, lasts); err != nil {
 				s.Errorf("%s, at %s: %v", faults[n].kind, began.Round(time.Millisecond), err)
 				return
 			}

@@ -26,6 +26,7 @@ type codeLedger struct {
 type mailed struct {
 	asked, emails, receipts int
 	codes                   map[string]bool // of the emails
+	subjects                map[string]int  // of the receipts
 }
 
 func newCodeLedger() *codeLedger {
@@ -35,7 +36,7 @@ func newCodeLedger() *codeLedger {
 // of needs the lock.
 func (l *codeLedger) of(address string) *mailed {
 	if l.addresses[address] == nil {
-		l.addresses[address] = &mailed{codes: map[string]bool{}}
+		l.addresses[address] = &mailed{codes: map[string]bool{}, subjects: map[string]int{}}
 	}
 	return l.addresses[address]
 }
@@ -46,12 +47,13 @@ func (l *codeLedger) ask(address string) {
 	l.of(address).asked++
 }
 
-func (l *codeLedger) arrived(address, code string) {
+func (l *codeLedger) arrived(address, code, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.of(address)
 	if code == "" {
 		of.receipts++
+		of.subjects[subject]++
 		return
 	}
 	of.emails++

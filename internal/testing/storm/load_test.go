@@ -52,13 +52,17 @@ func (s *storm) prepare() {
 		s.Fatal(err)
 	}
 	for range feeds {
-		s.feeds = append(s.feeds, &feed{s.lasting()})
+		s.feeds = append(s.feeds, &feed{s.lasting(s.steady)})
 	}
 	for range 3 {
-		s.ghosts = append(s.ghosts, s.lasting().user.id)
+		s.ghosts = append(s.ghosts, s.lasting(s.steady).user.id)
 	}
 	for range walks {
-		s.walks = append(s.walks, newWalk(s.lasting()))
+		s.walks = append(s.walks, newWalk(s.lasting(s.steady)))
+	}
+	if s.paused != nil {
+		s.pauses.connection = s.lasting(s.paused)
+		s.pauses.grant = s.pauses.connection.grant
 	}
 	// Changes are announced from the first readable day on: each batch has a day of its own.
 	if err := s.database.exec(s.Context(), "update connections set history_from = $1 where client_id = $2", firstDay, s.steady.id); err != nil {
@@ -108,6 +112,11 @@ func (s *storm) startLoad(all *sync.WaitGroup) {
 	hot.connect(0)
 	for n := range hotPolicy.ConcurrentReads + 2 {
 		run(func(chance *rand.Rand) { s.ask(hot, n, chance) })
+	}
+	if s.paused != nil {
+		for _, act := range []func(*rand.Rand){s.pause, s.tell, s.engineer, s.requestChanges, s.pass} {
+			run(act)
+		}
 	}
 }
 
@@ -223,8 +232,8 @@ func (s *storm) toggle(chance *rand.Rand) {
 	for _, act := range []history.Act{history.DisableClient, history.EnableClient} {
 		op := history.Op{Act: act, Answer: history.Done, Caller: callers + 1, Call: s.now()}
 		acknowledged := s.audit.ask(map[history.Act]string{history.DisableClient: "client.disabled", history.EnableClient: "client.enabled"}[act], nobody, s.flighty.id)
-		for err := s.setStatus(act); err != nil; err = s.setStatus(act) {
-			await(context.Background(), 100*time.Millisecond)
+		for err := s.setStatus(act); err != nil && s.Context().Err() == nil; err = s.setStatus(act) {
+			await(s.Context(), 100*time.Millisecond)
 		}
 		op.Return = s.now()
 		acknowledged()
@@ -237,7 +246,7 @@ func (s *storm) toggle(chance *rand.Rand) {
 }
 
 func (s *storm) setStatus(act history.Act) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
 	verb := map[history.Act]string{history.DisableClient: "disable", history.EnableClient: "enable"}[act]
 	program, done := s.programs.any()

@@ -79,7 +79,7 @@ func (s *storm) loseCommits(chance *rand.Rand) {
 	for range 2 {
 		for _, act := range lostActs {
 			f := &fate{what: act.what, alive: act.alive}
-			if f.connection = s.lasting(); f.connection == nil {
+			if f.connection = s.lasting(s.steady); f.connection == nil {
 				continue
 			}
 			fates = append(fates, f)
@@ -193,8 +193,12 @@ func (f *fate) exchangeAgain() int {
 }
 
 // lasting is a new user with a connection.
-func (s *storm) lasting() *connection {
-	c := s.newConnection(s.newUser(s.Context()), s.steady)
+func (s *storm) lasting(p *partner) *connection {
+	u := s.newUser(s.Context())
+	if u == nil {
+		s.Fatal("no user can be created while there is no fault")
+	}
+	c := s.newConnection(u, p)
 	for tries := 0; tries < 5; tries++ {
 		c.connect(0)
 		if _, ok := c.token(0); ok {

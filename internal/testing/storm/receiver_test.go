@@ -123,6 +123,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	known.times++
 	known.last = time.Since(r.s.began)
+	r.s.pauses.arrived(known.grant, known.last)
 	// Some are refused the first time, or get no answer in time.
 	mood := maphash.String(mood, id) % 40
 	ill := known.times == 1 && mood < 3

@@ -154,6 +154,12 @@ func (s *server) end(signal os.Signal) (*os.ProcessState, error) {
 	if err := command.Process.Signal(signal); err != nil {
 		return nil, err
 	}
-	<-ended
-	return command.ProcessState, nil
+	select {
+	case <-ended:
+		return command.ProcessState, nil
+	case <-time.After(time.Minute):
+		_ = command.Process.Kill()
+		<-ended
+		return nil, fmt.Errorf("a server did not end within a minute after a %s:\n%s", signal, s.tail(20))
+	}
 }

@@ -33,9 +33,14 @@ const (
 	servers       = 3
 )
 
+// slack is how much longer than its load a storm may last in all. Each step has bounds of its own, but on a busy machine they add up.
+const slack = 12 * time.Minute
+
 // storm is everything that runs.
 type storm struct {
 	*testing.T
+	whole context.Context // ends with the time that there is for all of it
+
 	seed  uint64
 	pace  float64 // by which the times of faults and between them are divided
 	began time.Time
@@ -53,12 +58,16 @@ type storm struct {
 	receiver *receiver
 	api      *http.Client // at any server, held to the contract
 	operator *http.Client
+	plain    http.RoundTripper
 
 	steady, flighty, hot *partner // flighty is disabled now and then; hot asks too much
 	turning, narrow      *partner // the secret of turning is replaced now and then; narrow reads at the bound of its places
-	walks                []*walk
-	feeds                []*feed
-	ghosts               []uuid.UUID // users of whom all that is attempted is refused, or rolled back
+	// The webhook of paused is paused now and then, engineers of guided come and go, and one of asking requests changes. The program of
+	// release 1.0.0 knows none of that: nil.
+	paused, guided, asking *partner
+	walks                  []*walk
+	feeds                  []*feed
+	ghosts                 []uuid.UUID // users of whom all that is attempted is refused, or rolled back
 
 	stop context.Context // ends with the load
 	sum  *summary
@@ -67,6 +76,10 @@ type storm struct {
 	audit      *auditLedger
 	codes      *codeLedger
 	secrets    *secretLedger
+	pauses     *pauseLedger
+	portal     *portalLedger
+	changes    *changeLedger
+	receipts   *receiptLedger
 	leasesSeen atomic.Int64
 	before     int           // users that were there before the load
 	staleness  time.Duration // of what is read at most
@@ -102,12 +115,16 @@ func TestStorm(t *testing.T) {
 	if err != nil || pace <= 0 {
 		t.Fatalf("CONNECT_TEST_FAULTS_PACE: %v, %v", pace, err)
 	}
+	began := time.Now()
 	var flags []string
 	if overlay := os.Getenv("CONNECT_TEST_FAULTS_OVERLAY"); overlay != "" { // tools/mutants
 		flags = []string{"-overlay", overlay}
 	}
 	s := newStorm(t, seed, newDatabase(t, smallDisk), build(t, "storm", "", flags...), seed%2 == 1, seed/2%2 == 1, seed/4%2 == 1, false)
 	s.pace = pace
+	whole, over := context.WithDeadline(t.Context(), began.Add(lasts+slack))
+	defer over()
+	s.whole = whole
 	t.Logf("seed %d, limiter in %s, PgBouncer %v, replica %v, for %s at a pace of %v",
 		seed, map[bool]string{true: "Redis", false: "PostgreSQL"}[s.redis != nil], s.pooled, s.replica != nil, lasts, pace)
 	defer func() {
@@ -120,28 +137,49 @@ func TestStorm(t *testing.T) {
 			t.Logf("to run it again: make test-faults CONNECT_TEST_FAULTS_SEED=%d CONNECT_TEST_FAULTS_FOR=%s CONNECT_TEST_FAULTS_PACE=%v", seed, lasts, pace)
 		}
 	}()
-	s.prepare()
-
-	stop, end := context.WithTimeout(context.Background(), lasts)
-	defer end()
-	s.stop = stop
-	var load, faults sync.WaitGroup
-	s.startLoad(&load)
-	faults.Go(func() { s.processFaults(rand.New(rand.NewPCG(seed, 1))) })
-	faults.Go(func() { s.networkFaults(rand.New(rand.NewPCG(seed, 2))) })
-	faults.Wait()
-	load.Wait()
-	s.calm()
-	s.check()
-	s.loseCommits(rand.New(rand.NewPCG(seed, 3)))
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"the start", s.prepare},
+		{"the storm", func() {
+			stop, end := context.WithTimeout(whole, lasts)
+			defer end()
+			s.stop = stop
+			var load, faults sync.WaitGroup
+			s.startLoad(&load)
+			faults.Go(func() { s.processFaults(rand.New(rand.NewPCG(seed, 1))) })
+			faults.Go(func() { s.networkFaults(rand.New(rand.NewPCG(seed, 2))) })
+			faults.Wait()
+			load.Wait()
+		}},
+		{"the calm after it", s.calm},
+		{"the checks", s.check},
+		{"the loss of commits", func() { s.loseCommits(rand.New(rand.NewPCG(seed, 3))) }},
+	}
+	done := 0
+	defer func() {
+		if whole.Err() != nil && done < len(steps) {
+			t.Errorf("a storm of %s was not over within %s: the machine is too busy, or something hangs. It is not known how these end:", lasts, lasts+slack)
+			for _, step := range steps[done:] {
+				t.Log(step.name)
+			}
+		}
+	}()
+	for ; done < len(steps) && whole.Err() == nil; done++ {
+		steps[done].do()
+	}
 }
+
+// Context ends with the time that there is for the storm. It replaces that of the test.
+func (s *storm) Context() context.Context { return s.whole }
 
 // newStorm starts everything but the load. The servers also have the settings of env. bare is for the mail of release 1.0.0, see mailcatcher.Config.
 func newStorm(t *testing.T, seed uint64, database *database, program string, redis, pooled, replicated, bare bool, env ...string) *storm {
 	t.Helper()
 	s := &storm{
-		T: t, seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook(),
-		audit: newAuditLedger(), codes: newCodeLedger(),
+		T: t, whole: t.Context(), seed: seed, began: time.Now(), dir: t.TempDir(), database: database, pooled: pooled, sum: newSummary(), book: newBook(),
+		audit: newAuditLedger(), codes: newCodeLedger(), pauses: &pauseLedger{}, portal: &portalLedger{}, changes: &changeLedger{}, receipts: &receiptLedger{},
 	}
 	s.programs.are(program)
 	if err := s.migrate(t.Context(), program, "up"); err != nil {
@@ -197,6 +235,10 @@ func newStorm(t *testing.T, seed uint64, database *database, program string, red
 	s.env = append(s.env, "CONNECT_DATABASE_URL="+databaseURL) // of commands
 	s.steady, s.flighty, s.hot = s.register("Steady", plenty), s.register("Flighty", plenty), s.register("Hot", hotPolicy)
 	s.turning, s.narrow = s.register("Turning", plenty), s.register("Narrow", narrowPolicy)
+	if !bare {
+		s.paused, s.guided = s.register("Paused", plenty), s.register("Guided", plenty)
+		s.asking = s.register("Asking", plenty, "--contact-email", contact)
+	}
 	s.secrets = newSecretLedger(s.turning)
 	return s
 }

@@ -207,7 +207,7 @@ func TestReasonsAgree(t *testing.T) {
 					rows = append(rows, difference)
 				}
 			}
-			f.db.Pool.Clock().Believe(f.db.Now().Add(given.ahead).Sub(time.Now()))
+			f.db.Pool.Clock().Believe(time.Until(f.db.Now().Add(given.ahead)))
 			sealedCode, codeErr := f.seal(credential.AuthorizationCode, given.code)
 			sealedToken, tokenErr := f.seal(credential.RefreshToken, given.token)
 			if err := errors.Join(codeErr, tokenErr); err != nil {

@@ -148,9 +148,9 @@ func TestBatchTakesOnlyTime(t *testing.T) {
 		ask(gone, 11*time.Second, time.Second, 2*time.Second, work.ErrGone) // ends last, but waits for a place for 0.9 s only, and goes away
 		// The second call begins after 0.9 s, and waits for nine tenths of the 10.1 s that are left.
 		ask(t.Context(), 10*time.Second, 10*time.Second, 9990*time.Millisecond, work.ErrLate)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		leave()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }
 
@@ -181,8 +181,8 @@ func TestBatchIsNotShortened(t *testing.T) {
 					}
 				}()
 			}
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }

@@ -60,7 +60,7 @@ func (s *storm) switchWebhook(ctx context.Context, verb, action string) (done bo
 // pause pauses the webhook for a while. It is resumed at last, whatever happens.
 func (s *storm) pause(chance *rand.Rand) {
 	l := s.pauses
-	await(s.stop, between(chance, 2, 5))
+	await(s.stop, between(chance, 6, 10)) // a request to resume that had no answer has happened by then, or never will
 	if s.stop.Err() != nil || !s.switchWebhook(s.Context(), "pause", "webhook.paused") {
 		return
 	}

@@ -70,12 +70,12 @@ func (s *storm) requestChanges(chance *rand.Rand) {
 	acknowledged := s.audit.ask("client.change_requested", nobody, s.asking.id)
 	id, state, wanted := "", "", ""
 	for s.Context().Err() == nil {
-		acked := s.submit(homepage)
+		got := s.submit(homepage)
 		if id, state, wanted = s.wanted(); wanted == homepage && state == "open" {
 			break
 		}
-		if acked {
-			s.Errorf("a request for a change was acknowledged, and the last one is %q for %q", state, wanted)
+		if !got.unknown() {
+			s.Errorf("a request for a change is answered %d, and the last one is %q for %q", got.status, state, wanted)
 			return
 		}
 		await(s.Context(), retry)
@@ -115,16 +115,12 @@ func (s *storm) requestChanges(chance *rand.Rand) {
 }
 
 // submit sends the form once.
-func (s *storm) submit(homepage string) (acked bool) {
+func (s *storm) submit(homepage string) reply {
 	path := portalOf(s.asking) + "/changes/request"
 	form := s.changes.session.browser.page(http.MethodGet, path, nil)
 	seen := seenField.FindSubmatch(form.body)
-	if form.unknown() {
-		return false
-	}
 	if form.status != http.StatusOK || seen == nil {
-		s.Errorf("the form of a change is answered %d", form.status)
-		return false
+		return form
 	}
 	fields := url.Values{
 		"seen": {string(seen[1])}, "name": {"Asking"}, "callback": {callback}, "contact-email": {contact}, "homepage": {homepage}, "privacy-url": {""}, "terms-url": {""},
@@ -133,11 +129,7 @@ func (s *storm) submit(homepage string) (acked bool) {
 	for _, name := range scope.All.Names() {
 		fields.Set(name, "on")
 	}
-	got := s.changes.session.browser.page(http.MethodPost, path, fields)
-	if got.status != http.StatusSeeOther && !got.unknown() {
-		s.Errorf("a request for a change is answered %d", got.status)
-	}
-	return got.status == http.StatusSeeOther
+	return s.changes.session.browser.page(http.MethodPost, path, fields)
 }
 
 // holdHomepage: the partner has the homepage of the last request that was approved.

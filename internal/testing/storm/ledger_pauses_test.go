@@ -67,7 +67,7 @@ func (s *storm) pause(chance *rand.Rand) {
 	l.mu.Lock()
 	l.pauses = append(l.pauses, interval{from: time.Since(s.began)})
 	l.mu.Unlock()
-	await(s.stop, taken+between(chance, 2, 8))
+	await(s.stop, taken+between(chance, 10, 20))
 	l.mu.Lock()
 	l.pauses[len(l.pauses)-1].to = time.Since(s.began)
 	l.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *storm) tell(chance *rand.Rand) {
 	if got.status != http.StatusOK && !got.unknown() {
 		s.Errorf("a batch is answered %d %s", got.status, got.body)
 	}
-	await(s.stop, between(chance, 0.5, 2))
+	await(s.stop, between(chance, 0.2, 0.8))
 }
 
 func (s *storm) checkPauses(ctx context.Context, conn *pgx.Conn) {

@@ -27,7 +27,7 @@ const (
 
 // pass is a user who connects a partner, and whom the partner may disconnect.
 func (s *storm) pass(chance *rand.Rand) {
-	defer await(s.stop, between(chance, 0.5, 3))
+	defer await(s.stop, between(chance, 0.1, 0.8))
 	u := s.newUser(s.stop)
 	if u == nil {
 		return

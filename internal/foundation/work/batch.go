@@ -95,6 +95,7 @@ func (r *round[Question, Answer]) run(call func(context.Context, []Question) (ma
 		var cancel context.CancelFunc
 		ctx, cancel = Within(ctx, CallerOf(ctx), time.Until(r.end))
 		defer cancel()
+		ctx = Begun(ctx) // nothing comes after it
 	}
 	r.err = Try(func() (err error) {
 		r.answers, err = call(ctx, r.questions)

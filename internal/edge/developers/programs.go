@@ -34,9 +34,6 @@ const ProgramsPath = Path + "sandbox/"
 const (
 	sumsName = "SHA256SUMS"
 	maxSums  = 64 << 10 // bytes of it
-
-	maxDownloads = 8                // at the same time; one network has half of them
-	downloadTime = 10 * time.Minute // after that a download is broken off, and may go on with a range
 )
 
 // programName matches the files of a release with the program, and [OwnPrograms].
@@ -44,12 +41,9 @@ var programName = regexp.MustCompile(`^connect-svc(_[0-9A-Za-z.+~-]+)?_(linux|da
 
 // Programs hands out the program with which partners run a sandbox. It is the same before and after a reload.
 type Programs struct {
-	open func(name string) (fs.File, error)
-	sums func() ([]byte, error)
-
-	mu      sync.Mutex
-	running map[netip.Prefix]int // downloads of each network
-	all     int
+	open      func(name string) (fs.File, error)
+	sums      func() ([]byte, error)
+	downloads *downloads
 }
 
 // OwnPrograms hands out the running program, for its own platform alone. It returns nil if the file cannot be read, which a program need
@@ -83,7 +77,7 @@ func OwnPrograms() *Programs {
 			_, err := io.Copy(hash, whole())
 			return fmt.Appendf(nil, "%x  %s\n", hash.Sum(nil), name), err
 		}),
-		running: map[netip.Prefix]int{},
+		downloads: newDownloads(),
 	}
 }
 
@@ -100,7 +94,7 @@ func (ownFile) Close() error                 { return nil }
 // them meanwhile.
 func ReleasedPrograms(folder string) (*Programs, error) {
 	open := func(name string) (fs.File, error) { return os.OpenInRoot(folder, name) }
-	p := &Programs{open: open, running: map[netip.Prefix]int{}, sums: func() ([]byte, error) {
+	p := &Programs{open: open, downloads: newDownloads(), sums: func() ([]byte, error) {
 		file, err := open(sumsName)
 		if err != nil {
 			return nil, err
@@ -170,14 +164,6 @@ func (p *Programs) serve(w http.ResponseWriter, r *http.Request, name, sum strin
 		refuse(w, "There is nothing here.", http.StatusNotFound)
 		return
 	}
-	network := telemetry.EventOf(r.Context()).Network
-	if !p.begin(network) {
-		telemetry.EventOf(r.Context()).Code = "busy"
-		w.Header().Set("Retry-After", "10")
-		refuse(w, "Others are downloading. Please try again.", http.StatusServiceUnavailable)
-		return
-	}
-	defer p.end(network)
 	file, err := p.open(name)
 	if err != nil {
 		telemetry.EventOf(r.Context()).Cause = err
@@ -190,32 +176,27 @@ func (p *Programs) serve(w http.ResponseWriter, r *http.Request, name, sum strin
 		refuse(w, "There is nothing here.", http.StatusNotFound)
 		return
 	}
-	connection, end := http.NewResponseController(w), time.Now().Add(downloadTime)
-	_ = errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end)) // in place of the server's, which are short
+	answer := w
+	if r.Method == http.MethodGet {
+		d := p.downloads.begin(w, r)
+		if d == nil {
+			telemetry.EventOf(r.Context()).Code = "busy"
+			w.Header().Set("Retry-After", "10")
+			refuse(w, "Others are downloading. Please try again.", http.StatusServiceUnavailable)
+			return
+		}
+		defer func() {
+			if p.downloads.end(d) {
+				telemetry.EventOf(r.Context()).Code = "gave_way"
+				panic(http.ErrAbortHandler) // so that nobody takes what was sent for the whole
+			}
+		}()
+		answer = d
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", `"`+sum+`"`)
-	http.ServeContent(w, r, "", time.Time{}, content)
-}
-
-func (p *Programs) begin(network netip.Prefix) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all >= maxDownloads || p.running[network] >= maxDownloads/2 {
-		return false
-	}
-	p.all++
-	p.running[network]++
-	return true
-}
-
-func (p *Programs) end(network netip.Prefix) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all--
-	if p.running[network]--; p.running[network] == 0 {
-		delete(p.running, network)
-	}
+	http.ServeContent(answer, r, "", time.Time{}, content)
 }
 
 func refuse(w http.ResponseWriter, text string, status int) {

@@ -3,19 +3,13 @@ package developers
 import (
 	"crypto/sha256"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-
-	"connect-svc/internal/foundation/telemetry"
-	"connect-svc/internal/testing/wait"
 )
 
 // ask sends a request as it is, with a path that no client would have tidied.
@@ -116,56 +110,4 @@ func TestReleasedPrograms(t *testing.T) {
 	if got := ask(t, programs, "GET", ProgramsPath+other); got.Code != 503 || strings.Contains(got.Body.String(), "keyset") {
 		t.Errorf("a link: %d %s", got.Code, got.Body)
 	}
-}
-
-// Some programs are sent at the same time, of which a network has half. Others are asked to come again.
-func TestDownloadsAreBounded(t *testing.T) {
-	t.Parallel()
-	programs := OwnPrograms()
-	network := func(n byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32) }
-	began := func(n byte) (many int) {
-		for programs.begin(network(n)) {
-			many++
-		}
-		return many
-	}
-	if first, second, third := began(1), began(2), began(3); first != maxDownloads/2 || second != maxDownloads/2 || third != 0 {
-		t.Fatalf("three networks have %d, %d and %d", first, second, third)
-	}
-	name := ProgramsPath + "connect-svc_" + runtime.GOOS + "_" + runtime.GOARCH
-	if got := ask(t, programs, "GET", name); got.Code != 503 || got.Header().Get("Retry-After") == "" {
-		t.Errorf("nobody has ended: %d %v", got.Code, got.Header())
-	}
-	if got := ask(t, programs, "GET", ProgramsPath+"SHA256SUMS"); got.Code != 200 {
-		t.Errorf("the sums: %d", got.Code)
-	}
-	programs.end(network(1))
-	if got := ask(t, programs, "GET", name); got.Code != 200 {
-		t.Errorf("one has ended: %d", got.Code)
-	}
-	for range maxDownloads/2 - 1 {
-		programs.end(network(1))
-	}
-	for range maxDownloads / 2 {
-		programs.end(network(2))
-	}
-
-	// A caller that goes away leaves its place, and one that is slow is not broken off by the server's limits.
-	server := httptest.NewUnstartedServer(telemetry.Requests(slog.New(slog.DiscardHandler), programs))
-	server.Config.WriteTimeout = 1 // nanosecond
-	server.Start()
-	t.Cleanup(server.Close)
-	answer, err := http.Get(server.URL + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.CopyN(io.Discard, answer.Body, 1<<20); err != nil {
-		t.Errorf("in spite of the server's limit: %v", err)
-	}
-	_ = answer.Body.Close()
-	wait.Until(t, "the place is free", func() bool {
-		programs.mu.Lock()
-		defer programs.mu.Unlock()
-		return programs.all == 0 && len(programs.running) == 0
-	})
 }

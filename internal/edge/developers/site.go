@@ -29,8 +29,9 @@
 //     (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
 //   - A file with a version in its name never changes (TestServing).
 //   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing).
-//   - Of a folder with programs only those are served that its SHA256SUMS lists. Few are sent at the same time, of which a network has half
-//     (TestReleasedPrograms, TestDownloadsAreBounded).
+//   - Of a folder with programs only those are served that its SHA256SUMS lists (TestReleasedPrograms). Few are sent at the same time and few
+//     bytes a second, of which each network has a part (TestDownloadsShareTheRate, TestNetworksShareThePlaces). A slow download gives way
+//     (TestSlowDownloadsGiveWay).
 package developers
 
 import (

@@ -7,7 +7,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"regexp"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 )
 
@@ -25,6 +28,8 @@ const (
 	// floodStreams is how many requests at a time a connection of HTTP/2 carries.
 	floodStreams = 15
 	networks     = 1000 // of strangers, where they are many
+	// downloadsEach is how many downloads one network holds, or tries to.
+	downloadsEach = 8
 )
 
 // strangers are who floods.
@@ -32,15 +37,21 @@ type strangers struct {
 	name  string
 	many  bool // from a thousand networks; else from one
 	http2 bool
+	// networks that download, with downloadsEach under way
+	networks int
 }
 
 var whoFloods = []strangers{{name: "one network, HTTP/1.1"}, {name: "a thousand networks, HTTP/2", many: true, http2: true}}
+
+// whoDownloads are strangers that hold as many downloads as they get.
+var whoDownloads = []strangers{{name: "two networks, HTTP/1.1", networks: 2}, {name: "eight networks, HTTP/2", networks: 8, http2: true}}
 
 // flood is a request that anybody can send, and what makes one unlike another.
 type flood struct {
 	name  string
 	fresh bool // at a server that has just started
 	next  func(n int) request
+	takes int // bytes of a download, before a pause of 100 ms; 0: not a download
 }
 
 // floods ask for every public route in the ways that cost the service most, and for these files. Routes that cost alike take turns.
@@ -120,6 +131,8 @@ func floods(files []string, begun string) []flood {
 		}},
 		{name: "files", next: get(files...)},
 		{name: "developers", next: get("/developers/", "/developers/openapi.yaml", "/developers/quick-start.html", "/developers/nothing")},
+		{name: "slow downloads", takes: 1 << 10},
+		{name: "fast downloads", takes: 1 << 30},
 		{name: "wrong paths", next: func(n int) request { return request{path: fmt.Sprint("/", n)} }},
 	}
 }
@@ -142,7 +155,11 @@ func testFloods(t *testing.T, s *stage) {
 	outcomes := outcomes{file: "bin/floods.json"}
 	list := floods(files, begun)
 	for n, flood := range list {
-		for m, who := range whoFloods {
+		who := whoFloods
+		if flood.takes > 0 {
+			who = whoDownloads
+		}
+		for m, who := range who {
 			beside := besideFlood{stage: s, mail: mail, flood: flood, who: who, environ: environ, number: n*len(whoFloods) + m}
 			outcomes.of(t, flood.name+", "+who.name, func() (*outcome, error) {
 				measured, err := beside.measure(ctx, s.duration())
@@ -218,16 +235,69 @@ func (b *besideFlood) measure(ctx context.Context, duration time.Duration) (*out
 		}
 		defer func() { _ = server.Process.Signal(os.Interrupt) }()
 	}
-	o := &outcome{Connections: floodConnections}
+	o := &outcome{Connections: b.connections()}
+	send := b.send
+	if b.flood.takes > 0 {
+		send = b.download
+	}
 	m := measurements{
 		others:   newOthers(server.endpoint, connected),
-		visitors: &visitors{server: server.endpoint, mail: b.mail, first: users/2 + b.number*100},
+		visitors: &visitors{server: server.endpoint, mail: b.mail, first: users/2 + b.number*100, launch: b.flood.takes > 0},
 		seconds:  duration,
 		fresh:    b.flood.fresh,
 	}
-	return o, m.take(ctx, o, 0, func(begin func()) error { return b.send(server.endpoint, duration, b.flood.next, begin, o) }, func(begin func()) error {
+	return o, m.take(ctx, o, 0, func(begin func()) error { return send(server.endpoint, duration, b.flood.next, begin, o) }, func(begin func()) error {
 		return b.send(server.endpoint, duration, func(int) request { return discovery }, begin, new(outcome))
 	})
+}
+
+// connections is how many the flood has, and the reference beside it.
+func (b *besideFlood) connections() int {
+	if b.flood.takes > 0 {
+		return b.who.networks * downloadsEach
+	}
+	return floodConnections
+}
+
+// download holds downloads for a time. One that is refused or broken off is begun again.
+func (b *besideFlood) download(server endpoint, duration time.Duration, _ func(int) request, begin func(), o *outcome) error {
+	ctx, stop := context.WithTimeout(b.life, duration)
+	defer stop()
+	o.Statuses = map[int]int{}
+	var mu sync.Mutex
+	var group, asked sync.WaitGroup
+	for n := range b.connections() {
+		asked.Add(1)
+		first := sync.OnceFunc(asked.Done)
+		var jar http.CookieJar // without one, over HTTP/2
+		if !b.who.http2 {
+			jar, _ = cookiejar.New(nil) // without options it has no error
+		}
+		client := server.browser(jar)
+		client.Timeout = 0
+		defer client.CloseIdleConnections()
+		group.Go(func() {
+			for pause := time.Duration(0); work.Pause(ctx, pause); pause = 100 * time.Millisecond {
+				answer, err := getProgram(ctx, client, fmt.Sprintf("203.0.113.%d", n%b.who.networks), "")
+				first()
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				o.Statuses[answer.StatusCode]++
+				mu.Unlock()
+				for err == nil && work.Pause(ctx, pause) {
+					_, err = io.CopyN(io.Discard, answer.Body, int64(b.flood.takes))
+				}
+				_ = answer.Body.Close()
+			}
+		})
+	}
+	asked.Wait()
+	begin()
+	group.Wait()
+	o.Seconds = duration.Seconds()
+	return nil
 }
 
 // send sends the flood for a time, and counts its answers.
@@ -247,7 +317,7 @@ func (b *besideFlood) send(server endpoint, duration time.Duration, next func(in
 	if b.who.http2 {
 		all = b.sendStreams(server, duration, requests, begin)
 	} else {
-		l := load{connections: floodConnections, requests: func(int, []byte) (request, bool) { return requests(), true }, anyStatus: true}
+		l := load{connections: b.connections(), requests: func(int, []byte) (request, bool) { return requests(), true }, anyStatus: true}
 		all, err = l.run(duration, begin, server)
 	}
 	o.Statuses, o.Seconds = all.Statuses, all.Elapsed.Seconds()
@@ -262,7 +332,7 @@ func (b *besideFlood) sendStreams(server endpoint, duration time.Duration, reque
 	begin()
 	began := time.Now()
 	end := began.Add(duration)
-	for range floodConnections / floodStreams {
+	for range b.connections() / floodStreams {
 		client := server.browser(nil)
 		defer client.CloseIdleConnections()
 		for range floodStreams {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ import (
 type visitors struct {
 	server endpoint
 	mail   *mail
-	first  int // of the users who have not signed in yet
+	first  int  // of the users who have not signed in yet
+	launch bool // a launcher fetches the sandbox's program meanwhile
 
 	stop    chan struct{}
 	running sync.WaitGroup
@@ -49,6 +51,9 @@ func (v *visitors) begin(ctx context.Context) {
 	number := v.first
 	v.first++
 	v.running.Go(func() { v.look(ctx, number) })
+	if v.launch {
+		v.running.Go(func() { v.fetch(ctx) })
+	}
 }
 
 // end adds what the users have met to the sample of the partners: the latencies of the account page, and everything that failed.
@@ -130,6 +135,38 @@ func (v *visitors) look(ctx context.Context, number int) {
 		v.sample.add(http.StatusOK, time.Since(due))
 		v.mu.Unlock()
 	}
+}
+
+// fetch fetches parts of the sandbox's program, as a launcher of a partner that is broken off again and again.
+func (v *visitors) fetch(ctx context.Context) {
+	client := v.server.browser(nil)
+	defer client.CloseIdleConnections()
+	for due := time.Now(); until(due, v.stop); due = due.Add(time.Second) {
+		answer, err := getProgram(ctx, client, "203.0.113.200", "bytes=0-1048575")
+		if err == nil {
+			var n int64
+			if n, err = io.Copy(io.Discard, answer.Body); err == nil && n != 1<<20 {
+				err = fmt.Errorf("%s, %d bytes", answer.Status, n)
+			}
+			_ = answer.Body.Close()
+		}
+		if err != nil {
+			v.fails(fmt.Errorf("a launcher: %w", err))
+			return
+		}
+	}
+}
+
+// getProgram asks for the sandbox's program, or a part of it.
+func getProgram(ctx context.Context, client *http.Client, from, part string) (*http.Response, error) {
+	message, err := request{path: "/developers/sandbox/connect-svc_" + runtime.GOOS + "_" + runtime.GOARCH, from: from}.http(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	if part != "" {
+		message.Header.Set("Range", part)
+	}
+	return client.Do(message.WithContext(ctx))
 }
 
 func (v *visitor) signIn(ctx context.Context, base string) error {

@@ -87,7 +87,7 @@ import { ConnectClient, verifyWebhook, type Authorization, type WebhookCall } fr
 export const promises: [Promise<Authorization>, Promise<WebhookCall>] = [new ConnectClient({} as never).begin(), verifyWebhook("", {}, "")];
 export const name: string = PgStore.name;
 `)
-	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.1.0.tgz
+	output := run(t, dir, newcomer(t, authority), "npm install "+baseURL+`/developers/sdk/connect-1.2.0.tgz
 node esm.mjs
 node commonjs.cjs
 `+filepath.Join(strings.TrimSpace(string(tools)), "node_modules", ".bin", "tsc")+` --noEmit --strict --target es2023 --module nodenext typed.mts typed.cts web.mts
@@ -149,7 +149,7 @@ func TestNPMExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	output := run(t, dir, newcomer(t, authority), `echo '{"type":"module"}' >package.json
-npm install `+baseURL+`/developers/sdk/connect-1.1.0.tgz
+npm install `+baseURL+`/developers/sdk/connect-1.2.0.tgz
 cp node_modules/connect-svc-sdk/examples/*.ts .
 ls *.ts
 others=$(`+root+`/.ci/npm `+root+`/internal/local/sandbox/testdata/receivers)/node_modules
@@ -198,7 +198,7 @@ cp -R "$(go list -m -f '{{.Dir}}' `+path+`)" `+t.TempDir()+`/module
 cd "$_" && chmod -R u+w .
 go vet ./... && go test ./...
 `)
-			for _, want := range []string{path + " v1.1.0\n", "daily_steps:read active true\n", path + "/examples/webhooks", "ok  \t" + path + "/connect"} {
+			for _, want := range []string{path + " v1.2.0\n", "daily_steps:read active true\n", path + "/examples/webhooks", "ok  \t" + path + "/connect"} {
 				if !strings.Contains(output, want) {
 					t.Errorf("no %q\n%s", want, output)
 				}

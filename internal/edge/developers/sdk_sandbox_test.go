@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -52,15 +53,16 @@ func archives(t *testing.T) map[string][]byte {
 	}
 }
 
-// npx and go run fetch the program from the service that hands out the SDKs, check it, and start it. If something goes wrong, nothing is started,
+// npx and go run fetch the program from the service that hands out the SDKs, check it, and start it. If it breaks off, they fetch the rest. If something goes wrong, nothing is started,
 // and nothing is kept.
 func TestSandboxFromSDKs(t *testing.T) {
 	t.Parallel()
-	folder, sums := t.TempDir(), ""
-	for name, content := range archives(t) {
+	folder, sums, packed := t.TempDir(), "", archives(t)
+	for name, content := range packed {
 		write(t, folder, name, string(content))
 		sums += fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name)
 	}
+	const broken = "connect-svc_9.9.9_windows_amd64.zip"
 	const spoiled, cut = "connect-svc_9.9.9_darwin_amd64.zip", "connect-svc_9.9.9_windows_arm64.zip"
 	sums = strings.ReplaceAll(sums, "connect-svc_darwin_amd64", spoiled) + strings.Repeat("0", 64) + "  " + cut + "\n"
 	write(t, folder, spoiled, "something else")
@@ -82,6 +84,12 @@ func TestSandboxFromSDKs(t *testing.T) {
 			w.Header().Set("Content-Length", "99999")
 			_, _ = w.Write(make([]byte, 1<<10))
 			panic(http.ErrAbortHandler)
+		case strings.HasSuffix(r.URL.Path, broken) && r.Header.Get("Range") == "": // the rest is there
+			w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(packed[broken])))
+			w.Header().Set("Content-Length", strconv.Itoa(len(packed[broken])))
+			_, _ = w.Write(packed[broken][:len(packed[broken])/2])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		case strings.HasPrefix(r.URL.Path, ProgramsPath):
 			programs.ServeHTTP(w, r)
 		default:
@@ -93,8 +101,8 @@ func TestSandboxFromSDKs(t *testing.T) {
 	authority := write(t, t.TempDir(), "authority.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 
 	for name, of := range map[string]struct{ prepare, command string }{
-		"npx":       {"", "npx --yes --package " + base + "/developers/sdk/connect-1.1.0.tgz -- connect-sandbox"},
-		"installed": {"npm install " + base + "/developers/sdk/connect-1.1.0.tgz", "npx connect-sandbox"},
+		"npx":       {"", "npx --yes --package " + base + "/developers/sdk/connect-1.2.0.tgz -- connect-sandbox"},
+		"installed": {"npm install " + base + "/developers/sdk/connect-1.2.0.tgz", "npx connect-sandbox"},
 		"go run":    {"export GOPROXY=" + base + "/developers/go,$(go env GOPROXY) GONOSUMDB=" + nobodysModule, "go run " + nobodysModule + "/cmd/sandbox@latest"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestModuleProxy(t *testing.T) {
 	}
 	const dir = "/developers/go/go.example.com/!acme/"
 	for path, want := range map[string]string{
-		"@v/list": "v1.0.0\nv1.1.0\n", "@latest": `{"Version":"v1.1.0"}`, "@v/v1.0.0.info": `{"Version":"v1.0.0"}`, "@v/v1.0.0.mod": "module go.example.com/Acme\n",
+		"@v/list": "v1.0.0\nv1.1.0\nv1.2.0\n", "@latest": `{"Version":"v1.2.0"}`, "@v/v1.0.0.info": `{"Version":"v1.0.0"}`, "@v/v1.0.0.mod": "module go.example.com/Acme\n",
 	} {
 		if answer := get(dir + path); answer.Code != http.StatusOK || !strings.HasPrefix(answer.Body.String(), want) {
 			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
@@ -133,6 +133,7 @@ type lock struct{ npm, module string }
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
 	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0="},
+	"1.2.0": {"sha512-HY3HC1o1m0Amh6URg/7TiooNBlyWWlckGmegsNGnBixPQLSaS6zLu6itB4T1msYtXsM7vbwegb4o5UtjioAmBg==", "h1:3387Wy8t7PpNTzkr2qUM4Z4fYqHBkAYMG835a5TSt50="},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {
@@ -233,7 +234,7 @@ func TestPagesNameTheLatestSDK(t *testing.T) {
 // The tarball is the same bytes whatever compressor Go has, and is sent as it is.
 func TestTarball(t *testing.T) {
 	t.Parallel()
-	r := httptest.NewRequest(http.MethodGet, "/developers/sdk/connect-1.1.0.tgz", nil)
+	r := httptest.NewRequest(http.MethodGet, "/developers/sdk/connect-1.2.0.tgz", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	answer := httptest.NewRecorder()
 	newSite(t).ServeHTTP(answer, r)

@@ -6,7 +6,7 @@
 //	api/sandbox.yaml ──reference──▶ templates/driver.html ─▶ sandbox-driver.html
 //	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
-//	sdk/released ─────────────────────────────────────▶ sdk/connect-1.1.0.tgz, go/…   the SDKs for npm and the go command
+//	sdk/released ─────────────────────────────────────▶ sdk/connect-1.2.0.tgz, go/…   the SDKs for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact; openapi.json
 //	pages/changelog.md ───────────────────────────────▶ changelog.atom
 //	gen/collections ──────────────────────────────────▶ connect-svc.postman_collection.json, connect-svc.bruno.zip

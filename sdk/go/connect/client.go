@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // Version is that of the module. The requests name it in their User-Agent.
-const Version = "1.1.0"
+const Version = "1.2.0"
 
 func named(_ context.Context, r *http.Request) error {
 	r.Header.Set("User-Agent", "connect-go/"+Version)

@@ -87,12 +87,33 @@ async function fetched(site: URL, platform: string): Promise<string> {
   return kept;
 }
 
+/** get returns what is at an address. It asks again if there is no place for it, and for the rest if an answer breaks off. */
 async function get(address: URL): Promise<Buffer> {
-  for (let left = 30; ; left--) {
-    const answer = await fetch(address, { redirect: "error" });
-    if (answer.ok) return Buffer.from(await answer.arrayBuffer());
-    if (answer.status !== 503 || left === 0) throw new Error(`${address} answers ${answer.status}`);
-    await new Promise((resolve) => setTimeout(resolve, 1000 * Math.min(Number(answer.headers.get("Retry-After")) || 1, 10)));
+  let parts: Uint8Array[] = [];
+  let [size, reached, tag] = [0, 0, ""];
+  let [busy, broken] = [30, 3]; // how often there may still be no place, and a break without more than before
+  for (let seconds = 0; ; await new Promise((resolve) => setTimeout(resolve, 1000 * seconds))) {
+    const headers: Record<string, string> = { "Accept-Encoding": "identity" }; // so that parts fit together
+    if (tag && size > 0) Object.assign(headers, { Range: `bytes=${size}-`, "If-Range": tag });
+    seconds = 1;
+    let answer;
+    try {
+      answer = await fetch(address, { redirect: "error", headers });
+      if (answer.status === 200) {
+        [parts, size, tag] = [[], 0, answer.headers.get("ETag") ?? ""];
+        if (!tag.startsWith('"')) tag = ""; // a weak one
+      } else if (answer.status !== 206 || !answer.headers.get("Content-Range")?.startsWith(`bytes ${size}-`)) {
+        throw new Error(`${address} answers ${answer.status}`);
+      }
+      const reader = answer.body!.getReader();
+      for (let part; !(part = await reader.read()).done; size += part.value.length) parts.push(part.value);
+      return Buffer.concat(parts);
+    } catch (error) {
+      if (answer?.status === 503 && busy-- > 0) seconds = Math.min(Number(answer.headers.get("Retry-After")) || 1, 10);
+      else if ((answer && answer.status >= 300) || size === 0) throw error;
+      else if (size > reached) [reached, broken] = [size, 3];
+      else if (broken-- === 0) throw error;
+    }
   }
 }
 

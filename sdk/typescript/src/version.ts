@@ -1,2 +1,2 @@
 /** Of the package. */
-export const version = "1.1.0";
+export const version = "1.2.0";

@@ -190,24 +190,58 @@ func fetched(site, platform string) (string, error) {
 	return kept, nil
 }
 
+// get returns what is at an address. It asks again if there is no place for it, and for the rest if an answer breaks off.
 func get(address string) ([]byte, error) {
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirects are not followed") }}
-	for left := 30; ; left-- {
-		answer, err := client.Get(address) //nolint:gosec // the same
+	var content []byte
+	tag, reached, busy, broken := "", 0, 30, 3 // how often there may still be no place, and a break without more than before
+	for {
+		request, err := http.NewRequest(http.MethodGet, address, nil) //nolint:gosec // the same
 		if err != nil {
 			return nil, err
 		}
-		content, err := io.ReadAll(io.LimitReader(answer.Body, most))
-		_ = answer.Body.Close()
-		if answer.StatusCode == http.StatusOK {
-			return content, err
+		request.Header.Set("Accept-Encoding", "identity") // so that parts fit together
+		if tag != "" && len(content) > 0 {
+			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", len(content)))
+			request.Header.Set("If-Range", tag)
 		}
-		if answer.StatusCode != http.StatusServiceUnavailable || left == 0 {
-			return nil, fmt.Errorf("%s answers %s", address, answer.Status)
+		seconds := 1
+		answer, err := client.Do(request) //nolint:gosec // the same
+		if err == nil {
+			if content, tag, err = read(answer, content, tag); err == nil {
+				return content, nil
+			}
 		}
-		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+		switch {
+		case answer != nil && answer.StatusCode == http.StatusServiceUnavailable && busy > 0:
+			busy--
+			seconds, _ = strconv.Atoi(answer.Header.Get("Retry-After"))
+		case answer != nil && answer.StatusCode >= http.StatusMultipleChoices || len(content) == 0:
+			return nil, err
+		case len(content) > reached:
+			reached, broken = len(content), 3
+		case broken == 0:
+			return nil, err
+		default:
+			broken--
+		}
 		<-time.After(time.Duration(min(max(seconds, 1), 10)) * time.Second)
 	}
+}
+
+// read returns what has come with an answer: the whole, or the rest of what came before. The tag is for the next range; empty: none.
+func read(answer *http.Response, content []byte, tag string) ([]byte, string, error) {
+	defer answer.Body.Close()
+	switch {
+	case answer.StatusCode == http.StatusOK:
+		if content, tag = nil, answer.Header.Get("ETag"); !strings.HasPrefix(tag, `"`) {
+			tag = "" // a weak one
+		}
+	case answer.StatusCode != http.StatusPartialContent || !strings.HasPrefix(answer.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", len(content))):
+		return content, tag, fmt.Errorf("%s answers %s", answer.Request.URL, answer.Status)
+	}
+	more, err := io.ReadAll(io.LimitReader(answer.Body, most-int64(len(content))))
+	return append(content, more...), tag, err
 }
 
 // unpacked returns a file of an archive, in which it is in one folder.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"connect-svc/tools/sbom/serial"
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
@@ -43,7 +44,7 @@ func (s source) bill(files tree) ([]byte, error) {
 		(*bom.Dependencies)[i].Dependencies = &needs
 	}
 	var text bytes.Buffer
-	err = cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	err = serial.Write(&text, bom)
 	return text.Bytes(), err
 }
 

@@ -77,6 +77,9 @@ func holdsFiles(t *testing.T, made, number string) {
 	}
 	for _, artifact := range want {
 		want = append(want, artifact+".cdx.json")
+		if !strings.Contains(read(t, made, artifact+".cdx.json"), `"serialNumber": "urn:uuid:`) {
+			t.Errorf("the bill of %s has no serial number", artifact)
+		}
 	}
 	for _, image := range []string{"image_amd64", "image_arm64", "image-sandbox_amd64", "image-sandbox_arm64"} {
 		want = append(want, name+image+".cdx.json")

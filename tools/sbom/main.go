@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"os"
 
-	cdx "github.com/CycloneDX/cyclonedx-go"
+	"connect-svc/tools/sbom/serial"
 )
 
 func main() {
@@ -21,7 +21,7 @@ func main() {
 	}
 	bom, err := billOf(os.Args[1], os.Args[2])
 	if err == nil {
-		err = cdx.NewBOMEncoder(os.Stdout, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+		err = serial.Write(os.Stdout, bom)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

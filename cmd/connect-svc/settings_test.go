@@ -168,6 +168,11 @@ func TestServeSettings(t *testing.T) {
 			right: []string{notSet, "https://acme.example/help", "mailto:help@acme.example"},
 		},
 		{
+			name:  "CONNECT_SECURITY_CONTACT",
+			wrong: []string{"security@acme.example", "http://acme.example", "mailto:", "https://acme.example/\nExpires: x", "mailto:a@b.example\r\nContact: mailto:c@d.example"},
+			right: []string{notSet, "https://acme.example/security", "mailto:security@acme.example"},
+		},
+		{
 			name:  "CONNECT_BRAND_PRIVACY_URL",
 			wrong: []string{"acme.example", "http://acme.example", "https://", "https://u:p@acme.example", "mailto:help@acme.example", "https://acme.example/" + strings.Repeat("a", 2048)},
 			right: []string{notSet, "https://acme.example/privacy"},

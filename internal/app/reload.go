@@ -38,6 +38,9 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		TrustedProxies:  config.TrustedProxies,
 		Brand:           config.Brand,
 		Texts:           config.Texts,
+		Developers:      config.DevelopersSite,
+		SecurityContact: config.SecurityContact,
+		Now:             a.Pool.Clock().Now,
 		Limits:          config.Limits,
 	}); err != nil {
 		return nil, err

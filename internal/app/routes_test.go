@@ -42,7 +42,7 @@ func TestGetsChangeNothing(t *testing.T) {
 func TestHead(t *testing.T) {
 	t.Parallel()
 	a, _, log := openWith(t, func(c *Config) {
-		c.DevelopersSite, c.PartnerPortal, c.Operators, c.Clock = true, true, edgetest.Tokens(t), nil
+		c.DevelopersSite, c.PartnerPortal, c.Operators, c.Clock, c.SecurityContact = true, true, edgetest.Tokens(t), nil, "mailto:security@acme.example"
 	})
 	defer a.Close()
 	for _, listener := range []struct {
@@ -52,7 +52,7 @@ func TestHead(t *testing.T) {
 		{a.Handler(), []string{
 			"/.well-known/oauth-authorization-server", "/connect-svc/v1/grants/x/daily-activity?from=a", "/connect-svc/v1/grants/", "/oauth/token",
 			"/oauth/authorize", "/oauth/authorize?client_id=x", "/", "/account", "/account/sign-in", "/account/code", "/authorize/x/consent",
-			"/account/receipt/x", "/nothing", "/static/nothing", "/static/partners/x/y", "/partners", "/partners?signed-out", "/partners/x/open/y",
+			"/account/receipt/x", "/robots.txt", "/.well-known/security.txt", "/nothing", "/static/nothing", "/static/partners/x/y", "/partners", "/partners?signed-out", "/partners/x/open/y",
 			"/developers", "/developers/", "/developers/reads.html", "/developers/nothing", "/connect-go?go-get=1", "//",
 		}},
 		{a.PrivateHandler(), []string{

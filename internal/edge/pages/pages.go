@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -54,7 +55,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// Config is what the pages need. Only BaseURL, Activity, TrustedProxies, Brand, Texts and Limits may be empty.
+// Config is what the pages need. Only BaseURL, Activity, TrustedProxies, Brand, Texts, Developers, SecurityContact and Limits may be empty.
 type Config struct {
 	BaseURL         string // whose origin is that of the pages, whatever a proxy makes of the Host
 	OAuth           *oauth.Server
@@ -65,7 +66,10 @@ type Config struct {
 	Clients         *client.Registry  // whose logos are shown
 	Brand           brand.Brand       // whose pages these are; without a name: the program's own
 	Texts           *locale.Catalogue // nil for those of the program
-	Limits          work.Limits       // of the time that a request may take, and of its wait for an email
+	Developers      bool              // whether the listener has the developers' site, which search engines may find
+	SecurityContact string            // where weaknesses are reported, https: or mailto:; empty: there is no security.txt
+	Now             func() time.Time
+	Limits          work.Limits // of the time that a request may take, and of its wait for an email
 }
 
 // pages is the configuration with the embedded files.
@@ -93,6 +97,8 @@ func New(config Config) (http.Handler, error) {
 	router.NotFound(p.page(site.FailWith(site.ErrNotFound)))
 	router.MethodNotAllowed(p.page(site.FailWith(site.ErrNotFound)))
 	router.Get("/", p.page(site.FailWith(site.Redirect(accountBase))))
+	router.Get("/robots.txt", p.page(p.robots))
+	router.Get("/.well-known/security.txt", p.page(p.security))
 	router.Get("/static/{name}", p.page(p.site.ServeFile))
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	// Partners open the pages of an authorization in a window of their page, which they could not reach any more with our usual policy.
@@ -256,4 +262,32 @@ func baseOf(r *http.Request) string {
 		return accountBase
 	}
 	return ""
+}
+
+// robots asks search engines not to crawl pages that are for one person, and the API (RFC 9309).
+func (p *pages) robots(w http.ResponseWriter, _ *http.Request) error {
+	text := "User-agent: *\nDisallow: /\n"
+	if p.Developers {
+		text += "Allow: /developers/\nDisallow: /developers/sandbox/\n" // the longest path decides
+	}
+	return writeText(w, text)
+}
+
+// securityLifetime is how long somebody may rely on security.txt: less than a year (RFC 9116, section 2.5.5).
+const securityLifetime = 180 * 24 * time.Hour
+
+// security says where weaknesses are reported (RFC 9116).
+func (p *pages) security(w http.ResponseWriter, _ *http.Request) error {
+	if p.SecurityContact == "" {
+		return site.ErrNotFound
+	}
+	expires := p.Now().UTC().Add(securityLifetime).Truncate(24 * time.Hour)
+	return writeText(w, fmt.Sprintf("Contact: %s\nExpires: %s\nCanonical: %s/.well-known/security.txt\n", p.SecurityContact, expires.Format(time.RFC3339), p.BaseURL))
+}
+
+func writeText(w http.ResponseWriter, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = io.WriteString(w, text) // fails only if the reader has gone
+	return nil
 }

@@ -271,8 +271,15 @@ SYSTEM ?= $(shell go env GOOS)
 MAINTAINER ?= the operator of connect-svc <root@localhost>
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
+# The program as the service hands it out for sandboxes, which packages and the service's image have beside the program: a third of its size.
+.PHONY: archive
+archive: build
+	@name=connect-svc_$(SYSTEM)_$(ARCH); rm -rf bin/programs && mkdir -p bin/programs/$$name && cp bin/connect-svc bin/programs/$$name/ && cd bin/programs && \
+		tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mode='u=rwX,go=rX' --mtime=@$(SOURCE_DATE_EPOCH) -c $$name | gzip -9n >$$name.tar.gz && \
+		rm -r $$name && sha256sum $$name.tar.gz >SHA256SUMS
+
 .PHONY: packages
-packages: sbom ## build a .deb and an .rpm with a systemd unit, completion and a manual page: bin/*.deb, bin/*.rpm
+packages: sbom archive ## build a .deb and an .rpm with a systemd unit, completion and a manual page: bin/*.deb, bin/*.rpm
 	@mkdir -p bin/package && rm -f bin/*.deb bin/*.rpm
 	@# What the program says of itself it says here, whatever machine the packages are for.
 	@if [ $(ARCH) = $(HOST) ]; then cp bin/connect-svc bin/package/; else $(BUILD) -o bin/package/ ./cmd/connect-svc; fi
@@ -291,10 +298,10 @@ try-install: packages ## as root, from an empty Debian with the .deb to a partne
 DEBIAN ?= $(if $(filter $(HOST),$(ARCH)),,bin/debian-$(ARCH))
 
 .PHONY: image
-image: sbom ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
+image: sbom archive ## build OCI images, of the service and of the sandbox, without a container engine: bin/image, bin/image-sandbox
 	@go build -C tools -o ../bin/connect-image ./image
 	@[ -z '$(DEBIAN)' ] || .ci/debian $(ARCH) '$(DEBIAN)'
-	@for kind in '' --sandbox; do bin/connect-image $$kind --root '$(DEBIAN)' --program bin/connect-svc --bill bin/connect-svc.cdx.json --version $(VERSION) \
+	@for kind in '' --sandbox; do bin/connect-image $$kind --root '$(DEBIAN)' --program bin/connect-svc --programs bin/programs --bill bin/connect-svc.cdx.json --version $(VERSION) \
 		--commit '$(COMMIT)' --arch $(ARCH) bin/image$${kind#-}; done
 
 .PHONY: sbom

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,7 +140,7 @@ func testImage(t *testing.T) {
 	if config.User != "65532:65532" || config.StopSignal != "SIGTERM" || config.Labels["org.opencontainers.image.version"] == "" {
 		t.Errorf("configuration %+v", config)
 	}
-	for _, name := range []string{"etc/ssl/certs/ca-certificates.crt", "usr/share/doc/connect-svc.cdx.json"} {
+	for _, name := range []string{"etc/ssl/certs/ca-certificates.crt", "usr/share/doc/connect-svc.cdx.json", "share/connect-svc/programs/connect-svc_linux_" + runtime.GOARCH + ".tar.gz"} {
 		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Size() < 10_000 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}

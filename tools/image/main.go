@@ -1,11 +1,11 @@
 // Image writes an OCI image of connect-svc as a layout folder, without a container engine, the same bytes for the same files.
 //
-//	go run -C tools ./image --program FILE --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
+//	go run -C tools ./image --program FILE --programs FOLDER --bill FILE --version v1.0.0 --commit HASH --arch amd64 FOLDER
 //	go run -C tools ./image join FOLDER connect-svc:v1.0.0=image-amd64,image-arm64
 //
-// The image is the static program, the certificate authorities that Mozilla trusts, and their bill of materials; nothing else. It
+// The image is the static program and its archive, the certificate authorities that Mozilla trusts, and their bill of materials. It
 // runs as user 65532, who owns /keys. With --sandbox it also has the PostgreSQL of a Debian, this machine or the one in the folder
-// --root, with the libraries that it needs, and runs `connect-svc sandbox`. The bill of materials is also written to FOLDER.cdx.json.
+// --root, with the libraries that it needs, no archive, and runs `connect-svc sandbox`. The bill of materials is also written to FOLDER.cdx.json.
 // SOURCE_DATE_EPOCH, in seconds, is the time of all files; without it they are from 1970.
 //
 // With join it puts images of several platforms into one layout, under one name each.
@@ -29,15 +29,16 @@ import (
 const account = 65532
 
 type source struct {
-	Program string `required:"" help:"The built program."`
-	Bill    string `required:"" help:"Its bill of materials."`
-	Version string `required:"" help:"Its version."`
-	Commit  string `help:"The commit that it was built from."`
-	Arch    string `required:"" help:"Its architecture, as Go names it."`
-	Sandbox bool   `help:"Make the image of the sandbox, with PostgreSQL inside."`
-	Root    string `help:"The Debian whose PostgreSQL it is, without a slash at the end; this machine by default."`
-	Epoch   int64  `env:"SOURCE_DATE_EPOCH" help:"The time of all files, in seconds."`
-	Folder  string `arg:"" help:"The layout folder."`
+	Program  string `required:"" help:"The built program."`
+	Programs string `required:"" help:"The folder with its archive, which the service hands out; not in the image of the sandbox."`
+	Bill     string `required:"" help:"Its bill of materials."`
+	Version  string `required:"" help:"Its version."`
+	Commit   string `help:"The commit that it was built from."`
+	Arch     string `required:"" help:"Its architecture, as Go names it."`
+	Sandbox  bool   `help:"Make the image of the sandbox, with PostgreSQL inside."`
+	Root     string `help:"The Debian whose PostgreSQL it is, without a slash at the end; this machine by default."`
+	Epoch    int64  `env:"SOURCE_DATE_EPOCH" help:"The time of all files, in seconds."`
+	Folder   string `arg:"" help:"The layout folder."`
 }
 
 func main() {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ func output(t *testing.T, name string, args ...string) string {
 // installed has what both packages bring.
 var installed = []string{
 	"/usr/bin/connect-svc", "/usr/lib/systemd/system/connect-svc.service", "/usr/lib/sysusers.d/connect-svc.conf",
+	"/usr/share/connect-svc/programs/SHA256SUMS", "/usr/share/connect-svc/programs/connect-svc_linux_" + runtime.GOARCH + ".tar.gz",
 	"/usr/share/connect-svc/backup.sh", "/usr/share/connect-svc/restore.sh", "/usr/share/doc/connect-svc/pgbouncer.ini",
 	"/usr/share/doc/connect-svc/haproxy.cfg", "/usr/share/doc/connect-svc/nginx.conf", "/usr/share/doc/connect-svc/alerts.yaml",
 	"/usr/share/doc/connect-svc/grafana.json", "/usr/share/doc/connect-svc/install.md", "/usr/share/doc/connect-svc/operations.md",

@@ -111,7 +111,7 @@ func (s source) service(database tree) (tree, error) {
 			return nil, err
 		}
 	}
-	return tree{
+	files := tree{
 		"/connect-svc":                        {mode: 0o755, content: program},
 		"/usr/share/doc/connect-svc.cdx.json": {mode: 0o644, content: bill},
 		"/etc/ssl/certs/ca-certificates.crt":  {mode: 0o644, content: authorities.Bytes()},
@@ -119,5 +119,20 @@ func (s source) service(database tree) (tree, error) {
 		"/etc/group":                          {mode: 0o644, content: []byte("connect-svc:x:65532:\n")},
 		"/keys":                               {mode: fs.ModeDir | 0o700, owner: account}, // for a volume: `keys create` writes the keyset there
 		"/tmp":                                {mode: fs.ModeDir | fs.ModeSticky | 0o777},
-	}, nil
+	}
+	if s.Sandbox {
+		return files, nil
+	}
+	programs, err := os.ReadDir(s.Programs)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range programs {
+		content, err := os.ReadFile(filepath.Join(s.Programs, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		files["/share/connect-svc/programs/"+f.Name()] = entry{mode: 0o644, content: content}
+	}
+	return files, nil
 }

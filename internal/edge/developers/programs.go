@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -44,11 +45,28 @@ type Programs struct {
 	open      func(name string) (fs.File, error)
 	sums      func() ([]byte, error)
 	downloads *downloads
+	unpacked  *Programs // what is also there without being listed; nil: nothing
 }
 
-// OwnPrograms hands out the running program, for its own platform alone. It returns nil if the file cannot be read, which a program need
-// not be to run.
+// OwnPrograms hands out the running program, for its own platform alone. Packages and images have an archive of it beside it. It then
+// lists the archive, and still hands out the program at its own address. It returns nil if the file cannot be read, which a program need not be
+// to run.
 func OwnPrograms() *Programs {
+	own, _ := os.Executable() // "" has nothing beside it
+	return ownPrograms(filepath.Join(filepath.Dir(own), "..", "share", "connect-svc", "programs"))
+}
+
+func ownPrograms(archives string) *Programs {
+	running := runningProgram()
+	packed, err := ReleasedPrograms(archives)
+	if err != nil || running == nil {
+		return running
+	}
+	running.downloads, packed.unpacked = packed.downloads, running
+	return packed
+}
+
+func runningProgram() *Programs {
 	file, err := os.Open("/proc/self/exe") // also if an upgrade has replaced the file
 	if err != nil {
 		own, _ := os.Executable() // "" cannot be opened
@@ -140,6 +158,8 @@ func (p *Programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-cache")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(sums))
+	case sumOf(sums, name) == "" && p.unpacked != nil:
+		p.unpacked.ServeHTTP(w, r)
 	default:
 		p.serve(w, r, name, sumOf(sums, name))
 	}

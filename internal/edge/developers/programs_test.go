@@ -1,6 +1,7 @@
 package developers
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -37,6 +38,32 @@ func TestOwnPrograms(t *testing.T) {
 	}
 	if got := ask(t, programs, "GET", ProgramsPath+"connect-svc_plan9_amd64"); got.Code != 404 {
 		t.Errorf("another platform: %d", got.Code)
+	}
+}
+
+// An archive beside the program is listed in its place, and both are handed out.
+func TestOwnArchive(t *testing.T) {
+	t.Parallel()
+	const packed = "the program, packed"
+	name := "connect-svc_" + runtime.GOOS + "_" + runtime.GOARCH
+	folder, sums := t.TempDir(), fmt.Sprintf("%x  %s.tar.gz\n", sha256.Sum256([]byte(packed)), name)
+	write(t, folder, name+".tar.gz", packed)
+	write(t, folder, sumsName, sums)
+	programs := ownPrograms(folder)
+	for file, want := range map[string]string{sumsName: sums, name + ".tar.gz": packed} {
+		if got := ask(t, programs, "GET", ProgramsPath+file); got.Code != 200 || got.Body.String() != want {
+			t.Errorf("%s: %d %s", file, got.Code, got.Body)
+		}
+	}
+	alone := ask(t, OwnPrograms(), "GET", ProgramsPath+name)
+	if got := ask(t, programs, "GET", ProgramsPath+name); got.Code != 200 || !bytes.Equal(got.Body.Bytes(), alone.Body.Bytes()) || got.Header().Get("ETag") != alone.Header().Get("ETag") {
+		t.Errorf("the program itself: %d %v, want %v", got.Code, got.Header(), alone.Header())
+	}
+	if got := ask(t, programs, "GET", ProgramsPath+"connect-svc_plan9_amd64"); got.Code != 404 {
+		t.Errorf("another platform: %d", got.Code)
+	}
+	if programs.downloads != programs.unpacked.downloads {
+		t.Error("the program itself has places and a rate of its own")
 	}
 }
 

@@ -10,8 +10,8 @@
 //     Then it accepts nothing new, finishes running requests, and ends within fifteen seconds (TestDrain,
 //     TestStopBreaksOffWhatDoesNotEnd).
 //   - A stop resets no connection that was made before it, on Linux (TestStopResetsNobody, listener.TestDrainServesWhatWaits).
-//   - The connections of a listener and their requests are bounded, in all and from one network. Idle connections make room for new
-//     ones (listener.TestConnections, TestFloodFromOneNetwork, connect-svc.TestMemoryOfConnections).
+//   - The connections of a listener and their requests are bounded. Something new replaces what waits for its caller, in the
+//     network that has the most (listener.TestConnections, TestFloodFromOneNetwork, TestSiege, connect-svc.TestMemoryOfConnections).
 //   - Background work that panics is logged and goes on (TestSweepThatPanics).
 //   - One of the servers that are up sweeps (TestOneServerSweeps), however long a sweep takes (TestSweepThatTakesLong).
 //

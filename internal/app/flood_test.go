@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +73,75 @@ func TestFloodFromOneNetwork(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// Two networks ask for as much as there are places for, in requests that are whole or never become so, and begin anew what ends. A visitor
+// from a third network is answered each time.
+func TestSiege(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	pair := edgetest.Certificate(t, "connect.example.com", now.Add(-time.Hour), now.Add(time.Hour))
+	a, _, _ := openWith(t, func(c *Config) {
+		c.Memory, c.Certificate, c.ReadyListen = 1, listener.FixedCertificate(pair), "127.0.0.1:0"
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, test := range []struct {
+		name        string
+		server      *listener.Server
+		http2, slow bool
+	}{
+		{"public, HTTP/2, slow", a.public, true, true}, {"public, HTTP/2, whole", a.public, true, false}, {"public, HTTP/1, slow", a.public, false, true},
+		{"private, slow", a.private, false, true}, {"ready, slow", a.probing, false, true},
+	} {
+		{
+			siege := wiretest.Siege{
+				Server: test.server.Addr().String(), TLS: test.server == a.public, HTTP2: test.http2, Slow: test.slow,
+				Networks: []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.4")}, Connections: test.server.Counts().Places,
+			}
+			if siege.HTTP2 {
+				siege.Connections /= 16
+			}
+			besieged, lift := context.WithCancel(t.Context())
+			var laid sync.WaitGroup
+			laid.Go(func() { siege.Lay(besieged) })
+			enough := int64(test.server.Counts().Places)
+			wait.Until(t, "all places are asked for", func() bool { return siege.Asked.Load() >= enough })
+			visitor := &http.Client{Timeout: wait.Limit, Transport: &http.Transport{
+				DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3)}}).DialContext,
+				TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+				ForceAttemptHTTP2: test.http2,
+				DisableKeepAlives: true,
+			}}
+			scheme, path := "http", "/healthz"
+			if siege.TLS {
+				scheme, path = "https", discovery
+			}
+			const visits = 30
+			failed := 0
+			for range visits {
+				answer, err := visitor.Get(scheme + "://" + siege.Server + path)
+				if err == nil {
+					_ = answer.Body.Close()
+				}
+				if err != nil || answer.StatusCode != http.StatusOK {
+					failed++
+				}
+			}
+			if failed > 0 {
+				t.Errorf("%s: %d of %d visits fail beside %d requests: %+v", test.name, failed, visits, siege.Asked.Load(), test.server.Counts())
+			}
+			lift()
+			laid.Wait()
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,10 +21,10 @@ type connection struct {
 
 	of      *connections // nil: it does not count
 	peers   *peers
-	idle    *list.Element // in peers; nil: it has a request
-	since   uint64        // the turn in which it became idle
-	unread  bool          // see connectionCounts
-	running int           // requests
+	idle    waiter // waits while the connection has no request
+	unread  bool   // see [Counts]
+	running int    // requests
+	answers bool   // it has had a whole request since it was idle
 	closed  bool
 }
 

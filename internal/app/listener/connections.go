@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"container/list"
-	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,18 +28,19 @@ func placesOf(memory int64, files uint64) int {
 	return int(max(most, 64))
 }
 
-// connections are those that a listener has open. Each takes a place, and so does each request on it beside another. There are so many
-// places in all, and one network may take half. If there is none, a new connection or request replaces the connection that has been idle
-// for the longest: of its own network, if that has half, otherwise of the network that has the most. If none is idle, the new one is
-// refused. A connection is idle while it has no request, new ones included. A trusted proxy carries the requests of many networks, so
-// each of its connections counts as a network of its own.
+// connections are those that a listener has open. Each takes a place, and so does each request on it beside another. Some wait for
+// their callers and can be replaced: a connection without a request, also one that is in its handshake or sends the head of a request, and a
+// request whose body is not whole. Something new that finds no place replaces what has waited for the longest in the network that has the most
+// places. A request that is whole works, and is not replaced. At most three quarters of the places work, so that the rest can be
+// replaced. One network may have as many requests at work as it leaves free: half if it is alone, a third beside another such network. A
+// trusted proxy carries the requests of many networks, so each of its connections counts as a network of its own.
 type connections struct {
 	proxies network.Proxies
 
 	mu       sync.Mutex
 	networks map[netip.Prefix]*peers
-	idle     idlePeers
-	turn     uint64 // how often a connection has become idle
+	waiting  waitingPeers
+	turn     uint64 // how often something has begun to wait
 	Counts
 }
 
@@ -48,11 +48,12 @@ type connections struct {
 type Counts struct {
 	Open     int
 	Places   int    // that may be taken
-	Replaced uint64 // idle connections, closed for something new
-	Refused  uint64 // new connections and requests, because none was idle
+	Replaced uint64 // connections and requests that waited for their callers, ended for something new
+	Refused  uint64 // new connections and requests, because nothing could be replaced or too many requests work
 
-	taken  int // places: one of each connection, and one of each request beside another of its connection
-	unread int // connections with a request that may not have been read: new ones, for example
+	taken   int // places: one of each connection, and one of each request beside another of its connection
+	working int // requests
+	unread  int // connections with a request that may not have been read: new ones, for example
 }
 
 // peers are the connections of a network.
@@ -60,8 +61,21 @@ type peers struct {
 	proxy   bool
 	network netip.Prefix // the zero value: of a proxy, or unknown
 	taken   int          // places, as in Counts
-	idle    list.List    // of *connection; the first has been idle for the longest
-	place   int          // in idlePeers, if some are idle
+	working int          // requests
+	waiting list.List    // of *waiter; the first has waited for the longest
+	place   int          // in waitingPeers, if some wait
+}
+
+// waiter waits for its caller at times: a connection without a request, or a request whose body is not whole.
+type waiter struct {
+	of      *connection
+	element *list.Element // in peers; nil: it does not wait
+	since   uint64        // the turn in which it began to wait
+
+	// Of a request alone.
+	stop    func() // ends the reading of the body
+	counted bool   // in running
+	working bool
 }
 
 // boundListener accepts as many connections as there is room for.
@@ -90,14 +104,8 @@ func newConnections(places int, proxies network.Proxies) *connections {
 
 // admit gives a new connection a place. It returns nil if the connection is refused.
 func (c *connections) admit(conn net.Conn) *connection {
-	b, replaced := c.add(conn)
-	if replaced != nil {
-		_ = replaced.Conn.Close() // not by TLS, which would wait until the caller has read that
-	}
-	return b
-}
-
-func (c *connections) add(conn net.Conn) (b, replaced *connection) {
+	var replaced replaced
+	defer replaced.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
@@ -106,11 +114,11 @@ func (c *connections) add(conn net.Conn) (b, replaced *connection) {
 		p.network = network.Of(peer.Addr())
 		p = cmp.Or(c.networks[p.network], p)
 	}
-	replaced, fits := c.makeRoom(p)
-	if !fits {
-		return nil, nil
+	if !c.makeRoom(p, &replaced) {
+		return nil
 	}
-	b = &connection{Conn: conn, of: c, peers: p, unread: true}
+	b := &connection{Conn: conn, of: c, peers: p, unread: true}
+	b.idle.of = b
 	if !p.proxy {
 		b.pace = new(pace)
 	}
@@ -120,37 +128,65 @@ func (c *connections) add(conn net.Conn) (b, replaced *connection) {
 	c.Open++
 	c.unread++
 	c.take(p, 1)
-	c.setIdle(b, true)
-	return b, replaced
+	c.setWaiting(&b.idle, true)
+	return b
 }
 
-// makeRoom reports whether there is a place for one of p. It may have to close an idle connection for it, which it returns.
-func (c *connections) makeRoom(p *peers) (replaced *connection, fits bool) {
-	switch {
-	case p.taken >= (c.Places+1)/2:
-		replaced = p.longestIdle()
-	case c.taken >= c.Places && len(c.idle) > 0:
-		replaced = c.idle[0].longestIdle()
-	case c.taken < c.Places:
-		return nil, true
+// replaced are connections to close without the lock, and not by TLS, which would wait until the caller has read that.
+type replaced []*connection
+
+func (r *replaced) close() {
+	for _, b := range *r {
+		_ = b.Conn.Close()
 	}
-	if replaced == nil {
-		c.Refused++
-		return nil, false
+}
+
+// makeRoom reports whether there is a place for one of p. It ends for it what waits, but nothing of a smaller network. It closes a
+// connection that has had no whole request since it was idle. On another it ends only the request that waits, so that the answers to the
+// others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
+func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
+	for c.taken >= c.Places {
+		most := p
+		if len(c.waiting) > 0 && c.waiting[0].taken > p.taken {
+			most = c.waiting[0]
+		}
+		w := most.longest()
+		if w == nil && p.taken == 0 {
+			return true
+		}
+		if w == nil {
+			c.Refused++
+			return false
+		}
+		c.setWaiting(w, false)
+		switch b := w.of; {
+		case b.closed: // its requests have yet to find out
+			continue
+		case b.answers:
+			c.leave(w)
+			w.stop()
+		default:
+			c.remove(b)
+			*replaced = append(*replaced, b)
+		}
+		c.Replaced++
 	}
-	c.Replaced++
-	c.remove(replaced)
-	return replaced, true
+	return true
 }
 
 // take takes places, or gives them back.
 func (c *connections) take(p *peers, places int) {
 	c.taken += places
 	p.taken += places
-	if p.idle.Len() > 0 {
-		heap.Fix(&c.idle, p.place)
+	if p.waiting.Len() > 0 {
+		heap.Fix(&c.waiting, p.place)
 	}
-	if p.taken == 0 {
+	c.forget(p)
+}
+
+// forget forgets a network that has nothing here. A request may outlast its connection, and the network may be known anew by then.
+func (c *connections) forget(p *peers) {
+	if p.taken == 0 && p.working == 0 && c.networks[p.network] == p {
 		delete(c.networks, p.network)
 	}
 }
@@ -159,8 +195,8 @@ func (c *connections) remove(b *connection) {
 	b.closed = true
 	c.Open--
 	c.setUnread(b, false)
-	c.setIdle(b, false)
-	c.take(b.peers, -1)
+	c.setWaiting(&b.idle, false)
+	c.take(b.peers, -max(1, b.running))
 }
 
 func (c *connections) setUnread(b *connection, unread bool) {
@@ -170,26 +206,26 @@ func (c *connections) setUnread(b *connection, unread bool) {
 	}
 }
 
-// setIdle keeps the order of those that are idle.
-func (c *connections) setIdle(b *connection, idle bool) {
-	p := b.peers
-	before := p.idle.Len()
-	if b.idle != nil {
-		p.idle.Remove(b.idle)
-		b.idle = nil
+// setWaiting keeps the order of those that wait.
+func (c *connections) setWaiting(w *waiter, waiting bool) {
+	p := w.of.peers
+	before := p.waiting.Len()
+	if w.element != nil {
+		p.waiting.Remove(w.element)
+		w.element = nil
 	}
-	if idle {
+	if waiting {
 		c.turn++
-		b.since = c.turn
-		b.idle = p.idle.PushBack(b)
+		w.since = c.turn
+		w.element = p.waiting.PushBack(w)
 	}
-	switch after := p.idle.Len(); {
+	switch after := p.waiting.Len(); {
 	case before == 0 && after > 0:
-		heap.Push(&c.idle, p)
+		heap.Push(&c.waiting, p)
 	case before > 0 && after == 0:
-		heap.Remove(&c.idle, p.place)
+		heap.Remove(&c.waiting, p.place)
 	case after > 0:
-		heap.Fix(&c.idle, p.place)
+		heap.Fix(&c.waiting, p.place)
 	}
 }
 
@@ -202,74 +238,86 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !b.closed {
+		b.answers = b.answers && state == http.StateActive
 		c.setUnread(b, state == http.StateActive)
-		c.setIdle(b, state == http.StateIdle)
+		c.setWaiting(&b.idle, state == http.StateIdle)
 	}
 }
 
-type noPlaceKey struct{}
-
-// WithoutPlace marks the context of a request that got no place.
-func WithoutPlace(ctx context.Context) context.Context {
-	return context.WithValue(ctx, noPlaceKey{}, true)
-}
-
-// GotNoPlace reports whether there was no place for a request (see [Config.Places]). Its handler refuses it.
-func GotNoPlace(r *http.Request) bool { return r.Context().Value(noPlaceKey{}) != nil }
-
-// bound counts the requests that run, and marks those that got no place.
-func (c *connections) bound(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if b := connectionOf(r); b != nil {
-			places, answers := c.begin(b)
-			if !answers {
-				panic(http.ErrAbortHandler)
-			}
-			defer c.end(b, places)
-			if places < 0 {
-				r = r.WithContext(WithoutPlace(r.Context()))
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// begin counts a request. The first one of a connection uses the connection's place, and each further one takes another. places is how
-// many it took, or -1 if the request is refused. answers is false if the connection was replaced while the request was read: the
-// request is dropped, and nothing has been done for it.
-func (c *connections) begin(b *connection) (places int, answers bool) {
-	replaced, places, answers := c.beginLocked(b)
-	if replaced != nil {
-		_ = replaced.Conn.Close()
-	}
-	return places, answers
-}
-
-func (c *connections) beginLocked(b *connection) (replaced *connection, places int, answers bool) {
+// begin counts a request that has yet to be read. It waits if it has a body. The first one of a connection uses the connection's place,
+// and each further one takes another; begin reports false if there is none.
+func (c *connections) begin(q *waiter, body bool) bool {
+	var replaced replaced
+	defer replaced.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	b := q.of
 	c.setUnread(b, false)
-	if b.closed {
-		return nil, 0, false
+	if b.running > 0 && !b.closed {
+		if !c.makeRoom(b.peers, &replaced) {
+			return false
+		}
+		if b.running > 0 && !b.closed { // making room may have ended those
+			c.take(b.peers, 1)
+		}
 	}
-	b.running++
-	if b.running == 1 {
-		return nil, 0, true
+	if !b.closed {
+		c.setWaiting(&b.idle, false)
+		b.running++
+		q.counted = true
+		c.setWaiting(q, body)
 	}
-	replaced, fits := c.makeRoom(b.peers)
-	if !fits {
-		return nil, -1, true
-	}
-	c.take(b.peers, 1)
-	return replaced, 1, true
+	return true
 }
 
-func (c *connections) end(b *connection, places int) {
+// work has a request work if it is whole and not too many requests work. open is false if the connection was replaced meanwhile: nothing
+// has been done for the request, and no answer would arrive.
+func (c *connections) work(q *waiter, whole bool) (works, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b.running--
-	if places > 0 {
-		c.take(b.peers, -places)
+	c.setWaiting(q, false)
+	b := q.of
+	b.answers = true
+	if !q.counted || !whole || b.closed {
+		return false, !b.closed
+	}
+	if b.peers.working >= max(1, c.Places*3/4)-c.working {
+		c.Refused++
+		return false, true
+	}
+	c.working++
+	b.peers.working++
+	q.working = true
+	return true, true
+}
+
+// end is called when a request has been handled. If its body is not whole, the rest may be read before the answer leaves: then the
+// connection waits for its caller.
+func (c *connections) end(q *waiter, whole bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setWaiting(q, false)
+	b := q.of
+	if q.working {
+		c.working--
+		b.peers.working--
+	}
+	c.leave(q)
+	if b.running == 0 && !b.closed && !whole {
+		b.answers = false
+		c.setWaiting(&b.idle, true)
+	}
+	c.forget(b.peers)
+}
+
+// leave gives back the place of a request.
+func (c *connections) leave(q *waiter) {
+	if b := q.of; q.counted && !b.closed {
+		q.counted = false
+		b.running--
+		if b.running > 0 {
+			c.take(b.peers, -1)
+		}
 	}
 }
 
@@ -279,35 +327,35 @@ func (c *connections) counts() Counts {
 	return c.Counts
 }
 
-func (p *peers) longestIdle() *connection {
-	if front := p.idle.Front(); front != nil {
-		return front.Value.(*connection)
+func (p *peers) longest() *waiter {
+	if front := p.waiting.Front(); front != nil {
+		return front.Value.(*waiter)
 	}
 	return nil
 }
 
-// idlePeers are the networks with idle connections, as a [heap.Interface]. The first has the most connections.
-type idlePeers []*peers
+// waitingPeers are the networks of which something waits, as a [heap.Interface]. The first has the most places.
+type waitingPeers []*peers
 
-func (h idlePeers) Len() int { return len(h) }
+func (h waitingPeers) Len() int { return len(h) }
 
-func (h idlePeers) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[j].taken, h[i].taken), cmp.Compare(h[i].longestIdle().since, h[j].longestIdle().since)) < 0
+func (h waitingPeers) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[j].taken, h[i].taken), cmp.Compare(h[i].longest().since, h[j].longest().since)) < 0
 }
 
-func (h idlePeers) Swap(i, j int) {
+func (h waitingPeers) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].place, h[j].place = i, j
 }
 
 // Push implements [heap.Interface].
-func (h *idlePeers) Push(p any) {
+func (h *waitingPeers) Push(p any) {
 	p.(*peers).place = len(*h)
 	*h = append(*h, p.(*peers))
 }
 
 // Pop implements [heap.Interface].
-func (h *idlePeers) Pop() any {
+func (h *waitingPeers) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last

@@ -36,13 +36,27 @@ func (k *knock) Close() error {
 // modelled is a connection as TestConnections sees it.
 type modelled struct {
 	*connection
-	idle     bool
-	requests []int // the places that each has taken
+	from     string
+	requests []*modelledRequest
+	running  int
+	answers  bool
+	gone     bool
 }
 
-// A new connection, or a request beside another, replaces the connection that has been idle for the longest: of its own network if that
-// has half of all places, otherwise of the network that has the most. None that has a request is closed. The test compares each choice
-// with one that looks at all connections.
+type modelledRequest struct {
+	*waiter
+	counted, asked, works, stopped bool
+}
+
+// waits is a connection that waits, or a request of it.
+type waits struct {
+	*modelled
+	request *modelledRequest
+}
+
+// Something new replaces what has waited for the longest in the network that has the most places, and nothing of a network that has fewer
+// than its own: a connection, or the request alone if the connection has others to answer. Whole requests are not ended. The test compares
+// each choice with one that looks at everything.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	const proxy = "10.0.0.1"
@@ -50,133 +64,182 @@ func TestConnections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(2, 12).Draw(t, "most")
 		c := newConnections(most, proxies)
-		var all []*modelled // in the order in which they became idle
+		var all []*modelled
+		var line []waits // in the order in which they began
 		want := Counts{Places: most}
 		together := func(a, b *modelled) bool {
-			from, other := a.Conn.(*knock).from, b.Conn.(*knock).from
-			return a == b || from != proxy && network.Of(netip.MustParseAddr(from)) == network.Of(netip.MustParseAddr(other))
+			return a == b || a.from != proxy && network.Of(netip.MustParseAddr(a.from)) == network.Of(netip.MustParseAddr(b.from))
 		}
 		taken := func(by func(*modelled) bool) (places int) {
 			for _, m := range all {
-				if !by(m) {
-					continue
-				}
-				if !m.closed {
-					places++
-				}
-				for _, n := range m.requests {
-					places += max(0, n)
+				if by(m) && !m.gone {
+					places += max(1, m.running)
 				}
 			}
 			return places
 		}
-		ofNetwork := func(of *modelled) int { return taken(func(m *modelled) bool { return together(of, m) }) }
-		inAll := func() int { return taken(func(*modelled) bool { return true }) }
-		// room says which connection something new must replace, if any, and whether it has a place.
-		room := func(of *modelled) (victim *modelled, fits bool) {
-			candidates, full := slices.Clone(all), inAll() >= most
-			if ofNetwork(of) >= (most+1)/2 {
-				candidates, full = slices.DeleteFunc(candidates, func(m *modelled) bool { return !together(of, m) }), true
+		working := func(by func(*modelled) bool) (n int) {
+			for _, m := range all {
+				for _, q := range m.requests {
+					if by(m) && q.works {
+						n++
+					}
+				}
 			}
-			candidates = slices.DeleteFunc(candidates, func(m *modelled) bool { return !m.idle || m.closed })
-			switch {
-			case !full:
-				return nil, true
-			case len(candidates) == 0:
-				want.Refused++
-				return nil, false
-			}
-			want.Replaced++
-			return slices.MaxFunc(candidates, func(a, b *modelled) int {
-				return cmp.Or(cmp.Compare(ofNetwork(a), ofNetwork(b)), cmp.Compare(slices.Index(all, b), slices.Index(all, a)))
-			}), true
+			return n
 		}
-		replaced := func(t *rapid.T, victim *modelled) {
-			if victim == nil {
-				return
+		everywhere := func(*modelled) bool { return true }
+		leaveLine := func(by func(waits) bool) { line = slices.DeleteFunc(line, by) }
+		vanish := func(m *modelled) {
+			m.gone = true
+			leaveLine(func(w waits) bool { return w.modelled == m })
+		}
+		// room ends what must be ended for a place, and says whether there is one.
+		room := func(newcomer *modelled) bool {
+			ofNetwork := func(a *modelled) int { return taken(func(m *modelled) bool { return together(a, m) }) }
+			for taken(everywhere) >= most {
+				candidates := slices.DeleteFunc(slices.Clone(line), func(w waits) bool {
+					return !together(w.modelled, newcomer) && ofNetwork(w.modelled) <= ofNetwork(newcomer)
+				})
+				if len(candidates) == 0 && ofNetwork(newcomer) == 0 {
+					return true
+				}
+				if len(candidates) == 0 {
+					want.Refused++
+					return false
+				}
+				victim := slices.MaxFunc(candidates, func(a, b waits) int {
+					return cmp.Or(cmp.Compare(ofNetwork(a.modelled), ofNetwork(b.modelled)), cmp.Compare(slices.Index(line, b), slices.Index(line, a)))
+				})
+				want.Replaced++
+				if !victim.answers {
+					vanish(victim.modelled)
+					continue
+				}
+				victim.request.counted, victim.request.stopped = false, true
+				victim.running--
+				leaveLine(func(w waits) bool { return w == victim })
 			}
-			if _, answers := c.begin(victim.connection); !victim.Conn.(*knock).closed || answers {
-				t.Fatal("another one was closed, or its next request would be answered")
-			}
-			c.observe(victim, http.StateIdle) // net/http has yet to find out
+			return true
 		}
 		one := func(act func(*rapid.T, *modelled)) func(*rapid.T) {
 			return func(t *rapid.T) {
-				if len(all) == 0 {
-					return
+				if len(all) > 0 {
+					act(t, rapid.SampledFrom(all).Draw(t, "connection"))
 				}
-				act(t, rapid.SampledFrom(all).Draw(t, "connection"))
 			}
 		}
+		stopped := map[*waiter]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
-				want.Open, want.taken, want.unread = 0, inAll(), 0
+				want.Open, want.unread, want.taken, want.working = 0, 0, taken(everywhere), working(everywhere)
 				for _, m := range all {
-					if !m.closed {
+					if !m.gone {
 						want.Open++
 					}
 					if m.unread {
 						want.unread++
 					}
+					if m.gone != m.closed || m.gone != m.Conn.(*knock).closed {
+						t.Fatalf("a connection is closed: %t, want %t", m.closed, m.gone)
+					}
+					for _, q := range m.requests {
+						if stopped[q.waiter] != q.stopped {
+							t.Fatalf("a request is stopped: %t, want %t", stopped[q.waiter], q.stopped)
+						}
+					}
 				}
-				if got := c.counts(); got != want || want.taken > most {
+				if got := c.counts(); got != want || want.working > max(1, most*3/4) {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
-				if want.taken == 0 && (len(c.networks) > 0 || len(c.idle) > 0) {
+				if want.taken == 0 && want.working == 0 && len(c.networks) > 0 {
 					t.Fatal("networks without connections are left")
 				}
 			},
 			"open": func(t *rapid.T) {
-				from := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", proxy}).Draw(t, "from")
-				m := &modelled{connection: &connection{Conn: &knock{from: from}, closed: true}}
-				victim, fits := room(m)
-				b := c.admit(m.Conn)
-				if (b != nil) != fits {
-					t.Fatalf("admitted %t, want %t", b != nil, fits)
+				m := &modelled{from: rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", proxy}).Draw(t, "from")}
+				fits := room(m)
+				if m.connection = c.admit(&knock{from: m.from}); (m.connection != nil) != fits {
+					t.Fatalf("admitted %t, want %t", m.connection != nil, fits)
 				}
-				replaced(t, victim)
 				if fits {
-					all = append(all, &modelled{connection: b, idle: true})
+					all, line = append(all, m), append(line, waits{m, nil})
 				}
 			},
 			"ask": one(func(t *rapid.T, m *modelled) {
-				if m.closed {
+				if m.gone {
 					return
 				}
 				if len(m.requests) == 0 {
 					c.observe(m.connection, http.StateActive)
-					m.idle = false
+					leaveLine(func(w waits) bool { return w.modelled == m })
 				}
-				if rapid.Bool().Draw(t, "is still being read") {
+				if rapid.Bool().Draw(t, "its head is still being read") {
 					return
 				}
-				var victim *modelled
-				want := 0
-				if len(m.requests) > 0 {
-					var fits bool
-					victim, fits = room(m)
-					want = map[bool]int{true: 1, false: -1}[fits]
+				q, body := &modelledRequest{waiter: &waiter{of: m.connection}}, rapid.Bool().Draw(t, "body")
+				q.stop = func() { stopped[q.waiter] = true }
+				fits := m.running == 0 || room(m)
+				if fits && !m.gone {
+					m.running++
+					q.counted = true
+					if body {
+						line = append(line, waits{m, q})
+					}
 				}
-				places, answers := c.begin(m.connection)
-				if !answers || places != want {
-					t.Fatalf("it takes %d places, want %d", places, want)
+				if got := c.begin(q.waiter, body); got != fits {
+					t.Fatalf("it has a place: %t, want %t", got, fits)
 				}
-				replaced(t, victim)
-				m.requests = append(m.requests, places)
+				m.requests = append(m.requests, q)
 			}),
-			"answer": one(func(_ *rapid.T, m *modelled) {
+			"work": one(func(t *rapid.T, m *modelled) {
+				for _, q := range m.requests {
+					if q.asked {
+						continue
+					}
+					late := rapid.IntRange(0, 9).Draw(t, "late") == 0
+					leaveLine(func(w waits) bool { return w.request == q })
+					q.asked, m.answers = true, true
+					wantWorks := q.counted && !late && !m.gone
+					if wantWorks && working(func(other *modelled) bool { return together(m, other) }) >= max(1, most*3/4)-working(everywhere) {
+						wantWorks = false
+						want.Refused++
+					}
+					works, open := c.work(q.waiter, !late)
+					if works != wantWorks || open == m.gone {
+						t.Fatalf("it works: %t, want %t; the connection is open: %t, want %t", works, wantWorks, open, !m.gone)
+					}
+					q.works = works
+					return
+				}
+			}),
+			"end": one(func(t *rapid.T, m *modelled) {
 				if len(m.requests) == 0 {
 					return
 				}
-				c.end(m.connection, m.requests[0])
+				q, whole := m.requests[0], len(m.requests) > 1 || rapid.Bool().Draw(t, "whole") // HTTP/1 has no others
+				c.end(q.waiter, whole)
 				m.requests = m.requests[1:]
-				if len(m.requests) == 0 && !m.closed {
+				leaveLine(func(w waits) bool { return w.request == q })
+				if q.counted && !m.gone {
+					m.running--
+				}
+				if m.running == 0 && !m.gone && !whole {
+					m.answers = false
+					leaveLine(func(w waits) bool { return w.modelled == m && w.request == nil })
+					line = append(line, waits{m, nil})
+				}
+				if len(m.requests) == 0 && !m.gone {
 					c.observe(m.connection, http.StateIdle)
-					m.idle = true
-					all = append(slices.DeleteFunc(all, func(other *modelled) bool { return m == other }), m)
+					m.answers = false
+					leaveLine(func(w waits) bool { return w.modelled == m })
+					line = append(line, waits{m, nil})
 				}
 			}),
-			"close": one(func(_ *rapid.T, m *modelled) { _, _ = m.Close(), m.Close() }),
+			"close": one(func(_ *rapid.T, m *modelled) {
+				_, _ = m.Close(), m.Close()
+				vanish(m)
+			}),
 		})
 	})
 }
@@ -186,50 +249,90 @@ func TestRoom(t *testing.T) {
 	t.Parallel()
 	c := newConnections(6, nil)
 	admit := func(from byte) *connection { return c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", from)}) }
-	for range 4 {
-		admit(1)
+	ask := func(b *connection, body bool) *waiter {
+		q := &waiter{of: b, stop: func() {}}
+		c.observe(b, http.StateActive)
+		if !c.begin(q, body) {
+			t.Error("a request has no place")
+		}
+		return q
 	}
-	if got := c.counts(); got.Open != 3 {
-		t.Errorf("one network has %d connections, while half of the places are free", got.Open)
-	}
-	c = newConnections(6, nil)
 	var first [6]*connection
-	for n, from := range []byte{1, 1, 1, 2, 2, 3} {
+	for n, from := range []byte{1, 1, 1, 1, 2, 3} {
 		first[n] = admit(from)
 	}
-	replaced := func(act string, n int) {
+	replaced := func(act string, want ...int) {
 		t.Helper()
-		if _, answers := c.begin(first[n]); !first[n].closed || answers {
-			t.Errorf("%s does not replace connection %d, or its next request would be answered", act, n)
+		for n, b := range first {
+			if b.closed != slices.Contains(want, n) {
+				t.Errorf("%s: connection %d is closed: %t", act, n, b.closed)
+			}
 		}
 	}
-	admit(1)
-	replaced("another of a network with half of the places", 0)
+	slow := ask(first[0], true)
 	admit(4)
-	replaced("one of a new network", 1) // two of network 1 are left, one of them new, and two of network 2
-	c.observe(first[2], http.StateActive)
-	if places, answers := c.begin(first[2]); places != 0 || !answers {
-		t.Errorf("the first request takes %d places, answered %t", places, answers)
-	}
-	if places, answers := c.begin(first[2]); places != 1 || !answers {
-		t.Errorf("the second request takes %d places, answered %t", places, answers)
-	}
-	if got := c.counts(); got.Open != 5 || got.taken != 6 {
-		t.Errorf("beside two requests of one connection: %+v", got)
-	}
-	if first[4].closed || first[5].closed {
-		t.Error("the only connection of a network was replaced, or one that was idle for less time")
-	}
-	for n := range 20 {
-		if b := admit(byte(100 + n)); b != nil {
-			c.observe(b, http.StateActive)
+	replaced("a connection of the network with the most", 1) // 0 began to wait for its caller after it
+	for _, b := range first[2:4] {
+		if works, open := c.work(ask(b, false), true); !works || !open {
+			t.Errorf("a whole request: works %t, open %t", works, open)
 		}
 	}
-	if got := c.counts(); got.taken != 6 || got.Refused == 0 || first[2].closed {
-		t.Errorf("all have requests: %+v, the first of them is closed: %t", got, first[2].closed)
+	admit(5)
+	replaced("a request without its body, and none that is whole", 0, 1)
+	if works, open := c.work(slow, true); works || open {
+		t.Errorf("a request whose connection was replaced: works %t, open %t", works, open)
 	}
-	if places, _ := c.begin(first[2]); places != -1 {
-		t.Errorf("a third request takes %d places", places)
+	if admit(1) != nil {
+		t.Error("a network with two places gets a third, instead of another one's only place")
+	}
+	_ = first[5].Close()
+	ask(first[2], true) // beside the one that works
+	admit(6)
+	replaced("a request beside one that works", 0, 1, 5)
+	if got := c.counts(); first[2].running != 1 || got.Open != 6 || got.taken != 6 || got.Refused != 1 {
+		t.Errorf("it is not replaced alone: %d run, %+v", first[2].running, got)
+	}
+	c = newConnections(2, nil)
+	for from := range byte(3) {
+		b := admit(from)
+		if b == nil {
+			t.Fatal("the only connection of a network is refused, where nothing waits")
+		}
+		ask(b, false)
+	}
+}
+
+// One network may have as many requests at work as it leaves free. Places that do not work are left for connections.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	c := newConnections(32, nil)
+	fill := func(from byte) (works int) {
+		for range 40 {
+			b := c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", from)})
+			if b == nil {
+				t.Fatalf("a connection of network %d is refused", from)
+			}
+			c.observe(b, http.StateActive)
+			q := &waiter{of: b}
+			c.begin(q, false)
+			if got, open := c.work(q, true); got {
+				works++
+			} else {
+				if !open {
+					t.Fatal("a whole request is not answered")
+				}
+				c.end(q, true)
+				c.observe(b, http.StateIdle)
+			}
+		}
+		return works
+	}
+	var got []int
+	for from := range byte(6) {
+		got = append(got, fill(from))
+	}
+	if want := []int{12, 6, 3, 2, 1, 0}; !slices.Equal(got, want) { // of 24
+		t.Errorf("at work of each network: %v, want %v", got, want)
 	}
 }
 

@@ -3,8 +3,10 @@
 //
 // # Invariants
 //
-//   - The connections of a listener and their requests are bounded, in all and from one network. Idle connections make room for new ones
-//     (TestConnections, app.TestFloodFromOneNetwork, connect-svc.TestMemoryOfConnections).
+//   - The connections of a listener and their requests are bounded. Something new replaces what waits for its caller, in the network
+//     that has the most (TestConnections, app.TestFloodFromOneNetwork, app.TestSiege, connect-svc.TestMemoryOfConnections).
+//   - A handler sees a request when it is whole, and only so many that one network leaves as many places as it takes (TestWork,
+//     TestWholeRequests).
 //   - A stop resets no connection that was made before it, on Linux (app.TestStopResetsNobody, TestDrainServesWhatWaits).
 //   - A renewed certificate is presented without a restart. One that callers cannot use does not replace one that they can
 //     (app.TestCertificateIsRenewed).
@@ -47,7 +49,7 @@ type Config struct {
 	Address  string
 	Handler  http.Handler
 	Limits   work.Limits // a request takes no longer than Batch
-	// Places bounds the connections, and the requests beside the first of each connection. One network may have half of them.
+	// Places bounds the connections, and the requests beside the first of each connection.
 	Places    int
 	Proxies   network.Proxies // each of their connections counts as a network of its own
 	MaxUnread int             // bytes of the bodies of one connection of HTTP/2 that nobody has read; 0: the library's own bound
@@ -93,7 +95,7 @@ func Open(ctx context.Context, config Config) (*Server, error) {
 	requests, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
 		HTTP: http.Server{
-			Handler:           counted.bound(paced(oneOfChunks(config.Handler))),
+			Handler:           paced(counted.bound(config.Limits, oneOfChunks(config.Handler))),
 			ReadHeaderTimeout: config.Limits.Head,
 			ReadTimeout:       config.Limits.Request,
 			WriteTimeout:      config.Limits.Batch + writeMargin,

@@ -92,14 +92,15 @@ func Data(parts ...string) Frames {
 // Trailer sends a field after a body without data, which ends the stream.
 func Trailer(name, value string) Frames {
 	return func(framer *http2.Framer, stream uint32) error {
-		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block(name, value), EndHeaders: true, EndStream: true})
+		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: Block(name, value), EndHeaders: true, EndStream: true})
 	}
 }
 
 // Open sends nothing, and leaves the stream open.
 func Open(*http2.Framer, uint32) error { return nil }
 
-func block(fields ...string) []byte {
+// Block encodes the names and values of fields in turn, for a header frame.
+func Block(fields ...string) []byte {
 	var encoded bytes.Buffer
 	encoder := hpack.NewEncoder(&encoded)
 	for i := 0; i < len(fields); i += 2 {
@@ -120,7 +121,7 @@ func HTTP2(t testing.TB, conn net.Conn, follow Frames, fields ...string) Answer 
 	}
 	if err == nil {
 		err = framer.WriteHeaders(http2.HeadersFrameParam{
-			StreamID: stream, BlockFragment: block(fields...), EndHeaders: true, EndStream: follow == nil,
+			StreamID: stream, BlockFragment: Block(fields...), EndHeaders: true, EndStream: follow == nil,
 		})
 	}
 	if err == nil && follow != nil {

@@ -1,0 +1,86 @@
+package listener
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"connect-svc/internal/foundation/work"
+)
+
+// wholeBody is how many bytes of a body are read before its request works. It is more than any body that a stranger may send
+// (specification 8), so that only callers that a handler knows are waited for longer.
+const wholeBody = 8<<10 + 1
+
+type noPlaceKey struct{}
+
+// WithoutPlace marks the context of a request that got no place.
+func WithoutPlace(ctx context.Context) context.Context {
+	return context.WithValue(ctx, noPlaceKey{}, true)
+}
+
+// GotNoPlace reports whether there was no place for a request (see [Config.Places]), or its body did not come in time. Its handler
+// refuses it.
+func GotNoPlace(r *http.Request) bool { return r.Context().Value(noPlaceKey{}) != nil }
+
+// bound has requests work that are whole, as many as there are places for, and marks the others. A body has limits.Head to come, which is
+// a rate of at least 1.6 KB a second for the largest one of a stranger. The rest of a longer one has limits.Request.
+func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := connectionOf(r)
+		if b == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		control := http.NewResponseController(w)
+		q := &waiter{of: b, stop: func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }}
+		body := &receivedBody{ReadCloser: r.Body, ended: r.ContentLength == 0}
+		// net/http resets what is left of a stream of HTTP/2. In HTTP/1 it reads it.
+		defer func() { c.end(q, body.ended || r.ProtoMajor > 1) }()
+		if !body.ended {
+			_ = control.SetReadDeadline(time.Now().Add(limits.Head)) // before something may stop it
+		}
+		late := false
+		if c.begin(q, !body.ended) && !body.ended {
+			var received bytes.Buffer
+			_, err := io.CopyN(&received, body, wholeBody)
+			late = errors.Is(err, os.ErrDeadlineExceeded)
+			r.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(&received, body), body}
+		}
+		works, open := c.work(q, !late)
+		if !open {
+			panic(http.ErrAbortHandler)
+		}
+		switch {
+		case !works:
+			_ = control.SetWriteDeadline(time.Now().Add(limits.Head)) // a caller that does not read the refusal holds memory without a place
+			r = r.WithContext(WithoutPlace(r.Context()))
+		case r.ContentLength == 0: // there was no deadline
+		case body.ended:
+			_ = control.SetReadDeadline(time.Time{}) // net/http takes a late deadline for a caller that has left
+		default:
+			_ = control.SetReadDeadline(time.Now().Add(limits.Request))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// receivedBody knows whether it has been read to its end, or to an error.
+type receivedBody struct {
+	io.ReadCloser
+	ended bool
+}
+
+// Read implements [io.Reader].
+func (b *receivedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
+	return n, err
+}

@@ -293,6 +293,13 @@ func TestRoom(t *testing.T) {
 		t.Errorf("it is not replaced alone: %d run, %+v", first[2].running, got)
 	}
 	c = newConnections(2, nil)
+	rest := admit(1)
+	c.end(ask(rest, false), false) // its body is read after the answer
+	admit(1)
+	if admit(1); !rest.closed {
+		t.Error("a connection of which only the rest of a body is read is not replaced")
+	}
+	c = newConnections(2, nil)
 	for from := range byte(3) {
 		b := admit(from)
 		if b == nil {

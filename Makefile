@@ -182,6 +182,7 @@ bench-burst: tools build ## refresh 5,000 connections of one partner at once at 
 .PHONY: test-floods
 test-floods: tools build ## flood every public route without credentials, beside partners and users: ten minutes, writes bin/floods.json; fails if it reaches them
 	$(BENCH_TEST) '^TestFloods$$/$(BENCH_ONLY)'
+	go test -tags faults -vet=off -trimpath -count 1 -timeout 60m -v -run '^TestSieges$$/$(BENCH_ONLY)' ./internal/testing/e2e/restart
 
 .PHONY: test-day
 test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow

@@ -5,6 +5,7 @@ package restart_test
 import (
 	"context"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,10 +25,12 @@ import (
 	"connect-svc/internal/testing/wiretest"
 )
 
+var visits = flag.Int("visits", 250, "how often a visitor and a partner ask during each siege")
+
 // Networks ask for a third of a server's places each, for three times all places together, and begin anew what ends. Meanwhile a visitor from
-// another network is answered 250 times, each time on a new connection, and a partner refreshes 250 times.
+// another network is answered 250 times, each time on a new connection, and a partner refreshes as often.
 func TestSieges(t *testing.T) {
-	const places, half = 1024, 250
+	const places = 1024
 	var config app.Config
 	r := rolling{dir: t.TempDir()}
 	r.e = e2e.New(t, func(c *app.Config) {
@@ -77,9 +80,9 @@ func TestSieges(t *testing.T) {
 						wait.Until(t, "each connection has asked", func() bool { return siege.Asked.Load() >= enough })
 						visitor, partner := from("127.2.0.1", false), e2e.Front{Base: "https://" + front.address, Client: from("127.2.0.2", true)}
 						began, failed, refused := time.Now(), 0, 0
-						var visits sync.WaitGroup
-						visits.Go(func() {
-							for range half {
+						var visiting sync.WaitGroup
+						visiting.Go(func() {
+							for range *visits {
 								answer, err := visitor.Get(partner.Base + "/.well-known/oauth-authorization-server")
 								if err == nil {
 									_ = answer.Body.Close()
@@ -91,7 +94,7 @@ func TestSieges(t *testing.T) {
 						})
 						_, tokens := r.e.NewConnection(t, r.e.Partner)
 						token := tokens.RefreshToken
-						for range half {
+						for range *visits {
 							got := partner.Refresh(t.Context(), t, r.e.Partner, token)
 							if got.Status == http.StatusOK {
 								token = got.RefreshToken(t)
@@ -101,8 +104,8 @@ func TestSieges(t *testing.T) {
 							_, tokens = r.e.NewConnection(t, r.e.Partner)
 							token = tokens.RefreshToken
 						}
-						visits.Wait()
-						t.Logf("%d of %d visits and %d of %d refreshes failed in %s beside %d requests", failed, half, refused, half,
+						visiting.Wait()
+						t.Logf("%d of %d visits and %d of %d refreshes failed in %s beside %d requests", failed, *visits, refused, *visits,
 							time.Since(began).Round(time.Second), siege.Asked.Load())
 						if failed > 0 || refused > 0 {
 							t.Fail()

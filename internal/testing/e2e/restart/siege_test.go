@@ -27,7 +27,7 @@ import (
 
 var visits = flag.Int("visits", 250, "how often a visitor and a partner ask during each siege")
 
-// Networks ask for a third of a server's places each, for three times all places together, and begin anew what ends. Meanwhile a visitor from
+// Networks ask for half of a server's places each, at most for three times all places together, and begin anew what ends. Meanwhile a visitor from
 // another network is answered 250 times, each time on a new connection, and a partner refreshes as often.
 func TestSieges(t *testing.T) {
 	const places = 1024
@@ -66,7 +66,7 @@ func TestSieges(t *testing.T) {
 			for _, http2 := range []bool{false, true} {
 				for _, slow := range []bool{true, false} {
 					t.Run(fmt.Sprintf("%s, %d networks, HTTP/2 %t, slow %t", front.name, networks, http2, slow), func(t *testing.T) {
-						siege := wiretest.Siege{Server: front.address, TLS: true, HTTP2: http2, Slow: slow, Connections: min(places/3, 3*places/networks)}
+						siege := wiretest.Siege{Server: front.address, TLS: true, HTTP2: http2, Slow: slow, Connections: min(places/2, 3*places/networks)}
 						if http2 {
 							siege.Connections = max(1, siege.Connections/16)
 						}

@@ -180,7 +180,7 @@ bench-burst: tools build ## refresh 5,000 connections of one partner at once at 
 	$(BENCH_TEST) '^TestIsolation$$/^burst$$' -seconds 6 -out bin/burst.json
 
 .PHONY: test-floods
-test-floods: tools build ## flood every public route without credentials, beside partners and users: ten minutes, writes bin/floods.json; fails if it reaches them
+test-floods: tools build ## flood every public route without credentials, beside partners and users, and besiege a server: half an hour, writes bin/floods.json; fails if it reaches them
 	$(BENCH_TEST) '^TestFloods$$/$(BENCH_ONLY)'
 	go test -tags faults -vet=off -trimpath -count 1 -timeout 60m -v -run '^TestSieges$$/$(BENCH_ONLY)' ./internal/testing/e2e/restart
 

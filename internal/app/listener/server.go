@@ -77,6 +77,13 @@ type Server struct {
 	logger      *slog.Logger
 }
 
+// suites12 are the cipher suites of TLS 1.2: those of Go's default without CBC and SHA-1.
+var suites12 = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // pollTime is the interval between two checks of what a stop waits for.
 const pollTime = 5 * time.Millisecond
 
@@ -125,6 +132,7 @@ func Open(ctx context.Context, config Config) (*Server, error) {
 	}
 	s.HTTP.TLSConfig = &tls.Config{
 		MinVersion:     tls.VersionTLS12,
+		CipherSuites:   suites12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.Certificate.current.Load(), nil },
 	}
 	return s, nil

@@ -69,7 +69,7 @@ var guests = map[string][]string{
 	// A client that is disabled or offboarded has no sessions, in any order of commits.
 	"portal_sessions": {"client"},
 	// The statement that makes a change adds the email about it.
-	"notices": {"client", "webhook", "oauth"},
+	"notices": {"client", "oauth"},
 }
 
 var (

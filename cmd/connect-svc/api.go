@@ -105,6 +105,8 @@ func systemUser() string {
 // newAPI needs keys only to set, test or rotate a webhook, and for the sign-ins of an address, and the mail server for addresses that are not
 // ASCII.
 func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Mailer, webhooks webhook.Settings) (*operatorAPI, error) {
+	clients := client.NewRegistry(pool, oauth.EndConnectionsOfClient)
+	webhooks.Costly = clients.Costly
 	a := &operatorAPI{
 		pool: pool,
 		accounts: account.New(pool, keys, mailer, account.Settings{
@@ -116,7 +118,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 		Accounts: a.accounts,
 		Activity: a.activity,
 		OAuth:    oauth.New(pool, nil, oauth.Settings{}),
-		Clients:  client.NewRegistry(pool, oauth.EndConnectionsOfClient),
+		Clients:  clients,
 		Webhooks: webhook.New(pool, keys, webhooks),
 		Usage:    usage.New(pool, work.DefaultLimits, slog.New(slog.DiscardHandler), time.Now),
 		Audit:    audit.New(pool, work.DefaultLimits, 0),

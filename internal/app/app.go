@@ -144,7 +144,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	a.Activity = activity.New(a.Pool, config.Keys, config.Activity)
 	webhooks := config.Webhooks
 	webhooks.Trace, webhooks.Settled, webhooks.Random = config.Traces.Act, a.countSettled, config.Random
-	webhooks.Limits, webhooks.Logger = config.Limits, config.Logger
+	webhooks.Limits, webhooks.Logger, webhooks.Costly = config.Limits, config.Logger, a.Clients.Costly
 	a.Webhooks = webhook.New(a.Pool, config.Keys, webhooks)
 
 	if err := a.openLimiter(ctx, config); err != nil {

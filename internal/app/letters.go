@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"connect-svc/internal/admin/portal"
@@ -42,11 +43,18 @@ func (a *App) partnerLetters(config Config) map[string]account.Compose {
 	}
 	return map[string]account.Compose{
 		"partner_change": func(ctx context.Context, notice account.Notice) (account.Letter, error) {
-			var data struct{ By, What string }
+			var data struct {
+				By, What string
+				Times    int // 0: once
+			}
 			if err := json.Unmarshal(notice.Data, &data); err != nil {
 				return account.Letter{}, err
 			}
-			return about(ctx, notice, "console.mail."+data.What, data.By)
+			var times []account.Fact
+			if data.Times > 1 {
+				times = []account.Fact{{Name: language.Text("console.mail.times"), Value: strconv.Itoa(data.Times)}}
+			}
+			return about(ctx, notice, "console.mail."+data.What, data.By, times...)
 		},
 		"partner_answer": func(ctx context.Context, notice account.Notice) (account.Letter, error) {
 			var data struct{ By, State, Answer string }

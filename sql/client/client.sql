@@ -76,12 +76,34 @@ with replaced as (
         case when @overlap::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from @overlap::interval)::bigint) else '{}' end
     from replaced
-), told as ( -- the partner's contact, if its own people did it
-    insert into notices (recipient, kind, data)
-    select replaced.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'client_secret')
-    from replaced where starts_with(@actor::text, 'partner:')
 )
 select replaced.previous_secret_until from replaced;
+
+-- name: LockForAct :one
+-- Whether the client has a contact. Keeps other costly acts on the client waiting, and nobody who reads it or refers to it.
+select contact_email <> '' as has_contact from clients where client_id = @client_id for no key update;
+
+-- name: FindEarlierAct :one
+-- The latest act but the skipped ones, if it was within the last hour, and until when it is. Entries of the partner's people and of others count
+-- apart. Those of a time that has not come are of a clock that was wrong.
+select (at + interval '1 hour')::timestamptz as until, extract(epoch from at + interval '1 hour' - connect_now())::float8 as seconds
+from audit_log
+where subject = @client_id and action = @action and starts_with(actor, 'partner:') = starts_with(@actor::text, 'partner:')
+    and at > connect_now() - interval '1 hour' and at <= connect_now()
+order by at desc, id desc
+limit 1 offset @skipped::int;
+
+-- name: MergeNotice :execrows
+-- Makes the email about such acts that waits, if one does, also that about this act.
+update notices
+set data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
+    'by', case when @actor::text = any (string_to_array(data ->> 'by', ', ')) then data ->> 'by' else (data ->> 'by') || ', ' || @actor::text end)
+where recipient = @client_id and kind = 'partner_change' and data ->> 'what' = @what::text and (leased_until is null or leased_until <= now());
+
+-- name: TellContact :exec
+-- An email to the partner's contact.
+insert into notices (recipient, kind, data, due_at)
+values (@client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', @what::text), now() + @delay::interval);
 
 -- name: LockClient :one
 select sqlc.embed(clients), coalesce(previous_secret_until > connect_now(), false)::bool as overlapping

@@ -1,5 +1,4 @@
--- Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events. If a partner's own people
--- change the address or the secret, the statement adds an email to the partner's contact.
+-- Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 
 -- name: CreateWebhookEndpoint :execrows
 -- Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
@@ -9,10 +8,6 @@ with created as (
     where cl.client_id = @client_id and cl.status <> 'offboarded' for share
     on conflict (client_id) do nothing
     returning client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select created.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'webhook_address')
-    from created where starts_with(@actor::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id, detail)
 select created.client_id, @actor::text, 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
@@ -26,10 +21,6 @@ with moved as (
     from clients cl
     where w.client_id = @client_id and cl.client_id = w.client_id and cl.status <> 'offboarded'
     returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select moved.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'webhook_address')
-    from moved where starts_with(@actor::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id, detail)
 select moved.client_id, @actor::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', @host::text) from moved;
@@ -43,10 +34,6 @@ with rotated as (
         and (sqlc.narg(seen_until)::timestamptz is null or w.previous_until is null
             or w.previous_until <= believed_time(@expected::pg_catalog.timestamptz) or w.previous_until = sqlc.narg(seen_until))
     returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select rotated.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'webhook_secret')
-    from rotated where starts_with(@actor::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id)
 select rotated.client_id, @actor::text, 'webhook.secret_rotated', rotated.client_id from rotated;
@@ -54,13 +41,13 @@ select rotated.client_id, @actor::text, 'webhook.secret_rotated', rotated.client
 -- name: RemoveWebhookEndpoint :execrows
 with removed as (
     delete from webhook_endpoints w where w.client_id = @client_id returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select removed.client_id, 'partner_change', jsonb_build_object('by', @actor::text, 'what', 'webhook_removed')
-    from removed where starts_with(@actor::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id)
 select removed.client_id, @actor::text, 'webhook.removed', removed.client_id from removed;
+
+-- name: AuditSample :execrows
+insert into audit_log (subject, actor, action, client_id, detail)
+values (@client_id::uuid, @actor::text, 'webhook.tested', @client_id::uuid, jsonb_build_object('type', @type::text));
 
 -- name: PauseWebhookEndpoint :execrows
 with paused as (

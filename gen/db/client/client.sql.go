@@ -167,6 +167,41 @@ func (q *Queries) EndPortalSessions(ctx context.Context, clientID uuid.UUID) err
 	return err
 }
 
+const findEarlierAct = `-- name: FindEarlierAct :one
+select (at + interval '1 hour')::timestamptz as until, extract(epoch from at + interval '1 hour' - connect_now())::float8 as seconds
+from audit_log
+where subject = $1 and action = $2 and starts_with(actor, 'partner:') = starts_with($3::text, 'partner:')
+    and at > connect_now() - interval '1 hour' and at <= connect_now()
+order by at desc, id desc
+limit 1 offset $4::int
+`
+
+type FindEarlierActParams struct {
+	ClientID uuid.UUID
+	Action   string
+	Actor    string
+	Skipped  int32
+}
+
+type FindEarlierActRow struct {
+	Until   time.Time
+	Seconds float64
+}
+
+// The latest act but the skipped ones, if it was within the last hour, and until when it is. Entries of the partner's people and of others count
+// apart. Those of a time that has not come are of a clock that was wrong.
+func (q *Queries) FindEarlierAct(ctx context.Context, arg FindEarlierActParams) (FindEarlierActRow, error) {
+	row := q.db.QueryRow(ctx, findEarlierAct,
+		arg.ClientID,
+		arg.Action,
+		arg.Actor,
+		arg.Skipped,
+	)
+	var i FindEarlierActRow
+	err := row.Scan(&i.Until, &i.Seconds)
+	return i, err
+}
+
 const getChangeRequest = `-- name: GetChangeRequest :one
 select client_id, request_id, state, wanted, logo, logo_content, requested_by, requested_at, answered_by, answered_at, answer from change_requests where client_id = $1
 `
@@ -557,6 +592,40 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClien
 	return i, err
 }
 
+const lockForAct = `-- name: LockForAct :one
+select contact_email <> '' as has_contact from clients where client_id = $1 for no key update
+`
+
+// Whether the client has a contact. Keeps other costly acts on the client waiting, and nobody who reads it or refers to it.
+func (q *Queries) LockForAct(ctx context.Context, clientID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, lockForAct, clientID)
+	var has_contact bool
+	err := row.Scan(&has_contact)
+	return has_contact, err
+}
+
+const mergeNotice = `-- name: MergeNotice :execrows
+update notices
+set data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
+    'by', case when $1::text = any (string_to_array(data ->> 'by', ', ')) then data ->> 'by' else (data ->> 'by') || ', ' || $1::text end)
+where recipient = $2 and kind = 'partner_change' and data ->> 'what' = $3::text and (leased_until is null or leased_until <= now())
+`
+
+type MergeNoticeParams struct {
+	Actor    string
+	ClientID uuid.UUID
+	What     string
+}
+
+// Makes the email about such acts that waits, if one does, also that about this act.
+func (q *Queries) MergeNotice(ctx context.Context, arg MergeNoticeParams) (int64, error) {
+	result, err := q.db.Exec(ctx, mergeNotice, arg.Actor, arg.ClientID, arg.What)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const offboardClient = `-- name: OffboardClient :execrows
 update clients set status = 'offboarded' where client_id = $1 and status <> 'offboarded'
 `
@@ -633,10 +702,6 @@ with replaced as (
         case when $2::interval > interval '0'
             then jsonb_build_object('overlap_seconds', extract(epoch from $2::interval)::bigint) else '{}' end
     from replaced
-), told as ( -- the partner's contact, if its own people did it
-    insert into notices (recipient, kind, data)
-    select replaced.client_id, 'partner_change', jsonb_build_object('by', $6::text, 'what', 'client_secret')
-    from replaced where starts_with($6::text, 'partner:')
 )
 select replaced.previous_secret_until from replaced
 `
@@ -715,6 +780,29 @@ func (q *Queries) TellAnswer(ctx context.Context, arg TellAnswerParams) error {
 		arg.RequestedBy,
 		arg.State,
 		arg.Answer,
+	)
+	return err
+}
+
+const tellContact = `-- name: TellContact :exec
+insert into notices (recipient, kind, data, due_at)
+values ($1, 'partner_change', jsonb_build_object('by', $2::text, 'what', $3::text), now() + $4::interval)
+`
+
+type TellContactParams struct {
+	ClientID uuid.UUID
+	Actor    string
+	What     string
+	Delay    time.Duration
+}
+
+// An email to the partner's contact.
+func (q *Queries) TellContact(ctx context.Context, arg TellContactParams) error {
+	_, err := q.db.Exec(ctx, tellContact,
+		arg.ClientID,
+		arg.Actor,
+		arg.What,
+		arg.Delay,
 	)
 	return err
 }

@@ -13,6 +13,25 @@ import (
 	"github.com/google/uuid"
 )
 
+const auditSample = `-- name: AuditSample :execrows
+insert into audit_log (subject, actor, action, client_id, detail)
+values ($1::uuid, $2::text, 'webhook.tested', $1::uuid, jsonb_build_object('type', $3::text))
+`
+
+type AuditSampleParams struct {
+	ClientID uuid.UUID
+	Actor    string
+	Type     string
+}
+
+func (q *Queries) AuditSample(ctx context.Context, arg AuditSampleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, auditSample, arg.ClientID, arg.Actor, arg.Type)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const backlog = `-- name: Backlog :one
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
@@ -242,10 +261,6 @@ with created as (
     where cl.client_id = $5 and cl.status <> 'offboarded' for share
     on conflict (client_id) do nothing
     returning client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select created.client_id, 'partner_change', jsonb_build_object('by', $1::text, 'what', 'webhook_address')
-    from created where starts_with($1::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id, detail)
 select created.client_id, $1::text, 'webhook.created', created.client_id, jsonb_build_object('host', $2::text) from created
@@ -259,8 +274,7 @@ type CreateWebhookEndpointParams struct {
 	ClientID uuid.UUID
 }
 
-// Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events. If a partner's own people
-// change the address or the secret, the statement adds an email to the partner's contact.
+// Endpoints, events and their delivery. The statements that end connections, in sql/oauth, insert their events.
 // Locks the client's row, so that the client is not offboarded at the same time. An existing endpoint is unchanged.
 func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEndpointParams) (int64, error) {
 	result, err := q.db.Exec(ctx, createWebhookEndpoint,
@@ -849,10 +863,6 @@ with moved as (
     from clients cl
     where w.client_id = $4 and cl.client_id = w.client_id and cl.status <> 'offboarded'
     returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select moved.client_id, 'partner_change', jsonb_build_object('by', $1::text, 'what', 'webhook_address')
-    from moved where starts_with($1::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id, detail)
 select moved.client_id, $1::text, 'webhook.url_set', moved.client_id, jsonb_build_object('host', $2::text) from moved
@@ -976,10 +986,6 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) error {
 const removeWebhookEndpoint = `-- name: RemoveWebhookEndpoint :execrows
 with removed as (
     delete from webhook_endpoints w where w.client_id = $2 returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select removed.client_id, 'partner_change', jsonb_build_object('by', $1::text, 'what', 'webhook_removed')
-    from removed where starts_with($1::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id)
 select removed.client_id, $1::text, 'webhook.removed', removed.client_id from removed
@@ -1051,10 +1057,6 @@ with rotated as (
         and ($6::timestamptz is null or w.previous_until is null
             or w.previous_until <= believed_time($2::pg_catalog.timestamptz) or w.previous_until = $6)
     returning w.client_id
-), told as (
-    insert into notices (recipient, kind, data)
-    select rotated.client_id, 'partner_change', jsonb_build_object('by', $1::text, 'what', 'webhook_secret')
-    from rotated where starts_with($1::text, 'partner:')
 )
 insert into audit_log (subject, actor, action, client_id)
 select rotated.client_id, $1::text, 'webhook.secret_rotated', rotated.client_id from rotated

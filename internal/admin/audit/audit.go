@@ -104,7 +104,7 @@ const maxRare = 1000
 // no address.
 func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network string) error {
 	return l.failedSignIns.once(network, now, func() error {
-		return l.record(ctx, "system", "console.sign_in_failed", map[string]string{})
+		return l.record(ctx, work.System, "console.sign_in_failed", map[string]string{})
 	})
 }
 

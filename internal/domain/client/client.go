@@ -9,6 +9,8 @@
 //     work at a time. (TestOverlap)
 //   - A client's people change nothing: what they request is made when an operator approves it, by the rules of Update, and the log has
 //     both names. A client has one request at a time. (TestApprovedChange, TestOpenChange)
+//   - Of acts at the same moment that cost others something, as many are made as the budget allows (TestCostlyActsAtOnce). Operators have a budget of their own (TestBudgetOfOperators). The contact gets one email
+//     about several (TestContactIsToldOnce)
 //   - An offboarded client never becomes active again. (TestOffboardedAndUnknownClientsStay)
 package client
 
@@ -39,6 +41,7 @@ type Registry struct {
 	queries        *clientdb.Queries
 	endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)
 	logos          *work.Batch[logoKey, brand.Logo]
+	acts           *work.Locks[uuid.UUID] // by client; see Costly
 
 	Random io.Reader // source of ids and secrets: crypto/rand, unless a sandbox repeats them
 }
@@ -46,7 +49,7 @@ type Registry struct {
 // NewRegistry returns the registry in a database. [Registry.Offboard] calls endConnections, which ends the connections of a client and
 // returns how many it ended: connections belong to another domain.
 func NewRegistry(pool *postgres.Pool, endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)) *Registry {
-	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections, Random: rand.Reader}
+	r := &Registry{pool: pool, queries: clientdb.New(pool), endConnections: endConnections, acts: work.NewLocks[uuid.UUID](), Random: rand.Reader}
 	r.logos = work.NewBatch(20, r.listLogos) // logos in a statement, of up to 64 KiB each
 	return r
 }

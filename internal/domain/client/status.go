@@ -83,8 +83,8 @@ type Secret struct {
 const MaxOverlap = 30 * 24 * time.Hour
 
 // RotateSecret replaces the secret of a client. The previous one works for the overlap, by the database's clock: 0, or whole seconds up
-// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: refusal.Field, refusal.ErrClientNotFound,
-// refusal.ErrClientOffboarded.
+// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: refusal.Field, refusal.OverBudget,
+// refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
 	return r.rotate(ctx, id, overlap, nil)
 }
@@ -103,8 +103,12 @@ func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Durati
 	if err != nil {
 		return Secret{}, err
 	}
-	until, err := r.queries.ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
-		ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+	var until *time.Time
+	err = r.Costly(ctx, id, "client.secret_replaced", func(tx pgx.Tx) (err error) {
+		until, err = r.queries.WithTx(tx).ReplaceClientSecret(ctx, clientdb.ReplaceClientSecretParams{
+			ClientID: id, SecretHash: hash, Overlap: overlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+		})
+		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrReplacedSince

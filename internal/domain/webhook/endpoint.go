@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // Endpoint is where a client's events are sent.
@@ -73,6 +75,20 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 	return targets, err
 }
 
+// errUnchanged is the error of an act that has changed no row.
+var errUnchanged = errors.New("nothing has changed")
+
+// act makes one that costs others something: see Settings.Costly. Errors: errUnchanged, refusal.OverBudget.
+func (w *Webhooks) act(ctx context.Context, clientID uuid.UUID, action string, change func(*webhookdb.Queries) (int64, error)) error {
+	return w.costly(ctx, clientID, action, func(tx pgx.Tx) error {
+		changed, err := change(w.queries.WithTx(tx))
+		if err == nil && changed == 0 {
+			err = errUnchanged
+		}
+		return err
+	})
+}
+
 // SetEndpoint sets where a client's events are sent. The first call makes the signing secret, `whsec_…`, which cannot be
 // shown again. Later calls keep the secret, return "", and start an endpoint that was stopped. Errors: refusal.Field,
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
@@ -86,20 +102,23 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 		return "", ofClient(clientID, err)
 	}
 	for range 2 { // again if another call created the endpoint in between
-		n, err := w.queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
-			ClientID: clientID, Url: url, Host: parsed.Hostname(), Actor: work.Actor(ctx),
+		err := w.act(ctx, clientID, "webhook.url_set", func(queries *webhookdb.Queries) (int64, error) {
+			return queries.MoveWebhookEndpoint(ctx, webhookdb.MoveWebhookEndpointParams{
+				ClientID: clientID, Url: url, Host: parsed.Hostname(), Actor: work.Actor(ctx),
+			})
 		})
-		if err != nil || n > 0 {
+		if !errors.Is(err, errUnchanged) {
 			return "", ofClient(clientID, err)
 		}
-		n, err = w.queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
-			ClientID: clientID, Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
+		err = w.act(ctx, clientID, "webhook.created", func(queries *webhookdb.Queries) (int64, error) {
+			return queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
+				ClientID: clientID, Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
+			})
 		})
-		if err != nil {
-			return "", ofClient(clientID, err)
-		}
-		if n > 0 {
+		if err == nil {
 			return secret, nil
+		} else if !errors.Is(err, errUnchanged) {
+			return "", ofClient(clientID, err)
 		}
 	}
 	exists, err := w.queries.ClientExists(ctx, clientID)
@@ -114,8 +133,10 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 // RemoveEndpoint ends a client's webhook: no more events are written for it, and pending events are not sent. The log of
 // its events stays. Errors: ErrNoEndpoint.
 func (w *Webhooks) RemoveEndpoint(ctx context.Context, clientID uuid.UUID) error {
-	n, err := w.queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
-	if err == nil && n == 0 {
+	err := w.act(ctx, clientID, "webhook.removed", func(queries *webhookdb.Queries) (int64, error) {
+		return queries.RemoveWebhookEndpoint(ctx, webhookdb.RemoveWebhookEndpointParams{ClientID: clientID, Actor: work.Actor(ctx)})
+	})
+	if errors.Is(err, errUnchanged) {
 		err = ErrNoEndpoint
 	}
 	return ofClient(clientID, err)
@@ -195,16 +216,18 @@ func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
 
 // RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. seenUntil is the
 // [Endpoint.RotatingUntil] that the caller has seen, or nil: if another secret signs beside the newest one by now, nothing is
-// replaced. Errors: ErrNoEndpoint, ErrReplacedSince.
+// replaced. Errors: ErrNoEndpoint, ErrReplacedSince, refusal.OverBudget.
 func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
 	secret, sealed, err := w.newSecret()
 	if err != nil {
 		return "", ofClient(clientID, err)
 	}
-	n, err := w.queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-		ClientID: clientID, Secret: sealed, Overlap: 24 * time.Hour, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+	err = w.act(ctx, clientID, "webhook.secret_rotated", func(queries *webhookdb.Queries) (int64, error) {
+		return queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
+			ClientID: clientID, Secret: sealed, Overlap: 24 * time.Hour, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+		})
 	})
-	if err == nil && n == 0 {
+	if errors.Is(err, errUnchanged) {
 		if _, err := w.Endpoint(ctx, clientID); err != nil {
 			return "", err
 		}

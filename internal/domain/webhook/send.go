@@ -17,9 +17,11 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -101,8 +103,8 @@ func (w *Webhooks) send(
 }
 
 // SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns the outcome. The
-// sample is not in the log, is not sent again, and concerns no connection. A stopped endpoint gets it, too. Errors:
-// ErrNoEndpoint, ErrEventType.
+// sample is not in the log, is not sent again, and concerns no connection. A stopped endpoint gets it, too. The audit log has it, also if the
+// receiver cannot be reached. Errors: ErrNoEndpoint, ErrEventType, refusal.OverBudget.
 func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Attempt, error) {
 	target, err := w.target(ctx, clientID)
 	if err != nil {
@@ -118,6 +120,14 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 		sample.Datasets = scope.DailySteps
 		sample.LastDate = target.now.UTC().Truncate(24 * time.Hour)
 		sample.FirstDate = sample.LastDate.AddDate(0, 0, -1)
+	default:
+		return Attempt{}, ErrEventType
+	}
+	err = w.act(ctx, clientID, "webhook.tested", func(queries *webhookdb.Queries) (int64, error) {
+		return queries.AuditSample(ctx, webhookdb.AuditSampleParams{ClientID: clientID, Actor: work.Actor(ctx), Type: eventType})
+	})
+	if err != nil {
+		return Attempt{}, ofClient(clientID, err)
 	}
 	attempt, _, err := w.send(ctx, sample, target)
 	if err == nil {

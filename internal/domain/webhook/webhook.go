@@ -61,6 +61,8 @@ type Settings struct {
 	Transport func(http.RoundTripper) http.RoundTripper `kong:"-"`
 	// Settled is called with the client of each event that this server delivered, or gave up. It must not block. Nil: nothing is called.
 	Settled func(clientID uuid.UUID, delivered bool) `kong:"-"`
+	// Costly makes an act on a client, by its action in the audit log, if its budget of an hour allows it. Nil: it is made in any case.
+	Costly func(ctx context.Context, clientID uuid.UUID, action string, act func(pgx.Tx) error) error `kong:"-"`
 	// Trace gives a delivery a span, whose end is called with whether it failed. Nil: none has one.
 	Trace  func(ctx context.Context, name string) (_ context.Context, end func(failed bool)) `kong:"-"`
 	Random io.Reader                                                                         `kong:"-"` // source of signing secrets; nil: crypto/rand
@@ -79,6 +81,7 @@ type Webhooks struct {
 	logger  *slog.Logger
 	limits  work.Limits
 	settled func(clientID uuid.UUID, delivered bool)
+	costly  func(ctx context.Context, clientID uuid.UUID, action string, act func(pgx.Tx) error) error
 	trace   func(ctx context.Context, name string) (context.Context, func(failed bool))
 	sender  *sender
 	// slots are the database connections that deliveries may use at the same time: half of the pool, so that a burst of events does
@@ -107,6 +110,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		logger:      settings.Logger,
 		limits:      settings.Limits,
 		settled:     settings.Settled,
+		costly:      settings.Costly,
 		trace:       settings.Trace,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
 		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
@@ -117,6 +121,11 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 	}
 	if w.settled == nil {
 		w.settled = func(uuid.UUID, bool) {}
+	}
+	if w.costly == nil {
+		w.costly = func(ctx context.Context, _ uuid.UUID, _ string, act func(pgx.Tx) error) error {
+			return postgres.InTxAgain(ctx, pool, act)
+		}
 	}
 	if w.trace == nil {
 		w.trace = func(ctx context.Context, _ string) (context.Context, func(bool)) { return ctx, func(bool) {} }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"time"
 
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
@@ -135,6 +136,13 @@ var failures = []struct {
 	{webhook.ErrNoEndpoint, "no_webhook", http.StatusConflict},
 	{webhook.ErrStopped, "webhook_stopped", http.StatusConflict},
 	{webhook.ErrNoEvent, "event_not_found", http.StatusNotFound},
+	{refusal.ErrOverBudget, "over_budget", http.StatusTooManyRequests},
+}
+
+// failureView is the page of an error.
+type failureView struct {
+	Name  string
+	Until time.Time // when what is over its budget goes on
 }
 
 // fail sends the page of an error.
@@ -151,7 +159,12 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if name == "fault" {
 		event.Cause = err
 	}
-	c.site.Write(w, r, status, "failure", view{Who: principalOf(r), X: name})
+	x := failureView{Name: name}
+	if spent, ok := errors.AsType[refusal.OverBudget](err); ok {
+		w.Header().Set("Retry-After", spent.RetryAfter())
+		x.Until = spent.Until
+	}
+	c.site.Write(w, r, status, "failure", view{Who: principalOf(r), X: x})
 }
 
 // rowsPerPage is the number of rows on a page of a list.

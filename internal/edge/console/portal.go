@@ -60,7 +60,7 @@ func (c *console) showOutside(w http.ResponseWriter, r *http.Request) error {
 	if !r.URL.Query().Has("signed-out") {
 		return portal.ErrNoSession
 	}
-	c.site.Write(w, r, http.StatusOK, "failure", view{X: "signed_out"})
+	c.site.Write(w, r, http.StatusOK, "failure", view{X: failureView{Name: "signed_out"}})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -279,6 +280,49 @@ func TestPortal(t *testing.T) {
 	v.fails(v.Get(home), http.StatusForbidden, "This page needs a link")
 	if secret := link[strings.LastIndex(link, "/")+1:]; strings.Contains(f.Log.String(), secret) {
 		t.Error("the log has the secret of a link")
+	}
+}
+
+// However many test deliveries an engineer asks for at once, as many reach the receiver as the budget allows, each with an entry in the log. The page says
+// when it goes on.
+func TestBudgetOfTestDeliveries(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner := f.DB.Client(t)
+	hang := make(chan struct{})
+	address, sent := edgetest.Receiver(t, func(http.ResponseWriter, *http.Request) { <-hang })
+	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, address); err != nil {
+		t.Fatal(err)
+	}
+	server := f.portal(t)
+	v, path := f.engineer(t, server, partner.ID), portal.Path+"/"+partner.ID.String()+"/webhooks/test"
+	answers := make(chan edgetest.Page, 150)
+	for range cap(answers) {
+		go func() { answers <- v.Post(path, "type", "activity.updated") }()
+	}
+	for range cap(answers) - 30 { // the others hang
+		got := <-answers
+		v.fails(got, http.StatusTooManyRequests, "Not again so soon")
+		until, err := time.Parse(time.RFC3339, got.Find("main time").AttrOr("datetime", ""))
+		seconds, _ := strconv.Atoi(got.Header.Get("Retry-After"))
+		if wait := until.Sub(f.DB.Now()); err != nil || wait < 50*time.Minute || wait > time.Hour || seconds < 3000 || seconds > 3600 {
+			t.Errorf("it goes on in %s, Retry-After %d: %v", wait, seconds, err)
+		}
+	}
+	close(hang)
+	for range 30 {
+		v.shows(<-answers, "Send a test to "+partner.Name, "The receiver")
+	}
+	if reached := len(sent()); reached != 30 {
+		t.Errorf("%d deliveries reached the receiver", reached)
+	}
+	if entries := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'webhook.tested' and actor = 'partner:kim' and detail = '{\"type\": \"activity.updated\"}'"); entries != 30 {
+		t.Errorf("the log has %d", entries)
+	}
+	f.DB.Clock.Advance(time.Hour)
+	v = f.engineer(t, server, partner.ID)
+	if got := v.Post(path, "type", "activity.updated"); got.StatusCode != http.StatusOK {
+		t.Errorf("an hour later: status %d", got.StatusCode)
 	}
 }
 

@@ -181,7 +181,7 @@ type Failure struct {
 	Code       string
 	Text       string
 	Challenge  string // WWW-Authenticate, with 401 and 403
-	RetryAfter string // seconds, with 503
+	RetryAfter string // seconds, with 429 and 503
 }
 
 // Failures writes the errors of some operations.
@@ -201,6 +201,9 @@ func (f *Failures) Write(w http.ResponseWriter, r *http.Request, err error) {
 	for _, failure := range f.Table {
 		if errors.Is(err, failure.Err) {
 			event.Reason = cmp.Or(refusal.Reason(err), failure.Err.Error())
+			if spent, ok := errors.AsType[refusal.OverBudget](err); ok {
+				failure.RetryAfter = spent.RetryAfter()
+			}
 			f.WriteFailure(w, r, failure, err)
 			return
 		}

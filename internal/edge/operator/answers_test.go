@@ -69,6 +69,13 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 		f.DB.Client(t, func(c *pgtest.Client) { c.Name = "Twice" })
 	}
 
+	spent := f.withEvent(t, "Spent")
+	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), spent.ID, receiver); err != nil {
+		t.Fatal(err)
+	}
+	f.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id) select $1, 'ada', action, $1
+		from unnest(array['client.secret_replaced', 'webhook.secret_rotated', 'webhook.tested']) as action, generate_series(1, 300)`, spent.ID)
+
 	disabled, crowded, linked := newClient(client.Disabled), newClient(client.Active), newClient(client.Active)
 	for range portal.MaxSessions {
 		f.newLink(t, crowded)
@@ -114,6 +121,9 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 	badCursor := func(path string) []expected {
 		return []expected{{"400 invalid-cursor", "GET", path + "cursor=e30", ""}}
 	}
+	overBudget := func(rest, body string) []expected {
+		return []expected{{"429 over-budget", "POST", clients + spent.ID.String() + rest, body}}
+	}
 	invalid := func(method, path, body string) []expected {
 		return []expected{{"422 invalid-content", method, path, body}}
 	}
@@ -131,7 +141,7 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 		"changeClient": with(expected{"200", "PATCH", clients + plain, `{"burst":7}`}, offboarded("PATCH", "", `{"burst":7}`),
 			invalid("PATCH", clients+plain, `{}`)),
 		"rotateClientSecret": with(expected{"200", "POST", clients + plain + "/secret", `{}`}, offboarded("POST", "/secret", `{}`),
-			invalid("POST", clients+plain+"/secret", `{"overlap_seconds":2592001}`)),
+			invalid("POST", clients+plain+"/secret", `{"overlap_seconds":2592001}`), overBudget("/secret", `{}`)),
 		"disableClient":      with(expected{"200", "POST", clients + plain + "/disable", ""}, offboarded("POST", "/disable", "")),
 		"enableClient":       with(expected{"200", "POST", clients + plain + "/enable", ""}, offboarded("POST", "/enable", "")),
 		"revokeClientTokens": with(expected{"200", "POST", clients + plain + "/revoke-tokens", ""}, offboarded("POST", "/revoke-tokens", "")),
@@ -163,12 +173,13 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			{"404 client-not-found", "GET", "/operator/v1/report?client_id=" + nobody, ""}},
 		"setWebhook": with(expected{"200", "PUT", clients + removed.ID.String() + "/webhook", target}, offboarded("PUT", "/webhook", target),
 			invalid("PUT", clients+removed.ID.String()+"/webhook", `{"url":"http://walk.example"}`)),
-		"removeWebhook":       with(expected{"204", "DELETE", clients + removed.ID.String() + "/webhook", ""}, noWebhook("DELETE", "/webhook", "")),
-		"rotateWebhookSecret": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/secret", ""}, noWebhook("POST", "/webhook/secret", "")),
-		"pauseWebhook":        with(expected{"200", "POST", clients + told.ID.String() + "/webhook/pause", ""}, noWebhook("POST", "/webhook/pause", "")),
-		"resumeWebhook":       with(expected{"200", "POST", clients + told.ID.String() + "/webhook/resume", ""}, noWebhook("POST", "/webhook/resume", "")),
+		"removeWebhook": with(expected{"204", "DELETE", clients + removed.ID.String() + "/webhook", ""}, noWebhook("DELETE", "/webhook", "")),
+		"rotateWebhookSecret": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/secret", ""}, noWebhook("POST", "/webhook/secret", ""),
+			overBudget("/webhook/secret", "")),
+		"pauseWebhook":  with(expected{"200", "POST", clients + told.ID.String() + "/webhook/pause", ""}, noWebhook("POST", "/webhook/pause", "")),
+		"resumeWebhook": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/resume", ""}, noWebhook("POST", "/webhook/resume", "")),
 		"testWebhook": with(expected{"200", "POST", clients + told.ID.String() + "/webhook/test", sample}, noWebhook("POST", "/webhook/test", sample),
-			invalid("POST", clients+told.ID.String()+"/webhook/test", `{"type":"x"}`)),
+			invalid("POST", clients+told.ID.String()+"/webhook/test", `{"type":"x"}`), overBudget("/webhook/test", sample)),
 		"listWebhookEvents": with(expected{"200", "GET", events, ""}, badCursor(events+"?"),
 			[]expected{{"404 client-not-found", "GET", events + "?client_id=" + nobody, ""}}),
 		"readWebhookEvent": {{"200", "GET", event, ""}, {"404 webhook-event-not-found", "GET", noEvent, ""}, {"404 not-found", "GET", events + "/x", ""}},

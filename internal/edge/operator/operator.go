@@ -149,6 +149,7 @@ var failures = []contract.Failure{
 	{Err: errNotReplayable, Code: "not-replayable", Text: "The client of the event has no webhook any more.", Status: 409},
 	{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
 	{Err: webhook.ErrNoEvent, Code: "webhook-event-not-found", Text: "There is no such event.", Status: 404},
+	{Err: refusal.ErrOverBudget, Code: "over-budget", Text: "This was done as often within an hour as it may be.", Status: 429},
 	contract.Busy,
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }

@@ -8,9 +8,12 @@ package refusal
 
 import (
 	"errors"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Errors of several domains: the named user or client does not exist, or can no longer be changed.
@@ -19,6 +22,25 @@ var (
 	ErrClientNotFound   = errors.New("no such client")
 	ErrClientOffboarded = errors.New("the client was offboarded")
 )
+
+// OverBudget refuses an act that cost others something, because it was done as often within an hour as it may be. Nothing has changed.
+type OverBudget struct {
+	Until time.Time     // by the database's clock
+	Wait  time.Duration // until then
+}
+
+func (OverBudget) Error() string { return ErrOverBudget.Error() }
+
+// Is implements the interface for [errors.Is].
+func (OverBudget) Is(target error) bool { return target == ErrOverBudget }
+
+// RetryAfter returns the whole seconds to wait, at least 1, for the header of that name.
+func (o OverBudget) RetryAfter() string {
+	return strconv.Itoa(int(max(1, math.Ceil(o.Wait.Seconds()))))
+}
+
+// ErrOverBudget is what each [OverBudget] is, to [errors.Is].
+var ErrOverBudget = errors.New("this was done as often within an hour as it may be")
 
 type because struct {
 	error

@@ -143,8 +143,11 @@ func HasAnyClock(ctx context.Context) bool { return requestOf(ctx).anyClock }
 // AnyOperator is the actor if the context names nobody.
 const AnyOperator = "operator"
 
+// System is the actor of what the service itself does.
+const System = "system"
+
 // reserved are the audit log's names for actors without a token.
-var reserved = []string{"user", "client", AnyOperator, "system"}
+var reserved = []string{"user", "client", AnyOperator, System}
 
 var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 

@@ -64,6 +64,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 	db.StartAt(t, start)
 	lifetimes := oauth.DefaultSettings
 	lifetimes.Now = db.Now
+	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	return Backend{
 		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),
 		Accounts: account.New(db.Pool, keys, nil, account.Settings{
@@ -72,9 +73,10 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 		}),
 		Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
 		OAuth:    oauth.New(db.Pool, keys, lifetimes),
-		Clients:  client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient),
+		Clients:  clients,
 		Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
 			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
+			Costly: clients.Costly,
 		}),
 		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
 		Audit: audit.New(db.Pool, wait.Patient, 0), Finder: lookup.New(db.Pool), Portal: portal.New(db.Pool),

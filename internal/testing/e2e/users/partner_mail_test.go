@@ -95,6 +95,10 @@ func TestEmailsToPartners(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("emails of %v", got)
 	}
+	e.DB.Exec(t, `insert into notices (recipient, kind, data) values ($1, 'partner_change', '{"by": "partner:kim, partner:lee", "what": "client_secret", "times": 3}')`, id)
+	if several := e.Mail.NextNotice(t).Text; !strings.Contains(several, "How many times since: 3") || !strings.Contains(several, "partner:kim, partner:lee") {
+		t.Errorf("the email about several changes says:\n%s", several)
+	}
 	e.DB.Exec(t, "update clients set contact_email = ''")
 	set("kim")
 	wait.Until(t, "no email waits", func() bool { return pgtest.Value[int](t, e.DB, "select count(*) from notices") == 0 })

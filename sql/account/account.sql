@@ -139,7 +139,7 @@ set email = excluded.email, address = excluded.address, user_id = excluded.user_
     mail = 'waiting', used = false, expires_at = excluded.expires_at, older_seeds = trim_array(array[s.seed] || s.older_seeds, greatest(cardinality(s.older_seeds) - 3, 0));
 
 -- name: GetSeeds :one
-select seed, older_seeds from sign_ins where sign_in_id = @sign_in_id;
+select seed, older_seeds, budget from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the waiting one.

@@ -570,18 +570,19 @@ func (q *Queries) GetLink(ctx context.Context, signInID uuid.UUID) (GetLinkRow, 
 }
 
 const getSeeds = `-- name: GetSeeds :one
-select seed, older_seeds from sign_ins where sign_in_id = $1
+select seed, older_seeds, budget from sign_ins where sign_in_id = $1
 `
 
 type GetSeedsRow struct {
 	Seed       []byte
 	OlderSeeds [][]byte
+	Budget     []byte
 }
 
 func (q *Queries) GetSeeds(ctx context.Context, signInID uuid.UUID) (GetSeedsRow, error) {
 	row := q.db.QueryRow(ctx, getSeeds, signInID)
 	var i GetSeedsRow
-	err := row.Scan(&i.Seed, &i.OlderSeeds)
+	err := row.Scan(&i.Seed, &i.OlderSeeds, &i.Budget)
 	return i, err
 }
 

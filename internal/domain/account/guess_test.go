@@ -312,6 +312,39 @@ func TestARightCodeBeginsTheBudgetAnew(t *testing.T) {
 	}
 }
 
+// TestFaultSpendsNoAttempt: a right code whose attempt the database could not store works afterwards, however often that happened.
+func TestFaultSpendsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string][2]string{
+		"count":  {"alter table sign_in_limits rename to away", "alter table away rename to sign_in_limits"},
+		"accept": {"alter table sign_in_limits add constraint fault check (failed > 0) not valid", "alter table sign_in_limits drop constraint fault"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, Settings{})
+			b.user(t, "ada@example.com")
+			signIn := uuid.New()
+			code := b.code(t, signIn, "ada@example.com")
+			b.db.Exec(t, fault[0])
+			for range Attempts + 1 {
+				if _, err := b.VerifyCode(t.Context(), signIn, code); err == nil || errors.Is(err, ErrCodeSpent) {
+					t.Fatalf("while the database fails: %v", err)
+				}
+			}
+			b.db.Exec(t, fault[1])
+			if state, err := b.GetSignIn(t.Context(), signIn); err != nil || state.AttemptsLeft != Attempts {
+				t.Errorf("%d attempts are left: %v", state.AttemptsLeft, err)
+			}
+			if failed := pgtest.Value[int](t, b.db, "select max(failed) from sign_in_limits"); failed != 0 {
+				t.Errorf("%d failed attempts are counted", failed)
+			}
+			if _, err := b.VerifyCode(t.Context(), signIn, code); err != nil {
+				t.Errorf("after the fault: %v", err)
+			}
+		})
+	}
+}
+
 // signInWith signs in from a browser that has these keys, and returns those that it has then.
 func (b *bench) signInWith(t *testing.T, user User, keys ...BrowserKey) []BrowserKey {
 	t.Helper()

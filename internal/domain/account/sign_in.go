@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -144,38 +145,43 @@ type Verified struct {
 
 // VerifyCode returns the user of a code that was typed or pasted. It spends one of the five attempts, also if the code is right. A form
 // that is submitted twice gets the same result twice, and the sign-in still serves its purpose once. Each attempt counts as failed
-// before the code is compared, until one is right. After a hundred failed ones no code is compared. Errors: ErrMalformedCode and ErrOlderCode,
-// which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
+// before the code is compared, until one is right. After a hundred failed ones no code is compared. If the database fails, no attempt is spent.
+// Errors: ErrMalformedCode and ErrOlderCode, which spend no attempt, *WrongCodeError, ErrCodeSpent, ErrCodeExpired, ErrCodeNotSent, ErrNoSignIn.
 func (a *Accounts) VerifyCode(ctx context.Context, signIn uuid.UUID, code string) (verified Verified, err error) {
 	defer func() { a.count("accepted", err) }()
 	code = digits(code)
 	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
 		return Verified{}, ErrMalformedCode
 	}
-	if err := a.checkOlder(ctx, signIn, code); err != nil {
-		return Verified{}, err
+	var attempt accountdb.TakeAttemptRow
+	right := false
+	for err = errOvertaken; ctx.Err() == nil && errors.Is(err, errOvertaken); { // by a newer code of another budget
+		budget, failure := a.checkOlder(ctx, signIn, code)
+		if failure != nil {
+			return Verified{}, failure
+		}
+		attempt, right, err = a.takeAttempt(ctx, signIn, budget, code)
 	}
-	attempt, err := a.takeAttempt(ctx, signIn)
 	if err != nil {
 		return Verified{}, err
 	}
-	right := subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, attempt.Seed)), []byte(code)) == 1
-	if !right || attempt.UserID == nil { // a guess may match the code of an address without an account
+	if !right {
 		a.log(logEntry{
 			key: a.logKey(text.AddressKey(attempt.Email)), signIn: signIn, event: codeWrong, detail: strconv.Itoa(int(attempt.Attempts)),
 			distinct: slices.Concat(attempt.Seed, []byte{byte(attempt.Attempts)}), //nolint:gosec // at most Attempts
 		})
 		return Verified{}, &WrongCodeError{AttemptsLeft: attemptsLeft(int(attempt.Attempts), 0)}
 	}
-	return a.accept(ctx, signIn, *attempt.UserID, attempt.Seed, attempt.Budget, code, attempt.Email)
+	return a.accept(signIn, *attempt.UserID, attempt.Seed, code, attempt.Email), nil
 }
 
 // checkOlder compares a code with those that the sign-in's code has replaced. Somebody who has one of them has it from an email, and learns only
-// that it is not the newest: all other codes spend an attempt. It is the same with and without an account. Error: ErrOlderCode.
-func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string) error {
+// that it is not the newest: all other codes spend an attempt. It is the same with and without an account. It returns the budget of the newest code.
+// Error: ErrOlderCode.
+func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string) (budget []byte, err error) {
 	seeds, err := a.queries.GetSeeds(ctx, signIn)
 	if err != nil {
-		return postgres.WrapNoRows("account: get earlier codes", err, ErrNoSignIn)
+		return nil, postgres.WrapNoRows("account: get earlier codes", err, ErrNoSignIn)
 	}
 	matches := func(seed []byte) int { return subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, seed)), []byte(code)) }
 	older := 0
@@ -183,40 +189,53 @@ func (a *Accounts) checkOlder(ctx context.Context, signIn uuid.UUID, code string
 		older |= matches(seed)
 	}
 	if older == 1 && matches(seeds.Seed) == 0 { // once in a million the newest is the same
-		return ErrOlderCode
+		return nil, ErrOlderCode
 	}
-	return nil
+	return seeds.Budget, nil
 }
 
-// accept resets the failed attempts. proof is the code or the link that the user entered, email the address as it was typed.
-func (a *Accounts) accept(ctx context.Context, signIn, user uuid.UUID, seed, budget []byte, proof, email string) (Verified, error) {
-	if err := a.queries.ResetAttempts(ctx, budget); err != nil {
-		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
-	}
+// accept returns the sign-in of a user. proof is the code or the link that the user entered, email the address as it was typed.
+func (a *Accounts) accept(signIn, user uuid.UUID, seed []byte, proof, email string) Verified {
 	a.log(logEntry{key: a.logKey(text.AddressKey(email)), signIn: signIn, event: signedIn, distinct: seed})
 	return Verified{
 		UserID: user, Secret: a.keys.PRF("secret of a sign-in", signIn[:], []byte(proof)),
 		Browser: BrowserKey{user, a.keys.PRF("known browser", signIn[:], seed)},
 		seed:    seed, session: SessionKey{user, a.keys.PRF("account session", signIn[:], seed)},
-	}, nil
+	}
 }
 
-// takeAttempt spends an attempt of the code, and then counts it as failed. These are two acts: an attempt that was spent but could not be
-// counted is never compared. Errors: ErrNoSignIn, ErrCodeNotSent, ErrCodeExpired, ErrCodeSpent.
-func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID) (accountdb.TakeAttemptRow, error) {
-	taken, err := a.queries.TakeAttempt(ctx, accountdb.TakeAttemptParams{SignInID: signIn, Most: Attempts})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return taken, a.whyNoAttempt(ctx, signIn)
-	}
-	if err != nil {
-		return taken, fmt.Errorf("account: take an attempt: %w", err)
-	}
-	counted, err := a.queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: taken.Budget, Most: maxFailed})
-	if err == nil && counted == 0 {
+// takeAttempt counts an attempt as failed and spends it, or, if the code is right, makes the count 0. It is one transaction, and nobody learns what
+// was right before its end. It locks the rows in the order of storeCode. Errors: ErrNoSignIn, ErrCodeNotSent, ErrCodeExpired, ErrCodeSpent,
+// errOvertaken if the sign-in has another budget.
+func (a *Accounts) takeAttempt(ctx context.Context, signIn uuid.UUID, budget []byte, code string) (taken accountdb.TakeAttemptRow, right bool, err error) {
+	counted := int64(0)
+	err = postgres.InTx(ctx, a.pool, func(tx pgx.Tx) (err error) {
+		queries := a.queries.WithTx(tx)
+		if counted, err = queries.CountAttempt(ctx, accountdb.CountAttemptParams{Key: budget, Most: maxFailed}); err != nil {
+			return err
+		}
+		taken, err = queries.TakeAttempt(ctx, accountdb.TakeAttemptParams{SignInID: signIn, Most: Attempts})
+		if err == nil && !bytes.Equal(taken.Budget, budget) {
+			err = errOvertaken
+		}
+		if err != nil || counted == 0 {
+			return err
+		}
+		right = subtle.ConstantTimeCompare([]byte(a.codeOf(signIn, taken.Seed)), []byte(code)) == 1 &&
+			taken.UserID != nil // a guess may match the code of an address without an account
+		if right {
+			err = queries.ResetAttempts(ctx, budget)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		err = a.whyNoAttempt(ctx, signIn)
+	case err == nil && counted == 0:
 		a.log(logEntry{key: a.logKey(text.AddressKey(taken.Email)), signIn: signIn, event: codeSpent})
-		return taken, ErrCodeSpent
+		err = ErrCodeSpent
 	}
-	return taken, postgres.Wrap("account: count an attempt", err)
+	return taken, right, postgres.Wrap("account: take an attempt", err)
 }
 
 // whyNoAttempt explains why there was no attempt to take.
@@ -258,7 +277,10 @@ func (a *Accounts) VerifyLink(ctx context.Context, signIn uuid.UUID, link string
 	if err != nil {
 		return Verified{}, err
 	}
-	return a.accept(ctx, signIn, *row.UserID, row.Seed, row.Budget, link, row.Email)
+	if err := a.queries.ResetAttempts(ctx, row.Budget); err != nil {
+		return Verified{}, fmt.Errorf("account: reset attempts: %w", err)
+	}
+	return a.accept(signIn, *row.UserID, row.Seed, link, row.Email), nil
 }
 
 // link returns the sign-in of a link that would sign in.

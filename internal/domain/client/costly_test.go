@@ -18,11 +18,14 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// A hundred and fifty acts at once on two servers are as many as the budget allows, which is there again after an hour.
+// A hundred and fifty acts at once on thirty servers are as many as the budget allows, which is there again after an hour.
 func TestCostlyActsAtOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	servers := []*client.Registry{client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient), client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)}
+	servers := make([]*client.Registry, 30)
+	for i := range servers {
+		servers[i] = client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	}
 	partner, _ := create(t, servers[0], rideClub)
 	other, _ := create(t, servers[0], rideClub)
 	kim := work.WithActor(t.Context(), "partner:kim")
@@ -32,7 +35,7 @@ func TestCostlyActsAtOnce(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 150 {
 			group.Go(func() {
-				_, err := servers[i%2].RotateSecret(work.WithActor(t.Context(), fmt.Sprintf("partner:kim%d", i%3)), partner.ID, 0)
+				_, err := servers[i%len(servers)].RotateSecret(work.WithActor(t.Context(), fmt.Sprintf("partner:kim%d", i%3)), partner.ID, 0)
 				spent, isSpent := errors.AsType[refusal.OverBudget](err)
 				switch {
 				case err == nil:

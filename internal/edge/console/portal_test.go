@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -291,6 +292,8 @@ func TestBudgetOfTestDeliveries(t *testing.T) {
 	partner := f.DB.Client(t)
 	hang := make(chan struct{})
 	address, sent := edgetest.Receiver(t, func(http.ResponseWriter, *http.Request) { <-hang })
+	answer := sync.OnceFunc(func() { close(hang) })
+	t.Cleanup(answer) // before the receiver closes, which waits for its requests
 	if _, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, address); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +312,7 @@ func TestBudgetOfTestDeliveries(t *testing.T) {
 			t.Errorf("it goes on in %s, Retry-After %d: %v", wait, seconds, err)
 		}
 	}
-	close(hang)
+	answer()
 	for range 30 {
 		v.shows(<-answers, "Send a test to "+partner.Name, "The receiver")
 	}

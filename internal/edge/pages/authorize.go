@@ -28,7 +28,9 @@ func (p *pages) authorize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	setCookie(w, browserCookie, encoded(secret[:]), p.RequestLifetime+endingLifetime)
-	setCookieAt(w, requestPath(asked.ID), askedCookie, asked.Sealed, p.RequestLifetime+endingLifetime)
+	if err := keepRequest(w, r, asked, !had, p.RequestLifetime+endingLifetime); err != nil {
+		return err
+	}
 	return site.Redirect(requestPath(asked.ID) + "/sign-in")
 }
 

@@ -408,3 +408,44 @@ func TestOnlyStaticFilesAreCompressed(t *testing.T) {
 		}
 	}
 }
+
+// TestManyRequestsOfABrowser: a browser keeps cookies of the newest requests alone, however often a page navigates it, and each of those still works.
+func TestManyRequestsOfABrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	v := f.visitor(t)
+	v.Give("/oauth/authorize", &http.Cookie{Name: askedCookie, Value: encoded(make([]byte, 2000)), Path: "/oauth/authorize", Secure: true}) // of another host of the site
+	v.open(scope.All)
+	signedIn := v.open(scope.All)
+	v.signedIn(signedIn)
+	v.Give(signedIn, &http.Cookie{Name: typedCookie, Value: "1", Path: signedIn, Secure: true})
+	first := v.f.visitor(t)
+	if kept := first.open(scope.All); len(first.Cookies(kept)) != 2 || len(first.Cookies("/oauth/authorize")) != 1 {
+		t.Error("the first request sets other cookies than two")
+	}
+	bases := []string{signedIn}
+	for range 200 {
+		got := v.Get("/oauth/authorize?" + f.query(scope.All).Encode())
+		if set := len(got.Cookies()); set > 6 {
+			t.Fatalf("an answer sets %d cookies", set)
+		}
+		bases = append(bases, strings.TrimSuffix(v.Location(got), "/sign-in"))
+	}
+	everywhere := len(v.Cookies("/"))
+	kept := len(v.Cookies("/oauth/authorize")) - everywhere
+	for i, base := range bases {
+		kept += len(v.Cookies(base)) - everywhere
+		if want := i >= len(bases)-maxRequests; (len(v.Cookies(base)) > everywhere) != want {
+			t.Errorf("request %d of %d is kept: %t", i, len(bases), !want)
+		}
+	}
+	if kept != maxRequests+1 {
+		t.Errorf("%d cookies are kept for some paths", kept)
+	}
+	for _, base := range bases[len(bases)-maxRequests:] {
+		v.signIn(base)
+		if got := v.Get(base + "/consent"); got.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d", base, got.StatusCode)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/pages/chromium"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
@@ -36,10 +37,45 @@ const (
 // the tabs of a browser, and each is as large as the partner's state. Without the prefix __Host-, which they cannot have, another
 // host of the same site could set them: so each is sealed and bound to the secret in browserCookie.
 const (
-	askedCookie          = "__Secure-connect-request" // what was asked for, sealed, and that it was decided
+	askedCookie          = "__Secure-connect-request" // what was asked for, sealed, and that it was decided; see also authorizePath
 	requestSessionCookie = "__Secure-connect-session" // the sign-in to it, sealed
 	typedCookie          = "__Secure-connect-typed"   // that an address was typed, here or for the account pages: it proves nothing
 )
+
+// maxRequests is how many requests may be under way in a browser, whose cookies of a host are bounded: so many navigations to authorizePath would
+// otherwise push out the others.
+const maxRequests = 6
+
+// authorizePath is where requests begin. Its own askedCookie names the newest ones but the browser's first, latest first, as the cookies of their
+// paths are not sent there.
+const authorizePath = "/oauth/authorize"
+
+// keepRequest gives the browser the cookie of a new request. If there were others before, it removes the cookies of the one that is one too many.
+func keepRequest(w http.ResponseWriter, r *http.Request, asked oauth.SealedRequest, isFirst bool, lifetime time.Duration) error {
+	setCookieAt(w, requestPath(asked.ID), askedCookie, asked.Sealed, lifetime)
+	if isFirst { // most browsers make one, and get two cookies
+		return nil
+	}
+	ids, known := []uuid.UUID{asked.ID}, cookieValue(r, askedCookie)
+	for earlier := range slices.Chunk(known[:min(len(known), maxRequests*len(asked.ID))], len(asked.ID)) {
+		id, err := uuid.FromBytes(earlier)
+		switch {
+		case err != nil || id == asked.ID:
+		case len(ids) < maxRequests:
+			ids = append(ids, id)
+		default:
+			for _, name := range []string{askedCookie, requestSessionCookie, typedCookie} {
+				setCookieAt(w, requestPath(id), name, "", -time.Second)
+			}
+		}
+	}
+	value, err := binary.Append(nil, binary.BigEndian, ids)
+	if err != nil {
+		return err
+	}
+	setCookieAt(w, authorizePath, askedCookie, encoded(value), lifetime)
+	return nil
+}
 
 // requestPath is where the cookies of a request are sent.
 func requestPath(id uuid.UUID) string { return "/authorize/" + id.String() }

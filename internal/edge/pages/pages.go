@@ -103,7 +103,7 @@ func New(config Config) (http.Handler, error) {
 	router.Get("/static/partners/{client}/{logo}", p.page(p.logo))
 	// Partners open the pages of an authorization in a window of their page, which they could not reach any more with our usual policy.
 	ofOpener := middleware.SetHeader("Cross-Origin-Opener-Policy", "unsafe-none")
-	router.With(ofOpener).Get("/oauth/authorize", p.page(p.authorize))
+	router.With(ofOpener).Get(authorizePath, p.page(p.authorize))
 	router.Route("/authorize/{request}", func(r chi.Router) {
 		r.Use(ofOpener)
 		p.routeSignIn(r, "", p.requestSignIn)

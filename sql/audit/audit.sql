@@ -1,9 +1,15 @@
 -- Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
 
 -- name: InsertEntry :exec
--- An entry that belongs to no change, and concerns no client and no user.
-insert into audit_log (subject, actor, action, detail)
-values ('00000000-0000-0000-0000-000000000000', @actor, @action, @detail);
+-- An entry that belongs to no change, and concerns no client. The subject is the user, or the zero UUID if it concerns none.
+insert into audit_log (subject, user_id, actor, action, detail)
+values (@subject, sqlc.narg(user_id), @actor, @action, @detail);
+
+-- name: WasEntered :one
+-- Whether there is such an entry of the last minute.
+select exists (
+    select 1 from audit_log where subject = @subject and at > connect_now() - interval '1 minute' and actor = @actor and action = @action
+)::bool;
 
 -- name: SweepAuditLog :execrows
 -- The limit keeps the statement within its timeout.

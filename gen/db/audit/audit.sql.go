@@ -14,20 +14,28 @@ import (
 
 const insertEntry = `-- name: InsertEntry :exec
 
-insert into audit_log (subject, actor, action, detail)
-values ('00000000-0000-0000-0000-000000000000', $1, $2, $3)
+insert into audit_log (subject, user_id, actor, action, detail)
+values ($1, $2, $3, $4, $5)
 `
 
 type InsertEntryParams struct {
-	Actor  string
-	Action string
-	Detail []byte
+	Subject uuid.UUID
+	UserID  *uuid.UUID
+	Actor   string
+	Action  string
+	Detail  []byte
 }
 
 // Reads and sweeps the audit log. The statements that make changes insert their entries, in their own domains.
-// An entry that belongs to no change, and concerns no client and no user.
+// An entry that belongs to no change, and concerns no client. The subject is the user, or the zero UUID if it concerns none.
 func (q *Queries) InsertEntry(ctx context.Context, arg InsertEntryParams) error {
-	_, err := q.db.Exec(ctx, insertEntry, arg.Actor, arg.Action, arg.Detail)
+	_, err := q.db.Exec(ctx, insertEntry,
+		arg.Subject,
+		arg.UserID,
+		arg.Actor,
+		arg.Action,
+		arg.Detail,
+	)
 	return err
 }
 
@@ -338,4 +346,24 @@ func (q *Queries) SweepAuditLog(ctx context.Context, arg SweepAuditLogParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const wasEntered = `-- name: WasEntered :one
+select exists (
+    select 1 from audit_log where subject = $1 and at > connect_now() - interval '1 minute' and actor = $2 and action = $3
+)::bool
+`
+
+type WasEnteredParams struct {
+	Subject uuid.UUID
+	Actor   string
+	Action  string
+}
+
+// Whether there is such an entry of the last minute.
+func (q *Queries) WasEntered(ctx context.Context, arg WasEnteredParams) (bool, error) {
+	row := q.db.QueryRow(ctx, wasEntered, arg.Subject, arg.Actor, arg.Action)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }

@@ -8,6 +8,7 @@
 //
 //   - A refused change has no event (TestRefusedChangesAreNotNoted).
 //   - An event names the operator who acted (TestActor).
+//   - The log has each reader of a user's sign-ins (TestReadersOfSignIns).
 //   - An event holds no address, no secret and no activity. It names a user by the random user id, also after the user was deleted, so
 //     that the log stays complete until the retention ends (TestList).
 //   - Events that anyone could cause without a credential are recorded once a minute for each network, in bounded memory
@@ -137,12 +138,32 @@ func (l *Log) RecordListing(ctx context.Context, now time.Time, operator string)
 	})
 }
 
+// RecordSignIns records that the operator of ctx reads the log of sign-ins of a user, or of an address that no user has: uuid.Nil. It does so at most
+// once a minute for each operator and user, by the entries of all servers, so that no user is missing. by names the interface.
+func (l *Log) RecordSignIns(ctx context.Context, by string, user uuid.UUID) error {
+	known, err := l.queries.WasEntered(ctx, auditdb.WasEnteredParams{Subject: user, Actor: work.Actor(ctx), Action: signInsViewed})
+	if err != nil || known {
+		return postgres.Wrap("audit log: record", err)
+	}
+	return l.recordOf(ctx, user, work.Actor(ctx), signInsViewed, map[string]string{"by": by})
+}
+
+const signInsViewed = "sign_ins.viewed"
+
 func (l *Log) record(ctx context.Context, actor, action string, detail map[string]string) error {
+	return l.recordOf(ctx, uuid.Nil, actor, action, detail)
+}
+
+func (l *Log) recordOf(ctx context.Context, user uuid.UUID, actor, action string, detail map[string]string) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err
 	}
-	return postgres.Wrap("audit log: record", l.queries.InsertEntry(ctx, auditdb.InsertEntryParams{Actor: actor, Action: action, Detail: text}))
+	entry := auditdb.InsertEntryParams{Subject: user, Actor: actor, Action: action, Detail: text}
+	if user != uuid.Nil {
+		entry.UserID = &user
+	}
+	return postgres.Wrap("audit log: record", l.queries.InsertEntry(ctx, entry))
 }
 
 // word matches actors and actions. Another text in a filter may be an address.

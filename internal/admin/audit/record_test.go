@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
 	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -47,4 +51,36 @@ func TestFailedSignInsAreBounded(t *testing.T) {
 	now = now.Add(-24 * time.Hour) // a clock that was wrong
 	tries(1190, 1200)
 	entries(1021)
+}
+
+// The log has who looked at the log of whose sign-ins, once a minute.
+func TestReadersOfSignIns(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	servers := []*audit.Log{audit.New(db.Pool, wait.Patient, 0), audit.New(db.Pool, wait.Patient, 0)}
+	user := newUser(t, db)
+	read := func(actor string, of uuid.UUID) {
+		t.Helper()
+		for _, log := range servers {
+			if err := log.RecordSignIns(work.WithActor(t.Context(), actor), "console", of); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read("ada", user.ID)
+	read("grace", user.ID)
+	read("ada", uuid.Nil)
+	db.Clock.Advance(time.Minute)
+	read("ada", user.ID)
+	var got []string
+	for _, event := range list(t, servers[0], audit.Filter{Action: "sign_ins.viewed"}) {
+		got = append(got, fmt.Sprint(event.Actor, event.UserID == user.ID, string(event.Detail)))
+	}
+	const by = `{"by": "console"}`
+	if diff := cmp.Diff([]string{"adatrue" + by, "gracetrue" + by, "adafalse" + by, "adatrue" + by}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if mine := list(t, servers[0], audit.Filter{UserID: user.ID, Action: "sign_ins.viewed"}); len(mine) != 3 {
+		t.Errorf("%d entries are about the user", len(mine))
+	}
 }

@@ -22,6 +22,7 @@ import (
 
 // SignInLog is what happened to the sign-ins of an address within 7 days, for support.
 type SignInLog struct {
+	UserID     uuid.UUID     // who has the address, or uuid.Nil
 	Events     []SignInEvent // latest first
 	NextCodeAt time.Time     // when the limit of the address admits the next code, or zero if that is now
 	CodesWork  bool          // the address has had less than a hundred wrong codes; otherwise only links work
@@ -49,6 +50,7 @@ func (a *Accounts) SignIns(ctx context.Context, email string) (log SignInLog, er
 	if err != nil {
 		return log, err
 	}
+	log.UserID = postgres.Value(stored.UserID)
 	key := a.logKey(address)
 	rows, err := a.queries.ListSignInEvents(ctx, accountdb.ListSignInEventsParams{Key: key[:], Most: 500})
 	if err != nil {

@@ -81,7 +81,7 @@ func TestGetsChangeNothing(t *testing.T) {
 				},
 				Writes: map[string]string{
 					auditPath + ".csv audit_log":    "the log says who took a copy of it",
-					usersPath + "/{user} audit_log": "and who looked at a user's activity",
+					usersPath + "/{user} audit_log": "and who looked at a user's activity and sign-ins",
 				},
 			}
 			for _, act := range []string{"withdraw", "approve", "refuse"} {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/domain/client"
@@ -22,7 +24,7 @@ import (
 // PortalPreviewFiles is the path of the files of the portal's [ConsentPage].
 const PortalPreviewFiles = portal.Path + "/consent-page/"
 
-// portalCookie holds the key of an engineer's session. Browsers accept its prefix only for this host and over TLS.
+// portalCookie holds the partner and the key of an engineer's session. Browsers accept its prefix only for this host and over TLS.
 const portalCookie = "__Host-connect-partner"
 
 // NewPortal returns the handler of [portal.Path] and everything below it: the console's pages about one partner, for the engineers of that
@@ -34,7 +36,7 @@ func NewPortal(config Config) (http.Handler, error) {
 		return nil, fmt.Errorf("portal: %w", err)
 	}
 	c.identify = func(r *http.Request) (principal, error) { // the engineer whose session the browser holds
-		session, err := c.portalSession(r)
+		session, err := c.ownSession(r)
 		return principal{Name: session.Actor(), ReadOnly: session.ReadOnly, Engineer: true, Partner: session.ClientID, changes: c.Changes}, err
 	}
 	return c.router(c.routes(), func(r *http.Request) work.Caller {
@@ -42,17 +44,31 @@ func NewPortal(config Config) (http.Handler, error) {
 	}, middleware.SetHeader("Strict-Transport-Security", "max-age=63072000"))
 }
 
-// portalSession returns the session whose key the browser holds, of the partner in the path. Error: portal.ErrNoSession.
+// portalSession returns the session whose key the browser holds, of any partner. Error: portal.ErrNoSession.
 func (c *console) portalSession(r *http.Request) (portal.Session, error) {
-	partner, err := site.PathID(r, "partner")
-	if err != nil {
-		return portal.Session{}, err
-	}
 	cookie, err := r.Cookie(portalCookie)
 	if err != nil {
 		return portal.Session{}, portal.ErrNoSession
 	}
-	return c.Portal.Session(r.Context(), partner, cookie.Value)
+	text, key, _ := strings.Cut(cookie.Value, ".")
+	partner, err := uuid.Parse(text)
+	if err != nil {
+		return portal.Session{}, portal.ErrNoSession
+	}
+	return c.Portal.Session(r.Context(), partner, key)
+}
+
+// ownSession is portalSession of the partner in the path.
+func (c *console) ownSession(r *http.Request) (portal.Session, error) {
+	partner, err := site.PathID(r, "partner")
+	if err != nil {
+		return portal.Session{}, err
+	}
+	session, err := c.portalSession(r)
+	if err == nil && session.ClientID != partner {
+		return portal.Session{}, portal.ErrNoSession
+	}
+	return session, err
 }
 
 // showOutside is for people without a session.
@@ -88,7 +104,7 @@ func (c *console) askOpen(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// open makes a session of a link, in this browser.
+// open makes a session of a link, in this browser, whose session before it ends.
 func (c *console) open(w http.ResponseWriter, r *http.Request) error {
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
@@ -97,12 +113,18 @@ func (c *console) open(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	former, none := c.portalSession(r)
 	session, key, err := c.Portal.Open(r.Context(), partner, chi.URLParam(r, "link"))
 	if err != nil {
 		return err
 	}
 	telemetry.EventOf(r.Context()).Operator = session.Actor()
-	setPortalCookie(w, key, portal.SessionLifetime)
+	setPortalCookie(w, partner, key, portal.SessionLifetime)
+	if none == nil { // nobody has its key any more
+		if err := c.Portal.SignOut(r.Context(), former); err != nil && !errors.Is(err, portal.ErrNoSession) {
+			return err
+		}
+	}
 	return site.Redirect(c.partnerPath(partner))
 }
 
@@ -111,11 +133,11 @@ func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
 	if _, err := site.ReadForm(w, r); err != nil {
 		return err
 	}
-	session, err := c.portalSession(r)
+	session, err := c.ownSession(r)
 	if err == nil {
 		err = c.Portal.SignOut(r.Context(), session)
 	}
-	setPortalCookie(w, "", -time.Second)
+	setPortalCookie(w, uuid.Nil, "", -time.Second)
 	if err != nil {
 		return err
 	}
@@ -123,9 +145,9 @@ func (c *console) leave(w http.ResponseWriter, r *http.Request) error {
 }
 
 // setPortalCookie sets the cookie. It is SameSite=Strict, so that no other site can open the portal's pages or send its forms.
-func setPortalCookie(w http.ResponseWriter, key string, lifetime time.Duration) {
+func setPortalCookie(w http.ResponseWriter, partner uuid.UUID, key string, lifetime time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: portalCookie, Value: key, Path: "/", MaxAge: int(lifetime.Seconds()),
+		Name: portalCookie, Value: partner.String() + "." + key, Path: "/", MaxAge: int(lifetime.Seconds()),
 		Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }

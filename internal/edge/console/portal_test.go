@@ -284,6 +284,35 @@ func TestPortal(t *testing.T) {
 	}
 }
 
+// A second link that is opened in a browser ends the first session, also that of another partner. One that does not open ends nothing.
+func TestSecondLinkInABrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, other := f.DB.Client(t), f.DB.Client(t)
+	server := f.portal(t)
+	v := f.engineer(t, server, partner.ID)
+	elsewhere := f.engineer(t, server, partner.ID)
+	v.fails(v.Post(portal.LinkPath(partner.ID, "x")), http.StatusForbidden, "This page needs a link")
+	sessions := func(want int, id uuid.UUID) {
+		t.Helper()
+		if now, err := f.Portal.Sessions(t.Context(), id); err != nil || len(now) != want {
+			t.Errorf("%d sessions, want %d: %v", len(now), want, err)
+		}
+	}
+	sessions(2, partner.ID)
+	for _, id := range []uuid.UUID{partner.ID, other.ID} {
+		v.goes(v.Post(f.link(t, id)), portal.Path+"/"+id.String())
+		v.shows(v.Get(portal.Path+"/"+id.String()), partner.Name)
+	}
+	sessions(1, partner.ID)
+	sessions(1, other.ID)
+	elsewhere.shows(elsewhere.Get(portal.Path+"/"+partner.ID.String()), partner.Name)
+	v.fails(v.Get(portal.Path+"/"+partner.ID.String()), http.StatusForbidden, "This page needs a link")
+	if ended := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where action = 'client.portal_session_ended' and actor = 'partner:kim'"); ended != 2 {
+		t.Errorf("the log has %d ends", ended)
+	}
+}
+
 // However many test deliveries an engineer asks for at once, as many reach the receiver as the budget allows, each with an entry in the log. The page says
 // when it goes on.
 func TestBudgetOfTestDeliveries(t *testing.T) {

@@ -66,9 +66,12 @@ type userView struct {
 // mostSignIns is how many events a page shows.
 const mostSignIns = 30
 
-// signInsOf returns what happened last to the sign-ins of an address.
+// signInsOf returns what happened last to the sign-ins of an address. The audit log has who looks at it.
 func (c *console) signInsOf(r *http.Request, email string) (account.SignInLog, error) {
 	log, err := c.Accounts.SignIns(r.Context(), email)
+	if err == nil {
+		err = c.Audit.RecordSignIns(r.Context(), "console", log.UserID)
+	}
 	log.Events = log.Events[:min(len(log.Events), mostSignIns)]
 	return log, err
 }

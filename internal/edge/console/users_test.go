@@ -24,6 +24,23 @@ func TestUsers(t *testing.T) {
 	v.fails(v.Get(usersPath+"/"+strings.ToUpper(f.User.ID.String())), http.StatusNotFound, "There is no such page")
 }
 
+// The page of a user and the search for an address have the log of sign-ins: the audit log has who looked at it.
+func TestReadersOfSignIns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	for _, test := range []struct{ path, user string }{
+		{userPath(f.User.ID), f.User.ID.String()}, {findPath + "?q=nobody@example.com", uuid.Nil.String()},
+	} {
+		if got := v.Get(test.path); got.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status %d", test.path, got.StatusCode)
+		}
+		if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = 'grace' and action = 'sign_ins.viewed' and subject = $1", test.user); n != 1 {
+			t.Errorf("%s: %d entries", test.path, n)
+		}
+	}
+}
+
 // All pages of the list are all users, each once.
 func TestUserPages(t *testing.T) {
 	t.Parallel()

@@ -347,6 +347,12 @@ func TestReadUserActivity(t *testing.T) {
 	if n := pgtest.Value[int64](t, f.DB, "select count(*) from audit_log where actor = 'grace' and action = 'activity.viewed' and user_id = $1", f.User.ID); n != 1 {
 		t.Errorf("%d entries of grace, who may only read", n)
 	}
+	for _, path := range []string{user + "/sign-ins", "/operator/v1/sign-ins?email=" + f.User.Email, "/operator/v1/sign-ins?email=nobody@example.com"} {
+		f.send(t, outgoing{Method: "GET", Target: path})
+	}
+	if got := pgtest.Value[string](t, f.DB, "select string_agg(subject::text || (detail ->> 'by'), ' ' order by id) from audit_log where action = 'sign_ins.viewed'"); got != f.User.ID.String()+"operator_api "+uuid.Nil.String()+"operator_api" {
+		t.Errorf("the log has readers of the sign-ins of %s", got)
+	}
 	for _, query := range []string{"", "?from=2026-03-01", "?from=2026-03-02&to=2026-03-01", "?from=2026-01-01&to=2027-01-02", "?from=2026-02-30&to=2026-03-01"} {
 		f.send(t, outgoing{Method: "GET", Target: user + "/activity" + query}).Check(t, 400, "malformed-request", query)
 	}

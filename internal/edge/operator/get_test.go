@@ -45,6 +45,8 @@ func TestGetsChangeNothing(t *testing.T) {
 		Writes: map[string]string{
 			"/operator/v1/users/{user_id}/activity audit_log": "the log says who looked at a user's activity",
 			"/operator/v1/audit-log audit_log":                "and who took a copy of it",
+			"/operator/v1/users/{user_id}/sign-ins audit_log": "and who looked at the log of a user's sign-ins",
+			"/operator/v1/sign-ins audit_log":                 "or at that of an address",
 		},
 	}.ChangesNothing(t)
 }

@@ -163,9 +163,9 @@ func (h handlers) ListAuditLog(
 			var err error
 			switch {
 			case !h.inProcess:
-				err = h.Audit.RecordListing(ctx, h.Now(), "operator_api") // once a minute for each operator
+				err = h.Audit.RecordListing(ctx, h.Now(), h.name()) // once a minute for each operator
 			case params.Cursor == nil:
-				err = h.Audit.RecordExport(ctx, "command_line", filter) // once for each list
+				err = h.Audit.RecordExport(ctx, h.name(), filter) // once for each list
 			}
 			if err != nil {
 				return nil, page.Key{}, err

@@ -234,7 +234,18 @@ func (h handlers) ListUserSignIns(
 	ctx context.Context, request operatorapi.ListUserSignInsRequestObject,
 ) (operatorapi.ListUserSignInsResponseObject, error) {
 	log, err := h.signInsOf(ctx, request.UserId)
+	if err == nil {
+		err = h.Audit.RecordSignIns(ctx, h.name(), request.UserId)
+	}
 	return operatorapi.ListUserSignIns200JSONResponse(log), err
+}
+
+// name names this interface in the audit log.
+func (h handlers) name() string {
+	if h.inProcess {
+		return "command_line"
+	}
+	return "operator_api"
 }
 
 // ListSignIns lists what happened to the sign-ins of any address.
@@ -242,6 +253,9 @@ func (h handlers) ListSignIns(
 	ctx context.Context, request operatorapi.ListSignInsRequestObject,
 ) (operatorapi.ListSignInsResponseObject, error) {
 	log, err := h.Accounts.SignIns(ctx, request.Params.Email)
+	if err == nil {
+		err = h.Audit.RecordSignIns(ctx, h.name(), log.UserID)
+	}
 	return operatorapi.ListSignIns200JSONResponse(signInLogBody(log)), err
 }
 

@@ -33,7 +33,9 @@ alter table known_browsers
 
 alter table code_emails
     -- The key of sign_in_events for what happens to the email. Servers of 1.0.0 leave it out.
-    add column if not exists log_key bytea;
+    add column if not exists log_key bytea,
+    -- Which kind of browser asked, in words, such as Firefox (Windows): the email says it. Empty: unknown, or a server of 1.0.0 has stored the row.
+    add column if not exists browser text not null default '';
 
 alter table sign_ins
     -- The seeds of the sign-in's earlier codes, latest first: somebody who enters one of those codes is told so. Servers of 1.0.0 add none.
@@ -59,7 +61,7 @@ alter table client_errors drop column if exists request_ids;
 alter table connections drop column if exists last_read_scope, drop column if exists browser, drop column if exists lapse_told;
 alter table users drop column if exists language;
 alter table known_browsers drop column if exists first_signed_in_at;
-alter table code_emails drop column if exists log_key;
+alter table code_emails drop column if exists log_key, drop column if exists browser;
 alter table sign_ins drop column if exists older_seeds, drop column if exists address, drop column if exists used;
 alter table authorization_requests
     drop column if exists decision, drop column if exists decided_version, drop column if exists code_expires_at;

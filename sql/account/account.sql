@@ -143,12 +143,12 @@ select seed, older_seeds, budget from sign_ins where sign_in_id = @sign_in_id;
 
 -- name: PutCodeEmail :exec
 -- The email of a new code replaces the waiting one.
-insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, due_at)
-values (@sign_in_id, @seed, @network, @place, @limits, @counted_at, @language, @partner, @link_path, @log_key, now() + @delay::interval)
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, browser, due_at)
+values (@sign_in_id, @seed, @network, @place, @limits, @counted_at, @language, @partner, @link_path, @log_key, @browser, now() + @delay::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
-    log_key = excluded.log_key, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
+    log_key = excluded.log_key, browser = excluded.browser, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null;
 
 -- name: ListDueEmails :many
 -- Emails in the order in which they leave. busy are the networks for which this server already sends as many emails as it may. Locks nothing
@@ -166,7 +166,7 @@ where code_emails.sign_in_id = @sign_in_id and sign_in_id in (
     select w.sign_in_id from code_emails w
     where w.sign_in_id = @sign_in_id and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
     for update skip locked)
-returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, browser, attempts,
     (leased_until - put_at >= @too_late::interval)::bool as late;
 
 -- name: GetCodeToSend :one

@@ -53,7 +53,7 @@ where code_emails.sign_in_id = $2 and sign_in_id in (
     select w.sign_in_id from code_emails w
     where w.sign_in_id = $2 and w.due_at <= now() and (w.leased_until is null or w.leased_until <= now())
     for update skip locked)
-returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, attempts,
+returning sign_in_id, seed, network, limits, counted_at, language, partner, link_path, log_key, browser, attempts,
     (leased_until - put_at >= $3::interval)::bool as late
 `
 
@@ -73,6 +73,7 @@ type ClaimCodeEmailRow struct {
 	Partner   string
 	LinkPath  string
 	LogKey    []byte
+	Browser   string
 	Attempts  int16
 	Late      bool
 }
@@ -92,6 +93,7 @@ func (q *Queries) ClaimCodeEmail(ctx context.Context, arg ClaimCodeEmailParams) 
 		&i.Partner,
 		&i.LinkPath,
 		&i.LogKey,
+		&i.Browser,
 		&i.Attempts,
 		&i.Late,
 	)
@@ -1214,12 +1216,12 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 }
 
 const putCodeEmail = `-- name: PutCodeEmail :exec
-insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, due_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now() + $11::interval)
+insert into code_emails (sign_in_id, seed, network, place, limits, counted_at, language, partner, link_path, log_key, browser, due_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::interval)
 on conflict (sign_in_id) do update
 set seed = excluded.seed, network = excluded.network, place = excluded.place, limits = excluded.limits,
     counted_at = excluded.counted_at, language = excluded.language, partner = excluded.partner, link_path = excluded.link_path,
-    log_key = excluded.log_key, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
+    log_key = excluded.log_key, browser = excluded.browser, put_at = excluded.put_at, due_at = excluded.due_at, attempts = 0, leased_until = null
 `
 
 type PutCodeEmailParams struct {
@@ -1233,6 +1235,7 @@ type PutCodeEmailParams struct {
 	Partner   string
 	LinkPath  string
 	LogKey    []byte
+	Browser   string
 	Delay     time.Duration
 }
 
@@ -1249,6 +1252,7 @@ func (q *Queries) PutCodeEmail(ctx context.Context, arg PutCodeEmailParams) erro
 		arg.Partner,
 		arg.LinkPath,
 		arg.LogKey,
+		arg.Browser,
 		arg.Delay,
 	)
 	return err

@@ -256,6 +256,7 @@ type codeEmail struct {
 	code    string // empty if only the link works
 	link    string
 	partner string      // name of the partner of the authorization request; empty for the account pages
+	browser string      // that asked, in words, or empty if unknown
 	brand   brand.Brand // the sender's
 	in      *locale.Locale
 	sent    time.Time
@@ -296,15 +297,19 @@ func (e codeEmail) email() (email, error) {
 	if e.code == "" {
 		subject = e.in.Text("mail.link_subject", "Brand", e.brand.Name)
 	}
-	sent := e.sent.UTC().Format("15:04 MST") // names UTC, because the reader's time zone is unknown
+	sent, zone := e.sent.UTC().Format("15:04 MST"), time.UTC // names UTC, because the reader's time zone is unknown
 	if e.zone != nil {
-		sent = e.sent.In(e.zone).Format("15:04")
+		sent, zone = e.sent.In(e.zone).Format("15:04"), e.zone
 	}
 	values := struct {
 		*locale.Locale
 		Subject, Partner, Code, Link, Host, Time, Valid string
+		Asked                                           []Fact // who reads the code to somebody else has not asked for it
 		Brand                                           brand.Brand
-	}{e.in, subject, e.partner, e.code, e.link, link.Host, sent, e.in.Span(e.valid), e.brand}
+	}{e.in, subject, e.partner, e.code, e.link, link.Host, sent, e.in.Span(e.valid), []Fact{
+		{e.in.Text("receipt.browser"), browserIn(e.in, e.browser)},
+		{e.in.Text("receipt.when"), e.in.Moment(e.sent.In(zone)) + " (" + zone.String() + ")"},
+	}, e.brand}
 	var textPart, htmlPart strings.Builder
 	err = errors.Join(plainPart.Execute(&textPart, values), richPart.Execute(&htmlPart, values))
 	return email{e.to, subject, textPart.String(), htmlPart.String(), e.in, e.brand}, err
@@ -358,7 +363,7 @@ func SampleEmail(design brand.Brand, host, name string, language *locale.Locale)
 	const browser = "Firefox (Linux)"
 	at, page := time.Date(2026, 5, 18, 15, 4, 0, 0, time.UTC), "https://"+host+"/account"
 	code := codeEmail{
-		code: "012345", link: page + "/link/" + strings.Repeat("a", 43), partner: "Stride Club", brand: design, in: language, sent: at,
+		code: "012345", link: page + "/link/" + strings.Repeat("a", 43), partner: "Stride Club", browser: browser, brand: design, in: language, sent: at,
 		valid: CodeLifetime, zone: time.UTC,
 	}
 	told := receipt{

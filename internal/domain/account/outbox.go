@@ -198,7 +198,7 @@ func (a *Accounts) attempt(ctx context.Context, email waitingEmail, release func
 	defer func() { settled() }()
 	design, accepted := a.design.Load(), false
 	sending.link = a.settings.BaseURL + email.LinkPath + "/" + a.linkOf(email.SignInID, email.Seed)
-	sending.partner, sending.brand, sending.in = email.Partner, design.brand, design.texts.Locale(email.Language)
+	sending.browser, sending.partner, sending.brand, sending.in = email.Browser, email.Partner, design.brand, design.texts.Locale(email.Language)
 	message, err := sending.email()
 	if err != nil {
 		return err

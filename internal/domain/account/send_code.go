@@ -28,6 +28,7 @@ type CodeRequest struct {
 	Partner  string       // name of the partner of the authorization request; empty for the account pages
 	LinkPath string       // of the page that passes the part after its last slash to VerifyLink
 	Until    time.Time    // when what it is for ends, so that the code works no longer, or zero if later than the code
+	Browser  string       // a BrowserName, which the email says
 	Language string       // of the page and the email: a BCP 47 tag; English if there are no texts in it
 }
 
@@ -130,7 +131,7 @@ func (a *Accounts) storeCodeIn(
 	}
 	return queries.PutCodeEmail(ctx, accountdb.PutCodeEmailParams{
 		SignInID: request.SignIn, Seed: seed, Network: queue[:], Place: a.outbox.place(queue), Limits: counted, CountedAt: row.Now,
-		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, LogKey: entry.key[:],
+		Language: request.Language, Partner: request.Partner, LinkPath: request.LinkPath, LogKey: entry.key[:], Browser: request.Browser,
 		Delay: delay,
 	})
 }

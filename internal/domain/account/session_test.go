@@ -159,14 +159,15 @@ func TestEmailOfTheAccountPages(t *testing.T) {
 	b := newBench(t, Settings{})
 	b.user(t, "ada@example.com")
 	signIn := uuid.New()
-	if err := b.SendCode(context.Background(), CodeRequest{SignIn: signIn, Email: "ada@example.com", LinkPath: "/account/link"}); err != nil {
+	if err := b.SendCode(context.Background(), CodeRequest{SignIn: signIn, Email: "ada@example.com", Browser: BrowserName(firefox), LinkPath: "/account/link"}); err != nil {
 		t.Fatal(err)
 	}
 	email := b.post.Next(t)
-	sent := regexp.MustCompile(`\d\d:\d\d`)
+	sent := regexp.MustCompile(`\d\d:\d\d|\d+ [A-Z][a-z]+ \d{4}`)
 	want := "Activity Connect\n\nTo sign in to your connections, enter this code:\n\n" + email.Code + "\n\n" +
 		"Enter it only at service.example, in the browser that you started in. It is valid for 10 minutes from TIME.\n\n" +
 		"Or open this link in that browser:\n\nhttps://service.example/account/link/" + b.linkOf(signIn, b.seedNow(t, signIn)) + "\n\n" +
+		"Browser: " + BrowserName(firefox) + "\nWhen: TIME, TIME (Europe/Berlin)\n\n" +
 		"Didn’t request this? You can ignore this email. Nobody can sign in without it. " +
 		"Don’t share it with anyone: we never ask for it by phone or email."
 	if diff := cmp.Diff(want, sent.ReplaceAllString(email.Text, "TIME")); diff != "" {

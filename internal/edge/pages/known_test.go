@@ -1,13 +1,16 @@
 package pages
 
 import (
+	"html"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/testing/pgtest"
 )
 
 // cookies are the visitor's for the service, by name.
@@ -167,5 +170,35 @@ func TestFormSentTwiceSignsInOnce(t *testing.T) {
 	}
 	if err := f.OAuth.SignIn(t.Context(), first.asked(base), first.secret().hash(), [32]byte{}, f.newUser(t, "bea@example.com").ID); err != oauth.ErrRequestEnded {
 		t.Errorf("a sign-in of another user: %v", err)
+	}
+}
+
+// The email of a code says which kind of browser asked and when, and nothing that a browser calls itself otherwise. Neither does the database.
+func TestEmailNamesTheBrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.DB.Exec(t, "create table asked as select browser from code_emails") // empty; the emails are gone once they are sent
+	f.DB.Exec(t, `create function note() returns trigger language plpgsql as 'begin insert into asked values (new.browser); return new; end'`)
+	f.DB.Exec(t, "create trigger note before insert or update on code_emails for each row execute function note()")
+	const windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	for agent, want := range map[string]string{
+		windows: "Firefox (Windows)", "": "A browser", "Support, call +49 30 1234 <b>evil</b>": "A browser", "evil/1.0 (Windows NT 10.0)": "A browser",
+		windows + " evil\xff" + strings.Repeat("x", 3000): "Firefox (Windows)",
+	} {
+		v := f.visitor(t)
+		v.Header.Set("User-Agent", agent)
+		base := v.open(scope.All)
+		if got := v.Location(v.Post(base+"/sign-in", "email", email)); got != base+"/code" {
+			t.Fatalf("location = %q", got)
+		}
+		sent := f.post.Next(t)
+		for part, text := range map[string]string{"text": sent.Text, "HTML": html.UnescapeString(sent.HTML)} {
+			if !strings.Contains(text, "Browser: "+want) || !strings.Contains(text, "When: ") || strings.Contains(text, "evil") || strings.Contains(text, "+49") {
+				t.Errorf("%.60q: the %s says:\n%s", agent, part, text)
+			}
+		}
+	}
+	if kinds := pgtest.Value[string](t, f.DB, "select string_agg(distinct browser, ',' order by browser) from asked"); kinds != ",Firefox (Windows)" {
+		t.Errorf("the database has %q", kinds)
 	}
 }

@@ -140,7 +140,7 @@ func (p *pages) sendNewCode(w http.ResponseWriter, r *http.Request, s signIn) er
 func (p *pages) sendCode(r *http.Request, s signIn, email string) error {
 	err := p.Accounts.SendCode(r.Context(), account.CodeRequest{
 		SignIn: s.id, Email: email, Network: p.TrustedProxies.Address(r), Known: knownKeys(r), Partner: s.view.Partner.Name,
-		LinkPath: s.view.Base + "/link", Until: s.until, Language: p.site.Locale(r).Tag,
+		LinkPath: s.view.Base + "/link", Until: s.until, Browser: account.BrowserName(r.UserAgent()), Language: p.site.Locale(r).Tag,
 	})
 	event := telemetry.EventOf(r.Context())
 	event.CodeSent, event.CodeFor = err == nil, s.view.Partner.ClientID

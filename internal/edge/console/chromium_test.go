@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,8 +97,9 @@ func (s *screen) looks(t *testing.T, name string) {
 	if headings != 1 {
 		t.Errorf("%s: %d main headings", name, headings)
 	}
+	expected := regexp.MustCompile("status of (422|404|429)") // a form with a problem, no page, or an act over its budget
 	for _, problem := range s.Problems() {
-		if !strings.Contains(problem, "status of 422") && !strings.Contains(problem, "status of 404") { // a form with a problem, or no page
+		if !expected.MatchString(problem) {
 			t.Errorf("%s: the browser's console shows %s", name, problem)
 		}
 	}
@@ -251,4 +253,20 @@ func TestChromiumUser(t *testing.T) {
 	s.Submit(chromedp.Click(chromedp.CSS("button.grave")))
 	s.IsTitled("Users · Console · Activity Connect")
 	s.looks(t, "user-deleted")
+}
+
+// An act that is over its budget has a page of its own.
+func TestChromiumOverBudget(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	partner := s.DB.Client(t)
+	s.DB.Webhook(t, partner.ID)
+	s.DB.Exec(t, `insert into audit_log (subject, actor, action, client_id)
+		select $1, 'ada', 'webhook.tested', $1 from generate_series(1, 300)`, partner.ID)
+	s.at(t, pathOf(partner.ID)+"/webhooks/test")
+	if status := s.Submit(chromedp.Click(chromedp.CSS("main button.act"))); status != http.StatusTooManyRequests {
+		t.Errorf("status %d", status)
+	}
+	s.IsTitled("Not again so soon · Console · Activity Connect")
+	s.looks(t, "over-budget")
 }

@@ -184,6 +184,10 @@ test-floods: tools build ## flood every public route without credentials, beside
 	$(BENCH_TEST) '^TestFloods$$/$(BENCH_ONLY)'
 	go test -tags faults -vet=off -trimpath -count 1 -timeout 60m -v -run '^TestSieges$$/$(BENCH_ONLY)' ./internal/testing/e2e/restart
 
+.PHONY: test-goodput
+test-goodput: tools build ## freeze PostgreSQL under load, and ask for three times what can be done, directly and through PgBouncer: twenty minutes; fails unless good answers come back within ten seconds
+	$(BENCH_TEST) '^TestGoodput$$/$(BENCH_ONLY)'
+
 .PHONY: test-day
 test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow
 	$(BENCH_TEST) '^TestDay$$'

@@ -25,14 +25,15 @@ const (
 	goodputServers = 3
 	// goodputConnections is how many requests an open loop has under way at each server. More are not sent, and count as not answered.
 	goodputConnections = 1500
-	goodputBefore      = 8 * time.Second
+	goodputWarm        = 10 * time.Second // for connections to be made
+	goodputBefore      = 20 * time.Second
 	goodputRecovery    = 10 * time.Second
 	goodputAfter       = 6 * time.Second
 )
 
 // TestGoodput: a slow moment ends when its cause does. PostgreSQL is frozen for a while under a load that goes on, and ten seconds after
 // the end as many requests are answered as before. At three times of what the servers can do, most of what they can do is still answered.
-// PostgreSQL gets a turn for a fifth of the time alone: it is what there is too little of, and not the processors, which send the load, too.
+// PostgreSQL gets a turn for a fifteenth of the time alone: it is what there is too little of, and not the processors, which send the load, too.
 func TestGoodput(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.StepsRows = 0
@@ -91,7 +92,7 @@ func (s *stage) testGoodput(t *testing.T, slow *slowness, database string) {
 					slow.turn.Unlock()
 				})
 				t.Logf("capacity %.0f/s, sent %.0f/s, good by second: %v, others: %v", capacity, capacity*times, loop.good, loop.other)
-				before := rate(loop.good, 2, goodputBefore)
+				before := rate(loop.good, int(goodputWarm/time.Second), goodputBefore)
 				after := rate(loop.good, int((length-goodputAfter)/time.Second), length)
 				want := capacity * min(times, 0.7)
 				t.Logf("before %.0f/s, after %.0f/s: %.2f; of the capacity %.2f and %.2f", before, after, after/before, before/capacity, after/capacity)
@@ -142,10 +143,10 @@ func (s *slowness) run() {
 	defer func() { _ = s.signalDatabase(syscall.SIGCONT) }() // so that it can be stopped
 	for s.life.Err() == nil {
 		_ = s.signalDatabase(syscall.SIGSTOP)
-		<-time.After(16 * time.Millisecond)
+		<-time.After(28 * time.Millisecond)
 		s.turn.Lock()
 		_ = s.signalDatabase(syscall.SIGCONT)
-		<-time.After(4 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 		s.turn.Unlock()
 	}
 }

@@ -46,10 +46,10 @@ func groups() []*group {
 	}
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
-		{name: "helpers", has: under("internal/testing"), maxLines: 5_483},
-		{name: "tools", has: under("tools"), maxLines: 5_110},
+		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
+		{name: "tools", has: under("tools"), maxLines: 5_150},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 44_490, maxFiles: 234, maxFuncs: 2_200, maxExported: 1_161},
+		{name: "service", has: func(string) bool { return true }, maxLines: 45_480, maxFiles: 237, maxFuncs: 2_244, maxExported: 1_173},
 	}
 }
 

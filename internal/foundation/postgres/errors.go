@@ -24,7 +24,7 @@ const (
 	QueryCanceled       Code = "57014"
 
 	internalError     Code = "XX000"
-	protocolViolation      = "08P01"
+	protocolViolation Code = "08P01"
 )
 
 // phrases identify violations that a Citus node passes on from another node. If rows are inserted from a query, such a violation is

@@ -159,7 +159,7 @@ func PoolerSize(ctx context.Context, url string) (size int, err error) {
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
-		if refused.Code == protocolViolation {
+		if Code(refused.Code) == protocolViolation {
 			return 0, ErrUntold
 		}
 		return 0, nil // PostgreSQL has no such database, or not for this user

@@ -63,11 +63,11 @@ func (s *storm) processFaults(chance *rand.Rand) {
 
 // inTurn does each of the faults in an order of chance, and begins anew, until the storm is over.
 func (s *storm) inTurn(faults []fault, chance *rand.Rand, shortest, longest, shortestPause, longestPause float64) {
-	for s.stop.Err() == nil {
+	for s.faulty.Err() == nil {
 		for _, n := range chance.Perm(len(faults)) {
 			lasts := between(chance, shortest/s.pace, longest/s.pace)
 			pause := between(chance, shortestPause/s.pace, longestPause/s.pace)
-			if s.stop.Err() != nil {
+			if s.faulty.Err() != nil {
 				return
 			}
 			began := time.Since(s.began)
@@ -77,7 +77,7 @@ func (s *storm) inTurn(faults []fault, chance *rand.Rand, shortest, longest, sho
 			}
 			s.sum.fault(faults[n].kind)
 			s.book.happened(faults[n].kind, began, time.Since(s.began))
-			await(s.stop, pause)
+			await(s.faulty, pause)
 		}
 	}
 }

@@ -69,9 +69,10 @@ type storm struct {
 	feeds                  []*feed
 	ghosts                 []uuid.UUID // users of whom all that is attempted is refused, or rolled back
 
-	stop context.Context // ends with the load
-	sum  *summary
-	book *book
+	stop   context.Context // ends with the load
+	faulty context.Context // ends with the faults
+	sum    *summary
+	book   *book
 
 	audit      *auditLedger
 	codes      *codeLedger
@@ -142,17 +143,7 @@ func TestStorm(t *testing.T) {
 		do   func()
 	}{
 		{"the start", s.prepare},
-		{"the storm", func() {
-			stop, end := context.WithTimeout(whole, lasts)
-			defer end()
-			s.stop = stop
-			var load, faults sync.WaitGroup
-			s.startLoad(&load)
-			faults.Go(func() { s.processFaults(rand.New(rand.NewPCG(seed, 1))) })
-			faults.Go(func() { s.networkFaults(rand.New(rand.NewPCG(seed, 2))) })
-			faults.Wait()
-			load.Wait()
-		}},
+		{"the storm", func() { s.rage(lasts) }},
 		{"the calm after it", s.calm},
 		{"the checks", s.check},
 		{"the loss of commits", func() { s.loseCommits(rand.New(rand.NewPCG(seed, 3))) }},
@@ -168,6 +159,38 @@ func TestStorm(t *testing.T) {
 	}()
 	for ; done < len(steps) && whole.Err() == nil; done++ {
 		steps[done].do()
+	}
+}
+
+// How long the load goes on without faults: before the storm, and after it. Good answers are counted at the end of either.
+const (
+	quiet    = 20 * time.Second
+	recovery = 10 * time.Second
+	counted  = 10 * time.Second
+)
+
+// rage lets faults last for a time under the load. Soon after the last of them, as many requests are answered as before the first.
+func (s *storm) rage(lasts time.Duration) {
+	stop, end := context.WithCancel(s.whole)
+	defer end()
+	s.stop = stop
+	var load, faults sync.WaitGroup
+	s.startLoad(&load)
+	await(stop, quiet)
+	before := s.sum.good(time.Now().Add(-counted))
+	var over context.CancelFunc
+	s.faulty, over = context.WithTimeout(stop, lasts)
+	defer over()
+	faults.Go(func() { s.processFaults(rand.New(rand.NewPCG(s.seed, 1))) })
+	faults.Go(func() { s.networkFaults(rand.New(rand.NewPCG(s.seed, 2))) })
+	faults.Wait()
+	await(stop, recovery+counted)
+	after := s.sum.good(time.Now().Add(-counted))
+	end()
+	load.Wait()
+	s.sum.fact("of the load %d requests were answered well in %s before the faults, and %d after them", before, counted, after)
+	if after < before*3/4 { // the load is of chance, too: TestGoodput of the bench is exact
+		s.Errorf("%s after the last fault %d requests were answered well in %s, before the first %d", recovery, after, counted, before)
 	}
 }
 
@@ -308,6 +331,18 @@ func (s *summary) answer(kind, answer string, took time.Duration) {
 	if answer != "none" {
 		s.longest[kind] = max(s.longest[kind], took)
 	}
+}
+
+// good is how many requests have been answered well since then.
+func (s *summary) good(since time.Time) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sample := range s.samples {
+		if sample.at.After(since) && sample.answer == "OK" {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *summary) fact(format string, args ...any) {

@@ -93,8 +93,8 @@ func TestWholeRequests(t *testing.T) {
 func ask2(t *testing.T, conn net.Conn, length int, deaf bool, send func(write func(string))) string {
 	t.Helper()
 	if !deaf {
-		answer := wiretest.HTTP2(t, conn, func(framer *http2.Framer, stream uint32) error {
-			sent := 0
+		answer := wiretest.HTTP2(t, conn, func(_ *http2.Framer, stream uint32) error {
+			sent, framer := 0, http2.NewFramer(conn, nil) // one for each goroutine that writes
 			go send(func(part string) {
 				sent += len(part)
 				for ; len(part) > 16<<10; part = part[16<<10:] {

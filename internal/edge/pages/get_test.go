@@ -44,7 +44,7 @@ func TestGetsChangeNothing(t *testing.T) {
 						r.AddCookie(cookie)
 					}
 				},
-				Refuses: []string{"/static/partners/{client}/{logo}"}, // the partner has none
+				Refuses: []string{"/static/partners/{client}/{logo}", "/.well-known/security.txt"}, // there is none
 				Sets: map[string]string{
 					"/oauth/authorize " + browserCookie: "the same secret for longer; a browser without one has nothing to lose",
 					"/oauth/authorize " + askedCookie:   "for the paths of the new request alone, of which nothing is stored",

@@ -251,9 +251,9 @@ func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (done pgconn.C
 	return done, err
 }
 
-// Query returns rows. Closing them releases the connection.
+// Query returns rows. Closing them releases the connection. With an error there are rows, too, which have it.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return p.query(ctx, sql, args)
+	return orFailed(p.query(ctx, sql, args))
 }
 
 // QueryRow returns one row. Scanning it releases the connection.
@@ -312,6 +312,26 @@ func (r *rows) Close() {
 		r.release = nil
 	}
 }
+
+// orFailed returns rows for those who look for the error there, as the functions of pgx do.
+func orFailed(result *rows, err error) (pgx.Rows, error) {
+	if err != nil {
+		return failedRows{err: err}, err
+	}
+	return result, nil
+}
+
+// failedRows are those of a query that failed. They have none of the other methods, which are for a row.
+type failedRows struct {
+	pgx.Rows
+	err error
+}
+
+func (failedRows) Next() bool { return false }
+
+func (failedRows) Close() {}
+
+func (r failedRows) Err() error { return r.err }
 
 // row is the first of the rows.
 type row struct {
@@ -428,9 +448,9 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	return done, err
 }
 
-// Query returns rows, which must be closed before the next statement.
+// Query returns rows, which must be closed before the next statement. With an error there are rows, too, which have it.
 func (t *tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.query(ctx, sql, args)
+	return orFailed(t.query(ctx, sql, args))
 }
 
 // QueryRow returns one row.

@@ -384,6 +384,26 @@ func TestLateAnswerKeepsTheConnection(t *testing.T) {
 	}
 }
 
+// A query that fails has its error in its rows, too, where the functions of pgx look for it.
+func TestRowsOfAQueryThatFails(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t).Pool
+	query := func(db interface {
+		Query(context.Context, string, ...any) (pgx.Rows, error)
+	}) {
+		t.Helper()
+		rows, err := db.Query(t.Context(), "select from nothing")
+		_, collected := pgx.CollectRows(rows, pgx.RowTo[int])
+		again, _ := db.Query(t.Context(), "select from nothing")
+		_, each := pgx.ForEachRow(again, nil, func() error { return nil })
+		if !postgres.Is(err, postgres.UndefinedTable) || !errors.Is(collected, err) || each == nil {
+			t.Errorf("%v, %v, %v", err, collected, each)
+		}
+	}
+	query(pool)
+	_ = postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error { query(tx); return nil })
+}
+
 // A connection is closed if its statement is overdue, and the server is not asked for anything then.
 func TestOverdueConnectionIsClosed(t *testing.T) {
 	t.Parallel()

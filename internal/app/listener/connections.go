@@ -31,7 +31,7 @@ func placesOf(memory int64, files uint64) int {
 // connections are those that a listener has open. Each takes a place, and so does each request on it beside another. Some wait for
 // their callers and can be replaced: a connection without a request, also one that is in its handshake or sends the head of a request, and a
 // request whose body is not whole. Something new that finds no place replaces what has waited for the longest in the network that has the most
-// places. A request that is whole works, and is not replaced. At most three quarters of the places work, so that the rest can be
+// places, or in its own if that has half of all. A request that is whole works, and is not replaced. At most three quarters of the places work, so that the rest can be
 // replaced. One network may have as many requests at work as it leaves free: half if it is alone, a third beside another such network. A
 // trusted proxy carries the requests of many networks, so each of its connections counts as a network of its own.
 type connections struct {
@@ -141,13 +141,17 @@ func (r *replaced) close() {
 	}
 }
 
-// makeRoom reports whether there is a place for one of p. It ends for it what waits, but nothing of a smaller network. It closes a
-// connection that has had no whole request since it was idle. On another it ends only the request that waits, so that the answers to the
-// others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
+// makeRoom reports whether there is a place for one of p. It ends for it what waits: of its own network, if that has half of the places, and
+// otherwise nothing of a smaller network. It closes a connection that has had no whole request since it was idle. On another it ends only
+// the request that waits, so that the answers to the others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
 func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
-	for c.taken >= c.Places {
+	for {
+		full := p.taken >= (c.Places+1)/2
+		if !full && c.taken < c.Places {
+			return true
+		}
 		most := p
-		if len(c.waiting) > 0 && c.waiting[0].taken > p.taken {
+		if !full && len(c.waiting) > 0 && c.waiting[0].taken > p.taken {
 			most = c.waiting[0]
 		}
 		w := most.longest()
@@ -171,7 +175,6 @@ func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
 		}
 		c.Replaced++
 	}
-	return true
 }
 
 // take takes places, or gives them back.

@@ -97,9 +97,13 @@ func TestConnections(t *testing.T) {
 		// room ends what must be ended for a place, and says whether there is one.
 		room := func(newcomer *modelled) bool {
 			ofNetwork := func(a *modelled) int { return taken(func(m *modelled) bool { return together(a, m) }) }
-			for taken(everywhere) >= most {
+			for {
+				full := ofNetwork(newcomer) >= (most+1)/2
+				if !full && taken(everywhere) < most {
+					return true
+				}
 				candidates := slices.DeleteFunc(slices.Clone(line), func(w waits) bool {
-					return !together(w.modelled, newcomer) && ofNetwork(w.modelled) <= ofNetwork(newcomer)
+					return !together(w.modelled, newcomer) && (full || ofNetwork(w.modelled) <= ofNetwork(newcomer))
 				})
 				if len(candidates) == 0 && ofNetwork(newcomer) == 0 {
 					return true
@@ -120,7 +124,6 @@ func TestConnections(t *testing.T) {
 				victim.running--
 				leaveLine(func(w waits) bool { return w == victim })
 			}
-			return true
 		}
 		one := func(act func(*rapid.T, *modelled)) func(*rapid.T) {
 			return func(t *rapid.T) {
@@ -247,7 +250,7 @@ func TestConnections(t *testing.T) {
 // The rules of TestConnections, in one case each.
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	c := newConnections(6, nil)
+	c := newConnections(8, nil)
 	admit := func(from byte) *connection { return c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", from)}) }
 	ask := func(b *connection, body bool) *waiter {
 		q := &waiter{of: b, stop: func() {}}
@@ -257,8 +260,8 @@ func TestRoom(t *testing.T) {
 		}
 		return q
 	}
-	var first [6]*connection
-	for n, from := range []byte{1, 1, 1, 1, 2, 3} {
+	var first [8]*connection
+	for n, from := range []byte{1, 1, 1, 1, 2, 3, 7, 8} {
 		first[n] = admit(from)
 	}
 	replaced := func(act string, want ...int) {
@@ -289,10 +292,17 @@ func TestRoom(t *testing.T) {
 	ask(first[2], true) // beside the one that works
 	admit(6)
 	replaced("a request beside one that works", 0, 1, 5)
-	if got := c.counts(); first[2].running != 1 || got.Open != 6 || got.taken != 6 || got.Refused != 1 {
+	if got := c.counts(); first[2].running != 1 || got.Open != 8 || got.taken != 8 || got.Refused != 1 {
 		t.Errorf("it is not replaced alone: %d run, %+v", first[2].running, got)
 	}
-	c = newConnections(2, nil)
+	c = newConnections(8, nil)
+	for range 6 {
+		admit(1)
+	}
+	if got := c.counts(); got.Open != 4 || got.Replaced != 2 {
+		t.Errorf("one network has more than half of the places: %+v", got)
+	}
+	c = newConnections(4, nil)
 	rest := admit(1)
 	c.end(ask(rest, false), false) // its body is read after the answer
 	admit(1)

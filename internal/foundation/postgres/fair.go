@@ -321,7 +321,7 @@ func orFailed(result *rows, err error) (pgx.Rows, error) {
 	return result, nil
 }
 
-// failedRows are those of a query that failed. They have none of the other methods, which are for a row.
+// failedRows are those of a query that failed. The other methods are for a row.
 type failedRows struct {
 	pgx.Rows
 	err error

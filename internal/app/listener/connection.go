@@ -26,12 +26,13 @@ type connection struct {
 	running int    // requests
 	answers bool   // it has had a whole request since it was idle
 	closed  bool
+	gone    chan struct{} // closed with it
 }
 
 // Read implements [net.Conn].
 func (c *connection) Read(p []byte) (int, error) {
 	if c.pace != nil {
-		c.pace.pause()
+		c.pace.pause(c.gone)
 	}
 	return c.Conn.Read(p)
 }
@@ -97,12 +98,16 @@ type pace struct {
 	since time.Time
 }
 
-func (p *pace) pause() {
+// pause ends with the connection, whose requests would otherwise keep their memory.
+func (p *pace) pause(gone <-chan struct{}) {
 	if n := p.abandoned.Swap(0); n > 0 {
 		now := time.Now()
 		p.debt = max(0, p.debt-now.Sub(p.since)/forgiving) + time.Duration(n)*debtEach
 		p.since = now
-		<-time.After(min(p.debt, maxPause))
+		select {
+		case <-time.After(min(p.debt, maxPause)):
+		case <-gone:
+		}
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *connections) admit(conn net.Conn) *connection {
 	if !c.makeRoom(p, &replaced) {
 		return nil
 	}
-	b := &connection{Conn: conn, of: c, peers: p, unread: true}
+	b := &connection{Conn: conn, of: c, peers: p, unread: true, gone: make(chan struct{})}
 	b.idle.of = b
 	if !p.proxy {
 		b.pace = new(pace)
@@ -141,8 +141,9 @@ func (r *replaced) close() {
 	}
 }
 
-// makeRoom reports whether there is a place for one of p. It ends for it what waits: of its own network, if that has half of the places, and
-// otherwise nothing of a smaller network. It closes a connection that has had no whole request since it was idle. On another it ends only
+// makeRoom reports whether there is a place for one of p. It ends for it what waits, but nothing of a smaller network. If its own network
+// has half of the places, it ends only a connection of that without a request: net/http keeps the memory of a connection that ends with
+// requests until the idle timeout, so that a network that replaced its own would take the memory of all. It closes a connection that has had no whole request since it was idle. On another it ends only
 // the request that waits, so that the answers to the others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
 func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
 	for {
@@ -155,6 +156,9 @@ func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
 			most = c.waiting[0]
 		}
 		w := most.longest()
+		if full {
+			w = p.longestIdle()
+		}
 		if w == nil && p.taken == 0 {
 			return true
 		}
@@ -196,6 +200,7 @@ func (c *connections) forget(p *peers) {
 
 func (c *connections) remove(b *connection) {
 	b.closed = true
+	close(b.gone)
 	c.Open--
 	c.setUnread(b, false)
 	c.setWaiting(&b.idle, false)
@@ -333,6 +338,16 @@ func (c *connections) counts() Counts {
 func (p *peers) longest() *waiter {
 	if front := p.waiting.Front(); front != nil {
 		return front.Value.(*waiter)
+	}
+	return nil
+}
+
+// longestIdle returns the connection without a request that has waited for the longest.
+func (p *peers) longestIdle() *waiter {
+	for element := p.waiting.Front(); element != nil; element = element.Next() {
+		if w := element.Value.(*waiter); w == &w.of.idle {
+			return w
+		}
 	}
 	return nil
 }

@@ -103,7 +103,10 @@ func TestConnections(t *testing.T) {
 					return true
 				}
 				candidates := slices.DeleteFunc(slices.Clone(line), func(w waits) bool {
-					return !together(w.modelled, newcomer) && (full || ofNetwork(w.modelled) <= ofNetwork(newcomer))
+					if full {
+						return !together(w.modelled, newcomer) || w.request != nil
+					}
+					return !together(w.modelled, newcomer) && ofNetwork(w.modelled) <= ofNetwork(newcomer)
 				})
 				if len(candidates) == 0 && ofNetwork(newcomer) == 0 {
 					return true

@@ -45,8 +45,9 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 			_ = control.SetReadDeadline(time.Now().Add(limits.Head)) // before something may stop it
 		}
 		late := false
+		var received bytes.Buffer
+		defer func() { received = bytes.Buffer{} }() // the timers of net/http keep the request for a while
 		if c.begin(q, !body.ended) && !body.ended {
-			var received bytes.Buffer
 			_, err := io.CopyN(&received, body, wholeBody)
 			late = errors.Is(err, os.ErrDeadlineExceeded)
 			r.Body = struct {

@@ -17,7 +17,7 @@ import (
 // costly are the acts on a client that cost others something, by their actions in the audit log.
 var costly = map[string]struct {
 	hourly int    // how often the client's own people do it within an hour; 0: as often as they like
-	tells  string // what the email to the client's contact is about, if they have done it; empty: there is no email
+	tells  string // what the email to the client's contact is about, if they have done it; empty: none is sent
 }{
 	"client.secret_replaced": {6, "client_secret"},
 	"webhook.secret_rotated": {6, "webhook_secret"},

@@ -67,7 +67,7 @@ type Config struct {
 	Brand           brand.Brand       // whose pages these are; without a name: the program's own
 	Texts           *locale.Catalogue // nil for those of the program
 	Developers      bool              // whether the listener has the developers' site, which search engines may find
-	SecurityContact string            // where weaknesses are reported, https: or mailto:; empty: there is no security.txt
+	SecurityContact string            // where weaknesses are reported, https: or mailto:; empty: security.txt is 404
 	Now             func() time.Time
 	Limits          work.Limits // of the time that a request may take, and of its wait for an email
 }

@@ -24,6 +24,7 @@ type connection struct {
 	idle    waiter // waits while the connection has no request
 	unread  bool   // see [Counts]
 	running int    // requests
+	streams bool   // they are streams of HTTP/2
 	answers bool   // it has had a whole request since it was idle
 	closed  bool
 	gone    chan struct{} // closed with it

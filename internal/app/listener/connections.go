@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"connect-svc/internal/foundation/network"
 )
@@ -52,6 +53,7 @@ type Counts struct {
 	Refused  uint64 // new connections and requests, because nothing could be replaced or too many requests work
 
 	taken   int // places: one of each connection, and one of each request beside another of its connection
+	kept    int // places of connections that have ended, whose memory net/http keeps
 	working int // requests
 	unread  int // connections with a request that may not have been read: new ones, for example
 }
@@ -61,6 +63,7 @@ type peers struct {
 	proxy   bool
 	network netip.Prefix // the zero value: of a proxy, or unknown
 	taken   int          // places, as in Counts
+	kept    int          // as in Counts
 	working int          // requests
 	waiting list.List    // of *waiter; the first has waited for the longest
 	place   int          // in waitingPeers, if some wait
@@ -142,12 +145,13 @@ func (r *replaced) close() {
 }
 
 // makeRoom reports whether there is a place for one of p. It ends for it what waits, but nothing of a smaller network. If its own network
-// has half of the places, it ends only a connection of that without a request: net/http keeps the memory of a connection that ends with
-// requests until the idle timeout, so that a network that replaced its own would take the memory of all. It closes a connection that has had no whole request since it was idle. On another it ends only
-// the request that waits, so that the answers to the others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
+// has its share, it ends only a connection of that without a request: a network that replaced its own requests would take the memory of all
+// (see remove). It closes a connection that has had no whole request since it was idle. On another it ends only the request that waits, so
+// that the answers to the others arrive. A network that has no place gets one in any case: where nothing waits, answers are about to leave.
 func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
 	for {
-		full := p.taken >= (c.Places+1)/2
+		// Its share is half of what is not kept of others, and a thirty-second of all in any case.
+		full := p.taken+p.kept >= max((c.Places+31)/32, (c.Places-(c.kept-p.kept)+1)/2)
 		if !full && c.taken < c.Places {
 			return true
 		}
@@ -159,7 +163,7 @@ func (c *connections) makeRoom(p *peers, replaced *replaced) bool {
 		if full {
 			w = p.longestIdle()
 		}
-		if w == nil && p.taken == 0 {
+		if w == nil && p.taken+p.kept == 0 {
 			return true
 		}
 		if w == nil {
@@ -193,18 +197,32 @@ func (c *connections) take(p *peers, places int) {
 
 // forget forgets a network that has nothing here. A request may outlast its connection, and the network may be known anew by then.
 func (c *connections) forget(p *peers) {
-	if p.taken == 0 && p.working == 0 && c.networks[p.network] == p {
+	if p.taken+p.kept+p.working == 0 && c.networks[p.network] == p {
 		delete(c.networks, p.network)
 	}
 }
 
+// remove gives back the places of a connection. If it ends with requests of HTTP/2, its network cannot have them again before the idle
+// timeout: when net/http ends their streams, it starts the timer of that anew, which keeps the memory of them all.
 func (c *connections) remove(b *connection) {
 	b.closed = true
 	close(b.gone)
 	c.Open--
 	c.setUnread(b, false)
 	c.setWaiting(&b.idle, false)
-	c.take(b.peers, -max(1, b.running))
+	places := max(1, b.running)
+	if p := b.peers; b.running > 0 && b.streams {
+		p.kept += places
+		c.kept += places
+		time.AfterFunc(idleTimeout, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			p.kept -= places
+			c.kept -= places
+			c.forget(p)
+		})
+	}
+	c.take(b.peers, -places)
 }
 
 func (c *connections) setUnread(b *connection, unread bool) {
@@ -254,7 +272,7 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 
 // begin counts a request that has yet to be read. It waits if it has a body. The first one of a connection uses the connection's place,
 // and each further one takes another; begin reports false if there is none.
-func (c *connections) begin(q *waiter, body bool) bool {
+func (c *connections) begin(q *waiter, body, stream bool) bool {
 	var replaced replaced
 	defer replaced.close()
 	c.mu.Lock()
@@ -271,6 +289,7 @@ func (c *connections) begin(q *waiter, body bool) bool {
 	}
 	if !b.closed {
 		c.setWaiting(&b.idle, false)
+		b.streams = stream
 		b.running++
 		q.counted = true
 		c.setWaiting(q, body)

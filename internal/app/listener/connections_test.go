@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -40,7 +42,9 @@ type modelled struct {
 	requests []*modelledRequest
 	running  int
 	answers  bool
+	streams  bool // of HTTP/2
 	gone     bool
+	kept     int // places, after it
 }
 
 type modelledRequest struct {
@@ -88,17 +92,29 @@ func TestConnections(t *testing.T) {
 			}
 			return n
 		}
+		kept := func(by func(*modelled) bool) (places int) {
+			for _, m := range all {
+				if by(m) {
+					places += m.kept
+				}
+			}
+			return places
+		}
 		everywhere := func(*modelled) bool { return true }
 		leaveLine := func(by func(waits) bool) { line = slices.DeleteFunc(line, by) }
 		vanish := func(m *modelled) {
+			if m.streams && !m.gone {
+				m.kept = m.running
+			}
 			m.gone = true
 			leaveLine(func(w waits) bool { return w.modelled == m })
 		}
 		// room ends what must be ended for a place, and says whether there is one.
 		room := func(newcomer *modelled) bool {
 			ofNetwork := func(a *modelled) int { return taken(func(m *modelled) bool { return together(a, m) }) }
+			dropped := kept(func(m *modelled) bool { return together(newcomer, m) })
 			for {
-				full := ofNetwork(newcomer) >= (most+1)/2
+				full := ofNetwork(newcomer)+dropped >= max(1, (most-kept(everywhere)+dropped+1)/2) // a thirty-second of them is 1
 				if !full && taken(everywhere) < most {
 					return true
 				}
@@ -108,7 +124,7 @@ func TestConnections(t *testing.T) {
 					}
 					return !together(w.modelled, newcomer) && ofNetwork(w.modelled) <= ofNetwork(newcomer)
 				})
-				if len(candidates) == 0 && ofNetwork(newcomer) == 0 {
+				if len(candidates) == 0 && ofNetwork(newcomer)+dropped == 0 {
 					return true
 				}
 				if len(candidates) == 0 {
@@ -138,7 +154,7 @@ func TestConnections(t *testing.T) {
 		stopped := map[*waiter]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
-				want.Open, want.unread, want.taken, want.working = 0, 0, taken(everywhere), working(everywhere)
+				want.Open, want.unread, want.taken, want.kept, want.working = 0, 0, taken(everywhere), kept(everywhere), working(everywhere)
 				for _, m := range all {
 					if !m.gone {
 						want.Open++
@@ -158,12 +174,15 @@ func TestConnections(t *testing.T) {
 				if got := c.counts(); got != want || want.working > max(1, most*3/4) {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
-				if want.taken == 0 && want.working == 0 && len(c.networks) > 0 {
+				if want.taken+want.kept+want.working == 0 && len(c.networks) > 0 {
 					t.Fatal("networks without connections are left")
 				}
 			},
 			"open": func(t *rapid.T) {
-				m := &modelled{from: rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", proxy}).Draw(t, "from")}
+				m := &modelled{
+					from:    rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", proxy}).Draw(t, "from"),
+					streams: rapid.Bool().Draw(t, "HTTP/2"),
+				}
 				fits := room(m)
 				if m.connection = c.admit(&knock{from: m.from}); (m.connection != nil) != fits {
 					t.Fatalf("admitted %t, want %t", m.connection != nil, fits)
@@ -193,7 +212,7 @@ func TestConnections(t *testing.T) {
 						line = append(line, waits{m, q})
 					}
 				}
-				if got := c.begin(q.waiter, body); got != fits {
+				if got := c.begin(q.waiter, body, m.streams); got != fits {
 					t.Fatalf("it has a place: %t, want %t", got, fits)
 				}
 				m.requests = append(m.requests, q)
@@ -258,7 +277,7 @@ func TestRoom(t *testing.T) {
 	ask := func(b *connection, body bool) *waiter {
 		q := &waiter{of: b, stop: func() {}}
 		c.observe(b, http.StateActive)
-		if !c.begin(q, body) {
+		if !c.begin(q, body, false) {
 			t.Error("a request has no place")
 		}
 		return q
@@ -322,6 +341,54 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// A network that drops connections with their streams has those places again once net/http has forgotten them, and not before. Each such
+// network leaves half of the rest to the others, and a small part of all in any case.
+func TestDroppedStreamsTakePlaces(t *testing.T) {
+	t.Parallel()
+	for streams, want := range map[bool][]int{true: {32, 16, 8, 4, 2, 2, 2}, false: {100, 100}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newConnections(64, nil)
+			drop := func() (admitted []int) {
+				for network := range want {
+					n := 0
+					for range 100 {
+						b := c.admit(&knock{from: fmt.Sprintf("192.0.2.%d", network)})
+						if b == nil {
+							continue
+						}
+						n++
+						q := &waiter{of: b}
+						c.begin(q, true, streams)
+						_ = b.Close()
+						c.work(q, false)
+						c.end(q, true)
+					}
+					admitted = append(admitted, n)
+				}
+				return admitted
+			}
+			if got := drop(); !slices.Equal(got, want) {
+				t.Errorf("streams %t: connections of each network: %v, want %v", streams, got, want)
+			}
+			<-time.After(idleTimeout - time.Second)
+			if got := drop(); streams && slices.Max(got) > 0 {
+				t.Errorf("connections before the idle timeout: %v", got)
+			}
+			<-time.After(idleTimeout)
+			c.mu.Lock()
+			known, kept := len(c.networks), c.kept
+			c.mu.Unlock()
+			if known > 0 || kept > 0 {
+				t.Errorf("%d networks are known, and %d places kept", known, kept)
+			}
+			if got := drop(); !slices.Equal(got, want) {
+				t.Errorf("streams %t: connections after the idle timeout: %v, want %v", streams, got, want)
+			}
+			<-time.After(idleTimeout)
+		})
+	}
+}
+
 // One network may have as many requests at work as it leaves free. Places that do not work are left for connections.
 func TestWork(t *testing.T) {
 	t.Parallel()
@@ -334,7 +401,7 @@ func TestWork(t *testing.T) {
 			}
 			c.observe(b, http.StateActive)
 			q := &waiter{of: b}
-			c.begin(q, false)
+			c.begin(q, false, false)
 			if got, open := c.work(q, true); got {
 				works++
 			} else {

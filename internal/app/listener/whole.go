@@ -47,7 +47,7 @@ func (c *connections) bound(limits work.Limits, next http.Handler) http.Handler 
 		late := false
 		var received bytes.Buffer
 		defer func() { received = bytes.Buffer{} }() // the timers of net/http keep the request for a while
-		if c.begin(q, !body.ended) && !body.ended {
+		if c.begin(q, !body.ended, r.ProtoMajor > 1) && !body.ended {
 			_, err := io.CopyN(&received, body, wholeBody)
 			late = errors.Is(err, os.ErrDeadlineExceeded)
 			r.Body = struct {

@@ -274,7 +274,8 @@ func TestPoolLosesNoConnection(t *testing.T) {
 	wait.Until(t, "all connections come back", func() bool { return pool.Stat().AcquiredConns() == 0 }) // those that broke are closed by and by
 }
 
-// A server that hangs is not left with many connections that were given up.
+// A server that hangs is not left with many connections that were given up. Only so many wait
+// for connections to be made that the places of all others are left to those who need none.
 func TestConnectionsLogInInTurns(t *testing.T) {
 	t.Parallel()
 	way := proxytest.New(t)
@@ -283,23 +284,44 @@ func TestConnectionsLogInInTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	made, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	way.Hang.Lock()
 	hung := way.Passed.Load()
 	var all sync.WaitGroup
-	for range 8 {
+	ask := func(ctx context.Context, want error) {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
-			defer cancel()
-			if _, err := pool.Exec(ctx, "select pg_sleep(0.01)"); err != nil {
-				t.Error(err)
+			if _, err := pool.Exec(ctx, "select"); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
 			}
 		})
 	}
-	wait.Until(t, "connections are made", func() bool { return pool.Stat().ConstructingConns() == 7 && way.Passed.Load() >= hung+2 })
+	for given := range int32(5) { // each is given up, and its connection goes on being made
+		short, cancel := context.WithCancel(ctx)
+		ask(short, context.Canceled)
+		wait.Until(t, "a connection is made", func() bool { return pool.Stat().ConstructingConns() == given+1 })
+		cancel()
+		all.Wait()
+	}
+	wait.Until(t, "connections log in", func() bool { return way.Passed.Load() >= hung+2 })
 	if n := way.Passed.Load() - hung; n > 2 {
 		t.Errorf("%d connections log in at a time", n)
 	}
+	ask(ctx, nil)
+	ask(ctx, nil)
+	wait.Until(t, "connections are made", func() bool { return pool.Stat().ConstructingConns() == 7 })
+	for range 3 {
+		ask(ctx, nil)
+	}
+	wait.Until(t, "the others have no place", func() bool { return pool.QueueStats().Waiting == 3 })
 	way.Hang.Unlock()
+	if err := made.Rollback(ctx); err != nil {
+		t.Error(err)
+	}
 	all.Wait()
 }
 
@@ -373,7 +395,7 @@ func TestPoolWaitsForARestart(t *testing.T) {
 			}
 		})
 	}
-	wait.Until(t, "those without a connection wait", func() bool { return pool.QueueStats().Waiting == 12-4 })
+	wait.Until(t, "those without a connection wait", func() bool { return pool.QueueStats().Waiting == 12-2 })
 	if server, err = embedded.Start(t.Context(), embedded.Config{Dir: dir, Limits: wait.Patient}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@
 //   - While somebody of two kinds waits, no kind is served twice before the other is served once. The same holds for the callers
 //     of one kind (TestQueueServesKindsInTurn).
 //   - Requests that have begun come before new ones of their kind (TestQueueCompletesWhatIsBegun).
+//   - While a caller's requests wait for long, its newest is served first, which has the most time left (TestQueueServesNewestWhenLate).
 //   - A place that comes free is handed to one that waits, and no place is lost (TestQueueProperties).
 //   - A wait is bounded by time: it ends with [ErrLate] while there is still time to answer (TestQueueIsBoundedByTime). A queue
 //     may also bound how many wait for one caller, and refuses more with [ErrFull] (TestQueueIsBoundedForEachCaller).
@@ -69,7 +70,7 @@ type Queue struct {
 	most int // waiting for one caller
 
 	mu    sync.Mutex
-	free  int
+	free  int            // less than 0: so many of those in use were taken away
 	kinds map[Kind]*kind // in which somebody waits
 	order list.List      // of these *kind: the front is served next
 	stats Stats
@@ -107,6 +108,8 @@ type caller struct {
 // waiter is one that waits.
 type waiter struct {
 	granted chan struct{} // closed when a place is handed over
+	since   time.Time
+	given   bool // it has a limited time, of which it waits a part
 	kind    *kind
 	caller  *caller
 	element *list.Element // among those that wait for the caller; nil once a place was handed over
@@ -131,7 +134,6 @@ func (q *Queue) Acquire(ctx context.Context) error {
 		defer timer.Stop()
 		late = timer.C
 	}
-	began := time.Now()
 	select {
 	case <-mine.granted:
 	case <-late:
@@ -143,7 +145,7 @@ func (q *Queue) Acquire(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.stats.WaitTime += time.Since(began)
+	q.stats.WaitTime += time.Since(mine.since)
 	switch {
 	case err == nil:
 		q.stats.Acquired++
@@ -189,10 +191,24 @@ func (q *Queue) join(asked request) (*waiter, error) {
 	if c.element == nil {
 		k.callers[key], c.element = c, c.order.PushBack(c)
 	}
-	mine := &waiter{granted: make(chan struct{}), kind: k, caller: c}
+	mine := &waiter{granted: make(chan struct{}), since: time.Now(), given: asked.begun != nil, kind: k, caller: c}
 	mine.element = c.waiting.PushBack(mine)
 	q.stats.Waiting++
 	return mine, nil
+}
+
+// late is how long the first of a caller's new requests waits, at most, before the last is served instead. When more is asked for than can be
+// done, some are given up, whoever is served: the first have little time left to be completed, and the last have all of theirs.
+const late = 200 * time.Millisecond
+
+// Add adds places, or takes some away: those in use once they are returned.
+func (q *Queue) Add(places int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ; places > 0; places-- {
+		q.release()
+	}
+	q.free += places
 }
 
 // Release returns a place. The place goes to the first that waits for the first caller of the first kind, a request that has begun before new
@@ -205,7 +221,7 @@ func (q *Queue) Release() {
 
 func (q *Queue) release() {
 	first := q.order.Front()
-	if first == nil {
+	if first == nil || q.free < 0 {
 		q.free++
 		return
 	}
@@ -216,6 +232,9 @@ func (q *Queue) release() {
 	}
 	c := order.Front().Value.(*caller)
 	next := c.waiting.Front().Value.(*waiter)
+	if !c.begun && next.given && time.Since(next.since) > late {
+		next = c.waiting.Back().Value.(*waiter)
+	}
 	q.order.MoveToBack(k.element)
 	order.MoveToBack(c.element)
 	q.remove(next)

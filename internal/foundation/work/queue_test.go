@@ -96,6 +96,89 @@ func TestQueueServesKindsInTurn(t *testing.T) {
 	})
 }
 
+// New requests of a caller are served in order until the first has waited for long, and from then on the newest first. Requests that have begun, and
+// work without a limit of time, are always served in order.
+func TestQueueServesNewestWhenLate(t *testing.T) {
+	t.Parallel()
+	request := func(t *testing.T) context.Context {
+		ctx, cancel := work.Within(t.Context(), partner("a"), time.Minute)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for name, test := range map[string]struct {
+		context func(*testing.T) context.Context
+		want    string
+	}{
+		"new":          {request, "1432"},
+		"begun":        {func(t *testing.T) context.Context { return work.Begun(request(t)) }, "1234"},
+		"without time": {func(t *testing.T) context.Context { return work.WithCaller(t.Context(), partner("a")) }, "1234"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := work.NewQueue(1, work.Unbounded)
+				if err := q.Acquire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got := make(chan string, 4)
+				for n := range cap(got) {
+					ctx := test.context(t)
+					go func() {
+						if err := q.Acquire(ctx); err == nil {
+							got <- fmt.Sprint(n + 1)
+						}
+					}()
+					synctest.Wait()
+				}
+				served := ""
+				for range cap(got) {
+					q.Release()
+					served += <-got
+					<-time.After(time.Second)
+				}
+				if served != test.want {
+					t.Errorf("served %s, want %s", served, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A place that is added goes to one that waits, and one that is taken away comes back to nobody.
+func TestQueueWithMoreAndFewerPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := work.NewQueue(1, work.Unbounded)
+		var served atomic.Int32
+		for range 6 {
+			go func() {
+				if err := q.Acquire(t.Context()); err == nil {
+					served.Add(1)
+				}
+			}()
+		}
+		for step, test := range []struct {
+			act  func()
+			want int32
+		}{
+			{func() {}, 1},
+			{func() { q.Add(1) }, 2},
+			{func() { q.Add(-2) }, 2},
+			{q.Release, 2},
+			{func() { q.Add(1) }, 2}, // in place of the one in use that was taken away
+			{q.Release, 3},
+			{func() { q.Add(2) }, 5},
+			{q.Release, 6},
+		} {
+			test.act()
+			synctest.Wait()
+			if got := served.Load(); got != test.want {
+				t.Errorf("step %d: %d are served, want %d", step, got, test.want)
+			}
+		}
+	})
+}
+
 // A request leaves the line while there is time to answer it: the sooner the more is left to do.
 func TestQueueIsBoundedByTime(t *testing.T) {
 	t.Parallel()

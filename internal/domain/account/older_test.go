@@ -58,6 +58,7 @@ func TestMeant(t *testing.T) {
 		"ada@example.com": "ada@example.com", "“ada@example.com”": "ada@example.com", "<ada@example.com>": "ada@example.com",
 		"Ada Lovelace <ada@example.com>": "ada@example.com", "„ada@example.com“": "ada@example.com", "«\u00a0ada@example.com\u00a0»": "ada@example.com",
 		"\"ada@example.com\"": "ada@example.com", "'ada@example.com'": "ada@example.com", "o'ada@example.com": "o'ada@example.com", "'o@example.com": "'o@example.com", `"a d a"@example.com`: `"a d a"@example.com`,
+		" ada@example.com. ": "ada@example.com", "ada@example.com,": "ada@example.com", "“ada@example.com”.": "ada@example.com", ".ada@example.com": ".ada@example.com",
 		"": "", "<": "", "ada": "ada",
 	} {
 		if got := meant(typed); got != want {

@@ -63,16 +63,17 @@ func (a *Accounts) SendCode(ctx context.Context, request CodeRequest) (err error
 	return a.storeCode(ctx, request, mathrand.N(a.settings.Limits.MailDelay))
 }
 
-// meant returns the address that somebody means who pastes it in quotes, or with the name of its owner as in Ada <ada@example.com>. No
-// address ends like that.
+// meant returns the address that somebody means who pastes it in quotes, with the end of its sentence, or with the name of its owner as in
+// Ada <ada@example.com>. No address ends like that.
 func meant(email string) string {
 	surrounds := func(c rune) bool {
 		return unicode.In(c, unicode.White_Space, unicode.Cf, unicode.Pi, unicode.Pf) || strings.ContainsRune(`"'„‚<>`, c)
 	}
-	if end, _ := utf8.DecodeLastRuneInString(email); !surrounds(end) {
+	follows := func(c rune) bool { return surrounds(c) || strings.ContainsRune(".,;", c) }
+	if end, _ := utf8.DecodeLastRuneInString(email); !follows(end) {
 		return email
 	}
-	return strings.TrimFunc(email[strings.LastIndexByte(email, '<')+1:], surrounds)
+	return strings.TrimLeftFunc(strings.TrimRightFunc(email[strings.LastIndexByte(email, '<')+1:], follows), surrounds)
 }
 
 // storeCode counts the email towards every limit and stores it with its code, in one transaction. The transaction is repeated if another

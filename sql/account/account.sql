@@ -218,6 +218,14 @@ select exists (
     where user_id = @user_id and browser_id = @browser_id and signed_in_at > connect_now() - interval '180 days'
 )::bool;
 
+-- name: GetAddressOfBrowser :one
+-- The address of a user who has signed in in the browser within a session's time.
+select email from users u
+where u.user_id = @user_id and exists (
+    select 1 from known_browsers b
+    where b.user_id = @user_id and b.browser_id = @browser_id and b.signed_in_at > connect_now() - interval '30 minutes'
+);
+
 -- name: ForgetBrowsers :exec
 -- Makes room for one more browser, so that at most ten are known: removes the oldest, and the one that is replaced.
 delete from known_browsers

@@ -484,6 +484,27 @@ func (q *Queries) ForgetBrowsers(ctx context.Context, arg ForgetBrowsersParams) 
 	return err
 }
 
+const getAddressOfBrowser = `-- name: GetAddressOfBrowser :one
+select email from users u
+where u.user_id = $1 and exists (
+    select 1 from known_browsers b
+    where b.user_id = $1 and b.browser_id = $2 and b.signed_in_at > connect_now() - interval '30 minutes'
+)
+`
+
+type GetAddressOfBrowserParams struct {
+	UserID    uuid.UUID
+	BrowserID uuid.UUID
+}
+
+// The address of a user who has signed in in the browser within a session's time.
+func (q *Queries) GetAddressOfBrowser(ctx context.Context, arg GetAddressOfBrowserParams) (string, error) {
+	row := q.db.QueryRow(ctx, getAddressOfBrowser, arg.UserID, arg.BrowserID)
+	var email string
+	err := row.Scan(&email)
+	return email, err
+}
+
 const getCodeToSend = `-- name: GetCodeToSend :one
 select email, user_id, budget, expires_at from sign_ins
 where sign_in_id = $1 and seed = $2

@@ -173,6 +173,15 @@ func (a *Accounts) Browsers(ctx context.Context, userID uuid.UUID, keys ...Brows
 	}), postgres.Wrap("account: list browsers", err)
 }
 
+// RecentAddress returns the address of the user to whom the key belongs, if the last sign-in with it was within [SessionLifetime]; else "".
+func (a *Accounts) RecentAddress(ctx context.Context, key BrowserKey) (string, error) {
+	email, err := a.queries.GetAddressOfBrowser(ctx, accountdb.GetAddressOfBrowserParams{UserID: key.UserID, BrowserID: key.id()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return email, postgres.Wrap("account: find the address of a browser", err)
+}
+
 // ForgetBrowser makes a browser of the signed-in user unknown, and ends the user's other sessions, one of which may be in that browser.
 // An unknown browser is not an error.
 func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {

@@ -186,6 +186,9 @@ func (p *pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	dropCookie(w, sessionCookie)
+	for _, path := range []string{"/", accountBase} {
+		setCookieAt(w, path, typedCookie, "", -time.Second)
+	}
 	return site.Redirect(accountBase + "/sign-in?signed-out")
 }
 

@@ -84,7 +84,7 @@ func (s *screen) arrive(t *testing.T) {
 // signIn goes on to the consent.
 func (s *screen) signIn(t *testing.T) {
 	t.Helper()
-	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	s.Submit(chromedp.SetValue(emailField, email), chromedp.Click(mainButton))
 	code := s.post.Next(t).Code
 	s.Submit(chromedp.SendKeys(codeField, code), chromedp.Click(mainButton))
 	s.WaitTitle("Let Stride & Co see your activity? · Activity Connect", "Let Stride & Co see your activity? · Acme Move",
@@ -180,7 +180,7 @@ func TestChromiumCancelAtSignIn_3_1(t *testing.T) {
 		t.Errorf("error = %q, want access_denied", got)
 	}
 	s.arrive(t)
-	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	s.Submit(chromedp.SetValue(emailField, email), chromedp.Click(mainButton))
 	s.Submit(chromedp.Click(cancelButton))
 	s.isBack(t, "error")
 	s.isClean(t)
@@ -191,7 +191,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 	s := newScreen(t)
 	s.connect(t, scope.DailySteps)
 	s.arrive(t)
-	s.Submit(chromedp.SendKeys(emailField, email), chromedp.Click(mainButton))
+	s.Submit(chromedp.SetValue(emailField, email), chromedp.Click(mainButton))
 	s.Submit(chromedp.SendKeys(codeField, s.post.Next(t).Code), chromedp.Click(mainButton))
 	s.IsTitled("Stride & Co is now asking for different data · Activity Connect")
 	var disabled bool

@@ -39,7 +39,7 @@ const (
 const (
 	askedCookie          = "__Secure-connect-request" // what was asked for, sealed, and that it was decided; see also authorizePath
 	requestSessionCookie = "__Secure-connect-session" // the sign-in to it, sealed
-	typedCookie          = "__Secure-connect-typed"   // that an address was typed, here or for the account pages: it proves nothing
+	typedCookie          = "__Secure-connect-typed"   // that an address was typed, here, for the account pages or, for /, in a sign-in: it proves nothing
 )
 
 // maxRequests is how many requests may be under way in a browser, whose cookies of a host are bounded: so many navigations to authorizePath would
@@ -154,6 +154,7 @@ func (p *pages) remember(w http.ResponseWriter, r *http.Request, key account.Bro
 		return err
 	}
 	setCookie(w, knownCookie, encoded(value), account.BrowserLifetime)
+	setCookie(w, typedCookie, "1", account.SessionLifetime)
 	return nil
 }
 

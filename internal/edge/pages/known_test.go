@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
@@ -148,6 +149,42 @@ func TestKnownBrowsersOfSeveralUsers(t *testing.T) {
 			t.Errorf("a cookie of %d bytes has %d keys", len(value), len(got))
 		}
 	}
+}
+
+// The form is filled in with the address of the last sign-in in this browser, for the time of a session, and not after a sign-out.
+func TestAddressIsFilledInAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	f.newUser(t, "bea@example.com")
+	v, stranger := f.visitor(t), f.visitor(t)
+	filled := func(v visitor, path, want string) {
+		t.Helper()
+		if got, _ := v.Get(path).Find("input[name=email]").Attr("value"); got != want {
+			t.Errorf("%s is filled in with %q, want %q", path, got, want)
+		}
+	}
+	filled(v, v.open(scope.All)+"/sign-in", "")
+	v.signIn(v.open(scope.All))
+	filled(v, v.open(scope.All)+"/sign-in", email)
+	filled(v, "/account/sign-in", email)
+	filled(stranger, stranger.open(scope.All)+"/sign-in", "")
+	v.enter("bea@example.com")
+	base := v.open(scope.All)
+	filled(v, base+"/sign-in", "bea@example.com")
+	v.Location(v.Post(base+"/sign-in", "email", "cleo@example.com"))
+	filled(v, base+"/sign-in", "cleo@example.com")
+	filled(v, v.open(scope.All)+"/sign-in", "bea@example.com")
+	v.Location(v.Post("/account/sign-out"))
+	filled(v, v.open(scope.All)+"/sign-in", "")
+	filled(v, "/account/sign-in", "")
+
+	v.enter(email)
+	thief := f.visitor(t)
+	thief.give(v.cookies()[knownCookie])
+	thief.give(&http.Cookie{Name: typedCookie, Value: "1"})
+	f.DB.Clock.Advance(account.SessionLifetime)
+	filled(v, v.open(scope.All)+"/sign-in", "")
+	filled(thief, thief.open(scope.All)+"/sign-in", "")
 }
 
 // TestFormSentTwiceSignsInOnce: whichever of two answers to one form the browser keeps, it can go on.

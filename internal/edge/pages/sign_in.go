@@ -86,16 +86,24 @@ func (p *pages) requestSignIn(r *http.Request) (signIn, error) {
 	}, nil
 }
 
-// askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed. All others
-// come for the first time, and cost nothing.
+// askAddress shows the form for the address. After "use another address" it is filled in with the one that was typed, and soon after a
+// sign-in in this browser, unless that was followed by a sign-out, with the address of that. All others come for the first time, and cost
+// nothing.
 func (p *pages) askAddress(w http.ResponseWriter, r *http.Request, s signIn) error {
 	s.view.News = r.URL.RawQuery
-	if _, err := r.Cookie(typedCookie); err == nil && s.begun {
-		typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
-		if err != nil && !errors.Is(err, account.ErrNoSignIn) {
-			return err
+	if _, err := r.Cookie(typedCookie); err == nil {
+		if s.begun {
+			typed, err := p.Accounts.GetSignIn(r.Context(), s.id)
+			if err != nil && !errors.Is(err, account.ErrNoSignIn) {
+				return err
+			}
+			s.view.Email = typed.Email
 		}
-		s.view.Email = typed.Email
+		if keys := knownKeys(r); s.view.Email == "" && len(keys) > 0 {
+			if s.view.Email, err = p.Accounts.RecentAddress(r.Context(), keys[0]); err != nil {
+				return err
+			}
+		}
 	}
 	p.form(w, r, http.StatusOK, s.page, s.view)
 	return nil

@@ -74,6 +74,7 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, shown c
 	if x.Why, err = c.why(r.Context(), c.writer(r), shown.Connection, latest); err != nil {
 		return err
 	}
+	x.Days = fold(x.Days)
 	return c.write(w, r, "connection", x)
 }
 
@@ -210,15 +211,19 @@ func (c *console) disconnect(_ http.ResponseWriter, r *http.Request, shown conne
 	return outcome(c.OAuth.DisconnectByOperator(r.Context(), shown.User.ID, shown.Partner.ClientID), shown.path(), "connection_disconnected")
 }
 
-// moment is an entry of a connection's history. One of the three pointers is set.
+// moment is an entry of a connection's history. One of the three pointers is set, or Folded.
 type moment struct {
 	At       time.Time
 	Deed     *deed
 	Event    *webhook.Event
 	Adjusted *activity.Adjustment
+	Folded   []moment
 
 	keys [3]page.Key // after which the history continues in the audit log, the events and the adjustments
 }
+
+// Since is the time of the earliest that is folded.
+func (m moment) Since() time.Time { return m.Folded[len(m.Folded)-1].At }
 
 // deed is an entry of the audit log.
 type deed struct {
@@ -271,6 +276,28 @@ func (c *console) moments(ctx context.Context, life oauth.Connection, before [3]
 		all[i].keys = keys
 	}
 	return all, nil
+}
+
+// fold makes one entry of each run of three or more changes of activity that were delivered: there are many on a day.
+func fold(all []moment) (entries []moment) {
+	for len(all) > 0 {
+		run := slices.IndexFunc(all, func(m moment) bool {
+			return m.Event == nil || m.Event.Reason != "" || m.Event.State != webhook.Delivered
+		})
+		switch {
+		case run < 0:
+			run = len(all)
+		case run == 0:
+			run = 1
+		}
+		if run < 3 {
+			entries = append(entries, all[:run]...)
+		} else {
+			entries = append(entries, moment{At: all[0].At, Folded: all[:run]})
+		}
+		all = all[run:]
+	}
+	return entries
 }
 
 // newDeed returns an audit entry about a connection with its text.

@@ -373,6 +373,9 @@ func TestTimeline(t *testing.T) {
 		list := v.Get(path)
 		read++
 		for _, item := range list.Find(".life > li").EachIter() {
+			if item.Find("li > div > details").Length() > 0 {
+				continue // its items come next
+			}
 			instants = append(instants, item.Find("time").First().AttrOr("datetime", ""))
 			text := item.Text()
 			for _, kind := range []string{"Webhook activity.updated", "revoked one access token", "corrected the steps", "exchanged the code", "allowed", "distance of"} {
@@ -400,6 +403,24 @@ func TestTimeline(t *testing.T) {
 	}
 	v.fails(v.Get(connectionPath(f.User.ID, uuid.New())), http.StatusNotFound, "There is no such connection")
 	v.fails(v.Get(connectionPath(uuid.New(), partner.ID)), http.StatusNotFound, "There is no such user")
+}
+
+// Three changes of activity in a row, or more, are one entry that opens, if all were delivered.
+func TestTimelineFolds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, _ := f.ConnectNew(t, "Ride Club")
+	f.DB.Exec(t, `insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date, created_at, state, queued, attempts)
+		select $1, $2, 'activity.updated', gen_random_uuid(), 1, 3, '2026-03-10', '2026-03-11', connect_now() + n * interval '1 minute',
+			case n when 3 then 'failed' else 'delivered' end, true, 1
+		from generate_series(1, 6) n`, f.User.ID, partner.ID)
+	page := f.signedIn(t, edgetest.GraceToken).Get(connectionPath(f.User.ID, partner.ID))
+	if got := page.Find("section > .life > li summary").Text(); got != "3 webhooks activity.updated since 2026-03-10 12:38:00, all delivered" {
+		t.Errorf("the summary says %q", got)
+	}
+	if folded, entries := page.Find(".life details li").Length(), page.Find("section > .life > li").Length(); folded < 3 || entries != 6 {
+		t.Errorf("%d lines are folded, of %d entries", folded, entries)
+	}
 }
 
 // However many entries a user has with other partners, a page is full of those of its own: it looks at no others.

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func (d *demo) seed(ctx context.Context) error {
 	if _, err := d.partnerDB.ExecContext(ctx, pgstore.Schema); err != nil {
 		return err
 	}
-	d.people = samplePeople()
+	d.people = samplePeople(time.Now())
 	for i := range d.people {
 		if err := d.seedPerson(ctx, &d.people[i]); err != nil {
 			return err
@@ -230,20 +231,26 @@ type person struct {
 
 	id       uuid.UUID
 	location *time.Location
+	rode     time.Time // when the last ride ended that was added while the demo ran; at first, when the demo began
 }
 
-// samplePeople are the users. The first one is connected from the start.
-func samplePeople() []person {
+// samplePeople are the users. The first one is connected from the start. The other one's day is half over when the demo first begins: the day of
+// consent is all that the partner sees at first.
+func samplePeople(now time.Time) []person {
+	zones := []string{"Europe/Lisbon", "America/New_York", "America/Los_Angeles", "Asia/Kolkata", "Asia/Tokyo", "Pacific/Auckland"}
+	half := slices.IndexFunc(zones, func(zone string) bool {
+		hour := now.In(timezone.Location(zone)).Hour()
+		return 13 <= hour && hour < 19
+	})
 	return []person{
-		{key: "alex", name: "Alex", email: "alex@example.com", timezone: "Europe/Berlin", seed: 11},
-		{key: "robin", name: "Robin", email: "robin@example.com", timezone: "Europe/Lisbon", seed: 3},
+		{key: "alex", name: "Alex", email: "alex@example.com", timezone: "Europe/Berlin", seed: 11, rode: now},
+		{key: "robin", name: "Robin", email: "robin@example.com", timezone: zones[half], seed: 3, rode: now},
 	}
 }
 
 // seedPerson finds or creates the user, and adds activity since the last day that has steps, at first for a year.
 func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
-	p.location = timezone.Location(p.timezone)
-	today := timezone.Day(time.Now().In(p.location))
+	today := timezone.Day(time.Now().In(timezone.Location(p.timezone)))
 	user, err := d.service.Accounts.FindUser(ctx, p.email)
 	if errors.Is(err, refusal.ErrUserNotFound) {
 		user, err = d.service.Accounts.CreateUser(ctx, account.NewUser{
@@ -253,7 +260,8 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 	if err != nil {
 		return err
 	}
-	p.id = user.ID
+	p.id, p.location = user.ID, user.Zone()
+	today = timezone.Day(time.Now().In(p.location)) // which may be that of an earlier start
 	var last *time.Time
 	if err := d.service.Pool.QueryRow(ctx, "select max(date) from daily_steps where user_id = $1", p.id).Scan(&last); err != nil {
 		return err
@@ -276,22 +284,22 @@ func (d *demo) seedPerson(ctx context.Context, p *person) (err error) {
 
 const (
 	growEvery = 4 * time.Second
-	rideEvery = 5 * time.Minute // on average
+	rideEvery = 15 * time.Minute // after the one before, on average
 )
 
 func (d *demo) growRegularly(ctx context.Context) {
 	every := cmp.Or(d.config.Every, growEvery)
 	work.Every(ctx, every, func() {
-		for _, p := range d.people {
-			if err := d.grow(ctx, p, time.Now(), rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
+		for i := range d.people {
+			if err := d.grow(ctx, &d.people[i], time.Now(), rand.N(rideEvery) < every); err != nil && ctx.Err() == nil {
 				d.logger.Error("sample activity", "cause", err)
 			}
 		}
 	})
 }
 
-// grow adds some steps to the user's today and, if they ride, a short ride that has just ended.
-func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) error {
+// grow adds some steps to the user's today and, if they ride, a short ride that has just ended, unless it would overlap the one before.
+func (d *demo) grow(ctx context.Context, p *person, now time.Time, rides bool) error {
 	local := now.In(p.location)
 	today := timezone.Day(local)
 	recorded, err := d.service.Activity.DailySteps(ctx, p.id, activity.Range{From: today, To: today})
@@ -302,6 +310,8 @@ func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) er
 	if rand.IntN(4) == 0 { // some 800 an hour: a day of the demo looks like the days before it
 		steps = 2 + rand.IntN(4)
 	}
+	minutes := 6 + rand.IntN(20)
+	rides = rides && now.Sub(p.rode) > time.Duration(minutes+1)*time.Minute
 	if steps == 0 && !rides {
 		return nil
 	}
@@ -312,13 +322,14 @@ func (d *demo) grow(ctx context.Context, p person, now time.Time, rides bool) er
 	if rides {
 		// A device records the local time, without a zone.
 		end := today.Add(time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute)
-		minutes := 6 + rand.IntN(20)
 		batch.CyclingActivities = []activity.RideRecord{{
 			UserID: p.id, SourceID: fmt.Sprint("demo-", now.Unix()),
 			Start: end.Add(-time.Duration(minutes) * time.Minute), End: end,
 			DistanceMeters: minutes * (220 + rand.IntN(120)),
 		}}
 	}
-	_, err = d.service.Activity.Put(ctx, batch)
+	if _, err = d.service.Activity.Put(ctx, batch); err == nil && rides {
+		p.rode = now
+	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 // meanwhile.
 func TestSinceConnected(t *testing.T) {
 	t.Parallel()
-	for _, p := range samplePeople() {
+	for _, p := range samplePeople(time.Now()) {
 		location := timezone.Location(p.timezone)
 		start := time.Date(2026, time.January, 1, 0, 30, 0, 0, time.UTC)
 		for now := start; now.Before(start.AddDate(1, 0, 0)); now = now.Add(time.Hour) {
@@ -24,6 +24,18 @@ func TestSinceConnected(t *testing.T) {
 			if want := timezone.Day(now.In(location)).AddDate(0, 0, -connectedDays); !got.Equal(want) {
 				t.Fatalf("%s: at %s connected on %s, want %s", p.name, now, got, want)
 			}
+		}
+	}
+}
+
+// The first day that the partner sees of the user who consents has something to see, whenever the demo begins.
+func TestHalfADayIsOver(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for now := begin; now.Before(begin.AddDate(1, 0, 0)); now = now.Add(15 * time.Minute) {
+		robin := samplePeople(now)[1]
+		if hour := now.In(timezone.Location(robin.timezone)).Hour(); hour < 13 || hour > 18 {
+			t.Fatalf("at %s it is %d o'clock in %s", now, hour, robin.timezone)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -174,6 +175,35 @@ func TestNoSecretsInArguments(t *testing.T) {
 		for _, line := range exposed(read(t, name)) {
 			t.Errorf("%s: %s", name, line)
 		}
+	}
+}
+
+// The figures of the README are those of what it links to.
+func TestFiguresOfTheREADME(t *testing.T) {
+	t.Parallel()
+	figure := func(pattern string) int {
+		t.Helper()
+		found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, "README.md"))
+		if found == nil {
+			t.Fatalf("README.md does not say %s", pattern)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	_, section, _ := strings.Cut(read(t, "docs/reliability.md"), "## What is promised under which fault\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if faults := strings.Count(section, "\n| ") - 1; figure(`(\d+) faults`) != faults {
+		t.Errorf("the table of faults has %d rows", faults)
+	}
+	mutants := 0
+	for _, name := range tracked(t, "tools/mutants/*.txt") {
+		mutants += strings.Count(read(t, name), "\ntest ")
+	}
+	if figure(`More than (\d+)`) >= mutants {
+		t.Errorf("there are %d mutants", mutants)
 	}
 }
 

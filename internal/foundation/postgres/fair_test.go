@@ -290,7 +290,10 @@ func TestConnectionsLogInInTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = made.Rollback(ctx) }()
 	way.Hang.Lock()
+	goOn := sync.OnceFunc(way.Hang.Unlock)
+	defer goOn()
 	hung := way.Passed.Load()
 	var all sync.WaitGroup
 	ask := func(ctx context.Context, want error) {
@@ -318,7 +321,7 @@ func TestConnectionsLogInInTurns(t *testing.T) {
 		ask(ctx, nil)
 	}
 	wait.Until(t, "the others have no place", func() bool { return pool.QueueStats().Waiting == 3 })
-	way.Hang.Unlock()
+	goOn()
 	if err := made.Rollback(ctx); err != nil {
 		t.Error(err)
 	}

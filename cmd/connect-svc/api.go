@@ -32,6 +32,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/telemetry"
@@ -115,16 +116,18 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 		activity: activity.New(pool, nil, activity.Settings{}),
 	}
 	handler, err := operator.NewInProcess(operator.Config{
-		Accounts: a.accounts,
-		Activity: a.activity,
-		OAuth:    oauth.New(pool, nil, oauth.Settings{}),
-		Clients:  clients,
-		Webhooks: webhook.New(pool, keys, webhooks),
-		Usage:    usage.New(pool, work.DefaultLimits, slog.New(slog.DiscardHandler), time.Now),
-		Audit:    audit.New(pool, work.DefaultLimits, 0),
-		Finder:   lookup.New(pool),
-		Portal:   portal.New(pool),
-		Now:      time.Now,
+		Domains: preview.Domains{
+			Accounts: a.accounts,
+			Activity: a.activity,
+			OAuth:    oauth.New(pool, nil, oauth.Settings{}),
+			Clients:  clients,
+			Webhooks: webhook.New(pool, keys, webhooks),
+			Usage:    usage.New(pool, work.DefaultLimits, slog.New(slog.DiscardHandler), time.Now),
+			Audit:    audit.New(pool, work.DefaultLimits, 0),
+			Portal:   portal.New(pool),
+		},
+		Finder: lookup.New(pool),
+		Now:    time.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -48,6 +48,7 @@ import (
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/edge/pages"
 	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/replica"
@@ -56,14 +57,8 @@ import (
 
 // App is the service: its domains, for the program that starts it, and its listeners.
 type App struct {
-	Pool     *postgres.Pool
-	Clients  *client.Registry
-	Accounts *account.Accounts
-	OAuth    *oauth.Server
-	Activity *activity.Store
-	Usage    *usage.Usage
-	Webhooks *webhook.Webhooks
-	Portal   *portal.Portal
+	Pool *postgres.Pool
+	preview.Domains
 	Replicas *replica.Set // nil: none
 
 	config          Config // at the start
@@ -71,7 +66,6 @@ type App struct {
 	readiness       readiness
 	edges           atomic.Pointer[edges]
 	bodies          *contract.Budget // memory for bodies of the operator API, also after reloads
-	audit           *audit.Log
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
 	others          map[string]bool // whether the other servers are up, as of the last look that could find out
@@ -131,7 +125,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	accounts.FindConnection, accounts.Notices = pages.FindConnection(a.OAuth), a.partnerLetters(config)
 	accounts.EndConnections, accounts.EndRequests = oauth.EndConnectionsOfUser, oauth.EndRequestsOfUsers
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, accounts)
-	a.audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
+	a.Audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)
 	a.Portal = portal.New(a.Pool)
 	if config.DatabaseReadURL != "" {

@@ -144,7 +144,7 @@ func TestSweepThatPanics(t *testing.T) {
 	defer a.Close()
 	db.Exec(t, `insert into servers (server_id, host, version, commit, started_at, seen_at, alerts)
 		values (gen_random_uuid(), 'gone', '', '', connect_now() - interval '2 years', connect_now() - interval '1 year', '[]')`)
-	a.audit = nil
+	a.Audit = nil
 	a.Sweep(t.Context(), db.Now())
 	if n := pgtest.Value[int](t, db, "select count(*) from servers where host = 'gone'"); n != 0 {
 		t.Errorf("%d servers are left that were swept by others", n)

@@ -126,7 +126,7 @@ func (a *App) dismiss(ctx context.Context, id uuid.UUID) error {
 	if i := slices.IndexFunc(list, func(s servers.Server) bool { return s.ID == id }); err != nil || i < 0 || !list[i].Lost() {
 		return err
 	}
-	if err := a.audit.RecordDismissal(ctx, id); err != nil {
+	if err := a.Audit.RecordDismissal(ctx, id); err != nil {
 		return err
 	}
 	return a.servers.Dismiss(ctx, id)

@@ -191,7 +191,7 @@ func (a *App) Sweep(ctx context.Context, before time.Time) {
 		"account":   a.Accounts.Sweep,
 		"usage":     a.Usage.Sweep,
 		"webhook":   a.Webhooks.Sweep,
-		"audit":     a.audit.Sweep,
+		"audit":     a.Audit.Sweep,
 		"servers":   func(ctx context.Context, _ time.Time) error { return a.servers.Sweep(ctx) },
 		"operators": a.sessions.Sweep,
 		"portal":    a.Portal.Sweep,

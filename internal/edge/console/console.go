@@ -39,16 +39,10 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
-	"connect-svc/internal/admin/usage"
-	"connect-svc/internal/domain/account"
-	"connect-svc/internal/domain/activity"
-	"connect-svc/internal/domain/client"
-	"connect-svc/internal/domain/oauth"
-	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
@@ -65,17 +59,10 @@ func Serves(path string) bool { return path == Path || strings.HasPrefix(path, P
 
 // Config of the console. Only TrustedProxies, Brand, Texts, Token and Limits may be empty.
 type Config struct {
+	preview.Domains
 	Operators *operators.Tokens
 	Sessions  *operators.Sessions
-	Accounts  *account.Accounts
-	Activity  *activity.Store
-	OAuth     *oauth.Server
-	Clients   *client.Registry
-	Webhooks  *webhook.Webhooks
-	Usage     *usage.Usage
-	Audit     *audit.Log
 	Finder    lookup.Finder
-	Portal    *portal.Portal
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts            // of the service as a whole
 	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost

@@ -28,12 +28,8 @@ func (w writer) amount(unit string, n int) string {
 	return w.Text("console.count."+unit, "Count", n, "Number", text)
 }
 
-func (c *console) previews() preview.Domains {
-	return preview.Domains{Accounts: c.Accounts, Activity: c.Activity, OAuth: c.OAuth, Portal: c.Portal, Usage: c.Usage, Webhooks: c.Webhooks}
-}
-
 func (c *console) confirmDeleteUser(r *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
-	ends, err := c.previews().User(r.Context(), user)
+	ends, err := c.Domains.User(r.Context(), user)
 	return confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
@@ -66,7 +62,7 @@ func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user accoun
 const was = "was_"
 
 func (c *console) askChangeUser(r *http.Request, say writer, user account.User, no refused) (confirmation, error) {
-	ends, err := c.previews().User(r.Context(), user)
+	ends, err := c.Domains.User(r.Context(), user)
 	x := confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
@@ -224,7 +220,7 @@ func (c *console) confirmAdjustment(
 func (c *console) changeOf(
 	r *http.Request, say writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
-	becomes, err := c.previews().Correction(r.Context(), user, dataset, record.Date, delta)
+	becomes, err := c.Domains.Correction(r.Context(), user, dataset, record.Date, delta)
 	key := "console.adjust.change." + string(dataset) // 12,345 → 10,345 steps on 2026-03-09
 	if !becomes.Before.IsRecorded {
 		key = "console.adjust.unrecorded." + string(dataset)

@@ -38,15 +38,8 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{Backend: edgetest.New(t, start)}
 	f.config = Config{
 		Operators: edgetest.Operators(t),
-		Accounts:  f.Accounts,
-		Activity:  f.Activity,
-		OAuth:     f.OAuth,
-		Clients:   f.Clients,
-		Webhooks:  f.Webhooks,
-		Usage:     f.Usage,
-		Audit:     f.Audit,
+		Domains:   f.Domains,
 		Finder:    f.Finder,
-		Portal:    f.Portal,
 		BaseURL:   "https://connect.example.com",
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,

@@ -26,17 +26,16 @@ import (
 	"time"
 
 	"connect-svc/gen/operatorapi"
-	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
-	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
@@ -51,16 +50,9 @@ const Path = "/operator/"
 
 // Config of the edge. Every field but the last two is required.
 type Config struct {
+	preview.Domains
 	Operators *operators.Tokens
-	Accounts  *account.Accounts
-	Activity  *activity.Store
-	OAuth     *oauth.Server
-	Clients   *client.Registry
-	Webhooks  *webhook.Webhooks
-	Usage     *usage.Usage
-	Audit     *audit.Log
 	Finder    lookup.Finder
-	Portal    *portal.Portal
 	BaseURL   string // of the public listener, which serves the portal
 	Now       func() time.Time
 	Limits    work.Limits      // of requests' time

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/account"
@@ -24,10 +25,12 @@ import (
 // CountedTo is the largest count of a user's rows. One more stands for all larger ones.
 const CountedTo = 10_000
 
-// Domains are asked for what there is. All of them are required.
+// Domains are what operators act on, with or without a preview. All of them are required.
 type Domains struct {
 	Accounts *account.Accounts
 	Activity *activity.Store
+	Audit    *audit.Log
+	Clients  *client.Registry
 	OAuth    *oauth.Server
 	Portal   *portal.Portal
 	Usage    *usage.Usage

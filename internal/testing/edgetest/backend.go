@@ -32,6 +32,7 @@ import (
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/preview"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/logtest"
 	"connect-svc/internal/testing/pgtest"
@@ -46,15 +47,8 @@ type Backend struct {
 	Log  *logtest.Buffer
 	User pgtest.User
 
-	Accounts *account.Accounts // sends no emails
-	Activity *activity.Store
-	OAuth    *oauth.Server
-	Clients  *client.Registry
-	Webhooks *webhook.Webhooks // sends to servers of [httptest.NewTLSServer]
-	Usage    *usage.Usage
-	Audit    *audit.Log
-	Finder   lookup.Finder
-	Portal   *portal.Portal
+	preview.Domains // Accounts sends no emails, and Webhooks to servers of [httptest.NewTLSServer]
+	Finder          lookup.Finder
 }
 
 // New is a backend whose time begins at start. The user is that of [pgtest.DB.User], unless change says otherwise.
@@ -67,19 +61,22 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	return Backend{
 		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),
-		Accounts: account.New(db.Pool, keys, nil, account.Settings{
-			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers, Limits: wait.Patient,
-			Logger: slog.New(slog.DiscardHandler),
-		}),
-		Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
-		OAuth:    oauth.New(db.Pool, keys, lifetimes),
-		Clients:  clients,
-		Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
-			AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
-			Costly: clients.Costly,
-		}),
-		Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
-		Audit: audit.New(db.Pool, wait.Patient, 0), Finder: lookup.New(db.Pool), Portal: portal.New(db.Pool),
+		Domains: preview.Domains{
+			Accounts: account.New(db.Pool, keys, nil, account.Settings{
+				EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers, Limits: wait.Patient,
+				Logger: slog.New(slog.DiscardHandler),
+			}),
+			Activity: activity.New(db.Pool, keys, activity.Settings{CursorLifetime: 15 * time.Minute}),
+			OAuth:    oauth.New(db.Pool, keys, lifetimes),
+			Clients:  clients,
+			Webhooks: webhook.New(db.Pool, keys, webhook.Settings{
+				AllowedNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, RootCAs: receiverCAs(), Limits: wait.Patient,
+				Costly: clients.Costly,
+			}),
+			Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
+			Audit: audit.New(db.Pool, wait.Patient, 0), Portal: portal.New(db.Pool),
+		},
+		Finder: lookup.New(db.Pool),
 	}
 }
 

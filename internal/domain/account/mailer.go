@@ -297,9 +297,9 @@ func (e codeEmail) email() (email, error) {
 	if e.code == "" {
 		subject = e.in.Text("mail.link_subject", "Brand", e.brand.Name)
 	}
-	sent, zone := e.sent.UTC().Format("15:04 MST"), time.UTC // names UTC, because the reader's time zone is unknown
+	sent, zone := e.in.Time(e.sent.UTC())+" (UTC)", time.UTC // names UTC, because the reader's time zone is unknown
 	if e.zone != nil {
-		sent, zone = e.sent.In(e.zone).Format("15:04"), e.zone
+		sent, zone = e.in.Time(e.sent.In(e.zone)), e.zone
 	}
 	values := struct {
 		*locale.Locale

@@ -46,7 +46,7 @@ func TestReceiptOfANewBrowser(t *testing.T) {
 	email := b.post.NextNotice(t)
 	day := b.db.Now().In(user.Zone()).Format("15:04")
 	for _, part := range []string{email.Text, email.HTML} {
-		for _, want := range []string{"Neue Anmeldung bei Ihrem Konto", "Firefox (Linux)", day + " Uhr", "https://service.example" + ReceiptPath + "svcl_"} {
+		for _, want := range []string{"Neue Anmeldung bei Ihrem Konto", "Firefox (Linux)", day + "\u00a0Uhr", "https://service.example" + ReceiptPath + "svcl_"} {
 			if !strings.Contains(part, want) {
 				t.Errorf("the receipt does not have %q:\n%s", want, part)
 			}
@@ -110,7 +110,7 @@ func TestReceiptsOfConnections(t *testing.T) {
 		want       []string // nil: nothing is sent
 	}{
 		"begun": {connectionBegun, `{"version": 7}`, func(*Connected) {}, nil, []string{
-			"Stride & Co can now see your activity", "Your steps; Your cycling distance", "21 November 2026", "22 November 2026, 00:30",
+			"Stride & Co can now see your activity", "Your steps; Your cycling distance", "21\u00a0November 2026", "22\u00a0November 2026, 00:30",
 			"Firefox (Linux)", "https://service.example" + ReceiptPath + "svcl_", "30 days",
 		}},
 		"renewed since":  {connectionBegun, `{"version": 6}`, func(*Connected) {}, nil, []string{"Stride & Co can now see your activity"}},

@@ -163,13 +163,13 @@ func TestEmailOfTheAccountPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	email := b.post.Next(t)
-	sent := regexp.MustCompile(`\d\d:\d\d|\d+ [A-Z][a-z]+ \d{4}`)
+	sent := regexp.MustCompile(`\d\d:\d\d|\d+\x{a0}[A-Z][a-z]+ \d{4}`)
 	want := "Activity Connect\n\nTo sign in to your connections, enter this code:\n\n" + email.Code + "\n\n" +
 		"Enter it only at service.example, in the browser that you started in. It is valid for 10 minutes from TIME.\n\n" +
 		"Or open this link in that browser:\n\nhttps://service.example/account/link/" + b.linkOf(signIn, b.seedNow(t, signIn)) + "\n\n" +
-		"Browser: " + BrowserName(firefox) + "\nWhen: TIME, TIME (Europe/Berlin)\n\n" +
+		"Browser: " + BrowserName(firefox) + "\nDate: TIME, TIME (Europe/Berlin)\n\n" +
 		"Didn’t request this? You can ignore this email. Nobody can sign in without it. " +
-		"Don’t share it with anyone: we never ask for it by phone or email."
+		"Don’t share the code with anyone: we never ask for it by phone or email."
 	if diff := cmp.Diff(want, sent.ReplaceAllString(email.Text, "TIME")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

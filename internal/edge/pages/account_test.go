@@ -92,15 +92,15 @@ func TestAccountList_4(t *testing.T) {
 	want := []row{
 		{"Lapsing GmbH", "", "Access has expired.", []string{
 			"Had access to: " + distance + " " + rides, "Connected since: 21 November 2026",
-			"Could see data from: 21 November 2026", "Last looked at your data: Nothing so far",
+			"Could see data from: 21 November 2026", "Last looked at your data: Never",
 		}, lapsed.disconnectPage()},
 		{"Revoking SA", "", "No access right now.", []string{
 			"Had access to: " + steps, "Connected since: 20 February 2027",
-			"Could see data from: 20 February 2027", "Last looked at your data: Nothing so far",
+			"Could see data from: 20 February 2027", "Last looked at your data: Never",
 		}, revoked.disconnectPage()},
 		{"Stride & Co", homepage, "", []string{
 			"Can see: " + steps + " " + distance + " " + rides, "Connected since: 21 February 2027",
-			"Can see data from: 21 February 2027", "Last looked at your data: Nothing so far",
+			"Can see data from: 21 February 2027", "Last looked at your data: Never",
 		}, f.disconnectPage()},
 	}
 	if diff := cmp.Diff(want, list()); diff != "" {

@@ -158,7 +158,7 @@ func TestRequestEnds_3_1(t *testing.T) {
 		end           func(*testing.T, *fixture)
 	}{
 		{"10 minutes", headingExpired, func(_ *testing.T, f *fixture) { f.DB.Clock.Advance(10 * time.Minute) }},
-		{"midnight in Berlin", "The day is over", func(_ *testing.T, f *fixture) {
+		{"midnight in Berlin", "A new day has begun", func(_ *testing.T, f *fixture) {
 			// The request was opened at 23:59:00 there.
 			f.DB.Clock.Advance(time.Minute)
 		}},
@@ -266,7 +266,7 @@ func TestLanguageOfTheBrowser(t *testing.T) {
 	base := v.open(scope.All)
 	page := v.Get(base + "/sign-in")
 	if lang, _ := page.Find("html").Attr("lang"); lang != "de" || page.Header.Get("Vary") != "Accept-Language" ||
-		page.Find("h1").Text() != "Anmelden und Stride & Co verbinden" {
+		page.Find("h1").Text() != "Anmelden, um Stride & Co zu verbinden" {
 		t.Errorf("lang = %q, Vary %q, heading %q", lang, page.Header.Get("Vary"), page.Find("h1").Text())
 	}
 	v.Location(v.Post(base+"/sign-in", "email", email))
@@ -275,7 +275,7 @@ func TestLanguageOfTheBrowser(t *testing.T) {
 		t.Errorf("the email in %s:\n%s", sent.Header.Get("Content-Language"), sent.Text)
 	}
 	v.Location(v.Post(base+"/code", "code", sent.Code))
-	if got := v.Get(base + "/consent").Find(".until time").Text(); got != "21. November 2026" {
+	if got := v.Get(base + "/consent").Find(".until time").Text(); got != "21.\u00a0November 2026" {
 		t.Errorf("the first day is %q", got)
 	}
 	v.Header.Set("Accept-Language", "pl")

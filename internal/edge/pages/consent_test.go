@@ -38,12 +38,12 @@ func TestConsentSaysIt(t *testing.T) {
 		t.Errorf("what = %q", got)
 	}
 	const terms = "From 22 November 2026 on, and nothing from before. Stride & Co can’t change anything. " +
-		"Stop this at any time under Your connections (opens in a new tab). Stride & Co keeps what it has already seen."
+		"You can stop this at any time in Your connections (opens in a new tab). Stride & Co keeps what it has already seen."
 	if got := said(page.Find(".until")); got != terms {
 		t.Errorf("terms = %q", got)
 	}
 	day := page.Find(".until time")
-	if got, _ := day.Attr("datetime"); day.Text() != "22 November 2026" || got != "2026-11-22" {
+	if got, _ := day.Attr("datetime"); day.Text() != "22\u00a0November 2026" || got != "2026-11-22" {
 		t.Errorf("from %q (%s), want the user's own calendar day", day.Text(), got)
 	}
 	if got, want := texts(page.Find("main .address")), []string{email, partnerHost}; !cmp.Equal(got, want) {
@@ -76,7 +76,7 @@ func TestConsentOfAReconnection_2_2(t *testing.T) {
 	f.DB.Clock.Advance(5 * 24 * time.Hour)
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
-	if got := answer.Find(".again time").Text(); got != "21 November 2026" {
+	if got := answer.Find(".again time").Text(); got != "21\u00a0November 2026" {
 		t.Errorf("from %q, want the day of the first consent", got)
 	}
 }

@@ -21,7 +21,7 @@ func TestAfterDenying(t *testing.T) {
 		if said(after.Find("h1")) != headingDecided || after.Find(`main a[href="/account"]`).Length() != list {
 			t.Errorf("after %s: %q", decision, said(after.Find("main")))
 		}
-		if got := said(after.Find("details.cause summary")); got != "For the company’s support" {
+		if got := said(after.Find("details.cause summary")); got != "Details for the company’s support team" {
 			t.Errorf("the code of the error is for %q", got)
 		}
 	}
@@ -81,7 +81,7 @@ func TestBrowsersCanBeTold(t *testing.T) {
 	for _, button := range list.Find("button").EachIter() {
 		names[button.AttrOr("aria-label", "")] = true
 	}
-	if list.Length() != 10 || len(names) != 10 || !names["Remove A browser, 21 November 2026, 13:00"] {
+	if list.Length() != 10 || len(names) != 10 || !names["Remove A browser, 21\u00a0November 2026, 13:00"] {
 		t.Errorf("%d browsers, %v", list.Length(), names)
 	}
 	if got := said(list.Last().Find(".aside")); got != "Last sign-in: 21 November 2026, 13:00" {

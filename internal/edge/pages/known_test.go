@@ -230,7 +230,7 @@ func TestEmailNamesTheBrowser(t *testing.T) {
 		}
 		sent := f.post.Next(t)
 		for part, text := range map[string]string{"text": sent.Text, "HTML": html.UnescapeString(sent.HTML)} {
-			if !strings.Contains(text, "Browser: "+want) || !strings.Contains(text, "When: ") || strings.Contains(text, "evil") || strings.Contains(text, "+49") {
+			if !strings.Contains(text, "Browser: "+want) || !strings.Contains(text, "Date: ") || strings.Contains(text, "evil") || strings.Contains(text, "+49") {
 				t.Errorf("%.60q: the %s says:\n%s", agent, part, text)
 			}
 		}

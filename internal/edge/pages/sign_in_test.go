@@ -182,7 +182,7 @@ func TestCodeProblems(t *testing.T) {
 		t.Errorf("location = %q", got)
 	}
 	code = f.post.Next(t).Code
-	if got := v.Get(base + "/code?again").Find("[role=status]").Text(); got != "We’ve sent a new code. Only the newest email counts." {
+	if got := v.Get(base + "/code?again").Find("[role=status]").Text(); got != "We’ve sent a new code. Only the code in the newest email works." {
 		t.Errorf("after a new code: %q", got)
 	}
 	f.DB.Exec(t, "update sign_ins set expires_at = connect_now()")

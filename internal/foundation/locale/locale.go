@@ -193,7 +193,7 @@ func (l *Locale) HTML(key string, values ...any) template.HTML {
 	return template.HTML(l.Text(key, escaped...)) //nolint:gosec // the texts are ours or the operator's
 }
 
-// Day writes a day in words, such as 21 November 2026.
+// Day writes a day in words, such as 21 November 2026. A line does not end after the number of the day.
 func (l *Locale) Day(day time.Time) string {
 	return l.Text("date.long", "Day", day.Day(), "Month", l.Text(fmt.Sprintf("month.m%d", day.Month())), "Year", day.Year())
 }
@@ -214,13 +214,18 @@ func (l *Locale) decimal(x any, options ...number.Option) string {
 	return message.NewPrinter(language.Make(l.Tag)).Sprint(number.Decimal(x, options...))
 }
 
-// Distance writes meters as 850 m or, from a kilometer on, as 7.4 km.
+// Distance writes meters as 850 m or, from a kilometer on, as 7.4 km, and as 7.4 km (4.6 mi) for the United States.
 func (l *Locale) Distance(meters int64) string {
-	const space = "\u00a0"
-	if meters < 1000 {
-		return l.decimal(meters) + space + "m"
+	in := func(unit string, length float64) string {
+		return l.decimal(float64(meters)/length, number.MinFractionDigits(1), number.MaxFractionDigits(1)) + "\u00a0" + unit
 	}
-	return l.decimal(float64(meters)/1000, number.MinFractionDigits(1), number.MaxFractionDigits(1)) + space + "km"
+	switch {
+	case meters < 1000:
+		return l.decimal(meters) + "\u00a0m"
+	case strings.HasSuffix(l.Tag, "-US"):
+		return in("km", 1000) + " (" + in("mi", 1609.344) + ")"
+	}
+	return in("km", 1000)
 }
 
 // Span writes a duration in minutes or, from two hours on, in hours. It rounds up, and is at least a minute.
@@ -233,5 +238,8 @@ func (l *Locale) Span(d time.Duration) string {
 
 // Moment writes a day and a time of it, such as 21 November 2026, 13:05.
 func (l *Locale) Moment(at time.Time) string {
-	return l.Text("date.moment", "Day", l.Day(at), "Time", at.Format("15:04"))
+	return l.Text("date.moment", "Day", l.Day(at), "Time", l.Time(at))
 }
+
+// Time writes a time of the day, such as 13:05 or 1:05 PM.
+func (l *Locale) Time(at time.Time) string { return at.Format(l.Text("date.time")) }

@@ -110,8 +110,11 @@ var inserted = regexp.MustCompile(`\{\{[^}]*\}\}|<[^>]*>`)
 // cutSign is a French sign without its no-break space.
 var cutSign = regexp.MustCompile(`[^\x{a0}\x{202f}][:;!?»]|«[^\x{a0}]`)
 
-// TestTextsAreSet: typographic quotes, no stray spaces, and the name of a control has the words that are seen on it
-// (WCAG 2.2, 2.5.3).
+// quotedName is the name of the account pages in quotes, as it stands in a sentence.
+var quotedName = regexp.MustCompile(`[„«“‘”]\x{a0}?\{\{\.Account\}\}\x{a0}?[“»”’]`)
+
+// TestTextsAreSet: typographic quotes, no stray spaces, the name of a control has the words that are seen on it (WCAG 2.2, 2.5.3), and the
+// name of a page stands in quotes. In English its capital is enough.
 func TestTextsAreSet(t *testing.T) {
 	t.Parallel()
 	for _, name := range append(Default().Tags(), "console/en") {
@@ -131,8 +134,21 @@ func TestTextsAreSet(t *testing.T) {
 			}
 		}
 	}
+	for _, tag := range complete() {
+		for key, message := range messages(t, tag) {
+			if tag != "en" && slices.Contains(slots(message), "Account") && !quotedName.MatchString(message.Other) {
+				t.Errorf("%s: the name of a page in %s is not in quotes: %q", tag, key, message.Other)
+			}
+		}
+	}
 	for _, tag := range Default().Tags() {
 		in := Default().Locale(tag)
+		// Nobody is asked for a code that is none: pages and emails say that nobody asks for one.
+		for _, key := range []string{"refused.tell", "mail.not_you", "mail.link_keep_secret"} {
+			if text := in.Text(key); strings.Contains(strings.ToLower(text), strings.ToLower(in.Text("step.code"))) {
+				t.Errorf("%s: %s speaks of a code: %q", tag, key, text)
+			}
+		}
 		for name, label := range map[string]string{"account.disconnect_whom": "account.disconnect", "browsers.remove_which": "browsers.remove"} {
 			if whole := in.Text(name, "Partner", "", "Browser", "", "Day", ""); !strings.Contains(strings.ToLower(whole), strings.ToLower(in.Text(label))) {
 				t.Errorf("%s: %s does not have %q in it: %q", tag, name, in.Text(label), whole)
@@ -161,24 +177,24 @@ func TestNegotiate(t *testing.T) {
 
 func TestDaysInEveryLanguage(t *testing.T) {
 	t.Parallel()
-	want := map[string]string{
-		"de":    "21. November 2026, 1. März 2027",
-		"en":    "21 November 2026, 1 March 2027",
-		"en-US": "November 21, 2026, March 1, 2027",
-		"es":    "21 de noviembre de 2026, 1 de marzo de 2027",
-		"fr":    "21 novembre 2026, 1er mars 2027",
-		"it":    "21 novembre 2026, 1 marzo 2027",
-		"nb":    "21. november 2026, 1. mars 2027",
-		"nl":    "21 november 2026, 1 maart 2027",
-		"pl":    "21 listopada 2026, 1 marca 2027",
-		"pt-BR": "21 de novembro de 2026, 1 de março de 2027",
-		"pt-PT": "21 de novembro de 2026, 1 de março de 2027",
-		"sv":    "21 november 2026, 1 mars 2027",
+	want := map[string]string{ // ~ is a space at which no line ends
+		"de":    "21.~November 2026, 15:04~Uhr; 1.~März 2027",
+		"en":    "21~November 2026, 15:04; 1~March 2027",
+		"en-US": "November~21, 2026, 3:04~PM; March~1, 2027",
+		"es":    "21~de~noviembre de~2026, 15:04; 1~de~marzo de~2027",
+		"fr":    "21~novembre 2026 à~15~h~04; 1er~mars 2027",
+		"it":    "21~novembre 2026, 15:04; 1~marzo 2027",
+		"nb":    "21.~november 2026 kl.~15:04; 1.~mars 2027",
+		"nl":    "21~november 2026, 15:04; 1~maart 2027",
+		"pl":    "21~listopada 2026~r., godz.~15:04; 1~marca 2027~r.",
+		"pt-BR": "21~de~novembro de~2026, 15:04; 1~de~março de~2027",
+		"pt-PT": "21~de~novembro de~2026, 15:04; 1~de~março de~2027",
+		"sv":    "21~november 2026 kl.~15:04; 1~mars 2027",
 	}
 	got := map[string]string{}
 	for _, tag := range Default().Tags() {
 		in := Default().Locale(tag)
-		got[tag] = in.Day(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)) + ", " + in.Day(time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC))
+		got[tag] = strings.ReplaceAll(in.Moment(time.Date(2026, 11, 21, 15, 4, 0, 0, time.UTC))+"; "+in.Day(time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)), "\u00a0", "~")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("days (-want +got):\n%s", diff)
@@ -195,7 +211,7 @@ func TestTextIsEscapedWhereItIsHTML(t *testing.T) {
 	if got := english.Text("sign_in.heading", "Partner", name); got != "Sign in to connect "+name {
 		t.Errorf("text: %s", got)
 	}
-	if got := english.Day(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)); got != "1 November 2026" {
+	if got := english.Day(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)); got != "1\u00a0November 2026" {
 		t.Errorf("day: %s", got)
 	}
 	if got := english.Direction() + (&Locale{Tag: "ar"}).Direction(); got != "ltrrtl" {
@@ -224,6 +240,7 @@ func TestTextsOfTheOperator(t *testing.T) {
 		"en.toml: there is no text consent.alow":                  own("en.toml", "[consent]\nalow = \"Yes\""),
 		"en.toml: consent.allow: {{.Nobody}} is not known here":   own("en.toml", "[consent]\nallow = \"Yes, {{.Nobody}}\""),
 		"en.toml: consent.allow: not a text with {{.Name}} in it": own("en.toml", "[consent]\nallow = \"Yes {{\""),
+		"en.toml: date.time: want how 3:04 in the afternoon":      own("en.toml", "[date]\ntime = \"14:32\""),
 		"xx.toml: want the code of a language":                    own("xx.toml", ""),
 		"german.toml: want the code of a language":                own("german.toml", ""),
 		"DE.toml: want the code of a language":                    own("DE.toml", ""),
@@ -303,12 +320,12 @@ func TestLanguagesOfTheConsole(t *testing.T) {
 
 func TestAmounts(t *testing.T) {
 	t.Parallel()
-	english, german := Default().Locale("en"), Default().Locale("de")
+	english, american, german := Default().Locale("en"), Default().Locale("en-US"), Default().Locale("de")
 	for got, want := range map[string]string{
 		english.Span(0): "1 minute", english.Span(57*time.Minute + time.Second): "58 minutes", english.Span(119 * time.Minute): "119 minutes",
 		english.Span(2 * time.Hour): "2 hours", english.Span(23*time.Hour + time.Minute): "24 hours",
 		english.Number(4312): "4,312", german.Number(4312): "4.312", english.Distance(850): "850\u00a0m", german.Distance(7440): "7,4\u00a0km",
-		english.Moment(time.Date(2026, 11, 21, 13, 5, 0, 0, time.UTC)): "21 November 2026, 13:05",
+		american.Distance(850): "850\u00a0m", american.Distance(7440): "7.4\u00a0km (4.6\u00a0mi)",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -137,8 +137,14 @@ func (r *reader) check(message *i18n.Message) error {
 	if _, err := template.New("").Parse(strings.Join(forms(message), "")); err != nil {
 		return errors.New(message.ID + ": not a text with {{.Name}} in it")
 	}
+	if message.ID == "date.time" && !clock.MatchString(message.Other) {
+		return errors.New(message.ID + ": want how 3:04 in the afternoon is written, such as 15:04 or 3:04 PM")
+	}
 	return nil
 }
+
+// clock matches a layout for a time of the day that shows its hours and minutes.
+var clock = regexp.MustCompile(`(15|3).*04`)
 
 // isComplete returns an error that names texts, and forms of texts, that pages and emails in a language would lack.
 func (r *reader) isComplete(tag language.Tag) error {

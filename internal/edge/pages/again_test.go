@@ -24,8 +24,11 @@ func TestConsentAgain(t *testing.T) {
 	if got := said(shown.Find("h1")); got != "Renew your connection to Stride & Co?" {
 		t.Errorf("heading %q", got)
 	}
-	if got, want := said(shown.Find(".again")), "Stride & Co has been able to see this since 21 November 2026."; !strings.HasPrefix(got, want) {
+	if got, want := said(shown.Find(".again")), "Stride & Co can already see this."; !strings.HasPrefix(got, want) {
 		t.Errorf("the page says %q", got)
+	}
+	if got, want := said(shown.Find(".until")), "From 21 November 2026 on, and nothing from before. Stride & Co can’t change anything. You can stop this"; !strings.HasPrefix(got, want) {
+		t.Errorf("the terms are %q", got)
 	}
 	if shown.Find(".reads .tag, .halt, .problem").Length() != 0 {
 		t.Error("a change that is none")
@@ -44,10 +47,10 @@ func TestConsentAgainAfterARevocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, shown := f.visitor(t).consent(scope.All)
-	if got := said(shown.Find(".halt strong")); got != "Stride & Co was connected before, but can see nothing right now." {
+	if got := said(shown.Find(".again strong")); got != "Stride & Co was connected before, but can see nothing right now." {
 		t.Errorf("the page says %q", got)
 	}
-	if got := said(shown.Find(".until time")); got != "21 November 2026" || shown.Find(".again").Length() != 0 {
+	if got := said(shown.Find(".until time")); got != "21 November 2026" {
 		t.Errorf("from %q", got)
 	}
 }

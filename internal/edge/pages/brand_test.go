@@ -87,7 +87,7 @@ func TestBothSides(t *testing.T) {
 	}
 	v.served(consent.Find(".company .sides img").First(), "src", "image/png", "IHDR")
 	v.served(consent.Find(".company .sides img").Last(), "src", "image/svg+xml", "#d97706")
-	if links := hrefs(consent.Find(".company a")); !slices.Equal(links, []string{
+	if links := hrefs(consent.Find(".site a")); !slices.Equal(links, []string{
 		"www.partner.example (opens in a new tab): " + homepage,
 		"Privacy policy (opens in a new tab): https://partner.example/privacy",
 		"Terms (opens in a new tab): https://partner.example/terms",

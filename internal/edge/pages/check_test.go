@@ -14,12 +14,12 @@ import (
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	p := plan{Pages: []string{"en/consent", "en/email", "en/nothing"}, Widths: []int{390}, Scales: []int{100, 200}, Schemes: []string{"dark", "light"},
-		AllowWidth: 390, Height: 300} // so low that the decision does not stick
+		TermsWidth: 390, Height: 300}
 	got, err := check(t.Context(), acme(t), nil, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"en/consent, 390 px, dark: Allow ends at ", "en/nothing, 390 px, dark: status 404"}
+	want := []string{"en/consent, 390 px, dark: what Allow is about ends at ", "en/nothing, 390 px, dark: status 404"}
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("problems %q, want %q", got, want)
 	}

@@ -26,8 +26,8 @@ func TestConsentSaysIt(t *testing.T) {
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
 	page := answer.Document
-	if got, want := texts(page.Find("h1, .company .name, .company .site")), []string{
-		"Let Stride & Co see your activity?", "Stride & Co", "www.partner.example (opens in a new tab)",
+	if got, want := texts(page.Find("h1, .company .site")), []string{
+		"Let Stride & Co see your activity?", "www.partner.example (opens in a new tab)",
 	}; !cmp.Equal(got, want) {
 		t.Errorf("who = %q", got)
 	}
@@ -46,6 +46,9 @@ func TestConsentSaysIt(t *testing.T) {
 	if got, _ := day.Attr("datetime"); day.Text() != "22\u00a0November 2026" || got != "2026-11-22" {
 		t.Errorf("from %q (%s), want the user's own calendar day", day.Text(), got)
 	}
+	if got := texts(page.Find(".decision .whole")); !cmp.Equal(got, []string{"You allow all of this or none of it."}) {
+		t.Errorf("all or nothing = %q", got)
+	}
 	if got, want := texts(page.Find("main .address")), []string{email, partnerHost}; !cmp.Equal(got, want) {
 		t.Errorf("signed in and going back to = %q", got)
 	}
@@ -62,8 +65,12 @@ func TestConsentNamesOnlyWhatIsAsked(t *testing.T) {
 		v := f.visitor(t)
 		base := v.open(scopes)
 		v.signedIn(base)
-		if diff := cmp.Diff(want, texts(v.Get(base+"/consent").Find(".reads strong"))); diff != "" {
+		page := v.Get(base + "/consent")
+		if diff := cmp.Diff(want, texts(page.Find(".reads strong"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", scopes, diff)
+		}
+		if page.Find(".whole").Length() != 0 {
+			t.Errorf("%s: all or nothing of one thing", scopes)
 		}
 	}
 }
@@ -76,7 +83,7 @@ func TestConsentOfAReconnection_2_2(t *testing.T) {
 	f.DB.Clock.Advance(5 * 24 * time.Hour)
 	v := f.visitor(t)
 	_, answer := v.consent(scope.All)
-	if got := answer.Find(".again time").Text(); got != "21\u00a0November 2026" {
+	if got := answer.Find(".until time").Text(); got != "21\u00a0November 2026" {
 		t.Errorf("from %q, want the day of the first consent", got)
 	}
 }
@@ -98,7 +105,7 @@ func TestScopeMismatch_3_1(t *testing.T) {
 			t.Errorf("problem = %q", got)
 		}
 		if got, want := texts(a.Find(".reads li")), []string{
-			"Your steps No longer One total for each day.", "Your cycling distance One total for each day.",
+			"Your steps No longer One total a day.", "Your cycling distance One total a day.",
 			"Each of your rides New Date, start, end and distance, but not where you rode.",
 		}; !cmp.Equal(got, want) {
 			t.Errorf("what would change = %q", got)

@@ -183,13 +183,13 @@ type plan struct {
 	Widths     []int    // in pixels
 	Scales     []int    // of letters, in percent
 	Schemes    []string
-	AllowWidth int // at which Allow must be within the height
+	TermsWidth int // at which what a user consents to must be within the height
 	Height     int
 }
 
 // everything is the plan for [Check]. 390 x 664 is what Safari shows with its bars on a phone of today.
 func everything(tags []string) plan {
-	p := plan{Widths: []int{320, 390, 1280}, Scales: []int{100, 200}, Schemes: []string{"light", "dark"}, AllowWidth: 390, Height: 664}
+	p := plan{Widths: []int{320, 390, 1280}, Scales: []int{100, 200}, Schemes: []string{"light", "dark"}, TermsWidth: 390, Height: 664}
 	for _, tag := range tags {
 		for _, s := range samples() {
 			p.Pages = append(p.Pages, tag+"/"+s.Name)

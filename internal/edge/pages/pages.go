@@ -150,14 +150,17 @@ func readSite(design brand.Brand, texts *locale.Catalogue, static string) (*site
 			"span":   language.Span,
 			"moment": language.Moment,
 			"sofar":  func(today activity.Today) string { return soFar(language, today) },
-			// accountLink leads to the account pages from within a text. On the listener of a preview there are none: there it is a link that
-			// cannot be followed, and takes no keys.
-			"accountLink": func(preview string) template.HTML {
-				if preview != "" {
-					return `<a class="inline" role="link" aria-disabled="true">` + language.HTML("account.name") + `</a>`
+			// accountLink leads to the account pages from within a text: from the consent, where the decision waits, in a tab of their own. On the
+			// listener of a preview there are none: there it is a link that cannot be followed, and takes no keys.
+			"accountLink": func(v view) template.HTML {
+				name := language.HTML("account.name")
+				switch {
+				case v.Preview != "":
+					return `<a class="inline" role="link" aria-disabled="true">` + name + `</a>`
+				case v.Consent.Email != "":
+					return `<a class="inline" href="/account" target="_blank">` + name + `<span class="only-read"> ` + language.HTML("page.new_tab") + `</span></a>`
 				}
-				return `<a class="inline" href="/account" target="_blank">` + language.HTML("account.name") + `<span class="only-read"> ` +
-					language.HTML("page.new_tab") + `</span></a>`
+				return `<a class="inline" href="/account">` + name + `</a>`
 			},
 		}
 	}})

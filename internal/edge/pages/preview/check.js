@@ -26,9 +26,8 @@
                 const { height } = button.getBoundingClientRect();
                 if (height < 44) found.push(`button of ${height.toFixed()} px in height: "${button.textContent.trim()}"`);
               }
-              const allow = shown.document.querySelector("button[value=allow]:not(:disabled)");
-              const end = allow?.getBoundingClientRect().bottom;
-              if (width === plan.AllowWidth && end > plan.Height) found.push(`Allow ends at ${end.toFixed()} of ${plan.Height} px`);
+              const end = shown.document.querySelector(".until")?.getBoundingClientRect().bottom;
+              if (width === plan.TermsWidth && end > plan.Height) found.push(`what Allow is about ends at ${end.toFixed()} of ${plan.Height} px`);
               if (shown.matchMedia("(prefers-color-scheme: dark)").matches !== (scheme === "dark")) found.push("this browser does not show it");
             }
             for (const fault of found) {

@@ -303,10 +303,10 @@ func (e codeEmail) email() (email, error) {
 	}
 	values := struct {
 		*locale.Locale
-		Subject, Partner, Code, Link, Host, Time, Valid string
-		Asked                                           []Fact // who reads the code to somebody else has not asked for it
-		Brand                                           brand.Brand
-	}{e.in, subject, e.partner, e.code, e.link, link.Host, sent, e.in.Span(e.valid), []Fact{
+		Subject, Partner, Code, Link, Act, Host, Time, Valid string
+		Asked                                                []Fact // who reads the code to somebody else has not asked for it
+		Brand                                                brand.Brand
+	}{e.in, subject, e.partner, e.code, e.link, e.in.Text("link.sign_in"), link.Host, sent, e.in.Span(e.valid), []Fact{
 		{e.in.Text("receipt.browser"), browserIn(e.in, e.browser)},
 		{e.in.Text("receipt.when"), e.in.Moment(e.sent.In(zone)) + " (" + zone.String() + ")"},
 	}, e.brand}
@@ -329,6 +329,7 @@ type Letter struct {
 	Says    string // the first paragraph
 	Facts   []Fact
 	Link    string // of the page where the recipient can act
+	Act     string // the words of a button that leads there, or empty for none
 	Why     string // the paragraph before the link
 	Closing string // the last paragraph
 }

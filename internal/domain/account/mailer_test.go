@@ -58,6 +58,25 @@ func TestEmail(t *testing.T) {
 	}
 }
 
+// TestEmailWithoutCode: in every language it has a button with the address below it, and speaks of no code.
+func TestEmailWithoutCode(t *testing.T) {
+	t.Parallel()
+	const link = "https://service.example/account/link/x"
+	for _, in := range locale.Default().All() {
+		email, err := codeEmail{link: link, partner: "Stride", in: in}.email()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says := strings.ToLower(email.text + email.html); strings.Contains(says, strings.ToLower(in.Text("step.code"))) {
+			t.Errorf("%s: it speaks of a code:\n%s", in.Tag, email.text)
+		}
+		if !strings.Contains(email.html, ">"+in.Text("link.sign_in")+"</a></td>") || !strings.Contains(email.html, ">"+link+"</a></p>") ||
+			!strings.Contains(email.text, "\n\n"+link+"\n\n") {
+			t.Errorf("%s: no button with its address below it:\n%s\n%s", in.Tag, email.html, email.text)
+		}
+	}
+}
+
 // TestMailServers: encryption and login by the form of the setting.
 func TestMailServers(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,7 @@ func (r receipt) letter() Letter {
 	switch r.Kind {
 	case connectionBegun:
 		l.Subject, l.Why = language.Text("receipt.begun", "Partner", partner), language.Text("receipt.begun_undo")
-		l.Says = l.Subject
+		l.Says, l.Act = l.Subject, language.Text("account.disconnect_whom", "Partner", partner)
 		l.Facts = []Fact{
 			{language.Text("account.can_see"), scopesIn(language, r.of.Scopes)},
 			{language.Text("account.from"), language.Day(r.of.HistoryFrom)},
@@ -138,10 +138,11 @@ func (r receipt) letter() Letter {
 			{language.Text("account.since"), language.Day(r.of.AuthorizedAt.In(zone))},
 			{language.Text("receipt.ended_at"), language.Moment(r.PutAt.In(zone))},
 		}
-		l.Why, l.Closing = language.Text("receipt.ended_again", "Partner", partner), language.Text("disconnect.stays_there", "Partner", partner)
+		l.Why, l.Act = language.Text("receipt.ended_again", "Partner", partner), language.Text("account.name")
+		l.Closing = language.Text("disconnect.stays_there", "Partner", partner)
 	case newBrowser:
 		l.Subject, l.Why = language.Text("receipt.signed_in"), language.Text("receipt.signed_in_undo")
-		l.Says = l.Subject
+		l.Says, l.Act = l.Subject, language.Text("account.sign_out")
 		l.Facts = []Fact{{language.Text("receipt.browser"), browserIn(language, r.Browser)}, {language.Text("receipt.when"), language.Moment(r.PutAt.In(zone))}}
 	}
 	return l

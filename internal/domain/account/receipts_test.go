@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/rand"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,12 @@ func TestReceiptsOfConnections(t *testing.T) {
 				if !strings.Contains(email.Text+"\n", want) {
 					t.Errorf("the receipt does not have %q:\n%s", want, email.Text)
 				}
+			}
+			html := strings.ReplaceAll(email.HTML, "&amp;", "&")
+			button := regexp.MustCompile(`(?s)<td align="center" bgcolor="#0b5a41".*?<a href="(\S+?)".*?>([^<]+)</a></td>`).FindStringSubmatch(html)
+			if want := map[string]string{connectionBegun: "Disconnect Stride & Co", connectionEnded: "Your connections"}[test.kind]; button == nil ||
+				button[2] != want || !strings.Contains(html, ">"+button[1]+"</a></p>") || !strings.Contains(email.Text, "\n\n"+button[1]+"\n\n") {
+				t.Errorf("no button %q with its address below it: %q in\n%s", want, button, html)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -200,7 +201,7 @@ func Preview(design brand.Brand, texts *locale.Catalogue) (http.Handler, error) 
 					http.ServeContent(w, r, "email.txt", time.Time{}, strings.NewReader(text))
 					return
 				}
-				html = strings.ReplaceAll(html, `"cid:logo"`, `"/static/`+files.Brand.InMail().Name+`"`)
+				html = strings.ReplaceAll(html, `"cid:logo"`, `"data:image/png;base64,`+base64.StdEncoding.EncodeToString(files.Brand.InMail().Content)+`"`)
 				http.ServeContent(w, r, "email.html", time.Time{}, strings.NewReader(html))
 			}
 			router.Get("/"+email.Name, show)

@@ -50,12 +50,15 @@ func (b Brand) Letter() string {
 	return Initial(b.Name)
 }
 
-// InMail returns the picture of emails, or none. Mail programs do not show SVG.
+// InMail returns the picture of emails, or none where [Brand.Letter] stands for the brand. Mail programs do not show SVG.
 func (b Brand) InMail() Logo {
 	for _, picture := range []Logo{b.Icon, b.Logo} {
 		if picture.Name != "" && picture.MediaType() == "image/png" {
 			return picture
 		}
+	}
+	if b.Letter() == "" && b.Icon.Name == "" {
+		return mark()
 	}
 	return Logo{}
 }

@@ -210,7 +210,7 @@ func TestChromiumScopeMismatch_3_1(t *testing.T) {
 }
 
 // TestChromiumConsentFits: whoever decides sees both ways to decide without scrolling, in every language, on telephones of today and laptops.
-// What is decided upon is seen first, on smaller ones, too: TestChromiumSeenBeforeAllowed.
+// TestChromiumSeenBeforeAllowed looks at smaller ones.
 func TestChromiumConsentFits(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, acme(t))

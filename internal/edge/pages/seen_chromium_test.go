@@ -16,9 +16,9 @@ func TestChromiumSeenBeforeAllowed(t *testing.T) {
 	seenBeforeAllowed(t, "fr")
 }
 
-// seenBeforeAllowed holds the consent, and its page for a partner that is connected already, to this: when it opens, everything that the
-// partner may see, and since when, is whole on the screens of telephones, even with the bars of their browsers. Where the screen is
-// smaller, the decision does not cover it, wherever the page is scrolled to.
+// seenBeforeAllowed holds the consent, and its page for a partner that is connected already, to this: when it opens, all that the partner
+// may see, and from when on, is whole on the screens of telephones, even with the bars of their browsers. The decision covers none of it,
+// on a smaller screen, too, wherever the page is scrolled to.
 func seenBeforeAllowed(t *testing.T, tags ...string) {
 	t.Helper()
 	handler, err := Preview(acme(t), nil)

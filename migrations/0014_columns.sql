@@ -15,9 +15,11 @@ alter table client_errors
     add column if not exists request_ids uuid[] not null default '{}';
 
 alter table connections
-    -- The scope of the read whose time is last_read_at. Null, or that of an earlier read, if a server of 1.0.0 recorded the time. Its type is
-    -- not scope_set, because PostgreSQL would rewrite the table.
-    add column if not exists last_read_scope smallint,
+    -- When the client last read each dataset, as last_read_at (0003) is for all of them. They mean nothing while last_read_at is null. A server
+    -- of 1.0.0 does not write them: then last_read_at is later than each of them.
+    add column if not exists steps_read_at timestamptz,
+    add column if not exists cycling_read_at timestamptz,
+    add column if not exists rides_read_at timestamptz,
     -- In which the user last allowed it, in words; empty: unknown.
     add column if not exists browser text not null default '',
     -- The user has been told that the connection has lapsed.
@@ -58,7 +60,9 @@ alter table authorization_requests
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
 alter table client_errors drop column if exists request_ids;
-alter table connections drop column if exists last_read_scope, drop column if exists browser, drop column if exists lapse_told;
+alter table connections
+    drop column if exists steps_read_at, drop column if exists cycling_read_at, drop column if exists rides_read_at,
+    drop column if exists browser, drop column if exists lapse_told;
 alter table users drop column if exists language;
 alter table known_browsers drop column if exists first_signed_in_at;
 alter table code_emails drop column if exists log_key, drop column if exists browser;

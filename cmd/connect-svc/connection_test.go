@@ -39,6 +39,7 @@ func TestConnection(t *testing.T) {
 		Scopes:            []operatorapi.Scope{"daily_steps:read", "cycling_daily:read"},
 		HistoryFrom:       onDay("2026-03-01"),
 		ConnectionVersion: "1",
+		LastReads:         []operatorapi.LastRead{},
 	}}
 	if diff := cmp.Diff(want, list("--user", ada.ID), cmpopts.IgnoreFields(operatorapi.FoundConnection{}, "GrantId", "AuthorizedAt")); diff != "" {
 		t.Errorf("list of a user (-want +got):\n%s", diff)

@@ -117,7 +117,8 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if config.Random != nil {
 		a.Clients.Random, config.OAuth.Random = config.Random, config.Random
 	}
-	config.OAuth.Now = a.Pool.Clock().Now
+	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, a.Pool.Clock().Now)
+	config.OAuth.Now, config.OAuth.Logger, config.OAuth.Limits, config.OAuth.Active = a.Pool.Clock().Now, config.Logger, config.Limits, a.Usage.Active
 	a.OAuth = oauth.New(a.Pool, config.Keys, config.OAuth)
 	accounts := config.Accounts
 	accounts.Brand, accounts.BaseURL, accounts.Texts = config.Brand, config.BaseURL, config.Texts
@@ -144,7 +145,6 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	if err := a.openLimiter(ctx, config); err != nil {
 		return err
 	}
-	a.Usage = usage.New(a.Pool, config.Limits, config.Logger, a.Pool.Clock().Now)
 	a.metrics = telemetry.NewMetrics(config.Logger)
 	a.collect()
 	if err := a.openServers(); err != nil {

@@ -32,9 +32,6 @@ func (a *App) countUsage(event *telemetry.Event) {
 	if event.Refresh == telemetry.RefreshRotated {
 		a.Usage.Happened(event.ClientID, func(day *usage.Day) { day.Refreshed++ })
 	}
-	if event.FirstToday {
-		a.Usage.Active(event.ClientID, event.FirstOfUser)
-	}
 	if event.CodeSent {
 		a.Usage.Happened(event.CodeFor, func(day *usage.Day) { day.CodesSent++ })
 	}

@@ -40,7 +40,10 @@ func (a *App) Run(ctx context.Context) error {
 		work.Every(ctx, keyEvery, func() { a.keyAddresses(ctx) })
 	})
 	start(background, "sweep", func(ctx context.Context) { work.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
-	start(background, "usage", a.Usage.Run)
+	counting, endCounting := context.WithCancel(context.WithoutCancel(ctx))
+	defer endCounting()
+	start(background, "reads", func(ctx context.Context) { a.OAuth.Run(ctx); endCounting() }) // the last reads are counted, too
+	start(counting, "usage", a.Usage.Run)
 	start(background, "days", a.foldDays)
 	start(background, "lapses", func(ctx context.Context) {
 		work.Every(ctx, lapseEvery, func() { // another server does it, or a clock is wrong: then it waits

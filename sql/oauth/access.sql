@@ -50,12 +50,11 @@ delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
 
 -- name: AuthenticateAccess :one
 -- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
--- access; empty if it gives access. Returns no row if the user was deleted. last_read_is_old: RecordRead is due, because the recorded
--- time is of another day (UTC) or more than an hour old. A token that expires later than the longest lifetime from now, and the minute by
+-- access; empty if it gives access. Returns no row if the user was deleted. A token that expires later than the longest lifetime from now, and the minute by
 -- which clocks may differ, was issued while the clock was wrong.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    ((c.last_read_at >= greatest(connect_now() - interval '1 hour', date_trunc('day', connect_now(), 'UTC'))) is not true)::boolean as last_read_is_old,
+    c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at,
     (case
         when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
         when c.version > @version then 'the access token is of an earlier version of the connection'

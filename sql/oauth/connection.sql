@@ -385,19 +385,32 @@ insert into notices (recipient, kind, data)
 select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapsed.client_id, 'by', 'lapse') from lapsed;
 
 -- name: RecordRead :one
--- Skips a row that another act has locked. The next read records it. of is the scope of what was read. The results are whether it is the client's
--- first recorded read of the user's activity on this day (UTC), and the first one of any client.
+-- Records that the client read what the scopes grant, unless it is recorded that it did so in this hour (UTC) or later. It skips a row that
+-- another act has locked, and one of another version. The results are whether it is the client's first recorded read of the user's activity on
+-- this day (UTC), and the first one of any client.
 with before as (
-    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
+    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', @at::timestamptz, 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
-            where o.user_id = @user_id and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
+            where o.user_id = @user_id and o.last_read_at >= date_trunc('day', @at::timestamptz, 'UTC')) as first_of_user
     from connections c
     where c.user_id = @user_id and c.client_id = @client_id and c.version = @version
+        and ((c.last_read_at >= date_trunc('hour', @at::timestamptz, 'UTC')) is not true
+            or @scopes::smallint & 1 > 0 and (c.steps_read_at >= date_trunc('hour', @at::timestamptz, 'UTC')) is not true
+            or @scopes::smallint & 2 > 0 and (c.cycling_read_at >= date_trunc('hour', @at::timestamptz, 'UTC')) is not true
+            or @scopes::smallint & 4 > 0 and (c.rides_read_at >= date_trunc('hour', @at::timestamptz, 'UTC')) is not true)
     for no key update of c skip locked
 )
-update connections set last_read_at = connect_now(), last_read_scope = @of::smallint
+update connections c
+set last_read_at = greatest(c.last_read_at, @at::timestamptz),
+    -- The times of a connection that has ended are not those of the next one.
+    steps_read_at = greatest(case when c.last_read_at is not null then c.steps_read_at end,
+        case when @scopes::smallint & 1 > 0 then @at::timestamptz end),
+    cycling_read_at = greatest(case when c.last_read_at is not null then c.cycling_read_at end,
+        case when @scopes::smallint & 2 > 0 then @at::timestamptz end),
+    rides_read_at = greatest(case when c.last_read_at is not null then c.rides_read_at end,
+        case when @scopes::smallint & 4 > 0 then @at::timestamptz end)
 from before
-where connections.user_id = @user_id and connections.client_id = @client_id
+where c.user_id = @user_id and c.client_id = @client_id and c.client_id = before.client_id
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user;
 
 -- name: ListTimezones :many

@@ -115,7 +115,8 @@ func (s *stage) connect(ctx context.Context, pairs []pair) ([]connection, error)
 		return nil, err
 	}
 	userIDs, clientIDs := ids(pairs)
-	_, err = s.conn.Exec(ctx, `update connections c set history_from = current_date - 30, last_read_at = now()
+	_, err = s.conn.Exec(ctx, `update connections c set history_from = current_date - 30, last_read_at = now(), steps_read_at = now(),
+			cycling_read_at = now(), rides_read_at = now()
 		from unnest($1::uuid[], $2::uuid[]) as t (u, c) where c.user_id = t.u and c.client_id = t.c`, userIDs, clientIDs)
 	return connected, err
 }

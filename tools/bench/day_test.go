@@ -304,9 +304,9 @@ func (s *stage) populateDay(ctx context.Context, users, partners int) error {
 			select md5('user ' || n)::uuid, 'user-' || n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(0, $1 - 1) n`, []any{users}},
 		{"insert into user_addresses (address, user_id, email) select email, user_id, email from users", nil},
 		{`insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-				refresh_generation, refresh_hash, refresh_deadline, last_read_at)
+				refresh_generation, refresh_hash, refresh_deadline, last_read_at, steps_read_at)
 			select md5('user ' || n)::uuid, c, gen_random_uuid(), 1, case when n % 20 = 7 then 'revoked' else 'authorized' end, 7, current_date - 30,
-				at, 1, case when n % 20 <> 7 then sha256('limit') end, case when n % 20 = 8 then now() - interval '1 day' else now() + interval '90 days' end, now()
+				at, 1, case when n % 20 <> 7 then sha256('limit') end, case when n % 20 = 8 then now() - interval '1 day' else now() + interval '90 days' end, now(), now()
 			from (select n, ` + client("1 + n * 7919::bigint % ($2 - 1)") + ` as c, now() - n % 400 * interval '1 day' as at from generate_series(0, $1 - 1) n
 				union all select n, ` + client("0") + `, now() - n % 30 * interval '1 day' from generate_series(0, $1 / 2 - 1) n
 				union all select n, ` + client("1 + (n * 7919::bigint + 1) % ($2 - 1)") + `, now() - n % 90 * interval '1 day' from generate_series(0, $1 / 10 - 1) n

@@ -71,9 +71,9 @@ func (s *stage) populate(ctx context.Context) error {
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
 			select md5('user ' || n)::uuid, n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(0, $1 - 1) n`, []any{users}},
 		{`insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
-				refresh_generation, refresh_hash, refresh_deadline, last_read_at)
+				refresh_generation, refresh_hash, refresh_deadline, last_read_at, steps_read_at, cycling_read_at, rides_read_at)
 			select md5('user ' || n)::uuid, md5('client ' || c)::uuid, gen_random_uuid(), 1, 'authorized', 7, current_date - 30, now(),
-				1, sha256('limit'), now() + interval '90 days', now()
+				1, sha256('limit'), now() + interval '90 days', now(), now(), now(), now()
 			from (select n, $1::int as c from generate_series(0, $4 - 1) n
 				union all select n, $2 from generate_series(0, 255) n
 				union all select n, $3 from generate_series(0, 2 * $5 - 1) n) pairs`,

@@ -358,21 +358,34 @@ func (q *Queries) NoteBrowser(ctx context.Context, arg NoteBrowserParams) error 
 
 const recordRead = `-- name: RecordRead :one
 with before as (
-    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', connect_now(), 'UTC')) is not true as first_of_client,
+    select c.user_id, c.client_id, (c.last_read_at >= date_trunc('day', $1::timestamptz, 'UTC')) is not true as first_of_client,
         not exists (select 1 from connections o
-            where o.user_id = $2 and o.last_read_at >= date_trunc('day', connect_now(), 'UTC')) as first_of_user
+            where o.user_id = $3 and o.last_read_at >= date_trunc('day', $1::timestamptz, 'UTC')) as first_of_user
     from connections c
-    where c.user_id = $2 and c.client_id = $3 and c.version = $4
+    where c.user_id = $3 and c.client_id = $4 and c.version = $5
+        and ((c.last_read_at >= date_trunc('hour', $1::timestamptz, 'UTC')) is not true
+            or $2::smallint & 1 > 0 and (c.steps_read_at >= date_trunc('hour', $1::timestamptz, 'UTC')) is not true
+            or $2::smallint & 2 > 0 and (c.cycling_read_at >= date_trunc('hour', $1::timestamptz, 'UTC')) is not true
+            or $2::smallint & 4 > 0 and (c.rides_read_at >= date_trunc('hour', $1::timestamptz, 'UTC')) is not true)
     for no key update of c skip locked
 )
-update connections set last_read_at = connect_now(), last_read_scope = $1::smallint
+update connections c
+set last_read_at = greatest(c.last_read_at, $1::timestamptz),
+    -- The times of a connection that has ended are not those of the next one.
+    steps_read_at = greatest(case when c.last_read_at is not null then c.steps_read_at end,
+        case when $2::smallint & 1 > 0 then $1::timestamptz end),
+    cycling_read_at = greatest(case when c.last_read_at is not null then c.cycling_read_at end,
+        case when $2::smallint & 2 > 0 then $1::timestamptz end),
+    rides_read_at = greatest(case when c.last_read_at is not null then c.rides_read_at end,
+        case when $2::smallint & 4 > 0 then $1::timestamptz end)
 from before
-where connections.user_id = $2 and connections.client_id = $3
+where c.user_id = $3 and c.client_id = $4 and c.client_id = before.client_id
 returning before.first_of_client::boolean as first_of_client, before.first_of_user::boolean as first_of_user
 `
 
 type RecordReadParams struct {
-	Of       int16
+	At       time.Time
+	Scopes   int16
 	UserID   uuid.UUID
 	ClientID uuid.UUID
 	Version  int64
@@ -383,11 +396,13 @@ type RecordReadRow struct {
 	FirstOfUser   bool
 }
 
-// Skips a row that another act has locked. The next read records it. of is the scope of what was read. The results are whether it is the client's
-// first recorded read of the user's activity on this day (UTC), and the first one of any client.
+// Records that the client read what the scopes grant, unless it is recorded that it did so in this hour (UTC) or later. It skips a row that
+// another act has locked, and one of another version. The results are whether it is the client's first recorded read of the user's activity on
+// this day (UTC), and the first one of any client.
 func (q *Queries) RecordRead(ctx context.Context, arg RecordReadParams) (RecordReadRow, error) {
 	row := q.db.QueryRow(ctx, recordRead,
-		arg.Of,
+		arg.At,
+		arg.Scopes,
 		arg.UserID,
 		arg.ClientID,
 		arg.Version,

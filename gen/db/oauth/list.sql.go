@@ -29,8 +29,8 @@ func (q *Queries) CountRequestsOfUser(ctx context.Context, userID uuid.UUID) (in
 
 const listConnections = `-- name: ListConnections :many
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
-    c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where (c.user_id, c.client_id) > ($1::uuid, $2::uuid) and c.version > 0
@@ -63,7 +63,9 @@ type ListConnectionsRow struct {
 	HistoryFrom       time.Time
 	AuthorizedAt      time.Time
 	LastReadAt        *time.Time
-	LastReadScope     int16
+	StepsReadAt       *time.Time
+	CyclingReadAt     *time.Time
+	RidesReadAt       *time.Time
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
 	Browser           string
@@ -102,7 +104,9 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
-			&i.LastReadScope,
+			&i.StepsReadAt,
+			&i.CyclingReadAt,
+			&i.RidesReadAt,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
 			&i.Browser,
@@ -122,8 +126,8 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 const listConnectionsOfUser = `-- name: ListConnectionsOfUser :many
 
 select c.user_id, c.client_id, c.grant_id, cl.name, cl.homepage_url, cl.privacy_url, cl.terms_url, cl.logo, c.version,
-    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at, coalesce(c.last_read_scope, 0)::smallint as last_read_scope,
-    c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
+    connection_state(c.state, c.refresh_deadline)::text as state, c.scopes, c.history_from, c.authorized_at, c.last_read_at,
+    c.steps_read_at, c.cycling_read_at, c.rides_read_at, c.refresh_generation, c.refresh_deadline, c.browser, cl.status, cl.scopes as registered
 from connections c
 join clients cl using (client_id)
 where c.user_id = $1 and c.state <> 'disconnected'
@@ -145,7 +149,9 @@ type ListConnectionsOfUserRow struct {
 	HistoryFrom       time.Time
 	AuthorizedAt      time.Time
 	LastReadAt        *time.Time
-	LastReadScope     int16
+	StepsReadAt       *time.Time
+	CyclingReadAt     *time.Time
+	RidesReadAt       *time.Time
 	RefreshGeneration int64
 	RefreshDeadline   time.Time
 	Browser           string
@@ -178,7 +184,9 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 			&i.HistoryFrom,
 			&i.AuthorizedAt,
 			&i.LastReadAt,
-			&i.LastReadScope,
+			&i.StepsReadAt,
+			&i.CyclingReadAt,
+			&i.RidesReadAt,
 			&i.RefreshGeneration,
 			&i.RefreshDeadline,
 			&i.Browser,

@@ -137,18 +137,19 @@ func (all days) rows() (rows usagedb.AddToDaysParams) {
 
 // Happened counts what happened now, to a client and in all; uuid.Nil: to no client. count adds to fields of [Day] that servers count. It
 // never waits for the database.
-func (u *Usage) Happened(clientID uuid.UUID, count func(*Day)) {
-	today := u.now().UTC().Truncate(oneDay)
+func (u *Usage) Happened(clientID uuid.UUID, count func(*Day)) { u.happened(clientID, u.now(), count) }
+
+func (u *Usage) happened(clientID uuid.UUID, at time.Time, count func(*Day)) {
 	for _, id := range slices.Compact([]uuid.UUID{everyone, clientID}) {
-		day := Day{ClientID: id, Day: today}
+		day := Day{ClientID: id, Day: at.UTC().Truncate(oneDay)}
 		count(&day)
 		u.days.Add(day)
 	}
 }
 
-// Active counts a user whose activity a client asked for, for the first time on this day; first: before any other client.
-func (u *Usage) Active(clientID uuid.UUID, first bool) {
-	u.Happened(clientID, func(day *Day) {
+// Active counts a user whose activity a client read at that time, for the first time on that day; first: before any other client.
+func (u *Usage) Active(clientID uuid.UUID, at time.Time, first bool) {
+	u.happened(clientID, at, func(day *Day) {
 		if day.ClientID != everyone || first {
 			day.ActiveUsers++
 		}

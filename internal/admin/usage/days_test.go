@@ -113,7 +113,7 @@ func TestDaysAreAFullCount(t *testing.T) {
 			count(client, a.count)
 		case 4:
 			first := random.IntN(2) == 0
-			u.Active(client, first)
+			u.Active(client, now(), first)
 			want.of(client, now()).ActiveUsers++
 			if first {
 				want.of(everyone, now()).ActiveUsers++

@@ -22,9 +22,6 @@ import (
 type Access struct {
 	UserID, ClientID  uuid.UUID
 	ConnectionVersion int64
-	// FirstToday means that the client had not read the user's activity on this day (UTC) before, and FirstOfUser that no client had. RecordRead
-	// sets them.
-	FirstToday, FirstOfUser bool
 	oauthdb.AuthenticateAccessRow
 }
 
@@ -64,19 +61,6 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 	}
 	access.AuthenticateAccessRow = row
 	return access, nil
-}
-
-// RecordRead records that the bearer of an access token reads what a scope grants, unless a read within the last hour is recorded: so most
-// reads write nothing.
-func (s *Server) RecordRead(ctx context.Context, access *Access, used scope.Set) error {
-	if !access.LastReadIsOld {
-		return nil
-	}
-	read, err := s.queries.RecordRead(asClient(ctx, access.ClientID), oauthdb.RecordReadParams{
-		UserID: access.UserID, ClientID: access.ClientID, Version: access.ConnectionVersion, Of: int16(used),
-	})
-	access.FirstToday, access.FirstOfUser = read.FirstOfClient, read.FirstOfClient && read.FirstOfUser
-	return postgres.Wrap("record a read", postgres.NoRowsAs(err, nil)) // no row: another act has it
 }
 
 // Tokens are the response to an exchange or a refresh (specification 2.3).

@@ -35,11 +35,10 @@ type Connection struct {
 	Version      int64
 	State        State
 	Scopes       scope.Set
-	HistoryFrom  time.Time  // the first readable date: midnight UTC
-	AuthorizedAt time.Time  // of the current version
-	LastReadAt   *time.Time // accurate to an hour; nil if the client has not read
-	LastReadOf   scope.Set  // what it read then; empty if unknown
-	Browser      string     // in which the user last allowed it, in words, or empty if unknown
+	HistoryFrom  time.Time // the first readable date: midnight UTC
+	AuthorizedAt time.Time // of the current version
+	Reads        []Read    // the client's last ones, newest first; nil if it has not read
+	Browser      string    // in which the user last allowed it, in words, or empty if unknown
 
 	Refreshes       int64     // since AuthorizedAt
 	LastRefreshAt   time.Time // zero if there was none. Derived from the deadline, and wrong if the operator has changed the inactivity since
@@ -95,15 +94,12 @@ func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 		Scopes:          row.Scopes,
 		HistoryFrom:     row.HistoryFrom,
 		AuthorizedAt:    row.AuthorizedAt,
-		LastReadAt:      row.LastReadAt,
+		Reads:           readsOf(row),
 		Browser:         row.Browser,
 		Refreshes:       max(row.RefreshGeneration-1, 0),
 		RefreshDeadline: row.RefreshDeadline,
 		ClientStatus:    row.Status,
 		MissingScopes:   row.Scopes &^ row.Registered,
-	}
-	if row.LastReadAt != nil {
-		connection.LastReadOf = scope.Set(row.LastReadScope)
 	}
 	if connection.Refreshes > 0 {
 		connection.LastRefreshAt = row.RefreshDeadline.Add(-s.settings.RefreshInactivity)

@@ -16,6 +16,7 @@ import (
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -40,7 +41,7 @@ func newFixture(t testing.TB) *fixture {
 	db := pgtest.New(t)
 	db.StartAt(t, start)
 	settings := DefaultSettings
-	settings.Now = db.Now
+	settings.Now, settings.Limits = db.Now, wait.Patient
 	f := &fixture{
 		Server:   New(db.Pool, credential.NewTestKeyring(), settings),
 		db:       db,
@@ -188,16 +189,20 @@ func (f *fixture) works(t testing.TB, tokens Tokens) {
 }
 
 // reads records a read by an access token of what a scope grants.
-func (f *fixture) reads(t testing.TB, tokens Tokens, of scope.Set) Access {
+func (f *fixture) reads(t testing.TB, tokens Tokens, of scope.Set) {
+	t.Helper()
+	f.asks(t, tokens, of)
+	f.Server.reads.Flush(t.Context())
+}
+
+// asks is reads, but the read waits to be recorded.
+func (f *fixture) asks(t testing.TB, tokens Tokens, of scope.Set) {
 	t.Helper()
 	access, err := f.Authenticate(t.Context(), tokens.AccessToken)
-	if err == nil {
-		err = f.RecordRead(t.Context(), &access, of)
-	}
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
-	return access
+	f.RecordRead(&access, of)
 }
 
 func (f *fixture) dead(t testing.TB, tokens Tokens) {

@@ -27,6 +27,8 @@
 //     calendar day, which the program computes. (TestMidnightDuringAllow_3_1, TestUnknownTimezone)
 //   - The user gets one receipt for each time that a client begins to read, and for each end that is not the user's own, whoever sees it and
 //     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee)
+//   - A read is recorded after its rows were read, behind the answer, and only for the version that was read. (TestLastRead,
+//     TestReadsOfWhatHasEnded, partner.TestRecordedReads)
 //   - A refused act changes nothing, except that a replay revokes. (TestAuditOfRefusals)
 //   - A credential of one kind is never accepted as another kind. (TestCredentialsOfOtherKinds)
 //
@@ -39,6 +41,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	oauthdb "connect-svc/gen/db/oauth"
@@ -58,6 +61,11 @@ type Settings struct {
 
 	Random io.Reader        `kong:"-"` // source of grant ids, used concurrently, or nil for crypto/rand
 	Now    func() time.Time `kong:"-"` // says when refresh tokens are issued, or nil for time.Now
+
+	Logger *slog.Logger `kong:"-"` // of reads that are not recorded, or nil
+	Limits work.Limits  `kong:"-"` // of their statements
+	// Active, if it is set, is told of each first read of a user's activity on a day (UTC) by a client, and whether it is the first one of any.
+	Active func(clientID uuid.UUID, at time.Time, first bool) `kong:"-"`
 }
 
 // DefaultSettings are the longest lifetimes that the specification allows.
@@ -101,6 +109,7 @@ type Server struct {
 	connections   *work.Locks[connectionKey]
 	credentials   *work.Batch[Credentials, struct{}]
 	registrations *work.Batch[uuid.UUID, registration]
+	reads         *work.Buffer[readingKey, reading]
 }
 
 // connectionKey is the primary key of a connection. A server performs one act at a time on each connection. The other acts wait in
@@ -118,6 +127,10 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
+	if settings.Logger == nil {
+		settings.Logger = slog.New(slog.DiscardHandler)
+	}
+	settings.Limits = settings.Limits.OrDefault()
 	s := &Server{
 		pool:        pool,
 		queries:     oauthdb.New(pool),
@@ -128,6 +141,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 	}
 	s.credentials = work.NewBatch(perBatch, s.authenticateClients)
 	s.registrations = work.NewBatch(perBatch, s.listRegistrations)
+	s.reads = s.newReads()
 	return s
 }
 

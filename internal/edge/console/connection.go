@@ -119,10 +119,10 @@ func (c *console) why(ctx context.Context, words writer, life oauth.Connection, 
 		return say("disabled", "Since", instant(since.At)), nil
 	case life.MissingScopes != 0:
 		return say("lost_scopes", "Scopes", life.MissingScopes.String()), nil
-	case life.LastReadAt == nil:
+	case len(life.Reads) == 0:
 		return say("unread", "Since", instant(life.AuthorizedAt)), nil
 	}
-	return say("authorized", "Since", instant(life.AuthorizedAt), "Read", instant(*life.LastReadAt)), nil
+	return say("authorized", "Since", instant(life.AuthorizedAt), "Read", instant(life.Reads[0].Hour())), nil
 }
 
 // endOf returns the audit entry of the act that ended a connection, or nil if the log no longer has it.

@@ -281,7 +281,7 @@ func TestWhyAConnectionStopped(t *testing.T) {
 		"read": {[]act{refresh, refresh, func(t *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.Read(t, tokens, scope.DailySteps)
 			return tokens
-		}}, []string{"It works. The user authorized it at 2026-03-10 12:34", "last read data about 2026-03-10 14:34", "2, most recently about 2026-03-10 14:34"}},
+		}}, []string{"It works. The user authorized it at 2026-03-10 12:34", "last read data in the hour from 2026-03-10 14:00:00", "2, most recently about 2026-03-10 14:34"}},
 		"lapsed": {[]act{refresh, func(_ *testing.T, f *fixture, _ pgtest.Client, tokens oauth.Tokens) oauth.Tokens {
 			f.DB.Clock.Advance(91 * 24 * time.Hour)
 			return tokens

@@ -31,20 +31,20 @@ func TestConnections(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d connections", len(got))
 	}
-	if got[0].LastReadAt == nil || got[1].LastReadAt != nil {
-		t.Errorf("last read: %v, %v", got[0].LastReadAt, got[1].LastReadAt)
-	}
 	for i := range got {
-		got[i].AuthorizedAt, got[i].LastReadAt = "", nil
+		got[i].AuthorizedAt = ""
 	}
 	day := got[0].HistoryFrom
 	if day.String() != "2026-03-10" {
 		t.Errorf("history_from is %s", day)
 	}
 	scopes := []operatorapi.Scope{"daily_steps:read", "cycling_daily:read", "cycling_activities:read"}
+	at, steps := "2026-03-10T12:00:00.000Z", scopes[0]
 	want := []operatorapi.Connection{
-		{ClientId: ride.ID, ClientName: "Ride Club", GrantId: tokens.GrantID, ConnectionVersion: "1", State: "authorized", Scopes: scopes, HistoryFrom: day},
-		{ClientId: walk.ID, ClientName: "Walk Rewards", GrantId: got[1].GrantId, ConnectionVersion: "1", State: "authorized", Scopes: scopes, HistoryFrom: day},
+		{ClientId: ride.ID, ClientName: "Ride Club", GrantId: tokens.GrantID, ConnectionVersion: "1", State: "authorized", Scopes: scopes, HistoryFrom: day,
+			LastReadAt: &at, LastReads: []operatorapi.LastRead{{At: at, Scope: &steps}}},
+		{ClientId: walk.ID, ClientName: "Walk Rewards", GrantId: got[1].GrantId, ConnectionVersion: "1", State: "authorized", Scopes: scopes, HistoryFrom: day,
+			LastReads: []operatorapi.LastRead{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("connections (-want +got):\n%s", diff)

@@ -72,6 +72,7 @@ func foundConnectionBody(connection oauth.Connection) operatorapi.FoundConnectio
 		HistoryFrom:       body.HistoryFrom,
 		AuthorizedAt:      body.AuthorizedAt,
 		LastReadAt:        body.LastReadAt,
+		LastReads:         body.LastReads,
 	}
 }
 
@@ -218,9 +219,18 @@ func connectionBody(connection oauth.Connection) operatorapi.Connection {
 		Scopes:            scopesBody(connection.Scopes),
 		HistoryFrom:       openapi_types.Date{Time: connection.HistoryFrom},
 		AuthorizedAt:      instant(connection.AuthorizedAt),
+		LastReads:         each(connection.Reads, lastReadBody),
 	}
-	if connection.LastReadAt != nil {
-		body.LastReadAt = new(instant(*connection.LastReadAt))
+	if len(body.LastReads) > 0 {
+		body.LastReadAt = &body.LastReads[0].At
+	}
+	return body
+}
+
+func lastReadBody(read oauth.Read) operatorapi.LastRead {
+	body := operatorapi.LastRead{At: instant(read.Hour())}
+	if read.Of != 0 {
+		body.Scope = new(operatorapi.Scope(read.Of.String()))
 	}
 	return body
 }

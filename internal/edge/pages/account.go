@@ -17,8 +17,16 @@ import (
 // connection is a connection of the user as the account pages show it.
 type connection struct {
 	oauth.Connection
-	Partner partner
-	link    string // of a receipt
+	Partner   partner
+	LastReads []lastRead
+	link      string // of a receipt
+}
+
+// lastRead is when a partner last read what a scope grants, as far as that is known: the day, and of today the hour.
+type lastRead struct {
+	Scope   string // empty: unknown
+	At      time.Time
+	DaysAgo int
 }
 
 // Path is that of the page that disconnects the connection.
@@ -29,18 +37,25 @@ func (c connection) Path() string {
 	return accountBase + "/connections/" + c.Partner.ClientID.String() + "/disconnect"
 }
 
-// connections returns the connections of a user. Days are those of the user's calendar.
+// connections returns the connections of a user. Days and hours are those of the user's calendar.
 func (p *pages) connections(r *http.Request, user account.User) ([]connection, error) {
 	all, err := p.OAuth.ConnectionsOfUser(r.Context(), user.ID)
 	list := make([]connection, len(all))
 	for i, c := range all {
 		c.AuthorizedAt = c.AuthorizedAt.In(user.Zone())
-		if c.LastReadAt != nil {
-			*c.LastReadAt = c.LastReadAt.In(user.Zone())
-		}
 		list[i] = connection{Connection: c, Partner: partner{Partner: c.Partner}}
+		for _, read := range c.Reads {
+			at := read.At.In(user.Zone())
+			list[i].LastReads = append(list[i].LastReads, lastRead{read.Of.String(), at, daysBetween(at, p.Now().In(user.Zone()))})
+		}
 	}
 	return list, err
+}
+
+// daysBetween counts the midnights between two instants, by the calendar of their time zone.
+func daysBetween(from, to time.Time) int {
+	date := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC) }
+	return int(date(to).Sub(date(from)) / (24 * time.Hour))
 }
 
 // forgetBrowser ends what a browser is known for, and signs it out.

@@ -113,9 +113,23 @@ func TestAccountList_4(t *testing.T) {
 
 	f.DB.SetTime(time.Date(2027, 2, 20, 23, 31, 0, 0, time.UTC))
 	f.Read(t, tokens, scope.CyclingDaily)
-	want[2].Facts[3] = "Last looked at your data: 21 February 2027, 00:31" + distance
+	want[2].Facts[3] = "Last looked at your data: " + distance + " today at about 00:00"
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("after a read (-want +got):\n%s", diff)
+	}
+	f.DB.SetTime(time.Date(2027, 2, 21, 22, 59, 0, 0, time.UTC)) // the last minute of the day in Berlin
+	f.DB.Exec(t, "update connections set rides_read_at = last_read_at - interval '2 days' where client_id = $1", f.client.ID)
+	f.DB.Exec(t, "update connections set last_read_at = $2 where client_id = $1", revoked.client.ID, time.Date(2027, 1, 31, 23, 10, 0, 0, time.UTC)) // by 1.0.0
+	want[2].Facts[3] += rides + " 19 February 2027"
+	want[1].Facts[3] = "Last looked at your data: Your data 1 February 2027"
+	v.enter(email)
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("at the end of the day (-want +got):\n%s", diff)
+	}
+	f.DB.Clock.Advance(2 * time.Minute)
+	want[2].Facts[3] = "Last looked at your data: " + distance + " yesterday" + rides + " 19 February 2027"
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("a day later (-want +got):\n%s", diff)
 	}
 }
 

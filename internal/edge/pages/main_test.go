@@ -82,7 +82,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		pages, err := New(Config{
 			BaseURL: settings.BaseURL, OAuth: f.OAuth, Accounts: f.Accounts, Activity: f.Activity, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.Clients,
-			Limits: limits,
+			Now: f.DB.Now, Limits: limits,
 		})
 		if err != nil {
 			t.Fatal(err)

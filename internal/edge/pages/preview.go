@@ -65,7 +65,11 @@ func samples() []sample {
 		connected("Walk & Win", oauth.Lapsed, scope.DailySteps),
 		connected("Velo Versicherung AG", oauth.Revoked, scope.CyclingDaily),
 	}
-	connections[0].Partner, connections[0].LastReadAt, connections[0].LastReadOf = stride, new(day.Add(13*time.Hour)), scope.DailySteps
+	connections[0].Partner, connections[0].LastReads = stride, []lastRead{
+		{scope.DailySteps.String(), day.Add(13 * time.Hour), 0}, {scope.CyclingDaily.String(), day.AddDate(0, 0, -1), 1},
+		{scope.CyclingActivities.String(), day.AddDate(0, 0, -16), 16},
+	}
+	connections[1].LastReads = []lastRead{{"", day.AddDate(0, -4, 0), 120}}
 	ended := func(cause string, asking partner) view {
 		return view{Base: request.Base, Problem: cause, Partner: asking, Code: string(oauth.InvalidRequest)}
 	}

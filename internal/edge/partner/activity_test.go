@@ -199,17 +199,10 @@ func TestScope_5_2(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			tokens := f.Connect(t, f.client, granted.scope)
-			lastRead := func() string {
-				return pgtest.Value[string](t, f.DB, "select coalesce(last_read_at is not null and last_read_scope = $1, false)::text from connections", granted.scope)
-			}
 			for _, endpoint := range reads {
 				base := read(endpoint.name, tokens.GrantID, tokens.AccessToken, today)
 				if endpoint.name == granted.name {
 					f.send(t, base).Check(t, 200, "")
-					if lastRead() != "true" {
-						t.Error("the read was not recorded")
-					}
-					f.DB.Exec(t, "update connections set last_read_at = null")
 					continue
 				}
 				checkReads(t, f, base, []readRow{
@@ -221,9 +214,75 @@ func TestScope_5_2(t *testing.T) {
 				if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Bearer realm="svc-connect", error="insufficient_scope"` {
 					t.Errorf("WWW-Authenticate is %q", challenge)
 				}
-				if lastRead() != "false" {
-					t.Error("a refused read was recorded")
+			}
+		})
+	}
+}
+
+// Users see what a partner has read, by dataset: a read counts once its rows were read, and recording it is not in its way.
+func TestRecordedReads(t *testing.T) {
+	t.Parallel()
+	type sent struct {
+		change func(*outgoing)
+		status int
+		code   string
+	}
+	away := func(table string) func(*testing.T, *fixture) {
+		return func(t *testing.T, f *fixture) { f.DB.Exec(t, "alter table "+table+" rename to away") }
+	}
+	for name, test := range map[string]struct {
+		before func(*testing.T, *fixture)
+		sent   map[string][]sent // by endpoint
+		want   scope.Set
+	}{
+		"two datasets within an hour": {nil, map[string][]sent{
+			reads[0].name: {{query(""), 200, ""}, {query(""), 200, ""}}, reads[2].name: {{query(""), 200, ""}},
+		}, reads[0].scope | reads[2].scope},
+		"dates": {nil, map[string][]sent{
+			reads[0].name: {{replace("to="+today, "to=2026-02-30"), 400, "invalid_date_range"}},
+			reads[1].name: {{replace("from="+today, "from="+yesterday), 400, "invalid_date_range"}},
+			reads[2].name: {{query(""), 200, ""}},
+		}, reads[2].scope},
+		"cursor": {nil, map[string][]sent{
+			reads[0].name: {{query(""), 200, ""}}, reads[2].name: {{query("&cursor=cc1_x"), 400, "invalid_cursor"}},
+		}, reads[0].scope},
+		"shape": {nil, map[string][]sent{reads[0].name: {{query("&tz=UTC"), 400, "invalid_request"}}}, 0},
+		"steps away": {away("daily_steps"), map[string][]sent{
+			reads[0].name: {{query(""), 503, "data_unavailable"}}, reads[1].name: {{query(""), 200, ""}},
+		}, reads[1].scope},
+		"rides away": {away("cycling_activities"), map[string][]sent{
+			reads[0].name: {{query(""), 200, ""}}, reads[1].name: {{query(""), 503, "data_unavailable"}}, reads[2].name: {{query(""), 503, "data_unavailable"}},
+		}, reads[0].scope},
+		"a record that fails": {func(t *testing.T, f *fixture) {
+			f.DB.Exec(t, "create function refuse() returns trigger language plpgsql as 'begin raise exception ''refused''; end'")
+			f.DB.Exec(t, "create trigger refuse before update on connections for each row execute function refuse()")
+		}, map[string][]sent{reads[0].name: {{query(""), 200, ""}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "a record that fails" {
+				pgtest.NotOnCluster(t, "a trigger is on the shards")
+			}
+			t.Parallel()
+			f := newFixture(t)
+			tokens := f.Connect(t, f.client, scope.All)
+			if test.before != nil {
+				test.before(t, f)
+			}
+			for endpoint, all := range test.sent {
+				for _, one := range all {
+					out := read(endpoint, tokens.GrantID, tokens.AccessToken, today)
+					one.change(&out)
+					f.send(t, out).Check(t, one.status, one.code)
 				}
+			}
+			f.RecordReads(t)
+			var got scope.Set
+			c, err := f.OAuth.Connection(t.Context(), f.User.ID, f.client.ID)
+			for _, r := range c.Reads {
+				got |= r.Of
+			}
+			if err != nil || got != test.want {
+				t.Errorf("recorded %q, %v; want %q", got, err, test.want)
 			}
 		})
 	}

@@ -182,12 +182,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	if contract.HasBody(w, r) { // the last check of the shape, because it may wait
 		return malformed("there is a body, and a read has only a query string")
 	}
-	if err := e.admit(w, r, c); err != nil {
-		return err
-	}
-	err = e.OAuth.RecordRead(r.Context(), &c.access, c.operation.scope)
-	event.FirstToday, event.FirstOfUser = c.access.FirstToday, c.access.FirstOfUser
-	return err
+	return e.admit(w, r, c)
 }
 
 // limits has the reasons of refusals by the rate policy.
@@ -236,11 +231,14 @@ func (e *edge) release(ctx context.Context) {
 	}
 }
 
-// releasing releases the lease after the data is read and before the response is written.
+// releasing releases the lease after the data is read and before the response is written. A read whose rows were read is recorded.
 func (e *edge) releasing(next partnerapi.StrictHandlerFunc, _ string) partnerapi.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		response, err := next(ctx, w, r, request)
 		e.release(ctx)
+		if c := callOf(ctx); err == nil && c.operation.scope != 0 {
+			e.OAuth.RecordRead(&c.access, c.operation.scope)
+		}
 		return response, err
 	}
 }

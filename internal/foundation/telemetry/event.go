@@ -30,8 +30,6 @@ type Event struct {
 	Reason    string          // why the request was refused (package refusal); callers see it in the sandbox alone
 	Limiter   LimiterDecision // empty: the request did not reach the limiter
 	Refresh   RefreshOutcome  // empty: no refresh token was presented
-	// FirstToday and FirstOfUser are those of oauth.Access.
-	FirstToday, FirstOfUser bool
 	// CodeSent and CodeTried tell what happened to a sign-in code, and CodeFor for which client: uuid.Nil for the account pages.
 	CodeSent, CodeTried bool
 	CodeFor             uuid.UUID

@@ -57,7 +57,7 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 	db, keys := pgtest.New(t), credential.NewTestKeyring()
 	db.StartAt(t, start)
 	lifetimes := oauth.DefaultSettings
-	lifetimes.Now = db.Now
+	lifetimes.Now, lifetimes.Limits = db.Now, wait.Patient
 	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
 	return Backend{
 		DB: db, Keys: keys, Log: new(logtest.Buffer), User: db.User(t, change...),

@@ -1,6 +1,7 @@
 package edgetest
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -117,12 +118,19 @@ func (b Backend) Connect(t testing.TB, partner pgtest.Client, scopes scope.Set) 
 func (b Backend) Read(t testing.TB, tokens oauth.Tokens, scopes scope.Set) {
 	t.Helper()
 	access, err := b.OAuth.Authenticate(t.Context(), tokens.AccessToken)
-	if err == nil {
-		err = b.OAuth.RecordRead(t.Context(), &access, scopes)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.OAuth.RecordRead(&access, scopes)
+	b.RecordReads(t)
+}
+
+// RecordReads records the reads that wait for it, as the service does when it stops.
+func (b Backend) RecordReads(t testing.TB) {
+	t.Helper()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	b.OAuth.Run(stopped)
 }
 
 // ConnectNew registers a partner of a name, and connects the user with it to everything.

@@ -32,6 +32,7 @@ func TestUsageIsCounted(t *testing.T) {
 	e.StopRequests()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
+	e.App.OAuth.Run(stopped)
 	e.App.Usage.Run(stopped)
 
 	report, err := e.App.Usage.Of(t.Context(), e.Partner.ID, e.DB.Clock.Now().Add(-time.Hour))
@@ -116,6 +117,7 @@ func writeUsage(t *testing.T, e *e2e.Service) {
 	t.Helper()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
+	e.App.OAuth.Run(stopped)
 	e.App.Usage.Run(stopped)
 	if err := e.App.Usage.Fold(t.Context()); err != nil {
 		t.Fatal(err)

@@ -194,7 +194,7 @@ func (c *console) confirmDisconnect(r *http.Request, say writer, shown connectio
 	if shown.State == oauth.Disconnected {
 		return confirmation{}, site.Redirect(shown.path())
 	}
-	event, err := c.Domains.Event(r.Context(), shown.Partner.ClientID)
+	event, err := c.EventTo(r.Context(), shown.Partner.ClientID)
 	name := isolated(shown.Partner.Name)
 	return confirmation{
 		Names: []any{"Email", shown.User.Email, "Partner", shown.Partner.Name},

@@ -43,7 +43,7 @@ var overlaps = []overlap{
 }
 
 func (c *console) askSecret(r *http.Request, say writer, partner client.Client, no refused) (confirmation, error) {
-	ends, err := c.Domains.Client(r.Context(), partner)
+	ends, err := c.EffectsOnClient(r.Context(), partner)
 	x := confirmation{
 		Title:  say.Text("console.secret.replace_heading", "Partner", partner.Name),
 		Says:   []template.HTML{say.HTML("console.secret.replace_says")},
@@ -133,7 +133,7 @@ func (c *console) writeWebhookSecret(w http.ResponseWriter, r *http.Request, par
 // status is an act, disable, enable or revoke, that changes what a partner's credentials can do.
 func (c *console) status(act string, grave bool, change func(context.Context, uuid.UUID) error) handlers {
 	ask := func(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
-		ends, err := c.Domains.Client(r.Context(), partner)
+		ends, err := c.EffectsOnClient(r.Context(), partner)
 		says := []template.HTML{
 			say.HTML("console.partner." + act + ".says"),
 			say.HTML("console.partner."+act+".connections", "Number", say.precisely(ends.Connections.Authorized, ends.Connections.Precision)),
@@ -150,7 +150,7 @@ func (c *console) status(act string, grave bool, change func(context.Context, uu
 }
 
 func (c *console) askOffboard(r *http.Request, say writer, partner client.Client, no refused) (confirmation, error) {
-	ends, err := c.Domains.Client(r.Context(), partner)
+	ends, err := c.EffectsOnClient(r.Context(), partner)
 	name := field{Name: "name", Type: "text", Label: say.HTML("console.partner.offboard.name"),
 		Hint: say.HTML("console.partner.offboard.name_hint", "Name", partner.Name), Max: 100}
 	if no.error != nil {

@@ -222,7 +222,7 @@ func (c *console) createLink(w http.ResponseWriter, r *http.Request, partner cli
 }
 
 func (c *console) confirmEndSessions(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
-	ends, err := c.Domains.Client(r.Context(), partner)
+	ends, err := c.EffectsOnClient(r.Context(), partner)
 	return confirmation{
 		Names: []any{"Partner", partner.Name}, Says: []template.HTML{say.HTML("console.portal.end_all.says"), say.pagesEnd(ends)},
 		Grave: true, Back: c.partnerPath(partner.ID) + "/portal",

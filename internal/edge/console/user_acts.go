@@ -29,7 +29,7 @@ func (w writer) amount(unit string, n int) string {
 }
 
 func (c *console) confirmDeleteUser(r *http.Request, say writer, user account.User, _ refused) (confirmation, error) {
-	ends, err := c.Domains.User(r.Context(), user)
+	ends, err := c.EffectsOnUser(r.Context(), user)
 	return confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
@@ -62,7 +62,7 @@ func (c *console) liftLimits(_ http.ResponseWriter, r *http.Request, user accoun
 const was = "was_"
 
 func (c *console) askChangeUser(r *http.Request, say writer, user account.User, no refused) (confirmation, error) {
-	ends, err := c.Domains.User(r.Context(), user)
+	ends, err := c.EffectsOnUser(r.Context(), user)
 	x := confirmation{
 		Names: []any{"Email", user.Email},
 		Says: []template.HTML{
@@ -220,7 +220,7 @@ func (c *console) confirmAdjustment(
 func (c *console) changeOf(
 	r *http.Request, say writer, user account.User, dataset activity.Adjusted, record activity.AdjustmentRecord, delta int,
 ) (x confirmation, day activity.Day, err error) {
-	becomes, err := c.Domains.Correction(r.Context(), user, dataset, record.Date, delta)
+	becomes, err := c.EffectsOfCorrection(r.Context(), user, dataset, record.Date, delta)
 	key := "console.adjust.change." + string(dataset) // 12,345 → 10,345 steps on 2026-03-09
 	if !becomes.Before.IsRecorded {
 		key = "console.adjust.unrecorded." + string(dataset)

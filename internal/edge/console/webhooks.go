@@ -216,7 +216,7 @@ func (c *console) setAddress(w http.ResponseWriter, r *http.Request, partner cli
 }
 
 func (c *console) askWebhookSecret(r *http.Request, say writer, endpoint hook, no refused) (confirmation, error) {
-	ends, err := c.Domains.Client(r.Context(), endpoint.partner)
+	ends, err := c.EffectsOnClient(r.Context(), endpoint.partner)
 	says := []template.HTML{say.HTML("console.webhook.secret.says")}
 	if !ends.OlderWebhookSecret.IsZero() {
 		says = append(says, say.HTML("console.webhook.secret.older_ends", "Until", instant(ends.OlderWebhookSecret)))
@@ -257,7 +257,7 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, h
 }
 
 func (c *console) confirmRemoveWebhook(r *http.Request, say writer, endpoint hook, _ refused) (confirmation, error) {
-	ends, err := c.Domains.Client(r.Context(), endpoint.partner)
+	ends, err := c.EffectsOnClient(r.Context(), endpoint.partner)
 	return confirmation{
 		Names: []any{"Partner", endpoint.partner.Name},
 		Says: []template.HTML{
@@ -274,7 +274,7 @@ func (c *console) removeWebhook(_ http.ResponseWriter, r *http.Request, endpoint
 // switched is an act, pause or resume.
 func (c *console) switched(act string, change func(context.Context, uuid.UUID) (webhook.Endpoint, error)) handlers {
 	ask := func(r *http.Request, say writer, endpoint hook, _ refused) (confirmation, error) {
-		ends, err := c.Domains.Client(r.Context(), endpoint.partner)
+		ends, err := c.EffectsOnClient(r.Context(), endpoint.partner)
 		return confirmation{
 			Names: []any{"Partner", endpoint.partner.Name},
 			Says: []template.HTML{
@@ -322,7 +322,7 @@ func (c *console) testWebhook(w http.ResponseWriter, r *http.Request, endpoint h
 }
 
 func (c *console) confirmReplay(r *http.Request, say writer, shown hookEvent, _ refused) (confirmation, error) {
-	event, err := c.Domains.Event(r.Context(), shown.partner.ID)
+	event, err := c.EventTo(r.Context(), shown.partner.ID)
 	says := "console.webhook.replay.says"
 	if event == preview.Waits {
 		says = "console.webhook.replay.paused"

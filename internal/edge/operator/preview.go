@@ -18,7 +18,7 @@ func (h handlers) PreviewUser(ctx context.Context, request operatorapi.PreviewUs
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.Domains.User(ctx, user)
+	p, err := h.EffectsOnUser(ctx, user)
 	return operatorapi.PreviewUser200JSONResponse{
 		UserId: user.ID, Email: user.Email, Connections: int64(p.Connections), Days: int64(p.Stored.Days), Rides: int64(p.Stored.Rides),
 		Corrections: int64(p.Stored.Adjustments), Sessions: int64(p.Sessions), SignIns: int64(p.SignIns), Requests: p.Requests, Browsers: int64(p.Browsers),
@@ -41,7 +41,7 @@ func (h handlers) PreviewConnection(
 		return nil, err
 	}
 	body := connectionBody(connection)
-	event, err := h.Domains.Event(ctx, request.ClientId)
+	event, err := h.EventTo(ctx, request.ClientId)
 	return operatorapi.PreviewConnection200JSONResponse{
 		UserId: user.ID, Email: user.Email, ClientId: body.ClientId, ClientName: body.ClientName, State: operatorapi.ConnectionPreviewState(body.State),
 		ConnectionVersion: strconv.FormatInt(connection.Version, 10), Scopes: body.Scopes, HistoryFrom: openapi_types.Date{Time: connection.HistoryFrom},
@@ -65,7 +65,7 @@ func (h handlers) PreviewAdjustment(
 		} else if err != nil {
 			return nil, err
 		}
-		p, err := h.Domains.Correction(ctx, user, dataset, correction.Date, -correction.Delta)
+		p, err := h.EffectsOfCorrection(ctx, user, dataset, correction.Date, -correction.Delta)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (h handlers) PreviewClient(
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.Domains.Client(ctx, partner)
+	p, err := h.EffectsOnClient(ctx, partner)
 	return operatorapi.PreviewClient200JSONResponse{
 		ClientId: partner.ID, Name: partner.Name, Status: operatorapi.ClientPreviewStatus(partner.Status), Connections: countsBody(p.Connections),
 		WaitingEvents: int64(p.Waiting), FailedEvents: int64(p.Failed), Event: operatorapi.ClientPreviewEvent(p.Event),

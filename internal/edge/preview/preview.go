@@ -45,8 +45,8 @@ type User struct {
 	Stored      activity.Amount
 }
 
-// User returns the preview of an act on a user. Error: refusal.ErrUserNotFound.
-func (d Domains) User(ctx context.Context, user account.User) (p User, err error) {
+// EffectsOnUser returns the preview of an act on a user. Error: refusal.ErrUserNotFound.
+func (d Domains) EffectsOnUser(ctx context.Context, user account.User) (p User, err error) {
 	if p.Endings, err = d.Accounts.CountEndings(ctx, user); err != nil {
 		return p, err
 	}
@@ -80,8 +80,8 @@ var readers = map[activity.Adjusted]struct {
 // ScopeOf returns the scope that reads the total of a dataset.
 func ScopeOf(dataset activity.Adjusted) scope.Set { return readers[dataset].scope }
 
-// Correction returns the preview of a change of a user's day by delta.
-func (d Domains) Correction(ctx context.Context, user account.User, dataset activity.Adjusted, date time.Time, delta int) (p Correction, err error) {
+// EffectsOfCorrection returns the preview of a change of a user's day by delta.
+func (d Domains) EffectsOfCorrection(ctx context.Context, user account.User, dataset activity.Adjusted, date time.Time, delta int) (p Correction, err error) {
 	if p.Before, err = d.Activity.Day(ctx, dataset, user.ID, date); err != nil {
 		return p, err
 	}
@@ -108,8 +108,8 @@ const (
 	NoEvent Event = "none"    // the client has no webhook
 )
 
-// Event returns what becomes of an event for a client.
-func (d Domains) Event(ctx context.Context, clientID uuid.UUID) (Event, error) {
+// EventTo returns what becomes of an event for a client.
+func (d Domains) EventTo(ctx context.Context, clientID uuid.UUID) (Event, error) {
 	return eventTo(d.Webhooks.Endpoint(ctx, clientID))
 }
 
@@ -139,8 +139,8 @@ type Client struct {
 	OlderSecret, OlderWebhookSecret time.Time
 }
 
-// Client returns the preview of an act on a client.
-func (d Domains) Client(ctx context.Context, c client.Client) (p Client, err error) {
+// EffectsOnClient returns the preview of an act on a client.
+func (d Domains) EffectsOnClient(ctx context.Context, c client.Client) (p Client, err error) {
 	if p.Connections, err = d.Usage.Connections(ctx, c.ID); err != nil {
 		return p, err
 	}

@@ -117,6 +117,13 @@ func TestAccountList_4(t *testing.T) {
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("after a read (-want +got):\n%s", diff)
 	}
+	for tag, want := range map[string]string{"en-US": "today at about 12:00 AM", "de": "heute gegen 00:00 Uhr", "fr": "aujourd’hui vers 00 h 00"} {
+		v.Header.Set("Accept-Language", tag)
+		if got := said(v.Get("/account").Find(".connections > li").Last().Find("dd").Last()); !strings.HasSuffix(got, want) {
+			t.Errorf("after a read, in %s: %q, want %q", tag, got, want)
+		}
+	}
+	v.Header.Del("Accept-Language")
 	f.DB.SetTime(time.Date(2027, 2, 21, 22, 59, 0, 0, time.UTC)) // the last minute of the day in Berlin
 	f.DB.Exec(t, "update connections set rides_read_at = last_read_at - interval '2 days' where client_id = $1", f.client.ID)
 	f.DB.Exec(t, "update connections set last_read_at = $2 where client_id = $1", revoked.client.ID, time.Date(2027, 1, 31, 23, 10, 0, 0, time.UTC)) // by 1.0.0

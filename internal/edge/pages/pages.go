@@ -149,6 +149,7 @@ func readSite(design brand.Brand, texts *locale.Catalogue, static string) (*site
 			},
 			"span":   language.Span,
 			"moment": language.Moment,
+			"hour":   func(at time.Time) string { return language.Time(at.Add(-time.Duration(at.Minute()) * time.Minute)) }, // that has begun
 			"sofar":  func(today activity.Today) string { return soFar(language, today) },
 			// accountLink leads to the account pages from within a text: from the consent, where the decision waits, in a tab of their own. On the
 			// listener of a preview there are none: there it is a link that cannot be followed, and takes no keys.

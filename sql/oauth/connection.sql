@@ -24,8 +24,15 @@ update connections set browser = @browser where user_id = @user_id and client_id
 -- The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 -- of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
 -- offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
--- before: then the exchange only renews it.
-with authorized as (
+-- before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait.
+with before as (
+    select c.client_id, c.state, c.refresh_deadline
+    from connections c
+    where c.user_id = @user_id and c.client_id = @client_id
+        and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
+        and @code_expires_at::timestamptz > connect_now()
+    for update
+), authorized as (
     update connections c
     set version = c.version + 1,
         state = 'authorized',
@@ -36,16 +43,13 @@ with authorized as (
         refresh_hash = @refresh_hash::bytea,
         refresh_deadline = connect_now() + @inactivity::interval,
         lapse_told = false
-    from clients cl, connections was
-    where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id
-        and was.user_id = @user_id and was.client_id = @client_id
-        and c.version = @code_version::bigint and (c.state = 'disconnected' or c.scopes = @scopes::scope_set)
-        and @code_expires_at::timestamptz > connect_now()
+    from clients cl, before
+    where c.user_id = @user_id and c.client_id = @client_id and cl.client_id = c.client_id and c.client_id = before.client_id
         and is_registered_for(@redirect_uri, @scopes::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of(@secret_hash, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, @expected::pg_catalog.timestamptz)
         and is_believed(@expected::pg_catalog.timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
-        was.state as former_state, was.refresh_deadline as former_deadline
+        before.state as former_state, before.refresh_deadline as former_deadline
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), noticed as (
@@ -341,8 +345,9 @@ select revoked.user_id, @actor::text, 'connection.revoked', revoked.user_id, rev
     jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
 from revoked;
 
--- name: EndConnectionsOfOffboarded :execrows
--- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
+-- name: EndConnectionsOfOffboarded :one
+-- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events. A connection that has
+-- changed since it was chosen is left to the next part, because its former state is not known.
 with chosen as (
     select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
@@ -353,17 +358,19 @@ with chosen as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
-    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = chosen.state
     returning c.user_id, c.client_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
 ), noticed as (
     insert into notices (recipient, kind, data)
     select ended.user_id, 'connection_ended', jsonb_build_object('client_id', ended.client_id, 'by', 'operator')
     from ended where ended.untold
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
+        jsonb_build_object('reason', 'client_offboarded')
+    from ended
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select ended.user_id, @actor::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
-    jsonb_build_object('reason', 'client_offboarded')
-from ended;
+select count(*) as chosen, count(ended.user_id) as ended from chosen left join ended using (user_id, client_id);
 
 -- name: TellLapses :execrows
 -- Tells users that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the

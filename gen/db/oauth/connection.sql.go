@@ -81,53 +81,57 @@ func (q *Queries) AuditTokensRevoked(ctx context.Context, arg AuditTokensRevoked
 }
 
 const authorizeConnection = `-- name: AuthorizeConnection :one
-with authorized as (
+with before as (
+    select c.client_id, c.state, c.refresh_deadline
+    from connections c
+    where c.user_id = $1 and c.client_id = $2
+        and c.version = $3::bigint and (c.state = 'disconnected' or c.scopes = $4::scope_set)
+        and $5::timestamptz > connect_now()
+    for update
+), authorized as (
     update connections c
     set version = c.version + 1,
         state = 'authorized',
-        scopes = $1::scope_set,
-        history_from = $2::date,
+        scopes = $4::scope_set,
+        history_from = $6::date,
         authorized_at = connect_now(),
         refresh_generation = 1,
-        refresh_hash = $3::bytea,
-        refresh_deadline = connect_now() + $4::interval,
+        refresh_hash = $7::bytea,
+        refresh_deadline = connect_now() + $8::interval,
         lapse_told = false
-    from clients cl, connections was
-    where c.user_id = $5 and c.client_id = $6 and cl.client_id = c.client_id
-        and was.user_id = $5 and was.client_id = $6
-        and c.version = $7::bigint and (c.state = 'disconnected' or c.scopes = $1::scope_set)
-        and $8::timestamptz > connect_now()
-        and is_registered_for($9, $1::scope_set, cl.status, cl.callback_url, cl.scopes)
+    from clients cl, before
+    where c.user_id = $1 and c.client_id = $2 and cl.client_id = c.client_id and c.client_id = before.client_id
+        and is_registered_for($9, $4::scope_set, cl.status, cl.callback_url, cl.scopes)
         and is_secret_of($10, cl.secret_hash, cl.previous_secret_hash, cl.previous_secret_until, $11::pg_catalog.timestamptz)
         and is_believed($11::pg_catalog.timestamptz)
     returning c.grant_id, c.user_id, c.client_id, c.version, c.scopes, c.history_from, c.authorized_at,
-        was.state as former_state, was.refresh_deadline as former_deadline
+        before.state as former_state, before.refresh_deadline as former_deadline
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), noticed as (
     insert into notices (recipient, notice_id, kind, data)
     select u.user_id, fresh.notice_id, 'connection_begun', jsonb_build_object('client_id', authorized.client_id, 'version', authorized.version)
-    from authorized cross join fresh join users u on u.user_id = $5
+    from authorized cross join fresh join users u on u.user_id = $1
     where not is_authorized(authorized.former_state, authorized.former_deadline)
 ), audited as (
     insert into audit_log (subject, id, actor, action, user_id, client_id, connection_version, detail)
     overriding system value
     select u.user_id, fresh.entry_id, 'client', 'connection.authorized', authorized.user_id, authorized.client_id, authorized.version,
         jsonb_build_object('scopes', authorized.scopes)
-    from authorized cross join fresh join users u on u.user_id = $5
+    from authorized cross join fresh join users u on u.user_id = $1
 )
 select grant_id, version, scopes, history_from, authorized_at from authorized
 `
 
 type AuthorizeConnectionParams struct {
-	Scopes        scope.Set
-	HistoryFrom   time.Time
-	RefreshHash   []byte
-	Inactivity    time.Duration
 	UserID        uuid.UUID
 	ClientID      uuid.UUID
 	CodeVersion   int64
+	Scopes        scope.Set
 	CodeExpiresAt time.Time
+	HistoryFrom   time.Time
+	RefreshHash   []byte
+	Inactivity    time.Duration
 	RedirectUri   string
 	SecretHash    []byte
 	Expected      clock.Expected
@@ -144,17 +148,17 @@ type AuthorizeConnectionRow struct {
 // The code exchange (specification 3.1, 4.3). The code must name the current version, which the exchange raises by one. So the first
 // of several outstanding codes wins, and a used code names an older version. An exchange that started before its client was
 // offboarded may commit afterwards. EndConnectionsOfOffboarded finds its connection. The user gets a receipt unless the connection could read
-// before: then the exchange only renews it.
+// before: then the exchange only renews it. before is read from the locked row: a join would see the row of before a wait.
 func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnectionParams) (AuthorizeConnectionRow, error) {
 	row := q.db.QueryRow(ctx, authorizeConnection,
-		arg.Scopes,
-		arg.HistoryFrom,
-		arg.RefreshHash,
-		arg.Inactivity,
 		arg.UserID,
 		arg.ClientID,
 		arg.CodeVersion,
+		arg.Scopes,
 		arg.CodeExpiresAt,
+		arg.HistoryFrom,
+		arg.RefreshHash,
+		arg.Inactivity,
 		arg.RedirectUri,
 		arg.SecretHash,
 		arg.Expected,
@@ -229,43 +233,50 @@ func (q *Queries) DisconnectConnection(ctx context.Context, arg DisconnectConnec
 	return version, err
 }
 
-const endConnectionsOfOffboarded = `-- name: EndConnectionsOfOffboarded :execrows
+const endConnectionsOfOffboarded = `-- name: EndConnectionsOfOffboarded :one
 with chosen as (
     select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
     where c.state <> 'disconnected' and cl.status = 'offboarded'
-        and ($2::uuid is null or c.client_id = $2)
-    limit $3
+        and ($1::uuid is null or c.client_id = $1)
+    limit $2
 ), ended as (
     update connections c
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
-    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state <> 'disconnected'
+    where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = chosen.state
     returning c.user_id, c.client_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
 ), noticed as (
     insert into notices (recipient, kind, data)
     select ended.user_id, 'connection_ended', jsonb_build_object('client_id', ended.client_id, 'by', 'operator')
     from ended where ended.untold
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select ended.user_id, $3::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
+        jsonb_build_object('reason', 'client_offboarded')
+    from ended
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select ended.user_id, $1::text, 'connection.disconnected', ended.user_id, ended.client_id, ended.version,
-    jsonb_build_object('reason', 'client_offboarded')
-from ended
+select count(*) as chosen, count(ended.user_id) as ended from chosen left join ended using (user_id, client_id)
 `
 
 type EndConnectionsOfOffboardedParams struct {
-	Actor    string
 	ClientID *uuid.UUID
 	MaxRows  int32
+	Actor    string
 }
 
-// Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events.
-func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endConnectionsOfOffboarded, arg.Actor, arg.ClientID, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type EndConnectionsOfOffboardedRow struct {
+	Chosen int64
+	Ended  int64
+}
+
+// Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events. A connection that has
+// changed since it was chosen is left to the next part, because its former state is not known.
+func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (EndConnectionsOfOffboardedRow, error) {
+	row := q.db.QueryRow(ctx, endConnectionsOfOffboarded, arg.ClientID, arg.MaxRows, arg.Actor)
+	var i EndConnectionsOfOffboardedRow
+	err := row.Scan(&i.Chosen, &i.Ended)
+	return i, err
 }
 
 const endConnectionsOfUser = `-- name: EndConnectionsOfUser :one

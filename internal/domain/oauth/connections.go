@@ -230,10 +230,10 @@ func (s *Server) TellLapses(ctx context.Context) error {
 // endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
 func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {
 	for {
-		n, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
+		part, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
 			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
 		})
-		if ended += n; err != nil || n < perStatement {
+		if ended += part.Ended; err != nil || part.Ended == part.Chosen && part.Chosen < perStatement {
 			return ended, err
 		}
 	}

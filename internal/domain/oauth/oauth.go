@@ -26,7 +26,7 @@
 //   - The database's clock decides every expiry, in the statement that acts. (TestCodeExpires_3_1) That includes the end of the user's
 //     calendar day, which the program computes. (TestMidnightDuringAllow_3_1, TestUnknownTimezone)
 //   - The user gets one receipt for each time that a client begins to read, and for each end that is not the user's own, whoever sees it and
-//     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee)
+//     however often. (TestReceipts, TestReceiptOfAnEndThatSeveralServersSee, TestReceiptsAfterAWait)
 //   - A read is recorded after its rows were read, behind the answer, and only for the version that was read. (TestLastRead,
 //     TestReadsOfWhatHasEnded, partner.TestRecordedReads)
 //   - A refused act changes nothing, except that a replay revokes. (TestAuditOfRefusals)

@@ -1,6 +1,8 @@
 package oauth
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // receipts are those of the user that wait, in their order.
@@ -153,6 +157,95 @@ func TestReceiptOfAnEndThatSeveralServersSee(t *testing.T) {
 			servers.Wait()
 			if got := f.receipts(t); len(got) != 2 {
 				t.Errorf("receipts: %q", got)
+			}
+		})
+	}
+}
+
+// TestReceiptsAfterAWait: an act that waits for another server's act decides by what that one has left, not by what it saw before.
+func TestReceiptsAfterAWait(t *testing.T) {
+	pgtest.NotOnCluster(t, "the waiting is a shard's")
+	t.Parallel()
+	const (
+		revoke = "update connections set state = 'revoked', refresh_hash = null"
+		end    = "update connections set state = 'disconnected', refresh_hash = null, version = version + 1"
+		lapse  = "update connections set lapse_told = true"
+	)
+	exchange := func(f *fixture, code string, _ Tokens) error { _, err := f.exchange(t, code); return err }
+	offboard := func(f *fixture, _ string, _ Tokens) error {
+		_, err := EndConnectionsOfClient(t.Context(), f.db.Pool, f.client.ID)
+		return err
+	}
+	disconnect := func(f *fixture, _ string, tokens Tokens) error {
+		return f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID)
+	}
+	revokeAll := func(f *fixture, _ string, _ Tokens) error {
+		_, err := f.RevokeTokensOfClient(t.Context(), f.client.ID)
+		return err
+	}
+	revokeOne := func(f *fixture, _ string, tokens Tokens) error {
+		return f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+	}
+	tell := func(f *fixture, _ string, _ Tokens) error { return f.TellLapses(t.Context()) }
+	replay := func(f *fixture, _ string, tokens Tokens) error {
+		_, err := f.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+		return err
+	}
+	for name, test := range map[string]struct {
+		before string // in the database
+		first  string // of the other server
+		act    func(f *fixture, code string, tokens Tokens) error
+		want   []string // after the first
+		err    error
+		state  string
+	}{
+		"exchange after a revocation":      {"", revoke, exchange, []string{"connection_begun 2"}, nil, "authorized"},
+		"exchange after a refresh":         {"", "update connections set refresh_deadline = refresh_deadline + interval '1 second'", exchange, nil, nil, "authorized"},
+		"exchange after a lapse was saved": {"update connections set refresh_deadline = connect_now()", "update connections set refresh_deadline = connect_now() + interval '1 day'", exchange, nil, nil, "authorized"},
+		"exchange after an end":            {"", end, exchange, nil, ErrInvalidGrant, "disconnected"},
+		"offboarded after a revocation":    {"update clients set status = 'offboarded'", revoke, offboard, nil, nil, "disconnected"},
+		"offboarded after an end":          {"update clients set status = 'offboarded'", end, offboard, nil, nil, "disconnected"},
+		"offboarded after a lapse":         {"update clients set status = 'offboarded'", lapse, offboard, nil, nil, "disconnected"},
+		"disconnected after a revocation":  {"", revoke, disconnect, nil, nil, "disconnected"},
+		"disconnected after a lapse":       {"", lapse, disconnect, nil, nil, "disconnected"},
+		"all revoked after a revocation":   {"", revoke, revokeAll, nil, nil, "revoked"},
+		"revoked after a lapse":            {"", lapse, revokeOne, nil, nil, "revoked"},
+		"a replay after a revocation":      {"update connections set refresh_generation = refresh_generation + 1", revoke, replay, nil, ErrInvalidGrant, "revoked"},
+		"told after a refresh": {"update connections set refresh_deadline = connect_now() - interval '1 second'",
+			"update connections set refresh_deadline = connect_now() + interval '1 day'", tell, nil, nil, "authorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			tokens := f.connect(t, scope.All)
+			code := f.code(t, scope.All)
+			if test.before != "" {
+				f.db.Exec(t, test.before)
+			}
+			other, err := f.db.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Rollback(context.WithoutCancel(t.Context())) }()
+			if _, err := other.Exec(t.Context(), test.first); err != nil {
+				t.Fatal(err)
+			}
+			acted := make(chan error, 1)
+			go func() { acted <- test.act(f, code, tokens) }()
+			wait.Until(t, "the act waits for the row", func() bool {
+				return pgtest.Value[bool](t, f.db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+			})
+			if err := other.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-acted; !errors.Is(err, test.err) {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(append([]string{"connection_begun 1"}, test.want...), f.receipts(t)); diff != "" {
+				t.Errorf("receipts (-want +got):\n%s", diff)
+			}
+			if state := pgtest.Value[string](t, f.db, "select state from connections"); state != test.state {
+				t.Errorf("the connection is %s", state)
 			}
 		})
 	}

@@ -444,6 +444,26 @@ type NewUser struct {
 // Note Why. Without NUL.
 type Note = string
 
+// Notice defines model for Notice.
+type Notice struct {
+	// At An instant in UTC with milliseconds, by the sandbox's clock.
+	At Instant `json:"at"`
+
+	// Subject The subject.
+	Subject string `json:"subject"`
+
+	// Text The email without HTML.
+	Text string `json:"text"`
+
+	// To The address of the recipient.
+	To string `json:"to"`
+}
+
+// Notices defines model for Notices.
+type Notices struct {
+	Data []Notice `json:"data"`
+}
+
 // PortalLink defines model for PortalLink.
 type PortalLink struct {
 	Url string `json:"url"`
@@ -846,6 +866,9 @@ type ServerInterface interface {
 	// DisturbDeliveries Duplicate or reorder the next webhooks
 	// (POST /sandbox/deliveries)
 	DisturbDeliveries(w http.ResponseWriter, r *http.Request)
+	// ListNotices List the emails that told people what happened
+	// (GET /sandbox/notices)
+	ListNotices(w http.ResponseWriter, r *http.Request)
 	// ListRequests List the latest requests, and why they were refused
 	// (GET /sandbox/requests)
 	ListRequests(w http.ResponseWriter, r *http.Request)
@@ -942,6 +965,12 @@ func (_ Unimplemented) AdvanceClock(w http.ResponseWriter, r *http.Request) {
 // DisturbDeliveries Duplicate or reorder the next webhooks
 // (POST /sandbox/deliveries)
 func (_ Unimplemented) DisturbDeliveries(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListNotices List the emails that told people what happened
+// (GET /sandbox/notices)
+func (_ Unimplemented) ListNotices(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1201,6 +1230,20 @@ func (siw *ServerInterfaceWrapper) DisturbDeliveries(w http.ResponseWriter, r *h
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DisturbDeliveries(w, r)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListNotices operation middleware
+func (siw *ServerInterfaceWrapper) ListNotices(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNotices(w, r)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -1550,6 +1593,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/sandbox/deliveries", wrapper.DisturbDeliveries)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/sandbox/notices", wrapper.ListNotices)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/sandbox/requests", wrapper.ListRequests)
@@ -2868,6 +2914,63 @@ func (response DisturbDeliveries500ApplicationProblemPlusJSONResponse) VisitDist
 	return err
 }
 
+type ListNoticesRequestObject struct {
+}
+
+type ListNoticesResponseObject interface {
+	VisitListNoticesResponse(w http.ResponseWriter) error
+}
+
+type ListNotices200JSONResponse Notices
+
+func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices400ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices500ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRequestsRequestObject struct {
 }
 
@@ -3762,6 +3865,9 @@ type StrictServerInterface interface {
 	// DisturbDeliveries Duplicate or reorder the next webhooks
 	// (POST /sandbox/deliveries)
 	DisturbDeliveries(ctx context.Context, request DisturbDeliveriesRequestObject) (DisturbDeliveriesResponseObject, error)
+	// ListNotices List the emails that told people what happened
+	// (GET /sandbox/notices)
+	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
 	// ListRequests List the latest requests, and why they were refused
 	// (GET /sandbox/requests)
 	ListRequests(ctx context.Context, request ListRequestsRequestObject) (ListRequestsResponseObject, error)
@@ -4151,6 +4257,30 @@ func (sh *strictHandler) DisturbDeliveries(w http.ResponseWriter, r *http.Reques
 	}
 }
 
+// ListNotices operation middleware
+func (sh *strictHandler) ListNotices(w http.ResponseWriter, r *http.Request) {
+	var request ListNoticesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotices(ctx, request.(ListNoticesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotices")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNoticesResponseObject); ok {
+		if err := validResponse.VisitListNoticesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListRequests operation middleware
 func (sh *strictHandler) ListRequests(w http.ResponseWriter, r *http.Request) {
 	var request ListRequestsRequestObject
@@ -4411,193 +4541,197 @@ func (sh *strictHandler) ResendWebhook(w http.ResponseWriter, r *http.Request, w
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Jcxu5sT/+r6AmqdrjDakhRckSXVv5yce++MXHxrLjZJd+JDgDklgNAWaAEc316n//FboBzMGheEja",
-	"9ftmq5I1RQ4GjQbQ6OPTjc9BLOcLKZjQKuh/DtgnOl+kDD4/TTkT+hlXdJyyxHxzTdOcmQ8Z+3fOlB7y",
-	"JOgHvUln8ig5Zq2TLu21evEZa53Hp3Hr0TiiZ5MoOZ90O0EYKE11roJ+LzoPA811yoJ+8G7GSAz9EK5I",
-	"YvtqB2GgVwvzQJ6JfiyFYLFuqeu4v8jkOGXzPjZquRbBzU1oCX4t9fcyF/dJcK9CcMYMrUISlcczS/3u",
-	"FAupWxOgryD5zWQyljRLfgMuL6ki0ne3O9lFG6D7hbimKU+eSqGZ0BWqWZbJTAX9nz4HCdOUp0E/mOdK",
-	"kzEjVJOUUaVJFITBQnKhWRb0g6OE8nQ1VJot1FHn0RF8CG4+hndjQbdbsOB7ztLEDJ3oGSP2tYSaucSh",
-	"7MAK+2QrtqM2jHhF04nM5ix5i6+8xwmMqhPoaOaKzF2nOxDtn23ZFwDZr6V+ig+zh9soJFcsw72iSey6",
-	"I0uuZ0TPuCJG9lCx2mEUZtf4N7gR/DbbXM+4mBLz9450Frv7MpYL9oqrOdXx7OG2tmNzjcVSz1hGlKFB",
-	"7UA6PNiaO2qBfpZds+y52dD3Rv3JpnUdyzxNYKmMGayMlOmdVrgCKlsgd4Dsd1K+pNmU3R/HO8dVmscy",
-	"WRmOaylJarragUwtZQueBRrfC5UvFjLTLHnFEk7fQeN7o/ekgV4vhBeLlMdUcymOflZS7EB7XlDbmhty",
-	"W9AABqJY9hsfuWa970K0YlntuP3AxjMpr35jepfY6w4k2yebqb7UcrF4SBXB9g46gsLO9qDZtghuDMkz",
-	"RhOWoRpJ4xkzikImU/N3wlSc8YVZfkE/uBBqyTIFJ7Fg10ZgaZlhx2ZwPDMj1lnOwkDFMzan5h2xFOao",
-	"DYRsweMFlUpnXEyBbfZEfpGs9/qazpmqaAJcwJ+pnN7e858zNgn6wZ+OCr35CH9VRy/s4Bc0o3Om3fhB",
-	"gWqioqSWvXhmVBPq/rRqiqIiGctPhiKrmAf9IBqfTjr0pNs6pmes1aPHcet8fJa0TsedSRQ/mnSTjtGu",
-	"uOlhQfUsCANB56YlvtyslTuNEPd804Au8Ci6jfrjSUR74+S0dZ6cxK1eckZb5/TkuPUo6UxOJ53JGY06",
-	"zdSbV9+Z9hvTWi2kUGUbpywP4kKlLQtKu9r/ywjMuqG0ptlvoMS1Oar1ehMGu7ctWt3sOvIfkHYc/toS",
-	"bDJnHpORp2hElvCQmVIzI2RG4fH37188M3Nb3+qt0l5voso+f1SRCzdh8M+W3bCtF8+2tS229s0mK+rw",
-	"eZSV9+wwkW+qttF9TEqzuRaS5YzHMzNfE5kRIy6/kBlYtwcP4H/dvtrG/Vqn98d7fKGzXKgiiYzzORPa",
-	"TIHMSEyF1VMTKVibvLZGgpmteEbFFM+vL2BevHl64JSsW4/bJmXNIL63aXFHtZE/lPw7Z9mK4HFv5oSC",
-	"kvulsf2JTFb/T7M+JFwrbw+ZXfE/l29eG3Xq/bvvW2choYLI8c8sdo0nnKUJ0UseMzNtcwlHCxXktIe/",
-	"KdhiKVdaESoS2xo1xOLpM5IwtvhCpvu1/EFmmqYvubi629mTlLytO5w83jl7E36pp5cbkZnUquPxi5i4",
-	"yzyeIR9+L+XvAdW4L4bLVWfjAVyu+v920JGLDn9f7RotIlCZwbodMyaafaF7Kd7qC5naNQ/nAXNbczxu",
-	"m6Jql/c7T7c7UcPShMTGhBSaLOiUuYm5SFO5bJNnXNmXkAnP1JeyC2vO3EMmquxo3TpNpe7uZZIu5Zyh",
-	"mj2h3Bwoeka9jr6SeUYmNE91m1xqKhKaJQQIrXkjiKIrRZYz+qVMS9lZfcCcFF7lbRPiO7q3LQNan1n7",
-	"hVrWOSWv+JOwqtl1oiiMooiA1/JLkVybHPAHzMEG7/i2CWmk4N4mRwpGRtY0bplXj9xeGdUDAKOQ0NQ8",
-	"LzMUeqPHxozNFNPf5XrSOht9KXNWizUcqEjsqwqEQS2UsHVmy3Q+jIJnKPo/5qVrCL78ZhO4HljZ1rpO",
-	"7cNMo6Vrl5kcuTHwZPRlzWgpMHXAhNbjRztOzKUPN92bjyNm3KjoFEJSLCG9ThQSJT0GgCsCOp+WhGtC",
-	"xQrOuDa5ZBq8IDRJMqYUoVPKxRek+3kOAQ0XsebXXK+eOG2bJgk3fKDpD5lcsExzMzETmipW59OFJnOp",
-	"NOnggZ7JpSJcEJqmZqBzLspv6ITBovTn5yBexSkX0yFFCuy3XLO52jZ3b3nC3sqlYcOcfnqBTTpRBGAC",
-	"jPzRLKMrcIS4bpKfc6XnTOhhxubymqa79/cU33HhX/EW33A4DXfpe8dOSyiqnTu7NE8f0MH+LMWe9mPj",
-	"3p3s+X4zlGEss4zFZoUfNqinvv3dej+41526u/FfoEPVNKmIgrdM5aneKhB22dK30f4h41ozscNG3TrP",
-	"1u/ZvNV2pKG2Z/ZvdQjJBzS5baUe9ordx3tTDrn/VGFZ2LQCGrpqnqYNjCwx6JaB375+PjYt91zPZMZ/",
-	"AZ3kGYu54qiO7LHgafkdwzxLm2Edy5lMGXn/9qVRFjBoi/pcpgXLyBKwboqJBL4em4OUZW3yQnuUVsan",
-	"M4ClsGuWrQiAZUNCMfJLfZMANv5LJqZ6FvS7uPPnXLhvOmvIGHOmF0Ovkv5hRjVQBN6whdFm0GBnIp+b",
-	"uadpKpdm3phYlXhcvNuhNAyr0vTNBHDA22AZH8M1OiRRfCqMdtFeW4DrcxCW0CF+dE1L4ClNmUho9oxq",
-	"1oRfie3vJKGahWT0r3/961+tV69az56NQjLJ5Jx0zqOoFXVaUcdM7fn5+Xmr020ddwyXJjKbUx30A9M6",
-	"CIMF1Zpl5s3/+3Xn/Nefuq3zjz9FrfOP38B/P3dvWmsf/hw0cNXGDAAI0zhnZvhGO2Vt8oHrmcw1WPA0",
-	"1uZ78JQVQWvFmAghtra0z6oFjQGdbdRYJhJVW1edHVYV0viWTbnSGdX7b61xnmGQM2HgyQv6p1Gjok41",
-	"I+M8mTJtTCVhlHGuyCRHLdRPAhf6uIvj4HOzfOFctCOx3/hxcKHZlGVwoNA0HdP4qnl3Xwgy03qhYHOD",
-	"t4SCmVagAEx7Rbhe25u9s61MjKWI8yxDUUYTVWFHZ40df5VLMjeGCDxM5nRFslwQu4kVnTOi+ZztwJZt",
-	"TBF27d2quBar9MZD99VwwbLhnIvc7Tg/uc2zyyY8TT1Qv5jre5lbdOQ3y2yQbVTE7DHKXJzNXKTGpsM1",
-	"NuXXDPCyu6lpprOqanYMBDo9raajhUEu+L9zZn/WWc4K14Vbjbcf9mjCvn/7slnhwxm6tADQdUnCINph",
-	"GG82JtUSQ1c+hqt9bBdcvEwkLDGsKaOR/FFhFAIjBX1MOwxKwemPG0UIkvcUcDR7ihDlR7Z9nVou1A8X",
-	"+4rGwyOV8dVFcm3WyL5qA7YaKhZLkTTw/smKzMxmzuNZSPKFOVuOT09JQlfq9oV/3DntdnvbVn79BK2R",
-	"0zhamaMjZ3Pf3U7vUe/s+LT3qNR71LTvbrOn9+WkV/Z4siNetTr0cvvGgTfZ3w9MZIgqw7aFW9ZeQJFL",
-	"NR0WUOPb2j4zz9pg+NaOXptnbudc6JScChH29U1sRQKa1RcOzjOWPCZjlsol+YVl0mwBTa8YoUu6QnXF",
-	"6C9Rm1yAduaVF0oyFsssIUpDbM9+LQVzrYiWmqZkKpkqdXD7vmpc2y3/7VnTKn/Glc6z8QHywZ6JjcyZ",
-	"0cWCCQX8mDEi2Cft/MYV3TzJ0eHKwICSWcKyRilrNIKaYrFRr8BjeL797N1L/GC3TYsE0vR8jHoPBrpU",
-	"w43LK47ZQuMRljGwtBCQkbEFoxqTASBAaT2Zt2lpPnOx4QSFjEK06mRi1i0C4mwT8vXb75+S0/Oo881j",
-	"wuYLvYKzU3uTUU7WNUdImSrbEkc//e/Rx2+/+fbPjXkPZU47SkPHoEamyyxmCWZi7Ov/kQlr1qYw+F7g",
-	"W/BcDTHsQRUZGdVumPI51wwDGqUR/kRbvww/fu6EvajZIBJSD83j84XFA/m13Oi3dpoNJSMEMQyBvBGi",
-	"AbSzeguYI0gNNpmwWPchjAppL29yHcs56xtB1PLdj0Iyest0tmpdTDTL+qQzag9EQfVYypRR8BuhVmWs",
-	"Vp40mhb+AbMQRnLBBF3w9orO01F5q0+ZrjgzEGzximmaUE0Dr3y/k1dMwJ/X8ooVf9HkGeXpyvn/7Hf2",
-	"4IOfql9dlJ07ice3/HdGhW6UMWqDimlWBv4G+S7CLhM/A8X4Z3SL4nNyfl4SOr2oUe/YR9Y5g4VMIZ5z",
-	"zzKvMvWeQSHuoKZd2ZxgA/Fc4rKmZvSagWkiSCqXLIupqhp7eQ69lbdW1DqnrclF6/uPn8/Q7eD+7O3z",
-	"Z2eDq+KFUJoK3bi6Of6G6OCnKBzmPE251UNDMl6VwTpfKRIbnXvNt9Iy81od12CQGBLNP133zzv8p1/5",
-	"ZzBomw/HNz820v83LpINxwhFtxhqG6rR1lELminzYUrRO4qOSzB+BFs27pWXcjqt5I/vo2jqrdqlnY+b",
-	"cKuwtjY3xj8fE5GnqfU2qjyOmSplEf/k6A8D81jwsSzc9pVsIQpfmWuGWXALOmVgYI6EFGzUbpqnjFHV",
-	"7MJcmR2xpIpkbJIro1TuO5JyVuUuuvtu0q7gbWlAGy00HVToKLO3Lj08M5rEyGu2vGRxxvZdWfKaZSld",
-	"DHOhm/UqhlqOgpeTMZvIjEHaqCJLmV1xMbWM50alWZPnD7GNm+ZS+cHXBiAzPfOhfZlrxROG02S0lSJ3",
-	"8XYFy74+rPFrw0y8V3trWFdcbF2FILPsafeLFFvNu3fuufpooLNG2qVudD2vCn/z6/cv173GUcPOreZK",
-	"7MEK6wG7fULMQ00jcOiP/bp0xUzWRg4wuVrC2ghhdG3ijI5lJiFDBncKWGROEFjFXO3sTCxZRvVg720+",
-	"xd9JmvnE8nUNZsI/GTPMWLHgNqTxjJjmjVL+NiBlDdfj4ZPl1QDtHTEluVniyS2LxWFC66uexzNnGRsd",
-	"FtlAYipQITMHbqKc7VNmk9MXdi/WEu5QaiTctQRCuHtxonCPgkDhzlWawj0qH4Q7VxwIdywbE+5a+yTc",
-	"oYhHuG+xjHDnukLhbqVOmnTJcgRgp9DVTCpdCQWikhuCFqbUUmYJZldOMjqdM6ExSE1XZMzIyLyuf3Q0",
-	"wjNe4du4IqmMaWr+CEmn+6gdtaN2h8hsIKjAhIpUysWYxlcOM4cG877RsregibPEnGdNoiazv6MVAaGw",
-	"0jh/AQ8h8AEd7op/MsOM8WwgCZ9yrdoHxnHfuQ/9tQ9fDwZt/NwJT2+++UujHfKWJdyYDnseWJltthma",
-	"MHopEZU5KsxuiyawuAQbbLv9nK101CRDD/bwK5lnMdvhuLqEBxt8/MUbNhKGXqO9GOtb3RqCk0sFh675",
-	"d8dnc2GTxndHTWDTNdzEa6nRwWn1cTCiBJ0zm3G7jqUAOkM/ujIxzbyDY+mlnO7rn6Xo/N9J16laxGvY",
-	"tgZoWxWfpGkz8RZEuifl3JznMdsxzoJhMyAJhc+QiWSomyUUup2Vppluk9d5moYkZRNNIH6ROaPKP4OG",
-	"MhOJkbG5uBJyKX5T+dRsLNtxAol+pFvi1IXcNhrnPe74ZoLCtWlsXCB205bdfqe927ASjU7HSzQe94W/",
-	"UMWapfabjE+58JaDxZBd/PAC1wNXKkf1srQO4KDvH0Gk4L8aD5iYDie8SUX/nqesUF5jQ+EE4krEAq/0",
-	"CmJRWW7O9x+evwKVgCtihQiCcio5d1ouVKN+H/vU693knmWtzdheF4DmgAPgveMWdqDaRWcNls2LsoHG",
-	"RQHYW5GlEaYZgJqYLUu1G/ajSmgDljozetpOE57xa8P91NAgjG6GCSKjI8vfEeGqYfpvnf055ekGgBPm",
-	"tBrbbMHkInU6Ekwon4oWFySWCbNxE2DQHDIy96VBoCze0XsJELf95y7OGNV7TBy4aG62HDF+r1bmscTV",
-	"YnvhMP1KL1ahG1GTIKqunv1yNBBEVaDwnEsVpAYgSA2/kGwypwkD9d8e+oTrNrlwTj2YYCXnDDI9M7ZI",
-	"acwUkaIsiL5SRC4FLBoFKTIzuRQDgWoIOkRAud8I9rsrvm9fBB8GaRExSTOGOT3m8WYI3waZtbM7xT6+",
-	"yQ/5DkL6S6Z0mxzqk9yEG7wvqOCDwgHvBgA8EOL3G2P4DsGlFci/7UvH7lRATDu8xtoaqQEJmzaFg5WQ",
-	"qSRCLrdbgeWSgrAmyrGJysKv7Uo/T80rI7QComFlVweyxqVGcQqTuH7MCkYWLJtzpTiWQfVQmiItoW96",
-	"LSUbwE/1L4vkB/ylyTWDUZi3Uh+CjXbRhQp+0Ea0z057USMyOJVi2hCjWcrsSoVEy20IqJPz7lZttwll",
-	"6rX05hULosZ5HlBxJ1N6jXZOxhMWEtxDHhqDyc4AuO90z8h4pVmB83r9/mWb/IBnkauyohhbh9F0uts9",
-	"ShvzufaFxfh8lYNAitX2jUt6LQXsgSm8A0Lx4aGJ1dFUoYm3YRLrOYl7+zT2ZMi6p+I2un4DgjC/alen",
-	"RhP57g1Nw3B+2T2GsI9NUCPHNN1EhYuK1k0dEEZW1QD3sHmQJFRTo+KX0GrPc0Pm0ROWpVyM2uQZi3li",
-	"awgb8fSVKucOrYwSDZEcdL+VEYgISuVaDcQiY6B8mj4BIiczlsDPGdN5JljSJ6MLxenR32R6RTUdgUjE",
-	"r57SNM61pqM13/lpb6uce5etHhJpojZmGHikXS3Z3mIFfOkDc05h3YN6kPEnf/h4J1QTduIWHP8BUXg2",
-	"b0SXgk5ps/7BSC5S/QAqVOSwNczBPpH9wgMxRN1hny2+PywgDLRM6Gp3v0y1y4+bCmzVdslmvFc1k3DP",
-	"07PIBQQWlxhQZ2RoJ9aNd9Nq2TEZZVsBhN94Fpt0M1s9Y1/fpC1j2mSsL6tAZ80+NZvNpTIYzT1/bspU",
-	"reXIoDC1aEfi4I5ro+QbdM96DZWSt2qupkOLb/z4+XgDuFFnvMm0fJMmxggDxyP6ZFMKVTKine1MI5D3",
-	"xHXoDegEK2LZtTlalE0gcpaNjSobewdBwWZ/WPNl1c4X5kxvsl9qWwx2lw1ru4kNcZk4Ln3cvPouUGTu",
-	"q7KW/S53Sy5Whan7GJiFPmPs4SvVmPRnRNL+KXi7QJMsV9RDhtTcvr+3YJqrDrCfc/I5jWckk0ustJgL",
-	"zRIiRYyVfcE5yYViGahJdjESmREflGyvORLd8192YPYSVbuUX1nbtxSftX7VxByGlKRUswxYZNXSMdXx",
-	"DJef3Z07Ud8c5/XcKt52e8jXvIeLiXTFnSgiEuydDO/KmaKu0CLLrnnM1sX3qIRoIT50AUE6VcqAse2J",
-	"FB4lElrwbuFx1kxp1a/Hw9ahxYSqgYBtHJoXUq/a++qRU6N8b4hYkXczXhR/B0Sfk65AAEC+EknGDBy1",
-	"XIfWN25U+2rQBmJkiWRYgo994njnCPXDLVezpN7Xi3lKLAFNOM5YwoTmNFWhE1FlopdmsMBPV7101Gqh",
-	"o7+l5RUTI+CYQMydS3bB10P3UKD7CaMZywg0QFtlyrQivajjXS5ctwdiIBzMMTEsdJXN4A+n1uHYbISA",
-	"xmbKLIh+OZPojVXm4dEPby7fERfPOqoUeFAjyEE2qjRLCBcDAfEKrL9qzCUsQeUwLCFxpxkiMEFKmYcs",
-	"TX65QvzUvIo6eJAdDgYxubLxQ/PTeDUQhWrvpiyxNmCRLd7HyFgIxp6ZHcNEFZI4z5TMVFh2ZyunKSyU",
-	"hb0XZ7OtzjBjZrT+Xh5DUsbNkKeUizZ5WoRmsVS6eR+exmRk1EYLSCVT6UafMZqin99M4J/+RIx2q8zn",
-	"X4mxNcivxCkQK5dW+etA/NpqteD/5rkRZjuMyK8ETH9boSShq8dELyW48BQWy3glRUIhWvx9xhOXxgml",
-	"JgW5zOFHfCcmTtTfOeETPUNLgcJ7S98zJvTMtp7ShTJtjaXuqDMiQ3Cw5lfIa+FDK+a3Cb82Jw7UaoNl",
-	"AJ/wfT5to/ZSWxnAVgWGoQE2w1BMM0Z8u9A+qEALmxHLhQgZgL/pGc8S/xLrSiYOp4A5sT/nyqxxpEqw",
-	"paGnsCIIWC2h9RhAVoob4mNjl6K4WskcNrl5y0D4EoRmFtx1PSAQjLHk40EIN6FpSsa5tl2XOu6cRcBX",
-	"e461CRzskJZrNivXykpzJGsgYDnAVQFsyoWA+JYI3QC0lG7Jr+XZeLnN3J5U1ggAqp2kNGP79tuL0iay",
-	"kS7oGUKeFPJZXeVmKb79NkSxRe16W2Ju6KUklQLOdvEYuVCSCROZLWmW9CHUacOJU0mgX0M4FI9YFFm7",
-	"S/QLvclgZgAX7ASVttOUwbECMz+WuXZ71OmH5s/nZj1BR1pi5jP6UbiAI6h0HLjLYjS9MuLBh9TmoHSY",
-	"1sL7LuQEuleujcV3SjEQxRnsIrpK+oPg3cvLNrmoYESgflEs5wwZbzopUCPu9JzTeGa2JmBIVJs857Ch",
-	"lnQF3FzBZoKjM2kTNL4xYdBxbMygCyqsmWMI4gLEj88lc0RChxBWquADnBgfiDnLpswGzsg7P8Egk8uy",
-	"t+yo6JNrlvHJqjApIdVQ0/lihKJEmW0jlyM3ixbOBrP4RCacocioX5fhKizaQspuEHg1huNgWSvxSgVg",
-	"z6tQ3tJlG48HQuTzsQt6u4ORC4tzdbkLr2UpVcuuncqNHzAeSETAN1lsMsEEY4UZzue9k0ffhNVSw+Ui",
-	"oN6DCqe/0TlHbfKhXF1d23vQaOni04GgGqt8h2SEqRkjcAng5Fh4wnhVSblWpZxrwoXdj/alfbtFO1Hk",
-	"c93N+J7OWHylIEIO2RtGXgLCxB2zaDDCdExg2OimVH2s2fp1L+p9E9ZuSpnIbO61epmszFNRSHqdY/Of",
-	"k2/CgXAD/7rX7X5j5c7S6iXWPWxeHZJedB4S8xB6f1MeM6HAHcBBR5xwuFn3JX7/lk1axjbLONM0WxWX",
-	"qpW/vAkDlc/n5mM/eMK8FxP1FO+3cxwY04SkuREMoH7VdPN2UNwt+IPT0N3utfnU5BJ3YOg1WFRWgzC4",
-	"ZhlWKAs67agd2dxpo9cH/eC43WlH6L2ZgS3nFEfzebopUg6nhr2KxhzpDdYIabVkrhe5JrBGySLjAk4y",
-	"D0IxRwpcMuT3yIsk6EOqtEP91W6Y60bRLYVxG8vsF4Px9zwW4MDAIfs8sL5/1usdlxBH/eBIzxdHpfG1",
-	"7CtbnaOYthdsHpSRdxaKcxrVgTO+Kzu3bUvlkXssqIBhdr2ZsAaICdR1zIcX479+uPjnq+7/PP/Hi3//",
-	"68kvfz9OOk3RfyiCZRev5bgL/m6AEmChKYcKuZfYvgtvFHm/dahGsJwpFg/j7j9+juf/iOr/1kAMTZPa",
-	"izrd4yPnparAF3/6Y87+b8zZxyrMM7CIyKLBeXQelWGDDY+Yd55YFGE/6Ebd01an0+p23nWifmT+146i",
-	"6EePJjSLwwar7Ej/P7sC2rGcu5BIiQu1mAT2EJ20oNMi5hBUAqA+YFKmqFSFccd7Pm8+3uxevtvJ1w3l",
-	"u50Ip85tC/ilmzDooQBuerUX1MXVaabFyS4t1u438UfnW0YT7ygCW8uwi05hJbtRQNCycHig8oAHV8oa",
-	"a1MaBd4dOqh5GW1FsfSa2ZLjaEIp6X4kCUvN6uOoPJdrBlWPr4nMpkzbohLrB1iv4QJd8JpRbpHVvzmP",
-	"vweKwaqxvLNoZMp1idtuSB+haI/aiKH7pIvqH+BqvLVeARQIAZ0QdNASPhq0OnAmpKn1xJTKy3iDY8rN",
-	"nHH9mNCJxoJ781r5Ew5GNEsnztljNW4/SrSx+Bb0M1VXzFjfMmt7x84m08GhrSpE2BoKbes6MA/FgFHA",
-	"lFc5Z84HYL0asdGcUWU0hp/RRVHXIXRu8WhzXKjfflu5gBkpiWkGLi6Z62+/7Q9Eqfa+ixc466oGDw3B",
-	"RSotnllIQ3rG1AydcPZqJ5XPWRKWK/rbKBhY/TAbA0HdKE/QKqDFq2bMvk5pnqYIpQMfwmO03+3Fd7bW",
-	"6pWQS5gxHDCYxuZ7KPzLNY5kIL5WCxaj/Wz4dNI2poP1744qlY7QFVrkFBNFVwDZHr2lmr3kc65bb434",
-	"F1xM4cKXyDqCK9WWjJkvFauULYKnO499UvswMS0yY3qPwoHwX6MrcwQDGiVU02Eu6DXlKR2nbIQrqfBD",
-	"qqoJZ1evn8vQpaFOcvA0AcwXDJo1ARWzsnyC1225XLNJt6ZDO5VDORnmImaZplwMJRZ2qqjcWC0lKNeL",
-	"CuoVnOp1lpyScRJFRl4VvVmTfIglpXbop1bgCi+63qtzLeVwTsVq6CRbU6/lZdE0uvVCUf72+O65L6/U",
-	"3eMYrxQbu6mGqSxaevvxsy61l2Y7usJNe59IsJJMq87x9lbFRVqmwcn2Bs0XPYVBr9vd3rh+yfF9HJ0x",
-	"KyoJuuMTy3GVi8ysH6IVlaUSozEENR+wb6B2YeEGxAbk/duXYQFYt7fvWQ3GxoVkRhImOFPolLMSD4Jw",
-	"zk9UzVseswG4dvvOYQEGjxWAZt0yK7bM4h+FxXVXsOm+w5jNEPpMRtYTaM4Tc9B/cgkyVBGaLiGkgE7H",
-	"geh0I+d1rN025wFNDTINo0eVMm53E21Qmr28xxtq1W/wHhxJ86yfU/YXbyJ+t4uBOMijqHvqFt9Qrxbs",
-	"O1uZqKg172vH72sk7C5bmgv87yRkokO4jbF4z+9q7v1WS/wvsCS/MzZj7+T00dl5+ROy1DDxO3Udx822",
-	"9h6s8eUEGsynDxv3E+RG3UWeRuc7iKrqhZ7/GVL4CXNhLlctFFlfkrvv1brULaWwNovbCzLJMwim+Iw/",
-	"kHHo5FBYXxTi8UWZIp9yzpW7YKJInfUSTdOsJll9kNNMYIi4B5uVgor5QqY8XvlgdjnBaAkXac2YaBKN",
-	"mLP51GVMHi4TLVyycKOi2+xko9dM6YwnrMlp5vxX8EBwq3NqH69Gw60JO8mrzu/Hid/VfejYf5DX8Hdy",
-	"A+7t43JZ47ddrv6HlrvFCYduTUD3WDniBOtTK0QbRevRZ7++b44WUKquldpadQuaUVcFZAMOsHjEbm0L",
-	"Qd0grVUVk+QcQ4D7kqA5SxEzp2qSbo/MZJ6pNnnJxRWCfhSD9EULdHC+GJG0N4jVUvm9O2tBdalS3RG+",
-	"ChTqmPZAUke7CI0jM/qj5/+8ePXDy+f7bKHS8DbsHzObB3ote2iM3t6ifsH/jmrQa1km/c4b4L+ZJhTG",
-	"ikgRj232yfoH7YgiF/nBN0MinenXkL/qMJcOWyNFyYGJybJhGetRtcf8HUe1MK7UXu+4dGnLd7DI9FDa",
-	"qwD8DllL5I32OR6qKcQPY9jcQrStBSvyNC0Kq248zLv7bNuiTO2GXWsmGbu8kz3ycPsXm70pyiL+x5y0",
-	"gLspixif8n+AfPGZg3eRL/nO4uWiuNzI2jsWzlOJXficzRK8EMscW9hoCSLiAagYuBmIUVEqE5zs7rKk",
-	"vouYFIhFVgGuefRZk42kmK7Ui7iLoLIsqOx5ryj74p17WzWVi5zu4uq1M4OxD3+XxB9y4IuSA89wnYSE",
-	"CfMvgYwQZMLdlHBf7vX3Vz3QYb1B9XDK+SYf8AZ1w91nXugb96qS187uAq/RXUOQ7GYBd76cY/0OW/me",
-	"Dr1SdRVM4XBHoLf+t694GV9t9ucVcGSsbIJ3WIHzzd2I5Rx+ekYF0UyQFaOZInTGaOLLKPm8D8z4cLkd",
-	"awD1gSgVnSxH+a0Xz/nvNN5Mdc0cFDvJGeBOMAGKA5jbma3UhkeazjF7FR3crXfH0G5xkA4hq6Ya8Vy7",
-	"gu/Ro0enUdSBQK0Y2ugPRPeH7NOCZ9vaH5u2exyJpcsDH0Rzh8zBCsmNmLGTftTBHb8H9Vips3kLQ90M",
-	"TJ66A/DqP8k59aoxk6QkKoDdVTlRYLk2Cwu8lcDfAzcKMUXGyoDKxXEAKAcf/BIQ2FaQSZHgfHpgUpFi",
-	"YtQvV66jwMDjBRADMbJXztnbXMqdIVCMwAlEXAVwKL4NQeeVv1J0WeqhmjAJiKdUiqmXc7OMsSLXQ8mB",
-	"iGmuGBlLPSNUg9+sTUbPnr98/u45qSPtID0M8hqXlSCITwFYD9fi3X7Pimm4i7ACrlf2qi3mVbrFD0Ac",
-	"SzlcUJ6pIRfDzJwAqrmZu/DvIExG+d7CO0My/ApT+WTCsj8AGVsVZzfjmAyOWL61DVuSDr5eQFVClHE+",
-	"jVkQr7FW4FqZijDy2S9kkY9THpfSli8cBLB0Ox5qy2ZpELx5yLnaUEcBQYGXKcK5MBBmY0MouYLkQHzj",
-	"zCJ2BRn9s+Vu2nsLrx1Zu1uQ0UsurkY233vKMD/OGuQJe1xBsRQ4S9BPBIPkMjOSlItSZWNlCzNJUVPX",
-	"4f4OY7YALgRZ4EGKEMaEkgX2likvsBqEhmGjy/u6f9UeC0D8hLWZboOGW7CXg/AVd4uUruxavzIQ79cK",
-	"MIcMomo+Px3BD8jKaUaFRsyHQ7tp/47i5pmgN+lMHiXHrHXSpb1WLz5jrfP4NG49Gkf0bBIl5xOAkHt8",
-	"WRTtBQ8vVaZvhDhY4CEAYn8fzPJLbkGrRlFTBXbNxcdXlYrTsOe2orB8UeRtaACX6UshzTd01aqotiXO",
-	"8IEZVcWlGXheA86/TUYuFQBcWO/fPd1wMXpTxOm9Kid6HKLaY6y2vPbraQylTAWojvZOXq3knpYqln5+",
-	"iOh7wwCqSRqt03tK0ygNviFHo7sv/Op0HxYW/Guu/vWHHnCrfHgKm8VuxS04INj3R5/tXN7cmjiiivIm",
-	"sMnxQQsjjwGJ3YeEhbJvm3khMVovGTXySaB4SgzEyL5oiC9PRt49gaWsJyWUJ+razZBI09iLi11UTvfK",
-	"qRTsIT1Ihqh79B89g5ECLBYZ1zDf4Z5+TtPOeTkBSrfNzfkVepKYSHwwBMpfxjbhXm+q2jcCwTLq31r1",
-	"gFttD9TNgcgYTcAvbMswlMud4M3t+HildL151mbeY8I15i1gwY2YCjKGJdioe+Eo7n72DBO6GoIzrSK/",
-	"SzL3BwrZG0d/4xnXfE4131dq7hMjie5pAA+SJdjAivs4hjpfyjF0iKj4jzi7YAHbs+srVaqlCzZtdUvv",
-	"d7YduaIf+0d+yhKxUT9+b4s/gAWcySWWkkrTECpfCKyakhEBlTFAOplnML1SKl85uFxTqlJ2xIyhTyjR",
-	"UtPUyEBbogK8pRaKm1DNfHkjeJtg7reRv9fIHKikKHNNMEkRCwTNLZa23JIbmegz/owdCsZxhrWula9K",
-	"bO/saQ+EDU/YSmBQzMhenAh5NaN6kchRszc/qVwqf6jUZRTPryJfaS2zGxbA2uVcne5ZL2q8fKtsIEdn",
-	"/W7UP47aJxvui6o+/ajfO+lHUVC5qSowE9bqwOry1Pn5GDpOo4FefA9NTzrx8eRRwlqn3fik1RufsNYZ",
-	"jVjrZPIo7kw64/M4Otnw4oNfeOzqotdytqFIeol/UeQKsQc6F4KlmMdeYGmR8Q1vsr+e9bqdWpMqN2pt",
-	"O+fQQ+WRNT5H8Ix52bBU7L3SplbSfhee9JreevDburdxOOi3TkqsTZgrckiJWkKJ1X28HW6TPcGciYfQ",
-	"G3baguX6mx1XXLNTqZwZlQpXRjdb9krpnsWo+XWdmw27okzKprY1UiqLeof25aF0bjat8NIYNrHkprzc",
-	"d3t+89I/qP0hc3fo+nzLVJ7qjW65MYtLVfgNGX9oaPevoV0kiS+ftqcCVvILlIE5W5wOhb9BFneGWWsX",
-	"AcjO65C48pVQLdPf3Fc2D+UC0HZQRsvVyDXaDhYvBa8zFM9SEEd03gmLG4M4X5MbA2rXFd347PSEq0L5",
-	"cdAfY6ISJTfEBu3ze/kuLHm82uFDejFeS/3UX4d9L5AvVyiRFhN+j66McB9wV3kJL4sy941gUFtGsaim",
-	"YbHjPMOom85WUGNxxjKGVyWV0WDormiCZLoy23fRfed8Y1ZFJaniOIqig7KMalXYD434fihdFoaVbiAD",
-	"RcglkeKhRfhreZnHs+J6zT+gmbfs00tWgW5JD8Kw9T+3x5aXpRL1t8WWsRpnY4S5b8EoPp/JlcHNoDSu",
-	"xbdgNRNbPGS0bmrD+3S2CgdiNJbJamSTVm0wFuX/eKURkmk+PMbOxlLPipMBN3KIRVvkUmA1T1eBxXoW",
-	"NcMCpBe2yuhA1OK/ypWBzFYQOmMi2RwH/lAE8h8qDozXdASfB1DFfRD0Bw33PQyCcBD4YqXw0KbQMTxq",
-	"3j4I+p8HAUZ6eQJtzuJHY/aIRq3zJBq3enGHtc4mp+NWd3I26U1OaSc+OYH2JVSereoI7Y/hRxs/MF+A",
-	"ulE+CAfBzU1QuTfE8qjlbiyo8wm9ii06BUYG5QqIbgEfdYoEzhYYdnM1HbrY9EmX9nrxGTuPT+NaXNqj",
-	"kPlUUJ1nhoDrTvi3E/nj5JfX5yc/nr//R955riZ/n0/+8frvM3H1Y3fx87k8f/3s9dFfjxYvet+V3uL5",
-	"H/SDzqPzk+7JiVkH9uqSXWmy15HsgABwUfVu1Lspivw3XAaylxX6oXL4bIi4H1hC4D4D7gUkqYpB3yLs",
-	"jj67TF+jBcNdXUmDE3L7NTN28+4+sdy8aUH1rEg8L0gJ6qd1ebr2u9FmP0R8iMWf+cRJWyuzWdKvoWrK",
-	"DACZi1cE2Rr+VLBluIYNJi/gvZB+E+L9aGZYSZ6i8IcydlA9XPnUmoZCrGaSylrYNi3mhcbaQYcXu9hZ",
-	"Z7Fk7Z1R4jIEtFws7mVjgD5Q1LYGbm7YFqYdvGfTWq9fdGEhWMVdxai9frbPDd1zRrRf04zTsT3V6g9U",
-	"7jjdWDqzqZLJqNWyL2vhy/CC9BtY7naQm65NgnqN7aBerxRMkdvv2QbD1eU4l97gYP/rb/gwk77IvTPN",
-	"Q1efHk3i4jwsvxLNqmaSfO3y4laKUkvEca81tMUFpSAJm1PMHbctHO6oifxqXUO7f3zL4nT4ePP/BwAA",
-	"//8=",
+	"7L0Nc9s4kj/8VVC8q5qXo2RKlh1bqal9PEnmNreJMxsnm90d5SSIhCSMKUBLgFY0GX/3p9ANgKREWZRs",
+	"z+T+O1W7E1kiiMZbo19+3f05iOV8IQUTWgX9zwH7ROeLlMHnZylnQj/nio5TlphvbmiaM/MhY//KmdJD",
+	"ngT9oDfpTJ4kx6x10qW9Vi8+Y63z+DRuPRlH9GwSJeeTbicIA6WpzlXQ70XnYaC5TlnQD97NGImhH8IV",
+	"SWxf7SAM9GphHsgz0Y+lECzWLXUT9xeZHKds3sdGLdciuL0NLcGXUv8gc/GQBPcqBGfM0CokUXk8s9Q3",
+	"p1hI3ZoAfQXJbyaTsaRZ8hvM8pIqIn13zcku2gDdL8UNTXnyTArNhK5QzbJMZiro//Q5SJimPA36wTxX",
+	"mowZoZqkjCpNoiAMFpILzbKgHxwllKerodJsoY46T47gQ3D7MbzfFHS7xRT8wFmamKETPWPEvpZQs5Y4",
+	"lAZTYZ9sxXbUZiJe03QiszlL3uIrH3ABo+oCOpq5InPXaQOi/bMt+wIg+1LqZ/gwe7yDQnLFMjwrmsSu",
+	"O7Lkekb0jCtieA8VqwajMKfGv8GN4Lc55nrGxZSYvxvSWZzuq1gu2Guu5lTHs8c72m6a16ZY6hnLiDI0",
+	"qAakw4OtuaMW6GfZDctemAP9YNSfbNvXsczTBLbKmMHOSJlutMMVUNkCvgNkv5PyFc2m7OFmvHNcpXks",
+	"k5WZcS0lSU1XDcjUUrbgWaDxvVD5YiEzzZLXLOH0HTR+MHpPauj1THixSHlMNZfi6GclRQPa84La1tyQ",
+	"24IGMBDFst/4yjX7vQnRimVr1+0HNp5Jef0b07vEXhuQbJ+sp/pKy8XiMUUE2zvICAo724Nm2yK4NSTP",
+	"GE1YhmIkjWfMCAqZTM3fCVNxxhdm+wX94EKoJcsU3MSC3RiGpWWGHZvB8cyMWGc5CwMVz9icmnfEUpir",
+	"NhCyBY8XVCqdcTGFabM38stks9dLOmeqIglwAX+mcnp3z/+ZsUnQD/7jqJCbj/BXdfTSDn5BMzpn2o0f",
+	"BKg6Kkpi2cvnRjSh7k8rpigqkrH8ZCiygnnQD6Lx6aRDT7qtY3rGWj16HLfOx2dJ63TcmUTxk0k36Rjp",
+	"ipseFlTPgjAQdG5a4svNXrnXCPHM1w3oAq+iu6g/nkS0N05OW+fJSdzqJWe0dU5PjltPks7kdNKZnNGo",
+	"U0+9efW9ab81rdVCClXWccr8IC5E2jKjtLv9vwzDXFeUNiT7LZS4Nkdrvd6GQfO2RavbpiP/EWnH4W9s",
+	"wTp15ikZeYpGZAkPmSU1K0JmFB5///7lc7O260e9VTrrdVTZ548qfOE2DP7esge29fL5rrbF0b7dpkUd",
+	"vo6y8p4GC/mmqhs9xKLUq2shWc54PDPrNZEZMezyC1mBTX3wgPlf1692zf5apw839/hCp7lQRRIZ53Mm",
+	"tFkCmZGYCiunJlKwNrm0SoJZrXhGxRTvry9gXbx6euCSbGqPuxZlQyF+sGVxV7XhP5T8K2fZiuB1b9aE",
+	"gpD7pU379zJZ/T899SHhWnl9yJyK/7l6c2nEqffvfmidhYQKIsc/s9g1nnCWJkQveczMss0lXC1UkNMe",
+	"/qbgiKVcaUWoSGxrlBCLp89IwtjiC1nuS/mjzDRNX3Fxfb+7JylZWxvcPN44ext+qbeXG5FZ1Krh8YtY",
+	"uKs8nuE8/F7C3yOKcV/MLFeNjQfMctX+10BGLjr8faVr1IhAZAbtdsyYqLeF7iV4qy9kaTcsnAes7Zrh",
+	"cdcSVbt82HW624galhYkNiqk0GRBp8wtzEWaymWbPOfKvoRMeKa+lFO4Zsw9ZKHKhtady1Tq7kEW6UrO",
+	"GYrZE8rNhaJn1MvoK5lnZELzVLfJlaYioVlCgNA1awRRdKXIcka/lGUpG6sPWJPCqrxrQXxHD3ZkQOoz",
+	"e78Qyzqn5DX/PqxKdp0oCqMoImC1/FI41zYD/AFrsMU6vmtBail4sMWRgpGRVY1b5tUjd1ZG6w6AUUho",
+	"ap6XGTK90VOjxmaK6e9yPWmdjb6UNVvzNRwoSOwrCoTBmith58qW6XwcAc9Q9H/MSlfjfPnNFnDTsbKr",
+	"9Tq1j7OMlq4mKzlyY+DJ6Mta0ZJj6oAFXfcfNVyYK+9uejAbR8y4EdEpuKRYQnqdKCRKegwAVwRkPi0J",
+	"14SKFdxxbXLFNFhBaJJkTClCp5SLL0j28zMENFzEmt9wvfreSds0SbiZB5r+mMkFyzQ3CzOhqWLr83Sh",
+	"yVwqTTp4oWdyqQgXhKapGeici/IbOmGwKP35OYhXccrFdEiRAvst12yudq3dW56wt3JppmFOP73EJp0o",
+	"AjABev5oltEVGEJcN8nPudJzJvQwY3N5Q9Pm/T3Dd1z4V7zFNxxOw336bthpCUXVuLMr8/QBHew/pdjT",
+	"ftO4dyd7vt8MZRjLLGOx2eGHDeqZb3+/3g/utVF3t/4LNKiaJhVW8JapPNU7GUKTI30X7R8yrjUTDQ7q",
+	"znW2ds/6o9aQhrUzs3+rQ0g+oMldO/WwVzQf723Z5f5TZcrCuh1Q01X9Mm2ZyNIE3THwu/fPx7rtnuuZ",
+	"zPgvIJM8ZzFXHMWRPTY8Lb9jmGdpPaxjOZMpI+/fvjLCAjptUZ7LtGAZWQLWTTGRwNdjc5GyrE1eao/S",
+	"yvh0BrAUdsOyFQGwbEgoen6pbxLAwX/FxFTPgn4XT/6cC/dNZwMZY+70YuhV0j/MqAaKwBq2MNIMKuxM",
+	"5HOz9jRN5dKsGxOr0hwX73YoDTNVafpmAjjgXbCMj+EGHZIoPhVGumhvbMDNNQhL6BA/urot8IymTCQ0",
+	"e041q8OvxPZ3klDNQjL6xz/+8Y/W69et589HIZlkck4651HUijqtqGOW9vz8/LzV6baOO2aWJjKbUx30",
+	"A9M6CIMF1Zpl5s3/+3Xn/Nefuq3zjz9FrfOP38B/P3dvWxsf/jOomVXrMwAgTO2ameEb6ZS1yQeuZzLX",
+	"oMHTWJvvwVJWOK0VYyIE39rSPqsWNAZ0thFjmUjU2r7qNNhVSONbNuVKZ1Tvf7TGeYZOzoSBJS/on0a1",
+	"gjrVjIzzZMq0UZWEEca5IpMcpVC/CFzo4y6Og8/N9oV70Y7EfuPHwYVmU5bBhULTdEzj6/rTfSHITOuF",
+	"gsMN1hIKalqBAjDtFeF642z2znZOYixFnGcZsjKaqMp0dDam489ySeZGEYGHyZyuSJYLYg+xonNGNJ+z",
+	"BtOya1KE3Xt3Cq7FLr310H01XLBsOOcidyfOL2796rIJT1MP1C/W+kHWFg359TwbeBsVMXuKPBdXMxep",
+	"0elwj035DQO8bDMxzXRWFc2OgUAnp63JaGGQC/6vnNmfdZazwnThduPdlz2qsO/fvqoX+HCFriwAdJOT",
+	"MPB2mIk3B5Nqia4r78PV3rcLJl4mEpaYqSmjkfxVYQQCwwW9TzsMSs7pj1tZCJL3DHA0e7IQ5Ue2e5/a",
+	"WVi/XOwrai+PVMbXF8mN2SP7ig3YaqhYLEVSM/ffr8jMHOY8noUkX5i75fj0lCR0pe7e+Med0263t2vn",
+	"r9+ga+TUjlbmaMjZ3ne303vSOzs+7T0p9R7Vnbu79Ol9Z9ILezxpiFetDr3cvnbgdfr3IxMZosiwa+OW",
+	"pRcQ5FJNhwXU+K62z82z1hm+s6NL88zdMxc6IadChH193bQiAfXiCwfjGUuekjFL5ZL8wjJpjoCm14zQ",
+	"JV2huGLkl6hNLkA688ILJRmLZZYQpcG3Z7+WgrlWREtNUzKVTJU6uPtc1e7tlv/2rG6XP+dK59n4AP5g",
+	"78TayZnRxYIJBfMxY0SwT9rZjSuyeZKjwZWBAiWzhGW1XNZIBGuCxVa5Aq/h+e67dy/2g93WbRII0/M+",
+	"6j0m0IUabt1eccwWGq+wjIGmhYCMjC0Y1RgMAA5Ka8m8S0rzkYs1NyhEFKJWJxOzbxEQZ5uQr9/+8Iyc",
+	"nkedb54SNl/oFdyd2quMcrIpOULIVFmXOPrpf48+fvvNt/9ZG/dQnmlHaegmqHbSZRazBCMx9rX/yITV",
+	"S1PofC/wLXivhuj2oIqMjGg3TPmca4YOjdIIf6KtX4YfP3fCXlSvEAmph+bx+cLigfxerrVbO8mGkhGC",
+	"GIZA3gjRANppvQXMEbgGm0xYrPvgRoWwlze5juWc9Q0javnuRyEZvWU6W7UuJpplfdIZtQeioHosZcoo",
+	"2I1QqjJaK09qVQv/gNkII7lggi54e0Xn6ah81KdMV4wZCLZ4zTRNqKaBF77fyWsm4M8bec2Kv2jynPJ0",
+	"5ex/9jt78cFP1a8uysadxONb/jujQtfyGLVFxDQ7A3+DeBdht4lfgWL8M7pD8Dk5Py8xnV5UK3fsw+uc",
+	"wkKm4M95YJ5XWXo/QSGeoLpTWR9gA/5c4qKmZvSGgWoiSCqXLIupqip7eQ69lY9W1DqnrclF64ePn8/Q",
+	"7OD+7O3zZ2eLqeKlUJoKXbu7Of6G6OBnyBzmPE25lUNDMl6VwTpfKRIbmXvDttIy61od12CQGBLNP133",
+	"zzv8p1/5ZzBomw/Ht/+spf8vXCRbrhGKZjGUNlStrqMWNFPmw5SidRQNl6D8CLasPSuv5HRaiR/fR9DU",
+	"O6VLux634U5mbXVu9H8+JSJPU2ttVHkcM1WKIv7J0R8G5rHgY5m57cvZQmS+MtcMo+AWdMpAwRwJKdio",
+	"XbdOGaOq3oS5MidiSRXJ2CRXRqjcdyTlqMomsnszblfMbWlAWzU0HVToKE/vOvfwk1HHRi7Z8orFGdt3",
+	"Z8kblqV0McyFrperGEo5Cl5OxmwiMwZho4osZXbNxdROPDcizQY/f4xjXLeWyg9+bQAy0zPv2pe5Vjxh",
+	"uExGWiliF+8WsOzrw7X52rIS79XeEtY1Fzt3IfAse9v9IsVO9e6de259NNBZLe1S15qeV4W9+fL9q02r",
+	"cVRzci+l5vsbUPZhdCpHwusPJP5Yy1Q0+7SlFZtTnnrd8s/vXr+qf4HcYlu00BCffyTmi7W8MVs2GDAC",
+	"LYNiVJbMLcvEY2eCaK47UVTMGxk17eqtO5xr3M1Vn6GmtRRXA2f2INqaQ++ePPNQba8WCrRfly6zzcYx",
+	"AMzkWvTiCDGVbeI00GUmIVwK2Sao5247WC1NNbYsl9TkzYXYbmD+na42n2VgU5yd8E9GJ2efrA2ZxjNi",
+	"mtcfrjtQtWsgL4+lLe8GaO+IKV2ipTm5Y7M4gPA6C+TxzJlJjEKD00BiKlA6N0wpUU4RLk+TEx6bZ+4J",
+	"G+SdCZvmwwibZ6oK98gOFTZO2RXukQYjbJx+ImyYQyhsmggnbJDRJdw3c0rYOMlU2CzvTZ1iUXYHNfJj",
+	"zqTSFb8wajwhiORKLWWWYKjtJKPTubm+ALFAV2TMyMi8rn90NEKBT+HbuCKpjGlq/ghJp/ukHbWjdofI",
+	"bCCowOiaVMrFmMbX7pZE68m+rtO3oJaxxAg3dawms7+jSgl+0dI4fwFzMcwDel8U/2SGGePdQBI+5Vq1",
+	"D3Tqv3Mf+hsfvh4M2vi5E57efvOnWqX0LUt4ZiWaPS6szDbbjlMZvZII0R0VNhgLLbEgFet5vfuerXRU",
+	"x0MPdvcomWcxa3BdXcGDNQ6f4g1bCUMT4l4T61vd6Y+VSwWXrvm34bO5sBkEmkNosOkGiOZSarR2W+UM",
+	"NGpB58yGX28Ca4DO0I+uTEz93MG19EpOH1PgrJpHNoCOhwqeDlG8J+Xc3Ocxa+h0Qx8qkITMZ8hEMtT1",
+	"HAp9EErTTLfJZZ6mIUnZRBNwZmVOw/bPoNWEicTw2FxcC7kUvyl/qrec2HECiX6kO0ALBd82EucDnvh6",
+	"gsKNZazdIPbQlm3Ap727gDO1FugrtCTsi4WiitVz7TcZn3LhNQcLKLz48SXuB65UjuJlaR/ARd8/ArfR",
+	"f9VeMDEdTnidiP4DT1khvMaGwgk4GYlF4ekVOCaz3NzvP754DSIBV8QyEURoVQIwtVyoWvk+9nH4zfie",
+	"nVobvr/JAM0FB1EYbrawA9UuOqvRbF6WFTQuCvTmiiwNM80A4cZsjrJmQKAqoTXA+szIaY0WPOM3ZvZT",
+	"Q4MwshlGC42O7PyOCFc1y3/n6s8pT7eg3TDA2ehmCyYXqZORYEH5VLS4ILFMmHWiwQTNITx3XxoE8uKG",
+	"Fh7AO+6/dnHGqN5j4cBed7vjivFntbKOpVktjhcO0+/0Yhe6EdUxouru2S9gBxF1BSTT2deBawCc2MwX",
+	"kk3mNGEg/ttLn3DdJhfOwgsLrOScQdhvxhYpjZkiUpQZ0VeKyKWATaMgXmoml2IgUAxBgwgI91uRn/cF",
+	"e+4L50SPPcJnacYwwMs8Xo/n3MKzGptT7OPbjNLvAN+xZEq3yaEG6m0g0ofCjT4qNvR+aNAD8Z6/MaDz",
+	"EJBiAQPdvXXsSQX4vAPvbOyRNVRp3aFwGCMylUTI5W4tsJxfEvZE2VFV2fhrp9KvU/3OCC2DqNnZ1YFs",
+	"zFItO4VF3LxmBSMLls25Uhxz4npcVRGj0je9liJP4Kf1L4tIGPylzjSDLrm3Uh8ClHeupgqY1MIbzk57",
+	"US1MPJViWuOwW8rsWoVEy11wuJPz7k5ptw5y7KX0+h0LrMZZHlBwJ1N6g3pOxhMWEjxDHieFke8QfdHp",
+	"npHxSrMC9Hf5/lWb/Ih3kUu5oxjbxFR1urstSluD+/bFSPngpYMQq9X2tVt6Ix7wkSm8B1z18XGq1dFU",
+	"cap3AVTXA1T3tmnsOSGbloq76PoNCMJgu6ZGjTry3RvqhuHssnsMYR+dYI0c03QbFc5Fvq7qADOyogaY",
+	"h82DJKGaGhG/BF18kRsyj75nWcrFqE2es5gnNqG0YU9fqXIg2coI0eDJQfNbGY6KCGWu1UAsMgbCp+kT",
+	"8JIyYwn8nDGdZ4IlfTK6UJwe/UWm11TTEbBE/OoZTeNcazrasJ2f9nbyuXfZ6lG98VvDTTzsci3zggWO",
+	"+DwY5p7CJBjrTsaf/OXjjVB1/vM7gjoOgGQAFuBuPz8oyUXcJ+DGioDGmjXYB+ZRWCCGKDvsc8T3x4iE",
+	"gZYJXTW3y1S7/Lgt29raKdkO/quGle55exaBoTDFpQlYn8jQLqwb77bd0jAyaVc2jN94FetkM5tKZV/b",
+	"pM1pW6esL6uod80+1avNpZwo9T1/rgtbXguYQmZqoa/EYV83Rsm3yJ7rCXVK1qq5mg4t2PXj5+MtSFed",
+	"8TrV8k2aGCUMDI9ok00ppEyJGuuZhiHvievQW9AJlsWyG3O1KBtN5jQb61U2+g4ixM35sOrLqp0vzJ1e",
+	"p7+sHTE4Xdat7RY2xG3iZunj9t13gSxzX5G1bHe5X6S5KlTdpzBZaDPGHr5StRGghiXtH4/ZBJpkZ+VR",
+	"MVzu3D+YM82litjPOPmCxjOSySWm3cyFZgmRIsY0z2Cc5EKxDMQkuxmJzIh3SrY3DInu+S/bMXuFol3K",
+	"r63uW/LPWrtqYi5DSlKqWQZTZMXSMdXxDLefPZ2NqK/38/rZKt52t8vXvIeLiXSZvigiEmyBjnflsGGX",
+	"dZNlNxYuWJ2DUQnRQrzrApx0qhQOZdsTKTxKJLRI7sLirJnSqr/uD9vEmROqBgKOcWheSL1o71OJTo3w",
+	"vcVjRd7NeFEJABB9jrsCAQD5SiQZMzDUch1a27gR7atOG/CRJZJhPkb2iWMBGuqHW05tSr2tF4PWWAKS",
+	"cJyxhAnNaapCx6LKRC/NYGE+XSrbUauFhv6WltdMjGDGBGLuXOQTvh66h2zt3zOasYxAA9RVpkwr0os6",
+	"3uTCdXsgBsLBHBMzhS7NHfzhxDocm/UQ0NgsmY2oWM4kWmOVeXj045urd8T5s44q2T7UCALSjSjNEsLF",
+	"QIC/ApPxGnUJ85E5DEtI3G2GCEzgUuYhS5PfruA/Na+iDh5kh4NOTK6s/9D8NF4NRCHauyVLrA5YpA7o",
+	"o2csBGXPrI6ZRBWSOM+UzFRYNmcrJykslI2BKO5mm6pjxsxofZEmQ1LGzZCnlIs2eVa4ZjFvvnkf3sZk",
+	"ZMRGC0glU+lGnzGaop3fLOB//Acx0q0yn38lRtcgvxInQKxcjO2vA/Frq9WC/5vnRhj6MiK/ElD9bbqa",
+	"hK6eEr2UYMJTmDnltRQJBW/xDxlPXEwv5B0V5CqHH/GdGEWz/s4Jn+gZagoU3lv6njGhZ7b1lC6UaWs0",
+	"dUedYRmCgza/wrkW3rVifpvwG3PjQOI+2AbwCd/nY3jWXmrTRNgU0TA0wGYYimnGiG8X2gcVSGEzYmch",
+	"wgnA3/SMZ4l/iTUlE4dTwADpn3Nl9jhSJdjS0FNoEQS0ltBaDCBEyQ3xqdFLkV2tZA6H3LxlIHw+SrMK",
+	"rnYTMASjLHl/EMJNaJqSca5t16WOO2cRzKu9x9oELnaI0TaHlWtluTmSNRCwHaBuBJtyIcC/JUI3AC2l",
+	"2/IbQVeebzN3JpVVAoBqxynN2L799qJ0iKynC3oGlyeF4GaXxluKb78NkW1Ru9+WGCh8JUklm7fdPIYv",
+	"lHjCRGZLmiV9cHVad+JUEujXEA6ZRBZFCPcS7UJvMlgZwAU7RqXtMmVwrcDKj2Wu3Rl18qH584XZT9CR",
+	"lhgGj3YULuAKKl0HrnKQpteGPXiX2hyEDtNalGMUTPfKtbH4TikGoriDnUdXSX8RvHt11SYXFYwIJLOK",
+	"5ZzhxJtOCtSIuz3nNJ6ZowkYEtUmLzgcqCVdwWyu4DDB1Zm0CSrfGD3qZmzMoAsqrJpjCOIC2I8PLHRE",
+	"QofgVqrgAxwbH4g5y6bMOs7IO7/AwJPLvLdsqOiTG5bxyapQKSHuVNP5YoSsRJljI5cjt4oWzgar+L1M",
+	"OEOWsV47xaXbtFm13SCwToqbwbJU4oUKwJ5XobylyitPB0Lk87FzeruLkQuLc3WxC5eyFLdn906l/AuM",
+	"BwIR8E0Wm0ww2lxhuPt57+TJN2E173Q5I6y3oMLtb2TOUZt8KKfa17YoHi1VwR0IqjHle0hGGJoxApMA",
+	"Lo6FJ4xXlfh7VQrAJ1zY82hf2rdHtBNFPvGBGd+zGYuvFXjIIXrD8EtAmLhrFhVGWI4JDBvNlKqPCXy/",
+	"7kW9b8K1sjkTmc29VC+TlXkqCkmvc2z+c/JNOBBu4F/3ut1vLN9ZWrnEmofNq0PSi85DYh5C62/KYyYU",
+	"mAM4yIgTDmWWX+H3b9mkZXSzjDNNs1VRYa/8JURRzefmYz/4nnkrJsop3m7nZmBME5LmhjGA+LUmm7eD",
+	"otDkj05Cd6fXBteTKzyBoZdgUVgNwuCGZZiuLui0o3ZkA+mNXB/0g+N2px2h9WYGupwTHM3n6TZPOdwa",
+	"ti6RudJrtBHSaslcL3JNYI+SRcYF3GQehGKuFKg45c/IyyToQ9y8Q/2tlRvsRtEdWZJray4Ug/FFPwtw",
+	"YOCQfR5Y3z/r9Y5LiKN+cKTni6PS+Fr2la3OUUzbCzYPysg7C8U5jdaBM74ru7ZtS+WReyyogGGalqlc",
+	"A8QE6ibmw4vxnz9c/P11939e/O3lv/7x/S9/PU46dd5/yIhmN6+dcef83QIlwKxjDhXyIL59594ogsDX",
+	"oRrBcqZYPIy7f/s5nv8tWv93DcRQt6i9qNM9PnJWqgp88ac/1uz/xpp9rMI8A4uILBqcR+dRGTZY84h5",
+	"54lFEfaDbtQ9bXU6rW7nXSfqR+Z/7SiK/unRhGZzWGeVHen/Z3dAO5Zz5xIpzcKaTwJ7iE5a0Gnhcwgq",
+	"DlDvMClTVErJ2bDo6+3H2+a53B1/3ZLL3bFw6sy2gF+6DYMeMuC6V3tGXdTRMy1OmrTYKHbjr863jCbe",
+	"UAS6lpkuOoWd7EYBTsvC4IHCA15cKatNVGoEeHfpoORlpBXF0htm88+jCqWk+5EkLDW7j6PwXE4gVb2+",
+	"JjKbMm0zjGxeYL2aaspgNaPcIqt/8zn+ASgGrcbOnUUjU65Ls+2G9BEyOKmtGLpPukgFA6bGO5NXQLYY",
+	"kAlBBi3ho0GqA2NCmlpLTCnXkFc4ptysGddPCZ1ozL44X8uFw0GJZunEGXusxO1HiToW34F+puqaGe1b",
+	"Zm1v2NmmOji0VYUIm1CjbU0H5qEYMAoY8irnzNkArFUjNpIzioxG8TOyKMo6hM4tHm2OG/XbbyvVuJGS",
+	"mGZg4pK5/vbb/kCUCjE4f4HTrtbgoSGYSKXFMwtpSM+YmqERztb5UvmcJWG5vIP1goHWD6sxENSN8gS1",
+	"Alq8asbs65TmaYpQOrAhPEX93VZBtIl3r4VcworhgEE1Nt9DFmiucSQD8bVasBj1ZzNPJ22jOlj77qiS",
+	"9gpNoUVMMVF0BZDt0Vuq2Ss+57r11rB/wcUUqv9E1hBcSb1l1HypWCWHFTzdeeqD2oeJaZEZ1XsUDoT/",
+	"Gk2ZIxjQKKGaDnNBbyhP6ThlI9xJhR1SVVU4u3v9WoYuDHWSg6UJYL6g0GwwqJiV+RO8bkel1TrZmg7t",
+	"Ug7lZJiLmGWacjGUmOWrInJj6pygnDwsWE/ntZ50ywkZJ1Fk+FXRm1XJh5hfrEE/a9nOsOr5Xp1rKYdz",
+	"KlZDx9nqei1vi7rRbWYNc730uuc+11Z3j2u8knnutuqmsmjp3dfPJtdemuPosnjtfSPBTjKtOse7WxVV",
+	"1UyDk90N6qt+hUGv293deL3i9UNcnTEr0kq66xNzs5UzDm1eohWRpeKjMQTVX7BvIJFlYQbEBuT921dh",
+	"AVi3pRitBGP9QjIjCROcKTTKWY4HTjhnJ6rGLY/ZAEy7fWewAIXHMkCzb5llW2bzj8Ki9hkcuu/QZzOE",
+	"PpORtQSa+8Rc9J9cgAxVhKZLcCmg0XEgOt3IWR3XSg96QFMNT0PvUSWn3/1YG+TpL5/xmsIFW6wHR9I8",
+	"69eU/cmriN81URAHeRR1T93mG+rVgn1n01QVhQd8IYF9lYTmvKW+2kMjJhMdMtvoi/fzXY2936mJ/wm2",
+	"5HdGZ+ydnD45Oy9/wik1k/iduonjel17j6nx6QRq1KcPW88TxEbdh59G5w1YVbW6678HF/6eOTeXSx2L",
+	"U1/iu+/VJtcthbDWs9sLMskzcKb4iD/gcWjkUJhsFvzxRZoiH3LOlas2UoTOeo6mabbGWb2T0yxgiLgH",
+	"G5WCgvlCpjxeeWd2OcBoCVXVZkzUsUaM2XzmIiYP54kWLlmYUdFsdrLVaqZ0xhNWZzRz9it4ILjTOLWP",
+	"VaOmhEYjftX5/WbidzUfuuk/yGr4O5kB97Zxuajxuyrt/yHl7jDCoVkT0D2WjzjG+swy0VrWevTZ7+/b",
+	"owWkqmulNlfdgmbUZQHZggMsHrFH20JQt3BrVcUkOcMQ4L4kSM5SxMyJmqTbIzOZZ6pNXnFxjaAfxSB8",
+	"0QIdnC1GJO0tbLWUfu/eUtA6V6meCJ8FCmVMeyGpoyZM48iM/ujF3y9e//jqxT5HqDS8LefHrOaBVsse",
+	"KqN3t7Bxz6VStI3EoEtZJv3eB+C/mSYUxopIEY9t9sH6B52IIhb50Q9DIp3qVxO/6jCXDlsjRcmAicGy",
+	"YRnrUdXHfMGrNTeu1F7uuHJhy/fQyPRQ2roQ/oRsBPJG+1wP1RDix1Fs7iDaJgYWeZoWWXa3XubdfY5t",
+	"kbN4y6k1i4xd3ksfebzzi83eFGkR/21uWsDdlFmMD/k/gL/4yMH78Je8MXu5KCpdWX3Hwnkqvgsfs1mC",
+	"F2LOawsbLUFEPAAVHTcDMSpSZYKR3VXO6juPSYFYZBXgmkef1elIiulKvoj7MCo7BZUz7wVln7xzb62m",
+	"UtXrPqZeuzLo+/CFRf7gA18UH3iO+yQkTJh/CUSE4CTcTwj36V5/f9EDDdZbRA8nnG+zAW8RN1xx+0Le",
+	"eFCRfO3uLvAa3Q0ESTMNuPPlXOv3OMoPdOmVsqtgCIe7Ar32v3vHy/h6uz2vgCNjZhMsaAbGN1cezRn8",
+	"9IwKopkgK0YzReiM0aTIPu/iPjDiw8V2bADUB6KUdLLs5bdWPGe/01im7IY5KHaSM8CdYAAUBzC3U1up",
+	"dY/U3WO2LiEUWryna7e4SIcQVVP1eG7UY3zy5MlpFHXAUSuG1vsD3v0h+7Tg2a72x6btHldiqZLko0ju",
+	"EDlYIbkWM3bSjzp44vegHjN11h9hyJuBwVP3AF79OxmnXtdGkpRYBUx3lU8UWK7tzAKrEviigKMQQ2Qs",
+	"D6hUEQRAOdjgl4DAtoxMigTX0wOTihATI365dB0FBh6rgQzEyNYftKV9yp0hUIzADURcBnBIvg1O55Wv",
+	"L7ss9VANmATEUyrF1PO5WcZYEeuh5EDENFeMjKWeEarBbtYmo+cvXr1494KsI+0gPAziGpcVJ4gPAdh0",
+	"12Khx+fFMtyHWcGsV86qTeZVKukIII6lHC4oz9SQi2FmbgBV38xVfzwIk1EuYnlvSIbfYSqfTFj2ByBj",
+	"p+DsVhyDwRHLt3FgS9zB5wuocghRVIKpDYK4xFSBNqTNBxpFUR+j177Co75AL2FZ0bUR61MqihLQEMg5",
+	"cRlhVSV8r4gFsSHjA2GOtpZp0iYv5qBgW+BXOaNsSX7AHLQjB4z2lVUuhC3LwxF2B9lJPfgCmdayuIpc",
+	"GN3GaU650q5yzoOL3JiY4SfMmXQXZNsXLVqHxUNguZBLSGQHwEJaILCwYlHzJm2sJlSLB98Lge0mrBZC",
+	"YIF9BwIGHuAYveIWE8pwgyHsVqaJTWOM+wIr67Jkh5+9jJlrcJiKlC9h5CPJyCIfpzwupQC4cHDaUtlR",
+	"1DwNmyVY0s2ZrVHeh0sXq9TCiPAkwSxXUFGIFZ5Z9Lsgo7+3XAnTt/DakbVhCTJ6xcX1qDhlcEiscSth",
+	"TyuIsAKzDLK+YBCoaUaSclHKEq5skjMp1lRfqIVDswSh0jgFHvALJxjSf9jyff7y33JkXQzl73hmLXDS",
+	"wWGLOj2lWoibtVixcGGA8Zjgofa5HhBIhFM5zajQiJ9yyFHt31FUcQp6k87kSXLMWidd2mv14jPWOo9P",
+	"49aTcUTPJlFyPoFwDI/VjKK9DnqpysNdZx3A5b/zYTdKjypwoO4aWlWyt8OZ24lo9AnGdyFrXNQ8hZD5",
+	"0GV+o9qmC8QHZlQVBWhQ9oWYmTYZubAaMAe/f/esNt9Qvff2vSoHTR2iJiPuobz310OCSlE/kGnwnbxe",
+	"yT2tPphG/TGQLDUDqAY8tU4fKOSpNPiaeKfuvlDG032msJi/+kx6f8jUd/KHZ3BY7FHccdfDuT/6bNfy",
+	"9s4gLFWkCoJDjg/akIwYohr6EPxTFp+ZZxKjzfRrIx9QjbfEQIzsi4b48mTkTX2YFn5SQkyj3loPLzaN",
+	"Pbtoor65V06NqP2I1lhD1APaYp/DSAFijhNXs97hnj4D0855DACWustl8BVaZZlIvGMRUsnGNnmF3pYB",
+	"cwSMZdS/M4MIt9IeiJsDkTGagI/FpjQppw4yEtfKOi8qZSDMszaLBSYvwBggTF5jlIcxbMFa2QtHcf+7",
+	"Z5jQ1RAM0xX+XeK5P1KIhDr6C8+45nOq+b5ccx9/Y/RAA3iUiNuaqXiIa6jzpVxDh7CKf4u7Czawvbu+",
+	"UqW81GAfqh7p/e62I29G2NuLWuaItfLxe5tIBTTgTC4xLVuahpBFRmAGoowIsOMAdzLPYKiyVD4Ldzk/",
+	"WyWFjxlDn1Cipaap4YE23Qvo+RbWnlDNfKoweJtg7reRrxFmLlRSpIwnGPCLybbmFpdebskNT/TRs0YP",
+	"BeU4w7zxymf4tvWv2gNhXX02qx4kBrNFSCFGbbSecHVU7xlLSnF3h3NdRvH+KmL/NrIkwAbYKHTX6Z71",
+	"otpCdmUFOTrrd6P+cdQ+2VJ7rfr0k37vpB9FQaXqW2AWrNWB3eWp8+sxdDONCnrxPTQ96cTHkycJa512",
+	"45NWb3zCWmc0Yq2TyZO4M+mMz+PoZMuLD37hsasxsJb/AAoOlOYvilxRg0DnQrAUc0IUuHSc+Jo32V/P",
+	"et3OWpPqbKy17ZxDD5VHNuY5gmfMy4alwgmVNmvlIZrMSa/urQe/rXvXDAf91klpahPmEoZSopaQrngf",
+	"a4c7ZN9j/NFjyA2NjmA5l23HJartVLLQRqUksNHtjrNSqlka1b+uc7vlVJRJ2dZ2jZTKpm7QvjyUzu22",
+	"HV4aw7YpuS1v92bPb9/6B7U/ZO0O3Z9vmcpTvdUsN2ZxqaKFIeMPCe3hJbSLJKk4ZPYQwEp2gTLIbYfR",
+	"obA3yKL+ntV2EczvrA6JSwULmWd9FcyyeigXgFyFlHQu37SRdjARMFidIRGdAp+8s05YDCb4zOvMGJAH",
+	"sujGZ3pIuCqEHwejMyoqUXKLn90+v5ftwpLHqx0+phXjUupnvrT8g8AnXdJRWiz4A5oywn2AkuUtvCxK",
+	"RtQCq21K0iIzjY3D4Bl6sHW2gnylM5YxLDtWRlaiuaIO3uxS1t9H9p3zrRFKlQCl4yiKDorYW6tocCh6",
+	"4kOp8B5mjYJoLiGXRIrHZuGX8iqPZ0Wp2j9gznec0ytWgUFKD2iyuXR34zSWpXIPd/mWMbNtrYe5b4Fd",
+	"PjbQpZTOIM20xYphZiCbiGe0qWrD+3S2CgdiNJbJamQDwHnhyg+h2B6caPPhKXY2lnpW3Ax4kEMEHcil",
+	"wMy4LpuRtSxqhsl8L2zG3oFY8/8ql1I1W4HrDFAm2/zAHwpQzGP5gbHkTfB5ABURBkF/UFM7ZRCEg8An",
+	"/oWHtrmO4VHz9kHQ/zwI0NPLE2hzFj8Zsyc0ap0n0bjVizusdTY5Hbe6k7NJb3JKO/HJCbQvIVxthlRo",
+	"fww/Wv+B+QLEjfJFOAhub4NKDR47Ry1X/WN9ntCq2KJTmMignE3UbeCjThEM3QLFbq6mQ+ebPunSXi8+",
+	"Y+fxabzml/aIfj4VVOeZIeCmE/7lRP5z8svl+ck/z9//Le+8UJO/zid/u/zrTFz/s7v4+VyeXz6/PPrz",
+	"0eJl77vSW/z8B/2g8+T8pHtyYvaBLQPUlCZb2qcJasd61btR77YomFFTWGcvLfRD5fL5ctE1BbyvGs+x",
+	"g9kdfXZR80YKhrp3SY0RcnfJJnt4my8sN29aUD0rkjgUpATrt3V5ufarDrVfdEmIidT5xHFby7NZ0l9D",
+	"1ZQnAHgultuy9TCoYMtwA2dPXsJ7IZQtxFqDZlhJniLzh5SQkIlf+TC1mqTGZpHKUtguKealxjxchyeO",
+	"aSyzWLL2js5y0TZaLhYPcjBAHijyxMNsbjkWph28Z9teXy8aYyFYRd1vlF4/2+eG7jnD2m9oxunY3mrr",
+	"D1TqBW9NQ1uXFWjUatmXtfBlRkhoGyb10Q9yWwkyyH3aDtZz/4IqcnfNelBcXb6A0htcCM3mGz7MpC8Y",
+	"4VTz0NV6QJW4uA/Lr0S1qp4kXwegqPBSaokxERsNbaJOKUjC5hTzMNgWDndUR341R6g9P75lcTt8vP3/",
+	"AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

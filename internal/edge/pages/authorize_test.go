@@ -252,7 +252,7 @@ func TestBrand(t *testing.T) {
 		t.Errorf("the email %q:\n%s", sent.Subject, sent.Text)
 	}
 	if !strings.HasSuffix(sent.Text, "\n\nHelp: https://acme.example/help?a=1&b=2\nPrivacy policy: https://acme.example/privacy") ||
-		!strings.Contains(sent.HTML, `<a href="https://acme.example/help?a=1&amp;b=2"`) || !strings.Contains(sent.HTML, `<img src="cid:logo"`) {
+		!strings.Contains(sent.HTML, `<a href="https://acme.example/help?a=1&amp;b=2"`) || !strings.Contains(sent.HTML, `<img src="data:image/png;base64,`) {
 		t.Errorf("the email ends with:\n%s\n%s", sent.Text, sent.HTML)
 	}
 }

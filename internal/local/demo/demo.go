@@ -200,6 +200,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Look:            settings.Look{Brand: d.config.Brand, Texts: d.config.Texts},
 		Certificate:     listener.FixedCertificate(&d.authority.Server),
 		Mailer:          mailer,
+		Accounts:        account.Settings{Receipts: true},
 		OAuth:           oauth.DefaultSettings,
 		Activity:        activity.Settings{CursorLifetime: 15 * time.Minute},
 		DevelopersSite:  true,

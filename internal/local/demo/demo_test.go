@@ -221,12 +221,12 @@ func (v *visitor) signIn(email string) {
 	mail := v.NewTab()
 	mail.Open(v.r.Mail)
 	v.emails++
-	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("#mail-%d output", v.emails)))) // the page loads itself until then
+	mail.Do(chromedp.WaitVisible(chromedp.CSS(fmt.Sprintf("article:nth-last-child(%d of :has(output)) output", v.emails)))) // the page loads itself until then
 	var stopped bool
 	mail.Evaluate("window.stop(), true", &stopped) // what is looked at next must not reload
 	var code, to string
 	mail.Evaluate("document.querySelector('article .code output').innerText", &code)
-	mail.Evaluate("document.querySelector('article .meta strong').innerText", &to)
+	mail.Evaluate("document.querySelector('article:has(output) .meta strong').innerText", &to)
 	if to != email || len(code) != 6 {
 		v.t.Fatalf("the newest email is to %q with the code %q", to, code)
 	}
@@ -367,6 +367,8 @@ func TestDemo(t *testing.T) {
 	v.waitForCall("connection.revoked", "Robin", "user_disconnected. The keys were thrown away.")
 	v.picture("robin-disconnected")
 	v.emails = account.emails
+	account.Open(r.Mail)
+	account.Do(chromedp.WaitVisible(chromedp.CSS(`iframe[title="Stride Club can now see your activity"]`))) // receipts come, too
 	v.press("#connect")
 	v.signIn("robin@example.com")
 	v.press("button[value=allow]")

@@ -27,8 +27,10 @@ import (
 	"net"
 	"net/http"
 	"net/mail"
+	"net/textproto"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,15 +45,16 @@ const (
 
 // Config of the server. The zero value accepts every email that keeps to the standard, without TLS.
 type Config struct {
-	TLS         *tls.Config // offers STARTTLS
-	ImplicitTLS bool        // speaks TLS from the first byte, instead of STARTTLS
-	Password    string      // required of every sender, with any user name, over TLS
-	Login       bool        // offers AUTH LOGIN instead of AUTH PLAIN
-	UTF8        bool        // offers SMTPUTF8
-	Without     []string    // extensions that are not offered: 8BITMIME, PIPELINING, SIZE
-	MaxSize     int         // of an email in bytes, a MiB if zero
-	Bare        bool        // accepts addresses without angle brackets. until 1.3.0: 1.0.0 sends them, and a test upgrades from it
-	OnEmail     func(Email) // called for each email, in the goroutine that received it
+	TLS         *tls.Config      // offers STARTTLS
+	ImplicitTLS bool             // speaks TLS from the first byte, instead of STARTTLS
+	Password    string           // required of every sender, with any user name, over TLS
+	Login       bool             // offers AUTH LOGIN instead of AUTH PLAIN
+	UTF8        bool             // offers SMTPUTF8
+	Without     []string         // extensions that are not offered: 8BITMIME, PIPELINING, SIZE
+	MaxSize     int              // of an email in bytes, a MiB if zero
+	Bare        bool             // accepts addresses without angle brackets. until 1.3.0: 1.0.0 sends them, and a test upgrades from it
+	Now         func() time.Time // when emails arrive; nil: time.Now
+	OnEmail     func(Email)      // called for each email, in the goroutine that received it
 
 	// Reply is called for each command that the server understands, with its line, and with "." for an email that it would take. If it
 	// returns a reply, the server gives that one, and does nothing else. Lines of a reply end with \n. The reply 421 ends the session.
@@ -114,8 +117,10 @@ type Email struct {
 	Header  mail.Header
 	Subject string // decoded
 	Text    string // the part text/plain, with \n at the end of each line
-	HTML    string // the part text/html
+	HTML    string // the part text/html, with its pictures as data: URLs
 	Code    string // the one-time code: six digits alone on a line of Text, or empty
+
+	pictures map[string]string // data: URLs by content id
 }
 
 var codeLine = regexp.MustCompile(`(?m)^[0-9]{6}$`)
@@ -131,19 +136,22 @@ func parse(r io.Reader) (Email, error) {
 	if email.Subject, err = new(mime.WordDecoder).DecodeHeader(message.Header.Get("Subject")); err != nil {
 		return Email{}, fmt.Errorf("subject: %w", err)
 	}
-	if err := email.read(message.Header.Get("Content-Type"), message.Body); err != nil {
+	if err := email.read(textproto.MIMEHeader(message.Header), message.Body); err != nil {
 		return Email{}, err
 	}
 	if email.Text == "" {
 		return Email{}, errors.New("no part is text/plain")
 	}
+	for id, picture := range email.pictures {
+		email.HTML = strings.ReplaceAll(email.HTML, `"cid:`+id+`"`, `"`+picture+`"`)
+	}
 	email.Code = codeLine.FindString(email.Text)
 	return email, nil
 }
 
-// read reads the texts of a part, or of its own parts.
-func (e *Email) read(contentType string, body io.Reader) error {
-	mediaType, params, err := mime.ParseMediaType(contentType)
+// read reads the texts and pictures of a part, or of its own parts.
+func (e *Email) read(header textproto.MIMEHeader, body io.Reader) error {
+	mediaType, params, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil {
 		return fmt.Errorf("content type: %w", err)
 	}
@@ -157,7 +165,7 @@ func (e *Email) read(contentType string, body io.Reader) error {
 			if err != nil {
 				return err
 			}
-			if err := e.read(part.Header.Get("Content-Type"), part); err != nil {
+			if err := e.read(part.Header, part); err != nil {
 				return err
 			}
 		}
@@ -169,6 +177,11 @@ func (e *Email) read(contentType string, body io.Reader) error {
 		e.Text = text
 	case "text/html":
 		e.HTML = text
+	case "image/png", "image/svg+xml": // in base64, as the service sends them
+		if e.pictures == nil {
+			e.pictures = map[string]string{}
+		}
+		e.pictures[strings.Trim(header.Get("Content-ID"), "<>")] = "data:" + mediaType + ";base64," + strings.ReplaceAll(text, "\n", "")
 	}
 	return err
 }
@@ -178,17 +191,30 @@ var files embed.FS
 
 var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 
-// Handler serves the page that shows the emails, only at `/`.
+// Handler serves the page that shows the emails, at `/`, and what a mail program shows of each, at `/{number}`.
 func (c *Catcher) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	headers := func(w http.ResponseWriter, policy string) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; "+policy)
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		headers(w, "style-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'")
 		_ = pageTemplate.Execute(w, c.Emails()) // fails only if the browser has gone
+	})
+	mux.HandleFunc("GET /{number}", func(w http.ResponseWriter, r *http.Request) {
+		all := c.Emails()
+		i := slices.IndexFunc(all, func(e Email) bool { return strconv.Itoa(e.Number) == r.PathValue("number") })
+		if i < 0 {
+			http.NotFound(w, r)
+			return
+		}
+		headers(w, "style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox allow-popups allow-popups-to-escape-sandbox")
+		_, _ = io.WriteString(w, strings.Replace(all[i].HTML, "<head>", `<head><base target="_blank">`, 1)) // links leave the frame
 	})
 	mux.Handle("GET /style.css", http.FileServerFS(files))
 	return mux

@@ -34,6 +34,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A picture that an email embeds is shown in it, and no other one.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	email, err := parse(strings.NewReader("Content-Type: multipart/related; boundary=r\r\n\r\n--r\r\n" +
+		"Content-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nx\r\n" +
+		"--b\r\nContent-Type: text/html\r\n\r\n<head></head><img src=\"cid:logo\"><img src=\"cid:other\">\r\n--b--\r\n" +
+		"--r\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\nContent-ID: <logo>\r\n\r\nAAAA\r\nBBBB\r\n--r--\r\n"))
+	if want := `<head></head><img src="data:image/png;base64,AAAABBBB"><img src="cid:other">`; err != nil || email.HTML != want {
+		t.Errorf("%q, %v", email.HTML, err)
+	}
+}
+
 func TestCatch(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,9 +77,23 @@ func TestCatch(t *testing.T) {
 	response := httptest.NewRecorder()
 	catcher.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/", nil))
 	page := response.Body.String()
+	if !strings.Contains(page, `src="/2"`) || !strings.Contains(page, "<pre>second") {
+		t.Errorf("HTML and text are not side by side:\n%s", page)
+	}
 	newest, oldest := strings.Index(page, "second"), strings.Index(page, "123456")
 	if newest < 0 || oldest < newest || strings.Contains(page, "<script>") || !strings.Contains(page, `http-equiv="refresh"`) {
 		t.Errorf("page:\n%s", page)
+	}
+
+	for path, want := range map[string]string{"/2": "<b>123123</b>", "/3": "404 page not found\n", "/0": "404 page not found\n", "/x": "404 page not found\n"} {
+		response := httptest.NewRecorder()
+		catcher.Handler().ServeHTTP(response, httptest.NewRequest("GET", path, nil))
+		if got := response.Body.String(); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+		if policy := response.Header().Get("Content-Security-Policy"); path == "/2" && !strings.Contains(policy, "sandbox ") {
+			t.Errorf("the email is not confined: %q", policy)
+		}
 	}
 
 	stop()

@@ -342,6 +342,9 @@ func (s *session) data(string) bool {
 		return s.refuse("554 5.6.0 cannot parse this email")
 	}
 	email.From, email.To, email.TLS, email.At = from, to, s.overTLS, time.Now()
+	if s.Now != nil {
+		email.At = s.Now()
+	}
 	if s.Reply != nil {
 		if reply := s.Reply("."); reply != "" {
 			return s.say(reply)

@@ -163,6 +163,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 		"forgetAnswers": {{"204", "DELETE", "/sandbox/answers", ""}},
 		"listRequests":  {{"200", "GET", "/sandbox/requests", ""}},
 		"listWebhooks":  {{"200", "GET", "/sandbox/webhooks", ""}},
+		"listNotices":   {{"200", "GET", "/sandbox/notices", ""}},
 		"deleteUser": {
 			{"204", "DELETE", "/sandbox/users/" + r.newUser(t, sandboxapi.KindNew).String(), ""},
 			{"404 user-not-found", "DELETE", nobody, ""},

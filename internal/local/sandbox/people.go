@@ -10,6 +10,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,6 +129,21 @@ func (d driver) ChangeUser(
 	user.location, user.Timezone, user.RegisteredOn.Time = timezone.Location(changed.Timezone), changed.Timezone, changed.RegisteredOn
 	d.people.mu.Unlock()
 	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(user)), d.grow(ctx, user)
+}
+
+// ListNotices lists the caught emails without a code.
+func (d driver) ListNotices(
+	context.Context, sandboxapi.ListNoticesRequestObject,
+) (sandboxapi.ListNoticesResponseObject, error) {
+	list := []sandboxapi.Notice{}
+	for _, email := range d.mail.Emails() {
+		if email.Code == "" {
+			list = append(list, sandboxapi.Notice{
+				At: instant(email.At), To: strings.Join(email.To, ", "), Subject: email.Subject, Text: email.Text,
+			})
+		}
+	}
+	return sandboxapi.ListNotices200JSONResponse{Data: list}, nil
 }
 
 // DeleteUser deletes an account, as an operator does.

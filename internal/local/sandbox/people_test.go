@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/local/mailcatcher"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -73,14 +76,17 @@ func testPeopleRecordUpToToday(t *testing.T, r *running) {
 // A sign-in by the pages: the email is caught, and its code lasts ten minutes of the clock.
 func testSignInFollowsTheClock(t *testing.T, r *running) {
 	accounts := r.service.Accounts
+	codes := func() []mailcatcher.Email { // without receipts
+		return slices.DeleteFunc(r.mail.Emails(), func(e mailcatcher.Email) bool { return e.Code == "" })
+	}
 	signIn := func() (uuid.UUID, string) {
 		t.Helper()
-		id, before := uuid.New(), len(r.mail.Emails())
+		id, before := uuid.New(), len(codes())
 		if err := accounts.SendCode(t.Context(), account.CodeRequest{SignIn: id, Email: r.described.Users[0].Email, Network: netip.MustParseAddr("127.0.0.1")}); err != nil {
 			t.Fatal(err)
 		}
-		wait.Until(t, "an email comes", func() bool { return len(r.mail.Emails()) > before })
-		return id, r.mail.Emails()[0].Code
+		wait.Until(t, "an email comes", func() bool { return len(codes()) > before })
+		return id, codes()[0].Code
 	}
 	id, code := signIn()
 	if verified, err := accounts.VerifyCode(t.Context(), id, code); err != nil || verified.UserID != r.described.Users[0].UserId {
@@ -90,5 +96,25 @@ func testSignInFollowsTheClock(t *testing.T, r *running) {
 	r.advanceBy(t, 601*time.Second)
 	if _, err := accounts.VerifyCode(t.Context(), id, code); !errors.Is(err, account.ErrCodeExpired) {
 		t.Errorf("after ten minutes: %v", err)
+	}
+}
+
+// Users get receipts as in production, and a partner's tests can see what they are told.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	if got := want[sandboxapi.Notices](t, r, 200, "GET", "/sandbox/notices", "").Data; len(got) != 0 {
+		t.Errorf("before anything happened: %+v", got)
+	}
+	r.advanceBy(t, 48*time.Hour)
+	r.newPartner(t, sandboxapi.KindSparse).connect(t)
+	var notices []sandboxapi.Notice
+	wait.Until(t, "a receipt comes", func() bool {
+		notices = want[sandboxapi.Notices](t, r, 200, "GET", "/sandbox/notices", "").Data
+		return len(notices) > 0
+	})
+	if got := notices[0]; got.To != "sparse-6@example.com" || got.Subject != "Sandbox Partner can now see your activity" || !strings.Contains(got.Text, r.baseURL+"/account/") ||
+		got.At[:10] != r.clock.Now().UTC().Format(time.DateOnly) {
+		t.Errorf("the receipt of the connection: %+v", got)
 	}
 }

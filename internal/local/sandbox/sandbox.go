@@ -138,6 +138,7 @@ func (s *sandbox) open(ctx context.Context) (err error) {
 	if !s.config.Now.IsZero() {
 		s.clock.Set(time.Until(s.config.Now))
 	}
+	s.mail.Now = s.clock.Now
 	if s.dir, err = os.MkdirTemp("", "connect-svc-sandbox-"); err != nil {
 		return err
 	}
@@ -247,6 +248,7 @@ func (s *sandbox) openService(ctx context.Context) error {
 		PrivateHosts:    s.config.Hosts,
 		Certificate:     listener.FixedCertificate(&s.authority.Server),
 		Mailer:          mailer,
+		Accounts:        account.Settings{Receipts: true},
 		OAuth:           oauth.DefaultSettings,
 		Random:          s.random,
 		Activity:        activity.Settings{CursorLifetime: 15 * time.Minute},

@@ -50,6 +50,7 @@ func (r *running) everything(t *testing.T) []asked {
 		{"forceAnswers", "POST", "/sandbox/answers", `{"operation_id":"readDailyActivity","status":429,"code":"rate_limited"}`, 204, 204},
 		{"forgetAnswers", "DELETE", "/sandbox/answers", "", 204, 204},
 		{"listWebhooks", "GET", "/sandbox/webhooks", "", 200, 200},
+		{"listNotices", "GET", "/sandbox/notices", "", 200, 200},
 		{"setWebhook", "PUT", "/sandbox/webhook", fmt.Sprintf(`{"url":%q}`, r.described.Client.WebhookUrl), 204, 500},
 	}
 }

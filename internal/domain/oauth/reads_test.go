@@ -226,7 +226,7 @@ func TestFirstReadOfADay(t *testing.T) {
 		First    bool
 	}
 	var told, want []active
-	f.Server.settings.Active = func(clientID uuid.UUID, at time.Time, first bool) {
+	f.settings.Active = func(clientID uuid.UUID, at time.Time, first bool) {
 		told = append(told, active{clientID, at.UTC().Day(), first})
 	}
 	clients, tokens := []client.Client{f.client, f.newClient(t)}, [2]Tokens{}

@@ -50,11 +50,16 @@ delete from grant_directory where grant_id = any (@grant_ids::uuid[]);
 
 -- name: AuthenticateAccess :one
 -- Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
--- access; empty if it gives access. Returns no row if the user was deleted. A token that expires later than the longest lifetime from now, and the minute by
+-- access; empty if it gives access. Returns no row if the user was deleted. recorded: the scopes whose
+-- read in this hour (UTC) is recorded. A token that expires later than the longest lifetime from now, and the minute by
 -- which clocks may differ, was issued while the clock was wrong.
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at,
+    (case when c.last_read_at >= date_trunc('hour', connect_now(), 'UTC') then
+        case when c.steps_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 1 else 0 end
+        + case when c.cycling_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 2 else 0 end
+        + case when c.rides_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 4 else 0 end
+    else 0 end)::smallint as recorded,
     (case
         when @expires_at::timestamptz <= connect_now() then 'the access token has expired'
         when c.version > @version then 'the access token is of an earlier version of the connection'

@@ -32,7 +32,11 @@ func (q *Queries) AddGrant(ctx context.Context, arg AddGrantParams) error {
 const authenticateAccess = `-- name: AuthenticateAccess :one
 select c.grant_id, c.scopes, c.history_from, u.registered_on,
     cl.requests_per_minute, cl.burst, cl.concurrent_reads, connect_now()::timestamptz as now,
-    c.last_read_at, c.steps_read_at, c.cycling_read_at, c.rides_read_at,
+    (case when c.last_read_at >= date_trunc('hour', connect_now(), 'UTC') then
+        case when c.steps_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 1 else 0 end
+        + case when c.cycling_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 2 else 0 end
+        + case when c.rides_read_at >= date_trunc('hour', c.last_read_at, 'UTC') then 4 else 0 end
+    else 0 end)::smallint as recorded,
     (case
         when $1::timestamptz <= connect_now() then 'the access token has expired'
         when c.version > $2 then 'the access token is of an earlier version of the connection'
@@ -71,16 +75,14 @@ type AuthenticateAccessRow struct {
 	Burst             int32
 	ConcurrentReads   int32
 	Now               time.Time
-	LastReadAt        *time.Time
-	StepsReadAt       *time.Time
-	CyclingReadAt     *time.Time
-	RidesReadAt       *time.Time
+	Recorded          int16
 	Refusal           string
 	Believed          bool
 }
 
 // Everything that an activity read needs about the bearer of an access token (5.2), in one round trip. refusal: why the token gives no
-// access; empty if it gives access. Returns no row if the user was deleted. A token that expires later than the longest lifetime from now, and the minute by
+// access; empty if it gives access. Returns no row if the user was deleted. recorded: the scopes whose
+// read in this hour (UTC) is recorded. A token that expires later than the longest lifetime from now, and the minute by
 // which clocks may differ, was issued while the clock was wrong.
 func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccessParams) (AuthenticateAccessRow, error) {
 	row := q.db.QueryRow(ctx, authenticateAccess,
@@ -101,10 +103,7 @@ func (q *Queries) AuthenticateAccess(ctx context.Context, arg AuthenticateAccess
 		&i.Burst,
 		&i.ConcurrentReads,
 		&i.Now,
-		&i.LastReadAt,
-		&i.StepsReadAt,
-		&i.CyclingReadAt,
-		&i.RidesReadAt,
+		&i.Recorded,
 		&i.Refusal,
 		&i.Believed,
 	)

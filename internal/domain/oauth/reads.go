@@ -55,20 +55,11 @@ type readingKey struct {
 // RecordRead records that the bearer of an access token has read what a scope grants, unless that is recorded for this hour: so most reads
 // write nothing. It never waits for the database, and [Server.Run] writes. A server that dies loses the records of some seconds.
 func (s *Server) RecordRead(access *Access, used scope.Set) {
-	last := access.RidesReadAt
-	switch used {
-	case scope.DailySteps:
-		last = access.StepsReadAt
-	case scope.CyclingDaily:
-		last = access.CyclingReadAt
+	if !scope.Set(access.Recorded).Contains(used) {
+		hour := access.Now.Truncate(time.Hour).Unix()
+		key := readingKey{connectionKey{access.UserID, access.ClientID}, access.ConnectionVersion, hour}
+		s.reads.Add(reading{key, used, access.Now})
 	}
-	hour := access.Now.Truncate(time.Hour)
-	recorded := func(at *time.Time) bool { return at != nil && !at.Before(hour) }
-	if recorded(access.LastReadAt) && recorded(last) {
-		return
-	}
-	key := readingKey{connectionKey{access.UserID, access.ClientID}, access.ConnectionVersion, hour.Unix()}
-	s.reads.Add(reading{key, used, access.Now})
 }
 
 // recordEvery is the pause in which reads of several datasets come together, so that one statement records them.

@@ -217,7 +217,7 @@ func (v *visitor) opensWithCharts() {
 // signIn goes from the service's sign-in page to its question, with the code of the caught mail.
 func (v *visitor) signIn(email string) {
 	v.t.Helper()
-	v.Submit(chromedp.SendKeys(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
+	v.Submit(chromedp.SetValue(chromedp.CSS("input[name=email]"), email), chromedp.Click(chromedp.CSS("main form button")))
 	mail := v.NewTab()
 	mail.Open(v.r.Mail)
 	v.emails++

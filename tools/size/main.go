@@ -49,7 +49,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
 		{name: "tools", has: under("tools"), maxLines: 5_150},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 45_520, maxFiles: 237, maxFuncs: 2_249, maxExported: 1_173},
+		{name: "service", has: func(string) bool { return true }, maxLines: 45_831, maxFiles: 239, maxFuncs: 2_262, maxExported: 1_180},
 	}
 }
 

@@ -207,11 +207,11 @@ func (l *Locale) Direction() string {
 	return "ltr"
 }
 
-// Number writes 4312 as 4,312.
+// Number writes 4312 as 4,312, always with the digits of codes, dates and times.
 func (l *Locale) Number(n any) string { return l.decimal(n) }
 
 func (l *Locale) decimal(x any, options ...number.Option) string {
-	return message.NewPrinter(language.Make(l.Tag)).Sprint(number.Decimal(x, options...))
+	return message.NewPrinter(language.Make(l.Tag + "-u-nu-latn")).Sprint(number.Decimal(x, options...))
 }
 
 // Distance writes meters as 850 m or, from a kilometer on, as 7.4 km, and as 7.4 km (4.6 mi) for the United States.

@@ -283,8 +283,12 @@ func TestAddedLanguages(t *testing.T) {
 		t.Errorf("one: %s", got)
 	}
 	_, err = New(fstest.MapFS{"ru.toml": {Data: english}})
-	if want := "ru.toml: missing: account.stay.few, account.stay.many, code.wrong.few, code.wrong.many, sign_in.time.few and "; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "ru.toml: missing: account.stay.few, account.stay.many, code.wrong.few, code.wrong.many, "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "today.steps.many") {
 		t.Errorf("error %v, want %s…", err, want)
+	}
+	persian := &Locale{Tag: "fa"}
+	if got := persian.Number(12345); got != "12,345" {
+		t.Errorf("in Persian, beside codes and dates: %s", got)
 	}
 }
 

@@ -170,12 +170,7 @@ func (r *reader) isComplete(tag language.Tag) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	const shown = 5
-	more := ""
-	if len(missing) > shown {
-		more = fmt.Sprintf(" and %d more", len(missing)-shown)
-	}
-	return errors.New("missing: " + strings.Join(missing[:min(len(missing), shown)], ", ") + more)
+	return errors.New("missing: " + strings.Join(missing, ", "))
 }
 
 // formsOf returns the names of the forms that numbers need in a language (Unicode CLDR).

@@ -28,7 +28,7 @@ const (
 )
 
 // downloads share places and bytes between networks. Networks take turns for the next bytes, so one that downloads much waits behind itself.
-// A download whose caller takes less than the least rate gives way if there is no place for a new one. If none is slow, the network with the
+// A download whose caller takes less than the least rate gives way to a new one that finds no place. If none is slow, the network with the
 // most downloads gives way to one that has fewer.
 type downloads struct {
 	turns *work.Queue // one place

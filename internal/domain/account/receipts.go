@@ -156,7 +156,7 @@ func scopesIn(language *locale.Locale, scopes scope.Set) string {
 			"daily_steps:read": "scope.steps", "cycling_daily:read": "scope.distance", "cycling_activities:read": "scope.rides",
 		}[name])
 	}
-	return strings.Join(names, "; ")
+	return strings.Join(names, " · ") // in any language, as each begins with a capital letter
 }
 
 func browserIn(language *locale.Locale, name string) string {

@@ -111,7 +111,7 @@ func TestReceiptsOfConnections(t *testing.T) {
 		want       []string // nil: nothing is sent
 	}{
 		"begun": {connectionBegun, `{"version": 7}`, func(*Connected) {}, nil, []string{
-			"Stride & Co can now see your activity", "Your steps; Your cycling distance", "21\u00a0November 2026", "22\u00a0November 2026, 00:30",
+			"Stride & Co can now see your activity", "Your steps · Your cycling distance", "21\u00a0November 2026", "22\u00a0November 2026, 00:30",
 			"Firefox (Linux)", "https://service.example" + ReceiptPath + "svcl_", "30 days",
 		}},
 		"renewed since":  {connectionBegun, `{"version": 6}`, func(*Connected) {}, nil, []string{"Stride & Co can now see your activity"}},

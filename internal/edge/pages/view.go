@@ -103,7 +103,7 @@ func soFar(language *locale.Locale, today activity.Today) string {
 	if today.Meters != nil && (today.Rides == 0 || *today.Meters != today.RideMeters) {
 		amounts = append(amounts, language.Text("today.distance", "Distance", language.Distance(*today.Meters)))
 	}
-	return strings.Join(amounts, ", ")
+	return language.List(amounts)
 }
 
 // partner is who asks for the authorization, or has a connection.

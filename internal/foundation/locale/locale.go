@@ -207,6 +207,17 @@ func (l *Locale) Direction() string {
 	return "ltr"
 }
 
+// List writes parts one after the other, as in steps, rides.
+func (l *Locale) List(parts []string) (list string) {
+	for i, part := range parts {
+		if i > 0 {
+			part = l.Text("list.next", "First", list, "Next", part)
+		}
+		list = part
+	}
+	return list
+}
+
 // Number writes 4312 as 4,312, always with the digits of codes, dates and times.
 func (l *Locale) Number(n any) string { return l.decimal(n) }
 

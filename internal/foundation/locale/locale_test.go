@@ -228,11 +228,14 @@ func TestTextIsEscapedWhereItIsHTML(t *testing.T) {
 func TestTextsOfTheOperator(t *testing.T) {
 	t.Parallel()
 	own := func(name, text string) fstest.MapFS { return fstest.MapFS{name: {Data: []byte(text)}} }
-	c, err := New(own("en.toml", "[consent]\nallow = \"Yes\"\n[code.wrong]\none = \"One left\"\nother = \"{{.Count}} left\""))
+	c, err := New(own("en.toml", "[list]\nnext = \"{{.First}} · {{.Next}}\"\n[consent]\nallow = \"Yes\"\n[code.wrong]\none = \"One left\"\nother = \"{{.Count}} left\""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	english := c.Locale("en")
+	if got := english.List([]string{"steps", "distance", "rides"}); got != "steps · distance · rides" {
+		t.Errorf("a list: %s", got)
+	}
 	if got := english.Text("consent.allow") + ", " + english.Text("consent.deny") + ", " + english.Text("code.wrong", "Count", 2); got != "Yes, Don’t allow, 2 left" {
 		t.Errorf("texts: %s", got)
 	}

@@ -54,6 +54,7 @@ func TestStrangersDelayNoPartner(t *testing.T) {
 	code := edgetest.Code(t, e.App.OAuth, e.Partner, scope.All, e.DB.User(t).ID)
 	wrong := e.Partner
 	wrong.Secret = "svci_wrong"
+	e.StopEmails() // whose looks into the outbox would wait for a connection, too
 
 	free := hold(t, e)
 	const guesses = 300

@@ -42,7 +42,7 @@ $$;
 -- The work of the node that runs it: events that are ready, retries whose time has come, and changes whose window is over. Each has its
 -- part: the number of its shard. It reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes
 -- nothing. It goes from one client with ready events to the next one by the index, so that clients and retries that wait cost nothing, and
--- passes by a paused client with one step, however many events wait. room bounds the events of each client; of a client that is not in it
+-- passes by a client that is disabled, or whose webhook is paused, with one step, however many events wait. room bounds the events of each client; of a client that is not in it
 -- there are as many as are sent at the same time. The statement is prepared once in a session, because to plan it takes several times as
 -- long as to find nothing.
 -- +goose StatementBegin
@@ -89,7 +89,7 @@ begin
         ), sent as materialized (
             select cl.client_id, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as at_most
             from ready r join %1$s cl using (client_id) left join %5$s w using (client_id)
-            where w.paused_at is null
+            where w.paused_at is null and cl.status <> 'disabled'
         )
         (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.ready, e.created_at, e.share
         from sent s

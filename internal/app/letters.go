@@ -27,7 +27,7 @@ func (a *App) partnerLetters(config Config) map[string]account.Compose {
 	// about composes what the texts of a key say about a partner.
 	about := func(ctx context.Context, notice account.Notice, key, operator string, more ...account.Fact) (account.Letter, error) {
 		partner, err := a.Clients.Get(ctx, notice.Recipient)
-		if errors.Is(err, refusal.ErrClientNotFound) || err == nil && (partner.ContactEmail == "" || partner.Status == client.Offboarded) {
+		if errors.Is(err, refusal.ErrClientNotFound) || err == nil && (partner.ContactEmail == "" || partner.Status != client.Active) {
 			err = account.ErrNoLetter
 		}
 		if err != nil {

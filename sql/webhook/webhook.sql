@@ -64,13 +64,15 @@ insert into audit_log (subject, actor, action, client_id)
 select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id from resumed;
 
 -- name: FailPausedWebhookEvents :many
--- Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was last tried or replayed.
+-- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled. leased_until
+-- tells when an event was last tried or replayed.
 update webhook_events set state = 'failed', queued = true
 from clients cl
 where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     join webhook_endpoints w on w.client_id = e.client_id
-    where e.state = 'pending' and e.created_at < @before::timestamptz and w.paused_at < @before::timestamptz
+    join clients held on held.client_id = e.client_id
+    where e.state = 'pending' and e.created_at < @before::timestamptz and (w.paused_at < @before::timestamptz or held.status = 'disabled')
         and coalesce(e.leased_until, e.created_at) < @before::timestamptz
     order by e.created_at
     limit @max_rows
@@ -128,9 +130,10 @@ select * from webhook_events where event_id = @event_id;
 
 -- name: LockWebhookEvent :one
 -- Locks an event, and returns the facts that decide whether it can be replayed.
-select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null and cl.status <> 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-left join webhook_endpoints w on w.client_id = e.client_id
+join clients cl using (client_id)
+left join webhook_endpoints w using (client_id)
 where e.user_id = @user_id and e.event_id = @event_id
 for update of e;
 
@@ -180,7 +183,7 @@ returning *;
 
 -- name: ListWebhookTargets :many
 -- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
-select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+select cl.client_id, cl.name, cl.status, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(@expected::pg_catalog.timestamptz), false)::bool as rotating,
     w.created_at, w.stopped_at, w.paused_at, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now
 from clients cl
@@ -204,10 +207,11 @@ insert into audit_log (subject, actor, action, client_id, detail)
 select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_object('event_id', @event_id::uuid) from gone;
 
 -- name: FailWebhookEvent :execrows
--- Fails an event whose endpoint was stopped or removed.
+-- Fails an event whose endpoint was stopped or removed, or whose client was offboarded.
 update webhook_events e set state = 'failed'
 where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null);
+    and not exists (select 1 from webhook_endpoints w join clients cl using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null and cl.status <> 'offboarded');
 
 -- name: MergeWebhookChanges :one
 -- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
@@ -265,16 +269,17 @@ where user_id = @user_id and event_id = @event_id and state = 'pending' and leas
 select distinct cl.name from webhook_endpoints e join clients cl using (client_id);
 
 -- name: CountPendingByClient :many
--- Without those of paused webhooks, which nobody expects to be sent.
+-- Without those of paused webhooks and of disabled clients, which nobody expects to be sent.
 select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
 join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
-where e.state = 'pending' and w.paused_at is null
+where e.state = 'pending' and w.paused_at is null and cl.status <> 'disabled'
 group by cl.name;
 
 -- name: Backlog :one
--- The events that are to be sent, by how long they have waited, without those of paused webhooks. The subqueries read the clock once instead of once a row.
+-- The events that are to be sent, by how long they have waited, without those of paused webhooks and of disabled clients. The subqueries
+-- read the clock once instead of once a row.
 select count(*) as waiting, count(*) filter (where w.due) as due,
     coalesce(extract(epoch from max(w.age)), 0)::float8 as oldest_seconds,
     count(*) filter (where w.age < interval '1 minute') as under_1m,
@@ -286,8 +291,9 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
+    join clients cl using (client_id)
     left join webhook_endpoints r using (client_id)
-    where e.state = 'pending' and r.paused_at is null
+    where e.state = 'pending' and r.paused_at is null and cl.status <> 'disabled'
 ) w;
 
 -- name: CountFailedOfDay :one

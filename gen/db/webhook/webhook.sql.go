@@ -44,8 +44,9 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
+    join clients cl using (client_id)
     left join webhook_endpoints r using (client_id)
-    where e.state = 'pending' and r.paused_at is null
+    where e.state = 'pending' and r.paused_at is null and cl.status <> 'disabled'
 ) w
 `
 
@@ -60,7 +61,8 @@ type BacklogRow struct {
 	Under24h      int64
 }
 
-// The events that are to be sent, by how long they have waited, without those of paused webhooks. The subqueries read the clock once instead of once a row.
+// The events that are to be sent, by how long they have waited, without those of paused webhooks and of disabled clients. The subqueries
+// read the clock once instead of once a row.
 func (q *Queries) Backlog(ctx context.Context) (BacklogRow, error) {
 	row := q.db.QueryRow(ctx, backlog)
 	var i BacklogRow
@@ -205,7 +207,7 @@ select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.cr
 from webhook_events e
 join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
-where e.state = 'pending' and w.paused_at is null
+where e.state = 'pending' and w.paused_at is null and cl.status <> 'disabled'
 group by cl.name
 `
 
@@ -215,7 +217,7 @@ type CountPendingByClientRow struct {
 	OldestSeconds float64
 }
 
-// Without those of paused webhooks, which nobody expects to be sent.
+// Without those of paused webhooks and of disabled clients, which nobody expects to be sent.
 func (q *Queries) CountPendingByClient(ctx context.Context) ([]CountPendingByClientRow, error) {
 	rows, err := q.db.Query(ctx, countPendingByClient)
 	if err != nil {
@@ -296,7 +298,8 @@ from clients cl
 where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     join webhook_endpoints w on w.client_id = e.client_id
-    where e.state = 'pending' and e.created_at < $1::timestamptz and w.paused_at < $1::timestamptz
+    join clients held on held.client_id = e.client_id
+    where e.state = 'pending' and e.created_at < $1::timestamptz and (w.paused_at < $1::timestamptz or held.status = 'disabled')
         and coalesce(e.leased_until, e.created_at) < $1::timestamptz
     order by e.created_at
     limit $2
@@ -314,7 +317,8 @@ type FailPausedWebhookEventsRow struct {
 	Name     string
 }
 
-// Fails events that have waited since before a time for a webhook that was paused before it. leased_until tells when an event was last tried or replayed.
+// Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled. leased_until
+// tells when an event was last tried or replayed.
 func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]FailPausedWebhookEventsRow, error) {
 	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -338,7 +342,8 @@ func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWeb
 const failWebhookEvent = `-- name: FailWebhookEvent :execrows
 update webhook_events e set state = 'failed'
 where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w where w.client_id = e.client_id and w.stopped_at is null)
+    and not exists (select 1 from webhook_endpoints w join clients cl using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null and cl.status <> 'offboarded')
 `
 
 type FailWebhookEventParams struct {
@@ -346,7 +351,7 @@ type FailWebhookEventParams struct {
 	EventID uuid.UUID
 }
 
-// Fails an event whose endpoint was stopped or removed.
+// Fails an event whose endpoint was stopped or removed, or whose client was offboarded.
 func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventParams) (int64, error) {
 	result, err := q.db.Exec(ctx, failWebhookEvent, arg.UserID, arg.EventID)
 	if err != nil {
@@ -662,7 +667,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 }
 
 const listWebhookTargets = `-- name: ListWebhookTargets :many
-select cl.client_id, cl.name, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+select cl.client_id, cl.name, cl.status, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::pg_catalog.timestamptz), false)::bool as rotating,
     w.created_at, w.stopped_at, w.paused_at, believed_time($1::pg_catalog.timestamptz)::timestamptz as now
 from clients cl
@@ -678,6 +683,7 @@ type ListWebhookTargetsParams struct {
 type ListWebhookTargetsRow struct {
 	ClientID        uuid.UUID
 	Name            string
+	Status          string
 	WebhookParallel int16
 	Url             string
 	Secret          string
@@ -703,6 +709,7 @@ func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargets
 		if err := rows.Scan(
 			&i.ClientID,
 			&i.Name,
+			&i.Status,
 			&i.WebhookParallel,
 			&i.Url,
 			&i.Secret,
@@ -725,9 +732,10 @@ func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargets
 }
 
 const lockWebhookEvent = `-- name: LockWebhookEvent :one
-select (w.client_id is not null)::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null and cl.status <> 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-left join webhook_endpoints w on w.client_id = e.client_id
+join clients cl using (client_id)
+left join webhook_endpoints w using (client_id)
 where e.user_id = $1 and e.event_id = $2
 for update of e
 `

@@ -157,8 +157,10 @@ func (w *Webhooks) release(ctx context.Context, events []*claimed) error {
 	})
 }
 
-// sends reports whether the endpoint of the event is there and was not stopped.
-func (c *claimed) sends() bool { return c.target.URL != "" && c.target.StoppedAt.IsZero() }
+// sends reports whether the endpoint of the event is there and was not stopped, and its client is active.
+func (c *claimed) sends() bool {
+	return c.target.URL != "" && c.target.StoppedAt.IsZero() && c.target.ClientStatus == "active"
+}
 
 // attempt sends an event that this server leased.
 func (w *Webhooks) attempt(ctx context.Context, event *claimed, _ func()) error {

@@ -25,6 +25,8 @@ type Endpoint struct {
 	StoppedAt time.Time
 	// PausedAt is since when events wait until the webhook is resumed. Zero: it is not paused.
 	PausedAt time.Time
+	// ClientStatus is active, disabled (events wait until the client is enabled) or offboarded (nothing is sent).
+	ClientStatus string
 	// RotatingUntil is when the previous secret stops signing beside the current one. Zero: one secret signs.
 	RotatingUntil time.Time
 }
@@ -60,7 +62,7 @@ func (w *Webhooks) targets(ctx context.Context, clients ...uuid.UUID) (map[uuid.
 		t := target{
 			Endpoint: Endpoint{
 				ClientID: row.ClientID, URL: row.Url, CreatedAt: postgres.Value(row.CreatedAt), StoppedAt: postgres.Value(row.StoppedAt),
-				PausedAt: postgres.Value(row.PausedAt),
+				PausedAt: postgres.Value(row.PausedAt), ClientStatus: row.Status,
 			},
 			clientName: row.Name,
 			parallel:   int(row.WebhookParallel),
@@ -173,7 +175,7 @@ func parseURL(text string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// pauseLimit is how long an event waits for a paused webhook, like one whose receiver is down. Then it has failed.
+// pauseLimit is how long an event waits for a paused webhook or a disabled client, like one whose receiver is down. Then it has failed.
 const pauseLimit = 4 * 24 * time.Hour
 
 // Pause has a client's events wait until [Webhooks.Resume]. They are written as before. A server still sends the events that it
@@ -196,7 +198,7 @@ func (w *Webhooks) Resume(ctx context.Context, clientID uuid.UUID) (Endpoint, er
 	return w.Endpoint(ctx, clientID)
 }
 
-// failPaused fails the events that have waited too long for paused webhooks.
+// failPaused fails the events that have waited too long for paused webhooks and disabled clients.
 func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
 	const batch = 2000
 	for {

@@ -11,7 +11,7 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// Events written before a client was offboarded are still sent: a partner has to know whose data it may keep no longer.
+// Offboarding ends all: an event that waits fails without being sent, and cannot be sent again.
 func TestOffboarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -20,8 +20,11 @@ func TestOffboarded(t *testing.T) {
 	id := w.revoked(t, client)
 	w.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", client.ID)
 	w.attemptNow(t, id)
-	if event := w.event(t, id); event.State != Delivered || event.AttemptCount != 1 || len(r.all()) != 1 {
+	if event := w.event(t, id); event.State != Failed || event.AttemptCount != 0 || len(r.all()) != 0 {
 		t.Errorf("the event: %+v", event)
+	}
+	if err := w.Replay(t.Context(), id); !errors.Is(err, ErrNoEndpoint) {
+		t.Errorf("a replay: %v", err)
 	}
 }
 

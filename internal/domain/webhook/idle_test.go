@@ -46,8 +46,8 @@ func TestIdlePollWritesNothing(t *testing.T) {
 	}
 }
 
-// A look costs what there is to do: neither clients without events, nor retries that wait, nor paused webhooks make it read
-// more.
+// A look costs what there is to do: neither clients without events, nor retries that wait, nor paused webhooks, nor disabled
+// clients make it read more.
 func TestLookCostsWhatIsDue(t *testing.T) {
 	pgtest.NotOnCluster(t, "the plan is that of a shard")
 	t.Parallel()
@@ -104,6 +104,12 @@ func TestLookCostsWhatIsDue(t *testing.T) {
 	}
 	if blocks := read(); blocks > idle {
 		t.Errorf("a look at ten paused clients reads %d blocks", blocks)
+	}
+	if _, err := tx.Exec(t.Context(), `with resumed as (delete from webhook_endpoints) update clients set status = 'disabled' where client_id = any ($1)`, clients[:10]); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := read(); blocks > idle+each { // with their former rows
+		t.Errorf("a look at ten disabled clients reads %d blocks", blocks)
 	}
 }
 

@@ -123,3 +123,75 @@ func TestLongPause(t *testing.T) {
 		t.Errorf("replayed: %s", got)
 	}
 }
+
+// While a client is disabled nothing is sent to it, not even what a server leased at that moment. Its events wait, and are sent when it is
+// enabled.
+func TestDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, other := receive(t, nil), receive(t, nil)
+	client, another := w.client(t, r), w.client(t, other)
+	old, taken, fresh := w.revoked(t, client), w.revoked(t, client), w.revoked(t, client)
+	w.db.Exec(t, "update webhook_events set created_at = $2 where event_id = $1", old, w.db.Now().Add(-5*24*time.Hour))
+	w.db.Exec(t, "update webhook_events set attempts = 1, queued = true, leased_until = now() where event_id = $1", old)
+	set := func(status string) {
+		t.Helper()
+		w.db.Exec(t, "update clients set status = $2 where client_id = $1", client.ID, status)
+	}
+	set("disabled")
+	if err := w.leases().Do(t.Context(), w.toSend(t, w.event(t, taken)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Sweep(t.Context(), w.db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []uuid.UUID{old, taken, fresh} {
+		if event := w.event(t, id); event.State != Pending {
+			t.Errorf("an event of a disabled client is %s", event.State)
+		}
+	}
+	if events, due, err := w.claim(t.Context(), nil, maxHeld); err != nil || due || len(events) > 0 {
+		t.Errorf("%d events of a disabled client are leased, %t, %v", len(events), due, err)
+	}
+	if queue, err := w.Queue(t.Context()); err != nil || queue.Waiting != 0 {
+		t.Errorf("what waits for a disabled client counts as late: %+v, %v", queue, err)
+	}
+	if stats, err := w.Stats(t.Context()); err != nil || slices.ContainsFunc(stats, func(s Stats) bool { return s.Pending > 0 }) {
+		t.Errorf("what waits for a disabled client counts as pending: %+v, %v", stats, err)
+	}
+	if waiting, _, err := w.Waiting(t.Context(), client.ID); err != nil || waiting != 3 {
+		t.Errorf("%d events wait, %v", waiting, err)
+	}
+
+	w.run(t)
+	w.revoked(t, another)
+	w.Wake()
+	other.next(t)
+	if calls := r.all(); len(calls) != 0 {
+		t.Errorf("%d calls while it is disabled", len(calls))
+	}
+	set("active")
+	w.Wake()
+	for range 3 {
+		r.next(t)
+	}
+}
+
+// An event that has waited for a disabled client for four days has failed.
+func TestLongDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client, another := w.client(t, nil), w.client(t, nil)
+	old, foreign := w.revoked(t, client), w.revoked(t, another)
+	w.db.Exec(t, "update clients set status = 'disabled' where client_id = $1", client.ID)
+	w.db.Clock.Advance(pauseLimit + time.Minute)
+	fresh := w.revoked(t, client)
+	if err := w.Sweep(t.Context(), w.db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[uuid.UUID]State{old: Failed, foreign: Pending, fresh: Pending} {
+		if got := w.event(t, id).State; got != want {
+			t.Errorf("an event is %s, want %s", got, want)
+		}
+	}
+}

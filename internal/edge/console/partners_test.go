@@ -335,7 +335,7 @@ func TestOffboard(t *testing.T) {
 	f.waiting(t, partner.ID, 3)
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := pathOf(partner.ID)
-	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "still sent: 3.", "Type “Ride Club” to continue.")
+	v.shows(v.Get(path+"/offboard"), "Offboard Ride Club for good?", "Connections that end: 1.", "not sent: 3.", "Type “Ride Club” to continue.")
 	wrong := v.Post(path+"/offboard", "name", "ride club")
 	v.shows(wrong, "Offboard Ride Club for good?", "That is not the partner’s name.")
 	if wrong.StatusCode != http.StatusUnprocessableEntity {

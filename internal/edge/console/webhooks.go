@@ -330,19 +330,18 @@ func (c *console) confirmReplay(r *http.Request, say writer, shown hookEvent, _ 
 	return confirmation{
 		Names: []any{"Partner", shown.partner.Name},
 		Says: []template.HTML{
-			say.HTML(says, "ID", shown.MessageID()), say.HTML("console.webhook.replay.attempts", "Count", shown.AttemptCount),
+			say.HTML(says, "ID", shown.MessageID(), "Partner", shown.partner.Name), say.HTML("console.webhook.replay.attempts", "Count", shown.AttemptCount),
 		},
 		Back: c.eventPath(shown),
 	}, err
 }
 
 func (c *console) replay(_ http.ResponseWriter, r *http.Request, event hookEvent) error {
-	endpoint, err := c.hookOf(r)
-	if err != nil {
-		return err
-	}
 	result := "event_replayed"
-	if !endpoint.endpoint.PausedAt.IsZero() {
+	switch becomes, err := c.EventTo(r.Context(), event.partner.ID); {
+	case err != nil:
+		return err
+	case becomes == preview.Waits:
 		result = "event_waits"
 	}
 	return outcome(c.Webhooks.Replay(r.Context(), event.ID), c.eventPath(event), result)

@@ -145,9 +145,9 @@ func TestReplay(t *testing.T) {
 	v.shows(v.Get(one+"?done=event_replayed"), "Ride Club", "The event is sent again.", "pending")
 	f.DB.Exec(t, "update webhook_events set state = 'failed'")
 	f.DB.Exec(t, "update webhook_endpoints set paused_at = now()")
-	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "The webhook is paused, so it waits")
+	v.shows(v.Get(one+"/replay"), "Send this event to Ride Club again?", "The webhook is paused or Ride Club is disabled, so it waits")
 	v.goes(v.Post(one+"/replay"), one+"?done=event_waits")
-	v.shows(v.Get(one+"?done=event_waits"), "Ride Club", "The event waits until the webhook is resumed.", "pending")
+	v.shows(v.Get(one+"?done=event_waits"), "Ride Club", "The event waits until the webhook is resumed, and the partner is enabled.", "pending")
 	f.DB.Exec(t, "update webhook_endpoints set paused_at = null")
 
 	// All failed ones, in parts.

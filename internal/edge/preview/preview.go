@@ -103,7 +103,7 @@ type Event string
 // Events.
 const (
 	Sent    Event = "sent"    // to the webhook
-	Waits   Event = "waits"   // because the webhook is paused
+	Waits   Event = "waits"   // because the webhook is paused or the client is disabled
 	Stopped Event = "stopped" // not sent, because the webhook was
 	NoEvent Event = "none"    // the client has no webhook
 )
@@ -122,7 +122,9 @@ func eventTo(endpoint webhook.Endpoint, err error) (Event, error) {
 		return "", err
 	case !endpoint.StoppedAt.IsZero():
 		return Stopped, nil
-	case !endpoint.PausedAt.IsZero():
+	case endpoint.ClientStatus == string(client.Offboarded):
+		return NoEvent, nil
+	case !endpoint.PausedAt.IsZero() || endpoint.ClientStatus == string(client.Disabled):
 		return Waits, nil
 	}
 	return Sent, nil

@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
@@ -42,7 +45,7 @@ func TestCheck(t *testing.T) {
 	got := succeedJSON[checked](t, env, "", "check")
 	if diff := cmp.Diff(map[string]string{
 		"setting": "ok", "certificate": "ok", "private certificate": "skipped", "mail server": "ok", "rate limiter": "ok",
-		"read replicas": "skipped", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "ok",
+		"read replicas": "skipped", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "ok", "listeners": "ok", "connections": "ok",
 	}, got.statuses()); diff != "" || !got.OK {
 		t.Errorf("ok %t (-want +got):\n%s", got.OK, diff)
 	}
@@ -83,15 +86,15 @@ func TestCheckFindsAllProblems(t *testing.T) {
 	}{
 		"all but the database": {with(with(allSettings(t, foreign), env(foreign)...), bad...), statusFailed, map[string]string{
 			"setting": "ok", "certificate": "failed", "private certificate": "skipped", "mail server": "failed", "rate limiter": "failed",
-			"read replicas": "failed", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "failed",
+			"read replicas": "failed", "database": "ok", "clock": "ok", "schema": "ok", "keyset": "failed", "listeners": "ok", "connections": "ok",
 		}},
 		"empty database": {with(allSettings(t, foreign), env(pgtest.NewEmpty(t))...), statusFailed, map[string]string{
 			"setting": "ok", "certificate": "skipped", "private certificate": "skipped", "mail server": "failed", "rate limiter": "skipped",
-			"read replicas": "skipped", "database": "ok", "clock": "skipped", "schema": "failed", "keyset": "skipped",
+			"read replicas": "skipped", "database": "ok", "clock": "skipped", "schema": "failed", "keyset": "skipped", "listeners": "ok",
 		}},
 		"settings": {[]string{"CONNECT_SMTP_URL=http://u:hush@h", "CONNECT_DATABASE_URL=postgres://u:hush@127.0.0.1:1/n", "CONNECT_LISTEN=x"}, statusUsage, map[string]string{
 			"setting": "failed", "certificate": "skipped", "private certificate": "skipped", "mail server": "skipped", "rate limiter": "skipped",
-			"read replicas": "skipped", "database": "failed", "clock": "skipped", "schema": "skipped", "keyset": "skipped",
+			"read replicas": "skipped", "database": "failed", "clock": "skipped", "schema": "skipped", "keyset": "skipped", "listeners": "ok",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,6 +221,15 @@ func TestCheckFindsWhatServesBadly(t *testing.T) {
 	long, longKey, _ := certificateFiles(t)
 	short, shortKey, _ := certificateFilesFor(t, 50*time.Minute)
 	serving := start(t, with(allSettings(t, pgtest.New(t)), "CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_TLS_CERT="+long, "CONNECT_TLS_KEY="+longKey))
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(foreign.Close)
+	tooMany, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := tooMany.Query()
+	query.Set("pool_max_conns", "100000")
+	tooMany.RawQuery = query.Encode()
 	for name, test := range map[string]struct {
 		setting string
 		check   string
@@ -231,9 +243,15 @@ func TestCheckFindsWhatServesBadly(t *testing.T) {
 		"no private host":        {"CONNECT_PRIVATE_HOSTS=" + strings.Repeat("a", 64) + ".example", "setting", "is not a list of host names"},
 		"everybody is a proxy":   {"CONNECT_TRUSTED_PROXIES=10.0.0.0/8,0.0.0.0/0", "trusted proxies", "anyone could name any address"},
 		"everybody, by IPv6":     {"CONNECT_TRUSTED_PROXIES=::/0", "trusted proxies", "anyone could name any address"},
+		"webhooks to everybody":  {"CONNECT_WEBHOOK_ALLOW_CIDRS=10.0.0.0/8,::/0", "webhooks", "any server of your own network"},
+		"a foreign port":         {"CONNECT_LISTEN=" + foreign.Listener.Addr().String(), "listeners", "another program listens at " + foreign.Listener.Addr().String() + " (CONNECT_LISTEN)"},
+		"a foreign private port": {"CONNECT_READY_LISTEN=" + foreign.Listener.Addr().String(), "listeners", "(CONNECT_READY_LISTEN)"},
+		"another issuer":         {"CONNECT_LISTEN=" + serving.public, "listeners", "another program listens at"},
+		"its own ports":          {"CONNECT_BASE_URL=https://127.0.0.1;CONNECT_LISTEN=" + serving.public + ";CONNECT_PRIVATE_LISTEN=" + serving.private, "", ""},
+		"a pool that is too big": {"CONNECT_DATABASE_URL=" + tooMany.String(), "connections", "raise max_connections, or set pool_max_conns="},
 		"the primary":            {"CONNECT_DATABASE_READ_URL=" + db.URL, "read replicas", "is not a replica"},
 		"a dead replica":         {"CONNECT_DATABASE_READ_URL=" + "postgres://u@127.0.0.1:1/n", "read replicas", "127.0.0.1:1: "},
-		"a certificate of today": {"CONNECT_LISTEN=" + serving.public + ";CONNECT_TLS_CERT=" + short + ";CONNECT_TLS_KEY=" + shortKey, "certificate", "sooner than the one that the service presents"},
+		"a certificate of today": {"CONNECT_BASE_URL=https://127.0.0.1;CONNECT_LISTEN=" + serving.public + ";CONNECT_TLS_CERT=" + short + ";CONNECT_TLS_KEY=" + shortKey, "certificate", "sooner than the one that the service presents"},
 		"apart":                  {"CONNECT_LISTEN=127.0.0.1:9090;CONNECT_PRIVATE_LISTEN=[::1]:9090;CONNECT_READY_LISTEN=127.0.0.2:9090", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +269,40 @@ func TestCheckFindsWhatServesBadly(t *testing.T) {
 			}
 			if strings.Join(failed, " ") != test.check || !strings.Contains(strings.Join(says, " "), test.says) {
 				t.Errorf("failed: %q, which say %q; want %q, %q", failed, says, test.check, test.says)
+			}
+		})
+	}
+}
+
+// Check warns of what works and should not be.
+func TestCheckWarns(t *testing.T) {
+	t.Parallel()
+	base := with(allSettings(t, pgtest.New(t)), "CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_SMTP_URL=smtp://"+mailtest.Start(t, mailtest.Config{}).Address)
+	certificate := func(lifetime time.Duration) string {
+		cert, key, _ := certificateFilesFor(t, lifetime)
+		return "CONNECT_TLS_CERT=" + cert + ";CONNECT_TLS_KEY=" + key
+	}
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct{ setting, check, says string }{
+		"a certificate that ends soon":     {certificate(13*day + time.Hour), "certificate", "for 13 more days"},
+		"a certificate that ends later":    {certificate(15 * day), "certificate", ""},
+		"operators' tokens in clear":       {"CONNECT_PRIVATE_LISTEN=:0", "listeners", "without TLS at every address"},
+		"the same by IPv6":                 {"CONNECT_PRIVATE_LISTEN=[::]:0", "listeners", "without TLS at every address"},
+		"inactive after a second":          {"CONNECT_REFRESH_INACTIVITY=1s", "times", "CONNECT_REFRESH_INACTIVITY is 1s: too short"},
+		"a log of a second":                {"CONNECT_AUDIT_RETENTION=1s;CONNECT_CODE_LIFETIME=2s", "times", "CONNECT_AUDIT_RETENTION is 1s, CONNECT_CODE_LIFETIME is 2s"},
+		"a log for ever, and a day's":      {"CONNECT_AUDIT_RETENTION=0;CONNECT_REFRESH_INACTIVITY=24h", "times", ""},
+		"all that was not set has a value": {"", "listeners", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			says := ""
+			for _, check := range succeedJSON[checked](t, with(base, strings.Split(test.setting, ";")...), "", "check").Checks {
+				if strings.HasPrefix(check.Detail, "warning: ") && check.Check == test.check {
+					says = check.Detail
+				}
+			}
+			if !strings.Contains(says, test.says) || (says == "") != (test.says == "") {
+				t.Errorf("%s warns: %q, want %q", test.check, says, test.says)
 			}
 		})
 	}

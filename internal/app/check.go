@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -28,6 +30,9 @@ import (
 
 // maxClockDifference is far more than machines that keep the time differ by.
 const maxClockDifference = 2 * time.Second
+
+// soon is how long before its end a certificate should have been replaced.
+const soon = 14 * 24 * time.Hour
 
 // lackingCommits asks the operator for a reconciliation.
 const lackingCommits = "the database was restored, or a replica took over: what has ended since may be alive; " +
@@ -54,16 +59,117 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 		{"mail server", c.checkMail},
 		{"rate limiter", c.checkLimiter},
 		{"read replicas", c.checkReplicas},
+		{"listeners", c.checkListeners},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, work.DefaultLimits.Check)
 		detail, err := check.run(ctx)
 		cancel()
 		report(check.name, detail, err)
 	}
-	if slices.ContainsFunc(c.TrustedProxies, func(prefix netip.Prefix) bool { return prefix.Bits() == 0 }) {
+	everyone := func(prefix netip.Prefix) bool { return prefix.Bits() == 0 }
+	if slices.ContainsFunc(c.TrustedProxies, everyone) {
 		report("trusted proxies", "", errors.New("every address is one: anyone could name any address in X-Forwarded-For, and pass the sign-in limits"))
 	}
+	if slices.ContainsFunc(c.Webhooks.AllowedNetworks, everyone) {
+		report("webhooks", "", errors.New("every address may be reached: a partner could have the service call any server of your own network"))
+	}
+	c.checkDurations(report)
 	c.checkDatabase(ctx, report)
+}
+
+// checkListeners returns an error if another program listens where the service would. A server of this service that runs already may.
+func (c Config) checkListeners(ctx context.Context) (string, error) {
+	var taken []error
+	for _, at := range []struct {
+		setting, address, path string
+		ours                   func(body string) bool
+	}{
+		{"CONNECT_LISTEN", c.Listen, "/.well-known/oauth-authorization-server", func(body string) bool { return strings.Contains(body, `"issuer":"`+c.BaseURL+`"`) }},
+		{"CONNECT_PRIVATE_LISTEN", c.PrivateListen, "/healthz", isHealthy},
+		{"CONNECT_READY_LISTEN", c.ReadyListen, "/healthz", isHealthy},
+	} {
+		if address := dialable(at.address); listens(ctx, address) && !at.ours(asked(ctx, address, at.path)) {
+			taken = append(taken, fmt.Errorf("another program listens at %s (%s)", at.address, at.setting))
+		}
+	}
+	if len(taken) > 0 {
+		return "", errors.Join(taken...)
+	}
+	if host, _, _ := net.SplitHostPort(c.PrivateListen); c.PrivateCertificate == nil && (host == "" || isUnspecified(host)) {
+		return "warning: the private listener takes operators' tokens without TLS at every address of this machine: give it a certificate " +
+			"(CONNECT_PRIVATE_TLS_CERT), or an address that others cannot reach", nil
+	}
+	return "no other program has their ports", nil
+}
+
+func isHealthy(body string) bool { return strings.TrimSpace(body) == `{"status":"ok"}` }
+
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
+}
+
+// dialable returns where this machine reaches what listens at an address.
+func dialable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || isUnspecified(host) {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// listens reports whether somebody listens at an address.
+func listens(ctx context.Context, address string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// asked returns the beginning of what a server on this machine answers, with or without TLS, and nothing if it answers nothing.
+func asked(ctx context.Context, address, path string) string {
+	// It is looked at, and not trusted.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // see above
+	client := http.Client{Transport: transport, Timeout: time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, scheme := range []string{"https", "http"} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
+		if err != nil {
+			return ""
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			continue
+		}
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // a part of it says as much
+		_ = answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			return string(body)
+		}
+	}
+	return ""
+}
+
+// checkDurations warns of times that a test may want, and no service. It reports nothing if there are none.
+func (c Config) checkDurations(report func(check, detail string, err error)) {
+	var short []string
+	for _, setting := range []struct {
+		name        string
+		value, less time.Duration
+	}{
+		{"CONNECT_REFRESH_INACTIVITY", c.OAuth.RefreshInactivity, 24 * time.Hour},
+		{"CONNECT_AUDIT_RETENTION", c.AuditRetention, 24 * time.Hour},
+		{"CONNECT_ACCESS_TOKEN_LIFETIME", c.OAuth.AccessTokenLifetime, 10 * time.Second},
+		{"CONNECT_CODE_LIFETIME", c.OAuth.CodeLifetime, 10 * time.Second},
+		{"CONNECT_REQUEST_LIFETIME", c.OAuth.RequestLifetime, time.Minute},
+	} {
+		if setting.value > 0 && setting.value < setting.less {
+			short = append(short, fmt.Sprintf("%s is %s", setting.name, setting.value))
+		}
+	}
+	if len(short) > 0 {
+		report("times", "warning: "+strings.Join(short, ", ")+": too short for anything but a test", nil)
+	}
 }
 
 // checkCertificate returns an error if no caller can connect with the certificate, or if it ends before the one that a running server
@@ -88,18 +194,18 @@ func checkCertificate(ctx context.Context, read listener.Certificate, baseURL, a
 		return "", fmt.Errorf("ends %s, sooner than the one that the service presents, which ends %s",
 			pair.Leaf.NotAfter.UTC().Format(time.RFC3339), presented.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return "can be used by callers", nil
+	detail := "can be used by callers until " + pair.Leaf.NotAfter.UTC().Format(time.RFC3339)
+	if left := time.Until(pair.Leaf.NotAfter); left < soon {
+		detail = fmt.Sprintf("warning: %s, for %d more days", detail, int(left.Hours()/24))
+	}
+	return detail, nil
 }
 
 // presentedAt returns the certificate that a server on this machine presents, nil if none listens there or speaks TLS.
 func presentedAt(ctx context.Context, address string) *x509.Certificate {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
 	// It is looked at, and not trusted.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // see above
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	conn, err := dialer.DialContext(ctx, "tcp", dialable(address))
 	if err != nil {
 		return nil
 	}
@@ -232,11 +338,13 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	}
 }
 
-// checkPooler compares the pools of all servers with the connections that PgBouncer has for them. It reports nothing without PgBouncer.
+// checkPooler compares the pools of all servers with the connections that PgBouncer or, without it, PostgreSQL has for them.
 func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report func(check, detail string, err error)) {
 	size, err := postgres.PoolerSize(ctx, c.DatabaseURL)
+	name, set := "pooler", "set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)"
 	if size == 0 && err == nil {
-		return
+		name, set = "connections", "raise max_connections, or set pool_max_conns=%d in the URL"
+		err = pool.QueryRow(ctx, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`).Scan(&size)
 	}
 	var list []servers.Server
 	if err == nil {
@@ -248,9 +356,9 @@ func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report fun
 	running := max(1, len(slices.DeleteFunc(list, servers.Server.Lost)))
 	detail := fmt.Sprintf("servers: %d, with %d connections each, which share %d of PostgreSQL", running, pool.MaxConns(), size)
 	if err == nil && running*pool.MaxConns() > size {
-		err = fmt.Errorf("%s: set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)", detail, max(1, size/running))
+		err = fmt.Errorf("%s: "+set, detail, max(1, size/running))
 	}
-	report("pooler", detail, err)
+	report(name, detail, err)
 }
 
 // checkTimezones warns of users whose days may be off by one. It reports nothing if all time zones are known.

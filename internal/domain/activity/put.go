@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -35,37 +36,51 @@ func (s *Store) Preview(ctx context.Context, batch Batch) (would BatchResult, er
 	return BatchResult{}, err
 }
 
+// PutAll is [Store.Put] for any number of batches: it writes all of them in one transaction, after first, or none. It may read the batches
+// again, from the first on.
+func (s *Store) PutAll(ctx context.Context, first func(pgx.Tx) error, batches iter.Seq[Batch]) error {
+	return s.write(ctx, func(tx pgx.Tx, state databaseState) error {
+		if err := first(tx); err != nil {
+			return err
+		}
+		for batch := range batches {
+			prepared, err := batch.prepare()
+			if err != nil {
+				return err
+			}
+			if err := prepared.write(ctx, tx, state); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // putAnd is Put with one more function, called at the end of the transaction.
 func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, BatchResult) error) (BatchResult, error) {
-	var result BatchResult
-	sets := []dataset{
-		{newPart("daily_steps", stepsTable, batch.DailySteps, StepsRecord.check),
-			newPart("daily_steps_removals", stepsTable.keys(), batch.DailyStepsRemovals, StepsRecord.checkKey),
-			&result.DailySteps, &result.DailyStepsRemovals},
-		{newPart("cycling_activities", ridesTable, batch.CyclingActivities, RideRecord.check),
-			newPart("removals", ridesTable.keys(), batch.Removals, RideRecord.checkKey),
-			&result.CyclingActivities, &result.Removals},
-		{newPart("step_corrections", stepCorrectionsTable, batch.StepCorrections, AdjustmentRecord.checkSteps),
-			newPart("step_correction_removals", stepCorrectionsTable.keys(), batch.StepCorrectionRemovals, AdjustmentRecord.checkKey),
-			&result.StepCorrections, &result.StepCorrectionRemovals},
-		{newPart("cycling_adjustments", cyclingAdjustmentsTable, batch.CyclingAdjustments, AdjustmentRecord.checkMeters),
-			newPart("cycling_adjustment_removals", cyclingAdjustmentsTable.keys(), batch.CyclingAdjustmentRemovals, AdjustmentRecord.checkKey),
-			&result.CyclingAdjustments, &result.CyclingAdjustmentRemovals},
+	prepared, err := batch.prepare()
+	if err != nil {
+		return BatchResult{}, err
 	}
-	var parts []part
-	var users []any
-	for _, set := range sets {
-		parts = append(parts, set.written, set.removed.refuseStored(set.written))
-		users = append(append(users, set.written.users()...), set.removed.users()...)
+	err = s.write(ctx, func(tx pgx.Tx, state databaseState) error {
+		if err := prepared.write(ctx, tx, state); err != nil {
+			return err
+		}
+		return also(tx, prepared.result)
+	})
+	if err != nil {
+		return BatchResult{}, err
 	}
-	if len(users) > maxBatchRows {
-		return result, refusal.Field{Problem: fmt.Sprintf("must have at most %d rows in all", maxBatchRows)}
-	}
+	return prepared.result, nil
+}
+
+// write runs act in a transaction, when it is a batch's turn. act can be repeated.
+func (s *Store) write(ctx context.Context, act func(pgx.Tx, databaseState) error) error {
 	if err := s.batches.Acquire(ctx); err != nil {
-		return result, fmt.Errorf("activity: put: %w", err)
+		return fmt.Errorf("activity: put: %w", err)
 	}
 	defer s.batches.Release()
-	err := postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
+	return postgres.Wrap("activity: put", postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
 		// The request of a batch may take 30 s (decisions, section 5).
 		if _, err := tx.Exec(ctx, "set local statement_timeout = '28s'"); err != nil {
 			return err
@@ -74,24 +89,60 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 		if err != nil {
 			return err
 		}
-		known, err := lockUsers(ctx, tx, users, state.sharded)
-		if err != nil {
-			return err
-		}
-		if err := check(batch.noClock, parts, known); err != nil {
-			return err
-		}
-		for _, set := range sets {
-			if err := set.write(ctx, tx, state); err != nil {
-				return err
-			}
-		}
-		return also(tx, result)
-	})
-	if err != nil {
-		return BatchResult{}, fmt.Errorf("activity: put: %w", err)
+		return act(tx, state)
+	}))
+}
+
+// prepared is a batch on its way into the database, and what came of it.
+type prepared struct {
+	sets    []dataset
+	parts   []part
+	users   []any
+	noClock []refusal.Field
+	result  BatchResult
+}
+
+// prepare returns a refusal.Field for too many rows.
+func (b Batch) prepare() (*prepared, error) {
+	p := &prepared{noClock: b.noClock}
+	p.sets = []dataset{
+		{newPart("daily_steps", stepsTable, b.DailySteps, StepsRecord.check),
+			newPart("daily_steps_removals", stepsTable.keys(), b.DailyStepsRemovals, StepsRecord.checkKey),
+			&p.result.DailySteps, &p.result.DailyStepsRemovals},
+		{newPart("cycling_activities", ridesTable, b.CyclingActivities, RideRecord.check),
+			newPart("removals", ridesTable.keys(), b.Removals, RideRecord.checkKey),
+			&p.result.CyclingActivities, &p.result.Removals},
+		{newPart("step_corrections", stepCorrectionsTable, b.StepCorrections, AdjustmentRecord.checkSteps),
+			newPart("step_correction_removals", stepCorrectionsTable.keys(), b.StepCorrectionRemovals, AdjustmentRecord.checkKey),
+			&p.result.StepCorrections, &p.result.StepCorrectionRemovals},
+		{newPart("cycling_adjustments", cyclingAdjustmentsTable, b.CyclingAdjustments, AdjustmentRecord.checkMeters),
+			newPart("cycling_adjustment_removals", cyclingAdjustmentsTable.keys(), b.CyclingAdjustmentRemovals, AdjustmentRecord.checkKey),
+			&p.result.CyclingAdjustments, &p.result.CyclingAdjustmentRemovals},
 	}
-	return result, nil
+	for _, set := range p.sets {
+		p.parts = append(p.parts, set.written, set.removed.refuseStored(set.written))
+		p.users = append(append(p.users, set.written.users()...), set.removed.users()...)
+	}
+	if len(p.users) > MaxBatchRows {
+		return nil, refusal.Field{Problem: fmt.Sprintf("must have at most %d rows in all", MaxBatchRows)}
+	}
+	return p, nil
+}
+
+func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState) error {
+	known, err := lockUsers(ctx, tx, p.users, state.sharded)
+	if err != nil {
+		return err
+	}
+	if err := check(p.noClock, p.parts, known); err != nil {
+		return err
+	}
+	for _, set := range p.sets {
+		if err := set.write(ctx, tx, state); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dataset is the parts of a batch for one table, with their results.
@@ -221,8 +272,8 @@ func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known
 	return known, postgres.Wrap("lock the users", err)
 }
 
-// maxBatchRows bounds the rows of a batch, in all its parts together.
-const maxBatchRows = 10_000
+// MaxBatchRows bounds the rows of a batch, in all its parts together.
+const MaxBatchRows = 10_000
 
 // Batch holds rows that are written together: 10,000 at most.
 type Batch struct {

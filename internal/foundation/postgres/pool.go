@@ -271,12 +271,22 @@ func setOffset(ctx context.Context, conn *pgx.Conn, offset time.Duration) error 
 	if present, _ := data[clockOffsetKey].(time.Duration); present == offset {
 		return nil
 	}
-	interval := fmt.Sprintf("%d microseconds", offset.Microseconds())
-	if _, err := conn.Exec(ctx, "select set_config('connect.clock_offset', $1, false)", interval); err != nil {
-		return fmt.Errorf("database: set the clock: %w", err)
+	if err := setConfig(ctx, conn, offset, false); err != nil {
+		return err
 	}
 	data[clockOffsetKey] = offset
 	return nil
+}
+
+// SetOffset gives the rest of a transaction an offset of the clock that differs from that of its pool.
+func SetOffset(ctx context.Context, tx pgx.Tx, offset time.Duration) error {
+	return setConfig(ctx, tx.Conn(), offset, true)
+}
+
+func setConfig(ctx context.Context, conn *pgx.Conn, offset time.Duration, local bool) error {
+	interval := fmt.Sprintf("%d microseconds", offset.Microseconds())
+	_, err := conn.Exec(ctx, "select set_config('connect.clock_offset', $1, $2)", interval, local)
+	return Wrap("database: set the clock", err)
 }
 
 // ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The offset of the

@@ -17,10 +17,14 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/timezone"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
@@ -101,7 +105,7 @@ func (s *sandbox) addPerson(ctx context.Context, kind sandboxapi.Kind, zone stri
 	s.people.list = append(s.people.list, who)
 	s.people.made++
 	s.people.mu.Unlock()
-	return s.describePerson(who), s.grow(ctx, who)
+	return s.describePerson(who), s.grow(ctx, 0, who)
 }
 
 // ChangeUser changes the time zone or the registration day of a user, as an operator does. A user whose day has moved on records up to it.
@@ -128,7 +132,7 @@ func (d driver) ChangeUser(
 	d.people.mu.Lock()
 	user.location, user.Timezone, user.RegisteredOn.Time = timezone.Location(changed.Timezone), changed.Timezone, changed.RegisteredOn
 	d.people.mu.Unlock()
-	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(user)), d.grow(ctx, user)
+	return sandboxapi.ChangeUser200JSONResponse(d.describePerson(user)), d.grow(ctx, 0, user)
 }
 
 // ListNotices lists the caught emails without a code.
@@ -166,37 +170,54 @@ func (d driver) DeleteUser(
 	return sandboxapi.DeleteUser204Response{}, nil
 }
 
-// growAll makes all users record up to today, after change, if there is one, during which nobody records.
-func (s *sandbox) growAll(ctx context.Context, change func() error) error {
+// growAll moves the clock by step and makes all users record up to the day that it is then: all of that or nothing.
+func (s *sandbox) growAll(ctx context.Context, step time.Duration) error {
 	if err := s.people.growing.Acquire(ctx); err != nil {
 		return err
 	}
 	defer s.people.growing.Release()
-	if change != nil {
-		if err := change(); err != nil {
-			return err
-		}
+	if s.clock.Offset()+step > farthest {
+		return refusal.Field{Path: "advance_seconds", Problem: "must leave the clock at most ten years ahead of the real time"}
 	}
-	for _, user := range s.people.list {
-		if err := s.grow(ctx, user); err != nil {
-			return err
-		}
+	if err := s.grow(ctx, step, s.people.list...); err != nil {
+		return err
 	}
+	s.clock.Advance(step) // last, because it cannot fail
 	return nil
 }
 
-// grow makes a user record up to today, today included. The caller holds s.people.growing.
-func (s *sandbox) grow(ctx context.Context, user *person) error {
-	const atOnce = 366 // days
-	for today := s.today(user); !user.next.After(today); {
-		until := user.next.AddDate(0, 0, atOnce-1)
-		if until.After(today) {
-			until = today
+// grow makes users record up to their day at step from now, that day included: all of them or nobody. The caller holds s.people.growing.
+func (s *sandbox) grow(ctx context.Context, step time.Duration, users ...*person) error {
+	const userDays = 2000 // of a batch: at most five rows each
+	offset, now := s.clock.Offset()+step, s.clock.Now().Add(step)
+	last := func(user *person) time.Time { return timezone.Day(now.In(user.location)) }
+	users = slices.DeleteFunc(slices.Clone(users), func(user *person) bool { return user.next.After(last(user)) })
+	if len(users) == 0 {
+		return nil
+	}
+	batches := func(yield func(activity.Batch) bool) {
+		var batch activity.Batch
+		n := 0
+		for _, user := range users {
+			for date := user.next; !date.After(last(user)); date = date.AddDate(0, 0, 1) {
+				record(&batch, user, date)
+				if n++; n%userDays == 0 {
+					if !yield(batch) {
+						return
+					}
+					batch = activity.Batch{}
+				}
+			}
 		}
-		if _, err := s.service.Activity.Put(ctx, records(user, user.next, until)); err != nil {
-			return err
-		}
-		user.next = until.AddDate(0, 0, 1)
+		yield(batch)
+	}
+	// The rows are of the time to which the clock moves: an event about them is not due before.
+	shift := func(tx pgx.Tx) error { return postgres.SetOffset(ctx, tx, offset) }
+	if err := s.service.Activity.PutAll(ctx, shift, batches); err != nil {
+		return err
+	}
+	for _, user := range users {
+		user.next = last(user).AddDate(0, 0, 1)
 	}
 	return nil
 }

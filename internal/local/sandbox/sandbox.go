@@ -15,6 +15,7 @@
 //   - A webhook without TLS goes to this machine only (TestCheckReceiver, TestPlainTransportStaysHere).
 //   - The sandbox listens on loopback only, unless the driver requires a token (connect-svc.TestSandboxRefusals).
 //   - A sandbox leaves nothing behind after it is stopped or a part of it fails. Any number of them run side by side (TestSideBySide).
+//   - The clock moves with all that users record until then, or an error changes nothing (TestClockMovesWhole).
 //   - With a seed and a time, ids, secrets, data and clock are the same each time (TestSeedRepeats).
 //   - The records of a user depend only on the kind, the user's number and the date, so that they are the same in each sandbox
 //     (TestRecords).

@@ -104,7 +104,7 @@ func (r *running) standstillAtMidnight(t *testing.T, act, promised time.Duration
 	}
 	r.clock.Advance(48 * time.Hour)
 	var under sync.WaitGroup
-	under.Go(func() { _ = r.growAll(context.Background(), nil) }) // what becomes of it does not matter here
+	under.Go(func() { _ = r.growAll(context.Background(), 0) }) // what becomes of it does not matter here
 	wait.Until(t, "the users record", func() bool {
 		var waiting bool
 		err := r.service.Pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where wait_event_type = 'Lock')").Scan(&waiting)
@@ -136,9 +136,9 @@ func (r *running) pause(t *testing.T) {
 // standsStill asks everything at one time, and wants whole answers.
 func (r *running) standsStill(t *testing.T, when string, all []asked, act, promised time.Duration) {
 	t.Helper()
-	before := r.config.Limits.Act
-	r.config.Limits.Act = act // the driver looks at each request
-	defer func() { r.config.Limits.Act = before }()
+	before := r.config.Limits
+	r.config.Limits.Act, r.config.Limits.Batch = act, act // the driver looks at each request
+	defer func() { r.config.Limits = before }()
 	times := make([]time.Duration, len(all))
 	lost := wait.Stalls()
 	var under sync.WaitGroup

@@ -7,7 +7,7 @@
 //	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
 //	sdk/released ─────────────────────────────────────▶ sdk/connect-1.2.0.tgz, go/…   the SDKs for npm and the go command
-//	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   byte for byte, with the operator's contact; openapi.json
+//	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   with the service's address and the operator's contact; openapi.json
 //	pages/changelog.md ───────────────────────────────▶ changelog.atom
 //	gen/collections ──────────────────────────────────▶ connect-svc.postman_collection.json, connect-svc.bruno.zip
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
@@ -149,6 +149,8 @@ func New(config Config) (*Site, error) {
 	for name, document := range map[string][]byte{
 		"openapi.yaml": api.Partner, "openapi-3.0.yaml": openapi30.Partner, "sandbox.yaml": api.Sandbox,
 	} {
+		// A client that is generated from it begins with its addresses.
+		document := bytes.ReplaceAll(document, []byte("https://connect.example"), []byte(config.BaseURL))
 		document, err := withContact(document, config.Brand.SupportURL)
 		if err != nil {
 			return nil, fmt.Errorf("developers: %s: %w", name, err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/api"
 	"connect-svc/internal/foundation/brand"
@@ -228,6 +229,7 @@ func TestServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	contract = bytes.ReplaceAll(contract, []byte("https://connect.example"), []byte(nobodysURL))
 	plain := ask("GET", "/developers/openapi.yaml")
 	if got := body(plain); got != string(contract) || plain.Header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("the contract is %q of %d bytes, want %d", plain.Header.Get("Content-Type"), len(got), len(contract))
@@ -325,6 +327,30 @@ func TestContractIsForPartners(t *testing.T) {
 	}
 }
 
+// What is generated from a served document calls the service that served it.
+func TestDocumentsNameTheService(t *testing.T) {
+	t.Parallel()
+	const service = "https://[::1]:8443"
+	site, err := New(Config{BaseURL: service, Brand: brand.Brand{SupportURL: "mailto:help@acme.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"openapi.yaml", "openapi.json", "openapi-3.0.yaml"} {
+		document, err := openapi3.NewLoader().LoadFromData(site.files[name].Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow := document.Components.SecuritySchemes["accessToken"].Value.Flows.AuthorizationCode
+		got := []string{document.Servers[0].Variables["base_url"].Default, flow.AuthorizationURL, flow.TokenURL, flow.RefreshURL}
+		if diff := cmp.Diff([]string{service, service + "/oauth/authorize", service + "/oauth/token", service + "/oauth/token"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if bytes.Contains(site.files[name].Content, []byte("connect.example")) {
+			t.Errorf("%s names another service, too", name)
+		}
+	}
+}
+
 // TestContact: each document says where the operator gives help.
 func TestContact(t *testing.T) {
 	t.Parallel()
@@ -334,7 +360,7 @@ func TestContact(t *testing.T) {
 		"https://acme.example/#a:b": {Name: operator, URL: "https://acme.example/#a:b"},
 		"mailto:help@acme.example":  {Name: operator, Email: "help@acme.example"},
 	} {
-		site, err := New(Config{Brand: brand.Brand{SupportURL: support}})
+		site, err := New(Config{BaseURL: nobodysURL, Brand: brand.Brand{SupportURL: support}})
 		if err != nil {
 			t.Fatal(err)
 		}

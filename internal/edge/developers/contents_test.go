@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"connect-svc/api"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
 )
 
 // headings are those of the second level, as they are written.
@@ -152,6 +154,43 @@ func TestIndex(t *testing.T) {
 	}
 	if found < 200 {
 		t.Errorf("only %d places", found)
+	}
+}
+
+// The contract says by itself what only the specification said: the prefixes of credentials, as the page on token storage does and package
+// credential makes them, and the causes of the page in the browser (specification 2.9 and 7.2).
+func TestTablesOfTheContract(t *testing.T) {
+	t.Parallel()
+	site := newSite(t)
+	table := func(page, header string) (rows [][]string) {
+		t.Helper()
+		tables := parse(t, site.files[page+".html"]).Find("table").FilterFunction(func(_ int, table *goquery.Selection) bool {
+			return strings.TrimSpace(table.Find("th").First().Text()) == header
+		})
+		tables.Find("tbody tr").Each(func(_ int, row *goquery.Selection) {
+			rows = append(rows, row.Find("td").Map(func(_ int, cell *goquery.Selection) string { return cell.Text() }))
+		})
+		if tables.Length() != 1 || len(rows) == 0 {
+			t.Fatalf("%s has %d tables of each %s", page, tables.Length(), header)
+		}
+		return rows
+	}
+	prefixes := table(rulesName, "Credential")
+	if diff := cmp.Diff(prefixes, table("token-storage", "Credential")); diff != "" {
+		t.Errorf("the prefixes of the contract (-) and of the page (+):\n%s", diff)
+	}
+	for _, row := range prefixes {
+		if secret := row[1] + "AbHWAXM2JEVIqYBzQ3d1AbHWAXM2JEVIqYBzQ3d1"; strings.Contains(credential.Redact(secret), secret) {
+			t.Errorf("%s: %s is the prefix of no credential", row[0], row[1])
+		}
+	}
+	var causes []string
+	for _, row := range table(rulesName, "Cause") {
+		causes = append(causes, row[0])
+	}
+	want := []string{string(oauth.InvalidRequest), string(oauth.UnauthorizedClient), string(oauth.UnsupportedResponseType), string(oauth.InvalidScope)}
+	if diff := cmp.Diff(want, causes); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
 	}
 }
 

@@ -327,7 +327,7 @@ func TestContractIsForPartners(t *testing.T) {
 	}
 }
 
-// What is generated from a served document calls the service that served it.
+// A client that is generated from a served document calls the service that served it.
 func TestDocumentsNameTheService(t *testing.T) {
 	t.Parallel()
 	const service = "https://[::1]:8443"

@@ -219,7 +219,7 @@ vulncheck: ## known vulnerabilities in code that is called: make vulncheck VULND
 	@for module in $(MODULES); do echo "govulncheck in $$module"; (cd $$module && "$(CURDIR)/bin/govulncheck" -db "$(VULNDB)" ./...); done
 
 .PHONY: lint-api
-lint-api: ## lint the OpenAPI documents with Redocly and Spectral
+lint-api: ## lint the OpenAPI documents and the workflows with Redocly and Spectral
 	api/lint.sh
 
 .PHONY: compat

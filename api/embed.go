@@ -17,3 +17,9 @@ var Operator []byte
 //
 //go:embed sandbox.yaml
 var Sandbox []byte
+
+// Workflows describes how partners use the operations of [Partner], with those of [Sandbox] in place of users: workflows.arazzo.yaml, byte for
+// byte.
+//
+//go:embed workflows.arazzo.yaml
+var Workflows []byte

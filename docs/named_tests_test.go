@@ -35,7 +35,7 @@ func TestDocumentsNameTests(t *testing.T) {
 			}
 		}
 	}
-	if rows != 7+5+20+26 { // promises, lost commits, faults and protocols
+	if rows != 7+5+20+27 { // promises, lost commits, faults and protocols
 		t.Errorf("the documents have %d rows with tests", rows)
 	}
 }

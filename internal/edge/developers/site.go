@@ -8,6 +8,7 @@
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
 //	sdk/released ─────────────────────────────────────▶ sdk/connect-1.2.0.tgz, go/…   the SDKs for npm and the go command
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   with the service's address and the operator's contact; openapi.json
+//	api/workflows.arazzo.yaml ────────────────────────▶ workflows.arazzo.yaml   byte for byte; it refers to openapi.yaml and sandbox.yaml
 //	pages/changelog.md ───────────────────────────────▶ changelog.atom
 //	gen/collections ──────────────────────────────────▶ connect-svc.postman_collection.json, connect-svc.bruno.zip
 //	gen/openapi30 ────────────────────────────────────▶ openapi-3.0.yaml   the same in OpenAPI 3.0.3
@@ -164,6 +165,7 @@ func New(config Config) (*Site, error) {
 			s.files["openapi.json"] = newFile("application/json", inJSON)
 		}
 	}
+	s.files["workflows.arazzo.yaml"] = newFile("application/yaml", api.Workflows)
 	bruno, err := zipOf(txtar.Parse(collections.Bruno), "connect-svc")
 	if err != nil {
 		return nil, fmt.Errorf("developers: %w", err)

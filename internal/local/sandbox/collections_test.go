@@ -19,24 +19,7 @@ func TestCollections(t *testing.T) {
 	r := start(t)
 	bin := strings.TrimSpace(string(succeed(t, exec.CommandContext(t.Context(), "../../../.ci/npm", "testdata/collections")))) + "/node_modules/.bin/"
 	folder := t.TempDir()
-	for _, name := range []string{"connect-svc.postman_collection.json", "connect-svc.bruno.zip"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.described.BaseUrl+"/developers/"+name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := r.network.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, name), content, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.download(t, folder, "connect-svc.postman_collection.json", "connect-svc.bruno.zip")
 	archive, err := zip.OpenReader(filepath.Join(folder, "connect-svc.bruno.zip"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,5 +39,28 @@ func TestCollections(t *testing.T) {
 	bruno.Dir = filepath.Join(folder, "connect-svc")
 	if printed := string(succeed(t, bruno)); !strings.Contains(printed, "10 (10 Passed)") {
 		t.Errorf("Bruno: %s", printed)
+	}
+}
+
+// download gets files of the sandbox's developers' site.
+func (r *running) download(t *testing.T, folder string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.described.BaseUrl+"/developers/"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := r.network.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

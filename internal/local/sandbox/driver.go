@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"connect-svc/gen/sandboxapi"
@@ -139,5 +140,13 @@ func (d driver) DecideAuthorization(
 		return nil, errScopeMismatch
 	}
 	location, err := server.Allow(ctx, asked.ID, browser, "")
-	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location}, err
+	if err != nil {
+		return nil, err
+	}
+	callback, err := url.Parse(location)
+	if err != nil {
+		return nil, err
+	}
+	code := callback.Query().Get("code")
+	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location, Code: &code}, nil
 }

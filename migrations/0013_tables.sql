@@ -1,6 +1,6 @@
 -- +goose Up
 
--- New tables. Locks clients, to which two of them refer, for a moment: requests read it meanwhile, and nobody writes it.
+-- New tables. Locks clients, to which three of them refer, for a moment: requests read it meanwhile, and nobody writes it.
 
 -- Emails without a code that wait for the mail server. A row has neither an address nor a secret: the server that sends it finds the
 -- recipient's address, and sends nothing if there is none any more. The statement that makes a change adds its notice.
@@ -96,6 +96,20 @@ create table usage_days (
 -- For one metric of all clients, and to delete old days. Without n, so that an update of n changes no index.
 create index usage_days_day on usage_days (day, metric);
 
+-- Refused requests of each client and kind that client_errors (0008) no longer has, by day (UTC). Rows are kept for 35 days.
+create table client_error_counts (
+    client_id     uuid     not null references clients (client_id),
+    authenticated boolean  not null,
+    day           date     not null,
+    operation     text     collate "C" not null,
+    status        smallint not null,
+    code          text     collate "C" not null,
+    requests      bigint   not null check (requests > 0),
+    primary key (client_id, authenticated, day, operation, status, code)
+) with (fillfactor = 70);
+
+create index client_error_counts_day on client_error_counts (day);
+
 -- How far the sweep is that keeps usage_days, in one row. Its lock is the turn of the server that sweeps.
 create table usage_folds (
     id            int         primary key default 1 check (id = 1),
@@ -108,6 +122,7 @@ insert into usage_folds (counted_until) values ('2000-01-01Z');
 -- +goose Down
 
 drop table usage_folds;
+drop table client_error_counts;
 drop table usage_days;
 drop table change_requests;
 drop table portal_sessions;

@@ -17,6 +17,10 @@ create index concurrently webhook_events_retries on webhook_events (due_at) wher
 drop index concurrently if exists client_errors_request;
 create index concurrently client_errors_request on client_errors using gin (request_ids);
 
+-- To keep the latest refused requests of each kind.
+drop index concurrently if exists client_errors_kind;
+create index concurrently client_errors_kind on client_errors (client_id, authenticated, operation, status, code, at, error_id);
+
 -- Sign-ins by address; and the few addresses that a program of 1.0.0 may have stored otherwise: with another key, as they are not ASCII, or
 -- though their domain is not the name of a host. No statement folds texts any more.
 drop index concurrently if exists sign_ins_address;
@@ -57,6 +61,7 @@ create index concurrently audit_log_action on audit_log (action, at, id);
 drop index concurrently if exists webhook_events_ready;
 drop index concurrently if exists webhook_events_retries;
 drop index concurrently if exists client_errors_request;
+drop index concurrently if exists client_errors_kind;
 drop index concurrently if exists sign_ins_address;
 drop index concurrently if exists user_addresses_unusual;
 drop index concurrently if exists connections_open;

@@ -36,6 +36,7 @@ var (
 		{"usage_hours", "client_id", ""},
 		{"usage_minutes", "client_id", "usage_hours"},
 		{"client_errors", "client_id", "usage_hours"},
+		{"client_error_counts", "client_id", "usage_hours"},
 		{"usage_days", "client_id", "usage_hours"},
 		{"portal_sessions", "client_id", "usage_hours"},
 		{"change_requests", "client_id", "usage_hours"},
@@ -71,6 +72,7 @@ var (
 		{"usage_hours", "client_id", "clients", ""},
 		{"usage_minutes", "client_id", "clients", ""},
 		{"client_errors", "client_id", "clients", ""},
+		{"client_error_counts", "client_id", "clients", ""},
 		{"portal_sessions", "client_id", "clients", ""},
 		{"change_requests", "client_id", "clients", ""},
 	}

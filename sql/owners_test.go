@@ -44,6 +44,7 @@ var owners = map[string]string{
 	"usage_days":             "usage",
 	"usage_folds":            "usage",
 	"client_errors":          "usage",
+	"client_error_counts":    "usage",
 	"webhook_endpoints":      "webhook",
 	"webhook_events":         "webhook",
 	"webhook_queue":          "webhook",

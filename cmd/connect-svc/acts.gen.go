@@ -25,7 +25,7 @@ type clientCommands struct {
 	Disable        clientDisableCommand        `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable         clientEnableCommand         `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Webhook        clientWebhookCommands       `cmd:"" help:"Manage where a client's events are sent."`
-	Errors         clientErrorsCommand         `cmd:"" help:"List refused requests and the true reasons." detail:"Newest first: the last 1,000 of the client, and the last 100 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Errors         clientErrorsCommand         `cmd:"" help:"List refused requests and the true reasons." detail:"Newest first. Equal requests within some seconds are one row. Of each operation with one code there are the last 300 rows of the client, and the last 50 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --code invalid_grant"`
 	PortalLink     clientPortalLinkCommand     `cmd:"" help:"Create a link to a client's own pages." detail:"A person at the partner who opens it sees the client's requests, webhooks, secrets and audit log for 12 hours. The link works once." example:"connect-svc client portal-link 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --name kim"`
 	PortalSessions clientPortalSessionsCommand `cmd:"" help:"List or end links and sessions of its pages." example:"connect-svc client portal-sessions 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	ChangeRequests clientChangeRequestsCommand `cmd:"" help:"List the changes that partners ask for." detail:"Oldest first. Each partner has one open request at a time." example:"connect-svc client change-requests"`
@@ -249,12 +249,14 @@ func (c clientEnableCommand) Run(p *program, group *clientCommands, api *operato
 }
 
 type clientErrorsCommand struct {
-	ID clientRef `arg:"" help:"The client's id or name."`
+	ID        clientRef `arg:"" help:"The client's id or name."`
+	Operation *string   `placeholder:"NAME" help:"Only requests of this operation, such as requestToken."`
+	Code      *string   `placeholder:"CODE" help:"Only requests with this code, such as invalid_grant."`
 }
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Limit: new(pageRows), Cursor: cursor})
+		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Operation: c.Operation, Code: c.Code, Limit: new(pageRows), Cursor: cursor})
 	}), "at requests operation status code authenticated reason request_ids")
 }
 

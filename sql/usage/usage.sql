@@ -51,21 +51,47 @@ insert into client_errors (client_id, authenticated, at, operation, status, code
 select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests, @request_ids
 from clients cl where cl.client_id = @client_id;
 
--- Keeps the latest errors of a client, either its own or those that named it. It runs in the transaction that adds errors.
+-- Keeps the latest errors of a client of one kind, and counts the requests of the others. It runs in the transaction that adds errors.
 -- name: TrimClientErrors :batchexec
-delete from client_errors e
-where e.client_id = @client_id and e.authenticated = @authenticated and (e.at, e.error_id) in (
-    select old.at, old.error_id from client_errors old
-    where old.client_id = @client_id and old.authenticated = @authenticated
-    order by old.at desc, old.error_id desc
-    offset @kept::int
-);
+with trimmed as (
+    delete from client_errors e
+    where e.client_id = @client_id and e.authenticated = @authenticated and e.operation = @operation and e.status = @status
+        and e.code = @code and (e.at, e.error_id) in (
+            select old.at, old.error_id from client_errors old
+            where old.client_id = @client_id and old.authenticated = @authenticated and old.operation = @operation and old.status = @status
+                and old.code = @code
+            order by old.at desc, old.error_id desc
+            offset @kept::int
+        )
+    returning e.client_id, e.authenticated, e.at, e.operation, e.status, e.code, e.requests
+)
+insert into client_error_counts as n (client_id, authenticated, day, operation, status, code, requests)
+select t.client_id, t.authenticated, (t.at at time zone 'UTC')::date as day, t.operation, t.status, t.code, sum(t.requests)::bigint
+from trimmed t
+group by 1, 2, 3, 4, 5, 6
+order by day
+on conflict (client_id, authenticated, day, operation, status, code) do update set requests = n.requests + excluded.requests;
 
--- Latest first. A client has about a thousand at most, adjacent in the primary key.
+-- How many requests of each kind were refused, how many of them are kept one by one, and since when.
+-- name: CountClientErrors :many
+select k.authenticated, k.operation, k.status, k.code, sum(k.requests + k.counted)::bigint as requests, sum(k.requests)::bigint as listed,
+    max(k.at)::timestamptz as last_at, min(k.at)::timestamptz as listed_since
+from (
+    select e.authenticated, e.operation, e.status, e.code, e.requests, 0::bigint as counted, e.at
+    from client_errors e where e.client_id = @client_id
+    union all
+    select n.authenticated, n.operation, n.status, n.code, 0::bigint, n.requests, null
+    from client_error_counts n where n.client_id = @client_id
+) k
+group by 1, 2, 3, 4
+having count(k.at) > 0
+order by 1 desc, 2, 3, 4;
+
+-- Latest first. A client has some hundred of each kind at most, adjacent in the primary key.
 -- name: ListClientErrors :many
 select * from client_errors
 where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @before_id::uuid)
-  and (@operation::text = '' or operation = @operation) and (@status::int = 0 or status = @status)
+  and (@operation::text = '' or operation = @operation) and (@status::int = 0 or status = @status) and (@code::text = '' or code = @code)
   and (sqlc.narg(request_id)::uuid is null or request_ids @> array[sqlc.narg(request_id)::uuid])
 order by at desc, error_id desc
 limit @max_rows;
@@ -75,3 +101,6 @@ select exists (select 1 from clients where client_id = @client_id);
 
 -- name: SweepClientErrors :execrows
 delete from client_errors where at < @before;
+
+-- name: SweepClientErrorCounts :execrows
+delete from client_error_counts where day < @before::date;

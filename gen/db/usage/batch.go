@@ -202,13 +202,24 @@ func (b *AddUsageBatchResults) Close() error {
 }
 
 const trimClientErrors = `-- name: TrimClientErrors :batchexec
-delete from client_errors e
-where e.client_id = $1 and e.authenticated = $2 and (e.at, e.error_id) in (
-    select old.at, old.error_id from client_errors old
-    where old.client_id = $1 and old.authenticated = $2
-    order by old.at desc, old.error_id desc
-    offset $3::int
+with trimmed as (
+    delete from client_errors e
+    where e.client_id = $1 and e.authenticated = $2 and e.operation = $3 and e.status = $4
+        and e.code = $5 and (e.at, e.error_id) in (
+            select old.at, old.error_id from client_errors old
+            where old.client_id = $1 and old.authenticated = $2 and old.operation = $3 and old.status = $4
+                and old.code = $5
+            order by old.at desc, old.error_id desc
+            offset $6::int
+        )
+    returning e.client_id, e.authenticated, e.at, e.operation, e.status, e.code, e.requests
 )
+insert into client_error_counts as n (client_id, authenticated, day, operation, status, code, requests)
+select t.client_id, t.authenticated, (t.at at time zone 'UTC')::date as day, t.operation, t.status, t.code, sum(t.requests)::bigint
+from trimmed t
+group by 1, 2, 3, 4, 5, 6
+order by day
+on conflict (client_id, authenticated, day, operation, status, code) do update set requests = n.requests + excluded.requests
 `
 
 type TrimClientErrorsBatchResults struct {
@@ -220,16 +231,22 @@ type TrimClientErrorsBatchResults struct {
 type TrimClientErrorsParams struct {
 	ClientID      uuid.UUID
 	Authenticated bool
+	Operation     string
+	Status        int16
+	Code          string
 	Kept          int32
 }
 
-// Keeps the latest errors of a client, either its own or those that named it. It runs in the transaction that adds errors.
+// Keeps the latest errors of a client of one kind, and counts the requests of the others. It runs in the transaction that adds errors.
 func (q *Queries) TrimClientErrors(ctx context.Context, arg []TrimClientErrorsParams) *TrimClientErrorsBatchResults {
 	batch := &pgx.Batch{}
 	for _, a := range arg {
 		vals := []interface{}{
 			a.ClientID,
 			a.Authenticated,
+			a.Operation,
+			a.Status,
+			a.Code,
 			a.Kept,
 		}
 		batch.Queue(trimClientErrors, vals...)

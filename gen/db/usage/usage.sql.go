@@ -62,6 +62,62 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 	return exists, err
 }
 
+const countClientErrors = `-- name: CountClientErrors :many
+select k.authenticated, k.operation, k.status, k.code, sum(k.requests + k.counted)::bigint as requests, sum(k.requests)::bigint as listed,
+    max(k.at)::timestamptz as last_at, min(k.at)::timestamptz as listed_since
+from (
+    select e.authenticated, e.operation, e.status, e.code, e.requests, 0::bigint as counted, e.at
+    from client_errors e where e.client_id = $1
+    union all
+    select n.authenticated, n.operation, n.status, n.code, 0::bigint, n.requests, null
+    from client_error_counts n where n.client_id = $1
+) k
+group by 1, 2, 3, 4
+having count(k.at) > 0
+order by 1 desc, 2, 3, 4
+`
+
+type CountClientErrorsRow struct {
+	Authenticated bool
+	Operation     string
+	Status        int16
+	Code          string
+	Requests      int64
+	Listed        int64
+	LastAt        time.Time
+	ListedSince   time.Time
+}
+
+// How many requests of each kind were refused, how many of them are kept one by one, and since when.
+func (q *Queries) CountClientErrors(ctx context.Context, clientID uuid.UUID) ([]CountClientErrorsRow, error) {
+	rows, err := q.db.Query(ctx, countClientErrors, clientID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountClientErrorsRow
+	for rows.Next() {
+		var i CountClientErrorsRow
+		if err := rows.Scan(
+			&i.Authenticated,
+			&i.Operation,
+			&i.Status,
+			&i.Code,
+			&i.Requests,
+			&i.Listed,
+			&i.LastAt,
+			&i.ListedSince,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countClientStates = `-- name: CountClientStates :many
 select shown.state, count(*) as connections
 from (
@@ -106,10 +162,10 @@ func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesPa
 const listClientErrors = `-- name: ListClientErrors :many
 select client_id, authenticated, at, error_id, operation, status, code, reason, requests, request_ids from client_errors
 where client_id = $1 and (at, error_id) < ($2::timestamptz, $3::uuid)
-  and ($4::text = '' or operation = $4) and ($5::int = 0 or status = $5)
-  and ($6::uuid is null or request_ids @> array[$6::uuid])
+  and ($4::text = '' or operation = $4) and ($5::int = 0 or status = $5) and ($6::text = '' or code = $6)
+  and ($7::uuid is null or request_ids @> array[$7::uuid])
 order by at desc, error_id desc
-limit $7
+limit $8
 `
 
 type ListClientErrorsParams struct {
@@ -118,11 +174,12 @@ type ListClientErrorsParams struct {
 	BeforeID  uuid.UUID
 	Operation string
 	Status    int32
+	Code      string
 	RequestID *uuid.UUID
 	MaxRows   int32
 }
 
-// Latest first. A client has about a thousand at most, adjacent in the primary key.
+// Latest first. A client has some hundred of each kind at most, adjacent in the primary key.
 func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsParams) ([]ClientError, error) {
 	rows, err := q.db.Query(ctx, listClientErrors,
 		arg.ClientID,
@@ -130,6 +187,7 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 		arg.BeforeID,
 		arg.Operation,
 		arg.Status,
+		arg.Code,
 		arg.RequestID,
 		arg.MaxRows,
 	)
@@ -168,6 +226,18 @@ delete from usage_minutes where minute < $1
 
 func (q *Queries) SweepCharged(ctx context.Context, before time.Time) (int64, error) {
 	result, err := q.db.Exec(ctx, sweepCharged, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sweepClientErrorCounts = `-- name: SweepClientErrorCounts :execrows
+delete from client_error_counts where day < $1::date
+`
+
+func (q *Queries) SweepClientErrorCounts(ctx context.Context, before time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepClientErrorCounts, before)
 	if err != nil {
 		return 0, err
 	}

@@ -18,8 +18,14 @@ import (
 	"connect-svc/internal/foundation/refusal"
 )
 
-// keptErrors is the number of errors of a client that the database keeps: of authenticated requests, and of others that named it.
-var keptErrors = map[bool]int32{true: 1000, false: 100}
+// keptErrors is the number of errors of a client and of one kind that the database keeps: of authenticated requests, and of others that named
+// it. A kind is an operation with a code: the service has some sixty, so that what a client has is bounded, and a frequent refusal displaces no
+// rare one.
+var keptErrors = map[bool]int32{true: 300, false: 50}
+
+// trimAfter is how many rows of a client and of one kind a server adds before it deletes those beyond the bound, so that a refusal costs no more
+// than a row: of authenticated requests, whose clients exist and so are few, and of others.
+var trimAfter = map[bool]int{true: 30, false: 1}
 
 // maxErrors bounds the errors that wait in memory, and so those written at once: of authenticated requests, and of others. All
 // texts are the service's own, so that a client has at most some hundred different errors, however often it is refused.
@@ -54,7 +60,7 @@ func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
 
 const (
 	// unprovenErrors bounds the different errors without authentication that a network can add to a client in an hour, on each server.
-	// A stranger can displace only so many of the hundred that are kept.
+	// A stranger can displace only so many of those that are kept of a kind.
 	unprovenErrors = 10
 	// unprovenOfNetwork is the same for all clients together, existing or not. It is half of maxErrors: one network cannot fill what
 	// waits.
@@ -106,8 +112,8 @@ func (e *ClientError) add(other ClientError) {
 	e.RequestIDs = e.RequestIDs[max(0, len(e.RequestIDs)-mostRequestIDs):]
 }
 
-// writeErrors adds all errors or none, and keeps the latest of each client. It sorts them by client, so that servers that write
-// concurrently cannot deadlock.
+// writeErrors adds all errors or none, and keeps the latest of each client and kind. It sorts them, so that servers that write concurrently
+// cannot deadlock.
 func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, error) {
 	var added []usagedb.AddClientErrorParams
 	var trimmed []usagedb.TrimClientErrorsParams
@@ -116,10 +122,21 @@ func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, erro
 			ClientID: e.ClientID, Authenticated: e.Authenticated, At: e.At, Operation: e.Operation,
 			Status: int16(e.Status), Code: e.Code, Reason: e.Reason, Requests: e.Requests, RequestIds: e.RequestIDs,
 		})
-		trimmed = append(trimmed, usagedb.TrimClientErrorsParams{ClientID: e.ClientID, Authenticated: e.Authenticated, Kept: keptErrors[e.Authenticated]})
+		kind := usagedb.TrimClientErrorsParams{
+			ClientID: e.ClientID, Authenticated: e.Authenticated, Operation: e.Operation, Status: int16(e.Status), Code: e.Code,
+			Kept: keptErrors[e.Authenticated],
+		}
+		counts := u.untrimmed[e.Authenticated]
+		if counts[kind]++; counts[kind] >= trimAfter[e.Authenticated] {
+			delete(counts, kind)
+			trimmed = append(trimmed, kind)
+		}
 	}
 	slices.SortFunc(added, func(a, b usagedb.AddClientErrorParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
-	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int { return bytes.Compare(a.ClientID[:], b.ClientID[:]) })
+	slices.SortFunc(trimmed, func(a, b usagedb.TrimClientErrorsParams) int {
+		return cmp.Or(bytes.Compare(a.ClientID[:], b.ClientID[:]), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status),
+			cmp.Compare(a.Code, b.Code))
+	})
 	trimmed = slices.Compact(trimmed)
 	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		var failure error
@@ -135,21 +152,58 @@ func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, erro
 
 // ErrorFilter narrows a list of refused requests by the fields that are not zero.
 type ErrorFilter struct {
-	Operation string
-	Status    int // of HTTP
-	RequestID uuid.UUID
+	Operation, Code string
+	Status          int // of HTTP
+	RequestID       uuid.UUID
+}
+
+// ErrorCount says how many requests of a client were refused within [retention] in one way, and since when all of them are listed one by one.
+type ErrorCount struct {
+	Authenticated    bool
+	Operation, Code  string
+	Status           int   // of HTTP
+	Requests, Listed int64 // all of them, and those that [Usage.Errors] lists
+	LastAt           time.Time
+	ListedSince      time.Time // the earliest that is listed; zero: none is missing
+}
+
+// ErrorCounts counts the refused requests of a client by kind: those of the client first, ordered by operation, status and code.
+// Error: refusal.ErrClientNotFound.
+func (u *Usage) ErrorCounts(ctx context.Context, clientID uuid.UUID) ([]ErrorCount, error) {
+	if err := u.knows(ctx, clientID); err != nil {
+		return nil, err
+	}
+	rows, err := u.queries.CountClientErrors(ctx, clientID)
+	return postgres.Map(rows, func(row usagedb.CountClientErrorsRow) ErrorCount {
+		count := ErrorCount{
+			Authenticated: row.Authenticated, Operation: row.Operation, Code: row.Code, Status: int(row.Status), Requests: row.Requests,
+			Listed: row.Listed, LastAt: row.LastAt,
+		}
+		if row.Listed < row.Requests {
+			count.ListedSince = row.ListedSince
+		}
+		return count
+	}), postgres.Wrap("usage: errors", err)
+}
+
+// knows returns refusal.ErrClientNotFound for an unknown client.
+func (u *Usage) knows(ctx context.Context, clientID uuid.UUID) error {
+	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
+		return fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
+	}
+	return nil
 }
 
 // Errors lists the latest refused requests of a client that a filter lets through, newest first: at most limit of them, those after a key.
 // Error: refusal.ErrClientNotFound.
 func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, filter ErrorFilter, after page.Key, limit int) ([]ClientError, error) {
-	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
-		return nil, fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
+	if err := u.knows(ctx, clientID); err != nil {
+		return nil, err
 	}
 	after = after.OrNewest()
 	query := usagedb.ListClientErrorsParams{
 		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
-		Operation: filter.Operation, Status: int32(filter.Status), //nolint:gosec // of HTTP
+		Operation: filter.Operation, Code: filter.Code, Status: int32(filter.Status), //nolint:gosec // of HTTP
 	}
 	if filter.RequestID != uuid.Nil {
 		query.RequestID = &filter.RequestID

@@ -19,7 +19,7 @@ func (u *Usage) flushErrors(t *testing.T) {
 	u.errors[false].Flush(t.Context())
 }
 
-// Equal refusals are one row, whatever their number. A client keeps the last 1,000, and nobody who only names it can push one out.
+// Equal refusals are one row, whatever their number. A client keeps the last 300 of a kind, and nobody who only names it can push one out.
 func TestErrorsOfAClient(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
@@ -42,7 +42,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	if _, err := u.Errors(t.Context(), stranger, ErrorFilter{}, page.Key{}, 2000); err == nil {
 		t.Error("a client that does not exist has errors")
 	}
-	for i := range 1010 {
+	for i := range 1020 { // a multiple of trimAfter
 		db.Clock.Advance(time.Second)
 		refuse(fmt.Sprint("reason ", i), true, client)
 	}
@@ -52,14 +52,68 @@ func TestErrorsOfAClient(t *testing.T) {
 		refuse(fmt.Sprint("named ", i), false, client)
 	}
 	u.flushErrors(t)
-	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where authenticated"); n != 1000 {
-		t.Errorf("%d errors of its own, want 1000", n)
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where authenticated"); n != 300 {
+		t.Errorf("%d errors of its own, want 300", n)
 	}
-	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where not authenticated"); n != 100 {
-		t.Errorf("%d errors of those that named it, want 100", n)
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_errors where not authenticated"); n != 50 {
+		t.Errorf("%d errors of those that named it, want 50", n)
 	}
-	if got, err = u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 2000); err != nil || len(got) != 1100 || got[100].Reason != "reason 1009" {
+	if got, err = u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 2000); err != nil || len(got) != 350 || got[50].Reason != "reason 1019" {
 		t.Errorf("%d errors, %v", len(got), err)
+	}
+}
+
+// A night of 429s displaces none of the last night's refusals of another kind, and what is not kept is counted for as long.
+func TestFrequentErrors(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	refuse := func(operation string, status int, code, reason string, times int) {
+		for range times {
+			u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: operation, Code: code, Reason: reason, Status: status}, uuid.New(), netip.Prefix{})
+		}
+	}
+	refuse("requestToken", 400, "invalid_grant", "the connection is revoked", 3)
+	u.flushErrors(t)
+	lost := db.Now()
+	db.Clock.Advance(24 * time.Hour)
+	for range 400 { // of some seconds each
+		db.Clock.Advance(5 * time.Second)
+		refuse("listDailyActivity", 429, "rate_limited", "more requests than the rate policy allows", 10)
+		u.flushErrors(t)
+	}
+	refuse("listCyclingActivities", 429, "rate_limited", "more requests than the rate policy allows", 1)
+	u.flushErrors(t)
+
+	got, err := u.ErrorCounts(t.Context(), client)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	often := got[1]
+	if often.Requests != 4000 || often.Listed < 3000 || often.Listed >= int64(3000+10*trimAfter[true]) || often.LastAt.Sub(often.ListedSince).Round(5*time.Minute) != 25*time.Minute {
+		t.Errorf("of the frequent kind: %+v", often)
+	}
+	if rare := got[2]; rare.Operation != "requestToken" || rare.Requests != 3 || rare.Listed != 3 || !rare.ListedSince.IsZero() || rare.LastAt.After(lost) {
+		t.Errorf("of the rare kind: %+v", rare)
+	}
+	rare, err := u.Errors(t.Context(), client, ErrorFilter{Code: "invalid_grant"}, page.Key{}, 10)
+	if err != nil || len(rare) != 1 || rare[0].Requests != 3 {
+		t.Errorf("the rare ones: %+v, %v", rare, err)
+	}
+
+	db.Clock.Advance(retention - 12*time.Hour)
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := u.ErrorCounts(t.Context(), client); err != nil || len(got) != 2 || got[1].Requests != 4000 {
+		t.Errorf("after 35 days of the rare kind: %+v, %v", got, err)
+	}
+	db.Clock.Advance(48 * time.Hour)
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int64](t, db, "select count(*) from client_error_counts"); n != 0 {
+		t.Errorf("%d counts of long ago are left", n)
 	}
 }
 

@@ -19,7 +19,8 @@
 //     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [daysKept]
 //     (TestDaysOfThePast).
 //
-//   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient).
+//   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient). A frequent kind displaces no other, and what is not
+//     kept is counted (TestFrequentErrors).
 //
 //   - Errors of unauthenticated requests that named a client are kept apart from the client's own, in memory and in the database, so
 //     that strangers displace no error of a client (TestErrorsOfANetwork).
@@ -95,7 +96,8 @@ type Usage struct {
 	days   *work.Buffer[dayKey, Day]
 	errors map[bool]*work.Buffer[ErrorKind, ClientError] // by whether the client is authenticated
 
-	unproven unproven
+	unproven  unproven
+	untrimmed map[bool]map[usagedb.TrimClientErrorsParams]int // rows of each kind since the last trim, by whether the client is authenticated
 }
 
 // row is a row that waits to be written.
@@ -124,7 +126,8 @@ func (r *row) add(other row) {
 func New(pool *postgres.Pool, limits work.Limits, logger *slog.Logger, now func() time.Time) *Usage {
 	u := &Usage{
 		pool: pool, queries: usagedb.New(pool), logger: logger, now: now, countTimeout: limits.Count, exact: 10_000,
-		errors: map[bool]*work.Buffer[ErrorKind, ClientError]{},
+		errors:    map[bool]*work.Buffer[ErrorKind, ClientError]{},
+		untrimmed: map[bool]map[usagedb.TrimClientErrorsParams]int{true: {}, false: {}},
 	}
 	u.rows = &work.Buffer[rowKey, row]{
 		Name: "the counts of usage", Logger: logger, Most: maxRows, Batch: 1000, Every: flushEvery, Limit: limits.Flush,
@@ -170,8 +173,9 @@ func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour
 	_, charged := u.queries.SweepCharged(ctx, kept)
 	_, refused := u.queries.SweepClientErrors(ctx, kept)
+	_, counted := u.queries.SweepClientErrorCounts(ctx, kept.UTC())
 	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -daysKept))
-	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, days))
+	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, counted, days))
 }
 
 // Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no more requests

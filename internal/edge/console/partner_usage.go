@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,10 +190,16 @@ func (say writer) drawTimes(report usage.Report) chart {
 // refusedList is a page of a partner's refused requests, newest first.
 type refusedList struct {
 	aboutPartner
-	Fields  []field // of the filter
-	Explain string  // the address of the page about codes, or empty
+	Kinds   []usage.ErrorCount // on the first page of the whole list
+	Fields  []field            // of the filter
+	Explain string             // the address of the page about codes, or empty
 	Rows    []usage.ClientError
 	Pages   pages
+}
+
+// Only is the address of the list of one kind.
+func (refusedList) Only(k usage.ErrorCount) string {
+	return "?" + url.Values{"operation": {k.Operation}, "code": {k.Code}, "status": {strconv.Itoa(k.Status)}}.Encode()
 }
 
 // LastID returns the request id of the last of equal requests, empty if it is not known.
@@ -204,20 +211,20 @@ func (refusedList) LastID(e usage.ClientError) string {
 }
 
 func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	query, err := parseQuery(r, "operation", "status", "request")
+	query, err := parseQuery(r, "operation", "status", "code", "request")
 	if err != nil {
 		return err
 	}
 	say := c.writer(r)
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}, Explain: c.CodesPage, Fields: []field{
 		{Name: "operation", Label: say.HTML("console.usage.operation")}, {Name: "status", Label: say.HTML("console.webhook.status")},
-		{Name: "request", Label: say.HTML("console.refused.request_id")},
+		{Name: "code", Label: say.HTML("console.refused.code")}, {Name: "request", Label: say.HTML("console.refused.request_id")},
 	}}
 	for i, f := range list.Fields {
 		list.Fields[i].Value = query[f.Name]
 	}
 	// No request has a malformed id or status.
-	filter := usage.ErrorFilter{Operation: query["operation"]}
+	filter := usage.ErrorFilter{Operation: query["operation"], Code: query["code"]}
 	var malformed error
 	if query["status"] != "" {
 		filter.Status, malformed = strconv.Atoi(query["status"])
@@ -233,6 +240,9 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	list.Rows, list.Pages, err = listing(r, firstCursor, "refused requests", func(after page.Key, limit int) ([]usage.ClientError, error) {
 		return c.Usage.Errors(r.Context(), partner.ID, filter, after, limit)
 	}, usage.ClientError.Key)
+	if err == nil && r.URL.RawQuery == "" {
+		list.Kinds, err = c.Usage.ErrorCounts(r.Context(), partner.ID)
+	}
 	if err != nil {
 		return err
 	}

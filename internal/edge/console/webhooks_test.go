@@ -206,9 +206,16 @@ func TestRefused(t *testing.T) {
 	path := pathOf(partner.ID) + "/refused"
 	first := v.Get(path)
 	v.shows(first, "Ride Club", "2026-03-10 12:33:00", "400 invalid_grant", "code has expired", "1,001")
-	if first.Find("tbody tr").Length() != rowsPerPage || !strings.Contains(first.Find("tbody tr:nth-child(7)").Text(), "without proof") || first.Find("tbody .badge").Length() != 1 {
+	const rows = "table[aria-labelledby=refused] tbody "
+	if first.Find(rows+"tr").Length() != rowsPerPage || !strings.Contains(first.Find(rows+"tr:nth-child(7)").Text(), "without proof") || first.Find(rows+".badge").Length() != 1 {
 		t.Error("not who named the partner without proof is marked")
 	}
+	if own := first.Find(".kinds tbody tr:first-child"); first.Find(".kinds tbody tr").Length() != 2 || !strings.Contains(own.Text(), "all") ||
+		v.Get(path+own.Find("a").AttrOr("href", "")).Find("tbody tr").Length() != rowsPerPage {
+		t.Errorf("kinds: %s", first.Find(".kinds").Text())
+	}
+	f.DB.Exec(t, "insert into client_error_counts values ($1, true, $2, 'requestToken', 400, 'invalid_grant', 5000)", partner.ID, start)
+	v.shows(v.Get(path), "Ride Club", "65,823", "60,823 since 2026-03-10 11:34:00")
 	if n := v.Get(first.Find("a[rel=next]").AttrOr("href", "")).Find("tbody tr").Length(); n != 60-rowsPerPage {
 		t.Errorf("%d rows on the second page", n)
 	}
@@ -218,7 +225,7 @@ func TestRefused(t *testing.T) {
 		values ($1, true, $2, 'readDailySteps', 403, 'insufficient_scope', 'the connection lacks the scope', 1, $3)`, partner.ID, start, []uuid.UUID{request})
 	for query, rows := range map[string]int{
 		"request=" + request.String(): 1, "request=" + uuid.NewString(): 0, "request=x": 0, "status=403": 1, "status=x": 0, "status=99999999999": 0,
-		"operation=readDailySteps": 1, "operation=requestToken&status=403": 0,
+		"operation=readDailySteps": 1, "operation=requestToken&status=403": 0, "code=insufficient_scope": 1, "code=x": 0,
 	} {
 		got := v.Get(path + "?" + query)
 		if n := got.Find("tbody tr").Length(); got.StatusCode != http.StatusOK || n != rows {

@@ -161,6 +161,10 @@ func TestListsUseIndexes(t *testing.T) {
 			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).Errors(t.Context(), partner, usage.ErrorFilter{}, page.Key{}, limit)
 			return err
 		},
+		"kinds of errors": func() error {
+			_, err := usage.New(pool, wait.Patient, slog.New(slog.DiscardHandler), time.Now).ErrorCounts(t.Context(), partner)
+			return err
+		},
 		"an id": func() error {
 			_, err := finder.Find(t.Context(), user.String())
 			return err

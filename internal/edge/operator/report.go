@@ -94,11 +94,22 @@ func reportFigures(d usage.Day) (f operatorapi.ReportFigures) {
 func (h handlers) ListClientErrors(
 	ctx context.Context, request operatorapi.ListClientErrorsRequestObject,
 ) (operatorapi.ListClientErrorsResponseObject, error) {
-	rows, next, err := page.Read(page.List{Name: "client errors", Filters: request.ClientId, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
-		func(after page.Key, limit int) ([]usage.ClientError, error) {
-			return h.Usage.Errors(ctx, request.ClientId, usage.ErrorFilter{}, after, limit)
-		}, usage.ClientError.Key)
-	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next}, err
+	filter := usage.ErrorFilter{Operation: orZero(request.Params.Operation), Code: orZero(request.Params.Code)}
+	rows, next, err := page.Read(page.List{
+		Name: "client errors", Filters: []any{request.ClientId, filter}, Limit: request.Params.Limit, Cursor: request.Params.Cursor,
+	}, func(after page.Key, limit int) ([]usage.ClientError, error) {
+		return h.Usage.Errors(ctx, request.ClientId, filter, after, limit)
+	}, usage.ClientError.Key)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := h.Usage.ErrorCounts(ctx, request.ClientId)
+	return operatorapi.ListClientErrors200JSONResponse{Data: each(rows, clientErrorBody), NextCursor: next, Kinds: each(kinds, func(k usage.ErrorCount) operatorapi.ClientErrorKind {
+		return operatorapi.ClientErrorKind{
+			Authenticated: k.Authenticated, Operation: k.Operation, Status: int32(k.Status), Code: k.Code, Requests: k.Requests, Listed: k.Listed, //nolint:gosec // of HTTP
+			LastAt: instant(k.LastAt), ListedSince: instantOrNull(k.ListedSince),
+		}
+	})}, err
 }
 
 func clientErrorBody(e usage.ClientError) operatorapi.ClientError {

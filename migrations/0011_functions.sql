@@ -46,6 +46,22 @@ create function connection_state(state text, refresh_deadline timestamptz, at ti
     language sql immutable parallel safe
     return case when state = 'authorized' and refresh_deadline <= at then 'lapsed' else state end;
 
+-- Why a connection ended, of an entry of the audit log: a reason of connection.revoked (specification 6), or lapsed, client_offboarded,
+-- operator_disconnected or operator_revoked. Null: the entry is of no end. by is who acted, of an act that was replayed after a restore.
+create function connection_end(action text, actor text, detail jsonb) returns text
+    language sql immutable parallel safe
+    return case
+        when action = 'connection.lapsed' then 'lapsed'
+        when action = 'connection.revoked' and detail ->> 'reason' = 'refresh_token_replayed' then 'refresh_token_replayed'
+        when action = 'connection.revoked' and (detail -> 'all') is not null then 'operator_revoked'
+        when action = 'connection.revoked' then 'refresh_token_revoked'
+        when action <> 'connection.disconnected' then null
+        when detail ->> 'reason' in ('account_deleted', 'client_offboarded') then detail ->> 'reason'
+        when coalesce(detail ->> 'by', actor) = 'user' then 'user_disconnected'
+        when coalesce(detail ->> 'by', actor) = 'client' then 'client_disconnected'
+        else 'operator_disconnected'
+    end;
+
 -- The bytes of the database: on a cluster those of all nodes that answer.
 -- +goose StatementBegin
 create function database_bytes() returns bigint
@@ -100,6 +116,7 @@ grant usage on sequence audit_log_id_seq, webhook_changes_change_id_seq to publi
 revoke usage on sequence audit_log_id_seq, webhook_changes_change_id_seq from public;
 drop function table_sizes();
 drop function database_bytes();
+drop function connection_end;
 drop function connection_state(text, timestamptz, timestamptz);
 drop function is_connection;
 drop function is_secret_of(bytea, bytea, bytea, timestamptz, timestamptz);

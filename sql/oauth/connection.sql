@@ -201,6 +201,16 @@ select exists (select 1 from revoked) as replayed,
         where c.user_id = @user_id and c.client_id = @client_id), 'the user is deleted')::text as reason
 from client;
 
+-- name: EndOfVersion :one
+-- What ended a version of a connection first, and when: replaced stands for the next authorization. No row: the audit log does not say.
+select coalesce(connection_end(action, actor, detail), 'replaced')::text as reason, at
+from audit_log
+where subject = @user_id and client_id = @client_id::uuid
+    and action in ('connection.revoked', 'connection.lapsed', 'connection.disconnected', 'connection.authorized')
+    and connection_version - case when action in ('connection.disconnected', 'connection.authorized') then 1 else 0 end = @version::bigint
+order by subject, client_id, at, id
+limit 1;
+
 -- name: RevokeConnection :one
 -- There is no row if the client's credentials are wrong. The same is true of RevokeAccessToken. A token that proves lost commits moves
 -- the row, so that no later one of its version can do so.
@@ -373,7 +383,7 @@ with chosen as (
 select count(*) as chosen, count(ended.user_id) as ended from chosen left join ended using (user_id, client_id);
 
 -- name: TellLapses :execrows
--- Tells users that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
+-- Tells users and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 -- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
@@ -386,7 +396,12 @@ with chosen as (
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
         and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
-    returning c.user_id, c.client_id
+    returning c.user_id, c.client_id, c.version, c.refresh_deadline
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select lapsed.user_id, @actor::text, 'connection.lapsed', lapsed.user_id, lapsed.client_id, lapsed.version,
+        jsonb_build_object('lapsed_at', lapsed.refresh_deadline)
+    from lapsed
 )
 insert into notices (recipient, kind, data)
 select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapsed.client_id, 'by', 'lapse') from lapsed;
@@ -488,7 +503,7 @@ with given as (
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select replayed.user_id, @actor::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
-        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at))
+        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at, 'by', replayed.actor))
     from replayed
 )
 select action::text as action, count(*) as connections from replayed group by action;

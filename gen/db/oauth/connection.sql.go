@@ -322,6 +322,35 @@ func (q *Queries) EndConnectionsOfUser(ctx context.Context, arg EndConnectionsOf
 	return count, err
 }
 
+const endOfVersion = `-- name: EndOfVersion :one
+select coalesce(connection_end(action, actor, detail), 'replaced')::text as reason, at
+from audit_log
+where subject = $1 and client_id = $2::uuid
+    and action in ('connection.revoked', 'connection.lapsed', 'connection.disconnected', 'connection.authorized')
+    and connection_version - case when action in ('connection.disconnected', 'connection.authorized') then 1 else 0 end = $3::bigint
+order by subject, client_id, at, id
+limit 1
+`
+
+type EndOfVersionParams struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	Version  int64
+}
+
+type EndOfVersionRow struct {
+	Reason string
+	At     time.Time
+}
+
+// What ended a version of a connection first, and when: replaced stands for the next authorization. No row: the audit log does not say.
+func (q *Queries) EndOfVersion(ctx context.Context, arg EndOfVersionParams) (EndOfVersionRow, error) {
+	row := q.db.QueryRow(ctx, endOfVersion, arg.UserID, arg.ClientID, arg.Version)
+	var i EndOfVersionRow
+	err := row.Scan(&i.Reason, &i.At)
+	return i, err
+}
+
 const listTimezones = `-- name: ListTimezones :many
 select user_id, timezone from users where user_id = any ($1::uuid[])
 `
@@ -734,7 +763,7 @@ with given as (
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select replayed.user_id, $11::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
-        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at))
+        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at, 'by', replayed.actor))
     from replayed
 )
 select action::text as action, count(*) as connections from replayed group by action
@@ -978,7 +1007,12 @@ with chosen as (
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
         and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
-    returning c.user_id, c.client_id
+    returning c.user_id, c.client_id, c.version, c.refresh_deadline
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select lapsed.user_id, $3::text, 'connection.lapsed', lapsed.user_id, lapsed.client_id, lapsed.version,
+        jsonb_build_object('lapsed_at', lapsed.refresh_deadline)
+    from lapsed
 )
 insert into notices (recipient, kind, data)
 select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapsed.client_id, 'by', 'lapse') from lapsed
@@ -987,12 +1021,13 @@ select lapsed.user_id, 'connection_ended', jsonb_build_object('client_id', lapse
 type TellLapsesParams struct {
 	Since   time.Time
 	MaxRows int32
+	Actor   string
 }
 
-// Tells users that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
+// Tells users and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 // whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 func (q *Queries) TellLapses(ctx context.Context, arg TellLapsesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, tellLapses, arg.Since, arg.MaxRows)
+	result, err := q.db.Exec(ctx, tellLapses, arg.Since, arg.MaxRows, arg.Actor)
 	if err != nil {
 		return 0, err
 	}

@@ -86,7 +86,8 @@ func TestStatementsOfActs(t *testing.T) {
 	f.works(t, two)
 	act("replay", ErrReplayed, 2, refresh(me, one.RefreshToken, &none))
 	f.dead(t, two)
-	act("refresh of what is revoked", ErrInvalidGrant, 2, refresh(me, two.RefreshToken, &none))
+	// The third statement finds what has revoked it.
+	act("refresh of what is revoked", ErrInvalidGrant, 3, refresh(me, two.RefreshToken, &none))
 
 	three = f.connect(t, scope.All)
 	act("revocation of an access token by a stranger", ErrInvalidClient, 1, revoke(wrong, three.AccessToken))

@@ -208,7 +208,7 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 // perStatement is how many connections of a client end in one statement.
 const perStatement = 1000
 
-// TellLapses adds receipts for connections that have lapsed within a week, a thousand in a statement. Every server may call it; once an
+// TellLapses adds receipts, and entries of the audit log, for connections that have lapsed within a week, a thousand in a statement. Every server may call it; once an
 // hour is enough.
 func (s *Server) TellLapses(ctx context.Context) error {
 	since := s.settings.Now().Add(-7 * 24 * time.Hour) // the servers may have been stopped for days
@@ -217,7 +217,7 @@ func (s *Server) TellLapses(ctx context.Context) error {
 		err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 			// The statement reads the whole table.
 			if _, err = tx.Exec(ctx, "set local statement_timeout = '10min'"); err == nil {
-				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: since, MaxRows: perStatement})
+				n, err = s.queries.WithTx(tx).TellLapses(ctx, oauthdb.TellLapsesParams{Since: since, MaxRows: perStatement, Actor: work.System})
 			}
 			return err
 		})

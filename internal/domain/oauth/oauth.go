@@ -86,8 +86,7 @@ var (
 	ErrReplayed = refusal.Because(fmt.Errorf("%w: a used refresh token", ErrInvalidGrant),
 		"the refresh token was used before, and so the connection was revoked")
 	// ErrLapsed is the ErrInvalidGrant of a connection that was not refreshed in time.
-	ErrLapsed = refusal.Because(fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant),
-		"the connection has lapsed: it was not refreshed in time")
+	ErrLapsed = fmt.Errorf("%w: the connection has lapsed", ErrInvalidGrant)
 	// ErrInvalidAccessToken: the access token gives no access (specification 5.2).
 	ErrInvalidAccessToken = errors.New("invalid access token")
 	// ErrRequestEnded: this browser has no such authorization request, or the request has ended (specification 3.1).

@@ -117,11 +117,34 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 	case row.Recoverable:
 		return errRecoverable
 	case row.Lapsed:
-		return ErrLapsed
+		return refusal.Because(ErrLapsed, whyEnded("lapsed", time.UnixMicro(token.IssuedAt).Add(s.settings.RefreshInactivity)))
 	case row.Possible:
 		return errRepeat
 	}
-	return refusal.Because(ErrInvalidGrant, row.Reason)
+	end, err := s.queries.EndOfVersion(ctx, oauthdb.EndOfVersionParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
+	if err != nil { // the token is refused nevertheless, with a reason that says less
+		return refusal.Because(ErrInvalidGrant, row.Reason)
+	}
+	return refusal.Because(ErrInvalidGrant, whyEnded(end.Reason, end.At))
+}
+
+// ended says of each end of a connection what happened.
+var ended = map[string]string{
+	"replaced":               "the user connected again on %s, and so there is a later refresh token",
+	"lapsed":                 "the connection lapsed on %s: it was not refreshed in time",
+	"account_deleted":        "the user was deleted on %s",
+	"client_disconnected":    "the client disconnected on %s",
+	"client_offboarded":      "the client was offboarded on %s",
+	"operator_disconnected":  "the operator disconnected on %s",
+	"operator_revoked":       "the operator revoked all tokens of the client on %s",
+	"refresh_token_replayed": "the connection was revoked on %s, because a used refresh token was presented again",
+	"refresh_token_revoked":  "the client revoked the connection on %s",
+	"user_disconnected":      "the user disconnected on %s",
+}
+
+// whyEnded returns the true reason of a refusal after an end (connection_end of the migrations), with its day in UTC.
+func whyEnded(end string, at time.Time) string {
+	return fmt.Sprintf(ended[end], at.UTC().Format(time.DateOnly))
 }
 
 // Revoke ends a token of the client (specification 3.2, 4.5; RFC 7009). An access token ends alone. A refresh token, current or used,

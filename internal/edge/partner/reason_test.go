@@ -63,5 +63,5 @@ func TestReasonsOfLateRequests(t *testing.T) {
 	last(steps(tokens.GrantID, tokens.AccessToken), "the access token has expired")
 	last(refresh, "")
 	last(refresh, "the refresh token was used before, and so the connection was revoked")
-	last(refresh, "the connection is revoked")
+	last(refresh, "the connection was revoked on "+f.DB.Now().UTC().Format(time.DateOnly)+", because a used refresh token was presented again")
 }

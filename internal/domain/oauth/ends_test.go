@@ -1,0 +1,90 @@
+package oauth
+
+import (
+	"errors"
+	"testing"
+
+	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/testing/pgtest"
+)
+
+// A refresh token of a connection that has ended is refused with what ended it and the day, whatever has happened since; and the audit log
+// has the same end.
+func TestReasonOfAnEnd(t *testing.T) {
+	t.Parallel()
+	type act func(t *testing.T, f *fixture, tokens Tokens) error
+	var (
+		replay = func(t *testing.T, f *fixture, tokens Tokens) error {
+			f.refresh(t, tokens)
+			f.noGrant(t, tokens)
+			return nil
+		}
+		revoke = func(t *testing.T, f *fixture, tokens Tokens) error {
+			return f.Revoke(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+		}
+		disconnect = func(t *testing.T, f *fixture, tokens Tokens) error {
+			return f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID)
+		}
+		byUser = func(t *testing.T, f *fixture, _ Tokens) error {
+			return f.DisconnectUser(t.Context(), f.user, f.client.ID)
+		}
+		byOperator = func(t *testing.T, f *fixture, _ Tokens) error {
+			return f.DisconnectByOperator(t.Context(), f.user, f.client.ID)
+		}
+		revokeAll = func(t *testing.T, f *fixture, _ Tokens) error {
+			_, err := f.RevokeTokensOfClient(t.Context(), f.client.ID)
+			return err
+		}
+		again = func(t *testing.T, f *fixture, _ Tokens) error { f.connect(t, scope.All); return nil }
+		pass  = func(_ *testing.T, f *fixture, _ Tokens) error {
+			f.db.Clock.Advance(DefaultSettings.RefreshInactivity)
+			return nil
+		}
+		tell   = func(t *testing.T, f *fixture, _ Tokens) error { return f.TellLapses(t.Context()) }
+		forget = func(t *testing.T, f *fixture, _ Tokens) error { f.db.Exec(t, "delete from audit_log"); return nil }
+		remove = func(t *testing.T, f *fixture, _ Tokens) error {
+			_, err := account.New(f.db.Pool, nil, nil, account.Settings{EndConnections: EndConnectionsOfUser}).DeleteUser(t.Context(), f.user)
+			return err
+		}
+	)
+	for name, test := range map[string]struct {
+		acts         []act
+		reason, last string // of the refusal, and of the last end in the audit log
+	}{
+		"replay":                      {[]act{replay}, "the connection was revoked on 2026-03-10, because a used refresh token was presented again", "refresh_token_replayed"},
+		"revoked":                     {[]act{revoke}, "the client revoked the connection on 2026-03-10", "refresh_token_revoked"},
+		"all tokens revoked":          {[]act{revokeAll}, "the operator revoked all tokens of the client on 2026-03-10", "operator_revoked"},
+		"disconnected":                {[]act{disconnect, disconnect}, "the client disconnected on 2026-03-10", "client_disconnected"},
+		"by the user":                 {[]act{byUser}, "the user disconnected on 2026-03-10", "user_disconnected"},
+		"by the operator":             {[]act{byOperator}, "the operator disconnected on 2026-03-10", "operator_disconnected"},
+		"by the user, then again":     {[]act{byUser, again, revoke}, "the user disconnected on 2026-03-10", "user_disconnected"},
+		"revoked, then disconnected":  {[]act{revoke, byUser}, "the client revoked the connection on 2026-03-10", "user_disconnected"},
+		"again":                       {[]act{again, byUser}, "the user connected again on 2026-03-10, and so there is a later refresh token", "user_disconnected"},
+		"deleted":                     {[]act{remove}, "the user was deleted on 2026-03-10", "account_deleted"},
+		"lapsed":                      {[]act{pass, tell, tell}, "the connection lapsed on 2026-06-08: it was not refreshed in time", "lapsed"},
+		"lapsed, then again":          {[]act{pass, tell, again}, "the connection lapsed on 2026-06-08: it was not refreshed in time", "lapsed"},
+		"the log is gone":             {[]act{byUser, forget}, "refresh_token is of an earlier version of the connection", ""},
+		"the log of a revoked is not": {[]act{revoke, forget}, "the connection is revoked", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			tokens := f.connect(t, scope.All)
+			for _, act := range test.acts {
+				if err := act(t, f, tokens); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := f.Refresh(t.Context(), f.as(f.client.ID), tokens.RefreshToken)
+			if got := refusal.Reason(err); !errors.Is(err, ErrInvalidGrant) || got != test.reason {
+				t.Errorf("refused because %q, want %q: %v", got, test.reason, err)
+			}
+			if got := pgtest.Value[string](t, f.db, `select coalesce((select connection_end(action, actor, detail) from audit_log
+				where connection_end(action, actor, detail) is not null order by at desc, id desc limit 1), '')`); got != test.last {
+				t.Errorf("the last end in the audit log is %q, want %q", got, test.last)
+			}
+		})
+	}
+}

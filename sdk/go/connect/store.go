@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,12 @@ type Connection struct {
 	AccessToken  string    `json:"access_token,omitempty"`
 	UseUntil     time.Time `json:"use_until"` // when AccessToken is to be refreshed: a little before it expires
 	RefreshToken string    `json:"refresh_token,omitempty"`
+
+	// SharedWith are the other keys that connected the same account. Only [Client.Finish] tells it, and nothing stores it.
+	SharedWith []string `json:"-"`
+	// FormerGrants are those of other accounts that this key had before. They may still be open at the service, where the person
+	// sees them: [Client.DisconnectFormer] ends them.
+	FormerGrants []uuid.UUID `json:"former_grants,omitempty"`
 }
 
 // String leaves the tokens out.
@@ -63,6 +70,21 @@ type Store interface {
 	// Lock waits until nobody else holds the lock of key, in any process. The lock must end with the process that holds
 	// it, and must not end by itself within three minutes.
 	Lock(ctx context.Context, key string) (Lock, error)
+}
+
+// KeyFinder is what a [Store] may have, too. Without it the [Client] does not know that two keys connected the same account.
+type KeyFinder interface {
+	// KeysOf returns the keys whose connections have a grant, in order.
+	KeysOf(ctx context.Context, grantID string) ([]string, error)
+}
+
+// Pacer is what a [Store] may have, too, to set one pace for the reads of all processes. Without it, and while it fails, each process
+// has its own pace.
+type Pacer interface {
+	// Pace gives away the next slots of a registration: moments at which one read may leave, for any process. Slots lie interval apart,
+	// and so does the first of them from the last one that was given to anybody. None is sooner than in hold, which is above zero
+	// after a 429. It returns in what time the first slot is.
+	Pace(ctx context.Context, clientID string, slots int, interval, hold time.Duration) (first time.Duration, err error)
 }
 
 // Lock is the right to change the connection of one key.
@@ -99,6 +121,20 @@ func (s *MemoryStore) Load(_ context.Context, key string) (Connection, error) {
 		return c, ErrNotConnected
 	}
 	return c, nil
+}
+
+// KeysOf implements [KeyFinder].
+func (s *MemoryStore) KeysOf(_ context.Context, grantID string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for key, c := range s.connections {
+		if c.GrantID.String() == grantID {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
 }
 
 // Lock implements [Store].

@@ -1,6 +1,6 @@
 // Package pgstore keeps connections in PostgreSQL, for backends of any number of processes: a [connect.Store].
 //
-// It needs one table, [Schema], in the partner's own database:
+// It needs two tables, [Schema], in the partner's own database:
 //
 //	create table if not exists connect_connections (
 //		key                text primary key,   -- the partner's own, such as the id of its user
@@ -11,6 +11,12 @@
 //		updated_at         timestamptz not null default now()
 //	);
 //	create index if not exists connect_connections_grant_id on connect_connections (grant_id);
+//	create table if not exists connect_pace (
+//		client_id text primary key,       -- of the registration
+//		last_at   timestamptz not null    -- the latest slot that was given to a read of any process
+//	);
+//
+// The second one is for [Store.Pace], which is new in version 1.2.0. Without it each process reads at a pace of its own.
 //
 // It takes a [database/sql.DB] of any driver for PostgreSQL, so that the module depends on none. With pgx that is
 // sql.Open("pgx", url) or stdlib.OpenDBFromPool(pool) of its package stdlib.

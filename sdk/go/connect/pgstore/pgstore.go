@@ -15,7 +15,7 @@ import (
 	"connect.invalid/connect-go/connect"
 )
 
-// Schema makes the table. Run it once, or again, or put it among your migrations.
+// Schema makes the tables. Run it once, or again, or put it among your migrations.
 const Schema = `
 create table if not exists connect_connections (
 	key                text primary key,
@@ -26,6 +26,10 @@ create table if not exists connect_connections (
 	updated_at         timestamptz not null default now()
 );
 create index if not exists connect_connections_grant_id on connect_connections (grant_id);
+create table if not exists connect_pace (
+	client_id text primary key,
+	last_at   timestamptz not null
+);
 `
 
 // KeyBytes is the length of a key.
@@ -40,9 +44,13 @@ type Store struct {
 	keys []cipher.AEAD
 }
 
-var _ connect.Store = (*Store)(nil)
+var (
+	_ connect.Store     = (*Store)(nil)
+	_ connect.KeyFinder = (*Store)(nil)
+	_ connect.Pacer     = (*Store)(nil)
+)
 
-// New takes the partner's database, which has the table of [Schema], and the keys: the first seals, each opens. A
+// New takes the partner's database, which has the tables of [Schema], and the keys: the first seals, each opens. A
 // refresh holds one connection of its pool until the service has answered.
 func New(db *sql.DB, keys ...[]byte) (*Store, error) {
 	s := &Store{db: db}
@@ -71,8 +79,8 @@ func (s *Store) Load(ctx context.Context, key string) (connect.Connection, error
 	return s.load(ctx, s.db, key)
 }
 
-// KeysOf finds the keys of a connection that a webhook names by its grant_id. There may be several, if the users of
-// several keys connected the same account.
+// KeysOf implements [connect.KeyFinder]. It finds the keys of a connection that a webhook names by its grant_id. There may be several,
+// if the users of several keys connected the same account.
 func (s *Store) KeysOf(ctx context.Context, grantID string) ([]string, error) {
 	rows, err := s.db.QueryContext(ctx, "select key from connect_connections where grant_id = $1 order by key", grantID)
 	if err != nil {
@@ -91,6 +99,23 @@ func (s *Store) KeysOf(ctx context.Context, grantID string) ([]string, error) {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	return keys, nil
+}
+
+// Pace implements [connect.Pacer] with one statement. The database's clock decides, and no slot is more than ten minutes ahead of it: a
+// clock that was set back does not stop the reads.
+func (s *Store) Pace(ctx context.Context, clientID string, slots int, interval, hold time.Duration) (time.Duration, error) {
+	var first float64 // seconds
+	err := s.db.QueryRowContext(ctx, `insert into connect_pace as pace (client_id, last_at)
+		values ($1, clock_timestamp() + ($4::float8 + ($2::int - 1) * $3::float8) * interval '1 second')
+		on conflict (client_id) do update set last_at = ($2::int - 1) * $3::float8 * interval '1 second' + least(
+			clock_timestamp() + interval '10 minutes',
+			greatest(pace.last_at + $3::float8 * interval '1 second', clock_timestamp() + $4::float8 * interval '1 second'))
+		returning extract(epoch from last_at - clock_timestamp())::float8 - ($2::int - 1) * $3::float8`,
+		clientID, slots, interval.Seconds(), hold.Seconds()).Scan(&first)
+	if err != nil {
+		return 0, fmt.Errorf("pgstore: %w", err)
+	}
+	return time.Duration(first * float64(time.Second)), nil
 }
 
 // Lock implements [connect.Store].

@@ -31,7 +31,7 @@ type Config struct {
 	Timeout         time.Duration // of one request with its answer; default 30 s
 	MaxTries        int           // of one request that fails with a 5xx or by the network; default 4
 	MaxWait         time.Duration // the most that one read waits for its own 429s, in sum; default 5 min
-	ConcurrentReads int           // reads of this process at a time: its share of the registered allowance; default 10
+	ConcurrentReads int           // reads of this process at a time, at most; default 10
 
 	// Now, Sleep and Jitter are the clock, for tests. Sleep returns early with the error of its context. Jitter returns a
 	// duration from 0 to below its argument. Default: the real ones.
@@ -52,7 +52,7 @@ func named(_ context.Context, r *http.Request) error {
 type Client struct {
 	config Config
 	api    *connectsdk.Client
-	pool   pool
+	pool   *pool
 
 	mu       sync.Mutex
 	flights  map[string]*flight // refreshes under way in this process, by key
@@ -86,10 +86,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &Client{
-		config: config, api: api, flights: map[string]*flight{},
-		pool: pool{slots: make(chan struct{}, config.ConcurrentReads), now: config.Now, sleep: config.Sleep},
-	}, nil
+	return &Client{config: config, api: api, flights: map[string]*flight{}, pool: newPool(config)}, nil
 }
 
 func setDefaults(config *Config) {

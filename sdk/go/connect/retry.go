@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -88,8 +87,8 @@ func (c *Client) attempt(ctx context.Context, k kind, send func(context.Context)
 	}
 	defer c.pool.leave()
 	a, err := c.once(ctx, send)
-	if err == nil && a.status == http.StatusTooManyRequests {
-		c.pool.hold(retryAfter(a.header)) // before another read has this one's place
+	if err == nil {
+		c.pool.learn(a)
 	}
 	return a, err
 }
@@ -110,52 +109,4 @@ func retryAfter(header http.Header) time.Duration {
 		seconds = 1
 	}
 	return time.Duration(min(seconds, 24*60*60)) * time.Second
-}
-
-// pool is what all reads of a process share: no more at a time than allowed, and none before the time that the service
-// asked for in a 429 to any of them.
-type pool struct {
-	slots chan struct{}
-	now   func() time.Time
-	sleep func(context.Context, time.Duration) error
-
-	mu    sync.Mutex
-	until time.Time
-}
-
-// enter takes a place, and waits in it while the service wants no reads.
-func (p *pool) enter(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for {
-		pause := p.pause()
-		if pause <= 0 {
-			return nil
-		}
-		if err := p.sleep(ctx, pause); err != nil {
-			p.leave()
-			return err
-		}
-	}
-}
-
-func (p *pool) leave() { <-p.slots }
-
-func (p *pool) pause() time.Duration {
-	now := p.now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.until.Sub(now)
-}
-
-func (p *pool) hold(pause time.Duration) {
-	until := p.now().Add(pause)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until.After(p.until) {
-		p.until = until
-	}
 }

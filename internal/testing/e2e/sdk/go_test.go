@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,15 +136,17 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-func newPGStore(t *testing.T, database string) connect.Store {
+func newPGStore(t *testing.T, database string, asItIs ...bool) connect.Store {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if _, err := pool.Exec(t.Context(), pgstore.Schema); err != nil {
-		t.Fatal(err)
+	if !slices.Contains(asItIs, true) {
+		if _, err := pool.Exec(t.Context(), pgstore.Schema); err != nil {
+			t.Fatal(err)
+		}
 	}
 	partners := stdlib.OpenDBFromPool(pool)
 	t.Cleanup(func() { _ = partners.Close() })

@@ -9,7 +9,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	connectsdk "connect.invalid/connect-go"
 )
@@ -45,6 +48,10 @@ func (c *Client) Begin() Authorization {
 // Finish handles the callback: it exchanges the code of the callback's query for the first tokens, and stores the
 // connection under key in place of an earlier one. The error is [ErrState] if the callback does not belong to begun,
 // [ErrDenied] if the user refused, and an [*Error] if the service refuses the code.
+//
+// The connection tells who else it concerns, as far as the store knows ([KeyFinder]). SharedWith are the other keys that connected the
+// same account: their tokens do not work any more, and they have become [StateEnded]. FormerGrants are the accounts that this key had
+// before, which [Client.DisconnectFormer] disconnects.
 func (c *Client) Finish(ctx context.Context, key string, begun Authorization, callback url.Values) (Connection, error) {
 	if begun.State == "" || len(callback["state"]) != 1 || !c.config.Now().Before(begun.ExpiresAt) ||
 		subtle.ConstantTimeCompare([]byte(callback.Get("state")), []byte(begun.State)) == 0 {
@@ -57,19 +64,28 @@ func (c *Client) Finish(ctx context.Context, key string, begun Authorization, ca
 	if code == "" {
 		return Connection{}, errors.New("connect: the callback has neither a code nor the user's no")
 	}
+	connection, err := c.exchange(ctx, key, code, begun.Verifier)
+	if err == nil {
+		connection.SharedWith = c.endOthers(ctx, key, connection.GrantID, connection.number()-1)
+	}
+	return connection, err
+}
+
+func (c *Client) exchange(ctx context.Context, key, code, verifier string) (Connection, error) {
 	// The lock first: a code works once, and is not spent before there is a place for what it gives.
 	lock, err := c.config.Store.Lock(ctx, key)
 	if err != nil {
 		return Connection{}, err
 	}
 	defer lock.Unlock()
+	former, _ := lock.Load(ctx)      // what cannot be read any more is replaced
 	ctx = context.WithoutCancel(ctx) // a browser that leaves now does not cost the tokens that its code gives
 	var asked time.Time
 	a, err := c.persist(ctx, oauthCall, func(ctx context.Context) (*http.Response, error) {
 		asked = c.config.Now()
 		return c.api.RequestTokenWithFormdataBody(ctx, connectsdk.TokenRequest{
 			GrantType: connectsdk.GrantTypeAuthorizationCode,
-			Code:      &code, RedirectUri: &c.config.CallbackURL, CodeVerifier: &begun.Verifier,
+			Code:      &code, RedirectUri: &c.config.CallbackURL, CodeVerifier: &verifier,
 		}, c.basic)
 	})
 	if err != nil {
@@ -81,6 +97,11 @@ func (c *Client) Finish(ctx context.Context, key string, begun Authorization, ca
 	connection, err := connected(a, asked)
 	if err != nil {
 		return Connection{}, err
+	}
+	for _, grant := range append(slices.Clip(former.FormerGrants), former.GrantID) {
+		if grant != connection.GrantID && grant != uuid.Nil {
+			connection.FormerGrants = append(connection.FormerGrants, grant)
+		}
 	}
 	return connection, c.save(ctx, lock, connection)
 }

@@ -1,14 +1,22 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"time"
+
+	"github.com/google/uuid"
 
 	connectsdk "connect.invalid/connect-go"
 )
+
+// othersTimeout bounds what is done for other keys of the same account: the browser of a user waits for it.
+const othersTimeout = 5 * time.Second
 
 // Revoke gives the tokens of a connection back; none of them works any more. The user's consent stays: connecting again
 // with the same scopes keeps the first day that can be read. Revoking what has ended does nothing. After a refresh of
@@ -38,23 +46,96 @@ func (c *Client) Revoke(ctx context.Context, key string) error {
 	return c.save(ctx, lock, held.over(StateEnded))
 }
 
-// Disconnect ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again,
-// and can then be read from that day on.
+// Disconnect ends a connection, whatever its state, with those of its FormerGrants, and forgets it. The user must consent anew to be
+// connected again, and can then be read from that day on.
+//
+// The error is a [*SharedError] if another key connected the same account, at the same time or since, and has not ended: then it would end
+// that one. [Client.DisconnectShared] does so, and [Client.Forget] leaves it to the others. The store must be a [KeyFinder] to know.
 func (c *Client) Disconnect(ctx context.Context, key string) error {
+	return c.disconnect(ctx, key, false)
+}
+
+// DisconnectShared is [Client.Disconnect] although other keys connected the same account. They become [StateEnded].
+func (c *Client) DisconnectShared(ctx context.Context, key string) error {
+	return c.disconnect(ctx, key, true)
+}
+
+func (c *Client) disconnect(ctx context.Context, key string, shared bool) error {
+	held, err := c.disconnectOwn(ctx, key, shared)
+	if err == nil && shared {
+		c.endOthers(ctx, key, held.GrantID, math.MaxInt64)
+	}
+	return err
+}
+
+func (c *Client) disconnectOwn(ctx context.Context, key string, shared bool) (Connection, error) {
+	lock, held, err := c.hold(ctx, key)
+	if err != nil {
+		return held, err
+	}
+	defer lock.Unlock()
+	if !shared {
+		if others, err := c.others(ctx, key, held.GrantID, held.number()); err != nil || len(others) > 0 {
+			return held, cmp.Or(err, error(&SharedError{Keys: others}))
+		}
+	}
+	if held, err = c.disconnectFormer(ctx, lock, key, held); err != nil {
+		return held, err
+	}
+	if err := c.endGrant(ctx, held.GrantID); err != nil {
+		return held, err
+	}
+	return held, lock.Delete(ctx)
+}
+
+// DisconnectFormer ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What
+// another key has connected meanwhile is only forgotten. The connection of the key itself stays.
+func (c *Client) DisconnectFormer(ctx context.Context, key string) error {
 	lock, held, err := c.hold(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+	_, err = c.disconnectFormer(ctx, lock, key, held)
+	return err
+}
+
+func (c *Client) disconnectFormer(ctx context.Context, lock Lock, key string, held Connection) (Connection, error) {
+	for len(held.FormerGrants) > 0 {
+		others, err := c.others(ctx, key, held.FormerGrants[0], 0)
+		if err == nil && len(others) == 0 {
+			err = c.endGrant(ctx, held.FormerGrants[0])
+		}
+		if err != nil {
+			return held, err
+		}
+		held.FormerGrants = held.FormerGrants[1:]
+		if err := c.save(ctx, lock, held); err != nil {
+			return held, err
+		}
+	}
+	return held, nil
+}
+
+// endGrant has the service end a grant. One that has ended already stays so.
+func (c *Client) endGrant(ctx context.Context, grant uuid.UUID) error {
 	a, err := c.persist(ctx, oauthCall, func(ctx context.Context) (*http.Response, error) {
-		return c.api.DisconnectGrant(ctx, held.GrantID, c.basic)
+		return c.api.DisconnectGrant(ctx, grant, c.basic)
 	})
+	if err == nil && a.status != http.StatusNoContent {
+		err = refusal("disconnectGrant", a)
+	}
+	return err
+}
+
+// Forget deletes what the store has of a key, and tells the service nothing. It is for a key whose account another key connected since:
+// [*SharedError]. A connection that no other key has stays open at the service.
+func (c *Client) Forget(ctx context.Context, key string) error {
+	lock, err := c.config.Store.Lock(ctx, key)
 	if err != nil {
 		return err
 	}
-	if a.status != http.StatusNoContent {
-		return refusal("disconnectGrant", a)
-	}
+	defer lock.Unlock()
 	return lock.Delete(ctx)
 }
 
@@ -78,4 +159,51 @@ func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, er
 		return false, nil
 	}
 	return true, c.save(ctx, lock, held.over(StateEnded))
+}
+
+// others are the keys beside key whose connections have the grant, in a version from the given one on, and have not ended. A store that
+// is no [KeyFinder] knows none.
+func (c *Client) others(ctx context.Context, key string, grant uuid.UUID, since int64) (others []string, err error) {
+	finder, ok := c.config.Store.(KeyFinder)
+	if !ok {
+		return nil, nil
+	}
+	keys, err := finder.KeysOf(ctx, grant.String())
+	for _, other := range keys {
+		if other == key {
+			continue
+		}
+		held, err := c.config.Store.Load(ctx, other)
+		if errors.Is(err, ErrNotConnected) || err == nil && (held.GrantID != grant || held.State == StateEnded || held.number() < since) {
+			continue
+		}
+		others = append(others, other) // also if it cannot be read
+	}
+	return others, err
+}
+
+// endOthers notes that the tokens of other keys do not work any more, whose connections have the grant in a version up to the given one,
+// and returns these keys. What cannot be noted in time shows itself at their next refresh. The caller holds no lock: two that waited for
+// each other's would wait for ever.
+func (c *Client) endOthers(ctx context.Context, key string, grant uuid.UUID, version int64) []string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), othersTimeout)
+	defer cancel()
+	others, _ := c.others(ctx, key, grant, 0)
+	for _, other := range others {
+		lock, held, err := c.hold(ctx, other)
+		if err != nil {
+			continue
+		}
+		if held.GrantID == grant && held.State != StateEnded && held.number() <= version {
+			_ = c.save(ctx, lock, held.over(StateEnded))
+		}
+		lock.Unlock()
+	}
+	return others
+}
+
+// number is the version as a number, which is above zero, or zero if it is none.
+func (c Connection) number() int64 {
+	number, _ := strconv.ParseInt(c.Version, 10, 64)
+	return number
 }

@@ -39,6 +39,16 @@ func (e *ReconnectError) Error() string {
 // Is reports that it is an [ErrReconnect].
 func (e *ReconnectError) Is(target error) bool { return target == ErrReconnect }
 
+// SharedError says that the connection was not disconnected, because it is also that of other keys: two users connected the same account,
+// and disconnecting the one would end the other.
+type SharedError struct {
+	Keys []string // the others
+}
+
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("connect: not disconnected: %d more of the keys have the same account", len(e.Keys))
+}
+
 // Error is an error response of the service. It holds the fields to log, and no others (specification section 7).
 type Error struct {
 	Operation string // of the OpenAPI document, such as readDailyActivity

@@ -160,6 +160,7 @@ func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (n
 		if err != nil {
 			return over(StateUncertain, nil)
 		}
+		next.FormerGrants = held.FormerGrants
 		return next, 0, c.save(ctx, lock, next)
 	case a.status == http.StatusBadRequest && refused.Code == string(connectsdk.OAuthErrorCodeInvalidGrant):
 		return over(StateEnded, refused)

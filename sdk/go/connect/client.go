@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +15,9 @@ import (
 
 	connectsdk "connect.invalid/connect-go"
 )
+
+// openTimeout bounds the dialling of the service, and the handshake with it, each: less than a request, so that it is known that none left.
+const openTimeout = 10 * time.Second
 
 // Config says who the partner is. Fields with a default may be left out.
 type Config struct {
@@ -24,8 +28,9 @@ type Config struct {
 	Scopes       []connectsdk.Scope // what users are asked for: all of it or nothing
 	Store        Store              // default: [NewMemoryStore], which forgets when the process ends
 
-	// HTTPClient sends the requests, without following redirects. It must not repeat requests by itself. Default: one of
-	// the package's own.
+	// HTTPClient sends the requests, without following redirects. It must not repeat requests by itself. Whether a refresh token has left
+	// is told by the hooks of net/http/httptrace, which an [http.Transport] calls, also below a RoundTripper that passes the context on.
+	// Default: one of the package's own, which dials and makes the handshake of TLS in 10 s each.
 	HTTPClient *http.Client
 
 	Timeout         time.Duration // of one request with its answer; default 30 s
@@ -53,6 +58,8 @@ type Client struct {
 	config Config
 	api    *connectsdk.Client
 	pool   *pool
+	// repeats: the requests are sent by net/http itself, and by nothing between it and us.
+	repeats bool
 
 	mu       sync.Mutex
 	flights  map[string]*flight // refreshes under way in this process, by key
@@ -86,7 +93,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &Client{config: config, api: api, flights: map[string]*flight{}, pool: newPool(config)}, nil
+	_, repeats := cmp.Or(config.HTTPClient.Transport, http.DefaultTransport).(*http.Transport)
+	return &Client{config: config, api: api, flights: map[string]*flight{}, pool: newPool(config), repeats: repeats}, nil
 }
 
 func setDefaults(config *Config) {
@@ -99,6 +107,7 @@ func setDefaults(config *Config) {
 	} else {
 		client.Transport = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second,
+			DialContext: (&net.Dialer{Timeout: openTimeout}).DialContext, TLSHandshakeTimeout: openTimeout,
 		}
 	}
 	// A redirect would carry a code or a refresh token to another address, and send it twice.

@@ -27,14 +27,22 @@ var (
 type ReconnectError struct {
 	State State
 	Cause *Error // the answer that says so; nil if there was none, or it came to an earlier call
+	Err   error  // the failure of the network or of the answer, without its address; nil if there was none, or it came to an earlier call
 }
 
 func (e *ReconnectError) Error() string {
 	if e.State == StateUncertain {
-		return ErrReconnect.Error() + ": it is not known whether a refresh used up its token"
+		text := ErrReconnect.Error() + ": it is not known whether a refresh used up its token"
+		if e.Err != nil {
+			text += ": " + e.Err.Error()
+		}
+		return text
 	}
 	return ErrReconnect.Error() + ": the connection was revoked, disconnected or lapsed"
 }
+
+// Unwrap returns Err.
+func (e *ReconnectError) Unwrap() error { return e.Err }
 
 // Is reports that it is an [ErrReconnect].
 func (e *ReconnectError) Is(target error) bool { return target == ErrReconnect }

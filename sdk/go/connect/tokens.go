@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -137,33 +136,33 @@ func (c *Client) refresh(ctx context.Context, key, rejected string) (Connection,
 // sendRefresh sends the refresh token once, and stores what is known of the connection afterwards. If the token was not used, wait is
 // how long the service wants to be left alone.
 func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (next Connection, wait time.Duration, err error) {
-	over := func(state State, cause *Error) (Connection, time.Duration, error) {
-		ended, err := c.end(ctx, lock, held, &ReconnectError{state, cause})
+	over := func(state State, cause *Error, err error) (Connection, time.Duration, error) {
+		ended, err := c.end(ctx, lock, held, &ReconnectError{state, cause, err})
 		return ended, 0, err
 	}
-	asked := c.config.Now()
-	a, err := c.once(ctx, func(ctx context.Context) (*http.Response, error) {
+	asked, departure := c.config.Now(), departure{repeats: c.repeats}
+	a, err := c.once(departure.watch(ctx), func(ctx context.Context) (*http.Response, error) {
 		return c.api.RequestTokenWithFormdataBody(ctx, connectsdk.TokenRequest{
 			GrantType: connectsdk.GrantTypeRefreshToken, RefreshToken: &held.RefreshToken,
-		}, c.basic)
+		}, c.basic, departure.edit)
 	})
 	if err != nil {
-		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
-			return Connection{}, 0, errors.Join(err, c.save(ctx, lock, held)) // it never left
+		if departure.never(err) {
+			return Connection{}, 0, errors.Join(err, c.save(ctx, lock, held))
 		}
-		return over(StateUncertain, nil)
+		return over(StateUncertain, nil, err)
 	}
 	refused := refusal("requestToken", a)
 	switch {
 	case a.status == http.StatusOK:
 		next, err := connected(a, asked)
 		if err != nil {
-			return over(StateUncertain, nil)
+			return over(StateUncertain, nil, err)
 		}
 		next.FormerGrants = held.FormerGrants
 		return next, 0, c.save(ctx, lock, next)
 	case a.status == http.StatusBadRequest && refused.Code == string(connectsdk.OAuthErrorCodeInvalidGrant):
-		return over(StateEnded, refused)
+		return over(StateEnded, refused, nil)
 	case (a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized) && refused.Code != "":
 		return Connection{}, 0, errors.Join(refused, c.save(ctx, lock, held)) // refused before it was looked at
 	case notAttempted(a.header):
@@ -173,7 +172,7 @@ func (c *Client) sendRefresh(ctx context.Context, lock Lock, held Connection) (n
 		}
 		return Connection{}, wait, errors.Join(refused, err)
 	default:
-		return over(StateUncertain, refused)
+		return over(StateUncertain, refused, nil)
 	}
 }
 

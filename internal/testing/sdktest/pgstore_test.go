@@ -67,7 +67,8 @@ func example() connect.Connection {
 	return connect.Connection{
 		GrantID: uuid.MustParse("7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4"), Version: "3", HistoryFrom: connect.Day(2026, time.November, 20),
 		Scope: "daily_steps:read", State: connect.StateActive, AccessToken: "svca_a", RefreshToken: "svcr2_r",
-		UseUntil: time.Date(2026, time.November, 21, 10, 0, 0, 0, time.UTC),
+		UseUntil:     time.Date(2026, time.November, 21, 10, 0, 0, 0, time.UTC),
+		FormerGrants: []uuid.UUID{uuid.MustParse("1c9e6679-7425-40de-944b-e07fc1f90ae7")},
 	}
 }
 
@@ -261,6 +262,43 @@ func waiting(t *testing.T, pool *pgxpool.Pool) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Two processes take turns: slots lie apart whoever gets them, and a hold is for both.
+func TestPaceIsThatOfAllProcesses(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	one, pool := open(t, db, oldKey)
+	other, _ := open(t, db, oldKey)
+	pace := func(store *pgstore.Store, client string, slots int, hold time.Duration) time.Time {
+		t.Helper()
+		first, err := store.Pace(t.Context(), client, slots, time.Minute, hold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Now().Add(first)
+	}
+	// The statements take far less than a slot.
+	apart := func(what string, a, b time.Time, want time.Duration) {
+		t.Helper()
+		if d := b.Sub(a).Round(30 * time.Second); d != want {
+			t.Errorf("%s: %v apart, want %v", what, d, want)
+		}
+	}
+	begun := time.Now()
+	first := pace(one, "a", 3, 0)
+	apart("the first slot", begun, first, 0)
+	apart("the slots of another process", first, pace(other, "a", 1, 0), 3*time.Minute)
+	apart("another registration", begun, pace(other, "b", 1, 0), 0)
+	apart("a hold", time.Now(), pace(other, "b", 1, 5*time.Minute), 5*time.Minute)
+	apart("after a hold", time.Now(), pace(one, "b", 1, 0), 6*time.Minute)
+	apart("a first slot with a hold", time.Now(), pace(one, "c", 2, 2*time.Minute), 2*time.Minute)
+	// A clock that was set back.
+	if _, err := pool.Exec(t.Context(), "update connect_pace set last_at = now() + interval '1 year'"); err != nil {
+		t.Fatal(err)
+	}
+	apart("a slot of a wrong clock", time.Now(), pace(one, "a", 2, 0), 10*time.Minute)
+	apart("after it", time.Now(), pace(one, "a", 1, 0), 10*time.Minute)
 }
 
 // The schema of the package's documentation is the one that is used, and that of the TypeScript SDK.

@@ -91,7 +91,7 @@ func through(t *testing.T, n network, server *httptest.Server, store connect.Sto
 }
 
 // refreshTwice refreshes through the network, and again when that is mended.
-func refreshTwice(t *testing.T, n network) (first, second error, held connect.Connection, refreshes int32) {
+func refreshTwice(t *testing.T, n network) (held connect.Connection, refreshes int32, first, second error) {
 	t.Helper()
 	server, count := countingService(t)
 	store := connect.NewMemoryStore()
@@ -106,7 +106,7 @@ func refreshTwice(t *testing.T, n network) (first, second error, held connect.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	return first, second, held, count.Load()
+	return held, count.Load(), first, second
 }
 
 // Until a request was handed to an established, verified connection, its refresh token has not left, and is sent by the next call. The
@@ -130,7 +130,7 @@ func TestTokenThatNeverLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, second, held, refreshes := refreshTwice(t, n)
+			held, refreshes, first, second := refreshTwice(t, n)
 			if first == nil || errors.Is(first, connect.ErrReconnect) || second != nil || held.RefreshToken != "svcr2_next" || refreshes != 1 {
 				t.Errorf("first %v, then %v: %v after %d refreshes", first, second, held, refreshes)
 			}
@@ -187,7 +187,7 @@ func TestTokenThatMayHaveLeft(t *testing.T) {
 				test.answer(tlsConnection)
 			}
 			n.dial = to(listen(t, peer))
-			first, second, held, refreshes := refreshTwice(t, n)
+			held, refreshes, first, second := refreshTwice(t, n)
 			var why *connect.ReconnectError
 			if !errors.As(first, &why) || why.State != connect.StateUncertain || !errors.Is(second, connect.ErrReconnect) ||
 				held.State != connect.StateUncertain || held.RefreshToken != "" || refreshes != 0 || got.Load() != 1 {

@@ -15,12 +15,12 @@ import (
 // keep a reserve; several processes that do not know of each other share the rate, as all see the same budget. With a [Pacer] they also
 // take turns.
 const (
-	horizon      = 2 * time.Second        // or what half of a full budget takes to refill, if that is less
+	horizon      = 10 * time.Second       // or what half of a full budget takes to refill, if that is less
 	firstSlots   = 100 * time.Millisecond // the distance of slots before the first answer
 	reserveAhead = 500 * time.Millisecond // slots that are reserved at once lie in such a span
 	late         = time.Second            // a slot that is older is not used any more
 	fresh        = 2 * time.Second        // what an answer said is true for so long; then the refill is counted on
-	forget       = time.Minute            // in which at least one request refills, whatever the policy
+	forget       = time.Minute            // and what a full budget takes to refill: after it, all is learned anew, such as a new policy
 	mostBudget   = 1_000_000              // requests a minute, and left: more is as much
 	paceTimeout  = 2 * time.Second        // of a question to the Pacer; after a failure the process goes on by itself for a minute
 )
@@ -34,7 +34,7 @@ type pool struct {
 	sleep    func(context.Context, time.Duration) error
 	jitter   func(time.Duration) time.Duration
 
-	asking chan struct{} // holds one element while slots are reserved
+	turn chan struct{} // holds one element while a read waits for its slot
 
 	mu      sync.Mutex
 	open    float64         // places that may be taken now
@@ -60,7 +60,7 @@ type told struct {
 func newPool(config Config) *pool {
 	p := &pool{
 		clientID: config.ClientID, places: float64(config.ConcurrentReads), now: config.Now, sleep: config.Sleep, jitter: config.Jitter,
-		asking: make(chan struct{}, 1), open: min(2, float64(config.ConcurrentReads)),
+		turn: make(chan struct{}, 1), open: min(2, float64(config.ConcurrentReads)),
 	}
 	p.pacer, _ = config.Store.(Pacer)
 	return p
@@ -95,21 +95,29 @@ func (p *pool) leaveIn(ctx context.Context, ready chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// One at a time: a slot that is reserved far ahead was reserved by what is old when it comes.
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for {
-		slot, err := p.slot(ctx)
-		if err != nil {
-			return err
+		slot := p.slot(ctx)
+		now := p.now()
+		p.mu.Lock()
+		valid, due := !slot.Before(p.until), !now.Before(slot)
+		if valid && due {
+			p.slots = p.slots[1:]
 		}
-		for pause := slot.Sub(p.now()); pause > 0; pause = slot.Sub(p.now()) {
-			if err := p.sleep(ctx, pause); err != nil {
+		p.mu.Unlock()
+		switch {
+		case valid && due:
+			return nil
+		case valid:
+			if err := p.sleep(ctx, slot.Sub(now)); err != nil {
 				return err
 			}
-		}
-		p.mu.Lock()
-		valid := !slot.Before(p.until)
-		p.mu.Unlock()
-		if valid {
-			return ctx.Err()
 		}
 	}
 }
@@ -123,65 +131,62 @@ func (p *pool) admit() {
 	}
 }
 
-// slot is when the next read may leave. It reserves as many as are waited for.
-func (p *pool) slot(ctx context.Context) (time.Time, error) {
-	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
-	case <-ctx.Done():
-		return time.Time{}, ctx.Err()
-	}
+// slot is when the next read may leave: the first of those that are reserved. If there is none, it reserves as many as are waited for. The
+// caller has the turn.
+func (p *pool) slot(ctx context.Context) time.Time {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slots = slices.DeleteFunc(p.slots, func(slot time.Time) bool { return now.Sub(slot) > late || slot.Before(p.until) })
-	if len(p.slots) == 0 {
-		interval, hold := p.told.interval(now), max(0, p.until.Sub(now))
-		n := 1
-		if interval > 0 {
-			n = max(1, min(p.waiting, int(reserveAhead/interval)))
-		}
-		var first time.Duration
-		shared := p.pacer != nil && !now.Before(p.alone) && interval > 0
-		if shared {
-			p.mu.Unlock()
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), paceTimeout) // others wait for the answer, too
-			answer, err := p.pacer.Pace(ctx, p.clientID, n, interval, min(hold, time.Minute))
-			cancel()
-			p.mu.Lock()
-			if first = answer; err != nil {
-				p.alone, shared = now.Add(time.Minute), false
-			}
-		}
-		if !shared {
-			first = max(p.last.Add(interval).Sub(now), hold)
-			p.last = now.Add(first + time.Duration(n-1)*interval)
-		}
-		for i := range n {
-			p.slots = append(p.slots, now.Add(max(first, hold)+time.Duration(i)*interval))
+	if len(p.slots) > 0 {
+		return p.slots[0]
+	}
+	interval, hold := p.told.interval(now), max(0, p.until.Sub(now))
+	var first time.Duration
+	n, shared := 1, p.pacer != nil && !now.Before(p.alone) && interval > 0
+	if shared {
+		n = max(1, min(p.waiting, int(reserveAhead/interval), p.told.remaining/4))
+		p.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), paceTimeout) // others use the answer, too
+		answer, err := p.pacer.Pace(ctx, p.clientID, n, interval, min(hold, time.Minute))
+		cancel()
+		p.mu.Lock()
+		if first = answer; err != nil {
+			n, shared, p.alone = 1, false, now.Add(time.Minute)
 		}
 	}
-	slot := p.slots[0]
-	p.slots = p.slots[1:]
-	return slot, nil
+	if !shared {
+		first = max(p.last.Add(interval).Sub(now), hold)
+		p.last = now.Add(first)
+	}
+	for i := range n {
+		p.slots = append(p.slots, now.Add(max(first, hold)+time.Duration(i)*interval))
+	}
+	return p.slots[0]
 }
 
 // interval is the distance of slots.
 func (t told) interval(now time.Time) time.Duration {
-	age := now.Sub(t.at)
-	switch {
-	case t.at.IsZero() || age > forget:
+	if t.old(now) {
 		return firstSlots
-	case t.limit == 0:
+	}
+	if t.limit == 0 {
 		return 0
 	}
-	refill := time.Minute / time.Duration(t.limit) // of one request
+	age, refill := now.Sub(t.at), t.refill()
 	spend := min(horizon, time.Duration(t.most+1)*refill/2)
 	remaining := min(t.most, t.remaining+int(max(0, age-fresh)/refill))
 	if remaining == 0 {
 		return max(spend, refill+refill/20) // a little slower than the refill: the network is not punctual
 	}
 	return spend / time.Duration(remaining)
+}
+
+// refill is what one request takes to come back.
+func (t told) refill() time.Duration { return time.Minute / time.Duration(max(1, t.limit)) }
+
+func (t told) old(now time.Time) bool {
+	return t.at.IsZero() || now.Sub(t.at) > forget+time.Duration(t.most)*t.refill()
 }
 
 // leave gives the place back.
@@ -203,7 +208,7 @@ func (p *pool) learn(a answer) {
 	limit, remaining = min(limit, mostBudget), min(remaining, mostBudget)
 	switch {
 	case known:
-		if now.Sub(p.told.at) > forget {
+		if p.told.old(now) {
 			p.told.most = 0
 		}
 		p.told = told{now, limit, remaining, max(p.told.most, remaining)}

@@ -109,6 +109,7 @@ func (p *pool) leaveIn(ctx context.Context, ready chan struct{}) error {
 		valid, due := !slot.Before(p.until), !now.Before(slot)
 		if valid && due {
 			p.slots = p.slots[1:]
+			p.told.remaining-- // until an answer says it
 		}
 		p.mu.Unlock()
 		switch {
@@ -176,7 +177,7 @@ func (t told) interval(now time.Time) time.Duration {
 	age, refill := now.Sub(t.at), t.refill()
 	spend := min(horizon, time.Duration(t.most+1)*refill/2)
 	remaining := min(t.most, t.remaining+int(max(0, age-fresh)/refill))
-	if remaining == 0 {
+	if remaining <= 0 {
 		return max(spend, refill+refill/20) // a little slower than the refill: the network is not punctual
 	}
 	return spend / time.Duration(remaining)

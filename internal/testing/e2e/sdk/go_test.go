@@ -315,7 +315,7 @@ func sdkRateLimited(t *testing.T, e *e2e.Service, store connect.Store) {
 	}
 	second.Wait()
 	if n := e.Faults.Seen("daily-activity"); n != 3 || e.Faults.Seen("cycling-daily") != 1 {
-		t.Errorf("steps were asked for %d times, want 3: once with success, once too often, once more; cycling %d times, want 1", n, e.Faults.Seen("cycling-daily"))
+		t.Errorf("steps were asked for %d times, want 3: once with success, once too often, once more; cycling %d times, want 1; it slept %v", n, e.Faults.Seen("cycling-daily"), u.slept)
 	}
 }
 

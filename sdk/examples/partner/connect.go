@@ -5,6 +5,7 @@ package partner
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/url"
 	"sync"
@@ -58,8 +59,20 @@ func (c *Connector) Callback(ctx context.Context, session string, query url.Valu
 	if !found {
 		return "", connect.ErrState
 	}
-	_, err = c.Client.Finish(ctx, a.user, a.Authorization, query)
+	connection, err := c.Client.Finish(ctx, a.user, a.Authorization, query)
+	if err == nil && len(connection.FormerGrants) > 0 {
+		_ = c.Client.DisconnectFormer(ctx, a.user) // of another account; what could not be ended ends with the next one, or Disconnect
+	}
 	return a.user, err
+}
+
+// Disconnect handles the button "Disconnect". If another of your users has connected the same account since, theirs stays.
+func (c *Connector) Disconnect(ctx context.Context, user string) error {
+	err := c.Client.Disconnect(ctx, user)
+	if shared := (*connect.SharedError)(nil); errors.As(err, &shared) {
+		return c.Client.Forget(ctx, user)
+	}
+	return err
 }
 
 // Activity of a user.

@@ -173,7 +173,7 @@ func (p *Partner) Handler() http.Handler {
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
 	mux.HandleFunc("POST /refresh", p.act(p.refresh, "refreshed", "trade the second key for new ones"))
 	mux.HandleFunc("POST /revoke", p.act(p.revoke, "revoked", "give the keys back"))
-	mux.HandleFunc("POST /disconnect", p.act(p.connector.Client.Disconnect, "disconnected", "end the connection"))
+	mux.HandleFunc("POST /disconnect", p.act(p.connector.Disconnect, "disconnected", "end the connection"))
 	return headers(p.config.Issuer, http.NewCrossOriginProtection().Handler(mux))
 }
 

@@ -130,6 +130,49 @@ func ExampleClient_Disconnect() {
 	// connect: not connected
 }
 
+// Two users connect the same account: a disconnect of the one does not end the other.
+func ExampleClient_Forget() {
+	ctx := context.Background()
+	client := newClient()
+	for _, user := range []string{"ada", "bob"} {
+		begun := client.Begin()
+		connection, err := client.Finish(ctx, user, begun, url.Values{"state": {begun.State}, "code": {"svcc_from-the-callback"}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(user, connection.SharedWith)
+	}
+	err := client.Disconnect(ctx, "ada")
+	var shared *connect.SharedError
+	if errors.As(err, &shared) {
+		fmt.Println("the account is also that of", shared.Keys)
+		err = client.Forget(ctx, "ada") // or client.DisconnectShared, if all shall end
+	}
+	fmt.Println(err)
+	// Output:
+	// ada []
+	// bob [ada]
+	// the account is also that of [bob]
+	// <nil>
+}
+
+// A user connects another account: the former connection is still open at the service.
+func ExampleClient_DisconnectFormer() {
+	ctx := context.Background()
+	client := newClient()
+	begun := client.Begin()
+	connection, err := client.Finish(ctx, "ada", begun, url.Values{"state": {begun.State}, "code": {"svcc_from-the-callback"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if len(connection.FormerGrants) > 0 { // ask the user, or end them at once
+		err = client.DisconnectFormer(ctx, "ada")
+	}
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
 // service answers as the real one does.
 var service = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {

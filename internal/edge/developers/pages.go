@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -131,7 +132,30 @@ func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
 	if p.Name == codesName {
 		source = withAnswers(source, document)
 	}
+	for _, placeholder := range include.FindAllSubmatch(source, -1) {
+		rule := ruleOf(document.Description, string(placeholder[1]))
+		if rule == "" {
+			return nil, fmt.Errorf("the contract has no rule %q", placeholder[1])
+		}
+		source = bytes.ReplaceAll(source, placeholder[0], []byte(rule))
+	}
 	return bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.config.BaseURL)), nil
+}
+
+// include is a place of a page for a rule that stands in the contract, and there alone.
+var include = regexp.MustCompile(`\{contract:([^}]+)\}`)
+
+// ruleOf is the rule of the contract with that name: an item of a list that begins with it in bold, or the table below the heading. It is
+// empty if there is none.
+func ruleOf(contract, name string) string {
+	name = regexp.QuoteMeta(name)
+	if item := regexp.MustCompile(`(?m)^- \*\*` + name + `\*\*: (.+(?:\n  .+)*)`).FindStringSubmatch(contract); item != nil {
+		return strings.ReplaceAll(item[1], "\n  ", " ")
+	}
+	if table := regexp.MustCompile(`(?m)^## ` + name + `\n\n((?:\|.*\n)*\|.*)`).FindStringSubmatch(contract); table != nil {
+		return table[1]
+	}
+	return ""
 }
 
 // addList adds llms.txt (https://llmstxt.org): a list of the pages for programs that read text.

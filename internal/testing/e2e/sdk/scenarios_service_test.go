@@ -266,7 +266,7 @@ func (s *scripted) header() http.Header {
 	}
 }
 
-// refuse is the error that a scenario wants, in the shape of its endpoint. A redirect is none of the contract's.
+// refuse is the error that a scenario wants, in the shape of its endpoint. The contract has no redirects.
 func (s *scripted) refuse(p *planned) (status int, header http.Header, body []byte, documented bool) {
 	header = s.header()
 	if p.Status == http.StatusTemporaryRedirect {

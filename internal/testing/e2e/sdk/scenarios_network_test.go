@@ -156,10 +156,11 @@ func (n *network) tlsConfig() *tls.Config {
 	if n.http2 {
 		protocols = []string{"h2"}
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{n.certificates.good}, NextProtos: protocols}
+	// No sessions: who takes up a former one sees no certificate.
+	config := &tls.Config{Certificates: []tls.Certificate{n.certificates.good}, NextProtos: protocols, SessionTicketsDisabled: true}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		fault, _ := n.now()
-		own := &tls.Config{Certificates: config.Certificates, NextProtos: protocols}
+		own := &tls.Config{Certificates: config.Certificates, NextProtos: protocols, SessionTicketsDisabled: true}
 		switch fault {
 		case "certificate-unknown":
 			own.Certificates = []tls.Certificate{n.certificates.unknown}

@@ -58,7 +58,7 @@ func TestTypeScriptSDK(t *testing.T) {
 			}
 		}
 	}
-	connections.check(t)
+	connections.check(t, "typescript")
 
 	u := newSDKUser(t, e, connect.NewMemoryStore())
 	example := exec.CommandContext(t.Context(), "node", "compiled/readme1.js")
@@ -68,10 +68,10 @@ func TestTypeScriptSDK(t *testing.T) {
 	u.playReadme(t, example)
 }
 
-// shared is a store in PostgreSQL that TypeScript uses, too.
+// shared is a store in PostgreSQL that another language uses, too.
 type shared struct {
 	store connect.Store
-	saved map[string]connect.Connection // by what follows "from-go" and "from-typescript" in the key
+	saved map[string]connect.Connection // by what follows "from-go" and "from-LANGUAGE" in the key
 	lock  connect.Lock                  // of the key "held-by-go"
 }
 
@@ -102,13 +102,13 @@ func connectionsOfGo(t *testing.T, database string) shared {
 	return s
 }
 
-// check reads what TypeScript saved: the same.
-func (s shared) check(t *testing.T) {
+// check reads what the other language saved: the same.
+func (s shared) check(t *testing.T, language string) {
 	t.Helper()
 	for name, want := range s.saved {
-		got, err := s.store.Load(t.Context(), "from-typescript"+name)
+		got, err := s.store.Load(t.Context(), "from-"+language+name)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("from-typescript%s: %v\n%s", name, err, diff)
+			t.Errorf("from-%s%s: %v\n%s", language, name, err, diff)
 		}
 	}
 }

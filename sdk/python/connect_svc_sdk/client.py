@@ -1,0 +1,230 @@
+"""The client for threads."""
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any, Callable, Coroutine, Generic, Iterator, Sequence, TypeVar
+
+import httpx
+
+from . import contract_gen as contract
+from ._blocking import each, run
+from ._call import Answer, Call
+from .authorize import Authorization
+from .days import Day
+from .network import Exchange
+from .rules import Options, Rules
+from .store import Connection, Lock, MemoryStore, Store, StoredConnection
+
+T = TypeVar("T")
+
+
+class Client:
+    """Speaks to the service for one registration. Make one for a process, after it forked; it may be used by several threads at once.
+
+    `base_url` is the service: an https origin without a path. `client_id`, `client_secret` and `callback_url` are those of the registration.
+    `scopes` are what users are asked for: all of it or nothing. `store` is by default a `MemoryStore`, which forgets when the process ends.
+
+    `http` sends the requests; it must not repeat them by itself. By default it is one that takes the proxy and the trusted authorities from
+    the environment (`HTTPS_PROXY`, `SSL_CERT_FILE`), and knows better than any other whether a refresh token has left.
+
+    `timeout` is that of one request with its answer, in seconds. `max_tries` bounds one request that fails with a 5xx or by the network.
+    `max_wait` is the most that one read waits for its own 429s, in sum, in seconds. `concurrent_reads` are the reads of this process at a
+    time: its share of the registered allowance.
+
+    `now` and `sleep` are the clock, in seconds, and `jitter` returns a number from 0 to below its argument: for tests.
+    """
+
+    def __init__(
+        self, *, base_url: str, client_id: str, client_secret: str, callback_url: str, scopes: Sequence[contract.Scope],
+        store: Store | None = None, http: httpx.Client | None = None, timeout: float = 30.0, max_tries: int = 4, max_wait: float = 300.0,
+        concurrent_reads: int = 10, now: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[float], float] = lambda most: random.random() * most,
+    ) -> None:
+        options = Options(base_url, client_id, client_secret, callback_url, scopes, timeout, max_tries, max_wait, concurrent_reads, jitter)
+        self._world = _Threads(options, store or MemoryStore(), http, now, sleep)
+        self._rules = Rules(options, self._world)
+
+    def begin(self) -> Authorization:
+        """Makes the address to send the user's browser to, with a fresh state and PKCE verifier. It sends nothing."""
+        return self._rules.begin()
+
+    def finish(self, key: str, begun: Authorization, callback: str) -> Connection:
+        """Takes the browser back: exchanges the code of the callback for the first tokens, and stores the connection under key in place of
+        the one that may be there. `callback` is the address that the browser came to, or its query.
+
+        Raises `StateError` if the callback does not belong to begun, `DeniedError` if the user said no, and `ServiceError` if the service
+        refuses the code.
+        """
+        return run(self._rules.finish(key, begun, callback))
+
+    def connection(self, key: str) -> Connection:
+        """The connection as it was last stored. It sends nothing."""
+        return run(self._rules.connection(key))
+
+    def access_token(self, key: str) -> str:
+        """An access token that works, as far as can be known; refreshed if it must be. The reads do this by themselves."""
+        return run(self._rules.access_token(key))
+
+    def refresh(self, key: str) -> Connection:
+        """Gets a new pair of tokens although the old one still works, unless another process has just done so. It keeps a connection alive
+        that is seldom read: one that was not refreshed for 90 days, by default, lapses."""
+        return run(self._rules.refresh(key))
+
+    def daily_steps(self, key: str, first: Day, last: Day) -> contract.DailyActivity:
+        """Step totals by day, of 31 days at most, both included. A day without a record is absent, which is not zero."""
+        return run(self._rules.daily_steps(key, first, last))
+
+    def cycling_daily(self, key: str, first: Day, last: Day) -> contract.CyclingDaily:
+        """Cycling distance by day, of 31 days at most, both included."""
+        return run(self._rules.cycling_daily(key, first, last))
+
+    def step_days(self, key: str, first: Day, last: Day) -> Iterator[contract.DailySteps]:
+        """`daily_steps` of any number of days, oldest first. It asks for the next 31 days when the loop comes there."""
+        return each(self._rules.step_days(key, first, last))
+
+    def cycling_days(self, key: str, first: Day, last: Day) -> Iterator[contract.CyclingDay]:
+        """`step_days` for the distances of `cycling_daily`."""
+        return each(self._rules.cycling_days(key, first, last))
+
+    def cycling_activities(self, key: str, first: Day, last: Day, page_size: int | None = None) -> Iterator[contract.CyclingActivity]:
+        """Rides of any number of days, oldest first; the next page, or the next 31 days, are asked for when the loop comes there. A page has
+        1 to 500 rides, by default 100. A ride that changes meanwhile may be missed or come twice: store by id. After `invalid_cursor`, which
+        is the answer when the pages of 31 days take more than 15 minutes or the user connects anew meanwhile, begin again."""
+        return each(self._rules.cycling_activities(key, first, last, page_size))
+
+    def cycling_pages(self, key: str, first: Day, last: Day, page_size: int | None = None) -> Iterator[contract.CyclingActivities]:
+        """`cycling_activities` by whole pages, for those who store a page at a time."""
+        return each(self._rules.cycling_pages(key, first, last, page_size))
+
+    def revoke(self, key: str) -> None:
+        """Gives the tokens of a connection back; none of them works any more. The user's consent stays: connecting again with the same scopes
+        keeps the first day that can be read. After a refresh of unknown outcome there is no token to revoke with, which is a
+        `ReconnectError`; `disconnect` works."""
+        run(self._rules.revoke(key))
+
+    def disconnect(self, key: str) -> None:
+        """Ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again, and can then be read from
+        that day on."""
+        run(self._rules.disconnect(key))
+
+    def ended(self, key: str, version: str) -> bool:
+        """Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all before it do
+        not work any more. Returns whether that was news: it is none of a connection that is not there, has ended already, or was made again
+        since, so that its version is a later one."""
+        return run(self._rules.ended(key, version))
+
+    def wait(self) -> None:
+        """Returns when no refresh is under way any more."""
+        self._world.wait()
+
+    def close(self) -> None:
+        """Waits for the refreshes under way, then closes the connections: a refresh that is cut off costs the user's connection."""
+        self._world.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Threads:
+    """The `World` of threads."""
+
+    def __init__(self, options: Options, store: Store, http: httpx.Client | None, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._options, self._store, self._given, self._sleep = options, store, http, sleep
+        self._http = http or httpx.Client()
+        self.now = now
+        self._running: set[Future[Any]] = set()
+
+    async def sleep(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+    def turn(self) -> _Turn:
+        return _Turn()
+
+    async def send(self, call: Call[T], authorization: str) -> Answer[T]:
+        exchange = Exchange(self._options.base_url, call, authorization, self._options.timeout, self._given is None)
+        exchange.request.extensions = exchange.extensions(exchange.watch.note)
+        try:
+            # A redirect would carry a code or a refresh token to another address, and send it twice.
+            response = self._http.send(exchange.request, stream=True, follow_redirects=False)
+            try:
+                for piece in response.iter_bytes():
+                    exchange.take(piece)
+            finally:
+                response.close()
+        except Exception as failure:
+            raise exchange.failed(failure)
+        return exchange.answer(response)
+
+    async def load(self, key: str) -> StoredConnection | None:
+        return self._store.load(key)
+
+    async def lock(self, key: str) -> _Blocking:
+        return _Blocking(self._store.lock(key))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> _Running[T]:
+        """Runs work in a thread of its own, which Python waits for at its end: Ctrl-C in the caller does not cut it off."""
+        future: Future[T] = Future()
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+
+        def carry_out() -> None:
+            try:
+                future.set_result(run(work))
+            except BaseException as failure:
+                future.set_exception(failure)
+
+        threading.Thread(target=carry_out, name="connect-refresh").start()
+        return _Running(future)
+
+    def wait(self) -> None:
+        for future in list(self._running):
+            future.exception()
+
+    def close(self) -> None:
+        self.wait()
+        if self._given is None:
+            self._http.close()
+
+
+class _Turn:
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        self._event.wait()
+
+
+class _Running(Generic[T]):
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    async def result(self) -> T:
+        return self._future.result()
+
+
+class _Blocking:
+    """A `Lock` as an `AsyncLock`."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+
+    async def load(self) -> StoredConnection | None:
+        return self._lock.load()
+
+    async def save(self, connection: StoredConnection) -> None:
+        self._lock.save(connection)
+
+    async def delete(self) -> None:
+        self._lock.delete()
+
+    async def unlock(self) -> None:
+        self._lock.unlock()

@@ -12,4 +12,7 @@ var (
 	// TypeScript is the npm package as npm packs it, below the folder package.
 	//go:embed typescript.txtar
 	TypeScript []byte
+	// Python has the files of the wheel, without the list of them.
+	//go:embed python.txtar
+	Python []byte
 )

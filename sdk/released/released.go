@@ -5,6 +5,7 @@ package released
 import (
 	"compress/gzip"
 	"embed"
+	"errors"
 	"io"
 	"io/fs"
 	"slices"
@@ -18,11 +19,11 @@ import (
 //go:embed *.txtar.gz
 var files embed.FS
 
-// SDKs are both SDKs of one version, each in the format of golang.org/x/tools/txtar: the Go module below its root, and the npm package as
-// npm packs it, below the folder package.
+// SDKs are all SDKs of one version, each in the format of golang.org/x/tools/txtar: the Go module below its root, the npm package as npm packs
+// it, below the folder package, and the files of the wheel of Python, without the list of them.
 type SDKs struct {
-	Version        string // without the v
-	Go, TypeScript []byte
+	Version                string // without the v
+	Go, TypeScript, Python []byte // there is none of Python before 1.2.0
 }
 
 // All returns all versions, the oldest one first.
@@ -37,6 +38,9 @@ func All() (all []SDKs, err error) {
 			return nil, err
 		}
 		if release.TypeScript, err = read("typescript-" + release.Version + ".txtar.gz"); err != nil {
+			return nil, err
+		}
+		if release.Python, err = read("python-" + release.Version + ".txtar.gz"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		all = append(all, release)

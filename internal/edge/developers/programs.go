@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -262,8 +264,8 @@ func (s *Site) own(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(nobodysURL), []byte(s.config.BaseURL))
 }
 
-// addSDKs adds each released version of the npm package, and of the Go module for the module proxy protocol
-// (https://go.dev/ref/mod#goproxy-protocol). Files with a version in their name never change: two services with one module path serve the
+// addSDKs adds each released version of the npm package, of the Go module for the module proxy protocol
+// (https://go.dev/ref/mod#goproxy-protocol), and of the wheel of Python with its index (PEP 503). Files with a version in their name never change: two services with one module path serve the
 // same bytes.
 func (s *Site) addSDKs() error {
 	escaped, err := module.EscapePath(s.config.SDKModule)
@@ -274,12 +276,26 @@ func (s *Site) addSDKs() error {
 	if err != nil {
 		return err
 	}
-	var list []byte
+	var list, wheels []byte
 	for _, sdks := range all { // the last one is the latest
 		list = fmt.Appendf(list, "v%s\n", sdks.Version)
 		if err := s.addVersion(sdks, "go/"+escaped); err != nil {
 			return err
 		}
+		if sdks.Python == nil {
+			continue
+		}
+		wheel, err := wheelOf(txtar.Parse(sdks.Python))
+		if err != nil {
+			return err
+		}
+		name := "connect_svc_sdk-" + sdks.Version + "-py3-none-any.whl"
+		s.files["python/"+name] = newArchive("application/zip", wheel)
+		wheels = fmt.Appendf(wheels, "<a href=\"../../%s#sha256=%x\" data-requires-python=\"&gt;=3.10\">%[1]s</a>\n", name, sha256.Sum256(wheel))
+	}
+	for name, links := range map[string][]byte{"": []byte("<a href=\"connect-svc-sdk/\">connect-svc-sdk</a>\n"), "connect-svc-sdk/": wheels} {
+		s.files["python/simple/"+name] = newFile("text/html; charset=utf-8", fmt.Appendf(nil,
+			"<!doctype html>\n<meta name=\"pypi:repository-version\" content=\"1.0\">\n<title>connect-svc-sdk</title>\n%s", links))
 	}
 	s.files["go/"+escaped+"/@v/list"] = newFile("text/plain; charset=utf-8", list)
 	return nil
@@ -338,6 +354,35 @@ func tarballOf(files *txtar.Archive) ([]byte, error) {
 		}
 	}
 	err = errors.Join(archive.Close(), compressed.Close())
+	return packed.Bytes(), err
+}
+
+// wheelOf returns a wheel, uncompressed for the reason of [tarballOf]. It adds the list of its files
+// (https://packaging.python.org/en/latest/specifications/binary-distribution-format/).
+func wheelOf(files *txtar.Archive) ([]byte, error) {
+	record, list := "", []byte(nil)
+	for _, f := range files.Files {
+		sum := sha256.Sum256(f.Data)
+		list = fmt.Appendf(list, "%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.Data))
+		if folder, found := strings.CutSuffix(f.Name, ".dist-info/WHEEL"); found {
+			record = folder + ".dist-info/RECORD"
+		}
+	}
+	list = fmt.Appendf(list, "%s,,\n", record)
+	var packed bytes.Buffer
+	archive := zip.NewWriter(&packed)
+	for _, f := range append(slices.Clone(files.Files), txtar.File{Name: record, Data: list}) {
+		header := zip.FileHeader{Name: f.Name, Modified: time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)} // a zip has none before
+		header.SetMode(0o644)
+		w, err := archive.CreateHeader(&header)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err := archive.Close()
 	return packed.Bytes(), err
 }
 

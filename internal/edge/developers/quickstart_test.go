@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// The quick start works when it is pasted: this does so, block after block, in an empty folder. Three things are not as they
-// stand on the page: the ports, since others may have them, the second terminal, and the service that hands out the SDKs, which
-// is the sandbox. TestSandboxFromSDKs starts one as the page says. The guides' curl commands run on the way.
+// The quick start works when it is pasted: this does so, block after block, in an empty folder. Four things are not as they
+// stand on the page: the ports, since others may have them, the second terminal, the service that hands out the SDKs, which
+// is the sandbox, and Python, which is Debian's and has its packages. TestSandboxFromSDKs starts one as the page says. The guides' curl commands run on the way.
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
 	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "connect-svc")
@@ -29,7 +29,7 @@ func TestQuickStart(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	examples := examplesOf(t, "quick-start")
-	installs, start, examples := examples[:2], examples[2], examples[3:]
+	installs, start, examples := examples[:3], examples[3], examples[4:]
 	if start.code != "npx connect-sandbox\n" {
 		t.Fatalf("the sandbox is started with %q", start.code)
 	}
@@ -40,7 +40,7 @@ func TestQuickStart(t *testing.T) {
 
 	script := "set -euo pipefail\n"
 	for _, e := range installs {
-		script += strings.ReplaceAll(e.code, nobodysURL, sandbox.BaseURL)
+		script += strings.NewReplacer(nobodysURL, sandbox.BaseURL, "python3 -m venv", "/usr/bin/python3 -m venv --system-site-packages").Replace(e.code)
 	}
 	for _, e := range examples {
 		code := strings.ReplaceAll(e.code, "http://127.0.0.1:9090", driver)
@@ -71,8 +71,8 @@ func TestQuickStart(t *testing.T) {
 	if len(read) != 2 || read[0] != 1 || read[1] != 8 {
 		t.Errorf("with curl, the days are %v, want 1 and, after a week, 8\n%s", read, output)
 	}
-	if lines := regexp.MustCompile(`(?m)^\d{4}-\d{2}-\d{2} [1-9]\d* steps$`).FindAll(output, -1); len(lines) != 2 || !bytes.Equal(lines[0], lines[1]) {
-		t.Errorf("Go and TypeScript say %q\n%s", lines, output)
+	if lines := regexp.MustCompile(`(?m)^\d{4}-\d{2}-\d{2} [1-9]\d* steps$`).FindAll(output, -1); len(lines) != 3 || !bytes.Equal(lines[0], lines[1]) || !bytes.Equal(lines[0], lines[2]) {
+		t.Errorf("Go, TypeScript and Python say %q\n%s", lines, output)
 	}
 }
 

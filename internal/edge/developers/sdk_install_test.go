@@ -41,7 +41,8 @@ func newcomer(t *testing.T, authority string) []string {
 	trusted := run(t, t.TempDir(), os.Environ(), `cat '`+authority+`' && if [ -n "${SSL_CERT_FILE:-}" ]; then cat "$SSL_CERT_FILE"; else node -p 'tls.rootCertificates.join("\n")'; fi`)
 	authorities := write(t, t.TempDir(), "authorities.pem", trusted)
 	// With -trimpath what was compiled for one folder is good for every other.
-	return append(os.Environ(), "NODE_EXTRA_CA_CERTS="+authorities, "SSL_CERT_FILE="+authorities, "npm_config_cafile="+authorities,
+	return append(os.Environ(), "NODE_EXTRA_CA_CERTS="+authorities, "SSL_CERT_FILE="+authorities, "npm_config_cafile="+authorities, "REQUESTS_CA_BUNDLE="+authorities,
+		"PIP_CONFIG_FILE=/dev/null", "PIP_FIND_LINKS=", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
 		"npm_config_prefer_offline=true", "npm_config_fetch_retries=0", "npm_config_audit=false", "npm_config_update_notifier=false",
 		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOSUMDB=off",
 		"GOPROXY=file://"+filepath.ToSlash(cache)+"/cache/download,"+proxies)
@@ -159,6 +160,57 @@ done
 "$others/.bin/tsc" --noEmit --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --target es2023 --module nodenext --types node --skipLibCheck *.ts
 `)
 	for _, want := range []string{"express.ts\n", "hono.ts\n", "inbox.ts\n", "readme3.ts\n"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q\n%s", want, output)
+		}
+	}
+}
+
+// In an empty virtual environment pip installs the wheel from the service's index, by its hash, and from its own address. Its types are seen by
+// mypy, as are those of the README.
+func TestPipInstall(t *testing.T) {
+	t.Parallel()
+	baseURL, authority := serveSite(t, "")
+	dir := t.TempDir()
+	readme, err := os.ReadFile("../../../sdk/python/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, block := range strings.Split(string(readme), "```python\n")[1:] {
+		code, _, _ := strings.Cut(block, "```")
+		write(t, dir, fmt.Sprintf("readme%d.py", i), code)
+	}
+	write(t, dir, "typed.py", `from connect_svc_sdk import AsyncClient, AsyncMemoryStore, AsyncStore, Client, MemoryStore, Store
+from connect_svc_sdk.pgstore import AsyncPgStore, PgStore
+
+stores: list[Store] = [MemoryStore(), PgStore(None, b"k" * 32)]  # type: ignore[arg-type]
+others: list[AsyncStore] = [AsyncMemoryStore(), AsyncPgStore(None, b"k" * 32)]  # type: ignore[arg-type]
+
+
+def steps(client: Client) -> int:
+    return client.daily_steps("ada", "2026-11-20", "2026-11-21")["data"][0]["steps"]
+
+
+async def meters(client: AsyncClient) -> list[int]:
+    return [ride["distance_meters"] async for ride in client.cycling_activities("ada", "2026-11-20", "2026-11-21")]
+
+
+number: int = MemoryStore()  # type: ignore[assignment]
+no_number: str = steps(Client(base_url="", client_id="", client_secret="", callback_url="", scopes=["steps"]))  # type: ignore[assignment, list-item]
+`)
+	wheel := locks["1.2.0"].wheel
+	output := run(t, dir, newcomer(t, authority), `/usr/bin/python3 -m venv --system-site-packages venv
+venv/bin/pip install --index-url `+baseURL+`/developers/python/simple connect-svc-sdk
+venv/bin/pip install --force-reinstall --no-deps `+baseURL+`/developers/python/connect_svc_sdk-1.2.0-py3-none-any.whl
+echo 'connect-svc-sdk==1.2.0 --hash=sha256:`+wheel+`' >requirements.txt
+venv/bin/pip install --force-reinstall --no-deps --require-hashes --index-url `+baseURL+`/developers/python/simple --requirement requirements.txt
+echo "connect-svc-sdk==1.2.0 --hash=sha256:$(printf %064d 0)" >requirements.txt
+! venv/bin/pip install --force-reinstall --no-deps --require-hashes --index-url `+baseURL+`/developers/python/simple --requirement requirements.txt
+venv/bin/pip show --files connect-svc-sdk
+venv/bin/python -I -c 'import connect_svc_sdk; print(connect_svc_sdk.__version__, connect_svc_sdk.__file__)'
+mypy --strict --python-executable venv/bin/python typed.py readme*.py
+`)
+	for _, want := range []string{"Version: 1.2.0\n", "connect_svc_sdk/py.typed\n", "licenses/LICENSE\n", "1.2.0 " + dir, "THESE PACKAGES DO NOT MATCH THE HASHES", "Success: no issues found in 4 source files\n"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("no %q\n%s", want, output)
 		}

@@ -3,10 +3,12 @@ package developers
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -103,8 +105,15 @@ func TestSDKsAreThose(t *testing.T) {
 	for _, f := range txtar.Parse(sdk.TypeScript).Files {
 		handedOut["typescript/"+strings.TrimPrefix(f.Name, "package/")] = f.Data
 	}
+	for _, f := range txtar.Parse(sdk.Python).Files {
+		handedOut["python/"+f.Name] = f.Data
+	}
 	root := os.DirFS(filepath.Join("..", "..", "..", "sdk"))
-	names := []string{"typescript/README.md", "typescript/package.json"}
+	names, err := fs.Glob(root, "python/connect_svc_sdk/*.py")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("the modules of Python are %v, %v", names, err)
+	}
+	names = append(names, "python/connect_svc_sdk/py.typed", "typescript/README.md", "typescript/package.json")
 	for _, folder := range []string{"go", "typescript/examples"} {
 		err := fs.WalkDir(root, folder, func(name string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
@@ -126,14 +135,14 @@ func TestSDKsAreThose(t *testing.T) {
 
 var release = flag.Bool("release", false, "keep what the SDKs are now as a released version")
 
-// lock is what lock files of projects have of a version: npm's integrity of the tarball, and the hash of the module in go.sum, at a service
-// with the module path connect.example.com/connect-go and, for 1.0.0, which had the service's address, that base URL.
-type lock struct{ npm, module string }
+// lock is what lock files of projects have of a version: npm's integrity of the tarball, the hash of the module in go.sum, at a service
+// with the module path connect.example.com/connect-go and, for 1.0.0, which had the service's address, that base URL, and the hash of the wheel.
+type lock struct{ npm, module, wheel string }
 
 var locks = map[string]lock{
-	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0="},
-	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0="},
-	"1.2.0": {"sha512-HY3HC1o1m0Amh6URg/7TiooNBlyWWlckGmegsNGnBixPQLSaS6zLu6itB4T1msYtXsM7vbwegb4o5UtjioAmBg==", "h1:3387Wy8t7PpNTzkr2qUM4Z4fYqHBkAYMG835a5TSt50="},
+	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0=", ""},
+	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0=", ""},
+	"1.2.0": {"sha512-HY3HC1o1m0Amh6URg/7TiooNBlyWWlckGmegsNGnBixPQLSaS6zLu6itB4T1msYtXsM7vbwegb4o5UtjioAmBg==", "h1:3387Wy8t7PpNTzkr2qUM4Z4fYqHBkAYMG835a5TSt50=", "f1fb97cdd5ef920726ed107d75c548c1aeacdb5b012fee5c0a2bbb896449346b"},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {
@@ -152,7 +161,11 @@ func lockOf(t *testing.T, site *Site, version string) lock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lock{"sha512-" + base64.StdEncoding.EncodeToString(sum[:]), h1}
+	wheel := ""
+	if version != "1.0.0" && version != "1.1.0" {
+		wheel = fmt.Sprintf("%x", sha256.Sum256(get("python/connect_svc_sdk-"+version+"-py3-none-any.whl")))
+	}
+	return lock{"sha512-" + base64.StdEncoding.EncodeToString(sum[:]), h1, wheel}
 }
 
 // The SDKs are the latest released version, so a change of them needs a new one. Each version is the same bytes as when it was released,
@@ -168,7 +181,10 @@ func TestReleased(t *testing.T) {
 	if err := json.Unmarshal(text, &npm); err != nil {
 		t.Fatal(err)
 	}
-	for file, names := range map[string]string{"typescript/src/version.ts": `version = "` + npm.Version + `"`, "go/connect/client.go": `Version = "` + npm.Version + `"`} {
+	for file, names := range map[string]string{
+		"typescript/src/version.ts": `version = "` + npm.Version + `"`, "go/connect/client.go": `Version = "` + npm.Version + `"`,
+		"python/METADATA": "\nVersion: " + npm.Version + "\n", "python/connect_svc_sdk/_version.py": `version__ = "` + npm.Version + `"`,
+	} {
 		if text, err := os.ReadFile("../../../sdk/" + file); err != nil || !strings.Contains(string(text), names) {
 			t.Errorf("sdk/%s does not have %s (%v)", file, names, err)
 		}
@@ -179,7 +195,7 @@ func TestReleased(t *testing.T) {
 	}
 	latest := all[len(all)-1]
 	if *release && latest.Version != npm.Version {
-		for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript} {
+		for name, now := range map[string][]byte{"go": sdk.Go, "typescript": sdk.TypeScript, "python": sdk.Python} {
 			var packed bytes.Buffer
 			text := gzip.NewWriter(&packed)
 			if _, err := text.Write(now); err != nil || text.Close() != nil {
@@ -189,7 +205,8 @@ func TestReleased(t *testing.T) {
 		}
 		return // they are not built in yet
 	}
-	if latest.Version != npm.Version || !bytes.Equal(latest.Go, sdk.Go) || !bytes.Equal(latest.TypeScript, sdk.TypeScript) {
+	if latest.Version != npm.Version || !bytes.Equal(latest.Go, sdk.Go) || !bytes.Equal(latest.TypeScript, sdk.TypeScript) ||
+		!bytes.Equal(latest.Python, sdk.Python) {
 		t.Errorf("the SDKs are not those of version %s in sdk/released: raise the version in sdk/typescript/package.json, say what changed in "+
 			"sdk/CHANGELOG.md, and run make generate sdk-release", latest.Version)
 	}
@@ -217,15 +234,15 @@ func TestPagesNameTheLatestSDK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	latest := "/developers/sdk/connect-" + all[len(all)-1].Version + ".tgz"
-	for _, file := range []string{"pages/quick-start.md", "../../../sdk/typescript/README.md", "../../../docs/operations.md", "../../../README.md"} {
+	latest := all[len(all)-1].Version
+	for _, file := range []string{"pages/quick-start.md", "../../../sdk/typescript/README.md", "../../../sdk/python/README.md", "../../../docs/operations.md", "../../../README.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, named := range regexp.MustCompile(`/developers/sdk/connect-\d+\.\d+\.\d+\.tgz`).FindAllString(string(text), -1) {
-			if named != latest {
-				t.Errorf("%s names %s, want %s", file, named, latest)
+		for _, named := range regexp.MustCompile(`/developers/(?:sdk/connect|python/connect_svc_sdk)-(\d+\.\d+\.\d+)[.-]`).FindAllStringSubmatch(string(text), -1) {
+			if named[1] != latest {
+				t.Errorf("%s names %s, want %s", file, named[0], latest)
 			}
 		}
 	}

@@ -6,7 +6,7 @@
 //	api/sandbox.yaml ──reference──▶ templates/driver.html ─▶ sandbox-driver.html
 //	samples/*.md ─────────────────────────────────────▶ the examples of the SDKs in reference.html
 //	all of these ─────────────────────────────────────▶ site-index.html, and places.js to search
-//	sdk/released ─────────────────────────────────────▶ sdk/connect-1.2.0.tgz, go/…   the SDKs for npm and the go command
+//	sdk/released ─────────────────────────────────────▶ sdk/connect-1.2.0.tgz, go/…, python/…   the SDKs for npm, the go command and pip
 //	api/openapi.yaml ─────────────────────────────────▶ openapi.yaml   with the service's address and the operator's contact; openapi.json
 //	api/workflows.arazzo.yaml ────────────────────────▶ workflows.arazzo.yaml   byte for byte; it refers to openapi.yaml and sandbox.yaml
 //	pages/changelog.md ───────────────────────────────▶ changelog.atom
@@ -94,7 +94,7 @@ const CodesPath = Path + codesName + ".html"
 var contents = []group{
 	{"Start", []page{
 		{"index", "Overview", "Read a user's walking and cycling activity, with the user's consent: what there is, and where to begin."},
-		{"quick-start", "Quick start", "From nothing to a user's steps in ten minutes, with curl, Go or TypeScript."},
+		{"quick-start", "Quick start", "From nothing to a user's steps in ten minutes, with curl, Go, TypeScript or Python."},
 	}},
 	{"Guides", []page{
 		{"consent", "Consent", "Send the user to the service, take them back, and exchange the code."},
@@ -231,6 +231,9 @@ func (s *Site) Write(dir string) error {
 	for name, f := range s.files {
 		if name == "" {
 			continue // the same as index.html
+		}
+		if strings.HasSuffix(name, "/") {
+			name += "index.html"
 		}
 		target := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

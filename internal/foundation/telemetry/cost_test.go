@@ -78,9 +78,9 @@ func BenchmarkEvent(b *testing.B) {
 		RequestID: uuid.New(), ClientID: uuid.New(), Operation: "readDailyActivity", Status: http.StatusOK,
 		Duration: 1234 * time.Microsecond, Limiter: LimiterAdmitted,
 	}
-	logger := NewLogger(io.Discard, slog.LevelInfo)
+	failing := newOutages(NewLogger(io.Discard, slog.LevelInfo))
 	b.ReportAllocs()
 	for b.Loop() {
-		write(request, logger, event)
+		write(request, failing, event)
 	}
 }

@@ -37,7 +37,7 @@ type Event struct {
 	Network             netip.Prefix // the caller's, if known; never logged
 	// Address and Path of a request that the private listener refused for want of a token; empty: another one. Others' are never logged.
 	Address, Path string
-	Cause         error // the error behind an opaque 500 or 503, which the caller never sees; logged at ERROR
+	Cause         error // the error behind an opaque 500 or 503, which the caller never sees; see outages for the level
 
 	// Status and Duration of the response. [Requests] sets them.
 	Status   int
@@ -88,6 +88,7 @@ func EventOf(ctx context.Context) *Event {
 // Requests gives every request its [Event], logs it after the response, and then passes it to the observers, which run in the
 // goroutine of the request and must not block. It logs a panic of next and closes the connection; the caller does not see the panic.
 func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) http.Handler {
+	failing := newOutages(logger)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			// The caller left before the work began. Streams that are opened and reset must not cost other callers time. Requests that
@@ -104,7 +105,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 			}
 			event.Duration = time.Since(start)
 			event.Status = statusOf(ww.Status(), event)
-			write(r, logger, event)
+			write(r, failing, event)
 			describe(trace.SpanFromContext(r.Context()), r, event)
 			for _, observer := range observe {
 				observer(event)
@@ -130,8 +131,10 @@ func statusOf(written int, event *Event) int {
 	return http.StatusOK
 }
 
-func write(r *http.Request, logger *slog.Logger, event *Event) {
-	level := slog.LevelInfo
+func write(r *http.Request, failing *outages, event *Event) {
+	// The caller may have ended the request's context. The event is still logged.
+	ctx := context.WithoutCancel(r.Context())
+	level := failing.level(ctx, event)
 	if event.Probe && event.Status < http.StatusBadRequest && event.Cause == nil {
 		level = slog.LevelDebug
 	}
@@ -155,11 +158,9 @@ func write(r *http.Request, logger *slog.Logger, event *Event) {
 		}
 	}
 	if event.Cause != nil {
-		level = slog.LevelError
 		attrs = append(attrs, slog.String("cause", event.Cause.Error()))
 	}
-	// The caller may have ended the request's context. The event is still logged.
-	logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
+	failing.logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // method keeps invented methods out of the log.

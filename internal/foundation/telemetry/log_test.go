@@ -112,7 +112,8 @@ func TestGatheringLogger(t *testing.T) {
 	out := make(writes, 100)
 	logger, flush := NewGatheringLogger(out, slog.LevelInfo)
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
-	event := func(operation string) { write(request, logger, &Event{Operation: operation}) }
+	failing := newOutages(logger)
+	event := func(operation string) { write(request, failing, &Event{Operation: operation}) }
 	check := func(lines string, want ...string) {
 		t.Helper()
 		var got []string

@@ -45,6 +45,7 @@ var errNoOperation = errors.New("no such path or method")
 type API struct {
 	Budget     *Budget      // of the memory for bodies; nil: unlimited
 	Limits     *work.Limits // of requests' time; nil: they end with their contexts
+	Gzip       bool         // bodies may be compressed with gzip
 	operations map[string]*Operation
 	failures   Failures
 }
@@ -160,6 +161,12 @@ func (a *API) guard(next http.Handler) http.Handler {
 		case op.Body == nil && HasBody(w, r):
 			err = ErrMalformed
 		case op.Body != nil:
+			if a.Gzip {
+				if err = unpack(r); err != nil {
+					w.Header().Set("Accept-Encoding", "gzip") // RFC 7694, section 3
+					break
+				}
+			}
 			var leave func()
 			if leave, err = a.Budget.enter(r); err == nil {
 				defer leave()

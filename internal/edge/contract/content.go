@@ -1,8 +1,10 @@
 package contract
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +57,48 @@ func (op *Operation) checkBody(r *http.Request) error {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// errEncoding is the error of a body that is compressed, but not with gzip.
+var errEncoding = errors.New("another content coding")
+
+// Encoding is the failure of a body whose coding is not taken. Edges that take gzip list it.
+var Encoding = Failure{Err: errEncoding, Code: "unsupported-encoding", Text: "The body must be uncompressed, or in gzip.", Status: 415}
+
+// unpack has a body in gzip be read unpacked, at first without reading it. Its length is not known then. Error: errEncoding.
+func unpack(r *http.Request) error {
+	switch codings := r.Header.Values("Content-Encoding"); {
+	case len(codings) == 0:
+		return nil
+	case len(codings) > 1 || !strings.EqualFold(codings[0], "gzip"):
+		return errEncoding
+	}
+	r.Body, r.ContentLength = &gunzip{Closer: r.Body, packed: bufio.NewReader(r.Body)}, -1
+	return nil
+}
+
+// gunzip is a body of one gzip member, which is all of it.
+type gunzip struct {
+	io.Closer
+	packed *bufio.Reader
+	reader *gzip.Reader
+}
+
+func (g *gunzip) Read(into []byte) (n int, err error) {
+	if g.reader == nil {
+		if g.reader, err = gzip.NewReader(g.packed); err != nil {
+			g.reader = nil
+			return 0, ErrMalformed
+		}
+		g.reader.Multistream(false)
+	}
+	n, err = g.reader.Read(into)
+	if errors.Is(err, io.EOF) {
+		if _, more := g.packed.ReadByte(); !errors.Is(more, io.EOF) {
+			err = ErrMalformed
+		}
+	}
+	return n, err
 }
 
 // scan reads the body without keeping it. It refuses bodies that are wider or deeper than any document before they take memory, because

@@ -134,9 +134,11 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 			}
 			note(broken, out)
 			if out.Body != "" {
-				text, long := out, out
+				text, packed, long := out, out, out
 				text.Header = http.Header{"Content-Type": {"text/plain"}}
 				note(f, text)
+				packed.Header = http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"br"}}
+				note(f, packed)
 				long.Body = strings.Repeat(" ", contract.MaxBody) + out.Body
 				note(f, long)
 				note(full, long)

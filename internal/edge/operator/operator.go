@@ -97,7 +97,7 @@ func newAPI(config Config) (*contract.API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
-	api.Budget = config.Budget
+	api.Budget, api.Gzip = config.Budget, true
 	return api, nil
 }
 
@@ -143,6 +143,7 @@ var failures = []contract.Failure{
 	{Err: webhook.ErrNoEvent, Code: "webhook-event-not-found", Text: "There is no such event.", Status: 404},
 	{Err: refusal.ErrOverBudget, Code: "over-budget", Text: "This was done as often within an hour as it may be.", Status: 429},
 	contract.Busy,
+	contract.Encoding,
 	{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
 }
 

@@ -1,8 +1,12 @@
 package operator
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -168,6 +172,66 @@ func TestMalformedBody(t *testing.T) {
 	f.send(t, outgoing{Method: "POST", Target: "/operator/v1/users", Body: good, Header: twice}).Check(t, 415, "unsupported-media-type", "two types")
 	if n := pgtest.Value[int](t, f.DB, "select count(*)::int from users"); n != 3 {
 		t.Errorf("%d users, want 3", n)
+	}
+}
+
+// A body may come in gzip, once and whole. The limits of other bodies hold for what it unpacks to.
+func TestPackedBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	pack := func(texts ...string) (packed string) {
+		var out bytes.Buffer
+		for _, text := range texts {
+			writer := gzip.NewWriter(&out)
+			_, err := io.WriteString(writer, text)
+			if err := errors.Join(err, writer.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out.String()
+	}
+	user := func() string {
+		return fmt.Sprintf(`{"email":"%s@example.com","timezone":"UTC","registered_on":"2026-01-31"}`, uuid.New())
+	}
+	whole := pack(user())
+	for name, test := range map[string]struct {
+		body    string
+		codings []string
+		status  int
+		code    string
+	}{
+		"gzip":                {pack(user()), []string{"gzip"}, 201, ""},
+		"in capitals":         {pack(user()), []string{"GZIP"}, 201, ""},
+		"plain":               {user(), nil, 201, ""},
+		"packed, untold":      {whole, nil, 400, "malformed-request"},
+		"told, not packed":    {user(), []string{"gzip"}, 400, "malformed-request"},
+		"nothing":             {"", []string{"gzip"}, 400, "malformed-request"},
+		"cut off":             {whole[:len(whole)-4], []string{"gzip"}, 400, "malformed-request"},
+		"a wrong checksum":    {whole[:len(whole)-8] + "12345678", []string{"gzip"}, 400, "malformed-request"},
+		"something behind it": {whole + "x", []string{"gzip"}, 400, "malformed-request"},
+		"two members":         {pack(user()[:20], user()[20:]), []string{"gzip"}, 400, "malformed-request"},
+		"packed twice":        {pack(whole), []string{"gzip"}, 400, "malformed-request"},
+		"16 MiB and one byte": {pack(strings.Repeat(" ", contract.MaxBody) + "x"), []string{"gzip"}, 413, "too-large"},
+		"too many values":     {pack("[" + strings.Repeat("1,", 100_000) + "1]"), []string{"gzip"}, 413, "too-large"},
+		"zstd":                {whole, []string{"zstd"}, 415, "unsupported-encoding"},
+		"two codings":         {whole, []string{"gzip, gzip"}, 415, "unsupported-encoding"},
+		"two headers":         {whole, []string{"gzip", "gzip"}, 415, "unsupported-encoding"},
+		"an empty coding":     {user(), []string{""}, 415, "unsupported-encoding"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			header := map[string][]string{"Content-Type": {"application/json"}}
+			if test.codings != nil {
+				header["Content-Encoding"] = test.codings
+			}
+			got := f.send(t, outgoing{Method: "POST", Target: "/operator/v1/users", Body: test.body, Header: header})
+			if got.Status != test.status || test.code != "" && got.Code != test.code {
+				t.Errorf("%d %s, want %d %s", got.Status, got.Code, test.status, test.code)
+			}
+			if accepts := got.Header.Get("Accept-Encoding"); (accepts == "gzip") != (test.code == "unsupported-encoding") {
+				t.Errorf("Accept-Encoding: %q", accepts)
+			}
+		})
 	}
 }
 

@@ -139,8 +139,8 @@ func goTest(root, overlay, pkg string, names ...string) (output string, err erro
 	} else {
 		args = append(args, "-timeout=5m")
 	}
-	command := exec.Command("go", append(args, "./"+pkg)...)
-	command.Dir = root
+	command := exec.Command("go", append(args, ".")...)
+	command.Dir = filepath.Join(root, pkg) // in its module
 	// Seed 4: the servers read from a replica, and PostgreSQL has the limiter.
 	command.Env = append(os.Environ(), "CONNECT_TEST_FAULTS_OVERLAY="+overlay, "CONNECT_TEST_FAULTS_SEED=4", "CONNECT_TEST_FAULTS_FOR=3m")
 	text, err := command.CombinedOutput()

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -229,6 +230,39 @@ func TestIdleConnectionThatIsClosed(t *testing.T) {
 			held, loadErr := store.Load(t.Context(), "ada")
 			if loadErr != nil || held.State != connect.StateActive || (err == nil) != reachable || dials.Load() != 2 {
 				t.Errorf("%v, then %v (%v) after %d connections", err, held, loadErr, dials.Load())
+			}
+		})
+	}
+}
+
+// A client of the partner's own tells by the hooks of net/http/httptrace what became of the request.
+func TestHooksOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	opens := func(trace *httptrace.ClientTrace) { trace.GetConn("connect.example.com:443") }
+	opened := func(trace *httptrace.ClientTrace) { trace.GotConn(httptrace.GotConnInfo{}) }
+	wrote := func(trace *httptrace.ClientTrace) { trace.WroteHeaders() }
+	for name, test := range map[string]struct {
+		calls []func(*httptrace.ClientTrace)
+		want  connect.State
+	}{
+		"no connection": {[]func(*httptrace.ClientTrace){opens}, connect.StateActive},
+		"a connection, and nothing of the request":   {[]func(*httptrace.ClientTrace){opens, opened}, connect.StateUncertain},
+		"a second connection, when nothing was sent": {[]func(*httptrace.ClientTrace){opens, opened, opens}, connect.StateActive},
+		"a second connection, when it was sent":      {[]func(*httptrace.ClientTrace){opens, opened, wrote, opens}, connect.StateUncertain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := connect.NewMemoryStore()
+			client := connected(t, store, func(r *http.Request) (*http.Response, error) {
+				for _, call := range test.calls {
+					call(httptrace.ContextClientTrace(r.Context()))
+				}
+				return nil, errors.New("it failed")
+			})
+			_, err := client.Refresh(t.Context(), "ada")
+			held, loadErr := store.Load(t.Context(), "ada")
+			if loadErr != nil || held.State != test.want || errors.Is(err, connect.ErrReconnect) != (test.want == connect.StateUncertain) {
+				t.Errorf("%v, %v (%v)", err, held, loadErr)
 			}
 		})
 	}

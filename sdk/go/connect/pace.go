@@ -103,22 +103,12 @@ func (p *pool) leaveIn(ctx context.Context, ready chan struct{}) error {
 		return ctx.Err()
 	}
 	for {
-		slot := p.slot(ctx)
-		now := p.now()
-		p.mu.Lock()
-		valid, due := !slot.Before(p.until), !now.Before(slot)
-		if valid && due {
-			p.slots = p.slots[1:]
-			p.told.remaining-- // until an answer says it
-		}
-		p.mu.Unlock()
-		switch {
-		case valid && due:
+		pause := p.take(ctx)
+		if pause <= 0 {
 			return nil
-		case valid:
-			if err := p.sleep(ctx, slot.Sub(now)); err != nil {
-				return err
-			}
+		}
+		if err := p.sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -132,16 +122,26 @@ func (p *pool) admit() {
 	}
 }
 
-// slot is when the next read may leave: the first of those that are reserved. If there is none, it reserves as many as are waited for. The
-// caller has the turn.
-func (p *pool) slot(ctx context.Context) time.Time {
+// take takes the first slot if it has come, and returns zero; else it returns when to come again. If none is reserved, it reserves as many
+// as are waited for. The caller has the turn.
+func (p *pool) take(ctx context.Context) time.Duration {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slots = slices.DeleteFunc(p.slots, func(slot time.Time) bool { return now.Sub(slot) > late || slot.Before(p.until) })
-	if len(p.slots) > 0 {
-		return p.slots[0]
+	if len(p.slots) == 0 {
+		p.reserve(ctx, now)
 	}
+	pause := p.slots[0].Sub(now)
+	if pause <= 0 {
+		p.slots = p.slots[1:]
+		p.told.remaining-- // until an answer says it
+	}
+	return pause
+}
+
+// reserve reserves slots. The caller holds p.mu, which is free while the Pacer is asked.
+func (p *pool) reserve(ctx context.Context, now time.Time) {
 	interval, hold := p.told.interval(now), max(0, p.until.Sub(now))
 	var first time.Duration
 	n, shared := 1, p.pacer != nil && !now.Before(p.alone) && interval > 0
@@ -160,10 +160,10 @@ func (p *pool) slot(ctx context.Context) time.Time {
 		first = max(p.last.Add(interval).Sub(now), hold)
 		p.last = now.Add(first)
 	}
+	first = max(first, p.until.Sub(now)) // a 429 may have come meanwhile
 	for i := range n {
-		p.slots = append(p.slots, now.Add(max(first, hold)+time.Duration(i)*interval))
+		p.slots = append(p.slots, now.Add(first+time.Duration(i)*interval))
 	}
-	return p.slots[0]
 }
 
 // interval is the distance of slots.

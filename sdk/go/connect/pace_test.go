@@ -72,7 +72,7 @@ func (b *budget) answer(r *http.Request) (*http.Response, error) {
 		b.mu.Unlock()
 		return answer, err
 	}
-	time.Sleep(b.takes)
+	<-time.After(b.takes)
 	b.mu.Lock()
 	b.running--
 	b.mu.Unlock()

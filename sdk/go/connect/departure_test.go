@@ -268,6 +268,33 @@ func TestHooksOfAnotherClient(t *testing.T) {
 	}
 }
 
+// The package's own client dials and makes the handshake in less time than a request has, so that it is known that nothing left. The test
+// takes these ten seconds.
+func TestOwnClientEndsAHandshake(t *testing.T) {
+	t.Parallel()
+	store := connect.NewMemoryStore()
+	lock, err := store.Lock(t.Context(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Save(t.Context(), connect.Connection{Version: "1", State: connect.StateActive, RefreshToken: "svcr2_secret"}); err != nil {
+		t.Fatal(err)
+	}
+	lock.Unlock()
+	client, err := connect.New(connect.Config{
+		BaseURL: "https://" + listen(t, silence), ClientID: "id", ClientSecret: "svci_secret", CallbackURL: "https://partner.example/callback",
+		Scopes: []connectsdk.Scope{connectsdk.ScopeDailyStepsRead}, Store: store, Timeout: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Refresh(t.Context(), "ada")
+	held, loadErr := store.Load(t.Context(), "ada")
+	if err == nil || !strings.Contains(err.Error(), "handshake timeout") || loadErr != nil || held.State != connect.StateActive {
+		t.Errorf("%v, then %v (%v)", err, held, loadErr)
+	}
+}
+
 // breaking is the first connection, which writes nothing any more once it is broken.
 type breaking struct {
 	net.Conn

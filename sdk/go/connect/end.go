@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,69 +53,78 @@ func (c *Client) Revoke(ctx context.Context, key string) error {
 // The error is a [*SharedError] if another key connected the same account, at the same time or since, and has not ended: then it would end
 // that one. [Client.DisconnectShared] does so, and [Client.Forget] leaves it to the others. The store must be a [KeyFinder] to know.
 func (c *Client) Disconnect(ctx context.Context, key string) error {
-	return c.disconnect(ctx, key, false)
+	_, err := c.disconnect(ctx, key, true, false)
+	return err
 }
 
 // DisconnectShared is [Client.Disconnect] although other keys connected the same account. They become [StateEnded].
 func (c *Client) DisconnectShared(ctx context.Context, key string) error {
-	return c.disconnect(ctx, key, true)
-}
-
-func (c *Client) disconnect(ctx context.Context, key string, shared bool) error {
-	held, err := c.disconnectOwn(ctx, key, shared)
-	if err == nil && shared {
+	held, err := c.disconnect(ctx, key, true, true)
+	if err == nil {
 		c.endOthers(ctx, key, held.GrantID, math.MaxInt64)
 	}
 	return err
 }
 
-func (c *Client) disconnectOwn(ctx context.Context, key string, shared bool) (Connection, error) {
-	lock, held, err := c.hold(ctx, key)
-	if err != nil {
-		return held, err
-	}
-	defer lock.Unlock()
-	if !shared {
-		if others, err := c.others(ctx, key, held.GrantID, held.number()); err != nil || len(others) > 0 {
-			return held, cmp.Or(err, error(&SharedError{Keys: others}))
-		}
-	}
-	if held, err = c.disconnectFormer(ctx, lock, key, held); err != nil {
-		return held, err
-	}
-	if err := c.endGrant(ctx, held.GrantID); err != nil {
-		return held, err
-	}
-	return held, lock.Delete(ctx)
-}
-
 // DisconnectFormer ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What
 // another key has connected meanwhile is only forgotten. The connection of the key itself stays.
 func (c *Client) DisconnectFormer(ctx context.Context, key string) error {
-	lock, held, err := c.hold(ctx, key)
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	_, err = c.disconnectFormer(ctx, lock, key, held)
+	_, err := c.disconnect(ctx, key, false, false)
 	return err
 }
 
-func (c *Client) disconnectFormer(ctx context.Context, lock Lock, key string, held Connection) (Connection, error) {
-	for len(held.FormerGrants) > 0 {
-		others, err := c.others(ctx, key, held.FormerGrants[0], 0)
-		if err == nil && len(others) == 0 {
-			err = c.endGrant(ctx, held.FormerGrants[0])
+// disconnect ends the former grants of a key and, with all, its connection, which it returns. What other keys have is asked before the
+// lock is taken: a lock may be the only connection to a database.
+func (c *Client) disconnect(ctx context.Context, key string, all, shared bool) (Connection, error) {
+	for {
+		seen, err := c.config.Store.Load(ctx, key)
+		if err != nil {
+			return seen, err
 		}
+		if all && !shared {
+			if others, err := c.others(ctx, key, seen.GrantID, seen.number()); err != nil || len(others) > 0 {
+				return seen, cmp.Or(err, error(&SharedError{Keys: others}))
+			}
+		}
+		theirs := map[uuid.UUID]bool{}
+		for _, grant := range seen.FormerGrants {
+			others, err := c.others(ctx, key, grant, 0)
+			if err != nil {
+				return seen, err
+			}
+			theirs[grant] = len(others) > 0
+		}
+		lock, held, err := c.hold(ctx, key)
 		if err != nil {
 			return held, err
 		}
+		if held.GrantID == seen.GrantID && slices.Equal(held.FormerGrants, seen.FormerGrants) {
+			defer lock.Unlock()
+			return held, c.endHeld(ctx, lock, held, theirs, all)
+		}
+		lock.Unlock() // it was connected anew meanwhile
+	}
+}
+
+func (c *Client) endHeld(ctx context.Context, lock Lock, held Connection, theirs map[uuid.UUID]bool, all bool) error {
+	for len(held.FormerGrants) > 0 {
+		if grant := held.FormerGrants[0]; !theirs[grant] {
+			if err := c.endGrant(ctx, grant); err != nil {
+				return err
+			}
+		}
 		held.FormerGrants = held.FormerGrants[1:]
 		if err := c.save(ctx, lock, held); err != nil {
-			return held, err
+			return err
 		}
 	}
-	return held, nil
+	if !all {
+		return nil
+	}
+	if err := c.endGrant(ctx, held.GrantID); err != nil {
+		return err
+	}
+	return lock.Delete(ctx)
 }
 
 // endGrant has the service end a grant. One that has ended already stays so.

@@ -167,6 +167,7 @@ func TestPace(t *testing.T) {
 		"3 x 10, each its own":            {usual(30 * time.Millisecond), 10, false, 1530, .9},
 		"3 x 3, each its own":             {usual(30 * time.Millisecond), 3, false, 1530, .9},
 		"3 x 10, slow answers":            {usual(400 * time.Millisecond), 10, true, 1530, .9},
+		"3 x 10, very slow answers":       {usual(2 * time.Second), 10, true, 1530, .4}, // 0.5 is all that ten at a time can do
 		"3 x 10, a thousand back to back": {budget{perMinute: 600, burst: 1000, atOnce: 10, takes: 20 * time.Millisecond}, 10, true, 3000, .9},
 		"3 x 10, five back to back": { // so little that each keeps away from its end
 			budget{perMinute: 600, burst: 5, atOnce: 10, takes: 20 * time.Millisecond}, 10, true, 600, .7},

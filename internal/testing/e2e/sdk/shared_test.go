@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -16,7 +17,17 @@ func TestGoSDKSharedAccounts(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(*e2e.Service) connect.Store{
 		"memory":     func(*e2e.Service) connect.Store { return connect.NewMemoryStore() },
-		"PostgreSQL": func(e *e2e.Service) connect.Store { return newPGStore(t, e.DB.URL) },
+		// One connection to the database: who has a lock of the store needs no second one.
+		"PostgreSQL": func(e *e2e.Service) connect.Store {
+			database, err := url.Parse(e.DB.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			query := database.Query()
+			query.Set("pool_max_conns", "1")
+			database.RawQuery = query.Encode()
+			return newPGStore(t, database.String())
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

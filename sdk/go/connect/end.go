@@ -66,15 +66,15 @@ func (c *Client) DisconnectShared(ctx context.Context, key string) error {
 	return err
 }
 
-// DisconnectFormer ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What
-// another key has connected meanwhile is only forgotten. The connection of the key itself stays.
+// DisconnectFormer ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. It only
+// forgets an account that another key has connected meanwhile. The connection of the key itself stays.
 func (c *Client) DisconnectFormer(ctx context.Context, key string) error {
 	_, err := c.disconnect(ctx, key, false, false)
 	return err
 }
 
-// disconnect ends the former grants of a key and, with all, its connection, which it returns. What other keys have is asked before the
-// lock is taken: a lock may be the only connection to a database.
+// disconnect ends the former grants of a key and, with all, its connection, which it returns. It asks for the other keys before it takes
+// the lock, which may be the only connection to a database.
 func (c *Client) disconnect(ctx context.Context, key string, all, shared bool) (Connection, error) {
 	for {
 		seen, err := c.config.Store.Load(ctx, key)
@@ -193,8 +193,8 @@ func (c *Client) others(ctx context.Context, key string, grant uuid.UUID, since 
 }
 
 // endOthers notes that the tokens of other keys do not work any more, whose connections have the grant in a version up to the given one,
-// and returns these keys. What cannot be noted in time shows itself at their next refresh. The caller holds no lock: two that waited for
-// each other's would wait for ever.
+// and returns these keys. If that takes too long, their next refresh shows it. The caller holds no lock: two that waited for each other's
+// would wait for ever.
 func (c *Client) endOthers(ctx context.Context, key string, grant uuid.UUID, version int64) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), othersTimeout)
 	defer cancel()

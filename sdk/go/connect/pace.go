@@ -10,10 +10,10 @@ import (
 )
 
 // The pace of reads. The service keeps a budget of requests, which refills evenly, and tells in each answer how fast (RateLimit-Limit) and
-// how many are left (RateLimit-Remaining). A read leaves in a slot. The distance of slots is such that what is left would be spent
-// within the horizon. So reads are fast after a pause, slow down until they are as fast as the refill, and
-// keep a reserve; several processes that do not know of each other share the rate, as all see the same budget. With a [Pacer] they also
-// take turns.
+// how many are left (RateLimit-Remaining; RateLimit-Reset follows from both, in whole seconds). A read leaves in a slot. The distance of
+// slots is such that what is left would be spent within the horizon. So reads are fast after a pause, slow down until they are as fast as
+// the refill, and keep a reserve; several processes that do not know of each other share the rate, as all see the same budget. With a
+// [Pacer] they also take turns.
 const (
 	horizon      = 10 * time.Second       // or what half of a full budget takes to refill, if that is less
 	firstSlots   = 100 * time.Millisecond // the distance of slots before the first answer

@@ -150,3 +150,30 @@ func TestLicensesOfWhatBuildsAndTests(t *testing.T) {
 		}
 	}
 }
+
+// TestLicenseOfTheSDKs: sdk/LICENSE decides, and everything that names the SDKs' license says the same, by its SPDX name.
+func TestLicenseOfTheSDKs(t *testing.T) {
+	t.Parallel()
+	names, err := licensesOf("the SDKs", "../../sdk")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("sdk/LICENSE has the licenses %q; %v", names, err)
+	}
+	for file, want := range map[string]string{
+		"sdk/typescript/package.json":                   `"license": "` + names[0] + `"`,
+		"sdk/python/METADATA":                           "\nLicense: " + names[0] + "\n",
+		"sdk/CHANGELOG.md":                              "The licence is " + names[0],
+		"docs/licenses.md":                              "The SDKs are under " + names[0],
+		"internal/edge/developers/pages/quick-start.md": "the licence " + names[0],
+	} {
+		if text, err := os.ReadFile("../../" + file); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s does not have %q; %v", file, want, err)
+		}
+	}
+	ours, err := os.ReadFile("../../sdk/LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if copied, err := os.ReadFile("../../sdk/go/LICENSE"); err != nil || string(copied) != string(ours) {
+		t.Errorf("sdk/go/LICENSE is not sdk/LICENSE: run make generate; %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -359,6 +360,34 @@ func testGoWorker(t *testing.T, database string) {
 	if got := state(4); got != connect.StateActive || !cmp.Equal(read, []int64{10}) {
 		t.Errorf("%s, read %v", got, read)
 	}
+	// What fails is tried eight times, and is dead then. So is what ended the process each time.
+	failing := errors.New("the database of the readings is full")
+	worker.Changed = func(context.Context, string, webhook.ActivityUpdated) error { return failing }
+	put("fails", "activity.updated", "10", days)
+	for try := range 8 {
+		if worked, err := worker.Next(ctx); !worked || !errors.Is(err, failing) || strings.Contains(err.Error(), "is dead") != (try == 7) {
+			t.Errorf("try %d: %t, %v", try, worked, err)
+		}
+		if worked, err := worker.Next(ctx); worked || err != nil {
+			t.Errorf("after try %d it is due at once: %t, %v", try, worked, err)
+		}
+		if _, err := db.ExecContext(ctx, "update webhook_inbox set due_at = now() where id = 'fails'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("kills", "activity.updated", "10", days)
+	if _, err := db.ExecContext(ctx, "update webhook_inbox set tries = 8 where id = 'kills'"); err != nil {
+		t.Fatal(err)
+	}
+	if worked, err := worker.Next(ctx); !worked || err == nil || !strings.Contains(err.Error(), "kills is dead") {
+		t.Errorf("what ends the process: %t, %v", worked, err)
+	}
+	var dead string
+	if err := db.QueryRowContext(ctx, "select string_agg(id || ': ' || error, ', ' order by id) from webhook_inbox where dead_at is not null").Scan(&dead); err != nil ||
+		dead != "fails: the database of the readings is full, kills: the process ended in the middle of the last try" {
+		t.Errorf("dead are %q, %v", dead, err)
+	}
+
 	put("ended", "connection.revoked", "10", reason)
 	put("after", "activity.updated", "11", days)
 	if got := state(2); got != connect.StateEnded || !cmp.Equal(read, []int64{10}) {

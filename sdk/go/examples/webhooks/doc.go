@@ -12,13 +12,24 @@
 //	err := worker.Run(ctx)
 package webhooks
 
-// Schema makes the inbox. Delete rows 30 days after done_at: until then an event may come once more.
+// Schema makes the inbox, and adds to one of an earlier version what it lacks. Delete rows 30 days after done_at: until then an event may
+// come once more.
+//
+// The rows with a dead_at are events that failed eight times within a day, each with its last error. Have somebody told when there is
+// one. When its cause is gone, let the event live again:
+//
+//	update webhook_inbox set dead_at = null, tries = 0, due_at = now() where dead_at is not null
 const Schema = `
 create table if not exists webhook_inbox (
 	id      text primary key, -- the webhook-id
 	event   text not null,
 	due_at  timestamptz not null default now(),
-	done_at timestamptz
+	done_at timestamptz,
+	tries   integer not null default 0,
+	error   text, -- of the latest try
+	dead_at timestamptz
 );
+alter table webhook_inbox add column if not exists tries integer not null default 0, add column if not exists error text,
+	add column if not exists dead_at timestamptz;
 create index if not exists webhook_inbox_due_at on webhook_inbox (due_at) where done_at is null;
 `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log"
 	"strconv"
 	"time"
@@ -42,29 +43,46 @@ func (wk *Worker) Run(ctx context.Context) error {
 	}
 }
 
+// mostTries bounds the tries of an event. Their pauses are 10 minutes and twice as long each time, 21 hours in all.
+const mostTries = 8
+
 // Next works on the event that has waited longest, and reports whether there was one. If the work fails, or the process ends
-// in the middle of it, the event is due again after ten minutes.
+// in the middle of it, the event is due again later, and after mostTries it is dead.
 func (wk *Worker) Next(ctx context.Context) (bool, error) {
 	var id, body string
+	var tries int // with this one
 	err := wk.DB.QueryRowContext(ctx, `
-		update webhook_inbox set due_at = now() + interval '10 minutes' where id = (
-			select id from webhook_inbox where done_at is null and due_at <= now() order by due_at limit 1 for update skip locked)
-		returning id, event`).Scan(&id, &body)
+		update webhook_inbox set tries = tries + 1, due_at = now() + interval '10 minutes' * power(2, tries) where id = (
+			select id from webhook_inbox
+			where done_at is null and dead_at is null and due_at <= now() order by due_at limit 1 for update skip locked)
+		returning id, event, tries`).Scan(&id, &body, &tries)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	event, err := webhook.Parse(id, []byte(body))
-	if err != nil {
-		return true, err
-	}
-	if err := wk.work(ctx, event); err != nil {
-		return true, err
+	if err := wk.try(ctx, id, body, tries); err != nil {
+		_, stored := wk.DB.ExecContext(ctx, `
+			update webhook_inbox set error = $2, dead_at = case when $3 then now() end where id = $1`, id, err.Error(), tries >= mostTries)
+		if tries >= mostTries {
+			err = fmt.Errorf("%s is dead: %w", id, err)
+		}
+		return true, errors.Join(err, stored)
 	}
 	_, err = wk.DB.ExecContext(ctx, `update webhook_inbox set done_at = now() where id = $1`, id)
 	return true, err
+}
+
+func (wk *Worker) try(ctx context.Context, id, body string, tries int) error {
+	if tries > mostTries { // it may be what ends the process, so it is not tried again
+		return errors.New("the process ended in the middle of the last try")
+	}
+	event, err := webhook.Parse(id, []byte(body))
+	if err != nil {
+		return err
+	}
+	return wk.work(ctx, event)
 }
 
 // work ignores an event of a type that it does not know, and one whose version is below that of the connection: it was late,

@@ -83,6 +83,22 @@ test("the worker takes each event once, and ignores what is older than the conne
   assert.deepEqual(read, ["ada 10 daily_steps 2026-11-20 2026-11-21", "ada 11 daily_steps 2026-11-20 2026-11-21"]);
   assert.equal((await client.connection("ada")).state, "active");
 
+  // What fails is tried eight times, and is dead then. So is what ended the process each time.
+  const changed = work.changed;
+  work.changed = async () => { throw new Error("not at all"); };
+  await putAside(db, "fails", updated("10"));
+  for (let tried = 1; tried <= 8; tried++) {
+    await assert.rejects(next(db, work), tried < 8 ? /^Error: not at all$/ : /fails is dead/);
+    assert.equal(await all(), 0); // it is not due yet
+    await db.query("update webhook_inbox set due_at = now()");
+  }
+  work.changed = changed;
+  await putAside(db, "kills", updated("10"));
+  await db.query("update webhook_inbox set tries = 8 where id = 'kills'");
+  await assert.rejects(next(db, work), /kills is dead/);
+  const { rows: dead } = await db.query("select id, error from webhook_inbox where dead_at is not null order by id");
+  assert.deepEqual(dead, [{ id: "fails", error: "Error: not at all" }, { id: "kills", error: "Error: the process ended in the middle of the last try" }]);
+
   await putAside(db, "ended", revoked("10"));
   await putAside(db, "after", updated("10"));
   assert.equal(await all(), 2);

@@ -11,3 +11,7 @@ spectral=$(.ci/npm .ci/spectral)
 "$spectral/node_modules/.bin/spectral" lint --ruleset .ci/spectral/rules.yaml --fail-severity hint \
   api/openapi.yaml api/operator.yaml api/sandbox.yaml gen/openapi30/openapi-3.0.yaml
 "$spectral/node_modules/.bin/spectral" lint --ruleset .ci/spectral/workflows.yaml --fail-severity hint api/workflows.arazzo.yaml
+rules=$(mktemp --suffix .yaml)
+trap 'rm -f "$rules"' EXIT
+sed "s|PACKAGES|$spectral/node_modules|" .ci/spectral/owasp.yaml >"$rules"
+"$spectral/node_modules/.bin/spectral" lint --ruleset "$rules" --fail-severity hint api/openapi.yaml

@@ -12,7 +12,9 @@ alter table webhook_endpoints
 
 alter table client_errors
     -- The X-Request-ID of the last of these requests, at most twenty.
-    add column if not exists request_ids uuid[] not null default '{}';
+    add column if not exists request_ids uuid[] not null default '{}',
+    -- The grants of the connections that these requests named with credentials of the service. A deleted user's goes with the user.
+    add column if not exists grant_ids uuid[] not null default '{}';
 
 alter table connections
     -- When the client last read each dataset, as last_read_at (0003) is for all of them. They mean nothing while last_read_at is null. A server
@@ -59,7 +61,7 @@ alter table authorization_requests
 
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
-alter table client_errors drop column if exists request_ids;
+alter table client_errors drop column if exists request_ids, drop column if exists grant_ids;
 alter table connections
     drop column if exists steps_read_at, drop column if exists cycling_read_at, drop column if exists rides_read_at,
     drop column if exists browser, drop column if exists lapse_told;

@@ -13,9 +13,15 @@ create index concurrently webhook_events_ready on webhook_events (client_id, rea
 drop index concurrently if exists webhook_events_retries;
 create index concurrently webhook_events_retries on webhook_events (due_at) where state = 'pending' and ready is null;
 
--- To find a refused request by its X-Request-ID.
+-- To find the events of a deleted user's connection by its grant, which nothing else has any more.
+drop index concurrently if exists webhook_events_ends;
+create index concurrently webhook_events_ends on webhook_events (grant_id) where type = 'connection.revoked';
+
+-- To find a refused request by its X-Request-ID, and those of a grant.
 drop index concurrently if exists client_errors_request;
 create index concurrently client_errors_request on client_errors using gin (request_ids);
+drop index concurrently if exists client_errors_grants;
+create index concurrently client_errors_grants on client_errors using gin (grant_ids);
 
 -- To keep the latest refused requests of each kind.
 drop index concurrently if exists client_errors_kind;
@@ -41,6 +47,11 @@ drop index concurrently if exists audit_log_rare_action;
 create index concurrently audit_log_rare_action on audit_log (action, at, id)
     where action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked');
 
+-- For the ends of a client's connections.
+drop index concurrently if exists audit_log_ends;
+create index concurrently audit_log_ends on audit_log (client_id, at, id)
+    where action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed');
+
 drop index concurrently if exists sign_ins_email;
 drop index concurrently if exists connections_live;
 drop index concurrently if exists audit_log_actor;
@@ -60,11 +71,14 @@ drop index concurrently if exists audit_log_action;
 create index concurrently audit_log_action on audit_log (action, at, id);
 drop index concurrently if exists webhook_events_ready;
 drop index concurrently if exists webhook_events_retries;
+drop index concurrently if exists webhook_events_ends;
 drop index concurrently if exists client_errors_request;
+drop index concurrently if exists client_errors_grants;
 drop index concurrently if exists client_errors_kind;
 drop index concurrently if exists sign_ins_address;
 drop index concurrently if exists user_addresses_unusual;
 drop index concurrently if exists connections_open;
 drop index concurrently if exists audit_log_rare_actor;
 drop index concurrently if exists audit_log_rare_action;
+drop index concurrently if exists audit_log_ends;
 reset lock_timeout;

@@ -59,6 +59,7 @@ type connectionCommands struct {
 	output
 	databaseSetting
 	List       connectionListCommand       `cmd:"" help:"List the connections of a user or of a client." detail:"Those that have ended are listed, too." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
+	Ended      connectionEndedCommand      `cmd:"" help:"List which connections of a client have ended, when and why." detail:"Newest first. The audit log is searched: the list goes back as far as that, and a connection that has lapsed is there within the hour." example:"connect-svc connection ended 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --reason user_disconnected --since 2026-11-27"`
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 
@@ -249,14 +250,15 @@ func (c clientEnableCommand) Run(p *program, group *clientCommands, api *operato
 }
 
 type clientErrorsCommand struct {
-	ID        clientRef `arg:"" help:"The client's id or name."`
-	Operation *string   `placeholder:"NAME" help:"Only requests of this operation, such as requestToken."`
-	Code      *string   `placeholder:"CODE" help:"Only requests with this code, such as invalid_grant."`
+	ID        clientRef  `arg:"" help:"The client's id or name."`
+	Operation *string    `placeholder:"NAME" help:"Only requests of this operation, such as requestToken."`
+	Code      *string    `placeholder:"CODE" help:"Only requests with this code, such as invalid_grant."`
+	Grant     *uuid.UUID `placeholder:"UUID" help:"Only requests with a credential of the connection with this grant id."`
 }
 
 func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Operation: c.Operation, Code: c.Code, Limit: new(pageRows), Cursor: cursor})
+		return api.ListClientErrors(p.ctx, c.ID.UUID, &operatorapi.ListClientErrorsParams{Operation: c.Operation, Code: c.Code, GrantId: c.Grant, Limit: new(pageRows), Cursor: cursor})
 	}), "at requests operation status code authenticated reason request_ids")
 }
 
@@ -496,6 +498,19 @@ func (c connectionDisconnectCommand) Run(p *program, group *connectionCommands, 
 		return err
 	}
 	return group.say(p, answer, "user %s is disconnected from %s", user.UserId, preview.ClientName)
+}
+
+type connectionEndedCommand struct {
+	ID     clientRef              `arg:"" help:"The client's id or name."`
+	Reason *operatorapi.EndReason `enum:"user_disconnected,client_disconnected,refresh_token_revoked,refresh_token_replayed,lapsed,account_deleted,operator_disconnected,operator_revoked,client_offboarded" placeholder:"REASON" help:"Only ends for this reason: ${enum}."`
+	Since  instant                `placeholder:"TIME" help:"Only ends since this time: YYYY-MM-DD (UTC) or RFC 3339."`
+	Until  instant                `placeholder:"TIME" help:"Only ends before this time: YYYY-MM-DD (UTC) or RFC 3339."`
+}
+
+func (c connectionEndedCommand) Run(p *program, group *connectionCommands, api *operatorAPI) error {
+	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
+		return api.ListEndedConnections(p.ctx, c.ID.UUID, &operatorapi.ListEndedConnectionsParams{Reason: c.Reason, Since: c.Since.param(), Until: c.Until.param(), Limit: new(pageRows), Cursor: cursor})
+	}), "at reason grant_id connection_version user_id")
 }
 
 type connectionListCommand struct {
@@ -777,12 +792,13 @@ func (c userUpdateCommand) Run(p *program, group *userCommands, api *operatorAPI
 type webhookListCommand struct {
 	databaseSetting
 	Client *clientRef                `placeholder:"UUID|NAME" help:"Only events for this client."`
+	Grant  *uuid.UUID                `placeholder:"UUID" help:"Only events of the connection with this grant id."`
 	State  *operatorapi.WebhookState `enum:"pending,delivered,failed" placeholder:"STATE" help:"Only events in this state: pending, delivered or failed."`
 }
 
 func (c webhookListCommand) Run(p *program, group *webhookCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListWebhookEvents(p.ctx, &operatorapi.ListWebhookEventsParams{ClientId: c.Client.id(), State: c.State, Limit: new(pageRows), Cursor: cursor})
+		return api.ListWebhookEvents(p.ctx, &operatorapi.ListWebhookEventsParams{ClientId: c.Client.id(), GrantId: c.Grant, State: c.State, Limit: new(pageRows), Cursor: cursor})
 	}), "created_at webhook_id client_id type state attempts next_attempt_at reason datasets from to")
 }
 

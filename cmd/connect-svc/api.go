@@ -111,7 +111,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 	a := &operatorAPI{
 		pool: pool,
 		accounts: account.New(pool, keys, mailer, account.Settings{
-			EndConnections: oauth.EndConnectionsOfUser, EndRequests: oauth.EndRequestsOfUsers,
+			EndConnections: usage.Forgetting(oauth.EndConnectionsOfUser), EndRequests: oauth.EndRequestsOfUsers,
 		}),
 		activity: activity.New(pool, nil, activity.Settings{}),
 	}

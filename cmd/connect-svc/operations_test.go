@@ -70,6 +70,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"rotateClientSecret", command("RotatedClientSecret", "client", "rotate-secret", id, "--overlap", "1h")},
 		{"disableClient", command("Client", "client", "disable", id)},
 		{"enableClient", command("Client", "client", "enable", id)},
+		{"listEndedConnections", command("[]EndedConnection", "connection", "ended", id)},
 		{"listClientErrors", command("[]ClientError", "client", "errors", id)},
 		{"listUsage", command("[]ClientUsage", "usage", "--query", "Walk")},
 		{"readReport", command("Report", "report", "--since", "7d")},
@@ -110,6 +111,9 @@ func TestEveryOperationHasACommand(t *testing.T) {
 			if _, err := client.NewRegistry(db.Pool, nil).RequestChange(t.Context(), company.ID, func(r *client.Registration) { r.Policy.Burst++ }); err != nil {
 				t.Fatal(err)
 			}
+		case "listEndedConnections":
+			db.Exec(t, `insert into audit_log (subject, actor, action, user_id, client_id, connection_version)
+				select u, 'user', 'connection.disconnected', u, $1, 2 from (select gen_random_uuid() as u) made`, company.ID)
 		case "listClientErrors":
 			db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 				values ($1, true, connect_now(), 'requestToken', 400, 'invalid_grant', 'code has expired', 1)`, company.ID)

@@ -242,6 +242,45 @@ func (e ConnectionPreviewState) Valid() bool {
 	}
 }
 
+// Defines values for EndReason.
+const (
+	EndReasonAccountDeleted       EndReason = "account_deleted"
+	EndReasonClientDisconnected   EndReason = "client_disconnected"
+	EndReasonClientOffboarded     EndReason = "client_offboarded"
+	EndReasonLapsed               EndReason = "lapsed"
+	EndReasonOperatorDisconnected EndReason = "operator_disconnected"
+	EndReasonOperatorRevoked      EndReason = "operator_revoked"
+	EndReasonRefreshTokenReplayed EndReason = "refresh_token_replayed"
+	EndReasonRefreshTokenRevoked  EndReason = "refresh_token_revoked"
+	EndReasonUserDisconnected     EndReason = "user_disconnected"
+)
+
+// Valid indicates whether the value is a known member of the EndReason enum.
+func (e EndReason) Valid() bool {
+	switch e {
+	case EndReasonAccountDeleted:
+		return true
+	case EndReasonClientDisconnected:
+		return true
+	case EndReasonClientOffboarded:
+		return true
+	case EndReasonLapsed:
+		return true
+	case EndReasonOperatorDisconnected:
+		return true
+	case EndReasonOperatorRevoked:
+		return true
+	case EndReasonRefreshTokenReplayed:
+		return true
+	case EndReasonRefreshTokenRevoked:
+		return true
+	case EndReasonUserDisconnected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FoundKind.
 const (
 	FoundKindClient         FoundKind = "client"
@@ -805,7 +844,10 @@ type ClientError struct {
 	// Authenticated Whether the client authenticated.
 	Authenticated bool   `json:"authenticated"`
 	Code          string `json:"code"`
-	Operation     string `json:"operation"`
+
+	// GrantIds The connections whose access or refresh tokens they had, without those of deleted users.
+	GrantIds  []Id   `json:"grant_ids"`
+	Operation string `json:"operation"`
 
 	// Reason A fixed text of the service.
 	Reason string `json:"reason"`
@@ -1080,6 +1122,37 @@ type Delta = int32
 // same, and so are both spellings of a domain that is not ASCII: `bücher.example` and `xn--bcher-kva.example`. What stands before the
 // `@` has to be ASCII where an address is stored, unless the mail server offers SMTPUTF8.
 type Email = string
+
+// EndReason Why a connection ended: the reasons of the webhook `connection.revoked`, and those that it does not tell apart. `lapsed`: it was not
+// refreshed in time.
+type EndReason string
+
+// EndedConnection defines model for EndedConnection.
+type EndedConnection struct {
+	// At An instant in UTC with milliseconds.
+	At Instant `json:"at"`
+
+	// ConnectionVersion The version whose credentials have ended.
+	ConnectionVersion string `json:"connection_version"`
+
+	// GrantId Null: the user is deleted.
+	GrantId *openapi_types.UUID `json:"grant_id"`
+
+	// Reason Why a connection ended: the reasons of the webhook `connection.revoked`, and those that it does not tell apart. `lapsed`: it was not
+	// refreshed in time.
+	Reason EndReason `json:"reason"`
+
+	// UserId A UUID. Responses write it in lower case.
+	UserId Id `json:"user_id"`
+}
+
+// EndedConnectionPage defines model for EndedConnectionPage.
+type EndedConnectionPage struct {
+	Data []EndedConnection `json:"data"`
+
+	// NextCursor The cursor of the next page. Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
 
 // FieldChange defines model for FieldChange.
 type FieldChange struct {
@@ -2159,8 +2232,15 @@ type FilterCode = string
 // `@` has to be ASCII where an address is stored, unless the mail server offers SMTPUTF8.
 type FilterEmail = Email
 
+// FilterGrant A UUID. Responses write it in lower case.
+type FilterGrant = Id
+
 // FilterOperation defines model for FilterOperation.
 type FilterOperation = string
+
+// FilterReason Why a connection ended: the reasons of the webhook `connection.revoked`, and those that it does not tell apart. `lapsed`: it was not
+// refreshed in time.
+type FilterReason = EndReason
 
 // FilterSince An instant in UTC, with up to six fractional digits.
 type FilterSince = GivenInstant
@@ -2341,6 +2421,24 @@ type ListClientsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListEndedConnectionsParams defines parameters for ListEndedConnections.
+type ListEndedConnectionsParams struct {
+	// Reason Only ends for this reason.
+	Reason *FilterReason `form:"reason,omitempty" json:"reason,omitempty"`
+
+	// Since Only entries at or after this instant.
+	Since *FilterSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only entries before this instant.
+	Until *FilterUntil `form:"until,omitempty" json:"until,omitempty"`
+
+	// Limit The maximum number of rows on a page. Default: 100.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The unchanged `next_cursor` of the previous page. The filters must be the same; `limit` may differ.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListClientErrorsParams defines parameters for ListClientErrors.
 type ListClientErrorsParams struct {
 	// Operation Only requests of this operation, such as `requestToken`.
@@ -2348,6 +2446,9 @@ type ListClientErrorsParams struct {
 
 	// Code Only requests with this code, such as `invalid_grant`.
 	Code *FilterCode `form:"code,omitempty" json:"code,omitempty"`
+
+	// GrantId Only rows of the connection with this grant id.
+	GrantId *FilterGrant `form:"grant_id,omitempty" json:"grant_id,omitempty"`
 
 	// Limit The maximum number of rows on a page. Default: 100.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2450,6 +2551,9 @@ type ListAdjustmentsParams struct {
 type ListWebhookEventsParams struct {
 	// ClientId Only rows of this client.
 	ClientId *FilterClient `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// GrantId Only rows of the connection with this grant id.
+	GrantId *FilterGrant `form:"grant_id,omitempty" json:"grant_id,omitempty"`
 
 	// State Only events in this state.
 	State *FilterState `form:"state,omitempty" json:"state,omitempty"`
@@ -2786,6 +2890,17 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
 	EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEndedConnections List the ends of a client's connections
+	//
+	// Newest first, from the audit log. A connection can be there several times: when its tokens end, and when it is disconnected.
+	// The connection of a deleted user has no grant id any more. Rows match all given filters.
+	//
+	// If few entries match several filters, a page can be shorter than `limit`, or empty: continue with its `next_cursor` until
+	// that is null.
+	//
+	// Corresponds with GET /operator/v1/clients/{client_id}/ended-connections (the `ListEndedConnections` operationId).
+	ListEndedConnections(ctx context.Context, clientId ClientId, params *ListEndedConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListClientErrors List refused requests
 	//
@@ -3617,6 +3732,27 @@ func (c *Caller) DisableClient(ctx context.Context, clientId ClientId, reqEditor
 // Corresponds with POST /operator/v1/clients/{client_id}/enable (the `EnableClient` operationId).
 func (c *Caller) EnableClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewEnableClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEndedConnections List the ends of a client's connections
+//
+// Newest first, from the audit log. A connection can be there several times: when its tokens end, and when it is disconnected.
+// The connection of a deleted user has no grant id any more. Rows match all given filters.
+//
+// If few entries match several filters, a page can be shorter than `limit`, or empty: continue with its `next_cursor` until
+// that is null.
+//
+// Corresponds with GET /operator/v1/clients/{client_id}/ended-connections (the `ListEndedConnections` operationId).
+func (c *Caller) ListEndedConnections(ctx context.Context, clientId ClientId, params *ListEndedConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEndedConnectionsRequest(c.Server, clientId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5269,6 +5405,115 @@ func NewEnableClientRequest(server string, clientId ClientId) (*http.Request, er
 	return req, nil
 }
 
+// NewListEndedConnectionsRequest constructs an http.Request for the ListEndedConnections method
+func NewListEndedConnectionsRequest(server string, clientId ClientId, params *ListEndedConnectionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/ended-connections", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Reason != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reason", *params.Reason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListClientErrorsRequest constructs an http.Request for the ListClientErrors method
 func NewListClientErrorsRequest(server string, clientId ClientId, params *ListClientErrorsParams) (*http.Request, error) {
 	var err error
@@ -5319,6 +5564,18 @@ func NewListClientErrorsRequest(server string, clientId ClientId, params *ListCl
 		if params.Code != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "code", *params.Code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.GrantId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant_id", *params.GrantId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7152,6 +7409,18 @@ func NewListWebhookEventsRequest(server string, params *ListWebhookEventsParams)
 
 		}
 
+		if params.GrantId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant_id", *params.GrantId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.State != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -7326,6 +7595,9 @@ type ServerInterface interface {
 	// EnableClient Enable a client
 	// (POST /operator/v1/clients/{client_id}/enable)
 	EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ListEndedConnections List the ends of a client's connections
+	// (GET /operator/v1/clients/{client_id}/ended-connections)
+	ListEndedConnections(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListEndedConnectionsParams)
 	// ListClientErrors List refused requests
 	// (GET /operator/v1/clients/{client_id}/errors)
 	ListClientErrors(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListClientErrorsParams)
@@ -7533,6 +7805,12 @@ func (_ Unimplemented) DisableClient(w http.ResponseWriter, r *http.Request, cli
 // EnableClient Enable a client
 // (POST /operator/v1/clients/{client_id}/enable)
 func (_ Unimplemented) EnableClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListEndedConnections List the ends of a client's connections
+// (GET /operator/v1/clients/{client_id}/ended-connections)
+func (_ Unimplemented) ListEndedConnections(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListEndedConnectionsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -8276,6 +8554,100 @@ func (siw *ServerInterfaceWrapper) EnableClient(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListEndedConnections operation middleware
+func (siw *ServerInterfaceWrapper) ListEndedConnections(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEndedConnectionsParams
+
+	// ------------- Optional query parameter "reason" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reason", r.URL.Query(), &params.Reason, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "reason"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reason", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEndedConnections(w, r, clientId, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListClientErrors operation middleware
 func (siw *ServerInterfaceWrapper) ListClientErrors(w http.ResponseWriter, r *http.Request) {
 
@@ -8316,6 +8688,19 @@ func (siw *ServerInterfaceWrapper) ListClientErrors(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "code"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "code", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "grant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "grant_id", r.URL.Query(), &params.GrantId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "grant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "grant_id", Err: err})
 		}
 		return
 	}
@@ -9634,6 +10019,19 @@ func (siw *ServerInterfaceWrapper) ListWebhookEvents(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "grant_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "grant_id", r.URL.Query(), &params.GrantId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "grant_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "grant_id", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "state" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -9887,6 +10285,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/enable", wrapper.EnableClient)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/ended-connections", wrapper.ListEndedConnections)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/errors", wrapper.ListClientErrors)
@@ -12163,6 +12564,102 @@ type EnableClient500ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response EnableClient500ApplicationProblemPlusJSONResponse) VisitEnableClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndedConnectionsRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+	Params   ListEndedConnectionsParams
+}
+
+type ListEndedConnectionsResponseObject interface {
+	VisitListEndedConnectionsResponse(w http.ResponseWriter) error
+}
+
+type ListEndedConnections200JSONResponse EndedConnectionPage
+
+func (response ListEndedConnections200JSONResponse) VisitListEndedConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndedConnections400ApplicationProblemPlusJSONResponse struct {
+	MalformedPageApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndedConnections400ApplicationProblemPlusJSONResponse) VisitListEndedConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndedConnections401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndedConnections401ApplicationProblemPlusJSONResponse) VisitListEndedConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndedConnections404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndedConnections404ApplicationProblemPlusJSONResponse) VisitListEndedConnectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndedConnections500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndedConnections500ApplicationProblemPlusJSONResponse) VisitListEndedConnectionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17279,6 +17776,9 @@ type StrictServerInterface interface {
 	// EnableClient Enable a client
 	// (POST /operator/v1/clients/{client_id}/enable)
 	EnableClient(ctx context.Context, request EnableClientRequestObject) (EnableClientResponseObject, error)
+	// ListEndedConnections List the ends of a client's connections
+	// (GET /operator/v1/clients/{client_id}/ended-connections)
+	ListEndedConnections(ctx context.Context, request ListEndedConnectionsRequestObject) (ListEndedConnectionsResponseObject, error)
 	// ListClientErrors List refused requests
 	// (GET /operator/v1/clients/{client_id}/errors)
 	ListClientErrors(ctx context.Context, request ListClientErrorsRequestObject) (ListClientErrorsResponseObject, error)
@@ -17813,6 +18313,33 @@ func (sh *strictHandler) EnableClient(w http.ResponseWriter, r *http.Request, cl
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnableClientResponseObject); ok {
 		if err := validResponse.VisitEnableClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEndedConnections operation middleware
+func (sh *strictHandler) ListEndedConnections(w http.ResponseWriter, r *http.Request, clientId ClientId, params ListEndedConnectionsParams) {
+	var request ListEndedConnectionsRequestObject
+
+	request.ClientId = clientId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEndedConnections(ctx, request.(ListEndedConnectionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEndedConnections")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEndedConnectionsResponseObject); ok {
+		if err := validResponse.VisitListEndedConnectionsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -18978,401 +19505,409 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19c9s4li/8VVB6tqq771Ky5LfEmtq6607Ss7mbTvo6zu2dbedKkAhZGFOAhoCsaDL5Zs9/zxd7CucA",
-	"IEiREilLiZPJVu10bJPEAXBwcF5/52NrLGdzKZjQqtX/2GIf6GyeMPj3zwu1Mv+9p8mCmX+k7G8LpvSA",
-	"x61+63TSmzyJT1j77Jietk/HT1n7Ynw+bj8ZdenTSTe+mBz3WlFLaaoXqtU/655ELc11wlr91rWUZLYY",
-	"TwlXZMS4uCXLlGvNBPnrQmki5LLTilp6NTcPL1LRH0sh2Fi31f24P0/lKGGz/siQ9+lT1Ho2peKWXSFx",
-	"r6X+RS5EvDfCT7unAeFTljJDtZBEmQnYL5OJTAklY6CkBu34YNu+3RZStydANcwn4Uzo51zRUcL2OZGL",
-	"3ETIGMYxs4ntWHUoh5fa7o2A4M+88khIfYrL1vjNZDKSNI0/wyovqSLSD1ef7OwdoPvFjPLkmt4xcRiK",
-	"L4XUU5aShWIpmVJF9JQrwtpmWELjOGVK1SCemefbGug0ZL8U9zTh8TMpNBM6RzpLU5mqVv+Pj62YacqT",
-	"Vr81M1JgxAjVJGFUadJtRa255EKztNVvHcWUJ6uB0myujnpPjuAfrU/vo4etw/Fxtg6/cJbEZseInjJ/",
-	"yqlhQZxKjUWwT7bHdtbhQixSJdM9bmG3wHTwfRJLZg6MJoYELhYMtzPhSjehH4k15P9Kk4lMZyy20vZw",
-	"M3BLzhWZuUFr0OyfdbIVyH4tf2ejqZR3B5NN7pibIyMkWeJwNQgWsm0ftpTqZ/gUO5wgxdPNPWvgcGTJ",
-	"9RQZxOgEVKxqka/b/gtuBp/nGtBToziYn2vSmUn/11JfsXlCV+YOO7jot0KE3a8zCKFiRWay9hTSjGoz",
-	"jzf3LP15Ed+yPR7E49wkuIKbK5aCEbjBjJJmGIULQgWZykVqfs81mdEVGdWZh7xnaXuEVJtJ/CZTTZO3",
-	"TCkuxWdWIhIu7ohMicLRa1A/B2rb9oWCVnHFaPxGJKs9Un+SZyk5ZynVMiVa3jEBiw6HGPRJw01wKmrM",
-	"I2U0bktDqyH8LUvvWfrCXMV71PgrRPpYLpIYyB4xEDUJ07WEuwIq26AxWLLvWUoTVObUYQ6yHcMeZkWm",
-	"9N5eo4LOWC2q4QNt+wEg/FrKVzS93aPs6RUYZSTjleF0LSVJzFA1KNVStuFZR+OvVKxyx1MdXFga+UjN",
-	"nS9WcDoVoSJ251MFssbsQ805mY+18wcXt+GdoAs9lSn/+15v297GM2s0Gq6UubxkSpaprHVeFyGpSLta",
-	"zM2kWPxCjGXMxe0euemshJucVr4Q5tAaS4DFkZkDF+T273xeaxae6DZzVBdm8yuLOb2G73yW6dD5POFj",
-	"qrkUR39VtS6BcBozQ24bXoCJKJY+ZyDRDmShofaWKWs8xiua1RWj5v22fdzT/OIDV4cSoWUkMxivLrX4",
-	"tCf2M2sJhoS6lOYVAmt2vLj//P4RUDdrUG010TY8X07+Wy3n80P6SJw2bPhY4WANKLdvtD4ZkqeMxiwF",
-	"Rr4cj9lch8IxZmqc8rk56q1+y2hqyJTDMrk07IPajj8QPaWaUCs57PVDfrz65Rl5cn5x+pMhV42nbEbN",
-	"OGMpjG3cMlIxm4fSqRN3z+h4yp5JoVOZrBN2xdRcCsUUyiirKSktU1wXs/Y8NRui0wUrG1jINjxePviU",
-	"JgkTqH3kR/4PuSRaEnPVMKGNVLSTPH9y1v2p3tg/M5qylKSMJrN/u2mp+3Hb3YA3rXKC4Op/JVEIr1Nl",
-	"WGRO9dRZUpnrr5qaOdWapebt/3vkhj+67x1ZLezoj277grYn7fcfT84//UspWfUJcgKiOTnmzVrEWIfL",
-	"y3idmpex2asJZyrnrOICfkzk7WbS/iVlk1a/9f8cZZGAI/yrOnrp7Bqdri4n4H1bZ9Y5ozrvJjNPWh15",
-	"MRux1KyTYmMpYrWZlhkXfLaYtfo9vwZcaHbLUjzdc5rSGdPugMd/XSg9Y6J0Wcwm8djzjExTNtbWyOPm",
-	"AbODrahl1PhWv0X9x4xMe+CCIUdXUWVV3ZfPM+K8v6WEMnx8b1T97wVLV+uEXZI5Tb2zwgxtVDtPoNB0",
-	"rH9QzgccEXAArMiYKgZKoHlsxG65EKDZ4nvoJ4U5/Q2G9ZNyPwZ7Tz+8YuJWT1v947PTyPCC+7lXKjW8",
-	"D3V9hRcCLeKYDAX7oAfowhw6suYpu+dyocic3rIOMW9MeGLYymuF5jFFZ+xPZJjwGddDkPoxn0zwqJfN",
-	"yTpKKybV6x6vzSoQC39ctv+btv/ebV8M2u//tVwI/AJEXo7LpRLcZ0zo1EgCmClXhMLDEeoEVJGhFZ6L",
-	"eUw1i4dVc8H3quZyvnEmtP33zmDrHMr2rmoKMu2ToZGVw8jNwPzLSVLzb7VSms2GUcC+E0LR5gIGNe/1",
-	"h2BOho8sp5KkVBBqTuGMinjDilRv7pPjDQvyo1mR9//a/+l/Zpvc2bbLeFgrliiVy2x9suuwlCkD6dFI",
-	"WoRkvIZvbSEli3V5RR9cJOTdfM5SWPhELlkKMgNiKe6QbaEdfnqIqLBTkXHlJPDmUjkfeMyCY2ODIYPb",
-	"lApdeWrMS/XPTBWhEOSrsdwFq8qF53Zfbwjb1eYTJDMj+w2cxmrR5BfZMa50LwTrbB+6Nse2cpn9iw9f",
-	"67dcjNkWQUS1kR+BVsOF0rT6yCn4Zt1l/DO/Z+IlfjEkTFNdSdg9uCJBw+PGZKK6ck/hj7WJ8RafeSkj",
-	"5p3QlRzpVmnEJjJltRZoAZ974AK9UyytIx6dcl5KiGLpTqJRxNfsQ4l0vhSZhkS9FkXFBk1Imw9tVIob",
-	"S7tU6eel3IOaTqo0iTewzCSVs511zWc0YSKm6XPHQa/oJmoSaomJzDGbSaXJyfkZielK2RM3NORUigIt",
-	"90ipUfTKyZzRD8YwCewZ5DGjN6AS+ZxN6CLRfdLrdquIBU0yx2wxvmW0w27UsqPAT90oZw2F+lWvffHe",
-	"mIzvP3ajk9BezGylqGU99pstI+ojYDSMgZUYIfave7BC3vJb8VJU3HGGtP3dY7vRmd1r7xS9ZRU3xHWZ",
-	"vZOyuUwPdS8YgVe1nTkhl9+5TMY9aNvszVBFwNB543g8zEW8K6iyjz+EsIwi8A2kzmsW5i6Os4yj0M9v",
-	"XYj/+leF2kqY9jiyr5YN7Z47+tklH9Yj9TccDwldXzwMbLrcgBmbyXRlUwrB4SgnkCRA9JQKckr+k/8c",
-	"kREb04ViBPO1vG5lfsU12rTOH2O+u6Rcs5goOWPeFUNe2ySKJVU2hAy3VOBDBUdlO/BUls3SPn+U82o6",
-	"t1Hb+402vRp4mD5Frf9qW3dX++Xz7W86x9in8lzEHVhgLWVwGzsURv0Uteq/m721J3YqzZMkQ0+RdWyD",
-	"AzOXIUa5uc7evXv5fJ9c8ODNzGdp7r6dMvedGvv5Jp97uZejXpkO+giWGy6+Z1JMEj7WO651mPm5bZWD",
-	"ZNa9rG958mqQtfoI1jjnVfnCUuqQ8uYxrfaXvw0KoeFtH8jFuA+zTXBGZPq4tms9TXyH7SqmXW9b7MKg",
-	"+5P0+EGXZwtZlOPFjAlt02aosSHhsZTGfKyVDfEac5j2CdfgP1CECrIQd0IuBexaZCMraL/ZPA77FxuH",
-	"sSIPnghk4sEVvgdsvc8s33HX1xO/t+37Wi773nY+1LspASOQoH+GeJ3+sS37zzJefdNLj8fGpUWaE/m/",
-	"3r55Tbgg765/aT+NzDGTo7+ysTZWPKPafGDCWRKbTTPfy0yw81P8i4ITl3BjeFER2/cV+CgEU+ZcZi89",
-	"JTFj88e2779RzAN5iKD1gdhactZWk0SPhm+Ga4RYCyl3cpGjfAICJgRx5URzZLmGAbuUC3ztLmErAnxU",
-	"yS6hyzjC4p0RS6S4VZCPY4W44TT4kLRmv41ad8hbTVNN6C2YcJiNgX5ecE4+Mp7zGQhfubA5NH88jm17",
-	"TWcs/q5Ct17LcsMywg0NE9hz5QGPYQtlrkZ6102sKlreupmlBdqfom/Qz+aYIVcc7kSBnDPRIS+z+gUy",
-	"YkwQKOoaGxmw5Hoap3QpMGiolix9NAr6a4mVIK+4uHuYFIiDyvYau+0L4TOGeZAnL2pV1oRs+1h5Scwh",
-	"fINujTAHzxEfOVW01+2WVMc8Mk6xC/R1+eCjVmWF37aPlBcyfjZpU6hlRKmzlOnd4+GLoAr7S3GEr7be",
-	"zhKO2kd6y/C1avOvMsZTrHjfgTHyReg1digb8MvubaZQCnbP0o21+HU312yteoR7+1vK7jlbftnb4PNy",
-	"yaP2+yNbObvT6qPIhqCV+qX6Wjkvj/Cwo1hJcx/Ztu/BkJ+iVrE+bdsHCtV2+1YrK5AnfNCgpAjPJ5lw",
-	"rUjKxozfQ66JmksROyl12ut2yFum4aF3V6/Q8fRI+CCPkLEDE4RoFds2MBhsb5tHx7oZAkcfEocY9coC",
-	"Oe8SzWdM2YwixcYp0xFYDifdwt9gJjZxi/w+ta7EOZPm1656hqZasJTEkozlQmhFqPnVN5lOFCJ67MA9",
-	"GcrGNt7xA+2Nc9ZhBzw1j+RwFlBHdljfHCLItiUOh9tr6h4fMzKhPHk0vpp1XJSd1jaPW7J9eXOD7mWF",
-	"t4OvPILVDsFcdljnDHWlhvvplYdn2Qv3Qjg0H9vsnZNf+c+gFQS/7HajbrdLoPz/seh4RfSWHdZ+UfjE",
-	"Zu28CMFyIDFdhg6zr+X+/fff25dBdf/W9z1WwEP3qhzfZac9K8GQ2b5362g5xj4rB3Jp8LVsNvu21zRh",
-	"H+hYJytiVL+hzU9qm7GGzgFkHxwWMWyGEaGJeU3aAsHhn4xGliqm/22hJ+2nwz8VAo7++255hjbEDOcf",
-	"KLj9O58PC8yIGBvtF1v2wXFFAZLDIWF8CeGhWPqFUl2tWyDOUIK2OgUcopB7l3m0nq2vvsigcw6UYMtj",
-	"5KVCSDSfm0amNHaPP5b7Qz04NfRb8gp9ne7jKoSlz7aZVfhJNb09ecIPs7vWnK+9vWEt16PYZr8q9s7R",
-	"/J7r1c9Uj6ewwXHMzdxp8ltq1CnNzYZOaKLYmgSzNaY91GehiJMLoqWmiZnqjIvwG72oNQ9+/Ngar8YJ",
-	"F7cDijTY33LNZmrbjl3xmF3JJWa+fXiJr/S6UOlp6zdpmtIVxLndMBkoTcpm8p4m9cd7ht/IQHKu8Au7",
-	"0/CQsWsOGiB71x7srXl6hwGaLymO1GwZGw/S8PtmKoMM3Wi3ST3z7z9s9J1HrTXcJ/8LTLQ1r+SEwRVT",
-	"UEy9RSTUOdIbC0+xWUWNg7p1n21aS/lRq0lD4cw0f2sXknd4ZROn7vaJ+vP9FBYZ/5FbsqiMA0qGKt+m",
-	"ioUMFmjDxDfzz/sydofnWPycaqpYBVhBjH/0eWd2aHRPMrGYVS8B/DYY2cFKRAHYWtMrNwSBM8OBa4np",
-	"FPDqkEIaxyyGTGcSU3BP589oHpytRsF61BqnkG07oHrr867G3uylX9ZNbxR3Ad9kzQAnzDolequi9xwe",
-	"wgj01hFeS/yyq/mvV9ofnowMLaAIiOfWxs7VkW8Jyy14Neeaz7mSgwYy2oxd+2oJOPXT+o0V4MFVoPNh",
-	"+r0DwmMfbBI9eb1IEiItqiINcutxiD/cYYlaYpEkrffrQgeXKyBgy0JlKRM7rFW54gtOoQnGB+2OAkJD",
-	"A83EkfWp5H5em2/pDBcx12D4NJwaHVfjcdraHQfvRsd6M+jdmoCj5ZB0O8HOiYJbtzEA3Tp1TcRYhvnW",
-	"/9iayHRm3m4tFnCOq7g1atmUD3NF3bNUVS61/WMADmlf8xhZsP72xPCJ+4UvhRzJhYb5uhc7G+lyfYGq",
-	"eAVBQ/JsFrU+tG+ldee2ANf7ii5/ZUpRdGbzEiCT51xpLm4XXE2ZyuMQIuBMCGzl15ULfX7aCuB6uuuA",
-	"PDmRXHdHCucJpbKZmoMi9CCNIchfJsFL9tMvZuW5PLh0zg7/1yidc3d4CYjq2P7dYloN//KXv/yl/euv",
-	"7efPhxGZpHJGehfdbrvba3d7RuG5uLi4aPeO2ye9HE/ZKzYEkexd/OOPY4f89BPiPx1/aq/941/KxAeW",
-	"YFzO56mR4A33N8T6bqxQBC+XrqetDZksVGO6sEJifReyvBWbqZIyGqs+gQU/63YhFELHgPfKMbiRcMFK",
-	"5e6+5h45ajctgq/O2csirAjH3KHUrC6LO+SNnrJ0yRUjbDbXq/KLxpadWMU5x5FtzWcFtry5iT+efmqb",
-	"/xy7/1zjf/q5/9zcdMw/Tj79979sFPZ+/NGqbFLS18VEkPaEB54aoeKgrjdccLDOqgQ10N3ZwhXt9MkS",
-	"bBNNltCuxnbYEXJZuoy1RB80lcO9LpN9uVt7u4HTjDP9859nZ9dP0KYdVXdbtzP4oHLImM6UNftmDhhI",
-	"N4aAYsDxJYbsphOag8q1sJk56guLmDFUnm3zh6j+yT/01ftmzkRe1HyVNzBmFmb4yA18EcNEyrsBTfgd",
-	"U0OjjsIBJguRMJVHz8dyXpdlVPAY+qE3Wvv41KeoFQxae69eSXl3aV7ZamZZavLDlC7cLiv2CsANMDlc",
-	"+sjQEMoYuSI0UZLQkQKgkxwINKYbi5LlGy1SlZdAXOiT41aZ1jymSTKi47vBIgXtYE0YNBSaYynGizRF",
-	"PxuNVV0yEP9+wBxq5Todu7ibpnLGzCGpnF0ib2UVimuSmZDaYQjGRmjKDnlh2Lrv13/tu6IUz/t6mv+k",
-	"rxGgiKKriGKALlj2SZnEA0wtHizK0YJ/nzKRh9/H5yHbXEGpGhe3mdXItWG5RIpblmaFbJ9dIZmn/J6O",
-	"V5V75KAXB3OWDmZcLPByqsFVaiznDUTCW/N4PkxyAlani5kUBEXUWgj+twWzfzZW8qesCc+66eJrTu0J",
-	"HlNBRowwgb8FcIkOuRRBQWrwqJA6dC+DLx28hK58N2oFZbtlHmbN0pmqXOYtdXsFUNDgjcGcpjRJWFJz",
-	"V9xryJzrC/V2KpfGaBizyOkrDnrUHxxUFsG7bQVDWGLRaW1TS0JNxKHf474VRKJnonI+jKywLRF8JetT",
-	"lHMFAZU/CuF+WUGVk4IlEqH6UrJK8baraVt03t8sBda2McIMJRXSHODpoicHmCKHw7wGxbz9lloXq1Ot",
-	"54q458i7q1cdcuWowS5P4F7ySX8dJMMDf3dPn25B/i6/3PKkPPNPEFpclBorsXUditfkmncEH3AQNb62",
-	"sXBfFRHP12ZavDirFvzd1StzJrlW5uwprllEllNuM57gPts4OKx6zVv5UpC3/+fPRKbkt9d/xvtZTjyo",
-	"+bmF7eWCjKhi56ebxn365OTpaUV3mH89ev8//u1jN6pw9Dz8Zs+1rOluZbrC9VhjJ+wbZC4TPl65DbGe",
-	"ZNAkzdZafAMtd9igiiu5IMcXSlMuzM22Jh/mLCX43l7kwxe56HPXaY1tgecPsRtl93CenhfYzwLuS4hM",
-	"WUBsxUSsSCbWUCxWb4dt+7FhJxwtNZYFqLFFj8q23HBOiqFi+ndvCsGKEIjb2x5swUW/bX0+VV6KvjCq",
-	"iTewifkRtvmLS/V1mwHujbrcG4EaM5IyYRQzYmyXnXUDIWwPU3JkqSqLN12SCf9g1Cf2QYemDh9v89eq",
-	"0g3mKRmGeYg2cgf+CnAEU1U/IIo2ZXZKj0vzv1CmVAhlnxrB/ragCbpqaaJchWcer31INXgtQop3CEVl",
-	"JsBWdbigl6JeF3bf8Vopdj6y21jkrWAZ8lv0fjP3/yfHTNomJ+CzMrXZhWY2f8JVKWHXU+kNiJltN5oy",
-	"38WRqy1Bx1Jxh4MNVHULC4AUBGdXkvjR4flcJx8sFzYyH4NY2OwHbfW+gyKhSVJpoVfb19vkQtXxuUIf",
-	"rzspJ9g0ZodFesBxKDD55pPhD4BlgYx7Chu15VAc2k0c3j4lDuI7Lspk62WSEPgTNMexe5Nv+cU8fM1y",
-	"SjVATeig9SJNWW3JW5QRj9GRjQtVw6ENc/k8u/p1evxxgWpmQ5XEgqmA9BPo1uRA1iCqx0SMkFki7pBn",
-	"CGZg7mLUR5WWc2PAQbFAryoO0MT3LGrmrT7zjyJR5nV2X9oPEiY4YmM5YxbwG8n3uZUIYcLivtFahR4S",
-	"LUMdNSLDJeVaDT3Yh3txTuEMy9xlyTNsugiSecBEyHBCIOA8tPghwzys6dDcH8PQS6gwcgEEgMxE6JOo",
-	"ZZ4sdRJinf0Ad6gos2voPo3s44M6uiMXdqJEsKV7BCwernMX7CNyhpvJ5x2kjRfBLrGDm8E1UfxWPGxN",
-	"zBe+UIAAcP8GYCGvr8MraziDjS2XAmSktXWF9AX4cs4Eap8NGdqOHmJYFjEU8C/Ozvc0PMhyeICf35x2",
-	"Lm53PcNNXOWBxF0btyhLnIQtbOj6CpeIgA0Ho/pCewuPXUnttd8Gd7+8Z2lC5wNrG5a38jdHAw6bTGJ3",
-	"mO4Yy8mgueHNky4qz1kXw+5mT8vx2cVx3vFVvlMVU4fGek3rdD7rbevuiXV/J6N3AwSEGkCOSVU/vpio",
-	"qbHgrLzDV5w9N1oozpQuczLGcjFKWPkhQHfBA6OO+zjDUDC5Pd/pdpEy1ejIlkex1hbdUZDf59Kz5v++",
-	"gyMBwT4Guydf1+DToMf1g/SSutnbt0xYK3U9gTuCqv0xn9HEuqY6rereo72n5TEI6JFdewGmXGmZrgbQ",
-	"dbZhBQ0Y0CmjbotqtOgEwLQf310/+8mcxdDbDUuLdoz5ZF7PYLZB4xfRMPw0t6cNUaWv4MEvmV9Qmhmd",
-	"0LkRikG1wJJiPUDKJilTUxaDdOQz1iGv+B0jlKTsXt4ZG0SwCLeBxU45dOcTWXm08i3Rc2kIGWKPWca5",
-	"ss5I+Oz29MBQUuWb0Xser0izz9pu2/B8js2jgnQpcHJuxzcLNXtj7SraSkPETp6uNxhvqC7GXOUQVw83",
-	"kt3ag44xT9mYl8vVyzBnBkHKpCQzI0+C+8loWoCYiF5WyCW+tmbSyjY2zpzAKIng+QjjAHgdKkJvJflx",
-	"yJTmMyhn+inkeMgfMD+7P0PRyCBhFPJAbDuS0kvdHYsDrmLhfGVLGm05qgVm2nwodiuc+35x+7yNGu2x",
-	"Kx1S34KX6SE6ibvNykxxG1cJgL8zrrfpF00t8kd0x3v8V+9bReUJdzMDlK59P1ce+myn9lHp7LLdqm97",
-	"d5uXX/UVV3zGCO6sbJZa6qDu/8wM2rluF3SNUisz8wv0Tp+cPj05P32yjXGfYapgzaT0hyXg7ybZtyeA",
-	"lorzPWf7N0lI7ZBLTMVfcj2VC+3z9QeLNLGggROimNbcOoacFxZdYX1oHx8mt5iHRLN8VV+PkF/GGvUJ",
-	"GwCLGuq3zeEi9o+YUG+Kn2NuO2NTDKCVnfqaICo8MIWj3VJVthvP6cq5qJoFFQEHKgpwTOSEpDx2bn2l",
-	"aQqN/tDXF1tFuWwfq/yHajGDYF6SkACDplQ/WBetKRtL1xxr/dPgOPMSIvy6d3gIe5FD9BC/VVM1+cPT",
-	"EbgvFGNiEy2YJw8aMmcIUx7ZaqIVoNqb32RLGcIKrCBxVcgMwW03ItfKAu0KRtk+2XmUMpIDcqlM8NKS",
-	"0DjukEsi2C3V/N7/RS1GOqVjrf5Eurjgtlj3EmbrN4rarTDctVL+1+AZAUgJswCukcythPahS/J3lsot",
-	"nvyyG7vtf/u0jMFeVOR3i1znaZv5fHx2SkYrsFt1HiWDTKXSUTDDmKt5QlfwRET+tpDmLYASFYsZS/kY",
-	"3uiQd/M5S2HWiVyylIypYtZ+ZjdCwdvQGE3Cb0dST4mas8TIXmX7ZssZ5cJbIcbGuHz77OXLPhmO/r//",
-	"dzxlacdCNSJix/CDaLdH5vftu3vq/2abJChNRaxsgBKpGP77ECFSzVbgt8kSbBSaLRN3Pb+jsAbRrK5L",
-	"gZWTCUsVefvr9W/vrn952rkRJfnxQYr2SYlGEtYdN7xsXLOF/Ea/1AqhwEHryNVNckVcHW6pdoRLtOmT",
-	"4BYBOwUbKSs2pymU0IxWRM3pGCOX65kBZpblCaTQxDmfgZRBwwS1G8Ptmg6O4ucR2SUqkwqw7Lsk8WZ4",
-	"JxW4Bq7pAAU4ZYW2L5Rk4vF3DazNs7CoFtpyYx6/NAe8IgMIGlT62JWMsXKAYgtt+yb58eqXZ+T8otv7",
-	"yaVET1xrmalMmO9pG3DvWbebB7k4+uP/Hr3/Hz/9j3/ZuhGO3o2IJnWv9/z6ozJclnFos9lsd66g8Ovs",
-	"w4ddPIpn3cF24+BXniTcxXnNWxcXO7xljtAg4TOuG07t9Phih6mFww0gEJrHHPBBTl9KsTXgOSkPt24g",
-	"3fXNPt1pd6pTTy+TpLJsqqkLNEyMDreodAmzZXDZCy3PRZ4xSg+CwyRuXEtQkdXj5H2ALwIOa99OCpPQ",
-	"pnS+ntjyucJmO8JgVYvfFWhhaxP3czbf9Phe4DMKM/JKb607m+HuHGLGuMk5mkKL2o43cK3PM99A0b9U",
-	"pyAs1NXAIRkh5D8gm+iiAxsR1FqbXXD1F9kRziuslBCDunwRt2aXwtLm8LACL0Uwvk9CgMjbptvEHKLv",
-	"+QTf8wm+5xN8ZfkEjy3i8FjzCgoS7tA1CUWB+jUWJ8AcXvHGuG3NF2r3wM2f+T0T7kopc9vYKi9zXt5d",
-	"P0OXjE0NVfwDmaSINEkTEvNbrvcrtX60YqsXnX/66X+Wg4j9h1ykuySN2jzLyiJww0HgpcLkwrBkySID",
-	"lpeB1zAfJpntWStJMmqZq6SBYuCrzVQTBDB85Z2DQd3IUEBQNpOouJw5GsoY72WpQwbax5Ara6Upsky5",
-	"hqg+F4FDL7fkVp8MNYdu+4K2J5ftX95/fIrol+7H0yY/9iqAFOofFzwts8DePvilHtDpbuhDForDZVPz",
-	"ul+vGC5jjEyv2LOWhbCNCCJgCCJwoaqICLY0Zhs2JyYwNnp/lyxl3oSV6Y1Awxp8jwmbaCIXGmCPzAkL",
-	"nNX4eW7tJxh7tIL+utZxS1KWMKoY6XW6na5DVoh5bJUU8OYDuWhL0hi9u/Uixm7bc/rV6foFmoWWm8L2",
-	"u0o5w90IhYcLhoAhY0jymHGl6R2znj6zGII9uFCuIvd+WxZ5GZ/lvGDlDqhNTqfXbNmg78E+ArXfQPuB",
-	"Eq2kum9A2aa9Zsud0kJ2gX/KKl7Ou9+xoLxTM1uWXvc7MNR3YKjvwFBrwFCh5Oh+h4l6XDBR2eY8/cKQ",
-	"UY1XonB9Wr9QOerj+4q2F3jYbbHlFbvlSltgErxef4OS1ldc3DW8YjMpAsvb6reYuOWC2UBsLhuYzoxt",
-	"N5Xg6pRzJpS18XIQ3xEZWpj+/uvLX18MLUz/+SlJmJFyKrI+h4jE0vzvdDWfmm9REZOFiFmqxjKtyAkA",
-	"x5cUySpHcwVQBAIDGR63pb6Qe+SB3yElqhweCCAWxqz+IAC2A//CAwPJKkGddpAKz0QFJtE9TXicr/+1",
-	"Qz89PzXCpqIemHtkV6w5j8h516w4vFV6WOrU9b5my3eKNc10aFZwkAIjA666FE21XWOB/12KrTrstXsu",
-	"7+qlSfJm0ur/sV2Nfx+V1wOnP0Dv40wyYRkbjztrZ94lpHuai3Mv1ZpllYMLQbl8NkaW8pflXr1+92r9",
-	"iu+WnKg3vi74AZnbuxRxD5iIt9UmZfa8sbBDT77DjngI5IG56Mx7QWl0k7zoMlQCO6my7VwH6z/oSler",
-	"h/ihH5QHw39gj5RvphNF3VYS9gbf1EmiggFCX23DFKbGzudNMGyFmYYwZ26gshnsrGXYq3BrD2z4vsU3",
-	"AXldpqJtLNcoRuhQubJfrJ7T24zAJkdylx4B7qUylr3GvmoyhSZyIdK4UStKzyr7MOcpU6Xx7XdC84Qs",
-	"XYqP+UZRVbBXiFOQIFP5Mzq7K1E5kL7SWYVN6GBKUAdo83Lll8tOyumm6+qdXeLdIs3By4H8cePlmKoI",
-	"2u4XMscrW4/CQYvX1g76bmFQ1zO/oY6apjKtiFNwAVo4phiriCiZ2kRlm57aIW9EskIf+tA+3R5LoZnQ",
-	"w2aNozwgY65L9iaDf4eruao7xLVNaFt488QlWXZKS1A01wmr6lxSxPM1r5cKK/zFFt7ATb1elQSf4H1H",
-	"zDrITFWVVvjJdScEHU+zDNME2uO4SbiGxhkOQJh5skhF3+p+bXU/7s9xmP6MJkb4sLid5fVVPbsQufyV",
-	"qseE1O0J5Axs+JRiabvOg+aZLCVmywfZB47JrBufilnCNn8MTKC2pnfQ2qvqKS1lO6HpLdu4ZGoxn8PB",
-	"bM9YzGnbskWdF5gYyxgFd9XjhVNd50nMJql+0IjqthXVVc+ghllrA+2jObtly7MBEtSmtZ9RsWojPlo7",
-	"wEereiX/ZD3awQRyJ6PWK4rds5QmbZyK2sjZbddWpvohl4gK7rzaBwZRNynGGLd9OkMkqHpS3rO0jTkq",
-	"G54aLdRq48Kk5jNwoZWmtl0xGjf24Xyx/FTbst7leZbdNKnStooOgFXsK7nMAVdfmEvP9EWHooiwbmOY",
-	"1WodtLhvQhT2xD8cSbUhjQLKC6tbdkle2RLJKx43zhHkxroZs5rlxQg7ENS1DpiIB6Chl6Bt3jEy9A9C",
-	"JS48OswW00LgdLZo52uf2N4eHV+5Ns8aTpCLdMxqHIy38GCZGu+/UE5Q2ZJEa8u7afeuS1fx0pf9knEi",
-	"x3eQRBukvvwdqk7rJAnu0sD42v2jv/aPH29uOvhvTBYsNRILber3UvG4Xjid96QerHa6ql4yIwjqJQ80",
-	"+reRkIK2L0tLkyBc1TkWoVORLzaH1X1ghdfmBJi1UtKM2vKDuyMmxg7SaD+57tnAlfNhceOO5P6tjRJZ",
-	"LrH20fy35rMLgSpng6gPvroW9zG/RrZyOX9gHIETDYMUdGYs4SX0sllzJ5uPRn6mIWEb1rFBttp6Co4T",
-	"ZjaOAkmJ8FWspl9OpfuFzQgpiM6xlmm5Xz3/2nrP8eapco18qJ9TjBXzX9chSvLCADtEw9KV76sxmh6i",
-	"kq97Q/uIK4Lm0WY1KKYrVZqIka5ITFcRkUkcpNVeh62UuCJaxrR+f3Sc63P0XK0VgpQaDG/KqxNLFXPX",
-	"BKdR1LgOzjHSHcRSPCT+zmxTBpEM9LuPZwDIsEXVrGOWs6lrdtV0mWqGmwoLtXZPrrYElPLvN1TsAOR6",
-	"4JwC65oA/sGlO7syXy8KXUv3TA0WBCzpDnkzIdbnACjq/Qz4x3p+Z1Ltgu1nSYY8vJJoDaTnoQ3pE9WA",
-	"UnXHYjI5JGVjGTM1UKX4j2/5rWhzQeCZICQ/ozEzEsLQ61IR6BjxULEnwoghYL0kQgZHeifadMrLsgWq",
-	"iGMCcit2Gu5BOPNhMoBZoRJjLMQ5Vv110j9YvQBXVd4xofaA1dtAd3geJlqEeLejFSgNRv0pUxhGq0GG",
-	"5FeVeJCx824AmaPVAOPVZbrJpSDujwGVzUdYqCqjEYA+d/60OaMDe0g2fN+ceutS33WQGhthRsl8yA+1",
-	"ityqRQEb5HerMP08oWXXQx0Q6HyKUGmlcGOYEPuN0hZ15k/2UJad2QfCktTM7QiAnRsc6ysLvl440ZhN",
-	"9s2eZtcuq8wrZnvaBZtKxnTGbGv8hx+IAOjDEpGfcRnT2xiCGsQs4fcsLaM8TJwG/vPP7iIu3IBVMElr",
-	"o93yeybIYv7QFVq7K8PDt72Yv6BQRUWVMNejMdBw8ipF6Yqvr8r2xiT2eKHeeQ0S4vMlU9aCes92MECp",
-	"3jGRclMUooSu0gXjMWvu9zpgsAHCObAI2JSXZh2KNU2tOQww2MoFHTJEbGOXRmTGlYIy1zQAD7Svf073",
-	"+eMJgezb6VgVOakVJZE6w6h+6+GXDx4c3RF5el+dCR9Z18HtAUwPMb22AuW7uqzoOldV01h6D751RfEF",
-	"j5RgZM5SONioJrn8n5jyZDWAKCtkeARRVvhT8ZfWqOfMPl4WsTf27Evx4n6H8uRGDtQKSDRIQAXHiJN8",
-	"IXap95Qg0BhT2Gs963lOyTI1Fr9hndk8w47zWpyxHqdUkYRPsszWGdfl1T5VDSlA5xz2CQXbGewYdEYM",
-	"bdk//A0+7IEAtCQzesegnt02Tu2vTRDwXemdPVOQstQhQyGdzTLsEyFvBPwBsF4BejTrgJFhsE0Busj5",
-	"QzpkGDNQACsGNbYLDsxta25zARn9xOqiZIh6yLB/I2y7DK+FkSGsOkwa198si5nlHKdp1wnCUVAPBS5d",
-	"u0kdMsS80Lj4ZK/rOtR0bsRQ8VvB4gEXdgrwoN1fm4arSMpvp+aLuL/mg4EKX77xAJHgwZzUndX4HCqi",
-	"1diyPcB4m1WmvXIG8zaPz/F5OyVws1q6oSv3pAoFCqipaqluGAnUgWkGEpjDoMJdB3Rp+NeAi4Fg2khY",
-	"gBxy/wKdYTBK5RJMZSMQ32/2cd8K860qVD1lrBVjfNEkIUwYjrH4FQodY1b0m0fcppThsFRTsPniodqu",
-	"Do1n3CZOAmQTcOCXyMK2TUHLlwsPLkg2rpzwMHQ7/2VwLsuK9NaxUHJblHUcdVQ4vsq8/BvgCFH2v5K3",
-	"TXUSsGaAw9Zm/Yt5wZ/nbiAfFBxjo30kK3+IsVu2WQVUHsorFV2udyFVh+osclQ3RBTed5VoYTJmg43g",
-	"pciD9sZyIriUJQnGyyDH4pKgCm+PI7bvyb5le+t65HHzZ6hStsf5y2tOOUQzu0hRyA6lXOY083KBAn+F",
-	"ykYmNJ/wTBNIecwigiXn/sBYmNEJFvn2jp9aaPiwDpH8hvXADsy+HIHgeDsGxlvN5s98VHvnzIksMP5Z",
-	"u4nkhy3dmvz8PsfEHldaz/6XuT5IDfQA2ZmndlnHfcwWxq2ezmeZB1hAtf0we5u1G7hs9tdBcXjR6Qv5",
-	"yJNUzrDMg88Y5D8SI01HVLGgl8CLhVmco59ZmnAxBED+mI1tYxhfBD6260FiujK3ChR/pBb0R1lQf5t0",
-	"Y7R3Zax1gNiwWRXYMgLumZTpRSpY3CfDS8Xp0X/K5I5qOkQNDn71jCbjhdZ0GJHhu+tn9k8v9PgIfoLm",
-	"Fn/+9Xq41lri/HSrhN0NknHH3tkd0oP1SRK8bv/kQJwgbY99GDPIMCIqMVYFwiY1xPv6vD3Gqxzol1B+",
-	"PIQEj+EOHvqpXKSlHeEXqc1vCBzdtdSuDH5zQ2ZOWVHmvgEqH0//9Y3tFB66g5XNDh7+4cqeBnv68g4N",
-	"6eskZgXOqGa952tmY/nvN0/EKm9Zn+9WX9LAfkPjh/UeDy7ZKzhS7pxvjzTBWTo0ljM6yauFxGPHcd4B",
-	"vWanev6vB/Lmwf1UK+FrcjXnVZvhYBt3ht0sa8Dr67NdU75avP17yrVmIkiuLuFw817CyjB40KliIQhS",
-	"gJOaUkVmGO6jgvSibrdrOwjKNOzJ17f+CqWV7SvuS8ikYApDjDFdYassmizNPx0lVd6Y1f5WJtyoisTd",
-	"3Xoo71CvYdVrnwtpSzdqph5D5eOnsgp6SF0fbOSrzAp3LSCxgtg6gDH53dkQCktLFODMTGhq/pPDmgFT",
-	"QPkalIgku7jK1isCymZneG4TN/hQdM0xg6LAkuG0/BJGry1p1NJlS7t5RzlpUb7XGTMGR3ybzGqedG2D",
-	"flvdJFnL0h29MbWs73CY9es0s6V9sLJyRX6mejxtuBY+4bm2CLqSyzVkjAC+rBwnBIfZSPgVU4Cotxv5",
-	"Na6UhkTVbOI44yL8be+rgt37VDH3QyuwoAB+rZpr3WLXkoaSVJgr09BJbTaxb98vU5tW3CHotQBUe7kE",
-	"F9ScUE163ajb7dkOtJDaLyculggNX0G1KUkWxRhKKdKMVBZo3qg0NuSygnILmiacpT5W+eBk/Y0jFyEE",
-	"dxrOqwXlCSebM/JLFbXnlCcrAA2wLX93oKvp+a/0GYSlCRlIcn4JwQG6U6Kz002aIjYGiFSl1WK5qpNd",
-	"ICExhLuZhZaUaxf24ul6gLveUPs0x0LmX1OEQlYNljCYbM5j4c9vlUBqHkr4bhiXIw7+bhFqPoNvYk6h",
-	"vSQtreoSY4bYgIhrjQwOPjDs8YtkIvKAWsxYHr7E9tjGEb4M3p7UVHNxu2NupDkH1bmR5q9fppefxQ4a",
-	"bOnWCpjkqQUui20ZIznt+b409jvhXmZztVuO7bgLVXmfa6IW3LMOgGcO0TBYoJDD1xhiw9m7xNS3Q2ZY",
-	"0myIEkgknzEJ15dLxLskCrrQg5ehogXBZg1jgc5k2066BGGEz1hwxj3snW9YtENbNGotqvXmutDG3HZx",
-	"9GMhXIKrwsV8JOBdrgNo/SI4ewj6i9/ZhMb0NOpdHNtMFBcukvEKvWv+7Izt5c4VoBf2CVNjOmdVoAY7",
-	"QCniectwdtYxFktRWlyHArNbStPZvKJPAfgxss66/vHycM+WCg7HsBbBYJ2GPHsF6IvIAcHObDh5u2U2",
-	"A2WqNPy0RWHfNf77pVvk7nTdWyyKCh51fzUkD51TtbOYG3kfD8MW/9jJAAAwc57CksT3Ys57abp7acJt",
-	"lVt5I8JaBek+x7VAeX2Ut2YticGCt2xZfVFTMmci5uLW9k63CePgUeiQlzYLlXts8jm0W0c45vSej5lt",
-	"hMI1oYooaSx6BQ3phDn3XJFJytiXwjpWVYfDdicwW5Wdio4tBNuwWZtUohp+UStg3mqP9FGRzU0Pzkx1",
-	"YG4tuQhzW2yfXuPFErsk1wI9jHNbfNRtrYjtpgZyJO9qL2hhDu7GCuf1U7HtGnjui1CaZBvJuAI43fwF",
-	"0pcBzMYpVaXCtdmt4MtQamyLz2ROMI27Xjgyr5WWCMfdTsDjZEPHOS5XHnYUF2wbxxzaZVzcxK/OdZzt",
-	"Sil5XlXk8RDKRKzxD5mNHCOUUFLCxfoxCu6Tmbod2J677z+eVDSoc+wIJk1jcB/MmSyH0g9sq2bHquHB",
-	"31CB74tvqDKXCFI7LA/QNz6HG1KW7Bny6xMSmS3MBtZ4W95+3xkxLGSLH5QDFliF1U5WqymMbVOb3ldz",
-	"wjVNbxsX3Ja2ALkUxSZtodZkkwjG0+Z9Nku8DxvW8rp5F5+H8gK8v4mkUoz7a4tnnzvzwY6u62kOTSFQ",
-	"jTZt7e9cTz9HPfUy853WWMHwRqtRgk3CziLWVwiV/gG2yw41zRkieYGW0m20YeRmcb9hKpdqSMYY06NJ",
-	"AkG9DsHeBnKJadZK4hMsxoZIiqWQlm73l8g0P9f8TrnnvxaMTsS5SFJG45XNsM+QOm2DP9vhO6GapbBO",
-	"zllEtZEehjLL+7UmUo746Rcu+9o28M/1/LQHgH86qM8ZjVlTnM9lKrGTv9FZwgNCfQSgBvb2DnCgD/F/",
-	"fFvttrcCjhbQh3NWWhUOKURVx4uU69VbMzgygqvUBvCa8lvkniYLtJyfvXn9+sWz68Gb315cXV6/uRpc",
-	"v/nPF6+HcMaoBVNCMMMpVVPr5qh46+3gl5evXoD6BGsBChSjKbhFLenmwm99MpRzMZG2f5+mY521MQUK",
-	"fbm5g25BrQB3LD8drsjlby/BkeL7YMHDP0DlJ6HzeQRloCM6vmMidmkRjMyZnCcA+O8zA7G7snnAtj9V",
-	"tlcQhqD4vVGuEq40Eyy9EVBkrHy5P1Th8kmuXh7XEAqVBaJoxp3KdSfYqx9f6mxZ6BuBGagWS9JeFLBg",
-	"dsMIhaRFF0yytgH2Jlvv+GpmYBuL+VYnQdmnS3TlqVnWGxHL8WIG0AlDOWeCznlnRWfJsHMjbsRbZtfY",
-	"Tl+4rukwvWEuRaFPfgYuGVpfeIf8LGPOMLD1v96+eW1ef3f9S/tp2KG7d05+5T8j1dARVlow/BsxfIZN",
-	"X9ovbJ+YPrn9O59byAN8ET6uMRJnE2TMH81wHfLOwgJhLdccG7hhNyl4z4EHkNfgGsZfWoc1nJB5Qrlw",
-	"gPu4L39bGEtsTlMK0DZAsxyPFymoLZFtnIvjSsHyA5klfZWlGyMwpzm/UJ4wtIrCMDAsh9C8nYsFCwxC",
-	"wy/OfvVmrUeqEKXWLXkG31Nmwy1c9pynDKMw/iMIujFlmIcEN8tEJolcZl8zN7PV8SGA5cMskL4AU7wM",
-	"FDY8SyIf4bLv+HoLm28MwlJB7OklpB8bOi0bW+gN83no1YULa5uvECzkV+THq1+ekYvTsyc/RWRI5/OE",
-	"j2GAI/vgv/5VSTHskKGRY0MSc6W5uF1wNcX1nQFsietfNSTsbwua4IogU9+I4X+1bc/Q9svnQ7vqrj5b",
-	"hWvhpp3IW+thhtCEhmLDSQCDC+IYuhdFZIgd0YY2LR07QPS6XQI6kiJU3Qg4TLYHmp3z+UW395PhXRlS",
-	"EFRPHgVxgqPekyP4x7BDLgGNgJKzbrewJ8DZyOBmHwzH3ogpnWNTP4Iw1dnjXBFFJ0ZS2LMWQdXgXNuT",
-	"GWwxUXLGsJWCYEus4ze81HdJcnBrBVqTDdrdCCqIWSRqAQ8jcMAbVnMg6jTz7GtJqA+2G755NmXjO0XS",
-	"hcCdMdyZxizNbhIMbhjjeQE4fll1qWPdvpWEP552e3C7nnZPEPODmCnJ2Dmqp1SQP7+4/ikic6qn5vnT",
-	"n6IbgeIDtbKIzNhMpit/4YHT9Mez7slPEdSthuFS84VuRE57J+Z/zn6KPCv9eHp8/FPk6laNRgKjReS0",
-	"e4EkHh+bz90Ic6h/gsg2gt2Yc2VPKKD2iBWBfl9mQBDcOpM5cNaNpaKVI5sawaD6FtDCsNBJZPc+dwyW",
-	"UyZuxPCK6XTVBn4bgpyZU4VCEZA5xszGkTOwA2g5A7+/YpO2UbRTzjRNV65crN8Kf2n0qMVsZv7ZB609",
-	"gG6258KqFO66EUbkmRmBvhA51Ha8QrOEro5vc9dv2XuUuGR0YmtPyVv3aa8yXP72shW1fOyy1et0O13X",
-	"T5POeavfOun0Ol10501B6ztybx/d945oUKQzl6ostGVmqewFN5NGiXESA6tejBg3zC41TSL0OKzcbLlA",
-	"JSWlQlEXLk0sJAubGdaBdkjkCvbUHFeK1tiNNZiUTw4w5+sfBAy+f5D/ZCvyD2Jog3cEtmYw/74zf7kR",
-	"/2i32/7/zYvDQDoNyT9QCphZQWzoH85EtM0AoTMLvrce38y9PvRQdcPiVxBBg4txsoCwILSm1zTV9suG",
-	"lkGQuJf/bg7YYO3bYRPw/Ag4nzzpWT1EfoycsbE2RvbXqjHWduTFZGI4ddsGDFIEXqjYCWQzVz/zg8L9",
-	"+BMMHayXWcwVHjRzEa/wAge12u4gV2SJtrVdkdJxi1uYDW92sHyzymdQtmnZ14Lrpmp/Kj5bsk/ZZ7M/",
-	"4pZA4ZDZqewOxC4mEk8TnhVnz2cw+EZ/WEo80KA8wEHMytZASN+xVZRpauZwoxeqQy5vBL4Ag42knsLa",
-	"F2QHhQPKVTDudai3FXUS1FVQgntN4GXc6rfmC+1LDH1u6882XOiaOfY/tkId7a82is0+QJQCsxwoFriA",
-	"qRuU8oQJDf0/SoBIe8dPT7ulQKOt4+7xebvXax93r7tP+8fd/km3c1YBZZl/+kn/9Kzf7eYgMPuQ5ds2",
-	"j/V6x912rxWks7ZOJl16OorP2xfx2bh9Gj+l7Qt6dtJ+Evcm55Pe5Cnt9sBztoHbYIIFt03rrDc+mTyJ",
-	"Wfv8eHzWPh2dsfZT2mXts8mTcW/SG12Mu2f7omRnCk6cYyRcRuclCbaq23U+mZZeCMGS3SgPU2GAKUqG",
-	"tn99enrce+gY+Q0qDNZ7utscct+s4LLeRft4t69XyUkYrYBYVGeDT/dCxs7DH2/ir1a/fRYwVswgHgWV",
-	"OGppu842JR1cXugh3OrYtOIPa/Q+5T2JOl2wIH0SRN1xt3sI4RgGC7ouEtDLufm7gWu992mLLAr6g1V8",
-	"rvwT9UjpBaR0PxWOdPh+b/tUCu+Xz6HqO5/Co1jv+erDtdP7u0x4V/60pZjwelWGNOgdTmEDT5WxZU6R",
-	"a8tG8tx99Ktrwg0aALzV2/7Wu7AdN7x0sv2lK0bjNyLBUXo1XriW8hU0uYYXzuqQ5TtY/8piTl26zunx",
-	"8faXX6Kfx3o2zWtndRbwLRjsvkn9WZ2V+HmhsCx3zSi2uqNRIzMdTdNbI4dbXm17H7U+QPpi28KxtkZW",
-	"lEXlZurRPKuTLDdXf0YU9mGgHQ5tq1Ovw4Kzwzlk4DeoZfYDeOOsVNK1hMeySjwtLogaqLaox47lbAaw",
-	"XwkXjKgpfsCNi7QBSjFqw15DR3dk3uLNnEaOpDEV9qEQbZ6Odal+jEu1Fx3Z1lr5W+CwKsrjugKLc699",
-	"A3Y3XhuNb8DumjSvfwN2695gD31/PzfghjnXugHrv7/LhA9+A2ZiB2XOiLlL8ft9+LXdh2ZxMGhQcifa",
-	"/V3inemvkoddlYuY67ZNR74tS4HC8KC7bOTE+aSjIKYduKajDA/AurjHUiiZIMXsg9kX5UG2IT6cbypq",
-	"lsB27b8Ribx13h94sw/lDnGM0WwmdLoi1ML6QdQCQjdugh30Ns5gIWmSWFD8CU80BOBfWEh0pekKi10x",
-	"DA2eNK5uhO2y5oDsMdKC3mieuni3h/wBn/PLCZmwpUdbx7FdV0Y7ckQoBjdtVFxNDbPaGI0NvUKghGHB",
-	"m4u4uko4VYjIQsnejfB5N4skwbCnsEtkVporm9rlSkWE9BAL+JSlhsYxi/uEahtAXogEALOdLoEOO3YL",
-	"TzsVBXBKeZKQdCEE+t+vZS5UC5kA6s56Xb2KNaR66MJK4CS0m6rIEJD3bEBT3fF5CGGPc8XkHptIMuTx",
-	"kKzk4ka4vK4pRUWLK+i8A7qSYGXaj1mdS3MUXslbiH7YaLqqzDTLHjn6BXYVSqZbn6Kaj7+DKtTaj19C",
-	"qk6Tx83prU8NoqHUfNqV5dd8HLECmz7/ms5qLecrEHA1HsR8A+vTaqzj1bzBDQ9BHULJvX1p0/obX8q/",
-	"WZTFHS/l0+0vmcWOX0v9i1wI+9ZFnUsPxJrtpbvbXbl+/eWyh8LLzfwOk2lzVxiKpXaIW1J6kQH8jcu+",
-	"AlEEZVwiyz3C/JfihXTpmhlOKV47cs48/AmBq9r1klwXKgjhdJVBaTQTLY+KuXNzeVxM/kC+MzpOmCGA",
-	"KX9O5/EALwEzOp4vYces5XQpG74JmMu6GrCYBiumO+R386sh5GUMXf8Nn6/CzZsiVhXc5nsbNmMzfO9/",
-	"myG/OpGLtH+b7Jj1qlznu6jCpXXtyxMwIy3Ld0OsFos98HsGO0A1I3OZ8PEqGJTcMtseJWZQwo+9sZA5",
-	"XanCIk2GwTtG81IS3/SZTpiPpj2kiiWuTAvDZKxnWVvUfTmgxjRJRnQMBNtkYdU/OrKXQce+euQey7J5",
-	"fqfJHbliS5rGAGowlnOI7653d2vihnrNlk4nquOC6u3vrGD2dzh4df9nZ2vY/WpFrWmG0/pKIgFVI9pH",
-	"7en0T8OQ3z0SX5VHAhGrfIpjk0vw6KMvdfpUeSFeQVMLm/OySFPDfIiThaJh/aozBy6QEnv110KLiVb/",
-	"vBvtIDWCerVWd3Q+6dGz4/YJfcrap/Rk3L4YPY3b56PepDt+MjmOe12stbeTHkD2Y6vf60aueGFgUdJa",
-	"XP97Ydh8LUcxh6Tb7Xe7nW63+98AHD9j5hbcMg+sspatfqtS/q23HIW+ti0oYBiv7AAVIPn98253owgt",
-	"bZD5PoPWsR2cDQOydKay0dx1ZDSPJGFJq/+0gTSuIw13UCAOa7BZGzmw2PZhem0847splS9jUP/mDhi4",
-	"gKTtVWzmnXMsiVWHXAr0fhF7FCKo5pWpMQqlj4hx23YZ86TzeonL3qcFzSO6EUO7q/mSy6Gx9QRbEnei",
-	"CQCs0LCmJIC75ILMU3kL3eS8O0smMSpKYWdt+CslwPrWTRcoWolUTOWKC2yTc0iNncm01GOFxskBdCUr",
-	"AHvH3cZnyOIV7y2u1sQs3abU4EO7H+fPrIbsJgNqeW3wtTeTyUjSNLYEfld78uIQmerBSk/BOVWpA9nS",
-	"RMh/D/IPQjUIax0wGhLbH1zAz7dS9mm2XnvHfs0VOlTo0Nm/KoVD4xWN/7bKCioN/lejlfuV9bhgdudE",
-	"w8s9SKDDSEOr3zo3P8El0epbWQU5os01r6ysCnMNRk/GPdZ+Ss/O2qfj7nH7Ij5h7WN6PumOz8bHoydP",
-	"snfWlK7eda+bV7qyJ830WlbZ6t/xmQe56UPdRauJmM1tWIWoc4Vvj01leS0L5O/PXYx1gNYji8VPyEr7",
-	"VmSaH/kjOp+n8h4OxEP0p1JfT6g+hbICeo0MQxVhCPn8WdWfTQtKGb0zGlK6SBgZQROVKF8x6DtaQ7SN",
-	"0aDM2baCV3SlyHJq8TOztiZTqqAEGrp2e5wBuxzxukSyf1kXSvvSbJof+MZH8xLmQJMvowNtEQxO4D5A",
-	"QjxCLahErHxXg/alBiE/s6A0eKt03UFEooQ5qIR0ZYEgo+xlbMtNA1EmhevrnXULKKpNhtTDySivM/0C",
-	"Fq2ayiVZKLKSC2P5muuOYVOozyDMrsxcv8uy77LsW/Fkm6O7b1EWc0VHyWGEV+Z//EFloekAvyPywTUX",
-	"bAu6NUDJPpkYyYEtAxHgpENeQl1s5p6CxjtsrjPtEB1TAAuGmVR2lnHkBKkLjq9LSPvoQ/zze/HbPtTh",
-	"8+06ex5odT3HDX64b4SJz3NyQl5fytSmIG7gdiSsDrPjk995/Vvl9RdiT6wOFUMbQqBoYnsZHybEnpyh",
-	"/HZeQZ4So4JZJHVV6BdK3kwwCfqOizgA6PLQYQ6+xlbjxyyynThoym4EltKfOKQOGR4RiyUFT5x1MRAi",
-	"6Mx2kQnSBuRCk3kq5SSD+7EhEGzoYTMKyNDQqIboQTCa7oSmNwIiL3rKVgjTavHDELwSQiyGXEW0lB1y",
-	"6b0TPh9vPmc0VRYDRskZZMNIEast2eAVWcG4z4jwtGNmsO9y3yAFVsbsK83EgqX6ClNg9x5RhSyuAnuq",
-	"L+GQlFYiHuSmtdqACmXAnKUzaj6WrKKgqSJiz/K89onHewJgaWFjMavI+txLd12joDKnH/Ghwssd83kz",
-	"sLEbkQN5M1IQYMV8MaeFhA5JtG94rDQjjW5TwxIobeZMA85qlh8Hst3HlNvS3z/DMpni/nyo/JXdUlDc",
-	"Eg6YiKEE77h7GiReyOBOre9FyG7iWgln3Fw37o3vSsz+lBj3sY1qTN2CsTIBM5eppkk74eJOHUTI/D6V",
-	"7J6lECJVtke+uHNwcPPFKOFjj55KFANxxNW68Rw5+aKiLElWxEHUwsiQ3jGZyoVFJIM6NNsAE8WRBMBB",
-	"n3sCpBi7QlmgcMAo5Rbvb85SlTWCcp5HLowyRFf2g5jkTbV72jW6D0IqWAvnWsVnjw5dZPH15a8vhh2C",
-	"8tgYLQByiztv6+ncSbN9gxSQjgvgWoD6xOAb4UFif7u8un794mrw25ur68tXQ/tWlrCC61Gd0PsbsMcr",
-	"Lu726iq1KWoYUQXH0sBqeq3+yXm32ywhNyByb0m5m6i3C15s3rkppOyeg4AyjWkraiFmqlp/tZd/NbdW",
-	"uF9BJN6w2sAwoQcMt9RZ3Ju4y3qTk3H7yahH26fjs7P2BT1h7e7Eepdpr9dyLRt9eqG9VVx6YWcsZy7l",
-	"UB3VuZmM2BFHL/7r8tffXr1ocu8Ut7KkyxMXd//UOUCvZbhI353F6/k/iAtLUbqjJEfm/SGID+3sD7A3",
-	"Zr53dcLKeq9cJkqGFUBCAiAJFKNZ5Nt83N3G4yWJeWwR/YtOqxh3/23W97kg3U7X6Xgt7aUrYiKkuzCc",
-	"gq5sumXsaoLxQvQZjN+gOvdg11IM9tD6HYxwihm7VbNaVJVNluEbY023VVkk1LbHmOYh2NK7jfoZ/Dn2",
-	"7193hGxjme6DQWI0Rdi1/V+Hx8f9bq/GdVgcrpdL6NrDJfm+8TXmF3zDVVZQ4b75XHXwrDzs3BzU4VKQ",
-	"7kcfM075tEnUX2fezVtJpAAh6rMWHiDhawn4lwHmK4ZJvhnh7dQdtxx7kt54IUIU2V2Hn4EFtzt77TTr",
-	"82sGk1Z6nziUtFxodxiRYRj+Mj9jezD8GdrEqKFZnmHe6WX7ZYSeO1fbnMixMaMXOiKJsc25iAh+VBGZ",
-	"3ggGfnxHD1aB2HZeZnzo9+5+hpFTphYz/yscuOhatJjQKSNxCs3jIwiHm/eh/b0d70YMAe96FfaBHPYR",
-	"rmfExnKW9ROHIfC7U7lETyUgI2MfvOCTa8qYmUfRbh5i/GRo8bbNI/m9qF7lcjGZy3KKbgSGiZiIg8WV",
-	"2hfjYvM2u6Lwe9cvEP/Qt13jAUOHCgBQSF3PDdAEXSQKK2q09ZRc5+GB0F9rQfGIx8TzkHjVsHdLyz82",
-	"TLQL8t3jdMjCiJmE7J9ErcxbbX5xHLUSOlcWd2yesjG36P7QGAfmgz37AAbVdqttKZwrsuMATwR8oW7h",
-	"X6YqHa9pZubpfGlVoVwQGHtg/YU9/4vMHDouq/ozZ5WLW0/taeMCpd+soKvQpSwn/JMU+yHMmDDHAkGI",
-	"XQQXikqYiK0AjL+ECoVM2wbErcP4lK/stWJssGxPcrdSLvrd96hfY6YUYoE5sHoo2HO/UlrOneYWYSwe",
-	"AMWgk5G8EXYEzELJsulD2AVa2hzdA5xBAwxzERgVhNE7FjtZa405W/0TQXw/K1m8EQvoDb+EtlZmlxGz",
-	"a8QI++BaO+4QZyOlYba+a73CS8Xuuq7w6IJhmeQ87jYRNshacW5uJSLntcwhyjkO8B4VrtTin8mh8qXi",
-	"Y7hdIAjsEQYt/jCxsqzT7EGS3gRblvY6y2G/XNtCZfugEVjKSawM98/YNZBEM5T3LE3o3IVXhtixCd61",
-	"mIM3wlzKTu+D73kl71kh1RTaiEDjl/Kg0briudewUWEyrf7T89Nu81pnpOzK0OqBTQ6OJbyDOMNXHNe1",
-	"1P2YD1xMpZle10QAwhbGuT2sArL1DPu9KPtrzOA/Pa4xuzf3LP15Ed+yL5D0j4pS1rR755jNQtFbtgFd",
-	"0BixkDZAALg0wy8Na7OPT/EZIxaxHbdNvgelyqZ6bkK8eQdUNNW+4S2LUPr+AJg5ZmsHC7RCO93j6JFZ",
-	"vWjmwrOw+rBko4XiTGkPT3N82o1a2EkXCAhemp91BzNjqnZOo9b84gJ+eNo5jlop1WwAagDqifnfDNSU",
-	"pgzWpBfZ2jGcToZW2Tvudj8hXfkARPeiYFU7jkDyvxilng4bGHpOebLyyNOf3hsGq/AifCUziFpzRu8G",
-	"BbY+LaWgcpyNIEhwEnOgTUUfCnSk+/xLs6YFQCDsZCctAEVVyb2Pog8T18V4FRFc6fUul40VAgdh+dUi",
-	"L/2gyMJK+M/uc7Euu20RKpc1i2o+uKqN3WC96uYacy51H05STMRkzgQkoknBlM2ck7fOGW3fVrri+gsc",
-	"/bWCWddBKnGA0P4NRLLcKuyD8WZY2730C+t4zg6yIccgRO17d/Uqy6k2mn9oQP/gixPL1ZrKXX2wtVQT",
-	"Hg+CRrl0ODDqxG3eaW3YfZ57bjOcnks0bSIx/d6W20p+HR8dsss+mRKk4RaWfIjvZFHCzYj75gSG9cEW",
-	"YOOyWqoKtwrUbrtUW3Mm7hibq8D0iKy7GNp5wgjIU9UHRDEdno99+UAOxrnXxhTVj9YbEtxwj0Y6ZPCV",
-	"3kmznCo2HuyQ+Wp34Xeup5u9LnbIqIjyS/jEgoyJneJg3x0y/1RZsm+N0r5ZVjdQPI/grB3ENf4C1Uua",
-	"+t5YmDbgsz+EFBC5Ukxom8xQyB3pkN+xL5OCtcNwHr0zX7Jl474HDmaNXArUatFHDmhY1FhjBVgGKH3r",
-	"kN/oQmFDe5Q4/jIqNrZfz18Ikl4OWYO+RTnJk/1d0w7Pidlcts+Tgqx5kKPyFlJ0yvOkLMJtrluXWsyQ",
-	"bx3D+jZUUjum2MrDuaP2BZkY6fjOxRWquVmcfbLxYwiG/iJT75V3LG/uCaP9G04wCtJI6qmrF+xUBCxz",
-	"GXGfgYVrK3mZjvegWNtjZuzPEoSqjivl7MSHnwptkYIPJNopUWCDuCRVy+gJv0NwLJogCjFE9KHyyZmp",
-	"Mi3e8uDGs5+zIt/WzSdcaSIn9kRZoCp8ImU65WUIoGbihzB3tdGobSIh16uO6866g33rIekObd3S8ZjN",
-	"tft+1KJas9kcP1VVGHOMJqt/tBu14gWuL4YKTqMW9PJxTRqQYvzJ5VtC5b8zSTWfMaXpbN7q955cnB2f",
-	"nWGYYAfbO2YJv2dpNqP97cpb7IhReaePmRn5h0DqfyNogaEI/J4ssAdzFqo6QvFYKs1r53/lI9qlfvS3",
-	"sLhktMIkUQiBWbQlLsbJAkIma6USUEsAWB3betwOoYXMkChNjfCf2GQEM9iNsJBSXBEaxylTNi7jcVFc",
-	"/CaRt2RO9RTzXaE1HVE65eJWRWQEXcTmqfwA6tUklUJjWIfM6Kosw2vCRRxkhe0Iq/RIepY+Kggm8HFl",
-	"S/sVwjDh8u8xvPoLz0eVw8hq8Nt1Fc1waeWxvcTjOlq5k2OUIx5HhAZjmT8bvfs2pUK7v2KSr/kLKFSC",
-	"zlgEelcex6wMAQ4/dyOG/9W2CLHtl89tg2TqvE12TNcLp83jIeR0Cxn2MTXfxqGxtNxYPBOz4raZMgKN",
-	"QO8dLjCgiwXCN+K4+/mkxA6iQcTX7IM+RJqTr1DeWpm8i3aksdOXS8SHtPE+Oe12Ccd7dABshDn9sIdY",
-	"7WzW6A5Y1WV2DFIPTF2eh2NYF6jDSIVT9txvGlUpwzF9xcuRmn93qewTBNB6bfE0rSFgeNac2M+e6LEP",
-	"kWK79Gv2AVEQVY1WxSkzulSlUHlBx1Nz0smP766f/WTOyAw7cNKVOSo2oZBIkc8pPOlagF8REy1juuqb",
-	"pwHe0WoSAAVkE9xvmZ6ytEOewytB9uGNMMwG+Ye2pxakZ4EkMl9Fr4icMdtvXxGZlCdwMxpf4UwfkqfY",
-	"9Ko+5L1qp1NhYWSrDxVCajF7pLlLuf7qhygnm9I5Ik2MVmZVauXaKn4r2nyDivyK3zEyTLjSRuV7y2/F",
-	"SyiTBfxu4W/gvr1LUDkWktAxlIM+8La6EfWuK0Ofpa0x2+N7VkU9JB/jQK/kbRUrM6FTzlRQVYvOnBnP",
-	"UGmdxkPjGddEyOXXJr8BPyLPr1p6V57hRRCXws00YGPDgWVMvDk5HAFZwNoCkJWszXjQBTyQt0tIJgex",
-	"UusqwITzFVOapTFdFeX3jbAC3JUaFipy6gh1PH4PzT2PvulW5DDTb7MTOfC3UyI2tSVfPxgsreP94LFr",
-	"Lo4Oi8jiJd4yb6+AxbXmsoADICTgVdcX9TfiAZaJu4p29VzU9kU8Mu5m6bfH3Au7j0UBXwlFCkDmAqz3",
-	"CfblkUux1jRN0QkzlwqWQG+EDiZDQ0ObfeBKq2GnAkQTvF0PCYrQmOasWddamsb03wOMRhgDW36zeABT",
-	"Bku322uf9Mw68Rn7O1jGrReLVM7Z0c8sTbgIzcrWyaRLT0fxefsiPhu3T+OntH1Bz07aT+Le5HzSmzyl",
-	"3V6rGT4nevsOgcxZXJi6+GNf0wJmq7eu8plRd+zu/xX19a+T82dW6ZkUk4SP9fd8v02omAuURiVCsyy7",
-	"+veUG80SO0f0ulG320W5a+5bKRjRKRWKjm3ryiSxlsYMr3bBIJluIe6EXILkzVp7m89YByjJ/uzbYlJ9",
-	"I4C/yRUIYsxUgnDNWlLSjbgRMBEwIp0fzqkZDHtYAHAzvG9kumu8EviAzfEm5nx7tUXRGSMMCt4V9O0V",
-	"rjWnGQ2ds3opbwR03ADj1b/G4yjf1xcBjgAICZt64BXCJ/ZOGrFEAkkQuMcyntiukn/OkYsPIyoJLiWR",
-	"C614zCz0vVkmMydJqABgOqNllWIoLbxCtPsNpZcyn6WunFb15UVtlBExkqNaRBy3uwUiLmcs5WNqrrPB",
-	"X2R615SO42YAkmZHfraRyQNkLFRs18cWF4qlWIgYtQxTQ73uQtjTAnkJLtjf733aZUZXTC2SakyBxWxk",
-	"zrGxpG22L1gHjz7q//2+Kb1vZOrQ3JzslpMqxb1ubB5eP/poz99GWM7nQXsQds/SFTH0U7EC2SyslA1s",
-	"VGqhfVM2lmls7geb4xJ2RkFblWNWFHQ3gPif7U12eSO2GQxC6jbEVUr7jCBR3mqoUy8JtHPlbo2vP0fQ",
-	"zH6Pbu7nsC6btJ+tlZLmzR8UGS/SlAlNoI99BdxD+dZ1vxs3Oxg3j6xecs98aUsmq3Xyhu5alrosUhCd",
-	"G7vOu2wj4GPyFt3nIezckqUMq2qsi10mmb4cQuUZfVqwZaBAx2zMzXfGNGEipumNwIKZVM6IkEsixZ/g",
-	"i+BEh34p0KwvBtNATgh4VIrpU0rTlRsqbJkPnnUb58C+0HJClGaAZHUjEBKLJkoiCl/Jp0EpR0k+o3dM",
-	"WUI8XQ6FzwG6hZkiP6iyWZS2VPGWw4N0bSiHzyfJBnqq4vToWt6tZNNjiKxxGH3zn12UOWNzR5H2CBNY",
-	"i3KwlpMGnOffvTSbtGanK1fcCFtU4SOnrVZGbX6RKbGrY+GvoaLGKrvgIkmBBDnxfSVOzs9RIEY2BJmm",
-	"TiSPVu5rNuosyYyiD2KW4aMCII66EdjWAhRwbsWrkefm2xgcEoyDq4JakojAPt9+RENtwiaayIUGr08e",
-	"XR/fQoD9KcURbFac1+N/HPq09XvOliwe/hQB3CGhNpDqM23BjwPL0SG/TyVZphKUSJjPDdKW8phl1RG4",
-	"jhb0f6xt8k5hAtbZBWGqJVW4YjJ1SCc2DZAlk8hVZVjbKSJUkUSK2xthHVTZ1M13oRH458jvc0quB15q",
-	"HkxLlX5Odb1OqdQ9u//EQBr/daH0DFGp//jYgk3zTUmyv9pOIb3xyeRJzNrnx+Oz9unojLWf0i5rn02e",
-	"jHuT3uhi3D0O2ptsu95iqqkC2ICY8mQ1AJ0Ff5+HmMIaDE1b/fZZtxu1hIQHYga7DAjQasnFLayQWUS0",
-	"hrFYw2he2J1lNU7MQ37a1qHj2LbV7x0/Pe1GLcWYsD98KqcGKc19CCnLvvX09LjnPvXk4rj3ydBmFMDg",
-	"W70L253Fsc3uMJnl6ZJ2ygMc1+E9sLkaFCg57lrugiM42DtbnEBxzzo7nJWygyMb2KKUIYBYo2IDeTFX",
-	"mooxG7gTaDfS7caAiRgKgtYAM467/ZNu56xr/q8VvAA4J2WvPOmfOprxFSUX6ZjhQhiK2ubpXu+42+4B",
-	"lVoWmeewOlgGBleui3np/yjT/A5nX/6g/NTDdFf3qwdYm1uVkvAwVeglzwKlIrPeBETq7Wkgjssjonzu",
-	"CdhapVkel8GoTaf2qJI3sol8hTUhe+ZnyPsIFNA9c3JV5shlHCsyhCt46JwhoASiehfTlXUw8IlP9Qv1",
-	"avAMA2Ziigrvyjfb96ou4Of5X0Pk9HeupzeiacZKH2KLzsvBY2Jbz6iC9h5WqXGtqt0WoM1kXLjX+t4D",
-	"qECNclOCaX2e2uCvTaM85HVdXPwSx4nn1m/UbfLdAVJwgOCGo1Atl+4N1I2jj7nztjFUiJCaRSGZV0bW",
-	"/1bUTYIkVx53yDCVSzV0va1GUk/RK2L7n8XuTzciaBMLspvFHfJOALIDSvuZvKeJ7W9hvQE4jHK4Dd4Z",
-	"gE6A6pTGUove0FMQ8nuVfHbGlZkFvUZdWvBb25MInE8l0Bm+B0erwGSzRdqvXrVdj84Yr6lFUTzitTsi",
-	"FjneNt2L6eoHZZU7qgJvpWIMimldCEjE2GOl0CrQ9f+3H9OsQ17M5nplVcOUQcsVIYlajKfh/ZbrqKem",
-	"cqk2Ns/b0A7vkKc4K6Q1c3deHlwT9PMcRgnxTqJeozyqwHb6OvvHHcIfAG5/YH/MqQxuNGwgh6z2yGVA",
-	"M4QO251yToU53gIO1fOgL8VaYZWPMpQ6F/IQGAc7Y55fyrBue2f9k27n+GzXuvXNjlM/wcE9S22DjpNW",
-	"1IJKdhzn6fjJiD2h3fZF3B21T8c91n46OR+1jydPJ6eTc9obn521otaUKy3TVYnHNWolVOkBtOcuWjbF",
-	"Fhr+SVVax198XI0lQBQFEqhv3gYjH/4IjL325/eIpgToRsFpbSJzQt6oNGse0inh6/PYeA9kHTCPg/kh",
-	"g8FD8LZNRsFlktiMGKzQdy3m8qWYhb6RmNIO3p7wIcFYrAj2mzT3PCDNvlz7llEPHCxt2Dkncje/0wRK",
-	"Uwf9C43SB61khAzCYMhvAWrQieq9lJ1lNwZcm7Boe+fj6CHNQWryfJO+4QFDrbX/hqIIY2IGVedl/bRL",
-	"m6KuNZEmQQ/pG1GvifSmttB+yNYj6ufX8L6tToEq9IPedM3aNrdMYYOhxvffIZ2AAeTV16mihzLGT2GP",
-	"mnp2BJ26jsLaN3t+3BKotqTxWe/QrJ5Cmqcvd1rlCq/6COvLXOMa23w8ykAgsFuHhWowP0xkesuwIH6U",
-	"yqUChL1LTJjnUpg7V0niAbQDuWkbIgWVAjFdqQgyf5RtfJU5lzbJtC198W/Evhvj7ycRfa1noF0/cOXl",
-	"zLBj83MWnOv3XPbJyfnZ5mxO18us69MaMBHFdZXvRS2ztwMAm+keOofgu7OgutU8QjmEjeat8rzH/PVt",
-	"MmUr7lCQ5hgRPgGYlJGMVzbJ+1aiAhez/hp2TEmth5NCtor0iRUARsN3cPoeZI+cdbs3wmLxgDRYETqf",
-	"M5pmRajYv7hDnqFlYRsrm+ubxR2ES3JQSZjC55MRETcpRxAEkYVHTNqAeZFBHO1bGTLzGBj7J8s524i3",
-	"d9LzAUsHnhcqNIBqPYB8bVsKZjO3UALguT+d9CZP4hPWPjump+3T8VPWvhifj9tPRl36dNKNLybHvZbv",
-	"imjh8ijXkAE3oYli5p6rCKj2HCCzp++40+10yZu7Pvnbgi1YbDTf0/9a/fe6IvaFSIYsrqolpeoO1LiD",
-	"0vY+agn2QQ8MO/huSg0k76NBuPr6HCxriFje4+JF5RcQz0cJn2is5lTNUfG3ZuVcr22+y3PzRfK3Rt4K",
-	"tuxbrFQ5se4c+D10jkB4e+HTeEBloxorkCXUCcVekoOMhdW+EROZJHIJuACokNnOmJ4iwbSRiVi4FBm7",
-	"GHrJaPOheSo1M1eqnoImel0Ryr0RPw7tOe3glwdmUVk8/Klc1E/s1fEKV/2fAZDu247OvuKT4sIFGoAU",
-	"Y1ajTsQhCmNLh2oUU+yhkgMw7lptJ9c8qFTHsCjr+JEd8bXqg3fj82913SKCx5TSGa7UVwv0vXcsUrjJ",
-	"2H0Bn25DJ5Y8Vx99zNCQP1WyeFjSja5J32MHDAQjqxApwPbi2Nj69sX9QaLsI0isbH28gU4bN63+TWvd",
-	"f3rTim5avssHPFSVGQiPGp38ptX/eONjePBOnSgevL/uooT3T+CPKaPK/gLUgDCMcNP69Gm3EKVVXz+6",
-	"vijW5bCD77XKvdowsdJwpC9jQSW4eUAUlGQ7o7A7KSxhq7++gK3MKZu1YsHKCnzV9mNZ55FWHiK8NVO3",
-	"A6fpG0Xf6PlGzc9p+Z+iViJvN8OlF/vV9A7Ur+Z9xdT3O+HGbWvg3D9HQ6tK+zGPPDrjI6R/73UmYkPj",
-	"lcbWhn211ODYIPiPINt91dzcCMer2WCRGDMhSPq0Tpqwf0MEii84nTg2ydfg81XEcFS8SGylLYo34tpL",
-	"A5JMycVjpvbwq6c5q28rbP8CzH4I1b3qdNSqbn8tNbSWW9FRwvZwprClkesNAixRoRaZ19h4kULh9x8f",
-	"W+6oQCMKc2OBGIWBbL1giUub31ONvd+YQFRJbIP90f5p4P5k7vJ7mnIzTTTrCw/guXHS37XRtrK6w4Vm",
-	"qaBJq7Q4z5k1EzJ89ub16xfPrge/Xb38P5fXLwavXr69fvF62CGXZCoVdm4gs4XSZMQAma/4wn+8eXv9",
-	"dvgntLGXXDGr2LnFN/b26XGvY5j7vV/Z4ur8xuQ8YVBSbit1sgpC36UD7S5jXRS1zSKMFHgbtMonJPvv",
-	"ZMWL0XqFHKSMKA+gRbQM0lM1JvVR18mghMhcYlIJqQ5RI/hq1hnBhWjC71nk6PVvvQjaz9IARMZ/OPjK",
-	"71k79VIHj7wFr42N+mcEQUlubu2gc8en95/+/wAAAP//",
+	"7L19c9s4ljf6VVC6W9Xdu5Qs+SWJNbX1rDtJz2Y3neRxnCe7284jQSJkYUwBGgKyosnkm93/7he7hXMA",
+	"EKRIiZSlxMlkq3Y6tkniADg4OK+/86k1lrO5FExo1ep/arGPdDZPGPz714Vamf/e0WTBzD9S9tcFU3rA",
+	"41a/dTrpTR7HJ6x9dkxP26fjJ6x9Pn40bj8edemTSTc+nxz3WlFLaaoXqtU/655ELc11wlr91pWUZLYY",
+	"TwlXZMS4uCHLlGvNBPnLQmki5LLTilp6NTcPL1LRH0sh2Fi31d24P0/lKGGz/siQ9/lz1Ho6peKGXSJx",
+	"r6T+TS5EvDfCT7unAeFTljJDtZBEmQnYL5OJTAklY6CkBu34YNu+3RZStydANcwn4UzoZ1zRUcL2OZHz",
+	"3ETIGMYxs4ntWHUoh5fa7o2A4C+88khIfYrL1vj1ZDKSNI2/wCovqSLSD1ef7OwdoPv5jPLkit4ycRiK",
+	"L4TUU5aShWIpmVJF9JQrwtpmWELjOGVK1SCemefbGug0ZL8QdzTh8VMpNBM6RzpLU5mqVv+PT62YacqT",
+	"Vr81M1JgxAjVJGFUadJtRa255EKztNVvHcWUJ6uB0myujnqPj+Afrc8fovutw/Fxtg6/cZbEZseInjJ/",
+	"yqlhQZxKjUWwT7bHdtbhQixSJdM9bmG3wHTwfRJLZg6MJoYELhYMtzPhSjehH4k15P9Ok4lMZyy20vZw",
+	"M3BLzhWZuUFr0OyfdbIVyH4l37PRVMrbg8kmd8zNkRGSLHG4GgQL2bYPW0r1U3yKHU6Q4unmnjVwOLLk",
+	"eooMYnQCKla1yNdt/wU3gy9zDeipURzMzzXpzKT/K6kv2TyhK3OHHVz0WyHC7tYZhFCxIjNZewppRrWZ",
+	"x+s7lv66iG/YHg/icW4SXMHNFUvBCNxgRkkzjMIFoYJM5SI1v+eazOiKjOrMQ96xtD1Cqs0k3shU0+Qt",
+	"U4pL8YWViISLWyJTonD0GtTPgdq2faGgVVwyGr8WyWqP1J/kWUrOWUq1TImWt0zAosMhBn3ScBOcihrz",
+	"SBmN29LQagh/y9I7lj43V/EeNf4KkT6WiyQGskcMRE3CdC3hroDKNmgMluw7ltIElTl1mINsx7CHWZEp",
+	"vbPXqKAzVotq+EDbfgAIv5LyJU1v9ih7egVGGcl4ZThdS0kSM1QNSrWUbXjW0fg7Favc8VQHF5ZGPlJz",
+	"54sVnE5FqIjd+VSBrDH7UHNO5mPt/MHFbXgn6EJPZcr/ttfbtrfxzBqNhitlLi+ZkmUqa53XRUgq0q4W",
+	"czMpFj8XYxlzcbNHbjor4SanlS+EObTGEmBxZObABbn5G5/XmoUnus0c1YXZ/M5iTq/gO19kOnQ+T/iY",
+	"ai7F0V9UrUsgnMbMkNuGF2AiiqXPGEi0A1loqL1lyhqP8YpmdcWoeb9tH/c0P//I1aFEaBnJDMarSy0+",
+	"7Yn9wlqCIaEupXmFwJodz+++vH8E1M0aVFtNtA3Pl5P/Vsv5/JA+EqcNGz5WOFgDyu0brc+G5CmjMUuB",
+	"kS/GYzbXoXCMmRqnfG6OeqvfMpoaMuWwTC4N+6C24w9ET6km1EoOe/2Qny9/e0oePzo//cWQq8ZTNqNm",
+	"nLEUxjZuGamYzUPp1Im7p3Q8ZU+l0KlM1gm7ZGouhWIKZZTVlJSWKa6LWXuemg3R6YKVDSxkGx4vH3xK",
+	"k4QJ1D7yI/+7XBItiblqmNBGKtpJPnp81v2l3ti/MpqylKSMJrN/vW6pu3Hb3YDXrXKC4Op/KVEIr1Nl",
+	"WGRO9dRZUpnrr5qaOdWapebt/3vkhj+66x1ZLezoj277nLYn7Q+fTh59/qdSsuoT5AREc3LMm7WIsQ6X",
+	"F/E6NS9is1cTzlTOWcUF/JjIm82k/VPKJq1+6/85yiIBR/hXdfTC2TU6XV1MwPu2zqxzRnXeTWaetDry",
+	"YjZiqVknxcZSxGozLTMu+Gwxa/V7fg240OyGpXi65zSlM6bdAY//slB6xkTpsphN4rHnGZmmbKytkcfN",
+	"A2YHW1HLqPGtfov6jxmZds8FQ46uosqqui+eZcR5f0sJZfj43qj63wuWrtYJuyBzmnpnhRnaqHaeQKHp",
+	"WP+knA84IuAAWJExVQyUQPPYiN1wIUCzxffQTwpz+isM6yflfgz2nn58ycSNnrb6x2enkeEF93OvVGp4",
+	"H+r6Ci8EWsQxGQr2UQ/QhTl0ZM1TdsflQpE5vWEdYt6Y8MSwldcKzWOKztifyDDhM66HIPVjPpngUS+b",
+	"k3WUVkyq1z1em1UgFv64aP8Pbf+t2z4ftD/8S7kQ+A2IvBiXSyW4z5jQqZEEMFOuCIWHI9QJqCJDKzwX",
+	"85hqFg+r5oLvVc3l0caZ0PbfOoOtcyjbu6opyLRPhkZWDiM3A/MvJ0nNv9VKaTYbRgH7TghFmwsY1LzX",
+	"H4I5GT6ynEqSUkGoOYUzKuINK1K9uY+PNyzIz2ZFPvxL/5f/lW1yZ9su42GtWKJULrP1ya7DUqYMpEcj",
+	"aRGS8Qq+tYWULNblFX1wkZB38zlLYeETuWQpyAyIpbhDtoV2+Ok+osJORcaVk8CbS+V84DELjo0Nhgxu",
+	"Uip05akxL9U/M1WEQpCvxnIXrCoXntt9vSFsV5tPkMyM7D+bpanDJajLcykC4mFdN9wX8Pedufg1CIpq",
+	"qen3350p6V4IWMA+dGUkSiUH+BfvzwaXjKoNcj5WkHUA5KbwaBVN+Nf6+ypiO3RGy1suxmyLvKbaiNlA",
+	"+eNCaVotmRR8sy5Vf+Z3TLzAL4aEaaorCbsDjy0owtxYllRXsj78sTYx3jA2L2XEvBO68uC6VRqxiUxZ",
+	"rQVawOfuuUDvFEvr3CLOhiklRLF0p7Mn4iv2sUQmXIhMkaRe2aRigwDQ5kMbbYfGl0Kq9LNS7kGFMFWa",
+	"xBtYZpLK2c4q+VOaMBHT9JnjoJd0EzUJtcRE5pjNpNLk5NEZielK2RM3NORUiiUt90ip0YfLyZzRj8Z+",
+	"C8w+5DGjXqGu/YxN6CLRfdLrdquIBYU7x2wxvmWU6G7UsqPAT90oZzSGamivff7BWNYfPnWjk9CszkzK",
+	"qGUDG5sNSOoDhTQMFZbYavavezDW3vIb8UJUqAKGtP1d97vRmV3/7xS9YRU3xFWZWZiyuUwPdS8YgVe1",
+	"nTkhl9+5TMbda9vszVBFwNA5LXk8zCUGVFBlH78PYRlF4EJJnXMxTPEcZ4lZYTjEelr/5S9WDwmzQ0f2",
+	"1bKh3XNHv7oczXqkvsHxkND1xcP4r0uhmLGZTFc28xL8snICuRRET6kgp+Q/+a8RGbExXShGMK3N63nm",
+	"V1yj6e/cVua7S8o1i4mSM+Y9VuSVzTVZUmUj7XBLBa5m8Oe2A4du2Szt80c556/zrrW9e23Tq4Ej7nPU",
+	"+q+29Qq2Xzzb/qbzH34uT9ncgQXWMiu3sUNh1M9Rq/672Vt7YqfSdFIy9BRZ/z/4eXOJdJSb6+zduxfP",
+	"9skF997MfDLr7tspc9+psZ+v8ymqeznqlVmzD2C54eJ7KsUk4WO941qHCbLbVjnI+d3L+pbn+AbJvQ9g",
+	"jXPOp68spQ4pbx7San/926AQQd/2gVwqwGG2Cc6ITB/Wdq1n0++wXcXs9G2LXRh0f5IeP+jSkSHZdLyY",
+	"MaFtdhE1NiQ8ltKYj7WykXBjDtM+4Rr8B4pQQRbiVsilgF2LbAAK7Teb7mL/YsNVVuTBE4FMPLjCd4+t",
+	"9wn4O+76en78tn1fS/nf286HejclYAQS9M8Qr9M/tGX/Vcar73rp8di47FFzIv/j7etXhAvy7uq39pPI",
+	"HDM5+gsba2PFM6rNByacJbHZNPO9zAR7dIp/UXDiEm4MLypi+74CH4VgypzL7KUnJGZs/tD2/Q3FdJn7",
+	"CFofr64lZ23RTfRg+Ga4Roi1kHInFznK52lg3hRXTjRHlmsYsEu5wNfuErYiwAff7BK6xCyscRqxRIob",
+	"BWlLVogbToMPSWv22+B+h7zVNNWE3oAJh0kr6OcF5+QD4zmfqPGNC5tD88fD2LZXdMbiHyp065UsNywj",
+	"3NAwzz9XRfEQtlDmSsl33cSq2u6tm1lax/45+g79bI4ZcjX0ThTIORMd8iIr8yAjxgSB2rexkQFLrqdx",
+	"SpcCg4ZqydIHo6C/klgw85KL2/tJgTgAAKix2x4vIGOYe3nyolZl6cy2j5VXDh3CN+jWCFMVHfGRU0V7",
+	"3W5JEdED4xS7QN+WDz5qVRZCbvtIeb3nF5M2hZJPlDpLmd4+HL4IitW/Fkf4ovTtLOGofaC3DF8ryv8m",
+	"YzxFYIAdGCNfq19jh7IBv+7eZgqlYHcs3QhZUHdzzdaqB7i3b1J2x9ny694GX5ZLHrTfH9nK2Z1WH0U2",
+	"BK3UL9W3ynl5IIwdxUqa+8i2fQ+G/By1imV82z5QKErct1pZAdDhgwYltYo+yYRrRVI2ZvwOck3UXIrY",
+	"SanTXrdD3jIND727fImOpwfCB3kgkR2YIAT12LaBwWB72zw61s2ASvqQOMSoVxbIoy7RfMaUzShSbJwy",
+	"HYHlcNIt/A1mYhO3yPupdSXOmTS/dkVGNNWCpSSWZCwXQitCza++y3SiEPhkB+7JwEi28Y4faG+cs47O",
+	"4Kl5IIezAM6yw/rmgFO2LXE43F5T9/iYkQnlyYPx1azDx+y0tnl4l+3Lmxt0Lyu8HaPmAax2iHmzwzpn",
+	"4DQ13E8vPYrNXrgXwqH52GbvEfmd/wpaQfDLbjfqdrsEUBIeio5XBLnZYe0XhU9s1s6LSDUHEtNlIDr7",
+	"Wu7379+3LwIQhK3ve0iF++5VOQzOTntWArWzfe/WQYWMfVaOd9Pga9ls9m2vacI+0rFOVsSofkObn9Q2",
+	"Yw2dA8g+OCxC/QwjQhPzmrR1lMM/GY0sVUz/60JP2k+GfyoEHP333fIMbYgZzj9QcPM3Ph8WmBGhSNrP",
+	"t+yD44oCcokDDPkawkOx9Cululq3QJyBKW11CjjgJfcu86BGW199niEMHSjBlsfElWuGIdF8bhqZ0tg9",
+	"/lDuD3Xv1NDvySv0bbqPq4CovthmVsFM1fT25Ak/zO5ac7729oa1XA9im/2q2DtH8zuuV79SPZ7CBscx",
+	"N3OnyZvUqFOamw2d0ESxNQlma0x7qM9CEScXREtNEzPVGRfhN3pRax78+Kk1Xo0TLm4GFGmwv+WazdS2",
+	"HbvkMbuUS8x8+/gCX+l1odLT1m/SNKUriHO7YTLsnpTN5B1N6o/3FL+RYQld4hd2p+E+Y9ccNABArz3Y",
+	"W/P0DgM0X1IcqdkyNh6k4ffNVAYZCNRuk3rq37/f6DuPWmu4z/4XmGhrXskJg0umoJh6i0ioc6Q3Fp5i",
+	"T48aB3XrPtu0lvKjVpOGwplp/tYuJO/wyiZO3e0T9ef7OSwy/iO3ZFEZB5QMVb5NFQsZLNCGiW/mnw9l",
+	"7A7PsfgZ1VSxCrCCGP/o887s0OieZGIxq14C+G0wsoOViAJMuqZXboiVZ4YD1xLTKcD6IYU0jlkMmc4k",
+	"puCezp/RPIZdjYL1qDVOIdt2QPXW512NvdlLv6yb3ijuAr7JmgFOmHVK9FZF7xk8hBHorSO8kvhlV/Nf",
+	"r7Q/PBkZWkARN9CtjZ2rI98Sllvwas41n3MlBw1ktBm79tUScOrn9RsrgM2rADHE9HuHF8g+2iR68mqR",
+	"JERa8Eka5NbjEH+4wxK1xCJJWh/WhQ4uV0DAloXKUiZ2WKtyxRecQhOMD9odBYSGBpqJI+tzyf28Nt/S",
+	"GS5irsHwaTg1Oq6GLbW1Ow4Fj471ZmzANQFHy5H7dkLnEwW3bmOcvnXqmoixDBqv/6k1kenMvN1aLOAc",
+	"V3Fr1MrwywZ3LFWVS23/WAJ75jCyYP3tieET9wtfCjmSCw3zdS92NtLl2idV8QqChuTZLGp9bN9I685t",
+	"Afz5JV3+zpSi6MzmJUAmz7jSXNwsuJoylYdrRMCZENjKrysX+tFpK4Dr6a4D8uREct0dKZwnlMpmag6x",
+	"0WNZhliImQQv2U+/mJXn8uDSOTv836J0zt3hJVizY/t3i2k1/O///u//bv/+e/vZs2FEJqmckd55t9vu",
+	"9trdnlF4zs/Pz9u94/ZJL8dT9ooNsTZ753//49ghP/2C+E/Hn9tr//inMvGBJRgX83lqJHjD/Q0h0Rsr",
+	"FMHLpetpa0MmC9WYLqyQWN+FLG/FZqqkjMaqT2DBz7pdCIXQMcDicgxuJFywUrm7r7lHjtpNi+Crc/ay",
+	"CCvCMXcoNavL4g55racsXXLFCJvN9ar8orFlJ1ZxznFkW/NZgS2vr+NPp5/b5j/H7j9X+J9+7j/X1x3z",
+	"j5PP//NPG4W9H3+0KpuU9HUxEaQ94YGnRqg4RPANFxyssypBDXR3tnBFO32yBNtEkyV09bGNiIRcli5j",
+	"LdEHvfdwr8tkX+7W3m7gNONM//yX2dn1E7RpR9Xt1u0MPqgcMqYzZc2+mQMG0o0hoBhwfIkhu+mE5hCF",
+	"LWxmjvrCImYMlWfb/CGqf/IPffW+njORFzXf5A2MmYUZjHQDX8QwkfJ2QBN+y9TQqKNwgMlCJEzlmwxg",
+	"Oa/LMip4DP3QG619fOpz1AoGrb1XL6W8vTCvbDWzLDX5YUoXbpcVewngBpgcLn1kaAhljFwRmihJ6EgB",
+	"0EkOKxvTjUXJ8o0WqcpLIC70yXGrTGse0yQZ0fHtYJGCdrAmDBoKzbEU40Waop+NxqouGdgmYMAcauU6",
+	"Hbu4m6ZyxswhqZxdIm9kFYprkpmQ2mEIxkZoyg55bti679d/7buiFPb8apr/pK8RoIiiq4higC5Y9kmZ",
+	"xANMLR4sytGC30+ZyHcpwOch21xBqRoXN5nVyLVhuUSKG5ZmhWxfXCGZp/yOjleVe+SgFwdzlg5mXCzw",
+	"cqrBVWos5w1EwlvzeD5McgJWp4uZFARF1FoI/tcFs382VvLnrFfRuunia07tCR5TQUaMMIG/BXCJDrkQ",
+	"QUFq8KiQOnQvgy8dvISufDdqBWW7ZR5mzdKZqlzmLXV7BVDQ4I3BnKY0SVhSc1fca8ic6wv1diqXxmgY",
+	"s8jpKw561B8cVBbBu20FQ1hi0WltU0tCTcQ1CcB9K4hEz0TlfBhZYVsi+ErWpyjnCgIqfxTC/bKCKicF",
+	"SyRC9aVkleJtV9O26Ly/WQqsbWOEGUoqpDnA00VPDjBFDod5DYp5+y21LlanWs8Vcc+Rd5cvO+TSUYPN",
+	"sMC95JP+OkiGB/7unj7ZgvxdfrnlSXnqnyC0uCg1VmLrOhSvyTXvCD7gIGp8bWPhvioinq/NtHhxVi34",
+	"u8uX5kxyrczZU1yziCyn3GY8wX22cXBY9Zq38oUgb//Pn4lMyZtXf8b7WU48qPkjC9vLBRlRxR6dbhr3",
+	"yeOTJ6cVTXT+5ejDP//rp25U4ei5/82e6+zT3cp0heuxxk7YN8hcJny8chtiPcmgSZqttfgGWu6wQRVX",
+	"ckGOL5SmXJibbU0+zFlK8L29yIevctHnrtMa2wLPH2I3yu7hPD3PsZ8F3JcQmbKA2AqagWRiDcVi9XbY",
+	"FiQbdsLRUmNZgBpb9Khsyw3npBgqpt97UwhWhEDc3raqCy76bevzufJS9IVRTbyBTcyPsBtiXKqv2wxw",
+	"b9Tl3gjUmJGUCaOYEWObEa2xgWt0oyrcCj5YochyKhUjdDwGEMuUpGySMjXFWJpy9coWMEcuzGUiUfsK",
+	"U45Vbccc2obZaTsrS3WSYaudEpFT3tPmgkz4R6P+sY86NNX4eJu/uXydeEqGYR6ljTyCvwUc2VTpned9",
+	"XJq/hjKx4lLxqR3srwuaoKuZJspVqObx5odUg9clpHiHUFpmwmxV5wt6NeqlYScjr1VjgyvfUSh/NoJl",
+	"yG9RyNYfNp/k/+SYFdzkNH/RA2p2pJn/IuGqlLArdxz1lM1sh9mU+cadXG0JoJaKbhxsoKrbcQA8Ijju",
+	"ksSPDs/nuhJh6bO5vzAgh42L0O/Qd7AqNEkqvQ3VvoJtMqLqKF2iv9qdmhNsgLPDIt3jaBQYfvMp8YfB",
+	"skDGPYWN2nIoDu3yDm/SEmf3LRdlcvYiSQj8CRr92L3Jt1JjHopnOaUaYDN00G2Tpqy2FC7KiIfolMeF",
+	"quGch7l8mV39NqMXuEA1M7tK4tpUQCoNdJ5ygHEQoWQiRvgvEXfIUwRmMPcy6tZKy7kxRqHwoVcV02ji",
+	"Rxc1c3Cf+keRKPM6uyttAQoTHLGxnDELXo7k+zxRhGNhcd9o4EIPiZahvh2R4ZJyrYYeuMS9OKdwhmXu",
+	"suQZzl4EiUlg7mSYJxA8H1oslGEeonVo7o9h6PFUGIUBAkBmIoxL1DJPljo8ETNggDtUlNk19KBGtv5B",
+	"nfaRC6FRItjSPQLWG9e5C/YBOfbN5PPO3saLYJfYQefgmih+I+63JuYLXynYARiGA7D219fhpXUCgL9A",
+	"LgXISGu3C+nBBOScCdQ+GzK0HT3E4yziQeBfnM/C03AvK+IeMQtz2rm42fUMN3H7BxJ3bdyiLHEStrCh",
+	"6ytcIgI2HIzqC+0tPHYptdd+G9z98o6lCZ0PrJ24vu3/LpdwNOCwySR2h+mWsZwMmhvePOmi8px1ZOxu",
+	"9hodn50f55145TtVMXVoEti05uiL3rbunlj33TJ6O0BwqwHky1T1FoyJmhoLzso7fMXZc6OF4kzpModp",
+	"LBejhJUfAnQd3DOCuo8zDMWf23O3bhYpU42ObHlEbm3RHQX5fS49a/7vOzgSELhksHsieQ0+Ddqa30sv",
+	"qZuJfsOEtVLXk9EjQCAY8xlNrJuq06ruo9p7Uh5P8e25ay3AlCst09UAOug2rAYCAzpl1G1RjXajAP72",
+	"87urp7+Ysxh67mFp0Y4xn8zrGcw2m/wqGoaf5vYUKKr0JTz4NXMlSrO8Ezo3QjFs+E6xtsG6qlkM0pHP",
+	"WIe85LeMUJKyO3lrbBDBItwGFjvl0J1PZOXRynfBz6VUZOhDZhnnyjom4bPbUx1DSRUe1ChsQV9aMpC1",
+	"ELepBjk2jwrSpcDJuR3fLNTsjbWraCsNd/uYwlqz9IbqYsxVDj32cCPZrT3oGPOUjXm5XL0I838QcE1K",
+	"MjPyJIzRaIv+iF5WyIu+smbSyjZpzpzAKIng+QhjAngdKkJvJPl5yJTmMyjN+iXkeMiFMD+7P0MBzCBh",
+	"FHJabGuV0kvdHYsDrmLhfGVLGm05qgVm2nwodisC/HFx+xyUGq2+Kx1S34OX6T46ibvNykxxG1cJQMwz",
+	"rrepJE0t8gd0x3ssW+9bReUJdzMDx659P1ce+myn9lG17TL3qm97d5uXX/UVV3zGCO6sbJZa6qDu/8wM",
+	"2rkGGXSNUisz8wv0Th+fPjl5dPp4G+M+xbTHmgn29ysm2E2yb09mLRXne65caJJc2yEXWFbgcjyGQe6O",
+	"BUCcEMW05tYx5Lyw6ArrQyv8MFHHPCSa5d762or8MtaotdgAvtRQv20OfbF/9Id6U/wSc9sZZ2MAbfnU",
+	"twS34UE2HO2WqrLdeEZXzkXVLKgImFZRgMkiJyTlsXPrK01TaFqIvr7YKspl+1jlP1SLGQTzkoQEeDql",
+	"+sG6aE3ZWLpGX+ufBseZlxDh173DQ9iLHKKH+K2aqskfno7AfaEYE5towZx/0JA5Q8j1yFZGrQCh3/wm",
+	"W8oQImEFSbhCZmh0uxG5VuJoVzDK9snOo5SRHChNZbKXloTGcYdcEMFuqOZ3/i9qMdIpHWv1J9LFBbeF",
+	"xxcwW79R1G6F4a6V8r8GzwjAY5gFcE1xbiS0Ql2Sv7FUbvHkl93Ybf/bJ2UM9rwiV13kumjbLO7js1My",
+	"WoHdqvOIH2QqlY6CGcZczRO6gici8teFNG8BLKpYzFjKx/BGh7ybz1kKs07kkqVkTBWz9jO7FgrehiZv",
+	"En47knpK1JwlRvYq2wNczigX3goxNsbF26cvXvTJcPT//b/jKUs7FnYS0UeGH0W7PTK/b9/eUf832/BB",
+	"aSpiZQOUSMXw34YI92q2Ar9NlmCj0GyZuOtfHoX1lGZ1XTqvnExYqsjb36/evLv67UnnWpTk+gfp5icl",
+	"GslzEV9WpFq+n65yoCJGazd6AFbomHdUMWA7DCBIrKI+tCwI3gtta8A9SKZmSeLaXQxRxx/2nREnpL4W",
+	"6w5AmKYzEkDg5ywBr1wUfms/NICk10FmRhR/jxkRoclBx+BpGTiEYZfMJddG9r/PPm+J2RIzeW6Wdvdw",
+	"RKMYRENUGkweHqcsZkJzI0fAiQXM0Nnm4i8YgZAR6G1cY/vhkubE0FZcnSw3eKMvwnP2vTQKcLn6NNZM",
+	"v9js5C27CQp7fOikriJLfYvZXSHCQ8Mj4dra5Cf1QitsugA2Ua5CnSviEA9K2RoF+KZPgtMWvCjYsl6x",
+	"OU2hWHG0ImpOx5hXsZ63ZGZZnuoO7fLz+ZEZCFdQJTfcbofhKH4ekV2iymXfpVwiQ5aqQJBx7V0oANcr",
+	"9MxB8TsqJ9jUG686WFQLIryxYkoa9aOCg6EVsI+syxhrtCj5j7evXxH7Jvn58ren5NF5t/eLKz6ZuCZe",
+	"U5kw3z08uFuhpCGEEzr64/8effjnX/75n7ZuhKN3I3ZUXeMjv/5oqpflQ9tcW9sHMSixPfv4cZd4x1l3",
+	"sF0E/c6ThLssFPPW+fkOb5kjNEj4jOuGUzs9Pt9hauFwA0jTyKO7+BQMX7S2NR1jUp4MsoF0ajsDnO60",
+	"O9WJ8RdJUlmg2jRAE5ZwhFtUuoTZMrjcqpbnIs8YpQfBob831ocqcg6dvA+QnOAK8437MEV2SufraXdf",
+	"Kqi/I+BgtfhdgY24NnE/Z/NNj6QIHu0wX7j01rq19TehJp5ThkJ/nx1vYGkIquWL3u86pbehJQmqZITN",
+	"VQBDShfDa4hV2docIKi/yI5wXuFDCdH+yxdxq3YES5tDHgx8qMH4PkUKlNRNt4k5RD+ynX5kO/3IdvrG",
+	"sp0eWjz0oWY9FSTcoY3rokD9Jo1rM4eXvDFCZvOF2j2s/Gd+x4S7UsqcyrYG1ZyXd1dP0WFsE9cV/0gm",
+	"KWL60oTE/Ibr/Uqtn63Y6kWPPv/yv8rhGv9dLtJdUtptFngl3IbhIPChY+pzWFBpMVjLATdqmA+TzPas",
+	"lcIdtcxV0kAx8LWwqgnWIr7yzgFOb2QoICibSVRczhwNZYz3otQhA426yKW10hRZplxDzhEXQbihzJsZ",
+	"ag7d9jltTy7av3349ARxht2Pp01+7FVA1tQ/LnhaZoG9ffBLPaDT3dCHdHbDZVPzul93/JYxRqZX7FnL",
+	"QoBchGsxBBG4UFVEBFsasw3bwBMYGwMpS5Yyb8LK9FqgYQ2+x4RNNJELDQBz5oQFoTT8PLf2E4w9WkEn",
+	"cxtWIilLGFWM9DrdTtdh2MQ8tkoKxBqBXLQlaYxBmXr5LG7bc/rV6foFmiW+NG2Q4up4DXcj6CguGEIz",
+	"jSEFbcaVprfMevrMYgh27zLeisqgbTUuZXyW84KVO6A2OZ1esWWDDjP7SCP5Dhq9lGgl1R1ayjbtFVvu",
+	"lLS2C9BeVo/3qPsDdc87NbNl6XV/QPD9gOD7AcG3BsEXSo7uD0C+hwXIl23Ok68Mztd4JQrXp/ULlePr",
+	"fqhoMISH3ZaCX7IbrrSFTcLr9Q0U3L/k4rbhFZtJEVjeVr/FxA0XzAZic2kqdMYANA9cnXLOhLI2Xq6Z",
+	"QkSGtiFK/9XF78+HtiHKo1OSMCPlVGR9DhGJpfnf6Wo+Nd+iIiYLEbNUjWVakRMAji8pklWO5goYG4Qt",
+	"MzxugQggM9K32ICEzXLwMkh3GrP6gwAUGPwLDwyk0gUoEkGhDhMViGl3NOFxHp3ADv3k0akRNhVoBdxj",
+	"aCMiRkQedc2Kw1ulh6UO6sArtnynWNNMh2blUCkwMnSw2J64VNR2jQX+Nym26rBX7rm8q5cmyetJq//H",
+	"djX+Q1SOVpD+BF3mM8mERbY87qydeVcu42kuzr1Ua5ZVDi7Mu/LZGFlCcpYZ+urdy/Urvltyol77DLx7",
+	"1JXsAjExgFS5zZWTmT1vLOzQk++Qbe4DyGIuOvNekITYpGqjDDPFTqpsO9fbohx0pavVQ/zQT8q3Hbln",
+	"N6rvpudP3aY99gbf1LOnggFCX23DFKbGzudNIJGFmYYgjG6gshnsrGXYq3Ab9fh9i74E8rpMRdtYTFaM",
+	"0KFyZb9YPae3GYFNjuQu3VjcS2Use4UdLGUK7TrDng5GrSg9q+zjnKdMlca33wnNE7J0KT7mG0VVwV4h",
+	"TkGCOoov6OyuxAxC+kpnFbb7hClBlbKtGpBfLzspp5uuq3d2iXeLNAcvB/LHjZdjqmJ7DL+QOV7ZehQO",
+	"Wlq7dtB3C4O+SeUoYbOmOmqayrQiTsEFaOGYYqwiomRqE5VtemqHvBbJCn3oQ/t0eyyFZkIPm7Xo83Cx",
+	"mbnv3DAVBv8OV3NVH54rm9C28OaJS7LslBbIaa4TVtUjqog8bl4vFVb4iy28gZt6tSoJPsH7jph1CKyq",
+	"GtLwk+tOCDqeZhmmCTQic5NQvjTHoZSEmSeLVPSt7tdWd+P+HIfpz2hihA+L21leX9WzC5HLX6l6TEjd",
+	"nkDOwIZPKZa26zxongnLczZ+kH3kmMy68amsBqjqMTCB2preQhPFqqe0lO2Epjds45KpxXwOB7M9YzGn",
+	"bcsWdV5gYixjFNxVjxdOdZ0nMZuk+kEjqttWVFc9gxpmrQ20j+bsli3PBjh1m9Z+RsWqjeiN7QC9seqV",
+	"/JP1aAcTyJ2MWq8odsdSmrRxKmojZ7ddA6/qh1wiKrjzah8YrICjGGPc9ukML6XqSXnH0jbmqGx4arRQ",
+	"q40Lk5rPwIVWmtp2yWjc2Ifz1fJTsdLf53mW3TSp0rbGF8vv8JVc5oCrfs6lZ/qSaFHsBWFjmNVqndJs",
+	"rpoQBS8ckKTagGsB5YXVLbskL20B9yWPG+cIcmPdjFlN8AMERQmq7gdMxAPQ0EuwgG8ZGfoHAScAHh1m",
+	"i2kBujpbtPO1T2yj063IlXnWcIJcpGNW42C8hQfL1Hj/hXKCypYkWlveTbt3VbqKFx6UgIwTOb6FJNog",
+	"9eVvUBNfJ0lwl1bxV+4f/bV//Hx93cF/Y7JgqZFoQU12gyirqHhch3XIe1IPhuxQVS+ZEQT1kgca/ftI",
+	"SEHbl6WlSRAOEwMhMqjIQ2HA6t6zwmtzAsxaKWlGbfnB3RGxZwdptJ9c92zgyvmwptmLafbWRoksl1j7",
+	"aP5b89mFQJWzQdQHX12L+5hfI1u5nD8wjsCJhkEKOjOW8BK6bq25k81HIz/TkLAN69ggW209BccJMxtH",
+	"gaRE+CqCTyyn0v3CZoQUROdYlyXpv197bU1i75Aq18iH+iXFWDH/dR1AKS8MsBc/LF35vhqj6T4qeRl4",
+	"BKAeoXm0WQ2K6UqVJmKkKxLTVURkEgdptVdh0zeuiJYxXdV2c+Fcn6Hnaq0QpNRgeF1enViqmLsWXY2i",
+	"xnVQ2JHuIJbiG3bszDZlAO5Av/t4Bs8OW1TNOmY5m7pmV02XqWa4qbBQa/fkaktAKf9+Q8UOIPgHzimw",
+	"rgngH1y6syvz9aKQCmWEdpypwYKAJd0hryfE+hygx0M/gyWznt+ZVLsgj1qSIQ+vJFoD6XmuKaVNVANK",
+	"1S2LyeSQlI1lzNRAlaLTvuU3os0FgWeCkPyMxsxICEOvS0WwmEC2Y8uIYTsNSYQMjvROtOmUl2ULVBHH",
+	"BORW7DTcvbpghMkAZoVKjLEQhV3110n/aPUCXFVoRroHJPEGusOzMNEiROMerUBpMOpPmcIwWg0ynNGq",
+	"xIOMnXeD7x2tBg5PqjQ11/0xoLL5CAtVZTQCRNPOnzZndGAPyYbvm1NfhgHVYJAaG2FGyXzI97WK3KpF",
+	"ARvkd6sw/TyhZddDHYj6fIpQaaVwY5gQ+43SBpr5DsFrZ/aesCQ1czsC2PkGx/rStoYonGjMJvtuT7OH",
+	"rivxitmOm8GmkjGdMUJvKBd7OBAB0IfHzwtnXMb0NoagBjFL+B1LyygPE6eB//yzu4gLN2AVTNLaaDf8",
+	"jgmymN93hdbuyvDwbS/mLyhUUVElzHWQDTScvEpRuuLrq7K9bZI9Xqh3XoGE+HLJlLUaUWQ7GGDo75hI",
+	"uSkKUUJX6YLxmDX3ex0w2ADhHFgEbB9Os17qGrA4zQMA0q9c0CHD6zd2aURmXCkoc00DaFP7+pd0nz+c",
+	"EMi+nY5VkZNaURKpMwT9tx4c/uDB0R1x8ffVN/WB9UTdHsD0APhrK1C+q8uKnphVNY2l9+BbVxRf8EgJ",
+	"RuYshYONapLL/4kpT1YDiLJChkcQZYU/FX9pjXrO7ONlEXtjz74Qz+92KE9u5ECtgESDBFRwjDjJFyIr",
+	"e08JAo0xFSFGC8JyQ9n8MjUWv2Gd2TzDjvNanLEep1SRhE+yzNYZ1+XVPlXtckDnHPYBhjlmYMegM2Jo",
+	"y/7hb/BhDwSgJZnRWwb17Latc39tgoA+TW/tmYKUpQ4ZCulslmGfCHkt4A+ARA3Qo1l/ngyDbQrQRc4f",
+	"0iHDmIECWDEogD7DwFyjc95cQEY/sbooGaIeMuxfC4sD7bUwMoRVh0nj+ptlMbOc4zTtOkE4CuqhwKVr",
+	"N6lDhpgXGhef7HVd/6zOtRgqfiNYPODCTgEetPtr03AVSfnNFDCrYX/NBwMVvnzjc7jVsLM5VESrsWV7",
+	"gPE2q0x75QzmbR6f4/N2SuBmtXQbjRJGLz14QE35gUBGAnVgmoEE5jCocNcB+x7+NeBiIJg2EhYgh9y/",
+	"QGcYjFK5BFPZCMQPm33cN8J8qwpVTxlrxRhfNEkIE4ZjLH6FQseYFf3mEbcpzVClN188VNvVofGM28RJ",
+	"gGwCDvwaWdi2ZXH5cuHBBcnGlRMehm7nvwzOZVmRXhkIdrBFWT9kR4Xjq8zLvwGOEGX/S3nTVCcBawY4",
+	"bG3Wv5kX/HnuBvJBwTE22key8ocYe/mbVUDlobxS0eV6F1J1qM4iR3VDROF9V4kWJmM22Aheijxobywn",
+	"gktZkmC8DHIsLgiq8PY4YnOx7Fu287fvi2D+DFXK9jh/fc0ph2hmFykK2aGUy5xmXi5Q4K9Q2ciE5hOe",
+	"aQIpj1lEsOTcHxgLMzrBIt/e8RPbuCKsQyRvsB7YtdooRyA43o6B8Vaz+VMf1d45cyILjH/RXkf5YUu3",
+	"Jj+/LzGxh5XWs/9lrg9SAx2KduapXdZxH7OFcaun80XmARZQbT/M3mbtBi6b/VVQHF50+kI+8iSVMyzz",
+	"4DMG+Y/ESNMRVSzoJfB8YRbn6FeWJlwMAZA/ZmPbtsoXgY/tepCYrsytAsUfqQX9URbU3ybdGO1dGWsd",
+	"IDZsVgU2tIF7JmV6kQoW98nwQnF69J8yuaWaDlGDg189pcl4oTUdRmT47uqp/dNzPT6Cn6D1zp9/vxqu",
+	"Nb55dLpVwu4GybhjZ/8O6cH6JAlet39yIE6Qtsc+jhlkGBGVGKsCYZMa4n3t7lHdJfZb5UC/gPLjISR4",
+	"DHfw0E/loixh4N/NrzHsHzi6a6ldGfzmhsycsqLMfQNURq05o7eDnXnI97BAIMsydM96nLK5ncJ9d7Cy",
+	"2cH9P1zZ02BPXy5AK20FE6mZmBU4o2rlZDXNxvLfb56IVTbzKCfmSrg22tT4Yb3Hg0v2Co6UO+fbI01w",
+	"lg6N5YxO8moh8dBxnHdAr9mpnv/bgby5d7fnSviaXM151WY42MadYTfL2oP7+mzXMrQWb79PudZMBMnV",
+	"JRxu3ktYGQYPOlUsBEEKcFJTqsgMw31UkF7U7XZtf1OZhh1D+9ZfobRtGKd9CZkUTGGIMaYrbJVFk6X5",
+	"p6Okyhuz2t/KhBtVkbi7W4f3Heo1rHrtcyFt6UbN1GOofPxcVkEPqeuDjXyVWeGuQS1WEFsHMCa/OxtC",
+	"YWmJApyZCU3Nf3JYM2AKKF+DEpFkF1fZekVA2ewMz23iBh+KrjlmUBRYMpyWX8PotSWNWrpsaTfvKCct",
+	"yvc6Y8bgiG+TWc2Trm3Qb6ubJGuovKM3ppb1HQ6zfp1mtrQPVlauyK9Uj6cN18InPNcWQZdyuYaMEcCX",
+	"leOE4DAbCb9kChD1diO/xpXSkKiaTRxnXIS/7X1TsHufK+Z+aAUWFMBvVXOtW+xa0lCSCnNlGjqpzSYG",
+	"ZHcmYqOLYFpxh6DXAlDt5RJcUHNCNel1o263FzYnlhMXS4R21KDalCSLYgylFGnGtzg2Ko0Nuayg3IKm",
+	"CWepj1XeO1l/48hFCMGdhvNqQXnCyeaM/FJF7RnlyQpAA2xD8h3oanr+K30GYWlCBpKcX0JwgO6U6Ox0",
+	"k6aIjQEiVWm1WK7qZBdISAzhbmahJeXahb14uh7grjfUPs2xkPnXFKGQVYMlDCab81j481slkJqHEn4Y",
+	"xuWIg+8tQs0X8E3MKbSXpKVVXWLMEBsQca2RwcEHlmteD8gDajFjefgSjklLOMLXwduTmmoubnbMjTTn",
+	"oDo30vz16/Tys9hBgy3dWgGTPLXAZbEtYySnPd+Xxn4n3MtsrnbLsR13oSrvS03UgnvWAfDMIRoGCxRy",
+	"+BpDbDh7F5j6dsgMS5oNUQKJ5DMm4fpyiXgXRFFjkIKXoaIFwWYNY4HOZNtOugRhhM9YcMY97J1vWLRD",
+	"WzRqLar15rrQxtx2cfRjIVyCq8LFfCTgXa4DaP0iOHsI+ovf2YTG9CTqnR/bTBQXLpLxCr1r/uyM7eXO",
+	"FaAX9glTYzpnVaAGO0Ap4nnLcHbWMRZLUVpchwKzW0rT2byiTwH4MbLOuv7x8nDPlgoOx7AWwWCdhjx7",
+	"BeiLyAHBzmw4ebtlNgNlqjT8tEVh3zX++7Vb5O503VssigoedX81JA+dU7WzmBt5Hw/DFv/YyQAAMHOe",
+	"wpLE92LOe2m6e2nCbZVbeSPCWgXpPse1QHl9lLdmLYnBgrdsWX1RUzJnIubixvZOtwnj4FHokBc2C5V7",
+	"bPI5tFtHOOb0jo+ZbYTCNaGKKGksegUN6YQ591yRScrY18I6VlWHw3YnMFuVnYqOLQTbsFmbVKIaflEr",
+	"YN5qj/RRkc1ND85MdWBuLbkIc1tsn17jxRK7JNcCPYxzW3zUba2I7aYGciTvai9oYQ7uxgrn9VOx7Rp4",
+	"5otQmmQbybgCON38BdKXAczGKVWlwrXZreDLUGpsi89kTjCNu144Mq+VlgjH3U7Aw2RDxzkuVx52FBds",
+	"G8cc2mVc3MRvznWc7UopeV5V5PEQykSs8Q+ZjRwjlFBSwsX6MQruk5m6Gdieux8+nVQ0qHPsCCZNY3Af",
+	"zJksh9IPbKtmx6rhwd9Qge+Lb6gylwhSOywP0Dc+hxtSluwZ8usTEpktzAbWeFveft8ZMSxki5+UAxZY",
+	"hdVOVqspjG1Tmz5Uc8IVTW8aF9yWtgC5EMUmbaHWZJMIxtPmfTZLvA8b1vKqeRef+/ICvL+JpFKM+yuL",
+	"Z58788GOrutpDk0hUI02be17rqdfop56mflOa6xgeKPVKMEmYWcR6yuESv8A22WHmuYMkbxAS+k22jBy",
+	"s7jfMJVLNSRjjOnRJIGgXodgbwO5xDRrJfEJFmNDJMVSSEu3+0tkmp9rfqfc898KRifiXCQpo/HKZthn",
+	"SJ22wZ/t8J1QzVJYJ+csotpID0OZ5f1aEylH/PQLl31tG/jnen7aPcA/HdTnjMasKc7nMpXYyd/oLOEB",
+	"oT4CUAN7ewc40Pv4P76vdttbAUcL6MM5K60KhxSiquNFyvXqrRkcGcFVagN4TfktckeTBVrOT1+/evX8",
+	"6dXg9ZvnlxdXry8HV6//8/mrIZwxasGUEMxwStXUujkq3no7+O3Fy+egPsFagALFaApuUUu6ufBbnw3l",
+	"XEyk7d+n6VhnbUyBQl9u7qBbUCvAHctPhyty8eYFOFJ8Hyx4+Ceo/CR0Po+gDHREx7dMxC4tgpE5k/ME",
+	"AP99ZiB2VzYP2PanyvYKwhAUvzPKVcKVZoKl1wKKjJUv94cqXD7J1cvjGkKhskAUzbhTue4Ee/XjS50t",
+	"C30tMAPVYknaiwIWzG4YoZC06IJJ1jbA3mTrHV/NDGxjMd/qJCj7dImuPDXLei1iOV7MADphKOdM0Dnv",
+	"rOgsGXauxbV4y+wa2+kL1zUdpjfMpSj0ya/AJUPrC++QX2XMGQa2/uPt61fm9XdXv7WfhB26e4/I7/xX",
+	"pBo6wkoLhn8thk+x6Uv7ue0T0yc3f+NzC3mAL8LHNUbibIKM+aMZrkPeWVggrOWaYwM37CYF7znwAPIK",
+	"XMP4S+uwhhMyTygXDnAf9+WvC2OJzWlKAdoGaJbj8SIFtSWyjXNxXClYfiCzpC+zdGME5jTnF8oThlZR",
+	"GAaG5RCat3OxYIFBaPjF2a/erPVIFaLUuiVP4XvKbLiFy57zlGEUxn8EQTemDPOQ4GaZyCSRy+xr5ma2",
+	"Oj4EsHyYBdIXYIoXgcKGZ0nkI1z2HV9vYfONQVgqiD29gPRjQ6dlYwu9YT4PvbpwYW3zFYKF/Ir8fPnb",
+	"U3J+evb4l4gM6Xye8DEMcGQf/Je/KCmGHTI0cmxIYq40FzcLrqa4vjOALXH9q4aE/XVBE1wRZOprMfyv",
+	"tu0Z2n7xbGhX3dVnq3At3LQTeWM9zBCa0FBsOAlgcEEcQ/eiiAyxI9rQpqVjB4het0tAR1KEqmsBh8n2",
+	"QLNzfnTe7f1ieFeGFATVk0dBnOCo9/gI/jHskAtAI6DkrNst7AlwNjK42QfDsddiSufY1I8gTHX2OFdE",
+	"0YmRFPasRVA1ONf2ZAZbTJScMWylINgS6/gNL/VdkhzcWoHWZIN214IKYhaJWsDDCBzwhtUciDrNPPta",
+	"EuqD7YZvnk7Z+FaRdCFwZwx3pjFLs5sEgxvGeF4Ajl9WXepYt28l4c+n3R7crqfdE8T8IGZKMnaO6ikV",
+	"5M/Pr36JyJzqqXn+9JfoWqD4QK0sIjM2k+nKX3jgNP35rHvySwR1q2G41HyhG5HT3on5n7NfIs9KP58e",
+	"H/8SubpVo5HAaBE57Z4jicfH5nPXwhzqXyCyjWA35lzZEwqoPWJFoN+XGRAEt85kDpx1Y6lo5cimRjCo",
+	"vgW0MCx0Etm9zx2D5ZSJazG8ZDpdtYHfhiBn5lShUARkjjGzceQM7ABazsDvL9mkbRTtlDNN05UrF+u3",
+	"wl8aPWoxm5l/9kFrD6Cb7bmwKoW7boQReWZGoC9EDrUdr9Asoavj29z1W/YeJS4ZndjaU/LWfdqrDBdv",
+	"XrSilo9dtnqdbqfr+mnSOW/1WyedXqeL7rwpaH1H7u2ju94RDYp05lKVhbbMLJW94GbSKDFOYmDVixHj",
+	"htmlpkmEHoeVmy0XqKSkVCjqwqWJhWRhM8M60A6JXMKemuNK0Rq7tgaT8skB5nz9nYDB93fyn2xF/k4M",
+	"bfCOwNYM5t+35i/X4u/tdtv/v3lxGEinIfk7SgEzK4gN/d2ZiLYZIHRmwffW45u514ceqm5Y/AoiaHAx",
+	"ThYQFoTW9Jqm2n7Z0DIIEvfy380BG6x9O2wCnh8B55MnPauHyI+RMzbWxsj+WjXG2o48n0wMp27bgEGK",
+	"wAsVO4Fs5upnflK4H3+CoYP1Mou5woNmLuIVXuCgVtsd5Ios0ba2K1I6bnELs+HNDpZvVvkMyjYt+1pw",
+	"3VTtT8VnS/Yp+2z2R9wSKBwyO5XdgdjFROJpwrPi7PkMBt/oD0uJBxqUBziIWdkaCOlbtooyTc0cbvRC",
+	"dcjFtcAXYLCR1FNY+4LsoHBAuQrGvQr1tqJOgroKSnCvCbyIW/3WfKF9iaHPbf3VhgtdM8f+p1aoo/3F",
+	"RrHZR4hSYJYDxQIXMHWDUp4woaH/RwkQae/4yWm3FGi0ddw9ftTu9drH3avuk/5xt3/S7ZxVQFnmn37c",
+	"Pz3rd7s5CMw+ZPm2zWO93nG33WsF6aytk0mXno7iR+3z+GzcPo2f0PY5PTtpP457k0eT3uQJ7fbAc7aB",
+	"22CCBbdN66w3Ppk8jln70fH4rH06OmPtJ7TL2meTx+PepDc6H3fP9kXJzhScOMdIuIzOSxJsVbfrfDIt",
+	"vRCCJbtRHqbCAFOUDG3/+uT0uHffMfIbVBis92S3OeS+WcFlvfP28W5fr5KTMFoBsajOBp/uhYydhz/e",
+	"xF+tfvssYKyYQTwKKnHU0nadbUo6uLzQQ7jVsWnFH9bofc57EnW6YEH6JIi64273EMIxDBZ0XSSgl3Pz",
+	"dwPXeu/zFlkU9Aer+Fz5J+qR0gtI6X4uHOnw/d72qRTeL59D1Xc+h0ex3vPVh2un93eZ8K78aUsx4fWq",
+	"DGnQO5zCBp4qY8ucIteWjeS5++h314QbNAB4q7f9rXdhO2546WT7S5eMxq9FgqP0arxwJeVLaHINL5zV",
+	"Ict3sP6dxZy6dJ3T4+PtL79AP4/1bJrXzuos4Fsw2H2T+rM6K/HrQmFZ7ppRbHVHo0ZmOpqmN0YOt7za",
+	"9iFqfYT0xbaFY22NrCiLys3Uo3lWJ1lurv6KKOzDQDsc2lanXocFZ4dzyMBvUMvsB/DGWamkawmPZZV4",
+	"WlwQNVBtUY8dy9kMYL8SLhhRU/yAGxdpA5Ri1Ia9ho7uyLzFmzmNHEljKuxDIdo8HetS/RiXai86sq21",
+	"8rfAYVWUh3UFFude+wbsbrw2Gt+A3TVpXv8G7Na9we77/n5uwA1zrnUD1n9/lwkf/AbMxA7KnBFzl+KP",
+	"+/Bbuw/N4mDQoOROtPu7xDvTXyX3uyoXMddtm458U5YCheFBd9nIifNJR0FMO3BNRxkegHVxj6VQMkGK",
+	"2UezL8qDbEN8ON9U1CyB7dp/LRJ547w/8GYfyh3iGKPZTOh0RaiF9YOoBYRu3AQ76G2cwULSJLGg+BOe",
+	"aAjAP7eQ6ErTFRa7YhgaPGlcXQvbZc0B2WOkBb3RPHXxbg/5Az7nFxMyYUuPto5ju66MduSIUAxu2qi4",
+	"mhpmtTEaG3qFQAnDgjcXcXWVcKoQkYWSvWvh824WSYJhT2GXyKw0Vza1y5WKCOkhFvApSw2NYxb3CdU2",
+	"gLwQCQBmO10CHXbsBp52KgrglPIkIelCCPS/X8lcqBYyAdSt9bp6FWtI9dCFlcBJaDdVkSEg79mAprrl",
+	"8xDCHueKyT02kWTI4yFZycW1cHldU4qKFlfQeQd0JcHKtB+zOhfmKLyUNxD9sNF0VZlplj1y9BvsKpRM",
+	"tz5HNR9/B1WotR+/gFSdJo+b01ufGkRDqfm0K8uv+ThiBTZ9/hWd1VrOlyDgajyI+QbWp9VYx6t5gxse",
+	"gjqEknv7wqb1N76U31iUxR0v5dPtL5nFjl9J/ZtcCPvWeZ1LD8Sa7aW72125fv3lsofCy838DpNpc1cY",
+	"iqV2iFtSepEB/I3LvgJRBGVcIss9wvyX4oV04ZoZTileO3LOPPwJgava9ZJcFyoI4XSZQWk0Ey0Pirlz",
+	"c3lYTH5PvjM6TpghgCl/TufxAC8BMzqeL2HHrOV0KRu+DpjLuhqwmAYrpjvkvfnVEPIyhq7/hs9X4eZN",
+	"EasKbvO9DZuxGb73v82Q35zIRdq/T3bMelWu811U4dK68uUJmJGW5bshVovFHnifwQ5QzchcJny8CgYl",
+	"N8y2R4kZlPBjbyxkTleqsEiTYfCO0byUxDd9phPmo2kPqWKJK9PCMBnradYWdV8OqDFNkhEdA8E2WVj1",
+	"j47sZdCxrx65x7Jsnvc0uSWXbEnTGEANxnIO8d317m5N3FCv2NLpRHVcUL39nRXM/g4Hr+7/7GwNu1+t",
+	"qDXNcFpfSiSgakT7qD2d/mkY8odH4pvySCBilU9xbHIJHn3ypU6fKy/ES2hqYXNeFmlqmA9xslA0rF91",
+	"5sAFUmKv/lpoMdHqP+pGO0iNoF6t1R09mvTo2XH7hD5h7VN6Mm6fj57E7Uej3qQ7fjw5jntdrLW3kx5A",
+	"9mOr3+tGrnhhYFHSWlz/W2HYfC1HMYek2+13u51ut/s/ABw/Y+YW3DIPrLKWrX6rUv6ttxyFvrYtKGAY",
+	"r+wAFSD5/Ufd7kYRWtog80MGrWM7OBsGZOlMZaO568hoHknCklb/SQNpXEca7qBAHNZgszZyYLHtw/Ta",
+	"eMZ3UypfxKD+zR0wcAFJ26vYzDvnWBKrDrkQ6P0i9ihEUM0rU2MUSh8R47btMuZJ5/USl71PC5pHdC2G",
+	"dlfzJZdDY+sJtiTuRBMAWKFhTUkAd8kFmafyBrrJeXeWTGJUlMLO2vBXSoD1rZsuULQSqZjKFRfYJueQ",
+	"GjuTaanHCo2TA+hKVgD2jruNz5DFK95bXK2JWbpNqcGHdj/OX1gN2U0G1PLa4GuvJ5ORpGlsCfyh9uTF",
+	"ITLVvZWegnOqUgeypYmQ/x7kH4RqENY6YDQktj+4gJ9vpezTbL32jv2aK3So0KGzf1UKh8YrGv9tlRVU",
+	"GvyvRiv3K+txwezOiYaXe5BAh5GGVr/1yPwEl0Srb2UV5Ig217yysirMNRg9HvdY+wk9O2ufjrvH7fP4",
+	"hLWP6aNJd3w2Ph49fpy9s6Z09a563bzSlT1ppteyylb/ls88yE0f6i5aTcRsbsMqRJ0rfHtoKssrWSB/",
+	"f+5irAO0HlksfkJW2rci0/zIH9H5PJV3cCDuoz+V+npC9SmUFdBrZBiqCEPI58+q/mxaUMrordGQ0kXC",
+	"yAiaqET5ikHf0RqibYwGZc62FbyiK0WWU4ufmbU1mVIFJdDQtdvjDNjliNclkv3LulDal2bT/MA3PpoX",
+	"MAeafB0daItgcAL3HhLiAWpBJWLlhxq0LzUI+ZkFpcFbpesOIhIlzEElpCsLBBllL2NbbhqIMilcX++s",
+	"W0BRbTKkHk5GeZ3pN7Bo1VQuyUKRlVwYy9dcdwybQn0BYXZp5vpDlv2QZd+LJ9sc3X2LspgrOkoOI7wy",
+	"/+NPKgtNB/gdkQ+uuWBb0K0BSvbJxEgObBmIACcd8gLqYjP3FDTeYXOdaYfomAJYMMyksrOMIydIXXB8",
+	"XULaR+/jn9+L3/a+Dp/v19lzT6vrGW7w/X0jTHyZkxPy+lKmNgVxA7cjYXWYHZ/8wevfK68/F/ti9ZjF",
+	"7UI/slJP4Cu2DNKDXBPRzKyGfDT/HZezi700XJoxdGXoY0azuRwgb1kRj1Fm/2BYPtfy7Fpc5ZoVYF2/",
+	"S4KGrOgpJg4DWDjhQYhic6r1w8qMLs2dem626GmuadYuacCXCJNeO9n1UGnDDypHq7C232CC7N7jrT7H",
+	"C2KMcNDKLqxQ4oR93w/txMQSxw05G+gT9EppmMF/coYKpwtj8JQYm9G2flCFBsfk9QSrNm65kU8eUdBj",
+	"HTq8LQsfErPIijuasmuB2B8nDlpIhne6Bb+DJ866GLkVdGbbXgV5TnKhyTyVcpLhk9mYLXYgsilQZGho",
+	"VEN0eRrTfELTawGhYj1lK8SVtoCHiLYLMWFDrpHC0gjvNL90hM7njKbKglYpOYP0PSlitVWmbsgBRUi6",
+	"HWXYa/fRBjn7Mm4gxf6c0noFAQ8w0xRW9ocEsxKswM3qawRcpNX4DmJJWGtHhSJjztIZNR9LVlGgQSG2",
+	"Ns9b1ygNJgAGGTZOtIa6zy135gjKNSMsEP8uNF6wXiEDUzSKTQCGZIQmwCb6YnULeR+SaN/wWJBGeN2k",
+	"hiVQOM2ZBhzpLP8XrgKfM9OWXr8elokg9+dD5eftlmLnlnAAijhkt5wGiWUysBnqe0kzS6NWQi03t5N7",
+	"44eRtj8jzX1so5lWtyC2TMDMZapp0k64uFUHETLvp9LYQZACgofOjOXgLueLUcLHHh2aKAbiiKt152Dk",
+	"5IuKsiIAEQdRWSNDesdkKhcWcRHqbG2DXxRHEgBVfW4dkLKU6a2yjRAAg5lbPNM5S1XW6M5FVrgwuhNd",
+	"2Q9iEQvV7mnbgyMOQsZY62u0M5V7dOgyJ15d/P582CEoj7m4IQDijTtv64XdSbN90RSQjgvgWhz7wodr",
+	"4UGw31xcXr16fjl48/ry6uLl0L6VJeThelQXLLwB9njJxe1eQ0E2BRczRsBxPrCKYat/8qjbbVZwEBC5",
+	"t6KDTdTbBS82J96UMuOeg4QZGtNW1EJMaLX+ai//am6tcL+CTCPDagPDhL4hgqXO4nrFXdabnIzbj0c9",
+	"2j4dn521z+kJa3cnNnpGe72Wa0nr06ftreLSpztjOXMp1eqozs1kxI44ev5fF7+/efm8yb1T3MqSLnZc",
+	"3P5D5zi+kuEi/QiGrec3Iu41RemOkhyZ96cg/r2zv9PemPne/Akr6y11kSgZVjgKCYBLUGxrkb3zeUU2",
+	"30iSmMe2Y0nRKR/j7r/N+toXpNtpieNV2ktXxERId2E4BV3ZdPLYYR7ghejdn9+hOndv13kM9tD6HYze",
+	"rozdqlktqsqWzfDb0U9sVRYJ2B0xprGJwJPez9o7dLvltbPbWKZ7bxAsTRFWcv/X4fFxv9urcR0Wh+vl",
+	"Elb3cEl+aHyN+QXfcJUVVLjvvhYHPCv3OzcHdbgUpPvRp4xTPm8S9VeZM/RGEilAiPqsrHtI+FoC/kWA",
+	"aY1h4O9GeDt1xy3HnqQ3XoiQJeOuwy/AgtudvXaa9fk1g4EsvU8cCmQudWUYkWEY3jc/Y/tD/BnaYKmh",
+	"WZ5h3ull+wGFnjuH3ZDIsTGjFzoiibHNuYgIflQRmV4LBm5/Rw9Wudl2hWb8OV0o/zOMnDK1mPlf4cBF",
+	"16LFvE8ZiVM5n7M4gnQf876C9q443rUYAp7/KuxzO+wjHNmIjeWM+fgKDIHfncoleioB+R37fAafXFPG",
+	"zDyKdvMQwy1D20/APJLfi+pVLheTuSzO6FpgVImJOFhcqT3YADantCsKv3f9UPEPfQwkY+CcCgCISV1P",
+	"IdAEXeAKKwa19ZRc5eHP0F9rQT+Jx/z0kJ/VsJ5Lyz82qrQLsufDdMjCiJmE7J9ErTAlodU/jloJnSuL",
+	"qzhP2Zjb7iXQ+Avmgz1JAebZduNuKZwrsuMATwR8oW5hc6YqHa9pZubpfOlooRwaGHtg/YU9/4vMHDou",
+	"q2o2Z5WLG0/taeMCzDdW0FXoUpYT/kGKmRFGUZhjgSDrLuALRXNMxFYAxl9DhUKmbWNmzkF8ypf2WjE2",
+	"WLYnuVspFyzve1TDMVM+ZwhhJqEg2f1KaTl3mluEoXufGqTltbAjYJZdVi0UwspQMlxvKjz0AI7Q4Mdc",
+	"BEYFYfSWxU7WWmPOZvtEkA6QlWRfi4UwgnkJbfvMLiMm4YgR9tG1rt0hzkZKw2x911qKl4rddV3hwQXD",
+	"Msl53G0ibJC14tzcSkTOK5lDzHQc4D0qXKnFP5JD5WvFx3C7QBDYIxykG+07VpZ10j5IUq9gy9Jejjls",
+	"qysLxGAfNAJLOYmV4ZoauwZybobyjqUJnbvwyhA70sG7NnPwWphL2el98D2v5D0tpNJDmyRobFUeNFpX",
+	"PPcaNipMptV/8ui02xzLASm7NLR64KaDY6XvIM7wFcd1LXU35gMXU2mm1zURgLCFcW4Pq4C6PcP+AJ34",
+	"FiuUTo9rzO71HUt/XcQ37CsUNaGipD3q384xm4WiN2wDeqoxYiFtgAAwc4bPHGJPHJ/iM0YsgqnqiotA",
+	"qbKZoZsQvd4BFU21b3jLplJ/OAAmmNnawQKt0E73OHpgVi+aufAsrD4s2WihOFPaw28dn3ajFnYKBwKC",
+	"l+Zn3cHMmKqd06g1Pz+HH550jqNWSjUbgBqAemL+NwM1pSmDNelFtjYWp5Oh8faOu93PSFc+ANE9L1jV",
+	"jiOQ/K9GqafDBoaeUZ6sPLL+5w+GwSq8CN/IDKLWnNHbQYGtT0spqBxnI8gbnMQcKF3RhwIdN7/80qxp",
+	"ARAIO9lJC0BRVXLvo+jDPHcxXkUEV3q9i29jhcBB9H6zyHI/KbKwEv6L+1ysy25bhMplzaKaD65qYzdY",
+	"r7q5xpxL3YeTFBMxmTMBiWhSMGUz5+SNc0bbt5WuuP4CR3+tYNZVkEocdKD4DiJZbhX2wXgzxK5Y+oV1",
+	"PGcH2ZBjEKKSvrt8meVUG82/UK/jerqXqjWVu3pva6km/CcEjXLpcGDUiZu809qw+zz33Ga4UJdo2kRi",
+	"+r0tt5X8Oj445Kp9MiVIwy0seR/fyaKEmxHX0gkM64MtwGJmpVcVbhXApnCptuZM3DI2V4HpEVl3MbQr",
+	"hhGQp6oPiGI6PB/78oEcjHOvjCmqH6w3JLjhHox0yOB5vZNmOVVsPNgh89Xuwnuup5u9LnbIqIhiTvjE",
+	"Fj6LneJgPxwy/1BZsm+N0r5ZVjdQPI/grB3ENf4c1Uua+t5/mDbgsz+EFBC5Ukxom8xQyB3pkPfYd07B",
+	"2mE4j96aL1lYDN/jC7NGLgRqtegjB7Q/aqyxAuwMlL51yBu6UOB+Jyhx/GVUyHdYvyPCpJdDYmxsUU7y",
+	"ZP/QtMNzYjaX7fOkIGse5Ki8hRSd8jwpi+Cd60aoFjPkW8ewHkxCascUW3k4d9S+IhMjHT+4uEI1N4uz",
+	"TzZ+CMHQ32TqvfKO5c09YbR/wwlGQRpJPXX1gp2KgGUuI+4LsHBtJS/T8e4Va3vIjP1FglDVcaWcnXj/",
+	"U6EtEvqBRDslCmwQl6RqGT3htwj+RxNEWYeIPlQ+OTNVpsVbHtx49nNW5Nu6+YQrTeTEnigLxIdPpEyn",
+	"vAzh2Ez8EOauNhq1TSTketVx3ad3sG895OahrVs6HrO5dt+PWlRrNpvjp6oKY47RZPWPdqNWvMD1xVDB",
+	"adSCXmWuCQ1SjD+5fEuo/HcmKSBlaTqbt/q9x+dnx2dnGCbYwfaOWcLvWJrNaH+78hY7/lTe6WNmRv4p",
+	"kPrfCRpqKAJ/JAvswZyFqo5QPJZK89r5XzXw7N7C4pLRCpNEIQRmwZm4GCcLCJmslUpALQFgdWzr4T2E",
+	"FllDojQ1wn9ikxHMYNfCIlBxRWgcp0zZuIzHRXHxm0TekDnVU8x3hdabROmUixsVkRF0SZyn8iOoV5NU",
+	"Co1hHTKjq7IMrwkXe0CSeyA9mR8UBBP4uL5pIDlc/j2GV3/j+ahyJWJc8fQaLq08thd4XEcrd3KMcsTj",
+	"iNAQH3K0Ar3boUFGWZK9+QsoVILOWAR6Vx72rAwwDj93LYb/1bYI2O0Xz2wDeOq8TXZM1+urzeMh5HQL",
+	"GfZpNt/GobG03Fg8E7Pitlk8Ao1AbzEuMKCLBcLX4rj75aTEDqJBxFfsoz5EmpOvUN5ambyLdqSxk6FL",
+	"xIe08T457XYJx3t0AGyEOf2wh1jtbNboFljVZXYMUg+8X56HY1gXqMNIhVP23G8aVSnDMX3Jy5Ho37tU",
+	"9gkCaL2yeMHWEDA8a07sF0/02IdIwfIZotlHBE1UNVqxp8zoUpVC5TkdT81JJz+/u3r6SwZua34lJy6h",
+	"kEiRzyk86VoAcxETLWO66punAQ3SahIABWQT3G+YnrK0Q57BK0H24bUwzAb5h7ZnIKRngSQyX0WviJwx",
+	"grlMisikPIGb0fgSZ3qfPMWmV/Uh71U7nQoLI1t9qBBSi9kDzV0KF+wg5WRTOkekidHKrEqtXFvFb0Sb",
+	"b1CRX/JbRoYJV9qofG/5jXgBZbLQn0D4G7hv7xJUjoUkdAzloPe8ra5FvevK0Gdpa8z2+J5VUQ/JxzjQ",
+	"S3lTxcoWfTqoqkVnzoxnILZO46HxjGsi5PJbk9+AH5HnVy29K8/wIohL4WYasLHhwDIm3pwcjoAsYG0B",
+	"yIqHBbYw5vCXQN4uIZkcxEqtqwATzldMaZbGdFWU39fCCnBXalioyKkj1PH43Tf3PKrpxnTs8W1ZXzDT",
+	"h2Vz7QuFG/jbKRHWeV1Lui8US+t4P3iM0IPOYRFZvMQb5u0VsLjWXBZwAIQEeOv6ov5a3MMycVfRrp6L",
+	"2r6IB8bdLP3+mHth97Eo4CuhSAH3XID1PsG+Y3Ip1ppCKjph5lLBEuiN0MFkaGhos49caTXsVIBogrfr",
+	"PkERGtOcNeta59OY/luA0Qhj3HBzk7B4AFMGS7fba5/0zDrxGfsbWMat54tUztnRryxNuAjNytbJpEtP",
+	"R/Gj9nl8Nm6fxk9o+5yenbQfx73Jo0lv8oR2e61m+Jzo7TsEMmdxYerij31LC5it3rrKZ0Y1XDdlNLay",
+	"+qUc2/qY8s/aR4/8c/Dphx1QqRF5MKv0VIpJwsf6R77fJlTMBUqjEqFZll39PuVGs8RGE71u1O12Ue6a",
+	"+1YKRnRKhaJj25o3SaylMcOrXTBIpluIWyGXIHnxiCpLiHWAkuzPvu0v1dcC+JtcgiDGTCUI16wlJV2L",
+	"awETASPS+eGcmsGw5QUAN8P70GjINpYKfMDmeBNzvr3aouiMEQYF7wr6kgvXetiMhs5ZvZTXAhp0gPHq",
+	"X+NxlO9bjgBHAISEPUDwCuETeyeNWCKBJAjch62JQE/ioVljH0ZUElxKIhda8ZhZ6HuzTGZOklABwHRG",
+	"yyrFUFp4hWj3G0ovZT5LXTmt6uuL2igjYiRHtYg4bncLRFzMWMrH1Fxng/+W6W1TOo6bAUiaHfnVRiYP",
+	"kLFQsV2fWlwolmIhYtQyTA31ugthTwvkJbhgf7/3eZcZXTK1SKoxBRazkTnHxpK22b5gHTz4qP+P+6b0",
+	"vpGpQ3NzsltOqhT3urF5eP3okz1/G2E5nwXtQdgdS1fE0E/FCmSzsFI2sFGphfZN2VimsbkfbI5L2BkF",
+	"bVWOWVHQ3QDif7b34sW12GYwCKnbEFcp7TOCRHmroU69JNDOlbs1vv0cQTP7Pbq5n8G6bNJ+tlZKmjd/",
+	"UmS8SFMmNJlwlsQVcA/lW9f9YdzsYNw8sHrJPfOlLZms1skbumtZ6rJIQXRW9ow3DO2yjYCPyVt0n4ew",
+	"c0tsvCm0c7HLJNOXQ6g8o08LtgwU6JiNufnOmCZMxDS9Flgwk8oZEXJJpPgTfBGc6NAvBZqRxmAayAkB",
+	"j0oxfUppunJDISvbFnoxXbk4B/a9lxOiNAMkq2uBkFg0URJR+Eo+DUo5SvIZvWXKEuLpcih8DtAtzBT5",
+	"SZXNorSlircc7qVrQzl8Pkk20FMVp0dX8nYlmx5DZI3D6Jv/6KLMGZs7irQHmMBalIO1nDTgPP/hpdmk",
+	"NTtdueJG2KIKHzlttTJq85tMiV0dC38NFTVW2QUXSQokyInvK3Hy6BEKxMiGINPUieTRyn3NRp0lmVH0",
+	"QcwyfFQAxFG2VzEq4NyKVyPPzbcxOCQYB1cFtSQRAQjt2YiG2oRNNJELDV6fPLo+voUA+1OKI9isOK/H",
+	"/zz0aet3nC1ZPPwlArhDQm0g1Wfagh8HlqND3k8lWaYSlEiYzzXSlvKYZdURuI4W9H+sbfJOYQLW2QVh",
+	"qiVVuGIydUgnNg2QJZPIVWVY2ykiVJFEiptrYR1U2dTNd9lcf5n8PqfkeuCl5sG0VOlnVNeKK7+k7tn9",
+	"JwbS+C8LpWeISv3HpxZsmm9Kkv3VdgrpjU8mj2PWfnQ8Pmufjs5Y+wntsvbZ5PG4N+mNzsfd46C9ybbr",
+	"LaaaKoANiClPVgPQWfD3eYgprMHQtNVvn3W7UUtIeCBmsMuAAK2WXNzACplFRGsYizWM5oXdWVbjxDzk",
+	"p20dOo5tW/3e8ZPTbtRSjAn7w+dyapDS3IeQsuxbT06Pe+5Tj8+Pe58NbUYBDL7VO7fdWRzb7A6TWZ4u",
+	"aac8wHEd3gObq0GBkuOu5S44goO9s8UJFPess8NZKTs4soEtShkCiDUqNpAXc6WpGLOBO4F2I91uDJiI",
+	"oSBoDTDjuNs/6XbOuub/WsELgHNS9srj/qmjGV9RcpGOGS6Eoahtnu71jrvtHlCpZZF5DquDZWBw5bqY",
+	"l/4PMs3vcPblT8pPPUx3db+6h7W5VSkJD1OFXvI0UCoy601ApN6eBuK4PCLK556ArVWa5XERjNp0ag8q",
+	"eSObyDdYE7Jnfoa8j0AB3TMnV2WOXMSxIkO4gofOGQJKIKp3MV1ZBwOf+FS/UK8GzzBgJqao8K58b36v",
+	"6gJ+nv81RE7fcz29Fk0zVvoQW3ReDh4T23pGFbT3sEqNa1XttgBtJuPCvdb3HkAFapSbEkzry9QGf2sa",
+	"5SGv6+LilzhOPLd+p26THw6QggMENxyFarl0b6BuHH3KnbeNoUKE1CwKybwysv63om4SJLnyuEOGqVyq",
+	"oettNZJ6il4R2/8sdn+6FkGbWJDdLO6QdwKQHVDaz+QdTWx/C+sNwGGUw23wzgB0AlSnNJZa9IaegpDf",
+	"q+SzM67MLOg16tKC39qeROB8KoHO8CM4WgUmmy3SfvWq7Xp0xnhNLYriEa/dEbHI8bbpXkxXPymr3FEV",
+	"eCsVY1BM60JAIsYeK4VWga7/v/2YZh3yfDbXK6sapgxarghJ1GI8De+3XEc9NZVLtbF53oZ2eIc8xVkh",
+	"rZm78/LgmqCf5zBKiHcS9RrlUQW207fZP+4Q/gBw+wP7Y05lcKNhAzlktQcuA5ohdNjulHMqzPEWcKie",
+	"BX0p1gqrfJSh1LmQh8A42Bnz/FKGdds76590O8dnu9atb3ac+gkO7lhqG3SctKIWVLLjOE/Gj0fsMe22",
+	"z+PuqH067rH2k8mjUft48mRyOnlEe+Ozs1bUmnKlZboq8bhGrYQqPYD23EXLpthCwz+pSuv4i4+rsQSI",
+	"okAC9c3bYOTDH4Gx1/78AdGUAN0oOK1NZE7IG5VmzX06JXx7HhvvgawD5nEwP2QweAjetskouEgSmxGD",
+	"FfquxVy+FLPQNxJT2sHbEz4kGIsVwX6T5p4HpNkXa98y6oGDpQ0750Tu5neaQGnqoH+hUfqglYyQQRgM",
+	"+T1ADTpRvZeys+zGgGsTFm3vfBzdpzlITZ5v0jc8YKi19t9QFGFMzKDqvKyfdmlT1LUm0iToIX0t6jWR",
+	"3tQW2g/ZekD9/Bret9UpUIV+0JuuWdvmlilsMNT4/jukEzCAvPo2VfRQxvgp7FFTz46gU9dRWPtmzw9b",
+	"AtWWND7rHZrVU0jz9OVOq1zhVR9hfZlrXGObj0cZCAR267BQDeaHiUxvGBbEj1K5VICwd4EJ81wKc+cq",
+	"STyAdiA3bUOkoFIgpisVQeaPso2vMufSJpm2pS/+tdh3Y/z9JKKv9Qy06weuvJwZdmx+zoJz/Z7LPjl5",
+	"dLY5m9P1Muv6tAZMRHFd5XtRy+ztAMBmuofOIfjhLKhuNY9QDmGjeas87zF/fZtM2Yo7FKQ5RoRPACZl",
+	"JOOVTfK+kajAxay/hh1TUuvhpJCtIn1sBYDR8B2cvgfZI2fd7rWwWDwgDVaEzueMplkRKvYv7pCnaFnY",
+	"xsrm+mZxB+GSHFQSpvD5ZETETcoRBEFk4RGTNmBeZBBH+1aGzDwGxv7Jcs424u2d9HzA0oHnhQoNoFoP",
+	"IF/bloLZzC2UAHjuTye9yeP4hLXPjulp+3T8hLXPx4/G7cejLn0y6cbnk+Ney3dFtHB5lGvIgJvQRDFz",
+	"z1UEVHsOkNnTd9zpdrrk9W2f/HXBFiw2mu/pf63+Z10R+0okQxZX1ZJSdQtq3EFp+xC1BPuoB4YdfDel",
+	"BpL3wSBcfXsOljVELO9x8aLyK4jno4RPNFZzquao+Fuzcq7WNt/lufki+RsjbwVb9i1WqpxYdw78HjpH",
+	"ILy98Gk8oLJRjRXIEuqEYi/JQcbCal+LiUwSuQRcAFTIbGdMT5Fg2shELFyKjF0MvWS0+dA8lZqZK1VP",
+	"QRO9qgjlXoufh/acdvDLA7OoLB7+Ui7qJ/bqeImr/o8ASPd9R2df8klx4QINQIoxq1En4hCFsaVDNYop",
+	"9lDJARh3rbaTax5UqmNYlHX8yI74WvXBu/H5P6e0yeNvdd2ag4eUARou7DeLC7536FK4+NhdAc5uQ+OW",
+	"/CE4+pSBJ3+uPBFhBTh6Mn1LHrAnjGhDYAHbumNjp9zndwcJyo8gD7P16Roac1y3+tetdXfrdSu6bvmm",
+	"IPBQVSIhPGpU+OtW/9O1D/nBO3WCfvD+ukcT3j+BP6aMKvsL0BrCqMN16/Pn3SKaVtv95NqoWA/FDq7a",
+	"Km9swzxMw5G+6gV15ubxU9Cp7YzCZqawhK3++gK2Mh9u1rkFCzHwVdu+ZZ1HWnlE8dZM3QycYWDsAmMW",
+	"GKsgZxR8jlqJvNmMrl5sb9M7UHubDxVT3++EG3e5gXP/DO2yKmXJPPLgbJWQ/r2XpYgNfVoaGyf21VL7",
+	"ZIPgP4Lk+FVz6yQcr2Y/RmKsiiBH1Pp0wnYPEejJ4KPi2FNfg4tYEcNR8SKxhbko3ojrRg3AMyUXj5na",
+	"/a+e5qy+rQ7+KzD7ITT9qtNRqxj+ldTQiW5FRwnbw5nCDkiulQiwRIVaZF5j40UKdeJ/fGq5owJ9K8yN",
+	"BWIUBrLlhSUecH5HNbaKYwJBKLFr9if7p4H7k7nL72jKzTTRC1B4AM+Nk/6u67aV1R0uNEsFTVqltXzO",
+	"CpqQ4dPXr149f3o1eHP54v9cXD0fvHzx9ur5q2GHXJCpVNjogcwWSpMRAyC/4gv//vrt1dvhn9AkX3LF",
+	"rGLnFt+Y56fHvY5h7g9+ZYur84bJecKgAt0W9mQFh76pB5ppxrooaptF1ClwTmiVz1/238lqHaP1gjrI",
+	"MFEeb4toGWSzaswBpK7xQQmRuTymElIdAEfw1ayRgovohN+zQNPr33oedKulAeaM/3DwlfdZ9/VSf5C8",
+	"ASePTRLICIIK3tzaQaOPzx8+//8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -124,7 +124,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	accounts.Brand, accounts.BaseURL, accounts.Texts = config.Brand, config.BaseURL, config.Texts
 	accounts.Logger, accounts.Limits, accounts.Trace = config.Logger, config.Limits, config.Traces.Act
 	accounts.FindConnection, accounts.Notices = pages.FindConnection(a.OAuth), a.partnerLetters(config)
-	accounts.EndConnections, accounts.EndRequests = oauth.EndConnectionsOfUser, oauth.EndRequestsOfUsers
+	accounts.EndConnections, accounts.EndRequests = usage.Forgetting(oauth.EndConnectionsOfUser), oauth.EndRequestsOfUsers
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, accounts)
 	a.Audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
 	a.sessions = operators.NewSessions(a.Pool)

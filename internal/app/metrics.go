@@ -45,7 +45,7 @@ func (a *App) countUsage(event *telemetry.Event) {
 	a.Usage.AddError(usage.ErrorKind{
 		ClientID: clientID, Authenticated: event.ClientID != uuid.Nil,
 		Operation: event.Operation, Status: event.Status, Code: event.Code, Reason: event.Reason,
-	}, event.RequestID, event.Network)
+	}, event.RequestID, event.GrantID, event.Network)
 }
 
 // countSettled counts an event that this server delivered or gave up.

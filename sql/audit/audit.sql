@@ -32,7 +32,8 @@ select set_config('enable_sort', 'off', true), set_config('enable_incremental_so
 
 -- name: ScanBackward :many
 -- Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
--- continues. One of the six subqueries reads rows: that of a connection, user, client, rare actor or rare action, or that of all. The
+-- continues. One of the seven subqueries reads rows: that of a connection, user, client, ends of a client's connections, rare actor or rare
+-- action, or that of all. The
 -- comparisons of whole rows leave one index for each, of which no more than the slice is read.
 with slice as (
     (select * from audit_log
@@ -53,6 +54,12 @@ with slice as (
     order by client_id desc, at desc, id desc limit @slice::int)
     union all
     (select * from audit_log
+    where (client_id, at, id) < (sqlc.narg(ended_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (client_id, at, id) >= (sqlc.narg(ended_client)::uuid, @to_at::timestamptz, 0)
+        and action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed')
+    order by client_id desc, at desc, id desc limit @slice::int)
+    union all
+    (select * from audit_log
     where (actor, at, id) < (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
         and (actor, at, id) >= (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
         and actor not in ('user', 'client')
@@ -68,15 +75,19 @@ with slice as (
     where @of_all::bool and (at, id) < (@from_at::timestamptz, @from_id::bigint)
         and (at, id) >= (@to_at::timestamptz, 0)
     order by at desc, id desc limit @slice::int)
+), told as (
+    select s.*, connection_end(s.action, s.actor, s.detail) as ended from slice s
 ), scanned as (
-    select id, at, actor, action, user_id, client_id, connection_version, detail,
+    select id, at, actor, action, user_id, client_id, connection_version, detail, ended,
         (sqlc.narg(client_id)::uuid is null or client_id is not distinct from sqlc.narg(client_id))
             and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
-            and (sqlc.narg(action)::text is null or action = sqlc.narg(action)) as found,
+            and (sqlc.narg(action)::text is null or action = sqlc.narg(action))
+            and (sqlc.narg(ended)::text is null or ended is not distinct from sqlc.narg(ended) or sqlc.narg(ended) = '' and ended is not null) as found,
         row_number() over (order by at desc, id desc) as place
-    from slice
+    from told
 )
-select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+select id, at, actor, action, user_id, client_id, connection_version, detail, coalesce(ended, '')::text as ended, found::bool as found,
+    place::int as place
 from scanned
 where found or place = @slice::int
 order by at desc, id desc;
@@ -102,6 +113,12 @@ with slice as (
     order by client_id, at, id limit @slice::int)
     union all
     (select * from audit_log
+    where (client_id, at, id) > (sqlc.narg(ended_client)::uuid, @from_at::timestamptz, @from_id::bigint)
+        and (client_id, at, id) < (sqlc.narg(ended_client)::uuid, @to_at::timestamptz, 0)
+        and action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed')
+    order by client_id, at, id limit @slice::int)
+    union all
+    (select * from audit_log
     where (actor, at, id) > (sqlc.narg(of_actor)::text, @from_at::timestamptz, @from_id::bigint)
         and (actor, at, id) < (sqlc.narg(of_actor)::text, @to_at::timestamptz, 0)
         and actor not in ('user', 'client')
@@ -117,15 +134,19 @@ with slice as (
     where @of_all::bool and (at, id) > (@from_at::timestamptz, @from_id::bigint)
         and (at, id) < (@to_at::timestamptz, 0)
     order by at, id limit @slice::int)
+), told as (
+    select s.*, connection_end(s.action, s.actor, s.detail) as ended from slice s
 ), scanned as (
-    select id, at, actor, action, user_id, client_id, connection_version, detail,
+    select id, at, actor, action, user_id, client_id, connection_version, detail, ended,
         (sqlc.narg(client_id)::uuid is null or client_id is not distinct from sqlc.narg(client_id))
             and (sqlc.narg(actor)::text is null or actor = sqlc.narg(actor))
-            and (sqlc.narg(action)::text is null or action = sqlc.narg(action)) as found,
+            and (sqlc.narg(action)::text is null or action = sqlc.narg(action))
+            and (sqlc.narg(ended)::text is null or ended is not distinct from sqlc.narg(ended) or sqlc.narg(ended) = '' and ended is not null) as found,
         row_number() over (order by at, id) as place
-    from slice
+    from told
 )
-select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+select id, at, actor, action, user_id, client_id, connection_version, detail, coalesce(ended, '')::text as ended, found::bool as found,
+    place::int as place
 from scanned
 where found or place = @slice::int
 order by at, id;

@@ -9,6 +9,10 @@ select user_id, email from user_addresses where address = @address;
 -- name: FindGrant :many
 select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = @id;
 
+-- name: FindEndedGrant :many
+-- The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the client's events are kept.
+select user_id, client_id from webhook_events where grant_id = @id and type = 'connection.revoked' limit 1;
+
 -- name: FindClient :many
 select client_id, name from clients where client_id = @id;
 

@@ -190,6 +190,8 @@ select exists (select 1 from revoked) as replayed,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & @scopes::scope_set = @scopes::scope_set) as recoverable,
     is_believed(@expected::pg_catalog.timestamptz)::boolean as believed,
+    coalesce((select c.grant_id from connections c where c.user_id = @user_id and c.client_id = @client_id),
+        '00000000-0000-0000-0000-000000000000')::uuid as grant_id,
     coalesce((select case
             when c.version > @version then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -202,7 +204,7 @@ select exists (select 1 from revoked) as replayed,
 from client;
 
 -- name: EndOfVersion :one
--- What ended a version of a connection first, and when: replaced stands for the next authorization. No row: the audit log does not say.
+-- The first end of a version of a connection, and its time: replaced stands for the next authorization. No row: the audit log does not say.
 select coalesce(connection_end(action, actor, detail), 'replaced')::text as reason, at
 from audit_log
 where subject = @user_id and client_id = @client_id::uuid

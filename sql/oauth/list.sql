@@ -27,3 +27,7 @@ limit @max_rows;
 select count(*) from (
     select 1 from authorization_requests r where r.user_id = @user_id::uuid and not r.decided and r.expires_at > connect_now() limit 1000
 ) as r;
+
+-- name: ListGrants :many
+-- The grants of some users with a client. A deleted user has none.
+select user_id, grant_id from connections where user_id = any (@user_ids::uuid[]) and client_id = @client_id;

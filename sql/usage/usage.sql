@@ -47,8 +47,8 @@ delete from usage_minutes where minute < @before;
 
 -- An unknown client gets no errors: callers can make up ids.
 -- name: AddClientError :batchexec
-insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
-select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests, @request_ids
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids, grant_ids)
+select cl.client_id, @authenticated, @at, @operation, @status, @code, @reason, @requests, @request_ids, @grant_ids
 from clients cl where cl.client_id = @client_id;
 
 -- Keeps the latest errors of a client of one kind, and counts the requests of the others. It runs in the transaction that adds errors.
@@ -93,6 +93,7 @@ select * from client_errors
 where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @before_id::uuid)
   and (@operation::text = '' or operation = @operation) and (@status::int = 0 or status = @status) and (@code::text = '' or code = @code)
   and (sqlc.narg(request_id)::uuid is null or request_ids @> array[sqlc.narg(request_id)::uuid])
+  and (sqlc.narg(grant_id)::uuid is null or grant_ids @> array[sqlc.narg(grant_id)::uuid])
 order by at desc, error_id desc
 limit @max_rows;
 
@@ -104,3 +105,18 @@ delete from client_errors where at < @before;
 
 -- name: SweepClientErrorCounts :execrows
 delete from client_error_counts where day < @before::date;
+
+-- name: GrantsOfUser :many
+select grant_id from connections where user_id = @user_id;
+
+-- name: ForgetGrants :exec
+update client_errors
+set grant_ids = array(select g from unnest(grant_ids) g where g <> all (@grant_ids::uuid[]))
+where grant_ids && @grant_ids::uuid[];
+
+-- name: LatestGrants :many
+-- The grants of refused requests since then.
+select distinct unnest(grant_ids)::uuid as grant_id from client_errors where at >= @since::timestamptz;
+
+-- name: KnownGrants :many
+select grant_id from grant_directory where grant_id = any (@grant_ids::uuid[]);

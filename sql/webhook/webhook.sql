@@ -82,6 +82,7 @@ returning cl.client_id, cl.name;
 -- name: ListWebhookEvents :many
 select * from webhook_events
 where (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
+    and (sqlc.narg(user_id)::uuid is null or user_id = sqlc.narg(user_id))
     and (sqlc.narg(state)::text is null or state = sqlc.narg(state))
     and (created_at, event_id) > (@after_time::timestamptz, @after_id::uuid)
 order by created_at, event_id
@@ -90,6 +91,7 @@ limit @max_rows;
 -- name: ListLatestWebhookEvents :many
 select * from webhook_events
 where client_id = @client_id
+    and (sqlc.narg(user_id)::uuid is null or user_id = sqlc.narg(user_id))
     and (sqlc.narg(state)::text is null or state = sqlc.narg(state))
     and (created_at, event_id) < (@before_time::timestamptz, @before_id::uuid)
 order by created_at desc, event_id desc

@@ -83,30 +83,40 @@ with slice as (
     order by client_id desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (actor, at, id) < ($9::text, $4::timestamptz, $5::bigint)
-        and (actor, at, id) >= ($9::text, $6::timestamptz, 0)
+    where (client_id, at, id) < ($9::uuid, $4::timestamptz, $5::bigint)
+        and (client_id, at, id) >= ($9::uuid, $6::timestamptz, 0)
+        and action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed')
+    order by client_id desc, at desc, id desc limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (actor, at, id) < ($10::text, $4::timestamptz, $5::bigint)
+        and (actor, at, id) >= ($10::text, $6::timestamptz, 0)
         and actor not in ('user', 'client')
     order by actor desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (action, at, id) < ($10::text, $4::timestamptz, $5::bigint)
-        and (action, at, id) >= ($10::text, $6::timestamptz, 0)
+    where (action, at, id) < ($11::text, $4::timestamptz, $5::bigint)
+        and (action, at, id) >= ($11::text, $6::timestamptz, 0)
         and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action desc, at desc, id desc limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where $11::bool and (at, id) < ($4::timestamptz, $5::bigint)
+    where $12::bool and (at, id) < ($4::timestamptz, $5::bigint)
         and (at, id) >= ($6::timestamptz, 0)
     order by at desc, id desc limit $1::int)
+), told as (
+    select s.subject, s.id, s.at, s.actor, s.action, s.user_id, s.client_id, s.connection_version, s.detail, connection_end(s.action, s.actor, s.detail) as ended from slice s
 ), scanned as (
-    select id, at, actor, action, user_id, client_id, connection_version, detail,
-        ($12::uuid is null or client_id is not distinct from $12)
-            and ($13::text is null or actor = $13)
-            and ($14::text is null or action = $14) as found,
+    select id, at, actor, action, user_id, client_id, connection_version, detail, ended,
+        ($13::uuid is null or client_id is not distinct from $13)
+            and ($14::text is null or actor = $14)
+            and ($15::text is null or action = $15)
+            and ($16::text is null or ended is not distinct from $16 or $16 = '' and ended is not null) as found,
         row_number() over (order by at desc, id desc) as place
-    from slice
+    from told
 )
-select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+select id, at, actor, action, user_id, client_id, connection_version, detail, coalesce(ended, '')::text as ended, found::bool as found,
+    place::int as place
 from scanned
 where found or place = $1::int
 order by at desc, id desc
@@ -121,12 +131,14 @@ type ScanBackwardParams struct {
 	ToAt            time.Time
 	OfUser          *uuid.UUID
 	OfClient        *uuid.UUID
+	EndedClient     *uuid.UUID
 	OfActor         *string
 	OfAction        *string
 	OfAll           bool
 	ClientID        *uuid.UUID
 	Actor           *string
 	Action          *string
+	Ended           *string
 }
 
 type ScanBackwardRow struct {
@@ -138,12 +150,14 @@ type ScanBackwardRow struct {
 	ClientID          *uuid.UUID
 	ConnectionVersion *int64
 	Detail            []byte
+	Ended             string
 	Found             bool
 	Place             int32
 }
 
 // Reads the next slice of the log, backwards from a position. It returns the matching entries, and the last entry, where the search
-// continues. One of the six subqueries reads rows: that of a connection, user, client, rare actor or rare action, or that of all. The
+// continues. One of the seven subqueries reads rows: that of a connection, user, client, ends of a client's connections, rare actor or rare
+// action, or that of all. The
 // comparisons of whole rows leave one index for each, of which no more than the slice is read.
 func (q *Queries) ScanBackward(ctx context.Context, arg ScanBackwardParams) ([]ScanBackwardRow, error) {
 	rows, err := q.db.Query(ctx, scanBackward,
@@ -155,12 +169,14 @@ func (q *Queries) ScanBackward(ctx context.Context, arg ScanBackwardParams) ([]S
 		arg.ToAt,
 		arg.OfUser,
 		arg.OfClient,
+		arg.EndedClient,
 		arg.OfActor,
 		arg.OfAction,
 		arg.OfAll,
 		arg.ClientID,
 		arg.Actor,
 		arg.Action,
+		arg.Ended,
 	)
 	if err != nil {
 		return nil, err
@@ -178,6 +194,7 @@ func (q *Queries) ScanBackward(ctx context.Context, arg ScanBackwardParams) ([]S
 			&i.ClientID,
 			&i.ConnectionVersion,
 			&i.Detail,
+			&i.Ended,
 			&i.Found,
 			&i.Place,
 		); err != nil {
@@ -211,30 +228,40 @@ with slice as (
     order by client_id, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (actor, at, id) > ($9::text, $4::timestamptz, $5::bigint)
-        and (actor, at, id) < ($9::text, $6::timestamptz, 0)
+    where (client_id, at, id) > ($9::uuid, $4::timestamptz, $5::bigint)
+        and (client_id, at, id) < ($9::uuid, $6::timestamptz, 0)
+        and action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed')
+    order by client_id, at, id limit $1::int)
+    union all
+    (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
+    where (actor, at, id) > ($10::text, $4::timestamptz, $5::bigint)
+        and (actor, at, id) < ($10::text, $6::timestamptz, 0)
         and actor not in ('user', 'client')
     order by actor, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where (action, at, id) > ($10::text, $4::timestamptz, $5::bigint)
-        and (action, at, id) < ($10::text, $6::timestamptz, 0)
+    where (action, at, id) > ($11::text, $4::timestamptz, $5::bigint)
+        and (action, at, id) < ($11::text, $6::timestamptz, 0)
         and action not in ('user.created', 'consent.allowed', 'connection.authorized', 'connection.disconnected', 'connection.revoked')
     order by action, at, id limit $1::int)
     union all
     (select subject, id, at, actor, action, user_id, client_id, connection_version, detail from audit_log
-    where $11::bool and (at, id) > ($4::timestamptz, $5::bigint)
+    where $12::bool and (at, id) > ($4::timestamptz, $5::bigint)
         and (at, id) < ($6::timestamptz, 0)
     order by at, id limit $1::int)
+), told as (
+    select s.subject, s.id, s.at, s.actor, s.action, s.user_id, s.client_id, s.connection_version, s.detail, connection_end(s.action, s.actor, s.detail) as ended from slice s
 ), scanned as (
-    select id, at, actor, action, user_id, client_id, connection_version, detail,
-        ($12::uuid is null or client_id is not distinct from $12)
-            and ($13::text is null or actor = $13)
-            and ($14::text is null or action = $14) as found,
+    select id, at, actor, action, user_id, client_id, connection_version, detail, ended,
+        ($13::uuid is null or client_id is not distinct from $13)
+            and ($14::text is null or actor = $14)
+            and ($15::text is null or action = $15)
+            and ($16::text is null or ended is not distinct from $16 or $16 = '' and ended is not null) as found,
         row_number() over (order by at, id) as place
-    from slice
+    from told
 )
-select id, at, actor, action, user_id, client_id, connection_version, detail, found::bool as found, place::int as place
+select id, at, actor, action, user_id, client_id, connection_version, detail, coalesce(ended, '')::text as ended, found::bool as found,
+    place::int as place
 from scanned
 where found or place = $1::int
 order by at, id
@@ -249,12 +276,14 @@ type ScanForwardParams struct {
 	ToAt            time.Time
 	OfUser          *uuid.UUID
 	OfClient        *uuid.UUID
+	EndedClient     *uuid.UUID
 	OfActor         *string
 	OfAction        *string
 	OfAll           bool
 	ClientID        *uuid.UUID
 	Actor           *string
 	Action          *string
+	Ended           *string
 }
 
 type ScanForwardRow struct {
@@ -266,6 +295,7 @@ type ScanForwardRow struct {
 	ClientID          *uuid.UUID
 	ConnectionVersion *int64
 	Detail            []byte
+	Ended             string
 	Found             bool
 	Place             int32
 }
@@ -281,12 +311,14 @@ func (q *Queries) ScanForward(ctx context.Context, arg ScanForwardParams) ([]Sca
 		arg.ToAt,
 		arg.OfUser,
 		arg.OfClient,
+		arg.EndedClient,
 		arg.OfActor,
 		arg.OfAction,
 		arg.OfAll,
 		arg.ClientID,
 		arg.Actor,
 		arg.Action,
+		arg.Ended,
 	)
 	if err != nil {
 		return nil, err
@@ -304,6 +336,7 @@ func (q *Queries) ScanForward(ctx context.Context, arg ScanForwardParams) ([]Sca
 			&i.ClientID,
 			&i.ConnectionVersion,
 			&i.Detail,
+			&i.Ended,
 			&i.Found,
 			&i.Place,
 		); err != nil {

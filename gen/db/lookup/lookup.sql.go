@@ -41,6 +41,36 @@ func (q *Queries) FindClient(ctx context.Context, id uuid.UUID) ([]FindClientRow
 	return items, nil
 }
 
+const findEndedGrant = `-- name: FindEndedGrant :many
+select user_id, client_id from webhook_events where grant_id = $1 and type = 'connection.revoked' limit 1
+`
+
+type FindEndedGrantRow struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+}
+
+// The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the client's events are kept.
+func (q *Queries) FindEndedGrant(ctx context.Context, id uuid.UUID) ([]FindEndedGrantRow, error) {
+	rows, err := q.db.Query(ctx, findEndedGrant, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindEndedGrantRow
+	for rows.Next() {
+		var i FindEndedGrantRow
+		if err := rows.Scan(&i.UserID, &i.ClientID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findGrant = `-- name: FindGrant :many
 select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = $1
 `

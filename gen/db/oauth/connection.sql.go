@@ -343,7 +343,7 @@ type EndOfVersionRow struct {
 	At     time.Time
 }
 
-// What ended a version of a connection first, and when: replaced stands for the next authorization. No row: the audit log does not say.
+// The first end of a version of a connection, and its time: replaced stands for the next authorization. No row: the audit log does not say.
 func (q *Queries) EndOfVersion(ctx context.Context, arg EndOfVersionParams) (EndOfVersionRow, error) {
 	row := q.db.QueryRow(ctx, endOfVersion, arg.UserID, arg.ClientID, arg.Version)
 	var i EndOfVersionRow
@@ -637,6 +637,8 @@ select exists (select 1 from revoked) as replayed,
                 c.state, c.version, c.refresh_generation, c.authorized_at)
             and client.scopes & $8::scope_set = $8::scope_set) as recoverable,
     is_believed($9::pg_catalog.timestamptz)::boolean as believed,
+    coalesce((select c.grant_id from connections c where c.user_id = $1 and c.client_id = $2),
+        '00000000-0000-0000-0000-000000000000')::uuid as grant_id,
     coalesce((select case
             when c.version > $3 then 'refresh_token is of an earlier version of the connection'
             when c.state <> 'authorized' then 'the connection is ' || c.state
@@ -668,6 +670,7 @@ type RefuseRefreshRow struct {
 	Possible    bool
 	Recoverable bool
 	Believed    bool
+	GrantID     uuid.UUID
 	Reason      string
 }
 
@@ -697,6 +700,7 @@ func (q *Queries) RefuseRefresh(ctx context.Context, arg RefuseRefreshParams) (R
 		&i.Possible,
 		&i.Recoverable,
 		&i.Believed,
+		&i.GrantID,
 		&i.Reason,
 	)
 	return i, err

@@ -202,3 +202,38 @@ func (q *Queries) ListConnectionsOfUser(ctx context.Context, userID uuid.UUID) (
 	}
 	return items, nil
 }
+
+const listGrants = `-- name: ListGrants :many
+select user_id, grant_id from connections where user_id = any ($1::uuid[]) and client_id = $2
+`
+
+type ListGrantsParams struct {
+	UserIds  []uuid.UUID
+	ClientID uuid.UUID
+}
+
+type ListGrantsRow struct {
+	UserID  uuid.UUID
+	GrantID uuid.UUID
+}
+
+// The grants of some users with a client. A deleted user has none.
+func (q *Queries) ListGrants(ctx context.Context, arg ListGrantsParams) ([]ListGrantsRow, error) {
+	rows, err := q.db.Query(ctx, listGrants, arg.UserIds, arg.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListGrantsRow
+	for rows.Next() {
+		var i ListGrantsRow
+		if err := rows.Scan(&i.UserID, &i.GrantID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

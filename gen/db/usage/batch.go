@@ -73,9 +73,9 @@ func (b *AddChargedBatchResults) Close() error {
 }
 
 const addClientError = `-- name: AddClientError :batchexec
-insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids)
-select cl.client_id, $1, $2, $3, $4, $5, $6, $7, $8
-from clients cl where cl.client_id = $9
+insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, request_ids, grant_ids)
+select cl.client_id, $1, $2, $3, $4, $5, $6, $7, $8, $9
+from clients cl where cl.client_id = $10
 `
 
 type AddClientErrorBatchResults struct {
@@ -93,6 +93,7 @@ type AddClientErrorParams struct {
 	Reason        string
 	Requests      int64
 	RequestIds    []uuid.UUID
+	GrantIds      []uuid.UUID
 	ClientID      uuid.UUID
 }
 
@@ -109,6 +110,7 @@ func (q *Queries) AddClientError(ctx context.Context, arg []AddClientErrorParams
 			a.Reason,
 			a.Requests,
 			a.RequestIds,
+			a.GrantIds,
 			a.ClientID,
 		}
 		batch.Queue(addClientError, vals...)

@@ -21,6 +21,7 @@ type ClientError struct {
 	Reason        string
 	Requests      int64
 	RequestIds    []uuid.UUID
+	GrantIds      []uuid.UUID
 }
 
 type UsageDay struct {

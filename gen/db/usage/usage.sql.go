@@ -159,13 +159,98 @@ func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesPa
 	return items, nil
 }
 
+const forgetGrants = `-- name: ForgetGrants :exec
+update client_errors
+set grant_ids = array(select g from unnest(grant_ids) g where g <> all ($1::uuid[]))
+where grant_ids && $1::uuid[]
+`
+
+func (q *Queries) ForgetGrants(ctx context.Context, grantIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, forgetGrants, grantIds)
+	return err
+}
+
+const grantsOfUser = `-- name: GrantsOfUser :many
+select grant_id from connections where user_id = $1
+`
+
+func (q *Queries) GrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, grantsOfUser, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var grant_id uuid.UUID
+		if err := rows.Scan(&grant_id); err != nil {
+			return nil, err
+		}
+		items = append(items, grant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const knownGrants = `-- name: KnownGrants :many
+select grant_id from grant_directory where grant_id = any ($1::uuid[])
+`
+
+func (q *Queries) KnownGrants(ctx context.Context, grantIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, knownGrants, grantIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var grant_id uuid.UUID
+		if err := rows.Scan(&grant_id); err != nil {
+			return nil, err
+		}
+		items = append(items, grant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const latestGrants = `-- name: LatestGrants :many
+select distinct unnest(grant_ids)::uuid as grant_id from client_errors where at >= $1::timestamptz
+`
+
+// The grants of refused requests since then.
+func (q *Queries) LatestGrants(ctx context.Context, since time.Time) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, latestGrants, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var grant_id uuid.UUID
+		if err := rows.Scan(&grant_id); err != nil {
+			return nil, err
+		}
+		items = append(items, grant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listClientErrors = `-- name: ListClientErrors :many
-select client_id, authenticated, at, error_id, operation, status, code, reason, requests, request_ids from client_errors
+select client_id, authenticated, at, error_id, operation, status, code, reason, requests, request_ids, grant_ids from client_errors
 where client_id = $1 and (at, error_id) < ($2::timestamptz, $3::uuid)
   and ($4::text = '' or operation = $4) and ($5::int = 0 or status = $5) and ($6::text = '' or code = $6)
   and ($7::uuid is null or request_ids @> array[$7::uuid])
+  and ($8::uuid is null or grant_ids @> array[$8::uuid])
 order by at desc, error_id desc
-limit $8
+limit $9
 `
 
 type ListClientErrorsParams struct {
@@ -176,6 +261,7 @@ type ListClientErrorsParams struct {
 	Status    int32
 	Code      string
 	RequestID *uuid.UUID
+	GrantID   *uuid.UUID
 	MaxRows   int32
 }
 
@@ -189,6 +275,7 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 		arg.Status,
 		arg.Code,
 		arg.RequestID,
+		arg.GrantID,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -209,6 +296,7 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 			&i.Reason,
 			&i.Requests,
 			&i.RequestIds,
+			&i.GrantIds,
 		); err != nil {
 			return nil, err
 		}

@@ -454,14 +454,16 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
 select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
 where client_id = $1
-    and ($2::text is null or state = $2)
-    and (created_at, event_id) < ($3::timestamptz, $4::uuid)
+    and ($2::uuid is null or user_id = $2)
+    and ($3::text is null or state = $3)
+    and (created_at, event_id) < ($4::timestamptz, $5::uuid)
 order by created_at desc, event_id desc
-limit $5
+limit $6
 `
 
 type ListLatestWebhookEventsParams struct {
 	ClientID   uuid.UUID
+	UserID     *uuid.UUID
 	State      *string
 	BeforeTime time.Time
 	BeforeID   uuid.UUID
@@ -471,6 +473,7 @@ type ListLatestWebhookEventsParams struct {
 func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWebhookEventsParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, listLatestWebhookEvents,
 		arg.ClientID,
+		arg.UserID,
 		arg.State,
 		arg.BeforeTime,
 		arg.BeforeID,
@@ -607,14 +610,16 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemp
 const listWebhookEvents = `-- name: ListWebhookEvents :many
 select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
 where ($1::uuid is null or client_id = $1)
-    and ($2::text is null or state = $2)
-    and (created_at, event_id) > ($3::timestamptz, $4::uuid)
+    and ($2::uuid is null or user_id = $2)
+    and ($3::text is null or state = $3)
+    and (created_at, event_id) > ($4::timestamptz, $5::uuid)
 order by created_at, event_id
-limit $5
+limit $6
 `
 
 type ListWebhookEventsParams struct {
 	ClientID  *uuid.UUID
+	UserID    *uuid.UUID
 	State     *string
 	AfterTime time.Time
 	AfterID   uuid.UUID
@@ -624,6 +629,7 @@ type ListWebhookEventsParams struct {
 func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsParams) ([]WebhookEvent, error) {
 	rows, err := q.db.Query(ctx, listWebhookEvents,
 		arg.ClientID,
+		arg.UserID,
 		arg.State,
 		arg.AfterTime,
 		arg.AfterID,

@@ -61,6 +61,33 @@ type Event struct {
 	// ConnectionVersion is the version after the act. 0: the event concerns no connection.
 	ConnectionVersion int64
 	Detail            json.RawMessage // an object
+	End               string          // one of [Ends], if the event is the end of a connection, or of its credentials; otherwise empty
+}
+
+// Ends are the reasons for which connections end: those of the webhook connection.revoked (specification 6), and those that it does not tell
+// apart. The SQL function connection_end finds that of an event.
+var Ends = []string{
+	"user_disconnected", "client_disconnected", "refresh_token_revoked", "refresh_token_replayed", "lapsed", "account_deleted",
+	"operator_disconnected", "operator_revoked", "client_offboarded",
+}
+
+// EndedAt is the time of an end. A lapse is entered within the hour after it.
+func (e Event) EndedAt() time.Time {
+	var detail struct {
+		LapsedAt time.Time `json:"lapsed_at"`
+	}
+	if e.End != "lapsed" || json.Unmarshal(e.Detail, &detail) != nil || detail.LapsedAt.IsZero() {
+		return e.At
+	}
+	return detail.LapsedAt
+}
+
+// EndedVersion is the version of the connection whose credentials an end has ended.
+func (e Event) EndedVersion() int64 {
+	if e.Action == "connection.disconnected" {
+		return e.ConnectionVersion - 1
+	}
+	return e.ConnectionVersion
 }
 
 // Key returns the event's place in the log.
@@ -74,6 +101,9 @@ type Filter struct {
 	Until    time.Time // before this instant
 	Actor    string
 	Action   string
+
+	Ends bool   // only ends of connections; with a client
+	End  string // only ends for this reason, one of [Ends]
 
 	// Itself narrows a search to events of the client itself, without those of its connections.
 	Itself bool

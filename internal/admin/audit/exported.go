@@ -147,21 +147,34 @@ func (l *Log) WriteCSV(
 	if err := file.Write(csvColumns); err != nil {
 		return postgres.Wrap(act, err)
 	}
+	return postgres.Wrap(act, l.Each(ctx, filter, within, func(_ context.Context, part []Event) error {
+		return file.WriteAll(postgres.Map(part, Event.cells))
+	}))
+}
+
+// Each calls act with all events that match a filter, newest first, in parts, of which some may be empty. Each part has the context of its
+// statement, which within returns.
+func (l *Log) Each(
+	ctx context.Context, filter Filter, within func(context.Context) (context.Context, context.CancelFunc),
+	act func(context.Context, []Event) error,
+) error {
 	for before := newestFirst.begin(filter, page.Key{}); before != (page.Key{}); {
-		var part Page
-		limited, cancel := within(ctx)
-		err := l.inOrder(limited, newestFirst, func(read func(Filter, page.Key, int) (Page, error)) (err error) {
-			part, err = read(filter, before, l.bounds.file)
+		err := func() error {
+			limited, cancel := within(ctx)
+			defer cancel()
+			var part Page
+			err := l.inOrder(limited, newestFirst, func(read func(Filter, page.Key, int) (Page, error)) (err error) {
+				part, err = read(filter, before, l.bounds.file)
+				return err
+			})
+			if before = part.Next; err == nil {
+				err = act(limited, part.Events)
+			}
 			return err
-		})
-		cancel()
+		}()
 		if err != nil {
-			return postgres.Wrap(act, err)
+			return err
 		}
-		if err := file.WriteAll(postgres.Map(part.Events, Event.cells)); err != nil {
-			return postgres.Wrap(act, err)
-		}
-		before = part.Next
 	}
 	return nil
 }

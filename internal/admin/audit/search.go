@@ -140,6 +140,9 @@ func (f Filter) isOneKind() bool {
 			kinds++
 		}
 	}
+	if f.End != "" || f.Ends && f.UserID != uuid.Nil {
+		kinds++
+	}
 	return kinds == 0 || kinds == 1 && (connected || f.hasRareActor() || f.hasRareAction())
 }
 
@@ -198,12 +201,15 @@ func (l *Log) inOrder(ctx context.Context, direction order, act func(read func(F
 	})
 }
 
-// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client, a rare actor or
-// a rare action, else all. PostgreSQL picks the entries that match the rest of the filter.
+// newScan selects the index to read: the entries of a connection or a user if the filter has one, else those of a client or the ends among
+// them, a rare actor or a rare action, else all. PostgreSQL picks the entries that match the rest of the filter.
 func newScan(filter Filter, start page.Key, to time.Time, size int) auditdb.ScanBackwardParams {
 	params := auditdb.ScanBackwardParams{
 		Slice: int32(size), FromAt: start.At, FromID: start.N, ToAt: to, //nolint:gosec // thousands
-		ClientID: postgres.Null(filter.ClientID), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
+		ClientID: postgres.Null(filter.ClientID), Ended: postgres.Null(filter.End), Actor: postgres.Null(filter.Actor), Action: postgres.Null(filter.Action),
+	}
+	if filter.Ends && filter.End == "" {
+		params.Ended = new("") // any
 	}
 	switch {
 	case filter.UserID != uuid.Nil && params.ClientID != nil:
@@ -212,6 +218,8 @@ func newScan(filter Filter, start page.Key, to time.Time, size int) auditdb.Scan
 		params.OfUser = &filter.UserID
 	case filter.Itself:
 		params.OfUser, params.ClientID = params.ClientID, nil // the client is the subject
+	case filter.Ends:
+		params.EndedClient = params.ClientID
 	case params.ClientID != nil:
 		params.OfClient = params.ClientID
 	case filter.hasRareActor():
@@ -231,6 +239,7 @@ func newPart[R auditdb.ScanBackwardRow | auditdb.ScanForwardRow](rows []R, size 
 		event := Event{
 			ID: row.ID, At: row.At, Actor: row.Actor, Action: row.Action, Detail: withNames(row.Detail), UserID: postgres.Value(row.UserID),
 			ClientID: postgres.Value(row.ClientID), ConnectionVersion: postgres.Value(row.ConnectionVersion),
+			End: row.Ended,
 		}
 		if row.Found {
 			part.Events = append(part.Events, event)

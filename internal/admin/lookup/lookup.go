@@ -106,15 +106,22 @@ func (f Finder) ClientNamed(ctx context.Context, name string) (uuid.UUID, error)
 	return named[0].ClientID, nil
 }
 
-// UserOfGrant returns whose connection with a client has a grant id; uuid.Nil: nobody's.
-func (f Finder) UserOfGrant(ctx context.Context, clientID, grantID uuid.UUID) (uuid.UUID, error) {
-	grants, err := f.queries.FindGrant(ctx, grantID)
-	for _, row := range grants {
-		if row.ClientID == clientID {
-			return row.UserID, nil
-		}
+// OfGrant returns whose connection has a grant id, and with which client; uuid.Nil: nobody's. It finds a deleted user's connection as long as
+// the client's event about its end is kept.
+func (f Finder) OfGrant(ctx context.Context, grantID uuid.UUID) (userID, clientID uuid.UUID, err error) {
+	if grants, err := f.queries.FindGrant(ctx, grantID); err != nil || len(grants) > 0 {
+		return first(grants).UserID, first(grants).ClientID, postgres.Wrap("lookup: grant", err)
 	}
-	return uuid.Nil, postgres.Wrap("lookup: grant", err)
+	ended, err := f.queries.FindEndedGrant(ctx, grantID)
+	return first(ended).UserID, first(ended).ClientID, postgres.Wrap("lookup: grant", err)
+}
+
+// first returns the first row, or the zero row.
+func first[Row any](rows []Row) (row Row) {
+	if len(rows) > 0 {
+		row = rows[0]
+	}
+	return row
 }
 
 func (f Finder) byID(ctx context.Context, id uuid.UUID) (matches []Found, err error) {

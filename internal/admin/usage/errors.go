@@ -38,6 +38,7 @@ type ClientError struct {
 	At         time.Time   // of the last request
 	Requests   int64       // the number of equal requests within some seconds
 	RequestIDs []uuid.UUID // their X-Request-ID, the last one last: at most [mostRequestIDs]
+	GrantIDs   []uuid.UUID // of the connections whose credentials they had, without those of deleted users: at most [mostGrantIDs]
 
 	id      uuid.UUID    // nil until it is stored
 	network netip.Prefix // of the first of them, until they are stored
@@ -52,8 +53,11 @@ type ErrorKind struct {
 	Status                  int // of HTTP, 400 and up
 }
 
-// mostRequestIDs bounds the request ids that are kept of equal errors.
-const mostRequestIDs = 20
+// These bound what is kept of equal errors: the request ids, and the grants, of which a partner's nightly run may have some hundred.
+const (
+	mostRequestIDs = 20
+	mostGrantIDs   = 500
+)
 
 // Key returns the error's place in a list.
 func (e ClientError) Key() page.Key { return page.Key{At: e.At, ID: e.id} }
@@ -80,11 +84,14 @@ type unprovenKey struct {
 	network  netip.Prefix
 }
 
-// AddError adds the error of one request from a network. It never waits for the database, and drops errors beyond the bounds.
-func (u *Usage) AddError(kind ErrorKind, requestID uuid.UUID, network netip.Prefix) {
-	u.errors[kind.Authenticated].Add(ClientError{
-		ErrorKind: kind, At: u.now(), Requests: 1, RequestIDs: []uuid.UUID{requestID}, network: network,
-	})
+// AddError adds the error of one request from a network. grantID is that of the connection whose credential the request had; uuid.Nil: of none.
+// It never waits for the database, and drops errors beyond the bounds.
+func (u *Usage) AddError(kind ErrorKind, requestID, grantID uuid.UUID, network netip.Prefix) {
+	added := ClientError{ErrorKind: kind, At: u.now(), Requests: 1, RequestIDs: []uuid.UUID{requestID}, GrantIDs: []uuid.UUID{}, network: network}
+	if grantID != uuid.Nil {
+		added.GrantIDs = append(added.GrantIDs, grantID)
+	}
+	u.errors[kind.Authenticated].Add(added)
 }
 
 // admits reports whether one more error without authentication may be added, and counts it.
@@ -110,6 +117,11 @@ func (e *ClientError) add(other ClientError) {
 	}
 	e.RequestIDs = append(e.RequestIDs, other.RequestIDs...)
 	e.RequestIDs = e.RequestIDs[max(0, len(e.RequestIDs)-mostRequestIDs):]
+	for _, grant := range other.GrantIDs {
+		if len(e.GrantIDs) < mostGrantIDs && !slices.Contains(e.GrantIDs, grant) {
+			e.GrantIDs = append(e.GrantIDs, grant)
+		}
+	}
 }
 
 // writeErrors adds all errors or none, and keeps the latest of each client and kind. It sorts them, so that servers that write concurrently
@@ -120,7 +132,7 @@ func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, erro
 	for _, e := range batch {
 		added = append(added, usagedb.AddClientErrorParams{
 			ClientID: e.ClientID, Authenticated: e.Authenticated, At: e.At, Operation: e.Operation,
-			Status: int16(e.Status), Code: e.Code, Reason: e.Reason, Requests: e.Requests, RequestIds: e.RequestIDs,
+			Status: int16(e.Status), Code: e.Code, Reason: e.Reason, Requests: e.Requests, RequestIds: e.RequestIDs, GrantIds: e.GrantIDs,
 		})
 		kind := usagedb.TrimClientErrorsParams{
 			ClientID: e.ClientID, Authenticated: e.Authenticated, Operation: e.Operation, Status: int16(e.Status), Code: e.Code,
@@ -155,6 +167,7 @@ type ErrorFilter struct {
 	Operation, Code string
 	Status          int // of HTTP
 	RequestID       uuid.UUID
+	GrantID         uuid.UUID
 }
 
 // ErrorCount says how many requests of a client were refused within [retention] in one way, and since when all of them are listed one by one.
@@ -204,15 +217,47 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, filter ErrorFilt
 	query := usagedb.ListClientErrorsParams{
 		ClientID: clientID, BeforeAt: after.At, BeforeID: after.ID, MaxRows: int32(limit),
 		Operation: filter.Operation, Code: filter.Code, Status: int32(filter.Status), //nolint:gosec // of HTTP
-	}
-	if filter.RequestID != uuid.Nil {
-		query.RequestID = &filter.RequestID
+		RequestID: postgres.Null(filter.RequestID), GrantID: postgres.Null(filter.GrantID),
 	}
 	rows, err := u.queries.ListClientErrors(ctx, query)
 	list := make([]ClientError, len(rows))
 	for i, row := range rows {
 		kind := ErrorKind{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}
-		list[i] = ClientError{ErrorKind: kind, At: row.At, Requests: row.Requests, RequestIDs: row.RequestIds, id: row.ErrorID}
+		list[i] = ClientError{ErrorKind: kind, At: row.At, Requests: row.Requests, RequestIDs: row.RequestIds, GrantIDs: row.GrantIds, id: row.ErrorID}
 	}
 	return list, postgres.Wrap("usage: errors", err)
+}
+
+// Forgetting returns a function that ends the connections of a user, as end does, within the transaction that deletes the user, and takes their
+// grants from refused requests. [Usage.Sweep] takes those that a server adds a moment later.
+func Forgetting(end func(context.Context, pgx.Tx, uuid.UUID) (int64, error)) func(context.Context, pgx.Tx, uuid.UUID) (int64, error) {
+	return func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
+		ended, err := end(ctx, tx, userID)
+		if err != nil {
+			return 0, err
+		}
+		queries := usagedb.New(tx)
+		grants, err := queries.GrantsOfUser(ctx, userID)
+		if err == nil && len(grants) > 0 {
+			err = queries.ForgetGrants(ctx, grants)
+		}
+		return ended, postgres.Wrap("usage: errors", err)
+	}
+}
+
+// lateGrants is how long after a request its error may be added.
+const lateGrants = time.Hour
+
+// forgetLateGrants takes the grants of deleted users from errors of the last hour.
+func (u *Usage) forgetLateGrants(ctx context.Context, now time.Time) error {
+	latest, err := u.queries.LatestGrants(ctx, now.Add(-lateGrants))
+	if err != nil || len(latest) == 0 {
+		return err
+	}
+	known, err := u.queries.KnownGrants(ctx, latest)
+	late := slices.DeleteFunc(latest, func(grant uuid.UUID) bool { return slices.Contains(known, grant) })
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	return u.queries.ForgetGrants(ctx, late)
 }

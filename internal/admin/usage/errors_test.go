@@ -28,7 +28,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	refuse := func(reason string, authenticated bool, client uuid.UUID) {
 		network++
 		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(network >> 8), byte(network)}), 32)
-		u.AddError(ErrorKind{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, uuid.New(), from)
+		u.AddError(ErrorKind{ClientID: client, Authenticated: authenticated, Operation: "requestToken", Code: "invalid_grant", Reason: reason, Status: 400}, uuid.New(), uuid.Nil, from)
 	}
 	for range 5000 {
 		refuse("code has expired", true, client)
@@ -63,14 +63,14 @@ func TestErrorsOfAClient(t *testing.T) {
 	}
 }
 
-// A night of 429s displaces none of the last night's refusals of another kind, and what is not kept is counted for as long.
+// A night of 429s leaves the last night's refusals of another kind where they are, and those that are not kept are counted for as long.
 func TestFrequentErrors(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
 	client := db.Client(t).ID
 	refuse := func(operation string, status int, code, reason string, times int) {
 		for range times {
-			u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: operation, Code: code, Reason: reason, Status: status}, uuid.New(), netip.Prefix{})
+			u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: operation, Code: code, Reason: reason, Status: status}, uuid.New(), uuid.Nil, netip.Prefix{})
 		}
 	}
 	refuse("requestToken", 400, "invalid_grant", "the connection is revoked", 3)
@@ -126,12 +126,57 @@ func TestRequestIDsOfErrors(t *testing.T) {
 	for range mostRequestIDs + 3 {
 		ids = append(ids, uuid.New())
 		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "code has expired", Status: 400},
-			ids[len(ids)-1], netip.Prefix{})
+			ids[len(ids)-1], uuid.Nil, netip.Prefix{})
 	}
 	u.flushErrors(t)
 	got, err := u.Errors(t.Context(), client, ErrorFilter{}, page.Key{}, 10)
 	if err != nil || len(got) != 1 || !slices.Equal(got[0].RequestIDs, ids[3:]) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Equal refusals keep the grants of the connections, each once, and are found by them. A grant that the directory no longer has goes at the next
+// sweep: its user was deleted while a server held the refusal.
+func TestGrantsOfErrors(t *testing.T) {
+	t.Parallel()
+	u, db, _ := newUsage(t)
+	client := db.Client(t).ID
+	var grants []uuid.UUID
+	for range mostGrantIDs + 1 {
+		grants = append(grants, uuid.New())
+	}
+	db.Exec(t, "insert into grant_directory select unnest($1::uuid[]), gen_random_uuid(), $2", grants, client)
+	refuse := func(grant uuid.UUID) {
+		u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "code has expired", Status: 400},
+			uuid.New(), grant, netip.Prefix{})
+	}
+	refuse(uuid.Nil)
+	for range 2 {
+		for _, grant := range grants {
+			refuse(grant)
+		}
+	}
+	u.flushErrors(t)
+	found := func(grant uuid.UUID) []ClientError {
+		t.Helper()
+		got, err := u.Errors(t.Context(), client, ErrorFilter{GrantID: grant}, page.Key{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := found(grants[0]); len(got) != 1 || got[0].Requests != int64(1+2*len(grants)) || !slices.Equal(got[0].GrantIDs, grants[:mostGrantIDs]) {
+		t.Errorf("%d errors of a grant", len(got))
+	}
+	if got := found(uuid.New()); len(got) != 0 {
+		t.Errorf("%d errors of an unknown grant", len(got))
+	}
+	db.Exec(t, "delete from grant_directory where grant_id = $1", grants[1])
+	if err := u.Sweep(t.Context(), db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if gone, left := found(grants[1]), found(grants[2]); len(gone) != 0 || len(left) != 1 || len(left[0].GrantIDs) != mostGrantIDs-1 {
+		t.Errorf("of a deleted user %d errors are left, of another one %d", len(gone), len(left))
 	}
 }
 
@@ -142,7 +187,7 @@ func TestErrorsOfANetwork(t *testing.T) {
 	client := db.Client(t).ID
 	partner, stranger := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	refuse := func(reason string, from netip.Prefix) {
-		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, uuid.New(), from)
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: reason, Status: 401}, uuid.New(), uuid.Nil, from)
 	}
 	kept := func() (all, own int64) {
 		u.flushErrors(t)
@@ -186,7 +231,7 @@ func TestErrorsOfUnknownClients(t *testing.T) {
 	t.Parallel()
 	u, db, _ := newUsage(t)
 	refuse := func(client uuid.UUID, from string) {
-		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, uuid.New(), netip.MustParsePrefix(from))
+		u.AddError(ErrorKind{ClientID: client, Authenticated: false, Operation: "requestToken", Code: "invalid_client", Reason: "wrong", Status: 401}, uuid.New(), uuid.Nil, netip.MustParsePrefix(from))
 	}
 	for range 1000 {
 		refuse(uuid.New(), "192.0.2.2/32")
@@ -205,7 +250,7 @@ func TestErrorsWait(t *testing.T) {
 	client := db.Client(t)
 	db.Exec(t, "alter table client_errors rename to away")
 	for range 2 {
-		u.AddError(ErrorKind{ClientID: client.ID, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "wrong", Status: 400}, uuid.New(), netip.Prefix{})
+		u.AddError(ErrorKind{ClientID: client.ID, Authenticated: true, Operation: "requestToken", Code: "invalid_grant", Reason: "wrong", Status: 400}, uuid.New(), uuid.Nil, netip.Prefix{})
 		u.flushErrors(t)
 	}
 	db.Exec(t, "alter table away rename to client_errors")

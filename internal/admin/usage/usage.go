@@ -22,6 +22,8 @@
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient). A frequent kind displaces no other, and what is not
 //     kept is counted (TestFrequentErrors).
 //
+//   - A deleted user's grants go from the errors (users.TestDeletedUserLeavesNothing, TestGrantsOfErrors).
+//
 //   - Errors of unauthenticated requests that named a client are kept apart from the client's own, in memory and in the database, so
 //     that strangers displace no error of a client (TestErrorsOfANetwork).
 //
@@ -166,8 +168,8 @@ func (u *Usage) Waiting() (rows int, dropped uint64) {
 	return rows, dropped + happened
 }
 
-// Sweep deletes counts and errors that were older than [retention] at that time, and days that were older than [daysKept]. Any server may
-// call it at any time.
+// Sweep deletes counts and errors that were older than [retention] at that time, days that were older than [daysKept], and what the latest errors
+// have of deleted users. Any server may call it at any time.
 func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 	kept := before.Add(-retention)
 	_, counts := u.queries.SweepUsage(ctx, kept.Add(-time.Hour)) // from the beginning of the hour
@@ -175,7 +177,7 @@ func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 	_, refused := u.queries.SweepClientErrors(ctx, kept)
 	_, counted := u.queries.SweepClientErrorCounts(ctx, kept.UTC())
 	_, days := u.queries.SweepDays(ctx, before.UTC().AddDate(0, 0, -daysKept))
-	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, counted, days))
+	return postgres.Wrap("usage: sweep", errors.Join(counts, charged, refused, counted, days, u.forgetLateGrants(ctx, before)))
 }
 
 // Run writes counts and errors every few seconds until ctx ends, and then once more. Call it once, and end ctx when no more requests

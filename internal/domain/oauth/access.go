@@ -29,7 +29,7 @@ type Access struct {
 // 5.2: the token is malformed, expired or revoked; its connection has another version, or is revoked, disconnected or lapsed; the user
 // was deleted; or the client is not active.
 //
-// With that error ClientID is set if the token was issued to a client, even if it gives no access any more.
+// With that error ClientID is set if the token was issued to a client, even if it gives no access any more, and GrantID if its user is there.
 func (s *Server) Authenticate(ctx context.Context, presented string) (Access, error) {
 	token, err := open[accessToken](s, credential.AccessToken, presented)
 	if err != nil {
@@ -57,7 +57,9 @@ func (s *Server) Authenticate(ctx context.Context, presented string) (Access, er
 		err = refusal.Because(ErrInvalidAccessToken, row.Refusal)
 	}
 	if err != nil {
-		return Access{ClientID: token.ClientID}, fmt.Errorf("authenticate: %w", err)
+		refused := Access{ClientID: token.ClientID}
+		refused.GrantID = row.GrantID
+		return refused, fmt.Errorf("authenticate: %w", err)
 	}
 	access.AuthenticateAccessRow = row
 	return access, nil

@@ -84,6 +84,16 @@ func (s *Server) Connection(ctx context.Context, userID, clientID uuid.UUID) (Co
 	return list[0], nil
 }
 
+// Grants returns the grants of users with a client. A deleted user has none.
+func (s *Server) Grants(ctx context.Context, clientID uuid.UUID, userIDs []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
+	rows, err := s.queries.ListGrants(ctx, oauthdb.ListGrantsParams{ClientID: clientID, UserIds: userIDs})
+	grants := map[uuid.UUID]uuid.UUID{}
+	for _, row := range rows {
+		grants[row.UserID] = row.GrantID
+	}
+	return grants, postgres.Wrap("grants", err)
+}
+
 func (s *Server) connectionOf(row oauthdb.ListConnectionsRow) Connection {
 	connection := Connection{
 		UserID:          row.UserID,

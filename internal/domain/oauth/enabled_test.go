@@ -254,7 +254,10 @@ func TestReasonsAgree(t *testing.T) {
 						_, err := s.Exchange(t.Context(), given.client, ExchangeParams{sealedCode, callback, verifier})
 						return err
 					})
-				hold("refresh", tx, func(s *Server) error { return s.refuseRefresh(t.Context(), given.client, given.token, sealedToken) },
+				hold("refresh", tx, func(s *Server) error {
+					_, err := s.refuseRefresh(t.Context(), given.client, given.token, sealedToken)
+					return err
+				},
 					func(s *Server) error {
 						_, err := s.Refresh(t.Context(), given.client, sealedToken)
 						return err

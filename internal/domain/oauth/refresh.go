@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -22,7 +23,7 @@ import (
 // Errors: ErrInvalidClient if the credentials are wrong; nothing has changed. ErrInvalidGrant if the token is not the current one of an
 // authorized connection of this client, or the client is no longer registered for its scopes. ErrLapsed, an ErrInvalidGrant, if the
 // connection was not refreshed in time. ErrReplayed, an ErrInvalidGrant, if the token was current before: the family has been revoked,
-// including tokens that another call received a moment ago.
+// including tokens that another call received a moment ago. With an ErrInvalidGrant of a token whose user is there the result has the GrantID.
 func (s *Server) Refresh(ctx context.Context, client Credentials, presented string) (Tokens, error) {
 	token, err := open[refreshToken](s, credential.RefreshToken, presented)
 	if err != nil {
@@ -55,8 +56,9 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 			NewHash:       credential.Hash(next),
 			Inactivity:    s.settings.RefreshInactivity,
 		})
+		var refused Tokens
 		if errors.Is(err, pgx.ErrNoRows) {
-			err = s.refuseRefresh(ctx, client, token, presented)
+			refused.GrantID, err = s.refuseRefresh(ctx, client, token, presented)
 		}
 		if errors.Is(err, errRecoverable) {
 			row, err = s.recover(ctx, client, token, next)
@@ -67,7 +69,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 			}, token.UserID, token.ClientID, row.RefreshDeadline.Add(-s.settings.RefreshInactivity))
 		}
 		if !errors.Is(err, errRepeat) || round == rounds {
-			return Tokens{}, fmt.Errorf("refresh: %w", err)
+			return refused, fmt.Errorf("refresh: %w", err)
 		}
 	}
 }
@@ -94,8 +96,9 @@ func (s *Server) recover(ctx context.Context, client Credentials, token refreshT
 }
 
 // refuseRefresh returns why a refresh changed nothing, and revokes the family if the token was current before: ErrInvalidClient,
-// ErrReplayed, ErrLapsed, ErrInvalidGrant, errRepeat, errRecoverable, or a failure to find out.
-func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token refreshToken, presented string) error {
+// ErrReplayed, ErrLapsed, ErrInvalidGrant, errRepeat, errRecoverable, or a failure to find out. The grant is the connection's; uuid.Nil: the client
+// has not authenticated, or the user was deleted.
+func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token refreshToken, presented string) (uuid.UUID, error) {
 	row, err := s.queries.RefuseRefresh(ctx, oauthdb.RefuseRefreshParams{
 		UserID:        token.UserID,
 		ClientID:      token.ClientID,
@@ -107,25 +110,27 @@ func (s *Server) refuseRefresh(ctx context.Context, client Credentials, token re
 		Scopes:        token.Scopes,
 		Inactivity:    s.settings.RefreshInactivity,
 	})
+	if err != nil {
+		return uuid.Nil, postgres.NoRowsAs(err, errWrongClient)
+	}
+	grant := row.GrantID
 	switch {
-	case err != nil:
-		return postgres.NoRowsAs(err, errWrongClient)
 	case row.Replayed:
-		return ErrReplayed
+		return grant, ErrReplayed
 	case !row.Believed:
-		return clock.ErrDoubted
+		return grant, clock.ErrDoubted
 	case row.Recoverable:
-		return errRecoverable
+		return grant, errRecoverable
 	case row.Lapsed:
-		return refusal.Because(ErrLapsed, whyEnded("lapsed", time.UnixMicro(token.IssuedAt).Add(s.settings.RefreshInactivity)))
+		return grant, refusal.Because(ErrLapsed, whyEnded("lapsed", time.UnixMicro(token.IssuedAt).Add(s.settings.RefreshInactivity)))
 	case row.Possible:
-		return errRepeat
+		return grant, errRepeat
 	}
 	end, err := s.queries.EndOfVersion(ctx, oauthdb.EndOfVersionParams{UserID: token.UserID, ClientID: token.ClientID, Version: token.Version})
 	if err != nil { // the token is refused nevertheless, with a reason that says less
-		return refusal.Because(ErrInvalidGrant, row.Reason)
+		return grant, refusal.Because(ErrInvalidGrant, row.Reason)
 	}
-	return refusal.Because(ErrInvalidGrant, whyEnded(end.Reason, end.At))
+	return grant, refusal.Because(ErrInvalidGrant, whyEnded(end.Reason, end.At))
 }
 
 // ended says of each end of a connection what happened.

@@ -25,6 +25,7 @@ func (e Event) Key() page.Key { return page.Key{At: e.CreatedAt, ID: e.ID} }
 // Filter narrows a list of events. A zero field does not narrow it, and Limit is required.
 type Filter struct {
 	ClientID uuid.UUID
+	UserID   uuid.UUID // of the connection
 	State    State
 	After    page.Key
 	Limit    int // events in the list at most, 1 or more
@@ -40,11 +41,11 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 	if filter.LatestFirst {
 		before := filter.After.OrNewest()
 		rows, err = w.lists.ListLatestWebhookEvents(ctx, webhookdb.ListLatestWebhookEventsParams{
-			ClientID: filter.ClientID, State: state, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(filter.Limit),
+			ClientID: filter.ClientID, UserID: postgres.Null(filter.UserID), State: state, BeforeTime: before.At, BeforeID: before.ID, MaxRows: int32(filter.Limit),
 		})
 	} else {
 		rows, err = w.lists.ListWebhookEvents(ctx, webhookdb.ListWebhookEventsParams{
-			ClientID: postgres.Null(filter.ClientID), State: state,
+			ClientID: postgres.Null(filter.ClientID), UserID: postgres.Null(filter.UserID), State: state,
 			AfterTime: filter.After.At, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 		})
 	}

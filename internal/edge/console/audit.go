@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/audit"
@@ -16,7 +15,6 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
-	"connect-svc/internal/foundation/work"
 )
 
 const auditPath = Path + "/audit"
@@ -163,22 +161,7 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if err := c.Audit.RecordExport(r.Context(), "console", filter); err != nil {
 		return err
 	}
-	file := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-	file.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	file.Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)
-	err = c.Audit.WriteCSV(r.Context(), file, filter, func(ctx context.Context) (context.Context, context.CancelFunc) {
-		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
-		return work.Within(ctx, inConsole, c.Limits.Act)
+	return c.writeFile(w, r, "audit.csv", func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error {
+		return c.Audit.WriteCSV(r.Context(), file, filter, within)
 	})
-	if err != nil && file.Status() != 0 {
-		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
-	}
-	if err != nil {
-		w.Header().Del("Content-Disposition") // a page shows the error
-	}
-	return err
 }
-
-// partTime limits how long one part takes to read from the database and to send.
-const partTime = 30 * time.Second

@@ -110,7 +110,7 @@ func TestFind(t *testing.T) {
 	}
 	event := pgtest.Value[uuid.UUID](t, f.DB, "select event_id from webhook_events")
 	request := uuid.New()
-	f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Operation: "exchangeToken", Code: "invalid_client", Reason: "wrong secret", Status: 401}, request, netip.Prefix{})
+	f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Operation: "exchangeToken", Code: "invalid_client", Reason: "wrong secret", Status: 401}, request, uuid.Nil, netip.Prefix{})
 	over, stop := context.WithCancel(t.Context())
 	stop()
 	f.config.Usage.Run(over) // writes what there is

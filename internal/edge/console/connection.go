@@ -62,7 +62,9 @@ func (c *console) showConnection(w http.ResponseWriter, r *http.Request, shown c
 	}
 	x := connectionView{connection: shown}
 	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
-		return c.moments(r.Context(), shown.Connection, after, limit)
+		return c.moments(r.Context(), shown.Connection, slices.DeleteFunc(slices.Clone(datasets), func(dataset activity.Adjusted) bool {
+			return !shown.Scopes.Contains(preview.ScopeOf(dataset))
+		}), after, limit)
 	}, func(m moment) [3]page.Key { return m.keys })
 	if err != nil {
 		return err
@@ -228,14 +230,16 @@ func (m moment) Since() time.Time { return m.Folded[len(m.Folded)-1].At }
 // deed is an entry of the audit log.
 type deed struct {
 	audit.Event
-	Text   string // console.did.{text}, or empty for no text
+	Text   string // the key of the text, or empty for none
 	Scopes string
 	Tone   string // of its mark: good, warn, bad, or none
 }
 
-// moments returns at most limit entries of a connection's history before a key, newest first. It merges three lists, each read in the
-// order of an index.
-func (c *console) moments(ctx context.Context, life oauth.Connection, before [3]page.Key, limit int) ([]moment, error) {
+// moments returns at most limit entries of a connection's history before a key, newest first, with the corrections of some datasets. It merges
+// three lists, each read in the order of an index.
+func (c *console) moments(
+	ctx context.Context, life oauth.Connection, corrected []activity.Adjusted, before [3]page.Key, limit int,
+) ([]moment, error) {
 	user, partner := life.UserID, life.Partner.ClientID
 	log, err := c.Audit.Search(ctx, audit.Filter{UserID: user, ClientID: partner}, before[0], limit)
 	if err != nil {
@@ -245,9 +249,10 @@ func (c *console) moments(ctx context.Context, life oauth.Connection, before [3]
 	if err != nil {
 		return nil, err
 	}
-	adjustments, err := c.Activity.LatestAdjustments(ctx, user, slices.DeleteFunc(slices.Clone(datasets), func(dataset activity.Adjusted) bool {
-		return !life.Scopes.Contains(preview.ScopeOf(dataset))
-	}), before[2], limit)
+	var adjustments []activity.Adjustment
+	if len(corrected) > 0 {
+		adjustments, err = c.Activity.LatestAdjustments(ctx, user, corrected, before[2], limit)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -303,17 +308,20 @@ func fold(all []moment) (entries []moment) {
 // newDeed returns an audit entry about a connection with its text.
 func newDeed(event audit.Event) *deed {
 	d := &deed{Event: event, Scopes: detailOf(event).Scopes}
+	did := func(text, tone string) { d.Text, d.Tone = "console.did."+text, tone }
 	switch event.Action {
 	case "consent.allowed", "consent.denied", "access_token.revoked":
-		d.Text = strings.ReplaceAll(event.Action, ".", "_")
+		did(strings.ReplaceAll(event.Action, ".", "_"), "")
 	case "connection.authorized":
-		d.Text, d.Tone = "authorized", "good"
+		did("authorized", "good")
 	case "connection.recovered":
-		d.Text, d.Tone = "recovered", "good"
+		did("recovered", "good")
+	case "connection.lapsed":
+		did("lapsed", "warn")
 	case "connection.revoked":
-		d.Text, d.Tone = "revoked."+reasonOf(event), "bad"
+		did("revoked."+reasonOf(event), "bad")
 	case "connection.disconnected":
-		d.Text, d.Tone = "disconnected."+endedBy(event), "warn"
+		did("disconnected."+endedBy(event), "warn")
 	}
 	return d
 }

@@ -39,7 +39,7 @@ func hostileWorld(t *testing.T, f *fixture) map[string]string {
 	f.DB.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
 		values ($1, $2, 1, connect_now(), 1, 500, substr($3, 1, 150), convert_to($3, 'UTF8'))`, f.User.ID, event, attack)
 	f.DB.Exec(t, "update audit_log set detail = jsonb_build_object('reason', $1::text, $1::text, $1::text)", attack)
-	f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Authenticated: true, Operation: attack, Status: 400, Code: "invalid_request", Reason: attack}, uuid.New(), netip.Prefix{})
+	f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Authenticated: true, Operation: attack, Status: 400, Code: "invalid_request", Reason: attack}, uuid.New(), uuid.Nil, netip.Prefix{})
 	f.DB.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 		values ($1, true, connect_now(), $2, 400, $2, $2, 1)`, partner.ID, attack)
 	f.DB.Exec(t, "insert into usage_hours (client_id, hour, operation, status, requests, durations) values ($1, $2, $3, 200, 5, array[5])",

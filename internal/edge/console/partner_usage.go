@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,7 +13,6 @@ import (
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/client"
-	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/work"
@@ -211,14 +209,15 @@ func (refusedList) LastID(e usage.ClientError) string {
 }
 
 func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	query, err := parseQuery(r, "operation", "status", "code", "request")
+	query, err := parseQuery(r, "operation", "status", "code", "grant", "request")
 	if err != nil {
 		return err
 	}
 	say := c.writer(r)
 	list := refusedList{aboutPartner: aboutPartner{partner, "refused"}, Explain: c.CodesPage, Fields: []field{
 		{Name: "operation", Label: say.HTML("console.usage.operation")}, {Name: "status", Label: say.HTML("console.webhook.status")},
-		{Name: "code", Label: say.HTML("console.refused.code")}, {Name: "request", Label: say.HTML("console.refused.request_id")},
+		{Name: "code", Label: say.HTML("console.refused.code")}, {Name: "grant", Label: say.HTML("console.connection.grant_id")},
+		{Name: "request", Label: say.HTML("console.refused.request_id")},
 	}}
 	for i, f := range list.Fields {
 		list.Fields[i].Value = query[f.Name]
@@ -229,10 +228,12 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 	if query["status"] != "" {
 		filter.Status, malformed = strconv.Atoi(query["status"])
 	}
-	if query["request"] != "" {
-		var wrong error
-		filter.RequestID, wrong = uuid.Parse(query["request"])
-		malformed = cmp.Or(malformed, wrong)
+	for name, id := range map[string]*uuid.UUID{"request": &filter.RequestID, "grant": &filter.GrantID} {
+		if query[name] != "" {
+			var wrong error
+			*id, wrong = uuid.Parse(query[name])
+			malformed = cmp.Or(malformed, wrong)
+		}
 	}
 	if malformed != nil || filter.Status < 0 || filter.Status > 599 {
 		return c.write(w, r, "refused", list)
@@ -252,10 +253,14 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 // partnerLog is a page of what was done with a partner, newest first. It names no user and no operator.
 type partnerLog struct {
 	aboutPartner
-	Rows  []audit.Event
-	Back  time.Time // where the search stopped, if the page is not full
-	Pages pages
+	Rows   []audit.Event
+	Grants map[uuid.UUID]uuid.UUID // of users who are not deleted
+	Back   time.Time               // where the search stopped, if the page is not full
+	Pages  pages
 }
+
+// GrantOf returns the grant of an event about a connection, or an empty string if its user is deleted.
+func (x partnerLog) GrantOf(e audit.Event) string { return grantOf(x.Grants, e) }
 
 // ActorOf names who acted, as far as the partner knows them.
 func (partnerLog) ActorOf(e audit.Event) string {
@@ -291,36 +296,8 @@ func (c *console) showLog(w http.ResponseWriter, r *http.Request, partner client
 		return err
 	}
 	x.Pages = pageLinks(r, firstCursor, next)
+	if x.Grants, err = c.grantsOf(r.Context(), partner, x.Rows); err != nil {
+		return err
+	}
 	return c.write(w, r, "partner-log", x)
-}
-
-// grantView is a connection of a partner, found by its grant id. It names no user.
-type grantView struct {
-	aboutPartner
-	Query string
-	Found *oauth.Connection // nil if there is none
-}
-
-func (c *console) showGrant(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	query, err := parseQuery(r, "grant")
-	if err != nil {
-		return err
-	}
-	x := grantView{aboutPartner: aboutPartner{partner, "connections"}, Query: query["grant"]}
-	id, malformed := uuid.Parse(x.Query)
-	if malformed != nil {
-		return c.write(w, r, "grant", x)
-	}
-	user, err := c.Finder.UserOfGrant(r.Context(), partner.ID, id)
-	if err != nil {
-		return err
-	}
-	connection, err := c.OAuth.Connection(r.Context(), user, partner.ID)
-	if err != nil && !errors.Is(err, oauth.ErrNotConnected) { // this error is of nobody, or of a deleted user
-		return err
-	}
-	if err == nil && connection.GrantID == id { // otherwise it is the grant of before
-		x.Found = &connection
-	}
-	return c.write(w, r, "grant", x)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,21 +38,31 @@ type eventList struct {
 	Failed   string
 	AnyFail  bool
 
-	State  string // the filter
-	States []string
+	State  string // the filters
+	Grant  string
+	States []choice // of the tabs, with their addresses
 	Rows   []webhook.Event
 	Pages  pages
 }
 
 func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner client.Client) error {
-	query, err := parseQuery(r, "state")
+	query, err := parseQuery(r, "state", "grant")
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(eventStates, query["state"]) {
 		return site.ErrBadForm
 	}
-	list := eventList{aboutPartner: aboutPartner{partner, "webhooks"}, State: query["state"], States: eventStates}
+	list := eventList{aboutPartner: aboutPartner{partner, "webhooks"}, State: query["state"], Grant: query["grant"]}
+	for _, state := range eventStates {
+		to := url.Values{}
+		for name, value := range map[string]string{"state": state, "grant": list.Grant} {
+			if value != "" {
+				to.Set(name, value)
+			}
+		}
+		list.States = append(list.States, choice{state, (&url.URL{Path: c.hooksPath(partner), RawQuery: to.Encode()}).String()})
+	}
 	if list.Endpoint, list.Set, err = c.endpointOf(r, partner.ID); err != nil {
 		return err
 	}
@@ -61,9 +72,15 @@ func (c *console) listEvents(w http.ResponseWriter, r *http.Request, partner cli
 	}
 	say := c.writer(r)
 	list.Waiting, list.Failed, list.AnyFail = say.bounded(waiting), say.bounded(failed), failed > 0
+	var user uuid.UUID
+	if list.Grant != "" {
+		if user, err = c.userOfGrant(r.Context(), partner, list.Grant); err != nil || user == uuid.Nil {
+			return cmp.Or(err, c.write(w, r, "webhooks", list))
+		}
+	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "webhook events", func(after page.Key, limit int) ([]webhook.Event, error) {
 		return c.Webhooks.Events(r.Context(), webhook.Filter{
-			ClientID: partner.ID, State: webhook.State(list.State), After: after, Limit: limit, LatestFirst: true,
+			ClientID: partner.ID, UserID: user, State: webhook.State(list.State), After: after, Limit: limit, LatestFirst: true,
 		})
 	}, webhook.Event.Key)
 	if err != nil {

@@ -50,6 +50,8 @@ func TestListsUseIndexes(t *testing.T) {
 	db.Exec(t, "insert into cycling_adjustments select user_id, date, gen_random_uuid(), 1, '', now() from step_corrections")
 	db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests)
 		select client_id, true, now() - n * interval '1 second', 'x', 400, 'x', 'x', 1 from clients, generate_series(1, 20) n`)
+	db.Exec(t, `insert into client_error_counts
+		select client_id, true, '2026-01-01'::date + n, 'x', 400, 'x', 1 from clients, generate_series(1, 20) n`)
 	db.Exec(t, `insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status)
 		select user_id, event_id, a, created_at, 1, 200 from webhook_events, generate_series(1, 2) a`)
 	db.Exec(t, "insert into grant_directory select grant_id, user_id, client_id from connections")
@@ -63,6 +65,7 @@ func TestListsUseIndexes(t *testing.T) {
 			user_id, session_hash)
 		select user_id, sha256('x'), client_id, '', 1, '0123456789012345678901', sha256('x'), now() + interval '1 day', user_id, sha256('x')
 		from users, (select client_id from clients limit 1) c`)
+	deleted := pgtest.Value[uuid.UUID](t, db, "delete from grant_directory where grant_id = (select max(grant_id::text)::uuid from grant_directory) returning grant_id")
 	db.Exec(t, "vacuum analyze")
 	user := pgtest.Value[uuid.UUID](t, db, "select user_id from users order by user_id offset 500 limit 1")
 	partner := pgtest.Value[uuid.UUID](t, db, "select client_id from clients order by created_at limit 1")
@@ -111,6 +114,9 @@ func TestListsUseIndexes(t *testing.T) {
 		"audit log of a common action":     listAudit(audit.Filter{Action: "connection.authorized"}, page.Key{At: middle}),
 		"audit log of a user":              listAudit(audit.Filter{UserID: user}, page.Key{}),
 		"audit log of a client":            listAudit(audit.Filter{ClientID: partner}, page.Key{At: middle}),
+		"ends of a client":                 listAudit(audit.Filter{ClientID: partner, Ends: true}, page.Key{}),
+		"ends for a reason":                listAudit(audit.Filter{ClientID: partner, Ends: true, End: "lapsed"}, page.Key{}),
+		"ends of a connection":             listAudit(audit.Filter{ClientID: partner, UserID: user, Ends: true}, page.Key{}),
 		"audit log of a client's actor":    listAudit(audit.Filter{ClientID: partner, Actor: "ada"}, page.Key{}),
 		"audit log of a time and an actor": listAudit(audit.Filter{Actor: "ada", Since: middle, Until: middle.Add(time.Hour)}, page.Key{}),
 		"events":                           listEvents(webhook.Filter{After: page.Key{At: middle}}),
@@ -125,8 +131,15 @@ func TestListsUseIndexes(t *testing.T) {
 		"latest failed of a client": listEvents(webhook.Filter{State: webhook.Failed, ClientID: partner, LatestFirst: true}),
 		"what failed of a client":   func() error { _, _, err := events.Waiting(t.Context(), partner); return err },
 		"a connection":              func() error { _, err := server.Connection(t.Context(), user, partner); return err },
-		"a grant":                   func() error { _, err := finder.UserOfGrant(t.Context(), partner, grant); return err },
-		"requests":                  func() error { _, err := server.CountRequests(t.Context(), user); return err },
+		"grants":                    func() error { _, err := server.Grants(t.Context(), partner, []uuid.UUID{user}); return err },
+		"a grant":                   func() error { _, _, err := finder.OfGrant(t.Context(), grant); return err },
+		"an ended grant": func() error {
+			_, _, err := finder.OfGrant(t.Context(), deleted)
+			return err
+		},
+		"events of a grant":        listEvents(webhook.Filter{ClientID: partner, UserID: user}),
+		"latest events of a grant": listEvents(webhook.Filter{ClientID: partner, UserID: user, LatestFirst: true}),
+		"requests":                 func() error { _, err := server.CountRequests(t.Context(), user); return err },
 		"endings": func() error {
 			_, err := accounts.CountEndings(t.Context(), account.User{ID: user, Email: email})
 			return err

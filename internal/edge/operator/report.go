@@ -1,10 +1,13 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 	"time"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/foundation/page"
 	"github.com/google/uuid"
@@ -94,7 +97,7 @@ func reportFigures(d usage.Day) (f operatorapi.ReportFigures) {
 func (h handlers) ListClientErrors(
 	ctx context.Context, request operatorapi.ListClientErrorsRequestObject,
 ) (operatorapi.ListClientErrorsResponseObject, error) {
-	filter := usage.ErrorFilter{Operation: orZero(request.Params.Operation), Code: orZero(request.Params.Code)}
+	filter := usage.ErrorFilter{Operation: orZero(request.Params.Operation), Code: orZero(request.Params.Code), GrantID: orZero(request.Params.GrantId)}
 	rows, next, err := page.Read(page.List{
 		Name: "client errors", Filters: []any{request.ClientId, filter}, Limit: request.Params.Limit, Cursor: request.Params.Cursor,
 	}, func(after page.Key, limit int) ([]usage.ClientError, error) {
@@ -115,8 +118,40 @@ func (h handlers) ListClientErrors(
 func clientErrorBody(e usage.ClientError) operatorapi.ClientError {
 	return operatorapi.ClientError{
 		At: instant(e.At), Operation: e.Operation, Status: int32(e.Status), Code: e.Code, Reason: e.Reason,
-		Authenticated: e.Authenticated, Requests: e.Requests, RequestIds: e.RequestIDs,
+		Authenticated: e.Authenticated, Requests: e.Requests, RequestIds: e.RequestIDs, GrantIds: e.GrantIDs,
 	}
+}
+
+// ListEndedConnections lists the ends of a client's connections.
+func (h handlers) ListEndedConnections(
+	ctx context.Context, request operatorapi.ListEndedConnectionsRequestObject,
+) (operatorapi.ListEndedConnectionsResponseObject, error) {
+	if _, err := h.Clients.Get(ctx, request.ClientId); err != nil {
+		return nil, err
+	}
+	params := request.Params
+	filter := audit.Filter{ClientID: request.ClientId, Ends: true, End: string(orZero(params.Reason))}
+	var since, until error
+	filter.Since, since = given(params.Since)
+	filter.Until, until = given(params.Until)
+	if err := cmp.Or(since, until); err != nil {
+		return nil, err
+	}
+	rows, next, err := page.Search(page.List{Name: "ended connections", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
+		func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
+			ends, err := h.Audit.Search(ctx, filter, before, limit)
+			return ends.Events, ends.Next, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	grants, err := h.OAuth.Grants(ctx, request.ClientId, each(rows, func(e audit.Event) uuid.UUID { return e.UserID }))
+	return operatorapi.ListEndedConnections200JSONResponse{NextCursor: next, Data: each(rows, func(e audit.Event) operatorapi.EndedConnection {
+		return operatorapi.EndedConnection{
+			At: instant(e.EndedAt()), Reason: operatorapi.EndReason(e.End), UserId: e.UserID, GrantId: orNull(grants[e.UserID]),
+			ConnectionVersion: strconv.FormatInt(e.EndedVersion(), 10),
+		}
+	})}, err
 }
 
 // ReadClientUsage reports a client's requests and connections.

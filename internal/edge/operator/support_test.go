@@ -366,7 +366,7 @@ func TestUsage(t *testing.T) {
 	f.config.Usage.Count(usage.Request{ClientID: partner.ID, Operation: "listDailyActivity", Status: 429, Duration: time.Millisecond})
 	for i := range 3 {
 		f.config.Usage.AddError(usage.ErrorKind{ClientID: partner.ID, Authenticated: i > 0, Operation: "exchangeToken", Code: "invalid_grant",
-			Reason: fmt.Sprintf("reason %d", i), Status: 400}, uuid.New(), netip.Prefix{})
+			Reason: fmt.Sprintf("reason %d", i), Status: 400}, uuid.New(), uuid.Nil, netip.Prefix{})
 	}
 	over, stop := context.WithCancel(t.Context())
 	stop()

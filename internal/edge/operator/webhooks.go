@@ -133,6 +133,16 @@ func (h handlers) ListWebhookEvents(
 		return nil, err
 	}
 	filter := webhook.Filter{ClientID: orZero(params.ClientId), State: webhook.State(orZero(params.State))}
+	if params.GrantId != nil {
+		user, client, err := h.Finder.OfGrant(ctx, *params.GrantId)
+		if err != nil {
+			return nil, err
+		}
+		if client == uuid.Nil || filter.ClientID != uuid.Nil && filter.ClientID != client { // no event matches
+			return operatorapi.ListWebhookEvents200JSONResponse{Data: []operatorapi.WebhookEvent{}}, nil
+		}
+		filter.ClientID, filter.UserID = client, user
+	}
 	rows, next, err := page.Read(page.List{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]webhook.Event, error) {
 			filter.After, filter.Limit = after, limit

@@ -166,7 +166,7 @@ func (e *edge) guardRead(w http.ResponseWriter, r *http.Request, c *call) (err e
 	}
 	c.access, err = e.OAuth.Authenticate(r.Context(), token)
 	event := telemetry.EventOf(r.Context())
-	event.ClientID = c.access.ClientID
+	event.ClientID, event.GrantID = c.access.ClientID, c.access.GrantID
 	if err != nil {
 		return err
 	}

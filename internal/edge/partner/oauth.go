@@ -62,6 +62,7 @@ func (e *edge) RequestToken(
 		})
 	}
 	authenticated(ctx, c, err)
+	telemetry.EventOf(ctx).GrantID = tokens.GrantID
 	return partnerapi.RequestToken200JSONResponse{
 		GrantId:           tokens.GrantID,
 		HistoryFrom:       date(tokens.HistoryFrom),

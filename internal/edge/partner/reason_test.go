@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
+	"github.com/google/uuid"
 )
 
 // lastEvent is the event of the request that was answered last.
@@ -39,6 +42,39 @@ func TestReasonsOfMistakes(t *testing.T) {
 	}
 	if strings.Contains(f.Log.String(), "secret-value") {
 		t.Error("the log holds what a caller sent")
+	}
+}
+
+// A refused request has the grant of the connection whose token it had, for the list of refused requests, and the log has not.
+func TestGrantsOfRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tokens := f.Connect(t, f.client, scope.All)
+	handler, err := New(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := make(chan telemetry.Event, 1)
+	f.url, f.browser = edgetest.Serve(t, telemetry.Requests(f.config.Logger, handler, func(event *telemetry.Event) { events <- *event }), contracttest.Partner)
+	refresh := refreshForm(f.client, tokens.RefreshToken)
+	refused := func(name string, out outgoing, grant uuid.UUID) {
+		t.Helper()
+		f.send(t, out)
+		if got := <-events; got.Code == "" || got.GrantID != grant {
+			t.Errorf("%s: %q of grant %s, want %s", name, got.Code, got.GrantID, grant)
+		}
+	}
+	f.send(t, refresh)
+	<-events
+	refused("a replay", refresh, tokens.GrantID)
+	refused("a refresh of a revoked connection", refresh, tokens.GrantID)
+	refused("a read", steps(tokens.GrantID, tokens.AccessToken), tokens.GrantID)
+	refused("a token of nobody", refreshForm(f.client, "svcr2_x"), uuid.Nil)
+	stranger := f.client
+	stranger.Secret = "svci_wrong"
+	refused("a stranger", refreshForm(stranger, tokens.RefreshToken), uuid.Nil)
+	if strings.Contains(f.Log.String(), tokens.GrantID.String()) {
+		t.Error("the log has a grant")
 	}
 }
 

@@ -25,11 +25,13 @@ type Event struct {
 	// ClaimedID is the client that a request named without proof: its authentication failed, or it came from a browser. Anybody can
 	// name any client.
 	ClaimedID uuid.UUID
-	Operator  string          // the operator token that authenticated the request; empty: none
-	Code      string          // the error code of the response; empty: a success
-	Reason    string          // why the request was refused (package refusal); callers see it in the sandbox alone
-	Limiter   LimiterDecision // empty: the request did not reach the limiter
-	Refresh   RefreshOutcome  // empty: no refresh token was presented
+	// GrantID is of the connection whose credential a request had; never logged. uuid.Nil: of none, or it is not known.
+	GrantID  uuid.UUID
+	Operator string          // the operator token that authenticated the request; empty: none
+	Code     string          // the error code of the response; empty: a success
+	Reason   string          // why the request was refused (package refusal); callers see it in the sandbox alone
+	Limiter  LimiterDecision // empty: the request did not reach the limiter
+	Refresh  RefreshOutcome  // empty: no refresh token was presented
 	// CodeSent and CodeTried tell what happened to a sign-in code, and CodeFor for which client: uuid.Nil for the account pages.
 	CodeSent, CodeTried bool
 	CodeFor             uuid.UUID

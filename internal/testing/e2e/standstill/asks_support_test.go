@@ -80,6 +80,7 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		act("approveChangeRequest", http.MethodPost, hooking+"/change-request/approve", `{"request_id":"`+asked(hooked)+`"}`),
 		act("refuseChangeRequest", http.MethodPost, leave+"/change-request/refuse", `{"request_id":"`+asked(leaving)+`","answer":"Not yet."}`),
 		get("listClientErrors", plain+"/errors"),
+		get("listEndedConnections", plain+"/ended-connections"),
 		get("listUsage", "/operator/v1/usage"),
 		get("readReport", "/operator/v1/report"),
 		get("readClientUsage", plain+"/usage"),

@@ -61,6 +61,9 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	if tables := tablesWith(after, ada.tokens.GrantID.String()); !slices.Equal(tables, []string{"webhook_events"}) {
 		t.Errorf("the grant is still in %v, want it only in what the partner is told", tables)
 	}
+	if n := pgtest.Value[int64](t, w.db, "select sum(cardinality(grant_ids)) from client_errors"); n != 3 {
+		t.Errorf("refused requests have %d other grants, want 3", n)
+	}
 	tables := tablesWith(after, ada.ID.String())
 	if slices.Sort(tables); !slices.Equal(tables, []string{"audit_log", "webhook_events"}) {
 		t.Errorf("the user's id is still in %v, want it only in the audit log and beside what the partner is told", tables)
@@ -206,6 +209,9 @@ func (w *life) know(t *testing.T, name string) known {
 		)
 		insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status)
 		select user_id, event_id, 1, created_at, 20, 503 from event`, user.ID, w.partner.ID, user.tokens.GrantID, today)
+	w.db.Exec(t, `insert into client_errors (client_id, authenticated, at, operation, status, code, reason, requests, grant_ids)
+		values ($1, true, now(), 'requestToken', 400, 'invalid_grant', 'the user disconnected on 2026-03-10', 2, array[gen_random_uuid(), $2::uuid])`,
+		w.partner.ID, user.tokens.GrantID)
 
 	user.traces = map[string]string{
 		"the e-mail address":            email,

@@ -1,0 +1,246 @@
+package console
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
+
+	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/work"
+)
+
+// connectionsView is a partner's connections: one that is found by its grant id, or the ends of all. It names no user and no operator.
+type connectionsView struct {
+	aboutPartner
+	Query map[string]string
+	Pages pages
+
+	Found   *oauth.Connection // nil if there is none
+	Deleted bool              // the user is deleted
+	Why     template.HTML     // the connection works or does not
+	Days    []moment          // its history, newest first
+
+	Ends    []audit.Event
+	Grants  map[uuid.UUID]uuid.UUID // of users who are not deleted
+	Reasons []string
+	Wrong   bool      // a filter is malformed
+	Back    time.Time // where the search stopped, if the page is not full
+	CSV     string    // the address of the file with the same filters
+}
+
+func (c *console) showConnections(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	query, err := parseQuery(r, "grant", "reason", "from", "to")
+	if err != nil {
+		return err
+	}
+	x := connectionsView{aboutPartner: aboutPartner{partner, "connections"}, Query: query, Reasons: audit.Ends}
+	if query["grant"] != "" {
+		err = c.addGrant(r, &x)
+	} else {
+		err = c.addEnds(r, &x)
+	}
+	if err != nil {
+		return err
+	}
+	return c.write(w, r, "connections", x)
+}
+
+// userOfGrant returns whose connection with a partner has a grant id; uuid.Nil: nobody's, or it is malformed.
+func (c *console) userOfGrant(ctx context.Context, partner client.Client, grant string) (uuid.UUID, error) {
+	id, malformed := uuid.Parse(grant)
+	if malformed != nil {
+		return uuid.Nil, nil
+	}
+	user, owner, err := c.Finder.OfGrant(ctx, id)
+	if owner != partner.ID {
+		user = uuid.Nil
+	}
+	return user, err
+}
+
+// addGrant adds the connection with the grant id of the query.
+func (c *console) addGrant(r *http.Request, x *connectionsView) error {
+	ctx := r.Context()
+	user, err := c.userOfGrant(ctx, x.Partner, x.Query["grant"])
+	if err != nil || user == uuid.Nil {
+		return err
+	}
+	life, err := c.OAuth.Connection(ctx, user, x.Partner.ID)
+	switch {
+	case errors.Is(err, oauth.ErrNotConnected): // the user is deleted, and the partner's last event is still there
+		x.Deleted = true
+		life = oauth.Connection{UserID: user, State: oauth.Disconnected}
+		life.Partner.ClientID, life.Partner.Name = x.Partner.ID, x.Partner.Name
+	case err != nil:
+		return err
+	case life.GrantID.String() != strings.ToLower(x.Query["grant"]): // it is the grant of before
+		return nil
+	}
+	x.Found = &life
+	x.Days, x.Pages, err = listing(r, firstCursor, "life", func(after [3]page.Key, limit int) ([]moment, error) {
+		return c.moments(ctx, life, nil, after, limit)
+	}, func(m moment) [3]page.Key { return m.keys })
+	if err != nil {
+		return err
+	}
+	x.Days = fold(slices.DeleteFunc(x.Days, func(m moment) bool { return m.Deed != nil && !isOfConnection(m.Deed.Event) }))
+	for _, m := range x.Days {
+		if m.Deed != nil && m.Deed.End != "" { // without the operator's name
+			m.Deed.Text = endText(m.Deed.End)
+		}
+	}
+	say := c.writer(r)
+	if life.State == oauth.Revoked || life.State == oauth.Disconnected {
+		end, err := c.lastOf(ctx, audit.Filter{ClientID: x.Partner.ID, UserID: user, Ends: true})
+		if err != nil {
+			return err
+		}
+		if end != nil {
+			x.Why = say.HTML("console.ends.why", "Since", instant(end.EndedAt()), "Reason", say.HTML(endText(end.End)))
+			return nil
+		}
+	}
+	x.Why, err = c.why(ctx, say, life, nil)
+	return err
+}
+
+// isOfConnection reports whether an event is about what a partner and its connection did. The others are decisions of the user about the
+// partner, which the partner learns from the user's browser alone.
+func isOfConnection(e audit.Event) bool {
+	return strings.HasPrefix(e.Action, "connection.") || e.Action == "access_token.revoked"
+}
+
+func endText(end string) string { return "console.ends.by." + end }
+
+// endsFilter reads the filters of a list of ends: a reason, and days in UTC of which both count.
+func endsFilter(partner client.Client, query map[string]string) (filter audit.Filter, ok bool) {
+	filter = audit.Filter{ClientID: partner.ID, Ends: true, End: query["reason"]}
+	ok = filter.End == "" || slices.Contains(audit.Ends, filter.End)
+	for _, name := range []string{"from", "to"} {
+		if query[name] == "" {
+			continue
+		}
+		day, err := time.Parse(time.DateOnly, query[name])
+		switch ok = ok && err == nil; name {
+		case "from":
+			filter.Since = day
+		default:
+			filter.Until = day.AddDate(0, 0, 1)
+		}
+	}
+	return filter, ok
+}
+
+// addEnds adds the ends that match the filters of the query.
+func (c *console) addEnds(r *http.Request, x *connectionsView) error {
+	filter, ok := endsFilter(x.Partner, x.Query)
+	if !ok {
+		x.Wrong = true
+		return nil
+	}
+	x.CSV = c.partnerPath(x.Partner.ID) + "/connections.csv"
+	if filters := filtersOf(r).Encode(); filters != "" {
+		x.CSV += "?" + filters
+	}
+	var next *string
+	var err error
+	x.Ends, next, err = page.Search(listingOf(r, firstCursor, "ends"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
+		found, err := c.Audit.Search(r.Context(), filter, before, limit)
+		if len(found.Events) < limit {
+			x.Back = found.Next.At
+		}
+		return found.Events, found.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	x.Pages = pageLinks(r, firstCursor, next)
+	x.Grants, err = c.grantsOf(r.Context(), x.Partner, x.Ends)
+	return err
+}
+
+// grantsOf returns the grants of the users that events are about.
+func (c *console) grantsOf(ctx context.Context, partner client.Client, events []audit.Event) (map[uuid.UUID]uuid.UUID, error) {
+	var users []uuid.UUID
+	for _, event := range events {
+		users = append(users, event.UserID)
+	}
+	slices.SortFunc(users, func(a, b uuid.UUID) int { return strings.Compare(string(a[:]), string(b[:])) })
+	return c.OAuth.Grants(ctx, partner.ID, slices.Compact(users))
+}
+
+// GrantOf returns the grant of an end, or an empty string if its user is deleted.
+func (x connectionsView) GrantOf(e audit.Event) string { return grantOf(x.Grants, e) }
+
+func grantOf(grants map[uuid.UUID]uuid.UUID, e audit.Event) string {
+	if grant, known := grants[e.UserID]; known && isOfConnection(e) {
+		return grant.String()
+	}
+	return ""
+}
+
+// writeEnds sends every end that matches the filters as a CSV file, newest first.
+func (c *console) writeEnds(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	query, err := parseQuery(r, "reason", "from", "to")
+	if err != nil {
+		return err
+	}
+	filter, ok := endsFilter(partner, query)
+	if !ok {
+		return site.ErrNotFound
+	}
+	return c.writeFile(w, r, "ended-connections.csv", func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error {
+		rows := csv.NewWriter(file)
+		if err := rows.Write([]string{"ended_at", "reason", "grant_id", "connection_version"}); err != nil {
+			return err
+		}
+		return c.Audit.Each(r.Context(), filter, within, func(ctx context.Context, part []audit.Event) error {
+			grants, err := c.grantsOf(ctx, partner, part)
+			for _, e := range part {
+				_ = rows.Write([]string{e.EndedAt().UTC().Format(time.RFC3339Nano), e.End, grantOf(grants, e), strconv.FormatInt(e.EndedVersion(), 10)})
+			}
+			if rows.Flush(); err == nil {
+				err = rows.Error()
+			}
+			return err
+		})
+	})
+}
+
+// writeFile sends a CSV file that write writes. Each of its parts, which may have the context that within returns, has its own time limit.
+func (c *console) writeFile(w http.ResponseWriter, r *http.Request, name string,
+	write func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error,
+) error {
+	file := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+	file.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	file.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	caller := work.CallerOf(r.Context())
+	err := write(file, func(ctx context.Context) (context.Context, context.CancelFunc) {
+		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
+		return work.Within(ctx, caller, c.Limits.Act)
+	})
+	if err != nil && file.Status() != 0 {
+		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
+	}
+	if err != nil {
+		w.Header().Del("Content-Disposition") // a page shows the error
+	}
+	return err
+}
+
+// partTime limits how long one part takes to read from the database and to send.
+const partTime = 30 * time.Second

@@ -20,6 +20,8 @@ export type CyclingActivity = components["schemas"]["CyclingActivity"];
 /** Bytes: a page of 500 activities has about 150 kB. */
 const mostAnswer = 8 << 20;
 
+const scopes: Record<Scope, true> = { "daily_steps:read": true, "cycling_daily:read": true, "cycling_activities:read": true };
+
 /** How long a refresh may hold its lock while it waits for Retry-After: the lock of a store may end by itself after three minutes. */
 const mostHoldMs = 90_000;
 
@@ -84,6 +86,9 @@ export abstract class CoreClient {
     if (!options.callbackUrl?.startsWith("https://")) throw new TypeError("connect: callbackUrl must be the registered https address");
     if (!options.clientId || !options.clientSecret) throw new TypeError("connect: clientId and clientSecret are required");
     if (!options.scopes?.length) throw new TypeError("connect: scopes must name at least one scope");
+    for (const scope of options.scopes) {
+      if (!Object.hasOwn(scopes, scope)) throw new TypeError(`connect: unknown scope "${scope}", where the scopes are ${Object.keys(scopes).join(", ")}`);
+    }
     for (const count of [options.maxTries ?? 1, options.concurrentReads ?? 1]) {
       if (!Number.isInteger(count) || count < 1) throw new TypeError("connect: maxTries and concurrentReads must be whole numbers from 1");
     }
@@ -93,7 +98,7 @@ export abstract class CoreClient {
       baseUrl: options.baseUrl,
       headers: { "User-Agent": `connect-svc-sdk/${version}` },
       redirect: "manual", // a redirect would carry a code or a refresh token to another address, and send it twice
-      fetch: async (request: Request) => limited(await (options.fetch ?? fetch)(request), mostAnswer),
+      fetch: async (request: Request) => limited(await this.carry(request), mostAnswer),
     });
     this.#retry = new Retry({
       maxTries: options.maxTries ?? 4,
@@ -106,6 +111,11 @@ export abstract class CoreClient {
     // Both parts form-encoded, then joined (specification 5.1).
     const formEncoded = (part: string) => new URLSearchParams({ "": part }).toString().slice(1);
     this.#basic = "Basic " + base64(utf8(`${formEncoded(options.clientId)}:${formEncoded(options.clientSecret)}`));
+  }
+
+  /** Sends one request, once. */
+  protected carry(request: Request): Promise<Response> {
+    return (this.#options.fetch ?? fetch)(request);
   }
 
   /** The authorization with that verifier of PKCE, whose SHA-256 is the challenge. */
@@ -136,7 +146,7 @@ export abstract class CoreClient {
       });
       if (answer.status !== 200) throw refusal("requestToken", answer);
       const next = connected(answer, asked);
-      if (!next) throw new UnreachableError(new Error("the answer of the token endpoint cannot be read"));
+      if (!next) throw unreadable();
       await this.#save(lock, next);
       return withoutSecrets(next);
     });
@@ -330,14 +340,15 @@ export abstract class CoreClient {
         let answer: Answer<TokenResponse>;
         try {
           answer = await this.#token({ grant_type: "refresh_token", refresh_token: refreshToken });
-        } catch (failure) {
-          if (!neverLeft(failure)) return this.#end(lock, held, "uncertain");
+        } catch (error) {
+          const failure = error as UnreachableError; // of #send
+          if (!failure.unsent) return this.#end(lock, held, "uncertain", undefined, failure);
           await this.#save(lock, held);
           throw failure;
         }
         if (answer.status === 200) {
           const next = connected(answer, asked);
-          if (!next) return this.#end(lock, held, "uncertain");
+          if (!next) return this.#end(lock, held, "uncertain", undefined, unreadable());
           await this.#save(lock, next);
           return next;
         }
@@ -354,9 +365,11 @@ export abstract class CoreClient {
     });
   }
 
-  async #end(lock: Lock, held: StoredConnection, state: "uncertain" | "ended", cause?: ServiceError): Promise<never> {
+  async #end(
+    lock: Lock, held: StoredConnection, state: "uncertain" | "ended", cause?: ServiceError, failure?: UnreachableError,
+  ): Promise<never> {
     await this.#save(lock, over(held, state));
-    throw new ReconnectError(state, cause);
+    throw new ReconnectError(state, cause, failure);
   }
 
   /** Stores what was learned, and tries again: what is lost here is lost for good. */
@@ -398,8 +411,7 @@ export abstract class CoreClient {
       const { data, error, response } = await send(signal ? AbortSignal.any([signal, timeout]) : timeout);
       return { service: this.#options.baseUrl, status: response.status, headers: response.headers, data, error };
     } catch (cause) {
-      // What JSON.parse says quotes the text, which may be that of a token.
-      throw new UnreachableError(cause instanceof SyntaxError ? new Error("the answer is not JSON") : cause);
+      throw cause instanceof UnreachableError ? cause : new UnreachableError(cause, neverLeft(cause));
     }
   }
 
@@ -429,6 +441,10 @@ function connected(answer: Answer<TokenResponse>, asked: number): StoredConnecti
     state: "active", accessToken: tokens.access_token, refreshToken: tokens.refresh_token,
     useUntil: asked + lifetime - Math.min(10_000, lifetime / 10),
   };
+}
+
+function unreadable(): UnreachableError {
+  return new UnreachableError(new Error("the answer of the token endpoint cannot be read"));
 }
 
 /** Lets the caller go when its signal says so; what it waited for goes on. */

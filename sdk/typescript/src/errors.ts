@@ -6,6 +6,8 @@ export class ReconnectError extends Error {
     readonly state: "ended" | "uncertain",
     /** The answer that says so; undefined if there was none, or it came to an earlier call. */
     override readonly cause?: ServiceError,
+    /** Why there was no answer, such as a connection that broke; undefined if there was one, or it was an earlier call that had none. */
+    readonly failure?: UnreachableError,
   ) {
     super(
       "connect: the user must connect again: " +
@@ -38,11 +40,16 @@ export class StateError extends Error {
   }
 }
 
-/** No answer, or one that broke off or cannot be read. */
+/** No answer, or one that broke off or cannot be read. Its `cause` says why. */
 export class UnreachableError extends Error {
   override readonly name = "UnreachableError";
-  constructor(cause: unknown) {
-    super("connect: the service cannot be reached", { cause });
+  constructor(
+    cause: unknown,
+    /** Whether it is known that the request did not leave: there was no connection that it could have been written to. */
+    readonly unsent = false,
+  ) {
+    // What JSON.parse says quotes the text, which may be that of a token.
+    super("connect: the service cannot be reached", { cause: cause instanceof SyntaxError ? new Error("the answer is not JSON") : cause });
   }
 }
 

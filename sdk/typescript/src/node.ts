@@ -3,6 +3,7 @@ import { createHash, createHmac } from "node:crypto";
 import type { Authorization } from "./authorize.js";
 import { randomText } from "./bytes.js";
 import { CoreClient } from "./client.js";
+import { traced } from "./sent.js";
 import { claimOf, verified, type WebhookCall, type WebhookHeaders } from "./webhook.js";
 
 /** Speaks to the service for one registration. Make one for a process. */
@@ -11,6 +12,10 @@ export class ConnectClient extends CoreClient {
   begin(): Authorization {
     const verifier = randomText();
     return this.authorization(verifier, createHash("sha256").update(verifier).digest("base64url"));
+  }
+
+  protected override carry(request: Request): Promise<Response> {
+    return request.url.endsWith("/oauth/token") ? traced(request, (request) => super.carry(request)) : super.carry(request);
   }
 }
 

@@ -231,6 +231,11 @@ test("the configuration is checked", () => {
     { clientSecret: "" }, { scopes: [] }, { concurrentReads: 0 }, { maxTries: 0 }, { maxTries: 1.5 }]) {
     assert.throws(() => new ConnectClient({ ...options, ...change }), TypeError);
   }
+  // A program in JavaScript has no types that say so, and the service would tell only the user's browser.
+  for (const scope of ["steps", "daily_steps:read cycling_daily:read", "toString"]) {
+    assert.throws(() => new ConnectClient({ ...options, scopes: [scope as "daily_steps:read"] }), (error: unknown) =>
+      error instanceof TypeError && error.message.startsWith(`connect: unknown scope "${scope}"`) && error.message.includes("daily_steps:read"));
+  }
 });
 
 test("webhooks", () => {

@@ -3,9 +3,16 @@ package sdk_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -37,10 +44,12 @@ func TestTypeScriptSDK(t *testing.T) {
 	control := newControl(t, e)
 	database := pgtest.NewEmpty(t).URL
 	connections := connectionsOfGo(t, database)
-	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+authority(t, e), "DATABASE_URL="+database)
+	trusted := authority(t, e)
+	environment := append(os.Environ(), "CONTROL_URL="+control.url, "NODE_EXTRA_CA_CERTS="+trusted, "DATABASE_URL="+database,
+		"CERTIFICATES="+certificates(t, trusted))
 
 	compiled, err := filepath.Glob(filepath.Join(folder, "compiled", "*.test.js"))
-	if err != nil || len(compiled) != 7 {
+	if err != nil || len(compiled) != 8 {
 		t.Fatalf("the tests are %v, %v", compiled, err)
 	}
 	// One after the other: they count what the one service sees.
@@ -251,4 +260,45 @@ func authority(t *testing.T, e *e2e.Service) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// certificates makes the three of unsent.test.ts, and adds those that are trusted to the file.
+func certificates(t *testing.T, trusted string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	authorities, err := os.ReadFile(trusted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, end := range map[string]time.Time{"good": time.Now().Add(time.Hour), "expired": time.Now().Add(-time.Hour), "stranger": time.Now().Add(time.Hour)} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end,
+			DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		if name != "stranger" {
+			authorities = append(authorities, cert...)
+		}
+		for part, text := range map[string][]byte{"cert": cert, "key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})} {
+			if err := os.WriteFile(filepath.Join(folder, name+"-"+part+".pem"), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(trusted, authorities, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }

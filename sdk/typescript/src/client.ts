@@ -3,11 +3,13 @@ import createFetch, { type Client } from "openapi-fetch";
 import { begin, belongs, type Authorization } from "./authorize.js";
 import { base64, limited, utf8 } from "./bytes.js";
 import { DeniedError, ReconnectError, type ServiceError, StateError, UnreachableError } from "./errors.js";
+import { Pace } from "./pace.js";
 import { parts, rows } from "./range.js";
-import { neverLeft, notAttempted, refusal, Retry, retryAfter, sleep, type Answer } from "./retry.js";
+import { neverLeft, notAttempted, refusal, Retry, retryAfter, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
 import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
 import { version } from "./version.js";
+import { abortable, sleep } from "./wait.js";
 
 export type Scope = components["schemas"]["Scope"];
 export type DailyActivity = components["schemas"]["DailyActivity"];
@@ -49,7 +51,7 @@ export interface ClientOptions {
   readonly maxTries?: number;
   /** The most that one read waits for its own 429s, in sum; default 5 minutes. */
   readonly maxWaitMs?: number;
-  /** Reads of this process at a time: its share of the registered allowance; default 10. */
+  /** Reads of this process at a time, at most; default 10. */
   readonly concurrentReads?: number;
   /** The clock, for tests. `jitter` returns a number from 0 to below its argument. */
   readonly now?: () => number;
@@ -100,14 +102,14 @@ export abstract class CoreClient {
       redirect: "manual", // a redirect would carry a code or a refresh token to another address, and send it twice
       fetch: async (request: Request) => limited(await this.carry(request), mostAnswer),
     });
-    this.#retry = new Retry({
-      maxTries: options.maxTries ?? 4,
-      maxWaitMs: options.maxWaitMs ?? 5 * 60_000,
-      concurrentReads: options.concurrentReads ?? 10,
+    const clock = {
       now: options.now ?? Date.now,
       sleep: options.sleep ?? sleep,
-      jitter: options.jitter ?? ((most) => Math.random() * most),
-    });
+      jitter: options.jitter ?? ((most: number) => Math.random() * most),
+    };
+    this.#retry = new Retry(
+      { maxTries: options.maxTries ?? 4, maxWaitMs: options.maxWaitMs ?? 5 * 60_000, ...clock },
+      new Pace({ places: options.concurrentReads ?? 10, clientId: options.clientId, store: this.#store, ...clock }));
     // Both parts form-encoded, then joined (specification 5.1).
     const formEncoded = (part: string) => new URLSearchParams({ "": part }).toString().slice(1);
     this.#basic = "Basic " + base64(utf8(`${formEncoded(options.clientId)}:${formEncoded(options.clientSecret)}`));
@@ -445,15 +447,4 @@ function connected(answer: Answer<TokenResponse>, asked: number): StoredConnecti
 
 function unreadable(): UnreachableError {
   return new UnreachableError(new Error("the answer of the token endpoint cannot be read"));
-}
-
-/** Lets the caller go when its signal says so; what it waited for goes on. */
-function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return promise;
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    const stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

@@ -2,8 +2,9 @@
 // programs in both languages may share them.
 import { concat, utf8 } from "./bytes.js";
 import type { ConnectionState, Lock, Store, StoredConnection } from "./store.js";
+import { within } from "./wait.js";
 
-/** Makes the table. Run it once, or again, or put it among your migrations. */
+/** Makes the tables. Run it once, or again, or put it among your migrations. */
 export const schema = `
 create table if not exists connect_connections (
 	key                text primary key,
@@ -14,6 +15,10 @@ create table if not exists connect_connections (
 	updated_at         timestamptz not null default now()
 );
 create index if not exists connect_connections_grant_id on connect_connections (grant_id);
+create table if not exists connect_pace (
+	client_id text primary key,
+	last_at   timestamptz not null
+);
 `;
 
 /** What the store needs of the package pg, or of another driver. */
@@ -46,7 +51,7 @@ const unlockTimeoutMs = 5_000;
 const takeLock = "select set_config('lock_timeout', '90s', true), pg_advisory_lock(hashtextextended($1, 0))";
 
 /**
- * A {@link Store} in PostgreSQL, whose table is that of {@link schema}. The tokens lie encrypted, AES-256-GCM, under a key of 32 random bytes,
+ * A {@link Store} in PostgreSQL, whose table is in {@link schema}. The tokens lie encrypted, AES-256-GCM, under a key of 32 random bytes,
  * which does not belong in the database. To change it, give the new one first and the old one after it: the first seals, each opens.
  *
  * A lock is an advisory lock of a session: it ends with the process that holds it, and takes one session of the pool while a refresh is
@@ -72,6 +77,21 @@ export class PgStore implements Store {
   async keysOf(grantId: string): Promise<string[]> {
     const { rows } = await this.#pool.query("select key from connect_connections where grant_id = $1 order by key", [grantId]);
     return rows.map((row) => String(row["key"]));
+  }
+
+  /**
+   * {@link Store.pace} with one statement. The database's clock decides, and no slot is more than ten minutes ahead of it: a clock that was set
+   * back does not stop the reads.
+   */
+  async pace(clientId: string, slots: number, intervalMs: number, holdMs: number): Promise<number> {
+    const { rows: [row] } = await this.#pool.query(`insert into connect_pace as pace (client_id, last_at)
+      values ($1, clock_timestamp() + ($4::float8 + ($2::int - 1) * $3::float8) * interval '1 second')
+      on conflict (client_id) do update set last_at = ($2::int - 1) * $3::float8 * interval '1 second' + least(
+        clock_timestamp() + interval '10 minutes',
+        greatest(pace.last_at + $3::float8 * interval '1 second', clock_timestamp() + $4::float8 * interval '1 second'))
+      returning extract(epoch from last_at - clock_timestamp())::float8 - ($2::int - 1) * $3::float8 as first`,
+    [clientId, slots, intervalMs / 1000, holdMs / 1000]);
+    return Number(row!["first"]) * 1000;
   }
 
   async lock(key: string): Promise<Lock> {
@@ -169,14 +189,16 @@ interface Row {
   access_token?: string;
   use_until?: string;
   refresh_token?: string;
+  former_grants?: string[];
 }
 
-function toRow({ grantId, version, historyFrom, scope, state, accessToken, useUntil, refreshToken }: StoredConnection): Row {
+function toRow({ grantId, version, historyFrom, scope, state, accessToken, useUntil, refreshToken, formerGrants }: StoredConnection): Row {
   return {
     grant_id: grantId, connection_version: version, history_from: historyFrom, scope, state,
     ...(accessToken !== undefined && { access_token: accessToken }),
     ...(useUntil !== undefined && { use_until: new Date(useUntil).toISOString() }),
     ...(refreshToken !== undefined && { refresh_token: refreshToken }),
+    ...(formerGrants?.length && { former_grants: [...formerGrants] }),
   };
 }
 
@@ -186,12 +208,6 @@ function fromRow(row: Row): StoredConnection {
     ...(row.access_token !== undefined && { accessToken: row.access_token }),
     ...(row.use_until !== undefined && row.access_token !== undefined && { useUntil: Date.parse(row.use_until) }),
     ...(row.refresh_token !== undefined && { refreshToken: row.refresh_token }),
+    ...(row.former_grants?.length && { formerGrants: row.former_grants }),
   };
-}
-
-function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("pgstore: too late")), ms);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

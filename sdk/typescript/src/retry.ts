@@ -1,4 +1,5 @@
 import { ServiceError, UnreachableError } from "./errors.js";
+import type { Pace } from "./pace.js";
 
 /** An answer that was read whole. */
 export interface Answer<T> {
@@ -15,7 +16,6 @@ export interface Answer<T> {
 export interface RetryOptions {
   readonly maxTries: number;
   readonly maxWaitMs: number;
-  readonly concurrentReads: number;
   readonly now: () => number;
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   readonly jitter: (most: number) => number;
@@ -27,31 +27,24 @@ export type Kind = "read" | "oauth";
 const firstBackoff = 500;
 const mostBackoff = 30_000;
 
-/**
- * Sends requests until they succeed, are refused for good or were tried often enough. All reads of a process share it: no
- * more at a time than allowed, and none before the time that the service asked for in a 429 to any of them.
- */
+/** Sends requests until they succeed, are refused for good or were tried often enough. All reads of a process share its pace. */
 export class Retry {
-  #until = 0;
-  #running = 0;
-  readonly #waiting = new Set<() => void>(); // in the order in which they came
-
-  constructor(readonly options: RetryOptions) {}
+  constructor(readonly options: RetryOptions, readonly pace: Pace) {}
 
   async persist<T>(kind: Kind, send: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<Answer<T>> {
     let waited = 0;
     for (let failures = 0; ; ) {
       let answer: Answer<T> | undefined;
       let failure: unknown;
-      if (kind === "read") await this.#enter(signal);
+      if (kind === "read") await this.pace.enter(signal);
       try {
         signal?.throwIfAborted();
         answer = await send();
-        if (kind === "read" && answer.status === 429) this.#hold(retryAfter(answer.headers));
+        if (kind === "read") this.pace.learn(answer, retryAfter(answer.headers));
       } catch (error) {
         failure = error;
       } finally {
-        if (kind === "read") this.#leave();
+        if (kind === "read") this.pace.leave();
       }
       signal?.throwIfAborted();
       if (kind === "read" && answer?.status === 429) {
@@ -74,51 +67,6 @@ export class Retry {
     const most = Math.min(firstBackoff * 2 ** (failures - 1), mostBackoff);
     return most / 2 + this.options.jitter(most / 2);
   }
-
-  /** Takes a place, and waits in it while the service wants no reads. Who gives up meanwhile hands it to the next. */
-  async #enter(signal?: AbortSignal): Promise<void> {
-    await this.#place(signal);
-    try {
-      for (let pause; (pause = this.#until - this.options.now()) > 0; ) await this.options.sleep(pause, signal);
-    } catch (gone) {
-      this.#leave();
-      throw gone;
-    }
-  }
-
-  async #place(signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted();
-    if (this.#running < this.options.concurrentReads) {
-      this.#running++;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const turn = () => {
-        signal?.removeEventListener("abort", gone);
-        resolve();
-      };
-      const gone = () => {
-        this.#waiting.delete(turn);
-        reject(signal?.reason);
-      };
-      this.#waiting.add(turn);
-      signal?.addEventListener("abort", gone, { once: true });
-    });
-  }
-
-  #leave(): void {
-    const [next] = this.#waiting;
-    if (!next) {
-      this.#running--;
-      return;
-    }
-    this.#waiting.delete(next);
-    next(); // the place is theirs
-  }
-
-  #hold(ms: number): void {
-    this.#until = Math.max(this.#until, this.options.now() + ms);
-  }
 }
 
 /** Whether an error says that the request had no effect, so that its credential may be sent again. */
@@ -130,21 +78,6 @@ export function notAttempted(headers: Headers): boolean {
 export function retryAfter(headers: Headers): number {
   const seconds = Number(headers.get("Retry-After") ?? "");
   return 1000 * (Number.isInteger(seconds) && seconds >= 1 ? Math.min(seconds, 86_400) : 1);
-}
-
-export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", stop, { once: true });
-  });
 }
 
 /** Reads an error answer: that of the OAuth endpoints has a string where that of the reads has an object. */

@@ -17,6 +17,13 @@ export interface Connection {
   /** Space-separated. */
   readonly scope: string;
   readonly state: ConnectionState;
+  /** Other keys that connected the same account. Only `finish` tells it, and nothing stores it. */
+  readonly sharedWith?: readonly string[];
+  /**
+   * Those of other accounts that this key had before. They may still be open at the service, where the person sees them: `disconnectFormer`
+   * ends them.
+   */
+  readonly formerGrants?: readonly string[];
 }
 
 /** What a store keeps for a key. The tokens are secret: keep them encrypted, and out of logs. */
@@ -39,6 +46,14 @@ export interface Store {
    * must not end by itself within three minutes.
    */
   lock(key: string): Promise<Lock>;
+  /** The keys whose connections have a grant, in order. Without it the client does not know that two keys connected the same account. */
+  keysOf?(grantId: string): Promise<string[]>;
+  /**
+   * Sets one pace for the reads of all processes. Without it, and while it fails, each process has its own. It gives away the next slots of a
+   * registration: moments at which one read may leave, for any process. Slots lie interval apart, and so does the first of them from the last one
+   * that was given to anybody. None is sooner than in hold, which is above zero after a 429. It resolves to the milliseconds until the first slot.
+   */
+  pace?(clientId: string, slots: number, intervalMs: number, holdMs: number): Promise<number>;
 }
 
 /** The right to change the connection of one key. */
@@ -64,6 +79,10 @@ export class MemoryStore implements Store {
     return this.#connections.get(key);
   }
 
+  async keysOf(grantId: string): Promise<string[]> {
+    return [...this.#connections].filter(([, held]) => held.grantId === grantId).map(([key]) => key).sort();
+  }
+
   async lock(key: string): Promise<Lock> {
     const before = this.#last.get(key);
     let unlock!: () => void;
@@ -84,8 +103,8 @@ export class MemoryStore implements Store {
 
 /** The connection without its secrets. */
 export function withoutSecrets(held: StoredConnection): Connection {
-  const { grantId, version, historyFrom, scope, state } = held;
-  return { grantId, version, historyFrom, scope, state };
+  const { grantId, version, historyFrom, scope, state, formerGrants } = held;
+  return { grantId, version, historyFrom, scope, state, ...(formerGrants?.length && { formerGrants }) };
 }
 
 /** What remains when the user must connect again: it names the connection, so that it can be disconnected. */

@@ -171,3 +171,34 @@ test("a process that lost the lock sends nothing", async (t) => {
   await lock.unlock();
   assert.equal((await other.load("ada"))?.refreshToken, "svcr2_next");
 });
+
+test("slots of all processes and languages lie apart, by the database's clock", async (t) => {
+  const stores = [await open(t), await open(t)];
+  // Ten minutes apart, so that no machine is too slow for the test.
+  const firsts = await Promise.all(Array.from({ length: 4 }, (_, i) => stores[i % 2]!.pace("pace", 2, 100_000, 0)));
+  firsts.sort((a, b) => a - b);
+  for (const [i, first] of firsts.entries()) assert.ok(first <= i * 200_000 && first > i * 200_000 - 60_000, String(firsts));
+  assert.ok(await stores[0]!.pace("another registration", 1, 100_000, 0) <= 0);
+  assert.ok(await stores[0]!.pace("held", 1, 1_000, 500_000) > 400_000); // after a 429
+  assert.ok(await stores[1]!.pace("held", 1, 1_000, 0) > 400_000); // which all wait for
+  await observer.query("update connect_pace set last_at = now() + interval '1 day' where client_id = 'held'"); // the clock was set back
+  assert.ok(await stores[0]!.pace("held", 1, 1_000, 0) <= 600_000);
+});
+
+test("without its table the store has no pace, and the connections stay readable", async (t) => {
+  const store = await open(t);
+  await observer.query("alter table connect_pace rename to connect_pace_of_old");
+  await assert.rejects(store.pace("id", 1, 100, 0), /connect_pace/);
+  assert.equal(await store.load("nobody"), undefined);
+  await observer.query("alter table connect_pace_of_old rename to connect_pace");
+});
+
+test("former grants are kept, sealed, with the connection", async (t) => {
+  const store = await open(t);
+  const lock = await store.lock("former");
+  const former = { ...example, formerGrants: ["1c9e6679-7425-40de-944b-e07fc1f90ae7"] };
+  await lock.save(former);
+  assert.deepEqual(await store.load("former"), former);
+  await lock.delete();
+  await lock.unlock();
+});

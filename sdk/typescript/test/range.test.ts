@@ -85,6 +85,7 @@ test("a loop waits out each 429, fails when one request has waited for maxWaitMs
   const client = await connected(() => ++sent % 2 === 1 || sent > 4
     ? Response.json({ error: { code: "rate_limited" } }, { status: 429, headers: { "Retry-After": "200" } }) : Response.json({ data: [{}] }), {
     now: () => now,
+    jitter: () => 0,
     sleep: async (ms, signal) => {
       stop?.abort(new Error("gone"));
       signal?.throwIfAborted();

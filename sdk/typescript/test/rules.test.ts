@@ -163,14 +163,14 @@ test("a read that gives up leaves its place to the next", async () => {
   const sleep = (_ms: number, signal?: AbortSignal) => new Promise<void>((_resolve, reject) => {
     sleeping();
     signal?.addEventListener("abort", () => {
-      now += 60_000; // the time that the 429 asked for is over
+      now += 61_000; // the time that the 429 asked for is over, and those of the slots after it
       reject(signal.reason);
     });
   });
   let answer!: (response: Response) => void;
   let sent = 0;
   const client = await connected(new MemoryStore(), () =>
-    ++sent === 1 ? new Promise<Response>((resolve) => (answer = resolve)) : dailySteps(), { concurrentReads: 1, now: () => now, sleep });
+    ++sent === 1 ? new Promise<Response>((resolve) => (answer = resolve)) : dailySteps(), { concurrentReads: 1, now: () => now, sleep, jitter: () => 0 });
   const read = (signal?: AbortSignal) => client.dailySteps("ada", { from: "2026-11-20", to: "2026-11-20", ...(signal && { signal }) });
 
   const [first, second, impatient] = [new AbortController(), new AbortController(), new AbortController()];

@@ -74,33 +74,27 @@ for (const [kind, newStore] of Object.entries(stores)) {
 
   test(`${kind}/a 429 holds back the whole pool`, async () => {
     const user = await User.create(newStore(), { requestsPerMinute: 1, burst: 2 });
-    const { historyFrom: day } = await user.connect();
-    await user.steps();
+    const { historyFrom: day, grantId } = await user.connect();
     await user.steps();
     const sent = { steps: await seen("daily-activity"), cycling: await seen("cycling-daily") };
-    // The first wait begins a second read, which is not to be sent before the time has come for both.
+    // Another program spends the rest of the budget, and the client does not know.
+    const { baseUrl } = user.partner;
+    const answer = await fetch(`${baseUrl}/connect-svc/v1/grants/${grantId}/cycling-activities?from=${day}&to=${day}`,
+      { headers: { Authorization: `Bearer ${await user.client.accessToken(user.key)}` } });
+    assert.equal(answer.status, 200);
+    // The wait after the 429 begins a second read, which is not to be sent before the time has come.
     let second: Promise<unknown> | undefined;
-    let bothWait!: () => void;
-    const both = new Promise<void>((resolve) => (bothWait = resolve));
     user.sleep = async (ms) => {
-      switch (user.slept.length) {
-        case 1:
-          second = user.client.cyclingDaily(user.key, { from: day, to: day });
-          await both;
-          await advance(120); // the time for both has come
-          return;
-        case 2:
-          assert.equal(await seen("cycling-daily"), sent.cycling);
-          bothWait();
-          return;
-        default:
-          await advance(ms / 1000);
+      if (ms > 30_000) {
+        second ??= user.client.cyclingDaily(user.key, { from: day, to: day });
+        assert.equal(await seen("cycling-daily"), sent.cycling);
       }
+      await advance(ms / 1000);
     };
     await user.steps();
+    assert.ok(second);
     await second;
-    assert.ok(user.slept[0]! > 0 && user.slept[0]! <= 60_000, `the first wait was ${user.slept[0]} ms`);
-    assert.equal(await seen("daily-activity") - sent.steps, 2);
+    assert.deepEqual([await seen("daily-activity") - sent.steps, await seen("cycling-daily") - sent.cycling], [2, 1]);
   });
 
   test(`${kind}/a 503 is tried again`, async () => {
@@ -108,7 +102,8 @@ for (const [kind, newStore] of Object.entries(stores)) {
     await user.connect();
     for (let i = 0; i < 3; i++) await plant("daily-activity", "unavailable");
     assert.equal((await user.steps()).data.length, 1);
-    assert.deepEqual(user.slept, [250, 500, 1000]);
+    // Beside these it waits for slots, which the database gives by its own clock.
+    assert.deepEqual(user.slept.filter((ms) => ms % 250 === 0), [250, 500, 1000]);
     for (let i = 0; i < 4; i++) await plant("daily-activity", "unavailable");
     await assert.rejects(user.steps(), (error) => error instanceof ServiceError && error.code === "data_unavailable");
     await plant("daily-activity", "lost");

@@ -2,14 +2,14 @@ import createFetch, { type Client } from "openapi-fetch";
 
 import { begin, belongs, type Authorization } from "./authorize.js";
 import { base64, limited, utf8 } from "./bytes.js";
-import { DeniedError, ReconnectError, type ServiceError, StateError, UnreachableError } from "./errors.js";
+import { DeniedError, ReconnectError, type ServiceError, SharedError, StateError, UnreachableError } from "./errors.js";
 import { Pace } from "./pace.js";
 import { parts, rows } from "./range.js";
 import { neverLeft, notAttempted, refusal, Retry, retryAfter, type Answer } from "./retry.js";
 import type { components, paths } from "./schema.gen.js";
 import { MemoryStore, over, there, withoutSecrets, type Connection, type Lock, type Store, type StoredConnection } from "./store.js";
 import { version } from "./version.js";
-import { abortable, sleep } from "./wait.js";
+import { abortable, sleep, within } from "./wait.js";
 
 export type Scope = components["schemas"]["Scope"];
 export type DailyActivity = components["schemas"]["DailyActivity"];
@@ -26,6 +26,9 @@ const scopes: Record<Scope, true> = { "daily_steps:read": true, "cycling_daily:r
 
 /** How long a refresh may hold its lock while it waits for Retry-After: the lock of a store may end by itself after three minutes. */
 const mostHoldMs = 90_000;
+
+/** What is done for other keys of the same account: the browser of a user waits for it. */
+const othersTimeoutMs = 5_000;
 
 type TokenRequest = components["schemas"]["TokenRequest"];
 type TokenResponse = components["schemas"]["TokenResponse"];
@@ -130,6 +133,10 @@ export abstract class CoreClient {
    * Takes the browser back: exchanges the code of the callback's query for the first tokens, and stores the connection
    * under key in place of the one that may be there.
    *
+   * The connection tells who else it concerns, as far as the store knows (`keysOf`). `sharedWith` are the other keys that connected the same
+   * account: their tokens do not work any more, and they have become `ended`. `formerGrants` are those of accounts that this key had before,
+   * which {@link disconnectFormer} disconnects.
+   *
    * @throws StateError if the callback does not belong to begun, DeniedError if the user said no
    */
   async finish(key: string, begun: Authorization, callback: URLSearchParams): Promise<Connection> {
@@ -137,20 +144,29 @@ export abstract class CoreClient {
     if (callback.get("error") === "access_denied") throw new DeniedError();
     const code = callback.get("code");
     if (!code) throw new Error("connect: the callback has neither a code nor the user's no");
+    const connection = await this.#exchange(key, code, begun.verifier);
+    const sharedWith = await this.#endOthers(key, connection.grantId, numbered(connection.version) - 1n);
+    return { ...connection, ...(sharedWith.length && { sharedWith }) };
+  }
+
+  #exchange(key: string, code: string, verifier: string): Promise<Connection> {
     // The lock first: a code works once, and is not spent before there is a place for what it gives.
     return this.#locked(key, async (lock) => {
+      const held = await lock.load().catch(() => undefined); // what cannot be read any more is replaced
       let asked = 0;
       const answer = await this.#retry.persist("oauth", () => {
         asked = this.#now();
         return this.#token({
-          grant_type: "authorization_code", code, redirect_uri: this.#options.callbackUrl, code_verifier: begun.verifier,
+          grant_type: "authorization_code", code, redirect_uri: this.#options.callbackUrl, code_verifier: verifier,
         });
       });
       if (answer.status !== 200) throw refusal("requestToken", answer);
       const next = connected(answer, asked);
       if (!next) throw unreadable();
-      await this.#save(lock, next);
-      return withoutSecrets(next);
+      const formerGrants = held ? [...(held.formerGrants ?? []), held.grantId].filter((grant) => grant !== next.grantId) : [];
+      const kept = { ...next, ...(formerGrants.length && { formerGrants }) };
+      await this.#save(lock, kept);
+      return withoutSecrets(kept);
     });
   }
 
@@ -240,19 +256,36 @@ export abstract class CoreClient {
   }
 
   /**
-   * Ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again, and can then
-   * be read from that day on.
+   * Ends a connection, whatever its state, with those of its `formerGrants`, and forgets it. The user must consent anew to be connected again,
+   * and can then be read from that day on.
+   *
+   * @throws SharedError if another key connected the same account, at the same time or since, and has not ended: then it would end that one.
+   * {@link disconnectShared} does so, and {@link forget} leaves it to the others. The store must have `keysOf` to know
    */
   async disconnect(key: string): Promise<void> {
-    await this.#locked(key, async (lock) => {
-      const grant_id = there(await lock.load()).grantId;
-      const answer = await this.#retry.persist("oauth", () => this.#send((signal) =>
-        this.#api.DELETE("/connect-svc/v1/customer/grants/{grant_id}", {
-          params: { path: { grant_id } }, headers: { Authorization: this.#basic }, signal,
-        })));
-      if (answer.status !== 204) throw refusal("disconnectGrant", answer);
-      await lock.delete();
-    });
+    await this.#disconnect(key, true, false);
+  }
+
+  /** {@link disconnect} although other keys connected the same account. They become `ended`. */
+  async disconnectShared(key: string): Promise<void> {
+    const { grantId } = await this.#disconnect(key, true, true);
+    await this.#endOthers(key, grantId, undefined);
+  }
+
+  /**
+   * Ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What another key has connected
+   * meanwhile is only forgotten. The connection of the key itself stays.
+   */
+  async disconnectFormer(key: string): Promise<void> {
+    await this.#disconnect(key, false, false);
+  }
+
+  /**
+   * Deletes what the store has of a key, and tells the service nothing. It is for a key whose account another key connected since:
+   * {@link SharedError}. A connection that no other key has stays open at the service.
+   */
+  async forget(key: string): Promise<void> {
+    await this.#locked(key, (lock) => lock.delete());
   }
 
   /**
@@ -263,7 +296,7 @@ export abstract class CoreClient {
   async ended(key: string, version: string): Promise<boolean> {
     return this.#locked(key, async (lock) => {
       const held = await lock.load();
-      if (!held || held.state === "ended" || BigInt(version) < BigInt(held.version)) return false;
+      if (!held || held.state === "ended" || BigInt(version) < numbered(held.version)) return false;
       await this.#save(lock, over(held, "ended"));
       return true;
     });
@@ -275,6 +308,77 @@ export abstract class CoreClient {
    */
   async wait(): Promise<void> {
     await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
+  }
+
+  /**
+   * Ends the former grants of a key and, with all, its connection, which it resolves to. What other keys have is asked before the lock is taken: a
+   * lock may be the only connection to a database.
+   */
+  async #disconnect(key: string, all: boolean, shared: boolean): Promise<StoredConnection> {
+    for (;;) {
+      const seen = there(await this.#store.load(key));
+      const others = all && !shared ? await this.#others(key, seen.grantId, numbered(seen.version)) : [];
+      if (others.length > 0) throw new SharedError(others);
+      const theirs = new Set<string>();
+      for (const grant of seen.formerGrants ?? []) if ((await this.#others(key, grant, 0n)).length > 0) theirs.add(grant);
+      const ended = await this.#locked(key, async (lock) => {
+        const held = there(await lock.load());
+        let { formerGrants = [], ...rest } = held;
+        if (held.grantId !== seen.grantId || String(formerGrants) !== String(seen.formerGrants ?? [])) return undefined; // connected anew meanwhile
+        for (let grant; (grant = formerGrants[0]) !== undefined; ) {
+          if (!theirs.has(grant)) await this.#endGrant(grant);
+          formerGrants = formerGrants.slice(1);
+          await this.#save(lock, { ...rest, ...(formerGrants.length && { formerGrants }) });
+        }
+        if (all) {
+          await this.#endGrant(held.grantId);
+          await lock.delete();
+        }
+        return held;
+      });
+      if (ended) return ended;
+    }
+  }
+
+  /** Has the service end a grant. One that has ended already stays so. */
+  async #endGrant(grant_id: string): Promise<void> {
+    const answer = await this.#retry.persist("oauth", () => this.#send((signal) =>
+      this.#api.DELETE("/connect-svc/v1/customer/grants/{grant_id}", {
+        params: { path: { grant_id } }, headers: { Authorization: this.#basic }, signal,
+      })));
+    if (answer.status !== 204) throw refusal("disconnectGrant", answer);
+  }
+
+  /** The keys beside key whose connections have the grant, in a version from the given one on, and have not ended. */
+  async #others(key: string, grantId: string, since: bigint): Promise<string[]> {
+    const others: string[] = [];
+    for (const other of (await this.#store.keysOf?.(grantId)) ?? []) {
+      if (other === key) continue;
+      const held = await this.#store.load(other).catch(() => null); // null if it cannot be read
+      if (held === null || held && held.grantId === grantId && held.state !== "ended" && numbered(held.version) >= since) others.push(other);
+    }
+    return others;
+  }
+
+  /**
+   * Notes that the tokens of other keys do not work any more, whose connections have the grant in a version up to the given one, and resolves to
+   * these keys. What cannot be noted in time shows itself at their next refresh. The caller holds no lock: two that waited for each other's would
+   * wait for ever.
+   */
+  async #endOthers(key: string, grantId: string, version: bigint | undefined): Promise<string[]> {
+    let others: string[] = [];
+    const end = async () => {
+      others = await this.#others(key, grantId, 0n);
+      for (const other of others) {
+        await this.#locked(other, async (lock) => {
+          const held = await lock.load();
+          if (held?.grantId !== grantId || held.state === "ended" || version !== undefined && numbered(held.version) > version) return;
+          await this.#save(lock, over(held, "ended"));
+        }).catch(() => undefined);
+      }
+    };
+    await within(othersTimeoutMs, end()).catch(() => undefined);
+    return others;
   }
 
   async *#days<T>(read: (part: ReadOptions) => Promise<T>, options: ReadOptions): AsyncGenerator<T, void, undefined> {
@@ -349,8 +453,9 @@ export abstract class CoreClient {
           throw failure;
         }
         if (answer.status === 200) {
-          const next = connected(answer, asked);
-          if (!next) return this.#end(lock, held, "uncertain", undefined, unreadable());
+          const got = connected(answer, asked);
+          if (!got) return this.#end(lock, held, "uncertain", undefined, unreadable());
+          const next = { ...got, ...(held.formerGrants && { formerGrants: held.formerGrants }) };
           await this.#save(lock, next);
           return next;
         }
@@ -443,6 +548,11 @@ function connected(answer: Answer<TokenResponse>, asked: number): StoredConnecti
     state: "active", accessToken: tokens.access_token, refreshToken: tokens.refresh_token,
     useUntil: asked + lifetime - Math.min(10_000, lifetime / 10),
   };
+}
+
+/** A version as a number, which is above zero; zero if it is none. */
+function numbered(version: string): bigint {
+  return /^\d{1,19}$/.test(version) ? BigInt(version) : 0n;
 }
 
 function unreadable(): UnreachableError {

@@ -16,6 +16,20 @@ export class ReconnectError extends Error {
   }
 }
 
+/**
+ * The connection was not disconnected, because it is also that of other keys: two users connected the same account, and disconnecting the one
+ * would end the other. `disconnectShared` does so, and `forget` leaves it to the others.
+ */
+export class SharedError extends Error {
+  override readonly name = "SharedError";
+  constructor(
+    /** The others. */
+    readonly keys: readonly string[],
+  ) {
+    super(`connect: not disconnected: ${keys.length} more of the keys have the same account`);
+  }
+}
+
 /** The store has no connection of that key. */
 export class NotConnectedError extends Error {
   override readonly name = "NotConnectedError";

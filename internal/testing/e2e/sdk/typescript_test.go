@@ -49,7 +49,7 @@ func TestTypeScriptSDK(t *testing.T) {
 		"CERTIFICATES="+certificates(t, trusted))
 
 	compiled, err := filepath.Glob(filepath.Join(folder, "compiled", "*.test.js"))
-	if err != nil || len(compiled) != 9 {
+	if err != nil || len(compiled) != 10 {
 		t.Fatalf("the tests are %v, %v", compiled, err)
 	}
 	// One after the other: they count what the one service sees.

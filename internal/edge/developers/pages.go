@@ -114,6 +114,8 @@ func (s *Site) addPages() error {
 
 // trust comes before the first command of the quick start, where machines do not trust the service's certificate by themselves.
 const trust = "```bash\n" + `export NODE_EXTRA_CA_CERTS='%[1]s' # npm: this service has a certificate authority of its own
+cafile=$(npm config get cafile)
+if [ -e "$cafile" ]; then both=$(cat "$cafile" '%[1]s'); echo "$both" >authorities.pem; export npm_config_cafile=$PWD/authorities.pem; fi # else UNABLE_TO_VERIFY_LEAF_SIGNATURE
 export SSL_CERT_FILE='%[1]s' # Go, on Linux
 `
 

@@ -102,6 +102,27 @@ cp web.mts node10.ts # of a project with older settings
 	}
 }
 
+// The lines of the quick start before its first command let npm trust the service's authority, also if npm has a file of authorities already:
+// then it looks at no other.
+func TestTrustWithACafile(t *testing.T) {
+	t.Parallel()
+	baseURL, authority := serveSite(t, "")
+	others := write(t, t.TempDir(), "others.pem", run(t, t.TempDir(), os.Environ(), `node -p 'tls.rootCertificates.join("\n")'`))
+	for name, cafile := range map[string]string{"with a cafile": others, "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf(trust, authority), "```bash\n"), "export SSL_CERT_FILE")
+			environment := append(newcomer(t, authority), "NODE_EXTRA_CA_CERTS=", "npm_config_cafile="+cafile,
+				"npm_config_globalconfig=/nowhere/global", "npm_config_userconfig=/nowhere/user") // which may name a file, too
+			// Pasted twice, as one does.
+			output := run(t, t.TempDir(), environment, lines+lines+"npm pack --silent "+baseURL+"/developers/sdk/connect-1.1.0.tgz")
+			if !strings.Contains(output, "connect-svc-sdk-1.1.0.tgz") {
+				t.Errorf("npm says %s", output)
+			}
+		})
+	}
+}
+
 // A project that was locked against a version at one service is installed from another one, at another port.
 func TestLockFiles(t *testing.T) {
 	t.Parallel()

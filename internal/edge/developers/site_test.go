@@ -421,6 +421,8 @@ func TestTrustComesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "```bash\nexport NODE_EXTRA_CA_CERTS='/tmp/it'\\''s here/ca.pem' # npm: this service has a certificate authority of its own\n" +
+		"cafile=$(npm config get cafile)\nif [ -e \"$cafile\" ]; then both=$(cat \"$cafile\" '/tmp/it'\\''s here/ca.pem'); echo \"$both\" >authorities.pem; " +
+		"export npm_config_cafile=$PWD/authorities.pem; fi # else UNABLE_TO_VERIFY_LEAF_SIGNATURE\n" +
 		"export SSL_CERT_FILE='/tmp/it'\\''s here/ca.pem' # Go, on Linux\nnpm install https://127.0.0.1:8443/"
 	if text := string(site.files["quick-start.md"].Content); strings.Index(text, "```") != strings.Index(text, want) {
 		t.Errorf("the quick start begins with\n%.600s", text)

@@ -78,7 +78,7 @@ func %s%d(ctx context.Context, client *connect.Client, user string, sessions map
 
 const tsBefore = `import { type ServerResponse } from "node:http";
 import {
-  ConnectClient, DeniedError, nodeReceiver, NotConnectedError, ReconnectError, ServiceError, verifyWebhook, WebhookError,
+  ConnectClient, DeniedError, nodeReceiver, NotConnectedError, ReconnectError, ServiceError, SharedError, verifyWebhook, WebhookError,
   type Authorization, type ClientOptions, type Lock, type Store, type StoredConnection, type WebhookEvent,
 } from "connect-svc-sdk";
 declare const client: ConnectClient;

@@ -273,8 +273,8 @@ export abstract class CoreClient {
   }
 
   /**
-   * Ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What another key has connected
-   * meanwhile is only forgotten. The connection of the key itself stays.
+   * Ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. It only forgets an
+   * account that another key has connected meanwhile. The connection of the key itself stays.
    */
   async disconnectFormer(key: string): Promise<void> {
     await this.#disconnect(key, false, false);
@@ -311,8 +311,8 @@ export abstract class CoreClient {
   }
 
   /**
-   * Ends the former grants of a key and, with all, its connection, which it resolves to. What other keys have is asked before the lock is taken: a
-   * lock may be the only connection to a database.
+   * Ends the former grants of a key and, with all, its connection, which it resolves to. It asks for the other keys before it takes the lock, which
+   * may be the only connection to a database.
    */
   async #disconnect(key: string, all: boolean, shared: boolean): Promise<StoredConnection> {
     for (;;) {
@@ -362,8 +362,7 @@ export abstract class CoreClient {
 
   /**
    * Notes that the tokens of other keys do not work any more, whose connections have the grant in a version up to the given one, and resolves to
-   * these keys. What cannot be noted in time shows itself at their next refresh. The caller holds no lock: two that waited for each other's would
-   * wait for ever.
+   * these keys. If that takes too long, their next refresh shows it. The caller holds no lock: two that waited for each other's would wait for ever.
    */
   async #endOthers(key: string, grantId: string, version: bigint | undefined): Promise<string[]> {
     let others: string[] = [];

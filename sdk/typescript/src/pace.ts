@@ -2,9 +2,10 @@ import type { Store } from "./store.js";
 import { abortable, within } from "./wait.js";
 
 // The pace of reads, as in the Go SDK. The service keeps a budget of requests, which refills evenly, and tells in each answer how fast
-// (RateLimit-Limit) and how many are left (RateLimit-Remaining). A read leaves in a slot. The distance of slots is such that what is left would
-// be spent within the horizon. So reads are fast after a pause, slow down until they are as fast as the refill, and keep a reserve; several
-// processes that do not know of each other share the rate, as all see the same budget. With a store that has `pace` they also take turns.
+// (RateLimit-Limit) and how many are left (RateLimit-Remaining; RateLimit-Reset follows from both, in whole seconds). A read leaves in a slot. The
+// distance of slots is such that what is left would be spent within the horizon. So reads are fast after a pause, slow down until they are as fast
+// as the refill, and keep a reserve; several processes that do not know of each other share the rate, as all see the same budget. With a store that
+// has `pace` they also take turns.
 // All times are in milliseconds.
 const horizon = 10_000; // or what half of a full budget takes to refill, if that is less
 const firstSlots = 100; // the distance of slots before the first answer
@@ -159,12 +160,9 @@ export class Pace {
     let [n, at, first]: [number, number, number | undefined] = [1, now, undefined];
     if (store.pace && now >= this.#alone && interval > 0) {
       const asked = Math.max(1, Math.min(this.#waiting, Math.floor(reserveAhead / interval), Math.floor((this.#told?.remaining ?? 0) / 4)));
-      try {
-        first = await within(paceTimeout, store.pace(clientId, asked, interval, Math.min(hold(), 60_000)));
-        [n, at] = [asked, clock()];
-      } catch {
-        this.#alone = now + 60_000;
-      }
+      const answer = await within(paceTimeout, store.pace(clientId, asked, interval, Math.min(hold(), 60_000))).catch(() => NaN);
+      if (Number.isFinite(answer)) [n, at, first] = [asked, clock(), answer];
+      else this.#alone = now + 60_000;
     }
     if (first === undefined) {
       first = Math.max(this.#last + interval - now, hold());

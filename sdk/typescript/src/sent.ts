@@ -66,7 +66,7 @@ export async function traced(request: Request, send: (request: Request) => Promi
   } catch (cause) {
     // What was given up is not written later. Nor is what our own signal ended: undici looks at that before it writes.
     const told = attempt.copy !== undefined && (tellsHttp2.has(attempt.copy) || !overHttp2.has(new URL(request.url).host));
-    const held = told && !attempt.written && (attempt.failed || request.signal.aborted);
+    const held = told && !attempt.written && (attempt.failed || (request.signal.aborted && cause === request.signal.reason));
     throw new UnreachableError(cause, held || (!attempt.written && neverLeft(cause)) || refused(cause));
   } finally {
     attempts.delete(id);

@@ -72,7 +72,7 @@ const tokens = () => Response.json({
 /** The slots of all processes, as PgStore keeps them. */
 class SharedStore extends MemoryStore {
   asked = 0;
-  broken = false;
+  broken: "" | "fails" | "answers nonsense" = "";
   #last = -Infinity;
 
   constructor(readonly time: Time) {
@@ -81,7 +81,8 @@ class SharedStore extends MemoryStore {
 
   async pace(_clientId: string, slots: number, interval: number, hold: number): Promise<number> {
     this.asked++;
-    if (this.broken) throw new Error("relation \"connect_pace\" does not exist");
+    if (this.broken === "fails") throw new Error("relation \"connect_pace\" does not exist");
+    if (this.broken) return NaN;
     const first = Math.max(this.#last + interval, this.time.now + hold);
     this.#last = first + (slots - 1) * interval;
     return first - this.time.now;
@@ -136,17 +137,17 @@ for (const [name, { perMinute, burst, takes }, concurrentReads, shared, reads, l
   });
 }
 
-test("a store whose pace fails is left alone for a minute, and the process goes on by its own pace", async () => {
+for (const broken of ["fails", "answers nonsense"] as const) test(`a store whose pace ${broken} is left alone for a minute, and the process goes on by its own`, async () => {
   const time = new Time();
   const store = new SharedStore(time);
-  store.broken = true;
+  store.broken = broken;
   const budget = new Budget(time, 600, 60, 10);
   const took = await fleet(time, budget, [store], 300);
   assert.equal(store.asked, 1);
   assert.ok(budget.refused <= 3, `${budget.refused} refused`);
   assert.ok(took > 20_000, `${took} ms`);
   await time.pass(time.sleep(60_000));
-  store.broken = false;
+  store.broken = "";
   await fleet(time, budget, [store], 30);
   assert.ok(store.asked > 2, `asked ${store.asked} times`);
 });

@@ -69,3 +69,18 @@ test("if a process is killed in the middle of a refresh, the others say that the
     await other.end("SIGKILL");
   }
 });
+
+test("3 processes with one registration stay within its budget", async () => {
+  const user = await User.create(store, { requestsPerMinute: 3_000, burst: 60 });
+  const { historyFrom } = await user.connect();
+  const backends = Array.from({ length: 3 }, () => new Backend(user));
+  try {
+    const before = await seen("daily-activity");
+    const answers = await Promise.all(backends.flatMap((backend) => Array.from({ length: 100 }, () => backend.read(historyFrom))));
+    assert.deepEqual(answers, Array<string>(300).fill("4321"));
+    const sent = await seen("daily-activity") - before;
+    assert.ok(sent <= 303, `${sent} requests`); // those beyond 300 are 429s
+  } finally {
+    await Promise.all(backends.map((backend) => backend.end("SIGKILL")));
+  }
+});

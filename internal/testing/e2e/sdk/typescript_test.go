@@ -92,7 +92,9 @@ func connectionsOfGo(t *testing.T, database string) shared {
 		UseUntil: time.Date(2026, time.November, 21, 10, 0, 0, 0, time.UTC),
 	}
 	over := connect.Connection{GrantID: live.GrantID, Version: "4", HistoryFrom: live.HistoryFrom, State: connect.StateEnded}
-	s := shared{store: newPGStore(t, database), saved: map[string]connect.Connection{"": live, "-over": over}}
+	former := live
+	former.FormerGrants = []uuid.UUID{uuid.MustParse("1c9e6679-7425-40de-944b-e07fc1f90ae7")}
+	s := shared{store: newPGStore(t, database), saved: map[string]connect.Connection{"": live, "-over": over, "-former": former}}
 	for name, c := range s.saved {
 		lock, err := s.store.Lock(t.Context(), "from-go"+name)
 		if err != nil {
@@ -108,6 +110,9 @@ func connectionsOfGo(t *testing.T, database string) shared {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.lock.Unlock)
+	if _, err := s.store.(connect.Pacer).Pace(t.Context(), "given by Go", 2, time.Minute, 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 

@@ -76,7 +76,7 @@ func (s *Site) addPages() error {
 			v.Body, err = execute(layouts, "site-index.html", places)
 		default:
 			var source []byte
-			if source, err = s.source(p, document); err == nil {
+			if source, err = s.source(p); err == nil {
 				v.Title, v.Body, v.Sections, err = convert(source)
 			}
 			v.Markdown = p.Name + ".md"
@@ -120,7 +120,11 @@ export SSL_CERT_FILE='%[1]s' # Go, on Linux
 `
 
 // source returns a page in Markdown.
-func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
+func (s *Site) source(p page) ([]byte, error) {
+	document, err := contract()
+	if err != nil {
+		return nil, err
+	}
 	if p.Name == rulesName {
 		return []byte(s.ofService("# " + p.Label + "\n\n" + document.Description)), nil
 	}
@@ -134,31 +138,21 @@ func (s *Site) source(p page, document *reference.Document) ([]byte, error) {
 	if p.Name == codesName {
 		source = withAnswers(source, document)
 	}
-	for _, placeholder := range include.FindAllSubmatch(source, -1) {
-		rule := ruleOf(document.Description, string(placeholder[1]))
-		if rule == "" {
-			return nil, fmt.Errorf("the contract has no rule %q", placeholder[1])
-		}
-		source = bytes.ReplaceAll(source, placeholder[0], []byte(rule))
+	for _, rule := range rules.FindAllStringSubmatch(document.Description, -1) {
+		source = bytes.ReplaceAll(source, []byte("{contract:"+rule[1]+"}"), []byte(strings.ReplaceAll(rule[2]+rule[3], "\n  ", " ")))
+	}
+	if unknown := include.Find(source); unknown != nil {
+		return nil, fmt.Errorf("the contract has no rule for %s", unknown)
 	}
 	return bytes.ReplaceAll(s.own(source), []byte("{base_url}"), []byte(s.config.BaseURL)), nil
 }
 
-// include is a place of a page for a rule that stands in the contract, and there alone.
-var include = regexp.MustCompile(`\{contract:([^}]+)\}`)
-
-// ruleOf is the rule of the contract with that name: an item of a list that begins with it in bold, or the table below the heading. It is
-// empty if there is none.
-func ruleOf(contract, name string) string {
-	name = regexp.QuoteMeta(name)
-	if item := regexp.MustCompile(`(?m)^- \*\*` + name + `\*\*: (.+(?:\n  .+)*)`).FindStringSubmatch(contract); item != nil {
-		return strings.ReplaceAll(item[1], "\n  ", " ")
-	}
-	if table := regexp.MustCompile(`(?m)^## ` + name + `\n\n((?:\|.*\n)*\|.*)`).FindStringSubmatch(contract); table != nil {
-		return table[1]
-	}
-	return ""
-}
+// A rule of the contract stands there alone, and pages include it by its name: an item of a list that begins with the name in bold, or the
+// table right below the heading.
+var (
+	rules   = regexp.MustCompile(`(?m)^(?:- \*\*|## )(.+?)(?:\*\*: (.+(?:\n  .+)*)|\n\n(\|.+(?:\n\|.+)*))`)
+	include = regexp.MustCompile(`\{contract:([^}]+)\}`)
+)
 
 // addList adds llms.txt (https://llmstxt.org): a list of the pages for programs that read text.
 func (s *Site) addList() error {
@@ -242,7 +236,7 @@ type feedEntry struct {
 // addFeed adds a feed with an entry for each version of the page's Markdown: its heading, its date and what follows.
 func (s *Site) addFeed() error {
 	changelog := page{Name: "changelog"}
-	source, err := s.source(changelog, nil)
+	source, err := s.source(changelog)
 	if err != nil {
 		return err
 	}

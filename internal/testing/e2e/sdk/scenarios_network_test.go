@@ -24,7 +24,7 @@ import (
 // network is what lies between a driver and the scripted service: certificates, an egress proxy, and the fault that a test puts there.
 type network struct {
 	t            *testing.T
-	certificates certificates
+	certificates serverCertificates
 	http2        bool
 	admitted     queue // for the service
 	service      *door
@@ -38,8 +38,8 @@ type network struct {
 	open  map[net.Conn]bool
 }
 
-// certificates are those of the service, good and bad, and the file with the authorities that the drivers trust.
-type certificates struct {
+// serverCertificates are those of the service, good and bad, and the file with the authorities that the drivers trust.
+type serverCertificates struct {
 	good, expired, unknown tls.Certificate
 	trusted                string
 }
@@ -50,7 +50,7 @@ var (
 	unresolvable = strings.Repeat(strings.Repeat("a", 63)+".", 4) + "invalid"
 )
 
-func newCertificates(t *testing.T) (c certificates) {
+func newCertificates(t *testing.T) (c serverCertificates) {
 	t.Helper()
 	dir := t.TempDir()
 	issue := func(file string, now time.Time) tls.Certificate {
@@ -79,7 +79,7 @@ func newCertificates(t *testing.T) (c certificates) {
 }
 
 // newNetwork ends with the test. The service is to serve what is admitted.
-func newNetwork(t *testing.T, c certificates, protocol int) *network {
+func newNetwork(t *testing.T, c serverCertificates, protocol int) *network {
 	t.Helper()
 	n := &network{t: t, certificates: c, http2: protocol == 2, admitted: queue{conns: make(chan net.Conn), closed: make(chan struct{})}, gone: make(chan struct{}), open: map[net.Conn]bool{}}
 	n.service = newDoor(t, n.admit)

@@ -136,7 +136,7 @@ type play struct {
 	slept    float64
 }
 
-func newPlay(t *testing.T, l language, c certificates, protocol int) *play {
+func newPlay(t *testing.T, l language, c serverCertificates, protocol int) *play {
 	n := newNetwork(t, c, protocol)
 	p := &play{t: t, language: l, network: n, service: newScripted(t, n)}
 	if l.byHand { // the guides leave the encoding of credentials out, which those of the service do not need

@@ -119,8 +119,8 @@ var ownFigures = map[string]string{
 	"going-live":    "12 hour", // of a link to the portal
 	"quick-start":   "10 minute",
 	"refresh":       "90 second",
-	"sandbox":       "180 day, 2 second",
-	"paging":        "30 day", // one less than 31 dates
+	"sandbox":       "180 day, 2 second, 20 day, 28 second", // of the driver
+	"paging":        "30 day",                               // one less than 31 dates
 	"token-storage": "32 byte",
 	"webhooks":      "4 day",
 }

@@ -80,6 +80,7 @@ func (d *goDriver) answer(ctx context.Context, command goCommand) map[string]any
 	if err := d.act(ctx, command, answer); err != nil {
 		var refused *connect.Error
 		var reconnect *connect.ReconnectError
+		var shared *connect.SharedError
 		var below []string
 		switch {
 		case errors.As(err, &reconnect):
@@ -89,6 +90,8 @@ func (d *goDriver) answer(ctx context.Context, command goCommand) map[string]any
 			}
 		case errors.As(err, &refused):
 			answer["outcome"], answer["status"], answer["code"] = "refused", refused.Status, refused.Code
+		case errors.As(err, &shared):
+			answer["outcome"], answer["keys"] = "shared", shared.Keys
 		case errors.Is(err, connect.ErrNotConnected):
 			answer["outcome"] = "not-connected"
 		case errors.Is(err, connect.ErrDenied):
@@ -136,7 +139,13 @@ func (d *goDriver) act(ctx context.Context, command goCommand, answer map[string
 		if err != nil {
 			return err
 		}
-		_, err = d.client.Finish(ctx, command.Key, d.begun, callback)
+		connection, err := d.client.Finish(ctx, command.Key, d.begun, callback)
+		if err == nil && len(connection.SharedWith) > 0 {
+			answer["shared_with"] = connection.SharedWith
+		}
+		if err == nil && len(connection.FormerGrants) > 0 {
+			answer["former_grants"] = len(connection.FormerGrants)
+		}
 		return err
 	case "refresh":
 		_, err = d.client.Refresh(ctx, command.Key)
@@ -146,6 +155,12 @@ func (d *goDriver) act(ctx context.Context, command goCommand, answer map[string
 		err = d.client.Revoke(ctx, command.Key)
 	case "disconnect":
 		err = d.client.Disconnect(ctx, command.Key)
+	case "disconnect_shared":
+		err = d.client.DisconnectShared(ctx, command.Key)
+	case "disconnect_former":
+		err = d.client.DisconnectFormer(ctx, command.Key)
+	case "forget":
+		err = d.client.Forget(ctx, command.Key)
 	case "ended":
 		version, err := strconv.ParseInt(command.Version, 10, 64)
 		if err != nil {

@@ -36,14 +36,21 @@ type scripted struct {
 	planned   []*planned
 	keep      bool  // connections of HTTP/1.1
 	pages     []int // rides on the pages of the next traversal
-	grant     string
-	version   int
+	accounts  map[string]*account
+	consents  string // the account of the next user who agrees
 	issued    int
-	access    string
 	challenge string          // of the code that was given
 	spent     map[string]bool // refresh tokens that may have been used
 	sent      map[string]int  // whole requests with each refresh token
 	seen      map[string]int  // requests by endpoint
+}
+
+// account is one of the service's users, with its connection.
+type account struct {
+	grant           string
+	version         int
+	access, refresh string // those that work
+	open            bool
 }
 
 type partner struct{ id, secret, callback string }
@@ -71,7 +78,7 @@ var messages = map[string]string{
 func newScripted(t *testing.T, n *network) *scripted {
 	t.Helper()
 	s := &scripted{
-		t: t, network: n, grant: uuid.NewString(), spent: map[string]bool{}, sent: map[string]int{}, seen: map[string]int{},
+		t: t, network: n, accounts: map[string]*account{}, spent: map[string]bool{}, sent: map[string]int{}, seen: map[string]int{},
 		partner: partner{uuid.NewString(), "svci_a secret: with + and %", "https://partner.example/callback?for=connect"},
 	}
 	server := &http.Server{
@@ -171,7 +178,7 @@ func (s *scripted) keepAlive() {
 func (s *scripted) current() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.refreshToken()
+	return fmt.Sprintf("svcr2_%d", s.issued)
 }
 
 func (s *scripted) sentTimes(token string) int {
@@ -187,6 +194,27 @@ func (s *scripted) takeSeen() map[string]int {
 	seen := s.seen
 	s.seen = map[string]int{}
 	return seen
+}
+
+// agreed sets the account of the next user who agrees.
+func (s *scripted) agreed(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.consents = name
+}
+
+// opened are the accounts that are connected.
+func (s *scripted) opened() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := []string{}
+	for name, a := range s.accounts {
+		if a.open {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // plan prepares what a step of a scenario says of the service.
@@ -237,7 +265,7 @@ func (s *scripted) fail(w http.ResponseWriter, r *http.Request, fault string, go
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Length", "300")
 		maps.Copy(w.Header(), header)
-		_, _ = io.WriteString(w, `{"grant_id":"`+s.grant+`","access_token":"svca_`)
+		_, _ = io.WriteString(w, `{"grant_id":"`+uuid.NewString()+`","access_token":"svca_`)
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	case "answer-500":
@@ -326,26 +354,38 @@ func (s *scripted) answer(to string, r *http.Request, form url.Values) (int, htt
 			base64.RawURLEncoding.EncodeToString(verifier[:]) != s.challenge {
 			return refuse(http.StatusBadRequest, "invalid_grant")
 		}
-		s.version++
-		return s.tokens(header)
+		a := s.accounts[s.consents]
+		if a == nil {
+			a = &account{grant: uuid.NewString()}
+			s.accounts[s.consents] = a
+		}
+		a.version++
+		a.open = true
+		return s.tokens(a, header)
 	case "refresh":
 		token := form.Get("refresh_token")
-		if token != s.refreshToken() || s.spent[token] {
+		a := s.accountOf(func(a *account) bool { return a.refresh == token })
+		if a == nil || s.spent[token] {
 			return refuse(http.StatusBadRequest, "invalid_grant")
 		}
 		s.spent[token] = true
-		return s.tokens(header)
+		return s.tokens(a, header)
 	case "revoke":
-		s.access = ""
+		if a := s.accountOf(func(a *account) bool { return a.refresh == form.Get("token") }); a != nil {
+			a.access, a.refresh = "", ""
+		}
 		return http.StatusOK, header, nil
 	case "disconnect":
-		if !strings.HasSuffix(r.URL.Path, "/"+s.grant) {
+		a := s.accountOf(func(a *account) bool { return strings.HasSuffix(r.URL.Path, "/"+a.grant) })
+		if a == nil {
 			return refuse(http.StatusBadRequest, "invalid_request")
 		}
-		s.access = ""
+		a.version++
+		a.access, a.refresh, a.open = "", "", false
 		return http.StatusNoContent, header, nil
 	case "read":
-		if r.Header.Get("Authorization") != "Bearer "+s.access || s.access == "" || !strings.Contains(r.URL.Path, s.grant) {
+		bearer := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.accountOf(func(a *account) bool { return a.access == bearer && strings.Contains(r.URL.Path, a.grant) }) == nil {
 			return refuse(http.StatusUnauthorized, "invalid_access_token")
 		}
 		header.Set("Content-Type", "application/json")
@@ -356,16 +396,24 @@ func (s *scripted) answer(to string, r *http.Request, form url.Values) (int, htt
 	return http.StatusNotFound, header, nil
 }
 
-func (s *scripted) refreshToken() string { return fmt.Sprintf("svcr2_%d", s.issued) }
+// accountOf is the first that it is, or nil.
+func (s *scripted) accountOf(is func(*account) bool) *account {
+	for _, a := range s.accounts {
+		if is(a) {
+			return a
+		}
+	}
+	return nil
+}
 
-// tokens is the next pair.
-func (s *scripted) tokens(header http.Header) (int, http.Header, []byte) {
+// tokens is the next pair of an account, in place of the former.
+func (s *scripted) tokens(a *account, header http.Header) (int, http.Header, []byte) {
 	s.issued++
-	s.access = fmt.Sprintf("svca_%d", s.issued)
+	a.access, a.refresh = fmt.Sprintf("svca_%d", s.issued), fmt.Sprintf("svcr2_%d", s.issued)
 	header.Set("Content-Type", "application/json")
 	return http.StatusOK, header, marshal(map[string]any{
-		"grant_id": s.grant, "history_from": "2026-08-01", "connection_version": strconv.Itoa(s.version), "access_token": s.access,
-		"token_type": "Bearer", "expires_in": 300, "refresh_token": s.refreshToken(),
+		"grant_id": a.grant, "history_from": "2026-08-01", "connection_version": strconv.Itoa(a.version), "access_token": a.access,
+		"token_type": "Bearer", "expires_in": 300, "refresh_token": a.refresh,
 		"scope": "daily_steps:read cycling_daily:read cycling_activities:read",
 	})
 }

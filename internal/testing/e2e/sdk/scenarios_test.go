@@ -47,6 +47,7 @@ type scenario struct {
 
 type step struct {
 	Connect  string          `json:"connect"`
+	Account  string          `json:"account"`
 	Do       message         `json:"do"`
 	Outcome  string          `json:"outcome"`
 	Want     message         `json:"want"`
@@ -56,6 +57,7 @@ type step struct {
 	Pages    []int           `json:"pages"`
 	Seen     *map[string]int `json:"seen"`
 	Slept    float64         `json:"slept"`
+	Open     *[]string       `json:"open"`
 }
 
 type call struct {
@@ -183,10 +185,11 @@ func (p *play) open(via string, f fault) {
 	p.ask(command, "")
 }
 
-func (p *play) connect(key string) {
+func (p *play) connect(key, account string) message {
 	p.t.Helper()
 	url, _ := p.ask(message{"do": "begin"}, "")["url"].(string)
-	p.ask(message{"do": "finish", "key": key, "callback": "state=" + p.service.consent(url) + "&code=svcc_code"}, "")
+	p.service.agreed(account)
+	return p.ask(message{"do": "finish", "key": key, "callback": "state=" + p.service.consent(url) + "&code=svcc_code"}, "")
 }
 
 // fault plays a row of faults.
@@ -196,7 +199,7 @@ func (p *play) fault(f fault) {
 		p.service.keepAlive()
 	}
 	p.open(f.Via, fault{})
-	p.connect("anna")
+	p.connect("anna", "")
 	reopen := f.HTTP == 2 || f.TimeoutMS > 0 || f.Fault == "name-unknown" || f.Fault == "syn-dropped"
 	if p.t.Failed() {
 		return
@@ -254,7 +257,7 @@ func (p *play) step(s step) {
 	p.t.Helper()
 	switch {
 	case s.Connect != "":
-		p.connect(s.Connect)
+		p.want(s, p.connect(s.Connect, s.Account))
 	case s.Do != nil:
 		if callback, has := s.Do["callback"].(string); has {
 			s.Do["callback"] = strings.NewReplacer("STATE", p.state, "CODE", "svcc_code").Replace(callback)
@@ -284,6 +287,10 @@ func (p *play) step(s step) {
 	case s.Seen != nil:
 		if seen := p.service.takeSeen(); !maps.Equal(seen, nonZero(*s.Seen)) {
 			p.t.Errorf("the service saw %v, want %v", seen, *s.Seen)
+		}
+	case s.Open != nil:
+		if open := p.service.opened(); !slices.Equal(open, *s.Open) {
+			p.t.Errorf("the accounts %v are open, want %v", open, *s.Open)
 		}
 	case s.Slept > 0:
 		if p.slept < s.Slept {

@@ -3,7 +3,7 @@
 import { createInterface } from "node:readline";
 
 import {
-  ConnectClient, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, StateError, UnreachableError, verifyWebhook, WebhookError,
+  ConnectClient, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, SharedError, StateError, UnreachableError, verifyWebhook, WebhookError,
 } from "connect-svc-sdk";
 import { Agent, fetch as undici, ProxyAgent } from "undici";
 
@@ -36,7 +36,10 @@ const acts = {
     begun = client.begin();
     return { url: begun.url };
   },
-  finish: ({ key, callback }) => client.finish(key, begun, new URLSearchParams(callback)).then(() => {}),
+  async finish({ key, callback }) {
+    const { sharedWith, formerGrants } = await client.finish(key, begun, new URLSearchParams(callback));
+    return { ...(sharedWith?.length && { shared_with: sharedWith }), ...(formerGrants?.length && { former_grants: formerGrants.length }) };
+  },
   refresh: ({ key }) => client.refresh(key).then(() => {}),
   async read({ key, dataset, from, to, page_size: pageSize }) {
     const reads = { "daily-activity": "stepDays", "cycling-daily": "cyclingDays", "cycling-activities": "cyclingActivities" };
@@ -46,6 +49,9 @@ const acts = {
   },
   revoke: ({ key }) => client.revoke(key),
   disconnect: ({ key }) => client.disconnect(key).then(() => {}),
+  disconnect_shared: ({ key }) => client.disconnectShared(key),
+  disconnect_former: ({ key }) => client.disconnectFormer(key),
+  forget: ({ key }) => client.forget(key),
   ended: async ({ key, version }) => ({ changed: await client.ended(key, version) }),
   state: async ({ key }) => ({ state: (await client.connection(key)).state }),
   async advance({ seconds }) {
@@ -68,6 +74,7 @@ async function answered(command) {
       error instanceof ReconnectError ? [`reconnect-${error.state}`] :
       error instanceof ServiceError ? ["refused", { status: error.status, code: error.code }] :
       error instanceof UnreachableError ? ["network"] :
+      error instanceof SharedError ? ["shared", { keys: error.keys }] :
       error instanceof NotConnectedError ? ["not-connected"] :
       error instanceof DeniedError ? ["denied"] :
       error instanceof StateError ? ["state"] :

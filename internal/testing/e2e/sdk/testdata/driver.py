@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
 from connect_svc_sdk import (
-    AsyncClient, AsyncMemoryStore, Client, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, StateError, UnreachableError,
-    WebhookError, verify_webhook,
+    AsyncClient, AsyncMemoryStore, Client, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, SharedError, StateError,
+    UnreachableError, WebhookError, verify_webhook,
 )
 
 ASYNC = "asyncio" in sys.argv
@@ -38,8 +38,10 @@ async def act(command):
         begun = client.begin()
         return {"url": begun.url}
     elif do == "finish":
-        await done(client.finish, key, begun, command["callback"])
-    elif do in ("refresh", "revoke", "disconnect"):
+        connection = await done(client.finish, key, begun, command["callback"])
+        return ({"shared_with": list(connection.shared_with)} if connection.shared_with else {}) | (
+            {"former_grants": len(connection.former_grants)} if connection.former_grants else {})
+    elif do in ("refresh", "revoke", "disconnect", "disconnect_shared", "disconnect_former", "forget"):
         await done(getattr(client, do), key)
     elif do == "read":
         return {"rows": await rows(command)}
@@ -81,6 +83,8 @@ async def answered(command):
         answer = {"outcome": outcome(error), "causes": []}
         if isinstance(error, ServiceError):
             answer |= {"status": error.status, "code": error.code}
+        if isinstance(error, SharedError):
+            answer["keys"] = list(error.keys)
         cause = error
         while cause is not None:
             answer["causes"].append(str(cause) or type(cause).__name__)
@@ -93,6 +97,7 @@ def outcome(error):
         return f"reconnect-{error.state}"
     kinds = {
         UnreachableError: "network", ServiceError: "refused", NotConnectedError: "not-connected", DeniedError: "denied", StateError: "state",
+        SharedError: "shared",
         WebhookError: "not-genuine",
     }
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "error")

@@ -31,6 +31,7 @@ type network struct {
 	proxy        *door
 	dropping     string // where each SYN is dropped
 	tunnels      int
+	bytes        bool // of a request came on a connection that the service had closed
 
 	mu    sync.Mutex
 	fault string
@@ -104,6 +105,11 @@ func (n *network) put(fault string) {
 	n.fault = fault
 	close(n.gone)
 	n.gone = make(chan struct{})
+	if fault == "idle-closed" {
+		for conn := range n.open {
+			_ = conn.(*net.TCPConn).CloseWrite() // what comes is still seen
+		}
+	}
 	n.mu.Unlock()
 	for name, d := range map[string]*door{"connection-refused": n.service, "proxy-refuses": n.proxy} {
 		switch {
@@ -119,6 +125,13 @@ func (n *network) now() (fault string, gone chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.fault, n.gone
+}
+
+// sawBytes says that a request was written to a connection that the service had closed.
+func (n *network) sawBytes() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bytes
 }
 
 // tunneled is how many connections the egress proxy was asked for, whatever became of them.
@@ -192,7 +205,10 @@ func (n *network) admit(conn *net.TCPConn) {
 	}
 }
 
-// watched is a connection that is reset when a request is written to it while the fault is reset-reused: it was there before.
+// mostAlert is more bytes than TLS needs to say goodbye, and fewer than any request has.
+const mostAlert = 64
+
+// watched is a connection that is reset when a request is written to it while the fault is reset-reused or idle-closed: it was there before.
 type watched struct {
 	*net.TCPConn
 	network *network
@@ -201,11 +217,19 @@ type watched struct {
 
 func (w *watched) Read(b []byte) (int, error) {
 	count, err := w.TCPConn.Read(b)
-	if fault, _ := w.network.now(); count > 0 && fault == "reset-reused" && w.since != fault {
-		reset(w.TCPConn)
-		return 0, syscall.ECONNRESET
+	fault, _ := w.network.now()
+	switch {
+	case count == 0 || w.since == fault:
+		return count, err
+	case fault == "idle-closed" && count > mostAlert:
+		w.network.mu.Lock()
+		w.network.bytes = true
+		w.network.mu.Unlock()
+	case fault != "reset-reused":
+		return count, err
 	}
-	return count, err
+	reset(w.TCPConn)
+	return 0, syscall.ECONNRESET
 }
 
 // reset closes a connection so that the other side is told of a failure.

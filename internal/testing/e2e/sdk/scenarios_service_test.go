@@ -140,7 +140,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if status == 200 || status >= 500 && header.Get("Connect-Outcome") == "" || plan.Code == "invalid_grant" {
 			s.spent[token] = true
 		}
-	case to == "refresh" && fault != "" && fault != "reset-reused" && fault != "over":
+	case to == "refresh" && !slices.Contains([]string{"", "reset-reused", "idle-closed", "over"}, fault):
 		s.spent[token] = true
 		s.mu.Unlock()
 		s.fail(w, r, fault, gone)

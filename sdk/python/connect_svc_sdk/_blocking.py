@@ -1,7 +1,7 @@
 """Coroutines without an event loop."""
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Coroutine, Iterator, TypeVar
+from typing import Any, AsyncIterator, Callable, Coroutine, Iterator, TypeVar
 
 T = TypeVar("T")
 
@@ -23,3 +23,12 @@ def each(rows: AsyncIterator[T]) -> Iterator[T]:
             yield run(rows.__anext__())  # type: ignore[arg-type]
         except StopAsyncIteration:
             return
+
+
+def blocking(function: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
+    """A function as one that can be awaited."""
+
+    async def call(*arguments: Any) -> T:
+        return function(*arguments)
+
+    return call

@@ -71,7 +71,7 @@ class Answer(Generic[T]):
     def retry_after(self) -> float:
         """What an answer asks for, in whole seconds, at least one (specification section 8), at most a day."""
         text = self.headers.get("retry-after", "")
-        seconds = int(text) if text.isascii() and text.isdigit() else 0
+        seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
         return min(max(seconds, 1), 86_400)
 
 

@@ -13,10 +13,14 @@ from ._call import Answer, Call
 from .authorize import Authorization
 from .days import Day
 from .network import Exchange
-from .rules import Options, Rules
+from .pace import Pacer
+from .rules import Options, Rules, Running
 from .store import AsyncLock, AsyncMemoryStore, AsyncStore, Connection, StoredConnection
 
 T = TypeVar("T")
+
+PACE_TIMEOUT = 2.0
+"""Seconds that a question to the store for slots may take; after a failure the process goes on by itself for a minute."""
 
 
 class AsyncClient:
@@ -72,6 +76,15 @@ class AsyncClient:
     async def disconnect(self, key: str) -> None:
         await self._rules.disconnect(key)
 
+    async def disconnect_shared(self, key: str) -> None:
+        await self._rules.disconnect_shared(key)
+
+    async def disconnect_former(self, key: str) -> None:
+        await self._rules.disconnect_former(key)
+
+    async def forget(self, key: str) -> None:
+        await self._rules.forget(key)
+
     async def ended(self, key: str, version: str) -> bool:
         return await self._rules.ended(key, version)
 
@@ -99,6 +112,10 @@ class _Loop:
         self._options, self._store, self._given, self._sleep = options, store, http, sleep
         self._http = http or httpx.AsyncClient()
         self.now = now
+        self.keys_of: Callable[[str], Awaitable[list[str]]] | None = getattr(store, "keys_of", None)
+        self.pacer: Pacer | None = None
+        if (pace := getattr(store, "pace", None)) is not None:
+            self.pacer = _bounded(pace)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def sleep(self, seconds: float) -> None:
@@ -136,6 +153,10 @@ class _Loop:
         task.add_done_callback(self._ended)
         return _Running(task)
 
+    async def within(self, seconds: float, work: Running[None]) -> None:
+        assert isinstance(work, _Running)
+        await work.ends(seconds)
+
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
@@ -148,6 +169,10 @@ class _Loop:
         await self.wait()
         if self._given is None:
             await self._http.aclose()
+
+
+def _bounded(pace: Pacer) -> Pacer:
+    return lambda *arguments: asyncio.wait_for(pace(*arguments), PACE_TIMEOUT)
 
 
 class _Turn:
@@ -167,3 +192,7 @@ class _Running(Generic[T]):
 
     async def result(self) -> T:
         return await asyncio.shield(self._task)
+
+    async def ends(self, seconds: float) -> None:
+        """Waits for the end for so long."""
+        await asyncio.wait([self._task], timeout=seconds)

@@ -4,18 +4,19 @@ from __future__ import annotations
 import random
 import threading
 import time
-from concurrent.futures import Future
-from typing import Any, Callable, Coroutine, Generic, Iterator, Sequence, TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, Awaitable, Callable, Coroutine, Generic, Iterator, Sequence, TypeVar
 
 import httpx
 
 from . import contract_gen as contract
-from ._blocking import each, run
+from ._blocking import blocking, each, run
 from ._call import Answer, Call
 from .authorize import Authorization
 from .days import Day
 from .network import Exchange
-from .rules import Options, Rules
+from .pace import Pacer
+from .rules import Options, Rules, Running
 from .store import Connection, Lock, MemoryStore, Store, StoredConnection
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class Client:
 
     `timeout` is that of one request with its answer, in seconds. `max_tries` bounds one request that fails with a 5xx or by the network.
     `max_wait` is the most that one read waits for its own 429s, in sum, in seconds. `concurrent_reads` are the reads of this process at a
-    time: its share of the registered allowance.
+    time, at most.
 
     `now` and `sleep` are the clock, in seconds, and `jitter` returns a number from 0 to below its argument: for tests.
     """
@@ -54,6 +55,10 @@ class Client:
     def finish(self, key: str, begun: Authorization, callback: str) -> Connection:
         """Takes the browser back: exchanges the code of the callback for the first tokens, and stores the connection under key in place of
         the one that may be there. `callback` is the address that the browser came to, or its query.
+
+        The connection tells who else it concerns, as far as the store knows. `shared_with` are the other keys that connected the same account:
+        their tokens do not work any more, and they have become `ended`. `former_grants` are the accounts that this key had before, which
+        `disconnect_former` disconnects.
 
         Raises `StateError` if the callback does not belong to begun, `DeniedError` if the user said no, and `ServiceError` if the service
         refuses the code.
@@ -106,9 +111,27 @@ class Client:
         run(self._rules.revoke(key))
 
     def disconnect(self, key: str) -> None:
-        """Ends a connection, whatever its state, and forgets it. The user must consent anew to be connected again, and can then be read from
-        that day on."""
+        """Ends a connection, whatever its state, with those of its `former_grants`, and forgets it. The user must consent anew to be connected
+        again, and can then be read from that day on.
+
+        Raises `SharedError` if another key connected the same account, at the same time or since, and has not ended: then it would end that
+        one. `disconnect_shared` does so, and `forget` leaves it to the others. The store must have `keys_of` to know.
+        """
         run(self._rules.disconnect(key))
+
+    def disconnect_shared(self, key: str) -> None:
+        """`disconnect` although other keys connected the same account. They become `ended`."""
+        run(self._rules.disconnect_shared(key))
+
+    def disconnect_former(self, key: str) -> None:
+        """Ends the connections of a key to accounts that it had before, at the service, and forgets each that has ended. What another key has
+        connected meanwhile is only forgotten. The connection of the key itself stays."""
+        run(self._rules.disconnect_former(key))
+
+    def forget(self, key: str) -> None:
+        """Deletes what the store has of a key, and tells the service nothing. It is for a key whose account another key connected since:
+        `SharedError`. A connection that no other key has stays open at the service."""
+        run(self._rules.forget(key))
 
     def ended(self, key: str, version: str) -> bool:
         """Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all before it do
@@ -138,6 +161,12 @@ class _Threads:
         self._options, self._store, self._given, self._sleep = options, store, http, sleep
         self._http = http or httpx.Client()
         self.now = now
+        self.keys_of: Callable[[str], Awaitable[list[str]]] | None = None
+        self.pacer: Pacer | None = None
+        if (keys_of := getattr(store, "keys_of", None)) is not None:
+            self.keys_of = blocking(keys_of)
+        if (pace := getattr(store, "pace", None)) is not None:
+            self.pacer = blocking(pace)
         self._running: set[Future[Any]] = set()
 
     async def sleep(self, seconds: float) -> None:
@@ -182,6 +211,10 @@ class _Threads:
         threading.Thread(target=carry_out, name="connect-refresh").start()
         return _Running(future)
 
+    async def within(self, seconds: float, work: Running[None]) -> None:
+        assert isinstance(work, _Running)
+        work.ends(seconds)
+
     def wait(self) -> None:
         for future in list(self._running):
             future.exception()
@@ -209,6 +242,10 @@ class _Running(Generic[T]):
 
     async def result(self) -> T:
         return self._future.result()
+
+    def ends(self, seconds: float) -> None:
+        """Waits for the end for so long."""
+        wait([self._future], seconds)
 
 
 class _Blocking:

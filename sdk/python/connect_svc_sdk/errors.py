@@ -38,6 +38,16 @@ class StateError(Exception):
         super().__init__("connect: the callback does not belong to this authorization")
 
 
+class SharedError(Exception):
+    """The connection was not disconnected, because it is also that of other keys: two users connected the same account, and disconnecting the
+    one would end the other."""
+
+    def __init__(self, keys: list[str]) -> None:
+        super().__init__(f"connect: not disconnected: {len(keys)} more of the keys have the same account")
+        self.keys = keys
+        """The others."""
+
+
 class UnreachableError(Exception):
     """No answer, or one that broke off or cannot be read. Its `__cause__` is the failure of the network."""
 

@@ -1,4 +1,4 @@
-"""Keeps connections in PostgreSQL, for backends of any number of processes. Table, rows and locks are those of package pgstore of the Go SDK
+"""Keeps connections in PostgreSQL, for backends of any number of processes. Tables, rows and locks are those of package pgstore of the Go SDK
 and of `connect-svc-sdk/pgstore` of the TypeScript SDK: programs in all languages may share them.
 
 It needs the packages `cryptography` and `psycopg` with `psycopg_pool`: `pip install cryptography 'psycopg[binary,pool]'`. Another driver will
@@ -11,7 +11,7 @@ import json
 import os
 import re
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, Coroutine, Protocol, Sequence, cast
+from typing import Any, Coroutine, Mapping, Protocol, Sequence, Union, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -29,8 +29,12 @@ create table if not exists connect_connections (
 	updated_at         timestamptz not null default now()
 );
 create index if not exists connect_connections_grant_id on connect_connections (grant_id);
+create table if not exists connect_pace (
+	client_id text primary key,
+	last_at   timestamptz not null
+);
 """
-"""Makes the table. Run it once, or again, or put it among your migrations."""
+"""Makes the tables. Run it once, or again, or put it among your migrations."""
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -51,6 +55,15 @@ _SAVE = """insert into connect_connections as held (key, grant_id, connection_ve
 	where held.grant_id <> excluded.grant_id or held.connection_version <= excluded.connection_version"""
 
 
+# The database's clock decides, and no slot is more than ten minutes ahead of it: a clock that was set back does not stop the reads.
+_PACE = """insert into connect_pace as pace (client_id, last_at)
+	values (%(client_id)s, clock_timestamp() + (%(hold)s::float8 + (%(slots)s::int - 1) * %(interval)s::float8) * interval '1 second')
+	on conflict (client_id) do update set last_at = (%(slots)s::int - 1) * %(interval)s::float8 * interval '1 second' + least(
+		clock_timestamp() + interval '10 minutes',
+		greatest(pace.last_at + %(interval)s::float8 * interval '1 second', clock_timestamp() + %(hold)s::float8 * interval '1 second'))
+	returning extract(epoch from last_at - clock_timestamp())::float8 - (%(slots)s::int - 1) * %(interval)s::float8"""
+
+
 class Pool(Protocol):
     """A `psycopg_pool.ConnectionPool`."""
 
@@ -68,7 +81,7 @@ class AsyncPool(Protocol):
 
 
 class PgStore:
-    """A `Store` in PostgreSQL, whose table is that of `SCHEMA`. The tokens lie encrypted, AES-256-GCM, under a key of 32 random bytes, which does
+    """A `Store` in PostgreSQL, whose tables are those of `SCHEMA`. The tokens lie encrypted, AES-256-GCM, under a key of 32 random bytes, which does
     not belong in the database. To change it, give the new one first and the old one after it: the first seals, each opens.
 
     A lock is an advisory lock of a session: it ends with the process that holds it, and takes one session of the pool while a refresh is
@@ -88,6 +101,9 @@ class PgStore:
         """The keys of a connection that a webhook names by its `grant_id`: several if the users of several keys connected the same account."""
         return run(self._rules.keys_of(grant_id))
 
+    def pace(self, client_id: str, slots: int, interval: float, hold: float) -> float:
+        return run(self._rules.pace(client_id, slots, interval, hold))
+
 
 class AsyncPgStore:
     """`PgStore` for asyncio, with a `psycopg_pool.AsyncConnectionPool`."""
@@ -104,6 +120,12 @@ class AsyncPgStore:
     async def keys_of(self, grant_id: str) -> list[str]:
         return await self._rules.keys_of(grant_id)
 
+    async def pace(self, client_id: str, slots: int, interval: float, hold: float) -> float:
+        return await self._rules.pace(client_id, slots, interval, hold)
+
+
+Values = Union[Sequence[object], Mapping[str, object]]
+
 
 class _Database(Protocol):
     """A pool, for threads or for asyncio."""
@@ -112,7 +134,7 @@ class _Database(Protocol):
 
     async def put(self, session: Any, close: bool) -> None: ...
 
-    async def execute(self, session: Any, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]: ...
+    async def execute(self, session: Any, statement: str, values: Values) -> list[tuple[Any, ...]]: ...
 
     async def bounded(self, work: Coroutine[Any, Any, list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]: ...
 
@@ -126,7 +148,7 @@ class _Rules:
         self._database = database
         self._keys = [AESGCM(key) for key in keys]
 
-    async def elsewhere(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    async def elsewhere(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Uses any session."""
         session = await self._database.get()
         try:
@@ -135,10 +157,14 @@ class _Rules:
             await self._database.put(session, close=False)
 
     async def load(self, key: str) -> StoredConnection | None:
-        return self.opened(key, await self.elsewhere(_LOAD, key))
+        return self.opened(key, await self.elsewhere(_LOAD, [key]))
 
     async def keys_of(self, grant_id: str) -> list[str]:
-        return [str(key) for key, in await self.elsewhere(_KEYS_OF, grant_id)]
+        return [str(key) for key, in await self.elsewhere(_KEYS_OF, [grant_id])]
+
+    async def pace(self, client_id: str, slots: int, interval: float, hold: float) -> float:
+        rows = await self.elsewhere(_PACE, {"client_id": client_id, "slots": slots, "interval": interval, "hold": hold})
+        return float(rows[0][0])
 
     async def lock(self, key: str) -> _PgLock:
         session = await self._database.get()
@@ -207,7 +233,7 @@ class _PgLock:
                 await self._database.put(session, close=True)  # the pool may have no other place
         if not learned:
             raise RuntimeError("pgstore: the session of the lock broke")
-        return await self._rules.elsewhere(statement, *values)
+        return await self._rules.elsewhere(statement, values)
 
 
 class _Threads:
@@ -222,7 +248,7 @@ class _Threads:
             session.close()
         self._pool.putconn(session)
 
-    async def execute(self, session: Any, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+    async def execute(self, session: Any, statement: str, values: Values) -> list[tuple[Any, ...]]:
         try:
             cursor = session.cursor()
             cursor.execute(statement, values)
@@ -250,7 +276,7 @@ class _Loop:
             await session.close()
         await self._pool.putconn(session)
 
-    async def execute(self, session: Any, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+    async def execute(self, session: Any, statement: str, values: Values) -> list[tuple[Any, ...]]:
         try:
             cursor = session.cursor()
             await cursor.execute(statement, values)
@@ -287,9 +313,9 @@ def _lock_name(key: str) -> str:
     return "connect_connections:" + key
 
 
-def _to_row(held: StoredConnection) -> dict[str, str]:
+def _to_row(held: StoredConnection) -> dict[str, Any]:
     """What is sealed, as the Go SDK writes it."""
-    row = {
+    row: dict[str, Any] = {
         "grant_id": held.grant_id, "connection_version": held.version, "history_from": held.history_from, "scope": held.scope, "state": held.state,
     }
     if held.access_token is not None:
@@ -297,6 +323,8 @@ def _to_row(held: StoredConnection) -> dict[str, str]:
         row["use_until"] = datetime.fromtimestamp(held.use_until, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if held.refresh_token is not None:
         row["refresh_token"] = held.refresh_token
+    if held.former_grants:
+        row["former_grants"] = list(held.former_grants)
     return row
 
 
@@ -304,7 +332,7 @@ def _from_row(row: dict[str, Any]) -> StoredConnection:
     token = row.get("access_token")
     return StoredConnection(
         row["grant_id"], row["connection_version"], row["history_from"], row["scope"], row["state"],
-        token, _seconds(row.get("use_until", "")) if token else 0.0, row.get("refresh_token"),
+        token, _seconds(row.get("use_until", "")) if token else 0.0, row.get("refresh_token"), former_grants=tuple(row.get("former_grants") or ()),
     )
 
 

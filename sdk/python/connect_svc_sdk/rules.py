@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any, AsyncIterator, Callable, Coroutine, Literal, NoReturn, Protocol, Sequence, TypeVar, get_args
+from typing import Any, AsyncIterator, Awaitable, Callable, Coroutine, Literal, NoReturn, Protocol, Sequence, TypeVar, get_args
 from urllib.parse import quote_plus, urlsplit
 
 from . import contract_gen as contract
 from ._call import Answer, Call
 from .authorize import Authorization, begin, belongs, query_of
 from .days import Day, parts, text_of
-from .errors import DeniedError, NotConnectedError, ReconnectError, StateError, UnreachableError
-from .pace import Clock, Pace
+from .errors import DeniedError, NotConnectedError, ReconnectError, SharedError, StateError, UnreachableError
+from .pace import Clock, Pace, Pacer
 from .store import AsyncLock, Connection, StoredConnection
 
 T = TypeVar("T")
@@ -23,6 +23,10 @@ MOST_HOLD = 90.0
 """Seconds for which a refresh may hold its lock while it waits for Retry-After: the lock of a store may end by itself after three minutes."""
 
 FIRST_BACKOFF, MOST_BACKOFF = 0.5, 30.0
+
+
+OTHERS_TIMEOUT = 5.0
+"""Seconds that may be spent on other keys of the same account: the browser of a user waits for it."""
 
 
 class Running(Protocol[T_co]):
@@ -41,7 +45,14 @@ class World(Clock, Protocol):
 
     async def lock(self, key: str) -> AsyncLock: ...
 
+    keys_of: Callable[[str], Awaitable[list[str]]] | None
+    """That of the store, as is the next, if it has them."""
+    pacer: Pacer | None
+
     def start(self, work: Coroutine[Any, Any, T]) -> Running[T]: ...
+
+    async def within(self, seconds: float, work: Running[None]) -> None:
+        """Waits for work for so long, and does not say how it went."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ class _Flight:
 class Rules:
     def __init__(self, options: Options, world: World) -> None:
         self._options, self._world = options, world
-        self._pace = Pace(world, options.concurrent_reads)
+        self._pace = Pace(world, options.client_id, options.concurrent_reads, options.jitter, world.pacer)
         # Both parts form-encoded, then joined (specification 5.1).
         pair = f"{quote_plus(options.client_id)}:{quote_plus(options.client_secret)}"
         self._basic = "Basic " + base64.b64encode(pair.encode()).decode()
@@ -115,14 +126,22 @@ class Rules:
         # The lock first: a code works once, and is not spent before there is a place for what it gives.
         lock = await self._world.lock(key)
         try:
+            try:
+                former = await lock.load()
+            except Exception:
+                former = None  # what cannot be read any more is replaced
             asked, answer = await self._persist("oauth", call, self._basic)
             if answer.status != 200:
                 raise answer.refusal()
             connection = _connected(answer, asked)
+            if former is not None:
+                grants = [grant for grant in (*former.former_grants, former.grant_id) if grant != connection.grant_id]
+                connection = replace(connection, former_grants=tuple(grants))
             await self._save(lock, connection)
-            return connection.without_secrets()
         finally:
             await lock.unlock()
+        others = await self._end_others(key, connection.grant_id, _number(connection) - 1)
+        return replace(connection.without_secrets(), shared_with=tuple(others))
 
     # The tokens.
 
@@ -201,6 +220,7 @@ class Rules:
                     connection = _connected(answer, asked)
                 except UnreachableError as failure:
                     await self._end(lock, held, "uncertain", failure)
+                connection = replace(connection, former_grants=held.former_grants)
                 await self._save(lock, connection)
                 return connection
             refused = answer.refusal()
@@ -299,13 +319,92 @@ class Rules:
             await lock.unlock()
 
     async def disconnect(self, key: str) -> None:
+        await self._disconnect(key, whole=True, shared=False)
+
+    async def disconnect_shared(self, key: str) -> None:
+        held = await self._disconnect(key, whole=True, shared=True)
+        await self._end_others(key, held.grant_id, None)
+
+    async def disconnect_former(self, key: str) -> None:
+        await self._disconnect(key, whole=False, shared=False)
+
+    async def _disconnect(self, key: str, whole: bool, shared: bool) -> StoredConnection:
+        """Ends the former grants of a key and, if it is to be the whole of it, its connection. What other keys have is asked before the lock is
+        taken: a lock may be the only connection to a database."""
+        while True:
+            seen = _there(await self._world.load(key))
+            if whole and not shared and (others := await self._others(key, seen.grant_id, _number(seen))):
+                raise SharedError(others)
+            theirs = {grant for grant in seen.former_grants if await self._others(key, grant, 0)}
+            lock = await self._world.lock(key)
+            try:
+                held = _there(await lock.load())
+                if (held.grant_id, held.former_grants) != (seen.grant_id, seen.former_grants):
+                    continue  # it was connected anew meanwhile
+                while held.former_grants:
+                    if held.former_grants[0] not in theirs:
+                        await self._end_grant(held.former_grants[0])
+                    held = replace(held, former_grants=held.former_grants[1:])
+                    await self._save(lock, held)
+                if whole:
+                    await self._end_grant(held.grant_id)
+                    await lock.delete()
+                return held
+            finally:
+                await lock.unlock()
+
+    async def _end_grant(self, grant_id: str) -> None:
+        """Has the service end a grant. One that has ended already stays so."""
+        _, answer = await self._persist("oauth", contract.disconnect_grant(grant_id), self._basic)
+        if answer.status != 204:
+            raise answer.refusal()
+
+    async def forget(self, key: str) -> None:
         lock = await self._world.lock(key)
         try:
-            held = _there(await lock.load())
-            _, answer = await self._persist("oauth", contract.disconnect_grant(held.grant_id), self._basic)
-            if answer.status != 204:
-                raise answer.refusal()
             await lock.delete()
+        finally:
+            await lock.unlock()
+
+    async def _others(self, key: str, grant_id: str, since: int) -> list[str]:
+        """The keys beside key whose connections have the grant, in a version from the given one on, and have not ended. A store without
+        `keys_of` knows none."""
+        others = []
+        for other in await self._world.keys_of(grant_id) if self._world.keys_of else []:
+            if other == key:
+                continue
+            try:
+                held = await self._world.load(other)
+            except Exception:
+                others.append(other)  # it cannot be read
+                continue
+            if held is not None and held.grant_id == grant_id and held.state != "ended" and _number(held) >= since:
+                others.append(other)
+        return others
+
+    async def _end_others(self, key: str, grant_id: str, version: int | None) -> list[str]:
+        """Notes that the tokens of other keys do not work any more, whose connections have the grant in a version up to the given one, and
+        returns these keys. What cannot be noted in time shows itself at their next refresh. The caller holds no lock: two that waited for each
+        other's would wait for ever."""
+        others: list[str] = []
+
+        async def note() -> None:
+            others.extend(await self._others(key, grant_id, 0))
+            for other in others:
+                try:
+                    await self._end_other(other, grant_id, version)
+                except Exception:
+                    pass  # the next refresh shows it
+
+        await self._world.within(OTHERS_TIMEOUT, self._world.start(note()))
+        return others
+
+    async def _end_other(self, key: str, grant_id: str, version: int | None) -> None:
+        lock = await self._world.lock(key)
+        try:
+            held = await lock.load()
+            if held is not None and held.grant_id == grant_id and held.state != "ended" and (version is None or _number(held) <= version):
+                await self._save(lock, held.over("ended"))
         finally:
             await lock.unlock()
 
@@ -334,8 +433,8 @@ class Rules:
             try:
                 asked = self._world.now()
                 answer = await self._world.send(call, authorization)
-                if kind == "read" and answer.status == 429:
-                    self._pace.hold(answer.retry_after())  # before another read has this one's place
+                if kind == "read":
+                    self._pace.learn(answer)
             except UnreachableError as unreachable:
                 failure = unreachable
             finally:
@@ -366,6 +465,11 @@ def _there(held: StoredConnection | None) -> StoredConnection:
     if held is None:
         raise NotConnectedError()
     return held
+
+
+def _number(held: StoredConnection) -> int:
+    """The version as a number, which is above zero, or zero if it is none."""
+    return int(held.version) if held.version.isascii() and held.version.isdigit() else 0
 
 
 def _token(held: StoredConnection) -> str:

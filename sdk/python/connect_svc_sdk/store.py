@@ -24,6 +24,11 @@ class Connection:
     scope: str
     """Space-separated."""
     state: State
+    shared_with: tuple[str, ...] = field(default=(), kw_only=True)
+    """The other keys that connected the same account. Only `finish` tells it, and nothing stores it."""
+    former_grants: tuple[str, ...] = field(default=(), kw_only=True)
+    """Those of other accounts that this key had before. They may still be open at the service, where the person sees them:
+    `disconnect_former` ends them."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class StoredConnection(Connection):
     refresh_token: str | None = field(default=None, repr=False)
 
     def without_secrets(self) -> Connection:
-        return Connection(self.grant_id, self.version, self.history_from, self.scope, self.state)
+        return Connection(self.grant_id, self.version, self.history_from, self.scope, self.state, former_grants=self.former_grants)
 
     def over(self, state: Literal["uncertain", "ended"]) -> StoredConnection:
         """What remains when the user must connect again: it names the connection, so that it can be disconnected."""
@@ -61,7 +66,14 @@ class Lock(Protocol):
 
 class Store(Protocol):
     """Keeps connections by a key that the partner chooses, such as the id of its user. All instances of a backend must share one:
-    `MemoryStore` serves a single process. It is called from several threads at once."""
+    `MemoryStore` serves a single process. It is called from several threads at once.
+
+    A store may have two more methods. Without `keys_of(grant_id: str) -> list[str]`, which returns the keys whose connections have a grant, the
+    client does not know that two keys connected the same account. With `pace(client_id: str, slots: int, interval: float, hold: float) -> float` it
+    sets one pace for the reads of all processes: it gives away the next slots of a registration, moments at which one read may leave. They lie
+    interval seconds apart, and so does the first of them from the last one that was given to anybody. None is sooner than in hold seconds.
+    It returns in how many seconds the first slot is. While it fails, each process has its own pace.
+    """
 
     def load(self, key: str) -> StoredConnection | None:
         """The connection as it was last saved, without waiting for a lock; None if there is none."""
@@ -84,7 +96,7 @@ class AsyncLock(Protocol):
 
 
 class AsyncStore(Protocol):
-    """`Store` for asyncio."""
+    """`Store` for asyncio. What it may have more is asynchronous, too."""
 
     async def load(self, key: str) -> StoredConnection | None: ...
 
@@ -115,6 +127,10 @@ class _Locks(Generic[L]):
                 self._locks[key] = (lock, wanted - 1)
 
 
+def _keys_of(connections: dict[str, StoredConnection], grant_id: str) -> list[str]:
+    return sorted(key for key, held in connections.copy().items() if held.grant_id == grant_id)
+
+
 class MemoryStore:
     """A store for a single process, which forgets everything when that ends."""
 
@@ -124,6 +140,9 @@ class MemoryStore:
 
     def load(self, key: str) -> StoredConnection | None:
         return self._connections.get(key)
+
+    def keys_of(self, grant_id: str) -> list[str]:
+        return _keys_of(self._connections, grant_id)
 
     def lock(self, key: str) -> Lock:
         mutex = self._locks.want(key)
@@ -163,6 +182,9 @@ class AsyncMemoryStore:
 
     async def load(self, key: str) -> StoredConnection | None:
         return self._connections.get(key)
+
+    async def keys_of(self, grant_id: str) -> list[str]:
+        return _keys_of(self._connections, grant_id)
 
     async def lock(self, key: str) -> AsyncLock:
         mutex = self._locks.want(key)

@@ -24,7 +24,7 @@ class Hangs(httpx.BaseTransport):
 
 asked: dict[str, Any] = {"now": 0}
 client = Client(
-    **options(json.loads(os.environ["PARTNER"])), now=lambda: asked["now"], store=PgStore(psycopg_pool.ConnectionPool(DATABASE, min_size=1, max_size=2), STORE_KEY),
+    **options(json.loads(os.environ["PARTNER"])), now=lambda: asked["now"], sleep=lambda seconds: asked.update(now=asked["now"] + seconds), store=PgStore(psycopg_pool.ConnectionPool(DATABASE, min_size=1, max_size=2), STORE_KEY),
     http=httpx.Client(transport=Hangs()) if os.environ["MODE"] == "hang" else None,
 )
 for line in sys.stdin:

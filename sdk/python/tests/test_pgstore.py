@@ -154,6 +154,24 @@ class StoreOfThreads(unittest.TestCase):
         self.assertEqual(other.load("ada").refresh_token, "svcr2_next")
 
 
+    def test_all_processes_have_one_pace(self) -> None:
+        one, other, client = self.open(), self.open(), f"client-{id(self)}"
+        for store, slots, interval, hold, want in [
+            (one, 1, 100.0, 0.0, 0), (other, 3, 100.0, 0.0, 100), (one, 1, 150.0, 0.0, 450), (other, 1, 1.0, 520.0, 520), (one, 1, 6000.0, 0.0, 600),
+        ]:
+            first = store.pace(client, slots, interval, hold)
+            self.assertTrue(want - 60 < first < want + 0.1, (first, want))  # time passes meanwhile
+
+    def test_former_grants_are_kept(self) -> None:
+        lock = self.open().lock("ada")
+        former = replace(EXAMPLE, former_grants=("1c9e6679-7425-40de-944b-e07fc1f90ae7",))
+        lock.save(former)
+        self.assertEqual(lock.load(), former)
+        self.assertEqual(lock.load().over("ended").former_grants, former.former_grants)
+        lock.delete()
+        lock.unlock()
+
+
 class StoreOfAsyncio(StoreOfThreads):
     def opened(self, keys: tuple[bytes, ...], most: int) -> Any:
         async def opened() -> Any:

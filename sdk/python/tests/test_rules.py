@@ -271,8 +271,8 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_read_that_gives_up_hands_its_place_to_the_next(self) -> None:
         answer = (200, {"data": [], "meta": {}})
-        client, _, store = self.client(answer, answer, concurrent_reads=1, now=lambda: 500.0)
-        await self.hold(store)
+        client, _, store = self.client(answer, answer, concurrent_reads=1)
+        await self.hold(store, dataclasses.replace(HELD, use_until=9e9))
         reads = [asyncio.ensure_future(client.daily_steps("ada", "2026-11-20", "2026-11-21")) for _ in range(3)]
         await self.asked.wait()
         reads[1].cancel()

@@ -21,7 +21,7 @@ func TestScenariosPython(t *testing.T) {
 	for _, kind := range []string{"threads", "asyncio"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			playAll(t, language{pools: true, command: func() *exec.Cmd {
+			playAll(t, language{pools: true, http2: true, goaway: true, command: func() *exec.Cmd {
 				program := exec.Command("/usr/bin/python3", "-B", "testdata/driver.py", kind)
 				program.Env = []string{"PYTHONPATH=" + folder}
 				return program

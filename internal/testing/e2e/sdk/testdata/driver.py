@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
+import httpx
 from connect_svc_sdk import (
     AsyncClient, AsyncMemoryStore, Client, DeniedError, MemoryStore, NotConnectedError, ReconnectError, ServiceError, SharedError, StateError,
     UnreachableError, WebhookError, verify_webhook,
@@ -33,6 +34,7 @@ async def act(command):
     if do == "open":
         client = (AsyncClient if ASYNC else Client)(
             **{name: command[name] for name in ("base_url", "client_id", "client_secret", "callback_url", "scopes")}, store=store,
+            http=(httpx.AsyncClient if ASYNC else httpx.Client)(http1=False, http2=True) if command.get("http") == 2 else None,
             timeout=command.get("timeout_ms", 30_000) / 1000, now=lambda: now, sleep=pause_task if ASYNC else pause, jitter=lambda most: 0.0)
     elif do == "begin":
         begun = client.begin()

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -179,8 +180,11 @@ func declaration(name string, s schema) (string, error) {
 		text := fmt.Sprintf("\n\n%s = TypedDict(\n    %q,\n    {\n", name, name)
 		for _, f := range s.Properties {
 			written, err := typeOf(f.schema)
-			if err != nil || !slices.Contains(s.Required, f.name) {
-				return "", fmt.Errorf("%s: optional, or %w", f.name, err)
+			if err == nil && !slices.Contains(s.Required, f.name) {
+				err = errors.New("no field beside from can be optional")
+			}
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", f.name, err)
 			}
 			text += fmt.Sprintf("        %q: %s,\n", f.name, strconv.Quote(written))
 		}
@@ -265,7 +269,7 @@ func function(method, address string, parameters []parameter, op *operation) (st
 	if op.RequestBody != nil {
 		body, found := op.RequestBody.Content["application/x-www-form-urlencoded"]
 		if !found {
-			return "", fmt.Errorf("a body that is no form")
+			return "", errors.New("a body that is no form")
 		}
 		arguments, form = append(arguments, "form: "+nameOf(body.Schema.Ref)), ", form={**form}"
 	}

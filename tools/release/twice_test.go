@@ -68,7 +68,10 @@ func read(t *testing.T, dir, name string) string {
 func holdsFiles(t *testing.T, made, number string) {
 	t.Helper()
 	name := "connect-svc_" + number + "_"
-	want := []string{"connect-1.2.0.tgz", "connect-go-1.2.0.zip", "connect-svc-" + number + "-1.x86_64.rpm", "connect-svc-" + number + "-1.aarch64.rpm"}
+	want := []string{
+		"connect-1.2.0.tgz", "connect-go-1.2.0.zip", "connect_svc_sdk-1.2.0-py3-none-any.whl",
+		"connect-svc-" + number + "-1.x86_64.rpm", "connect-svc-" + number + "-1.aarch64.rpm",
+	}
 	for _, of := range []string{
 		"amd64.deb", "arm64.deb", "linux_amd64.tar.gz", "linux_arm64.tar.gz", "darwin_amd64.tar.gz", "darwin_arm64.tar.gz",
 		"windows_amd64.zip", "windows_arm64.zip",

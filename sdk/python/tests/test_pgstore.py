@@ -193,7 +193,10 @@ class Go(StoreOfThreads):
         store = self.open()
         self.assertEqual(store.load("from-go"), EXAMPLE)
         self.assertEqual(store.load("from-go-over"), OVER)
-        for name, connection in {"": EXAMPLE, "-over": OVER}.items():
+        former = replace(EXAMPLE, former_grants=("1c9e6679-7425-40de-944b-e07fc1f90ae7",))
+        self.assertEqual(store.load("from-go-former"), former)
+        self.assertGreater(store.pace("given by Go", 1, 1.0, 0.0), 60)
+        for name, connection in {"": EXAMPLE, "-over": OVER, "-former": former}.items():
             lock = store.lock("from-python" + name)
             lock.save(connection)
             lock.unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a schema says stands in the module, and what the tool cannot say it refuses.
+// The module has what a schema says. The tool refuses a schema of which it cannot say all.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	const paths = `

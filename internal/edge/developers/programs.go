@@ -265,8 +265,9 @@ func (s *Site) own(text []byte) []byte {
 }
 
 // addSDKs adds each released version of the npm package, of the Go module for the module proxy protocol
-// (https://go.dev/ref/mod#goproxy-protocol), and of the wheel of Python with its index (PEP 503). Files with a version in their name never change: two services with one module path serve the
-// same bytes. The exception is the Go module 1.0.0, whose README has the service's address.
+// (https://go.dev/ref/mod#goproxy-protocol), and of the wheel of Python with its index (PEP 503). Files with a version in their name never
+// change, and two services with one module path serve the same bytes. The Go module's first version is the exception: its README has the
+// service's address.
 func (s *Site) addSDKs() error {
 	escaped, err := module.EscapePath(s.config.SDKModule)
 	if err != nil {

@@ -360,7 +360,7 @@ func testGoWorker(t *testing.T, database string) {
 	if got := state(4); got != connect.StateActive || !cmp.Equal(read, []int64{10}) {
 		t.Errorf("%s, read %v", got, read)
 	}
-	// What fails is tried eight times, and is dead then. So is what ended the process each time.
+	// An event that fails is tried eight times, and is dead then. So is one that ended the process each time.
 	failing := errors.New("the database of the readings is full")
 	worker.Changed = func(context.Context, string, webhook.ActivityUpdated) error { return failing }
 	put("fails", "activity.updated", "10", days)

@@ -202,7 +202,9 @@ func (p *partnerUnderAct) works(t *testing.T) map[string]bool {
 	works["webhooks"] = p.sent(t, p.during)
 
 	p.DB.Exec(t, `insert into notices (recipient, kind, data) values ($1, 'partner_answer', '{"By": "kim", "State": "approved", "Answer": ""}')`, p.Partner.ID)
-	wait.Until(t, "the email is settled", func() bool { return pgtest.Value[int](t, p.DB, "select count(*) from notices where recipient = $1", p.Partner.ID) == 0 })
+	wait.Until(t, "the email is settled", func() bool {
+		return pgtest.Value[int](t, p.DB, "select count(*) from notices where recipient = $1", p.Partner.ID) == 0
+	})
 	for range p.Mail.NoticesWaiting() {
 		works["emails to its contact"] = slices.Contains(p.Mail.NextNotice(t).To, "it@"+p.Partner.ID.String()+".example")
 	}

@@ -16,7 +16,7 @@ import (
 func TestGoSDKSharedAccounts(t *testing.T) {
 	t.Parallel()
 	for kind, open := range map[string]func(*e2e.Service) connect.Store{
-		"memory":     func(*e2e.Service) connect.Store { return connect.NewMemoryStore() },
+		"memory": func(*e2e.Service) connect.Store { return connect.NewMemoryStore() },
 		// One connection to the database: who has a lock of the store needs no second one.
 		"PostgreSQL": func(e *e2e.Service) connect.Store {
 			database, err := url.Parse(e.DB.URL)

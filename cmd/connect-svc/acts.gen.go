@@ -59,7 +59,7 @@ type connectionCommands struct {
 	output
 	databaseSetting
 	List       connectionListCommand       `cmd:"" help:"List the connections of a user or of a client." detail:"Those that have ended are listed, too." example:"connect-svc connection list --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"`
-	Ended      connectionEndedCommand      `cmd:"" help:"List which connections of a client have ended, when and why." detail:"Newest first. The audit log is searched: the list goes back as far as that, and a connection that has lapsed is there within the hour." example:"connect-svc connection ended 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --reason user_disconnected --since 2026-11-27"`
+	Ended      connectionEndedCommand      `cmd:"" help:"List which connections ended, when and why." detail:"Newest first. The audit log is searched: the list goes back as far as that, and a connection that has lapsed is there within the hour." example:"connect-svc connection ended 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --reason user_disconnected --since 2026-11-27"`
 	Disconnect connectionDisconnectCommand `cmd:"" help:"End a user's connection with a client." example:"connect-svc connection disconnect --user 6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10 --client 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --yes"`
 }
 

@@ -16,7 +16,7 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
 		"connect-svc key":                             {"keys"},
-		"connect-svc connection ":                     {"disconnect", "list"},
+		"connect-svc connection ":                     {"disconnect", "ended", "list"},
 		"connect-svc connection disconnect --cl":      {"--client"},
 		"connect-svc user list --output ":             {"json", "text"},
 		"connect-svc sand":                            {"sandbox"},

@@ -36,8 +36,8 @@ func TestRefuses(t *testing.T) {
 		"a key of a command":        {"command: client list\n", "command: client list\n        colour: red\n", `unknown field "colour"`},
 		"a key of a flag":           {"placeholder: SESSION_ID", "hint: SESSION_ID", `unknown field "hint"`},
 		"a shared flag":             {"flags: [of user, of client]", "flags: [of user, of partner]", `there is no shared flag "of partner"`},
-		"a command of a group":      {"commands: [list, disconnect]", "commands: [list, connect]", `there is no command "connection connect"`},
-		"a command that none lists": {"commands: [list, disconnect]", "commands: [list]", `connection disconnect: no group lists it`},
+		"a command of a group":      {"commands: [list, ended, disconnect]", "commands: [list, ended, connect]", `there is no command "connection connect"`},
+		"a command that none lists": {"commands: [list, ended, disconnect]", "commands: [list, ended]", `connection disconnect: no group lists it`},
 		"an operation":              {"preview: previewUser", "preview: readEverything", `there is no operation "readEverything" that answers`},
 		"a parameter":               {"with: { session_id: end }", "with: { session_id: finish }", `no flag is session_id`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -85,10 +86,11 @@ type unprovenKey struct {
 }
 
 // AddError adds the error of one request from a network. grantID is that of the connection whose credential the request had; uuid.Nil: of none.
-// It never waits for the database, and drops errors beyond the bounds.
+// A refusal by the rate policy is the client's own: it keeps none, because a busy client has thousands. It never waits for the database, and drops
+// errors beyond the bounds.
 func (u *Usage) AddError(kind ErrorKind, requestID, grantID uuid.UUID, network netip.Prefix) {
 	added := ClientError{ErrorKind: kind, At: u.now(), Requests: 1, RequestIDs: []uuid.UUID{requestID}, GrantIDs: []uuid.UUID{}, network: network}
-	if grantID != uuid.Nil {
+	if grantID != uuid.Nil && kind.Status != http.StatusTooManyRequests {
 		added.GrantIDs = append(added.GrantIDs, grantID)
 	}
 	u.errors[kind.Authenticated].Add(added)

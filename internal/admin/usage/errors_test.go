@@ -151,6 +151,7 @@ func TestGrantsOfErrors(t *testing.T) {
 			uuid.New(), grant, netip.Prefix{})
 	}
 	refuse(uuid.Nil)
+	u.AddError(ErrorKind{ClientID: client, Authenticated: true, Operation: "listDailyActivity", Code: "rate_limited", Reason: "x", Status: 429}, uuid.New(), grants[0], netip.Prefix{})
 	for range 2 {
 		for _, grant := range grants {
 			refuse(grant)

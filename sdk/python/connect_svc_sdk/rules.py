@@ -88,7 +88,7 @@ class _Flight:
 
     rejected: str | None
     """The access token that it is to replace."""
-    running: Running[StoredConnection] | None = None
+    running: Running[StoredConnection]
 
 
 class Rules:
@@ -164,11 +164,9 @@ class Rules:
             with self._mutex:
                 flight = self._flights.get(key)
                 if flight is None:
-                    flight = self._flights[key] = _Flight(rejected)
-                    flight.running = self._world.start(self._fly(key, flight))
-                running = flight.running
-            assert running is not None
-            held = await running.result()
+                    flight = _Flight(rejected, self._world.start(self._fly(key, rejected)))
+                    self._flights[key] = flight
+            held = await flight.running.result()
             if held.access_token != rejected or flight.rejected == rejected:
                 return held  # however short it lives
             # It is that of a refresh that began before our token was rejected.
@@ -180,11 +178,11 @@ class Rules:
             and held.state in ("active", "refreshing")
         )
 
-    async def _fly(self, key: str, flight: _Flight) -> StoredConnection:
+    async def _fly(self, key: str, rejected: str | None) -> StoredConnection:
         try:
             lock = await self._world.lock(key)
             try:
-                return await self._refresh(lock, flight.rejected)
+                return await self._refresh(lock, rejected)
             finally:
                 await lock.unlock()
         finally:

@@ -162,6 +162,14 @@ class StoreOfThreads(unittest.TestCase):
             first = store.pace(client, slots, interval, hold)
             self.assertTrue(want - 60 < first < want + 0.1, (first, want))  # time passes meanwhile
 
+    def test_without_its_table_there_is_no_pace_and_the_connections_stay_readable(self) -> None:
+        store = self.open(most=1)
+        observe("alter table connect_pace rename to connect_pace_of_old")
+        self.addCleanup(observe, "alter table connect_pace_of_old rename to connect_pace")
+        with self.assertRaises(psycopg.errors.UndefinedTable):
+            store.pace("client", 1, 1.0, 0.0)
+        self.assertIsNone(store.load("ada"))
+
     def test_former_grants_are_kept(self) -> None:
         lock = self.open().lock("ada")
         former = replace(EXAMPLE, former_grants=("1c9e6679-7425-40de-944b-e07fc1f90ae7",))

@@ -47,9 +47,9 @@ func groups() []*group {
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
-		{name: "tools", has: under("tools"), maxLines: 5_150},
+		{name: "tools", has: under("tools"), maxLines: 5_453},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 45_831, maxFiles: 239, maxFuncs: 2_262, maxExported: 1_180},
+		{name: "service", has: func(string) bool { return true }, maxLines: 46_752, maxFiles: 241, maxFuncs: 2_305, maxExported: 1_193},
 	}
 }
 

@@ -142,7 +142,7 @@ type lock struct{ npm, module, wheel string }
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0=", ""},
 	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0=", ""},
-	"1.2.0": {"sha512-HY3HC1o1m0Amh6URg/7TiooNBlyWWlckGmegsNGnBixPQLSaS6zLu6itB4T1msYtXsM7vbwegb4o5UtjioAmBg==", "h1:3387Wy8t7PpNTzkr2qUM4Z4fYqHBkAYMG835a5TSt50=", "6c4dab8ffb6966d7f22848127f2daa6c40e5870d53f3109887290160238972e9"},
+	"1.2.0": {"sha512-Pggt/jP22loWOfbY8vmWghLUGXdbkNnwk8cV2m0petpeZ91mSvuOZlZqetzQVZpLz5NjVnhg1kg8UcRzSt7QKg==", "h1:gPiJJP8SXJcoPY9BTZPpIfnssfFXlLJP953lzo1GeTo=", "6c4dab8ffb6966d7f22848127f2daa6c40e5870d53f3109887290160238972e9"},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

@@ -123,8 +123,8 @@ func (b Batch) prepare() (*prepared, error) {
 		p.parts = append(p.parts, set.written, set.removed.refuseStored(set.written))
 		p.users = append(append(p.users, set.written.users()...), set.removed.users()...)
 	}
-	if len(p.users) > MaxBatchRows {
-		return nil, refusal.Field{Problem: fmt.Sprintf("must have at most %d rows in all", MaxBatchRows)}
+	if len(p.users) > maxBatchRows {
+		return nil, refusal.Field{Problem: fmt.Sprintf("must have at most %d rows in all", maxBatchRows)}
 	}
 	return p, nil
 }
@@ -272,8 +272,8 @@ func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known
 	return known, postgres.Wrap("lock the users", err)
 }
 
-// MaxBatchRows bounds the rows of a batch, in all its parts together.
-const MaxBatchRows = 10_000
+// maxBatchRows bounds the rows of a batch, in all its parts together.
+const maxBatchRows = 10_000
 
 // Batch holds rows that are written together: 10,000 at most.
 type Batch struct {

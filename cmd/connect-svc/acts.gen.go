@@ -24,6 +24,8 @@ type clientCommands struct {
 	RotateSecret   clientRotateSecretCommand   `cmd:"" help:"Replace its secret and print the new one once." detail:"The old secret stops working immediately, or after --overlap. A secret older than that one stops in any case." example:"connect-svc client rotate-secret 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --overlap 24h"`
 	Disable        clientDisableCommand        `cmd:"" help:"Lock a client out; its connections are kept." example:"connect-svc client disable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Enable         clientEnableCommand         `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Suspend        clientSuspendCommand        `cmd:"" help:"Cut off a client that may have been broken into." detail:"It is disabled, its links and sessions end, and its events wait. What was changed of it in the last 30 days is listed, and who did so. client resume brings it back with new secrets." example:"connect-svc client suspend 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
+	Resume         clientResumeCommand         `cmd:"" help:"Bring a client back with new secrets." detail:"The secret of the client and that of its webhook are replaced at once, and printed once. Then the client is enabled, and the events that wait are sent." example:"connect-svc client resume 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Webhook        clientWebhookCommands       `cmd:"" help:"Manage where a client's events are sent."`
 	Errors         clientErrorsCommand         `cmd:"" help:"List refused requests and the true reasons." detail:"Newest first. Equal requests within some seconds are one row. Of each operation with one code there are the last 300 rows of the client, and the last 50 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --code invalid_grant"`
 	PortalLink     clientPortalLinkCommand     `cmd:"" help:"Create a link to a client's own pages." detail:"A person at the partner who opens it sees the client's requests, webhooks, secrets and audit log for 12 hours. The link works once." example:"connect-svc client portal-link 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --name kim"`
@@ -331,6 +333,19 @@ func (c clientPortalSessionsCommand) Run(p *program, group *clientCommands, api 
 	}), "session_id name read_only created_by created_at opened_at expires_at")
 }
 
+type clientResumeCommand struct {
+	ID clientRef `arg:"" help:"The client's id or name."`
+	settings.Keyset
+}
+
+func (c clientResumeCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	answer, err := decode[operatorapi.ResumedClient](api.ResumeClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	return group.print(p, answer, func(w io.Writer) { writeResumed(w, answer) })
+}
+
 type clientRevokeTokensCommand struct {
 	confirmation
 	ID clientRef `arg:"" help:"The client's id or name."`
@@ -374,6 +389,18 @@ func (c clientShowCommand) Run(p *program, group *clientCommands, api *operatorA
 		return err
 	}
 	return group.show(p, answer, "client_id name status callback_url scopes requests_per_minute burst concurrent_reads contact_email homepage_url privacy_url terms_url logo webhook_parallel created_at old_secret_until webhook.url webhook.stopped_at webhook.paused_at webhook.rotating_until webhook_secret", clientNotes(answer)...)
+}
+
+type clientSuspendCommand struct {
+	ID clientRef `arg:"" help:"The client's id or name."`
+}
+
+func (c clientSuspendCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	answer, err := decode[operatorapi.SuspendedClient](api.SuspendClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	return group.print(p, answer, func(w io.Writer) { writeSuspended(w, answer) })
 }
 
 type clientUpdateCommand struct {

@@ -190,6 +190,20 @@ func writeChangeRequest(w io.Writer, request operatorapi.ChangeRequest) {
 	}
 }
 
+func writeSuspended(w io.Writer, suspended operatorapi.SuspendedClient) {
+	fields(w, suspended.Client, "client_id name status")
+	heading(w, len(suspended.Changes), "AT\tACTOR\tCHANGE\tDETAIL")
+	for _, change := range suspended.Changes {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", change.At, change.Actor, change.Action, printable(string(change.Detail)))
+	}
+}
+
+func writeResumed(w io.Writer, resumed operatorapi.ResumedClient) {
+	fields(w, resumed.Client, "client_id name status webhook.url")
+	fields(w, resumed, "client_secret webhook_secret")
+	fmt.Fprintln(w, "Save the secrets now: they cannot be shown again.")
+}
+
 func (c clientOffboardCommand) question(preview operatorapi.ClientPreview) string {
 	ending := "connections"
 	if counts := preview.Connections; counts.Precision == operatorapi.ConnectionCountsPrecisionExact {

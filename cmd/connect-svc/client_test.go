@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -221,4 +222,30 @@ func TestClientRefusals(t *testing.T) {
 func TestCommandsOnAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	refuse(t, env(pgtest.NewEmpty(t)), statusFailed, []string{"connect-svc migrate up"}, "client", "list")
+}
+
+// People read who changed what in a line of text, and both secrets once.
+func TestSuspendForPeople(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	env := allSettings(t, db)
+	made := succeedJSON[operatorapi.CreatedClient](t, env, "", "client", "create", "--name", "Walk", "--callback", "https://walk.example/cb",
+		"--scope", "daily_steps:read", "--webhook-url", "https://walk.example/hook")
+	id := made.ClientId.String()
+	succeed(t, with(env, "CONNECT_OPERATOR=eve"), "", "client", "update", id, "--callback", "https://eve.example/cb")
+	suspended := succeed(t, env, "", "client", "suspend", id)
+	for _, want := range []string{`status +disabled`, `AT +ACTOR +CHANGE +DETAIL`, `cli:eve +client\.updated +\{.*https://eve\.example/cb.*\}`} {
+		if !regexp.MustCompile(want).MatchString(suspended) {
+			t.Errorf("it does not say %s:\n%s", want, suspended)
+		}
+	}
+	resumed := succeed(t, env, "", "client", "resume", "Walk")
+	for _, want := range []string{`client id +` + id, `status +active`, `client secret +svci_`, `webhook secret +whsec_`, `Save the secrets now`} {
+		if !regexp.MustCompile(want).MatchString(resumed) {
+			t.Errorf("it does not say %s", want)
+		}
+	}
+	if strings.Contains(resumed, made.ClientSecret) || strings.Contains(resumed, *made.WebhookSecret) {
+		t.Error("a former secret is kept")
+	}
 }

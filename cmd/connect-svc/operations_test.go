@@ -70,6 +70,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"rotateClientSecret", command("RotatedClientSecret", "client", "rotate-secret", id, "--overlap", "1h")},
 		{"disableClient", command("Client", "client", "disable", id)},
 		{"enableClient", command("Client", "client", "enable", id)},
+		{"suspendClient", command("SuspendedClient", "client", "suspend", id)},
+		{"resumeClient", command("ResumedClient", "client", "resume", id)},
 		{"listEndedConnections", command("[]EndedConnection", "connection", "ended", id)},
 		{"listClientErrors", command("[]ClientError", "client", "errors", id)},
 		{"listUsage", command("[]ClientUsage", "usage", "--query", "Walk")},

@@ -1671,6 +1671,18 @@ type ReportFigures struct {
 	WebhooksFailed int64 `json:"webhooks_failed"`
 }
 
+// ResumedClient defines model for ResumedClient.
+type ResumedClient struct {
+	// Client Lists have no `webhook`. It is also absent if the client has none.
+	Client Client `json:"client"`
+
+	// ClientSecret Shown once.
+	ClientSecret string `json:"client_secret"`
+
+	// WebhookSecret Shown once. Null without a webhook.
+	WebhookSecret *string `json:"webhook_secret"`
+}
+
 // RevokedClientTokens defines model for RevokedClientTokens.
 type RevokedClientTokens struct {
 	// ClientId A UUID. Responses write it in lower case.
@@ -1810,6 +1822,15 @@ type StepsRow struct {
 
 	// UserId A UUID. Responses write it in lower case.
 	UserId Id `json:"user_id"`
+}
+
+// SuspendedClient defines model for SuspendedClient.
+type SuspendedClient struct {
+	// Changes Acts of the last 30 days on the client, its webhook and its own pages, newest first. Each has who did so as its actor.
+	Changes []AuditEvent `json:"changes"`
+
+	// Client Lists have no `webhook`. It is also absent if the client has none.
+	Client Client `json:"client"`
 }
 
 // Timezone A name from the time zone database, such as `Europe/Berlin`. It decides the user's calendar day. A former name is accepted, and
@@ -2977,6 +2998,14 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/clients/{client_id}/preview (the `PreviewClient` operationId).
 	PreviewClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResumeClient Resume a client with new secrets
+	//
+	// The end of `suspendClient`: replaces the client's secret, and the secret of its webhook if it has one, without an overlap. Then it enables the
+	// client. Both secrets are only in this response. If the response is an error, the client may still be disabled: repeat it.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/resume (the `ResumeClient` operationId).
+	ResumeClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RevokeClientTokens Revoke all tokens of a client
 	//
 	// Revokes all authorized connections of the client: their access tokens and refresh tokens stop working, each user has to
@@ -3005,6 +3034,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
 	RotateClientSecret(ctx context.Context, clientId ClientId, body RotateClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendClient Suspend a client
+	//
+	// For a client that may have been broken into. It does what `disableClient` does, and returns the last changes of the client and of its
+	// webhook, and who made them: the callback or the webhook's address may be that of a thief.
+	//
+	// Corresponds with POST /operator/v1/clients/{client_id}/suspend (the `SuspendClient` operationId).
+	SuspendClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReadClientUsage Read a client's usage
 	//
@@ -3918,6 +3955,24 @@ func (c *Caller) PreviewClient(ctx context.Context, clientId ClientId, reqEditor
 	return c.Client.Do(req)
 }
 
+// ResumeClient Resume a client with new secrets
+//
+// The end of `suspendClient`: replaces the client's secret, and the secret of its webhook if it has one, without an overlap. Then it enables the
+// client. Both secrets are only in this response. If the response is an error, the client may still be disabled: repeat it.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/resume (the `ResumeClient` operationId).
+func (c *Caller) ResumeClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeClientRequest(c.Server, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RevokeClientTokens Revoke all tokens of a client
 //
 // Revokes all authorized connections of the client: their access tokens and refresh tokens stop working, each user has to
@@ -3967,6 +4022,24 @@ func (c *Caller) RotateClientSecretWithBody(ctx context.Context, clientId Client
 // Corresponds with POST /operator/v1/clients/{client_id}/secret (the `RotateClientSecret` operationId).
 func (c *Caller) RotateClientSecret(ctx context.Context, clientId ClientId, body RotateClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRotateClientSecretRequest(c.Server, clientId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendClient Suspend a client
+//
+// For a client that may have been broken into. It does what `disableClient` does, and returns the last changes of the client and of its
+// webhook, and who made them: the callback or the webhook's address may be that of a thief.
+//
+// Corresponds with POST /operator/v1/clients/{client_id}/suspend (the `SuspendClient` operationId).
+func (c *Caller) SuspendClient(ctx context.Context, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendClientRequest(c.Server, clientId)
 	if err != nil {
 		return nil, err
 	}
@@ -5847,6 +5920,40 @@ func NewPreviewClientRequest(server string, clientId ClientId) (*http.Request, e
 	return req, nil
 }
 
+// NewResumeClientRequest constructs an http.Request for the ResumeClient method
+func NewResumeClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRevokeClientTokensRequest constructs an http.Request for the RevokeClientTokens method
 func NewRevokeClientTokensRequest(server string, clientId ClientId) (*http.Request, error) {
 	var err error
@@ -5924,6 +6031,40 @@ func NewRotateClientSecretRequestWithBody(server string, clientId ClientId, cont
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSuspendClientRequest constructs an http.Request for the SuspendClient method
+func NewSuspendClientRequest(server string, clientId ClientId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "client_id", clientId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clients/%s/suspend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -7619,12 +7760,18 @@ type ServerInterface interface {
 	// PreviewClient Read what an act on a client would end or send
 	// (GET /operator/v1/clients/{client_id}/preview)
 	PreviewClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// ResumeClient Resume a client with new secrets
+	// (POST /operator/v1/clients/{client_id}/resume)
+	ResumeClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId)
+	// SuspendClient Suspend a client
+	// (POST /operator/v1/clients/{client_id}/suspend)
+	SuspendClient(w http.ResponseWriter, r *http.Request, clientId ClientId)
 	// ReadClientUsage Read a client's usage
 	// (GET /operator/v1/clients/{client_id}/usage)
 	ReadClientUsage(w http.ResponseWriter, r *http.Request, clientId ClientId, params ReadClientUsageParams)
@@ -7856,6 +8003,12 @@ func (_ Unimplemented) PreviewClient(w http.ResponseWriter, r *http.Request, cli
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ResumeClient Resume a client with new secrets
+// (POST /operator/v1/clients/{client_id}/resume)
+func (_ Unimplemented) ResumeClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // RevokeClientTokens Revoke all tokens of a client
 // (POST /operator/v1/clients/{client_id}/revoke-tokens)
 func (_ Unimplemented) RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId) {
@@ -7865,6 +8018,12 @@ func (_ Unimplemented) RevokeClientTokens(w http.ResponseWriter, r *http.Request
 // RotateClientSecret Replace the secret
 // (POST /operator/v1/clients/{client_id}/secret)
 func (_ Unimplemented) RotateClientSecret(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SuspendClient Suspend a client
+// (POST /operator/v1/clients/{client_id}/suspend)
+func (_ Unimplemented) SuspendClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -8907,6 +9066,32 @@ func (siw *ServerInterfaceWrapper) PreviewClient(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ResumeClient operation middleware
+func (siw *ServerInterfaceWrapper) ResumeClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeClient(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RevokeClientTokens operation middleware
 func (siw *ServerInterfaceWrapper) RevokeClientTokens(w http.ResponseWriter, r *http.Request) {
 
@@ -8950,6 +9135,32 @@ func (siw *ServerInterfaceWrapper) RotateClientSecret(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RotateClientSecret(w, r, clientId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SuspendClient operation middleware
+func (siw *ServerInterfaceWrapper) SuspendClient(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "client_id" -------------
+	var clientId ClientId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "client_id", chi.URLParam(r, "client_id"), &clientId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "client_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SuspendClient(w, r, clientId)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -10311,10 +10522,16 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/preview", wrapper.PreviewClient)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/resume", wrapper.ResumeClient)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/revoke-tokens", wrapper.RevokeClientTokens)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/secret", wrapper.RotateClientSecret)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/operator/v1/clients/{client_id}/suspend", wrapper.SuspendClient)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/clients/{client_id}/usage", wrapper.ReadClientUsage)
@@ -13513,6 +13730,156 @@ func (response PreviewClient500ApplicationProblemPlusJSONResponse) VisitPreviewC
 	return err
 }
 
+type ResumeClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type ResumeClientResponseObject interface {
+	VisitResumeClientResponse(w http.ResponseWriter) error
+}
+
+type ResumeClient200JSONResponse ResumedClient
+
+func (response ResumeClient200JSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient400ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient401ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient403ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient404ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient409ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient429ApplicationProblemPlusJSONResponse struct {
+	OverBudgetApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient429ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeClient500ApplicationProblemPlusJSONResponse) VisitResumeClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RevokeClientTokensRequestObject struct {
 	ClientId ClientId `json:"client_id"`
 }
@@ -13867,6 +14234,137 @@ func (response RotateClientSecret503ApplicationProblemPlusJSONResponse) VisitRot
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClientRequestObject struct {
+	ClientId ClientId `json:"client_id"`
+}
+
+type SuspendClientResponseObject interface {
+	VisitSuspendClientResponse(w http.ResponseWriter) error
+}
+
+type SuspendClient200JSONResponse SuspendedClient
+
+func (response SuspendClient200JSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient400ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient401ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient403ApplicationProblemPlusJSONResponse struct {
+	ReadOnlyApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient403ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient404ApplicationProblemPlusJSONResponse struct {
+	ClientNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient404ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient409ApplicationProblemPlusJSONResponse struct {
+	ClientOffboardedApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient409ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendClient500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response SuspendClient500ApplicationProblemPlusJSONResponse) VisitSuspendClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -17800,12 +18298,18 @@ type StrictServerInterface interface {
 	// PreviewClient Read what an act on a client would end or send
 	// (GET /operator/v1/clients/{client_id}/preview)
 	PreviewClient(ctx context.Context, request PreviewClientRequestObject) (PreviewClientResponseObject, error)
+	// ResumeClient Resume a client with new secrets
+	// (POST /operator/v1/clients/{client_id}/resume)
+	ResumeClient(ctx context.Context, request ResumeClientRequestObject) (ResumeClientResponseObject, error)
 	// RevokeClientTokens Revoke all tokens of a client
 	// (POST /operator/v1/clients/{client_id}/revoke-tokens)
 	RevokeClientTokens(ctx context.Context, request RevokeClientTokensRequestObject) (RevokeClientTokensResponseObject, error)
 	// RotateClientSecret Replace the secret
 	// (POST /operator/v1/clients/{client_id}/secret)
 	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
+	// SuspendClient Suspend a client
+	// (POST /operator/v1/clients/{client_id}/suspend)
+	SuspendClient(ctx context.Context, request SuspendClientRequestObject) (SuspendClientResponseObject, error)
 	// ReadClientUsage Read a client's usage
 	// (GET /operator/v1/clients/{client_id}/usage)
 	ReadClientUsage(ctx context.Context, request ReadClientUsageRequestObject) (ReadClientUsageResponseObject, error)
@@ -18538,6 +19042,32 @@ func (sh *strictHandler) PreviewClient(w http.ResponseWriter, r *http.Request, c
 	}
 }
 
+// ResumeClient operation middleware
+func (sh *strictHandler) ResumeClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request ResumeClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeClient(ctx, request.(ResumeClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeClientResponseObject); ok {
+		if err := validResponse.VisitResumeClientResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RevokeClientTokens operation middleware
 func (sh *strictHandler) RevokeClientTokens(w http.ResponseWriter, r *http.Request, clientId ClientId) {
 	var request RevokeClientTokensRequestObject
@@ -18590,6 +19120,32 @@ func (sh *strictHandler) RotateClientSecret(w http.ResponseWriter, r *http.Reque
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RotateClientSecretResponseObject); ok {
 		if err := validResponse.VisitRotateClientSecretResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SuspendClient operation middleware
+func (sh *strictHandler) SuspendClient(w http.ResponseWriter, r *http.Request, clientId ClientId) {
+	var request SuspendClientRequestObject
+
+	request.ClientId = clientId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendClient(ctx, request.(SuspendClientRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendClient")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SuspendClientResponseObject); ok {
+		if err := validResponse.VisitSuspendClientResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -19678,236 +20234,243 @@ var swaggerSpec = []string{
 	"3KMVKA1G/SlTGEarQYYzWpV4kLHzbvC9o9XA4UmVpua6PwZUNh9hoaqMRoBo2vnT5owO7CHZ8H1z6ssw",
 	"oBoMUmMjzCiZD/m+VpFbtShgg/xuFaafJ7TseqgDUZ9PESqtFG4ME2K/UdpAM99LeO3M3hOWpGZuRwA7",
 	"3+BYX9rWEIUTjdlk3+1p9tB1JV4x23Ez2FQypjNG6A3lYg8HIgD68Ph54YzLmN7GENQgZgm/Y2kZ5WHi",
-	"NPCff3YXceEGrIJJWhvtht8xQRbz+67Q2l0ZHr7txfwFhSoqqoS5DrKBhpNXKUpXfH1VtrdNsscL9c4r",
-	"kBBfLpmyViOKbAcDDP0dEyk3RSFK6CpdMB6z5n6vAwYbIJwDi4Dtw2nWS10DFqd5AED6lQs6ZHj9xi6N",
-	"yIwrBWWuaQBtal//ku7zhxMC2bfTsSpyUitKInWGoP/Wg8MfPDi6Iy7+vvqmPrCeqNsDmB4Af20Fynd1",
-	"WdETs6qmsfQefOuK4gseKcHInKVwsFFNcvk/MeXJagBRVsjwCKKs8KfiL61Rz5l9vCxib+zZF+L53Q7l",
-	"yY0cqBWQaJCACo4RJ/lCZGXvKUGgMaYixGhBWG4om1+mxuI3rDObZ9hxXosz1uOUKpLwSZbZOuO6vNqn",
-	"ql0O6JzDPsAwxwzsGHRGDG3ZP/wNPuyBALQkM3rLoJ7dtnXur00Q0KfprT1TkLLUIUMhnc0y7BMhrwX8",
-	"AZCoAXo068+TYbBNAbrI+UM6ZBgzUAArBgXQZxiYa3TOmwvI6CdWFyVD1EOG/WthcaC9FkaGsOowaVx/",
-	"syxmlnOcpl0nCEdBPRS4dO0mdcgQ80Lj4pO9ruuf1bkWQ8VvBIsHXNgpwIN2f20ariIpv5kCZjXsr/lg",
-	"oMKXb3wOtxp2NoeKaDW2bA8w3maVaa+cwbzN43N83k4J3KyWbqNRwuilBw+oKT8QyEigDkwzkMAcBhXu",
-	"OmDfw78GXAwE00bCAuSQ+xfoDINRKpdgKhuB+GGzj/tGmG9VoeopY60Y44smCWHCcIzFr1DoGLOi3zzi",
-	"NqUZqvTmi4dquzo0nnGbOAmQTcCBXyML27YsLl8uPLgg2bhywsPQ7fyXwbksK9IrA8EOtijrh+yocHyV",
-	"efk3wBGi7H8pb5rqJGDNAIetzfo384I/z91APig4xkb7SFb+EGMvf7MKqDyUVyq6XO9Cqg7VWeSobogo",
-	"vO8q0cJkzAYbwUuRB+2N5URwKUsSjJdBjsUFQRXeHkdsLpZ9y3b+9n0RzJ+hStke56+vOeUQzewiRSE7",
-	"lHKZ08zLBQr8FSobmdB8wjNNIOUxiwiWnPsDY2FGJ1jk2zt+YhtXhHWI5A3WA7tWG+UIBMfbMTDeajZ/",
-	"6qPaO2dOZIHxL9rrKD9s6dbk5/clJvaw0nr2v8z1QWqgQ9HOPLXLOu5jtjBu9XS+yDzAAqrth9nbrN3A",
-	"ZbO/CorDi05fyEeepHKGZR58xiD/kRhpOqKKBb0Eni/M4hz9ytKEiyEA8sdsbNtW+SLwsV0PEtOVuVWg",
-	"+CO1oD/KgvrbpBujvStjrQPEhs2qwIY2cM+kTC9SweI+GV4oTo/+Uya3VNMhanDwq6c0GS+0psOIDN9d",
-	"PbV/eq7HR/ATtN758+9Xw7XGN49Ot0rY3SAZd+zs3yE9WJ8kwev2Tw7ECdL22McxgwwjohJjVSBsUkO8",
-	"r909qrvEfqsc6BdQfjyEBI/hDh76qVyUJQz8u/k1hv0DR3cttSuD39yQmVNWlLlvgMqoNWf0drAzD/ke",
-	"FghkWYbuWY9TNrdTuO8OVjY7uP+HK3sa7OnLBWilrWAiNROzAmdUrZysptlY/vvNE7HKZh7lxFwJ10ab",
-	"Gj+s93hwyV7BkXLnfHukCc7SobGc0UleLSQeOo7zDug1O9XzfzuQN/fu9lwJX5OrOa/aDAfbuDPsZll7",
-	"cF+f7VqG1uLt9ynXmokgubqEw817CSvD4EGnioUgSAFOakoVmWG4jwrSi7rdru1vKtOwY2jf+iuUtg3j",
-	"tC8hk4IpDDHGdIWtsmiyNP90lFR5Y1b7W5lwoyoSd3fr8L5DvYZVr30upC3dqJl6DJWPn8sq6CF1fbCR",
-	"rzIr3DWoxQpi6wDG5HdnQygsLVGAMzOhqflPDmsGTAHla1AikuziKluvCCibneG5TdzgQ9E1xwyKAkuG",
-	"0/JrGL22pFFLly3t5h3lpEX5XmfMGBzxbTKredK1DfptdZNkDZV39MbUsr7DYdav08yW9sHKyhX5lerx",
-	"tOFa+ITn2iLoUi7XkDEC+LJynBAcZiPhl0wBot5u5Ne4UhoSVbOJ44yL8Le9bwp273PF3A+twIIC+K1q",
-	"rnWLXUsaSlJhrkxDJ7XZxIDszkRsdBFMK+4Q9FoAqr1cggtqTqgmvW7U7fbC5sRy4mKJ0I4aVJuSZFGM",
-	"oZQizfgWx0alsSGXFZRb0DThLPWxynsn628cuQghuNNwXi0oTzjZnJFfqqg9ozxZAWiAbUi+A11Nz3+l",
-	"zyAsTchAkvNLCA7QnRKdnW7SFLExQKQqrRbLVZ3sAgmJIdzNLLSkXLuwF0/XA9z1htqnORYy/5oiFLJq",
-	"sITBZHMeC39+qwRS81DCD8O4HHHwvUWo+QK+iTmF9pK0tKpLjBliAyKuNTI4+MByzesBeUAtZiwPX8Ix",
-	"aQlH+Dp4e1JTzcXNjrmR5hxU50aav36dXn4WO2iwpVsrYJKnFrgstmWM5LTn+9LY74R7mc3Vbjm24y5U",
-	"5X2piVpwzzoAnjlEw2CBQg5fY4gNZ+8CU98OmWFJsyFKIJF8xiRcXy4R74IoagxS8DJUtCDYrGEs0Jls",
-	"20mXIIzwGQvOuIe98w2LdmiLRq1Ftd5cF9qY2y6OfiyES3BVuJiPBLzLdQCtXwRnD0F/8Tub0JieRL3z",
-	"Y5uJ4sJFMl6hd82fnbG93LkC9MI+YWpM56wK1GAHKEU8bxnOzjrGYilKi+tQYHZLaTqbV/QpAD9G1lnX",
-	"P14e7tlSweEY1iIYrNOQZ68AfRE5INiZDSdvt8xmoEyVhp+2KOy7xn+/dovcna57i0VRwaPur4bkoXOq",
-	"dhZzI+/jYdjiHzsZAABmzlNYkvhezHkvTXcvTbitcitvRFirIN3nuBYor4/y1qwlMVjwli2rL2pK5kzE",
-	"XNzY3uk2YRw8Ch3ywmahco9NPod26wjHnN7xMbONULgmVBEljUWvoCGdMOeeKzJJGftaWMeq6nDY7gRm",
-	"q7JT0bGFYBs2a5NKVMMvagXMW+2RPiqyuenBmakOzK0lF2Fui+3Ta7xYYpfkWqCHcW6Lj7qtFbHd1ECO",
-	"5F3tBS3Mwd1Y4bx+KrZdA898EUqTbCMZVwCnm79A+jKA2TilqlS4NrsVfBlKjW3xmcwJpnHXC0fmtdIS",
-	"4bjbCXiYbOg4x+XKw47igm3jmEO7jIub+M25jrNdKSXPq4o8HkKZiDX+IbORY4QSSkq4WD9GwX0yUzcD",
-	"23P3w6eTigZ1jh3BpGkM7oM5k+VQ+oFt1exYNTz4GyrwffENVeYSQWqH5QH6xudwQ8qSPUN+fUIis4XZ",
-	"wBpvy9vvOyOGhWzxk3LAAquw2slqNYWxbWrTh2pOuKLpTeOC29IWIBei2KQt1JpsEsF42rzPZon3YcNa",
-	"XjXv4nNfXoD3N5FUinF/ZfHsc2c+2NF1Pc2hKQSq0aatfc/19EvUUy8z32mNFQxvtBol2CTsLGJ9hVDp",
-	"H2C77FDTnCGSF2gp3UYbRm4W9xumcqmGZIwxPZokENTrEOxtIJeYZq0kPsFibIikWApp6XZ/iUzzc83v",
-	"lHv+W8HoRJyLJGU0XtkM+wyp0zb4sx2+E6pZCuvknEVUG+lhKLO8X2si5YiffuGyr20D/1zPT7sH+KeD",
-	"+pzRmDXF+VymEjv5G50lPCDURwBqYG/vAAd6H//H99VueyvgaAF9OGelVeGQQlR1vEi5Xr01gyMjuEpt",
-	"AK8pv0XuaLJAy/np61evnj+9Grx+8/zy4ur15eDq9X8+fzWEM0YtmBKCGU6pmlo3R8Vbbwe/vXj5HNQn",
-	"WAtQoBhNwS1qSTcXfuuzoZyLibT9+zQd66yNKVDoy80ddAtqBbhj+elwRS7evABHiu+DBQ//BJWfhM7n",
-	"EZSBjuj4lonYpUUwMmdyngDgv88MxO7K5gHb/lTZXkEYguJ3RrlKuNJMsPRaQJGx8uX+UIXLJ7l6eVxD",
-	"KFQWiKIZdyrXnWCvfnyps2WhrwVmoFosSXtRwILZDSMUkhZdMMnaBtibbL3jq5mBbSzmW50EZZ8u0ZWn",
-	"ZlmvRSzHixlAJwzlnAk6550VnSXDzrW4Fm+ZXWM7feG6psP0hrkUhT75FbhkaH3hHfKrjDnDwNZ/vH39",
-	"yrz+7uq39pOwQ3fvEfmd/4pUQ0dYacHwr8XwKTZ9aT+3fWL65OZvfG4hD/BF+LjGSJxNkDF/NMN1yDsL",
-	"C4S1XHNs4IbdpOA9Bx5AXoFrGH9pHdZwQuYJ5cIB7uO+/HVhLLE5TSlA2wDNcjxepKC2RLZxLo4rBcsP",
-	"ZJb0ZZZujMCc5vxCecLQKgrDwLAcQvN2LhYsMAgNvzj71Zu1HqlClFq35Cl8T5kNt3DZc54yjML4jyDo",
-	"xpRhHhLcLBOZJHKZfc3czFbHhwCWD7NA+gJM8SJQ2PAsiXyEy77j6y1svjEISwWxpxeQfmzotGxsoTfM",
-	"56FXFy6sbb5CsJBfkZ8vf3tKzk/PHv8SkSGdzxM+hgGO7IP/8hclxbBDhkaODUnMlebiZsHVFNd3BrAl",
-	"rn/VkLC/LmiCK4JMfS2G/9W2PUPbL54N7aq7+mwVroWbdiJvrIcZQhMaig0nAQwuiGPoXhSRIXZEG9q0",
-	"dOwA0et2CehIilB1LeAw2R5ods6Pzru9XwzvypCCoHryKIgTHPUeH8E/hh1yAWgElJx1u4U9Ac5GBjf7",
-	"YDj2WkzpHJv6EYSpzh7niig6MZLCnrUIqgbn2p7MYIuJkjOGrRQEW2Idv+GlvkuSg1sr0Jps0O5aUEHM",
-	"IlELeBiBA96wmgNRp5lnX0tCfbDd8M3TKRvfKpIuBO6M4c40Zml2k2BwwxjPC8Dxy6pLHev2rST8+bTb",
-	"g9v1tHuCmB/ETEnGzlE9pYL8+fnVLxGZUz01z5/+El0LFB+olUVkxmYyXfkLD5ymP591T36JoG41DJea",
-	"L3Qjcto7Mf9z9kvkWenn0+PjXyJXt2o0EhgtIqfdcyTx+Nh87lqYQ/0LRLYR7MacK3tCAbVHrAj0+zID",
-	"guDWmcyBs24sFa0c2dQIBtW3gBaGhU4iu/e5Y7CcMnEthpdMp6s28NsQ5MycKhSKgMwxZjaOnIEdQMsZ",
-	"+P0lm7SNop1ypmm6cuVi/Vb4S6NHLWYz888+aO0BdLM9F1alcNeNMCLPzAj0hcihtuMVmiV0dXybu37L",
-	"3qPEJaMTW3tK3rpPe5Xh4s2LVtTysctWr9PtdF0/TTrnrX7rpNPrdNGdNwWt78i9fXTXO6JBkc5cqrLQ",
-	"lpmlshfcTBolxkkMrHoxYtwwu9Q0idDjsHKz5QKVlJQKRV24NLGQLGxmWAfaIZFL2FNzXClaY9fWYFI+",
-	"OcCcr78TMPj+Tv6TrcjfiaEN3hHYmsH8+9b85Vr8vd1u+/83Lw4D6TQkf0cpYGYFsaG/OxPRNgOEziz4",
-	"3np8M/f60EPVDYtfQQQNLsbJAsKC0Jpe01TbLxtaBkHiXv67OWCDtW+HTcDzI+B88qRn9RD5MXLGxtoY",
-	"2V+rxljbkeeTieHUbRswSBF4oWInkM1c/cxPCvfjTzB0sF5mMVd40MxFvMILHNRqu4NckSXa1nZFSsct",
-	"bmE2vNnB8s0qn0HZpmVfC66bqv2p+GzJPmWfzf6IWwKFQ2ansjsQu5hIPE14Vpw9n8HgG/1hKfFAg/IA",
-	"BzErWwMhfctWUaapmcONXqgOubgW+AIMNpJ6CmtfkB0UDihXwbhXod5W1ElQV0EJ7jWBF3Gr35ovtC8x",
-	"9Lmtv9pwoWvm2P/UCnW0v9goNvsIUQrMcqBY4AKmblDKEyY09P8oASLtHT857ZYCjbaOu8eP2r1e+7h7",
-	"1X3SP+72T7qdswooy/zTj/unZ/1uNweB2Ycs37Z5rNc77rZ7rSCdtXUy6dLTUfyofR6fjdun8RPaPqdn",
-	"J+3HcW/yaNKbPKHdHnjONnAbTLDgtmmd9cYnk8cxaz86Hp+1T0dnrP2Edln7bPJ43Jv0Rufj7tm+KNmZ",
-	"ghPnGAmX0XlJgq3qdp1PpqUXQrBkN8rDVBhgipKh7V+fnB737jtGfoMKg/We7DaH3DcruKx33j7e7etV",
-	"chJGKyAW1dng072QsfPwx5v4q9VvnwWMFTOIR0EljlrarrNNSQeXF3oItzo2rfjDGr3PeU+iThcsSJ8E",
-	"UXfc7R5COIbBgq6LBPRybv5u4Frvfd4ii4L+YBWfK/9EPVJ6ASndz4UjHb7f2z6Vwvvlc6j6zufwKNZ7",
-	"vvpw7fT+LhPelT9tKSa8XpUhDXqHU9jAU2VsmVPk2rKRPHcf/e6acIMGAG/1tr/1LmzHDS+dbH/pktH4",
-	"tUhwlF6NF66kfAlNruGFszpk+Q7Wv7OYU5euc3p8vP3lF+jnsZ5N89pZnQV8Cwa7b1J/Vmclfl0oLMtd",
-	"M4qt7mjUyExH0/TGyOGWV9s+RK2PkL7YtnCsrZEVZVG5mXo0z+oky83VXxGFfRhoh0Pb6tTrsODscA4Z",
-	"+A1qmf0A3jgrlXQt4bGsEk+LC6IGqi3qsWM5mwHsV8IFI2qKH3DjIm2AUozasNfQ0R2Zt3gzp5EjaUyF",
-	"fShEm6djXaof41LtRUe2tVb+FjisivKwrsDi3GvfgN2N10bjG7C7Js3r34DdujfYfd/fzw24Yc61bsD6",
-	"7+8y4YPfgJnYQZkzYu5S/HEffmv3oVkcDBqU3Il2f5d4Z/qr5H5X5SLmum3TkW/KUqAwPOguGzlxPuko",
-	"iGkHrukowwOwLu6xFEomSDH7aPZFeZBtiA/nm4qaJbBd+69FIm+c9wfe7EO5QxxjNJsJna4ItbB+ELWA",
-	"0I2bYAe9jTNYSJokFhR/whMNAfjnFhJdabrCYlcMQ4MnjatrYbusOSB7jLSgN5qnLt7tIX/A5/xiQiZs",
-	"6dHWcWzXldGOHBGKwU0bFVdTw6w2RmNDrxAoYVjw5iKurhJOFSKyULJ3LXzezSJJMOwp7BKZlebKpna5",
-	"UhEhPcQCPmWpoXHM4j6h2gaQFyIBwGynS6DDjt3A005FAZxSniQkXQiB/vcrmQvVQiaAurVeV69iDake",
-	"urASOAntpioyBOQ9G9BUt3weQtjjXDG5xyaSDHk8JCu5uBYur2tKUdHiCjrvgK4kWJn2Y1bnwhyFl/IG",
-	"oh82mq4qM82yR45+g12FkunW56jm4++gCrX24xeQqtPkcXN661ODaCg1n3Zl+TUfR6zAps+/orNay/kS",
-	"BFyNBzHfwPq0Gut4NW9ww0NQh1Byb1/YtP7Gl/Ibi7K446V8uv0ls9jxK6l/kwth3zqvc+mBWLO9dHe7",
-	"K9evv1z2UHi5md9hMm3uCkOx1A5xS0ovMoC/cdlXIIqgjEtkuUeY/1K8kC5cM8MpxWtHzpmHPyFwVbte",
-	"kutCBSGcLjMojWai5UExd24uD4vJ78l3RscJMwQw5c/pPB7gJWBGx/Ml7Ji1nC5lw9cBc1lXAxbTYMV0",
-	"h7w3vxpCXsbQ9d/w+SrcvCliVcFtvrdhMzbD9/63GfKbE7lI+/fJjlmvynW+iypcWle+PAEz0rJ8N8Rq",
-	"sdgD7zPYAaoZmcuEj1fBoOSG2fYoMYMSfuyNhczpShUWaTIM3jGal5L4ps90wnw07SFVLHFlWhgmYz3N",
-	"2qLuywE1pkkyomMg2CYLq/7Rkb0MOvbVI/dYls3znia35JItaRoDqMFYziG+u97drYkb6hVbOp2ojguq",
-	"t7+zgtnf4eDV/Z+drWH3qxW1phlO60uJBFSNaB+1p9M/DUP+8Eh8Ux4JRKzyKY5NLsGjT77U6XPlhXgJ",
+	"NPCff3YXceEGrIJJWhvtht8xQRbz+67Q2l0ZHr7txfwFhSoqqoS5DrKBhpNXKUpXfH1VtrdNumRqMfuy",
+	"8Nw74m03gccGR2TmKQ6a0zeKT5SAWxeoKF9S2Hic9xUI3S+Xn1qrt0d2KIK2BDvmpm4K7JTQVbpgPGbN",
+	"XYkHjN9AhAwWATuy06w9vQZ4U/MA9D1QLo6TtUAwDBWRGVcKKofTAC3Wvv4lIxIPJ6q0bz9uVTCqVuBJ",
+	"6qwpwVsvUA4eb95R9O2rFe0DazO7PSbsxe7aCpTv6rKizWhVmWipavHW4QwUnHyCkTlL4WCj5ulSqmLK",
+	"k9UAAteQNBMEruFPxV9aPwln9vGyJIi3/Ea8EM/vdqj4buSTrkCZg5xe8DU5yReCVfubFbHbmIoQ9gaR",
+	"zgGJYJlKcUMM68zmGRyfV4yNQT6liiR8kiULz7guL6Cq6kAEavywD8jWMQPTEP07Q4ukAH+DD3tsBS3J",
+	"jN4ygAiwnbL7axMEQG96a88UZIF1yFBIZwYO+0TIawF/AHBvQHPNWh5lsHZTQINyLqYOGcYMdOqKQQFH",
+	"GwbmGuMd5gIyKp9V78kQVbth/1pYaG2v2JIhrDpMGtffLIuZ5RynadcJInxQYgZecrtJHTLEVNu4+GSv",
+	"61qSda7FUPEbweIBF3YK8KDdX5vZrEjKb6YAAw77az4YWEXlG5+DAoedzQFNWiU42wMMYVr7xOu7MG/z",
+	"+Byft1MCz7Wl2yjpMHrpwQNqyg8EMhKoA9MMdzEH64W7Du0E4F8DLgaCaSNhAcXJ/Qt0hsEolUvwPhiB",
+	"+GFz2OBGmG9VARUqYwAae5YmCWHCcIyFBFHoa7Si3zziNqUZUPfmi4dquzo0nnGbiwooWMCBXyOx3XaB",
+	"Ll8uPLgg2bhywsPQ7VzCwbksq3sswxUPtihrMe2ocHyVBU42IDyi7H8pb5rqJGAgAoetzfo384I/z91A",
+	"Pig4xkb7SFb+EAPzwCqh8lBe/OnS5wvZT1Rnwbi6UbfwvqsEYJMxG2zEg0UetDeWE8GlLEkwBAlpKxcE",
+	"VXh7HLFfW/Yt20zdt5owf4bCb3ucv77mlAOJs4sUhexQymVOMy8XKPBXKBZlQvMJzzSBlMcsIljF7w+M",
+	"RW6dYN107/iJ7QUSlnaSN1hi7bqXlIM6HG+HFXmr2fypTxTYORklyzX4ou2j8sOWbk1+fl9iYg8rU2r/",
+	"y1wf9weaPu3MU7us4z5mC+NWT+eLzAMsoNp+mL3N2g1cOvuFUQR3rhOH8IgqBXNSufa9J10IbbvItuvv",
+	"YJF9oJ8OKPN4lWCkuYgGBzU95nJx0UoloQZYKyyvrH2XXixirv1VmhVqnXXXL9ZmPtxKL6ldqLItuAog",
+	"D4qhDMiyn6RyhsVLfMYgq5eYC21EFQs6ZDxfmK05+pWlCRdDaDMRs7FtxuahDcaWJc1umIsdSppSC2Wl",
+	"bKsKm0pmDChF5ikD4BibK4RtmmCzUqYXqWBxnwwvFKdH/ymTW6rpEJVo+NVTmowXWtNhRIbvrp7aPz3X",
+	"4yP4CRpK/fn3q+FaO6dHp1svud2ARuMbpgflLQpsoDYmgOLv2Bdf6ZAerE+SoMbzJwdNBsmo7OOYQd4c",
+	"UYkx7BAMrCGK3e5O7V0yGqrCQhdQVD+EtKXhDnGnqVyUpcH8u/k1JrME4ZtapzUDld2Qb1ZWarxv2NWo",
+	"NWf0drAzD/nOLAjPWoZZW49TNjcJue8OVrbwuP+HKzt17OnLBcCwrRA5NdMNA39grUzDpjmG/vvN0wvL",
+	"Zh7lxFwJ10ab2pmsdy5xKYzBkXLnfHv8FM7SoRHK8fqtFhIPHZ18B0ymnVAqvh0gp3v3MK8EZcohKVRt",
+	"hgMj3RlMtqzpvUcdcI1wa/H2+5RrzURQMlDC4ea9hJUhS6FfywJrpACSZlToGUZcqSC9qNvt2q69Mg37",
+	"4Paty0hp2wZR+8JIKZjCKC9o9eaqo8nS/NNRUuUQW+1vZcKNqkhH36W7yE5VSFa99hm+tiCpZkI91PN+",
+	"LsOFgIKMwUa+yhwhru0y1sVbHzyWdDgbQmHBlAL0pAlNzX9yCEpgCihfWRWRZBdv5XqdS9nsDM9t4gaf",
+	"DVBzzKDUtWQ4Lb+G38EW6mrpagDcvKOctCjf64wZgyO+TWY1LyWwcdetnqqsTfiODrFaDpBwmPXrNHNn",
+	"+Hhx5Yr8SvV42nAtfBp/bRF0KZdreC/d7hb0GxxmI+GXTAFO5G7k17hSGhJVszXpjIvwt71vCkzyc8Xc",
+	"D63AggL4rWqudUu4S9qkUmGuTEMntTny0K+AidjoIpgs3yHotYBeDXIJLqg5oZr0ulG32wtbbsuJC+dC",
+	"k3VQbUpSoDGMVYqf5Bt3G5XGRr1WUERE04Sz1IeL712CsnHkIjDmTsN5taA852dznUmpovaM8mQFUBi2",
+	"zf4OdDU9/5U+g7DgJoP+zi8hOEB3St93uklTHNIAZ620BjJXS7UL0ClG0Tez0JJy7SKPPF3PMag31D7N",
+	"sZD51xShkFWDJQwmm/NY+PNbJZCaR3N+GMblOJrvLe7SF/BNzCk0TaWltYpizBDxEtHakcHBB4adq20I",
+	"CfA0IF8/l8nJMW8MR/g6KJJSU83FzY7pqeYcVKenmr9+nQ6VFhFrsKUHMSDtpxaOL7bFueS057st2e+E",
+	"e5nN1W45Npkv1Jp+qYlayNo6sLQ5nM5ggUIOX2OIDWfvArMPD5nkSrMhSoC+fNIqXF8uF/KCKGoMUvAy",
+	"VDTW2KxhLNCZbJukl+Dm8BkLzrgHc/RtuHZo9ketRbXeMhqa89vepH4sBAFxteWYEga8y3XQMKLYciCE",
+	"ssbvbMIYexL1zo9tMpALF8l4hd41f3bG9nLnCjA5+4SpMZ2zKqiOHQBCizVB68ihpdhDrt7H7JbSdDav",
+	"6L4BfoysX7R/vDzcs6WIxjGsxeVYpyHPXgGmKHJAsDMbTt5uyeVAmSoNP21R2HeN/37txs87XfcWYaWC",
+	"R91fDclD51TtLOZG3sdDe/ZAw8X+HADrmvMUltQeFMsOSisOSnOeq9zKG3EDK0j3acYFyutjFzZrtA0W",
+	"vGXL6ouakjkTMRc3eN26nH3wKHTIC5sIzD3i/pwqHVmQ8fSOj5lt78M1oYooaSx6BW0WhTn3XJFJytjX",
+	"QvBWVYfD9twwW5Wdio6txduwWZtUohp+UStg3mqPX1ORUE8Pzkx1wJstuQjenGvKX+/FErsk19g/jHNb",
+	"1N9tDbbtpgZyJO9qL2hhDsTJCuf1U7HtGnjm64CaZBvJuKIdgPkLZJADRJNTqkqFa7NbwVcC1dgWnwGX",
+	"YCZ9vXBkXistEY67nYCHyYaOc1y5AuwoLtg2jjm0y7i4id+c6zjblVLyvKrI4yFU6ljjHzIbOUYooaqH",
+	"i/VjFNwnM3UzsJ2kP3w6qWi76NgRTJrGkFWYM1neICKwrZodq4YHfwOuhK9/ospcIkjtsDxA3/gcbkhZ",
+	"smfIr09IZLYwG1jjrZMk5UYMC9niJ+XgMlZhwZnVagpj29SmD9WccEXTm8Y1z6WNbS5EsfVgqDXZJILx",
+	"tHn32BLvw4a1vGrem+q+vADvbyKptHPDle3SkDvzwY6u62kOIyRQjTZt7Xuup1+ipH2Z+U5rrOBOCB42",
+	"rcf6CgFsIUAs2qGsPMPZr4Hj4cLIzeJ+w1Qu1ZCMMaZHkwSCeja7P5VLTLNWEp9gMbb5UiyFtHS7v0Sm",
+	"+bnmd8o9/60gzyLUSJIyGq9shn2GP2vbVtq+9QnVLIV1cs4iqo30MJRZ3q81kXIcW79w2de2Qdqu56fd",
+	"A9LWAdjOaMyaotcuU6mhH7fRWcIDQn0EoAai/A4gt/fxf3xfTeS3wugWMLVzVloVui5EVceLlOvVWzM4",
+	"MoIrlgf8oPJb5I4mC7Scn75+9er506vB6zfPLy+uXl8Orl7/5/NXQzhj1EKEIUTnlKqpdXNUvPV28NuL",
+	"l89BfYK1AAWK0RTcopZ0c+G3PhvKuZhI25VS07HOmvMChb7i36HnoFaAO5afDlfk4s0LcKT47m7w8E9Y",
+	"MUXncyynGtHxLROxS4tgZM7kPIE2Fj4zEHuGmwdsU19lO2BhCIrfGeUq4UozwdJrAXXeyiMuQCE0n+Qg",
+	"C3ANoVZcIDZs3Klcd/OcFAxf6mxZ6GuBGagWIdVeFLBgdsMIhaRFF0yytgF23FvvY2xmYNvl+QY+QeWt",
+	"S3TlqVnWaxHL8WIGtWpDOWeCznlnRWfJsHMtrsVbZtfYTl8Q9pGOdbKC6Q1zKQp98itwydD6wjvkVxlz",
+	"hoGt/3j7+pV5/d3Vb+0nYd/53iPyO/8VqYY+x9K2eLgWw6fYyqj93HY/6pObv/G5RZ3AF+HjGiNxNkHG",
+	"/NEM1yHvLDIT1nLNsS0h9kiD9xx+A3kFrmH8pXVYwwmZJ5QL10YC9+WvC2OJzWlKAV0IaJbj8SIFtSWy",
+	"7aBxXClYfiCzpC+zdGOEmzXnF8oThlZRGAaGpdEjhOZiwQKD0PCLs1+9WevBQkSpdUuewveU2XALAj/n",
+	"KcMojP8I4p5MGeYhwc0ykUkil9nXzM1sdXwIYPkwC6QvwBQvAoUNz5LIR7jsO77ewuYbg7BUEHt6AenH",
+	"hk7Lxhb9xHweOtDhwtqWQgSxFBT5+fK3p+T89OzxLxEZ0vk84WMY4Mg++C9/UVIMO2Ro5NiQxFxpLm4W",
+	"XE1xfWeAHOO6sg0J++uCJrgiyNTXYvhfbdsJt/3i2dCuuiuRV+FauGkn8sZ6mCE0oaHYcBKAO4M4hp5c",
+	"ERlin7+hTUvHvia9bpeAjqQIVdcCDpPt7Gfn/Oi82/vF8K4MKQiqJ4+COMFR7/ER/GPYIRcACEHJWbdb",
+	"2BPgbGRwsw+GY6/FlM6xVSVB8PXsca6IohMjKexZi6BqcK7tyQy2mCg5Y9ggRLAlQikYXuq7JDm4tQKt",
+	"yQbtrgUVxCwS9fW11LKaaw1AM8++lgHwn+Gbp1M2vlUkXQjcGcOdaczS7CbB4IYxnheATplVlzrW7VtJ",
+	"+PNptwe362n3BGFXiJmSjJ2jekoF+fPzq18iMqd6ap4//SW6Fig+UCuLyIzNZLryFx44TX8+6578EkHd",
+	"ahguNV/oRuS0d2L+5+yXyLPSz6fHx79Erm7VaCQwWkROu+dI4vGx+dy1MIf6F4hsI96QOVf2hAJwklgR",
+	"6GJnBgTBrTOZA2fdFiNbsqkRDKpvMUUMC51Edu9zx2A5ZeJaDC+ZTldt4LchyJk5VSgUARxlzGwcOcOb",
+	"gEZK8PtLNmkbRTvlTNN05crF+q3wl0aPWsxm5p990NoDQHJ7LqxK4a4bYUSemRHoC5HrRYBXaJbQ1fHN",
+	"G/ste48Sl4xObO0pees+7VWGizcvWlHLxy5bvU6303VdYumct/qtk06v00V33hS0viP39tFd74gGRTpz",
+	"qcpCW2aWyl5wM2mUGCcxsOrFiHHD7FLTJEKPw8rNlgtUUlIqFHXh0sSi4rCZYR1o8kUuYU/NcaVojV1b",
+	"g0n55ABzvv5OwOD7O/lPtiJ/J4Y2eEdgwxHz71vzl2vx93a77f/fvDgMpNOQ/B2lgJkVxIb+7kxE2+IS",
+	"+g3he+vxzdzrQ48WOCx+BUFMuBgnCwgLGjaAegz7ZUPLIEjcy383hy2x9u2wtX1+BJxPnvSsHiI/Rs7Y",
+	"WBsj+2vVGGs78nwyMZy6bQMGKWJfVOwEspmrn/lJ4X78CYYO1sss5goPmrmIV3iBg1ptd5ArskTb2q5I",
+	"6bjFLcyGNztYvlnlMyjbtOxrwXVTtT8Vny3Zp+yz2R9xS6BwyOxUdgdibx6JpwnPirPns+YORn9YSjzQ",
+	"oDzAQczK1kBI37JVlGlq5nCjF6pDLq4FvgCDjaSewtoXZAeFA8pVMO5VqLcVdRLUVVCCe03gRdzqt+YL",
+	"7UsMfW7rrzZc6FqU9j+1Qh3tLzaKzT5ClAKzHCgWuICpG5TyhAkN/T9KsGB7x09Ou6VYr63j7vGjdq/X",
+	"Pu5edZ/0j7v9k27nrAJNNP/04/7pWb/bzaGQ9iHLt20e6/WOu+1eK0hnbZ1MuvR0FD9qn8dn4/Zp/IS2",
+	"z+nZSftx3Js8mvQmT2i3B56zDdwGEyy4bVpnvfHJ5HHM2o+Ox2ft09EZaz+hXdY+mzwe9ya90fm4e7Yv",
+	"Snam4MQ5RsJldF6SYKu6XeeTaemFECzZjfIwFQaYomRo+9cnp8e9+46R36DCYL0nu80h980KLuudt493",
+	"+3qVnITRCqBRdTb4dC9k7Dz88Sb+avXbZwFjxQziUVCJo5a2l3JT0sHlhR7CrY5NK/6wRu9z3pOo0wUL",
+	"0idB1B13u4cQjmGwoOsiAb2cm78buNZ7n7fIoqDrXcXnyj9Rj5ReQEr3c+FIh+/3tk+l8H75HKq+8zk8",
+	"ivWerz5cO72/y4R35U9bigmvV2VIg97hFDbwVBlb5hS5tmwkz91Hv7vW8qABwFu97W+9C5vMw0sn21+6",
+	"ZDR+LRIcpVfjhSspX0LrdnjhrA5Zvi/77yzm1KXrnB4fb3/5Bfp5rGfTvHZWZwHfgsEOji98p8bEfl0o",
+	"LMtdM4qt7mjUyExH0/TGyOGWV9s+RK2PkL7Ytoi4rZEVZVG5mXo0z+oky83VXxEIfxhoh0PbwNfrsODs",
+	"cA4Z+A1qmf0AYTorlcTgl7ZllXhaXBA1UG1Rjx3L2QxgvxIuGFFT/IAbF2kDoGjUhr2Gju7IvMWbOY0c",
+	"SWMq7EMh4D8d61L9GJdqLzqyrbXyt8BhVZSHdQUW5177BuxuvDYa34DdNWle/wbs1r3B7vv+fm7ADXOu",
+	"dQPWf3+XCR/8BszEDsqcEXOX4o/78Fu7D83iYNCg5E60+7vEO9NfJfe7Khcx122bjnxTlgKF4UF32ciJ",
+	"80lHQUw7cE1HGR6AdXGPpVAyQYrZR7MvyuOcQ3w43yrXLAE6odi1SOSN8/7Am30od4hjjGYzodMVoRbW",
+	"D6IWELpxE+ygt3EGC0mTxPYlmPBEQwD+uUWlV5qusNgVw9DgSePqWtjega6XAEZa0BvNUxfv9pA/4HN+",
+	"MSETtvSA9zi26zVqR44IxeCmjYqrqWFWG6OxoVcIlDAseHMRV1cJpwoRWSjZuxY+72aRJBj2FHaJzEpz",
+	"ZVO7XKmIkB5iAZ+y1NA4ZnGfUG0DyAuRAGa50yXQYcdu4GmnogBOKU8Ski6EQP/7lcyFaiETQN1ar6tX",
+	"sYZUD3O4tXZTFRkC8p4NaKpbPg+7COBcMbnHJpIMeTwkK7m4Fi6va0pR0eIKmh+BriRYmfZjVgcwal/K",
+	"G4h+2Gi6qsw0yx45+g12FUqmW5+jmo+/gyrU2o9fQKpOk8fN6a1PDaKh1HzaleXXfNy3W2v0/Cs6q7Wc",
+	"L0HA1XgQ8w2sT6uxjlfzBjc8BHUIJff2hU3rb3wpv7EoizteyqfbXzKLHb+S+je5EPat8zqXHog12yF6",
+	"t7ty/frLZQ+Fl5v5HSbT5q4wFEvtELek9CID+BuXfQWiCMq4RJZ75ECw8xfShWvROaV47cg58/AnBK5q",
+	"1yF1XagghNNlBqXRTLQ8KObOzeVhMfk9+c7oOGGGAKb8OZ3HA7wEzOh4voQds0bqpWz4OmAu62rAYhqs",
+	"mO6Q9+ZXQ8jLGLoWKD5fhZs3RawquM137GzGZvje/zZDfnMiF2n/Ptkx68C6zndRhUvrypcnYEZalu+G",
+	"WC0We+B9BjtANSNzmfDxKhiU3DDboSZmUMKP7cmQOV2pwiJNhsE7RvNSEt+ka10GLKSKJa5MC8NkrKdZ",
+	"s999OaDGNElGdAwE22Rh1T86spdBx7565B7Lsnne0+SWXLIlTWMANRjLOcR31xvsNXFDvWJL376ghguq",
+	"t7+zgtnf4eDVXc2drWH3qxW1phlO60uJBFSNaB+1p9M/DUP+8Eh8Ux4JRKzyKY5NLsGjT77U6XPlhXgJ",
 	"TS1szssiTQ3zIU4Wiob1q84cuEBK7NVfCy0mWv1H3WgHqRHUq7W6o0eTHj07bp/QJ6x9Sk/G7fPRk7j9",
 	"aNSbdMePJ8dxr4u19nbSA8h+bPV73cgVLwwsSlqL638rDJuv5SjmkHS7/W630+12/weA42fM3IJb5oFV",
-	"1rLVb1XKv/WWo9DXtgUFDOOVHaACJL//qNvdKEJLG2R+yKB1bAdnw4AsnalsNHcdGc0jSVjS6j9pII3r",
+	"1rLVb1XKv/Wur9BauAUFDOOVHaACJL//qNvdKEJLe5R+yKB1bF9yw4AsnalsNHcdGc0jSVjS6j9pII3r",
 	"SMMdFIjDGmzWRg4stn2YXhvP+G5K5YsY1L+5AwYuIGl7FZt55xxLYtUhFwK9X8QehQiqeWVqjELpI2Lc",
-	"tl3GPOm8XuKy92lB84iuxdDuar7kcmhsPcGWxJ1oAgArNKwpCeAuuSDzVN5ANznvzpJJjIpS2Fkb/koJ",
-	"sL510wWKViIVU7niAtvkHFJjZzIt9VihcXIAXckKwN5xt/EZsnjFe4urNTFLtyk1+NDux/kLqyG7yYBa",
-	"Xht87fVkMpI0jS2BP9SevDhEprq30lNwTlXqQLY0EfLfg/yDUA3CWgeMhsT2Bxfw862UfZqt196xX3OF",
-	"DhU6dPavSuHQeEXjv62ygkqD/9Vo5X5lPS6Y3TnR8HIPEugw0tDqtx6Zn+CSaPWtrIIc0eaaV1ZWhbkG",
-	"o8fjHms/oWdn7dNx97h9Hp+w9jF9NOmOz8bHo8ePs3fWlK7eVa+bV7qyJ830WlbZ6t/ymQe56UPdRauJ",
-	"mM1tWIWoc4VvD01leSUL5O/PXYx1gNYji8VPyEr7VmSaH/kjOp+n8g4OxH30p1JfT6g+hbICeo0MQxVh",
-	"CPn8WdWfTQtKGb01GlK6SBgZQROVKF8x6DtaQ7SN0aDM2baCV3SlyHJq8TOztiZTqqAEGrp2e5wBuxzx",
-	"ukSyf1kXSvvSbJof+MZH8wLmQJOvowNtEQxO4N5DQjxALahErPxQg/alBiE/s6A0eKt03UFEooQ5qIR0",
-	"ZYEgo+xlbMtNA1EmhevrnXULKKpNhtTDySivM/0GFq2ayiVZKLKSC2P5muuOYVOoLyDMLs1cf8iyH7Ls",
-	"e/Fkm6O7b1EWc0VHyWGEV+Z//ElloekAvyPywTUXbAu6NUDJPpkYyYEtAxHgpENeQF1s5p6CxjtsrjPt",
-	"EB1TAAuGmVR2lnHkBKkLjq9LSPvoffzze/Hb3tfh8/06e+5pdT3DDb6/b4SJL3NyQl5fytSmIG7gdiSs",
-	"DrPjkz94/Xvl9ediX6wes7hd6EdW6gl8xZZBepBrIpqZ1ZCP5r/jcnaxl4ZLM4auDH3MaDaXA+QtK+Ix",
-	"yuwfDMvnWp5di6tcswKs63dJ0JAVPcXEYQALJzwIUWxOtX5YmdGluVPPzRY9zTXN2iUN+BJh0msnux4q",
-	"bfhB5WgV1vYbTJDde7zV53hBjBEOWtmFFUqcsO/7oZ2YWOK4IWcDfYJeKQ0z+E/OUOF0YQyeEmMz2tYP",
-	"qtDgmLyeYNXGLTfyySMKeqxDh7dl4UNiFllxR1N2LRD748RBC8nwTrfgd/DEWRcjt4LObNurIM9JLjSZ",
-	"p1JOMnwyG7PFDkQ2BYoMDY1qiC5PY5pPaHotIFSsp2yFuNIW8BDRdiEmbMg1Ulga4Z3ml47Q+ZzRVFnQ",
-	"KiVnkL4nRay2ytQNOaAISbejDHvtPtogZ1/GDaTYn1NaryDgAWaawsr+kGBWghW4WX2NgIu0Gt9BLAlr",
-	"7ahQZMxZOqPmY8kqCjQoxNbmeesapcEEwCDDxonWUPe55c4cQblmhAXi34XGC9YrZGCKRrEJwJCM0ATY",
-	"RF+sbiHvQxLtGx4L0givm9SwBAqnOdOAI53l/8JV4HNm2tLr18MyEeT+fKj8vN1S7NwSDkARh+yW0yCx",
-	"TAY2Q30vaWZp1Eqo5eZ2cm/8MNL2Z6S5j2000+oWxJYJmLlMNU3aCRe36iBC5v1UGjsIUkDw0JmxHNzl",
-	"fDFK+NijQxPFQBxxte4cjJx8UVFWBCDiICprZEjvmEzlwiIuQp2tbfCL4kgCoKrPrQNSljK9VbYRAmAw",
-	"c4tnOmepyhrducgKF0Z3oiv7QSxiodo9bXtwxEHIGGt9jXamco8OXebEq4vfnw87BOUxFzcEQLxx5229",
-	"sDtpti+aAtJxAVyLY1/4cC08CPabi8urV88vB29eX15dvBzat7KEPFyP6oKFN8AeL7m43WsoyKbgYsYI",
-	"OM4HVjFs9U8edbvNCg4CIvdWdLCJervgxebEm1Jm3HOQMENj2opaiAmt1l/t5V/NrRXuV5BpZFhtYJjQ",
-	"N0Sw1Flcr7jLepOTcfvxqEfbp+Ozs/Y5PWHt7sRGz2iv13ItaX36tL1VXPp0ZyxnLqVaHdW5mYzYEUfP",
-	"/+vi9zcvnze5d4pbWdLFjovbf+gcx1cyXKQfwbD1/EbEvaYo3VGSI/P+FMS/d/Z32hsz35s/YWW9pS4S",
-	"JcMKRyEBcAmKbS2ydz6vyOYbSRLz2HYsKTrlY9z9t1lf+4J0Oy1xvEp76YqYCOkuDKegK5tOHjvMA7wQ",
-	"vfvzO1Tn7u06j8EeWr+D0duVsVs1q0VV2bIZfjv6ia3KIgG7I8Y0NhF40vtZe4dut7x2dhvLdO8NgqUp",
-	"wkru/zo8Pu53ezWuw+JwvVzC6h4uyQ+NrzG/4BuusoIK993X4oBn5X7n5qAOl4J0P/qUccrnTaL+KnOG",
-	"3kgiBQhRn5V1DwlfS8C/CDCtMQz83Qhvp+645diT9MYLEbJk3HX4BVhwu7PXTrM+v2YwkKX3iUOBzKWu",
-	"DCMyDMP75mdsf4g/QxssNTTLM8w7vWw/oNBz57AbEjk2ZvRCRyQxtjkXEcGPKiLTa8HA7e/owSo3267Q",
-	"jD+nC+V/hpFTphYz/yscuOhatJj3KSNxKudzFkeQ7mPeV9DeFce7FkPA81+FfW6HfYQjG7GxnDEfX4Eh",
-	"8LtTuURPJSC/Y5/P4JNrypiZR9FuHmK4ZWj7CZhH8ntRvcrlYjKXxRldC4wqMREHiyu1BxvA5pR2ReH3",
-	"rh8q/qGPgWQMnFMBADGp6ykEmqALXGHFoLaekqs8/Bn6ay3oJ/GYnx7ysxrWc2n5x0aVdkH2fJgOWRgx",
-	"k5D9k6gVpiS0+sdRK6FzZXEV5ykbc9u9BBp/wXywJynAPNtu3C2Fc0V2HOCJgC/ULWzOVKXjNc3MPJ0v",
-	"HS2UQwNjD6y/sOd/kZlDx2VVzeascnHjqT1tXID5xgq6Cl3KcsI/SDEzwigKcywQZN0FfKFojonYCsD4",
-	"a6hQyLRtzMw5iE/50l4rxgbL9iR3K+WC5X2PajhmyucMIcwkFCS7Xykt505zizB071ODtLwWdgTMssuq",
-	"hUJYGUqG602Fhx7AERr8mIvAqCCM3rLYyVprzNlsnwjSAbKS7GuxEEYwL6Ftn9llxCQcMcI+uta1O8TZ",
-	"SGmYre9aS/FSsbuuKzy4YFgmOY+7TYQNslacm1uJyHklc4iZjgO8R4UrtfhHcqh8rfgYbhcIAnuEg3Sj",
-	"fcfKsk7aB0nqFWxZ2ssxh211ZYEY7INGYCknsTJcU2PXQM7NUN6xNKFzF14ZYkc6eNdmDl4Lcyk7vQ++",
-	"55W8p4VUemiTBI2tyoNG64rnXsNGhcm0+k8enXabYzkgZZeGVg/cdHCs9B3EGb7iuK6l7sZ84GIqzfS6",
-	"JgIQtjDO7WEVULdn2B+gE99ihdLpcY3Zvb5j6a+L+IZ9haImVJS0R/3bOWazUPSGbUBPNUYspA0QAGbO",
-	"8JlD7InjU3zGiEUwVV1xEShVNjN0E6LXO6CiqfYNb9lU6g8HwAQzWztYoBXa6R5HD8zqRTMXnoXVhyUb",
-	"LRRnSnv4rePTbtTCTuFAQPDS/Kw7mBlTtXMatebn5/DDk85x1EqpZgNQA1BPzP9moKY0ZbAmvcjWxuJ0",
-	"MjTe3nG3+xnpygcguucFq9pxBJL/1Sj1dNjA0DPKk5VH1v/8wTBYhRfhG5lB1JozejsosPVpKQWV42wE",
-	"eYOTmAOlK/pQoOPml1+aNS0AAmEnO2kBKKpK7n0UfZjnLsariOBKr3fxbawQOIjebxZZ7idFFlbCf3Gf",
-	"i3XZbYtQuaxZVPPBVW3sButVN9eYc6n7cJJiIiZzJiARTQqmbOacvHHOaPu20hXXX+DorxXMugpSiYMO",
-	"FN9BJMutwj4Yb4bYFUu/sI7n7CAbcgxCVNJ3ly+znGqj+RfqdVxP91K1pnJX720t1YT/hKBRLh0OjDpx",
-	"k3daG3af557bDBfqEk2bSEy/t+W2kl/HB4dctU+mBGm4hSXv4ztZlHAz4lo6gWF9sAVYzKz0qsKtAtgU",
-	"LtXWnIlbxuYqMD0i6y6GdsUwAvJU9QFRTIfnY18+kINx7pUxRfWD9YYEN9yDkQ4ZPK930iynio0HO2S+",
-	"2l14z/V0s9fFDhkVUcwJn9jCZ7FTHOyHQ+YfKkv2rVHaN8vqBornEZy1g7jGn6N6SVPf+w/TBnz2h5AC",
-	"IleKCW2TGQq5Ix3yHvvOKVg7DOfRW/MlC4vhe3xh1siFQK0WfeSA9keNNVaAnYHStw55QxcK3O8EJY6/",
-	"jAr5Dut3RJj0ckiMjS3KSZ7sH5p2eE7M5rJ9nhRkzYMclbeQolOeJ2URvHPdCNVihnzrGNaDSUjtmGIr",
-	"D+eO2ldkYqTjBxdXqOZmcfbJxg8hGPqbTL1X3rG8uSeM9m84wShII6mnrl6wUxGwzGXEfQEWrq3kZTre",
-	"vWJtD5mxv0gQqjqulLMT738qtEVCP5Bop0SBDeKSVC2jJ/wWwf9ogijrENGHyidnpsq0eMuDG89+zop8",
-	"WzefcKWJnNgTZYH48ImU6ZSXIRybiR/C3NVGo7aJhFyvOq779A72rYfcPLR1S8djNtfu+1GLas1mc/xU",
-	"VWHMMZqs/tFu1IoXuL4YKjiNWtCrzDWhQYrxJ5dvCZX/ziQFpCxNZ/NWv/f4/Oz47AzDBDvY3jFL+B1L",
-	"sxntb1feYsefyjt9zMzIPwVS/ztBQw1F4I9kgT2Ys1DVEYrHUmleO/+rBp7dW1hcMlphkiiEwCw4Exfj",
-	"ZAEhk7VSCaglAKyObT28h9Aia0iUpkb4T2wyghnsWlgEKq4IjeOUKRuX8bgoLn6TyBsyp3qK+a7QepMo",
-	"nXJxoyIygi6J81R+BPVqkkqhMaxDZnRVluE14WIPSHIPpCfzg4JgAh/XNw0kh8u/x/DqbzwfVa5EjCue",
-	"XsOllcf2Ao/raOVOjlGOeBwRGuJDjlagdzs0yChLsjd/AYVK0BmLQO/Kw56VAcbh567F8L/aFgG7/eKZ",
-	"bQBPnbfJjul6fbV5PIScbiHDPs3m2zg0lpYbi2diVtw2i0egEegtxgUGdLFA+Focd7+clNhBNIj4in3U",
-	"h0hz8hXKWyuTd9GONHYydIn4kDbeJ6fdLuF4jw6AjTCnH/YQq53NGt0Cq7rMjkHqgffL83AM6wJ1GKlw",
-	"yp77TaMqZTimL3k5Ev17l8o+QQCtVxYv2BoChmfNif3iiR77EClYPkM0+4igiapGK/aUGV2qUqg8p+Op",
-	"Oenk53dXT3/JwG3Nr+TEJRQSKfI5hSddC2AuYqJlTFd98zSgQVpNAqCAbIL7DdNTlnbIM3glyD68FobZ",
-	"IP/Q9gyE9CyQROar6BWRM0Ywl0kRmZQncDMaX+JM75On2PSqPuS9aqdTYWFkqw8VQmoxe6C5S+GCHaSc",
-	"bErniDQxWplVqZVrq/iNaPMNKvJLfsvIMOFKG5XvLb8RL6BMFvoTCH8D9+1dgsqxkISOoRz0nrfVtah3",
-	"XRn6LG2N2R7fsyrqIfkYB3opb6pY2aJPB1W16MyZ8QzE1mk8NJ5xTYRcfmvyG/Aj8vyqpXflGV4EcSnc",
-	"TAM2NhxYxsSbk8MRkAWsLQBZ8bDAFsYc/hLI2yUkk4NYqXUVYML5iinN0piuivL7WlgB7koNCxU5dYQ6",
-	"Hr/75p5HNd2Yjj2+LesLZvqwbK59oXADfzslwjqva0n3hWJpHe8HjxF60DksIouXeMO8vQIW15rLAg6A",
-	"kABvXV/UX4t7WCbuKtrVc1HbF/HAuJul3x9zL+w+FgV8JRQp4J4LsN4n2HdMLsVaU0hFJ8xcKlgCvRE6",
-	"mAwNDW32kSuthp0KEE3wdt0nKEJjmrNmXet8GtN/CzAaYYwbbm4SFg9gymDpdnvtk55ZJz5jfwPLuPV8",
-	"kco5O/qVpQkXoVnZOpl06ekoftQ+j8/G7dP4CW2f07OT9uO4N3k06U2e0G6v1QyfE719h0DmLC5MXfyx",
-	"b2kBs9VbV/nMqIbrpozGVla/lGNbH1P+WfvokX8OPv2wAyo1Ig9mlZ5KMUn4WP/I99uEirlAaVQiNMuy",
-	"q9+n3GiW2Gii14263S7KXXPfSsGITqlQdGxb8yaJtTRmeLULBsl0C3Er5BIkLx5RZQmxDlCS/dm3/aX6",
-	"WgB/k0sQxJipBOGataSka3EtYCJgRDo/nFMzGLa8AOBmeB8aDdnGUoEP2BxvYs63V1sUnTHCoOBdQV9y",
-	"4VoPm9HQOauX8lpAgw4wXv1rPI7yfcsR4AiAkLAHCF4hfGLvpBFLJJAEgfuwNRHoSTw0a+zDiEqCS0nk",
-	"QiseMwt9b5bJzEkSKgCYzmhZpRhKC68Q7X5D6aXMZ6krp1V9fVEbZUSM5KgWEcftboGIixlL+Zia62zw",
-	"3zK9bUrHcTMASbMjv9rI5AEyFiq261OLC8VSLESMWoapoV53IexpgbwEF+zv9z7vMqNLphZJNabAYjYy",
-	"59hY0jbbF6yDBx/1/3HflN43MnVobk52y0mV4l43Ng+vH32y528jLOezoD0Iu2Ppihj6qViBbBZWygY2",
-	"KrXQvikbyzQ294PNcQk7o6CtyjErCrobQPzP9l68uBbbDAYhdRviKqV9RpAobzXUqZcE2rlyt8a3nyNo",
-	"Zr9HN/czWJdN2s/WSknz5k+KjBdpyoQmE86SuALuoXzruj+Mmx2MmwdWL7lnvrQlk9U6eUN3LUtdFimI",
-	"zsqe8YahXbYR8DF5i+7zEHZuiY03hXYudplk+nIIlWf0acGWgQIdszE33xnThImYptcCC2ZSOSNCLokU",
-	"f4IvghMd+qVAM9IYTAM5IeBRKaZPKU1XbihkZdtCL6YrF+fAvvdyQpRmgGR1LRASiyZKIgpfyadBKUdJ",
-	"PqO3TFlCPF0Ohc8BuoWZIj+pslmUtlTxlsO9dG0oh88nyQZ6quL06ErermTTY4iscRh98x9dlDljc0eR",
-	"9gATWItysJaTBpznP7w0m7RmpytX3AhbVOEjp61WRm1+kymxq2Phr6Gixiq74CJJgQQ58X0lTh49QoEY",
-	"2RBkmjqRPFq5r9mosyQzij6IWYaPCoA4yvYqRgWcW/Fq5Ln5NgaHBOPgqqCWJCIAoT0b0VCbsIkmcqHB",
-	"65NH18e3EGB/SnEEmxXn9fifhz5t/Y6zJYuHv0QAd0ioDaT6TFvw48BydMj7qSTLVIISCfO5RtpSHrOs",
-	"OgLX0YL+j7VN3ilMwDq7IEy1pApXTKYO6cSmAbJkErmqDGs7RYQqkkhxcy2sgyqbuvkum+svk9/nlFwP",
-	"vNQ8mJYq/YzqWnHll9Q9u//EQBr/ZaH0DFGp//jUgk3zTUmyv9pOIb3xyeRxzNqPjsdn7dPRGWs/oV3W",
-	"Pps8HvcmvdH5uHsctDfZdr3FVFMFsAEx5clqADoL/j4PMYU1GJq2+u2zbjdqCQkPxAx2GRCg1ZKLG1gh",
-	"s4hoDWOxhtG8sDvLapyYh/y0rUPHsW2r3zt+ctqNWooxYX/4XE4NUpr7EFKWfevJ6XHPferx+XHvs6HN",
-	"KIDBt3rntjuLY5vdYTLL0yXtlAc4rsN7YHM1KFBy3LXcBUdwsHe2OIHinnV2OCtlB0c2sEUpQwCxRsUG",
-	"8mKuNBVjNnAn0G6k240BEzEUBK0BZhx3+yfdzlnX/F8reAFwTspeedw/dTTjK0ou0jHDhTAUtc3Tvd5x",
-	"t90DKrUsMs9hdbAMDK5cF/PS/0Gm+R3OvvxJ+amH6a7uV/ewNrcqJeFhqtBLngZKRWa9CYjU29NAHJdH",
-	"RPncE7C1SrM8LoJRm07tQSVvZBP5BmtC9szPkPcRKKB75uSqzJGLOFZkCFfw0DlDQAlE9S6mK+tg4BOf",
-	"6hfq1eAZBszEFBXele/N71VdwM/zv4bI6Xuup9eiacZKH2KLzsvBY2Jbz6iC9h5WqXGtqt0WoM1kXLjX",
-	"+t4DqECNclOCaX2Z2uBvTaM85HVdXPwSx4nn1u/UbfLDAVJwgOCGo1Atl+4N1I2jT7nztjFUiJCaRSGZ",
-	"V0bW/1bUTYIkVx53yDCVSzV0va1GUk/RK2L7n8XuT9ciaBMLspvFHfJOALIDSvuZvKOJ7W9hvQE4jHK4",
-	"Dd4ZgE6A6pTGUove0FMQ8nuVfHbGlZkFvUZdWvBb25MInE8l0Bl+BEerwGSzRdqvXrVdj84Yr6lFUTzi",
-	"tTsiFjneNt2L6eonZZU7qgJvpWIMimldCEjE2GOl0CrQ9f+3H9OsQ57P5nplVcOUQcsVIYlajKfh/Zbr",
-	"qKemcqk2Ns/b0A7vkKc4K6Q1c3deHlwT9PMcRgnxTqJeozyqwHb6NvvHHcIfAG5/YH/MqQxuNGwgh6z2",
-	"wGVAM4QO251yToU53gIO1bOgL8VaYZWPMpQ6F/IQGAc7Y55fyrBue2f9k27n+GzXuvXNjlM/wcEdS22D",
-	"jpNW1IJKdhznyfjxiD2m3fZ53B21T8c91n4yeTRqH0+eTE4nj2hvfHbWilpTrrRMVyUe16iVUKUH0J67",
-	"aNkUW2j4J1VpHX/xcTWWAFEUSKC+eRuMfPgjMPbanz8gmhKgGwWntYnMCXmj0qy5T6eEb89j4z2QdcA8",
-	"DuaHDAYPwds2GQUXSWIzYrBC37WYy5diFvpGYko7eHvChwRjsSLYb9Lc84A0+2LtW0Y9cLC0YeecyN38",
-	"ThMoTR30LzRKH7SSETIIgyG/B6hBJ6r3UnaW3RhwbcKi7Z2Po/s0B6nJ8036hgcMtdb+G4oijIkZVJ2X",
-	"9dMubYq61kSaBD2kr0W9JtKb2kL7IVsPqJ9fw/u2OgWq0A960zVr29wyhQ2GGt9/h3QCBpBX36aKHsoY",
-	"P4U9aurZEXTqOgpr3+z5YUug2pLGZ71Ds3oKaZ6+3GmVK7zqI6wvc41rbPPxKAOBwG4dFqrB/DCR6Q3D",
-	"gvhRKpcKEPYuMGGeS2HuXCWJB9AO5KZtiBRUCsR0pSLI/FG28VXmXNok07b0xb8W+26Mv59E9LWegXb9",
-	"wJWXM8OOzc9ZcK7fc9knJ4/ONmdzul5mXZ/WgIkorqt8L2qZvR0A2Ez30DkEP5wF1a3mEcohbDRvlec9",
-	"5q9vkylbcYeCNMeI8AnApIxkvLJJ3jcSFbiY9dewY0pqPZwUslWkj60AMBq+g9P3IHvkrNu9FhaLB6TB",
-	"itD5nNE0K0LF/sUd8hQtC9tY2VzfLO4gXJKDSsIUPp+MiLhJOYIgiCw8YtIGzIsM4mjfypCZx8DYP1nO",
-	"2Ua8vZOeD1g68LxQoQFU6wHka9tSMJu5hRIAz/3ppDd5HJ+w9tkxPW2fjp+w9vn40bj9eNSlTybd+Hxy",
-	"3Gv5rogWLo9yDRlwE5ooZu65ioBqzwEye/qOO91Ol7y+7ZO/LtiCxUbzPf2v1f+sK2JfiWTI4qpaUqpu",
-	"QY07KG0fopZgH/XAsIPvptRA8j4YhKtvz8GyhojlPS5eVH4F8XyU8InGak7VHBV/a1bO1drmuzw3XyR/",
-	"Y+StYMu+xUqVE+vOgd9D5wiEtxc+jQdUNqqxAllCnVDsJTnIWFjtazGRSSKXgAuACpntjOkpEkwbmYiF",
-	"S5Gxi6GXjDYfmqdSM3Ol6iloolcVodxr8fPQntMOfnlgFpXFw1/KRf3EXh0vcdX/EQDpvu/o7Es+KS5c",
-	"oAFIMWY16kQcojC2dKhGMcUeKjkA467VdnLNg0p1DIuyjh/ZEV+rPng3Pv/nlDZ5/K2uW3PwkDJAw4X9",
-	"ZnHB9w5dChcfuyvA2W1o3JI/BEefMvDkz5UnIqwAR0+mb8kD9oQRbQgsYFt3bOyU+/zuIEH5EeRhtj5d",
-	"Q2OO61b/urXubr1uRdct3xQEHqpKJIRHjQp/3ep/uvYhP3inTtAP3l/3aML7J/DHlFFlfwFaQxh1uG59",
-	"/rxbRNNqu59cGxXrodjBVVvljW2Yh2k40le9oM7cPH4KOrWdUdjMFJaw1V9fwFbmw806t2AhBr5q27es",
-	"80grjyjemqmbgTMMjF1gzAJjFeSMgs9RK5E3m9HVi+1tegdqb/OhYur7nXDjLjdw7p+hXValLJlHHpyt",
-	"EtK/97IUsaFPS2PjxL5aap9sEPxHkBy/am6dhOPV7MdIjFUR5Ihan07Y7iECPRl8VBx76mtwEStiOCpe",
-	"JLYwF8Ubcd2oAXim5OIxU7v/1dOc1bfVwX8FZj+Epl91OmoVw7+SGjrRregoYXs4U9gBybUSAZaoUIvM",
-	"a2y8SKFO/I9PLXdUoG+FubFAjMJAtrywxAPO76jGVnFMIAglds3+ZP80cH8yd/kdTbmZJnoBCg/guXHS",
-	"33XdtrK6w4VmqaBJq7SWz1lBEzJ8+vrVq+dPrwZvLl/8n4ur54OXL95ePX817JALMpUKGz2Q2UJpMmIA",
-	"5Fd84d9fv716O/wTmuRLrphV7NziG/P89LjXMcz9wa9scXXeMDlPGFSg28KerODQN/VAM81YF0Vts4g6",
-	"Bc4JrfL5y/47Wa1jtF5QBxkmyuNtES2DbFaNOYDUNT4oITKXx1RCqgPgCL6aNVJwEZ3wexZoev1bz4Nu",
-	"tTTAnPEfDr7yPuu+XuoPkjfg5LFJAhlBUMGbWzto9PH5w+f/PwAA//8=",
+	"dr7GPOm8XuKy92lB84iuxdDuar7kcmhsPcGWxJ1oAgArNKwpCeAuuSDzVN5AQz/vzpJJjIpS2Nwc/koJ",
+	"sL510wWKViIVU7niAtu6H1JjZzIt9VihcXIAXckKwN5xt/EZsnjFe4urNTFLtyk1+NDux/kLqyG7yYBa",
+	"Xht87fVkMpI0jS2BP9SevDhEprq30lNwTlXqQLY0EfLfg/yDUA3CWgeMhsT2Bxfw892sfZqt196xZXaF",
+	"DhU6dPavSuHQeEXjv62ygkqD/9Vo5X7lu9v98akFRRytfqsHCXQYaWj1W4/MT3BJtPpWVkGOaHPNKyur",
+	"wlyD0eNxj7Wf0LOz9um4e9w+j09Y+5g+mnTHZ+Pj0ePH2TtrSlfvqtfNK13Zk2Z6Lats9W/5zIPc9KHu",
+	"otVEzOY2rELUucK3h6ayvJIF8vfnLsY6QOuRxeInZKV9KzLNj/wRnc9TeQcH4j76U6mvJ1SfQlkBvUaG",
+	"oYowhHz+rOrPpgWljN4aDSldJIyMoIlKlK8Y9E3FIdrGaFDmbLvxK7pSZDm1+JlZWxPXNxIap3ucAbsc",
+	"8bpEsn9ZF0r70myaH/jGR/MC5kCTr6MDbREMTuDeQ0I8QC2oRKz8UIP2pQYhP7OgNHirdN1BRKKEOaiE",
+	"dGWBIKPsZWzLTQNRJkW+H26Z2mRIPZyM8jrTb2DRqqlckoUiK7kwlq+57hg2hfoCwuzSzPWHLPshy74X",
+	"T7Y5uvsWZTFXdJQcRnhl/sefVBaaDvA7Ih9cc8G2oFsDlOyTiZEc2DIQAU465AXUxWbuKWi8w+Y60w7R",
+	"MQWwYJhJZWcZR06QuuD4uoS0j97HP78Xv+19HT7fr7PnnlbXM9zg+/tGmPgyJyfk9aVMbQriBm5Hwuow",
+	"Oz75g9e/V15/LvbF6jGL24V+ZKWewFdsGaQHuSaimVkN+Wj+Oy5nF3tpuDRj6MrQx4xmczlA3rIiHqPM",
+	"/sGwfK7l2bW4yjUrwLp+lwQNWdFTTBwGsHDCgxDF5lTrh5UZXZo79dxs0dNc06xd0oAvESa9drLrodKG",
+	"H1SOVmFtv8EE2b3HW32OF8QY4aCVXVihxAn7vh/aiYkljhtyNtAn6JXSMIP/5AwVThfG4CkxNqNt/aAK",
+	"DY7J6wlWbdxyI588oqDHOnR4WxY+JGaRFXc0ZdcCsT9OHLSQDO90C34HT5x1MXIr6My2vQrynORCk3kq",
+	"5STDJ7MxW+xAZFOgyNDQqIbo8jSm+YSm1wJCxXrKVogrbQEPEW0XYsKGXCOFpRHeaX7pCJ3PGU2VBa1S",
+	"cgbpe1LEaqtM3ZADipB0O8qw1+6jDXL2ZdxAiv05pfUKAh5gpims7A8JZiVYgZvV1wi4SKvxHcSSsNaO",
+	"CkXGnKUzaj6WrKJAg0JsbZ63rlEaTAAMMmycaA11n1vuzBGUa0ZYIP5daLxgvUIGpmgUmwAMyQhNgE30",
+	"xeoW8j4k0b7hsSCN8LpJDUugcJozDTjSWf4vXAU+Z6YtvX49LBNB7s+Hys/bLcXOLeEAFHHIbjkNEstk",
+	"YDPU95JmlkathFpubif3xg8jbX9GmvvYRjOtbkFsmYCZy1TTpJ1wcasOImTeT6WxgyAFBA+dGcvBXc4X",
+	"o4SPPTo0UQzEEVfrzsHIyRcVZUUAIg6iskaG9I7JVC4s4iLU2doGvyiOJACq+tw6IGUp01tlGyEABjO3",
+	"eKZzlqqs0Z2LrHBhdCe6sh/EIhaq3dO2B0cchIyx1tdoZyr36NBlTry6+P35sENQHnNxQwDEG3fe1gu7",
+	"k2b7oikgHRfAtTj2hQ/XwoNgv7m4vHr1/HLw5vXl1cXLoX0rS8jD9aguWHgD7PGSi9u9hoJsCi5mjIDj",
+	"fGAVw1b/5FG326zgICByb0UHm6i3C15sTrwpZcY9BwkzNKatqIWY0Gr91V7+1dxa4X4FmUaG1QaGCX1D",
+	"BEudxfWKu6w3ORm3H496tH06Pjtrn9MT1u5ObPSM9not15LWp0/bW8WlT3fGcuZSqtVRnZvJiB1x9Py/",
+	"Ln5/8/J5k3unuJUlXey4uP2HznF8JcNF+hEMW89vRNxritIdJTky709B/Htnf6e9MfO9+RNW1lvqIlEy",
+	"rHAUEgCXoNjWInvn84psvpEkMY9tx5KiUz7G3X+b9bUvSLfTEsertJeuiImQ7sJwCrqy6eSxwzzAC9G7",
+	"P79Dde7ervMY7KH1Oxi9XRm7VbNaVJUtm+G3o5/YqiwSsDtiTGMTgSe9n7V36HbLa2e3sUz33iBYmiKs",
+	"5P6vw+PjfrdX4zosDtfLJazu4ZL80Pga8wu+4SorqHDffS0OeFbud24O6nApSPejTxmnfN4k6q8yZ+iN",
+	"JFKAEPVZWfeQ8LUE/IsA0xrDwN+N8HbqjluOPUlvvBAhS8Zdh1+ABbc7e+006/NrBgNZep84FMhc6sow",
+	"IsMwvG9+xvaH+DO0wVJDszzDvNPL9gMKPXcOuyGRY2NGL3REEmObcxER/KgiMr0WDNz+jh6scrPtCs34",
+	"c7pQ/mcYOWVqMfO/woGLrkWLeZ8yEqdyPmdxBOk+5n0F7V1xvGsxBDz/VdjndthHOLIRG8sZ8/EVGAK/",
+	"O5VL9FQC8jv2+Qw+uaaMmXkU7eYhhluGtp+AeSS/F9WrXC4mc1mc0bXAqBITcbC4UnuwAWxOaVcUfu/6",
+	"oeIf+hhIxsA5FQAQk7qeQqAJusAVVgxq6ym5ysOfob/Wgn4Sj/npIT+rYT2Xln9sVGkXZM+H6ZCFETMJ",
+	"2T+JWmFKQqt/HLUSOlcWV3GesjG33Uug8RfMB3uSAsyz7cbdUjhXZMcBngj4Qt3C5kxVOl7TzMzT+dLR",
+	"Qjk0MPbA+gt7/heZOXRcVtVszioXN57a08YFmG+soKvQpSwn/IMUMyOMojDHAkHWXcAXiuaYiK0AjL+G",
+	"CoVy+2C5bzC7CRmqhZozkUnMfFMY5z0OO1YF3W2tHHURK25+dCBYkY+bG3F4x9KEzkHeQWIR3psKfcs2",
+	"K438KvW0DjLNiwlZC2vZ7h9R6OWd0ZXFHBwxn6Dad/2eeKksxGU/fL7eJYxTOy5kEw5/BIXC/PXjGi++",
+	"vmPpr4v4hu2nnNBsWiAojE4i2NIx7c7eMLyh2piGd5Azf2l1SJokJNvnnAqay4zpewjTMVM+QRAxZQF9",
+	"wP1KaTl3ZlqEeTo+D1DLa2FHwJTaTIKEGFKUDNc7iA89Wit08zJCydgbjN6y2Mkf67mxqX0R5P5k+AvX",
+	"YiGMFraEHp1GpHthwD66PtU7BNVJaUx9q1wpGgYPLvKdqUnH3SaaBbJWnJtbiUB7JXPwuI4DvPuUK7X4",
+	"R/Kefq1gOG4XCAJ7hIPcwn0HxrO2+QfRYjLZm2/cmlMXrizqin3QCCzlJFYGYixTm2A3tMqKi6UOsf0k",
+	"vGvThK+F0cCdkQff8xbd00LdDPREgy525RHidStzrzHiwmRa/SePTrvNgVuQsktDq0dpO3hjhB3EGb7i",
+	"uK6l7sZ84AKozYy4JgIQtjDO7WEVKr9n2B8IM99iOeIX0TnvU8GIilJmo+2sklrD8CCi+zeZoQWiTDWm",
+	"GrgHR4wJMkpt73YtweMFXnmw1oteP/OXyKqlGUggJJkHDQkCdYOi3cu1uhbWbo089MSMxrB2M+ufdShf",
+	"FjvHPv+TIjSOAdXLkD2ygUa4RfWUs0mZmM/Z2Yc0LN/iQPVNS2cY/9Cx9qdj2U24f1nYQtEbtgGwXCYM",
+	"M/UI9ELIWiKEcE/Hp/iMUU7AO+zqecG0scUYm0A03wEVTR1e8JatXvpwABhOI2AHC3T8drrH0QNzNKNn",
+	"GZ6F1YclGy0UZ0p7xMvj027UmvCbRYqzDF6an3UHM9Xq9zqnUWt+fg4/POkcR62UajYAZRyttfxvBmpK",
+	"UwZr0ossHAVOJwPA7x13u5+RrnzMv3tecGQ7jkDyvxqlng6bi/GM8mTlm9l8/mAYrMJx/43MIGrNGb0d",
+	"FNj6tJSCynE24qrCSczhwBbDFtDk+ssvzZouDrknJzvp4iiqSi49FH1YWibGq4jgSq83zm98CzpU/G8W",
+	"zPUnRRZWwn/xMIfVqbYlhbhCFTS2ITpsrHcbyDbXmIti+wwOZS5gcwtDKrhgyiaryxsXt7BvK11x/QWx",
+	"9Vr5I1dB9U7Q9Ok7SB5xq7APxpshXNTSL6zjOTvIhrS+EAj83eXLLBxl7O9Ciaz9frlaU7mr9/ZZ1ETc",
+	"hjyNXAY6uFbETT5ObNh9nntuM0K3q+1oIjH93pYbCn4dHxxY5D6ZEqThFpa8jxm8KOFmhJJ2AsNGQgpI",
+	"1Fm1c4VzE+CgXHWLORO3jM1V4ABw1rHSNMURkKeqD4hiOjwf+/JEHoxzr2h6w/SD9UkGN9yDkQ4ZIr53",
+	"lS6nio0HOxSb2F14z/V0s+/Tu1sKjUNs3gBX5jz8cIv+QGnb7ON8a5T2zbK6geJ5BGftIF7O56he0tS3",
+	"20VHo0+4FFJA/FgxoW3+YCFds0PeY6tXBWuHQXV6a75kkah8W01M1LwQqNWiSxIAdqmxxgpIb1Bt3iFv",
+	"6EJBEIygxPGXUSHFcP2OCPNMD+nN3KKc5Mn+oWmH58RsLtvnSTlgRtpbyIotT022TTNyDYDVYoZ86xjW",
+	"4zdJ7ZhiKw/njtpXZGKk4wcXb0652hsbP4SUhN9k6r3yjuXNPWG0f8MJRkEaBdmQnYq0gVwS+hdg4dpK",
+	"Xqbj3Svi/ZAZ+2ukHwbR3ZydeP9ToW3zkQOJdkoU2CCuLsQyesJvEW+XJpgzDHk1UGzszFSZFm95cOPZ",
+	"z1mRb6FqEq4gDosnymLf4hMp0ykvaypgJn4Ic1cbjdrm7nO96izmsbH9drFvPcr1oa1bOh6zuXbfj1pU",
+	"azab46eqalGP0WT1j3ajVrzA9cVQwWnUgvagru8bUow/uRIHANtxJimAU2o6m7f6vcfnZ8dnZxgm2MH2",
+	"jlnC71iazWh/u/IWm+xV3uljZkb+KZD63wkAeSgCf6Ts7MGchTyBUDyWSvPaWZg1IGTfwuKS0QpTtSEE",
+	"ZvEQuRgnCwiZrFUnQn4OpJZswR0kQ+hKOSRKUyP8JzYZwQx2LSzoI/dZNFagOygyF79J5A2ZUz3FrHPo",
+	"dk2UTrm4UREZQWPieSo/gno1SaWw5ShkRldlCTgTLvYA3vpOsbQ+iuFzaM5ZHyLRZux8Y6iH4OP6prFb",
+	"cfn3GF79jeejypUgrcXTa7i08the4HEdrXz+mUwJjyNCQ0jm0Qr0bgfAHGWZduYvoFAJOmMR6F15pNEy",
+	"jFb83LUY/lfbNp1ov3g2tBXDzttkx3TtNds8HkJlhZBubPBcGfMIhkY0F2PxTMyKkyX8jNhe0M6TCwzo",
+	"IibHtTjufjkpsYNoEPEV+6gPkebkQUG2goHsoh1pbB7symGgeKNPTrtdwvEeHQAbYWUN7CECjJg1ugVW",
+	"dZkdg9T3uinPwzGsC9RhpMIpe+43jYBB4Ji+5OXNX967gpIJYla+shD91hBwlYJfPNFjHyIFK1aJZh8R",
+	"pzgULBeLmOsSkZIyo0tVCpXndDw1J538/O7q6S8Znrz5FRSIQkIhkSKfU3jStT1DREy0jOmqb54GAGar",
+	"SQD6ni0zuWF6ytIOeQavBNmH18IwG+Qf2ja9kJ4Fksh8Fb0icsYI5jIpIpPyMgpG40uc6X3yFJte1R8O",
+	"WiIK06mwMLLVhzo9tZg90NylcMEOUsE9pXMEdxqtzKrUyrVV/Ea0+QYV+SW/ZWSYcKWNyveW34gXgEwB",
+	"LYGEv4H79i5B5VhIQseAwHDP2+pa1LuuDH2WtsZsj+9ZFfWQfIwDvZQ3VaxsGz4EQBbozJnxDDfeaTw0",
+	"nnFNhFx+a/IbIJvy/Kqld+UZXgRxKdxMAzY2HFjGxJuTwxEDDawtwDXzSPy2cwj8JZC3S0gmB7FS6yrA",
+	"hPMVU5qlMV0V5fe1sALcFfwW6uLqCHU8fvfNPY9qujEde3xb1hfM9GHZXPtqfAH87ZQI67yuJd0XcGC2",
+	"ez94jGi/zmERWYjiG+btFbC41lwWcACEhI4S9UX9tbiHZeKuol09F7V9EQ+Mu1n6/TH3wu5jUcBXon9D",
+	"qxEB1vsEW33KpVjrw6zohJlLBYEINqL1k6Ghoc0+cqXVsFOBWw3ervsERWhMc9YsHDMEq/y3ABYZxrjh",
+	"5iZh8QCmDJZut9c+6Zl14jP2N7CMW88XqZyzo19ZmnARmpWtk0mXno7iR+3z+GzcPo2f0PY5PTtpP457",
+	"k0eT3uQJ7fZazSCx0dt3CDDs4sLUhfz8lhYwW711lc+MarhuymhsZfVLObb1MeWftY8e+efg0w87oFIj",
+	"8mBW6akUk4SP9Y98v01A1AuURiVCsyy7+n3KjWaJvZ163ajb7aLcNfetFIzolApFx7YbfpJYS2OGV7tg",
+	"kEy3ELdCLkHy4hFVlhDrACXZn32nfaqvBfA3uQRBjJlKEK5ZS0q6FtcCJgJGpPPDOTWDYZcp6JUA70Nv",
+	"P9vLMfABm+NNzPn2aouiM0YYwE4oQmHOttu/GQ2ds3oprwX0xALj1b/G4yjz82BLrYXQCiqxA6gtwif2",
+	"ThqxRAJJELgPuwGCnsRDs8Y+jNhAuJRELrTiWHltl8nMSRIqAAvWaFmlsIULrxDtfkPppcxnqSunVX19",
+	"URtlRIzkqBYRx+1ugYiLGUv5mJrrbPDfMr1tSsdxM8xmsyO/2sjkATIWKrbrU4sLxVIsRIxahqmhXnch",
+	"7GmBvAQX7O/3Pu8yo0umFkk1ssdiNjLn2FjSNtsXrIMHH/X/cd+U3jcydQCqTnbLSZXiXjc2D68ffbLn",
+	"byMS9rOgIxe7Y+mKGPqpWIFsFlbKBjYqtWj6KRvLNDb3g81xCZuRoa3KMSsKGgpB/M+2O764FtsMBiF1",
+	"G+Iqpa29kChvNdSplwTauXK3xrefI2hmv0c39zNYl03az9ZKSfPmT4qMF2nKhCYTzpK4Au6hfOu6P4yb",
+	"HYybB1YvuWe+tCWT1Tp5Q3ctS10WKYjONYZ+6tVr5rONgI/JW3Sfh+CPS+x1LbRzscsk05dDwEqjTwu2",
+	"DBTomI25+c6YJkzENL0WWDCTyhkRckmk+BN8EZzo0KIM+n/HYBrICQGPSjF9Smm6ckMhK9uutTFduTiH",
+	"+RR8QWkGeHLXAoHpaKIkYmGWfBqUcpTkM3rLlCXE0+WwMB2sYpgp8pMqm0VpFzNvOdxL14Zy+HySbKCn",
+	"Kk6PruTtSjY9hsgah9E3/9FFmTM2dxRpDzCBtSgHazlpwHn+w0uzSWt2unLFjbBFFT5y2mpl1OY3mRK7",
+	"OrbjBFTUWGUXXCQpkCAnvpXTyaNHKBAtLLhMUyeSRyv3tXX0twylGABx1LXATlKggHMrXo08N992INAc",
+	"XBXUkkQEQtz5EQ21CZtoIhcavD75hjb4Fva0mVIcwWbFeT3+56FPW7/jbMni4S8RgI4SagOpPtMW/Diw",
+	"HB3yfirJMpWgRMJ8rpG2lMcsq47AdbR9dsbaJu8UJmCdXRCmWlKFKyZTh3Ri0wBZMolcVYa1nSJCFUmk",
+	"uLkW1kGVTd18l831l8nvc0quB15qHkxLlX5Gda248kvqnt1/YiCN/7JQeoaNIP741IJN833Asr/a5ly9",
+	"8cnkcczaj47HZ+3T0RlrP6Fd1j6bPB73Jr3R+bh7HHQU23a9xVRTBbABMeXJagA6C/4+DzGFNRiatvrt",
+	"s243agkJD8QMdhmaLqglFzewQmYR0RrGYg2jeWFDtNU4MQ/5aVuHjmPbVr93/OS0G7UUY8L+8LmcGqQ0",
+	"9yGkLPvWk9PjnvvU4/Pj3mdDm1EAg2/1zm1DNMc2u4PVlqdL2ikPcFyH98DmalCg5LhruQuO4GDvbHEC",
+	"xT3r7HBWyg6ObGCLUoYAYo2KDeTFXGkqxmzgTqDdSLcbAyZiKAhaA8w47vZPup2zrvm/VvAC4JyUvfK4",
+	"f+poxleUXKRjhgthKGqbp3u94267B1RqWWSew+pgGRhcuS7mpf+DTPM7nH35k/JTD9Nd3a/uYW1uVUrC",
+	"w1ShlzwNlIrMekOUWXsaiOPyiCifewK2VmmWx0UwatOpPajkjWwi32BNyJ75GfI+AgV0z5xclTlyEceK",
+	"DOEKHjpnCCiBqN7FdGUdDHziU/1CvRo8w4CZmKLCu8ra+jhVF/Dz/K8hcvqe6+m1aJqx0ofYovNy8LjQ",
+	"jMgvXlilxrWqdluANpNx4V7rew+gAjXKTQmm9WVqg781jfKQ13Vx8UscJ55bv1O3yQ8HSMEBghuOQrVc",
+	"ujdQN44+5c7bxlAhQmoWhWReGVn/W1E3CZJcedwhw1Qu1dC1kxxJPUWviG05Grs/XYugMzvIbhZ3yDsB",
+	"yA4o7Wfyjia2y4z1BuAwyuE2eGcAOgGqUxpLLXpDT0HI71Xy2RlXZhb0GvVKwm9tTyJwPpVAZ/gRHK0C",
+	"k80Wab961XY9OmO8phZF8YjXbkJc5Hjb5zamq5+UVe6oCryVijEopnUhIBFjp6NCd94xFeh2xI9p1iHP",
+	"Z3O9sqphyqDxkZBELcbT8H7LNbFVU7lUG/vVbuhAe8hTnBXSmrk7Lw+uCfp5DqOEeCdRr1EeVWA7fZst",
+	"Ww/hDwC3P7A/5lQGNxr2bEVWe+AyoBlCh20IPafCHG8Bh+pZ0JdirbDKRxlKnQt5CIyDnTHPL2VYt72z",
+	"/km3c3y2a936Zsepn+DgjqW2QcdJK2pBJTuO82T8eMQe0277PO6O2qfjHms/mTwatY8nTyank0e0Nz47",
+	"a0WtKVdapqsSj2vUSqjSA3O21yybYgsN/6QqreMvPq7GEiCKAgnUN2+DkQ9/BMZe+/MHRFMCdKPgtDaR",
+	"OSFvVJo19+mU8O15bLwHsg6Yx8H8kMHgIXjbJqPgIklsRgxW6LtGj/lSzEL3VkxpB29P+JBgLFYEu76a",
+	"ex6QZl+sfcuoBw6WNuycE7mb32kCpamD/oVG6YNWMto+Vn7I7wFq0InqvZSdZTcGXJuwaHvn4+g+zUFq",
+	"8nxtLTnPUFZHDriVKgQdD6rOR2wsZ1nHOIS2KWtNnFd5M/t6NqMivhYJF6gI76oHZ9vRekBdNRvet9Up",
+	"UAhy1m8pVPQ3XbO22TRT2GCo8f13SCdgAHn1barooYzxU9ijpp4dQaeuo7BGXZ0B0tIDlkC1JY3Peh9C",
+	"F2FI8/TlTqtc4VUfYX2Za1zDlDkxKspAILBbh4VqMD9MZHrDsCB+lMqlAoS9C0yY51KYO1dJ4gG0A7lp",
+	"GyIFlQIxXakIMn+UbXyVOZc2yTSyWaRdCyvTAmHKtXMejqlwpRTWBaExmr1BAu4nEX2tZ6BdP3Dl5cyw",
+	"Y/NzFpzr91z2ycmjs83ZnK6XWdenNWAiCm4sfMns7QDAZrqHziH44SzIiyAqDKOhRwahHJzsMUfVKs97",
+	"zF/fJlO24g4FaY4R4ROASRnJeGWTvG8kKnAx669hx5TUejgpZKtIH1sBYDR8B6fvQfbIWbd7LSwWD0iD",
+	"FaHzOaNpVoSKXcQ75ClaFra9ubm+WdxBuCQHlYQpfD4ZEXGTcgRBEFl4xKQNmBcZxNG+lSEzj4Gxf7Kc",
+	"s414eyc9H7B04HmhQgOo1gPI17alYDZzCyUAnvvTSW/yOD5h7bNjeto+HT9h7fPxo3H78ahLn0y68fnk",
+	"uNfyXREtXB7lGjLgJjRRzNxzFQHVngNk9vQdd7qdLnl92yd/XbAFi43me/pfq/9ZV8S+EsmQxVW1pFTd",
+	"ghp3UNo+RC3BPuqBYQffTamB5H0wCFffnoNlDRHLe1y8qPwK4vko4RON1ZyqOSr+1qycq7XNd3luvkj+",
+	"xshbwZZ9i5UqJ9adA7+HzhEIby98Gg+obNiIfJlKqBOKvSQHGQurfS0mMknkEnABUCGznTE9RYJpIxOx",
+	"cCkydjH0ktHmQ/NUamauVD0FTfSqIpR7LX4e2nPawS8PzKKyePhLuaif2KvjJa76PwIg3fcdnX3JJ8WF",
+	"CzQAKcasRp2IQxTGlg7VKKbYQyUHYNy12k6ueVCpjmFR1vEjO+Jr1Qfvxuf/nNImj7/VdWsOHlIGaLiw",
+	"3ywu+N6hS+HiY3cFOLsNjVvyh+DoUwae/LnyRIQV4OjJ9C15wJ4wog2BBWzrjo2dcp/fHSQoP4I8zNan",
+	"a2jMcd3qX7fW3a3Xrei65ZuCwENViYTwqFHhr1v9T9c+5Afv1An6wfvrHk14/wT+mDKq7C9AawijDtet",
+	"z593i2habfeTa6NiPRQ7uGqrvLEN8zANR/qqF9SZm8dPQae2MwqbmcIStvrrC9jKfLhZ5xYsxMBXbfuW",
+	"dR5p5RHFWzN1M3CGgbELjFlgrIKcUfA5aiXyZjO6erG9Te9A7W0+VEx9vxNu3OUGzv0ztMuqlCXzyIOz",
+	"VUL6916WIjb0aWlsnNhXS+2TDYL/CJLjV82tk3C8mv0YibEqghxR69MJ2z1EoCeDj4pjT30NLmJFDEfF",
+	"i8QW5qJ4I64bNQDPlFw8Zmr3v3qas/q2OvivwOyH0PSrTketYvhXUkMnuhUdJWwPZwo7ILlWIsASFWqR",
+	"eY2NFynUif/xqeWOCvStMDcWiFEYyJYXlnjA+R3V2CqOCQShxK7Zn+yfBu5P5i6/oyk300QvQOEBPDdO",
+	"+ruu21ZWd7jQLBU0aZXW8jkraEKGT1+/evX86dXgzeWL/3Nx9Xzw8sXbq+evhh1yQaZSYaMHMlsoTUYM",
+	"gPyKL/z767dXb4d/QpN8yRWzip1bfGOenx73Ooa5P/iVLa7OGybnCYMKdFvYkxUc+qYeaKYZ66KobRZR",
+	"p8A5oVU+f9l/J6t1jNYL6iDDRHm8LaJlkM2qMQeQusYHJUTm8phKSHUAHMFXs0YKLqITfs8CTa9/63nQ",
+	"rZYGmDP+w8FX3mfd10v9QfIGnDw2SSAjCCp4c2sHjT4+f/j8/wcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

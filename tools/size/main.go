@@ -49,7 +49,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
 		{name: "tools", has: under("tools"), maxLines: 5_453},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 46_752, maxFiles: 241, maxFuncs: 2_305, maxExported: 1_193},
+		{name: "service", has: func(string) bool { return true }, maxLines: 46_841, maxFiles: 241, maxFuncs: 2_312, maxExported: 1_194},
 	}
 }
 

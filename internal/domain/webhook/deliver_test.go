@@ -56,7 +56,7 @@ func TestDeliveredWhileTheClockIsWrong(t *testing.T) {
 	w := newWorld(t)
 	r := receive(t, func(http.ResponseWriter, *http.Request) {})
 	client := w.client(t, r)
-	if _, err := w.RotateSecret(t.Context(), client.ID, nil); err != nil {
+	if _, err := w.RotateSecret(t.Context(), client.ID, SecretOverlap, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, jump := range []time.Duration{401 * 24 * time.Hour, -time.Hour} {

@@ -216,17 +216,20 @@ func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
 	}
 }
 
-// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for 24 hours. seenUntil is the
+// SecretOverlap is how long a replaced secret usually signs beside the new one.
+const SecretOverlap = 24 * time.Hour
+
+// RotateSecret makes a new signing secret and returns it. The previous one signs beside it for the overlap, 0 or more. seenUntil is the
 // [Endpoint.RotatingUntil] that the caller has seen, or nil: if another secret signs beside the newest one by now, nothing is
 // replaced. Errors: ErrNoEndpoint, ErrReplacedSince, refusal.OverBudget.
-func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, seenUntil *time.Time) (string, error) {
+func (w *Webhooks) RotateSecret(ctx context.Context, clientID uuid.UUID, overlap time.Duration, seenUntil *time.Time) (string, error) {
 	secret, sealed, err := w.newSecret()
 	if err != nil {
 		return "", ofClient(clientID, err)
 	}
 	err = w.act(ctx, clientID, "webhook.secret_rotated", func(queries *webhookdb.Queries) (int64, error) {
 		return queries.RotateWebhookSecret(ctx, webhookdb.RotateWebhookSecretParams{
-			ClientID: clientID, Secret: sealed, Overlap: 24 * time.Hour, SeenUntil: seenUntil, Actor: work.Actor(ctx),
+			ClientID: clientID, Secret: sealed, Overlap: overlap, SeenUntil: seenUntil, Actor: work.Actor(ctx),
 		})
 	})
 	if errors.Is(err, errUnchanged) {

@@ -72,7 +72,7 @@ func TestSetEndpoint(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"remove again": w.RemoveEndpoint(t.Context(), client.ID),
-		"rotate":       second(w.RotateSecret(t.Context(), client.ID, nil)),
+		"rotate":       second(w.RotateSecret(t.Context(), client.ID, SecretOverlap, nil)),
 		"sample":       second(w.SendSample(t.Context(), client.ID, ConnectionRevoked)),
 	} {
 		if !errors.Is(err, ErrNoEndpoint) {
@@ -101,7 +101,7 @@ func TestRotateSecret(t *testing.T) {
 	r := receive(t, nil)
 	client := w.client(t, r)
 	old := r.secret
-	fresh, err := w.RotateSecret(t.Context(), client.ID, nil)
+	fresh, err := w.RotateSecret(t.Context(), client.ID, SecretOverlap, nil)
 	if err != nil || fresh == old {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 		var presses sync.WaitGroup
 		for range 8 {
 			presses.Go(func() {
-				_, err := w.RotateSecret(t.Context(), client.ID, &endpoint.RotatingUntil)
+				_, err := w.RotateSecret(t.Context(), client.ID, SecretOverlap, &endpoint.RotatingUntil)
 				if err == nil {
 					replaced.Add(1)
 				} else if !errors.Is(err, ErrReplacedSince) {
@@ -283,7 +283,7 @@ func TestSecretReplacedAtOnce(t *testing.T) {
 		}
 		w.db.Clock.Advance(time.Minute)
 	}
-	if _, err := w.RotateSecret(t.Context(), uuid.New(), new(time.Time)); !errors.Is(err, ErrNoEndpoint) {
+	if _, err := w.RotateSecret(t.Context(), uuid.New(), SecretOverlap, new(time.Time)); !errors.Is(err, ErrNoEndpoint) {
 		t.Errorf("an unknown client: %v", err)
 	}
 }

@@ -111,13 +111,36 @@ func (c *console) replaceSecret(w http.ResponseWriter, r *http.Request, partner 
 	return c.writeSecret(w, r, partner, "console.secret.replaced", rotated.Secret, until)
 }
 
-// writeSecret shows a partner's client secret once.
-func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML) error {
+// writeSecret shows a partner's client secret once, and other secrets.
+func (c *console) writeSecret(w http.ResponseWriter, r *http.Request, partner client.Client, heading, secret string, says template.HTML, others ...named) error {
 	language := c.site.Locale(r)
 	return c.write(w, r, "secret", secretPage{
 		aboutPartner: aboutPartner{partner, "overview"}, Heading: language.Text(heading), Says: []template.HTML{language.HTML("console.secret.once"), says},
-		Secrets: []named{{language.Text("console.partner.client_id"), partner.ID.String()}, {language.Text("console.secret.client_secret"), secret}},
+		Secrets: append([]named{{language.Text("console.partner.client_id"), partner.ID.String()}, {language.Text("console.secret.client_secret"), secret}}, others...),
 	})
+}
+
+func (c *console) confirmResume(r *http.Request, say writer, partner client.Client, _ refused) (confirmation, error) {
+	return confirmation{
+		Names: []any{"Partner", partner.Name}, Says: []template.HTML{say.HTML("console.partner.resume.says")}, Grave: true, Back: c.partnerPath(partner.ID),
+	}, nil
+}
+
+// resumePartner enables a partner with new secrets, and shows them once.
+func (c *console) resumePartner(w http.ResponseWriter, r *http.Request, partner client.Client) error {
+	if _, err := site.ReadForm(w, r); err != nil {
+		return err
+	}
+	secret, signing, err := c.Resume(r.Context(), partner.ID)
+	if err != nil {
+		return err
+	}
+	language := c.site.Locale(r)
+	var others []named
+	if signing != "" {
+		others = []named{{language.Text("console.webhook.secret.name"), signing}}
+	}
+	return c.writeSecret(w, r, partner, "console.partner.resume.done", secret, language.HTML("console.secret.old_ended"), others...)
 }
 
 // writeWebhookSecret shows the secret of a partner's webhook once.

@@ -328,6 +328,38 @@ func TestDisableEnable(t *testing.T) {
 	f.acts(t, partner.ID, "user consent.allowed", "client connection.authorized", "ada client.disabled", "ada client.enabled")
 }
 
+// A partner that was broken into comes back with new secrets, which are shown once.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	partner, tokens := f.ConnectNew(t, "Ride Club")
+	path := pathOf(partner.ID)
+	signing, err := f.config.Webhooks.SetEndpoint(t.Context(), partner.ID, "https://ride.example/hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := f.signedIn(t, edgetest.AdaToken)
+	if v.Get(path).Find("a[href='"+path+"/resume']").Length() != 0 {
+		t.Error("a partner that is active can be resumed")
+	}
+	v.goes(v.Post(path+"/disable"), path+"?done=partner_disabled")
+	if v.Get(path).Find("a[href='"+path+"/resume']").Length() != 1 {
+		t.Error("a disabled partner cannot be resumed")
+	}
+	v.shows(v.Get(path+"/resume"), "Resume Ride Club with new secrets?", "look at that first")
+	shown := v.Post(path + "/resume")
+	v.shows(shown, "The partner is enabled with new secrets", "Client secret", "cannot be shown again", "The previous secret no longer works.")
+	text := shown.Find("main").Text()
+	if strings.Contains(text, partner.Secret) || strings.Contains(text, signing) || strings.Count(text, "svci_") != 1 || strings.Count(text, "whsec_") != 1 {
+		t.Errorf("the page shows %q", text)
+	}
+	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
+		t.Error("the former secret works")
+	}
+	f.acts(t, partner.ID, "user consent.allowed", "client connection.authorized", "operator webhook.created", "ada client.disabled",
+		"ada client.secret_replaced", "ada webhook.secret_rotated", "ada client.enabled")
+}
+
 func TestOffboard(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -395,7 +427,7 @@ func TestPartnersForReadingAlone(t *testing.T) {
 		}
 	}
 	for _, act := range []string{
-		partnersPath + "/new", path + "/change", path + "/logo", path + "/logo/remove", path + "/secret", path + "/disable", path + "/enable",
+		partnersPath + "/new", path + "/change", path + "/logo", path + "/logo/remove", path + "/secret", path + "/disable", path + "/enable", path + "/resume",
 		path + "/revoke", path + "/offboard", path + "/webhooks/address", path + "/webhooks/secret", path + "/webhooks/remove", path + "/webhooks/test",
 		path + "/webhooks/replay", hook + "/replay",
 	} {

@@ -124,6 +124,7 @@ func (c *console) routes() []route {
 		{partner + "/logo/remove", operator, short, handlers{post: site.Given(c.changeable, site.Confirmed(c.removeLogo))}},
 		{partner + "/disable", operator, short, c.status("disable", true, c.Clients.Disable)},
 		{partner + "/enable", operator, short, c.status("enable", false, c.Clients.Enable)},
+		{partner + "/resume", operator, short, previewed(c, "partner.resume", c.changeable, c.confirmResume, c.resumePartner)},
 		{partner + "/revoke", operator, long, c.status("revoke", true, func(ctx context.Context, id uuid.UUID) error {
 			_, err := c.OAuth.RevokeTokensOfClient(ctx, id)
 			return err

@@ -258,7 +258,7 @@ func (c *console) replaceWebhookSecret(w http.ResponseWriter, r *http.Request, h
 	if err != nil {
 		return err
 	}
-	secret, err := c.Webhooks.RotateSecret(r.Context(), hooked.partner.ID, &older)
+	secret, err := c.Webhooks.RotateSecret(r.Context(), hooked.partner.ID, webhook.SecretOverlap, &older)
 	if errors.Is(err, webhook.ErrReplacedSince) {
 		return refused{form, err}
 	}

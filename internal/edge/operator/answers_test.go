@@ -144,6 +144,8 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("POST", clients+plain+"/secret", `{"overlap_seconds":2592001}`), overBudget("/secret", `{}`)),
 		"disableClient":      with(expected{"200", "POST", clients + plain + "/disable", ""}, offboarded("POST", "/disable", "")),
 		"enableClient":       with(expected{"200", "POST", clients + plain + "/enable", ""}, offboarded("POST", "/enable", "")),
+		"suspendClient":      with(expected{"200", "POST", clients + plain + "/suspend", ""}, offboarded("POST", "/suspend", "")),
+		"resumeClient":       with(expected{"200", "POST", clients + plain + "/resume", ""}, offboarded("POST", "/resume", ""), overBudget("/resume", "")),
 		"revokeClientTokens": with(expected{"200", "POST", clients + plain + "/revoke-tokens", ""}, offboarded("POST", "/revoke-tokens", "")),
 		"createPortalLink": with(expected{"201", "POST", clients + plain + "/portal-links", `{}`}, offboarded("POST", "/portal-links", `{}`),
 			invalid("POST", clients+plain+"/portal-links", `{"valid_seconds":59}`), []expected{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/webhook"
@@ -214,6 +215,35 @@ func (h handlers) EnableClient(
 ) (operatorapi.EnableClientResponseObject, error) {
 	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Enable)
 	return operatorapi.EnableClient200JSONResponse(body), err
+}
+
+// SuspendClient disables a client, and lists its last changes.
+func (h handlers) SuspendClient(
+	ctx context.Context, request operatorapi.SuspendClientRequestObject,
+) (operatorapi.SuspendClientResponseObject, error) {
+	body, err := h.setStatus(ctx, request.ClientId, h.Clients.Disable)
+	if err != nil {
+		return nil, err
+	}
+	const within, most = 30 * 24 * time.Hour, 50
+	acts, err := h.Audit.Search(ctx, audit.Filter{ClientID: request.ClientId, Itself: true, Since: h.Now().Add(-within)}, page.Key{}, most)
+	return operatorapi.SuspendClient200JSONResponse{Client: body, Changes: each(acts.Events, auditBody)}, err
+}
+
+// ResumeClient replaces the secrets of a client and of its webhook, and enables it.
+func (h handlers) ResumeClient(
+	ctx context.Context, request operatorapi.ResumeClientRequestObject,
+) (operatorapi.ResumeClientResponseObject, error) {
+	secret, signing, err := h.Resume(ctx, request.ClientId)
+	if err != nil {
+		return nil, err
+	}
+	body, err := h.readClient(ctx, request.ClientId)
+	answer := operatorapi.ResumeClient200JSONResponse{Client: body, ClientSecret: secret}
+	if signing != "" {
+		answer.WebhookSecret = &signing
+	}
+	return answer, err
 }
 
 func (h handlers) setStatus(

@@ -14,9 +14,12 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -214,6 +217,63 @@ func TestClients(t *testing.T) {
 				t.Errorf("%s: errors are %v", what, got.Errors)
 			}
 		}
+	}
+}
+
+// A client that was broken into is cut off, its last changes tell who moved what, and it comes back with new secrets alone.
+func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	got := f.post(t, "/operator/v1/clients", `{"name":"Walk","callback_url":"https://walk.example/cb","scopes":["daily_steps:read"],"webhook_url":"https://walk.example/hook"}`)
+	got.Check(t, 201, "", "create")
+	created := edgetest.Decode[operatorapi.CreatedClient](t, got)
+	path := "/operator/v1/clients/" + created.ClientId.String()
+	works := func(secret string) bool {
+		t.Helper()
+		credentials, err := oauth.NewCredentials(created.ClientId.String(), secret)
+		return err == nil && f.config.OAuth.AuthenticateClient(t.Context(), credentials) == nil
+	}
+	edgetest.Connect(t, f.config.OAuth, pgtest.Client{ID: created.ClientId, Secret: created.ClientSecret, CallbackURL: "https://walk.example/cb"}, scope.DailySteps, f.User.ID)
+	if _, err := f.config.Webhooks.SetEndpoint(work.WithActor(t.Context(), "partner:eve"), created.ClientId, "https://eve.example/hook"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.config.Portal.CreateLink(t.Context(), portal.NewLink{ClientID: created.ClientId, Valid: portal.MaxValid}); err != nil {
+		t.Fatal(err)
+	}
+
+	for range 2 { // the second time nothing changes
+		got = f.post(t, path+"/suspend", "")
+		got.Check(t, 200, "", "suspend")
+	}
+	suspended := edgetest.Decode[operatorapi.SuspendedClient](t, got)
+	var changes []string
+	for _, change := range suspended.Changes {
+		changes = append(changes, change.Actor+" "+change.Action)
+	}
+	if diff := cmp.Diff([]string{"operator client.disabled", "operator client.portal_link_created", "partner:eve webhook.url_set", "operator webhook.created", "operator client.created"}, changes); diff != "" || suspended.Client.Status != "disabled" {
+		t.Errorf("%s, changed (-want +got):\n%s", suspended.Client.Status, diff)
+	}
+	if sessions, err := f.config.Portal.Sessions(t.Context(), created.ClientId); err != nil || len(sessions) > 0 {
+		t.Errorf("%d links work, %v", len(sessions), err)
+	}
+	if works(created.ClientSecret) {
+		t.Error("a suspended client gets in")
+	}
+
+	got = f.post(t, path+"/resume", "")
+	got.Check(t, 200, "", "resume")
+	resumed := edgetest.Decode[operatorapi.ResumedClient](t, got)
+	if works(created.ClientSecret) || !works(resumed.ClientSecret) || resumed.Client.Status != "active" {
+		t.Errorf("%s: the former secret works %t, the new one %t", resumed.Client.Status, works(created.ClientSecret), works(resumed.ClientSecret))
+	}
+	if resumed.WebhookSecret == nil || *resumed.WebhookSecret == *created.WebhookSecret || resumed.Client.Webhook.RotatingUntil != nil {
+		t.Errorf("the webhook: %+v", resumed.Client.Webhook)
+	}
+	plain := f.DB.Client(t)
+	got = f.post(t, "/operator/v1/clients/"+plain.ID.String()+"/resume", "")
+	got.Check(t, 200, "", "without a webhook")
+	if without := edgetest.Decode[operatorapi.ResumedClient](t, got); without.WebhookSecret != nil || without.ClientSecret == "" {
+		t.Errorf("without a webhook: %+v", without)
 	}
 }
 

@@ -76,7 +76,7 @@ func (h handlers) RotateWebhookSecret(
 	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
 		return nil, err
 	}
-	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId, nil)
+	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId, webhook.SecretOverlap, nil)
 	if err != nil {
 		return nil, err
 	}

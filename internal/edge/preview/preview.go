@@ -37,6 +37,23 @@ type Domains struct {
 	Webhooks *webhook.Webhooks
 }
 
+// Resume replaces the secrets of a client and of its webhook, if it has one, at once, and then enables the client. Until then it is as it was, so
+// that a repetition is safe. signing is empty without a webhook. Errors: refusal.ErrClientNotFound, refusal.ErrClientOffboarded,
+// refusal.OverBudget.
+func (d Domains) Resume(ctx context.Context, clientID uuid.UUID) (secret, signing string, err error) {
+	_, none := d.Webhooks.Endpoint(ctx, clientID)
+	replaced, err := d.Clients.RotateSecret(ctx, clientID, 0)
+	if err != nil {
+		return "", "", err
+	}
+	if !errors.Is(none, webhook.ErrNoEndpoint) {
+		if signing, err = d.Webhooks.RotateSecret(ctx, clientID, 0, nil); err != nil {
+			return "", "", err
+		}
+	}
+	return replaced.Secret, signing, d.Clients.Enable(ctx, clientID)
+}
+
 // User is what a new address of a user, or the deletion of the user, ends. The connections and the stored activity end by a deletion alone.
 type User struct {
 	account.Endings

@@ -14,6 +14,7 @@ import (
 	"connect-svc/gen/sandboxapi"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/work"
@@ -174,7 +175,7 @@ func (d driver) RotateWebhookSecret(
 ) (sandboxapi.RotateWebhookSecretResponseObject, error) {
 	var made sandboxapi.NewSecret
 	err := d.changeClient(ctx, request.ClientId, func(partner *sandboxapi.SandboxClient) error {
-		secret, err := d.service.Webhooks.RotateSecret(unbounded(ctx), request.ClientId, nil)
+		secret, err := d.service.Webhooks.RotateSecret(unbounded(ctx), request.ClientId, webhook.SecretOverlap, nil)
 		if err != nil {
 			return err
 		}

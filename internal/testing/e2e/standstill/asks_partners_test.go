@@ -81,7 +81,7 @@ func (w *whole) partnerPageAsks(t *testing.T, one *clerk) []ask {
 		get("/consent"), one.get(pattern+"/consent/{language}", path+"/consent/de"), one.get("/consent-page/{name}", "/consent-page/"+file),
 		get("/logo"), one.get(pattern+"/logo/{file}", path+"/logo/"+logo.Name), post("/logo/remove", nil), withFile(t, post("/logo", nil), logo.Content),
 		get("/secret"), shown(post("/secret", url.Values{"overlap": {"3600"}})),
-		get("/disable"), post("/disable", nil), get("/enable"), post("/enable", nil),
+		get("/disable"), post("/disable", nil), get("/enable"), post("/enable", nil), get("/resume"), shown(post("/resume", nil)),
 		get("/webhooks"), get("/webhooks/address"), post("/webhooks/address", url.Values{"url": {"https://127.0.0.1:2/"}}),
 		get("/webhooks/secret"), shown(post("/webhooks/secret", nil)),
 		get("/webhooks/test"), long(shown(post("/webhooks/test", url.Values{"type": {"activity.updated"}}))),

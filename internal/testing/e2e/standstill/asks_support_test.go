@@ -73,6 +73,8 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		act("rotateClientSecret", http.MethodPost, plain+"/secret", `{"overlap_seconds":60}`),
 		act("disableClient", http.MethodPost, plain+"/disable", ""),
 		act("enableClient", http.MethodPost, plain+"/enable", ""),
+		act("suspendClient", http.MethodPost, plain+"/suspend", ""),
+		act("resumeClient", http.MethodPost, plain+"/resume", ""),
 		w.operatorAsk("revokeClientTokens", http.MethodPost, plain+"/revoke-tokens", "", batchLimit, 200),
 		w.operatorAsk("offboardClient", http.MethodPost, ending+"/offboard", "", batchLimit, 200),
 		get("listChangeRequests", "/operator/v1/change-requests"),

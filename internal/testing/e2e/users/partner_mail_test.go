@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"connect-svc/internal/domain/client"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
@@ -42,7 +43,7 @@ func TestEmailsToPartners(t *testing.T) {
 	}
 	next("The webhook of Stride Club was removed", "set an address again")
 	set("ada")
-	replaced, err := e.App.Webhooks.RotateSecret(kim, id, nil)
+	replaced, err := e.App.Webhooks.RotateSecret(kim, id, webhook.SecretOverlap, nil)
 	secrets = append(secrets, replaced)
 	if err != nil {
 		t.Fatal(err)

@@ -117,6 +117,7 @@ const trust = "```bash\n" + `export NODE_EXTRA_CA_CERTS='%[1]s' # npm: this serv
 cafile=$(npm config get cafile)
 if [ -e "$cafile" ]; then both=$(cat "$cafile" '%[1]s'); echo "$both" >authorities.pem; export npm_config_cafile=$PWD/authorities.pem; fi # else UNABLE_TO_VERIFY_LEAF_SIGNATURE
 export SSL_CERT_FILE='%[1]s' # Go, on Linux
+export REQUESTS_CA_BUNDLE=$PWD/python.pem; cat $(ls /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem /etc/pki/tls/certs/ca-bundle.crt 2>/dev/null | head -1) '%[1]s' >python.pem # pip
 `
 
 // source returns a page in Markdown.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -120,6 +121,20 @@ func TestTrustWithACafile(t *testing.T) {
 				t.Errorf("npm says %s", output)
 			}
 		})
+	}
+}
+
+// pip reads no file of npm's or Go's, and loads other packages from its usual index beside.
+func TestTrustOfPip(t *testing.T) {
+	t.Parallel()
+	baseURL, authority := serveSite(t, "")
+	lines := strings.TrimPrefix(fmt.Sprintf(trust, authority), "```bash\n")
+	environment := append(newcomer(t, authority), "REQUESTS_CA_BUNDLE=", "SSL_CERT_FILE=")
+	output := run(t, t.TempDir(), environment, lines+"/usr/bin/python3 -m venv venv\nvenv/bin/pip download --no-deps "+baseURL+
+		"/developers/python/connect_svc_sdk-1.2.0-py3-none-any.whl\ngrep --count BEGIN $REQUESTS_CA_BUNDLE")
+	trusted, err := strconv.Atoi(output[strings.LastIndex(strings.TrimSpace(output), "\n")+1 : len(output)-1])
+	if err != nil || trusted < 50 || !strings.Contains(output, "Saved ./connect_svc_sdk-1.2.0-py3-none-any.whl") {
+		t.Errorf("%d authorities are trusted, %v, and pip says %s", trusted, err, output)
 	}
 }
 

@@ -423,11 +423,13 @@ func TestTrustComesFirst(t *testing.T) {
 	const want = "```bash\nexport NODE_EXTRA_CA_CERTS='/tmp/it'\\''s here/ca.pem' # npm: this service has a certificate authority of its own\n" +
 		"cafile=$(npm config get cafile)\nif [ -e \"$cafile\" ]; then both=$(cat \"$cafile\" '/tmp/it'\\''s here/ca.pem'); echo \"$both\" >authorities.pem; " +
 		"export npm_config_cafile=$PWD/authorities.pem; fi # else UNABLE_TO_VERIFY_LEAF_SIGNATURE\n" +
-		"export SSL_CERT_FILE='/tmp/it'\\''s here/ca.pem' # Go, on Linux\nnpm install https://127.0.0.1:8443/"
+		"export SSL_CERT_FILE='/tmp/it'\\''s here/ca.pem' # Go, on Linux\nexport REQUESTS_CA_BUNDLE=$PWD/python.pem; " +
+		"cat $(ls /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem /etc/pki/tls/certs/ca-bundle.crt 2>/dev/null | head -1) " +
+		"'/tmp/it'\\''s here/ca.pem' >python.pem # pip\nnpm install https://127.0.0.1:8443/"
 	if text := string(site.files["quick-start.md"].Content); strings.Index(text, "```") != strings.Index(text, want) {
 		t.Errorf("the quick start begins with\n%.600s", text)
 	}
-	if text := string(newSite(t).files["quick-start.md"].Content); strings.Contains(text, "SSL_CERT_FILE") {
+	if text := string(newSite(t).files["quick-start.md"].Content); strings.Contains(text, "export SSL_CERT_FILE") || strings.Contains(text, "REQUESTS_CA_BUNDLE") {
 		t.Error("everybody is told to trust an authority")
 	}
 }

@@ -25,7 +25,7 @@ create index concurrently client_errors_grants on client_errors using gin (grant
 
 -- To keep the latest refused requests of each kind.
 drop index concurrently if exists client_errors_kind;
-create index concurrently client_errors_kind on client_errors (client_id, authenticated, operation, status, code, at, error_id);
+create index concurrently client_errors_kind on client_errors (client_id, authenticated, operation collate "C", status, code collate "C", at, error_id);
 
 -- Sign-ins by address; and the few addresses that a program of 1.0.0 may have stored otherwise: with another key, as they are not ASCII, or
 -- though their domain is not the name of a host. No statement folds texts any more.

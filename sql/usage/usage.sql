@@ -55,11 +55,11 @@ from clients cl where cl.client_id = @client_id;
 -- name: TrimClientErrors :batchexec
 with trimmed as (
     delete from client_errors e
-    where e.client_id = @client_id and e.authenticated = @authenticated and e.operation = @operation and e.status = @status
-        and e.code = @code and (e.at, e.error_id) in (
+    where e.client_id = @client_id and e.authenticated = @authenticated and e.operation collate "C" = @operation and e.status = @status
+        and e.code collate "C" = @code and (e.at, e.error_id) in (
             select old.at, old.error_id from client_errors old
-            where old.client_id = @client_id and old.authenticated = @authenticated and old.operation = @operation and old.status = @status
-                and old.code = @code
+            where old.client_id = @client_id and old.authenticated = @authenticated and old.operation collate "C" = @operation
+                and old.status = @status and old.code collate "C" = @code
             order by old.at desc, old.error_id desc
             offset @kept::int
         )

@@ -206,11 +206,11 @@ func (b *AddUsageBatchResults) Close() error {
 const trimClientErrors = `-- name: TrimClientErrors :batchexec
 with trimmed as (
     delete from client_errors e
-    where e.client_id = $1 and e.authenticated = $2 and e.operation = $3 and e.status = $4
-        and e.code = $5 and (e.at, e.error_id) in (
+    where e.client_id = $1 and e.authenticated = $2 and e.operation collate "C" = $3 and e.status = $4
+        and e.code collate "C" = $5 and (e.at, e.error_id) in (
             select old.at, old.error_id from client_errors old
-            where old.client_id = $1 and old.authenticated = $2 and old.operation = $3 and old.status = $4
-                and old.code = $5
+            where old.client_id = $1 and old.authenticated = $2 and old.operation collate "C" = $3
+                and old.status = $4 and old.code collate "C" = $5
             order by old.at desc, old.error_id desc
             offset $6::int
         )

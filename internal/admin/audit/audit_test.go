@@ -205,7 +205,7 @@ func TestActor(t *testing.T) {
 	must(err)
 	_, err = webhooks.SetEndpoint(ada, partner.ID, "https://ride.example/events")
 	must(err)
-	_, err = webhooks.RotateSecret(ada, partner.ID, nil)
+	_, err = webhooks.RotateSecret(ada, partner.ID, webhook.SecretOverlap, nil)
 	must(err)
 
 	accounts := account.New(db.Pool, nil, nil, account.Settings{

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -90,7 +89,7 @@ type unprovenKey struct {
 // errors beyond the bounds.
 func (u *Usage) AddError(kind ErrorKind, requestID, grantID uuid.UUID, network netip.Prefix) {
 	added := ClientError{ErrorKind: kind, At: u.now(), Requests: 1, RequestIDs: []uuid.UUID{requestID}, GrantIDs: []uuid.UUID{}, network: network}
-	if grantID != uuid.Nil && kind.Status != http.StatusTooManyRequests {
+	if grantID != uuid.Nil && kind.Status != 429 {
 		added.GrantIDs = append(added.GrantIDs, grantID)
 	}
 	u.errors[kind.Authenticated].Add(added)

@@ -17,14 +17,27 @@ import (
 	"connect-svc/internal/testing/pgtest"
 )
 
-// Three processes of Python with the usual registration and one table: at most one of a hundred requests is refused, and what the policy
-// allows is used.
+// Three processes with the usual registration and one table: at most one of a hundred requests is refused, and what the policy allows is
+// used.
 func TestPythonPace(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.Abs("../../../../sdk/python")
 	if err != nil {
 		t.Fatal(err)
 	}
+	paceOfFleets(t, folder, "/usr/bin/python3", "-B", "tests/fleet.py")
+}
+
+func TestTypeScriptPace(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if output, err := exec.CommandContext(t.Context(), "../../../../.ci/typescript", folder).CombinedOutput(); err != nil {
+		t.Fatalf("the package cannot be made: %v\n%s", err, output)
+	}
+	paceOfFleets(t, folder, "node", "compiled/fleet.js")
+}
+
+func paceOfFleets(t *testing.T, folder string, program ...string) {
 	for name, atOnce := range map[string]int{"3 x 10": 10, "3 x 3": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,14 +51,16 @@ func TestPythonPace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			environment := append(os.Environ(), "PYTHONPATH="+folder, "DATABASE_URL="+e.DB.URL, "SSL_CERT_FILE="+authority(t, e), "PARTNER="+string(partner),
-				"KEY="+sdkKey, "DAY="+day.String())
+			trusted := authority(t, e)
+			environment := append(os.Environ(), "PYTHONPATH="+folder, "DATABASE_URL="+e.DB.URL, "SSL_CERT_FILE="+trusted, "NODE_EXTRA_CA_CERTS="+trusted,
+				"PARTNER="+string(partner), "KEY="+sdkKey, "DAY="+day.String())
 			var sent, refused [processes]int
-			var begun, ended [processes]float64 // seconds of the epoch: it takes time until Python begins
+			var begun, ended [processes]float64 // seconds of the epoch: it takes time until an interpreter begins
 			var all sync.WaitGroup
 			for i := range processes {
 				all.Go(func() {
-					fleet := exec.CommandContext(t.Context(), "/usr/bin/python3", "-B", "tests/fleet.py", "10", strconv.Itoa(atOnce), strconv.Itoa(reads))
+					arguments := append(slices.Clone(program[1:]), "10", strconv.Itoa(atOnce), strconv.Itoa(reads))
+					fleet := exec.CommandContext(t.Context(), program[0], arguments...)
 					fleet.Dir, fleet.Env, fleet.Stderr = folder, environment, os.Stderr
 					output, err := fleet.Output()
 					if err != nil {

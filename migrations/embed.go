@@ -10,3 +10,6 @@ import "embed"
 //
 //go:embed *.sql
 var Files embed.FS
+
+// Releases has the newest migration of each release. A release adds its own, as it does to released.sum.
+var Releases = map[string]int64{"1.0.0": 10}

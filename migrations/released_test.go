@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,6 +26,9 @@ func TestReleasedMigrationsAreUnchanged(t *testing.T) {
 	released := strings.Split(strings.TrimSpace(string(list)), "\n")
 	if len(released) > len(files) {
 		t.Fatalf("%d migrations were released, and there are %d", len(released), len(files))
+	}
+	if newest := slices.Max(slices.Collect(maps.Values(Releases))); newest != int64(len(released)) {
+		t.Errorf("the newest release has %d migrations, and %d were released", newest, len(released))
 	}
 	for i, line := range released { // new ones come after them
 		text, err := fs.ReadFile(Files, files[i])

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"connect-svc/internal/admin/audit"
@@ -14,13 +17,14 @@ import (
 	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/foundation/work"
+	"connect-svc/migrations"
 )
 
 type migrateCommands struct {
 	output
 	databaseSetting
 	Up     migrateUpCommand     `cmd:"" help:"Apply all pending migrations." example:"connect-svc migrate up --database-url postgres://connect@localhost/connect"`
-	Down   migrateDownCommand   `cmd:"" help:"Roll back the latest migration, with its data." example:"connect-svc migrate down --yes --database-url postgres://connect@localhost/connect"`
+	Down   migrateDownCommand   `cmd:"" help:"Roll back migrations, with their data." example:"connect-svc migrate down --to 1.0.0 --yes --database-url postgres://connect@localhost/connect"`
 	Status migrateStatusCommand `cmd:"" help:"List migrations and when each was applied." example:"connect-svc migrate status --output json"`
 
 	Distribute migrateDistributeCommand `cmd:"" help:"Distribute the tables across a Citus cluster." detail:"The database must be the cluster's coordinator. The service can keep running meanwhile." example:"connect-svc migrate distribute --shards 64 --database-url postgres://connect@coordinator/connect"`
@@ -38,8 +42,11 @@ type statusJSON struct {
 }
 
 type (
-	migrateUpCommand     struct{}
-	migrateDownCommand   struct{ confirmation }
+	migrateUpCommand   struct{}
+	migrateDownCommand struct {
+		To string `placeholder:"RELEASE" help:"Roll back every migration that this release lacks, such as 1.0.0 (default: the latest migration alone)."`
+		confirmation
+	}
 	migrateStatusCommand struct{}
 )
 
@@ -48,20 +55,33 @@ func (migrateUpCommand) Run(p *program, group *migrateCommands) error {
 }
 
 func (c migrateDownCommand) Run(p *program, group *migrateCommands) error {
-	last, err := migrate.Last(p.ctx, group.DatabaseURL)
+	target, known := migrations.Releases[strings.TrimPrefix(c.To, "v")]
+	if c.To != "" && !known {
+		return usagef("--to: %q is not a release before this program (accepted: %s)", c.To, strings.Join(slices.Sorted(maps.Keys(migrations.Releases)), ", "))
+	}
+	applied, err := migrate.Applied(p.ctx, group.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	if last.Version > 0 {
-		if err := c.confirm(p, "roll back "+last.Name+" and destroy the data that it added room for"); err != nil {
+	if c.To == "" && len(applied) > 1 {
+		target = applied[1].Version
+	}
+	var names []string
+	for _, m := range applied {
+		if m.Version > target {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) > 0 {
+		if err := c.confirm(p, "roll back "+strings.Join(names, ", ")+" and destroy the data for which they added room"); err != nil {
 			return err
 		}
 	}
-	return group.run(p, migrate.Down, "rolled back")
+	return group.run(p, migrate.Target(target), "rolled back")
 }
 
-func (c migrateCommands) run(p *program, direction migrate.Direction, done string) error {
-	migrated, err := migrate.Apply(p.ctx, c.DatabaseURL, direction)
+func (c migrateCommands) run(p *program, target migrate.Target, done string) error {
+	migrated, err := migrate.Apply(p.ctx, c.DatabaseURL, target)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,14 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("the table does not say pending %d times:\n%s", all, text)
 	}
 	succeed(t, env(db), "", "migrate", "up")
+	refuse(t, env(db), statusUsage, []string{"--to", `"0.9.0"`, "1.0.0"}, "migrate", "down", "--to", "0.9.0", "--yes")
+	if down := succeedJSON[struct{ Migrated []migrationJSON }](t, env(db), "", "migrate", "down", "--to", "v1.0.0", "--yes"); len(down.Migrated) != all-10 {
+		t.Errorf("down to 1.0.0 took back %v", down.Migrated)
+	}
+	if again := succeed(t, env(db), "", "migrate", "down", "--to", "1.0.0"); again != "nothing to do\n" { // and asks nothing
+		t.Errorf("a second down to 1.0.0: %q", again)
+	}
+	succeed(t, env(db), "", "migrate", "up")
 	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")
 	refuse(t, env(db), statusFailed, []string{"the database is at migration 9001", "run the newer program"}, "migrate", "down")
 }

@@ -273,12 +273,8 @@ func TestKeysAfterADowngrade(t *testing.T) {
 			b.user(t, email)
 		}
 		b.stop()
-		for before := int64(0); before != 16; {
-			done, err := migrate.Apply(t.Context(), b.db.URL, migrate.Down)
-			if err != nil {
-				t.Fatal(err)
-			}
-			before = done[0].Version
+		if _, err := migrate.Apply(t.Context(), b.db.URL, 15); err != nil {
+			t.Fatal(err)
 		}
 		left := pgtest.Value[[]string](t, b.db, "select coalesce(array_agg(email), '{}') from user_addresses where address <> lower(email)")
 		taken := pgtest.Value[[]string](t, b.db, `select coalesce(array_agg(email), '{}') from user_addresses a

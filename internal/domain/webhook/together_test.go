@@ -112,12 +112,8 @@ func TestDowngrade(t *testing.T) {
 	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now() where event_id = $1", tried)
 	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now(), state = 'delivered' where event_id = $1", done)
 	w.db.Exec(t, "update webhook_events set queued = true where event_id = $1", theirs)
-	for undone := int64(0); undone != 12; {
-		down, err := migrate.Apply(t.Context(), w.db.URL, migrate.Down)
-		if err != nil || len(down) != 1 {
-			t.Fatal(err)
-		}
-		undone = down[0].Version
+	if _, err := migrate.Apply(t.Context(), w.db.URL, 11); err != nil {
+		t.Fatal(err)
 	}
 	if got := pgtest.Value[[]uuid.UUID](t, w.db, "select array_agg(event_id) from webhook_events where not queued"); len(got) != 1 || got[0] != tried {
 		t.Errorf("%v are new", got)

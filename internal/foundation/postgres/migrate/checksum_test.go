@@ -31,10 +31,10 @@ func TestEditedMigration(t *testing.T) {
 	}
 	db.Exec(t, "delete from goose_db_version where version_id = (select max(version_id) from goose_db_version)") // one is pending
 	before := pgtest.Value[int](t, db, "select count(*) from goose_db_version")
-	for _, direction := range []migrate.Direction{migrate.Up, migrate.Down} {
-		done, err := migrate.Apply(ctx, db.URL, direction)
+	for _, target := range []migrate.Target{migrate.Up, 0} {
+		done, err := migrate.Apply(ctx, db.URL, target)
 		if err == nil || !strings.Contains(err.Error(), "differ from those of this program: "+first) || len(done) != 0 {
-			t.Errorf("direction %d: %v, %v", direction, done, err)
+			t.Errorf("to %d: %v, %v", target, done, err)
 		}
 	}
 	if after := pgtest.Value[int](t, db, "select count(*) from goose_db_version"); after != before {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,14 +33,11 @@ import (
 	"connect-svc/migrations"
 )
 
-// Direction of a migration.
-type Direction int
+// Target is where [Apply] goes: Up applies every missing migration, and a number rolls back all that are newer.
+type Target int64
 
-// Up applies every missing migration. Down rolls the newest one back.
-const (
-	Up Direction = iota
-	Down
-)
+// Up is the newest schema.
+const Up Target = math.MaxInt64
 
 // Migration is one change of the schema. AppliedAt is zero while it is pending.
 type Migration struct {
@@ -60,15 +58,15 @@ const (
 // Apply changes the schema of the database at url and returns the migrations that it applied or rolled back, in that order. Each is a
 // transaction of its own, unless it says otherwise. One caller at a time migrates; the others wait for up to a minute. Apply also
 // tries for a minute to lock a table that something else has locked, such as a backup.
-func Apply(ctx context.Context, url string, direction Direction) ([]Migration, error) {
-	return ApplyFrom(ctx, migrations.Files, url, direction, time.Minute)
+func Apply(ctx context.Context, url string, target Target) ([]Migration, error) {
+	return ApplyFrom(ctx, migrations.Files, url, target, time.Minute)
 }
 
 // ApplyFrom is [Apply] with the migrations of files. It tries for patience to get the lock of a table.
-func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction, patience time.Duration) (done []Migration, err error) {
+func ApplyFrom(ctx context.Context, files fs.FS, url string, target Target, patience time.Duration) (done []Migration, err error) {
 	end := time.Now().Add(patience)
 	for wait := firstLockWait; ; wait = min(2*wait, lockWait) {
-		results, err := apply(ctx, files, url, direction, wait)
+		results, err := apply(ctx, files, url, target, wait)
 		for _, result := range results {
 			done = append(done, Migration{Version: result.Source.Version, Name: result.Source.Path})
 		}
@@ -82,7 +80,7 @@ func ApplyFrom(ctx context.Context, files fs.FS, url string, direction Direction
 }
 
 // apply tries once, and waits for each lock for up to wait. With an error it also returns what it did before.
-func apply(ctx context.Context, files fs.FS, url string, direction Direction, wait time.Duration) (results []*goose.MigrationResult, err error) {
+func apply(ctx context.Context, files fs.FS, url string, target Target, wait time.Duration) (results []*goose.MigrationResult, err error) {
 	provider, known, applied, err := openProvider(ctx, files, url, wait)
 	if err != nil {
 		return nil, err
@@ -91,49 +89,46 @@ func apply(ctx context.Context, files fs.FS, url string, direction Direction, wa
 	if err := checkApplied(known, applied); err != nil {
 		return nil, err
 	}
-	switch direction {
-	case Up:
+	if target == Up {
 		results, err = provider.Up(ctx)
-		if partial := new(goose.PartialError); errors.As(err, &partial) {
-			results = partial.Applied
-		}
-	case Down:
-		if _, err := lastOf(known, applied); err != nil {
+	} else {
+		if err := checkLast(known, applied); err != nil {
 			return nil, err
 		}
-		var result *goose.MigrationResult
-		if result, err = provider.Down(ctx); errors.Is(err, goose.ErrNoNextVersion) {
-			return nil, nil
-		}
-		if err == nil {
-			results = append(results, result)
-		}
+		results, err = provider.DownTo(ctx, int64(target))
+	}
+	if partial := new(goose.PartialError); errors.As(err, &partial) {
+		results = partial.Applied
 	}
 	return results, postgres.Wrap("database: migrate", err)
 }
 
-// Last returns the newest migration of the database, which [Apply] would roll back. The version is 0 if none is applied. It is an error if
-// this program does not have the migration.
-func Last(ctx context.Context, url string) (Migration, error) {
-	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
-	if err != nil {
-		return Migration{}, err
+// checkLast returns an error if this program does not have the newest migration of the database, without which it cannot roll back any.
+func checkLast(known map[int64]file, applied map[int64]string) error {
+	last := int64(0)
+	for version := range applied {
+		last = max(last, version)
 	}
-	defer func() { _ = provider.Close() }()
-	return lastOf(known, applied)
+	if _, ok := known[last]; !ok && last > 0 {
+		return fmt.Errorf("the database is at migration %d, which this program does not have: run the newer program that applied it", last)
+	}
+	return nil
 }
 
-func lastOf(known map[int64]file, applied map[int64]string) (last Migration, err error) {
-	for version := range applied {
-		last.Version = max(last.Version, version)
+// Applied lists the migrations of the database, newest first. It is an error if this program does not have the newest one.
+func Applied(ctx context.Context, url string) ([]Migration, error) {
+	provider, known, applied, err := openProvider(ctx, migrations.Files, url, lockWait)
+	if err != nil {
+		return nil, err
 	}
-	own, ok := known[last.Version]
-	if !ok && last.Version > 0 {
-		return Migration{}, fmt.Errorf("the database is at migration %d, which this program does not have: run the newer program that applied it",
-			last.Version)
+	defer func() { _ = provider.Close() }()
+	var list []Migration
+	for _, version := range slices.Backward(slices.Sorted(maps.Keys(applied))) {
+		if version > 0 { // goose has a row of its own
+			list = append(list, Migration{Version: version, Name: known[version].name})
+		}
 	}
-	last.Name = own.name
-	return last, nil
+	return list, checkLast(known, applied)
 }
 
 // Status lists the migrations of this program, oldest first, and when each was applied.

@@ -50,13 +50,13 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("up again: %v, %v", again, err)
 	}
 	for i := len(up) - 1; i >= 0; i-- {
-		down, err := migrate.Apply(ctx, db.URL, migrate.Down)
+		down, err := migrate.Apply(ctx, db.URL, migrate.Target(up[i].Version-1))
 		if diff := cmp.Diff([]migrate.Migration{up[i]}, down); err != nil || diff != "" {
 			t.Fatalf("down: %v (-want +got):\n%s", err, diff)
 		}
 		checkVersion(true)
 	}
-	if below, err := migrate.Apply(ctx, db.URL, migrate.Down); err != nil || len(below) != 0 {
+	if below, err := migrate.Apply(ctx, db.URL, 0); err != nil || len(below) != 0 {
 		t.Errorf("down below the first: %v, %v", below, err)
 	}
 	if left := pgtest.Value[string](t, db, objects); left != "" {
@@ -79,9 +79,9 @@ func TestMigrateAgain(t *testing.T) {
 	db := pgtest.NewEmpty(t)
 	all, files := pgtest.Migrations(t, nil), fstest.MapFS{}
 	names := slices.Sorted(maps.Keys(all))
-	apply := func(direction migrate.Direction) (version int64) {
+	apply := func(target migrate.Target) (version int64) {
 		t.Helper()
-		done, err := migrate.ApplyFrom(t.Context(), files, db.URL, direction, wait.Limit)
+		done, err := migrate.ApplyFrom(t.Context(), files, db.URL, target, wait.Limit)
 		if err != nil || len(done) != 1 {
 			t.Fatalf("%v, %v", done, err)
 		}
@@ -100,12 +100,12 @@ func TestMigrateAgain(t *testing.T) {
 	if again == 0 {
 		t.Error("each migration is one transaction")
 	}
-	for _, name := range slices.Backward(names) {
+	for i, name := range slices.Backward(names) {
 		checksum := pgtest.Value[string](t, db, "select checksum from goose_db_version order by version_id desc limit 1")
-		version := apply(migrate.Down)
+		version := apply(migrate.Target(i))
 		if bytes.Contains(all[name].Data, []byte("-- +goose NO TRANSACTION")) {
 			db.Exec(t, "insert into goose_db_version (version_id, is_applied, checksum) values ($1, true, $2)", version, checksum)
-			apply(migrate.Down)
+			apply(migrate.Target(i))
 		}
 	}
 }
@@ -145,22 +145,22 @@ func TestDownByAnOlderProgram(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")
 	const want = "the database is at migration 9001, which this program does not have: run the newer program that applied it"
-	if done, err := migrate.Apply(ctx, db.URL, migrate.Down); err == nil || err.Error() != want || len(done) != 0 {
+	if done, err := migrate.Apply(ctx, db.URL, 0); err == nil || err.Error() != want || len(done) != 0 {
 		t.Errorf("Apply = %v, %v", done, err)
 	}
-	if last, err := migrate.Last(ctx, db.URL); err == nil || err.Error() != want {
-		t.Errorf("Last = %+v, %v", last, err)
+	if _, err := migrate.Applied(ctx, db.URL); err == nil || err.Error() != want {
+		t.Errorf("Applied: %v", err)
 	}
 	db.Exec(t, "delete from goose_db_version where version_id = 9001")
 	newest, err := migrate.Newest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last, err := migrate.Last(ctx, db.URL); err != nil || last.Version != newest || last.Name == "" {
-		t.Errorf("Last = %+v, %v", last, err)
+	if applied, err := migrate.Applied(ctx, db.URL); err != nil || len(applied) != int(newest) || applied[0].Version != newest || applied[0].Name == "" {
+		t.Errorf("Applied = %+v, %v", applied, err)
 	}
-	if last, err := migrate.Last(ctx, pgtest.NewEmpty(t).URL); err != nil || last.Version != 0 {
-		t.Errorf("Last of an empty database = %+v, %v", last, err)
+	if applied, err := migrate.Applied(ctx, pgtest.NewEmpty(t).URL); err != nil || len(applied) != 0 {
+		t.Errorf("Applied of an empty database = %+v, %v", applied, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -351,5 +352,70 @@ func TestCheckSeesTraces(t *testing.T) {
 	check.Env = with(allSettings(t, pgtest.New(t)), asProgram+"=1", "OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318")
 	if out, err := check.Output(); err == nil || !strings.Contains(string(out), "OTEL_EXPORTER_OTLP_ENDPOINT") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Before an upgrade, check of the new program says what is to be done, with the settings and the database of the old one.
+func TestCheckBeforeAnUpgrade(t *testing.T) {
+	t.Parallel()
+	old := pgtest.New(t)
+	user := old.User(t)
+	old.Exec(t, "update user_addresses set email = 'a@b_c.example', address = 'a@b_c.example' where user_id = $1", user.ID)
+	succeed(t, env(old), "", "migrate", "down", "--to", "1.0.0", "--yes")
+	cert, key, _ := certificateFiles(t)
+	tls := []string{"CONNECT_BASE_URL=https://127.0.0.1", "CONNECT_TLS_CERT=" + cert, "CONNECT_TLS_KEY=" + key}
+	serving := start(t, with(with(allSettings(t, pgtest.New(t)), tls...), "CONNECT_SECURITY_CONTACT=mailto:security@example.com"))
+	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // a proxy that answers by itself
+	t.Cleanup(foreign.Close)
+	texts := t.TempDir()
+	language, err := os.ReadFile("../../internal/foundation/locale/texts/pt-PT.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(texts, "pt.toml"), language, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mail := "CONNECT_SMTP_URL=smtp://" + mailtest.Start(t, mailtest.Config{}).Address
+	proxied := func(base string) []string {
+		return []string{mail, "CONNECT_TRUSTED_PROXIES=10.0.0.0/8", "CONNECT_SECURITY_CONTACT=mailto:security@example.com", "CONNECT_BASE_URL=" + base}
+	}
+	find := func(settings []string) map[string]string {
+		t.Helper()
+		var got checked
+		out := call(t, settings, "", "check", "--output", "json")
+		if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+			t.Fatalf("%v: %s", err, out.stderr)
+		}
+		found := map[string]string{}
+		for _, check := range got.Checks {
+			if check.Status == "failed" || strings.HasPrefix(check.Detail, "warning: ") {
+				found[check.Check] = check.Detail
+			}
+		}
+		return found
+	}
+	base := allSettings(t, old)
+	found := find(with(with(base, proxied(foreign.URL)...), "CONNECT_TEXTS_DIR="+texts))
+	for check, says := range map[string]string{
+		"schema":    "`connect-svc migrate up`",
+		"addresses": user.ID.String(),
+		"texts":     "pt-PT.toml",
+		"proxy":     "/account/receipt/, /partners, /.well-known/security.txt",
+	} {
+		if !strings.Contains(found[check], says) {
+			t.Errorf("%s: %q, want %q", check, found[check], says)
+		}
+		delete(found, check)
+	}
+	if len(found) > 0 {
+		t.Errorf("also found: %v", found)
+	}
+	old.Exec(t, "delete from user_addresses")
+	succeed(t, env(old), "", "migrate", "up")
+	if found := find(with(base, proxied("https://"+serving.public)...)); len(found) > 0 {
+		t.Errorf("after all was done: %v", found)
+	}
+	if found := find(with(base, append(proxied(foreign.URL), "CONNECT_PARTNER_PORTAL=off", "CONNECT_RECEIPTS=off", "CONNECT_SECURITY_CONTACT=")...)); len(found) > 0 {
+		t.Errorf("without the pages: %v", found)
 	}
 }

@@ -73,7 +73,11 @@ func Check(ctx context.Context, c Config, report func(check, detail string, err 
 	if slices.ContainsFunc(c.Webhooks.AllowedNetworks, everyone) {
 		report("webhooks", "", errors.New("every address may be reached: a partner could have the service call any server of your own network"))
 	}
+	if c.Texts != nil && slices.Contains(c.Texts.Tags(), "pt") {
+		report("texts", "warning: pt.toml is for those who ask for Portuguese without a country; name it pt-BR.toml or pt-PT.toml", nil)
+	}
 	c.checkDurations(report)
+	c.checkProxy(ctx, report)
 	c.checkDatabase(ctx, report)
 }
 
@@ -88,7 +92,8 @@ func (c Config) checkListeners(ctx context.Context) (string, error) {
 		{"CONNECT_PRIVATE_LISTEN", c.PrivateListen, "/healthz", isHealthy},
 		{"CONNECT_READY_LISTEN", c.ReadyListen, "/healthz", isHealthy},
 	} {
-		if address := dialable(at.address); listens(ctx, address) && !at.ours(asked(ctx, address, at.path)) {
+		address := dialable(at.address)
+		if _, body := asked(ctx, address, at.path); listens(ctx, address) && !at.ours(body) {
 			taken = append(taken, fmt.Errorf("another program listens at %s (%s)", at.address, at.setting))
 		}
 	}
@@ -127,27 +132,57 @@ func listens(ctx context.Context, address string) bool {
 	return err == nil
 }
 
-// asked returns the beginning of what a server on this machine answers, with or without TLS, and nothing if it answers nothing.
-func asked(ctx context.Context, address, path string) string {
+// asked returns the headers of what a server answers, with or without TLS, and the beginning of the body of a 200.
+func asked(ctx context.Context, address, path string) (header http.Header, body string) {
 	// It is looked at, and not trusted.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // see above
 	client := http.Client{Transport: transport, Timeout: time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, scheme := range []string{"https", "http"} {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
 		if err != nil {
-			return ""
+			return nil, ""
 		}
 		answer, err := client.Do(request)
 		if err != nil {
 			continue
 		}
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // a part of it says as much
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // a part of it says as much
 		_ = answer.Body.Close()
-		if answer.StatusCode == http.StatusOK {
-			return string(body)
+		if answer.StatusCode != http.StatusOK {
+			text = nil
+		}
+		return answer.Header, string(text)
+	}
+	return nil, ""
+}
+
+// checkProxy returns an error if the proxy answers by itself where this release has pages that 1.0.0 lacked. It reports nothing without a proxy.
+func (c Config) checkProxy(ctx context.Context, report func(check, detail string, err error)) {
+	base, err := url.Parse(c.BaseURL)
+	if err != nil || base.Host == "" || len(c.TrustedProxies) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, work.DefaultLimits.Check)
+	defer cancel()
+	var kept []string
+	for _, page := range []struct {
+		path   string
+		served bool
+	}{{"/account/receipt/", c.Accounts.Receipts}, {"/partners", c.PartnerPortal}, {"/.well-known/security.txt", c.SecurityContact != ""}} {
+		header, _ := asked(ctx, base.Host, page.path)
+		if header == nil {
+			report("proxy", "", Skipped("the base URL cannot be reached from here"))
+			return
+		}
+		// Every page of the service has one, also the one that says that there is no page.
+		if page.served && header.Get("Content-Security-Policy") == "" {
+			kept = append(kept, page.path)
 		}
 	}
-	return ""
+	if len(kept) > 0 {
+		err = fmt.Errorf("answers by itself at %s: pass these paths on to the service", strings.Join(kept, ", "))
+	}
+	report("proxy", "passes on the pages that are newer than release 1.0.0", err)
 }
 
 // checkDurations warns of times that a test may want, and no service. It reports nothing if there are none.
@@ -299,12 +334,27 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 
 	schema := CheckSchema(ctx, pool)
 	report("schema", "is one that this program works on", schema)
+	state, err := migrate.SchemaOf(ctx, pool)
+	older := err == nil && state.Current > 0 && state.Current < state.Needed
+	if older { // an upgrade is ahead: as much as can be known before
+		now := report
+		report = func(check, detail string, err error) {
+			if postgres.Is(err, postgres.UndefinedTable) || postgres.Is(err, postgres.UndefinedColumn) || postgres.Is(err, postgres.UndefinedFunction) {
+				err = Skipped("after the migration")
+			}
+			now(check, detail, err)
+		}
+		schema = nil
+	}
 
 	if schema == nil {
 		if may, err := postgres.MayLackCommits(ctx, pool); may || err != nil {
 			report("history", lackingCommits, err)
 		}
 		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
+			if older {
+				err = errors.New("after `connect-svc migrate up` run `connect-svc migrate distribute`")
+			}
 			report("cluster", "each node suits the service", err)
 		}
 		c.checkPooler(ctx, pool, report)
@@ -340,8 +390,8 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 
 // checkPooler compares the pools of all servers with the connections that PgBouncer or, without it, PostgreSQL has for them.
 func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report func(check, detail string, err error)) {
-	size, err := postgres.PoolerSize(ctx, c.DatabaseURL)
-	name, set := "pooler", "set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)"
+	pooler, err := postgres.PoolerOf(ctx, c.DatabaseURL)
+	name, size, set := "pooler", pooler.Size, "set pool_max_conns=%d in the URL, see PgBouncer (docs/scaling.md)"
 	if size == 0 && err == nil {
 		name, set = "connections", "raise max_connections, or set pool_max_conns=%d in the URL"
 		err = pool.QueryRow(ctx, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`).Scan(&size)
@@ -357,6 +407,9 @@ func (c Config) checkPooler(ctx context.Context, pool *postgres.Pool, report fun
 	detail := fmt.Sprintf("servers: %d, with %d connections each, which share %d of PostgreSQL", running, pool.MaxConns(), size)
 	if err == nil && running*pool.MaxConns() > size {
 		err = fmt.Errorf("%s: "+set, detail, max(1, size/running))
+	}
+	if wait := pooler.QueryWait; err == nil && name == "pooler" && (wait == 0 || time.Duration(wait)*time.Second > work.DefaultLimits.Act) {
+		err = fmt.Errorf("query_wait_timeout is %d: PgBouncer goes on with what nobody waits for any more; set 4, see docs/pgbouncer.ini", wait)
 	}
 	report(name, detail, err)
 }

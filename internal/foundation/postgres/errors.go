@@ -19,6 +19,7 @@ const (
 	UniqueViolation     Code = "23505"
 	UndefinedTable      Code = "42P01"
 	UndefinedColumn     Code = "42703"
+	UndefinedFunction   Code = "42883"
 	DeadlockDetected    Code = "40P01"
 	LockNotAvailable    Code = "55P03"
 	QueryCanceled       Code = "57014"

@@ -148,11 +148,17 @@ func byHost(config *pgx.ConnConfig) (hosts [][]*pgconn.FallbackConfig) {
 // ErrUntold means that PgBouncer does not tell this user about itself.
 var ErrUntold = errors.New("PgBouncer tells nothing to this user: add it to stats_users")
 
-// PoolerSize returns how many connections of PostgreSQL PgBouncer has for the database at url, 0 if url leads to PostgreSQL itself. Error: ErrUntold.
-func PoolerSize(ctx context.Context, url string) (size int, err error) {
+// Pooler is what PgBouncer tells of itself.
+type Pooler struct {
+	Size      int // connections of PostgreSQL that it has for a database
+	QueryWait int // seconds for which a statement waits for one of them; 0 is for ever
+}
+
+// PoolerOf asks the PgBouncer at url. The Pooler is empty if url leads to PostgreSQL itself. Error: ErrUntold.
+func PoolerOf(ctx context.Context, url string) (pooler Pooler, err error) {
 	config, err := parseURL(url)
 	if err != nil {
-		return 0, err
+		return Pooler{}, err
 	}
 	name := config.ConnConfig.Database
 	config.ConnConfig.Database = "pgbouncer" // its console, which speaks the simple protocol alone
@@ -160,25 +166,33 @@ func PoolerSize(ctx context.Context, url string) (size int, err error) {
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
 		if Code(refused.Code) == protocolViolation {
-			return 0, ErrUntold
+			return Pooler{}, ErrUntold
 		}
-		return 0, nil // PostgreSQL has no such database, or not for this user
+		return Pooler{}, nil // PostgreSQL has no such database, or not for this user
 	}
 	if err != nil {
-		return 0, ConnectError(config.ConnConfig, err)
+		return Pooler{}, ConnectError(config.ConnConfig, err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, "show databases")
-	if err != nil {
-		return 0, nil // a database of PostgreSQL that has this name
-	}
-	databases, err := pgx.CollectRows(rows, pgx.RowToMap)
-	for _, database := range databases {
-		if database["name"] == name {
-			return strconv.Atoi(fmt.Sprint(database["pool_size"]))
+	for _, shown := range []struct {
+		table, row, of, column string
+		value                  *int
+	}{{"databases", "name", name, "pool_size", &pooler.Size}, {"config", "key", "query_wait_timeout", "value", &pooler.QueryWait}} {
+		rows, err := conn.Query(ctx, "show "+shown.table)
+		if err != nil {
+			return Pooler{}, nil // a database of PostgreSQL that has this name
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowToMap)
+		for _, row := range list {
+			if row[shown.row] == shown.of && err == nil {
+				*shown.value, err = strconv.Atoi(fmt.Sprint(row[shown.column]))
+			}
+		}
+		if err != nil {
+			return Pooler{}, err
 		}
 	}
-	return 0, err
+	return pooler, nil
 }
 
 // Security returns a few words on how the connection to the database at url is protected. If the URL names several hosts, they are

@@ -3,11 +3,14 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"connect-svc/internal/app"
+	"connect-svc/internal/app/settings"
 	"connect-svc/internal/foundation/postgres/citus"
 	"connect-svc/internal/foundation/postgres/migrate"
 	"connect-svc/internal/testing/pgtest"
@@ -72,5 +75,27 @@ func TestMigrateOnACluster(t *testing.T) {
 	}
 	if _, err := migrate.ApplyFrom(t.Context(), files, db.URLs[0], 9000, wait.Limit); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Before an upgrade of a cluster, check says that the new tables are to be distributed.
+func TestCheckBeforeAnUpgradeOnACluster(t *testing.T) {
+	db := pgtest.New(t)
+	check := func() (found error) {
+		app.Check(t.Context(), app.Config{Database: settings.Database{DatabaseURL: db.URLs[0]}}, func(check, _ string, err error) {
+			if check == "cluster" {
+				found = err
+			}
+		})
+		return found
+	}
+	if err := check(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrate.Apply(t.Context(), db.URLs[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err == nil || !strings.Contains(err.Error(), "connect-svc migrate distribute") {
+		t.Errorf("check: %v", err)
 	}
 }

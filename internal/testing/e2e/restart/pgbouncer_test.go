@@ -149,6 +149,12 @@ func TestPgBouncerIsCompared(t *testing.T) {
 	if _, err := report(told + "&pool_max_conns=7"); err == nil || !strings.HasPrefix(err.Error(), tooMany) {
 		t.Errorf("too many: %v", err)
 	}
+	for _, seconds := range []string{"0", "120"} { // as release 1.0.0's file left it
+		forever := pgbouncertest.Start(t, pgbouncerINI, db.URL, "default_pool_size", "6", "query_wait_timeout", seconds).URL
+		if _, err := report(forever + "&pool_max_conns=6"); err == nil || !strings.HasPrefix(err.Error(), "query_wait_timeout is "+seconds) {
+			t.Errorf("a wait of %s s: %v", seconds, err)
+		}
+	}
 	for _, host := range []string{"first", "second"} {
 		if err := servers.New(db.Pool, host, "", "", time.Now()).Heartbeat(t.Context(), nil); err != nil {
 			t.Fatal(err)

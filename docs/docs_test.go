@@ -318,3 +318,22 @@ func TestDoors(t *testing.T) {
 		t.Errorf("only %d imports were looked at", checked)
 	}
 }
+
+// TestChangelogIsForReaders: an upgrade is told in two parts that somebody reads to the end: what operators do, and what is new for whom.
+func TestChangelogIsForReaders(t *testing.T) {
+	t.Parallel()
+	latest := strings.Split(read(t, "CHANGELOG.md"), "\n## ")[1]
+	acts, news, ok := strings.Cut(latest, "\n### For users\n")
+	_, acts, found := strings.Cut(acts, "\n### What you do\n")
+	if !ok || !found {
+		t.Fatalf("the newest entry has no section %q, or none after it %q", "What you do", "For users")
+	}
+	for _, part := range []struct {
+		name, text string
+		most       int
+	}{{"What you do", acts, 25}, {"what is new", news, 40}} {
+		if lines := strings.Count(strings.TrimSpace(part.text), "\n") + 1; lines > part.most {
+			t.Errorf("%s has %d lines, want at most %d", part.name, lines, part.most)
+		}
+	}
+}

@@ -156,7 +156,8 @@ func asked(ctx context.Context, address, path string) (header http.Header, body 
 	return nil, ""
 }
 
-// checkProxy returns an error if the proxy answers by itself where this release has pages that 1.0.0 lacked. It reports nothing without a proxy.
+// checkProxy returns an error if the proxy answers by itself where there are pages that release 1.0.0 lacked. It reports nothing without a proxy,
+// and goes when every proxy has been told (until 1.3.0).
 func (c Config) checkProxy(ctx context.Context, report func(check, detail string, err error)) {
 	base, err := url.Parse(c.BaseURL)
 	if err != nil || base.Host == "" || len(c.TrustedProxies) == 0 {
@@ -336,7 +337,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	report("schema", "is one that this program works on", schema)
 	state, err := migrate.SchemaOf(ctx, pool)
 	older := err == nil && state.Current > 0 && state.Current < state.Needed
-	if older { // an upgrade is ahead: as much as can be known before
+	if older { // an upgrade is ahead: look at as much as can be known before it
 		now := report
 		report = func(check, detail string, err error) {
 			if postgres.Is(err, postgres.UndefinedTable) || postgres.Is(err, postgres.UndefinedColumn) || postgres.Is(err, postgres.UndefinedFunction) {

@@ -60,6 +60,7 @@ type Partner struct {
 	owners   map[uuid.UUID]string // also of ended connections, whose last event may still arrive
 	endings  map[ended]ending
 	stories  map[string][]step    // by member, newest first
+	sums     map[string]sums      // of the last reading, by member
 	received []*received          // calls to the webhook address, newest first
 	seen     map[string]*received // by webhook-id
 
@@ -89,7 +90,7 @@ func New(ctx context.Context, config Config) (*Partner, error) {
 	}
 	p := &Partner{
 		config: config, owners: map[uuid.UUID]string{}, endings: map[ended]ending{},
-		stories: map[string][]step{}, seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
+		stories: map[string][]step{}, sums: map[string]sums{}, seen: map[string]*received{}, inbox: make(chan task, mostWaiting),
 	}
 	p.connector = &Connector{Client: client}
 	for _, member := range config.Members {
@@ -271,8 +272,12 @@ func (p *Partner) read(ctx context.Context, member Member, first connectsdk.Cale
 	if renewals := slices.DeleteFunc(sent, func(e exchange) bool { return !renews(e) }); len(renewals) > 0 {
 		p.add(member.Key, beginning("renewed", nil, renewals...))
 	}
-	s := newStep("read", fmt.Sprintf("%s of %d", count(a.Pages, "page"), pageSize), reads...)
+	shown := drawn(a, now, to.AddDate(0, 0, 1-mostDates), first.Time, to.Time)
+	s := newStep("read", struct{ Pages, Change string }{
+		fmt.Sprintf("%s of %d", count(a.Pages, "page"), pageSize),
+		p.since(member.Key, sums{from.Time, shown.StepsTotal, shown.CyclingTotal, len(shown.Rides)}),
+	}, reads...)
 	s.read = true
 	p.add(member.Key, s)
-	return drawn(a, now, to.AddDate(0, 0, 1-mostDates), first.Time, to.Time), nil
+	return shown, nil
 }

@@ -3,6 +3,7 @@ package partner
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,6 +63,44 @@ func (p *Partner) add(member string, s step) {
 	}
 	story = slices.Insert(slices.Clone(story), 0, s)
 	p.stories[member] = story[:min(len(story), storyLength)]
+}
+
+// sums are those of a reading.
+type sums struct {
+	from          time.Time // its first day
+	steps, meters int64
+	rides         int
+}
+
+// since tells what a reading has that the one before did not have, and keeps its sums for the next. Readings that begin with different days
+// cannot be compared.
+func (p *Partner) since(member string, now sums) string {
+	p.mu.Lock()
+	before, again := p.sums[member]
+	p.sums[member] = now
+	p.mu.Unlock()
+	if !again || !before.from.Equal(now.from) {
+		return fmt.Sprintf("There are %s, and %s of %s km in all.", count(int(now.steps), "step"), count(now.rides, "ride"), kilometers(now.meters))
+	}
+	var changes []string
+	for _, change := range []struct {
+		by   int
+		what string
+	}{{int(now.steps - before.steps), "step"}, {now.rides - before.rides, "ride"}} {
+		switch {
+		case change.by > 0:
+			changes = append(changes, count(change.by, change.what)+" more")
+		case change.by < 0:
+			changes = append(changes, count(-change.by, change.what)+" fewer")
+		}
+	}
+	switch {
+	case len(changes) > 0:
+		return "Since the last reading: " + strings.Join(changes, " and ") + "."
+	case now.meters != before.meters:
+		return "Since the last reading, a ride was corrected."
+	}
+	return "Nothing changed since the last reading."
 }
 
 // story returns the chapters, newest first, each with its steps in order.

@@ -95,8 +95,9 @@ func TestStory(t *testing.T) {
 			"We exchanged the code for two keys", "POST /oauth/token → 200", "grant_type=authorization_code", "code_verifier=…",
 			"Basic base64("+clientID+":svci_…", `"access_token": "svca_…`, `"refresh_token": "svcr2_…`, `"grant_id": "…1c55"`,
 			"We read your steps and rides", "GET /connect-svc/v1/grants/…1c55/daily-activity → 200", "Bearer svca_…", `"steps": 8123`,
-			`"next_cursor": "cc1_…`, "&cursor=cc1_…", "in 2 pages")
-		w.says(w.look(), "2 times in a row")
+			`"next_cursor": "cc1_…`, "&cursor=cc1_…", "in 2 pages",
+			"There are 8,123 steps, and 0 rides of 0.0 km in all.")
+		w.says(w.look(), "2 times in a row", "Nothing changed since the last reading.")
 
 		<-time.After(10 * time.Minute) // the access token runs out
 		w.says(w.look(), "The first key had run out, so we traded the second for two new ones", "grant_type=refresh_token", "refresh_token=svcr2_…")
@@ -142,6 +143,31 @@ func TestStory(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A reading says what the one before did not have.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	p := newService().partner(t)
+	first := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		member string
+		sums   sums
+		want   string
+	}{
+		{"alex", sums{first, 38, 0, 0}, "There are 38 steps, and 0 rides of 0.0 km in all."},
+		{"alex", sums{first, 1252, 4100, 1}, "Since the last reading: 1,214 steps more and 1 ride more."},
+		{"robin", sums{first, 1252, 4100, 1}, "There are 1,252 steps, and 1 ride of 4.1 km in all."},
+		{"alex", sums{first, 1251, 4100, 1}, "Since the last reading: 1 step fewer."},
+		{"alex", sums{first, 1251, 0, 0}, "Since the last reading: 1 ride fewer."},
+		{"alex", sums{first, 1251, 0, 0}, "Nothing changed since the last reading."},
+		{"alex", sums{first, 1251, 10, 0}, "Since the last reading, a ride was corrected."},
+		{"alex", sums{first.AddDate(0, 0, 1), 900, 10, 0}, "There are 900 steps, and 0 rides of 0.0 km in all."},
+	} {
+		if got := p.since(test.member, test.sums); got != test.want {
+			t.Errorf("%s reads %+v: %q, want %q", test.member, test.sums, got, test.want)
+		}
+	}
 }
 
 // Failures are told as well: what happened, and what to do next.

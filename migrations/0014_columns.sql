@@ -57,6 +57,11 @@ alter table authorization_requests
     add column if not exists decided_version bigint,
     add column if not exists code_expires_at timestamptz;
 
+alter table servers
+    -- When the certificates of the server's listeners end. Null: the listener has none, or the server is of 1.0.0.
+    add column if not exists public_certificate_ends timestamptz,
+    add column if not exists private_certificate_ends timestamptz;
+
 -- +goose Down
 
 -- Paused webhooks are sent again.
@@ -71,3 +76,4 @@ alter table code_emails drop column if exists log_key, drop column if exists bro
 alter table sign_ins drop column if exists older_seeds, drop column if exists address, drop column if exists used;
 alter table authorization_requests
     drop column if exists decision, drop column if exists decided_version, drop column if exists code_expires_at;
+alter table servers drop column if exists public_certificate_ends, drop column if exists private_certificate_ends;

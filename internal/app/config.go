@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"connect-svc/internal/admin/operators"
@@ -40,6 +41,7 @@ type Config struct {
 	PrivateTLSKey      string              `setting:"" name:"private-tls-key" placeholder:"FILE" help:"That certificate's key, PEM."`
 	PrivateHosts       []string            `setting:"" type:"host names" placeholder:"NAME,…" help:"Host names that the private listener answers to, besides IP addresses and localhost; others get 421."`
 	ReadyListen        string              `setting:"" type:"address" placeholder:"ADDRESS" help:"A listener of /healthz and /readyz alone, for load balancers. Empty: none."`
+	ServerName         string              `setting:"" type:"server name" placeholder:"NAME" help:"This server's name in the console and in alerts, unlike any other's. Empty: its host and the port of the public listener, such as web-1:8443."`
 	DrainDelay         time.Duration       `setting:"" type:"0 to 60s" default:"5s" help:"After SIGTERM /readyz is 503 for this long while everything is still served, 0s to 60s."`
 	OperatorTokenFile  string              `setting:"" again:"" type:"secret file" placeholder:"FILE" help:"A file with the operator token in it."`
 	OperatorToken      []byte              `setting:"" again:"" type:"operator token" placeholder:"TOKEN" help:"Bearer credential of the operator API, 32 characters or more. Without it and named ones that API is off."`
@@ -92,6 +94,25 @@ type Config struct {
 	Observe                   func(*telemetry.Event)          `kong:"-"` // gets each finished request of the public listener; it must not block
 	Limits                    work.Limits                     `kong:"-"` // the zero value is work.DefaultLimits
 	Clock                     *clock.Clock                    `kong:"-"` // nil: the real time
+}
+
+// Server returns the name of this server among the servers on the database: the setting, or its host with the port of the public listener.
+func (c Config) Server() string {
+	if c.ServerName != "" {
+		return c.ServerName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	address := c.Listen
+	if c.Listener != nil {
+		address = c.Listener.Addr().String()
+	}
+	if _, port, err := net.SplitHostPort(address); err == nil && port != "0" { // which is any free one
+		return net.JoinHostPort(host, port)
+	}
+	return host
 }
 
 // AfterApply is called by kong. It makes what takes several settings, and checks the settings that only make sense together.

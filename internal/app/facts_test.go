@@ -3,10 +3,12 @@ package app_test
 import (
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +31,7 @@ func TestFacts(t *testing.T) {
 	keys := credential.NewTestKeyring()
 	e := e2e.New(t, func(c *app.Config) {
 		c.Version, c.Commit, c.Keys, c.LimiterURL, c.Operators = "v1.2.3", "abc", keys, redis.URL(), edgetest.Tokens(t)
+		c.ServerName = "web-1"
 		c.Certificate = listener.FixedCertificate(edgetest.Certificate(t, "127.0.0.1", time.Now(), time.Now().Add(time.Hour)))
 		c.DatabaseReadURL = c.DatabaseURL // no replica, but one that is asked
 	})
@@ -49,6 +52,9 @@ func TestFacts(t *testing.T) {
 		t.Errorf("the versions are %s, %s, %s, %s", f.Version, f.Commit, f.Go, f.Contract)
 	case !f.Servers.Known || len(f.Servers.Value) != 1 || f.Servers.Value[0].ID != f.Self || f.Servers.Value[0].Lost():
 		t.Errorf("the servers are %+v", f.Servers)
+	case f.Servers.Value[0].Host != "web-1" || f.Servers.Value[0].PrivateCertificateEnds != nil ||
+		!f.Servers.Value[0].PublicCertificateEnds.Equal(f.Certificates[0].NotAfter):
+		t.Errorf("this server is %+v", f.Servers.Value[0])
 	case f.Migrations.Value != console.Migrations{Applied: migrated, Known: migrated}:
 		t.Errorf("the migrations are %+v", f.Migrations)
 	case !f.Database.Known || f.Database.Value.Version != version || f.Database.Value.Bytes < 1<<20 || len(f.Database.Value.Sizes) != 1:
@@ -115,4 +121,30 @@ func consolePage(t *testing.T, e *e2e.Service, path string) string {
 		t.Fatalf("%q answers %d, %v", path, answer.StatusCode, err)
 	}
 	return html.UnescapeString(string(page))
+}
+
+// Servers on one host have names of their own.
+func TestServerNames(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	_, port, _ := net.SplitHostPort(opened.Addr().String())
+	for want, config := range map[string]app.Config{
+		host + ":8443":    {Listen: ":8443"},
+		host + ":8444":    {Listen: "127.0.0.1:8444"},
+		host + ":" + port: {Listen: ":8443", Listener: opened},
+		host:              {Listen: ":0"},
+		"web-1":           {Listen: ":8443", ServerName: "web-1"},
+	} {
+		if got := config.Server(); got != want {
+			t.Errorf("a server is called %q, want %q", got, want)
+		}
+	}
 }

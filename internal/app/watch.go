@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"time"
 
 	"connect-svc/docs"
 	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/app/listener"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
@@ -16,12 +16,13 @@ import (
 
 // openServers prepares this server's row among the servers, and the alerts.
 func (a *App) openServers() (err error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "" // servers.New has a word for it
-	}
-	a.servers = servers.New(a.Pool, host, a.config.Version, a.config.Commit, a.config.Clock.Now())
+	a.servers = servers.New(a.Pool, a.config.Server(), a.config.Version, a.config.Commit, a.config.Clock.Now())
 	a.servers.Limiter = a.limiter.Store
+	a.servers.Certificates = func() (public, private *time.Time) {
+		ends := map[string]*time.Time{}
+		a.secured(func(name string, certificate *listener.Presented) { ends[name] = &certificate.Leaf().NotAfter })
+		return ends["public"], ends["private"]
+	}
 	a.alerts, err = alerts.New(docs.Alerts)
 	return err
 }

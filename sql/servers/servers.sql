@@ -3,11 +3,14 @@
 -- name: PutServer :exec
 -- A heartbeat of a server that has not noticed a jump of the clock has the time that the server expects. By the clock that jumped it is
 -- not recent, so it says nothing in favour of that clock (CountClocks).
-insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
+insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter,
+    public_certificate_ends, private_certificate_ends)
 values (@server_id, @host, @version, @commit, @started_at,
-    believed_time(case when @clock_believed then @expected::pg_catalog.timestamptz end), @alerts, @clock_ahead::interval, @clock_believed, @limiter)
+    believed_time(case when @clock_believed then @expected::pg_catalog.timestamptz end), @alerts, @clock_ahead::interval, @clock_believed, @limiter,
+    @public_certificate_ends, @private_certificate_ends)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
-    clock_believed = excluded.clock_believed, limiter = excluded.limiter;
+    clock_believed = excluded.clock_believed, limiter = excluded.limiter,
+    public_certificate_ends = excluded.public_certificate_ends, private_certificate_ends = excluded.private_certificate_ends;
 
 -- name: LockLimiter :exec
 -- One server after the other compares its limiter with those of the others and joins them.
@@ -66,7 +69,8 @@ from database_sizes s, (select max(day) as day from database_sizes) latest;
 
 -- name: ListServers :many
 -- The servers that were seen last, with the time since then by the database's clock.
-select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
+select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter,
+    public_certificate_ends, private_certificate_ends, (connect_now() - seen_at)::interval as ago
 from (select * from servers order by seen_at desc limit @max_rows) s
 order by host collate "C", started_at, server_id;
 

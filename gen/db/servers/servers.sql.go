@@ -222,23 +222,26 @@ func (q *Queries) ListDatabaseSizes(ctx context.Context, days int32) ([]Database
 }
 
 const listServers = `-- name: ListServers :many
-select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, (connect_now() - seen_at)::interval as ago
-from (select server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter from servers order by seen_at desc limit $1) s
+select server_id as id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter,
+    public_certificate_ends, private_certificate_ends, (connect_now() - seen_at)::interval as ago
+from (select server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter, public_certificate_ends, private_certificate_ends from servers order by seen_at desc limit $1) s
 order by host collate "C", started_at, server_id
 `
 
 type ListServersRow struct {
-	ID            uuid.UUID
-	Host          string
-	Version       string
-	Commit        string
-	StartedAt     time.Time
-	SeenAt        time.Time
-	Alerts        []alerts.Alert
-	ClockAhead    time.Duration
-	ClockBelieved bool
-	Limiter       string
-	Ago           time.Duration
+	ID                     uuid.UUID
+	Host                   string
+	Version                string
+	Commit                 string
+	StartedAt              time.Time
+	SeenAt                 time.Time
+	Alerts                 []alerts.Alert
+	ClockAhead             time.Duration
+	ClockBelieved          bool
+	Limiter                string
+	PublicCertificateEnds  *time.Time
+	PrivateCertificateEnds *time.Time
+	Ago                    time.Duration
 }
 
 // The servers that were seen last, with the time since then by the database's clock.
@@ -262,6 +265,8 @@ func (q *Queries) ListServers(ctx context.Context, maxRows int32) ([]ListServers
 			&i.ClockAhead,
 			&i.ClockBelieved,
 			&i.Limiter,
+			&i.PublicCertificateEnds,
+			&i.PrivateCertificateEnds,
 			&i.Ago,
 		); err != nil {
 			return nil, err
@@ -322,24 +327,29 @@ func (q *Queries) OthersWork(ctx context.Context, arg OthersWorkParams) (bool, e
 
 const putServer = `-- name: PutServer :exec
 
-insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter)
+insert into servers (server_id, host, version, commit, started_at, seen_at, alerts, clock_ahead, clock_believed, limiter,
+    public_certificate_ends, private_certificate_ends)
 values ($1, $2, $3, $4, $5,
-    believed_time(case when $6 then $7::pg_catalog.timestamptz end), $8, $9::interval, $6, $10)
+    believed_time(case when $6 then $7::pg_catalog.timestamptz end), $8, $9::interval, $6, $10,
+    $11, $12)
 on conflict (server_id) do update set seen_at = excluded.seen_at, alerts = excluded.alerts, clock_ahead = excluded.clock_ahead,
-    clock_believed = excluded.clock_believed, limiter = excluded.limiter
+    clock_believed = excluded.clock_believed, limiter = excluded.limiter,
+    public_certificate_ends = excluded.public_certificate_ends, private_certificate_ends = excluded.private_certificate_ends
 `
 
 type PutServerParams struct {
-	ServerID      uuid.UUID
-	Host          string
-	Version       string
-	Commit        string
-	StartedAt     time.Time
-	ClockBelieved bool
-	Expected      clock.Expected
-	Alerts        []alerts.Alert
-	ClockAhead    time.Duration
-	Limiter       string
+	ServerID               uuid.UUID
+	Host                   string
+	Version                string
+	Commit                 string
+	StartedAt              time.Time
+	ClockBelieved          bool
+	Expected               clock.Expected
+	Alerts                 []alerts.Alert
+	ClockAhead             time.Duration
+	Limiter                string
+	PublicCertificateEnds  *time.Time
+	PrivateCertificateEnds *time.Time
 }
 
 // The servers that work on the database, and the database's size.
@@ -357,6 +367,8 @@ func (q *Queries) PutServer(ctx context.Context, arg PutServerParams) error {
 		arg.Alerts,
 		arg.ClockAhead,
 		arg.Limiter,
+		arg.PublicCertificateEnds,
+		arg.PrivateCertificateEnds,
 	)
 	return err
 }

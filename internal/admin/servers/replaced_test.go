@@ -31,6 +31,8 @@ func TestDown(t *testing.T) {
 		"a pod for a pod":                {[]servers.Server{server(pod, -time.Hour, -time.Minute*5), server(later, -time.Minute, 0)}, ""},
 		"a pod of the next version":      {[]servers.Server{server(pod, -time.Hour, -time.Minute*5), server(third, -time.Minute, 0)}, ""},
 		"a pod that was there":           {[]servers.Server{server(pod, -time.Hour, -time.Minute*5), server(later, -time.Hour, 0)}, pod},
+		"a pod for a pod, with ports":    {[]servers.Server{server(pod+":8443", -time.Hour, -time.Minute*5), server(later+":8443", -time.Minute, 0)}, ""},
+		"another port of its host":       {[]servers.Server{server("a:8443", -time.Hour, -time.Minute*5), server("a:8444", -time.Minute, 0)}, "a:8443"},
 		"one that replaced is lost, too": {[]servers.Server{server("a", -time.Hour, -time.Hour/2), server("a", -time.Minute*9, -time.Minute*5)}, "a a"},
 	} {
 		var hosts []string

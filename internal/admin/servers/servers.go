@@ -35,7 +35,8 @@ import (
 // Servers send heartbeats at every other evaluation of the alerts.
 const lostAfter = 4 * alerts.Interval
 
-// Server is one that works on the database, as it describes itself. ID is of its process, and Ago is the time since SeenAt.
+// Server is one that works on the database, as it describes itself. ID is of its process, Host its name (a host and a port, or what a setting
+// says), and Ago is the time since SeenAt.
 type Server serversdb.ListServersRow
 
 // Lost reports whether the server's heartbeats have stopped. A heartbeat of the future is from a time when the clock was wrong.
@@ -45,6 +46,8 @@ func (s Server) Lost() bool { return s.Ago.Abs() > lostAfter }
 type Servers struct {
 	// Limiter, if set, identifies the store of this server's rate limiter: two servers share a store if and only if the texts are equal.
 	Limiter func(context.Context) (string, error)
+	// Certificates, if set, returns when those of this server's listeners end; nil for one without.
+	Certificates func() (public, private *time.Time)
 
 	pool    *postgres.Pool
 	queries *serversdb.Queries
@@ -70,7 +73,7 @@ func (e *LimiterError) Error() string {
 		"To change it, stop all servers first; one that was killed counts for a minute", e.Host, e.Theirs, e.Ours)
 }
 
-// New returns the access of a server that started at startedAt, on a migrated database. [Servers.Heartbeat] adds it to the list.
+// New returns the access of a server, by its name, that started at startedAt, on a migrated database. [Servers.Heartbeat] adds it to the list.
 func New(pool *postgres.Pool, host, version, commit string, startedAt time.Time) *Servers {
 	s := &Servers{pool: pool, queries: serversdb.New(pool), self: serversdb.PutServerParams{
 		ServerID: uuid.New(), Host: short(host), Version: short(version), Commit: short(commit), StartedAt: startedAt,
@@ -99,6 +102,9 @@ func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 		if store, err := s.Limiter(ctx); err == nil {
 			s.self.Limiter = store
 		}
+	}
+	if s.Certificates != nil {
+		s.self.PublicCertificateEnds, s.self.PrivateCertificateEnds = s.Certificates()
 	}
 	clock := s.Clock()
 	s.self.ClockAhead, s.self.ClockBelieved = clock.Ahead, clock.Doubt == ""
@@ -225,16 +231,11 @@ func (s *Servers) Sizes(ctx context.Context) (bytes, weekBefore int64, err error
 	return row.Bytes, row.WeekBefore, postgres.Wrap("database sizes", err)
 }
 
-// podName is the name of a pod of a Deployment. Kubernetes replaces a pod by one with another end of the name.
-var podName = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+// podName is the name of a server in a pod of a Deployment. Kubernetes replaces a pod by one with another end of the name.
+var podName = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}(:[0-9]+)?$`)
 
-// placeOf returns what two servers have in common of which one replaces the other: the host, or the Deployment.
-func placeOf(host string) string {
-	if parts := podName.FindStringSubmatch(host); parts != nil {
-		return parts[1]
-	}
-	return host
-}
+// placeOf returns what two servers have in common of which one replaces the other: the name, or the Deployment and the port.
+func placeOf(name string) string { return podName.ReplaceAllString(name, "$1$2") }
 
 // Down returns the lost servers that no other one has replaced. A server replaces one that was lost in its place before it started.
 func Down(list []Server) (down []Server) {

@@ -155,6 +155,10 @@ var types = map[string]Type{
 			return name, isHost(name)
 		}),
 	},
+	"server name": {
+		accepted: "1 to 80 letters, digits, points, colons, - and _, such as web-1",
+		parse:    kept(regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`).MatchString, "is not a name"),
+	},
 	"brand name": {
 		accepted: "1 to 40 printable characters, without leading or trailing spaces",
 		parse:    kept(isBrandName, "is not a valid name"),

@@ -207,8 +207,9 @@ type Optional[T any] struct {
 // Migrations are the newest one that was applied, and the newest one that the program has.
 type Migrations struct{ Applied, Known int64 }
 
-// Certificate of a listener.
+// Certificate of a listener. Of another server, its names and its problem are unknown.
 type Certificate struct {
+	Server   string   // its name; empty in [Facts], which have this server's
 	Listener string   // public or private
 	Names    []string // and addresses
 	NotAfter time.Time

@@ -81,25 +81,47 @@ func (x serviceView) firing() (list []firing) {
 			list[i].Hosts = append(list[i].Hosts, host)
 		}
 	}
-	self := ""
 	for _, server := range x.Servers.Value {
-		if server.ID == x.Self {
-			self = server.Host
-			continue
-		}
 		for _, alert := range server.Alerts {
-			if !server.Lost() {
+			if server.ID != x.Self && !server.Lost() {
 				add(server.Host, alert)
 			}
 		}
 	}
 	for _, alert := range x.Alerts { // newer than this server's row
-		add(self, alert)
+		add(x.name(), alert)
 	}
 	slices.SortStableFunc(list, func(a, b firing) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Summary, b.Summary)) // page before ticket
 	})
 	return list
+}
+
+// AllCertificates returns the certificates of all servers that run, those of this one first.
+func (x serviceView) AllCertificates() []Certificate {
+	list := slices.Clone(x.Certificates)
+	for i := range list {
+		list[i].Server = x.name()
+	}
+	for _, server := range x.Servers.Value {
+		for _, other := range []struct {
+			listener string
+			ends     *time.Time
+		}{{"public", server.PublicCertificateEnds}, {"private", server.PrivateCertificateEnds}} {
+			if other.ends != nil && server.ID != x.Self && !server.Lost() {
+				list = append(list, Certificate{Server: server.Host, Listener: other.listener, NotAfter: *other.ends})
+			}
+		}
+	}
+	return list
+}
+
+// name returns the name of the server that makes the page.
+func (x serviceView) name() string {
+	if i := slices.IndexFunc(x.Servers.Value, func(s servers.Server) bool { return s.ID == x.Self }); i >= 0 {
+		return x.Servers.Value[i].Host
+	}
+	return ""
 }
 
 // Soon reports whether a certificate ends within the time in which the alert ConnectCertificateEnds fires.

@@ -44,9 +44,11 @@ func busyService() Facts {
 	f.Servers = Optional[[]servers.Server]{Known: true, Value: []servers.Server{
 		{ID: self, Host: "a.example.com", Version: f.Version, Commit: f.Commit, StartedAt: start.Add(-50 * time.Hour), Alerts: []alerts.Alert{limiter}},
 		{ID: other, Host: "b.example.com", Version: f.Version, Commit: f.Commit, StartedAt: start.Add(-5 * time.Hour), Ago: 7 * time.Second,
-			Alerts: []alerts.Alert{{Name: waiting.Name, Severity: waiting.Severity, Summary: waiting.Summary, Since: start.Add(-3 * time.Hour)}}},
+			PublicCertificateEnds: new(start.Add(9 * 24 * time.Hour)),
+			Alerts:                []alerts.Alert{{Name: waiting.Name, Severity: waiting.Severity, Summary: waiting.Summary, Since: start.Add(-3 * time.Hour)}}},
 		{ID: lost, Host: "c.example.com", Version: "v1.3.0", Commit: f.Commit, StartedAt: start.Add(-500 * time.Hour), Ago: 3 * time.Hour,
-			Alerts: []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "token: slow", Since: start}}},
+			PublicCertificateEnds: new(start.Add(time.Hour)),
+			Alerts:                []alerts.Alert{{Name: "ConnectSlow", Severity: "ticket", Summary: "token: slow", Since: start}}},
 	}}
 	f.Migrations = Optional[Migrations]{Known: true, Value: Migrations{Applied: 11, Known: 10}}
 	f.Keys = Optional[[]Key]{Known: true, Value: []Key{
@@ -137,7 +139,8 @@ func TestService(t *testing.T) {
 		"Waiting 12,345", "Oldest 30 h", "Given up in 24 hours ≥ 10,000", "≤ 6 h 10,000",
 		"Sent by this server 12,345", "80 s", "failed: 454 4.7.0",
 		"Redis answered in 1.7 ms", "replica-1:5432 used 900 ms", "replica-2:5432 left out –",
-		"Public connect.example.com, www.connect.example.com 2026-04-29 12:34:00 50 d", "Private is not for the host of the base URL", "9 h",
+		"a.example.com Public connect.example.com, www.connect.example.com 2026-04-29 12:34:00 50 d",
+		"a.example.com is not for the host of the base URL Private – 2026-03-10 21:34:00 9 h", "b.example.com Public – 2026-03-19 12:34:00 9 d",
 		"1234567890 opens what it sealed", "2345678901 primary: seals and opens 2026-03-06 18:34:00", "3456789012 known, seals nothing yet –",
 	} {
 		if !strings.Contains(textOf(page), want) {
@@ -153,6 +156,9 @@ func TestService(t *testing.T) {
 	if strings.Contains(page.Find("#alerts").Parent().Text(), "ConnectSlow") {
 		t.Error("an alert of a server that is gone is shown")
 	}
+	if strings.Contains(page.Find("#certificates").Parent().Text(), "c.example.com") {
+		t.Error("the certificate of a server that is gone is shown")
+	}
 	if drawn := page.Find("figure svg").Length(); drawn != 2 {
 		t.Errorf("%d charts", drawn)
 	}
@@ -163,7 +169,7 @@ func TestService(t *testing.T) {
 	facts = quietService()
 	page = v.Get(servicePath)
 	v.shows(page, headingService, "No alerts are firing.", "as at the start", "This could not be determined in time.", "PostgreSQL does not answer",
-		"There are no read replicas.", "No listener of this server has a certificate", "has not used the mail server yet")
+		"There are no read replicas.", "No listener has a certificate", "has not used the mail server yet")
 	if drawn := page.Find("figure").Length(); drawn != 0 {
 		t.Errorf("%d charts of nothing", drawn)
 	}

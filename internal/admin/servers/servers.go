@@ -99,9 +99,14 @@ func (s *Servers) ID() uuid.UUID { return s.self.ServerID }
 // ErrUnsure.
 func (s *Servers) Heartbeat(ctx context.Context, firing []alerts.Alert) error {
 	if s.Limiter != nil {
-		if store, err := s.Limiter(ctx); err == nil {
+		asking, cancel := ctx, func() {}
+		if s.joined { // a store that hangs costs no heartbeat: this server would seem lost
+			asking, cancel = context.WithTimeout(ctx, time.Second/2)
+		}
+		if store, err := s.Limiter(asking); err == nil {
 			s.self.Limiter = store
 		}
+		cancel()
 	}
 	if s.Certificates != nil {
 		s.self.PublicCertificateEnds, s.self.PrivateCertificateEnds = s.Certificates()

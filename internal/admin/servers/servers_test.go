@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/admin/servers"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -277,6 +278,23 @@ func TestOneLimiter(t *testing.T) {
 	a.BeLost()
 	if host := refused(a); host != "c" {
 		t.Errorf("a server that was lost is refused by %q", host)
+	}
+}
+
+// A server whose Redis hangs still sends heartbeats: otherwise the others would take it for lost.
+func TestHeartbeatWithoutLimiter(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := servers.New(db.Pool, "web-1", "v1", "abc", db.Clock.Now())
+	s.Limiter = func(context.Context) (string, error) { return "Redis 1", nil }
+	must(t, s.Heartbeat(t.Context(), nil))
+	s.Limiter = func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+	limited, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	must(t, s.Heartbeat(limited, nil))
+	list, err := s.List(t.Context())
+	if must(t, err); len(list) != 1 || list[0].Limiter != "Redis 1" {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -64,6 +64,7 @@ type App struct {
 	config          Config // at the start
 	reloads         reloads
 	readiness       readiness
+	health          health
 	edges           atomic.Pointer[edges]
 	bodies          *contract.Budget // memory for bodies of the operator API, also after reloads
 	servers         *servers.Servers

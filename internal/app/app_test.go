@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"connect-svc/internal/app/settings"
-	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/domain/ratelimit"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/contracttest"
+	"connect-svc/internal/testing/mailtest"
 	"connect-svc/internal/testing/pgtest"
 	"connect-svc/internal/testing/wait"
 )
@@ -41,10 +41,6 @@ func openWith(t *testing.T, change func(*Config)) (*App, *pgtest.DB, *bytes.Buff
 // openOn is openWith on a database that others use, too.
 func openOn(t *testing.T, db *pgtest.DB, change func(*Config)) (*App, *bytes.Buffer) {
 	t.Helper()
-	mailer, err := account.NewMailer("smtp://127.0.0.1:25", "no-reply@example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log bytes.Buffer
 	config := Config{
 		BaseURL:       "https://connect.example.com",
@@ -52,7 +48,7 @@ func openOn(t *testing.T, db *pgtest.DB, change func(*Config)) (*App, *bytes.Buf
 		Keys:          credential.NewTestKeyring(),
 		Listen:        "127.0.0.1:0",
 		PrivateListen: "127.0.0.1:0",
-		Mailer:        mailer,
+		Mailer:        mailerAt(t, "127.0.0.1:25"),
 		OAuth:         oauth.DefaultSettings,
 		Activity:      activity.Settings{CursorLifetime: 15 * time.Minute},
 		Clock:         db.Clock,
@@ -248,7 +244,7 @@ func TestUnknownPathsArePages(t *testing.T) {
 // A server's row is there from its start to its stop.
 func TestServerSaysThatItIsThere(t *testing.T) {
 	t.Parallel()
-	a, db, log := open(t)
+	a, db, log := openWith(t, func(c *Config) { c.Mailer = mailerAt(t, mailtest.Start(t, mailtest.Config{}).Address) })
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error)
 	go func() { stopped <- a.Run(ctx) }()

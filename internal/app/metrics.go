@@ -67,7 +67,7 @@ const (
 // collect adds the counts of the domains and of the database pool to the metrics. They are read when metrics are gathered, so that the
 // domains do not import telemetry.
 func (a *App) collect() {
-	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellConnections, a.tellAccounts, a.tellPool, a.tellReplicas} {
+	for _, read := range []func(telemetry.Tell){a.tellSelf, a.tellConnections, a.tellAccounts, a.tellPool, a.tellReplicas, a.tellHealth} {
 		a.metrics.Collect(func(tell telemetry.Tell) error { read(tell); return nil })
 	}
 	for _, path := range partnerDocument().Paths.Map() {

@@ -39,6 +39,9 @@ func (a *App) probes(brief bool) chi.Router {
 		if unready != nil && !brief {
 			answer.Reason = unready.Error()
 		}
+		if !brief {
+			answer.Without = a.down(away)
+		}
 		if r.URL.Query().Has("verbose") && !brief {
 			answer.Checks = a.checks(r.Context(), away)
 			answer.Checks["service"] = cmp.Or(answer.Reason, "ok")

@@ -67,9 +67,10 @@ func (a *App) ready(ctx context.Context) (unready, away error) {
 }
 
 type status struct {
-	Status string            `json:"status"`
-	Reason string            `json:"reason,omitempty"`
-	Checks map[string]string `json:"checks,omitempty"`
+	Status  string            `json:"status"`
+	Without []string          `json:"without,omitempty"` // what is down, on all servers alike
+	Reason  string            `json:"reason,omitempty"`
+	Checks  map[string]string `json:"checks,omitempty"`
 }
 
 // checks are what `connect-svc check` knows, as this server sees it: "ok" or a problem. A problem of the mail server, the rate limiter, a

@@ -66,6 +66,12 @@ func (a *App) Run(ctx context.Context) error {
 		})
 	})
 	failures := make(chan error, 1+len(a.listeners()))
+	start(background, "limiter", func(ctx context.Context) {
+		a.attend(ctx, ofLimiter, map[bool]string{true: "PostgreSQL", false: "Redis"}[a.config.LimiterURL == ""], limiterEvery, a.config.Limits.Probe, a.limiter.Check)
+	})
+	start(background, "mail server", func(ctx context.Context) {
+		a.attend(ctx, ofMail, a.config.Mailer.Server(), mailEvery, a.config.Limits.MailSend/4, a.Accounts.CheckMailServer)
+	})
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
 	for _, s := range a.listeners() {
 		tasks.Go(func() {

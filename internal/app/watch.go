@@ -54,11 +54,15 @@ func (a *App) join(ctx context.Context) error {
 	return nil
 }
 
-// lookAtClock compares the clocks. It logs a change, and reports it.
+// lookAtClock compares the clocks, which shows whether the database answers. It logs a change, and reports one of the clock.
 func (a *App) lookAtClock(ctx context.Context) (changed bool) {
 	before := a.servers.Clock().Doubt
-	if err := a.servers.LookAtClock(ctx); err != nil {
-		return false // other looks at the database fail, too, and are logged
+	err := a.servers.LookAtClock(ctx)
+	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise this server stops
+		a.found(ofDatabase, primary, err)
+	}
+	if err != nil {
+		return false
 	}
 	doubt := a.servers.Clock().Doubt
 	switch {
@@ -128,7 +132,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 			}
 		}
 		for _, server := range servers.Down(list) { // and not replaced
-			a.hosts[server.Host] = false
+			a.hosts[server.Host] = server.ID == a.servers.ID() // this one runs, although its heartbeats are refused
 		}
 		// The first of those that are up sweeps, by their ids. They need no lock to agree. While their lists differ, two servers may sweep,
 		// or none does.
@@ -162,6 +166,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	}
 	act(func(ctx context.Context) error {
 		err := a.servers.Heartbeat(ctx, firing)
+		a.foundWritable(err)
 		a.heartbeatSent, a.alertsSent = err == nil, firing
 		return err
 	})

@@ -98,8 +98,11 @@ func gauges() (list []*gauge) {
 		}
 		list = append(list, g)
 	}
-	for _, state := range []string{"used", "left_out"} {
-		add("connect_database_replicas", "state", state, 0, 1)
+	for _, dependency := range []string{"database", "database_writes", "limiter", "mail_server", "replica"} {
+		for _, name := range []string{"a:1", "b:1"} {
+			add("connect_dependency_up", "dependency", dependency, 1, 1, 0)
+			list[len(list)-1].Labels["name"] = name
+		}
 	}
 	for _, client := range []string{"Acme", "Bike & Co"} {
 		add("connect_webhook_oldest_pending_seconds", "client", client, 0, 3600, 1e6)
@@ -112,7 +115,8 @@ func gauges() (list []*gauge) {
 	}
 	add("connect_database_size_bytes", "", "", 1e9, 2e10)
 	add("connect_database_size_week_before_bytes", "", "", 1e9, 1.6e10)
-	add("connect_emails_oldest_waiting_seconds", "", "", 0, 60, 600)
+	add("connect_emails_oldest_waiting_seconds", "", "", 0, 10, 60)
+	add("connect_emails_waiting", "", "", 0, 3, 10)
 	add("connect_config_last_reload_successful", "", "", 1, 0)
 	add("connect_database_clock_believed", "", "", 1, 0)
 	add("connect_database_clock_ahead_seconds", "", "", 0, 60, -3600, 1e7)
@@ -243,9 +247,12 @@ func newSeries() *series {
 	add(true, 0, 1, "webhook_events_total", "client", "Acme", "outcome", "failed")
 	add(false, 0, 1e5, "webhook_oldest_pending_seconds", "client", "Acme")
 	add(false, 0, 600, "emails_oldest_waiting_seconds")
+	add(false, 0, 10, "emails_waiting")
 	add(false, 1, 0, "database_clock_believed")
 	add(false, 0, 3600, "database_clock_ahead_seconds")
-	add(false, 0, 1, "database_replicas", "state", "left_out")
+	for _, dependency := range []string{"database", "database_writes", "limiter", "mail_server", "replica"} {
+		add(false, 1, 0, "dependency_up", "dependency", dependency, "name", "a:1")
+	}
 	add(false, 2e10, 2e10, "database_size_bytes")
 	add(false, 1.9e10, 1e10, "database_size_week_before_bytes")
 	add(false, 1, 0, "config_last_reload_successful")

@@ -120,8 +120,11 @@ var (
 // Security describes in a few words how codes are protected on the way to the mail server.
 func (m *Mailer) Security() string { return m.security }
 
-// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it. It returns whether the mail
-// server offers SMTPUTF8, without which it takes no address whose local part is not ASCII.
+// Server is the mail server's host:port.
+func (m *Mailer) Server() string { return m.client.ServerAddr() }
+
+// Check opens a session with the mail server like [Mailer.send], with greeting, encryption and login, and ends it after a NOOP. It returns
+// whether the mail server offers SMTPUTF8, without which it takes no address whose local part is not ASCII.
 func (m *Mailer) Check(ctx context.Context) (offersUTF8 bool, err error) {
 	session, err := m.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
@@ -129,6 +132,9 @@ func (m *Mailer) Check(ctx context.Context) (offersUTF8 bool, err error) {
 	}
 	defer session.Close() //nolint:errcheck // it has answered
 	offersUTF8, _ = session.Extension("SMTPUTF8")
+	if err := session.Noop(); err != nil {
+		return offersUTF8, err
+	}
 	return offersUTF8, session.Quit()
 }
 

@@ -62,11 +62,30 @@ func (o *outbox) recordSession(taken bool, err error) {
 	trouble := ""
 	if !taken {
 		o.refusals.Add(1)
-		for _, attr := range failure(err) {
-			trouble = strings.TrimSpace(trouble + " " + attr.Value.String())
-		}
+		trouble = troubleOf(err)
 	}
 	o.trouble.Store(&trouble)
+}
+
+// troubleOf says in a line why a session failed, without the mail server's text.
+func troubleOf(err error) (trouble string) {
+	for _, attr := range failure(err) {
+		trouble = strings.TrimSpace(trouble + " " + attr.Value.String())
+	}
+	return trouble
+}
+
+// CheckMailServer opens a session with the mail server, sends nothing, and ends it. [Accounts.MailTrouble] knows its outcome. The error
+// does not have the mail server's text.
+func (a *Accounts) CheckMailServer(ctx context.Context) error {
+	_, err := a.mailer.Check(ctx)
+	trouble := ""
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		trouble = troubleOf(err)
+		err = errors.New(trouble)
+	}
+	a.outbox.trouble.Store(&trouble)
+	return err
 }
 
 func newOutbox() *outbox {

@@ -22,6 +22,11 @@ var conditions = map[string]func(*readings) []string{
 	"ConnectDown": func(r *readings) []string {
 		return r.subjects("up", "instance", func(up float64) bool { return up == 0 })
 	},
+	"ConnectDatabaseDown":          down("database"),
+	"ConnectDatabaseRefusesWrites": down("database_writes"),
+	"ConnectLimiterDown":           down("limiter"),
+	"ConnectMailServerDown":        down("mail_server"),
+	"ConnectReplicaLeftOut":        down("replica"),
 	"ConnectFailing": func(r *readings) []string {
 		failed := r.increase("connect_requests_total", 5*time.Minute, func(l Labels) bool {
 			return len(l["status"]) == 3 && l["status"][0] == '5' && (served(l) || l["operation"] == "healthz")
@@ -56,19 +61,16 @@ var conditions = map[string]func(*readings) []string{
 			r.increase("connect_mail_server_failures_total", 5*time.Minute, nil) > 3)
 	},
 	"ConnectMailWaiting": func(r *readings) []string {
-		return r.subjects("connect_emails_oldest_waiting_seconds", "", func(age float64) bool { return age > 60 })
+		return when(r.most("connect_emails_oldest_waiting_seconds") > 10 && r.most("connect_emails_waiting") > 3)
 	},
 	"ConnectCodesGuessed": func(r *readings) []string {
 		rejected := r.increase("connect_sign_in_codes_total", time.Hour, has("outcome", "rejected"))
 		accepted := r.increase("connect_sign_in_codes_total", time.Hour, has("outcome", "accepted"))
 		return when(rejected > 50 && rejected > accepted || rejected > 500)
 	},
-	"ConnectReplicaLeftOut": func(r *readings) []string {
-		return when(r.most("connect_database_replicas", has("state", "left_out")) > 0)
-	},
 	"ConnectDatabaseGrows": func(r *readings) []string {
-		size := r.most("connect_database_size_bytes", nil)
-		return when(size > 1.25*r.most("connect_database_size_week_before_bytes", nil) && size > 10e9)
+		size := r.most("connect_database_size_bytes")
+		return when(size > 1.25*r.most("connect_database_size_week_before_bytes") && size > 10e9)
 	},
 	"ConnectDatabasePoolExhausted": func(r *readings) []string {
 		const window = 5 * time.Minute
@@ -105,6 +107,18 @@ var conditions = map[string]func(*readings) []string{
 		}
 		return clients
 	},
+}
+
+// down is the condition of a kind of dependencies: the names of those that are down.
+func down(kind string) func(*readings) []string {
+	return func(r *readings) (names []string) {
+		for _, sample := range r.gauges["connect_dependency_up"] {
+			if sample.Labels["dependency"] == kind && sample.Value == 0 {
+				names = append(names, sample.Labels["name"])
+			}
+		}
+		return names
+	}
 }
 
 // served excludes probes, scrapes and the console.

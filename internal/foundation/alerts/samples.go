@@ -138,13 +138,11 @@ func (r *readings) subjects(metric, label string, met func(float64) bool) (subje
 	return subjects
 }
 
-// most returns the largest value of the selected series of a gauge; nil selects all. It is NaN, which meets no condition, if there is none.
-func (r *readings) most(metric string, selected func(Labels) bool) float64 {
+// most returns the largest value of a gauge. It is NaN, which meets no condition, if there is none.
+func (r *readings) most(metric string) float64 {
 	most := math.Inf(-1)
 	for _, sample := range r.gauges[metric] {
-		if selected == nil || selected(sample.Labels) {
-			most = max(most, sample.Value)
-		}
+		most = max(most, sample.Value)
 	}
 	if math.IsInf(most, -1) {
 		return math.NaN()

@@ -23,6 +23,8 @@ const (
 	DeadlockDetected    Code = "40P01"
 	LockNotAvailable    Code = "55P03"
 	QueryCanceled       Code = "57014"
+	ReadOnly            Code = "25006"
+	DiskFull            Code = "53100"
 
 	internalError     Code = "XX000"
 	protocolViolation Code = "08P01"

@@ -52,6 +52,10 @@ drop index concurrently if exists audit_log_ends;
 create index concurrently audit_log_ends on audit_log (client_id, at, id)
     where action in ('connection.revoked', 'connection.disconnected', 'connection.lapsed');
 
+-- The log has hashes of grant ids, by which operators find the connections.
+drop index concurrently if exists grant_directory_hash;
+create index concurrently grant_directory_hash on grant_directory (substring(sha256(uuid_send(grant_id)) for 8));
+
 drop index concurrently if exists sign_ins_email;
 drop index concurrently if exists connections_live;
 drop index concurrently if exists audit_log_actor;
@@ -72,6 +76,7 @@ create index concurrently audit_log_action on audit_log (action, at, id);
 drop index concurrently if exists webhook_events_ready;
 drop index concurrently if exists webhook_events_retries;
 drop index concurrently if exists webhook_events_ends;
+drop index concurrently if exists grant_directory_hash;
 drop index concurrently if exists client_errors_request;
 drop index concurrently if exists client_errors_grants;
 drop index concurrently if exists client_errors_kind;

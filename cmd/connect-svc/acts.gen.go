@@ -559,7 +559,7 @@ func (c connectionListCommand) Run(p *program, group *connectionCommands, api *o
 type findCommand struct {
 	output
 	databaseSetting
-	Text string `arg:"" help:"An address, a user's id, a grant id, a client's name or id, the X-Request-ID of a refused request, or a webhook-id."`
+	Text string `arg:"" help:"An address, a user's id, a grant id or its hash in the log, a client's name or id, the X-Request-ID of a refused request, or a webhook-id."`
 }
 
 func (c findCommand) Run(p *program, api *operatorAPI) error {

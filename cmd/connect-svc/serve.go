@@ -28,6 +28,7 @@ func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
 	level.Set(c.LogLevel)
 	logger, flush := telemetry.NewGatheringLogger(p.stderr, level)
 	defer flush()
+	logger = logger.With("server", c.Server())
 	config := c.Config
 	build := built()
 	config.Version, config.Commit = build.Version, build.Commit

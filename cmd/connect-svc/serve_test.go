@@ -51,16 +51,17 @@ type service struct {
 }
 
 // watch reads the log until it says where the service listens, and goes on reading it into the buffer of s until it
-// ends; then it closes the channel that it returns.
+// ends; then it closes the channel that it returns. Each event has the same name of the server.
 func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
 	t.Helper()
-	lines := bufio.NewScanner(log)
+	lines, name := bufio.NewScanner(log), ""
 	for s.public == "" && lines.Scan() {
 		fmt.Fprintln(&s.log, lines.Text())
-		var event struct{ Msg, Public, Private, Ready string }
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("the log is not JSON: %s", lines.Text())
+		var event struct{ Msg, Server, Public, Private, Ready string }
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil || event.Server == "" || name != "" && event.Server != name {
+			t.Fatalf("the log is not JSON, or does not name the server: %s", lines.Text())
 		}
+		name = event.Server
 		s.public, s.private, s.ready = event.Public, event.Private, event.Ready
 	}
 	if s.public == "" {
@@ -71,6 +72,9 @@ func (s *service) watch(t *testing.T, log io.Reader) <-chan struct{} {
 		defer close(ended)
 		for lines.Scan() {
 			fmt.Fprintln(&s.log, lines.Text())
+			if !strings.Contains(lines.Text(), `"server":"`+name+`"`) {
+				t.Errorf("an event does not name the server: %s", lines.Text())
+			}
 		}
 	}()
 	return ended

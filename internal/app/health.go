@@ -57,7 +57,7 @@ func (a *App) found(kind, name string, err error) {
 	a.health.Unlock()
 	switch {
 	case err != nil && (last.up || !asked):
-		a.logger.Error("a dependency is down", "dependency", kind, "name", name, "cause", postgres.Reason(err))
+		a.logger.Warn("a dependency is down", "dependency", kind, "name", name, "cause", postgres.Reason(err))
 	case err == nil && asked && !last.up:
 		a.logger.Info("a dependency is up again", "dependency", kind, "name", name)
 	}

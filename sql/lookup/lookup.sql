@@ -9,6 +9,11 @@ select user_id, email from user_addresses where address = @address;
 -- name: FindGrant :many
 select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id where g.grant_id = @id;
 
+-- name: FindGrantOfHash :many
+-- The log has this hash of a grant id.
+select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id
+where substring(sha256(uuid_send(g.grant_id)) for 8) = @hash::bytea;
+
 -- name: FindEndedGrant :many
 -- The user and the client of a grant that has ended. A deleted user's grant is only here, as long as the client's events are kept.
 select user_id, client_id from webhook_events where grant_id = @id and type = 'connection.revoked' limit 1;

@@ -101,6 +101,38 @@ func (q *Queries) FindGrant(ctx context.Context, id uuid.UUID) ([]FindGrantRow, 
 	return items, nil
 }
 
+const findGrantOfHash = `-- name: FindGrantOfHash :many
+select g.user_id, g.client_id, c.name from grant_directory g join clients c on c.client_id = g.client_id
+where substring(sha256(uuid_send(g.grant_id)) for 8) = $1::bytea
+`
+
+type FindGrantOfHashRow struct {
+	UserID   uuid.UUID
+	ClientID uuid.UUID
+	Name     string
+}
+
+// The log has this hash of a grant id.
+func (q *Queries) FindGrantOfHash(ctx context.Context, hash []byte) ([]FindGrantOfHashRow, error) {
+	rows, err := q.db.Query(ctx, findGrantOfHash, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindGrantOfHashRow
+	for rows.Next() {
+		var i FindGrantOfHashRow
+		if err := rows.Scan(&i.UserID, &i.ClientID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findRefusedRequest = `-- name: FindRefusedRequest :many
 select e.client_id, c.name, e.at, e.operation, e.status, e.code, e.reason
 from client_errors e join clients c on c.client_id = e.client_id

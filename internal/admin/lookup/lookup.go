@@ -11,8 +11,10 @@ package lookup
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,8 +58,12 @@ type Finder struct{ queries *lookupdb.Queries }
 // New returns the finder of a migrated database.
 func New(pool *postgres.Pool) Finder { return Finder{lookupdb.New(pool)} }
 
-// Find returns what a text names: a user by address or id, a connection by its grant id, a client by id or name, a refused request by its
-// X-Request-ID, and a webhook event by its webhook-id. If no client has the name, it returns those whose names contain it, at most 20.
+// hashOfGrant is the form of a hash of a grant id in the log.
+var hashOfGrant = regexp.MustCompile("^[0-9a-f]{16}$")
+
+// Find returns what a text names: a user by address or id, a connection by its grant id or the hash of it in the log, a client by id or name,
+// a refused request by its X-Request-ID, and a webhook event by its webhook-id. If no client has the name, it returns those whose names
+// contain it, at most 20.
 func (f Finder) Find(ctx context.Context, query string) (matches []Found, err error) {
 	query = strings.TrimSpace(query)
 	if query == "" {
@@ -74,6 +80,16 @@ func (f Finder) Find(ctx context.Context, query string) (matches []Found, err er
 		}
 		for _, row := range users {
 			matches = append(matches, Found{Kind: User, UserID: row.UserID, Name: row.Email})
+		}
+	}
+	if hashOfGrant.MatchString(query) {
+		hash, _ := hex.DecodeString(query) // it has that form
+		grants, err := f.queries.FindGrantOfHash(ctx, hash)
+		if err != nil {
+			return nil, postgres.Wrap("lookup", err)
+		}
+		for _, row := range grants {
+			matches = append(matches, Found{Kind: Connection, UserID: row.UserID, ClientID: row.ClientID, Name: row.Name})
 		}
 	}
 	all, err := f.queries.ListClientNames(ctx)

@@ -1,7 +1,12 @@
 package lookup_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +16,7 @@ import (
 
 	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -46,6 +52,20 @@ func TestFindFolds(t *testing.T) {
 	}
 }
 
+// hashInLog is what the log of a request has of a grant id.
+func hashInLog(t *testing.T, grantID uuid.UUID) string {
+	t.Helper()
+	var log bytes.Buffer
+	telemetry.Requests(telemetry.NewLogger(&log, slog.LevelInfo), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		telemetry.EventOf(r.Context()).GrantID = grantID
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	var event struct{ Grant string }
+	if err := json.Unmarshal(log.Bytes(), &event); err != nil || event.Grant == "" || strings.Contains(log.String(), grantID.String()) {
+		t.Fatalf("%v: %s", err, &log)
+	}
+	return event.Grant
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -70,6 +90,8 @@ func TestFind(t *testing.T) {
 		" " + user.ID.String() + " ": {theUser},
 		strings.ToUpper(user.Email):  {theUser},
 		grant.String():               {{Kind: lookup.Connection, UserID: user.ID, ClientID: walk.ID, Name: walk.Name}},
+		hashInLog(t, grant):          {{Kind: lookup.Connection, UserID: user.ID, ClientID: walk.ID, Name: walk.Name}},
+		hashInLog(t, event):          nil,
 		walk.ID.String():             {theWalk},
 		"walk 100%_club":             {theWalk},
 		"100%_":                      {theWalk},

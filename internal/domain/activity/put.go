@@ -292,6 +292,12 @@ type Batch struct {
 	noClock []refusal.Field // rides with times that do not exist, such as 25:00
 }
 
+// Rows counts the rows to write and to delete.
+func (b Batch) Rows() int {
+	return len(b.DailySteps) + len(b.CyclingActivities) + len(b.StepCorrections) + len(b.CyclingAdjustments) +
+		len(b.DailyStepsRemovals) + len(b.Removals) + len(b.StepCorrectionRemovals) + len(b.CyclingAdjustmentRemovals)
+}
+
 // AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown. [Store.Put]
 // reports times that do not exist.
 func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, meters int) {

@@ -55,8 +55,12 @@ func TestPutActivity(t *testing.T) {
 	f := newFixture(t)
 	put := func(body string, want operatorapi.ActivityBatchResult, rows string) {
 		t.Helper()
+		before := len(f.Log.String())
 		got := f.post(t, activityPath, f.batch(body))
 		got.Check(t, 200, "", body)
+		if event, n := f.Log.String()[before:], strings.Count(body, "{USER"); n > 0 && strings.Count(event, fmt.Sprintf(`"rows":%d,`, n)) != 1 {
+			t.Errorf("the event does not have %d rows: %s", n, event)
+		}
 		if diff := cmp.Diff(want, edgetest.Decode[operatorapi.ActivityBatchResult](t, got)); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}

@@ -182,6 +182,10 @@ func TestListsUseIndexes(t *testing.T) {
 			_, err := finder.Find(t.Context(), user.String())
 			return err
 		},
+		"a hash of a grant": func() error {
+			_, err := finder.Find(t.Context(), "0123456789abcdef")
+			return err
+		},
 		"an address or a name": func() error {
 			_, err := finder.Find(t.Context(), email)
 			return err

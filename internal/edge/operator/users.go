@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/telemetry"
 	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
@@ -91,6 +92,7 @@ func (h handlers) PutUsers(
 	for i, row := range request.Body.Users {
 		users[i] = account.NewUser{ID: row.UserId, Email: row.Email, Timezone: row.Timezone, RegisteredOn: row.RegisteredOn.Time}
 	}
+	telemetry.EventOf(ctx).Rows = len(users)
 	result, err := h.Accounts.PutUsers(ctx, users)
 	return operatorapi.PutUsers200JSONResponse{Users: written(result)}, err
 }
@@ -128,7 +130,9 @@ func (h handlers) PreviewActivity(
 func Batch(
 	ctx context.Context, put func(context.Context, activity.Batch) (activity.BatchResult, error), body *operatorapi.ActivityBatch,
 ) (operatorapi.ActivityBatchResult, error) {
-	result, err := put(ctx, readBatch(body))
+	batch := readBatch(body)
+	telemetry.EventOf(ctx).Rows = batch.Rows()
+	result, err := put(ctx, batch)
 	return operatorapi.ActivityBatchResult{
 		DailySteps:                written(result.DailySteps),
 		CyclingActivities:         written(result.CyclingActivities),

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -25,8 +27,10 @@ type Event struct {
 	// ClaimedID is the client that a request named without proof: its authentication failed, or it came from a browser. Anybody can
 	// name any client.
 	ClaimedID uuid.UUID
-	// GrantID is of the connection whose credential a request had; never logged. uuid.Nil: of none, or it is not known.
+	// GrantID is of the connection whose credential a request had. The log has its hash (package lookup finds the connection by it).
+	// uuid.Nil: of none, or it is not known.
 	GrantID  uuid.UUID
+	Rows     int             // of a batch of users or activity; 0: it has none
 	Operator string          // the operator token that authenticated the request; empty: none
 	Code     string          // the error code of the response; empty: a success
 	Reason   string          // why the request was refused (package refusal); callers see it in the sandbox alone
@@ -149,6 +153,13 @@ func write(r *http.Request, failing *outages, event *Event) {
 	}
 	if event.ClientID != uuid.Nil {
 		attrs = append(attrs, slog.String("client_id", event.ClientID.String()))
+	}
+	if event.GrantID != uuid.Nil {
+		hash := sha256.Sum256(event.GrantID[:])
+		attrs = append(attrs, slog.String("grant", hex.EncodeToString(hash[:8])))
+	}
+	if event.Rows > 0 {
+		attrs = append(attrs, slog.Int("rows", event.Rows))
 	}
 	for _, optional := range []slog.Attr{
 		slog.String("operator", event.Operator), slog.String("code", event.Code), slog.String("reason", event.Reason),

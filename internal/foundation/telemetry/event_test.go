@@ -51,9 +51,13 @@ func TestOneEventForEachRequest(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) {
 				EventOf(r.Context()).Operation = "GetDailyActivity"
 				EventOf(r.Context()).ClientID = client
+				EventOf(r.Context()).GrantID = uuid.MustParse("22222222-2222-4333-8444-555555555555")
+				EventOf(r.Context()).Rows = 31
 				w.WriteHeader(http.StatusNoContent)
 			},
-			map[string]any{"level": "INFO", "operation": "GetDailyActivity", "status": 204.0, "client_id": client.String()},
+			map[string]any{
+				"level": "INFO", "operation": "GetDailyActivity", "status": 204.0, "client_id": client.String(), "grant": "83f57eba045c990a", "rows": 31.0,
+			},
 		},
 		"nothing written": {
 			func(http.ResponseWriter, *http.Request) {},

@@ -30,6 +30,7 @@ var elsewhere = map[string]string{
 	"select citus_":                     "make test-citus",
 	"select recover_prepared_":          "make test-citus",
 	"CONNECT_DATABASE_URL=… ":           "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",
+	"createdb ":                         "TestYesterdaysBackup: the tests' own server makes the database",
 	"npm install https://":              "TestQuickStart of internal/edge/developers, with the address of a service",
 	"export GOPROXY=https://":           "TestQuickStart of internal/edge/developers",
 	"go get connect.example.com":        "TestQuickStart of internal/edge/developers",
@@ -226,6 +227,7 @@ func newOperatorsMachine(t *testing.T) *operatorsMachine {
 		"users.csv", file("users.csv", "user_id,email,timezone,registered_on\n"+walker+",bob@example.com,UTC,2026-01-31\n"),
 		"steps.csv", file("steps.csv", "user_id,date,steps\n"+walker+",2026-11-20,8421\n"),
 		"-minute N", "-minute 100",
+		"postgres://localhost/yesterday", m.db.URL, "127.0.0.1:9190", "127.0.0.1:0",
 	)
 	return m
 }
@@ -288,7 +290,7 @@ func (m *operatorsMachine) shell(piece piece) {
 		m.db.User(m, func(u *pgtest.User) { u.ID = uuid.MustParse("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01") }) // of the document
 	}
 	command := exec.CommandContext(m.Context(), "bash", "-c", `curl() { command curl --silent --show-error --fail-with-body "$@"; }; `+
-		strings.ReplaceAll(piece.text, "127.0.0.1:9090", m.server.private))
+		strings.NewReplacer("127.0.0.1:9090", m.server.private, "127.0.0.1:9190", m.server.private).Replace(piece.text))
 	command.Env = append(os.Environ(), "CONNECT_OPERATOR_TOKEN="+token)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out

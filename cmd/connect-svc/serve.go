@@ -17,7 +17,10 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-type serveCommand struct{ app.Config }
+type serveCommand struct {
+	app.Config
+	ReadOnly bool `help:"Only show the database to operators, for a copy beside its original: serve neither partners nor users, and change and send nothing."`
+}
 
 // Run serves until it is asked to stop.
 func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
@@ -32,7 +35,7 @@ func (c *serveCommand) Run(p *program, source *settings.Source) (err error) {
 	config := c.Config
 	build := built()
 	config.Version, config.Commit = build.Version, build.Commit
-	config.Logger = logger
+	config.Logger, config.ReadOnly = logger, c.ReadOnly
 	config.Memory = app.LimitMemory(memlimit.FromCgroup)
 	for _, name := range source.Unknown() {
 		logger.Warn("not a setting of this program", "variable", name)

@@ -74,7 +74,7 @@ type App struct {
 	heartbeatSent   bool            // by the last look
 	alertsSent      []alerts.Alert  // with the last heartbeat
 	sweptElsewhere  atomic.Bool     // another server sweeps
-	mayLackCommits  bool            // as of the last look
+	mayLackCommits  atomic.Bool     // as of the last look
 	sessions        *operators.Sessions
 	limiter         *ratelimit.Limiter
 	closeLimiter    func()
@@ -91,6 +91,9 @@ type App struct {
 // error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
 	config.Limits = config.Limits.OrDefault()
+	if config.ReadOnly { // these are beside the original
+		config.DatabaseReadURL, config.LimiterURL = "", ""
+	}
 	a := &App{
 		config:              config,
 		logger:              config.Logger,
@@ -105,13 +108,17 @@ func Open(ctx context.Context, config Config) (*App, error) {
 
 func (a *App) open(ctx context.Context, config Config) (err error) {
 	if a.Pool, err = postgres.Open(ctx, config.DatabaseURL, postgres.WithClock(config.Clock), postgres.WithLimits(config.Limits),
-		postgres.WithTracer(config.Traces.QueryTracer())); err != nil {
+		postgres.WithTracer(config.Traces.QueryTracer()), postgres.WithReadOnly(config.ReadOnly)); err != nil {
 		return err
 	}
 	if err := CheckSchema(ctx, a.Pool); err != nil {
 		return err
 	}
-	if err := config.Keys.CheckMarks(ctx, a.Pool); err != nil {
+	check := config.Keys.CheckMarks
+	if config.ReadOnly {
+		check = config.Keys.TryMarks
+	}
+	if err := check(ctx, postgres.Noting{Pool: a.Pool}); err != nil {
 		return err
 	}
 	a.Clients = client.NewRegistry(a.Pool, oauth.EndConnectionsOfClient)
@@ -206,8 +213,10 @@ func (a *App) listen(ctx context.Context, config Config, public, private http.Ha
 	ofPublic.Name, ofPublic.Listener, ofPublic.Address = "public listener (CONNECT_LISTEN)", config.Listener, config.Listen
 	ofPublic.Handler, ofPublic.MaxUnread = a.closing(public), maxUnread
 	ofPublic.Certificate, ofPublic.Setting, ofPublic.Host = config.Certificate, "CONNECT_TLS_CERT", base.Hostname()
-	if a.public, err = listener.Open(ctx, ofPublic); err != nil {
-		return err
+	if !config.ReadOnly {
+		if a.public, err = listener.Open(ctx, ofPublic); err != nil {
+			return err
+		}
 	}
 	all.Places /= 8
 	ofPrivate := all

@@ -36,7 +36,8 @@ const soon = 14 * 24 * time.Hour
 
 // lackingCommits asks the operator for a reconciliation.
 const lackingCommits = "the database was restored, or a replica took over: what has ended since may be alive; " +
-	"run connect-svc restore reconcile, see Backup and restore (docs/backup.md)"
+	"run connect-svc restore reconcile, see Backup and restore (docs/backup.md). If its original is in use, this server sends again what that one " +
+	"has sent: stop it, and look at the copy with connect-svc serve --read-only"
 
 // Skipped is the result of a check that cannot be made, or need not be. Its text says why.
 type Skipped string
@@ -350,7 +351,7 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 
 	if schema == nil {
 		if may, err := postgres.MayLackCommits(ctx, pool); may || err != nil {
-			report("history", lackingCommits, err)
+			report("history", "warning: "+lackingCommits, err)
 		}
 		if cluster, err := citus.Check(ctx, pool); cluster || err != nil {
 			if older {

@@ -81,6 +81,7 @@ type Config struct {
 	// The program sets these.
 	Version, Commit string            `kong:"-"` // in the log's first line and in connect_build_info
 	Memory          int64             `kong:"-"` // bytes that the process may use; 0: unknown
+	ReadOnly        bool              `kong:"-"` // operators see the database; nothing else is served, and nothing is changed or sent
 	Logger          *slog.Logger      `kong:"-"`
 	Traces          *telemetry.Traces `kong:"-"` // nil: none
 

@@ -100,6 +100,11 @@ func (a *App) tellSelf(tell telemetry.Tell) {
 	}
 	tell(gauge, "database_clock_ahead_seconds", "By how much the database's clock is ahead of this server's.", clock.Ahead.Seconds())
 	tell(gauge, "database_clock_believed", "Whether this server believes the database's clock. While it is 0, nothing is decided.", believed)
+	reconciled := 1.0
+	if a.mayLackCommits.Load() {
+		reconciled = 0
+	}
+	tell(gauge, "database_reconciled", "0 if the database was restored, or a replica took over, and nobody has reconciled it since.", reconciled)
 	a.secured(func(name string, certificate *listener.Presented) {
 		tell(gauge, "certificate_expiry_timestamp_seconds", "When the certificate that a listener presents ends, in Unix time.",
 			float64(certificate.Leaf().NotAfter.Unix()), "listener", name)

@@ -99,7 +99,9 @@ func (a *App) checks(ctx context.Context, away error) map[string]string {
 		database = errors.New(postgres.Reason(away))
 		keyset, limiter = errUnasked, errUnasked
 	} else {
-		asking.Go(func() { keyset = work.Try(func() error { return a.config.Keys.TryMarks(ctx, a.Pool) }) })
+		asking.Go(func() {
+			keyset = work.Try(func() error { return a.config.Keys.TryMarks(ctx, postgres.Noting{Pool: a.Pool}) })
+		})
 	}
 	if away == nil || a.config.LimiterURL != "" {
 		asking.Go(func() { limiter = work.Try(func() error { return a.limiter.Check(ctx) }) })

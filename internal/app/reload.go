@@ -151,6 +151,9 @@ func (a *App) withdraw(read *operators.Tokens, because error) error {
 }
 
 func (a *App) takeOver(config Config) error {
+	if config.ReadOnly {
+		config.Operators = config.Operators.ReadOnly()
+	}
 	edges, err := a.newEdges(config)
 	if err != nil {
 		return err

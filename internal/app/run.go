@@ -23,16 +23,23 @@ const sweepStep = 2 * sweepEvery
 // which load balancers notice. Then it accepts nothing new, finishes running requests and emails that are being sent, and closes
 // everything. It returns the error of a listener, a [servers.LimiterError], or nil if ctx ended.
 func (a *App) Run(ctx context.Context) error {
-	if err := a.join(ctx); err != nil {
-		a.Close()
-		return err
+	if !a.config.ReadOnly {
+		if err := a.join(ctx); err != nil {
+			a.Close()
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, a.config.Limits.Probe)
+		_ = a.lookAtHistory(limited) // before anything is sent; watch asks again
+		cancel()
 	}
 	// Background work outlives ctx, because running requests may need it.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
 	var tasks sync.WaitGroup
 	start := func(ctx context.Context, name string, run func(context.Context)) {
-		tasks.Go(func() { work.Restart(ctx, a.logger, name, run) })
+		if !a.config.ReadOnly || name == "certificates" { // everything else sends, deletes or writes
+			tasks.Go(func() { work.Restart(ctx, a.logger, name, run) })
+		}
 	}
 	start(background, "emails", a.Accounts.Run)
 	start(background, "addresses", func(ctx context.Context) {
@@ -80,7 +87,11 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	about := []any{"public", a.PublicAddr().String(), "private", a.PrivateAddr().String(),
+	public := "none: the server is read-only"
+	if !a.config.ReadOnly {
+		public = a.PublicAddr().String()
+	}
+	about := []any{"public", public, "private", a.PrivateAddr().String(),
 		"version", a.config.Version, "commit", a.config.Commit, "memory_limit_bytes", a.config.Memory}
 	if a.probing != nil {
 		about = append(about, "ready", a.ReadyAddr().String())

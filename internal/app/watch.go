@@ -74,6 +74,15 @@ func (a *App) lookAtClock(ctx context.Context) (changed bool) {
 	return (doubt == "") != (before == "")
 }
 
+// lookAtHistory logs when the database turns out to be another one than the operator has reconciled.
+func (a *App) lookAtHistory(ctx context.Context) error {
+	may, err := postgres.MayLackCommits(ctx, a.Pool)
+	if err == nil && !a.mayLackCommits.Swap(may) && may {
+		a.logger.Warn(lackingCommits)
+	}
+	return err
+}
+
 // watch looks at the clocks every second, evaluates the alerts and sends this server's heartbeats, until ctx ends. Then it removes this
 // server's row. It reports a *[servers.LimiterError].
 func (a *App) watch(ctx context.Context, failures chan<- error) {
@@ -147,14 +156,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	if failure != nil {
 		err = failure
 	}
-	act(func(ctx context.Context) error {
-		may, err := postgres.MayLackCommits(ctx, a.Pool)
-		if err == nil && may && !a.mayLackCommits {
-			a.logger.Warn(lackingCommits)
-		}
-		a.mayLackCommits = may
-		return err
-	})
+	act(a.lookAtHistory)
 	for host, up := range a.hosts { // as Prometheus finds out when it scrapes them
 		samples = append(samples, alerts.Sample{Metric: "up", Labels: alerts.Labels{"instance": host}, Value: map[bool]float64{true: 1}[up]})
 	}

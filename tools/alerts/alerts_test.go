@@ -119,6 +119,7 @@ func gauges() (list []*gauge) {
 	add("connect_emails_waiting", "", "", 0, 3, 10)
 	add("connect_config_last_reload_successful", "", "", 1, 0)
 	add("connect_database_clock_believed", "", "", 1, 0)
+	add("connect_database_reconciled", "", "", 1, 0)
 	add("connect_database_clock_ahead_seconds", "", "", 0, 60, -3600, 1e7)
 	add("connect_usage_rows_waiting", "", "", 0, 5000, 1e5)
 	return list
@@ -249,6 +250,7 @@ func newSeries() *series {
 	add(false, 0, 600, "emails_oldest_waiting_seconds")
 	add(false, 0, 10, "emails_waiting")
 	add(false, 1, 0, "database_clock_believed")
+	add(false, 1, 0, "database_reconciled")
 	add(false, 0, 3600, "database_clock_ahead_seconds")
 	for _, dependency := range []string{"database", "database_writes", "limiter", "mail_server", "replica"} {
 		add(false, 1, 0, "dependency_up", "dependency", dependency, "name", "a:1")

@@ -31,6 +31,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // Log is the audit log of a database.
@@ -193,7 +194,9 @@ func (l *Log) recordOf(ctx context.Context, user uuid.UUID, actor, action string
 	if user != uuid.Nil {
 		entry.UserID = &user
 	}
-	return postgres.Wrap("audit log: record", l.queries.InsertEntry(ctx, entry))
+	return postgres.Wrap("audit log: record", pgx.BeginFunc(ctx, postgres.Noting{Pool: l.pool}, func(tx pgx.Tx) error {
+		return auditdb.New(tx).InsertEntry(ctx, entry)
+	}))
 }
 
 // word matches actors and actions. Another text in a filter may be an address.

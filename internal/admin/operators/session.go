@@ -46,7 +46,7 @@ func (s *Sessions) Start(ctx context.Context, tokens *Tokens, text string) (key 
 		return key, holder, ErrNoToken
 	}
 	rand.Read(key[:])
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, postgres.Noting{Pool: s.pool}, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
 		if err := queries.StartSession(ctx, operatorsdb.StartSessionParams{
 			SecretHash: key.hash(), TokenHash: entry.hash, Lifetime: SessionLifetime,
@@ -74,7 +74,7 @@ func (s *Sessions) Get(ctx context.Context, tokens *Tokens, key SessionKey) (Ope
 
 // End signs out, and returns the operator who did. If the session has already ended it returns no operator and no error.
 func (s *Sessions) End(ctx context.Context, tokens *Tokens, key SessionKey) (holder Operator, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, postgres.Noting{Pool: s.pool}, func(tx pgx.Tx) error {
 		queries := operatorsdb.New(tx)
 		row, err := queries.GetSession(ctx, operatorsdb.GetSessionParams{SecretHash: key.hash()})
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"connect-svc/internal/foundation/credential"
@@ -84,6 +85,18 @@ func (after *Tokens) Left(before *Tokens) *Tokens {
 		}
 	}
 	return left
+}
+
+// ReadOnly returns the same tokens, for reading alone.
+func (t *Tokens) ReadOnly() *Tokens {
+	if t == nil {
+		return nil
+	}
+	looking := &Tokens{slices.Clone(t.list)}
+	for i := range looking.list {
+		looking.list[i].ReadOnly = true
+	}
+	return looking
 }
 
 // find looks a token up by its hash. It compares with all in constant time.

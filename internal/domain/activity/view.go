@@ -65,7 +65,7 @@ type RemovedAdjustment struct {
 // The audit log records that the actor of ctx has viewed them, once a minute for the same range. If it cannot, View fails. An unknown user
 // has an empty view.
 func (s *Store) View(ctx context.Context, userID uuid.UUID, dates Range) (view View, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, postgres.Noting{Pool: s.pool}, func(tx pgx.Tx) error {
 		view, err = viewIn(ctx, activitydb.New(tx), userID, dates)
 		return err
 	})

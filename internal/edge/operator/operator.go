@@ -124,7 +124,7 @@ const Unauthorized = "unauthorized"
 var failures = []contract.Failure{
 	{Err: errUnauthorized, Code: Unauthorized, Text: "The operator token is missing or wrong.", Status: 401,
 		Challenge: `Bearer realm="svc-operator"`},
-	{Err: operators.ErrReadOnly, Code: "read-only", Text: "The operator token may not change anything.", Status: 403},
+	{Err: operators.ErrReadOnly, Code: "read-only", Text: "The operator token, or this server, may not change anything.", Status: 403},
 	{Err: refusal.ErrUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 	{Err: account.ErrUserExists, Code: "user-exists", Text: "A user with this id exists.", Status: 409},
 	{Err: account.ErrUserDeleted, Code: "user-deleted", Text: "A user with this id was deleted.", Status: 409},

@@ -85,6 +85,9 @@ var conditions = map[string]func(*readings) []string{
 	"ConnectClocksDiffer": func(r *readings) []string {
 		return r.subjects("connect_database_clock_ahead_seconds", "", func(ahead float64) bool { return ahead > 60 || ahead < -60 })
 	},
+	"ConnectDatabaseNotReconciled": func(r *readings) []string {
+		return r.subjects("connect_database_reconciled", "", func(reconciled float64) bool { return reconciled == 0 })
+	},
 	"ConnectCertificateEnds": func(r *readings) []string {
 		soon := float64(r.now.UnixMilli())/1000 + 14*24*3600
 		return r.subjects("connect_certificate_expiry_timestamp_seconds", "listener", func(end float64) bool { return end < soon })

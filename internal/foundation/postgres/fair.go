@@ -30,6 +30,7 @@ type Pool struct {
 	queue     *work.Queue
 	strangers *work.Queue // of the callers who have proved nothing, in front of the other one
 	elsewhere bool        // another server can answer, so that a statement does not wait for this one to come back
+	readOnly  bool
 	overdue   time.Duration
 	clock     *clock.Database
 }
@@ -40,7 +41,7 @@ func newPool(ctx context.Context, options *Options) (*Pool, error) {
 	most := int(config.MaxConns)
 	p := &Pool{
 		queue: work.NewQueue(min(most, loginsAtOnce), work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
-		overdue: options.overdue, clock: options.database,
+		readOnly: options.readOnly, overdue: options.overdue, clock: options.database,
 	}
 	// There are as many places as connections, and some to log in: whoever had to wait for a login would keep the place from others, whose connections
 	// are there.

@@ -58,6 +58,7 @@ type Options struct {
 	*pgxpool.Config
 	shift    *clock.Clock
 	database *clock.Database
+	readOnly bool
 	overdue  time.Duration // see attend
 }
 
@@ -83,6 +84,15 @@ func WithLimits(limits work.Limits) Option {
 		setDefault(c.ConnConfig, "statement_timeout", milliseconds(limits.Statement))
 		setDefault(c.ConnConfig, "idle_in_transaction_session_timeout", milliseconds(limits.IdleTransaction))
 		c.overdue = limits.Overdue
+	}
+}
+
+// WithReadOnly has PostgreSQL refuse every write through the pool, except in transactions of [Noting].
+func WithReadOnly(on bool) Option {
+	return func(o *Options) {
+		if o.readOnly = on; on {
+			o.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		}
 	}
 }
 
@@ -381,6 +391,21 @@ func MayLackCommits(ctx context.Context, pool *Pool) (may bool, err error) {
 func RecordReconciliation(ctx context.Context, pool *Pool) error {
 	_, err := pool.Exec(ctx, "update database_history set reconciled = database_origin()")
 	return Wrap("history", err)
+}
+
+// Noting is a pool whose transactions may write, also if the pool is read-only: they write down who signed in and who looked.
+type Noting struct{ *Pool }
+
+// Begin starts a transaction.
+func (n Noting) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := n.Pool.Begin(ctx)
+	if err != nil || !n.readOnly {
+		return tx, err
+	}
+	if _, err := tx.Exec(ctx, "set transaction read write"); err != nil {
+		return nil, errors.Join(err, tx.Rollback(ctx))
+	}
+	return tx, nil
 }
 
 // Replanned is a pool that has PostgreSQL plan each query for its values. It is for lists with optional filters: a generic plan

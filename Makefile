@@ -189,8 +189,9 @@ test-goodput: tools build ## freeze PostgreSQL under load, and ask for three tim
 	$(BENCH_TEST) '^TestGoodput$$/$(BENCH_ONLY)'
 
 .PHONY: test-day
-test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow
+test-day: tools build ## play an operator's day with 2,000,000 users and 10,000 partners, and fill a small disk, as root, by hand: ten minutes, writes bin/day.txt; fails if a step fails or is slow
 	$(BENCH_TEST) '^TestDay$$'
+	go test -tags faults -vet=off -trimpath -count 1 -v -run '^TestFullDisk$$' ./cmd/connect-svc
 
 .PHONY: bench-compare
 bench-compare: ## compare bin/bench.txt with an older one: make bench-compare OLD=file.txt

@@ -215,3 +215,34 @@ func looksAround(t *testing.T, private, user, partner string) {
 		t.Errorf("an act of the operator API: %d %s", status, body)
 	}
 }
+
+// refreshed sends a refresh to a server, keeps the new token, and returns the answer.
+func refreshed(t *testing.T, server string, partner pgtest.Client, token *string) (status int, body string, header http.Header) {
+	t.Helper()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {*token}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+server+"/oauth/token", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.SetBasicAuth(partner.ID.String(), partner.Secret)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		var tokens struct {
+			RefreshToken string `json:"refresh_token"`
+		}
+		if err := json.Unmarshal(text, &tokens); err != nil {
+			t.Fatal(err)
+		}
+		*token = tokens.RefreshToken
+	}
+	return answer.StatusCode, string(text), answer.Header
+}

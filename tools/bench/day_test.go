@@ -54,14 +54,17 @@ func testDay(t *testing.T, s *stage, users, partners int) {
 	must(t, errors.Join(s.startDatabase(ctx), s.populateDay(ctx, users, partners)))
 	served, err := s.serve(ctx, "day", false)
 	must(t, err)
+	looking, err := s.serve(ctx, lookingOn, false)
+	must(t, err)
 	d := &operatorDesk{s, partners, served, ""}
-	must(t, errors.Join(d.awaitDays(ctx), d.signIn(ctx)))
+	yesterday := &operatorDesk{s, partners, looking, ""} // of the same database: a copy of it would be restored for longer than all else takes
+	must(t, errors.Join(d.awaitDays(ctx), d.signIn(ctx), yesterday.signIn(ctx)))
 	file, err := os.Create("bin/day.txt")
 	must(t, err)
 	defer file.Close()
 	table := tabwriter.NewWriter(io.MultiWriter(os.Stdout, file), 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "call\tstep\tp50 ms\tp99 ms\t")
-	for _, asked := range d.calls() {
+	for _, asked := range d.calls(yesterday) {
 		for _, way := range []struct {
 			steps []step
 			bound time.Duration
@@ -210,8 +213,8 @@ func formOf(page []byte) (url.Values, error) {
 // everyPage is not a call, but all pages and lists that operators see.
 const everyPage = "every page"
 
-// calls are what people ask an operator in a day. Acts come last, so that what they ask about is still there.
-func (d *operatorDesk) calls() []call {
+// calls are what people ask an operator in a day. yesterday is the desk of somebody who looks at a backup. Acts come last, so that what they ask about is still there.
+func (d *operatorDesk) calls(yesterday *operatorDesk) []call {
 	email := func(n int) string { return userEmail(firstCaller + n) }
 	user := func(n int) string { return userID(firstCaller + n).String() }
 	partner := func(n int) string { return clientID(firstAsking + n).String() }
@@ -243,6 +246,13 @@ func (d *operatorDesk) calls() []call {
 			d.look(of("partners/" + clientID(0).String() + "/refused")), d.look(of("partners/" + clientID(0).String() + "/webhooks")),
 			d.look(about("users/%s/connections/%s", user, connected)),
 		}},
+		{"yesterday's backup", nil,
+			[]step{yesterday.ask(about("GET users/%s", user)), yesterday.ask(about("GET users/%s/connections", user)), yesterday.ask(about("GET audit-log?client_id=%s", partner))},
+			[]step{yesterday.look(about("find?q=%s", query)), yesterday.look(about("users/%s", user)), yesterday.look(about("partners/%s/log", partner))}},
+		{"disk", []step{{"psql: the largest tables", func(ctx context.Context, _ int) error {
+			_, err := d.conn.Exec(ctx, "select relname, pg_total_relation_size(relid) from pg_stat_user_tables order by 2 desc limit 10")
+			return err
+		}}}, nil, []step{d.look(of("service"))}},
 		{"the code never came", []step{d.run(about("user sign-ins %s", email))},
 			[]step{d.ask(about("GET users?email=%s", query)), d.ask(about("GET users/%s/sign-ins", user))},
 			[]step{d.look(about("find?q=%s", query)), d.look(about("users/%s", user))}},

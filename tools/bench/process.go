@@ -100,6 +100,9 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 		"CONNECT_OPERATOR_TOKEN=" + secret,
 		"CONNECT_WEBHOOK_ALLOW_CIDRS=127.0.0.0/8,::1/128", "SSL_CERT_FILE=" + s.authority.File,
 	}, environ...)
+	if name == lookingOn {
+		cmd.Args = append(cmd.Args, "--read-only")
+	}
 	if s.Profiles != "" {
 		cmd.Env = append(cmd.Env, "CONNECT_PROFILE_LISTEN="+started.profiles)
 	}
@@ -120,6 +123,9 @@ func (s *stage) serve(ctx context.Context, name string, secure bool, environ ...
 	started.startToReady = time.Since(began)
 	return started, err
 }
+
+// lookingOn is the name of a server that only shows the database to operators.
+const lookingOn = "looking on"
 
 // command has the program carry out a command line.
 func (s *stage) command(ctx context.Context, args ...string) error {

@@ -16,6 +16,15 @@ alter table client_errors
     -- The grants of the connections that these requests named with credentials of the service. A deleted user's goes with the user.
     add column if not exists grant_ids uuid[] not null default '{}';
 
+alter table daily_steps
+    -- When the source saw the total: one that it saw before replaces none (internal/domain/activity). Null: it has not told. A server of 1.0.0
+    -- replaces the total and leaves this as it is.
+    add column if not exists observed_at timestamptz;
+
+alter table cycling_activities
+    -- The same of the ride.
+    add column if not exists observed_at timestamptz;
+
 alter table connections
     -- When the client last read each dataset, as last_read_at (0003) is for all of them. They mean nothing while last_read_at is null. A server
     -- of 1.0.0 does not write them: then last_read_at is later than each of them.
@@ -66,6 +75,8 @@ alter table servers
 
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
+alter table daily_steps drop column if exists observed_at;
+alter table cycling_activities drop column if exists observed_at;
 alter table client_errors drop column if exists request_ids, drop column if exists grant_ids;
 alter table connections
     drop column if exists steps_read_at, drop column if exists cycling_read_at, drop column if exists rides_read_at,

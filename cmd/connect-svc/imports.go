@@ -16,8 +16,8 @@ type importCommands struct {
 	output
 	databaseSetting
 	Users             importUsersCommand `cmd:"" unhurried:"" help:"Create and change users." detail:"The CSV file has the header user_id,email,timezone,registered_on. A user_id that is known changes that user, another one creates a user with this id, and an empty one creates a user with a new id. A former name of a time zone is stored as the present one." example:"connect-svc import users users.csv"`
-	DailySteps        importStepsCommand `cmd:"" unhurried:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps." example:"connect-svc import daily-steps steps.csv"`
-	CyclingActivities importRidesCommand `cmd:"" unhurried:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters." example:"connect-svc import cycling-activities rides.csv"`
+	DailySteps        importStepsCommand `cmd:"" unhurried:"" help:"Import daily step totals." detail:"The CSV file has the header user_id,date,steps or user_id,date,steps,observed_at. observed_at is empty or an RFC 3339 instant: a row that was observed before the stored one is not taken, and counted as outdated." example:"connect-svc import daily-steps steps.csv"`
+	CyclingActivities importRidesCommand `cmd:"" unhurried:"" help:"Import cycling activities." detail:"The CSV file has the header user_id,source_id,recorded_start_time,recorded_end_time,distance_meters, and observed_at after it if it is wanted: see import daily-steps." example:"connect-svc import cycling-activities rides.csv"`
 }
 
 type importJSON struct {
@@ -25,7 +25,8 @@ type importJSON struct {
 	Inserted  int64 `json:"inserted"`
 	Updated   int64 `json:"updated"`
 	Unchanged int64 `json:"unchanged"`
-	Skipped   int64 `json:"skipped"` // of unknown users
+	Skipped   int64 `json:"skipped"`  // of unknown users
+	Outdated  int64 `json:"outdated"` // observed before what is stored
 }
 
 type importFile struct {
@@ -53,23 +54,23 @@ type activityFile struct {
 type importStepsCommand struct{ activityFile }
 
 func (c importStepsCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
-	return c.run(p, group, api, activity.DailyStepsColumns(), (*activity.Store).ImportDailySteps)
+	return c.run(p, group, api, (*activity.Store).ImportDailySteps)
 }
 
 type importRidesCommand struct{ activityFile }
 
 func (c importRidesCommand) Run(p *program, group *importCommands, api *operatorAPI) error {
-	return c.run(p, group, api, activity.CyclingActivitiesColumns(), (*activity.Store).ImportCyclingActivities)
+	return c.run(p, group, api, (*activity.Store).ImportCyclingActivities)
 }
 
 func (c activityFile) run(
-	p *program, group *importCommands, api *operatorAPI, header []string,
+	p *program, group *importCommands, api *operatorAPI,
 	take func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error),
 ) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
 		options, keep := activity.ImportOptions{Progress: progress}, func() error { return nil }
 		if c.SkipUnknown != "" {
-			skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File, header)
+			skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File)
 			if errors.Is(err, intake.ErrSameFile) {
 				err = usageError{err}
 			}
@@ -110,6 +111,9 @@ func (c importCommands) run(p *program, source importFile, take func(io.Reader, 
 	return c.print(p, result, func(w io.Writer) {
 		fmt.Fprintf(w, "imported %s: %d new, %d changed, %d unchanged", count(result.Rows-result.Skipped, "row"),
 			result.Inserted, result.Updated, result.Unchanged)
+		if result.Outdated > 0 {
+			fmt.Fprintf(w, ", %d outdated", result.Outdated)
+		}
 		if result.Skipped > 0 {
 			fmt.Fprintf(w, "; %s of unknown users skipped", count(result.Skipped, "row"))
 		}

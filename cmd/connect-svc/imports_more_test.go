@@ -61,6 +61,24 @@ func TestImportNamesBadRows(t *testing.T) {
 	}
 }
 
+// A file with observed_at is taken in any order, and its rows of unknown users go to a file that has it, too.
+func TestImportObserved(t *testing.T) {
+	t.Parallel()
+	db := withWalker(t)
+	rest := filepath.Join(t.TempDir(), "rest.csv")
+	const header = "user_id,date,steps,observed_at\n"
+	succeed(t, env(db), header+walker+",2026-01-02,9000,2026-01-02T20:00:00Z\n", "import", "daily-steps", "-")
+	late := header + walker + ",2026-01-02,4000,2026-01-02T08:00:00Z\n" + stranger + ",2026-01-02,7,2026-01-02T08:00:00+02:00\n"
+	want := "imported 1 row: 0 new, 0 changed, 0 unchanged, 1 outdated; 1 row of unknown users skipped\n"
+	if got := succeed(t, env(db), late, "import", "daily-steps", "-", "--skip-unknown", rest); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	skipped, err := os.ReadFile(rest)
+	if want := header + stranger + ",2026-01-02,7,2026-01-02T06:00:00.000000Z\n"; err != nil || string(skipped) != want {
+		t.Errorf("%q, %v; want %q", skipped, err, want)
+	}
+}
+
 // --skip-unknown takes the rows of those who exist, and writes a file of the others that can be imported later.
 func TestImportSkipUnknown(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func (a *Accounts) PutUsers(ctx context.Context, users []NewUser) (intake.Result
 // header, or another failure. Memory does not grow with the file. progress may be nil.
 func (a *Accounts) ImportUsers(ctx context.Context, file io.Reader, progress func(intake.Progress)) (intake.Result, error) {
 	columns := []string{"user_id", "email", "timezone", "registered_on"}
-	reader, err := intake.NewReader(file, columns, progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
+	reader, err := intake.NewReader(file, columns, "", progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
 		user := NewUser{ID: uuid.New(), Email: row[1], Timezone: row[2]}
 		if row[0] != "" {
 			user.ID, _ = intake.ParseUUID(row[0]) // the nil UUID is refused

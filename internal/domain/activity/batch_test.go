@@ -193,8 +193,8 @@ func TestPutBatchNamesAllBadRows(t *testing.T) {
 	w := newImportWorld(t)
 	user, end := uuid.MustParse(userU), "2026-04-02T25:00:00"
 	var batch activity.Batch
-	batch.AddRide(user, "r2", "2026-02-30T08:00:00", &end, -1)
-	batch.AddRide(uuid.New(), "", "2026-04-02T08:00:00", nil, 1)
+	batch.AddRide(user, "r2", "2026-02-30T08:00:00", &end, -1, nil)
+	batch.AddRide(uuid.New(), "", "2026-04-02T08:00:00", nil, 1, nil)
 	batch.DailySteps = []activity.StepsRecord{
 		{UserID: user, Date: day("2026-04-02"), Steps: 1}, {UserID: user, Steps: -1}, {UserID: uuid.New(), Date: day("2026-04-02")},
 	}

@@ -13,11 +13,12 @@ import (
 // Each row of any file is taken as it is, or refused with its line.
 
 func FuzzStepsFile(f *testing.F) {
-	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000\n")
+	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000,\n")
+	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-01,1000,2026-04-01T22:00:00.5+02:00\n")
 	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,2026-04-31,-1\r\n\"x")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, DailyStepsColumns(), rows, func(row []string) rowErrors {
-			record, err := parseStepsRow(row)
+		readAll(t, stepsColumns, rows, func(row []string) rowErrors {
+			record, err := parseStepsRow(row, fuzzNow)
 			if err != nil {
 				return err
 			}
@@ -27,6 +28,7 @@ func FuzzStepsFile(f *testing.F) {
 			if said := record.Date.Format(time.DateOnly); said != row[1] {
 				t.Errorf("date %q became %s", row[1], said)
 			}
+			checkInstant(t, row[3], record.ObservedAt)
 			if said := fmt.Sprint(record.Steps); said != withoutZeros(row[2]) {
 				t.Errorf("steps %q became %s", row[2], said)
 			}
@@ -36,11 +38,11 @@ func FuzzStepsFile(f *testing.F) {
 }
 
 func FuzzRidesFile(f *testing.F) {
-	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,r1,2026-04-01T08:00:00,2026-04-01T09:00:00.123456,1000\n")
-	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,\"a\nb\",2026-04-01T08:00:00.5,,0\n")
+	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,r1,2026-04-01T08:00:00,2026-04-01T09:00:00.123456,1000,2026-04-01T22:00:00Z\n")
+	f.Add("3f0a4bd6-9d5c-4d8a-9a53-7d1f6f1f8a01,\"a\nb\",2026-04-01T08:00:00.5,,0,\n")
 	f.Fuzz(func(t *testing.T, rows string) {
-		readAll(t, CyclingActivitiesColumns(), rows, func(row []string) rowErrors {
-			record, err := parseRideRow(row)
+		readAll(t, ridesColumns, rows, func(row []string) rowErrors {
+			record, err := parseRideRow(row, fuzzNow)
 			if err != nil {
 				return err
 			}
@@ -53,12 +55,23 @@ func FuzzRidesFile(f *testing.F) {
 			if end := record.end(); end != nil && (!sameClock(row[3], end.Format("2006-01-02T15:04:05.000000")) || end.Before(record.Start)) {
 				t.Errorf("end %q became %s", row[3], end)
 			}
+			checkInstant(t, row[5], record.ObservedAt)
 			if said := fmt.Sprint(record.DistanceMeters); said != withoutZeros(row[4]) {
 				t.Errorf("distance %q became %s", row[4], said)
 			}
 			return nil
 		})
 	})
+}
+
+// fuzzNow is when all fuzzed files are read.
+var fuzzNow = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+
+func checkInstant(t *testing.T, text string, taken time.Time) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if (err != nil) != (text == "") || err == nil && !taken.Equal(earlier(at, fuzzNow)) || err != nil && !taken.IsZero() {
+		t.Errorf("observed_at %q became %s", text, taken)
+	}
 }
 
 // readAll goes on after a bad row, as an import does.
@@ -77,8 +90,8 @@ func readAll(t *testing.T, columns []string, rows string, parse func(row []strin
 			seen++
 		}
 	}
-	file := strings.NewReader(strings.Join(columns, ",") + "\n" + rows)
-	reader, err := intake.NewReader(file, columns, nil, func(_ []any, row []string, line int) ([]any, []refusal.Field) {
+	file := strings.NewReader(strings.Join(columns, ",") + ",observed_at\n" + rows)
+	reader, err := intake.NewReader(file, columns, "observed_at", nil, func(_ []any, row []string, line int) ([]any, []refusal.Field) {
 		malformed()
 		inOrder(line)
 		parse(row)

@@ -20,33 +20,39 @@ import (
 type ImportOptions struct {
 	Progress func(intake.Progress)
 
-	// SkipUnknown receives the rows of unknown users, as they are in the file, and the other rows are imported. Without it, such rows
-	// are bad. It is called before the other rows are written: the import may still fail.
+	// SkipUnknown receives the header, then the rows of unknown users, as they are in the file, and the other rows are imported. Without it,
+	// such rows are bad. It is called before the other rows are written: the import may still fail.
 	SkipUnknown func(row []string) error
 }
 
-// ImportDailySteps imports a file with the columns user_id,date,steps: upserts by user and date, the last row of the
-// file wins. Either the whole file is imported or nothing. The error for bad rows is a [refusal.Fields], for a bad header a
+var (
+	stepsColumns = []string{"user_id", "date", "steps"}
+	ridesColumns = []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
+)
+
+// ImportDailySteps imports a file with the columns user_id,date,steps and, if the file has it, observed_at: upserts by user and date, as
+// [Store.Put] does. Either the whole file is imported or nothing. The error for bad rows is a [refusal.Fields], for a bad header a
 // [refusal.Field]. Memory does not grow with the file.
 func (s *Store) ImportDailySteps(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
-	return importFile(ctx, s.pool, file, options, stepsTable, DailyStepsColumns(), parseStepsRow)
+	return importFile(ctx, s.pool, file, options, stepsTable, stepsColumns, parseStepsRow)
 }
 
 // ImportCyclingActivities imports a file with the columns
-// user_id,source_id,recorded_start_time,recorded_end_time,distance_meters: upserts by user and source id, even if the start has
+// user_id,source_id,recorded_start_time,recorded_end_time,distance_meters and, if the file has it, observed_at: upserts by user and source id, even if the start has
 // changed. Otherwise it works like [Store.ImportDailySteps].
 func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, options ImportOptions) (Result, error) {
-	return importFile(ctx, s.pool, file, options, ridesTable, CyclingActivitiesColumns(), parseRideRow)
+	return importFile(ctx, s.pool, file, options, ridesTable, ridesColumns, parseRideRow)
 }
 
 // importFile copies the rows to a staging table that only this transaction sees, sorts them, and merges them from there part by part.
 // So the rows that others read are locked only at the end, and always in one order, which prevents deadlocks between imports.
 func importFile[R record](
 	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
-	into table, header []string, parse func([]string) (R, rowErrors),
+	into table, header []string, parse func(row []string, now time.Time) (R, rowErrors),
 ) (result Result, err error) {
-	reader, err := intake.NewReader(file, header, options.Progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
-		record, bad := parse(row)
+	var state databaseState
+	reader, err := intake.NewReader(file, header, "observed_at", options.Progress, func(values []any, row []string, line int) ([]any, []refusal.Field) {
+		record, bad := parse(row, state.now)
 		if bad != nil {
 			return nil, bad
 		}
@@ -55,12 +61,16 @@ func importFile[R record](
 	if err != nil {
 		return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
 	}
+	if options.SkipUnknown != nil {
+		if err := options.SkipUnknown(reader.Header()); err != nil {
+			return Result{}, fmt.Errorf("activity: import %s: %w", into.stored, err)
+		}
+	}
 	err = postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
-		if err := postgres.Stage(ctx, tx, 0, into.columns(), append([]string{"bigint"}, into.types...), reader); err != nil {
+		if state, err = readState(ctx, tx); err != nil {
 			return err
 		}
-		state, err := readState(ctx, tx)
-		if err != nil {
+		if err := postgres.Stage(ctx, tx, 0, into.columns(), append([]string{"bigint"}, into.types...), reader); err != nil {
 			return err
 		}
 		usersLocked, err := settleUsers(ctx, tx, into, reader, state, options.SkipUnknown, &result)
@@ -86,10 +96,9 @@ func importFile[R record](
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
-	// Of the rows with one key the last one counts.
 	if _, err := tx.Exec(ctx, into.fill(`
 create temporary table sorted on commit drop as
-select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)); err != nil {
+select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest())); err != nil {
 		return fmt.Errorf("sort: %w", err)
 	}
 	for overtaken := false; ; overtaken = true {
@@ -101,7 +110,7 @@ select distinct on (KEY) line, COLUMNS from staged order by KEY, line desc`)); e
 			})
 		})
 		if !postgres.Is(err, postgres.UniqueViolation) {
-			result.Inserted, result.Updated = written.Inserted, written.Updated
+			result.Inserted, result.Updated, result.Outdated = written.Inserted, written.Updated, written.Outdated
 			return err
 		}
 	}
@@ -121,12 +130,13 @@ func writePart(
 			return nil
 		}
 	}
-	var inserted, updated int64
-	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, notify), part.Args()...).Scan(&inserted, &updated); err != nil {
+	var inserted, updated, outdated int64
+	if err := tx.QueryRow(ctx, into.merge(partRows, partUsers, false, notify), part.Args()...).Scan(&inserted, &updated, &outdated); err != nil {
 		return fmt.Errorf("merge into %s: %w", into.stored, err)
 	}
 	result.Inserted += inserted
 	result.Updated += updated
+	result.Outdated += outdated
 	return nil
 }
 
@@ -177,7 +187,7 @@ func settleUsers(
 			return true, nil
 		}
 		// The next lock finds users who were deleted since.
-		skipped, err := skipUnknownUsers(ctx, tx, into, skip)
+		skipped, err := skipUnknownUsers(ctx, tx, into, len(reader.Header()), skip)
 		if err != nil {
 			return false, err
 		}
@@ -224,8 +234,8 @@ where known.user_id is null order by named.line limit $1`, refusal.MaxNamed) // 
 	return reader.Bad().Err(reader.Rows())
 }
 
-// skipUnknownUsers removes the staged rows of unknown users and passes them to skip, as they are in the file.
-func skipUnknownUsers(ctx context.Context, tx pgx.Tx, staged table, skip func(row []string) error) (skipped int64, err error) {
+// skipUnknownUsers removes the staged rows of unknown users and passes them to skip, as they are in the file, with so many columns.
+func skipUnknownUsers(ctx context.Context, tx pgx.Tx, staged table, columns int, skip func(row []string) error) (skipped int64, err error) {
 	rows, _ := tx.Query(ctx, staged.skipUnknown()) // ForEachRow has its error
 	row := make([]string, len(staged.texts))
 	into := make([]any, len(row))
@@ -234,34 +244,28 @@ func skipUnknownUsers(ctx context.Context, tx pgx.Tx, staged table, skip func(ro
 	}
 	if _, err := pgx.ForEachRow(rows, into, func() error {
 		skipped++
-		return skip(row)
+		return skip(row[:columns])
 	}); err != nil {
 		return 0, fmt.Errorf("skip unknown users: %w", err)
 	}
 	return skipped, nil
 }
 
-// DailyStepsColumns returns the header of a file of steps.
-func DailyStepsColumns() []string { return []string{"user_id", "date", "steps"} }
-
-// CyclingActivitiesColumns returns the header of a file of rides.
-func CyclingActivitiesColumns() []string {
-	return []string{"user_id", "source_id", "recorded_start_time", "recorded_end_time", "distance_meters"}
-}
-
 // A field that cannot be parsed becomes a value that the check of the record refuses.
 
-func parseStepsRow(row []string) (StepsRecord, rowErrors) {
+func parseStepsRow(row []string, now time.Time) (StepsRecord, rowErrors) {
 	user, bad := parseUser(row[0])
 	date, _ := parseDate(row[1]) // the year 1
 	record := StepsRecord{UserID: user, Date: date, Steps: parseCount(row[2])}
+	record.ObservedAt = bad.observed(row[3], now)
 	return record, append(bad, record.check()...)
 }
 
-func parseRideRow(row []string) (RideRecord, rowErrors) {
+func parseRideRow(row []string, now time.Time) (RideRecord, rowErrors) {
 	user, bad := parseUser(row[0])
 	start, end := parseClock(row[2]), parseClock(row[3]) // an end of the year 1 is unknown (decisions, section 1)
 	record := RideRecord{UserID: user, SourceID: row[1], Start: start, End: end, DistanceMeters: parseCount(row[4])}
+	record.ObservedAt = bad.observed(row[5], now)
 	return record, append(bad, record.check()...)
 }
 
@@ -269,6 +273,30 @@ func parseUser(text string) (id uuid.UUID, bad rowErrors) {
 	id, err := intake.ParseUUID(text)
 	bad.unless(err == nil, "user_id", intake.ErrUUID.Error())
 	return id, bad
+}
+
+// observed reads an instant, or nothing.
+func (e *rowErrors) observed(text string, now time.Time) time.Time {
+	at, ok := parseInstant(text)
+	e.unless(ok || text == "", "observed_at", noInstant)
+	return earlier(at, now)
+}
+
+// parseInstant reads an instant of RFC 3339.
+func parseInstant(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && instantShape.MatchString(text)
+}
+
+// instantShape excludes texts that [time.Parse] accepts beyond the format.
+var instantShape = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$`)
+
+// earlier makes an observation that is later than now be of now, so that no clock that is ahead keeps later rows out.
+func earlier(observed, now time.Time) time.Time {
+	if now.Before(observed) {
+		return now
+	}
+	return observed
 }
 
 // parseCount returns -1 for a malformed count.

@@ -130,7 +130,7 @@ func TestImportSkipsUnknownUsers(t *testing.T) {
 	if want := (activity.Result{Rows: 4, Inserted: 1, Skipped: 3}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	want := []string{names.Replace("X,2026-04-02,5\n"), names.Replace("X,2026-04-01,7\n"), names.Replace("X,2026-04-02,6\n")}
+	want := []string{names.Replace(stepsHeader), names.Replace("X,2026-04-02,5\n"), names.Replace("X,2026-04-01,7\n"), names.Replace("X,2026-04-02,6\n")}
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
@@ -142,7 +142,7 @@ func TestImportSkipsUnknownUsers(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	want = []string{
-		names.Replace("X,a,b,2026-04-02T08:00:00.500000,2026-04-02T09:00:00.000000,7\n"), names.Replace("X,c,2026-04-02T08:00:00.000000,,8\n"),
+		names.Replace(ridesHeader), names.Replace("X,a,b,2026-04-02T08:00:00.500000,2026-04-02T09:00:00.000000,7\n"), names.Replace("X,c,2026-04-02T08:00:00.000000,,8\n"),
 	}
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)

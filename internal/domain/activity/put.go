@@ -14,8 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Put writes a batch in one transaction, whole or not at all. Of two rows with one key the last one wins; writing and removing one
-// row in a batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each other. Errors:
+// Put writes a batch in one transaction, whole or not at all. What was observed before what is stored does not replace it. Of rows with one key
+// one without an observation wins, otherwise the one that was observed last, and of several the last one. Writing and removing one row in a
+// batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each other. Errors:
 // [refusal.Fields], refusal.Field for too many rows.
 func (s *Store) Put(ctx context.Context, batch Batch) (BatchResult, error) {
 	return s.putAnd(ctx, batch, func(pgx.Tx, BatchResult) error { return nil })
@@ -95,16 +96,16 @@ func (s *Store) write(ctx context.Context, act func(pgx.Tx, databaseState) error
 
 // prepared is a batch on its way into the database, and what came of it.
 type prepared struct {
-	sets    []dataset
-	parts   []part
-	users   []any
-	noClock []refusal.Field
-	result  BatchResult
+	sets      []dataset
+	parts     []part
+	users     []any
+	malformed []refusal.Field
+	result    BatchResult
 }
 
 // prepare returns a refusal.Field for too many rows.
 func (b Batch) prepare() (*prepared, error) {
-	p := &prepared{noClock: b.noClock}
+	p := &prepared{malformed: b.malformed}
 	p.sets = []dataset{
 		{newPart("daily_steps", stepsTable, b.DailySteps, StepsRecord.check),
 			newPart("daily_steps_removals", stepsTable.keys(), b.DailyStepsRemovals, StepsRecord.checkKey),
@@ -134,7 +135,7 @@ func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState) er
 	if err != nil {
 		return err
 	}
-	if err := check(p.noClock, p.parts, known); err != nil {
+	if err := check(p.malformed, p.parts, known); err != nil {
 		return err
 	}
 	for _, set := range p.sets {
@@ -166,6 +167,7 @@ func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) erro
 		*d.removedResult = Removed{Removed: n, Rows: rows, Unchanged: rows - n}
 	}
 	if rows := int64(len(d.written.users())); rows > 0 {
+		d.written.observedBy(state.now)
 		merged, err := merge(ctx, tx, d.written.table, d.written.merge(d.written.arrayRows(), "", state.sharded, state.notify), d.written.args()...)
 		if err != nil {
 			return err
@@ -204,6 +206,17 @@ func (p part) args() []any {
 	return postgres.Map(p.arrays, func(array []any) any { return array })
 }
 
+// observedBy is [earlier] for all rows.
+func (p part) observedBy(now time.Time) {
+	if p.observed {
+		for _, at := range p.arrays[len(p.arrays)-1] {
+			if at, _ := at.(*time.Time); at != nil {
+				*at = earlier(*at, now)
+			}
+		}
+	}
+}
+
 func newPart[R record](name string, into table, records []R, check func(R) rowErrors) part {
 	p := part{table: into, name: name, arrays: make([][]any, len(into.types))}
 	var values []any
@@ -240,9 +253,9 @@ func (p part) refuseStored(written part) part {
 	return p
 }
 
-// check returns the error of all invalid rows, including noClock and the rows of unknown users.
-func check(noClock []refusal.Field, parts []part, known map[any]bool) error {
-	bad := slices.Clone(noClock) // before the others: such a time is also out of bounds, and the first reason is enough
+// check returns the error of all invalid rows, including malformed and the rows of unknown users.
+func check(malformed []refusal.Field, parts []part, known map[any]bool) error {
+	bad := slices.Clone(malformed) // before the others: such a time is also out of bounds, and the first reason is enough
 	for _, p := range parts {
 		for i, user := range p.users() {
 			if !known[user] {
@@ -289,7 +302,8 @@ type Batch struct {
 	StepCorrectionRemovals    []AdjustmentRecord
 	CyclingAdjustmentRemovals []AdjustmentRecord
 
-	noClock []refusal.Field // rides with times that do not exist, such as 25:00
+	observedAt time.Time       // of rows that do not say it
+	malformed  []refusal.Field // what cannot be read, such as the clock time 25:00
 }
 
 // Rows counts the rows to write and to delete.
@@ -298,14 +312,38 @@ func (b Batch) Rows() int {
 		len(b.DailyStepsRemovals) + len(b.Removals) + len(b.StepCorrectionRemovals) + len(b.CyclingAdjustmentRemovals)
 }
 
-// AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown. [Store.Put]
-// reports times that do not exist.
-func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, meters int) {
+// SetObservedAt says when the rows were observed that are added from now on and do not say it: an instant of RFC 3339. Nil: nobody knows.
+// [Store.Put] reports an instant that is none.
+func (b *Batch) SetObservedAt(text *string) {
+	b.observedAt = b.observed("/observed_at", text)
+}
+
+func (b *Batch) observed(path string, text *string) time.Time {
+	if text == nil {
+		return b.observedAt
+	}
+	at, ok := parseInstant(*text)
+	if !ok {
+		b.malformed = append(b.malformed, refusal.Field{Path: path, Problem: noInstant})
+	}
+	return at
+}
+
+// AddSteps adds a total. observedAt is as in [Batch.SetObservedAt].
+func (b *Batch) AddSteps(userID uuid.UUID, date time.Time, steps int, observedAt *string) {
+	at := b.observed(fmt.Sprintf("/daily_steps/%d/observed_at", len(b.DailySteps)), observedAt)
+	b.DailySteps = append(b.DailySteps, StepsRecord{UserID: userID, Date: date, Steps: steps, ObservedAt: at})
+}
+
+// AddRide adds a ride whose clock times are text that a JSON schema has checked for its form. A nil end is unknown, and observedAt is as in
+// [Batch.SetObservedAt]. [Store.Put] reports times that do not exist.
+func (b *Batch) AddRide(userID uuid.UUID, sourceID, start string, end *string, meters int, observedAt *string) {
 	ride := RideRecord{UserID: userID, SourceID: sourceID, DistanceMeters: meters}
+	ride.ObservedAt = b.observed(fmt.Sprintf("/cycling_activities/%d/observed_at", len(b.CyclingActivities)), observedAt)
 	read := func(column, text string) time.Time {
 		at, err := time.Parse(clockLayout, text)
 		if err != nil {
-			b.noClock = append(b.noClock, badRow("cycling_activities", len(b.CyclingActivities), column, "must be a clock time that exists"))
+			b.malformed = append(b.malformed, badRow("cycling_activities", len(b.CyclingActivities), column, "must be a clock time that exists"))
 		}
 		return at
 	}

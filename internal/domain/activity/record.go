@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ type StepsRecord struct {
 	UserID uuid.UUID
 	Date   time.Time // midnight UTC, from 1900 to 9999
 	Steps  int       // 0 to 2^31-1
+
+	ObservedAt time.Time // when the source saw it; zero: not told
 }
 
 // RideRecord is one ride as a source sends it. SourceID, the name that the source gave the ride, identifies it among the user's
@@ -35,6 +38,7 @@ type RideRecord struct {
 	Start          time.Time // recorded clock, taken as UTC, from 1900 to 9999; exact to the microsecond
 	End            time.Time // the same; zero, or before the start, is unknown
 	DistanceMeters int       // 0 to 2^31-1
+	ObservedAt     time.Time // when the source saw it; zero: not told
 }
 
 // AdjustmentRecord is a step correction or a cycling adjustment as a source sends it. It adds to the total of a user's date. ID, which
@@ -54,6 +58,8 @@ type Result = intake.Result
 const (
 	noDate  = "must be a date YYYY-MM-DD from 1900-01-01 to 9999-12-31"
 	noCount = "must be a whole number from 0 to 2147483647"
+
+	noInstant = "must be an instant such as 2026-01-31T18:30:00Z (RFC 3339)"
 )
 
 // record is a row as a source sends it. appendValues appends the row's key and values in the order of its table, the user first.
@@ -80,7 +86,7 @@ func (r StepsRecord) check() rowErrors {
 }
 
 func (r StepsRecord) appendValues(to []any) []any {
-	return append(to, pgUUID(r.UserID), r.Date, r.Steps)
+	return append(to, pgUUID(r.UserID), r.Date, r.Steps, observation(r.ObservedAt))
 }
 
 func (r RideRecord) checkKey() (bad rowErrors) {
@@ -97,7 +103,15 @@ func (r RideRecord) check() rowErrors {
 }
 
 func (r RideRecord) appendValues(to []any) []any {
-	return append(to, pgUUID(r.UserID), r.SourceID, r.Start, r.end(), r.DistanceMeters)
+	return append(to, pgUUID(r.UserID), r.SourceID, r.Start, r.end(), r.DistanceMeters, observation(r.ObservedAt))
+}
+
+// observation returns nil for the zero time, and microseconds, as they are stored.
+func observation(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return new(at.Truncate(time.Microsecond))
 }
 
 // end returns nil if the end is unknown or before the start (specification 2.7).
@@ -140,6 +154,7 @@ func dateInBounds(t time.Time) bool {
 // databaseState holds the facts about the database that a write needs.
 type databaseState struct {
 	notify bool // a client has a webhook, so that changes are recorded for it
+	now    time.Time
 	// sharded reports that users are spread over several databases (Citus). There, one statement cannot lock rows in several of
 	// them. Conflicts that the locks prevent are detected instead: the foreign key refuses a user who was deleted, and of two writes
 	// in a deadlock one is retried.
@@ -147,15 +162,16 @@ type databaseState struct {
 }
 
 func readState(ctx context.Context, tx pgx.Tx) (state databaseState, err error) {
-	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), `+postgres.IsSharded).Scan(&state.notify, &state.sharded)
+	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), believed_time($1), `+postgres.IsSharded,
+		clock.Expected{}).Scan(&state.notify, &state.now, &state.sharded)
 	return state, err
 }
 
-// merge runs [table.merge], and counts the rows that it inserted and updated.
+// merge runs [table.merge], and returns its counts.
 func merge(ctx context.Context, tx pgx.Tx, into table, statement string, args ...any) (result Result, err error) {
 	for {
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			return tx.QueryRow(ctx, statement, args...).Scan(&result.Inserted, &result.Updated)
+			return tx.QueryRow(ctx, statement, args...).Scan(&result.Inserted, &result.Updated, &result.Outdated)
 		})
 		// Rides and adjustments have two unique keys, and the statement resolves conflicts of one of them. If two merges insert
 		// the same row at the same time, one can fail on the other key; the second time it finds the row.

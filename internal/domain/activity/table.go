@@ -16,8 +16,9 @@ type table struct {
 	stored string   // the table in the database
 	key    []string // columns that identify a row
 	values []string // the other columns
-	types  []string // of the key and the values
+	types  []string // of the key, the values and observed_at
 
+	observed   bool   // the table has observed_at: what was observed before what is stored does not replace it
 	createdAt  bool   // the table has the time when a row was created
 	primaryKey string // the constraint, if it is not the key of the merge
 
@@ -27,27 +28,31 @@ type table struct {
 	texts []string // expressions for the columns of a file
 }
 
+const observedText = `coalesce(to_char(observed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '')`
+
 var stepsTable = table{
-	stored:  "daily_steps",
-	key:     []string{"user_id", "date"},
-	values:  []string{"steps"},
-	types:   []string{"uuid", "date", "integer"},
-	readers: int(scope.DailySteps),
-	date:    "date",
-	texts:   []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text"},
+	stored:   "daily_steps",
+	key:      []string{"user_id", "date"},
+	values:   []string{"steps"},
+	types:    []string{"uuid", "date", "integer", "timestamptz"},
+	observed: true,
+	readers:  int(scope.DailySteps),
+	date:     "date",
+	texts:    []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text", observedText},
 }
 
 var ridesTable = table{
 	stored:     "cycling_activities",
 	key:        []string{"user_id", "source_id"},
 	values:     []string{"start_time", "end_time", "distance_meters"},
-	types:      []string{"uuid", `text collate "C"`, "timestamp", "timestamp", "integer"},
+	types:      []string{"uuid", `text collate "C"`, "timestamp", "timestamp", "integer", "timestamptz"},
+	observed:   true,
 	primaryKey: "cycling_activities_pkey",
 	readers:    int(scope.CyclingDaily | scope.CyclingActivities),
 	date:       "start_time::date",
 	texts: []string{
 		"user_id::text", "source_id", `to_char(start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US')`,
-		`coalesce(to_char(end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '')`, "distance_meters::text",
+		`coalesce(to_char(end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '')`, "distance_meters::text", observedText,
 	},
 }
 
@@ -75,12 +80,20 @@ var cyclingAdjustmentsTable = table{
 
 // keys returns the table of rows that name what to delete. Such rows have no values and are not merged.
 func (t table) keys() table {
-	t.values, t.types = nil, t.types[:len(t.key)]
+	t.values, t.types, t.observed = nil, t.types[:len(t.key)], false
 	return t
 }
 
+// state returns the columns that a write sets in a row that is there.
+func (t table) state() []string {
+	if t.observed {
+		return append(slices.Clip(t.values), "observed_at")
+	}
+	return t.values
+}
+
 // columns returns the columns of a row of a file or a batch.
-func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.values) }
+func (t table) columns() []string { return slices.Concat([]string{"line"}, t.key, t.state()) }
 
 // skipUnknown returns the statement that deletes the rows of unknown users from the staging table, and returns them as they are in the
 // file.
@@ -120,14 +133,21 @@ with existing as (
 select count(*) from changes`)
 }
 
-// merge returns the statement that writes rows and counts those that it inserted and updated. Of the rows with one key it takes the
-// last one. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
+// merge returns the statement that writes rows and counts those that it inserted, those that it updated, and those that were observed before
+// what is stored. Of the rows with one key it takes [newest]. It locks rows in the order of the key, so that merges do not deadlock. Unchanged rows are skipped twice: before the
 // insert, so that they are not even locked, and in the conflict, because another merge may have stored them by then. The xmax of a row
-// is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. notify
+// is 0 if the statement inserted it, and not 0 if it updated the row. A row that moves to another date changes both dates. A row of
+// which only the observation is newer gets that, and has not changed. notify
 // records the changes for webhooks. stored is a condition that narrows the rows of the table, or empty. With own, rows are [table.arrayRows],
 // and a cluster runs the statement on their users' nodes alone, because each part of it names the users.
 func (t table) merge(rows, stored string, own, notify bool) string {
 	source, owners := "changing", ""
+	guard, conflict, outdated := "", "", "0::bigint"
+	if t.observed {
+		guard = " and (before.observed_at > latest.observed_at) is not true"
+		conflict = " and (stored.observed_at > excluded.observed_at) is not true"
+		outdated = "(select count(*) from before join latest on (BEFORE.KEY) = (LATEST.KEY) where before.observed_at > latest.observed_at)"
+	}
 	if own {
 		source, owners = "owner", " join users owner using (user_id) where "+ofBatch("owner")
 		stored = "\n\twhere " + ofBatch("stored")
@@ -136,28 +156,42 @@ func (t table) merge(rows, stored string, own, notify bool) string {
 with latest as materialized (
 	select distinct on (KEY) COLUMNS
 	from ` + rows + `
-	order by KEY, line desc
+	order by KEY, ` + t.newest() + `
 ), before as materialized (
 	select STORED.COLUMNS from TABLE stored join latest on (STORED.KEY) = (LATEST.KEY)` + stored + `
 ), changing as materialized (
 	select LATEST.COLUMNS
 	from latest
 	left join before on (BEFORE.KEY) = (LATEST.KEY)
-	where before.user_id is null or (BEFORE.VALUES) is distinct from (LATEST.VALUES)
+	where (before.user_id is null or (BEFORE.STATE) is distinct from (LATEST.STATE))` + guard + `
 ), merged as (
 	insert into TABLE as stored (INSERTED)
 	select ` + source + `.SOURCES
 	from changing` + owners + `
 	order by KEY
-	on conflict (KEY) do update set (VALUES) = row (EXCLUDED.VALUES)
-	where (STORED.VALUES) is distinct from (EXCLUDED.VALUES)
-	returning STORED.KEY, DATE as changed_date, xmax = 0 as inserted
+	on conflict (KEY) do update set (STATE) = row (EXCLUDED.STATE)
+	where (STORED.STATE) is distinct from (EXCLUDED.STATE)` + conflict + `
+	returning STORED.COLUMNS, DATE as changed_date, xmax = 0 as inserted
+), changed as (
+	select merged.user_id, changed_date, inserted, before.DATE as former_date
+	from merged
+	left join before on (BEFORE.KEY) = (MERGED.KEY)
+	where before.user_id is null or (BEFORE.VALUES) is distinct from (MERGED.VALUES)
 ), changes as (
-	select user_id, changed_date as date from merged
+	select user_id, changed_date as date from changed
 	union all
-	select before.user_id, before.DATE from before join merged on (BEFORE.KEY) = (MERGED.KEY)
+	select user_id, former_date from changed where former_date is not null
 )` + t.recordChanges(own, notify) + `
-select count(*) filter (where inserted), count(*) filter (where not inserted) from merged`)
+select count(*) filter (where inserted), count(*) filter (where not inserted), ` + outdated + ` from changed`)
+}
+
+// newest is the order of rows with one key, of which the first one counts: one without an observation, which replaces any, otherwise the one
+// that was observed last, and of several the last one.
+func (t table) newest() string {
+	if t.observed {
+		return "observed_at desc nulls first, line desc"
+	}
+	return "line desc"
 }
 
 // ofBatch is a condition on the users of a table: those of [table.arrayRows].
@@ -209,12 +243,12 @@ func (t table) recordChanges(own, notify bool) string {
 // fill replaces the words in capitals: TABLE by the name of the table, DATE by the date of a row, KEY, VALUES and COLUMNS by
 // lists of its columns, and STORED.KEY and the like by lists of the columns of one of the rows in the statement.
 func (t table) fill(statement string) string {
-	columns := slices.Concat(t.key, t.values)
+	columns := slices.Concat(t.key, t.state())
 	words := []string{}
 	for _, row := range []string{"stored", "fresh", "existing", "latest", "before", "merged", "excluded"} {
 		columnsOf := func(columns []string) string { return row + "." + strings.Join(columns, ", "+row+".") }
 		name := strings.ToUpper(row)
-		words = append(words, name+".KEY", columnsOf(t.key), name+".VALUES", columnsOf(t.values), name+".COLUMNS", columnsOf(columns))
+		words = append(words, name+".KEY", columnsOf(t.key), name+".VALUES", columnsOf(t.values), name+".STATE", columnsOf(t.state()), name+".COLUMNS", columnsOf(columns))
 	}
 	list := strings.Join(columns, ", ")
 	inserted, sources := list, list
@@ -222,7 +256,7 @@ func (t table) fill(statement string) string {
 		inserted, sources = inserted+", created_at", sources+", connect_now()"
 	}
 	words = append(words, "TABLE", t.stored, "DATE", t.date, "KEY", strings.Join(t.key, ", "),
-		"VALUES", strings.Join(t.values, ", "), "COLUMNS", list, "INSERTED", inserted, "SOURCES", sources)
+		"VALUES", strings.Join(t.values, ", "), "STATE", strings.Join(t.state(), ", "), "COLUMNS", list, "INSERTED", inserted, "SOURCES", sources)
 	return strings.NewReplacer(words...).Replace(statement)
 }
 

@@ -89,6 +89,17 @@ func TestPutActivity(t *testing.T) {
 		}, "adjustment 61 2026-03-09 1200 \ncorrection 51 2026-03-07 3 no swing\n"+
 			"ride r1 2026-03-09 07:45:00 2026-03-09 08:20:30.5 12840\nsteps 2026-03-09 2")
 	put(`{"removals":[]}`, operatorapi.ActivityBatchResult{}, f.rows(t))
+
+	// The instant of a row comes before that of the batch. What is older is not taken, which is no error.
+	seen := func(batch, row string) string {
+		return `{"observed_at":"` + batch + `","daily_steps":[{USER,"date":"2026-03-09","steps":` + row + `}],
+			"cycling_activities":[{USER,"source_id":"r1","recorded_start_time":"2026-03-09T07:45:00","distance_meters":` + row + `}]}`
+	}
+	updated, outdated := operatorapi.Written{Rows: 1, Updated: 1}, operatorapi.Written{Rows: 1, Outdated: 1}
+	const stored = "adjustment 61 2026-03-09 1200 \ncorrection 51 2026-03-07 3 no swing\nride r1 2026-03-09 07:45:00 9000\nsteps 2026-03-09 9000"
+	put(seen("2026-03-09T08:00:00Z", `9000,"observed_at":"2026-03-09T22:00:00.5+02:00"`),
+		operatorapi.ActivityBatchResult{DailySteps: updated, CyclingActivities: updated}, stored)
+	put(seen("2026-03-09T19:00:00Z", "4000"), operatorapi.ActivityBatchResult{DailySteps: outdated, CyclingActivities: outdated}, stored)
 }
 
 // A bad row is named with its field, and nothing of the batch is written.
@@ -102,6 +113,8 @@ func TestInvalidActivity(t *testing.T) {
 	const clock = `must match ^(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$`
 	const exists, sourceID = "must be a clock time that exists", "must have 1 to 128 bytes of UTF-8 without NUL"
 	const delta, note = "must be a whole number from -2147483648 to 2147483647, and not 0", "must have at most 1000 characters of UTF-8 without NUL"
+	const instant = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$`
+	const noInstant = "must be an instant such as 2026-01-31T18:30:00Z (RFC 3339)"
 	stranger := `"user_id":"` + uuid.NewString() + `"`
 	for _, test := range []struct {
 		part, good string
@@ -123,6 +136,9 @@ func TestInvalidActivity(t *testing.T) {
 		{"daily_steps", steps, `"2026-03-09"`, `"1899-12-31"`, "date", `must match ^(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}$`},
 		{"daily_steps", steps, `"2026-03-09"`, `"2026-03-09T00:00:00Z"`, "date", "must be a date"},
 		{"daily_steps", steps, `"2026-03-09"`, `"2026-03-09\u0000"`, "date", "must be a date"},
+		{"daily_steps", steps, `:1}`, `:1,"observed_at":"2026-03-09T12:00:00"}`, "observed_at", "must match " + instant},
+		{"daily_steps", steps, `:1}`, `:1,"observed_at":"2026-02-29T12:00:00Z"}`, "observed_at", noInstant},
+		{"cycling_activities", ride, `:1}`, `:1,"observed_at":"2026-02-29T12:00:00Z"}`, "observed_at", noInstant},
 		{"daily_steps", steps, `USER`, stranger, "user_id", "is nobody here"},
 		{"daily_steps", steps, `USER`, `"user_id":"x"`, "user_id", "must be a uuid"},
 		{"daily_steps", steps, `USER,`, ``, "user_id", "is required"},

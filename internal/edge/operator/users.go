@@ -147,18 +147,17 @@ func Batch(
 
 func written(result activity.Result) operatorapi.Written {
 	return operatorapi.Written{
-		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged,
+		Rows: result.Rows, Inserted: result.Inserted, Updated: result.Updated, Unchanged: result.Unchanged, Outdated: result.Outdated,
 	}
 }
 
 func readBatch(body *operatorapi.ActivityBatch) (batch activity.Batch) {
+	batch.SetObservedAt(body.ObservedAt)
 	for _, row := range body.DailySteps {
-		batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{
-			UserID: row.UserId, Date: row.Date.Time, Steps: int(row.Steps),
-		})
+		batch.AddSteps(row.UserId, row.Date.Time, int(row.Steps), row.ObservedAt)
 	}
 	for _, row := range body.CyclingActivities {
-		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, int(row.DistanceMeters))
+		batch.AddRide(row.UserId, row.SourceId, row.RecordedStartTime, row.RecordedEndTime, int(row.DistanceMeters), row.ObservedAt)
 	}
 	for _, row := range body.StepCorrections {
 		batch.StepCorrections = append(batch.StepCorrections, activity.AdjustmentRecord{

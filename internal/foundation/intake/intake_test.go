@@ -17,7 +17,7 @@ import (
 // read reads a file of two columns, a name and "good" or a fault, and returns the good rows with their lines.
 func read(t *testing.T, text string) (good []string, reader *Reader, reports []Progress) {
 	t.Helper()
-	reader, err := NewReader(strings.NewReader(text), []string{"name", "fault"}, func(p Progress) { reports = append(reports, p) },
+	reader, err := NewReader(strings.NewReader(text), []string{"name", "fault"}, "", func(p Progress) { reports = append(reports, p) },
 		func(values []any, row []string, line int) ([]any, []refusal.Field) {
 			if row[1] != "good" {
 				return nil, []refusal.Field{{Path: "fault", Problem: row[1]}}
@@ -75,8 +75,34 @@ func TestReader(t *testing.T) {
 		t.Errorf("progress %+v, %d bad rows", reports, reader.Bad().Count)
 	}
 	broken := errors.New("cable cut")
-	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, nil, nil); !errors.Is(err, broken) {
+	if _, err := NewReader(iotest.ErrReader(broken), []string{"name"}, "", nil, nil); !errors.Is(err, broken) {
 		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// A file may leave out the optional column, and a row has it in any case.
+func TestOptionalColumn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"name,at\na,1\nb,\nc\n":          {"a 1", "b "},
+		"\xef\xbb\xbf\"name\",at\na,1\n": {"a 1"},
+		"name\na\nb,1\n":                 {"a "},
+		"at,name\n":                      nil,
+		"name,at,at\n":                   nil,
+	} {
+		var good []string
+		reader, err := NewReader(strings.NewReader(text), []string{"name"}, "at", nil, func(_ []any, row []string, _ int) ([]any, []refusal.Field) {
+			good = append(good, row[0]+" "+row[1])
+			return nil, nil
+		})
+		if (err == nil) != (want != nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+		for reader != nil && reader.Next() {
+		}
+		if diff := cmp.Diff(want, good); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
 	}
 }
 
@@ -110,7 +136,7 @@ func TestForeignFiles(t *testing.T) {
 		"nothing":                  {"", "the header must be name,fault"},
 		"semicolons in one column": {"name,fault;x\n", "the header must be name,fault"},
 	} {
-		_, err := NewReader(strings.NewReader(test.text), []string{"name", "fault"}, nil, nil)
+		_, err := NewReader(strings.NewReader(test.text), []string{"name", "fault"}, "", nil, nil)
 		if err == nil || err.Error() != "line 1: "+test.want {
 			t.Errorf("%s: %v, want line 1: %s", name, err, test.want)
 		}

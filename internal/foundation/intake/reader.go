@@ -41,12 +41,13 @@ type Result struct {
 	Updated   int64
 	Unchanged int64 // stored like that before, or replaced by a later row of the same write
 	Skipped   int64 // of unknown users, if the import skips them
+	Outdated  int64 // observed before what is stored
 }
 
 // Settle counts the rest of so many rows as unchanged.
 func (r *Result) Settle(rows int64) {
 	r.Rows = rows
-	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped
+	r.Unchanged = rows - r.Inserted - r.Updated - r.Skipped - r.Outdated
 }
 
 // progressEvery is the number of rows between two progress reports.
@@ -57,8 +58,9 @@ const progressEvery = 10_000
 type Reader struct {
 	file     *limitedReader
 	csv      *csv.Reader
-	columns  []string
-	line     int // of the last row
+	columns  []string // that the file has
+	padded   bool     // the file leaves out the optional one
+	line     int      // of the last row
 	append   func(values []any, row []string, line int) ([]any, []refusal.Field)
 	progress func(Progress)
 
@@ -80,10 +82,11 @@ func Start(file *bufio.Reader) []byte {
 	return start
 }
 
-// NewReader returns the reader of a file whose first row must name the columns in order. appendValues appends the values of a row, or
-// returns its errors. progress may be nil. The error is a [refusal.Field] or the cause of another failure.
+// NewReader returns the reader of a file whose first row must name the columns in order. A file may leave out the optional column, the last
+// one, if it is not empty: its rows have the empty text there. appendValues appends the values of a row, or returns its errors. progress may
+// be nil. The error is a [refusal.Field] or the cause of another failure.
 func NewReader(
-	file io.Reader, columns []string, progress func(Progress),
+	file io.Reader, columns []string, optional string, progress func(Progress),
 	appendValues func(values []any, row []string, line int) ([]any, []refusal.Field),
 ) (*Reader, error) {
 	limited := &limitedReader{file: file, left: maxRowBytes}
@@ -93,19 +96,26 @@ func NewReader(
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	r := &Reader{file: limited, csv: csv.NewReader(buffered), columns: columns, append: appendValues, progress: progress}
+	r := &Reader{file: limited, csv: csv.NewReader(buffered), columns: columns, padded: optional != "", append: appendValues, progress: progress}
+	all := append(slices.Clip(columns), optional)
+	if first, _ := csv.NewReader(bytes.NewReader(start)).Read(); r.padded && slices.Equal(first, all) {
+		r.columns, r.padded = all, false
+	}
 	r.csv.ReuseRecord = true
 	r.csv.FieldsPerRecord = -1 // next counts the fields, for an error of our own
 	header, err := r.next()
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, refusal.ErrFields) {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
-	if !slices.Equal(header, columns) {
+	if !slices.Equal(header, r.columns) {
 		problem := cmp.Or(Foreign(start), fmt.Errorf("the header must be %s", strings.Join(columns, ",")))
 		return nil, refusal.Field{Row: 1, Problem: problem.Error()}
 	}
 	return r, nil
 }
+
+// Header returns the columns that the file has.
+func (r *Reader) Header() []string { return r.columns }
 
 // next returns the next row, or [io.EOF], and records its line. The row is valid until the next call. The error is a [refusal.Field] if the
 // line is not a row of this file.
@@ -164,6 +174,9 @@ func (r *Reader) Next() bool {
 			r.err = fmt.Errorf("read the file: %w", err)
 			return false
 		default:
+			if r.padded {
+				row = append(row, "")
+			}
 			r.values, wrong = r.append(r.values[:0], row, r.line)
 		}
 		if len(wrong) == 0 {

@@ -96,8 +96,8 @@ type SkippedRows struct {
 	name string
 }
 
-// NewSkippedRows creates the file beside its place, with a header. Error: [ErrSameFile], if it is the file that is read.
-func NewSkippedRows(name, source string, header []string) (*SkippedRows, error) {
+// NewSkippedRows creates the file beside its place. Its first row is to be the header. Error: [ErrSameFile], if it is the file that is read.
+func NewSkippedRows(name, source string) (*SkippedRows, error) {
 	if there, err := os.Stat(name); err == nil {
 		if input, err := os.Stat(source); err == nil && os.SameFile(there, input) {
 			return nil, ErrSameFile
@@ -107,8 +107,7 @@ func NewSkippedRows(name, source string, header []string) (*SkippedRows, error) 
 	if err != nil {
 		return nil, err
 	}
-	rows := &SkippedRows{csv.NewWriter(file), file, name}
-	return rows, rows.Write(header)
+	return &SkippedRows{csv.NewWriter(file), file, name}, nil
 }
 
 // Keep gives the file its name.

@@ -234,17 +234,18 @@ func (d driver) AddActivity(
 	if !d.people.has(request.UserId) {
 		return nil, errUserNotFound
 	}
-	var lists map[string][]map[string]any
-	if err := convert(request.Body, &lists); err != nil {
+	var body map[string]any
+	if err := convert(request.Body, &body); err != nil {
 		return nil, err
 	}
-	for _, rows := range lists {
+	for _, rows := range body {
+		rows, _ := rows.([]any) // observed_at is none
 		for _, row := range rows {
-			row["user_id"] = request.UserId
+			row.(map[string]any)["user_id"] = request.UserId
 		}
 	}
 	var batch operatorapi.ActivityBatch
-	if err := convert(lists, &batch); err != nil {
+	if err := convert(body, &batch); err != nil {
 		return nil, err
 	}
 	result, err := operator.Batch(ctx, d.service.Activity.Put, &batch)

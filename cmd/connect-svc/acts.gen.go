@@ -609,14 +609,14 @@ func (c removeRideCommand) Run(p *program, group *removeCommands, api *operatorA
 	if err != nil {
 		return err
 	}
-	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
+	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, &operatorapi.PreviewActivityParams{}, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
 	if err != nil {
 		return err
 	}
 	if err := c.confirm(p, c.question(user, preview)); err != nil {
 		return err
 	}
-	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
+	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, &operatorapi.PutActivityParams{}, operatorapi.PutActivityJSONRequestBody{Removals: []operatorapi.RemovalRow{{SourceId: c.SourceID, UserId: user.UserId}}}))
 	if err != nil {
 		return err
 	}
@@ -638,14 +638,14 @@ func (c removeStepsCommand) Run(p *program, group *removeCommands, api *operator
 	if err != nil {
 		return err
 	}
-	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))
+	preview, err := decode[operatorapi.ActivityBatchResult](api.PreviewActivity(p.ctx, &operatorapi.PreviewActivityParams{}, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))
 	if err != nil {
 		return err
 	}
 	if err := c.confirm(p, c.question(user, preview)); err != nil {
 		return err
 	}
-	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))
+	result, err := decode[operatorapi.ActivityBatchResult](api.PutActivity(p.ctx, &operatorapi.PutActivityParams{}, operatorapi.PutActivityJSONRequestBody{DailyStepsRemovals: []operatorapi.StepsRemovalRow{{Date: c.Date.Date, UserId: user.UserId}}}))
 	if err != nil {
 		return err
 	}

@@ -596,6 +596,60 @@ func (e WebhookType) Valid() bool {
 	}
 }
 
+// Defines values for UnknownUsers.
+const (
+	UnknownUsersRefuse UnknownUsers = "refuse"
+	UnknownUsersSkip   UnknownUsers = "skip"
+)
+
+// Valid indicates whether the value is a known member of the UnknownUsers enum.
+func (e UnknownUsers) Valid() bool {
+	switch e {
+	case UnknownUsersRefuse:
+		return true
+	case UnknownUsersSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PutActivityParamsUnknownUsers.
+const (
+	PutActivityParamsUnknownUsersRefuse PutActivityParamsUnknownUsers = "refuse"
+	PutActivityParamsUnknownUsersSkip   PutActivityParamsUnknownUsers = "skip"
+)
+
+// Valid indicates whether the value is a known member of the PutActivityParamsUnknownUsers enum.
+func (e PutActivityParamsUnknownUsers) Valid() bool {
+	switch e {
+	case PutActivityParamsUnknownUsersRefuse:
+		return true
+	case PutActivityParamsUnknownUsersSkip:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewActivityParamsUnknownUsers.
+const (
+	PreviewActivityParamsUnknownUsersRefuse PreviewActivityParamsUnknownUsers = "refuse"
+	PreviewActivityParamsUnknownUsersSkip   PreviewActivityParamsUnknownUsers = "skip"
+)
+
+// Valid indicates whether the value is a known member of the PreviewActivityParamsUnknownUsers enum.
+func (e PreviewActivityParamsUnknownUsers) Valid() bool {
+	switch e {
+	case PreviewActivityParamsUnknownUsersRefuse:
+		return true
+	case PreviewActivityParamsUnknownUsersSkip:
+		return true
+	default:
+		return false
+	}
+}
+
 // ActivityBatch At most 10,000 rows in total.
 type ActivityBatch struct {
 	CyclingActivities         []RideRow                     `json:"cycling_activities,omitempty"`
@@ -621,10 +675,13 @@ type ActivityBatchResult struct {
 	CyclingAdjustments Written `json:"cycling_adjustments"`
 
 	// DailySteps `rows` counts all rows. Each row is also counted as inserted, updated, unchanged or outdated.
-	DailySteps             Written `json:"daily_steps"`
-	DailyStepsRemovals     Removed `json:"daily_steps_removals"`
-	Removals               Removed `json:"removals"`
-	StepCorrectionRemovals Removed `json:"step_correction_removals"`
+	DailySteps         Written `json:"daily_steps"`
+	DailyStepsRemovals Removed `json:"daily_steps_removals"`
+	Removals           Removed `json:"removals"`
+
+	// Skipped The rows of users who do not exist, with `unknown_users=skip`. No other number counts them.
+	Skipped                *SkippedRows `json:"skipped,omitempty"`
+	StepCorrectionRemovals Removed      `json:"step_correction_removals"`
 
 	// StepCorrections `rows` counts all rows. Each row is also counted as inserted, updated, unchanged or outdated.
 	StepCorrections Written `json:"step_corrections"`
@@ -1784,6 +1841,15 @@ type SignInLog struct {
 	NextCodeAt *string `json:"next_code_at"`
 }
 
+// SkippedRows The rows of users who do not exist, with `unknown_users=skip`. No other number counts them.
+type SkippedRows struct {
+	Rows Rows `json:"rows"`
+
+	// UserIds The ids of these users, the first hundred in the order of the batch.
+	UserIds []Id `json:"user_ids"`
+	Users   Rows `json:"users"`
+}
+
 // SourceId The source's identifier of the ride, unique for the user, of 1 to 128 bytes without NUL. Partners never see it.
 type SourceId = string
 
@@ -2310,6 +2376,9 @@ type SessionId = Id
 // `@` has to be ASCII where an address is stored, unless the mail server offers SMTPUTF8.
 type SignInEmail = Email
 
+// UnknownUsers defines model for UnknownUsers.
+type UnknownUsers string
+
 // UsageSince An instant in UTC, with up to six fractional digits.
 type UsageSince = GivenInstant
 
@@ -2402,6 +2471,24 @@ type UserNotFound = Problem
 
 // WebhookEventNotFound defines model for WebhookEventNotFound.
 type WebhookEventNotFound = Problem
+
+// PutActivityParams defines parameters for PutActivity.
+type PutActivityParams struct {
+	// UnknownUsers What becomes of the rows of users who do not exist, such as one who was just deleted.
+	UnknownUsers *PutActivityParamsUnknownUsers `form:"unknown_users,omitempty" json:"unknown_users,omitempty"`
+}
+
+// PutActivityParamsUnknownUsers defines parameters for PutActivity.
+type PutActivityParamsUnknownUsers string
+
+// PreviewActivityParams defines parameters for PreviewActivity.
+type PreviewActivityParams struct {
+	// UnknownUsers What becomes of the rows of users who do not exist, such as one who was just deleted.
+	UnknownUsers *PreviewActivityParamsUnknownUsers `form:"unknown_users,omitempty" json:"unknown_users,omitempty"`
+}
+
+// PreviewActivityParamsUnknownUsers defines parameters for PreviewActivity.
+type PreviewActivityParamsUnknownUsers string
 
 // ListAuditLogParams defines parameters for ListAuditLog.
 type ListAuditLogParams struct {
@@ -2745,10 +2832,13 @@ type ClientInterface interface {
 	// `observed_at` the one that was observed last, but a row without it
 	// comes before all of them. A batch that both writes and removes a key is an error. The response lists up to 100 errors.
 	//
+	// A row of a user who does not exist is an error, unless `unknown_users=skip`: such rows are left out, and `skipped` names their users. Other
+	// errors remain errors, also in those rows.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
-	PutActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutActivityWithBody(ctx context.Context, params *PutActivityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutActivity Write a batch of activity
 	//
@@ -2778,10 +2868,13 @@ type ClientInterface interface {
 	// `observed_at` the one that was observed last, but a row without it
 	// comes before all of them. A batch that both writes and removes a key is an error. The response lists up to 100 errors.
 	//
+	// A row of a user who does not exist is an error, unless `unknown_users=skip`: such rows are left out, and `skipped` names their users. Other
+	// errors remain errors, also in those rows.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
-	PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutActivity(ctx context.Context, params *PutActivityParams, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PreviewActivityWithBody Read what a batch of activity would write and remove
 	//
@@ -2791,7 +2884,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
-	PreviewActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PreviewActivityWithBody(ctx context.Context, params *PreviewActivityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PreviewActivity Read what a batch of activity would write and remove
 	//
@@ -2801,7 +2894,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
-	PreviewActivity(ctx context.Context, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PreviewActivity(ctx context.Context, params *PreviewActivityParams, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAuditLog Read the audit log
 	//
@@ -3434,11 +3527,14 @@ type ClientInterface interface {
 // `observed_at` the one that was observed last, but a row without it
 // comes before all of them. A batch that both writes and removes a key is an error. The response lists up to 100 errors.
 //
+// A row of a user who does not exist is an error, unless `unknown_users=skip`: such rows are left out, and `skipped` names their users. Other
+// errors remain errors, also in those rows.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
-func (c *Caller) PutActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutActivityRequestWithBody(c.Server, contentType, body)
+func (c *Caller) PutActivityWithBody(ctx context.Context, params *PutActivityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutActivityRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3477,11 +3573,14 @@ func (c *Caller) PutActivityWithBody(ctx context.Context, contentType string, bo
 // `observed_at` the one that was observed last, but a row without it
 // comes before all of them. A batch that both writes and removes a key is an error. The response lists up to 100 errors.
 //
+// A row of a user who does not exist is an error, unless `unknown_users=skip`: such rows are left out, and `skipped` names their users. Other
+// errors remain errors, also in those rows.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /operator/v1/activity (the `PutActivity` operationId).
-func (c *Caller) PutActivity(ctx context.Context, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutActivityRequest(c.Server, body)
+func (c *Caller) PutActivity(ctx context.Context, params *PutActivityParams, body PutActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutActivityRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3500,8 +3599,8 @@ func (c *Caller) PutActivity(ctx context.Context, body PutActivityJSONRequestBod
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
-func (c *Caller) PreviewActivityWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewActivityRequestWithBody(c.Server, contentType, body)
+func (c *Caller) PreviewActivityWithBody(ctx context.Context, params *PreviewActivityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewActivityRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3520,8 +3619,8 @@ func (c *Caller) PreviewActivityWithBody(ctx context.Context, contentType string
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /operator/v1/activity/preview (the `PreviewActivity` operationId).
-func (c *Caller) PreviewActivity(ctx context.Context, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewActivityRequest(c.Server, body)
+func (c *Caller) PreviewActivity(ctx context.Context, params *PreviewActivityParams, body PreviewActivityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewActivityRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4815,18 +4914,18 @@ func (c *Caller) ReplayWebhookEvent(ctx context.Context, webhookId WebhookId, re
 }
 
 // NewPutActivityRequest calls the generic PutActivity builder with application/json body
-func NewPutActivityRequest(server string, body PutActivityJSONRequestBody) (*http.Request, error) {
+func NewPutActivityRequest(server string, params *PutActivityParams, body PutActivityJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutActivityRequestWithBody(server, "application/json", bodyReader)
+	return NewPutActivityRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewPutActivityRequestWithBody constructs an http.Request for the PutActivity method, with any body, and a specified content type
-func NewPutActivityRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutActivityRequestWithBody(server string, params *PutActivityParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4844,6 +4943,33 @@ func NewPutActivityRequestWithBody(server string, contentType string, body io.Re
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UnknownUsers != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unknown_users", *params.UnknownUsers, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
@@ -4855,18 +4981,18 @@ func NewPutActivityRequestWithBody(server string, contentType string, body io.Re
 }
 
 // NewPreviewActivityRequest calls the generic PreviewActivity builder with application/json body
-func NewPreviewActivityRequest(server string, body PreviewActivityJSONRequestBody) (*http.Request, error) {
+func NewPreviewActivityRequest(server string, params *PreviewActivityParams, body PreviewActivityJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPreviewActivityRequestWithBody(server, "application/json", bodyReader)
+	return NewPreviewActivityRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewPreviewActivityRequestWithBody constructs an http.Request for the PreviewActivity method, with any body, and a specified content type
-func NewPreviewActivityRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPreviewActivityRequestWithBody(server string, params *PreviewActivityParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4882,6 +5008,33 @@ func NewPreviewActivityRequestWithBody(server string, contentType string, body i
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UnknownUsers != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "unknown_users", *params.UnknownUsers, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
@@ -7738,10 +7891,10 @@ func (c *Caller) applyEditors(ctx context.Context, req *http.Request, additional
 type ServerInterface interface {
 	// PutActivity Write a batch of activity
 	// (POST /operator/v1/activity)
-	PutActivity(w http.ResponseWriter, r *http.Request)
+	PutActivity(w http.ResponseWriter, r *http.Request, params PutActivityParams)
 	// PreviewActivity Read what a batch of activity would write and remove
 	// (POST /operator/v1/activity/preview)
-	PreviewActivity(w http.ResponseWriter, r *http.Request)
+	PreviewActivity(w http.ResponseWriter, r *http.Request, params PreviewActivityParams)
 	// ListAuditLog Read the audit log
 	// (GET /operator/v1/audit-log)
 	ListAuditLog(w http.ResponseWriter, r *http.Request, params ListAuditLogParams)
@@ -7918,13 +8071,13 @@ type Unimplemented struct{}
 
 // PutActivity Write a batch of activity
 // (POST /operator/v1/activity)
-func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) PutActivity(w http.ResponseWriter, r *http.Request, params PutActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // PreviewActivity Read what a batch of activity would write and remove
 // (POST /operator/v1/activity/preview)
-func (_ Unimplemented) PreviewActivity(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) PreviewActivity(w http.ResponseWriter, r *http.Request, params PreviewActivityParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -8276,8 +8429,27 @@ type MiddlewareFunc func(http.Handler) http.Handler
 // PutActivity operation middleware
 func (siw *ServerInterfaceWrapper) PutActivity(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutActivityParams
+
+	// ------------- Optional query parameter "unknown_users" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unknown_users", r.URL.Query(), &params.UnknownUsers, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unknown_users"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unknown_users", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutActivity(w, r)
+		siw.Handler.PutActivity(w, r, params)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -8290,8 +8462,27 @@ func (siw *ServerInterfaceWrapper) PutActivity(w http.ResponseWriter, r *http.Re
 // PreviewActivity operation middleware
 func (siw *ServerInterfaceWrapper) PreviewActivity(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewActivityParams
+
+	// ------------- Optional query parameter "unknown_users" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unknown_users", r.URL.Query(), &params.UnknownUsers, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unknown_users"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unknown_users", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewActivity(w, r)
+		siw.Handler.PreviewActivity(w, r, params)
 	}))
 
 	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
@@ -10970,7 +11161,8 @@ type WebhookEventNotFoundApplicationProblemPlusJSONResponse struct {
 }
 
 type PutActivityRequestObject struct {
-	Body *PutActivityJSONRequestBody
+	Params PutActivityParams
+	Body   *PutActivityJSONRequestBody
 }
 
 type PutActivityResponseObject interface {
@@ -11141,7 +11333,8 @@ func (response PutActivity503ApplicationProblemPlusJSONResponse) VisitPutActivit
 }
 
 type PreviewActivityRequestObject struct {
-	Body *PreviewActivityJSONRequestBody
+	Params PreviewActivityParams
+	Body   *PreviewActivityJSONRequestBody
 }
 
 type PreviewActivityResponseObject interface {
@@ -18490,8 +18683,10 @@ type strictHandler struct {
 }
 
 // PutActivity operation middleware
-func (sh *strictHandler) PutActivity(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) PutActivity(w http.ResponseWriter, r *http.Request, params PutActivityParams) {
 	var request PutActivityRequestObject
+
+	request.Params = params
 
 	var body PutActivityJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -18521,8 +18716,10 @@ func (sh *strictHandler) PutActivity(w http.ResponseWriter, r *http.Request) {
 }
 
 // PreviewActivity operation middleware
-func (sh *strictHandler) PreviewActivity(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) PreviewActivity(w http.ResponseWriter, r *http.Request, params PreviewActivityParams) {
 	var request PreviewActivityRequestObject
+
+	request.Params = params
 
 	var body PreviewActivityJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -20100,423 +20297,428 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19c9s4ljf6VVC6W9WdZyhZ8ksSa2pr152kZ7ObTvpxnCe7284jQSJkYUwBGgKyosnkm93/7he7hXMA",
-	"EKRIiZSlxMlmq3Y6tkniADg4OK+/86k1lrO5FExo1ep/arGPdDZPGPz7l4Vamf/e0WTBzD9S9rcFU3rA",
-	"41a/dTrpTZ7EJ6x9dkxP26fjp6x9Pn48bj8ZdenTSTc+nxz3WlFLaaoXqtU/655ELc11wlr91pWUZLYY",
-	"TwlXZMS4uCHLlGvNBPnrQmki5LLTilp6NTcPL1LRH0sh2Fi31d24P0/lKGGz/siQ9/lz1Ho2peKGXSJx",
-	"r6X+VS5EvDfCT7unAeFTljJDtZBEmQnYL5OJTAklY6CkBu34YNu+3RZStydANcwn4Uzo51zRUcL2OZHz",
-	"3ETIGMYxs4ntWHUoh5fa7o2A4C+88khIfYrL1vjNZDKSNI2/wCovqSLSD1ef7OwdoPvFjPLkit4ycRiK",
-	"L4TUU5aShWIpmVJF9JQrwtpmWELjOGVK1SCemefbGug0ZL8UdzTh8TMpNBM6RzpLU5mqVv+PT62YacqT",
-	"Vr81M1JgxAjVJGFUadJtRa255EKztNVvHcWUJ6uB0myujnpPjuAfrc8fovutw/Fxtg6/cpbEZseInjJ/",
-	"yqlhQZxKjUWwT7bHdtbhQixSJdM9bmG3wHTwfRJLZg6MJoYELhYMtzPhSjehH4k15P9Gk4lMZyy20vZw",
-	"M3BLzhWZuUFr0OyfdbIVyH4t37PRVMrbg8kmd8zNkRGSLHG4GgQL2bYPW0r1M3yKHU6Q4unmnjVwOLLk",
-	"eooMYnQCKla1yNdt/wU3gy9zDeipURzMzzXpzKT/a6kv2TyhK3OHHVz0WyHC7tYZhFCxIjNZewppRrWZ",
-	"x5s7lv6yiG/YHg/icW4SXMHNFUvBCNxgRkkzjMIFoYJM5SI1v+eazOiKjOrMQ96xtD1Cqs0kfpeppslb",
-	"phSX4gsrEQkXt0SmROHoNaifA7Vt+0JBq7hkNH4jktUeqT/Js5Scs5RqmRItb5mIDO1wYhVL71gawS7A",
-	"qQYF07AXHJMaE0sZjdvSEG9m8ha+98LczXs0ASpk/FgukhjIHjGQPQnTtaQ9zroNKoQl+46lNEHtTh3m",
-	"ZNsx7OlWZErv7L0q6IzVoho+0LYfAMKvpHxF05s9CqNegXNGMl4Z1tdSksQMVYNSLWUbnnU0/kbFKnde",
-	"1cGlpxGY1CgBYgXHVREqYndgVSB8zD7UnJP5WDt/knEb3gm60FOZ8r/v9frtbTrEoOJwpcxtJlOyTGWt",
-	"87oISUXa1WJuJsXiF2IsYy5u9shNZyXc5NT0hTCH1pgGLAaRxAW5+Tuf15qFJ7rNHNWF2fzGYk6v4Dtf",
-	"ZDp0Pk/4mGouxdFfVa1bIZzGzJDbhhdgIoqlzxlItAOZbKjOZdobj/HOZnXFqHm/bR/3NL/4yNWhRGgZ",
-	"yQzGq0stPu2J/cJqgyGhLqV5DcHaIS/uvrzDBPTPGlRb1bQNz5eT/1bL+fyQThOnHhs+VjhYA8rtG63P",
-	"huQpozFLgZEvxmM216FwjJkap3xujnqr3zKqGzLlsEwuDfugx+MPRE+pJtRKDnv9kJ8vf31Gnjw+P31k",
-	"yFXjKZtRM85YCmMst4xUzOahdOrE3TM6nrJnUuhUJuuEXTI1l0IxhTLKakpKyxTXxaw9T82G6HTBygYW",
-	"sg2Plw8+pUnCBGof+ZH/TS6JlsRcNUxoIxXtJB8/Oes+qjf2L4ymLCUpo8nsn69b6m7cdjfgdaucILj6",
-	"X0kUwutUGRaZUz11plXmC6ymZk61Zql5+/8eueGP7npHVgs7+qPbPqftSfvDp5PHn/+plKz6BDkB0Zwc",
-	"82YtYqwH5mW8Ts3L2OzVhDOV815xAT8m8mYzaf+Uskmr3/p/jrLQwBH+VR29dIaOTlcXE3DHrTPrnFGd",
-	"95uZJ62OvJiNWGrWSbGxFLHaTMuMCz5bzFr9nl8DLjS7YSme7jlN6Yxpd8Djvy6UnjFRuixmk3jseUam",
-	"KRtra/Vx84DZwVbUMmp8q9+i/mNGpt1zwZCjq6iyqu7L5xlx3gFTQhk+vjeq/veCpat1wi7InKbee2GG",
-	"NqqdJ1BoOtY/KecUjgh4BFZkTBWzdikjI3bDhQDNFt9DxynM6W8wrJ+U+zHYe/rxFRM3etrqH5+dRoYX",
-	"3M+9UqnhnarrK7wQaBHHZCjYRz1An+bQkTVP2R2XC0Xm9IZ1iHljwhPDVl4rNI8pOmN/JsOEz7gegtSP",
-	"+WSCR71sTtZzWjGpXvd4bVaBWPjjov3ftP33bvt80P7wp3Ih8CsQeTEul0pwnzGhUyMJYKZcEQoPR6gT",
-	"UEWGVngu5jHVLB5WzQXfq5rL440zoe2/dwZb51C2d1VTkGmfDI2sHEZuBuZfTpKaf6uV0mw2jAL2nRAa",
-	"OE7Me/0hmJPhI8upJCkVhJpTOKMi3rAi1Zv75HjDgvxsVuTDn/qP/iXb5M62XcbDWrFEqVxm65Ndh6VM",
-	"GUiPRtIiJOM1fGsLKVnwyyv64CIh7+ZzlsLCJ3LJUpAZEFxxh2wL7fDTfUSFnYqMKyeBN5fKOcVjFhwb",
-	"Gx0Z3KRU6MpTY16qf2aqCIWoX43lLlhVLl63+3pDHK82nyCZGdl/MUtTh0tQl+dSBMTDum64L+DvO3Px",
-	"GxAU1VLT7787U9K9ELCAfejKSJRKDvAv3p8NLhlVG+R8rCANAchN4dEqmvCv9fdVxHbojJa3XIzZFnlN",
-	"tRGzgfLHhdK0WjIp+GZdqv7C75h4iV8MCdNUVxJ2Bx5bUIS5sSyprmR9+GNtYrxhbF7KiHkndOXBdas0",
-	"YhOZsloLtIDP3XOB3imW1rlFnA1TSohi6U5nT8RX7GOJTLgQmSJJvbJJxQYBoM2HNtoOjS+FVOnnpdyD",
-	"CmGqNIk3sMwklbOdVfJnNGEipulzx0Gv6CZqEmqJicwxm0mlycnjMxLTlbInbmjIqRRLWu6RUqMPl5M5",
-	"ox+N/RaYfchjRr1CXfs5m9BFovuk1+1WEQsKd47ZYnzLKNHdqGVHgZ+6Uc5oDNXQXvv8g7GsP3zqRieh",
-	"WZ2ZlFHLBjY2G5DURw5pGDsssdXsX/dgrL3lN+KlqFAFDGn7u+53ozO7/t8pesMqboirMrMwZXOZHupe",
-	"MAKvajtzQi6/c5mMu9e22ZuhioChc1ryeJjLFKigyj5+H8IyisCFkjrnYpjzOc4ytcJwiPW0/umvVg8J",
-	"00VH9tWyod1zR7+4pM16pP6O4yGh64uH8V+XUzFjM5mubCom+GXlBJIriJ5SQU7Jf/BfIjJiY7pQjGCe",
-	"m9fzzK+4RtPfua3Md5eUaxYTJWfMe6zIa5t8sqTKRtrhlgpczeDPbQcO3bJZ2uePcs5f511re/faplcD",
-	"R9znqPWfbesVbL98vv1N5z/8XJ7DuQMLrKVabmOHwqifo1b9d7O39sROpfmlZOgpsv5/8PPmMusoN9fZ",
-	"u3cvn++TC+69mfns1t23U+a+U2M/3+RzVvdy1CvTaB/AcsPF90yKScLHese1DjNmt61ykAS8l/UtT/oN",
-	"sn0fwBrnnE9fWUodUt48pNX++rdBIYK+7QO5VIDDbBOcEZk+rO1aT6/fYbuK6erbFrsw6P4kPX7Q5SdD",
-	"9ul4MWNC2+wiamxIeCylMR9rZSPhxhymfcI1+A8UoYIsxK2QSwG7FtkAFNpvNt3F/sWGq6zIgycCmXhw",
-	"he8eW+8z8nfc9fWE+W37vlYDsLedD/VuSsAIJOifIV6nf2jL/ouMV9/10uOxcdmj5kT++9s3rwkX5N3V",
-	"r+2nkTlmcvRXNtbGimdUmw9MOEtis2nme5kJ9vgU/6LgxCXcGF5UxPZ9BT4KwZQ5l9lLT0nM2Pyh7fvv",
-	"FNNl7iNofby6lpy1VTjRg+Gb4Roh1kLKnVzkKJ+ngXlTXDnRHFmuYcAu5QJfu0vYigAffLNL6BKzsOhp",
-	"xBIpbhSkLVkhbjgNPiSt2W+D+x3yVtNUE3oDJhwmraCfF5yTD4znfKLGNy5sDs0fD2PbXtMZi3+o0K3X",
-	"stywjHBDwzz/XBXFQ9hCmast33UTq4q9t25maWH75+g79LM5ZsgV1TtRIOdMdMjLrMyDjBgTBIrhxkYG",
-	"LLmexildCgwaqiVLH4yC/lpiwcwrLm7vJwXiABGgxm57AIGMYe7lyYtalaUz2z5WXjl0CN+gWyNMVXTE",
-	"R04V7XW7JUVED4xT7AJ9Wz74qFVZGbntI+UFoF9M2hRqQFHqLGV6+3D4Iqhe/1oc4avUt7OEo/aB3jJ8",
-	"rUr/m4zxFJECdmCMfPF+jR3KBvy6e5splILdsXQjhkHdzTVbqx7g3v6esjvOll/3NviyXPKg/f7IVs7u",
-	"tPoosiFopX6pvlXOyyNj7ChW0txHtu17MOTnqFUs49v2gUJR4r7VygrEDh80KKlV9EkmXCuSsjHjd5Br",
-	"ouZSxE5Knfa6HfKWaXjo3eUrdDw9ED7II4vswAQhyse2DQwG29vm0bFuhlzSh8QhRr2yQB53ieYzpmxG",
-	"kWLjlOkILIeTbuFvMBObuEXeT60rcc6k+bUrMqKpFiwlsSRjuRBaEWp+9V2mE4VIKDtwTwZGso13/EB7",
-	"45xSiBXmEVYwuR6peyCHtQDWssN654BUti15ONxeU/n4mJEJ5cmD8d2sw8nstLZ5uJfty5sbdC8rvB2z",
-	"5gGsdoiBs8M6Z2A1NdxRrzyqzV64F8Kj+Vhn7zH5jf8C4iP4ZbcbdbtdAqgJD0XnK4Le7LD2i8InNmvr",
-	"ReSaA4jtKlCdfS33+/fv2xcBKMLW9z3Ewn33qhwWZ6c9K4He2b536yBDxl4rx79p8LVsNvu23zRhH+lY",
-	"JytiVMGhzVdqm7GGziFkHxwWoX+GEaGJeU3ausrhn42Gliqm/3mhJ+2nwz8XApD++255hjbkDOcfKLj5",
-	"O58PC8yI0CTtF1v2wXFFAcnEAYh8DeGhWPqVUl+tmyDOwJW2OgkcEJN7l3mQo62vvsgQhw6UcMtjD+cX",
-	"hkjzuWpkSmP3+EO5P9S9U0W/Jy/Rt+lOrgKm+mKbWQU7VdP7kyf8MLtrzfva2xvWdj2IbfarYu8cze+4",
-	"Xv1C9XgKGxzH3MydJr+nRp3S3GzohCaKrUkwW3PaQ30Wijq5IFpqmpipzrgIv9GLWvPgx0+t8WqccHEz",
-	"oEiD/S3XbKa27dglj9mlXGIm3MeX+EqvC5Wftp6TpildQdzbDZNh+aRsJu9oUn+8Z/iNDFvoEr+wOw33",
-	"GbvmoAFCeu3B3pqndxig+ZLiSM2WUY7ASREPqN72+Tf20QvdgvrGhtQ1JMyswSBDk9ptNZ759+83+s6j",
-	"1hrus/8FZuyaV3JS5JIpqMreIkvqyIKNFazYLaTGCd+6zzY/pvyM1qShcNiav7ULyTu8solTd/tE/fl+",
-	"DquV/8gtWVTGASVDlW9TxUIGC7Rh4pv550MZu8NzLH5ONVWsAvUgxj/6BDY7NPo1mVjMqpcAfhuM7PAp",
-	"ogDcruldHYLumeHAJ8V0CviASCGNYxZDyjSJKfi182c0D4ZXo/I9ao1TSNutIa99sb7ZS7+sm94o7gK+",
-	"yZohV5h1SvRWDfE5PISh7K0jvJb4ZQceUA8jIDwZGexAEYDQrY2dqyPfEpZb8GrONZ9ztQsNZLQZu/bV",
-	"EnDq5/UbK8Dfq0BDxDx+BzzIPtpsfPJ6kSREWhRLGiTp4xB/uMMStcQiSVof1oUOLldAwJaFynIvdlir",
-	"co0ZvEkTDDTaHQWohwaaiSPrc8n9vDbf0hkuYq7BYmo4NTquxj+1RUAOTo+O9WaQwTUBR8shAHeC+RNl",
-	"YbwmgH/r1DURYxnGXv9TayLTmXm7tVjAOa7i1qiVAaEN7liqKpfa/rEEP82BbcH62xPDJ+4XvqZyJBca",
-	"5ute7GykyzVmquIVRB/Js1nU+ti+kdYP3AIc9Uu6/I0pRdELzksQUZ5zpbm4WXA1ZSqP+4jINSFCll9X",
-	"LvTj01aA+9NdR/bJieS6O1I4TyiVzdQc9KMHxQxBFTMJXrKffjErz+XBpXN2+L9F6Zy7w0tAa8f27xYc",
-	"a/hf//Vf/9X+7bf28+fDiExSOSO982633e21uz2j8Jyfn5+3e8ftk16Op+wVG4J29s7/8cexg5B6hEBS",
-	"x5/ba//4pzLxgbUcF/N5aiR4w/0NsdUbKxTBy6XraYtMJgvVmC4stVjfhSwBxqa8pIzGqk9gwc+6XYih",
-	"0DHg63KMiiRcsFK5u6+5R47aTYvgy3z2sggrwjEJKTWry+IOeaOnLF1yxQibzfWq/KKx9StWcc5xZFvz",
-	"WYEtr6/jT6ef2+Y/x+4/V/iffu4/19cd84+Tz//9TxuFvR9/tCqblPQFNhHkT+GBp0aoOGjxDRccrLMq",
-	"gR90d7Zw1T99sgTbRJMltAeyHY2EXJYuYy3RB139cK/LZF/u1t5u4DTjTP/8l9nZ9RO0aUfV7dbtDD6o",
-	"HMSmM2XNvpkDBtKNITIZcHyJIbvphOagiS3+Zo76wiJmDJVn2/whqn/yD331vpkzkRc13+QNjCmKGR51",
-	"A1/EMJHydkATfsvU0KijcIDJQiRM5bsVYF2wS08qeAz90ButfXzqc9QKBq29V6+kvL0wr2w1syw1+WFK",
-	"F26XFXsFKAmYZS59SGkI9ZBcEZooSehIAWJKDnQb85ZFyfKNFqnKSyAu9Mlxq0xrHtMkGdHx7WCRgnaw",
-	"JgwaCs2xFONFmqKfjcaqLhnYb2DAHPzlOh27uJumcsbMIamcXSJvZBUcbJKZkD5BNDZCU3bIC8PWfb/+",
-	"a98VpfjpV9P8J32xAUU4XkUUA5jCsk/KJB5gjvJgUQ47/H7KRL7dAT4PaesKat64uMmsRq4NyyVS3LA0",
-	"q4j74grJPOV3dLyq3COH4TiYs3Qw42KBl1MNrlJjOW8gEt6ax/NhkhOwOl3MpCAootZC8L8tmP2zsZI/",
-	"Z02P1k0XX7xqT/CYCjJihAn8LaBUdMiFCCpbg0eF1KF7GXzp4CV0dcBRK6j/LfMwa5bOVOUybykALKCL",
-	"Bm8M5jSlScKSmrviXkPmXF+ot1O5NEbDmEVOX3EYpv7goLII3m0rGMJajU5rm1oSaiKu2wDuW0EkeiYq",
-	"58PICtsSwVeyPkU5VxBQ+aMQ7pcVVDkpWCIRqi8lqxRvu5q2hfX9zVJgbRsjzOBWIT8Cni56coApcoDO",
-	"a5jO22+pdbE61XquiHuOvLt81SGXjhrsqgXuJZ8t2EEyPIJ49/TpFgjx8sstT8oz/wShxUWpsRJb16F4",
-	"Ta55R/ABh3XjiyQL91UROn1tpsWLs2rB312+MmeSa2XOnuKaRWQ55TZVCu6zjYPDqte8lS8Eeft//kJk",
-	"Sn5//Re8n+XEo6M/tvi/XJARVezx6aZxnz45eXpa0Y3nT0cf/tc/f+pGFY6e+9/suRZB3a1MV7gea+yE",
-	"fYPMZcLHK7ch1pMMmqTZWguUoOUOG1RxJRfk+EJpyoW52dbkw5ylBN/bi3z4Khd97jqtsS3w/CF2o+we",
-	"ztPzAhtjwH0JkSmLrK2gq0gm1lAsVm+H7WWyYSccLTWWBaix1ZPK9u5wToqhYvq9N4VgRQjE7W3Pu+Ci",
-	"37Y+nysvRV9R1cQb2MT8CNsqxqX6uk0d90Zd7o1AjRlJmTCKGTG2q9EaG7iOOarCreCDFYosp1IxQsdj",
-	"QMNMScomKVNTjKUpV/hskXfkwlwmErWvMFcZkNIFs+Wux+eOt43ZOsK3wt6NtY4mWpHZuTwrzRULu/uU",
-	"CKfyNjoXZMI/GkWRfdShUcfH2zzT5SvKUzIMUzVtjBI8M+Dypmr3eR+XTNtJz4rrxyeBsL8taIJOaZoo",
-	"VxSbh7gfUg3+mZDiHYJumbGzVfEvaOCowYbNk7z+jT21fBOj/CkKliG/ReEB+LD5zP8Hx8TjJuf+ix5l",
-	"syPNPB0JV6WEXbmDq6dsZpvapsz3CuVqS6i1VMjjYANV3QEEEBnBxZckfnR4PtcICautzU2HoTvslYQe",
-	"ir5DcqFJUumXqPYqbJMRVUfpEj3b7tScYM+dHRbpHkejwPCbT4k/DJYFMu4pbNSWQ3Fo53h455a4xW+5",
-	"KJOzF0lC4E/QW8juTb57G/PoP8sp1YDUoYMGnzRltaVwUUY8RPc9LlQNNz7M5cvs6rcZ58AFqpkDVhIB",
-	"pwKSbqDZlcOog1gmEzEijom4Q54hFoS5l1ELV1rOjdkKtRW9quhHE4+7qJmt+8w/ikSZ19ldaddRmOCI",
-	"jeWMWbx0JN9nlCICDIv7RlcXeki0DDXziAyXlGs19Fgp7sU5hTMsc5clz6D9IkhhAsMog1mBMPvQwq8M",
-	"86iwQ3N/DEPfqMJ4DRAAMhORY6KWebLUNYqwBAPcoaLMrqEHNfIKHNS9H7lgGyWCLd0jYOdxnbtgH1AI",
-	"wEw+7xZuvAh2iR1aD66J4jfifmtivvCVwiIAmzgAv8D6Oryy7gLwLMilABlpLXwhPV6BnDOB2mdDhraj",
-	"hxCgRcgJ/Ivzbnga7mVF3CO6YU47Fze7nuEmAYJA4q6NW5QlTsIWNnR9hUtEwIaDUX2hvYXHLqX22m+D",
-	"u1/esTSh84G1E9e3/d/kEo4GHDaZxO4w3TKWk0Fzw5snXVSesyaQ3c3+peOz8+O8u698pyqmDn0Jm1Yn",
-	"fdHb1t0T615eRm8HiKc1gMyaqnaGMVFTY8FZeYevOHtutFCcKV3mWo3lYpSw8kOAroN7xlr3cYahvnR7",
-	"ltfNImWq0ZEtj92tLbqjIL/PpWfN/30HRwJiowx2TzmvwadBJ/V76SV1c9ZvmLBW6nraegQgB2M+o4l1",
-	"U3Va1a1be0/LIy++I3itBZhypWW6GkDT3oZ1Q2BAp4y6LarR4RTw5n5+d/XskTmLoY8flhbtGPPJvJ7B",
-	"bH/Lr6Jh+GluT5aiSl/Cg18zq6I0HzyhcyMUwx7zFKsgrFObxSAd+Yx1yCt+ywglKbuTt8YGESzCbWCx",
-	"Uw7d+URWHq184/1c8kUGcGSWca6sYxI+uz0pMpRU4UGNwq73pcUFWddym5SQY/OoIF0KnJzb8c1Czd5Y",
-	"u4q20sC4jz6s9WdvqC7GXOUAaw83kt3ag44xT9mYl8vVizBTCDHdpCQzI0/CaI62gJPoZYUM6itrJq1s",
-	"X+jMCYySCJ6PMCaA16Ei9EaSn4dMaT6DIq5HIcdD1oT52f0ZSmUGCaOQ/WK7uZRe6u5YHHAVC+crW9Jo",
-	"y1EtMNPmQ7FbueCPi9tnq9ToLl7pkPoevEz30UncbVZmitu4SoCbnnG9TTppapE/oDvew+d63yoqT7ib",
-	"GR537fu58tBnO7WP+m6X41d927vbvPyqr7jiM0ZwZ2Wz1FIHdf9nZtDO1cqga5RamZlfoHf65PTpyePT",
-	"J9sY9xkmSNZMxb9f2cFukn172mupON9zjUOTNNwOucACBJcNMgyyfCzG4oQopjW3jiHnhUVXWB+674cp",
-	"PeYh0SxL11dh5JexRlXGBnynhvptc5CM/eNE1Jvil5jbzogcA+gEqL4lYA4Px+Fot1SV7cZzunIuqmZB",
-	"RYDNigL0FjkhKY+dW19pmkKfRPT1xVZRLtvHKv+hWswgmJckJEDeKdUP1kVrysbS9RZb/zQ4zryECL/u",
-	"HR7CXuQQPcRv1VRN/vB0BO4LxZjYRAtWB4CGzBmiuke2hmoFTQHMb7KlDMEUVpCuK2QGeLcbkWvFkHYF",
-	"o2yf7DxKGcnB11Qme2lJaBx3yAUR7IZqfuf/ohYjndKxVn8mXVxwW6J8AbP1G0XtVhjuWin/a/CMAJCG",
-	"WQDXh+dGQvfVJfk7S+UWT37Zjd32v31axmAvKrLaRa5xt833Pj47JaMV2K06jw1CplLpKJhhzNU8oSt4",
-	"IiJ/W0jzFiCvisWMpXwMb3TIu/mcpTDrRC5ZSsZUMWs/s2uh4G3oKyfhtyOpp0TNWWJkr7Jtx+WMcuGt",
-	"EGNjXLx99vJlnwxH/9//O56ytGORLRGnZPhRtNsj8/v27R31f7M9JpSmIlY2QIlUDP91iIiyZivw22QJ",
-	"NgrNlom7lulRWHlpVtcl/srJhKWKvP3t6vd3V78+7VyLkqqAIDH9pEQjeSHiy4pUy/fTVQ5+xGjtRg/A",
-	"Wh7zjioGbIcBWIlV1IeWBcF7oW21uMfh1CxJXIeNIer4w74z4oTU12LdAQjTdEYCCPycJeCVi8Jv7YcG",
-	"kB47yMyI4u8xIyI0OegYPC0DB2Lskrnk2sj+99nnLTFbYiYvzNLuHo5oFINoiF+DacbjlMVMaG7kCDix",
-	"gBk621z8BSMQMgK9jWtsP1zSnBjaisCT5QZv9EV4zr6XRgEuV5/GmukXm528ZTdBYY8PndRVZKlvMbsr",
-	"xIJoeCRcJ538pF5qhX0dwCbK1bJzRRw2QilbowDf9Elw2oIXBbvkKzanKZQ1jlZEzekY8yrW85bMLMtT",
-	"3aFDfz4/MoPrCurphtvtMBzFzyOyS1S57LsUVmQYVBVYM66DDAVsfIWeOSiTR+UE+4jjVQeLanGKN9ZW",
-	"SaN+VHAwdB/2kXUZYzUXJf/+9s1rYt8kP1/++ow8Pu/2HrkylYnrGzaVCfMNy4O7FUoaQuChoz/+79GH",
-	"//Xof/3T1o1w9G5EmaprfOTXH031snxom2trWy8GxbhnHz/uEu846w62i6DfeJJwl4Vi3jo/3+Etc4QG",
-	"CZ9x3XBqp8fnO0wtHG4AaRp5HBifguHL27amY0zKk0E2kE5t84HTnXanOjH+IkkqS1mbBmjCEo5wi0qX",
-	"MFsGl1vV8lzkGaP0IDiA+cb6UEXOoZP3AeYTXGG+iRimyE7pfD3t7ksF9XeEJqwWvyuwEdcm7udsvukx",
-	"F8GjHeYLl95at7b+JtTEc8pQ6O+z4w0sDUFdfdH7XadIN7QkQZWMsH8LoE3pYnjN165tChDUX2RHOK/w",
-	"oYQNBcoXcat2BEubwygMfKjB+D5FCpTUTbeJOUQ/sp1+ZDv9yHb6xrKdHlo89KFmPRUk3KGN66JA/SaN",
-	"azOHV7wxlmbzhdo9rPwXfseEu1LKnMq2BtWcl3dXz9BhbBPXFf9IJimi/9KExPyG6/1KrZ+t2OpFjz8/",
-	"+pdyYMd/k4t0l5R2mwVeCcxhOAh86Jj6HBZUWrTWcmiOGubDJLM9a6VwRy1zlTRQDHwtrGqCyoivvHPQ",
-	"1BsZCgjKZhIVlzNHQxnjvSx1yEAvMHJprTRFlinXkHPERRBuKPNmhppDt31O25OL9q8fPj1FRGL342mT",
-	"H3sV4Db1jwuelllgbx/8Ug/odDf0IZ3dcNnUvO7XHb9ljJHpFXvWshBKF4FdDEEELlQVEcGWxmzDzvME",
-	"xsZAypKlzJuwMr0WaFiD7zFhE03kQgMUnTlhQSgNP8+t/QRjj1bQPN2GlUjKEkYVI71Ot9N1iCAxj62S",
-	"ArFGIBdtSRpjUKZePovb9px+dbp+gWaJL01bqbg6XsPdCE+KC4YgTmNIQZtxpekts54+sxiC3buMt6Iy",
-	"aFuNSxmf5bxg5Q6oTU6n12zZoBfNPtJIvoOWMCVaSXUvl7JNe82WOyWt7QLJl9XjPe7+wOfzTs1sWXrd",
-	"H2B9P8D6foD1rYH1hZKj+wO672FB92Wb8/Qrw/g1XonC9Wn9QuVIvB8qWhHhYbel4JfshittYZPwev0d",
-	"Cu5fcXHb8IrNpAgsb6vfYuKGC2YDsbk0FTpjAK8Hrk45Z0JZGy/XdiEiQ9s6pf/64rcXQ9s65fEpSZiR",
-	"ciqyPoeIxNL873Q1n5pvURGThYhZqsYyrcgJAMeXFMkqR3MFjA3Clhket0AEkBnpm3FAwmY5eBmkO41Z",
-	"/UEACgz+hQcGUukCFImgUIeJCsS0O5rwOI9OYId++vjUCJsKtALu0bYRESMij7tmxeGt0sNSB3XgNVu+",
-	"U6xppkOzcqgUGBl6XWxPXCpqu8YC/7sUW3XYK/dc3tVLk+TNpNX/Y7sa/yEqRytIf4JG9plkwiJbHnfW",
-	"zrwrl/E0F+deqjXLKgcX5l35bIwsITnLDH397tX6Fd8tOVFBw+Hq4DCdz4miSzRuKUnlkii6UpghcnJy",
-	"cv6oQy7g18Z4xDwV51Ox18yI6vHUBkt8ewfyGx+n0rK8K9w0Z0cKn50yWehFyvCPisCbS7SrC84j7wnK",
-	"dbS6cv/or/3j5+vrDv67F51/fvQvP//3P/74U/vD2nOPSvWvNz518R4FObtgcwwgx3BzyWnmCBFS50rJ",
-	"HCTQfZBsjIZg3guyN5uUu5SBzdhJlZ2D9c4zB13par0aP/ST8p1d7tnw67tpq1S3L5JVfTa1RapggNDJ",
-	"3TD3q7HXfhO6ZmGmIXqlG6hsBjurZ1aH2EY9ft/CVsFFV6bbbqzCK4Y2USu1X6ye09uMwCZHcpeGN+6l",
-	"Mpa9wiahMoWOqGHbDKOPlZ5V9nHOU6ZKEwPeCc0TsnTXn/lGUceyd6/TLKEA5QtGCSrBlpC+0lmFHVVh",
-	"SlDebcst5NdL68op9et6sV3i3UL0wcuB/HHj5Ziq2IHEL2SOV7YehYPWJK8d9N3ix7+ncpSwWVPlPk1l",
-	"WhHg4QLMF8zNVhFRMrUZ3javt0PeiGSFwYehfbo9lkIzoYfNuiB6nN3MT+L8VxWekh2u5qpWR1c2E3Dh",
-	"7TqXndoprSzUXCesqg1XEbLdvF4qrPAXW3gDN/VqVRK1g/cdMevYYVXFt+En1703dDzNUnMT6PXmJqF8",
-	"TZODdwlTdhap6Fvdr63uxv05DtOf0cQIHxa3s4TIqmcXIpf4U/WYkLo9gWSLDZ9SLG3XedA8E9Y1bfwg",
-	"+8gxC3jjU1nxVNVjYDu2jV0lNjylpWwnNL1hG5dMLeZzOJjtGYs5bVu2qPMCE2MZo+Cuerxwqus8iWk4",
-	"1Q8aUd22orrqGdQwa22gfTRnt2x5NgD427T2MypWbYS9bAewl1Wv5J+sRzuYQO5k1HpFsTuW0qSNU1Eb",
-	"ObvteqRVP+QyeMEPWvvAYOkgxeDstk9nQDNVT8o7lrYxuWfDU6OFWm1cmNR8Bi600pzAS0bjxs6vr5bY",
-	"ixAJPkG27KZJlbbF0Vi3iK/kUi5c2Xgur9XXkotiEw0b/K1W65Rmc9WEKHjhgCTVRqoLKC+sbtkleWkr",
-	"3y953Di5khvrZsxqokYgmkwAVzBgIh6Ahl4ConzLyNA/CAAL8OgwW0yLbNbZop2vfWIbnW5FrsyzhhPk",
-	"Ih2zGgfjLTxYpsb7L5QTVLYk0drybtq9q9JVvPBoDmScyPEtZB8HOUN/BzCBOtmVu3Tjr+m7fPz50b+U",
-	"GokWDWY3bLeKUtF1PIy8C/pgkBhVhaYZQVBoeqDRv49MHrR9WVqaPeLARBBbhIo8hgis7j1L4zZnDq3V",
-	"4GbUlh/cHaGOdpBG+ykSyAaunA9rmvaZZm9tlMhyiUWj5r81n10IVDkbhMvw1bWAmfk1spVLlgTjCJxo",
-	"GKSgM2MJL6Fd2Zo72Xw08jMNCduwjg3S/NZzl5wws3EUyOaEr2J0ajmV7hc2laYgOse6rLrh/dpraxJ7",
-	"hxzDRj7ULynGionD68hTeWEAnjZcuvJ9NUbTfVTyMtQNgItC82izGhTTlSrNYElXJKariMgkDvKRr8Ju",
-	"eVwRLWO6qu3mwrk+R8/VWgVNqcHwpryss1Qxd73NGoXb68DXI91BLMV3OtmZbcqQ74F+9/EM1x62qJp1",
-	"zHI2dc2umi5TzXBTYaHW7snVloBS/v2Gih30Lhg4p8C6JoB/cHnirj7ai0IqlBHacaYGCwKWdIe8mRDr",
-	"c4DmGP0Mz816fmdS7QLZakmGBMaSaA3kNbq+nzbDDyhVtywmk0NSNpYxUwNVCuv7lt+INhcEnglC8jMa",
-	"MyMhDL0uh8OCKdlWNyOGfUgkETI40jvRplNeli1QRRwTkJSy03D3ah8SJgOYFSoxxkL4etVfJ/2j1Qtw",
-	"VaHf6x4g2BvoDs/DRIsQxny0AqXBqD9lCsNoNcgAWqsSDzJ23g33eLQaOCCu0pxm98eAyuYjLFSV0QjY",
-	"Vjt/2pzRgT0kG75vTn0ZeFaDQWpshBkl8yHf1ypyqxYFbJDfrcL084SWXQ91sP3zKUKlJdaN8VXsN0o7",
-	"j+abMK+d2XviudTM7Qjw+hsc60vbU6NwojEN77s9zR7zr8QrZluVBptKxnTGCL2hXOzhQAQIKR54MJxx",
-	"GdPbGIIaxCzhdywtozzMOAf+88/uIi7cgFX4Umuj3fA7Jshift8VWrsrw8O3HQWhoFBFRZUw13o30HDy",
-	"KkXpiq+vyvZ+U5dMLWZfFtd8R6DyJrji4IjMPMVBV/9G8YkSVPACFeVLChuP874Cofvl8lNrNUXJDkXQ",
-	"z2HH3NRNgZ0SukoXjMesuStx1/iNtEnXNRLggvzseoEfCK3B6mEPfOqzSyBegq4J6DShXAAoazphODEi",
-	"M64U1GqnAT6vff1LhjIeTjhq3w7gqihWrYiV1FkbiLdeEh08UL2jzNxX898H1th3ezDZy+u1FSjf1WVF",
-	"Y9eqwtxSneStQ3YoeAcFI3OWwsFGldXlYsWUJ6sBRLwh2yaIeMOfir+0DhbO7ONl2RNv+Y14KV7c7VBj",
-	"38iZXYHrB8nA4KRyki+EB/dXMqLlMRUh0BBiywP2wzKV4oYY1pnNMwBEr1EbS35KFUn4JMsynnFdXrJW",
-	"1fMJ9P9hH7DEYwY2JTqGhha7Av4GH/ZoFlqSGb1lAMpge5P31yYIEOr01p4pSB/rkKGQzn4c9omQ1wL+",
-	"AHDqgJ+bNZnKgASxTsf5pjpkGDNQxisGBeRyGJjbMh5zARld0doFZIg64bB/LSyYudeIyRBWHSaN62+W",
-	"xcxyjtO06wShQagoAve63aQOGWKOblx8std1TeA612Ko+I1g8YALOwV40O6vTYlWJOU3UwBeh/01HwzM",
-	"qfKNz4Gvw87moD2t9pztAcY+rWHjFWWYt3l8js/bKYHL29JttHsYvfTgATXlBwIZCdSBaYZ0mQNSw12H",
-	"Bg7wrwEXA8G0kbCAm+X+BTrDYJTKJbgtjED8sDnecCPMt6qgIZWxHI0hTJOEMGE4xoKwKHRSWtFvHnGb",
-	"0gwaffPFQ7VdHRrPuE1iBdwx4MCvkRFv+26XLxceXJBsXDnhYeh2vuTgXJZVmpYhuQdblDX1dlQ4vsoi",
-	"LhswNVH2v5I3TXUSsCyBw9Zm/at5wZ/nbiAfFBxjo30kK3+IgXlglVB5KC+3dXn3hbQpqrMoXt1wXXjf",
-	"VULeyZgNNiLwIg/aG8uJ4FKWJBi7hHyXC4IqvD2O2CEv+5ZtX++be5g/Q6m9Pc5fX3PKwfLZRYpCdijl",
-	"MqeZlwsU+CuU5zKh+YRnmkDKYxYRxE3wB8Zi5U6wUr13/NR2XwmLacnvWNTu+sWUw2gcbwdyeavZ/JnP",
-	"MNg5iyVLUviiDbvyw5ZuTX5+X2JiDyvFav/LXB9pCdps7cxTu6zjPmYL41ZP54vMY2eXDJhOtT0/e1su",
-	"N3Dpsi2MBrlzZToEZFQp7pbKdVo+6UIw3cXSXSsOC8IErY/ACsA7CGPbReA+qCIyt5KLjyoJVcdaYUFn",
-	"7Uv4YhFz7e/grDTsrLt+IzfzGlf6Ze1ClW3BVYBOUQyeQF7/JJUzLJfiMwZ5xMTchCOqWNDM5MXCbM3R",
-	"LyxNuBhCR5CYjW3fPI9CMba8bHbDaARQRJVa1DFlu4rY5DVjeSkyTxlg/NjsJOyoBZuVMr1IBYv7ZHih",
-	"OD36D5ncUk2HqH3Dr57RZLzQmg4jMnx39cz+6YUeH8FP0PvrL79dDdc6bz0+3Xo77oYJG98wPSjvJmFD",
-	"wzGBhguOffGVDunB+iQJqkp/dihykP7KPo4ZZOoRlRiLEHHbGgIO7u5G3yWHoioQdQFl/ENIlBruEOma",
-	"ykVZ4s2/mV9j+kwQMKp1WjP83w0ZbmXFzftGyI1ac0ZvBzvzkG+ig0i6ZfDC9Thlcz+X++5gZbeV+3+4",
-	"sqnKnr5cwHbbimZUM8ExcCTWym1smtXov988obFs5lFOzJVwbbSp88x6kxmXNBkcKXfOt0ds4SwdGkwe",
-	"r99qIfHQgeR3gM/aCRfj28Hcune7+Ur8rBx2Q9VmONzYnXF/S4TcW49z4HoW1+Lt9ynXmomgSKGEw817",
-	"CSsDAUOHmIXySAHPzqjQMwzVUkF6UbfbtQ2WZRq2LO5bX5PStmOl9qWYUjCF4WHQ6s1VR5Ol+aejpMqT",
-	"ttrfyoQbVZEAv0sjmJ3qnqx67XOKbQlUzRR+qCD+XIZEASUgg418lXlQXIdsrMS3znssInE2hMISLQV4",
-	"TROamv/kMJvAFFC+lisiyS5uzvXKmrLZGZ7bxA0+jaDmmEFxbclwWn4Nh4UtDdbSVR24eUc5aVG+1xkz",
-	"Bkd8m8xqXrxgA7ZbXVxZR/cdPWm1HCDhMOvXaebO8IHmyhX5herxtOFa+MKB2iLoUi7XEGa63S14OzjM",
-	"RsIvmQJIz93Ir3GlNCSqZhfZGRfhb3vfFO7n54q5H1qBBQXwW9Vc6xaNl3S0pcJcmYZOarPyobUEE7HR",
-	"RTA9v0PQawFtNeQSXFBzQjXpdaNutxd2R5cTFweGfvig2pQkXWP8qxSxyfdYNyqNDZetoGyJpglnqY8z",
-	"37voZePIRSjOnYbzakF5stDmypZSRe055ckKwDewjn6Xmpmm57/SZxCW+GQo7fklBAfoTgUDTjdpinwa",
-	"ILuVVl3mqrd2gVbF8PtmFlpSrl3IkqfryQn1htqnORYy/5oiFLJqsITBZHMeC39+qwRS8zDQD8O4HLnz",
-	"vUV6+gK+iTmF/ra0tDpSjBlibCKwPjI4+MCwybgNIQGCB1QI5FJAOSac4QhfB7dSaqq5uNkxr9Wcg+q8",
-	"VvPXr9NM1GJwDba0i4amCKkFAIxtOTA57fnGWPY74V5mc7VbbmS6Kla3fqmJWpDcOkC4OWTQYIFCDl9j",
-	"iA1n7wLTFg+ZHUuzIUqgxXy2K1xfLonygihqDFLwMlT0QNmsYSzQmWz72Zcg9fAZC864h4/0HdN26MtI",
-	"rUW13t1bT1nKbBtZPxbCjrhqdswlA97lOujtUewOEYJn43c2oZo9jXrnxzaLyIWLZLxC75o/O2N7uXMF",
-	"KKB9wtSYzlkVOMgOkKTFKqR1rNJStCNXYWR2S2k6m1c0SgE/Rtba2z9eHu7ZUrbjGNYigazTkGevAMUU",
-	"OSDYmQ0nb7esdKBMlYaftijsu8Z/v3aP7p2ue4vpUsGj7q+G5KFzqnYWcyPv46E9e6DhYisVAJLNeQpL",
-	"ihaK9QqlpQqlydJVbuWNSIUVpPv85ALl9dESm/VEBwvesmX1RU3JnImYixu8bl2yP3gUOuSlzSDmHuN/",
-	"TpWOLKx5esfHzHZi4ppQRZQ0Fr2CjpjCnHuuyCRl7Gthhquqw2Hbo5ityk5Fx1b/bdisTSpRDb+oFTBv",
-	"tUfMqcjEpwdnpjpw0ZZchIvOxO12DrQvltglwTfyjR8szvC2Xuh2UwM5kne1F7QwBxtlhfP6qdh2DTz3",
-	"BURNso1kXNGAwPwFUs8BFMopVaXCtdmt4EuIamyLz4BLMAW/Xjgyr5WWCMfdTsDDZEPHOa7OAXYUF2wb",
-	"xxzaZVzcxG/OdZztSil5XlXk8RBKfKzxD5mNHCOUUA7ExfoxCu6TmboZ2KbfHz6dVHTIdOwIJk1jkCzM",
-	"mSxvSRHYVs2OVcODvwHJwhdOUWUuEaR2WB6gb3wON6Qs2TPk1yckMluYDazx1kmSciOGhWzxk3IAHauw",
-	"Us1qNYWxbWrTh2pOuKLpTeNi6dJWOhei2CUy1JpsEsF42rzRb4n3YcNaXjXvhnVfXoD3N5FU2iviyvaF",
-	"yJ35YEfX9TSHShKoRpu29j3X0y9RC7/MfKc1VnAnzBCb1mN9hYDSEGAk7VCPniH710AOcWHkZnG/YSqX",
-	"auib9CUJBPVsdn8ql5hmrSQ+wWJsLKZYCmnpdn+jbKbE3GELDb9ej/W5N+si2bov7QfIFnERBRkGJSPD",
-	"AM/E/dphZ4CrySfZdx4CDC/iriQpo/HK0gVesRt6x8iSroiWhAo0P8zuORcW1UamGaLmfkG3E1KO5+s3",
-	"MftaONlg1zaw6X5Qfh2m74zGrCmg7zKVGnq7G6UqPMHUhyhqgOzvgPt7HwfNNw5j3hRZuAAznjMjqwCH",
-	"Iew7XqRcr96awZERHAwAQCqVX3N3NFmgaf/szevXL55dDd78/uLy4urN5eDqzX+8eD2Ek0Ytahqilk6p",
-	"mlo/TMVbbwe/vnz1AvQ7WAvQ8BhNwW9rSTcaSeuzoZyLibSNOjUd66zRM1DosQwcLhCqLbhj+elwRS5+",
-	"fwmeHt/wDh7+CUu66Hwe2fau41smYpe3wcicyXkCnT186iL2nzcP2AbRyjYFwxgZvzPaX8KVZoKl1wKk",
-	"qPJYElDizSc5MAZcQ6iCFwiXG3cq1908JwXDlzpbFvpaYIqsBY21NxksmN0wQiGr0kW7rPGCTQjXe2Kb",
-	"GdgOgr6nUVBT7DJxeWqW9VrEcryYQTHdUM6ZoHPeWdFZMuxci2vxltk1ttMXhH2kY52sYHrDXA5Fn/wC",
-	"XDK0zvoO+UXGnGHk7d/fvnltXn939Wv7KahmGnBwSe8x+Y3/glRDz2xpu15ci+Ez7O7UfmEbQvXJzd/5",
-	"3OJp4IvwcY2hQpvBY/5ohuuQdxZzCovN5tipEdvGwXsOmYK8Bt81/tJ61OGEzBPKheusgfvyt4UxFec0",
-	"pYCbBDTL8XiRgl4V2dbiOK4ULD+QWdJXWT40IvCa8wv1E0OryQwDy9coOkJzsWCBxWr4xRnY3u72MCii",
-	"1Pwmz+B7ymy4xcWf85RhmMh/BBFdpgwTpeBmmcgkkcvsa+aStkYIRNh8HAjyK2CKF4FGiWdJ5ENw9h1f",
-	"EGITokFYKgiOvYT8aEOnZWOL62I+D035cGFtlyWCKBG2S/T56dmTRxEZ0vk84WMY4Mg++Ke/KimGHTI0",
-	"cmxIYq40FzcLrqa4vjPAxHGN6oaE/W1BE1wRZOprMfzPtm0O3H75fGhX3RX/q3At3LQTeWNd4BA70Qxb",
-	"VWd41yCOoU1ZRIbY+nBo8+ax1Uuv2yXQJl4Rqq4FHCbb7NDO+fF5t/fI8K4MKQjKO4+CQMZR78kR/GPY",
-	"IRcAdUHJWbdb2BPgbGRwsw+GY6/FlM6xeydBPPrscaN20omRFPasRVDWONf2ZAZbTJScMeyZItgSQSIM",
-	"L/VdFh/cWoHWZKOK14IKYhaJ+gJgalnNdUugWejBKJY+G8DwzbMpG98qki4E7ozhzjRmaXaTYPTFWPcL",
-	"AOzMyl8d6/atJPz5tNuD2/W0e4KAMsRMScbOkz6lgvzlxdWjiMypnprnTx9F1wLFB2plEZmxmUxX/sID",
-	"r+7PZ92TRxEU1obxXPOFbkROeyfmf84eRZ6Vfj49Pn4UucJao5HAaBE57Z4jicfH5nPXwhxqaJ9ukZTM",
-	"ubInFCChxIpAYz8zIAhunckcOOu2WtqSTY1gUH2LlmJY6CSye587BsspE9dieMl0umoDvw1BzsypQqEI",
-	"sC9jZgPdGZIG9JaC31+ySdso2ilnmqYrV8/Wb4W/NHrUYjYz/+yD1h5gtNtzYVUKd90II/LMjEBfiFx7",
-	"BrxCs4yzju9n2W/Ze5S4bHlii2PJW/dprzJc/P6yFbV8cLXV63Q7Xdc4l855q9866fQ6XfQ3TkHrO3Jv",
-	"H931jmhQRTSXqiz2Zmap7AU3k0aJcRIDy3KMGDfMLjVNInSJrNxsuUAlJaVCURfPTSzeD5sZ1sHW+Zew",
-	"p+a4UjTMrq3tpHz2gjlf/yBg9v2D/AdbkX8QQxu8I7AHi/n3rfnLtfhHu932/29eHAbSaUj+gVLAzAqC",
-	"V/8ggM07tmcRWzDhe+sB2NzrQ4+DOCx+BeFZuBgnC4hbGjaAghH7ZUPLIMgszH83h5qx9u3sr8URcD55",
-	"0rOCjfwYOWNjbYzsr1VjrO3Ii8nEcOq2DRikiOpRsRPIZq7A5yeF+/FnGDpYL7OYKzxo5iJe4QUOarXd",
-	"Qa7IEm1ruyKl4xa3MBve7GD5ZpXPoGzTsq8F103V/lR8tmSfss9mf8QteQ9diUN/TpTzeRBpkQFTuYzw",
-	"foKfU2O0JCSWeOjIDCIUiIeQOzw40/Vj0cdv+uYa16LoPULkVbhFACPCDWXZLoTaC3xrQ+c8GQb2iZBB",
-	"nw69lNZThdW/3hikM3YtOLoMrIKprRsI3XvmrjI/uayivB/MVgy6U2ExJ5a2GzDMBFH/VOZoWpnv/Zko",
-	"idOjxG5ph4RlcMC02bG0DKwlKBiAyZQ52cymQrmaOX6ZYoM9qNwSggB0TpqsiclLXByQ0rDpyAK+WBJu",
-	"3lu2ijL12+wMLs6fnZlUcA4ylOou68zvcgIpFyNMzgoWletrYawu5fgguAPMBiBN8L2R1FM4s4U7h4Jg",
-	"5yqY2lWo7xd1WdRx8eb3GuTLuNVvzRfa1876pO1fbBzcdfvtf2qFuv1fbXoG+wjhN0zfoVi5BS6SoEYt",
-	"zNTp/1ECq9w7fnraLUU/bh13jx+3e732cfeq+7R/3O2fdDtnFfi6+aef9E/P+t1uDpe3D+nrbfNYr3fc",
-	"bfdaQZ5262TSpaej+HH7PD4bt0/jp7R9Ts9O2k/i3uTxpDd5Srs98LtukFIwwYK7r3XWG59MnsSs/fh4",
-	"fNY+HZ2x9lPaZe2zyZNxb9IbnY+7Z/uiZGcKTpxDLVxG510Ltqrbdb68ll4IwZLdKA9zvIApSoa2f316",
-	"ety77xj5DSoM1nu62xxy36zgst55+3i3r1fdrzBaAUatzgaf7oWMnYc/3sRfrX77LGCsmEGgFUrM1NK2",
-	"JW9KOrhK0bO81SFuxR8Wn37Oe6B1umBBXjCIuuNu9xDCMYx9dcPAVtcFlXq5iFE3CNX0Pm8RTEE3yYrP",
-	"lX9iB7p6AV3dz4XDHn6s13CShY+Vz65X8Z3P4Ymt93z1Gdzp/XvPfleetnXJ8HpVuQCoQ844AK+osZtP",
-	"kdPLRvIn4ug3mgAoWQxaA7zV2/7WO5H1hsCXTra/dMlo/EYkOEqvxgtXUr6iKYLMnPbO6pBlIxos/o3F",
-	"nLrctdPj4+0vv0SfovWim9fO6izgW3AOgZMV36kxsV8WCmvU1xwwzqqZeF9MK2ppemNkd8ureh+i1kfI",
-	"5W1bXOnWyIq/qNwlcjTPiobLXSO/oDI7DDTKoe2f7VVrcKw55x/8BjXTfoDTntUNa2tZYI0xHh2XURCo",
-	"w6j7juVsBvZIwgUjaoofcOMibQC3jhq0NxzQ9Z33rmQOSkfSmAr7UGi80bEu1alxqfaiV9vCQ39zHFat",
-	"eVjXZnHuu92a3Y0XSuNbs7sm53e8Nbt1L7q9fmw/t+aG1ah1a9Z//96zP/itmYkqlFMj5i7SH3fot3aH",
-	"msXBoFbJPWr3d4n3rL9+7ne9LmKu2zaf/6YshxDD1+6CkhMXM4mCnIsgdBJlgBo2BDOWQskEKWYfzb4o",
-	"32EA8hfy3a3NEqA/jV2LRN44LxO82Yd6oTjGbAsmdLoi1OJigmsUQotugh30hs9gIWmS2I4gE55oSBB5",
-	"YftBKE1XWC2OaRLg6eXqWth2n66LB0YC0VPGU5eP4TGzwDP4ckImbOlbTeDYrj2wHTkiFIPvNmtDTQ2z",
-	"2hiiTQ2AQB7DilGXEeBKSVUhYwBqXq+FzwtbJAmG5YVdIrPSXFn/rau1EtJjlOBTlhoaxyzuE6ptgsNC",
-	"JNAtwOkf6BhkN/C0U2vAPcqThKQLITA+dCVzqQSQqaJubVTAq2VDqoc54Ge7qYoMAbrSBtzVLZ+H/Ttw",
-	"rtaTjIlOQx4PyUouroXLPpxSVM64grZjoF8JVqYxmdUBkOdX8gaiczbbQ1XmQ2aPHP0KuwqYA63PUc3H",
-	"30EZd+3HLyCVrMnj5vTWpwbhhGo+7XAtaj7uOyQ2ev41ndVazlcg4Go8iPkw1nfWWC+seYMbHoJCnpJ7",
-	"+8LWxTS+lH+3MKU7Xsqn218yix2/lvpXuRD2rfM6lx6INdvUfbe7cv36y2W3hZeb+R1mo+euMBRL7RD4",
-	"p/QiA/wolx0IogjqIEWWG+dQ5PMX0oXrqjuleO3IOfP4QQSuatfUeF2oIAbaZYZF00y0PCjmzs3lYTH5",
-	"PfnO6DhhBgumpDqdxyMkBczoeL6EHe1fqtjwTcBc1j2B1WgIOdAhGDCGvKGhaz7k86m4eVPEqoLbfJPd",
-	"ZmyG7/1vM+Q3J3KR9u+THbOmyet8F1W4wa58fQ9mTGb5mAh2ZME73me4HVQzMpcJH6+CQckNs72hYgYY",
-	"GNgYEJnT1fos0mQYvGM0LyXxTbrWpsNiElniyrQwTBZ8lvXn3pfTakyTZETHQLBNZlf9oyN7GXTsq0fu",
-	"sSzb7D1NbsklW9I0BlSQsZxDHHm9tWUT19VrtvT9P2q4rXr7OytYnRAOXtlD3tsadr9aUWuaAR2/kkhA",
-	"1Yj2UXs6/dMw5A+PxDflkUDIN5+C2+QSPPrkawU/V16Il9AVxuZkLdLUMB8CzaFoWL/qzIELpMRefbzQ",
-	"o6XVf9yNdpAaQcFnqzt6POnRs+P2CX3K2qf0ZNw+Hz2N249HvUl3/GRyHPe6CFZhJz2A7NxWv9eNXHHN",
-	"wMIMtrj+18Kw+VqjYq5Kt9vvdjvdbve/ofPCjJlbcMs8EKZAtvqtSvm33m8Zmnq3oMBmvLIDVHSZ6D/u",
-	"djeK0NLuwB8ybCos2gV/F0tnKhvNXUdG80gSlrT6TxtI4zrScAcF4rAGm7WRA4ttH6bXxjO+m1L5Mgb1",
-	"b+6QtQtQ9F7FZt45x5JYdciFQO8XsUchgnJ4mRqjUPooGrc95zGPP6+XuOoSWtA8omsxtLuar1keGltP",
-	"sCVxJ5oAQhENa54CvFguyDyVN9BK07uzZBKjopS1UHJVvQRY37rpAkUrkYqpXPHLJGVqCj2zVtB3oVRX",
-	"gpU7gK5kBWDvuNv4DFnA773F4pqYpduUGlv7vfNx/sJqyG4yoJbXBl97M5mMJE1jS+APtScvDpGp7q30",
-	"FJxTlTqQLZ2F+owgZyFUg7AWB6Mhsf3BBfx8H3mfMey1d2xWX6FDhQ6d/atSODRe0fhvq6yg0uB/NVq5",
-	"X/n2kH98akGRUavf6kGiHkYaWv3WY/MTXBKtvpVVkIvaXPPKyv4wP2H0ZNxj7af07Kx9Ou4et8/jE9Y+",
-	"po8n3fHZ+Hj05En2zprS1bvqdfNKV/akmV7LKlv9Wz7zKFF9qAtqNRGzuQ2rEHWuMPOhqSyvZYH8/bmL",
-	"sU7VemSxOA9Zad+KTPMjf0Tn81TewYG4j/5U6usJ1adQVkCznmGoIgyhNCGrSrWpRCmjt1AUsUgYGUEX",
-	"oihf0erb+UO0jdGgDB8PMFF0pchyagFos75ArvEqVbe2/yf8hMsRr0sk+5d1obQvzab5gW98NC9gDjT5",
-	"OjrQFsHgBO49JMQD1IJKxMoPNWhfahDyMwtK17dK1x1EJEqYg0pIV7YKMspexrYcOhBlUuQbSpepTYbU",
-	"w8korzP9ChatmsolWSiykgtj+ZrrjmFXtS8gzC7NXH/Ish+y7HvxZJuju29RFnNFR8lhhFfmf/xJZaHp",
-	"AF8m8sE1F2wL2p0ApASZGMmBPTcRgKdDXkLdduaegs5VbK4z7RAdU4Crh5lUdpZx5ASpC46vS0j76H38",
-	"83vx297X4fP9OnvuaXU9xw2+v2+EiS9zckJeX8rUpiBu4HYkrA6z45M/eP175fUXYl+sHrO4XWjoV+oJ",
-	"fM2WQXqQ68KbmdWQj+a/43J2sRmNSzOGtiZ9zGg2lwPkLSviMfTsHwzL53oGXourXLcPhChwSdCQFT3F",
-	"xGFA2yc8CFFsTrV+WJnRpblTL8wWPct1ndslDfgS+wzUTnY9VNrwg8rRKqztN5ggu/d4q8/xghgjHLSy",
-	"CyuUOMFvD+7ExLLIDTkb6BP0SmmYwX9yhgqnC2PwlBib0fZOUYUO4eTNBKs2brmRTx5RxmNxOjw4i4QS",
-	"s8iKO5qya4EYIycO+kqGd7oFZ4QnzroYuRV0ZvvGBXlOcqHJPJVykuHn2ZgttvCyKVBkaGhUQ3R5GtN8",
-	"QtNrAaFiPWUrBGa3gJwIVw0xYUOukcIS4G3yS0fofM5oqiyompIzSN+TIlZbZeqGHFCETNxRhr1xH22Q",
-	"sy/jBlLsLymtVxDwADNNYWV/SDArwQrcrL5GwEVaje8gloS1dlQoMuYsnVHzsWQVBRoUgtPzvHWN0mAC",
-	"YKVh51FrqPvccmeOoFwzwgLxGUPjBesVMrBPo9gEoEtGaAKspy9wtz0jQhLtGx6r1Aivm9SwBAqnOdOA",
-	"c57l/8JV4HNm2tLr18MyEeT+fKj8vN1S7NwSDkARh+yW0yCxTAY2Q30vaWZp1Eqo5eZ2cm/8MNL2Z6S5",
-	"j2000+oWxJYJmLlMNU3aCRe36iBC5v1UAsicnDObCGvGcnCs88Uo4WOPXk4UA3HE1bpzMHLyRUVZEYCI",
-	"g6iskSG9YzKVC4sICnW2tkM2iiMJgL8+tw5IWcr0VtlOIoARzi3e7pylKusU6SIrXBjdia7sB7GIhWr3",
-	"tG1iEwchY6z1NdqZyj06dJkTry9+ezHsEJTHXNwgbiLuvK0XdifNNhZUQDougOsR7gsfroUHaf/94vLq",
-	"9YvLwe9vLq8uXg3tW1lCHq5HdcHC78Aer7i43WsoyKbgYsYIOM4HVjFs9U8ed7vNCg4CIvdWdLCJervg",
-	"xe7em1Jm3HOQMENj2opaiFmu1l/t5V/NrRXuV5BpZFhtYJjQN+yw1Fn8sLjLepOTcfvJqEfbp+Ozs/Y5",
-	"PWHt7sRGz2iv13I9nX36tL1VXPp0ZyxnLqVaHdW5mYzYEUcv/vPit99fvWhy7xS3sqQNJBe3/6NzHF/L",
-	"cJF+BMPW8xsRl52idEdJjsz7UxD/3tnfaW9MJ3XxxktYWXO2i0TJsMJRSABpgmJbizyfzyuy+UaSxDy2",
-	"HXWKTvkYd/+tG35Nup2WOF6lvXRFTIR0F0YGq2qlk++8BBeid39+h+rcvV3nMdhD63cwersydqtmtagq",
-	"WzbrL4B+YquySMDuiDGNTQSe9H7WfqTbLa+d3cYy3XsDZ2mK8JX7vw6Pj/vdXo3rsDhcL5ewuodL8kPj",
-	"a8wv+IarrKDCffe1OOBZud+5OajDpSDdjz5lnPJ5k6i/ypyhN5JIAULUZ2XdQ8LXEvAvA3huDAN/N8Lb",
-	"qTtuOfYkvfFChCwZdx1+ARbc7uy106zPrxl0ZOl94pAjc6krw4gMw/C++Rn7h+LP0KZNDc3yDPNOL9uv",
-	"KvTcOeyGRI6NGb3QEUmMbc5FRPCjisj0WjBw+zt6sMrN9vs048/pQvmfYeSUqcXM/woHLroWbU+GlJE4",
-	"lfM5iyNI9zHvK+iPjONdiyEg66/CRtHDPsKRjRgixls7H4bA707lEj2VAGKPjXKDT64pY2YeRbt5iOGW",
-	"oUX2N4/k96J6lcvFZC6LM7oWGFViIg4WV2oPNoDdXe2Kwu9dQ2H8Qx8DyRg4pwIAYlLX8wo0QRe4wopB",
-	"bT0lV3n4M/TXWqBQ4nFCPUxoNRSo63Fgo0q7oIE+TIcsjJhJyP5J1ApTElr946iV0LmyuIrzlI257a4D",
-	"jelgPtjUFxCkbTv7lsK5IjsO8ETAF+oWNmeq0vGaZmaezpeOFsqhgbEH1l/Y87/IzKHjsqpmc1a5uPHU",
-	"njYuwPzdCroKXcpywv+QYmaEURTmWCCYuwv4QtEcE7EVgPHXUKFQbh8s9w1mNyFDtVBzJjKJmW9a5LzH",
-	"YUe1oD20laMuYsXNjw4EK/JxcyMO71ia0DnIO0gswntToW/ZZqWRX6Se1kGmeTkha2Et22UkCr28M7qy",
-	"mIMj5hNU+64fGS+Vhbjsh8/Xu4RxaseFbMLhj6BQmL9+XOPFN3cs/WUR37D9lBOaTQsEhdFJBFs6pt3Z",
-	"G4Y3VBvT8A5y5i+tDkmThGT7nFNBc5kxfQ9hOmbKJwgipiygD7hfKS3nzkyLME/H5wFqeS3sCJhSm0mQ",
-	"EEOKkuF6C/6hR2uFbnPQboqShNFbFjv5Yz03NrUvgtyfDH/hWiyE0cKW0EPWiHQvDNhH19R+h6A6KY2p",
-	"b5UrRcPgwUW+MzXpuNtEs0DWinNzKxFor2UOHtdxgHefcqUW/5O8p18rGI7bBYLAHuEgt3DfgXE8qAfT",
-	"YjLZm28snFMXrizqin3QCCzlJFYGYixTm2A3tMqKi6UOsT0qvGvThK+F0cCdkQff8xbds0LdDLR3gy6L",
-	"5RHidStzrzHiwmRa/aePT7vNgVuQsktDq0dpO3gzhR3EGb7iuK6l7sZ84AKozYy4JgIQtjDO7WEVKr9n",
-	"2B8IM99iOeIX0TnvU8GIilJmo+2sklrD8CCi+1eZoQWiTDWmGrgHR4wJMkpBUeBCS/B4gVcerPWi18/8",
-	"JbJqaQYSCEnmQUOCQN2gaPdyra6FtVsjDz0xozGs3cz6Zx3Kl8XOsc//pAiNY0D1MmSPbKARblE95WxS",
-	"JuZzdvYhDcu3OFB909IZxj90rP3pWHYT7l8WtlD0hm0ALJcJw0w9Ar0QspYIIdzT8Sk+Y5QT8A67el4w",
-	"bWwxxiYQzXdARVOHF7xlq5c+HACG0wjYwQIdv53ucfTAHM3oWYZnYfVhyUYLxZnSHvHy+LQbtSb8ZpHi",
-	"LIOX5mfdwUy1+r3OadSan5/DD087x1ErpZoNQBlHay3/m4Ga0pTBmvQiC0eB08kA8HvH3e5npCsf8++e",
-	"FxzZjiOQ/K9GqafD5mI8pzxZ+WY2nz8YBqtw3H8jM4hac0ZvBwW2Pi2loHKcjbiqcBJzOLDFsAU0Yf/y",
-	"S7Omi0PuyclOujiKqpJLD0UflpaJ8SoiuNLF7kQ73IIOFf+bBXP9SZGFlfBfPMxhdaptSSGuUAWNbYgO",
-	"G+vdBrLNNeai2D6DQ5kL2NzCkAoumLLJ6vLGxS3s20pXXH9BbL1W/shVUL0TNH36DpJH3Crsg/FmCBe1",
-	"9AvreM4OsiGtLwQCf3f5KgtHGfu7UCJrv1+u1lTu6r19FjURtyFPI5eBDq4VcZOPExt2n+ee24zQ7Wo7",
-	"mkhMv7flhoJfxwcHFrlPpgRpuIUl72MGL0q4GaGkncCwkZACEnVW7Vzh3AQ4KFfdYs7ELWNzFTgAnHWs",
-	"NE1xBOSp6gOimA7Px748kQfj3Cua3jD9YH2SwQ33YKRDhojvXaXLqWLjwQ7FJnYX3nM93ez79O6WQuMQ",
-	"mzfAlTkPP9yiP1DaNvs43xqlfbOsbqB4HsFZO4iX8wWqlzT17XbR0egTLoUUED9WTGibP1hI1+yQ99jq",
-	"VcHaYVCd3povWSQq31YTEzUvBGq16JIEgF1qrLEC0htUm3fI73ShIAhGUOL4y6iQYrh+R4R5pof0Zm5R",
-	"TvJk/9C0w3NiNpft86QcMCPtLWTFlqcm26YZuQbAajFDvnUM6/GbpHZMsZWHc0ftKzIx0vGDizenXO2N",
-	"jR9CSsKvMvVeecfy5p4w2r/hBKMgjYJsyE5F2kAuCf0LsHBtJS/T8e4V8X7IjP010g+D6G7OTrz/qdC2",
-	"+ciBRDslCmwQVxdiGT3ht4i3SxPMGYa8Gig2dmaqTIu3PLjx7OesyLdQNQlXEIfFE2Wxb/GJlOmUlzUV",
-	"MBM/hLmrjUZtc/e5XnUW89jYfrvYtx7l+tDWLR2P2Vy770ctqjWbzfFTVbWox2iy+ke7USte4PpiqOA0",
-	"akF7UNf3DSnGn1yJA4DtOJMUwCk1nc1b/d6T87PjszMME+xge8cs4XcszWa0v115i032Ku/0MTMj/xRI",
-	"/e8EgDwUgT9SdvZgzkKeQCgeS6V57SzMGhCyb2FxyWiFqdoQArN4iFyMkwWETNaqEyE/B1JLtuAOkiF0",
-	"pRwSpakR/hObjGAGuxYW9JH7LBor0B0UmYvfJPKGzKmeYtY5dLsmSqdc3KiIjKAx8TyVH0G9mqRS2HIU",
-	"MqOrsgScCRd7AG99p1haH8XwBTTnrA+RaDN2vjHUQ/BxfdPYrbj8ewyv/srzUeVKkNbi6TVcWnlsL/C4",
-	"jlY+/0ymhMcRoSEk82gFercHYLaHb0rV1J4Qpy3JG/LzEJ4bPoqyhDzzAXhN0BmLQD2D4P21cIikZViu",
-	"dtjhf7Ztb4r2y+dDW1jsnFLuGXvTt3k8hAIMId3Y4OAyVhQMjaAvxjCamI0hS/gZIcCg6ycXGPdF6I5r",
-	"cdz9csJkBwki4iv2UR8iG8pjh2zFDNlFidLYY9hVzUCNR5+cdruE43U7AC7CAhzYQ8QhMWt0CxztEkAG",
-	"qW+JU56uYzgcqMOAhtMJ3W8a4YfAaX7Fy3vEvHd1JxOEtnxtkfytveAKCr94Psg+JA8WthLNPiKccSh/",
-	"LhYx1yWSJ2VG5aqUPS/oeGoOOvn53dWzRxnsvPkV1JFC3iGRIp96eNK1rUVETLSM6apvngacZqtwAEif",
-	"rUa5YXrK0g55Dq8ESYrXwjAbpCnabr6QxQWCyHwVnSdyxgimPCkik/JqC0bjS5zpfdIZm97oHw5aSQrT",
-	"qTBEstWHcj61mD3QFKdwwQ5S6D2lc8SAGq3MqtRKyVX8RrT5Bk36Fb9lZJhwpY1m+JbfiJcAYAGdg4S/",
-	"qPv2LkEdWkhCxwDUcM/b6lrUu64MfZa2xmyP71lN9pB8jAO9kjdVrGz7QgR4F+jzmfEMXt4pRjSecU2E",
-	"XH5r8huQnfL8qqX3+BleBHEp3EwDNjYcWMbEm3PIESoNjDKAP/OA/bbBCPwlkLdLyDkHsVLrKsC89BVT",
-	"mqUxXRXl97WwAtzVBRfK5+oIdTx+901Rj2p6Ox17fFtGGsz0YZlm++qPAfztlAjr464l3RdwYLY7SXiM",
-	"oMDOrxFZJOMb5u0VMMzWPBtwAISExhP1Rf21uIdl4q6iXR0ctV0WD4y7Wfr9MffC7mNRwFeChENHEgHW",
-	"+wQ7gsqlWGvXrOiEmUsF8Qo2gvqToaGhzT5ypdWwUwFvDU6x+8ROaExz1iwcM8S0/NcAPRnGuOHmJmHx",
-	"AKYMlm631z7pmXXiM/Z3sIxbLxapnLOjX1iacBGala2TSZeejuLH7fP4bNw+jZ/S9jk9O2k/iXuTx5Pe",
-	"5Cnt9lrNkLPRKXgIzOziwtRFBv2WFjBbvXWVz4xquG7KaGxl9Ss5tmU05Z+1jx755+DTDzvuUiNAYVbp",
-	"mRSThI/1j7TATXjVC5RGJUKzLAn7fcqNZoktoHrdqNvtotw1960UjOiUCkXHtml+klhLY4ZXu2CQc7cQ",
-	"t0IuQfLiEVWWEOsAJdmffUN+qq8F8De5BEGMCU0Q1VnLXboW1wImAkak88M5NYNhMypoqQDvQwtA2/Ix",
-	"cBWb403M+fZqi6IzRhigUyhCYc5DfNGMhs5ZvZTXAlpngfHqX+NxlPl5sPPWQmgFBdsBIhfhE3snjVgi",
-	"gSSI74dNA0FP4qFZYx9GCCFcSiIXWnEs0LbLZOYkCRUAGWu0rFJ0w4VXiHa/ofRS5pPZldOqvr6ojTIi",
-	"RnJUi4jjdrdAxMWMpXxMzXU2+C+Z3jal47gZtLPZkV9sAPMAiQ0V2/WpxYViKdYrRi250Bj973ejluFw",
-	"qPFdCHt04NcuQaDf+7zL9C6ZWiTVaCCL2cgcamNW2wxhMBUefKbAj8un9PKRqQNddYJcTqq0+LrxfHj9",
-	"6JM9jBvRs58HXbzYHUtXxNBPxQoEtbAiNzBYqUXgT9lYprG5LGxeTNjADA1XjplU0IQIsrFsi+SLa7HN",
-	"ehBStyHIUtoODInyJkSdGkugnSt3hXz7eYVm9nv0eT+HddmkCm2trjRv/qTIeJGmTGgy4SyJKyAiyreu",
-	"+8PS2cHSeWA1lnvmS1tmWa2gN/TdstRlnoLoXGPoZ17XZj5DCfiYvEVfeggYucT+2EI7f7tMMuU5BLk0",
-	"yrVgy0CbjtmYm++MacJETNNrgUU2qZwRIZdEij/DF8GjDm3NoGd4DHaCnBBwrxRTrpSmKzcUsrLtdBvT",
-	"lQt6mE/BF5RmgEF3LRDMjiZKIn5myadBQ0dJPqO3TFlCPF0OP9NBMYbZJT+pslmUdj7zZsS9FG8ooc8n",
-	"1gZKq+L06ErermTTY4iscRjl83+6KHOW544i7QEmvRblYC2PDXjSf7hsNmnNTleuuBG2qMJHTlutDOH8",
-	"KlNiV8d2qYAqHKvsgr8kBRLkxLd/Onn8GAWihRKXaepE8mjlvraOGJchGwOIjroW2H0KFHBuxauR5+bb",
-	"Djiag9+CWpKIQFg8P6KhNmETTeRCgwso3wQH38I+OFOKI9gUOa/H/zz0qe53nC1ZPHwUAVApoTaq6rNz",
-	"wakDy9Eh76eSLFMJSiTM5xppS3nMsooKXEfbm2esbSZPYQLW8wUxqyVVuGIydegoNieQJZPIVXJY2yki",
-	"VJFEiptrYb1V2dTNd9lcf5lkP6fkerCm5pG1VOnnVNcKMr+i7tn9ZwnS+K8LpWfYPOKPTy3YNN87LPur",
-	"bejVG59MnsSs/fh4fNY+HZ2x9lPaZe2zyZNxb9IbnY+7x0EXsm3XW0w1VQA1EFOerAags+Dv87BUWLeh",
-	"aavfPut2o5aQ8EDMYJehUYNacnEDK2QWEa1hLPAwmhc2UVuNE/OQn7bz81i2bfV7x09Pu1FLMSbsD5/L",
-	"qUFKcx9CyrJvPT097rlPPTk/7n02tBkFMPhW79w2UXNsszvAbXnupJ3yAMd1GBFsrgYFSo67lrvgCA72",
-	"zhYnUBC0zg5npezgyAa2KGUIINao2EBezJWmYswG7gTajXS7MWAihiKiNZCN427/pNs565r/awUvADZK",
-	"2StP+qeOZnxFyUU6ZrgQhqK2ebrXO+62e0CllkXmOawOlgHIletiXvo/yJy/w9mXPyk/9TD31f3qHtbm",
-	"VqUkPEwVesmzQKnIrDdEprWngTguj4jyiShga5WmfFwEozad2oPK5Mgm8g3WkeyZnyEJJFBA98zJVWkk",
-	"F3GsyBCu4KFzhoASiOpdTFfWwcAnPu8v1KvBMww4iykqvKusFZBTdQFzz/8awqjvuZ5ei6bpK30INDov",
-	"B48LDYz84oWVbVyrarcFaDMZF+61JvgAKlCjRJVgWl+mnvhb0ygPeV0XF7/EceK59Tt1m/xwgBQcILjh",
-	"KFTLpXsDdePoU+68bQwVIgxnUUjmlZH1vxV1kyDjlccdMkzlUg1dC8qR1FP0itg2pbH707UIurmD7GZx",
-	"h7wTgAaB0n4m72hiO9NYbwAOo1z1oncGoBOgOr+x1KI39BSE/F4ln50xpBmUZRb0GvVXwm9tTyJwPpVA",
-	"Z/gRHK0CoM0Wab961XY9OmO8phZF8YjXblxc5HjbGzemq5+UVe6oCryVijGorHUhIBFjd6RCR98xFeh2",
-	"xI9p1iEvZnO9sqphyqBZkpBELcbT8H7LNb5VU7lUG3vcbuhae8hTnFXVmrk7Lw+uCfp5DqOEeCdRr1FS",
-	"VWA7fZttXg/hDwC3P7A/JlgGNxr2eUVWe+AyoBmqh20iPafCHG8Bh+p50MtircrKRxlKnQt52IyDnTHP",
-	"L2X4uL2z/km3c3y2axH7Zsepn+DgjqW2qcdJK2pBWTuO83T8ZMSe0G77PO6O2qfjHms/nTwetY8nTyen",
-	"k8e0Nz47a0WtKVdapqsSj2vUSqjSA3O21yybYtsN/6QqLeovPq7GEmCNAgnUN2+DkQ9/BMZe+/MHRGAC",
-	"RKTgtDaROSFvVJo19+mu8O15bLwHsg4AyMH8kMHgIeDbJqPgIklsRgyW67vmkPm6zELHV8xvB29P+JBg",
-	"LFYEO8Waex7QaV+ufcuoBw7KNuy2E7mb32kCpamD/oVG6YNWMtreV37I7wGe0InqvdSgZTcGXJuwaHvn",
-	"4+g+DUVq8nxtLTnPUFZHDriVKgQqD0rQR2wsZ1mXOcS5KWtnnFd5M/t6NqMivhYJF6gI76oHZ9vRekCd",
-	"OBvet9UpUAiM1m8pVPQ3XbO2QTVT2JSo8f13SCdgAJP1barooYzxU9ijpp4dQaeuo7BGXZ0B7NIDlkC1",
-	"JY3Peh9C52FI8/S1T6tcFVYfoYCZa3bDlDkxKsoQIbDDh8VtMD9MZHrDsDp+lMqlAlS+C0yY51KYO1dJ",
-	"4kG3A7lpmygFlQIxXakIMn+UbZaVOZc2yTSyWaRdCyvTAmHKtXMejqlwpRTWBaExmr1BAu4nEX2tz6Bd",
-	"P3Dl5cywY/NzFpzr91z2ycnjs83ZnK7/WdenNWAiCm4sfMns7QCQZ7qHziH44SzIiyAqDKOhRwZxHZzs",
-	"MUfVKs97zF/fJlO2ghAFaY4R4RPATBnJeGWTvG8kKnAx668ByZTUejgpZEtKn1gBYDR8B8HvEffIWbd7",
-	"LSwwD0iDFaHzOaNpVpGKncc75BlaFrYlurm+WdxB7CSHm4QpfD4ZEUGUcgRBEFl4+KQNABgZ3tG+lSEz",
-	"j4Gxf7Kcs43geyc9H7B0SHqhQgNI2API17alYDZzCyUAnvvTSW/yJD5h7bNjeto+HT9l7fPx43H7yahL",
-	"n0668fnkuNfynRQtdh7lGjLgJjRRzNxzFQHVngNx9vQdd7qdLnlz2yd/W7AFi43me/qfq/9eV8S+EsmQ",
-	"xVW1pFTdghp3UNo+RC3BPuqBYQffgamB5H0wcFffnoNlDR7Le1y8qPwK4vko4RON1ZyqOZL+1qycq7XN",
-	"d3luvmL+xshbwZZ9C5wqJ9adA7+HbhMIiS98Gg+obNi8fJlKqBOKvSQHGQurfS0mMknkEkACUCGz3TQ9",
-	"RYJpIxOxcCkydjH0n9HmQ/NUamauVD0FTfSqIpR7LX4e2nPawS8PzKKyePioXNRP7NXxClf9fwI63fcd",
-	"nX3FJ8WFCzQAKcasRp2IgxfGNhDVkKbYdyUHZty12k6u4VCpjmGR2fEjO4Jt1Qf8xuf/ktImj7/VdWsO",
-	"HlIGaLiw3yyW+N5xTOHiY3cFbLsNzV7yh+DoU4ak/LnyRIQV4OjJ9G18wJ4wog2BBWy7j43ddV/cHSQo",
-	"P4I8zNana2jmcd3qX7fW3a3Xrei65RuJwENViYTwqFHhr1v9T9c+5Afv1An6wfvrHk14/wT+mDKq7C9A",
-	"awijDtetz593i2habfeTa71iPRQ7uGqrvLEN8zANR/qqF9SZm8dPQae2MwoboMIStvrrC9jKfLhZtxcs",
-	"xMBXbcuXdR5p5eHFWzN1M3CGgbELjFlgrIKcUfA5aiXyZjPUerElTu9ALXE+VEx9vxNu3BkHzv1ztMuq",
-	"lCXzyIOzVUL6916WIjb0dmlsnNhXS+2TDYL/CJLjV82tk3C8mj0cibEqghxR69MJez9EoCeDj4pjH34N",
-	"LmJFDEfFi8QW5qJ4I66DNQDPlFw8Zmr3v3qas/q2OvivwOyH0PSrTketYvjXUkP3uhUdJWwPZwq7Jrm+",
-	"IsASFWqReY2NFynUif/xqeWOCjSxMDcWiFEYyJYXlnjA+R3V2F6OCUSkxE7bn+yfBu5P5i6/oyk300Qv",
-	"QOEBPDdO+rtO3VZWd7jQLBU0aZXW8jkraEKGz968fv3i2dXg98uX/+fi6sXg1cu3Vy9eDzvkgkylwq4P",
-	"ZLZQmowYoPoVX/i3N2+v3g7/jCb5kitmFTu3+MY8Pz3udQxzf/ArW1yd35mcJwwq0G1hT1Zw6Dt8oJlm",
-	"rIuitllEnQLnhFb5/GX/nazWMVovqIMME+XxtoiWQTarxhxA6roglBCZy2MqIdUBcARfzboquIhO+D2L",
-	"Or3+rRdBh1saYM74DwdfeZ91bC/1B8kbcPLYJIGMIKjgza0ddP34/OHz/x8AAP//",
+	"7L19c9s4ljf6VVC6W9WdZyhZ8ksSa2pr152kZ7ObTvpxnKd3t51HgkTIwpgCNARkRZPxN7v/3S92C+cA",
+	"IEiREilLidObrdrp2CaJA+Dg4Lz+zufWWM7mUjChVav/ucU+0dk8YfDvnxZqZf57R5MFM/9I2d8WTOkB",
+	"j1v91umkN3kWn7D22TE9bZ+On7P2+fjpuP1s1KXPJ934fHLca0UtpaleqFb/rHsStTTXCWv1W1dSktli",
+	"PCVckRHj4oYsU641E+SvC6WJkMtOK2rp1dw8vEhFfyyFYGPdVnfj/jyVo4TN+iND3v191HoxpeKGXSJx",
+	"b6X+WS5EvDfCT7unAeFTljJDtZBEmQnYL5OJTAklY6CkBu34YNu+3RZStydANcwn4Uzol1zRUcL2OZHz",
+	"3ETIGMYxs4ntWHUoh5fa7o2A4C+88khIfYrL1vjdZDKSNI2/wCovqSLSD1ef7OwdoPvVjPLkit4ycRiK",
+	"L4TUU5aShWIpmVJF9JQrwtpmWELjOGVK1SCemefbGug0ZL8WdzTh8QspNBM6RzpLU5mqVv/3z62YacqT",
+	"Vr81M1JgxAjVJGFUadJtRa255EKztNVvHcWUJ6uB0myujnrPjuAfrfuP0cPW4fg4W4efOUtis2NET5k/",
+	"5dSwIE6lxiLYJ9tjO+twIRapkuket7BbYDr4PoklMwdGE0MCFwuG25lwpZvQj8Qa8n+hyUSmMxZbaXu4",
+	"Gbgl54rM3KA1aPbPOtkKZL+Vv7HRVMrbg8kmd8zNkRGSLHG4GgQL2bYPW0r1C3yKHU6Q4unmnjVwOLLk",
+	"eooMYnQCKla1yNdt/wU3gy9zDeipURzMzzXpzKT/W6kv2TyhK3OHHVz0WyHC7tYZhFCxIjNZewppRrWZ",
+	"x7s7lv60iG/YHg/icW4SXMHNFUvBCNxgRkkzjMIFoYJM5SI1v+eazOiKjOrMQ96xtD1Cqs0kfpWppsl7",
+	"phSX4gsrEQkXt0SmROHoNaifA7Vt+0JBq7hkNH4nktUeqT/Js5Scs5RqmRItb5mIDO1wYhVL71gawS7A",
+	"qQYF07AXHJMaE0sZjdvSEG9m8h6+98rczXs0ASpk/FgukhjIHjGQPQnTtaQ9zroNKoQl+46lNEHtTh3m",
+	"ZNsx7OlWZErv7L0q6IzVoho+0LYfAMKvpHxD05s9CqNegXNGMl4Z1tdSksQMVYNSLWUbnnU0/kLFKnde",
+	"1cGlpxGY1CgBYgXHVREqYndgVSB8zD7UnJP5WDt/knEbPgi60FOZ8r/v9frtbTrEoOJwpcxtJlOyTGWt",
+	"87oISUXa1WJuJsXiV2IsYy5u9shNZyXc5NT0hTCH1pgGLAaRxAW5+Tuf15qFJ7rNHNWF2fzCYk6v4Dtf",
+	"ZDp0Pk/4mGouxdFfVa1bIZzGzJDbhhdgIoqlLxlItAOZbKjOZdobj/HOZnXFqHm/bR/3NL/6xNWhRGgZ",
+	"yQzGq0stPu2J/cJqgyGhLqV5DcHaIa/uvrzDBPTPGlRb1bQNz5eT/17L+fyQThOnHhs+VjhYA8rtG617",
+	"Q/KU0ZilwMgX4zGb61A4xkyNUz43R73VbxnVDZlyWCaXhn3Q4/EHoqdUE2olh71+yI+XP78gz56enz4x",
+	"5KrxlM2oGWcshTGWW0YqZvNQOnXi7gUdT9kLKXQqk3XCLpmaS6GYQhllNSWlZYrrYtaep2ZDdLpgZQML",
+	"2YbHywef0iRhArWP/Mj/JpdES2KuGia0kYp2kk+fnXWf1Bv7J0ZTlpKU0WT2z9ctdTduuxvwulVOEFz9",
+	"byQK4XWqDIvMqZ460yrzBVZTM6das9S8/X+P3PBHd70jq4Ud/d5tn9P2pP3x88nT+38qJas+QU5ANCfH",
+	"vFmLGOuBeR2vU/M6Nns14UzlvFdcwI+JvNlM2j+lbNLqt/6foyw0cIR/VUevnaGj09XFBNxx68w6Z1Tn",
+	"/WbmSasjL2Yjlpp1UmwsRaw20zLjgs8Ws1a/59eAC81uWIqne05TOmPaHfD4rwulZ0yULovZJB57npFp",
+	"ysbaWn3cPGB2sBW1jBrf6reo/5iRaQ9cMOToKqqsqvv6ZUacd8CUUIaP742q/71g6WqdsAsyp6n3Xpih",
+	"jWrnCRSajvUPyjmFIwIegRUZU8WsXcrIiN1wIUCzxffQcQpz+hsM6yflfgz2nn56w8SNnrb6x2enkeEF",
+	"93OvVGp4p+r6Ci8EWsQxGQr2SQ/Qpzl0ZM1TdsflQpE5vWEdYt6Y8MSwldcKzWOKztifyTDhM66HIPVj",
+	"PpngUS+bk/WcVkyq1z1em1UgFn6/aP83bf+92z4ftD/+qVwI/AxEXozLpRLcZ0zo1EgCmClXhMLDEeoE",
+	"VJGhFZ6LeUw1i4dVc8H3qubydONMaPvvncHWOZTtXdUUZNonQyMrh5GbgfmXk6Tm32qlNJsNo4B9J4QG",
+	"jhPzXn8I5mT4yHIqSUoFoeYUzqiIN6xI9eY+O96wID+aFfn4p/6Tf8k2ubNtl/GwVixRKpfZ+mTXYSlT",
+	"BtKjkbQIyXgL39pCShb88oo+uEjIh/mcpbDwiVyyFGQGBFfcIdtCO/z0EFFhpyLjykngzaVyTvGYBcfG",
+	"RkcGNykVuvLUmJfqn5kqQiHqV2O5C1aVi9ftvt4Qx6vNJ0hmRvZfzNLU4RLU5bkUAfGwrhvuC/j7zlz8",
+	"DgRFtdT0++/OlHQvBCxgH7oyEqWSA/yLD2eDS0bVBjkfK0hDAHJTeLSKJvxr/X0VsR06o+U9F2O2RV5T",
+	"bcRsoPxxoTStlkwKvlmXqr/wOyZe4xdDwjTVlYTdgccWFGFuLEuqK1kf/libGG8Ym5cyYj4IXXlw3SqN",
+	"2ESmrNYCLeBzD1ygD4qldW4RZ8OUEqJYutPZE/EV+1QiEy5EpkhSr2xSsUEAaPOhjbZD40shVfplKfeg",
+	"QpgqTeINLDNJ5WxnlfwFTZiIafrScdAbuomahFpiInPMZlJpcvL0jMR0peyJGxpyKsWSlnuk1OjD5WTO",
+	"6CdjvwVmH/KYUa9Q137JJnSR6D7pdbtVxILCnWO2GN8ySnQ3atlR4KdulDMaQzW01z7/aCzrj5+70Ulo",
+	"VmcmZdSygY3NBiT1kUMaxg5LbDX71z0Ya+/5jXgtKlQBQ9r+rvvd6Myu/w/iVsilMJJGrdP625Qai2os",
+	"ZyzLsLGSB9wfoILHEvxc4OjN7lwpGPx1SRXmCgZe7nKJCZQM4LvlHNRK2WShjKhnwjDN79kv1C2ftz6W",
+	"yYoPit6wijvwqszwTdlcpoe6+cxCVzFsTozneTOT4g9iTHv3VREwdG5ZHg9zuRAVVNnHH0JYRhE4iVLn",
+	"Pg2zWsdZLloY8LG+5D/91WpaYULsyL5aNrR77ugnl5Zaj9RfcTwkdH3xMMLtskZmbCbTlU02Bc+znED6",
+	"CNFTKsgp+Q/+U2SOFl0oRjCTz2uy5ldco3PDOebMd5eUaxYTJWfM++TIW5teY86Z9ZyY7Qqc6eCxbgcu",
+	"67JZ2uePcu5t5z9sewfiplcDV+N91PrPtvV7tl+/3P6m85Del2ep7sACa8mk29ihMOp91Kr/bvbWntip",
+	"NIOWDD1FNsIBnuxc7iDl5sL+8OH1y31ywYM3M5+/u/t2ytx3auznu3xW7l6OemWi8CNYbrjaX0gxSfhY",
+	"77jWYU7wtlUO0pz3sr7lac1BPvMjWOOce+0rS6lDypvHtNpf/zYo5Ahs+0Au2eEw2wRnRKaPa7vWCwh2",
+	"2K5iQv62xS4Muj9Jjx90GdiQXztezJjQNn+KGnsIHktpzMda2Vi/Mfhpn3ANHhJFqCDWwIFdi2yIDS1U",
+	"axnZv9iAnBV58EQgEw+u8D1g633NwY67vl4SsG3f16oc9rbzod5NCRiBBK1K4nX6x7bsP8l49Ydeejw2",
+	"Lj/WnMh/f//uLeGCfLj6uf08MsdMjv7KxtpY8Yxq84EJZ0lsNs18LzPBnp7iXxScuIQbw4uK2L6vwAsj",
+	"mDLnMnvpOYkZmz+2ff+VYkLQQwStj8jXkrO2zih6NHwzXCPEWki5k4sc5TNRMDOMKyeaI8s1DNilXOBr",
+	"dwlbEeDDi3YJXeoZlnWNWCLFjYLELCvEDafBh6Q1+236Qoe81zTVhN6ACYdpOejJBvfrI+M5n4ryjQub",
+	"Q/PH49i2t3TG4u8qdOutLDcsI9zQsJIhVyfyGLZQ5qrnd93EqnL2rZtZWrp/H/0B/WyOGXKwAU4UyDkT",
+	"HfI6K2QhI8YEgXK/sZEBS66ncUqXAsOiasnSR6Ogv5VYEvSGi9uHSYE4wDyosdseIiFjmAd58qJWZXHQ",
+	"to+V10Ydwjfo1giTMR3xkVNFe91uSZnUI+MUu0Dflg8+alXWfm77SHmJ6xeTNoUqV5Q6S5nePh6+COrz",
+	"vxZH+Dr87SzhqH2ktwxfwyH4JmM8RSyEHRgjD09QY4eyAb/u3mYKpWB3LN2I0lB3c83Wqke4t7+m7I6z",
+	"5de9Db4slzxqvz+ylbM7rT6KbAhaqV+qb5Xz8tgfO4qVNPeRbfseDHkftYqFits+UCi73LdaWYFJ4oMG",
+	"JdWYPsmEa0VSNmb8DnJN1FyK2Emp0163Q94zDQ99uHyDjqdHwgd57JQdmCDEMdm2gcFge9s8OtbNsFn6",
+	"kDjEqFcWyNMu0XzGlM0oUmycMh2B5XDSLfwNZmITtwik8MF5Z9L82pVR0VQLlpJYkrFcCK0INb/6Q6YT",
+	"hVgvO3BPBreyjXf8QHvjnFIQGeYxZLB8AKl7JIe1AEezw3rnoGK2LXk43F5T+fiYkQnlyaPx3awD5uy0",
+	"tnlAm+3Lmxt0Lyu8HZXnEax2iPKzwzpncDw13FFvPG7PXrgXwqP5WGfvKfmF/wTiI/hltxt1u10CuBCP",
+	"RecrwvrssPaLwic2a+tFbJ4DiO0q2KB9Lfdvv/3WvghgH7a+70EkHrpX5cA/O+1ZCbjQ9r1bh1Ey9lo5",
+	"wk+Dr2Wz2bf9pgn7RMc6WUF5xNDmK7XNWEPnELIPDovgRsOI0MS8Jm3l6PDPRkNLFdP/vNCT9vPhnwsB",
+	"SP99tzxDG3KG8w8U3Pydz4cFZkTwlfarLfvguKKA1eIgUr6G8FAs/Uqpr9ZNEGfwUVudBA5qyr3LPIzT",
+	"1ldfZZhKB0q45bEHLAxDpPlcNTKlsXv8sdwf6sGpon8kL9G36U6ugt76YptZBaxV0/uTJ/wwu2vN+9rb",
+	"G9Z2PYpt9qti7xzN77he/UT1eAobHMfczJ0mv6ZGndLcbOiEJoqtSTBbVdtDfRYKFLkgWmqamKnOuAi/",
+	"0Yta8+DHz63xapxwcTOgSIP9Lddsprbt2CWP2aVcYibcp9f4Sq8Lta22FJGmKV1B3NsNk6EVpWwm72hS",
+	"f7wX+I0MPekSv7A7DQ8Zu+agAQZ87cHem6d3GKD5kuJIzZZRjsBJEQ+o3vb5d/bRC92C+saG1DUkzKzB",
+	"IMPL2m01Xvj3Hzb6zqPWGu7e/wIzds0rOSlyyRRUDW+RJXVkwcYKVuyHUuOEb91nmx9TfkZr0lA4bM3f",
+	"2oXkHV5Rt3xTQMVzBj52KZdqG3/XHbiESWut0n1Y4/x7bqGjMr4pGap8cyuWP1jWDRPfzHUfyw4JPMfi",
+	"l1RTxSrQIGL8o097s0OjN9RV35cvAfy2pBY/CkD/mt7wIRihGQ48WUyngJuIFNI4ZjEkWpOYgjc8f7Lz",
+	"IIE16uWj1jiFZN8aUt6X+Ju99Mu66Y3iLuCbrBmih1mnRG/VK1/CQxgA3zrCW4lfdpAD9ZAFwpORgRUU",
+	"gRnd2ti5OvItYbkFr+Zc8zlX8dBAspuxa19IAafer99zAS5hBUokZv87QEb2yebwk7eLJCHSonvSILUf",
+	"h/jdHZaoJRZJ0vq4LnRwuQICtixUlrGxw1qV69ngg5pgeNLuKABENNBnHFn3Jbf62nxLZ7iIuQY7q+HU",
+	"6LgaF9aWDjmYQTrWm8EX1wQcLYdG3An+UJQF/5oAIa5T10SMZdiD/c+tiUxn5u3WYgHnuIpbo1YGEDe4",
+	"Y6mqXGr7xxJcOQdCButvTwyfuF/4SsyRXGiYr3uxs5Eu17CqilcQsyTPZlHrU/tGWu9xC/DlL+nyF6YU",
+	"Rd85L8FRecmV5uJmwdWUqTweJiL6hMhhfl250E9PWwEeUncd8SgnkuvuSOE8oVQ2U3OQmB4sNASbzCR4",
+	"yX76xaw8lweXztnh/xalc+4OLwHzHdu/W9Cw4X/913/9V/uXX9ovXw4jMknljPTOu912t9fu9ozCc35+",
+	"ft7uHbdPejmesldsCGbaO//H78cOWusJAmwd37fX/vFPZeIDK0Au5vPUSPCG+xtizjdWKIKXS9fTlqZM",
+	"FqoxXVigUYF8FSbKpIzGqk9gwc+6XYi80DHgDnOMpSRcsFK5u6+5R47aTYvgi4P2sggrwjF1CYG24g55",
+	"p6csXXLFCJvN9ar8orFVL1ZxznFkW/NZgS2vr+PPp/dt859j958r/E8/95/r6475x8n9f//TRmHvxx+t",
+	"yiYlfVlOBFlXeOCpESoOcn3DBQfrXIKV9s7d2cLVDPXJEmwTTZbQNsl2ehJyWbqMtUQfdDvEvS6Tfblb",
+	"e7uB04wz/fNfZmfXT9CmHVW3W7cz+KBy0KPOlDX7Zg4YSDeGeGbA8eWgcpUnNAfZbHFJc9QXFjFjqDzb",
+	"5g9R/ZN/6Kv33ZyJvKj5Jm9gTGzMcLob+CKGiZS3A5rwW6aGRh2FA0wWImEq38UBq4ldUlPBz+iH3mjt",
+	"41P3USsYtPZevZHy9sK8stXMstTkhylduF1W7A1gK2BuuvSBqCFUUXJFaKIkoSMFOCs5MHLMdhYlyzda",
+	"pCovgbjQJ8etMq15TJNkRMe3g0UK2sGaMGgoNMdSjBdpin42Gqu6ZGAfhgFzsKDrdOzibprKGTOHpHJ2",
+	"ibyRVTC5SWZC+rTS2AhN2SGvDFv3/fqvfVeU4spfTfOf9CUKVFnEUMUA3LDskzKJB5jZPFiUwzH/NmUi",
+	"3wYCn4dkdwWVclzcZFYj14blEiluWJrV0X1xhWSe8js6XlXukUN+HMxZOphxscDLqQZXqbGcNxAJ783j",
+	"+eDKCVidLtJSEBRRayH43xbM/tlYyfdZM6h108WXvNoTPKaCjBhhAn8L2BYdciGCetjgUSF16F4GXzp4",
+	"CV31cNQKqobLPMyapTNVucxbygYLmKTBG4M5TWmSsKTmrrjXkDnXF+r9VC6N0TBmkdNXHPKpPzioLIJ3",
+	"2wqGsMKj09qmloSaiOvCgPtWEImeicr5MLLCtkTwlaxPUc4VBFT+KIT7ZQVVTgqWSITqS8kqxduupm3J",
+	"AP5mKbC2jSxmIK2QVQFPFz05wBQ5oOs1rOvtt9S6WJ1qPVfEPUc+XL7pkEtHDXYbA/eSzzHsIBkeWb17",
+	"+nwLtHr55ZYn5YV/gtDiotRYia3rULwm17wj+IBDyPGllYX7qggpvzbT4sVZteAfLt+YM8m1MmdPcc0i",
+	"spxym2AF99nGwWHVa97KF4K8/z9/ITIlv779C97PcuJR459a1GAuyIgq9vR007jPn508P63oUvSno4//",
+	"658/d6MKR8/Db/Zc66TuVqYrXI81dsK+QeYy4eOV2xDrSQZN0mythVfQcocNqriSC3J8oTTlwtxsa/Jh",
+	"zlKC7+1FPnyViz53ndbYFnj+ELtRdg/n6XmFDUPgvoTIlMXjVtBtJRNrKBart8P2eNmwE46WGssC1Nia",
+	"S2V7mjgnxVAx/Zs3hWBFCMTtbS/A4KLftj73lZeir8Nq4g1sYn6E7SbjUn3dJpx7oy73RqDGjKRMGMU8",
+	"GtvtaY0NXCchVeFW8MEKaEygGKHjMWBopiRlk5SpKcbSlCuXtng9cmEuE4naV5jhDPjqgtki2eNzx9vG",
+	"bB3hW2FPy1pHE63I7FyelWaYhV2PSoRTeXuhCzLhn4yiyD7p0Kjj422e6fIV5SkZhgmeNkYJnhlweVO1",
+	"+7yPS6btpGfF9eOTQNjfFjRBpzRNlCulzQPjD6kG/0xI8Q5Bt8zY2ar4FzRw1GDDplJe/8ZeY765U/4U",
+	"BcuQ36LwAHzcfOb/g2O6cpNz/0WPstmRZp6OhKtSwq7cwdVTNrPNflPme6hytSXUWirkcbCBqu4bAjiO",
+	"4OJLEj86PJ9rEIU12uamw9Ad9pBCD0Xf4b/QJKn0S1R7FbbJiKqjdImebXdqTrAX0Q6L9ICjUWD4zafE",
+	"HwbLAhn3FDZqy6E4tHM8vHNL3OK3XJTJ2YskIfAn6Llk9ybf1Y55zKDllGrA99BB41OastpSuCgjHqP7",
+	"Hheqhhsf5vJldvXbjHPgAtXMASuJgFMBSTfQBMwh20Esk4kYccpE3CEvEEHC3MuohSst58ZshYqMXlX0",
+	"o4nHXdTM1n3hH0WizOvsrrQba7G5FRVIvs8oRdwYFveNri70kGgZauYRGS4p12roEVbci3MKZ1jmLkue",
+	"AQJGkMIEhlEGzgJh9qEFbRnmsWSH5v4Yhr5RhfEaIABkJuLNRC3zZKlrFMEMBrhDRZldQw9q5BU4qHs/",
+	"csE2SgRbukfAzuM6d8E+ohCAmXzeLdx4EewSO4wfXBPFb8TD1sR84SuFRQBscQB+gfV1eGPdBeBZkEsB",
+	"MtJa+EJ6lAM5ZwK1z4YMbUcPgUOLQBX4F+fd8DQ8yIp4QHTDnHYubnY9w00CBIHEXRu3KEuchC1s6PoK",
+	"l4iADQej+kJ7D49dSu213wZ3v7xjaULnA2snrm/7v8klHA04bDKJ3WG6ZSwng+aGN0+6qDxnzTG7m/1L",
+	"x2fnx3l3X/lOVUwduhk2rWn6oretuyfWvbyM3g4QhWsAmTVVTRBjoqbGgrPyDl9x9txooThTusy1GsvF",
+	"KGHlhwBdBw+Mte7jDENV6vYsr5tFylSjI1seu1tbdEdBfp9Lz5r/+w6OBERUGeyecl6DT4MO8w/SS+rm",
+	"rN8wYa3U9bT1CKARxnxGE+um6rSqW9r2npdHXnyn9FoLMOVKy3Q1gGbGDeuGwIBOGXVbVKMvKqDU/fjh",
+	"6sUTcxZDHz8sLdox5pN5PYPZrphfRcPw09yeLEWVvoQHv2ZWRWk+eELnRiiGvfcpVkFYpzaLQTryGeuQ",
+	"N/yWEUpSdidvjQ0iWITbwGKnHLrziaw8WsEuuuazXrRlsEhmGefKOibhs9uTIkNJFR7UgMcriguybu42",
+	"KSHH5lFBuhQ4Obfjm4WavbF2FW2lgXEffVjrW99QXYy5ysHcHm4ku7UHHWOesjEvl6sXYaYQIsFJSWZG",
+	"noTRHG1hKtHLChnUV9ZMWtl+2ZkTGCURPB9hTACvQ0XojSQ/DpnSfAZFXE9CjoesCfOz+zOUygwSRiH7",
+	"xfaAKb3U3bE44CoWzle2pNGWo1pgps2HYrdywe8Xt89WqdF1vdIh9UfwMj1EJ3G3WZkpbuMqAdp6xvU2",
+	"6aSpRf6I7ngPuut9q6g84W5mKN617+fKQ5/t1D7qu12OX/Vt727z8qu+4orPGMGdlc1SSx3U/Z+ZQTtX",
+	"K4OuUWplZn6B3umz0+cnT0+fbWPcF5ggWTMV/2FlB7tJ9u1pr6XifM81Dk3ScDvkAgsQXDbIMMjysciM",
+	"E6KY1tw6hpwXFl1hfejZH6b0mIdEsyxdX4WRX8YaVRkbUKEa6rfNQTL2jxNRb4pfYm47I3IMoH+g+paA",
+	"OTwch6PdUlW2Gy/pyrmomgUVAWwrCtBb5ISkPHZufaVpCt0V0dcXW0W5bB+r/IdqMYNgXpKQAHmnVD9Y",
+	"F60pG0vXkWz90+A48xIi/Lp3eAh7kUP0EL9VUzX53dMRuC8UY2ITLVgdABoyZ4gFH9kaqhW0EjC/yZYy",
+	"BFNYQbqukBlM3m5ErhVD2hWMsn2y8yhlJAdfU5nspSWhcdwhF0SwG6r5nf+LWox0Ssda/Zl0ccFtifIF",
+	"zNZvFLVbYbhrpfyvwTMCQBpmAVz3nhsJPVuX5O8slVs8+WU3dtv/9nkZg72qyGoXuXbfNt/7+OyUjFZg",
+	"t+o8NgiZSqWjYIYxV/OEruCJiPxtIc1bgNcqFjOW8jG80SEf5nOWwqwTuWQpGVPFrP3MroWCt6EbnYTf",
+	"jqSeEjVniZG9yjYrlzPKhbdCjI1x8f7F69d9Mhz9f//veMrSjsXDRJyS4SfRbo/M79u3d9T/zXamUJqK",
+	"WNkAJVIx/Nch4tCarcBvkyXYKDRbJu4arUdh5aVZXZf4KycTliry/perXz9c/fy8cy1KqgKCxPSTEo3k",
+	"lYgvK1Itf5uucvAjRms3egDW8ph3VDFgOwzASqyiPrQsCN4LbavFPXqnZkni+nIMUccf9p0RJ6S+FusO",
+	"QJimMxJA4OcsAa9cFH5rPzSA9NhBZkYUf48ZEaHJQcfgaRk46GOXzCXXRva/zz5vidkSM3lllnb3cESj",
+	"GERD/BpMMx6nLGZCcyNHwIkFzNDZ5uIvGIGQEehtXGP74ZLmxNBWBJ4sN3ijL8Jz9oM0CnC5+jTWTL/Y",
+	"7OQtuwkKe3zopK4iS32L2V0hFkTDI+H67+Qn9Vor7AYBNlGulp0r4rARStkaBfimT4LTFrwo2FtfsTlN",
+	"oaxxtCJqTseYV7Get2RmWZ7qDn398/mRGVxXUE833G6H4Sh+HpFdospl36WwIsOgqsCacX1nKCDqK/TM",
+	"QZk8KifYfRyvOlhUi268sbZKGvWjgoOhZ7GPrMsYq7ko+ff3794S+yb58fLnF+Tpebf3xJWpTFy3salM",
+	"mG9zHtytUNIQAg8d/f5/jz7+ryf/65+2boSjdyPKVF3jI7/+aKqX5UPbXFvbsDEoxj379GmXeMdZd7Bd",
+	"BP3Ck4S7LBTz1vn5Dm+ZIzRI+IzrhlM7PT7fYWrhcANI08jjwPgUDF/etjUdY1KeDLKBdGpbFpzutDvV",
+	"ifEXSVJZyto0QBOWcIRbVLqE2TK43KqW5yLPGKUHwcHSN9aHKnIOnbwPMJ/gCvOtxzBFdkrn62l3Xyqo",
+	"vyM0YbX4XYGNuDZxP2fzTY+5CB7tMF+49Na6tfU3oSaeU4ZCf58db2BpCOrqi97vOkW6oSUJqmSEXV8A",
+	"bUoXw2u+dm1TgKD+IjvCeYUPJWxDUL6IW7UjWNocRmHgQw3G9ylSoKRuuk3MIfqe7fQ92+l7ttM3lu30",
+	"2OKhjzXrqSDhDm1cFwXqN2lcmzm84Y2xNJsv1O5h5b/wOybclVLmVLY1qOa8fLh6gQ5jm7iu+CcySRH9",
+	"lyYk5jdc71dq/WjFVi96ev/kX8qBHf9NLtJdUtptFnglMIfhIPChY+pzWFBp0VrLoTlqmA+TzPaslcId",
+	"tcxV0kAx8LWwqgkqI77ywUFTb2QoICibSVRczhwNZYz3utQhAx3EyKW10hRZplxDzhEXQbihzJsZag7d",
+	"9jltTy7aP3/8/BwRid2Pp01+7FWA29Q/LnhaZoG9ffBLPaDT3dCHdHbDZVPzul93/JYxRqZX7FnLQihd",
+	"BHYxBBG4UFVEBFsasw371RMYGwMpS5Yyb8LK9FqgYQ2+x4RNNJELDVB05oQFoTT8PLf2E4w9WkHLdRtW",
+	"IilLGFWM9DrdTtchgsQ8tkoKxBqBXLQlaYxBmXr5LG7bc/rV6foFmiW+NG2l4up4DXcjPCkuGII4jSEF",
+	"bcaVprfMevrMYgj24DLeisqgbTUuZXyW84KVO6A2OZ3esmWDXjT7SCP5A7SEKdFKqnu5lG3aW7bcKWlt",
+	"F0i+rB7vafc7Pp93ambL0ut+B+v7Dtb3HaxvDawvlBzd79B9jwu6L9uc518Zxq/xShSuT+sXKkfi/VjR",
+	"iggPuy0Fv2Q3XGkLm4TX669QcP+Gi9uGV2wmRWB5W/0WEzdcMBuIzaWp0BkDeD1wdco5E8raeLm2CxEZ",
+	"2tYp/bcXv7wa2tYpT09JwoyUU5H1OUQkluZ/p6v51HyLipgsRMxSNZZpRU4AOL6kSFY5mitgbBC2zPC4",
+	"BSKAzEjfjAMSNsvByyDdaczqDwJQYPAvPDCQShegSASFOkxUIKbd0YTHeXQCO/Tzp6dG2FSgFXCPto2I",
+	"GBF52jUrDm+VHpY6qANv2fKDYk0zHZqVQ6XAyNDrYnviUlHbNRb436XYqsNeuefyrl6aJO8mrf7v29X4",
+	"j1E5WkH6A7S/zyQTFtnyuLN25l25jKe5OPdSrVlWObgw78pnY2QJyVlm6NsPb9av+G7JiQraFFcHh+l8",
+	"ThRdonFLSSqXRNGVwgyRk5OT8ycdcgG/NsYj5qk4n4q9ZkZUj6c2WOLbO5Bf+DiVluVd4aY5O1L47JTJ",
+	"Qi9Shn9UBN5col1dcB55T1Cuo9WV+0d/7R8/Xl938N+96Pz+yb/8+N//+P1P7Y9rzz0p1b/e+dTFBxTk",
+	"7ILNMYAcw80lp5kjREidKyVzkEAPQbIxGoJ5L8jebFLuUgY2YydVdg7WO88cdKWr9Wr80A/Kd3Z5YMOv",
+	"P0xbpbp9kazqs6ktUgUDhE7uhrlfjb32m9A1CzMN0SvdQGUz2Fk9szrENurx+xa2Ci66Mt12YxVeMbSJ",
+	"Wqn9YvWc3mcENjmSuzS8cS+VsewVNgmVKXREDdtmGH2s9KyyT3OeMlWaGPBBaJ6Qpbv+zDeKOpa9e51m",
+	"CQUoXzBKUAm2hPSVzirsqApTgvJuW24hv15aV06pX9eL7RLvFqIPXg7kjxsvx1TFDiR+IXO8svUoHLQm",
+	"ee2g7xY//jWVo4TNmir3aSrTigAPF2C+YG62ioiSqc3wtnm9HfJOJCsMPgzt0+2xFJoJPWzWBdHj7GZ+",
+	"Eue/qvCU7HA1V7U6urKZgAtv17ns1E5pZaHmOmFVbbiKkO3m9VJhhb/Ywhu4qVerkqgdvO+IWccOqyq+",
+	"DT+57r2h42mWmptArzc3CeVrmhy8S5iys0hF3+p+bXU37s9xmP6MJkb4sLidJURWPbsQucSfqseE1O0J",
+	"JFts+JRiabvOg+aZsK5p4wfZJ45ZwBufyoqnqh4D27Ft7Cqx4SktZTuh6Q3buGRqMZ/DwWzPWMxp27JF",
+	"nReYGMsYBXfV44VTXedJTMOpftCI6rYV1VXPoIZZawPtozm7ZcuzAcDfprWfUbFqI+xlO4C9rHol/2Q9",
+	"2sEEciej1iuK3bGUJm2citrI2W3XI636IZfBC37Q2gcGSwcpBme3fToDmql6Ut6xtI3JPRueGi3UauPC",
+	"pOYzcKGV5gReMho3dn59tcRehEjwCbJlN02qtC2OxrpFfCWXcuHKxnN5rb6WXBSbaNjgb7VapzSbqyZE",
+	"wQsHJKk2Ul1AeWF1yy7JS1v5fsnjxsmV3Fg3Y1YTNQLRZAK4ggET8QA09BIQ5VtGhv5BAFiAR4fZYlpk",
+	"s84W7XztE9vodCtyZZ41nCAX6ZjVOBjv4cEyNd5/oZygsiWJ1pZ30+5dla7ihUdzIONEjm8h+zjIGfo7",
+	"gAnUya7cpRt/Td/l0/sn/1JqJFo0mN2w3SpKRdfxMPIu6INBYlQVmmYEQaHpgUb/Y2TyoO3L0tLsEQcm",
+	"gtgiVOQxRGB1H1gatzlzaK0GN6O2/ODuCHW0gzTaT5FANnDlfFjTtM80e2ujRJZLLBo1/6357EKgytkg",
+	"XIavrgXMzK+RrVyyJBhH4ETDIAWdGUt4Ce3K1tzJ5qORn2lI2IZ1bJDmt5675ISZjaNANid8FaNTy6l0",
+	"v7CpNAXROdZl1Q2/rb22JrF3yDFs5EP9kmKsmDi8jjyVFwbgacOlK99XYzQ9RCUvQ90AuCg0jzarQTFd",
+	"qdIMlnRFYrqKiEziIB/5KuyWxxXRMqar2m4unOtL9FytVdCUGgzvyss6SxVz19usUbi9Dnw90h3EUnyn",
+	"k53Zpgz5Huh3H89w7WGLqlnHLGdT1+yq6TLVDDcVFmrtnlxtCSjl32+o2EHvgoFzCqxrAvgHlyfu6qO9",
+	"KKRCGaEdZ2qwIGBJd8i7CbE+B2iO0c/w3KzndybVLpCtlmRIYCyJ1kBeo+v7aTP8gFJ1y2IyOSRlYxkz",
+	"NVClsL7v+Y1oc0HgmSAkP6MxMxLC0OtyOCyYkm11M2LYh0QSIYMjvRNtOuVl2QJVxDEBSSk7Dfeg9iFh",
+	"MoBZoRJjLISvV/110j9ZvQBXFfq97gGCvYHu8DJMtAhhzEcrUBqM+lOmMIxWgwygtSrxIGPn3XCPR6uB",
+	"A+IqzWl2fwyobD7CQlUZjYBttfOnzRkd2EOy4fvm1JeBZzUYpMZGmFEyH/JDrSK3alHABvndKkw/T2jZ",
+	"9VAH2z+fIlRaYt0YX8V+o7TzaL4J89qZfSCeS83cjgCvv8GxvrQ9NQonGtPw/rCn2WP+lXjFbKvSYFPJ",
+	"mM4YoTeUiz0ciAAhxQMPhjMuY3obQ1CDmCX8jqVllIcZ58B//tldxIUbsApfam20G37HBFnMH7pCa3dl",
+	"ePi2oyAUFKqoqBLmWu8GGk5epShd8fVV2d5v6pKpxezL4prvCFTeBFccHJGZpzjo6t8oPlGCCl6gonxJ",
+	"YeNx3lcgdL9cfmqtpijZoQj6OeyYm7opsFNCV+mC8Zg1dyXuGr+RNum6RgJckJ9dL/ADoTVYPeyBT312",
+	"CcRL0DUBnSaUCwBlTScMJ0ZkxpWCWu00wOe1r3/JUMbjCUft2wFcFcWqFbGSOmsD8d5LooMHqneUmftq",
+	"/vvIGvtuDyZ7eb22AuW7uqxo7FpVmFuqk7x3yA4F76BgZM5SONiosrpcrJjyZDWAiDdk2wQRb/hT8ZfW",
+	"wcKZfbwse+I9vxGvxau7HWrsGzmzK3D9IBkYnFRO8oXw4P5KRrQ8piIEGkJsecB+WKZS3BDDOrN5BoDo",
+	"NWpjyU+pIgmfZFnGM67LS9aqej6B/j/sA5Z4zMCmRMfQ0GJXwN/gwx7NQksyo7cMQBlsb/L+2gQBQp3e",
+	"2jMF6WMdMhTS2Y/DPhHyWsAfAE4d8HOzJlMZkCDW6TjfVIcMYwbKeMWggFwOA3NbxmMuIKMrWruADFEn",
+	"HPavhQUz9xoxGcKqw6Rx/c2ymFnOcZp2nSA0CBVF4F63m9QhQ8zRjYtP9rquCVznWgwVvxEsHnBhpwAP",
+	"2v21KdGKpPxmCsDrsL/mg4E5Vb7xOfB12NkctKfVnrM9wNinNWy8ogzzNo/P8Xk7JXB5W7qNdg+jlx48",
+	"oKb8QCAjgTowzZAuc0BquOvQwAH+NeBiIJg2EhZws9y/QGcYjFK5BLeFEYgfN8cbboT5VhU0pDKWozGE",
+	"aZIQJgzHWBAWhU5KK/rNI25TmkGjb754qLarQ+MZt0msgDsGHPg1MuJt3+3y5cKDC5KNKyc8DN3Olxyc",
+	"y7JK0zIk92CLsqbejgrHV1nEZQOmJsr+N/KmqU4CliVw2NqsfzYv+PPcDeSDgmNstI9k5Q8xMA+sEioP",
+	"5eW2Lu++kDZFdRbFqxuuC++7Ssg7GbPBRgRe5EF7YzkRXMqSBGOXkO9yQVCFt8cRO+Rl37Lt631zD/Nn",
+	"KLW3x/nra045WD67SFHIDqVcdsvncxY7pamBLw/qZ+USeGThAkcklmFaAhYpWOMInST/rG75fNghb6Wt",
+	"87b6gi1L1VM2W3cENsq2QCuhqrwiduUGCj3dVmvBHMrpQsSpdd0aRSWNM9UH6m5rc/LruKSuosjPPgy3",
+	"fV7lqRzO7eTnXLrFzvgqvzPgr1CBzYTmE57NOOUxiwhCY3iZaOGQJwhG0Dt+bhvshPXS5FfELXAtgcqR",
+	"Uo63Y/W812z+wieR7JyolOWhfNGebPlhS7cmP78vMbHHlUW3/2WuD6YFndR25qld1nEfs4Vxq6fzReax",
+	"s9cNrOPazr29LZcbuHTZFsZI2Bl8AGJuqhRaTeWaaZ90IV/CpUu4bisWZwu6W4Ghh2oGpi8UsRmhUMwo",
+	"Hi4EriQUlmuFNbu1b6eLRcy1V7OyW+qs5JJqFhiodL3bhSrbgqsAgKQYH4PSjUkqZ1gRx2cMUsWJUXZG",
+	"VLGgX82rhdmao59YmnAxhKYvMRvb1ogeaGRsednshlH6oE4utcByyjaOsfmJxrhWZJ4ygHGyCWjYNA02",
+	"K2V6kQoW98nwQnF69B8yuaWaDtHAgl+9oMl4oTUdRmT44eqF/dMrPT6Cn6C9219+uRquNVd7err1dtwN",
+	"9je+YXpQ3jDERv9jAj01vOIDr3RID9YnSVAb/rMDCoQMZ/ZpzCAZk6jEGP0IzdcQU3L3SMkuaTJVscYL",
+	"QGoYQi7ccIdg5lQuynKr/s38GhXiICZY67RmEM8bkhjL6tf3DYIcteaM3g525iHfJwnBkssQpOtxyuaW",
+	"PQ/dwcqGOg//cGXfnD19uQDftxWwqmYOa+ArrpW+2jRx1X+/ec5q2cyjnJgr4dpoU3Oh9T5CLi82OFLu",
+	"nG8PysNZOnS/ALx+q4XEY+8VsANC2k7QJ98OrNrOGu9WiLQcPEfVZjho4J2hnUuE3HsPZeHaUtfi7d9S",
+	"rjUTQR1KCYeb9xJWhvOGPk+L1pICZKFRoWcYjaeC9KJut2t7aMs07Erdt+5EpW1T0sxTJAVTmAEAWr25",
+	"6miyNP90lFQ5S1f7W5lwoypqHHbp9bNTaZtVr33auK1yq1mlAUXi92VgI1DlM9jIV5kHxTVBR7AFG5/B",
+	"OiFnQyiswlMAyTWhqflPDpYLTAHly/UikuziyV4vniqbneG5TdzgM0VqjhnUT5cMp+XXcFjY6m8tXWGJ",
+	"m3eUkxble50xY3DEt8ms5vUpNia/1cWVNe3f0ZNWywESDrN+nWbuDJ9LULkiP1E9njZcC++Uri2CLuVy",
+	"zdm97u4uYRC1mfBLpgC1dTfya1wpDYmq2Sh4xkX42943Be16XzH3QyuwoAB+q5prXVyAkqbFVJgr09BJ",
+	"beEFdA9hIja6CFZgdAh6LaBzilyCC2pOqCa9btTt9sIG+HLiQv0KHjCqTUlePYY4S0Nkvo2+UWlsRHQF",
+	"lWk0TThLfSrBg+uaNo5cRFvdaTivFpTng20uXipV1F5SnqwAXwWhEnYpi2p6/it9BmEVVwbEn19CcIDu",
+	"VBPidJOm4LYBeF9pYW2uQG8X9FzMsNjMQkvKtQtZ8nQ9/6TeUPs0x0LmX1OEQlYNljCYbM5j4c9vlUBq",
+	"Hgb6bhiXg7P+ZsG8voBvYk6hhTEtLYAVY4Ywqtg7ARkcfGDYR96GkACkBYpAclm+HHMKcYSvA00qNdVc",
+	"3OyYumzOQXXqsvnr1+kXa2HWBls6gkPfi9RiPMa24puc9nzvM/udcC+zudotNzJdFQuYv9RELQ5yHazj",
+	"HPhrsEAhh68xxIazd4GZqYdMgKbZECXocT6hGa4vlyd7QRQ1Bil4GSra3GzWMBboTB7MKnKVINqZnXGP",
+	"EOqb4u3QepNai2q9gbuespTZTsF+LESWcYAFmC4IvMt10L6l2AAkxEfH72wCrnse9c6PbRaRCxfJeIXe",
+	"NX92xvZy5wqAXvuEqTGdsyr8lx1QZ4uFZutwtKWAVq6IzOyW0nQ2r+iFA36MrHu7f7w83LOlMssxrAV7",
+	"Wachz14BUC1yQLAzG07eboUHQJkqDT9tUdh3jf9+7TbsO133FrangkfdXw3JQ+dU7SzmRt7HQ3v2QMPF",
+	"LErACs55CkvqUoolKaXVKKX58FVu5Y1glBWk+xT0AuX1ATGbtb0HC96yZfVFTcmciZiLG7xuXT0HeBQ6",
+	"5LVNEue+jcOcKh1Z5Pr0jo+ZbbbFNaGKKGksegVNT4U591yRScrY14KFV1WHw3bAMVuVnYqOLfDcsFmb",
+	"VKIaflErYN5rD4pUUWxBD85MdRDBLbmICJ6J2+0caF8ssUuCb+R7e1go6W3t7u2mBnIk72ovaGEOGcwK",
+	"5/VTse0aeOlrxJpkG8m4oseE+QtUFwDul1OqSoVrs1vBV4nV2BafAZdglUW9cGReKy0RjrudgMfJho5z",
+	"XCkL7Cgu2DaOObTLuLiJ35zrONuVUvK8qsjjIVRxWeMfMhs5Riih4ouL9WMU3CczdTOwfd0/fj6paILq",
+	"2BFMmsY4aJgzWd51JLCtmh2rhgd/A1iJr42jylwiSO2wPEDf+BxuSFmyZ8ivT0hktjAbWOO9kyTlRgwL",
+	"2eIH5TBYVmExotVqCmPb1KaP1ZxwRdObxvXwpd2SLkSxEWioNdkkAiytadbLucT7sGEtr5o3PHsoL8D7",
+	"m0gqbQdyZVt/5M58sKPrepoDnglUo01b+xvX0y8Bd7DMfKc1VnAnWBib1mN9hQDEEcBg7QA5kDVvqAEO",
+	"48LIzeJ+w1Qu1dD3YUwSCOrZ7P5ULjHNWkl8gsXYO06xFNLS7f5G2UyJucMWGn69Hutzb9Ytn3Nf2g9W",
+	"MUJfCjIMSkaGAWSN+7WDRwFXk0+y7zwGpGWE1klSRuOVpQu8Yjf0jpElXREtCRVofpjdy5cLGqLmfkF3",
+	"rfPzm5h9LZxssGsb2HQ/QM4OtnlGY9YUs3mZSg3t+41SFZ5g6kMUNfoo7ADt/BAHzTeOVN8UPLqAJJ8z",
+	"I6swpSHsO16kXK/em8GRERzSA6BmlV9zdzRZoGn/4t3bt69eXA3e/frq8uLq3eXg6t1/vHo7hJNGLTAe",
+	"AtNOqZpaP0zFW+8HP79+8wr0O1gL0PAYTcFva0k3Gknr3lDOxUTaXqyajnXWyxso9HAVDvoJ1Rbcsfx0",
+	"uCIXv74GT4/vaQgP/4AlXXQ+j2wH3/EtE7HL22BkzuQ8geYtPnURK6rNA7YHuLJ93zBGxu+M9pdwpZlg",
+	"6bUAKao8XAhU8fNJDm8D1xCADgQiIsedynU3z0nB8KXOloW+Fpgia3GB7U0GC2Y3jFDIqnTRLmu8YJ/J",
+	"9bbnZga2SaRvWxXUFLtMXJ6aZb0WsRwvZlBMN5RzJuicd1Z0lgw71+JavGd2je30BWGf6FgnK5jeMJdD",
+	"0Sc/AZcMrbO+Q36SMWcYefv39+/emtc/XP3cfg6qmQaoY9J7Sn7hPyHV0BZd2sYm12L4Aht4tV/Znl99",
+	"cvN3PreQKfgifFxjqNBm8Jg/muE65IOFFcNiszk248TOgPCeAx8hb8F3jb+0HnU4IfOEcuGap+C+/G1h",
+	"TMU5TSlAYwHNcjxepKBXRbZ7PI4rBcsPZJb0TZYPjSDL5vxC/cTQajLDwPI1io7QXCxYYLEafnEGtre7",
+	"PdKNKDW/yQv4njIbbjEG5jxlGCbyH0HQHgdNADfLRCaJXGZfM5e0NUIgwubjQJBfAVO8CDRKPEsiH4Kz",
+	"7/iCEJsQDcJSQXDsNeRHGzotG1voHvN56LuIC2sbaREEArGNwM9Pz549iciQzucJH8MAR/bBP/1VSTHs",
+	"kKGRY0MSc6W5uFlwNWUWPIEMs16EQ8L+tqAJrggy9bUY/mfb9n9uv345tKvuiv9VuBZu2om8sS5wiJ1o",
+	"ht3IM0hzEMfQiS4iQ+xuObR589jNp9ftGl4cG3ZS1wIOk+1naef89Lzbe2J4V4YUBOWdR0Eg46j37Aj+",
+	"MeyQC0AzoeSs2y3sCXA2MrjZB8Ox12JK59iglWDLgexxo3bSiZEU9qxFUNY41/ZkBltMlJwxbIsj2BJx",
+	"QAwv9V0WH9xagdZko4rXggpiFon6AmBqWc01xKBZ6MEolj4bwPDNiykb3yqSLgTujOHONGZpdpNg9MVY",
+	"9wvAZM3KXx3r9q0k/PG024Pb9bR7gphBxExJxs6TPqWC/OXV1ZOIzKmemudPn0TXAsUHamURmbGZTFf+",
+	"wgOv7o9n3ZMnERTWhvFc84VuRE57J+Z/zp5EnpV+PD0+fhK5wlqjkcBoETntniOJx8fmc9fCHGrokG/B",
+	"ssy5sicUUL/EikDvRjMgCG6dyRw467Za2pJNjWBQfQuIY1joJLJ7nzsGyykT12J4yXS6agO/DUHOzKlC",
+	"oQjIPmNmA90Zkga0D4PfX7JJ2yjaKWeapitXz9Zvhb80etRiNjP/7IPWHsDw23NhVQp33Qgj8syMLJSJ",
+	"BZ7FKzTLOOv4lqX9lr1HicuWJ7Y4lrx3n/Yqw8Wvr1tRywdXW71Ot9N1vZHpnLf6rZNOr9NFf+MUtL4j",
+	"9/bRXe+IBlVEc6nKYm9mlspecDNplBgnMbAsx4hxw+xS0yRCl8jKzZYLVFJSKhR18dzEQjqxmWEdaG1H",
+	"LmFPzXGlaJhdW9tJ+ewFc77+QcDs+wf5D7Yi/yCGNnhHIJ6N+fet+cu1+Ee73fb/b14cBtJpSP6BUsDM",
+	"CoJX/yAAvzy2ZxG7bOF76wHY3OtDD3U5LH4F4Vm4GCcLiFsaNoCCEftlQ8sgyCzMfzeHmrH27eyvxRFw",
+	"PnnSs4KN/Bg5Y2NtjOyvVWOs7cirycRw6rYNGKSI6lGxE8hmrsDnB4X78WcYOlgvs5grPGjmIl7hBQ5q",
+	"td1BrsgSbWu7IqXjFrcwG97sYPlmlc+gbNOyrwXXTdX+VHy2ZJ+yz2Z/xC35DTCdQn9OlPN5EGnBH1O5",
+	"jDIIJZoaoyUhscRDR2YQoUA8hNzhwZmuH4s+ftP3T7kWRe8RguvCLQIYEW4oy3YhmmLgWxs658kwsE+E",
+	"DFqx6KW0niqs/vXGIJ2xa8HRZWAVTG3dQOjeM3eV+cllFeX9YLZi0J0KizmxtA2fYSYI7KgyR9PKfO/P",
+	"REmcHiV2SzskLIMDps2OpWVgLUHBAEymzMlmNhXK1czxyxQbbDPmlhAEoHPSZH1qXuPiOBwwK12zYkm4",
+	"eW/ZKsrUb7MzuDh/dmZSwTnIUKq7rDO/ywmkXIwwOStYVK6vhbG6lOOD4A4wG4A0wfdGUk/hzBbuHAqC",
+	"natgalehvl/UZVHHtbaC9fq5Ao6pLFk2992ILETClCpFReujtguraYyDhE00kQvLtUOFWG3DrEKRp3gV",
+	"dsg7o7RdC6TLTMuIKvwpQm8ydxYm2Gigs3jd93Xc6rfmC+2rfs2Fbg1EVelCzR45soYqNBACb6pVnX6y",
+	"CQCuk3X/cys0av5q81LYJ4g7Yt4SxZI18A0FxXlhipKhaA0yvHf8/LRbiuzdOu4eP233eu3j7lX3ef+4",
+	"2z/pds4qsKPzTz/rn571u90c5nQf8vbb5rFe77jb7rWCBPXWyaRLT0fx0/Z5fDZun8bPafucnp20n8W9",
+	"ydNJb/KcdnuwRBvEM0yw4OdsnfXGJ5NnMWs/PR6ftU9HZ6z9nHZZ+2zybNyb9Ebn4+7ZvijZmYIT50kM",
+	"l9G5FYOt6nadE7OlF0KwZDfKw+Q2YIqSoe1fn58e9x46Rn6DCoP1nu82h9w3K7isd94+3u3rVYoFjFbA",
+	"j6uzwad7IWPn4Y838Ver3z4LGCtmEGGG2jq1tC33m5IOPmJ0qW+NBFjpiVW393nXu04XLEiIBlF33O0e",
+	"QjiGQb9uGNHrumhaLxcq6wYxqt79FsEUdEqt+Fz5J3agqxfQ1b0vHPbwY72Gkyx8rHx2vYrv3Icntt7z",
+	"1Wdwp/cfPPtdedoWZMPrVXUSoAc6qwhUjdZ91DpFTi8byZ+Io19oAmhsMWgN8FZv+1sfRNb3BF862f7S",
+	"JaPxO5HgKL0aL1xJ+YamiK5z2jurQ5YN5bD4FxZz6pL2To+Pt7/8Gp2pNnxgXjurs4DvwSsG3mV8p8bE",
+	"flooLM5f8zw5c27inVCtqKXpjZHdLa8pfoxanyCJuW0x01sjK/6icl/Q0Tyrli73Cf2EWvwwUEiHFkvY",
+	"2xTgUXReT/gNKrv9oAdBVjCtrUmFxdV4dFwqRWAHoNI/lrMZGGIJF4yoKX7AjYu0QSsBNB28xYQ+/7xb",
+	"KfPMOpLGVNiHQquVjnWpSo5L9RjUcluw6S+ew2pFj+vWLc59t0u3u/E+anzpdteuiR0v3W7de3KvH9vP",
+	"pbthNWpduvXff/DsD37pZpIOxdyIuXv4+xX8rV3BZnEwGFhyDdv9XeI17W+vh93Oi5jrtq2DuCnLvcSw",
+	"v7vf5MTFmqIgVyUIOUUZEIkNXY2lUDJBitknsy/KN9+AvI9843ezBOiHZNcikTfOiwZv9qHOKo4xS4UJ",
+	"na4ItXii4FKGkKybYAejCDNYSJoktlnOhCcanGevbKsUpekKq+wz3xrh6lrYTriuwQ1GUNHDyFOXx+Kx",
+	"xsAt+HpCJmzpu7Dg2K5zth05IhSTFmy2i5oaZrWxV5tSAQFQhpW2LpPCleCqQqYF1ApfC59Pt0gSdFEK",
+	"u0Rmpbmyfm9Xoyakx3bBpyw1NI5Z3CdU28QQ67ikTn1Bhyq7gaedVgRuZZ4kJF0IgXG1K5lLwYAMH3Vr",
+	"oyleqxtSPcwBZttNVWQIkJ82UUHd8nnY2gbnaj3wmCA25PGQrOTiWriszSlF3Y4r6MgH6plgZQqXWR0A",
+	"x34jbxprWz/DrgJWQ+s+qvn4Byh/r/34BaTgNXncnN761CAMU82nHR5Izcd989BGz7+ls1rL+QYEXI0H",
+	"MY/IqsON9cKaN7jhISiAKrm3L2w9UeNL+VcL77rjpXy6/SWz2PFbqX+WC2HfOq9z6YFYe2G73u50V65f",
+	"f7mswPByM7/DLP7cFYZiqR0CJpVeZIC75bIqQRRB/ajIcgod+n7+QrpwDaenFK8dOWced4nAVe36fa8L",
+	"FcSOu8wwfJqJlkfF3Lm5PC4mfyDfGR0nzPzBVF6n83hkqYAZHc+XsKP9SxUbvguYy3o3sIoPoRo6BAPt",
+	"kG81dH25fB4aN2+KWFVwm+8/3YzN8L3/bYb85kQu0v7HZMesn/g630UVXrQrXxeFweQsjxVBoizoyW8Z",
+	"3gnVjMxlwserYFByw2zbtJgBdgj2zETmdDVSizQZBu8YzUtJfJOutTexWE6WuDItDJMsX2St6/fltBrT",
+	"JBnRMRBsiwBU/+jIXgYd++qReyzL0vuNJrfkki1pGgOayljOIQy93vW1ievqLVv6vik13Fa9/Z0VrOoI",
+	"By8pj8b997aG3a9W1JpmANFvJBJQNaJ91J5O/zQM+d0j8U15JBAqz6cuN7kEjz77Gsv7ygvxErrp2Fy2",
+	"RZoa5kOAPhQN61edOXCBlNirjxd627T6T7vRDlIjKJRtdUdPJz16dtw+oc9Z+5SejNvno+dx++moN+mO",
+	"n02O414XQT7spAeQ1dzq97qRK0oaWHjGFtf/Whg2X6NVTHXpdvvdbqfb7f43dKyYMXMLbpkHwjvIVr9V",
+	"Kf/WW5FDv/sWFCaNV3aAiu4c/afd7kYRWto4+2OG6YXFzuDvYulMZaO568hoHknCklb/eQNpXEca7qBA",
+	"HNZgszZyYLHtw/TaeMZ3Uypfx6D+zR0ieQHC36vYzDvnWBKrDrkQ6P0i9ihEACMgU2MUSh+E4xpjd1j/",
+	"kNdLXFUOLWge0bUY2l3N13oPja0n2JK4E00A2YmGtWIBzi4XZJ7KG+gy691ZMolRUcpaT7lqaAKsb910",
+	"gaKVSMVUrmhokjI1hV5jK+hXUaorwcodQFeyArB33G18hixQ+t5icU3M0m1Kja2Z3/k4f2E1ZDcZUMtr",
+	"g6+9m0xGkqaxJfC72pMXh8hUD1Z6Cs6pSh3IlhxDXUuQ8hCqQVjDhNGQ2P7gAn6Rb8HvMq299k6FWiK6",
+	"YYkOFTp09q9K4dB4ReO/rbKCSoP/1WjlfuXbav7+uQXFWa1+qwd5fhhpaPVbT81PcEm0+lZWQSprc80r",
+	"K5fE/ITRs3GPtZ/Ts7P26bh73D6PT1j7mD6ddMdn4+PRs2fZO2tKV++q180rXdmTZnotq2z1b/nMo2v1",
+	"oZ6q1UTM5jasQtS5gtbHprK8lQXy9+cuxvpe65HFokZkpX0rMs2P/BGdz1N5BwfiIfpTqa8nVJ9CWQFN",
+	"joahijCE2oSsmtdmIqWM3kIxySJhZATdm6J8JbByNeAQbWM0gC/AA0wUXSmynFrg3qyfkmtYS9Wt7ZsK",
+	"P+FyxOsSyf5lXSjtS7NpfuAbH80LmANNvo4OtEUwOIH7AAnxCLWgErHyXQ3alxqE/MyCkv+t0nUHEYkS",
+	"5qAS0pX7goyyl7EtIw9EmRT5RtxlapMh9XAyyutMP4NFq6ZySRaKrOTCWL7mumPYje4LCLNLM9fvsuy7",
+	"LPujeLLN0d23KIu5oqPkMMIr8z/+oLLQdIDLE/ngmgu2BW1iAIqDTIzkwF6lCFzUIa+h3j1zT0HHLzbX",
+	"mXaIjinAI8RMKjvLOHKC1AXH1yWkffQh/vm9+G0f6vD54zp7Hmh1vcQNfrhvhIkvc3JCXl/K1KYgbuB2",
+	"JKwOs+OT33n9j8rrr8S+WD1mcbvQCLHUE/iWLYP0INe9ODOrIR/Nf8fl7GITH5dmDO1g+pjRbC4HyFtW",
+	"xGMP2j8Yls/1WrwWV7kuKYhu4JKgISt6ionD0KWA8CBEsTnV+nFlRpfmTr0yW/Qi161vlzTgS+zPUDvZ",
+	"9VBpw48qR6uwtt9gguze460+xwtijHDQyi6sUOIEvz24ExOrKjfkbKBP0CulYQb/yRkqnC6MwVNibEbb",
+	"c0YVOquTdxOs2rjlRj55JB6PYepw9CyCTMwiK+5oyq4FYrOcOMgwGd7pFtQSnjjrYuRW0JnttxfkOcmF",
+	"JvNUykmGO2hjttj6zKZAkaGhUQ3R5WlM8wlNrwWEivWUrRDQ3gKZIsw3xIQNuUYKS4AFyi8dofM5o6my",
+	"YHRKziB9T4pYbZWpG3JAEWpyRxn2zn20Qc6+jBtIsb+ktF5BwCPMNIWV/S7BrAQrcLP6GgEXaTW+g1gS",
+	"1tpRociYs3RGzceSVRRoUAjqz/PWNUqDCYC8hh1braHuc8udOYJyzQgLxLUMjResV8hAUo1iE4BVGaEJ",
+	"cKi+Pt722ghJtG94jFcjvG5SwxIonOZMAz58lv8LV4HPmWlLr18Py0SQ+/Oh8vN2S7FzSzgARRyyW06D",
+	"xDIZ2Az1vaSZpVEroZab28m98d1I25+R5j620UyrWxBbJmDmMtU0aSdc3KqDCJnfphLA+eSc2URYM5aD",
+	"sZ0vRgkfe9R3ohiII67WnYORky8qyooARBxEZY0M6R2TqVxYJFWos7WdxVEcSQBK9rl1QMpSprfKdmAB",
+	"bHVucYrnLFVZh00XWeHC6E50ZT+IRSxUu6dt8584CBljra9DuMseHbrMibcXv7wadgjKYy5uEG8Sd97W",
+	"C7uTZhsyKiAdF8D1VveFD9fCg9v/enF59fbV5eDXd5dXF2+G9q0sIQ/Xo7pg4Vdgjzdc3O41FGRTcDFj",
+	"BBznA6sYtvonT7vdZgUHAZF7KzrYRL1d8GJX9E0pM+45SJihMW1FLcR6V+uv9vKv5tYK9yvINDKsNjBM",
+	"6BudWOos/FjcZb3Jybj9bNSj7dPx2Vn7nJ6wdndio2e012u5Xtg+fdreKi59ujOWM5dSrY7q3ExG7Iij",
+	"V/958cuvb141uXeKW1nSPpOL2//ROY5vZbhI34Nh6/mNiGdPUbqjJEfm/SGIf+/s77Q3ppO6eOMlrKyp",
+	"3UWiZFjhKCRgPEGxrUXsz+cV2XwjSWIe205ERad8jLv/3g2/Jt1OSxyv0l66IiZCugsjg6O10sl3rIIL",
+	"0bs//4Dq3INd5zHYQ+t3MHq7MnarZrWoKls268uAfmKrskjA7ogxjU0EnvR+1ral2y2vnd3GMt0HA2dp",
+	"iuiX+78Oj4/73V6N67A4XC+XsLqHS/Jj42vML/iGq6ygwv3ha3HAs/Kwc3NQh0tBuh99zjjlfpOov8qc",
+	"oTeSSAFC1GdlPUDC1xLwrwNYcwwD/2GEt1N33HLsSXrjhQhZMu46/AIsuN3Za6dZn18z5MnS+8QBT+ZS",
+	"V4YRGYbhffMz9l3Fn6G9nRqa5RnmnV62z1fouXPYDYkcGzN6oSOSGNuci4jgRxWR6bVg4PZ39GCVm+2T",
+	"asaf04XyP8PIKVOLmf8VDlx0LdpeFikjcSrncxZHkO5j3lfQVxrHuxZD6EiwChtsD/sIRzZiiLRv7XwY",
+	"Ar87lUv0VAL4PzYYDj65poyZeRTt5iGGW4a2I4J5JL8X1atcLiZzWZzRtcCoEhNxsLhSe7AB7IprVxR+",
+	"7xox4x/6GEjGwDkVABCTul5hoAm6wBVWDGrrKbnKw5+hv9bijBIPM+pRRquRRF1vCBtV2gVM9HE6ZGHE",
+	"TEL2T6JWmJLQ6h9HrYTOlcVVnKdszG1XImjoB/PBZsgAQI396vsthXNFdhzgiYAv1C1szlSl4zXNzDyd",
+	"Lx0tlEMDYw+sv7Dnf5GZQ8dlVc3mrHJx46k9bVyA+asVdBW6lOWE/yHFzAijKMyxQCx4F/CFojkmYisA",
+	"46+hQqHcPljuG8xuQoZqoeZMZBIz3+zJeY/DTnRBW20rR13EipsfHQhW5OPmRhzesTShc5B3kFiE96ZC",
+	"37LNSiM/ST2tg0zzekLWwlq+i0rg5Z3RlcUcHDGfoNp3fdx4qSzEZT98vt4ljFM7LmQTDr8HhcL89eMa",
+	"L767Y+lPi/iG7aec0GxaICiMTiLY0jHtzt4wvKHamIZ3kDN/aXVImiQk2+ecCprLjOl7CNMxUz5BEDFl",
+	"AX3A/UppOXdmWoR5Oj4PUMtrYUfAlNpMgoQYUpQMMzo69rYeerRW6NIHbbooSRi9ZbGTP9ZzY1P7Isj9",
+	"yfAXrsVCGC1sCb13jUj3woB9shmxuwTVSWlMfatcKRoGjy7ynalJx90mmgWyVpybW4lAeytz8LiOA7z7",
+	"lCu1+J/kPf1awXDcLhAE9ggHuYX7DozjQT2YFpPJ3nxD5py6cGVRV+yDRmApJ7EyEGOZ2gS7oVVWXCx1",
+	"iG1l4V2bJnwtjAbujDz4nrfoXhTqZqAtHnSnLI8Qr1uZe40RFybT6j9/etptDtyClF0aWj1K28GbKewg",
+	"zvAVx3UtdTfmAxdAbWbENRGAsIVxbg+rUPk9w35HmPkWyxG/iM75kApGVJQyG21nldQahgcR3T/LDC0Q",
+	"Zaox1cA9OGJMkFEKigIXWoLHC7zyYK0XvX7mL5FVSzOQQEgyDxoSBOoGRbuXa3UtrN0aeeiJGY1h7WbW",
+	"P+tQvix2jn3+B0VoHAOqlyF7ZAONcIvqKWeTMjGfs7MPaVi+x4Hqm5bOMP6uY+1Px7Kb8PCysIWiN2wD",
+	"YLlMGGbqEeiFkLVECOGejk/xGaOcgHfY1fOCaWOLMTaBaH4AKhr3mDJv2eqljweA4TQCdrBAx2+nexw9",
+	"MkczepbhWVh9WLLRQnGmtEe8PD7tRq0Jv1mkOMvgpflZdzBTrX6vcxq15ufn8MPzznHUSqlmA1DG0VrL",
+	"/2agpjRlsCa9yMJR4HQyAPzecbd7j3TlY/7d84Ij23EEkv/VKPV02FyMl5QnK9/M5v6jYbAKx/03MoOo",
+	"NWf0dlBg69NSCirH2YirCicxhwNbDFtA8/ovvzRrujjknpzspIujqCq59FD0YWmZGK8igitd7E60wy3o",
+	"UPG/WTDXHxRZWAn/xcMcVqfalhTiClXQ2IbosLHebSDbXGMuiu0zOJS5gM0tDKnggimbrC5vXNzCvq10",
+	"xfUXxNZr5Y9cBdU7QdOnP0DyiFuFfTDeDOGiln5hHc/ZQTak9YVA4B8u32ThKGN/F0pk7ffL1ZrKXX2w",
+	"z6Im4jbkaeQy0MG1Im7ycWLD7vPcc5sRul1tRxOJ6fe23FDw6/jowCL3yZQgDbew5EPM4EUJNyOUtBMY",
+	"NhJSQKLOqp0rnJsAB+WqW8yZuGVsrgIHgLOOlaYpjoA8VX1AFNPh+diXJ/JgnHtF0xumH61PMrjhHo10",
+	"yBDxvat0OVVsPNih2MTuwm9cTzf7Pr27pdA4xOYNcGXOw3e36HeUts0+zvdGad8sqxsonkdw1g7i5XyF",
+	"6iVNfbtddDT6hEshBcSPFRPa5g8W0jU75Dds9apg7TCoTm/NlywSlW+riYmaFwK1WnRJAsAuNdZYAekN",
+	"qs075Fe6UBAEIyhx/GVUSDFcvyPCPNNDejO3KCd5sr9r2uE5MZvL9nlSDpiR9h6yYstTk23TjFwDYLWY",
+	"Id86hvX4TVI7ptjKw7mj9hWZGOn4zsWbU672xsaPISXhZ5l6r7xjeXNPGO3fcIJRkEZBNmSnIm0gl4T+",
+	"BVi4tpKX6XgPing/Zsb+GumHQXQ3Zyc+/FRo23zkQKKdEgU2iKsLsYye8FvE26UJ5gxDXg0UGzszVabF",
+	"Wx7cePZzVuRbqJqEK4jD4omy2Lf4RMp0ysuaCpiJH8Lc1Uajtrn7XK86i3lsbL9d7FuPcn1o65aOx2yu",
+	"3fejFtWazeb4qapa1GM0Wf2j3agVL3B9MVRwGrWgPajr+4YU40+uxAHAdpxJCuCUms7mrX7v2fnZ8dkZ",
+	"hgl2sL1jlvA7lmYz2t+uvMcme5V3+piZkX8IpP4fBIA8FIHfU3b2YM5CnkAoHkulee0szBoQsu9hcclo",
+	"hanaEAKzeIhcjJMFhEzWqhMhPwdSS7bgDpIhdKUcEqWpEf4Tm4xgBrsWFvSR+ywaK9AdFJmL3yTyhsyp",
+	"nmLWOXS7JkqnXNyoiIygMfE8lZ9AvZqkUthyFDKjq7IEnAkXewBv/aBYWh/F8BU056wPkWgzdr4x1EPw",
+	"cX3T2K24/HsMr/7M81HlSpDW4uk1XFp5bC/wuI5WPv9MpoTHEaEhJPNoBXq3B2C2h29K1dSeEKctyRvy",
+	"4xCeGz6JsoQ88wF4TdAZi0A9g+D9tXCIpGVYrnbY4X+2bW+K9uuXQ1tY7JxS7hl707d5PIQCDCHd2ODg",
+	"MlYUDI2gL8YwmpiNIUv4GSHAoOsnFxj3ReiOa3Hc/XLCZAcJIuIr9kkfIhvKY4dsxQzZRYnS2GPYVc1A",
+	"jUefnHa7hON1OwAuwgIc2EPEITFrdAsc7RJABqlviVOermM4HKjDgIbTCd1vGuGHwGl+w8t7xPzm6k4m",
+	"CG351iL5W3vBFRR+8XyQfUgeLGwlmn1COONQ/lwsYq5LJE/KjMpVKXte0fHUHHTy44erF08y2HnzK6gj",
+	"hbxDIkU+9fCka1uLiJhoGdNV3zwNOM1W4QCQPluNcsP0lKUd8hJeCZIUr4VhNkhTtN18IYsLBJH5KjpP",
+	"5IwRTHlSRCbl1RaMxpc404ekMza90T8etJIUplNhiGSrD+V8ajF7pClO4YIdpNB7SueIATVamVWplZKr",
+	"+I1o8w2a9Bt+y8gw4UobzfA9vxGvAcACOgcJf1H37V2COrSQhI4BqOGBt9W1qHddGfosbY3ZHt+zmuwh",
+	"+RgHeiNvqljZ9oUI8C7Q5zPjGby8U4xoPOOaCLn81uQ3IDvl+VVL7/EzvAjiUriZBmxsOLCMiTfnkCNU",
+	"GhhlAH/mAfttgxH4SyBvl5BzDmKl1lWAeekrpjRLY7oqyu9rYQW4qwsulM/VEep4/B6aoh7V9HY69vi2",
+	"jDSY6eMyzfbVHwP42ykR1sddS7ov4MBsd5LwGEGBnV8jskjGN8zbK2CYrXk24AAICY0n6ov6a/EAy8Rd",
+	"Rbs6OGq7LB4Zd7P0j8fcC7uPRQFfCRIOHUkEWO8T7Agql2KtXbOiE2YuFcQr2AjqT4aGhjb7xJVWw04F",
+	"vDU4xR4SO6ExzVmzcMwQ0/JfA/RkGOOGm5uExQOYMli63V77pGfWic/Y38Eybr1apHLOjn5iacJFaFa2",
+	"TiZdejqKn7bP47Nx+zR+Ttvn9Oyk/SzuTZ5OepPntNtrNUPORqfgITCziwtTFxn0W1rAbPXWVT4zquG6",
+	"KaOxldVv5NiW0ZR/1j565J+DTz/uuEuNAIVZpRdSTBI+1t/TAjfhVS9QGpUIzbIk7N9SbjRLbAHV60bd",
+	"bhflrrlvpWBEp1QoOrZN85PEWhozvNoFg5y7hbgVcgmSF4+osoRYByjJ/uwb8lN9LYC/ySUIYkxogqjO",
+	"Wu7StbgWMBEwIp0fzqkZDJtRQUsFeB9aANqWj4Gr2BxvYs63V1sUnTHCAJ1CEQpzHuKLZjR0zuqlvBbQ",
+	"OguMV/8aj6PMz4OdtxZCKyjYDhC5CJ/YO2nEEgkkQXw/bBoIehIPzRr7MEII4VISudCKY4G2XSYzJ0mo",
+	"AMhYo2WVohsuvEK0+w2llzKfzK6cVvX1RW2UETGSo1pEHLe7BSIuZizlY2qus8F/yfS2KR3HzaCdzY78",
+	"ZAOYB0hsqNiuzy0uFEuxXjFqyYXG6H+/G7UMh0ON70LYowO/dgkC/d79LtO7ZGqRVKOBLGYjc6iNWW0z",
+	"hMFUePSZAt8vn9LLR6YOdNUJcjmp0uLrxvPh9aPP9jBuRM9+GXTxYncsXRFDPxUrENTCitzAYKUWgT9l",
+	"Y5nG5rKweTFhAzM0XDlmUkETIsjGsi2SL67FNutBSN2GIEtpOzAkypsQdWosgXau3BXy7ecVmtnv0ef9",
+	"EtZlkyq0tbrSvPmDIuNFmjKhyYSzJK6AiCjfuu53S2cHS+eR1VjumS9tmWW1gt7Qd8tSl3kKonONoV94",
+	"XZv5DCXgY/IefekhYOQS+2ML7fztMsmU5xDk0ijXgi0DbTpmY26+M6YJEzFNrwUW2aRyRoRcEin+DF8E",
+	"jzq0NYOe4THYCXJCwL1STLlSmq7cUMjKttNtTFcu6GE+BV9QmgEG3bVAMDuaKIn4mSWfBg0dJfmM3jJl",
+	"CfF0OfxMB8UYZpf8oMpmUdr5zJsRD1K8oYQ+n1gbKK2K06MrebuSTY8hssZhlM//6aLMWZ47irRHmPRa",
+	"lIO1PDbgSf/ustmkNTtdueJG2KIKHzlttTKE87NMiV0d26UCqnCssgv+khRIkBPf/unk6VMUiBZKXKap",
+	"E8mjlfvaOmJchmwMIDrqWmD3KVDAuRWvRp6bbzvgaA5+C2pJIgJh8fyIhtqETTSRCw0uoHwTHHwL++BM",
+	"KY5gU+S8Hv/j0Ke633G2ZPHwSQRApYTaqKrPzgWnDixHh/w2lWSZSlAiYT7XSFvKY5ZVVOA62t48Y20z",
+	"eQoTsJ4viFktqcIVk6lDR7E5gSyZRK6Sw9pOEaGKJFLcXAvrrcqmbr7L5vrLJPs5JdeDNTWPrKVKv6S6",
+	"VpD5DXXP7j9LkMZ/XSg9w+YRv39uwab53mHZX21Dr974ZPIsZu2nx+Oz9unojLWf0y5rn02ejXuT3uh8",
+	"3D0OupBtu95iqqkCqIGY8mQ1AJ0Ff5+HpcK6DU1b/fZZtxu1hIQHYga7DI0a1JKLG1ghs4hoDWOBh9G8",
+	"sInaapyYh/y0nZ/Hsm2r3zt+ftqNWooxYX+4L6cGKc19CCnLvvX89LjnPvXs/Lh3b2gzCmDwrd65baLm",
+	"2GZ3gNvy3Ek75QGO6zAi2FwNCpQcdy13wREc7J0tTqAgaJ0dzkrZwZENbFHKEECsUbGBvJgrTcWYDdwJ",
+	"tBvpdmPARAxFRGsgG8fd/km3c9Y1/9cKXgBslLJXnvVPHc34ipKLdMxwIQxFbfN0r3fcbfeASi2LzHNY",
+	"HSwDkCvXxbz0f5Q5f4ezL39Qfuph7qv71QOsza1KSXiYKvSSF4FSkVlviExrTwNxXB4R5RNRwNYqTfm4",
+	"CEZtOrVHlcmRTeQbrCPZMz9DEkiggO6Zk6vSSC7iWJEhXMFD5wwBJRDVu5iurIOBT3zeX6hXg2cYcBZT",
+	"VHhXWSsgp+oC5p7/NYRRf+N6ei2apq/0IdDovBw8LjQw8osXVrZxrardFqDNZFy415rgA6hAjRJVgml9",
+	"mXrib02jPOR1XVz8EseJ59Y/qNvkuwOk4ADBDUehWi7dG6gbR59z521jqBBhOItCMq+MrP+tqJsEGa88",
+	"7pBhKpdq6FpQjqSeolfEtimN3Z+uRdDNHWQ3izvkgwA0CJT2M3lHE9uZxnoDcBjlqhe9MwCdANX5jaUW",
+	"vaGnIOT3KvnsjCHNoCyzoNeovxJ+a3sSgfOpBDrD9+BoFQBttkj71au269EZ4zW1KIpHvHbj4iLH2964",
+	"MV39oKxyR1XgrVSMQWWtCwGJGLsjFTr6jqlAtyN+TLMOeTWb65VVDVMGzZKEJGoxnob3W67xrZrKpdrY",
+	"43ZD19pDnuKsqtbM3Xl5cE3Qz3MYJcQ7iXqNkqoC2+nbbPN6CH8AuP2B/THBMrjRsM8rstojlwHNUD1s",
+	"E+k5FeZ4CzhUL4NeFmtVVj7KUOpcyMNmHOyMeX4pw8ftnfVPup3js12L2Dc7Tv0EB3cstU09TlpRC8ra",
+	"cZzn42cj9ox22+dxd9Q+HfdY+/nk6ah9PHk+OZ08pb3x2Vkrak250jJdlXhco1ZClR6Ys71m2RTbbvgn",
+	"VWlRf/FxNZYAaxRIoL55G4x8+CMw9tqfPyICEyAiBae1icwJeaPSrHlId4Vvz2PjPZB1AEAO5ocMBg8B",
+	"3zYZBRdJYjNisFzfNYfM12UWOr5ifjt4e8KHBGOxItgp1tzzgE77eu1bRj1wULZht53I3fxOEyhNHfQv",
+	"NEoftJLR9r7yQ/4R4AmdqN5LDVp2Y8C1CYu2dz6OHtJQpCbP19aS8wxldeSAW6lCoPKgBH3ExnKWdZlD",
+	"nJuydsZ5lTezr2czKuJrkXCBivCuenC2Ha1H1Imz4X1bnQKFwGj9lkJFf9M1axtUM4VNiRrff4d0AgYw",
+	"Wd+mih7KGD+FPWrq2RF06joKa9TVGcAuPWIJVFvS+Kz3IXQehjRPX/u0ylVh9REKmLlmN0yZE6OiDBEC",
+	"O3xY3Abzw0SmNwyr40epXCpA5bvAhHkuhblzlSQedDuQm7aJUlApENOViiDzR9lmWZlzaZNMI5tF2rWw",
+	"Mi0Qplw75+GYCldKYV0QGqPZGyTgfhLR1/oM2vUDV17ODDs2P2fBuX7PZZ+cPD3bnM3p+p91fVoDJqLg",
+	"xsKXzN4OAHmme+gcgu/OgrwIosIwGnpkENfByR5zVK3yvMf89W0yZSsIUZDmGBE+AcyUkYxXNsn7RqIC",
+	"F7P+GpBMSa2Hk0K2pPSZFQBGw3cQ/B5xj5x1u9fCAvOANFgROp8zmmYVqdh5vENeoGVhW6Kb65vFHcRO",
+	"crhJmMLnkxERRClHEASRhYdP2gCAkeEd7VsZMvMYGPsnyznbCL530vMBS4ekFyo0gIQ9gHxtWwpmM7dQ",
+	"AuC5P530Js/iE9Y+O6an7dPxc9Y+Hz8dt5+NuvT5pBufT457Ld9J0WLnUa4hA25CE8XMPVcRUO05EGdP",
+	"33Gn2+mSd7d98rcFW7DYaL6n/7n673VF7CuRDFlcVUtK1S2ocQel7WPUEuyTHhh28B2YGkjeRwN39e05",
+	"WNbgsbzHxYvKryCejxI+0VjNqZoj6W/Nyrla23yX5+Yr5m+MvBVs2bfAqXJi3Tnwe+g2gZD4wqfxgMqG",
+	"zcuXqYQ6odhLcpCxsNrXYiKTRC4BJAAVMttN01MkmDYyEQuXImMXQ/8ZbT40T6Vm5krVU9BErypCudfi",
+	"x6E9px388sAsKouHT8pF/cReHW9w1f8noNP9saOzb/ikuHCBBiDFmNWoE3HwwtgGohrSFPuu5MCMu1bb",
+	"yTUcKtUxLDI7fmRHsK36gN/4/F9S2uTx97puzcFjygANF/abxRLfO44pXHzsroBtt6HZS/4QHH3OkJTv",
+	"K09EWAGOnkzfxgfsCSPaEFjAtvvY2F331d1BgvIjyMNsfb6GZh7Xrf51a93det2Krlu+kQg8VJVICI8a",
+	"Ff661f987UN+8E6doB+8v+7RhPdP4I8po8r+ArSGMOpw3bq/3y2iabXdz671ivVQ7OCqrfLGNszDNBzp",
+	"q15QZ24ePwWd2s4obIAKS9jqry9gK/PhZt1esBADX7UtX9Z5pJWHF2/N1M3AGQbGLjBmgbEKckbBfdRK",
+	"5M1mqPViS5zegVrifKyY+n4n3LgzDpz7l2iXVSlL5pFHZ6uE9O+9LEVs6O3S2Dixr5baJxsE/xEkx6+a",
+	"WyfheDV7OBJjVQQ5otanE/Z+iEBPBh8Vxz78GlzEihiOiheJLcxF8UZcB2sAnim5eMzUHn71NGf1bXXw",
+	"X4HZD6HpV52OWsXwb6WG7nUrOkrYHs4Udk1yfUWAJSrUIvMaGy9SqBP//XPLHRVoYmFuLBCjMJAtLyzx",
+	"gPM7qrG9HBOISImdtj/bPw3cn8xdfkdTbqaJXoDCA3hunPR3nbqtrO5woVkqaNIqreVzVtCEDF+8e/v2",
+	"1Yurwa+Xr//PxdWrwZvX769evR12yAWZSoVdH8hsoTQZMUD1K77wb+/eX70f/hlN8iVXzCp2bvGNeX56",
+	"3OsY5v7oV7a4Or8yOU8YVKDbwp6s4NB3+EAzzVgXRW2ziDoFzgmt8vnL/jtZrWO0XlAHGSbK420RLYNs",
+	"Vo05gNR1QSghMpfHVEKqA+AIvpp1VXARnfB7FnV6/Vuvgg63NMCc8R8OvvJb1rG91B8kb8DJY5MEMoKg",
+	"gje3dtD14/7j/f8fAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

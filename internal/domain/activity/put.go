@@ -12,6 +12,7 @@ import (
 	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Put writes a batch in one transaction, whole or not at all. What was observed before what is stored does not replace it. Of rows with one key
@@ -100,12 +101,13 @@ type prepared struct {
 	parts     []part
 	users     []any
 	malformed []refusal.Field
+	skip      bool
 	result    BatchResult
 }
 
 // prepare returns a refusal.Field for too many rows.
 func (b Batch) prepare() (*prepared, error) {
-	p := &prepared{malformed: b.malformed}
+	p := &prepared{malformed: b.malformed, skip: b.SkipUnknown}
 	p.sets = []dataset{
 		{newPart("daily_steps", stepsTable, b.DailySteps, StepsRecord.check),
 			newPart("daily_steps_removals", stepsTable.keys(), b.DailyStepsRemovals, StepsRecord.checkKey),
@@ -135,10 +137,16 @@ func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState) er
 	if err != nil {
 		return err
 	}
-	if err := check(p.malformed, p.parts, known); err != nil {
+	if err := check(p.malformed, p.parts, known, p.skip); err != nil {
 		return err
 	}
+	skipped := &Skipped{}
+	seen := map[any]bool{} // the users of skipped rows
 	for _, set := range p.sets {
+		if p.skip {
+			set.written, set.removed = set.written.of(known, seen, skipped), set.removed.of(known, seen, skipped)
+			p.result.Skipped = skipped
+		}
 		if err := set.write(ctx, tx, state); err != nil {
 			return err
 		}
@@ -237,6 +245,28 @@ func badRow(part string, index int, column, problem string) refusal.Field {
 	return refusal.Field{Path: fmt.Sprintf("/%s/%d/%s", part, index, column), Problem: problem}
 }
 
+// of returns the part without the rows of users that are not known, which it adds to skipped.
+func (p part) of(known, seen map[any]bool, skipped *Skipped) part {
+	arrays := make([][]any, len(p.arrays))
+	for i, user := range p.users() {
+		if known[user] {
+			for c := range arrays {
+				arrays[c] = append(arrays[c], p.arrays[c][i])
+			}
+			continue
+		}
+		skipped.Rows++
+		if !seen[user] {
+			seen[user] = true
+			if skipped.Users++; len(skipped.UserIDs) < refusal.MaxNamed {
+				skipped.UserIDs = append(skipped.UserIDs, user.(pgtype.UUID).Bytes)
+			}
+		}
+	}
+	p.arrays = arrays
+	return p
+}
+
 // refuseStored marks removals of rows that the same batch writes as bad: sent again, such a batch would have another outcome. A key
 // is the user and one more column.
 func (p part) refuseStored(written part) part {
@@ -253,12 +283,12 @@ func (p part) refuseStored(written part) part {
 	return p
 }
 
-// check returns the error of all invalid rows, including malformed and the rows of unknown users.
-func check(malformed []refusal.Field, parts []part, known map[any]bool) error {
+// check returns the error of all invalid rows, including malformed and, unless they are skipped, the rows of unknown users.
+func check(malformed []refusal.Field, parts []part, known map[any]bool, skip bool) error {
 	bad := slices.Clone(malformed) // before the others: such a time is also out of bounds, and the first reason is enough
 	for _, p := range parts {
 		for i, user := range p.users() {
-			if !known[user] {
+			if !known[user] && !skip {
 				bad = append(bad, badRow(p.name, i, "user_id", refusal.ErrUserNotFound.Error()))
 			}
 		}
@@ -301,6 +331,9 @@ type Batch struct {
 	Removals                  []RideRecord
 	StepCorrectionRemovals    []AdjustmentRecord
 	CyclingAdjustmentRemovals []AdjustmentRecord
+
+	// SkipUnknown has the rows of unknown users left out. Without it they are bad.
+	SkipUnknown bool
 
 	observedAt time.Time       // of rows that do not say it
 	malformed  []refusal.Field // what cannot be read, such as the clock time 25:00
@@ -359,6 +392,15 @@ type BatchResult struct {
 	DailySteps, CyclingActivities, StepCorrections, CyclingAdjustments Result
 
 	DailyStepsRemovals, Removals, StepCorrectionRemovals, CyclingAdjustmentRemovals Removed
+
+	Skipped *Skipped // nil: unknown users are not skipped
+}
+
+// Skipped are the rows of unknown users, which count nowhere else.
+type Skipped struct {
+	Rows    int64
+	Users   int64
+	UserIDs []uuid.UUID // the first hundred, as they come
 }
 
 // Removed counts rows of a part that deletes.

@@ -102,6 +102,52 @@ func TestPutActivity(t *testing.T) {
 	put(seen("2026-03-09T19:00:00Z", "4000"), operatorapi.ActivityBatchResult{DailySteps: outdated, CyclingActivities: outdated}, stored)
 }
 
+// One user who was just deleted does not stop a batch that asks to skip such rows: they are counted, and their users named. A preview says the same.
+func TestSkipUnknownUsers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	gone, other := uuid.New(), uuid.New()
+	body := f.batch(`{"daily_steps":[{"user_id":"` + gone.String() + `","date":"2026-03-09","steps":1},{USER,"date":"2026-03-09","steps":2}],
+		"step_corrections":[{"user_id":"` + gone.String() + `","correction_id":"51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02","date":"2026-03-09","delta":1,"note":""}],
+		"removals":[{"user_id":"` + other.String() + `","source_id":"r0"},{USER,"source_id":"r0"}]}`)
+	one := operatorapi.Written{Rows: 1, Inserted: 1}
+	want := operatorapi.ActivityBatchResult{
+		DailySteps: one, Removals: operatorapi.Removed{Rows: 1, Unchanged: 1},
+		Skipped: &operatorapi.SkippedRows{Rows: 3, Users: 2, UserIds: []uuid.UUID{gone, other}},
+	}
+	for _, path := range []string{activityPath + "/preview", activityPath} {
+		f.post(t, path, body).Check(t, 422, "invalid-content", path)
+		f.post(t, path+"?unknown_users=refuse", body).Check(t, 422, "invalid-content", path)
+		f.post(t, path+"?unknown_users=drop", body).Check(t, 400, "malformed-request", path)
+		got := f.post(t, path+"?unknown_users=skip", body)
+		got.Check(t, 200, "", path)
+		if diff := cmp.Diff(want, edgetest.Decode[operatorapi.ActivityBatchResult](t, got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	if diff := cmp.Diff("steps 2026-03-09 2", f.rows(t)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+
+	// Nobody is unknown, everybody is, and more than are named.
+	got := f.post(t, activityPath+"?unknown_users=skip", f.batch(`{"removals":[{USER,"source_id":"r0"}]}`))
+	if skipped := edgetest.Decode[operatorapi.ActivityBatchResult](t, got).Skipped; skipped == nil || skipped.Rows != 0 || skipped.UserIds == nil {
+		t.Errorf("of a batch without unknown users: %+v", skipped)
+	}
+	var rows []string
+	for range 150 {
+		rows = append(rows, `{"user_id":"`+uuid.NewString()+`","date":"2026-03-09","steps":1}`)
+	}
+	got = f.post(t, activityPath+"?unknown_users=skip", `{"daily_steps":[`+strings.Join(append(rows, rows...), ",")+`]}`)
+	if skipped := edgetest.Decode[operatorapi.ActivityBatchResult](t, got).Skipped; skipped == nil || skipped.Rows != 300 || skipped.Users != 150 || len(skipped.UserIds) != 100 {
+		t.Errorf("of 300 rows of 150 unknown users: %+v", skipped)
+	}
+	// A bad row stays bad, also that of an unknown user.
+	bad := `{"step_corrections":[{"user_id":"` + gone.String() + `","correction_id":"51c3f7de-62c5-4b5e-8a0e-5f7c1f1b9c02","date":"2026-03-09","delta":0,"note":""}]}`
+	f.post(t, activityPath+"?unknown_users=skip", bad).WantErrors(t, "a bad row", map[string]string{
+		"/step_corrections/0/delta": "must be a whole number from -2147483648 to 2147483647, and not 0"})
+}
+
 // A bad row is named with its field, and nothing of the batch is written.
 func TestInvalidActivity(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 func (h handlers) PutActivity(
 	ctx context.Context, request operatorapi.PutActivityRequestObject,
 ) (operatorapi.PutActivityResponseObject, error) {
-	result, err := Batch(ctx, h.Activity.Put, request.Body)
+	result, err := Batch(ctx, h.Activity.Put, request.Body, orZero(request.Params.UnknownUsers) == operatorapi.PutActivityParamsUnknownUsersSkip)
 	return operatorapi.PutActivity200JSONResponse(result), err
 }
 
@@ -122,18 +122,21 @@ func (h handlers) PutActivity(
 func (h handlers) PreviewActivity(
 	ctx context.Context, request operatorapi.PreviewActivityRequestObject,
 ) (operatorapi.PreviewActivityResponseObject, error) {
-	result, err := Batch(ctx, h.Activity.Preview, request.Body)
+	result, err := Batch(ctx, h.Activity.Preview, request.Body, orZero(request.Params.UnknownUsers) == operatorapi.PreviewActivityParamsUnknownUsersSkip)
 	return operatorapi.PreviewActivity200JSONResponse(result), err
 }
 
-// Batch puts or previews a batch without the envelope of the operation, also for the sandbox's driver.
+// Batch puts or previews a batch without the envelope of the operation, also for the sandbox's driver. skipUnknown: rows of unknown users are
+// left out.
 func Batch(
 	ctx context.Context, put func(context.Context, activity.Batch) (activity.BatchResult, error), body *operatorapi.ActivityBatch,
+	skipUnknown bool,
 ) (operatorapi.ActivityBatchResult, error) {
 	batch := readBatch(body)
 	telemetry.EventOf(ctx).Rows = batch.Rows()
+	batch.SkipUnknown = skipUnknown
 	result, err := put(ctx, batch)
-	return operatorapi.ActivityBatchResult{
+	answer := operatorapi.ActivityBatchResult{
 		DailySteps:                written(result.DailySteps),
 		CyclingActivities:         written(result.CyclingActivities),
 		StepCorrections:           written(result.StepCorrections),
@@ -142,7 +145,11 @@ func Batch(
 		Removals:                  operatorapi.Removed(result.Removals),
 		StepCorrectionRemovals:    operatorapi.Removed(result.StepCorrectionRemovals),
 		CyclingAdjustmentRemovals: operatorapi.Removed(result.CyclingAdjustmentRemovals),
-	}, err
+	}
+	if skipped := result.Skipped; skipped != nil {
+		answer.Skipped = &operatorapi.SkippedRows{Rows: skipped.Rows, Users: skipped.Users, UserIds: each(skipped.UserIDs, func(id uuid.UUID) uuid.UUID { return id })}
+	}
+	return answer, err
 }
 
 func written(result activity.Result) operatorapi.Written {

@@ -248,7 +248,7 @@ func (d driver) AddActivity(
 	if err := convert(body, &batch); err != nil {
 		return nil, err
 	}
-	result, err := operator.Batch(ctx, d.service.Activity.Put, &batch)
+	result, err := operator.Batch(ctx, d.service.Activity.Put, &batch, false)
 	if err != nil {
 		return nil, err
 	}

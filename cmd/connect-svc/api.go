@@ -53,7 +53,8 @@ type operatorAPI struct {
 	accounts *account.Accounts
 	activity *activity.Store
 	handler  http.Handler
-	cause    error // of the latest answer, if the service could not do all that it was asked
+	to       io.Writer // of the next answer that is good, which comes otherwise as a whole; nil: none
+	cause    error     // of the latest answer, if the service could not do all that it was asked
 }
 
 // ProvideAPI makes kong connect before it calls Run. The statements of a command with the tag `unhurried` may take any time. A keyset of the
@@ -125,9 +126,9 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 			Usage:    usage.New(pool, work.DefaultLimits, slog.New(slog.DiscardHandler), time.Now),
 			Audit:    audit.New(pool, work.DefaultLimits, 0),
 			Portal:   portal.New(pool),
+			Finder:   lookup.New(pool),
 		},
-		Finder: lookup.New(pool),
-		Now:    time.Now,
+		Now: time.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -137,11 +138,22 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 	return a, err
 }
 
-// recorder is a response in memory.
+// recorder is a response in memory, unless it is good and has a place to go.
 type recorder struct {
 	bytes.Buffer
+	to     io.Writer
 	header http.Header
 	status int
+	failed error // of that place
+}
+
+func (r *recorder) Write(part []byte) (int, error) {
+	if r.to != nil && r.status < http.StatusBadRequest {
+		n, err := r.to.Write(part)
+		r.failed = cmp.Or(r.failed, err)
+		return n, err
+	}
+	return r.Buffer.Write(part)
 }
 
 func (r *recorder) Header() http.Header    { return r.header }
@@ -149,15 +161,15 @@ func (r *recorder) WriteHeader(status int) { r.status = cmp.Or(r.status, status)
 
 // Do implements [operatorapi.HttpRequestDoer]. An answer that is an error comes back as one.
 func (a *operatorAPI) Do(r *http.Request) (_ *http.Response, err error) {
+	answer := &recorder{to: a.to, header: http.Header{}}
 	defer func() {
-		if recover() == any(http.ErrAbortHandler) { // asked to stop; a panic of a handler is a 500 by now
-			err = cmp.Or(a.cause, r.Context().Err())
+		if recover() == any(http.ErrAbortHandler) { // asked to stop, or an answer is cut off; a panic of a handler is a 500 by now
+			err = cmp.Or(a.cause, answer.failed, r.Context().Err())
 		}
 	}()
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	answer := &recorder{header: http.Header{}}
 	a.handler.ServeHTTP(answer, r)
 	if answer.status < http.StatusBadRequest {
 		return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.Buffer)}, nil

@@ -56,6 +56,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"listAdjustments", command("[]Adjustment", "adjust", "list", "--user", "ada@example.com")},
 		{"listSignIns", command("SignInLog", "user", "sign-ins", "nobody@example.com")},
 		{"listUserSignIns", command("SignInLog", "user", "sign-ins", walker)},
+		{"exportUser", command("UserCopy", "user", "export", "ada@example.com")},
 		{"liftSignInLimits", command("SignInLog", "user", "lift-limits", "ada@example.com")},
 		{"readUserActivity", command("UserActivity", "user", "activity", "ada@example.com", "--from", date, "--to", date)},
 		{"removeAdjustment", command("Removed", "remove", "adjustment", "--user", walker, "--id")},

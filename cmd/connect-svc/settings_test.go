@@ -296,6 +296,7 @@ func TestServeSettings(t *testing.T) {
 			right: []string{notSet, "go.example.com/connect-go", "github.com/Acme/Connect"},
 		},
 		{name: "CONNECT_RECEIPTS", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
+		{name: "CONNECT_ACCOUNT_COPY", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
 		{name: "CONNECT_PARTNER_PORTAL", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
 		{name: "CONNECT_PARTNER_PORTAL_CHANGES", wrong: []string{"all", "webhooks,", "secrets,secrets"}, right: []string{"", "webhooks", "secrets,webhooks"}},
 		{name: "CONNECT_DEVELOPERS_SITE", wrong: []string{"On", "yes", "true", "1", "on off"}, right: []string{"on", "off"}},

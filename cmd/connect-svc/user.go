@@ -157,6 +157,22 @@ func (c userSignInsCommand) Run(p *program, group *userCommands, api *operatorAP
 	return group.print(p, log, func(w io.Writer) { writeSignIns(w, log) })
 }
 
+// userExportCommand writes the copy as it comes, so that no copy is too long for memory.
+type userExportCommand struct {
+	ID userOrEmail `arg:"" help:"The user's id or e-mail address."`
+	settings.Keyset
+}
+
+func (c userExportCommand) Run(p *program, api *operatorAPI) error {
+	user, err := c.ID.read(p, api)
+	if err != nil {
+		return err
+	}
+	api.to = p.stdout
+	_, err = api.ExportUser(p.ctx, user.UserId)
+	return err
+}
+
 // signInTexts say what happened, for people.
 var signInTexts = map[operatorapi.SignInEventEvent]string{
 	operatorapi.SignInEventEventAsked:     "asked for a code",

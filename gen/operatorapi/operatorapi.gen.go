@@ -536,6 +536,69 @@ func (e SignInEventLimit) Valid() bool {
 	}
 }
 
+// Defines values for UserCopyAuditLogActor.
+const (
+	UserCopyAuditLogActorClient   UserCopyAuditLogActor = "client"
+	UserCopyAuditLogActorOperator UserCopyAuditLogActor = "operator"
+	UserCopyAuditLogActorSystem   UserCopyAuditLogActor = "system"
+	UserCopyAuditLogActorUser     UserCopyAuditLogActor = "user"
+)
+
+// Valid indicates whether the value is a known member of the UserCopyAuditLogActor enum.
+func (e UserCopyAuditLogActor) Valid() bool {
+	switch e {
+	case UserCopyAuditLogActorClient:
+		return true
+	case UserCopyAuditLogActorOperator:
+		return true
+	case UserCopyAuditLogActorSystem:
+		return true
+	case UserCopyAuditLogActorUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserCopyConnectionsState.
+const (
+	UserCopyConnectionsStateAuthorized   UserCopyConnectionsState = "authorized"
+	UserCopyConnectionsStateDisconnected UserCopyConnectionsState = "disconnected"
+	UserCopyConnectionsStateLapsed       UserCopyConnectionsState = "lapsed"
+	UserCopyConnectionsStateRevoked      UserCopyConnectionsState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the UserCopyConnectionsState enum.
+func (e UserCopyConnectionsState) Valid() bool {
+	switch e {
+	case UserCopyConnectionsStateAuthorized:
+		return true
+	case UserCopyConnectionsStateDisconnected:
+		return true
+	case UserCopyConnectionsStateLapsed:
+		return true
+	case UserCopyConnectionsStateRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserCopyVersion.
+const (
+	UserCopyVersionN1 UserCopyVersion = 1
+)
+
+// Valid indicates whether the value is a known member of the UserCopyVersion enum.
+func (e UserCopyVersion) Valid() bool {
+	switch e {
+	case UserCopyVersionN1:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookEventDatasets.
 const (
 	WebhookEventDatasetsCyclingActivities WebhookEventDatasets = "cycling_activities"
@@ -2050,6 +2113,251 @@ type UserChange struct {
 	Timezone *Timezone `json:"timezone,omitempty"`
 }
 
+// UserCopy All that the database has about a user. Each list has the rows of the table of its name, without hashes and other parts of secrets. New
+// lists and fields may come within a version.
+type UserCopy struct {
+	// AccountSessions Of the account pages.
+	AccountSessions []struct {
+		ExpiresAt string `json:"expires_at"`
+	} `json:"account_sessions"`
+
+	// AuditLog What was done. Operators are not named.
+	AuditLog []struct {
+		Action   string                `json:"action"`
+		Actor    UserCopyAuditLogActor `json:"actor"`
+		At       string                `json:"at"`
+		ClientId *openapi_types.UUID   `json:"client_id"`
+
+		// ConnectionVersion The generation of the connection, a decimal number.
+		ConnectionVersion *string                `json:"connection_version"`
+		Detail            map[string]interface{} `json:"detail"`
+	} `json:"audit_log"`
+
+	// AuthorizationRequests Of companies, within ten minutes.
+	AuthorizationRequests []struct {
+		// ClientId A UUID. Responses write it in lower case.
+		ClientId   Id     `json:"client_id"`
+		ClientName string `json:"client_name"`
+
+		// ConnectionVersion The generation of the connection, a decimal number.
+		ConnectionVersion *string             `json:"connection_version"`
+		ConsentDay        *openapi_types.Date `json:"consent_day"`
+		Decided           bool                `json:"decided"`
+		Decision          *string             `json:"decision"`
+		ExpiresAt         string              `json:"expires_at"`
+		RedirectUri       string              `json:"redirect_uri"`
+		Scopes            string              `json:"scopes"`
+	} `json:"authorization_requests"`
+
+	// ClientErrors Requests of companies with the user's connections that were refused, within 35 days.
+	ClientErrors []struct {
+		At string `json:"at"`
+
+		// ClientId A UUID. Responses write it in lower case.
+		ClientId   Id     `json:"client_id"`
+		ClientName string `json:"client_name"`
+		Code       string `json:"code"`
+		Operation  string `json:"operation"`
+		Reason     string `json:"reason"`
+		Requests   int64  `json:"requests"`
+		Status     int64  `json:"status"`
+	} `json:"client_errors"`
+
+	// Connections Companies that the user has allowed to read, also those of the past.
+	Connections []struct {
+		AuthorizedAt string `json:"authorized_at"`
+
+		// Browser In which the user last allowed it. Empty if unknown.
+		Browser string `json:"browser"`
+
+		// ClientId A UUID. Responses write it in lower case.
+		ClientId   Id     `json:"client_id"`
+		ClientName string `json:"client_name"`
+
+		// ConnectionVersion The generation of the connection, a decimal number. `0`: allowed, and never used.
+		ConnectionVersion string  `json:"connection_version"`
+		CyclingReadAt     *string `json:"cycling_read_at"`
+
+		// GrantId A UUID. Responses write it in lower case.
+		GrantId Id `json:"grant_id"`
+
+		// HistoryFrom A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		HistoryFrom CalendarDate `json:"history_from"`
+		LapseTold   bool         `json:"lapse_told"`
+		LastReadAt  *string      `json:"last_read_at"`
+
+		// RefreshDeadline When it lapses if the company does not come back.
+		RefreshDeadline string  `json:"refresh_deadline"`
+		RidesReadAt     *string `json:"rides_read_at"`
+
+		// Scopes Separated by spaces.
+		Scopes      string                   `json:"scopes"`
+		State       UserCopyConnectionsState `json:"state"`
+		StepsReadAt *string                  `json:"steps_read_at"`
+	} `json:"connections"`
+
+	// CyclingActivities Recorded rides, on a clock without a zone.
+	CyclingActivities []struct {
+		DistanceMeters  int64   `json:"distance_meters"`
+		RecordedEndTime *string `json:"recorded_end_time"`
+
+		// RecordedStartTime A recorded clock time without a zone, with up to six fractional digits.
+		RecordedStartTime RecordedTime `json:"recorded_start_time"`
+		SourceId          string       `json:"source_id"`
+	} `json:"cycling_activities"`
+
+	// CyclingAdjustments Corrections of the distance of a date.
+	CyclingAdjustments []struct {
+		// AdjustmentId A UUID. Responses write it in lower case.
+		AdjustmentId Id     `json:"adjustment_id"`
+		CreatedAt    string `json:"created_at"`
+
+		// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		Date        CalendarDate `json:"date"`
+		DeltaMeters int64        `json:"delta_meters"`
+		Note        string       `json:"note"`
+	} `json:"cycling_adjustments"`
+
+	// DailySteps Recorded totals.
+	DailySteps []struct {
+		// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		Date  CalendarDate `json:"date"`
+		Steps int64        `json:"steps"`
+	} `json:"daily_steps"`
+
+	// KnownBrowsers In which the user has signed in.
+	KnownBrowsers []struct {
+		FirstSignedInAt *string `json:"first_signed_in_at"`
+		Name            string  `json:"name"`
+		SignedInAt      string  `json:"signed_in_at"`
+	} `json:"known_browsers"`
+
+	// MadeAt The instant of which everything is.
+	MadeAt string `json:"made_at"`
+
+	// Notices Emails that wait for the mail server.
+	Notices []struct {
+		Attempts int64                  `json:"attempts"`
+		Data     map[string]interface{} `json:"data"`
+		DueAt    string                 `json:"due_at"`
+		Kind     string                 `json:"kind"`
+		PutAt    string                 `json:"put_at"`
+	} `json:"notices"`
+
+	// SignInEvents What happened to sign-ins of the address within 7 days.
+	SignInEvents []struct {
+		At        string  `json:"at"`
+		Detail    string  `json:"detail"`
+		Event     string  `json:"event"`
+		LimitedBy *string `json:"limited_by"`
+
+		// SignInId A UUID. Responses write it in lower case.
+		SignInId Id      `json:"sign_in_id"`
+		Until    *string `json:"until"`
+	} `json:"sign_in_events"`
+
+	// SignInLimits Counts of emails with codes and of failed attempts.
+	SignInLimits []struct {
+		AskedAt []string `json:"asked_at"`
+		Failed  int64    `json:"failed"`
+		LastAt  string   `json:"last_at"`
+	} `json:"sign_in_limits"`
+
+	// SignIns Those that wait for their code.
+	SignIns []struct {
+		Attempts  int64  `json:"attempts"`
+		Email     string `json:"email"`
+		ExpiresAt string `json:"expires_at"`
+
+		// Mail What became of the email.
+		Mail string `json:"mail"`
+
+		// SignInId A UUID. Responses write it in lower case.
+		SignInId Id   `json:"sign_in_id"`
+		Used     bool `json:"used"`
+	} `json:"sign_ins"`
+
+	// StepCorrections Corrections by support, which are added to the totals.
+	StepCorrections []struct {
+		// CorrectionId A UUID. Responses write it in lower case.
+		CorrectionId Id     `json:"correction_id"`
+		CreatedAt    string `json:"created_at"`
+
+		// Date A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		Date  CalendarDate `json:"date"`
+		Delta int64        `json:"delta"`
+		Note  string       `json:"note"`
+	} `json:"step_corrections"`
+	User struct {
+		CreatedAt string `json:"created_at"`
+		Email     string `json:"email"`
+
+		// Language Of the pages of the last sign-in.
+		Language *string `json:"language"`
+
+		// RegisteredOn A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		RegisteredOn CalendarDate `json:"registered_on"`
+		Timezone     string       `json:"timezone"`
+
+		// UserId A UUID. Responses write it in lower case.
+		UserId Id `json:"user_id"`
+	} `json:"user"`
+
+	// Version Of this schema.
+	Version UserCopyVersion `json:"version"`
+
+	// WebhookChanges Changes of which companies are told soon.
+	WebhookChanges []struct {
+		ChangedAt string `json:"changed_at"`
+
+		// ClientId A UUID. Responses write it in lower case.
+		ClientId Id `json:"client_id"`
+
+		// FirstDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		FirstDate CalendarDate `json:"first_date"`
+
+		// LastDate A calendar date, `YYYY-MM-DD`, from 1900-01-01 to 9999-12-31.
+		LastDate CalendarDate `json:"last_date"`
+		Scopes   string       `json:"scopes"`
+	} `json:"webhook_changes"`
+
+	// WebhookEvents Messages to companies about the user, within 30 days.
+	WebhookEvents []struct {
+		// ClientId A UUID. Responses write it in lower case.
+		ClientId          Id     `json:"client_id"`
+		ClientName        string `json:"client_name"`
+		ConnectionVersion string `json:"connection_version"`
+		CreatedAt         string `json:"created_at"`
+
+		// EventId A UUID. Responses write it in lower case.
+		EventId   Id                  `json:"event_id"`
+		FirstDate *openapi_types.Date `json:"first_date"`
+
+		// GrantId A UUID. Responses write it in lower case.
+		GrantId         Id                  `json:"grant_id"`
+		LastDate        *openapi_types.Date `json:"last_date"`
+		Reason          *string             `json:"reason"`
+		Scopes          *string             `json:"scopes"`
+		State           string              `json:"state"`
+		Type            string              `json:"type"`
+		WebhookAttempts []struct {
+			At         string  `json:"at"`
+			DurationMs int64   `json:"duration_ms"`
+			Fault      *string `json:"fault"`
+			Status     *int64  `json:"status"`
+		} `json:"webhook_attempts"`
+	} `json:"webhook_events"`
+}
+
+// UserCopyAuditLogActor defines model for UserCopy.AuditLog.Actor.
+type UserCopyAuditLogActor string
+
+// UserCopyConnectionsState defines model for UserCopy.Connections.State.
+type UserCopyConnectionsState string
+
+// UserCopyVersion Of this schema.
+type UserCopyVersion int
+
 // UserPage defines model for UserPage.
 type UserPage struct {
 	Data []User `json:"data"`
@@ -3451,6 +3759,17 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/users/{user_id}/connections/{client_id}/preview (the `PreviewConnection` operationId).
 	PreviewConnection(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExportUser Get a copy of a user's data
+	//
+	// All that the database has about the user, for the user's right to a copy (GDPR, articles 15 and 20). It is of one instant, and is sent as it
+	// is read: if the connection breaks, the object is incomplete. A server writes two copies at a time.
+	//
+	// The audit log records who has taken whose (`user.exported`), once a minute. With `CONNECT_ACCOUNT_COPY=on` users can download it from their
+	// account pages, too.
+	//
+	// Corresponds with GET /operator/v1/users/{user_id}/export (the `ExportUser` operationId).
+	ExportUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PreviewUser Read what an act on a user would end or delete
 	//
 	// Before `deleteUser` or a new address by `changeUser`: both end the sessions, sign-ins and requests and forget the browsers. A deletion
@@ -4796,6 +5115,27 @@ func (c *Caller) DisconnectUser(ctx context.Context, userId UserId, clientId Cli
 // Corresponds with GET /operator/v1/users/{user_id}/connections/{client_id}/preview (the `PreviewConnection` operationId).
 func (c *Caller) PreviewConnection(ctx context.Context, userId UserId, clientId ClientId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewConnectionRequest(c.Server, userId, clientId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportUser Get a copy of a user's data
+//
+// All that the database has about the user, for the user's right to a copy (GDPR, articles 15 and 20). It is of one instant, and is sent as it
+// is read: if the connection breaks, the object is incomplete. A server writes two copies at a time.
+//
+// The audit log records who has taken whose (`user.exported`), once a minute. With `CONNECT_ACCOUNT_COPY=on` users can download it from their
+// account pages, too.
+//
+// Corresponds with GET /operator/v1/users/{user_id}/export (the `ExportUser` operationId).
+func (c *Caller) ExportUser(ctx context.Context, userId UserId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportUserRequest(c.Server, userId)
 	if err != nil {
 		return nil, err
 	}
@@ -7600,6 +7940,40 @@ func NewPreviewConnectionRequest(server string, userId UserId, clientId ClientId
 	return req, nil
 }
 
+// NewExportUserRequest constructs an http.Request for the ExportUser method
+func NewExportUserRequest(server string, userId UserId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "user_id", userId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/users/%s/export", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPreviewUserRequest constructs an http.Request for the PreviewUser method
 func NewPreviewUserRequest(server string, userId UserId) (*http.Request, error) {
 	var err error
@@ -8045,6 +8419,9 @@ type ServerInterface interface {
 	// PreviewConnection Read what disconnecting a company would end
 	// (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
 	PreviewConnection(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId)
+	// ExportUser Get a copy of a user's data
+	// (GET /operator/v1/users/{user_id}/export)
+	ExportUser(w http.ResponseWriter, r *http.Request, userId UserId)
 	// PreviewUser Read what an act on a user would end or delete
 	// (GET /operator/v1/users/{user_id}/preview)
 	PreviewUser(w http.ResponseWriter, r *http.Request, userId UserId)
@@ -8378,6 +8755,12 @@ func (_ Unimplemented) DisconnectUser(w http.ResponseWriter, r *http.Request, us
 // PreviewConnection Read what disconnecting a company would end
 // (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
 func (_ Unimplemented) PreviewConnection(w http.ResponseWriter, r *http.Request, userId UserId, clientId ClientId) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ExportUser Get a copy of a user's data
+// (GET /operator/v1/users/{user_id}/export)
+func (_ Unimplemented) ExportUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -10360,6 +10743,32 @@ func (siw *ServerInterfaceWrapper) PreviewConnection(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// ExportUser operation middleware
+func (siw *ServerInterfaceWrapper) ExportUser(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "user_id" -------------
+	var userId UserId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "user_id", chi.URLParam(r, "user_id"), &userId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportUser(w, r, userId)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PreviewUser operation middleware
 func (siw *ServerInterfaceWrapper) PreviewUser(w http.ResponseWriter, r *http.Request) {
 
@@ -10843,6 +11252,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/connections/{client_id}/preview", wrapper.PreviewConnection)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/export", wrapper.ExportUser)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/operator/v1/users/{user_id}/preview", wrapper.PreviewUser)
@@ -17841,6 +18253,101 @@ func (response PreviewConnection500ApplicationProblemPlusJSONResponse) VisitPrev
 	return err
 }
 
+type ExportUserRequestObject struct {
+	UserId UserId `json:"user_id"`
+}
+
+type ExportUserResponseObject interface {
+	VisitExportUserResponse(w http.ResponseWriter) error
+}
+
+type ExportUser200JSONResponse UserCopy
+
+func (response ExportUser200JSONResponse) VisitExportUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportUser400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ExportUser400ApplicationProblemPlusJSONResponse) VisitExportUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportUser401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ExportUser401ApplicationProblemPlusJSONResponse) VisitExportUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportUser404ApplicationProblemPlusJSONResponse struct {
+	UserNotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ExportUser404ApplicationProblemPlusJSONResponse) VisitExportUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportUser500ApplicationProblemPlusJSONResponse struct {
+	ServerErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ExportUser500ApplicationProblemPlusJSONResponse) VisitExportUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PreviewUserRequestObject struct {
 	UserId UserId `json:"user_id"`
 }
@@ -18623,6 +19130,9 @@ type StrictServerInterface interface {
 	// PreviewConnection Read what disconnecting a company would end
 	// (GET /operator/v1/users/{user_id}/connections/{client_id}/preview)
 	PreviewConnection(ctx context.Context, request PreviewConnectionRequestObject) (PreviewConnectionResponseObject, error)
+	// ExportUser Get a copy of a user's data
+	// (GET /operator/v1/users/{user_id}/export)
+	ExportUser(ctx context.Context, request ExportUserRequestObject) (ExportUserResponseObject, error)
 	// PreviewUser Read what an act on a user would end or delete
 	// (GET /operator/v1/users/{user_id}/preview)
 	PreviewUser(ctx context.Context, request PreviewUserRequestObject) (PreviewUserResponseObject, error)
@@ -20136,6 +20646,32 @@ func (sh *strictHandler) PreviewConnection(w http.ResponseWriter, r *http.Reques
 	}
 }
 
+// ExportUser operation middleware
+func (sh *strictHandler) ExportUser(w http.ResponseWriter, r *http.Request, userId UserId) {
+	var request ExportUserRequestObject
+
+	request.UserId = userId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportUser(ctx, request.(ExportUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportUser")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportUserResponseObject); ok {
+		if err := validResponse.VisitExportUserResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PreviewUser operation middleware
 func (sh *strictHandler) PreviewUser(w http.ResponseWriter, r *http.Request, userId UserId) {
 	var request PreviewUserRequestObject
@@ -20297,428 +20833,457 @@ func (sh *strictHandler) ReplayWebhookEvent(w http.ResponseWriter, r *http.Reque
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19c9s4ljf6VVC6W9WdZyhZ8ksSa2pr152kZ7ObTvpxnKd3t51HgkTIwpgCNARkRZPxN7v/3S92C+cA",
-	"IEiREilLidObrdrp2CaJA+Dg4Lz+zufWWM7mUjChVav/ucU+0dk8YfDvnxZqZf57R5MFM/9I2d8WTOkB",
-	"j1v91umkN3kWn7D22TE9bZ+On7P2+fjpuP1s1KXPJ934fHLca0UtpaleqFb/rHsStTTXCWv1W1dSktli",
-	"PCVckRHj4oYsU641E+SvC6WJkMtOK2rp1dw8vEhFfyyFYGPdVnfj/jyVo4TN+iND3v191HoxpeKGXSJx",
-	"b6X+WS5EvDfCT7unAeFTljJDtZBEmQnYL5OJTAklY6CkBu34YNu+3RZStydANcwn4Uzol1zRUcL2OZHz",
-	"3ETIGMYxs4ntWHUoh5fa7o2A4C+88khIfYrL1vjdZDKSNI2/wCovqSLSD1ef7OwdoPvVjPLkit4ycRiK",
-	"L4TUU5aShWIpmVJF9JQrwtpmWELjOGVK1SCemefbGug0ZL8WdzTh8QspNBM6RzpLU5mqVv/3z62YacqT",
-	"Vr81M1JgxAjVJGFUadJtRa255EKztNVvHcWUJ6uB0myujnrPjuAfrfuP0cPW4fg4W4efOUtis2NET5k/",
-	"5dSwIE6lxiLYJ9tjO+twIRapkuket7BbYDr4PoklMwdGE0MCFwuG25lwpZvQj8Qa8n+hyUSmMxZbaXu4",
-	"Gbgl54rM3KA1aPbPOtkKZL+Vv7HRVMrbg8kmd8zNkRGSLHG4GgQL2bYPW0r1C3yKHU6Q4unmnjVwOLLk",
-	"eooMYnQCKla1yNdt/wU3gy9zDeipURzMzzXpzKT/W6kv2TyhK3OHHVz0WyHC7tYZhFCxIjNZewppRrWZ",
-	"x7s7lv60iG/YHg/icW4SXMHNFUvBCNxgRkkzjMIFoYJM5SI1v+eazOiKjOrMQ96xtD1Cqs0kfpWppsl7",
-	"phSX4gsrEQkXt0SmROHoNaifA7Vt+0JBq7hkNH4nktUeqT/Js5Scs5RqmRItb5mIDO1wYhVL71gawS7A",
-	"qQYF07AXHJMaE0sZjdvSEG9m8h6+98rczXs0ASpk/FgukhjIHjGQPQnTtaQ9zroNKoQl+46lNEHtTh3m",
-	"ZNsx7OlWZErv7L0q6IzVoho+0LYfAMKvpHxD05s9CqNegXNGMl4Z1tdSksQMVYNSLWUbnnU0/kLFKnde",
-	"1cGlpxGY1CgBYgXHVREqYndgVSB8zD7UnJP5WDt/knEbPgi60FOZ8r/v9frtbTrEoOJwpcxtJlOyTGWt",
-	"87oISUXa1WJuJsXiV2IsYy5u9shNZyXc5NT0hTCH1pgGLAaRxAW5+Tuf15qFJ7rNHNWF2fzCYk6v4Dtf",
-	"ZDp0Pk/4mGouxdFfVa1bIZzGzJDbhhdgIoqlLxlItAOZbKjOZdobj/HOZnXFqHm/bR/3NL/6xNWhRGgZ",
-	"yQzGq0stPu2J/cJqgyGhLqV5DcHaIa/uvrzDBPTPGlRb1bQNz5eT/17L+fyQThOnHhs+VjhYA8rtG617",
-	"Q/KU0ZilwMgX4zGb61A4xkyNUz43R73VbxnVDZlyWCaXhn3Q4/EHoqdUE2olh71+yI+XP78gz56enz4x",
-	"5KrxlM2oGWcshTGWW0YqZvNQOnXi7gUdT9kLKXQqk3XCLpmaS6GYQhllNSWlZYrrYtaep2ZDdLpgZQML",
-	"2YbHywef0iRhArWP/Mj/JpdES2KuGia0kYp2kk+fnXWf1Bv7J0ZTlpKU0WT2z9ctdTduuxvwulVOEFz9",
-	"byQK4XWqDIvMqZ460yrzBVZTM6das9S8/X+P3PBHd70jq4Ud/d5tn9P2pP3x88nT+38qJas+QU5ANCfH",
-	"vFmLGOuBeR2vU/M6Nns14UzlvFdcwI+JvNlM2j+lbNLqt/6foyw0cIR/VUevnaGj09XFBNxx68w6Z1Tn",
-	"/WbmSasjL2Yjlpp1UmwsRaw20zLjgs8Ws1a/59eAC81uWIqne05TOmPaHfD4rwulZ0yULovZJB57npFp",
-	"ysbaWn3cPGB2sBW1jBrf6reo/5iRaQ9cMOToKqqsqvv6ZUacd8CUUIaP742q/71g6WqdsAsyp6n3Xpih",
-	"jWrnCRSajvUPyjmFIwIegRUZU8WsXcrIiN1wIUCzxffQcQpz+hsM6yflfgz2nn56w8SNnrb6x2enkeEF",
-	"93OvVGp4p+r6Ci8EWsQxGQr2SQ/Qpzl0ZM1TdsflQpE5vWEdYt6Y8MSwldcKzWOKztifyTDhM66HIPVj",
-	"PpngUS+bk/WcVkyq1z1em1UgFn6/aP83bf+92z4ftD/+qVwI/AxEXozLpRLcZ0zo1EgCmClXhMLDEeoE",
-	"VJGhFZ6LeUw1i4dVc8H3qubydONMaPvvncHWOZTtXdUUZNonQyMrh5GbgfmXk6Tm32qlNJsNo4B9J4QG",
-	"jhPzXn8I5mT4yHIqSUoFoeYUzqiIN6xI9eY+O96wID+aFfn4p/6Tf8k2ubNtl/GwVixRKpfZ+mTXYSlT",
-	"BtKjkbQIyXgL39pCShb88oo+uEjIh/mcpbDwiVyyFGQGBFfcIdtCO/z0EFFhpyLjykngzaVyTvGYBcfG",
-	"RkcGNykVuvLUmJfqn5kqQiHqV2O5C1aVi9ftvt4Qx6vNJ0hmRvZfzNLU4RLU5bkUAfGwrhvuC/j7zlz8",
-	"DgRFtdT0++/OlHQvBCxgH7oyEqWSA/yLD2eDS0bVBjkfK0hDAHJTeLSKJvxr/X0VsR06o+U9F2O2RV5T",
-	"bcRsoPxxoTStlkwKvlmXqr/wOyZe4xdDwjTVlYTdgccWFGFuLEuqK1kf/libGG8Ym5cyYj4IXXlw3SqN",
-	"2ESmrNYCLeBzD1ygD4qldW4RZ8OUEqJYutPZE/EV+1QiEy5EpkhSr2xSsUEAaPOhjbZD40shVfplKfeg",
-	"QpgqTeINLDNJ5WxnlfwFTZiIafrScdAbuomahFpiInPMZlJpcvL0jMR0peyJGxpyKsWSlnuk1OjD5WTO",
-	"6CdjvwVmH/KYUa9Q137JJnSR6D7pdbtVxILCnWO2GN8ySnQ3atlR4KdulDMaQzW01z7/aCzrj5+70Ulo",
-	"VmcmZdSygY3NBiT1kUMaxg5LbDX71z0Ya+/5jXgtKlQBQ9r+rvvd6Myu/w/iVsilMJJGrdP625Qai2os",
-	"ZyzLsLGSB9wfoILHEvxc4OjN7lwpGPx1SRXmCgZe7nKJCZQM4LvlHNRK2WShjKhnwjDN79kv1C2ftz6W",
-	"yYoPit6wijvwqszwTdlcpoe6+cxCVzFsTozneTOT4g9iTHv3VREwdG5ZHg9zuRAVVNnHH0JYRhE4iVLn",
-	"Pg2zWsdZLloY8LG+5D/91WpaYULsyL5aNrR77ugnl5Zaj9RfcTwkdH3xMMLtskZmbCbTlU02Bc+znED6",
-	"CNFTKsgp+Q/+U2SOFl0oRjCTz2uy5ldco3PDOebMd5eUaxYTJWfM++TIW5teY86Z9ZyY7Qqc6eCxbgcu",
-	"67JZ2uePcu5t5z9sewfiplcDV+N91PrPtvV7tl+/3P6m85Del2ep7sACa8mk29ihMOp91Kr/bvbWntip",
-	"NIOWDD1FNsIBnuxc7iDl5sL+8OH1y31ywYM3M5+/u/t2ytx3auznu3xW7l6OemWi8CNYbrjaX0gxSfhY",
-	"77jWYU7wtlUO0pz3sr7lac1BPvMjWOOce+0rS6lDypvHtNpf/zYo5Ahs+0Au2eEw2wRnRKaPa7vWCwh2",
-	"2K5iQv62xS4Muj9Jjx90GdiQXztezJjQNn+KGnsIHktpzMda2Vi/Mfhpn3ANHhJFqCDWwIFdi2yIDS1U",
-	"axnZv9iAnBV58EQgEw+u8D1g633NwY67vl4SsG3f16oc9rbzod5NCRiBBK1K4nX6x7bsP8l49Ydeejw2",
-	"Lj/WnMh/f//uLeGCfLj6uf08MsdMjv7KxtpY8Yxq84EJZ0lsNs18LzPBnp7iXxScuIQbw4uK2L6vwAsj",
-	"mDLnMnvpOYkZmz+2ff+VYkLQQwStj8jXkrO2zih6NHwzXCPEWki5k4sc5TNRMDOMKyeaI8s1DNilXOBr",
-	"dwlbEeDDi3YJXeoZlnWNWCLFjYLELCvEDafBh6Q1+236Qoe81zTVhN6ACYdpOejJBvfrI+M5n4ryjQub",
-	"Q/PH49i2t3TG4u8qdOutLDcsI9zQsJIhVyfyGLZQ5qrnd93EqnL2rZtZWrp/H/0B/WyOGXKwAU4UyDkT",
-	"HfI6K2QhI8YEgXK/sZEBS66ncUqXAsOiasnSR6Ogv5VYEvSGi9uHSYE4wDyosdseIiFjmAd58qJWZXHQ",
-	"to+V10Ydwjfo1giTMR3xkVNFe91uSZnUI+MUu0Dflg8+alXWfm77SHmJ6xeTNoUqV5Q6S5nePh6+COrz",
-	"vxZH+Dr87SzhqH2ktwxfwyH4JmM8RSyEHRgjD09QY4eyAb/u3mYKpWB3LN2I0lB3c83Wqke4t7+m7I6z",
-	"5de9Db4slzxqvz+ylbM7rT6KbAhaqV+qb5Xz8tgfO4qVNPeRbfseDHkftYqFits+UCi73LdaWYFJ4oMG",
-	"JdWYPsmEa0VSNmb8DnJN1FyK2Emp0163Q94zDQ99uHyDjqdHwgd57JQdmCDEMdm2gcFge9s8OtbNsFn6",
-	"kDjEqFcWyNMu0XzGlM0oUmycMh2B5XDSLfwNZmITtwik8MF5Z9L82pVR0VQLlpJYkrFcCK0INb/6Q6YT",
-	"hVgvO3BPBreyjXf8QHvjnFIQGeYxZLB8AKl7JIe1AEezw3rnoGK2LXk43F5T+fiYkQnlyaPx3awD5uy0",
-	"tnlAm+3Lmxt0Lyu8HZXnEax2iPKzwzpncDw13FFvPG7PXrgXwqP5WGfvKfmF/wTiI/hltxt1u10CuBCP",
-	"RecrwvrssPaLwic2a+tFbJ4DiO0q2KB9Lfdvv/3WvghgH7a+70EkHrpX5cA/O+1ZCbjQ9r1bh1Ey9lo5",
-	"wk+Dr2Wz2bf9pgn7RMc6WUF5xNDmK7XNWEPnELIPDovgRsOI0MS8Jm3l6PDPRkNLFdP/vNCT9vPhnwsB",
-	"SP99tzxDG3KG8w8U3Pydz4cFZkTwlfarLfvguKKA1eIgUr6G8FAs/Uqpr9ZNEGfwUVudBA5qyr3LPIzT",
-	"1ldfZZhKB0q45bEHLAxDpPlcNTKlsXv8sdwf6sGpon8kL9G36U6ugt76YptZBaxV0/uTJ/wwu2vN+9rb",
-	"G9Z2PYpt9qti7xzN77he/UT1eAobHMfczJ0mv6ZGndLcbOiEJoqtSTBbVdtDfRYKFLkgWmqamKnOuAi/",
-	"0Yta8+DHz63xapxwcTOgSIP9Lddsprbt2CWP2aVcYibcp9f4Sq8Lta22FJGmKV1B3NsNk6EVpWwm72hS",
-	"f7wX+I0MPekSv7A7DQ8Zu+agAQZ87cHem6d3GKD5kuJIzZZRjsBJEQ+o3vb5d/bRC92C+saG1DUkzKzB",
-	"IMPL2m01Xvj3Hzb6zqPWGu7e/wIzds0rOSlyyRRUDW+RJXVkwcYKVuyHUuOEb91nmx9TfkZr0lA4bM3f",
-	"2oXkHV5Rt3xTQMVzBj52KZdqG3/XHbiESWut0n1Y4/x7bqGjMr4pGap8cyuWP1jWDRPfzHUfyw4JPMfi",
-	"l1RTxSrQIGL8o097s0OjN9RV35cvAfy2pBY/CkD/mt7wIRihGQ48WUyngJuIFNI4ZjEkWpOYgjc8f7Lz",
-	"IIE16uWj1jiFZN8aUt6X+Ju99Mu66Y3iLuCbrBmih1mnRG/VK1/CQxgA3zrCW4lfdpAD9ZAFwpORgRUU",
-	"gRnd2ti5OvItYbkFr+Zc8zlX8dBAspuxa19IAafer99zAS5hBUokZv87QEb2yebwk7eLJCHSonvSILUf",
-	"h/jdHZaoJRZJ0vq4LnRwuQICtixUlrGxw1qV69ngg5pgeNLuKABENNBnHFn3Jbf62nxLZ7iIuQY7q+HU",
-	"6LgaF9aWDjmYQTrWm8EX1wQcLYdG3An+UJQF/5oAIa5T10SMZdiD/c+tiUxn5u3WYgHnuIpbo1YGEDe4",
-	"Y6mqXGr7xxJcOQdCButvTwyfuF/4SsyRXGiYr3uxs5Eu17CqilcQsyTPZlHrU/tGWu9xC/DlL+nyF6YU",
-	"Rd85L8FRecmV5uJmwdWUqTweJiL6hMhhfl250E9PWwEeUncd8SgnkuvuSOE8oVQ2U3OQmB4sNASbzCR4",
-	"yX76xaw8lweXztnh/xalc+4OLwHzHdu/W9Cw4X/913/9V/uXX9ovXw4jMknljPTOu912t9fu9ozCc35+",
-	"ft7uHbdPejmesldsCGbaO//H78cOWusJAmwd37fX/vFPZeIDK0Au5vPUSPCG+xtizjdWKIKXS9fTlqZM",
-	"FqoxXVigUYF8FSbKpIzGqk9gwc+6XYi80DHgDnOMpSRcsFK5u6+5R47aTYvgi4P2sggrwjF1CYG24g55",
-	"p6csXXLFCJvN9ar8orFVL1ZxznFkW/NZgS2vr+PPp/dt859j958r/E8/95/r6475x8n9f//TRmHvxx+t",
-	"yiYlfVlOBFlXeOCpESoOcn3DBQfrXIKV9s7d2cLVDPXJEmwTTZbQNsl2ehJyWbqMtUQfdDvEvS6Tfblb",
-	"e7uB04wz/fNfZmfXT9CmHVW3W7cz+KBy0KPOlDX7Zg4YSDeGeGbA8eWgcpUnNAfZbHFJc9QXFjFjqDzb",
-	"5g9R/ZN/6Kv33ZyJvKj5Jm9gTGzMcLob+CKGiZS3A5rwW6aGRh2FA0wWImEq38UBq4ldUlPBz+iH3mjt",
-	"41P3USsYtPZevZHy9sK8stXMstTkhylduF1W7A1gK2BuuvSBqCFUUXJFaKIkoSMFOCs5MHLMdhYlyzda",
-	"pCovgbjQJ8etMq15TJNkRMe3g0UK2sGaMGgoNMdSjBdpin42Gqu6ZGAfhgFzsKDrdOzibprKGTOHpHJ2",
-	"ibyRVTC5SWZC+rTS2AhN2SGvDFv3/fqvfVeU4spfTfOf9CUKVFnEUMUA3LDskzKJB5jZPFiUwzH/NmUi",
-	"3wYCn4dkdwWVclzcZFYj14blEiluWJrV0X1xhWSe8js6XlXukUN+HMxZOphxscDLqQZXqbGcNxAJ783j",
-	"+eDKCVidLtJSEBRRayH43xbM/tlYyfdZM6h108WXvNoTPKaCjBhhAn8L2BYdciGCetjgUSF16F4GXzp4",
-	"CV31cNQKqobLPMyapTNVucxbygYLmKTBG4M5TWmSsKTmrrjXkDnXF+r9VC6N0TBmkdNXHPKpPzioLIJ3",
-	"2wqGsMKj09qmloSaiOvCgPtWEImeicr5MLLCtkTwlaxPUc4VBFT+KIT7ZQVVTgqWSITqS8kqxduupm3J",
-	"AP5mKbC2jSxmIK2QVQFPFz05wBQ5oOs1rOvtt9S6WJ1qPVfEPUc+XL7pkEtHDXYbA/eSzzHsIBkeWb17",
-	"+nwLtHr55ZYn5YV/gtDiotRYia3rULwm17wj+IBDyPGllYX7qggpvzbT4sVZteAfLt+YM8m1MmdPcc0i",
-	"spxym2AF99nGwWHVa97KF4K8/z9/ITIlv779C97PcuJR459a1GAuyIgq9vR007jPn508P63oUvSno4//",
-	"658/d6MKR8/Db/Zc66TuVqYrXI81dsK+QeYy4eOV2xDrSQZN0mythVfQcocNqriSC3J8oTTlwtxsa/Jh",
-	"zlKC7+1FPnyViz53ndbYFnj+ELtRdg/n6XmFDUPgvoTIlMXjVtBtJRNrKBart8P2eNmwE46WGssC1Nia",
-	"S2V7mjgnxVAx/Zs3hWBFCMTtbS/A4KLftj73lZeir8Nq4g1sYn6E7SbjUn3dJpx7oy73RqDGjKRMGMU8",
-	"GtvtaY0NXCchVeFW8MEKaEygGKHjMWBopiRlk5SpKcbSlCuXtng9cmEuE4naV5jhDPjqgtki2eNzx9vG",
-	"bB3hW2FPy1pHE63I7FyelWaYhV2PSoRTeXuhCzLhn4yiyD7p0Kjj422e6fIV5SkZhgmeNkYJnhlweVO1",
-	"+7yPS6btpGfF9eOTQNjfFjRBpzRNlCulzQPjD6kG/0xI8Q5Bt8zY2ar4FzRw1GDDplJe/8ZeY765U/4U",
-	"BcuQ36LwAHzcfOb/g2O6cpNz/0WPstmRZp6OhKtSwq7cwdVTNrPNflPme6hytSXUWirkcbCBqu4bAjiO",
-	"4OJLEj86PJ9rEIU12uamw9Ad9pBCD0Xf4b/QJKn0S1R7FbbJiKqjdImebXdqTrAX0Q6L9ICjUWD4zafE",
-	"HwbLAhn3FDZqy6E4tHM8vHNL3OK3XJTJ2YskIfAn6Llk9ybf1Y55zKDllGrA99BB41OastpSuCgjHqP7",
-	"Hheqhhsf5vJldvXbjHPgAtXMASuJgFMBSTfQBMwh20Esk4kYccpE3CEvEEHC3MuohSst58ZshYqMXlX0",
-	"o4nHXdTM1n3hH0WizOvsrrQba7G5FRVIvs8oRdwYFveNri70kGgZauYRGS4p12roEVbci3MKZ1jmLkue",
-	"AQJGkMIEhlEGzgJh9qEFbRnmsWSH5v4Yhr5RhfEaIABkJuLNRC3zZKlrFMEMBrhDRZldQw9q5BU4qHs/",
-	"csE2SgRbukfAzuM6d8E+ohCAmXzeLdx4EewSO4wfXBPFb8TD1sR84SuFRQBscQB+gfV1eGPdBeBZkEsB",
-	"MtJa+EJ6lAM5ZwK1z4YMbUcPgUOLQBX4F+fd8DQ8yIp4QHTDnHYubnY9w00CBIHEXRu3KEuchC1s6PoK",
-	"l4iADQej+kJ7D49dSu213wZ3v7xjaULnA2snrm/7v8klHA04bDKJ3WG6ZSwng+aGN0+6qDxnzTG7m/1L",
-	"x2fnx3l3X/lOVUwduhk2rWn6oretuyfWvbyM3g4QhWsAmTVVTRBjoqbGgrPyDl9x9txooThTusy1GsvF",
-	"KGHlhwBdBw+Mte7jDENV6vYsr5tFylSjI1seu1tbdEdBfp9Lz5r/+w6OBERUGeyecl6DT4MO8w/SS+rm",
-	"rN8wYa3U9bT1CKARxnxGE+um6rSqW9r2npdHXnyn9FoLMOVKy3Q1gGbGDeuGwIBOGXVbVKMvKqDU/fjh",
-	"6sUTcxZDHz8sLdox5pN5PYPZrphfRcPw09yeLEWVvoQHv2ZWRWk+eELnRiiGvfcpVkFYpzaLQTryGeuQ",
-	"N/yWEUpSdidvjQ0iWITbwGKnHLrziaw8WsEuuuazXrRlsEhmGefKOibhs9uTIkNJFR7UgMcriguybu42",
-	"KSHH5lFBuhQ4Obfjm4WavbF2FW2lgXEffVjrW99QXYy5ysHcHm4ku7UHHWOesjEvl6sXYaYQIsFJSWZG",
-	"noTRHG1hKtHLChnUV9ZMWtl+2ZkTGCURPB9hTACvQ0XojSQ/DpnSfAZFXE9CjoesCfOz+zOUygwSRiH7",
-	"xfaAKb3U3bE44CoWzle2pNGWo1pgps2HYrdywe8Xt89WqdF1vdIh9UfwMj1EJ3G3WZkpbuMqAdp6xvU2",
-	"6aSpRf6I7ngPuut9q6g84W5mKN617+fKQ5/t1D7qu12OX/Vt727z8qu+4orPGMGdlc1SSx3U/Z+ZQTtX",
-	"K4OuUWplZn6B3umz0+cnT0+fbWPcF5ggWTMV/2FlB7tJ9u1pr6XifM81Dk3ScDvkAgsQXDbIMMjysciM",
-	"E6KY1tw6hpwXFl1hfejZH6b0mIdEsyxdX4WRX8YaVRkbUKEa6rfNQTL2jxNRb4pfYm47I3IMoH+g+paA",
-	"OTwch6PdUlW2Gy/pyrmomgUVAWwrCtBb5ISkPHZufaVpCt0V0dcXW0W5bB+r/IdqMYNgXpKQAHmnVD9Y",
-	"F60pG0vXkWz90+A48xIi/Lp3eAh7kUP0EL9VUzX53dMRuC8UY2ITLVgdABoyZ4gFH9kaqhW0EjC/yZYy",
-	"BFNYQbqukBlM3m5ErhVD2hWMsn2y8yhlJAdfU5nspSWhcdwhF0SwG6r5nf+LWox0Ssda/Zl0ccFtifIF",
-	"zNZvFLVbYbhrpfyvwTMCQBpmAVz3nhsJPVuX5O8slVs8+WU3dtv/9nkZg72qyGoXuXbfNt/7+OyUjFZg",
-	"t+o8NgiZSqWjYIYxV/OEruCJiPxtIc1bgNcqFjOW8jG80SEf5nOWwqwTuWQpGVPFrP3MroWCt6EbnYTf",
-	"jqSeEjVniZG9yjYrlzPKhbdCjI1x8f7F69d9Mhz9f//veMrSjsXDRJyS4SfRbo/M79u3d9T/zXamUJqK",
-	"WNkAJVIx/Nch4tCarcBvkyXYKDRbJu4arUdh5aVZXZf4KycTliry/perXz9c/fy8cy1KqgKCxPSTEo3k",
-	"lYgvK1Itf5uucvAjRms3egDW8ph3VDFgOwzASqyiPrQsCN4LbavFPXqnZkni+nIMUccf9p0RJ6S+FusO",
-	"QJimMxJA4OcsAa9cFH5rPzSA9NhBZkYUf48ZEaHJQcfgaRk46GOXzCXXRva/zz5vidkSM3lllnb3cESj",
-	"GERD/BpMMx6nLGZCcyNHwIkFzNDZ5uIvGIGQEehtXGP74ZLmxNBWBJ4sN3ijL8Jz9oM0CnC5+jTWTL/Y",
-	"7OQtuwkKe3zopK4iS32L2V0hFkTDI+H67+Qn9Vor7AYBNlGulp0r4rARStkaBfimT4LTFrwo2FtfsTlN",
-	"oaxxtCJqTseYV7Get2RmWZ7qDn398/mRGVxXUE833G6H4Sh+HpFdospl36WwIsOgqsCacX1nKCDqK/TM",
-	"QZk8KifYfRyvOlhUi268sbZKGvWjgoOhZ7GPrMsYq7ko+ff3794S+yb58fLnF+Tpebf3xJWpTFy3salM",
-	"mG9zHtytUNIQAg8d/f5/jz7+ryf/65+2boSjdyPKVF3jI7/+aKqX5UPbXFvbsDEoxj379GmXeMdZd7Bd",
-	"BP3Ck4S7LBTz1vn5Dm+ZIzRI+IzrhlM7PT7fYWrhcANI08jjwPgUDF/etjUdY1KeDLKBdGpbFpzutDvV",
-	"ifEXSVJZyto0QBOWcIRbVLqE2TK43KqW5yLPGKUHwcHSN9aHKnIOnbwPMJ/gCvOtxzBFdkrn62l3Xyqo",
-	"vyM0YbX4XYGNuDZxP2fzTY+5CB7tMF+49Na6tfU3oSaeU4ZCf58db2BpCOrqi97vOkW6oSUJqmSEXV8A",
-	"bUoXw2u+dm1TgKD+IjvCeYUPJWxDUL6IW7UjWNocRmHgQw3G9ylSoKRuuk3MIfqe7fQ92+l7ttM3lu30",
-	"2OKhjzXrqSDhDm1cFwXqN2lcmzm84Y2xNJsv1O5h5b/wOybclVLmVLY1qOa8fLh6gQ5jm7iu+CcySRH9",
-	"lyYk5jdc71dq/WjFVi96ev/kX8qBHf9NLtJdUtptFnglMIfhIPChY+pzWFBp0VrLoTlqmA+TzPaslcId",
-	"tcxV0kAx8LWwqgkqI77ywUFTb2QoICibSVRczhwNZYz3utQhAx3EyKW10hRZplxDzhEXQbihzJsZag7d",
-	"9jltTy7aP3/8/BwRid2Pp01+7FWA29Q/LnhaZoG9ffBLPaDT3dCHdHbDZVPzul93/JYxRqZX7FnLQihd",
-	"BHYxBBG4UFVEBFsasw371RMYGwMpS5Yyb8LK9FqgYQ2+x4RNNJELDVB05oQFoTT8PLf2E4w9WkHLdRtW",
-	"IilLGFWM9DrdTtchgsQ8tkoKxBqBXLQlaYxBmXr5LG7bc/rV6foFmiW+NG2l4up4DXcjPCkuGII4jSEF",
-	"bcaVprfMevrMYgj24DLeisqgbTUuZXyW84KVO6A2OZ3esmWDXjT7SCP5A7SEKdFKqnu5lG3aW7bcKWlt",
-	"F0i+rB7vafc7Pp93ambL0ut+B+v7Dtb3HaxvDawvlBzd79B9jwu6L9uc518Zxq/xShSuT+sXKkfi/VjR",
-	"iggPuy0Fv2Q3XGkLm4TX669QcP+Gi9uGV2wmRWB5W/0WEzdcMBuIzaWp0BkDeD1wdco5E8raeLm2CxEZ",
-	"2tYp/bcXv7wa2tYpT09JwoyUU5H1OUQkluZ/p6v51HyLipgsRMxSNZZpRU4AOL6kSFY5mitgbBC2zPC4",
-	"BSKAzEjfjAMSNsvByyDdaczqDwJQYPAvPDCQShegSASFOkxUIKbd0YTHeXQCO/Tzp6dG2FSgFXCPto2I",
-	"GBF52jUrDm+VHpY6qANv2fKDYk0zHZqVQ6XAyNDrYnviUlHbNRb436XYqsNeuefyrl6aJO8mrf7v29X4",
-	"j1E5WkH6A7S/zyQTFtnyuLN25l25jKe5OPdSrVlWObgw78pnY2QJyVlm6NsPb9av+G7JiQraFFcHh+l8",
-	"ThRdonFLSSqXRNGVwgyRk5OT8ycdcgG/NsYj5qk4n4q9ZkZUj6c2WOLbO5Bf+DiVluVd4aY5O1L47JTJ",
-	"Qi9Shn9UBN5col1dcB55T1Cuo9WV+0d/7R8/Xl938N+96Pz+yb/8+N//+P1P7Y9rzz0p1b/e+dTFBxTk",
-	"7ILNMYAcw80lp5kjREidKyVzkEAPQbIxGoJ5L8jebFLuUgY2YydVdg7WO88cdKWr9Wr80A/Kd3Z5YMOv",
-	"P0xbpbp9kazqs6ktUgUDhE7uhrlfjb32m9A1CzMN0SvdQGUz2Fk9szrENurx+xa2Ci66Mt12YxVeMbSJ",
-	"Wqn9YvWc3mcENjmSuzS8cS+VsewVNgmVKXREDdtmGH2s9KyyT3OeMlWaGPBBaJ6Qpbv+zDeKOpa9e51m",
-	"CQUoXzBKUAm2hPSVzirsqApTgvJuW24hv15aV06pX9eL7RLvFqIPXg7kjxsvx1TFDiR+IXO8svUoHLQm",
-	"ee2g7xY//jWVo4TNmir3aSrTigAPF2C+YG62ioiSqc3wtnm9HfJOJCsMPgzt0+2xFJoJPWzWBdHj7GZ+",
-	"Eue/qvCU7HA1V7U6urKZgAtv17ns1E5pZaHmOmFVbbiKkO3m9VJhhb/Ywhu4qVerkqgdvO+IWccOqyq+",
-	"DT+57r2h42mWmptArzc3CeVrmhy8S5iys0hF3+p+bXU37s9xmP6MJkb4sLidJURWPbsQucSfqseE1O0J",
-	"JFts+JRiabvOg+aZsK5p4wfZJ45ZwBufyoqnqh4D27Ft7Cqx4SktZTuh6Q3buGRqMZ/DwWzPWMxp27JF",
-	"nReYGMsYBXfV44VTXedJTMOpftCI6rYV1VXPoIZZawPtozm7ZcuzAcDfprWfUbFqI+xlO4C9rHol/2Q9",
-	"2sEEciej1iuK3bGUJm2citrI2W3XI636IZfBC37Q2gcGSwcpBme3fToDmql6Ut6xtI3JPRueGi3UauPC",
-	"pOYzcKGV5gReMho3dn59tcRehEjwCbJlN02qtC2OxrpFfCWXcuHKxnN5rb6WXBSbaNjgb7VapzSbqyZE",
-	"wQsHJKk2Ul1AeWF1yy7JS1v5fsnjxsmV3Fg3Y1YTNQLRZAK4ggET8QA09BIQ5VtGhv5BAFiAR4fZYlpk",
-	"s84W7XztE9vodCtyZZ41nCAX6ZjVOBjv4cEyNd5/oZygsiWJ1pZ30+5dla7ihUdzIONEjm8h+zjIGfo7",
-	"gAnUya7cpRt/Td/l0/sn/1JqJFo0mN2w3SpKRdfxMPIu6INBYlQVmmYEQaHpgUb/Y2TyoO3L0tLsEQcm",
-	"gtgiVOQxRGB1H1gatzlzaK0GN6O2/ODuCHW0gzTaT5FANnDlfFjTtM80e2ujRJZLLBo1/6357EKgytkg",
-	"XIavrgXMzK+RrVyyJBhH4ETDIAWdGUt4Ce3K1tzJ5qORn2lI2IZ1bJDmt5675ISZjaNANid8FaNTy6l0",
-	"v7CpNAXROdZl1Q2/rb22JrF3yDFs5EP9kmKsmDi8jjyVFwbgacOlK99XYzQ9RCUvQ90AuCg0jzarQTFd",
-	"qdIMlnRFYrqKiEziIB/5KuyWxxXRMqar2m4unOtL9FytVdCUGgzvyss6SxVz19usUbi9Dnw90h3EUnyn",
-	"k53Zpgz5Huh3H89w7WGLqlnHLGdT1+yq6TLVDDcVFmrtnlxtCSjl32+o2EHvgoFzCqxrAvgHlyfu6qO9",
-	"KKRCGaEdZ2qwIGBJd8i7CbE+B2iO0c/w3KzndybVLpCtlmRIYCyJ1kBeo+v7aTP8gFJ1y2IyOSRlYxkz",
-	"NVClsL7v+Y1oc0HgmSAkP6MxMxLC0OtyOCyYkm11M2LYh0QSIYMjvRNtOuVl2QJVxDEBSSk7Dfeg9iFh",
-	"MoBZoRJjLISvV/110j9ZvQBXFfq97gGCvYHu8DJMtAhhzEcrUBqM+lOmMIxWgwygtSrxIGPn3XCPR6uB",
-	"A+IqzWl2fwyobD7CQlUZjYBttfOnzRkd2EOy4fvm1JeBZzUYpMZGmFEyH/JDrSK3alHABvndKkw/T2jZ",
-	"9VAH2z+fIlRaYt0YX8V+o7TzaL4J89qZfSCeS83cjgCvv8GxvrQ9NQonGtPw/rCn2WP+lXjFbKvSYFPJ",
-	"mM4YoTeUiz0ciAAhxQMPhjMuY3obQ1CDmCX8jqVllIcZ58B//tldxIUbsApfam20G37HBFnMH7pCa3dl",
-	"ePi2oyAUFKqoqBLmWu8GGk5epShd8fVV2d5v6pKpxezL4prvCFTeBFccHJGZpzjo6t8oPlGCCl6gonxJ",
-	"YeNx3lcgdL9cfmqtpijZoQj6OeyYm7opsFNCV+mC8Zg1dyXuGr+RNum6RgJckJ9dL/ADoTVYPeyBT312",
-	"CcRL0DUBnSaUCwBlTScMJ0ZkxpWCWu00wOe1r3/JUMbjCUft2wFcFcWqFbGSOmsD8d5LooMHqneUmftq",
-	"/vvIGvtuDyZ7eb22AuW7uqxo7FpVmFuqk7x3yA4F76BgZM5SONiosrpcrJjyZDWAiDdk2wQRb/hT8ZfW",
-	"wcKZfbwse+I9vxGvxau7HWrsGzmzK3D9IBkYnFRO8oXw4P5KRrQ8piIEGkJsecB+WKZS3BDDOrN5BoDo",
-	"NWpjyU+pIgmfZFnGM67LS9aqej6B/j/sA5Z4zMCmRMfQ0GJXwN/gwx7NQksyo7cMQBlsb/L+2gQBQp3e",
-	"2jMF6WMdMhTS2Y/DPhHyWsAfAE4d8HOzJlMZkCDW6TjfVIcMYwbKeMWggFwOA3NbxmMuIKMrWruADFEn",
-	"HPavhQUz9xoxGcKqw6Rx/c2ymFnOcZp2nSA0CBVF4F63m9QhQ8zRjYtP9rquCVznWgwVvxEsHnBhpwAP",
-	"2v21KdGKpPxmCsDrsL/mg4E5Vb7xOfB12NkctKfVnrM9wNinNWy8ogzzNo/P8Xk7JXB5W7qNdg+jlx48",
-	"oKb8QCAjgTowzZAuc0BquOvQwAH+NeBiIJg2EhZws9y/QGcYjFK5BLeFEYgfN8cbboT5VhU0pDKWozGE",
-	"aZIQJgzHWBAWhU5KK/rNI25TmkGjb754qLarQ+MZt0msgDsGHPg1MuJt3+3y5cKDC5KNKyc8DN3Olxyc",
-	"y7JK0zIk92CLsqbejgrHV1nEZQOmJsr+N/KmqU4CliVw2NqsfzYv+PPcDeSDgmNstI9k5Q8xMA+sEioP",
-	"5eW2Lu++kDZFdRbFqxuuC++7Ssg7GbPBRgRe5EF7YzkRXMqSBGOXkO9yQVCFt8cRO+Rl37Lt631zD/Nn",
-	"KLW3x/nra045WD67SFHIDqVcdsvncxY7pamBLw/qZ+USeGThAkcklmFaAhYpWOMInST/rG75fNghb6Wt",
-	"87b6gi1L1VM2W3cENsq2QCuhqrwiduUGCj3dVmvBHMrpQsSpdd0aRSWNM9UH6m5rc/LruKSuosjPPgy3",
-	"fV7lqRzO7eTnXLrFzvgqvzPgr1CBzYTmE57NOOUxiwhCY3iZaOGQJwhG0Dt+bhvshPXS5FfELXAtgcqR",
-	"Uo63Y/W812z+wieR7JyolOWhfNGebPlhS7cmP78vMbHHlUW3/2WuD6YFndR25qld1nEfs4Vxq6fzReax",
-	"s9cNrOPazr29LZcbuHTZFsZI2Bl8AGJuqhRaTeWaaZ90IV/CpUu4bisWZwu6W4Ghh2oGpi8UsRmhUMwo",
-	"Hi4EriQUlmuFNbu1b6eLRcy1V7OyW+qs5JJqFhiodL3bhSrbgqsAgKQYH4PSjUkqZ1gRx2cMUsWJUXZG",
-	"VLGgX82rhdmao59YmnAxhKYvMRvb1ogeaGRsednshlH6oE4utcByyjaOsfmJxrhWZJ4ygHGyCWjYNA02",
-	"K2V6kQoW98nwQnF69B8yuaWaDtHAgl+9oMl4oTUdRmT44eqF/dMrPT6Cn6C9219+uRquNVd7err1dtwN",
-	"9je+YXpQ3jDERv9jAj01vOIDr3RID9YnSVAb/rMDCoQMZ/ZpzCAZk6jEGP0IzdcQU3L3SMkuaTJVscYL",
-	"QGoYQi7ccIdg5lQuynKr/s38GhXiICZY67RmEM8bkhjL6tf3DYIcteaM3g525iHfJwnBkssQpOtxyuaW",
-	"PQ/dwcqGOg//cGXfnD19uQDftxWwqmYOa+ArrpW+2jRx1X+/ec5q2cyjnJgr4dpoU3Oh9T5CLi82OFLu",
-	"nG8PysNZOnS/ALx+q4XEY+8VsANC2k7QJ98OrNrOGu9WiLQcPEfVZjho4J2hnUuE3HsPZeHaUtfi7d9S",
-	"rjUTQR1KCYeb9xJWhvOGPk+L1pICZKFRoWcYjaeC9KJut2t7aMs07Erdt+5EpW1T0sxTJAVTmAEAWr25",
-	"6miyNP90lFQ5S1f7W5lwoypqHHbp9bNTaZtVr33auK1yq1mlAUXi92VgI1DlM9jIV5kHxTVBR7AFG5/B",
-	"OiFnQyiswlMAyTWhqflPDpYLTAHly/UikuziyV4vniqbneG5TdzgM0VqjhnUT5cMp+XXcFjY6m8tXWGJ",
-	"m3eUkxble50xY3DEt8ms5vUpNia/1cWVNe3f0ZNWywESDrN+nWbuDJ9LULkiP1E9njZcC++Uri2CLuVy",
-	"zdm97u4uYRC1mfBLpgC1dTfya1wpDYmq2Sh4xkX42943Be16XzH3QyuwoAB+q5prXVyAkqbFVJgr09BJ",
-	"beEFdA9hIja6CFZgdAh6LaBzilyCC2pOqCa9btTt9sIG+HLiQv0KHjCqTUlePYY4S0Nkvo2+UWlsRHQF",
-	"lWk0TThLfSrBg+uaNo5cRFvdaTivFpTng20uXipV1F5SnqwAXwWhEnYpi2p6/it9BmEVVwbEn19CcIDu",
-	"VBPidJOm4LYBeF9pYW2uQG8X9FzMsNjMQkvKtQtZ8nQ9/6TeUPs0x0LmX1OEQlYNljCYbM5j4c9vlUBq",
-	"Hgb6bhiXg7P+ZsG8voBvYk6hhTEtLYAVY4Ywqtg7ARkcfGDYR96GkACkBYpAclm+HHMKcYSvA00qNdVc",
-	"3OyYumzOQXXqsvnr1+kXa2HWBls6gkPfi9RiPMa24puc9nzvM/udcC+zudotNzJdFQuYv9RELQ5yHazj",
-	"HPhrsEAhh68xxIazd4GZqYdMgKbZECXocT6hGa4vlyd7QRQ1Bil4GSra3GzWMBboTB7MKnKVINqZnXGP",
-	"EOqb4u3QepNai2q9gbuespTZTsF+LESWcYAFmC4IvMt10L6l2AAkxEfH72wCrnse9c6PbRaRCxfJeIXe",
-	"NX92xvZy5wqAXvuEqTGdsyr8lx1QZ4uFZutwtKWAVq6IzOyW0nQ2r+iFA36MrHu7f7w83LOlMssxrAV7",
-	"Wachz14BUC1yQLAzG07eboUHQJkqDT9tUdh3jf9+7TbsO133FrangkfdXw3JQ+dU7SzmRt7HQ3v2QMPF",
-	"LErACs55CkvqUoolKaXVKKX58FVu5Y1glBWk+xT0AuX1ATGbtb0HC96yZfVFTcmciZiLG7xuXT0HeBQ6",
-	"5LVNEue+jcOcKh1Z5Pr0jo+ZbbbFNaGKKGksegVNT4U591yRScrY14KFV1WHw3bAMVuVnYqOLfDcsFmb",
-	"VKIaflErYN5rD4pUUWxBD85MdRDBLbmICJ6J2+0caF8ssUuCb+R7e1go6W3t7u2mBnIk72ovaGEOGcwK",
-	"5/VTse0aeOlrxJpkG8m4oseE+QtUFwDul1OqSoVrs1vBV4nV2BafAZdglUW9cGReKy0RjrudgMfJho5z",
-	"XCkL7Cgu2DaOObTLuLiJ35zrONuVUvK8qsjjIVRxWeMfMhs5Riih4ouL9WMU3CczdTOwfd0/fj6paILq",
-	"2BFMmsY4aJgzWd51JLCtmh2rhgd/A1iJr42jylwiSO2wPEDf+BxuSFmyZ8ivT0hktjAbWOO9kyTlRgwL",
-	"2eIH5TBYVmExotVqCmPb1KaP1ZxwRdObxvXwpd2SLkSxEWioNdkkAiytadbLucT7sGEtr5o3PHsoL8D7",
-	"m0gqbQdyZVt/5M58sKPrepoDnglUo01b+xvX0y8Bd7DMfKc1VnAnWBib1mN9hQDEEcBg7QA5kDVvqAEO",
-	"48LIzeJ+w1Qu1dD3YUwSCOrZ7P5ULjHNWkl8gsXYO06xFNLS7f5G2UyJucMWGn69Hutzb9Ytn3Nf2g9W",
-	"MUJfCjIMSkaGAWSN+7WDRwFXk0+y7zwGpGWE1klSRuOVpQu8Yjf0jpElXREtCRVofpjdy5cLGqLmfkF3",
-	"rfPzm5h9LZxssGsb2HQ/QM4OtnlGY9YUs3mZSg3t+41SFZ5g6kMUNfoo7ADt/BAHzTeOVN8UPLqAJJ8z",
-	"I6swpSHsO16kXK/em8GRERzSA6BmlV9zdzRZoGn/4t3bt69eXA3e/frq8uLq3eXg6t1/vHo7hJNGLTAe",
-	"AtNOqZpaP0zFW+8HP79+8wr0O1gL0PAYTcFva0k3Gknr3lDOxUTaXqyajnXWyxso9HAVDvoJ1Rbcsfx0",
-	"uCIXv74GT4/vaQgP/4AlXXQ+j2wH3/EtE7HL22BkzuQ8geYtPnURK6rNA7YHuLJ93zBGxu+M9pdwpZlg",
-	"6bUAKao8XAhU8fNJDm8D1xCADgQiIsedynU3z0nB8KXOloW+Fpgia3GB7U0GC2Y3jFDIqnTRLmu8YJ/J",
-	"9bbnZga2SaRvWxXUFLtMXJ6aZb0WsRwvZlBMN5RzJuicd1Z0lgw71+JavGd2je30BWGf6FgnK5jeMJdD",
-	"0Sc/AZcMrbO+Q36SMWcYefv39+/emtc/XP3cfg6qmQaoY9J7Sn7hPyHV0BZd2sYm12L4Aht4tV/Znl99",
-	"cvN3PreQKfgifFxjqNBm8Jg/muE65IOFFcNiszk248TOgPCeAx8hb8F3jb+0HnU4IfOEcuGap+C+/G1h",
-	"TMU5TSlAYwHNcjxepKBXRbZ7PI4rBcsPZJb0TZYPjSDL5vxC/cTQajLDwPI1io7QXCxYYLEafnEGtre7",
-	"PdKNKDW/yQv4njIbbjEG5jxlGCbyH0HQHgdNADfLRCaJXGZfM5e0NUIgwubjQJBfAVO8CDRKPEsiH4Kz",
-	"7/iCEJsQDcJSQXDsNeRHGzotG1voHvN56LuIC2sbaREEArGNwM9Pz549iciQzucJH8MAR/bBP/1VSTHs",
-	"kKGRY0MSc6W5uFlwNWUWPIEMs16EQ8L+tqAJrggy9bUY/mfb9n9uv345tKvuiv9VuBZu2om8sS5wiJ1o",
-	"ht3IM0hzEMfQiS4iQ+xuObR589jNp9ftGl4cG3ZS1wIOk+1naef89Lzbe2J4V4YUBOWdR0Eg46j37Aj+",
-	"MeyQC0AzoeSs2y3sCXA2MrjZB8Ox12JK59iglWDLgexxo3bSiZEU9qxFUNY41/ZkBltMlJwxbIsj2BJx",
-	"QAwv9V0WH9xagdZko4rXggpiFon6AmBqWc01xKBZ6MEolj4bwPDNiykb3yqSLgTujOHONGZpdpNg9MVY",
-	"9wvAZM3KXx3r9q0k/PG024Pb9bR7gphBxExJxs6TPqWC/OXV1ZOIzKmemudPn0TXAsUHamURmbGZTFf+",
-	"wgOv7o9n3ZMnERTWhvFc84VuRE57J+Z/zp5EnpV+PD0+fhK5wlqjkcBoETntniOJx8fmc9fCHGrokG/B",
-	"ssy5sicUUL/EikDvRjMgCG6dyRw467Za2pJNjWBQfQuIY1joJLJ7nzsGyykT12J4yXS6agO/DUHOzKlC",
-	"oQjIPmNmA90Zkga0D4PfX7JJ2yjaKWeapitXz9Zvhb80etRiNjP/7IPWHsDw23NhVQp33Qgj8syMLJSJ",
-	"BZ7FKzTLOOv4lqX9lr1HicuWJ7Y4lrx3n/Yqw8Wvr1tRywdXW71Ot9N1vZHpnLf6rZNOr9NFf+MUtL4j",
-	"9/bRXe+IBlVEc6nKYm9mlspecDNplBgnMbAsx4hxw+xS0yRCl8jKzZYLVFJSKhR18dzEQjqxmWEdaG1H",
-	"LmFPzXGlaJhdW9tJ+ewFc77+QcDs+wf5D7Yi/yCGNnhHIJ6N+fet+cu1+Ee73fb/b14cBtJpSP6BUsDM",
-	"CoJX/yAAvzy2ZxG7bOF76wHY3OtDD3U5LH4F4Vm4GCcLiFsaNoCCEftlQ8sgyCzMfzeHmrH27eyvxRFw",
-	"PnnSs4KN/Bg5Y2NtjOyvVWOs7cirycRw6rYNGKSI6lGxE8hmrsDnB4X78WcYOlgvs5grPGjmIl7hBQ5q",
-	"td1BrsgSbWu7IqXjFrcwG97sYPlmlc+gbNOyrwXXTdX+VHy2ZJ+yz2Z/xC35DTCdQn9OlPN5EGnBH1O5",
-	"jDIIJZoaoyUhscRDR2YQoUA8hNzhwZmuH4s+ftP3T7kWRe8RguvCLQIYEW4oy3YhmmLgWxs658kwsE+E",
-	"DFqx6KW0niqs/vXGIJ2xa8HRZWAVTG3dQOjeM3eV+cllFeX9YLZi0J0KizmxtA2fYSYI7KgyR9PKfO/P",
-	"REmcHiV2SzskLIMDps2OpWVgLUHBAEymzMlmNhXK1czxyxQbbDPmlhAEoHPSZH1qXuPiOBwwK12zYkm4",
-	"eW/ZKsrUb7MzuDh/dmZSwTnIUKq7rDO/ywmkXIwwOStYVK6vhbG6lOOD4A4wG4A0wfdGUk/hzBbuHAqC",
-	"natgalehvl/UZVHHtbaC9fq5Ao6pLFk2992ILETClCpFReujtguraYyDhE00kQvLtUOFWG3DrEKRp3gV",
-	"dsg7o7RdC6TLTMuIKvwpQm8ydxYm2Gigs3jd93Xc6rfmC+2rfs2Fbg1EVelCzR45soYqNBACb6pVnX6y",
-	"CQCuk3X/cys0av5q81LYJ4g7Yt4SxZI18A0FxXlhipKhaA0yvHf8/LRbiuzdOu4eP233eu3j7lX3ef+4",
-	"2z/pds4qsKPzTz/rn571u90c5nQf8vbb5rFe77jb7rWCBPXWyaRLT0fx0/Z5fDZun8bPafucnp20n8W9",
-	"ydNJb/KcdnuwRBvEM0yw4OdsnfXGJ5NnMWs/PR6ftU9HZ6z9nHZZ+2zybNyb9Ebn4+7ZvijZmYIT50kM",
-	"l9G5FYOt6nadE7OlF0KwZDfKw+Q2YIqSoe1fn58e9x46Rn6DCoP1nu82h9w3K7isd94+3u3rVYoFjFbA",
-	"j6uzwad7IWPn4Y838Ver3z4LGCtmEGGG2jq1tC33m5IOPmJ0qW+NBFjpiVW393nXu04XLEiIBlF33O0e",
-	"QjiGQb9uGNHrumhaLxcq6wYxqt79FsEUdEqt+Fz5J3agqxfQ1b0vHPbwY72Gkyx8rHx2vYrv3Icntt7z",
-	"1Wdwp/cfPPtdedoWZMPrVXUSoAc6qwhUjdZ91DpFTi8byZ+Io19oAmhsMWgN8FZv+1sfRNb3BF862f7S",
-	"JaPxO5HgKL0aL1xJ+YamiK5z2jurQ5YN5bD4FxZz6pL2To+Pt7/8Gp2pNnxgXjurs4DvwSsG3mV8p8bE",
-	"flooLM5f8zw5c27inVCtqKXpjZHdLa8pfoxanyCJuW0x01sjK/6icl/Q0Tyrli73Cf2EWvwwUEiHFkvY",
-	"2xTgUXReT/gNKrv9oAdBVjCtrUmFxdV4dFwqRWAHoNI/lrMZGGIJF4yoKX7AjYu0QSsBNB28xYQ+/7xb",
-	"KfPMOpLGVNiHQquVjnWpSo5L9RjUcluw6S+ew2pFj+vWLc59t0u3u/E+anzpdteuiR0v3W7de3KvH9vP",
-	"pbthNWpduvXff/DsD37pZpIOxdyIuXv4+xX8rV3BZnEwGFhyDdv9XeI17W+vh93Oi5jrtq2DuCnLvcSw",
-	"v7vf5MTFmqIgVyUIOUUZEIkNXY2lUDJBitknsy/KN9+AvI9843ezBOiHZNcikTfOiwZv9qHOKo4xS4UJ",
-	"na4ItXii4FKGkKybYAejCDNYSJoktlnOhCcanGevbKsUpekKq+wz3xrh6lrYTriuwQ1GUNHDyFOXx+Kx",
-	"xsAt+HpCJmzpu7Dg2K5zth05IhSTFmy2i5oaZrWxV5tSAQFQhpW2LpPCleCqQqYF1ApfC59Pt0gSdFEK",
-	"u0Rmpbmyfm9Xoyakx3bBpyw1NI5Z3CdU28QQ67ikTn1Bhyq7gaedVgRuZZ4kJF0IgXG1K5lLwYAMH3Vr",
-	"oyleqxtSPcwBZttNVWQIkJ82UUHd8nnY2gbnaj3wmCA25PGQrOTiWriszSlF3Y4r6MgH6plgZQqXWR0A",
-	"x34jbxprWz/DrgJWQ+s+qvn4Byh/r/34BaTgNXncnN761CAMU82nHR5Izcd989BGz7+ls1rL+QYEXI0H",
-	"MY/IqsON9cKaN7jhISiAKrm3L2w9UeNL+VcL77rjpXy6/SWz2PFbqX+WC2HfOq9z6YFYe2G73u50V65f",
-	"f7mswPByM7/DLP7cFYZiqR0CJpVeZIC75bIqQRRB/ajIcgod+n7+QrpwDaenFK8dOWced4nAVe36fa8L",
-	"FcSOu8wwfJqJlkfF3Lm5PC4mfyDfGR0nzPzBVF6n83hkqYAZHc+XsKP9SxUbvguYy3o3sIoPoRo6BAPt",
-	"kG81dH25fB4aN2+KWFVwm+8/3YzN8L3/bYb85kQu0v7HZMesn/g630UVXrQrXxeFweQsjxVBoizoyW8Z",
-	"3gnVjMxlwserYFByw2zbtJgBdgj2zETmdDVSizQZBu8YzUtJfJOutTexWE6WuDItDJMsX2St6/fltBrT",
-	"JBnRMRBsiwBU/+jIXgYd++qReyzL0vuNJrfkki1pGgOayljOIQy93vW1ievqLVv6vik13Fa9/Z0VrOoI",
-	"By8pj8b997aG3a9W1JpmANFvJBJQNaJ91J5O/zQM+d0j8U15JBAqz6cuN7kEjz77Gsv7ygvxErrp2Fy2",
-	"RZoa5kOAPhQN61edOXCBlNirjxd627T6T7vRDlIjKJRtdUdPJz16dtw+oc9Z+5SejNvno+dx++moN+mO",
-	"n02O414XQT7spAeQ1dzq97qRK0oaWHjGFtf/Whg2X6NVTHXpdvvdbqfb7f43dKyYMXMLbpkHwjvIVr9V",
-	"Kf/WW5FDv/sWFCaNV3aAiu4c/afd7kYRWto4+2OG6YXFzuDvYulMZaO568hoHknCklb/eQNpXEca7qBA",
-	"HNZgszZyYLHtw/TaeMZ3Uypfx6D+zR0ieQHC36vYzDvnWBKrDrkQ6P0i9ihEACMgU2MUSh+E4xpjd1j/",
-	"kNdLXFUOLWge0bUY2l3N13oPja0n2JK4E00A2YmGtWIBzi4XZJ7KG+gy691ZMolRUcpaT7lqaAKsb910",
-	"gaKVSMVUrmhokjI1hV5jK+hXUaorwcodQFeyArB33G18hixQ+t5icU3M0m1Kja2Z3/k4f2E1ZDcZUMtr",
-	"g6+9m0xGkqaxJfC72pMXh8hUD1Z6Cs6pSh3IlhxDXUuQ8hCqQVjDhNGQ2P7gAn6Rb8HvMq299k6FWiK6",
-	"YYkOFTp09q9K4dB4ReO/rbKCSoP/1WjlfuXbav7+uQXFWa1+qwd5fhhpaPVbT81PcEm0+lZWQSprc80r",
-	"K5fE/ITRs3GPtZ/Ts7P26bh73D6PT1j7mD6ddMdn4+PRs2fZO2tKV++q180rXdmTZnotq2z1b/nMo2v1",
-	"oZ6q1UTM5jasQtS5gtbHprK8lQXy9+cuxvpe65HFokZkpX0rMs2P/BGdz1N5BwfiIfpTqa8nVJ9CWQFN",
-	"joahijCE2oSsmtdmIqWM3kIxySJhZATdm6J8JbByNeAQbWM0gC/AA0wUXSmynFrg3qyfkmtYS9Wt7ZsK",
-	"P+FyxOsSyf5lXSjtS7NpfuAbH80LmANNvo4OtEUwOIH7AAnxCLWgErHyXQ3alxqE/MyCkv+t0nUHEYkS",
-	"5qAS0pX7goyyl7EtIw9EmRT5RtxlapMh9XAyyutMP4NFq6ZySRaKrOTCWL7mumPYje4LCLNLM9fvsuy7",
-	"LPujeLLN0d23KIu5oqPkMMIr8z/+oLLQdIDLE/ngmgu2BW1iAIqDTIzkwF6lCFzUIa+h3j1zT0HHLzbX",
-	"mXaIjinAI8RMKjvLOHKC1AXH1yWkffQh/vm9+G0f6vD54zp7Hmh1vcQNfrhvhIkvc3JCXl/K1KYgbuB2",
-	"JKwOs+OT33n9j8rrr8S+WD1mcbvQCLHUE/iWLYP0INe9ODOrIR/Nf8fl7GITH5dmDO1g+pjRbC4HyFtW",
-	"xGMP2j8Yls/1WrwWV7kuKYhu4JKgISt6ionD0KWA8CBEsTnV+nFlRpfmTr0yW/Qi161vlzTgS+zPUDvZ",
-	"9VBpw48qR6uwtt9gguze460+xwtijHDQyi6sUOIEvz24ExOrKjfkbKBP0CulYQb/yRkqnC6MwVNibEbb",
-	"c0YVOquTdxOs2rjlRj55JB6PYepw9CyCTMwiK+5oyq4FYrOcOMgwGd7pFtQSnjjrYuRW0JnttxfkOcmF",
-	"JvNUykmGO2hjttj6zKZAkaGhUQ3R5WlM8wlNrwWEivWUrRDQ3gKZIsw3xIQNuUYKS4AFyi8dofM5o6my",
-	"YHRKziB9T4pYbZWpG3JAEWpyRxn2zn20Qc6+jBtIsb+ktF5BwCPMNIWV/S7BrAQrcLP6GgEXaTW+g1gS",
-	"1tpRociYs3RGzceSVRRoUAjqz/PWNUqDCYC8hh1braHuc8udOYJyzQgLxLUMjResV8hAUo1iE4BVGaEJ",
-	"cKi+Pt722ghJtG94jFcjvG5SwxIonOZMAz58lv8LV4HPmWlLr18Py0SQ+/Oh8vN2S7FzSzgARRyyW06D",
-	"xDIZ2Az1vaSZpVEroZab28m98d1I25+R5j620UyrWxBbJmDmMtU0aSdc3KqDCJnfphLA+eSc2URYM5aD",
-	"sZ0vRgkfe9R3ohiII67WnYORky8qyooARBxEZY0M6R2TqVxYJFWos7WdxVEcSQBK9rl1QMpSprfKdmAB",
-	"bHVucYrnLFVZh00XWeHC6E50ZT+IRSxUu6dt8584CBljra9DuMseHbrMibcXv7wadgjKYy5uEG8Sd97W",
-	"C7uTZhsyKiAdF8D1VveFD9fCg9v/enF59fbV5eDXd5dXF2+G9q0sIQ/Xo7pg4Vdgjzdc3O41FGRTcDFj",
-	"BBznA6sYtvonT7vdZgUHAZF7KzrYRL1d8GJX9E0pM+45SJihMW1FLcR6V+uv9vKv5tYK9yvINDKsNjBM",
-	"6BudWOos/FjcZb3Jybj9bNSj7dPx2Vn7nJ6wdndio2e012u5Xtg+fdreKi59ujOWM5dSrY7q3ExG7Iij",
-	"V/958cuvb141uXeKW1nSPpOL2//ROY5vZbhI34Nh6/mNiGdPUbqjJEfm/SGIf+/s77Q3ppO6eOMlrKyp",
-	"3UWiZFjhKCRgPEGxrUXsz+cV2XwjSWIe205ERad8jLv/3g2/Jt1OSxyv0l66IiZCugsjg6O10sl3rIIL",
-	"0bs//4Dq3INd5zHYQ+t3MHq7MnarZrWoKls268uAfmKrskjA7ogxjU0EnvR+1ral2y2vnd3GMt0HA2dp",
-	"iuiX+78Oj4/73V6N67A4XC+XsLqHS/Jj42vML/iGq6ygwv3ha3HAs/Kwc3NQh0tBuh99zjjlfpOov8qc",
-	"oTeSSAFC1GdlPUDC1xLwrwNYcwwD/2GEt1N33HLsSXrjhQhZMu46/AIsuN3Za6dZn18z5MnS+8QBT+ZS",
-	"V4YRGYbhffMz9l3Fn6G9nRqa5RnmnV62z1fouXPYDYkcGzN6oSOSGNuci4jgRxWR6bVg4PZ39GCVm+2T",
-	"asaf04XyP8PIKVOLmf8VDlx0LdpeFikjcSrncxZHkO5j3lfQVxrHuxZD6EiwChtsD/sIRzZiiLRv7XwY",
-	"Ar87lUv0VAL4PzYYDj65poyZeRTt5iGGW4a2I4J5JL8X1atcLiZzWZzRtcCoEhNxsLhSe7AB7IprVxR+",
-	"7xox4x/6GEjGwDkVABCTul5hoAm6wBVWDGrrKbnKw5+hv9bijBIPM+pRRquRRF1vCBtV2gVM9HE6ZGHE",
-	"TEL2T6JWmJLQ6h9HrYTOlcVVnKdszG1XImjoB/PBZsgAQI396vsthXNFdhzgiYAv1C1szlSl4zXNzDyd",
-	"Lx0tlEMDYw+sv7Dnf5GZQ8dlVc3mrHJx46k9bVyA+asVdBW6lOWE/yHFzAijKMyxQCx4F/CFojkmYisA",
-	"46+hQqHcPljuG8xuQoZqoeZMZBIz3+zJeY/DTnRBW20rR13EipsfHQhW5OPmRhzesTShc5B3kFiE96ZC",
-	"37LNSiM/ST2tg0zzekLWwlq+i0rg5Z3RlcUcHDGfoNp3fdx4qSzEZT98vt4ljFM7LmQTDr8HhcL89eMa",
-	"L767Y+lPi/iG7aec0GxaICiMTiLY0jHtzt4wvKHamIZ3kDN/aXVImiQk2+ecCprLjOl7CNMxUz5BEDFl",
-	"AX3A/UppOXdmWoR5Oj4PUMtrYUfAlNpMgoQYUpQMMzo69rYeerRW6NIHbbooSRi9ZbGTP9ZzY1P7Isj9",
-	"yfAXrsVCGC1sCb13jUj3woB9shmxuwTVSWlMfatcKRoGjy7ynalJx90mmgWyVpybW4lAeytz8LiOA7z7",
-	"lCu1+J/kPf1awXDcLhAE9ggHuYX7DozjQT2YFpPJ3nxD5py6cGVRV+yDRmApJ7EyEGOZ2gS7oVVWXCx1",
-	"iG1l4V2bJnwtjAbujDz4nrfoXhTqZqAtHnSnLI8Qr1uZe40RFybT6j9/etptDtyClF0aWj1K28GbKewg",
-	"zvAVx3UtdTfmAxdAbWbENRGAsIVxbg+rUPk9w35HmPkWyxG/iM75kApGVJQyG21nldQahgcR3T/LDC0Q",
-	"Zaox1cA9OGJMkFEKigIXWoLHC7zyYK0XvX7mL5FVSzOQQEgyDxoSBOoGRbuXa3UtrN0aeeiJGY1h7WbW",
-	"P+tQvix2jn3+B0VoHAOqlyF7ZAONcIvqKWeTMjGfs7MPaVi+x4Hqm5bOMP6uY+1Px7Kb8PCysIWiN2wD",
-	"YLlMGGbqEeiFkLVECOGejk/xGaOcgHfY1fOCaWOLMTaBaH4AKhr3mDJv2eqljweA4TQCdrBAx2+nexw9",
-	"MkczepbhWVh9WLLRQnGmtEe8PD7tRq0Jv1mkOMvgpflZdzBTrX6vcxq15ufn8MPzznHUSqlmA1DG0VrL",
-	"/2agpjRlsCa9yMJR4HQyAPzecbd7j3TlY/7d84Ij23EEkv/VKPV02FyMl5QnK9/M5v6jYbAKx/03MoOo",
-	"NWf0dlBg69NSCirH2YirCicxhwNbDFtA8/ovvzRrujjknpzspIujqCq59FD0YWmZGK8igitd7E60wy3o",
-	"UPG/WTDXHxRZWAn/xcMcVqfalhTiClXQ2IbosLHebSDbXGMuiu0zOJS5gM0tDKnggimbrC5vXNzCvq10",
-	"xfUXxNZr5Y9cBdU7QdOnP0DyiFuFfTDeDOGiln5hHc/ZQTak9YVA4B8u32ThKGN/F0pk7ffL1ZrKXX2w",
-	"z6Im4jbkaeQy0MG1Im7ycWLD7vPcc5sRul1tRxOJ6fe23FDw6/jowCL3yZQgDbew5EPM4EUJNyOUtBMY",
-	"NhJSQKLOqp0rnJsAB+WqW8yZuGVsrgIHgLOOlaYpjoA8VX1AFNPh+diXJ/JgnHtF0xumH61PMrjhHo10",
-	"yBDxvat0OVVsPNih2MTuwm9cTzf7Pr27pdA4xOYNcGXOw3e36HeUts0+zvdGad8sqxsonkdw1g7i5XyF",
-	"6iVNfbtddDT6hEshBcSPFRPa5g8W0jU75Dds9apg7TCoTm/NlywSlW+riYmaFwK1WnRJAsAuNdZYAekN",
-	"qs075Fe6UBAEIyhx/GVUSDFcvyPCPNNDejO3KCd5sr9r2uE5MZvL9nlSDpiR9h6yYstTk23TjFwDYLWY",
-	"Id86hvX4TVI7ptjKw7mj9hWZGOn4zsWbU672xsaPISXhZ5l6r7xjeXNPGO3fcIJRkEZBNmSnIm0gl4T+",
-	"BVi4tpKX6XgPing/Zsb+GumHQXQ3Zyc+/FRo23zkQKKdEgU2iKsLsYye8FvE26UJ5gxDXg0UGzszVabF",
-	"Wx7cePZzVuRbqJqEK4jD4omy2Lf4RMp0ysuaCpiJH8Lc1Uajtrn7XK86i3lsbL9d7FuPcn1o65aOx2yu",
-	"3fejFtWazeb4qapa1GM0Wf2j3agVL3B9MVRwGrWgPajr+4YU40+uxAHAdpxJCuCUms7mrX7v2fnZ8dkZ",
-	"hgl2sL1jlvA7lmYz2t+uvMcme5V3+piZkX8IpP4fBIA8FIHfU3b2YM5CnkAoHkulee0szBoQsu9hcclo",
-	"hanaEAKzeIhcjJMFhEzWqhMhPwdSS7bgDpIhdKUcEqWpEf4Tm4xgBrsWFvSR+ywaK9AdFJmL3yTyhsyp",
-	"nmLWOXS7JkqnXNyoiIygMfE8lZ9AvZqkUthyFDKjq7IEnAkXewBv/aBYWh/F8BU056wPkWgzdr4x1EPw",
-	"cX3T2K24/HsMr/7M81HlSpDW4uk1XFp5bC/wuI5WPv9MpoTHEaEhJPNoBXq3B2C2h29K1dSeEKctyRvy",
-	"4xCeGz6JsoQ88wF4TdAZi0A9g+D9tXCIpGVYrnbY4X+2bW+K9uuXQ1tY7JxS7hl707d5PIQCDCHd2ODg",
-	"MlYUDI2gL8YwmpiNIUv4GSHAoOsnFxj3ReiOa3Hc/XLCZAcJIuIr9kkfIhvKY4dsxQzZRYnS2GPYVc1A",
-	"jUefnHa7hON1OwAuwgIc2EPEITFrdAsc7RJABqlviVOermM4HKjDgIbTCd1vGuGHwGl+w8t7xPzm6k4m",
-	"CG351iL5W3vBFRR+8XyQfUgeLGwlmn1COONQ/lwsYq5LJE/KjMpVKXte0fHUHHTy44erF08y2HnzK6gj",
-	"hbxDIkU+9fCka1uLiJhoGdNV3zwNOM1W4QCQPluNcsP0lKUd8hJeCZIUr4VhNkhTtN18IYsLBJH5KjpP",
-	"5IwRTHlSRCbl1RaMxpc404ekMza90T8etJIUplNhiGSrD+V8ajF7pClO4YIdpNB7SueIATVamVWplZKr",
-	"+I1o8w2a9Bt+y8gw4UobzfA9vxGvAcACOgcJf1H37V2COrSQhI4BqOGBt9W1qHddGfosbY3ZHt+zmuwh",
-	"+RgHeiNvqljZ9oUI8C7Q5zPjGby8U4xoPOOaCLn81uQ3IDvl+VVL7/EzvAjiUriZBmxsOLCMiTfnkCNU",
-	"GhhlAH/mAfttgxH4SyBvl5BzDmKl1lWAeekrpjRLY7oqyu9rYQW4qwsulM/VEep4/B6aoh7V9HY69vi2",
-	"jDSY6eMyzfbVHwP42ykR1sddS7ov4MBsd5LwGEGBnV8jskjGN8zbK2CYrXk24AAICY0n6ov6a/EAy8Rd",
-	"Rbs6OGq7LB4Zd7P0j8fcC7uPRQFfCRIOHUkEWO8T7Agql2KtXbOiE2YuFcQr2AjqT4aGhjb7xJVWw04F",
-	"vDU4xR4SO6ExzVmzcMwQ0/JfA/RkGOOGm5uExQOYMli63V77pGfWic/Y38Eybr1apHLOjn5iacJFaFa2",
-	"TiZdejqKn7bP47Nx+zR+Ttvn9Oyk/SzuTZ5OepPntNtrNUPORqfgITCziwtTFxn0W1rAbPXWVT4zquG6",
-	"KaOxldVv5NiW0ZR/1j565J+DTz/uuEuNAIVZpRdSTBI+1t/TAjfhVS9QGpUIzbIk7N9SbjRLbAHV60bd",
-	"bhflrrlvpWBEp1QoOrZN85PEWhozvNoFg5y7hbgVcgmSF4+osoRYByjJ/uwb8lN9LYC/ySUIYkxogqjO",
-	"Wu7StbgWMBEwIp0fzqkZDJtRQUsFeB9aANqWj4Gr2BxvYs63V1sUnTHCAJ1CEQpzHuKLZjR0zuqlvBbQ",
-	"OguMV/8aj6PMz4OdtxZCKyjYDhC5CJ/YO2nEEgkkQXw/bBoIehIPzRr7MEII4VISudCKY4G2XSYzJ0mo",
-	"AMhYo2WVohsuvEK0+w2llzKfzK6cVvX1RW2UETGSo1pEHLe7BSIuZizlY2qus8F/yfS2KR3HzaCdzY78",
-	"ZAOYB0hsqNiuzy0uFEuxXjFqyYXG6H+/G7UMh0ON70LYowO/dgkC/d79LtO7ZGqRVKOBLGYjc6iNWW0z",
-	"hMFUePSZAt8vn9LLR6YOdNUJcjmp0uLrxvPh9aPP9jBuRM9+GXTxYncsXRFDPxUrENTCitzAYKUWgT9l",
-	"Y5nG5rKweTFhAzM0XDlmUkETIsjGsi2SL67FNutBSN2GIEtpOzAkypsQdWosgXau3BXy7ecVmtnv0ef9",
-	"EtZlkyq0tbrSvPmDIuNFmjKhyYSzJK6AiCjfuu53S2cHS+eR1VjumS9tmWW1gt7Qd8tSl3kKonONoV94",
-	"XZv5DCXgY/IefekhYOQS+2ML7fztMsmU5xDk0ijXgi0DbTpmY26+M6YJEzFNrwUW2aRyRoRcEin+DF8E",
-	"jzq0NYOe4THYCXJCwL1STLlSmq7cUMjKttNtTFcu6GE+BV9QmgEG3bVAMDuaKIn4mSWfBg0dJfmM3jJl",
-	"CfF0OfxMB8UYZpf8oMpmUdr5zJsRD1K8oYQ+n1gbKK2K06MrebuSTY8hssZhlM//6aLMWZ47irRHmPRa",
-	"lIO1PDbgSf/ustmkNTtdueJG2KIKHzlttTKE87NMiV0d26UCqnCssgv+khRIkBPf/unk6VMUiBZKXKap",
-	"E8mjlfvaOmJchmwMIDrqWmD3KVDAuRWvRp6bbzvgaA5+C2pJIgJh8fyIhtqETTSRCw0uoHwTHHwL++BM",
-	"KY5gU+S8Hv/j0Ke633G2ZPHwSQRApYTaqKrPzgWnDixHh/w2lWSZSlAiYT7XSFvKY5ZVVOA62t48Y20z",
-	"eQoTsJ4viFktqcIVk6lDR7E5gSyZRK6Sw9pOEaGKJFLcXAvrrcqmbr7L5vrLJPs5JdeDNTWPrKVKv6S6",
-	"VpD5DXXP7j9LkMZ/XSg9w+YRv39uwab53mHZX21Dr974ZPIsZu2nx+Oz9unojLWf0y5rn02ejXuT3uh8",
-	"3D0OupBtu95iqqkCqIGY8mQ1AJ0Ff5+HpcK6DU1b/fZZtxu1hIQHYga7DI0a1JKLG1ghs4hoDWOBh9G8",
-	"sInaapyYh/y0nZ/Hsm2r3zt+ftqNWooxYX+4L6cGKc19CCnLvvX89LjnPvXs/Lh3b2gzCmDwrd65baLm",
-	"2GZ3gNvy3Ek75QGO6zAi2FwNCpQcdy13wREc7J0tTqAgaJ0dzkrZwZENbFHKEECsUbGBvJgrTcWYDdwJ",
-	"tBvpdmPARAxFRGsgG8fd/km3c9Y1/9cKXgBslLJXnvVPHc34ipKLdMxwIQxFbfN0r3fcbfeASi2LzHNY",
-	"HSwDkCvXxbz0f5Q5f4ezL39Qfuph7qv71QOsza1KSXiYKvSSF4FSkVlviExrTwNxXB4R5RNRwNYqTfm4",
-	"CEZtOrVHlcmRTeQbrCPZMz9DEkiggO6Zk6vSSC7iWJEhXMFD5wwBJRDVu5iurIOBT3zeX6hXg2cYcBZT",
-	"VHhXWSsgp+oC5p7/NYRRf+N6ei2apq/0IdDovBw8LjQw8osXVrZxrardFqDNZFy415rgA6hAjRJVgml9",
-	"mXrib02jPOR1XVz8EseJ59Y/qNvkuwOk4ADBDUehWi7dG6gbR59z521jqBBhOItCMq+MrP+tqJsEGa88",
-	"7pBhKpdq6FpQjqSeolfEtimN3Z+uRdDNHWQ3izvkgwA0CJT2M3lHE9uZxnoDcBjlqhe9MwCdANX5jaUW",
-	"vaGnIOT3KvnsjCHNoCyzoNeovxJ+a3sSgfOpBDrD9+BoFQBttkj71au269EZ4zW1KIpHvHbj4iLH2964",
-	"MV39oKxyR1XgrVSMQWWtCwGJGLsjFTr6jqlAtyN+TLMOeTWb65VVDVMGzZKEJGoxnob3W67xrZrKpdrY",
-	"43ZD19pDnuKsqtbM3Xl5cE3Qz3MYJcQ7iXqNkqoC2+nbbPN6CH8AuP2B/THBMrjRsM8rstojlwHNUD1s",
-	"E+k5FeZ4CzhUL4NeFmtVVj7KUOpcyMNmHOyMeX4pw8ftnfVPup3js12L2Dc7Tv0EB3cstU09TlpRC8ra",
-	"cZzn42cj9ox22+dxd9Q+HfdY+/nk6ah9PHk+OZ08pb3x2Vkrak250jJdlXhco1ZClR6Ys71m2RTbbvgn",
-	"VWlRf/FxNZYAaxRIoL55G4x8+CMw9tqfPyICEyAiBae1icwJeaPSrHlId4Vvz2PjPZB1AEAO5ocMBg8B",
-	"3zYZBRdJYjNisFzfNYfM12UWOr5ifjt4e8KHBGOxItgp1tzzgE77eu1bRj1wULZht53I3fxOEyhNHfQv",
-	"NEoftJLR9r7yQ/4R4AmdqN5LDVp2Y8C1CYu2dz6OHtJQpCbP19aS8wxldeSAW6lCoPKgBH3ExnKWdZlD",
-	"nJuydsZ5lTezr2czKuJrkXCBivCuenC2Ha1H1Imz4X1bnQKFwGj9lkJFf9M1axtUM4VNiRrff4d0AgYw",
-	"Wd+mih7KGD+FPWrq2RF06joKa9TVGcAuPWIJVFvS+Kz3IXQehjRPX/u0ylVh9REKmLlmN0yZE6OiDBEC",
-	"O3xY3Abzw0SmNwyr40epXCpA5bvAhHkuhblzlSQedDuQm7aJUlApENOViiDzR9lmWZlzaZNMI5tF2rWw",
-	"Mi0Qplw75+GYCldKYV0QGqPZGyTgfhLR1/oM2vUDV17ODDs2P2fBuX7PZZ+cPD3bnM3p+p91fVoDJqLg",
-	"xsKXzN4OAHmme+gcgu/OgrwIosIwGnpkENfByR5zVK3yvMf89W0yZSsIUZDmGBE+AcyUkYxXNsn7RqIC",
-	"F7P+GpBMSa2Hk0K2pPSZFQBGw3cQ/B5xj5x1u9fCAvOANFgROp8zmmYVqdh5vENeoGVhW6Kb65vFHcRO",
-	"crhJmMLnkxERRClHEASRhYdP2gCAkeEd7VsZMvMYGPsnyznbCL530vMBS4ekFyo0gIQ9gHxtWwpmM7dQ",
-	"AuC5P530Js/iE9Y+O6an7dPxc9Y+Hz8dt5+NuvT5pBufT457Ld9J0WLnUa4hA25CE8XMPVcRUO05EGdP",
-	"33Gn2+mSd7d98rcFW7DYaL6n/7n673VF7CuRDFlcVUtK1S2ocQel7WPUEuyTHhh28B2YGkjeRwN39e05",
-	"WNbgsbzHxYvKryCejxI+0VjNqZoj6W/Nyrla23yX5+Yr5m+MvBVs2bfAqXJi3Tnwe+g2gZD4wqfxgMqG",
-	"zcuXqYQ6odhLcpCxsNrXYiKTRC4BJAAVMttN01MkmDYyEQuXImMXQ/8ZbT40T6Vm5krVU9BErypCudfi",
-	"x6E9px388sAsKouHT8pF/cReHW9w1f8noNP9saOzb/ikuHCBBiDFmNWoE3HwwtgGohrSFPuu5MCMu1bb",
-	"yTUcKtUxLDI7fmRHsK36gN/4/F9S2uTx97puzcFjygANF/abxRLfO44pXHzsroBtt6HZS/4QHH3OkJTv",
-	"K09EWAGOnkzfxgfsCSPaEFjAtvvY2F331d1BgvIjyMNsfb6GZh7Xrf51a93det2Krlu+kQg8VJVICI8a",
-	"Ff661f987UN+8E6doB+8v+7RhPdP4I8po8r+ArSGMOpw3bq/3y2iabXdz671ivVQ7OCqrfLGNszDNBzp",
-	"q15QZ24ePwWd2s4obIAKS9jqry9gK/PhZt1esBADX7UtX9Z5pJWHF2/N1M3AGQbGLjBmgbEKckbBfdRK",
-	"5M1mqPViS5zegVrifKyY+n4n3LgzDpz7l2iXVSlL5pFHZ6uE9O+9LEVs6O3S2Dixr5baJxsE/xEkx6+a",
-	"WyfheDV7OBJjVQQ5otanE/Z+iEBPBh8Vxz78GlzEihiOiheJLcxF8UZcB2sAnim5eMzUHn71NGf1bXXw",
-	"X4HZD6HpV52OWsXwb6WG7nUrOkrYHs4Udk1yfUWAJSrUIvMaGy9SqBP//XPLHRVoYmFuLBCjMJAtLyzx",
-	"gPM7qrG9HBOISImdtj/bPw3cn8xdfkdTbqaJXoDCA3hunPR3nbqtrO5woVkqaNIqreVzVtCEDF+8e/v2",
-	"1Yurwa+Xr//PxdWrwZvX769evR12yAWZSoVdH8hsoTQZMUD1K77wb+/eX70f/hlN8iVXzCp2bvGNeX56",
-	"3OsY5v7oV7a4Or8yOU8YVKDbwp6s4NB3+EAzzVgXRW2ziDoFzgmt8vnL/jtZrWO0XlAHGSbK420RLYNs",
-	"Vo05gNR1QSghMpfHVEKqA+AIvpp1VXARnfB7FnV6/Vuvgg63NMCc8R8OvvJb1rG91B8kb8DJY5MEMoKg",
-	"gje3dtD14/7j/f8fAAD//w==",
+	"7P39chs5ki8M3wqC70Z0+0xRJvXhD05s7FHb7lnvuu0+svz2zrZ8SJAFihgVAU4BFM3p8Z09/z039gQy",
+	"ARSqiCKLFCnLXm/ETltSVSEBJBL5+cs/WiM5nUnBhFat3h8t9olOZxmDf/80V0vz31uazZn5R87+PmdK",
+	"93na6rVOx93x0/SEtc+O6Wn7dPSMtZ+PnozaT4cd+mzcSZ+Pj7utpKU01XPV6p11TpKW5jpjrV7rUkoy",
+	"nY8mhCsyZFxck0XOtWaC/G2uNBFycdRKWno5Mw/Pc9EbSSHYSLfV7ag3y+UwY9Pe0JD3+XPSejGh4ppd",
+	"IHFvpf5ZzkW6N8JPO6cB4ROWM0O1kESZCdgvk7HMCSUjoKQB7fhg277dFlK3x0A1zCfjTOiXXNFhxvY5",
+	"keeliZARjGNmk9qxmlAOL7XdGwHB97zySEhzimNr/G48Hkqap/ewyguqiPTDNSe7eAfofjWlPLukN0wc",
+	"huJzIfWE5WSuWE4mVBE94YqwthmW0DTNmVINiGfm+bYGOg3Zr8UtzXj6QgrNhC6RzvJc5qrV+/2PVso0",
+	"5Vmr15oaKTBkhGqSMao06bSS1kxyoVne6rUep5Rny77SbKYed58+hn+0Pn9M7rYOx8fFOvzMWZaaHSN6",
+	"wvwpp4YFcSoNFsE+2R7ZWYcLMc+VzPe4hZ0K08H3SSqZOTCaGBK4mDPczowrvQ39SKwh/xeajWU+ZamV",
+	"toebgVtyrsjUDdqAZv+sk61A9lv5GxtOpLw5mGxyx9wcGSHJAodrQLCQbfuwpVS/wKfY4QQpnm7uWQOH",
+	"IwuuJ8ggRiegYtmIfN32X3AzuJ9rQE+M4mB+bkhnIf3fSn3BZhldmjvs4KLfChF2u8oghIolmcrGU8gL",
+	"qs083t2y/Kd5es32eBCPS5PgCm6uVApG4AYzSpphFC4IFWQi57n5PddkSpdk2GQe8pbl7SFSbSbxq8w1",
+	"zd4zpbgU96xEZFzcEJkThaM3oH4G1LbtCxWt4oLR9J3Ilnuk/qTMUnLGcqplTrS8YSIxtMOJVSy/ZXkC",
+	"uwCnGhRMw15wTBpMLGc0bUtDvJnJe/jeK3M379EEqJHxIznPUiB7yED2ZEw3kvY46zaoEJbsW5bTDLU7",
+	"dZiTbcewp1uRCb2196qgU9aIavhA234ACL+U8g3Nr/cojLoVzhnKdGlYX0tJMjNUA0q1lG141tH4CxXL",
+	"0nlVB5eeRmBSowSIJRxXRahI3YFVgfAx+9BwTuZj7fJJxm34IOhcT2TO/7HX67e77hCDisOVMreZzMki",
+	"l43O6zwkFWlX85mZFEtfiZFMubjeIzedRbjJqelzYQ6tMQ1YCiKJC3L9Dz5rNAtPdJs5qiuz+YWlnF7C",
+	"d+5lOnQ2y/iIai7F47+pRrdCOI2pIbcNL8BEFMtfMpBoBzLZUJ0rtDee4p3NmopR837bPu5pfvWJq0OJ",
+	"0BjJDMZrSi0+7Ym9Z7XBkNCU0rKGYO2QV7f37zAB/bMB1VY1bcPzcfLfazmbHdJp4tRjw8cKB9uCcvtG",
+	"67MhecJoynJg5PPRiM10KBxTpkY5n5mj3uq1jOqGTDmIyaVBD/R4/IHoCdWEWslhrx/y48XPL8jTJ89P",
+	"Hxly1WjCptSMM5LCGMstIxWLeSidO3H3go4m7IUUOpfZKmEXTM2kUEyhjLKaktIyx3Uxa89zsyE6n7PY",
+	"wEK24fH44BOaZUyg9lEe+d/lgmhJzFXDhDZS0U7yydOzzqNmY//EaM5ykjOaTf/1qqVuR213A1614gTB",
+	"1f9GohBepcqwyIzqiTOtCl9gPTUzqjXLzdv/97Eb/vFt97HVwh7/3mk/p+1x++MfJ08+/0uUrOYEOQGx",
+	"PTnmzUbEWA/M63SVmtep2asxZ6rkveICfszk9XrS/iVn41av9f97XIQGHuNf1ePXztDR+fJ8DO64VWad",
+	"MarLfjPzpNWR59Mhy806KTaSIlXraZlywafzaavX9WvAhWbXLMfTPaM5nTLtDnj6t7nSUyaiy2I2iaee",
+	"Z2Ses5G2Vh83D5gdbCUto8a3ei3qP2Zk2h0XDDm6jiqr6r5+WRDnHTARyvDxvVH1f+YsX64Sdk5mNPfe",
+	"CzO0Ue08gULTkf5BOadwQsAjsCQjqpi1SxkZsmsuBGi2+B46TmFOf4dh/aTcj8He009vmLjWk1bv+Ow0",
+	"Mbzgfu5GpYZ3qq6u8FygRZySgWCfdB99mgNH1ixnt1zOFZnRa3ZEzBtjnhm28lqheUzRKfszGWR8yvUA",
+	"pH7Kx2M86rE5Wc9pzaS6neOVWQVi4ffz9n/T9j867ef99sc/xYXAz0Dk+SguleA+Y0LnRhLATLkiFB5O",
+	"UCegigys8JzPUqpZOqibC75XN5cna2dC2/846m+cQ2zv6qYg8x4ZGFk5SNwMzL+cJDX/Vkul2XSQBOw7",
+	"JjRwnJj3egMwJ8NHFhNJcioINadwSkW6ZkXqN/fp8ZoF+dGsyMc/9R79W7HJR5t2GQ9rzRLlclGsT3Ed",
+	"RpkykB5bSYuQjLfwrQ2kFMEvr+iDi4R8mM1YDgufyQXLQWZAcMUdsg20w093ERV2KjKtnQTeXKrkFE9Z",
+	"cGxsdKR/nVOha0+Nean5makjFKJ+DZa7YlW5eN3u6w1xvMZ8gmQWZP/FLE0TLkFdnksREA/ruua+gL/v",
+	"zMXvQFDUS02//+5MSfdCwAL2oUsjUWo5wL94dza4YFStkfOpgjQEIDeHR+towr8231eR2qELWt5zMWIb",
+	"5DXVRswGyh8XStN6yaTgm02p+gu/ZeI1fjEkTFNdS9gteGxBEebGsqS6lvXhj42J8Yaxeakg5oPQtQfX",
+	"rdKQjWXOGi3QHD53xwX6oFje5BZxNkyUEMXync6eSC/Zp4hMOBeFIkm9sknFGgGgzYfW2g5bXwq50i+j",
+	"3IMKYa40SdewzDiX051V8hc0YyKl+UvHQW/oOmoyaolJzDGbSqXJyZMzktKlsiduYMipFUta7pFSow/H",
+	"yZzST8Z+C8w+5DGjXqGu/ZKN6TzTPdLtdOqIBYW7xGwpvmWU6E7SsqPAT52kZDSGami3/fyjsaw//tFJ",
+	"TkKzujApk5YNbKw3IKmPHNIwdhix1exf92CsvefX4rWoUQUMafu77nejs7j+P4gbIRfCSBq1SutvE2os",
+	"qpGcsiLDxkoecH+ACp5K8HOBo7e4c6Vg8NcFVZgrGHi54xITKOnDd+Mc1MrZeK6MqGfCMM3vxS/UDZ+1",
+	"PsZkxQdFr1nNHXgZM3xzNpP5oW4+s9B1DFsS42XeLKT4nRjT3n11BAycW5ang1IuRA1V9vG7EFZQBE6i",
+	"3LlPw6zWUZGLFgZ8rC/5T3+zmlaYEDu0r8aGds89/smlpTYj9VccDwldXTyMcLuskSmbynxpk03B8yzH",
+	"kD5C9IQKckr+k/+UmKNF54oRzOTzmqz5Fdfo3HCOOfPdBeWapUTJKfM+OfLWpteYc2Y9J2a7Amc6eKzb",
+	"gcs6Nkv7/OOSe9v5D9vegbju1cDV+Dlp/Vfb+j3br19uftN5SD/Hs1R3YIGVZNJN7FAZ9XPSav5u8dae",
+	"2CmaQUsGniIb4QBPdil3kHJzYX/48PrlPrngzptZzt/dfTtl6TsN9vNdOSt3L0e9NlH4ASw3XO0vpBhn",
+	"fKR3XOswJ3jTKgdpzntZ33hac5DP/ADWuORe+8JS6pDy5iGt9pe/DSo5Aps+UEp2OMw2wRmR+cPartUC",
+	"gh22q5qQv2mxK4PuT9LjB10GNuTXjuZTJrTNn6LGHoLHcprykVY21m8MftojXIOHRBEqiDVwYNcSG2JD",
+	"C9VaRvYvNiBnRR48EcjEgyt8d9h6X3Ow466vlgRs2veVKoe97Xyod1MCRiBBq5J4nf6hLftPMl1+00uP",
+	"x8blx5oT+R/v370lXJAPlz+3nyXmmMnh39hIGyueUW0+MOYsS82mme8VJtiTU/yLghOXcWN4UZHa9xV4",
+	"YQRT5lwWLz0jKWOzh7bvv1JMCLqLoPUR+UZy1tYZJQ+GbwYrhFgLqXRykaN8JgpmhnHlRHNiuYYBu8QF",
+	"vnaXsBUBPrxol9ClnmFZ15BlUlwrSMyyQtxwGnxIWrPfpi8ckfea5prQazDhMC0HPdngfn1gPOdTUb5y",
+	"YXNo/ngY2/aWTln6XYVuvZVxwzLBDQ0rGUp1Ig9hC2Wpen7XTawrZ9+4mdHS/c/JN+hnc8xQgg1wokDO",
+	"mDgir4tCFjJkTBAo9xsZGbDgepLmdCEwLKoWLH8wCvpbiSVBb7i4uZsUSAPMgwa77SESCoa5kycvadUW",
+	"B236WLw26hC+QbdGmIzpiE+cKtrtdCJlUg+MU+wCfV0++KRVW/u56SPxEtd7kzaVKleUOguZ3zwcvgjq",
+	"878UR/g6/M0s4ah9oLcMX8Eh+CpjPFUshB0YowxP0GCHigG/7N4WCqVgtyxfi9LQdHPN1qoHuLe/5uyW",
+	"s8WXvQ3ul0setN8f2crZnVYfRTYErdQv1dfKeWXsjx3FSl76yKZ9D4b8nLSqhYqbPlApu9y3WlmDSeKD",
+	"BpFqTJ9kwrUiORsxfgu5JmomReqk1Gm3c0TeMw0Pfbh4g46nB8IHZeyUHZggxDHZtIHBYHvbPDrS22Gz",
+	"9CBxiFGvLJAnHaL5lCmbUaTYKGc6AcvhpFP5G8zEJm4RSOGD886k+bUro6K5FiwnqSQjORdaEWp+9U2m",
+	"E4VYLztwTwG3sol3/EB745woiAzzGDJYPoDUPZDDWoGj2WG9S1Axm5Y8HG6vqXx8xMiY8uzB+G5WAXN2",
+	"WtsyoM3m5S0NupcV3ozK8wBWO0T52WGdCzieBu6oNx63Zy/cC+HRcqyz+4T8wn8C8RH8stNJOp0OAVyI",
+	"h6LzVWF9dlj7eeUT67X1KjbPAcR2HWzQvpb7t99+a58HsA8b3/cgEnfdqzjwz057FgEX2rx3qzBKxl6L",
+	"I/xs8bViNvu23zRhn+hIZ0sojxjYfKW2GWvgHEL2wUEV3GiQEJqZ16StHB382WhouWL6X+d63H42+HMl",
+	"AOm/75ZnYEPOcP6Bgut/8NmgwowIvtJ+tWEfHFdUsFocRMqXEB6K5V8o9dW6CdICPmqjk8BBTbl3mYdx",
+	"2vjqqwJT6UAJtzz1gIVhiLScq0YmNHWPP5T7Q905VfRb8hJ9ne7kOuite9vMOmCtht6fMuGH2V1r3jfe",
+	"3rC260Fss18Ve+dofsv18ieqRxPY4DTlZu40+zU36pTmZkPHNFNsRYLZqtou6rNQoMgF0VLTzEx1ykX4",
+	"jW7SmgU//tEaLUcZF9d9ijTY33LNpmrTjl3wlF3IBWbCfXqNr3Q7UNtqSxFpntMlxL3dMAVaUc6m8pZm",
+	"zcd7gd8o0JMu8Au703CXsRsOGmDANx7svXl6hwG2X1IcabtllENwUqR9qjd9/p199Fy3oL5xS+q2JMys",
+	"Qb/Ay9ptNV749+82+s6jNhrus/8FZuyaV0pS5IIpqBreIEuayIK1FazYD6XBCd+4zzY/Jn5GG9JQOWzb",
+	"v7ULyTu8om74uoCK5wx87EIu1Cb+bjpwhEkbrdLnsMb599JCJzG+iQwV39ya5Q+Wdc3E13Pdx9ghgedY",
+	"+pJqqlgNGkSKf/Rpb3Zo9Ia66vv4EsBvI7X4SQD6t+0NH4IRmuHAk8V0DriJSCFNU5ZCojVJKXjDyye7",
+	"DBLYoF4+aY1ySPZtIOV9ib/ZS7+s696o7gK+ybZD9DDrlOmNeuVLeAgD4BtHeCvxyw5yoBmyQHgyCrCC",
+	"KjCjWxs7V0e+Jay04PWcaz7nKh62kOxm7MYXUsCpn1fvuQCXsAYlErP/HSAj+2Rz+MnbeZYRadE9aZDa",
+	"j0P87g5L0hLzLGt9XBU6uFwBARsWqsjY2GGt4no2+KDGGJ60OwoAEVvoM46sz5FbfWW+0RnOU67Bztpy",
+	"anRUjwtrS4cczCAd6fXgiysCjsahEXeCPxSx4N82QIir1G0jxgrswd4frbHMp+bt1nwO57iOW5NWARDX",
+	"v2W5ql1q+8cIrpwDIYP1tyeGj90vfCXmUM41zNe9eLSWLtewqo5XELOkzGZJ61P7WlrvcQvw5S/o4hem",
+	"FEXfOY/gqLzkSnNxPedqwlQZDxMRfULkML+uXOgnp60AD6mzinhUEslNd6RynlAqm6k5SEwPFhqCTRYS",
+	"PLKffjFrz+XBpXNx+L9G6Vy6wyNgviP7dwsaNvjrX//61/Yvv7RfvhwkZJzLKek+73TanW670zUKz/Pn",
+	"z5+3u8ftk26Jp+wVG4KZdp//8/djB631CAG2jj+3V/7xLzHxgRUg57NZbiT4lvsbYs5vrVAEL0fX05am",
+	"jOdqa7qwQKMG+SpMlMkZTVWPwIKfdToQeaEjwB3mGEvJuGBRubuvuSeO2nWL4IuD9rIIS8IxdQmBttIj",
+	"8k5PWL7gihE2nell/KKxVS9WcS5xZFvzaYUtr67SP04/t81/jt1/LvE/vdJ/rq6OzD9OPv/3v6wV9n78",
+	"4TI2KenLchLIusIDT41QcZDray44WOcIVto7d2cLVzPUIwuwTTRZQNsk2+lJyEV0GRuJPuh2iHsdk32l",
+	"W3uzgbMdZ/rn72dnV0/Quh1VNxu3M/igctCjzpQ1+2YOGEg3hnhmwPFxULnaE1qCbLa4pCXqK4tYMFSZ",
+	"bcuHqPnJP/TV+27GRFnUfJU3MCY2FjjdW/giBpmUN32a8RumBkYdhQNM5iJjqtzFAauJXVJTxc/oh15r",
+	"7eNTn5NWMGjjvXoj5c25eWWjmWWpKQ8TXbhdVuwNYCtgbrr0gagBVFFyRWimJKFDBTgrJTByzHYWkeUb",
+	"znNVlkBc6JPjVkxrHtEsG9LRTX+eg3awIgy2FJojKUbzPEc/G01VUzKwD0OfOVjQVTp2cTdN5JSZQ1I7",
+	"u0xeyzqY3KwwIX1aaWqEpjwirwxb9/z6r3xXRHHlLyflT/oSBaosYqhiAG4Y+6TM0j5mNvfncTjm3yZM",
+	"lNtA4POQ7K6gUo6L68Jq5NqwXCbFNcuLOrp7V0hmOb+lo2XtHjnkx/6M5f0pF3O8nBpwlRrJ2RYi4b15",
+	"vBxcOQGr00VaKoIiac0F//uc2T8bK/lz0Qxq1XTxJa/2BI+oIENGmMDfArbFETkXQT1s8KiQOnQvgy8d",
+	"vISuejhpBVXDMQ+zZvlU1S7zhrLBCiZp8EZ/RnOaZSxruCvuNWTO1YV6P5ELYzSMWOL0FYd86g8OKovg",
+	"3baCIazwOGptUktCTcR1YcB9q4hEz0RxPkyssI0Ivsj6VOVcRUCVj0K4X1ZQlaRgRCLUX0pWKd50NW1K",
+	"BvA3S4W1bWSxAGmFrAp4uurJAaYoAV2vYF1vvqVWxepE65ki7jny4eLNEblw1GC3MXAv+RzDIyTDI6t3",
+	"Tp9tgFaPX25lUl74JwitLkqDldi4DtVrcsU7gg84hBxfWlm5r6qQ8iszrV6cdQv+4eKNOZNcK3P2FNcs",
+	"IYsJtwlWcJ+tHRxWveGtfC7I+///X4jMya9v/4L3sxx71PgnFjWYCzKkij05XTfus6cnz05ruhT96fHH",
+	"//Wvf3SSGkfP3W/2Uuukzkamq1yPDXbCvkFmMuOjpdsQ60kGTdJsrYVX0HKHDaq5kityfK405cLcbCvy",
+	"YcZygu/tRT58kYu+dJ022BZ4/hC7EbuHy/S8woYhcF9CZMricSvotlKINRSL9dthe7ys2QlHS4NlAWps",
+	"zaWyPU2ck2KgmP7Nm0KwIgTi9rYXYHDRb1qfz7WXoq/D2sYbuI35EbabTKP6uk0490Zd6Y1AjRlKmTGK",
+	"eTS229MKG7hOQqrGreCDFdCYQDFCRyPA0MxJzsY5UxOMpSlXLm3xeuTcXCYSta8wwxnw1QWzRbLHzx1v",
+	"G7N1iG+FPS0bHU20IotzeRbNMAu7HkWEU7y90DkZ809GUWSfdGjU8dEmz3R8RXlOBmGCp41RgmcGXN5U",
+	"7T7v48i0nfSsuX58Egj7+5xm6JSmmXKltGVg/AHV4J8JKd4h6FYYOxsV/4oGjhps2FTK69/Ya8w3dyqf",
+	"omAZylsUHoCP68/8f3JMV97m3N/rUTY7sp2nI+MqStilO7h6wqa22W/OfA9VrjaEWqNCHgfrq/q+IYDj",
+	"CC6+LPOjw/OlBlFYo21uOgzdYQ8p9FD0HP4LzbJav0S9V2GTjKg7Shfo2Xan5gR7Ee2wSHc4GhWGX39K",
+	"/GGwLFBwT2WjNhyKQzvHwzs34ha/4SImZ8+zjMCfoOeS3ZtyVzvmMYMWE6oB30MHjU9pzhpL4aqMeIju",
+	"e1yoBm58mMv97OrXGefABWqYAxaJgFMBSTfQBMwh20Esk4kUccpEekReIIKEuZdRC1dazozZChUZ3bro",
+	"xzYed9EwW/eFfxSJMq+z22g31mpzKyqQfJ9RirgxLO0ZXV3oAdEy1MwTMlhQrtXAI6y4F2cUzrAsXZa8",
+	"AARMIIUJDKMCnAXC7AML2jIoY8kOzP0xCH2jCuM1QADITMSbSVrmyahrFMEM+rhDVZndQA/ayitwUPd+",
+	"4oJtlAi2cI+Ancd16YJ9QCEAM/myW3jrRbBL7DB+cE0UvxZ3WxPzhS8UFgGwxT74BVbX4Y11F4BnQS4E",
+	"yEhr4QvpUQ7kjAnUPrdkaDt6CBxaBarAvzjvhqfhTlbEHaIb5rRzcb3rGd4mQBBI3JVxq7LESdjKhq6u",
+	"cEQErDkY9Rfae3jsQmqv/W5x98tblmd01rd24uq2/7tcwNGAwyaz1B2mG8ZKMmhmePOkg8pz0Ryzs96/",
+	"dHz2/Ljs7ovvVM3UoZvhtjVN93rbunti1cvL6E0fUbj6kFlT1wQxJWpiLDgr7/AVZ88N54ozpWOu1VTO",
+	"hxmLHwJ0Hdwx1rqPMwxVqZuzvK7nOVNbHdl47G5l0R0F5X2OnjX/9x0cCYio0t895bwBnwYd5u+klzTN",
+	"Wb9mwlqpq2nrCUAjjPiUZtZNddSqb2nbfRaPvPhO6Y0WYMKVlvmyD82Mt6wbAgM6Z9RtUYO+qIBS9+OH",
+	"yxePzFkMffywtGjHmE+W9Qxmu2J+EQ3DT3NzshRV+gIe/JJZFdF88IzOjFAMe+9TrIKwTm2WgnTkU3ZE",
+	"3vAbRijJ2a28MTaIYAluA0udcujOJ7LycAm76JrPetFWwCKZZZwp65iEz25OigwlVXhQAx6vKS4ournb",
+	"pIQSmycV6VLh5NKOrxdq9sbaVbRFA+M++rDSt35LdTHlqgRze7iR7NYedIxZzkY8LlfPw0whRIKTkkyN",
+	"PAmjOdrCVKKXFTKoL62ZtLT9sgsnMEoieD7BmABeh4rQa0l+HDCl+RSKuB6FHA9ZE+Zn92colelnjEL2",
+	"i+0BE73U3bE44CpWzlexpMmGo1phpvWHYrdywe8Xt89WadB1vdYh9S14me6ik7jbLGaK27hKgLZecL1N",
+	"OtnWIn9Ad7wH3fW+VVSecDcLFO/G93PtoS92ah/13S7Hr/62d7d5/KqvueILRnBnZb3UUgd1/xdm0M7V",
+	"yqBrRK3Mwi/QPX16+uzkyenTTYz7AhMkG6bi363sYDfJvjntNSrO91zjsE0a7hE5xwIElw0yCLJ8LDLj",
+	"mCimNbeOIeeFRVdYD3r2hyk95iGxXZaur8IoL2ODqow1qFBb6rfbg2TsHyei2RTvY247I3L0oX+g+pqA",
+	"OTwch6PdUhXbjZd06VxU2wUVAWwrCdBb5JjkPHVufaVpDt0V0deXWkU5to91/kM1n0IwL8tIgLwT1Q9W",
+	"RWvORtJ1JFv9NDjOvIQIv+4dHsJe5BA9xG81VE1+93QE7gvFmFhHC1YHgIbMGWLBJ7aGagmtBMxviqUM",
+	"wRSWkK4rZAGTtxuRK8WQdgWTYp/sPKKM5OBrapO9tCQ0TY/IORHsmmp+6/+i5kOd05FWfyYdXHBbonwO",
+	"s/UbRe1WGO5aKv9r8IwAkIZZANe951pCz9YF+QfL5QZPfuzGbvvfPosx2KuarHZRavdt872Pz07JcAl2",
+	"qy5jg5CJVDoJZphyNcvoEp5IyN/n0rwFeK1iPmU5H8EbR+TDbMZymHUmFywnI6qYtZ/ZlVDwNnSjk/Db",
+	"odQTomYsM7JX2Wblckq58FaIsTHO3794/bpHBsP/9/8ZTVh+ZPEwEadk8Em020Pz+/bNLfV/s50plKYi",
+	"VTZAiVQM/vcAcWjNVuC3yQJsFFosE3eN1pOw8tKsrkv8leMxyxV5/8vlrx8uf352dCUiVQFBYvpJRCN5",
+	"JdKLmlTL3ybLEvyI0dqNHoC1POYdVQ3YDgKwEquoDywLgvdC22pxj96pWZa5vhwD1PEHPWfECamvxKoD",
+	"EKbpjAQQ+CVLwCsXld/aD/UhPbZfmBHV32NGRGhy0BF4WvoO+tglc8mVkf3vi89bYjbETF6Zpd09HLFV",
+	"DGJL/BpMMx7lLGVCcyNHwIkFzHC0ycVfMQIhI9DbuMb2wyUtiaGNCDxFbvBaX4Tn7DtpFOBy9WmshX6x",
+	"3skbuwkqe3zopK4qS32N2V0hFsSWR8L13ylP6rVW2A0CbKJSLTtXxGEjRNkaBfi6T4LTFrwo2FtfsRnN",
+	"oaxxuCRqRkeYV7Gat2RmGU91h77+5fzIAq4rqKcbbLbDcBQ/j8QuUe2y71JYUWBQ1WDNuL4zFBD1FXrm",
+	"oEwelRPsPo5XHSyqRTdeW1sljfpRw8HQs9hH1mWK1VyU/Mf7d2+JfZP8ePHzC/Lkeaf7yJWpjF23sYnM",
+	"mG9zHtytUNIQAg89/v3/Pv74vx79r3/ZuBGO3rUoU02Nj/L6o6key4e2uba2YWNQjHv26dMu8Y6zTn+z",
+	"CPqFZxl3WSjmrefPd3jLHKF+xqdcbzm10+PnO0wtHK4PaRplHBifguHL2zamY4zjySBrSKe2ZcHpTrtT",
+	"nxh/nmW1pazbBmjCEo5wi6JLWCyDy61qeS7yjBE9CA6Wfmt9qCbn0Mn7APMJrjDfegxTZCd0tpp2d19B",
+	"/R2hCevF7xJsxJWJ+zmbb3rMRfBoh/nC0VvrxtbfhJp4SRkK/X12vL6lIairr3q/mxTphpYkqJIJdn0B",
+	"tCldDa/52rV1AYLmi+wI5zU+lLANQXwRN2pHsLQljMLAhxqM71OkQEldd5uYQ/Q92+l7ttP3bKevLNvp",
+	"ocVDH2rWU0XCHdq4rgrUr9K4NnN4w7fG0tx+oXYPK/+F3zLhrpSYU9nWoJrz8uHyBTqMbeK64p/IOEf0",
+	"X5qRlF9zvV+p9aMVW93kyedH/xYHdvx3Oc93SWm3WeC1wByGg8CHjqnPYUGlRWuNQ3M0MB/Ghe3ZKIU7",
+	"aZmrZAvFwNfCqm1QGfGVDw6aei1DAUHFTJLqcpZoiDHe66hDBjqIkQtrpSmyyLmGnCMugnBDzJsZag6d",
+	"9nPaHp+3f/74xzNEJHY/nm7zY7cG3Kb5ccHTMg3s7YNf6gGd7oY+pLMbLpuG1/2q4zfGGIVesWctC6F0",
+	"EdjFEETgQlUJEWxhzDbsV09gbAykLFjOvAkr8yuBhjX4HjM21kTONUDRmRMWhNLw89zaTzD2cAkt121Y",
+	"ieQsY1Qx0j3qHHUcIkjKU6ukQKwRyEVbkqYYlGmWz+K2vaRfna5eoEXiy7atVFwdr+FuhCfFBUMQpxGk",
+	"oE250vSGWU+fWQzB7lzGW1MZtKnGJcZnJS9Y3AG1zun0li226EWzjzSSb6AlTEQrqe/lEtu0t2yxU9La",
+	"LpB8RT3ek853fD7v1CyWpdv5Dtb3HazvO1jfClhfKDk636H7HhZ0X7E5z74wjN/WK1G5Pq1fKI7E+7Gm",
+	"FREedlsKfsGuudIWNgmv11+h4P4NFzdbXrGFFIHlbfVaTFxzwWwgtpSmQqcM4PXA1SlnTChr45XaLiRk",
+	"YFun9N6e//JqYFunPDklGTNSTiXW55CQVJr/nSxnE/MtKlIyFynL1UjmNTkB4PiSIluWaK6BsUHYMsPj",
+	"FogAMiN9Mw5I2IyDl0G604g1HwSgwOBfeGAglS5AkQgKdZioQUy7pRlPy+gEduhnT06NsKlBK+AebRsR",
+	"MRLypGNWHN6KHpYmqANv2eKDYttmOmxXDpUDI0Ovi82JS1Vt11jg/5Biow576Z4ru3pplr0bt3q/b1bj",
+	"PyZxtIL8B2h/X0gmLLLl6dHKmXflMp7m6tyjWrOsc3Bh3pXPxigSkovM0Lcf3qxe8Z3IiQraFNcHh+ls",
+	"RhRdoHFLSS4XRNGlwgyRk5OT54+OyDn82hiPmKfifCr2mhlSPZrYYIlv70B+4aNcWpZ3hZvm7Ejhs1PG",
+	"cz3PGf5REXhzgXZ1xXnkPUGljlaX7h+9lX/8eHV1hP/uJs8/P/q3H//7n7//qf1x5blHUf3rnU9dvENB",
+	"zi7YHH3IMVxfclo4QoTUpVIyBwl0FyQboyGY94LszW3KXWJgM3ZSsXOw2nnmoCtdr1fjh35QvrPLHRt+",
+	"fTNtlZr2RbKqz7q2SDUMEDq5t8z92tprvw5dszLTEL3SDRSbwc7qmdUhNlGP37ewVXDRxXTbtVV41dAm",
+	"aqX2i/Vzel8QuM2R3KXhjXspxrKX2CRU5tARNWybYfSx6Flln2Y8ZyqaGPBBaJ6Rhbv+zDeqOpa9e51m",
+	"CQUo9xglqAVbQvqiswo7qsKUoLzbllvIL5fWVVLqV/Viu8S7heiDlwP548YrMVW1A4lfyBKvbDwKB61J",
+	"Xjnou8WPf83lMGPTbZX7PJd5TYCHCzBfMDdbJUTJ3GZ427zeI/JOZEsMPgzs0+2RFJoJPdiuC6LH2S38",
+	"JM5/VeMp2eFqrmt1dGkzAefernPZqUfRykLNdcbq2nBVIdvN61Fhhb/YwBu4qZfLSNQO3nfErGKH1RXf",
+	"hp9c9d7Q0aRIzc2g15ubhPI1TQ7eJUzZmeeiZ3W/trod9WY4TG9KMyN8WNouEiLrnp2LUuJP3WNC6vYY",
+	"ki3WfEqxvN3kQfNMWNe09oPsE8cs4LVPFcVTdY+B7dg2dpVY85SWsp3R/JqtXTI1n83gYLanLOW0bdmi",
+	"yQtMjGSKgrvu8cqpbvIkpuHUP2hEdduK6rpnUMNstIH20ZLdsuHZAOBv3dpPqVi2EfayHcBe1r1SfrIZ",
+	"7WACuZPR6BXFbllOszZORa3l7LbrkVb/kMvgBT9o4wODpYMUg7ObPl0AzdQ9KW9Z3sbknjVPDedquXZh",
+	"cvMZuNCiOYEXjKZbO7++WGIvQiT4BNnYTZMrbYujsW4RXymlXLiy8VJeq68lF9UmGjb4W6/WKc1mahui",
+	"4IUDktQYqS6gvLK6sUvywla+X/B06+RKbqybEWuIGoFoMgFcQZ+JtA8aegRE+YaRgX8QABbg0UGxmBbZ",
+	"7GiDdr7yiU10uhW5NM8aTpDzfMQaHIz38GBMjfdfiBMUW5JkZXnX7d5ldBXPPZoDGWVydAPZx0HO0D8A",
+	"TKBJduUu3fgb+i6ffH70b1Ej0aLB7IbtVlMquoqHUXZBHwwSo67QtCAICk0PNPq3kcmDti/Lo9kjDkwE",
+	"sUWoKGOIwOresTRufebQSg1uQW384O4IdbSDNNpPkUAxcO182LZpn3nx1lqJLBdYNGr+2/DZuUCVc4tw",
+	"Gb66EjAzv0a2csmSYByBEw2DFHRqLOEFtCtbcSebjyZ+piFha9ZxizS/1dwlJ8xsHAWyOeGrGJ1aTKT7",
+	"hU2lqYjOkY5VN/y28tqKxN4hx3ArH+p9irFq4vAq8lRZGICnDZcuvq/GaLqLSh5D3QC4KDSP1qtBKV2q",
+	"aAZLviQpXSZEZmmQj3wZdsvjimiZ0mVjNxfO9SV6rlYqaKIGw7t4WWdUMXe9zbYKtzeBr0e6g1iK73Sy",
+	"M9vEkO+BfvfxAtcetqiedcxybuuaXW67TA3DTZWFWrknlxsCSuX3t1TsoHdB3zkFVjUB/IPLE3f10V4U",
+	"UqGM0E4LNVgQsKSPyLsxsT4HaI7RK/DcrOd3KtUukK2WZEhgjERrIK/R9f20GX5AqbphKRkfkrKRTJnq",
+	"qyis73t+LdpcEHgmCMlPacqMhDD0uhwOC6ZkW90MGfYhkUTI4EjvRJvOeSxboI44JiApZafh7tQ+JEwG",
+	"MCsUMcZC+HrVWyX9k9ULcFWh3+seINi30B1ehokWIYz5cAlKg1F/YgrDcNkvAFrrEg8Kdt4N93i47Dsg",
+	"rmhOs/tjQOX2I8xVndEI2FY7f9qc0b49JGu+b059DDxri0EabIQZpfAh39UqcquWBGxQ3q3K9MuExq6H",
+	"Jtj+5RShaIn11vgq9hvRzqPlJswrZ/aOeC4NczsCvP4tjvWF7alROdGYhvfNnmaP+RfxitlWpcGmkhGd",
+	"MkKvKRd7OBABQooHHgxnHGN6G0NQ/ZRl/JblMcrDjHPgP//sLuLCDViHL7Uy2jW/ZYLMZ3ddoZW7Mjx8",
+	"m1EQKgpVUlUJS613Aw2nrFJEV3x1VTb3m7pgaj69X1zzHYHKt8EVB0dk4SkOuvpvFZ+IoIJXqIgvKWw8",
+	"zvsShO795ac2aopSHIqgn8OOuanrAjsRuqILxlO2vStx1/iNtEnXDRLggvzsZoEfCK3B6mEPfOqzSyBe",
+	"gq4J6DShXACoaDphODEhU64U1GrnAT6vff0+QxkPJxy1bwdwXRSrUcRK6qINxHsviQ4eqN5RZu6r+e8D",
+	"a+y7OZjs5fXKCsR3dVHT2LWuMDeqk7x3yA4V76BgZMZyONiosrpcrJTybNmHiDdk2wQRb/hT9ZfWwcKZ",
+	"fTyWPfGeX4vX4tXtDjX2Wzmza3D9IBkYnFRO8oXw4P5KRrQ8phIEGkJsecB+WORSXBPDOtNZAYDoNWpj",
+	"yU+oIhkfF1nGU67jJWt1PZ9A/x/0AEs8ZWBTomNoYLEr4G/wYY9moSWZ0hsGoAy2N3lvZYIAoU5v7JmC",
+	"9LEjMhDS2Y+DHhHySsAfAE4d8HOLJlMFkCDW6Tjf1BEZpAyU8ZpBAbkcBua2jMdcQEZXtHYBGaBOOOhd",
+	"CQtm7jViMoBVh0nj+ptlMbOc4TTtOkFoECqKwL1uN+mIDDBHN60+2e24JnBHV2Kg+LVgaZ8LOwV40O6v",
+	"TYlWJOfXEwBeh/01HwzMqfjGl8DXYWdL0J5Wey72AGOf1rDxijLM2zw+w+ftlMDlbek22j2MHj14QE38",
+	"QCAjgTowKZAuS0BquOvQwAH+1eeiL5g2EhZws9y/QGfoD3O5ALeFEYgf18cbroX5Vh00pDKWozGEaZYR",
+	"JgzHWBAWhU5KK/rNI25TtoNGX3/xUG1Xh6ZTbpNYAXcMOPBLZMTbvtvx5cKDC5KNKyc8DN3Olxycy1il",
+	"aQzJPdiioqm3o8LxVRFxWYOpibL/jbzeVicByxI4bGXWP5sX/HnuBPJBwTE22ke29IcYmAdWCZWHeLmt",
+	"y7uvpE1RXUTxmobrwvuuFvJOpqy/FoEXedDeWE4ER1mSYOwS8l3OCarw9jhih7ziW7Z9vW/uYf4Mpfb2",
+	"OH95zakEy2cXKQnZIcplN3w2Y6lTmrbw5UH9rFwAj8xd4IikMkxLwCIFaxyhk+Rf1Q2fDY7IW2nrvK2+",
+	"YMtS9YRNVx2BW2VboJVQV16RunIDhZ5uq7VgDuVkLtLcum6NopKnheoDdbeNOfl1GqmrqPKzD8Ntnlc8",
+	"lcO5nfyco1vsjK/4nQF/hQpsJjQf82LGOU9ZQhAaw8tEC4c8RjCC7vEz22AnrJcmvyJugWsJFEdKOd6M",
+	"1fNes9kLn0Syc6JSkYdyrz3ZysNGt6Y8v/uY2MPKotv/MjcH04JOajvz1C7ruI/Zwrj107mXeezsdQPr",
+	"uLFzb2/L5QaOLtvcGAk7gw9AzE1FodVUqZn2SQfyJVy6hOu2YnG2oLsVGHqoZmD6QhWbEQrFjOLhQuBK",
+	"QmG5Vliz2/h2Op+nXHs1q7ilziKX1HaBgVrXu12o2BZcBgAk1fgYlG6McznFijg+ZZAqToyyM6SKBf1q",
+	"Xs3N1jz+ieUZFwNo+pKykW2N6IFGRpaXzW4YpQ/q5HILLKds4xibn2iMa0VmOQMYJ5uAhk3TYLNypue5",
+	"YGmPDM4Vp4//U2Y3VNMBGljwqxc0G821poOEDD5cvrB/eqVHj+EnaO/2l18uByvN1Z6cbrwdd4P9Ta+Z",
+	"7scbhtjof0qgp4ZXfOCVI9KF9cky1Ib/7IACIcOZfRoxSMYkKjNGP0LzbYkpuXukZJc0mbpY4zkgNQwg",
+	"F26wQzBzIuex3Kp/N79GhTiICTY6rQXE85okxlj9+r5BkJPWjNGb/s485PskIVhyDEG6Gaesb9lz1x2s",
+	"bahz9w/X9s3Z05cr8H0bAasa5rAGvuJG6avbJq7672+fsxqbeVIScxGuTdY1F1rtI+TyYoMj5c755qA8",
+	"nKVD9wvA67deSDz0XgE7IKTtBH3y9cCq7azxboRIK8Fz1G2GgwbeGdo5IuTeeygL15a6EW//lnOtmQjq",
+	"UCIcbt7LWAznDX2eFq0lB8hCo0JPMRpPBekmnU7H9tCWediVumfdiUrbpqSFp0gKpjADALR6c9XRbGH+",
+	"6Sipc5Yu97cy4UbV1Djs0utnp9I2q177tHFb5dawSgOKxD/HwEagyqe/lq8KD4prgo5gCzY+g3VCzoZQ",
+	"WIWnAJJrTHPznxIsF5gCypfrJSTbxZO9WjwVm53huXXc4DNFGo4Z1E9HhtPySzgsbPW3lq6wxM07KUmL",
+	"+F4XzBgc8U0ya/v6FBuT3+jiKpr27+hJa+QACYdZvU4Ld4bPJahdkZ+oHk22XAvvlG4sgi7kYsXZveru",
+	"jjCIWk/4BVOA2rob+Q2ulC2JatgoeMpF+NvuVwXt+rlu7nK23Lb+M8tQHFtRCv4aDKsNMZXTLLf1aplL",
+	"FhMugrASuHzoEGHhuVa2Ob8LNUyomjCECMZQ0ozm6HXDJCF1RN6yxZXAC9w8hqBaiF4sLf4AtDywbcQs",
+	"HGqlygu7s6sAlSxaMViqPCoJ7W2gwUpgetGA4nq8wQ0Ia9U7Aa69fiava5oqQx0IZMm8s4kbqOwIic0Y",
+	"0l0nSkc1yJBJUfVbbf3pnIlqqTSbBv3wozkczZdw54aoh+sE2aQJa2VzY+kIuJSJW+2kJqU3aKO3JiNh",
+	"lXeCMrJ+vXPj3dji0HCjdtkzp5nw+UQ7stDdYILusa3nWgZShihbINscEwg922kc6NH8UZVOV+wT24sa",
+	"w2ApN7p2f57z6CIWnRqawxiXMYNKQwTtHMOlKuYfTLaGobcUiJaYOohG345GBkxdNNh2QYZofr5vimyP",
+	"wMkZGI87S9Bd5ds+jkq6wekc/SvWedX8qZAeK77PdRDaGx+OicV67guBiAN4bVsZBOQHxDZiqHKYYq1F",
+	"7VgItaQskwvMVTVGUEJopiTRUO1sBc+MVkzSu3RdbsZJLltxZSqvw+5zMAnMK7Wz4Nr2+4jiZR2SVQ8i",
+	"1cmgM+i5yWFSGOa6uGTQWnC5oInymhWPCez77PY8U6yvZVZzwVS7QW85EVti108ZTTMeC/xCLh/X2MpY",
+	"Oe+dQ7NLJcMkaVDih3RUn323Kmh4ytQdaC8uuIrThs1oTp3fZkZHNY1XfNfmvbVdRpC9XWfU+F7ed/9l",
+	"n/a8yg4rzZnLU1w9S9VtLXFwIyG9UpQRu/otgB2MlRBpDEcEsyvj2O0qkSNFcA2uwmgl2/2Vfa1X8w4H",
+	"N1i7g009xVbKu7EwT37F/X7YtpblGFYzAbZzAt92bOWy+Nbvr0OcqkJSheN5VLoNYafqjgYFVWsOI8Rm",
+	"d9ah7+TD3Vb13JiLVl2BUn2IaqJyGb0RS1wIwgfssigQ6ej7Spnd7slahWyL727o/Bahs/L5Jos8pTX1",
+	"BJfl3ku40kbHWzpAzOZah5Caj2KXyiusrrCYUFzX1Z7sZiBCSVfTE+8SDlZWLJ2zrSTUDRdpdOtnc737",
+	"psNXE5dQYD/liUuK2TbZdFemg50Ia3yfEzqD1hUIRwsFVKpaVmJN+af3ZsmvuP8iBZLxcjbf8aVpgVmD",
+	"LHmX3HMXlbO+bsrOtUS/G3SbXcbawpg6ADUnQZET1xOLhgVRhTFxLc8tc+28w+rGX/P+/WYbvhLR93mL",
+	"Dc406NE7HzlPdfEhP/4W6x8txZGKrUo9nvtSwXsQeD4Qt6GlUbN9ijdwBkEyZKMAgR4LiaO24bbHT8U9",
+	"wFUlvHS2bHqQXytLuf3a1v5So830g5yZ9Uq3sY0xOcM1yoXMmRQ1OQz43Umh26Ei5l6V8ENo3ysFMGUw",
+	"6C3V7vldU/GarWD94cuouJ7bfMlooBWhHcPiClfevMHrtKdI+grF95+2F6xSbE9rPZ3vbLEzkhQUrXc/",
+	"ruvwXFvmgikRqtCPi5iIOdhaZilRUu5silhMu/4BYx1oRexyoOFO3MmC3CFI5t1qAb0hCUm4Vk3Oudvb",
+	"OhX4F6YUHDQtw10duk4FWAjqQlmdOynA9+LzX31sF7F1uztvNY/ubufpL/Fh80Gq0bj13u517Wmoju+D",
+	"a7ZWC/8WKmwHN5zmGN7pT5vqh7Zp+Ka5r41DRnpgxMyfkLgg8IgUbD7N1Ryg26oPP+LPty3LNrn1fdCz",
+	"gQAK7ycXDljZ6q1nU9DiXDWJzwgKYqtlh2FEMY16+eOO4xXXW7KaBhaYNyv+hBXTszZZpnANrUjk1eu3",
+	"mp0Qpm/VJS0euvIEKje+1pKTpg19IjYdFYSONAaBEDFZzrMU8ABlbqGTj0jhYYCcRqXljFBNup2k0+li",
+	"2NgH9L2LyTyQdDqdCCBurSs4MKiN4mWhTJYAKU/zjLM8VJLvBki+duRqm/SdhitZk9uijkcrLF4a2QCN",
+	"0QIDc8svb5u4W1vsF4oCXw1aWULMb9qlFNAVFWzblX7r/NZtB7iDN2jLofZpkFXvmFIFQ/l+id8Ngaz3",
+	"57dOIG2P3/C9oi3eVf0324XzHooKZ3SuajqFv+dixLD/Od7qyODgwoZD5bAfoLsaoDeX4Dk55rngCF+m",
+	"p7jUVBv9aDfMUXMO6jFHzV/VF5mW7Y+6HkgsZyPGb1lumzOntlULOe12nPvSfifcy2KudsuNTFfVziP3",
+	"NdF5nm12NJiHVvR3v0Ahh68wxJqzd44q/yGRS2kxRKTtq0cihevLAVyeE0WnswxLUTrV2wXK5DdoGGVL",
+	"MtJFkU9ZcMZ9a2/sf0Z3udW9LVplVUDry/HbQvqxsCWcq+BAnD/gXZ+H2XOdHY/iid74nXUdZ58l3efH",
+	"Fv7L4TzIdIllsf7sjOzlzhV0aO8RpkZ0xuoat+3QLr6KEL/aRz7aidJZV2a3lKbTWXzQCRQgkoHrrOwf",
+	"j+M0bEw/Roa1XdpWadjgCwh2Zs3J2w0xOB48a3AgdgZu2XehRSBIf+86MPU/Okn32edoX9edrnvbb6+G",
+	"R91fDckDVw19NJ8ZeZ8OXA600XCxZg2a/Jf8phFA6SqWdNyX8bFJ9LhJF+ka0j12bIXyQ/k1wYK3bFl/",
+	"UVMyYyLl4hqvWwfEDB6FI/LaBjy4cuAzM6o0Yj4qlt/yEdzNqTKKCVUQrCCA/Gl+y3Lz4jhnXwa9tvDQ",
+	"RqA34W+wVcWpOLJpw2s2q4Efd23lLAqY99p3M6xBSaYHZybnXW5A7qV5NBD5mznQvhixS4JvlN2r2zpU",
+	"vRwp18hHvahBtL56KjZdAy99wtA2MGEyXcY31vwFMmagYadTqvYQh/PZSw22xUPX2cLVZjgiZa00msuw",
+	"ywl4mGzoOMflUsGO4oJt4phDu4yrm/jVuY6LXYmS51VFng4grdwa/wBJyLHEHaDauVg9RsF9MlXXfaPB",
+	"0Pb44x8nx3EVxrEjmDRb12Aj2GG8yCewrbY7Vlse/DVdxjyoPVXmEkFqB3Fkna3P4Zpguz1Dfn1CIouF",
+	"WcMa750kiRsxLGSLH5RrnrYMuwhYraYy9kr23QonXNL8eutGNtZLsNL8bqL1TJEPF2+K+kSnNVn0H8TE",
+	"DoArjzunm4CdI96HNWt5ydS207krL8D760hazmp217xROvPBjq7qaa5jXKAardva37ie3EefokXhO22w",
+	"gjv1c7MVfdZXCB20gv6VOxSrOZobdXVz+C/bxf0GuVyogUOqp1kGQT0LYJLLBeKjKolPsBSweYViOeDJ",
+	"2v1NipkSc4fNNfx6Ndbn3myKe+++BJPKsnfjVu/3Jm9+XGnSKReuZ7UggwDreRDUsrtfu75m4Gry6LhH",
+	"4ELaBrTfrcl+qA964mU5o+nS0gVesWt6y8iCLomWhAo0P8zulXH+DVEzv6C7AvT7TSy+Fk422LU1bBqA",
+	"iG2JwBOA2UGseTGR0Bsp2jvZw65UjWxJFrnUDOtxlQ5PMPUhikpBd8xgu3OB3HYOmo0g2EAOS1/axx8Y",
+	"OH7VcVgtsbNUx/HuK2Ykbu0qi0HYdzTPuV6+N4MjIzhUHWh3Gb/mbmk2R9P+xbu3b1+9uOy/+/XVxfnl",
+	"u4v+5bv/fPV2ACeN2o622FF+QtXE+mFq3nrf//n1m1eg38FagIbHaA5+W0u60Uhanw3lXIwlpnwLTUew",
+	"3ZgRCBT6PlOuZyOqLbhj5elwRc5/fQ2eHlt8ZR/+AbHY6WyGQO1DOrphInV5G4zMmJxlDI6VwxzEVijm",
+	"gZltgnFE3rmmOrOc3xrtL+NKM8HyKwFSVPk+X9B+h49LjbJwDaFDkRgDLlx6VLvu5jkpGL50tGGhHTSW",
+	"behvbzJYMOmguhzmFkS7rPEC7OT8aR44EWdg1MIhuKfStplN0AzEQWjy3CzrlUjlaD4FFPyBnDFBZ/xo",
+	"SafZ4OhKXIn3zK6xnb4g7BMd6WwJ0xuUcih65CfgkoF11h+Rn2TqcpD/4/27t+b1D5c/t5+BaqbJVCpN",
+	"uk/IL/wnpLqECHYlBi+k0Ezo9isxkkYL75Hrf/CZ7XWGL2KCM4YKA0gOM9wR+WD7gSJK/AyOokMfowUU",
+	"jBGl0yGzmFrWow4nZJZRLkjKr7l2Gsbf58ZUnNGcQmEt0CxHo3kOehXOw/UhlYKVBzJL+qYAMvUp9ANI",
+	"UBtYTWYQWL5G0RGaizkLLFaAabMGtre7fYs6ETW/yQv4njIbbpsDzXjOMEzkP1IGf4ObZSyzTC6Kr5lL",
+	"2hohEGHzcSDIr4ApngcaJZ4lUQ7B2Xc8zItFMgVhqSA49hqATQ2dlo1tzz3z+VeQdwcLO8vlMGNTgjVq",
+	"ivx48fML8vz07OmjhAzobJbxEQzw2D74p78pKQZHZGDk2ADKzrm4nnOAsIOuR2RgZ9Ln6YCwv89phiuC",
+	"TH0lBv/VtvBD7dcvB3bVXdceFa6Fm3Ymr60LHGInmmEpKy2eM8x2SzOeJmSAWYUDC3g7n0GDn07H8OLI",
+	"sJO6EnCYZtJwam7n/OR5p/vI8K4MKQj6MjwOAhmPu08fwz8GR+Qc2pBRctbpVPYEOBsZ3OyD4dgr4aox",
+	"j8gr8JkUjxu1k44ZAuWYs5ZAP4KZticz2GKi5JRh+a5gC2zgZXip57L44NYKtCYbVbwSVBCzSNR37qCW",
+	"1RKrWdEi9GAUS58NYPjmxYSNbhTJ5wJ3xnBnnrK8uEkw+mKs+zk0Uy/6VjjW7VlJ+ONppwu362nnBJv9",
+	"ETMl6UAQAdP4L68uHyVkRvXEPH/6KLkSKD5QK0vIlE1lvvQXHnh1fzzrnDxKoCNGGM81X+gk5LR7Yv7n",
+	"7FHiWenH0+PjR4nriGE0EhgtIaed50ji8bH53JUwh/oRhN6xy6U5V/aEQrtOsSQZza9hQBDcupA5cNZt",
+	"mxNLNuDuqJ7tZGdY6CSxe186BosJE1dicMF0vmwDvw1AzsyoQqEItaUjZgPdRQusVq/1Bn9/wcZto2jn",
+	"nGmaLx0Qfa8V/tLoUfPp1PyzB1o7K4CQ7bmwKoW7boQReWZGtgeZ7RiPV2iRcQYKNdcZDIj3KHEwt8R2",
+	"tSDv3ae9ynD+6+tWUAXU6h51jjoWn8vcs61e6+Soe9RBf+MEtL7H7u3Ht93HNID/nkkVi72ZWSp7wU2l",
+	"UWKcxEA8bSPGDbNLTbMEXSJLN1suUEnJqVDUxXMz24uRTQ3rCACdvIA9NceVomF2ZW0n5bMXzPn6JwGz",
+	"75/kP9mS/JMY2uAdgY3ozL9vzF+uxD/b7bb/f/PiIJBOA/JPlAJmVhC8+qfhKhR/vjaR4HurAdjS6wMP",
+	"fTKofgX7qnExyuYQtzRsAJgo9svVzPXyd0vVfivfLv5aHQHnUya9SHkvj1EyNlbGKP5aN8bKjrwajw2n",
+	"btqAfo7tuGp2AtnMIXP/oHA//gxDB+tlFnOJB81cxEu8wEGttjvIFVmgbW1XJDpudQuL4c0OxjcrPoPY",
+	"phVfC66buv2p+Wxkn4rPFn/ELfkNmjGG/pyk5PMg0nZtzuUiKXof0twYLVkBujWFCAU2MiodHpzp6rHo",
+	"4Tddgq+6ElXvEXbFh1sEmju5oSzbhW2QA9/awDlPBoF9IiQBPeaIvBsTvZDWU0VLoD/mXrkSDtwDFUxt",
+	"3UDo3jN3lfnJZRWV/WAW6t+dCtssCnUAjTPBjsyqcDQtzff+TJTE6VFit/SIhAXSwLTFsbQMrCUoGAAw",
+	"VzjZzKYCzrw5foViA8vslxAEoHPSGIGIi/MaF8chLVvpWnQ5gJv3hi2TQv02O4OL82dnJlWcgwyluss6",
+	"87ucQcrFEJOzgkXl+koYq0s5PgjuALMBSBN8byj1BM5s5c6hINi5CqZ2Ger7VV0WdVxrK1ivnyvgmMjI",
+	"srnvJmQuMqZUtJ1pD7VdWE1jHGRsrImcW64dKGyyOihaC/Acr8Ij8s4obVcC6TLTMqIKf7KIj9xZmGCj",
+	"gc7idd/XaavXms21b9dhLnRrIKpaF2rxyGNrqH6ArPTPH322+k82AcCqeuAfDIyav9m8FPYJ4o6Yt0QR",
+	"ax58QwGqfglU7fcIzFn3+NlpJwpk1jruHD9pd7vt485l51nvuNM76Ryd1WCJlZ9+2js963WMhhPAlUHe",
+	"fts81u0ed9rdVpCg3joZd+jpMH3Sfp6ejdqn6TPafk7PTtpP0+74ybg7fkY7XViiNeIZJljxc7bOuqOT",
+	"8dOUtZ8cj87ap8Mz1n5GO6x9Nn466o67w+ejztm+KNmZghPnSQyXsQrl1esedzrOidnScyFYthvlJXCv",
+	"3/+IDm3/+uz0uHvXMcobVBms+2y3OZS+WcNl3eft492+XqdYwGgVmIsmG3y6FzJ2Hv54HX+1eu2zgLFS",
+	"BhFmqK1TC4wibE06+IjRpb4xEmClJ7bL+Fx2vet8zoKEaBB1x53OIYRjGPTrhBG9joumdUuhsk4Qo+p+",
+	"3iCY/nANVmo/162HUdyOrm5AV2cVya/4WHfLSVY+Fp9dt+Y7n8MT2+z5+jO40/t3nv2uPG07qcDrdXUS",
+	"COJhrSJQNVqfk9YpcnpsJH8iHv9CM2ijmoLWAG91N7/1QQTQt/DSyeaXLhhN34kMR+k2eOFSyjc0x7Z4",
+	"p92zJmTZUA5Lf2Eppy5p7/T4ePPLr9GZasMH5rWzJgv4Hrxi4F3GdxpM7Ke5wlr5Fc+TM+fG3gnVSlqa",
+	"XhvZ3fKa4sek9QmSmNsQAmj1WkMr/pK4L+jxrKiWjvuEfkItfhAopIOkAMcHmwI8is7rCb9BZRdDKwEr",
+	"FnEArm1xNR4dl0oR2AGo9I/kdAqGWMYFI2qCH3DjIm1ce9PBW0zo8y+7lQrPrCNpRIV9KLRa6UhHVXJc",
+	"qoegltuCTX/xHFYreli3bnXuu126nbX30daXbmflmtjx0u00vSf3+rH9XLprVqPRpdv8/TvP/uCXbiHp",
+	"UMwNmbuHv1/BX9sVbBYHg4GRa9ju7wKvaX973e12nqdct20dxHUs9xLD/qMCqc3GmpIgVyUIOSUFEIkN",
+	"XY2kUDJDitknsy/WkcoV5n3ILC06ZBKzBOiHZFcik9fOiwZv9qDOKk0xS4UJnS8JtY2gwKUMIVk3wSOM",
+	"IkxhIWmWgU9VkDHPNDjPXgmdc4YOf6yyL3xrhKsrgTgskGlZ5JKgh5HnLo/FNwkFt+DrMRmzBZBmPo1j",
+	"2wwZN3JCKCYt2GwXNTHMamOvNqUCAqAMK21dJoUrwVWVTAuoFb4SPp9unmXoohR2icxKc2X93q5GTUiP",
+	"7YJPWWoATrNHqLaJIdZxSZ36gg5Vdg1PO60I3Mo8y0g+FwLjapeylIIBGT7qxkZTvFY3oHpQAmO0m6rI",
+	"AHp120QFdcNnflGlyx20HnhMEBvwdECWcn4lXNbmhKJuxxWZcqVAPRMspnCZ1Tk3R+GNvN5a2/oZdhWw",
+	"Glqfk4aPf4Dy98aPn0MK3jaPm9PbnBqEYWr4tMMDafg4dhff9vm3dNpoOd+AgGvwIOYRWXV4a72w4Q1u",
+	"eAgKoCL39rmtJ9r6Uv7V9mXf8VI+3fySWez0rdQ/y7mwbz1vcumBWMP9UrvdlavXXykrMLzczO8wi790",
+	"haFYaoeASdGLDHC3XFYliCKoHxVFTiHmtVUvpHN740Hqh7l25Ix53CUCV7W5aY+iQgURTi8KDJ/tRMuD",
+	"Yu7SXB4Wk9+R74yOE2b+YCqv03k8slTAjI7nI+xo/1LHhu8C5rLeDaziQ6iGI4KBdsi3GmCOU5CHxs2b",
+	"IlU13GbH3pbN8L3/Y4b86kQu0v5tsuPI7+cq3yU1XrRLXxeFweQijxVBoizoyW8F3gnVjMxkxkfLYFBy",
+	"zbRNlmGAHUIgowqZ09VIzfNsELxjNC8l8U2fwYiZF9pjOVniYloYJlm+cH169+e0GtEsG9IREGyLAFTv",
+	"8WN7GRzZVx+7x4osvd9odkMu2ILmqSpATMvoGj2jbLa2cV29ZQunEzVxW3X3d1awqiMcPFIejfvvbQ27",
+	"X62kNbHN9Ht/tN7IkW/UGRvRPmpPp38ahvzukfiqPBIIledTl7e5BB//4WssP9deiBdMz3Nhc9nmeW6Y",
+	"DwH6UDSsXnXmwAVSYq8+3uE8N1L1SSfZQWoEhbKtzvDJuEvPjtsn9Blrn9KTUfv58FnafjLsjjujp+Pj",
+	"tNtBkA87aWg/qFq9bidxRUl9C8/Y4vp/V4Yt12hVU106nV6nc9TpdP7bHFs5ZeYW3DAPhHeQrV6rVv7J",
+	"LLV1sQ7PT8yzLGlBYdJoaQcIQCv7M5b30T1j1rSzVoRWUIqsXC0wvbDYGfxdLJ+qYjR3HRnNI8tY1uo9",
+	"20IaN5GGOygQhzXYrI0cWGz7ML3WnvHdlMrXKah/M3A/1jaAMGffOedYlqojci7Q+0XsUUgARkDmxiiU",
+	"PgjHNcbusP6hrJe4qhxa0TySKzGwu1qu9R4YW0+wBXEnmgCyUwl6O8DZ5YLMcnnt+3hhBmOWoqL0Iujh",
+	"jdXQBFjfuukCRSuTiqlS0RD0M2UpZH1OZR71WKFxcgBdyQrA7nFn6zOEu7m/WNw2ZukmpcbWzO98nO9Z",
+	"DdlNBjTy2uBr78bjoaR5agn8rvaUxSEy1Z2VnopzqlYHsiXHUNcSpDyEahDWMGE0JLU/uIBf4iIUPtPa",
+	"a+9UqAWiG0Z0qNChs39VCofGKxr/bZUVVBr8r4ZL9yvfKOj3P1pQnNXqtbqQ54eRhlav9aQDPSRYZiaB",
+	"sgpSWbfXvIpyScxPGD4ddVn7GT07a5+OOsft5+kJax/TJ+PO6Gx0PHz6tHhnRenqXnY7ZaWreNJMr2WV",
+	"rd4Nn3p0rR7UU7W2EbOlDasRda6g9aGpLG9lhfz9uYuxvtd6ZLGoEVlp34rM9kf+MZ3NcnkLB+Iu+lPU",
+	"1xOqT6GsSCB+FqoIA6hNKKp5bSZSzugNFJPMM0aGSyLkIilXAitXAw7RNkYD+AI8wETRpSKLiQXu9Z57",
+	"cJcvJpJAG0iPH2KXI12VSPYvq0JpX5rN9gd+66N5DnOg2ZfRgTYIBidw7yAhHqAWFBEr39WgfalByM8s",
+	"KPnfKF13EJEoYQ4qIV25L8goexnbMvJAlEkBOpMPBcbUJkPq4WSU15l+BotWTeSCzBVZyrmxfM11Bwc3",
+	"uQ9hdmHm+l2WfZdl34on2xzdfYuylCs6zA4jvAr/4w+qCE0HuDyJD665YFvQJgagOMjYSI7UqGgWuOiI",
+	"vIZ698I9BR2/2EwX2iE6pgCPEDOp7CzTxAlSFxxflZD20bv45/fit72rw+fbdfbc0ep6iRt8d98IE/dz",
+	"ckJeX8jcpiCu4XYkrAmz45Pfef1b5fVXYl+snrK0XWmEGPUEvmWLID1onMtpOSEO8tH8d1zOLjbxcWnG",
+	"0A6mhxnN5nKAvGVFPPag/YNh+VKvxStxWeqSgugGLgkasqInmDgMXQoID0IU61OtH1ZmdDR36pXZohel",
+	"bn27pAFfYH+Gxsmuh0obflA5WpW1/QoTZPceb/U5XhBjhIMWu7BCiRP89uBOTNsiuD5nA32CXikNM/hP",
+	"zlDhdGEMnhNjM9qeMyoBtJwiv/bdGKs2briRTx6Jx2OYOhw9iyCTssSKO5qzK4HYLCcOMkyGd7oFtYQn",
+	"zjoYuRV0avvtBXlOcq7JLJdyXOAO2pgttj6zKVBkYGhUA3R5GtN8TPMrAaFiPWFLBLS3QKYI8w0xYUOu",
+	"kcISYIHKS0fobMZoriwYnZJTSN+TIlUbZeqaHNBXrsXzLjLsnfvoFjn7Mt1Civ0lp80KAh5gpims7HcJ",
+	"ZiVYhZvVlwi4SKvxHcSSsNaOCkXGjOVTaj6WLZNAg0JQf162rlEajAHkNezYag11n1vuzBGUa0ZYIK5l",
+	"aLxgvUIBkmoUmwCsyghNgEP19fG210ZIon3DY7wa4XWdG5ZA4TRjGvDhi/xfuAp8zkxbev16EBNB7s+H",
+	"ys/bLcXOLWEfFHHIbjkNEstkYDM095IWlkajhFpubif3xncjbX9GmvvYWjOtaUFsTMDMZK5p1s64uFEH",
+	"ETK/TSSA88kZs4mwZiwHYzubDzM+8qjvRDEQR1ytOgcTJ19UUhQBiDSIyhoZ0j0mEzm3SKpQZ2s7i6M4",
+	"kgCU7HPrgJSFzG+U7cAC2Orc4hTPWK6KDpsussKF0Z3o0n4Qi1iodk/b5j9pEDLGWl+HcFc8OnCZE2/P",
+	"f3k1OCIoj7m4RrxJ3HlbL+xOmm3IqIB0XADXW90XPlwJD27/6/nF5dtXF/1f311cnr8Z2LeKhDxcj/qC",
+	"hV+BPd5wcbPXUJBNwcWMEXCc961i2OqdPOl0tis4CIjcW9HBOurtgle7oq9LmXHPQcIMTWkraSHWu1p9",
+	"tVt+tbRWuF9BppFhtb5hQt/oxFJn4cfSDuuOT0btp8MubZ+Ozs7az+kJa3fGNnpGu92W64Xt06ftreLS",
+	"p49GcupSqtXjJjeTETvi8av/Ov/l1zevtrl3qlsZaZ/Jxc3/6BzHtzJcpO/BsNX8RsSzpyjdUZIj8/4Q",
+	"xL939nfaG9NJXbzxMhZraneeKRlWOAoJGE9QbGsR+8t5RTbfSJKUp7YTUdUpn+Luv3fDr0i304jjVdpL",
+	"V6RESHdhFHC0Vjr5jlVwIXr35zeozt3ZdZ6CPbR6B6O3q2C3elZL6rJli74M6Ce2KosE7I4U09hE4Env",
+	"FW1bOp147ewmluncGThLU0S/3P91eHzc63QbXIfV4bqlhNU9XJIft77G/IKvucoqKtw3X4sDnpW7nZuD",
+	"Olwq0v3xHwWnfF4n6i8LZ+i1JFKAEPVZWXeQ8I0E/OsA1hzDwN+M8HbqjluOPUlvvBAhS8Zdh/fAgpud",
+	"vXaazfm1QJ6M3icOeLKUujJIyCAM75ufse8q/gzt7dTALM+g7PSyfb5Cz53DbsjkyJjRc52QzNjmXCQE",
+	"P6qIzK8EA7e/ower3GyfVDP+jM6V/xlGzpmaT/2vcOCqa9H2ssgZSXM5m7E0gXQf876CvtI43pUYQEeC",
+	"Zdhge9BDOLIhQ6R9a+fDEPjdiVygpxLA/7HBcPDJFWXMzKNqNw8w3DKwHRHMI+W9qF/luJgsZXEmVwKj",
+	"SkykweJK7cEGsCuuXVH4vWvEjH/oYSAZA+dUAEBM7nqFgSboAldYMaitp+SyDH+G/lqLM0o8zKhHGa1H",
+	"EnW9IWxUaRcw0YfpkIURCwnZO0laYUpCq3ectDI6UxZXcZazEbddiaChH8wHmyEDADX2q++1FM4V2bGP",
+	"JwK+0LSwuVCVjlc0M/N0uXS0Ug4NjN23/sKu/0VhDh3HqprNWeXi2lN7unUB5q9W0NXoUpYT/ocUMyOM",
+	"ojDHArHgXcAXiuaYSK0ATL+ECoVy+2C5bzC7MRmouZoxUUjMcrMn5z0OO9EFbbWtHHURK25+dCBYiY+b",
+	"G3F4y/KMzkDeQWIR3psKfcs2K438JPWkCTLN6zFZCWv5LiqBl3dKlxZzcMh8gmrP9XHjUVmIy374fL0L",
+	"GKdxXMgmHH4PCoX568cNXnx3y/Kf5uk12085odm0QFAYnUSwhWPanb1heEO1MQ3vIGf+wuqQNMtIsc8l",
+	"FbSUGdPzEKYjpnyCIGLKAvqA+5XScubMtATzdHweoJZXwo6AKbWFBAkxpCgZFHQc2dt64NFaoUsftOmi",
+	"JGP0hqVO/ljPjU3tSyD3p8BfuBJzYbSwBfTeNSLdCwP2yWbE7hJUJ9GY+ka5UjUMHlzku1CTjjvbaBbI",
+	"WmlpbhGB9laW4HEdB3j3KVdq/j/Je/qlguG4XSAI7BEOcgv3HRjHg3owLaaQveWGzCV14dKirtgHjcBS",
+	"TmIVIMYytwl2A6usuFjqANvKwrs2TfhKGA3cGXnwPW/RvajUzUBbPOhOGY8Qr1qZe40RVybT6j17ctrZ",
+	"HrgFKbswtHqUtoM3U9hBnOErjuta6nbE+y6Aup0Rt40AhC1MS3tYh8rvGfY7wszXWI54LzrnXSoYUVEq",
+	"bLSdVVJrGB5EdP8sC7RAlKnGVAP34JAxQYY5KApcaAkeL/DKg7Ve9fqZvyRWLS1AAiHJPGhIEKgbFO1e",
+	"rtWVsHZr4qEnpjSFtZta/6xD+bLYOfb5HxShaQqoXobsoQ00wi2qJ5yNY2K+ZGcf0rB8jwM1Ny2dYfxd",
+	"x9qfjmU34e5lYXNFr9kawHKZMczUI9ALoWiJEMI9HZ/iM0Y5Ae+wq+cF08YWY6wD0fwAVGzdY8q8ZauX",
+	"Ph4AhtMI2P4cHb9HnePkgTma0bMMz8Lqw5IN54ozpT3i5fFpJ2mN+fU8x1kGL83OOv2pavW6R6dJa/b8",
+	"Ofzw7Og4aeVUsz4o42itlX/TVxOaM1iTbmLhKHA6BQB+97jT+Yx0lWP+necVR7bjCCT/i1Hq6bC5GC8p",
+	"z5a+mc3nj4bBahz3X8kMktaM0Zt+ha1PoxTUjrMWVxVOYgkHthq2gOb19780K7o45J6c7KSLo6iKXHoo",
+	"+rC0TIyWCcGVrnYn2uEWdKj4Xy2Y6w+KzK2Ev/cwh9WpNiWFuEIVNLYhOmysdxvINteYi2L7DA5lLmBz",
+	"C0MquGDKJqvLaxe3sG8rXXP9BbH1Rvkjl0H1TtD06RtIHnGrsA/GmyJc1MIvrOM5O8iatL4QCPzDxZsi",
+	"HGXs70qJrP1+XK2p3dU7+ywaIm5DnkYpAx1cK+K6HCc27D4rPbceodvVdmwjMf3exg0Fv44PDixyn0wJ",
+	"0nADS97FDJ5HuBmhpJ3AsJGQChJ1Ue1c49wEOChX3WLOxA1jMxU4AJx1rDTNcQTkqfoDopgOz8e+PJEH",
+	"49xLml8z/WB9ksEN92CkQ4GI712li4lio/4OxSZ2F37jerLe9+ndLZXGITZvgCtzHr67Rb+jtK33cb43",
+	"Svt6Wb2F4vkYztpBvJyvUL2kuW+3i45Gn3AppID4sWJC2/zBSrrmEfkNW70qWDsMqtMb8yWLROXbamKi",
+	"5rlArRZdkgCwS401VkF6g2rzI/IrnSsIghGUOP4yqqQYrt4RYZ7pIb2ZG5STMtnfNe3wnJjNZfs8KQfM",
+	"SHsPWbHx1GTbNKPUAFjNp8i3jmE9fpPUjik28nDpqH1BJkY6vnPx+pSrvbHxQ0hJ+Fnm3ivvWN7cE0b7",
+	"N5xgFKRhkA15VJM2UEpCvwcWbqzkFTrenSLeD5mxv0T6YRDdLdmJdz8V2jYfOZBop0SBDeLqQiyjZ/wG",
+	"8XZphjnDkFcDxcbOTJV59ZYHN579nBX5Fqom4wrisHiiLPYtPpEznfNYUwEz8UOYu9po1DZ3n+vl0XyW",
+	"GttvF/vWo1wf2rqloxGbaff9pEW1ZtMZfqquFvUYTVb/aCdppXNcXwwVnCYtaA/q+r4hxfiTK3EAsB1n",
+	"kgI4pabTWavXffr87PjsDMMEO9jeKcv4LcuLGe1vV95jk73aO33EzMg/BFL/GwEgD0Xg95SdPZizkCcQ",
+	"iseoNG+chdkAQvY9LC4ZLjFVG0JgFg+Ri1E2h5DJSnUi5OdAaskG3EEygK6UA6I0NcJ/bJMRzGBXwoI+",
+	"cp9FYwW6gyJz8ZtMXpMZ1RPMOodu10TpnItrlZAhNCae5fITqFfjXApbjkKmdBlLwBlzsQfw1g+K5c1R",
+	"DF9Bc87mEIk2Y+crQz0EH9dXjd2Ky7/H8OrPvBxVrgVprZ5ew6W1x/Ycj+tw6fPPZE54mhAaQjIPl6B3",
+	"ewBme/gmVE3sCXHakrwmPw7gucGjpEjIMx+A1wSdsgTUMwjeXwmHSBrDcrXDDv6rbXtTtF+/HNjCYueU",
+	"cs/Ym77N0wEUYAjpxgYHl7GiYGgEfTGG0dhsDFnAzwgBBl0/ucC4L0J3XInjzv0Jkx0kiEgv2Sd9iGwo",
+	"jx2yETNkFyVKY49hVzUDNR49ctrpEI7XbR+4CAtwYA8Rh8Ss0Q1wtEsA6ee+JU48XcdwOFCHAQ2nE7rf",
+	"bIUfAqf5DY/3iPnN1Z2MEdryrUXyt/aCKyi893yQfUgeLGwlmn1COONQ/pzPU64jkidnRuWqlT2v6Ghi",
+	"Djr58cPli0cF7Lz5FdSRQt4hkaKcenjSsa1FREq0TOmyZ54GnGarcABIn61GuWZ6wvIj8hJeCZIUr4Rh",
+	"NkhTtN18IYsLBJH5KjpP5JQRTHlSRGbxagtG0wuc6V3SGbe90T8etJIUplNjiBSrD+V8aj59oClO4YId",
+	"pNB7QmeIATVcmlVplJKr+LVo8zWa9Bt+w8gg40obzfA9vxavAcACOgcJf1H37F2COrSQhI4AqOGOt9WV",
+	"aHZdGfosbVuzPb5nNdlD8jEO9EZe17Gy7QsR4F2gz2fKC3h5pxjRdMo1EXLxtclvQHYq86uW3uNneBHE",
+	"pXAzDdjYcGCMidfnkCNUGhhlAH/mAfttgxH4SyBvF5BzDmKl0VWAeelLpjTLU7qsyu8rYQW4qwuulM81",
+	"Eep4/O6aop409HY69vi6jDSY6cMyzfbVHwP42ykR1sfdSLrP4cBsdpLwFEGBnV8jsUjG18zbK2CYrXg2",
+	"4AAICY0nmov6K3EHy8RdRbs6OBq7LB4Yd7P822Puud3HqoCvBQmHjiQCrPcxdgSVC7HSrlnRMTOXCuIV",
+	"rAX1JwNDQ5t94kqrwVENvDU4xe4SO6EpLVmzcMwQ0/J/B+jJMMY1NzcJS/swZbB0O932SdesE5+yf4Bl",
+	"3Ho1z+WMPf6J5RkXoVnZOhl36OkwfdJ+np6N2qfpM9p+Ts9O2k/T7vjJuDt+Rjvd1nbI2egUPARmdnVh",
+	"miKDfk0LWKzeqspnRjVcN2E0tbL6jRzZMpr4Z+2jj/1z8OmHHXdpEKAwq/RCinHGR/p7WuA6vOo5SqOI",
+	"0IwlYf+Wc6NZYguobifpdDood819KwUjOqdC0ZFtmp9l1tKY4tUuGOTczcWNkAuQvHhElSXEOkBJ8Wff",
+	"kJ/qKwH8TS5AEGNCE0R1VnKXrsSVgImAEen8cE7NYNiMCloqwPvQAtC2fAxcxeZ4E3O+vdqi6JQRBugU",
+	"ilCY8wBfNKOhc1Yv5JWA1llgvPrXeJoUfh7svDUXWkHBdoDIRfjY3klDlkkgCeL7YdNA0JN4aNbYhxFC",
+	"CJeSyLlWHAu07TKZOUlCBUDGGi0rim449wrR7jeUXshyMrtyWtWXF7VJQcRQDhsRcdzuVIg4n7Kcj6i5",
+	"zvp/lfnNtnQcbwftbHbkJxvAPEBiQ812/dHiQrEc6xWTlpxrjP73OknLcDjU+M6FPTrwa5cg0Ot+3mV6",
+	"F0zNs3o0kPl0aA61MatthjCYCg8+U+D75RO9fGTuQFedIJfjOi2+aTwfXn/8hz2Ma9GzXwZdvNgty5fE",
+	"0E/FEgS1sCI3MFipReDP2UjmqbksbF5M2MAMDVeOmVTQhAiysWyL5PMrscl6EFK3IcgSbQeGRHkTokmN",
+	"JdDOlbtCvv68QjP7Pfq8X8K6rFOFNlZXmjd/UGQ0z3MmNBlzlqU1EBHxret8t3R2sHQeWI3lnvnSllnW",
+	"K+hb+m5Z7jJPQXSuMPQLr2szn6EEfEzeoy89BIxcYH9soZ2/XWaF8hyCXBrlWrBFoE2nbMTNd0Y0YyKl",
+	"+ZXAIptcTomQCyLFn+GL4FGHtmbQMzwFO0GOCbhXqilXStOlGwpZ2Xa6TenSBT3Mp+ALSjPAoLsSCGZH",
+	"MyURPzPyadDQUZJP6Q1TlhBPl8PPdFCMYXbJDyo2i2jnM29G3EnxhhL6cmJtoLQqTh9fypul3PYYImsc",
+	"Rvn8ny7KnOW5o0h7gEmvVTnYyGMDnvTvLpt1WrPTlWtuhA2q8GOnrdaGcH6WObGrY7tUQBWOVXbBX5ID",
+	"CXLs2z+dPHmCAtFCics8dyJ5uHRfW0WMK5CNAURHXQnsPgUKOLfi1chz820HHM3Bb0EtSUQgLJ4f0VCb",
+	"sbEmcq7BBVRugoNvYR+cCcURbIqc1+N/HPhU91vOFiwdPEoAqJRQG1X12bng1IHlOCK/TSRZ5BKUSJjP",
+	"FdKW85QVFRW4jrY3z0jbTJ7KBKznC2JWC6pwxWTu0FFsTiDLxomr5LC2U0KoIpkU11fCequKqZvvspm+",
+	"n2Q/p+R6sKbtI2u50i+pbhRkfkPds/vPEqTp3+ZKT7F5xO9/tGDTfO+w4q+2oVd3dDJ+mrL2k+PRWft0",
+	"eMbaz2iHtc/GT0fdcXf4fNQ5DrqQbbreUqqpAqiBlPJs2QedBX9fhqXCug1NW732WaeTtISEB1IGuwyN",
+	"GtSCi2tYIbOIaA1jgYfRvLCJ2nKUmYf8tJ2fx7Jtq9c9fnbaSVqKMWF/+BynBiktfQgpK7717PS46z71",
+	"9Plx97OhzSiAwbe6z20TNcc2uwPcxnMn7ZT7OK7DiGAz1a9Qctyx3AVHsL93tjiBgqBVdjiLsoMjG9gi",
+	"yhBArFGxgbyUK03FiPXdCbQb6Xajz0QKRUQrIBvHnd5J5+isY/6vFbwA2CixV572Th3N+IqS83zEcCEM",
+	"RW3zdLd73Gl3gUotq8xzWB2sAJCL62Je+j/InL/D2Zc/KD/1MPfV/eoO1uZGpSQ8TDV6yYtAqSisN0Sm",
+	"taeBOC5PiPKJKGBrRVM+zoNRt53ag8rkKCbyFdaR7JmfIQkkUED3zMl1aSTnaarIAK7ggXOGgBKI6l1K",
+	"l9bBwMc+7y/Uq8EzDDiLOSq8y6IVkFN1AXPP/xrCqL9xPbkS26av9CDQ6LwcPK00MPKLF1a2ca3q3Rag",
+	"zRRcuNea4AOoQFslqgTTup964q9NozzkdV1d/IjjxHPrN+o2+e4AqThAcMNRqMal+xbqxuM/SudtbagQ",
+	"YTirQrKsjKz+raqbBBmvPD0ig1wu1MC1oBxKPUGviG1Tmro/XYmgmzvIbpYekQ8C0CBQ2k/lLc1sZxrr",
+	"DcBhlKte9M4AdALU5zdGLXpDT0XI71Xy2RlDmkEss6C7VX8l/NbmJALnUwl0hu/B0ToA2mKR9qtXbdaj",
+	"C8bb1qKoHvHGjYurHG9746Z0+YOyyh1VgbdSMQaVtS4EJFLsjlTp6DuiAt2O+DHNjsir6UwvrWqYM2iW",
+	"JCRR89EkvN9KjW/VRC7U2h63a7rWHvIUF1W1Zu7Oy4Nrgn6ewygh3knU3SqpKrCdvs42r4fwB4DbH9gf",
+	"EyyDGw37vCKrPXAZsB2qh20iPaPCHG8Bh+pl0MtipcrKRxmizoUybMbBzpjnlxg+bvesd9I5Oj7btYh9",
+	"vePUT7B/y3Lb1OOklbSgrB3HeTZ6OmRPaaf9PO0M26ejLms/Gz8Zto/Hz8an4ye0Ozo7ayWtCVda5suI",
+	"xzVpZVTpvjnbK5ZNte2Gf1JFi/qrj6uRBFijQAL1zNtg5MMfgbFX/vwREZgAESk4rdvInJA3as2au3RX",
+	"+Po8Nt4D2QQA5GB+yGDwEPBtnVFwnmU2IwbL9V1zyHJdZqXjK+a3g7cnfEgwliqCnWLNPQ/otK9XvmXU",
+	"AwdlG3bbSdzN7zSBaOqgf2Gr9EErGW3vKz/ktwBP6ET1XmrQihsDrk1YtL3zcXKXhiINeb6xllxmKKsj",
+	"B9xKFQKVByXoQzaS06LLHOLcxNoZl1Xewr6eTqlIr0TGBSrCu+rBxXa0HlAnzi3v2/oUKARG67UUKvrr",
+	"rlnboJopbEq09f13SCdgAJP1darooYzxU9ijpl4cQaeuo7BGXZ0B7NIDlkDs01oUHXPDaodcYTTfIVVY",
+	"jUWHcq596nVSwsz7QZGcX080Fk6N5GxJfvzLy18vEkJzzUcZU6R7BiLluPPI1V9ZmB0ulAZoJouFChmu",
+	"IMeuBMecoZ4L5IQgYjmjNzYFSg7/Zu4AcL25dAvsiQyY9AusoNMLaUjjDHohU0iPbZC0hGj2mLX0I9QL",
+	"HOEaRlKVXBX+i3dv3756cdk/f/Hi3Ye3l/0X7379679KMbCFeyMqSCoXIpM0NfLaAVTw/EpY3BUIIZrp",
+	"SRkTqUjB7ontW+ShytmyXm+eLSEJipIxz9i3rjv/hWnH3eD2tZwP9mHj6pmDqdONVQhfzjKAluKQv+2L",
+	"Gpel8soeYnwz18WKKXMVqqSAesHWPRaQxfwwlvk1QzkxzOVCAdzmOVbCcCmMMq0k8Wj6gUJku6MFJUAp",
+	"XaoEUvqU7YJXeI3XKStkva5yJayyEmhJXLuogDmctkbK+hY1pqmsUW32U2Gy0kDUrh/46Ev+lWPzcxF1",
+	"73VdWtnJk7P1adqusWHH5ythhhluLHzJ7G0fIKU6h04O+u4FLOsWVBhGQ1crArY4pcIcVWsV77EwZZNM",
+	"2YguFuQvJ+aSVnLKhjJd2uqNa4kSM2W9FYSoSBGXk0K2VvypFQDGdHe9NTyUJjnrdK6ERdwCabAkdDZj",
+	"NC9KzRUbSZEekRfoMsgZtl3UMmfpEYKiOUA0zM31WcaIjlYiCLJDhMdFW4NsUwCZ7dvKMfPoL2R+UyST",
+	"rkXVPOn6TAQHkRlaKgBx34dCDHtL2ZRMlAB47k/H3fHT9IS1z47paft09Iy1n4+ejNpPhx36bNxJn4+P",
+	"uy3fItWCYlKuIbV1TDPFjAJbkynRdejsnr7jo85Rh7y76ZG/z9mcpUa9OP2v5X+vWlhfiGRIz6xbUqpu",
+	"wD47KG0fk5Zgn3TfsINvrbaF5H0wOHZfn+d0BffOa4FeVH4B8fw442ONiqbavkXGxnS7y5XNdwmsHgrj",
+	"2shbwRY9i4gsx9ZPC7+HNjJo3wmfnwcqG9UILSChADD1khxtoAVAkIxllskFoH+gQmbb5HqKxP9H3tX1",
+	"Ng1D0b8S+YmHqmPAU3maRAWVqjHRihdStWlxt0hZMiVu0RTlv6P7YcdJnJCUVgx4mxb7NrH8cY/vvedI",
+	"BXsiVSSOvK3cobCUAkNPaaIAGyIBB1p352j48asNr9MxWV7DoALGc2/1ez465jTq/wPt5L+ddjEP9/WB",
+	"szwAgPk9CsA0bzjpu7RzFZOgUoWl/DV7OxUlMaePwZILZOREFr3+TP7U/mMaDGm+UH2LiV5Sarc9sH+t",
+	"SMDZCYrx4JPHGmllh4pTdRFc5SVFetG6ImxqBwpRGH0uxBOwtRFjCOv4dMpmT48XybbZYoK1yH1U6fHF",
+	"xBfNOIovRr4wCkHYqC1DGJuCC++LSe6bWD726RPNx/7NUAX2f4sPUxlk/A/0Guxwoi+K4rRUBfZ2c62p",
+	"xDcUJ8Rg2sIsAxOsYUaacjbymYcnRqBPzV9kKxvjEIpJcwBFGZwpZZyowoq6spZTc46Iqm6AeMzu1xoY",
+	"AC4AWACooAIKipGIkvtuDYW61tX1hbSuVi2fft4PHix5hev+A+GyNmcJmrw4rGK//9nrzeIO0abB4IS7",
+	"OvFJx8Z/hVUvz8PRif17PcVZPUAVVvI33+nYoi4j9JPxjgplvhVmhs7gz92D/H6IuOKetjdPS9Mjo5Tj",
+	"4IFP+/2jZ/hU/xXBxR+Y7Jfw9NtWRy+Wi9tEoSzlc7CN5BnWFMmhacEgnBItbhF0k7tDigQQ33Khlwqq",
+	"08CJhdso/hDXDTtuwMNjoEg3UsZENUsS+jk/WutHcJYfgzSEz6RbgFoDWjd699cS/LxXj8NYyTQOIuEs",
+	"0tUoaF/GNu++zL7eLKfr+WyxnN5uxt6N95BkJOfiPR4y5W0l0nXWO3z6vFguNu8Jkv8IM8mOnR58gOfv",
+	"3lyPYXKvzMjWR+dOJk+RxCgtV+yVlcRGuodgGqCLurdZp5PDywmVVQsTjJ2yiHnUrJTF1LHMEOl5KrHS",
+	"1BUl9wZa3sTxkpUERceramYdy2opl6IjOrY9ppNv2ppa0tWBRSZlDFtWzERumlmyNFeyN9k/5QthaX5l",
+	"7FDOp1gVPwMAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/servers"
@@ -135,6 +136,7 @@ func (a *App) open(ctx context.Context, config Config) (err error) {
 	accounts.EndConnections, accounts.EndRequests = usage.Forgetting(oauth.EndConnectionsOfUser), oauth.EndRequestsOfUsers
 	a.Accounts = account.New(a.Pool, config.Keys, config.Mailer, accounts)
 	a.Audit = audit.New(a.Pool, config.Limits, config.AuditRetention)
+	a.Finder = lookup.New(a.Pool)
 	a.sessions = operators.NewSessions(a.Pool)
 	a.Portal = portal.New(a.Pool)
 	if config.DatabaseReadURL != "" {

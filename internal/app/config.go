@@ -53,6 +53,8 @@ type Config struct {
 	SDKModule      string               `setting:"" type:"module" name:"sdk-module" placeholder:"PATH" help:"Module path of the Go SDK that the site hands out. Empty: the host of the base URL and /connect-go."`
 	Programs       *developers.Programs `setting:"" type:"programs" default:"own" placeholder:"own|off|FOLDER" name:"sandbox-programs" help:"The program with which partners run a sandbox, on that site: own is the running one, for its own platform; a folder has the files of a release, for all; off is none."`
 
+	AccountCopy bool `setting:"" type:"switch" default:"off" help:"Users can download a copy of all their data from their account pages: on or off. Off, because these pages show no activity otherwise: whoever reads a user's emails could take years of it."`
+
 	SecurityContact string `setting:"" type:"support page" placeholder:"URL" help:"Where weaknesses of the service are reported, in /.well-known/security.txt of the public listener: https://… or mailto:… Without it the file is missing."`
 
 	LogLevel slog.Level `setting:"" again:"" type:"log level" default:"info" help:"What is logged: debug, info, warn or error. Probes that went well are logged at debug."`

@@ -1,13 +1,15 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 
-	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/app/listener"
+	"connect-svc/internal/domain/account"
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/edge/developers"
 	"connect-svc/internal/edge/operator"
@@ -15,6 +17,7 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 )
 
 // edges are the handlers that a reload replaces.
@@ -28,11 +31,18 @@ type edges struct {
 
 func (a *App) newEdges(config Config) (e *edges, err error) {
 	e = &edges{}
+	var copies pages.Copy
+	if config.AccountCopy {
+		copies = func(ctx context.Context, w io.Writer, user account.User) error {
+			return a.WriteCopy(work.WithActor(ctx, "user"), w, user, "account_pages")
+		}
+	}
 	if e.pages, err = pages.New(pages.Config{
 		BaseURL:         config.BaseURL,
 		OAuth:           a.OAuth,
 		Accounts:        a.Accounts,
 		Activity:        a.Activity,
+		Copy:            copies,
 		Clients:         a.Clients,
 		RequestLifetime: config.OAuth.RequestLifetime,
 		TrustedProxies:  config.TrustedProxies,
@@ -54,7 +64,6 @@ func (a *App) newEdges(config Config) (e *edges, err error) {
 		if e.operator, err = operator.New(operator.Config{
 			Operators: config.Operators,
 			Domains:   a.Domains,
-			Finder:    lookup.New(a.Pool),
 			BaseURL:   config.BaseURL,
 			Now:       config.Clock.Now,
 			Limits:    config.Limits,
@@ -93,7 +102,6 @@ func (a *App) newDesk(
 		Operators:      config.Operators,
 		Sessions:       a.sessions,
 		Domains:        a.Domains,
-		Finder:         lookup.New(a.Pool),
 		Consent:        consent,
 		Facts:          a.facts,
 		Dismiss:        a.dismiss,

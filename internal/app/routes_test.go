@@ -38,6 +38,20 @@ func TestGetsChangeNothing(t *testing.T) {
 	}.ChangesNothing(t)
 }
 
+// TestAccountCopyIsASetting: whoever is not signed in is sent to the sign-in if there is a copy to be had.
+func TestAccountCopyIsASetting(t *testing.T) {
+	t.Parallel()
+	for on, want := range map[bool]int{false: http.StatusNotFound, true: http.StatusSeeOther} {
+		a, _, _ := openWith(t, func(c *Config) { c.AccountCopy = on })
+		defer a.Close()
+		answer := httptest.NewRecorder()
+		a.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/account/copy", nil))
+		if answer.Code != want {
+			t.Errorf("%t: status %d, want %d", on, answer.Code, want)
+		}
+	}
+}
+
 // HEAD is GET without its content, everywhere (RFC 9110, section 9.3.2).
 func TestHead(t *testing.T) {
 	t.Parallel()

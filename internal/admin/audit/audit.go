@@ -172,14 +172,21 @@ func (l *Log) RecordListing(ctx context.Context, now time.Time, operator string)
 // RecordSignIns records that the operator of ctx reads the log of sign-ins of a user, or of an address that no user has: uuid.Nil. It does so at most
 // once a minute for each operator and user, by the entries of all servers, so that no user is missing. by names the interface.
 func (l *Log) RecordSignIns(ctx context.Context, by string, user uuid.UUID) error {
-	known, err := l.queries.WasEntered(ctx, auditdb.WasEnteredParams{Subject: user, Actor: work.Actor(ctx), Action: signInsViewed})
+	return l.recordReading(ctx, by, user, "sign_ins.viewed")
+}
+
+// RecordCopy is [Log.RecordSignIns] for a copy of all data of a user.
+func (l *Log) RecordCopy(ctx context.Context, by string, user uuid.UUID) error {
+	return l.recordReading(ctx, by, user, "user.exported")
+}
+
+func (l *Log) recordReading(ctx context.Context, by string, user uuid.UUID, action string) error {
+	known, err := l.queries.WasEntered(ctx, auditdb.WasEnteredParams{Subject: user, Actor: work.Actor(ctx), Action: action})
 	if err != nil || known {
 		return postgres.Wrap("audit log: record", err)
 	}
-	return l.recordOf(ctx, user, work.Actor(ctx), signInsViewed, map[string]string{"by": by})
+	return l.recordOf(ctx, user, work.Actor(ctx), action, map[string]string{"by": by})
 }
-
-const signInsViewed = "sign_ins.viewed"
 
 func (l *Log) record(ctx context.Context, actor, action string, detail map[string]string) error {
 	return l.recordOf(ctx, uuid.Nil, actor, action, detail)

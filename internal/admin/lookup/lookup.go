@@ -1,10 +1,14 @@
 // Package lookup tells what an id, an address or a name belongs to, so that one search box and one command lead to everything that an
-// operator may have in hand. Its statements read the tables of all domains, and write nothing.
+// operator may have in hand. It also writes copies of users' data. Its statements read the tables of all domains, and write nothing.
 //
 // # Invariants
 //
 //   - A text finds what it names, whatever its kind, and nothing else (TestFind).
 //   - Each look-up reads one index, however much is stored, except a client's name (operator.TestListsUseIndexes).
+//   - A copy has the rows of each table that has something about its user, or users.TestCopyHasEveryTable says why not. It has nothing of
+//     another user, and no part of a secret (users.TestCopyOfAUser).
+//   - A copy is of one instant, whatever is written meanwhile, and few of its rows are in memory at a time (TestCopyIsOfOneInstant).
+//   - Readers of copies hold at most two connections of a server, however slowly they read (TestSlowCopies).
 //
 // The package never logs a text: it may be an address.
 package lookup
@@ -23,6 +27,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 )
 
@@ -53,10 +58,16 @@ type Found struct {
 }
 
 // Finder finds things in a database.
-type Finder struct{ queries *lookupdb.Queries }
+type Finder struct {
+	pool    *postgres.Pool
+	queries *lookupdb.Queries
+	copies  *work.Queue
+}
 
 // New returns the finder of a migrated database.
-func New(pool *postgres.Pool) Finder { return Finder{lookupdb.New(pool)} }
+func New(pool *postgres.Pool) Finder {
+	return Finder{pool, lookupdb.New(pool), work.NewQueue(copiesAtOnce, work.Unbounded)}
+}
 
 // hashOfGrant is the form of a hash of a grant id in the log.
 var hashOfGrant = regexp.MustCompile("^[0-9a-f]{16}$")

@@ -93,6 +93,13 @@ func (a *Accounts) addressLimit(address string) limit {
 	return limits[len(limits)-1]
 }
 
+// AddressKeys returns the keys under which the log of sign-ins and their limits have an address.
+func (a *Accounts) AddressKeys(email string) [][]byte {
+	address := text.AddressKey(email)
+	key, budget, firsts := a.logKey(address), a.addressLimit(address), a.firsts(address)
+	return [][]byte{key[:], budget.key[:], firsts.key[:]}
+}
+
 // LiftSignInLimits lets the limits of a user's address begin anew: those of codes and of wrong codes, in all networks and known browsers
 // whose sign-ins the log has. Limits of networks stay, because they protect others. The audit log names the actor of ctx. Error:
 // refusal.ErrUserNotFound.

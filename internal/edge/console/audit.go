@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -161,7 +162,7 @@ func (c *console) writeAudit(w http.ResponseWriter, r *http.Request) error {
 	if err := c.Audit.RecordExport(r.Context(), "console", filter); err != nil {
 		return err
 	}
-	return c.writeFile(w, r, "audit.csv", func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error {
+	return c.writeFile(w, r, "audit.csv", func(file io.Writer, within func(context.Context) (context.Context, context.CancelFunc)) error {
 		return c.Audit.WriteCSV(r.Context(), file, filter, within)
 	})
 }

@@ -39,7 +39,6 @@ import (
 	"strings"
 	"time"
 
-	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/edge/preview"
@@ -62,7 +61,6 @@ type Config struct {
 	preview.Domains
 	Operators *operators.Tokens
 	Sessions  *operators.Sessions
-	Finder    lookup.Finder
 	Consent   ConsentPage
 	Facts     func(context.Context) Facts            // of the service as a whole
 	Dismiss   func(context.Context, uuid.UUID) error // forgets a server that is lost

@@ -5,13 +5,13 @@ import (
 	"encoding/csv"
 	"errors"
 	"html/template"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/audit"
@@ -202,7 +202,7 @@ func (c *console) writeEnds(w http.ResponseWriter, r *http.Request, partner clie
 	if !ok {
 		return site.ErrNotFound
 	}
-	return c.writeFile(w, r, "ended-connections.csv", func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error {
+	return c.writeFile(w, r, "ended-connections.csv", func(file io.Writer, within func(context.Context) (context.Context, context.CancelFunc)) error {
 		rows := csv.NewWriter(file)
 		if err := rows.Write([]string{"ended_at", "reason", "grant_id", "connection_version"}); err != nil {
 			return err
@@ -222,24 +222,16 @@ func (c *console) writeEnds(w http.ResponseWriter, r *http.Request, partner clie
 
 // writeFile sends a CSV file that write writes. Each of its parts, which may have the context that within returns, has its own time limit.
 func (c *console) writeFile(w http.ResponseWriter, r *http.Request, name string,
-	write func(file http.ResponseWriter, within func(context.Context) (context.Context, context.CancelFunc)) error,
+	write func(file io.Writer, within func(context.Context) (context.Context, context.CancelFunc)) error,
 ) error {
-	file := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-	file.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	file.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	caller := work.CallerOf(r.Context())
-	err := write(file, func(ctx context.Context) (context.Context, context.CancelFunc) {
-		// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
-		return work.Within(ctx, caller, c.Limits.Act)
+	return site.Attach(r.Context(), w, name, "text/csv; charset=utf-8; header=present", func(file io.Writer) error {
+		return write(file, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			// The listener's limit is for pages. Without such a limit this fails, which changes nothing.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(partTime))
+			return work.Within(ctx, caller, c.Limits.Act)
+		})
 	})
-	if err != nil && file.Status() != 0 {
-		panic(http.ErrAbortHandler) // the broken connection shows that the file is incomplete
-	}
-	if err != nil {
-		w.Header().Del("Content-Disposition") // a page shows the error
-	}
-	return err
 }
 
 // partTime limits how long one part takes to read from the database and to send.

@@ -80,8 +80,9 @@ func TestGetsChangeNothing(t *testing.T) {
 					}
 				},
 				Writes: map[string]string{
-					auditPath + ".csv audit_log":    "the log says who took a copy of it",
-					usersPath + "/{user} audit_log": "and who looked at a user's activity and sign-ins",
+					auditPath + ".csv audit_log":           "the log says who took a copy of it",
+					usersPath + "/{user} audit_log":        "and who looked at a user's activity and sign-ins",
+					usersPath + "/{user}/export audit_log": "or took a copy of all of it",
 				},
 			}
 			for _, act := range []string{"withdraw", "approve", "refuse"} {

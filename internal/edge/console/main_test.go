@@ -43,7 +43,6 @@ func newFixture(t testing.TB) *fixture {
 		Operators: edgetest.Operators(t),
 		Sessions:  operators.NewSessions(f.DB.Pool),
 		Domains:   f.Domains,
-		Finder:    f.Finder,
 		PortalOn:  true,
 		BaseURL:   "https://connect.example.com",
 		CodesPage: "https://connect.example.com/developers/error-codes.html",

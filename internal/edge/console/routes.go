@@ -79,6 +79,7 @@ func (c *console) routes() []route {
 
 		{usersPath, operator, short, handlers{get: c.listUsers}},
 		{user, operator, short, given(c.userOf, c.showUser, nil)},
+		{user + "/export", operator, short, given(c.userOf, c.exportUser, nil)},
 		{user + "/change", operator, short, previewed(c, "user.change", c.userOf, c.askChangeUser, c.changeUser)},
 		{user + "/lift-limits", operator, short, previewed(c, "sign_ins.lift", c.userOf, c.confirmLiftLimits, site.Confirmed(c.liftLimits))},
 		{user + "/delete", operator, short, previewed(c, "user.delete", c.userOf, c.confirmDeleteUser, site.Confirmed(c.deleteUser))},

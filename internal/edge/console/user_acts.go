@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"html/template"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/work"
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )
@@ -26,6 +28,15 @@ func (w writer) amount(unit string, n int) string {
 		text = w.Text("console.count.more", "Number", w.Number(preview.CountedTo))
 	}
 	return w.Text("console.count."+unit, "Count", n, "Number", text)
+}
+
+// exportUser sends a copy of the user's data.
+func (c *console) exportUser(w http.ResponseWriter, r *http.Request, user account.User) error {
+	ctx, cancel := work.Within(r.Context(), work.CallerOf(r.Context()), c.Limits.Batch)
+	defer cancel()
+	return site.Attach(ctx, w, "user-"+user.ID.String()+".json", "application/json", func(file io.Writer) error {
+		return c.WriteCopy(ctx, file, user, "console")
+	})
 }
 
 func (c *console) confirmDeleteUser(r *http.Request, say writer, user account.User, _ refused) (confirmation, error) {

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -39,6 +40,29 @@ func TestReadersOfSignIns(t *testing.T) {
 			t.Errorf("%s: %d entries", test.path, n)
 		}
 	}
+}
+
+// A copy is a file, which those may have who may read alone. The audit log has who took it.
+func TestExportUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for token, name := range map[string]string{edgetest.AdaToken: "ada", edgetest.GraceToken: "grace"} {
+		v := f.signedIn(t, token)
+		export := v.Get(userPath(f.User.ID)).Find("a[download]").AttrOr("href", "")
+		got := v.Get(export)
+		if err := contracttest.Operator.CheckSchema("UserCopy", []byte(got.Source)); err != nil || got.StatusCode != http.StatusOK || !strings.Contains(got.Source, f.User.Email) {
+			t.Errorf("%s gets %d: %s, %v", export, got.StatusCode, got.Source, err)
+		}
+		want := `attachment; filename="user-` + f.User.ID.String() + `.json"`
+		if name := got.Header.Get("Content-Disposition"); name != want || got.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("a file %s of type %s", name, got.Header.Get("Content-Type"))
+		}
+		if n := pgtest.Value[int](t, f.DB, "select count(*) from audit_log where actor = $1 and action = 'user.exported' and subject = $2", name, f.User.ID); n != 1 {
+			t.Errorf("%d entries of %s", n, name)
+		}
+	}
+	v := f.signedIn(t, edgetest.AdaToken)
+	v.fails(v.Get(userPath(uuid.New())+"/export"), http.StatusNotFound, "There is no such user")
 }
 
 // All pages of the list are all users, each once.

@@ -200,6 +200,11 @@ func (f *fixture) supportAnswers(t *testing.T) map[string][]expected {
 			invalid("POST", user+"/adjustments", strings.Replace(adjustment, "5", "0", 1)), []expected{
 				{"404 user-not-found", "POST", stranger + "/adjustments", adjustment},
 				{"404 not-found", "POST", "/operator/v1/users/me/adjustments", adjustment}}),
+		"exportUser": {
+			{"200", "GET", user + "/export", ""},
+			{"404 user-not-found", "GET", stranger + "/export", ""},
+			{"404 not-found", "GET", "/operator/v1/users/me/export", ""},
+		},
 		"listUserSignIns": {
 			{"200", "GET", user + "/sign-ins", ""},
 			{"404 user-not-found", "GET", stranger + "/sign-ins", ""},

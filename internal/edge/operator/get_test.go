@@ -47,6 +47,7 @@ func TestGetsChangeNothing(t *testing.T) {
 			"/operator/v1/audit-log audit_log":                "and who took a copy of it",
 			"/operator/v1/users/{user_id}/sign-ins audit_log": "and who looked at the log of a user's sign-ins",
 			"/operator/v1/sign-ins audit_log":                 "or at that of an address",
+			"/operator/v1/users/{user_id}/export audit_log":   "or took a copy of all of it",
 		},
 	}.ChangesNothing(t)
 }

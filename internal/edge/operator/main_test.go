@@ -39,7 +39,6 @@ func newFixture(t testing.TB) *fixture {
 	f.config = Config{
 		Operators: edgetest.Operators(t),
 		Domains:   f.Domains,
-		Finder:    f.Finder,
 		BaseURL:   "https://connect.example.com",
 		Now:       f.DB.Now,
 		Limits:    wait.Patient,

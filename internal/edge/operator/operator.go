@@ -6,8 +6,8 @@
 // # Invariants
 //
 //   - Over HTTP the operator token is checked before the path. Without it, every request gets the same 401. With a read-only token,
-//     every request gets the same 403, unless its method is GET. No GET changes anything, but reading the audit log or a user's activity
-//     is audited (TestToken, TestNamedTokens, TestListingOfTheLogIsAudited, TestReadUserActivity).
+//     every request gets the same 403, unless its method is GET. No GET changes anything, but reading the audit log, a user's activity or a
+//     copy of a user's data is audited (TestToken, TestNamedTokens, TestListingOfTheLogIsAudited, TestReadUserActivity).
 //   - The holder of the token is the actor of the request's changes, see package actor (TestNamedTokens).
 //   - A secret is only in the response of the operation that creates it (TestClients, TestWebhooks).
 //   - Every list has pages, and an index in its order. A cursor continues only its own list with its own filters (TestPages,
@@ -52,7 +52,6 @@ const Path = "/operator/"
 type Config struct {
 	preview.Domains
 	Operators *operators.Tokens
-	Finder    lookup.Finder
 	BaseURL   string // of the public listener, which serves the portal
 	Now       func() time.Time
 	Limits    work.Limits      // of requests' time

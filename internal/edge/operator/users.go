@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"time"
 
 	"connect-svc/gen/operatorapi"
@@ -10,6 +12,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/domain/webhook"
+	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
@@ -83,6 +86,28 @@ func (h handlers) DeleteUser(
 	_, err := h.Accounts.DeleteUser(ctx, request.UserId)
 	return operatorapi.DeleteUser204Response{}, err
 }
+
+// ExportUser sends a copy of all data of a user.
+func (h handlers) ExportUser(
+	ctx context.Context, request operatorapi.ExportUserRequestObject,
+) (operatorapi.ExportUserResponseObject, error) {
+	user, err := h.Accounts.GetUser(ctx, request.UserId)
+	return userExport(func(w http.ResponseWriter) error {
+		err := site.Attach(ctx, w, "user-"+user.ID.String()+".json", "application/json", func(file io.Writer) error {
+			return h.WriteCopy(ctx, file, user, h.name())
+		})
+		if errors.Is(err, site.ErrCutOff) {
+			panic(http.ErrAbortHandler)
+		}
+		return err
+	}), err
+}
+
+// userExport is an answer that is sent as it is read.
+type userExport func(http.ResponseWriter) error
+
+// VisitExportUserResponse sends it.
+func (send userExport) VisitExportUserResponse(w http.ResponseWriter) error { return send(w) }
 
 // PutUsers creates users, or changes those whose ids exist.
 func (h handlers) PutUsers(

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/edge/site"
+	"connect-svc/internal/foundation/work"
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 )
@@ -102,9 +104,19 @@ func (p *pages) showAccount(w http.ResponseWriter, r *http.Request, user account
 		}
 	}
 	p.site.Write(w, r, http.StatusOK, "account", view{
-		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery,
+		Base: accountBase, Email: user.Email, Connections: list, Browsers: browsers, Gone: gone, News: r.URL.RawQuery, Copy: p.Copy != nil,
 	})
 	return nil
+}
+
+// copyPath is that of the copy of the user's data.
+const copyPath = accountBase + "/copy"
+
+// sendCopy sends a copy of the user's data.
+func (p *pages) sendCopy(w http.ResponseWriter, r *http.Request, user account.User) error {
+	ctx, cancel := work.Within(r.Context(), work.CallerOf(r.Context()), p.Limits.Batch)
+	defer cancel()
+	return site.Attach(ctx, w, "my-data.json", "application/json", func(file io.Writer) error { return p.Copy(ctx, file, user) })
 }
 
 // goneParameter of the list has the client that was just disconnected.

@@ -133,7 +133,7 @@ func TestChromiumAccountKeyboard(t *testing.T) {
 	order(site, "Disconnect", "Keep connected")
 	s.Submit(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(kb.ModifierShift)), chromedp.KeyEvent(kb.Enter))
 	s.IsTitled("Stride & Co is disconnected: Your connections · Activity Connect")
-	order("Remove A browser, 21\u00a0November 2026, 13:00", "Sign out")
+	order("Remove A browser, 21\u00a0November 2026, 13:00", "Download a copy", "Sign out")
 	s.Submit(chromedp.KeyEvent(kb.Enter))
 	s.IsTitled("Sign in to your connections · Activity Connect")
 	s.isClean(t)

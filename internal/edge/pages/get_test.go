@@ -45,6 +45,7 @@ func TestGetsChangeNothing(t *testing.T) {
 					}
 				},
 				Refuses: []string{"/static/partners/{client}/{logo}", "/.well-known/security.txt"}, // there is none
+				Writes:  map[string]string{copyPath + " audit_log": "the log says that the user has taken a copy"},
 				Sets: map[string]string{
 					"/oauth/authorize " + browserCookie: "the same secret for longer; a browser without one has nothing to lose",
 					"/oauth/authorize " + askedCookie:   "for the paths of the new request alone, of which nothing is stored",

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,8 @@ type fixture struct {
 	post     *mailtest.Server
 	server   *httptest.Server
 	routes   http.Handler
+	copies   Copy   // see serve
+	serve    func() // serves what is configured now
 	stopMail func() // no page waits for an email after that
 	client   pgtest.Client
 }
@@ -82,7 +85,7 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		pages, err := New(Config{
 			BaseURL: settings.BaseURL, OAuth: f.OAuth, Accounts: f.Accounts, Activity: f.Activity, RequestLifetime: oauth.DefaultSettings.RequestLifetime,
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Brand: append(of, settings.Brand)[0], Clients: f.Clients,
-			Now: f.DB.Now, Limits: limits,
+			Copy: f.copies, Now: f.DB.Now, Limits: limits,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +93,11 @@ func newFixture(t *testing.T, settings account.Settings, of ...brand.Brand) *fix
 		f.routes = pages
 		handler.Store(&pages)
 	}
-	serve(settings.Limits)
+	f.copies = func(ctx context.Context, w io.Writer, user account.User) error {
+		return f.WriteCopy(work.WithActor(ctx, "user"), w, user, "account_pages")
+	}
+	f.serve = func() { serve(settings.Limits) }
+	f.serve()
 	f.stopMail = func() {
 		stop()
 		hasty := settings.Limits

@@ -28,6 +28,7 @@
 package pages
 
 import (
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -55,12 +56,13 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// Config is what the pages need. Only BaseURL, Activity, TrustedProxies, Brand, Texts, Developers, SecurityContact and Limits may be empty.
+// Config is what the pages need. Only BaseURL, Activity, Copy, TrustedProxies, Brand, Texts, Developers, SecurityContact and Limits may be empty.
 type Config struct {
 	BaseURL         string // whose origin is that of the pages, whatever a proxy makes of the Host
 	OAuth           *oauth.Server
 	Accounts        *account.Accounts
 	Activity        *activity.Store   // what consent shows of the user's day, or nil to show nothing
+	Copy            Copy              // what writes a copy of a user's data, or nil to offer none
 	RequestLifetime time.Duration     // of an authorization request: the cookie's lifetime, also shown on the pages
 	TrustedProxies  network.Proxies   // whose X-Forwarded-For is trusted
 	Clients         *client.Registry  // whose logos are shown
@@ -71,6 +73,9 @@ type Config struct {
 	Now             func() time.Time
 	Limits          work.Limits // of the time that a request may take, and of its wait for an email
 }
+
+// Copy writes a copy of all data of a user.
+type Copy = func(ctx context.Context, w io.Writer, user account.User) error
 
 // pages is the configuration with the embedded files.
 type pages struct {
@@ -115,6 +120,9 @@ func New(config Config) (http.Handler, error) {
 	})
 	p.routeSignIn(router, accountBase, p.accountSignIn)
 	router.Get("/account", p.page(site.Given(p.signedIn, p.showAccount)))
+	if p.Copy != nil {
+		router.Get(copyPath, p.page(site.Given(p.signedIn, p.sendCopy)))
+	}
 	router.Post(languagePath, p.page(p.chooseLanguage(router)))
 	router.Post("/account/sign-out", p.page(p.signOut))
 	router.Post("/account/browsers", p.page(site.Given(p.signedIn, p.forgetBrowser)))

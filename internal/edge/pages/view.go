@@ -41,6 +41,7 @@ type view struct {
 	Connections []connection      // of the user: all, or the one to be disconnected
 	Browsers    []account.Browser // that the user has signed in with
 	Gone        string            // name of the partner that was just disconnected
+	Copy        bool              // offers a copy of the user's data
 
 	Consent oauth.Consent
 	Today   activity.Today

@@ -7,11 +7,13 @@ package preview
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/google/uuid"
 
 	"connect-svc/internal/admin/audit"
+	"connect-svc/internal/admin/lookup"
 	"connect-svc/internal/admin/portal"
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/account"
@@ -31,6 +33,7 @@ type Domains struct {
 	Activity *activity.Store
 	Audit    *audit.Log
 	Clients  *client.Registry
+	Finder   lookup.Finder
 	OAuth    *oauth.Server
 	Portal   *portal.Portal
 	Usage    *usage.Usage
@@ -52,6 +55,15 @@ func (d Domains) Resume(ctx context.Context, clientID uuid.UUID) (secret, signin
 		}
 	}
 	return replaced.Secret, signing, d.Clients.Enable(ctx, clientID)
+}
+
+// WriteCopy writes a copy of all data of a user to w, see [lookup.Finder.WriteCopy]. The audit log has the actor of ctx before the first byte is
+// written; by names the interface.
+func (d Domains) WriteCopy(ctx context.Context, w io.Writer, user account.User, by string) error {
+	if err := d.Audit.RecordCopy(ctx, by, user.ID); err != nil {
+		return err
+	}
+	return d.Finder.WriteCopy(ctx, w, user.ID, d.Accounts.AddressKeys(user.Email))
 }
 
 // User is what a new address of a user, or the deletion of the user, ends. The connections and the stored activity end by a deletion alone.

@@ -1,7 +1,9 @@
 package site
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -26,6 +28,8 @@ func (r Redirect) Error() string { return "see " + string(r) }
 var (
 	ErrNotFound    = errors.New("no such page")
 	ErrForeignForm = errors.New("a form of another site")
+	// ErrCutOff means that a file was sent in part. The connection must break, so that nobody takes it for the whole.
+	ErrCutOff = errors.New("a file was cut off")
 )
 
 // Handler writes a response, or returns an error or a [Redirect].
@@ -53,6 +57,39 @@ func Confirmed[T any](act About[T]) About[T] {
 		}
 		return act(w, r, subject)
 	}
+}
+
+// Attach sends a file of a media type that write writes, and that the browser stores under a name. Errors: those of write, with [ErrCutOff] if
+// something was sent. The event of the request has the cause then, unless the reader has left.
+func Attach(ctx context.Context, w http.ResponseWriter, name, mediaType string, write func(io.Writer) error) error {
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	file := &attachment{w: w}
+	err := write(file)
+	if err != nil && file.begun {
+		if !file.left {
+			telemetry.EventOf(ctx).Cause = err
+		}
+		return fmt.Errorf("%w: %w", ErrCutOff, err)
+	}
+	if err != nil { // a page, or a problem, tells the error
+		w.Header().Del("Content-Type")
+		w.Header().Del("Content-Disposition")
+	}
+	return err
+}
+
+// attachment knows what became of its file.
+type attachment struct {
+	w           io.Writer
+	begun, left bool
+}
+
+func (a *attachment) Write(part []byte) (int, error) {
+	a.begun = true
+	n, err := a.w.Write(part)
+	a.left = a.left || err != nil
+	return n, err
 }
 
 // FailWith answers every request with an error.
@@ -97,6 +134,8 @@ func Handle(handle Handler, fail func(http.ResponseWriter, *http.Request, error)
 			w.WriteHeader(http.StatusSeeOther)
 		case errors.Is(err, work.ErrGone):
 			telemetry.EventOf(r.Context()).Code = telemetry.CallerLeft
+			panic(http.ErrAbortHandler)
+		case errors.Is(err, ErrCutOff):
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			fail(w, r, err)

@@ -205,6 +205,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		Activity:        activity.Settings{CursorLifetime: 15 * time.Minute},
 		DevelopersSite:  true,
 		PartnerPortal:   true,
+		AccountCopy:     true,
 		PortalChanges:   portal.Changes{Webhooks: true, Secrets: true},
 		Programs:        developers.OwnPrograms(),
 		AuthorityFile:   d.authority.File,

@@ -48,7 +48,6 @@ type Backend struct {
 	User pgtest.User
 
 	preview.Domains // Accounts sends no emails, and Webhooks to servers of [httptest.NewTLSServer]
-	Finder          lookup.Finder
 }
 
 // New is a backend whose time begins at start. The user is that of [pgtest.DB.User], unless change says otherwise.
@@ -75,8 +74,8 @@ func New(t testing.TB, start time.Time, change ...func(*pgtest.User)) Backend {
 			}),
 			Usage: usage.New(db.Pool, wait.Patient, slog.New(slog.DiscardHandler), db.Now),
 			Audit: audit.New(db.Pool, wait.Patient, 0), Portal: portal.New(db.Pool),
+			Finder: lookup.New(db.Pool),
 		},
-		Finder: lookup.New(db.Pool),
 	}
 }
 

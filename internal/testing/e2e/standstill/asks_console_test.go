@@ -74,6 +74,7 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 		leaving.post("/sign-out", "/sign-out", nil),
 		one.get("/users", "/users"),
 		one.get("/users/{user}", "/users/"+user.ID.String()),
+		one.get("/users/{user}/export", page+"/export"),
 		one.get("/users/{user}/change", page+"/change"),
 		one.post("/users/{user}/change", page+"/change", url.Values{"timezone": {"Asia/Tokyo"}, "was_timezone": {"UTC"}}),
 		one.get("/find", "/find?q=nobody@example.com"),

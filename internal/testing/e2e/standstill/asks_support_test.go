@@ -102,6 +102,7 @@ func (w *whole) supportAsks(t *testing.T) []ask {
 		get("listAdjustments", user+"/adjustments"),
 		act("createAdjustment", http.MethodPost, user+"/adjustments", `{"dataset":"daily_steps","date":"2026-11-20","delta":5,"note":"n"}`),
 		get("readUserActivity", user+"/activity?from=2026-11-01&to=2026-11-30"),
+		w.operatorAsk("exportUser", http.MethodGet, user+"/export", "", batchLimit, 200),
 		get("listUserSignIns", user+"/sign-ins"),
 		act("liftSignInLimits", http.MethodPost, user+"/sign-ins/lift-limits", ""),
 		get("listSignIns", "/operator/v1/sign-ins?email=nobody@example.com"),

@@ -266,13 +266,16 @@ func (c clientErrorsCommand) Run(p *program, group *clientCommands, api *operato
 }
 
 type clientListCommand struct {
-	Query string `xor:"which" placeholder:"TEXT" help:"Only clients with this text in the name or the contact's address, or at the beginning of the id."`
+	Query        string                    `xor:"which" placeholder:"TEXT" help:"Only clients with this text in the name or the contact's address, or at the beginning of the id."`
+	Status       *operatorapi.ClientStatus `enum:"active,disabled,offboarded" placeholder:"STATUS" help:"Only clients with this status: active, disabled or offboarded."`
+	CallbackHost string                    `placeholder:"HOST" help:"Only clients whose callback is on this host."`
+	WebhookHost  string                    `placeholder:"HOST" help:"Only clients whose webhook is on this host. With both hosts: the callback, the webhook or both."`
 }
 
 func (c clientListCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
 	return group.list(p, rows(func(cursor *string) (*http.Response, error) {
-		return api.ListClients(p.ctx, &operatorapi.ListClientsParams{Query: param(c.Query), Limit: new(pageRows), Cursor: cursor})
-	}), "client_id status name scopes")
+		return api.ListClients(p.ctx, &operatorapi.ListClientsParams{Query: param(c.Query), Status: c.Status, CallbackHost: param(c.CallbackHost), WebhookHost: param(c.WebhookHost), Limit: new(pageRows), Cursor: cursor})
+	}), "client_id status name callback_url scopes")
 }
 
 type clientOffboardCommand struct {

@@ -62,6 +62,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		{"removeAdjustment", command("Removed", "remove", "adjustment", "--user", walker, "--id")},
 		{"createClient", command("CreatedClient", append(slices.Clone(walkRewards), "--webhook-url", hook)...)},
 		{"listClients", command("[]Client", "client", "list")},
+		{"listClients", command("[]Client", "client", "list", "--callback-host", "partner.example", "--webhook-host", "partner.example", "--status", "active")},
 		{"setWebhook", command("WebhookWithSecret", "client", "webhook", "set", id, hook)},
 		{"rotateWebhookSecret", command("WebhookWithSecret", "client", "webhook", "rotate-secret", id)},
 		{"pauseWebhook", command("Webhook", "client", "webhook", "pause", id)},

@@ -37,9 +37,12 @@ order by created_at, client_id;
 
 -- name: ListSearched :many
 -- The program compares these with a search. There are some thousand clients at most, so that no index is needed.
-select client_id, name, contact_email, created_at from clients
-where (created_at, client_id) > (@after_time::timestamptz, @after_id::uuid)
-order by created_at, client_id;
+select cl.client_id, cl.name, cl.contact_email, cl.status, cl.callback_url, coalesce(e.url, '')::text as webhook_url,
+    exists (select 1 from change_requests r where r.client_id = cl.client_id and r.state = 'open') as change_requested
+from clients cl
+left join webhook_endpoints e on e.client_id = cl.client_id
+where (cl.created_at, cl.client_id) > (@after_time::timestamptz, @after_id::uuid)
+order by cl.created_at, cl.client_id;
 
 -- name: SetClientStatus :one
 -- Setting the current status again changes nothing and is not audited.

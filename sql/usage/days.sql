@@ -94,15 +94,26 @@ select * from usage_days where client_id = any (@client_ids::uuid[]) and day >= 
 select counted_until from usage_folds;
 
 -- name: RankClients :many
--- All clients, or those that a search has found, those with most requests since a day first.
-select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
+-- All clients, or those that a search has found: by name, or those with most of some metrics since a day first. only_failing leaves those to which
+-- answers failed or for which webhooks were given up. asked has all metrics that this needs.
+select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.ranked, 0)::bigint as ranked
 from clients cl
 left join (
-    select client_id, sum(n)::bigint as requests from usage_days where day >= @since::date and metric = 'requests' group by client_id
+    select client_id, sum(n) filter (where metric = any (@metrics::text[])) as ranked,
+        sum(n) filter (where metric in ('failed', 'webhooks_failed')) as failures
+    from usage_days
+    where day >= @since::date and metric = any (@asked::text[])
+    group by client_id
 ) d on d.client_id = cl.client_id
 where (sqlc.narg(found)::uuid[] is null or cl.client_id = any (sqlc.narg(found)::uuid[]))
-    and (coalesce(d.requests, 0) < @after_requests::bigint or coalesce(d.requests, 0) = @after_requests::bigint and cl.client_id > @after_id)
-order by coalesce(d.requests, 0) desc, cl.client_id
+    and (not @only_failing::bool or d.failures > 0)
+    and case when @by_name::bool
+        then coalesce((lower(cl.name) collate "C", cl.client_id) > (
+            select lower(a.name) collate "C", a.client_id from clients a where a.client_id = @after_id::uuid
+        ), true)
+        else coalesce(d.ranked, 0) < @after_ranked::bigint or coalesce(d.ranked, 0) = @after_ranked::bigint and cl.client_id > @after_id::uuid
+    end
+order by case when @by_name::bool then lower(cl.name) end collate "C", coalesce(d.ranked, 0) desc, cl.client_id
 limit @max_rows;
 
 -- name: ClientsInNeed :many

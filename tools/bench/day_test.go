@@ -269,6 +269,8 @@ func (d *operatorDesk) calls(yesterday *operatorDesk) []call {
 			[]step{d.ask(of("GET report?since=" + month[5:15] + "T00:00:00Z"))}, []step{d.look(of(""))}},
 		{"is it slow", []step{d.run(about("usage --client %s", partner))},
 			[]step{d.ask(about("GET clients/%s/usage", partner))}, []step{d.look(about("partners/%s/usage", partner))}},
+		{"which break", []step{d.run(of("client list --callback-host shared.example --webhook-host shared.example"))},
+			[]step{d.ask(of("GET clients?callback_host=shared.example&webhook_host=shared.example"))}, []step{d.look(of("partners?host=shared.example"))}},
 		{"more budget", []step{d.run(about("client update %s --requests-per-minute 1200", partner))},
 			[]step{d.ask(about(`PATCH clients/%s {"requests_per_minute":1300}`, partner))},
 			[]step{d.fill(about("partners/%s/change", partner), "requests-per-minute=1400")}},
@@ -308,7 +310,8 @@ func (s *stage) populateDay(ctx context.Context, users, partners int) error {
 		{"set session_replication_role = replica", nil},
 		{"set synchronous_commit = off", nil},
 		{`insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst, concurrent_reads, contact_email, created_at)
-			select ` + client("n") + `, 'Partner ' || n, $1, 7, $2, 600, 60, 10, 'it-' || n || '@partner.example', now() - n * interval '1 minute'
+			select ` + client("n") + `, 'Partner ' || n, case when n % 500 = 7 then 'https://shared.example/callback' else $1 end, 7, $2, 600, 60, 10,
+				'it-' || n || '@partner.example', now() - n * interval '1 minute'
 			from generate_series(0, $3 - 1) n`, []any{callback, secretHash[:], partners}},
 		{`insert into users (user_id, email, timezone, registered_on, created_at)
 			select md5('user ' || n)::uuid, 'user-' || n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(0, $1 - 1) n`, []any{users}},

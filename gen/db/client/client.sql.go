@@ -510,9 +510,12 @@ func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientL
 }
 
 const listSearched = `-- name: ListSearched :many
-select client_id, name, contact_email, created_at from clients
-where (created_at, client_id) > ($1::timestamptz, $2::uuid)
-order by created_at, client_id
+select cl.client_id, cl.name, cl.contact_email, cl.status, cl.callback_url, coalesce(e.url, '')::text as webhook_url,
+    exists (select 1 from change_requests r where r.client_id = cl.client_id and r.state = 'open') as change_requested
+from clients cl
+left join webhook_endpoints e on e.client_id = cl.client_id
+where (cl.created_at, cl.client_id) > ($1::timestamptz, $2::uuid)
+order by cl.created_at, cl.client_id
 `
 
 type ListSearchedParams struct {
@@ -521,10 +524,13 @@ type ListSearchedParams struct {
 }
 
 type ListSearchedRow struct {
-	ClientID     uuid.UUID
-	Name         string
-	ContactEmail string
-	CreatedAt    time.Time
+	ClientID        uuid.UUID
+	Name            string
+	ContactEmail    string
+	Status          string
+	CallbackUrl     string
+	WebhookUrl      string
+	ChangeRequested bool
 }
 
 // The program compares these with a search. There are some thousand clients at most, so that no index is needed.
@@ -541,7 +547,10 @@ func (q *Queries) ListSearched(ctx context.Context, arg ListSearchedParams) ([]L
 			&i.ClientID,
 			&i.Name,
 			&i.ContactEmail,
-			&i.CreatedAt,
+			&i.Status,
+			&i.CallbackUrl,
+			&i.WebhookUrl,
+			&i.ChangeRequested,
 		); err != nil {
 			return nil, err
 		}

@@ -370,23 +370,37 @@ func (q *Queries) LockFolds(ctx context.Context) (LockFoldsRow, error) {
 }
 
 const rankClients = `-- name: RankClients :many
-select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.requests, 0)::bigint as requests
+select cl.client_id, cl.name, cl.status, cl.requests_per_minute, coalesce(d.ranked, 0)::bigint as ranked
 from clients cl
 left join (
-    select client_id, sum(n)::bigint as requests from usage_days where day >= $1::date and metric = 'requests' group by client_id
+    select client_id, sum(n) filter (where metric = any ($1::text[])) as ranked,
+        sum(n) filter (where metric in ('failed', 'webhooks_failed')) as failures
+    from usage_days
+    where day >= $2::date and metric = any ($3::text[])
+    group by client_id
 ) d on d.client_id = cl.client_id
-where ($2::uuid[] is null or cl.client_id = any ($2::uuid[]))
-    and (coalesce(d.requests, 0) < $3::bigint or coalesce(d.requests, 0) = $3::bigint and cl.client_id > $4)
-order by coalesce(d.requests, 0) desc, cl.client_id
-limit $5
+where ($4::uuid[] is null or cl.client_id = any ($4::uuid[]))
+    and (not $5::bool or d.failures > 0)
+    and case when $6::bool
+        then coalesce((lower(cl.name) collate "C", cl.client_id) > (
+            select lower(a.name) collate "C", a.client_id from clients a where a.client_id = $7::uuid
+        ), true)
+        else coalesce(d.ranked, 0) < $8::bigint or coalesce(d.ranked, 0) = $8::bigint and cl.client_id > $7::uuid
+    end
+order by case when $6::bool then lower(cl.name) end collate "C", coalesce(d.ranked, 0) desc, cl.client_id
+limit $9
 `
 
 type RankClientsParams struct {
-	Since         time.Time
-	Found         []uuid.UUID
-	AfterRequests int64
-	AfterID       uuid.UUID
-	MaxRows       int32
+	Metrics     []string
+	Since       time.Time
+	Asked       []string
+	Found       []uuid.UUID
+	OnlyFailing bool
+	ByName      bool
+	AfterID     uuid.UUID
+	AfterRanked int64
+	MaxRows     int32
 }
 
 type RankClientsRow struct {
@@ -394,16 +408,21 @@ type RankClientsRow struct {
 	Name              string
 	Status            string
 	RequestsPerMinute int32
-	Requests          int64
+	Ranked            int64
 }
 
-// All clients, or those that a search has found, those with most requests since a day first.
+// All clients, or those that a search has found: by name, or those with most of some metrics since a day first. only_failing leaves those to which
+// answers failed or for which webhooks were given up. asked has all metrics that this needs.
 func (q *Queries) RankClients(ctx context.Context, arg RankClientsParams) ([]RankClientsRow, error) {
 	rows, err := q.db.Query(ctx, rankClients,
+		arg.Metrics,
 		arg.Since,
+		arg.Asked,
 		arg.Found,
-		arg.AfterRequests,
+		arg.OnlyFailing,
+		arg.ByName,
 		arg.AfterID,
+		arg.AfterRanked,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -418,7 +437,7 @@ func (q *Queries) RankClients(ctx context.Context, arg RankClientsParams) ([]Ran
 			&i.Name,
 			&i.Status,
 			&i.RequestsPerMinute,
-			&i.Requests,
+			&i.Ranked,
 		); err != nil {
 			return nil, err
 		}

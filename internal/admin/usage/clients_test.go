@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,45 +46,59 @@ func TestListOfManyClients(t *testing.T) {
 	}
 	defer pool.Close()
 	u := New(pool, wait.Patient, nil, db.Now)
-	list := func(found []uuid.UUID, after page.Key, limit int) []Report {
+	list := func(ranking Ranking, after page.Key, limit int) []Report {
 		t.Helper()
 		*sent = nil
-		rows, err := u.Clients(t.Context(), found, db.Now(), after, limit)
+		rows, err := u.Clients(t.Context(), ranking, db.Now(), after, limit)
 		if err != nil || len(*sent) != 3 {
 			t.Fatalf("%d statements, %v", len(*sent), err)
 		}
 		return rows
 	}
-	var found []uuid.UUID
-	requests := int64(1 << 60)
-	for after := (page.Key{}); ; {
-		rows := list(nil, after, 3000)
-		if len(rows) == 0 {
-			break
-		}
-		for _, row := range rows {
-			if found = append(found, row.ClientID); row.Total.Requests > requests {
-				t.Fatalf("%d requests after %d", row.Total.Requests, requests)
+	for ranking, want := range map[*Ranking]struct {
+		clients int
+		inOrder func(before, next Report) bool
+	}{
+		{}:                                {partners, func(before, next Report) bool { return before.Total.Requests >= next.Total.Requests }},
+		{Order: ByFailures}:               {partners, func(before, next Report) bool { return before.Total.Failed >= next.Total.Failed }},
+		{Order: ByLimited}:                {partners, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
+		{Order: ByName}:                   {partners, func(before, next Report) bool { return before.Name <= next.Name }},
+		{Order: ByLimited, Failing: true}: {partners - partners/3, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
+		{Order: ByName, Failing: true}:    {partners - partners/3, func(before, next Report) bool { return before.Name <= next.Name && next.Total.Failed > 0 }},
+		{Order: ByFailures, Failing: true}: {partners - partners/3, func(before, next Report) bool {
+			return before.Total.Failed >= next.Total.Failed && next.Total.Failed > 0
+		}},
+	} {
+		listed := map[uuid.UUID]bool{}
+		var before *Report
+		for after := (page.Key{}); ; {
+			rows := list(*ranking, after, 3000)
+			if len(rows) == 0 {
+				break
 			}
-			requests = row.Total.Requests
+			for _, row := range rows {
+				if before != nil && !want.inOrder(*before, row) || listed[row.ClientID] {
+					t.Fatalf("%+v: %+v after %+v", ranking, row, before)
+				}
+				before, listed[row.ClientID] = &row, true
+			}
+			after = rows[len(rows)-1].Key()
 		}
-		after = rows[len(rows)-1].Key()
-	}
-	slices.SortFunc(found, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	if len(found) != partners || len(slices.Compact(found)) != partners {
-		t.Errorf("%d partners", len(found))
+		if len(listed) != want.clients {
+			t.Errorf("%+v: %d clients, want %d", ranking, len(listed), want.clients)
+		}
 	}
 
-	seven := list([]uuid.UUID{pgtest.Value[uuid.UUID](t, db, "select client_id from clients where name = 'Partner 7777'")}, page.Key{}, 50)
+	seven := list(Ranking{Found: []uuid.UUID{pgtest.Value[uuid.UUID](t, db, "select client_id from clients where name = 'Partner 7777'")}}, page.Key{}, 50)
 	if len(seven) != 1 || seven[0].Total.Requests != 777 || seven[0].Total.Failed != 1 || seven[0].BusiestMinute != 577 ||
 		seven[0].Connections.Authorized != 7777 || seven[0].Total.Quantile(.99) == 0 {
 		t.Errorf("found %+v", seven)
 	}
-	if none := list([]uuid.UUID{}, page.Key{}, 50); len(none) != 0 {
+	if none := list(Ranking{Found: []uuid.UUID{}}, page.Key{}, 50); len(none) != 0 {
 		t.Errorf("of no client: %+v", none)
 	}
 
-	list(nil, page.Key{}, 51)
+	list(Ranking{}, page.Key{}, 51)
 	sent.Explain(t, pool, func(sql string, plan []pgtest.PlanNode) {
 		for _, node := range plan {
 			most := map[string]float64{"clients": partners, "usage_days": partners, "usage_folds": 1}[node.Table]

@@ -55,19 +55,46 @@ func (u *Usage) Requests(ctx context.Context, clientID uuid.UUID, since time.Tim
 }
 
 // Key returns the client's place in [Usage.Clients].
-func (r Report) Key() page.Key { return page.Key{N: r.Total.Requests, ID: r.ClientID} }
+func (r Report) Key() page.Key { return page.Key{N: r.ranked, ID: r.ClientID} }
 
-// Clients returns at most limit reports after a key, those with most requests first: of all clients if found is nil, and of found otherwise.
+// Order is an order of [Usage.Clients]. The zero value is that of most requests.
+type Order string
+
+// The orders: by most answers 5xx and webhooks that were given up, by most answers 429, or by name.
+const (
+	ByFailures Order = "failures"
+	ByLimited  Order = "limited"
+	ByName     Order = "name"
+)
+
+var rankedBy = map[Order][]string{"": {"requests"}, ByFailures: {"failed", "webhooks_failed"}, ByLimited: {"rate_limited"}, ByName: {}}
+
+// IsValid reports whether there is such an order.
+func (o Order) IsValid() bool { return rankedBy[o] != nil }
+
+// Ranking says which clients [Usage.Clients] returns, and in which order.
+type Ranking struct {
+	Found   []uuid.UUID // only these; nil: all
+	Order   Order
+	Failing bool // only those with answers 5xx or webhooks that were given up
+}
+
+// Clients returns at most limit reports after a key.
 // They have the figures of whole days (UTC) from the day of since on, as of the last fold, without operations and hours. It asks the database
 // three times for any number of clients.
-func (u *Usage) Clients(ctx context.Context, clients []uuid.UUID, since time.Time, after page.Key, limit int) ([]Report, error) {
+func (u *Usage) Clients(ctx context.Context, ranking Ranking, since time.Time, after page.Key, limit int) ([]Report, error) {
 	since, until := u.span(since)
 	since = since.Truncate(oneDay)
 	if after.ID == uuid.Nil {
 		after.N = math.MaxInt64
 	}
+	asked := rankedBy[ranking.Order]
+	if ranking.Failing {
+		asked = slices.Concat(asked, rankedBy[ByFailures])
+	}
 	ranked, err := u.queries.RankClients(ctx, usagedb.RankClientsParams{
-		Found: clients, Since: since, AfterRequests: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
+		Found: ranking.Found, OnlyFailing: ranking.Failing, ByName: ranking.Order == ByName, Metrics: rankedBy[ranking.Order], Asked: asked,
+		Since: since, AfterRanked: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
 	})
 	if err != nil {
 		return nil, postgres.Wrap("usage: clients", err)
@@ -88,6 +115,7 @@ func (u *Usage) Clients(ctx context.Context, clients []uuid.UUID, since time.Tim
 		reports[i] = newReport(usagedb.UsageClientRow{
 			ClientID: row.ClientID, Name: row.Name, Status: row.Status, RequestsPerMinute: row.RequestsPerMinute,
 		}, since, until)
+		reports[i].ranked = row.Ranked
 		reports[i].Connections = Connections{Precision: Estimated, At: at}
 		byID[row.ClientID] = &reports[i]
 	}
@@ -244,6 +272,7 @@ type Report struct {
 	Charged       int64       // requests that the limiter charged to the budget
 	BusiestMinute int64       // the most of them in one minute
 	Connections   Connections // at present
+	ranked        int64       // what [Usage.Clients] ranks it by
 }
 
 // Operation is one operation in a report.

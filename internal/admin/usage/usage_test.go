@@ -139,7 +139,7 @@ func TestBucketsOfANewerServer(t *testing.T) {
 	if err := u.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := u.Clients(t.Context(), nil, start, page.Key{}, 10)
+	all, err := u.Clients(t.Context(), Ranking{}, start, page.Key{}, 10)
 	if err != nil || len(all) != 1 || all[0].Total != report.Total {
 		t.Errorf("the list: %+v, %v; want %+v", all, err, report.Total)
 	}

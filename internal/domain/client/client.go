@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -152,13 +153,40 @@ func (r *Registry) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 // Key returns the client's key in the list.
 func (c Client) Key() page.Key { return page.Key{At: c.CreatedAt, ID: c.ID} }
 
-// List returns at most limit clients after a key, oldest first: those that a query finds as in [Registry.Search]. An empty query finds all.
-func (r *Registry) List(ctx context.Context, query string, after page.Key, limit int) ([]Client, error) {
-	if query == "" {
+// Filter is a search for clients. Each field that is not empty leaves those of which it is true; of the two hosts, one is enough.
+type Filter struct {
+	Query           string // in the name or the contact's address, in any case, or at the beginning of the id
+	Status          Status
+	CallbackHost    string // of the callback's URL, without or with its port, in any case
+	WebhookHost     string // of the webhook's URL
+	ChangeRequested bool   // a request for a change waits for the operator
+}
+
+// finds reports whether a client is one of those.
+func (f Filter) finds(row clientdb.ListSearchedRow) bool {
+	key := text.Fold(f.Query)
+	switch {
+	case f.Status != "" && string(f.Status) != row.Status, f.ChangeRequested && !row.ChangeRequested,
+		f.CallbackHost+f.WebhookHost != "" && !isOn(f.CallbackHost, row.CallbackUrl) && !isOn(f.WebhookHost, row.WebhookUrl):
+		return false
+	}
+	return strings.Contains(text.Fold(row.Name), key) || strings.Contains(text.Fold(row.ContactEmail), key) ||
+		strings.HasPrefix(row.ClientID.String(), key) || row.ContactEmail != "" && text.AddressKey(row.ContactEmail) == text.AddressKey(f.Query)
+}
+
+// isOn reports whether a URL is on a host.
+func isOn(host, address string) bool {
+	u, err := url.Parse(address)
+	return host != "" && err == nil && (strings.EqualFold(u.Hostname(), host) || strings.EqualFold(u.Host, host))
+}
+
+// List returns at most limit clients after a key, oldest first: those that a filter finds.
+func (r *Registry) List(ctx context.Context, filter Filter, after page.Key, limit int) ([]Client, error) {
+	if filter == (Filter{}) {
 		rows, err := r.queries.ListClients(ctx, clientdb.ListClientsParams{AfterTime: after.At, AfterID: after.ID, MaxRows: int32(limit)})
 		return postgres.Map(rows, fromRow), postgres.Wrap("list clients", err)
 	}
-	ids, err := r.search(ctx, query, after)
+	ids, err := r.search(ctx, filter, after)
 	if err != nil {
 		return nil, err
 	}
@@ -167,22 +195,19 @@ func (r *Registry) List(ctx context.Context, query string, after page.Key, limit
 		postgres.Wrap("list clients", err)
 }
 
-// Search returns the clients that a query finds, oldest first: those with the query in the name or the contact's address, in any case, or at the
-// beginning of the id. It is nil for an empty query.
-func (r *Registry) Search(ctx context.Context, query string) ([]uuid.UUID, error) {
-	if query == "" {
+// Search returns the clients that a filter finds, oldest first. It is nil for an empty filter.
+func (r *Registry) Search(ctx context.Context, filter Filter) ([]uuid.UUID, error) {
+	if filter == (Filter{}) {
 		return nil, nil
 	}
-	return r.search(ctx, query, page.Key{})
+	return r.search(ctx, filter, page.Key{})
 }
 
-func (r *Registry) search(ctx context.Context, query string, after page.Key) ([]uuid.UUID, error) {
+func (r *Registry) search(ctx context.Context, filter Filter, after page.Key) ([]uuid.UUID, error) {
 	rows, err := r.queries.ListSearched(ctx, clientdb.ListSearchedParams{AfterTime: after.At, AfterID: after.ID})
-	ids, key, address := []uuid.UUID{}, text.Fold(query), text.AddressKey(query)
+	ids := []uuid.UUID{}
 	for _, row := range rows {
-		if strings.Contains(text.Fold(row.Name), key) || strings.Contains(text.Fold(row.ContactEmail), key) ||
-			strings.HasPrefix(row.ClientID.String(), key) ||
-			row.ContactEmail != "" && text.AddressKey(row.ContactEmail) == address {
+		if filter.finds(row) {
 			ids = append(ids, row.ClientID)
 		}
 	}

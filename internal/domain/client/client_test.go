@@ -67,14 +67,14 @@ func TestCreateGetList(t *testing.T) {
 	if diff := cmp.Diff(one, got); diff != "" {
 		t.Errorf("Get (-want +got):\n%s", diff)
 	}
-	list, err := registry.List(t.Context(), "", page.Key{}, 10)
+	list, err := registry.List(t.Context(), client.Filter{}, page.Key{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]client.Client{one, two}, list); diff != "" {
 		t.Errorf("List (-want +got):\n%s", diff)
 	}
-	if second, err := registry.List(t.Context(), "", one.Key(), 1); err != nil || !cmp.Equal(second, []client.Client{two}) {
+	if second, err := registry.List(t.Context(), client.Filter{}, one.Key(), 1); err != nil || !cmp.Equal(second, []client.Client{two}) {
 		t.Errorf("a page: %v, %v", second, err)
 	}
 	if _, err := registry.Get(t.Context(), uuid.New()); !errors.Is(err, refusal.ErrClientNotFound) {
@@ -311,7 +311,7 @@ func TestOverlap(t *testing.T) {
 	if got, err := registry.Get(t.Context(), registered.ID); err != nil || !got.OverlapUntil.IsZero() {
 		t.Errorf("when it is over: %s, %v", got.OverlapUntil, err)
 	}
-	if list, err := registry.List(t.Context(), "", page.Key{}, 10); err != nil || !list[0].OverlapUntil.IsZero() {
+	if list, err := registry.List(t.Context(), client.Filter{}, page.Key{}, 10); err != nil || !list[0].OverlapUntil.IsZero() {
 		t.Errorf("the list, when it is over: %v, %v", list, err)
 	}
 	audited := pgtest.Value[string](t, db, "select string_agg(detail::text, ' ' order by id) from audit_log where action = 'client.secret_replaced'")

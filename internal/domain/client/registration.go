@@ -286,7 +286,7 @@ func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID
 	const most = 1000
 	var similar []Client
 	for after := (page.Key{}); ; {
-		list, err := r.List(ctx, "", after, most)
+		list, err := r.List(ctx, Filter{}, after, most)
 		if err != nil || len(list) == 0 {
 			return similar, err
 		}

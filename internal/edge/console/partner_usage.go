@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,7 +27,7 @@ var windows = map[string]int{"": 24, "24": 24, "168": 168}
 type window struct {
 	Hours      int
 	Since, Now time.Time
-	Search     string // of the list of partners
+	Filters    template.URL // of the list of partners
 }
 
 // windowOf reads the window from a query. Its last hour is the current one.

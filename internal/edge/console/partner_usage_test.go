@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 	}
 	in := english()
 
-	days, err := f.config.Usage.Clients(t.Context(), nil, start.Add(-23*time.Hour), page.Key{}, 1)
+	days, err := f.config.Usage.Clients(t.Context(), usage.Ranking{}, start.Add(-23*time.Hour), page.Key{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,10 +129,24 @@ func TestUsage(t *testing.T) {
 		found.Find(".tabs a").First().AttrOr("href", "") != "?hours=24&q=PEDAL" {
 		t.Errorf("a search shows %s", found.Find("main").Text())
 	}
+	f.DB.Exec(t, "update clients set callback_url = 'https://Stride.example:8443/back' where client_id = $1", a.busy)
+	for query, want := range map[string]int{
+		"?host=stride.example": 1, "?host=stride.example:8443&failing=1": 1, "?host=nowhere.example": 0, "?status=disabled": 1, "?status=offboarded": 0, "?change=1": 0, "?failing=1": 1, "?order=name": 3,
+		"?order=failures": 3, "?order=limited&host=&status=&q=": 3,
+	} {
+		if listed := v.Get(partnersPath + query).Find("tbody tr").Length(); listed != want {
+			t.Errorf("%s: %d partners, want %d", query, listed, want)
+		}
+	}
+	filtered := v.Get(partnersPath + "?failing=1&order=name&q=%26")
+	if to := filtered.Find(".tabs a").Last().AttrOr("href", ""); to != "?hours=168&failing=1&order=name&q=%26" ||
+		filtered.Find("#order option[selected]").AttrOr("value", "") != "name" || filtered.Find("input[name=failing][checked]").Length() != 1 {
+		t.Errorf("the filters are lost: %s", to)
+	}
 	v.shows(v.Get(partnersPath+"?q=nobody"), "Partners", "No partner matches.")
 	v.shows(v.Get(pathOf(a.nowhere)+"/usage"), "Not yet disabled", "There were no requests.")
 
-	for _, path := range []string{partnersPath + "?hours=25", partnersPath + "?client=x", pathOf(a.busy) + "/usage?hours=x"} {
+	for _, path := range []string{partnersPath + "?hours=25", partnersPath + "?client=x", partnersPath + "?order=x", pathOf(a.busy) + "/usage?hours=x"} {
 		v.fails(v.Get(path), http.StatusBadRequest, "This form cannot be read")
 	}
 	for path, heading := range map[string]string{

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"html/template"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,30 +38,55 @@ func (c *console) partnerOf(r *http.Request) (client.Client, error) {
 	return c.Clients.Get(r.Context(), id)
 }
 
-// partnerList lists the partners that a query finds with their usage, busiest first.
+// partnerList lists the partners that filters find with their usage, in an order.
 type partnerList struct {
-	Query  string
+	Query  map[string]string // the filters and the order
 	Window window
 	Rows   []usage.Report
 	Pages  pages
 }
 
+// IsFiltered reports whether there are partners that the filters leave out.
+func (l partnerList) IsFiltered() bool {
+	for name, value := range l.Query {
+		if name != "order" && value != "" {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *console) listPartners(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r, "hours", "q")
+	query, err := parseQuery(r, "hours", "q", "host", "status", "change", "failing", "order")
 	if err != nil {
 		return err
 	}
-	list := partnerList{Query: query["q"]}
+	list := partnerList{Query: map[string]string{}}
 	if list.Window, err = c.windowOf(query); err != nil {
 		return err
 	}
-	list.Window.Since, list.Window.Search = list.Window.Since.Truncate(24*time.Hour), list.Query
-	ids, err := c.Clients.Search(r.Context(), list.Query)
+	list.Window.Since = list.Window.Since.Truncate(24 * time.Hour)
+	filters := url.Values{}
+	for _, name := range []string{"q", "host", "status", "change", "failing", "order"} {
+		if value := query[name]; value != "" {
+			filters.Set(name, value)
+			list.Query[name] = value
+		}
+	}
+	list.Window.Filters = template.URL(filters.Encode()) //nolint:gosec // encoded
+	ranking := usage.Ranking{Order: usage.Order(query["order"]), Failing: query["failing"] != ""}
+	if !ranking.Order.IsValid() {
+		return site.ErrBadForm
+	}
+	ranking.Found, err = c.Clients.Search(r.Context(), client.Filter{
+		Query: query["q"], Status: client.Status(query["status"]), CallbackHost: query["host"], WebhookHost: query["host"],
+		ChangeRequested: query["change"] != "",
+	})
 	if err != nil {
 		return err
 	}
 	list.Rows, list.Pages, err = listing(r, firstCursor, "partners", func(after page.Key, limit int) ([]usage.Report, error) {
-		return c.Usage.Clients(r.Context(), ids, list.Window.Since, after, limit)
+		return c.Usage.Clients(r.Context(), ranking, list.Window.Since, after, limit)
 	}, usage.Report.Key)
 	if err != nil {
 		return err

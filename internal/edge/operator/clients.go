@@ -20,13 +20,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// ListClients lists the clients that a query finds, or all.
+// ListClients lists the clients that a filter finds, or all.
 func (h handlers) ListClients(
 	ctx context.Context, request operatorapi.ListClientsRequestObject,
 ) (operatorapi.ListClientsResponseObject, error) {
-	rows, next, err := page.Read(page.List{Name: "clients", Filters: request.Params.Query, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
+	filter := client.Filter{
+		Query: orZero(request.Params.Query), Status: client.Status(orZero(request.Params.Status)),
+		CallbackHost: orZero(request.Params.CallbackHost), WebhookHost: orZero(request.Params.WebhookHost),
+	}
+	rows, next, err := page.Read(page.List{Name: "clients", Filters: filter, Limit: request.Params.Limit, Cursor: request.Params.Cursor},
 		func(after page.Key, limit int) ([]client.Client, error) {
-			return h.Clients.List(ctx, orZero(request.Params.Query), after, limit)
+			return h.Clients.List(ctx, filter, after, limit)
 		},
 		client.Client.Key)
 	return operatorapi.ListClients200JSONResponse{Data: each(rows, clientBody), NextCursor: next}, err

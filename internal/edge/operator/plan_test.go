@@ -99,7 +99,7 @@ func TestListsUseIndexes(t *testing.T) {
 	}
 	for name, list := range map[string]func() error{
 		"clients": func() error {
-			_, err := clients.List(t.Context(), "", page.Key{At: middle}, limit)
+			_, err := clients.List(t.Context(), client.Filter{}, page.Key{At: middle}, limit)
 			return err
 		},
 		"connections":                      listConnections(oauth.Filter{}, page.Key{Of: user}),

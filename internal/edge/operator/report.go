@@ -9,6 +9,7 @@ import (
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/admin/usage"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/foundation/page"
 	"github.com/google/uuid"
 	openapi_types "github.com/oapi-codegen/runtime/types"
@@ -23,14 +24,14 @@ func (h handlers) ListUsage(
 		return nil, err
 	}
 	query := request.Params.Query
-	ids, err := h.Clients.Search(ctx, orZero(query))
+	ids, err := h.Clients.Search(ctx, client.Filter{Query: orZero(query)})
 	if err != nil {
 		return nil, err
 	}
 	rows, next, err := page.Read(page.List{
 		Name: "usage", Filters: []*string{request.Params.Since, query}, Limit: request.Params.Limit, Cursor: request.Params.Cursor,
 	}, func(after page.Key, limit int) ([]usage.Report, error) {
-		return h.Usage.Clients(ctx, ids, since, after, limit)
+		return h.Usage.Clients(ctx, usage.Ranking{Found: ids}, since, after, limit)
 	}, usage.Report.Key)
 	return operatorapi.ListUsage200JSONResponse{Data: each(rows, clientUsageBody), NextCursor: next}, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/pgtest"
@@ -42,7 +43,7 @@ func TestAnyLocale(t *testing.T) {
 			if user, err := e.App.Accounts.FindUser(t.Context(), "INES1@bücher.example"); err != nil || user.ID != id {
 				t.Errorf("found %v, %v", user, err)
 			}
-			if list, err := e.App.Clients.List(t.Context(), "KOŞU kulü", page.Key{}, 10); err != nil || len(list) != 1 {
+			if list, err := e.App.Clients.List(t.Context(), client.Filter{Query: "KOŞU kulü"}, page.Key{}, 10); err != nil || len(list) != 1 {
 				t.Errorf("found %v, %v", list, err)
 			}
 			if list, err := e.App.OAuth.ConnectionsOfUser(t.Context(), id); err != nil || len(list) != 1 {

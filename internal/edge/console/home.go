@@ -29,8 +29,14 @@ type homeView struct {
 // daysView shows the figures of today, yesterday and all days.
 type daysView struct {
 	Today, Yesterday, All usage.Day
-	Charts                []chart // none without a request
-	IsAll                 bool    // of all partners together
+	Charts                []chart  // none without a request
+	Figures               []string // to show; without a request, those that are not zero
+}
+
+// allFigures are the figures of days, in their order.
+var allFigures = []string{
+	"requests", "limited", "refused", "failed", "p50", "p99", "active_users", "active_partners", "made", "refreshed", "lapsed", "revoked",
+	"disconnected", "codes", "delivered", "given_up",
 }
 
 // partnerInNeed is a partner with what is wrong, in words.
@@ -70,9 +76,14 @@ func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error)
 		return daysView{}, err
 	}
 	last := len(report.Days) - 1
-	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total, IsAll: partner == uuid.Nil}
+	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total}
+	say := c.writer(r)
+	for _, name := range allFigures {
+		if (partner == uuid.Nil || name != "active_partners") && (x.All.Requests > 0 || say.figure(name, x.All) != say.figure(name, usage.Day{})) {
+			x.Figures = append(x.Figures, name)
+		}
+	}
 	if report.Total.Requests > 0 {
-		say := c.writer(r)
 		x.Charts = []chart{say.drawDays(report.Days), say.drawConnections(report.Days)}
 	}
 	return x, nil

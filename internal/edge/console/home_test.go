@@ -32,8 +32,18 @@ func TestHome(t *testing.T) {
 	v.goes(v.Get(Path+"/"), Path)
 	v.shows(v.Get(Path), "Overview", "Nothing needs attention.", "The last 35 days")
 
+	nobody := v.Get(Path)
+	v.shows(nobody, "Overview", "No request came in these 35 days.")
+	if rows := nobody.Find("#days ~ table tr").Length(); rows != 0 {
+		t.Errorf("nothing happened, in %d rows", rows)
+	}
 	a := f.ask(t)
 	f.eventful(t, a)
+	f.DB.Exec(t, "insert into usage_days values ($1, $2, 'authorized', 2)", a.nowhere, start)
+	if without := v.Get(pathOf(a.nowhere)); without.Find("#days ~ table tbody").Text() == "" || without.Find("#days ~ table tbody tr").Length() != 1 ||
+		!strings.Contains(without.Find("main").Text(), "No request came in these 35 days.") {
+		t.Errorf("a partner without a request: %s", without.Find("#days ~ table").Text())
+	}
 	f.DB.Exec(t, "insert into usage_days values ($1, $2::date - 34, 'authorized', 500), ($1, $2::date - 35, 'authorized', 9000)", uuid.Nil, start)
 	home := v.Get(Path)
 	v.shows(home, "Overview", "3 webhooks were given up today", "1 used refresh token came again today", "40 requests failed (5xx) today",

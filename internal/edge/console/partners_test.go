@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/foundation/credential"
@@ -314,9 +315,26 @@ func TestDisableEnable(t *testing.T) {
 	partner, tokens := f.ConnectNew(t, "Ride Club")
 	v := f.signedIn(t, edgetest.AdaToken)
 	path := pathOf(partner.ID)
+	offered := func(kind string, want ...string) {
+		t.Helper()
+		var acts []string
+		for _, link := range v.Get(path).Find("main .acts" + kind).EachIter() {
+			acts = append(acts, link.Text())
+		}
+		if diff := cmp.Diff(want, acts); diff != "" {
+			t.Errorf("acts beside the name (-want +got):\n%s", diff)
+		}
+	}
+	offered(" > a", "Change", "Logo", "Replace the secret", "Disable")
+	offered(" .apart a.grave", "Revoke all tokens", "Offboard")
+	if first := v.Get(path).Find("main section, main .acts").First(); !first.Is(".acts") || first.Find(".badge").Text() != "active" {
+		t.Errorf("the acts do not stand beside the name, with the state: %s", first.Text())
+	}
+	v.shows(v.Get(path), "Ride Club", "No request came in these 35 days.")
 	v.shows(v.Get(path+"/disable"), "Disable Ride Club?", "Connections that stop working until then: 1.")
 	v.goes(v.Post(path+"/disable"), path+"?done=partner_disabled")
 	v.shows(v.Get(path+"?done=partner_disabled"), "Ride Club disabled", "The partner is disabled.")
+	offered(" > a", "Change", "Logo", "Replace the secret", "Enable", "Resume with new secrets")
 	if _, err := f.config.OAuth.Refresh(t.Context(), edgetest.Credentials(partner), tokens.RefreshToken); err == nil {
 		t.Error("a disabled partner is served")
 	}

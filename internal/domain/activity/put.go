@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Put writes a batch in one transaction, whole or not at all. What was observed before what is stored does not replace it. Of rows with one key
+// Put writes a batch in one transaction, whole or not at all. An older observation does not replace a stored one. Of rows with one key
 // one without an observation wins, otherwise the one that was observed last, and of several the last one. Writing and removing one row in a
 // batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each other. Errors:
 // [refusal.Fields], refusal.Field for too many rows.

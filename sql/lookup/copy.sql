@@ -20,7 +20,7 @@ from (
 ) r;
 
 -- name: CopyDailySteps :many
-select s.date, json_build_object('date', s.date, 'steps', s.steps)::json as body
+select s.date, json_build_object('date', s.date, 'steps', s.steps, 'observed_at', s.observed_at)::json as body
 from daily_steps s
 where s.user_id = @user_id and s.date > @after
 order by s.date
@@ -37,7 +37,8 @@ limit @max_rows;
 -- name: CopyCyclingActivities :many
 select a.start_time, a.source_id, json_build_object('source_id', a.source_id,
     'recorded_start_time', to_char(a.start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'),
-    'recorded_end_time', to_char(a.end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), 'distance_meters', a.distance_meters)::json as body
+    'recorded_end_time', to_char(a.end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), 'distance_meters', a.distance_meters,
+    'observed_at', a.observed_at)::json as body
 from cycling_activities a
 where a.user_id = @user_id and (a.start_time, a.source_id) > (@after_time::timestamp, @after_source_id::text)
 order by a.start_time, a.source_id

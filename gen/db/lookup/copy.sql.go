@@ -183,7 +183,8 @@ func (q *Queries) CopyConnections(ctx context.Context, userID uuid.UUID) ([][]by
 const copyCyclingActivities = `-- name: CopyCyclingActivities :many
 select a.start_time, a.source_id, json_build_object('source_id', a.source_id,
     'recorded_start_time', to_char(a.start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'),
-    'recorded_end_time', to_char(a.end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), 'distance_meters', a.distance_meters)::json as body
+    'recorded_end_time', to_char(a.end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), 'distance_meters', a.distance_meters,
+    'observed_at', a.observed_at)::json as body
 from cycling_activities a
 where a.user_id = $1 and (a.start_time, a.source_id) > ($2::timestamp, $3::text)
 order by a.start_time, a.source_id
@@ -276,7 +277,7 @@ func (q *Queries) CopyCyclingAdjustments(ctx context.Context, arg CopyCyclingAdj
 }
 
 const copyDailySteps = `-- name: CopyDailySteps :many
-select s.date, json_build_object('date', s.date, 'steps', s.steps)::json as body
+select s.date, json_build_object('date', s.date, 'steps', s.steps, 'observed_at', s.observed_at)::json as body
 from daily_steps s
 where s.user_id = $1 and s.date > $2
 order by s.date

@@ -43,6 +43,7 @@ type Registry struct {
 	endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)
 	logos          *work.Batch[logoKey, brand.Logo]
 	acts           *work.Locks[uuid.UUID] // by client; see Costly
+	looks          knownLooks
 
 	Random io.Reader // source of ids and secrets: crypto/rand, unless a sandbox repeats them
 }

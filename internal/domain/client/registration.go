@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	clientdb "connect-svc/gen/db/client"
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/credential"
-	"connect-svc/internal/foundation/page"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
@@ -281,28 +280,35 @@ func (r Registration) audited() map[string]any {
 	}
 }
 
-// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except.
+// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except. It reads the names of
+// all clients, and remembers how they look: to find that out takes twenty times as long.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
-	const most = 1000
-	var similar []Client
-	for after := (page.Key{}); ; {
-		list, err := r.List(ctx, Filter{}, after, most)
-		if err != nil || len(list) == 0 {
-			return similar, err
-		}
-		after = list[len(list)-1].Key()
-		similar = append(similar, slices.DeleteFunc(list, func(c Client) bool { return c.ID == except || !alike(c.Name, name) })...)
-		if len(list) < most {
-			return similar, nil
+	all, err := r.queries.ListSearched(ctx, clientdb.ListSearchedParams{})
+	if err != nil {
+		return nil, fmt.Errorf("look-alikes: %w", err)
+	}
+	wanted := looksOf(name)
+	var similar []uuid.UUID
+	for _, row := range all {
+		if row.ClientID != except && r.looks.of(row.Name).alike(wanted) {
+			similar = append(similar, row.ClientID)
 		}
 	}
+	if len(similar) == 0 {
+		return nil, nil
+	}
+	rows, err := r.queries.ListClientsOf(ctx, similar)
+	return postgres.Map(rows, func(row clientdb.ListClientsOfRow) Client { return fromRow(clientdb.ListClientsRow(row)) }), err
 }
 
-// alike reports whether two names look the same or similar. It ignores case, accents, spaces and punctuation, and equates characters
-// that are easily confused (UTS #39). It compares the names as written and in lower case, because a capital i looks like an l and a
-// small one does not.
-func alike(a, b string) bool {
-	a, b = norm.NFKC.String(a), norm.NFKC.String(b)
+// looks are what users see of a name as it is written, and in lower case: a capital i looks like an l, and a small one does not.
+type looks [2]string
+
+// alike reports whether two names look the same or similar.
+func (l looks) alike(other looks) bool { return l[0] == other[0] || l[1] == other[1] }
+
+// looksOf ignores case, accents, spaces and punctuation, and equates characters that are easily confused (UTS #39).
+func looksOf(name string) looks {
 	fold := cases.Fold()
 	seen := func(s string) string {
 		skeleton := fold.String(confusable.Skeleton(s))
@@ -314,5 +320,29 @@ func alike(a, b string) bool {
 		}, norm.NFD.String(skeleton))
 		return cmp.Or(letters, skeleton) // a name of nothing else stays as it is
 	}
-	return seen(a) == seen(b) || seen(fold.String(a)) == seen(fold.String(b))
+	name = norm.NFKC.String(name)
+	return looks{seen(name), seen(fold.String(name))}
+}
+
+// mostLooks bounds the names whose looks are remembered.
+const mostLooks = 20_000
+
+// knownLooks remembers the looks of names. Its zero value is empty. It is safe for concurrent use.
+type knownLooks struct {
+	mu    sync.Mutex
+	names map[string]looks
+}
+
+func (k *knownLooks) of(name string) looks {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, is := k.names[name]
+	if !is {
+		if k.names == nil || len(k.names) >= mostLooks {
+			k.names = map[string]looks{}
+		}
+		known = looksOf(name)
+		k.names[name] = known
+	}
+	return known
 }

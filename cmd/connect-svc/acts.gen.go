@@ -229,10 +229,18 @@ func (c clientCreateCommand) Run(p *program, group *clientCommands, api *operato
 }
 
 type clientDisableCommand struct {
+	confirmation
 	ID clientRef `arg:"" help:"The client's id or name."`
 }
 
 func (c clientDisableCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("lock out client %s (%s): %s and %s of its own pages end, and events wait for four days at most", c.ID.UUID, preview.Name, count(preview.PortalLinks, "link"), count(preview.PortalSessions, "session"))); err != nil {
+		return err
+	}
 	answer, err := decode[operatorapi.Client](api.DisableClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
@@ -338,11 +346,19 @@ func (c clientPortalSessionsCommand) Run(p *program, group *clientCommands, api 
 }
 
 type clientResumeCommand struct {
+	confirmation
 	ID clientRef `arg:"" help:"The client's id or name."`
 	settings.Keyset
 }
 
 func (c clientResumeCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("enable client %s (%s) with new secrets: its old secret, and that of its webhook, stop at once", c.ID.UUID, preview.Name)); err != nil {
+		return err
+	}
 	answer, err := decode[operatorapi.ResumedClient](api.ResumeClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
@@ -371,11 +387,21 @@ func (c clientRevokeTokensCommand) Run(p *program, group *clientCommands, api *o
 }
 
 type clientRotateSecretCommand struct {
+	confirmation
 	ID      clientRef     `arg:"" help:"The client's id or name."`
 	Overlap time.Duration `default:"0s" placeholder:"DURATION" help:"How long the old secret keeps working, in whole seconds, up to 720h (default ${default})."`
 }
 
 func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	if c.Overlap == 0 {
+		preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
+		if err != nil {
+			return err
+		}
+		if err := c.confirm(p, fmt.Sprintf("stop the secret of client %s (%s) at once; with --overlap it works for a while", c.ID.UUID, preview.Name)); err != nil {
+			return err
+		}
+	}
 	answer, err := decode[operatorapi.RotatedClientSecret](api.RotateClientSecret(p.ctx, c.ID.UUID, operatorapi.RotateClientSecretJSONRequestBody{OverlapSeconds: new(int32(c.Overlap / time.Second))}))
 	if err != nil {
 		return err
@@ -396,10 +422,18 @@ func (c clientShowCommand) Run(p *program, group *clientCommands, api *operatorA
 }
 
 type clientSuspendCommand struct {
+	confirmation
 	ID clientRef `arg:"" help:"The client's id or name."`
 }
 
 func (c clientSuspendCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("lock out client %s (%s): %s and %s of its own pages end, and events wait for four days at most", c.ID.UUID, preview.Name, count(preview.PortalLinks, "link"), count(preview.PortalSessions, "session"))); err != nil {
+		return err
+	}
 	answer, err := decode[operatorapi.SuspendedClient](api.SuspendClient(p.ctx, c.ID.UUID))
 	if err != nil {
 		return err
@@ -450,10 +484,18 @@ func (c clientWebhookPauseCommand) Run(p *program, group *clientCommands, api *o
 }
 
 type clientWebhookRemoveCommand struct {
+	confirmation
 	ID clientRef `arg:"" help:"The client's id or name."`
 }
 
 func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, api *operatorAPI) error {
+	preview, err := decode[operatorapi.ClientPreview](api.PreviewClient(p.ctx, c.ID.UUID))
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(p, fmt.Sprintf("remove the webhook of client %s (%s) with its secret, and drop %s that would still be sent", c.ID.UUID, preview.Name, count(preview.WaitingEvents, "event"))); err != nil {
+		return err
+	}
 	if _, err := api.RemoveWebhook(p.ctx, c.ID.UUID); err != nil {
 		return err
 	}

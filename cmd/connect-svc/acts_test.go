@@ -141,13 +141,13 @@ func TestActs(t *testing.T) {
 	s.run("", "client create --name Third --callback http://c.example/cb --scope daily_steps:read")
 	s.run("", "client create --name Third --callback https://c.example/cb --scope swimming:read")
 	for _, line := range []string{
-		"client list", "client list --query walk", "client show $1", "client show 'walk rewards'", "client disable $2", "client enable $2",
+		"client list", "client list --query walk", "client show $1", "client show 'walk rewards'", "client disable $2 --yes", "client enable $2",
 		"client update $1 --burst 120 --homepage https://partner.example/ --terms-url https://partner.example/terms",
 		"client update $2 --name 'Ride Club' --callback https://b.example/callback --scope daily_steps:read",
-		"client rotate-secret $1", "client rotate-secret $1 --overlap 24h", "client show $1", "client errors $1", "client errors 'Ride Club'",
+		"client rotate-secret $1 --yes", "client rotate-secret $1 --overlap 24h", "client show $1", "client errors $1", "client errors 'Ride Club'",
 		"client change-requests", "client portal-sessions $1", "client portal-link $1 --name kim", "client portal-link $1 --replace --read-only --valid 1h",
 		"client portal-sessions $1", "client webhook set $2 https://b.example/hook", "client webhook set $2 https://b.example/other",
-		"client webhook rotate-secret $2", "client webhook pause $2", "client webhook resume $2", "client webhook remove $2",
+		"client webhook rotate-secret $2", "client webhook pause $2", "client webhook resume $2", "client webhook remove $2 --yes",
 	} {
 		s.both(line)
 	}
@@ -157,7 +157,8 @@ func TestActs(t *testing.T) {
 		"client change-request $1", "client change-request $1 --refuse $1", "client change-request $1 --answer no", "client change-request $1 --approve $1",
 		"client change-request $1 --approve $1 --refuse $1", "client portal-link $1 --valid 25h", "client portal-link $1 --name 'kim lee'",
 		"client portal-sessions $1 --end $1", "client portal-sessions $1 --end $1 --end-all", "client portal-sessions $1 --end-all",
-		"client webhook set $2 http://b.example/hook", "client webhook pause $2", "client webhook remove $2", "client webhook rotate-secret $2",
+		"client webhook set $2 http://b.example/hook", "client webhook pause $2", "client webhook remove $2", "client webhook remove $2 --yes", "client webhook rotate-secret $2",
+		"client disable $2", "client suspend $2", "client resume $2", "client rotate-secret $2",
 		"webhook test --client $2", "webhook test --client $1 --type no.such",
 	} {
 		s.run("", line)

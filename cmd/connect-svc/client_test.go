@@ -61,13 +61,13 @@ func TestClient(t *testing.T) {
 		t.Errorf("show, for people:\n%s", text)
 	}
 
-	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "disable", id); got.Status != operatorapi.ClientStatusDisabled || works(created.ClientSecret) {
+	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "disable", id, "--yes"); got.Status != operatorapi.ClientStatusDisabled || works(created.ClientSecret) {
 		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
 	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "enable", id); got.Status != operatorapi.ClientStatusActive || !works(created.ClientSecret) {
 		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
-	rotated := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id)
+	rotated := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id, "--yes")
 	if works(created.ClientSecret) || !works(rotated.ClientSecret) {
 		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created.ClientSecret), works(rotated.ClientSecret))
 	}
@@ -233,13 +233,13 @@ func TestSuspendForPeople(t *testing.T) {
 		"--scope", "daily_steps:read", "--webhook-url", "https://walk.example/hook")
 	id := made.ClientId.String()
 	succeed(t, with(env, "CONNECT_OPERATOR=eve"), "", "client", "update", id, "--callback", "https://eve.example/cb")
-	suspended := succeed(t, env, "", "client", "suspend", id)
+	suspended := succeed(t, env, "", "client", "suspend", id, "--yes")
 	for _, want := range []string{`status +disabled`, `AT +ACTOR +CHANGE +DETAIL`, `cli:eve +client\.updated +\{.*https://eve\.example/cb.*\}`} {
 		if !regexp.MustCompile(want).MatchString(suspended) {
 			t.Errorf("it does not say %s:\n%s", want, suspended)
 		}
 	}
-	resumed := succeed(t, env, "", "client", "resume", "Walk")
+	resumed := succeed(t, env, "", "client", "resume", "Walk", "--yes")
 	for _, want := range []string{`client id +` + id, `status +active`, `client secret +svci_`, `webhook secret +whsec_`, `Save the secrets now`} {
 		if !regexp.MustCompile(want).MatchString(resumed) {
 			t.Errorf("it does not say %s", want)

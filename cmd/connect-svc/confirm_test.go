@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -31,7 +33,12 @@ func TestConfirmation(t *testing.T) {
 	whole := func() string {
 		return pgtest.Value[string](t, db, `select (select string_agg(c::text, ' ') from clients c) || (select count(*) from step_corrections) || (select count(*) from daily_steps) ||
 			(select string_agg(u::text, ' ') from users u) || (select string_agg(c::text, ' ') from connections c) ||
-			(select count(*) from goose_db_version)`)
+			(select count(*) from goose_db_version) || (select count(*) from webhook_endpoints)`)
+	}
+	db.Webhook(t, company.ID)
+	keyset := filepath.Join(t.TempDir(), "keyset.json")
+	if err := credential.CreateKeyset(keyset); err != nil {
+		t.Fatal(err)
 	}
 	before := whole()
 	for _, test := range []struct {
@@ -41,6 +48,11 @@ func TestConfirmation(t *testing.T) {
 		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection"}},
 		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
 			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
+		{[]string{"client", "disable", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}},
+		{[]string{"client", "suspend", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}},
+		{[]string{"client", "resume", company.ID.String(), "--keyset-file", keyset}, []string{"Ride Club", company.ID.String(), "new secrets"}},
+		{[]string{"client", "rotate-secret", company.ID.String()}, []string{"Ride Club", company.ID.String(), "at once"}},
+		{[]string{"client", "webhook", "remove", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 events"}},
 		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},
 		{[]string{"remove", "adjustment", "--user", user.ID.String(), "--id", correction},
 			[]string{correction, user.Email, "-30 of daily_steps on 2026-01-02 (70 → 100, 0 partners can read this day)"}},
@@ -68,6 +80,10 @@ func TestConfirmation(t *testing.T) {
 		})
 	}
 
+	if got := call(t, env(db), "", "client", "rotate-secret", company.ID.String(), "--overlap", "1h"); got.status != statusDone {
+		t.Errorf("with an overlap nothing stops, and it asks: %+v", got)
+	}
+	before = whole()
 	got := atTerminal(t.Context(), env(db), "yes\n", "client", "offboard", company.ID.String())
 	if got.status != statusDone || !strings.Contains(got.stdout, "is offboarded") || whole() == before {
 		t.Errorf("after yes: %+v", got)

@@ -198,7 +198,7 @@ func TestClientOffboard(t *testing.T) {
 	}
 	for _, act := range []string{"offboard", "enable", "rotate-secret"} {
 		args := []string{"client", act, company.ID.String()}
-		if act == "offboard" {
+		if act != "enable" {
 			args = append(args, "--yes")
 		}
 		refuse(t, env(db), statusFailed, []string{"was offboarded"}, args...)

@@ -21,6 +21,7 @@ type command struct {
 	Flags                     []json.RawMessage
 	With                      map[string]string
 	Row, When, Preview        string
+	Unless                    string
 	Confirm, Thing, Then, Say string
 	Columns, Fields           string
 	Note, Notes, View         string
@@ -294,6 +295,28 @@ func (c *command) ReadsUser() string {
 
 // Asks reports whether the command asks before it acts.
 func (c *command) Asks() bool { return c.Preview != "" || c.Confirm != "" || c.Thing != "" }
+
+// Spared is the condition under which a command that asks does so, empty if it always does.
+func (c *command) Spared() (string, error) {
+	if c.Unless == "" {
+		return "", nil
+	}
+	if i := slices.IndexFunc(c.all, func(f flag) bool { return f.Name == c.Unless && f.Type == "duration" }); i < 0 {
+		return "", fmt.Errorf("%s: there is no duration %q", c.Path, c.Unless)
+	}
+	return "c." + camel(c.Unless) + " == 0", nil
+}
+
+// asksIfGone returns an error for a command whose act has no way back and that does not ask, or whose operation does not say whether there is one.
+func (c *command) asksIfGone() error {
+	switch {
+	case c.changes && c.undo == "":
+		return fmt.Errorf("%s: x-undo does not say what undoes %s, or none", c.Path, c.ID)
+	case c.undo == "none" && !c.Asks():
+		return fmt.Errorf("%s: it cannot be undone, and does not ask", c.Path)
+	}
+	return nil
+}
 
 // Question is the expression of the text to confirm.
 func (c *command) Question() string {

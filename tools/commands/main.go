@@ -11,6 +11,7 @@
 //	when       the flag whose presence makes a command call this operation in place of the one that has its flags
 //	preview    the operation that is read before the question
 //	confirm    the question, which completes "This will …". With a preview and without it the command has a method question
+//	unless     the flag, a duration, with which there is no question
 //	thing      what is removed, for the question without a preview and for people
 //	then       the operation whose answer is shown after one that answers nothing. Without it the command has a method answer
 //	columns    of the table of a list
@@ -19,6 +20,8 @@
 //	say        the sentence for people
 //	print      the command has a method that prints the answer
 //	hand       the command's type is written by hand
+//
+// An operation with a command that changes something has an x-undo: what undoes it, or none. If there is none, each of its commands asks.
 //
 // In a sentence {x} is the flag x, {+x} with its sign, {x thing} counts things. {user.…}, {preview.…} and {answer.…} are fields of what was read.
 // Checks of several flags are methods AfterApply beside the generated file.
@@ -32,6 +35,7 @@ import (
 	"fmt"
 	"go/format"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -70,6 +74,8 @@ type root struct {
 type operation struct {
 	ID         string
 	parameters []*openapi3.Parameter
+	changes    bool
+	undo       string // x-undo, which each operation with a command has, unless it is a GET: what undoes it, or none
 	body       *openapi3.Schema
 	Answer     string // the name of its schema, empty if it answers nothing
 }
@@ -95,8 +101,10 @@ func commands(path string) ([]byte, error) {
 		d.commands[c.Path] = c
 	}
 	for _, item := range parsed.Paths.InMatchingOrder() {
-		for _, op := range parsed.Paths.Value(item).Operations() {
+		for method, op := range parsed.Paths.Value(item).Operations() {
 			o := operationOf(parsed.Paths.Value(item), op)
+			o.changes = method != http.MethodGet
+			o.undo, _ = op.Extensions["x-undo"].(string)
 			d.operations[o.ID] = o
 			var list []*command
 			if err := extension(op.Extensions, &list); err != nil {
@@ -104,6 +112,9 @@ func commands(path string) ([]byte, error) {
 			}
 			for _, c := range list {
 				c.operation, c.document = o, d
+				if err := c.asksIfGone(); err != nil {
+					return nil, err
+				}
 				if c.When != "" {
 					variants = append(variants, c)
 				} else {

@@ -291,6 +291,7 @@ packages: sbom archive ## build a .deb and an .rpm with a systemd unit, completi
 	@if [ $(ARCH) = $(HOST) ]; then cp bin/connect-svc bin/package/; else $(BUILD) -o bin/package/ ./cmd/connect-svc; fi
 	@bin/package/connect-svc man | gzip -9n >bin/package/connect-svc.1.gz
 	@for shell in bash zsh fish; do bin/package/connect-svc completion $$shell | sed "s|$(CURDIR)/bin/package/connect-svc|/usr/bin/connect-svc|g" >bin/package/connect-svc.$$shell; done
+	@.ci/documents bin/package/doc
 	@go build -C tools -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 	@for packager in deb rpm; do ARCH=$(ARCH) VERSION=$(VERSION) MAINTAINER='$(MAINTAINER)' \
 		bin/nfpm package --config deploy/package/nfpm.yaml --packager $$packager --target bin; done

@@ -108,6 +108,46 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// The documents of packages and archives link to nothing that these do not have.
+func TestShippedLinks(t *testing.T) {
+	t.Parallel()
+	shipped := filepath.Join(t.TempDir(), "shipped")
+	if out, err := exec.CommandContext(t.Context(), root+"/.ci/documents", shipped).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	links := 0
+	if err := filepath.WalkDir(shipped, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".md" || strings.Contains(name, "/internal/edge/developers/") {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for _, link := range parse(string(source)).links {
+			target, err := url.Parse(link)
+			if err != nil || target.IsAbs() || target.Path == "" {
+				continue // TestLinks
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), target.Path)); err != nil {
+				t.Errorf("%s: %s is not shipped", strings.TrimPrefix(name, shipped), link)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if links < 50 {
+		t.Errorf("%d links", links)
+	}
+	for file, takes := range map[string]string{"Makefile": ".ci/documents bin/package/doc", "deploy/package/nfpm.yaml": "src: bin/package/doc", ".ci/release": `.ci/documents "$work/$name"`} {
+		if !strings.Contains(read(t, file), takes) {
+			t.Errorf("%s does not take them: %s", file, takes)
+		}
+	}
+}
+
 // block is the code block of a document that contains the text.
 func block(t *testing.T, name, contains string) []string {
 	t.Helper()

@@ -26,6 +26,7 @@ const (
 const (
 	limiterEvery = 15 * time.Second
 	mailEvery    = 30 * time.Second
+	diskEvery    = 30 * time.Second
 )
 
 // dependency is something without which the service does not work as it should.
@@ -35,6 +36,8 @@ type dependency struct{ kind, name string }
 type health struct {
 	sync.Mutex
 	known map[dependency]outcome
+
+	diskFree, diskSize uint64 // of the database, in bytes; 0: not known
 }
 
 type outcome struct {
@@ -103,6 +106,16 @@ func (a *App) attend(ctx context.Context, kind, name string, interval, limit tim
 	work.Every(ctx, interval, look)
 }
 
+// lookAtDisk finds out how full the database's disk is, if it can be known.
+func (a *App) lookAtDisk(ctx context.Context) {
+	limited, cancel := context.WithTimeout(work.AnyClock(ctx), a.config.Limits.Probe)
+	defer cancel()
+	free, size, _ := postgres.Disk(limited, a.Pool) // without an answer it is not known
+	a.health.Lock()
+	defer a.health.Unlock()
+	a.health.diskFree, a.health.diskSize = free, size
+}
+
 // tellHealth tells what the looks found.
 func (a *App) tellHealth(tell telemetry.Tell) {
 	up := func(kind, name string, up bool) {
@@ -114,6 +127,11 @@ func (a *App) tellHealth(tell telemetry.Tell) {
 	}
 	a.health.Lock()
 	defer a.health.Unlock()
+	if a.health.diskSize > 0 {
+		const disk = "The file system of the database's data directory, in bytes, if it is on this machine and PostgreSQL tells which it is."
+		tell(gauge, "database_disk_free_bytes", disk, float64(a.health.diskFree))
+		tell(gauge, "database_disk_bytes", disk, float64(a.health.diskSize))
+	}
 	for asked, last := range a.health.known {
 		up(asked.kind, asked.name, last.up)
 		if !last.lastSuccess.IsZero() {

@@ -75,6 +75,9 @@ func TestHealthWithoutRequests(t *testing.T) {
 	way.Close()
 	db.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
 	wait.Until(t, "the database is down", func() bool { return told(t, a)["database primary"] == 0 })
+	if _, err := a.metrics.Gather(); err == nil || !strings.Contains(err.Error(), errDown.Error()) {
+		t.Errorf("a scrape still asks the database: %v", err)
+	}
 	if body := readyz(); !strings.Contains(body, `"status":"ready","without":["database","replica"]`) {
 		t.Errorf("without a database: %s", body)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,6 +79,9 @@ func (a *App) collect() {
 	// These ask the database. If it is down, only these metrics are missing.
 	for _, ask := range []func(context.Context, telemetry.Tell) error{a.tellEmails, a.tellWebhooks, a.tellSizes} {
 		a.metrics.Collect(func(tell telemetry.Tell) error {
+			if slices.Contains(a.down(nil), ofDatabase) {
+				return errDown // a scrape must not wait for what the last look did not find
+			}
 			ctx, cancel := context.WithTimeout(work.AnyClock(context.Background()), a.config.Limits.Scrape)
 			defer cancel()
 			return ask(ctx, tell)

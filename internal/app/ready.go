@@ -20,6 +20,7 @@ import (
 var (
 	errStopping = errors.New("stopping")
 	errUnasked  = errors.New("not known without the database")
+	errDown     = errors.New("not asked: the database is down")
 	errStuck    = errors.New("no connection of this server's pool comes free, and other servers reach the database")
 )
 

@@ -79,6 +79,10 @@ func (a *App) Run(ctx context.Context) error {
 	start(background, "mail server", func(ctx context.Context) {
 		a.attend(ctx, ofMail, a.config.Mailer.Server(), mailEvery, a.config.Limits.MailSend/4, a.Accounts.CheckMailServer)
 	})
+	start(background, "disk", func(ctx context.Context) {
+		a.lookAtDisk(ctx)
+		work.Every(ctx, diskEvery, func() { a.lookAtDisk(ctx) })
+	})
 	start(background, "watch", func(ctx context.Context) { a.watch(ctx, failures) })
 	for _, s := range a.listeners() {
 		tasks.Go(func() {

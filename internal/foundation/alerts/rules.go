@@ -24,9 +24,12 @@ var conditions = map[string]func(*readings) []string{
 	},
 	"ConnectDatabaseDown":          down("database"),
 	"ConnectDatabaseRefusesWrites": down("database_writes"),
-	"ConnectLimiterDown":           down("limiter"),
-	"ConnectMailServerDown":        down("mail_server"),
-	"ConnectReplicaLeftOut":        down("replica"),
+	"ConnectDatabaseDiskFills": func(r *readings) []string {
+		return when(r.most("connect_database_disk_free_bytes") < 0.1*r.most("connect_database_disk_bytes"))
+	},
+	"ConnectLimiterDown":    down("limiter"),
+	"ConnectMailServerDown": down("mail_server"),
+	"ConnectReplicaLeftOut": down("replica"),
 	"ConnectFailing": func(r *readings) []string {
 		failed := r.increase("connect_requests_total", 5*time.Minute, func(l Labels) bool {
 			return len(l["status"]) == 3 && l["status"][0] == '5' && (served(l) || l["operation"] == "healthz")

@@ -39,6 +39,9 @@ func TestAlerts(t *testing.T) {
 		t.Fatalf("the alerts ask for %q", asked)
 	}
 	for _, name := range asked {
+		if strings.HasPrefix(name, "connect_database_disk_") {
+			continue // of a database on this machine, which lets its role see that
+		}
 		if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(metrics) {
 			t.Errorf("an alert or the dashboard asks for %s, which is no metric", name)
 		}

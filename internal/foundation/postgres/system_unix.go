@@ -30,3 +30,13 @@ func hungUp(conn net.Conn) bool {
 	})
 	return hung || err != nil
 }
+
+// fileSystem returns what is free for programs that are not root, and all of the file system of a directory, in bytes; 0 if it is not known.
+func fileSystem(dir string) (free, size uint64) {
+	var stat syscall.Statfs_t
+	if syscall.Statfs(dir, &stat) != nil {
+		return 0, 0
+	}
+	unit := uint64(stat.Bsize)
+	return uint64(stat.Bavail) * unit, stat.Blocks * unit //nolint:unconvert // it is signed on FreeBSD
+}

@@ -48,6 +48,7 @@ func (c importUsersCommand) Run(p *program, group *importCommands, api *operator
 // activityFile has the flags of the imports of activity.
 type activityFile struct {
 	importFile
+	activity.History
 	SkipUnknown string `placeholder:"FILE" help:"Pass over rows of unknown users, and write them to this file."`
 }
 
@@ -68,7 +69,7 @@ func (c activityFile) run(
 	take func(*activity.Store, context.Context, io.Reader, activity.ImportOptions) (activity.Result, error),
 ) error {
 	return group.run(p, c.importFile, func(file io.Reader, progress func(intake.Progress)) (importJSON, error) {
-		options, keep := activity.ImportOptions{Progress: progress}, func() error { return nil }
+		options, keep := activity.ImportOptions{Progress: progress, History: c.History}, func() error { return nil }
 		if c.SkipUnknown != "" {
 			skipped, err := intake.NewSkippedRows(c.SkipUnknown, c.File)
 			if errors.Is(err, intake.ErrSameFile) {

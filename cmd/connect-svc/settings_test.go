@@ -279,6 +279,7 @@ func TestServeSettings(t *testing.T) {
 		{name: "CONNECT_REQUEST_LIFETIME", wrong: []string{"0s", "601s", "x"}, right: []string{"1s", "10m"}},
 		{name: "CONNECT_CURSOR_LIFETIME", wrong: []string{"0s", "901s", "x"}, right: []string{"1s", "15m"}},
 		{name: "CONNECT_REFRESH_INACTIVITY", wrong: []string{"0s", "-1h", "x"}, right: []string{"1s", "87600h"}},
+		{name: "CONNECT_ACTIVITY_HISTORY", wrong: []string{"-1h", "1500ms", "400", "x"}, right: []string{"0", "24h", "720h"}},
 		{name: "CONNECT_AUDIT_RETENTION", wrong: []string{"-1h", "1500ms", "400", "x"}, right: []string{"0", "1s", "9600h"}},
 		{
 			name:  "CONNECT_ACTIVITY_UPDATED_WINDOW",

@@ -24,6 +24,7 @@
 //   - A cursor works only for the query, connection version and lifetime that it was sealed for (TestCursorIsBound).
 //   - A file or a batch is written whole or not at all, and its error names all bad rows, up to a hundred (TestImportBadRows).
 //   - Rows that are sent again change nothing, because the key of a row comes from its source (TestImportLeavesUnchangedRows).
+//   - Nothing is recorded of dates after the user's tomorrow, and nothing of dates before the history that the operator takes (TestDates).
 //   - An observation never replaces a later one of the same total or ride, in whichever order they arrive (TestObservations).
 //   - A source id never leaves the service: partners see a keyed function of ride, user and client (TestRideID).
 //   - A view by support has the totals of partners' reads, from the same statements, and is in the audit log before it is shown
@@ -46,12 +47,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Settings of the reads.
+// Settings of the reads, and of what is recorded.
 type Settings struct {
+	History
+
 	CursorLifetime time.Duration `setting:"" type:"1s to 15m" default:"15m" help:"Time allowed for reading all pages of one query, 1s to 15m."`
 
 	// Replicas may answer the three reads, up to five seconds late. Permissions are never read from them. Nil: none.
 	Replicas *replica.Set `kong:"-"`
+}
+
+// History is how long before a user registered activity may be recorded, in whole days. Zero: any time.
+type History struct {
+	History time.Duration `setting:"" type:"0 or 1s or more" default:"0" name:"activity-history" help:"How many days before the user registered activity may be recorded, such as 720h; 0: any time."`
 }
 
 // Store is the recorded activity in a database. It is safe for concurrent use.

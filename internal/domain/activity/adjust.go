@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (s *Store) Adjust(ctx context.Context, dataset Adjusted, record AdjustmentR
 		return Adjustment{}, refusal.ErrUserNotFound
 	}
 	if errors.Is(err, refusal.ErrFields) {
-		return Adjustment{}, CheckAdjustment(record)
+		return Adjustment{}, cmp.Or(CheckAdjustment(record), error(refusal.Field{Path: "date", Problem: refusal.FieldsOf(err)[0].Problem}))
 	}
 	return stored, err
 }

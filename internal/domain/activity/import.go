@@ -19,6 +19,7 @@ import (
 // ImportOptions of an import. The zero value is valid.
 type ImportOptions struct {
 	Progress func(intake.Progress)
+	History  // which dates are taken
 
 	// SkipUnknown receives the header, then the rows of unknown users, as they are in the file, and the other rows are imported. Without it,
 	// such rows are bad. It is called before the other rows are written: the import may still fail.
@@ -71,6 +72,9 @@ func importFile[R record](
 			return err
 		}
 		if err := postgres.Stage(ctx, tx, 0, into.columns(), append([]string{"bigint"}, into.types...), reader); err != nil {
+			return err
+		}
+		if err := refuseDates(ctx, tx, into, reader, options.dates(state.now)); err != nil {
 			return err
 		}
 		usersLocked, err := settleUsers(ctx, tx, into, reader, state, options.SkipUnknown, &result)

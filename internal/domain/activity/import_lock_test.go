@@ -127,7 +127,8 @@ func TestImportOvertaken(t *testing.T) {
 	w.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
 		select gen_random_uuid(), n || '@user.example', 'UTC', '2020-01-01', now() from generate_series(1, $1) n`, users)
 	ids := strings.Fields(pgtest.Value[string](t, w.DB, "select string_agg(user_id::text, ' ' order by user_id) from users"))
-	last := day("2026-04-02").AddDate(0, 0, days-1)
+	first := day("2016-04-02")
+	last := first.AddDate(0, 0, days-1)
 	other, err := w.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ func TestImportOvertaken(t *testing.T) {
 	var file strings.Builder
 	file.WriteString(stepsHeader)
 	for n := range rows {
-		fmt.Fprintf(&file, "%s,%s,%d\n", ids[n/days], day("2026-04-02").AddDate(0, 0, n%days).Format(time.DateOnly), n)
+		fmt.Fprintf(&file, "%s,%s,%d\n", ids[n/days], first.AddDate(0, 0, n%days).Format(time.DateOnly), n)
 	}
 	var stored []int64
 	done := make(chan error, 1)

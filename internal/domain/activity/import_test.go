@@ -98,9 +98,9 @@ func TestImportDailySteps(t *testing.T) {
 			[]string{"2026-04-01 1000", "2026-04-02 5", "2026-04-03 6"},
 		},
 		{
-			"bounds", stepsHeader + "U,1900-01-01,0\nU,9999-12-31,2147483647\n",
+			"bounds", stepsHeader + "U,1900-01-01,0\nU,2026-11-20,2147483647\n",
 			activity.Result{Rows: 2, Inserted: 2},
-			[]string{"1900-01-01 0", "2026-04-01 1000", "9999-12-31 2147483647"},
+			[]string{"1900-01-01 0", "2026-04-01 1000", "2026-11-20 2147483647"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

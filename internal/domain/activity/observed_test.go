@@ -88,7 +88,7 @@ func (w world) value(t *testing.T, door string) string {
 	return pgtest.Value[string](t, w.DB, strings.ReplaceAll(statement, "observed_at)", "observed_at at time zone 'UTC')"))
 }
 
-// An observation never replaces a later one of the same row, in whichever order they arrive. A row without one replaces any, and is replaced.
+// An observation never replaces a later one of the same row, in whichever order they arrive. A row without one replaces, and is replaced.
 func TestObservations(t *testing.T) {
 	t.Parallel()
 	const morning, noon, evening = "2026-04-02T08:00:00Z", "2026-04-02T12:00:00.000001+00:00", "2026-04-02T22:00:00+02:00"
@@ -151,7 +151,7 @@ func TestObservations(t *testing.T) {
 	}
 }
 
-// Observations arrive in any order, in any batches, and the last one counts in the end.
+// The last observation counts in the end, in whichever order and batches they arrive.
 func TestObservationsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for door, put := range doors {

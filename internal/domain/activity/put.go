@@ -10,12 +10,13 @@ import (
 
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/timezone"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Put writes a batch in one transaction, whole or not at all. An older observation does not replace a stored one. Of rows with one key
+// Put writes a batch in one transaction, whole or not at all. A row that was observed before the stored one does not replace it. Of rows with one key
 // one without an observation wins, otherwise the one that was observed last, and of several the last one. Writing and removing one row in a
 // batch is an error. A batch that is sent again changes nothing. Batches for the same user wait for each other. Errors:
 // [refusal.Fields], refusal.Field for too many rows.
@@ -38,10 +39,11 @@ func (s *Store) Preview(ctx context.Context, batch Batch) (would BatchResult, er
 	return BatchResult{}, err
 }
 
-// PutAll is [Store.Put] for any number of batches: it writes all of them in one transaction, after first, or none. It may read the batches
-// again, from the first on.
-func (s *Store) PutAll(ctx context.Context, first func(pgx.Tx) error, batches iter.Seq[Batch]) error {
+// PutAll is [Store.Put] for any number of batches: it writes all of them in one transaction, after first, or none. Their dates may be those of
+// users' days at now, which first can make the time of the transaction. It may read the batches again, from the first on.
+func (s *Store) PutAll(ctx context.Context, now time.Time, first func(pgx.Tx) error, batches iter.Seq[Batch]) error {
 	return s.write(ctx, func(tx pgx.Tx, state databaseState) error {
+		state.now = now
 		if err := first(tx); err != nil {
 			return err
 		}
@@ -50,7 +52,7 @@ func (s *Store) PutAll(ctx context.Context, first func(pgx.Tx) error, batches it
 			if err != nil {
 				return err
 			}
-			if err := prepared.write(ctx, tx, state); err != nil {
+			if err := prepared.write(ctx, tx, state, s.settings.dates(state.now)); err != nil {
 				return err
 			}
 		}
@@ -65,7 +67,7 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 		return BatchResult{}, err
 	}
 	err = s.write(ctx, func(tx pgx.Tx, state databaseState) error {
-		if err := prepared.write(ctx, tx, state); err != nil {
+		if err := prepared.write(ctx, tx, state, s.settings.dates(state.now)); err != nil {
 			return err
 		}
 		return also(tx, prepared.result)
@@ -132,12 +134,12 @@ func (b Batch) prepare() (*prepared, error) {
 	return p, nil
 }
 
-func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState) error {
+func (p *prepared) write(ctx context.Context, tx pgx.Tx, state databaseState, dates *dates) error {
 	known, err := lockUsers(ctx, tx, p.users, state.sharded)
 	if err != nil {
 		return err
 	}
-	if err := check(p.malformed, p.parts, known, p.skip); err != nil {
+	if err := check(p.malformed, p.parts, known, p.skip, dates); err != nil {
 		return err
 	}
 	skipped := &Skipped{}
@@ -246,10 +248,10 @@ func badRow(part string, index int, column, problem string) refusal.Field {
 }
 
 // of returns the part without the rows of users that are not known, which it adds to skipped.
-func (p part) of(known, seen map[any]bool, skipped *Skipped) part {
+func (p part) of(known map[any]owner, seen map[any]bool, skipped *Skipped) part {
 	arrays := make([][]any, len(p.arrays))
 	for i, user := range p.users() {
-		if known[user] {
+		if _, isKnown := known[user]; isKnown {
 			for c := range arrays {
 				arrays[c] = append(arrays[c], p.arrays[c][i])
 			}
@@ -283,12 +285,20 @@ func (p part) refuseStored(written part) part {
 	return p
 }
 
-// check returns the error of all invalid rows, including malformed and, unless they are skipped, the rows of unknown users.
-func check(malformed []refusal.Field, parts []part, known map[any]bool, skip bool) error {
+// check returns the error of all invalid rows, including malformed, those of dates that their users may not have and, unless they are skipped,
+// those of unknown users.
+func check(malformed []refusal.Field, parts []part, known map[any]owner, skip bool, dates *dates) error {
 	bad := slices.Clone(malformed) // before the others: such a time is also out of bounds, and the first reason is enough
 	for _, p := range parts {
 		for i, user := range p.users() {
-			if !known[user] && !skip {
+			owner, isKnown := known[user]
+			if isKnown && p.dateField != "" {
+				date := timezone.Day(p.arrays[p.dateColumn][i].(time.Time))
+				if problem := dates.problem(owner, date, !p.observed); problem != "" && yearInBounds(date) {
+					bad = append(bad, badRow(p.name, i, p.dateField, problem))
+				}
+			}
+			if !isKnown && !skip {
 				bad = append(bad, badRow(p.name, i, "user_id", refusal.ErrUserNotFound.Error()))
 			}
 		}
@@ -300,16 +310,17 @@ func check(malformed []refusal.Field, parts []part, known map[any]bool, skip boo
 // lockUsers returns the users that exist. Its lock serializes batches for the same users, and keeps the users from being deleted until
 // the batch is done. It is the weakest lock that does so: connecting, signing in and imports continue. If users are sharded it
 // locks none.
-func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[any]bool, err error) {
-	query := "select user_id from users where user_id = any ($1) order by user_id"
+func lockUsers(ctx context.Context, tx pgx.Tx, users []any, sharded bool) (known map[any]owner, err error) {
+	query := "select user_id, timezone, registered_on from users where user_id = any ($1) order by user_id"
 	if !sharded {
 		query += " for no key update"
 	}
 	rows, _ := tx.Query(ctx, query, users) // ForEachRow has its error
-	known = map[any]bool{}
+	known = map[any]owner{}
 	var user uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&user}, func() error {
-		known[pgUUID(user)] = true
+	var of owner
+	_, err = pgx.ForEachRow(rows, []any{&user, &of.timezone, &of.registeredOn}, func() error {
+		known[pgUUID(user)] = of
 		return nil
 	})
 	return known, postgres.Wrap("lock the users", err)

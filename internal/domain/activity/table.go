@@ -25,6 +25,10 @@ type table struct {
 	readers int    // the scopes that read the table, as bits of scope_set
 	date    string // expression for the date of a row
 
+	// The column of a row that has its date, counted from the user, and the name that sources have for it; empty: none has.
+	dateColumn int
+	dateField  string
+
 	texts []string // expressions for the columns of a file
 }
 
@@ -38,7 +42,9 @@ var stepsTable = table{
 	observed: true,
 	readers:  int(scope.DailySteps),
 	date:     "date",
-	texts:    []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text", observedText},
+
+	dateColumn: 1, dateField: "date",
+	texts: []string{"user_id::text", "to_char(date, 'YYYY-MM-DD')", "steps::text", observedText},
 }
 
 var ridesTable = table{
@@ -50,6 +56,8 @@ var ridesTable = table{
 	primaryKey: "cycling_activities_pkey",
 	readers:    int(scope.CyclingDaily | scope.CyclingActivities),
 	date:       "start_time::date",
+
+	dateColumn: 2, dateField: "recorded_start_time",
 	texts: []string{
 		"user_id::text", "source_id", `to_char(start_time, 'YYYY-MM-DD"T"HH24:MI:SS.US')`,
 		`coalesce(to_char(end_time, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '')`, "distance_meters::text", observedText,
@@ -65,6 +73,8 @@ var stepCorrectionsTable = table{
 	primaryKey: "step_corrections_pkey",
 	readers:    int(scope.DailySteps),
 	date:       "date",
+
+	dateColumn: 2, dateField: "date",
 }
 
 var cyclingAdjustmentsTable = table{
@@ -76,11 +86,13 @@ var cyclingAdjustmentsTable = table{
 	primaryKey: "cycling_adjustments_pkey",
 	readers:    int(scope.CyclingDaily),
 	date:       "date",
+
+	dateColumn: 2, dateField: "date",
 }
 
 // keys returns the table of rows that name what to delete. Such rows have no values and are not merged.
 func (t table) keys() table {
-	t.values, t.types, t.observed = nil, t.types[:len(t.key)], false
+	t.values, t.types, t.observed, t.dateField = nil, t.types[:len(t.key)], false, ""
 	return t
 }
 

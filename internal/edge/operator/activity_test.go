@@ -90,7 +90,7 @@ func TestPutActivity(t *testing.T) {
 			"ride r1 2026-03-09 07:45:00 2026-03-09 08:20:30.5 12840\nsteps 2026-03-09 2")
 	put(`{"removals":[]}`, operatorapi.ActivityBatchResult{}, f.rows(t))
 
-	// The instant of a row comes before that of the batch. An older row is not taken, without an error.
+	// The instant of a row comes before that of the batch. An older row is not taken, and the batch succeeds.
 	seen := func(batch, row string) string {
 		return `{"observed_at":"` + batch + `","daily_steps":[{USER,"date":"2026-03-09","steps":` + row + `}],
 			"cycling_activities":[{USER,"source_id":"r1","recorded_start_time":"2026-03-09T07:45:00","distance_meters":` + row + `}]}`

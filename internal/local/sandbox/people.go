@@ -213,7 +213,7 @@ func (s *sandbox) grow(ctx context.Context, step time.Duration, users ...*person
 	}
 	// The rows are of the time to which the clock moves: an event about them is not due before.
 	shift := func(tx pgx.Tx) error { return postgres.SetOffset(ctx, tx, offset) }
-	if err := s.service.Activity.PutAll(ctx, shift, batches); err != nil {
+	if err := s.service.Activity.PutAll(ctx, now, shift, batches); err != nil {
 		return err
 	}
 	for _, user := range users {

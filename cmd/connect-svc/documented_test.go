@@ -30,6 +30,7 @@ var elsewhere = map[string]string{
 	"select citus_":                     "make test-citus",
 	"select recover_prepared_":          "make test-citus",
 	"CONNECT_DATABASE_URL=… ":           "TestBackupAndRestore of internal/testing/e2e/backup, both scripts",
+	"docs/move.sh ":                     "TestMoveToAnotherServer",
 	"fallocate ":                        "TestFullDisk",
 	"rm /var/lib/postgresql/room":       "TestFullDisk",
 	"select pg_drop_replication_slot(":  "nobody: the slot of a replica that has gone",

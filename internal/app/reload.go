@@ -127,12 +127,18 @@ type reloads struct {
 	last   console.Reload
 }
 
-// Reload applies brand, texts and operator tokens of config, and reads the certificates again. Everything else in config needs a
-// restart. Running requests are not affected. inPart says which operator tokens could not be read; nil: all could.
+// Reload applies the database's URL, brand, texts and operator tokens of config, and reads the certificates again. Everything else in config
+// needs a restart. Running requests are not affected. inPart says which operator tokens could not be read; nil: all could.
 func (a *App) Reload(config Config, inPart error) error {
 	a.reloads.Lock()
 	defer a.reloads.Unlock()
 	renewed := a.reloads.config
+	if config.DatabaseURL != renewed.DatabaseURL && config.DatabaseURL != "" {
+		if err := a.lead(config.DatabaseURL); err != nil {
+			return errors.Join(err, a.withdraw(config.Operators, err))
+		}
+		renewed.DatabaseURL = config.DatabaseURL
+	}
 	renewed.Brand, renewed.Texts, renewed.Operators = config.Brand, config.Texts, config.Operators
 	if err := a.takeOver(renewed); err != nil {
 		return errors.Join(err, a.withdraw(config.Operators, err))
@@ -141,6 +147,24 @@ func (a *App) Reload(config Config, inPart error) error {
 	a.secured(func(_ string, certificate *listener.Presented) { certificate.Refresh(true) })
 	a.noteReload(inPart)
 	return nil
+}
+
+// lead has the service use the database at another URL, if it has the service's data and takes writes.
+func (a *App) lead(to string) error {
+	ctx, cancel := context.WithTimeout(work.AnyClock(context.Background()), a.config.Limits.Check)
+	defer cancel()
+	pool, err := postgres.Open(ctx, to, postgres.WithMaxConns(1), postgres.WithReadOnly(a.config.ReadOnly))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := CheckSchema(ctx, pool); err != nil {
+		return err
+	}
+	if err := a.config.Keys.TryMarks(ctx, postgres.Noting{Pool: pool}); err != nil {
+		return err
+	}
+	return postgres.Lead(a.Pool, to)
 }
 
 // Withdraw is for new settings that cannot be used. Everything stays the same, except that tokens which are not among those that were

@@ -36,7 +36,7 @@ func output(t *testing.T, name string, args ...string) string {
 var installed = []string{
 	"/usr/bin/connect-svc", "/usr/lib/systemd/system/connect-svc.service", "/usr/lib/sysusers.d/connect-svc.conf",
 	"/usr/share/connect-svc/programs/SHA256SUMS", "/usr/share/connect-svc/programs/connect-svc_linux_" + runtime.GOARCH + ".tar.gz",
-	"/usr/share/connect-svc/backup.sh", "/usr/share/connect-svc/restore.sh", "/usr/share/doc/connect-svc/docs/pgbouncer.ini",
+	"/usr/share/connect-svc/backup.sh", "/usr/share/connect-svc/restore.sh", "/usr/share/connect-svc/move.sh", "/usr/share/doc/connect-svc/docs/pgbouncer.ini",
 	"/usr/share/doc/connect-svc/docs/haproxy.cfg", "/usr/share/doc/connect-svc/docs/nginx.conf", "/usr/share/doc/connect-svc/docs/alerts.yaml",
 	"/usr/share/doc/connect-svc/deploy/grafana/connect-svc.json", "/usr/share/doc/connect-svc/docs/install.md",
 	"/usr/share/doc/connect-svc/docs/operations.md", "/usr/share/doc/connect-svc/api/operator.yaml",

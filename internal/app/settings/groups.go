@@ -23,8 +23,8 @@ import (
 
 // Database is the setting of every command that works on the database.
 type Database struct {
-	DatabaseURLFile string `setting:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
-	DatabaseURL     string `setting:"required" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer (15 to 18 are tested): postgres://user:password@host:port/name (required)."`
+	DatabaseURLFile string `setting:"" again:"" type:"secret file" name:"database-url-file" placeholder:"FILE" help:"A file with the database URL in it."`
+	DatabaseURL     string `setting:"required" again:"" type:"database" placeholder:"URL" help:"PostgreSQL 15 or newer (15 to 18 are tested): postgres://user:password@host:port/name (required)."`
 }
 
 // Replicas is the setting of the read replicas.

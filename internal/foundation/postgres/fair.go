@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,14 +24,16 @@ const connectAgainAfter = 50 * time.Millisecond
 // Pool is a pool of connections. Every statement waits for its connection in a fair queue (work.Queue): the pgx pool, whose
 // methods would not wait there, is a field. Pool has the methods that the generated queries need.
 //
-// A statement that could not be sent, because there was no connection, has not happened, and neither has one that a cluster refuses
-// because a table is on the move. If its context has a deadline, it is sent again until it succeeds or that deadline comes.
+// A statement that could not be sent, because there was no connection, has not happened. Neither has one that a cluster refuses because a table
+// is on the move, or a database that takes no writes for now. If its context has a deadline, it is sent again until it succeeds or that deadline comes.
 type Pool struct {
 	conns     *pgxpool.Pool
 	queue     *work.Queue
 	strangers *work.Queue // of the callers who have proved nothing, in front of the other one
 	elsewhere bool        // another server can answer, so that a statement does not wait for this one to come back
 	readOnly  bool
+	options   []Option                        // of Open
+	way       *atomic.Pointer[pgx.ConnConfig] // to the database, if it is another one than at the start
 	overdue   time.Duration
 	clock     *clock.Database
 }
@@ -41,7 +44,7 @@ func newPool(ctx context.Context, options *Options) (*Pool, error) {
 	most := int(config.MaxConns)
 	p := &Pool{
 		queue: work.NewQueue(min(most, loginsAtOnce), work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
-		readOnly: options.readOnly, overdue: options.overdue, clock: options.database,
+		readOnly: options.readOnly, way: options.way, overdue: options.overdue, clock: options.database,
 	}
 	// There are as many places as connections, and some to log in: whoever had to wait for a login would keep the place from others, whose connections
 	// are there.
@@ -78,7 +81,7 @@ func (p *Pool) Clock() *clock.Database { return p.clock }
 
 // Outside acts on a connection that is not the pool's.
 func (p *Pool) Outside(ctx context.Context, act func(*pgx.Conn) error) error {
-	conn, err := pgx.ConnectConfig(ctx, p.conns.Config().ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, cmp.Or(p.way.Load(), p.conns.Config().ConnConfig))
 	if err != nil {
 		return err
 	}
@@ -162,6 +165,9 @@ func (p *Pool) again(ctx context.Context, send func() error) error {
 	}
 }
 
+// errHeld means that a database takes no writes for now, as its operator has said by default_transaction_read_only: the data move to another one.
+var errHeld = &pgconn.PgError{Severity: "ERROR", Code: "25006", Message: "the database takes no writes for now (default_transaction_read_only)"}
+
 // notHappened reports whether a statement has certainly not happened, and can happen soon.
 func (p *Pool) notHappened(err error) bool {
 	// PgBouncer answers instead of PostgreSQL if it cannot reach PostgreSQL, loses it while it prepares a connection, or has had none free for
@@ -169,7 +175,8 @@ func (p *Pool) notHappened(err error) bool {
 	var refused *pgconn.PgError
 	notPassedOn := errors.As(err, &refused) && refused.Severity == "FATAL" &&
 		(strings.HasPrefix(refused.Message, "server login has been failing") || refused.Message == "invalid server parameter" || refused.Message == "query_wait_timeout")
-	return pgconn.SafeToRetry(err) || notPassedOn || !p.elsewhere && isOnTheMove(err)
+	held := !p.readOnly && !p.elsewhere && Is(err, Code(errHeld.Code))
+	return pgconn.SafeToRetry(err) || notPassedOn || held || !p.elsewhere && isOnTheMove(err)
 }
 
 // attend has act use a connection, and waits for it while ctx lasts. The context of act outlives ctx until act has returned. From then on it
@@ -425,6 +432,13 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 		if err != nil {
 			release()
 			return err
+		}
+		// A caller that can wait begins nothing that would fail halfway. PostgreSQL reports the setting with the answer to "begin".
+		_, limited := ctx.Deadline()
+		if limited && !p.readOnly && !p.elsewhere && conn.Conn().PgConn().ParameterStatus("default_transaction_read_only") == "on" {
+			p.rollBack(on)
+			release()
+			return errHeld
 		}
 		begun = &tx{on, p, release}
 		return nil

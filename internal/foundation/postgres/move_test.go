@@ -1,12 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // A pool that is read-only reads, and writes in the transactions of Noting alone.
@@ -37,5 +41,104 @@ func TestReadOnly(t *testing.T) {
 	}
 	if n := pgtest.Value[int](t, db, "select count(*) from notes"); n != 1 {
 		t.Errorf("%d notes, want 1", n)
+	}
+}
+
+// A database that takes no writes for now holds what has a deadline, which is told that nothing was attempted, and what has none as PostgreSQL does.
+// When it takes writes again, what waits goes on.
+func TestHeldDatabase(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	db.Exec(t, "create table notes (n int)")
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithMaxConns(1), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const hold, release, write = "set default_transaction_read_only = on", "set default_transaction_read_only = off", "insert into notes values (1)"
+	set := func(sql string) { // of the pool's one connection
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writes := map[string]func(context.Context) error{
+		"a statement": func(ctx context.Context) error {
+			_, err := pool.Exec(ctx, write)
+			return err
+		},
+		"a query": func(ctx context.Context) error {
+			var n int
+			return pool.QueryRow(ctx, write+" returning n").Scan(&n)
+		},
+		"a transaction": func(ctx context.Context) error {
+			return postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, write)
+				return err
+			})
+		},
+	}
+	for name, act := range writes {
+		set(hold)
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := act(short); !work.NotAttempted(err) {
+			t.Errorf("%s that is held to its deadline: %v", name, err)
+		}
+		cancel()
+		if err := act(t.Context()); !postgres.Is(err, "25006") {
+			t.Errorf("%s without a deadline: %v", name, err)
+		}
+		long, cancel := context.WithTimeout(t.Context(), wait.Limit)
+		done := make(chan error, 1)
+		go func() { done <- act(long) }()
+		set(release)
+		if err := wait.For(t, name, done); err != nil {
+			t.Errorf("%s after the hold: %v", name, err)
+		}
+		cancel()
+	}
+	if n := pgtest.Value[int](t, db, "select count(*) from notes"); n != len(writes) {
+		t.Errorf("%d notes, want %d", n, len(writes))
+	}
+}
+
+// A pool that is led elsewhere completes what it does, and does everything else there.
+func TestLead(t *testing.T) {
+	t.Parallel()
+	from, to := pgtest.NewEmpty(t), pgtest.NewEmpty(t)
+	pool, err := postgres.Open(t.Context(), from.URL, postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	type querier interface {
+		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	}
+	name := func(at querier) (name, limit string) {
+		t.Helper()
+		if err := at.QueryRow(t.Context(), "select current_database(), current_setting('statement_timeout')").Scan(&name, &limit); err != nil {
+			t.Fatal(err)
+		}
+		return name, limit
+	}
+	before, limit := name(pool)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Lead(pool, to.URL); err != nil {
+		t.Fatal(err)
+	}
+	if during, _ := name(tx); during != before {
+		t.Errorf("a transaction went on at %s, and began at %s", during, before)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := pgtest.Value[string](t, to, "select current_database()")
+	for range 5 {
+		if after, same := name(pool); after != want || same != limit {
+			t.Errorf("the pool is at %s with a limit of %s, want %s and %s", after, same, want, limit)
+		}
 	}
 }

@@ -59,7 +59,8 @@ type Options struct {
 	shift    *clock.Clock
 	database *clock.Database
 	readOnly bool
-	overdue  time.Duration // see attend
+	way      *atomic.Pointer[pgx.ConnConfig] // see Lead
+	overdue  time.Duration                   // see attend
 }
 
 // WithClock gives every connection of the pool the time of shift.
@@ -116,6 +117,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	pool.options = opts
 	if err := pool.conns.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, ConnectError(config.ConnConfig, err)
@@ -125,6 +127,18 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 		return nil, err
 	}
 	return pool, nil
+}
+
+// Lead has a pool of [Open] make its connections to the PostgreSQL at url from now on, in the same number. It closes present connections when what
+// they do is done.
+func Lead(pool *Pool, url string) error {
+	config, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	pool.way.Store(prepareConfig(config, url, pool.options).ConnConfig)
+	pool.conns.Reset()
+	return nil
 }
 
 // Host is a server of a URL that names several.
@@ -206,7 +220,11 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 		WithLimits(work.DefaultLimits)(o)
 	}
 	logins := make(chan struct{}, loginsAtOnce)
+	o.way = new(atomic.Pointer[pgx.ConnConfig])
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if other := o.way.Load(); other != nil {
+			*c = *other.Copy()
+		}
 		takeTurns(c, logins)
 		closeAtOnce(c)
 		return nil

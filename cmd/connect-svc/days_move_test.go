@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres/clock"
+	"connect-svc/internal/foundation/postgres/migrate"
+	"connect-svc/internal/foundation/scope"
+	"connect-svc/internal/local/embedded"
+	"connect-svc/internal/testing/edgetest"
+	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
+)
+
+// movable is a service whose URL of the database is in a file.
+type movable struct {
+	old, replica *embedded.Server
+	db           *pgtest.DB // of the old server
+	partner      pgtest.Client
+	tokens       []string // of connections
+	file         string   // with the URL
+	running      *exec.Cmd
+	*service
+}
+
+func newMovable(t *testing.T, connections int) *movable {
+	t.Helper()
+	pgtest.NotOnCluster(t, "the servers are the test's own")
+	m := &movable{file: filepath.Join(t.TempDir(), "url")}
+	var err error
+	if m.old, err = embedded.Start(t.Context(), embedded.Config{Ephemeral: true, Limits: wait.Patient}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.old.Stop() })
+	address := m.old.URL()
+	if _, err := migrate.Apply(t.Context(), address, migrate.Up); err != nil {
+		t.Fatal(err)
+	}
+	if m.replica, err = embedded.StartReplica(t.Context(), m.old, embedded.Config{Ephemeral: true, Limits: wait.Patient}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.replica.Stop() })
+	m.db = &pgtest.DB{URL: address, URLs: []string{address}, Clock: new(clock.Clock)}
+	m.db.Pool = m.db.Open(t)
+	m.lead(t, address)
+	env := slicesWithout(allSettings(t, m.db), "CONNECT_DATABASE_URL")
+	keys, err := credential.LoadKeyring(settingOf(t, env, "CONNECT_KEYSET_FILE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.partner = m.db.Client(t, func(c *pgtest.Client) { c.RequestsPerMinute = 1_000_000 })
+	authority := oauth.New(m.db.Pool, keys, oauth.DefaultSettings)
+	for range connections {
+		m.tokens = append(m.tokens, edgetest.Connect(t, authority, m.partner, scope.All, m.db.User(t).ID).RefreshToken)
+	}
+	var ended <-chan struct{}
+	m.running, m.service, ended = startProcess(t, with(env, "CONNECT_DATABASE_URL_FILE="+m.file))
+	t.Cleanup(func() {
+		if err := m.running.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		_ = m.running.Wait()
+		if t.Failed() {
+			t.Logf("the log:\n%s", &m.log)
+		}
+	})
+	return m
+}
+
+// lead writes the URL of the database into the file.
+func (m *movable) lead(t *testing.T, address string) {
+	t.Helper()
+	if err := os.WriteFile(m.file, []byte(address+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refreshing refreshes each connection again and again, until stop is called. It then returns how many refreshes there were and the longest. A refresh
+// that fails fails the test.
+func (m *movable) refreshing(t *testing.T) (stop func() (n int64, longest time.Duration)) {
+	t.Helper()
+	life, end := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var count atomic.Int64
+	longest := make([]time.Duration, len(m.tokens))
+	for i := range m.tokens {
+		all.Go(func() {
+			for life.Err() == nil {
+				began := time.Now()
+				status, body, header := refreshed(t, m.public, m.partner, &m.tokens[i])
+				longest[i] = max(longest[i], time.Since(began))
+				if status != http.StatusOK {
+					t.Errorf("a refresh: %d %s, Connect-Outcome %q", status, body, header.Get("Connect-Outcome"))
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	wait.Until(t, "refreshes", func() bool { return count.Load() > int64(3*len(m.tokens)) })
+	return func() (int64, time.Duration) {
+		before := count.Load()
+		wait.Until(t, "more refreshes", func() bool { return t.Failed() || count.Load() > before+int64(3*len(m.tokens)) })
+		end()
+		all.Wait()
+		var most time.Duration
+		for _, took := range longest {
+			most = max(most, took)
+		}
+		return count.Load(), most
+	}
+}
+
+func slicesWithout(env []string, name string) (rest []string) {
+	for _, setting := range env {
+		if !strings.HasPrefix(setting, name+"=") {
+			rest = append(rest, setting)
+		}
+	}
+	return rest
+}
+
+// The page "Move to another database server": partners refresh meanwhile, no refresh fails, and each connection goes on at the new server.
+func TestMoveToAnotherServer(t *testing.T) {
+	t.Parallel()
+	m := newMovable(t, 4)
+	lines := section(t, "Move to another database server", "docs/move.sh", "../../docs/move.sh", "postgres://old/connect", "'"+m.old.URL()+"'",
+		"postgres://new/connect", "'"+m.replica.URL()+"'", "systemctl reload connect-svc", fmt.Sprintf("kill -HUP %d", m.running.Process.Pid))
+	if len(lines) != 1 {
+		t.Fatalf("the page has other commands: %q", lines)
+	}
+	stop := m.refreshing(t)
+	// A transaction that does not end moves nothing.
+	m.db.Exec(t, "create table in_the_way (n int)")
+	blocker, err := m.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blocker.Exec(t.Context(), "insert into in_the_way values (1)"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := bashed(t, nil, lines[0]); err == nil || !strings.Contains(out, "nothing has changed") {
+		t.Errorf("with a transaction that does not end: %v, %s", err, out)
+	}
+	if err := blocker.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	m.lead(t, m.replica.URL())
+	out := bashDone(t, nil, lines[0])
+	replica := &pgtest.DB{URL: m.replica.URL(), URLs: []string{m.replica.URL()}, Clock: new(clock.Clock)}
+	replica.Pool = replica.Open(t)
+	const used = "select count(*) from pg_stat_activity where application_name = 'connect-svc' and client_port is not null and backend_type = 'client backend'"
+	wait.Until(t, "the server uses the new database", func() bool { return pgtest.Value[int](t, replica, used) > 1 })
+	n, longest := stop()
+	t.Logf("%s%d refreshes, the longest took %s", out, n, longest.Round(time.Millisecond))
+	const told = "select sum(refresh_generation)::bigint from connections"
+	if old, now := pgtest.Value[int64](t, m.db, told), pgtest.Value[int64](t, replica, told); old >= now {
+		t.Errorf("%d refreshes at the old server, and %d at the new one", old, now)
+	}
+	if n := pgtest.Value[int](t, replica, "select count(*) from audit_log where action = 'connection.recovered'"); n != 0 {
+		t.Errorf("%d refreshes were lost, and recovered from their tokens", n)
+	}
+	if states := pgtest.Value[int](t, replica, "select count(*) from connections where state = 'authorized'"); states != len(m.tokens) {
+		t.Errorf("%d of %d connections are authorized at the new server", states, len(m.tokens))
+	}
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Moves the service from one PostgreSQL to a streaming replica of it, while requests wait in the servers. Usage:
+#
+#   docs/move.sh OLD NEW RELOAD
+#
+# OLD and NEW are URLs of the same database on both, for a role that may change settings and promote (passwords: PGPASSFILE). RELOAD is a command that
+# sends SIGHUP to all servers, after which they use the URL of the new one: write it into their files before. If a transaction does not end, or the
+# replica has not caught up, within some three seconds, everything goes on with the old server, and the status is 1.
+set -euo pipefail
+[ $# -eq 3 ] || { echo "usage: move.sh OLD NEW RELOAD" >&2; exit 2; }
+ask() { psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "$2"; }
+[[ $(ask "$2" "select pg_is_in_recovery() and exists (select from pg_stat_wal_receiver where status = 'streaming')") == t ]] ||
+  { echo "move: the new server is not a replica that streams" >&2; exit 1; }
+began=$(date +%s%3N)
+waited() { echo $(($(date +%s%3N) - began)); }
+release() {
+  psql -XAtqd "$1" -c "alter system reset default_transaction_read_only" -c "select pg_reload_conf()" >/dev/null
+  echo "move: nothing has changed, the old server goes on. Requests waited for $(waited) ms" >&2
+}
+trap 'release "$1"' EXIT
+psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "alter system set default_transaction_read_only = on" -c "select pg_reload_conf()" >/dev/null
+# A new session has the setting after all others were told of it. Who begins a transaction from then on cannot write, so those that began before
+# it have to end.
+at=
+until [[ -n $at ]]; do at=$(ask "$1" "select clock_timestamp() where current_setting('default_transaction_read_only') = 'on'"); done
+before="from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and xact_start <= '$at'"
+moved=
+until [[ $moved == t || $(waited) -gt 3000 ]]; do
+  end=$(ask "$1" "select pg_current_wal_flush_lsn() where not exists (select $before)")
+  [[ -z $end ]] || moved=$(ask "$2" "select pg_last_wal_replay_lsn() >= '$end'")
+done
+if [[ $moved != t ]]; then
+  release "$1"
+  trap - EXIT
+  echo "move: the new server is behind, or these do not end:" "$(ask "$1" "select string_agg(application_name || ', process ' || pid, '; ') $before")" >&2
+  exit 1
+fi
+trap - EXIT
+ask "$2" "select pg_promote()" >/dev/null
+bash -c "$3"
+echo "move: requests waited for $(waited) ms"

@@ -5,13 +5,17 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/admin/operators"
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
@@ -24,17 +28,8 @@ func TestReloadOfTheDatabase(t *testing.T) {
 	pgtest.NotOnCluster(t, "the role is of one server")
 	t.Parallel()
 	db, other := pgtest.New(t), pgtest.New(t)
-	role := "connect_" + strings.ToLower(rand.Text())
-	db.Define(t, "create role "+role+" superuser login password 'one'")
-	t.Cleanup(func() { db.Define(t, "drop role "+role) })
-	at := func(db *pgtest.DB, password string) string {
-		address, err := url.Parse(db.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		address.User = url.UserPassword(role, password)
-		return address.String()
-	}
+	role := newRole(t, db)
+	at := func(db *pgtest.DB, password string) string { return urlAs(t, db, role, password) }
 	file := filepath.Join(t.TempDir(), "url")
 	lead := func(to string) {
 		t.Helper()
@@ -87,4 +82,135 @@ func TestReloadOfTheDatabase(t *testing.T) {
 	}
 	<-ended
 	_ = cmd.Wait()
+}
+
+// newRole makes a role of the test's own, whose password is "one".
+func newRole(t *testing.T, db *pgtest.DB) string {
+	t.Helper()
+	role := "connect_" + strings.ToLower(rand.Text())
+	db.Define(t, "create role "+role+" superuser login password 'one'")
+	t.Cleanup(func() { db.Define(t, "drop role "+role) })
+	return role
+}
+
+func urlAs(t *testing.T, db *pgtest.DB, role, password string) string {
+	t.Helper()
+	address, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, password)
+	return address.String()
+}
+
+// The page "Rotate everything after a leak": after its steps, in their order, the operator's token, the database's password, the keyset with what it
+// sealed, and the partner's secrets are others. The former ones do not work any more.
+func TestRotateEverything(t *testing.T) {
+	pgtest.NotOnCluster(t, "the role is of one server")
+	t.Parallel()
+	db := pgtest.New(t)
+	role := newRole(t, db)
+	folder := t.TempDir()
+	urlFile, operatorsFile := filepath.Join(folder, "url"), filepath.Join(folder, "operators")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(urlFile, urlAs(t, db, role, "one"))
+	oldToken, line, err := operators.Create(operators.Operator{Name: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(operatorsFile, line+"\n")
+	env := slicesWithout(allSettings(t, db), "CONNECT_DATABASE_URL")
+	keyset := settingOf(t, env, "CONNECT_KEYSET_FILE")
+	env = with(env, "CONNECT_DATABASE_URL_FILE="+urlFile, "CONNECT_OPERATOR_TOKENS_FILE="+operatorsFile)
+	connect := func(partner pgtest.Client) oauth.Tokens {
+		t.Helper()
+		keys, err := credential.LoadKeyring(keyset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return edgetest.Connect(t, oauth.New(db.Pool, keys, oauth.DefaultSettings), partner, scope.All, db.User(t).ID)
+	}
+	partner := db.Client(t)
+	before := connect(partner)
+	hook := []string{"client", "webhook", "set", partner.ID.String(), "https://partner.example/webhooks"}
+	oldHook := succeedJSON[operatorapi.WebhookWithSecret](t, env, "", hook...).WebhookSecret
+
+	var cmd *exec.Cmd
+	var s *service
+	var ended <-chan struct{}
+	start := func() { cmd, s, ended = startProcess(t, env) }
+	signal := func(signal syscall.Signal) {
+		t.Helper()
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := func() { signal(syscall.SIGTERM); <-ended; _ = cmd.Wait() }
+	start()
+	if got := s.answers(t, oldToken); got != http.StatusOK {
+		t.Fatalf("the operator's token before: %d", got)
+	}
+	newToken, secrets := "", operatorapi.ResumedClient{}
+	for _, line := range section(t, "Rotate everything after a leak", "/etc/connect-svc/operators", operatorsFile, "/etc/connect-svc/keyset.json", keyset,
+		"/etc/connect-svc/leaked.json", filepath.Join(folder, "leaked.json"), "postgres://localhost/connect", "'"+db.URL+"'", "'connect'", "'"+role+"'") {
+		switch {
+		case strings.HasPrefix(line, "connect-svc operator-token "):
+			line = strings.Replace(line, " | sed", " | tee "+filepath.Join(folder, "token")+" | sed", 1)
+			bashDone(t, env, line)
+			text, err := os.ReadFile(filepath.Join(folder, "token"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			newToken = strings.Fields(string(text))[1]
+		case strings.Contains(line, `\password`): // it asks
+			db.Define(t, "alter role "+role+" password 'two'")
+			write(urlFile, urlAs(t, db, role, "two"))
+		case line == "systemctl reload connect-svc":
+			signal(syscall.SIGHUP)
+			wait.Until(t, "the settings are read", func() bool { return strings.Contains(s.log.String(), "the settings were read again") })
+			if got := s.answers(t, oldToken); got != http.StatusUnauthorized {
+				t.Errorf("the operator's former token: %d", got)
+			}
+			if got := s.answers(t, newToken); got != http.StatusOK {
+				t.Errorf("the operator's new token: %d", got)
+			}
+		case line == "systemctl stop connect-svc":
+			token := before.RefreshToken
+			if status, body, _ := refreshed(t, s.public, partner, &token); status != http.StatusOK {
+				t.Errorf("a refresh after a new password: %d %s", status, body)
+			}
+			before.RefreshToken = token
+			stop()
+		case line == "systemctl start connect-svc":
+			start()
+		case line == "connect-svc client resume ID":
+			secrets = succeedJSON[operatorapi.ResumedClient](t, env, "", "client", "resume", partner.ID.String())
+		default:
+			bashDone(t, env, line)
+		}
+	}
+	defer stop()
+	if _, err := postgres.Open(t.Context(), urlAs(t, db, role, "one")); err == nil {
+		t.Error("the database's former password works")
+	}
+	token := before.RefreshToken
+	if status, body, _ := refreshed(t, s.public, partner, &token); status != http.StatusUnauthorized {
+		t.Errorf("a former secret: %d %s", status, body)
+	}
+	partner.Secret = secrets.ClientSecret
+	if status, body, _ := refreshed(t, s.public, partner, &token); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") {
+		t.Errorf("a former refresh token: %d %s", status, body)
+	}
+	if secrets.WebhookSecret == nil || *secrets.WebhookSecret == *oldHook {
+		t.Error("the webhook has no new secret")
+	}
+	after := connect(partner).RefreshToken
+	if status, body, _ := refreshed(t, s.public, partner, &after); status != http.StatusOK {
+		t.Errorf("a refresh of a new connection: %d %s", status, body)
+	}
 }

@@ -24,12 +24,14 @@ type homeView struct {
 	InNeed  []partnerInNeed
 	Changes int64 // requests of partners that wait
 	Days    daysView
+	Glances []glance // none if nothing happened
 }
 
 // daysView shows the figures of today, yesterday and all days.
 type daysView struct {
 	Today, Yesterday, All usage.Day
-	Charts                []chart  // none without a request
+	Charts                []chart // none without a request
+	days                  []usage.Day
 	Figures               []string // to show; without a request, those that are not zero
 }
 
@@ -55,6 +57,9 @@ func (c *console) showHome(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x.Days = report
+	if len(report.Figures) > 0 {
+		x.Glances = c.writer(r).glances(report.days)
+	}
 	if x.Changes, err = c.Clients.CountChanges(r.Context()); err != nil {
 		return err
 	}
@@ -76,7 +81,7 @@ func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error)
 		return daysView{}, err
 	}
 	last := len(report.Days) - 1
-	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total}
+	x := daysView{Today: report.Days[last], Yesterday: report.Days[last-1], All: report.Total, days: report.Days}
 	say := c.writer(r)
 	for _, name := range allFigures {
 		if (partner == uuid.Nil || name != "active_partners") && (x.All.Requests > 0 || say.figure(name, x.All) != say.figure(name, usage.Day{})) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/testing/edgetest"
@@ -105,4 +106,45 @@ func TestChromiumHome(t *testing.T) {
 	s.looks(t, "found-partners")
 	s.at(t, Path)
 	s.looks(t, "home")
+}
+
+// The overview has five figures, each with its week before, a drawing that is there in words, too, and its list.
+func TestGlances(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	v := f.signedIn(t, edgetest.GraceToken)
+	if quiet := v.Get(Path).Find("#glance").Length(); quiet != 0 {
+		t.Error("figures of nothing")
+	}
+	f.DB.Exec(t, `insert into usage_days (client_id, day, metric, n)
+		select $1, $2::date - d, metric, n
+		from (values (0, 'authorized', 1000), (1, 'authorized', 3), (7, 'authorized', 4), (8, 'authorized', 5), (14, 'authorized', 5), (15, 'authorized', 2000),
+			(1, 'now_authorized', 120), (8, 'now_authorized', 100), (2, 'requests', 1000), (2, 'rate_limited', 30), (2, 'refused', 15), (2, 'failed', 5),
+			(9, 'requests', 2000), (9, 'failed', 20), (3, 'webhooks_failed', 7)) figures (d, metric, n)`, uuid.Nil, start)
+	glances := func() (texts []string) {
+		t.Helper()
+		for _, item := range v.Get(Path).Find(".glances li").EachIter() {
+			texts = append(texts, strings.Join(strings.Fields(item.Text()), " ")+" → "+item.Find("a").AttrOr("href", "")+" "+item.Find("svg").AttrOr("aria-label", ""))
+		}
+		return texts
+	}
+	want := []string{
+		"Active connections120 +20%; a week before 100 → /console/partners By day: 120 at most, on 2026-03-09; 120 yesterday",
+		"New connections7 −30%; a week before 10 → /console/audit?action=connection.authorized By day: 2,000 at most, on 2026-02-23; 3 yesterday",
+		"Requests1,000 −50%; a week before 2,000 → /console/partners?hours=168 By day: 2,000 at most, on 2026-03-01; 0 yesterday",
+		"Refused or failed5% a week before 1% → /console/partners?hours=168&order=failures By day: 50 at most, on 2026-03-08; 0 yesterday",
+		"Webhooks given up7 a week before 0 → /console/partners?hours=168&failing=1&order=failures By day: 7 at most, on 2026-03-07; 0 yesterday",
+	}
+	if diff := cmp.Diff(want, glances()); diff != "" {
+		t.Errorf("the figures (-want +got):\n%s", diff)
+	}
+	f.DB.Exec(t, "insert into usage_days values ($1, $2, 'now_authorized', 50), ($1, $2::date - 7, 'now_authorized', 100)", uuid.Nil, start)
+	if now := glances(); !strings.HasPrefix(now[0], "Active connections50 −50%; a week before 100 ") {
+		t.Errorf("today's count: %s", now[0])
+	}
+	for _, item := range v.Get(Path).Find(".glances a").EachIter() {
+		if list := v.Get(item.AttrOr("href", "")); list.StatusCode != http.StatusOK {
+			t.Errorf("%s leads to status %d", item.Text(), list.StatusCode)
+		}
+	}
 }

@@ -46,6 +46,7 @@ import (
 	"connect-svc/internal/foundation/brand"
 	"connect-svc/internal/foundation/locale"
 	"connect-svc/internal/foundation/network"
+	"connect-svc/internal/foundation/timezone"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 )
@@ -152,6 +153,7 @@ type view struct {
 	Part string    // the entry in the navigation
 	Find *string   // what was searched for, or nil if the page is not about a search
 	News string    // the text of the act that was just done
+	Zone string    // in which the page shows times
 	X    any       // the page's own data
 
 	rights map[string]right
@@ -169,13 +171,16 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, name string, x 
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, name string, x any) error {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Path+"/"), "/")
-	v := view{Who: principalOf(r), Part: part, X: x, rights: c.rights}
+	v := view{Who: principalOf(r), Part: part, Zone: c.zoneOf(r), X: x, rights: c.rights}
 	result := r.URL.Query().Get("done")
 	if _, known := doneTexts[result]; known {
 		v.News = string(c.site.Locale(r).HTML("console.done." + result))
 	}
 	if r.URL.Path == findPath || r.URL.Path == usersPath {
 		v.Find = new(r.URL.Query().Get("q"))
+	}
+	if v.Zone != "UTC" {
+		w = zoned{w, timezone.Location(v.Zone)}
 	}
 	c.site.Write(w, r, status, name, v)
 	return nil
@@ -194,5 +199,5 @@ var doneTexts = map[string]struct{}{
 	"partner_changed": {}, "partner_exists": {}, "logo_set": {}, "logo_removed": {}, "partner_disabled": {}, "partner_enabled": {},
 	"partner_revoked": {}, "partner_offboarded": {}, "webhook_set": {}, "webhook_removed": {}, "webhook_paused": {}, "webhook_resumed": {},
 	"change_requested": {}, "change_same": {}, "change_withdrawn": {}, "change_approved": {}, "change_refused": {}, "change_stale": {}, "event_replayed": {}, "event_waits": {},
-	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {},
+	"server_dismissed": {}, "sessions_ended": {}, "session_ended": {}, "zone_set": {}, "zone_unknown": {},
 }

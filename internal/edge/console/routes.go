@@ -67,6 +67,7 @@ func (c *console) routes() []route {
 		{Path + "/static/{name}", anyone, short, handlers{get: c.site.ServeFile}},
 		{Path + "/sign-in", anyone, short, handlers{c.showSignIn, c.signIn}},
 		{Path + "/sign-out", anyone, short, handlers{post: c.signOut}},
+		{Path + "/zone", anyone, short, handlers{post: c.setZone}},
 		{PreviewFiles + "{name}", operator, short, handlers{get: func(w http.ResponseWriter, r *http.Request) error { return c.Consent.ServeFile(w, r) }}},
 		{findPath, operator, short, handlers{get: c.find}},
 		{auditPath, operator, short, handlers{get: c.listAudit}},

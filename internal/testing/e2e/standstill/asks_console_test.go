@@ -66,10 +66,12 @@ func (w *whole) consoleAsks(t *testing.T) []ask {
 	signIn.fault = 200
 	style := one.get("/static/{name}", w.consoleStyle(t))
 	style.fault = 200
+	zone := one.post("/zone", "/zone", url.Values{"zone": {"Europe/Berlin"}})
+	zone.fault = 303
 	slash := one.get("/", "/")
 	slash.well = 303
 	return append([]ask{
-		signIn, style, one.get("", ""), slash,
+		signIn, style, zone, one.get("", ""), slash,
 		one.post("/sign-in", "/sign-in", url.Values{"token": {edgetest.UnnamedToken}}),
 		leaving.post("/sign-out", "/sign-out", nil),
 		one.get("/users", "/users"),

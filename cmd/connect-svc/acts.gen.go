@@ -238,7 +238,7 @@ func (c clientDisableCommand) Run(p *program, group *clientCommands, api *operat
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("lock out client %s (%s): %s and %s of its own pages end, and events wait for four days at most", c.ID.UUID, preview.Name, count(preview.PortalLinks, "link"), count(preview.PortalSessions, "session"))); err != nil {
+	if err := c.confirmAtTerminal(p, fmt.Sprintf("lock out client %s (%s): %s and %s of its own pages end, and events wait for four days at most", c.ID.UUID, preview.Name, count(preview.PortalLinks, "link"), count(preview.PortalSessions, "session"))); err != nil {
 		return err
 	}
 	answer, err := decode[operatorapi.Client](api.DisableClient(p.ctx, c.ID.UUID))
@@ -398,7 +398,7 @@ func (c clientRotateSecretCommand) Run(p *program, group *clientCommands, api *o
 		if err != nil {
 			return err
 		}
-		if err := c.confirm(p, fmt.Sprintf("stop the secret of client %s (%s) at once; with --overlap it works for a while", c.ID.UUID, preview.Name)); err != nil {
+		if err := c.confirmAtTerminal(p, fmt.Sprintf("stop the secret of client %s (%s) at once; with --overlap it works for a while", c.ID.UUID, preview.Name)); err != nil {
 			return err
 		}
 	}
@@ -493,7 +493,7 @@ func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, api *
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(p, fmt.Sprintf("remove the webhook of client %s (%s) with its secret, and drop %s that would still be sent", c.ID.UUID, preview.Name, count(preview.WaitingEvents, "event"))); err != nil {
+	if err := c.confirmAtTerminal(p, fmt.Sprintf("remove the webhook of client %s (%s) with its secret, and drop %s that would still be sent", c.ID.UUID, preview.Name, count(preview.WaitingEvents, "event"))); err != nil {
 		return err
 	}
 	if _, err := api.RemoveWebhook(p.ctx, c.ID.UUID); err != nil {

@@ -61,13 +61,13 @@ func TestClient(t *testing.T) {
 		t.Errorf("show, for people:\n%s", text)
 	}
 
-	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "disable", id, "--yes"); got.Status != operatorapi.ClientStatusDisabled || works(created.ClientSecret) {
+	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "disable", id); got.Status != operatorapi.ClientStatusDisabled || works(created.ClientSecret) {
 		t.Errorf("disabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
 	if got := succeedJSON[operatorapi.Client](t, env(db), "", "client", "enable", id); got.Status != operatorapi.ClientStatusActive || !works(created.ClientSecret) {
 		t.Errorf("enabled: status %s, secret works: %t", got.Status, works(created.ClientSecret))
 	}
-	rotated := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id, "--yes")
+	rotated := succeedJSON[operatorapi.RotatedClientSecret](t, env(db), "", "client", "rotate-secret", id)
 	if works(created.ClientSecret) || !works(rotated.ClientSecret) {
 		t.Errorf("after the rotation the old secret works: %t, the new one: %t", works(created.ClientSecret), works(rotated.ClientSecret))
 	}

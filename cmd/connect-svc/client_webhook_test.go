@@ -113,10 +113,10 @@ func TestClientWebhook(t *testing.T) {
 	if again := act("set", id, hook); again.Webhook.StoppedAt != nil {
 		t.Errorf("set after it was stopped: %+v", again.Webhook)
 	}
-	if removed := succeedJSON[operatorapi.Client](t, env, "", "client", "webhook", "remove", id, "--yes"); removed.ClientId.String() != id || removed.Webhook != nil {
+	if removed := succeedJSON[operatorapi.Client](t, env, "", "client", "webhook", "remove", id); removed.ClientId.String() != id || removed.Webhook != nil {
 		t.Errorf("removed: %+v", removed)
 	}
-	refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", "remove", id, "--yes")
+	refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", "remove", id)
 	for _, act := range []string{"rotate-secret", "pause", "resume"} {
 		refuse(t, env, statusFailed, []string{"has no webhook"}, "client", "webhook", act, id)
 	}
@@ -139,8 +139,8 @@ func TestClientWebhookRefusals(t *testing.T) {
 		"set of unknown":          {good, []string{"client", "webhook", "set", unknown, hook}, statusFailed, "no such client"},
 		"rotate of unknown":       {good, []string{"client", "webhook", "rotate-secret", unknown}, statusFailed, "no such client"},
 		"rotate without keyset":   {env(db), []string{"client", "webhook", "rotate-secret", id}, statusUsage, "CONNECT_KEYSET_FILE"},
-		"remove of unknown":       {good, []string{"client", "webhook", "remove", unknown, "--yes"}, statusFailed, "no such client"},
-		"remove of nothing":       {good, []string{"client", "webhook", "remove", id, "--yes"}, statusFailed, "has no webhook"},
+		"remove of unknown":       {good, []string{"client", "webhook", "remove", unknown}, statusFailed, "no such client"},
+		"remove of nothing":       {good, []string{"client", "webhook", "remove", id}, statusFailed, "has no webhook"},
 		"create with plain http":  {good, append(slices.Clone(create), "http://partner.example/"), statusUsage, "--webhook-url: must"},
 		"create without keyset":   {env(db), append(slices.Clone(create), hook), statusUsage, "CONNECT_KEYSET_FILE"},
 		"update with plain http":  {good, []string{"client", "update", id, "--webhook-url", "http://partner.example/", "--burst", "7"}, statusUsage, "--webhook-url: must"},

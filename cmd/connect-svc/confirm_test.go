@@ -42,27 +42,30 @@ func TestConfirmation(t *testing.T) {
 	}
 	before := whole()
 	for _, test := range []struct {
-		args []string
-		says []string
+		args     []string
+		says     []string
+		scripted bool // goes on without a terminal
 	}{
-		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection"}},
+		{[]string{"client", "offboard", company.ID.String()}, []string{"Ride Club", company.ID.String(), "1 connection"}, false},
 		{[]string{"connection", "disconnect", "--user", user.ID.String(), "--client", company.ID.String()},
-			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}},
-		{[]string{"client", "disable", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}},
-		{[]string{"client", "suspend", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}},
-		{[]string{"client", "resume", company.ID.String(), "--keyset-file", keyset}, []string{"Ride Club", company.ID.String(), "new secrets"}},
-		{[]string{"client", "rotate-secret", company.ID.String()}, []string{"Ride Club", company.ID.String(), "at once"}},
-		{[]string{"client", "webhook", "remove", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 events"}},
-		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}},
+			[]string{"Ride Club", user.Email, user.ID.String(), company.ID.String()}, false},
+		{[]string{"client", "disable", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}, true},
+		{[]string{"client", "suspend", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 links and 0 sessions"}, false},
+		{[]string{"client", "resume", company.ID.String(), "--keyset-file", keyset}, []string{"Ride Club", company.ID.String(), "new secrets"}, false},
+		{[]string{"client", "rotate-secret", company.ID.String()}, []string{"Ride Club", company.ID.String(), "at once"}, true},
+		{[]string{"client", "webhook", "remove", company.ID.String()}, []string{"Ride Club", company.ID.String(), "0 events"}, true},
+		{[]string{"user", "delete", user.ID.String()}, []string{"1 connection ", user.Email, user.ID.String(), "activity"}, false},
 		{[]string{"remove", "adjustment", "--user", user.ID.String(), "--id", correction},
-			[]string{correction, user.Email, "-30 of daily_steps on 2026-01-02 (70 → 100, 0 partners can read this day)"}},
-		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-02"}, []string{"2026-01-02", user.Email, ": 1 recorded day"}},
-		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-03"}, []string{"2026-01-03", user.Email, ": 0 recorded days"}},
-		{[]string{"remove", "ride", "--user", user.ID.String(), "--source-id", "r1"}, []string{"r1", user.Email, ": 0 recorded rides"}},
-		{[]string{"migrate", "down"}, []string{".sql", "data"}},
+			[]string{correction, user.Email, "-30 of daily_steps on 2026-01-02 (70 → 100, 0 partners can read this day)"}, false},
+		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-02"}, []string{"2026-01-02", user.Email, ": 1 recorded day"}, false},
+		{[]string{"remove", "steps", "--user", user.ID.String(), "--date", "2026-01-03"}, []string{"2026-01-03", user.Email, ": 0 recorded days"}, false},
+		{[]string{"remove", "ride", "--user", user.ID.String(), "--source-id", "r1"}, []string{"r1", user.Email, ": 0 recorded rides"}, false},
+		{[]string{"migrate", "down"}, []string{".sql", "data"}, false},
 	} {
 		t.Run(strings.Join(test.args[:2], " "), func(t *testing.T) {
-			refuse(t, env(db), statusUsage, append(test.says, "this will", "--yes"), test.args...)
+			if !test.scripted {
+				refuse(t, env(db), statusUsage, append(test.says, "this will", "--yes"), test.args...)
+			}
 			for _, answer := range []string{"no\n", "\n", "y\n", ""} {
 				got := atTerminal(t.Context(), env(db), answer, test.args...)
 				if got.status != statusFailed || got.stdout != "" || !strings.Contains(got.stderr, "nothing was done") {

@@ -147,7 +147,7 @@ func TestDocumentedCommands(t *testing.T) {
 	for i := range documents {
 		documents[i] = strings.TrimPrefix(documents[i], "../../")
 	}
-	const rare = "docs/days.md" // which ends much of what the other documents are about
+	const rare = "docs/days.md"                                                                                            // which ends much of what the other documents are about
 	documents = slices.DeleteFunc(documents, func(name string) bool { return name == "docs/settings.md" || name == rare }) // texts of the flags
 	order := slices.Concat([]string{"docs/install.md", "README.md", "CONTRIBUTING.md"}, documents, []string{rare})
 	makefile, err := os.ReadFile("../../Makefile")

@@ -30,7 +30,7 @@ func TestNamesInsteadOfIDs(t *testing.T) {
 		t.Errorf("shows %s", got.ClientId)
 	}
 	for _, args := range [][]string{
-		{"client", "update", "Ride & Co", "--burst", "7"}, {"client", "errors", "Ride & Co"}, {"client", "disable", "Ride & Co", "--yes"},
+		{"client", "update", "Ride & Co", "--burst", "7"}, {"client", "errors", "Ride & Co"}, {"client", "disable", "Ride & Co"},
 		{"client", "webhook", "set", "Ride & Co", hook}, {"usage", "--client", "Ride & Co"}, {"webhook", "list", "--client", "Ride & Co"},
 		{"connection", "list", "--client", "Ride & Co"}, {"audit", "list", "--client", "Ride & Co"}, {"audit", "list", "--user", "ada@example.com"},
 		{"audit", "list", "--user", walker}, {"sample-data", "--user", "ada@example.com", "--days", "1"}, {"client", "offboard", "Ride & Co", "--yes"},

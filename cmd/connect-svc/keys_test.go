@@ -87,7 +87,7 @@ func TestKeysAdopt(t *testing.T) {
 		t.Errorf("adopted: %v", adopted)
 	}
 	refuse(t, with(ours), statusFailed, []string{"CONNECT_KEYSET_FILE"}, set...)
-	succeed(t, env(db), "", "client", "webhook", "remove", company, "--yes")
+	succeed(t, env(db), "", "client", "webhook", "remove", company)
 	succeed(t, with(other), "", set...)
 }
 

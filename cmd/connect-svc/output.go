@@ -199,6 +199,14 @@ func (c confirmation) confirm(p *program, question string) error {
 	return nil
 }
 
+// confirmAtTerminal is confirm for a command that scripts run without --yes: nobody is asked without a terminal.
+func (c confirmation) confirmAtTerminal(p *program, question string) error {
+	if !p.asks {
+		return nil
+	}
+	return c.confirm(p, question)
+}
+
 // count is "1 connection", "2 connections".
 func count(n int64, thing string) string {
 	if n == 1 {

@@ -25,7 +25,7 @@ type command struct {
 	Confirm, Thing, Then, Say string
 	Columns, Fields           string
 	Note, Notes, View         string
-	Print, Hand               bool
+	Print, Hand, Scripted     bool
 
 	operation
 	all      []flag

@@ -39,7 +39,7 @@ func TestRefuses(t *testing.T) {
 		"a command of a group":      {"commands: [list, ended, disconnect]", "commands: [list, ended, connect]", `there is no command "connection connect"`},
 		"a command that none lists": {"commands: [list, ended, disconnect]", "commands: [list, ended]", `connection disconnect: no group lists it`},
 		"an operation":              {"preview: previewUser", "preview: readEverything", `there is no operation "readEverything" that answers`},
-		"an act without a way back": {"        preview: previewClient\n        unless: overlap\n        confirm: stop the secret of client {id} ({preview.name}) at once; with --overlap it works for a while\n", "", "client rotate-secret: it cannot be undone, and does not ask"},
+		"an act without a way back": {"        preview: previewClient\n        unless: overlap\n        scripted: true\n        confirm: stop the secret of client {id} ({preview.name}) at once; with --overlap it works for a while\n", "", "client rotate-secret: it cannot be undone, and does not ask"},
 		"an act that says nothing":  {"      x-undo: disableClient\n", "", "client enable: x-undo does not say what undoes enableClient, or none"},
 		"a flag that spares":        {"unless: overlap", "unless: overlaps", `there is no duration "overlaps"`},
 		"a parameter":               {"with: { session_id: end }", "with: { session_id: finish }", `no flag is session_id`},

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Backs up what the service cannot do without: the database and the keyset. Usage:
+# Backs up the database. Usage:
 #
-#   CONNECT_DATABASE_URL=postgres://… CONNECT_KEYSET_FILE=keyset.json docs/backup.sh DIRECTORY
+#   CONNECT_DATABASE_URL=postgres://… docs/backup.sh DIRECTORY
 #
-# The directory must not exist yet; it is there only when both are in it. Whoever has it can make credentials for every
-# user: keep it as you keep the keyset. pg_dump reads one snapshot, so the service may run meanwhile.
+# The directory must not exist yet; it is there only when the dump is in it. pg_dump reads one snapshot, so the service may run meanwhile.
+#
+# The keyset is not in it. Keep a copy of that file elsewhere: whoever has both can make credentials for every user, and without the keyset all
+# credentials are lost.
 #
 # On a Citus cluster it is not one snapshot: each node has its own. The script says so, and names a restore point of all nodes, up to
 # which you can restore them together from backups of each node with its archived log.
@@ -41,6 +43,6 @@ if [[ $(psql -XAtd "$url" -c "select to_regclass('pg_catalog.pg_dist_node') is n
 fi
 # The buckets of the rate limiter are worth nothing later.
 pg_dump --format=custom --no-owner --no-unlogged-table-data --file="$half/database.dump" --dbname="$url"
-cp -- "${CONNECT_KEYSET_FILE:?is not set}" "$half/keyset.json"
 mv -T -- "$half" "$1"
 trap - EXIT
+echo "backup: the keyset is not in it, and is needed to restore: keep a copy of it elsewhere" >&2

@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# Restores a backup into an empty database, and the keyset to a file that must not exist yet. Usage:
+# Restores a backup into an empty database. Usage:
 #
 #   CONNECT_DATABASE_URL=postgres://… CONNECT_KEYSET_FILE=keyset.json docs/restore.sh DIRECTORY
 #
-# The database is restored in one transaction: after a failure it is as empty as before, and there is no keyset.
+# The file is your copy of the keyset: a backup has none. It must have the keys that seal the credentials of the backup. If the file is missing, and
+# the backup is one of release 1.0.0, which had the keyset in it, the script restores that, too.
+#
+# The database is restored in one transaction: after a failure it is as empty as before.
 set -euo pipefail
 umask 077
 [ $# -eq 1 ] || { echo "usage: restore.sh DIRECTORY" >&2; exit 2; }
 keyset=${CONNECT_KEYSET_FILE:?is not set}
-[ ! -e "$keyset" ] || { echo "restore: $keyset exists already" >&2; exit 1; }
+has=$keyset
+if [ ! -e "$keyset" ]; then
+  has=$1/keyset.json
+  [ -e "$has" ] || { echo "restore: $keyset is missing: put your copy of the keyset there first" >&2; exit 1; }
+fi
+# The ids of the keys are no secret. The server compares more when it starts.
+for key in $(pg_restore --data-only --table=keyset_marks --file=- "$1/database.dump" | sed -n 's/^\([0-9]\{1,10\}\)\t.*/\1/p'); do
+  grep -qE "\"keyId\" *: *$key([^0-9]|\$)" "$has" || { echo "restore: $has lacks key $key, which seals credentials of this backup" >&2; exit 1; }
+done
 # The password goes by the environment: what a program is called with, everybody on the machine can see.
 url=${CONNECT_DATABASE_URL:?is not set}
 if [[ $url =~ ^([a-z]+://[^:/@?]*):([^@/?]*)@(.*)$ ]]; then
@@ -29,4 +40,4 @@ if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([
   [[ $url == *sslrootcert=* || -e ${HOME-}/.postgresql/root.crt ]] || export PGSSLROOTCERT=$roots
 fi
 pg_restore --exit-on-error --single-transaction --no-owner --dbname="$url" "$1/database.dump"
-cp -- "$1/keyset.json" "$keyset"
+[ "$has" = "$keyset" ] || cp -- "$has" "$keyset"

@@ -264,7 +264,7 @@ func TestReconcileAfterRestore(t *testing.T) {
 
 	for _, log := range []string{asJSON, asCSV} {
 		after := pgtest.NewEmpty(t)
-		script("restore.sh", after.URL, log+".keyset")
+		script("restore.sh", after.URL, keyset)
 		if may, err := postgres.MayLackCommits(t.Context(), after.Pool); err != nil || !may {
 			t.Errorf("the restored database asks for no reconciliation: %t, %v", may, err)
 		}

@@ -64,6 +64,21 @@ func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
 		return u.String()
 	}
 	script(t, "backup.sh", as(before.URL, false), keyset, backup)
+	if kept, err := filepath.Glob(filepath.Join(backup, "*")); err != nil || len(kept) != 1 || filepath.Base(kept[0]) != "database.dump" {
+		t.Errorf("the backup has %v, %v: want the dump alone", kept, err)
+	}
+	refused := func(says string) {
+		t.Helper()
+		if out, err := command("restore.sh", after.URL, restored, backup).CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
+			t.Errorf("restored: %v, %s, want %q", err, out, says)
+		}
+	}
+	refused("is missing")
+	if err := credential.CreateKeyset(restored); err != nil { // of somebody else
+		t.Fatal(err)
+	}
+	refused("lacks key")
+	copyFile(t, keyset, restored)
 	script(t, "restore.sh", as(after.URL, true), restored, backup)
 	fresh := e2e.Open(t, after, restored)
 
@@ -93,8 +108,8 @@ func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
 	}
 
 	// Neither script writes over anything.
-	for name, target := range map[string]string{"backup.sh": backup, "restore.sh": backup} {
-		if out, err := command(name, after.URL, restored, target).CombinedOutput(); err == nil || !strings.Contains(string(out), "exists already") {
+	for name, says := range map[string]string{"backup.sh": "exists already", "restore.sh": "already exists"} {
+		if out, err := command(name, after.URL, restored, backup).CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
 			t.Errorf("%s again: %v, %s", name, err, out)
 		}
 	}
@@ -126,9 +141,6 @@ func TestBackupVerifiesTLS(t *testing.T) {
 		run := func(trusted string) (string, error) {
 			c := command(name, server.String(), keyset, filepath.Join(dir, "backup"))
 			c.Env = append(c.Env, "HOME="+dir, "SSL_CERT_FILE="+trusted, "PGSSLROOTCERT=")
-			if name == "restore.sh" {
-				c.Env = append(c.Env, "CONNECT_KEYSET_FILE="+filepath.Join(dir, "restored.json"))
-			}
 			out, err := c.CombinedOutput()
 			return string(out), err
 		}
@@ -139,6 +151,35 @@ func TestBackupVerifiesTLS(t *testing.T) {
 			t.Fatalf("%s: %v, %s", name, err, out)
 		}
 	}
+}
+
+// copyFile replaces a file.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Backups of release 1.0.0 have the keyset in them.
+func TestRestoreOfAnOlderBackup(t *testing.T) {
+	pgtest.NotOnCluster(t, "the scripts are the same")
+	t.Parallel()
+	before, after, dir := pgtest.New(t), pgtest.NewEmpty(t), t.TempDir()
+	keyset, backup, restored := keysetFile(t), filepath.Join(dir, "backup"), filepath.Join(dir, "restored.json")
+	e2e.Open(t, before, keyset)
+	if out, err := command("backup.sh", before.URL, keyset, backup).CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	copyFile(t, keyset, filepath.Join(backup, "keyset.json"))
+	if out, err := command("restore.sh", after.URL, restored, backup).CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	e2e.Open(t, after, restored)
 }
 
 func command(name, databaseURL, keyset, dir string) *exec.Cmd {

@@ -281,6 +281,9 @@ func (d *operatorDesk) calls(yesterday *operatorDesk) []call {
 		{"disconnect", []step{d.run(about("connection disconnect --user %s --client %s --yes", email, connected))},
 			[]step{d.ask(later(about("DELETE users/%s/connections/%s", user, connected), 1))},
 			[]step{d.fill(later(about("users/%s/connections/%s/disconnect", user, connected), 2))}},
+		{"a copy of my data", []step{d.run(about("user export %s", email))},
+			[]step{d.ask(about("GET users?email=%s", query)), d.ask(about("GET users/%s/export", user))},
+			[]step{d.look(about("find?q=%s", query)), d.look(about("users/%s", user)), d.look(about("users/%s/export", user))}},
 		{"delete me", []step{d.run(later(about("user delete %s --yes", email), 3))}, []step{d.ask(later(about("DELETE users/%s", user), 4))},
 			[]step{d.fill(later(about("users/%s/delete", user), 5))}},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ import (
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/proxytest"
 	"connect-svc/internal/testing/wait"
 )
 
@@ -30,13 +32,16 @@ type movable struct {
 	old, replica *embedded.Server
 	db           *pgtest.DB // of the old server
 	partner      pgtest.Client
-	tokens       []string // of connections
+	connected    []oauth.Tokens
+	tokens       []string // refresh tokens of these connections, as they are now
 	file         string   // with the URL
 	running      *exec.Cmd
+	ended        <-chan struct{}
 	*service
 }
 
-func newMovable(t *testing.T, connections int) *movable {
+// newMovable starts the service with settings that depend on its databases; nil: none besides the usual ones.
+func newMovable(t *testing.T, connections int, settings func(*movable) []string) *movable {
 	t.Helper()
 	pgtest.NotOnCluster(t, "the servers are the test's own")
 	m := &movable{file: filepath.Join(t.TempDir(), "url")}
@@ -64,21 +69,26 @@ func newMovable(t *testing.T, connections int) *movable {
 	m.partner = m.db.Client(t, func(c *pgtest.Client) { c.RequestsPerMinute = 1_000_000 })
 	authority := oauth.New(m.db.Pool, keys, oauth.DefaultSettings)
 	for range connections {
-		m.tokens = append(m.tokens, edgetest.Connect(t, authority, m.partner, scope.All, m.db.User(t).ID).RefreshToken)
+		tokens := edgetest.Connect(t, authority, m.partner, scope.All, m.db.User(t).ID)
+		m.connected, m.tokens = append(m.connected, tokens), append(m.tokens, tokens.RefreshToken)
 	}
-	var ended <-chan struct{}
-	m.running, m.service, ended = startProcess(t, with(env, "CONNECT_DATABASE_URL_FILE="+m.file))
-	t.Cleanup(func() {
-		if err := m.running.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		<-ended
-		_ = m.running.Wait()
-		if t.Failed() {
-			t.Logf("the log:\n%s", &m.log)
-		}
-	})
+	if settings != nil {
+		env = with(env, settings(m)...)
+	}
+	m.running, m.service, m.ended = startProcess(t, with(env, "CONNECT_DATABASE_URL_FILE="+m.file))
 	return m
+}
+
+// stop ends the service, before the context of the test does.
+func (m *movable) stop(t *testing.T) {
+	t.Helper()
+	if err := m.running.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	<-m.ended
+	if err := m.running.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // lead writes the URL of the database into the file.
@@ -137,7 +147,8 @@ func slicesWithout(env []string, name string) (rest []string) {
 // The page "Move to another database server": partners refresh meanwhile, no refresh fails, and each connection goes on at the new server.
 func TestMoveToAnotherServer(t *testing.T) {
 	t.Parallel()
-	m := newMovable(t, 4)
+	m := newMovable(t, 4, nil)
+	defer m.stop(t)
 	lines := section(t, "Move to another database server", "docs/move.sh", "../../docs/move.sh", "postgres://old/connect", "'"+m.old.URL()+"'",
 		"postgres://new/connect", "'"+m.replica.URL()+"'", "systemctl reload connect-svc", fmt.Sprintf("kill -HUP %d", m.running.Process.Pid))
 	if len(lines) != 1 {
@@ -178,4 +189,85 @@ func TestMoveToAnotherServer(t *testing.T) {
 	if states := pgtest.Value[int](t, replica, "select count(*) from connections where state = 'authorized'"); states != len(m.tokens) {
 		t.Errorf("%d of %d connections are authorized at the new server", states, len(m.tokens))
 	}
+}
+
+// The page "A second region for reads": a server there reads from the replica beside it, and asks the first region for the rest. When the first
+// region has gone, the replica is promoted, and a reload has the server use it for everything.
+func TestSecondRegion(t *testing.T) {
+	t.Parallel()
+	link := proxytest.New(t) // between the regions
+	lines := []string(nil)
+	m := newMovable(t, 1, func(m *movable) []string {
+		lines = section(t, "A second region for reads", "postgres://connect@first.example.com/connect", link.Open(t, m.old.URL()),
+			"postgres://connect@second.example.com/connect", m.replica.URL(), "systemctl reload connect-svc", "reload")
+		m.lead(t, link.Open(t, m.old.URL()))
+		return lines[1:2]
+	})
+	defer m.stop(t)
+	read := func() (int, string) {
+		t.Helper()
+		tokens := m.connected[0]
+		day := tokens.HistoryFrom.Format(time.DateOnly)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			fmt.Sprintf("http://%s/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", m.public, tokens.GrantID, day, day), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+	metric := func(text string) bool {
+		_, metrics := get(t, http.DefaultClient, "http://"+m.private+"/metrics")
+		return strings.Contains(metrics, text)
+	}
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "CONNECT_DATABASE_URL=") || !strings.HasPrefix(lines[1], "CONNECT_DATABASE_READ_URL=") {
+		t.Fatalf("the page has other lines: %q", lines)
+	}
+	wait.Until(t, "a read from the replica", func() bool {
+		if status, body := read(); status != http.StatusOK {
+			t.Fatalf("a read: %d %s", status, body)
+		}
+		return !metric(`connect_database_replica_reads_total{outcome="answered"} 0`)
+	})
+	if status, body, _ := refreshed(t, m.public, m.partner, &m.tokens[0]); status != http.StatusOK {
+		t.Errorf("a refresh by way of the first region: %d %s", status, body)
+	}
+	const generation = "select sum(refresh_generation)::bigint from connections"
+	replica := &pgtest.DB{URL: m.replica.URL(), URLs: []string{m.replica.URL()}, Clock: new(clock.Clock)}
+	replica.Pool = replica.Open(t)
+	wait.Until(t, "the replica has the refresh", func() bool {
+		return pgtest.Value[int64](t, replica, generation) == pgtest.Value[int64](t, m.db, generation)
+	})
+
+	// The first region goes.
+	m.db.Pool.Close()
+	link.Close()
+	if err := m.old.StopAtOnce(); err != nil {
+		t.Fatal(err)
+	}
+	bashDone(t, nil, lines[2])
+	m.lead(t, m.replica.URL())
+	if lines[3] != "reload" {
+		t.Fatalf("the page has other lines: %q", lines)
+	}
+	if err := m.running.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the settings are read", func() bool { return strings.Contains(m.log.String(), "the settings were read again") })
+	if status, body := read(); status != http.StatusOK {
+		t.Errorf("a read afterwards: %d %s", status, body)
+	}
+	if status, body, _ := refreshed(t, m.public, m.partner, &m.tokens[0]); status != http.StatusOK {
+		t.Errorf("a refresh afterwards: %d %s", status, body)
+	}
+	wait.Until(t, "the service asks for a reconciliation", func() bool { return strings.Contains(m.log.String(), "restore reconcile") })
 }

@@ -119,8 +119,21 @@ create table usage_folds (
 
 insert into usage_folds (counted_until) values ('2000-01-01Z');
 
+-- How long requests of each operation took in each hour, and which part of it the database and the limiter had. Rows are kept for eight days.
+create table latency_hours (
+    hour        timestamptz not null,
+    operation   text        collate "C" not null,
+    requests    bigint      not null,
+    total_us    bigint      not null, -- the sum of all durations, in microseconds
+    database_us bigint      not null,
+    limiter_us  bigint      not null,
+    durations   bigint[]    not null, -- by how long they took, in the buckets of usage_hours (0008)
+    primary key (hour, operation)
+) with (fillfactor = 50);
+
 -- +goose Down
 
+drop table latency_hours;
 drop table usage_folds;
 drop table client_error_counts;
 drop table usage_days;

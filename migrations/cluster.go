@@ -44,7 +44,7 @@ var (
 
 	// CoordinatorTables stay on the coordinator, and every node finds them there. until 1.3.0: nothing but programs of 1.0.0 writes webhook_queue, or
 	// takes another turn than limiter.
-	CoordinatorTables = []string{"webhook_queue", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits", "usage_folds"}
+	CoordinatorTables = []string{"webhook_queue", "turns", "sweeps", "keyset_marks", "servers", "database_sizes", "rate_limits", "usage_folds", "latency_hours"}
 
 	// FirstPlaced are the tables that are distributed before the others, in this order. Citus plans no statement of some that join
 	// two of them if one is distributed and the other is not, so they follow each other (TestStatementsBetweenStepsOnACluster).

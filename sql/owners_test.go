@@ -43,6 +43,7 @@ var owners = map[string]string{
 	"usage_minutes":          "usage",
 	"usage_days":             "usage",
 	"usage_folds":            "usage",
+	"latency_hours":          "usage",
 	"client_errors":          "usage",
 	"client_error_counts":    "usage",
 	"webhook_endpoints":      "webhook",

@@ -20,6 +20,9 @@ import (
 // countUsage counts a request of an authenticated client, and what else happened on a day. It records a refused request of a client, or one that claimed to be from the
 // client. It is an observer of telemetry.Requests.
 func (a *App) countUsage(event *telemetry.Event) {
+	if event.Operation != "none" {
+		a.Usage.Took(usage.Latency{Operation: event.Operation, Total: event.Duration, Database: event.Database, Limiter: event.Limited})
+	}
 	if event.ClientID != uuid.Nil {
 		a.Usage.Count(usage.Request{
 			ClientID:  event.ClientID,

@@ -13,6 +13,19 @@ values (@client_id, @minute, @charged)
 on conflict (client_id, minute) do update
 set charged = u.charged + excluded.charged;
 
+-- name: AddLatency :batchexec
+insert into latency_hours as l (hour, operation, requests, total_us, database_us, limiter_us, durations)
+values (@hour, @operation, @requests, @total_us, @database_us, @limiter_us, @durations)
+on conflict (hour, operation) do update
+set requests = l.requests + excluded.requests, total_us = l.total_us + excluded.total_us, database_us = l.database_us + excluded.database_us,
+    limiter_us = l.limiter_us + excluded.limiter_us, durations = add_counts(l.durations, excluded.durations);
+
+-- name: DeletePastLatencies :exec
+delete from latency_hours where hour < @before;
+
+-- name: ListLatencies :many
+select * from latency_hours where hour >= @since order by operation, hour;
+
 -- name: UsageByHour :many
 select hour, operation, status, durations
 from usage_hours

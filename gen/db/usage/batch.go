@@ -140,6 +140,69 @@ func (b *AddClientErrorBatchResults) Close() error {
 	return b.br.Close()
 }
 
+const addLatency = `-- name: AddLatency :batchexec
+insert into latency_hours as l (hour, operation, requests, total_us, database_us, limiter_us, durations)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (hour, operation) do update
+set requests = l.requests + excluded.requests, total_us = l.total_us + excluded.total_us, database_us = l.database_us + excluded.database_us,
+    limiter_us = l.limiter_us + excluded.limiter_us, durations = add_counts(l.durations, excluded.durations)
+`
+
+type AddLatencyBatchResults struct {
+	br     pgx.BatchResults
+	tot    int
+	closed bool
+}
+
+type AddLatencyParams struct {
+	Hour       time.Time
+	Operation  string
+	Requests   int64
+	TotalUs    int64
+	DatabaseUs int64
+	LimiterUs  int64
+	Durations  []int64
+}
+
+func (q *Queries) AddLatency(ctx context.Context, arg []AddLatencyParams) *AddLatencyBatchResults {
+	batch := &pgx.Batch{}
+	for _, a := range arg {
+		vals := []interface{}{
+			a.Hour,
+			a.Operation,
+			a.Requests,
+			a.TotalUs,
+			a.DatabaseUs,
+			a.LimiterUs,
+			a.Durations,
+		}
+		batch.Queue(addLatency, vals...)
+	}
+	br := q.db.SendBatch(ctx, batch)
+	return &AddLatencyBatchResults{br, len(arg), false}
+}
+
+func (b *AddLatencyBatchResults) Exec(f func(int, error)) {
+	defer b.br.Close()
+	for t := 0; t < b.tot; t++ {
+		if b.closed {
+			if f != nil {
+				f(t, ErrBatchAlreadyClosed)
+			}
+			continue
+		}
+		_, err := b.br.Exec()
+		if f != nil {
+			f(t, err)
+		}
+	}
+}
+
+func (b *AddLatencyBatchResults) Close() error {
+	b.closed = true
+	return b.br.Close()
+}
+
 const addUsage = `-- name: AddUsage :batchexec
 
 insert into usage_hours as u (client_id, hour, operation, status, requests, durations)

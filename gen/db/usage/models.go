@@ -24,6 +24,16 @@ type ClientError struct {
 	GrantIds      []uuid.UUID
 }
 
+type LatencyHour struct {
+	Hour       time.Time
+	Operation  string
+	Requests   int64
+	TotalUs    int64
+	DatabaseUs int64
+	LimiterUs  int64
+	Durations  []int64
+}
+
 type UsageDay struct {
 	ClientID uuid.UUID
 	Day      time.Time

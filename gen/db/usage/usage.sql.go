@@ -159,6 +159,15 @@ func (q *Queries) CountClientStates(ctx context.Context, arg CountClientStatesPa
 	return items, nil
 }
 
+const deletePastLatencies = `-- name: DeletePastLatencies :exec
+delete from latency_hours where hour < $1
+`
+
+func (q *Queries) DeletePastLatencies(ctx context.Context, before time.Time) error {
+	_, err := q.db.Exec(ctx, deletePastLatencies, before)
+	return err
+}
+
 const forgetGrants = `-- name: ForgetGrants :exec
 update client_errors
 set grant_ids = array(select g from unnest(grant_ids) g where g <> all ($1::uuid[]))
@@ -297,6 +306,38 @@ func (q *Queries) ListClientErrors(ctx context.Context, arg ListClientErrorsPara
 			&i.Requests,
 			&i.RequestIds,
 			&i.GrantIds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listLatencies = `-- name: ListLatencies :many
+select hour, operation, requests, total_us, database_us, limiter_us, durations from latency_hours where hour >= $1 order by operation, hour
+`
+
+func (q *Queries) ListLatencies(ctx context.Context, since time.Time) ([]LatencyHour, error) {
+	rows, err := q.db.Query(ctx, listLatencies, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LatencyHour
+	for rows.Next() {
+		var i LatencyHour
+		if err := rows.Scan(
+			&i.Hour,
+			&i.Operation,
+			&i.Requests,
+			&i.TotalUs,
+			&i.DatabaseUs,
+			&i.LimiterUs,
+			&i.Durations,
 		); err != nil {
 			return nil, err
 		}

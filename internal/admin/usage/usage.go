@@ -19,6 +19,8 @@
 //     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [daysKept]
 //     (TestDaysOfThePast).
 //
+//   - Latencies are sums by hour and operation. A server adds them once a minute, if there were requests (TestLatencies).
+//
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient). A frequent kind displaces no other, and what is not
 //     kept is counted (TestFrequentErrors).
 //
@@ -94,9 +96,10 @@ type Usage struct {
 	countTimeout time.Duration // of a count of the connections of one client
 	exact        int64         // up to how many are counted
 
-	rows   *work.Buffer[rowKey, row]
-	days   *work.Buffer[dayKey, Day]
-	errors map[bool]*work.Buffer[ErrorKind, ClientError] // by whether the client is authenticated
+	rows      *work.Buffer[rowKey, row]
+	latencies *work.Buffer[latencyKey, Latency]
+	days      *work.Buffer[dayKey, Day]
+	errors    map[bool]*work.Buffer[ErrorKind, ClientError] // by whether the client is authenticated
 
 	unproven  unproven
 	untrimmed map[bool]map[usagedb.TrimClientErrorsParams]int // rows of each kind since the last trim, by whether the client is authenticated
@@ -138,6 +141,10 @@ func New(pool *postgres.Pool, limits work.Limits, logger *slog.Logger, now func(
 	u.days = &work.Buffer[dayKey, Day]{
 		Name: "the counts of days", Logger: logger, Most: maxRows, Batch: maxRows, Every: flushEvery, Limit: limits.Flush,
 		Key: func(d Day) dayKey { return dayKey{d.ClientID, d.Day} }, Merge: (*Day).add, Write: u.writeDays,
+	}
+	u.latencies = &work.Buffer[latencyKey, Latency]{
+		Name: "the latencies", Logger: logger, Most: maxRows, Batch: maxRows, Every: latenciesEvery, Limit: limits.Flush,
+		Key: func(l Latency) latencyKey { return latencyKey{l.Operation, l.Hour.Unix()} }, Merge: (*Latency).add, Write: u.writeLatencies,
 	}
 	for authenticated, most := range maxErrors {
 		u.errors[authenticated] = &work.Buffer[ErrorKind, ClientError]{
@@ -184,7 +191,7 @@ func (u *Usage) Sweep(ctx context.Context, before time.Time) error {
 // can arrive.
 func (u *Usage) Run(ctx context.Context) {
 	var buffers sync.WaitGroup
-	for _, run := range []func(context.Context){u.rows.Run, u.days.Run, u.errors[true].Run, u.errors[false].Run} {
+	for _, run := range []func(context.Context){u.rows.Run, u.days.Run, u.latencies.Run, u.errors[true].Run, u.errors[false].Run} {
 		buffers.Go(func() { work.Restart(ctx, u.logger, "usage", run) })
 	}
 	buffers.Wait()

@@ -10,6 +10,7 @@ import (
 
 	"connect-svc/docs"
 	"connect-svc/internal/admin/servers"
+	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/alerts"
@@ -25,6 +26,7 @@ type serviceView struct {
 	Facts
 	Firing        []firing
 	Growth, Queue *chart // nil without data
+	Latencies     Optional[[]latencyView]
 	Grew          string // by how much and since when, or empty if not known yet
 }
 
@@ -49,6 +51,9 @@ func (c *console) showService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if x.Webhooks.Value.Waiting > 0 {
 		x.Queue = say.drawQueue(x.Webhooks.Value)
+	}
+	if latencies, err := c.Usage.Latencies(r.Context(), x.At.Add(-usage.LatenciesKept)); err == nil { // a page without them is better than none
+		x.Latencies = Optional[[]latencyView]{Known: true, Value: say.latenciesOf(latencies, x.At)}
 	}
 	return c.write(w, r, "service", x)
 }

@@ -81,6 +81,16 @@ func quietService() Facts {
 	return Facts{At: start, Version: "development", Commit: "unknown", Go: "go1.26.8", Contract: "1.0.0", Self: uuid.New()}
 }
 
+// slow has requests take long, a week ago and lately, through the fault of the database.
+func (f *fixture) slow(t testing.TB) {
+	t.Helper()
+	f.DB.Exec(t, `insert into latency_hours (hour, operation, requests, total_us, database_us, limiter_us, durations)
+		select date_trunc('hour', $1::timestamptz) - h * interval '1 hour', operation, n, 1000 * total, 1000 * db, 1000 * limiter, buckets
+		from (values (168, 'readDailyActivity', 10, 9000, 8500, 100, array[0, 0, 0, 0, 0, 0, 0, 0, 0, 10]),
+			(10, 'readDailyActivity', 100, 1120, 920, 100, array[0, 0, 50, 40, 0, 10]), (0, 'readDailyActivity', 10, 200, 180, 10, array[0, 0, 0, 0, 0, 0, 10]),
+			(1, 'requestToken', 20, 40, 20, 0, array[0, 10, 5, 5]), (200, 'gone', 1, 1, 1, 1, array[1])) l (h, operation, n, total, db, limiter, buckets)`, start)
+}
+
 // textOf is the text of a page, with a space between any two elements.
 func textOf(p edgetest.Page) string {
 	var parts []string
@@ -128,6 +138,8 @@ func TestService(t *testing.T) {
 	f.config.Facts = func(context.Context) Facts { return facts }
 	f.serve(t)
 	v := f.signedIn(t, edgetest.GraceToken)
+	v.shows(v.Get(servicePath), headingService, "There were no requests.")
+	f.slow(t)
 	page := v.Get(servicePath)
 	v.shows(page, headingService, "Since 2026-03-10 09:34:00 · b.example.com, a.example.com")
 	for _, want := range []string{
@@ -138,6 +150,7 @@ func TestService(t *testing.T) {
 		"Grew by 2.8 GiB in 30 days.", "11 GiB", "audit_log 3.7 GiB 2.8 GiB 10,000,000",
 		"Waiting 12,345", "Oldest 30 h", "Given up in 24 hours ≥ 10,000", "≤ 6 h 10,000",
 		"Sent by this server 12,345", "80 s", "failed: 454 4.7.0",
+		"readDailyActivity 110 75 ms 12 ms 83% 8.3%", "requestToken 20 9 ms 2 ms 50% 0%", "readDailyActivity 2026-03-10 12:00 10 100 ms 20 ms 90% 5%",
 		"Redis answered in 1.7 ms", "replica-1:5432 used 900 ms", "replica-2:5432 left out –",
 		"a.example.com Public connect.example.com, www.connect.example.com 2026-04-29 12:34:00 50 d",
 		"a.example.com is not for the host of the base URL Private – 2026-03-10 21:34:00 9 h", "b.example.com Public – 2026-03-19 12:34:00 9 d",
@@ -158,6 +171,9 @@ func TestService(t *testing.T) {
 	}
 	if strings.Contains(page.Find("#certificates").Parent().Text(), "c.example.com") {
 		t.Error("the certificate of a server that is gone is shown")
+	}
+	if drawn := page.Find("#latency ~ table svg").AttrOr("aria-label", ""); drawn != "readDailyActivity: p95 of 1 s at most, at 2026-03-03 12:00 UTC" {
+		t.Errorf("the drawing says %q", drawn)
 	}
 	if drawn := page.Find("figure svg").Length(); drawn != 2 {
 		t.Errorf("%d charts", drawn)
@@ -186,6 +202,7 @@ func TestChromiumService(t *testing.T) {
 	s := newScreen(t)
 	facts := busyService()
 	s.config.Facts = func(context.Context) Facts { return facts }
+	s.slow(t)
 	s.serve(t)
 	s.at(t, servicePath)
 	s.looks(t, "service")

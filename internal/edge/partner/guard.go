@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -194,11 +195,13 @@ var limits = map[ratelimit.Reason]string{
 // admit applies the rate policy. From here on the request is counted, and its response shows the budget.
 func (e *edge) admit(w http.ResponseWriter, r *http.Request, c *call) (err error) {
 	event := telemetry.EventOf(r.Context())
-	c.decision, err = e.Limiter.Admit(r.Context(), c.access.ClientID, ratelimit.Policy{
+	began := time.Now()
+	c.decision, err = e.Limiter.Admit(work.Unmeasured(r.Context()), c.access.ClientID, ratelimit.Policy{
 		RequestsPerMinute: int(c.access.RequestsPerMinute),
 		Burst:             int(c.access.Burst),
 		ConcurrentReads:   int(c.access.ConcurrentReads),
 	}, c.access.Now)
+	event.Limited = time.Since(began)
 	if err != nil {
 		event.Limiter = telemetry.LimiterFailed
 		return err

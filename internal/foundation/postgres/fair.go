@@ -132,21 +132,24 @@ func (p *Pool) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(),
 	if err := p.clock.Err(); err != nil && !work.HasAnyClock(ctx) {
 		return nil, nil, err
 	}
+	done := work.Use(ctx)
 	leave, err := p.enter(ctx)
 	if err != nil {
+		done()
 		return nil, nil, err
 	}
 	_, limited := ctx.Deadline()
 	for {
 		conn, failure := p.conns.Acquire(ctx)
 		if failure == nil {
-			return conn, func() { conn.Release(); leave() }, nil
+			return conn, func() { conn.Release(); leave(); done() }, nil
 		}
 		if err == nil || ctx.Err() == nil {
 			err = failure // it is more specific than the deadline
 		}
 		if !limited || p.elsewhere || errors.Is(err, puddle.ErrClosedPool) || !work.Pause(ctx, connectAgainAfter) {
 			leave()
+			done()
 			return nil, nil, work.Unreached(err)
 		}
 	}

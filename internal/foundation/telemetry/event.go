@@ -48,6 +48,8 @@ type Event struct {
 	// Status and Duration of the response. [Requests] sets them.
 	Status   int
 	Duration time.Duration
+	Database time.Duration // of it, by statements that ran or waited; the sum, if several ran at once
+	Limited  time.Duration // of it, for the limiter's decision, with the limiter's own statements
 }
 
 // LimiterDecision is the rate limiter's decision on a read (specification section 8).
@@ -102,6 +104,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 			panic(http.ErrAbortHandler)
 		}
 		start := time.Now()
+		ctx, used := work.Measured(r.Context())
 		event := &Event{RequestID: uuid.New(), Operation: "none"}
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
@@ -109,7 +112,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 			if failure != nil && failure != any(http.ErrAbortHandler) {
 				event.Cause = work.NewPanic(failure)
 			}
-			event.Duration = time.Since(start)
+			event.Duration, event.Database = time.Since(start), used()
 			event.Status = statusOf(ww.Status(), event)
 			write(r, failing, event)
 			describe(trace.SpanFromContext(r.Context()), r, event)
@@ -120,7 +123,7 @@ func Requests(logger *slog.Logger, next http.Handler, observe ...func(*Event)) h
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		next.ServeHTTP(ww, r.WithContext(context.WithValue(r.Context(), eventKey{}, event)))
+		next.ServeHTTP(ww, r.WithContext(context.WithValue(ctx, eventKey{}, event)))
 	})
 }
 

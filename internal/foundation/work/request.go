@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -51,6 +52,7 @@ type request struct {
 	latest   time.Time       // until when it may wait for another one; zero: as long as the context lasts
 	gone     <-chan struct{} // closed once its caller has gone away; nil: that does not matter
 	anyClock bool            // see [AnyClock]
+	meter    *meter          // adds up how long it uses the database; nil: nobody asks
 }
 
 type requestKey struct{}
@@ -173,4 +175,45 @@ func AtCommandLine(person string) string { return "cli:" + person }
 // Actor returns the name of the actor of ctx.
 func Actor(ctx context.Context) string {
 	return cmp.Or(requestOf(ctx).actor, AnyOperator)
+}
+
+// meter adds up the time of uses, of which several may run at once.
+type meter struct {
+	mu    sync.Mutex
+	sum   time.Duration // of the ends since began, less the starts
+	open  int           // uses that have not ended
+	began time.Time
+}
+
+func (m *meter) count(open int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open += open
+	m.sum -= time.Duration(open) * time.Since(m.began)
+}
+
+// Measured returns a context whose work is asked how long it uses the database: total returns the time of all its statements until now, with what
+// they wait for a connection.
+func Measured(ctx context.Context) (measured context.Context, total func() time.Duration) {
+	m := &meter{began: time.Now()}
+	return with(ctx, func(r *request) { r.meter = m }), func() time.Duration {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.sum + time.Duration(m.open)*time.Since(m.began)
+	}
+}
+
+// Unmeasured returns a context whose work is not part of what [Measured] asks for.
+func Unmeasured(ctx context.Context) context.Context {
+	return with(ctx, func(r *request) { r.meter = nil })
+}
+
+// Use says that the work of the context waits for the database or uses it, until done is called.
+func Use(ctx context.Context) (done func()) {
+	m := requestOf(ctx).meter
+	if m == nil {
+		return func() {}
+	}
+	m.count(1)
+	return func() { m.count(-1) }
 }

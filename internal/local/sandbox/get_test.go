@@ -20,7 +20,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		Ask: func(*http.Request) {},
 		Writes: map[string]string{ // by the time that passes: the sandbox runs
 			"* servers": "heartbeats", "* sweeps": "sweeps", "* database_sizes": "once a day",
-			"* usage_days": "sums", "* usage_folds": "sums", "* usage_hours": "of requests", "* usage_minutes": "of requests",
+			"* latency_hours": "sums", "* usage_days": "sums", "* usage_folds": "sums", "* usage_hours": "of requests", "* usage_minutes": "of requests",
 		},
 	}.ChangesNothing(t)
 }

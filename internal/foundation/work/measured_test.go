@@ -14,19 +14,19 @@ func TestMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, total := work.Measured(t.Context())
 		other, ofOther := work.Measured(ctx)
-		time.Sleep(time.Second)
+		work.Pause(t.Context(), time.Second)
 		first := work.Use(work.WithActor(ctx, "ada"))
-		time.Sleep(2 * time.Second)
+		work.Pause(t.Context(), 2 * time.Second)
 		second := work.Use(ctx)
 		work.Use(work.Unmeasured(ctx))
-		time.Sleep(3 * time.Second)
+		work.Pause(t.Context(), 3 * time.Second)
 		first()
 		if got := total(); got != 8*time.Second {
 			t.Errorf("two uses of 5 s and of 3 s that goes on took %s", got)
 		}
-		time.Sleep(4 * time.Second)
+		work.Pause(t.Context(), 4 * time.Second)
 		second()
-		time.Sleep(5 * time.Second)
+		work.Pause(t.Context(), 5 * time.Second)
 		if got := total(); got != 12*time.Second {
 			t.Errorf("uses of 5 s and 7 s took %s", got)
 		}

@@ -107,6 +107,11 @@ test-faults: tools ## a storm of faults around three servers; CONNECT_TEST_FAULT
 test-outage: tools ## take PostgreSQL away for a minute behind HAProxy and nginx, while both SDKs refresh 200 connections: all must still refresh; OUTAGE=20s is shorter
 	go test -tags faults -count 1 -timeout 30m -v -run '^TestOutage$$' ./internal/testing/e2e/restart -outage $(OUTAGE)
 
+.PHONY: test-alerts
+test-alerts: tools ## bring about the cause of every alert, without requests where it is a stop, and measure with Debian's Prometheus when it fires and that it ends: a quarter of an hour
+	@command -v prometheus >/dev/null || { echo "there is no prometheus: install Debian's package prometheus" >&2; exit 2; }
+	go test -tags faults -count 1 -timeout 45m -v -run '^TestAlertsAreProvoked$$' ./internal/testing/e2e/observability
+
 .PHONY: test-upgrade
 test-upgrade: tools ## upgrade and downgrade three servers under load on two million rows, from the last release to a made-up next one; CONNECT_TEST_UPGRADE_ROWS=n takes fewer
 	go test -tags faults -count 1 -timeout 30m -v -run '^TestUpgrade$$' ./internal/testing/storm

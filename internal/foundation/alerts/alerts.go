@@ -6,7 +6,7 @@
 // so there an alert may begin or end some scrapes earlier or later.
 //
 // A test in tools/alerts evaluates the functions and Prometheus' own engine on the same samples. Another one has the Prometheus of Debian
-// scrape two servers, and provokes every rule.
+// scrape two servers with samples that raise every alert. `make test-alerts` brings about the cause of each on a real service.
 //
 // # Invariants
 //

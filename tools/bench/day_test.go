@@ -180,7 +180,7 @@ func (d *operatorDesk) signIn(ctx context.Context) error {
 	return err
 }
 
-// formOf returns the fields of the last form on a page, with what is in them.
+// formOf returns the fields of the last form on a page before its foot, with what is in them.
 func formOf(page []byte) (url.Values, error) {
 	root, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -188,6 +188,9 @@ func formOf(page []byte) (url.Values, error) {
 	}
 	var fields url.Values
 	for node := range root.Descendants() {
+		if node.Data == "footer" {
+			break
+		}
 		attribute := map[string]string{}
 		for _, a := range node.Attr {
 			attribute[a.Key] = a.Val

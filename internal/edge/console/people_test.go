@@ -52,7 +52,7 @@ func (f *fixture) putSteps(t *testing.T, day, steps int) {
 
 // sent are the fields that a confirm page sends, and those that are written into it.
 func sent(p edgetest.Page) (fields []string) {
-	for _, one := range p.Find("form[method=post] input[name], main form textarea, main form select").EachIter() {
+	for _, one := range p.Find("main form[method=post] input[name], main form textarea, main form select").EachIter() {
 		value := one.AttrOr("value", "")
 		switch {
 		case one.Is("textarea"):

@@ -164,3 +164,8 @@ select (select count(*) from (select 1 from daily_steps s where s.user_id = @use
     + (select count(*) from (select 1 from cycling_adjustments c where c.user_id = @user_id limit sqlc.arg(most)::int) as c))::bigint as adjustments
 from users u
 where u.user_id = @user_id;
+
+-- name: StateForWrite :one
+-- The facts that a write needs: whether a client has a webhook, what time it is, and whether users are spread over several databases.
+select exists (select 1 from webhook_endpoints where stopped_at is null) as notify, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now,
+    (to_regclass('pg_catalog.pg_dist_node') is not null)::bool as sharded;

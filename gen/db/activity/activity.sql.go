@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"connect-svc/internal/foundation/postgres/clock"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -603,6 +604,25 @@ func (q *Queries) ReadRecordedDays(ctx context.Context, arg ReadRecordedDaysPara
 		return nil, err
 	}
 	return items, nil
+}
+
+const stateForWrite = `-- name: StateForWrite :one
+select exists (select 1 from webhook_endpoints where stopped_at is null) as notify, believed_time($1::pg_catalog.timestamptz)::timestamptz as now,
+    (to_regclass('pg_catalog.pg_dist_node') is not null)::bool as sharded
+`
+
+type StateForWriteRow struct {
+	Notify  bool
+	Now     time.Time
+	Sharded bool
+}
+
+// The facts that a write needs: whether a client has a webhook, what time it is, and whether users are spread over several databases.
+func (q *Queries) StateForWrite(ctx context.Context, expected clock.Expected) (StateForWriteRow, error) {
+	row := q.db.QueryRow(ctx, stateForWrite, expected)
+	var i StateForWriteRow
+	err := row.Scan(&i.Notify, &i.Now, &i.Sharded)
+	return i, err
 }
 
 const userClock = `-- name: UserClock :one

@@ -290,3 +290,26 @@ func TestObservationsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// A server of 1.0.0 replaces a total and leaves its observation. A later one and a row without any replace it then, as ever.
+func TestObservationsBesideAnOlderProgram(t *testing.T) {
+	t.Parallel()
+	w := newImportWorld(t)
+	put := doors["batch of steps"]
+	put(t, w, seen{9000, "2026-04-02T12:00:00Z"})
+	for _, step := range []struct {
+		row  seen
+		want string
+	}{
+		{seen{4000, "2026-04-02T08:00:00Z"}, "5000 2026-04-02 12:00:00"},
+		{seen{6000, "2026-04-02T13:00:00Z"}, "6000 2026-04-02 13:00:00"},
+		{seen{7000, ""}, "7000"},
+	} {
+		w.Exec(t, `insert into daily_steps (user_id, date, steps) values ($1, '2026-04-02', 5000)
+			on conflict (user_id, date) do update set (steps) = row (excluded.steps)`, userU)
+		put(t, w, step.row)
+		if got := w.value(t, "batch of steps"); got != step.want {
+			t.Errorf("after %v: %s, want %s", step.row, got, step.want)
+		}
+	}
+}

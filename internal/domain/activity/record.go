@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	activitydb "connect-svc/gen/db/activity"
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
-	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/refusal"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -161,10 +161,9 @@ type databaseState struct {
 	sharded bool
 }
 
-func readState(ctx context.Context, tx pgx.Tx) (state databaseState, err error) {
-	err = tx.QueryRow(ctx, `select exists (select from webhook_endpoints where stopped_at is null), believed_time($1), `+postgres.IsSharded,
-		clock.Expected{}).Scan(&state.notify, &state.now, &state.sharded)
-	return state, err
+func readState(ctx context.Context, tx pgx.Tx) (databaseState, error) {
+	row, err := activitydb.New(tx).StateForWrite(ctx, struct{}{}) // the pool fills in the time
+	return databaseState{row.Notify, row.Now, row.Sharded}, err
 }
 
 // merge runs [table.merge], and returns its counts.

@@ -72,9 +72,8 @@ func TestAlertsAreProvoked(t *testing.T) {
 		}
 		return (d / pace).String()
 	})
-	// The age of a webhook is a time, too. The database of this test is a thousandth of the size at which its growth matters, and a tenth of
-	// the counts wait.
-	faster = strings.NewReplacer("pending_seconds) > 3600", "pending_seconds) > 60", "10e9", "10e6", "waiting > 5000", "waiting > 500").Replace(faster)
+	// The age of a webhook is a time, too. The database of this test is a thousandth of the size at which its growth matters.
+	faster = strings.NewReplacer("pending_seconds) > 3600", "pending_seconds) > 60", "10e9", "10e6").Replace(faster)
 	scaled := startPrometheus(t, w, "60 times as fast", faster, time.Second/2)
 	asIs.ended(t, time.Now())
 
@@ -203,9 +202,9 @@ func (w *watched) provokeByRequests(t *testing.T, scaled *watcher, gone, away pg
 	}
 	scaled.ended(t, began)
 
-	began = time.Now()
 	free = w.hold(t, "lock table usage_hours in access exclusive mode")
-	w.manyPartners(t, 520)
+	w.manyPartners(t, 5_200)
+	began = time.Now() // so many take minutes on a busy machine
 	scaled.fires(t, began, "ConnectUsageNotCounted")
 	began = time.Now()
 	free()

@@ -47,9 +47,9 @@ func groups() []*group {
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
-		{name: "tools", has: under("tools"), maxLines: 5_453},
+		{name: "tools", has: under("tools"), maxLines: 5_494},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 46_841, maxFiles: 241, maxFuncs: 2_312, maxExported: 1_194},
+		{name: "service", has: func(string) bool { return true }, maxLines: 48_557, maxFiles: 249, maxFuncs: 2_392, maxExported: 1_236},
 	}
 }
 

@@ -188,8 +188,8 @@ func TestRotateEverything(t *testing.T) {
 			stop()
 		case line == "systemctl start connect-svc":
 			start()
-		case line == "connect-svc client resume ID":
-			secrets = succeedJSON[operatorapi.ResumedClient](t, env, "", "client", "resume", partner.ID.String())
+		case line == "connect-svc client resume ID --yes":
+			secrets = succeedJSON[operatorapi.ResumedClient](t, env, "", "client", "resume", partner.ID.String(), "--yes")
 		default:
 			bashDone(t, env, line)
 		}

@@ -91,7 +91,7 @@ func TestYesterdaysBackup(t *testing.T) {
 	}
 	bashDone(t, with(env, "CONNECT_DATABASE_URL="+original.URL), "../../docs/backup.sh "+backup)
 	lines := section(t, "Look at yesterday's backup", "CONNECT_DATABASE_URL=…", "CONNECT_DATABASE_URL="+yesterday.URL,
-		"/root/yesterday.json", filepath.Join(folder, "yesterday.json"), "docs/restore.sh", "../../docs/restore.sh", "/backup/2026-11-21", backup,
+		"/etc/connect-svc/keyset.json", keyset, "docs/restore.sh", "../../docs/restore.sh", "/backup/2026-11-21", backup,
 		"/etc/connect-svc/connect-svc.env", config, "postgres://localhost/yesterday", yesterday.URL, "127.0.0.1:9190", "127.0.0.1:0")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], "createdb ") {
 		t.Fatalf("the page has other commands: %q", lines)

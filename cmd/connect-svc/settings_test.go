@@ -297,6 +297,7 @@ func TestServeSettings(t *testing.T) {
 			right: []string{notSet, "go.example.com/connect-go", "github.com/Acme/Connect"},
 		},
 		{name: "CONNECT_RECEIPTS", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
+		{name: "CONNECT_SERVER_NAME", wrong: []string{"web 1", "web/1", strings.Repeat("a", 81)}, right: []string{notSet, "web-1", "web_1.example:8443"}},
 		{name: "CONNECT_ACCOUNT_COPY", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
 		{name: "CONNECT_PARTNER_PORTAL", wrong: []string{"On", "yes"}, right: []string{"on", "off"}},
 		{name: "CONNECT_PARTNER_PORTAL_CHANGES", wrong: []string{"all", "webhooks,", "secrets,secrets"}, right: []string{"", "webhooks", "secrets,webhooks"}},

@@ -73,13 +73,14 @@ func (a *App) Run(ctx context.Context) error {
 		})
 	})
 	failures := make(chan error, 1+len(a.listeners()))
-	start(background, "limiter", func(ctx context.Context) {
+	// Whoever stops may stop its mail server, too.
+	start(ctx, "limiter", func(ctx context.Context) {
 		a.attend(ctx, ofLimiter, map[bool]string{true: "PostgreSQL", false: "Redis"}[a.config.LimiterURL == ""], limiterEvery, a.config.Limits.Probe, a.limiter.Check)
 	})
-	start(background, "mail server", func(ctx context.Context) {
+	start(ctx, "mail server", func(ctx context.Context) {
 		a.attend(ctx, ofMail, a.config.Mailer.Server(), mailEvery, a.config.Limits.MailSend/4, a.Accounts.CheckMailServer)
 	})
-	start(background, "disk", func(ctx context.Context) {
+	start(ctx, "disk", func(ctx context.Context) {
 		a.lookAtDisk(ctx)
 		work.Every(ctx, diskEvery, func() { a.lookAtDisk(ctx) })
 	})

@@ -131,7 +131,7 @@ func TestChromiumKeyboard(t *testing.T) {
 		{partner, []stroke{follow("Revoke all tokens"), follow("Revoke all tokens")}, "All tokens of the partner are revoked."},
 		{partner, []stroke{follow("Offboard"), write("Name of the partner", "Walk Club"), follow("Offboard for good")}, "The partner is offboarded."},
 		{usersPath, []stroke{find, order("Skip to the content", "Overview", "Users", "Partners", "Service", "Audit log", "Address, name or ID", "Find", "Sign out", "Users", "Audit log of this user",
-			"Change address, time zone or registration", "Delete this user"), enter, order("Skip to the content"), skip, order("Delete for good", "Go back"),
+			"Download a copy of the user’s data", "Change address, time zone or registration", "Delete this user"), enter, order("Skip to the content"), skip, order("Delete for good", "Go back"),
 			back, enter}, "The user is deleted."},
 		{Path + "/service", []stroke{follow("Sign out")}, "Sign in to the console"},
 		{Path + "/audit", []stroke{write("Operator token", edgetest.AdaToken), follow("Sign in")}, "user.deleted"},

@@ -17,10 +17,10 @@ import (
 	"connect-svc/internal/foundation/work"
 )
 
-// countUsage counts a request of an authenticated client, and what else happened on a day. It records a refused request of a client, or one that claimed to be from the
+// countUsage counts a request of an authenticated client, how long it took, as it does for operators, and what else happened on a day. It records a refused request of a client, or one that claimed to be from the
 // client. It is an observer of telemetry.Requests.
 func (a *App) countUsage(event *telemetry.Event) {
-	if event.Operation != "none" {
+	if event.ClientID != uuid.Nil || event.Operator != "" { // strangers leave nothing
 		a.Usage.Took(usage.Latency{Operation: event.Operation, Total: event.Duration, Database: event.Database, Limiter: event.Limited})
 	}
 	if event.ClientID != uuid.Nil {

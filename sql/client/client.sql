@@ -35,6 +35,9 @@ from clients
 where client_id = any (@client_ids::uuid[])
 order by created_at, client_id;
 
+-- name: ListNames :many
+select client_id, name from clients order by created_at, client_id;
+
 -- name: ListSearched :many
 -- The program compares these with a search. There are some thousand clients at most, so that no index is needed.
 select cl.client_id, cl.name, cl.contact_email, cl.status, cl.callback_url, coalesce(e.url, '')::text as webhook_url,

@@ -509,6 +509,35 @@ func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientL
 	return items, nil
 }
 
+const listNames = `-- name: ListNames :many
+select client_id, name from clients order by created_at, client_id
+`
+
+type ListNamesRow struct {
+	ClientID uuid.UUID
+	Name     string
+}
+
+func (q *Queries) ListNames(ctx context.Context) ([]ListNamesRow, error) {
+	rows, err := q.db.Query(ctx, listNames)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListNamesRow
+	for rows.Next() {
+		var i ListNamesRow
+		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listSearched = `-- name: ListSearched :many
 select cl.client_id, cl.name, cl.contact_email, cl.status, cl.callback_url, coalesce(e.url, '')::text as webhook_url,
     exists (select 1 from change_requests r where r.client_id = cl.client_id and r.state = 'open') as change_requested

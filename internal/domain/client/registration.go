@@ -283,7 +283,7 @@ func (r Registration) audited() map[string]any {
 // LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except. It reads the names of
 // all clients, and remembers how they look: to find that out takes twenty times as long.
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
-	all, err := r.queries.ListSearched(ctx, clientdb.ListSearchedParams{})
+	all, err := r.queries.ListNames(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look-alikes: %w", err)
 	}

@@ -1,6 +1,8 @@
 package partner
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -225,11 +227,12 @@ func TestEvents(t *testing.T) {
 			delete(event, "request_id")
 		}
 	}
-	id := f.client.ID.String()
+	id, hash := f.client.ID.String(), sha256.Sum256(tokens.GrantID[:])
+	grant := hex.EncodeToString(hash[:8])
 	want := []map[string]any{
 		{"level": "INFO", "operation": "readDailyActivity", "method": "GET", "status": 400.0, "client_id": id,
-			"code": "invalid_date_range", "reason": "to is no date YYYY-MM-DD", "limiter": "admitted", "request_id": read.Header.Get("X-Request-ID")},
-		{"level": "INFO", "operation": "requestToken", "method": "POST", "status": 200.0, "client_id": id, "refresh": "rotated"},
+			"grant": grant, "code": "invalid_date_range", "reason": "to is no date YYYY-MM-DD", "limiter": "admitted", "request_id": read.Header.Get("X-Request-ID")},
+		{"level": "INFO", "operation": "requestToken", "method": "POST", "status": 200.0, "client_id": id, "grant": grant, "refresh": "rotated"},
 		{"level": "INFO", "operation": "disconnectGrant", "method": "DELETE", "status": 204.0, "client_id": id},
 		{"level": "INFO", "operation": "none", "method": "GET", "status": 404.0, "code": "not_found", "reason": "no such path or method"},
 	}

@@ -73,7 +73,7 @@ func (a *App) Run(ctx context.Context) error {
 		})
 	})
 	failures := make(chan error, 1+len(a.listeners()))
-	// Whoever stops may stop its mail server, too.
+	// The mail server may stop together with the service.
 	start(ctx, "limiter", func(ctx context.Context) {
 		a.attend(ctx, ofLimiter, map[bool]string{true: "PostgreSQL", false: "Redis"}[a.config.LimiterURL == ""], limiterEvery, a.config.Limits.Probe, a.limiter.Check)
 	})

@@ -24,7 +24,7 @@
 //   - A cursor works only for the query, connection version and lifetime that it was sealed for (TestCursorIsBound).
 //   - A file or a batch is written whole or not at all, and its error names all bad rows, up to a hundred (TestImportBadRows).
 //   - Rows that are sent again change nothing, because the key of a row comes from its source (TestImportLeavesUnchangedRows).
-//   - Nothing is recorded of dates after the user's tomorrow, and nothing of dates before the history that the operator takes (TestDates).
+//   - Nothing is recorded of dates more than two days after the user's today, and nothing of dates before the history that the operator takes (TestDates).
 //   - An observation never replaces a later one of the same total or ride, in whichever order they arrive (TestObservations).
 //   - A source id never leaves the service: partners see a keyed function of ride, user and client (TestRideID).
 //   - A view by support has the totals of partners' reads, from the same statements, and is in the audit log before it is shown

@@ -12,13 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// daysAhead is one day more than a traveller or a clock of another zone may be ahead.
+const daysAhead = 2
+
 // owner is the user of a row, as far as the dates of the user's activity depend on it.
 type owner struct {
 	timezone     string
 	registeredOn time.Time
 }
 
-// dates are those that users may have activity of: up to the day after today in the user's time zone, which tells a row of a clock that is wrong
+// dates are those that users may have activity of: up to daysAhead after today in the user's time zone, which tells a row of a clock that is wrong
 // from one of a traveller, and from so many days before the day of registration.
 type dates struct {
 	now  time.Time
@@ -36,7 +39,7 @@ func (h History) dates(now time.Time) *dates {
 
 // sure is the last date that no time zone makes too late.
 func (d *dates) sure() time.Time {
-	return timezone.Day(d.now.UTC().Add(-12*time.Hour)).AddDate(0, 0, 1)
+	return timezone.Day(d.now.UTC().Add(-12*time.Hour)).AddDate(0, 0, daysAhead)
 }
 
 // problem says why a user may not have activity of a date, empty if there is no reason. Corrections may be of any date in the past.
@@ -49,11 +52,11 @@ func (d *dates) problem(of owner, date time.Time, isCorrection bool) string {
 	}
 	last, known := d.last[of.timezone]
 	if !known {
-		last = timezone.Day(d.now.In(timezone.Location(of.timezone))).AddDate(0, 0, 1)
+		last = timezone.Day(d.now.In(timezone.Location(of.timezone))).AddDate(0, 0, daysAhead)
 		d.last[of.timezone] = last
 	}
 	if date.After(last) {
-		return "must be at most one day after today in the user's time zone"
+		return "must be at most two days after today in the user's time zone"
 	}
 	return ""
 }

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	tooLate  = "must be at most one day after today in the user's time zone"
+	tooLate  = "must be at most two days after today in the user's time zone"
 	tooEarly = "must be at most 30 days before the user registered"
 )
 
-// A date may be the day after today of its user at the latest, whichever zone that is in, and from so many days before the registration on
+// A date may be two days after today of its user at the latest, whichever zone that is in, and from so many days before the registration on
 // as the operator takes. Corrections may be of any date before, and what is stored can be removed.
 func TestDates(t *testing.T) {
 	t.Parallel()
@@ -27,15 +27,15 @@ func TestDates(t *testing.T) {
 		zone, date    string // it is 11:30 of 10 May in UTC
 		late, bounded string // what is wrong with it, without and with a history of 30 days
 	}{
-		{"UTC", "2026-05-11", "", ""},
-		{"UTC", "2026-05-12", tooLate, tooLate},
+		{"UTC", "2026-05-12", "", ""},
+		{"UTC", "2026-05-13", tooLate, tooLate},
 		{"UTC", "9999-12-31", tooLate, tooLate},
-		{"Pacific/Kiritimati", "2026-05-12", "", ""}, // where it is 01:30 of the 11th
-		{"Pacific/Kiritimati", "2026-05-13", tooLate, tooLate},
-		{"Pacific/Pago_Pago", "2026-05-11", "", ""}, // where it is 00:30 of the 10th
-		{"Pacific/Pago_Pago", "2026-05-12", tooLate, tooLate},
-		{"Mars/Phobos", "2026-05-11", "", ""}, // is taken for UTC
-		{"Mars/Phobos", "2026-05-12", tooLate, tooLate},
+		{"Pacific/Kiritimati", "2026-05-13", "", ""}, // where it is 01:30 of the 11th
+		{"Pacific/Kiritimati", "2026-05-14", tooLate, tooLate},
+		{"Pacific/Pago_Pago", "2026-05-12", "", ""}, // where it is 00:30 of the 10th
+		{"Pacific/Pago_Pago", "2026-05-13", tooLate, tooLate},
+		{"Mars/Phobos", "2026-05-12", "", ""}, // is taken for UTC
+		{"Mars/Phobos", "2026-05-13", tooLate, tooLate},
 		{"UTC", "2019-12-02", "", ""}, // users registered on 1 January 2020
 		{"UTC", "2019-12-01", "", tooEarly},
 		{"UTC", "1900-01-01", "", tooEarly},

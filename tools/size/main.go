@@ -49,7 +49,7 @@ func groups() []*group {
 		{name: "helpers", has: under("internal/testing"), maxLines: 5_640},
 		{name: "tools", has: under("tools"), maxLines: 5_494},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 48_557, maxFiles: 249, maxFuncs: 2_392, maxExported: 1_236},
+		{name: "service", has: func(string) bool { return true }, maxLines: 48_561, maxFiles: 249, maxFuncs: 2_392, maxExported: 1_236},
 	}
 }
 

@@ -176,7 +176,7 @@ func (c Config) checkProxy(ctx context.Context, report func(check, detail string
 			report("proxy", "", Skipped("the base URL cannot be reached from here"))
 			return
 		}
-		// Every page of the service has one, also the one that says that there is no page.
+		// The service sends one with every page, also with a 404.
 		if page.served && header.Get("Content-Security-Policy") == "" {
 			kept = append(kept, page.path)
 		}

@@ -12,7 +12,7 @@
 //	preview    the operation that is read before the question
 //	confirm    the question, which completes "This will …". With a preview and without it the command has a method question
 //	scripted   scripts run the command without --yes: there is a question at a terminal alone
-//	unless     the flag, a duration, with which there is no question
+//	unless     a flag, a duration: if it is set, the command does not ask
 //	thing      what is removed, for the question without a preview and for people
 //	then       the operation whose answer is shown after one that answers nothing. Without it the command has a method answer
 //	columns    of the table of a list

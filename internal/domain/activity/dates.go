@@ -42,7 +42,7 @@ func (d *dates) sure() time.Time {
 	return timezone.Day(d.now.UTC().Add(-12*time.Hour)).AddDate(0, 0, daysAhead)
 }
 
-// problem says why a user may not have activity of a date, empty if there is no reason. Corrections may be of any date in the past.
+// problem says why activity of a date is refused. It is empty if the date is accepted. Corrections may be of any date in the past.
 func (d *dates) problem(of owner, date time.Time, isCorrection bool) string {
 	if d.days != nil && !isCorrection && date.Before(of.registeredOn.AddDate(0, 0, -*d.days)) {
 		return fmt.Sprintf("must be at most %d days before the user registered", *d.days)

@@ -62,10 +62,7 @@ func packagesOf(root string, files tree) (packages []cdx.Component, err error) {
 		if files[name].mode.IsDir() {
 			continue
 		}
-		owner := owners[merged(name)]
-		if target, err := filepath.EvalSymlinks(root + name); owner == "" && err == nil {
-			owner = owners[merged(strings.TrimPrefix(target, root))]
-		}
+		owner := owners.of(root, name)
 		if owner == "" {
 			return nil, fmt.Errorf("%s is of no Debian package", name)
 		}
@@ -89,23 +86,38 @@ func packagesOf(root string, files tree) (packages []cdx.Component, err error) {
 	return packages, nil
 }
 
-// ownersOf reads from dpkg's lists which package brought each file.
-func ownersOf(root string) (map[string]string, error) {
+// ownership is which Debian package brought each file.
+type ownership map[string]string
+
+// ownersOf reads dpkg's lists.
+func ownersOf(root string) (ownership, error) {
 	lists, err := filepath.Glob(root + "/var/lib/dpkg/info/*.list")
 	if err != nil {
 		return nil, err
 	}
-	owners := map[string]string{}
+	found := ownership{}
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
 		if err != nil {
 			return nil, err
 		}
 		for name := range strings.Lines(string(text)) {
-			owners[merged(strings.TrimSuffix(name, "\n"))] = strings.TrimSuffix(filepath.Base(list), ".list")
+			found[merged(strings.TrimSuffix(name, "\n"))] = strings.TrimSuffix(filepath.Base(list), ".list")
 		}
 	}
-	return owners, nil
+	return found, nil
+}
+
+// of is the package that brought a file of the Debian at root, or what the file links to; empty if none did.
+func (o ownership) of(root, name string) string {
+	if owner := o[merged(name)]; owner != "" {
+		return owner
+	}
+	target, err := filepath.EvalSymlinks(root + name)
+	if err != nil {
+		return ""
+	}
+	return o[merged(strings.TrimPrefix(target, root))]
 }
 
 // merged is a file's name where /bin and /lib are those below /usr, which some packages do not say.

@@ -79,16 +79,26 @@ func (t tree) add(root, name string) error {
 	return nil
 }
 
+// addAll adds the files below a folder that Debian packages brought. What somebody else put there, such as an extension of
+// PostgreSQL built on this machine, stays out of the image.
 func (t tree) addAll(root, folder string) error {
-	return filepath.WalkDir(root+folder, func(name string, _ fs.DirEntry, err error) error {
+	owners, err := ownersOf(root)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(root+folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		info, err := os.Stat(name)
+		name := strings.TrimPrefix(path, root)
+		if owners.of(root, name) == "" {
+			return nil
+		}
+		info, err := os.Stat(path)
 		if err != nil || info.IsDir() {
 			return err
 		}
-		return t.add(root, strings.TrimPrefix(name, root))
+		return t.add(root, name)
 	})
 }
 

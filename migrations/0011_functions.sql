@@ -62,6 +62,11 @@ create function connection_end(action text, actor text, detail jsonb) returns te
         else 'operator_disconnected'
     end;
 
+-- The receiver of the operator's own events, where webhooks and events name a client.
+create function operator_id() returns uuid
+    language sql immutable parallel safe
+    return 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid;
+
 -- The bytes of the database: on a cluster those of all nodes that answer.
 -- +goose StatementBegin
 create function database_bytes() returns bigint
@@ -116,6 +121,7 @@ grant usage on sequence audit_log_id_seq, webhook_changes_change_id_seq to publi
 revoke usage on sequence audit_log_id_seq, webhook_changes_change_id_seq from public;
 drop function table_sizes();
 drop function database_bytes();
+drop function operator_id;
 drop function connection_end;
 drop function connection_state(text, timestamptz, timestamptz);
 drop function is_connection;

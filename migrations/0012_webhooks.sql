@@ -43,7 +43,7 @@ $$;
 -- part: the number of its shard. It reads the node's shards by their names, because Citus would ask all nodes. It locks nothing and writes
 -- nothing. It goes from one client with ready events to the next one by the index, so that clients and retries that wait cost nothing, and
 -- passes by a client that is disabled, or whose webhook is paused, with one step, however many events wait. room bounds the events of each client; of a client that is not in it
--- there are as many as are sent at the same time. The statement is prepared once in a session, because to plan it takes several times as
+-- there are as many as are sent at the same time, and 8 of the operator, who has no row in clients. The statement is prepared once in a session, because to plan it takes several times as
 -- long as to find nothing.
 -- +goose StatementBegin
 create function webhook_work_of_node(window_length interval, room jsonb, max_events int, max_changes int)
@@ -87,9 +87,9 @@ begin
                 where o.state = 'pending' and o.ready is not null and o.client_id > r.client_id order by o.client_id limit 1)
             from ready r where r.client_id is not null
         ), sent as materialized (
-            select cl.client_id, coalesce(($2 ->> cl.client_id::text)::int, cl.webhook_parallel) as at_most
-            from ready r join %1$s cl using (client_id) left join %5$s w using (client_id)
-            where w.paused_at is null and cl.status <> 'disabled'
+            select r.client_id, coalesce(($2 ->> r.client_id::text)::int, cl.webhook_parallel, 8) as at_most
+            from ready r left join %1$s cl using (client_id) left join %5$s w using (client_id)
+            where r.client_id is not null and w.paused_at is null and cl.status is distinct from 'disabled'
         )
         (select e.part, e.user_id, e.client_id, 'event', e.event_id, e.ready, e.created_at, e.share
         from sent s

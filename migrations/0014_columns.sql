@@ -10,6 +10,14 @@ alter table webhook_endpoints
     -- them meanwhile.
     add column if not exists paused_at timestamptz;
 
+alter table webhook_events
+    -- The client whose connection an event for the operator is about. Null: the event is for the client itself.
+    add column if not exists about_client_id uuid;
+
+-- The operator, who has no row in clients, has a webhook and events, too (operator_id). A client's row is never deleted.
+alter table webhook_endpoints drop constraint if exists webhook_endpoints_client_id_fkey;
+alter table webhook_events drop constraint if exists webhook_events_client_id_fkey;
+
 alter table client_errors
     -- The X-Request-ID of the last of these requests, at most twenty.
     add column if not exists request_ids uuid[] not null default '{}',
@@ -75,6 +83,11 @@ alter table servers
 
 -- Paused webhooks are sent again.
 alter table webhook_endpoints drop column if exists paused_at;
+alter table webhook_endpoints drop constraint if exists webhook_endpoints_client_id_fkey;
+alter table webhook_endpoints add constraint webhook_endpoints_client_id_fkey foreign key (client_id) references clients;
+alter table webhook_events drop column if exists about_client_id;
+alter table webhook_events drop constraint if exists webhook_events_client_id_fkey;
+alter table webhook_events add constraint webhook_events_client_id_fkey foreign key (client_id) references clients;
 alter table daily_steps drop column if exists observed_at;
 alter table cycling_activities drop column if exists observed_at;
 alter table client_errors drop column if exists request_ids, drop column if exists grant_ids;

@@ -11,7 +11,24 @@ alter table connections add constraint connections_whole check (is_connection(ve
 alter table audit_log drop constraint if exists audit_log_actor;
 alter table audit_log add constraint audit_log_actor check (actor ~ '^((cli|partner):)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$') not valid;
 
+-- Events for the operator have types of their own, and more reasons.
+alter table webhook_events drop constraint if exists webhook_events_message;
+alter table webhook_events add constraint webhook_events_message check (
+    (client_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff') = (about_client_id is not null) and case type
+        when 'connection.revoked' then about_client_id is null and num_nonnulls(datasets, first_date, last_date) = 0 and reason is not null
+            and reason in ('refresh_token_revoked', 'refresh_token_replayed', 'client_disconnected', 'user_disconnected', 'account_deleted')
+        when 'activity.updated' then about_client_id is null and reason is null and num_nonnulls(datasets, first_date, last_date) = 3
+            and first_date <= last_date
+        when 'connection.ended' then about_client_id is not null and num_nonnulls(datasets, first_date, last_date) = 0 and reason is not null
+            and reason in ('refresh_token_revoked', 'refresh_token_replayed', 'client_disconnected', 'user_disconnected', 'account_deleted',
+                'lapsed', 'client_offboarded', 'operator_disconnected', 'operator_revoked')
+        when 'connection.authorized' then about_client_id is not null and reason is null and datasets is not null
+            and num_nonnulls(first_date, last_date) = 0
+        else false end) not valid;
+
 -- +goose Down
+
+alter table webhook_events drop constraint if exists webhook_events_message;
 
 alter table audit_log drop constraint if exists audit_log_actor;
 alter table connections drop constraint if exists connections_whole;

@@ -1,11 +1,12 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- The new checks of 0015 hold for all rows, as the former ones did, and the former ones go. To find that out PostgreSQL reads the two tables from
+-- The new checks of 0015 hold for all rows, as the former ones did, and the former ones go. To find that out PostgreSQL reads the three tables from
 -- beginning to end, while everybody reads and writes them. Then it locks one table after the other, each for a moment. Each change is a
 -- statement of its own, as Citus requires.
 alter table connections validate constraint connections_whole;
 alter table audit_log validate constraint audit_log_actor;
+alter table webhook_events validate constraint webhook_events_message;
 alter table connections drop constraint if exists connections_version_check;
 alter table connections drop constraint if exists connections_state_check;
 alter table connections drop constraint if exists connections_refresh_generation_check;
@@ -13,12 +14,29 @@ alter table connections drop constraint if exists connections_refresh_hash_check
 alter table connections drop constraint if exists connections_refresh_token;
 alter table connections drop constraint if exists connections_consented;
 alter table audit_log drop constraint if exists audit_log_actor_check;
+alter table webhook_events drop constraint if exists webhook_events_content;
+alter table webhook_events drop constraint if exists webhook_events_reason_check;
 
 -- From here on programs decide which addresses are the same, and write the key of each: the database's lower() depends on its locale. For
 -- addresses in ASCII the key is what it was, except in Turkish and Azerbaijani locales. A starting server gives the other rows their keys.
 alter table user_addresses drop constraint if exists user_addresses_check;
 
 -- +goose Down
+
+-- Programs of 1.0.0 know no events for the operator.
+delete from webhook_events where client_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+delete from webhook_endpoints where client_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+alter table webhook_events drop constraint if exists webhook_events_reason_check;
+alter table webhook_events add constraint webhook_events_reason_check check (reason in ('refresh_token_revoked', 'refresh_token_replayed',
+    'client_disconnected', 'user_disconnected', 'account_deleted')) not valid;
+alter table webhook_events validate constraint webhook_events_reason_check;
+alter table webhook_events drop constraint if exists webhook_events_content;
+alter table webhook_events add constraint webhook_events_content check (case type
+    when 'connection.revoked' then reason is not null and num_nonnulls(datasets, first_date, last_date) = 0
+    when 'activity.updated' then reason is null and num_nonnulls(datasets, first_date, last_date) = 3 and first_date <= last_date
+    else false end) not valid;
+alter table webhook_events validate constraint webhook_events_content;
+
 
 -- Programs of 1.0.0 find an address by what lower() makes of it. An address that would then be another user's keeps its key: the constraint is
 -- not valid then, so that such rows may stay.

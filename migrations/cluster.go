@@ -55,7 +55,6 @@ var (
 	// again after.
 	ForeignKeys = []ForeignKey{
 		{"client_logos", "client_id", "clients", ""},
-		{"webhook_endpoints", "client_id", "clients", ""},
 		{"connections", "user_id", "users", "on delete cascade"},
 		{"connections", "client_id", "clients", ""},
 		{"account_sessions", "user_id", "users", "on delete cascade"},
@@ -66,7 +65,6 @@ var (
 		{"cycling_activities", "user_id", "users", "on delete cascade"},
 		{"cycling_adjustments", "user_id", "users", "on delete cascade"},
 		{"webhook_changes", "user_id, client_id", "connections", "on delete cascade"},
-		{"webhook_events", "client_id", "clients", ""},
 		{"webhook_attempts", "user_id, event_id", "webhook_events", "on delete cascade"},
 		{"authorization_requests", "client_id", "clients", ""},
 		{"usage_hours", "client_id", "clients", ""},

@@ -26,7 +26,7 @@ type clientCommands struct {
 	Enable         clientEnableCommand         `cmd:"" help:"Let a disabled client back in." example:"connect-svc client enable 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Suspend        clientSuspendCommand        `cmd:"" help:"Cut off a client that may have been broken into." detail:"It is disabled, its links and sessions end, and its events wait. What was changed of it in the last 30 days is listed, and who did so. client resume brings it back with new secrets." example:"connect-svc client suspend 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
 	Resume         clientResumeCommand         `cmd:"" help:"Bring a client back with new secrets." detail:"The secret of the client and that of its webhook are replaced at once, and printed once. Then the client is enabled, and the events that wait are sent." example:"connect-svc client resume 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
-	Webhook        clientWebhookCommands       `cmd:"" help:"Manage where a client's events are sent."`
+	Webhook        clientWebhookCommands       `cmd:"" help:"Manage where events of a client, or of operator, go."`
 	Errors         clientErrorsCommand         `cmd:"" help:"List refused requests and the true reasons." detail:"Newest first. Equal requests within some seconds are one row. Of each operation with one code there are the last 300 rows of the client, and the last 50 that named it without proof, such as with a wrong secret. They are there after some seconds, and are kept for 35 days." example:"connect-svc client errors 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --code invalid_grant"`
 	PortalLink     clientPortalLinkCommand     `cmd:"" help:"Create a link to a client's own pages." detail:"A person at the partner who opens it sees the client's requests, webhooks, secrets and audit log for 12 hours. The link works once." example:"connect-svc client portal-link 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11 --name kim"`
 	PortalSessions clientPortalSessionsCommand `cmd:"" help:"List or end links and sessions of its pages." example:"connect-svc client portal-sessions 0b7e7a52-7f0c-4f57-9b51-6d0c3b8f2a11"`
@@ -499,7 +499,7 @@ func (c clientWebhookRemoveCommand) Run(p *program, group *clientCommands, api *
 	if _, err := api.RemoveWebhook(p.ctx, c.ID.UUID); err != nil {
 		return err
 	}
-	answer, err := decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID.UUID))
+	answer, err := c.answer(p, api, preview)
 	if err != nil {
 		return err
 	}

@@ -148,6 +148,8 @@ func TestActs(t *testing.T) {
 		"client change-requests", "client portal-sessions $1", "client portal-link $1 --name kim", "client portal-link $1 --replace --read-only --valid 1h",
 		"client portal-sessions $1", "client webhook set $2 https://b.example/hook", "client webhook set $2 https://b.example/other",
 		"client webhook rotate-secret $2", "client webhook pause $2", "client webhook resume $2", "client webhook remove $2 --yes",
+		"client webhook set operator https://app.example/hook", "client webhook pause operator", "client webhook resume operator",
+		"webhook list --client operator", "client webhook remove operator --yes",
 	} {
 		s.both(line)
 	}

@@ -291,6 +291,7 @@ func TestServeSettings(t *testing.T) {
 			wrong: []string{"127.0.0.1", "10.0.0.0/33", "10.0.0.0/8,", "all"},
 			right: []string{notSet, "127.0.0.0/8", "127.0.0.0/8, ::1/128"},
 		},
+		{name: "CONNECT_OPERATOR_WEBHOOK_ALLOW_CIDRS", wrong: []string{"10.0.0.1", "10.0.0.0/8,"}, right: []string{notSet, "10.0.0.0/8"}},
 		{
 			name:  "CONNECT_SDK_MODULE",
 			wrong: []string{"connect-go", "https://go.example.com/connect-go", "go.example.com/connect-go/", "go.example.com/connect-go/v2", "gopkg.in/connect.v1", "go.example.com:8443/connect", "go.example.com/a b"},

@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/app/settings"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/text"
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
@@ -220,7 +221,8 @@ func writeFound(w io.Writer, list operatorapi.FoundList) {
 	}
 }
 
-// clientRef is a flag or an argument that names a client by its id or its name. ProvideAPI resolves names, before a command runs.
+// clientRef is a flag or an argument that names a client by its id or its name, or the operator, who has a webhook like a client. ProvideAPI
+// resolves names, before a command runs.
 type clientRef struct {
 	uuid.UUID
 	name string // empty: by id
@@ -272,6 +274,8 @@ func (a *operatorAPI) resolveClients(p *program, command *kong.Node) error {
 			}
 		}
 		switch {
+		case len(ids) == 0 && ref.name == "operator":
+			ref.UUID = webhook.Operator
 		case len(ids) == 0:
 			return fmt.Errorf("there is no client %q; `connect-svc find` finds a part of a name", printable(ref.name))
 		case len(ids) > 1:

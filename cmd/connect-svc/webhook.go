@@ -41,16 +41,25 @@ func writeEvent(w io.Writer, detail operatorapi.WebhookEventDetail) {
 	}
 }
 
+// answer is the client without its webhook, or of the operator what ended.
+func (c clientWebhookRemoveCommand) answer(p *program, api *operatorAPI, preview operatorapi.ClientPreview) (any, error) {
+	if c.ID.UUID == webhook.Operator {
+		return preview, nil
+	}
+	return decode[operatorapi.Client](api.ReadClient(p.ctx, c.ID.UUID))
+}
+
 type webhookTestCommand struct {
 	databaseSetting
 	settings.Keyset
-	WebhookAllowCIDRs []netip.Prefix          `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
-	Client            clientRef               `required:"" placeholder:"UUID|NAME" help:"The client's id or name."`
-	Type              operatorapi.WebhookType `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated (default ${default})."`
+	WebhookAllowCIDRs         []netip.Prefix          `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
+	OperatorWebhookAllowCIDRs []netip.Prefix          `setting:"" type:"networks" name:"operator-webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that the operator's own webhook may reach, too."`
+	Client                    clientRef               `required:"" placeholder:"UUID|NAME" help:"The client's id or name, or operator."`
+	Type                      operatorapi.WebhookType `default:"connection.revoked" placeholder:"TYPE" help:"Event type: connection.revoked or activity.updated, and of the operator connection.authorized or connection.ended (default ${default})."`
 }
 
 func (c webhookTestCommand) Run(p *program, group *webhookCommands, api *operatorAPI) error {
-	api, err := newAPI(api.pool, c.Ring(), nil, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs})
+	api, err := newAPI(api.pool, c.Ring(), nil, webhook.Settings{AllowedNetworks: c.WebhookAllowCIDRs, OwnNetworks: c.OperatorWebhookAllowCIDRs})
 	if err != nil {
 		return err
 	}

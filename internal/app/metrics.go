@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
 )
@@ -52,8 +53,11 @@ func (a *App) countUsage(event *telemetry.Event) {
 	}, event.RequestID, event.GrantID, event.Network)
 }
 
-// countSettled counts an event that this server delivered or gave up.
+// countSettled counts a client's event that this server delivered or gave up.
 func (a *App) countSettled(clientID uuid.UUID, delivered bool) {
+	if clientID == webhook.Operator {
+		return
+	}
 	a.Usage.Happened(clientID, func(day *usage.Day) {
 		if delivered {
 			day.WebhooksDelivered++

@@ -167,5 +167,5 @@ where u.user_id = @user_id;
 
 -- name: StateForWrite :one
 -- The facts that a write needs: whether a client has a webhook, what time it is, and whether users are spread over several databases.
-select exists (select 1 from webhook_endpoints where stopped_at is null) as notify, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now,
+select exists (select 1 from webhook_endpoints where stopped_at is null and client_id <> operator_id()) as notify, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now,
     (to_regclass('pg_catalog.pg_dist_node') is not null)::bool as sharded;

@@ -90,7 +90,8 @@ from (
 select row_to_json(r)::json from (select kind, data, put_at, due_at, attempts from notices where recipient = @user_id order by put_at) r;
 
 -- name: CopyWebhookEvents :many
--- With the attempts to deliver each, but without the answers of the partner's server.
+-- With the attempts to deliver each, but without the answers of the partner's server. Those for the operator are left out: they tell nothing
+-- that the connections and the audit log do not.
 select e.event_id, json_build_object('event_id', e.event_id, 'client_id', e.client_id, 'client_name', p.name, 'type', e.type,
     'grant_id', e.grant_id, 'connection_version', e.connection_version::text, 'reason', e.reason, 'scopes', scope_text(e.datasets),
     'first_date', e.first_date, 'last_date', e.last_date, 'created_at', e.created_at, 'state', e.state, 'webhook_attempts', coalesce((

@@ -52,6 +52,13 @@ with before as (
         before.state as former_state, before.refresh_deadline as former_deadline
 ), fresh as materialized (
     select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
+), endpoint as materialized (
+    select client_id, gen_random_uuid() as event_id from webhook_endpoints where client_id = operator_id()
+), notified as (
+    insert into webhook_events (user_id, event_id, client_id, type, about_client_id, grant_id, connection_version, datasets)
+    select u.user_id, endpoint.event_id, endpoint.client_id, 'connection.authorized', authorized.client_id, authorized.grant_id, authorized.version,
+        authorized.scopes
+    from authorized cross join endpoint join users u on u.user_id = @user_id
 ), noticed as (
     insert into notices (recipient, notice_id, kind, data)
     select u.user_id, fresh.notice_id, 'connection_begun', jsonb_build_object('client_id', authorized.client_id, 'version', authorized.version)
@@ -136,7 +143,8 @@ with recovered as (
 )
 select grant_id, version, scopes, history_from, refresh_deadline from recovered;
 
--- The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6).
+-- The following statements end connections. Each one also writes the client's event if it has a webhook (specification section 6), and the
+-- operator's if there is a webhook of the operator.
 -- The event names the version whose credentials stopped working. Each end that is not the user's own also writes the user's receipt, unless
 -- the user knows: the connection had ended before, or the user was told that it has lapsed.
 
@@ -156,14 +164,15 @@ with client as (
         and (c.refresh_generation > @generation or c.refresh_generation = @generation and c.refresh_hash <> @presented_hash)
     returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
-    select client_id from webhook_endpoints where client_id = @client_id
+    select client_id, gen_random_uuid() as event_id, case when client_id = @client_id then 'connection.revoked' else 'connection.ended' end as type
+    from webhook_endpoints where client_id in (@client_id, operator_id())
 ), notified as (
-    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
-    select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_replayed'
-    from revoked cross join fresh join users u on u.user_id = @user_id
-    join endpoint on endpoint.client_id = revoked.client_id
+    insert into webhook_events (user_id, event_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select u.user_id, endpoint.event_id, endpoint.client_id, endpoint.type, nullif(revoked.client_id, endpoint.client_id), revoked.grant_id,
+        revoked.version, 'refresh_token_replayed'
+    from revoked cross join endpoint join users u on u.user_id = @user_id
 ), noticed as (
     insert into notices (recipient, notice_id, kind, data)
     select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'replay')
@@ -230,14 +239,15 @@ with client as (
                 c.state, c.version, c.refresh_generation, c.authorized_at))
     returning c.user_id, c.client_id, c.grant_id, c.version, c.lapse_told
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
-    select client_id from webhook_endpoints where client_id = @client_id
+    select client_id, gen_random_uuid() as event_id, case when client_id = @client_id then 'connection.revoked' else 'connection.ended' end as type
+    from webhook_endpoints where client_id in (@client_id, operator_id())
 ), notified as (
-    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
-    select u.user_id, fresh.event_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
-    from revoked cross join fresh join users u on u.user_id = @user_id
-    join endpoint on endpoint.client_id = revoked.client_id
+    insert into webhook_events (user_id, event_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select u.user_id, endpoint.event_id, endpoint.client_id, endpoint.type, nullif(revoked.client_id, endpoint.client_id), revoked.grant_id,
+        revoked.version, 'refresh_token_revoked'
+    from revoked cross join endpoint join users u on u.user_id = @user_id
 ), noticed as (
     insert into notices (recipient, notice_id, kind, data)
     select u.user_id, fresh.notice_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'partner')
@@ -266,15 +276,19 @@ with before as (
     from before
     where c.user_id = @user_id and c.client_id = @client_id and c.client_id = before.client_id
 ), fresh as materialized (
-    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as event_id, gen_random_uuid() as notice_id
+    select nextval('audit_log_id_seq') as entry_id, gen_random_uuid() as notice_id
 ), endpoint as materialized (
-    select client_id from webhook_endpoints where client_id = @client_id
+    select client_id, gen_random_uuid() as event_id, case when client_id = @client_id then 'connection.revoked' else 'connection.ended' end as type
+    from webhook_endpoints where client_id in (@client_id, operator_id())
 ), notified as (
-    insert into webhook_events (user_id, event_id, client_id, type, grant_id, connection_version, reason)
-    select u.user_id, fresh.event_id, before.client_id, 'connection.revoked', before.grant_id, before.version,
-        case when @actor::text = 'client' then 'client_disconnected' else 'user_disconnected' end
-    from before cross join fresh join users u on u.user_id = @user_id
-    join endpoint on endpoint.client_id = before.client_id
+    insert into webhook_events (user_id, event_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select u.user_id, endpoint.event_id, endpoint.client_id, endpoint.type, nullif(before.client_id, endpoint.client_id), before.grant_id,
+        before.version, case
+            when @actor::text = 'client' then 'client_disconnected'
+            when @actor::text = 'user' or endpoint.client_id = before.client_id then 'user_disconnected'
+            else 'operator_disconnected'
+        end
+    from before cross join endpoint join users u on u.user_id = @user_id
     where before.state <> 'disconnected'
 ), noticed as (
     insert into notices (recipient, notice_id, kind, data)
@@ -309,9 +323,10 @@ with before as (
 ), unqueued as (
     delete from webhook_queue where event_id in (select forgotten.event_id from forgotten)
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select before.user_id, before.client_id, 'connection.revoked', before.grant_id, before.version, 'account_deleted'
-    from before join webhook_endpoints w on w.client_id = before.client_id
+    insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select before.user_id, w.client_id, case when w.client_id = before.client_id then 'connection.revoked' else 'connection.ended' end,
+        nullif(before.client_id, w.client_id), before.grant_id, before.version, 'account_deleted'
+    from before join webhook_endpoints w on w.client_id in (before.client_id, operator_id())
     where before.state <> 'disconnected'
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
@@ -348,9 +363,11 @@ with chosen as (
     select revoked.user_id, 'connection_ended', jsonb_build_object('client_id', revoked.client_id, 'by', 'operator')
     from revoked where not revoked.lapse_told
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select revoked.user_id, revoked.client_id, 'connection.revoked', revoked.grant_id, revoked.version, 'refresh_token_revoked'
-    from revoked join webhook_endpoints w on w.client_id = revoked.client_id
+    insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select revoked.user_id, w.client_id, case when w.client_id = revoked.client_id then 'connection.revoked' else 'connection.ended' end,
+        nullif(revoked.client_id, w.client_id), revoked.grant_id, revoked.version,
+        case when w.client_id = revoked.client_id then 'refresh_token_revoked' else 'operator_revoked' end
+    from revoked join webhook_endpoints w on w.client_id in (revoked.client_id, operator_id())
 )
 insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
 select revoked.user_id, @actor::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
@@ -371,7 +388,11 @@ with chosen as (
     set state = 'disconnected', version = c.version + 1, refresh_hash = null, last_read_at = null
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and c.state = chosen.state
-    returning c.user_id, c.client_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+    returning c.user_id, c.client_id, c.grant_id, c.version, chosen.state = 'authorized' and not c.lapse_told as untold
+), notified as (
+    insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select ended.user_id, w.client_id, 'connection.ended', ended.client_id, ended.grant_id, ended.version - 1, 'client_offboarded'
+    from ended join webhook_endpoints w on w.client_id = operator_id()
 ), noticed as (
     insert into notices (recipient, kind, data)
     select ended.user_id, 'connection_ended', jsonb_build_object('client_id', ended.client_id, 'by', 'operator')
@@ -385,7 +406,7 @@ with chosen as (
 select count(*) as chosen, count(ended.user_id) as ended from chosen left join ended using (user_id, client_id);
 
 -- name: TellLapses :execrows
--- Tells users and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
+-- Tells users, the operator and the audit log that connections have lapsed, in parts: not those of long ago, of which nobody was told. It reads the
 -- whole table, which has no index of deadlines, so that a refresh stays cheap. A generation of 0 waits for its token (ReplayActs).
 with chosen as (
     select c.user_id, c.client_id, c.refresh_deadline from connections c
@@ -398,7 +419,11 @@ with chosen as (
     from chosen
     where c.user_id = chosen.user_id and c.client_id = chosen.client_id and not c.lapse_told
         and c.state = 'authorized' and c.refresh_deadline = chosen.refresh_deadline
-    returning c.user_id, c.client_id, c.version, c.refresh_deadline
+    returning c.user_id, c.client_id, c.grant_id, c.version, c.refresh_deadline
+), notified as (
+    insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason)
+    select lapsed.user_id, w.client_id, 'connection.ended', lapsed.client_id, lapsed.grant_id, lapsed.version, 'lapsed'
+    from lapsed join webhook_endpoints w on w.client_id = operator_id()
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select lapsed.user_id, @actor::text, 'connection.lapsed', lapsed.user_id, lapsed.client_id, lapsed.version,
@@ -488,20 +513,27 @@ with given as (
     from before
     where c.user_id = before.user_id and c.client_id = before.client_id and c.version = before.former_version
         and c.state = before.former_state
-    returning c.user_id, c.client_id, c.grant_id, before.action, before.actor, before.reason, before.version, before.acted_at, before.begins,
+    returning c.user_id, c.client_id, c.grant_id, c.scopes, before.action, before.actor, before.reason, before.version, before.acted_at, before.begins,
         before.former_state
 ), notified as (
-    insert into webhook_events (user_id, client_id, type, grant_id, connection_version, reason)
-    select replayed.user_id, replayed.client_id, 'connection.revoked', replayed.grant_id,
+    insert into webhook_events (user_id, client_id, type, about_client_id, grant_id, connection_version, reason, datasets)
+    select replayed.user_id, w.client_id, case
+            when replayed.begins then 'connection.authorized'
+            when w.client_id = replayed.client_id then 'connection.revoked'
+            else 'connection.ended'
+        end, nullif(replayed.client_id, w.client_id), replayed.grant_id,
         replayed.version - case when replayed.action = 'connection.disconnected' then 1 else 0 end,
         case
+            when replayed.begins then null
+            when w.client_id = operator_id()
+                then connection_end(replayed.action, replayed.actor, jsonb_build_object('reason', replayed.reason))
             when replayed.reason = 'refresh_token_replayed' then replayed.reason
             when replayed.action = 'connection.revoked' then 'refresh_token_revoked'
             when replayed.actor = 'client' then 'client_disconnected'
             else 'user_disconnected'
-        end
-    from replayed join webhook_endpoints w on w.client_id = replayed.client_id
-    where not replayed.begins and replayed.former_state <> 'disconnected'
+        end, case when replayed.begins then replayed.scopes end
+    from replayed join webhook_endpoints w on w.client_id in (replayed.client_id, operator_id())
+    where case when replayed.begins then w.client_id = operator_id() else replayed.former_state <> 'disconnected' end
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select replayed.user_id, @actor::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,

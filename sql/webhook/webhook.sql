@@ -12,14 +12,24 @@ with created as (
 insert into audit_log (subject, actor, action, client_id, detail)
 select created.client_id, @actor::text, 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
 
+-- name: CreateOperatorWebhook :execrows
+-- The operator has no row in clients.
+with created as (
+    insert into webhook_endpoints (client_id, url, secret) values (operator_id(), @url, @secret)
+    on conflict (client_id) do nothing
+    returning client_id
+)
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, @actor::text, 'webhook.created', created.client_id, jsonb_build_object('host', @host::text) from created;
+
 -- name: ClientExists :one
 select exists (select 1 from clients where client_id = @client_id);
 
 -- name: MoveWebhookEndpoint :execrows
 with moved as (
     update webhook_endpoints w set url = @url, stopped_at = null
-    from clients cl
-    where w.client_id = @client_id and cl.client_id = w.client_id and cl.status <> 'offboarded'
+    where w.client_id = @client_id
+        and not exists (select 1 from clients cl where cl.client_id = @client_id and cl.status = 'offboarded')
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -67,17 +77,16 @@ select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id fro
 -- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled. leased_until
 -- tells when an event was last tried or replayed.
 update webhook_events set state = 'failed', queued = true
-from clients cl
-where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
+where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     join webhook_endpoints w on w.client_id = e.client_id
-    join clients held on held.client_id = e.client_id
+    left join clients held on held.client_id = e.client_id
     where e.state = 'pending' and e.created_at < @before::timestamptz and (w.paused_at < @before::timestamptz or held.status = 'disabled')
         and coalesce(e.leased_until, e.created_at) < @before::timestamptz
     order by e.created_at
     limit @max_rows
 )
-returning cl.client_id, cl.name;
+returning client_id;
 
 -- name: ListWebhookEvents :many
 select * from webhook_events
@@ -132,9 +141,9 @@ select * from webhook_events where event_id = @event_id;
 
 -- name: LockWebhookEvent :one
 -- Locks an event, and returns the facts that decide whether it can be replayed.
-select (w.client_id is not null and cl.status <> 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null and cl.status is distinct from 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-join clients cl using (client_id)
+left join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
 where e.user_id = @user_id and e.event_id = @event_id
 for update of e;
@@ -184,13 +193,16 @@ where e.user_id = any (@user_ids::uuid[]) and e.event_id = any (array(select fre
 returning *;
 
 -- name: ListWebhookTargets :many
--- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
-select cl.client_id, cl.name, cl.status, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+-- The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too. The operator is
+-- a client with the defaults.
+select given.client_id::uuid as client_id, coalesce(cl.name, 'operator') as name, coalesce(cl.status, 'active') as status,
+    coalesce(cl.webhook_parallel, 8) as webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time(@expected::pg_catalog.timestamptz), false)::bool as rotating,
     w.created_at, w.stopped_at, w.paused_at, believed_time(@expected::pg_catalog.timestamptz)::timestamptz as now
-from clients cl
-left join webhook_endpoints w on w.client_id = cl.client_id
-where cl.client_id = any (@client_ids::uuid[]);
+from (select unnest(@client_ids::uuid[]) as client_id) given
+left join clients cl on cl.client_id = given.client_id
+left join webhook_endpoints w on w.client_id = given.client_id
+where cl.client_id is not null or given.client_id = operator_id();
 
 -- name: RecordWebhookAttempt :one
 -- No row: the event was deleted. held is false if another attempt was recorded since the event was leased.
@@ -212,8 +224,8 @@ select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_
 -- Fails an event whose endpoint was stopped or removed, or whose client was offboarded.
 update webhook_events e set state = 'failed'
 where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w join clients cl using (client_id)
-        where w.client_id = e.client_id and w.stopped_at is null and cl.status <> 'offboarded');
+    and not exists (select 1 from webhook_endpoints w left join clients cl using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null and cl.status is distinct from 'offboarded');
 
 -- name: MergeWebhookChanges :one
 -- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
@@ -268,16 +280,17 @@ where user_id = @user_id and event_id = @event_id and state = 'pending' and leas
 
 -- name: ListReceivers :many
 -- The names of the clients with a webhook.
-select distinct cl.name from webhook_endpoints e join clients cl using (client_id);
+select distinct coalesce(cl.name, 'operator')::text as name from webhook_endpoints e left join clients cl using (client_id);
 
 -- name: CountPendingByClient :many
 -- Without those of paused webhooks and of disabled clients, which nobody expects to be sent.
-select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
+select coalesce(cl.name, 'operator')::text as name, count(*) as pending,
+    extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
-join clients cl using (client_id)
+left join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
-where e.state = 'pending' and w.paused_at is null and cl.status <> 'disabled'
-group by cl.name;
+where e.state = 'pending' and w.paused_at is null and cl.status is distinct from 'disabled'
+group by 1;
 
 -- name: Backlog :one
 -- The events that are to be sent, by how long they have waited, without those of paused webhooks and of disabled clients. The subqueries
@@ -293,9 +306,9 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
-    join clients cl using (client_id)
+    left join clients cl using (client_id)
     left join webhook_endpoints r using (client_id)
-    where e.state = 'pending' and r.paused_at is null and cl.status <> 'disabled'
+    where e.state = 'pending' and r.paused_at is null and cl.status is distinct from 'disabled'
 ) w;
 
 -- name: CountFailedOfDay :one

@@ -79,8 +79,8 @@ func (t tree) add(root, name string) error {
 	return nil
 }
 
-// addAll adds the files below a folder that Debian packages brought. What somebody else put there, such as an extension of
-// PostgreSQL built on this machine, stays out of the image.
+// addAll adds the files below a folder that Debian packages brought. Other files, such as those of an extension of PostgreSQL that was built
+// on this machine, stay out of the image.
 func (t tree) addAll(root, folder string) error {
 	owners, err := ownersOf(root)
 	if err != nil {

@@ -607,7 +607,7 @@ func (q *Queries) ReadRecordedDays(ctx context.Context, arg ReadRecordedDaysPara
 }
 
 const stateForWrite = `-- name: StateForWrite :one
-select exists (select 1 from webhook_endpoints where stopped_at is null) as notify, believed_time($1::pg_catalog.timestamptz)::timestamptz as now,
+select exists (select 1 from webhook_endpoints where stopped_at is null and client_id <> operator_id()) as notify, believed_time($1::pg_catalog.timestamptz)::timestamptz as now,
     (to_regclass('pg_catalog.pg_dist_node') is not null)::bool as sharded
 `
 

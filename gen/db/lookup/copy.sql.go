@@ -579,7 +579,8 @@ type CopyWebhookEventsRow struct {
 	Body    []byte
 }
 
-// With the attempts to deliver each, but without the answers of the partner's server.
+// With the attempts to deliver each, but without the answers of the partner's server. Those for the operator are left out: they tell nothing
+// that the connections and the audit log do not.
 func (q *Queries) CopyWebhookEvents(ctx context.Context, arg CopyWebhookEventsParams) ([]CopyWebhookEventsRow, error) {
 	rows, err := q.db.Query(ctx, copyWebhookEvents, arg.UserID, arg.After, arg.MaxRows)
 	if err != nil {

@@ -238,8 +238,8 @@ func (q *Queries) FindUserOfAddress(ctx context.Context, address string) ([]Find
 }
 
 const findWebhookEvent = `-- name: FindWebhookEvent :many
-select e.user_id, e.client_id, c.name, e.event_id, e.type, e.state, e.created_at
-from webhook_events e join clients c on c.client_id = e.client_id
+select e.user_id, e.client_id, coalesce(c.name, 'operator')::text as name, e.event_id, e.type, e.state, e.created_at
+from webhook_events e left join clients c on c.client_id = e.client_id
 where e.event_id = $1
 `
 

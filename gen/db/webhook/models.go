@@ -30,4 +30,5 @@ type WebhookEvent struct {
 	Ready             *int16
 	DueAt             *time.Time
 	LeasedUntil       *time.Time
+	AboutClientID     *uuid.UUID
 }

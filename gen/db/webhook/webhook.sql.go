@@ -44,9 +44,9 @@ from (
     select (select connect_now()) - e.created_at as age,
         (e.ready is not null or e.due_at <= (select connect_now())) and (e.leased_until is null or e.leased_until <= now()) as due
     from webhook_events e
-    join clients cl using (client_id)
+    left join clients cl using (client_id)
     left join webhook_endpoints r using (client_id)
-    where e.state = 'pending' and r.paused_at is null and cl.status <> 'disabled'
+    where e.state = 'pending' and r.paused_at is null and cl.status is distinct from 'disabled'
 ) w
 `
 
@@ -104,7 +104,7 @@ with free as materialized (
 )
 update webhook_events e set queued = true, leased_until = now() + $1::interval
 where e.user_id = any ($2::uuid[]) and e.event_id = any (array(select free.event_id from free))
-returning user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until
+returning user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id
 `
 
 type ClaimWebhookEventsParams struct {
@@ -144,6 +144,7 @@ func (q *Queries) ClaimWebhookEvents(ctx context.Context, arg ClaimWebhookEvents
 			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
+			&i.AboutClientID,
 		); err != nil {
 			return nil, err
 		}
@@ -203,12 +204,13 @@ func (q *Queries) CountFailedWebhookEvents(ctx context.Context, arg CountFailedW
 }
 
 const countPendingByClient = `-- name: CountPendingByClient :many
-select cl.name, count(*) as pending, extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
+select coalesce(cl.name, 'operator')::text as name, count(*) as pending,
+    extract(epoch from connect_now() - min(e.created_at))::float8 as oldest_seconds
 from webhook_events e
-join clients cl using (client_id)
+left join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
-where e.state = 'pending' and w.paused_at is null and cl.status <> 'disabled'
-group by cl.name
+where e.state = 'pending' and w.paused_at is null and cl.status is distinct from 'disabled'
+group by 1
 `
 
 type CountPendingByClientRow struct {
@@ -255,6 +257,37 @@ func (q *Queries) CountPendingWebhookEvents(ctx context.Context, arg CountPendin
 	return count, err
 }
 
+const createOperatorWebhook = `-- name: CreateOperatorWebhook :execrows
+with created as (
+    insert into webhook_endpoints (client_id, url, secret) values (operator_id(), $3, $4)
+    on conflict (client_id) do nothing
+    returning client_id
+)
+insert into audit_log (subject, actor, action, client_id, detail)
+select created.client_id, $1::text, 'webhook.created', created.client_id, jsonb_build_object('host', $2::text) from created
+`
+
+type CreateOperatorWebhookParams struct {
+	Actor  string
+	Host   string
+	Url    string
+	Secret string
+}
+
+// The operator has no row in clients.
+func (q *Queries) CreateOperatorWebhook(ctx context.Context, arg CreateOperatorWebhookParams) (int64, error) {
+	result, err := q.db.Exec(ctx, createOperatorWebhook,
+		arg.Actor,
+		arg.Host,
+		arg.Url,
+		arg.Secret,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const createWebhookEndpoint = `-- name: CreateWebhookEndpoint :execrows
 
 with created as (
@@ -294,17 +327,16 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 
 const failPausedWebhookEvents = `-- name: FailPausedWebhookEvents :many
 update webhook_events set state = 'failed', queued = true
-from clients cl
-where cl.client_id = webhook_events.client_id and state = 'pending' and (user_id, event_id) in (
+where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     join webhook_endpoints w on w.client_id = e.client_id
-    join clients held on held.client_id = e.client_id
+    left join clients held on held.client_id = e.client_id
     where e.state = 'pending' and e.created_at < $1::timestamptz and (w.paused_at < $1::timestamptz or held.status = 'disabled')
         and coalesce(e.leased_until, e.created_at) < $1::timestamptz
     order by e.created_at
     limit $2
 )
-returning cl.client_id, cl.name
+returning client_id
 `
 
 type FailPausedWebhookEventsParams struct {
@@ -312,26 +344,21 @@ type FailPausedWebhookEventsParams struct {
 	MaxRows int32
 }
 
-type FailPausedWebhookEventsRow struct {
-	ClientID uuid.UUID
-	Name     string
-}
-
 // Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled. leased_until
 // tells when an event was last tried or replayed.
-func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]FailPausedWebhookEventsRow, error) {
+func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []FailPausedWebhookEventsRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i FailPausedWebhookEventsRow
-		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
+		var client_id uuid.UUID
+		if err := rows.Scan(&client_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, client_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -342,8 +369,8 @@ func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWeb
 const failWebhookEvent = `-- name: FailWebhookEvent :execrows
 update webhook_events e set state = 'failed'
 where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w join clients cl using (client_id)
-        where w.client_id = e.client_id and w.stopped_at is null and cl.status <> 'offboarded')
+    and not exists (select 1 from webhook_endpoints w left join clients cl using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null and cl.status is distinct from 'offboarded')
 `
 
 type FailWebhookEventParams struct {
@@ -361,7 +388,7 @@ func (q *Queries) FailWebhookEvent(ctx context.Context, arg FailWebhookEventPara
 }
 
 const getWebhookEvent = `-- name: GetWebhookEvent :one
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events where event_id = $1
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id from webhook_events where event_id = $1
 `
 
 func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (WebhookEvent, error) {
@@ -386,12 +413,13 @@ func (q *Queries) GetWebhookEvent(ctx context.Context, eventID uuid.UUID) (Webho
 		&i.Ready,
 		&i.DueAt,
 		&i.LeasedUntil,
+		&i.AboutClientID,
 	)
 	return i, err
 }
 
 const listEventsOfConnection = `-- name: ListEventsOfConnection :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id from webhook_events
 where user_id = $1 and client_id = $2 and (created_at, event_id) < ($3::timestamptz, $4::uuid)
 order by created_at desc, event_id desc
 limit $5
@@ -440,6 +468,7 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
+			&i.AboutClientID,
 		); err != nil {
 			return nil, err
 		}
@@ -452,7 +481,7 @@ func (q *Queries) ListEventsOfConnection(ctx context.Context, arg ListEventsOfCo
 }
 
 const listLatestWebhookEvents = `-- name: ListLatestWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id from webhook_events
 where client_id = $1
     and ($2::uuid is null or user_id = $2)
     and ($3::text is null or state = $3)
@@ -505,6 +534,7 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
+			&i.AboutClientID,
 		); err != nil {
 			return nil, err
 		}
@@ -517,7 +547,7 @@ func (q *Queries) ListLatestWebhookEvents(ctx context.Context, arg ListLatestWeb
 }
 
 const listReceivers = `-- name: ListReceivers :many
-select distinct cl.name from webhook_endpoints e join clients cl using (client_id)
+select distinct coalesce(cl.name, 'operator')::text as name from webhook_endpoints e left join clients cl using (client_id)
 `
 
 // The names of the clients with a webhook.
@@ -608,7 +638,7 @@ func (q *Queries) ListWebhookAttempts(ctx context.Context, arg ListWebhookAttemp
 }
 
 const listWebhookEvents = `-- name: ListWebhookEvents :many
-select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until from webhook_events
+select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::uuid is null or user_id = $2)
     and ($3::text is null or state = $3)
@@ -661,6 +691,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 			&i.Ready,
 			&i.DueAt,
 			&i.LeasedUntil,
+			&i.AboutClientID,
 		); err != nil {
 			return nil, err
 		}
@@ -673,12 +704,14 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 }
 
 const listWebhookTargets = `-- name: ListWebhookTargets :many
-select cl.client_id, cl.name, cl.status, cl.webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
+select given.client_id::uuid as client_id, coalesce(cl.name, 'operator') as name, coalesce(cl.status, 'active') as status,
+    coalesce(cl.webhook_parallel, 8) as webhook_parallel, coalesce(w.url, '') as url, coalesce(w.secret, '') as secret,
     w.previous_secret, w.previous_until, coalesce(w.previous_until > believed_time($1::pg_catalog.timestamptz), false)::bool as rotating,
     w.created_at, w.stopped_at, w.paused_at, believed_time($1::pg_catalog.timestamptz)::timestamptz as now
-from clients cl
-left join webhook_endpoints w on w.client_id = cl.client_id
-where cl.client_id = any ($2::uuid[])
+from (select unnest($2::uuid[]) as client_id) given
+left join clients cl on cl.client_id = given.client_id
+left join webhook_endpoints w on w.client_id = given.client_id
+where cl.client_id is not null or given.client_id = operator_id()
 `
 
 type ListWebhookTargetsParams struct {
@@ -702,7 +735,8 @@ type ListWebhookTargetsRow struct {
 	Now             time.Time
 }
 
-// The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too.
+// The endpoints of clients' events. The URL is empty if a client has no webhook. rotating: the previous secret signs, too. The operator is
+// a client with the defaults.
 func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargetsParams) ([]ListWebhookTargetsRow, error) {
 	rows, err := q.db.Query(ctx, listWebhookTargets, arg.Expected, arg.ClientIds)
 	if err != nil {
@@ -738,9 +772,9 @@ func (q *Queries) ListWebhookTargets(ctx context.Context, arg ListWebhookTargets
 }
 
 const lockWebhookEvent = `-- name: LockWebhookEvent :one
-select (w.client_id is not null and cl.status <> 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
+select (w.client_id is not null and cl.status is distinct from 'offboarded')::bool as has_endpoint, (w.stopped_at is not null)::bool as stopped
 from webhook_events e
-join clients cl using (client_id)
+left join clients cl using (client_id)
 left join webhook_endpoints w using (client_id)
 where e.user_id = $1 and e.event_id = $2
 for update of e
@@ -874,8 +908,8 @@ func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChang
 const moveWebhookEndpoint = `-- name: MoveWebhookEndpoint :execrows
 with moved as (
     update webhook_endpoints w set url = $3, stopped_at = null
-    from clients cl
-    where w.client_id = $4 and cl.client_id = w.client_id and cl.status <> 'offboarded'
+    where w.client_id = $4
+        and not exists (select 1 from clients cl where cl.client_id = $4 and cl.status = 'offboarded')
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)

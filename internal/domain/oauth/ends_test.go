@@ -3,15 +3,43 @@ package oauth
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
 
-// A refresh token of a connection that has ended is refused with what ended it and the day, whatever has happened since; and the audit log
-// has the same end.
+// operatorIsTold compares the operator's events with the authorizations and ends in the audit log.
+func (f *fixture) operatorIsTold(t *testing.T) {
+	t.Helper()
+	list := func(query string) []string {
+		rows, err := f.db.Pool.Query(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return texts
+	}
+	logged := list(`select concat_ws(' ', coalesce(connection_end(action, actor, detail), 'authorized'), user_id, client_id,
+		connection_version - case when action = 'connection.disconnected' then 1 else 0 end) from audit_log where action like 'connection.%' order by 1`)
+	told := list(`select concat_ws(' ', coalesce(reason, 'authorized'), user_id, about_client_id, connection_version)
+		from webhook_events where client_id = operator_id() order by 1`)
+	if diff := cmp.Diff(logged, told); diff != "" || len(logged) == 0 {
+		t.Errorf("events of the operator (-audit log +events):\n%s", diff)
+	}
+}
+
+// A refresh token of a connection that has ended is refused with what ended it and the day, whatever has happened since. The audit log
+// and the operator's events have the same end.
 func TestReasonOfAnEnd(t *testing.T) {
 	t.Parallel()
 	type act func(t *testing.T, f *fixture, tokens Tokens) error
@@ -71,6 +99,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
+			f.db.Webhook(t, webhook.Operator)
 			tokens := f.connect(t, scope.All)
 			for _, act := range test.acts {
 				if err := act(t, f, tokens); err != nil {
@@ -84,7 +113,52 @@ func TestReasonOfAnEnd(t *testing.T) {
 			if got := pgtest.Value[string](t, f.db, `select coalesce((select connection_end(action, actor, detail) from audit_log
 				where connection_end(action, actor, detail) is not null order by at desc, id desc limit 1), '')`); got != test.last {
 				t.Errorf("the last end in the audit log is %q, want %q", got, test.last)
+			} else if got != "" {
+				f.operatorIsTold(t)
+			}
+			if n := pgtest.Value[int](t, f.db, "select count(*)::int from webhook_events where client_id <> operator_id()"); n != 0 {
+				t.Errorf("a client without a webhook has %d events", n)
 			}
 		})
+	}
+}
+
+// The operator hears of ends at an offboarding, of which the client does not, and of what is replayed after a failover. Both hear of the rest.
+func TestOperatorHearsWhatClientsDoNot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.db.Webhook(t, webhook.Operator)
+	f.db.Webhook(t, f.client.ID)
+	tokens := f.connect(t, scope.DailySteps)
+	if err := f.Disconnect(t.Context(), f.as(f.client.ID), tokens.GrantID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{eventText(tokens.GrantID, 1, "client_disconnected")}, f.eventsOf(t, f.client.ID)); diff != "" {
+		t.Errorf("events of the client (-want +got):\n%s", diff)
+	}
+	now := pgtest.Value[time.Time](t, f.db, "select connect_now()")
+	for _, act := range []Act{
+		{Action: "connection.authorized", Actor: "client", Version: 3, Scopes: scope.All},
+		{Action: "connection.disconnected", Actor: "operator", Version: 4},
+		{Action: "connection.authorized", Actor: "client", Version: 5, Scopes: scope.DailySteps},
+	} {
+		act.UserID, act.ClientID, act.At, act.Until = f.user, f.client.ID, now.Add(time.Second), now.Add(time.Second)
+		if changed, err := Replay(t.Context(), f.pool, []Act{act}); err != nil || changed[act.Action] != 1 {
+			t.Fatalf("%s: %v, %v", act.Action, changed, err)
+		}
+		now = now.Add(time.Second)
+	}
+	if _, err := f.registry.Offboard(t.Context(), f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.operatorIsTold(t)
+	if diff := cmp.Diff([]string{
+		eventText(tokens.GrantID, 1, "client_disconnected"), eventText(tokens.GrantID, 3, "user_disconnected"),
+	}, f.eventsOf(t, f.client.ID)); diff != "" {
+		t.Errorf("events of the client (-want +got):\n%s", diff)
+	}
+	if got := pgtest.Value[string](t, f.db, `select string_agg(scope_text(datasets)::text, '; ' order by connection_version)
+		from webhook_events where type = 'connection.authorized'`); got != "daily_steps:read; daily_steps:read cycling_daily:read cycling_activities:read; daily_steps:read" {
+		t.Errorf("the scopes of the authorizations are %s", got)
 	}
 }

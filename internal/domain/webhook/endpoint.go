@@ -113,6 +113,11 @@ func (w *Webhooks) SetEndpoint(ctx context.Context, clientID uuid.UUID, url stri
 			return "", ofClient(clientID, err)
 		}
 		err = w.act(ctx, clientID, "webhook.created", func(queries *webhookdb.Queries) (int64, error) {
+			if clientID == Operator {
+				return queries.CreateOperatorWebhook(ctx, webhookdb.CreateOperatorWebhookParams{
+					Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
+				})
+			}
 			return queries.CreateWebhookEndpoint(ctx, webhookdb.CreateWebhookEndpointParams{
 				ClientID: clientID, Url: url, Host: parsed.Hostname(), Secret: sealed, Actor: work.Actor(ctx),
 			})
@@ -206,9 +211,13 @@ func (w *Webhooks) failPaused(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return postgres.Wrap("fail events of paused webhooks", err)
 		}
-		for _, event := range failed {
-			w.count(event.Name, func(s *Stats) { s.Failed++ })
-			w.settled(event.ClientID, false)
+		targets, err := w.targets(ctx, failed...)
+		if err != nil {
+			return postgres.Wrap("fail events of paused webhooks", err)
+		}
+		for _, clientID := range failed {
+			w.count(targets[clientID].clientName, func(s *Stats) { s.Failed++ })
+			w.settled(clientID, false)
 		}
 		if len(failed) < batch {
 			return nil

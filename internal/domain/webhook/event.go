@@ -14,6 +14,7 @@ import (
 	"time"
 
 	webhookdb "connect-svc/gen/db/webhook"
+	"connect-svc/gen/operatorapi"
 	"connect-svc/gen/partnerapi"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
@@ -23,10 +24,12 @@ import (
 	openapi "github.com/oapi-codegen/runtime/types"
 )
 
-// The types of events.
+// The types of events: two for clients, and two for the operator.
 const (
-	ConnectionRevoked = string(partnerapi.ConnectionRevokedEventTypeConnectionRevoked)
-	ActivityUpdated   = string(partnerapi.ActivityUpdatedEventTypeActivityUpdated)
+	ConnectionRevoked    = string(partnerapi.ConnectionRevokedEventTypeConnectionRevoked)
+	ActivityUpdated      = string(partnerapi.ActivityUpdatedEventTypeActivityUpdated)
+	ConnectionAuthorized = string(operatorapi.ConnectionAuthorizedEventTypeConnectionAuthorized)
+	ConnectionEnded      = string(operatorapi.ConnectionEndedEventTypeConnectionEnded)
 )
 
 // State is the state of an event's delivery.
@@ -39,15 +42,16 @@ const (
 	Failed    State = "failed"
 )
 
-// Event is a message to a client, and the state of its delivery.
+// Event is a message to a client or to the operator, and the state of its delivery.
 type Event struct {
 	ID                uuid.UUID
-	ClientID          uuid.UUID
-	Type              string // ConnectionRevoked or ActivityUpdated
+	ClientID          uuid.UUID // the receiver, which can be Operator
+	AboutClientID     uuid.UUID // of an event for the operator: whose connection it is about
+	Type              string
 	GrantID           uuid.UUID
 	ConnectionVersion int64
-	Reason            string    // of connection.revoked
-	Datasets          scope.Set // of activity.updated: the scopes that read the changed rows
+	Reason            string    // of connection.revoked and connection.ended
+	Datasets          scope.Set // of activity.updated: the scopes that read the changed rows; of connection.authorized: those of the connection
 	FirstDate         time.Time // of activity.updated, midnight UTC
 	LastDate          time.Time // of activity.updated, midnight UTC
 	CreatedAt         time.Time
@@ -112,6 +116,23 @@ func (e Event) Body() ([]byte, error) {
 					return partnerapi.Dataset(strings.TrimSuffix(name, ":read"))
 				}),
 				From: openapi.Date{Time: e.FirstDate}, To: openapi.Date{Time: e.LastDate},
+			},
+		}
+	case ConnectionAuthorized:
+		body = operatorapi.ConnectionAuthorizedEvent{
+			Type:      operatorapi.ConnectionAuthorizedEventTypeConnectionAuthorized,
+			Timestamp: timestamp,
+			Data: operatorapi.ConnectionAuthorizedData{
+				UserId: e.userID, ClientId: e.AboutClientID, GrantId: e.GrantID, ConnectionVersion: version,
+				Scopes: postgres.Map(e.Datasets.Names(), func(name string) operatorapi.Scope { return operatorapi.Scope(name) }),
+			},
+		}
+	case ConnectionEnded:
+		body = operatorapi.ConnectionEndedEvent{
+			Type:      operatorapi.ConnectionEndedEventTypeConnectionEnded,
+			Timestamp: timestamp,
+			Data: operatorapi.ConnectionEndedData{
+				UserId: e.userID, ClientId: e.AboutClientID, GrantId: e.GrantID, ConnectionVersion: version, Reason: operatorapi.EndReason(e.Reason),
 			},
 		}
 	default:

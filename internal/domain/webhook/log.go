@@ -103,6 +103,7 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 	event := Event{
 		ID:                row.EventID,
 		ClientID:          row.ClientID,
+		AboutClientID:     postgres.Value(row.AboutClientID),
 		Type:              row.Type,
 		GrantID:           row.GrantID,
 		ConnectionVersion: row.ConnectionVersion,

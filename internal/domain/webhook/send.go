@@ -96,13 +96,17 @@ func (w *Webhooks) send(
 		"Idempotency-Key": {},
 	}
 	ctx, end := w.trace(ctx, "sendWebhook")
-	attempt, retryAfter = w.sender.post(ctx, target.URL, header, body)
+	sender := w.sender
+	if target.ClientID == Operator {
+		sender = w.own
+	}
+	attempt, retryAfter = sender.post(ctx, target.URL, header, body)
 	end(!attempt.Success())
 	attempt.At = target.now
 	return attempt, retryAfter, nil
 }
 
-// SendSample sends a made-up event of a type to a client's receiver, signed like a real one, and returns the outcome. The
+// SendSample sends a made-up event, of a type that the client or the operator gets, to the receiver, signed like a real one, and returns the outcome. The
 // sample is not in the log, is not sent again, and concerns no connection. A stopped endpoint gets it, too. The audit log has it, also if the
 // receiver cannot be reached. Errors: ErrNoEndpoint, ErrEventType, refusal.OverBudget.
 func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType string) (Attempt, error) {
@@ -111,11 +115,16 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 		return Attempt{}, err
 	}
 	sample := Event{
-		ID: uuid.New(), Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
+		ID: uuid.New(), ClientID: clientID, Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
+	}
+	if forOperator := eventType == ConnectionAuthorized || eventType == ConnectionEnded; forOperator != (clientID == Operator) {
+		return Attempt{}, ErrEventType
 	}
 	switch eventType {
-	case ConnectionRevoked:
+	case ConnectionRevoked, ConnectionEnded:
 		sample.Reason = string(partnerapi.ConnectionRevokedDataReasonUserDisconnected)
+	case ConnectionAuthorized:
+		sample.Datasets = scope.DailySteps
 	case ActivityUpdated:
 		sample.Datasets = scope.DailySteps
 		sample.LastDate = target.now.UTC().Truncate(24 * time.Hour)

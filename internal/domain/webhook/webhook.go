@@ -1,5 +1,5 @@
-// Package webhook sends partners the events of specification section 6: a connection ended, or activity changed. It owns
-// each client's endpoint, the log of events and delivery attempts, signing, delivery and replay.
+// Package webhook sends partners the events of specification section 6: a connection ended, or activity changed. It sends the operator's app
+// events of its own: a connection began or ended ([Operator]). It owns each receiver's endpoint, the log of events and delivery attempts, signing, delivery and replay.
 //
 // # The life of an event
 //
@@ -38,12 +38,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/postgres"
+	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -55,6 +57,8 @@ type Settings struct {
 	Window time.Duration `setting:"" type:"1s to 1h" default:"60s" name:"activity-updated-window" help:"Changes within this time are merged into one activity.updated per connection, 1s to 1h."`
 	// AllowedNetworks may be reached although they are private, loopback or special. For development.
 	AllowedNetworks []netip.Prefix `setting:"" type:"networks" name:"webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that webhooks may reach. For development only."`
+	// OwnNetworks may be reached, too, by the operator's own webhook.
+	OwnNetworks []netip.Prefix `setting:"" type:"networks" name:"operator-webhook-allow-cidrs" placeholder:"CIDR,…" help:"Private or loopback networks that the operator's own webhook may reach, too."`
 	// RootCAs sign the certificates of receivers; nil: the system's.
 	RootCAs *x509.CertPool `kong:"-"`
 	// Transport wraps the transport that sends events; nil: it is used unchanged.
@@ -70,6 +74,9 @@ type Settings struct {
 	Logger *slog.Logger                                                                      `kong:"-"` // nil: no log
 }
 
+// Operator stands for the service's operator where webhooks and events name a client: operator_id of the database. It has no row in clients.
+var Operator = uuid.Max
+
 // Webhooks manages and delivers the webhooks of all clients in a database.
 type Webhooks struct {
 	pool    *postgres.Pool
@@ -83,7 +90,8 @@ type Webhooks struct {
 	settled func(clientID uuid.UUID, delivered bool)
 	costly  func(ctx context.Context, clientID uuid.UUID, action string, act func(pgx.Tx) error) error
 	trace   func(ctx context.Context, name string) (context.Context, func(failed bool))
-	sender  *sender
+	sender  *sender // to clients
+	own     *sender // to the operator
 	// slots are the database connections that deliveries may use at the same time: half of the pool, so that a burst of events does
 	// not make requests wait.
 	slots chan struct{}
@@ -113,6 +121,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		costly:      settings.Costly,
 		trace:       settings.Trace,
 		sender:      newSender(settings.AllowedNetworks, settings.RootCAs, settings.Limits.Webhook),
+		own:         newSender(slices.Concat(settings.AllowedNetworks, settings.OwnNetworks), settings.RootCAs, settings.Limits.Webhook),
 		slots:       make(chan struct{}, max(1, pool.MaxConns()/2)),
 		wake:        make(work.Signal, 1),
 		changed:     make(work.Signal, 1),
@@ -138,6 +147,7 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 	}
 	if settings.Transport != nil {
 		w.sender.client.Transport = settings.Transport(w.sender.client.Transport)
+		w.own.client.Transport = settings.Transport(w.own.client.Transport)
 	}
 	return w
 }
@@ -148,7 +158,9 @@ var (
 	ErrStopped       = errors.New("the webhook was stopped because its receiver answered 410: set its URL again first")
 	ErrReplacedSince = errors.New("the secret was replaced since")
 	ErrNoEvent       = errors.New("no such event")
-	ErrEventType     = errors.New("unknown type of event: the types are " + ConnectionRevoked + " and " + ActivityUpdated)
+	// ErrEventType is the error of a type that the receiver does not get.
+	ErrEventType error = refusal.Field{Path: "type", Problem: "must be " + ConnectionRevoked + " or " + ActivityUpdated +
+		" for a client, and " + ConnectionAuthorized + " or " + ConnectionEnded + " for the operator"}
 )
 
 // Run delivers events and merges changes of activity until ctx ends, then gives the attempts in flight a few seconds. Any
@@ -159,6 +171,7 @@ func (w *Webhooks) Run(ctx context.Context) {
 	w.leases().Run(ctx)
 	merging.Wait()
 	w.sender.client.CloseIdleConnections()
+	w.own.client.CloseIdleConnections()
 }
 
 // Wake makes Run look for work at once. Call it after an act that may have written an event: without it, another process's event

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"connect-svc/gen/operatorapi"
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/testing/edgetest"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -251,4 +252,53 @@ func TestWebhooks(t *testing.T) {
 	if strings.Contains(f.Log.String(), *first.WebhookSecret) {
 		t.Error("a signing secret is in the log")
 	}
+}
+
+// The operator's own webhook is set, read, paused, tested, listed and removed as a client's is, and hears of connections.
+func TestOperatorsWebhook(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	receiver, _ := edgetest.Receiver(t, nil)
+	const id = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	const path = "/operator/v1/clients/" + id + "/webhook"
+	if id != webhook.Operator.String() {
+		t.Fatalf("the operator is %s", webhook.Operator)
+	}
+	f.send(t, outgoing{Method: "GET", Target: path}).Check(t, 404, "no-webhook", "none")
+	got := f.send(t, outgoing{Method: "PUT", Target: path, Body: fmt.Sprintf(`{"url":%q}`, receiver)})
+	got.Check(t, 200, "", "set")
+	if set := edgetest.Decode[operatorapi.WebhookWithSecret](t, got); set.WebhookSecret == nil || set.ClientId != webhook.Operator {
+		t.Errorf("set: %+v", set.Webhook)
+	}
+	partner, tokens := f.ConnectNew(t, "Walk Rewards")
+	if err := f.config.OAuth.DisconnectByOperator(t.Context(), f.User.ID, partner.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, act := range []string{"/pause", "/resume", "/secret"} {
+		f.post(t, path+act, "").Check(t, 200, "", act)
+	}
+	for kind, status := range map[string]int{"connection.authorized": 200, "connection.ended": 200, "connection.revoked": 422} {
+		got := f.post(t, path+"/test", fmt.Sprintf(`{"type":%q}`, kind))
+		if got.Status != status || status == 422 && !strings.Contains(got.Body, `"/type"`) {
+			t.Errorf("a sample of %s: %d %s", kind, got.Status, got.Body)
+		}
+	}
+	if preview := get[operatorapi.ClientPreview](t, f, "/operator/v1/clients/"+id+"/preview"); preview.WaitingEvents != 2 || preview.Name != "operator" {
+		t.Errorf("preview: %+v", preview)
+	}
+	events := get[operatorapi.WebhookEventPage](t, f, "/operator/v1/webhook-events?client_id="+id).Data
+	if len(events) != 2 || *events[0].AboutClientId != partner.ID || events[0].Type != "connection.authorized" || len(events[0].Datasets) == 0 ||
+		events[1].Type != "connection.ended" || *events[1].Reason != "operator_disconnected" || events[1].GrantId != tokens.GrantID || events[1].From != nil {
+		t.Errorf("events: %+v", events)
+	}
+	detail := get[operatorapi.WebhookEventDetail](t, f, "/operator/v1/webhook-events/"+events[1].WebhookId)
+	if !strings.Contains(detail.Body, f.User.ID.String()) || !strings.Contains(detail.Body, partner.ID.String()) {
+		t.Errorf("the body is %s", detail.Body)
+	}
+	if found := get[operatorapi.FoundList](t, f, "/operator/v1/find?text="+events[1].WebhookId).Data; len(found) != 1 || found[0].Name != "operator" {
+		t.Errorf("found: %+v", found)
+	}
+	f.send(t, outgoing{Method: "DELETE", Target: path}).Check(t, 204, "", "remove")
+	f.post(t, "/operator/v1/webhook-events/"+events[1].WebhookId+"/replay", "").Check(t, 409, "not-replayable", "removed")
+	f.send(t, outgoing{Method: "GET", Target: "/operator/v1/clients/" + id}).Check(t, 404, "client-not-found", "it is no client")
 }

@@ -9,7 +9,9 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/domain/activity"
+	"connect-svc/internal/domain/client"
 	"connect-svc/internal/domain/oauth"
+	"connect-svc/internal/domain/webhook"
 )
 
 // PreviewUser tells what an act on a user would end or delete.
@@ -85,9 +87,12 @@ func (h handlers) PreviewAdjustment(
 func (h handlers) PreviewClient(
 	ctx context.Context, request operatorapi.PreviewClientRequestObject,
 ) (operatorapi.PreviewClientResponseObject, error) {
-	partner, err := h.Clients.Get(ctx, request.ClientId)
-	if err != nil {
-		return nil, err
+	partner := client.Client{ID: webhook.Operator, Registration: client.Registration{Name: "operator"}, Status: client.Active}
+	if request.ClientId != webhook.Operator {
+		var err error
+		if partner, err = h.Clients.Get(ctx, request.ClientId); err != nil {
+			return nil, err
+		}
 	}
 	p, err := h.EffectsOnClient(ctx, partner)
 	return operatorapi.PreviewClient200JSONResponse{

@@ -24,6 +24,14 @@ func (h handlers) ReadWebhook(
 	return operatorapi.ReadWebhook200JSONResponse(body), err
 }
 
+// receiver refuses a client that does not exist. Nil: none is given.
+func (h handlers) receiver(ctx context.Context, id *operatorapi.Id) error {
+	if id != nil && *id == webhook.Operator {
+		return nil
+	}
+	return h.known(ctx, oauth.Filter{ClientID: id})
+}
+
 func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.Webhook, error) {
 	return h.actOnEndpoint(ctx, id, h.Webhooks.Endpoint)
 }
@@ -31,7 +39,7 @@ func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.
 func (h handlers) actOnEndpoint(
 	ctx context.Context, id operatorapi.Id, act func(context.Context, uuid.UUID) (webhook.Endpoint, error),
 ) (operatorapi.Webhook, error) {
-	if err := h.known(ctx, oauth.Filter{ClientID: &id}); err != nil {
+	if err := h.receiver(ctx, &id); err != nil {
 		return operatorapi.Webhook{}, err
 	}
 	endpoint, err := act(ctx, id)
@@ -73,7 +81,7 @@ func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string
 func (h handlers) RotateWebhookSecret(
 	ctx context.Context, request operatorapi.RotateWebhookSecretRequestObject,
 ) (operatorapi.RotateWebhookSecretResponseObject, error) {
-	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+	if err := h.receiver(ctx, &request.ClientId); err != nil {
 		return nil, err
 	}
 	secret, err := h.Webhooks.RotateSecret(ctx, request.ClientId, webhook.SecretOverlap, nil)
@@ -88,7 +96,7 @@ func (h handlers) RotateWebhookSecret(
 func (h handlers) RemoveWebhook(
 	ctx context.Context, request operatorapi.RemoveWebhookRequestObject,
 ) (operatorapi.RemoveWebhookResponseObject, error) {
-	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+	if err := h.receiver(ctx, &request.ClientId); err != nil {
 		return nil, err
 	}
 	return operatorapi.RemoveWebhook204Response{}, h.Webhooks.RemoveEndpoint(ctx, request.ClientId)
@@ -114,7 +122,7 @@ func (h handlers) ResumeWebhook(
 func (h handlers) TestWebhook(
 	ctx context.Context, request operatorapi.TestWebhookRequestObject,
 ) (operatorapi.TestWebhookResponseObject, error) {
-	if err := h.known(ctx, oauth.Filter{ClientID: &request.ClientId}); err != nil {
+	if err := h.receiver(ctx, &request.ClientId); err != nil {
 		return nil, err
 	}
 	attempt, err := h.Webhooks.SendSample(ctx, request.ClientId, string(request.Body.Type))
@@ -129,7 +137,7 @@ func (h handlers) ListWebhookEvents(
 	ctx context.Context, request operatorapi.ListWebhookEventsRequestObject,
 ) (operatorapi.ListWebhookEventsResponseObject, error) {
 	params := request.Params
-	if err := h.known(ctx, oauth.Filter{ClientID: params.ClientId}); err != nil {
+	if err := h.receiver(ctx, params.ClientId); err != nil {
 		return nil, err
 	}
 	filter := webhook.Filter{ClientID: orZero(params.ClientId), State: webhook.State(orZero(params.State))}
@@ -202,11 +210,13 @@ func eventBody(e webhook.Event) operatorapi.WebhookEvent {
 		Attempts:          int32(e.AttemptCount),
 		NextAttemptAt:     instantOrNull(e.NextAttemptAt),
 	}
-	if e.Type == webhook.ConnectionRevoked {
-		body.Reason = &e.Reason
-		return body
+	if e.ClientID == webhook.Operator {
+		body.AboutClientId = &e.AboutClientID
 	}
-	body.From, body.To = &openapi_types.Date{Time: e.FirstDate}, &openapi_types.Date{Time: e.LastDate}
+	body.Reason = orNull(e.Reason)
+	if e.Type == webhook.ActivityUpdated {
+		body.From, body.To = &openapi_types.Date{Time: e.FirstDate}, &openapi_types.Date{Time: e.LastDate}
+	}
 	body.Datasets = each(e.Datasets.Names(), func(name string) operatorapi.WebhookEventDatasets {
 		return operatorapi.WebhookEventDatasets(strings.TrimSuffix(name, ":read"))
 	})

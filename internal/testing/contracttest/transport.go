@@ -76,15 +76,18 @@ func shorten(path string) string {
 	return strings.ToValidUTF8(path, "?")
 }
 
-// CheckWebhook is nil when a request that a receiver of webhooks got is as the document says under webhooks. It does not
+// CheckWebhook is nil when a request that a receiver of webhooks got is as one of the documents says under webhooks. It does not
 // read the body of the request.
 func CheckWebhook(request *http.Request, body []byte) error {
-	document := Partner()
 	var event struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(body, &event); err != nil {
 		return err
+	}
+	document := Partner()
+	if document.spec.Webhooks[event.Type] == nil {
+		document = Operator()
 	}
 	webhook := document.spec.Webhooks[event.Type]
 	if webhook == nil || webhook.GetOperation(request.Method) == nil {

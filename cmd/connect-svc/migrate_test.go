@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -53,12 +54,20 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("the table does not say pending %d times:\n%s", all, text)
 	}
 	succeed(t, env(db), "", "migrate", "up")
+	// The operator's own events, which no program of 1.0.0 knows, go with the migrations. Those of a client stay.
+	db.Webhook(t, webhook.Operator)
+	db.Exec(t, `insert into webhook_events (user_id, client_id, about_client_id, type, grant_id, connection_version, reason) values
+		(gen_random_uuid(), operator_id(), $1, 'connection.ended', gen_random_uuid(), 1, 'lapsed'),
+		(gen_random_uuid(), $1, null, 'connection.revoked', gen_random_uuid(), 1, 'user_disconnected')`, db.Client(t).ID)
 	refuse(t, env(db), statusUsage, []string{"--to", `"0.9.0"`, "1.0.0"}, "migrate", "down", "--to", "0.9.0", "--yes")
 	if down := succeedJSON[struct{ Migrated []migrationJSON }](t, env(db), "", "migrate", "down", "--to", "v1.0.0", "--yes"); len(down.Migrated) != all-10 {
 		t.Errorf("down to 1.0.0 took back %v", down.Migrated)
 	}
 	if again := succeed(t, env(db), "", "migrate", "down", "--to", "1.0.0"); again != "nothing to do\n" { // and asks nothing
 		t.Errorf("a second down to 1.0.0: %q", again)
+	}
+	if left := pgtest.Value[string](t, db, "select (select count(*) from webhook_endpoints) || ' ' || string_agg(type, ' ') from webhook_events"); left != "0 connection.revoked" {
+		t.Errorf("of endpoints and events there are %s", left)
 	}
 	succeed(t, env(db), "", "migrate", "up")
 	db.Exec(t, "insert into goose_db_version (version_id, is_applied) values (9001, true)")

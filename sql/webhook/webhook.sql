@@ -28,8 +28,11 @@ select exists (select 1 from clients where client_id = @client_id);
 -- name: MoveWebhookEndpoint :execrows
 with moved as (
     update webhook_endpoints w set url = @url, stopped_at = null
-    where w.client_id = @client_id
-        and not exists (select 1 from clients cl where cl.client_id = @client_id and cl.status = 'offboarded')
+    from (
+        select cl.client_id from clients cl where cl.client_id = @client_id and cl.status <> 'offboarded'
+        union all select operator_id()
+    ) receiver
+    where w.client_id = @client_id and receiver.client_id = w.client_id
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -224,8 +227,14 @@ select gone.client_id, 'system', 'webhook.stopped', gone.client_id, jsonb_build_
 -- Fails an event whose endpoint was stopped or removed, or whose client was offboarded.
 update webhook_events e set state = 'failed'
 where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w left join clients cl using (client_id)
-        where w.client_id = e.client_id and w.stopped_at is null and cl.status is distinct from 'offboarded');
+    and not exists (
+        select 1 from webhook_endpoints w
+        join (
+            select cl.client_id from clients cl where cl.status <> 'offboarded'
+            union all select operator_id()
+        ) receiver using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null
+    );
 
 -- name: MergeWebhookChanges :one
 -- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may

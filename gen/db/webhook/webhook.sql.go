@@ -369,8 +369,14 @@ func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWeb
 const failWebhookEvent = `-- name: FailWebhookEvent :execrows
 update webhook_events e set state = 'failed'
 where e.user_id = $1 and e.event_id = $2 and e.state = 'pending'
-    and not exists (select 1 from webhook_endpoints w left join clients cl using (client_id)
-        where w.client_id = e.client_id and w.stopped_at is null and cl.status is distinct from 'offboarded')
+    and not exists (
+        select 1 from webhook_endpoints w
+        join (
+            select cl.client_id from clients cl where cl.status <> 'offboarded'
+            union all select operator_id()
+        ) receiver using (client_id)
+        where w.client_id = e.client_id and w.stopped_at is null
+    )
 `
 
 type FailWebhookEventParams struct {
@@ -908,8 +914,11 @@ func (q *Queries) MergeWebhookChanges(ctx context.Context, arg MergeWebhookChang
 const moveWebhookEndpoint = `-- name: MoveWebhookEndpoint :execrows
 with moved as (
     update webhook_endpoints w set url = $3, stopped_at = null
-    where w.client_id = $4
-        and not exists (select 1 from clients cl where cl.client_id = $4 and cl.status = 'offboarded')
+    from (
+        select cl.client_id from clients cl where cl.client_id = $4 and cl.status <> 'offboarded'
+        union all select operator_id()
+    ) receiver
+    where w.client_id = $4 and receiver.client_id = w.client_id
     returning w.client_id
 )
 insert into audit_log (subject, actor, action, client_id, detail)

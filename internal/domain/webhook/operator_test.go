@@ -22,8 +22,8 @@ func (w *world) toldOperator(t testing.TB, client pgtest.Client, user uuid.UUID,
 	t.Helper()
 	return pgtest.Value[uuid.UUID](t, w.db, `insert into webhook_events
 			(user_id, client_id, about_client_id, type, grant_id, connection_version, reason, datasets)
-		values ($1, operator_id(), $2, case $4 when '' then 'connection.authorized' else 'connection.ended' end, $1, $3, nullif($4, ''),
-			case $4 when '' then 5 end)
+		values ($1, operator_id(), $2, case when $4 = '' then 'connection.authorized' else 'connection.ended' end, $1, $3, nullif($4, ''),
+			case when $4 = '' then 5 end)
 		returning event_id`, user, client.ID, version, reason)
 }
 

@@ -115,7 +115,9 @@ func TestWebhookOfTheOperator(t *testing.T) {
 		if attempt, err := w.SendSample(ctx, Operator, eventType); !errors.Is(err, want) || attempt.Success() != (want == nil) {
 			t.Errorf("a sample of %s: %+v, %v", eventType, attempt, err)
 		} else if want == nil {
-			r.next(t)
+			if sample := r.next(t); strings.Contains(string(sample.body), uuid.Nil.String()) {
+				t.Errorf("a sample has an empty id: %s", sample.body)
+			}
 		}
 		if _, err := w.SendSample(ctx, client.ID, eventType); (want == nil) != errors.Is(err, ErrEventType) {
 			t.Errorf("a client's sample of %s: %v", eventType, err)

@@ -115,7 +115,8 @@ func (w *Webhooks) SendSample(ctx context.Context, clientID uuid.UUID, eventType
 		return Attempt{}, err
 	}
 	sample := Event{
-		ID: uuid.New(), ClientID: clientID, Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
+		ID: uuid.New(), ClientID: clientID, AboutClientID: uuid.New(), Type: eventType, GrantID: uuid.New(), ConnectionVersion: 1, CreatedAt: target.now,
+		userID: uuid.New(),
 	}
 	if forOperator := eventType == ConnectionAuthorized || eventType == ConnectionEnded; forOperator != (clientID == Operator) {
 		return Attempt{}, ErrEventType

@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -193,34 +192,22 @@ type receiptPayload struct {
 
 // SealReceipt returns the path of the link.
 func (a *Accounts) SealReceipt(receipt Receipt) (path string, err error) {
-	text, err := binary.Append(nil, binary.BigEndian, receiptPayload{receipt.UserID, receipt.ClientID, receipt.BrowserID, receipt.Version, receipt.ExpiresAt.UnixMicro()})
-	if err != nil {
-		return "", err
-	}
-	sealed, err := a.keys.Seal(credential.ReceiptLink, text)
+	sealed, err := a.keys.Seal(credential.ReceiptLink,
+		receiptPayload{receipt.UserID, receipt.ClientID, receipt.BrowserID, receipt.Version, receipt.ExpiresAt.UnixMicro()})
 	return ReceiptPath + sealed, err
 }
 
 // UserOfReceipt returns the user of a sealed receipt. That it opens proves that its link was in an email to the user.
 func (a *Accounts) UserOfReceipt(sealed string) (userID uuid.UUID, ok bool) {
-	payload, err := a.openReceipt(sealed)
+	payload, err := credential.OpenAs[receiptPayload](a.keys, credential.ReceiptLink, sealed)
 	return payload.UserID, err == nil
-}
-
-func (a *Accounts) openReceipt(sealed string) (payload receiptPayload, err error) {
-	text, err := a.keys.Open(credential.ReceiptLink, sealed)
-	if err != nil {
-		return payload, ErrNoReceipt
-	}
-	_, err = binary.Decode(text, binary.BigEndian, &payload)
-	return payload, err
 }
 
 // OpenReceipt returns the receipt of a link, and its user. It changes nothing. Error: ErrNoReceipt.
 func (a *Accounts) OpenReceipt(ctx context.Context, sealed string) (receipt Receipt, user User, err error) {
-	payload, err := a.openReceipt(sealed)
+	payload, err := credential.OpenAs[receiptPayload](a.keys, credential.ReceiptLink, sealed)
 	if err != nil {
-		return receipt, user, err
+		return receipt, user, ErrNoReceipt
 	}
 	receipt = Receipt{payload.UserID, payload.ClientID, payload.Version, payload.BrowserID, time.UnixMicro(payload.ExpiresAt)}
 	now, err := a.queries.Now(ctx)

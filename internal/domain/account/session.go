@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -37,16 +36,12 @@ func (k SessionKey) hash() []byte {
 
 // SealSession returns the key for the browser to store.
 func (a *Accounts) SealSession(key SessionKey) (string, error) {
-	return a.keys.Seal(credential.AccountSession, append(key.UserID[:], key.Secret[:]...))
+	return a.keys.Seal(credential.AccountSession, key)
 }
 
 // OpenSession opens a sealed key. That it opens proves that the user signed in there. The session may have ended.
 func (a *Accounts) OpenSession(sealed string) (key SessionKey, ok bool) {
-	text, err := a.keys.Open(credential.AccountSession, sealed)
-	if err != nil || len(text) != binary.Size(key) {
-		return key, false
-	}
-	_, err = binary.Decode(text, binary.BigEndian, &key)
+	key, err := credential.OpenAs[SessionKey](a.keys, credential.AccountSession, sealed)
 	return key, err == nil
 }
 

@@ -44,16 +44,12 @@ const (
 
 // SealSignIn returns the id of a sign-in for the browser to store.
 func (a *Accounts) SealSignIn(id uuid.UUID) (string, error) {
-	return a.keys.Seal(credential.AccountSignIn, id[:])
+	return a.keys.Seal(credential.AccountSignIn, id)
 }
 
 // OpenSignIn opens a sealed id. That it opens proves that this browser began the sign-in. The sign-in may have ended.
 func (a *Accounts) OpenSignIn(sealed string) (id uuid.UUID, ok bool) {
-	text, err := a.keys.Open(credential.AccountSignIn, sealed)
-	if err != nil {
-		return id, false
-	}
-	id, err = uuid.FromBytes(text)
+	id, err := credential.OpenAs[uuid.UUID](a.keys, credential.AccountSignIn, sealed)
 	return id, err == nil
 }
 

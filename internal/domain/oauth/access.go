@@ -31,7 +31,7 @@ type Access struct {
 //
 // With that error ClientID is set if the token was issued to a client, even if it gives no access any more, and GrantID if its user is there.
 func (s *Server) Authenticate(ctx context.Context, presented string) (Access, error) {
-	token, err := open[accessToken](s, credential.AccessToken, presented)
+	token, err := credential.OpenAs[accessToken](s.keys, credential.AccessToken, presented)
 	if err != nil {
 		return Access{}, refusal.Because(ErrInvalidAccessToken, "the access token was not issued by this service, or was altered")
 	}
@@ -79,7 +79,7 @@ type Tokens struct {
 // withAccessToken adds the access token to the tokens of a connection whose refresh token has just been stored.
 func (s *Server) withAccessToken(tokens Tokens, userID, clientID uuid.UUID, now time.Time) (Tokens, error) {
 	var err error
-	tokens.AccessToken, err = s.seal(credential.AccessToken, accessToken{
+	tokens.AccessToken, err = s.keys.Seal(credential.AccessToken, accessToken{
 		UserID:    userID,
 		ClientID:  clientID,
 		TokenID:   uuid.New(),

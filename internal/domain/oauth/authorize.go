@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"net/url"
 	"slices"
@@ -59,11 +58,7 @@ func (s *Server) Authorize(ctx context.Context, rawQuery string, urlLength int, 
 		return SealedRequest{}, err
 	}
 	request.ID, request.Browser = uuid.New(), browser
-	text, err := binary.Append(nil, binary.BigEndian, request.requestPayload)
-	if err != nil {
-		return SealedRequest{}, fmt.Errorf("authorize: %w", err)
-	}
-	sealed, err := s.keys.Seal(credential.AuthorizationRequest, append(text, request.State...))
+	sealed, err := s.keys.Seal(credential.AuthorizationRequest, request.requestPayload, []byte(request.State))
 	return SealedRequest{request.ID, sealed}, postgres.Wrap("authorize", err)
 }
 

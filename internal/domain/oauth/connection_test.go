@@ -191,11 +191,11 @@ func TestCredentials_3_2(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)
 		tokens := f.connect(t, scope.All)
-		payload, err := open[refreshToken](f.Server, credential.RefreshToken, tokens.RefreshToken)
+		payload, err := credential.OpenAs[refreshToken](f.keys, credential.RefreshToken, tokens.RefreshToken)
 		if err != nil {
 			t.Fatal(err)
 		}
-		same, err := f.seal(credential.RefreshToken, payload)
+		same, err := f.keys.Seal(credential.RefreshToken, payload)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,13 +400,13 @@ func TestAccessTokenOfAWrongClock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	tokens := f.connect(t, scope.All)
-	payload, err := open[accessToken](f.Server, credential.AccessToken, tokens.AccessToken)
+	payload, err := credential.OpenAs[accessToken](f.keys, credential.AccessToken, tokens.AccessToken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for left, works := range map[time.Duration]bool{355 * time.Second: true, 365 * time.Second: false, 65 * time.Minute: false} {
 		payload.ExpiresAt = f.db.Now().Add(left).UnixMicro()
-		if tokens.AccessToken, err = f.seal(credential.AccessToken, payload); err != nil {
+		if tokens.AccessToken, err = f.keys.Seal(credential.AccessToken, payload); err != nil {
 			t.Fatal(err)
 		}
 		if works {

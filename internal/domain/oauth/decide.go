@@ -195,7 +195,7 @@ func historyFrom(user oauthdb.GetConsentUserRow, consentDay time.Time) int64 {
 }
 
 func (s *Server) codeCallback(content authorizationCode, redirectURI, state string) (string, error) {
-	code, err := s.seal(credential.AuthorizationCode, content)
+	code, err := s.keys.Seal(credential.AuthorizationCode, content)
 	return callbackURL(redirectURI, state, "code", code), err
 }
 

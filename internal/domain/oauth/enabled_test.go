@@ -187,9 +187,9 @@ func TestReasonsAgree(t *testing.T) {
 	f := newFixture(t)
 	f.connect(t, scope.All)
 	f.connect(t, scope.All)
-	code, codeErr := open[authorizationCode](f.Server, credential.AuthorizationCode, f.code(t, scope.All))
+	code, codeErr := credential.OpenAs[authorizationCode](f.keys, credential.AuthorizationCode, f.code(t, scope.All))
 	tokens := f.connect(t, scope.All)
-	token, tokenErr := open[refreshToken](f.Server, credential.RefreshToken, f.refresh(t, f.refresh(t, tokens)).RefreshToken)
+	token, tokenErr := credential.OpenAs[refreshToken](f.keys, credential.RefreshToken, f.refresh(t, f.refresh(t, tokens)).RefreshToken)
 	if err := errors.Join(codeErr, tokenErr); err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +208,8 @@ func TestReasonsAgree(t *testing.T) {
 				}
 			}
 			f.db.Pool.Clock().Believe(time.Until(f.db.Now().Add(given.ahead)))
-			sealedCode, codeErr := f.seal(credential.AuthorizationCode, given.code)
-			sealedToken, tokenErr := f.seal(credential.RefreshToken, given.token)
+			sealedCode, codeErr := f.keys.Seal(credential.AuthorizationCode, given.code)
+			sealedToken, tokenErr := f.keys.Seal(credential.RefreshToken, given.token)
 			if err := errors.Join(codeErr, tokenErr); err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +33,7 @@ type ExchangeParams struct {
 // ErrInvalidClient if the credentials are wrong; ErrInvalidGrant if the code is unknown, expired or used, or is not bound to these
 // parameters and the connection's current version.
 func (s *Server) Exchange(ctx context.Context, client Credentials, params ExchangeParams) (Tokens, error) {
-	code, err := open[authorizationCode](s, credential.AuthorizationCode, params.Code)
+	code, err := credential.OpenAs[authorizationCode](s.keys, credential.AuthorizationCode, params.Code)
 	challenge := sha256.Sum256([]byte(params.CodeVerifier)) // S256 (RFC 7636, section 4.6)
 	switch {
 	case err != nil:
@@ -47,7 +46,7 @@ func (s *Server) Exchange(ctx context.Context, client Credentials, params Exchan
 		return Tokens{}, s.refuse(ctx, client, "code_verifier does not match code_challenge of the authorization request")
 	}
 	ctx = asClient(ctx, code.ClientID)
-	next, err := s.seal(credential.RefreshToken, refreshToken{
+	next, err := s.keys.Seal(credential.RefreshToken, refreshToken{
 		UserID: code.UserID, ClientID: code.ClientID, Version: code.Version + 1, Generation: 1,
 		IssuedAt: s.settings.Now().UnixMicro(), Scopes: code.Scopes, HistoryFrom: code.HistoryFrom,
 	})
@@ -149,28 +148,6 @@ type refreshToken struct {
 	IssuedAt    int64 // by the server's clock
 	Scopes      scope.Set
 	HistoryFrom int64 // midnight UTC of a day
-}
-
-// seal makes a credential of a payload.
-func (s *Server) seal(kind credential.Kind, payload any) (string, error) {
-	text, err := binary.Append(nil, binary.BigEndian, payload)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", kind, err)
-	}
-	return s.keys.Seal(kind, text)
-}
-
-// open reads a credential of a kind. Error: credential.ErrInvalid if it is not one.
-func open[Payload any](s *Server, kind credential.Kind, value string) (Payload, error) {
-	var payload Payload
-	text, err := s.keys.Open(kind, value)
-	if err != nil {
-		return payload, err
-	}
-	if n, err := binary.Decode(text, binary.BigEndian, &payload); err != nil || n != len(text) {
-		return payload, credential.ErrInvalid
-	}
-	return payload, nil
 }
 
 // Act is the last act on a connection, as the audit log of a database with later commits has it.

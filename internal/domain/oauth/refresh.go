@@ -25,7 +25,7 @@ import (
 // connection was not refreshed in time. ErrReplayed, an ErrInvalidGrant, if the token was current before: the family has been revoked,
 // including tokens that another call received a moment ago. With an ErrInvalidGrant of a token whose user is there the result has the GrantID.
 func (s *Server) Refresh(ctx context.Context, client Credentials, presented string) (Tokens, error) {
-	token, err := open[refreshToken](s, credential.RefreshToken, presented)
+	token, err := credential.OpenAs[refreshToken](s.keys, credential.RefreshToken, presented)
 	if err != nil {
 		return Tokens{}, s.refuse(ctx, client, "refresh_token was not issued by this service, or was altered")
 	}
@@ -36,7 +36,7 @@ func (s *Server) Refresh(ctx context.Context, client Credentials, presented stri
 	successor := token
 	successor.Generation++
 	successor.IssuedAt = s.settings.Now().UnixMicro()
-	next, err := s.seal(credential.RefreshToken, successor)
+	next, err := s.keys.Seal(credential.RefreshToken, successor)
 	if err != nil {
 		return Tokens{}, fmt.Errorf("refresh: %w", err)
 	}
@@ -156,10 +156,10 @@ func whyEnded(end string, at time.Time) string {
 // ends every token of its connection version. The consent remains. A token that is unknown, another client's, expired or already
 // revoked changes nothing and is not an error. Error: ErrInvalidClient.
 func (s *Server) Revoke(ctx context.Context, client Credentials, presented string) error {
-	if token, err := open[accessToken](s, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
+	if token, err := credential.OpenAs[accessToken](s.keys, credential.AccessToken, presented); err == nil && token.ClientID == client.ClientID {
 		return postgres.Wrap("revoke", s.revokeAccessToken(ctx, client, token))
 	}
-	if token, err := open[refreshToken](s, credential.RefreshToken, presented); err == nil && token.ClientID == client.ClientID {
+	if token, err := credential.OpenAs[refreshToken](s.keys, credential.RefreshToken, presented); err == nil && token.ClientID == client.ClientID {
 		return postgres.Wrap("revoke", s.revokeFamily(ctx, client, token))
 	}
 	return postgres.Wrap("revoke", s.AuthenticateClient(ctx, client))

@@ -220,11 +220,11 @@ func (s Session) Hash() [sha256.Size]byte { return sha256.Sum256(s.Secret[:]) }
 
 // SealSession returns the session for the browser that signed in.
 func (s *Server) SealSession(session Session) (string, error) {
-	return s.seal(credential.RequestSession, session)
+	return s.keys.Seal(credential.RequestSession, session)
 }
 
 // OpenSession opens a sealed session. That it opens proves that the user signed in. Whether the request can continue is decided by the
 // acts on it. Error: [credential.ErrInvalid].
 func (s *Server) OpenSession(sealed string) (Session, error) {
-	return open[Session](s, credential.RequestSession, sealed)
+	return credential.OpenAs[Session](s.keys, credential.RequestSession, sealed)
 }

@@ -35,6 +35,38 @@ func TestSealedValuesOpen(t *testing.T) {
 	}
 }
 
+// Parts of a fixed size are big-endian and follow each other. A value of another size is refused.
+func TestPartsOfASealedValue(t *testing.T) {
+	type facts struct {
+		ID    [2]byte
+		Count int32
+	}
+	ring, sealed := NewTestKeyring(), facts{[2]byte{7, 8}, 0x01020304}
+	seal := func(parts ...any) string {
+		t.Helper()
+		value, err := ring.Seal(AccessToken, parts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	value := seal(sealed, []byte("text"))
+	if got, err := ring.Open(AccessToken, value); err != nil || string(got) != "\x07\x08\x01\x02\x03\x04text" {
+		t.Errorf("Open = %q, %v", got, err)
+	}
+	if got, err := OpenAs[facts](ring, AccessToken, seal(sealed)); err != nil || got != sealed {
+		t.Errorf("OpenAs = %v, %v", got, err)
+	}
+	for _, other := range []string{value, seal([]byte("short")), seal(), "svca_"} {
+		if _, err := OpenAs[facts](ring, AccessToken, other); err != ErrInvalid {
+			t.Errorf("OpenAs(%q): %v", other, err)
+		}
+	}
+	if _, err := ring.Seal(AccessToken, "text"); err == nil {
+		t.Error("a part without a fixed size was sealed")
+	}
+}
+
 // Specification 2.9 and decisions section 3: bound to their kind, so that none can pass for another.
 func TestKindsDoNotPassForAnother(t *testing.T) {
 	ring := NewTestKeyring()

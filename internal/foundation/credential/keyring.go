@@ -56,9 +56,17 @@ type identifier struct {
 	sum   []byte
 }
 
-// Seal makes a value of a kind that holds payload. A payload of 1,400 bytes fits every kind. Seal returns an error if the value would
-// be longer than its kind allows.
-func (k *Keyring) Seal(kind Kind, payload []byte) (string, error) {
+// Seal makes a value of a kind that holds parts, one after the other: bytes, arrays, or structs of fields of a fixed size, which are
+// big-endian and in their order. Parts of 1,400 bytes fit every kind. Seal returns an error if the value would be longer than its kind
+// allows, or if a part has no fixed size.
+func (k *Keyring) Seal(kind Kind, parts ...any) (string, error) {
+	var payload []byte
+	for _, part := range parts {
+		var err error
+		if payload, err = binary.Append(payload, binary.BigEndian, part); err != nil {
+			return "", fmt.Errorf("credential: seal %s: %w", kind, err)
+		}
+	}
 	sealed, err := k.sealing.Encrypt(payload, boundTo(kind))
 	if err != nil {
 		return "", fmt.Errorf("credential: seal %s: %w", kind, err)
@@ -85,6 +93,18 @@ func (k *Keyring) Open(kind Kind, value string) ([]byte, error) {
 		return nil, ErrInvalid
 	}
 	return payload, nil
+}
+
+// OpenAs is [Keyring.Open] for a value that holds a T, which has a fixed size, and nothing else.
+func OpenAs[T any](k *Keyring, kind Kind, value string) (content T, err error) {
+	payload, err := k.Open(kind, value)
+	if err != nil {
+		return content, err
+	}
+	if n, err := binary.Decode(payload, binary.BigEndian, &content); err != nil || n != len(payload) {
+		return content, ErrInvalid
+	}
+	return content, nil
 }
 
 func boundTo(kind Kind) []byte { return []byte("connect-svc/1/" + string(kind)) }

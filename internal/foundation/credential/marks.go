@@ -77,7 +77,7 @@ var errForeignKeyset = errors.New("the keyset (CONNECT_KEYSET_FILE) is not the o
 // keyset does not have.
 func (k *Keyring) addMarks(ctx context.Context, tx pgx.Tx, foreign func(tx pgx.Tx, key string) error) error {
 	const add = "insert into keyset_marks (key, mark) values ($1, $2) on conflict do nothing"
-	sealed, err := k.Seal(keyMark, nil)
+	sealed, err := k.Seal(keyMark)
 	if err != nil {
 		return err
 	}

@@ -26,12 +26,31 @@ var auditFields = []string{"from", "to", "actor", "action", "user", "partner"}
 // auditView is a page of the audit log.
 type auditView struct {
 	Query    map[string]string
-	Wrong    bool // a filter is malformed
-	Rows     []audit.Event
+	Wrong    bool                 // a filter is malformed
 	Partners map[uuid.UUID]string // their names
-	Back     time.Time            // where the search stopped, if the page is not full
-	Pages    pages
-	CSV      string // the address of the CSV file with the same filters
+	CSV      string               // the address of the CSV file with the same filters
+	logPage
+}
+
+// logPage is a page of the audit log.
+type logPage struct {
+	Rows  []audit.Event
+	Back  time.Time // where the search stopped, if the page is not full
+	Pages pages
+}
+
+// search reads a page of the list of a name: the entries that match a filter, newest first.
+func (c *console) search(r *http.Request, name string, filter audit.Filter) (p logPage, err error) {
+	var next *string
+	p.Rows, next, err = page.Search(listingOf(r, firstCursor, name), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
+		entries, err := c.Audit.Search(r.Context(), filter, before, limit)
+		if len(entries.Events) < limit {
+			p.Back = entries.Next.At
+		}
+		return entries.Events, entries.Next, err
+	})
+	p.Pages = pageLinks(r, firstCursor, next)
+	return p, err
 }
 
 // HasUser reports whether an event is about a user.
@@ -66,10 +85,7 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := auditView{Query: query, CSV: auditPath + ".csv"}
-	if filters := filtersOf(r).Encode(); filters != "" {
-		view.CSV += "?" + filters
-	}
+	view := auditView{Query: query, CSV: filed(r)}
 	filter, ok, err := c.auditFilter(r.Context(), query)
 	if err != nil {
 		return err
@@ -78,18 +94,9 @@ func (c *console) listAudit(w http.ResponseWriter, r *http.Request) error {
 		view.Wrong = true
 		return c.write(w, r, "audit", view)
 	}
-	var next *string
-	view.Rows, next, err = page.Search(listingOf(r, firstCursor, "audit"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
-		entries, err := c.Audit.Search(r.Context(), filter, before, limit)
-		if len(entries.Events) < limit {
-			view.Back = entries.Next.At
-		}
-		return entries.Events, entries.Next, err
-	})
-	if err != nil {
+	if view.logPage, err = c.search(r, "audit", filter); err != nil {
 		return err
 	}
-	view.Pages = pageLinks(r, firstCursor, next)
 	var named []uuid.UUID
 	for _, event := range view.Rows {
 		named = append(named, event.ClientID)

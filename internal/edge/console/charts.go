@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"connect-svc/internal/admin/usage"
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/edge/site"
@@ -61,6 +63,46 @@ func (c *chart) stacked(class, text string, values, floor []float64, top float64
 	for i, value := range values {
 		floor[i] += value
 	}
+}
+
+// stack is a series of a chart: a number of each element of a list.
+type stack[E any] struct {
+	class, text string
+	of          func(E) int64
+}
+
+// drawStack adds the series, one on top of the other, and their scale. It returns the element whose numbers have the largest sum.
+func drawStack[E any](say writer, c *chart, list []E, series []stack[E]) (most E, sum int64) {
+	sumOf := func(element E) (sum int64) {
+		for _, s := range series {
+			sum += s.of(element)
+		}
+		return sum
+	}
+	most = slices.MaxFunc(list, func(a, b E) int { return cmp.Compare(sumOf(a), sumOf(b)) })
+	sum = sumOf(most)
+	top, floor := niceAbove(sum), make([]float64, len(list))
+	for _, s := range series {
+		c.stacked(s.class, s.text, valuesOf(list, s.of), floor, float64(top))
+	}
+	c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
+	return most, sum
+}
+
+// byOutcome has the requests of an element's figures.
+func byOutcome[E any](say writer, figures func(E) usage.Figures) []stack[E] {
+	return []stack[E]{
+		{"answered", say.Text("console.usage.answered"), func(e E) int64 { f := figures(e); return f.Requests - f.RateLimited - f.Refused - f.Failed }},
+		{"refused", say.Text("console.usage.other_4xx"), func(e E) int64 { return figures(e).Refused }},
+		{"limited", "429", func(e E) int64 { return figures(e).RateLimited }},
+		{"failed", "5xx", func(e E) int64 { return figures(e).Failed }},
+	}
+}
+
+// outcomes writes requests by outcome.
+func (say writer) outcomes(f usage.Figures) string {
+	return say.Text("console.usage.requests.hour", "Requests", say.Number(f.Requests), "Limited", say.Number(f.RateLimited),
+		"Refused", say.Number(f.Refused), "Failed", say.Number(f.Failed))
 }
 
 // onTimeAxis returns the height of a duration on a logarithmic axis of four decades, from 1 ms to 10 s.

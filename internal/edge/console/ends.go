@@ -26,19 +26,17 @@ import (
 type connectionsView struct {
 	aboutPartner
 	Query map[string]string
-	Pages pages
+	logPage
+	grants
 
 	Found   *oauth.Connection // nil if there is none
 	Deleted bool              // the user is deleted
 	Why     template.HTML     // the connection works or does not
 	Days    []moment          // its history, newest first
 
-	Ends    []audit.Event
-	Grants  map[uuid.UUID]uuid.UUID // of users who are not deleted
 	Reasons []string
-	Wrong   bool      // a filter is malformed
-	Back    time.Time // where the search stopped, if the page is not full
-	CSV     string    // the address of the file with the same filters
+	Wrong   bool   // a filter is malformed
+	CSV     string // the address of the file with the same filters
 }
 
 func (c *console) showConnections(w http.ResponseWriter, r *http.Request, partner client.Client) error {
@@ -151,29 +149,20 @@ func (c *console) addEnds(r *http.Request, x *connectionsView) error {
 		x.Wrong = true
 		return nil
 	}
-	x.CSV = c.partnerPath(x.Partner.ID) + "/connections.csv"
-	if filters := filtersOf(r).Encode(); filters != "" {
-		x.CSV += "?" + filters
-	}
-	var next *string
+	x.CSV = filed(r)
 	var err error
-	x.Ends, next, err = page.Search(listingOf(r, firstCursor, "ends"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
-		found, err := c.Audit.Search(r.Context(), filter, before, limit)
-		if len(found.Events) < limit {
-			x.Back = found.Next.At
-		}
-		return found.Events, found.Next, err
-	})
-	if err != nil {
+	if x.logPage, err = c.search(r, "ends", filter); err != nil {
 		return err
 	}
-	x.Pages = pageLinks(r, firstCursor, next)
-	x.Grants, err = c.grantsOf(r.Context(), x.Partner, x.Ends)
+	x.grants, err = c.grantsOf(r.Context(), x.Partner, x.Rows)
 	return err
 }
 
+// grants are those of a partner's users who are not deleted, by user.
+type grants map[uuid.UUID]uuid.UUID
+
 // grantsOf returns the grants of the users that events are about.
-func (c *console) grantsOf(ctx context.Context, partner client.Client, events []audit.Event) (map[uuid.UUID]uuid.UUID, error) {
+func (c *console) grantsOf(ctx context.Context, partner client.Client, events []audit.Event) (grants, error) {
 	var users []uuid.UUID
 	for _, event := range events {
 		users = append(users, event.UserID)
@@ -182,11 +171,9 @@ func (c *console) grantsOf(ctx context.Context, partner client.Client, events []
 	return c.OAuth.Grants(ctx, partner.ID, slices.Compact(users))
 }
 
-// GrantOf returns the grant of an end, or an empty string if its user is deleted.
-func (x connectionsView) GrantOf(e audit.Event) string { return grantOf(x.Grants, e) }
-
-func grantOf(grants map[uuid.UUID]uuid.UUID, e audit.Event) string {
-	if grant, known := grants[e.UserID]; known && isOfConnection(e) {
+// GrantOf returns the grant of an event about a connection, or an empty string if its user is deleted.
+func (g grants) GrantOf(e audit.Event) string {
+	if grant, known := g[e.UserID]; known && isOfConnection(e) {
 		return grant.String()
 	}
 	return ""
@@ -210,7 +197,7 @@ func (c *console) writeEnds(w http.ResponseWriter, r *http.Request, partner clie
 		return c.Audit.Each(r.Context(), filter, within, func(ctx context.Context, part []audit.Event) error {
 			grants, err := c.grantsOf(ctx, partner, part)
 			for _, e := range part {
-				_ = rows.Write([]string{e.EndedAt().UTC().Format(time.RFC3339Nano), e.End, grantOf(grants, e), strconv.FormatInt(e.EndedVersion(), 10)})
+				_ = rows.Write([]string{e.EndedAt().UTC().Format(time.RFC3339Nano), e.End, grants.GrantOf(e), strconv.FormatInt(e.EndedVersion(), 10)})
 			}
 			if rows.Flush(); err == nil {
 				err = rows.Error()

@@ -223,6 +223,11 @@ func address(r *http.Request, query url.Values) string {
 	return (&url.URL{Path: r.URL.Path, RawQuery: query.Encode()}).String()
 }
 
+// filed returns the address of the CSV file of a list with the same filters.
+func filed(r *http.Request) string {
+	return (&url.URL{Path: r.URL.Path + ".csv", RawQuery: filtersOf(r).Encode()}).String()
+}
+
 // parseQuery reads the query. It also accepts a cursor and the name of the last act. Error: site.ErrBadForm.
 func parseQuery(r *http.Request, known ...string) (map[string]string, error) {
 	return site.ParseForm(r.URL.RawQuery, append(known, firstCursor, "done"))

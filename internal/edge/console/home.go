@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"connect-svc/internal/admin/servers"
@@ -89,7 +88,8 @@ func (c *console) lastDays(r *http.Request, partner uuid.UUID) (daysView, error)
 		}
 	}
 	if report.Total.Requests > 0 {
-		x.Charts = []chart{say.drawDays(report.Days), say.drawConnections(report.Days)}
+		requests := say.drawDays(report.Days, "requests", func(d usage.Day) string { return say.outcomes(d.Figures()) }, byOutcome(say, usage.Day.Figures))
+		x.Charts = []chart{requests, say.drawConnections(report.Days)}
 	}
 	return x, nil
 }
@@ -108,69 +108,29 @@ func (words writer) wrong(day usage.Day) (texts []string) {
 	return texts
 }
 
-// byDay returns a chart without series. describe returns a day's text.
-func (say writer) byDay(days []usage.Day, name string, describe func(usage.Day) string) chart {
+// drawDays draws numbers of each day, one on top of the other. describe returns a day's text.
+func (say writer) drawDays(days []usage.Day, name string, describe func(usage.Day) string, series []stack[usage.Day]) chart {
 	dayOf := func(i int) string { return days[i].Day.Format(time.DateOnly) }
 	c := newChart(say.Text("console.home.chart."+name+".title"), say.Text("console.home.by_day"), len(days), func(i int) string {
 		return dayOf(i) + ": " + describe(days[i])
 	})
 	c.First, c.Half, c.Last = dayOf(0), dayOf(len(days)/2), say.Text("console.chart.now")
-	return c
-}
-
-// drawDays stacks the requests of each day by outcome.
-func (say writer) drawDays(days []usage.Day) chart {
-	c := say.byDay(days, "requests", func(d usage.Day) string {
-		return say.Text("console.usage.requests.hour", "Requests", say.Number(d.Requests), "Limited", say.Number(d.RateLimited),
-			"Refused", say.Number(d.Refused), "Failed", say.Number(d.Failed))
-	})
-	say.stack(&c, days, []stack{
-		{"answered", say.Text("console.usage.answered"), func(d usage.Day) int64 { return d.Requests - d.RateLimited - d.Refused - d.Failed }},
-		{"refused", say.Text("console.usage.other_4xx"), func(d usage.Day) int64 { return d.Refused }},
-		{"limited", "429", func(d usage.Day) int64 { return d.RateLimited }},
-		{"failed", "5xx", func(d usage.Day) int64 { return d.Failed }},
-	})
+	most, sum := drawStack(say, &c, days, series)
+	c.Summary = say.Text("console.home.most", "Title", c.Title, "Number", say.Number(sum), "Day", most.Day.Format(time.DateOnly))
 	return c
 }
 
 // drawConnections stacks the connections that were made and that ended on each day.
 func (say writer) drawConnections(days []usage.Day) chart {
-	c := say.byDay(days, "connections", func(d usage.Day) string {
+	return say.drawDays(days, "connections", func(d usage.Day) string {
 		return say.Text("console.home.chart.connections.day", "Made", say.Number(d.Authorized), "Ended", say.Number(ended(d)))
-	})
-	say.stack(&c, days, []stack{
+	}, []stack[usage.Day]{
 		{"answered", say.Text("console.home.made"), func(d usage.Day) int64 { return d.Authorized }},
 		{"refused", say.Text("console.home.ended"), ended},
 	})
-	return c
 }
 
 func ended(d usage.Day) int64 { return d.Lapsed + d.Revocations() + d.Disconnects() }
-
-// stack is a series of a chart of days.
-type stack struct {
-	class, text string
-	of          func(usage.Day) int64
-}
-
-// stack adds the series with their scale, and says how much the day with most has.
-func (say writer) stack(c *chart, days []usage.Day, series []stack) {
-	most := slices.MaxFunc(days, func(a, b usage.Day) int { return int(sumOf(series, a) - sumOf(series, b)) })
-	top := niceAbove(max(1, sumOf(series, most)))
-	floor := make([]float64, len(days))
-	for _, s := range series {
-		c.stacked(s.class, s.text, valuesOf(days, s.of), floor, float64(top))
-	}
-	c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
-	c.Summary = say.Text("console.home.most", "Title", c.Title, "Number", say.Number(sumOf(series, most)), "Day", most.Day.Format(time.DateOnly))
-}
-
-func sumOf(series []stack, day usage.Day) (sum int64) {
-	for _, s := range series {
-		sum += s.of(day)
-	}
-	return sum
-}
 
 // figure writes a figure of a day.
 func (say writer) figure(name string, d usage.Day) string {

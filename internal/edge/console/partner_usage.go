@@ -122,26 +122,9 @@ func (say writer) byHour(report usage.Report, name string, describe func(usage.H
 
 // drawRequests stacks the requests of each hour by outcome.
 func (say writer) drawRequests(report usage.Report) chart {
-	c := say.byHour(report, "requests", func(h usage.Hour) string {
-		return say.Text("console.usage.requests.hour", "Requests", say.Number(h.Requests), "Limited", say.Number(h.RateLimited),
-			"Refused", say.Number(h.Refused), "Failed", say.Number(h.Failed))
-	})
-	busiest := slices.MaxFunc(report.Hours, func(a, b usage.Hour) int { return cmp.Compare(a.Requests, b.Requests) })
-	top := niceAbove(busiest.Requests)
-	floor := make([]float64, len(report.Hours))
-	for _, part := range []struct {
-		class, text string
-		of          func(usage.Hour) int64
-	}{
-		{"answered", say.Text("console.usage.answered"), func(h usage.Hour) int64 { return h.Requests - h.RateLimited - h.Refused - h.Failed }},
-		{"refused", say.Text("console.usage.other_4xx"), func(h usage.Hour) int64 { return h.Refused }},
-		{"limited", "429", func(h usage.Hour) int64 { return h.RateLimited }},
-		{"failed", "5xx", func(h usage.Hour) int64 { return h.Failed }},
-	} {
-		c.stacked(part.class, part.text, valuesOf(report.Hours, part.of), floor, float64(top))
-	}
-	c.Scale = []string{say.Number(top), say.Number(top / 2), say.Number(0)}
-	c.Summary = say.Text("console.usage.requests.summary", "Requests", say.Number(report.Total.Requests), "Most", say.Number(busiest.Requests),
+	c := say.byHour(report, "requests", func(h usage.Hour) string { return say.outcomes(h.Figures) })
+	busiest, most := drawStack(say, &c, report.Hours, byOutcome(say, func(h usage.Hour) usage.Figures { return h.Figures }))
+	c.Summary = say.Text("console.usage.requests.summary", "Requests", say.Number(report.Total.Requests), "Most", say.Number(most),
 		"Hour", hour(busiest.Start))
 	return c
 }
@@ -254,14 +237,9 @@ func (c *console) listRefused(w http.ResponseWriter, r *http.Request, partner cl
 // partnerLog is a page of what was done with a partner, newest first. It names no user and no operator.
 type partnerLog struct {
 	aboutPartner
-	Rows   []audit.Event
-	Grants map[uuid.UUID]uuid.UUID // of users who are not deleted
-	Back   time.Time               // where the search stopped, if the page is not full
-	Pages  pages
+	logPage
+	grants
 }
-
-// GrantOf returns the grant of an event about a connection, or an empty string if its user is deleted.
-func (x partnerLog) GrantOf(e audit.Event) string { return grantOf(x.Grants, e) }
 
 // ActorOf names who acted, as far as the partner knows them.
 func (partnerLog) ActorOf(e audit.Event) string {
@@ -283,21 +261,12 @@ func (c *console) showLog(w http.ResponseWriter, r *http.Request, partner client
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	x := partnerLog{aboutPartner: aboutPartner{partner, "log"}}
-	var next *string
-	var err error
-	x.Rows, next, err = page.Search(listingOf(r, firstCursor, "log"), func(before page.Key, limit int) ([]audit.Event, page.Key, error) {
-		entries, err := c.Audit.Search(r.Context(), audit.Filter{ClientID: partner.ID}, before, limit)
-		if len(entries.Events) < limit {
-			x.Back = entries.Next.At
-		}
-		return entries.Events, entries.Next, err
-	})
+	entries, err := c.search(r, "log", audit.Filter{ClientID: partner.ID})
 	if err != nil {
 		return err
 	}
-	x.Pages = pageLinks(r, firstCursor, next)
-	if x.Grants, err = c.grantsOf(r.Context(), partner, x.Rows); err != nil {
+	x := partnerLog{aboutPartner: aboutPartner{partner, "log"}, logPage: entries}
+	if x.grants, err = c.grantsOf(r.Context(), partner, x.Rows); err != nil {
 		return err
 	}
 	return c.write(w, r, "partner-log", x)

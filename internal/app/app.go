@@ -50,6 +50,7 @@ import (
 	"connect-svc/internal/edge/pages"
 	"connect-svc/internal/edge/partner"
 	"connect-svc/internal/edge/preview"
+	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/alerts"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/replica"
@@ -267,9 +268,9 @@ func (a *App) publicHandler(config Config) (http.Handler, error) {
 		switch {
 		case partner.IsBackend(r.URL.Path):
 			api.ServeHTTP(w, r)
-		case edges.site != nil && (developers.Serves(r.URL.Path) || edges.site.AsksForModule(r)):
+		case edges.site != nil && (site.IsBelow(r.URL.Path, developers.Path) || edges.site.AsksForModule(r)):
 			edges.site.ServeHTTP(w, r)
-		case edges.portal != nil && portal.Serves(r.URL.Path):
+		case edges.portal != nil && site.IsBelow(r.URL.Path, portal.Path):
 			edges.portal.ServeHTTP(w, r)
 		default:
 			edges.pages.ServeHTTP(w, r)

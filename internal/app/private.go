@@ -9,6 +9,7 @@ import (
 	"connect-svc/internal/edge/console"
 	"connect-svc/internal/edge/operator"
 	"connect-svc/internal/edge/partner"
+	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/network"
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/foundation/work"
@@ -77,7 +78,7 @@ func (a *App) privateHandler() http.Handler {
 		switch {
 		case edges.operator != nil && strings.HasPrefix(r.URL.Path, operator.Path):
 			edges.operator.ServeHTTP(w, r)
-		case edges.console != nil && console.Serves(r.URL.Path):
+		case edges.console != nil && site.IsBelow(r.URL.Path, console.Path):
 			if r.Method != http.MethodPost || strings.HasPrefix(r.URL.Path, console.Path+"/sign-") {
 				r = r.WithContext(work.AnyClock(r.Context())) // operators must see what is wrong
 			}

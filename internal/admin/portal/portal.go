@@ -21,7 +21,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	portaldb "connect-svc/gen/db/portal"
@@ -106,9 +105,6 @@ func New(pool *postgres.Pool) *Portal { return &Portal{pool, portaldb.New(pool)}
 
 // Path is where the public listener serves the portal.
 const Path = "/partners"
-
-// Serves reports whether a path belongs to the portal.
-func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 // LinkPath returns the path at which a link is opened.
 func LinkPath(clientID uuid.UUID, secret string) string {

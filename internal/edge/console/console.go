@@ -54,9 +54,6 @@ import (
 // Path is the path of the console.
 const Path = "/console"
 
-// Serves reports whether a path belongs to the console.
-func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
-
 // Config of the console. Only TrustedProxies, Brand, Texts, Token and Limits may be empty.
 type Config struct {
 	preview.Domains

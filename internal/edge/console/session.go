@@ -135,7 +135,7 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 // safeReturnPath returns a given address if it belongs to the console, and otherwise the first page, so that no link leads away.
 func safeReturnPath(address string) string {
 	to, err := url.Parse(address)
-	if err != nil || to.Scheme != "" || to.Host != "" || to.User != nil || path.Clean(to.Path) != to.Path || !Serves(to.Path) {
+	if err != nil || to.Scheme != "" || to.Host != "" || to.User != nil || path.Clean(to.Path) != to.Path || !site.IsBelow(to.Path, Path) {
 		return Path
 	}
 	return (&url.URL{Path: to.Path, RawQuery: to.RawQuery}).String()

@@ -14,11 +14,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Path is the path of the site.
+// Path is the path of the site, which answers all paths below it, with a page or with its own 404.
 const Path = "/developers/"
-
-// Serves reports whether the site answers a path, with a page or with its own 404.
-func Serves(path string) bool { return strings.HasPrefix(path, Path) || path+"/" == Path }
 
 // policy is the content security policy of every response. A page has one script, and connects to nothing. The sandbox gives it an
 // origin of its own, so that a foreign script in it could not read the pages on the same host where users sign in. Windows that a
@@ -38,7 +35,7 @@ func newFile(mediaType string, content []byte) *file {
 }
 
 // ServeHTTP serves GET and HEAD of the site's files. Other requests get a page with status 404, as on the rest of the public
-// listener (specification 4). Mount it behind telemetry.Requests for the paths of [Serves] and the requests of
+// listener (specification 4). Mount it behind telemetry.Requests for the paths below [Path] and the requests of
 // [Site.AsksForModule].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = Path

@@ -38,7 +38,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"connect-svc/internal/domain/account"
@@ -270,7 +269,7 @@ func baseOf(r *http.Request) string {
 	if request := chi.URLParam(r, "request"); request != "" {
 		return "/authorize/" + request
 	}
-	if strings.HasPrefix(r.URL.Path+"/", accountBase+"/") {
+	if site.IsBelow(r.URL.Path, accountBase) {
 		return accountBase
 	}
 	return ""

@@ -97,6 +97,11 @@ func FailWith(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
+// IsBelow reports whether a path is a root, or below it. The root may end with a slash.
+func IsBelow(path, root string) bool {
+	return strings.HasPrefix(path+"/", strings.TrimSuffix(root, "/")+"/")
+}
+
 // PathID returns the id in a parameter of the path. It accepts one spelling. Error: [ErrNotFound].
 func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	text := chi.URLParam(r, name)

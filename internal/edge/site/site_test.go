@@ -93,3 +93,17 @@ func TestPageThatPanics(t *testing.T) {
 		t.Errorf("%d, %v", answer.Code, cause)
 	}
 }
+
+// A path that only begins with the same letters is another one.
+func TestIsBelow(t *testing.T) {
+	t.Parallel()
+	for _, root := range []string{"/console", "/console/"} {
+		for path, below := range map[string]bool{
+			"/console": true, "/console/": true, "/console/users": true, "/consoles": false, "/": false, "": false, "/other/console": false,
+		} {
+			if got := site.IsBelow(path, root); got != below {
+				t.Errorf("%q below %q: %v", path, root, got)
+			}
+		}
+	}
+}

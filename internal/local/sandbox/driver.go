@@ -15,6 +15,7 @@ import (
 	"connect-svc/internal/domain/webhook"
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/edge/operator"
+	"connect-svc/internal/edge/site"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/telemetry"
@@ -68,7 +69,7 @@ func (s *sandbox) driving(others http.Handler) http.Handler {
 		given, isBearer := contract.Authorization(r.Header.Get("Authorization"), "Bearer")
 		token := s.config.DriverToken // empty: none is needed
 		switch {
-		case r.URL.Path != "/sandbox" && !strings.HasPrefix(r.URL.Path, "/sandbox/"):
+		case !site.IsBelow(r.URL.Path, "/sandbox"):
 			others.ServeHTTP(w, r)
 		case token == "" || isBearer && credential.MatchesHash(given, credential.Hash(token)):
 			s.driver.ServeHTTP(w, r)

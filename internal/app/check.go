@@ -334,10 +334,10 @@ func (c Config) checkDatabase(ctx context.Context, report func(check, detail str
 	}
 	defer pool.Close()
 
-	schema := CheckSchema(ctx, pool)
+	found, err := migrate.SchemaOf(ctx, pool)
+	schema := fits(found, err)
 	report("schema", "is one that this program works on", schema)
-	state, err := migrate.SchemaOf(ctx, pool)
-	older := err == nil && state.Current > 0 && state.Current < state.Needed
+	older := found.Current > 0 && found.Current < found.Needed
 	if older { // an upgrade is ahead: look at as much as can be known before it
 		now := report
 		report = func(check, detail string, err error) {
@@ -470,7 +470,10 @@ func unusableAddresses(users account.UnusableAddresses, err error) error {
 // CheckSchema returns an error unless this program works on the database: the database has all migrations of this program, and none of
 // a later program that removes something this program uses. A [migrate.Misfit] says what to do.
 func CheckSchema(ctx context.Context, pool *postgres.Pool) error {
-	schema, err := migrate.SchemaOf(ctx, pool)
+	return fits(migrate.SchemaOf(ctx, pool))
+}
+
+func fits(schema migrate.Schema, err error) error {
 	switch {
 	case err != nil:
 		return err

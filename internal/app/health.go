@@ -66,14 +66,6 @@ func (a *App) found(kind, name string, err error) {
 	}
 }
 
-// foundWritable records whether PostgreSQL took this server's heartbeat. Only a refusal of the write itself counts, as with a full disk or
-// while it is read-only: whether it answers at all is asked every second.
-func (a *App) foundWritable(err error) {
-	if err == nil || postgres.Is(err, postgres.ReadOnly) || postgres.Is(err, postgres.DiskFull) {
-		a.found(ofWrites, primary, err)
-	}
-}
-
 // down returns the kinds of which something was down at the last look, in alphabetical order. away is why the database does not answer now.
 func (a *App) down(away error) (kinds []string) {
 	if away != nil {

@@ -168,7 +168,10 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 	}
 	act(func(ctx context.Context) error {
 		err := a.servers.Heartbeat(ctx, firing)
-		a.foundWritable(err)
+		// Only a refusal of the write itself counts, as with a full disk or while PostgreSQL is read-only: whether it answers is asked every second.
+		if err == nil || postgres.Is(err, postgres.ReadOnly) || postgres.Is(err, postgres.DiskFull) {
+			a.found(ofWrites, primary, err)
+		}
 		a.heartbeatSent, a.alertsSent = err == nil, firing
 		return err
 	})

@@ -69,7 +69,7 @@ func (s databaseSetting) ProvideAPI(p *program, command *kong.Context) (*operato
 		return nil, err
 	}
 	p.atEnd = append(p.atEnd, pool.Close)
-	p.ctx = work.WithActor(p.ctx, work.AtCommandLine(cmp.Or(s.Operator, systemUser())))
+	p.ctx = work.WithActor(p.ctx, "cli:"+cmp.Or(s.Operator, systemUser()))
 	if err := app.CheckSchema(p.ctx, pool); err != nil {
 		return nil, err
 	}

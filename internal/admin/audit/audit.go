@@ -136,7 +136,7 @@ const maxRare = 1000
 // no address.
 func (l *Log) RecordFailedSignIn(ctx context.Context, now time.Time, network string) error {
 	return l.failedSignIns.once(network, now, func() error {
-		return l.record(ctx, work.System, "console.sign_in_failed", map[string]string{})
+		return l.record(ctx, uuid.Nil, work.System, "console.sign_in_failed", map[string]string{})
 	})
 }
 
@@ -154,12 +154,12 @@ func (l *Log) RecordExport(ctx context.Context, operator string, filter Filter) 
 	add("client_id", filter.ClientID.String(), filter.ClientID != uuid.Nil)
 	add("actor", filter.Actor, word.MatchString(filter.Actor))
 	add("action", filter.Action, word.MatchString(filter.Action))
-	return l.record(ctx, work.Actor(ctx), "audit.exported", detail)
+	return l.record(ctx, uuid.Nil, work.Actor(ctx), "audit.exported", detail)
 }
 
 // RecordDismissal records that the operator of ctx dismisses a server that is lost.
 func (l *Log) RecordDismissal(ctx context.Context, server uuid.UUID) error {
-	return l.record(ctx, work.Actor(ctx), "server.dismissed", map[string]string{"server": server.String()})
+	return l.record(ctx, uuid.Nil, work.Actor(ctx), "server.dismissed", map[string]string{"server": server.String()})
 }
 
 // RecordListing is RecordExport for the pages of a list, at most once a minute for each operator.
@@ -185,14 +185,11 @@ func (l *Log) recordReading(ctx context.Context, by string, user uuid.UUID, acti
 	if err != nil || known {
 		return postgres.Wrap("audit log: record", err)
 	}
-	return l.recordOf(ctx, user, work.Actor(ctx), action, map[string]string{"by": by})
+	return l.record(ctx, user, work.Actor(ctx), action, map[string]string{"by": by})
 }
 
-func (l *Log) record(ctx context.Context, actor, action string, detail map[string]string) error {
-	return l.recordOf(ctx, uuid.Nil, actor, action, detail)
-}
-
-func (l *Log) recordOf(ctx context.Context, user uuid.UUID, actor, action string, detail map[string]string) error {
+// record adds an entry about a user; uuid.Nil: about none.
+func (l *Log) record(ctx context.Context, user uuid.UUID, actor, action string, detail map[string]string) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestReceipts(t *testing.T) {
 		return f.DisconnectUser(t.Context(), f.user, f.client.ID)
 	}
 	byOperator := func(t *testing.T, f *fixture, _ Tokens) error {
-		return f.DisconnectByOperator(work.WithActor(t.Context(), work.AtCommandLine("robin")), f.user, f.client.ID)
+		return f.DisconnectByOperator(work.WithActor(t.Context(), "cli:robin"), f.user, f.client.ID)
 	}
 	revokeAll := func(t *testing.T, f *fixture, _ Tokens) error {
 		_, err := f.RevokeTokensOfClient(t.Context(), f.client.ID)

@@ -169,9 +169,6 @@ func WithActor(ctx context.Context, name string) context.Context {
 // IsPersonName reports whether the audit log may name a person at a command line so: as a token, or with a reserved name.
 func IsPersonName(text string) bool { return actorName.MatchString(text) }
 
-// AtCommandLine returns the actor of a command that this person runs, such as cli:ada.
-func AtCommandLine(person string) string { return "cli:" + person }
-
 // Actor returns the name of the actor of ctx.
 func Actor(ctx context.Context) string {
 	return cmp.Or(requestOf(ctx).actor, AnyOperator)

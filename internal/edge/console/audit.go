@@ -54,7 +54,7 @@ func (c *console) search(r *http.Request, name string, filter audit.Filter) (p l
 }
 
 // HasUser reports whether an event is about a user.
-func (auditView) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
+func (logPage) HasUser(e audit.Event) bool { return e.UserID != uuid.Nil }
 
 // HasPartner reports whether an event is about a partner.
 func (auditView) HasPartner(e audit.Event) bool { return e.ClientID != uuid.Nil }
@@ -72,7 +72,7 @@ func (v auditView) Only(name, value string) string {
 }
 
 // Detail returns the detail of an event as JSON, or an empty string.
-func (auditView) Detail(e audit.Event) string {
+func (logPage) Detail(e audit.Event) string {
 	if string(e.Detail) == "{}" {
 		return ""
 	}

@@ -249,14 +249,6 @@ func (partnerLog) ActorOf(e audit.Event) string {
 	return work.AnyOperator
 }
 
-// DetailOf returns what a change of the partner itself was about, as JSON. Other events are about users.
-func (partnerLog) DetailOf(e audit.Event) string {
-	if e.UserID != uuid.Nil || string(e.Detail) == "{}" {
-		return ""
-	}
-	return string(e.Detail)
-}
-
 func (c *console) showLog(w http.ResponseWriter, r *http.Request, partner client.Client) error {
 	if _, err := parseQuery(r); err != nil {
 		return err

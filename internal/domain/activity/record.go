@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -90,7 +91,7 @@ func (r StepsRecord) appendValues(to []any) []any {
 }
 
 func (r RideRecord) checkKey() (bad rowErrors) {
-	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && intake.IsText(r.SourceID), "source_id", "must have 1 to 128 bytes of UTF-8 without NUL")
+	bad.unless(r.SourceID != "" && len(r.SourceID) <= maxSourceID && text.IsStorable(r.SourceID), "source_id", "must have 1 to 128 bytes of UTF-8 without NUL")
 	return bad
 }
 
@@ -129,7 +130,7 @@ func (r AdjustmentRecord) check(delta string) (bad rowErrors) {
 	bad.unless(dateInBounds(r.Date), "date", noDate)
 	bad.unless(r.Delta >= math.MinInt32 && r.Delta <= math.MaxInt32 && r.Delta != 0, delta,
 		"must be a whole number from -2147483648 to 2147483647, and not 0")
-	bad.unless(intake.IsText(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note",
+	bad.unless(text.IsStorable(r.Note) && utf8.RuneCountInString(r.Note) <= MaxNote, "note",
 		fmt.Sprintf("must have at most %d characters of UTF-8 without NUL", MaxNote))
 	return bad
 }

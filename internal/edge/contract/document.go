@@ -14,13 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
 )
 
 // Operation is an operation of a document.
@@ -181,10 +181,7 @@ func ReadBody(r *http.Request, mediaType string, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// Clean reports whether PostgreSQL and JSON can hold a text: it is valid UTF-8 without NUL.
-func Clean(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
-
-// ParsePairs reads a query string or a form, whose pairs are parameters or fields. Each name may occur once, and all texts must be [Clean].
+// ParsePairs reads a query string or a form, whose pairs are parameters or fields. Each name may occur once, and all texts must be [text.IsStorable].
 // The error is a [refusal.Field], with its name only if it is a known one.
 func ParsePairs(encoded, kind string, known []string) (url.Values, error) {
 	refused := func(name, problem string) error {
@@ -198,7 +195,7 @@ func ParsePairs(encoded, kind string, known []string) (url.Values, error) {
 		if len(list) != 1 {
 			return nil, refused(name, "is repeated")
 		}
-		if !Clean(name) || !Clean(list[0]) {
+		if !text.IsStorable(name) || !text.IsStorable(list[0]) {
 			return nil, refused(name, "has a NUL, or text that is not UTF-8")
 		}
 	}

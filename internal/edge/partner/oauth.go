@@ -13,6 +13,7 @@ import (
 	"connect-svc/internal/edge/contract"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/text"
 )
 
 // GetAuthorizationServerMetadata is specification 4.1.
@@ -127,10 +128,10 @@ func basicCredentials(header string) (id, secret string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	if id, err = url.QueryUnescape(id); err != nil || !contract.Clean(id) {
+	if id, err = url.QueryUnescape(id); err != nil || !text.IsStorable(id) {
 		return "", "", false
 	}
-	if secret, err = url.QueryUnescape(secret); err != nil || !contract.Clean(secret) {
+	if secret, err = url.QueryUnescape(secret); err != nil || !text.IsStorable(secret) {
 		return "", "", false
 	}
 	return id, secret, true

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/text"
 	"connect-svc/internal/testing/edgetest"
 )
 
@@ -63,7 +63,7 @@ func FuzzBasicCredentials(f *testing.F) {
 			}
 			return
 		}
-		if !contract.Clean(id) || !contract.Clean(secret) {
+		if !text.IsStorable(id) || !text.IsStorable(secret) {
 			t.Errorf("%q gives what is no text", header)
 		}
 		if again, secretAgain, ok := basicCredentials(edgetest.Basic(id, secret)); !ok || again != id || secretAgain != secret {
@@ -139,7 +139,7 @@ func FuzzReadQuery(f *testing.F) {
 			return
 		}
 		for name, values := range request.URL.Query() {
-			if _, known := op.Query[name]; !known || len(values) != 1 || !contract.Clean(values[0]) {
+			if _, known := op.Query[name]; !known || len(values) != 1 || !text.IsStorable(values[0]) {
 				t.Errorf("accepted %s in %q", name, raw)
 			}
 		}

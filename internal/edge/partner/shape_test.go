@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"connect-svc/internal/edge/contract"
+	"connect-svc/internal/foundation/text"
 )
 
 // The checks of single fields and grants accept exactly what the document's whole schema accepts.
@@ -22,7 +22,7 @@ func TestFieldsAreThoseOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	odd := rapid.OneOf(rapid.SampledFrom([]string{"refresh_token", verifier[1:], "x", strings.Repeat("x", 2049)}),
-		rapid.StringN(1, 50, -1).Filter(contract.Clean))
+		rapid.StringN(1, 50, -1).Filter(text.IsStorable))
 	grants := []string{"", "authorization_code", "refresh_token"} // and a revocation
 	// form returns the fields of a grant, of which some are there or not, or odd, otherwise than they should be.
 	form := func(grant string, sometimes func(what string) bool, odd func(name string) string) (*operation, map[string]any) {

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/text"
 	"connect-svc/internal/foundation/work"
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -212,14 +212,14 @@ func readForm(w http.ResponseWriter, r *http.Request, limit int64, known []strin
 }
 
 // ParseForm reads the fields of a form or a query string like [ReadForm].
-func ParseForm(text string, known []string) (map[string]string, error) {
-	values, err := url.ParseQuery(text)
+func ParseForm(encoded string, known []string) (map[string]string, error) {
+	values, err := url.ParseQuery(encoded)
 	if err != nil {
 		return nil, ErrBadForm
 	}
 	form := make(map[string]string, len(known))
 	for name, list := range values {
-		if !slices.Contains(known, name) || len(list) != 1 || !utf8.ValidString(list[0]) || strings.ContainsRune(list[0], 0) {
+		if !slices.Contains(known, name) || len(list) != 1 || !text.IsStorable(list[0]) {
 			return nil, ErrBadForm
 		}
 		form[name] = strings.TrimSpace(list[0])

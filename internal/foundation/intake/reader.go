@@ -24,6 +24,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"connect-svc/internal/foundation/refusal"
+	"connect-svc/internal/foundation/text"
 )
 
 // Progress is the progress of an import.
@@ -144,7 +145,7 @@ func (r *Reader) next() (row []string, err error) {
 		return refuse("", fmt.Sprintf("must have %d columns, has %d", len(r.columns), len(row)))
 	}
 	for i, field := range row {
-		if !IsText(field) {
+		if !text.IsStorable(field) {
 			return refuse(r.columns[i], "must be UTF-8 without NUL")
 		}
 		if strings.Contains(field, "\n") && bytes.Contains(bytes.Trim(raw, "\r\n"), []byte("\r\n")) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -50,9 +49,6 @@ func Foreign(start []byte) error {
 	}
 	return nil
 }
-
-// IsText reports whether PostgreSQL accepts the text.
-func IsText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 // ParseUUID parses a UUID in its usual form. [uuid.Parse] accepts other forms as well.
 func ParseUUID(text string) (uuid.UUID, error) {

@@ -31,6 +31,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// IsStorable reports whether PostgreSQL and JSON can hold a text: it is valid UTF-8 without NUL.
+func IsStorable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
 // MaxAddress is the maximum length of an address in bytes.
 const MaxAddress = 254
 

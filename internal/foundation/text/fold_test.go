@@ -76,3 +76,12 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
+
+func TestIsStorable(t *testing.T) {
+	t.Parallel()
+	for given, storable := range map[string]bool{"": true, "Zoë\t🚲": true, "a\x00": false, "\xff": false, "Zo\xc3": false} {
+		if got := text.IsStorable(given); got != storable {
+			t.Errorf("IsStorable(%q) = %v", given, got)
+		}
+	}
+}

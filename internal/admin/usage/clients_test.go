@@ -60,12 +60,12 @@ func TestListOfManyClients(t *testing.T) {
 		inOrder func(before, next Report) bool
 	}{
 		{}:                                {partners, func(before, next Report) bool { return before.Total.Requests >= next.Total.Requests }},
-		{Order: ByFailures}:               {partners, func(before, next Report) bool { return before.Total.Failed >= next.Total.Failed }},
-		{Order: ByLimited}:                {partners, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
-		{Order: ByName}:                   {partners, func(before, next Report) bool { return before.Name <= next.Name }},
-		{Order: ByLimited, Failing: true}: {partners - partners/3, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
-		{Order: ByName, Failing: true}:    {partners - partners/3, func(before, next Report) bool { return before.Name <= next.Name && next.Total.Failed > 0 }},
-		{Order: ByFailures, Failing: true}: {partners - partners/3, func(before, next Report) bool {
+		{Order: byFailures}:               {partners, func(before, next Report) bool { return before.Total.Failed >= next.Total.Failed }},
+		{Order: byLimited}:                {partners, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
+		{Order: byName}:                   {partners, func(before, next Report) bool { return before.Name <= next.Name }},
+		{Order: byLimited, Failing: true}: {partners - partners/3, func(before, next Report) bool { return before.Total.RateLimited >= next.Total.RateLimited }},
+		{Order: byName, Failing: true}:    {partners - partners/3, func(before, next Report) bool { return before.Name <= next.Name && next.Total.Failed > 0 }},
+		{Order: byFailures, Failing: true}: {partners - partners/3, func(before, next Report) bool {
 			return before.Total.Failed >= next.Total.Failed && next.Total.Failed > 0
 		}},
 	} {

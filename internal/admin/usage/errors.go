@@ -152,14 +152,8 @@ func (u *Usage) writeErrors(ctx context.Context, batch []ClientError) (int, erro
 	})
 	trimmed = slices.Compact(trimmed)
 	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
-		var failure error
-		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
 		queries := u.queries.WithTx(tx)
-		queries.AddClientError(ctx, added).Exec(collect)
-		if failure == nil {
-			queries.TrimClientErrors(ctx, trimmed).Exec(collect)
-		}
-		return failure
+		return cmp.Or(exec(queries.AddClientError(ctx, added)), exec(queries.TrimClientErrors(ctx, trimmed)))
 	})
 }
 

@@ -82,13 +82,9 @@ func (u *Usage) writeLatencies(ctx context.Context, batch []Latency) (int, error
 			LimiterUs: l.Limiter.Microseconds(), Durations: l.durations[:],
 		}
 	})
-	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) (failure error) {
+	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		queries := u.queries.WithTx(tx)
-		queries.AddLatency(ctx, rows).Exec(func(_ int, err error) { failure = cmp.Or(failure, err) })
-		if failure == nil {
-			failure = queries.DeletePastLatencies(ctx, batch[len(batch)-1].Hour.Add(-LatenciesKept))
-		}
-		return failure
+		return cmp.Or(exec(queries.AddLatency(ctx, rows)), queries.DeletePastLatencies(ctx, batch[len(batch)-1].Hour.Add(-LatenciesKept)))
 	})
 }
 

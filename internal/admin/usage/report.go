@@ -62,12 +62,12 @@ type Order string
 
 // The orders: by most answers 5xx and webhooks that were given up, by most answers 429, or by name.
 const (
-	ByFailures Order = "failures"
-	ByLimited  Order = "limited"
-	ByName     Order = "name"
+	byFailures Order = "failures"
+	byLimited  Order = "limited"
+	byName     Order = "name"
 )
 
-var rankedBy = map[Order][]string{"": {"requests"}, ByFailures: {"failed", "webhooks_failed"}, ByLimited: {"rate_limited"}, ByName: {}}
+var rankedBy = map[Order][]string{"": {"requests"}, byFailures: {"failed", "webhooks_failed"}, byLimited: {"rate_limited"}, byName: {}}
 
 // IsValid reports whether there is such an order.
 func (o Order) IsValid() bool { return rankedBy[o] != nil }
@@ -90,10 +90,10 @@ func (u *Usage) Clients(ctx context.Context, ranking Ranking, since time.Time, a
 	}
 	asked := rankedBy[ranking.Order]
 	if ranking.Failing {
-		asked = slices.Concat(asked, rankedBy[ByFailures])
+		asked = slices.Concat(asked, rankedBy[byFailures])
 	}
 	ranked, err := u.queries.RankClients(ctx, usagedb.RankClientsParams{
-		Found: ranking.Found, OnlyFailing: ranking.Failing, ByName: ranking.Order == ByName, Metrics: rankedBy[ranking.Order], Asked: asked,
+		Found: ranking.Found, OnlyFailing: ranking.Failing, ByName: ranking.Order == byName, Metrics: rankedBy[ranking.Order], Asked: asked,
 		Since: since, AfterRanked: after.N, AfterID: after.ID, MaxRows: int32(limit), //nolint:gosec // a page
 	})
 	if err != nil {

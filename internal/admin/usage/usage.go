@@ -223,13 +223,13 @@ func (u *Usage) writeRows(ctx context.Context, batch []row) (int, error) {
 		}
 	}
 	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
-		var failure error
-		collect := func(_ int, err error) { failure = cmp.Or(failure, err) }
 		queries := u.queries.WithTx(tx)
-		queries.AddUsage(ctx, hours).Exec(collect)
-		if failure == nil {
-			queries.AddCharged(ctx, minutes).Exec(collect)
-		}
-		return failure
+		return cmp.Or(exec(queries.AddUsage(ctx, hours)), exec(queries.AddCharged(ctx, minutes)))
 	})
+}
+
+// exec executes a batch of statements, and returns the first error. After a failed batch the transaction refuses the others.
+func exec(batch interface{ Exec(each func(int, error)) }) (failure error) {
+	batch.Exec(func(_ int, err error) { failure = cmp.Or(failure, err) })
+	return failure
 }

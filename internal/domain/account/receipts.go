@@ -87,7 +87,7 @@ func (a *Accounts) receipt(ctx context.Context, notice Notice) (Letter, error) {
 	path := "/account"
 	if r.Kind != connectionEnded {
 		path, err = a.SealReceipt(Receipt{
-			UserID: r.user.ID, ClientID: r.ClientID, Version: r.of.Version, BrowserID: r.BrowserID, ExpiresAt: r.PutAt.Add(ReceiptLifetime),
+			UserID: r.user.ID, ClientID: r.ClientID, Version: r.of.Version, BrowserID: r.BrowserID, ExpiresAt: r.PutAt.Add(receiptLifetime),
 		})
 	}
 	r.link = a.settings.BaseURL + path
@@ -166,8 +166,8 @@ func browserIn(language *locale.Locale, name string) string {
 }
 
 const (
-	// ReceiptLifetime is how long the link of a receipt works.
-	ReceiptLifetime = 30 * day
+	// receiptLifetime is how long the link of a receipt works.
+	receiptLifetime = 30 * day
 	// ReceiptPath is that of the pages of the links. The sealed receipt follows.
 	ReceiptPath = "/account/receipt/"
 )
@@ -233,7 +233,7 @@ func (a *Accounts) BrowserOfReceipt(ctx context.Context, receipt Receipt) (brows
 	if i := slices.IndexFunc(list, func(b Browser) bool { return b.ID == receipt.BrowserID }); i >= 0 {
 		return list[i], true, nil
 	}
-	browser.SignedInAt = receipt.ExpiresAt.Add(-ReceiptLifetime)
+	browser.SignedInAt = receipt.ExpiresAt.Add(-receiptLifetime)
 	// The session began just before the receipt.
 	signedIn, err = a.queries.HasSessionsUntil(ctx, accountdb.HasSessionsUntilParams{
 		UserID: receipt.UserID, Until: browser.SignedInAt.Add(SessionLifetime + time.Minute),

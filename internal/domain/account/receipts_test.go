@@ -192,7 +192,7 @@ func TestReceiptLinks(t *testing.T) {
 		}
 		return strings.TrimPrefix(path, ReceiptPath)
 	}
-	of := Receipt{UserID: user.ID, ClientID: uuid.New(), Version: 3, ExpiresAt: b.db.Now().Add(ReceiptLifetime).Truncate(time.Microsecond)}
+	of := Receipt{UserID: user.ID, ClientID: uuid.New(), Version: 3, ExpiresAt: b.db.Now().Add(receiptLifetime).Truncate(time.Microsecond)}
 	sealed := seal(of)
 	if got, found, err := b.OpenReceipt(t.Context(), sealed); err != nil || found.ID != user.ID || got.ClientID != of.ClientID || got.Version != 3 || !got.ExpiresAt.Equal(of.ExpiresAt) {
 		t.Errorf("%+v, %v", got, err)
@@ -211,7 +211,7 @@ func TestReceiptLinks(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b.db.Clock.Advance(ReceiptLifetime)
+	b.db.Clock.Advance(receiptLifetime)
 	if _, _, err := b.OpenReceipt(t.Context(), sealed); err != ErrNoReceipt {
 		t.Errorf("after 30 days: %v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 
 	"connect-svc/internal/app/listener"
 	"connect-svc/internal/app/settings"
@@ -65,7 +64,7 @@ type textsExportCommand struct {
 func (c textsExportCommand) Run(p *program) error {
 	texts, err := locale.Source(c.Language, c.Console)
 	if err != nil {
-		return usagef("<language>: built in are %s", strings.Join(locale.Sources(c.Console), ", "))
+		return usagef("<language>: %w", err)
 	}
 	_, err = p.stdout.Write(texts)
 	return err

@@ -167,9 +167,7 @@ func present(read Certificate, setting, host string, now func() time.Time, logge
 func (p *Presented) Leaf() *x509.Certificate { return p.current.Load().Leaf }
 
 // Problem returns why no caller can connect now, or "".
-func (p *Presented) Problem() string { return p.problem(p.Leaf()) }
-
-func (p *Presented) problem(leaf *x509.Certificate) string { return Problem(leaf, p.host, p.now()) }
+func (p *Presented) Problem() string { return Problem(p.Leaf(), p.host, p.now()) }
 
 // Problem returns why no caller of a host can connect with a certificate, or "". An empty host is unknown, and not compared.
 func Problem(leaf *x509.Certificate, host string, now time.Time) string {
@@ -199,8 +197,8 @@ func (p *Presented) Refresh(insist bool) {
 		complaint = err.Error()
 	case slices.EqualFunc(pair.Certificate, old.Certificate, slices.Equal[[]byte]):
 		// unchanged
-	case p.problem(pair.Leaf) != "" && p.problem(old.Leaf) == "":
-		complaint = p.problem(pair.Leaf)
+	case Problem(pair.Leaf, p.host, p.now()) != "" && p.Problem() == "":
+		complaint = Problem(pair.Leaf, p.host, p.now())
 	default:
 		p.current.Store(pair)
 		if pair.Leaf.NotAfter.Before(old.Leaf.NotAfter) {

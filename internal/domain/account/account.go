@@ -93,7 +93,7 @@ type Settings struct {
 	BaseURL string            `kong:"-"` // such as https://connect.example.com; [Accounts.Run] needs it
 	Texts   *locale.Catalogue `kong:"-"`
 
-	// FindConnection returns what receipts say of a connection, which belongs to another domain. Error: ErrNotConnected.
+	// FindConnection returns what receipts say of a connection, which belongs to another domain. Error: ErrNoLetter if there never was one.
 	FindConnection func(ctx context.Context, userID, clientID uuid.UUID) (Connected, error) `kong:"-"`
 	// Notices compose further emails without a code, by kind. A server sends the kinds that it knows, and leaves the others to servers that
 	// know them.

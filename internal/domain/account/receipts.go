@@ -40,9 +40,6 @@ type Connected struct {
 	Browser                   string // in which the user allowed it, in words, or empty if unknown
 }
 
-// ErrNotConnected means that the user has never been connected with the client.
-var ErrNotConnected = errors.New("not connected")
-
 // receiptData is the data of a receipt.
 type receiptData struct {
 	ClientID uuid.UUID `json:"client_id"`
@@ -109,11 +106,7 @@ func (a *Accounts) connected(ctx context.Context, r receipt) (Connected, error) 
 	if !latest {
 		return Connected{}, ErrNoLetter
 	}
-	connection, err := a.settings.FindConnection(ctx, r.user.ID, r.ClientID)
-	if errors.Is(err, ErrNotConnected) {
-		err = ErrNoLetter
-	}
-	return connection, err
+	return a.settings.FindConnection(ctx, r.user.ID, r.ClientID)
 }
 
 // letter returns the texts of a receipt.

@@ -116,7 +116,7 @@ func TestReceiptsOfConnections(t *testing.T) {
 		}},
 		"renewed since":  {connectionBegun, `{"version": 6}`, func(*Connected) {}, nil, []string{"Stride & Co can now see your activity"}},
 		"ended since":    {connectionBegun, `{"version": 7}`, func(c *Connected) { c.Live = false }, nil, nil},
-		"never begun":    {connectionBegun, `{"version": 7}`, func(*Connected) {}, ErrNotConnected, nil},
+		"never begun":    {connectionBegun, `{"version": 7}`, func(*Connected) {}, ErrNoLetter, nil},
 		"no browser":     {connectionBegun, `{"version": 7}`, func(c *Connected) { c.Browser = "" }, nil, []string{"A browser"}},
 		"by the partner": {connectionEnded, `{"by": "partner"}`, func(c *Connected) { c.Live = false }, nil, []string{"Stride & Co has ended its connection", "https://service.example/account\n", "keeps what it has"}},
 		"by a replay":    {connectionEnded, `{"by": "replay"}`, func(c *Connected) { c.Live = false }, nil, []string{"used twice"}},

@@ -314,7 +314,7 @@ func FindConnection(server *oauth.Server) func(ctx context.Context, userID, clie
 	return func(ctx context.Context, userID, clientID uuid.UUID) (account.Connected, error) {
 		c, err := server.Connection(ctx, userID, clientID)
 		if errors.Is(err, oauth.ErrNotConnected) {
-			err = account.ErrNotConnected
+			err = account.ErrNoLetter
 		}
 		return account.Connected{
 			Partner: c.Partner.Name, Version: c.Version, Live: c.State == oauth.Authorized, Scopes: c.Scopes,

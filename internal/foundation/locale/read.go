@@ -21,25 +21,22 @@ import (
 //go:embed texts/*.toml texts/console/en.toml
 var files embed.FS
 
-// Source returns the built-in file of a language: the texts of the pages and emails, or those of the console.
+// Source returns the built-in file of a language: the texts of the pages and emails, or those of the console. The error names the languages
+// that are built in.
 func Source(tag string, ofConsole bool) ([]byte, error) {
-	return files.ReadFile(folderOf(ofConsole) + "/" + tag + ".toml")
-}
-
-// Sources returns the languages that [Source] has.
-func Sources(ofConsole bool) (tags []string) {
-	names, _ := fs.Glob(files, folderOf(ofConsole)+"/*.toml") // the pattern is well formed
-	for _, name := range names {
-		tags = append(tags, tagOf(name))
-	}
-	return tags
-}
-
-func folderOf(ofConsole bool) string {
+	folder := "texts"
 	if ofConsole {
-		return "texts/console"
+		folder = "texts/console"
 	}
-	return "texts"
+	source, err := files.ReadFile(folder + "/" + tag + ".toml")
+	if err != nil {
+		names, _ := fs.Glob(files, folder+"/*.toml") // the pattern is well formed
+		for i, name := range names {
+			names[i] = tagOf(name)
+		}
+		err = errors.New("built in are " + strings.Join(names, ", "))
+	}
+	return source, err
 }
 
 // texts are those of a language, by key.

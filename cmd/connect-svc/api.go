@@ -116,7 +116,7 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 		}),
 		activity: activity.New(pool, nil, activity.Settings{}),
 	}
-	handler, err := operator.NewInProcess(operator.Config{
+	handler, err := operator.New(operator.Config{
 		Domains: preview.Domains{
 			Accounts: a.accounts,
 			Activity: a.activity,
@@ -128,7 +128,8 @@ func newAPI(pool *postgres.Pool, keys *credential.Keyring, mailer *account.Maile
 			Portal:   portal.New(pool),
 			Finder:   lookup.New(pool),
 		},
-		Now: time.Now,
+		Now:       time.Now,
+		InProcess: true,
 	})
 	if err != nil {
 		return nil, err

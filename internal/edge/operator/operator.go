@@ -48,7 +48,7 @@ import (
 // Path begins every path of the operator API.
 const Path = "/operator/"
 
-// Config of the edge. Every field but the last two is required.
+// Config of the edge. Every field but the last three is required; InProcess needs no Operators and Limits.
 type Config struct {
 	preview.Domains
 	Operators *operators.Tokens
@@ -56,58 +56,42 @@ type Config struct {
 	Now       func() time.Time
 	Limits    work.Limits      // of requests' time
 	Budget    *contract.Budget // of the memory for bodies; nil: unlimited
+	// InProcess is for a caller in the same process, such as the command line. It needs no token: the actor is that of the request's context. It
+	// has no time limit: the request ends with its context.
+	InProcess bool
 }
 
 // handlers implements the operations. If one returns an error, the generated server writes the error and ignores the response.
 type handlers struct {
 	Config
-	api       *contract.API
-	inProcess bool // see NewInProcess
+	api *contract.API
 }
 
 var _ operatorapi.StrictServerInterface = handlers{}
 
+var document = contract.Document(operatorapi.GetSpecJSON)
+
 // New returns the handler for the paths below [Path]. Mount it behind telemetry.Requests, which makes the request ids. It fails only
 // if the embedded document is not usable.
 func New(config Config) (http.Handler, error) {
-	api, err := newAPI(config)
-	if err != nil {
-		return nil, err
-	}
-	api.Limits = new(config.Limits.OrDefault())
-	h := handlers{config, api, false}
-	return h.handler(h.authenticate), nil
-}
-
-// NewInProcess returns the handler for a caller in the same process, such as the command line. It requires no token: the actor is
-// that of the request's context. It sets no time limit: the request ends with its context. Config needs no Operators and Limits.
-func NewInProcess(config Config) (http.Handler, error) {
-	api, err := newAPI(config)
-	if err != nil {
-		return nil, err
-	}
-	return handlers{config, api, true}.handler(), nil
-}
-
-var document = contract.Document(operatorapi.GetSpecJSON)
-
-func newAPI(config Config) (*contract.API, error) {
 	api, err := contract.NewAPI(document, failures...)
 	if err != nil {
 		return nil, fmt.Errorf("operator: %w", err)
 	}
 	api.Budget, api.Gzip = config.Budget, true
-	return api, nil
-}
-
-func (h handlers) handler(middleware ...func(http.Handler) http.Handler) http.Handler {
+	h := handlers{config, api}
 	strict := operatorapi.NewStrictHandlerWithOptions(h, nil, operatorapi.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc:  h.api.Fail,
-		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { h.api.Fail(w, r, Fields(err)) },
+		RequestErrorHandlerFunc:  api.Fail,
+		ResponseErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { api.Fail(w, r, Fields(err)) },
 	})
-	return h.api.Handler(func(router chi.Router) {
-		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: h.api.Fail})
-	}, middleware...)
+	mount := func(router chi.Router) {
+		operatorapi.HandlerWithOptions(strict, operatorapi.ChiServerOptions{BaseRouter: router, ErrorHandlerFunc: api.Fail})
+	}
+	if config.InProcess {
+		return api.Handler(mount), nil
+	}
+	api.Limits = new(config.Limits.OrDefault())
+	return api.Handler(mount, h.authenticate), nil
 }
 
 var (

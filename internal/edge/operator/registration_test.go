@@ -100,8 +100,8 @@ func TestClientWithoutTheWebhookThatFailed(t *testing.T) {
 func TestInProcess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.config.Operators = nil
-	handler, err := NewInProcess(f.config)
+	f.config.Operators, f.config.InProcess = nil, true
+	handler, err := New(f.config)
 	if err != nil {
 		t.Fatal(err)
 	}

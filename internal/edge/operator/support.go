@@ -163,7 +163,7 @@ func (h handlers) ListAuditLog(
 		func(after page.Key, limit int) ([]audit.Event, page.Key, error) {
 			var err error
 			switch {
-			case !h.inProcess:
+			case !h.InProcess:
 				err = h.Audit.RecordListing(ctx, h.Now(), h.name()) // once a minute for each operator
 			case params.Cursor == nil:
 				err = h.Audit.RecordExport(ctx, h.name(), filter) // once for each list

@@ -277,7 +277,7 @@ func (h handlers) ListUserSignIns(
 
 // name names this interface in the audit log.
 func (h handlers) name() string {
-	if h.inProcess {
+	if h.InProcess {
 		return "command_line"
 	}
 	return "operator_api"

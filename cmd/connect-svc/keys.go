@@ -67,13 +67,13 @@ func (c keysAdoptCommand) Run(p *program, group *keysCommands, api *operatorAPI)
 func (c keysListCommand) Run(p *program, group *keysCommands) error { return group.show(p, c.File) }
 
 func (c keysCommands) show(p *program, file string) error {
-	keys, err := credential.ListKeyset(file)
+	ring, err := credential.LoadKeyring(file)
 	if err != nil {
 		return err
 	}
-	return c.print(p, map[string]any{"file": file, "keys": keys}, func(w io.Writer) {
+	return c.print(p, map[string]any{"file": file, "keys": ring.Keys()}, func(w io.Writer) {
 		fmt.Fprintln(w, "KEY ID\tSTATUS")
-		for _, key := range keys {
+		for _, key := range ring.Keys() {
 			fmt.Fprintf(w, "%d\t%s\n", key.ID, key.Status)
 		}
 	})

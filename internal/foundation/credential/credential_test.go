@@ -207,12 +207,12 @@ func TestRotationKeepsOldKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := ListKeyset(path)
+	ring, err := LoadKeyring(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var states []KeyStatus
-	for _, key := range list {
+	for _, key := range ring.Keys() {
 		states = append(states, key.Status)
 	}
 	want := []KeyStatus{keyRetired, keyRetired, keyRetired, keyRetired, keyPrimary, keyNext}

@@ -111,15 +111,6 @@ func RotateKeyset(path string) error {
 	return nil
 }
 
-// ListKeyset returns the sealing keys of a file, oldest first.
-func ListKeyset(path string) ([]KeyInfo, error) {
-	keys, err := readKeysets(path)
-	if err != nil {
-		return nil, err
-	}
-	return keyInfos(keys.sealing), nil
-}
-
 // keyInfos derives the states from the order: keys are added at the end and become primary in that order.
 func keyInfos(handle *keyset.Handle) []KeyInfo {
 	info := handle.KeysetInfo()

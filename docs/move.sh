@@ -24,11 +24,15 @@ psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "alter system set default_transaction_rea
 at=
 until [[ -n $at ]]; do at=$(ask "$1" "select clock_timestamp() where current_setting('default_transaction_read_only') = 'on'"); done
 before="from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and xact_start <= '$at'"
-moved=
-until [[ $moved == t || $(waited) -gt 3000 ]]; do
-  end=$(ask "$1" "select pg_current_wal_flush_lsn() where not exists (select $before)")
-  [[ -z $end ]] || moved=$(ask "$2" "select pg_last_wal_replay_lsn() >= '$end'")
-done
+ended= moved=
+until [[ $ended == t || $(waited) -gt 3000 ]]; do ended=$(ask "$1" "select not exists (select $before)"); done
+# With synchronous_commit off a commit is answered before it is flushed, and only what is flushed reaches the new server. This commit flushes all
+# that came before it.
+flush="begin read write; set local synchronous_commit = local; select pg_logical_emit_message(true, 'move', ''); commit"
+if [[ $ended == t ]]; then
+  end=$(ask "$1" "$flush; select pg_current_wal_flush_lsn()" | tail -n 1)
+  until [[ $moved == t || $(waited) -gt 3000 ]]; do moved=$(ask "$2" "select pg_last_wal_replay_lsn() >= '$end'"); done
+fi
 if [[ $moved != t ]]; then
   release "$1"
   trap - EXIT

@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# Moves the service from one PostgreSQL to a streaming replica of it, while requests wait in the servers. Usage:
+# Moves the service from one PostgreSQL to a streaming replica of it, while requests wait. Usage:
 #
-#   docs/move.sh OLD NEW RELOAD
+#   docs/move.sh OLD NEW RELOAD [PAUSE RESUME]
 #
-# OLD and NEW are URLs of the same database on both, for a role that may change settings and promote (passwords: PGPASSFILE). RELOAD is a command that
-# sends SIGHUP to all servers, after which they use the URL of the new one: write it into their files before. If a transaction does not end, or the
-# replica has not caught up, within some three seconds, everything goes on with the old server, and the status is 1.
+# OLD and NEW are URLs of the same database on both, for a role that may change settings and promote (passwords: PGPASSFILE). RELOAD is a command
+# after which the service uses the new one: it sends SIGHUP to all servers, whose files have its URL, or has each PgBouncer read its new file. PAUSE
+# and RESUME are commands for each PgBouncer. If a transaction does not end, or the replica has not caught up, within some three seconds, everything
+# goes on with the old server, and the status is 1.
 set -euo pipefail
-[ $# -eq 3 ] || { echo "usage: move.sh OLD NEW RELOAD" >&2; exit 2; }
+[ $# -eq 3 ] || [ $# -eq 5 ] || { echo "usage: move.sh OLD NEW RELOAD [PAUSE RESUME]" >&2; exit 2; }
 ask() { psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "$2"; }
 [[ $(ask "$2" "select pg_is_in_recovery() and exists (select from pg_stat_wal_receiver where status = 'streaming')") == t ]] ||
   { echo "move: the new server is not a replica that streams" >&2; exit 1; }
 began=$(date +%s%3N)
 waited() { echo $(($(date +%s%3N) - began)); }
+resume() { bash -c "${1:-:}" || { echo "move: requests wait until this succeeds: $1" >&2; return 1; }; }
 release() {
   psql -XAtqd "$1" -c "alter system reset default_transaction_read_only" -c "select pg_reload_conf()" >/dev/null
+  resume "$2" || true
   echo "move: nothing has changed, the old server goes on. Requests waited for $(waited) ms" >&2
 }
-trap 'release "$1"' EXIT
+trap 'release "$1" "${5-}"' EXIT
+# PgBouncer does not tell the servers that the database takes no writes, so a transaction would begin, and fail. It pauses when all have ended.
+timeout 2 bash -c "${4:-:}" || { echo "move: PgBouncer does not pause: a transaction through it does not end, or it cannot be reached" >&2; exit 1; }
 psql -XAtqd "$1" -v ON_ERROR_STOP=1 -c "alter system set default_transaction_read_only = on" -c "select pg_reload_conf()" >/dev/null
 # A new session has the setting after all others were told of it. Who begins a transaction from then on cannot write, so those that began before
 # it have to end.
@@ -34,12 +39,14 @@ if [[ $ended == t ]]; then
   until [[ $moved == t || $(waited) -gt 3000 ]]; do moved=$(ask "$2" "select pg_last_wal_replay_lsn() >= '$end'"); done
 fi
 if [[ $moved != t ]]; then
-  release "$1"
+  release "$1" "${5-}"
   trap - EXIT
   echo "move: the new server is behind, or these do not end:" "$(ask "$1" "select string_agg(application_name || ', process ' || pid, '; ') $before")" >&2
   exit 1
 fi
-trap - EXIT
+trap 'resume "${5-}"' EXIT
 ask "$2" "select pg_promote()" >/dev/null
 bash -c "$3"
+trap - EXIT
+resume "${5-}"
 echo "move: requests waited for $(waited) ms"

@@ -135,6 +135,29 @@ func (m *movable) refreshing(t *testing.T) (stop func() (n int64, longest time.D
 	}
 }
 
+// read reads the steps of the first connection's first day.
+func (m *movable) read(t *testing.T) (status int, body string) {
+	t.Helper()
+	tokens := m.connected[0]
+	day := tokens.HistoryFrom.Format(time.DateOnly)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		fmt.Sprintf("http://%s/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", m.public, tokens.GrantID, day, day), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
 func slicesWithout(env []string, name string) (rest []string) {
 	for _, setting := range env {
 		if !strings.HasPrefix(setting, name+"=") {
@@ -179,6 +202,14 @@ func TestMoveToAnotherServer(t *testing.T) {
 	wait.Until(t, "the server uses the new database", func() bool { return pgtest.Value[int](t, replica, used) > 1 })
 	n, longest := stop()
 	t.Logf("%s%d refreshes, the longest took %s", out, n, longest.Round(time.Millisecond))
+	m.checkMoved(t, 0)
+}
+
+// checkMoved checks that the service uses the new server, which has everything.
+func (m *movable) checkMoved(t *testing.T, users int64) {
+	t.Helper()
+	replica := &pgtest.DB{URL: m.replica.URL()}
+	replica.Pool = replica.Open(t)
 	const told = "select sum(refresh_generation)::bigint from connections"
 	if old, now := pgtest.Value[int64](t, m.db, told), pgtest.Value[int64](t, replica, told); old >= now {
 		t.Errorf("%d refreshes at the old server, and %d at the new one", old, now)
@@ -188,6 +219,9 @@ func TestMoveToAnotherServer(t *testing.T) {
 	}
 	if states := pgtest.Value[int](t, replica, "select count(*) from connections where state = 'authorized'"); states != len(m.tokens) {
 		t.Errorf("%d of %d connections are authorized at the new server", states, len(m.tokens))
+	}
+	if n := pgtest.Value[int64](t, replica, "select count(*) from users where timezone = 'Europe/Berlin' and registered_on = '2026-01-31'"); n != users {
+		t.Errorf("the new server has %d users of those that were created, want %d", n, users)
 	}
 }
 
@@ -204,27 +238,6 @@ func TestSecondRegion(t *testing.T) {
 		return lines[1:2]
 	})
 	defer m.stop(t)
-	read := func() (int, string) {
-		t.Helper()
-		tokens := m.connected[0]
-		day := tokens.HistoryFrom.Format(time.DateOnly)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-			fmt.Sprintf("http://%s/connect-svc/v1/grants/%s/daily-activity?from=%s&to=%s", m.public, tokens.GrantID, day, day), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+tokens.AccessToken)
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(body)
-	}
 	metric := func(text string) bool {
 		_, metrics := get(t, http.DefaultClient, "http://"+m.private+"/metrics")
 		return strings.Contains(metrics, text)
@@ -233,7 +246,7 @@ func TestSecondRegion(t *testing.T) {
 		t.Fatalf("the page has other lines: %q", lines)
 	}
 	wait.Until(t, "a read from the replica", func() bool {
-		if status, body := read(); status != http.StatusOK {
+		if status, body := m.read(t); status != http.StatusOK {
 			t.Fatalf("a read: %d %s", status, body)
 		}
 		return !metric(`connect_database_replica_reads_total{outcome="answered"} 0`)
@@ -263,7 +276,7 @@ func TestSecondRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the settings are read", func() bool { return strings.Contains(m.log.String(), "the settings were read again") })
-	if status, body := read(); status != http.StatusOK {
+	if status, body := m.read(t); status != http.StatusOK {
 		t.Errorf("a read afterwards: %d %s", status, body)
 	}
 	if status, body, _ := refreshed(t, m.public, m.partner, &m.tokens[0]); status != http.StatusOK {

@@ -24,7 +24,9 @@ import (
 // Server is a running PgBouncer. It ends with the test.
 type Server struct {
 	*process.Server
-	URL string // of the database behind it, by verified TLS
+	URL     string // of the database behind it, by verified TLS
+	Console string // URL of its console for those who administer it, for psql
+	Config  string // its file, from docs/pgbouncer.ini
 }
 
 // Start runs a PgBouncer before the database at databaseURL. ini is the path of docs/pgbouncer.ini; settings are changed in it,
@@ -61,15 +63,16 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 	if roots == "" {
 		roots = ca.File
 	}
-	write(t, filepath.Join(dir, "userlist.txt"), fmt.Sprintf("%q %q\n", database.User.Username(), password))
+	const admin, adminPassword = "admin", "of-the-console"
+	write(t, filepath.Join(dir, "userlist.txt"), fmt.Sprintf("%q %q\n%q %q\n", database.User.Username(), password, admin, adminPassword))
 
 	behind := url.URL{
 		Scheme: "postgres", User: database.User, Path: "/connect",
 		RawQuery: "sslmode=verify-full&sslrootcert=" + url.QueryEscape(ca.File) + "&default_query_exec_mode=cache_describe",
 	}
+	path := filepath.Join(dir, "pgbouncer.ini")
 	server := process.Start(t, func(port string) process.Config {
 		behind.Host = net.JoinHostPort("127.0.0.1", port)
-		path := filepath.Join(dir, "pgbouncer.ini")
 		write(t, path, change(t, string(text), append([]string{
 			"host=", database.Hostname(), "port=", database.Port(), "dbname=", strings.TrimPrefix(database.Path, "/"), "stats_users", database.User.Username(),
 			"listen_addr", "127.0.0.1", "client_tls_cert_file", filepath.Join(dir, "tls", "server.pem"),
@@ -89,7 +92,11 @@ func Start(t testing.TB, ini, databaseURL string, settings ...string) Server {
 			return conn.Close(ctx)
 		}}
 	}, "pgbouncer", "/usr/sbin/pgbouncer") // Debian keeps it where only root looks
-	return Server{server, behind.String()}
+	console := url.URL{
+		Scheme: "postgres", User: url.UserPassword(admin, adminPassword), Host: behind.Host, Path: "/pgbouncer",
+		RawQuery: "sslmode=verify-full&sslrootcert=" + url.QueryEscape(ca.File),
+	}
+	return Server{server, behind.String(), console.String(), path}
 }
 
 // change replaces the values of settings, which must be there: `name = value` on a line of its own, or, where the name

@@ -28,8 +28,8 @@ limit 1;
 -- The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
 -- heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future. The clock
 -- may jump back to the time when a server was killed: its heartbeat does not count, because it is older than what others believed, or
--- than the expected time.
-select count(*) as servers,
+-- than the expected time. With the time of the database's clock itself.
+select connect_now()::timestamptz as now, count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
 from servers, (

@@ -15,7 +15,7 @@ import (
 )
 
 const countClocks = `-- name: CountClocks :one
-select count(*) as servers,
+select connect_now()::timestamptz as now, count(*) as servers,
     count(*) filter (where clock_ahead between interval '-1 minute' and interval '1 minute') as agreeing,
     count(*) filter (where clock_believed) as believing
 from servers, (
@@ -31,6 +31,7 @@ type CountClocksParams struct {
 }
 
 type CountClocksRow struct {
+	Now       time.Time
 	Servers   int64
 	Agreeing  int64
 	Believing int64
@@ -39,11 +40,16 @@ type CountClocksRow struct {
 // The votes of the other servers on the database's clock. Each has two: its clock, and whether it believes the database's. Servers send
 // heartbeats every 30 s. Heartbeats from before a jump of the clock do not count, because they seem older, or of the future. The clock
 // may jump back to the time when a server was killed: its heartbeat does not count, because it is older than what others believed, or
-// than the expected time.
+// than the expected time. With the time of the database's clock itself.
 func (q *Queries) CountClocks(ctx context.Context, arg CountClocksParams) (CountClocksRow, error) {
 	row := q.db.QueryRow(ctx, countClocks, arg.Expected, arg.ServerID)
 	var i CountClocksRow
-	err := row.Scan(&i.Servers, &i.Agreeing, &i.Believing)
+	err := row.Scan(
+		&i.Now,
+		&i.Servers,
+		&i.Agreeing,
+		&i.Believing,
+	)
 	return i, err
 }
 

@@ -9,7 +9,7 @@ import (
 	serversdb "connect-svc/gen/db/servers"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/clock"
-	"connect-svc/internal/foundation/work"
+	"github.com/jackc/pgx/v5"
 )
 
 // LookEvery is how often [Servers.LookAtClock] is to be called.
@@ -57,14 +57,13 @@ func (s *Servers) Clock() Clock { return *s.clock.Load() }
 // LookAtClock compares the database's clock with this server's clocks and with what the other servers say. It makes the pool believe the
 // database's clock, or doubt it. Call it from one goroutine. If the database does not answer, nothing changes.
 func (s *Servers) LookAtClock(ctx context.Context) error {
-	ctx = work.AnyClock(ctx)
-	ahead, err := postgres.ClockDifference(ctx, s.pool)
+	var others serversdb.CountClocksRow // of the statement that asks for the time: every server sends it every second
+	ahead, err := postgres.ClockDifferenceBy(ctx, s.pool, func(ctx context.Context, conn *pgx.Conn) (_ time.Time, err error) {
+		others, err = serversdb.New(conn).CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID()})
+		return others.Now, err
+	})
 	if err != nil {
 		return fmt.Errorf("servers: clock: %w", err)
-	}
-	others, err := s.queries.CountClocks(ctx, serversdb.CountClocksParams{ServerID: s.ID()})
-	if err != nil {
-		return fmt.Errorf("servers: clocks: %w", err)
 	}
 	jump, known := s.pool.Clock().Jumped(ahead)
 	verdict := judge(time.Now(), s.Clock(), ahead, jump, known, others)

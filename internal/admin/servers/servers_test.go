@@ -68,6 +68,19 @@ func TestHeartbeatDuringAJump(t *testing.T) {
 	}
 }
 
+// A look at the clocks, which each server takes every second, is one statement.
+func TestLookIsOneStatement(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t).Open(t)
+	server := servers.New(pool, "a", "v1", "abc", time.Now())
+	must(t, server.LookAtClock(t.Context()))
+	before := pool.Stat().AcquireCount()
+	must(t, server.LookAtClock(t.Context()))
+	if n := pool.Stat().AcquireCount() - before; n != 1 {
+		t.Errorf("a look has %d statements", n)
+	}
+}
+
 // A server that was killed a while ago does not speak for a clock that jumped back to the time of its last heartbeat.
 func TestJumpBackToAServerThatWasKilled(t *testing.T) {
 	pgtest.NotOnCluster(t, "its clock is that of each node")

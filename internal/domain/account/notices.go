@@ -74,7 +74,8 @@ type waitingNotice = accountdb.ClaimNoticeRow
 func (a *Accounts) notices() *work.Leases[struct{}, waitingNotice] {
 	limits := a.settings.Limits
 	return &work.Leases[struct{}, waitingNotice]{
-		Name: "a notice", Logger: a.settings.Logger, Wake: a.outbox.notices.wake, Most: noticeSenders, Idle: pollInterval,
+		// Each look for codes that finds none wakes it, and nothing else has to: so an idle server needs one connection, not two at the same time.
+		Name: "a notice", Logger: a.settings.Logger, Wake: a.outbox.notices.wake, Most: noticeSenders, Idle: time.Hour,
 		Line:  func(waitingNotice) (all struct{}, parallel int) { return all, noticeSenders },
 		Claim: a.claimNotice, Attempt: a.attemptNotice, Record: a.recordNotice,
 		ClaimLimit: limits.Claim, AttemptLimit: limits.MailSend, RecordLimit: limits.Leave, StopLimit: limits.Drain,

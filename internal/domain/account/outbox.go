@@ -151,7 +151,9 @@ func (a *Accounts) claimCode(ctx context.Context, room map[[32]byte]int, limit i
 	emails, due, err = leaseFirst(signIns, func(signIn uuid.UUID) (waitingEmail, error) {
 		return a.queries.ClaimCodeEmail(ctx, accountdb.ClaimCodeEmailParams{SignInID: signIn, Lease: lease, TooLate: lease + tooLate})
 	})
-	if idle := !due && err == nil; !a.outbox.idle.Swap(idle) && idle {
+	idle := !due && err == nil
+	a.outbox.idle.Store(idle)
+	if idle {
 		a.outbox.notices.wake.Send()
 	}
 	return emails, due, err

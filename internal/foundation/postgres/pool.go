@@ -320,15 +320,23 @@ func setConfig(ctx context.Context, conn *pgx.Conn, offset time.Duration, local 
 // ClockDifference returns by how much the database's clock, which decides every expiry, is ahead of this machine's clock. The offset of the
 // pool's [clock.Clock] does not count. The error is at most half of a round trip.
 func ClockDifference(ctx context.Context, pool *Pool) (time.Duration, error) {
-	conn, release, err := pool.acquire(work.AnyClock(ctx))
+	return ClockDifferenceBy(ctx, pool, func(ctx context.Context, conn *pgx.Conn) (theirs time.Time, err error) {
+		err = conn.QueryRow(ctx, "select connect_now()").Scan(&theirs)
+		return theirs, err
+	})
+}
+
+// ClockDifferenceBy is [ClockDifference] by a statement of ask, which returns connect_now() among other things.
+func ClockDifferenceBy(ctx context.Context, pool *Pool, ask func(context.Context, *pgx.Conn) (theirs time.Time, err error)) (time.Duration, error) {
+	ctx = work.AnyClock(ctx)
+	conn, release, err := pool.acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
 	deliberate, _ := conn.Conn().PgConn().CustomData()[clockOffsetKey].(time.Duration)
-	var theirs time.Time
 	before := time.Now()
-	err = conn.QueryRow(ctx, "select connect_now()").Scan(&theirs)
+	theirs, err := ask(ctx, conn.Conn())
 	return theirs.Sub(before.Add(time.Since(before)/2).Round(0)) - deliberate, err
 }
 

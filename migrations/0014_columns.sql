@@ -18,6 +18,12 @@ alter table webhook_events
 alter table webhook_endpoints drop constraint if exists webhook_endpoints_client_id_fkey;
 alter table webhook_events drop constraint if exists webhook_events_client_id_fkey;
 
+alter table clients
+    -- Keys of what users see of a name, by which look-alikes are found (internal/domain/client), and the name that they are of. A program of 1.0.0
+    -- leaves both as they are, so they count only while that is the client's name.
+    add column if not exists looks bigint[],
+    add column if not exists looks_of text;
+
 alter table client_errors
     -- The X-Request-ID of the last of these requests, at most twenty.
     add column if not exists request_ids uuid[] not null default '{}',
@@ -88,6 +94,7 @@ alter table webhook_endpoints add constraint webhook_endpoints_client_id_fkey fo
 alter table webhook_events drop column if exists about_client_id;
 alter table webhook_events drop constraint if exists webhook_events_client_id_fkey;
 alter table webhook_events add constraint webhook_events_client_id_fkey foreign key (client_id) references clients;
+alter table clients drop column if exists looks, drop column if exists looks_of;
 alter table daily_steps drop column if exists observed_at;
 alter table cycling_activities drop column if exists observed_at;
 alter table client_errors drop column if exists request_ids, drop column if exists grant_ids;

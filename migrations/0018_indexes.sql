@@ -7,6 +7,10 @@
 -- address reads all sign-ins.
 set lock_timeout = 0;
 
+-- To find look-alikes of a name. Names without keys have the key 0.
+drop index concurrently if exists clients_looks;
+create index concurrently clients_looks on clients using gin ((case when looks_of = name then looks else '{0}' end)) with (fastupdate = off);
+
 -- Servers read here which events are ready, client by client, and for which retries the time has come.
 drop index concurrently if exists webhook_events_ready;
 create index concurrently webhook_events_ready on webhook_events (client_id, ready, created_at) where state = 'pending' and ready is not null;
@@ -73,6 +77,7 @@ drop index concurrently if exists audit_log_actor;
 create index concurrently audit_log_actor on audit_log (actor, at, id);
 drop index concurrently if exists audit_log_action;
 create index concurrently audit_log_action on audit_log (action, at, id);
+drop index concurrently if exists clients_looks;
 drop index concurrently if exists webhook_events_ready;
 drop index concurrently if exists webhook_events_retries;
 drop index concurrently if exists webhook_events_ends;

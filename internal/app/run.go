@@ -46,6 +46,15 @@ func (a *App) Run(ctx context.Context) error {
 		a.keyAddresses(ctx)
 		work.Every(ctx, keyEvery, func() { a.keyAddresses(ctx) })
 	})
+	start(background, "names", func(ctx context.Context) {
+		keyNames := func() {
+			if err := work.Try(func() error { return a.Clients.KeyNames(ctx) }); err != nil && ctx.Err() == nil {
+				a.logger.Error("look-alikes of partners' names", "cause", err)
+			}
+		}
+		keyNames()
+		work.Every(ctx, keyEvery, keyNames)
+	})
 	start(background, "sweep", func(ctx context.Context) { work.Every(ctx, sweepEvery, func() { a.sweepNext(ctx) }) })
 	counting, endCounting := context.WithCancel(context.WithoutCancel(ctx))
 	defer endCounting()
@@ -159,7 +168,7 @@ func (a *App) stop(tasks *sync.WaitGroup, endBackground context.CancelFunc) {
 	}
 }
 
-// keyEvery is the interval between looks for addresses (until 1.3.0: that a server of 1.0.0 has written since).
+// keyEvery is the interval between looks for addresses and names (until 1.3.0: that a server of 1.0.0 has written since).
 const keyEvery = time.Hour
 
 // keyAddresses gives addresses the keys by which this program finds them, and logs whose it cannot.

@@ -3,9 +3,9 @@
 -- name: CreateClient :exec
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at)
+        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, looks, looks_of, created_at)
     values (@client_id, @name, @callback_url, @scopes, @secret_hash, @requests_per_minute, @burst,
-        @concurrent_reads, @contact_email, @homepage_url, @privacy_url, @terms_url, @logo, @webhook_parallel, connect_now())
+        @concurrent_reads, @contact_email, @homepage_url, @privacy_url, @terms_url, @logo, @webhook_parallel, @looks, @name, connect_now())
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -35,8 +35,15 @@ from clients
 where client_id = any (@client_ids::uuid[])
 order by created_at, client_id;
 
--- name: ListNames :many
-select client_id, name from clients order by created_at, client_id;
+-- name: ListNamesWithLooks :many
+-- The clients whose names have one of these keys, by the index clients_looks. Names without keys, of programs of 1.0.0, have the key 0.
+select client_id, name from clients
+where (case when looks_of = name then looks else '{0}' end) && @looks::bigint[]
+limit @max_rows;
+
+-- name: PutLooks :exec
+-- Unless the client has got another name.
+update clients set looks = @looks::bigint[], looks_of = name where client_id = @client_id and name = @name;
 
 -- name: ListSearched :many
 -- The program compares these with a search. There are some thousand clients at most, so that no index is needed. The subquery names no
@@ -122,7 +129,7 @@ for update;
 update clients
 set name = @name, callback_url = @callback_url, scopes = @scopes, requests_per_minute = @requests_per_minute,
     burst = @burst, concurrent_reads = @concurrent_reads, contact_email = @contact_email, homepage_url = @homepage_url,
-    privacy_url = @privacy_url, terms_url = @terms_url, logo = @logo, webhook_parallel = @webhook_parallel
+    privacy_url = @privacy_url, terms_url = @terms_url, logo = @logo, webhook_parallel = @webhook_parallel, looks = @looks, looks_of = @name
 where client_id = @client_id;
 
 -- name: PutLogo :exec

@@ -70,9 +70,9 @@ const createClient = `-- name: CreateClient :exec
 
 with created as (
     insert into clients (client_id, name, callback_url, scopes, secret_hash, requests_per_minute, burst,
-        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, created_at)
+        concurrent_reads, contact_email, homepage_url, privacy_url, terms_url, logo, webhook_parallel, looks, looks_of, created_at)
     values ($2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, $12, $13, $14, $15, connect_now())
+        $9, $10, $11, $12, $13, $14, $15, $16, $3, connect_now())
     returning client_id, name, callback_url, scopes
 )
 insert into audit_log (subject, actor, action, client_id, detail)
@@ -97,6 +97,7 @@ type CreateClientParams struct {
 	TermsUrl          string
 	Logo              string
 	WebhookParallel   int16
+	Looks             []int64
 }
 
 // Registrations of partner companies.
@@ -117,6 +118,7 @@ func (q *Queries) CreateClient(ctx context.Context, arg CreateClientParams) erro
 		arg.TermsUrl,
 		arg.Logo,
 		arg.WebhookParallel,
+		arg.Looks,
 	)
 	return err
 }
@@ -226,7 +228,7 @@ func (q *Queries) GetChangeRequest(ctx context.Context, clientID uuid.UUID) (Cha
 }
 
 const getClient = `-- name: GetClient :one
-select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, clients.looks, clients.looks_of, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
 where client_id = $1
 `
@@ -258,6 +260,8 @@ func (q *Queries) GetClient(ctx context.Context, clientID uuid.UUID) (GetClientR
 		&i.Client.Logo,
 		&i.Client.WebhookParallel,
 		&i.Client.CreatedAt,
+		&i.Client.Looks,
+		&i.Client.LooksOf,
 		&i.Overlapping,
 	)
 	return i, err
@@ -366,7 +370,7 @@ func (q *Queries) ListClientNames(ctx context.Context, clientIds []uuid.UUID) ([
 }
 
 const listClients = `-- name: ListClients :many
-select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, clients.looks, clients.looks_of, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
 where (created_at, client_id) > ($1::timestamptz, $2::uuid)
 order by created_at, client_id
@@ -413,6 +417,8 @@ func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]Lis
 			&i.Client.Logo,
 			&i.Client.WebhookParallel,
 			&i.Client.CreatedAt,
+			&i.Client.Looks,
+			&i.Client.LooksOf,
 			&i.Overlapping,
 		); err != nil {
 			return nil, err
@@ -426,7 +432,7 @@ func (q *Queries) ListClients(ctx context.Context, arg ListClientsParams) ([]Lis
 }
 
 const listClientsOf = `-- name: ListClientsOf :many
-select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, clients.looks, clients.looks_of, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
 where client_id = any ($1::uuid[])
 order by created_at, client_id
@@ -465,6 +471,8 @@ func (q *Queries) ListClientsOf(ctx context.Context, clientIds []uuid.UUID) ([]L
 			&i.Client.Logo,
 			&i.Client.WebhookParallel,
 			&i.Client.CreatedAt,
+			&i.Client.Looks,
+			&i.Client.LooksOf,
 			&i.Overlapping,
 		); err != nil {
 			return nil, err
@@ -509,24 +517,32 @@ func (q *Queries) ListLogos(ctx context.Context, arg ListLogosParams) ([]ClientL
 	return items, nil
 }
 
-const listNames = `-- name: ListNames :many
-select client_id, name from clients order by created_at, client_id
+const listNamesWithLooks = `-- name: ListNamesWithLooks :many
+select client_id, name from clients
+where (case when looks_of = name then looks else '{0}' end) && $1::bigint[]
+limit $2
 `
 
-type ListNamesRow struct {
+type ListNamesWithLooksParams struct {
+	Looks   []int64
+	MaxRows int32
+}
+
+type ListNamesWithLooksRow struct {
 	ClientID uuid.UUID
 	Name     string
 }
 
-func (q *Queries) ListNames(ctx context.Context) ([]ListNamesRow, error) {
-	rows, err := q.db.Query(ctx, listNames)
+// The clients whose names have one of these keys, by the index clients_looks. Names without keys, of programs of 1.0.0, have the key 0.
+func (q *Queries) ListNamesWithLooks(ctx context.Context, arg ListNamesWithLooksParams) ([]ListNamesWithLooksRow, error) {
+	rows, err := q.db.Query(ctx, listNamesWithLooks, arg.Looks, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListNamesRow
+	var items []ListNamesWithLooksRow
 	for rows.Next() {
-		var i ListNamesRow
+		var i ListNamesWithLooksRow
 		if err := rows.Scan(&i.ClientID, &i.Name); err != nil {
 			return nil, err
 		}
@@ -593,7 +609,7 @@ func (q *Queries) ListSearched(ctx context.Context, arg ListSearchedParams) ([]L
 }
 
 const lockClient = `-- name: LockClient :one
-select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
+select clients.client_id, clients.name, clients.callback_url, clients.scopes, clients.secret_hash, clients.previous_secret_hash, clients.previous_secret_until, clients.status, clients.requests_per_minute, clients.burst, clients.concurrent_reads, clients.contact_email, clients.homepage_url, clients.privacy_url, clients.terms_url, clients.logo, clients.webhook_parallel, clients.created_at, clients.looks, clients.looks_of, coalesce(previous_secret_until > connect_now(), false)::bool as overlapping
 from clients
 where client_id = $1
 for update
@@ -626,6 +642,8 @@ func (q *Queries) LockClient(ctx context.Context, clientID uuid.UUID) (LockClien
 		&i.Client.Logo,
 		&i.Client.WebhookParallel,
 		&i.Client.CreatedAt,
+		&i.Client.Looks,
+		&i.Client.LooksOf,
 		&i.Overlapping,
 	)
 	return i, err
@@ -721,6 +739,22 @@ type PutLogoParams struct {
 
 func (q *Queries) PutLogo(ctx context.Context, arg PutLogoParams) error {
 	_, err := q.db.Exec(ctx, putLogo, arg.ClientID, arg.Logo, arg.Content)
+	return err
+}
+
+const putLooks = `-- name: PutLooks :exec
+update clients set looks = $1::bigint[], looks_of = name where client_id = $2 and name = $3
+`
+
+type PutLooksParams struct {
+	Looks    []int64
+	ClientID uuid.UUID
+	Name     string
+}
+
+// Unless the client has got another name.
+func (q *Queries) PutLooks(ctx context.Context, arg PutLooksParams) error {
+	_, err := q.db.Exec(ctx, putLooks, arg.Looks, arg.ClientID, arg.Name)
 	return err
 }
 
@@ -850,8 +884,8 @@ const updateClient = `-- name: UpdateClient :exec
 update clients
 set name = $1, callback_url = $2, scopes = $3, requests_per_minute = $4,
     burst = $5, concurrent_reads = $6, contact_email = $7, homepage_url = $8,
-    privacy_url = $9, terms_url = $10, logo = $11, webhook_parallel = $12
-where client_id = $13
+    privacy_url = $9, terms_url = $10, logo = $11, webhook_parallel = $12, looks = $13, looks_of = $1
+where client_id = $14
 `
 
 type UpdateClientParams struct {
@@ -867,6 +901,7 @@ type UpdateClientParams struct {
 	TermsUrl          string
 	Logo              string
 	WebhookParallel   int16
+	Looks             []int64
 	ClientID          uuid.UUID
 }
 
@@ -884,6 +919,7 @@ func (q *Queries) UpdateClient(ctx context.Context, arg UpdateClientParams) erro
 		arg.TermsUrl,
 		arg.Logo,
 		arg.WebhookParallel,
+		arg.Looks,
 		arg.ClientID,
 	)
 	return err

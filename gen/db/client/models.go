@@ -44,6 +44,8 @@ type Client struct {
 	Logo                string
 	WebhookParallel     int16
 	CreatedAt           time.Time
+	Looks               []int64
+	LooksOf             *string
 }
 
 type ClientLogo struct {

@@ -11,6 +11,8 @@
 //     both names. A client has one request at a time. (TestApprovedChange, TestOpenChange)
 //   - Of acts at the same moment that cost others something, as many are made as the budget allows (TestCostlyActsAtOnce). Operators have a budget of their own (TestBudgetOfOperators). The contact gets one email
 //     about several (TestContactIsToldOnce)
+//   - Look-alikes of a name are found whichever program has written them, and at a cost that does not grow with the number of clients
+//     (TestLookAlikesOfOlderPrograms, TestLookAlikesByIndex).
 //   - An offboarded client never becomes active again. (TestOffboardedAndUnknownClientsStay)
 package client
 
@@ -43,7 +45,6 @@ type Registry struct {
 	endConnections func(context.Context, *postgres.Pool, uuid.UUID) (int64, error)
 	logos          *work.Batch[logoKey, brand.Logo]
 	acts           *work.Locks[uuid.UUID] // by client; see Costly
-	looks          knownLooks
 
 	Random io.Reader // source of ids and secrets: crypto/rand, unless a sandbox repeats them
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/url"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -22,9 +21,6 @@ import (
 	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"go.mau.fi/util/confusable"
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 )
 
 // Policy is a client's rate policy (specification section 8).
@@ -173,6 +169,7 @@ func (r *Registry) Register(ctx context.Context, id uuid.UUID, registration Regi
 			TermsUrl:          registration.TermsURL,
 			Logo:              registration.Logo.Name,
 			WebhookParallel:   int16(registration.WebhookParallel), //nolint:gosec // 1 to 64
+			Looks:             looksOf(registration.Name).keys(),
 			Actor:             work.Actor(ctx),
 		}); err != nil {
 			return err
@@ -245,6 +242,7 @@ func update(ctx context.Context, queries *clientdb.Queries, c *Client, change fu
 		TermsUrl:          c.TermsURL,
 		Logo:              c.Logo.Name,
 		WebhookParallel:   int16(c.WebhookParallel), //nolint:gosec // 1 to 64
+		Looks:             looksOf(c.Name).keys(),
 	}); err != nil {
 		return err
 	}
@@ -278,71 +276,4 @@ func (r Registration) audited() map[string]any {
 		"requests_per_minute": r.Policy.RequestsPerMinute, "burst": r.Policy.Burst, "concurrent_reads": r.Policy.ConcurrentReads,
 		"homepage_url": r.HomepageURL, "privacy_url": r.PrivacyURL, "terms_url": r.TermsURL, "logo": r.Logo.Name,
 	}
-}
-
-// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except. It reads the names of
-// all clients, and remembers how they look: to find that out takes twenty times as long.
-func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
-	all, err := r.queries.ListNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("look-alikes: %w", err)
-	}
-	wanted := looksOf(name)
-	var similar []uuid.UUID
-	for _, row := range all {
-		if row.ClientID != except && r.looks.of(row.Name).alike(wanted) {
-			similar = append(similar, row.ClientID)
-		}
-	}
-	if len(similar) == 0 {
-		return nil, nil
-	}
-	rows, err := r.queries.ListClientsOf(ctx, similar)
-	return postgres.Map(rows, func(row clientdb.ListClientsOfRow) Client { return fromRow(clientdb.ListClientsRow(row)) }), err
-}
-
-// looks are what users see of a name as it is written, and in lower case: a capital i looks like an l, and a small one does not.
-type looks [2]string
-
-// alike reports whether two names look the same or similar.
-func (l looks) alike(other looks) bool { return l[0] == other[0] || l[1] == other[1] }
-
-// looksOf ignores case, accents, spaces and punctuation, and equates characters that are easily confused (UTS #39).
-func looksOf(name string) looks {
-	fold := cases.Fold()
-	seen := func(s string) string {
-		skeleton := fold.String(confusable.Skeleton(s))
-		letters := strings.Map(func(c rune) rune {
-			if unicode.IsSpace(c) || unicode.IsPunct(c) || c >= '\u0300' && c <= '\u036f' { // the accents of Latin, Greek and Cyrillic
-				return -1
-			}
-			return c
-		}, norm.NFD.String(skeleton))
-		return cmp.Or(letters, skeleton) // a name of nothing else stays as it is
-	}
-	name = norm.NFKC.String(name)
-	return looks{seen(name), seen(fold.String(name))}
-}
-
-// mostLooks bounds the names whose looks are remembered.
-const mostLooks = 20_000
-
-// knownLooks remembers the looks of names. Its zero value is empty. It is safe for concurrent use.
-type knownLooks struct {
-	mu    sync.Mutex
-	names map[string]looks
-}
-
-func (k *knownLooks) of(name string) looks {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, is := k.names[name]
-	if !is {
-		if k.names == nil || len(k.names) >= mostLooks {
-			k.names = map[string]looks{}
-		}
-		known = looksOf(name)
-		k.names[name] = known
-	}
-	return known
 }

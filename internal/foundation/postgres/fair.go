@@ -436,14 +436,17 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 			release()
 			return err
 		}
-		// A caller that can wait begins nothing that would fail halfway. PostgreSQL reports the setting with the answer to "begin".
+		begun = &tx{on, p, release}
+		// A caller that can wait begins nothing that would fail halfway. PostgreSQL reports the setting with the answer to "begin". PgBouncer reports
+		// what it was when the connection was made, so PostgreSQL is asked.
 		_, limited := ctx.Deadline()
 		if limited && !p.readOnly && !p.elsewhere && conn.Conn().PgConn().ParameterStatus("default_transaction_read_only") == "on" {
-			p.rollBack(on)
-			release()
-			return errHeld
+			readOnly := ""
+			if _ = begun.QueryRow(ctx, "select current_setting('transaction_read_only')").Scan(&readOnly); readOnly != "off" {
+				_ = begun.Rollback(ctx)
+				return errHeld
+			}
 		}
-		begun = &tx{on, p, release}
 		return nil
 	})
 	if err != nil {

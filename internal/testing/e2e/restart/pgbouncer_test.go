@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/oauth2"
 
 	"connect-svc/internal/admin/servers"
@@ -203,6 +204,49 @@ func TestStatementThatPgBouncerDrops(t *testing.T) {
 	}
 	if err := <-made; err != nil {
 		t.Errorf("a statement that could be sent again: %v", err)
+	}
+}
+
+// A connection through PgBouncer that was made while the database took no writes goes on saying so. Transactions begin when it takes writes again.
+func TestPgBouncerTellsAnOldSetting(t *testing.T) {
+	t.Parallel()
+	pgtest.NotOnCluster(t, "the setting is that of one node")
+	db := pgtest.NewEmpty(t)
+	db.Exec(t, "create table notes (n int)")
+	bouncer := pgbouncertest.Start(t, pgbouncerINI, db.URL)
+	setting := "alter database " + pgx.Identifier{pgtest.Value[string](t, db, "select current_database()")}.Sanitize()
+	apply := func(change string) { // PgBouncer gets new connections
+		t.Helper()
+		db.Exec(t, setting+change)
+		console, err := pgx.Connect(t.Context(), bouncer.Console+"&default_query_exec_mode=simple_protocol")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer console.Close(t.Context()) //nolint:errcheck // it has answered
+		if _, err := console.Exec(t.Context(), "reconnect"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(" set default_transaction_read_only = on")
+	pool, err := postgres.Open(t.Context(), bouncer.URL, postgres.WithMaxConns(1), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	note := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "insert into notes values (1)")
+			return err
+		})
+	}
+	if err := note(time.Second / 5); err == nil {
+		t.Error("a transaction that writes while the database takes no writes")
+	}
+	apply(" reset default_transaction_read_only")
+	if err := note(10 * time.Second); err != nil || pool.Stat().NewConnsCount() != 1 {
+		t.Errorf("a transaction afterwards: %v, on connection %d", err, pool.Stat().NewConnsCount())
 	}
 }
 

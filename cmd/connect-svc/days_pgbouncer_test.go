@@ -126,7 +126,7 @@ func TestMoveBehindPgBouncer(t *testing.T) {
 		t.Errorf("after a move that failed: %v", err)
 	}
 
-	out := bashDone(t, nil, lines)
+	out := moved(t, lines)
 	n, longest := stop()
 	reads, users := stopLoad()
 	t.Logf("%s%d refreshes, the longest took %s; %d reads, %d users", out, n, longest, reads, users)
@@ -153,7 +153,7 @@ func TestMoveBehindPgBouncerWithoutPause(t *testing.T) {
 		}
 		once.Do(func() { bashDone(t, nil, "touch "+seen) })
 	})
-	bashDone(t, nil, lines)
+	moved(t, lines)
 	stop()
 	_, users := stopLoad()
 	m.checkMoved(t, users)

@@ -42,6 +42,7 @@ var elsewhere = map[string]string{
 	"select pg_drop_replication_slot(":                           "nobody: the slot of a replica that has gone",
 	"createdb ":                                                  "TestYesterdaysBackup: the tests' own server makes the database",
 	"npm install https://":                                       "TestQuickStart of internal/edge/developers, with the address of a service",
+	"pip install https://":                                       "TestPipInstall of internal/edge/developers, with the address of a service",
 	"export GOPROXY=https://":                                    "TestQuickStart of internal/edge/developers",
 	"go get connect.example.com":                                 "TestQuickStart of internal/edge/developers",
 	"go run connect.example.com":                                 "TestSandboxFromSDKs of internal/edge/developers",

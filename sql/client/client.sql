@@ -36,7 +36,8 @@ where client_id = any (@client_ids::uuid[])
 order by created_at, client_id;
 
 -- name: ListNamesWithLooks :many
--- The clients whose names have one of these keys, by the index clients_looks. Names without keys, of programs of 1.0.0, have the key 0.
+-- The clients whose names have one of these keys, by the index clients_looks. until 1.3.0: names without keys, of programs of 1.0.0, have the
+-- key 0.
 select client_id, name from clients
 where (case when looks_of = name then looks else '{0}' end) && @looks::bigint[]
 limit @max_rows;

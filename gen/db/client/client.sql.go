@@ -533,7 +533,8 @@ type ListNamesWithLooksRow struct {
 	Name     string
 }
 
-// The clients whose names have one of these keys, by the index clients_looks. Names without keys, of programs of 1.0.0, have the key 0.
+// The clients whose names have one of these keys, by the index clients_looks. until 1.3.0: names without keys, of programs of 1.0.0, have the
+// key 0.
 func (q *Queries) ListNamesWithLooks(ctx context.Context, arg ListNamesWithLooksParams) ([]ListNamesWithLooksRow, error) {
 	rows, err := q.db.Query(ctx, listNamesWithLooks, arg.Looks, arg.MaxRows)
 	if err != nil {

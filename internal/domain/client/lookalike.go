@@ -17,8 +17,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except. What it costs does not
-// depend on how many clients there are, but on how many names a program of 1.0.0 has written since [Registry.KeyNames].
+// LookAlikes returns the clients whose names users could confuse with this one, oldest first, without the client except. The cost does not
+// depend on how many clients there are. until 1.3.0: it grows with the names that programs of 1.0.0 have written since [Registry.KeyNames].
 func (r *Registry) LookAlikes(ctx context.Context, name string, except uuid.UUID) ([]Client, error) {
 	wanted := looksOf(name)
 	possible, err := r.queries.ListNamesWithLooks(ctx, clientdb.ListNamesWithLooksParams{Looks: append(wanted.keys(), unknownLooks), MaxRows: math.MaxInt32})
@@ -45,7 +45,7 @@ const (
 	namesPage = 1000
 )
 
-// KeyNames stores the keys by which LookAlikes finds names that a program of 1.0.0 has written.
+// KeyNames stores the keys by which LookAlikes finds names that a program of 1.0.0 (until 1.3.0) has written.
 func (r *Registry) KeyNames(ctx context.Context) error {
 	for {
 		rows, err := r.queries.ListNamesWithLooks(ctx, clientdb.ListNamesWithLooksParams{Looks: []int64{unknownLooks}, MaxRows: namesPage})

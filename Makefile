@@ -152,6 +152,10 @@ test-citus: tools ## the tests on a Citus cluster; CONNECT_TEST_CITUS_URLS lists
 		./internal/app ./internal/testing/e2e/... ./internal/admin/audit ./internal/domain/client ./internal/admin/lookup ./internal/domain/oauth ./internal/admin/operators ./internal/admin/servers ./internal/admin/usage \
 		./internal/edge/console ./internal/edge/pages ./internal/domain/webhook
 
+.PHONY: prove
+prove: tools ## all tests and measurements on one commit and a quiet machine, and docs/proof.md of what came of it: many hours, as root, going on where it was interrupted; PROVE='alerts day' takes some
+	@.ci/prove $(PROVE)
+
 # Medians of the rounds, and what differs: of three rounds that is where all are above, or all below, those of the other.
 BENCHSTAT = go run -C tools golang.org/x/perf/cmd/benchstat -alpha 0.15 -confidence 0.7
 

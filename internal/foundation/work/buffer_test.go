@@ -126,6 +126,24 @@ func TestBufferThatCannotWrite(t *testing.T) {
 	}
 }
 
+// Rows that are being written wait, too: a database that hangs would else have none waiting most of the time.
+func TestWaitingWhileItIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWrites()
+	w.Most = 9
+	during := 0
+	w.Write = func(context.Context, []count) (int, error) {
+		w.add("ad") // another a, which has a row of its own by now, and a new letter
+		during, _ = w.Waiting()
+		return 0, errors.New("the database hangs")
+	}
+	w.add("abc")
+	w.Flush(t.Context())
+	if after, _ := w.Waiting(); during != 5 || after != 4 {
+		t.Errorf("%d wait while a write hangs, want 5, and %d after it, want 4", during, after)
+	}
+}
+
 // Admit is asked once for each key, and not about rows that are put back.
 func TestBufferAdmits(t *testing.T) {
 	t.Parallel()

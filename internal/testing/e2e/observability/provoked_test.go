@@ -22,6 +22,7 @@ import (
 	"connect-svc/docs"
 	"connect-svc/internal/app"
 	"connect-svc/internal/domain/account"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/testing/pgtest"
 )
 
@@ -87,6 +88,15 @@ func TestAlertsAreProvoked(t *testing.T) {
 	asIs.fires(t, began, "ConnectDatabaseRefusesWrites")
 	began = time.Now()
 	w.readOnly(t, "off")
+	asIs.ended(t, began)
+
+	began = time.Now()
+	w.db.Exec(t, "update database_history set reconciled = 'of another cluster'") // as in a database that was copied
+	asIs.fires(t, began, "ConnectDatabaseNotReconciled")
+	began = time.Now()
+	if err := postgres.RecordReconciliation(t.Context(), w.db.Pool); err != nil {
+		t.Fatal(err)
+	}
 	asIs.ended(t, began)
 
 	began = time.Now()

@@ -77,8 +77,7 @@ func (b *Buffer[Key, Row]) add(row Row, admit func(Row) bool) {
 	}
 }
 
-// Waiting returns the number of rows that wait to be written or are being written, and how many were lost since the start because too many
-// waited.
+// Waiting returns how many rows wait or are being written, and how many were lost since the start because too many waited.
 func (b *Buffer[Key, Row]) Waiting() (rows int, lost uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

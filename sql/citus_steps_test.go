@@ -29,7 +29,7 @@ var between = map[string][]string{
 
 // Every other generated statement works between any two steps of the distribution.
 func TestStatementsBetweenStepsOnACluster(t *testing.T) {
-	db := pgtest.NewUndistributed(t)
+	db := pgtest.NewCluster(t, true)
 	conn, err := pgx.Connect(t.Context(), db.URLs[0])
 	if err != nil {
 		t.Fatal(err)

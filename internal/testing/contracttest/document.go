@@ -24,6 +24,7 @@ type document struct {
 	// noOperation are the right responses to a request for an unknown operation: their names in the document, by status. It is nil
 	// for a path that is not the document's.
 	noOperation func(path string) map[int]string
+	former      *document // a response that is right by it is right
 
 	compiled sync.Map // by schema, functions that return the compiled one
 
@@ -69,6 +70,14 @@ func read(text []byte, noOperation func(string) map[int]string) Contract {
 	})
 }
 
+// Or is a contract by which a response is right, too, that is so by a former edition of the document: servers of two releases answer.
+func (c Contract) Or(former []byte) Contract {
+	return func() *document {
+		d := c()
+		return &document{spec: d.spec, noOperation: d.noOperation, former: read(former, d.noOperation)(), seen: map[string]int{}}
+	}
+}
+
 // route finds the operation of a request. A parameter is one segment that is not empty, and an escaped path is another path.
 // It is nil when there is none.
 func (d *document) route(request *http.Request) *openapi3.Operation {
@@ -86,6 +95,9 @@ func (d *document) route(request *http.Request) *openapi3.Operation {
 }
 
 func (d *document) check(request *http.Request, status int, header http.Header, body []byte) error {
+	if d.former != nil && d.former.check(request, status, header, body) == nil {
+		return nil
+	}
 	operation := d.route(request)
 	if operation == nil && request.Method == http.MethodHead {
 		return d.checkHead(request, status, header, body)

@@ -136,11 +136,7 @@ func (n nodes) distribute(ctx context.Context, database string) error {
 		return err
 	}
 	defer there.close()
-	if err := there.exec(ctx,
-		"create table test_clock (ahead interval not null)",
-		"insert into test_clock values ('0')",
-		"grant select on test_clock to public",
-	); err != nil {
+	if err := there.exec(ctx, "create table test_clock as select interval '0' ahead", "grant select on test_clock to public"); err != nil {
 		return err
 	}
 	_, err = there[0].admin.Exec(ctx, `create or replace function connect_now() returns timestamptz
@@ -182,25 +178,16 @@ func (n nodes) follow(t testing.TB, database string, clock *clock.Clock) {
 	}
 }
 
-// NewCluster gives t an empty database of a cluster.
-func NewCluster(t testing.TB) *DB {
-	t.Helper()
-	return newJoined(t, func(*DB) error { return nil })
-}
-
-// NewUndistributed gives t a database of a cluster's coordinator that was migrated before it had Citus. No table is on another node yet.
-func NewUndistributed(t testing.TB) *DB {
-	t.Helper()
-	return newJoined(t, func(db *DB) error {
-		_, err := migrate.Apply(context.Background(), db.URLs[0], migrate.Up)
-		return err
-	})
-}
-
-func newJoined(t testing.TB, before func(*DB) error) *DB {
+// NewCluster gives t a database of a cluster's coordinator: an empty one, or one that was migrated before it had Citus, with no table on
+// another node yet.
+func NewCluster(t testing.TB, migrated bool) *DB {
 	t.Helper()
 	db := create(t, "template0")
-	if err := errors.Join(before(db), server.nodes.join(context.Background(), db.name)); err != nil {
+	var err error
+	if migrated {
+		_, err = migrate.Apply(context.Background(), db.URLs[0], migrate.Up)
+	}
+	if err := errors.Join(err, server.nodes.join(context.Background(), db.name)); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	return db

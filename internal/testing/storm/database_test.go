@@ -247,7 +247,7 @@ func (d *database) restart(ctx context.Context, stop func(*embedded.Server) erro
 // newCluster is the database of a Citus cluster, which CONNECT_TEST_CITUS_URLS names. No table is there.
 func newCluster(t *testing.T) *database {
 	t.Helper()
-	d := &database{cluster: pgtest.NewCluster(t).URLs[0]}
+	d := &database{cluster: pgtest.NewCluster(t, false).URLs[0]}
 	d.way = newLink(t, "coordinator", d.address())
 	return d
 }

@@ -20,7 +20,7 @@ const root = "../../.."
 const releasedFile = "api/released/COMMIT"
 
 // buildReleased builds the last released program. It is that of HEAD if there is none, or if its commit is not in a shallow clone.
-func buildReleased(t *testing.T) string {
+func buildReleased(t *testing.T) (program string, operator []byte) {
 	t.Helper()
 	git := func(args ...string) ([]byte, error) {
 		command := exec.Command("git", args...)
@@ -46,7 +46,10 @@ func buildReleased(t *testing.T) string {
 	if output, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, output)
 	}
-	return build(t, "released", sources)
+	if operator, err = os.ReadFile(filepath.Join(sources, "api", "operator.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	return build(t, "released", sources), operator
 }
 
 // buildNext builds this checkout's program with more migrations, which are in folders of testdata. It calls next_is_secret_of in place of

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"connect-svc/internal/testing/contracttest"
 	"connect-svc/internal/testing/history"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -56,7 +57,8 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &upgrade{released: buildReleased(t), next: buildNext(t, "next", "next"), after: buildNext(t, "after", "next", "after")}
+	released, documented := buildReleased(t)
+	u := &upgrade{released: released, next: buildNext(t, "next", "next"), after: buildNext(t, "after", "next", "after")}
 	var db *database
 	if pgtest.OnCluster() {
 		db = newCluster(t)
@@ -64,6 +66,7 @@ func TestUpgrade(t *testing.T) {
 		db = newDatabase(t, bigDisk)
 	}
 	u.storm = newStorm(t, 0, db, u.released, false, false, false, true, "CONNECT_DRAIN_DELAY="+drained.String())
+	u.operator.Transport = contracttest.Operator.Or(documented).Transport(t, u.plain)
 	t.Logf("on %s, with %d rows of daily steps", map[bool]string{true: "a cluster", false: "PostgreSQL"}[pgtest.OnCluster()], rows)
 	u.fill(rows)
 	u.prepare()

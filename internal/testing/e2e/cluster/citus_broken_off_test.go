@@ -66,7 +66,7 @@ func TestDistributeBrokenOffOnACluster(t *testing.T) {
 		{"the coordinator crashes", false, 5, crash(0)},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			db := pgtest.NewUndistributed(t)
+			db := pgtest.NewCluster(t, true)
 			user := db.User(t)
 			db.Exec(t, "insert into daily_steps select $1, '1990-01-01'::date + n, n from generate_series(1, 12000) n", user.ID)
 			stored := rows(t, db)
@@ -223,7 +223,7 @@ func isWhole(t *testing.T, db *pgtest.DB) {
 
 // Tables of the operator that refer to the service's are named before anything is done.
 func TestDistributeBesideOwnTablesOnACluster(t *testing.T) {
-	db := pgtest.NewUndistributed(t)
+	db := pgtest.NewCluster(t, true)
 	db.Exec(t, "create table notes (user_id uuid references users)")
 	db.Exec(t, "create function shout() returns trigger language plpgsql as 'begin return new; end'")
 	db.Exec(t, "create trigger loud before insert on clients for each row execute function shout()")
@@ -243,7 +243,7 @@ func TestDistributeBesideOwnTablesOnACluster(t *testing.T) {
 // A step that has to wait for a lock names who has it and lets others pass for several times as long. One that is interrupted is ended
 // or has finished, and the error says which.
 func TestDistributeMakesWayOnACluster(t *testing.T) {
-	db := pgtest.NewUndistributed(t)
+	db := pgtest.NewCluster(t, true)
 	dump := session(t, db.URLs[0]+"&application_name=dump")
 	if _, err := dump.Exec(t.Context(), "begin; lock table users in access share mode", pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 // One PostgreSQL with data and traffic becomes a cluster, and the one who does it may be cut off at any step.
 func TestDistributeUnderLoad(t *testing.T) {
-	db := pgtest.NewUndistributed(t)
+	db := pgtest.NewCluster(t, true)
 	f := newFleet(t, db)
 	many := db.User(t)
 	db.Exec(t, "insert into daily_steps select $1, '1990-01-01'::date + n, n from generate_series(1, 12000) n", many.ID)
@@ -131,7 +131,7 @@ func checkOf(t *testing.T, db *pgtest.DB) (found error) {
 
 // A node that would make a later step fail is named before the first one.
 func TestNodesAreCheckedBeforeTheFirstStepOnACluster(t *testing.T) {
-	db := pgtest.NewUndistributed(t)
+	db := pgtest.NewCluster(t, true)
 	distribute := func() error {
 		return citus.Distribute(t.Context(), db.URLs[0], 4, func(step string, _ time.Duration) { t.Errorf("a step: %s", step) })
 	}

@@ -114,7 +114,7 @@ func backgroundDB(b *testing.B) *pgtest.DB {
 	if err != nil {
 		b.Fatal(err)
 	}
-	db := pgtest.NewUndistributed(b)
+	db := pgtest.NewCluster(b, true)
 	if err := citus.Distribute(b.Context(), db.URLs[0], shards, func(string, time.Duration) {}); err != nil {
 		b.Fatal(err)
 	}

@@ -142,7 +142,7 @@ type lock struct{ npm, module, wheel string }
 var locks = map[string]lock{
 	"1.0.0": {"sha512-tj2buKng3Jb4imwWFjY+cUzJjLpgqfIz9HQUjenwqA5aszpyD8MowftbboIfs0hEKEx8xsP0maqi4SEHcz/JsQ==", "h1:aOWmfbBwcEI5kq0QWxkkpAkG1byfL3nPFfcYS7Duwc0=", ""},
 	"1.1.0": {"sha512-auSRfwqH9y0LCP5AxZmcXXi+EcQOaI96iRYAkaRtVr/A1cdGJzmg+fRQhSXgt0R2Sk3Pl/F4eSzbm/D7kSkppQ==", "h1:Uebg2ah+u/UKbs1G2PnO8afUtQFcp37j2n+YwgmIn/0=", ""},
-	"1.2.0": {"sha512-Pggt/jP22loWOfbY8vmWghLUGXdbkNnwk8cV2m0petpeZ91mSvuOZlZqetzQVZpLz5NjVnhg1kg8UcRzSt7QKg==", "h1:gPiJJP8SXJcoPY9BTZPpIfnssfFXlLJP953lzo1GeTo=", "6c4dab8ffb6966d7f22848127f2daa6c40e5870d53f3109887290160238972e9"},
+	"1.2.0": {"sha512-OE5IOUDgJbDUOI09/HR3lTahuqCwk/ptpBeE4tBJF6snB20OAsLU2Z1liXnvYuc/a/a4bicPb0x3M5aQ1lxH9g==", "h1:Ng+tlUvleVrBEpMuuWkHkzDfKu+Q7N0LJSGYFomP4Ns=", "0979fb23985fe1eaec7d31d3a3695ae514893aefe76c4564fb4c2a8ac51b7b18"},
 }
 
 func lockOf(t *testing.T, site *Site, version string) lock {

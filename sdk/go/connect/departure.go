@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// mostRepeats is how often net/http may send a refresh once more, after an attempt of which it knows that nobody processed it.
-const mostRepeats = 2
+// mostRepeats is how often net/http may send a refresh once more, after an attempt of which it knows that nobody processed it: the last comes
+// after some 15 s. Its own bound is higher, and its error then does not say that nobody processed the request.
+const mostRepeats = 5
 
 // departure watches one request, and knows whether it has never left. That takes more than the absence of a sign: a client that does not
 // tell of its connections by the hooks of net/http/httptrace is believed only when it could not dial.

@@ -139,6 +139,29 @@ func TestTokenThatNeverLeft(t *testing.T) {
 	}
 }
 
+// Requests of HTTP/2 that begin together may be more than a connection takes: it refuses some for a moment. Each of them is sent again.
+func TestRefusedStreamsForAMoment(t *testing.T) {
+	t.Parallel()
+	server, refreshes := countingService(t)
+	refusing := listen(t, http2Answer(rstStream(7), rstStream(7), goAway(0, 0)))
+	store := connect.NewMemoryStore()
+	good := through(t, network{}, server, store)
+	begun := good.Begin()
+	if _, err := good.Finish(t.Context(), "ada", begun, url.Values{"state": {begun.State}, "code": {"svcc_x"}}); err != nil {
+		t.Fatal(err)
+	}
+	var dials atomic.Int32
+	client := through(t, network{http2: true, dial: func(ctx context.Context, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			address = refusing
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}}, server, store)
+	if _, err := client.Refresh(t.Context(), "ada"); err != nil || refreshes.Load() != 1 || dials.Load() != 2 {
+		t.Errorf("%v after %d refreshes and %d connections", err, refreshes.Load(), dials.Load())
+	}
+}
+
 // When the token may have left and no whole answer came, nobody knows. It is never sent again, and the error says what failed.
 func TestTokenThatMayHaveLeft(t *testing.T) {
 	t.Parallel()
@@ -392,10 +415,10 @@ func protocols(http2 bool) []string {
 	return nil
 }
 
-// http2Answer takes one request of HTTP/2 whole, and answers with a frame.
-func http2Answer(frame []byte) func(net.Conn) {
+// http2Answer takes requests of HTTP/2 whole, and answers each with the next frame, or with the last.
+func http2Answer(frames ...[]byte) func(net.Conn) {
 	return func(connection net.Conn) {
-		frame := slices.Clone(frame)
+		left := frames
 		c := tls.Server(connection, &tls.Config{Certificates: []tls.Certificate{authority.sign(time.Hour)}, NextProtos: protocols(true)})
 		if _, err := io.ReadFull(c, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 			return
@@ -412,6 +435,8 @@ func http2Answer(frame []byte) func(net.Conn) {
 				return
 			}
 			if endStream := header[4]&1 != 0; header[3] <= 1 && endStream { // DATA or HEADERS
+				frame := slices.Clone(left[0])
+				left = left[min(1, len(left)-1):]
 				if frame[3] == 3 {
 					copy(frame[5:9], header[5:9]) // of this request
 				}

@@ -66,10 +66,10 @@ func TestUpgrade(t *testing.T) {
 		db = newDatabase(t, bigDisk)
 	}
 	u.storm = newStorm(t, 0, db, u.released, false, false, false, true, "CONNECT_DRAIN_DELAY="+drained.String())
-	u.operator.Transport = contracttest.Operator.Or(documented).Transport(t, u.plain)
 	t.Logf("on %s, with %d rows of daily steps", map[bool]string{true: "a cluster", false: "PostgreSQL"}[pgtest.OnCluster()], rows)
 	u.fill(rows)
 	u.prepare()
+	u.operator.Transport = contracttest.Operator.Or(documented).Transport(t, u.plain)
 
 	stop, end := context.WithCancel(context.Background())
 	defer end()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/time/rate"
 )
 
 // Siege are connections from addresses of this machine that ask a server for a revocation without credentials, again and again. They
@@ -35,22 +36,22 @@ const besiegingStreams = 16
 
 const besiegingBody = 900 // bytes
 
+// begunAnew is how many connections a second begin anew. Without a bound their handshakes would take the time of the machine, which is the server's, too.
+const begunAnew = 500
+
 // Lay asks until ctx ends.
 func (s *Siege) Lay(ctx context.Context) {
 	var all sync.WaitGroup
+	begin := rate.NewLimiter(begunAnew, len(s.Networks)*s.Connections)
 	for _, from := range s.Networks {
 		for range s.Connections {
 			all.Go(func() {
-				for ctx.Err() == nil {
+				for begin.Wait(ctx) == nil {
 					if conn, err := s.dial(ctx, from); err == nil {
 						stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 						s.ask(conn) // until it fails
 						stop()
 						_ = conn.Close()
-					}
-					select { // a server that refuses is not asked as fast as this machine can
-					case <-ctx.Done():
-					case <-time.After(10 * time.Millisecond):
 					}
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
+	"golang.org/x/sync/singleflight"
 
 	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/work"
@@ -35,6 +36,9 @@ type Pool struct {
 	options   []Option                        // of Open
 	way       *atomic.Pointer[pgx.ConnConfig] // to the database, if it is another one than at the start
 	overdue   time.Duration
+	probe     singleflight.Group
+	life      context.Context // until Close
+	end       context.CancelFunc
 	clock     *clock.Database
 }
 
@@ -46,6 +50,7 @@ func newPool(ctx context.Context, options *Options) (*Pool, error) {
 		queue: work.NewQueue(min(most, loginsAtOnce), work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
 		readOnly: options.readOnly, way: options.way, overdue: options.overdue, clock: options.database,
 	}
+	p.life, p.end = context.WithCancel(context.Background())
 	// There are as many places as connections, and some to log in: whoever had to wait for a login would keep the place from others, whose connections
 	// are there.
 	var mu sync.Mutex
@@ -74,14 +79,19 @@ func newPool(ctx context.Context, options *Options) (*Pool, error) {
 }
 
 // Close ends the connections. It waits for those in use.
-func (p *Pool) Close() { p.conns.Close() }
+func (p *Pool) Close() {
+	p.end()
+	p.conns.Close()
+}
 
 // Clock is the database's clock, as this pool sees it.
 func (p *Pool) Clock() *clock.Database { return p.clock }
 
 // Outside acts on a connection that is not the pool's.
 func (p *Pool) Outside(ctx context.Context, act func(*pgx.Conn) error) error {
-	conn, err := pgx.ConnectConfig(ctx, cmp.Or(p.way.Load(), p.conns.Config().ConnConfig))
+	config := cmp.Or(p.way.Load(), p.conns.Config().ConnConfig).Copy()
+	closeAtOnce(config)
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -185,11 +195,11 @@ func (p *Pool) notHappened(err error) bool {
 // attend has act use a connection, and waits for it while ctx lasts. The context of act outlives ctx until act has returned. From then on it
 // ends with ctx, because the caller may still read what act has begun, or by finish.
 //
-// An act that outlasts ctx goes on alone for the time of overdue at most, and finish is nil. forget gets its late result, and releases the
+// An act that outlasts ctx goes on alone until it is given up, and finish is nil. forget gets its late result, and releases the
 // connection: one that is closed instead costs a new one, for which the next callers wait, and behind PgBouncer often one of PostgreSQL, too. A
 // slow moment would then last for as long as there are callers.
 func attend[T any](
-	ctx context.Context, overdue time.Duration, act func(context.Context) (T, error), forget func(T),
+	ctx context.Context, p *Pool, act func(context.Context) (T, error), forget func(T),
 ) (result T, finish context.CancelFunc, err error) {
 	if ctx.Done() == nil || ctx.Err() != nil {
 		result, err = act(ctx)
@@ -215,13 +225,40 @@ func attend[T any](
 		return o.result, func() { stop(); cancel() }, o.err
 	case <-ctx.Done():
 		go func() {
-			timer := time.AfterFunc(overdue, cancel)
+			defer p.giveUp(cancel)()
 			forget((<-returned).result)
-			timer.Stop()
-			cancel()
 		}()
 		return result, nil, ctx.Err()
 	}
+}
+
+// giveUp calls cancel when an answer is overdue, or after stop. A database that hangs answers what it was sent once it goes on, and then a login for each
+// connection that was closed is more than all its answers cost. So a connection is given up if a new one gets an answer, and it does not.
+func (p *Pool) giveUp(cancel context.CancelFunc) (stop context.CancelFunc) {
+	waits, stop := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		if !work.Pause(waits, p.overdue) {
+			return
+		}
+		for p.life.Err() == nil && !p.answers() && work.Pause(waits, connectAgainAfter) {
+		}
+		work.Pause(waits, p.overdue/5)
+	}()
+	return stop
+}
+
+// answers asks the database something on a new connection. All that ask meanwhile get the same answer.
+func (p *Pool) answers() bool {
+	_, err, _ := p.probe.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(p.life, connectTimeout)
+		defer cancel()
+		return nil, p.Outside(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "select")
+			return err
+		})
+	})
+	return err == nil
 }
 
 // executor is what executes a statement: a connection, or a transaction on it.
@@ -232,7 +269,7 @@ type executor interface {
 
 // exec executes a statement. left means that it goes on alone, and calls release in the end.
 func (p *Pool) exec(ctx context.Context, on executor, release func(), sql string, args []any) (done pgconn.CommandTag, left bool, err error) {
-	done, finish, err := attend(ctx, p.overdue, func(ctx context.Context) (pgconn.CommandTag, error) {
+	done, finish, err := attend(ctx, p, func(ctx context.Context) (pgconn.CommandTag, error) {
 		return on.Exec(ctx, sql, args...)
 	}, func(pgconn.CommandTag) { release() })
 	if finish != nil {
@@ -244,7 +281,7 @@ func (p *Pool) exec(ctx context.Context, on executor, release func(), sql string
 // queryOn sends a query, and waits for its first row, which proves that it was sent. left means that it goes on alone, and calls release
 // in the end.
 func (p *Pool) queryOn(ctx context.Context, on executor, release func(), sql string, args []any) (result *rows, left bool, err error) {
-	result, finish, err := attend(ctx, p.overdue, func(ctx context.Context) (*rows, error) {
+	result, finish, err := attend(ctx, p, func(ctx context.Context) (*rows, error) {
 		answer, err := on.Query(ctx, sql, args...)
 		if err != nil {
 			return nil, err
@@ -422,7 +459,7 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 		if err != nil {
 			return err
 		}
-		on, finish, err := attend(ctx, p.overdue, conn.Begin, func(late pgx.Tx) {
+		on, finish, err := attend(ctx, p, conn.Begin, func(late pgx.Tx) {
 			if late != nil {
 				p.rollBack(late)
 			}
@@ -457,8 +494,8 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // rollBack ends a transaction for which nobody waits.
 func (p *Pool) rollBack(on pgx.Tx) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.overdue)
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer p.giveUp(cancel)()
 	_ = on.Rollback(ctx) // or its connection is closed
 }
 
@@ -536,7 +573,7 @@ func (t *tx) end(ctx context.Context, act func(context.Context) error) error {
 	}
 	release := t.release
 	t.release = nil
-	_, finish, err := attend(ctx, t.pool.overdue, func(ctx context.Context) (struct{}, error) {
+	_, finish, err := attend(ctx, t.pool, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, act(ctx)
 	}, func(struct{}) { release() })
 	if finish != nil {

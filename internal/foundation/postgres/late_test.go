@@ -144,7 +144,44 @@ func TestRowsOfAQueryThatFails(t *testing.T) {
 	_ = postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error { query(tx); return nil })
 }
 
-// A connection is closed if its statement is overdue, and the server is not asked for anything then.
+// A server that hangs for longer than an answer is awaited costs no connection: it answers when it goes on.
+func TestServerThatHangsKeepsItsConnections(t *testing.T) {
+	t.Parallel()
+	db, way := pgtest.New(t), proxytest.New(t)
+	limits := wait.Patient
+	limits.Overdue = 20 * time.Millisecond
+	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	backend := func() (pid int) {
+		if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	before := backend()
+	way.Hang.Lock()
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(ctx, "select")
+		failed <- err
+	}()
+	wait.Until(t, "the statement is sent", func() bool { return pool.Stat().AcquiredConns() == 1 })
+	cancel()
+	if err := <-failed; err == nil {
+		t.Error("no error although it is late")
+	}
+	wait.Until(t, "another connection asks", func() bool { return way.Passed.Load() == 2 || pool.Stat().AcquiredConns() == 0 })
+	way.Hang.Unlock()
+	if after := backend(); after != before {
+		t.Error("it has another connection")
+	}
+}
+
+// A connection is closed if its statement is overdue and another one gets an answer, and the server is not asked to cancel it.
 func TestOverdueConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
@@ -171,7 +208,7 @@ func TestOverdueConnectionIsClosed(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "select"); err != nil { // although the lock is held
 		t.Error(err)
 	}
-	if n := way.Passed.Load(); n != 2 {
-		t.Errorf("%d connections were made, want 2", n)
+	if n := way.Passed.Load(); n != 3 { // with the one that asked
+		t.Errorf("%d connections were made, want 3", n)
 	}
 }

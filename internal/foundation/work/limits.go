@@ -28,7 +28,7 @@ type Limits struct {
 	// for a lock, before the limit of its request.
 	Statement time.Duration
 	// Overdue is how long the answer to a statement is awaited after its caller has gone, so that its connection can be used again. It exceeds
-	// Statement. Then the connection is closed.
+	// Statement. Then the connection is closed, as soon as the database answers on a new one.
 	Overdue time.Duration
 	// IdleTransaction bounds the pause between two statements of a transaction. It frees the locks of a server that vanished.
 	IdleTransaction time.Duration

@@ -103,7 +103,7 @@ func StartNginx(t *testing.T, p Proxied) string {
 			replace = append(replace, fmt.Sprintf("10.0.0.1%d:8443", n+1), listen)
 		}
 		included := write(t, p.Dir, "connect.conf", p.adapt(t, "nginx.conf", replace...))
-		main := fmt.Sprintf("daemon off; master_process off; pid %[1]s/nginx.pid; error_log stderr; events {}\nhttp { access_log off;\n", p.Dir)
+		main := fmt.Sprintf("daemon off; master_process off; pid %[1]s/nginx.pid; error_log stderr; worker_rlimit_nofile 65536;\nevents { worker_connections 16384; }\nhttp { access_log off;\n", p.Dir)
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			main += fmt.Sprintf("%s_temp_path %s/%s;\n", kind, p.Dir, kind)
 		}

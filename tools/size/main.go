@@ -46,10 +46,10 @@ func groups() []*group {
 	}
 	return []*group{
 		{name: "tests", has: func(file string) bool { return strings.HasSuffix(file, "_test.go") }},
-		{name: "helpers", has: under("internal/testing"), maxLines: 5_644},
+		{name: "helpers", has: under("internal/testing"), maxLines: 5_645},
 		{name: "tools", has: under("tools"), maxLines: 5_491},
 		{name: "sdk", has: under("sdk")},
-		{name: "service", has: func(string) bool { return true }, maxLines: 48_527, maxFiles: 246, maxFuncs: 2_381, maxExported: 1_230},
+		{name: "service", has: func(string) bool { return true }, maxLines: 48_593, maxFiles: 246, maxFuncs: 2_386, maxExported: 1_230},
 	}
 }
 

@@ -16,23 +16,59 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of the downloads of a server.
+// Bounds of the downloads of a server, and of the site.
 const (
 	maxDownloads = 64               // at the same time
 	maxOfNetwork = 8                // of them for one network
-	maxRate      = 8 << 20          // bytes a second of all together; encrypting them takes a tenth of a processor
+	maxRate      = 8 << 20          // bytes a second of all together, and of the site's; encrypting them takes a tenth of a processor
 	maxBurst     = 256 << 10        // bytes; more than [http.ServeContent] writes at once
 	leastRate    = 64 << 10         // bytes a second that a caller has to take
 	patience     = 5 * time.Second  // by which it may be late
 	downloadTime = 10 * time.Minute // after that a download is broken off, and may go on with a range
 )
 
-// downloads share places and bytes between networks. Networks take turns for the next bytes, so one that downloads much waits behind itself.
-// A download whose caller takes less than the least rate gives way to a new one that finds no place. If none is slow, the network with the
-// most downloads gives way to one that has fewer.
-type downloads struct {
+// pace is a rate of bytes. Networks take turns for the next ones, so one that is sent much waits behind itself.
+type pace struct {
 	turns *work.Queue // one place
 	rate  *rate.Limiter
+}
+
+func newPace() *pace {
+	return &pace{work.NewQueue(1, work.Unbounded), rate.NewLimiter(maxRate, maxBurst)}
+}
+
+// await waits for the turn of the caller of ctx, and for the rate.
+func (p *pace) await(ctx context.Context, bytes int) error {
+	if err := p.turns.Acquire(ctx); err != nil {
+		return err
+	}
+	defer p.turns.Release()
+	return p.rate.WaitN(ctx, bytes)
+}
+
+// of is the context of a request, whose caller is its network.
+func of(r *http.Request) context.Context {
+	return work.WithCaller(r.Context(), work.Caller{Kind: work.Strangers, Name: telemetry.EventOf(r.Context()).Network.String()})
+}
+
+// paced is a response at a pace.
+type paced struct {
+	http.ResponseWriter
+	pace    *pace
+	context context.Context
+}
+
+func (p paced) Write(piece []byte) (int, error) {
+	if err := p.pace.await(p.context, len(piece)); err != nil {
+		return 0, err
+	}
+	return p.ResponseWriter.Write(piece)
+}
+
+// downloads share places and a pace between networks. A download whose caller takes less than the least rate gives way to a new one that finds no place. If none is slow, the network with the
+// most downloads gives way to one that has fewer.
+type downloads struct {
+	*pace
 
 	mu      sync.Mutex
 	running []*download // the one that began first is first
@@ -52,9 +88,7 @@ type download struct {
 	gaveWay bool
 }
 
-func newDownloads() *downloads {
-	return &downloads{turns: work.NewQueue(1, work.Unbounded), rate: rate.NewLimiter(maxRate, maxBurst)}
-}
+func newDownloads() *downloads { return &downloads{pace: newPace()} }
 
 // begin returns a download with a place, or nil. [downloads.end] returns the place.
 func (all *downloads) begin(w http.ResponseWriter, r *http.Request) *download {
@@ -64,7 +98,7 @@ func (all *downloads) begin(w http.ResponseWriter, r *http.Request) *download {
 	if !all.makeRoom(network, time.Now()) {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(work.WithCaller(r.Context(), work.Caller{Kind: work.Strangers, Name: network.String()}))
+	ctx, cancel := context.WithCancel(of(r))
 	d := &download{ResponseWriter: w, all: all, context: ctx, cancel: cancel, network: network}
 	d.endAt(time.Now().Add(downloadTime)) // in place of the server's limits, which are short
 	all.running = append(all.running, d)
@@ -134,14 +168,6 @@ func (d *download) Write(piece []byte) (int, error) {
 	d.late = max(0, d.lateness(time.Now())-time.Duration(n)*time.Second/leastRate)
 	d.writes = time.Time{}
 	return n, err
-}
-
-func (all *downloads) await(ctx context.Context, bytes int) error {
-	if err := all.turns.Acquire(ctx); err != nil {
-		return err
-	}
-	defer all.turns.Release()
-	return all.rate.WaitN(ctx, bytes)
 }
 
 // end returns the place of a download, and reports whether it gave way to another one.

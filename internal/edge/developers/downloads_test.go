@@ -85,11 +85,16 @@ func (c *caller) SetWriteDeadline(end time.Time) error {
 // begun begins a download, and waits until it has a place or is refused.
 func begun(t *testing.T, programs *Programs, network, rate int) *caller {
 	t.Helper()
+	return asked(t, programs, ProgramsPath+bigName, network, rate)
+}
+
+func asked(t *testing.T, of http.Handler, path string, network, rate int) *caller {
+	t.Helper()
 	c := &caller{ResponseRecorder: httptest.NewRecorder(), leaves: t.Context().Done(), rate: rate, broken: make(chan struct{}), aborted: make(chan struct{})}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, ProgramsPath+bigName, nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	handler := telemetry.Requests(slog.New(slog.DiscardHandler), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		telemetry.EventOf(r.Context()).Network = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(network)}), 32)
-		programs.ServeHTTP(w, r)
+		of.ServeHTTP(w, r)
 	}))
 	go func() {
 		defer func() {
@@ -153,6 +158,34 @@ func TestDownloadsShareTheRate(t *testing.T) {
 		if all > 10*maxRate+maxBurst || all < 9*maxRate || one.taken.Load() < all/4 || ofMany < all/4 {
 			t.Errorf("one network took %d, another one %d with %d downloads", one.taken.Load(), ofMany, len(many))
 		}
+	})
+}
+
+// All that read the site have a rate together. A network that reads one file waits for none that reads many.
+func TestPagesShareTheRate(t *testing.T) {
+	t.Parallel()
+	site := *newSite(t)
+	size := int64(len(site.files["openapi.yaml"].Content))
+	synctest.Test(t, func(t *testing.T) {
+		site.pace = newPace()
+		var many []*caller
+		for range 400 {
+			many = append(many, asked(t, &site, Path+"openapi.yaml", 1, 0))
+		}
+		one := asked(t, &site, Path+"openapi.yaml", 200, 0)
+		<-time.After(time.Second / 10)
+		if taken := one.taken.Load(); taken != size {
+			t.Errorf("one network took %d of %d", taken, size)
+		}
+		<-time.After(9 * time.Second / 10)
+		all := size
+		for _, c := range many {
+			all += c.taken.Load()
+		}
+		if all > maxRate+maxBurst || all < maxRate {
+			t.Errorf("%d bytes were sent in a second", all)
+		}
+		<-time.After(time.Minute)
 	})
 }
 

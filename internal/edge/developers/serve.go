@@ -39,6 +39,7 @@ func newFile(mediaType string, content []byte) *file {
 // [Site.AsksForModule].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.EventOf(r.Context()).Operation = Path
+	w = paced{w, s.pace, of(r)}
 	headers(w.Header())
 	if s.AsksForModule(r) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -29,7 +29,8 @@
 //   - Tests take every example from the Markdown, and compile or run it. The guides agree with the specification and the contract
 //     (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
 //   - A file with a version in its name never changes (TestServing).
-//   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing).
+//   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing). It sends few bytes a second, of which
+//     each network has a part (TestPagesShareTheRate).
 //   - Of a folder with programs only those are served that its SHA256SUMS lists (TestReleasedPrograms). Few are sent at the same time and few
 //     bytes a second, of which each network has a part (TestDownloadsShareTheRate, TestNetworksShareThePlaces). A slow download gives way
 //     (TestSlowDownloadsGiveWay).
@@ -126,6 +127,7 @@ type Site struct {
 	files   map[string]*file  // by their path below [Path]
 	assets  map[string]string // paths of the files in static/, by their names
 	missing *file             // the page for unknown paths
+	pace    *pace
 }
 
 // Config of the site.
@@ -141,7 +143,7 @@ type Config struct {
 func New(config Config) (*Site, error) {
 	config.Brand.Name = cmp.Or(config.Brand.Name, brand.DefaultName)
 	config.SDKModule = cmp.Or(config.SDKModule, defaultModule(config.BaseURL))
-	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}}
+	s := &Site{config: config, files: map[string]*file{}, assets: map[string]string{}, pace: newPace()}
 	for _, add := range []func() error{s.addAssets, s.addPages, s.addList, s.addFeed, s.addSDKs} {
 		if err := add(); err != nil {
 			return nil, fmt.Errorf("developers: %w", err)

@@ -53,6 +53,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
+demo: PGO = off
 demo: build ## run everything on this machine, with sample data and an example partner (Ctrl-C stops it)
 	@exec bin/connect-svc demo $(ARGS)
 
@@ -62,6 +63,10 @@ TESTFLAGS := -vet=off -trimpath -ldflags='-s -w' -p 4 -parallel 4 -timeout 30m
 
 # Go tests packages in the order in which they are named. Those that take longest come first, so that none is left alone at the end.
 LONGEST := ./cmd/connect-svc ./internal/edge/console ./internal/edge/pages ./internal/edge/developers ./internal/local/...
+
+# Only the program that is handed out is compiled with its profile, cmd/connect-svc/default.pgo: all its packages are compiled once more for it.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -pgo=off)
+PGO ?= auto
 
 # What `make test` adds to them: `make test TESTARGS='-count 1 -shuffle on'`. CI and `make test-busy` add -race. The race
 # detector doubles the time of the tests and of their compilation, so a contributor's `make test` runs without it.
@@ -172,6 +177,14 @@ bench: tools build ## measure throughput and latency next to bare PostgreSQL and
 	go test -run '^$$' -bench Waiting -benchtime 50x ./internal/domain/webhook
 	go test -run '^$$' -bench Import -benchtime 1x ./internal/domain/webhook
 
+.PHONY: pgo
+pgo: tools ## take the profile with which the program is compiled, of the operations of `make bench`: three minutes, writes cmd/connect-svc/default.pgo
+	@go build -C tools -trimpath -o ../bin/connect-bench ./bench
+	@# A profile has the path of the program that it is of.
+	@made=$$(mktemp -d) && go build -trimpath -tags profile -o $$made/connect-svc ./cmd/connect-svc && \
+		bin/connect-bench --seconds 3 --rounds 1 --connections 8 --steps-rows 100000 --out $$made/bench.txt --program $$made/connect-svc --profiles $$made && \
+		go tool pprof -proto -output cmd/connect-svc/default.pgo $$made/*.pprof && rm -r $$made
+
 # Measurements that have bounds. They are started at the top of the checkout, and find bin/connect-svc there.
 BENCH_TEST = go test -C tools -tags faults -vet=off -trimpath -count 1 -timeout 0 -v ./bench -run
 
@@ -273,7 +286,7 @@ docs: ## build the developers' site of a service, BASE_URL, as static files: bin
 pages: tools ## draw all pages and emails side by side, in two languages, light and dark: bin/pages/*.png
 	go test -count=1 ./internal/edge/pages -run '^TestChromiumPictures$$' -pages "$(CURDIR)/bin/pages"
 
-BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+BUILD = CGO_ENABLED=0 go build -pgo=$(PGO) -trimpath -buildvcs=auto -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 .PHONY: build
 build: ## build bin/connect-svc, reproducibly: the same commit gives the same bytes anywhere

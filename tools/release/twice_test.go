@@ -123,8 +123,8 @@ func holdsPrograms(t *testing.T, made, version, commit string) {
 		if program.Machine != machine {
 			t.Errorf("the program for %s is for %s", arch, program.Machine)
 		}
-		if !strings.Contains(read(t, dir, name+arch+"/connect-svc"), commit) {
-			t.Errorf("the program for %s does not know its commit", arch)
+		if text := read(t, dir, name+arch+"/connect-svc"); !strings.Contains(text, commit) || !strings.Contains(text, "build\t-pgo=default.pgo\n") {
+			t.Errorf("the program for %s does not know its commit, or is compiled without its profile", arch)
 		}
 		deb := filepath.Join(made, "connect-svc_"+version[1:]+"_"+arch+".deb")
 		if got := succeed(t, dir, "dpkg-deb", "--show", "--showformat", "${Version} ${Architecture}", deb); got != version[1:]+" "+arch {

@@ -118,13 +118,14 @@ func (s *stage) testGoodput(t *testing.T, turns *turns, scarce, database string)
 				t.Logf("capacity %.0f/s, sent %.0f/s, good by second: %v, others: %v", capacity, capacity*times, loop.good, loop.other)
 				before := rate(loop.good, int(goodputWarm/time.Second), goodputBefore)
 				after := rate(loop.good, int((length-goodputAfter)/time.Second), length)
-				least := 0.7
+				least, again := 0.7, 0.9
 				if scarce == "processors" {
-					least = 0.4 // refusing takes their time, too; nobody has measured how much of it, and single runs had from 0.47 to 0.91
+					// Refusing takes their time, too. Single runs had from 0.47 to 0.95, and for some seconds a third less, with and without a freeze.
+					least, again = 0.4, 0.7
 				}
 				want := capacity * min(times, least)
 				t.Logf("before %.0f/s, after %.0f/s: %.2f; of the capacity %.2f and %.2f", before, after, after/before, before/capacity, after/capacity)
-				if after < 0.9*before {
+				if after < again*before {
 					t.Errorf("%.0f good answers a second after, %.0f before", after, before)
 				}
 				if before < 0.9*want && times < 1 || before < want && times > 1 {

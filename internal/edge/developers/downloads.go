@@ -65,8 +65,8 @@ func (p paced) Write(piece []byte) (int, error) {
 	return p.ResponseWriter.Write(piece)
 }
 
-// downloads share places and a pace between networks. A download whose caller takes less than the least rate gives way to a new one that finds no place. If none is slow, the network with the
-// most downloads gives way to one that has fewer.
+// downloads share places and a pace between networks. A download whose caller takes less than the least rate gives way to a new one that
+// finds no place. If none is slow, the network with the most downloads gives way to one that has fewer.
 type downloads struct {
 	*pace
 

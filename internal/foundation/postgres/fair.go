@@ -232,8 +232,8 @@ func attend[T any](
 	}
 }
 
-// giveUp calls cancel when an answer is overdue, or after stop. A database that hangs answers what it was sent once it goes on, and then a login for each
-// connection that was closed is more than all its answers cost. So a connection is given up if a new one gets an answer, and it does not.
+// giveUp calls cancel when an answer is overdue, or after stop. A database that hangs answers once it goes on, and a login costs it more than an
+// answer. So a connection is given up only if a new one gets an answer and it does not.
 func (p *Pool) giveUp(cancel context.CancelFunc) (stop context.CancelFunc) {
 	waits, stop := context.WithCancel(context.Background())
 	go func() {

@@ -144,17 +144,24 @@ func TestRowsOfAQueryThatFails(t *testing.T) {
 	_ = postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error { query(tx); return nil })
 }
 
+// impatient opens a pool of one connection, whose answers are overdue soon.
+func impatient(t *testing.T, url string) *postgres.Pool {
+	t.Helper()
+	limits := wait.Patient
+	limits.Overdue = 20 * time.Millisecond
+	pool, err := postgres.Open(t.Context(), url, postgres.WithMaxConns(1), postgres.WithLimits(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // A server that hangs for longer than an answer is awaited costs no connection: it answers when it goes on.
 func TestServerThatHangsKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
-	limits := wait.Patient
-	limits.Overdue = 20 * time.Millisecond
-	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := impatient(t, way.Open(t, db.URL))
 	backend := func() (pid int) {
 		if err := pool.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)
@@ -186,13 +193,7 @@ func TestOverdueConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	db, way := pgtest.New(t), proxytest.New(t)
 	db.Exec(t, "create table done (act text)")
-	limits := wait.Patient
-	limits.Overdue = 20 * time.Millisecond
-	pool, err := postgres.Open(t.Context(), way.Open(t, db.URL), postgres.WithMaxConns(1), postgres.WithLimits(limits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := impatient(t, way.Open(t, db.URL))
 	hold(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)

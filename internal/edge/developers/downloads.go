@@ -20,6 +20,8 @@ import (
 const (
 	maxDownloads = 64               // at the same time
 	maxOfNetwork = 8                // of them for one network
+	maxReaders   = 64               // of the site at the same time: each holds a place of the server while it waits for its turn
+	maxHere      = 16               // of them in one network
 	maxRate      = 8 << 20          // bytes a second of all together, and of the site's; encrypting them takes a tenth of a processor
 	maxBurst     = 256 << 10        // bytes; more than [http.ServeContent] writes at once
 	leastRate    = 64 << 10         // bytes a second that a caller has to take
@@ -31,10 +33,35 @@ const (
 type pace struct {
 	turns *work.Queue // one place
 	rate  *rate.Limiter
+
+	mu      sync.Mutex
+	all     int
+	readers map[netip.Prefix]int
 }
 
 func newPace() *pace {
-	return &pace{work.NewQueue(1, work.Unbounded), rate.NewLimiter(maxRate, maxBurst)}
+	return &pace{turns: work.NewQueue(1, work.Unbounded), rate: rate.NewLimiter(maxRate, maxBurst), readers: map[netip.Prefix]int{}}
+}
+
+// enter counts a reader of the site in, and reports whether there was room. Call leave afterwards.
+func (p *pace) enter(network netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= maxReaders || p.readers[network] >= maxHere {
+		return false
+	}
+	p.all++
+	p.readers[network]++
+	return true
+}
+
+func (p *pace) leave(network netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.readers[network]--; p.readers[network] == 0 {
+		delete(p.readers, network)
+	}
 }
 
 // await waits for the turn of the caller of ctx, and for the rate.

@@ -161,29 +161,46 @@ func TestDownloadsShareTheRate(t *testing.T) {
 	})
 }
 
-// All that read the site have a rate together. A network that reads one file waits for none that reads many.
+// All that read the site have a rate together. A network that reads one file waits for none that reads many. Each has a part of the places.
 func TestPagesShareTheRate(t *testing.T) {
 	t.Parallel()
 	site := *newSite(t)
 	size := int64(len(site.files["openapi.yaml"].Content))
 	synctest.Test(t, func(t *testing.T) {
 		site.pace = newPace()
-		var many []*caller
-		for range 400 {
-			many = append(many, asked(t, &site, Path+"openapi.yaml", 1, 0))
+		site.pace.rate.AllowN(time.Now(), maxBurst) // the next bytes wait
+		var all []*caller
+		read := func(network, n int) {
+			for range n {
+				all = append(all, asked(t, &site, Path+"openapi.yaml", network, 0))
+			}
 		}
-		one := asked(t, &site, Path+"openapi.yaml", 200, 0)
-		<-time.After(time.Second / 10)
-		if taken := one.taken.Load(); taken != size {
-			t.Errorf("one network took %d of %d", taken, size)
+		read(1, maxHere+1)
+		if c := all[maxHere]; c.Code != http.StatusServiceUnavailable || c.Header().Get("Retry-After") == "" {
+			t.Errorf("a network with all its places gets %d %v", c.Code, c.Header())
 		}
-		<-time.After(9 * time.Second / 10)
-		all := size
-		for _, c := range many {
-			all += c.taken.Load()
+		for network := 2; network*maxHere < maxReaders; network++ {
+			read(network, maxHere)
 		}
-		if all > maxRate+maxBurst || all < maxRate {
-			t.Errorf("%d bytes were sent in a second", all)
+		read(200, 1)
+		one := all[len(all)-1]
+		for len(all) <= maxReaders { // with the one that was refused
+			read(10+len(all), 1)
+		}
+		if c := asked(t, &site, Path, 199, 0); c.Code != http.StatusServiceUnavailable {
+			t.Errorf("beside all that may read, one gets %d", c.Code)
+		}
+		<-time.After(time.Second / 4)
+		sent := int64(0)
+		for _, c := range all {
+			sent += c.taken.Load()
+		}
+		if one.taken.Load() != size || sent > maxRate/4 || sent < maxRate/5 {
+			t.Errorf("one network took %d of %d, all %d", one.taken.Load(), size, sent)
+		}
+		<-time.After(time.Minute)
+		if c := asked(t, &site, Path, 1, 0); c.Code != http.StatusOK {
+			t.Errorf("when all have read: %d", c.Code)
 		}
 		<-time.After(time.Minute)
 	})

@@ -38,9 +38,17 @@ func newFile(mediaType string, content []byte) *file {
 // listener (specification 4). Mount it behind telemetry.Requests for the paths below [Path] and the requests of
 // [Site.AsksForModule].
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	telemetry.EventOf(r.Context()).Operation = Path
-	w = paced{w, s.pace, of(r)}
+	event := telemetry.EventOf(r.Context())
+	event.Operation = Path
 	headers(w.Header())
+	if !s.pace.enter(event.Network) {
+		event.Code = "busy"
+		w.Header().Set("Retry-After", "1")
+		refuse(w, "Others are reading. Please try again.", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.pace.leave(event.Network)
+	w = paced{w, s.pace, of(r)}
 	if s.AsksForModule(r) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-cache")

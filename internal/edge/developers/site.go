@@ -29,8 +29,8 @@
 //   - Tests take every example from the Markdown, and compile or run it. The guides agree with the specification and the contract
 //     (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
 //   - A file with a version in its name never changes (TestServing).
-//   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing). It sends few bytes a second, of which
-//     each network has a part (TestPagesShareTheRate).
+//   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing). It sends few bytes a second, to few
+//     readers at the same time, and each network has a part of both (TestPagesShareTheRate).
 //   - Of a folder with programs only those are served that its SHA256SUMS lists (TestReleasedPrograms). Few are sent at the same time and few
 //     bytes a second, of which each network has a part (TestDownloadsShareTheRate, TestNetworksShareThePlaces). A slow download gives way
 //     (TestSlowDownloadsGiveWay).

@@ -42,42 +42,6 @@ type Pool struct {
 	clock     *clock.Database
 }
 
-// newPool makes a pool without connections.
-func newPool(ctx context.Context, options *Options) (*Pool, error) {
-	config := options.Config
-	most := int(config.MaxConns)
-	p := &Pool{
-		queue: work.NewQueue(min(most, loginsAtOnce), work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
-		readOnly: options.readOnly, way: options.way, overdue: options.overdue, clock: options.database,
-	}
-	p.life, p.end = context.WithCancel(context.Background())
-	// There are as many places as connections, and some to log in: whoever had to wait for a login would keep the place from others, whose connections
-	// are there.
-	var mu sync.Mutex
-	opened := 0
-	count := func(change int) {
-		mu.Lock()
-		defer mu.Unlock()
-		before := min(most, opened+loginsAtOnce)
-		opened += change
-		p.queue.Add(min(most, opened+loginsAtOnce) - before)
-	}
-	connected := config.AfterConnect
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		err := connected(ctx, conn)
-		if err == nil {
-			count(1)
-		}
-		return err
-	}
-	config.BeforeClose = func(*pgx.Conn) { count(-1) }
-	var err error
-	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, ConnectError(config.ConnConfig, err)
-	}
-	return p, nil
-}
-
 // Close ends the connections. It waits for those in use.
 func (p *Pool) Close() {
 	p.end()

@@ -25,6 +25,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -127,6 +128,42 @@ func Open(ctx context.Context, url string, opts ...Option) (*Pool, error) {
 		return nil, err
 	}
 	return pool, nil
+}
+
+// newPool makes a pool without connections.
+func newPool(ctx context.Context, options *Options) (*Pool, error) {
+	config := options.Config
+	most := int(config.MaxConns)
+	p := &Pool{
+		queue: work.NewQueue(min(most, loginsAtOnce), work.Unbounded), strangers: work.NewQueue(max(most/4, 1), work.Unbounded),
+		readOnly: options.readOnly, way: options.way, overdue: options.overdue, clock: options.database,
+	}
+	p.life, p.end = context.WithCancel(context.Background())
+	// There are as many places as connections, and some to log in: whoever had to wait for a login would keep the place from others, whose connections
+	// are there.
+	var mu sync.Mutex
+	opened := 0
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		before := min(most, opened+loginsAtOnce)
+		opened += change
+		p.queue.Add(min(most, opened+loginsAtOnce) - before)
+	}
+	connected := config.AfterConnect
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		err := connected(ctx, conn)
+		if err == nil {
+			count(1)
+		}
+		return err
+	}
+	config.BeforeClose = func(*pgx.Conn) { count(-1) }
+	var err error
+	if p.conns, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, ConnectError(config.ConnConfig, err)
+	}
+	return p, nil
 }
 
 // Lead has a pool of [Open] make its connections to the PostgreSQL at url from now on, in the same number. It closes present connections when what

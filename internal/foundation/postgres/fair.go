@@ -215,7 +215,7 @@ func (p *Pool) giveUp(cancel context.CancelFunc) (stop context.CancelFunc) {
 // answers asks the database something on a new connection. All that ask meanwhile get the same answer.
 func (p *Pool) answers() bool {
 	_, err, _ := p.probe.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(p.life, connectTimeout)
+		ctx, cancel := context.WithTimeout(p.life, p.conns.Config().ConnConfig.ConnectTimeout)
 		defer cancel()
 		return nil, p.Outside(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, "select")

@@ -242,7 +242,7 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConns
 	}
-	config.PingTimeout = connectTimeout
+	config.PingTimeout = config.ConnConfig.ConnectTimeout
 	if !strings.Contains(url, "statement_cache_capacity") {
 		config.ConnConfig.StatementCacheCapacity = preparedStatements
 	}

@@ -15,6 +15,7 @@ import (
 
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"
 	"github.com/google/uuid"
 )
@@ -166,17 +167,16 @@ func (n nodes) prepare(ctx context.Context, database string, schema bool) error 
 	return there.exec(ctx, "create schema service authorization "+strangeRole)
 }
 
-// serviceURL is the address of a database for the service and its tests.
+// serviceURL is the address of a database for the service and its tests. A login is given time: callers in the same process keep the processors.
 func (n node) serviceURL(database string) string {
-	address := urlOf(n.url, database)
-	if !strange() {
-		return address
-	}
-	parsed, err := url.Parse(address)
+	parsed, err := url.Parse(urlOf(n.url, database))
 	if err != nil {
 		panic(err) // it was connected to
 	}
-	parsed.User = url.UserPassword(strangeRole, "strange")
+	parsed.RawQuery += fmt.Sprintf("&connect_timeout=%.0f", wait.Limit.Seconds())
+	if strange() {
+		parsed.User = url.UserPassword(strangeRole, "strange")
+	}
 	return parsed.String()
 }
 

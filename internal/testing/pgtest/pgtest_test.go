@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -25,6 +27,18 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 	if ahead := pgtest.Value[time.Time](t, two, "select connect_now()"); time.Until(ahead) > time.Minute {
 		t.Errorf("the clock of another test moved this one to %v", ahead)
+	}
+}
+
+// No test depends on how long a login takes.
+func TestLoginsAreGivenTime(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.New(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.ConnectTimeout < wait.Limit {
+		t.Errorf("a login may take %s", config.ConnectTimeout)
 	}
 }
 

@@ -39,7 +39,7 @@ import (
 )
 
 const (
-	// connectTimeout bounds one attempt to connect, unless the URL has a connect_timeout.
+	// connectTimeout bounds one attempt to connect, unless the URL has a connect_timeout, or PGCONNECT_TIMEOUT is set.
 	connectTimeout = 5 * time.Second
 	// maxConns is the default maximum number of connections. It exceeds the number of processors, because commits that wait for
 	// the disk at the same time share the wait. Four servers stay below a hundred connections, PostgreSQL's own default.

@@ -15,7 +15,6 @@ import (
 
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/foundation/text"
-	"connect-svc/internal/testing/wait"
 	"connect-svc/migrations"
 	"github.com/google/uuid"
 )
@@ -167,13 +166,12 @@ func (n nodes) prepare(ctx context.Context, database string, schema bool) error 
 	return there.exec(ctx, "create schema service authorization "+strangeRole)
 }
 
-// serviceURL is the address of a database for the service and its tests. A login is given time: callers in the same process keep the processors.
+// serviceURL is the address of a database for the service and its tests.
 func (n node) serviceURL(database string) string {
 	parsed, err := url.Parse(urlOf(n.url, database))
 	if err != nil {
 		panic(err) // it was connected to
 	}
-	parsed.RawQuery += fmt.Sprintf("&connect_timeout=%.0f", wait.Limit.Seconds())
 	if strange() {
 		parsed.User = url.UserPassword(strangeRole, "strange")
 	}

@@ -77,6 +77,8 @@ func run(m *testing.M, claims []func() error) (status int) {
 			status = 1
 		}
 	}()
+	// A login is given time: others keep the processors.
+	_ = os.Setenv("PGCONNECT_TIMEOUT", fmt.Sprint(wait.Limit.Seconds()))
 	status = m.Run() // which reads the flags
 	chosen := slices.ContainsFunc([]string{"test.run", "test.skip", "test.list"}, func(name string) bool {
 		set := flag.Lookup(name)

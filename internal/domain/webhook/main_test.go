@@ -219,17 +219,22 @@ func (w *world) taken(t testing.TB) {
 	w.db.Exec(t, "update webhook_events set queued = true, leased_until = now() where not queued")
 }
 
-// attemptNow makes an attempt of an event without a lease, due or not, and returns in how many seconds the next one is
-// due; 0: the event is settled.
+// attemptNow makes an attempt of an event without a lease, due or not, and returns in how many seconds after it the next one is
+// due; 0: the event is settled. It takes its real time in the time of the database, too, which is slow.
 func (w *world) attemptNow(t testing.TB, id uuid.UUID) (wait time.Duration) {
 	t.Helper()
 	w.taken(t)
 	if err := w.leases().Do(t.Context(), w.toSend(t, w.event(t, id)), nil); err != nil {
 		t.Fatal(err)
 	}
-	seconds := pgtest.Value[float64](t, w.db, `select case state when 'pending' then extract(epoch from due_at - connect_now()) else 0 end::float8
-		from webhook_events where event_id = $1`, id)
-	return time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	event := w.event(t, id)
+	if event.State != Pending {
+		return 0
+	}
+	last := event.Attempts[len(event.Attempts)-1]
+	ended := last.At.Add(last.Duration)
+	w.db.Clock.Advance(max(0, ended.Sub(w.db.Now())))
+	return event.NextAttemptAt.Sub(ended).Round(time.Second)
 }
 
 // toSend is an event as if it had been claimed.

@@ -72,7 +72,7 @@ func TestReloadOfTheDatabase(t *testing.T) {
 	refresh("after a new password") // by the connections that are there
 	lead(at(db, "two"))
 	reload("the settings were read again")
-	db.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where usename = $1", role)
+	db.Exec(t, "select pg_terminate_backend(pid, 60000) from pg_stat_activity where usename = $1", role)
 	refresh("by new connections")
 	if log := s.log.String(); strings.Contains(log, "only after a restart") || strings.Contains(log, at(db, "two")) {
 		t.Errorf("the log:\n%s", log)

@@ -346,8 +346,9 @@ with client as (
 )
 select client.status from client;
 
--- name: RevokeConnectionsOfClient :execrows
--- Revokes a part of the authorized connections of a client.
+-- name: RevokeConnectionsOfClient :one
+-- Revokes a part of the authorized connections of a client. A connection that has ended since it was chosen is not revoked: it does not mean that
+-- this is the last part.
 with chosen as (
     select c.user_id, c.client_id from connections c
     where c.client_id = @client_id and c.state = 'authorized'
@@ -368,11 +369,13 @@ with chosen as (
         nullif(revoked.client_id, w.client_id), revoked.grant_id, revoked.version,
         case when w.client_id = revoked.client_id then 'refresh_token_revoked' else 'operator_revoked' end
     from revoked join webhook_endpoints w on w.client_id in (revoked.client_id, operator_id())
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, @actor::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+        jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select revoked.user_id, @actor::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
-    jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
-from revoked;
+select count(*) as chosen, count(revoked.user_id) as revoked from chosen left join revoked using (user_id, client_id);
 
 -- name: EndConnectionsOfOffboarded :one
 -- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events. A connection that has

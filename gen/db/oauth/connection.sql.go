@@ -925,11 +925,11 @@ func (q *Queries) RevokeConnection(ctx context.Context, arg RevokeConnectionPara
 	return client_id, err
 }
 
-const revokeConnectionsOfClient = `-- name: RevokeConnectionsOfClient :execrows
+const revokeConnectionsOfClient = `-- name: RevokeConnectionsOfClient :one
 with chosen as (
     select c.user_id, c.client_id from connections c
-    where c.client_id = $2 and c.state = 'authorized'
-    limit $3
+    where c.client_id = $1 and c.state = 'authorized'
+    limit $2
 ), revoked as (
     update connections c
     set state = 'revoked', refresh_hash = null
@@ -946,26 +946,33 @@ with chosen as (
         nullif(revoked.client_id, w.client_id), revoked.grant_id, revoked.version,
         case when w.client_id = revoked.client_id then 'refresh_token_revoked' else 'operator_revoked' end
     from revoked join webhook_endpoints w on w.client_id in (revoked.client_id, operator_id())
+), audited as (
+    insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
+    select revoked.user_id, $3::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
+        jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
+    from revoked
 )
-insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
-select revoked.user_id, $1::text, 'connection.revoked', revoked.user_id, revoked.client_id, revoked.version,
-    jsonb_build_object('reason', 'refresh_token_revoked', 'all', true)
-from revoked
+select count(*) as chosen, count(revoked.user_id) as revoked from chosen left join revoked using (user_id, client_id)
 `
 
 type RevokeConnectionsOfClientParams struct {
-	Actor    string
 	ClientID uuid.UUID
 	MaxRows  int32
+	Actor    string
 }
 
-// Revokes a part of the authorized connections of a client.
-func (q *Queries) RevokeConnectionsOfClient(ctx context.Context, arg RevokeConnectionsOfClientParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeConnectionsOfClient, arg.Actor, arg.ClientID, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type RevokeConnectionsOfClientRow struct {
+	Chosen  int64
+	Revoked int64
+}
+
+// Revokes a part of the authorized connections of a client. A connection that has ended since it was chosen is not revoked: it does not mean that
+// this is the last part.
+func (q *Queries) RevokeConnectionsOfClient(ctx context.Context, arg RevokeConnectionsOfClientParams) (RevokeConnectionsOfClientRow, error) {
+	row := q.db.QueryRow(ctx, revokeConnectionsOfClient, arg.ClientID, arg.MaxRows, arg.Actor)
+	var i RevokeConnectionsOfClientRow
+	err := row.Scan(&i.Chosen, &i.Revoked)
+	return i, err
 }
 
 const rotateRefreshToken = `-- name: RotateRefreshToken :one

@@ -206,10 +206,10 @@ func (s *Server) RevokeTokensOfClient(ctx context.Context, clientID uuid.UUID) (
 		return 0, refusal.ErrClientOffboarded
 	}
 	for {
-		n, err := s.queries.RevokeConnectionsOfClient(ctx, oauthdb.RevokeConnectionsOfClientParams{
+		part, err := s.queries.RevokeConnectionsOfClient(ctx, oauthdb.RevokeConnectionsOfClientParams{
 			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
 		})
-		if revoked += n; err != nil || n < perStatement {
+		if revoked += part.Revoked; err != nil || part.Chosen < perStatement {
 			return revoked, postgres.Wrap("tokens of client "+clientID.String(), err)
 		}
 	}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // operatorIsTold compares the operator's events with the authorizations and ends in the audit log.
@@ -160,5 +162,45 @@ func TestOperatorHearsWhatClientsDoNot(t *testing.T) {
 	if got := pgtest.Value[string](t, f.db, `select string_agg(scope_text(datasets)::text, '; ' order by connection_version)
 		from webhook_events where type = 'connection.authorized'`); got != "daily_steps:read; daily_steps:read cycling_daily:read cycling_activities:read; daily_steps:read" {
 		t.Errorf("the scopes of the authorizations are %s", got)
+	}
+}
+
+// TestAllTokensAreRevokedWhileOthersEnd: a connection that ends while a part is being revoked does not make that part the last one.
+func TestAllTokensAreRevokedWhileOthersEnd(t *testing.T) {
+	pgtest.NotOnCluster(t, "the waiting is a shard's")
+	t.Parallel()
+	f := newFixture(t)
+	f.db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@many.example', 'UTC', '2020-01-01', connect_now() from generate_series(1, $1::int) n`, 2*perStatement)
+	f.db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at,
+		refresh_generation, refresh_hash, refresh_deadline)
+		select user_id, $1, gen_random_uuid(), 1, 'authorized', 7, '2026-03-10', connect_now(), 1, sha256(''), connect_now() + interval '90 days'
+		from users where email like '%@many.example'`, f.client.ID)
+	other, err := f.db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback(context.WithoutCancel(t.Context())) }()
+	// More than are left of a part, so that each part has some of them.
+	if _, err := other.Exec(t.Context(), `update connections set state = 'disconnected', refresh_hash = null, version = version + 1
+		where user_id in (select user_id from users where email like '%@many.example' limit $1)`, perStatement+1); err != nil {
+		t.Fatal(err)
+	}
+	acted := make(chan error, 1)
+	go func() {
+		_, err := f.RevokeTokensOfClient(t.Context(), f.client.ID)
+		acted <- err
+	}()
+	wait.Until(t, "the act waits for a row", func() bool {
+		return pgtest.Value[bool](t, f.db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+	})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-acted; err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Value[int64](t, f.db, "select count(*) from connections where state = 'authorized'"); n != 0 {
+		t.Errorf("%d connections are still authorized", n)
 	}
 }

@@ -83,6 +83,9 @@ update users set language = @language::text where user_id = @user_id;
 -- Includes sign-ins that began when the address had no account.
 delete from sign_ins where address = any (@addresses::text[]) or user_id = any (@user_ids::uuid[]);
 
+-- name: DeleteSignIn :exec
+delete from sign_ins where sign_in_id = @sign_in_id;
+
 -- name: CountSignInsOf :one
 -- The sign-ins under way that DeleteSignInsOf would delete, counted up to a thousand.
 select count(*) from (

@@ -369,6 +369,15 @@ func (q *Queries) DeleteSessionsOf(ctx context.Context, userIds []uuid.UUID) err
 	return err
 }
 
+const deleteSignIn = `-- name: DeleteSignIn :exec
+delete from sign_ins where sign_in_id = $1
+`
+
+func (q *Queries) DeleteSignIn(ctx context.Context, signInID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, deleteSignIn, signInID)
+	return err
+}
+
 const deleteSignInsOf = `-- name: DeleteSignInsOf :exec
 delete from sign_ins where address = any ($1::text[]) or user_id = any ($2::uuid[])
 `

@@ -18,6 +18,7 @@ import (
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/text"
+	"connect-svc/internal/foundation/timezone"
 	"connect-svc/internal/foundation/work"
 )
 
@@ -268,7 +269,9 @@ func (a *Accounts) codeToSend(ctx context.Context, email waitingEmail) (sending 
 	if account.UserID != nil && signIn.UserID != nil && *account.UserID == *signIn.UserID {
 		sending.to = *account.Email
 	}
-	sending.zone = a.zoneOf(ctx, account.UserID)
+	if name, err := a.queries.GetTimezone(ctx, postgres.Value(account.UserID)); err == nil { // the same statement without an account
+		sending.zone = timezone.Location(name)
+	}
 	failed, err := a.failed(ctx, signIn.Budget)
 	if codesWork(failed) {
 		sending.code = a.codeOf(email.SignInID, email.Seed)

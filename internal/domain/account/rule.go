@@ -8,7 +8,6 @@ import (
 	accountdb "connect-svc/gen/db/account"
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/timezone"
-	"github.com/google/uuid"
 )
 
 // The rule of emails and wrong codes: pure functions of what the database stores. It bounds the guesses at codes of one address, with or
@@ -128,18 +127,6 @@ func latest(counters []counter) (last counter) {
 		}
 	}
 	return last
-}
-
-// zoneOf returns the time zone of a user. It is nil if it cannot be read, and without a user, for whom the same statement runs.
-func (a *Accounts) zoneOf(ctx context.Context, userID *uuid.UUID) *time.Location {
-	if userID == nil {
-		userID = new(uuid.UUID)
-	}
-	name, err := a.queries.GetTimezone(ctx, *userID)
-	if err != nil {
-		return nil
-	}
-	return timezone.Location(name)
 }
 
 // UnknownTimezones returns the names of time zones that neither the program nor this machine knows, and how many users have them. A user's

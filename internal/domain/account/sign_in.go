@@ -70,6 +70,11 @@ func (a *Accounts) GetSignIn(ctx context.Context, id uuid.UUID) (signIn SignIn, 
 	return signIn, nil
 }
 
+// EndSignIn ends a sign-in: neither its code nor its link work any more. Without one it changes nothing.
+func (a *Accounts) EndSignIn(ctx context.Context, id uuid.UUID) error {
+	return postgres.Wrap("account: end sign-in", a.queries.DeleteSignIn(ctx, id))
+}
+
 // failed returns how many attempts at the codes of a budget have failed.
 func (a *Accounts) failed(ctx context.Context, budget []byte) (int, error) {
 	failed, err := a.queries.CountFailed(ctx, budget)

@@ -116,20 +116,17 @@ func (s *Server) CountRequests(ctx context.Context, userID uuid.UUID) (int64, er
 	return s.queries.CountRequestsOfUser(ctx, userID)
 }
 
-// EndedBy is why a request cannot continue.
-type EndedBy string
-
-// The causes.
+// Why a request cannot continue.
 const (
-	EndedByDecision EndedBy = "decided"
-	EndedByTime     EndedBy = "expired" // its lifetime or its day is over, or its user was deleted
-	EndedElsewhere  EndedBy = "cookies" // this browser does not have the request
-	EndedByPartner  EndedBy = "partner" // the client is disabled, or no longer registered for the request
+	EndedByDecision = "decided"
+	EndedByTime     = "expired" // its lifetime or its day is over, or its user was deleted
+	EndedElsewhere  = "cookies" // this browser does not have the request
+	EndedByPartner  = "partner" // the client is disabled, or no longer registered for the request
 )
 
 // Ending is why a request cannot continue, and the partner that sent it if this browser may know.
 type Ending struct {
-	Cause   EndedBy
+	Cause   string
 	Denied  bool // by the decision
 	Partner Partner
 }

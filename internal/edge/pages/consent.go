@@ -132,6 +132,10 @@ func (p *pages) showCancel(w http.ResponseWriter, r *http.Request, request pendi
 // restart lets another user sign in to the request.
 func (p *pages) restart(w http.ResponseWriter, r *http.Request, request pending) error {
 	if request.SignedIn {
+		// First the code and the link, which may be in the browser's history: otherwise they would sign in again.
+		if err := p.Accounts.EndSignIn(r.Context(), request.asked.ID); err != nil {
+			return err
+		}
 		if err := p.OAuth.SignOut(r.Context(), request.asked.ID, request.session.Hash()); err != nil {
 			return err
 		}

@@ -196,3 +196,35 @@ func TestNotYou(t *testing.T) {
 	v.Location(v.Post(base+"/consent", "decision", "allow"))
 	v.isError(v.Post(base+"/restart"), http.StatusBadRequest, headingDecided)
 }
+
+// TestNotYouEndsTheSignIn: whoever is at the browser then cannot go on as the first user with the link or the code of that sign-in. The link is
+// in the browser's history.
+func TestNotYouEndsTheSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, limits)
+	for _, by := range []string{"link", "code"} {
+		v := f.visitor(t)
+		base := v.open(scope.All)
+		link, code := v.linked(base)
+		enter := map[string]func() edgetest.Page{
+			"link": func() edgetest.Page { return v.Post(link) },
+			"code": func() edgetest.Page { return v.Post(base+"/code", "code", code) },
+		}
+		if got := v.Location(enter[by]()); got != base+"/consent" {
+			t.Fatalf("the %s leads to %q", by, got)
+		}
+		v.Location(v.Post(base + "/restart"))
+		if got := v.Get(link); got.Find("main form .act").Length() != 0 || strings.Contains(got.Text(), email) {
+			t.Errorf("signed in by the %s: the page of the link offers to sign in: %q", by, said(got.Find("main")))
+		}
+		for again, send := range enter {
+			if got := send(); got.Header.Get("Location") == base+"/consent" {
+				t.Errorf("signed in by the %s: the %s signs in again", by, again)
+			}
+		}
+		if got := v.Location(v.Get(base + "/consent")); got != base+"/sign-in" {
+			t.Errorf("signed in by the %s: the consent leads to %q", by, got)
+		}
+		v.signIn(base) // with a new code
+	}
+}

@@ -235,7 +235,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	v := view{Base: baseOf(r), Code: failure.code}
 	if failure.view == "ended" {
 		v.Problem, v.Partner, v.Denied = p.ending(r)
-		if errors.Is(err, oauth.ErrDayOver) && v.Problem == string(oauth.EndedByTime) {
+		if errors.Is(err, oauth.ErrDayOver) && v.Problem == oauth.EndedByTime {
 			v.Problem = "midnight"
 		}
 	}
@@ -260,7 +260,7 @@ func (p *pages) ending(r *http.Request) (cause string, asking partner, isDenied 
 	if kept.outcome != "" {
 		ending.Cause, ending.Denied = oauth.EndedByDecision, kept.outcome == denied
 	}
-	return string(ending.Cause), partner{Partner: ending.Partner}, ending.Denied
+	return ending.Cause, partner{Partner: ending.Partner}, ending.Denied
 }
 
 // baseOf returns the prefix of the paths of the request's sign-in, or an empty string. Error pages link to the page for its code, which

@@ -28,7 +28,7 @@
 //   - An email is tried five times within about two minutes. Then its code neither works nor counts any more, and the page says so.
 //     (TestAnEmailIsGivenUp)
 //   - Notices, the emails without a code, wait in the database, too: the transaction that makes a change adds them (TestNotices). They delay no
-//     code (TestNoticesDoNotDelayCodes), and are tried for a day. (TestANoticeOutlivesAnOutage)
+//     code (TestNoticesDoNotDelayCodes), and are tried for a day. (TestANoticeOutlivesAnOutage, TestANoticeOutlivesRefusedSessions)
 //   - Receipts say how it is when they are sent (TestReceiptsOfConnections), once after an outage (TestOneReceiptAfterAnOutage). A user who signs
 //     in with a browser that is not known gets one, except at first. (TestReceiptOfANewBrowser)
 //   - The emails of one network wait behind each other, not before those of other networks. (TestANetworkWaitsBehindItself)

@@ -99,14 +99,14 @@ func (a *Accounts) claimNotice(ctx context.Context, _ map[struct{}]int, limit in
 	})
 }
 
-// recordNotice records the outcome of an attempt.
+// recordNotice records the outcome of an attempt. A mail server that refuses the login or the sender says nothing about the notice, which waits.
 func (a *Accounts) recordNotice(ctx context.Context, notice waitingNotice, err, over error) error {
-	n := a.outbox.notices
+	n, step := a.outbox.notices, new(stepError)
 	switch {
 	case err == nil, errors.Is(err, ErrNoLetter):
 	case errors.Is(over, context.Canceled): // this server stops
 		return a.delayNotice(ctx, notice, 0)
-	case int(notice.Attempts) > len(n.pauses), isPermanent(err):
+	case int(notice.Attempts) > len(n.pauses), isPermanent(err) && errors.As(err, &step) && step.command != "MAIL FROM":
 		n.failed.Add(1)
 		a.settings.Logger.LogAttrs(ctx, slog.LevelError, "a notice could not be sent", append(failure(err), slog.String("kind", notice.Kind))...)
 	default:

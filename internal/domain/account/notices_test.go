@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,54 @@ func TestANoticeOutlivesAnOutage(t *testing.T) {
 	}
 	if day < 23*60 || day > 25*60 {
 		t.Errorf("the pauses are %d minutes in all", day)
+	}
+}
+
+// TestANoticeOutlivesRefusedSessions: a mail server that refuses the server for good, or its sender, does not refuse the notice. One that refuses
+// the recipient does.
+func TestANoticeOutlivesRefusedSessions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		verb, reply string
+		outlives    bool
+	}{
+		{"EHLO", "554 5.3.2 closed for maintenance", true},
+		{"MAIL", "530 5.7.0 authentication required", true},
+		{"RCPT", "550 5.1.1 no such user", false},
+		{".", "554 5.6.0 not this email", false},
+	} {
+		t.Run(test.verb, func(t *testing.T) {
+			t.Parallel()
+			var mended atomic.Bool
+			post := mailtest.Start(t, mailtest.Config{Reply: func(command string) string {
+				if mended.Load() {
+					return ""
+				}
+				verb := test.verb
+				if verb == "EHLO" && strings.HasPrefix(command, "HELO") {
+					verb = "HELO"
+				}
+				return mailtest.Saying(verb, test.reply)(command)
+			}})
+			b := newBenchOn(t, newDB(t), post, "smtp://"+post.Address, telling(told))
+			b.put(t, uuid.New(), "told", "to ada@example.com")
+			if !test.outlives {
+				b.noNotice(t)
+				if got := b.Counts(); got.NoticesFailed != 1 || got.NoticesSent != 0 {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			b.eventually(t, "select count(*) = 0 or bool_and(attempts = 1 and leased_until is null and due_at > now()) from notices")
+			mended.Store(true)
+			b.db.Exec(t, "update notices set due_at = now()")
+			b.outbox.notices.wake.Send()
+			if n, _, err := b.NoticesWaiting(t.Context()); n == 0 || err != nil {
+				t.Fatalf("the notice is gone: %v", err)
+			}
+			b.post.NextNotice(t)
+			b.noNotice(t)
+		})
 	}
 }
 

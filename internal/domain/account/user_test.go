@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/intake"
 	"connect-svc/internal/foundation/refusal"
@@ -352,5 +353,39 @@ func TestCountEndings(t *testing.T) {
 	}
 	if _, err := b.CountEndings(t.Context(), User{ID: uuid.New(), Email: "x@example.com"}); !errors.Is(err, refusal.ErrUserNotFound) {
 		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// TestSameAddressEndsNothing: the service's own app may send all fields when one has changed, and the same change twice.
+func TestSameAddressEndsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Settings{})
+	user := b.user(t, "ada@example.com")
+	ended := 0
+	b.settings.EndRequests = func(context.Context, pgx.Tx, []uuid.UUID) error { ended++; return nil }
+	signIn := uuid.New()
+	session, err := b.enter(t.Context(), signIn, b.code(t, signIn, user.Email))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := uuid.New()
+	code := b.code(t, waiting, user.Email)
+	b.db.Exec(t, "insert into known_browsers (user_id, browser_id, name, signed_in_at) values ($1, gen_random_uuid(), '', connect_now())", user.ID)
+	email, zone := user.Email, "Asia/Tokyo"
+	changed, err := b.ChangeUser(t.Context(), user.ID, UserChange{Email: &email, Timezone: &zone})
+	if err != nil || changed.Email != email || changed.Timezone != zone {
+		t.Fatalf("%+v, %v", changed, err)
+	}
+	if got, err := b.CountEndings(t.Context(), user); err != nil || got != (Endings{Sessions: 1, SignIns: 1, Browsers: 1}) || ended != 0 {
+		t.Errorf("left: %+v, requests were ended %d times, %v", got, ended, err)
+	}
+	if _, err := b.GetSession(t.Context(), session); err != nil {
+		t.Errorf("the session: %v", err)
+	}
+	if _, err := b.VerifyCode(t.Context(), waiting, code); err != nil {
+		t.Errorf("the code: %v", err)
+	}
+	if found, err := b.FindUser(t.Context(), email); err != nil || found.ID != user.ID {
+		t.Errorf("the address: %v", err)
 	}
 }

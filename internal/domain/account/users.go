@@ -64,7 +64,7 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 
 // UserChange holds the new values of a user's fields; nil leaves one as it is. The rules are those of [NewUser].
 type UserChange struct {
-	Email        *string    // ends the codes, sessions, known browsers and undecided requests of the former address
+	Email        *string    // another one ends the codes, sessions, known browsers and undecided requests of the former address
 	Timezone     *string    // from now on; the first readable day of existing connections stays
 	RegisteredOn *time.Time // from now on the first readable day of steps, for existing connections too
 }
@@ -111,7 +111,7 @@ func (a *Accounts) ChangeUser(ctx context.Context, id uuid.UUID, change UserChan
 func (a *Accounts) changeAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID, email string) error {
 	queries := a.queries.WithTx(tx)
 	former, err := queries.LockUser(ctx, id)
-	if err != nil {
+	if err != nil || former.Email == email { // the latter: a caller may send all fields, or the same change twice
 		return err
 	}
 	return cmp.Or(

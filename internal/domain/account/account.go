@@ -102,8 +102,8 @@ type Settings struct {
 	// EndConnections ends the connections of a user within the transaction that deletes the user, and returns how many it ended.
 	// Connections belong to another domain. [Accounts.DeleteUser] needs it.
 	EndConnections func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) `kong:"-"`
-	// EndRequests ends the undecided authorization requests of users within the transaction that changes their addresses.
-	// [Accounts.ChangeUser], [Accounts.PutUsers] and [Accounts.ImportUsers] need it.
+	// EndRequests ends the undecided authorization requests of users within the transaction that changes their addresses or signs them out in a
+	// browser. [Accounts.ChangeUser], [Accounts.PutUsers], [Accounts.ImportUsers], [Accounts.ForgetBrowser] and [Accounts.EndBrowser] need it.
 	EndRequests func(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) error `kong:"-"`
 }
 

@@ -177,14 +177,15 @@ func (a *Accounts) RecentAddress(ctx context.Context, key BrowserKey) (string, e
 	return email, postgres.Wrap("account: find the address of a browser", err)
 }
 
-// ForgetBrowser makes a browser of the signed-in user unknown, and ends the user's other sessions, one of which may be in that browser.
-// An unknown browser is not an error.
+// ForgetBrowser makes a browser of the signed-in user unknown, and ends the user's other sessions and the undecided requests in which the user
+// has signed in: they may be in that browser. An unknown browser is not an error.
 func (a *Accounts) ForgetBrowser(ctx context.Context, session SessionKey, id uuid.UUID) error {
 	err := postgres.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		queries := a.queries.WithTx(tx)
 		return cmp.Or(
 			queries.ForgetBrowser(ctx, accountdb.ForgetBrowserParams{UserID: session.UserID, BrowserID: id}),
 			queries.EndOtherSessions(ctx, accountdb.EndOtherSessionsParams{UserID: session.UserID, SecretHash: session.hash()}),
+			a.settings.EndRequests(ctx, tx, []uuid.UUID{session.UserID}),
 		)
 	})
 	return postgres.Wrap("account: forget a browser", err)

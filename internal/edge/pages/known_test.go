@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/domain/account"
@@ -114,6 +115,31 @@ func TestOwnerGetsInWhileOthersGuess(t *testing.T) {
 	}
 	owner.Location(owner.Post("/account/sign-out"))
 	owner.isError(owner.Post("/account/sign-in", "email", email), http.StatusTooManyRequests, "Too many codes")
+}
+
+// TestRemovedBrowserIsSignedOut: of the account pages, and of a request in which somebody has signed in there and not decided yet.
+func TestRemovedBrowserIsSignedOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, account.Settings{})
+	thief, owner := f.visitor(t), f.visitor(t)
+	base, _ := thief.consent(scope.All)
+	thief.enter(email)
+	owner.enter(email)
+	page := owner.account()
+	other := page.Find(".browsers li").FilterFunction(func(_ int, li *goquery.Selection) bool { return li.Find(".this").Length() == 0 })
+	if other.Length() != 1 {
+		t.Fatalf("%d other browsers", other.Length())
+	}
+	if got := owner.Location(owner.Post("/account/browsers", "browser", other.Find("input[name=browser]").AttrOr("value", ""))); got != "/account?forgotten" {
+		t.Fatalf("location = %q", got)
+	}
+	if got := thief.Location(thief.Get("/account")); got != "/account/sign-in" {
+		t.Errorf("the account pages lead to %q", got)
+	}
+	thief.isError(thief.Post(base+"/consent", "decision", "allow"), http.StatusBadRequest, headingExpired)
+	if got := said(owner.account().Find("h1")); got != "Your connections" {
+		t.Errorf("this browser sees %q", got)
+	}
 }
 
 // TestKnownBrowsersOfSeveralUsers: a browser of a family knows four users, each sign-in with a new key.

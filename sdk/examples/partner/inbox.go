@@ -164,6 +164,10 @@ func (p *Partner) end(ctx context.Context, event webhook.ConnectionRevoked, call
 	if member == "" {
 		return unknown, nil
 	}
+	held, _, err := p.held(ctx, member)
+	if err != nil || held.GrantID != event.Data.GrantId { // of another account, with versions of its own
+		return outdated, err
+	}
 	news, err := p.connector.Client.Ended(ctx, member, event.Version)
 	if err == nil {
 		err = p.noteReason(ctx, member, event.Data)
@@ -181,7 +185,7 @@ func (p *Partner) change(ctx context.Context, event webhook.ActivityUpdated) (st
 		return unknown, nil
 	}
 	held, state, err := p.held(ctx, member)
-	if err != nil || state != "connected" {
+	if err != nil || state != "connected" || held.GrantID != event.Data.GrantId {
 		return outdated, err
 	}
 	if version, err := strconv.ParseInt(held.Version, 10, 64); err != nil || event.Version < version {

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"connect.invalid/connect-go/connect"
 )
 
 func revokedEvent(grant, version, reason string) string {
@@ -114,6 +117,35 @@ func TestWebhooks(t *testing.T) {
 				t.Errorf("%d rows", n)
 			}
 		})
+	}
+}
+
+// A member connects another account. The former one ends by that, and its event ends nothing of the new one, whose versions begin anew.
+func TestEventsOfAFormerAccount(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	p := s.partner(t)
+	former := connect.Connection{GrantID: uuid.MustParse("1c9e6679-7425-40de-944b-e07fc1f90ae7"), Version: "2", State: connect.StateActive, RefreshToken: "svcr2_former"}
+	if err := p.Keep(t.Context(), "alex", former); err != nil {
+		t.Fatal(err)
+	}
+	b := &browserOf{t: t, handler: p.Handler()}
+	b.do("GET", CallbackPath+"?code=c&state="+b.begin().Get("state"))
+	if s.count(former.GrantID.String()) != 1 {
+		t.Fatal("the former account was not disconnected")
+	}
+	for i, body := range []string{
+		revokedEvent(former.GrantID.String(), former.Version, "client_disconnected"),
+		strings.Replace(updatedEvent(former.Version, "2026-11-20", "2026-11-20"), grant, former.GrantID.String(), 1),
+	} {
+		b.call(fmt.Sprint("msg_", i), body, nil)
+		if got := worked(t, p); got.About != "Alex" || got.Outcome != outdated {
+			t.Errorf("%s: about %q: %s", got.Type, got.About, got.Outcome)
+		}
+	}
+	held, state, err := p.held(t.Context(), "alex")
+	if err != nil || held.GrantID.String() != grant || state != "connected" || len(p.endings) > 0 {
+		t.Errorf("the new connection is %v, %q, %v", held, state, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/testing/wait"
 )
 
 // The first connection is 30 days old on the user's calendar at each hour of a year, also where the clocks were changed
@@ -59,6 +60,62 @@ func TestFilesCutOff(t *testing.T) {
 	}
 	if _, found, err := d.findRegistration(t.Context()); err != nil || found {
 		t.Errorf("the partner's registration: found %t, %v", found, err)
+	}
+}
+
+// The demo adds to what is recorded, and not to what partners see: a correction of today counts once, however long the demo runs.
+func TestGrowsWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{Ephemeral: true, Every: time.Millisecond, Limits: wait.Patient})
+	token, err := os.ReadFile(filepath.Join(r.Dir, "operator-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(method, path, body string, into any) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, r.Private+"/operator/v1/users"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %d, %v", method, path, response.StatusCode, err)
+		}
+	}
+	var robin struct { // whose day is half over: it does not end meanwhile
+		Data []struct {
+			ID       string `json:"user_id"`
+			Timezone string
+		}
+	}
+	call(http.MethodGet, "?email=robin@example.com", "", &robin)
+	today := time.Now().In(timezone.Location(robin.Data[0].Timezone)).Format(time.DateOnly)
+	user := "/" + robin.Data[0].ID
+	recorded := func() int {
+		t.Helper()
+		var activity struct {
+			Days []struct{ Steps struct{ Recorded int } }
+		}
+		call(http.MethodGet, user+"/activity?from="+today+"&to="+today, "", &activity)
+		return activity.Days[0].Steps.Recorded
+	}
+	before := recorded()
+	call(http.MethodPost, user+"/adjustments", `{"dataset":"daily_steps","date":"`+today+`","delta":50000,"note":"a second device"}`, new(any))
+	last := 0
+	for range 3 {
+		wait.Until(t, "more steps", func() bool { return recorded() > max(before, last) })
+		last = recorded()
+	}
+	if last-before >= 50_000 {
+		t.Errorf("%d steps are recorded, after %d: the correction was recorded, too", last, before)
 	}
 }
 

@@ -152,6 +152,9 @@ func (c *Client) Forget(ctx context.Context, key string) error {
 // Ended notes what a connection.revoked webhook says, and throws the tokens away: those of that connection version and
 // of all before it do not work any more. It reports whether this changed the connection. Nothing changes if the
 // connection does not exist, has ended already, or was made again since, so that its version is later.
+//
+// The key is one whose connection has the grant_id of the webhook, as [KeyFinder] finds them. One that had it and has another account since is
+// none: versions of two grants cannot be compared.
 func (c *Client) Ended(ctx context.Context, key string, version int64) (bool, error) {
 	lock, held, err := c.hold(ctx, key)
 	if errors.Is(err, ErrNotConnected) {

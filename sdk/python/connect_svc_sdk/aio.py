@@ -163,7 +163,8 @@ class _Loop:
             task.exception()  # nobody may be left who asks
 
     async def wait(self) -> None:
-        await asyncio.gather(*self._running, return_exceptions=True)
+        while self._running:  # others may have begun meanwhile
+            await asyncio.gather(*self._running, return_exceptions=True)
 
     async def close(self) -> None:
         await self.wait()

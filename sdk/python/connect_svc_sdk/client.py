@@ -136,7 +136,10 @@ class Client:
     def ended(self, key: str, version: str) -> bool:
         """Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all before it do
         not work any more. Returns whether that was news: it is none of a connection that is not there, has ended already, or was made again
-        since, so that its version is a later one."""
+        since, so that its version is a later one.
+
+        `key` is one whose connection has the `grant_id` of the webhook, as `keys_of` finds them. One that had it and has another account
+        since is none: versions of two grants cannot be compared."""
         return run(self._rules.ended(key, version))
 
     def wait(self) -> None:
@@ -216,8 +219,9 @@ class _Threads:
         work.ends(seconds)
 
     def wait(self) -> None:
-        for future in list(self._running):
-            future.exception()
+        while running := list(self._running):  # others may have begun meanwhile
+            for future in running:
+                future.exception()
 
     def close(self) -> None:
         self.wait()

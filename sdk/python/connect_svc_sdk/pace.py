@@ -14,7 +14,7 @@ from ._call import Answer
 HORIZON = 10.0  # or what half of a full budget takes to refill, if that is less
 FIRST_SLOTS = 0.1  # the distance of slots before the first answer
 RESERVE_AHEAD = 0.5  # slots that are reserved at once lie in such a span
-LATE = 1.0  # a slot that is older is not used any more
+LATE = 1.0  # a slot that is older is not used any more; a clock that goes back by more was set back
 FRESH = 2.0  # what an answer said is true for so long; then the refill is counted on
 FORGET = 60.0  # and what a full budget takes to refill: after it, all is learned anew, such as a new policy
 MOST_BUDGET = 1_000_000  # requests a minute, and left: more is as much
@@ -122,6 +122,7 @@ class Pace:
         self._last = 0.0  # the last slot of this process's own pace
         self._alone = 0.0  # until when the pacer is not asked
         self._until = 0.0  # no read leaves earlier, after a 429
+        self._seen = 0.0  # the latest time that the clock showed
         self._told = _Told()
 
     async def enter(self) -> None:
@@ -155,7 +156,7 @@ class Pace:
     async def _take(self) -> float:
         """Takes the first slot if it has come, and returns zero or less; else it returns when to come again. If none is reserved, it reserves as
         many as are waited for. The caller has the turn."""
-        now = self._clock.now()
+        now = self._now()
         with self._mutex:
             self._slots = [slot for slot in self._slots if now - slot <= LATE and slot >= self._until]
             reserved = bool(self._slots)
@@ -169,6 +170,20 @@ class Pace:
                 self._slots.pop(0)
                 self._told = replace(self._told, remaining=self._told.remaining - 1)  # until an answer says it
             return pause
+
+    def _now(self) -> float:
+        """The time. If the clock was set back, all that is kept goes back with it: nobody waits for the difference."""
+        with self._mutex:
+            now = self._clock.now()
+            back = self._seen - now
+            if back <= LATE:
+                self._seen = max(self._seen, now)
+                return now
+            self._seen, self._last, self._alone, self._until = now, self._last - back, self._alone - back, self._until - back
+            self._slots = [slot - back for slot in self._slots]
+            if self._told.at is not None:
+                self._told = replace(self._told, at=self._told.at - back)
+            return now
 
     async def _reserve(self, now: float) -> None:
         with self._mutex:
@@ -191,7 +206,7 @@ class Pace:
 
     def learn(self, answer: Answer[Any]) -> None:
         """Takes up what an answer to a read says, before its place is given to another."""
-        now = self._clock.now()
+        now = self._now()
         limit, remaining = _number(answer, "ratelimit-limit"), _number(answer, "ratelimit-remaining")
         with self._mutex:
             told = self._told

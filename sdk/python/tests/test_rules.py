@@ -204,6 +204,33 @@ class Rules(unittest.TestCase):
             "from=2026-01-01&to=2026-01-31&limit=2", "from=2026-01-01&to=2026-01-31&limit=2&cursor=c1", "from=2026-02-01&to=2026-02-02&limit=2",
         ])
 
+    def test_a_clock_that_is_set_back_stops_no_read(self) -> None:
+        answer = (200, {"data": [], "meta": {}}, {"RateLimit-Limit": "600", "RateLimit-Remaining": "5"})
+        for name, first in {"after an answer": answer, "after a 429": (429, {"error": {"code": "rate_limited"}}, {**answer[2], "Retry-After": "20"})}.items():
+            with self.subTest(name):
+                time, slept = [10_000.0], list[float]()
+
+                def sleep(seconds: float) -> None:
+                    slept.append(seconds)
+                    time[0] += seconds
+
+                _, script, store = self.client(first, answer, answer)
+                client = Client(
+                    **REGISTRATION, store=store, http=httpx.Client(transport=script), now=lambda: time[0], sleep=sleep, max_wait=10.0, jitter=lambda _: 0.0
+                )
+                lock = store.lock("ada")
+                lock.save(dataclasses.replace(HELD, use_until=9e9))
+                lock.unlock()
+                if first[0] == 429:
+                    with self.assertRaises(ServiceError):
+                        client.daily_steps("ada", "2026-11-20", "2026-11-21")
+                time[0] -= 3600
+                for _ in script.answers[:]:
+                    client.daily_steps("ada", "2026-11-20", "2026-11-21")
+                    time[0] -= 3600
+                # All that is waited for are the slots, and what is left of the Retry-After.
+                self.assertTrue(20 * (first[0] == 429) <= sum(slept) < 25, slept)
+
     def test_options(self) -> None:
         for change in [
             {"base_url": "http://connect.example"}, {"base_url": "https://connect.example/"}, {"base_url": "https://me@connect.example"},
@@ -265,6 +292,35 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
         assert held is not None
         self.assertEqual((held.state, held.refresh_token, len(script.requests)), ("active", "svcr2_2", 1))
 
+    async def test_a_refresh_that_begins_while_the_end_waits_is_waited_for_too(self) -> None:
+        client, script, store = self.client()
+        await self.hold(store)
+        lock = await store.lock("bob")
+        await lock.save(dataclasses.replace(HELD, refresh_token="svcr2_bob"))
+        await lock.unlock()
+        may_answer = {"svcr2_1": asyncio.Event(), "svcr2_bob": asyncio.Event()}
+
+        async def service(request: httpx.Request) -> httpx.Response:
+            self.asked.set()
+            await may_answer[parse_qs(request.content.decode())["refresh_token"][0]].wait()
+            return httpx.Response(200, json=tokens(2))
+
+        script.handle_async_request = service  # type: ignore[method-assign]
+        reads = [asyncio.ensure_future(client.refresh("ada"))]
+        await self.asked.wait()
+        end = asyncio.ensure_future(client.wait())
+        await asyncio.sleep(0)
+        self.asked.clear()
+        reads.append(asyncio.ensure_future(client.refresh("bob")))
+        await self.asked.wait()
+        may_answer["svcr2_1"].set()
+        await reads[0]
+        await asyncio.sleep(0.01)
+        self.assertFalse(end.done(), "the process ends in the middle of a refresh")
+        may_answer["svcr2_bob"].set()
+        await end
+        self.assertEqual((await reads[1]).state, "active")
+
     async def test_so_does_an_exchange(self) -> None:
         client, _, store = self.client((200, tokens(1)))
         begun = client.begin()
@@ -325,4 +381,36 @@ class Races(unittest.TestCase):
             thread.join()
         self.assertEqual((results, len(script.requests)), ([[], []], 1))
 
+    def test_a_refresh_that_begins_while_the_end_waits_is_waited_for_too(self) -> None:
+        store, asked = MemoryStore(), threading.Semaphore(0)
+        may_answer = {"svcr2_ada": threading.Event(), "svcr2_bob": threading.Event()}
+        for key in ("ada", "bob"):
+            lock = store.lock(key)
+            lock.save(dataclasses.replace(HELD, refresh_token=f"svcr2_{key}"))
+            lock.unlock()
 
+        def service(request: httpx.Request) -> httpx.Response:
+            asked.release()
+            may_answer[parse_qs(request.content.decode())["refresh_token"][0]].wait(10)
+            return httpx.Response(200, json=tokens(2))
+
+        client = Client(**REGISTRATION, store=store, http=httpx.Client(transport=httpx.MockTransport(service)))
+        reads = [threading.Thread(target=client.refresh, args=[key]) for key in ("ada", "bob")]
+        reads[0].start()
+        asked.acquire()
+        end = threading.Thread(target=client.close)
+        end.start()
+        while not client._world._running.copy().pop()._condition._waiters:  # type: ignore[attr-defined] # the end waits
+            pass
+        reads[1].start()
+        asked.acquire()
+        may_answer["svcr2_ada"].set()
+        reads[0].join()
+        end.join(0.2)
+        self.assertTrue(end.is_alive(), "the process ends in the middle of a refresh")
+        may_answer["svcr2_bob"].set()
+        for thread in (end, reads[1]):
+            thread.join()
+        held = store.load("bob")
+        assert held is not None
+        self.assertEqual(held.state, "active")

@@ -292,6 +292,9 @@ export abstract class CoreClient {
    * Notes what a `connection.revoked` webhook says, and throws the tokens away: those of that connection version and of all
    * before it do not work any more. Resolves to whether that was news: it is none of a connection that is not there, has
    * ended already, or was made again since, so that its version is a later one.
+   *
+   * The key is one whose connection has the `grant_id` of the webhook, as `keysOf` finds them. One that had it and has another account since is
+   * none: versions of two grants cannot be compared.
    */
   async ended(key: string, version: string): Promise<boolean> {
     return this.#locked(key, async (lock) => {
@@ -307,7 +310,8 @@ export abstract class CoreClient {
    * that is cut off costs the connection.
    */
   async wait(): Promise<void> {
-    await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
+    // Others may have begun meanwhile.
+    while (this.#refreshes.size > 0) await Promise.allSettled([...this.#refreshes.values()].map((refresh) => refresh.result));
   }
 
   /**

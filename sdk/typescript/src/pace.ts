@@ -10,7 +10,7 @@ import { abortable, within } from "./wait.js";
 const horizon = 10_000; // or what half of a full budget takes to refill, if that is less
 const firstSlots = 100; // the distance of slots before the first answer
 const reserveAhead = 500; // slots that are reserved at once lie in such a span
-const late = 1_000; // a slot that is older is not used any more
+const late = 1_000; // a slot that is older is not used any more; a clock that goes back by more was set back
 const fresh = 2_000; // what an answer said is true for so long; then the refill is counted on
 const forget = 60_000; // and what a full budget takes to refill: after it, all is learned anew, such as a new policy
 const mostBudget = 1_000_000; // requests a minute, and left: more is as much
@@ -46,6 +46,7 @@ export class Pace {
   #last = -Infinity; // the last slot of this process's own pace
   #alone = -Infinity; // until when the store is not asked
   #until = -Infinity; // no read leaves earlier, after a 429
+  #seen = -Infinity; // the latest time that the clock showed
   #told: Told | undefined;
 
   constructor(readonly options: PaceOptions) {
@@ -78,7 +79,7 @@ export class Pace {
 
   /** Takes up what an answer to a read says, before its place is given to another; retryAfter is what a 429 asks for. */
   learn({ status, headers }: { status: number; headers: Headers }, retryAfter: number): void {
-    const now = this.options.now();
+    const now = this.#now();
     const [limit, remaining] = ["RateLimit-Limit", "RateLimit-Remaining"].map((name) => {
       const text = headers.get(name) ?? "";
       return /^\d+$/.test(text) ? Math.min(Number(text), mostBudget) : -1;
@@ -100,6 +101,19 @@ export class Pace {
     } else if (status === 200 && this.#queue.size > 0) {
       this.#open = Math.min(this.options.places, this.#open + (this.#refused ? 0.01 : 0.25));
     }
+  }
+
+  /** The time. If the clock was set back, all that is kept goes back with it: nobody waits for the difference. */
+  #now(): number {
+    const now = this.options.now();
+    const back = this.#seen - now;
+    this.#seen = back > late ? now : Math.max(this.#seen, now);
+    if (back > late) {
+      this.#slots = this.#slots.map((slot) => slot - back);
+      [this.#last, this.#alone, this.#until] = [this.#last - back, this.#alone - back, this.#until - back];
+      if (this.#told) this.#told = { ...this.#told, at: this.#told.at - back };
+    }
+    return now;
   }
 
   async #place(signal?: AbortSignal): Promise<void> {
@@ -151,17 +165,17 @@ export class Pace {
 
   /** When the next read may leave: the first of the slots that are reserved. If there is none, it reserves as many as are waited for. */
   async #slot(): Promise<number> {
-    const { clientId, store, now: clock } = this.options;
-    const now = clock();
+    const { clientId, store } = this.options;
+    const now = this.#now();
     this.#slots = this.#slots.filter((slot) => now - slot <= late && slot >= this.#until);
     if (this.#slots.length > 0) return this.#slots[0]!;
     const interval = this.#interval(now);
-    const hold = () => Math.max(0, this.#until - clock());
+    const hold = (at = this.#now()) => Math.max(0, this.#until - at);
     let [n, at, first]: [number, number, number | undefined] = [1, now, undefined];
     if (store.pace && now >= this.#alone && interval > 0) {
       const asked = Math.max(1, Math.min(this.#waiting, Math.floor(reserveAhead / interval), Math.floor((this.#told?.remaining ?? 0) / 4)));
       const answer = await within(paceTimeout, store.pace(clientId, asked, interval, Math.min(hold(), 60_000))).catch(() => NaN);
-      if (Number.isFinite(answer)) [n, at, first] = [asked, clock(), answer];
+      if (Number.isFinite(answer)) [n, at, first] = [asked, this.#now(), answer];
       else this.#alone = now + 60_000;
     }
     if (first === undefined) {

@@ -240,3 +240,30 @@ test("a clock that stands still, as in a test, stops no read", async () => {
   await time.pass(Promise.all(Array.from({ length: 20 }, () => client.dailySteps("ada", day))));
   assert.ok(time.now > 0);
 });
+
+test("a clock that is set back stops no read", async () => {
+  const hour = 3_600_000;
+  for (const retryAfter of [0, 20]) {
+    let [now, slept, refused] = [3 * hour, 0, retryAfter > 0];
+    const client = await processOf(new Time(), {
+      read: async () => {
+        const headers = { "RateLimit-Limit": "600", "RateLimit-Remaining": "5", "Retry-After": String(retryAfter) };
+        return Response.json(refused ? { error: { code: "rate_limited" } } : { data: [] }, { status: refused ? 429 : 200, headers });
+      },
+    }, new MemoryStore(), {
+      now: () => now, maxWaitMs: 10_000, jitter: () => 0,
+      sleep: async (ms) => {
+        slept += ms;
+        now += ms;
+      },
+    });
+    if (refused) await assert.rejects(client.dailySteps("ada", day), ServiceError);
+    refused = false;
+    for (let i = 0; i < 2; i++) {
+      now -= hour;
+      await client.dailySteps("ada", day);
+    }
+    // All that is waited for are the slots, and what is left of the Retry-After.
+    assert.ok(slept >= retryAfter * 1_000 && slept < retryAfter * 1_000 + 5_000, `slept ${slept} ms`);
+  }
+});

@@ -1,6 +1,8 @@
 // The store in PostgreSQL by itself. Go's is tested in the same way: internal/testing/sdktest/pgstore_test.go. The test that starts this program
 // names an empty database, in which it has stored a connection with the Go SDK.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { after, test, type TestContext } from "node:test";
 import { setImmediate as everythingElse } from "node:timers/promises";
 
@@ -201,4 +203,24 @@ test("former grants are sealed with the connection, as Go writes them", async (t
   const lock = await store.lock("from-typescript-former");
   await lock.save(former);
   await lock.unlock();
+});
+
+test("the program of the README outlives the sessions of its pool", async (t) => {
+  const program = `import { store } from ${JSON.stringify(new URL("./readme4.js", import.meta.url))};
+    process.stdin.on("data", () => store.load("nobody").then((held) => console.log("held:", held), (error) => console.log(error.message)));
+    console.log("ready");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], {
+    stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, STORE_KEY: oldKey.toString("base64"), PGAPPNAME: "readme" },
+  });
+  t.after(() => child.kill());
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const says = async () => {
+    const { value, done } = await lines.next();
+    assert.ok(!done, "the process ended");
+    return String(value);
+  };
+  assert.equal(await says(), "ready");
+  const { rowCount } = await observer.query("select pg_terminate_backend(pid, 60000) from pg_stat_activity where application_name = 'readme'");
+  assert.equal(rowCount, 1);
+  do child.stdin.write("load\n"); while (await says() !== "held: undefined"); // the first may meet the session that has gone
 });

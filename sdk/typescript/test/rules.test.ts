@@ -267,3 +267,29 @@ test("webhooks", () => {
     assert.throws(wrong, WebhookError);
   }
 });
+
+test("a refresh that begins while the end waits is waited for, too", async () => {
+  const store = new MemoryStore();
+  const answers: (() => void)[] = [];
+  const client = await connected(store, () => new Promise((resolve) => answers.push(() => resolve(tokens()))));
+  const lock = await store.lock("bob");
+  await lock.save((await store.load("ada"))!);
+  await lock.unlock();
+  const answered = async (n: number) => {
+    while (answers.length <= n) await everythingElse();
+    return answers[n]!;
+  };
+  const first = client.refresh("ada");
+  const answer = await answered(0);
+  let over = false;
+  const end = client.wait().then(() => (over = true));
+  const second = client.refresh("bob");
+  const next = await answered(1);
+  answer();
+  await first;
+  for (let i = 0; i < 5; i++) await everythingElse();
+  assert.equal(over, false, "the process ends in the middle of a refresh");
+  next();
+  await end;
+  assert.equal((await second).state, "active");
+});

@@ -54,7 +54,11 @@ func TestPythonSDK(t *testing.T) {
 	program, _, _ = strings.Cut(program, "```")
 	u := newSDKUser(t, e, connect.NewMemoryStore())
 	example := exec.CommandContext(t.Context(), "/usr/bin/python3", "-B", "-c", program)
-	example.Env = append(environment, "PORT=0", "CONNECT_BASE_URL="+u.Base, "CONNECT_CLIENT_ID="+u.Partner.ID.String(),
+	// The machine's day begins before that of UTC. A read may end tomorrow in UTC, and not later.
+	example.Env = append(environment, "TZ=EAST-24", "PORT=0", "CONNECT_BASE_URL="+u.Base, "CONNECT_CLIENT_ID="+u.Partner.ID.String(),
 		"CONNECT_CLIENT_SECRET="+u.Partner.Secret, "CONNECT_CALLBACK_URL="+u.Partner.CallbackURL)
 	u.playReadme(t, example)
+	example = exec.CommandContext(t.Context(), "/usr/bin/python3", "-B", "-c", program)
+	example.Dir = folder
+	endReadme(t, example)
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +77,9 @@ func TestTypeScriptSDK(t *testing.T) {
 	example.Env = append(environment, "PORT=0", "CONNECT_BASE_URL="+u.Base, "CONNECT_CLIENT_ID="+u.Partner.ID.String(),
 		"CONNECT_CLIENT_SECRET="+u.Partner.Secret, "CONNECT_CALLBACK_URL="+u.Partner.CallbackURL)
 	u.playReadme(t, example)
+	example = exec.CommandContext(t.Context(), "node", "compiled/readme1.js")
+	example.Dir = folder
+	endReadme(t, example)
 }
 
 // shared is a store in PostgreSQL that another language uses, too.
@@ -127,8 +132,87 @@ func (s shared) check(t *testing.T, language string) {
 	}
 }
 
-// playReadme connects a user with the program of the README, and reads.
+// playReadme connects a user with the program of the README, and reads. The program outlives a read that fails in the middle of a page.
 func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
+	t.Helper()
+	get := startReadme(t, example)
+	begun, _ := get("/connect")
+	if begun == nil {
+		t.Fatal("/connect sends the browser nowhere")
+	}
+	get("/callback?" + u.Authorize(t, begun.String()).Encode())
+	for range 4 { // as often as the client tries
+		u.Faults.Plant("cycling-activities", e2e.FaultUnavailable)
+	}
+	if _, text := get("/"); !strings.Contains(text, "data_unavailable") {
+		t.Errorf("with rides that cannot be read the page says %q", text)
+	}
+	if _, text := get("/"); !strings.Contains(text, ": 4321 steps\n") || strings.Count(text, " m\n") != 3 {
+		t.Errorf("the page says %q", text)
+	}
+	if err := example.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	_ = example.Wait() // of a signal
+}
+
+// endReadme has the program of the README end as a deployment ends it, in the middle of a refresh, which it does not cut off.
+func endReadme(t *testing.T, example *exec.Cmd) {
+	t.Helper()
+	refreshes, mayAnswer, cutOff := make(chan struct{}), make(chan struct{}), false
+	service := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lifetime := 0 // so that the first read refreshes
+		switch {
+		case r.URL.Path != "/oauth/token":
+			_, _ = io.WriteString(w, `{"data":[],"meta":{"next_cursor":null}}`)
+			return
+		case r.PostFormValue("grant_type") == "refresh_token":
+			lifetime = 300
+			close(refreshes)
+			select {
+			case <-mayAnswer:
+			case <-r.Context().Done():
+				cutOff = true
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"grant_id":"7b0a8f0d-9f21-4c8e-9c6c-4f1f7d3e52a4","history_from":"2026-11-20","connection_version":"1","token_type":"Bearer",
+			"access_token":"svca_a","refresh_token":"svcr2_r","expires_in":%d,"scope":"daily_steps:read"}`, lifetime)
+	}))
+	defer service.Close()
+	trusted := filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: service.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	example.Env = append(os.Environ(), "PORT=0", "NO_PROXY=127.0.0.1", "SSL_CERT_FILE="+trusted, "NODE_EXTRA_CA_CERTS="+trusted, "CONNECT_BASE_URL="+service.URL,
+		"CONNECT_CLIENT_ID=id", "CONNECT_CLIENT_SECRET=secret", "CONNECT_CALLBACK_URL=https://partner.example/callback")
+	get := startReadme(t, example)
+	begun, _ := get("/connect")
+	get("/callback?code=c&state=" + begun.Query().Get("state"))
+	go get("/")
+	<-refreshes
+	if err := example.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- example.Wait() }()
+	select {
+	case err := <-ended:
+		t.Errorf("the program ends in the middle of a refresh: %v", err)
+	case <-time.After(500 * time.Millisecond):
+		close(mayAnswer)
+		if err := <-ended; err != nil {
+			t.Errorf("the program ends with: %v", err)
+		}
+	}
+	service.Close()
+	if cutOff {
+		t.Error("the refresh was cut off")
+	}
+}
+
+// startReadme starts the program of the README. get asks it for a page.
+func startReadme(t *testing.T, example *exec.Cmd) (get func(path string) (location *url.URL, body string)) {
 	t.Helper()
 	printed, err := example.StdoutPipe()
 	if err != nil {
@@ -139,6 +223,7 @@ func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
 	if err := example.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = example.Process.Kill() })
 	line, err := bufio.NewReader(printed).ReadString('\n')
 	port := regexp.MustCompile(`port: ([0-9]+)`).FindStringSubmatch(line)
 	if port == nil {
@@ -146,34 +231,20 @@ func (u *sdkUser) playReadme(t *testing.T, example *exec.Cmd) {
 		_ = example.Wait()
 		t.Fatalf("the program of the README says %q, %v\n%s", line, err, failures.String())
 	}
-	base := "http://127.0.0.1:" + port[1]
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	get := func(path string) (location *url.URL, body string) {
-		t.Helper()
-		answer, err := browser.Get(base + path)
+	return func(path string) (location *url.URL, body string) {
+		answer, err := browser.Get("http://127.0.0.1:" + port[1] + path)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err.Error()
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
 		location, _ = answer.Location()
+		if err != nil {
+			return location, err.Error()
+		}
 		return location, string(text)
 	}
-	begun, _ := get("/connect")
-	if begun == nil {
-		t.Fatal("/connect sends the browser nowhere")
-	}
-	get("/callback?" + u.Authorize(t, begun.String()).Encode())
-	if _, text := get("/"); !strings.Contains(text, ": 4321 steps\n") || strings.Count(text, " m\n") != 3 {
-		t.Errorf("the page says %q", text)
-	}
-	if err := example.Process.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
-	_ = example.Wait() // of a signal
 }
 
 // control lets another program play the partner's user and plant faults. The goroutine of the test carries out its requests, in

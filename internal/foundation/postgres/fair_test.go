@@ -5,10 +5,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -475,4 +478,58 @@ func TestLateStatementIsNotAttempted(t *testing.T) {
 			t.Errorf("%s: %v, not attempted: %t", way, err, work.NotAttempted(err))
 		}
 	}
+}
+
+// A login that goes on to another host keeps its turn. While the first host is away or a standby, logins would otherwise wait for one another.
+func TestLoginWithSeveralHostsHasOneTurn(t *testing.T) {
+	t.Parallel()
+	const logins = 2 // at a time
+	away, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	var together atomic.Bool
+	go func() {
+		var asked []net.Conn
+		for {
+			conn, err := away.Accept()
+			if err != nil {
+				return
+			}
+			if asked = append(asked, conn); len(asked) == logins || !together.Load() {
+				for _, conn := range asked {
+					_ = conn.Close()
+				}
+				asked = nil
+			}
+		}
+	}()
+	at, err := url.Parse(pgtest.New(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Host = away.Addr().String() + "," + at.Host
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit/2) // less than a login has
+	defer cancel()
+	pool, err := postgres.Open(ctx, at.String(), postgres.WithLimits(wait.Patient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	held, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback(ctx) }()
+	together.Store(true)
+	var all sync.WaitGroup
+	for range logins {
+		all.Go(func() {
+			if _, err := pool.Exec(ctx, "select pg_sleep(0.1)"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -266,11 +266,10 @@ func prepareConfig(config *pgxpool.Config, url string, opts []Option) *Options {
 		closeAtOnce(c)
 		return nil
 	}
-	database := clock.Of(o.shift)
-	o.database = database
+	o.database = clock.Of(o.shift)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise each id is converted through text
-		database.FillIn(conn.TypeMap())
+		o.database.FillIn(conn.TypeMap())
 		// A statement that waited for a row decides by its newest version, whatever the database's default. Poolers refuse this setting at
 		// the start of a connection.
 		_, err := conn.Exec(ctx, "set default_transaction_isolation = 'read committed'", pgx.QueryExecModeSimpleProtocol)
@@ -308,14 +307,18 @@ func closeAtOnce(config *pgx.ConnConfig) {
 // has to begin with when it runs again, each of them with a process, and the more there are, the more are given up meanwhile.
 func takeTurns(config *pgx.ConnConfig, logins chan struct{}) {
 	dial := config.DialFunc
+	var before atomic.Pointer[func() bool] // keeps the turn of the login's attempt before; pgx may be dialing to cancel that one
 	config.DialFunc = func(attempt context.Context, network, address string) (net.Conn, error) {
-		select {
-		case logins <- struct{}{}:
-		case <-attempt.Done():
-			return nil, attempt.Err()
+		if keep := before.Swap(nil); keep == nil || !(*keep)() { // logins that go on to another host would wait for one another
+			select {
+			case logins <- struct{}{}:
+			case <-attempt.Done():
+				return nil, attempt.Err()
+			}
 		}
 		conn, err := dial(attempt, network, address)
-		context.AfterFunc(attempt, func() { <-logins }) // it ends with the login, because it has the time limit of a connection
+		keep := context.AfterFunc(attempt, func() { <-logins }) // it ends with the login, because it has the time limit of a connection
+		before.Store(&keep)
 		return conn, err
 	}
 }

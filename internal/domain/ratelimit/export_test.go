@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // These are exported for tests.
 const (
@@ -11,6 +15,15 @@ const (
 
 // SetTimeLimit sets the time limit of a question to the store.
 func (l *Limiter) SetTimeLimit(d time.Duration) { l.timeLimit = d }
+
+// Unreleased returns how many leases of a client wait for their release.
+func (l *Limiter) Unreleased(clientID uuid.UUID) int {
+	known, _ := l.clients.Load(clientID)
+	c := known.(*client)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
+}
 
 // At has the store take the age of connections from another clock.
 func (r *Redis) At(now func() time.Time) { r.now = now }

@@ -32,6 +32,7 @@
 //   - If the address of Redis leads to another server, the limiter decides there, although the old one keeps its connections and answers: a
 //     refusal that the state of a server explains, and a time limit, end the connections (TestRedisSwitchover, TestRedisRefusals).
 //   - A state that is lost after it says nothing more changes no decision (TestRuleFullAfter).
+//   - While the store refuses texts, requests do not get more expensive (TestStoreThatRefusesTexts).
 //
 // The only clock is the database's: now is when the database authenticated the request.
 //
@@ -310,7 +311,7 @@ func (c *client) answer(ctx context.Context) {
 	c.loaded, c.state, c.stored = err == nil, next, stored
 	var unowned []lease
 	when := ready
-	if err != nil { // nobody knows what the store holds: leases are released with the client's next question
+	if err != nil { // nobody knows what the store holds: leases, up to a bound, are released with the client's next question
 		unowned, when = unreleased, postponed
 	} else if waiting := admissions[len(decisions):]; len(waiting) > 0 {
 		admissions = admissions[:len(decisions)]
@@ -323,7 +324,7 @@ func (c *client) answer(ctx context.Context) {
 	for i, decision := range decisions {
 		decision.client = c
 		admissions[i].decision = decision
-		if decision.Allowed && (err != nil || admissions[i].left) {
+		if decision.Allowed && (err != nil || admissions[i].left) && len(unowned) < 2*c.policy.ConcurrentReads {
 			unowned = append(unowned, decision.lease)
 		}
 	}

@@ -23,6 +23,7 @@ type memory struct {
 	before func() // is done once before a text is compared
 	away   bool   // once, when the text is loaded next
 	lost   bool   // once, when a text is to be set next: nothing is set, and nobody knows
+	full   bool   // nothing is set, as by a Redis that is full
 }
 
 func (m *memory) ID(context.Context) (string, error) { return "memory", nil }
@@ -46,7 +47,7 @@ func (m *memory) CompareAndSet(_ context.Context, _ uuid.UUID, old, next string,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lost {
+	if m.lost || m.full {
 		m.lost = false
 		return false, errors.New("away")
 	}
@@ -154,6 +155,34 @@ func TestReleaseAfterAFailedQuestion(t *testing.T) {
 	}
 	if got := admit(t, server, id, policy, start); got.Reason != ratelimit.ReasonConcurrency {
 		t.Errorf("with a read at each server: %+v", got)
+	}
+}
+
+// A store that loads texts and refuses new ones, as a Redis does that is full, may do so for hours. Requests leave nothing behind that the next
+// ones would have to go through. A read that ends meanwhile is released afterwards.
+func TestStoreThatRefusesTexts(t *testing.T) {
+	t.Parallel()
+	store, id := new(memory), uuid.New()
+	policy := ratelimit.Policy{RequestsPerMinute: 1, Burst: 10, ConcurrentReads: 2}
+	server := patient(store)
+	ended := admit(t, server, id, policy, start)
+	store.full = true
+	for range 1000 {
+		if got, err := server.Admit(t.Context(), id, policy, start); err == nil {
+			t.Fatalf("the store is full: %+v", got)
+		}
+	}
+	if err := ended.Release(t.Context()); err == nil {
+		t.Error("a lease was released in a store that is full")
+	}
+	if n := server.Unreleased(id); n > 3*policy.ConcurrentReads {
+		t.Errorf("%d leases wait for their release", n)
+	}
+	store.full = false
+	for range policy.ConcurrentReads {
+		if got := admit(t, server, id, policy, start); !got.Allowed {
+			t.Errorf("afterwards: %+v", got)
+		}
 	}
 }
 

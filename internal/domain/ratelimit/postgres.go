@@ -34,9 +34,8 @@ func (p Postgres) Load(ctx context.Context, clientID uuid.UUID) (string, error) 
 }
 
 // CompareAndSet implements [Store]. A row lives as long as its client.
-func (p Postgres) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, _ time.Duration) (bool, error) {
+func (p Postgres) CompareAndSet(ctx context.Context, clientID uuid.UUID, old, next string, _ time.Duration) (_ bool, err error) {
 	var changed int64
-	var err error
 	if old == "" {
 		changed, err = p.queries.SetFirstState(ctx, ratelimitdb.SetFirstStateParams{ClientID: clientID, State: next})
 	} else {

@@ -57,6 +57,8 @@ func TestFormsOfAnswers(t *testing.T) {
 		"chunks that break off":       {"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nwell", 200, "well", "the connection broke"},
 		"both lengths":                {"HTTP/1.1 200 OK\nContent-Length: 9\nTransfer-Encoding: chunked\n\n4\nwell\n0\n\n", 200, "well", ""},
 		"two lengths":                 {"HTTP/1.1 200 OK\nContent-Length: 4\nContent-Length: 5\n\nwell", 0, "", "no valid response"},
+		"a status below 100":          {"HTTP/1.1 099 What\nContent-Length: 0\n\n", 0, "", "no valid response"},
+		"a status of zeros":           {"HTTP/1.1 000 Nothing\nContent-Length: 4\n\nwell", 0, "", "no valid response"},
 		"HTTP/2":                      {"\x00\x00\x00\x04\x00\x00\x00\x00\x00", 0, "", "no valid response"},
 		"hints without end":           {strings.Repeat("HTTP/1.1 103 Early Hints\nX: "+strings.Repeat("x", 100)+"\n\n", 1000), 0, "", "no valid response"},
 	} {

@@ -164,6 +164,9 @@ func (s *sender) post(
 		return Attempt{Fault: faultOf(err)}, 0
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode < 100 { // net/http takes any three digits
+		return Attempt{Fault: faultOf(nil)}, 0
+	}
 	attempt.Status = response.StatusCode
 	if attempt.Response, err = io.ReadAll(io.LimitReader(response.Body, maxResponse)); err == nil {
 		err = ctx.Err() // the response may have ended because we closed the connection

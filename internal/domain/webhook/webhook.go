@@ -30,6 +30,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -113,9 +114,9 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 		queries:     webhookdb.New(pool),
 		lists:       webhookdb.New(postgres.Replanned{Pool: pool}),
 		keys:        keys,
-		random:      settings.Random,
+		random:      cmp.Or(settings.Random, rand.Reader),
 		window:      settings.Window,
-		logger:      settings.Logger,
+		logger:      cmp.Or(settings.Logger, slog.New(slog.DiscardHandler)),
 		limits:      settings.Limits,
 		settled:     settings.Settled,
 		costly:      settings.Costly,
@@ -138,12 +139,6 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Webh
 	}
 	if w.trace == nil {
 		w.trace = func(ctx context.Context, _ string) (context.Context, func(bool)) { return ctx, func(bool) {} }
-	}
-	if w.random == nil {
-		w.random = rand.Reader
-	}
-	if w.logger == nil {
-		w.logger = slog.New(slog.DiscardHandler)
 	}
 	if settings.Transport != nil {
 		w.sender.client.Transport = settings.Transport(w.sender.client.Transport)

@@ -3,7 +3,8 @@
 //
 // # Invariants
 //
-//   - No log line contains a credential. Every line passes through [credential.Redact] (TestLoggerRedacts).
+//   - No log line contains a credential. Every line passes through [credential.Redact] (TestLoggerRedacts), and libraries print none
+//     (TestLibrariesPrintNothing).
 //   - An event names the operation. It never contains the path, the query, a header or a network address, because paths contain
 //     grant ids and queries contain codes (TestOneEventForEachRequest).
 //
@@ -33,8 +34,9 @@ func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 }
 
 // NewGatheringLogger is like [NewLogger], but buffers lines for at most a tenth of a second. A warning or an error is written at once,
-// with the lines before it. Call flush at the end.
+// with the lines before it. Call flush at the end. From then on libraries print nothing by themselves: it may hold what a webhook's receiver sent.
 func NewGatheringLogger(w io.Writer, level slog.Leveler) (logger *slog.Logger, flush func()) {
+	log.SetOutput(io.Discard)
 	lines := &lineWriter{w: w, delay: 100 * time.Millisecond}
 	return newLogger(lines, level), lines.flush
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -159,5 +162,41 @@ func TestGatheringLogger(t *testing.T) {
 	flush()
 	if len(out) > 0 {
 		t.Errorf("wrote %q again", <-out)
+	}
+}
+
+// Libraries print by themselves what a peer sent: net/http does it if a webhook's receiver sends more than its answer. While the service logs,
+// that is not printed.
+func TestLibrariesPrintNothing(t *testing.T) { //nolint:paralleltest // there is one standard logger
+	var printed, logged bytes.Buffer
+	log.SetOutput(&printed)
+	defer log.SetOutput(os.Stderr)
+	_, flush := NewGatheringLogger(&logged, slog.LevelDebug)
+	closed := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(closed)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n"+credentials[0]+body)
+		_, _ = io.Copy(io.Discard, conn) // until the caller has seen it
+	}))
+	defer receiver.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, receiver.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := new(http.Transport).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	<-closed
+	flush()
+	if printed.Len()+logged.Len() > 0 {
+		t.Errorf("printed %q, logged %q", &printed, &logged)
 	}
 }

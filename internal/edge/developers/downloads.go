@@ -20,7 +20,7 @@ import (
 const (
 	maxDownloads = 64               // at the same time
 	maxOfNetwork = 8                // of them for one network
-	maxReaders   = 64               // of the site at the same time: each holds a place of the server while it waits for its turn
+	maxReaders   = 64               // of the site at the same time, and as many that are alone in their network: each holds a place of the server
 	maxHere      = 16               // of them in one network
 	maxRate      = 8 << 20          // bytes a second of all together, and of the site's; encrypting them takes a tenth of a processor
 	maxBurst     = 256 << 10        // bytes; more than [http.ServeContent] writes at once
@@ -47,7 +47,7 @@ func newPace() *pace {
 func (p *pace) enter(network netip.Prefix) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= maxReaders || p.readers[network] >= maxHere {
+	if here := p.readers[network]; here >= maxHere || here > 0 && p.all >= maxReaders || p.all >= 2*maxReaders {
 		return false
 	}
 	p.all++

@@ -187,8 +187,8 @@ func TestPagesShareTheRate(t *testing.T) {
 		for len(all) <= maxReaders { // with the one that was refused
 			read(10+len(all), 1)
 		}
-		if c := asked(t, &site, Path, 199, 0); c.Code != http.StatusServiceUnavailable {
-			t.Errorf("beside all that may read, one gets %d", c.Code)
+		if c := asked(t, &site, Path, 200, 0); c.Code != http.StatusServiceUnavailable {
+			t.Errorf("beside all that may read, a second one of a network gets %d", c.Code)
 		}
 		<-time.After(time.Second / 4)
 		sent := int64(0)
@@ -203,6 +203,31 @@ func TestPagesShareTheRate(t *testing.T) {
 			t.Errorf("when all have read: %d", c.Code)
 		}
 		<-time.After(time.Minute)
+	})
+}
+
+// A few networks whose readers take nothing do not keep the site from others: one that has no reader gets a place, up to a bound.
+func TestReadersWhoTakeNothing(t *testing.T) {
+	t.Parallel()
+	site := *newSite(t)
+	synctest.Test(t, func(t *testing.T) {
+		site.pace = newPace()
+		for n := range maxReaders {
+			asked(t, &site, Path+"openapi.yaml", n/maxHere, 1)
+		}
+		other := asked(t, &site, Path+"openapi.yaml", 200, 0)
+		<-time.After(time.Second)
+		if size := int64(len(site.files["openapi.yaml"].Content)); other.Code != http.StatusOK || other.taken.Load() != size {
+			t.Errorf("another network gets %d, and %d bytes of %d", other.Code, other.taken.Load(), size)
+		}
+		for n := range maxReaders {
+			asked(t, &site, Path+"openapi.yaml", 100+n, 1)
+		}
+		for _, network := range []int{0, 100, 200} {
+			if c := asked(t, &site, Path, network, 0); c.Code != http.StatusServiceUnavailable {
+				t.Errorf("beside all that may read, network %d gets %d", network, c.Code)
+			}
+		}
 	})
 }
 

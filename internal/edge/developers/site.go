@@ -30,7 +30,7 @@
 //     (TestGoExamples, TestTypeScriptExamples, TestQuickStart).
 //   - A file with a version in its name never changes (TestServing).
 //   - The site serves only GET and HEAD, and knows nothing of the rest of the service (TestServing). It sends few bytes a second, to few
-//     readers at the same time, and each network has a part of both (TestPagesShareTheRate).
+//     readers at the same time, and each network has a part of both (TestPagesShareTheRate, TestReadersWhoTakeNothing).
 //   - Of a folder with programs only those are served that its SHA256SUMS lists (TestReleasedPrograms). Few are sent at the same time and few
 //     bytes a second, of which each network has a part (TestDownloadsShareTheRate, TestNetworksShareThePlaces). A slow download gives way
 //     (TestSlowDownloadsGiveWay).

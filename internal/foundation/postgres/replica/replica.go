@@ -216,7 +216,7 @@ func Read[T any](
 	limited, cancel := context.WithTimeout(ctx, r.limits.Replica)
 	answer, err := ask(limited, standby.pool)
 	cancel()
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, work.ErrGone) { // the last: before the replica was asked
 		r.answered.Add(1)
 		return answer, err
 	}

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,9 +15,12 @@ import (
 	"connect-svc/internal/app"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/foundation/credential"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/postgres/clock"
 	"connect-svc/internal/foundation/postgres/migrate"
+	standbys "connect-svc/internal/foundation/postgres/replica"
 	"connect-svc/internal/foundation/telemetry"
+	"connect-svc/internal/foundation/work"
 	"connect-svc/internal/local/embedded"
 	"connect-svc/internal/testing/e2e"
 	"connect-svc/internal/testing/edgetest"
@@ -142,6 +147,12 @@ func TestReadReplica(t *testing.T) {
 	}
 	if got := r.App.Replicas.Counts(); got.Answered != 1 || got.Failed != 0 || got.Used != 1 {
 		t.Fatalf("%+v, want one read answered by the replica", got)
+	}
+
+	// A caller who leaves while there is no place in the replica's pool says nothing about the replica.
+	_, err := standbys.Read(t.Context(), r.DB.Pool, r.App.Replicas, func(context.Context, *postgres.Pool) (bool, error) { return false, work.ErrGone })
+	if got := r.App.Replicas.Counts(); !errors.Is(err, work.ErrGone) || got.Used != 1 || got.Failed != 0 {
+		t.Errorf("a caller left: %v, %+v", err, got)
 	}
 
 	// A primary that rests makes the replica no older.

@@ -46,7 +46,7 @@ func (s *Store) ImportCyclingActivities(ctx context.Context, file io.Reader, opt
 }
 
 // importFile copies the rows to a staging table that only this transaction sees, sorts them, and merges them from there part by part.
-// So the rows that others read are locked only at the end, and always in one order, which prevents deadlocks between imports.
+// So the rows that others read are locked only at the end. After a deadlock the import begins again from there.
 func importFile[R record](
 	ctx context.Context, pool *postgres.Pool, file io.Reader, options ImportOptions,
 	into table, header []string, parse func(row []string, now time.Time) (R, rowErrors),
@@ -96,7 +96,7 @@ func importFile[R record](
 }
 
 // mergeStaged writes the staged rows and adds to result. It works in a savepoint, which keeps the staged rows after an error. If another
-// transaction stores one of the new rows at the same time, it begins again, and merges all of them.
+// transaction stores one of the new rows at the same time, or each waits for the other, it begins again, and merges all of them.
 func mergeStaged(
 	ctx context.Context, tx pgx.Tx, into table, usersLocked, notify bool, progress func(share float64), result *Result,
 ) error {
@@ -113,7 +113,7 @@ select distinct on (KEY) line, COLUMNS from staged order by KEY, `+into.newest()
 				return writePart(ctx, tx, into, part, usersLocked, notify, overtaken, &written)
 			})
 		})
-		if !postgres.Is(err, postgres.UniqueViolation) {
+		if !postgres.Is(err, postgres.UniqueViolation) && !postgres.Is(err, postgres.DeadlockDetected) {
 			result.Inserted, result.Updated, result.Outdated = written.Inserted, written.Updated, written.Outdated
 			return err
 		}

@@ -211,3 +211,53 @@ func (w world) poolOfPlainRole(t *testing.T) *postgres.Pool {
 	})
 	return pool
 }
+
+// An import inserts the new rows of a part before it changes the others, and a batch writes its rows in one order. If each waits for the
+// other, both are taken in the end.
+func TestImportMeetsBatch(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	w := newImportWorld(t)
+	user := uuid.MustParse(userU)
+	between, err := w.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer between.Rollback(t.Context()) //nolint:errcheck // it was rolled back, or the test has failed
+	if _, err := between.Exec(t.Context(), "insert into daily_steps values ($1, '2026-04-02', 7)", user); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan error, 2)
+	go func() {
+		var batch activity.Batch
+		for n, date := range []string{"2026-04-01", "2026-04-02", "2026-04-03"} {
+			batch.DailySteps = append(batch.DailySteps, activity.StepsRecord{UserID: user, Date: day(date), Steps: n})
+		}
+		_, err := w.Put(t.Context(), batch)
+		outcomes <- err
+	}()
+	w.waiting(t, 1)
+	go func() {
+		file := stepsHeader + names.Replace("U,2026-04-01,5\nU,2026-04-03,6\n")
+		_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{})
+		outcomes <- err
+	}()
+	w.waiting(t, 2)
+	if err := between.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-outcomes, <-outcomes); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 5;2026-04-02 1;2026-04-03 6" && got != "2026-04-01 0;2026-04-02 1;2026-04-03 2" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
+// waiting waits until so many statements wait for locks.
+func (w world) waiting(t *testing.T, statements int) {
+	t.Helper()
+	wait.Until(t, fmt.Sprint(statements, " statements wait"), func() bool {
+		return pgtest.Value[bool](t, w.DB, "select count(*) >= $1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'", statements)
+	})
+}

@@ -188,8 +188,7 @@ func (d dataset) write(ctx context.Context, tx pgx.Tx, state databaseState) erro
 	return nil
 }
 
-// lockRows locks the rows that a batch removes or writes, in the order in which a merge locks them. This prevents deadlocks with
-// imports.
+// lockRows locks the rows that a batch removes or writes, in the order in which a merge locks them. This makes deadlocks with imports rare.
 func (d dataset) lockRows(ctx context.Context, tx pgx.Tx) error {
 	both := d.removed
 	both.arrays = make([][]any, len(both.key))

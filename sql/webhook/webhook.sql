@@ -95,6 +95,7 @@ returning client_id;
 select * from webhook_events
 where (sqlc.narg(client_id)::uuid is null or client_id = sqlc.narg(client_id))
     and (sqlc.narg(user_id)::uuid is null or user_id = sqlc.narg(user_id))
+    and (sqlc.narg(grant_id)::uuid is null or grant_id = sqlc.narg(grant_id))
     and (sqlc.narg(state)::text is null or state = sqlc.narg(state))
     and (created_at, event_id) > (@after_time::timestamptz, @after_id::uuid)
 order by created_at, event_id

@@ -647,15 +647,17 @@ const listWebhookEvents = `-- name: ListWebhookEvents :many
 select user_id, event_id, client_id, type, grant_id, connection_version, reason, datasets, first_date, last_date, created_at, state, attempts, attempts_before, queued, ready, due_at, leased_until, about_client_id from webhook_events
 where ($1::uuid is null or client_id = $1)
     and ($2::uuid is null or user_id = $2)
-    and ($3::text is null or state = $3)
-    and (created_at, event_id) > ($4::timestamptz, $5::uuid)
+    and ($3::uuid is null or grant_id = $3)
+    and ($4::text is null or state = $4)
+    and (created_at, event_id) > ($5::timestamptz, $6::uuid)
 order by created_at, event_id
-limit $6
+limit $7
 `
 
 type ListWebhookEventsParams struct {
 	ClientID  *uuid.UUID
 	UserID    *uuid.UUID
+	GrantID   *uuid.UUID
 	State     *string
 	AfterTime time.Time
 	AfterID   uuid.UUID
@@ -666,6 +668,7 @@ func (q *Queries) ListWebhookEvents(ctx context.Context, arg ListWebhookEventsPa
 	rows, err := q.db.Query(ctx, listWebhookEvents,
 		arg.ClientID,
 		arg.UserID,
+		arg.GrantID,
 		arg.State,
 		arg.AfterTime,
 		arg.AfterID,

@@ -26,6 +26,7 @@ func (e Event) Key() page.Key { return page.Key{At: e.CreatedAt, ID: e.ID} }
 type Filter struct {
 	ClientID uuid.UUID
 	UserID   uuid.UUID // of the connection
+	GrantID  uuid.UUID // of the connection; not of LatestFirst
 	State    State
 	After    page.Key
 	Limit    int // events in the list at most, 1 or more
@@ -45,7 +46,7 @@ func (w *Webhooks) Events(ctx context.Context, filter Filter) ([]Event, error) {
 		})
 	} else {
 		rows, err = w.lists.ListWebhookEvents(ctx, webhookdb.ListWebhookEventsParams{
-			ClientID: postgres.Null(filter.ClientID), UserID: postgres.Null(filter.UserID), State: state,
+			ClientID: postgres.Null(filter.ClientID), UserID: postgres.Null(filter.UserID), GrantID: postgres.Null(filter.GrantID), State: state,
 			AfterTime: filter.After.At, AfterID: filter.After.ID, MaxRows: int32(filter.Limit),
 		})
 	}

@@ -291,6 +291,13 @@ func TestOperatorsWebhook(t *testing.T) {
 		events[1].Type != "connection.ended" || *events[1].Reason != "operator_disconnected" || events[1].GrantId != tokens.GrantID || events[1].From != nil {
 		t.Errorf("events: %+v", events)
 	}
+	other, _ := f.ConnectNew(t, "Ride Club")
+	for client, want := range map[string][]operatorapi.WebhookEvent{id: events, other.ID.String(): {}} {
+		of := get[operatorapi.WebhookEventPage](t, f, "/operator/v1/webhook-events?client_id="+client+"&grant_id="+tokens.GrantID.String()).Data
+		if diff := cmp.Diff(want, of); diff != "" {
+			t.Errorf("events about a grant (-want +got):\n%s", diff)
+		}
+	}
 	detail := get[operatorapi.WebhookEventDetail](t, f, "/operator/v1/webhook-events/"+events[1].WebhookId)
 	if !strings.Contains(detail.Body, f.User.ID.String()) || !strings.Contains(detail.Body, partner.ID.String()) {
 		t.Errorf("the body is %s", detail.Body)

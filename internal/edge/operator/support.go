@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -144,11 +145,10 @@ func (h handlers) ListAuditLog(
 ) (operatorapi.ListAuditLogResponseObject, error) {
 	params := request.Params
 	filter := audit.Filter{Actor: orZero(params.Actor), Action: orZero(params.Action)}
-	var err error
-	if filter.Since, err = given(params.Since); err != nil {
-		return nil, err
-	}
-	if filter.Until, err = given(params.Until); err != nil {
+	var since, until error
+	filter.Since, since = given(params.Since)
+	filter.Until, until = given(params.Until)
+	if err := cmp.Or(since, until); err != nil {
 		return nil, err
 	}
 	user, client, ok, err := h.named(ctx, params)

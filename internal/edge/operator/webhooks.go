@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 func (h handlers) ReadWebhook(
 	ctx context.Context, request operatorapi.ReadWebhookRequestObject,
 ) (operatorapi.ReadWebhookResponseObject, error) {
-	body, err := h.endpoint(ctx, request.ClientId)
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
 	return operatorapi.ReadWebhook200JSONResponse(body), err
 }
 
@@ -30,10 +31,6 @@ func (h handlers) receiver(ctx context.Context, id *operatorapi.Id) error {
 		return nil
 	}
 	return h.known(ctx, oauth.Filter{ClientID: id})
-}
-
-func (h handlers) endpoint(ctx context.Context, id operatorapi.Id) (operatorapi.Webhook, error) {
-	return h.actOnEndpoint(ctx, id, h.Webhooks.Endpoint)
 }
 
 func (h handlers) actOnEndpoint(
@@ -64,7 +61,7 @@ func (h handlers) SetWebhook(
 	if err != nil {
 		return nil, err
 	}
-	body, err := h.endpoint(ctx, request.ClientId)
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
 	return operatorapi.SetWebhook200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: secret}, err
 }
 
@@ -88,7 +85,7 @@ func (h handlers) RotateWebhookSecret(
 	if err != nil {
 		return nil, err
 	}
-	body, err := h.endpoint(ctx, request.ClientId)
+	body, err := h.actOnEndpoint(ctx, request.ClientId, h.Webhooks.Endpoint)
 	return operatorapi.RotateWebhookSecret200JSONResponse{ClientId: request.ClientId, Webhook: body, WebhookSecret: &secret}, err
 }
 
@@ -146,10 +143,10 @@ func (h handlers) ListWebhookEvents(
 		if err != nil {
 			return nil, err
 		}
-		if client == uuid.Nil || filter.ClientID != uuid.Nil && filter.ClientID != client { // no event matches
+		filter.ClientID, filter.UserID, filter.GrantID = cmp.Or(filter.ClientID, client), user, *params.GrantId
+		if client == uuid.Nil || filter.ClientID != client && filter.ClientID != webhook.Operator { // no event matches
 			return operatorapi.ListWebhookEvents200JSONResponse{Data: []operatorapi.WebhookEvent{}}, nil
 		}
-		filter.ClientID, filter.UserID = client, user
 	}
 	rows, next, err := page.Read(page.List{Name: "webhook events", Filters: filter, Limit: params.Limit, Cursor: params.Cursor},
 		func(after page.Key, limit int) ([]webhook.Event, error) {

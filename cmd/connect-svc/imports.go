@@ -10,6 +10,7 @@ import (
 	"connect-svc/internal/app/settings"
 	"connect-svc/internal/domain/activity"
 	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/postgres"
 )
 
 type importCommands struct {
@@ -103,10 +104,12 @@ func (c importCommands) run(p *program, source importFile, take func(io.Reader, 
 	}
 	result, err := take(file, show)
 	finish()
-	if err != nil && p.ctx.Err() != nil {
+	switch {
+	case errors.Is(err, postgres.ErrInDoubt):
+		return errors.New("import: stopped while it was committed; the file may have been imported")
+	case err != nil && p.ctx.Err() != nil:
 		return errors.New("import: stopped; nothing was imported")
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return c.print(p, result, func(w io.Writer) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"connect-svc/gen/operatorapi"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 const walker = "6f1c2c9e-5a53-4a0e-9a39-3d2a5c1f7b10"
@@ -117,6 +119,45 @@ func TestImportInterrupted(t *testing.T) {
 	if got := stepsOf(t, db); got != "" {
 		t.Errorf("rows were taken in: %s", got)
 	}
+}
+
+// An import that is interrupted while it is committed, such as while a standby is away, does not say that nothing was imported: it may have been.
+func TestImportInterruptedAtItsEnd(t *testing.T) {
+	pgtest.NotOnCluster(t, "a shard has no trigger")
+	t.Parallel()
+	db := withWalker(t)
+	succeed(t, env(db), "user_id,date,steps\n"+walker+",2026-01-02,100\n", "import", "daily-steps", "-")
+	db.Exec(t, "create function slow() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(1); return null; end $$")
+	db.Exec(t, `create constraint trigger slow after update on daily_steps deferrable initially deferred for each row execute function slow()`)
+	commit, err := db.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer commit.Rollback(t.Context()) //nolint:errcheck // it was rolled back, or the test has failed
+	if _, err := commit.Exec(t.Context(), "select pg_advisory_xact_lock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	says, stderr := io.Pipe()
+	var stdout bytes.Buffer
+	status := make(chan int)
+	go func() {
+		file := strings.NewReader("user_id,date,steps\n" + walker + ",2026-01-02,200\n")
+		status <- run(ctx, []string{"import", "daily-steps", "-"}, env(db), file, &stdout, stderr)
+	}()
+	wait.Until(t, "the import is committed", func() bool {
+		return pgtest.Value[bool](t, db, "select exists (select from pg_locks where locktype = 'advisory' and not granted)")
+	})
+	interrupt()
+	line, err := bufio.NewReader(says).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := commit.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkRefusal(t, outcome{<-status, stdout.String(), line}, statusFailed, []string{"stopped", "the file may have been imported"})
+	wait.Until(t, "it is imported", func() bool { return stepsOf(t, db) == "2026-01-02=200" })
 }
 
 func TestAdjust(t *testing.T) {

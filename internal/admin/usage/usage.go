@@ -6,26 +6,18 @@
 //
 //   - Counting never waits for the database. Counts are kept in memory and added to the database every few seconds and when
 //     the service stops (TestRunWritesWhatIsLeft).
-//
 //   - The rows hold the sum over all servers (TestManyServersAtOnce).
-//
 //   - Memory is bounded. While the database is down, counts beyond the bound are dropped, and the log says so
 //     (TestCountsWaitWithinBounds).
-//
 //   - Counts are kept for [retention] (TestSweep). They name a client, an operation, a status and an hour, or a client and a minute,
 //     and never a user (TestServersAddUp, users.TestDeletedUserLeavesNothing).
-//
 //   - The figures of a day are what a count of all tables gives, by client and in all (TestDaysAreAFullCount). Several servers count and
 //     fold at once (TestDaysOfManyServers), and a fold that fails leaves nothing (TestDaysWait). They are kept for [daysKept]
 //     (TestDaysOfThePast).
-//
 //   - Latencies are sums by hour and operation. A server adds them once a minute, if there were requests (TestLatencies).
-//
 //   - An error consists of fixed words, and nothing that a caller sent (TestErrorsOfAClient). A frequent kind displaces no other, and what is not
 //     kept is counted (TestFrequentErrors).
-//
 //   - A deleted user's grants go from the errors (users.TestDeletedUserLeavesNothing, TestGrantsOfErrors).
-//
 //   - Errors of unauthenticated requests that named a client are kept apart from the client's own, in memory and in the database, so
 //     that strangers displace no error of a client (TestErrorsOfANetwork).
 //

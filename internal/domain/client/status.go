@@ -79,11 +79,11 @@ type Secret struct {
 	OverlapUntil time.Time // until when the previous secret works, too, or zero if it has ended
 }
 
-// MaxOverlap is the longest time for which a replaced secret can still work.
-const MaxOverlap = 30 * 24 * time.Hour
+// maxOverlap is the longest time for which a replaced secret can still work.
+const maxOverlap = 30 * 24 * time.Hour
 
 // RotateSecret replaces the secret of a client. The previous one works for the overlap, by the database's clock: 0, or whole seconds up
-// to [MaxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: refusal.Field, refusal.OverBudget,
+// to [maxOverlap]. With 0 it has stopped working when RotateSecret returns. Older ones never work. Errors: refusal.Field, refusal.OverBudget,
 // refusal.ErrClientNotFound, refusal.ErrClientOffboarded.
 func (r *Registry) RotateSecret(ctx context.Context, id uuid.UUID, overlap time.Duration) (Secret, error) {
 	return r.rotate(ctx, id, overlap, nil)
@@ -96,7 +96,7 @@ func (r *Registry) RotateSeenSecret(ctx context.Context, id uuid.UUID, overlap t
 }
 
 func (r *Registry) rotate(ctx context.Context, id uuid.UUID, overlap time.Duration, seenUntil *time.Time) (Secret, error) {
-	if overlap < 0 || overlap > MaxOverlap || overlap%time.Second != 0 {
+	if overlap < 0 || overlap > maxOverlap || overlap%time.Second != 0 {
 		return Secret{}, refusal.Field{Path: "overlap", Problem: "must be 0 or whole seconds, at most 720h"}
 	}
 	secret, hash, err := credential.NewClientSecret(r.Random)

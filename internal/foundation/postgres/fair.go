@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -513,12 +514,19 @@ func (t *tx) query(ctx context.Context, sql string, args []any) (*rows, error) {
 	return result, err
 }
 
-// Commit commits the transaction. If ctx ends meanwhile, nobody knows whether it was committed.
+// ErrInDoubt means that the context ended while a transaction was committed: nobody knows whether it was.
+var ErrInDoubt = errors.New("it may have been committed")
+
+// Commit commits the transaction. Error: ErrInDoubt.
 func (t *tx) Commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // and it can be rolled back
 	}
-	return t.end(ctx, t.Tx.Commit)
+	err := t.end(ctx, t.Tx.Commit)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
+	}
+	return err
 }
 
 // Rollback rolls the transaction back, unless it has ended. It does not wait longer than ctx lasts.

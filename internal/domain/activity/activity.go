@@ -99,20 +99,12 @@ func (d Day) With(delta int) Day {
 
 // Day returns the figures of a date of a user, for support. Errors: refusal.ErrUserNotFound.
 func (s *Store) Day(ctx context.Context, dataset Adjusted, userID uuid.UUID, date time.Time) (Day, error) {
-	var day Day
-	var err error
 	if dataset == AdjustedCycling {
-		var row activitydb.GetCyclingOfDayRow
-		row, err = activitydb.New(s.pool).GetCyclingOfDay(ctx, activitydb.GetCyclingOfDayParams{
-			UserID: userID, Day: date, Since: date, Until: date.AddDate(0, 0, 1),
-		})
-		day = Day(row)
-	} else {
-		var row activitydb.GetStepsOfDayRow
-		row, err = activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
-		day = Day(row)
+		row, err := activitydb.New(s.pool).GetCyclingOfDay(ctx, activitydb.GetCyclingOfDayParams{UserID: userID, Day: date, Since: date, Until: date.AddDate(0, 0, 1)})
+		return Day(row), postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
 	}
-	return day, postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
+	row, err := activitydb.New(s.pool).GetStepsOfDay(ctx, activitydb.GetStepsOfDayParams{UserID: userID, Day: date})
+	return Day(row), postgres.WrapNoRows("activity: day", err, refusal.ErrUserNotFound)
 }
 
 // Amount counts the stored rows of a user.

@@ -254,6 +254,54 @@ func TestImportMeetsBatch(t *testing.T) {
 	}
 }
 
+// Batches that wait for the rows of an import do not keep those of other users waiting, and are written after it.
+func TestImportLeavesOtherBatches(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node does not know what its shards wait for")
+	t.Parallel()
+	w := newImportWorld(t)
+	other := w.newUser(t, "UTC")
+	stored, finish, imported := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		file := stepsHeader + names.Replace("U,2026-04-02,5\n")
+		_, err := w.ImportDailySteps(t.Context(), strings.NewReader(file), activity.ImportOptions{Progress: func(p intake.Progress) {
+			if p.Storing && p.Stored == 1 {
+				close(stored)
+				<-finish
+			}
+		}})
+		imported <- err
+	}()
+	<-stored
+	const batches = 8 // twice as many as are written at a time
+	written := make(chan error, batches)
+	for range batches {
+		go func() {
+			record := activity.StepsRecord{UserID: uuid.MustParse(userU), Date: day("2026-04-02"), Steps: 7}
+			_, err := w.Put(t.Context(), activity.Batch{DailySteps: []activity.StepsRecord{record}})
+			written <- err
+		}()
+	}
+	w.waiting(t, 4)
+	w.putSteps(t, other, "2026-04-02", 9)
+	select {
+	case err := <-written:
+		t.Errorf("a batch of the import's user ended first: %v", err)
+	default:
+	}
+	close(finish)
+	if err := <-imported; err != nil {
+		t.Error(err)
+	}
+	for range batches {
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(w.stored(t, "daily_steps"), ";"); got != "2026-04-01 1000;2026-04-02 7;2026-04-02 9" {
+		t.Errorf("stored: %s", got)
+	}
+}
+
 // waiting waits until so many statements wait for locks.
 func (w world) waiting(t *testing.T, statements int) {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/timezone"
+	"connect-svc/internal/foundation/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -78,23 +79,30 @@ func (s *Store) putAnd(ctx context.Context, batch Batch, also func(pgx.Tx, Batch
 	return prepared.result, nil
 }
 
-// write runs act in a transaction, when it is a batch's turn. act can be repeated.
+// write runs act in a transaction, when it is a batch's turn. act can be repeated. A batch that waits for the rows of a transaction that goes on,
+// such as an import, leaves its turn to others and tries again, so that it keeps nobody else waiting.
 func (s *Store) write(ctx context.Context, act func(pgx.Tx, databaseState) error) error {
-	if err := s.batches.Acquire(ctx); err != nil {
-		return fmt.Errorf("activity: put: %w", err)
+	for end := time.Now().Add(28 * time.Second); ; { // the request of a batch may take 30 s (decisions, section 5)
+		if err := s.batches.Acquire(ctx); err != nil {
+			return fmt.Errorf("activity: put: %w", err)
+		}
+		err := func() error {
+			defer s.batches.Release()
+			return postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(ctx, "select set_config('statement_timeout', '28s', true), set_config('lock_timeout', '1s', true)"); err != nil {
+					return err
+				}
+				state, err := readState(ctx, tx)
+				if err != nil {
+					return err
+				}
+				return act(tx, state)
+			})
+		}()
+		if !postgres.Is(err, postgres.LockNotAvailable) || time.Now().After(end) || !work.Pause(ctx, 100*time.Millisecond) {
+			return postgres.Wrap("activity: put", err)
+		}
 	}
-	defer s.batches.Release()
-	return postgres.Wrap("activity: put", postgres.InTxAgain(ctx, s.pool, func(tx pgx.Tx) error {
-		// The request of a batch may take 30 s (decisions, section 5).
-		if _, err := tx.Exec(ctx, "set local statement_timeout = '28s'"); err != nil {
-			return err
-		}
-		state, err := readState(ctx, tx)
-		if err != nil {
-			return err
-		}
-		return act(tx, state)
-	}))
 }
 
 // prepared is a batch on its way into the database, and what came of it.

@@ -247,10 +247,7 @@ func TestReconcileAfterRestore(t *testing.T) {
 	}
 	script("backup.sh", before.URL, keyset)
 	lose()
-	asJSON, asCSV := filepath.Join(dir, "audit.json"), filepath.Join(dir, "audit.csv")
-	if err := os.WriteFile(asJSON, []byte(succeed(t, env(before), "", "audit", "list", "--output", "json")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	asCSV := filepath.Join(dir, "audit.csv")
 	file, err := os.Create(asCSV)
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +258,21 @@ func TestReconcileAfterRestore(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-
-	for _, log := range []string{asJSON, asCSV} {
+	const acts = `select (select string_agg(grant_id || ' ' || reason || ' ' || connection_version, ';' order by grant_id, connection_version)
+			from webhook_events where type = 'connection.revoked')
+		|| (select string_agg(date_trunc('milliseconds', refresh_deadline)::text, ';' order by grant_id) from connections where refresh_hash = sha256(''))`
+	first := ""
+	list := func(db *pgtest.DB, name string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(succeed(t, env(db), "", "audit", "list", "--output", "json")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	// The third log is that of a database that was restored and reconciled, and is restored once more before a partner has refreshed.
+	asJSON, again := list(before, "audit.json"), filepath.Join(dir, "again.json")
+	for _, log := range []string{asJSON, asCSV, again} {
 		after := pgtest.NewEmpty(t)
 		script("restore.sh", after.URL, keyset)
 		if may, err := postgres.MayLackCommits(t.Context(), after.Pool); err != nil || !may {
@@ -277,6 +287,14 @@ func TestReconcileAfterRestore(t *testing.T) {
 			t.Errorf("%d events, want one for each end", events)
 		}
 		reconcile(t, env(after), app.Reconciled{}, "--audit", log)
+		if got := pgtest.Value[string](t, after, acts); log == asJSON {
+			first = got
+		} else if got != first {
+			t.Errorf("%s: who ended what, and when authorizations were made, is %s, want %s", log, got, first)
+		}
+		if log != again {
+			list(after, "again.json")
+		}
 		l.check(t, after.Pool)
 		reconcile(t, env(after), app.Reconciled{}, "--audit", log)
 	}

@@ -114,11 +114,14 @@ func (l lost) acts() (last []oauth.Act) {
 }
 
 func actOf(event audit.Event) (oauth.Act, error) {
-	var detail struct{ Scopes, Reason string }
+	detail := struct {
+		Scopes, Reason, By string
+		Replayed           time.Time // of an entry that an earlier reconciliation has made: when By did it
+	}{By: event.Actor, Replayed: event.At}
 	err := json.Unmarshal(event.Detail, &detail)
 	act := oauth.Act{
-		UserID: event.UserID, ClientID: event.ClientID, Version: event.ConnectionVersion, Action: event.Action, Actor: event.Actor,
-		Reason: detail.Reason, At: event.At,
+		UserID: event.UserID, ClientID: event.ClientID, Version: event.ConnectionVersion, Action: event.Action, Actor: detail.By,
+		Reason: detail.Reason, At: detail.Replayed,
 	}
 	if act.Action == "connection.recovered" {
 		act.Action = "connection.authorized"

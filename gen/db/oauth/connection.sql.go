@@ -792,7 +792,8 @@ with given as (
 ), audited as (
     insert into audit_log (subject, actor, action, user_id, client_id, connection_version, detail)
     select replayed.user_id, $11::text, replayed.action, replayed.user_id, replayed.client_id, replayed.version,
-        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at, 'by', replayed.actor))
+        jsonb_strip_nulls(jsonb_build_object('reason', nullif(replayed.reason, ''), 'replayed', replayed.acted_at, 'by', replayed.actor,
+            'scopes', case when replayed.begins then scope_text(replayed.scopes) end))
     from replayed
 )
 select action::text as action, count(*) as connections from replayed group by action

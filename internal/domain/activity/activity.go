@@ -23,6 +23,7 @@
 //     equal start (TestPagesAreTheWholeList).
 //   - A cursor works only for the query, connection version and lifetime that it was sealed for (TestCursorIsBound).
 //   - A file or a batch is written whole or not at all, and its error names all bad rows, up to a hundred (TestImportBadRows).
+//   - A batch that waits for an import keeps no other batch waiting (TestImportLeavesOtherBatches).
 //   - Rows that are sent again change nothing, because the key of a row comes from its source (TestImportLeavesUnchangedRows).
 //   - Nothing is recorded of dates more than two days after the user's today, and nothing of dates before the history that the operator takes (TestDates).
 //   - An observation never replaces a later one of the same total or ride, in whichever order they arrive (TestObservations).
@@ -113,8 +114,7 @@ type Amount struct{ Days, Rides, Adjustments int } // days of steps
 // Count counts the stored rows of a user, each kind up to most. Errors: refusal.ErrUserNotFound.
 func (s *Store) Count(ctx context.Context, userID uuid.UUID, most int) (Amount, error) {
 	row, err := activitydb.New(s.pool).CountActivity(ctx, activitydb.CountActivityParams{UserID: userID, Most: int32(most)})
-	amount := Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}
-	return amount, postgres.WrapNoRows("activity: count", err, refusal.ErrUserNotFound)
+	return Amount{int(row.Days), int(row.Rides), int(min(row.Adjustments, int64(most)))}, postgres.WrapNoRows("activity: count", err, refusal.ErrUserNotFound)
 }
 
 // maxDates bounds the dates of one request (specification section 8).

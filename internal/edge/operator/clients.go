@@ -243,11 +243,7 @@ func (h handlers) ResumeClient(
 		return nil, err
 	}
 	body, err := h.readClient(ctx, request.ClientId)
-	answer := operatorapi.ResumeClient200JSONResponse{Client: body, ClientSecret: secret}
-	if signing != "" {
-		answer.WebhookSecret = &signing
-	}
-	return answer, err
+	return operatorapi.ResumeClient200JSONResponse{Client: body, ClientSecret: secret, WebhookSecret: orNull(signing)}, err
 }
 
 func (h handlers) setStatus(

@@ -68,10 +68,7 @@ func (h handlers) SetWebhook(
 // setEndpoint sets a webhook, and returns the secret if it is new.
 func (h handlers) setEndpoint(ctx context.Context, id operatorapi.Id, url string) (*string, error) {
 	secret, err := h.Webhooks.SetEndpoint(ctx, id, url)
-	if secret == "" {
-		return nil, err
-	}
-	return &secret, err
+	return orNull(secret), err
 }
 
 // RotateWebhookSecret replaces the secret that signs a client's events.

@@ -130,6 +130,7 @@ func TestWebhookOfTheOperator(t *testing.T) {
 	r.mu.Unlock()
 	must(w.Replay(ctx, ended))
 	r.next(t)
+	wait.Until(t, "the receiver has answered", func() bool { return w.event(t, ended).State == Delivered })
 
 	gone.Store(true)
 	lapsed := w.toldOperator(t, client, user, 2, "lapsed")

@@ -239,8 +239,9 @@ where e.user_id = @user_id and e.event_id = @event_id and e.state = 'pending'
 
 -- name: MergeWebhookChanges :one
 -- Merges the changes of each connection of some users, all of one part, into one event if the oldest is due. Changes that the client may
--- not read any more are dropped, so nothing is merged by a clock that is not believed. Servers that merge the same lock the rows in the
--- same order: the later one finds them gone, and takes none that were noted meanwhile.
+-- not read any more are dropped, so nothing is merged by a clock that is not believed, and so are steps of days before the registration: a read
+-- from there is refused. Servers that merge the same lock the rows in the same order: the later one finds them gone, and takes none that were
+-- noted meanwhile.
 with oldest as materialized (
     select ch.user_id, ch.client_id from webhook_changes ch
     where ch.user_id = any (@user_ids::uuid[])
@@ -252,22 +253,20 @@ with oldest as materialized (
     delete from webhook_changes ch using (select distinct o.user_id, o.client_id from oldest o) due
     where ch.user_id = any (@user_ids::uuid[]) and ch.user_id = due.user_id and ch.client_id = due.client_id
     returning ch.user_id, ch.client_id, ch.datasets, ch.first_date, ch.last_date
-), merged as (
-    select t.user_id, t.client_id, bit_or(t.datasets) as datasets, min(t.first_date) as first_date,
-        max(t.last_date) as last_date
-    from taken t
-    group by t.user_id, t.client_id
 ), written as (
     insert into webhook_events (user_id, client_id, type, grant_id, connection_version, datasets, first_date, last_date)
-    select c.user_id, c.client_id, 'activity.updated', c.grant_id, c.version, m.datasets & c.scopes,
-        greatest(m.first_date, c.history_from), m.last_date
-    from merged m
-    join connections c on c.user_id = m.user_id and c.client_id = m.client_id
-    join webhook_endpoints w on w.client_id = m.client_id
-    where c.user_id = any (@user_ids::uuid[]) and is_authorized(c.state, c.refresh_deadline) and w.stopped_at is null
-        and m.datasets & c.scopes <> 0 and m.last_date >= c.history_from
+    select c.user_id, c.client_id, 'activity.updated', c.grant_id, c.version, bit_or(t.datasets & c.scopes),
+        greatest(c.history_from, min(greatest(t.first_date, case when t.datasets & 1 <> 0 then u.registered_on end))), max(t.last_date)
+    from taken t
+    join connections c on c.user_id = t.user_id and c.client_id = t.client_id
+    join users u on u.user_id = c.user_id
+    join webhook_endpoints w on w.client_id = t.client_id
+    where c.user_id = any (@user_ids::uuid[]) and u.user_id = any (@user_ids::uuid[]) and is_authorized(c.state, c.refresh_deadline)
+        and w.stopped_at is null and t.datasets & c.scopes <> 0 and (t.datasets & 1 = 0 or t.last_date >= u.registered_on)
+    group by c.user_id, c.client_id
+    having max(t.last_date) >= c.history_from
 )
-select count(*) from merged;
+select count(distinct (t.user_id, t.client_id)) from taken t;
 
 -- name: SweepWebhookEvents :execrows
 delete from webhook_events

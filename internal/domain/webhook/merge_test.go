@@ -2,10 +2,12 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"connect-svc/internal/foundation/scope"
@@ -134,6 +136,42 @@ func TestMergeAfterAChangeOfTheConnection(t *testing.T) {
 				t.Errorf("%d changes are left", n)
 			}
 		})
+	}
+}
+
+// A read of steps from a day before the user registered is refused as a whole, so no event of steps alone begins there. Cycling may be read from
+// history_from on.
+func TestMergeBeforeTheDayOfRegistration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, grant := w.connect(t, w.client(t, receive(t, nil)), scope.All, "2026-11-10")
+	w.db.Exec(t, "update users set registered_on = '2026-11-11'") // it was evening where the user is, and the app counts its days in UTC
+	merged := func() {
+		t.Helper()
+		w.db.Clock.Advance(time.Minute)
+		if n := w.mergeAll(t); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+	}
+	w.steps(t, user, "2026-11-10", 100)
+	merged()
+	if got := w.updates(t, grant); len(got) > 0 {
+		t.Errorf("steps that nobody may read are told: %q", got)
+	}
+	w.steps(t, user, "2026-11-10", 200)
+	w.steps(t, user, "2026-11-12", 100)
+	merged()
+	w.steps(t, user, "2026-11-11", 100)
+	w.changed(t, scope.CyclingDaily|scope.CyclingActivities, "2026-11-10", user)
+	merged()
+	got := w.updates(t, grant)
+	slices.Sort(got)
+	want := []string{
+		"activity.updated 7 daily_steps:read 2026-11-12 2026-11-12",
+		"activity.updated 7 daily_steps:read cycling_daily:read cycling_activities:read 2026-11-10 2026-11-11",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -305,6 +305,10 @@ with before as (
 )
 select version + 1 as version from before;
 
+-- name: AwaitMerges :exec
+-- Waits for merges of the user's changes, so that EndConnectionsOfUser finds their events. It locks the rows in their order (MergeWebhookChanges).
+select 1 from webhook_changes where user_id = @user_id order by changed_at, change_id for update;
+
 -- name: EndConnectionsOfUser :one
 -- The first step of a user's deletion, whose transaction holds the lock of the user's row. Events about the user's activity are
 -- deleted. The events about the end of the connections are still delivered. until 1.3.0: programs of 1.0.0 have queued events in webhook_queue.

@@ -181,6 +181,16 @@ func (q *Queries) AuthorizeConnection(ctx context.Context, arg AuthorizeConnecti
 	return i, err
 }
 
+const awaitMerges = `-- name: AwaitMerges :exec
+select 1 from webhook_changes where user_id = $1 order by changed_at, change_id for update
+`
+
+// Waits for merges of the user's changes, so that EndConnectionsOfUser finds their events. It locks the rows in their order (MergeWebhookChanges).
+func (q *Queries) AwaitMerges(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, awaitMerges, userID)
+	return err
+}
+
 const disconnectConnection = `-- name: DisconnectConnection :one
 with before as (
     select c.user_id, c.client_id, c.grant_id, c.version, c.state, c.lapse_told

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -173,15 +174,11 @@ func (s *Server) disconnect(ctx context.Context, userID, clientID uuid.UUID, act
 // no connection is added. It also deletes the user's rows that have no foreign key to the user.
 func EndConnectionsOfUser(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
 	queries := oauthdb.New(tx)
-	n, err := queries.EndConnectionsOfUser(ctx, oauthdb.EndConnectionsOfUserParams{UserID: userID, Actor: work.Actor(ctx)})
-	if err != nil {
-		return 0, err
-	}
-	grants, err := queries.ListGrantsOfUser(ctx, userID)
-	if err != nil {
-		return 0, err
-	}
-	return n, errors.Join(queries.DeleteGrants(ctx, grants), queries.EndRequestsOfUsers(ctx, []uuid.UUID{userID}))
+	waited := queries.AwaitMerges(ctx, userID)
+	n, ended := queries.EndConnectionsOfUser(ctx, oauthdb.EndConnectionsOfUserParams{UserID: userID, Actor: work.Actor(ctx)})
+	grants, listed := queries.ListGrantsOfUser(ctx, userID)
+	// After a failed statement the transaction refuses the others.
+	return n, cmp.Or(waited, ended, listed, queries.DeleteGrants(ctx, grants), queries.EndRequestsOfUsers(ctx, []uuid.UUID{userID}))
 }
 
 // EndRequestsOfUsers ends the authorization requests that users have signed in to, within a transaction.

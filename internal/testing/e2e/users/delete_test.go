@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	webhookdb "connect-svc/gen/db/webhook"
 	"connect-svc/internal/admin/audit"
 	"connect-svc/internal/app"
 	"connect-svc/internal/domain/account"
@@ -22,6 +23,7 @@ import (
 	"connect-svc/internal/domain/oauth"
 	"connect-svc/internal/foundation/credential"
 	"connect-svc/internal/foundation/page"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/e2e"
@@ -128,6 +130,33 @@ func TestDeleteUserIsWhole(t *testing.T) {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 	w.works(t, user)
+}
+
+// A merge of the user's changes that is under way leaves no event about the activity.
+func TestDeletionDuringAMerge(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node that is asked does not know who waits on the others")
+	t.Parallel()
+	w := newLife(t)
+	ada := w.know(t, "ada")
+	deleted := make(chan error, 1)
+	err := postgres.InTx(t.Context(), w.db.Pool, func(tx pgx.Tx) error {
+		merged, err := webhookdb.New(tx).MergeWebhookChanges(t.Context(), webhookdb.MergeWebhookChangesParams{
+			UserIds: []uuid.UUID{ada.ID},
+		})
+		if err != nil || merged != 1 {
+			t.Errorf("%d connections, want 1: %v", merged, err)
+		}
+		go func() { _, err := w.service.Accounts.DeleteUser(t.Context(), ada.ID); deleted <- err }()
+		wait.Until(t, "the deletion waits for the merge", func() bool {
+			return pgtest.Value[int](t, w.db, `select count(*)::int from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock'`) == 1
+		})
+		return err
+	})
+	if err = errors.Join(err, wait.For(t, "the deletion", deleted)); err != nil {
+		t.Fatal(err)
+	}
+	w.announced(t, ada)
 }
 
 // life is a service with two partners.

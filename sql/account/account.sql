@@ -1,12 +1,9 @@
 -- Users, and their sign-ins by one-time codes.
 
 -- name: InsertUser :one
--- The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
--- confuse two people.
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
-    select @user_id::uuid, @email, @timezone, @registered_on, connect_now()
-    where not exists (select 1 from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')
+    values (@user_id::uuid, @email, @timezone, @registered_on, connect_now())
     returning *
 ), audited as (
     insert into audit_log (subject, actor, action, user_id)
@@ -64,6 +61,8 @@ update user_addresses set address = @key where address = @address and user_id = 
 delete from user_addresses where address = @address and user_id = @user_id;
 
 -- name: WasDeleted :one
+-- The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
+-- confuse two people.
 select exists (select 1 from audit_log e where e.subject = @user_id::uuid and e.action = 'user.deleted')::bool;
 
 -- name: ListEmails :many

@@ -811,8 +811,7 @@ const insertUser = `-- name: InsertUser :one
 
 with created as (
     insert into users (user_id, email, timezone, registered_on, created_at)
-    select $1::uuid, $2, $3, $4, connect_now()
-    where not exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')
+    values ($1::uuid, $2, $3, $4, connect_now())
     returning user_id, email, timezone, registered_on, created_at, language
 ), audited as (
     insert into audit_log (subject, actor, action, user_id)
@@ -839,8 +838,6 @@ type InsertUserRow struct {
 }
 
 // Users, and their sign-ins by one-time codes.
-// The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
-// confuse two people.
 func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (InsertUserRow, error) {
 	row := q.db.QueryRow(ctx, insertUser,
 		arg.UserID,
@@ -1513,6 +1510,8 @@ const wasDeleted = `-- name: WasDeleted :one
 select exists (select 1 from audit_log e where e.subject = $1::uuid and e.action = 'user.deleted')::bool
 `
 
+// The id of a deleted user cannot be reused while the audit log contains it: credentials with it may still exist, and the log would
+// confuse two people.
 func (q *Queries) WasDeleted(ctx context.Context, userID uuid.UUID) (bool, error) {
 	row := q.db.QueryRow(ctx, wasDeleted, userID)
 	var column_1 bool

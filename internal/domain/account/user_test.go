@@ -12,9 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/intake"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/refusal"
 	"connect-svc/internal/foundation/text"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 func TestCreateUser(t *testing.T) {
@@ -73,6 +75,42 @@ func TestIDOfADeletedUser(t *testing.T) {
 	again.ID = uuid.Nil
 	if _, err := b.CreateUser(t.Context(), again); err != nil {
 		t.Errorf("the address again: %v", err)
+	}
+}
+
+// Nor is it reused by a creation that waits for the deletion.
+func TestIDOfAUserWhoIsBeingDeleted(t *testing.T) {
+	pgtest.NotOnCluster(t, "the node that is asked does not know who waits on the others")
+	t.Parallel()
+	b := newBench(t, Settings{})
+	user := b.user(t, "ada@example.com")
+	b.db.Exec(t, "insert into notices (recipient, kind) values ($1, 'unheard')", user.ID)
+	waiting := func(who string, statements int) {
+		t.Helper()
+		wait.Until(t, who, func() bool {
+			return pgtest.Value[int](t, b.db, `select count(*)::int from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock'`) == statements
+		})
+	}
+	deleted, created := make(chan error, 1), make(chan error, 1)
+	err := postgres.InTx(t.Context(), b.db.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "select from notices for update"); err != nil { // keeps the deletion from its end
+			return err
+		}
+		go func() { _, err := b.DeleteUser(t.Context(), user.ID); deleted <- err }()
+		waiting("the deletion waits", 1)
+		go func() {
+			_, err := b.CreateUser(t.Context(), NewUser{ID: user.ID, Email: "eve@example.com", Timezone: "UTC", RegisteredOn: user.RegisteredOn})
+			created <- err
+		}()
+		waiting("the creation waits, too", 2)
+		return nil
+	})
+	if err = errors.Join(err, wait.For(t, "the deletion", deleted)); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.For(t, "the creation", created); !errors.Is(err, ErrUserDeleted) {
+		t.Errorf("the id again: %v, want ErrUserDeleted", err)
 	}
 }
 

@@ -49,12 +49,16 @@ func (a *Accounts) CreateUser(ctx context.Context, user NewUser) (User, error) {
 		if err != nil {
 			return err
 		}
+		// Only now: the insert has waited for a deletion of the user that was under way.
+		if deleted, err := queries.WasDeleted(ctx, user.ID); err != nil || deleted {
+			return cmp.Or(err, ErrUserDeleted)
+		}
 		return queries.InsertAddress(ctx, accountdb.InsertAddressParams{Address: text.AddressKey(user.Email), UserID: user.ID, Email: user.Email})
 	})
 	switch {
 	case postgres.Violates(err, "users_pkey"):
 		return User{}, ErrUserExists
-	case errors.Is(err, pgx.ErrNoRows):
+	case errors.Is(err, ErrUserDeleted):
 		return User{}, ErrUserDeleted
 	case postgres.Violates(err, uniqueAddress):
 		return User{}, ErrEmailTaken
@@ -161,11 +165,10 @@ func (a *Accounts) DeleteUser(ctx context.Context, id uuid.UUID) (connections in
 		if err != nil {
 			return err
 		}
-		if connections, err = a.settings.EndConnections(ctx, tx, id); err != nil {
-			return err
-		}
+		connections, err = a.settings.EndConnections(ctx, tx, id)
 		key := text.AddressKey(user.Email)
 		return cmp.Or(
+			err,
 			queries.DeleteSignInsOf(ctx, accountdb.DeleteSignInsOfParams{UserIds: []uuid.UUID{id}, Addresses: []string{key}}),
 			queries.DeleteAddress(ctx, accountdb.DeleteAddressParams{Address: key, UserID: id, Email: user.Email}),
 			queries.DeleteUser(ctx, id),

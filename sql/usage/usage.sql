@@ -110,8 +110,8 @@ where client_id = @client_id and (at, error_id) < (@before_at::timestamptz, @bef
 order by at desc, error_id desc
 limit @max_rows;
 
--- name: ClientExists :one
-select exists (select 1 from clients where client_id = @client_id);
+-- name: KnownClients :many
+select client_id from clients where client_id = any (@client_ids::uuid[]);
 
 -- name: SweepClientErrors :execrows
 delete from client_errors where at < @before;

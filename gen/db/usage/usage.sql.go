@@ -51,17 +51,6 @@ func (q *Queries) BudgetByHour(ctx context.Context, arg BudgetByHourParams) ([]B
 	return items, nil
 }
 
-const clientExists = `-- name: ClientExists :one
-select exists (select 1 from clients where client_id = $1)
-`
-
-func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, clientExists, clientID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const countClientErrors = `-- name: CountClientErrors :many
 select k.authenticated, k.operation, k.status, k.code, sum(k.requests + k.counted)::bigint as requests, sum(k.requests)::bigint as listed,
     max(k.at)::timestamptz as last_at, min(k.at)::timestamptz as listed_since
@@ -196,6 +185,30 @@ func (q *Queries) GrantsOfUser(ctx context.Context, userID uuid.UUID) ([]uuid.UU
 			return nil, err
 		}
 		items = append(items, grant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const knownClients = `-- name: KnownClients :many
+select client_id from clients where client_id = any ($1::uuid[])
+`
+
+func (q *Queries) KnownClients(ctx context.Context, clientIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, knownClients, clientIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var client_id uuid.UUID
+		if err := rows.Scan(&client_id); err != nil {
+			return nil, err
+		}
+		items = append(items, client_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -196,7 +196,7 @@ func (u *Usage) ErrorCounts(ctx context.Context, clientID uuid.UUID) ([]ErrorCou
 
 // knows returns refusal.ErrClientNotFound for an unknown client.
 func (u *Usage) knows(ctx context.Context, clientID uuid.UUID) error {
-	if known, err := u.queries.ClientExists(ctx, clientID); err != nil || !known {
+	if known, err := u.queries.KnownClients(ctx, []uuid.UUID{clientID}); err != nil || len(known) == 0 {
 		return fmt.Errorf("usage: errors: %w", cmp.Or(err, refusal.ErrClientNotFound))
 	}
 	return nil
@@ -215,28 +215,23 @@ func (u *Usage) Errors(ctx context.Context, clientID uuid.UUID, filter ErrorFilt
 		RequestID: postgres.Null(filter.RequestID), GrantID: postgres.Null(filter.GrantID),
 	}
 	rows, err := u.queries.ListClientErrors(ctx, query)
-	list := make([]ClientError, len(rows))
-	for i, row := range rows {
+	return postgres.Map(rows, func(row usagedb.ClientError) ClientError {
 		kind := ErrorKind{row.ClientID, row.Authenticated, row.Operation, row.Code, row.Reason, int(row.Status)}
-		list[i] = ClientError{ErrorKind: kind, At: row.At, Requests: row.Requests, RequestIDs: row.RequestIds, GrantIDs: row.GrantIds, id: row.ErrorID}
-	}
-	return list, postgres.Wrap("usage: errors", err)
+		return ClientError{ErrorKind: kind, At: row.At, Requests: row.Requests, RequestIDs: row.RequestIds, GrantIDs: row.GrantIds, id: row.ErrorID}
+	}), postgres.Wrap("usage: errors", err)
 }
 
 // Forgetting returns a function that ends the connections of a user, as end does, within the transaction that deletes the user, and takes their
 // grants from refused requests. [Usage.Sweep] takes those that a server adds a moment later.
 func Forgetting(end func(context.Context, pgx.Tx, uuid.UUID) (int64, error)) func(context.Context, pgx.Tx, uuid.UUID) (int64, error) {
 	return func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) (int64, error) {
-		ended, err := end(ctx, tx, userID)
-		if err != nil {
-			return 0, err
-		}
+		ended, failure := end(ctx, tx, userID)
 		queries := usagedb.New(tx)
 		grants, err := queries.GrantsOfUser(ctx, userID)
 		if err == nil && len(grants) > 0 {
 			err = queries.ForgetGrants(ctx, grants)
 		}
-		return ended, postgres.Wrap("usage: errors", err)
+		return ended, cmp.Or(failure, postgres.Wrap("usage: errors", err))
 	}
 }
 

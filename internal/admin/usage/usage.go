@@ -189,7 +189,8 @@ func (u *Usage) Run(ctx context.Context) {
 	buffers.Wait()
 }
 
-// writeRows adds the rows of a batch, or none. It sorts them, so that servers that write concurrently cannot deadlock.
+// writeRows adds the rows of a batch, or none. It sorts them, so that servers that write concurrently cannot deadlock. It leaves out those of
+// clients that the database does not have: one that was restored may lack a client whose access tokens are still presented.
 func (u *Usage) writeRows(ctx context.Context, batch []row) (int, error) {
 	slices.SortFunc(batch, func(a, b row) int {
 		return cmp.Or(bytes.Compare(a.clientID[:], b.clientID[:]), cmp.Compare(a.operation, b.operation),
@@ -214,10 +215,18 @@ func (u *Usage) writeRows(ctx context.Context, batch []row) (int, error) {
 			minutes[len(minutes)-1].Charged += r.charged
 		}
 	}
-	return 0, postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
+	err := postgres.InTx(ctx, u.pool, func(tx pgx.Tx) error {
 		queries := u.queries.WithTx(tx)
 		return cmp.Or(exec(queries.AddUsage(ctx, hours)), exec(queries.AddCharged(ctx, minutes)))
 	})
+	if postgres.Is(err, postgres.ForeignKeyViolation) {
+		clients, failure := u.queries.KnownClients(ctx, postgres.Map(batch, func(r row) uuid.UUID { return r.clientID }))
+		known := slices.DeleteFunc(slices.Clone(batch), func(r row) bool { return !slices.Contains(clients, r.clientID) })
+		if err = cmp.Or(failure, err); failure == nil && len(known) < len(batch) {
+			return u.writeRows(ctx, known)
+		}
+	}
+	return 0, err
 }
 
 // exec executes a batch of statements, and returns the first error. After a failed batch the transaction refuses the others.

@@ -98,6 +98,27 @@ func TestServersAddUp(t *testing.T) {
 	}
 }
 
+// A database that was restored may lack a client whose access tokens are still presented. Its requests keep no other client's from being written.
+func TestCountsOfUnknownClients(t *testing.T) {
+	t.Parallel()
+	u, db, log := newUsage(t)
+	client := db.Client(t).ID
+	for range 2 {
+		u.Count(Request{ClientID: uuid.New(), Operation: "readDailyActivity", Status: 401})
+		u.Count(Request{ClientID: client, Operation: "readDailyActivity", Status: 200, Charged: true})
+		if !u.rows.Flush(t.Context()) {
+			t.Errorf("not written: %s", log)
+		}
+	}
+	if waiting, _ := u.Waiting(); waiting != 0 {
+		t.Errorf("%d rows wait", waiting)
+	}
+	report, err := u.Of(t.Context(), client, start.Add(-time.Hour))
+	if err != nil || report.Total.Requests != 2 || report.Charged != 2 {
+		t.Errorf("%d requests, %d charged, want 2 of each: %v", report.Total.Requests, report.Charged, err)
+	}
+}
+
 // Servers that write the same rows at the same time neither lose one nor lock each other up.
 func TestManyServersAtOnce(t *testing.T) {
 	t.Parallel()

@@ -77,12 +77,12 @@ insert into audit_log (subject, actor, action, client_id)
 select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id from resumed;
 
 -- name: FailPausedWebhookEvents :many
--- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled. leased_until
--- tells when an event was last tried or replayed.
+-- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled, with or without
+-- a webhook. leased_until tells when an event was last tried or replayed.
 update webhook_events set state = 'failed', queued = true
 where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
-    join webhook_endpoints w on w.client_id = e.client_id
+    left join webhook_endpoints w on w.client_id = e.client_id
     left join clients held on held.client_id = e.client_id
     where e.state = 'pending' and e.created_at < @before::timestamptz and (w.paused_at < @before::timestamptz or held.status = 'disabled')
         and coalesce(e.leased_until, e.created_at) < @before::timestamptz

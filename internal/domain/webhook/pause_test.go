@@ -177,19 +177,22 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// An event that has waited for a disabled client for four days has failed.
+// An event that has waited for a disabled client for four days has failed, also if its webhook was removed meanwhile.
 func TestLongDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client, another := w.client(t, nil), w.client(t, nil)
-	old, foreign := w.revoked(t, client), w.revoked(t, another)
-	w.db.Exec(t, "update clients set status = 'disabled' where client_id = $1", client.ID)
+	client, without, another := w.client(t, nil), w.client(t, nil), w.client(t, nil)
+	old, removed, foreign := w.revoked(t, client), w.revoked(t, without), w.revoked(t, another)
+	w.db.Exec(t, "update clients set status = 'disabled' where client_id = any ($1)", []uuid.UUID{client.ID, without.ID})
+	if err := w.RemoveEndpoint(t.Context(), without.ID); err != nil {
+		t.Fatal(err)
+	}
 	w.db.Clock.Advance(pauseLimit + time.Minute)
 	fresh := w.revoked(t, client)
 	if err := w.Sweep(t.Context(), w.db.Now()); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[uuid.UUID]State{old: Failed, foreign: Pending, fresh: Pending} {
+	for id, want := range map[uuid.UUID]State{old: Failed, removed: Failed, foreign: Pending, fresh: Pending} {
 		if got := w.event(t, id).State; got != want {
 			t.Errorf("an event is %s, want %s", got, want)
 		}

@@ -381,14 +381,18 @@ with chosen as (
 )
 select count(*) as chosen, count(revoked.user_id) as revoked from chosen left join revoked using (user_id, client_id);
 
+-- name: ListOffboarded :many
+select client_id from clients where status = 'offboarded' order by client_id;
+
 -- name: EndConnectionsOfOffboarded :one
--- Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events. A connection that has
--- changed since it was chosen is left to the next part, because its former state is not known.
+-- Ends a part of the connections of an offboarded client. Offboarded clients receive no events. A connection that has
+-- changed since it was chosen is left to the next part, because its former state is not known. The order is that of connections_open:
+-- without it PostgreSQL expects to find the connections soon among all others, and reads the whole table if there are none.
 with chosen as (
     select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
-    where c.state <> 'disconnected' and cl.status = 'offboarded'
-        and (sqlc.narg(client_id)::uuid is null or c.client_id = sqlc.narg(client_id))
+    where c.client_id = @client_id and c.state <> 'disconnected' and cl.status = 'offboarded'
+    order by c.user_id
     limit @max_rows
 ), ended as (
     update connections c

@@ -258,8 +258,8 @@ const endConnectionsOfOffboarded = `-- name: EndConnectionsOfOffboarded :one
 with chosen as (
     select c.user_id, c.client_id, c.state from connections c
     join clients cl on cl.client_id = c.client_id
-    where c.state <> 'disconnected' and cl.status = 'offboarded'
-        and ($1::uuid is null or c.client_id = $1)
+    where c.client_id = $1 and c.state <> 'disconnected' and cl.status = 'offboarded'
+    order by c.user_id
     limit $2
 ), ended as (
     update connections c
@@ -285,7 +285,7 @@ select count(*) as chosen, count(ended.user_id) as ended from chosen left join e
 `
 
 type EndConnectionsOfOffboardedParams struct {
-	ClientID *uuid.UUID
+	ClientID uuid.UUID
 	MaxRows  int32
 	Actor    string
 }
@@ -295,8 +295,9 @@ type EndConnectionsOfOffboardedRow struct {
 	Ended  int64
 }
 
-// Ends a part of the connections of one offboarded client, or of all of them. Offboarded clients receive no events. A connection that has
-// changed since it was chosen is left to the next part, because its former state is not known.
+// Ends a part of the connections of an offboarded client. Offboarded clients receive no events. A connection that has
+// changed since it was chosen is left to the next part, because its former state is not known. The order is that of connections_open:
+// without it PostgreSQL expects to find the connections soon among all others, and reads the whole table if there are none.
 func (q *Queries) EndConnectionsOfOffboarded(ctx context.Context, arg EndConnectionsOfOffboardedParams) (EndConnectionsOfOffboardedRow, error) {
 	row := q.db.QueryRow(ctx, endConnectionsOfOffboarded, arg.ClientID, arg.MaxRows, arg.Actor)
 	var i EndConnectionsOfOffboardedRow
@@ -375,6 +376,30 @@ func (q *Queries) EndOfVersion(ctx context.Context, arg EndOfVersionParams) (End
 	var i EndOfVersionRow
 	err := row.Scan(&i.Reason, &i.At)
 	return i, err
+}
+
+const listOffboarded = `-- name: ListOffboarded :many
+select client_id from clients where status = 'offboarded' order by client_id
+`
+
+func (q *Queries) ListOffboarded(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, listOffboarded)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var client_id uuid.UUID
+		if err := rows.Scan(&client_id); err != nil {
+			return nil, err
+		}
+		items = append(items, client_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listTimezones = `-- name: ListTimezones :many

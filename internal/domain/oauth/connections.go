@@ -186,10 +186,17 @@ func EndRequestsOfUsers(ctx context.Context, tx pgx.Tx, userIDs []uuid.UUID) err
 	return oauthdb.New(tx).EndRequestsOfUsers(ctx, userIDs)
 }
 
-// EndConnectionsOfClient disconnects every user from an offboarded client, and returns how many connections were not disconnected
-// before. If it is interrupted, [Server.Sweep] continues.
-func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (int64, error) {
-	return endOffboarded(ctx, oauthdb.New(pool), &clientID)
+// EndConnectionsOfClient disconnects every user from an offboarded client, a thousand in a statement, and returns how many connections were not
+// disconnected before. If it is interrupted, [Server.Sweep] continues.
+func EndConnectionsOfClient(ctx context.Context, pool *postgres.Pool, clientID uuid.UUID) (ended int64, err error) {
+	for {
+		part, err := oauthdb.New(pool).EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
+			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
+		})
+		if ended += part.Ended; err != nil || part.Ended == part.Chosen && part.Chosen < perStatement {
+			return ended, err
+		}
+	}
 }
 
 // RevokeTokensOfClient revokes all authorized connections of a client, a thousand in a statement, and returns how many. If it is
@@ -230,18 +237,6 @@ func (s *Server) TellLapses(ctx context.Context) error {
 		})
 		if err != nil || n < perStatement {
 			return postgres.Wrap("tell of lapsed connections", err)
-		}
-	}
-}
-
-// endOffboarded disconnects users from one offboarded client, or with nil from all of them, a thousand in a statement.
-func endOffboarded(ctx context.Context, queries *oauthdb.Queries, clientID *uuid.UUID) (ended int64, err error) {
-	for {
-		part, err := queries.EndConnectionsOfOffboarded(ctx, oauthdb.EndConnectionsOfOffboardedParams{
-			ClientID: clientID, Actor: work.Actor(ctx), MaxRows: perStatement,
-		})
-		if ended += part.Ended; err != nil || part.Ended == part.Chosen && part.Chosen < perStatement {
-			return ended, err
 		}
 	}
 }

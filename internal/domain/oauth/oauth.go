@@ -149,8 +149,13 @@ func New(pool *postgres.Pool, keys *credential.Keyring, settings Settings) *Serv
 func (s *Server) Sweep(ctx context.Context, before time.Time) error {
 	_, requests := s.queries.SweepAuthorizationRequests(ctx, before)
 	_, tokens := s.queries.SweepRevokedAccessTokens(ctx, before)
-	_, connections := endOffboarded(ctx, s.queries, nil)
-	return errors.Join(requests, tokens, connections)
+	clients, listed := s.queries.ListOffboarded(ctx)
+	failure := errors.Join(requests, tokens, listed)
+	for _, clientID := range clients {
+		_, err := EndConnectionsOfClient(ctx, s.pool, clientID)
+		failure = errors.Join(failure, err)
+	}
+	return failure
 }
 
 // Partner is a client as users see it. All fields except the id and the name may be empty.

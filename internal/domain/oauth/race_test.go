@@ -9,6 +9,7 @@ import (
 
 	"connect-svc/internal/domain/account"
 	"connect-svc/internal/domain/client"
+	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/foundation/scope"
 	"connect-svc/internal/testing/pgtest"
 )
@@ -194,6 +195,41 @@ func TestOffboardWins(t *testing.T) {
 	if n := pgtest.Value[int](t, f.db, "select count(*)::int from connections where state <> 'disconnected'"); n != 0 {
 		t.Errorf("%d connections of offboarded clients", n)
 	}
+}
+
+// A sweep finds by an index what is left of offboarded clients, however many connections there are.
+func TestSweepOfOffboardedReadsLittle(t *testing.T) {
+	pgtest.NotOnCluster(t, "a cluster plans each statement anew for its nodes")
+	t.Parallel()
+	f := newFixture(t)
+	gone := f.client.ID
+	f.newClient(t)
+	f.db.Exec(t, `insert into users (user_id, email, timezone, registered_on, created_at)
+		select gen_random_uuid(), n || '@example.com', 'UTC', '2020-01-01', connect_now() from generate_series(1, 5000) n`)
+	f.db.Exec(t, `insert into connections (user_id, client_id, grant_id, version, state, scopes, history_from, authorized_at, refresh_generation,
+			refresh_hash, refresh_deadline)
+		select user_id, client_id, gen_random_uuid(), 1, case when client_id = $1 then 'disconnected' else 'authorized' end, 7, '2020-01-01',
+			connect_now(), 1, case when client_id <> $1 then sha256('') end, connect_now() + interval '90 days' from users cross join clients`, gone)
+	f.db.Exec(t, "update clients set status = 'offboarded' where client_id = $1", gone)
+	f.db.Exec(t, "analyze clients, connections")
+	sent := new(pgtest.Statements)
+	pool, err := postgres.Open(t.Context(), f.db.URL, postgres.WithTracer(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	*sent = nil // what opening it asked
+	if err := New(pool, f.keys, f.settings).Sweep(t.Context(), f.db.Now()); err != nil {
+		t.Fatal(err)
+	}
+	sent.Explain(t, pool, func(sql string, plan []pgtest.PlanNode) {
+		name, _, _ := strings.Cut(sql, "\n")
+		for _, n := range plan {
+			if n.Read() > 10 {
+				t.Errorf("%s of %s reads %.0f rows in %s", n.Type, n.Table, n.Read(), name)
+			}
+		}
+	})
 }
 
 // A code that is exchanged while its user is deleted leaves no connection, in any order.

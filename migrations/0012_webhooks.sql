@@ -7,34 +7,36 @@
 -- Locks webhook_events for a moment, to add columns: no row is read. The functions come first: Citus makes none after a change of a table in
 -- the same transaction.
 
--- Records an attempt and the new state of its event, and ends the lease. attempts_known is the number of attempts at the time of the lease.
--- If another attempt was recorded since, the lease had ended: only a delivery changes the state then, and the result is false. If the event was
+-- Records an attempt and the new state of its event, and ends the lease, of which lease is the end. If
+-- the event has another one by now, it was leased again or replayed: only a delivery changes the state then, and the result is false. If the event was
 -- deleted, the result is null. The function has two statements. On a cluster, one statement that updates and inserts costs three times as much.
 -- +goose StatementBegin
-create function record_webhook_attempt(of_user uuid, of_event uuid, attempts_known int, outcome text, next_due timestamptz,
+create function record_webhook_attempt(of_user uuid, of_event uuid, lease timestamptz, outcome text, next_due timestamptz,
     made_at timestamptz, took_ms int, response_status int, response_fault text, response_body bytea) returns boolean
     language plpgsql as
 $$
 declare
     ended timestamptz := now(); -- Citus refuses the call within a case
     number int;
+    held boolean;
 begin
     update webhook_events e
     set attempts = e.attempts + 1,
+        attempts_before = e.attempts_before + (e.leased_until is distinct from lease)::int, -- its schedule goes on without this attempt
         state = case
             when outcome = 'delivered' then 'delivered'
-            when e.state <> 'pending' or e.attempts <> attempts_known then e.state
+            when e.state <> 'pending' or e.leased_until is distinct from lease then e.state
             else outcome end,
-        ready = case when e.attempts <> attempts_known then e.ready end,
-        due_at = case when e.attempts = attempts_known then next_due else e.due_at end,
-        leased_until = case when e.attempts = attempts_known then ended else e.leased_until end
+        ready = case when e.leased_until is distinct from lease then e.ready end,
+        due_at = case when e.leased_until is distinct from lease then e.due_at else next_due end,
+        leased_until = case when e.leased_until is distinct from lease then e.leased_until else ended end
     where e.user_id = of_user and e.event_id = of_event
-    returning e.attempts into number;
+    returning e.attempts, e.leased_until = ended into number, held;
     if number is not null then
         insert into webhook_attempts (user_id, event_id, attempt, at, duration_ms, status, fault, response)
         values (of_user, of_event, number, made_at, took_ms, response_status, response_fault, response_body);
     end if;
-    return number = attempts_known + 1;
+    return held;
 end
 $$;
 -- +goose StatementEnd

@@ -209,8 +209,8 @@ left join webhook_endpoints w on w.client_id = given.client_id
 where cl.client_id is not null or given.client_id = operator_id();
 
 -- name: RecordWebhookAttempt :one
--- No row: the event was deleted. held is false if another attempt was recorded since the event was leased.
-select r.held::boolean as held from record_webhook_attempt(@user_id::uuid, @event_id::uuid, @attempts::int, @state::text, @due_at::timestamptz,
+-- No row: the event was deleted. held is false if the lease has ended: the event was leased or replayed since.
+select r.held::boolean as held from record_webhook_attempt(@user_id::uuid, @event_id::uuid, sqlc.narg(lease)::timestamptz, @state::text, @due_at::timestamptz,
     @at::timestamptz, @duration_ms::int, sqlc.narg(status)::int, sqlc.narg(fault)::text, sqlc.narg(response)::bytea) as r(held)
 where r.held is not null;
 

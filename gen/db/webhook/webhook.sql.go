@@ -990,7 +990,7 @@ func (q *Queries) ReadyWebhookEvents(ctx context.Context, arg ReadyWebhookEvents
 }
 
 const recordWebhookAttempt = `-- name: RecordWebhookAttempt :one
-select r.held::boolean as held from record_webhook_attempt($1::uuid, $2::uuid, $3::int, $4::text, $5::timestamptz,
+select r.held::boolean as held from record_webhook_attempt($1::uuid, $2::uuid, $3::timestamptz, $4::text, $5::timestamptz,
     $6::timestamptz, $7::int, $8::int, $9::text, $10::bytea) as r(held)
 where r.held is not null
 `
@@ -998,7 +998,7 @@ where r.held is not null
 type RecordWebhookAttemptParams struct {
 	UserID     uuid.UUID
 	EventID    uuid.UUID
-	Attempts   int32
+	Lease      *time.Time
 	State      string
 	DueAt      time.Time
 	At         time.Time
@@ -1008,12 +1008,12 @@ type RecordWebhookAttemptParams struct {
 	Response   []byte
 }
 
-// No row: the event was deleted. held is false if another attempt was recorded since the event was leased.
+// No row: the event was deleted. held is false if the lease has ended: the event was leased or replayed since.
 func (q *Queries) RecordWebhookAttempt(ctx context.Context, arg RecordWebhookAttemptParams) (bool, error) {
 	row := q.db.QueryRow(ctx, recordWebhookAttempt,
 		arg.UserID,
 		arg.EventID,
-		arg.Attempts,
+		arg.Lease,
 		arg.State,
 		arg.DueAt,
 		arg.At,

@@ -314,6 +314,58 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// An attempt that ends after a replay does not end the replay: the event is still due at once, and its schedule begins with the replay's first
+// attempt.
+func TestReplayDuringAnAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.client(t, receive(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
+	for _, before := range []int{3, len(schedule) - 1} { // attempts
+		id := w.revoked(t, client)
+		w.db.Exec(t, "update webhook_events set attempts = $2 where event_id = $1", id, before)
+		claim := func() *claimed {
+			t.Helper()
+			events := w.claimed(t, nil)
+			if len(events) != 1 {
+				t.Fatalf("after %d attempts %d events are due", before, len(events))
+			}
+			return events[0]
+		}
+		end := func(event *claimed) {
+			t.Helper()
+			if err := w.leases().Do(t.Context(), event, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		replay := func() {
+			t.Helper()
+			if err := w.Replay(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		earlier := claim()
+		replay()
+		end(earlier)
+		earlier = claim()
+		replay()
+		replayed := claim()
+		end(earlier)
+		end(replayed)
+		event := w.event(t, id)
+		last := event.Attempts[len(event.Attempts)-1]
+		if wait := event.NextAttemptAt.Sub(last.At.Add(last.Duration)); event.State != Pending || len(event.Attempts) != 3 || wait > 6*time.Second {
+			t.Errorf("after %d attempts the replayed event is %s, and waits %s", before, event.State, wait)
+		}
+		w.db.Clock.Advance(time.Minute)
+		end(claim())
+		event = w.event(t, id)
+		if wait := event.NextAttemptAt.Sub(event.Attempts[3].At); wait < 5*time.Minute || wait > 7*time.Minute {
+			t.Errorf("after its second attempt it waits %s", wait)
+		}
+		w.db.Exec(t, "update webhook_events set state = 'delivered'")
+	}
+}
+
 // Two servers with one event, as after a lease that was over too early: both attempts are in the log, and the event goes
 // on by the first.
 func TestTwoServersWithOneEvent(t *testing.T) {

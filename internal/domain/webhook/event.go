@@ -60,8 +60,9 @@ type Event struct {
 	NextAttemptAt     time.Time // of a pending event; in the past: as soon as a sender is free
 	Attempts          []Attempt // oldest first; only from [Webhooks.Event] and [Webhooks.EventsOf]
 
-	userID         uuid.UUID // whose connection it is about
-	attemptsBefore int       // attempts before the last replay
+	userID         uuid.UUID  // whose connection it is about
+	attemptsBefore int        // attempts that are none of its schedule's, such as those before the last replay
+	lease          *time.Time // tells its last lease or replay from others
 }
 
 // Attempt is one attempt to deliver an event.
@@ -170,11 +171,11 @@ func (w *Webhooks) record(
 			return err
 		}
 	}
-	// kept is false if another server recorded an attempt since the event was leased.
+	// kept is false if the event was leased again or replayed since.
 	kept, err := inSlot(ctx, w, w.queries.RecordWebhookAttempt, webhookdb.RecordWebhookAttemptParams{
 		UserID:     event.userID,
 		EventID:    event.ID,
-		Attempts:   int32(event.AttemptCount),
+		Lease:      event.lease,
 		State:      string(state),
 		DueAt:      attempt.At.Add(attempt.Duration + delay), // by the database's clock, as attempt.At is
 		At:         attempt.At,

@@ -117,6 +117,7 @@ func fromRow(row webhookdb.WebhookEvent) Event {
 		AttemptCount:      int(row.Attempts),
 		userID:            row.UserID,
 		attemptsBefore:    int(row.AttemptsBefore),
+		lease:             row.LeasedUntil,
 	}
 	if event.State == Pending {
 		event.NextAttemptAt = cmp.Or(postgres.Value(row.DueAt), row.CreatedAt)

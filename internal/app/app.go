@@ -71,7 +71,7 @@ type App struct {
 	bodies          *contract.Budget // memory for bodies of the operator API, also after reloads
 	servers         *servers.Servers
 	alerts          *alerts.Alerts
-	others          map[string]bool // whether the other servers are up, as of the last look that could find out
+	others          map[string]bool // whether the servers are up, and their clocks are right, as of the last look that could find out
 	hosts           map[string]bool // whether the servers of a host are up, as of that look
 	heartbeatSent   bool            // by the last look
 	alertsSent      []alerts.Alert  // with the last heartbeat

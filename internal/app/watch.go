@@ -135,7 +135,7 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 			a.others, a.hosts = map[string]bool{}, map[string]bool{}
 		}
 		for _, server := range list {
-			a.others[server.ID.String()] = !server.Lost()
+			a.others[server.ID.String()] = !server.Lost() && !server.ClockWrong() && server.ClockBelieved
 			if !server.Lost() {
 				a.hosts[server.Host] = true
 			}
@@ -143,8 +143,8 @@ func (a *App) look(ctx context.Context, now time.Time) (err error) {
 		for _, server := range servers.Down(list) { // and not replaced
 			a.hosts[server.Host] = server.ID == a.servers.ID() // this one runs, although its heartbeats are refused
 		}
-		// The first of those that are up sweeps, by their ids. They need no lock to agree. While their lists differ, two servers may sweep,
-		// or none does.
+		// The first of those that are up sweeps, by their ids, without those whose clocks keep them from it. They need no lock to agree. While their
+		// lists differ, two servers may sweep, or none does.
 		elsewhere := false
 		for instance, up := range a.others {
 			elsewhere = elsewhere || up && instance < a.servers.ID().String()

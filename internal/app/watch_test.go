@@ -244,7 +244,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// The first of the servers that are up sweeps, by id, and the next one when that stops or is lost. It leaves no trace in the database
+// The first of the servers that are up sweeps, by id, and the next one when that stops or is lost, or does not sweep because a clock is wrong. It leaves no trace in the database
 // if there is nothing to sweep: no row of the turns was ever locked.
 func TestOneServerSweeps(t *testing.T) {
 	t.Parallel()
@@ -277,6 +277,13 @@ func TestOneServerSweeps(t *testing.T) {
 	sweptElsewhere(false, "when that has stopped")
 	start(true)
 	sweptElsewhere(true, "beside another one")
+	for _, wrong := range []string{"clock_ahead = interval '-2 minutes'", "clock_believed = false"} {
+		e.DB.Exec(t, "update servers set "+wrong+" where host = 'other'")
+		sweptElsewhere(false, "while that does not sweep, with "+wrong)
+		e.DB.Exec(t, "update servers set clock_ahead = '0', clock_believed = true where host = 'other'")
+	}
+	start(true)
+	sweptElsewhere(true, "beside one with a clock that is right")
 	watches(t, e, time.Minute, nil)
 	sweptElsewhere(false, "when that is lost")
 	e.App.Sweep(t.Context(), e.DB.Now())

@@ -17,15 +17,18 @@ import (
 const IsSharded = "to_regclass('pg_catalog.pg_dist_node') is not null"
 
 // Stage copies rows to the temporary table staged, which exists in this transaction only and is not written to the write-ahead log. It
-// pauses in between. From then on each statement of the transaction may take as long as limit; 0 means any time.
+// pauses in between. From then on each statement of the transaction may take as long as limit; 0 means any time, also between statements.
 func Stage(ctx context.Context, tx pgx.Tx, limit time.Duration, columns, types []string, rows pgx.CopyFromSource) error {
 	definitions := slices.Clone(columns)
 	for i, typed := range types {
 		definitions[i] += " " + typed
 	}
+	timeouts := fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds())
+	if limit == 0 {
+		timeouts += "; set local idle_in_transaction_session_timeout = 0"
+	}
 	for _, statement := range []string{
-		fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds()),
-		"set local idle_in_transaction_session_timeout = 0",
+		timeouts,
 		"set local work_mem = '64MB'", // of one sort, on one connection
 		"set local jit = off",         // compiling would take longer than it saves
 		"create temporary table staged (" + strings.Join(definitions, ", ") + ") on commit drop",

@@ -3,12 +3,14 @@ package postgres_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"connect-svc/internal/foundation/postgres"
 	"connect-svc/internal/testing/pgtest"
+	"connect-svc/internal/testing/wait"
 )
 
 // Each row is in one part, with all rows of its user, in the order of the users, whatever pages the table has: here its first pages, some in
@@ -64,6 +66,42 @@ func TestInParts(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// A server that vanishes in the middle of a batch, so that nothing closes its connection, does not keep the batch's locks. An import, which can take
+// any time, goes on after any pause.
+func TestStageOfAServerThatVanishes(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewEmpty(t)
+	limits := wait.Patient
+	limits.IdleTransaction = 50 * time.Millisecond
+	pool, err := postgres.Open(t.Context(), db.URL, postgres.WithLimits(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for limit, ends := range map[time.Duration]bool{limits.Batch: true, 0: false} {
+		_ = postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
+			if err := postgres.Stage(t.Context(), tx, limit, []string{"n"}, []string{"int"}, pgx.CopyFromRows([][]any{{1}})); err != nil {
+				t.Fatal(err)
+			}
+			var pid int
+			var pause string
+			if err := tx.QueryRow(t.Context(), "select pg_backend_pid(), current_setting('idle_in_transaction_session_timeout')").Scan(&pid, &pause); err != nil {
+				t.Fatal(err)
+			}
+			if !ends {
+				if pause != "0" {
+					t.Errorf("an import may pause for %s", pause)
+				}
+				return nil
+			}
+			wait.Until(t, "the end of the batch", func() bool {
+				return pgtest.Value[int](t, db, "select count(*)::int from pg_stat_activity where pid = $1", pid) == 0
+			})
+			return nil
 		})
 	}
 }

@@ -78,8 +78,8 @@ select resumed.client_id, @actor::text, 'webhook.resumed', resumed.client_id fro
 
 -- name: FailPausedWebhookEvents :many
 -- Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled, with or without
--- a webhook. leased_until tells when an event was last tried or replayed.
-update webhook_events set state = 'failed', queued = true
+-- a webhook. leased_until tells when an event was last tried, replayed or failed.
+update webhook_events set state = 'failed', queued = true, leased_until = now()
 where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     left join webhook_endpoints w on w.client_id = e.client_id
@@ -321,13 +321,12 @@ from (
 ) w;
 
 -- name: CountFailedOfDay :one
--- The events that failed within a day. An event fails at most four days after it was written, unless it was replayed. The limit
--- keeps the statement within its timeout.
+-- The events that failed within a day, by leased_until (null: a program of 1.0.0 failed it, until 1.3.0). An event fails at most two weeks after it
+-- was written, unless it was replayed: its receiver may ask for a day before each attempt. The limit keeps the statement within its timeout.
 select count(*) from (
     select 1 from webhook_events e
-    left join webhook_attempts a on a.user_id = e.user_id and a.event_id = e.event_id and a.attempt = e.attempts
-    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '4 days'
-        and coalesce(a.at, e.created_at) > (select connect_now()) - interval '1 day'
+    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '14 days'
+        and coalesce(e.leased_until, e.created_at) > now() - interval '1 day'
     limit 10000
 ) f;
 

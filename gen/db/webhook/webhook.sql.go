@@ -170,15 +170,14 @@ func (q *Queries) ClientExists(ctx context.Context, clientID uuid.UUID) (bool, e
 const countFailedOfDay = `-- name: CountFailedOfDay :one
 select count(*) from (
     select 1 from webhook_events e
-    left join webhook_attempts a on a.user_id = e.user_id and a.event_id = e.event_id and a.attempt = e.attempts
-    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '4 days'
-        and coalesce(a.at, e.created_at) > (select connect_now()) - interval '1 day'
+    where e.state = 'failed' and e.created_at > (select connect_now()) - interval '14 days'
+        and coalesce(e.leased_until, e.created_at) > now() - interval '1 day'
     limit 10000
 ) f
 `
 
-// The events that failed within a day. An event fails at most four days after it was written, unless it was replayed. The limit
-// keeps the statement within its timeout.
+// The events that failed within a day, by leased_until (null: a program of 1.0.0 failed it, until 1.3.0). An event fails at most two weeks after it
+// was written, unless it was replayed: its receiver may ask for a day before each attempt. The limit keeps the statement within its timeout.
 func (q *Queries) CountFailedOfDay(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, countFailedOfDay)
 	var count int64
@@ -326,7 +325,7 @@ func (q *Queries) CreateWebhookEndpoint(ctx context.Context, arg CreateWebhookEn
 }
 
 const failPausedWebhookEvents = `-- name: FailPausedWebhookEvents :many
-update webhook_events set state = 'failed', queued = true
+update webhook_events set state = 'failed', queued = true, leased_until = now()
 where state = 'pending' and (user_id, event_id) in (
     select e.user_id, e.event_id from webhook_events e
     left join webhook_endpoints w on w.client_id = e.client_id
@@ -345,7 +344,7 @@ type FailPausedWebhookEventsParams struct {
 }
 
 // Fails events that have waited since before a time for a webhook that was paused before it, or for a client that is disabled, with or without
-// a webhook. leased_until tells when an event was last tried or replayed.
+// a webhook. leased_until tells when an event was last tried, replayed or failed.
 func (q *Queries) FailPausedWebhookEvents(ctx context.Context, arg FailPausedWebhookEventsParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, failPausedWebhookEvents, arg.Before, arg.MaxRows)
 	if err != nil {

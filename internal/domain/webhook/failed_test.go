@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -92,5 +93,33 @@ func TestReplayFailed(t *testing.T) {
 	}
 	if _, _, err := w.Waiting(t.Context(), uuid.New()); err != nil {
 		t.Error(err)
+	}
+}
+
+// An event that is given up counts for a day as one that failed, however old it is by then: its receiver may ask for a day before each attempt,
+// and an event waits four days for a paused webhook.
+func TestFailedOfDay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gone := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) }
+	slow, paused := w.client(t, receive(t, gone)), w.client(t, nil)
+	tried, waits, former := w.revoked(t, slow), w.revoked(t, paused), w.revoked(t, slow)
+	at := w.db.Now()
+	w.db.Exec(t, "update webhook_events set created_at = $1", at.Add(-10*24*time.Hour))
+	w.db.Exec(t, "update webhook_events set attempts = 9 where event_id = $1", tried)
+	w.db.Exec(t, "update webhook_events set state = 'failed', queued = true, leased_until = $2 where event_id = $1", former, at.Add(-25*time.Hour))
+	w.db.Exec(t, "update webhook_endpoints set paused_at = $2 where client_id = $1", paused.ID, at.Add(-5*24*time.Hour))
+	w.attemptNow(t, tried)
+	w.db.Exec(t, "update webhook_events set leased_until = null where event_id = $1", waits)
+	if err := w.Sweep(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []uuid.UUID{tried, waits} {
+		if state := w.event(t, id).State; state != Failed {
+			t.Errorf("an event is %s", state)
+		}
+	}
+	if queue, err := w.Queue(t.Context()); err != nil || queue.Failed != 2 {
+		t.Errorf("%d events failed within a day, want 2: %v", queue.Failed, err)
 	}
 }

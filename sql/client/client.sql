@@ -109,9 +109,11 @@ order by at desc, id desc
 limit 1 offset @skipped::int;
 
 -- name: MergeNotice :execrows
--- Makes the email about such acts that waits, if one does, also that about this act.
+-- Makes the email about such acts that waits, if one does, also that about this act. Its attempts begin anew, within an hour, which is
+-- the longest delay before the first.
 update notices
-set data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
+set attempts = 0, due_at = least(due_at, now() + interval '1 hour'),
+    data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
     'by', case when @actor::text = any (string_to_array(data ->> 'by', ', ')) then data ->> 'by' else (data ->> 'by') || ', ' || @actor::text end)
 where recipient = @client_id and kind = 'partner_change' and data ->> 'what' = @what::text and (leased_until is null or leased_until <= now());
 

@@ -664,7 +664,8 @@ func (q *Queries) LockForAct(ctx context.Context, clientID uuid.UUID) (bool, err
 
 const mergeNotice = `-- name: MergeNotice :execrows
 update notices
-set data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
+set attempts = 0, due_at = least(due_at, now() + interval '1 hour'),
+    data = data || jsonb_build_object('times', coalesce((data ->> 'times')::int, 1) + 1,
     'by', case when $1::text = any (string_to_array(data ->> 'by', ', ')) then data ->> 'by' else (data ->> 'by') || ', ' || $1::text end)
 where recipient = $2 and kind = 'partner_change' and data ->> 'what' = $3::text and (leased_until is null or leased_until <= now())
 `
@@ -675,7 +676,8 @@ type MergeNoticeParams struct {
 	What     string
 }
 
-// Makes the email about such acts that waits, if one does, also that about this act.
+// Makes the email about such acts that waits, if one does, also that about this act. Its attempts begin anew, within an hour, which is
+// the longest delay before the first.
 func (q *Queries) MergeNotice(ctx context.Context, arg MergeNoticeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, mergeNotice, arg.Actor, arg.ClientID, arg.What)
 	if err != nil {

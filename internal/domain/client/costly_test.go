@@ -160,3 +160,24 @@ func TestContactIsToldOnce(t *testing.T) {
 	}
 	waiting("client_secret partner:kim later")
 }
+
+// While the mail server is away an email waits that has failed for most of a day. What it also says of a later act is tried for a day again, and soon.
+func TestContactIsToldAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	clients := client.NewRegistry(db.Pool, oauth.EndConnectionsOfClient)
+	partner, _ := create(t, clients, rideClub)
+	rotate := func() {
+		t.Helper()
+		if _, err := clients.RotateSecret(work.WithActor(t.Context(), "partner:kim"), partner.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate()
+	db.Exec(t, "update notices set attempts = 9, due_at = now() + interval '8 hours'")
+	db.Clock.Advance(24 * time.Hour)
+	rotate()
+	if got := pgtest.Value[string](t, db, "select concat_ws(' ', data ->> 'times', attempts, due_at <= now() + interval '1 hour') from notices"); got != "2 0 t" {
+		t.Errorf("times, attempts, soon: %s", got)
+	}
+}

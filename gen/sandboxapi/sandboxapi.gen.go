@@ -145,6 +145,7 @@ const (
 	ProblemTypeUrnConnectSvcProblemClientOffboarded     ProblemType = "urn:connect-svc:problem:client-offboarded"
 	ProblemTypeUrnConnectSvcProblemInvalidContent       ProblemType = "urn:connect-svc:problem:invalid-content"
 	ProblemTypeUrnConnectSvcProblemMalformedRequest     ProblemType = "urn:connect-svc:problem:malformed-request"
+	ProblemTypeUrnConnectSvcProblemNoWebhook            ProblemType = "urn:connect-svc:problem:no-webhook"
 	ProblemTypeUrnConnectSvcProblemNotConnected         ProblemType = "urn:connect-svc:problem:not-connected"
 	ProblemTypeUrnConnectSvcProblemNotFound             ProblemType = "urn:connect-svc:problem:not-found"
 	ProblemTypeUrnConnectSvcProblemScopeMismatch        ProblemType = "urn:connect-svc:problem:scope-mismatch"
@@ -168,6 +169,8 @@ func (e ProblemType) Valid() bool {
 	case ProblemTypeUrnConnectSvcProblemInvalidContent:
 		return true
 	case ProblemTypeUrnConnectSvcProblemMalformedRequest:
+		return true
+	case ProblemTypeUrnConnectSvcProblemNoWebhook:
 		return true
 	case ProblemTypeUrnConnectSvcProblemNotConnected:
 		return true
@@ -792,8 +795,14 @@ type NoPortalLink = Problem
 // NoSuchClient defines model for NoSuchClient.
 type NoSuchClient = Problem
 
+// NoWebhook defines model for NoWebhook.
+type NoWebhook = Problem
+
 // NotConnected defines model for NotConnected.
 type NotConnected = Problem
+
+// NotResent defines model for NotResent.
+type NotResent = Problem
 
 // ScopeMismatch defines model for ScopeMismatch.
 type ScopeMismatch = Problem
@@ -812,9 +821,6 @@ type UserNotFound = Problem
 
 // WebhookNotFound defines model for WebhookNotFound.
 type WebhookNotFound = Problem
-
-// WebhookStopped defines model for WebhookStopped.
-type WebhookStopped = Problem
 
 // ForceAnswersJSONRequestBody defines body for ForceAnswers for application/json ContentType.
 type ForceAnswersJSONRequestBody = ForcedAnswer
@@ -1716,6 +1722,16 @@ type NoSuchClientApplicationProblemPlusJSONResponse struct {
 	Headers NoSuchClientResponseHeaders
 }
 
+type NoWebhookResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NoWebhookApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NoWebhookResponseHeaders
+}
+
 type NotConnectedResponseHeaders struct {
 	CacheControl string
 	XRequestID   Id
@@ -1724,6 +1740,16 @@ type NotConnectedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers NotConnectedResponseHeaders
+}
+
+type NotResentResponseHeaders struct {
+	CacheControl string
+	XRequestID   Id
+}
+type NotResentApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers NotResentResponseHeaders
 }
 
 type ScopeMismatchResponseHeaders struct {
@@ -1784,16 +1810,6 @@ type WebhookNotFoundApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers WebhookNotFoundResponseHeaders
-}
-
-type WebhookStoppedResponseHeaders struct {
-	CacheControl string
-	XRequestID   Id
-}
-type WebhookStoppedApplicationProblemPlusJSONResponse struct {
-	Body Problem
-
-	Headers WebhookStoppedResponseHeaders
 }
 
 type ReadSandboxRequestObject struct {
@@ -2692,6 +2708,24 @@ func (response RotateWebhookSecret404ApplicationProblemPlusJSONResponse) VisitRo
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookSecret409ApplicationProblemPlusJSONResponse struct {
+	NoWebhookApplicationProblemPlusJSONResponse
+}
+
+func (response RotateWebhookSecret409ApplicationProblemPlusJSONResponse) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("X-Request-ID", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3813,7 +3847,7 @@ func (response ResendWebhook404ApplicationProblemPlusJSONResponse) VisitResendWe
 }
 
 type ResendWebhook409ApplicationProblemPlusJSONResponse struct {
-	WebhookStoppedApplicationProblemPlusJSONResponse
+	NotResentApplicationProblemPlusJSONResponse
 }
 
 func (response ResendWebhook409ApplicationProblemPlusJSONResponse) VisitResendWebhookResponse(w http.ResponseWriter) error {
@@ -4559,201 +4593,203 @@ func (sh *strictHandler) ResendWebhook(w http.ResponseWriter, r *http.Request, w
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2JkyI3sj/+ryjqbYSPLeiCpnu6mXDsrz0zfjtv5/DOsd61mQeiSoDchcSWVM3gcf/vv1CmpFJB0UAf",
-	"9rzvOmLXQ0OVlLpSeXwy81OUyvlCCia0ivqfIvaRzhc5g89Pcs6EfsoVHecsM99c0bxk5kPB/l0ypYc8",
-	"i/pRb9KZPMqOWeukS3utXnrGWufpadp6NE7o2STJzifdThRHSlNdqqjfS87jSHOds6gfvZsxkkI/hCuS",
-	"2b7aURzp1cI8UBain0ohWKpb6irtLwo5ztm8jy+13BvR9XVsCX4l9XeyFPdJcK9GcMEMrUISVaYzS/3+",
-	"FAupWxOgryL59WQylrTIfoNZXlJFpO9uf7Krd4Du5+KK5jx7IoVmQteoZkUhCxX1f/oUZUxTnkf9aF4q",
-	"TcaMUE1yRpUmSRRHC8mFZkXUj44yyvPVUGm2UEedR0fwIbr+EN9tCrrdagq+4yzPzNCJnjFimyXUrCUO",
-	"ZY+psE+2UjtqMxEvaT6RxZxlb7DJe1zApL6AjmauyNx1ugfR/tmWbQDIfiX1E3yYPdxBIaViBZ4VTVLX",
-	"HVlyPSN6xhUxvIeK1R6jMKfGt+BG8Nsccz3jYkrM33vSWZ3ut6lcsJdczalOZw93tN00r02x1DNWEGVo",
-	"UHuQDg+25o5aoJ8VV6x4Zg70vVF/sm1fp7LMM9gqYwY7I2d6rx2ugMoW8B0g+52UL2gxZfc3453jOs1j",
-	"ma3MjGspSW662oNMLWULngUa3wtVLhay0Cx7yTJO38HL90bvSQO9ngkvFjlPqeZSHP2spNiD9rKitjU3",
-	"5LbgBRiIYsVvfOWa/b4P0YoVa9ftD2w8k/LyN6Z3ib3uQbJ9spnqt1ouFg8pItjeQUZQ2NkBNNs3omtD",
-	"8ozRjBUoRtJ0xoygUMjc/J0xlRZ8YbZf1I8uhFqyQsFNLNiVYVhaFtixGRwvzIh1UbI4UumMzalpI5XC",
-	"XLWRkC14vKJS6YKLKUybvZGfZ5u9vqJzpmqSABfwZy6nN/f8p4JNon70X0eV3HyEv6qj53bwC1rQOdNu",
-	"/CBANVERiGXPnxrRhLo/rZiiqMjG8qOhyArmUT9KxqeTDj3pto7pGWv16HHaOh+fZa3TcWeSpI8m3axj",
-	"pCtuelhQPYviSNC5eRMbN3vlTiPEM980oAu8im6i/niS0N44O22dZydpq5ed0dY5PTluPco6k9NJZ3JG",
-	"k04z9abpO9N+bd5WCylUqOOE/CCtRNqQUdrd/mfDMNcVpQ3Jfgsl7p2jtV6v42j/d6u3rvcd+fdIOw5/",
-	"Yws2qTOPychTNCJLeMgsqVkRMqPw+Pv3z5+atV0/6q3grDdRZZ8/qvGF6zj6Z8se2Nbzp7verY729TYt",
-	"6vbrKGvt7LGQr+u60X0sSrO6FpPljKczs14TWRDDLj+TFdjUB28x/+v61a7ZX+v0/uYeG3SaC1Ukk2k5",
-	"Z0KbJZAFSamwcmomBWuTV1ZJMKuVzqiY4v31GayLV09vuSSb2uOuRdlQiO9tWdxVbfgPJf8uWbEieN2b",
-	"NaEg5H5u0/6tzFb/T099TLhWXh8yp+J/3r5+ZcSp9+++a53FhAoixz+z1L084SzPiF7ylJllm0u4Wqgg",
-	"pz38TcERy7nSilCR2bdRQqyePiMZY4vPZLlfye9loWn+govLu909WWBt3ePm8cbZ6/hzvb3ciMyi1g2P",
-	"n8XCvS3TGc7D7yX8PaAY99nMct3YeItZrtv/9pCRqw5/X+kaNSIQmUG7HTMmmm2hBwne6jNZ2g0L5y3W",
-	"ds3wuGuJ6l3e7zrdbESNgwVJjQopNFnQKXMLc5HnctkmT7myjZAJL9TncgrXjLm3WajQ0LpzmYLu7mWR",
-	"3so5QzF7Qrm5UPSMehl9JcuCTGiZ6zZ5q6nIaJERIHTNGkEUXSmynNHPZVlCY/Ut1qSyKu9aEN/RvR0Z",
-	"kPrM3q/Ess4pecm/jeuSXSdJ4iRJCFgtPxfOtc0Af4s12GId37UgjRTc2+JIwcjIqsYt0/TInZXRugNg",
-	"FBOam+dlgUxv9NiosYVi+ptST1pno89lzdZ8DbcUJA4VBeJozZWwc2VDOh9GwDMU/R+z0jU4X36zBdx0",
-	"rOx6e53ah1lGS9c+KzlyY+DZ6PNa0cAxdYsFXfcf7bkwb7276d5sHCnjRkSn4JJiGel1kpgo6TEAXBGQ",
-	"+bQkXBMqVnDHtclbpsEKQrOsYEoROqVcfEayn58hoOEi1fyK69W3TtqmWcbNPND8+0IuWKG5WZgJzRVb",
-	"n6cLTeZSadLBC72QS0W4IDTPzUDnXIQtdOJoEfz5KUpXac7FdEiRAvst12yudq3dG56xN3JppmFOPz7H",
-	"VzpJAmAC9PzRoqArMIS4brKfS6XnTOhhwebyiub79/cE27jwTbzBFm5Pw1363rPTAEW1d2dvzdO36ODw",
-	"KcWeDptGOQadIxtSvav51/bRCx2Bk+9A6g4kzMzBMJVFwVJzNG43G0/8+3fr/da97tXdtf8CLbHmlRoP",
-	"ecNUmeudnGQfXnAT7T8UXGsm9jjhO9fZGkybz+ieNKwdtsPfug3Jt3jlpp16uyb2H+916Kv/qTZlcdMO",
-	"aOiqeZm2TGQwQTcM/Ob986Fpu5d6Jgv+CwgzT1nKFUc55oANT8M2hmWRN+NBljOZM/L+zQsjZaC3FwXB",
-	"QgtWkCWA5BQTGXw9NjcwK9rkufbwroJPZ4BnYVesWBFA2caEosuY+lciOPgvmJjqWdTv4smfc+G+6WxA",
-	"aowwUA29TvoPM6qBIjCjLYwYhJo+E+XcrD3Nc7k068bEKpjjqm0H7zBTleevJwAg3oXn+BBv0CGJ4lNh",
-	"xJL2xgbcXIM4gJX40TVtgSc0ZyKjxVOqWRPwJbW/k4xqFpPRv/71r3+1Xr5sPX06ismkkHPSOU+SVtJp",
-	"JR2ztOfn5+etTrd13DGzNJHF3FxxkXk7iqMF1ZoVpuX//bJz/utP3db5h5+S1vmHr+C/n7rXrY0Pf4oa",
-	"ZtU6GwBB07hmZvhGrGVt8gPXM1lqUP1pqs33YGKrvN2KMRGDU25pn1ULmgKs28i/TGRqbV919thVSOMb",
-	"NuVKF1QffrTGZYHe0YyBCTDqnyaNEj7VjIzLbMq00bGEkeK5IpMSxVe/CFzo4y6Og8/N9oV70Y7EfuPH",
-	"wYVmU1bAhULzfEzTy+bTfSHITOuFgsMNZhYK+l0FHzDvK8L1xtnsne2cxFSKtCwKZGU0U7Xp6GxMx1/l",
-	"ksyNBgMPkzldkaIUxB5iReeMaD5ne0zLrkkRdu/dKPFWu/TaY/7VcMGK4ZyL0p04v7jNq8smPM89wr9a",
-	"63tZW/QANPNs4G1UpOwx8lxczVLkRhnEPTblVwyAtvuJaaazumh2DAQ6OW1NRoujUvB/l8z+rIuSVTYP",
-	"txtvvuxR933/5kWzwIcr9NYiRzc5CQM3iZl4czCplujz8s5f7Z3CYBtmImOZmZoQxuSvCiMQGC7oneFx",
-	"FHi1P2xlIUjeEwDgHMhClB/Z7n1qZ2H9crFNNF4euUwvL7Irs0cOFRvwraFiqRRZw9x/uyIzc5jLdBaT",
-	"cmHuluPTU5LRlbp54x93Trvd3q6dv36DrpHTOFpZogVoe9/dTu9R7+z4tPco6D1pOnc3KeKHzqQX9ni2",
-	"J9C1PvTw/caBNynuD0xkjCLDro0bSi8gyOWaDiuM8k3vPjXPWi/6zo5emWdunrnYCTk1ImzzTdOKBDSL",
-	"Lxysbix7TMYsl0vyCyukOQKaXjJCl3SF4oqRX5I2uQDpzAsvlBQslUVGlAanoP1aCubeIlpqmpOpZCro",
-	"4OZz1bi3W/7bs6Zd/pQrXRbjW/AHeyc2Ts6MLhZMKJiPGSOCfdTO4FyTzbMSLbUMFChZZKxo5LJGIlgT",
-	"LLbKFXgNz3ffvQexH+y2aZNAfJ93bh8wgS5Gcev2SlO20HiFFQw0LURyFGzBqMYoAvBsWhPoTVKaD3ls",
-	"uEEhFBG1OpmZfYtIOvsK+fLNd0/I6XnS+eoxYfOFXsHdqb3KKCebkiPEWoW6xNFP/3v04euvvv5TY8BE",
-	"ONOO0thNUOOkyyJlGYZwHGr/kRlrlqbQa18BY/BejdFfQhUZGdFumPM51ww9IcEIf6KtX4YfPnXiXtKs",
-	"EAmph+bx+cICifxebjR4O8mGkhGiH4ZA3ghhBNppvRU+ErgGm0xYqvvgf4V4mdelTuWc9Q0javnuRzEZ",
-	"vWG6WLUuJpoVfdIZtQeionosZc4o2I1QqjJaK88aVQv/gNkII7lggi54e0Xn+Sg86lOma8YMRGm8ZJpm",
-	"VNPIC9/v5CUT8OeVvGTVXzR7Snm+cvY/+529+OCn+lcXoXEn88CY/y6o0I08Rm0RMc3OwN8gUEbYbeJX",
-	"oBr/jO4QfE7OzwOm00sa5Y5DeJ1TWMgUHEH3zPNqS+8nKMYT1HQqmyNzwBFMXLjVjF4xUE0EyeWSFSlV",
-	"dWWvLKG38GglrXPamly0vvvw6QzNDu7P3iF/draYKp4LpanQjbub428IK36CzGHO85xbOTQm41WI8vlC",
-	"kdTI3Bu2lZZZ1/q4BoPMkGj+6bp/3uE//do/g0HbfDi+/rGR/r9xkW25RiiaxVDaUI26jlrQQpkPU4rW",
-	"UTRcgvIj2LLxrLyQ02kt8PwQQXOnQ8Wtx3W8k1lbnRsdp4+JKPPcWhtVmaZMBeHHPzn648g8Fn0Imduh",
-	"nC1G5itLzTB8bkGnDBTMkZCCjdpN61QwqppNmCtzIpZUkYJNSmWEykNHEoZj7iO778ftqrkNBrRVQ9NR",
-	"jY5wete5h5+MJjbyii3fsrRgh+4secWKnC6GpdDNchVDKUdB42TMJrJgEG+qyFIWl1xM7cRzI9Js8POH",
-	"OMZNa6n84NcGIAs985gAWWrFM4bLZKSVKujxZgHLNh+vzdeWlXivDpawLrnYuQuBZ9nb7hcpdqp379xz",
-	"66OBzhppl7rR9Lyq7M2v3r/YtBonDSf3ldT8cAPKIYxOlUh484HEHxuZimYft7zF5pTnXrf867uXL5ob",
-	"kFtsixZT4hOXpHyxlnBmywYDRqBlVI3KkrllmXjqTBD7604UFfO9jJp29dYdzg3u5rrPUNNGigN//3Ye",
-	"QxcLougS8L5G3ZdLFNxBmTo+Pj7/qk0u4GtNL21EuJM1QKFSZEx1OqtYEREQ8feSp4W0wgdJZQkuNpEB",
-	"6tJqcZNSlwXDHxWBN5co3q8JVV5Cqrlz3rkP/Y0PXw4Gbfzcic+vv/rLlz/++tOfWx82nvuqUU6phyod",
-	"sNrWjnzzrjMPNS2XA18d1qXLJbSxwIBSXYsXHSGKtU2c6r4sJASo4XqAXcOdI6veqr1N8oF9YXMHb7fM",
-	"/04ygc/rsKkHTPhHlhHDCND4TtMZMa83c6UbcMxrsDqPXg53A7zviAmkj2BObtgsDpK9frh5OnP2JaMJ",
-	"4jSQlApUa8zxzZSzIITT5KTu/XMlxXtk+on3zUAS758bLD4gH1e8d5K0+IDEI/HeCT/iPbM2xfumHor3",
-	"yKETH5qrJt47rVe8X6ahJo0s9KPt5QCeSaVrDnVUFWPQZZRayiLD4OZJQadzc+8D1IOuyJiRkWmuf3Q0",
-	"wutJYWtckVymNDd/xKTTfdRO2km7Q2QxEFRgPFMu5WJM00snXuC9dKjP+Q3osywzUmETqyns76iLg0M5",
-	"GOcvYGeHeUC3leIfzTBTvBtIxqdcq/Yt0RB7Xp+n11/9pfGWfMMyXlhR8F7MmuYXcxVxHaPlVsrcWRDp",
-	"JSNCVvjhBS20kTGUMioGnWhWkFHGxGqbRou0bkcVjV5IRGKPKouZBQJZSJH1k998udc6amLct3bOKVkW",
-	"KdvjjnwLDza456oWthKGBt8DqCqqt270nsulgnUw/+75bClsooj9AU/46gbk6ZXU6JuwqjTYPwSdMxtl",
-	"vwmDAjpjP7qQmOa5g7vwhZw+pHpQN2ZtwFJvqyY44PiBlHMjRKRsTxcperzvhldGVjlkIhvqZn6K6onS",
-	"wBxelXkek5xNNAGfZeEMKf4ZNI4xkZkboRSXQi7Fb8pNmw1kdpxAoh/pDmxKdcsY+fgeWUUzQfHG+jfu",
-	"LHvaQ1P/ae8mfFSjo+EtGowOhbxRxZrZ/euCT7nweo7FjV58/xz3A1eqRGE42AcglvSPwDv458brMKXD",
-	"CW9SKL7jOatE7dRQOAFfMrFgS70C/3NRGmnk+2cvQYDhiljug0C8WoCulgvVeM+lPk/DfgzTTq1N77DJ",
-	"Oc3NCFE6brawA9WuOmvQw56H6iQXFUh3RZaGCxcAZGQ2h91+eK86oQ2BF4WRKvda8IJfmdnPDQ3CSJIY",
-	"TTY6svM7Ilw1LP+Nqz+nPN8CasQAeCPQLJhc5E6igwXlU9HiAiQfK+nABM0hfPtQGgQy8T0NeQBrPXzt",
-	"0oJRfcDCgVn2esfd5M9qbR2DWa2OFw7T7/RqF7oRNTGi+u45LKALgZMV8ta5UYBrAGrczBeSTeY0Y6Cs",
-	"WGmBcN0mF86QDwus5JxBWHjBFjlNmSJShIzoC0XkUsCmURBPN5NLMRAov6D5Bk1k2wC+d8X0HoraRWAG",
-	"oqRpwTAA0DzeDNvdwrP2Nv7Yx7f5Ht4BjGfJlG6T2/ohtmGF7wse/KAQ4LuBfm8J6/2Ncbu3waJWaN/d",
-	"W8eeVIiScBitjT2yBh5uOhQOSkamEmzbO9XHMP8o7InQH1nb+Gun0q9T886ILYNo2Nn1gWzMUiM7hUXc",
-	"vGYFIwtWzI1SjjmTPXyuCkXqm16DACP4af3LKuAJf2kyJKHn9Y3Ut4mHcB7FGmbYoljOTntJYzRALsW0",
-	"wS+7lMWliomWu1CPJ+fdndJuE7LcS+nNOxZYjTNZoOBOpvQK9ZyCZywmeIY8HA4zI0CQTad7RsYrzSps",
-	"56v3L9rke7yLXEomxdgmdK7T3W3/2hrDeajNyMeo3QqYXH+/cUtvhH0+MIV3QCU/PBy5Ppo6HPkmHPJ6",
-	"APPBxpADJ2TTxHETXb8BQXewb+wVJ2vNKE3jdi00jd+Znw8Y+yHKxBo55tVtVDgIxbqOBFzMyihgBTcP",
-	"koxqanSDANr6rDRkHn3LipyLUZs8ZSnPrF/a8LUvVBhouDLSNzis0OAXwpXRHc21GohFwUBqBd+0svnV",
-	"4eeC6bIQLOuT0YXi9OhvMr+kmo6Al+JXT2iellrT0YaL4LS3k0G+K1YPitbYGo7kYblrKT0ssMgnWDEX",
-	"HGZXWfel/uRvLW+9asJX3BD0cwvIDmBFbsaBgHZdxQUDrrAKeG1Yg0NgQJXpYohCxyG84XAMURxpmdHV",
-	"/gadepcftqXxWzsl28Gh9bDjA6/dKnAYpjiYgPWJjO3CuvFu2y17Rq7tSrPyG69ik1Bnc/QcatS0yZKb",
-	"tPxlPSpCs4/N+naQbKe5509NYe1rAXXITC00mjhs9MYo+RahdT1TU2Dmmqvp0IKhP3w63oKE1gVv0klf",
-	"55nR3sBiicbcnEIunmRvBdUw5APhK3oLCMOyWHZlrhZlow2dSmSd50ZRwggCcz6s3rNqlwtzpzcpPmtH",
-	"DE6X9d67hY1xm7hZ+rB9910gyzxU1g0NNnfLRKAqHfkxQsLA2Iw9fKEaI4QNSzo8XncfBJadlQfF+Llz",
-	"f2/uO5dK5DCr5jOazgDVxy04j2VEihTzh4NVkwvFChCT7GYksiDeDdresEC65/d178pS4x6/q3fXfG3B",
-	"IoKMAvl7FFjU3ddeabcAOFdK53fzTQP1FZ00LxjNVpYucFSDLr+k4CRy6BSzclZaBvQlnoqFn9DdhDQ7",
-	"vP0iVq2Fgw1WbXMrmia5mEiX5I4iNMTWpnkXBr67hLOsuLKA1/qkjAJoEfFeGfA/qiCgz75PpPBwndjG",
-	"IlTGdM2UVv11V99mpAShaiCA0cSmQeqVD59Fd2rUgy3OOPJuxqsiGACtdPwfCADsXSbJmIENmuvYmv2N",
-	"8lH3R4H7L5MMU5GyjxxrL1E/3DCrL/VmbAy7ZBnI6mnBMiY0p7mKHRMNiV6awcJ8uizOo1YLfRgtLS+Z",
-	"GMGMCQQ/utg9bB66h0IF3zJasILAC6hNTZlWpJd0vDWJ6/ZADITDm2ZmCl2GR/jDCZ44Nuv8oKlZMhsT",
-	"tJxJNDQr8/Do+9dv3xHnqjuq5atRI8AfG2GfZYSLgQBXDOahNgodpuJzuJ6YuPsWobDAR81Dlia/XcE1",
-	"bJqiDqdlh4P+Wa6sa9T8NF4NRKV8uCXLrJZaJb/oo9MvBnXUrI6ZRBWTtCyULFQcWuqVk2UWykbxVNKD",
-	"TTYzY2a0vj6ZIangZshTykWbPKm8zlgywrSH8gIZGcHWIoPJVLrRF4zm6MIwC/hf/0WM/K3M51+J0YbI",
-	"r8SJOCsXJf7rQPzaarXg/+a5EQZvjcivBIwTNuFSRlePiV5KsE4qzP3zUooMedx3Bc9cVDqk3BXkbQk/",
-	"YpsYB7be5oRP9Ax1GQrtBt8zJvTMvj2lC2XepaqizrAMwcHesMK5Ft5rZH6b8CtzJ0LOStgG8Anb81Fo",
-	"a43aRCc2OzoMDWAnhmIKoHf7XmwfVCAnzoidhQQnAH/TM15kvhFrJScOgoEh/j+XyuxxpEqwpaGn0nMI",
-	"6FWxtWlAkJ0b4mOjOSO7WskSDrlpZSB8KlazCq5sGTAEo855VxciaWiek3GpbddBx52zBObV3rxtAqIH",
-	"ZBkwh5VrZbk5kjUQsB0groBNuRDguhOxG4CW0m35jbBBz7eZO5PKqilAteOUZmxff30RHCLrxIOewZtL",
-	"ITzfZbCX4uuvY2Rb1O63JYa6v5Wklsjebh7DFwKeMJHFkhZZH7y41lM6lQT6NYRDLpxFlYRgiZar1wWs",
-	"DAC0HaPSdpkKuFZg5cey1O6MOgnW/PnM7CfoyAgOlaWHC7iCguvAFc3CCA/qvYVzkD9A7AijbEz3yr1j",
-	"gbZSDER1BztntZL+Inj34m2bXNTgL5COLZVzhhNvOqkAMe72nNN0Zo4mwGNUmzzjcKCWdAWzuYLDBFdn",
-	"1iZoHsD4ZzdjYwZdUGEVMUMQF8B+fGisIxI6BI9ZDfrg2PhAzFkxZdYnSN75BQaeHPLe0JTSJ1es4JNV",
-	"pfRC5LSm88UIWYkyx0YuR24VLcQPVvFbmXGGLGO9bJDLNGsTyrtBYIkgN4OhVOKFCggCqGOqg6JDjwdC",
-	"lPOx8+e7i5ELCzh2QSSvZBB5avdOrfIRjAciQrAlCxInmC/Bxhid904efRXXU66HyZC9jRdufyNzjtrk",
-	"h7DKhLb1IGlQAHogqMZqBzEZYYzMCIwWuDgWeTFe1TJIqCCFBOHCnkfbaN8e0U6S+NQdZnxPZiy9VOD8",
-	"hzAawy8BPOOuWVRpYTkmMGw0pKo+5q7+spf0vorXKkZNZDH3Ar7MVuapJCa9zrH5z8lX8UC4gX/Z63a/",
-	"snynrtVA0zHpJecxMQ+hfTrnKRMKDBYcZMQJhwrjL/D7N2zSMtpjwZmmxaoqLhl+CXGA87n52I++Zd7O",
-	"inKKtyy6GRjTjOSlYQwgfq3J5u2oqrH6vZPQ3em16SHIWzyBsZdgUViN4uiKFZhwMeq0k3ZiU0EYuT7q",
-	"R8ftTjtB+9IMlDsnOJrP020gALg1bEkuc6U3aCOk1ZKlXpSawB4li4ILuMk8vgb0uHYYXPw8i/qQ+cEB",
-	"GtcqbXaT5IYE4Y3lRqrB+Hq3Fe4xcqBFH+HQP+v1jgMwVT860vPFUTC+lm2y1TlKaXvB5lEIKrQoo9Nk",
-	"HRPku7Jr27ZUHrnHohrOZ98KrWtYn0hdpXx4Mf7rDxf/fNn9n2f/eP7vf337y9+Ps04TsAFy+tnNa2fc",
-	"+bW3oCQwb54DvNwLbME5YKo0BusolGg5Uywdpt1//JzO/5Gs/7uGz2ha1F7S6R4fOTtaDZn50x9r9n9j",
-	"zT7UEayRBXtWL5wn50mIiGx4xLR5YgGS/aibdE9bnU6r23nXSfqJ+V87SZIfPVDSbA7rTrMj/f/sDmin",
-	"cu6cNsEsrHlNsIfkpAWdVl6RqOai9S6dkKIgqeye9Y6vP1zvX8bA8dctZQwcC6fOsAzQrOs46iEDbmra",
-	"M+qqhKR542SfNzbqPPmr8w2jmTcUga5lpotOYSe7UYBbtTJ4oPCAF1fOGlPtGgHeXTooeRlpRbH8itnS",
-	"C6hCKel+JBnLze7jKDyHKdDq19dEFlOmbY6czQus11BIHKxmlFvQ+G8+x98BxaDV2Lmz5lbKdTDbbkgf",
-	"IAeZ2goP/KirZEZgarwx/QrkOwKZEGTQAPoNUh0YE/LcWmKCbFle4Zhys2ZcP7YxbhDRW8/mxEGJZvnE",
-	"GXusxO1HiToW3wHspuqSGe1bFm1v2NmmOjggWY0ImxKmbU0H5qEUUBQYeyznzNkArFUjNZIzioxG8TOy",
-	"KMo6hM4t1G6OG/Xrr2uF6JGSlBZg4pKl/vrr/kAENUicR8NpV2vI1xhMpNJCtYU0pBdMzdAIZ0vcqXLO",
-	"sjisbGL9dKD1w2oMBHWjPEGtgFZNzZhtTmme54gSBBvCY9TfbQFQmzr6UsglrBgOGFRj8z3kMecaRzIQ",
-	"X6oFS1F/NvN00jaqg7XvjmqJ29AUWgV3E0VXgEYfvaGaveBzrltvDPsXXEyh8FViDcG15HFGzZeK1bKw",
-	"wdOdxz67wDAzbxRG9R7FA+G/RlPmCAY0yqimw1LQK8pzOs7ZCHdSZYdUdRXO7l6/lrGLB56UYGkCBDMo",
-	"NBsMKmUhf4LmdhQZbpKt6dAu5VBOhqVIWaEpF0OJeepqIjeGtEZh+rtoPSHdeto4J2ScJInhV1VvViUf",
-	"Yoa8PfpZy9eHBf8P6lxLOZxTsRo6ztbUa7gtmka3mffO9dLrnvtscd0DrvFa7sTrusfKAsF3Xz+bXHtp",
-	"jqPLQ3fwjQQ7ybzVOd79VlVQ0LxwsvuF5oJ3cdTrdne/vF7s/T6uzpRViVHd9YnZBcOcWZuXaE1kqflo",
-	"DEHNF+xrSMVamQHxBfL+zYu4wuLbKqRWgrF+IVmQjAnOFBrlLMcDJ5yzE9VjucdsAKbdvjNYgMJjGaDZ",
-	"t8yyLbP5R3FV9g8O3TfosxlCn9nIWgIhel0R9tHF/lBFaL4ElwIaHQei002c1XGt6qaHXDXwNPQe1bJS",
-	"3o21QaWJ8Iw3lN7YYj04kuZZv6bsL15F/GYfBXFQJkn31G2+oV4t2Dc20VpVOsOXwjhUSdiftzTXK9mL",
-	"ySS3mW10y/v5rucj2KmJ/wW25DdGZ+ydnD46Ow8/4ZSaSfxGXaVps659wNT4vA4N6tMPW88ThH3dhZ8m",
-	"53uwqnph4/8MLvwtc24ul/wYpz7gu+/VJtcNonOb2e0FmZQFOFN8MCPwODRyKJfdSy5FlS/KR9Nz5erl",
-	"VFHBnqNpWqxxVu/kNAsYI+7BBtygYL6QOU9X3pkdxk4toaDgjIkm1ojhqE9cMOjteaIFdFZmVDSbnWy1",
-	"mild8Iw1Gc2c/QoeiG40Th1i1WgoArMXv+r8fjPxu5oP3fTfymr4O5kBD7ZxuYD4ZksXTuYfUu4OIxya",
-	"NQHdY/mIY6xPLBNtZK1Hn/z+vj5aQM7AVm6TBi5oQV1mlC3AwOoRe7QtSHYLt1Z1TJIzDAHuS4LkLEXK",
-	"nKhJuj0yk2Wh2uQFF5cI+lEMIjMt0MHZYkTW3sJWgzyId5aC1rlK/UT4dFwoY9oLSR3twzSOzOiPnv3z",
-	"4uX3L54dcoSC4W05P2Y1b2m17KEyevMbNqQ7qMK8lxj0Soak3/kA/DfThMJYESni0dc+D8GtTkQVZv3g",
-	"hyGTTvVrCM11mEuHrZEiMGBiHHAcYj3q+pgv2bbmxpXayx1vXUT2HTQyPZS2sok/IRsxyskh10M9Ovph",
-	"FJsbiLaprUWZ51We6K2XefeQY1tl3d5yas0iY5d30kce7vzia6+r/JT/MTct4G5CFuOzGdyCv/jYxrvw",
-	"l3Jv9nJR1Wqz+o6F89R8Fz6qNIAXYtZ2CxsNICIegIqOm4EYVTlLwcjuar/1ncekQiyyGnDNo8+adCTF",
-	"dC0Vxl0YlZ2C2pn3grLPonqwVlOrS3cXU69dGfR9+NI4f/CBz4oPPMV9EhMmzL8EIkJwEu4mhPu8u7+/",
-	"6IEG6y2ihxPOt9mAt4gbFt0byBv3KpKv3d0VXqO7gSDZTwPufD7X+h2O8j1dekHiGAzhcFeg1/5373iZ",
-	"Xm6351VwZEzagiX5wPjmCvw5g5+eUUE0E2TFaKEInTGaVfUTXNwHRny42I4NgPpABPk0Qy+/teI5+53G",
-	"QntXzEGxs5IB7gQDoDiAuZ3aSq17pObI0RJTbdkcYyIbCIgoQMyxrejpHSttAl7qqgKWc+GbS8H6ZvpE",
-	"MO4LstpZk4UNKhArm6ANE1823am2yieULb2jm7m61IcQ4VP3vm5UN3306NFpknTAaSyG1hMFSIMh+7jg",
-	"xa73j827B1zPQV3WB9EicmrL/XmSG/FrJ/2kg9znAOoxIWozO4EsIxjIdQcQ2H+SoexlY1RLwLZguj/E",
-	"0UeIcGgBWCDqR2P01oSsrIKbbednWMHCV94cxRjFY9lUrVQnYN7BTbAEkLjltVJkuMweO1VFwRhm4HKe",
-	"VDB9LLkzECNb5NPWzwo7QywbgUvSx+NConbwi698Eedl0EM9phNAWbkUU8+KZwVjVTiKkgOR0lIxMpZ6",
-	"RqgG016bjJ4+e/Hs3TOyDgaECDYIvVzW/DQ+SmHTo4zVVJ9Wy3AXHgazXjvCNpVaUDcVcCZLOVxQXqgh",
-	"F8PCXFKq+TVXYvVWsJGwUuydUSN+h6lyMmHFH5iRnbK9W3Ej1dt13DywAdPwSRfqwo6oyi01xmm8wkSN",
-	"NurOx0IlSR/FhC/wqC/QkRnq4sDzx2xKRVVnHWJNJy4fr6pFGFbhKjaqfSDM0dYyz9rk2RxsABabFubz",
-	"DUQczAA8cthtX4XnQtjaVxyRgZAb1uNDkGktqxvKRfptnOacK+3KU927VoDZLX7CxFM3ocp9ZbB15D7E",
-	"vgu5hDSCgH2kFUgMy4Lt/0obS3Y1QtYPAom7CWtEOVjs4S0xDfdwjF5wC1tluMEQGSzzzCaRxn2B5atZ",
-	"tgMKEML69jhMVd6cOPHBbmRRjnOeBlkKLhziN6jti8qxYbME6yY6yzqqJHDpYiloGBGeJJjlGnAL4cwz",
-	"C9AXZPTPlqsT/AaaHVkzmyCjF1xcjqpTBofE2t8y9rgGWqtg1aCOWBXAjCTnIsjRrmymOCnWtHOom0SL",
-	"DBULnAKPSYYTDDlUbI1Mf/lvObIuzPN3PLMW2+kQu1VNp6Dg6GbBY6wOGmHIKDjRfToKxDrhVE4LKjRC",
-	"vBy4Vfs2qopfUW/SmTzKjlnrpEt7rV56xlrn6WnaejRO6Nkkyc4nEDHi4aRJctBBD4pz3HTWAf/+Ox92",
-	"owupCqrqrqFVLXc+nLmdoEuf3n0X+McF9lOI6o9d+jyqbc5FfGBGVVWsCGVfCOtpk5GL/AGL9ft3TxqT",
-	"NjU7mN+rMK7rNtozQjPCvb8etRQEJkG6xnfyciUPNExhEvuHANs0DKAek9U6vaeorGDwDSFZ3UPRlqeH",
-	"TGE1f83pCP+QqW/kD0/gsNijuOOuh3N/9Mmu5fWNcWKqymYEhxwftFEjKQRe9CE+KRSfmWcSo80cdiMf",
-	"8423xECMbENDbDwbeWskJuWfBKBu1FubEdDmZc8u9lHfXJNTI2o/oMHYEHWP5uKnMFJAwePENax3fKBb",
-	"w7znnBpgi9nl1fgCDcdMZN73Cfl4U5tfQ29LIzoCxjLq35jkhFtpD8TNgSgYzcANZLOuhNmNjMS1sv6V",
-	"WhEO86xNtIH5FTBMCfPrGOVhDFuwUfbCUdz97hlmdDUE23mNfwc893sKwVpHf+MF13xONT+Uax7iEk3u",
-	"aQAPEhTcMBX3cQ11Ppdr6Das4j/i7oINbO+uL1SQ3BvsQ/UjfdjdduTNCAc7ekOO2Cgfv7e5XkADLuQS",
-	"M8fleQxOJ4FJkgpb6hq4k3kGo6ml8qnMwxRytSxDZgx9QomWmuaGB9qMNKDnW+R9RjXz2cygNcHcbyNf",
-	"oc1cqKRK2E8wJhnzgc0tdD58kxue6AN8jR4KynGBWfuVT5Nuq4+1B8J6I23iP8hdZgvWQhjdaD1r7ajZ",
-	"YZYFoYG357qM4v1VhSduJHKADbBRn7DTPesljWUEQwU5Oet3k/5x0j7ZUvmu/vSjfu+knyRRreZeZBas",
-	"1YHd5anz6zF0M40KevU9vHrSSY8njzLWOu2mJ63e+IS1zmjCWieTR2ln0hmfp8nJloZv3eCxq/CwlqIB",
-	"yj0E85ckrqREpEshWI5pKyroPE58Q0v217Net7P2Sn021t7tnEMPtUc25jmBZ0xjw6BsRe2dteIc+8xJ",
-	"r6nVW7fWvWmGo37rJJjajLmcppSoJeR8PsTa4Q7Zt9bp9gByw15HMEwI3Amz/SYu026nlkY3CfLXJtc7",
-	"Dk5Qd3ZLc53rLUckpCvZg67OGl217X5oY+EgO9fbDkIwus6Wdq7DU7Hf89tPyK3ev/MS33ZPv2GqzPVW",
-	"U96YpUEpEUPGH1Ld/Ut1F1lWc+IcILQFtoQQu7fDUFHZKGRVMdFqyBij4CwVmctwCwl1fd3SUKWUCwDk",
-	"QqY9CkZX8ODb/MZgqYb8egr8+M6iYaGl4GdvMn1AesuqG5/AIuOqEpgcOtCotUTJLb55+/xB9g5LHq93",
-	"+JCWj1dSP3H93A8q1OVSpdWC36P5Iz4E/xlu4WVVq6MRL24zrVYJd2x4CS/Q662LFaRhnbGCYaG4EDCK",
-	"Jo4m1LarFXAXeXnOtwZe1eKujpMkuVUg4lopidsiLn4ISiViMiwIUhNySaR4aBb+Sr4t01lVXPgP9PYN",
-	"5/Qtq6E7q6IENkXwbmzHMqizcZM/GhP2Nnql+xYM5kMeXabsArJnW3wZJjyy+YVGm+o5tKeLVTwQo7HM",
-	"ViMb184r938M5RHhRJsPj7GzsdSz6mbAgxwjUEEuBSb8dUmarDVSM8xRfGETEQ/Ems9YuUyxxQrcbYBM",
-	"2eY7/qEC0jyU7xhrDUWfBlDoYRD1Bw1FawZRPIh8PmN4aJu7GR41rQ+i/qdBhN5hnsE7Z+mjMXtEk9Z5",
-	"loxbvbTDWmeT03GrOzmb9CantJOenMD7AVjWJn6F94/hR+tzMF+AuBFehIPo+jqqFT+yc9RyZVfW5wkt",
-	"kS06hYmMwiSpbgMfdaoY7xYog3M1HTp/9kmX9nrpGTtPT9M1X7YPVOBTQXVZGAKuOvHfTuSPk19enZ/8",
-	"eP7+H2XnmZr8fT75x6u/z8Tlj93Fz+fy/NXTV0d/PVo8730TtOLnP+pHnUfnJ92TE7MPbP2lfWmyNZX2",
-	"QfpYT3w36V1XdUAaKhodpLn+ULt8Pl9ETgUJrIep7GB2R59cMgAjBUPBwazBcLm7VpY9vPsvLDctLaie",
-	"VbkpKlKi9ds6XK7DynIdFjQTY354PnHc1vJslvXXkDjhBADPxTpntswHFWwZb4YPPId2IUIvxiKPZlhZ",
-	"mSPzh0yXUGBA+ei7hlzNZpFCKWyXFPNcY3qx2+fD2VtmsWQdHHTmgoi0XCzu5WCAPFClv4fZ3HIszHvQ",
-	"zra9vl4Lx8K2qkrtKL1+ss8N3XOGtV/RgtOxvdXWH6hVeN6aXbcp2dGo1bKNtbAxIyS0DZP64Ae5rfYb",
-	"pHRtR+spjUEVaarUXnlDQHF1aRCCFlxk0GYLP8ykr4PhVPPYlbBAlbi6D8MmUa1qJsmXN6gK1wRvYnjF",
-	"xos2/6gUJGNziukl7BsOq9REfj31qT0//s3qdvhw/f8HAAD//w==",
+	"7L2Lcxs3kj/+r6DmriqPG1JDipIlulL7U2zn1rd+ZP1Y727oE8EZkEQ0BLgDjGjG0f/+K3QDGAw5FB+S",
+	"Et93U7UbU+QA03g1+vHp7s9RKmdzKZjQKup/jtgnOpvnDD4/yTkT+ilXdJSzzHxzTfOSmQ8F+1fJlL7k",
+	"WdSPeuPO+FF2zFonXdpr9dIz1jpPT9PWo1FCz8ZJdj7udqI4UprqUkX9XnIeR5rrnEX96N2UkRTeQ7gi",
+	"mX1XO4ojvZybB8pC9FMpBEt1S12n/XkhRzmb9bFRy7WIbm5iS/ArqX+QpbhPgns1ggtmaBWSqDKdWup3",
+	"p1hI3RoDfRXJr8fjkaRF9hvM8oIqIv3rdie7agN0PxfXNOfZEyk0E7pGNSsKWaio/9PnKGOa8jzqR7NS",
+	"aTJihGqSM6o0SaI4mksuNCuifnSUUZ4vL5Vmc3XUeXQEH6Kbj/HdpqDbrabgB87yzAyd6CkjtltCzVri",
+	"UHaYCvtkK7WjNhPxkuZjWcxY9ga7vMcFTOoL6GjmiszcS3cg2j/bsh0A2a/kBzaaSnn14BtuSuGsLPB1",
+	"hIolmcmC7UC5kC3bypKsn+BT7OHONikVK/B4a5K615EF11Oip1wRwy6pWO5Evm75HtwIfhvOpKdcTIj5",
+	"e0c6K4b0NpVz9pKrGdXp9OE2h5vmlSmWesoKogwNagfS4cHWzFEL9LPimhXPDA+6N+pPNh3FVJZ5Bltl",
+	"xGBn5EzvdCgVUNkCVglkv5PyBS0m7P5mvHNcp3kks6WZcS0lyc2rdiBTS9mCZ4HG90KV87ksNMtesozT",
+	"d9D43ug9aaDX3xvzec5TqrkURz8rKXagvayobc0MuS1oAANRrPiNpQSz33chWrFiRUKwfPo3ptcy3h1I",
+	"tk82U/1Wy/n8IaUad60YsUbhy/ag2baIbgzJU0YzVqDkS9MpM7JNIXPzd8ZUWvC52X5RP7oQasEKBcKD",
+	"YNeGYWlZ4IvN4HhhRqyLksWRSqdsRk0fqRRGOoiEbMHjFZVKF1xMYNqsEPE8W3/rKzpjqia8cAF/5nJy",
+	"+5v/s2DjqB/9x1El6h/hr+rouR38nBZ0xrQbP1zdTVQEF/vzp0aaou5PK1kpKrKR/GQosrpE1I+S0em4",
+	"Q0+6rWN6xlo9epy2zkdnWet01Bkn6aNxN+sYgZCbN8ypnkZxJOjMtMTOzV650wjxzDcN6AKvotuoPx4n",
+	"tDfKTlvn2Una6mVntHVOT45bj7LO+HTcGZ/RpNNMven6zrTfmNZqLoUK1bKQH6SVFB4ySrvb/8swzFXd",
+	"bk0Z2UCJa3O08tabONq9bdXqZteR/4i04/DXtmCTBvaYDD1FQ7KAh8ySmhVxQuj798+fmrVdPeqt4Kw3",
+	"UWWfP6rxhZs4+nvLHtjW86fb2lZH+2aT4nf4OspaPzss5Ou6Oncfi9KsYcZkMeXp1KzXWBbEsMsvZAXW",
+	"VdgD5n9VJdw2+ysvvb+5xw6d5kIVyWRazpjQZglkQVIqrJyaScHa5JVVEsxqpVMqJnh/fQHr4jXqA5dk",
+	"XeHdtihrOvy9LYu7qg3/oeRfJSuWBK97syYUhNwvbdq/l9ny/+mpjwnXyutD5lT8z9vXr4w49f7dD62z",
+	"mFBB5OhnlrrGY87yjOgFT5lZtpmEq4UKctrD3xQcsZwrrQgVmW2NEmL19BnJGJt/Icv9Sv4oC03zF1xc",
+	"3e3uyQID8Q43j7cn38Rf6u3lRmQWtW4r/SIW7m2ZTnEefi/h7wHFuC9mlgP76AFTHNgut0vHHwIr533u",
+	"ZcO9CjaT1ywDlueUZSngT7kQZE4nTLXJW6bhK5plBVOKjHmhvpylqNt9D1qN0BS7g7pSvfD3VXRQOQXt",
+	"BQwNI8ZEs1l6Lx1IfTlL+4apwxnZYacsjlbtP9sar1iz7lFGSRk360rBpMQy0uskMVHS2/C5ImZ+iJaE",
+	"a+886RO1cmDphHJhjy15XcCqb3fAfAFbYM3fcMA2WHEDbFvN+ivv96je7tKIgzOZSgEraziwW6OLPJeL",
+	"NnnKle3ki2LEK66VQxYqdHtsXabgdfeySG/ljOGpGlNuxDs9pV5jXsqyIGNa5rpN3moqMlpkBAhdsQ0S",
+	"RZeKLKb0S1mW0HV0wJpUPp5tC+JfdG9HBnQws/crJalzSl7y7+O6ntVJkjhJEgI+hC/l8trkDjtgDTb4",
+	"qrYtSCMF97Y4UjAytIaqlul66M7KcNUdN4wJzc3zskCmN3xM0iktFNPflXrcOht+KWu24vk7UJbcVxqM",
+	"oxXH3taVDel8GHXLUPR/zGbe4Ar9zRZw3c25o9D4wMto6dplJYduDDz7Ms6jnxCg4SLV/Jrr5fdOiKNZ",
+	"xs2waf5jIees0Nws4Jjmiq1Oy4UmM6k06eA9UciFIlwQmudmoDMuwh46cTQP/vwcpcs052JySZEC+y3X",
+	"bKa2LdUbnrE3cmGmYUY/PccmnSQBxAi6d2lR0CVYu9xrsp9LpWdM6EvQzmm++/ueYB8Xvos32MPhNNzl",
+	"3Tu+NED37fyyt+bpA16w/5Tim/abRjkCUTa7pHpb96/toxc6Ak/untTtSZiZg8tUFgVLzdE4bDae+PZ3",
+	"e/vBb93pdTf+CzS3myY1HvKGqTLXWznJLrzgNto/FFxrJnY44VvX2VrFm8/ojjSsHLb9Wx1C8gFNbtup",
+	"h3Wx+3hvQkDGT7Upi5t2QMOrmpdpw0QGE3TLwG/fPx+btnupp7Lgv4DQ85SlXHGUd/bY8DTs47Is8mbQ",
+	"z2Iqc0bev3lBtLQufZQvCi1YQRaAhFRMZPD1yNzArGiT59pj+Ao+mQJoiV2zYkkA/R0TirgA6ptEcPBf",
+	"MDHR06jfxZM/48J901nDTRlhoBp6nfQPRsXXzjozL5hSqEAyUc7M2tM8lwuzbkwsgzmu+nYYHjNVef56",
+	"DMD2baCdj/EaHZIoPhFGLGmvbcD1NYgD7JAfXdMWeEJzJjJaPKWaNaGbUvs7yahmMRn+4x//+Efr5cvW",
+	"06fDmIwLOSOd8yRpJZ1W0jFLe35+ft7qdFvHHTNLY1nMzBUXmdZRHM2p1qwwPf/v153zX3/qts4//pS0",
+	"zj9+A//93L1prX34z6hhVq1HCWBSjWtmhq+IYqxNPnA9laUGjZKm2nwPlpsK0qAYEzF4Xhf2WTWnKYQb",
+	"cK0IE5la2VedHXYV0viGTbjSBdX7H61RWaALPGNgWYr6p0mjGZhqRkZlNmHaiO6CcDBLjUsUX/0icKGP",
+	"uzgOPjPbF+5FOxL7jR8HF5pNWAEXCs3zEU2vmk/3hSBTrecKDjdo7xTUhgojYtorwvXa2eydbZ3EVIq0",
+	"LApkZTRTtenorE3Hn+WCzKhYEniYzOiSFKUg9hArOmNE8xnbYVq2TYqwe+9WibfapTc+FkVdzllxOeOi",
+	"dCfOL27z6rIxz3MfeVKt9b2sLRqWm3k28DYqUvYYeS6uZilyppTdYxN+zQBNvZuYZl5WF82OgUAnp63I",
+	"aHFUCv6vktmfdVGySpV2u/H2yx4dJO/fvGgW+HCF3lp48DonYWB9NxNvDibVEr1p3sNf+UnA5MhEBr7S",
+	"GlbNXxVGIDBc0CMe4iiALnzcyEKQvCeAstqThSg/su371M7C6uViu2i8PHKZXl1k12aP7Cs2YKtLxVIp",
+	"soa5/35JpuYwl+k0JuXc3C3Hp6cko0t1+8Y/7px2u71tO3/1Bl0hp3G0skRL0eZ3dzu9R72z49Peo+Dt",
+	"SdO5u00R33cmvbDHsx3RzPWhh+0bB96kuD8wkTGKDNs2bii9gCCXa3pZAdFva/vUPGv981tf9Mo8c/vM",
+	"xU7IqRFhu2+aViSgWXzh4Jpl2WMyYrlckF9YIc0R0PSKEbqgSxRXjPyStMkFSGdeeKGkYKksMqI0+Jrs",
+	"11Iw14poqWlOJpKp4AW3n6vGvd3y35417fKnXOmyGB3AH+yd2Dg5UzqfM6FgPqaMCPZJOztmTTbPSrTo",
+	"MlCgZJGxopHLGolgRbDYKFfgNTzbfvfuxX7wtU2bBOJOvc90jwl0sbMbt1easrnGK6xgoGkhRqRgc0Y1",
+	"hoqAw8yaQG+T0nwobsMNCiGyqNXJzOxbhEvaJuTrNz88IafnSeebx4TN5noJd6f2KqMcr0uOEFAX6hJH",
+	"P/3v0cdvv/n2PxujYsKZdpTGboIaJ10WKcswTmdf+4/MWLM0hc7gCnKD92qMZniqyNCIdpc5n3HN0MAe",
+	"jPAn2vrl8uPnTtxLmhUiIfWleXw2txAlv5cbDd5OsqFkiE71SyBviN5p7bTeCgQLXIONxyzVfXDrQVDU",
+	"61Kncsb6hhG1/OuHMRm+YbpYti7GmhV90hm2B6KieiRlzijYjVCqMlorzxpVC/+A2QhDOWeCznl7SWf5",
+	"MDzqE6Zrxgx0/r9kmmZU08gL3+/kFRPw57W8YtVfNHtKeb509j/7nb344Kf6VxehcSfzeIv/LqjQjTxG",
+	"bRAxzc7A3yAaStht4legGv+UbhF8Ts7PA6bTSxrljn14nVNYyATQQvfM82pL7ycoxhPUdCqbw6/Av0hc",
+	"TN2UXjNQTQTJ5YIVKVV1Za8s4W3h0Upa57Q1vmj98PHzGZod3J+9ff7sbDBVPBdKU6EbdzfH3xA7/gSZ",
+	"w4znObdyaExGyxA88pUiqZG512wrLbOu9XENBpkh0fzTdf+8w3/6tX8Gg7b5cHzzz0b6/8JFtuEaoWgW",
+	"Q2lDNeo6ak4LZT5MKFpH0XAJyo9gi8az8kJOJrWECPsImlsdKm49buKtzNrq3Iiue0xEmefW2qjKNGUq",
+	"iDH/ydEfR+ax6GPI3PblbDEyX1lqhjGSczphoGAOhRRs2G5ap4JR1WzCXJoTsQAw77hURqjcdyRhzO0u",
+	"svtu3K6a22BAGzU0HdXoCKd3lXv4yWhiI6/Y4i1LC7bvzpLXrMjp/LIUulmuYijlKOicjNhYFgyCihVZ",
+	"yOKKi4mdeG5EmjV+/hDHuGktlR/8ygBkoaceOCpLrXjGcJmMtFJFtt4uYNnu45X52rAS79XeEtYVF1t3",
+	"IfAse9v9IsVW9e6de251NPCyRtqlbjQ9Lyt786v3L9atxknDyX0lNd/fgLIPo1MlEt58IPHHRqai2acN",
+	"rdiM8tzrln9+9/JFcwdyg23RAo99Qp2Uz1cSIW3YYMAItIyqUVkyNywTT50JYnfdiaJivpNR067eqsO5",
+	"wd1c9xlq2khx4O/fzGPofE4UXQCM1Kj7coGCOyhTx8fH59+0yQV8remVDft3sgYoVIqMqE6nFSsiAsI6",
+	"X/K0kFb4IKkswcUmMgDzWS1uXOqyYPijItBygeL9ilDlJaSaO+ed+9Bf+/D1YNDGz534/OabP339z19/",
+	"+q/Wx7XnvmmUU+rxaHustrUj377rzENNy+WwVvu90uW4WltgAD+uBAUPERzZJk51XxQSohBxPcCu4c6R",
+	"VW/Vzib5wL6wvoM3W+Z/J5nAJ+9Y1wPG/BPLiGEEaHyn6ZSY5s1c6RZ47AqKzoNiw90A7R0xgfQRzMkt",
+	"m8UhfVcPN0+nzr5kNEGcBpJSgWqNOb6ZchaEcJqc1L17Dq94h3RO8a5pZuLdc9bFe+SJi3dO3hfvkV0m",
+	"3jmrS7xLZrF4x/xd8a5JqOIdsinF+2YtinfOSRfvlnOqSW0LnW07eYmnUuma1x31yRgUHqUWssgwzH1c",
+	"0MnMCAeAB6FLMmJkaLrrHx0N8Q5T2BtXJJcpzc0fMel0H7WTdtLuEFkMBBUYS5NLOR/R9MrJIHh57euY",
+	"fgNKL8uM6NjEjwr7Oyrs4HUOxvkLGONhHtC3pfgnM8wULxCS8QnXqn0gZGLHO/b05ps/NV6lb1jGCysv",
+	"3ovt0/xi7iuuYzTvSpk7MyO9YkTIKhJtTgttBBGljB5Cx5oVZJgxsdyk9iKtm6FHwxcSYd3Dyqxm0UIW",
+	"d2Sd6bdLALUXNXH3gz14SpZFyna4SN/Cgw0+vKqHjYShVXgPqoqq1a0udrlQsA7m3x2fLYVNGbI7Kgqb",
+	"ruGiXkmNDgyrb4ORRNAZs/kW1rFSQGfsRxcS0zx3cGG+kJOH1CHqFq817OqhuoRDl+9JOTeSRsp29KOi",
+	"W/xuoGZklZdMZJe6mZ+iDqM0MIdXZZ7HJGdjTcCxWThri38GLWhMZOZGKMWVkAvxm3LTZiuaHSeQ6Ee6",
+	"BcBS3TJGiL5HVtFMULy2/o07y5720B9w2rsNRNXojXiLVqV9cXFUsWZ2/7rgEy68MmTBpRc/Psf9wJUq",
+	"UWIO9gGIJf0jcCH+V+N1mNLLMW/SOn7gOavk8dRQOAaHM7GITL0EJ3VRGmnkx2cvQYDhVVaFhTcauuBQ",
+	"Leeq8Z5LfcaO3RimnVqb6GOdc5qbEaKD3WzhC1S7elmDsvY81Dm5qJC8S7IwXLgAtCOz2Qx3A4XVCW2I",
+	"ziiMVLnTghf82sx+bmgQRpLESKbhkZ3fIeGqYflvXf0Z5fkG5CMGXxuBZs7kPHcSHSwon4gWFyD5WEkH",
+	"JmgGocP70iCQie9o7QPs6/5rlxaM6j0WDmy3N1vuJn9Wa+sYzGp1vHCYfqdXu9CNqIkR1XfPflFfiK6s",
+	"4LnO1wJcA6DlZr6QbDKjGQNlxUoLhOs2uXDWflhgJWcMQpILNs9pyhSRImREXwU5UyAzw1QuxECg/II2",
+	"HrSjbUIB3xX4uy+0F9EbCKWmBcNUEubxZmzvBp61s4XIPr7JQfEOsD4LpnSbHOqs2AQovi8M8YPihO+G",
+	"DD4Q+/sbg3sPAaxWkODtW8eeVAilcECutT2ygjBuOhQOb0YmEgzgW9XHMBMt7InQaVnb+Cun0q9T886I",
+	"LYNo2Nn1gazNUiM7hUVcv2YFI3NWzIxSjtmzPcauilfqm7cGUUjw0+qXVVQU/tJkSEL37BupDwmacG7H",
+	"GrDYQl3OTntJY8hALsWkwXm7kMWViomW26CRJ+fdrdJuE/zcS+nNOxZYjTNZoOBOJvQa9ZyCZywmeIY8",
+	"Zg6j8iESp9M9I6OlZhUA9NX7F23yI95FLiOUYmwdX9fpbrd/bQz03Ndm5APZDkIv19s3bum12NAHpvAO",
+	"0OWHxyzXR1PHLN8GVl6Nct7bGLLnhKybOG6j6zcg6A72jZ2Caa0ZpWncroem8Tvz8x5j30eZWCHHNN1E",
+	"hcNZrOpIwMWsjAJWcPMgyaimRjcI8K/PSkPm0fesyLkYtslTlvLMOq8NX/tKhdGISyN9g1cLDX4hphl9",
+	"1lyrgZgXkCAOHdjKZtqHnwumy0KwrE+GF4rTo7/I/IpqOgReil89oXlaak2Hay6C095WBvmuWD4opGNj",
+	"zJLH7q4kh7PoI5/cw1xwmNlj1eH6k7+1vPWqCYRxS2TQAbgeAJTcDhYB7boKHgbwYRUV27AG+2CFKtPF",
+	"JQod+/CG/YFGcaRlRpe7G3Tqr/y4KYXcyinZjCCtxybvee1W0cUwxcEErE5kbBfWjXfTbtkxvG1bLpbf",
+	"eBWbhLog8+s+Rk2bNrtJy1/UQyc0+9SsbwcZeZrf/Lkp9n0l6g6ZqcVPEwegXhsl3yC0rmYJCsxcMzW5",
+	"tIjpj5+PN8CldcGbdNLXeWa0N7BYojE3p5CwJ9lZQTUMeU+Mi96A1LAsll2bq0XZkESnElnnuVGUMMzA",
+	"nA+r9yzb5dzc6U2Kz8oRg9NlvfduYWPcJm6WPm7efRfIMveVdUODzd3SFahKR36MuDEwNuMbvlKNYcSG",
+	"Je0f1LsLTMvOyoMCAYMEsffjvnP5Rvazaj6j6RSgf9wi+FhGpEgxkzxYNblQrAAxyW5GIgvi3aDtNQuk",
+	"e35X964sNe7xu3p3zdcWLCLIMJC/h4FF3X3tlXaLknNFlX433zRQX9FJ84LRbGnpAkc16PILCk4ih04x",
+	"K2elZYBo4qmY+wndTkizw9svYtVbONhg1da3oumSi7F0GfMoQkNslaJ3YXS8S3bKimuLiq1PyjCAFhHv",
+	"lQH/owqi/mx7IoWH68Q2YKEypmumtOqvuvrWwykIVQMBjCY2HVKvfPgMrhOjHmxwxpF3U16VQwH8peP/",
+	"QAAA9DJJRgxs0FzH1uxvlI+6Pwrcf5lkmAaTfeJYhYv64YYZZak3Y2NsJstAVk8LljGhOc1V7JhoSPTC",
+	"DBbm02UQHrZa6MNoaXnFxBBmTCBC0gX4YffweihZ8T2jBSsINEBtasK0Ir2k461JXLcHYiAcKDUzU+iy",
+	"C8IfTvDEsVnnB03NktnAocVUoqFZmYeHP75++444V91RLamNGgJI2Qj7LCNcDAS4YjAHslHoMF+fw/XE",
+	"xN23iJcFPmoesjT57QquYdMVdTgtOxyb9V5Z16j5abQciEr5cEuWWS21ypDRR6dfDOqoWR0ziSomaVko",
+	"Wag4tNQrJ8vMlQ31qaQHm5Fmysxoff5tQ1LBzZAnlIs2eVJ5nbF4iOkP5QUyNIKthQ+TiXSjLxjN0YVh",
+	"FvA//oMY+VuZz78Sow2RX4kTcZYulPzXgfi11WrB/81zQ4zwGpJfCRgnbFamjC4fE72QYJ1UmCDopRQZ",
+	"8rgfCp650HVI9yrI2xJ+xD4xWGy1zzEf6ynqMhT6Db5nTOipbT2hc2XaUlVRZ1iG4GBvWOJcC+81Mr+N",
+	"+bW5EyH7OWwD+IT9+VC1lU5tNhSbmRuGBrATQzEFZLxtF9sHFciJU2JnIcEJwN/0lBeZ78RayYmDYGAe",
+	"gJ9LZfY4UiXYwtBT6TkE9KrY2jQgEs8N8bHRnJFdLWUJh9z0MhA+DahZBVfADhiCUee8qwuRNDTPyajU",
+	"9tXBiztnCcyrvXnbBEQPSEVgDiuUjABujmQNBGwHCD5gEy4EuO5E7AagpXRbfi220PNt5s6ksmoKUO04",
+	"pRnbt99eBIfIOvHgzeDNpRDD77KnS/HttzGyLWr32wLj4d9KUkuibjeP4QsBTxjLYkGLrA9eXOspnUgC",
+	"7zWEQ8KceZWpYIGWq9cFrAyguB2j0naZCrhWYOVHstTujDoJ1vz5zOwneJERHCpLDxdwBQXXgSufhmEg",
+	"1HsLZyB/gNgRhuKY1yvXxgJtpRiI6g52zmol/UXw7sXbNrmowV8gZ1sqZwwn3rykAsS423NG06k5mgCP",
+	"UW3yjMOBWtAlzOYSDhNcnVmboHkAg6TdjI0YvIIKq4gZgrgA9uPjZx2R8ELwmNWgD46ND8SMFRNmfYLk",
+	"nV9g4Mkh7w1NKX1yzQo+XlZKL4RXazqbD5GVKHNs5GLoVtFC/GAVv5cZZ8gyVgtIuXS0Npm5GwQWi3Iz",
+	"GEolXqiASIE6pjooP/V4IEQ5Gzl/vrsYubCAYxdp8koG4al279RqYMF4IGwEe7IgcYJJFWwg0nnv5NE3",
+	"cT3dd5hZ2dt44fY3MuewTT6EFQ60rQxKg+rlA0E1ZtqPyRADaYZgtMDFsciL0bKWZkIFeSYIF/Y82k77",
+	"9oh2ksTn9zDjezJl6ZUC5z/E2hh+CeAZd82iSgvLMYZhoyFV9TFv8te9pPdNvFI7bCyLmRfwZbY0TyUx",
+	"6XWOzX9OvokHwg386163+43lO3WtBrqOSS85j4l5CO3TOU+ZUGCw4CAjjjmUx3+B379h45bRHgvONC2W",
+	"VZnR8EsIFpzNzMd+9D3zdlaUU7xl0c3AiGYkLw1jAPFrRTZvR1W13R+dhO5Or80hQd7iCYy9BIvCahRH",
+	"16zArIxRp520E5svwsj1UT86bnfaCdqXpqDcOcHRfJ5sAgHArWGLs5krvUEbIa2WLPW81AT2KJkXXMBN",
+	"5vE1oMe1wwjk51nUh/QQDtC4UnO1myS3ZBtvLHVRDcZXPq5wj5EDLfoIh/5Zr3ccgKn60ZGezY+C8bVs",
+	"l63OUUrbczaLQlChRRmdJquYIP8qu7ZtS+WReyyq4Xx2rdW7gvWJ1HXKLy9Gf/5w8feX3f959rfn//rH",
+	"97/89TjrNAEbIPGf3bx2xp1fewNKApPrOcDLvcAWnAOmynWwikKJFlPF0su0+7ef09nfktV/V/AZTYva",
+	"Szrd4yNnR6shM3/6Y83+b6zZxzqCNbJgz6rBeXKehIjIhkdMnycWINmPukn3tNXptLqdd52kn5j/tZMk",
+	"+acHSprNYd1pdqT/n90B7VTOnNMmmIUVrwm+ITlpwUsrr0hUc9F6l05IUZB5dsfK1zcfb3YvbeD464aa",
+	"I46FU2dYBmjWTRz1kAE3de0ZdVVM1LQ42aXFWo0hf3W+YTTzhiLQtcx00QnsZDcKcKtWBg8UHvDiyllj",
+	"Pl4jwLtLByUvI60oll8zW8QLVSgl3Y8kY7nZfRyF5zBPWv36GstiwrRNpLN+gfUaSsqD1YxyCxr/zef4",
+	"B6AYtBo7d9bcSrkOZtsN6SMkKlMb4YGfdJXxCEyNt+ZogaRIIBOCDBpAv0GqA2NCnltLTJBSyyscE27W",
+	"jOvHNsYNwn7rKZ84KNEsHztjj5W4/ShRx+JbgN1UXTGjfcui7Q07m1QHBySrEWHzxrSt6cA8lAKKAgOU",
+	"5Yw5G4C1aqRGckaR0Sh+RhZFWYfQmYXazXCjfvttmGfMmj5TWoCJS5b622/7AxFUs3MeDaddrSBfYzCR",
+	"SgvVFtKQXjA1RSOcLa+myhnL4rBGnvXTgdYPqzEQ1I3yBLUCWnU1ZbY7pXmeI0oQbAiPUX+3hfNsfukr",
+	"IRewYjhgUI3N95DsnGscyUB8reYsRf3ZzNNJ26gO1r47rGV3Q1NoFQFOFF0CGn34hmr2gs+4br0x7F9w",
+	"MYGiS4k1BNcyzBk1XypWS9UGT3ce+xQEl5lpURjVexgPhP8aTZlDGNAwo5peloJeU57TUc6GuJMqO6Sq",
+	"q3B29/q1jF088LgESxMgmEGhWWNQKQv5E3S3pdx0k2xNL+1SXsrxZSlSVmjKxaXEZHY1kRtDWqMwR160",
+	"mrVuNbecEzJOksTwq+ptViW/xDR6O7xnJamfLkq258u1lJczKpaXjrM1vTXcFk2jW0+O597S6577lHLd",
+	"Pa7xWoLFm7rHygLBt18/61x7YY6jS1a3940EO8m06hxvb1UVszMNTrY3aC62Fke9bnd749Wy//dxdaas",
+	"yp7qrk9MQRgm1lq/RGsiS81HYwhqvmBfQ77WygyIDcj7Ny/iCotvK2BaCcb6hWRBMiY4U2iUsxwPnHDO",
+	"TlSP5R6xAZh2+85gAQqPZYBm3zLLtszmH8ZVyTk4dN+hz+YS3pkNrSUQotcVYZ9c7A9VhOYLcCmg0XEg",
+	"Ot3EWR1XKj56yFUDT0PvUS115d1YG5SjCM94Q32ODdaDI2me9WvK/uRVxO92URAHZZJ0T93mu9TLOfvO",
+	"ZmOr6mv4ehn7Kgm785bmoiY7MZnkkNlGt7yf73o+gq2a+J9gS35ndMbeyemjs/PwE06pmcTv1HWaNuva",
+	"e0yNz+vQoD592HieIOzrLvw0Od+BVdWL6v57cOHvmXNzuQzJOPUB332v1rluEJ3bzG4vyLgswJnigxmB",
+	"x6GRQ7kUYHIhqqRSPpqeK1dUJygC7TiapsUKZ/VOTrOAMeIebMANCuZzmfN06Z3ZYezUAkpTT5loYo0Y",
+	"jvrEBYMezhMtoLMyo6LZ7GSj1UzpgmesyWjm7FfwQHSrcWofq0ZDpZid+FXn95uJ39V86Kb/IKvh72QG",
+	"3NvG5QLimy1dOJl/SLlbjHBo1gR0j+UjjrE+sUy0kbUeffb7++ZoDokFW7nNLDinBXWZUTYAA6tH7NG2",
+	"INkN3FrVMUnOMAS4LwmSsxQpc6Im6fbIVJaFapMXXFwh6EcxiMy0QAdnixFZewNbDZIl3lkKWuUq9RPh",
+	"03GhjGkvJHW0C9M4MqM/evb3i5c/vni2zxEKhrfh/JjVPNBq2UNl9PYWNqQ7qAC8kxj0Soak3/kA/DfT",
+	"hMJYESni0dc+D8FBJ6IKs37ww5BJp/o1hOY6zKXD1kgRGDAxDjgOsR51fczXdVtx40rt5Y63LiL7DhqZ",
+	"vpS2/Ik/IWsxysk+10M9OvphFJtbiLb5r0WZ51Uy6Y2XeXefY1ul5t5was0i4yvvpI883PnFZq+rJJb/",
+	"Njct4G5CFuOzGRzAX3xs4134S7kze7moCrpZfcfCeWq+Cx9VGsALMbW7hY0GEBEPQEXHzUAMq8SmYGR3",
+	"BeL6zmNSIRZZDbjm0WdNOpJiupYK4y6Myk5B7cx7QdmnWt1bq6kVr7uLqdeuDPo+fP2cP/jAF8UHnuI+",
+	"iQkT5l8CESE4CXcTwn1y3t9f9ECD9QbRwwnnm2zAG8QNi+4N5I17FclX7u4Kr9FdQ5DspgF3vpxr/eFF",
+	"8iCw756uySDVDAZ9uEvT2wu2nxGZXm22AFYAZkzzgpX+wFzn6gY6E6GeUkE0E2TJaKEInTKaVWUZXKQI",
+	"xoi4aJA1SPtABBk4Q1yAtfs5i5/G+n3XzIG3s5IBUgVDpjjAv52iS61Dpeb60RKTc9msZCIbCIhBQJSy",
+	"LRTqXTFtAn7tqrCWc/qba8R6c/pEMO7rvNpZk4UNQxBLm9INU2U23cK2eChUQ72jY7oSAy4hJqjur10r",
+	"mvro0aPTJOmAm1lcWt8VYBMu2ac5L7a1PzZt97jQg3KvD6J35NRWEfQkNyLeTvpJB/nVHtRjCtVmBgR5",
+	"STD06w6wsX8n09rLxjiYgG3BdH+Mo08QE9ECeEHUj0bo3wlZWQVQ28zPsDCGL+g5jDHux7KpWgVQQMmD",
+	"Y2EBsHLLa6XIcJk92qqKmzHMwGVJqYD9WMlnIIa2dqgtyxW+DNFvBK5VH8ELqd3Bk770taEXwRvqUaAA",
+	"48qlmHhWPC0YqwJYlByIlJaKkZHUU0I1GAPbZPj02Ytn756RVfggxLxBsOai5tnxcQ3rPmgs0vq0Woa7",
+	"8DCY9doRtsnXgnKsgExZyMs55YW65OKyMJeUam7mKrceBDQJC9DeGWfid5gqx2NW/IEy2aoNuBU3eoBd",
+	"x/UDGzANn6ahLuyIqopTY2THK0ztaOP0fPRUkvRRTPgKj/ocXZ+h9g48f8QmVFTl2yE6dewy+KpaTGIV",
+	"4GLj4AfCHG0t86xNns3AamDRbGEG4EDEwZzBQ4f29sV9LoQtqcURSwjZZD2iBJnWorqhXGzg2mnOudKu",
+	"6tW96xGYD+MnTFV1Gw7dFxxbxfpDtLyQC0g8CGhJWsHKsNrY7k3aWAmsEeS+F6zcTVgjLsKiFQ9EQdzD",
+	"MXrBLdCV4QZDLLHMM5t2GvcFVsVm2RbwQAgE3OEwVZl24sSHx5F5Ocp5GuQ1uHAY4aBkMKrThs0SLMfo",
+	"bPGoksClixWmYUR4kmCWa1AvBEBPLaRfkOHfW6788BvodmgNc4IMX3BxNaxOGRwSa7HL2OMazK0CYoM6",
+	"YlUAM5KciyCru7K55aRY0eehHBMtMlQscAo8ihlOMGRdsaU3/eW/4ci6wNDf8cxaNKjD+FalooI6put1",
+	"lLHoaIRBpuB29wksEB2FUzkpqNAICnNwWO37qAqJRb1xZ/woO2atky7ttXrpGWudp6dp69EooWfjJDsf",
+	"Q4yJB6AmyV4HPSjncdtZB8T873zYjS6kKnCru4aWtWz7cOa2wjR9QvhtcCGXCoBCHoDYJdyj2mZpxAem",
+	"VFXljVD2hUCgNhm6WCGwcb9/96QxzVOzS/q9CiPBDtGeEcwR7v3VOKcglAkSPL6TV0u5pykL094/BDyn",
+	"YQD1KK7W6T3FcQWDbwji6u6LzzzdZwqr+WtOYPiHTH0rf3gCh8UexS13PZz7o892LW9ujSxTVf4jOOT4",
+	"oI0zSSFUow8RTaH4zDyTGK5nvRv6KHG8JQZiaDu6xM6zobdGYhr/cQADR721GTNtGnt2sYv65rqcGFH7",
+	"AU3MhqjQwHxX/QlGCrh5nLiG9Y73dISYds4NAraYbX6Qr9BwzETmvaWQwTe1GTn0psSjQ2Asw/6taVG4",
+	"lfZA3ByIgtEMHEc2T0uYD8lIXEvrkamV7TDP2tQcmJEBA5swI49RHkawBRtlLxzF3e+ey4wuL8F2XuPf",
+	"Ac/9kUJ419FfeME1n1HN9+Wa+zhRk3sawIOEETdMxX1cQ50v5Ro6hFX8W9xdsIHt3fWVCtKBg32ofqT3",
+	"u9uOvBlhb9dwyBEb5eP3NjsMaMCFXGCuuTyPwekkMK1SYStoA3cyz2D8tVQ++XmYdK6Wl8iMoU8o0VLT",
+	"3PBAm8MG9HyL1c+oZj7/GfQmmPtt6Gu6mQuVVCn+CUYxYwaxmQXbhy254Yk+JNjooaAcF5jnX/nE6rZe",
+	"WXsgrDfSpgqEbGe2xC0E3g1X89wOmx1mWRBMeDjXZRTvryqgcS31A2yAtYqGne5ZL2ksPBgqyMlZv5v0",
+	"j5P2yYZaefWnH/V7J/0kiWpV+iKzYK0O7C5PnV+PSzfTqKBX30PTk056PH6UsdZpNz1p9UYnrHVGE9Y6",
+	"GT9KO+PO6DxNTjZ0fHCHx64mxEpSBygQEcxfkrgiFJEuhWA5JrqowPY48Q092V/Pet3OSpP6bKy07ZzD",
+	"G2qPrM1zAs+Yzi6DQhe1NivlPHaZk15Trwf31r1thqN+6ySY2oy5LKiUqAVkid7H2uEO2ffW6fYAcsNO",
+	"RzBMIdwJ8wMnLjdvp5Z4Nwky3iY3Ww5OUKl2Q3edmw1HJKQr2YGuzgpdte2+b2fhIDs3mw5CMLrOhn5u",
+	"wlOx2/ObT8hB7e+8xIfu6TdMlbneaMobsTQoPmLI+EOqu3+p7iLLak6cPYS2wJYQov22GCoqG4Wsaixa",
+	"DRmjGpylInM5cSEFr690GqqUcg4QXsjNR8HoCh58mxEZLNWQkU+BH99ZNCwYFfzsTaYPSIhZvcanvMi4",
+	"qgQmhyc0ai1RcoNv3j6/l73DksfrL3xIy8crqZ+499wPjtRlX6XVgt+j+SPeBzEabuFFVd2jEWFuc7NW",
+	"KXpsQAov0OutiyUkbp2ygmFpuRBiak0cF24FLV6uqhgMSXUt+AR2Xw11Yl3PIZ6yATLu8Ix3Eb1nfGPU",
+	"Vy3o6zhJkoOiIFfqWBwK3vgQ1GnETFwQISfkgkjx0LfBK/m2TKdVZeM/oOO3HPm3rAYUrSoi2PzE22Ei",
+	"i6DIx22ubcwW3Ojg7ltcmY+3dGm6C0jdbaFqmG3JJjcarmv60J8ulvFADEcyWw5tUD2vkAQx1GYE5mA+",
+	"PMaXjaSeVpcMHuEYMQ9yITDbsMsQZQ2bmmGC5AubBXkgVtzPyqWpLZbASQDksskN/aHC5DyUGxoLHUWf",
+	"B1BlYhD1Bw0VcwZRPIh8MmV4aJPnGh41vQ+i/udBhI5mnkGbs/TRiD2iSes8S0atXtphrbPx6ajVHZ+N",
+	"e+NT2klPTqB9gLu1WWeh/TH8aN0X5guQXMI7dRDd3ES1ykt2jlqu5svqPKFRs0UnMJFRmKHVbeCjThVg",
+	"3gK9cqYml841ftKlvV56xs7T03TFLe6jJPhEUF0WhoDrTvyXE/nP8S+vzk/+ef7+b2XnmRr/dTb+26u/",
+	"TsXVP7vzn8/l+aunr47+fDR/3vsu6MXPf9SPOo/OT7onJ2Yf2OJPu9JkCzrtAhqyTv1u0rupipA0lFPa",
+	"Swn+ULt8vlxwT4UurMfIbGF2R59dJgIjUEO1w6zBBrq9UJc9vLsvLDc9zameVokxKlKi1ds6XK79aoLt",
+	"F7ETY3J6Pnbc1vJslvVXQD3hBADPxSJrtsYIFWwRr0ciPId+ITwwxgqTZlhZmSPzhzSbUN1A+dC/hkTR",
+	"ZpFCKWybFPNcY26zw5Px7CyzWLIOCJPRb6DU5n2JAlXafZjIDSfCtIN+Nm3z1Ro8FvxVVYhHwfWzfe7S",
+	"PWe4+jUtOB3ZC231gVpl6Y1ZfZuSLA1bLdtZCzsz8kHb8KePfpCbas5BKtl2tJpKGRSapgrxlU8F1F+X",
+	"fiHowcUXrffwYSp9/Q2n4MeudAYq1tVVGHaJylkzSb6sQlUwJ2iJQRprDW3eUylIxmYU01rYFg7x1ER+",
+	"PeWqPTq+ZXUxfLz5/wMAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

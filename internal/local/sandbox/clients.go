@@ -197,8 +197,7 @@ func (d driver) CreatePortalLink(
 func newSecret(secret string, overlapUntil time.Time) sandboxapi.NewSecret {
 	made := sandboxapi.NewSecret{Secret: secret}
 	if !overlapUntil.IsZero() {
-		until := instant(overlapUntil)
-		made.OverlapUntil = &until
+		made.OverlapUntil = new(instant(overlapUntil))
 	}
 	return made
 }

@@ -44,6 +44,7 @@ func TestClients(t *testing.T) {
 	t.Run("portal link", func(t *testing.T) { testPortalLink(t, r.of(r.described.Clients[2])) })
 	t.Run("secret", func(t *testing.T) { testClientSecret(t, r.of(r.described.Clients[2])) })
 	t.Run("webhook secret", func(t *testing.T) { testWebhookSecret(t, r.of(r.described.Clients[2])) })
+	t.Run("webhook set again", func(t *testing.T) { testWebhookSetAgain(t, r.of(r.described.Clients[2])) })
 }
 
 func (r *running) path(of string) string {
@@ -132,6 +133,18 @@ func testWebhookSecret(t *testing.T, r *running) {
 	for _, r := range []*running{r, fresh} {
 		r.newPartner(t, sandboxapi.KindNew).verify(t, sent)
 	}
+}
+
+// A webhook that a partner has removed on its own pages, and that is set again, has a secret that the driver tells.
+func testWebhookSetAgain(t *testing.T, r *running) {
+	if err := r.service.Webhooks.RemoveEndpoint(t.Context(), r.described.Client.ClientId); err != nil {
+		t.Fatal(err)
+	}
+	want[nothing](t, r, 204, "PUT", "/sandbox/webhook", encode(t, sandboxapi.WebhookAddress{
+		Url: r.described.Client.WebhookUrl, ClientId: &r.described.Client.ClientId,
+	}))
+	r = r.again(t)
+	r.newPartner(t, sandboxapi.KindNew).verify(t, r.newWebhook(t))
 }
 
 // A plain receiver on this machine gets each webhook as it was signed. It can be had twice, late, and again.

@@ -39,6 +39,7 @@ var (
 		{Err: refusal.ErrClientOffboarded, Code: "client-offboarded", Text: "The client was offboarded.", Status: 409},
 		{Err: portal.ErrClientDisabled, Code: "client-disabled", Text: "The client is disabled.", Status: 409},
 		{Err: webhook.ErrNoEvent, Code: "webhook-not-found", Text: "There is no such webhook.", Status: 404},
+		{Err: webhook.ErrNoEndpoint, Code: "no-webhook", Text: "The client has no webhook any more.", Status: 409},
 		{Err: webhook.ErrStopped, Code: "webhook-stopped", Text: "The webhook was stopped.", Status: 409},
 		{Err: errUserNotFound, Code: "user-not-found", Text: "There is no such user.", Status: 404},
 		{Err: oauth.ErrNotConnected, Code: "not-connected", Text: "The user is not connected with this company.", Status: 404},
@@ -148,6 +149,5 @@ func (d driver) DecideAuthorization(
 	if err != nil {
 		return nil, err
 	}
-	code := callback.Query().Get("code")
-	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location, Code: &code}, nil
+	return sandboxapi.DecideAuthorization200JSONResponse{RedirectUrl: location, Code: new(callback.Query().Get("code"))}, nil
 }

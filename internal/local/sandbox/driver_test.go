@@ -84,6 +84,11 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 	disabled := "/sandbox/clients/" + r.newClient(t, `{}`).ClientId.String()
 	want[nothing](t, r, 204, "PUT", disabled+"/status", `{"status":"disabled"}`)
 	stopped := r.stoppedWebhook(t)
+	bare := r.newClient(t, `{}`)
+	lost := r.of(bare).newWebhook(t).Id
+	if err := r.service.Webhooks.RemoveEndpoint(t.Context(), bare.ClientId); err != nil { // as a partner does on its own pages
+		t.Fatal(err)
+	}
 	answers := map[string][]struct{ want, method, path, body string }{
 		"createClient": {
 			{"201", "POST", "/sandbox/clients", `{}`},
@@ -107,6 +112,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 			{"200", "POST", other + "/webhook-secret", ""},
 			{"404 client-not-found", "POST", unknown + "/webhook-secret", ""},
 			{"404 not-found", "POST", "/sandbox/clients/mine/webhook-secret", ""},
+			{"409 no-webhook", "POST", "/sandbox/clients/" + bare.ClientId.String() + "/webhook-secret", ""},
 		},
 		"createPortalLink": {
 			{"200", "POST", other + "/portal-link", ""},
@@ -126,6 +132,7 @@ func testEveryDocumentedAnswer(t *testing.T, r *running) {
 			{"404 webhook-not-found", "POST", "/sandbox/webhooks/msg_" + strings.Repeat("0", 32) + "/resend", ""},
 			{"404 not-found", "POST", "/sandbox/webhooks/all/resend", ""},
 			{"409 webhook-stopped", "POST", "/sandbox/webhooks/" + stopped + "/resend", ""},
+			{"409 no-webhook", "POST", "/sandbox/webhooks/" + lost + "/resend", ""},
 		},
 		"disturbDeliveries": {
 			{"204", "POST", "/sandbox/deliveries", `{"fault":"duplicate"}`},

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,8 +202,8 @@ func (d driver) SetWebhook(
 		return nil, err
 	}
 	return sandboxapi.SetWebhook204Response{}, d.changeClient(ctx, id, func(partner *sandboxapi.SandboxClient) error {
-		partner.WebhookUrl = url
-		_, err := d.service.Webhooks.SetEndpoint(ctx, id, d.endpoint(id, url))
+		secret, err := d.service.Webhooks.SetEndpoint(ctx, id, d.endpoint(id, url))
+		partner.WebhookUrl, partner.WebhookSecret = url, cmp.Or(secret, partner.WebhookSecret)
 		return err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -76,6 +77,13 @@ func TestYesterdaysBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The original's load balancer asks at its own address, which is taken.
+	probed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probed.Close()
+	env = with(env, "CONNECT_READY_LISTEN="+probed.Addr().String())
 	// A receipt and a webhook wait, and a session has expired.
 	partner, user := original.Client(t), original.User(t)
 	edgetest.Connect(t, oauth.New(original.Pool, keys, oauth.DefaultSettings), partner, scope.All, user.ID)
@@ -86,7 +94,8 @@ func TestYesterdaysBackup(t *testing.T) {
 
 	folder := t.TempDir()
 	backup, config := filepath.Join(folder, "backup"), filepath.Join(folder, "connect-svc.env")
-	if err := os.WriteFile(config, []byte(strings.Join(env, "\n")+"\n"), 0o600); err != nil {
+	// The file of the package has no keyset, which the unit names.
+	if err := os.WriteFile(config, []byte(strings.Join(slicesWithout(env, "CONNECT_KEYSET_FILE"), "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bashDone(t, with(env, "CONNECT_DATABASE_URL="+original.URL), "../../docs/backup.sh "+backup)
@@ -133,6 +142,7 @@ func TestYesterdaysBackup(t *testing.T) {
 	}
 
 	// By mistake.
+	_ = probed.Close()
 	s := start(t, nil, strings.Fields(strings.ReplaceAll(rest, " --read-only", ""))...)
 	if email := mail.NextNotice(t); !strings.Contains(email.Text, partner.Name) {
 		t.Errorf("the email that waited is about something else: %s", email.Text)

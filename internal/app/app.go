@@ -93,8 +93,8 @@ type App struct {
 // error is one line that says what could not be opened. Call Run or Close afterwards.
 func Open(ctx context.Context, config Config) (*App, error) {
 	config.Limits = config.Limits.OrDefault()
-	if config.ReadOnly { // these are beside the original
-		config.DatabaseReadURL, config.LimiterURL = "", ""
+	if config.ReadOnly { // these are beside the original, or of its load balancer
+		config.DatabaseReadURL, config.LimiterURL, config.ReadyListen = "", "", ""
 	}
 	a := &App{
 		config:              config,

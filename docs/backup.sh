@@ -24,6 +24,10 @@ elif [[ $url =~ ^(.*[?\&])password=([^\&]*)\&?(.*)$ ]]; then
   PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
 fi
 export PGPASSWORD=${PGPASSWORD-}
+# These are for the service's pool, and libpq refuses a URL with them.
+while [[ $url =~ ^(.*[?\&])(pool_[a-z_]+|(statement|description)_cache_capacity)=[^\&]*\&?(.*)$ ]]; do
+  url="${BASH_REMATCH[1]}${BASH_REMATCH[4]}"
+done
 # As the service does: TLS that is verified to another machine, unless something else is asked for. A socket ignores this.
 if [[ -z ${PGSSLMODE-} && ! $url =~ [?\&]sslmode=[a-z] && ! $url =~ ^[a-z]+://([^@/?]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]*)?([/?]|$) ]]; then
   export PGSSLMODE=verify-full

@@ -57,9 +57,10 @@ func backUpAndRestore(t *testing.T, before, after *pgtest.DB) {
 			t.Fatal(err)
 		}
 		u.User = url.UserPassword(role, password)
+		u.RawQuery += "&pool_max_conns=8" // for the service alone, as `connect-svc check` asks for it
 		if inQuery {
 			u.User = url.User(role)
-			u.RawQuery += "&password=" + url.QueryEscape(password) + "&connect_timeout=10"
+			u.RawQuery += "&password=" + url.QueryEscape(password) + "&connect_timeout=10&pool_max_conn_lifetime=1h&statement_cache_capacity=64"
 		}
 		return u.String()
 	}

@@ -1,11 +1,18 @@
 package listener
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"connect-svc/internal/foundation/telemetry"
 	"connect-svc/internal/testing/wait"
@@ -59,5 +66,49 @@ func TestDrainServesWhatWaits(t *testing.T) {
 	<-drained
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// As many connections may wait to be accepted under the package's unit as elsewhere: the kernel drops further attempts, and a caller tries again
+// after a second. Go asks /proc for that number, and the unit says how much of /proc there is.
+func TestUnitLeavesRoomForWhatWaits(t *testing.T) {
+	t.Parallel()
+	const most = "MOST_THAT_MAY_WAIT"
+	s, err := Open(t.Context(), Config{Name: "test", Address: "127.0.0.1:0", Places: 9, Limits: wait.Patient, Logger: telemetry.NewLogger(io.Discard, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var info *unix.TCPInfo
+	if err := onSocket(s.socket, func(fd int) (err error) {
+		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want, inside := os.LookupEnv(most); inside {
+		if got := fmt.Sprint(info.Sacked); got != want { // of a listener, the most that may wait
+			t.Errorf("%s may wait, want %s", got, want)
+		}
+		return
+	}
+	unit, err := os.ReadFile("../../../deploy/package/connect-svc.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := []string{"rw"}
+	for setting, option := range map[string]string{"ProcSubset": "subset=", "ProtectProc": "hidepid="} {
+		if value := regexp.MustCompile(`(?m)^` + setting + `=(\w+)$`).FindSubmatch(unit); value != nil {
+			options = append(options, option+string(value[1]))
+		}
+	}
+	inside := []string{"--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", `mount -t proc -o "$0" proc /proc && exec "$@"`}
+	if exec.CommandContext(t.Context(), "unshare", append(inside, "rw", "true")...).Run() != nil {
+		return // there can be no other /proc here
+	}
+	command := exec.CommandContext(t.Context(), "unshare", append(inside, strings.Join(options, ","), os.Args[0], "-test.run", "^"+t.Name()+"$")...)
+	command.Env = append(os.Environ(), most+"="+fmt.Sprint(info.Sacked))
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("under the unit: %v: %s", err, out)
 	}
 }
